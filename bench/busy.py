@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-FIRST_MOST, FIRST_SHARE, STEADY_MOST = 3.0, 48 / 50, 2.5
+FIRST_MAX, FIRST_SHARE, STEADY_MAX = 3.0, 48 / 50, 2.5
 SPIN = "while True: pass"
 
 
@@ -61,11 +61,11 @@ def judge(quiet, busy):
     for name, values in row.items():
         print(f"{name.replace('_', ', '):14} {spread(values)}")
     first, steady = (statistics.median(row[f"{what}_quiet"]) for what in ("first", "steady"))
-    row["first_in"] = sum(b <= FIRST_MOST * first for b in row["first_busy"])
-    row["steady_in"] = sum(b <= STEADY_MOST * steady for b in row["steady_busy"])
+    row["first_in"] = sum(b <= FIRST_MAX * first for b in row["first_busy"])
+    row["steady_in"] = sum(b <= STEADY_MAX * steady for b in row["steady_busy"])
     row["ok"] = row["first_in"] >= FIRST_SHARE * len(busy) and row["steady_in"] == len(busy)
-    print(f"first call at most {FIRST_MOST:g} times: {row['first_in']} of {len(busy)}; "
-          f"steady state at most {STEADY_MOST:g} times: {row['steady_in']} of {len(busy)}", flush=True)
+    print(f"first call at most {FIRST_MAX:g} times: {row['first_in']} of {len(busy)}; "
+          f"steady state at most {STEADY_MAX:g} times: {row['steady_in']} of {len(busy)}", flush=True)
     return row
 
 

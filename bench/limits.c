@@ -22,7 +22,7 @@
 #include <time.h>
 
 #define STREAM_FLOATS ((size_t)1 << 26)
-#define MAX_COUNTS 16
+#define COUNTS_MAX 16
 #define FIGURES 8
 
 typedef struct limits {
@@ -255,10 +255,10 @@ static int serve(limits *l)
     return 0;
 }
 
-static int parse_counts(const char *text, int counts[MAX_COUNTS])
+static int parse_counts(const char *text, int counts[COUNTS_MAX])
 {
     int n = 0;
-    for (const char *at = text; *at != '\0' && n < MAX_COUNTS;) {
+    for (const char *at = text; *at != '\0' && n < COUNTS_MAX;) {
         char *end = NULL;
         const long value = strtol(at, &end, 10);
         if (end == at || value < 1 || value > 4096 || (*end != ',' && *end != '\0')) {
@@ -271,11 +271,11 @@ static int parse_counts(const char *text, int counts[MAX_COUNTS])
 }
 
 /* 1, 2, 4, ... and all cores. */
-static int default_counts(int counts[MAX_COUNTS])
+static int default_counts(int counts[COUNTS_MAX])
 {
     const int cores = omp_get_num_procs();
     int n = 0;
-    for (int t = 1; t < cores && n < MAX_COUNTS - 1; t *= 2) {
+    for (int t = 1; t < cores && n < COUNTS_MAX - 1; t *= 2) {
         counts[n++] = t;
     }
     counts[n++] = cores;
@@ -285,7 +285,7 @@ static int default_counts(int counts[MAX_COUNTS])
 int main(int argc, char **argv)
 {
     limits l = {.isa = limits_best_isa()};
-    int counts[MAX_COUNTS];
+    int counts[COUNTS_MAX];
     int n = default_counts(counts);
     int serving = 0;
     for (int i = 1; i < argc; i++) {

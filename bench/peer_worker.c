@@ -32,21 +32,21 @@
 #define FLUSH_TO_ZERO_AND_DENORMALS_ARE_ZERO 0x8040u
 #endif
 
-#define MAX_PORTS 64
-#define MAX_OPTIONS 16
+#define PORTS_MAX 64
+#define OPTIONS_MAX 16
 
 typedef struct worker {
     stator_ctx *ctx;
     stator_model *model;
     stator_function *function;
     stator_bound_call *call;
-    stator_tensor *in[MAX_PORTS], *out[MAX_PORTS];
+    stator_tensor *in[PORTS_MAX], *out[PORTS_MAX];
     uint32_t n_in, n_out;
     const char *path;
     int bound;
     int32_t threads;
     stator_compile_options options;
-    const char *keys[MAX_OPTIONS], *values[MAX_OPTIONS];
+    const char *keys[OPTIONS_MAX], *values[OPTIONS_MAX];
 } worker;
 
 static double now_s(void)
@@ -120,19 +120,19 @@ static int read_bytes(const char *path, void *data, uint64_t size)
 
 static int add_input(worker *w, const char *dtype, const char *dims, const char *path)
 {
-    int64_t shape[STATOR_MAX_RANK];
+    int64_t shape[STATOR_RANK_MAX];
     uint32_t rank = 0;
     for (const char *at = dims; *at != '\0';) {
         char *end = NULL;
         const long long size = strtoll(at, &end, 10);
-        if (end == at || size < 0 || rank == STATOR_MAX_RANK) {
+        if (end == at || size < 0 || rank == STATOR_RANK_MAX) {
             return 0;
         }
         shape[rank++] = size;
         at = *end == ',' ? end + 1 : end;
     }
     const stator_dtype type = st_dtype_parse(dtype, strlen(dtype));
-    if (type == 0 || w->n_in == MAX_PORTS ||
+    if (type == 0 || w->n_in == PORTS_MAX ||
         stator_tensor_create(w->ctx, type, rank, shape, &w->in[w->n_in]) != STATOR_OK) {
         return 0;
     }
@@ -143,7 +143,7 @@ static int add_input(worker *w, const char *dtype, const char *dims, const char 
 static int add_option(worker *w, char *text)
 {
     char *equals = strchr(text, '=');
-    if (equals == NULL || w->options.option_count == MAX_OPTIONS) {
+    if (equals == NULL || w->options.option_count == OPTIONS_MAX) {
         return 0;
     }
     *equals = '\0';
@@ -245,7 +245,7 @@ static void command_start(worker *w)
         return;
     }
     w->n_out = stator_model_output_count(w->model);
-    if (w->n_out > MAX_PORTS || stator_model_input_count(w->model) != w->n_in) {
+    if (w->n_out > PORTS_MAX || stator_model_input_count(w->model) != w->n_in) {
         answer_error(w, "the model has other inputs than were given, or too many outputs");
         return;
     }

@@ -17,7 +17,7 @@
 
 #define CALLS 100000
 #define ROUNDS 5
-#define MAX_BACKENDS 32
+#define BACKENDS_MAX 32
 #define BOUND_NS 500
 
 static const char program[] = "stir 1\n"
@@ -157,13 +157,13 @@ static int measure(stator_ctx *ctx, const char *backend, int json)
 }
 
 /* Names of the available backends; they live as long as the context. */
-static int find_backends(stator_ctx *ctx, const char *names[MAX_BACKENDS])
+static int find_backends(stator_ctx *ctx, const char *names[BACKENDS_MAX])
 {
     int n = 0;
     if (stator_ctx_scan(ctx) != STATOR_OK) {
         return 0;
     }
-    for (uint32_t i = 0; i < stator_ctx_item_count(ctx) && n < MAX_BACKENDS; i++) {
+    for (uint32_t i = 0; i < stator_ctx_item_count(ctx) && n < BACKENDS_MAX; i++) {
         stator_item_info item = {.struct_size = sizeof item};
         if (stator_ctx_item_info(ctx, i, &item) == STATOR_OK && strcmp(item.kind, "backend") == 0 &&
             item.shadowed_by == NULL && stator_ctx_item_probe(ctx, i) == STATOR_OK &&
@@ -177,10 +177,10 @@ static int find_backends(stator_ctx *ctx, const char *names[MAX_BACKENDS])
 
 int main(int argc, char **argv)
 {
-    const char *names[MAX_BACKENDS];
+    const char *names[BACKENDS_MAX];
     int n = 0;
     int json = 0;
-    for (int i = 1; i < argc && n < MAX_BACKENDS; i++) {
+    for (int i = 1; i < argc && n < BACKENDS_MAX; i++) {
         if (strcmp(argv[i], "--json") == 0) {
             json = 1;
         } else {

@@ -19,9 +19,9 @@
 #define GATHER_NS 50000u /* that the first waits */
 #define SPINS 4096u      /* before the processor is lent */
 #define MEMBER_MACS ((int64_t)50000)
-#define TRIES 4u                          /* of each way, */
-#define PERIOD 1024u                      /* in so many calls */
-#define STEP_MACS_MOST ((int64_t)1000000) /* longer steps are divided launch by launch */
+#define TRIES 4u                         /* of each way, */
+#define PERIOD 1024u                     /* in so many calls */
+#define STEP_MACS_MAX ((int64_t)1000000) /* longer steps are divided launch by launch */
 
 enum group_state { GROUP_GATHERS = 0, GROUP_RUNS, GROUP_IS_ONE };
 
@@ -140,7 +140,7 @@ static int64_t macs_of(const stator_graph_view *body, const stator_node_row *row
         }
         if (!stator_sym_is_const(body, stator_dim_at(body, i < z->rank ? z : x, (uint32_t)axis),
                                  &dim) ||
-            dim <= 0 || macs > STEP_MACS_MOST / dim) {
+            dim <= 0 || macs > STEP_MACS_MAX / dim) {
             return 0;
         }
         macs *= dim;
@@ -165,7 +165,7 @@ static int64_t step_macs(const stator_graph_view *body)
             macs += one;
         }
     }
-    return macs <= STEP_MACS_MOST ? macs : 0;
+    return macs <= STEP_MACS_MAX ? macs : 0;
 }
 
 uint32_t cg_barrier_group_wanted(const cg_unit *unit, const stator_graph_view *body)

@@ -10,7 +10,7 @@
  * a vector are no gain, and the outermost loop is the one that threads share. */
 #include "codegen/cg_unit.h"
 
-#define ROWS_MOST 2000 /* of all pieces together: each repeats the whole body */
+#define ROWS_MAX 2000 /* of all pieces together: each repeats the whole body */
 
 /* The place at which the test of axis + rest against a bound changes, 0: it is no such test. */
 static int64_t place_of(const st_kernel *kernel, const st_loop_axis *axis, const st_loop_inst *test)
@@ -78,7 +78,7 @@ static int split_points_of(const cg_unit *unit, const st_kernel *kernel, uint32_
             return 0;
         }
     }
-    return out->n > 0 && kernel->insts.count * (out->n + 1u) <= ROWS_MOST &&
+    return out->n > 0 && kernel->insts.count * (out->n + 1u) <= ROWS_MAX &&
            are_long(unit, out, extent);
 }
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define FORMAT 11u
-#define LEAST_BYTES 4u /* of anything that is counted */
+#define ITEM_BYTES_MIN 4u /* of anything that is counted */
 
 /* A field more in these is one to be kept here, or one that is not. */
 _Static_assert(sizeof(cg_launch) == 160 && sizeof(cg_buffer) == 56 && sizeof(cg_output) == 16 &&
@@ -249,7 +249,7 @@ static stator_status read_constants(loading *l, stator_diag **err)
 {
     st_cg_exe *exe = l->exe;
     const stator_host *host = exe->config.host;
-    const uint32_t n = st_read_count(&l->r, LEAST_BYTES);
+    const uint32_t n = st_read_count(&l->r, ITEM_BYTES_MIN);
     exe->constants = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof(void *));
     l->is_read = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, 1);
     if (exe->constants == NULL || l->is_read == NULL) {
@@ -338,7 +338,7 @@ static stator_status read_steps(loading *l, stator_diag **err)
     st_cg_exe *exe = l->exe;
     exe->n_inputs = st_read_u32(&l->r);
     exe->n_syms = st_read_u32(&l->r);
-    const uint32_t n_buffers = st_read_count(&l->r, 4u * LEAST_BYTES);
+    const uint32_t n_buffers = st_read_count(&l->r, 4u * ITEM_BYTES_MIN);
     for (uint32_t i = 0; i < n_buffers; i++) {
         cg_buffer *buffer = st_vec_push(l->mem, &exe->buffers);
         if (buffer == NULL) {
@@ -353,7 +353,7 @@ static stator_status read_steps(loading *l, stator_diag **err)
     if (!read_operands(l)) {
         return broken(err);
     }
-    const uint32_t n = st_read_count(&l->r, 8u * LEAST_BYTES);
+    const uint32_t n = st_read_count(&l->r, 8u * ITEM_BYTES_MIN);
     for (uint32_t i = 0; i < n; i++) {
         cg_launch *launch = st_vec_push(l->mem, &exe->launches);
         if (launch == NULL) {
@@ -380,7 +380,7 @@ static int read_bound(loading *l, cg_bound *b)
 static int read_bind(loading *l, cg_size_bind *bind)
 {
     bind->name = keep_text(l);
-    const uint32_t n = st_read_count(&l->r, LEAST_BYTES);
+    const uint32_t n = st_read_count(&l->r, ITEM_BYTES_MIN);
     bind->sizes = st_arena_zalloc(&l->exe->arena, (uint64_t)n + 1u, sizeof *bind->sizes);
     for (uint32_t i = 0; i < n && bind->sizes; i++) {
         const int is_ok = read_bound(l, &bind->sizes[i]);
@@ -394,7 +394,7 @@ static int read_bind(loading *l, cg_size_bind *bind)
 
 static stator_status read_binds(loading *l, stator_diag **err)
 {
-    const uint32_t n = st_read_count(&l->r, LEAST_BYTES);
+    const uint32_t n = st_read_count(&l->r, ITEM_BYTES_MIN);
     for (uint32_t k = 0; k < n; k++) {
         cg_size_bind *bind = st_vec_push(l->mem, &l->exe->binds);
         if (bind == NULL) {
@@ -431,7 +431,7 @@ static int read_shape_constraint(loading *l, cg_shape_constraint *constraint)
 
 static stator_status read_shape_constraints(loading *l, stator_diag **err)
 {
-    const uint32_t n = st_read_count(&l->r, 6u * LEAST_BYTES);
+    const uint32_t n = st_read_count(&l->r, 6u * ITEM_BYTES_MIN);
     for (uint32_t k = 0; k < n; k++) {
         cg_shape_constraint *constraint = st_vec_push(l->mem, &l->exe->shape_constraints);
         if (constraint == NULL) {
@@ -448,7 +448,7 @@ static stator_status read_shape_constraints(loading *l, stator_diag **err)
 static stator_status read_workspace(loading *l, stator_diag **err)
 {
     st_cg_exe *exe = l->exe;
-    const uint32_t n = st_read_count(&l->r, LEAST_BYTES);
+    const uint32_t n = st_read_count(&l->r, ITEM_BYTES_MIN);
     const uint32_t is_symbolic = st_read_below(&l->r, 2);
     exe->static_bytes = st_read_u64(&l->r);
     exe->static_offsets = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof(uint64_t));
@@ -492,7 +492,7 @@ static int read_output(loading *l, cg_output *out)
 static stator_status read_outputs(loading *l, stator_diag **err)
 {
     st_cg_exe *exe = l->exe;
-    const uint32_t n = st_read_count(&l->r, 2u * LEAST_BYTES);
+    const uint32_t n = st_read_count(&l->r, 2u * ITEM_BYTES_MIN);
     exe->outputs = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof *exe->outputs);
     for (uint32_t k = 0; k < n && exe->outputs; k++) {
         exe->n_outputs = k + 1u;
@@ -500,7 +500,7 @@ static stator_status read_outputs(loading *l, stator_diag **err)
             return broken(err);
         }
     }
-    const uint32_t n_checks = st_read_count(&l->r, 2u * LEAST_BYTES);
+    const uint32_t n_checks = st_read_count(&l->r, 2u * ITEM_BYTES_MIN);
     for (uint32_t i = 0; i < n_checks; i++) {
         const uint32_t origin = st_read_u32(&l->r);
         const char *text = keep_text(l);

@@ -17,7 +17,7 @@
 #include "codegen/loop_build.h"
 #include "core/base/diag.h"
 
-#define CG_RANK_MAX STATOR_MAX_RANK
+#define CG_RANK_MAX STATOR_RANK_MAX
 #define CG_INSTS_MAX 20000u /* of one kernel: past it a join is refused */
 #define CG_NO_BUFFER UINT32_MAX
 #define CG_NO_PLAN (UINT32_MAX - 1u) /* and no root has it: UINT32_MAX stands for "none yet" */

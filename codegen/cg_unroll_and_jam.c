@@ -23,7 +23,7 @@
 #define IN_FLIGHT 4          /* copies that need no further bodies of a sum */
 #define TIMES 2              /* axes: rows and columns */
 #define CODE_INSTS_MAX 3000u /* instructions of the kernel after it, about */
-#define TILES_LEAST 4        /* of a parallel axis */
+#define TILES_MIN 4          /* of a parallel axis */
 #define REGISTERS_WIDE 24u   /* for sums: of 32, with vectors of 64 bytes */
 #define REGISTERS 12u        /* of 16 */
 
@@ -129,7 +129,7 @@ static uint32_t factor_of(const cg_unit *unit, const st_kernel *k, st_loop_ref l
     factor = factor < by_code ? factor : by_code;
     factor = factor < FACTOR_MAX ? factor : FACTOR_MAX;
     if (axis->flags & ST_AXIS_PARALLEL) {
-        factor = factor < extent / TILES_LEAST ? factor : extent / TILES_LEAST;
+        factor = factor < extent / TILES_MIN ? factor : extent / TILES_MIN;
     }
     factor = factor < extent ? factor : extent;
     if (factor < 2) {

@@ -14,7 +14,7 @@
 /* Stands for the size of a symbol that no number of the file stands for; equal to no such
  * number. */
 #define UNKNOWN_SIZE (INT64_C(1) << 20)
-#define MAX_DEPTH 64u
+#define DEPTH_MAX 64u
 
 void st_baked_in_begin(st_baked_in *s, st_module *m)
 {
@@ -149,7 +149,7 @@ static void unify_sizes_at(reading *r, uint32_t place, int is_from_end)
 
 static void unify_sizes_pointwise(reading *r)
 {
-    for (uint32_t back = 0; back < STATOR_MAX_RANK; back++) {
+    for (uint32_t back = 0; back < STATOR_RANK_MAX; back++) {
         unify_sizes_at(r, back, 1);
     }
 }
@@ -158,7 +158,7 @@ static void unify_sizes_pointwise(reading *r)
  * has. */
 void st_unify_sizes_matmul(reading *r)
 {
-    for (uint32_t back = 2; back < STATOR_MAX_RANK; back++) {
+    for (uint32_t back = 2; back < STATOR_RANK_MAX; back++) {
         unify_sizes_at(r, back, 1);
     }
 }
@@ -213,7 +213,7 @@ static stator_attr *own_sizes(reading *r, const char *name)
         memcpy(attrs, r->desc->attrs, r->desc->attr_count * sizeof *attrs);
     }
     stator_attr *found = st_find_attr(attrs, r->desc->attr_count, name);
-    if (found == NULL || found->kind != STATOR_ATTR_DIMS || found->count > STATOR_MAX_RANK) {
+    if (found == NULL || found->kind != STATOR_ATTR_DIMS || found->count > STATOR_RANK_MAX) {
         return NULL;
     }
     stator_ref *list = st_arena_zalloc(&r->s->arena, found->count + UINT64_C(1), sizeof *list);
@@ -248,7 +248,7 @@ void st_unify_sizes_reshape(reading *r)
 {
     const stator_type_row *x = type_of(r, 0);
     const stator_attr *to = x != NULL ? own_sizes(r, "shape") : NULL;
-    stator_ref from[STATOR_MAX_RANK], sizes[STATOR_MAX_RANK];
+    stator_ref from[STATOR_RANK_MAX], sizes[STATOR_RANK_MAX];
     int is_open = 0;
     for (uint32_t i = 0; x != NULL && i < x->rank; i++) {
         from[i] = dim_of(r, x, i);
@@ -336,7 +336,7 @@ stator_status st_baked_in_read(st_baked_in *s, stator_builder *b, stator_node_de
                                stator_diag **err)
 {
     s->depth++;
-    if (s->depth > MAX_DEPTH || desc->op == 0 || desc->op > st_optable_count(s->m->ops) ||
+    if (s->depth > DEPTH_MAX || desc->op == 0 || desc->op > st_optable_count(s->m->ops) ||
         desc->operand_count == 0) {
         return STATOR_OK;
     }

@@ -29,7 +29,7 @@
 typedef struct st_baked_in_value {
     stator_graph *graph;            /* NULL: it is there no more */
     stator_ref value, again;        /* again 0: it is a constant that does not go on */
-    stator_ref to[STATOR_MAX_RANK]; /* the sizes asked for, 0: as it was */
+    stator_ref to[STATOR_RANK_MAX]; /* the sizes asked for, 0: as it was */
     uint32_t n_values;              /* that the graph had then */
     uint32_t older;                 /* place of the one before of this value, plus 1; 0: none */
 } st_baked_in_value;

@@ -5,7 +5,7 @@
 #include <stator/ops.h>
 #include <string.h>
 
-#define MAX_STEPS 64u
+#define STEPS_MAX 64u
 
 /* ---- means ---- */
 
@@ -30,7 +30,7 @@ static int sums_over(st_baked_in *s, const stator_graph_view *v, const stator_no
 /* The same of the sum behind a value's casts and reshapes. */
 static int is_sum_over(st_baked_in *s, const stator_graph_view *v, stator_ref value, double size)
 {
-    for (uint32_t step = 0; step < MAX_STEPS; step++) {
+    for (uint32_t step = 0; step < STEPS_MAX; step++) {
         const stator_ref node = value != 0 ? stator_value_at(v, value)->node : 0;
         const stator_node_row *row = node != 0 ? stator_node_at(v, node) : NULL;
         const char *op = row != NULL ? stator_op_at(v, row->op)->name : "";

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_ELEMENTS (UINT64_C(1) << 24)
+#define ELEMENTS_MAX (UINT64_C(1) << 24)
 #define MASKED (-1e4) /* floats at or below it are a mask's */
 
 typedef struct constant {
@@ -23,11 +23,11 @@ typedef struct constant {
     const char *data;
     uint32_t dtype, rank;
     uint64_t n, width; /* elements, bytes of one */
-    int64_t dims[STATOR_MAX_RANK];
-    uint64_t strides[STATOR_MAX_RANK]; /* in elements */
+    int64_t dims[STATOR_RANK_MAX];
+    uint64_t strides[STATOR_RANK_MAX]; /* in elements */
     const stator_ref *wanted;
-    uint32_t axes[STATOR_MAX_RANK], n_axes; /* those wanted longer */
-    stator_ref shape[STATOR_MAX_RANK];      /* with the wanted sizes */
+    uint32_t axes[STATOR_RANK_MAX], n_axes; /* those wanted longer */
+    stator_ref shape[STATOR_RANK_MAX];      /* with the wanted sizes */
 } constant;
 
 static int open_constant(constant *c, stator_ref value, stator_blob *blob)
@@ -48,7 +48,7 @@ static int open_constant(constant *c, stator_ref value, stator_blob *blob)
             c->shape[i] = c->wanted[i];
         }
     }
-    if (!st_numel(c->dims, c->rank, &c->n) || c->n == 0 || c->n > MAX_ELEMENTS ||
+    if (!st_numel(c->dims, c->rank, &c->n) || c->n == 0 || c->n > ELEMENTS_MAX ||
         st_dtype_bits(c->dtype) % 8 != 0 || !st_dtype_bytes(c->dtype, c->n, &bytes) ||
         bytes > st_blob_size(blob) || st_blob_peek(blob, &data, NULL) != STATOR_OK) {
         return 0;
@@ -87,7 +87,7 @@ static int are_same(const constant *c, uint64_t a, uint64_t b)
 /* Indices along an axis, as a tensor of the constant's rank. */
 static stator_ref indices(const constant *c, st_kit *k, uint32_t axis, uint32_t dtype)
 {
-    stator_ref shape[STATOR_MAX_RANK];
+    stator_ref shape[STATOR_RANK_MAX];
     for (uint32_t i = 0; i < c->rank; i++) {
         shape[i] = i == axis ? c->shape[axis] : st_kit_size(k, 1);
     }
@@ -104,7 +104,7 @@ static stator_ref whole(const constant *c, st_kit *k, stator_ref value)
 /* A tensor with a size of 1 along the wanted axes: at its place what `bytes` has there. */
 static stator_ref across(const constant *c, const char *bytes)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     stator_ref value = 0;
     uint64_t n = 0;
     char *data = st_alloc(c->w->s->m->mem, c->n * c->width, 16);

@@ -64,7 +64,7 @@ typedef struct regroup {
     st_baked_in *s;
     const stator_ref *from, *to;
     uint32_t n_from, n_to;
-    int64_t was_from[STATOR_MAX_RANK], was_to[STATOR_MAX_RANK];
+    int64_t was_from[STATOR_RANK_MAX], was_to[STATOR_RANK_MAX];
     st_groups groups;
     stator_ref *out;
 } regroup;
@@ -81,8 +81,8 @@ static stator_ref scaled(const regroup *r, stator_ref size, stator_ref by, int64
 
 /* The places of one group's sizes, as they were: `after` is the product of those behind a place. */
 typedef struct side {
-    uint32_t places[STATOR_MAX_RANK], n;
-    int64_t sizes[STATOR_MAX_RANK], after[STATOR_MAX_RANK];
+    uint32_t places[STATOR_RANK_MAX], n;
+    int64_t sizes[STATOR_RANK_MAX], after[STATOR_RANK_MAX];
 } side;
 
 static void take_side(uint32_t group, const uint8_t *of, uint32_t n, const int64_t *was, side *out)
@@ -195,7 +195,7 @@ static int read_group(const regroup *r, uint32_t group)
 {
     st_symtab *tab = &r->s->m->symtab;
     side from, to;
-    st_baked_in_merge held[STATOR_MAX_RANK];
+    st_baked_in_merge held[STATOR_RANK_MAX];
     take_side(group, r->groups.of_from, r->n_from, r->was_from, &from);
     take_side(group, r->groups.of_to, r->n_to, r->was_to, &to);
     const stator_ref a = product(r, &from, r->from), b = product(r, &to, r->to);

@@ -5,7 +5,7 @@
 #include "ir/baked_in.h"
 
 /* Sizes asked for by axis, 0: as it is. */
-typedef stator_ref st_wanted[STATOR_MAX_RANK];
+typedef stator_ref st_wanted[STATOR_RANK_MAX];
 
 /* One value's way back through the graph. */
 typedef struct st_baked_in_walk {
@@ -26,7 +26,7 @@ int st_baked_in_stands_for(st_baked_in *s, stator_ref number, stator_ref size);
  * were, equally many elements on both sides. Group 0: sizes of 1 between the groups. */
 typedef struct st_groups {
     uint32_t n;
-    uint8_t of_from[STATOR_MAX_RANK], of_to[STATOR_MAX_RANK];
+    uint8_t of_from[STATOR_RANK_MAX], of_to[STATOR_RANK_MAX];
 } st_groups;
 int st_baked_in_groups(const int64_t *from, uint32_t n_from, const int64_t *to, uint32_t n_to,
                        st_groups *out); /* 0: there are none, or a size is 0 */

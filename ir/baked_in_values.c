@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#define MAX_DEPTH 64u
+#define DEPTH_MAX 64u
 
 /* A node whose result is wanted with other sizes. */
 typedef struct st_baked_in_again {
@@ -124,7 +124,7 @@ int st_size_requirements_reshape(again *a)
     look_through_reshapes(a);
     const stator_type_row *x = operand_type(a, 0);
     stator_ref *shape = list_of(a, "shape", STATOR_ATTR_DIMS, a->type->rank);
-    int64_t from[STATOR_MAX_RANK], to[STATOR_MAX_RANK];
+    int64_t from[STATOR_RANK_MAX], to[STATOR_RANK_MAX];
     st_groups groups;
     int ok = shape != NULL;
     for (uint32_t i = 0; ok && i < x->rank; i++) {
@@ -157,7 +157,7 @@ int st_size_requirements_reshape(again *a)
 /* A constant, or a part of one. */
 static int is_table(const again *a, stator_ref value)
 {
-    for (uint32_t step = 0; step < MAX_DEPTH; step++) {
+    for (uint32_t step = 0; step < DEPTH_MAX; step++) {
         if (st_graph_value_blob(a->w->b->graph, value) != NULL) {
             return 1;
         }
@@ -263,7 +263,7 @@ static int size_requirements(again *a, const st_op *op)
 int st_baked_in_is_wanted(const stator_ref *wanted)
 {
     stator_ref any = 0;
-    for (uint32_t i = 0; i < STATOR_MAX_RANK; i++) {
+    for (uint32_t i = 0; i < STATOR_RANK_MAX; i++) {
         any |= wanted[i];
     }
     return any != 0;
@@ -337,7 +337,7 @@ static stator_ref repeat(st_baked_in_walk *w, stator_ref value, const stator_ref
 {
     const stator_graph_view *v = st_graph_view(w->b->graph);
     const stator_type_row *type = stator_value_type(v, value);
-    stator_ref shape[STATOR_MAX_RANK];
+    stator_ref shape[STATOR_RANK_MAX];
     for (uint32_t i = 0; i < type->rank; i++) {
         shape[i] = wanted[i] != 0 ? wanted[i] : stator_dim_at(v, type, i);
     }
@@ -387,7 +387,7 @@ static stator_ref make(st_baked_in_walk *w, stator_ref value, const stator_ref *
 stator_ref st_baked_in_again(st_baked_in_walk *w, stator_ref value, const stator_ref *wanted)
 {
     const st_baked_in_value *known = remembered(w, value, wanted);
-    if (known != NULL || w->depth == MAX_DEPTH) {
+    if (known != NULL || w->depth == DEPTH_MAX) {
         return known != NULL ? known->again : 0;
     }
     const st_build_mark mark = st_build_here(w->b);

@@ -198,7 +198,7 @@ static stator_status read_head(reader *r, uint64_t size)
                        "stirb: the file says that it has %llu bytes, it has %llu",
                        (unsigned long long)load_u64(p + 16), (unsigned long long)size);
     }
-    if (count > ST_STIRB_MAX_SECTIONS ||
+    if (count > ST_STIRB_SECTIONS_MAX ||
         (uint64_t)count * ST_STIRB_ROW_BYTES > size - ST_STIRB_HEAD_BYTES) {
         return fail_at(r, &here, "the section table is too long");
     }
@@ -346,10 +346,10 @@ static stator_status read_sym(reader *r, cursor *c, uint32_t *out)
 static stator_status read_type(reader *r, cursor *c, uint32_t *out)
 {
     uint32_t dtype = 0, rank = 0;
-    uint32_t dims[STATOR_MAX_RANK];
+    uint32_t dims[STATOR_RANK_MAX];
     ST_TRY(u32_of(r, c, &dtype));
     ST_TRY(u32_of(r, c, &rank));
-    if (dtype == 0 || dtype >= STATOR_DTYPE_COUNT || rank > STATOR_MAX_RANK) {
+    if (dtype == 0 || dtype >= STATOR_DTYPE_COUNT || rank > STATOR_RANK_MAX) {
         return fail_at(r, c, "a type has an unknown dtype or too many axes");
     }
     for (uint32_t i = 0; i < rank; i++) {
@@ -550,9 +550,9 @@ static stator_status read_attrs(reader *r, cursor *c, node *n)
 static stator_status read_region(reader *r, stator_builder *b, stator_graph **out)
 {
     stator_builder *region = NULL;
-    if (r->depth == ST_STIRB_MAX_REGIONS) {
+    if (r->depth == ST_STIRB_REGIONS_MAX) {
         return st_fail(r->err, STATOR_INVALID_ARGUMENT, "stirb: regions are nested deeper than %u",
-                       ST_STIRB_MAX_REGIONS);
+                       ST_STIRB_REGIONS_MAX);
     }
     const uint32_t mark = st_rebuild_enter(&r->rebuild);
     ST_TRY(st_build_region_begin(b, NULL, &region, r->err));
@@ -588,7 +588,7 @@ static stator_status read_results(reader *r, cursor *c, node *n)
 {
     ST_TRY(count_of(r, c, 12, &n->desc.result_count));
     const uint32_t count = n->desc.result_count;
-    if (count > ST_MAX_RESULTS) {
+    if (count > ST_RESULTS_MAX) {
         return fail_at(r, c, "a node has more than 256 results");
     }
     ST_TRY(alloc_of(r, count, sizeof *n->types, &n->types));
@@ -605,7 +605,7 @@ static stator_status read_results(reader *r, cursor *c, node *n)
 static stator_status read_node(reader *r, cursor *c, stator_builder *b)
 {
     node n = {.desc = {.struct_size = sizeof n.desc}};
-    stator_ref values[ST_MAX_RESULTS] = {0};
+    stator_ref values[ST_RESULTS_MAX] = {0};
     ST_TRY(read_op(r, c, &n));
     ST_TRY(entry_of(r, c, &r->origins, 1, &n.origin));
     ST_TRY(read_operands(r, c, b, &n));

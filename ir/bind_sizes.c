@@ -86,7 +86,7 @@ stator_ref st_binding_type(st_binding *b, stator_ref type)
 {
     st_module *m = b->m;
     const stator_type_row row = *(const stator_type_row *)st_seg_at(&m->types, type);
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     int is_same = 1;
     for (uint32_t i = 0; i < row.rank; i++) {
         const stator_ref dim = *(const stator_ref *)st_seg_at(&m->refs, row.dims_begin + i);
@@ -186,10 +186,10 @@ static stator_status bind_symbol(st_binding *b, uint32_t atom, int64_t value, st
 
 static stator_status bind_name(st_binding *b, const char *name, int64_t value, stator_diag **err)
 {
-    enum { MAX_SYMBOLS = 256 };
-    const char *names[MAX_SYMBOLS];
-    uint32_t atoms[MAX_SYMBOLS];
-    const uint32_t n = list_symbols(b->m, names, atoms, MAX_SYMBOLS);
+    enum { SYMBOLS_MAX = 256 };
+    const char *names[SYMBOLS_MAX];
+    uint32_t atoms[SYMBOLS_MAX];
+    const uint32_t n = list_symbols(b->m, names, atoms, SYMBOLS_MAX);
     uint32_t k = 0;
     while (k < n && strcmp(names[k], name) != 0) {
         k++;

@@ -480,7 +480,7 @@ static stator_status wanted_results(const st_op *op, const stator_node_desc *des
     uint32_t most = 0;
     st_name_counts(op->desc.results, &least, &most);
     *out = desc->result_count != 0 ? desc->result_count : least;
-    if (*out > ST_MAX_RESULTS || (*out != 0 && (*out < least || *out > most))) {
+    if (*out > ST_RESULTS_MAX || (*out != 0 && (*out < least || *out > most))) {
         return st_fail(err, STATOR_INVALID_ARGUMENT, "%s: %u results asked for, has %s",
                        op->desc.name, *out, op->desc.results);
     }
@@ -491,7 +491,7 @@ static stator_status infer_types(stator_builder *b, const st_op *op, const stato
                                  const stator_attr_row *rows, stator_ref *types, uint32_t *out_n,
                                  stator_diag **err)
 {
-    const stator_attr_row *attrs[ST_MAX_ATTRS];
+    const stator_attr_row *attrs[ST_ATTRS_MAX];
     for (uint32_t k = 0; k < op->desc.attr_count; k++) {
         attrs[k] = &rows[k];
     }
@@ -512,7 +512,7 @@ static stator_status infer_types(stator_builder *b, const st_op *op, const stato
     }
     ST_TRY(op->infer(&in, err));
     for (uint32_t k = 0; k < in.n_results; k++) {
-        if (k >= ST_MAX_RESULTS || types[k] == 0 || types[k] >= b->module->types.count) {
+        if (k >= ST_RESULTS_MAX || types[k] == 0 || types[k] >= b->module->types.count) {
             return st_fail(err, STATOR_INTERNAL, "%s: its infer rule gave no type for result %u",
                            op->desc.name, k);
         }
@@ -572,8 +572,8 @@ stator_status st_build_raw_node(stator_builder *b, const stator_node_row *from,
 static stator_status append_node(stator_builder *b, const st_op *op, const stator_node_desc *desc,
                                  stator_ref *out_results, stator_diag **err)
 {
-    stator_attr_row rows[ST_MAX_ATTRS];
-    stator_ref types[ST_MAX_RESULTS] = {0};
+    stator_attr_row rows[ST_ATTRS_MAX];
+    stator_ref types[ST_RESULTS_MAX] = {0};
     uint32_t n_results = 0;
     ST_TRY(st_build_attr_rows(b, op, desc, rows, err));
     ST_TRY(infer_types(b, op, desc, rows, types, &n_results, err));

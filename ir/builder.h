@@ -4,8 +4,8 @@
 
 #include "ir/graph.h"
 
-#define ST_MAX_ATTRS 32u
-#define ST_MAX_RESULTS 256u
+#define ST_ATTRS_MAX 32u
+#define ST_RESULTS_MAX 256u
 
 /* Fills rows[0..op->desc.attr_count) from what is given and the schema's defaults. */
 stator_status st_build_attr_rows(stator_builder *b, const st_op *op, const stator_node_desc *desc,

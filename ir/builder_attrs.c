@@ -7,7 +7,7 @@
 #include "ir/builder.h"
 #include <string.h>
 
-#define MAX_DEFAULT_LIST 64u
+#define DEFAULT_LIST_MAX 64u
 
 static const char *const kind_names[] = {
     "none",           "an int",           "a float",         "a string",  "a dtype",
@@ -27,9 +27,9 @@ static stator_status wrong_kind(const st_op *op, const stator_attr_desc *schema,
 
 static stator_status unknown_name(const st_op *op, const char *name, stator_diag **err)
 {
-    const char *names[ST_MAX_ATTRS];
+    const char *names[ST_ATTRS_MAX];
     uint32_t n = 0;
-    for (; n < op->desc.attr_count && n < ST_MAX_ATTRS; n++) {
+    for (; n < op->desc.attr_count && n < ST_ATTRS_MAX; n++) {
         names[n] = op->desc.attrs[n].name;
     }
     const char *near = st_nearest(name, names, n);
@@ -207,10 +207,10 @@ static stator_status set_default_list(stator_builder *b, const st_op *op,
                                       const stator_attr_desc *schema, stator_attr_row *row,
                                       stator_diag **err)
 {
-    double list[MAX_DEFAULT_LIST];
-    int64_t ints[MAX_DEFAULT_LIST];
+    double list[DEFAULT_LIST_MAX];
+    int64_t ints[DEFAULT_LIST_MAX];
     uint32_t n = 0;
-    if (schema->s != NULL && !st_attr_default_list(schema, list, MAX_DEFAULT_LIST, &n)) {
+    if (schema->s != NULL && !st_attr_default_list(schema, list, DEFAULT_LIST_MAX, &n)) {
         return st_fail(err, STATOR_INVALID_ARGUMENT,
                        "%s: attribute '%s': cannot read the default '%s'", op->desc.name,
                        schema->name, schema->s);
@@ -262,7 +262,7 @@ static uint32_t place_of(const st_op *op, const char *name)
 stator_status st_build_attr_rows(stator_builder *b, const st_op *op, const stator_node_desc *desc,
                                  stator_attr_row *rows, stator_diag **err)
 {
-    const stator_attr *given[ST_MAX_ATTRS] = {NULL};
+    const stator_attr *given[ST_ATTRS_MAX] = {NULL};
     for (uint32_t i = 0; i < desc->attr_count; i++) {
         const char *name = desc->attrs[i].name;
         const uint32_t place = name != NULL ? place_of(op, name) : UINT32_MAX;

@@ -11,12 +11,12 @@
 #include "ir/infer.h"
 #include <string.h>
 
-#define MAX_NAMED 320u /* operands of a variadic op, and 64 more */
+#define NAMED_MAX 320u /* operands of a variadic op, and 64 more */
 
 typedef struct body_names {
-    char text[MAX_NAMED / 8u][32]; /* one a name of the row */
-    const char *names[MAX_NAMED];
-    stator_ref values[MAX_NAMED];
+    char text[NAMED_MAX / 8u][32]; /* one a name of the row */
+    const char *names[NAMED_MAX];
+    stator_ref values[NAMED_MAX];
     uint32_t n;
 } body_names;
 
@@ -42,7 +42,7 @@ static stator_status bind_names(const st_decompose_node *node, body_names *out, 
     while (*p != '\0') {
         p += strspn(p, " ,");
         const size_t len = strcspn(p, " ,?*");
-        if (len == 0 || len >= 32u || n_texts == MAX_NAMED / 8u) {
+        if (len == 0 || len >= 32u || n_texts == NAMED_MAX / 8u) {
             break;
         }
         char *text = out->text[n_texts++];
@@ -51,9 +51,9 @@ static stator_status bind_names(const st_decompose_node *node, body_names *out, 
         const int many = p[len] == '*';
         p += len + strspn(p + len, "?*");
         do {
-            if (out->n == MAX_NAMED) {
+            if (out->n == NAMED_MAX) {
                 return st_fail(err, STATOR_UNIMPLEMENTED, "%s: more than %u operands",
-                               node->op->desc.name, MAX_NAMED);
+                               node->op->desc.name, NAMED_MAX);
             }
             out->names[out->n] = text;
             out->values[out->n++] = operand < node->n_operands ? node->operands[operand] : 0;

@@ -3,7 +3,7 @@
  * In: a program, named operands and attributes. Out: nodes in a builder and the values of the
  * results. Numbers, sizes, strings, dtypes and lists exist at build time only; arithmetic on
  * tensors makes nodes. Of `c ? a : b` only the chosen branch is evaluated. Recursion is bounded by
- * MAX_EVAL_DEPTH. */
+ * EVAL_DEPTH_MAX. */
 #include "ir/expr_eval.h"
 
 #include "core/base/check.h"
@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_EVAL_DEPTH 512u
-#define MAX_LOCALS 256u
+#define EVAL_DEPTH_MAX 512u
+#define LOCALS_MAX 256u
 
 stator_status st_xfail(const st_xeval *e, const st_expr_node *node, const char *format, ...)
 {
@@ -379,8 +379,8 @@ static stator_status eval_inside(st_xeval *e, const st_expr_node *node, uint32_t
 stator_status st_xeval_node(st_xeval *e, const st_expr_node *node, uint32_t want, st_xvalue *out)
 {
     *out = (st_xvalue){0};
-    if (e->depth >= MAX_EVAL_DEPTH) {
-        return st_xfail(e, node, "the expression is nested more than %u deep", MAX_EVAL_DEPTH);
+    if (e->depth >= EVAL_DEPTH_MAX) {
+        return st_xfail(e, node, "the expression is nested more than %u deep", EVAL_DEPTH_MAX);
     }
     e->depth++;
     const stator_status status = eval_inside(e, node, want, out);
@@ -394,8 +394,8 @@ static stator_status assign_names(st_xeval *e, const st_expr_statement *s)
 {
     st_xvalue v;
     ST_TRY(st_xeval_node(e, s->values[0], s->n_names, &v));
-    if (s->n_names > MAX_LOCALS - e->n_locals) {
-        return st_xfail(e, s->values[0], "more than %u names", MAX_LOCALS);
+    if (s->n_names > LOCALS_MAX - e->n_locals) {
+        return st_xfail(e, s->values[0], "more than %u names", LOCALS_MAX);
     }
     if (s->n_names == 1) {
         e->locals[e->n_locals++] = (st_xlocal){s->names[0], v};

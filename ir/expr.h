@@ -76,8 +76,8 @@ typedef struct st_expr_program {
     uint32_t n_statements;
 } st_expr_program;
 
-#define ST_EXPR_MAX_DEPTH 64u
-#define ST_EXPR_MAX_NODES 4096u
+#define ST_EXPR_DEPTH_MAX 64u
+#define ST_EXPR_NODES_MAX 4096u
 
 /* Parses a program; everything lies in the arena. INVALID_ARGUMENT names program and column. */
 stator_status st_expr_parse(st_arena *arena, const char *text, st_expr_program *out,

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#define MAX_OPERANDS 256u
+#define OPERANDS_MAX 256u
 
 /* The dtype that literals among the operands adopt: that of the first tensor (of select: of its
  * values, since its first operand is a condition). */
@@ -31,8 +31,8 @@ static stator_status spread(const st_xeval *e, const st_expr_node *node, const s
     for (uint32_t i = 0; i < node->n_kids && node->keys[i] == NULL; i++) {
         const uint32_t count = args[i].kind == ST_X_TUPLE ? args[i].n : 1u;
         const st_xvalue *items = args[i].kind == ST_X_TUPLE ? args[i].items : &args[i];
-        if (count > MAX_OPERANDS - n) {
-            return st_xfail(e, node, "more than %u operands", MAX_OPERANDS);
+        if (count > OPERANDS_MAX - n) {
+            return st_xfail(e, node, "more than %u operands", OPERANDS_MAX);
         }
         memcpy(out + n, items, count * sizeof *out);
         n += count;
@@ -145,10 +145,10 @@ stator_status st_xcall_op(st_xeval *e, const st_expr_node *node, const st_xvalue
     const st_op *op = NULL;
     uint32_t n = 0, n_attrs = 0, n_results = 0;
     stator_attr attrs[32];
-    stator_ref results[MAX_OPERANDS] = {0};
+    stator_ref results[OPERANDS_MAX] = {0};
     ST_TRY(find_op(e, node, &op));
-    st_xvalue *operands = st_xitems(e, MAX_OPERANDS);
-    stator_ref *refs = st_arena_zalloc(&e->arena, MAX_OPERANDS, sizeof *refs);
+    st_xvalue *operands = st_xitems(e, OPERANDS_MAX);
+    stator_ref *refs = st_arena_zalloc(&e->arena, OPERANDS_MAX, sizeof *refs);
     if (operands == NULL || refs == NULL) {
         return st_fail_oom(e->err);
     }

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#define MAX_EXPONENT 6000
+#define EXPONENT_MAX 6000
 
 /* 10^n by squaring, n >= 0. */
 static long double power_of_ten(int n)
@@ -77,7 +77,7 @@ static const char *read_exponent(const char *p, int *exponent)
         return p;
     }
     for (; isdigit((unsigned char)*q); q++) {
-        value = value < MAX_EXPONENT ? value * 10 + (*q - '0') : value;
+        value = value < EXPONENT_MAX ? value * 10 + (*q - '0') : value;
     }
     *exponent += negative ? -value : value;
     return q;

@@ -1,14 +1,14 @@
 /* Parser of the expression language: text to tree (docs/expr.md has the grammar).
  *
  * In: a program. Out: statements in an arena. Recursive descent; nesting is bounded by
- * ST_EXPR_MAX_DEPTH and size by ST_EXPR_MAX_NODES, so that hostile text costs little. */
+ * ST_EXPR_DEPTH_MAX and size by ST_EXPR_NODES_MAX, so that hostile text costs little. */
 #include "ir/expr.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_ITEMS 256u /* of a list, a call or a program */
+#define ITEMS_MAX 256u /* of a list, a call or a program */
 
 typedef struct expr_parser {
     st_arena *arena;
@@ -21,8 +21,8 @@ typedef struct expr_parser {
 } expr_parser;
 
 typedef struct node_list {
-    st_expr_node *items[MAX_ITEMS];
-    const char *keys[MAX_ITEMS];
+    st_expr_node *items[ITEMS_MAX];
+    const char *keys[ITEMS_MAX];
     uint32_t n;
 } node_list;
 
@@ -75,9 +75,9 @@ static stator_status make_node(expr_parser *r, uint32_t kind, const node_list *k
                                st_expr_node **out)
 {
     *out = NULL;
-    if (++r->n_nodes > ST_EXPR_MAX_NODES) {
+    if (++r->n_nodes > ST_EXPR_NODES_MAX) {
         return st_expr_fail(r->err, r->text, r->token.column, "the program has more than %u parts",
-                            ST_EXPR_MAX_NODES);
+                            ST_EXPR_NODES_MAX);
     }
     st_expr_node *node = st_arena_zalloc(r->arena, 1, sizeof *node);
     const uint32_t n = kids ? kids->n : 0;
@@ -132,7 +132,7 @@ static stator_status parse_items(expr_parser *r, const char *close, int keys, no
     out->n = 0;
     while (!at(r, close)) {
         const char *key = NULL;
-        if (out->n == MAX_ITEMS) {
+        if (out->n == ITEMS_MAX) {
             return expected(r, "at most 256 items");
         }
         if (keys && at_key(r)) {
@@ -244,7 +244,7 @@ static stator_status parse_unary(expr_parser *r, st_expr_node **out)
     if (!at(r, "-") && !at(r, "+") && !at(r, "!")) {
         return parse_postfix(r, out);
     }
-    if (++r->depth > ST_EXPR_MAX_DEPTH) {
+    if (++r->depth > ST_EXPR_DEPTH_MAX) {
         return expected(r, "less nesting");
     }
     st_expr_node *kid = NULL;
@@ -280,7 +280,7 @@ static stator_status parse_binary(expr_parser *r, uint32_t level, st_expr_node *
     for (uint32_t n = 0; at_level(r, level); n++) {
         const st_expr_token op = r->token;
         st_expr_node *kids[2] = {*out, NULL};
-        if (n == MAX_ITEMS) {
+        if (n == ITEMS_MAX) {
             return expected(r, "a shorter chain of operators");
         }
         advance(r);
@@ -293,7 +293,7 @@ static stator_status parse_binary(expr_parser *r, uint32_t level, st_expr_node *
 static stator_status parse_cond(expr_parser *r, st_expr_node **out)
 {
     st_expr_node *kids[3] = {NULL, NULL, NULL};
-    if (++r->depth > ST_EXPR_MAX_DEPTH) {
+    if (++r->depth > ST_EXPR_DEPTH_MAX) {
         return expected(r, "less nesting");
     }
     ST_TRY(parse_binary(r, 0, out));
@@ -351,7 +351,7 @@ static stator_status parse_statement(expr_parser *r, st_expr_statement *out)
     } else {
         out->n_names = 0;
         do {
-            if (values.n == MAX_ITEMS) {
+            if (values.n == ITEMS_MAX) {
                 return expected(r, "at most 256 results");
             }
             ST_TRY(parse_cond(r, &values.items[values.n++]));
@@ -370,7 +370,7 @@ stator_status st_expr_parse(st_arena *arena, const char *text, st_expr_program *
                             stator_diag **err)
 {
     expr_parser r = {.arena = arena, .text = text, .p = text, .err = err};
-    st_expr_statement list[MAX_ITEMS];
+    st_expr_statement list[ITEMS_MAX];
     uint32_t n = 0;
     *out = (st_expr_program){.text = text};
     advance(&r);
@@ -378,7 +378,7 @@ stator_status st_expr_parse(st_arena *arena, const char *text, st_expr_program *
         if (r.token.kind == ST_TOKEN_END && n > 0) {
             break;
         }
-        if (n == MAX_ITEMS) {
+        if (n == ITEMS_MAX) {
             return expected(&r, "at most 256 statements");
         }
         if (n > 0 && list[n - 1u].names == NULL) {

@@ -21,7 +21,7 @@ static stator_status with_shape(const st_help *c, const char *op, stator_ref x,
 
 stator_status st_help_squeeze(const st_help *c)
 {
-    stator_ref x = 0, dims[STATOR_MAX_RANK];
+    stator_ref x = 0, dims[STATOR_RANK_MAX];
     uint32_t set = 0, n = 0;
     ST_TRY(st_help_tensor(c, 0, &x));
     const uint32_t rank = st_xtype(c->e, x)->rank;
@@ -41,13 +41,13 @@ stator_status st_help_squeeze(const st_help *c)
 
 stator_status st_help_unsqueeze(const st_help *c)
 {
-    stator_ref x = 0, dims[STATOR_MAX_RANK];
+    stator_ref x = 0, dims[STATOR_RANK_MAX];
     uint32_t set = 0, from = 0;
     ST_TRY(st_help_tensor(c, 0, &x));
     const uint32_t added = c->args[1].kind == ST_X_LIST ? c->args[1].n : 1u;
     const uint32_t rank = st_xtype(c->e, x)->rank + added;
-    if (added > STATOR_MAX_RANK || rank > STATOR_MAX_RANK) {
-        return st_xfail(c->e, c->node, "unsqueeze: more than %d axes", STATOR_MAX_RANK);
+    if (added > STATOR_RANK_MAX || rank > STATOR_RANK_MAX) {
+        return st_xfail(c->e, c->node, "unsqueeze: more than %d axes", STATOR_RANK_MAX);
     }
     ST_TRY(st_help_axes(c, 1, rank, &set));
     if ((uint32_t)__builtin_popcount(set) != added) {
@@ -62,7 +62,7 @@ stator_status st_help_unsqueeze(const st_help *c)
 
 static stator_status fill_like(const st_help *c, const st_xvalue *value)
 {
-    stator_ref x = 0, y = 0, dims[STATOR_MAX_RANK];
+    stator_ref x = 0, y = 0, dims[STATOR_RANK_MAX];
     ST_TRY(st_help_tensor(c, 0, &x));
     const uint32_t rank = st_xtype(c->e, x)->rank;
     for (uint32_t i = 0; i < rank; i++) {

@@ -22,8 +22,8 @@
 #include <stator/plugin.h>
 #include <string.h>
 
-#define MAX_DEPTH 16u
-#define MAX_NAMES 16u
+#define DEPTH_MAX 16u
+#define NAMES_MAX 16u
 
 typedef struct tape {
     st_kit k;
@@ -63,8 +63,8 @@ static stator_ref grad_of(const tape *t, stator_ref value)
 /* The gradient of a broadcast operand: summed over the axes that grew. */
 static stator_ref fit(tape *t, stator_ref grad, stator_ref operand)
 {
-    stator_ref have[STATOR_MAX_RANK], want[STATOR_MAX_RANK];
-    int64_t axes[STATOR_MAX_RANK];
+    stator_ref have[STATOR_RANK_MAX], want[STATOR_RANK_MAX];
+    int64_t axes[STATOR_RANK_MAX];
     uint32_t n = 0;
     st_kit *k = &t->k;
     const uint32_t rank = st_kit_rank(k, grad), less = st_kit_rank(k, operand);
@@ -104,7 +104,7 @@ typedef struct visit {
     const st_op *op;
     stator_node_row row;
     stator_ref operands[64];
-    stator_attr attrs[ST_MAX_ATTRS];
+    stator_attr attrs[ST_ATTRS_MAX];
 } visit;
 
 static uint32_t rest_axes(const stator_attr *batch, const stator_attr *contract, uint32_t rank,
@@ -146,7 +146,7 @@ static stator_status dot_side(tape *t, const visit *v, stator_ref grad, int is_y
     const stator_attr *contract[] = {&a[STATOR_dot_general_contract_x],
                                      &a[STATOR_dot_general_contract_y]};
     const int own = is_y, other = !is_y;
-    int64_t rests[2][STATOR_MAX_RANK], z_batch[STATOR_MAX_RANK], z_rest[STATOR_MAX_RANK];
+    int64_t rests[2][STATOR_RANK_MAX], z_batch[STATOR_RANK_MAX], z_rest[STATOR_RANK_MAX];
     const uint32_t ranks[] = {st_kit_rank(&t->k, v->operands[0]),
                               st_kit_rank(&t->k, v->operands[1])};
     const uint32_t n_rest[] = {rest_axes(batch[0], contract[0], ranks[0], rests[0]),
@@ -161,7 +161,7 @@ static stator_status dot_side(tape *t, const visit *v, stator_ref grad, int is_y
     stator_ref part =
         st_kit_op(&t->k, "dot_general", 2, (stator_ref[]){grad, v->operands[other]}, 4, attrs);
     /* Axis j of the other side's contracted ones, in its own order of axes, is number `place`. */
-    int64_t perm[STATOR_MAX_RANK];
+    int64_t perm[STATOR_RANK_MAX];
     const int64_t *mine = contract[own]->list, *theirs = contract[other]->list;
     for (uint32_t i = 0; i < nb; i++) {
         const int64_t at = ((const int64_t *)batch[own]->list)[i];
@@ -192,7 +192,7 @@ static stator_status grad_dot_general(tape *t, const visit *v, stator_ref grad)
 static stator_status grad_transpose(tape *t, const visit *v, stator_ref grad)
 {
     const stator_attr *perm = &v->attrs[STATOR_transpose_perm];
-    int64_t inverse[STATOR_MAX_RANK];
+    int64_t inverse[STATOR_RANK_MAX];
     for (uint32_t i = 0; i < perm->count; i++) {
         const int64_t at = ((const int64_t *)perm->list)[i];
         inverse[at < 0 ? at + perm->count : at] = i;
@@ -217,7 +217,7 @@ static stator_status grad_slice(tape *t, const visit *v, stator_ref grad)
 {
     const stator_attr *starts = &v->attrs[STATOR_slice_starts];
     const int64_t *steps = v->attrs[STATOR_slice_steps].list;
-    stator_ref low[STATOR_MAX_RANK], high[STATOR_MAX_RANK];
+    stator_ref low[STATOR_RANK_MAX], high[STATOR_RANK_MAX];
     for (uint32_t a = 0; a < starts->count; a++) {
         const stator_ref start = ((const stator_ref *)starts->list)[a];
         const stator_ref size = st_kit_dim(&t->k, v->operands[0], a);
@@ -316,9 +316,9 @@ static const struct structural *structural_of(const visit *v)
 /* ---- rules of the table ---- */
 
 typedef struct bound_names {
-    char text[MAX_NAMES][32];
-    const char *names[MAX_NAMES];
-    stator_ref values[MAX_NAMES];
+    char text[NAMES_MAX][32];
+    const char *names[NAMES_MAX];
+    stator_ref values[NAMES_MAX];
     uint32_t n;
 } bound_names;
 
@@ -327,7 +327,7 @@ static void bind(bound_names *out, const char *list, const stator_ref *values, u
 {
     uint32_t len;
     char mark;
-    for (uint32_t i = 0; out->n < MAX_NAMES; i++) {
+    for (uint32_t i = 0; out->n < NAMES_MAX; i++) {
         const char *name = st_list_name(list, i, &len, &mark);
         if (name == NULL || mark == '*' || len >= sizeof out->text[0]) {
             return;
@@ -342,7 +342,7 @@ static void bind(bound_names *out, const char *list, const stator_ref *values, u
 static stator_status run_program(tape *t, const visit *v, stator_ref grad)
 {
     bound_names in = {.n = 0};
-    stator_ref grads[MAX_NAMES], results[8] = {0};
+    stator_ref grads[NAMES_MAX], results[8] = {0};
     bind(&in, v->op->desc.operands, v->operands, v->row.operand_count);
     const uint32_t n = in.n;
     for (uint32_t i = 0; i < v->row.result_count && i < 8; i++) {
@@ -391,7 +391,7 @@ static stator_status through_decomposition(tape *t, const visit *v, uint32_t dep
                                     .attrs = v->attrs,
                                     .n_results = v->row.result_count};
     const stator_ref first = st_graph_view(t->k.b->graph)->n_nodes + 1u;
-    if (depth == MAX_DEPTH || v->row.result_count > 8) {
+    if (depth == DEPTH_MAX || v->row.result_count > 8) {
         return st_fail(t->k.err, STATOR_UNSUPPORTED, "%s: too deep for a gradient",
                        v->op->desc.name);
     }

@@ -12,15 +12,15 @@
 #include "ir/ops/op_kit.h"
 #include <stator/ops.h>
 
-#define MAX_VALUES 64u
+#define VALUES_MAX 64u
 
 typedef struct list {
-    stator_ref at[4u * MAX_VALUES];
+    stator_ref at[4u * VALUES_MAX];
     uint32_t n;
 } list;
 
 typedef struct flags {
-    int64_t axes[2u * MAX_VALUES], reverse[2u * MAX_VALUES];
+    int64_t axes[2u * VALUES_MAX], reverse[2u * VALUES_MAX];
     uint32_t n;
 } flags;
 
@@ -32,7 +32,7 @@ typedef struct scan {
     const stator_attr *attrs;
     const stator_ref *out_grads;
     uint32_t n, carried, scanned, stacked;
-    stator_ref saved[MAX_VALUES];
+    stator_ref saved[VALUES_MAX];
     stator_ref *map; /* body's values in the builder of a region */
     stator_diag **err;
 } scan;
@@ -130,7 +130,7 @@ static stator_status make_body(const scan *s, const char *name, write_fn write, 
 static stator_status save_states(scan *s)
 {
     stator_graph *body = NULL;
-    stator_ref results[2u * MAX_VALUES];
+    stator_ref results[2u * VALUES_MAX];
     list operands = {.n = 0};
     flags axes[2] = {{.n = 0}, {.n = 0}};
     if (s->carried == 0) {
@@ -191,7 +191,7 @@ static stator_status write_inputs(stator_builder *r, const scan *s, list *seeds,
 static stator_status write_back_body(stator_builder *r, const scan *s)
 {
     list seeds = {.n = 0}, sums = {.n = 0}, ys = {.n = 0}, xs = {.n = 0};
-    stator_ref grads[4u * MAX_VALUES], at[MAX_VALUES] = {0};
+    stator_ref grads[4u * VALUES_MAX], at[VALUES_MAX] = {0};
     st_kit k = {.b = r, .err = s->err, .status = STATOR_OK};
     ST_TRY(write_inputs(r, s, &seeds, &sums));
     if (s->v->n_nodes != 0) {
@@ -269,7 +269,7 @@ static void push_scanned(const scan *s, list *operands, flags *in, flags *out)
 static stator_status go_back(scan *s, stator_ref *in_grads)
 {
     stator_graph *body = NULL;
-    stator_ref results[4u * MAX_VALUES];
+    stator_ref results[4u * VALUES_MAX];
     list operands = {.n = 0};
     flags axes[2] = {{.n = 0}, {.n = 0}};
     st_kit k = {.b = s->b, .err = s->err, .status = STATOR_OK};
@@ -310,7 +310,7 @@ stator_status st_gradient_scan(stator_builder *b, const stator_graph *body,
               .scanned = (uint32_t)node->attrs[STATOR_scan_scanned].i,
               .stacked = (uint32_t)node->attrs[STATOR_scan_stacked].i,
               .err = err};
-    if (s.n > MAX_VALUES || s.stacked > MAX_VALUES) {
+    if (s.n > VALUES_MAX || s.stacked > VALUES_MAX) {
         return st_fail(err, STATOR_UNSUPPORTED, "scan has too many values for a gradient");
     }
     st_mem *mem = b->module->mem;

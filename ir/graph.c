@@ -138,7 +138,7 @@ int st_type_static_size(const st_module *m, stator_ref type, uint64_t *out_eleme
                         uint64_t *out_bytes)
 {
     const stator_type_row *row = st_seg_at(&m->types, type);
-    int64_t dims[STATOR_MAX_RANK];
+    int64_t dims[STATOR_RANK_MAX];
     for (uint32_t i = 0; i < row->rank; i++) {
         const uint32_t sym = *(const uint32_t *)st_seg_at(&m->refs, row->dims_begin + i);
         if (!st_sym_const(&m->symtab, sym, &dims[i])) {
@@ -151,7 +151,7 @@ int st_type_static_size(const st_module *m, stator_ref type, uint64_t *out_eleme
 
 /* ---- splats ---- */
 
-#define MAX_SPLAT_BYTES 4096u /* larger constants are not looked through */
+#define SPLAT_BYTES_MAX 4096u /* larger constants are not looked through */
 
 /* Steps over views: an index map of a splat is a splat. */
 static stator_ref through_views(const stator_graph_view *v, stator_ref value)
@@ -181,7 +181,7 @@ int st_value_is_splat(const stator_graph *graph, stator_ref value, double *out_v
     uint64_t n = 0;
     uint64_t bytes = 0;
     if (attr == NULL || !st_type_static_size(graph->module, (stator_ref)attr->i, &n, &bytes) ||
-        n == 0 || bytes > MAX_SPLAT_BYTES) {
+        n == 0 || bytes > SPLAT_BYTES_MAX) {
         return 0;
     }
     const uint32_t dtype = stator_type_at(v, (stator_ref)attr->i)->dtype;

@@ -41,7 +41,7 @@ stator_ref st_in_dim(const st_infer *in, uint32_t k, uint32_t axis)
     return stator_dim_at(in->v, type_of(in, k), axis);
 }
 
-const stator_ref *st_in_dims(const st_infer *in, uint32_t k, stator_ref out[STATOR_MAX_RANK])
+const stator_ref *st_in_dims(const st_infer *in, uint32_t k, stator_ref out[STATOR_RANK_MAX])
 {
     const uint32_t rank = st_in_rank(in, k);
     for (uint32_t i = 0; i < rank; i++) {
@@ -174,7 +174,7 @@ stator_status st_in_rank_is(const st_infer *in, uint32_t k, uint32_t lo, uint32_
     if (lo == hi) {
         return st_in_fail(in, err, "%s has rank %u, expected %u", name, rank, lo);
     }
-    return hi >= STATOR_MAX_RANK
+    return hi >= STATOR_RANK_MAX
                ? st_in_fail(in, err, "%s has rank %u, expected at least %u", name, rank, lo)
                : st_in_fail(in, err, "%s has rank %u, expected %u to %u", name, rank, lo, hi);
 }
@@ -260,8 +260,8 @@ stator_status st_in_list_count(const st_infer *in, uint32_t a, uint32_t n, stato
 stator_status st_in_axes(const st_infer *in, uint32_t a, uint32_t rank, uint32_t *out_set,
                          stator_diag **err)
 {
-    int64_t axes[STATOR_MAX_RANK];
-    const uint32_t n = st_in_list(in, a, axes, STATOR_MAX_RANK);
+    int64_t axes[STATOR_RANK_MAX];
+    const uint32_t n = st_in_list(in, a, axes, STATOR_RANK_MAX);
     uint32_t set = 0;
     *out_set = 0;
     if (n > rank) {
@@ -524,7 +524,7 @@ stator_status st_in_broadcast(const st_infer *in, const stator_ref *a, uint32_t 
 {
     const uint32_t rank = a_rank > b_rank ? a_rank : b_rank;
     const stator_ref one = st_in_size(in, 1);
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     for (uint32_t i = 0; i < rank; i++) {
         const stator_ref x = i + a_rank >= rank ? a[i + a_rank - rank] : one;
         const stator_ref y = i + b_rank >= rank ? b[i + b_rank - rank] : one;
@@ -573,10 +573,10 @@ stator_status st_in_window_size(const st_infer *in, const st_sym_window *w, uint
 stator_status st_in_set(st_infer *in, uint32_t k, stator_dtype dtype, uint32_t rank,
                         const stator_ref *dims, stator_diag **err)
 {
-    stator_ref sizes[STATOR_MAX_RANK];
-    if (rank > STATOR_MAX_RANK) {
+    stator_ref sizes[STATOR_RANK_MAX];
+    if (rank > STATOR_RANK_MAX) {
         return st_in_fail(in, err, "the result would have rank %u, at most %d are possible", rank,
-                          STATOR_MAX_RANK);
+                          STATOR_RANK_MAX);
     }
     for (uint32_t i = 0; i < rank; i++) {
         int64_t lo, hi;
@@ -598,7 +598,7 @@ stator_status st_in_set(st_infer *in, uint32_t k, stator_dtype dtype, uint32_t r
 stator_status st_in_like(st_infer *in, uint32_t k, uint32_t j, stator_dtype dtype,
                          stator_diag **err)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     return st_in_set(in, k, dtype ? dtype : st_in_dtype(in, j), st_in_rank(in, j),
                      st_in_dims(in, j, dims), err);
 }

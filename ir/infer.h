@@ -27,7 +27,7 @@ int st_in_is(const st_infer *in, uint32_t opcode);
 stator_dtype st_in_dtype(const st_infer *in, uint32_t k);
 uint32_t st_in_rank(const st_infer *in, uint32_t k);
 stator_ref st_in_dim(const st_infer *in, uint32_t k, uint32_t axis);
-const stator_ref *st_in_dims(const st_infer *in, uint32_t k, stator_ref out[STATOR_MAX_RANK]);
+const stator_ref *st_in_dims(const st_infer *in, uint32_t k, stator_ref out[STATOR_RANK_MAX]);
 /* Reading attributes. */
 int64_t st_in_int(const st_infer *in, uint32_t a);
 uint32_t st_in_list(const st_infer *in, uint32_t a, int64_t *out, uint32_t capacity);    /* INTS */

@@ -16,8 +16,8 @@
 #include <stator/ops.h>
 #include <string.h>
 
-#define MAX_DEPTH 160u
-#define MAX_DENOMINATOR 4096
+#define DEPTH_MAX 160u
+#define DENOMINATOR_MAX 4096
 
 #define NOTHING_KNOWN 1u /* in the memo; otherwise begin + 2 of pairs in the module's refs */
 
@@ -56,7 +56,7 @@ static int shape_of(const st_ints_eval *at, stator_ref value, st_ints *out)
 /* A double as a rational with a small denominator; unknown when it is none. */
 static st_int_elem elem_of_f64(const st_ints_eval *at, double x)
 {
-    for (int64_t den = 1; den <= MAX_DENOMINATOR; den *= 2) {
+    for (int64_t den = 1; den <= DENOMINATOR_MAX; den *= 2) {
         const double scaled = x * (double)den;
         if (fabs(scaled) < 4503599627370496.0 && scaled == floor(scaled)) {
             return (st_int_elem){st_sym_int(&at->b->module->symtab, (int64_t)scaled),
@@ -153,7 +153,7 @@ static int evaluate(const st_ints_eval *at, stator_ref value, st_ints *out)
     const st_ints_eval inner = {at->b, at->v, stator_node_at(at->v, row->node), row->index,
                                 at->depth + 1u};
     const st_ints_fn rule = st_ints_rule(stator_op_at(at->v, inner.node->op)->name);
-    if (rule == NULL || inner.depth > MAX_DEPTH || !rule(&inner, out)) {
+    if (rule == NULL || inner.depth > DEPTH_MAX || !rule(&inner, out)) {
         return 0;
     }
     drop_what_wraps(at, out);
@@ -170,7 +170,7 @@ int st_ints_of(const st_ints_eval *at, stator_ref value, st_ints *out)
         return recall(at, memo, out);
     }
     const int ok = evaluate(at, value, out);
-    if (ok || at->depth < MAX_DEPTH / 2u) {
+    if (ok || at->depth < DEPTH_MAX / 2u) {
         remember(at->b, value, ok ? out : NULL);
     }
     return ok;

@@ -16,7 +16,7 @@ typedef struct st_ints {
     uint32_t dtype;
     uint32_t rank;
     uint32_t n;
-    int64_t dims[STATOR_MAX_RANK];
+    int64_t dims[STATOR_RANK_MAX];
     st_int_elem e[ST_INTS_MAX];
 } st_ints;
 

@@ -342,8 +342,8 @@ static uint32_t place_of(const st_ints *t, const int64_t *coords)
 /* The element of `from` that broadcasts to out's element i. */
 static st_int_elem broadcast_elem(const st_ints *out, uint32_t i, const st_ints *from)
 {
-    int64_t at[STATOR_MAX_RANK] = {0};
-    int64_t in[STATOR_MAX_RANK] = {0};
+    int64_t at[STATOR_RANK_MAX] = {0};
+    int64_t in[STATOR_RANK_MAX] = {0};
     coords_of(out, i, at);
     for (uint32_t a = 0; a < from->rank; a++) {
         in[a] = from->dims[a] == 1 ? 0 : at[out->rank - from->rank + a];
@@ -530,7 +530,7 @@ static int rule_iota(const st_ints_eval *at, st_ints *out)
     const int64_t axis = attr_at(at, STATOR_iota_axis)->i;
     const int64_t place = axis < 0 ? axis + out->rank : axis;
     for (uint32_t i = 0; i < out->n; i++) {
-        int64_t coords[STATOR_MAX_RANK] = {0};
+        int64_t coords[STATOR_RANK_MAX] = {0};
         coords_of(out, i, coords);
         out->e[i] = st_int_const(at, coords[place]);
     }
@@ -574,8 +574,8 @@ static int rule_transpose(const st_ints_eval *at, st_ints *out)
         return 0;
     }
     for (uint32_t i = 0; i < out->n; i++) {
-        int64_t coords[STATOR_MAX_RANK] = {0};
-        int64_t in[STATOR_MAX_RANK] = {0};
+        int64_t coords[STATOR_RANK_MAX] = {0};
+        int64_t in[STATOR_RANK_MAX] = {0};
         coords_of(out, i, coords);
         for (uint32_t a = 0; a < out->rank && a < perm->count; a++) {
             const int64_t p = int_at(at, perm, a);
@@ -590,7 +590,7 @@ static int rule_slice(const st_ints_eval *at, st_ints *out)
 {
     const stator_attr_row *starts = attr_at(at, STATOR_slice_starts);
     const stator_attr_row *steps = attr_at(at, STATOR_slice_steps);
-    int64_t start[STATOR_MAX_RANK] = {0};
+    int64_t start[STATOR_RANK_MAX] = {0};
     st_ints x;
     if (!st_ints_operand(at, 0, &x) || starts->count != x.rank || steps->count != x.rank) {
         return 0;
@@ -601,7 +601,7 @@ static int rule_slice(const st_ints_eval *at, st_ints *out)
         }
     }
     for (uint32_t i = 0; i < out->n; i++) {
-        int64_t coords[STATOR_MAX_RANK] = {0};
+        int64_t coords[STATOR_RANK_MAX] = {0};
         coords_of(out, i, coords);
         for (uint32_t a = 0; a < x.rank; a++) {
             coords[a] = start[a] + coords[a] * int_at(at, steps, a);
@@ -634,7 +634,7 @@ static int rule_concat(const st_ints_eval *at, st_ints *out)
         }
         const int is_known = st_ints_operand(at, k, &x);
         for (uint32_t i = 0; is_known && i < x.n; i++) {
-            int64_t coords[STATOR_MAX_RANK] = {0};
+            int64_t coords[STATOR_RANK_MAX] = {0};
             coords_of(&x, i, coords);
             coords[axis] += offset;
             out->e[place_of(out, coords)] = x.e[i];
@@ -664,8 +664,8 @@ static int rule_gather(const st_ints_eval *at, st_ints *out)
     }
     const uint32_t axis = axis_of(attr_at(at, STATOR_gather_axis), x.rank);
     for (uint32_t i = 0; i < out->n; i++) {
-        int64_t coords[STATOR_MAX_RANK] = {0};
-        int64_t in[STATOR_MAX_RANK] = {0};
+        int64_t coords[STATOR_RANK_MAX] = {0};
+        int64_t in[STATOR_RANK_MAX] = {0};
         coords_of(out, i, coords);
         for (uint32_t a = 0; a < x.rank; a++) {
             in[a] = a == axis ? 0 : coords[a < axis ? a : a + index.rank - 1u];
@@ -686,7 +686,7 @@ static int rule_gather_elements(const st_ints_eval *at, st_ints *out)
     }
     const uint32_t axis = axis_of(attr_at(at, STATOR_gather_elements_axis), x.rank);
     for (uint32_t i = 0; i < out->n; i++) {
-        int64_t coords[STATOR_MAX_RANK] = {0};
+        int64_t coords[STATOR_RANK_MAX] = {0};
         coords_of(out, i, coords);
         if (index_of(at, index.e[i], x.dims[axis], &coords[axis])) {
             out->e[i] = x.e[place_of(&x, coords)];
@@ -717,8 +717,8 @@ static int reduce(const st_ints_eval *at, st_ints *out, binary_fn fn, int64_t id
         seen[i] = 1;
     }
     for (uint32_t i = 0; i < x.n; i++) {
-        int64_t coords[STATOR_MAX_RANK] = {0};
-        int64_t to[STATOR_MAX_RANK] = {0};
+        int64_t coords[STATOR_RANK_MAX] = {0};
+        int64_t to[STATOR_RANK_MAX] = {0};
         uint32_t rank = 0;
         coords_of(&x, i, coords);
         for (uint32_t a = 0; a < x.rank; a++) {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define SMALL_BLOB_BYTES 512u /* constants up to this size are interned by content */
-#define MAX_MERGED_ORIGINS 64u
+#define MERGED_ORIGINS_MAX 64u
 
 /* ---- life ---- */
 
@@ -369,7 +369,7 @@ static int type_equal(void *self, uint32_t id)
 
 uint32_t st_module_type(st_module *m, stator_dtype dtype, uint32_t rank, const stator_ref *dims)
 {
-    if (dtype == 0 || dtype >= STATOR_DTYPE_COUNT || rank > STATOR_MAX_RANK ||
+    if (dtype == 0 || dtype >= STATOR_DTYPE_COUNT || rank > STATOR_RANK_MAX ||
         (dims == NULL && rank != 0)) {
         return 0;
     }
@@ -545,7 +545,7 @@ static int same_origin(const stator_origin_row *a, const stator_origin_row *b)
 static uint32_t gather_origins(const st_module *m, uint32_t list, stator_origin_row *rows,
                                uint32_t n)
 {
-    for (; list != 0 && n < MAX_MERGED_ORIGINS; list = origin_at(m, list)->next) {
+    for (; list != 0 && n < MERGED_ORIGINS_MAX; list = origin_at(m, list)->next) {
         uint32_t k = 0;
         while (k < n && !same_origin(&rows[k], origin_at(m, list))) {
             k++;
@@ -562,7 +562,7 @@ uint32_t st_module_origin_merge(st_module *m, uint32_t a, uint32_t b)
     if (a == 0 || a == b || b == 0) {
         return a != 0 ? a : b;
     }
-    stator_origin_row rows[MAX_MERGED_ORIGINS];
+    stator_origin_row rows[MERGED_ORIGINS_MAX];
     const uint32_t n_a = gather_origins(m, a, rows, 0);
     const uint32_t n = gather_origins(m, b, rows, n_a);
     if (n == n_a) {

@@ -14,7 +14,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#define MAX_ATTRS 32u
+#define ATTRS_MAX 32u
 
 /* clang-format off */
 static const st_op_def op_defs[] = {
@@ -161,12 +161,12 @@ static int read_attr(st_arena *arena, const char **p, stator_attr_desc *out)
 static stator_status read_attrs(st_arena *arena, const st_op_def *def, stator_op_desc *desc,
                                 stator_diag **err)
 {
-    stator_attr_desc list[MAX_ATTRS];
+    stator_attr_desc list[ATTRS_MAX];
     uint32_t n = 0;
     const char *p = def->attrs ? def->attrs : "";
     for (p = skip_space(p); *p; p = skip_space(p)) {
         const char *at = p;
-        if (n == MAX_ATTRS || !read_attr(arena, &p, &list[n])) {
+        if (n == ATTRS_MAX || !read_attr(arena, &p, &list[n])) {
             return st_fail(err, STATOR_INVALID_ARGUMENT,
                            "op %s: cannot read the attribute at '%.40s', expected "
                            "name:kind or name:kind=default",
@@ -308,9 +308,9 @@ static stator_status check_lib_desc(const stator_op_desc *desc, stator_diag **er
         return st_fail(err, STATOR_INVALID_ARGUMENT,
                        "op %s: is flagged as a constant and has operands", desc->name);
     }
-    if (desc->attr_count > MAX_ATTRS || (desc->attr_count > 0 && desc->attrs == NULL)) {
+    if (desc->attr_count > ATTRS_MAX || (desc->attr_count > 0 && desc->attrs == NULL)) {
         return st_fail(err, STATOR_INVALID_ARGUMENT, "op %s: has %u attributes, at most %u",
-                       desc->name, desc->attr_count, MAX_ATTRS);
+                       desc->name, desc->attr_count, ATTRS_MAX);
     }
     for (uint32_t k = 0; k < desc->attr_count; k++) {
         const stator_attr_desc *attr = &desc->attrs[k];

@@ -16,9 +16,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define MAX_ROUNDS 3u
-#define MAX_REGIONS 8u
-#define MAX_BREAK (INT64_C(1) << 60) /* sizes past it are no places to divide a range at */
+#define ROUNDS_MAX 3u
+#define REGIONS_MAX 8u
+#define BREAK_MAX (INT64_C(1) << 60) /* sizes past it are no places to divide a range at */
 
 typedef struct reinfer {
     st_module *m;
@@ -176,7 +176,7 @@ static void copy_names(writer *w, stator_ref old, stator_ref fresh)
 static stator_status build(writer *w, const st_op *op, const stator_node_row *row,
                            const stator_node_desc *desc, stator_diag **err)
 {
-    stator_ref results[ST_MAX_RESULTS];
+    stator_ref results[ST_RESULTS_MAX];
     ST_TRY(st_build_node(w->b, desc, results, err));
     if (row->result_count != 0 && w->b->graph->values.count - results[0] != row->result_count) {
         return st_fail(err, STATOR_INTERNAL, "%s has another number of results under these sizes",
@@ -196,10 +196,10 @@ static stator_status write_node(writer *w, stator_ref node, stator_diag **err)
     const reinfer *r = w->r;
     const stator_node_row *row = stator_node_at(w->v, node);
     const st_op *op = st_optable_at(w->r->m->ops, row->op);
-    stator_attr attrs[ST_MAX_ATTRS];
-    stator_graph *regions[MAX_REGIONS];
+    stator_attr attrs[ST_ATTRS_MAX];
+    stator_graph *regions[REGIONS_MAX];
     stator_ref *operands = NULL;
-    if (row->attr_count > ST_MAX_ATTRS || row->region_count > MAX_REGIONS) {
+    if (row->attr_count > ST_ATTRS_MAX || row->region_count > REGIONS_MAX) {
         return st_fail(err, STATOR_UNIMPLEMENTED, "%s: too many attributes or regions",
                        op->desc.name);
     }
@@ -344,7 +344,7 @@ static int difference(const narrowing *n, const stator_atom_row *row, int64_t *c
     const stator_term_row *term = st_sym_term(n->tab, form, 0);
     const stator_atom_row *atom = st_atom_at(n->tab, term->atom);
     if (atom->kind != STATOR_ATOM_SYMBOL || atom->name == 0 || term->coef > INT32_MAX ||
-        term->coef < -INT32_MAX || form->constant > MAX_BREAK || form->constant < -MAX_BREAK) {
+        term->coef < -INT32_MAX || form->constant > BREAK_MAX || form->constant < -BREAK_MAX) {
         return -1;
     }
     const st_plan_range *range = st_size_plan_find(n->plan, st_module_str(n->m, atom->name));
@@ -363,7 +363,7 @@ static void keep_side(narrowing *n, uint32_t place, int64_t c, int64_t k)
 {
     st_plan_range *range = &n->plan->ranges.data[place];
     const int64_t value = n->at[place];
-    if (range->lo == range->hi || value > MAX_BREAK / INT32_MAX) {
+    if (range->lo == range->hi || value > BREAK_MAX / INT32_MAX) {
         return;
     }
     int64_t lo = range->lo, hi = range->hi;
@@ -511,13 +511,13 @@ stator_status st_reinfer(const st_module *from, st_size_plan *plan, const int64_
         if (status == STATOR_OK) {
             status = rewrite(m, plan, err);
         }
-        if (status == STATOR_OK && round < MAX_ROUNDS) {
+        if (status == STATOR_OK && round < ROUNDS_MAX) {
             status = narrow(m, plan, at, &changes, err);
         }
         if (status != STATOR_RESOURCE_EXHAUSTED && atomic_load(&mem->refused) != refused) {
             status = forget(err); /* what could not be made may have passed for a cap */
         }
-        if (status != STATOR_OK || changes == 0 || round == MAX_ROUNDS) {
+        if (status != STATOR_OK || changes == 0 || round == ROUNDS_MAX) {
             *out_module = status == STATOR_OK ? m : NULL;
             if (status != STATOR_OK) {
                 st_module_destroy(m);

@@ -115,7 +115,7 @@ void st_size_plan_print(const st_size_plan *plan, st_str *out)
         st_str_addf(out, "%s%s", i == 0 ? "" : ", ", r->name);
         if (r->lo == r->hi) {
             st_str_addf(out, " = %" PRId64, r->lo);
-        } else if (r->hi >= ST_PLAN_MAX_SIZE) {
+        } else if (r->hi >= ST_PLAN_SIZE_MAX) {
             st_str_addf(out, " in [%" PRId64 ", inf]", r->lo);
         } else {
             st_str_addf(out, " in [%" PRId64 ", %" PRId64 "]", r->lo, r->hi);
@@ -141,7 +141,7 @@ stator_ref st_size_plan_type(const st_size_plan *plan, st_module *m, uint32_t in
                              stator_ref type)
 {
     const stator_type_row row = *(const stator_type_row *)st_seg_at(&m->types, type);
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     int is_same = 1;
     for (uint32_t i = 0; i < row.rank; i++) {
         dims[i] = *(const stator_ref *)st_seg_at(&m->refs, row.dims_begin + i);

@@ -10,7 +10,7 @@
 #include "ir/module.h"
 
 /* Largest size of a dimension that a plan makes symbolic. */
-#define ST_PLAN_MAX_SIZE (INT64_C(1) << 40)
+#define ST_PLAN_SIZE_MAX (INT64_C(1) << 40)
 
 typedef struct st_plan_range {
     char *name;

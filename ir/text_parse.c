@@ -1,7 +1,7 @@
 /* Parses the text form (docs/stir.md) into a builder.
  *
  * In: any bytes. Out: the graph, built through the same functions that frontends use, or one error
- * with line and column. Recursion is bounded by MAX_REGIONS, memory by the length of the text:
+ * with line and column. Recursion is bounded by REGIONS_MAX, memory by the length of the text:
  * everything temporary lies in one arena that grows with what was read. */
 #include "core/base/check.h"
 #include "ir/builder.h"
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_REGIONS 64u /* regions inside regions */
+#define REGIONS_MAX 64u /* regions inside regions */
 #define TEXT_VERSION 1u
 #define NOT_WRITTEN UINT32_MAX /* a witness that is not written */
 
@@ -336,10 +336,10 @@ static stator_status fail_unknown(parser *p, uint64_t offset, const char *what, 
 static stator_status fail_unknown_attr(parser *p, const st_op *op, uint64_t offset,
                                        const char *name)
 {
-    const char *names[ST_MAX_ATTRS];
+    const char *names[ST_ATTRS_MAX];
     char what[96];
     uint32_t n = 0;
-    for (; n < op->desc.attr_count && n < ST_MAX_ATTRS; n++) {
+    for (; n < op->desc.attr_count && n < ST_ATTRS_MAX; n++) {
         names[n] = op->desc.attrs[n].name;
     }
     (void)snprintf(what, sizeof what, "%s has no attribute", op->desc.name);
@@ -435,8 +435,8 @@ static stator_status parse_results(parser *p, node *n)
         if (r == NULL) {
             return st_fail_oom(p->err);
         }
-        if (n->results.count > ST_MAX_RESULTS) {
-            return st_lex_fail(&p->lex, p->err, "a node has at most %u results", ST_MAX_RESULTS);
+        if (n->results.count > ST_RESULTS_MAX) {
+            return st_lex_fail(&p->lex, p->err, "a node has at most %u results", ST_RESULTS_MAX);
         }
         ST_TRY(parse_definition(p, r));
         ST_TRY(accept(p, ',', &more));
@@ -526,8 +526,8 @@ static stator_status parse_origins(parser *p, node *n)
 static stator_status parse_region(parser *p, scope *s, stator_graph **out)
 {
     scope inner = {0};
-    if (p->depth == MAX_REGIONS) {
-        return st_lex_fail(&p->lex, p->err, "regions are nested deeper than %u", MAX_REGIONS);
+    if (p->depth == REGIONS_MAX) {
+        return st_lex_fail(&p->lex, p->err, "regions are nested deeper than %u", REGIONS_MAX);
     }
     const uint32_t mark = st_rebuild_enter(&p->rebuild);
     const uint64_t offset = p->lex.token.offset;
@@ -574,7 +574,7 @@ static stator_status build_node(parser *p, scope *s, const node *n)
                                    .result_count = n->results.count};
     const result *results = n->results.data;
     const uint32_t *witnesses = n->witnesses.data;
-    stator_ref values[ST_MAX_RESULTS] = {0};
+    stator_ref values[ST_RESULTS_MAX] = {0};
     st_build_set_origin_ref(s->b, n->origin);
     ST_TRY(at_place(p, n->offset,
                     st_rebuild_node(&p->rebuild, s->b, &desc, n->types.data, values, p->err)));

@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_DEPTH 64u   /* parentheses of a size */
-#define MAX_TEXT 65536u /* of a size; shared parts could make it grow without bound */
-#define MAX_PARTS 32u   /* terms of a sum, factors of a product; the engine's caps are below */
+#define DEPTH_MAX 64u   /* parentheses of a size */
+#define TEXT_MAX 65536u /* of a size; shared parts could make it grow without bound */
+#define PARTS_MAX 32u   /* terms of a sum, factors of a product; the engine's caps are below */
 
 /* ---- printing ---- */
 
@@ -24,7 +24,7 @@ typedef struct part {
 } part;
 
 typedef struct parts {
-    part list[MAX_PARTS];
+    part list[PARTS_MAX];
     uint32_t count;
 } parts;
 
@@ -90,9 +90,9 @@ static void print_symbol_name(const st_sym_printer *p, const stator_atom_row *ro
 /* Takes a finished text into the list. */
 static void add_part(st_sym_printer *p, parts *to, int64_t coef, uint32_t rank, st_str *text)
 {
-    const int is_long = text->len > MAX_TEXT;
+    const int is_long = text->len > TEXT_MAX;
     char *taken = st_str_take(text, NULL);
-    if (taken == NULL || is_long || to->count == MAX_PARTS) {
+    if (taken == NULL || is_long || to->count == PARTS_MAX) {
         st_free(p->m->mem, taken);
         p->failed = 1;
         return;
@@ -410,7 +410,7 @@ static stator_status check_sym(const sym_parser *p, uint64_t at, uint32_t sym, s
     return st_lex_fail_at(p->lex, at, err,
                           "this size has more than %u terms, is nested deeper than %u, divides by "
                           "what may be 0, or leaves 64 bits",
-                          ST_SYM_MAX_TERMS, ST_SYM_MAX_DEPTH);
+                          ST_SYM_TERMS_MAX, ST_SYM_DEPTH_MAX);
 }
 
 typedef uint32_t (*sym_function)(st_symtab *tab, uint32_t a, uint32_t b);
@@ -507,8 +507,8 @@ static stator_status parse_term(sym_parser *p, uint32_t *out, stator_diag **err)
 static stator_status parse_sum(sym_parser *p, uint32_t *out, stator_diag **err)
 {
     const uint64_t at = p->lex->token.offset;
-    if (++p->depth > MAX_DEPTH) {
-        return st_lex_fail(p->lex, err, "a size nested deeper than %u", MAX_DEPTH);
+    if (++p->depth > DEPTH_MAX) {
+        return st_lex_fail(p->lex, err, "a size nested deeper than %u", DEPTH_MAX);
     }
     ST_TRY(parse_term(p, out, err));
     while (st_lex_is(p->lex, '+') || st_lex_is(p->lex, '-')) {
@@ -532,7 +532,7 @@ stator_status st_text_parse_sym(st_lexer *lex, st_module *m, uint32_t *out, stat
 
 stator_status st_text_parse_type(st_lexer *lex, st_module *m, uint32_t *out, stator_diag **err)
 {
-    uint32_t dims[STATOR_MAX_RANK];
+    uint32_t dims[STATOR_RANK_MAX];
     uint32_t rank = 0;
     const uint32_t dtype =
         lex->token.kind == ST_TEXT_IDENT ? st_dtype_parse(lex->token.text, lex->token.len) : 0;
@@ -543,8 +543,8 @@ stator_status st_text_parse_type(st_lexer *lex, st_module *m, uint32_t *out, sta
     ST_TRY(st_lex_expect(lex, '[', err));
     while (!st_lex_is(lex, ']')) {
         int64_t lo, hi;
-        if (rank == STATOR_MAX_RANK) {
-            return st_lex_fail(lex, err, "a type has at most %d axes", STATOR_MAX_RANK);
+        if (rank == STATOR_RANK_MAX) {
+            return st_lex_fail(lex, err, "a type has at most %d axes", STATOR_RANK_MAX);
         }
         if (rank > 0) {
             ST_TRY(st_lex_expect(lex, ',', err));

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_REGION_DEPTH 64u
+#define REGION_DEPTH_MAX 64u
 
 typedef struct verifier {
     st_module *m;
@@ -98,7 +98,7 @@ static stator_status check_type(verifier *c, stator_ref type, stator_diag **err)
         return fail(c, err, "type %u does not exist", type);
     }
     const stator_type_row *row = stator_type_at(c->v, type);
-    if (row->dtype == 0 || row->dtype >= STATOR_DTYPE_COUNT || row->rank > STATOR_MAX_RANK ||
+    if (row->dtype == 0 || row->dtype >= STATOR_DTYPE_COUNT || row->rank > STATOR_RANK_MAX ||
         !is_range(row->dims_begin, row->rank, &c->m->refs)) {
         return fail(c, err, "type %u has dtype %u and rank %u", type, row->dtype, row->rank);
     }
@@ -272,7 +272,7 @@ static stator_status check_results(verifier *c, const stator_op_desc *op,
     uint32_t most = 0;
     st_name_counts(op->results, &least, &most);
     if (row->result_begin != next || row->result_count < least || row->result_count > most ||
-        row->result_count > ST_MAX_RESULTS ||
+        row->result_count > ST_RESULTS_MAX ||
         (uint64_t)next + row->result_count > (uint64_t)c->v->n_values + 1u) {
         return fail(c, err, "has results %u to %u, expected to begin at %u (results: %s)",
                     row->result_begin, row->result_begin + row->result_count, next, op->results);
@@ -291,10 +291,10 @@ static stator_status check_results(verifier *c, const stator_op_desc *op,
 typedef struct inference {
     stator_builder b;
     st_infer in;
-    const stator_attr_row *attrs[ST_MAX_ATTRS];
+    const stator_attr_row *attrs[ST_ATTRS_MAX];
     stator_graph *regions[8];
-    stator_ref declared[ST_MAX_RESULTS];
-    stator_ref types[ST_MAX_RESULTS];
+    stator_ref declared[ST_RESULTS_MAX];
+    stator_ref types[ST_RESULTS_MAX];
 } inference;
 
 static void fill_inference(const verifier *c, const stator_node_row *row, stator_ref *operands,
@@ -401,8 +401,8 @@ static stator_status check_regions(verifier *c, const stator_op_desc *op,
         if (region == NULL || region->module != c->m || !region->is_finished || region == c->g) {
             return fail(c, err, "region %u is not a finished graph of this module", k);
         }
-        if (c->depth + 1u >= MAX_REGION_DEPTH) {
-            return fail(c, err, "regions are nested deeper than %u", MAX_REGION_DEPTH);
+        if (c->depth + 1u >= REGION_DEPTH_MAX) {
+            return fail(c, err, "regions are nested deeper than %u", REGION_DEPTH_MAX);
         }
         verifier inner = *c;
         inner.depth = c->depth + 1u;

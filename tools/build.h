@@ -42,7 +42,7 @@ typedef struct build_port {
     const char *dtype; /* "f32" */
     uint32_t bytes;    /* of an element */
     uint32_t rank;
-    stator_ref dims[STATOR_MAX_RANK]; /* syms of the graph */
+    stator_ref dims[STATOR_RANK_MAX]; /* syms of the graph */
 } build_port;
 
 /* A program's outside. The graph is borrowed. */

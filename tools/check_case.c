@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#define MAX_OPERANDS 64u
-#define MAX_SYMBOLS 32u
+#define OPERANDS_MAX 64u
+#define SYMBOLS_MAX 32u
 
 typedef struct word {
     const char *at;
@@ -20,8 +20,8 @@ typedef struct reader {
     st_str inputs;   /* "%a0: f32[4, 16], " */
     st_str operands; /* "%a0, _" */
     st_str attrs;
-    word symbols[MAX_SYMBOLS];
-    int in_shape[MAX_SYMBOLS]; /* the symbol is a size of some operand */
+    word symbols[SYMBOLS_MAX];
+    int in_shape[SYMBOLS_MAX]; /* the symbol is a size of some operand */
     uint32_t n_symbols;
     uint32_t n_operands;
     int is_open; /* an operand was begun: its dtype is read */
@@ -56,9 +56,9 @@ static stator_status add_symbol(reader *r, word name, int in_shape)
             return STATOR_OK;
         }
     }
-    if (r->n_symbols == MAX_SYMBOLS) {
+    if (r->n_symbols == SYMBOLS_MAX) {
         return st_fail(r->err, STATOR_INVALID_ARGUMENT, "the case has more than %u symbolic sizes",
-                       MAX_SYMBOLS);
+                       SYMBOLS_MAX);
     }
     r->in_shape[r->n_symbols] = in_shape;
     r->symbols[r->n_symbols++] = name;
@@ -106,9 +106,9 @@ static stator_status open_operand(reader *r, word w)
                        "the next one after ';'",
                        (int)w.len, w.at);
     }
-    if (r->n_operands == MAX_OPERANDS) {
+    if (r->n_operands == OPERANDS_MAX) {
         return st_fail(r->err, STATOR_INVALID_ARGUMENT, "the case has more than %u operands",
-                       MAX_OPERANDS);
+                       OPERANDS_MAX);
     }
     st_str_add(&r->operands, r->n_operands > 0 ? ", " : "");
     if (is_absent) {

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TIMEOUT_MOST_S INT64_C(1000000000) /* thirty years */
+#define TIMEOUT_S_MAX INT64_C(1000000000) /* thirty years */
 
 /* ---- in the child ---- */
 
@@ -96,7 +96,7 @@ static int open_files(child *c)
  * once; a grandchild may hold it open, so the child itself is asked every second. */
 static int wait_child(pid_t pid, int alive, int64_t timeout_s, int *out_status)
 {
-    const uint64_t seconds = (uint64_t)(timeout_s < TIMEOUT_MOST_S ? timeout_s : TIMEOUT_MOST_S);
+    const uint64_t seconds = (uint64_t)(timeout_s < TIMEOUT_S_MAX ? timeout_s : TIMEOUT_S_MAX);
     const uint64_t end = st_now_ns() + seconds * UINT64_C(1000000000);
     int in_time = 1;
     for (;;) {

@@ -17,7 +17,7 @@ typedef struct head {
     uint64_t size_bytes;
     DLDataType dtype;
     int32_t rank;
-    int64_t shape[STATOR_MAX_RANK];
+    int64_t shape[STATOR_RANK_MAX];
 } head;
 
 static uint64_t round_up(uint64_t offset)
@@ -60,7 +60,7 @@ static int read_heads(child_tensors *t)
         if (tensors != NULL) {
             t->tensors = tensors;
         }
-        int64_t(*shapes)[STATOR_MAX_RANK] = realloc(t->shapes, (t->count + 1u) * sizeof *shapes);
+        int64_t(*shapes)[STATOR_RANK_MAX] = realloc(t->shapes, (t->count + 1u) * sizeof *shapes);
         if (shapes != NULL) {
             t->shapes = shapes;
         }

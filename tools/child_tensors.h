@@ -7,7 +7,7 @@
 /* As the parent has them, and every child that it makes afterwards: mapped, not copied. */
 typedef struct child_tensors {
     DLTensor *tensors;
-    int64_t (*shapes)[STATOR_MAX_RANK];
+    int64_t (*shapes)[STATOR_RANK_MAX];
     uint32_t count;
     void *mapping;
     size_t size;

@@ -178,8 +178,8 @@ cJSON *cli_json_shape(const DLTensor *view);
 /* A number made by cli_json_number, for people: "0.25", "nan". */
 const char *cli_number_text(const cJSON *number, char out[32]);
 
-#define CLI_MAX_COVERAGE 16u
-uint32_t cli_coverage(stator_function *function, stator_coverage rows[CLI_MAX_COVERAGE]);
+#define CLI_COVERAGE_MAX 16u
+uint32_t cli_coverage(stator_function *function, stator_coverage rows[CLI_COVERAGE_MAX]);
 /* {total, by_backend: {"eager": nodes}} of a function that was called. */
 cJSON *cli_json_coverage(stator_function *function);
 /* "a: 3 nodes in 1 partition; b: 1 node in 1 partition", with a newline. */

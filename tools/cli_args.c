@@ -59,7 +59,7 @@ static const shared_option shared[] = {
 /* clang-format on */
 #define SHARED_COUNT (sizeof shared / sizeof shared[0])
 
-#define MAX_THREADS 4096
+#define THREADS_MAX 4096
 
 /* Options that say nothing without another one. */
 static const struct {
@@ -322,8 +322,8 @@ static int check_given(const line *l)
                                needs[i].needs);
         }
     }
-    if (l->usage->common->threads > MAX_THREADS) {
-        return cli_misused(l->usage, "--threads is at most %d", MAX_THREADS);
+    if (l->usage->common->threads > THREADS_MAX) {
+        return cli_misused(l->usage, "--threads is at most %d", THREADS_MAX);
     }
     static const char *const files[] = {"--inputs", "--input", "--image"};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {

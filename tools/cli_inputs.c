@@ -275,7 +275,7 @@ static int fill_random(loader *l, const cli_dims *dims)
     const uint64_t seed = l->flags->random >= 0 ? (uint64_t)l->flags->random : 0;
     for (uint32_t i = 0; i < l->n; i++) {
         const stator_port_info *p = &l->ports[i];
-        int64_t shape[STATOR_MAX_RANK];
+        int64_t shape[STATOR_RANK_MAX];
         for (uint32_t axis = 0; axis < p->rank; axis++) {
             shape[axis] = p->dims[axis] >= 0 ? p->dims[axis] : dim_of(dims, p->dim_names[axis]);
         }

@@ -72,7 +72,7 @@ cJSON *cli_json_shape(const DLTensor *view)
 
 cJSON *cli_json_coverage(stator_function *function)
 {
-    stator_coverage rows[CLI_MAX_COVERAGE];
+    stator_coverage rows[CLI_COVERAGE_MAX];
     const uint32_t n = cli_coverage(function, rows);
     cJSON *coverage = cJSON_CreateObject();
     cJSON *by_backend = cJSON_CreateObject();
@@ -86,15 +86,15 @@ cJSON *cli_json_coverage(stator_function *function)
     return coverage;
 }
 
-uint32_t cli_coverage(stator_function *function, stator_coverage rows[CLI_MAX_COVERAGE])
+uint32_t cli_coverage(stator_function *function, stator_coverage rows[CLI_COVERAGE_MAX])
 {
-    const uint32_t n = stator_function_coverage(function, CLI_MAX_COVERAGE, rows);
-    return n < CLI_MAX_COVERAGE ? n : CLI_MAX_COVERAGE;
+    const uint32_t n = stator_function_coverage(function, CLI_COVERAGE_MAX, rows);
+    return n < CLI_COVERAGE_MAX ? n : CLI_COVERAGE_MAX;
 }
 
 void cli_print_coverage(stator_function *function)
 {
-    stator_coverage rows[CLI_MAX_COVERAGE];
+    stator_coverage rows[CLI_COVERAGE_MAX];
     const uint32_t n = cli_coverage(function, rows);
     for (uint32_t i = 0; i < n; i++) {
         (void)printf("%s%s: %u node%s in %u partition%s", i > 0 ? "; " : "", rows[i].backend,

@@ -9,13 +9,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define MAX_SAID 512u
+#define SAID_MAX 512u
 
 static _Atomic uint64_t *said; /* 0: free; NULL: nothing is remembered */
 
 void cli_log_begin(void)
 {
-    void *memory = mmap(NULL, MAX_SAID * sizeof *said, PROT_READ | PROT_WRITE,
+    void *memory = mmap(NULL, SAID_MAX * sizeof *said, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     said = memory != MAP_FAILED ? memory : NULL;
 }
@@ -33,7 +33,7 @@ static uint64_t hash_of(const char *text)
 static int is_said(const char *text)
 {
     const uint64_t hash = hash_of(text);
-    for (uint32_t i = 0; said != NULL && i < MAX_SAID; i++) {
+    for (uint32_t i = 0; said != NULL && i < SAID_MAX; i++) {
         uint64_t seen = 0;
         if (atomic_compare_exchange_strong(&said[i], &seen, hash)) {
             return 0;

@@ -31,7 +31,7 @@ typedef struct header {
     stator_dtype dtype;
     int fortran;
     uint32_t rank;
-    int64_t shape[STATOR_MAX_RANK];
+    int64_t shape[STATOR_RANK_MAX];
     uint64_t data_begin;
 } header;
 
@@ -91,7 +91,7 @@ static int parse_shape(const char *at, header *out, char *errbuf)
         char *end = NULL;
         errno = 0;
         const long long size = strtoll(at, &end, 10);
-        if (end == at || errno != 0 || size < 0 || out->rank == STATOR_MAX_RANK) {
+        if (end == at || errno != 0 || size < 0 || out->rank == STATOR_RANK_MAX) {
             return bad(errbuf, "a shape that is not a tuple of at most 16 sizes");
         }
         out->shape[out->rank++] = size;
@@ -133,7 +133,7 @@ static int parse_header(const uint8_t *bytes, uint64_t size, header *out, char *
 /* Column-major data into row-major order. */
 static void reorder(const header *h, const char *src, char *dst, uint64_t item, uint64_t count)
 {
-    int64_t index[STATOR_MAX_RANK] = {0};
+    int64_t index[STATOR_RANK_MAX] = {0};
     for (uint64_t i = 0; i < count; i++) {
         uint64_t at = 0;
         for (uint32_t axis = h->rank; axis-- > 0;) {

@@ -6,7 +6,7 @@
 
 #define ERROR_SIZE 512u
 /* A member may not unpack to more than this: zip bombs end here. */
-#define MAX_MEMBER_BYTES (UINT64_C(8) << 30)
+#define MEMBER_BYTES_MAX (UINT64_C(8) << 30)
 
 #if ST_HAVE_ZIP
 #include <zip.h>
@@ -29,7 +29,7 @@ static int read_member(stator_ctx *ctx, zip_t *archive, uint64_t archive_size, z
 {
     zip_stat_t st;
     if (zip_stat_index(archive, index, 0, &st) != 0 || (st.valid & ZIP_STAT_SIZE) == 0 ||
-        (st.valid & ZIP_STAT_NAME) == 0 || st.size > MAX_MEMBER_BYTES) {
+        (st.valid & ZIP_STAT_NAME) == 0 || st.size > MEMBER_BYTES_MAX) {
         (void)snprintf(errbuf, ERROR_SIZE, "member %llu has no usable size",
                        (unsigned long long)index);
         return 0;

@@ -74,7 +74,7 @@ static int convert(stator_ctx *ctx, const Onnx__TensorProto *p, stator_tensor **
     }
     uint64_t count = 0;
     uint64_t bytes = 0;
-    if (p->n_dims > STATOR_MAX_RANK || !st_numel(p->dims, (uint32_t)p->n_dims, &count) ||
+    if (p->n_dims > STATOR_RANK_MAX || !st_numel(p->dims, (uint32_t)p->n_dims, &count) ||
         !st_dtype_bytes(dtype, count, &bytes)) {
         (void)snprintf(errbuf, ERROR_SIZE, "the tensor's sizes are negative or too large");
         return 0;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define ERROR_SIZE 512u
-#define MAX_PIXELS (UINT64_C(1) << 26)
+#define PIXELS_MAX (UINT64_C(1) << 26)
 
 #if ST_HAVE_PNG
 #include <png.h>
@@ -44,7 +44,7 @@ static int fill(stator_ctx *ctx, const png_image *image, const uint8_t *pixels,
 static int check_size(const png_image *image, uint64_t file_size, char *errbuf)
 {
     const uint64_t pixels = (uint64_t)image->width * image->height;
-    if (pixels > MAX_PIXELS) {
+    if (pixels > PIXELS_MAX) {
         (void)snprintf(errbuf, ERROR_SIZE, "the picture has %u x %u pixels, at most 2^26 are taken",
                        image->width, image->height);
         return 0;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_BACKENDS 8u
+#define BACKENDS_MAX 8u
 
 typedef struct lane { /* one backend */
     char name[64];
@@ -25,7 +25,7 @@ typedef struct bench {
     cli_compile compile;
     const char *backends;
     int64_t rounds;
-    lane lanes[MAX_BACKENDS];
+    lane lanes[BACKENDS_MAX];
     uint32_t count;
 } bench;
 
@@ -77,7 +77,7 @@ static int run_rounds(bench *b)
 /* What ran: "eager" in a word, or with counts where nodes were left to another backend. */
 static void print_coverage(const lane *l)
 {
-    stator_coverage rows[CLI_MAX_COVERAGE];
+    stator_coverage rows[CLI_COVERAGE_MAX];
     const uint32_t n = cli_coverage(l->p.function, rows);
     for (uint32_t i = 0; i < n; i++) {
         (void)printf("%s%s %u", i > 0 ? ", " : "", rows[i].backend, rows[i].nodes);
@@ -132,7 +132,7 @@ static int split_backends(bench *b)
     const char *at = b->backends;
     while (at != NULL) {
         const size_t n = strcspn(at, ",");
-        if (b->count == MAX_BACKENDS || n == 0 || n >= sizeof b->lanes[0].name) {
+        if (b->count == BACKENDS_MAX || n == 0 || n >= sizeof b->lanes[0].name) {
             return 0;
         }
         (void)snprintf(b->lanes[b->count++].name, sizeof b->lanes[0].name, "%.*s", (int)n, at);
@@ -165,7 +165,7 @@ int cmd_bench(int argc, char **argv)
     if (!split_backends(&b) || b.rounds < 1 || b.rounds > 1000000) {
         return cli_misused(&usage,
                            "write --backends A,B (at most %u) and --rounds from 1 to 1000000",
-                           MAX_BACKENDS);
+                           BACKENDS_MAX);
     }
     status = CLI_OK;
     for (uint32_t i = 0; status == CLI_OK && i < b.count; i++) {

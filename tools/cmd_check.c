@@ -99,7 +99,7 @@ static int choose_backend(check *c)
 /* Nodes that a function ran elsewhere than on the reference. */
 static uint32_t nodes_elsewhere(stator_function *function)
 {
-    stator_coverage rows[CLI_MAX_COVERAGE];
+    stator_coverage rows[CLI_COVERAGE_MAX];
     const uint32_t n = cli_coverage(function, rows);
     uint32_t nodes = 0;
     for (uint32_t i = 0; i < n; i++) {

@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #define REASON_SIZE 1024u
-#define MAX_JOBS 64u
-#define MAX_TRIES 5u /* to make a child while none runs, a fifth of a second apart */
+#define JOBS_MAX 64u
+#define TRIES_MAX 5u /* to make a child while none runs, a fifth of a second apart */
 
 typedef struct child {
     pid_t pid; /* 0: slot is free */
@@ -32,7 +32,7 @@ typedef struct child {
 } child;
 
 typedef struct run_state {
-    child slots[MAX_JOBS];
+    child slots[JOBS_MAX];
     uint32_t n_slots;
     uint32_t next; /* the next case to start */
     uint32_t running;
@@ -116,7 +116,7 @@ typedef struct shares {
 
 static void count_shares(const conform *s, stator_function *function, shares *out)
 {
-    stator_coverage rows[CLI_MAX_COVERAGE];
+    stator_coverage rows[CLI_COVERAGE_MAX];
     const uint32_t n = cli_coverage(function, rows);
     out->made = 1;
     for (uint32_t i = 0; i < n; i++) {
@@ -306,7 +306,7 @@ static int fill_slots(const conform *s, run_state *r)
             r->tries = 0;
             continue;
         }
-        if (r->running == 0 && ++r->tries == MAX_TRIES) {
+        if (r->running == 0 && ++r->tries == TRIES_MAX) {
             return cli_fail(s->common.json, "RESOURCE_EXHAUSTED",
                             "fewer --jobs, or higher limits of processes and open files (ulimit)",
                             "cannot start a child process for case '%s': %s",
@@ -320,8 +320,8 @@ static int fill_slots(const conform *s, run_state *r)
 /* Waits until a child says something, and hears it. */
 static void hear_children(conform *s, run_state *r)
 {
-    struct pollfd fds[MAX_JOBS];
-    child *which[MAX_JOBS];
+    struct pollfd fds[JOBS_MAX];
+    child *which[JOBS_MAX];
     nfds_t n = 0;
     for (uint32_t i = 0; i < r->n_slots; i++) {
         if (r->slots[i].pid != 0) {
@@ -342,7 +342,7 @@ static void hear_children(conform *s, run_state *r)
 
 static int run_cases(conform *s)
 {
-    run_state r = {.n_slots = s->jobs < 1 ? 1u : s->jobs < MAX_JOBS ? (uint32_t)s->jobs : MAX_JOBS};
+    run_state r = {.n_slots = s->jobs < 1 ? 1u : s->jobs < JOBS_MAX ? (uint32_t)s->jobs : JOBS_MAX};
     const int is_shown = isatty(STDERR_FILENO);
     while (r.next < s->cases.count || r.running > 0) {
         const int status = fill_slots(s, &r);

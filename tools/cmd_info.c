@@ -130,7 +130,7 @@ static void count_nodes(const stator_ir_api *ir, const stator_graph *graph, cJSO
 /* Elements of a parameter; symbolic ones count as 0. */
 static uint64_t elements_of(const stator_graph_view *v, const stator_type_row *type)
 {
-    int64_t dims[STATOR_MAX_RANK];
+    int64_t dims[STATOR_RANK_MAX];
     uint64_t count = 0;
     for (uint32_t axis = 0; axis < type->rank; axis++) {
         if (!stator_sym_is_const(v, stator_dim_at(v, type, axis), &dims[axis])) {

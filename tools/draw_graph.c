@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 /* Regions nest no deeper than the readers allow; what is deeper is named and not opened. */
-#define MAX_DEPTH 32u
+#define DEPTH_MAX 32u
 
 /* From here on the network simplex of Graphviz is cut short: BERT base (400 nodes) is placed in 1.1
  * s of CPU time and not in 4.6, and looks the same. */
@@ -98,7 +98,7 @@ static void add_regions(picture *p, const draw_context *d, stator_ref node)
                 "  subgraph cluster_%s {\n  style=\"rounded\" color=\"#b0a060\" label=\"\";\n", id);
     add_box(p, d, node);
     p->depth++;
-    for (uint32_t k = 0; k < row->region_count && p->depth < MAX_DEPTH; k++) {
+    for (uint32_t k = 0; k < row->region_count && p->depth < DEPTH_MAX; k++) {
         add_graph(p, stator_region_at(d->view, row, k), id);
     }
     p->depth--;

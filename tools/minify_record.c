@@ -10,7 +10,7 @@
 #define GROUP_VALUES 512u
 #define GROUP_BYTES (UINT64_C(256) << 20)
 #define PLENTY_BYTES (UINT64_C(1) << 30) /* past this only what is needed is kept */
-#define MOST_BYTES (UINT64_C(4) << 30)
+#define BYTES_MAX (UINT64_C(4) << 30)
 
 /* Neighbours in topological order, as many as fit. Constants and parameters need no call but when
  * they become inputs, which is seldom. */
@@ -66,7 +66,7 @@ static int record(minify *m, uint32_t n, const stator_ref *values)
     minify_outcome outcome;
     child c;
     int ok = n == 0;
-    if (n > 0 && m->record.size_bytes < MOST_BYTES) {
+    if (n > 0 && m->record.size_bytes < BYTES_MAX) {
         ok = minify_child(m, &job, &c, &outcome) && outcome.verdict == BISECT_AGREES &&
              take_group(&m->record, &c, n, values);
         child_close(&c);

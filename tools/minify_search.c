@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_TRIALS 500u
+#define TRIALS_MAX 500u
 #define FEW_NODES 32u /* up to which the second form of outputs is worth a trial */
 
 void minify_add_note(minify *m, const char *text)
@@ -84,7 +84,7 @@ static int run_trial(minify *m, const minify_cut *cut)
     const minify_job job = {.task = MINIFY_TRIAL, .setup = &m->setup, .cut = cut};
     minify_outcome outcome;
     child c;
-    if (m->trials >= MAX_TRIALS) {
+    if (m->trials >= TRIALS_MAX) {
         m->is_capped = 1;
         return 0;
     }

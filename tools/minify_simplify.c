@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_SINGLE 32u /* data that are tried one by one */
+#define SINGLE_MAX 32u /* data that are tried one by one */
 
 typedef struct simplify {
     minify *m;
@@ -66,7 +66,7 @@ static void try_all(simplify *s)
     if (s->m->best.n_inputs > 0 && !try_given(s)) {
         return;
     }
-    for (uint32_t k = 0; k < s->n_large && k < MAX_SINGLE && s->n_large > 1; k++) {
+    for (uint32_t k = 0; k < s->n_large && k < SINGLE_MAX && s->n_large > 1; k++) {
         s->is_given[s->large[k]] = 1;
         s->is_given[s->large[k]] = (uint8_t)try_given(s);
     }

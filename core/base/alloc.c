@@ -14,19 +14,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MIN_ALIGN 16u
+#define ALIGN_MIN 16u
 
 typedef struct block_head {
     uint64_t size;
     uint64_t offset;
 } block_head;
 
-_Static_assert(sizeof(block_head) == MIN_ALIGN, "the head fills the least alignment");
+_Static_assert(sizeof(block_head) == ALIGN_MIN, "the head fills the least alignment");
 
 static void *malloc_raw(void *self, uint64_t size, uint64_t align)
 {
     (void)self;
-    if (align <= MIN_ALIGN) {
+    if (align <= ALIGN_MIN) {
         return malloc((size_t)size);
     }
     void *p = NULL;
@@ -92,7 +92,7 @@ static block_head *head_of(void *p)
 
 void *st_alloc(st_mem *mem, uint64_t size, uint64_t align)
 {
-    const uint64_t offset = align > MIN_ALIGN ? align : MIN_ALIGN;
+    const uint64_t offset = align > ALIGN_MIN ? align : ALIGN_MIN;
     uint64_t total = 0;
     if ((offset & (offset - 1u)) != 0 || !st_add_u64(size, offset, &total) || total > PTRDIFF_MAX ||
         is_request_refused(mem) || !reserve_bytes(mem, size)) {
@@ -118,7 +118,7 @@ void *st_calloc(st_mem *mem, uint64_t count, uint64_t size)
     if (!st_mul_u64(count, size, &total)) {
         return NULL;
     }
-    void *p = st_alloc(mem, total, MIN_ALIGN);
+    void *p = st_alloc(mem, total, ALIGN_MIN);
     if (p != NULL) {
         memset(p, 0, (size_t)total);
     }

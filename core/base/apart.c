@@ -74,14 +74,14 @@ void st_apart_note(st_apart *team, int32_t seat)
     if (own_number == 0) {
         own_number = (int32_t)syscall(SYS_gettid);
     }
-    if (seat < ST_APART_MOST && team->thread[seat] != own_number) {
+    if (seat < ST_APART_MAX && team->thread[seat] != own_number) {
         team->thread[seat] = own_number;
     }
 }
 
 void st_apart_end(st_apart *team, int32_t seats)
 {
-    const int32_t n = seats < ST_APART_MOST ? seats : ST_APART_MOST;
+    const int32_t n = seats < ST_APART_MAX ? seats : ST_APART_MAX;
     if (team->n != n) {
         team->n = n;
         team->cpu = -1;

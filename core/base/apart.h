@@ -8,13 +8,13 @@
 extern "C" {
 #endif
 
-#define ST_APART_MOST 64 /* seats that are looked after */
+#define ST_APART_MAX 64 /* seats that are looked after */
 
 /* The team of a thread, as its last region had it. */
 typedef struct st_apart {
     int32_t n;   /* seats; 0 is the caller's */
     int32_t cpu; /* of the caller, which the others keep off; -1: they may not yet */
-    int32_t thread[ST_APART_MOST]; /* by seat; 0: not seen */
+    int32_t thread[ST_APART_MAX]; /* by seat; 0: not seen */
 } st_apart;
 
 /* The caller, before a region of so many seats: where it has moved to another processor since,

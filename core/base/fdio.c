@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WRITE_BYTES_MOST (UINT64_C(1) << 30) /* at once; Linux takes somewhat less than 2 GB */
+#define WRITE_BYTES_MAX (UINT64_C(1) << 30) /* at once; Linux takes somewhat less than 2 GB */
 
 #define PIPE_BYTES_FIRST (UINT64_C(1) << 20)
 
@@ -121,7 +121,7 @@ int st_write_all(int fd, const void *from, uint64_t n)
     const char *at = from;
     const uint32_t held = st_file_limit_hold();
     while (n > 0) {
-        const ssize_t put = write(fd, at, (size_t)(n < WRITE_BYTES_MOST ? n : WRITE_BYTES_MOST));
+        const ssize_t put = write(fd, at, (size_t)(n < WRITE_BYTES_MAX ? n : WRITE_BYTES_MAX));
         if (put < 0 && errno == EINTR) {
             continue;
         }

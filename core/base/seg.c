@@ -5,7 +5,7 @@
 #include "core/base/check.h"
 #include <string.h>
 
-#define SEG_MAX_COUNT (UINT32_MAX - (1u << STATOR_COLUMN_BASE_LOG2) + 1u)
+#define SEG_COUNT_MAX (UINT32_MAX - (1u << STATOR_COLUMN_BASE_LOG2) + 1u)
 
 void st_seg_init(st_seg *seg, st_mem *mem, uint32_t stride)
 {
@@ -50,7 +50,7 @@ static void clear(st_seg *seg, uint32_t first, uint32_t end)
 int st_seg_grow(st_seg *seg, uint32_t n, uint32_t *out_index)
 {
     *out_index = seg->count;
-    if (n > SEG_MAX_COUNT - seg->count) {
+    if (n > SEG_COUNT_MAX - seg->count) {
         return 0;
     }
     if (n == 0) {

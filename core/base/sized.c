@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-/* No struct of the border has a member that ends before this, and none is longer than SIZE_MAX_SANE
+/* No struct of the border has a member that ends before this, and none is longer than SANE_SIZE_MAX
  * in any version: a size past it was never written. */
-enum { SIZE_MIN = 8, SIZE_MAX_SANE = 4096 };
+enum { SIZE_MIN = 8, SANE_SIZE_MAX = 4096 };
 
 static stator_status check(const void *given, const char *type, uint32_t *out_size,
                            stator_diag **err)
@@ -14,7 +14,7 @@ static stator_status check(const void *given, const char *type, uint32_t *out_si
         return st_fail(err, STATOR_INVALID_ARGUMENT, "the %s is NULL", type);
     }
     memcpy(out_size, given, sizeof *out_size);
-    if (*out_size < SIZE_MIN || *out_size > SIZE_MAX_SANE) {
+    if (*out_size < SIZE_MIN || *out_size > SANE_SIZE_MAX) {
         return st_fail(err, STATOR_INVALID_ARGUMENT,
                        "struct_size of the %s is %u; set it to sizeof(%s)", type, *out_size, type);
     }

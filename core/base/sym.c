@@ -210,7 +210,7 @@ static uint32_t add_sym_row(st_symtab *tab, const st_lin *lin, uint64_t hash)
 uint32_t st_lin_intern(st_symtab *tab, st_lin *lin)
 {
     int changed = 0;
-    if (!st_lin_canon(tab, lin, &changed) || lin->count > ST_SYM_MAX_TERMS) {
+    if (!st_lin_canon(tab, lin, &changed) || lin->count > ST_SYM_TERMS_MAX) {
         return 0;
     }
     const uint64_t hash =
@@ -291,7 +291,7 @@ uint32_t st_atom_make(st_symtab *tab, uint32_t kind, uint32_t a, uint32_t b)
     const uint32_t da = sym_depth(tab, a, is_product);
     const uint32_t db = sym_depth(tab, b, is_product);
     const uint32_t depth = 1u + (da > db ? da : db);
-    if (depth > ST_SYM_MAX_DEPTH) {
+    if (depth > ST_SYM_DEPTH_MAX) {
         return 0;
     }
     stator_atom_row row = {.kind = kind, .a = a, .b = b, .hint = INT64_MIN};

@@ -22,8 +22,8 @@
 extern "C" {
 #endif
 
-#define ST_SYM_MAX_TERMS 16u
-#define ST_SYM_MAX_DEPTH 4u
+#define ST_SYM_TERMS_MAX 16u
+#define ST_SYM_DEPTH_MAX 4u
 
 typedef struct st_symtab {
     st_mem *mem;

@@ -404,7 +404,7 @@ void st_atom_facts(const st_symtab *tab, stator_atom_row *row)
 /* d = b - a with every mod(x, y) written as x - y * floordiv(x, y); 0 when that passes a cap. */
 static int open_mods(st_symtab *tab, st_lin *d)
 {
-    for (uint32_t round = 0; round < ST_SYM_MAX_TERMS; round++) {
+    for (uint32_t round = 0; round < ST_SYM_TERMS_MAX; round++) {
         uint32_t i = 0;
         while (i < d->count && st_atom_at(tab, d->terms[i].atom)->kind != STATOR_ATOM_MOD) {
             i++;

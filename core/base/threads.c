@@ -36,8 +36,8 @@ int st_is_in_parallel(void)
 #endif
 }
 
-#define LINE 64          /* bytes, of a cache */
-#define THREADS_MOST 512 /* whose queues are on the caller's stack */
+#define LINE 64         /* bytes, of a cache */
+#define THREADS_MAX 512 /* whose queues are on the caller's stack */
 
 typedef struct chunk_queue {
     _Alignas(LINE) _Atomic int64_t next; /* chunk that nobody has taken */
@@ -155,7 +155,7 @@ static void run_contended(work *w, uint64_t began)
 
 static void run_team(work *w)
 {
-    chunk_queue queues[THREADS_MOST];
+    chunk_queue queues[THREADS_MAX];
     const uint64_t began = st_now_ns();
     w->queues = queues;
     for (int64_t q = 0; q < w->n_queues; q++) {
@@ -182,7 +182,7 @@ void st_parallel_for(int32_t threads, int64_t n, int64_t grain,
         fn(self, 0, n);
         return;
     }
-    threads = threads < THREADS_MOST ? threads : THREADS_MOST;
+    threads = threads < THREADS_MAX ? threads : THREADS_MAX;
     const int64_t most = n / threads / grain; /* chunks of a thread */
     work w = {.fn = fn,
               .self = self,

@@ -68,7 +68,7 @@ static stator_status add_slot(build *b, stator_ref value, stator_diag **err)
                       .op = node != 0 ? op_at(b, node)->name : NULL,
                       .name = node != 0 ? st_node_origin(v, node) : NULL};
     const st_sym_cols cols = {.syms = v->syms, .terms = v->terms, .atoms = v->atoms};
-    int64_t shape[STATOR_MAX_RANK];
+    int64_t shape[STATOR_RANK_MAX];
     for (uint32_t axis = 0; axis < type->rank; axis++) {
         const stator_ref dim = stator_dim_at(v, type, axis);
         st_symprog *prog = &p->dims[p->n_dims];

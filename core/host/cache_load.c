@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LEAST_BYTES 4u /* of anything that is counted */
+#define ITEM_BYTES_MIN 4u /* of anything that is counted */
 
 typedef struct loading {
     st_cache_job *job;
@@ -71,7 +71,7 @@ static stator_blob *take_constant(loading *l, const st_cached_constant *c, uint3
 
 static stator_status read_constants(loading *l, stator_diag **err)
 {
-    const uint32_t n = st_read_count(&l->r, LEAST_BYTES);
+    const uint32_t n = st_read_count(&l->r, ITEM_BYTES_MIN);
     for (uint32_t i = 0; i < n; i++) {
         st_cached_constant c = {.blob = NULL};
         st_read_bytes(&l->r, c.hash, sizeof c.hash);
@@ -169,7 +169,7 @@ static int read_guard_input(loading *l, st_guard_input *input, uint32_t capacity
     input->dtype.bits = (uint8_t)st_read_below(&l->r, 256);
     input->dtype.lanes = (uint16_t)st_read_below(&l->r, 65536);
     input->name = keep_text(l);
-    input->rank = st_read_below(&l->r, STATOR_MAX_RANK + 1u);
+    input->rank = st_read_below(&l->r, STATOR_RANK_MAX + 1u);
     input->size_begin = g->n_sizes;
     if (l->r.failed || input->rank > capacity - g->n_sizes) {
         return 0;
@@ -202,7 +202,7 @@ static int read_shape_constraint(loading *l, st_guard_shape_constraint *constrai
 static stator_status read_shape_constraints(loading *l, stator_diag **err)
 {
     st_guard *g = &l->out->guard;
-    const uint32_t n = st_read_count(&l->r, 5u * LEAST_BYTES);
+    const uint32_t n = st_read_count(&l->r, 5u * ITEM_BYTES_MIN);
     g->shape_constraints = st_calloc(l->mem, n + UINT64_C(1), sizeof *g->shape_constraints);
     if (g->shape_constraints == NULL) {
         return st_fail_oom(err);
@@ -220,11 +220,11 @@ static stator_status read_guard(loading *l, stator_diag **err)
     st_guard *g = &l->out->guard;
     const uint32_t n_symbols = st_read_below(&l->r, l->n_syms + 1u);
     (void)st_read_u32(&l->r); /* expressions: counted again */
-    const uint32_t n = st_read_count(&l->r, 5u * LEAST_BYTES);
-    if (l->r.failed || n > UINT32_MAX / STATOR_MAX_RANK) {
+    const uint32_t n = st_read_count(&l->r, 5u * ITEM_BYTES_MIN);
+    if (l->r.failed || n > UINT32_MAX / STATOR_RANK_MAX) {
         return broken(err, "its guard is damaged");
     }
-    const uint32_t capacity = n * STATOR_MAX_RANK;
+    const uint32_t capacity = n * STATOR_RANK_MAX;
     *g = (st_guard){.mem = l->mem, .n_symbols = n_symbols};
     g->inputs = st_calloc(l->mem, n + UINT64_C(1), sizeof *g->inputs);
     g->sizes = st_calloc(l->mem, capacity + UINT64_C(1), sizeof *g->sizes);
@@ -274,7 +274,7 @@ static stator_status read_fallback_nodes(loading *l, stator_diag **err)
     nodes->n_nodes = st_read_u32(&l->r);
     nodes->n_handed = st_read_u32(&l->r);
     nodes->n_host = st_read_u32(&l->r);
-    const uint32_t n = st_read_count(&l->r, 4u * LEAST_BYTES);
+    const uint32_t n = st_read_count(&l->r, 4u * ITEM_BYTES_MIN);
     for (uint32_t i = 0; i < n; i++) {
         st_fallback_entry entry = {.op = keep_text(l)};
         entry.reason = keep_text(l);
@@ -322,7 +322,7 @@ static int read_places(loading *l, uint32_t limit, int may_lack, uint32_t **to, 
 
 static int read_dims(loading *l, st_program *p, st_slot *slot)
 {
-    int64_t shape[STATOR_MAX_RANK];
+    int64_t shape[STATOR_RANK_MAX];
     uint64_t count = 0;
     uint32_t is_static = 1;
     slot->dim_begin = p->n_dims;
@@ -356,7 +356,7 @@ static int read_data(loading *l, st_slot *slot)
 static int read_slot(loading *l, st_program *p, st_slot *slot)
 {
     slot->dtype = st_read_u32(&l->r);
-    slot->rank = st_read_below(&l->r, STATOR_MAX_RANK + 1u);
+    slot->rank = st_read_below(&l->r, STATOR_RANK_MAX + 1u);
     slot->is_static = st_read_below(&l->r, 2);
     slot->output = (int32_t)st_read_below(&l->r, INT32_MAX) - 1;
     const uint64_t size = st_read_u64(&l->r);
@@ -372,8 +372,8 @@ static int read_slot(loading *l, st_program *p, st_slot *slot)
 static stator_status read_slots(loading *l, st_program *p, stator_diag **err)
 {
     const uint32_t n_in = st_read_u32(&l->r);
-    const uint32_t n = st_read_count(&l->r, 8u * LEAST_BYTES);
-    const uint64_t n_dims = (uint64_t)n * STATOR_MAX_RANK + 1u;
+    const uint32_t n = st_read_count(&l->r, 8u * ITEM_BYTES_MIN);
+    const uint64_t n_dims = (uint64_t)n * STATOR_RANK_MAX + 1u;
     p->slots = st_calloc(l->mem, n + UINT64_C(1), sizeof *p->slots);
     p->dims = st_calloc(l->mem, n_dims, sizeof *p->dims);
     p->bound_symbol = st_calloc(l->mem, n_dims, sizeof *p->bound_symbol);
@@ -631,7 +631,7 @@ static int read_ports(loading *l, const st_program *p, st_step *step)
 
 static stator_status read_steps(loading *l, st_program *p, uint32_t own, stator_diag **err)
 {
-    const uint32_t n = st_read_count(&l->r, 5u * LEAST_BYTES);
+    const uint32_t n = st_read_count(&l->r, 5u * ITEM_BYTES_MIN);
     p->steps = st_calloc(l->mem, n + UINT64_C(1), sizeof *p->steps);
     if (p->steps == NULL) {
         return st_fail_oom(err);
@@ -656,7 +656,7 @@ static stator_status read_steps(loading *l, st_program *p, uint32_t own, stator_
 
 static int read_write_backs(loading *l, st_program *p)
 {
-    const uint32_t n = st_read_count(&l->r, 2u * LEAST_BYTES);
+    const uint32_t n = st_read_count(&l->r, 2u * ITEM_BYTES_MIN);
     p->write_backs = st_calloc(l->mem, n + UINT64_C(1), sizeof *p->write_backs);
     for (uint32_t k = 0; p->write_backs != NULL && k < n; k++) {
         p->write_backs[k].input = st_read_below(&l->r, p->n_in);
@@ -721,7 +721,7 @@ static stator_status read_program(loading *l, st_program *p, uint32_t own, stato
 
 static stator_status read_bodies(loading *l, stator_diag **err)
 {
-    const uint32_t n = st_read_count(&l->r, 8u * LEAST_BYTES);
+    const uint32_t n = st_read_count(&l->r, 8u * ITEM_BYTES_MIN);
     l->out->bodies = st_calloc(l->mem, n + UINT64_C(1), sizeof *l->out->bodies);
     if (l->out->bodies == NULL) {
         return st_fail_oom(err);

@@ -2,7 +2,7 @@
  *
  * A model's weights are hashed once, by all threads. The hashes are kept under what the file was
  * when it was opened (device, inode, size, times); a file that was changed less than
- * STAMP_AGE_MIN_S before it was opened is not remembered, because a change in the same tick
+ * STAMP_AGE_S_MIN before it was opened is not remembered, because a change in the same tick
  * would not show in its times. */
 #include "core/host/cache.h"
 
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#define STAMP_AGE_MIN_S 2
+#define STAMP_AGE_S_MIN 2
 #define WORTH_BYTES (UINT64_C(1) << 20) /* less is hashed faster than a file is opened */
 #define ROW_BYTES 32u
 
@@ -50,7 +50,7 @@ static int is_stamp_sure(const group *g)
 {
     const int64_t newest =
         g->stamp.mtime_s > g->stamp.ctime_s ? g->stamp.mtime_s : g->stamp.ctime_s;
-    return (int64_t)time(NULL) - newest > STAMP_AGE_MIN_S;
+    return (int64_t)time(NULL) - newest > STAMP_AGE_S_MIN;
 }
 
 /* The next blob of the file from place *at on, NULL: there are no more. */

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { MAX_PLUGIN_ITEMS = 256, MAX_OPTIONS = 512, MAX_OPS = 4096, MAX_STRIDE = 4096 };
+enum { PLUGIN_ITEMS_MAX = 256, OPTIONS_MAX = 512, OPS_MAX = 4096, STRIDE_MAX = 4096 };
 
 #define END_OF(type, member) (offsetof(type, member) + sizeof(((type *)0)->member))
 
@@ -45,7 +45,7 @@ static stator_status check_size(const check *c, const char *what, uint64_t size,
     const uint32_t minor = c->host->abi_minor;
     const int fits = c->built == minor  ? size == ours
                      : c->built < minor ? size <= ours && size >= required_end
-                                        : size >= ours && size <= MAX_STRIDE;
+                                        : size >= ours && size <= STRIDE_MAX;
     if (!fits || size % 8 != 0) {
         return REFUSE(c,
                       "%s has struct_size %llu; built for ABI %u.%u it should be %s%llu in this "
@@ -87,7 +87,7 @@ static stator_status copy_options(const check *c, stator_item *item)
         item->options = NULL;
         return STATOR_OK;
     }
-    if (item->option_count > MAX_OPTIONS || item->options == NULL) {
+    if (item->option_count > OPTIONS_MAX || item->options == NULL) {
         return REFUSE(c, "it says that it has %u options at %p", item->option_count,
                       (const void *)item->options);
     }
@@ -192,7 +192,7 @@ static stator_status check_op(const check *c, const stator_oplib_op *op, uint32_
 static stator_status copy_ops(const check *c, stator_oplib *lib)
 {
     const uint64_t ours = sizeof(stator_oplib_op);
-    if (lib->op_count == 0 || lib->op_count > MAX_OPS || lib->ops == NULL) {
+    if (lib->op_count == 0 || lib->op_count > OPS_MAX || lib->ops == NULL) {
         return REFUSE(c, "it says that it has %u ops at %p", lib->op_count, (const void *)lib->ops);
     }
     ST_TRY(check_size(c, "op_stride", lib->op_stride, ours, END_OF(stator_oplib_op, infer)));
@@ -439,7 +439,7 @@ static stator_status check_plugin_head(check *c, const stator_plugin *plugin)
     }
     ST_TRY(check_size(c, "the plugin's descriptor", plugin->struct_size, sizeof *plugin,
                       END_OF(stator_plugin, items)));
-    if (plugin->item_count == 0 || plugin->item_count > MAX_PLUGIN_ITEMS || plugin->items == NULL) {
+    if (plugin->item_count == 0 || plugin->item_count > PLUGIN_ITEMS_MAX || plugin->items == NULL) {
         return REFUSE(c, "the plugin says that it has %u items at %p", plugin->item_count,
                       (const void *)plugin->items);
     }

@@ -15,13 +15,13 @@
 #include <unistd.h>
 
 enum {
-    MAX_PHDRS = 256,
-    MAX_DYNAMIC = 4096,
-    MAX_NEEDED = 512,
-    MAX_NOTE_SEGMENT = 1024 * 1024,
-    MAX_SONAME = 512,
-    MAX_PATH_LIST = 8192,
-    MAX_BUILD_ID = 64,
+    PHDRS_MAX = 256,
+    DYNAMIC_MAX = 4096,
+    NEEDED_MAX = 512,
+    NOTE_SEGMENT_MAX = 1024 * 1024,
+    SONAME_MAX = 512,
+    PATH_LIST_MAX = 8192,
+    BUILD_ID_MAX = 64,
     NOTE_TYPE_STATOR = 1
 };
 
@@ -153,7 +153,7 @@ static stator_status check_range(const elf_file *f, const char *what, uint64_t o
 static stator_status read_phdrs(elf_file *f, stator_diag **err)
 {
     const Elf64_Ehdr *h = &f->header;
-    if (h->e_phentsize != sizeof(Elf64_Phdr) || h->e_phnum == 0 || h->e_phnum > MAX_PHDRS) {
+    if (h->e_phentsize != sizeof(Elf64_Phdr) || h->e_phnum == 0 || h->e_phnum > PHDRS_MAX) {
         return st_fail(err, STATOR_DATA_LOSS,
                        "the ELF header is corrupt: %u program headers of %u bytes",
                        (unsigned)h->e_phnum, (unsigned)h->e_phentsize);
@@ -233,7 +233,7 @@ static stator_status take_notes(elf_file *f, const Elf64_Phdr *segment, stator_d
     if (segment->p_filesz == 0) {
         return STATOR_OK;
     }
-    if (segment->p_filesz > MAX_NOTE_SEGMENT) {
+    if (segment->p_filesz > NOTE_SEGMENT_MAX) {
         return st_fail(err, STATOR_DATA_LOSS, "a note segment of %llu bytes is too large",
                        (unsigned long long)segment->p_filesz);
     }
@@ -264,7 +264,7 @@ static stator_status take_notes(elf_file *f, const Elf64_Phdr *segment, stator_d
         f->out->note = (const char *)note;
         f->out->note_len = note_len;
     }
-    if (id != NULL && id_len > 0 && id_len <= MAX_BUILD_ID && f->out->build_id == NULL) {
+    if (id != NULL && id_len > 0 && id_len <= BUILD_ID_MAX && f->out->build_id == NULL) {
         f->out->build_id = to_hex(f->arena, id, id_len);
         return f->out->build_id != NULL ? STATOR_OK : st_fail_oom(err);
     }
@@ -352,9 +352,9 @@ static void collect_facts(const Elf64_Dyn *dyn, uint64_t n, dynamic_facts *facts
 static stator_status read_needed(elf_file *f, const Elf64_Dyn *dyn, uint64_t n,
                                  const dynamic_facts *facts, stator_diag **err)
 {
-    if (facts->needed_count > MAX_NEEDED) {
+    if (facts->needed_count > NEEDED_MAX) {
         return st_fail(err, STATOR_DATA_LOSS, "the file names %u needed libraries, more than %d",
-                       facts->needed_count, MAX_NEEDED);
+                       facts->needed_count, NEEDED_MAX);
     }
     const char **names = st_arena_zalloc(f->arena, facts->needed_count + 1u, sizeof *names);
     if (names == NULL) {
@@ -363,7 +363,7 @@ static stator_status read_needed(elf_file *f, const Elf64_Dyn *dyn, uint64_t n,
     uint32_t count = 0;
     for (uint64_t i = 0; i < n && dyn[i].d_tag != DT_NULL; i++) {
         if (dyn[i].d_tag == DT_NEEDED) {
-            ST_TRY(read_string(f, dyn[i].d_un.d_val, MAX_SONAME, &names[count], err));
+            ST_TRY(read_string(f, dyn[i].d_un.d_val, SONAME_MAX, &names[count], err));
             count++;
         }
     }
@@ -375,7 +375,7 @@ static stator_status read_needed(elf_file *f, const Elf64_Dyn *dyn, uint64_t n,
 static stator_status take_dynamic(elf_file *f, const Elf64_Phdr *segment, stator_diag **err)
 {
     const uint64_t n = segment->p_filesz / sizeof(Elf64_Dyn);
-    if (n > MAX_DYNAMIC) {
+    if (n > DYNAMIC_MAX) {
         return st_fail(err, STATOR_DATA_LOSS, "a dynamic section of %llu entries is too large",
                        (unsigned long long)n);
     }
@@ -395,12 +395,12 @@ static stator_status take_dynamic(elf_file *f, const Elf64_Phdr *segment, stator
     f->strtab_size = facts.strtab_size;
     ST_TRY(read_needed(f, dyn, n, &facts, err));
     if (facts.soname != 0) {
-        ST_TRY(read_string(f, facts.soname - 1, MAX_SONAME, &f->out->soname, err));
+        ST_TRY(read_string(f, facts.soname - 1, SONAME_MAX, &f->out->soname, err));
     }
     if (facts.runpath != 0) {
-        ST_TRY(read_string(f, facts.runpath - 1, MAX_PATH_LIST, &f->out->runpath, err));
+        ST_TRY(read_string(f, facts.runpath - 1, PATH_LIST_MAX, &f->out->runpath, err));
     } else if (facts.rpath != 0) {
-        ST_TRY(read_string(f, facts.rpath - 1, MAX_PATH_LIST, &f->out->rpath, err));
+        ST_TRY(read_string(f, facts.rpath - 1, PATH_LIST_MAX, &f->out->rpath, err));
     }
     return STATOR_OK;
 }

@@ -6,15 +6,15 @@
 
 #include <string.h>
 
-#define MAX_RESULTS 8u
-#define MAX_FOLDED_BYTES                                                                           \
+#define RESULTS_MAX 8u
+#define FOLDED_BYTES_MAX                                                                           \
     (UINT64_C(64) << 20) /* larger results cost more to keep than to compute  \
                                                */
 
 typedef struct result_buffer {
     stator_blob *blob;
     DLTensor tensor;
-    int64_t shape[STATOR_MAX_RANK];
+    int64_t shape[STATOR_RANK_MAX];
 } result_buffer;
 
 /* The graph of the node alone, its operands cloned constants. */
@@ -65,7 +65,7 @@ static stator_status make_buffer(stator_ctx *ctx, const stator_graph_view *v, st
         }
     }
     if (!st_numel(out->shape, type->rank, &count) || !st_dtype_bytes(type->dtype, count, &bytes) ||
-        bytes > MAX_FOLDED_BYTES) {
+        bytes > FOLDED_BYTES_MAX) {
         return STATOR_UNSUPPORTED;
     }
     void *data = NULL;
@@ -98,7 +98,7 @@ static stator_status run_once(stator_instance *evaluator, stator_graph *graph, u
     void *exe = NULL;
     ST_TRY(st_instance_compile(evaluator, graph, NULL, &exe, err));
     stator_exe_info info = {.struct_size = sizeof info};
-    DLTensor out[MAX_RESULTS];
+    DLTensor out[RESULTS_MAX];
     for (uint32_t k = 0; k < n_results; k++) {
         out[k] = buffers[k].tensor;
     }
@@ -135,8 +135,8 @@ stator_status st_evaluate_node(void *self, const stator_graph *graph, stator_ref
     stator_instance *evaluator = self;
     const stator_graph_view *v = st_graph_view(graph);
     const stator_node_row *row = stator_node_at(v, node);
-    result_buffer buffers[MAX_RESULTS] = {0};
-    if (row->result_count > MAX_RESULTS) {
+    result_buffer buffers[RESULTS_MAX] = {0};
+    if (row->result_count > RESULTS_MAX) {
         return STATOR_UNSUPPORTED;
     }
     stator_status status = STATOR_OK;

@@ -13,8 +13,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define MAX_NEEDED 64u
-#define MAX_FACTS 4096u
+#define NEEDED_MAX 64u
+#define FACTS_MAX 4096u
 
 /* What one run of a frontend sees and reports. */
 typedef struct import_state {
@@ -50,7 +50,7 @@ static void need_value(const stator_source *source, const char *name)
         return;
     }
     st_mem *mem = &model->ctx->mem;
-    char *copy = model->n_needed < MAX_NEEDED ? st_strdup(mem, name) : NULL;
+    char *copy = model->n_needed < NEEDED_MAX ? st_strdup(mem, name) : NULL;
     char **grown = st_realloc(mem, model->needed, (model->n_needed + 1u) * sizeof *grown, 16);
     if (grown != NULL) {
         model->needed = grown;
@@ -75,7 +75,7 @@ static void take_fact(const stator_source *source, const char *kind, const char 
                           st_strdup(mem, value != NULL ? value : "")};
     const int is_whole = fact.kind != NULL && fact.name != NULL && fact.value != NULL;
     st_fact *slot =
-        is_whole && model->facts.count < MAX_FACTS ? st_vec_push(mem, &model->facts) : NULL;
+        is_whole && model->facts.count < FACTS_MAX ? st_vec_push(mem, &model->facts) : NULL;
     if (slot != NULL) {
         *slot = fact;
         return;
@@ -448,7 +448,7 @@ static int open_size_plan(const st_size_plan *size_plan, st_mem *mem, opened_siz
         ok = st_size_plan_range(&out->numbers, range->name, range->lo, range->hi);
         out->has_one |= range->lo == 1 && range->baked_in > 1;
         range->lo = range->lo < 2 ? range->lo : 2;
-        range->hi = ST_PLAN_MAX_SIZE;
+        range->hi = ST_PLAN_SIZE_MAX;
     }
     if (!ok) {
         close_size_plan(out);
@@ -547,7 +547,7 @@ static stator_status import_with(stator_model *model, uint32_t n_in, const DLTen
                                  const st_size_plan *size_plan, st_specialisation **out_spec,
                                  stator_diag **err)
 {
-    for (uint32_t round = 0; round <= MAX_NEEDED; round++) {
+    for (uint32_t round = 0; round <= NEEDED_MAX; round++) {
         const uint32_t known = model->n_needed;
         stator_tensor **values = NULL;
         if (known > 0) {
@@ -563,9 +563,9 @@ static stator_status import_with(stator_model *model, uint32_t n_in, const DLTen
             }
         }
         free_values(&model->ctx->mem, values, known);
-        if (status == STATOR_NEED_VALUE && model->n_needed == MAX_NEEDED && diag == NULL) {
+        if (status == STATOR_NEED_VALUE && model->n_needed == NEEDED_MAX && diag == NULL) {
             (void)st_fail(&diag, status, "more than %u inputs decide shapes by their values",
-                          MAX_NEEDED - 1u);
+                          NEEDED_MAX - 1u);
         }
         if (status == STATOR_NEED_VALUE && model->n_needed > known && in != NULL) {
             st_diag_release(diag);

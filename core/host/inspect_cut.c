@@ -194,7 +194,7 @@ static stator_ref type_of_input(cutter *c, stator_ref value)
     const stator_value_row *row = stator_value_at(c->v, value);
     const DLTensor *known = c->cut->known != NULL ? c->cut->known[value] : NULL;
     const stator_type_row *type = stator_type_at(c->v, row->type);
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     if (known == NULL) {
         return row->type;
     }

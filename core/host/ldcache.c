@@ -25,8 +25,8 @@ enum {
     NEW_ENTRY = 24,
     OLD_HEADER = 16,
     OLD_ENTRY = 12,
-    MAX_OBJECTS = 2048,
-    MAX_DEPTH = 64,
+    OBJECTS_MAX = 2048,
+    DEPTH_MAX = 64,
     PATH_SIZE = 4096
 };
 
@@ -252,7 +252,7 @@ static stator_status try_path(const seeker *s, const char *soname, const char *p
     if (known == NULL) {
         return st_fail_oom(err);
     }
-    if (s->depth >= MAX_DEPTH || s->cache->objects.count >= MAX_OBJECTS) {
+    if (s->depth >= DEPTH_MAX || s->cache->objects.count >= OBJECTS_MAX) {
         return STATOR_OK; /* it is there; how far its own needs go is left to the linker */
     }
     const char *slash = strrchr(known->path, '/');

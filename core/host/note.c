@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_ITEMS = 256, MAX_NAME = 64, MAX_TEXT = 1024, MAX_LIST_WORDS = 256 };
+enum { ITEMS_MAX = 256, NAME_BYTES_MAX = 64, TEXT_MAX = 1024, LIST_WORDS_MAX = 256 };
 
 static const char *const kind_names[] = {"unknown", "backend", "frontend", "pass", "oplib"};
 _Static_assert(STATOR_KIND_OPLIB + 1 == sizeof kind_names / sizeof kind_names[0], "kind names");
@@ -35,8 +35,8 @@ static int is_alnum(char c)
 int st_item_name_ok(uint32_t kind, const char *name)
 {
     const int dot_ok = kind != STATOR_KIND_BACKEND && kind != STATOR_KIND_FRONTEND;
-    const size_t n = strnlen(name, MAX_NAME + 1);
-    if (n == 0 || n > MAX_NAME || !is_alnum(name[0])) {
+    const size_t n = strnlen(name, NAME_BYTES_MAX + 1);
+    if (n == 0 || n > NAME_BYTES_MAX || !is_alnum(name[0])) {
         return 0;
     }
     for (size_t i = 0; i < n; i++) {
@@ -56,11 +56,11 @@ static stator_status get_text(const st_json *object, const char *key, const char
     if (m == NULL || m->type == ST_JSON_NULL) {
         return STATOR_OK;
     }
-    if (m->type != ST_JSON_STRING || strlen(m->text) > MAX_TEXT) {
+    if (m->type != ST_JSON_STRING || strlen(m->text) > TEXT_MAX) {
         return st_fail(err, STATOR_DATA_LOSS,
                        "the note's member '%s' is not a string of at most "
                        "%d bytes",
-                       key, MAX_TEXT);
+                       key, TEXT_MAX);
     }
     *out = m->text;
     return STATOR_OK;
@@ -104,13 +104,13 @@ static stator_status get_array(const st_json *object, const char *key, const st_
     if (m == NULL || m->type == ST_JSON_NULL) {
         return STATOR_OK;
     }
-    if (m->type != ST_JSON_ARRAY || m->count > MAX_LIST_WORDS) {
+    if (m->type != ST_JSON_ARRAY || m->count > LIST_WORDS_MAX) {
         return st_fail(err, STATOR_DATA_LOSS,
                        "the note's member '%s' is not an array of at most %d strings", key,
-                       MAX_LIST_WORDS);
+                       LIST_WORDS_MAX);
     }
     for (const st_json *w = m->first; w != NULL; w = w->next) {
-        if (w->type != ST_JSON_STRING || w->text[0] == '\0' || strlen(w->text) > MAX_TEXT) {
+        if (w->type != ST_JSON_STRING || w->text[0] == '\0' || strlen(w->text) > TEXT_MAX) {
             return st_fail(err, STATOR_DATA_LOSS,
                            "the note's array '%s' holds something else than "
                            "non-empty strings",
@@ -256,7 +256,7 @@ static stator_status read_items(const st_json *root, st_arena *arena, st_note *n
     ST_TRY(get_array(root, "kinds", &kinds, &n_kinds, err));
     const st_json *list = st_json_member(root, "items");
     if (n_kinds == 0 || (list != NULL && (list->type != ST_JSON_ARRAY || list->count == 0 ||
-                                          list->count > MAX_ITEMS))) {
+                                          list->count > ITEMS_MAX))) {
         return st_fail(err, STATOR_DATA_LOSS,
                        n_kinds == 0 ? "the note has no 'kinds'"
                                     : "the note's 'items' are not an array of 1 to 256 objects");

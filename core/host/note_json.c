@@ -261,7 +261,7 @@ static stator_status take_children(json_parser *p, st_json *parent)
 
 static stator_status parse_nested(json_parser *p, st_json *value)
 {
-    if (p->depth == ST_JSON_MAX_DEPTH) {
+    if (p->depth == ST_JSON_DEPTH_MAX) {
         return bad(p, "nested too deeply");
     }
     p->at++;
@@ -279,7 +279,7 @@ static stator_status parse_value(json_parser *p, st_json **out)
     }
     *out = value;
     skip_space(p);
-    if (p->at >= p->end || ++p->values > ST_JSON_MAX_VALUES) {
+    if (p->at >= p->end || ++p->values > ST_JSON_VALUES_MAX) {
         return bad(p, p->at >= p->end ? "the text ends early" : "too many values");
     }
     const char c = *p->at;

@@ -28,8 +28,8 @@ typedef struct st_json {
     struct st_json *next;
 } st_json;
 
-#define ST_JSON_MAX_DEPTH 8u
-#define ST_JSON_MAX_VALUES 4096u
+#define ST_JSON_DEPTH_MAX 8u
+#define ST_JSON_VALUES_MAX 4096u
 
 /* DATA_LOSS with the byte position when the text is not one JSON value. */
 stator_status st_json_parse(const char *text, uint64_t len, st_arena *arena, st_json **out_value,

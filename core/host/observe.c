@@ -17,8 +17,8 @@
 
 #define GROUP_VALUES 48u
 #define GROUP_BYTES (UINT64_C(128) << 20)
-#define MAX_OBSERVATIONS 400u
-#define MAX_PINS 64u
+#define OBSERVATIONS_MAX 400u
+#define PINS_MAX 64u
 
 /* ---- calling ---- */
 
@@ -407,7 +407,7 @@ static void observe_all(observer *o)
     while (o->step != NULL) {
         int differs = 0;
         note_step(o);
-        if (o->out->n_steps > MAX_PINS || !pin_step(o)) {
+        if (o->out->n_steps > PINS_MAX || !pin_step(o)) {
             return;
         }
         o->left++; /* the whole is not one of the observations that search for a place */
@@ -437,7 +437,7 @@ static void observe(const stator_x_pair *pair, const stator_graph *graph, stator
                   .model = pair->model,
                   .n_in = pair->n_in,
                   .v = st_graph_view(graph),
-                  .left = MAX_OBSERVATIONS,
+                  .left = OBSERVATIONS_MAX,
                   .out = out};
     o.in = st_calloc(o.mem, pair->n_in + UINT64_C(1), sizeof *o.in);
     o.original = st_calloc(o.mem, o.v->n_values + UINT64_C(1), sizeof *o.original);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MAX_WORDS = 256 };
+enum { WORDS_MAX = 256 };
 
 typedef struct option_text {
     const stator_option_desc *row;
@@ -163,7 +163,7 @@ static stator_status check_word(const option_text *t, const char *word)
         return STATOR_OK;
     }
     uint32_t n = 0;
-    const char *const *choices = st_option_words(t->row->enum_values, t->arena, MAX_WORDS, &n);
+    const char *const *choices = st_option_words(t->row->enum_values, t->arena, WORDS_MAX, &n);
     if (choices == NULL) {
         return st_fail_oom(t->err);
     }
@@ -180,7 +180,7 @@ static stator_status parse_words(const option_text *t, st_option_value *out)
         ST_TRY(check_word(t, t->text));
     } else if (t->row->type == STATOR_OPTION_LIST && t->row->enum_values != NULL) {
         uint32_t n = 0;
-        const char *const *words = st_option_words(t->text, t->arena, MAX_WORDS, &n);
+        const char *const *words = st_option_words(t->text, t->arena, WORDS_MAX, &n);
         if (words == NULL) {
             return st_fail_oom(t->err);
         }

@@ -10,7 +10,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-enum { MAX_SCHEMA = 512, MAX_ENV_NAME = 256 };
+enum { SCHEMA_MAX = 512, ENV_NAME_MAX = 256 };
 
 typedef struct option_slot {
     const stator_option_desc *row;
@@ -108,7 +108,7 @@ static stator_status check_row(const stator_option_desc *schema, uint32_t i, st_
 stator_status st_options_check_schema(const stator_option_desc *schema, uint32_t count,
                                       stator_diag **err)
 {
-    if (count > MAX_SCHEMA || (count > 0 && schema == NULL)) {
+    if (count > SCHEMA_MAX || (count > 0 && schema == NULL)) {
         return st_fail(err, STATOR_INVALID_ARGUMENT, "an option schema of %u rows at %s", count,
                        schema == NULL ? "NULL" : "most 512 are allowed");
     }
@@ -138,9 +138,9 @@ stator_status st_options_check_schema(const stator_option_desc *schema, uint32_t
 static stator_status unknown_key(const options_work *w, const char *item, const char *key,
                                  const st_option_schema *schema, const char *where)
 {
-    const char *names[MAX_SCHEMA] = {NULL};
+    const char *names[SCHEMA_MAX] = {NULL};
     uint32_t n = 0;
-    for (uint32_t i = 0; i < schema->count && n < MAX_SCHEMA; i++) {
+    for (uint32_t i = 0; i < schema->count && n < SCHEMA_MAX; i++) {
         if (schema->options[i].renamed_to == NULL) {
             names[n++] = schema->options[i].key;
         }
@@ -308,10 +308,10 @@ static char env_char(char c)
 }
 
 /* "STATOR_OPT_<ITEM>_<KEY>"; key "" gives the prefix. 0 when it does not fit. */
-static int env_name(const char *item, const char *key, char out[MAX_ENV_NAME])
+static int env_name(const char *item, const char *key, char out[ENV_NAME_MAX])
 {
     static const char head[] = "STATOR_OPT_";
-    if (sizeof head + strlen(item) + strlen(key) + 1 >= MAX_ENV_NAME) {
+    if (sizeof head + strlen(item) + strlen(key) + 1 >= ENV_NAME_MAX) {
         return 0;
     }
     char *at = stpcpy(out, head);
@@ -333,7 +333,7 @@ static int env_name(const char *item, const char *key, char out[MAX_ENV_NAME])
 static int belongs_to_longer(const st_options_request *r, const char *rest, size_t n)
 {
     static const char signs[] = "_-.";
-    char name[MAX_ENV_NAME];
+    char name[ENV_NAME_MAX];
     st_option_schema schema = {0};
     for (size_t cut = 1; cut < n && r->foreign != NULL; cut++) {
         if (rest[cut] != '_') {
@@ -366,7 +366,7 @@ static stator_status set_from_env(const options_work *w, const char *variable, s
     const st_options_request *r = w->request;
     const char *equals = strchr(variable, '=');
     const size_t n = (size_t)(equals - variable);
-    char name[MAX_ENV_NAME];
+    char name[ENV_NAME_MAX];
     for (uint32_t i = 0; i < r->schema_count; i++) {
         if (env_name(r->item, r->schema[i].key, name) && strlen(name) == n &&
             memcmp(name, variable, n) == 0) {
@@ -389,7 +389,7 @@ static stator_status set_from_env(const options_work *w, const char *variable, s
 
 static stator_status set_all_from_env(const options_work *w)
 {
-    char prefix[MAX_ENV_NAME];
+    char prefix[ENV_NAME_MAX];
     if (!w->request->use_env || getauxval(AT_SECURE) != 0 || environ == NULL ||
         !env_name(w->request->item, "", prefix)) {
         return STATOR_OK;

@@ -151,7 +151,7 @@ static int small_inputs(const stator_graph_view *v, int64_t *syms, int64_t *shap
     for (int round = 0; round < 2; round++) {
         for (uint32_t i = 0; i < v->n_inputs; i++) {
             const stator_type_row *type = stator_value_type(v, i + 1u);
-            int64_t *shape = shapes + (size_t)i * STATOR_MAX_RANK;
+            int64_t *shape = shapes + (size_t)i * STATOR_RANK_MAX;
             in[i] = (DLTensor){.device = {kDLCPU, 0},
                                .ndim = (int32_t)type->rank,
                                .dtype = st_dtype_to_dl(type->dtype),
@@ -177,7 +177,7 @@ static stator_status refine(package *p, st_specialisation **out_spec, stator_dia
     st_mem *mem = &p->model->ctx->mem;
     const uint64_t n = v->n_inputs + UINT64_C(1);
     DLTensor *in = st_calloc(mem, n, sizeof *in);
-    int64_t *shapes = st_calloc(mem, n * STATOR_MAX_RANK, sizeof *shapes);
+    int64_t *shapes = st_calloc(mem, n * STATOR_RANK_MAX, sizeof *shapes);
     int64_t *syms = st_calloc(mem, v->n_symbols + UINT64_C(1), sizeof *syms);
     st_sizes sizes = {.changed = ST_VEC_INIT};
     stator_status status =

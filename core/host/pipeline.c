@@ -15,7 +15,7 @@
 
 /* ---- naming the stages ---- */
 
-enum { MAX_STAGES = 1000 }; /* of a pipeline; the longest of Stator's own has some twenty */
+enum { STAGES_MAX = 1000 }; /* of a pipeline; the longest of Stator's own has some twenty */
 
 typedef struct stage_list {
     stator_ctx *ctx;
@@ -116,11 +116,11 @@ static stator_status emit_phase(stage_list *list, uint32_t phase)
 static void on_stage(void *self, const char *name)
 {
     stage_list *list = self;
-    if (list->status == STATOR_OK && (name == NULL || ++list->count > MAX_STAGES)) {
+    if (list->status == STATOR_OK && (name == NULL || ++list->count > STAGES_MAX)) {
         list->status = st_fail(list->err, STATOR_INVALID_ARGUMENT,
                                name == NULL ? "the pipeline of '%s' has a stage without a name"
                                             : "the pipeline of '%s' has more than %d stages",
-                               list->backend, (int)MAX_STAGES);
+                               list->backend, (int)STAGES_MAX);
     } else if (list->status == STATOR_OK) {
         list->status = list->fn(list->self, name);
     }

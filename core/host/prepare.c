@@ -7,9 +7,9 @@ static stator_status read_shapes(const stator_model *model, uint32_t n_in, const
 {
     for (uint32_t i = 0; i < n_in; i++) {
         stator_port_info port = {.struct_size = sizeof port};
-        if (in[i].rank > STATOR_MAX_RANK || (in[i].rank != 0 && in[i].dims == NULL)) {
+        if (in[i].rank > STATOR_RANK_MAX || (in[i].rank != 0 && in[i].dims == NULL)) {
             return st_fail(err, STATOR_INVALID_ARGUMENT, "input %u has %u axes%s", i, in[i].rank,
-                           in[i].rank > STATOR_MAX_RANK ? ", more than a tensor may have"
+                           in[i].rank > STATOR_RANK_MAX ? ", more than a tensor may have"
                                                         : " and no sizes");
         }
         if (in[i].reserved != 0) {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_NAMES = 512, PATH_SIZE = 4096 };
+enum { NAMES_MAX = 512, PATH_SIZE = 4096 };
 
 static const char *const state_names[] = {"AVAILABLE",   "NO_DEVICE",      "MISSING_DEPENDENCY",
                                           "ABI_TOO_OLD", "ABI_TOO_NEW",    "WRONG_ARCH",
@@ -426,7 +426,7 @@ static uint32_t list_names(const st_registry *registry, uint32_t kind, st_str *t
                            const char **names)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < registry->items.count && n < MAX_NAMES; i++) {
+    for (uint32_t i = 0; i < registry->items.count && n < NAMES_MAX; i++) {
         const st_registry_item *item = registry->items.data[i];
         if (item->kind != kind || !item->is_winner) {
             continue;
@@ -443,7 +443,7 @@ static uint32_t list_names(const st_registry *registry, uint32_t kind, st_str *t
 static stator_status fail_unknown(st_registry *registry, uint32_t kind, const char *name,
                                   stator_diag **err)
 {
-    const char *names[MAX_NAMES] = {NULL};
+    const char *names[NAMES_MAX] = {NULL};
     st_str list;
     st_str_init(&list, registry->mem);
     const uint32_t n = list_names(registry, kind, &list, names);

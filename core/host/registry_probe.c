@@ -41,7 +41,7 @@ enum {
     MEMORY_MAX = 1024 * 1024,
     PROBE_TIMEOUT_MS = 30000, /* somebody asked for it and waits */
     TRIAL_TIMEOUT_MS = 5000,  /* nobody did */
-    MAX_DEVICES = 1024,
+    DEVICES_MAX = 1024,
     CHILD_FD = 3
 };
 
@@ -403,7 +403,7 @@ typedef struct probe_answer {
     const char *hint;
     int is_complete;
     uint32_t device_count;
-    stator_device_info devices[MAX_DEVICES];
+    stator_device_info devices[DEVICES_MAX];
 } probe_answer;
 
 static void take_answer_line(st_registry *registry, probe_answer *answer, char *line)
@@ -416,7 +416,7 @@ static void take_answer_line(st_registry *registry, probe_answer *answer, char *
         answer->verdict.reason = st_registry_textf(registry, "%s", f[1]);
     } else if (n == 2 && strcmp(f[0], "hint") == 0) {
         answer->verdict.hint = st_registry_textf(registry, "%s", f[1]);
-    } else if (n == 5 && strcmp(f[0], "device") == 0 && answer->device_count < MAX_DEVICES) {
+    } else if (n == 5 && strcmp(f[0], "device") == 0 && answer->device_count < DEVICES_MAX) {
         answer->devices[answer->device_count++] =
             (stator_device_info){.struct_size = sizeof(stator_device_info),
                                  .id = (uint32_t)strtoul(f[1], NULL, 10),

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATH_SIZE = 4096, MAX_FILES = 4096, REASON_SIZE = 1024 };
+enum { PATH_SIZE = 4096, FILES_MAX = 4096, REASON_SIZE = 1024 };
 
 typedef struct scan {
     st_registry *registry;
@@ -426,7 +426,7 @@ static int compare_names(const void *a, const void *b)
 static stator_status list_folder(const scan *s, DIR *dir, const char **names, uint32_t *out_count)
 {
     const struct dirent *entry;
-    while ((entry = readdir(dir)) != NULL && *out_count < MAX_FILES) {
+    while ((entry = readdir(dir)) != NULL && *out_count < FILES_MAX) {
         const size_t n = strlen(entry->d_name);
         if (n <= 3 || strcmp(entry->d_name + n - 3, ".so") != 0) {
             continue;
@@ -479,7 +479,7 @@ static stator_status add_fault(const scan *s, uint32_t origin, const char *path,
 
 static stator_status search_folder(scan *s, uint32_t origin, const char *folder, DIR *dir)
 {
-    const char **names = st_alloc(s->registry->mem, MAX_FILES * sizeof *names, 8);
+    const char **names = st_alloc(s->registry->mem, FILES_MAX * sizeof *names, 8);
     uint32_t count = 0;
     if (names == NULL) {
         return st_fail_oom(s->err);

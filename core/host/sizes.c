@@ -187,7 +187,7 @@ static stator_status plan_axes(const choice *c, const st_guard *guard, const st_
         const st_plan_range range = {
             .name = group_name(c, guard, declared, at->group),
             .lo = is_number ? value : lo,
-            .hi = is_number ? value : ST_PLAN_MAX_SIZE,
+            .hi = is_number ? value : ST_PLAN_SIZE_MAX,
             .baked_in = size_of(guard, at->input, at->axis)->lo,
         };
         const int is_baked_in = is_number && value == range.baked_in;

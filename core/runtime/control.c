@@ -19,7 +19,7 @@
 typedef struct stack { /* results of iterations put together along a new axis */
     void *data;
     uint64_t capacity_bytes;
-    int64_t slice_shape[STATOR_MAX_RANK]; /* of one iteration */
+    int64_t slice_shape[STATOR_RANK_MAX]; /* of one iteration */
     int64_t slice_count;
     uint32_t slice_rank;
     stator_dtype dtype;
@@ -35,7 +35,7 @@ typedef struct scanned { /* an operand cut into slices */
     uint32_t axis;
     uint32_t is_reversed;
     uint32_t reserved;
-    int64_t shape[STATOR_MAX_RANK]; /* of a slice */
+    int64_t shape[STATOR_RANK_MAX]; /* of a slice */
     int64_t outer, inner;
     void *copy; /* room for one slice */
 } scanned;
@@ -295,7 +295,7 @@ static stator_status stack_first(loop *l, stack *s, const DLTensor *slice)
     s->slice_count = product(slice->shape, 0, s->slice_rank);
     s->has_slice = 1;
     memcpy(s->slice_shape, slice->shape, s->slice_rank * sizeof *slice->shape);
-    return s->slice_rank < STATOR_MAX_RANK && s->axis <= s->slice_rank
+    return s->slice_rank < STATOR_RANK_MAX && s->axis <= s->slice_rank
                ? STATOR_OK
                : fail(l, STATOR_INVALID_ARGUMENT,
                       "the axis of a stacked result lies outside its rank");

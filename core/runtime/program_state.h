@@ -9,7 +9,7 @@
 /* A result of a body: a block of the pool that whoever ran the body gives back. */
 typedef struct st_owned {
     DLTensor view; /* data NULL: none; shape points at the next field */
-    int64_t shape[STATOR_MAX_RANK];
+    int64_t shape[STATOR_RANK_MAX];
 } st_owned;
 
 struct st_call_state {

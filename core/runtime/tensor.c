@@ -40,7 +40,7 @@ void st_tensor_copy_dense(const DLTensor *src, void *dst)
         }
         return;
     }
-    int64_t index[STATOR_MAX_RANK] = {0};
+    int64_t index[STATOR_RANK_MAX] = {0};
     int64_t offset = 0;
     for (uint64_t i = 0; i < count; i++) {
         memcpy((char *)dst + i * item, base + offset * (int64_t)item, item);
@@ -68,9 +68,9 @@ const char *st_shape_text(const int64_t *shape, uint32_t rank, char *buf, size_t
 static stator_status check_shape(stator_dtype dtype, uint32_t rank, const int64_t *shape,
                                  uint64_t *out_bytes, stator_diag **err)
 {
-    if (rank > STATOR_MAX_RANK) {
+    if (rank > STATOR_RANK_MAX) {
         return st_fail(err, STATOR_INVALID_ARGUMENT, "a tensor has at most %d axes, not %u",
-                       STATOR_MAX_RANK, rank);
+                       STATOR_RANK_MAX, rank);
     }
     if (st_dtype_bits(dtype) == 0) {
         return st_fail(err, STATOR_INVALID_ARGUMENT, "dtype %u is not one of stator/dtype.def",

@@ -17,8 +17,8 @@ struct stator_tensor {
     DLManagedTensorVersioned *managed; /* the foreign owner, or NULL */
     st_mem *mem;
     DLTensor view; /* shape points at `shape`; strides NULL when dense */
-    int64_t shape[STATOR_MAX_RANK];
-    int64_t strides[STATOR_MAX_RANK];
+    int64_t shape[STATOR_RANK_MAX];
+    int64_t strides[STATOR_RANK_MAX];
 };
 
 stator_status st_tensor_create(st_mem *mem, st_pool *pool, stator_dtype dtype, uint32_t rank,

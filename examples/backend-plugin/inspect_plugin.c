@@ -215,7 +215,7 @@ static stator_status find_symbols(const inspect_instance *instance, const stator
     const stator_graph_view *v = host->ir->view(graph);
     const stator_attr_row *bound = host->ir->attr(graph, node, "syms");
     const uint32_t n_bound = bound != NULL && bound->kind == STATOR_ATTR_DIMS ? bound->count : 0;
-    step->symbols = inspect_alloc(host, (uint64_t)step->n_out * STATOR_MAX_RANK + n_bound,
+    step->symbols = inspect_alloc(host, (uint64_t)step->n_out * STATOR_RANK_MAX + n_bound,
                                   sizeof *step->symbols);
     if (step->symbols == NULL) {
         return no_memory(host, err);

@@ -9,7 +9,7 @@
 
 typedef struct value {
     DLTensor tensor;
-    int64_t shape[STATOR_MAX_RANK];
+    int64_t shape[STATOR_RANK_MAX];
     void *owned; /* to be freed, or NULL */
 } value;
 

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAME_MAX_BYTES 96
+#define NAME_BYTES_MAX 96
 
 typedef struct module {
     void *handle;
@@ -33,15 +33,15 @@ static void module_destroy(void *self, void *module_)
 }
 
 /* "k3_add_exp" */
-static void symbol_of(const st_kernel *kernel, uint32_t k, char name[NAME_MAX_BYTES])
+static void symbol_of(const st_kernel *kernel, uint32_t k, char name[NAME_BYTES_MAX])
 {
-    (void)snprintf(name, NAME_MAX_BYTES, "k%u_%s", (unsigned)k, kernel->name);
+    (void)snprintf(name, NAME_BYTES_MAX, "k%u_%s", (unsigned)k, kernel->name);
 }
 
 static stator_status print_kernel(const st_kernel *kernel, uint32_t k, st_str *text,
                                   stator_diag **err)
 {
-    char name[NAME_MAX_BYTES];
+    char name[NAME_BYTES_MAX];
     st_kernel expanded;
     const stator_status status = st_loop_expand(kernel, NULL, &expanded, err);
     if (status != STATOR_OK) {
@@ -76,7 +76,7 @@ static stator_status print_all(const cc_instance *instance, const st_kernel *con
 static stator_status find_functions(module *m, const st_kernel *const *kernels, uint32_t n,
                                     stator_diag **err)
 {
-    char name[NAME_MAX_BYTES];
+    char name[NAME_BYTES_MAX];
     for (uint32_t k = 0; k < n; k++) {
         symbol_of(kernels[k], k, name);
         void *symbol = dlsym(m->handle, name);

@@ -143,8 +143,8 @@ static stator_status slice_last(const stator_host *host, stator_builder *b, stat
     const stator_graph_view *v = host->build->view(b);
     const stator_type_row *type = stator_value_type(v, x);
     const uint32_t last = type->rank - 1;
-    stator_ref starts[STATOR_MAX_RANK], sizes[STATOR_MAX_RANK];
-    int64_t steps[STATOR_MAX_RANK];
+    stator_ref starts[STATOR_RANK_MAX], sizes[STATOR_RANK_MAX];
+    int64_t steps[STATOR_RANK_MAX];
     for (uint32_t i = 0; i <= last; i++) {
         starts[i] = i == last ? start : host->types->sym_int(b, 0);
         sizes[i] = i == last ? size : stator_dim_at(v, type, i);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_PORTS 16
+#define PORTS_MAX 16
 
 static int ok(stator_ctx *ctx, stator_status status)
 {
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
     stator_ctx *ctx = NULL;
     stator_model *model = NULL;
     stator_function *fn = NULL;
-    stator_tensor *in[MAX_PORTS] = {NULL}, *out[MAX_PORTS] = {NULL};
+    stator_tensor *in[PORTS_MAX] = {NULL}, *out[PORTS_MAX] = {NULL};
     stator_port_info port = {.struct_size = sizeof port};
     const stator_compile_options options = {.struct_size = sizeof options,
                                             .backend = argc > 2 ? argv[2] : NULL};
@@ -60,7 +60,7 @@ int main(int argc, char **argv)
                ok(ctx, stator_compile(model, &options, &fn));
     const uint32_t n_in = good ? stator_model_input_count(model) : 0;
     const uint32_t n_out = good ? stator_model_output_count(model) : 0;
-    good = good && n_in <= MAX_PORTS && n_out <= MAX_PORTS;
+    good = good && n_in <= PORTS_MAX && n_out <= PORTS_MAX;
     for (uint32_t i = 0; good && i < n_in; i++) {
         good = zeros_for_input(ctx, model, i, &in[i]);
     }
@@ -69,7 +69,7 @@ int main(int argc, char **argv)
         good = ok(ctx, stator_model_output_info(model, i, &port));
         show(port.name, stator_tensor_view(out[i]));
     }
-    for (uint32_t i = 0; i < MAX_PORTS; i++) {
+    for (uint32_t i = 0; i < PORTS_MAX; i++) {
         stator_tensor_release(in[i]);
         stator_tensor_release(out[i]);
     }

@@ -24,7 +24,7 @@
 #define OX_OPSET_MIN                                                                               \
     1u /* operator sets 7 and newer are complete, older ones as far as they agree */
 #define OX_OPSET_MAX 28u   /* the newest in onnx 1.23 */
-#define OX_MAX_NESTING 32u /* subgraphs and functions inside each other */
+#define OX_NESTING_MAX 32u /* subgraphs and functions inside each other */
 
 typedef struct ox_import ox_import; /* one import; see ox_import.h */
 typedef struct ox_scope ox_scope;   /* names of one graph that is being built */
@@ -93,7 +93,7 @@ void ox_out(ox_node *n, uint32_t k, stator_ref v); /* past the node's results: i
 stator_dtype ox_dtype(ox_node *n, stator_ref v);
 uint32_t ox_rank(ox_node *n, stator_ref v);
 stator_ref ox_dim(ox_node *n, stator_ref v, int64_t axis); /* negative from the end */
-uint32_t ox_dims(ox_node *n, stator_ref v, stator_ref out[STATOR_MAX_RANK]); /* gives the rank */
+uint32_t ox_dims(ox_node *n, stator_ref v, stator_ref out[STATOR_RANK_MAX]); /* gives the rank */
 int ox_dim_known(ox_node *n, stator_ref v, int64_t axis, int64_t *out);      /* 1 when static */
 int64_t ox_dim_need(ox_node *n, stator_ref v, int64_t axis,
                     const char *what); /* fails if symbolic */

@@ -23,7 +23,7 @@ typedef struct attention {
 static stator_ref split_heads(ox_node *n, stator_ref x, int64_t heads)
 {
     static const int64_t perm[4] = {0, 2, 1, 3};
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     if (ox_dims(n, x, dims) != 3 || !ox_ok(n)) {
         return x;
     }
@@ -39,7 +39,7 @@ static stator_ref split_heads(ox_node *n, stator_ref x, int64_t heads)
 static stator_ref join_heads(ox_node *n, stator_ref x)
 {
     static const int64_t perm[4] = {0, 2, 1, 3};
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     if (ox_dims(n, x, dims) != 4 || !ox_ok(n)) {
         return x;
     }
@@ -72,9 +72,9 @@ static stator_ref by_batch(ox_node *n, stator_ref v)
 /* The mask brought to the number of keys: what is missing at the end is not attended to. */
 static stator_ref full_mask(ox_node *n, stator_ref mask, stator_ref keys)
 {
-    stator_ref dims[STATOR_MAX_RANK];
-    stator_ref low[STATOR_MAX_RANK];
-    stator_ref high[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
+    stator_ref low[STATOR_RANK_MAX];
+    stator_ref high[STATOR_RANK_MAX];
     const uint32_t rank = ox_dims(n, mask, dims);
     if (!ox_ok(n) || rank == 0 || rank > 4) {
         return ox_fail(n, STATOR_INVALID_ARGUMENT, "the mask has rank %u", rank);
@@ -165,7 +165,7 @@ static stator_ref emit_sdpa(ox_node *n, const attention *a)
 /* Key or value heads repeated for the query heads they serve. */
 static stator_ref repeat_heads(ox_node *n, stator_ref x, stator_ref heads)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     if (ox_dims(n, x, dims) != 4 || dims[1] == heads || !ox_ok(n)) {
         return x;
     }
@@ -285,7 +285,7 @@ static stator_ref every_second(ox_node *n, stator_ref x, int64_t first, stator_r
 static stator_ref rotate(ox_node *n, stator_ref x, stator_ref c, stator_ref s, stator_ref half,
                          int is_interleaved)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const stator_ref zero = ox_sym(n, 0);
     const stator_ref a =
         is_interleaved ? every_second(n, x, 0, half) : ox_slice(n, x, 3, zero, half, 1);
@@ -308,7 +308,7 @@ void ox_rotary(ox_node *n)
     const stator_ref input = ox_need(n, 0);
     const uint32_t rank = ox_rank(n, input);
     const int64_t heads = ox_attr_int(n, "num_heads", 0);
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     stator_ref x = input;
     ox_check_rank(n, input, 3, 4, "the input");
     ox_dims(n, input, dims);

@@ -51,7 +51,7 @@ static void add_name(collector *c, const char *name)
 static int add_graph_names(void *self, const Onnx__GraphProto *graph)
 {
     collector *c = self;
-    if (++c->depth > OX_MAX_NESTING) {
+    if (++c->depth > OX_NESTING_MAX) {
         c->depth--;
         return 0;
     }
@@ -166,7 +166,7 @@ stator_ref ox_type_of(ox_node *n, stator_ref v)
 
 stator_ref ox_type_without(ox_node *n, stator_ref v, uint32_t drop)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const uint32_t rank = ox_dims(n, v, dims);
     if (!ox_ok(n) || drop >= rank) {
         return ox_fail(n, STATOR_INVALID_ARGUMENT, "a scanned input has rank %u", rank);

@@ -169,7 +169,7 @@ stator_ref ox_dim(ox_node *n, stator_ref v, int64_t axis)
     return stator_dim_at(n->im->host->build->view(n->b), t, (uint32_t)axis);
 }
 
-uint32_t ox_dims(ox_node *n, stator_ref v, stator_ref out[STATOR_MAX_RANK])
+uint32_t ox_dims(ox_node *n, stator_ref v, stator_ref out[STATOR_RANK_MAX])
 {
     const stator_type_row *t = type_of(n, v);
     if (t == NULL) {
@@ -333,15 +333,15 @@ stator_ref ox_op(ox_node *n, const char *op, uint32_t n_in, const stator_ref *in
     return out;
 }
 
-#define MAX_EXPR_NAMES 12u
+#define EXPR_NAMES_MAX 12u
 
 stator_ref ox_expr(ox_node *n, const char *program, const char *names, uint32_t n_in,
                    const stator_ref *in, uint32_t n_attrs, const stator_attr *attrs)
 {
-    const char *list[MAX_EXPR_NAMES];
+    const char *list[EXPR_NAMES_MAX];
     stator_ref out = 0;
     char *text = ox_ok(n) ? st_arena_strndup(&n->im->arena, names, strlen(names)) : NULL;
-    if (text == NULL || n_in > MAX_EXPR_NAMES) {
+    if (text == NULL || n_in > EXPR_NAMES_MAX) {
         return ox_fail(n, STATOR_INTERNAL, "an expression has no memory or too many operands");
     }
     for (uint32_t i = 0; i < n_in; i++) {
@@ -421,12 +421,12 @@ stator_ref ox_expand(ox_node *n, stator_ref x, uint32_t rank, const stator_ref *
 
 stator_ref ox_unsqueeze(ox_node *n, stator_ref x, uint32_t axis)
 {
-    stator_ref dims[STATOR_MAX_RANK + 1u];
+    stator_ref dims[STATOR_RANK_MAX + 1u];
     const uint32_t rank = ox_dims(n, x, dims);
     if (!ox_ok(n)) {
         return 0;
     }
-    if (rank == STATOR_MAX_RANK || axis > rank) {
+    if (rank == STATOR_RANK_MAX || axis > rank) {
         return ox_fail(n, STATOR_INVALID_ARGUMENT, "axis %u cannot be added to rank %u", axis,
                        rank);
     }
@@ -437,7 +437,7 @@ stator_ref ox_unsqueeze(ox_node *n, stator_ref x, uint32_t axis)
 
 stator_ref ox_squeeze(ox_node *n, stator_ref x, uint32_t axis)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const uint32_t rank = ox_dims(n, x, dims);
     if (!ox_ok(n)) {
         return 0;
@@ -452,9 +452,9 @@ stator_ref ox_squeeze(ox_node *n, stator_ref x, uint32_t axis)
 stator_ref ox_slice(ox_node *n, stator_ref x, uint32_t axis, stator_ref start, stator_ref size,
                     int64_t step)
 {
-    stator_ref starts[STATOR_MAX_RANK];
-    stator_ref sizes[STATOR_MAX_RANK];
-    int64_t steps[STATOR_MAX_RANK];
+    stator_ref starts[STATOR_RANK_MAX];
+    stator_ref sizes[STATOR_RANK_MAX];
+    int64_t steps[STATOR_RANK_MAX];
     const uint32_t rank = ox_dims(n, x, sizes);
     if (!ox_ok(n) || axis >= rank) {
         return ox_fail(n, STATOR_INVALID_ARGUMENT, "axis %u is outside rank %u", axis, rank);
@@ -513,9 +513,9 @@ stator_ref ox_full(ox_node *n, stator_ref scalar, uint32_t rank, const stator_re
 
 stator_ref ox_channels(ox_node *n, stator_ref x, uint32_t rank)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     ox_check_rank(n, x, 1, 1, "a per-channel operand");
-    for (uint32_t i = 0; i < rank && i < STATOR_MAX_RANK; i++) {
+    for (uint32_t i = 0; i < rank && i < STATOR_RANK_MAX; i++) {
         dims[i] = i == 1 ? ox_dim(n, x, 0) : ox_sym(n, 1);
     }
     return ox_reshape(n, x, rank, dims);

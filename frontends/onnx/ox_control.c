@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-#define MAX_TRIES 16u
-#define MAX_ITERATIONS 64 /* of a loop that is written out */
+#define TRIES_MAX 16u
+#define ITERATIONS_MAX 64 /* of a loop that is written out */
 
 /* ---- If ---- */
 
@@ -128,7 +128,7 @@ static stator_ref widened(ox_node *n, stator_ref initial, stator_ref before, sta
     const stator_graph_view *view = n->im->host->build->view(n->b);
     const stator_type_row *a = stator_type_at(view, before);
     const stator_type_row *b = stator_type_at(view, after);
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     int changed = 0;
     if (a->dtype != b->dtype || a->rank != b->rank) {
         return 0; /* the op's own check says what is wrong */
@@ -306,7 +306,7 @@ static int write_out(ox_node *n, const loop *l)
     uint32_t count;
     if (l->n_tensors == l->carried || l->stacked != 0 || ox_in(n, 0) == 0 ||
         !ox_known_ints(n, ox_in(n, 0), &count, &n_iterations) || count != 1 ||
-        n_iterations[0] > MAX_ITERATIONS || !is_known_as(n, ox_in(n, 1), 1)) {
+        n_iterations[0] > ITERATIONS_MAX || !is_known_as(n, ox_in(n, 1), 1)) {
         return 0;
     }
     stator_ref *values = ox_alloc(n, l->carried + 1u, sizeof *values);
@@ -360,7 +360,7 @@ void ox_loop(ox_node *n)
     ox_captures_of(n, 1, &l.graph, &l.captures);
     stator_graph *body = NULL;
     int again = 1;
-    for (uint32_t t = 0; ox_ok(n) && again && t < MAX_TRIES; t++) {
+    for (uint32_t t = 0; ox_ok(n) && again && t < TRIES_MAX; t++) {
         body = build_loop_body(n, &l, &again);
     }
     if (ox_ok(n) && again) {

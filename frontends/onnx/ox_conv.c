@@ -6,7 +6,7 @@
 
 stator_ref ox_conv_node(ox_node *n, stator_ref x, stator_ref w, stator_ref b)
 {
-    stator_ref kernel[STATOR_MAX_RANK] = {0};
+    stator_ref kernel[STATOR_RANK_MAX] = {0};
     ox_window_spec s;
     ox_check_rank(n, w, ox_rank(n, x), ox_rank(n, x), "the weight");
     ox_window_kernel(n, w, kernel);
@@ -72,8 +72,8 @@ void ox_conv_transpose(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
     const stator_ref w = ox_need(n, 1);
-    stator_ref kernel[STATOR_MAX_RANK] = {0};
-    stator_ref wanted[STATOR_MAX_RANK] = {0};
+    stator_ref kernel[STATOR_RANK_MAX] = {0};
+    stator_ref wanted[STATOR_RANK_MAX] = {0};
     ox_window_spec s;
     ox_check_rank(n, w, ox_rank(n, x), ox_rank(n, x), "the weight");
     ox_window_kernel(n, w, kernel);
@@ -98,7 +98,7 @@ void ox_deform_conv(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
     const stator_ref w = ox_need(n, 1);
-    stator_ref kernel[STATOR_MAX_RANK] = {0};
+    stator_ref kernel[STATOR_RANK_MAX] = {0};
     ox_window_spec s;
     ox_check_rank(n, w, ox_rank(n, x), ox_rank(n, x), "the weight");
     ox_window_kernel(n, w, kernel);
@@ -121,8 +121,8 @@ void ox_col2im(ox_node *n)
     uint32_t block_rank;
     const stator_ref *image = ox_sizes(n, ox_need(n, 1), &rank, "the image shape");
     const int64_t *block = ox_need_ints(n, ox_need(n, 2), &block_rank, "the block shape");
-    stator_ref pads[2 * STATOR_MAX_RANK];
-    if (!ox_ok(n) || rank != block_rank || rank > STATOR_MAX_RANK - 2u) {
+    stator_ref pads[2 * STATOR_RANK_MAX];
+    if (!ox_ok(n) || rank != block_rank || rank > STATOR_RANK_MAX - 2u) {
         ox_fail(n, STATOR_INVALID_ARGUMENT, "image and block shape have %u and %u entries", rank,
                 block_rank);
         return;

@@ -11,7 +11,7 @@
 
 #define STEPS 4000u
 #define DEPTH 200u
-#define MAX_ARGS 64u
+#define ARGS_MAX 64u
 
 typedef struct folder {
     ox_import *im;
@@ -69,7 +69,7 @@ static int make(folder *f, ox_folded *out, stator_dtype dtype, uint32_t rank, co
 
 /* Shape of value v when static. */
 static int static_shape(const stator_graph_view *view, stator_ref v, stator_dtype *dtype,
-                        uint32_t *rank, int64_t dims[STATOR_MAX_RANK])
+                        uint32_t *rank, int64_t dims[STATOR_RANK_MAX])
 {
     const stator_type_row *t = stator_value_type(view, v);
     *dtype = t->dtype;
@@ -408,7 +408,7 @@ static int fold(folder *f, const ox_region *r, stator_ref v, uint32_t depth, ox_
 static int fold_args(folder *f, const ox_region *r, fold_node *n, uint32_t depth)
 {
     n->n_args = n->row->operand_count;
-    if (n->n_args > MAX_ARGS || n->row->region_count != 0) {
+    if (n->n_args > ARGS_MAX || n->row->region_count != 0) {
         return 0;
     }
     n->args = st_arena_zalloc(&f->im->scratch, n->n_args + 1u, sizeof *n->args);
@@ -457,7 +457,7 @@ static int fold(folder *f, const ox_region *r, stator_ref v, uint32_t depth, ox_
     }
     stator_dtype dtype;
     uint32_t rank;
-    int64_t dims[STATOR_MAX_RANK];
+    int64_t dims[STATOR_RANK_MAX];
     n.row = stator_node_at(n.view, value->node);
     n.desc = stator_op_at(n.view, n.row->op);
     if (!static_shape(n.view, v, &dtype, &rank, dims) ||

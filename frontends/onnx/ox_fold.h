@@ -10,7 +10,7 @@ typedef struct ox_folded {
     stator_dtype dtype;
     uint32_t rank;
     uint32_t count;
-    int64_t dims[STATOR_MAX_RANK];
+    int64_t dims[STATOR_RANK_MAX];
     long double *x; /* arena memory; exact for 64-bit integers and f64 */
 } ox_folded;
 

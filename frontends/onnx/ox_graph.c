@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_NODES (1u << 20) /* after functions are written out: a bound for hostile files */
-#define MAX_OPERANDS (1u << 16)
+#define NODES_MAX (1u << 20) /* after functions are written out: a bound for hostile files */
+#define OPERANDS_MAX (1u << 16)
 
 static size_t producer_of(size_t n, Onnx__NodeProto *const *nodes, const char *name)
 {
@@ -79,9 +79,9 @@ static void fail_undefined(ox_node *n, size_t count, Onnx__NodeProto *const *nod
 static void read_operands(ox_node *n, size_t count, Onnx__NodeProto *const *nodes, size_t at)
 {
     const Onnx__NodeProto *p = n->proto;
-    if (p->n_input > MAX_OPERANDS || p->n_output > MAX_OPERANDS) {
+    if (p->n_input > OPERANDS_MAX || p->n_output > OPERANDS_MAX) {
         ox_fail(n, STATOR_INVALID_ARGUMENT, "it has %zu inputs and %zu outputs, at most %u work",
-                p->n_input, p->n_output, MAX_OPERANDS);
+                p->n_input, p->n_output, OPERANDS_MAX);
         return;
     }
     stator_ref *in = ox_alloc(n, p->n_input + 1u, sizeof *in);
@@ -243,7 +243,7 @@ static void run_function(ox_node *n, const Onnx__FunctionProto *f)
 {
     const ox_frame *caller = n->scope->frame;
     const ox_frame frame = {caller, f, n->proto, caller != NULL ? caller->depth + 1u : 1u};
-    if (is_recursive(caller, f) || frame.depth > OX_MAX_NESTING) {
+    if (is_recursive(caller, f) || frame.depth > OX_NESTING_MAX) {
         ox_fail(n, STATOR_INVALID_ARGUMENT,
                 "the function '%s' calls itself, or calls nest too deeply", ox_text(f->name));
         return;
@@ -291,8 +291,8 @@ static void run_node(ox_scope *s, size_t count, Onnx__NodeProto *const *nodes, s
     ox_node n = {.im = im, .scope = s, .b = s->region->b, .proto = nodes[at]};
     n.name = label_of(im, n.proto);
     n.version = ox_opset(im, s->frame, "");
-    if (++im->node_count > MAX_NODES) {
-        ox_fail(&n, STATOR_RESOURCE_EXHAUSTED, "the model has more than %u nodes", MAX_NODES);
+    if (++im->node_count > NODES_MAX) {
+        ox_fail(&n, STATOR_RESOURCE_EXHAUSTED, "the model has more than %u nodes", NODES_MAX);
         return;
     }
     const Onnx__FunctionProto *f = ox_function_find(im, n.proto);

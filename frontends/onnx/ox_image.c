@@ -6,13 +6,13 @@
 
 typedef struct resize {
     uint32_t rank;
-    stator_ref in[STATOR_MAX_RANK];
-    stator_ref out[STATOR_MAX_RANK];
-    double scales[STATOR_MAX_RANK];
+    stator_ref in[STATOR_RANK_MAX];
+    stator_ref out[STATOR_RANK_MAX];
+    double scales[STATOR_RANK_MAX];
     int has_scales;
     stator_ref roi; /* f32[2 * rank], 0 when there is none */
     uint32_t axis_count;
-    uint32_t axes[STATOR_MAX_RANK];
+    uint32_t axes[STATOR_RANK_MAX];
 } resize;
 
 static void read_axes(ox_node *n, stator_ref x, resize *r)
@@ -267,7 +267,7 @@ void ox_grid_sample(ox_node *n)
 static stator_ref grid_positions(ox_node *n, stator_dtype dtype, uint32_t rank, uint32_t axis,
                                  stator_ref size, int align)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     for (uint32_t i = 0; i < rank; i++) {
         dims[i] = i == axis ? size : ox_sym(n, 1);
     }

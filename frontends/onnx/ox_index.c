@@ -11,7 +11,7 @@ static stator_ref index_in(ox_node *n, stator_ref v)
 
 static stator_ref flatten_all(ox_node *n, stator_ref x)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const uint32_t rank = ox_dims(n, x, dims);
     const stator_ref total = ox_sym_prod(n, rank, dims);
     return ox_reshape(n, x, 1, &total);
@@ -132,8 +132,8 @@ void ox_tensor_scatter(ox_node *n)
     const uint32_t rank = ox_rank(n, cache);
     const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", -2), rank);
     const char *mode = ox_attr_str(n, "mode", "linear");
-    stator_ref dims[STATOR_MAX_RANK];
-    stator_ref batch[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
+    stator_ref batch[STATOR_RANK_MAX];
     if (ox_dims(n, update, dims) != rank || !ox_ok(n)) {
         ox_fail(n, STATOR_INVALID_ARGUMENT, "cache and update differ in rank");
         return;

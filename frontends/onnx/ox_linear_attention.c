@@ -20,7 +20,7 @@ typedef struct linear_attention {
 static stator_ref split_last(ox_node *n, stator_ref q, stator_ref x, uint32_t count,
                              const stator_ref *last)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     ox_check_rank(n, x, 3, 3, "an input");
     ox_dims(n, q, dims);
     if (!ox_ok(n)) {

@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SIZE_MAX_HINT ((int64_t)1 << 40) /* largest value of a symbolic size */
-#define CONSTANT_MAX 64u                 /* elements of an integer initialiser that is a constant */
-#define VALUE_MAX 4096u                  /* elements of an input value that replaces the input */
+#define SYMBOL_MAX ((int64_t)1 << 40) /* largest value of a symbolic size */
+#define CONSTANT_MAX 64u              /* elements of an integer initialiser that is a constant */
+#define VALUE_MAX 4096u               /* elements of an input value that replaces the input */
 
 /* ---- memory ---- */
 
@@ -145,7 +145,7 @@ static stator_ref symbol_for(ox_import *im, const char *text)
         *fresh = (ox_symbol_name){symbol, text};
     }
     const stator_ref sym =
-        symbol != NULL ? im->host->types->sym_symbol(im->root.b, symbol, 0, SIZE_MAX_HINT, 1) : 0;
+        symbol != NULL ? im->host->types->sym_symbol(im->root.b, symbol, 0, SYMBOL_MAX, 1) : 0;
     if (sym == 0) {
         ox_import_fail(im, STATOR_RESOURCE_EXHAUSTED, "out of memory");
     }
@@ -190,7 +190,7 @@ static uint32_t dims_of_value(ox_import *im, const char *name, stator_ref *dims)
         im->shapeless = im->shapeless != NULL ? im->shapeless : name;
         return 0; /* a stand-in of rank 0; add_inputs fails after the last input is declared */
     }
-    if (value == NULL || value->ndim < 0 || value->ndim > (int32_t)STATOR_MAX_RANK) {
+    if (value == NULL || value->ndim < 0 || value->ndim > (int32_t)STATOR_RANK_MAX) {
         ox_import_fail(im, STATOR_INVALID_ARGUMENT, "input '%s' has no shape", name);
         return 0;
     }
@@ -203,7 +203,7 @@ static uint32_t dims_of_value(ox_import *im, const char *name, stator_ref *dims)
 static stator_ref input_type(ox_import *im, const Onnx__ValueInfoProto *info)
 {
     const char *name = ox_text(info->name);
-    stator_ref dims[STATOR_MAX_RANK] = {0};
+    stator_ref dims[STATOR_RANK_MAX] = {0};
     if (info->type == NULL || info->type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
         info->type->tensor_type == NULL) {
         ox_import_fail(
@@ -222,9 +222,9 @@ static stator_ref input_type(ox_import *im, const Onnx__ValueInfoProto *info)
     uint32_t rank = 0;
     if (t->shape == NULL) {
         rank = dims_of_value(im, name, dims);
-    } else if (t->shape->n_dim > STATOR_MAX_RANK) {
+    } else if (t->shape->n_dim > STATOR_RANK_MAX) {
         ox_import_fail(im, STATOR_INVALID_ARGUMENT, "input '%s' has rank %zu, at most %u works",
-                       name, t->shape->n_dim, STATOR_MAX_RANK);
+                       name, t->shape->n_dim, STATOR_RANK_MAX);
     } else {
         rank = (uint32_t)t->shape->n_dim;
         for (uint32_t i = 0; i < rank; i++) {
@@ -410,7 +410,7 @@ static void add_known_values(ox_import *im)
         const DLTensor *value = known_value(im, row->text);
         const stator_graph_view *view = im->host->build->view(im->root.b);
         if (value == NULL || row->value == 0 || stator_value_at(view, row->value)->node != 0 ||
-            value->ndim < 0 || value->ndim > (int32_t)STATOR_MAX_RANK) {
+            value->ndim < 0 || value->ndim > (int32_t)STATOR_RANK_MAX) {
             continue;
         }
         ox_tensor_value v = {.dtype = stator_value_type(view, row->value)->dtype,
@@ -471,7 +471,7 @@ static stator_ref stand_in(ox_import *im, const Onnx__ValueInfoProto *info)
     const stator_host *h = im->host;
     const ox_tensor_value v = {.dtype = STATOR_F32, .count = 1};
     ox_tensor_value scalar = v;
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const char *ignored;
     uint32_t rank = 0;
     if (info->type != NULL && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) {
@@ -479,7 +479,7 @@ static stator_ref stand_in(ox_import *im, const Onnx__ValueInfoProto *info)
         const stator_dtype dtype = ox_import_dtype(t->elem_type, &ignored);
         scalar.dtype = dtype != 0 ? dtype : v.dtype;
         rank =
-            t->shape != NULL && t->shape->n_dim <= STATOR_MAX_RANK ? (uint32_t)t->shape->n_dim : 0;
+            t->shape != NULL && t->shape->n_dim <= STATOR_RANK_MAX ? (uint32_t)t->shape->n_dim : 0;
         for (uint32_t i = 0; i < rank; i++) {
             dims[i] = dim_of(im, ox_text(info->name), i, t->shape->dim[i]);
         }

@@ -21,7 +21,7 @@ static int64_t block_of(ox_node *n, stator_ref x, stator_ref d[4])
 {
     const int64_t block = ox_attr_int_need(n, "blocksize");
     ox_check_rank(n, x, 4, 4, "the input");
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     if (ox_dims(n, x, dims) != 4 || !ox_ok(n)) {
         return 0;
     }
@@ -114,8 +114,8 @@ static stator_ref broadcast_size(ox_node *n, stator_ref a, stator_ref b)
 void ox_expand_op(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
-    stator_ref dims[STATOR_MAX_RANK];
-    stator_ref out[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
+    stator_ref out[STATOR_RANK_MAX];
     uint32_t count;
     const stator_ref *shape = ox_sizes(n, ox_need(n, 1), &count, "the shape");
     const uint32_t rank = ox_dims(n, x, dims);
@@ -123,7 +123,7 @@ void ox_expand_op(ox_node *n)
     if (!ox_ok(n)) {
         return;
     }
-    if (out_rank > STATOR_MAX_RANK) {
+    if (out_rank > STATOR_RANK_MAX) {
         ox_fail(n, STATOR_INVALID_ARGUMENT, "the shape has %u entries", count);
         return;
     }
@@ -138,7 +138,7 @@ void ox_expand_op(ox_node *n)
 void ox_flatten(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const uint32_t rank = ox_dims(n, x, dims);
     const int64_t axis = ox_attr_int(n, "axis", 1);
     const uint32_t at = axis == (int64_t)rank ? rank : ox_axis(n, axis, rank);
@@ -150,7 +150,7 @@ void ox_flatten(ox_node *n)
 static stator_ref remaining_size(ox_node *n, uint32_t rank, const stator_ref *dims, uint32_t count,
                                  const stator_ref *shape)
 {
-    stator_ref left[STATOR_MAX_RANK];
+    stator_ref left[STATOR_RANK_MAX];
     stator_ref others = ox_sym(n, 1);
     memcpy(left, dims, rank * sizeof left[0]);
     for (uint32_t i = 0; i < count; i++) {
@@ -178,12 +178,12 @@ static stator_ref remaining_size(ox_node *n, uint32_t rank, const stator_ref *di
 static const stator_ref *resolve_shape(ox_node *n, stator_ref x, stator_ref shape, uint32_t count,
                                        int allow_zero)
 {
-    stator_ref dims[STATOR_MAX_RANK];
-    stator_ref own[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
+    stator_ref own[STATOR_RANK_MAX];
     static const int64_t axis[1] = {0};
     const uint32_t rank = ox_dims(n, x, dims);
     shape = ox_cast(n, shape, STATOR_I64);
-    if (!ox_ok(n) || count > STATOR_MAX_RANK) {
+    if (!ox_ok(n) || count > STATOR_RANK_MAX) {
         return NULL;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -204,7 +204,7 @@ static const stator_ref *resolve_shape(ox_node *n, stator_ref x, stator_ref shap
 static const stator_ref *reshape_target(ox_node *n, stator_ref x, const stator_ref *shape,
                                         uint32_t count, int allow_zero)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const uint32_t rank = ox_dims(n, x, dims);
     stator_ref *out = ox_alloc(n, count + 1u, sizeof *out);
     uint32_t rest = count;
@@ -246,9 +246,9 @@ void ox_reshape_op(ox_node *n)
         list = ox_need(n, 1);
     }
     shape = ox_known(n, list, &count);
-    if (count > STATOR_MAX_RANK) {
+    if (count > STATOR_RANK_MAX) {
         ox_fail(n, STATOR_INVALID_ARGUMENT, "the shape has %u entries, at most %u work", count,
-                STATOR_MAX_RANK);
+                STATOR_RANK_MAX);
         return;
     }
     if (shape != NULL) {
@@ -282,9 +282,9 @@ static const int64_t *axes_of(ox_node *n, uint32_t *out_count)
 void ox_squeeze_op(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
-    stator_ref dims[STATOR_MAX_RANK];
-    stator_ref out[STATOR_MAX_RANK];
-    uint8_t drop[STATOR_MAX_RANK] = {0};
+    stator_ref dims[STATOR_RANK_MAX];
+    stator_ref out[STATOR_RANK_MAX];
+    uint8_t drop[STATOR_RANK_MAX] = {0};
     uint32_t count;
     uint32_t out_rank = 0;
     const int64_t *axes = axes_of(n, &count);
@@ -299,7 +299,7 @@ void ox_squeeze_op(ox_node *n)
             ox_fail(n, STATOR_INVALID_ARGUMENT, "axis %u has size %lld, expected 1", axis,
                     (long long)size);
         }
-        drop[axis < STATOR_MAX_RANK ? axis : 0] = 1;
+        drop[axis < STATOR_RANK_MAX ? axis : 0] = 1;
     }
     for (uint32_t i = 0; i < rank; i++) {
         if (!drop[i]) {
@@ -312,15 +312,15 @@ void ox_squeeze_op(ox_node *n)
 void ox_unsqueeze_op(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
-    stator_ref dims[STATOR_MAX_RANK];
-    stator_ref out[STATOR_MAX_RANK];
-    uint8_t is_new[STATOR_MAX_RANK] = {0};
+    stator_ref dims[STATOR_RANK_MAX];
+    stator_ref out[STATOR_RANK_MAX];
+    uint8_t is_new[STATOR_RANK_MAX] = {0};
     uint32_t count;
     uint32_t from = 0;
     const int64_t *axes = axes_of(n, &count);
     const uint32_t rank = ox_dims(n, x, dims);
     const uint32_t out_rank = rank + count;
-    if (ox_ok(n) && (axes == NULL || count > STATOR_MAX_RANK || out_rank > STATOR_MAX_RANK)) {
+    if (ox_ok(n) && (axes == NULL || count > STATOR_RANK_MAX || out_rank > STATOR_RANK_MAX)) {
         ox_fail(n, STATOR_INVALID_ARGUMENT, "%u axes cannot be added to rank %u", count, rank);
     }
     for (uint32_t i = 0; ox_ok(n) && i < count; i++) {
@@ -341,7 +341,7 @@ void ox_transpose_op(ox_node *n)
     const stator_ref x = ox_need(n, 0);
     const uint32_t rank = ox_rank(n, x);
     uint32_t count;
-    int64_t reversed[STATOR_MAX_RANK];
+    int64_t reversed[STATOR_RANK_MAX];
     const int64_t *perm = ox_attr_ints(n, "perm", &count);
     for (uint32_t i = 0; i < rank; i++) {
         reversed[i] = (int64_t)(rank - 1u - i);
@@ -411,7 +411,7 @@ void ox_tile(ox_node *n)
     const uint32_t rank = ox_rank(n, x);
     uint32_t count;
     const stator_ref *repeats = ox_sizes(n, ox_need(n, 1), &count, "the repeats");
-    stator_ref all[STATOR_MAX_RANK];
+    stator_ref all[STATOR_RANK_MAX];
     if (n->version < 6 && ox_ok(n)) { /* one axis, given as input 2 */
         const uint32_t axis = ox_axis(n, ox_need_int(n, ox_need(n, 2), "the axis"), rank);
         for (uint32_t i = 0; i < rank; i++) {
@@ -467,8 +467,8 @@ void ox_pad(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
     const uint32_t rank = ox_rank(n, x);
-    stator_ref low[STATOR_MAX_RANK];
-    stator_ref high[STATOR_MAX_RANK];
+    stator_ref low[STATOR_RANK_MAX];
+    stator_ref high[STATOR_RANK_MAX];
     uint32_t count = 0;
     stator_ref list = 0;
     if (n->version < 11) {
@@ -507,9 +507,9 @@ void ox_pad(ox_node *n)
 void ox_center_crop_pad(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
-    stator_ref dims[STATOR_MAX_RANK];
-    stator_ref low[STATOR_MAX_RANK];
-    stator_ref high[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
+    stator_ref low[STATOR_RANK_MAX];
+    stator_ref high[STATOR_RANK_MAX];
     const uint32_t rank = ox_dims(n, x, dims);
     uint32_t count;
     uint32_t axis_count;
@@ -545,9 +545,9 @@ void ox_reverse_sequence(ox_node *n)
     const uint32_t rank = ox_rank(n, x);
     const uint32_t batch = ox_axis(n, ox_attr_int(n, "batch_axis", 1), rank);
     const uint32_t time = ox_axis(n, ox_attr_int(n, "time_axis", 0), rank);
-    stator_ref dims[STATOR_MAX_RANK];
-    stator_ref lens_dims[STATOR_MAX_RANK];
-    ox_check_rank(n, x, 2, STATOR_MAX_RANK, "the input");
+    stator_ref dims[STATOR_RANK_MAX];
+    stator_ref lens_dims[STATOR_RANK_MAX];
+    ox_check_rank(n, x, 2, STATOR_RANK_MAX, "the input");
     ox_dims(n, x, dims);
     for (uint32_t i = 0; i < rank; i++) {
         lens_dims[i] = i == batch ? dims[batch] : ox_sym(n, 1);

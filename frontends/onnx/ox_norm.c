@@ -181,7 +181,7 @@ void ox_mean_variance_norm(ox_node *n)
     const stator_ref x = ox_need(n, 0);
     const uint32_t rank = ox_rank(n, x);
     uint32_t count;
-    int64_t axes[STATOR_MAX_RANK];
+    int64_t axes[STATOR_RANK_MAX];
     const int64_t *given = ox_attr_ints(n, "axes", &count);
     if (given == NULL) {
         given = usual;

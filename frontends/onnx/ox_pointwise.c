@@ -22,8 +22,8 @@ static stator_ref legacy_broadcast(ox_node *n, stator_ref a, stator_ref b)
         return b;
     }
     const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", 0), a_rank);
-    stator_ref own[STATOR_MAX_RANK];
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref own[STATOR_RANK_MAX];
+    stator_ref dims[STATOR_RANK_MAX];
     ox_dims(n, b, own);
     if (!ox_ok(n) || axis + b_rank > a_rank) {
         return ox_fail(n, STATOR_INVALID_ARGUMENT,

@@ -64,7 +64,7 @@ static stator_ref lp_pool(ox_node *n, stator_ref x, ox_window_spec *s, const int
 static const int64_t *window_of(ox_node *n, stator_ref x, stator_ref *kernel)
 {
     uint32_t count;
-    ox_check_rank(n, x, 3, STATOR_MAX_RANK, "the input");
+    ox_check_rank(n, x, 3, STATOR_RANK_MAX, "the input");
     const int64_t *window = ox_attr_ints(n, "kernel_shape", &count);
     if (!ox_ok(n) || window == NULL || count != ox_rank(n, x) - 2u) {
         ox_fail(n, STATOR_INVALID_ARGUMENT, "'kernel_shape' has %u entries for an input of rank %u",
@@ -83,7 +83,7 @@ static const int64_t *window_of(ox_node *n, stator_ref x, stator_ref *kernel)
 void ox_pool(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
-    stator_ref kernel[STATOR_MAX_RANK] = {0};
+    stator_ref kernel[STATOR_RANK_MAX] = {0};
     ox_window_spec s;
     const int64_t *window = window_of(n, x, kernel);
     ox_window_read(n, x, kernel, ox_attr_int(n, "ceil_mode", 0) != 0, &s);
@@ -103,8 +103,8 @@ void ox_global_pool(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
     const uint32_t rank = ox_rank(n, x);
-    int64_t axes[STATOR_MAX_RANK];
-    ox_check_rank(n, x, 3, STATOR_MAX_RANK, "the input");
+    int64_t axes[STATOR_RANK_MAX];
+    ox_check_rank(n, x, 3, STATOR_RANK_MAX, "the input");
     if (!ox_ok(n)) {
         return;
     }
@@ -133,10 +133,10 @@ void ox_max_unpool(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
     stator_ref index = ox_cast(n, ox_need(n, 1), STATOR_I64);
-    stator_ref kernel[STATOR_MAX_RANK] = {0};
-    stator_ref natural[STATOR_MAX_RANK];
-    stator_ref high[STATOR_MAX_RANK];
-    stator_ref low[STATOR_MAX_RANK];
+    stator_ref kernel[STATOR_RANK_MAX] = {0};
+    stator_ref natural[STATOR_RANK_MAX];
+    stator_ref high[STATOR_RANK_MAX];
+    stator_ref low[STATOR_RANK_MAX];
     ox_window_spec s;
     window_of(n, x, kernel);
     ox_window_read(n, x, kernel, 0, &s);

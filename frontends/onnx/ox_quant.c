@@ -12,13 +12,13 @@
 static stator_ref repeat_blocks(ox_node *n, stator_ref s, stator_ref x, uint32_t axis,
                                 int64_t block)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const uint32_t rank = ox_dims(n, s, dims);
     const stator_ref size = ox_dim(n, x, axis);
-    if (!ox_ok(n) || rank != ox_rank(n, x) || rank == STATOR_MAX_RANK) {
+    if (!ox_ok(n) || rank != ox_rank(n, x) || rank == STATOR_RANK_MAX) {
         return ox_fail(n, STATOR_INVALID_ARGUMENT, "blocked scales need the rank of the input");
     }
-    stator_ref wide[STATOR_MAX_RANK + 1];
+    stator_ref wide[STATOR_RANK_MAX + 1];
     const stator_ref between = ox_unsqueeze(n, s, axis + 1u);
     ox_dims(n, between, wide);
     wide[axis + 1u] = ox_sym(n, block);
@@ -32,7 +32,7 @@ static stator_ref spread(ox_node *n, stator_ref s, stator_ref x)
 {
     const uint32_t rank = ox_rank(n, x);
     const int64_t block = ox_attr_int(n, "block_size", 0);
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     if (s == 0 || !ox_ok(n) || ox_rank(n, s) == 0) {
         return s;
     }
@@ -124,7 +124,7 @@ void ox_dequantize(ox_node *n)
 static stator_ref extreme(ox_node *n, const char *op, stator_ref x)
 {
     const uint32_t rank = ox_rank(n, x);
-    int64_t axes[STATOR_MAX_RANK];
+    int64_t axes[STATOR_RANK_MAX];
     for (uint32_t i = 0; i < rank; i++) {
         axes[i] = i;
     }
@@ -152,7 +152,7 @@ void ox_dynamic_quantize(ox_node *n)
 /* x - zero in i32; a zero point with more than one entry belongs to the given axis of x. */
 static stator_ref centred(ox_node *n, stator_ref x, stator_ref zero, int64_t axis)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const uint32_t rank = ox_rank(n, x);
     const stator_ref wide = ox_cast(n, x, STATOR_I32);
     if (zero == 0 || !ox_ok(n)) {
@@ -186,7 +186,7 @@ void ox_conv_integer(ox_node *n)
 /* A scale as f32 with its entries on the given axis of a result of `rank`. */
 static stator_ref scale_on(ox_node *n, stator_ref s, uint32_t rank, int64_t axis)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     if (!ox_ok(n) || ox_rank(n, s) != 1 || rank < 2) {
         return ox_cast(n, s, STATOR_F32);
     }

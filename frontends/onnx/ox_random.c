@@ -47,13 +47,13 @@ void ox_random(ox_node *n)
 {
     const char *name = n->row->name;
     const int is_like = strstr(name, "Like") != NULL;
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     uint32_t rank = 0;
     if (is_like) {
         rank = ox_dims(n, ox_need(n, 0), dims);
     } else {
         const int64_t *shape = ox_attr_ints(n, "shape", &rank);
-        if (!ox_ok(n) || shape == NULL || rank > STATOR_MAX_RANK) {
+        if (!ox_ok(n) || shape == NULL || rank > STATOR_RANK_MAX) {
             ox_fail(n, STATOR_INVALID_ARGUMENT, "'shape' has %u entries", rank);
             return;
         }
@@ -71,7 +71,7 @@ void ox_random(ox_node *n)
 void ox_bernoulli(ox_node *n)
 {
     const stator_ref p = ox_need(n, 0);
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const uint32_t rank = ox_dims(n, p, dims);
     const stator_ref draw = ox_uniform(n, rank, dims, 0, 1);
     const stator_ref hit = ox_bin(n, "lt", draw, ox_cast(n, p, STATOR_F32));
@@ -104,7 +104,7 @@ void ox_multinomial(ox_node *n)
 void ox_dropout(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const uint32_t rank = ox_dims(n, x, dims);
     const stator_dtype mask_dtype = n->version < 10 ? ox_dtype(n, x) : STATOR_BOOL;
     const int is_training = n->version >= 12 && ox_in(n, 2) != 0 &&

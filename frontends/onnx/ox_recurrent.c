@@ -6,7 +6,7 @@
 
 static stator_ref swap_first_axes(ox_node *n, stator_ref x)
 {
-    int64_t perm[STATOR_MAX_RANK];
+    int64_t perm[STATOR_RANK_MAX];
     const uint32_t rank = ox_rank(n, x);
     for (uint32_t i = 0; i < rank; i++) {
         perm[i] = i < 2 ? 1 - (int64_t)i : (int64_t)i;

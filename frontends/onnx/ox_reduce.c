@@ -32,7 +32,7 @@ void ox_reduce_op(ox_node *n)
     const uint32_t rank = ox_rank(n, x);
     const int keepdims = ox_attr_int(n, "keepdims", 1) != 0;
     uint32_t count;
-    int64_t list[STATOR_MAX_RANK];
+    int64_t list[STATOR_RANK_MAX];
     size_t row = 0;
     while (strcmp(REDUCTIONS[row].onnx, n->row->name) != 0) {
         row++;
@@ -81,7 +81,7 @@ void ox_cumulative(ox_node *n)
  * of numbers. Gives the matrix (or x itself when that changes nothing) and the axis to work on. */
 static stator_ref as_rows(ox_node *n, stator_ref x, uint32_t *out_axis)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const uint32_t rank = ox_dims(n, x, dims);
     const int64_t axis = ox_attr_int(n, "axis", n->version < 13 ? 1 : -1);
     const int is_end = n->version < 13 && axis == (int64_t)rank;
@@ -97,7 +97,7 @@ static stator_ref as_rows(ox_node *n, stator_ref x, uint32_t *out_axis)
 
 static void give_back_shape(ox_node *n, stator_ref x, stator_ref y)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const uint32_t rank = ox_dims(n, x, dims);
     ox_out(n, 0, ox_rank(n, y) == rank ? y : ox_reshape(n, y, rank, dims));
 }
@@ -115,7 +115,7 @@ void ox_hardmax(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
     uint32_t axis;
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const stator_ref rows = as_rows(n, x, &axis);
     const uint32_t rank = ox_dims(n, rows, dims);
     const stator_ref best =

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define MAX_ELEMENTS 4096u /* each insertion makes a list of its own */
+#define ELEMENTS_MAX 4096u /* each insertion makes a list of its own */
 
 /* ---- making and reading ---- */
 
@@ -29,8 +29,8 @@ static stator_ref keep(ox_node *n, const ox_sequence *s)
 static stator_ref *new_list(ox_node *n, uint64_t count, ox_sequence *out)
 {
     memset(out, 0, sizeof *out);
-    if (count > MAX_ELEMENTS) {
-        ox_fail(n, STATOR_RESOURCE_EXHAUSTED, "a sequence of more than %u tensors", MAX_ELEMENTS);
+    if (count > ELEMENTS_MAX) {
+        ox_fail(n, STATOR_RESOURCE_EXHAUSTED, "a sequence of more than %u tensors", ELEMENTS_MAX);
         return NULL;
     }
     stator_ref *elements = ox_alloc(n, count + 1u, sizeof *elements);
@@ -235,8 +235,8 @@ void ox_sequence_length(ox_node *n)
 /* A stack with axis 0 moved to `axis`; unless that is new, it then becomes one with the next. */
 static stator_ref lay_out(ox_node *n, stator_ref stack, uint32_t axis, int is_new)
 {
-    int64_t perm[STATOR_MAX_RANK];
-    stator_ref dims[STATOR_MAX_RANK];
+    int64_t perm[STATOR_RANK_MAX];
+    stator_ref dims[STATOR_RANK_MAX];
     const uint32_t rank = ox_rank(n, stack);
     for (uint32_t i = 0; i < rank; i++) {
         perm[i] = i < axis ? i + 1u : i == axis ? 0 : i;
@@ -330,7 +330,7 @@ void ox_sequence_map(ox_node *n)
 /* The slices of size 1 of an axis whose size is not known, as a stack. */
 static stator_ref split_stack(ox_node *n, stator_ref x, uint32_t axis, int keeps)
 {
-    int64_t perm[STATOR_MAX_RANK];
+    int64_t perm[STATOR_RANK_MAX];
     const uint32_t rank = ox_rank(n, x);
     for (uint32_t i = 0; i < rank; i++) {
         perm[i] = i == 0 ? axis : i <= axis ? i - 1u : i;

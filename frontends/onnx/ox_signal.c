@@ -54,7 +54,7 @@ static stator_ref dft(ox_node *n, stator_ref x, uint32_t axis, stator_ref length
 /* A one-sided spectrum is defined for real input alone: a last axis of unknown size is 1 then. */
 static stator_ref real_input(ox_node *n, stator_ref x)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     int64_t known;
     const uint32_t rank = ox_dims(n, x, dims);
     if (!ox_ok(n) || rank == 0 || ox_sym_const(n, dims[rank - 1u], &known)) {
@@ -67,8 +67,8 @@ static stator_ref real_input(ox_node *n, stator_ref x)
 /* x cut or zero-padded to `size` along an axis. */
 static stator_ref fit_axis(ox_node *n, stator_ref x, uint32_t axis, stator_ref size)
 {
-    stator_ref low[STATOR_MAX_RANK];
-    stator_ref high[STATOR_MAX_RANK];
+    stator_ref low[STATOR_RANK_MAX];
+    stator_ref high[STATOR_RANK_MAX];
     const uint32_t rank = ox_rank(n, x);
     if (ox_dim(n, x, axis) == size) {
         return x;
@@ -111,7 +111,7 @@ void ox_dft(ox_node *n)
         given = ox_need_int(n, ox_in(n, 2), "the axis");
     }
     const uint32_t axis = ox_axis(n, given, rank);
-    ox_check_rank(n, x, 2, STATOR_MAX_RANK, "the input");
+    ox_check_rank(n, x, 2, STATOR_RANK_MAX, "the input");
     if (!ox_ok(n) || axis + 1u == rank) {
         ox_fail(n, STATOR_INVALID_ARGUMENT, "the last axis cannot be transformed");
         return;

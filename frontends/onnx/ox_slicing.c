@@ -9,8 +9,8 @@
 
 typedef struct bounds {
     uint32_t count;
-    uint32_t axes[STATOR_MAX_RANK];
-    int64_t steps[STATOR_MAX_RANK];
+    uint32_t axes[STATOR_RANK_MAX];
+    int64_t steps[STATOR_RANK_MAX];
     stator_ref start_list; /* i64 tensors of `count` elements */
     stator_ref end_list;
 } bounds;
@@ -165,8 +165,8 @@ static stator_ref run_clamp(ox_node *n, stator_ref bound, stator_ref dims, stato
 static void run_axes(ox_node *n, const bounds *b, const stator_ref *dims, stator_ref *starts,
                      stator_ref *sizes)
 {
-    int64_t list[4][STATOR_MAX_RANK]; /* lowest start and end, step, offset of the highest bound */
-    stator_ref own[STATOR_MAX_RANK];
+    int64_t list[4][STATOR_RANK_MAX]; /* lowest start and end, step, offset of the highest bound */
+    stator_ref own[STATOR_RANK_MAX];
     uint32_t count;
     for (uint32_t i = 0; i < b->count; i++) {
         own[i] = dims[b->axes[i]];
@@ -215,10 +215,10 @@ static int known_axes(ox_node *n, const bounds *b, const stator_ref *dims, stato
 void ox_slice_op(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
-    stator_ref dims[STATOR_MAX_RANK];
-    stator_ref starts[STATOR_MAX_RANK];
-    stator_ref sizes[STATOR_MAX_RANK];
-    int64_t steps[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
+    stator_ref starts[STATOR_RANK_MAX];
+    stator_ref sizes[STATOR_RANK_MAX];
+    int64_t steps[STATOR_RANK_MAX];
     bounds b = {0};
     read_bounds(n, x, &b);
     const uint32_t rank = ox_dims(n, x, dims);

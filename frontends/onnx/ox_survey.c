@@ -111,9 +111,9 @@ static int survey_nodes(survey *s, size_t n, Onnx__NodeProto *const *nodes);
 static int survey_graph(void *self, const Onnx__GraphProto *graph)
 {
     survey *s = self;
-    if (++s->depth > OX_MAX_NESTING) {
+    if (++s->depth > OX_NESTING_MAX) {
         ox_import_fail(s->im, STATOR_RESOURCE_EXHAUSTED,
-                       "graphs and functions are nested more than %u deep", OX_MAX_NESTING);
+                       "graphs and functions are nested more than %u deep", OX_NESTING_MAX);
         return 0;
     }
     const int is_ok = survey_nodes(s, graph->n_node, graph->node);
@@ -138,9 +138,9 @@ static int survey_function(survey *s, const Onnx__FunctionProto *f)
     s->frame = &frame;
     s->depth = depth + 1u;
     int is_ok = 0;
-    if (s->depth > OX_MAX_NESTING) {
+    if (s->depth > OX_NESTING_MAX) {
         ox_import_fail(s->im, STATOR_RESOURCE_EXHAUSTED,
-                       "graphs and functions are nested more than %u deep", OX_MAX_NESTING);
+                       "graphs and functions are nested more than %u deep", OX_NESTING_MAX);
     } else {
         is_ok = survey_nodes(s, f->n_node, f->node);
     }

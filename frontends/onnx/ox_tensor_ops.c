@@ -91,7 +91,7 @@ void ox_eye_like(ox_node *n)
     const int64_t k = ox_attr_int(n, "k", 0);
     const stator_dtype dtype =
         ox_has_attr(n, "dtype") ? ox_dtype_of(n, ox_attr_int(n, "dtype", 1)) : ox_dtype(n, x);
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     ox_check_rank(n, x, 2, 2, "the input");
     ox_dims(n, x, dims);
     if (!ox_ok(n)) {
@@ -198,7 +198,7 @@ static uint32_t clamp_axis(int64_t axis, uint32_t rank)
 
 void ox_shape(ox_node *n)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const uint32_t rank = ox_dims(n, ox_need(n, 0), dims);
     const uint32_t start = clamp_axis(ox_attr_int(n, "start", 0), rank);
     const uint32_t end = clamp_axis(ox_attr_int(n, "end", rank), rank);
@@ -207,7 +207,7 @@ void ox_shape(ox_node *n)
 
 void ox_size(ox_node *n)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const uint32_t rank = ox_dims(n, ox_need(n, 0), dims);
     ox_out(n, 0, ox_from_dim(n, ox_sym_prod(n, rank, dims)));
 }

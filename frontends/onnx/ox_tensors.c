@@ -72,9 +72,9 @@ static stator_status read_head(ox_import *im, const Onnx__TensorProto *t, const 
         return ox_import_fail(im, STATOR_UNIMPLEMENTED, "%s '%s' is stored in segments", what,
                               ox_text(t->name));
     }
-    if (t->n_dims > STATOR_MAX_RANK) {
+    if (t->n_dims > STATOR_RANK_MAX) {
         return ox_import_fail(im, STATOR_INVALID_ARGUMENT, "%s '%s' has rank %zu, at most %u works",
-                              what, ox_text(t->name), t->n_dims, STATOR_MAX_RANK);
+                              what, ox_text(t->name), t->n_dims, STATOR_RANK_MAX);
     }
     static const int64_t no_dims[1] = {0};
     out->rank = (uint32_t)t->n_dims;
@@ -240,7 +240,7 @@ stator_status ox_tensor_read(ox_import *im, const Onnx__TensorProto *t, const ch
 
 stator_ref ox_tensor_type(ox_import *im, stator_builder *b, const ox_tensor_value *v)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     for (uint32_t i = 0; i < v->rank; i++) {
         dims[i] = im->host->types->sym_int(b, v->dims[i]);
     }
@@ -312,7 +312,7 @@ static int64_t sparse_position(const int64_t *index, uint64_t i, const ox_tensor
     return at;
 }
 
-#define SPARSE_MAX_BYTES (1u << 28)
+#define SPARSE_BYTES_MAX (1u << 28)
 
 /* Writes the values of a sparse tensor at their places in `dense`. */
 static stator_status sparse_fill(ox_import *im, const Onnx__SparseTensorProto *t,
@@ -332,7 +332,7 @@ static stator_status sparse_fill(ox_import *im, const Onnx__SparseTensorProto *t
                                 ox_text(t->values->name));
     }
     for (uint64_t i = 0; status == STATOR_OK && i < values.count; i++) {
-        int64_t own[STATOR_MAX_RANK];
+        int64_t own[STATOR_RANK_MAX];
         const uint32_t per = is_linear ? 1u : shape->rank;
         memcpy(own, (const uint8_t *)index.bytes + i * per * 8u, per * sizeof own[0]);
         const int64_t at = sparse_position(own, 0, shape, is_linear);
@@ -361,7 +361,7 @@ stator_ref ox_sparse_constant(ox_import *im, ox_region *r, const Onnx__SparseTen
     if (im->status != STATOR_OK) {
         return 0;
     }
-    if (t->values == NULL || t->indices == NULL || t->n_dims > STATOR_MAX_RANK) {
+    if (t->values == NULL || t->indices == NULL || t->n_dims > STATOR_RANK_MAX) {
         ox_import_fail(im, STATOR_INVALID_ARGUMENT, "%s: a sparse tensor is incomplete", what);
         return 0;
     }
@@ -370,7 +370,7 @@ stator_ref ox_sparse_constant(ox_import *im, ox_region *r, const Onnx__SparseTen
     shape.dims = t->dims;
     if (shape.dtype == 0 || !st_numel(shape.dims, shape.rank, &shape.count) ||
         !st_dtype_bytes(shape.dtype, shape.count, &shape.size_bytes) ||
-        shape.size_bytes > SPARSE_MAX_BYTES) {
+        shape.size_bytes > SPARSE_BYTES_MAX) {
         ox_import_fail(im, STATOR_UNIMPLEMENTED,
                        "%s: a sparse tensor of type %s with this shape is not supported", what,
                        type_name);

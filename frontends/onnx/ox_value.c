@@ -7,7 +7,7 @@
 /* Number of elements when static and small enough to look at. */
 static int small_count(ox_node *n, stator_ref v, uint32_t *out_count)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     uint64_t count = 1;
     const uint32_t rank = ox_dims(n, v, dims);
     *out_count = 0;

@@ -67,7 +67,7 @@ void ox_window_read(ox_node *n, stator_ref x, const stator_ref *kernel, int ceil
                     ox_window_spec *out)
 {
     memset(out, 0, sizeof *out);
-    ox_check_rank(n, x, 3, STATOR_MAX_RANK, "the input");
+    ox_check_rank(n, x, 3, STATOR_RANK_MAX, "the input");
     if (!ox_ok(n)) {
         return;
     }
@@ -108,10 +108,10 @@ void ox_window_read(ox_node *n, stator_ref x, const stator_ref *kernel, int ceil
 
 void ox_window_kernel(ox_node *n, stator_ref w, stator_ref *out)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     uint32_t given;
     const int64_t *shape = ox_attr_ints(n, "kernel_shape", &given);
-    ox_check_rank(n, w, 3, STATOR_MAX_RANK, "the weight");
+    ox_check_rank(n, w, 3, STATOR_RANK_MAX, "the weight");
     const uint32_t rank = ox_dims(n, w, dims);
     if (ox_ok(n) && shape != NULL && given != rank - 2u) {
         ox_fail(n, STATOR_INVALID_ARGUMENT, "'kernel_shape' has %u entries, the weight has rank %u",

@@ -9,9 +9,9 @@ typedef struct ox_window_spec {
     uint32_t rank; /* spatial axes */
     const int64_t *strides;
     const int64_t *dilations;
-    stator_ref kernel[STATOR_MAX_RANK];
-    stator_ref pads[2 * STATOR_MAX_RANK];   /* lows, then highs */
-    stator_ref ceil_extra[STATOR_MAX_RANK]; /* more high padding for a rounded-up last window */
+    stator_ref kernel[STATOR_RANK_MAX];
+    stator_ref pads[2 * STATOR_RANK_MAX];   /* lows, then highs */
+    stator_ref ceil_extra[STATOR_RANK_MAX]; /* more high padding for a rounded-up last window */
     int has_ceil;
 } ox_window_spec;
 

@@ -184,7 +184,7 @@ static const char *walk_field(walker *w, const ProtobufCMessageDescriptor *desc,
 static const char *walk(walker *w, const ProtobufCMessageDescriptor *desc, uint64_t end,
                         uint32_t depth)
 {
-    if (depth > OX_WIRE_MAX_DEPTH) {
+    if (depth > OX_WIRE_DEPTH_MAX) {
         return "messages are nested too deeply";
     }
     while (w->pos < end) {

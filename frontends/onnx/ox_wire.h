@@ -15,7 +15,7 @@
 #include <protobuf-c/protobuf-c.h>
 
 #define OX_WIRE_CUT_ABOVE 4096u /* bytes of raw_data that stay inline */
-#define OX_WIRE_MAX_DEPTH 128u  /* messages inside each other; one subgraph is three of them */
+#define OX_WIRE_DEPTH_MAX 128u  /* messages inside each other; one subgraph is three of them */
 
 typedef struct ox_cut {
     uint64_t offset;

@@ -71,7 +71,7 @@ enum stator_dtype_class {
  * pools. 0 names nothing. Refs are never pointers and stay valid while the graph lives. */
 typedef uint32_t stator_ref;
 
-#define STATOR_MAX_RANK 16
+#define STATOR_RANK_MAX 16
 
 /* Opaque handles; who owns each is said where it is handed out. */
 typedef struct stator_ctx stator_ctx;           /* a session: registry, memory account, log */

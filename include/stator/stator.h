@@ -201,8 +201,8 @@ typedef struct stator_port_info {
     const char *name;
     uint32_t rank;
     uint32_t is_param;                      /* an initialiser: the caller need not give it */
-    int64_t dims[STATOR_MAX_RANK];          /* -1 when symbolic */
-    const char *dim_names[STATOR_MAX_RANK]; /* NULL when static */
+    int64_t dims[STATOR_RANK_MAX];          /* -1 when symbolic */
+    const char *dim_names[STATOR_RANK_MAX]; /* NULL when static */
 } stator_port_info;
 
 /* Some models cannot be imported before the values of some inputs are known (a shape given as an

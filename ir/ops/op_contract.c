@@ -11,10 +11,10 @@
 
 /* Reads one list of axes of operand k; axes already in *set are refused. */
 static stator_status read_axes(const st_infer *in, uint32_t a, uint32_t k, uint32_t *set,
-                               uint32_t axes[STATOR_MAX_RANK], uint32_t *out_n, stator_diag **err)
+                               uint32_t axes[STATOR_RANK_MAX], uint32_t *out_n, stator_diag **err)
 {
-    int64_t list[STATOR_MAX_RANK];
-    *out_n = st_in_list(in, a, list, STATOR_MAX_RANK);
+    int64_t list[STATOR_RANK_MAX];
+    *out_n = st_in_list(in, a, list, STATOR_RANK_MAX);
     if (*out_n > st_in_rank(in, k)) {
         return st_in_fail(in, err, "%s has %u entries, the operand has rank %u",
                           in->op->desc.attrs[a].name, *out_n, st_in_rank(in, k));
@@ -34,7 +34,7 @@ static stator_status read_axes(const st_infer *in, uint32_t a, uint32_t k, uint3
 static stator_status pair_axes(const st_infer *in, uint32_t a, uint32_t b, uint32_t set[2],
                                stator_ref *out, uint32_t *out_n, stator_diag **err)
 {
-    uint32_t x[STATOR_MAX_RANK], y[STATOR_MAX_RANK], n = 0;
+    uint32_t x[STATOR_RANK_MAX], y[STATOR_RANK_MAX], n = 0;
     ST_TRY(read_axes(in, a, 0, &set[0], x, out_n, err));
     ST_TRY(read_axes(in, b, 1, &set[1], y, &n, err));
     if (n != *out_n) {
@@ -54,7 +54,7 @@ static stator_status pair_axes(const st_infer *in, uint32_t a, uint32_t b, uint3
 
 stator_status st_infer_dot_general(st_infer *in, stator_diag **err)
 {
-    stator_ref dims[2 * STATOR_MAX_RANK];
+    stator_ref dims[2 * STATOR_RANK_MAX];
     uint32_t set[2] = {0, 0}, n = 0, contracted = 0;
     ST_TRY(st_in_same_dtype(in, 0, 1, err));
     ST_TRY(
@@ -73,11 +73,11 @@ stator_status st_infer_dot_general(st_infer *in, stator_diag **err)
 
 stator_status st_infer_matmul(st_infer *in, stator_diag **err)
 {
-    stator_ref a[STATOR_MAX_RANK], b[STATOR_MAX_RANK], dims[STATOR_MAX_RANK + 2];
+    stator_ref a[STATOR_RANK_MAX], b[STATOR_RANK_MAX], dims[STATOR_RANK_MAX + 2];
     uint32_t n = 0;
     ST_TRY(st_in_same_dtype(in, 0, 1, err));
-    ST_TRY(st_in_rank_is(in, 0, 1, STATOR_MAX_RANK, err));
-    ST_TRY(st_in_rank_is(in, 1, 1, STATOR_MAX_RANK, err));
+    ST_TRY(st_in_rank_is(in, 0, 1, STATOR_RANK_MAX, err));
+    ST_TRY(st_in_rank_is(in, 1, 1, STATOR_RANK_MAX, err));
     const uint32_t ra = st_in_rank(in, 0), rb = st_in_rank(in, 1);
     st_in_dims(in, 0, a);
     st_in_dims(in, 1, b);
@@ -98,11 +98,11 @@ stator_status st_infer_matmul(st_infer *in, stator_diag **err)
 stator_status st_infer_einsum(st_infer *in, stator_diag **err)
 {
     st_einsum eq;
-    uint32_t ranks[ST_EINSUM_MAX_OPERANDS];
-    stator_ref size[ST_EINSUM_LABELS], dims[ST_EINSUM_MAX_LABELS];
-    if (in->n_operands == 0 || in->n_operands > ST_EINSUM_MAX_OPERANDS) {
+    uint32_t ranks[ST_EINSUM_OPERANDS_MAX];
+    stator_ref size[ST_EINSUM_LABELS], dims[ST_EINSUM_LABELS_MAX];
+    if (in->n_operands == 0 || in->n_operands > ST_EINSUM_OPERANDS_MAX) {
         return st_in_fail(in, err, "has %u operands, expected 1 to %u", in->n_operands,
-                          ST_EINSUM_MAX_OPERANDS);
+                          ST_EINSUM_OPERANDS_MAX);
     }
     for (uint32_t k = 0; k < in->n_operands; k++) {
         ST_TRY(st_in_same_dtype(in, 0, k, err));
@@ -134,8 +134,8 @@ typedef struct conv_attrs { /* places of the attributes the convolutions share *
 } conv_attrs;
 
 typedef struct conv_values {
-    int64_t strides[STATOR_MAX_RANK], dilations[STATOR_MAX_RANK], groups;
-    stator_ref pads[2 * STATOR_MAX_RANK];
+    int64_t strides[STATOR_RANK_MAX], dilations[STATOR_RANK_MAX], groups;
+    stator_ref pads[2 * STATOR_RANK_MAX];
     uint32_t n; /* spatial axes */
 } conv_values;
 
@@ -143,15 +143,15 @@ static stator_status read_conv(const st_infer *in, conv_values *out, stator_diag
 {
     const conv_attrs at = {st_in_place(in, "strides"), st_in_place(in, "pads"),
                            st_in_place(in, "dilations"), st_in_place(in, "groups")};
-    ST_TRY(st_in_rank_is(in, 0, 3, STATOR_MAX_RANK, err));
+    ST_TRY(st_in_rank_is(in, 0, 3, STATOR_RANK_MAX, err));
     ST_TRY(st_in_rank_is(in, 1, st_in_rank(in, 0), st_in_rank(in, 0), err));
     out->n = st_in_rank(in, 0) - 2u;
     ST_TRY(st_in_list_count(in, at.strides, out->n, err));
     ST_TRY(st_in_list_count(in, at.pads, 2u * out->n, err));
     ST_TRY(st_in_list_count(in, at.dilations, out->n, err));
-    st_in_list(in, at.strides, out->strides, STATOR_MAX_RANK);
-    st_in_list(in, at.dilations, out->dilations, STATOR_MAX_RANK);
-    st_in_syms(in, at.pads, out->pads, 2 * STATOR_MAX_RANK);
+    st_in_list(in, at.strides, out->strides, STATOR_RANK_MAX);
+    st_in_list(in, at.dilations, out->dilations, STATOR_RANK_MAX);
+    st_in_syms(in, at.pads, out->pads, 2 * STATOR_RANK_MAX);
     out->groups = st_in_int(in, at.groups);
     if (out->groups < 1) {
         return st_in_fail(in, err, "groups is %lld, expected at least 1", (long long)out->groups);
@@ -203,7 +203,7 @@ static stator_status conv_sizes(const st_infer *in, const conv_values *c, const 
 stator_status st_infer_conv(st_infer *in, stator_diag **err)
 {
     conv_values c;
-    stator_ref w[STATOR_MAX_RANK], dims[STATOR_MAX_RANK];
+    stator_ref w[STATOR_RANK_MAX], dims[STATOR_RANK_MAX];
     ST_TRY(read_conv(in, &c, err));
     st_in_dims(in, 1, w);
     ST_TRY(st_in_same_dim(in, st_in_dim(in, 0, 1), st_in_op_int(in, '*', w[1], c.groups),
@@ -219,13 +219,13 @@ stator_status st_infer_conv(st_infer *in, stator_diag **err)
 stator_status st_infer_conv_transpose(st_infer *in, stator_diag **err)
 {
     conv_values c;
-    stator_ref w[STATOR_MAX_RANK], dims[STATOR_MAX_RANK];
-    int64_t extra[STATOR_MAX_RANK] = {0};
+    stator_ref w[STATOR_RANK_MAX], dims[STATOR_RANK_MAX];
+    int64_t extra[STATOR_RANK_MAX] = {0};
     ST_TRY(read_conv(in, &c, err));
     st_in_dims(in, 1, w);
     if (in->attrs[STATOR_conv_transpose_output_padding]->count != 0) {
         ST_TRY(st_in_list_count(in, STATOR_conv_transpose_output_padding, c.n, err));
-        st_in_list(in, STATOR_conv_transpose_output_padding, extra, STATOR_MAX_RANK);
+        st_in_list(in, STATOR_conv_transpose_output_padding, extra, STATOR_RANK_MAX);
     }
     ST_TRY(st_in_same_dim(in, st_in_dim(in, 0, 1), w[0], "channels of x and of w", err));
     ST_TRY(divisible(in, w[0], c.groups, "the number of channels", err));
@@ -249,10 +249,10 @@ stator_status st_infer_conv_transpose(st_infer *in, stator_diag **err)
 stator_status st_infer_conv_weight_grad(st_infer *in, stator_diag **err)
 {
     conv_values c;
-    stator_ref kernel[STATOR_MAX_RANK], expected[STATOR_MAX_RANK], dims[STATOR_MAX_RANK];
+    stator_ref kernel[STATOR_RANK_MAX], expected[STATOR_RANK_MAX], dims[STATOR_RANK_MAX];
     ST_TRY(read_conv(in, &c, err));
     ST_TRY(st_in_list_count(in, STATOR_conv_weight_grad_kernel, c.n, err));
-    st_in_syms(in, STATOR_conv_weight_grad_kernel, kernel, STATOR_MAX_RANK);
+    st_in_syms(in, STATOR_conv_weight_grad_kernel, kernel, STATOR_RANK_MAX);
     ST_TRY(st_in_same_dim(in, st_in_dim(in, 0, 0), st_in_dim(in, 1, 0), "batches of x and g", err));
     ST_TRY(divisible(in, st_in_dim(in, 0, 1), c.groups, "the number of channels", err));
     ST_TRY(divisible(in, st_in_dim(in, 1, 1), c.groups, "the number of filters", err));
@@ -270,7 +270,7 @@ stator_status st_infer_conv_weight_grad(st_infer *in, stator_diag **err)
 stator_status st_infer_deform_conv(st_infer *in, stator_diag **err)
 {
     conv_values c;
-    stator_ref w[STATOR_MAX_RANK], dims[STATOR_MAX_RANK];
+    stator_ref w[STATOR_RANK_MAX], dims[STATOR_RANK_MAX];
     const int64_t offset_groups = st_in_int(in, STATOR_deform_conv_offset_groups);
     ST_TRY(read_conv(in, &c, err));
     if (offset_groups < 1) {
@@ -311,14 +311,14 @@ stator_status st_infer_deform_conv(st_infer *in, stator_diag **err)
 static stator_status check_columns(const st_infer *in, const int64_t *block, uint32_t n,
                                    stator_diag **err)
 {
-    stator_ref image[STATOR_MAX_RANK];
-    stator_ref pads[2u * STATOR_MAX_RANK];
-    int64_t strides[STATOR_MAX_RANK], dilations[STATOR_MAX_RANK], given = 0, wanted = 0;
+    stator_ref image[STATOR_RANK_MAX];
+    stator_ref pads[2u * STATOR_RANK_MAX];
+    int64_t strides[STATOR_RANK_MAX], dilations[STATOR_RANK_MAX], given = 0, wanted = 0;
     stator_ref all = st_in_size(in, 1);
-    (void)st_in_syms(in, STATOR_col2im_image, image, STATOR_MAX_RANK);
-    (void)st_in_syms(in, STATOR_col2im_pads, pads, 2u * STATOR_MAX_RANK);
-    (void)st_in_list(in, STATOR_col2im_strides, strides, STATOR_MAX_RANK);
-    (void)st_in_list(in, STATOR_col2im_dilations, dilations, STATOR_MAX_RANK);
+    (void)st_in_syms(in, STATOR_col2im_image, image, STATOR_RANK_MAX);
+    (void)st_in_syms(in, STATOR_col2im_pads, pads, 2u * STATOR_RANK_MAX);
+    (void)st_in_list(in, STATOR_col2im_strides, strides, STATOR_RANK_MAX);
+    (void)st_in_list(in, STATOR_col2im_dilations, dilations, STATOR_RANK_MAX);
     for (uint32_t i = 0; i < n; i++) {
         stator_ref columns = 0;
         const st_sym_window w = {.size = image[i],
@@ -340,13 +340,13 @@ static stator_status check_columns(const st_infer *in, const int64_t *block, uin
 
 stator_status st_infer_col2im(st_infer *in, stator_diag **err)
 {
-    stator_ref dims[STATOR_MAX_RANK];
-    int64_t block[STATOR_MAX_RANK], count = 1, channels = 0;
+    stator_ref dims[STATOR_RANK_MAX];
+    int64_t block[STATOR_RANK_MAX], count = 1, channels = 0;
     ST_TRY(st_in_rank_is(in, 0, 3, 3, err));
-    const uint32_t n = st_in_list(in, STATOR_col2im_block, block, STATOR_MAX_RANK);
-    if (n == 0 || n + 2u > STATOR_MAX_RANK) {
+    const uint32_t n = st_in_list(in, STATOR_col2im_block, block, STATOR_RANK_MAX);
+    if (n == 0 || n + 2u > STATOR_RANK_MAX) {
         return st_in_fail(in, err, "block has %u entries, expected 1 to %d", n,
-                          STATOR_MAX_RANK - 2);
+                          STATOR_RANK_MAX - 2);
     }
     ST_TRY(st_in_list_count(in, STATOR_col2im_image, n, err));
     ST_TRY(st_in_list_count(in, STATOR_col2im_strides, n, err));
@@ -366,7 +366,7 @@ stator_status st_infer_col2im(st_infer *in, stator_diag **err)
     ST_TRY(check_columns(in, block, n, err));
     dims[0] = st_in_dim(in, 0, 0);
     dims[1] = st_in_op_int(in, '/', columns, count);
-    st_in_syms(in, STATOR_col2im_image, dims + 2, STATOR_MAX_RANK - 2);
+    st_in_syms(in, STATOR_col2im_image, dims + 2, STATOR_RANK_MAX - 2);
     return st_in_set(in, 0, st_in_dtype(in, 0), n + 2u, dims, err);
 }
 
@@ -374,11 +374,11 @@ stator_status st_infer_col2im(st_infer *in, stator_diag **err)
 
 stator_status st_infer_dft(st_infer *in, stator_diag **err)
 {
-    stator_ref dims[STATOR_MAX_RANK], length = 0;
+    stator_ref dims[STATOR_RANK_MAX], length = 0;
     uint32_t axis = 0;
     int64_t parts = 2;
     ST_TRY(st_in_class_is(in, 0, 1u << STATOR_CLASS_FLOAT, "a float dtype", err));
-    ST_TRY(st_in_rank_is(in, 0, 2, STATOR_MAX_RANK, err));
+    ST_TRY(st_in_rank_is(in, 0, 2, STATOR_RANK_MAX, err));
     const uint32_t rank = st_in_rank(in, 0);
     ST_TRY(st_in_axis(in, st_in_int(in, STATOR_dft_axis), rank, &axis, err));
     ST_TRY(st_in_list_count(in, STATOR_dft_length, 1, err));
@@ -406,9 +406,9 @@ stator_status st_infer_dft(st_infer *in, stator_diag **err)
 
 stator_status st_infer_det(st_infer *in, stator_diag **err)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     ST_TRY(st_in_class_is(in, 0, 1u << STATOR_CLASS_FLOAT, "a float dtype", err));
-    ST_TRY(st_in_rank_is(in, 0, 2, STATOR_MAX_RANK, err));
+    ST_TRY(st_in_rank_is(in, 0, 2, STATOR_RANK_MAX, err));
     const uint32_t rank = st_in_rank(in, 0);
     st_in_dims(in, 0, dims);
     ST_TRY(st_in_same_dim(in, dims[rank - 2u], dims[rank - 1u], "last two axes", err));

@@ -9,14 +9,14 @@
 #include "ir/ops/rules.h"
 #include <stator/ops.h>
 
-#define MAX_BOUND 256u
+#define BOUND_MAX 256u
 #define NO_AXIS UINT32_MAX
 
 typedef struct region_reader {
     st_infer *in;
     const stator_graph_view *v; /* of the region */
     const char *what;           /* "then branch", "body" */
-    uint32_t bound[MAX_BOUND];  /* atoms that region inputs bind */
+    uint32_t bound[BOUND_MAX];  /* atoms that region inputs bind */
     uint32_t n_bound;
 } region_reader;
 
@@ -87,7 +87,7 @@ static stator_status match_input(region_reader *r, uint32_t i, uint32_t k, uint3
                               d, k, st_in_sym_text(r->in, outer, a_text), i, r->what,
                               st_in_sym_text(r->in, inner, b_text));
         }
-        if (inner != outer && atom != 0 && r->n_bound < MAX_BOUND) {
+        if (inner != outer && atom != 0 && r->n_bound < BOUND_MAX) {
             r->bound[r->n_bound++] = atom;
         }
     }
@@ -194,7 +194,7 @@ static stator_status count_attr(const st_infer *in, uint32_t a, uint32_t limit, 
 stator_status st_infer_call(st_infer *in, stator_diag **err)
 {
     region_reader r;
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     open_region(&r, in, 0, "region");
     ST_TRY(counts_are(&r, in->n_operands, r.v->n_outputs, err));
     ST_TRY(results_are(in, r.v->n_outputs, err));
@@ -215,7 +215,7 @@ stator_status st_infer_call(st_infer *in, stator_diag **err)
 static stator_status join_branches(st_infer *in, const region_reader *then_branch,
                                    const region_reader *else_branch, uint32_t k, stator_diag **err)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const stator_type_row *a = output_type(then_branch, k), *b = output_type(else_branch, k);
     if (a->dtype != b->dtype || a->rank != b->rank) {
         return st_in_fail(in, err,
@@ -261,7 +261,7 @@ stator_status st_infer_cond(st_infer *in, stator_diag **err)
 static stator_status carried_result(st_infer *in, region_reader *r, const uint32_t at[3],
                                     uint32_t result, stator_diag **err)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     char a_text[96], b_text[96];
     st_symtab *tab = &in->m->symtab;
     const stator_type_row *before = input_type(r, at[1]), *after = output_type(r, at[2]);
@@ -293,7 +293,7 @@ static stator_status carried_result(st_infer *in, region_reader *r, const uint32
 static stator_status stacked_result(st_infer *in, const region_reader *r, uint32_t o, uint32_t k,
                                     uint32_t axis, stator_ref count, stator_diag **err)
 {
-    stator_ref dims[STATOR_MAX_RANK + 1];
+    stator_ref dims[STATOR_RANK_MAX + 1];
     const stator_type_row *type = output_type(r, o);
     for (uint32_t d = 0; d <= type->rank; d++) {
         dims[d] =

@@ -5,13 +5,13 @@
 
 #include "ir/infer.h"
 
-#define ST_EINSUM_MAX_OPERANDS 64u
+#define ST_EINSUM_OPERANDS_MAX 64u
 #define ST_EINSUM_LETTERS 52u
-#define ST_EINSUM_LABELS (ST_EINSUM_LETTERS + STATOR_MAX_RANK)
-#define ST_EINSUM_MAX_LABELS (2u * ST_EINSUM_LABELS)
+#define ST_EINSUM_LABELS (ST_EINSUM_LETTERS + STATOR_RANK_MAX)
+#define ST_EINSUM_LABELS_MAX (2u * ST_EINSUM_LABELS)
 
 typedef struct st_einsum {
-    uint8_t labels[ST_EINSUM_MAX_OPERANDS][STATOR_MAX_RANK]; /* one an axis */
+    uint8_t labels[ST_EINSUM_OPERANDS_MAX][STATOR_RANK_MAX]; /* one an axis */
     uint8_t out[ST_EINSUM_LABELS];
     uint32_t n_out;
 } st_einsum;

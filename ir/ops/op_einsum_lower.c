@@ -20,7 +20,7 @@
 
 typedef struct term {
     stator_ref value;
-    uint8_t labels[STATOR_MAX_RANK];
+    uint8_t labels[STATOR_RANK_MAX];
     uint32_t n;
 } term;
 
@@ -50,7 +50,7 @@ static void remove_axis(term *t, uint32_t axis)
 /* Drops axes of size 1 whose label has another size elsewhere. */
 static void drop_ones(const contraction *c, term *t)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const uint32_t before = t->n;
     uint32_t n = 0;
     for (uint32_t i = 0, axis = 0; i < before; i++) {
@@ -78,7 +78,7 @@ static void sum_axis(const contraction *c, term *t, uint32_t axis)
 static void take_diagonal(const contraction *c, term *t, uint32_t a, uint32_t b)
 {
     const stator_ref one = st_kit_size(c->k, 1);
-    stator_ref row[STATOR_MAX_RANK], column[STATOR_MAX_RANK];
+    stator_ref row[STATOR_RANK_MAX], column[STATOR_RANK_MAX];
     for (uint32_t i = 0; i < t->n; i++) {
         row[i] = i == a ? st_kit_dim(c->k, t->value, a) : one;
         column[i] = i == b ? st_kit_dim(c->k, t->value, b) : one;
@@ -120,7 +120,7 @@ static void sum_unneeded(const contraction *c, term *t)
 static void match_sizes(const contraction *c, term *a, term *b)
 {
     term *terms[2] = {a, b};
-    stator_ref dims[2][STATOR_MAX_RANK];
+    stator_ref dims[2][STATOR_RANK_MAX];
     uint32_t grows[2] = {0, 0};
     st_kit_dims(c->k, a->value, dims[0]);
     st_kit_dims(c->k, b->value, dims[1]);
@@ -146,9 +146,9 @@ static void match_sizes(const contraction *c, term *a, term *b)
 static void contract(const contraction *c, term *a, term *b)
 {
     match_sizes(c, a, b);
-    int64_t batch[2][STATOR_MAX_RANK], sum[2][STATOR_MAX_RANK];
+    int64_t batch[2][STATOR_RANK_MAX], sum[2][STATOR_RANK_MAX];
     uint32_t n_batch = 0, n_sum = 0, n = 0;
-    uint8_t labels[3 * STATOR_MAX_RANK];
+    uint8_t labels[3 * STATOR_RANK_MAX];
     for (uint32_t i = 0; i < a->n; i++) {
         const int j = find_label(b, a->labels[i]);
         if (j >= 0 && c->needs[a->labels[i]] != 0) {
@@ -175,9 +175,9 @@ static void contract(const contraction *c, term *a, term *b)
         ST_KIT_INTS("contract_x", sum[0], n_sum), ST_KIT_INTS("contract_y", sum[1], n_sum)};
     a->value =
         st_kit_op(c->k, "dot_general", 2, (const stator_ref[2]){a->value, b->value}, 4, attrs);
-    if (n > STATOR_MAX_RANK) {
+    if (n > STATOR_RANK_MAX) {
         st_kit_fail(c->k, STATOR_UNIMPLEMENTED, "an intermediate result has more than %d axes",
-                    STATOR_MAX_RANK);
+                    STATOR_RANK_MAX);
         return;
     }
     memcpy(a->labels, labels, n);
@@ -186,8 +186,8 @@ static void contract(const contraction *c, term *a, term *b)
 
 static stator_ref in_order(const contraction *c, const term *t, const uint8_t *out, uint32_t n_out)
 {
-    int64_t perm[STATOR_MAX_RANK];
-    for (uint32_t i = 0; i < n_out && i < STATOR_MAX_RANK; i++) {
+    int64_t perm[STATOR_RANK_MAX];
+    for (uint32_t i = 0; i < n_out && i < STATOR_RANK_MAX; i++) {
         const int at = find_label(t, out[i]);
         if (at < 0 || n_out != t->n) {
             return st_kit_fail(c->k, STATOR_INTERNAL, "the contraction lost an axis");
@@ -254,8 +254,8 @@ stator_status st_dec_einsum(stator_builder *b, const st_decompose_node *node,
 {
     st_kit k = {b, err, STATOR_OK};
     st_einsum eq;
-    uint32_t ranks[ST_EINSUM_MAX_OPERANDS];
-    term terms[ST_EINSUM_MAX_OPERANDS];
+    uint32_t ranks[ST_EINSUM_OPERANDS_MAX];
+    term terms[ST_EINSUM_OPERANDS_MAX];
     for (uint32_t i = 0; i < node->n_operands; i++) {
         ranks[i] = st_kit_rank(&k, node->operands[i]);
     }
@@ -277,7 +277,7 @@ stator_status st_dec_matmul(stator_builder *b, const st_decompose_node *node,
     enum { LABEL_M = 40, LABEL_K = 41, LABEL_N = 42 };
     st_kit k = {b, err, STATOR_OK};
     term terms[2] = {{.value = node->operands[0]}, {.value = node->operands[1]}};
-    uint8_t out[STATOR_MAX_RANK + 2];
+    uint8_t out[STATOR_RANK_MAX + 2];
     uint32_t batch[2], n_out = 0;
     for (uint32_t t = 0; t < 2; t++) {
         const uint32_t rank = st_kit_rank(&k, terms[t].value);

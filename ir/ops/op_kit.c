@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_NAMES 16u
+#define NAMES_MAX 16u
 
 stator_ref st_kit_fail(st_kit *k, stator_status code, const char *format, ...)
 {
@@ -47,11 +47,11 @@ stator_ref st_kit_expr(st_kit *k, const char *program, const char *names, const 
                        uint32_t n_attrs, const stator_attr *attrs)
 {
     char text[128];
-    const char *list[MAX_NAMES];
+    const char *list[NAMES_MAX];
     uint32_t n = 0;
     stator_ref y = 0;
     snprintf(text, sizeof text, "%s", names);
-    for (char *p = text; *p != '\0' && n < MAX_NAMES;) {
+    for (char *p = text; *p != '\0' && n < NAMES_MAX;) {
         char *end = p + strcspn(p, ",");
         list[n++] = p;
         p = end + (*end != '\0');
@@ -135,7 +135,7 @@ stator_ref st_kit_dim(st_kit *k, stator_ref x, uint32_t axis)
     return x ? stator_dim_at(st_graph_view(k->b->graph), type_of(k, x), axis) : st_kit_size(k, 0);
 }
 
-void st_kit_dims(st_kit *k, stator_ref x, stator_ref out[STATOR_MAX_RANK])
+void st_kit_dims(st_kit *k, stator_ref x, stator_ref out[STATOR_RANK_MAX])
 {
     for (uint32_t i = 0; i < st_kit_rank(k, x); i++) {
         out[i] = st_kit_dim(k, x, i);

@@ -69,7 +69,7 @@ stator_ref st_kit_size_scalar(st_kit *k, stator_ref sym, stator_dtype dtype);
 stator_dtype st_kit_dtype(const st_kit *k, stator_ref x);
 uint32_t st_kit_rank(const st_kit *k, stator_ref x);
 stator_ref st_kit_dim(st_kit *k, stator_ref x, uint32_t axis);
-void st_kit_dims(st_kit *k, stator_ref x, stator_ref out[STATOR_MAX_RANK]);
+void st_kit_dims(st_kit *k, stator_ref x, stator_ref out[STATOR_RANK_MAX]);
 
 /* Sizes. A cap of the symbolic engine is UNIMPLEMENTED: the node stays as it is. */
 stator_ref st_kit_size(st_kit *k, int64_t value);

@@ -10,10 +10,10 @@
 
 stator_status st_infer_reshape(st_infer *in, stator_diag **err)
 {
-    stator_ref from[STATOR_MAX_RANK], to[STATOR_MAX_RANK];
+    stator_ref from[STATOR_RANK_MAX], to[STATOR_RANK_MAX];
     char a_text[96], b_text[96];
-    const uint32_t rank = st_in_syms(in, STATOR_reshape_shape, to, STATOR_MAX_RANK);
-    if (rank <= STATOR_MAX_RANK) {
+    const uint32_t rank = st_in_syms(in, STATOR_reshape_shape, to, STATOR_RANK_MAX);
+    if (rank <= STATOR_RANK_MAX) {
         st_in_dims(in, 0, from);
         const stator_ref a = st_in_product(in, from, st_in_rank(in, 0));
         const stator_ref b = st_in_product(in, to, rank);
@@ -28,12 +28,12 @@ stator_status st_infer_reshape(st_infer *in, stator_diag **err)
 
 stator_status st_infer_transpose(st_infer *in, stator_diag **err)
 {
-    stator_ref dims[STATOR_MAX_RANK];
-    int64_t perm[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
+    int64_t perm[STATOR_RANK_MAX];
     uint32_t set = 0;
     const uint32_t rank = st_in_rank(in, 0);
     ST_TRY(st_in_list_count(in, STATOR_transpose_perm, rank, err));
-    st_in_list(in, STATOR_transpose_perm, perm, STATOR_MAX_RANK);
+    st_in_list(in, STATOR_transpose_perm, perm, STATOR_RANK_MAX);
     ST_TRY(st_in_axes(in, STATOR_transpose_perm, rank, &set, err));
     for (uint32_t i = 0; i < rank; i++) {
         const int64_t axis = perm[i] < 0 ? perm[i] + (int64_t)rank : perm[i];
@@ -52,14 +52,14 @@ static int expands(const st_infer *in, stator_ref from, stator_ref to)
 
 stator_status st_infer_expand(st_infer *in, stator_diag **err)
 {
-    stator_ref to[STATOR_MAX_RANK];
+    stator_ref to[STATOR_RANK_MAX];
     char a_text[96], b_text[96];
     const uint32_t x_rank = st_in_rank(in, 0);
-    const uint32_t rank = st_in_syms(in, STATOR_expand_shape, to, STATOR_MAX_RANK);
+    const uint32_t rank = st_in_syms(in, STATOR_expand_shape, to, STATOR_RANK_MAX);
     if (rank < x_rank) {
         return st_in_fail(in, err, "x has rank %u, the shape only %u sizes", x_rank, rank);
     }
-    for (uint32_t i = 0; i < x_rank && rank <= STATOR_MAX_RANK; i++) {
+    for (uint32_t i = 0; i < x_rank && rank <= STATOR_RANK_MAX; i++) {
         const stator_ref from = st_in_dim(in, 0, i);
         if (!expands(in, from, to[rank - x_rank + i])) {
             return st_in_fail(in, err, "axis %u of x has size %s, which cannot become %s", i,
@@ -120,15 +120,15 @@ static stator_status slice_in_range(const st_infer *in, uint32_t axis, stator_re
 
 stator_status st_infer_slice(st_infer *in, stator_diag **err)
 {
-    stator_ref starts[STATOR_MAX_RANK], sizes[STATOR_MAX_RANK];
-    int64_t steps[STATOR_MAX_RANK];
+    stator_ref starts[STATOR_RANK_MAX], sizes[STATOR_RANK_MAX];
+    int64_t steps[STATOR_RANK_MAX];
     const uint32_t rank = st_in_rank(in, 0);
     ST_TRY(st_in_list_count(in, STATOR_slice_starts, rank, err));
     ST_TRY(st_in_list_count(in, STATOR_slice_sizes, rank, err));
     ST_TRY(st_in_list_count(in, STATOR_slice_steps, rank, err));
-    st_in_syms(in, STATOR_slice_starts, starts, STATOR_MAX_RANK);
-    st_in_syms(in, STATOR_slice_sizes, sizes, STATOR_MAX_RANK);
-    st_in_list(in, STATOR_slice_steps, steps, STATOR_MAX_RANK);
+    st_in_syms(in, STATOR_slice_starts, starts, STATOR_RANK_MAX);
+    st_in_syms(in, STATOR_slice_sizes, sizes, STATOR_RANK_MAX);
+    st_in_list(in, STATOR_slice_steps, steps, STATOR_RANK_MAX);
     for (uint32_t i = 0; i < rank; i++) {
         if (steps[i] == 0 || steps[i] == INT64_MIN) {
             return st_in_fail(in, err, "the step of axis %u is %lld, expected another", i,
@@ -141,7 +141,7 @@ stator_status st_infer_slice(st_infer *in, stator_diag **err)
 
 stator_status st_infer_concat(st_infer *in, stator_diag **err)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     uint32_t axis = 0;
     int64_t value;
     if (in->n_operands == 0) {
@@ -168,15 +168,15 @@ stator_status st_infer_concat(st_infer *in, stator_diag **err)
 
 stator_status st_infer_pad(st_infer *in, stator_diag **err)
 {
-    stator_ref low[STATOR_MAX_RANK], high[STATOR_MAX_RANK], dims[STATOR_MAX_RANK];
+    stator_ref low[STATOR_RANK_MAX], high[STATOR_RANK_MAX], dims[STATOR_RANK_MAX];
     const uint32_t rank = st_in_rank(in, 0);
     ST_TRY(st_in_list_count(in, STATOR_pad_low, rank, err));
     ST_TRY(st_in_list_count(in, STATOR_pad_high, rank, err));
     ST_TRY(st_in_one_of(in, STATOR_pad_mode, "constant,reflect,edge,wrap", err));
     ST_TRY(st_in_same_dtype(in, 0, 1, err));
     ST_TRY(st_in_scalar(in, 1, 1, err));
-    st_in_syms(in, STATOR_pad_low, low, STATOR_MAX_RANK);
-    st_in_syms(in, STATOR_pad_high, high, STATOR_MAX_RANK);
+    st_in_syms(in, STATOR_pad_low, low, STATOR_RANK_MAX);
+    st_in_syms(in, STATOR_pad_high, high, STATOR_RANK_MAX);
     const int is_constant = strcmp(st_in_string(in, STATOR_pad_mode), "constant") == 0;
     for (uint32_t i = 0; i < rank; i++) {
         int64_t size, value;
@@ -199,7 +199,7 @@ stator_status st_infer_pad(st_infer *in, stator_diag **err)
 static stator_status spliced(st_infer *in, uint32_t axis, const stator_ref *mid, uint32_t n_mid,
                              uint32_t resume, stator_diag **err)
 {
-    stator_ref dims[3 * STATOR_MAX_RANK];
+    stator_ref dims[3 * STATOR_RANK_MAX];
     uint32_t n = 0;
     for (uint32_t i = 0; i < axis; i++) {
         dims[n++] = st_in_dim(in, 0, i);
@@ -215,7 +215,7 @@ static stator_status spliced(st_infer *in, uint32_t axis, const stator_ref *mid,
 
 stator_status st_infer_gather(st_infer *in, stator_diag **err)
 {
-    stator_ref mid[STATOR_MAX_RANK];
+    stator_ref mid[STATOR_RANK_MAX];
     uint32_t axis = 0;
     ST_TRY(st_in_index_dtype(in, 1, err));
     ST_TRY(st_in_axis(in, st_in_int(in, STATOR_gather_axis), st_in_rank(in, 0), &axis, err));
@@ -258,7 +258,7 @@ static stator_status tuple_length(const st_infer *in, uint32_t *out, stator_diag
     int64_t length = 0;
     *out = 0;
     ST_TRY(st_in_index_dtype(in, 1, err));
-    ST_TRY(st_in_rank_is(in, 1, 1, STATOR_MAX_RANK, err));
+    ST_TRY(st_in_rank_is(in, 1, 1, STATOR_RANK_MAX, err));
     if (!st_in_const(in, st_in_dim(in, 1, st_in_rank(in, 1) - 1u), &length)) {
         return st_in_fail(in, err, "the last size of index must be known when the graph is built");
     }
@@ -272,7 +272,7 @@ static stator_status tuple_length(const st_infer *in, uint32_t *out, stator_diag
 
 stator_status st_infer_gather_nd(st_infer *in, stator_diag **err)
 {
-    stator_ref mid[STATOR_MAX_RANK];
+    stator_ref mid[STATOR_RANK_MAX];
     uint32_t length = 0;
     const int64_t batch = st_in_int(in, STATOR_gather_nd_batch_dims);
     ST_TRY(tuple_length(in, &length, err));
@@ -334,8 +334,8 @@ stator_status st_infer_assign(st_infer *in, stator_diag **err)
 
 stator_status st_infer_shape_attr(st_infer *in, stator_diag **err)
 {
-    stator_ref dims[STATOR_MAX_RANK];
-    const uint32_t rank = st_in_syms(in, STATOR_max_unpool_shape, dims, STATOR_MAX_RANK);
+    stator_ref dims[STATOR_RANK_MAX];
+    const uint32_t rank = st_in_syms(in, STATOR_max_unpool_shape, dims, STATOR_RANK_MAX);
     ST_TRY(st_in_dtype_is(in, 1, STATOR_I64, err));
     ST_TRY(st_in_rank_is(in, 1, st_in_rank(in, 0), st_in_rank(in, 0), err));
     for (uint32_t i = 0; i < st_in_rank(in, 0); i++) {
@@ -346,10 +346,10 @@ stator_status st_infer_shape_attr(st_infer *in, stator_diag **err)
 
 stator_status st_infer_tile(st_infer *in, stator_diag **err)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const uint32_t rank = st_in_rank(in, 0);
     ST_TRY(st_in_list_count(in, STATOR_tile_repeats, rank, err));
-    st_in_syms(in, STATOR_tile_repeats, dims, STATOR_MAX_RANK);
+    st_in_syms(in, STATOR_tile_repeats, dims, STATOR_RANK_MAX);
     for (uint32_t i = 0; i < rank; i++) {
         int64_t repeats;
         if (st_in_const(in, dims[i], &repeats) && repeats < 0) {
@@ -363,7 +363,7 @@ stator_status st_infer_tile(st_infer *in, stator_diag **err)
 
 stator_status st_infer_one_hot(st_infer *in, stator_diag **err)
 {
-    stator_ref depth = 0, dims[STATOR_MAX_RANK + 1];
+    stator_ref depth = 0, dims[STATOR_RANK_MAX + 1];
     uint32_t axis = 0;
     const uint32_t rank = st_in_rank(in, 0);
     ST_TRY(st_in_class_is(in, 0, 1u << STATOR_CLASS_INT | 1u << STATOR_CLASS_UINT,
@@ -382,7 +382,7 @@ stator_status st_infer_one_hot(st_infer *in, stator_diag **err)
 
 stator_status st_infer_trilu(st_infer *in, stator_diag **err)
 {
-    ST_TRY(st_in_rank_is(in, 0, 2, STATOR_MAX_RANK, err));
+    ST_TRY(st_in_rank_is(in, 0, 2, STATOR_RANK_MAX, err));
     ST_TRY(st_in_list_count(in, STATOR_trilu_k, 1, err));
     return st_in_like(in, 0, 0, 0, err);
 }

@@ -42,7 +42,7 @@ static stator_dtype wide_of(stator_dtype dtype)
 
 stator_status st_infer_layer_norm(st_infer *in, stator_diag **err)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     uint32_t axis = 0;
     const uint32_t rank = st_in_rank(in, 0);
     ST_TRY(all_float(in, err));
@@ -75,7 +75,7 @@ static stator_status per_channel(const st_infer *in, uint32_t first, uint32_t la
 {
     char name[32];
     ST_TRY(all_float(in, err));
-    ST_TRY(st_in_rank_is(in, 0, 2, STATOR_MAX_RANK, err));
+    ST_TRY(st_in_rank_is(in, 0, 2, STATOR_RANK_MAX, err));
     for (uint32_t k = first; k <= last; k++) {
         if (st_in_has(in, k)) {
             ST_TRY(st_in_rank_is(in, k, 1, 1, err));
@@ -117,7 +117,7 @@ stator_status st_infer_group_norm(st_infer *in, stator_diag **err)
 stator_status st_infer_lrn(st_infer *in, stator_diag **err)
 {
     ST_TRY(all_float(in, err));
-    ST_TRY(st_in_rank_is(in, 0, 2, STATOR_MAX_RANK, err));
+    ST_TRY(st_in_rank_is(in, 0, 2, STATOR_RANK_MAX, err));
     if (st_in_int(in, STATOR_lrn_size) < 1) {
         return st_in_fail(in, err, "size is %lld, expected at least 1",
                           (long long)st_in_int(in, STATOR_lrn_size));
@@ -138,7 +138,7 @@ stator_status st_infer_nll_loss(st_infer *in, stator_diag **err)
 {
     const uint32_t rank = st_in_rank(in, 0);
     ST_TRY(st_in_class_is(in, 0, FLOAT_ONLY, "a float dtype", err));
-    ST_TRY(st_in_rank_is(in, 0, 2, STATOR_MAX_RANK, err));
+    ST_TRY(st_in_rank_is(in, 0, 2, STATOR_RANK_MAX, err));
     ST_TRY(st_in_rank_is(in, 1, rank - 1u, rank - 1u, err));
     ST_TRY(st_in_index_dtype(in, 1, err));
     ST_TRY(st_in_same_dtype(in, 0, 2, err));

@@ -73,7 +73,7 @@ stator_status st_infer_bitcast(st_infer *in, stator_diag **err)
 /* Broadcasts all operands that are there; dtype 0: that of the last one. */
 static stator_status broadcast_all(st_infer *in, stator_dtype dtype, stator_diag **err)
 {
-    stator_ref dims[STATOR_MAX_RANK], other[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX], other[STATOR_RANK_MAX];
     uint32_t rank = 0, last = 0;
     for (uint32_t k = 0; k < in->n_operands; k++) {
         if (st_in_has(in, k)) {

@@ -17,7 +17,7 @@
 
 static stator_ref tile_axis(st_kit *k, stator_ref x, uint32_t axis, stator_ref repeats)
 {
-    stator_ref dims[STATOR_MAX_RANK], split[4], whole[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX], split[4], whole[STATOR_RANK_MAX];
     const uint32_t rank = st_kit_rank(k, x);
     split[0] = split[3] = st_kit_size(k, 1);
     st_kit_dims(k, x, dims);
@@ -58,7 +58,7 @@ typedef struct pool {
     uint32_t n; /* spatial axes */
     const int64_t *window, *strides, *dilations;
     const stator_ref *pads;          /* lows, highs */
-    stator_ref out[STATOR_MAX_RANK]; /* spatial sizes of the result */
+    stator_ref out[STATOR_RANK_MAX]; /* spatial sizes of the result */
 } pool;
 
 /* Positions that the windows read along spatial axis i: i64 [out, window], outside of x too. */
@@ -76,7 +76,7 @@ static stator_ref positions(const pool *p, uint32_t i)
  * of axes: all outs, then all windows. */
 static stator_ref spread_matrix(const pool *p, stator_ref matrix, uint32_t i)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     for (uint32_t d = 0; d < 2u * p->n; d++) {
         dims[d] = st_kit_size(p->k, 1);
     }
@@ -88,7 +88,7 @@ static stator_ref spread_matrix(const pool *p, stator_ref matrix, uint32_t i)
 /* Joins the last n axes (the windows) of a tensor whose leading axes are `lead`. */
 static stator_ref join_windows(const pool *p, stator_ref x, uint32_t lead)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     int64_t taps = 1;
     for (uint32_t i = 0; i < p->n; i++) {
         if (!st_mul_i64(taps, p->window[i], &taps)) {
@@ -103,7 +103,7 @@ static stator_ref join_windows(const pool *p, stator_ref x, uint32_t lead)
 /* x's windows: [N, C, outs.., windows..]; positions outside are clamped into x. */
 static stator_ref gather_windows(const pool *p, const stator_ref *at)
 {
-    int64_t perm[STATOR_MAX_RANK] = {0, 1};
+    int64_t perm[STATOR_RANK_MAX] = {0, 1};
     stator_ref x = p->x;
     for (uint32_t i = 0; i < p->n; i++) {
         const stator_ref size = st_kit_dim(p->k, p->x, 2u + i);
@@ -119,7 +119,7 @@ static stator_ref gather_windows(const pool *p, const stator_ref *at)
 /* Which taps lie inside x: bool [outs.., taps]. */
 static stator_ref inside(const pool *p, const stator_ref *at)
 {
-    stator_ref all = 0, dims[STATOR_MAX_RANK];
+    stator_ref all = 0, dims[STATOR_RANK_MAX];
     for (uint32_t i = 0; i < p->n; i++) {
         const stator_ref size = st_kit_dim(p->k, p->x, 2u + i);
         stator_ref ok = st_kit_expr(p->k, "bit_and(p >= 0, p < size[0])", "p", &at[i], 1,
@@ -137,7 +137,7 @@ static stator_ref inside(const pool *p, const stator_ref *at)
 /* The flat position of every tap inside one channel: i64 [outs.., taps]. */
 static stator_ref flat_positions(const pool *p, const stator_ref *at, int column_major)
 {
-    stator_ref all = 0, step = st_kit_size(p->k, 1), dims[STATOR_MAX_RANK];
+    stator_ref all = 0, step = st_kit_size(p->k, 1), dims[STATOR_RANK_MAX];
     for (uint32_t j = 0; j < p->n; j++) {
         const uint32_t i = column_major ? j : p->n - 1u - j;
         stator_ref part =
@@ -174,10 +174,10 @@ static stator_ref winning_tap(const pool *p, const stator_ref *at)
 
 static stator_ref pool_indices(const pool *p, int column_major)
 {
-    stator_ref at[STATOR_MAX_RANK], dims[STATOR_MAX_RANK], plane = st_kit_size(p->k, 1);
-    if (2u + 2u * p->n > STATOR_MAX_RANK) {
+    stator_ref at[STATOR_RANK_MAX], dims[STATOR_RANK_MAX], plane = st_kit_size(p->k, 1);
+    if (2u + 2u * p->n > STATOR_RANK_MAX) {
         return st_kit_fail(p->k, STATOR_UNIMPLEMENTED, "more than %d spatial axes",
-                           STATOR_MAX_RANK / 2 - 1);
+                           STATOR_RANK_MAX / 2 - 1);
     }
     for (uint32_t i = 0; i < p->n; i++) {
         at[i] = positions(p, i);

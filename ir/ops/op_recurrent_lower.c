@@ -15,7 +15,7 @@
 #include <stator/ops.h>
 #include <string.h>
 
-#define MAX_ACTIVATIONS 6u
+#define ACTIVATIONS_MAX 6u
 
 typedef struct activation {
     const char *program; /* over v, alpha, beta */
@@ -51,7 +51,7 @@ typedef struct net {
     uint32_t gates;       /* of the weights: 1, 3 or 4 */
     uint32_t directions;  /* 1 or 2 */
     uint32_t n_functions; /* activations of one direction */
-    activation functions[MAX_ACTIVATIONS];
+    activation functions[ACTIVATIONS_MAX];
     int64_t hidden;
     double clip;
     stator_ref x, w, r, b, lengths, h0, c0, p;
@@ -244,7 +244,7 @@ static void add_value(loop *l, stator_ref value, stator_ref *input, int is_scann
 
 static stator_ref slice_type(const net *n, stator_ref value, int is_scanned)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const uint32_t rank = st_kit_rank(n->k, value);
     st_kit_dims(n->k, value, dims);
     return st_module_type(n->k->b->module, st_kit_dtype(n->k, value), rank - (is_scanned ? 1u : 0),

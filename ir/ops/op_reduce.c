@@ -9,7 +9,7 @@
 static stator_status set_reduced(st_infer *in, uint32_t set, int keep, stator_dtype dtype,
                                  stator_diag **err)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     uint32_t n = 0;
     for (uint32_t i = 0; i < st_in_rank(in, 0); i++) {
         if ((set >> i & 1u) == 0) {
@@ -75,7 +75,7 @@ stator_status st_infer_sort(st_infer *in, stator_diag **err)
 
 stator_status st_infer_topk(st_infer *in, stator_diag **err)
 {
-    stator_ref k = 0, dims[STATOR_MAX_RANK];
+    stator_ref k = 0, dims[STATOR_RANK_MAX];
     char a_text[96], b_text[96];
     uint32_t axis = 0;
     const uint32_t rank = st_in_rank(in, 0);
@@ -103,7 +103,7 @@ stator_status st_infer_nonzero(st_infer *in, stator_diag **err)
 
 stator_status st_infer_unique(st_infer *in, stator_diag **err)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     uint32_t axis = 0;
     int64_t lo, hi = st_in_numel_bound(in, 0);
     const uint32_t rank = st_in_rank(in, 0);

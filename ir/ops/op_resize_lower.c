@@ -99,7 +99,7 @@ static stator_ref positions(const resizer *r, const axis_sizes *a)
 /* Notes which outputs of this axis lie outside of x (tf_crop_and_resize). */
 static void note_outside(resizer *r, const axis_sizes *a, stator_ref p)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const stator_ref n = st_kit_size_scalar(r->k, a->in, STATOR_F64);
     const stator_ref in[2] = {p, n};
     stator_ref mask = st_kit_expr(r->k, "bit_or(p < 0, p > n - 1)", "p,n", in, 0, NULL);
@@ -283,7 +283,7 @@ stator_status st_dec_resize(stator_builder *b, const st_decompose_node *node,
     resizer r = {.k = &k, .node = node, .rank = sizes->count, .x = node->operands[0]};
     const int is_nearest = is_mode(&r, STATOR_resize_mode, "nearest");
     r.roi = node->n_operands > 1 ? node->operands[1] : 0;
-    if (r.rank >= STATOR_MAX_RANK) {
+    if (r.rank >= STATOR_RANK_MAX) {
         st_kit_fail(&k, STATOR_UNIMPLEMENTED, "rank %u needs one axis more", r.rank);
         return k.status;
     }

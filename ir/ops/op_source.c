@@ -8,7 +8,7 @@
 stator_status st_infer_constant(st_infer *in, stator_diag **err)
 {
     const stator_attr_row *row = in->attrs[STATOR_constant_value];
-    int64_t dims[STATOR_MAX_RANK];
+    int64_t dims[STATOR_RANK_MAX];
     uint64_t count = 0, bytes = 0;
     if (row->i <= 0 || (uint64_t)row->i >= in->m->types.count) {
         return st_in_fail(in, err, "the value has no type");
@@ -35,8 +35,8 @@ stator_status st_infer_constant(st_infer *in, stator_diag **err)
 /* Result 0 with the sizes of a DIMS attribute. */
 static stator_status set_shaped(st_infer *in, uint32_t a, stator_dtype dtype, stator_diag **err)
 {
-    stator_ref dims[STATOR_MAX_RANK];
-    const uint32_t rank = st_in_syms(in, a, dims, STATOR_MAX_RANK);
+    stator_ref dims[STATOR_RANK_MAX];
+    const uint32_t rank = st_in_syms(in, a, dims, STATOR_RANK_MAX);
     return st_in_set(in, 0, dtype, rank, dims, err);
 }
 

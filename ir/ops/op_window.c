@@ -12,10 +12,10 @@
 static stator_status window_dims(st_infer *in, const stator_ref *extra, stator_ref *dims,
                                  stator_diag **err)
 {
-    int64_t window[STATOR_MAX_RANK], strides[STATOR_MAX_RANK], dilations[STATOR_MAX_RANK];
-    stator_ref pads[2 * STATOR_MAX_RANK];
+    int64_t window[STATOR_RANK_MAX], strides[STATOR_RANK_MAX], dilations[STATOR_RANK_MAX];
+    stator_ref pads[2 * STATOR_RANK_MAX];
     const uint32_t at = st_in_place(in, "window");
-    const uint32_t n = st_in_list(in, at, window, STATOR_MAX_RANK);
+    const uint32_t n = st_in_list(in, at, window, STATOR_RANK_MAX);
     const uint32_t rank = st_in_rank(in, 0);
     if (n == 0 || n > rank) {
         return st_in_fail(in, err, "window has %u entries, x has rank %u", n, rank);
@@ -23,9 +23,9 @@ static stator_status window_dims(st_infer *in, const stator_ref *extra, stator_r
     ST_TRY(st_in_list_count(in, st_in_place(in, "strides"), n, err));
     ST_TRY(st_in_list_count(in, st_in_place(in, "dilations"), n, err));
     ST_TRY(st_in_list_count(in, st_in_place(in, "pads"), 2u * n, err));
-    st_in_list(in, st_in_place(in, "strides"), strides, STATOR_MAX_RANK);
-    st_in_list(in, st_in_place(in, "dilations"), dilations, STATOR_MAX_RANK);
-    st_in_syms(in, st_in_place(in, "pads"), pads, 2 * STATOR_MAX_RANK);
+    st_in_list(in, st_in_place(in, "strides"), strides, STATOR_RANK_MAX);
+    st_in_list(in, st_in_place(in, "dilations"), dilations, STATOR_RANK_MAX);
+    st_in_syms(in, st_in_place(in, "pads"), pads, 2 * STATOR_RANK_MAX);
     st_in_dims(in, 0, dims);
     for (uint32_t i = 0; i < n; i++) {
         if (window[i] < 1) {
@@ -46,7 +46,7 @@ static stator_status window_dims(st_infer *in, const stator_ref *extra, stator_r
 
 stator_status st_infer_window(st_infer *in, stator_diag **err)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     ST_TRY(window_dims(in, NULL, dims, err));
     return st_in_set(in, 0, st_in_dtype(in, 0), st_in_rank(in, 0), dims, err);
 }
@@ -60,7 +60,7 @@ stator_status st_infer_reduce_window(st_infer *in, stator_diag **err)
 /* The window has an entry for each spatial axis of x[N, C, spatial]. */
 static stator_status is_pool(const st_infer *in, stator_diag **err)
 {
-    ST_TRY(st_in_rank_is(in, 0, 3, STATOR_MAX_RANK, err));
+    ST_TRY(st_in_rank_is(in, 0, 3, STATOR_RANK_MAX, err));
     return st_in_list_count(in, st_in_place(in, "window"), st_in_rank(in, 0) - 2u, err);
 }
 
@@ -77,7 +77,7 @@ stator_status st_infer_lp_pool(st_infer *in, stator_diag **err)
 
 stator_status st_infer_max_pool(st_infer *in, stator_diag **err)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     ST_TRY(is_pool(in, err));
     ST_TRY(window_dims(in, NULL, dims, err));
     ST_TRY(st_in_set(in, 0, st_in_dtype(in, 0), st_in_rank(in, 0), dims, err));
@@ -86,10 +86,10 @@ stator_status st_infer_max_pool(st_infer *in, stator_diag **err)
 
 stator_status st_infer_avg_pool(st_infer *in, stator_diag **err)
 {
-    stator_ref dims[STATOR_MAX_RANK], extra[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX], extra[STATOR_RANK_MAX];
     ST_TRY(st_in_class_is(in, 0, FLOAT_ONLY, "a float dtype", err));
     ST_TRY(is_pool(in, err));
-    const uint32_t n = st_in_syms(in, STATOR_avg_pool_ceil_extra, extra, STATOR_MAX_RANK);
+    const uint32_t n = st_in_syms(in, STATOR_avg_pool_ceil_extra, extra, STATOR_RANK_MAX);
     if (n != 0) {
         ST_TRY(st_in_list_count(in, STATOR_avg_pool_ceil_extra, st_in_rank(in, 0) - 2u, err));
     }
@@ -121,10 +121,10 @@ stator_status st_infer_roi_align(st_infer *in, stator_diag **err)
 
 stator_status st_infer_grid_sample(st_infer *in, stator_diag **err)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     ST_TRY(st_in_class_is(in, 0, FLOAT_ONLY, "a float dtype", err));
     ST_TRY(st_in_class_is(in, 1, FLOAT_ONLY, "a float dtype", err));
-    ST_TRY(st_in_rank_is(in, 0, 3, STATOR_MAX_RANK, err));
+    ST_TRY(st_in_rank_is(in, 0, 3, STATOR_RANK_MAX, err));
     const uint32_t rank = st_in_rank(in, 0);
     ST_TRY(st_in_rank_is(in, 1, rank, rank, err));
     ST_TRY(st_in_one_of(in, STATOR_grid_sample_mode, "linear,nearest,cubic", err));
@@ -154,7 +154,7 @@ static stator_status resize_modes(const st_infer *in, stator_diag **err)
 
 stator_status st_infer_resize(st_infer *in, stator_diag **err)
 {
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     const uint32_t rank = st_in_rank(in, 0);
     ST_TRY(st_in_list_count(in, STATOR_resize_sizes, rank, err));
     if (in->attrs[STATOR_resize_scales]->count != 0) {
@@ -172,7 +172,7 @@ stator_status st_infer_resize(st_infer *in, stator_diag **err)
         ST_TRY(st_in_same_dim(in, st_in_dim(in, 1, 0), st_in_size(in, 2 * (int64_t)rank),
                               "roi and twice the rank of x", err));
     }
-    st_in_syms(in, STATOR_resize_sizes, dims, STATOR_MAX_RANK);
+    st_in_syms(in, STATOR_resize_sizes, dims, STATOR_RANK_MAX);
     return st_in_set(in, 0, st_in_dtype(in, 0), rank, dims, err);
 }
 

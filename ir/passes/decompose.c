@@ -11,8 +11,8 @@
 #include "ir/infer.h"
 #include "ir/passes/pass_copy.h"
 
-#define MAX_ATTRS 32u
-#define MAX_RESULTS 256u
+#define ATTRS_MAX 32u
+#define RESULTS_MAX 256u
 
 typedef struct lowering {
     st_copy copy;
@@ -52,9 +52,9 @@ static stator_status write_body(lowering *d, const stator_node_row *row, stator_
                                 stator_diag **err)
 {
     st_copy *c = &d->copy;
-    stator_attr attrs[MAX_ATTRS];
+    stator_attr attrs[ATTRS_MAX];
     const st_op *op = st_optable_at(c->in->module->ops, row->op);
-    if (row->attr_count > MAX_ATTRS || row->result_count > MAX_RESULTS) {
+    if (row->attr_count > ATTRS_MAX || row->result_count > RESULTS_MAX) {
         return st_fail(err, STATOR_UNIMPLEMENTED, "%s: too many attributes or results",
                        op->desc.name);
     }
@@ -92,7 +92,7 @@ static stator_status fit_type(lowering *d, stator_ref old, stator_ref *value, st
     }
     const stator_type_row *a = stator_type_at(out, given);
     const stator_type_row *b = stator_type_at(out, wanted);
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     int is_possible = a->dtype == b->dtype && a->rank == b->rank;
     for (uint32_t i = 0; is_possible && i < b->rank; i++) {
         dims[i] = stator_dim_at(out, b, i);
@@ -111,7 +111,7 @@ static stator_status lower(lowering *d, stator_ref node, stator_diag **err)
 {
     st_copy *c = &d->copy;
     const stator_node_row *row = stator_node_at(c->v, node);
-    stator_ref results[MAX_RESULTS] = {0};
+    stator_ref results[RESULTS_MAX] = {0};
     ST_TRY(write_body(d, row, results, err));
     for (uint32_t k = 0; k < row->result_count; k++) {
         ST_TRY(fit_type(d, row->result_begin + k, &results[k], err));

@@ -24,7 +24,7 @@
 #define FREE_BYTES 65536u /* a result up to this size is always worth a constant */
 #define ROW_BYTES 1024u   /* of integers that are kept as they are, */
 #define WEIGHT_BYTES 64u  /* and of weights: scales and zero points have one axis */
-#define MAX_RESULTS 16u
+#define RESULTS_MAX 16u
 
 typedef struct folding {
     st_copy *copy;
@@ -113,7 +113,7 @@ static int is_foldable(const folding *f, const stator_node_row *row)
     uint64_t all_bytes = 0;
     if ((flags & (STATOR_OP_EFFECT | STATOR_OP_RANDOM | STATOR_OP_CONSTANT | STATOR_OP_REGIONS |
                   STATOR_OP_UNBACKED)) != 0 ||
-        row->region_count != 0 || row->result_count > MAX_RESULTS || !has_static_attrs(c->v, row) ||
+        row->region_count != 0 || row->result_count > RESULTS_MAX || !has_static_attrs(c->v, row) ||
         !operand_bytes(c, row, &in_bytes) || !are_results_static(c, row, &all_bytes)) {
         return 0;
     }
@@ -147,7 +147,7 @@ static stator_status make_constants(st_copy *c, stator_ref node, stator_blob *co
 static stator_status fold_node(st_copy *c, stator_ref node, st_build_mark before, stator_diag **err)
 {
     const stator_node_row *row = stator_node_at(c->v, node);
-    stator_blob *blobs[MAX_RESULTS] = {NULL};
+    stator_blob *blobs[RESULTS_MAX] = {NULL};
     stator_diag *inner = NULL;
     const stator_graph *graph = c->out->graph;
     const stator_status evaluated = c->ctx->evaluate(c->ctx->evaluate_self, graph,
@@ -158,7 +158,7 @@ static stator_status fold_node(st_copy *c, stator_ref node, st_build_mark before
         st_build_rollback(c->out, before);
         status = make_constants(c, node, blobs, err);
     }
-    for (uint32_t k = 0; k < row->result_count && k < MAX_RESULTS; k++) {
+    for (uint32_t k = 0; k < row->result_count && k < RESULTS_MAX; k++) {
         st_blob_release(blobs[k]);
     }
     return status;

@@ -16,10 +16,10 @@
 #include <string.h>
 
 #define ENTRIES 256u
-#define LEAST_STEPS 12u /* that a look-up is faster than: a change of scale alone has ten */
-#define MOST_NODES 64u
-#define MOST_OPERANDS 4u
-#define MOST_ATTRS 4u
+#define STEPS_MIN 12u /* that a look-up is faster than: a change of scale alone has ten */
+#define NODES_MAX 64u
+#define OPERANDS_MAX 4u
+#define ATTRS_MAX 4u
 
 typedef struct lut_pass {
     st_copy copy;
@@ -31,8 +31,8 @@ typedef struct lut_pass {
 /* The function at all bytes, one node after the other, in the graph being written. */
 typedef struct table {
     uint32_t n;
-    stator_ref from[MOST_NODES]; /* in-values and what they are there */
-    stator_ref to[MOST_NODES];
+    stator_ref from[NODES_MAX]; /* in-values and what they are there */
+    stator_ref to[NODES_MAX];
 } table;
 
 static int is_byte(const stator_graph_view *v, stator_ref value)
@@ -70,8 +70,8 @@ static stator_ref byte_behind(const lut_pass *l, const stator_node_row *row, uin
     stator_ref found = 0;
     *out_steps = 0;
     if (!(flags & STATOR_OP_POINTWISE) || (flags & (STATOR_OP_EFFECT | STATOR_OP_RANDOM)) ||
-        row->result_count != 1 || row->operand_count > MOST_OPERANDS ||
-        row->attr_count > MOST_ATTRS || row->region_count) {
+        row->result_count != 1 || row->operand_count > OPERANDS_MAX ||
+        row->attr_count > ATTRS_MAX || row->region_count) {
         return 0;
     }
     for (uint32_t k = 0; k < row->operand_count; k++) {
@@ -143,8 +143,8 @@ static stator_status add_to_table(lut_pass *l, const stator_node_row *row, table
     st_copy *c = &l->copy;
     stator_builder *b = c->out;
     const stator_op_desc *op = stator_op_at(c->v, row->op);
-    stator_ref operands[MOST_OPERANDS] = {0};
-    stator_attr attrs[MOST_ATTRS];
+    stator_ref operands[OPERANDS_MAX] = {0};
+    stator_attr attrs[ATTRS_MAX];
     stator_blob *blob = NULL;
     stator_diag *inner = NULL;
     stator_ref made = 0;
@@ -188,7 +188,7 @@ static int list_nodes(const lut_pass *l, stator_ref value, stator_ref byte, tabl
             return 0;
         }
     }
-    if (t->n == MOST_NODES) {
+    if (t->n == NODES_MAX) {
         return 0;
     }
     t->from[t->n++] = value;
@@ -266,8 +266,8 @@ static int is_wanted(const lut_pass *l, const stator_node_row *row)
 {
     const stator_ref result = row->result_begin;
     return row->result_count == 1 && is_byte(l->copy.v, result) && l->made_of[result] &&
-           l->made_of[result] != result && l->steps[result] >= LEAST_STEPS &&
-           l->steps[result] <= MOST_NODES; /* list_nodes goes as deep */
+           l->made_of[result] != result && l->steps[result] >= STEPS_MIN &&
+           l->steps[result] <= NODES_MAX; /* list_nodes goes as deep */
 }
 
 static stator_status visit(lut_pass *l, stator_ref node, stator_diag **err)

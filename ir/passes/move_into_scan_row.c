@@ -168,7 +168,7 @@ int st_row_is_move(const stator_graph_view *v, stator_ref node)
 stator_ref st_row_type(stator_builder *b, const stator_graph_view *v, stator_ref value)
 {
     const stator_type_row *type = stator_value_type(v, value);
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     for (uint32_t a = 1; a < type->rank; a++) {
         dims[a - 1u] = stator_dim_at(v, type, a);
     }
@@ -229,7 +229,7 @@ static stator_status drop_one(stator_builder *b, uint32_t rank, stator_ref *valu
 {
     const stator_graph_view *v = st_graph_view(b->graph);
     const stator_type_row *type = *value ? stator_value_type(v, *value) : NULL;
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     if (type == NULL || type->rank != rank) {
         return STATOR_OK;
     }

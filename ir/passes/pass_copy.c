@@ -2,7 +2,7 @@
  * by the old and the new node; a changed one becomes a new graph of the module. */
 #include "ir/passes/pass_copy.h"
 
-#define MAX_REGIONS 8u
+#define REGIONS_MAX 8u
 
 stator_status st_copy_begin(st_copy *c, const st_pass_ctx *ctx, const stator_graph *in,
                             stator_builder *out, st_pass_fn pass, int with_inputs,
@@ -46,10 +46,10 @@ static stator_status rewrite_region(st_copy *c, const stator_graph *region,
 stator_status st_copy_node(st_copy *c, stator_ref node, stator_diag **err)
 {
     const stator_node_row *row = stator_node_at(c->v, node);
-    stator_graph *regions[MAX_REGIONS];
-    if (row->region_count > MAX_REGIONS) {
+    stator_graph *regions[REGIONS_MAX];
+    if (row->region_count > REGIONS_MAX) {
         return st_fail(err, STATOR_UNIMPLEMENTED, "%s: has %u regions, at most %u",
-                       st_copy_op(c, node)->name, row->region_count, MAX_REGIONS);
+                       st_copy_op(c, node)->name, row->region_count, REGIONS_MAX);
     }
     for (uint32_t k = 0; k < row->region_count; k++) {
         ST_TRY(rewrite_region(c, stator_region_at(c->v, row, k), &regions[k], err));
@@ -106,7 +106,7 @@ stator_status st_copy_bind_sizes(st_copy *c, stator_ref from, stator_ref to, sta
     const stator_type_row *wanted = stator_type_at(c->v, old->type);
     const stator_type_row *given = stator_value_type(st_graph_view(c->out->graph), to);
     st_symtab *tab = &c->out->module->symtab;
-    stator_ref syms[STATOR_MAX_RANK], sizes[STATOR_MAX_RANK], list = 0, bound = 0;
+    stator_ref syms[STATOR_RANK_MAX], sizes[STATOR_RANK_MAX], list = 0, bound = 0;
     uint32_t n = 0;
     for (uint32_t i = 0; given->rank == wanted->rank && i < wanted->rank; i++) {
         const stator_ref sym = stator_dim_at(c->v, wanted, i);

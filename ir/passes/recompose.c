@@ -17,8 +17,8 @@
 #include <math.h>
 #include <string.h>
 
-#define MAX_ATTRS 8u
-#define MAX_FLOATS_OFF 1e-7 /* an attribute this near to its default is the default */
+#define ATTRS_MAX 8u
+#define FLOAT_DISTANCE_MAX 1e-7 /* an attribute this near to its default is the default */
 
 typedef struct plan {
     const st_rc_pattern *pattern; /* NULL: attention */
@@ -98,18 +98,18 @@ static int defines_size(const recomposer *r, const stator_node_row *row)
 /* ---- building a plan ---- */
 
 /* The FLOAT attributes that were found, axis, and what the row sets. */
-static uint32_t list_attrs(const plan *p, const stator_op_desc *op, stator_attr out[MAX_ATTRS])
+static uint32_t list_attrs(const plan *p, const stator_op_desc *op, stator_attr out[ATTRS_MAX])
 {
     const st_rc_def *def = p->pattern->def;
     uint32_t n = 0, hole = 0;
-    for (uint32_t k = 0; k < op->attr_count && n < MAX_ATTRS; k++) {
+    for (uint32_t k = 0; k < op->attr_count && n < ATTRS_MAX; k++) {
         const stator_attr_desc *d = &op->attrs[k];
         stator_attr a = {.name = d->name, .kind = d->kind};
         int is_set = 0;
         if (d->kind == STATOR_ATTR_FLOAT && hole < ST_RC_HOLES) {
             is_set = (p->found.has_hole >> hole & 1u) != 0;
             a.f = p->found.holes[hole++];
-            a.f = fabs(a.f - d->f) <= MAX_FLOATS_OFF * fabs(d->f) ? d->f : a.f;
+            a.f = fabs(a.f - d->f) <= FLOAT_DISTANCE_MAX * fabs(d->f) ? d->f : a.f;
         } else if (d->kind == STATOR_ATTR_INT && strcmp(d->name, "axis") == 0) {
             is_set = def->axes != ST_AXES_NONE;
             a.i = p->axis;
@@ -129,7 +129,7 @@ static stator_status build_pattern(const plan *p, stator_builder *b, const stato
 {
     const st_rc_def *def = p->pattern->def;
     const st_op *op = st_optable_at(b->module->ops, st_optable_find(b->module->ops, def->op));
-    stator_attr attrs[MAX_ATTRS];
+    stator_attr attrs[ATTRS_MAX];
     stator_ref operands[ST_RC_VARS] = {0};
     stator_ref results[4] = {0};
     uint32_t least = 0, most = 0;
@@ -158,10 +158,10 @@ static stator_status build(const plan *p, stator_builder *b, const stator_ref *m
                               : st_rc_build_sdpa(&p->attention, b, map, out_node, out, err);
 }
 
-#define MAX_READS (ST_RC_MASKS + 3u)
+#define READS_MAX (ST_RC_MASKS + 3u)
 
 /* The values that the composite reads. */
-static uint32_t reads_of(const plan *p, stator_ref out[MAX_READS])
+static uint32_t reads_of(const plan *p, stator_ref out[READS_MAX])
 {
     uint32_t n = 0;
     if (p->pattern != NULL) {
@@ -220,7 +220,7 @@ static int take_vectors(const recomposer *r, plan *p)
 static stator_status add_trial_inputs(recomposer *r, const plan *p, stator_builder *b,
                                       stator_diag **err)
 {
-    stator_ref reads[MAX_READS];
+    stator_ref reads[READS_MAX];
     const uint32_t n = reads_of(p, reads);
     for (uint32_t i = 0; i < n; i++) {
         r->trial[reads[i]] = 0;
@@ -264,7 +264,7 @@ static stator_status try_plan(recomposer *r, const plan *p, stator_ref value, in
 /* The plan is kept: what it replaces loses its reader, what it reads has one more. */
 static stator_status accept(recomposer *r, const plan *p, stator_ref node, stator_diag **err)
 {
-    stator_ref reads[MAX_READS];
+    stator_ref reads[READS_MAX];
     uint32_t n_nodes = 0;
     const stator_ref *nodes = nodes_of(p, &n_nodes);
     const uint32_t n = reads_of(p, reads);

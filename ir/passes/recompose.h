@@ -122,8 +122,8 @@ int st_rc_axis(const st_rc_pattern *pattern, const stator_graph *graph, const st
 typedef struct st_rc_step {
     uint32_t rank; /* 0: no step */
     uint32_t is_transpose;
-    stator_ref dims[STATOR_MAX_RANK]; /* of a reshape */
-    int64_t perm[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX]; /* of a reshape */
+    int64_t perm[STATOR_RANK_MAX];
 } st_rc_step;
 
 typedef struct st_rc_moved {

@@ -11,8 +11,8 @@
 #include "ir/passes/recompose.h"
 #include <string.h>
 
-#define MAX_LEVELS 3u
-#define MAX_ATTRS 8u
+#define LEVELS_MAX 3u
+#define ATTRS_MAX 8u
 
 static const st_rc_def recompose_defs[] = {
 #define STATOR_RECOMPOSE(name_, ...) {.name = #name_, __VA_ARGS__},
@@ -74,10 +74,10 @@ typedef struct writer {
 } writer;
 
 /* The attributes that the program sees: axis is the last one, FLOATs are holes. */
-static uint32_t list_attrs(const writer *w, stator_attr out[MAX_ATTRS])
+static uint32_t list_attrs(const writer *w, stator_attr out[ATTRS_MAX])
 {
     uint32_t n = 0, hole = 0;
-    for (uint32_t k = 0; k < w->op->desc.attr_count && n < MAX_ATTRS; k++) {
+    for (uint32_t k = 0; k < w->op->desc.attr_count && n < ATTRS_MAX; k++) {
         const stator_attr_desc *d = &w->op->desc.attrs[k];
         stator_attr a = {.name = d->name, .kind = d->kind, .i = d->i, .f = d->f, .s = d->s};
         if (d->kind == STATOR_ATTR_FLOAT) {
@@ -114,7 +114,7 @@ static stator_status add_inputs(const writer *w, stator_builder *b, stator_ref *
 static stator_status write_program(const writer *w, stator_builder *b, const stator_ref *operands,
                                    stator_ref *out, stator_diag **err)
 {
-    stator_attr attrs[MAX_ATTRS];
+    stator_attr attrs[ATTRS_MAX];
     const uint32_t n = list_attrs(w, attrs);
     if (w->def->program != NULL) {
         static const char *const names[] = {"x", "y", "z"};
@@ -181,7 +181,7 @@ static stator_status add_levels(const writer *w, stator_diag **err)
     stator_graph *g = NULL;
     decompose.max_rounds = 1;
     ST_TRY(write_pattern(w, &g, err));
-    for (uint32_t level = 0; level < MAX_LEVELS; level++) {
+    for (uint32_t level = 0; level < LEVELS_MAX; level++) {
         stator_graph *lower = NULL;
         ST_TRY(st_pass_run(canonicalize, &ctx, g, &g, err));
         ST_TRY(add_pattern(w, g, err));

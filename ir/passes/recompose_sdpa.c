@@ -17,7 +17,7 @@
 #include <stator/ops.h>
 #include <string.h>
 
-#define MAX_PEEL 12u
+#define PEEL_MAX 12u
 #define SCALE_OFF 2e-7
 #define MASK_FILL (-1e9) /* a finite fill must be at most this: adding it drowns every score */
 
@@ -162,7 +162,7 @@ static stator_ref uncast(const search *s, stator_ref value)
 /* q or k without the numbers on it. */
 static stator_ref peel_scale(const search *s, stator_ref value)
 {
-    for (uint32_t i = 0; i < MAX_PEEL; i++) {
+    for (uint32_t i = 0; i < PEEL_MAX; i++) {
         const stator_ref inner = scaled(s, value, &s->a->scale);
         if (inner == 0 || !keep_node(s, value)) {
             break;
@@ -224,7 +224,7 @@ static stator_ref softmax_operand(const search *s, stator_ref value)
  * else, or the scores would be computed twice. */
 static stator_ref scores_of(const search *s, stator_ref value)
 {
-    for (uint32_t i = 0; i < MAX_PEEL; i++) {
+    for (uint32_t i = 0; i < PEEL_MAX; i++) {
         if (i == 0 && s->uses[value] != 1) {
             return 0;
         }
@@ -299,7 +299,7 @@ static stator_ref peel_added(const search *s, const stator_node_row *row)
 {
     for (uint32_t k = 0; k < 2; k++) {
         const stator_ref x = stator_operand(s->v, row, k), mask = stator_operand(s->v, row, 1u - k);
-        if (is_scores(s, x, MAX_PEEL)) {
+        if (is_scores(s, x, PEEL_MAX)) {
             return s->a->scale == 1 && add_mask(s, ST_MASK_ADDED, mask, 0) ? x : 0;
         }
     }
@@ -314,7 +314,7 @@ static stator_ref peel_selected(const search *s, const stator_node_row *row)
         const stator_ref x = stator_operand(s->v, row, k);
         double fill = 0;
         if (!st_rc_number(s->g, stator_operand(s->v, row, 3u - k), &fill) ||
-            !is_scores(s, x, MAX_PEEL)) {
+            !is_scores(s, x, PEEL_MAX)) {
             continue;
         }
         fill *= s->a->scale;
@@ -330,7 +330,7 @@ static stator_ref peel_selected(const search *s, const stator_node_row *row)
 static stator_ref peel_scores(const search *s, stator_ref value)
 {
     contraction c;
-    for (uint32_t i = 0; i < MAX_PEEL && !as_contraction(s, value, &c); i++) {
+    for (uint32_t i = 0; i < PEEL_MAX && !as_contraction(s, value, &c); i++) {
         const stator_node_row *row = st_rc_producer(s->v, value);
         stator_ref inner = scaled(s, value, &s->a->scale);
         inner = inner != 0 ? inner : uncast(s, value);

@@ -11,7 +11,7 @@
 #include <stator/ops.h>
 #include <string.h>
 
-#define MAX_NUMBER_DEPTH 8u
+#define NUMBER_DEPTH_MAX 8u
 
 typedef struct term_def {
     const char *op;
@@ -106,7 +106,7 @@ static int number_at(const stator_graph *g, stator_ref value, uint32_t depth, do
 
 int st_rc_number(const stator_graph *graph, stator_ref value, double *out)
 {
-    return number_at(graph, value, MAX_NUMBER_DEPTH, out);
+    return number_at(graph, value, NUMBER_DEPTH_MAX, out);
 }
 
 /* ---- terms ---- */

@@ -5,9 +5,9 @@
 #include <ctype.h>
 #include <string.h>
 
-#define MAX_ARGS 4u
+#define ARGS_MAX 4u
 #define ANY_ARGS UINT32_MAX
-#define MAX_DEPTH 8u
+#define DEPTH_MAX 8u
 
 enum st_pattern_kind {
     PATTERN_VAR = 1,
@@ -68,7 +68,7 @@ static int compile_pattern(compiler *c, uint32_t depth, st_pattern *out);
 /* Children are read into a local list first, so that they stand side by side. */
 static int compile_args(compiler *c, uint32_t depth, st_pattern *out)
 {
-    st_pattern args[MAX_ARGS];
+    st_pattern args[ARGS_MAX];
     out->count = 0;
     if (strncmp(c->p, "(*)", 3) == 0) {
         c->p += 3;
@@ -77,7 +77,7 @@ static int compile_args(compiler *c, uint32_t depth, st_pattern *out)
     }
     do {
         c->p++; /* '(' or ',' */
-        if (out->count == MAX_ARGS || !compile_pattern(c, depth + 1u, &args[out->count])) {
+        if (out->count == ARGS_MAX || !compile_pattern(c, depth + 1u, &args[out->count])) {
             return 0;
         }
         out->count++;
@@ -103,7 +103,7 @@ static int compile_pattern(compiler *c, uint32_t depth, st_pattern *out)
     const char *name = NULL;
     *out = (st_pattern){.kind = PATTERN_NUMBER};
     skip_space(c);
-    if (depth > MAX_DEPTH) {
+    if (depth > DEPTH_MAX) {
         c->why = "nested too deep";
         return 0;
     }
@@ -237,11 +237,11 @@ static int match_op(const st_ruleset *set, st_match *m, const st_pattern *p, sta
         return 0;
     }
     const stator_node_row *node = stator_node_at(m->v, row->node);
-    stator_ref operands[MAX_ARGS];
+    stator_ref operands[ARGS_MAX];
     if (node->op != p->op || (node->operand_count != p->count && p->count != ANY_ARGS)) {
         return 0;
     }
-    for (uint32_t k = 0; k < p->count && p->count <= MAX_ARGS; k++) {
+    for (uint32_t k = 0; k < p->count && p->count <= ARGS_MAX; k++) {
         operands[k] = stator_operand(m->v, node, k);
     }
     return match_args(set, m, p, operands, p->count);
@@ -300,7 +300,7 @@ static stator_status fit_shape(st_match *m, uint32_t k, uint32_t *out_fits, stat
         (m->op->flags & STATOR_OP_POINTWISE) == 0) {
         return STATOR_OK;
     }
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     for (uint32_t i = 0; i < to->rank; i++) {
         dims[i] = stator_dim_at(m->v, to, i);
     }

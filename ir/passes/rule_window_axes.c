@@ -19,14 +19,14 @@
 #include <stator/ops.h>
 #include <string.h>
 
-#define PLACES_LEAST 64   /* of a window: below, a second walk costs more than it saves */
-#define GAIN_LEAST 3      /* times as many steps without the rule */
-#define PLACES_MOST 65536 /* along one axis: its divisions are looked through */
+#define PLACES_MIN 64    /* of a window: below, a second walk costs more than it saves */
+#define GAIN_MIN 3       /* times as many steps without the rule */
+#define PLACES_MAX 65536 /* along one axis: its divisions are looked through */
 
 typedef struct windows {
     uint32_t n, lead; /* axes of the window, and axes before them */
-    int64_t size[STATOR_MAX_RANK], stride[STATOR_MAX_RANK], dilation[STATOR_MAX_RANK];
-    stator_ref pads[2 * STATOR_MAX_RANK];
+    int64_t size[STATOR_RANK_MAX], stride[STATOR_RANK_MAX], dilation[STATOR_RANK_MAX];
+    stator_ref pads[2 * STATOR_RANK_MAX];
 } windows;
 
 static int64_t int_at(const st_match *m, uint32_t place, uint32_t i)
@@ -106,7 +106,7 @@ static uint32_t axis_of(const st_match *m, const windows *w)
         !st_mul_i64(lines, w->size[axis], &first)) {
         return w->n;
     }
-    return places >= PLACES_LEAST && places / GAIN_LEAST >= first + others ? axis : w->n;
+    return places >= PLACES_MIN && places / GAIN_MIN >= first + others ? axis : w->n;
 }
 
 /* Nothing is folded along the axis. */
@@ -158,8 +158,8 @@ static int divide(const st_match *m, const windows *w, uint32_t axis, steps *out
     const int64_t places = w->size[axis];
     const int64_t made = made_by_first(m, w, axis);
     const int is_sum = strcmp(kind_of(m), "sum") == 0;
-    int64_t least = places / GAIN_LEAST + 1;
-    if (places < PLACES_LEAST || places > PLACES_MOST || made > places) {
+    int64_t least = places / GAIN_MIN + 1;
+    if (places < PLACES_MIN || places > PLACES_MAX || made > places) {
         return 0;
     }
     for (int64_t first = 2; first < least / made; first++) {
@@ -174,7 +174,7 @@ static int divide(const st_match *m, const windows *w, uint32_t axis, steps *out
             *out = (steps){first, (places - first) / apart + 1, apart};
         }
     }
-    return least <= places / GAIN_LEAST;
+    return least <= places / GAIN_MIN;
 }
 
 /* The only axis that the window has more than one place of; n: there is none. */

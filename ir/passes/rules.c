@@ -266,11 +266,11 @@ int st_rule_slice_slice(st_match *m, stator_status *out_status, stator_diag **er
     const stator_attr_row *step_out = attr_of(m, m->row, STATOR_slice_steps);
     const stator_attr_row *sizes = attr_of(m, m->row, STATOR_slice_sizes);
     st_symtab *tab = &m->b->module->symtab;
-    stator_ref starts[STATOR_MAX_RANK];
-    stator_ref lens[STATOR_MAX_RANK];
-    int64_t steps[STATOR_MAX_RANK];
+    stator_ref starts[STATOR_RANK_MAX];
+    stator_ref lens[STATOR_RANK_MAX];
+    int64_t steps[STATOR_RANK_MAX];
     const uint32_t n = start_out->count;
-    if (n > STATOR_MAX_RANK || start_in->count != n || step_in->count != n ||
+    if (n > STATOR_RANK_MAX || start_in->count != n || step_in->count != n ||
         step_out->count != n || sizes->count != n) {
         return 0;
     }
@@ -309,9 +309,9 @@ int st_rule_transpose_transpose(st_match *m, stator_status *out_status, stator_d
     }
     const stator_attr_row *p = attr_of(m, inner, STATOR_transpose_perm);
     const stator_attr_row *q = attr_of(m, m->row, STATOR_transpose_perm);
-    int64_t perm[STATOR_MAX_RANK];
+    int64_t perm[STATOR_RANK_MAX];
     int is_identity = 1;
-    if (q->count > STATOR_MAX_RANK || p->count != q->count) {
+    if (q->count > STATOR_RANK_MAX || p->count != q->count) {
         return 0;
     }
     for (uint32_t k = 0; k < q->count; k++) {
@@ -334,7 +334,7 @@ int st_rule_transpose_moves_ones(st_match *m, stator_status *out_status, stator_
 {
     const stator_attr_row *perm = attr_of(m, m->row, STATOR_transpose_perm);
     const stator_type_row *type = stator_type_at(m->v, result_type(m, 0));
-    stator_ref dims[STATOR_MAX_RANK];
+    stator_ref dims[STATOR_RANK_MAX];
     int64_t last = -1;
     if (perm->count != type->rank) {
         return 0;

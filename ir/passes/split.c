@@ -26,7 +26,7 @@
 
 #define SPLIT_MIN ((int64_t)1 << 18)   /* elements: 10 us of one core in f32, 3 launches */
 #define LONG_BYTES ((int64_t)16 << 20) /* of a row that no cache holds beside others */
-#define PART_MIN_LOG2 14               /* elements of a part: 64 KiB of f32 */
+#define PART_LOG2_MIN 14               /* elements of a part: 64 KiB of f32 */
 #define PARTS_MAX 1024                 /* the second step takes 1 us */
 #define COLUMNS 64                     /* results side by side that a thread does at once */
 #define UNITS_MAX 32                   /* so many rows, and more, keep threads busy */
@@ -182,11 +182,11 @@ static int is_worth(const st_fold *f, int is_pair, int64_t *out_most)
     int64_t numel = 0;
     const int64_t units = count_units(f, &numel);
     if (is_pair && units > 0 && is_row(f) && numel / units * size_of(f) >= LONG_BYTES) {
-        const int64_t parts = numel / units >> PART_MIN_LOG2;
+        const int64_t parts = numel / units >> PART_LOG2_MIN;
         *out_most = parts < PARTS_MAX ? parts : PARTS_MAX;
         return 1;
     }
-    *out_most = numel >> PART_MIN_LOG2 < PARTS_MAX ? numel >> PART_MIN_LOG2 : PARTS_MAX;
+    *out_most = numel >> PART_LOG2_MIN < PARTS_MAX ? numel >> PART_LOG2_MIN : PARTS_MAX;
     return units > 0 && units < UNITS_MAX && numel / units >= SPLIT_MIN * units * units;
 }
 

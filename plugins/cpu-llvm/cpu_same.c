@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define TERMS_MAX (ST_SYM_MAX_TERMS + 1u)
+#define TERMS_MAX (ST_SYM_TERMS_MAX + 1u)
 
 typedef struct form {
     const st_kernel *kernel;

@@ -174,7 +174,7 @@ typedef struct eager_exe {
 /* A result of a region, owned by whoever ran it. */
 typedef struct eager_owned {
     void *data; /* a pool block, NULL: none */
-    int64_t dims[STATOR_MAX_RANK];
+    int64_t dims[STATOR_RANK_MAX];
     int64_t numel;
     uint32_t dtype;
     uint32_t rank;

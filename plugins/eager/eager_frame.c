@@ -230,7 +230,7 @@ static stator_status place(eager_frame *f, const eager_step *step, uint32_t v, s
 /* Before a step: sizes and memory of the results that can be computed now. */
 stator_status eager_prepare_results(eager_frame *f, const eager_step *step, stator_diag **err)
 {
-    int64_t dims[STATOR_MAX_RANK];
+    int64_t dims[STATOR_RANK_MAX];
     for (uint32_t v = step->out; v < step->out + step->n_out; v++) {
         if (f->values[v].data || f->plan->values[v].storage == EAGER_ALIAS) {
             continue;

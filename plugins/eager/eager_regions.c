@@ -11,7 +11,7 @@
 typedef struct stack {
     void *data;
     uint64_t capacity_bytes;
-    int64_t slice_dims[STATOR_MAX_RANK]; /* of one iteration */
+    int64_t slice_dims[STATOR_RANK_MAX]; /* of one iteration */
     int64_t slice_numel;
     uint32_t slice_rank;
     uint32_t dtype;
@@ -202,7 +202,7 @@ static stator_status stack_first(loop *l, stack *s, const eager_owned *slice)
     s->slice_numel = slice->numel;
     s->has_slice = 1;
     memcpy(s->slice_dims, slice->dims, slice->rank * sizeof *slice->dims);
-    if (slice->rank + 1u > STATOR_MAX_RANK || s->axis > slice->rank) {
+    if (slice->rank + 1u > STATOR_RANK_MAX || s->axis > slice->rank) {
         return bad_node(l, "the axis of a stacked result lies outside its rank");
     }
     return STATOR_OK;
@@ -335,7 +335,7 @@ typedef struct scanned { /* an operand cut into slices */
     ek_tensor whole;
     uint32_t axis;
     uint32_t is_reversed;
-    int64_t dims[STATOR_MAX_RANK]; /* of a slice */
+    int64_t dims[STATOR_RANK_MAX]; /* of a slice */
     int64_t outer, inner;
     void *copy; /* room for one slice, NULL when slices lie in one piece */
 } scanned;

@@ -94,7 +94,7 @@ static stator_status run_alias(eager_frame *f, const eager_step *step, stator_di
     ek_tensor *to = &f->values[step->out];
     to->data = from->data;
     if (!step->is_static) {
-        int64_t dims[STATOR_MAX_RANK];
+        int64_t dims[STATOR_RANK_MAX];
         if (!eager_eval_dims(f, step->out, dims)) {
             if (to->rank != from->rank) {
                 return eager_fail(f->exe->self, step, err, STATOR_FAILED_PRECONDITION,
@@ -354,7 +354,7 @@ static stator_status place_early_outputs(eager_frame *f, stator_diag **err)
         }
         const uint32_t k = plan->values[v].index;
         const uint32_t out = plan->outputs[k];
-        int64_t dims[STATOR_MAX_RANK];
+        int64_t dims[STATOR_RANK_MAX];
         const int64_t *known = f->values[out].dims;
         if (!plan->values[out].is_static) {
             if (!plan->values[out].is_early || !eager_eval_dims(f, out, dims)) {

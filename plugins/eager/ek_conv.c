@@ -5,15 +5,15 @@
 
 #include <math.h>
 
-#define MAX_SPATIAL 6u
+#define SPATIAL_MAX 6u
 #define COLUMN_BYTES (2 << 20) /* of one tile's columns: the second level cache */
 
 typedef struct conv {
     const ek_call *call;
     uint32_t spatial; /* number of spatial axes */
     int64_t batch, groups, c_group, m_group;
-    int64_t in[MAX_SPATIAL], out[MAX_SPATIAL], kernel[MAX_SPATIAL];
-    int64_t stride[MAX_SPATIAL], dilation[MAX_SPATIAL], low[MAX_SPATIAL];
+    int64_t in[SPATIAL_MAX], out[SPATIAL_MAX], kernel[SPATIAL_MAX];
+    int64_t stride[SPATIAL_MAX], dilation[SPATIAL_MAX], low[SPATIAL_MAX];
     int64_t in_count, out_count, kernel_count, depth; /* depth = c_group * kernel_count */
     int64_t tile, tiles;
     ek_wide *weights; /* [groups * m_group, depth] */
@@ -57,7 +57,7 @@ static void fill_row(const conv *c, int64_t channel_base, const int64_t *tap, in
     const ek_wide zero = {.i = 0}; /* also the bits of 0.0 */
     int64_t done = 0;
     while (done < n) {
-        int64_t at[MAX_SPATIAL];
+        int64_t at[SPATIAL_MAX];
         ek_unflatten(first + done, c->out, c->spatial, at);
         int64_t run = c->out[last] - at[last];
         run = run < n - done ? run : n - done;
@@ -88,7 +88,7 @@ static void fill_columns(const conv *c, int64_t image, int64_t group, int64_t fi
 {
     const int64_t channels = c->groups * c->c_group;
     for (int64_t d = 0; d < c->depth; d++) {
-        int64_t tap[MAX_SPATIAL];
+        int64_t tap[SPATIAL_MAX];
         ek_unflatten(d % c->kernel_count, c->kernel, c->spatial, tap);
         const int64_t channel = image * channels + group * c->c_group + d / c->kernel_count;
         fill_row(c, channel * c->in_count, tap, first, n, columns + d * n);
@@ -275,9 +275,9 @@ static void read_geometry(conv *c, const ek_call *call, uint32_t strides, uint32
 stator_status ek_conv(const ek_call *call, stator_diag **err)
 {
     conv c = {0};
-    if (call->in[0].rank < 3 || call->in[0].rank > MAX_SPATIAL + 2) {
+    if (call->in[0].rank < 3 || call->in[0].rank > SPATIAL_MAX + 2) {
         return ek_fail(call, err, STATOR_UNSUPPORTED, "%u spatial axes; 1 to %u are supported",
-                       call->in[0].rank - 2, MAX_SPATIAL);
+                       call->in[0].rank - 2, SPATIAL_MAX);
     }
     read_geometry(&c, call, STATOR_conv_strides, STATOR_conv_pads, STATOR_conv_dilations,
                   STATOR_conv_groups);

@@ -118,7 +118,7 @@ typedef struct axis_split {
 static void split_axes(const ek_call *c, uint32_t k, axis_split to)
 {
     const ek_tensor *t = &c->in[k];
-    int64_t strides[STATOR_MAX_RANK];
+    int64_t strides[STATOR_RANK_MAX];
     uint32_t n_batch = 0;
     uint32_t n_contract = 0;
     const int64_t *b =
@@ -167,8 +167,8 @@ stator_status ek_matmul(const ek_call *call, stator_diag **err)
     ek_contraction c = {.call = call, .x = &call->in[0], .y = &call->in[1], .z = &call->out[0]};
     const ek_tensor *x = &call->in[0];
     const ek_tensor *y = &call->in[1];
-    int64_t sx[STATOR_MAX_RANK];
-    int64_t sy[STATOR_MAX_RANK];
+    int64_t sx[STATOR_RANK_MAX];
+    int64_t sy[STATOR_RANK_MAX];
     ek_strides(x->dims, x->rank, sx);
     ek_strides(y->dims, y->rank, sy);
     const uint32_t bx = x->rank > 2 ? x->rank - 2 : 0;

@@ -12,9 +12,9 @@
 
 #include <ctype.h>
 
-#define MAX_OPERANDS 64u
+#define OPERANDS_MAX 64u
 #define LETTERS 52u
-#define LABELS (LETTERS + STATOR_MAX_RANK)
+#define LABELS (LETTERS + STATOR_RANK_MAX)
 
 /* A tensor seen through labels. */
 typedef struct view {
@@ -25,7 +25,7 @@ typedef struct view {
 
 typedef struct einsum {
     const ek_call *call;
-    uint8_t terms[MAX_OPERANDS][STATOR_MAX_RANK]; /* labels of each operand's axes */
+    uint8_t terms[OPERANDS_MAX][STATOR_RANK_MAX]; /* labels of each operand's axes */
     uint8_t out[LABELS];
     uint32_t n_out;
     uint32_t uses[LABELS]; /* operands from the current one on, and the result, that need it */
@@ -60,7 +60,7 @@ static uint32_t read_term(const char **p, uint32_t rank, uint8_t *labels, uint32
 /* Without "->": the ellipsis, then the letters used once, A to Z before a to z. */
 static void implicit_out(einsum *e, const uint32_t *seen)
 {
-    for (uint32_t i = STATOR_MAX_RANK; i-- > 0;) {
+    for (uint32_t i = STATOR_RANK_MAX; i-- > 0;) {
         if (seen[LETTERS + i] > 0) {
             e->out[e->n_out++] = (uint8_t)(LETTERS + i);
         }
@@ -80,7 +80,7 @@ static stator_status read_equation(einsum *e, stator_diag **err)
     uint32_t seen[LABELS] = {0};
     for (uint32_t k = 0; k < c->n_in; k++) {
         const uint32_t rank = c->in[k].rank;
-        if (read_term(&p, rank, e->terms[k], STATOR_MAX_RANK) != rank) {
+        if (read_term(&p, rank, e->terms[k], STATOR_RANK_MAX) != rank) {
             return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
                            "equation '%.100s' does not fit operand %u of rank %u",
                            ek_str(c, STATOR_einsum_equation), k, rank);
@@ -148,7 +148,7 @@ static stator_status read_result(einsum *e, stator_diag **err)
 
 static void view_operand(const einsum *e, uint32_t k, view *out)
 {
-    int64_t strides[STATOR_MAX_RANK];
+    int64_t strides[STATOR_RANK_MAX];
     *out = (view){.t = e->call->in[k]};
     ek_strides(out->t.dims, out->t.rank, strides);
     for (uint32_t i = 0; i < out->t.rank; i++) {
@@ -319,7 +319,7 @@ static stator_status multiply(einsum *e, view *x, const view *y, stator_diag **e
 int ek_einsum_shape(const ek_call *c, int64_t *out_dims)
 {
     einsum e = {.call = c};
-    if (c->n_in > MAX_OPERANDS || read_equation(&e, NULL) != STATOR_OK ||
+    if (c->n_in > OPERANDS_MAX || read_equation(&e, NULL) != STATOR_OK ||
         read_sizes(&e, NULL) != STATOR_OK) {
         return 0;
     }
@@ -333,9 +333,9 @@ stator_status ek_einsum(const ek_call *c, stator_diag **err)
 {
     einsum e = {.call = c};
     view x, y;
-    if (c->n_in > MAX_OPERANDS) {
+    if (c->n_in > OPERANDS_MAX) {
         return ek_fail(c, err, STATOR_UNSUPPORTED, "%u operands; at most %u are supported", c->n_in,
-                       MAX_OPERANDS);
+                       OPERANDS_MAX);
     }
     ST_TRY(read_equation(&e, err));
     ST_TRY(read_sizes(&e, err));

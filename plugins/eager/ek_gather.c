@@ -71,7 +71,7 @@ typedef struct elements_job {
     char *to;
     uint32_t size;
     uint32_t axis;
-    int64_t strides[STATOR_MAX_RANK]; /* of x, 0 on the axis */
+    int64_t strides[STATOR_RANK_MAX]; /* of x, 0 on the axis */
     int64_t axis_stride;
 } elements_job;
 
@@ -152,7 +152,7 @@ stator_status ek_gather_nd(const ek_call *c, stator_diag **err)
     const ek_tensor *x = &c->in[0];
     const ek_tensor *index = &c->in[1];
     const int64_t batch = ek_int(c, STATOR_gather_nd_batch_dims);
-    int64_t strides[STATOR_MAX_RANK];
+    int64_t strides[STATOR_RANK_MAX];
     if (index->rank == 0 || batch < 0 || batch >= (int64_t)index->rank ||
         batch + index->dims[index->rank - 1u] > (int64_t)x->rank) {
         return ek_fail(c, err, STATOR_INVALID_ARGUMENT,

@@ -114,7 +114,7 @@ static void run_rows(void *job_, int64_t begin, int64_t end)
 {
     const loop_job *job = job_;
     const ek_loop *l = job->l;
-    int64_t index[STATOR_MAX_RANK];
+    int64_t index[STATOR_RANK_MAX];
     int64_t at[EK_LOOP_MAX] = {0};
     int64_t rest = begin;
     for (uint32_t a = l->rank; a-- > 0;) {

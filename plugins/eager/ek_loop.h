@@ -16,8 +16,8 @@ typedef struct ek_loop {
     uint32_t rank;
     int64_t rows;
     int64_t inner;
-    int64_t sizes[STATOR_MAX_RANK];                /* outer axes */
-    int64_t strides[EK_LOOP_MAX][STATOR_MAX_RANK]; /* in elements */
+    int64_t sizes[STATOR_RANK_MAX];                /* outer axes */
+    int64_t strides[EK_LOOP_MAX][STATOR_RANK_MAX]; /* in elements */
     int32_t step[EK_LOOP_MAX];                     /* inside a row: 0 or 1 */
 } ek_loop;
 

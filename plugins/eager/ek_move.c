@@ -298,8 +298,8 @@ void ek_copy_run(const ek_call *c, ek_copy *m)
 typedef struct whole_copy {
     ek_copy m;
     const ek_tensor *in, *out;
-    int64_t from[STATOR_MAX_RANK]; /* row-major strides of in and out */
-    int64_t to[STATOR_MAX_RANK];
+    int64_t from[STATOR_RANK_MAX]; /* row-major strides of in and out */
+    int64_t to[STATOR_RANK_MAX];
     char *begin;
 } whole_copy;
 

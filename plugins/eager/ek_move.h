@@ -7,7 +7,7 @@
 
 #include "eager.h"
 
-#define EK_COPY_RANK (2u * STATOR_MAX_RANK)
+#define EK_COPY_RANK (2u * STATOR_RANK_MAX)
 
 typedef struct ek_copy {
     uint32_t rank;

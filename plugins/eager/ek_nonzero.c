@@ -88,7 +88,7 @@ static void count_range(void *self, int64_t begin, int64_t end)
 /* The row along the last axis that an element is in, and where it begins. */
 typedef struct row {
     int64_t begin, end;
-    int64_t at[STATOR_MAX_RANK]; /* along all axes but the last */
+    int64_t at[STATOR_RANK_MAX]; /* along all axes but the last */
 } row;
 
 static void find_row(const ek_tensor *x, int64_t i, row *out)

@@ -27,7 +27,7 @@ typedef struct pad_job {
     const char *from;
     char *to;
     uint32_t size;
-    const int64_t *map[STATOR_MAX_RANK]; /* by axis: source offset in elements of each position */
+    const int64_t *map[STATOR_RANK_MAX]; /* by axis: source offset in elements of each position */
 } pad_job;
 
 static void pad_rows(void *self, int64_t begin, int64_t end)
@@ -59,7 +59,7 @@ static stator_status pad_mapped(const ek_call *c, int64_t (*map)(int64_t, int64_
     const ek_tensor *in = &c->in[0];
     const ek_tensor *out = &c->out[0];
     pad_job job = {.c = c, .size = ek_size(out->dtype)};
-    int64_t strides[STATOR_MAX_RANK];
+    int64_t strides[STATOR_RANK_MAX];
     job.from = ek_unpacked_in(c, 0);
     job.to = ek_unpacked_out(c);
     if (!job.from || !job.to) {
@@ -101,8 +101,8 @@ static stator_status pad_constant(const ek_call *c, stator_diag **err)
     const char zero[16] = {0};
     const char *value = ek_has_in(c, 1) ? ek_unpacked_in(c, 1) : zero;
     ek_copy m = {.size = ek_size(out->dtype)};
-    int64_t from[STATOR_MAX_RANK];
-    int64_t to[STATOR_MAX_RANK];
+    int64_t from[STATOR_RANK_MAX];
+    int64_t to[STATOR_RANK_MAX];
     m.from = ek_unpacked_in(c, 0);
     m.to = ek_unpacked_out(c);
     if (!m.from || !m.to || !value) {

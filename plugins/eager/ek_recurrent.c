@@ -25,7 +25,7 @@ _Static_assert((int)STATOR_rnn_clip == (int)STATOR_lstm_clip &&
 
 #define BLOCK_ROWS 16   /* batch rows a task */
 #define CHUNK_ROWS 256  /* rows of a chunk's product: steps * batch rows */
-#define MAX_FUNCTIONS 6 /* activations of both directions */
+#define FUNCTIONS_MAX 6 /* activations of both directions */
 
 typedef struct activation {
     double (*fn)(double x, double alpha, double beta);
@@ -38,7 +38,7 @@ typedef struct net {
     int64_t columns; /* gates * hidden */
     int first_is_reverse;
     uint32_t n_functions; /* of one direction */
-    activation functions[MAX_FUNCTIONS];
+    activation functions[FUNCTIONS_MAX];
     double clip;    /* 0: none */
     int option;     /* linear_before_reset or input_forget */
     ek_wide *w, *r; /* [D][columns][inputs], [D][columns][hidden] */

@@ -34,8 +34,8 @@ static const recipe recipes[EAGER_OP_COUNT] = {
 
 typedef struct axes {
     uint32_t n;
-    int64_t sizes[STATOR_MAX_RANK];
-    int64_t strides[STATOR_MAX_RANK];
+    int64_t sizes[STATOR_RANK_MAX];
+    int64_t strides[STATOR_RANK_MAX];
     int64_t count; /* product of sizes */
 } axes;
 
@@ -67,7 +67,7 @@ static void push_axis(axes *list, int64_t size, int64_t stride, int merges)
 static void split_axes(reduce_job *job, uint32_t mask)
 {
     const ek_tensor *in = &job->c->in[0];
-    int64_t strides[STATOR_MAX_RANK];
+    int64_t strides[STATOR_RANK_MAX];
     int last = -1;
     ek_strides(in->dims, in->rank, strides);
     job->kept.count = job->reduced.count = 1;

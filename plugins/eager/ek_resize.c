@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-#define MAX_TAPS (INT64_C(1) << 24)
+#define TAPS_MAX (INT64_C(1) << 24)
 
 enum { MODE_NEAREST, MODE_LINEAR, MODE_CUBIC };
 
@@ -44,7 +44,7 @@ typedef struct resize {
     int mode, coordinates;
     int exclude_outside, antialias;
     double cubic_a;
-    resize_axis axes[STATOR_MAX_RANK];
+    resize_axis axes[STATOR_RANK_MAX];
 } resize;
 
 /* ---- positions and weights ---- */
@@ -129,11 +129,11 @@ static stator_status make_table(const resize *r, resize_axis *a, double factor, 
 {
     const ek_call *c = r->call;
     const double reach = (r->mode == MODE_CUBIC ? 2.0 : 1.0) / factor;
-    if (!(reach < (double)MAX_TAPS)) {
+    if (!(reach < (double)TAPS_MAX)) {
         return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
                        "scale %g needs more than %lld input elements for one of the output; scales "
                        "and sizes must fit each other",
-                       a->scale, (long long)MAX_TAPS);
+                       a->scale, (long long)TAPS_MAX);
     }
     const int64_t taps = 2 * (int64_t)ceil(reach) + 1;
     int64_t n_weights;
@@ -177,7 +177,7 @@ static stator_status fill_table(const resize *r, resize_axis *a, stator_diag **e
 typedef struct nearest_job {
     const resize *r;
     ek_bytes_view view;
-    int64_t in_strides[STATOR_MAX_RANK];
+    int64_t in_strides[STATOR_RANK_MAX];
     char value[16]; /* the extrapolated one */
 } nearest_job;
 
@@ -360,8 +360,8 @@ static stator_status resize_weighted(const resize *r, stator_diag **err)
     const ek_call *c = r->call;
     const ek_tensor *x = &c->in[0];
     const int64_t most = x->numel > c->out[0].numel ? x->numel : c->out[0].numel;
-    uint32_t order[STATOR_MAX_RANK];
-    int64_t dims[STATOR_MAX_RANK];
+    uint32_t order[STATOR_RANK_MAX];
+    int64_t dims[STATOR_RANK_MAX];
     double *buffers[2] = {ek_scratch(c, most, sizeof(double)), ek_scratch(c, most, sizeof(double))};
     if (buffers[0] == NULL || buffers[1] == NULL) {
         return ek_oom(c, err);

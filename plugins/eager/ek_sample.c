@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-#define MAX_AXES 8u
+#define AXES_MAX 8u
 
 typedef struct loading {
     const ek_tensor *x;
@@ -47,7 +47,7 @@ typedef struct sampler {
     const double *x;
     uint32_t n; /* spatial axes */
     int mode, padding, align;
-    int64_t size[MAX_AXES];
+    int64_t size[AXES_MAX];
     int64_t channels, plane; /* elements of one channel of x */
     int64_t points;          /* samples of one image */
 } sampler;
@@ -149,7 +149,7 @@ static void sample_range(void *self, int64_t begin, int64_t end)
     const ek_tensor *grid = &s->call->in[1];
     const ek_tensor *out = &s->call->out[0];
     for (int64_t p = begin; p < end; p++) {
-        taps t[MAX_AXES];
+        taps t[AXES_MAX];
         for (uint32_t k = 0; k < s->n; k++) {
             const int64_t at = p * s->n + (s->n - 1u - k);
             t[k] = find_taps(s, st_load_f64(grid->dtype, grid->data, at), s->size[k]);
@@ -196,9 +196,9 @@ stator_status ek_grid_sample(const ek_call *c, stator_diag **err)
                  .align = ek_int(c, STATOR_grid_sample_align_corners) != 0,
                  .channels = x->dims[1],
                  .plane = ek_product(x->dims, 2, x->rank)};
-    if (s.n > MAX_AXES) {
+    if (s.n > AXES_MAX) {
         return ek_fail(c, err, STATOR_UNSUPPORTED, "%u spatial axes; 1 to %u are supported", s.n,
-                       MAX_AXES);
+                       AXES_MAX);
     }
     if (c->out[0].numel == 0) {
         return STATOR_OK;

@@ -85,7 +85,7 @@ stator_status ek_scatter_elements(const ek_call *c, stator_diag **err)
 {
     const ek_tensor *x = &c->in[0];
     const ek_tensor *index = &c->in[1];
-    int64_t strides[STATOR_MAX_RANK];
+    int64_t strides[STATOR_RANK_MAX];
     uint32_t reduction;
     ST_TRY(reduction_of(c, STATOR_scatter_elements_reduction, &reduction, err));
     ST_TRY(check_reduction(c, reduction, err));
@@ -121,7 +121,7 @@ stator_status ek_scatter_nd(const ek_call *c, stator_diag **err)
 {
     const ek_tensor *x = &c->in[0];
     const ek_tensor *index = &c->in[1];
-    int64_t strides[STATOR_MAX_RANK];
+    int64_t strides[STATOR_RANK_MAX];
     uint32_t reduction;
     ST_TRY(reduction_of(c, STATOR_scatter_nd_reduction, &reduction, err));
     ST_TRY(check_reduction(c, reduction, err));

@@ -77,7 +77,7 @@ static stator_status write_results(const unique_job *job, int has_axis, uint32_t
     const ek_call *c = job->c;
     const ek_tensor *x = &c->in[0];
     const uint64_t size = st_dtype_bits(x->dtype) / 8u;
-    int64_t dims[STATOR_MAX_RANK] = {job->count};
+    int64_t dims[STATOR_RANK_MAX] = {job->count};
     if (has_axis) {
         memcpy(dims, x->dims, x->rank * sizeof *dims);
         dims[axis] = job->count;

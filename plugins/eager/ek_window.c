@@ -5,14 +5,14 @@
 
 #include <math.h>
 
-#define MAX_SPATIAL 8u
+#define SPATIAL_MAX 8u
 
 typedef struct window {
     const ek_call *call;
     uint32_t lead; /* axes before the windowed ones */
     uint32_t spatial;
-    int64_t in[MAX_SPATIAL], out[MAX_SPATIAL], size[MAX_SPATIAL];
-    int64_t stride[MAX_SPATIAL], dilation[MAX_SPATIAL], low[MAX_SPATIAL], high[MAX_SPATIAL];
+    int64_t in[SPATIAL_MAX], out[SPATIAL_MAX], size[SPATIAL_MAX];
+    int64_t stride[SPATIAL_MAX], dilation[SPATIAL_MAX], low[SPATIAL_MAX], high[SPATIAL_MAX];
     int64_t in_count, out_count, taps;
     int64_t p; /* lp_pool */
     uint8_t include_pad;
@@ -28,8 +28,8 @@ static stator_status read_window(window *w, const ek_call *call, const places *a
 {
     const ek_tensor *x = &call->in[0];
     *w = (window){.call = call, .lead = lead, .spatial = x->rank - lead};
-    if (x->rank <= lead || w->spatial > MAX_SPATIAL) {
-        return ek_fail(call, err, STATOR_UNSUPPORTED, "windows need 1 to %u axes", MAX_SPATIAL);
+    if (x->rank <= lead || w->spatial > SPATIAL_MAX) {
+        return ek_fail(call, err, STATOR_UNSUPPORTED, "windows need 1 to %u axes", SPATIAL_MAX);
     }
     for (uint32_t a = 0; a < w->spatial; a++) {
         w->in[a] = x->dims[lead + a];
@@ -48,9 +48,9 @@ static stator_status read_window(window *w, const ek_call *call, const places *a
 
 /* The taps of an output element that lie inside the plane, one after the other. */
 typedef struct reach {
-    int64_t first[MAX_SPATIAL], end[MAX_SPATIAL]; /* by axis: taps inside */
-    int64_t index[MAX_SPATIAL];                   /* of the tap */
-    int64_t base[MAX_SPATIAL];                    /* position of tap 0 */
+    int64_t first[SPATIAL_MAX], end[SPATIAL_MAX]; /* by axis: taps inside */
+    int64_t index[SPATIAL_MAX];                   /* of the tap */
+    int64_t base[SPATIAL_MAX];                    /* position of tap 0 */
     int64_t offset;                               /* of the tap, in the plane */
 } reach;
 
@@ -165,7 +165,7 @@ static void reduce_range(void *self, int64_t begin, int64_t end)
     const int kind = window_kind(w->call);
     const int is_float = ek_is_float(x->dtype);
     for (int64_t o = begin; o < end; o++) {
-        int64_t at[MAX_SPATIAL];
+        int64_t at[SPATIAL_MAX];
         ek_unflatten(o % w->out_count, w->out, w->spatial, at);
         const int64_t base = o / w->out_count * w->in_count;
         double f = identity_f64(kind);
@@ -214,7 +214,7 @@ stator_status ek_reduce_window(const ek_call *call, stator_diag **err)
 /* Flat index of a plane offset with the spatial axes counted column-first. */
 static int64_t column_major_index(const window *w, int64_t offset)
 {
-    int64_t index[MAX_SPATIAL];
+    int64_t index[SPATIAL_MAX];
     int64_t flat = 0;
     ek_unflatten(offset, w->in, w->spatial, index);
     for (uint32_t a = w->spatial; a-- > 0;) {
@@ -252,7 +252,7 @@ static void max_pool_range(void *self, int64_t begin, int64_t end)
     const ek_tensor *y = &w->call->out[0];
     const uint64_t item = st_dtype_bits(x->dtype) / 8u;
     for (int64_t o = begin; o < end; o++) {
-        int64_t at[MAX_SPATIAL];
+        int64_t at[SPATIAL_MAX];
         ek_unflatten(o % w->out_count, w->out, w->spatial, at);
         const int64_t base = o / w->out_count * w->in_count;
         int64_t best = -1;
@@ -296,7 +296,7 @@ static void avg_pool_range(void *self, int64_t begin, int64_t end)
     const ek_tensor *x = &w->call->in[0];
     const ek_tensor *y = &w->call->out[0];
     for (int64_t o = begin; o < end; o++) {
-        int64_t at[MAX_SPATIAL];
+        int64_t at[SPATIAL_MAX];
         ek_unflatten(o % w->out_count, w->out, w->spatial, at);
         const int64_t base = o / w->out_count * w->in_count;
         double sum = 0.0;
@@ -335,7 +335,7 @@ static void lp_pool_range(void *self, int64_t begin, int64_t end)
     const ek_tensor *x = &w->call->in[0];
     const ek_tensor *y = &w->call->out[0];
     for (int64_t o = begin; o < end; o++) {
-        int64_t at[MAX_SPATIAL];
+        int64_t at[SPATIAL_MAX];
         ek_unflatten(o % w->out_count, w->out, w->spatial, at);
         const int64_t base = o / w->out_count * w->in_count;
         double sum = 0.0;

@@ -639,8 +639,8 @@ FROZEN(stator_port_info, dtype, 4, stator_dtype);
 FROZEN(stator_port_info, name, 8, const char *);
 FROZEN(stator_port_info, rank, 16, uint32_t);
 FROZEN(stator_port_info, is_param, 20, uint32_t);
-FROZEN(stator_port_info, dims, 24, int64_t [STATOR_MAX_RANK]);
-FROZEN(stator_port_info, dim_names, 152, const char *[STATOR_MAX_RANK]);
+FROZEN(stator_port_info, dims, 24, int64_t [STATOR_RANK_MAX]);
+FROZEN(stator_port_info, dim_names, 152, const char *[STATOR_RANK_MAX]);
 
 FROZEN(stator_compile_options, struct_size, 0, uint32_t);
 FROZEN(stator_compile_options, flags, 4, uint32_t);

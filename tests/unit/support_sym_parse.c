@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define PARSE_DEPTH_MAX 64u
-#define NAME_MAX_BYTES 4096u
+#define NAME_BYTES_MAX 4096u
 
 typedef struct function {
     const char *name;
@@ -134,7 +134,7 @@ static uint32_t parse_dollar(parser *p)
 
 static uint32_t parse_quoted(parser *p)
 {
-    char name[NAME_MAX_BYTES];
+    char name[NAME_BYTES_MAX];
     uint64_t n = 0;
     p->at++;
     while (p->at < p->end && *p->at != '"') {

@@ -7,7 +7,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#define MAX_ROUNDS 8u
+#define ROUNDS_MAX 8u
 
 typedef struct lowering {
     text_world *w;
@@ -124,9 +124,9 @@ Test(decompose, types_agree_and_end_in_primitives)
         do {
             status = decompose_all(&w, graph, &graph, &count, &err);
             composites += count;
-        } while (status == STATOR_OK && count != 0 && ++rounds < MAX_ROUNDS);
+        } while (status == STATOR_OK && count != 0 && ++rounds < ROUNDS_MAX);
         cr_expect_eq(status, STATOR_OK, "%s: %s", samples[i].node, st_diag_text(err));
-        cr_expect_lt(rounds, MAX_ROUNDS, "%s does not end in primitives", samples[i].node);
+        cr_expect_lt(rounds, ROUNDS_MAX, "%s does not end in primitives", samples[i].node);
         st_diag_release(err);
         text_graph_free(&g);
     }

@@ -50,10 +50,10 @@ static stator_function *compile(stator_ctx *ctx, const char *text, const setup *
     return f;
 }
 
-#define MAX_OUT 8u
+#define OUT_MAX 8u
 
 typedef struct outputs {
-    stator_tensor *t[MAX_OUT];
+    stator_tensor *t[OUT_MAX];
     uint32_t n;
 } outputs;
 

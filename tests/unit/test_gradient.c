@@ -18,7 +18,7 @@
 
 #define STEP 1e-4
 #define TOLERANCE 2e-6
-#define MAX_IN 8u
+#define IN_MAX 8u
 
 /* ---- the graph with its gradients ---- */
 
@@ -27,7 +27,7 @@ static stator_status extend(stator_builder *b, const stator_graph *from, stator_
                             stator_diag **err)
 {
     const stator_graph_view *v = st_graph_view(from);
-    stator_ref xs[MAX_IN], grads[MAX_IN], seed;
+    stator_ref xs[IN_MAX], grads[IN_MAX], seed;
     const stator_ref y = stator_output_at(v, 0);
     ST_TRY(st_build_clone_inputs(b, from, map, err));
     ST_TRY(st_build_input(b, "seed", stator_value_at(v, y)->type, &seed, err));
@@ -82,7 +82,7 @@ static char *gradient_text(text_world *w, const char *text, stator_diag **err)
 typedef struct problem {
     stator_ctx *ctx;
     stator_function *f;
-    stator_tensor *in[MAX_IN + 1u]; /* the inputs, then the seed */
+    stator_tensor *in[IN_MAX + 1u]; /* the inputs, then the seed */
     uint32_t n;
 } problem;
 
@@ -132,7 +132,7 @@ static uint32_t compare_input(problem *p, uint32_t i, stator_tensor *grad, const
     uint32_t wrong = 0;
     cr_assert_eq(size_of(grad), size_of(p->in[i]));
     for (uint64_t k = 0; k < size_of(grad); k++) {
-        stator_tensor *out[MAX_IN + 1u] = {NULL};
+        stator_tensor *out[IN_MAX + 1u] = {NULL};
         double *x = &data_of(p->in[i])[k];
         const double kept = *x;
         *x = kept + STEP;
@@ -174,7 +174,7 @@ static void check(const char *text)
         p.in[i] = make(p.ctx, info.rank, info.dims, i);
     }
     p.f = run_compile(p.ctx, "eager", printed, "gradient");
-    stator_tensor *out[MAX_IN + 1u] = {NULL};
+    stator_tensor *out[IN_MAX + 1u] = {NULL};
     uint32_t wrong = 0;
     (void)loss(&p, out);
     for (uint32_t i = 0; i < p.n; i++) {

@@ -123,7 +123,7 @@ static const char *name_of(void *self, uint32_t name)
 /* Compares with "a; b; c"; "?" as the whole text: not known. */
 static void expect(world *w, stator_ref value, const char *expected)
 {
-    stator_ref syms[ST_SYM_MAX_TERMS * 4];
+    stator_ref syms[ST_SYM_TERMS_MAX * 4];
     const stator_graph_view *v = st_graph_view(w->b->graph);
     const stator_type_row *type = stator_value_type(v, value);
     int64_t n = 1;

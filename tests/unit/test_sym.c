@@ -352,7 +352,7 @@ Test(sym, too_deep_is_refused)
         }
         s = next;
     }
-    cr_assert_eq(depth, ST_SYM_MAX_DEPTH);
+    cr_assert_eq(depth, ST_SYM_DEPTH_MAX);
 }
 
 Test(sym, overflow_gives_none)

@@ -32,9 +32,9 @@
 #define KEPT 512 /* keys, a multiple of KEYS, that stay in panels */
 /* More of them while they take no more than this: 1500 keys of 64 columns took 0.85 of the time. */
 #define KEPT_BYTES ((int64_t)1 << 20)
-#define KEPT_MOST 2048                /* a multiple of KEYS */
-#define FEW 3                         /* rows */
-#define DEPTH_MOST ((int64_t)1 << 31) /* elements of a key: no scratch is larger */
+#define KEPT_MAX 2048                /* a multiple of KEYS */
+#define FEW 3                        /* rows */
+#define DEPTH_MAX ((int64_t)1 << 31) /* elements of a key: no scratch is larger */
 #define COLUMNS DN_ATTENTION_COLUMNS
 #define HALF (COLUMNS / 2)
 #define LINE 64 /* bytes, of a cache */
@@ -98,7 +98,7 @@ static int64_t padded(int64_t n, int64_t to)
 
 static int64_t bounded(int64_t depth)
 {
-    return depth < DEPTH_MOST ? depth : DEPTH_MOST;
+    return depth < DEPTH_MAX ? depth : DEPTH_MAX;
 }
 
 /* Keys, at most, that stay in panels. */
@@ -106,7 +106,7 @@ static int64_t kept_most(int64_t depth, int64_t width)
 {
     const int64_t key = (bounded(depth) + padded(bounded(width), COLUMNS)) * (int64_t)sizeof(float);
     const int64_t n = key > 0 ? KEPT_BYTES / key / KEYS * KEYS : KEPT;
-    return n < KEPT ? KEPT : n < KEPT_MOST ? n : KEPT_MOST;
+    return n < KEPT ? KEPT : n < KEPT_MAX ? n : KEPT_MAX;
 }
 
 static int64_t kept_of(int64_t keys, int64_t depth, int64_t width)
@@ -728,7 +728,7 @@ stator_status dn_attention_run(dn_op *op, const st_library_call *call, stator_ct
     /* Operands that are expanded may have sizes whose products no integer holds. */
     const double macs = (double)a.rows * (double)a.keys * (double)(a.depth + a.width) *
                         (double)a.batch * (double)a.groups;
-    if (a.depth > DEPTH_MOST) {
+    if (a.depth > DEPTH_MAX) {
         return st_fail(err, STATOR_RESOURCE_EXHAUSTED,
                        "inductor-cpu: attention over %lld elements a key: no memory holds them",
                        (long long)a.depth);

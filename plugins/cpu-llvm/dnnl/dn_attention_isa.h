@@ -9,7 +9,7 @@
 
 #define VECTORS (DN_ATTENTION_COLUMNS / LANES) /* in a row of a panel */
 #define SOFTENED 2                             /* rows side by side */
-#define LEAST -87.33654f                       /* e^x is a normal number from here on */
+#define EXP_MIN -87.33654f                     /* e^x is a normal number from here on */
 
 INLINE void store(float *to, vec v)
 {
@@ -90,7 +90,7 @@ INLINE vec exp_of(vec x)
     p = p * r + 1.0f;
     p = p * r + 1.0f;
     p = p * (vec)(((uvec)shifted + (127u - 0x4b400000u)) << 23);
-    return choose(x < LEAST, (vec){0}, p);
+    return choose(x < EXP_MIN, (vec){0}, p);
 }
 
 #endif

@@ -14,9 +14,9 @@
 
 #include <string.h>
 
-#define LANES_MOST 16
-#define BYTES_MOST ((int64_t)96 << 10) /* of scratch, about: a part of the second cache */
-#define EXTENT_MOST 4096               /* so that products of extents stay within 64 bits */
+#define LANES_MAX 16
+#define BYTES_MAX ((int64_t)96 << 10) /* of scratch, about: a part of the second cache */
+#define EXTENT_MAX 4096               /* so that products of extents stay within 64 bits */
 
 /* Scratch of a thread. */
 typedef struct blocked {
@@ -76,18 +76,18 @@ int dn_blocked_init(dn_planes *p)
 {
     const int64_t met = (p->out[1] - 1) * p->stride[1] + (p->kernel[1] - 1) * p->dilation[1] + 1;
     const int64_t pitch = st_max_i64(met, p->pad[1] + (p->in[1] - 1) * p->apart[1] + 1);
-    if (!is_worth_it(p) || lines_of(p) > EXTENT_MOST || pitch > EXTENT_MOST ||
-        p->out[0] > EXTENT_MOST || p->out[1] > EXTENT_MOST || p->places > EXTENT_MOST) {
+    if (!is_worth_it(p) || lines_of(p) > EXTENT_MAX || pitch > EXTENT_MAX ||
+        p->out[0] > EXTENT_MAX || p->out[1] > EXTENT_MAX || p->places > EXTENT_MAX) {
         return 0;
     }
     p->pitch = pitch;
     p->block = p->out[0];
-    while (p->block > 1 && bytes_of(p, p->block) > BYTES_MOST) {
+    while (p->block > 1 && bytes_of(p, p->block) > BYTES_MAX) {
         p->block = (p->block + 1) / 2;
     }
     p->blocks = (p->out[0] + p->block - 1) / p->block;
     p->bytes = bytes_of(p, p->block);
-    return p->bytes <= 2 * BYTES_MOST;
+    return p->bytes <= 2 * BYTES_MAX;
 }
 
 int64_t dn_blocked_count(const dn_planes *p)
@@ -127,7 +127,7 @@ static void take_weights(const blocked *b, const dn_block *block)
     const dn_operand *y = &p->s->y;
     const int is_dense =
         !p->op->contraction.is_transposed && p->w_step[1] == 1 && p->w_step[0] == p->kernel[1];
-    const float *rows[LANES_MOST];
+    const float *rows[LANES_MAX];
     for (int64_t i = 0; i < p->isa->lanes; i++) {
         const int64_t at = block->feature + st_min_i64(i, block->count - 1);
         if (is_dense) {
@@ -154,7 +154,7 @@ static void take_lines(const blocked *b, int64_t image, int64_t first, dn_block 
     const int64_t end = last < 0 ? 0 : st_min_i64(p->in[0], last / p->apart[0] + 1);
     block->top = top - begin * p->apart[0];
     block->lines = begin < end ? (end - begin - 1) * p->apart[0] + 1 : 0;
-    const float *rows[LANES_MOST];
+    const float *rows[LANES_MAX];
     for (int64_t i = 0; i < p->isa->lanes; i++) {
         const int64_t channel = (block->feature + st_min_i64(i, block->count - 1)) / times;
         rows[i] = (const float *)p->at[DN_X] + image * s->x.dims[0] + channel * s->x.dims[1];
@@ -171,7 +171,7 @@ static void give_lines(const blocked *b, int64_t image, int64_t first, const dn_
     const dn_planes *p = b->p;
     const dn_operand *out = &p->s->out;
     const int64_t n = block->out_lines;
-    float *rows[LANES_MOST];
+    float *rows[LANES_MAX];
     for (int64_t i = 0; i < p->isa->lanes; i++) {
         const int64_t feature = block->feature + st_min_i64(i, block->count - 1);
         rows[i] = (float *)p->at[DN_OUT] + image * out->dims[0] + feature * out->dims[1] +

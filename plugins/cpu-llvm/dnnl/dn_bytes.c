@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-#define DIVISOR_MOST 0x1p60
+#define DIVISOR_MAX 0x1p60
 
 /* ---- the rows ---- */
 
@@ -76,7 +76,7 @@ static int set_rows(const st_contraction *contraction, dn_to_bytes *to)
     to->bias_factor = 1 / divisor;
     return (bias == NULL || bias->dtype == STATOR_F32) &&
            next_of(contraction, &at, ST_EPILOGUE_ROUND) && set_whole(contraction, at, to) &&
-           divisor > 1 / DIVISOR_MOST && divisor < DIVISOR_MOST;
+           divisor > 1 / DIVISOR_MAX && divisor < DIVISOR_MAX;
 }
 
 void dn_to_bytes_of(const st_contraction *contraction, dn_to_bytes *out)

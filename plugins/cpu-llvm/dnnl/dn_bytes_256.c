@@ -49,7 +49,7 @@ void dn_finish_bytes_256(const dn_finish *f)
     const int64_t columns = __builtin_popcount(f->mask[0]) + __builtin_popcount(f->mask[1]);
     const int64_t rows = f->n / 2;
     char *out = (char *)f->at[DN_OUT] + f->out;
-    constants c = {.most = _mm256_set1_ps(DN_TILE_WHOLE_MOST)};
+    constants c = {.most = _mm256_set1_ps(DN_TILE_WHOLE_MAX)};
 #pragma GCC unroll 2
     for (int half = 0; half < 2; half++) {
         c.column[half] = _mm256_loadu_si256((const __m256i *)(const void *)f->column + half);

@@ -51,7 +51,7 @@ void dn_finish_bytes_512(const dn_finish *f)
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const int64_t rows = f->n / 2;
     char *out = (char *)f->at[DN_OUT] + f->out;
-    constants c = {.most = _mm512_set1_ps(DN_TILE_WHOLE_MOST),
+    constants c = {.most = _mm512_set1_ps(DN_TILE_WHOLE_MAX),
                    .offset = _mm512_set1_epi16(to->offset),
                    .least = _mm512_set1_epi16(to->least),
                    .greatest = _mm512_set1_epi16(to->greatest)};

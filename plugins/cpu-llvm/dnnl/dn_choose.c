@@ -14,7 +14,7 @@
 
 #define HINTED_LESS 16 /* what was measured holds down to a sixteenth of the work */
 
-#define WINOGRAD_BYTES_MOST 1800 /* channels: 4 * 9 * 1800 * 255 * 128 < 2^31 */
+#define WINOGRAD_BYTES_MAX 1800 /* channels: 4 * 9 * 1800 * 255 * 128 < 2^31 */
 
 /* ---- candidates ---- */
 
@@ -70,7 +70,7 @@ static int may_bytes_be_winograd(const dn_op *op, const dn_sizes *s)
 {
     const st_contraction *contraction = &op->contraction;
     return contraction->acc_dtype == STATOR_I32 && dn_has_plain_weights(contraction) &&
-           s->channels <= WINOGRAD_BYTES_MOST && dn_tiles_has_winograd(op);
+           s->channels <= WINOGRAD_BYTES_MAX && dn_tiles_has_winograd(op);
 }
 
 int dn_may_be_winograd(const dn_op *op, const dn_sizes *s)

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#define SPAN_MOST ((int64_t)1 << 56) /* elements */
+#define SPAN_MAX ((int64_t)1 << 56) /* elements */
 
 dnnl_data_type_t dn_type_of(uint32_t dtype)
 {
@@ -390,7 +390,7 @@ static int note_span(const dn_op *op, const dn_sizes *s, uint32_t role, dn_desc 
                                 op->contraction.out.dtype};
     const int64_t span = dn_span(&op->contraction, s, role);
     out->used |= 1u << role;
-    return span <= SPAN_MOST && bytes_of(span * dn_dtype_size(dtypes[role]), &out->md[role]);
+    return span <= SPAN_MAX && bytes_of(span * dn_dtype_size(dtypes[role]), &out->md[role]);
 }
 
 int dn_note_operands(const dn_op *op, const dn_sizes *s, int64_t features, dn_desc *out)
@@ -402,7 +402,7 @@ int dn_note_operands(const dn_op *op, const dn_sizes *s, int64_t features, dn_de
     for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
         const st_epilogue *e = &contraction->epilogue[i];
         const int64_t n = e->kind == ST_EPILOGUE_ADD ? dn_span(contraction, s, DN_OUT) : features;
-        if (st_epilogue_has_buffer(e->kind) && n <= SPAN_MOST) {
+        if (st_epilogue_has_buffer(e->kind) && n <= SPAN_MAX) {
             out->used |= 1u << (DN_POST + i);
             is_done &= bytes_of(n * dn_dtype_size(e->dtype), &out->md[DN_POST + i]);
         }

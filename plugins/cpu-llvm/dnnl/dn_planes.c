@@ -17,13 +17,13 @@
 #include <string.h>
 
 #define LINES_BYTES ((int64_t)24 << 10) /* of scratch for what a block's lines meet, about */
-#define SCRATCH_MOST ((int64_t)16 << 20)
+#define SCRATCH_MAX ((int64_t)16 << 20)
 #define TABLE_ALIGN 16 /* entries: lines begin at a multiple of 64 bytes */
 /* Larger numbers than these are left to others: so products of them stay within 64 bits. */
-#define PLACES_MOST 4096
-#define EXTENT_MOST ((int64_t)1 << 24)
-#define DILATION_MOST 4096
-#define STRIDE_MOST 16
+#define PLACES_MAX 4096
+#define EXTENT_MAX ((int64_t)1 << 24)
+#define DILATION_MAX 4096
+#define STRIDE_MAX 16
 #define GRAIN_MACS 100000 /* worth a thread */
 
 /* NULL: this processor has none. */
@@ -347,10 +347,10 @@ static int are_lines_dense(const st_contraction *contraction, const dn_sizes *s)
     int is_sound = (s->x.dims[2u + last] == 1 || s->in[last] == 1) &&
                    (s->out.dims[2u + last] == 1 || s->out_size[last] == 1);
     for (uint32_t i = 0; i < contraction->n_spatial; i++) {
-        is_sound = is_sound && s->pad_low[i] >= 0 && s->pad_low[i] < EXTENT_MOST &&
-                   s->in[i] < EXTENT_MOST && s->out_size[i] < EXTENT_MOST && s->kernel[i] >= 1 &&
-                   s->kernel[i] <= PLACES_MOST && contraction->stride[i] <= STRIDE_MOST &&
-                   contraction->dilation[i] <= DILATION_MOST &&
+        is_sound = is_sound && s->pad_low[i] >= 0 && s->pad_low[i] < EXTENT_MAX &&
+                   s->in[i] < EXTENT_MAX && s->out_size[i] < EXTENT_MAX && s->kernel[i] >= 1 &&
+                   s->kernel[i] <= PLACES_MAX && contraction->stride[i] <= STRIDE_MAX &&
+                   contraction->dilation[i] <= DILATION_MAX &&
                    (!contraction->is_transposed ||
                     s->pad_low[i] <= (s->kernel[i] - 1) * contraction->dilation[i]);
     }
@@ -367,7 +367,7 @@ int dn_planes_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
         return 0;
     }
     planes_init(&p, op, s);
-    if (p.places > PLACES_MOST || p.bytes > SCRATCH_MOST) {
+    if (p.places > PLACES_MAX || p.bytes > SCRATCH_MAX) {
         return 0;
     }
     out->name = "planes";

@@ -21,7 +21,7 @@
 #define GRAIN_BYTES ((int64_t)32 << 10) /* of weights, worth a thread */
 #define ALIGN 64
 #define COLUMNS_MAX 32
-#define SPAN_MOST ((int64_t)1 << 40)
+#define SPAN_MAX ((int64_t)1 << 40)
 #define TRANSPOSE_ROWS 16 /* a line of the cache, where rows lie side by side */
 
 /* ---- what is known of weights ---- */
@@ -551,8 +551,8 @@ int dn_quant_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
     memset(out, 0, sizeof *out);
     if (!contraction->weights.is_scaled || !dn_quant_takes(contraction) || isa == NULL ||
         s->is_bare || s->n_batch != 0 || s->m < 1 || s->n < 1 || s->k < 1 ||
-        (is_out_transposed(s) && has_add(contraction)) || s->m > SPAN_MOST / s->k ||
-        s->m > SPAN_MOST / s->n || s->y.stride[0] < 0 || s->y.stride[1] < 0 ||
+        (is_out_transposed(s) && has_add(contraction)) || s->m > SPAN_MAX / s->k ||
+        s->m > SPAN_MAX / s->n || s->y.stride[0] < 0 || s->y.stride[1] < 0 ||
         !are_zeros_small(contraction, s) || !order_of(op, s, isa, &order)) {
         return 0;
     }
@@ -564,7 +564,7 @@ int dn_quant_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
     out->name = "quant";
     out->class_ = DN_GOOD;
     out->how.is_quant = 1;
-    return order.panel < SPAN_MOST / order.panels &&
+    return order.panel < SPAN_MAX / order.panels &&
            dnnl_memory_desc_init_by_strides(&out->md[DN_Y], 2, dims, dnnl_u8, strides) ==
                dnnl_success &&
            dnnl_memory_desc_init_by_strides(&out->md[DN_Y2], 2, panels, dnnl_u8, steps) ==

@@ -14,17 +14,17 @@
 
 #include <string.h>
 
-#define DN_TILE_GROUP 4           /* bytes */
-#define DN_TILE_PIXELS 128        /* rows of sums that are finished together, at most */
-#define DN_TILE_LANES_MAX 16      /* of a vector */
-#define DN_TILE_COLUMNS_MAX 32    /* of a panel of weights: two vectors */
-#define DN_FINISH_VECTORS 8       /* vectors that are finished together, best */
-#define DN_FINISH_BYTE_ROWS 64    /* rows that become bytes together, best */
-#define DN_TILE_WHOLE_MOST 512.0f /* quotients above make the same byte, whatever the offset */
-#define DN_TILE_ASK 8             /* groups between two cache lines of weights asked for, AVX2 */
+#define DN_TILE_GROUP 4          /* bytes */
+#define DN_TILE_PIXELS 128       /* rows of sums that are finished together, at most */
+#define DN_TILE_LANES_MAX 16     /* of a vector */
+#define DN_TILE_COLUMNS_MAX 32   /* of a panel of weights: two vectors */
+#define DN_FINISH_VECTORS 8      /* vectors that are finished together, best */
+#define DN_FINISH_BYTE_ROWS 64   /* rows that become bytes together, best */
+#define DN_TILE_WHOLE_MAX 512.0f /* quotients above make the same byte, whatever the offset */
+#define DN_TILE_ASK 8            /* groups between two cache lines of weights asked for, AVX2 */
 #define DN_TILE_AHEAD 128 /* bytes; of an image that is asked for while others are regrouped */
 #define DN_PHASES_MAX 16  /* largest stride of a transposed convolution */
-#define DN_SLICES_MOST ((int64_t)1 << 16) /* extents of a depth axis: products stay in 64 bits */
+#define DN_SLICES_MAX ((int64_t)1 << 16) /* extents of a depth axis: products stay in 64 bits */
 #define DN_SINGLES_MAX 64  /* places of a window of a convolution with a group a channel */
 #define DN_TILE_PAIR 64    /* bytes: weights of two places then, of 16 channels; words of a group */
 #define DN_TILE_COLUMN 256 /* of four places, of 32 channels twice (dn_depthwise_512.c) */

@@ -7,8 +7,8 @@
  * sums, contiguous along a line, are summed in vectors. */
 #include "dn_tiles_job.h"
 
-#define FEATURES_MOST 8 /* half a panel of AVX2 */
-#define CHANNELS_LEAST 8
+#define FEATURES_MAX 8 /* half a panel of AVX2 */
+#define CHANNELS_MIN 8
 
 int dn_tiles_is_col2im(const st_contraction *contraction, const dn_sizes *s)
 {
@@ -16,7 +16,7 @@ int dn_tiles_is_col2im(const st_contraction *contraction, const dn_sizes *s)
     const int64_t *strides = s->y.dims + 2;
     return contraction->kind == ST_CONTRACTION_CONV && contraction->is_transposed &&
            contraction->x.dtype == STATOR_F32 && contraction->groups == 1 &&
-           s->features <= FEATURES_MOST && s->channels >= CHANNELS_LEAST &&
+           s->features <= FEATURES_MAX && s->channels >= CHANNELS_MIN &&
            (last == 0 || strides[0] == s->kernel[last] * strides[last]);
 }
 

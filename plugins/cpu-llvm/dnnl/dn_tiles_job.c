@@ -5,21 +5,21 @@
 #include <string.h>
 
 #define CACHE_BYTES ((int64_t)448 << 10) /* of an image's lines, or of rows, in scratch */
-#define ROWS_MOST 126                    /* of a product's block, */
-#define ROWS_LEAST 24                    /* however long they are */
-#define TIGHT_MOST 7                     /* channels of a pixel that fills no groups */
+#define ROWS_MAX 126                     /* of a product's block, */
+#define ROWS_MIN 24                      /* however long they are */
+#define TIGHT_MAX 7                      /* channels of a pixel that fills no groups */
 #define WINOGRAD_PRODUCT_ROWS 16         /* below, it is the weights' memory that counts, */
 #define WINOGRAD_PRODUCT_DEPTH 64       /* and what a tile of fewer rows has besides its products */
 #define ROWS_PACKED 48                  /* that are worth packing weights in each call */
 #define WINO_BYTES ((int64_t)400 << 10) /* of Winograd tiles in scratch, */
-#define WINO_LEAST 32                   /* but so many of them at least */
-#define SCRATCH_MOST ((int64_t)16 << 20) /* of a thread: an image is not cut across its lines */
+#define WINO_MIN 32                     /* but so many of them at least */
+#define SCRATCH_MAX ((int64_t)16 << 20) /* of a thread: an image is not cut across its lines */
 /* Larger numbers than these are left to others: so products of them stay within 64 bits. */
-#define EXTENT_MOST ((int64_t)1 << 24)
-#define CHANNELS_MOST ((int64_t)1 << 20)
-#define WINDOW_MOST ((int64_t)1 << 16)
-#define PITCH_MOST ((int64_t)1 << 24) /* bytes */
-#define PANEL_MOST ((int64_t)1 << 36)
+#define EXTENT_MAX ((int64_t)1 << 24)
+#define CHANNELS_MAX ((int64_t)1 << 20)
+#define WINDOW_MAX ((int64_t)1 << 16)
+#define PITCH_MAX ((int64_t)1 << 24) /* bytes */
+#define PANEL_MAX ((int64_t)1 << 36)
 
 const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype)
 {
@@ -72,7 +72,7 @@ int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_contraction *contraction
     const uint32_t last = contraction->n_spatial - 1u;
     return contraction->kind == ST_CONTRACTION_CONV && isa->may_be_tight &&
            contraction->groups == 1 && !contraction->is_transposed &&
-           contraction->dilation[last] == 1 && s->channels <= TIGHT_MOST &&
+           contraction->dilation[last] == 1 && s->channels <= TIGHT_MAX &&
            s->channels % dn_tiles_together(isa) != 0 &&
            (isa->sum_bytes == NULL || dn_has_plain_weights(contraction));
 }
@@ -334,7 +334,7 @@ static int64_t lines_most(dn_job *j)
     }
     const int64_t down = dn_parts(j->lines, j->isa->winograd_tile);
     int64_t winograd_tiles = WINO_BYTES / (j->places * j->depth * DN_TILE_GROUP);
-    winograd_tiles = winograd_tiles < WINO_LEAST ? WINO_LEAST : winograd_tiles;
+    winograd_tiles = winograd_tiles < WINO_MIN ? WINO_MIN : winograd_tiles;
     j->together = winograd_tiles / (j->across * down);
     j->together = dn_least(j->together < 1 ? 1 : j->together, j->images);
     return (winograd_tiles < j->across ? 1 : winograd_tiles / j->across) * j->isa->winograd_tile;
@@ -354,8 +354,8 @@ static void set_blocks(dn_job *j)
     const int64_t threads = j->s.threads;
     const int64_t whole = j->is_image ? j->lines : j->width;
     int64_t most = dn_least(CACHE_BYTES / j->pitch,
-                            j->is_winograd_product ? (int64_t)DN_TILE_PIXELS : ROWS_MOST);
-    most = most < ROWS_LEAST ? ROWS_LEAST : most;
+                            j->is_winograd_product ? (int64_t)DN_TILE_PIXELS : ROWS_MAX);
+    most = most < ROWS_MIN ? ROWS_MIN : most;
     j->together = 1;
     if (j->is_image) {
         most = lines_most(j);
@@ -420,12 +420,12 @@ int64_t dn_job_packed_bytes(const dn_job *j)
 int dn_job_init(dn_job *j, const dn_op *op, const dn_tiles_part *part, uint32_t is_wino)
 {
     set_sizes(j, op, part, is_wino);
-    if (j->pitch < 1 || j->pitch > PITCH_MOST || j->panel_bytes > PANEL_MOST) {
+    if (j->pitch < 1 || j->pitch > PITCH_MAX || j->panel_bytes > PANEL_MAX) {
         return 0;
     }
     set_blocks(j);
     set_bytes(j);
-    return j->bytes.all <= SCRATCH_MOST;
+    return j->bytes.all <= SCRATCH_MAX;
 }
 
 /* ---- which ---- */
@@ -499,19 +499,19 @@ static int are_sections_done(const dn_tiles_isa *isa, const st_contraction *cont
 static int is_image_done(const dn_tiles_isa *isa, const st_contraction *contraction,
                          const dn_sizes *s)
 {
-    const int64_t stride_most = contraction->is_transposed ? DN_PHASES_MAX : WINDOW_MOST;
+    const int64_t stride_most = contraction->is_transposed ? DN_PHASES_MAX : WINDOW_MAX;
     if (contraction->n_spatial > 2 || s->images < 1 || !are_sections_done(isa, contraction, s) ||
-        !is_small(s->channels, 1, CHANNELS_MOST) || !is_small(s->features, 1, CHANNELS_MOST)) {
+        !is_small(s->channels, 1, CHANNELS_MAX) || !is_small(s->features, 1, CHANNELS_MAX)) {
         return 0;
     }
     const int may_be_last = contraction->x.dtype == STATOR_F32 || isa->widen != NULL;
     const uint32_t n = contraction->n_spatial;
     for (uint32_t i = 0; i < n; i++) {
-        if (!is_small(s->in[i], 1, EXTENT_MOST) || !is_small(s->out_size[i], 1, EXTENT_MOST) ||
-            !is_small(s->kernel[i], 1, WINDOW_MOST) || !is_small(s->pad_low[i], 0, WINDOW_MOST) ||
-            (!contraction->is_transposed && !is_small(s->pad_high[i], 0, WINDOW_MOST)) ||
+        if (!is_small(s->in[i], 1, EXTENT_MAX) || !is_small(s->out_size[i], 1, EXTENT_MAX) ||
+            !is_small(s->kernel[i], 1, WINDOW_MAX) || !is_small(s->pad_low[i], 0, WINDOW_MAX) ||
+            (!contraction->is_transposed && !is_small(s->pad_high[i], 0, WINDOW_MAX)) ||
             !is_small(contraction->stride[i], 1, stride_most) ||
-            !is_small(contraction->dilation[i], 1, WINDOW_MOST)) {
+            !is_small(contraction->dilation[i], 1, WINDOW_MAX)) {
             return 0;
         }
     }
@@ -528,8 +528,8 @@ static int is_image_done(const dn_tiles_isa *isa, const st_contraction *contract
 
 static int is_product_done(const dn_sizes *s)
 {
-    return s->n_batch == 0 && s->m >= 1 && is_small(s->n, 1, EXTENT_MOST) &&
-           is_small(s->k, 1, EXTENT_MOST) && (s->x.stride[1] == 1 || s->k == 1) &&
+    return s->n_batch == 0 && s->m >= 1 && is_small(s->n, 1, EXTENT_MAX) &&
+           is_small(s->k, 1, EXTENT_MAX) && (s->x.stride[1] == 1 || s->k == 1) &&
            (s->out.stride[1] == 1 || s->n == 1);
 }
 
@@ -627,7 +627,7 @@ static int are_parts_done(const dn_op *op, const dn_sizes *s, uint32_t is_winogr
         }
         *out_bytes += dn_job_packed_bytes(out);
     }
-    return *out_bytes <= PANEL_MOST;
+    return *out_bytes <= PANEL_MAX;
 }
 
 int dn_tiles_describe(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, dn_desc *out)

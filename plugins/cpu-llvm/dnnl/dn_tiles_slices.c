@@ -74,9 +74,9 @@ int dn_tiles_are_slices_done(const st_contraction *contraction, const dn_sizes *
     if (!contraction->is_transposed || contraction->x.dtype != STATOR_F32 ||
         contraction->stride[0] < 1 || contraction->stride[0] > DN_PHASES_MAX ||
         s->out_size[0] < contraction->stride[0] || s->kernel[0] < 1 || s->kernel[0] > kernel_most ||
-        contraction->dilation[0] < 1 || contraction->dilation[0] > DN_SLICES_MOST || s->in[0] < 1 ||
-        s->in[0] > DN_SLICES_MOST || s->pad_low[0] < 0 || s->pad_low[0] > DN_SLICES_MOST ||
-        s->images > DN_SLICES_MOST || s->out_size[0] > DN_SLICES_MOST) {
+        contraction->dilation[0] < 1 || contraction->dilation[0] > DN_SLICES_MAX || s->in[0] < 1 ||
+        s->in[0] > DN_SLICES_MAX || s->pad_low[0] < 0 || s->pad_low[0] > DN_SLICES_MAX ||
+        s->images > DN_SLICES_MAX || s->out_size[0] > DN_SLICES_MAX) {
         return 0;
     }
     const dn_phases depth = dn_tiles_phases(contraction, s, 0);

@@ -12,16 +12,16 @@
 #include <string.h>
 
 #define TRIALS_MAX (DN_CANDIDATES_MAX + 2u)
-#define MACS_MOST                                                                                  \
+#define MACS_MAX                                                                                   \
     ((int64_t)1 << 28) /* of one run: more is measured on a part of the images or rows */
-#define ROWS_LEAST 64
-#define RUNS_LEAST 2u
-#define RUNS_MOST 8u
+#define ROWS_MIN 64
+#define RUNS_MIN 2u
+#define RUNS_MAX 8u
 #define RUNS_MORE 2u
-#define TIMES_ALL 4u                   /* runs with DNNL_TUNE_ALL: so many times as many */
-#define RUN_NS_MOST UINT64_C(20000000) /* what takes longer runs once */
-#define FILL_BYTE 0x3c                 /* a small normal number in every dtype */
-#define PROBES 8u                      /* places at which a choice is looked for */
+#define TIMES_ALL 4u                  /* runs with DNNL_TUNE_ALL: so many times as many */
+#define RUN_NS_MAX UINT64_C(20000000) /* what takes longer runs once */
+#define FILL_BYTE 0x3c                /* a small normal number in every dtype */
+#define PROBES 8u                     /* places at which a choice is looked for */
 
 /* One candidate. */
 typedef struct trial {
@@ -212,14 +212,14 @@ static int run(tuning *t, trial *c)
     } else if (ns < c->next_ns) {
         c->next_ns = ns;
     }
-    return ns < t->times * RUN_NS_MOST;
+    return ns < t->times * RUN_NS_MAX;
 }
 
 static void run_until_converged(tuning *t, trial *c)
 {
     uint32_t n = 0;
-    while (n < t->times * RUNS_MOST && run(t, c) &&
-           (++n < t->times * RUNS_LEAST || !has_converged(c))) {
+    while (n < t->times * RUNS_MAX && run(t, c) &&
+           (++n < t->times * RUNS_MIN || !has_converged(c))) {
     }
 }
 
@@ -287,13 +287,13 @@ static dn_sizes part_of(const dn_op *op, const dn_sizes *s)
     int64_t elements = 0;
     int64_t macs = 0;
     dn_work(&op->contraction, s, &elements, &macs);
-    if (macs <= MACS_MOST || (op->lib->flags & DNNL_TUNE_ALL)) {
+    if (macs <= MACS_MAX || (op->lib->flags & DNNL_TUNE_ALL)) {
         return part;
     }
-    const int64_t times = macs / MACS_MOST + 1;
+    const int64_t times = macs / MACS_MAX + 1;
     if (op->contraction.kind == ST_CONTRACTION_CONV) {
         part.images = (s->images + times - 1) / times;
-    } else if (s->m / times >= ROWS_LEAST) {
+    } else if (s->m / times >= ROWS_MIN) {
         part.m = s->m / times;
     }
     return part;

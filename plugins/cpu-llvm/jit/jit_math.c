@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAME_MAX_BYTES 64u
+#define NAME_BYTES_MAX 64u
 
 static void add_attribute(jit_fn *f, LLVMValueRef fn, const char *name)
 {
@@ -152,11 +152,11 @@ static LLVMValueRef with_slow_path(jit_fn *f, const char *scalar_name, LLVMValue
 
 /* ---- vector functions ---- */
 
-/* The name of the vector function of `bytes` wide registers, into name[NAME_MAX_BYTES]. */
+/* The name of the vector function of `bytes` wide registers, into name[NAME_BYTES_MAX]. */
 static void sleef_name(const char *libm, int is_f32, uint32_t bytes, char *name)
 {
     const char *isa = bytes == 64 ? "avx512f" : bytes == 32 ? "avx2" : "sse4";
-    (void)snprintf(name, NAME_MAX_BYTES, "Sleef_%s%c%u_u10%s", libm, is_f32 ? 'f' : 'd',
+    (void)snprintf(name, NAME_BYTES_MAX, "Sleef_%s%c%u_u10%s", libm, is_f32 ? 'f' : 'd',
                    bytes / (is_f32 ? 4u : 8u), isa);
 }
 
@@ -184,8 +184,8 @@ LLVMValueRef jit_math(jit_fn *f, const st_loop_op_desc *desc, uint32_t dtype, LL
     const uint32_t lanes = jit_lanes_of(args[0]);
     const uint32_t bytes = lanes * element;
     const uint32_t width = bytes < request->vector_bytes ? bytes : request->vector_bytes;
-    char scalar_name[NAME_MAX_BYTES];
-    char name[NAME_MAX_BYTES];
+    char scalar_name[NAME_BYTES_MAX];
+    char name[NAME_BYTES_MAX];
     (void)snprintf(scalar_name, sizeof scalar_name, "%s%s", desc->libm, is_f32 ? "f" : "");
     sleef_name(desc->libm, is_f32, width, name);
     if (lanes == 1) {

@@ -70,7 +70,7 @@ typedef struct program {
 
 typedef struct value {
     DLTensor tensor;
-    int64_t shape[STATOR_MAX_RANK];
+    int64_t shape[STATOR_RANK_MAX];
     void *owned;
 } value;
 

@@ -63,7 +63,7 @@ static uint32_t computed(cg_nest *nest, uint32_t op, uint32_t a, uint32_t b)
                                           is_rest && hi != INT64_MAX ? hi - 1 : INT64_MAX)
                            : 0;
     if (sym == 0) {
-        cg_refuse(nest, "an index passes the caps of the symbolic engine");
+        cg_refuse(nest, "an index exceeds the limit of 16 terms, depth 4");
         return st_sym_int(&nest->unit->syms->tab, 0);
     }
     return sym;

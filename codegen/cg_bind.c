@@ -58,7 +58,7 @@ static stator_status make_bound(cg_unit *unit, stator_ref graph_sym, st_cg_exe *
     const uint32_t sym = cg_sym(unit, graph_sym);
     const st_sym_cols cols = st_sym_columns(&exe->syms.tab);
     if (sym == 0) {
-        return st_fail(err, STATOR_UNSUPPORTED, "a size passes the caps of the symbolic engine");
+        return st_fail(err, STATOR_UNSUPPORTED, "a size exceeds the limit of 16 terms, depth 4");
     }
     *out = (cg_bound){.place = atom ? atom->index : UINT32_MAX,
                       .lo = atom ? atom->lo : 0,

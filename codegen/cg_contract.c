@@ -128,7 +128,7 @@ void cg_conv_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
         const uint32_t low = cg_attr_dim(node, STATOR_conv_pads, i);
         const uint32_t high = cg_attr_dim(node, STATOR_conv_pads, i + n_spatial);
         if (low == 0 || high == 0) {
-            cg_refuse(nest, "an amount of padding passes the caps of the symbolic engine");
+            cg_refuse(nest, "an amount of padding exceeds the limit of 16 terms, depth 4");
             return;
         }
         at_w[SPATIAL + i] = inner[1u + i];
@@ -225,7 +225,7 @@ static void place_tap(cg_nest *nest, const cg_node *node, uint32_t i, tap_place 
     const uint32_t size = cg_value_of(nest->unit, cg_operand(node, 1))->dims[SPATIAL + i];
     const uint32_t from = cg_value_of(nest->unit, cg_operand(node, 0))->dims[SPATIAL + i];
     if (low == 0) {
-        cg_refuse(nest, "an amount of padding passes the caps of the symbolic engine");
+        cg_refuse(nest, "an amount of padding exceeds the limit of 16 terms, depth 4");
         return;
     }
     const uint32_t p = cg_add(nest, at->output, low);
@@ -303,7 +303,7 @@ void cg_window_element(cg_nest *nest, const cg_node *node, const uint32_t *index
         const uint32_t low = cg_attr_dim(node, STATOR_reduce_window_pads, i);
         const uint32_t high = cg_attr_dim(node, STATOR_reduce_window_pads, i + n);
         if (low == 0 || high == 0) {
-            cg_refuse(nest, "an amount of padding passes the caps of the symbolic engine");
+            cg_refuse(nest, "an amount of padding exceeds the limit of 16 terms, depth 4");
             return;
         }
         own[lead + i] = cg_window_position(

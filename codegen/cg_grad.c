@@ -9,7 +9,7 @@
 static int is_known_padding(cg_nest *nest, uint32_t low)
 {
     if (low == 0) {
-        cg_refuse(nest, "an amount of padding passes the caps of the symbolic engine");
+        cg_refuse(nest, "an amount of padding exceeds the limit of 16 terms, depth 4");
     }
     return low != 0;
 }

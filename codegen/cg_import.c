@@ -192,7 +192,7 @@ static stator_status import_value(cg_unit *unit, stator_ref value, stator_diag *
         dims[a] = cg_sym(unit, stator_dim_at(v, type, a));
         if (dims[a] == 0) {
             return st_fail(err, STATOR_UNSUPPORTED,
-                           "a size passes the caps of the symbolic engine");
+                           "a size exceeds the limit of 16 terms, depth 4");
         }
     }
     unit->values[value] = (cg_value){.dims = dims,
@@ -415,7 +415,7 @@ static int is_static(const cg_unit *unit, const cg_value *v)
 }
 
 /* Nodes that read an input which is too large, or make a value that is so in every call. Values
- * that pass the caps and are stored are found when they get a buffer. */
+ * that exceed the limits and are stored are found when they get a buffer. */
 static stator_status decline_large(cg_unit *unit, stator_diag **err)
 {
     const stator_graph_view *v = unit->view;
@@ -433,8 +433,8 @@ static stator_status decline_large(cg_unit *unit, stator_diag **err)
         }
         if (!is_good) {
             ST_TRY(cg_decline(unit, node,
-                              "positions in a value pass 64 bits or the caps of the "
-                              "symbolic engine",
+                              "positions in a value exceed 64 bits or the limit of "
+                              "16 terms, depth 4",
                               err));
         }
     }

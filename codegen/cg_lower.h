@@ -73,7 +73,7 @@ void cg_weight_grad_element(cg_nest *nest, const cg_node *node, const uint32_t *
                             const uint32_t *inner, cg_element *out);
 void cg_col2im(const cg_node *node, cg_fold *out);
 /* Columns of blocks along spatial axis i, 0 or less where a block is larger than the image; 0 as a
- * sym: past the caps. */
+ * sym: beyond the limits. */
 uint32_t cg_col2im_columns(const cg_node *node, uint32_t i);
 void cg_col2im_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
                        const uint32_t *inner, cg_element *out);

@@ -431,7 +431,7 @@ stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
                    ? st_fail_oom(err)
                    : st_fail(err, status, "kernel %s could not be built", name);
     }
-    *out_refusal = *out_refusal ? *out_refusal : "an index passes the caps of the symbolic engine";
+    *out_refusal = *out_refusal ? *out_refusal : "an index exceeds the limit of 16 terms, depth 4";
     return STATOR_UNSUPPORTED;
 }
 

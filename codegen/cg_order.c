@@ -120,7 +120,8 @@ void cg_order(cg_nest *nest, const cg_node *node)
 
 /* ---- as a contraction ---- */
 
-/* The buffer of result k and its strides; UINT32_MAX where nobody reads it. 0: past the caps. */
+/* The buffer of result k and its strides; UINT32_MAX where nobody reads it. 0: beyond the
+ * limits. */
 static int set_result(cg_unit *unit, const cg_node *node, const st_kernel *kernel, uint32_t k,
                       uint32_t *out_buffer, uint32_t strides[ST_CONTRACTION_ORDER_RANK_MAX])
 {

@@ -403,7 +403,7 @@ static stator_status pack_symbolic(st_cg_exe *exe, const uint32_t *alias_root, s
         const uint32_t bytes = size ? st_sym_mul(tab, buffer->numel, size) : 0;
         if (bytes == 0) {
             status = st_fail(err, STATOR_UNSUPPORTED,
-                             "a workspace size passes the caps of the symbolic engine");
+                             "a workspace size exceeds the limit of 16 terms, depth 4");
             break;
         }
         buffer->place = take_slot(exe, slots, &n, bytes, buffer);

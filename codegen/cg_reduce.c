@@ -128,8 +128,8 @@ static int are_whole(divisors *c, int64_t extent)
     return c->n > 0 && !c->is_full;
 }
 
-/* Puts `to` in the place of symbols in every index below; on trial it only tries. 0: past the
- * caps. */
+/* Puts `to` in the place of symbols in every index below; on trial it only tries. 0: beyond the
+ * limits. */
 static int substitute(const reducer *r, uint32_t block, const uint32_t *to, uint32_t n,
                       int is_trial)
 {
@@ -203,7 +203,7 @@ static int split_axis(const reducer *r, st_loop_ref loop, const divisors *c)
     to[old.symbol] = whole;
     if (!substitute(r, body, to, n, 1)) {
         st_free(k->mem, to);
-        return 1; /* an index would pass the caps: the loop stays whole */
+        return 1; /* an index would exceed the limits: the loop stays whole */
     }
     const int is_done = substitute(r, body, to, n, 0);
     st_free(k->mem, to);

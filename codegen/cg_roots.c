@@ -254,7 +254,7 @@ static stator_status add_root(cg_unit *unit, stator_ref value, stator_ref node, 
     uint32_t numel = cg_numel(unit, value);
     if (numel == 0 && node) {
         ST_TRY(
-            cg_decline(unit, node, "an element count passes the caps of the symbolic engine", err));
+            cg_decline(unit, node, "an element count exceeds the limit of 16 terms, depth 4", err));
         numel = st_sym_int(&unit->syms->tab, 0);
     }
     *buffer =

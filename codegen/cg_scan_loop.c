@@ -295,7 +295,7 @@ static stator_status set_bytes(cg_unit *unit, stator_ref value, uint32_t from, s
         bytes = st_sym_mul(tab, bytes, v->dims[a]);
     }
     if (bytes == 0) {
-        return st_fail(err, STATOR_UNSUPPORTED, "a size passes the caps of the symbolic engine");
+        return st_fail(err, STATOR_UNSUPPORTED, "a size exceeds the limit of 16 terms, depth 4");
     }
     const st_sym_cols cols = st_sym_columns(tab);
     return st_symprog_init(out, exe->config.mem, &cols, bytes) ? STATOR_OK : st_fail_oom(err);

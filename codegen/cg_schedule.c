@@ -56,7 +56,7 @@ static int walks_as_one(const schedule *s, uint32_t block, const st_loop_axis *o
     return 1;
 }
 
-/* Puts the merged axis in the place of both; 0 past the caps. */
+/* Puts the merged axis in the place of both; 0 beyond the limits. */
 static int rewrite(const schedule *s, uint32_t block, uint32_t outer, uint32_t inner,
                    uint32_t merged)
 {

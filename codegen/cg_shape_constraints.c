@@ -23,9 +23,9 @@ typedef struct finder {
     cg_unit *unit;
     st_cg_exe *exe;
     cg_node node;
-    const char *past_caps; /* a size of this node that cannot be stated */
-    st_hashset seen;       /* of rows, by kind, stage and sizes */
-    st_vec(uint32_t) syms; /* CG_RANK_MAX of each row, 0 behind the last */
+    const char *beyond_limits; /* why a size of this node has no sym */
+    st_hashset seen;           /* of rows, by kind, stage and sizes */
+    st_vec(uint32_t) syms;     /* CG_RANK_MAX of each row, 0 behind the last */
     stator_status status;
     stator_diag **err;
 } finder;
@@ -122,7 +122,7 @@ static void constrain_equal(finder *f, uint32_t a, uint32_t b, const char *what)
 {
     const uint32_t syms[3] = {a, b, 0};
     if (a == 0 || b == 0) {
-        f->past_caps = "sizes that must be equal pass the caps of the symbolic engine";
+        f->beyond_limits = "sizes that must be equal exceed the limit of 16 terms, depth 4";
     } else if (st_sym_eq(&f->unit->syms->tab, a, b) != 1) {
         constrain(f, (cg_shape_constraint){.kind = ST_SHAPE_CONSTRAINT_EQUAL}, syms, what);
     }
@@ -191,8 +191,8 @@ static uint32_t product(const finder *f, const uint32_t *dims, uint32_t n)
     return count;
 }
 
-/* A product past the caps may still be proved equal to the other without the axes that both begin
- * with; those may be empty, so what is not proved cannot be tested without them. */
+/* A product beyond the limits may still be proved equal to the other without the axes that both
+ * begin with; those may be empty, so what is not proved cannot be tested without them. */
 static void same_count(finder *f)
 {
     const cg_value *x = operand_of(f, 0);
@@ -228,7 +228,7 @@ static void stay_inside(finder *f)
         const uint32_t high = step > 0 ? last : start;
         char what[32];
         if (start == 0) {
-            f->past_caps = "a start of a slice passes the caps of the symbolic engine";
+            f->beyond_limits = "a start of a slice exceeds the limit of 16 terms, depth 4";
         } else if (low == 0 || high == 0 || st_sym_le(tab, st_sym_int(tab, 0), low) != 1 ||
                    st_sym_lt(tab, high, x->dims[a]) != 1) {
             (void)snprintf(what, sizeof what, "axis %u", a);
@@ -382,7 +382,8 @@ static void choose_one(finder *f)
         wanted = a == axis ? wanted : st_sym_min(tab, wanted, x->dims[a]);
     }
     if (wanted == 0) {
-        f->past_caps = "an axis that may be empty, and sizes that pass the caps";
+        f->beyond_limits =
+            "an axis that may be empty, and sizes that exceed the limit of 16 terms, depth 4";
     } else {
         constrain_filled(f, wanted, x->dims[axis], "the axis is empty");
     }
@@ -435,7 +436,7 @@ static void repeat_some(finder *f)
          a < x->rank && strcmp(cg_attr_text(&f->node, STATOR_pad_mode), "constant") != 0; a++) {
         const uint32_t wanted = st_sym_min(tab, f->node.out->dims[a], one);
         if (wanted == 0) {
-            f->past_caps = "a padded size passes the caps of the symbolic engine";
+            f->beyond_limits = "a padded size exceeds the limit of 16 terms, depth 4";
         } else {
             constrain_filled(f, wanted, x->dims[a],
                              "an empty axis, which only mode constant can pad");
@@ -628,7 +629,7 @@ static void compute_attrs(finder *f)
             const uint32_t sym = cg_attr_dim(&f->node, k, i);
             const uint32_t twice[3] = {sym, sym, 0};
             if (sym == 0) {
-                f->past_caps = "an attribute passes the caps of the symbolic engine";
+                f->beyond_limits = "an attribute exceeds the limit of 16 terms, depth 4";
             } else if (!is_dim(f->node.out, sym) && !is_safe(f, sym)) {
                 constrain(f, (cg_shape_constraint){.kind = ST_SHAPE_CONSTRAINT_EQUAL}, twice,
                           "an attribute");
@@ -648,12 +649,12 @@ stator_status cg_find_shape_constraints(cg_unit *unit, st_cg_exe *exe, stator_di
     st_hashset_init(&f.seen, unit->mem);
     for (stator_ref node = 1; is_symbolic(unit) && node <= unit->view->n_nodes; node++) {
         f.node = cg_node_of(unit, node);
-        f.past_caps = NULL;
+        f.beyond_limits = NULL;
         constrain_operands(&f);
         count_results(&f);
         compute_attrs(&f);
-        if (f.status == STATOR_OK && f.past_caps) {
-            f.status = cg_decline(unit, node, f.past_caps, err);
+        if (f.status == STATOR_OK && f.beyond_limits) {
+            f.status = cg_decline(unit, node, f.beyond_limits, err);
         }
         if (f.status != STATOR_OK) {
             break;

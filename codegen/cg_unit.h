@@ -211,12 +211,12 @@ struct cg_unit {
 stator_status cg_unit_init(cg_unit *unit, const st_cg_config *config, const stator_graph *graph,
                            st_loop_syms *syms, stator_fuel_scope *fuel, stator_diag **err);
 void cg_unit_deinit(cg_unit *unit);
-/* A sym of the graph in our table; 0 past the caps. */
+/* A sym of the graph in our table; 0 beyond the limits. */
 uint32_t cg_sym(cg_unit *unit, stator_ref graph_sym);
 uint32_t cg_numel(cg_unit *unit, stator_ref value);
 /* The axes of a value in the order in which they are stored, the outermost first. */
 void cg_storage_order(const cg_value *value, uint32_t *out_axes);
-/* Strides of a value as it is stored, in elements; 0 past the caps. */
+/* Strides of a value as it is stored, in elements; 0 beyond the limits. */
 int cg_strides(cg_unit *unit, const cg_value *value, uint32_t *out_strides);
 /* A constant's bytes for kernels and the library: where they lie if the target reads at any address
  * and they are many. */
@@ -329,7 +329,7 @@ st_loop_ref cg_within(cg_nest *nest, uint32_t index, uint32_t size, int test_low
 void cg_buffer_name(const cg_unit *unit, uint32_t buffer, char out[32]);
 /* Kernel buffer of a program buffer. */
 uint32_t cg_kernel_buffer(cg_nest *nest, uint32_t buffer, uint32_t flags);
-/* Syms that cannot fail but by the caps: then the nest is refused. */
+/* Syms that cannot fail but by the limits: then the nest is refused. */
 uint32_t cg_add(cg_nest *nest, uint32_t a, uint32_t b);
 uint32_t cg_sub(cg_nest *nest, uint32_t a, uint32_t b);
 uint32_t cg_mul(cg_nest *nest, uint32_t a, uint32_t b);
@@ -379,7 +379,7 @@ int cg_strided_of(cg_unit *unit, stator_ref value, cg_strided *out);
 int cg_reads_channels(cg_unit *unit, const cg_root *root);
 
 /* ---- cg_reduce.c ---- */
-/* Puts the loops of reductions into the order of memory; 0: out of memory or past the caps. */
+/* Puts the loops of reductions into the order of memory; 0: out of memory or beyond the limits. */
 int cg_order_reductions(st_kernel *kernel);
 
 /* ---- cg_schedule.c ---- */

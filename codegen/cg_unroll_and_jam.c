@@ -192,7 +192,7 @@ static st_loop_ref became(const unroll_and_jam *j, uint32_t copy, st_loop_ref re
     return ref ? j->at[copy * j->from->insts.count + ref] : 0;
 }
 
-/* 0 past the caps of sym.h: then the kernel stays as it was. */
+/* 0 beyond the limits of sym.h: then the kernel stays as it was. */
 static uint32_t checked(unroll_and_jam *j, uint32_t sym)
 {
     if (sym == 0 && j->to.kernel->failed == STATOR_OK) {
@@ -351,7 +351,7 @@ static int copy_buffers(unroll_and_jam *j)
     return 1;
 }
 
-/* *out_done: the kernel is the new one. Past a cap it stays as it was. */
+/* *out_done: the kernel is the new one. Beyond a limit it stays as it was. */
 static stator_status rebuild(unroll_and_jam *j, st_kernel *kernel, int *out_done, stator_diag **err)
 {
     st_kernel made;

@@ -71,7 +71,7 @@ static st_loop_ref masked_at(cg_nest *nest, stator_ref operand, const uint32_t *
 
 /* ---- views ---- */
 
-/* The product of n sizes; 0: past the caps of the symbolic engine. */
+/* The product of n sizes; 0: beyond the limits of the symbolic engine. */
 static uint32_t product_of(st_symtab *tab, const uint32_t *dims, uint32_t n)
 {
     uint32_t count = st_sym_int(tab, 1);
@@ -198,7 +198,7 @@ st_loop_ref cg_slice(cg_nest *nest, const cg_node *node, uint32_t result, const 
         const uint32_t start = cg_attr_dim(node, STATOR_slice_starts, a);
         const uint32_t step = cg_int(nest, cg_attr_int_at(node, STATOR_slice_steps, a));
         if (start == 0) {
-            cg_refuse(nest, "a start of a slice passes the caps of the symbolic engine");
+            cg_refuse(nest, "a start of a slice exceeds the limit of 16 terms, depth 4");
             return 0;
         }
         own[a] = cg_add(nest, start, cg_mul(nest, index[a], step));
@@ -271,7 +271,7 @@ st_loop_ref cg_pad(cg_nest *nest, const cg_node *node, uint32_t result, const ui
         const uint32_t low = cg_attr_dim(node, STATOR_pad_low, a);
         const uint32_t high = cg_attr_dim(node, STATOR_pad_high, a);
         if (low == 0 || high == 0) {
-            cg_refuse(nest, "an amount of padding passes the caps of the symbolic engine");
+            cg_refuse(nest, "an amount of padding exceeds the limit of 16 terms, depth 4");
             return 0;
         }
         own[a] = cg_sub(nest, index[a], low);

@@ -307,7 +307,7 @@ st_cg_exe *cg_new_exe(const st_cg_config *config)
     return exe;
 }
 
-/* A request that got no memory may have passed for a cap of the symbolic engine. */
+/* A request that got no memory may have looked like a limit of the symbolic engine. */
 static stator_status unmask_memory(const st_mem *mem, uint64_t refused, stator_status status,
                                    stator_diag **own)
 {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SYM_DEPTH_MAX 16u /* above the cap of sym.h */
+#define SYM_DEPTH_MAX 16u /* above the limit of sym.h */
 
 /* ---- the op table ---- */
 

@@ -145,7 +145,7 @@ void st_loop_syms_deinit(st_loop_syms *syms);
  * copied; NULL: "k" and a number. */
 uint32_t st_loop_symbol_add(st_loop_syms *syms, const st_loop_symbol *what, int64_t lo, int64_t hi,
                             int64_t divisor);
-/* `sym` with every symbol s replaced by to[index of s] (0: stays); 0 past the caps of sym.h. */
+/* `sym` with every symbol s replaced by to[index of s] (0: stays); 0 beyond the limits of sym.h. */
 uint32_t st_loop_subst(st_loop_syms *syms, uint32_t sym, const uint32_t *to, uint32_t n);
 /* sym = coef * symbol + rest with neither holding the symbol: 1, else 0 (not linear in it). */
 int st_loop_linear(st_loop_syms *syms, uint32_t sym, uint32_t symbol, uint32_t *out_coef,

@@ -2,7 +2,7 @@
  *
  * Each pure operation is placed in the outermost open block that has all it needs, and an equal one
  * that is still in scope is reused, so what does not depend on a loop is computed before it. Errors
- * are sticky: after the first (out of memory, a cap of sym.h) every call returns 0 and
+ * are sticky: after the first (out of memory, a limit of sym.h) every call returns 0 and
  * kernel->failed says why; test it once at the end. */
 #ifndef STATOR_CODEGEN_LOOP_BUILD_H
 #define STATOR_CODEGEN_LOOP_BUILD_H

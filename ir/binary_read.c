@@ -331,12 +331,12 @@ static stator_status read_sym(reader *r, cursor *c, uint32_t *out)
     } else {
         return fail_at(r, c, "a size is of an unknown kind");
     }
-    if (*out == 0) { /* the engine's answer to its caps and to no memory alike */
+    if (*out == 0) { /* the engine's answer to its limits and to no memory alike */
         void *probe = st_alloc(r->m->mem, 1024, 1);
         const int has_memory = probe != NULL;
         st_free(r->m->mem, probe);
         return has_memory ? fail_at(r, c,
-                                    "a size names no symbol, passes a cap of the symbolic "
+                                    "a size names no symbol, exceeds a limit of the symbolic "
                                     "engine or leaves 64 bits")
                           : st_fail_oom(r->err);
     }

@@ -20,7 +20,7 @@ typedef struct st_binding {
     st_module *m;
     st_map values; /* atom -> sym of its value */
     st_map done;   /* sym -> sym */
-    int failed;    /* memory, or a value past 64 bits or a cap of the symbolic engine */
+    int failed;    /* memory, or a value past 64 bits or a limit of the symbolic engine */
 } st_binding;
 
 void st_binding_init(st_binding *b, st_module *m);

@@ -210,7 +210,7 @@ static stator_status check_type(const st_module *m, stator_ref type, const char 
     if (type == 0 || type >= m->types.count) {
         return st_fail(err, STATOR_INVALID_ARGUMENT,
                        "%s '%s': no type of this module has ref %u (0 comes from a wrong dtype, a "
-                       "rank above 16 or a cap of the symbolic engine)",
+                       "rank above 16 or a limit of the symbolic engine)",
                        what, name, type);
     }
     return STATOR_OK;

@@ -98,7 +98,7 @@ static stator_status check_syms(const st_module *m, const st_op *op, const stato
         if (syms[i] == 0 || syms[i] >= m->symtab.syms.count) {
             return st_fail(err, STATOR_INVALID_ARGUMENT,
                            "%s: attribute '%s': element %u is no size of this module (ref %u); a "
-                           "size of 0 refs comes from a cap of the symbolic engine",
+                           "size of 0 refs comes from a limit of the symbolic engine",
                            op->desc.name, schema->name, i, syms[i]);
         }
     }

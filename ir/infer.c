@@ -2,7 +2,7 @@
  * checks with texts, setting results.
  *
  * In: a st_infer that the builder filled; `attrs` has a row for every attribute of the schema.
- * Out: type refs in in->types. Sizes are syms; the ref 0 stands for a size past a cap of the
+ * Out: type refs in in->types. Sizes are syms; the ref 0 stands for a size beyond a limit of the
  * symbolic engine and turns into an unbacked symbol in st_in_set. A check fails only for what is
  * proved wrong; what is unknown is stated as a shape constraint (shape_constraint_list.h),
  * tested when a call tells the sizes. */

@@ -1,5 +1,5 @@
 /* What an infer rule sees and does. Rules live in ir/ops/<family>.c; helpers here. All sizes are
- * syms; a rule that meets a cap of the symbolic engine makes an unbacked symbol. */
+ * syms; a rule that meets a limit of the symbolic engine makes an unbacked symbol. */
 #ifndef STATOR_IR_INFER_H
 #define STATOR_IR_INFER_H
 
@@ -55,7 +55,7 @@ stator_status st_in_at_most(const st_infer *in, stator_ref a, stator_ref b, cons
                             stator_diag **err);
 stator_status st_in_multiple(const st_infer *in, stator_ref a, stator_ref b, const char *what,
                              stator_diag **err);
-/* One size of a broadcast; 0 when its formula is past a cap. */
+/* One size of a broadcast; 0 when its formula is beyond a limit. */
 stator_ref st_in_broadcast_dim(const st_infer *in, stator_ref a, stator_ref b);
 /* Numpy broadcasting of two dims lists; result into out. */
 stator_status st_in_broadcast(const st_infer *in, const stator_ref *a, uint32_t a_rank,
@@ -75,8 +75,8 @@ const char *st_in_string(const st_infer *in, uint32_t a);   /* "" when absent */
 const char *st_in_operand_name(const st_infer *in, uint32_t k, char buf[32]);
 /* Text of a sym ("N + 1"), into buf. */
 const char *st_in_sym_text(const st_infer *in, stator_ref sym, char buf[96]);
-/* Sizes. 0 stands for "past a cap" and goes through every operation; st_in_set makes an unbacked
- * symbol of it. op as in stator_types_api.sym_op. */
+/* Sizes. 0 stands for "beyond a limit" and goes through every operation; st_in_set makes an
+ * unbacked symbol of it. op as in stator_types_api.sym_op. */
 stator_ref st_in_size(const st_infer *in, int64_t value);
 stator_ref st_in_op(const st_infer *in, uint32_t op, stator_ref a, stator_ref b);
 stator_ref st_in_op_int(const st_infer *in, uint32_t op, stator_ref a, int64_t b);

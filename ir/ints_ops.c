@@ -1,8 +1,8 @@
 /* Symbolic contents, one rule per op: arithmetic, comparison and movement of small tensors.
  *
  * A rule fills the elements it can tell; an element stays unknown (sym 0) when an operand is
- * unknown, when a cap of the symbolic engine is met, or when an order that it needs is not proved.
- * Integer division truncates toward zero, as the ops do. */
+ * unknown, when a limit of the symbolic engine is met, or when an order that it needs is not
+ * proved. Integer division truncates toward zero, as the ops do. */
 #include "core/base/check.h"
 #include "ir/ints.h"
 #include <stator/ops.h>

@@ -515,7 +515,7 @@ stator_status st_reinfer(const st_module *from, st_size_plan *plan, const int64_
             status = narrow(m, plan, at, &changes, err);
         }
         if (status != STATOR_RESOURCE_EXHAUSTED && atomic_load(&mem->refused) != refused) {
-            status = forget(err); /* what could not be made may have passed for a cap */
+            status = forget(err); /* what could not be made may have looked like a limit */
         }
         if (status != STATOR_OK || changes == 0 || round == ROUNDS_MAX) {
             *out_module = status == STATOR_OK ? m : NULL;

@@ -28,8 +28,8 @@ typedef struct st_shape_constraints {
 
 void st_shape_constraints_init(st_shape_constraints *shape_constraints, st_mem *mem);
 void st_shape_constraints_deinit(st_shape_constraints *shape_constraints);
-/* Notes a shape constraint of `op` unless it is there already. One whose sizes are past a cap of
- * the symbolic engine (0) or known only while the graph runs is its kernel's to test. */
+/* Notes a shape constraint of `op` unless it is there already. One whose sizes are beyond a
+ * limit of the symbolic engine (0) or known only while the graph runs is its kernel's to test. */
 void st_shape_constraints_add(st_shape_constraints *shape_constraints, st_symtab *tab,
                               const st_shape_constraint *constraint, const char *op,
                               const char *what);

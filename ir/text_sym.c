@@ -12,7 +12,7 @@
 
 #define DEPTH_MAX 64u   /* parentheses of a size */
 #define TEXT_MAX 65536u /* of a size; shared parts could make it grow without bound */
-#define PARTS_MAX 32u   /* terms of a sum, factors of a product; the engine's caps are below */
+#define PARTS_MAX 32u   /* terms of a sum, factors of a product; the engine's limits are lower */
 
 /* ---- printing ---- */
 
@@ -396,7 +396,7 @@ typedef struct sym_parser {
 
 static stator_status parse_sum(sym_parser *p, uint32_t *out, stator_diag **err);
 
-/* The engine says 0 for its caps and for no memory alike; one request tells them apart. */
+/* The engine says 0 for its limits and for no memory alike; one request tells them apart. */
 static stator_status check_sym(const sym_parser *p, uint64_t at, uint32_t sym, stator_diag **err)
 {
     if (sym != 0) {

@@ -561,7 +561,8 @@ stator_status st_graph_shape_constraints(const stator_graph *graph,
         ST_TRY(find_constraints_of_node(&c, shape_constraints, err));
     }
     shape_constraints->node = NULL;
-    /* A size that found no memory looks like one past a cap, and its constraint would be lost. */
+    /* A size that found no memory looks like one beyond a limit, and its constraint would be
+     * lost. */
     const int is_refused = atomic_load(&mem->refused) != refused;
     return shape_constraints->is_oom || is_refused ? st_fail_oom(err) : STATOR_OK;
 }

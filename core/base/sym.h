@@ -1,15 +1,14 @@
 /* Symbolic integers: normal forms, ranges, divisibility, proofs, evaluation. One table per module;
  * rows are those of stator/ir.h so that a graph view exposes them as they are.
  *
- * A sym is constant + sum(coef * atom); an atom is a symbol or an interned floordiv, mod, product,
- * min or max of syms. Terms are sorted by atom, equal forms have equal refs. Caps: 16 terms, depth
- * 4; past them an operation returns 0 and the caller specialises and says so. Overflow of int64 in
- * a constant also returns 0, as does division by the constant 0. Sym ref 0 is "none"; every integer
- * is a sym.
- * Rules used: product distributes over sums; floordiv and mod take out multiples of the divisor
- * (floordiv(4*a + 2*b + 5, 4) = a + 1 + floordiv(b, 2), gcd reduced); floordiv(floordiv(a,b),c)
- * = floordiv(a, b*c); mod is 0 when divisibility proves it; min and max fold when ranges prove an
- * order. */
+ * A sym is constant + sum(coef * atom); an atom is a symbol or an interned floordiv, mod,
+ * product, min or max of syms. Terms are sorted by atom, equal forms have equal refs. Limits: 16
+ * terms, depth 4; past them an operation returns 0 and the caller specialises and says so.
+ * Overflow of int64 in a constant also returns 0, as does division by the constant 0. Sym ref 0
+ * is "none"; every integer is a sym. Rules used: product distributes over sums; floordiv and mod
+ * take out multiples of the divisor (floordiv(4*a + 2*b + 5, 4) = a + 1 + floordiv(b, 2), gcd
+ * reduced); floordiv(floordiv(a,b),c) = floordiv(a, b*c); mod is 0 when divisibility proves it;
+ * min and max fold when ranges prove an order. */
 #ifndef STATOR_BASE_SYM_H
 #define STATOR_BASE_SYM_H
 

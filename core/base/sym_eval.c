@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define EVAL_DEPTH_MAX 64u /* far above what the caps allow; a view may come from elsewhere */
+#define EVAL_DEPTH_MAX 64u /* far above what the limits allow; a view may come from elsewhere */
 #define STACK_MAX ST_SYMPROG_STACK
 #define CODE_MAX (1u << 20)
 #define LIKELY_SIZE 64 /* of a symbol without a hint, where its range has it */

@@ -57,11 +57,11 @@ int st_lin_add_lin(st_lin *lin, const st_lin *other, int64_t factor);
 int st_lin_scale(st_lin *lin, int64_t factor);
 int64_t st_lin_coef(const st_lin *lin, uint32_t atom); /* 0 when absent */
 
-/* Brings pairs that mean one thing together (sym.c); sets *out_changed. 0: cap or memory. */
+/* Brings pairs that mean one thing together (sym.c); sets *out_changed. 0: limit or memory. */
 int st_lin_canon(st_symtab *tab, st_lin *lin, int *out_changed);
-/* The ref of the form; 0: cap or memory. */
+/* The ref of the form; 0: limit or memory. */
 uint32_t st_lin_intern(st_symtab *tab, st_lin *lin);
-/* Atom of this kind over two syms, made when new; 0: depth cap or memory. */
+/* Atom of this kind over two syms, made when new; 0: limit of depth or memory. */
 uint32_t st_atom_make(st_symtab *tab, uint32_t kind, uint32_t a, uint32_t b);
 uint32_t st_atom_find(const st_symtab *tab, uint32_t kind, uint32_t a, uint32_t b);
 uint32_t st_atom_sym(st_symtab *tab, uint32_t atom); /* 1 * atom */
@@ -76,7 +76,7 @@ int st_mono_from_term(const st_symtab *tab, const stator_term_row *term, st_mono
 int st_mono_mul(const st_mono *a, const st_mono *b, st_mono *out);
 int st_lin_add_mono(st_symtab *tab, st_lin *lin, const st_mono *mono);
 
-/* Division (sym_div.c by an integer c > 0 or, for div, c != 0; sym_poly.c by a sym). 0: cap. */
+/* Division (sym_div.c by an integer c > 0 or, for div, c != 0; sym_poly.c by a sym). 0: limit. */
 uint32_t st_lin_div_int(st_symtab *tab, const st_lin *a, int64_t c);
 uint32_t st_lin_mod_int(st_symtab *tab, const st_lin *a, int64_t c);
 uint32_t st_sym_div_sym(st_symtab *tab, uint32_t a, uint32_t b);

@@ -401,7 +401,7 @@ void st_atom_facts(const st_symtab *tab, stator_atom_row *row)
 
 /* ---- proofs ---- */
 
-/* d = b - a with every mod(x, y) written as x - y * floordiv(x, y); 0 when that passes a cap. */
+/* d = b - a with every mod(x, y) written as x - y * floordiv(x, y); 0 when that exceeds a limit. */
 static int open_mods(st_symtab *tab, st_lin *d)
 {
     for (uint32_t round = 0; round < ST_SYM_TERMS_MAX; round++) {

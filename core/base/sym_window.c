@@ -1,5 +1,5 @@
 /* Windows along an axis: the one formula of convolutions, pools and blocks. In: sizes as syms, any
- * of them 0. Out: a sym; 0 as everywhere: it passes the caps or 64 bits. */
+ * of them 0. Out: a sym; 0 as everywhere: it exceeds the limits or 64 bits. */
 #include "sym.h"
 
 uint32_t st_sym_window_reach(st_symtab *tab, const st_sym_window *w)

@@ -213,7 +213,7 @@ static void name_file(const stator_model *model, stator_diag *diag)
 }
 
 /* The same; a failure while memory was refused is said to be that: a size that could not be made
- * for want of memory looks to a frontend like one past the caps of the symbolic engine. */
+ * for want of memory looks to a frontend like one beyond the limits of the symbolic engine. */
 static stator_status run_frontend(stator_model *model, stator_tensor *const *values,
                                   const st_size_plan *size_plan, st_module **out_module,
                                   stator_diag **err)

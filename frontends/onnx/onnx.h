@@ -128,7 +128,7 @@ stator_ref ox_sym(ox_node *n, int64_t value);
 /* op as in stator_types_api.sym_op: + - * / % m M c */
 stator_ref ox_sym_op(ox_node *n, char op, stator_ref a, stator_ref b);
 stator_ref ox_sym_try(ox_node *n, char op, stator_ref a,
-                      stator_ref b); /* 0 past a cap, no failure */
+                      stator_ref b); /* 0 beyond a limit, no failure */
 stator_ref ox_sym_prod(ox_node *n, uint32_t count, const stator_ref *syms); /* 1 when empty */
 int ox_sym_const(ox_node *n, stator_ref sym, int64_t *out);                 /* 1: a plain integer */
 int ox_sym_is(ox_node *n, stator_ref sym, int64_t value); /* is it this integer? */

@@ -162,8 +162,8 @@ typedef struct stator_build_api {
                                stator_ref *out, stator_diag **err);
 } stator_build_api;
 
-/* Types and symbolic dimensions of a builder's module. 0 is returned when memory runs out or a cap
- * of the symbolic engine is passed (docs/sym.md). */
+/* Types and symbolic dimensions of a builder's module. 0 is returned when memory runs out or a
+ * limit of the symbolic engine is exceeded (docs/sym.md). */
 typedef struct stator_types_api {
     uint32_t struct_size;
     uint32_t reserved;

@@ -71,11 +71,11 @@ uint32_t st_kit_rank(const st_kit *k, stator_ref x);
 stator_ref st_kit_dim(st_kit *k, stator_ref x, uint32_t axis);
 void st_kit_dims(st_kit *k, stator_ref x, stator_ref out[STATOR_RANK_MAX]);
 
-/* Sizes. A cap of the symbolic engine is UNIMPLEMENTED: the node stays as it is. */
+/* Sizes. A limit of the symbolic engine is UNIMPLEMENTED: the node stays as it is. */
 stator_ref st_kit_size(st_kit *k, int64_t value);
 stator_ref st_kit_sym(st_kit *k, uint32_t op, stator_ref a, stator_ref b);
 stator_ref st_kit_sym_int(st_kit *k, uint32_t op, stator_ref a, int64_t b);
-/* The size that a and b broadcast to. A formula past a cap becomes an unbacked symbol that the
+/* The size that a and b broadcast to. A formula beyond a limit becomes an unbacked symbol that the
  * running program binds. */
 stator_ref st_kit_broadcast(st_kit *k, stator_ref a, stator_ref b);
 int st_kit_const(const st_kit *k, stator_ref sym, int64_t *out);

@@ -1,10 +1,9 @@
-/* Shapes from the operands at hand, for results whose symbolic size passed a cap of the symbolic
- * engine (a chain of broadcasts of unrelated sizes, a concat of twenty unknown ones) and therefore
- * is a symbol that only the result tells.
+/* Shapes from the operands at hand, for results whose symbolic size exceeded a limit of the
+ * symbolic engine (a chain of broadcasts of unrelated sizes, a concat of twenty unknown ones) and
+ * therefore is a symbol that only the result tells.
  *
  * In: a step whose operands are there and whose attributes are evaluated. Out: sizes of result 0,
- * which are those of the indices of max_pool too.
- */
+ * which are those of the indices of max_pool too. */
 #include "eager_execution_plan.h"
 #include "ek_dot.h"
 

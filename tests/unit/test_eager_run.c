@@ -193,7 +193,7 @@ Test(eager_run, sym_bind_gives_sizes)
 }
 
 /* Twenty sizes that nobody knows add up to more terms than the symbolic engine keeps. */
-Test(eager_run, sizes_past_the_caps)
+Test(eager_run, sizes_beyond_the_limits)
 {
     char text[8192];
     size_t n = (size_t)snprintf(text, sizeof text, "stir 1\ngraph @m() {\n");
@@ -212,7 +212,7 @@ Test(eager_run, sizes_past_the_caps)
                    "  %%w = constant {value = i64[] {80}}\n"
                    "  return %%s, %%w\n}\n",
                    list);
-    check_pairs("caps", text);
+    check_pairs("limits", text);
 }
 
 static stator_status call1(stator_function *f, stator_tensor *x, stator_tensor **y)

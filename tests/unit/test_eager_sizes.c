@@ -1,5 +1,5 @@
 /* Sizes that broadcast, known only when the program runs: a symbolic axis that turns out to be 1, a
- * formula past the caps of the symbolic engine, sizes that do not fit. The same graph on eager
+ * formula beyond the limits of the symbolic engine, sizes that do not fit. The same graph on eager
  * (kernels) and aot_eager (decompositions); wanted values are computed here. */
 #include "tests/unit/support_run.h"
 
@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Three unrelated batch sizes: the broadcast of all three is past a cap and becomes a symbol that
- * the running program binds. not(t) chooses %5, which canonicalize turns into another select. */
+/* Three unrelated batch sizes: the broadcast of all three is beyond a limit and becomes a symbol
+ * that the running program binds. not(t) chooses %5, which canonicalize turns into another
+ * select. */
 static const char graph[] = "stir 1\n"
                             "sym a in [0, 8]\nsym b in [0, 8]\nsym c in [0, 8]\nsym n in [0, 8]\n"
                             "graph @m(%x: f32[a, 1, 2], %y: f32[b, 2, 2], %z: f32[c, 2, 1],\n"

@@ -154,8 +154,8 @@ Test(reinfer, the_old_module_stays_and_names_and_witnesses_come_along)
     text_graph_free(&g);
 }
 
-/* Three batch sizes: past a cap the broadcast of all is an unbacked symbol K, which goes away. A
- * count that only data tells (nonzero) stays one; a region follows. */
+/* Three batch sizes: beyond a limit the broadcast of all is an unbacked symbol K, which goes
+ * away. A count that only data tells (nonzero) stays one; a region follows. */
 static const char UNBACKED[] = "stir 1\n"
                                "sym a in [0, 8]\nsym b in [0, 8]\nsym c in [0, 8]\n"
                                "graph @main(%x: f32[a], %y: f32[b], %z: f32[c], %p: bool[]) {\n"

@@ -1,5 +1,5 @@
 /* Shape constraints of a graph: which rows there are, each once, and none for what is proved,
- * past a cap, bound by data or inside a region; every kind's test at its edges; allocation
+ * beyond a limit, bound by data or inside a region; every kind's test at its edges; allocation
  * failures. */
 #include "ir/shape_constraint_list.h"
 #include "support_text.h"

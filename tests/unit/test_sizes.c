@@ -354,8 +354,8 @@ Test(sizes, quotients_of_sizes_less_one_are_followed)
     }
 }
 
-/* The last window of an odd number of rows has one row. Sizes without a formula grew past the caps
- * here, and the model was refused when it was loaded. */
+/* The last window of an odd number of rows has one row. Sizes without a formula grew beyond the
+ * limits here, and the model was refused when it was loaded. */
 Test(sizes, quotients_of_sizes_less_one_are_pooled_in_ceil_mode)
 {
     static const char *const backends[] = {"eager", "aot_eager"};

@@ -1,5 +1,5 @@
-/* Named cases of the symbolic engine (docs/sym.md): normal forms, proofs about shapes, caps, text,
- * evaluation, allocation failures. */
+/* Named cases of the symbolic engine (docs/sym.md): normal forms, proofs about shapes, limits,
+ * text, evaluation, allocation failures. */
 #include "support_sym.h"
 
 #include <criterion/criterion.h>
@@ -325,7 +325,7 @@ Test(sym, equal_bounds_make_an_equality)
     cr_assert_eq(lt("6", "K"), 0);
 }
 
-/* ---- caps, overflow, bad refs ---- */
+/* ---- limits, overflow, bad refs ---- */
 
 Test(sym, too_many_terms_are_refused)
 {

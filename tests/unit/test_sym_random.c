@@ -29,7 +29,7 @@ typedef struct trial {
     int64_t env[ENVS][SYMBOLS];
     node nodes[NODES];
     uint32_t count;
-    uint32_t caps;
+    uint32_t limits_met;
 } trial;
 
 /* The direct meaning of an operation; 0 where it has none or the number is large. */
@@ -176,7 +176,7 @@ static void add_operation(trial *t)
     node *n = &t->nodes[t->count];
     n->sym = st_sym_op(&t->w.tab, op, x->sym, y->sym);
     if (n->sym == 0) {
-        t->caps++;
+        t->limits_met++;
         return;
     }
     t->count++;
@@ -215,7 +215,7 @@ Test(sym_random, normal_forms_keep_values)
     for (uint64_t i = 0; i < rounds; i++) {
         run_trial(&t, seed + i);
     }
-    printf("%" PRIu64 " trials, %u operations met a cap\n", rounds, t.caps);
+    printf("%" PRIu64 " trials, %u operations met a limit\n", rounds, t.limits_met);
 }
 
 /* Two ways to the same polynomial give one ref. */

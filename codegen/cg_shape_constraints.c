@@ -170,7 +170,7 @@ static uint32_t axis_of(int64_t axis, uint32_t rank)
 }
 
 /* Every operand to the result, axes counted from the last. */
-static void fit_all(finder *f)
+static void constrain_expand(finder *f)
 {
     const cg_value *out = f->node.out;
     for (uint32_t k = 0; k < f->node.row->operand_count; k++) {
@@ -193,7 +193,7 @@ static uint32_t product(const finder *f, const uint32_t *dims, uint32_t n)
 
 /* A product beyond the limits may still be proved equal to the other without the axes that both
  * begin with; those may be empty, so what is not proved cannot be tested without them. */
-static void same_count(finder *f)
+static void constrain_reshape(finder *f)
 {
     const cg_value *x = operand_of(f, 0);
     const cg_value *out = f->node.out;
@@ -212,7 +212,7 @@ static void same_count(finder *f)
 }
 
 /* start and last index lie in the axis, unless nothing is taken. */
-static void stay_inside(finder *f)
+static void constrain_slice(finder *f)
 {
     const cg_value *x = operand_of(f, 0);
     st_symtab *tab = &f->unit->syms->tab;
@@ -238,7 +238,7 @@ static void stay_inside(finder *f)
     }
 }
 
-static void join(finder *f)
+static void constrain_concat(finder *f)
 {
     const cg_value *out = f->node.out;
     const uint32_t axis = axis_of(cg_attr(&f->node, STATOR_concat_axis)->i, out->rank);
@@ -252,7 +252,7 @@ static void join(finder *f)
     }
 }
 
-static void pair(finder *f, uint32_t attr_x, uint32_t attr_y, const char *what)
+static void constrain_axis_pairs(finder *f, uint32_t attr_x, uint32_t attr_y, const char *what)
 {
     const cg_value *x = operand_of(f, 0);
     const cg_value *y = operand_of(f, 1);
@@ -263,11 +263,12 @@ static void pair(finder *f, uint32_t attr_x, uint32_t attr_y, const char *what)
     }
 }
 
-static void contract(finder *f)
+static void constrain_dot_general(finder *f)
 {
-    pair(f, STATOR_dot_general_batch_x, STATOR_dot_general_batch_y, "batch sizes of the operands");
-    pair(f, STATOR_dot_general_contract_x, STATOR_dot_general_contract_y,
-         "contracted sizes of the operands");
+    constrain_axis_pairs(f, STATOR_dot_general_batch_x, STATOR_dot_general_batch_y,
+                         "batch sizes of the operands");
+    constrain_axis_pairs(f, STATOR_dot_general_contract_x, STATOR_dot_general_contract_y,
+                         "contracted sizes of the operands");
 }
 
 static void constrain_bias(finder *f)
@@ -285,7 +286,7 @@ static void constrain_groups(finder *f, uint32_t size, uint32_t attr, const char
     constrain_equal(f, st_sym_mod(tab, size, groups), st_sym_int(tab, 0), what);
 }
 
-static void convolve(finder *f)
+static void constrain_conv(finder *f)
 {
     st_symtab *tab = &f->unit->syms->tab;
     const uint32_t groups = st_sym_int(tab, cg_attr(&f->node, STATOR_conv_groups)->i);
@@ -296,7 +297,7 @@ static void convolve(finder *f)
     constrain_bias(f);
 }
 
-static void convolve_back(finder *f)
+static void constrain_conv_transpose(finder *f)
 {
     constrain_equal(f, operand_of(f, 0)->dims[1], operand_of(f, 1)->dims[0],
                     "channels of x and of w");
@@ -305,7 +306,7 @@ static void convolve_back(finder *f)
     constrain_bias(f);
 }
 
-static void weigh(finder *f)
+static void constrain_conv_weight_grad(finder *f)
 {
     static const char *const what[] = {"what is left of the channels when groups divide them",
                                        "what is left of the filters when groups divide them"};
@@ -316,7 +317,7 @@ static void weigh(finder *f)
 }
 
 /* The index reaches no further than x beside the axis. */
-static void reach(finder *f, int64_t given)
+static void constrain_index_extents(finder *f, int64_t given)
 {
     const cg_value *x = operand_of(f, 0);
     for (uint32_t a = 0; a < x->rank; a++) {
@@ -327,28 +328,28 @@ static void reach(finder *f, int64_t given)
     }
 }
 
-static void pick(finder *f)
+static void constrain_gather_elements(finder *f)
 {
-    reach(f, cg_attr(&f->node, STATOR_gather_elements_axis)->i);
+    constrain_index_extents(f, cg_attr(&f->node, STATOR_gather_elements_axis)->i);
 }
 
-static void pick_tuples(finder *f)
+static void constrain_gather_nd(finder *f)
 {
     for (uint32_t a = 0; a < (uint32_t)cg_attr(&f->node, STATOR_gather_nd_batch_dims)->i; a++) {
         constrain_equal(f, operand_of(f, 0)->dims[a], operand_of(f, 1)->dims[a], "batch axes");
     }
 }
 
-static void put(finder *f)
+static void constrain_scatter_elements(finder *f)
 {
-    reach(f, cg_attr(&f->node, STATOR_scatter_elements_axis)->i);
+    constrain_index_extents(f, cg_attr(&f->node, STATOR_scatter_elements_axis)->i);
     for (uint32_t a = 0; a < operand_of(f, 1)->rank; a++) {
         constrain_equal(f, operand_of(f, 2)->dims[a], operand_of(f, 1)->dims[a],
                         "index and updates");
     }
 }
 
-static void put_tuples(finder *f)
+static void constrain_scatter_nd(finder *f)
 {
     const cg_value *x = operand_of(f, 0);
     const cg_value *index = operand_of(f, 1);
@@ -360,7 +361,7 @@ static void put_tuples(finder *f)
     }
 }
 
-static void take_first(finder *f)
+static void constrain_topk(finder *f)
 {
     const cg_value *x = operand_of(f, 0);
     const uint32_t axis = axis_of(cg_attr(&f->node, STATOR_topk_axis)->i, x->rank);
@@ -368,7 +369,7 @@ static void take_first(finder *f)
 }
 
 /* Where there is a result there is an element along the axis; argmax and argmin. */
-static void choose_one(finder *f)
+static void constrain_argmax(finder *f)
 {
     _Static_assert((int)STATOR_argmax_axis == (int)STATOR_argmin_axis, "one place");
     st_symtab *tab = &f->unit->syms->tab;
@@ -390,7 +391,7 @@ static void choose_one(finder *f)
 }
 
 /* q[B,H,T,D], k[B,G,S,D], v[B,G,S,E], the mask to [B,H,T,S]. */
-static void attend(finder *f)
+static void constrain_sdpa(finder *f)
 {
     static const struct {
         uint8_t k, axis, of, at;
@@ -408,7 +409,7 @@ static void attend(finder *f)
 }
 
 /* Rows of x are channels times block, columns as many as blocks fit into the image. */
-static void count_blocks(finder *f)
+static void constrain_col2im(finder *f)
 {
     st_symtab *tab = &f->unit->syms->tab;
     const cg_value *x = operand_of(f, 0);
@@ -427,7 +428,7 @@ static void count_blocks(finder *f)
 }
 
 /* Padding made of elements needs one. */
-static void repeat_some(finder *f)
+static void constrain_pad(finder *f)
 {
     st_symtab *tab = &f->unit->syms->tab;
     const cg_value *x = operand_of(f, 0);
@@ -445,7 +446,7 @@ static void repeat_some(finder *f)
 }
 
 /* Scans along another axis than the first are not taken. */
-static void step_together(finder *f)
+static void constrain_scan(finder *f)
 {
     const uint32_t carried = (uint32_t)cg_attr(&f->node, STATOR_scan_carried)->i;
     const uint32_t scanned = (uint32_t)cg_attr(&f->node, STATOR_scan_scanned)->i;
@@ -459,33 +460,33 @@ static const struct {
     const char *op;
     void (*state)(finder *f);
 } rules[] = {
-    {"cast", fit_all},
-    {"expand", fit_all},
-    {"reshape", same_count},
-    {"slice", stay_inside},
-    {"concat", join},
-    {"dot_general", contract},
-    {"conv", convolve},
-    {"conv_transpose", convolve_back},
-    {"conv_weight_grad", weigh},
-    {"gather_elements", pick},
-    {"gather_nd", pick_tuples},
-    {"scatter_elements", put},
-    {"scatter_nd", put_tuples},
-    {"topk", take_first},
-    {"argmax", choose_one},
-    {"argmin", choose_one},
-    {"sdpa", attend},
-    {"col2im", count_blocks},
-    {"pad", repeat_some},
-    {"scan", step_together},
+    {"cast", constrain_expand},
+    {"expand", constrain_expand},
+    {"reshape", constrain_reshape},
+    {"slice", constrain_slice},
+    {"concat", constrain_concat},
+    {"dot_general", constrain_dot_general},
+    {"conv", constrain_conv},
+    {"conv_transpose", constrain_conv_transpose},
+    {"conv_weight_grad", constrain_conv_weight_grad},
+    {"gather_elements", constrain_gather_elements},
+    {"gather_nd", constrain_gather_nd},
+    {"scatter_elements", constrain_scatter_elements},
+    {"scatter_nd", constrain_scatter_nd},
+    {"topk", constrain_topk},
+    {"argmax", constrain_argmax},
+    {"argmin", constrain_argmax},
+    {"sdpa", constrain_sdpa},
+    {"col2im", constrain_col2im},
+    {"pad", constrain_pad},
+    {"scan", constrain_scan},
 };
 
 static void constrain_operands(finder *f)
 {
     const stator_op_desc *desc = stator_op_at(f->unit->view, f->node.row->op);
     if (desc->flags & STATOR_OP_POINTWISE) {
-        fit_all(f);
+        constrain_expand(f);
         return;
     }
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {

@@ -95,7 +95,7 @@ uint32_t cg_sym_of(cg_nest *nest, uint32_t op, uint32_t a, uint32_t b)
     return sym ? sym : computed(nest, op, a, b);
 }
 
-/* A split whose dims and index stand at `from` of these: its place + 1, else 0. */
+/* A split whose dims and index stand at `from` of these: its index + 1, else 0. */
 static uint32_t find_split(const cg_nest *nest, uint32_t rank, const uint32_t *dims,
                            const uint32_t *index, uint32_t from)
 {
@@ -171,7 +171,7 @@ void cg_buffer_name(const cg_unit *unit, uint32_t buffer, char out[32])
     static const char *const letters[] = {"", "in", "out", "c", "w"};
     const cg_buffer *of = &unit->buffers.data[buffer];
     (void)snprintf(out, 32, "%s%u", letters[of->kind],
-                   of->kind == CG_BUFFER_WORK ? buffer : of->place);
+                   of->kind == CG_BUFFER_WORK ? buffer : of->index);
 }
 
 uint32_t cg_kernel_buffer(cg_nest *nest, uint32_t buffer, uint32_t flags)
@@ -184,14 +184,14 @@ uint32_t cg_kernel_buffer(cg_nest *nest, uint32_t buffer, uint32_t flags)
     }
     char name[32];
     cg_buffer_name(nest->unit, buffer, name);
-    const uint32_t place = st_loop_buffer_add(&nest->b, name, of->dtype, of->numel, flags, buffer);
+    const uint32_t added = st_loop_buffer_add(&nest->b, name, of->dtype, of->numel, flags, buffer);
     if (!nest->kernel->failed && (of->is_unaligned_mapped || of->align)) {
-        nest->kernel->buffers.data[place].align = of->is_unaligned_mapped ? 1 : of->align;
+        nest->kernel->buffers.data[added].align = of->is_unaligned_mapped ? 1 : of->align;
     }
-    if (!st_map_put(&nest->buffer_memo, buffer + 1u, place + 1u)) {
+    if (!st_map_put(&nest->buffer_memo, buffer + 1u, added + 1u)) {
         nest->kernel->failed = STATOR_RESOURCE_EXHAUSTED;
     }
-    return place;
+    return added;
 }
 
 static st_loop_ref load_flat(cg_nest *nest, stator_ref value, uint32_t flat)
@@ -223,10 +223,10 @@ static st_loop_ref splat(cg_nest *nest, const cg_value *v, uint32_t dtype)
 }
 
 /* A root of this very kernel. Its plan's loops compute it once, at its own index. */
-static st_loop_ref root_at(cg_nest *nest, uint32_t place, const uint32_t *index)
+static st_loop_ref root_at(cg_nest *nest, uint32_t root_index, const uint32_t *index)
 {
     cg_unit *unit = nest->unit;
-    const cg_root *root = &unit->roots.data[place];
+    const cg_root *root = &unit->roots.data[root_index];
     const cg_value *v = &unit->values[root->value];
     uint32_t own[CG_RANK_MAX];
     cg_own_index(nest, root, own);
@@ -235,7 +235,7 @@ static st_loop_ref root_at(cg_nest *nest, uint32_t place, const uint32_t *index)
         return 0;
     }
     if (root->is_fold) {
-        const st_loop_ref acc = st_map_get(&nest->acc_memo, place + 1u);
+        const st_loop_ref acc = st_map_get(&nest->acc_memo, root_index + 1u);
         if (root->level >= nest->level || acc == 0) {
             cg_refuse(nest, "a folded value is needed before its loop has ended");
             return 0;
@@ -248,7 +248,7 @@ static st_loop_ref root_at(cg_nest *nest, uint32_t place, const uint32_t *index)
         return root->lowering->finish ? root->lowering->finish(nest, &node, own, folded)
                                       : st_loop_cast(&nest->b, v->dtype, folded);
     }
-    const uint32_t local = st_map_get(&nest->local_memo, place + 1u);
+    const uint32_t local = st_map_get(&nest->local_memo, root_index + 1u);
     if (local && root->level < nest->level) {
         return st_loop_load(&nest->b, local - 1u, cg_row_index(nest), 0, 0);
     }
@@ -267,7 +267,7 @@ static st_loop_ref lower(cg_nest *nest, stator_ref value, const uint32_t *index)
         const uint32_t wide = cg_wide_dtype(v->dtype);
         return st_loop_cast(&nest->b, v->dtype, splat(nest, v, wide));
     }
-    if (v->root && unit->roots.data[v->root - 1u].plan == nest->plan_place) {
+    if (v->root && unit->roots.data[v->root - 1u].plan == nest->plan_index) {
         return root_at(nest, v->root - 1u, index);
     }
     if (v->buffer != CG_NO_BUFFER) {
@@ -376,7 +376,7 @@ st_loop_ref cg_at_flat(cg_nest *nest, stator_ref value, const uint32_t *divisors
 {
     const cg_unit *unit = nest->unit;
     const cg_value *v = &unit->values[value];
-    const int is_here = v->root && unit->roots.data[v->root - 1u].plan == nest->plan_place;
+    const int is_here = v->root && unit->roots.data[v->root - 1u].plan == nest->plan_index;
     if (nest->refusal || nest->kernel->failed) {
         return 0;
     }

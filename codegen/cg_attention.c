@@ -236,7 +236,7 @@ static int set_operand(cg_unit *unit, const st_kernel *kernel, stator_ref value,
         return 0;
     }
     *out = (st_contraction_operand){
-        .buffer = cg_buffer_place(kernel, seen.buffer), .dtype = v->dtype, .offset = seen.offset};
+        .buffer = cg_buffer_index(kernel, seen.buffer), .dtype = v->dtype, .offset = seen.offset};
     for (uint32_t i = 0; i < 4; i++) {
         const uint32_t a = i + v->rank - 4u;
         const int is_there = i + v->rank >= 4u;
@@ -279,7 +279,7 @@ int cg_sdpa_contraction(cg_unit *unit, const cg_node *node, const st_kernel *ker
     contraction->scale = contraction->has_scale ? scale->f : 0;
     out->kind = ST_CONTRACTION_SDPA;
     out->acc_dtype = a.dtype;
-    out->out = (st_contraction_operand){.buffer = cg_buffer_place(kernel, node->out->buffer),
+    out->out = (st_contraction_operand){.buffer = cg_buffer_index(kernel, node->out->buffer),
                                         .dtype = node->out->dtype,
                                         .offset = st_sym_int(&unit->syms->tab, 0)};
     if (out->out.buffer == UINT32_MAX || out->out.offset == 0 ||

@@ -60,7 +60,7 @@ static stator_status make_bound(cg_unit *unit, stator_ref graph_sym, st_cg_exe *
     if (sym == 0) {
         return st_fail(err, STATOR_UNSUPPORTED, "a size exceeds the limit of 16 terms, depth 4");
     }
-    *out = (cg_bound){.place = atom ? atom->index : UINT32_MAX,
+    *out = (cg_bound){.index = atom ? atom->index : UINT32_MAX,
                       .lo = atom ? atom->lo : 0,
                       .hi = atom ? atom->hi : INT64_MAX,
                       .divisor = atom && atom->divisor > 0 ? atom->divisor : 1};
@@ -127,7 +127,7 @@ stator_status cg_run_bind(const cg_size_bind *bind, const int64_t *elements, int
         const cg_bound *b = &bind->sizes[i];
         const int64_t value = elements[i];
         int64_t known = 0;
-        if (b->place == UINT32_MAX || syms[b->place] != UNSET) {
+        if (b->index == UINT32_MAX || syms[b->index] != UNSET) {
             if (st_symprog_eval(&b->sym, syms, &known) && known != value) {
                 return st_fail(err, STATOR_INVALID_ARGUMENT,
                                "sym_bind %s: size %u is %lld, but it must be %lld", bind->name, i,
@@ -142,7 +142,7 @@ stator_status cg_run_bind(const cg_size_bind *bind, const int64_t *elements, int
                            bind->name, (long long)value, (long long)b->lo, (long long)b->hi,
                            (long long)b->divisor);
         }
-        syms[b->place] = value;
+        syms[b->index] = value;
     }
     return STATOR_OK;
 }
@@ -153,18 +153,18 @@ uint32_t cg_unbound(const st_cg_exe *exe, const int64_t *syms, uint32_t out[CG_S
     for (uint32_t i = 0; i < exe->binds.count; i++) {
         const cg_size_bind *bind = &exe->binds.data[i];
         for (uint32_t k = 0; k < bind->n; k++) {
-            const uint32_t place = bind->sizes[k].place;
-            if (place != UINT32_MAX && syms[place] == UNSET && n < CG_STEP_SIZES_MAX) {
-                out[n++] = place;
+            const uint32_t index = bind->sizes[k].index;
+            if (index != UINT32_MAX && syms[index] == UNSET && n < CG_STEP_SIZES_MAX) {
+                out[n++] = index;
             }
         }
     }
     return n;
 }
 
-void cg_unbind(int64_t *syms, const uint32_t *places, uint32_t n)
+void cg_unbind(int64_t *syms, const uint32_t *indices, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        syms[places[i]] = UNSET;
+        syms[indices[i]] = UNSET;
     }
 }

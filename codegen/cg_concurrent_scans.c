@@ -5,7 +5,7 @@
  * of a model) can have a thread each.
  *
  * Before: plans in launch order. After: such scans stand one behind the other, what they need in
- * front of them, and each group is known by its length at its first place. Inside a group each scan
+ * front of them, and each group is known by its length at its first index. Inside a group each scan
  * has one thread, and its body is made for that (cg_unit.is_alone): steps are too small to divide,
  * or the group has a scan a thread. What a scan brings forward lives longer: a group takes the
  * memory of its members together. */

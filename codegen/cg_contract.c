@@ -29,7 +29,7 @@ void cg_dot(const cg_node *node, cg_fold *out)
     }
 }
 
-/* One operand's index: batch axes first in the result, then the free ones from place *next on. */
+/* One operand's index: batch axes first in the result, then the free ones from index *next on. */
 static void dot_index(const cg_node *node, uint32_t operand, const uint32_t *index,
                       const uint32_t *inner, uint32_t *next, uint32_t *out)
 {
@@ -206,17 +206,17 @@ void cg_conv_transpose(const cg_node *node, cg_fold *out)
 }
 
 /* One tap on a spatial axis, by indices. */
-typedef struct tap_place {
+typedef struct tap_position {
     uint32_t output; /* position */
     uint32_t number; /* of the taps that reach it */
     uint32_t tap;    /* which one of w that is */
     uint32_t input;  /* position */
-} tap_place;
+} tap_position;
 
 /* Tap and input position on spatial axis i for the output position and number; out->mask holds
  * where both are there. */
-static void place_tap(cg_nest *nest, const cg_node *node, uint32_t i, tap_place *at,
-                      cg_element *out)
+static void tap_at(cg_nest *nest, const cg_node *node, uint32_t i, tap_position *at,
+                   cg_element *out)
 {
     st_loop_builder *b = &nest->b;
     const uint32_t j = at->number;
@@ -262,8 +262,8 @@ void cg_conv_transpose_element(cg_nest *nest, const cg_node *node, const uint32_
     uint32_t at_w[CG_RANK_MAX] = {c, groups == 1 ? index[1]
                                                  : cg_sym_of(nest, '%', index[1], w->dims[1])};
     for (uint32_t i = 0; i + SPATIAL < w->rank && nest->refusal == NULL; i++) {
-        tap_place at = {.output = index[SPATIAL + i], .number = inner[1u + i]};
-        place_tap(nest, node, i, &at, out);
+        tap_position at = {.output = index[SPATIAL + i], .number = inner[1u + i]};
+        tap_at(nest, node, i, &at, out);
         at_w[SPATIAL + i] = at.tap;
         at_x[SPATIAL + i] = at.input;
     }

@@ -79,7 +79,7 @@ uint32_t st_contraction_numbers(const st_contraction *contraction,
     return n;
 }
 
-uint32_t cg_buffer_place(const st_kernel *kernel, uint32_t id)
+uint32_t cg_buffer_index(const st_kernel *kernel, uint32_t id)
 {
     for (uint32_t i = 0; i < kernel->buffers.count; i++) {
         if (!(kernel->buffers.data[i].flags & ST_BUFFER_LOCAL) &&

@@ -1,6 +1,6 @@
 /* Copies that move nothing.
  *
- * Before: a scheduled kernel that only copies, each element to the place that it has (a reshape of
+ * Before: a scheduled kernel that only copies, each element to the index that it has (a reshape of
  * a value that is stored, an output that another step has made). After: no kernel. What was to be
  * written is another name for what was read, or, where the copy is an output, what was read is made
  * in the output from the start; cg_alias_root finds the buffer behind a name. */
@@ -36,7 +36,7 @@ static st_loop_ref only_loop(const st_kernel *kernel)
     return inst && inst->code == ST_LOOP_LOOP && inst->next == 0 ? loop : 0;
 }
 
-/* An instruction of a body of loads and of stores of what was loaded from the same place. */
+/* An instruction of a body of loads and of stores of what was loaded from the same index. */
 static int is_copy_inst(const st_kernel *kernel, const st_loop_inst *inst, const st_loop_axis *axis)
 {
     if (inst->code == ST_LOOP_LOAD) {

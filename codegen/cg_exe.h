@@ -34,7 +34,7 @@ typedef struct cg_launch {
 
 /* What an element that is bound becomes. */
 typedef struct cg_bound {
-    uint32_t place; /* of the symbol in a call's syms[]; UINT32_MAX: it must equal `sym` */
+    uint32_t index; /* of the symbol in a call's syms[]; UINT32_MAX: it must equal `sym` */
     int64_t lo, hi, divisor;
     st_symprog sym;
 } cg_bound;
@@ -86,7 +86,7 @@ struct st_cg_exe {
     st_vec(uint32_t) operands; /* program buffers of each launch; UINT32_MAX: LOCAL */
     st_vec(cg_buffer) buffers;
     st_vec(stator_blob *) blobs;
-    const void **constants; /* data by place */
+    const void **constants; /* data by index */
     uint32_t n_outputs;
     cg_output *outputs;
     st_vec(cg_check) checks;
@@ -121,10 +121,10 @@ stator_status cg_note_step(const st_kernel *kernel, st_cg_exe *exe, cg_launch *l
 stator_status cg_note_nodes(const stator_ref *nodes, uint32_t n, st_cg_exe *exe, cg_launch *launch,
                             stator_diag **err);
 
-/* ---- cg_place.c ---- */
-/* Gives the buffers of the workspace their places, two of them the same where a kernel may write
+/* ---- cg_memory_plan.c ---- */
+/* Gives the buffers of the workspace their offsets, two of them the same where a kernel may write
  * over what it reads; those that are dead before an output is written may lie there. */
-stator_status cg_place_buffers(st_cg_exe *exe, stator_diag **err);
+stator_status cg_plan_memory(st_cg_exe *exe, stator_diag **err);
 
 /* ---- cg_save.c ---- */
 /* Fills an empty executable from what st_cg_save wrote; it is to be destroyed after a failure. */
@@ -140,7 +140,7 @@ uint32_t cg_alias_root(const cg_unit *unit, uint32_t buffer);
 /* ---- cg_concurrent_scans.c ---- */
 #define CG_CONCURRENT_MAX 16u
 /* Reorders `order` (n plans) so that scans which may run concurrently are neighbours.
- * n_concurrent[i] > 1: as many begin at place i. */
+ * n_concurrent[i] > 1: as many begin at index i. */
 stator_status cg_gather_scans(cg_unit *unit, uint32_t *order, uint32_t n, uint32_t *n_concurrent,
                               stator_diag **err);
 
@@ -151,11 +151,12 @@ stator_status cg_make_bind(cg_unit *unit, uint32_t k, st_cg_exe *exe, cg_launch 
 /* Reads the elements and writes the call's syms. */
 stator_status cg_run_bind(const cg_size_bind *bind, const int64_t *elements, int64_t *syms,
                           stator_diag **err);
-/* Places in syms[] of the sizes that the executable binds and that are not bound yet; how many. */
+/* Indices into syms[] of the sizes that the executable binds and that are not bound yet; how
+ * many. */
 #define CG_STEP_SIZES_MAX 64u
 uint32_t cg_unbound(const st_cg_exe *exe, const int64_t *syms, uint32_t out[CG_STEP_SIZES_MAX]);
 /* They are not bound any more. */
-void cg_unbind(int64_t *syms, const uint32_t *places, uint32_t n);
+void cg_unbind(int64_t *syms, const uint32_t *indices, uint32_t n);
 void cg_bind_deinit(cg_size_bind *bind, st_mem *mem);
 
 /* ---- cg_shape_constraints.c ---- */

@@ -45,7 +45,7 @@ void cg_reduce(const cg_node *node, cg_fold *out)
     }
 }
 
-/* The operand's index: inner axes at their places, the result's own between them. */
+/* The operand's index: inner axes at their positions, the result's own between them. */
 static void operand_index(const cg_node *node, const cg_fold *fold, int keeps_dims,
                           const uint32_t *index, const uint32_t *inner, uint32_t *out)
 {

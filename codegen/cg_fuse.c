@@ -222,17 +222,17 @@ static int move_roots(cg_unit *unit, uint32_t a, uint32_t b)
     cg_plan *to = &unit->plans.data[a];
     cg_plan *from = &unit->plans.data[b];
     for (uint32_t i = 0; i < from->roots.count; i++) {
-        const uint32_t place = from->roots.data[i];
+        const uint32_t root_index = from->roots.data[i];
         uint32_t *at = st_vec_push(unit->mem, &to->roots);
         if (at == NULL) {
             return 0;
         }
         uint32_t k = to->roots.count - 1u;
-        for (; k > 0 && to->roots.data[k - 1u] > place; k--) {
+        for (; k > 0 && to->roots.data[k - 1u] > root_index; k--) {
             to->roots.data[k] = to->roots.data[k - 1u];
         }
-        to->roots.data[k] = place;
-        unit->roots.data[place].plan = a;
+        to->roots.data[k] = root_index;
+        unit->roots.data[root_index].plan = a;
     }
     return 1;
 }
@@ -361,24 +361,24 @@ static stator_status try_join(joiner *j, uint32_t a, uint32_t b, int *out_joined
 
 /* The results of a node that writes its own loops share a plan; 0: the root is none, or the
  * first. */
-static int is_second_result(const cg_unit *unit, uint32_t place)
+static int is_second_result(const cg_unit *unit, uint32_t root_index)
 {
-    const cg_root *root = &unit->roots.data[place];
-    return place > 0 && root->lowering && root->lowering->write &&
-           unit->roots.data[place - 1u].node == root->node;
+    const cg_root *root = &unit->roots.data[root_index];
+    return root_index > 0 && root->lowering && root->lowering->write &&
+           unit->roots.data[root_index - 1u].node == root->node;
 }
 
-static stator_status add_plan(joiner *j, uint32_t place, stator_diag **err)
+static stator_status add_plan(joiner *j, uint32_t root_index, stator_diag **err)
 {
     cg_unit *unit = j->unit;
-    if (is_second_result(unit, place)) {
-        const uint32_t shared = unit->roots.data[place - 1u].plan;
+    if (is_second_result(unit, root_index)) {
+        const uint32_t shared = unit->roots.data[root_index - 1u].plan;
         uint32_t *next = st_vec_push(unit->mem, &unit->plans.data[shared].roots);
         if (next == NULL) {
             return st_fail_oom(err);
         }
-        *next = place;
-        unit->roots.data[place].plan = shared;
+        *next = root_index;
+        unit->roots.data[root_index].plan = shared;
         return STATOR_OK;
     }
     cg_plan *plan = st_vec_push(unit->mem, &unit->plans);
@@ -390,11 +390,11 @@ static stator_status add_plan(joiner *j, uint32_t place, stator_diag **err)
     if (at == NULL) {
         return st_fail_oom(err);
     }
-    *at = place;
-    unit->roots.data[place].plan = unit->plans.count - 1u;
-    cg_domain_of(unit, &unit->roots.data[place], plan);
+    *at = root_index;
+    unit->roots.data[root_index].plan = unit->plans.count - 1u;
+    cg_domain_of(unit, &unit->roots.data[root_index], plan);
     set_levels(unit, plan);
-    const cg_root *root = &unit->roots.data[place];
+    const cg_root *root = &unit->roots.data[root_index];
     plan->is_alone = root->lowering && root->lowering->write;
     const int is_whole = root->lowering && root->lowering->contraction;
     if (((root->is_fold && root->lowering->repeats) || is_whole) &&
@@ -406,16 +406,16 @@ static stator_status add_plan(joiner *j, uint32_t place, stator_diag **err)
     return STATOR_OK;
 }
 
-/* Joins the plan of root `place` with the plans of what it reads, the newest first. */
-static stator_status join_needs(joiner *j, uint32_t place, stator_diag **err)
+/* Joins the plan of root `root_index` with the plans of what it reads, the newest first. */
+static stator_status join_needs(joiner *j, uint32_t root_index, stator_diag **err)
 {
     cg_unit *unit = j->unit;
-    const cg_root *root = &unit->roots.data[place];
+    const cg_root *root = &unit->roots.data[root_index];
     const uint32_t first = root->first_need;
     const uint32_t n = root->n_needs;
     for (uint32_t k = 0; k < n && k < SIBLINGS_MAX; k++) {
         const uint32_t from = unit->roots.data[unit->needs.data[first + k]].plan;
-        const uint32_t own = unit->roots.data[place].plan;
+        const uint32_t own = unit->roots.data[root_index].plan;
         int is_joined = 0;
         if (from != own) {
             /* The older plan takes the newer one in. */
@@ -438,16 +438,16 @@ static int share_a_need(const cg_unit *unit, const cg_root *a, const cg_root *b)
     return a->n_needs == 0 && b->n_needs == 0;
 }
 
-static stator_status join_siblings(joiner *j, uint32_t place, stator_diag **err)
+static stator_status join_siblings(joiner *j, uint32_t root_index, stator_diag **err)
 {
     cg_unit *unit = j->unit;
-    for (uint32_t back = 1; back <= SIBLINGS_MAX && back <= place; back++) {
-        const uint32_t other = place - back;
+    for (uint32_t back = 1; back <= SIBLINGS_MAX && back <= root_index; back++) {
+        const uint32_t other = root_index - back;
         const uint32_t from = unit->roots.data[other].plan;
-        const uint32_t own = unit->roots.data[place].plan;
+        const uint32_t own = unit->roots.data[root_index].plan;
         int is_joined = 0;
         if (from == own || !wider(&unit->plans.data[from], &unit->plans.data[own]) ||
-            !share_a_need(unit, &unit->roots.data[other], &unit->roots.data[place])) {
+            !share_a_need(unit, &unit->roots.data[other], &unit->roots.data[root_index])) {
             continue;
         }
         ST_TRY(try_join(j, from < own ? from : own, from < own ? own : from, &is_joined, err));
@@ -459,19 +459,19 @@ stator_status cg_join_roots(cg_unit *unit, stator_diag **err)
 {
     joiner j = {.unit = unit};
     stator_status status = STATOR_OK;
-    for (uint32_t place = 0; place < unit->roots.count; place++) {
-        ST_TRY_DONE(add_plan(&j, place, err));
-        ST_TRY_DONE(join_needs(&j, place, err));
-        ST_TRY_DONE(join_siblings(&j, place, err));
+    for (uint32_t root_index = 0; root_index < unit->roots.count; root_index++) {
+        ST_TRY_DONE(add_plan(&j, root_index, err));
+        ST_TRY_DONE(join_needs(&j, root_index, err));
+        ST_TRY_DONE(join_siblings(&j, root_index, err));
     }
 done:
     st_vec_free(unit->mem, &j.stack);
     return status;
 }
 
-int cg_is_stored(const cg_unit *unit, uint32_t place)
+int cg_is_stored(const cg_unit *unit, uint32_t root_index)
 {
-    const cg_root *root = &unit->roots.data[place];
+    const cg_root *root = &unit->roots.data[root_index];
     if (root->n_readers == 0 ||
         unit->buffers.data[unit->values[root->value].buffer].kind == CG_BUFFER_OUTPUT) {
         return 1;

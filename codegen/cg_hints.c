@@ -227,14 +227,14 @@ static double runs_of(const cg_unit *unit, const st_kernel *kernel, uint32_t blo
 }
 
 /* Bytes of the buffer that the kernel reads or writes. */
-static double bytes_touched(const cg_unit *unit, const st_kernel *kernel, uint32_t place)
+static double bytes_touched(const cg_unit *unit, const st_kernel *kernel, uint32_t index)
 {
-    const st_loop_buffer *buffer = &kernel->buffers.data[place];
+    const st_loop_buffer *buffer = &kernel->buffers.data[index];
     const double all = size_of(unit, buffer->numel);
     double touched = 0;
     for (st_loop_ref ref = 1; ref < kernel->insts.count; ref++) {
         const st_loop_inst *inst = st_loop_at(kernel, ref);
-        if ((inst->code == ST_LOOP_LOAD || inst->code == ST_LOOP_STORE) && inst->ref == place) {
+        if ((inst->code == ST_LOOP_LOAD || inst->code == ST_LOOP_STORE) && inst->ref == index) {
             const double runs = runs_of(unit, kernel, inst->block);
             touched = runs > touched ? runs : touched;
         }
@@ -254,7 +254,7 @@ static uint32_t outer_flags(const st_kernel *kernel)
     return flags;
 }
 
-/* Whoever looks for the place of the smallest or largest would hardly write that in two steps. */
+/* Whoever looks for the index of the smallest or largest would hardly write that in two steps. */
 static int has_index(const st_kernel *kernel)
 {
     for (st_loop_ref ref = 1; ref < kernel->insts.count; ref++) {
@@ -436,9 +436,9 @@ void cg_hint_kernel(cg_unit *unit, uint32_t plan, const st_kernel *kernel)
 /* ---- operands that are moved ---- */
 
 /* The operand as an input of the graph; NULL: it is made here, or a constant. */
-static const cg_buffer *as_input(const cg_unit *unit, const st_kernel *kernel, uint32_t place)
+static const cg_buffer *as_input(const cg_unit *unit, const st_kernel *kernel, uint32_t index)
 {
-    const cg_buffer *buffer = &unit->buffers.data[kernel->buffers.data[place].id];
+    const cg_buffer *buffer = &unit->buffers.data[kernel->buffers.data[index].id];
     return buffer->kind == CG_BUFFER_INPUT ? buffer : NULL;
 }
 

@@ -363,7 +363,7 @@ static stator_status import_constant(cg_unit *unit, stator_ref value, stator_dia
     host->cst->retain(blob);
     *kept = blob;
     *buffer = (cg_buffer){.kind = CG_BUFFER_CONSTANT,
-                          .place = unit->blobs.count - 1u,
+                          .index = unit->blobs.count - 1u,
                           .dtype = dtype,
                           .numel = cg_numel(unit, value),
                           .value = value,
@@ -381,7 +381,7 @@ static stator_status import_inputs(cg_unit *unit, stator_diag **err)
             return st_fail_oom(err);
         }
         *buffer = (cg_buffer){.kind = CG_BUFFER_INPUT,
-                              .place = i,
+                              .index = i,
                               .dtype = stator_value_type(unit->view, i + 1u)->dtype,
                               .numel = cg_numel(unit, i + 1u),
                               .value = i + 1u};
@@ -395,12 +395,12 @@ static stator_status import_inputs(cg_unit *unit, stator_diag **err)
 static int is_addressable(cg_unit *unit, const cg_value *v)
 {
     st_symtab *tab = &unit->syms->tab;
-    uint32_t places = st_sym_int(tab, 1);
-    for (uint32_t a = 0; places && a < v->rank; a++) {
-        places =
-            cg_known_or(tab, v->dims[a], 1) == 0 ? places : st_sym_mul(tab, places, v->dims[a]);
+    uint32_t elements = st_sym_int(tab, 1);
+    for (uint32_t a = 0; elements && a < v->rank; a++) {
+        elements =
+            cg_known_or(tab, v->dims[a], 1) == 0 ? elements : st_sym_mul(tab, elements, v->dims[a]);
     }
-    return places != 0;
+    return elements != 0;
 }
 
 static int is_static(const cg_unit *unit, const cg_value *v)

@@ -4,16 +4,16 @@
  *   before  loop i < 96 { c = i < 64; z[i] = c ? load x[i] : load y[i - 64] }
  *   after   loop i < 64 { z[i] = load x[i] }  loop j < 32 { z[j + 64] = load y[j] }
  *
- * In: a kernel as it was written at first. Out: the places at which a loop is to be split when the
+ * In: a kernel as it was written at first. Out: the points at which a loop is to be split when the
  * kernel is written again; in each piece the tests along that axis are decided, so no operand is
- * asked for in vain. The places are the bounds that indices are tested against. Pieces of less than
+ * asked for in vain. The points are the bounds that indices are tested against. Pieces of less than
  * a vector are no gain, and the outermost loop is the one that threads share. */
 #include "codegen/cg_unit.h"
 
 #define ROWS_MAX 2000 /* of all pieces together: each repeats the whole body */
 
-/* The place at which the test of axis + rest against a bound changes, 0: it is no such test. */
-static int64_t place_of(const st_kernel *kernel, const st_loop_axis *axis, const st_loop_inst *test)
+/* The point at which the test of axis + rest against a bound changes, 0: it is no such test. */
+static int64_t point_of(const st_kernel *kernel, const st_loop_axis *axis, const st_loop_inst *test)
 {
     st_symtab *tab = &kernel->syms->tab;
     const st_loop_inst *index = st_loop_at(kernel, test->args[0]);
@@ -31,22 +31,22 @@ static int64_t place_of(const st_kernel *kernel, const st_loop_axis *axis, const
     return bound->imm.i - offset; /* both are small: they are sizes of what is in memory */
 }
 
-/* Puts the place among those before the end, in order; 0: there is no room. */
-static int add_place(cg_split_points *points, int64_t place)
+/* Puts the point among those before the end, in order; 0: there is no room. */
+static int add_point(cg_split_points *points, int64_t point)
 {
     uint32_t k = points->n;
     for (uint32_t i = 0; i < points->n; i++) {
-        if (points->at[i] == place) {
+        if (points->at[i] == point) {
             return 1;
         }
     }
     if (k == CG_SPLIT_POINTS_MAX) {
         return 0;
     }
-    for (; k > 0 && points->at[k - 1u] > place; k--) {
+    for (; k > 0 && points->at[k - 1u] > point; k--) {
         points->at[k] = points->at[k - 1u];
     }
-    points->at[k] = place;
+    points->at[k] = point;
     points->n++;
     return 1;
 }
@@ -73,8 +73,8 @@ static int split_points_of(const cg_unit *unit, const st_kernel *kernel, uint32_
     const int64_t extent = cg_known_or(&unit->syms->tab, axis->extent, 0);
     *out = (cg_split_points){.loop = loop};
     for (st_loop_ref ref = 1; ref < kernel->insts.count && extent > 0; ref++) {
-        const int64_t place = place_of(kernel, axis, st_loop_at(kernel, ref));
-        if (place > 0 && place < extent && !add_place(out, place)) {
+        const int64_t point = point_of(kernel, axis, st_loop_at(kernel, ref));
+        if (point > 0 && point < extent && !add_point(out, point)) {
             return 0;
         }
     }

@@ -71,7 +71,7 @@ static int set_constant(cg_matcher *m)
         return 1;
     }
     stator_diag *err = NULL;
-    if (cg_constant_data(m->unit->config, m->unit->blobs.data[buffer->place],
+    if (cg_constant_data(m->unit->config, m->unit->blobs.data[buffer->index],
                          &m->contraction->y_data, &err) != STATOR_OK) {
         m->unit->host->diag->release(err);
         return 0;
@@ -372,7 +372,7 @@ static int match_gemm(cg_matcher *m)
     r.walks.n = r.n == UINT32_MAX ? NULL : m->outer[r.n];
     m->feature = r.walks.n ? r.walks.n->symbol : UINT32_MAX;
     return check_zero_axes(m, &r) && fill_gemm(m, &r) && set_constant(m) &&
-           (!o.has_weights || cg_place_weights(m, &o.weights, &r.walks)) &&
+           (!o.has_weights || cg_locate_weights(m, &o.weights, &r.walks)) &&
            (!o.scale[0] || cg_match_scales(m, o.scale)) && cg_match_epilogue(m);
 }
 
@@ -395,12 +395,12 @@ static int set_stored(cg_matcher *m, st_contraction_operand *operand, stator_ref
 {
     const cg_value *v = cg_value_of(m->unit, value);
     operand->buffer =
-        v->buffer == CG_NO_BUFFER ? UINT32_MAX : cg_buffer_place(m->kernel, v->buffer);
+        v->buffer == CG_NO_BUFFER ? UINT32_MAX : cg_buffer_index(m->kernel, v->buffer);
     operand->dtype = v->dtype;
     return operand->buffer != UINT32_MAX && set_dims(m, operand, v);
 }
 
-/* conv and conv_transpose have these attributes in the same places. */
+/* conv and conv_transpose have these attributes at the same indices. */
 _Static_assert((int)STATOR_conv_strides == (int)STATOR_conv_transpose_strides &&
                    (int)STATOR_conv_pads == (int)STATOR_conv_transpose_pads &&
                    (int)STATOR_conv_dilations == (int)STATOR_conv_transpose_dilations &&
@@ -471,7 +471,7 @@ static int set_zero(const cg_matcher *m, stator_ref zero, uint32_t feature,
     } else if (v) {
         *out = (st_contraction_zero){.has_buffer = 1, .dtype = v->dtype, .buffer = UINT32_MAX};
         out->buffer =
-            v->buffer == CG_NO_BUFFER ? UINT32_MAX : cg_buffer_place(m->kernel, v->buffer);
+            v->buffer == CG_NO_BUFFER ? UINT32_MAX : cg_buffer_index(m->kernel, v->buffer);
         out->is_each = !cg_has_axis_alone(m->unit, v, CG_NO_AXIS);
     }
     return !out->has_buffer ||

@@ -194,7 +194,7 @@ static uint32_t factors_of(const cg_matcher *m, st_loop_ref ref, uint32_t max, s
     return rest ? n + rest : 0;
 }
 
-/* Is it this function, or the op that serves in its place under `fused`? */
+/* Is it this function, or the op that serves instead under `fused`? */
 static int is_function(const st_loop_inst *inst, uint32_t code)
 {
     const uint32_t faster = st_loop_desc(code)->fused;

@@ -146,8 +146,8 @@ static int take_axis(const cg_matcher *m, const st_loop_axis *axis, uint32_t *re
 }
 
 /* Strides over k and n or blocks of them; 0: there are none. */
-static int place_load(const cg_matcher *m, const cg_walks *walks, const st_loop_inst *load,
-                      st_contraction_blocks *out)
+static int locate_load(const cg_matcher *m, const cg_walks *walks, const st_loop_inst *load,
+                       st_contraction_blocks *out)
 {
     const st_symtab *tab = &m->kernel->syms->tab;
     uint32_t rest = load->sym;
@@ -170,8 +170,8 @@ static int place_load(const cg_matcher *m, const cg_walks *walks, const st_loop_
     return st_sym_const(tab, rest, &out->offset);
 }
 
-static int place_number(cg_matcher *m, const cg_walks *walks, const st_loop_inst *inst,
-                        st_contraction_blocks *out)
+static int locate_number(cg_matcher *m, const cg_walks *walks, const st_loop_inst *inst,
+                         st_contraction_blocks *out)
 {
     *out = (st_contraction_blocks){.buffer = UINT32_MAX, .block = {1, 1}};
     if (inst == NULL) {
@@ -187,19 +187,19 @@ static int place_number(cg_matcher *m, const cg_walks *walks, const st_loop_inst
     stator_diag *err = NULL;
     out->buffer = inst->ref;
     out->dtype = of->dtype;
-    if (cg_constant_data(m->unit->config, m->unit->blobs.data[buffer->place], &out->data, &err) !=
+    if (cg_constant_data(m->unit->config, m->unit->blobs.data[buffer->index], &out->data, &err) !=
         STATOR_OK) {
         m->unit->host->diag->release(err);
         return 0;
     }
-    return place_load(m, walks, inst, out);
+    return locate_load(m, walks, inst, out);
 }
 
-int cg_place_weights(cg_matcher *m, const cg_weights *of, const cg_walks *walks)
+int cg_locate_weights(cg_matcher *m, const cg_weights *of, const cg_walks *walks)
 {
     st_contraction_weights *to = &m->contraction->weights;
     to->is_scaled = 1;
     to->dtype = of->dtype;
-    return place_number(m, walks, of->scale, &to->scale) &&
-           place_number(m, walks, of->zero, &to->zero);
+    return locate_number(m, walks, of->scale, &to->scale) &&
+           locate_number(m, walks, of->zero, &to->zero);
 }

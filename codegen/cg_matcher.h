@@ -56,6 +56,6 @@ typedef struct cg_weights {
 
 int cg_match_weights(const cg_matcher *m, st_loop_ref ref, cg_weights *out);
 /* Fills contraction.weights. 0: they do not lie at strides. */
-int cg_place_weights(cg_matcher *m, const cg_weights *of, const cg_walks *walks);
+int cg_locate_weights(cg_matcher *m, const cg_weights *of, const cg_walks *walks);
 
 #endif

@@ -51,10 +51,10 @@ void cg_own_index(const cg_nest *nest, const cg_root *root, uint32_t *out_index)
 
 /* ---- the element of a fold ---- */
 
-static void update_fold(cg_nest *nest, uint32_t place)
+static void update_fold(cg_nest *nest, uint32_t root_index)
 {
     const cg_unit *unit = nest->unit;
-    const cg_root *root = &unit->roots.data[place];
+    const cg_root *root = &unit->roots.data[root_index];
     const cg_node node = cg_node_of(nest->unit, root->node);
     uint32_t index[CG_RANK_MAX];
     uint32_t inner[CG_RANK_MAX];
@@ -74,7 +74,7 @@ static void update_fold(cg_nest *nest, uint32_t place)
     nest->b.origin = root->node;
     root->lowering->element(nest, &node, index, inner, &element);
     if (element.value) {
-        st_loop_update(&nest->b, st_map_get(&nest->acc_memo, place + 1u), element.value,
+        st_loop_update(&nest->b, st_map_get(&nest->acc_memo, root_index + 1u), element.value,
                        element.index, element.mask);
     }
 }
@@ -92,12 +92,12 @@ uint32_t cg_row_index(cg_nest *nest)
     return inner;
 }
 
-static void store_root(cg_nest *nest, uint32_t place, int is_stored)
+static void store_root(cg_nest *nest, uint32_t root_index, int is_stored)
 {
     cg_unit *unit = nest->unit;
-    const cg_root *root = &unit->roots.data[place];
+    const cg_root *root = &unit->roots.data[root_index];
     const cg_value *v = &unit->values[root->value];
-    const uint32_t local = st_map_get(&nest->local_memo, place + 1u);
+    const uint32_t local = st_map_get(&nest->local_memo, root_index + 1u);
     uint32_t index[CG_RANK_MAX];
     if (!is_stored && !local) {
         return;
@@ -125,9 +125,9 @@ static int has_inner_work(const cg_nest *nest)
 {
     const cg_unit *unit = nest->unit;
     for (uint32_t i = 0; i < nest->plan->roots.count; i++) {
-        const uint32_t place = nest->plan->roots.data[i];
-        const cg_root *root = &unit->roots.data[place];
-        const int is_needed = cg_is_stored(unit, place) || root->local;
+        const uint32_t root_index = nest->plan->roots.data[i];
+        const cg_root *root = &unit->roots.data[root_index];
+        const int is_needed = cg_is_stored(unit, root_index) || root->local;
         const int is_store =
             is_needed && nest->plan->n_inner > 0 && cg_is_full(unit, nest->plan, root);
         if (root->level == nest->level && (root->is_fold || is_store)) {
@@ -163,15 +163,15 @@ static void write_row_loop(cg_nest *nest)
     }
     open_inner(nest);
     for (uint32_t i = 0; i < plan->roots.count && !nest->kernel->failed; i++) {
-        const uint32_t place = plan->roots.data[i];
-        const cg_root *root = &unit->roots.data[place];
+        const uint32_t root_index = plan->roots.data[i];
+        const cg_root *root = &unit->roots.data[root_index];
         if (root->level != nest->level) {
             continue;
         }
         if (root->is_fold) {
-            update_fold(nest, place);
+            update_fold(nest, root_index);
         } else if (plan->n_inner > 0 && cg_is_full(unit, plan, root)) {
-            store_root(nest, place, cg_is_stored(unit, place));
+            store_root(nest, root_index, cg_is_stored(unit, root_index));
         }
     }
     for (uint32_t k = 0; k < plan->n_inner; k++) {
@@ -189,11 +189,11 @@ static void write_level(cg_nest *nest)
     }
     nest->level = level + 1u; /* this level's folds can be read now */
     for (uint32_t i = 0; i < plan->roots.count && !nest->kernel->failed; i++) {
-        const uint32_t place = plan->roots.data[i];
-        const cg_root *root = &unit->roots.data[place];
+        const uint32_t root_index = plan->roots.data[i];
+        const cg_root *root = &unit->roots.data[root_index];
         const int is_row = plan->n_inner == 0 || root->is_fold || !cg_is_full(unit, plan, root);
         if (root->level == level && is_row) {
-            store_root(nest, place, cg_is_stored(unit, place));
+            store_root(nest, root_index, cg_is_stored(unit, root_index));
         }
     }
 }
@@ -227,12 +227,12 @@ static uint32_t loop_order(const cg_nest *nest, uint32_t *out)
     /* Axis a of the value is outer axis number (wide axes before a). */
     wide = 0;
     for (uint32_t k = 0; k < ordered->rank; k++) {
-        uint32_t place = 0;
+        uint32_t wide_axis = 0;
         for (uint32_t a = 0; a < ordered->order[k]; a++) {
-            place += !cg_is_one(unit, ordered->dims[a]);
+            wide_axis += !cg_is_one(unit, ordered->dims[a]);
         }
         if (!cg_is_one(unit, ordered->dims[ordered->order[k]])) {
-            out[wide++] = outer[place];
+            out[wide++] = outer[wide_axis];
         }
     }
     return n;
@@ -252,7 +252,7 @@ static void write_levels(cg_nest *nest)
     }
 }
 
-/* The loops from place i on, the outermost is 0; the one that is split comes piece by piece. */
+/* The loops from index i on, the outermost is 0; the one that is split comes piece by piece. */
 static void write_loops(cg_nest *nest, const uint32_t *order, uint32_t n, uint32_t i)
 {
     if (i == n) {
@@ -306,8 +306,8 @@ static void add_locals(cg_nest *nest)
         row *= plan->inner[k] ? extent : 1;
     }
     for (uint32_t i = 0; i < plan->roots.count; i++) {
-        const uint32_t place = plan->roots.data[i];
-        const cg_root *root = &unit->roots.data[place];
+        const uint32_t root_index = plan->roots.data[i];
+        const cg_root *root = &unit->roots.data[root_index];
         const uint32_t dtype = unit->values[root->value].dtype;
         char name[24];
         if (!root->local || !cg_is_full(unit, plan, root) || plan->n_inner == 0) {
@@ -317,11 +317,11 @@ static void add_locals(cg_nest *nest)
         if (bytes > ST_LOCAL_BYTES_MAX) {
             return;
         }
-        (void)snprintf(name, sizeof name, "row%u", place);
+        (void)snprintf(name, sizeof name, "row%u", root_index);
         const uint32_t buffer = st_loop_buffer_add(
             &nest->b, name, dtype, cg_int(nest, row),
             ST_BUFFER_LOCAL | ST_BUFFER_READ | ST_BUFFER_WRITTEN | ST_BUFFER_UNIQUE, 0);
-        if (!st_map_put(&nest->local_memo, place + 1u, buffer + 1u)) {
+        if (!st_map_put(&nest->local_memo, root_index + 1u, buffer + 1u)) {
             nest->kernel->failed = STATOR_RESOURCE_EXHAUSTED;
         }
     }
@@ -334,8 +334,8 @@ static void kernel_name(const cg_unit *unit, const cg_plan *plan, char *out, siz
 {
     const uint32_t n = plan->roots.count;
     const uint32_t from = n > NAME_OPS_MAX ? n - NAME_OPS_MAX : 0;
-    const uint32_t place = (uint32_t)(plan - unit->plans.data);
-    size_t used = (size_t)snprintf(out, size, "%sk%u", unit->scope, place);
+    const uint32_t number = (uint32_t)(plan - unit->plans.data);
+    size_t used = (size_t)snprintf(out, size, "%sk%u", unit->scope, number);
     for (uint32_t i = from; i < n && used < size; i++) {
         const cg_root *root = &unit->roots.data[plan->roots.data[i]];
         const char *op =
@@ -347,7 +347,7 @@ static void kernel_name(const cg_unit *unit, const cg_plan *plan, char *out, siz
 
 int cg_nest_init(cg_nest *nest, cg_unit *unit, uint32_t plan, const char *name, st_kernel *kernel)
 {
-    *nest = (cg_nest){.unit = unit, .plan_place = plan, .kernel = kernel};
+    *nest = (cg_nest){.unit = unit, .plan_index = plan, .kernel = kernel};
     nest->plan = plan < unit->plans.count ? &unit->plans.data[plan] : NULL;
     if (!st_kernel_init(kernel, unit->mem, unit->syms, name)) {
         return 0;

@@ -1,5 +1,5 @@
 /* sort and topk: the contraction for the host library, which does them; and, where there is none,
- * loops for a short axis that count, for each element, the elements before it: its place.
+ * loops for a short axis that count, for each element, the elements before it: its position.
  *
  *     loop over the other axes and i               parallel
  *       loop over j: count x[j] before x[i]
@@ -104,11 +104,11 @@ void cg_order(cg_nest *nest, const cg_node *node)
                    st_loop_cast(b, STATOR_I32, stands_before(nest, falls(node), xj, xi, j, i)), 0,
                    0);
     cg_close(nest, 1);
-    const st_loop_ref place = st_loop_cast(b, STATOR_I64, st_loop_read(b, count, STATOR_I32));
+    const st_loop_ref position = st_loop_cast(b, STATOR_I64, st_loop_read(b, count, STATOR_I32));
     int64_t lo = 0;
     int64_t hi = 0;
     st_sym_range(&nest->unit->syms->tab, x->dims[axis], &lo, &hi);
-    index[axis] = st_loop_bind(b, place, 0, hi > 0 ? hi - 1 : 0);
+    index[axis] = st_loop_bind(b, position, 0, hi > 0 ? hi - 1 : 0);
     if (index[axis] == 0) {
         return;
     }
@@ -126,7 +126,7 @@ static int set_result(cg_unit *unit, const cg_node *node, const st_kernel *kerne
                       uint32_t *out_buffer, uint32_t strides[ST_CONTRACTION_ORDER_RANK_MAX])
 {
     const cg_value *v = cg_value_of(unit, node->row->result_begin + k);
-    *out_buffer = v->buffer == CG_NO_BUFFER ? UINT32_MAX : cg_buffer_place(kernel, v->buffer);
+    *out_buffer = v->buffer == CG_NO_BUFFER ? UINT32_MAX : cg_buffer_index(kernel, v->buffer);
     return cg_strides(unit, k == 0 || *out_buffer != UINT32_MAX ? v : node->out, strides);
 }
 
@@ -149,7 +149,7 @@ int cg_order_contraction(cg_unit *unit, const cg_node *node, const st_kernel *ke
     memcpy(contraction->x_stride, seen.stride, rank * sizeof *contraction->x_stride);
     out->kind = ST_CONTRACTION_ORDER;
     out->x = (st_contraction_operand){
-        .buffer = cg_buffer_place(kernel, seen.buffer), .dtype = x->dtype, .offset = seen.offset};
+        .buffer = cg_buffer_index(kernel, seen.buffer), .dtype = x->dtype, .offset = seen.offset};
     out->out.dtype = x->dtype;
     return out->x.buffer != UINT32_MAX &&
            set_result(unit, node, kernel, 0, &out->out.buffer, contraction->out_stride) &&

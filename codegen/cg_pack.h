@@ -42,8 +42,8 @@ void cg_pack_concurrent(const cg_packing *p, uint32_t i);
 stator_status cg_pack_bodies(cg_packing *p, stator_diag **err);
 /* Is buffer k of the step one that the package must hold? */
 int cg_pack_is_read(const cg_launch *launch, const st_cg_exe *exe, uint32_t k);
-/* Appends to the function that places the workspace: those of bodies whose sizes are symbolic, at[]
- * from the last slot on. */
+/* Appends to the function that lays out the workspace: those of bodies whose sizes are symbolic,
+ * at[] from the last slot on. */
 void cg_pack_body_rooms(const cg_packing *p);
 uint32_t cg_pack_n_rooms(const st_cg_exe *exe);
 

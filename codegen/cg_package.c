@@ -38,7 +38,7 @@ static const char head[] =
     "    void *const *out;\n"
     "    const int64_t *sizes;\n"
     "    char *work;\n"
-    "    const uint64_t *at; /* places in work, when sizes decide them */\n"
+    "    const uint64_t *at; /* offsets in work, when sizes decide them */\n"
     "    uint32_t status;    /* set by a kernel whose index is outside its axis */\n"
     "} call;\n"
     "\n"
@@ -276,7 +276,7 @@ static void put_shape_constraints(const cg_packing *p)
 /* ---- the workspace ---- */
 
 static const char taking[] =
-    "/* The next place of so many bytes. */\n"
+    "/* The next offset of so many bytes. */\n"
     "static int take(uint64_t bytes, uint64_t *at, uint64_t *total)\n"
     "{\n"
     "    *at = *total;\n"
@@ -312,8 +312,8 @@ int cg_pack_is_symbolic(const st_cg_exe *exe)
     return (exe->slots != NULL && exe->n_slots != 0) || cg_pack_n_rooms(exe) != 0;
 }
 
-/* How many places layout() gives. */
-static uint32_t place_count(const st_cg_exe *exe)
+/* How many offsets layout() gives. */
+static uint32_t offset_count(const st_cg_exe *exe)
 {
     return (exe->slots ? exe->n_slots : 0) + cg_pack_n_rooms(exe);
 }
@@ -336,7 +336,7 @@ static void put_workspace(const cg_packing *p)
                     "    uint64_t at[%u];\n"
                     "    return layout(sizes, at, out_bytes) ? 0 : 1;\n"
                     "}\n\n",
-                    place_count(exe));
+                    offset_count(exe));
     } else {
         st_str_addf(p->out,
                     "    (void)sizes;\n"
@@ -400,19 +400,19 @@ static void put_buffer(const cg_packing *p, uint32_t operand)
     const cg_buffer *buffer = &exe->buffers.data[operand];
     switch (buffer->kind) {
     case CG_BUFFER_INPUT:
-        st_str_addf(p->out, "c->in[%u]", buffer->place);
+        st_str_addf(p->out, "c->in[%u]", buffer->index);
         break;
     case CG_BUFFER_OUTPUT:
-        st_str_addf(p->out, "(char *)c->out[%u] + %" PRIu64, buffer->place, buffer->offset);
+        st_str_addf(p->out, "(char *)c->out[%u] + %" PRIu64, buffer->index, buffer->offset);
         break;
     case CG_BUFFER_CONSTANT:
-        st_str_addf(p->out, "(void *)(uintptr_t)constant%u", buffer->place);
+        st_str_addf(p->out, "(void *)(uintptr_t)constant%u", buffer->index);
         break;
     default:
         if (exe->slots) {
-            st_str_addf(p->out, "c->work + c->at[%u]", buffer->place);
+            st_str_addf(p->out, "c->work + c->at[%u]", buffer->index);
         } else {
-            st_str_addf(p->out, "c->work + %" PRIu64, exe->static_offsets[buffer->place]);
+            st_str_addf(p->out, "c->work + %" PRIu64, exe->static_offsets[buffer->index]);
         }
     }
 }
@@ -529,7 +529,7 @@ static void put_run(const cg_packing *p)
                     "        return 1;\n"
                     "    }\n"
                     "    c.at = at;\n",
-                    place_count(exe));
+                    offset_count(exe));
     }
     st_str_add(p->out, "    for (size_t i = 0; steps[i] && status == 0; i++) {\n"
                        "        status = steps[i](&c);\n"
@@ -549,7 +549,7 @@ static void mark_constants(const st_cg_exe *exe, uint8_t *is_read)
             const uint32_t operand = exe->operands.data[launch->first_buffer + k];
             if (operand != UINT32_MAX && exe->buffers.data[operand].kind == CG_BUFFER_CONSTANT &&
                 cg_pack_is_read(launch, exe, k)) {
-                is_read[exe->buffers.data[operand].place] = 1;
+                is_read[exe->buffers.data[operand].index] = 1;
             }
         }
     }

@@ -126,15 +126,15 @@ void cg_pack_scan_sizes(const cg_packing *p, uint32_t i)
 
 /* ---- the step ---- */
 
-/* Sets PLACE, which was made with 0, where that is not right. */
-static void put_size(const cg_packing *p, const char *place, const st_symprog *prog,
+/* Sets TARGET, which was made with 0, where that is not right. */
+static void put_size(const cg_packing *p, const char *target, const st_symprog *prog,
                      uint32_t number)
 {
     if (!prog->is_const) {
         st_str_addf(p->out, "    if (!scan%u(c->sizes, &%s)) {\n        return 1;\n    }\n", number,
-                    place);
+                    target);
     } else if (prog->constant != 0) {
-        st_str_addf(p->out, "    %s = ", place);
+        st_str_addf(p->out, "    %s = ", target);
         cg_pack_i64(p->out, prog->constant);
         st_str_add(p->out, ";\n");
     }
@@ -144,19 +144,19 @@ static void put_sizes(const cg_packing *p, const cg_launch *launch)
 {
     const cg_scan *scan = launch->scan;
     const uint32_t n = scan->n_in + scan->n_out;
-    char place[32];
+    char target[32];
     for (uint32_t k = 0; k < n; k++) {
-        (void)snprintf(place, sizeof place, "move[%u]", k);
+        (void)snprintf(target, sizeof target, "move[%u]", k);
         if (scan->ports[k].kind == CG_PORT_SLICE) {
-            put_size(p, place, &scan->ports[k].bytes, launch->first_buffer + k);
+            put_size(p, target, &scan->ports[k].bytes, launch->first_buffer + k);
             if (scan->ports[k].is_reversed) {
-                st_str_addf(p->out, "    %s = -%s;\n", place, place);
+                st_str_addf(p->out, "    %s = -%s;\n", target, target);
             }
         }
     }
     for (uint32_t k = 0; k < scan->n_carried; k++) {
-        (void)snprintf(place, sizeof place, "bytes[%u]", k);
-        put_size(p, place, &scan->carried_bytes[k], launch->first_buffer + n + k);
+        (void)snprintf(target, sizeof target, "bytes[%u]", k);
+        put_size(p, target, &scan->carried_bytes[k], launch->first_buffer + n + k);
     }
     put_size(p, "s.length", &scan->length, launch->first_buffer + n + scan->n_carried);
 }
@@ -253,7 +253,7 @@ int cg_pack_is_read(const cg_launch *launch, const st_cg_exe *exe, uint32_t k)
     for (uint32_t i = 0; i < body->operands.count; i++) {
         const uint32_t operand = body->operands.data[i];
         if (operand != UINT32_MAX && body->buffers.data[operand].kind == CG_BUFFER_INPUT &&
-            body->buffers.data[operand].place == k) {
+            body->buffers.data[operand].index == k) {
             return 1;
         }
     }

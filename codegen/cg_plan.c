@@ -1,8 +1,8 @@
 /* Launch order and buffers.
  *
- * Before: plans joined. After: kernels in an order in which everything is made before it is read,
- * and the steps in which each value that crosses from one kernel to another is alive; cg_place.c
- * gives it its place in the workspace. */
+ * Before: plans joined. After: kernels in an order in which everything is made before it is
+ * read, and the steps in which each value that crosses from one kernel to another is alive;
+ * cg_memory_plan.c gives it its offset in the workspace. */
 #include "codegen/cg_exe.h"
 #include "codegen/cg_hints.h"
 #include "codegen/cg_match.h"
@@ -17,15 +17,15 @@ typedef struct planner {
     uint32_t *order; /* plans */
     uint32_t n_order;
     uint8_t *state;         /* by plan: 0 unseen, 1 open, 2 done */
-    uint32_t *n_concurrent; /* by place in `order`: concurrent scans that begin there */
+    uint32_t *n_concurrent; /* by index in `order`: concurrent scans that begin there */
     uint32_t stage;         /* of the steps being made */
     uint32_t is_concurrent; /* a scan is one of several */
 } planner;
 
 /* ---- order ---- */
 
-/* Places plan p behind the plans it reads. A stack of its own: graphs may be deep. */
-static stator_status place_plan(planner *p, uint32_t first, stator_diag **err)
+/* Appends plan p behind the plans it reads. A stack of its own: graphs may be deep. */
+static stator_status order_plan(planner *p, uint32_t first, stator_diag **err)
 {
     const cg_unit *unit = p->unit;
     st_vec(uint32_t) stack = ST_VEC_INIT;
@@ -77,7 +77,7 @@ static stator_status order_plans(planner *p, stator_diag **err)
         for (uint32_t plan = 0; plan < unit->plans.count; plan++) {
             if (!unit->plans.data[plan].is_dead && p->state[plan] == 0 &&
                 stage_of_plan(unit, plan) == stage) {
-                ST_TRY(place_plan(p, plan, err));
+                ST_TRY(order_plan(p, plan, err));
             }
         }
     }
@@ -206,13 +206,13 @@ static stator_status add_launch(planner *p, const st_kernel *kernel, stator_diag
     return set_count(p->exe, kernel, launch, err);
 }
 
-/* The name of what the constant at the kernel's place holds. */
-static stator_status hash_constant(const planner *p, const st_kernel *kernel, uint32_t place,
+/* The name of what the constant at the kernel's index holds. */
+static stator_status hash_constant(const planner *p, const st_kernel *kernel, uint32_t index,
                                    uint8_t out[16], stator_diag **err)
 {
     const stator_cst_api *cst = p->unit->host->cst;
-    const cg_buffer *of = &p->unit->buffers.data[kernel->buffers.data[place].id];
-    stator_blob *blob = p->unit->blobs.data[of->place];
+    const cg_buffer *of = &p->unit->buffers.data[kernel->buffers.data[index].id];
+    stator_blob *blob = p->unit->blobs.data[of->index];
     stator_blob_info info = {.struct_size = sizeof info};
     stator_diag *theirs = NULL;
     const stator_status status =
@@ -246,7 +246,7 @@ static stator_status create_op(planner *p, const st_kernel *kernel, st_contracti
     }
     const stator_status status = library->create(library->self, contraction, &launch->op, err);
     if (y->is_unaligned_mapped) {
-        cst->will_not_read(p->unit->blobs.data[y->place]);
+        cst->will_not_read(p->unit->blobs.data[y->index]);
     }
     return status;
 }
@@ -266,7 +266,7 @@ int cg_know_numbers(st_cg_exe *exe, cg_launch *launch)
     return launch->known != NULL;
 }
 
-/* The library's call in the place of a kernel. */
+/* The library's call instead of a kernel. */
 static stator_status add_library_call(planner *p, uint32_t plan, const st_kernel *kernel,
                                       st_contraction *contraction, stator_diag **err)
 {
@@ -426,8 +426,8 @@ static void join_lives(st_cg_exe *exe, uint32_t begin)
     exe->operands_max = n_operands > exe->operands_max ? n_operands : exe->operands_max;
 }
 
-/* The plans from place `first` on that are one step or run concurrently. *out_count: how many. */
-static stator_status add_place(planner *p, uint32_t first, uint32_t *out_count, stator_diag **err)
+/* The plans from index `first` on that are one step or run concurrently. *out_count: how many. */
+static stator_status add_steps(planner *p, uint32_t first, uint32_t *out_count, stator_diag **err)
 {
     st_cg_exe *exe = p->exe;
     const uint32_t n = p->n_concurrent[first] > 1 ? p->n_concurrent[first] : 1;
@@ -475,7 +475,7 @@ static stator_status set_outputs(planner *p, stator_diag **err)
     for (uint32_t i = 0; i < unit->buffers.count; i++) {
         const cg_buffer *buffer = &unit->buffers.data[i];
         if (buffer->kind == CG_BUFFER_OUTPUT) {
-            exe->outputs[buffer->place].stage =
+            exe->outputs[buffer->index].stage =
                 unit->roots.data[unit->values[buffer->value].root - 1u].stage;
         }
     }
@@ -542,11 +542,11 @@ stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
     ST_TRY(copy_buffers(&p, err));
     for (uint32_t i = 0, n = 0; i < p.n_order; i += n) {
         ST_TRY(bind_until(&p, stage_of_plan(unit, p.order[i]), err));
-        ST_TRY(add_place(&p, i, &n, err));
+        ST_TRY(add_steps(&p, i, &n, err));
     }
     ST_TRY(bind_until(&p, unit->binds.count, err));
     cg_hint_end(unit);
     ST_TRY(set_outputs(&p, err));
     ST_TRY(take_constants(&p, err));
-    return cg_place_buffers(exe, err);
+    return cg_plan_memory(exe, err);
 }

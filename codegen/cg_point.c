@@ -101,8 +101,8 @@ stator_status cg_note_lowerings(cg_unit *unit, stator_diag **err)
         if (found == NULL) {
             continue;
         }
-        const size_t place = found->code ? n + found->code : (size_t)(found - structural);
-        if (!st_map_put(&unit->lowering_memo, op + 1u, (uint32_t)place + 1u)) {
+        const size_t position = found->code ? n + found->code : (size_t)(found - structural);
+        if (!st_map_put(&unit->lowering_memo, op + 1u, (uint32_t)position + 1u)) {
             return st_fail_oom(err);
         }
     }
@@ -228,11 +228,11 @@ st_loop_ref cg_dims(cg_nest *nest, const cg_node *node, uint32_t result, const u
         const uint32_t i = at >= 0 && at < values->count ? (uint32_t)at : 0;
         return number_of_sym(nest, cg_attr_dim(node, STATOR_dims_values, i), dtype);
     }
-    const st_loop_ref place = st_loop_index(&nest->b, index[0]);
+    const st_loop_ref position = st_loop_index(&nest->b, index[0]);
     st_loop_ref chosen = number_of_sym(nest, cg_attr_dim(node, STATOR_dims_values, 0), dtype);
     for (uint32_t i = 1; i < values->count; i++) {
-        const st_loop_ref is_it =
-            st_loop_apply(&nest->b, ST_LOOP_eq, 0, place, st_loop_int(&nest->b, STATOR_I64, i), 0);
+        const st_loop_ref is_it = st_loop_apply(&nest->b, ST_LOOP_eq, 0, position,
+                                                st_loop_int(&nest->b, STATOR_I64, i), 0);
         const st_loop_ref value =
             number_of_sym(nest, cg_attr_dim(node, STATOR_dims_values, i), dtype);
         chosen = st_loop_apply(&nest->b, ST_LOOP_select, dtype, is_it, value, chosen);

@@ -165,8 +165,8 @@ int cg_is_dequantized(const cg_unit *unit, stator_ref value)
            cg_is_byte(unit->values[bytes].dtype);
 }
 
-/* Place of a number in a list of integers, UINT32_MAX: it is not there. */
-static uint32_t place_in(const cg_unit *unit, const stator_node_row *row, uint32_t attr,
+/* Index of a number in a list of integers, UINT32_MAX: it is not there. */
+static uint32_t index_in(const cg_unit *unit, const stator_node_row *row, uint32_t attr,
                          uint32_t number)
 {
     const stator_attr_row *list = stator_attr_at(unit->view, row, attr);
@@ -192,7 +192,7 @@ static int is_byte_operand(const cg_unit *unit, const stator_node_row *row, uint
         return 0;
     }
     if (out->axis != CG_NO_AXIS) {
-        out->axis = place_in(unit, view, STATOR_transpose_perm, out->axis);
+        out->axis = index_in(unit, view, STATOR_transpose_perm, out->axis);
     }
     return 1;
 }
@@ -201,8 +201,8 @@ static int is_byte_matmul(const cg_unit *unit, const stator_node_row *row, cg_by
 {
     return is_byte_operand(unit, row, 0, &out[0]) && is_byte_operand(unit, row, 1, &out[1]) &&
            (out[1].axis == CG_NO_AXIS ||
-            (place_in(unit, row, STATOR_dot_general_contract_y, out[1].axis) == UINT32_MAX &&
-             place_in(unit, row, STATOR_dot_general_batch_y, out[1].axis) == UINT32_MAX));
+            (index_in(unit, row, STATOR_dot_general_contract_y, out[1].axis) == UINT32_MAX &&
+             index_in(unit, row, STATOR_dot_general_batch_y, out[1].axis) == UINT32_MAX));
 }
 
 int cg_is_byte_product(const cg_unit *unit, const stator_node_row *row, cg_bytes out[2])

@@ -128,7 +128,7 @@ static int are_whole(divisors *c, int64_t extent)
     return c->n > 0 && !c->is_full;
 }
 
-/* Puts `to` in the place of symbols in every index below; on trial it only tries. 0: beyond the
+/* Substitutes `to` for symbols in every index below; on trial it only tries. 0: beyond the
  * limits. */
 static int substitute(const reducer *r, uint32_t block, const uint32_t *to, uint32_t n,
                       int is_trial)

@@ -273,7 +273,7 @@ static int is_integer_product(const cg_unit *unit, const cg_root *root)
 }
 
 /* Is the value made, by steps that are not stored, of the sums of a contraction of integers? A
- * library writes it in the place of the sums. */
+ * library writes it instead of the sums. */
 static int is_of_integers(const cg_unit *unit, stator_ref value, uint32_t depth)
 {
     const cg_value *v = &unit->values[value];
@@ -328,7 +328,7 @@ static int wants_root(const cg_unit *unit, const stator_node_row *row, const cg_
 /* Does the library take the contraction that the newest root is, alone? */
 static stator_status probe(cg_unit *unit, int *out_is_taken, stator_diag **err)
 {
-    const uint32_t place = unit->roots.count - 1u;
+    const uint32_t root_index = unit->roots.count - 1u;
     cg_plan *plan = st_vec_push(unit->mem, &unit->plans);
     uint32_t *root = NULL;
     *out_is_taken = 0;
@@ -339,21 +339,21 @@ static stator_status probe(cg_unit *unit, int *out_is_taken, stator_diag **err)
     if (root == NULL) {
         return st_fail_oom(err);
     }
-    *root = place;
-    unit->roots.data[place].plan = unit->plans.count - 1u;
-    cg_domain_of(unit, &unit->roots.data[place], plan);
+    *root = root_index;
+    unit->roots.data[root_index].plan = unit->plans.count - 1u;
+    cg_domain_of(unit, &unit->roots.data[root_index], plan);
     st_kernel trial;
     st_contraction contraction;
     const char *why = NULL;
     const stator_status status = cg_build_kernel(unit, unit->plans.count - 1u, &trial, &why, err);
     if (status == STATOR_OK) {
         const uint32_t self = unit->plans.count - 1u;
-        *out_is_taken = unit->values[unit->roots.data[place].value].uses == 1
+        *out_is_taken = unit->values[unit->roots.data[root_index].value].uses == 1
                             ? cg_may_match(unit, self, &trial)
                             : cg_match(unit, self, &trial, &contraction);
         st_kernel_deinit(&trial);
     }
-    unit->roots.data[place].plan = UINT32_MAX;
+    unit->roots.data[root_index].plan = UINT32_MAX;
     unit->plans.count--;
     st_vec_free(unit->mem, &unit->plans.data[unit->plans.count].roots);
     return status == STATOR_UNSUPPORTED && why ? STATOR_OK : status;
@@ -589,7 +589,7 @@ static stator_status add_copy(cg_unit *unit, uint32_t k, stator_diag **err)
     ST_TRY(add_root(unit, value, 0, err));
     unit->roots.data[unit->roots.count - 1u].source = source;
     unit->buffers.data[unit->values[value].buffer].kind = CG_BUFFER_OUTPUT;
-    unit->buffers.data[unit->values[value].buffer].place = k;
+    unit->buffers.data[unit->values[value].buffer].index = k;
     return STATOR_OK;
 }
 
@@ -607,7 +607,7 @@ static stator_status give_outputs(cg_unit *unit, stator_diag **err)
         }
         if (buffer && buffer->kind == CG_BUFFER_WORK) {
             buffer->kind = CG_BUFFER_OUTPUT;
-            buffer->place = k;
+            buffer->index = k;
         } else {
             ST_TRY(add_copy(unit, k, err));
         }
@@ -617,21 +617,21 @@ static stator_status give_outputs(cg_unit *unit, stator_diag **err)
 
 /* ---- what each root reads ---- */
 
-static stator_status note_needs(cg_unit *unit, uint32_t place, uint32_t *stamps, stator_ref *stack,
-                                stator_diag **err)
+static stator_status note_needs(cg_unit *unit, uint32_t root_index, uint32_t *stamps,
+                                stator_ref *stack, stator_diag **err)
 {
     const stator_graph_view *v = unit->view;
     uint32_t depth = 0;
-    cg_root *root = &unit->roots.data[place];
+    cg_root *root = &unit->roots.data[root_index];
     root->first_need = unit->needs.count;
     stack[depth++] = root->node ? root->value : root->source;
     for (int is_first = root->node != 0; depth > 0; is_first = 0) {
         const stator_ref value = stack[--depth];
         const cg_value *at = &unit->values[value];
-        if (stamps[value] == place + 1u) {
+        if (stamps[value] == root_index + 1u) {
             continue;
         }
-        stamps[value] = place + 1u;
+        stamps[value] = root_index + 1u;
         if (at->root && !is_first) {
             uint32_t *need = st_vec_push(unit->mem, &unit->needs);
             if (need == NULL) {
@@ -647,7 +647,7 @@ static stator_status note_needs(cg_unit *unit, uint32_t place, uint32_t *stamps,
         const stator_node_row *row = stator_node_at(v, node);
         for (uint32_t k = 0; k < row->operand_count; k++) {
             const stator_ref operand = stator_operand(v, row, k);
-            if (operand && stamps[operand] != place + 1u) {
+            if (operand && stamps[operand] != root_index + 1u) {
                 stack[depth++] = operand;
             }
         }
@@ -667,17 +667,17 @@ static stator_status note_readers(cg_unit *unit, stator_diag **err)
     for (uint32_t i = 0; i < unit->needs.count; i++) {
         unit->roots.data[unit->needs.data[i]].n_readers++;
     }
-    for (uint32_t place = 0; place < unit->roots.count; place++) {
-        cg_root *root = &unit->roots.data[place];
+    for (uint32_t root_index = 0; root_index < unit->roots.count; root_index++) {
+        cg_root *root = &unit->roots.data[root_index];
         root->first_reader = next;
         next += root->n_readers;
         root->n_readers = 0;
     }
-    for (uint32_t place = 0; place < unit->roots.count; place++) {
-        const cg_root *root = &unit->roots.data[place];
+    for (uint32_t root_index = 0; root_index < unit->roots.count; root_index++) {
+        const cg_root *root = &unit->roots.data[root_index];
         for (uint32_t k = 0; k < root->n_needs; k++) {
             cg_root *need = &unit->roots.data[unit->needs.data[root->first_need + k]];
-            unit->readers[need->first_reader + need->n_readers++] = place;
+            unit->readers[need->first_reader + need->n_readers++] = root_index;
         }
     }
     return STATOR_OK;
@@ -686,18 +686,18 @@ static stator_status note_readers(cg_unit *unit, stator_diag **err)
 static stator_status note_all_needs(cg_unit *unit, stator_diag **err)
 {
     const stator_graph_view *v = unit->view;
-    uint64_t places = 1; /* each operand place is pushed at most once a root */
+    uint64_t n_operands = 1; /* each operand is pushed at most once a root */
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
-        places += stator_node_at(v, node)->operand_count;
+        n_operands += stator_node_at(v, node)->operand_count;
     }
     uint32_t *stamps =
         st_arena_zalloc(&unit->arena, (uint64_t)v->n_values + v->n_outputs + 1u, sizeof *stamps);
-    stator_ref *stack = st_arena_zalloc(&unit->arena, places + 1u, sizeof *stack);
+    stator_ref *stack = st_arena_zalloc(&unit->arena, n_operands + 1u, sizeof *stack);
     if (stamps == NULL || stack == NULL) {
         return st_fail_oom(err);
     }
-    for (uint32_t place = 0; place < unit->roots.count; place++) {
-        ST_TRY(note_needs(unit, place, stamps, stack, err));
+    for (uint32_t root_index = 0; root_index < unit->roots.count; root_index++) {
+        ST_TRY(note_needs(unit, root_index, stamps, stack, err));
     }
     return note_readers(unit, err);
 }
@@ -738,8 +738,9 @@ static int follow_channels(cg_unit *unit, const cg_root *root)
 
 static stator_status choose_layouts(cg_unit *unit, stator_diag **err)
 {
-    for (uint32_t place = 0; unit->config->emitter->library && place < unit->roots.count; place++) {
-        const cg_root *root = &unit->roots.data[place];
+    for (uint32_t root_index = 0; unit->config->emitter->library && root_index < unit->roots.count;
+         root_index++) {
+        const cg_root *root = &unit->roots.data[root_index];
         const cg_value *value = &unit->values[root->value];
         if (unit->buffers.data[value->buffer].kind == CG_BUFFER_WORK &&
             !(value->flags & CG_VALUE_DENSE) && value->order == NULL &&

@@ -53,7 +53,7 @@ static void add_ops(const st_cg_exe *exe, uint8_t *is_read, stator_exe_info *out
             if (operand != UINT32_MAX && k != op.unread &&
                 exe->buffers.data[operand].kind == CG_BUFFER_CONSTANT &&
                 !(l->scan && cg_scan_knows(l->scan, k))) {
-                is_read[exe->buffers.data[operand].place] = 1;
+                is_read[exe->buffers.data[operand].index] = 1;
             }
         }
     }
@@ -140,7 +140,7 @@ static stator_status measure(run *r, uint32_t stage, uint64_t *out_bytes, stator
 }
 
 /* Offsets become addresses. */
-static void place_slots(const run *r, uint32_t stage, const char *base)
+static void set_slots(const run *r, uint32_t stage, const char *base)
 {
     for (uint32_t i = 0; i < r->exe->n_slots; i++) {
         r->slots[i] += r->exe->slot_stages[i] == stage ? (uintptr_t)base : 0;
@@ -175,7 +175,7 @@ static stator_status take_workspace(run *r, spare **out, stator_diag **err)
             r->slots = (uintptr_t *)(block + 1);
         }
     }
-    place_slots(r, 0, (char *)(block + 1) + table);
+    set_slots(r, 0, (char *)(block + 1) + table);
     *out = block;
     return status;
 }
@@ -196,7 +196,7 @@ static stator_status take_extra(run *r, uint32_t stage, stator_diag **err)
     }
     block->next = r->extra;
     r->extra = block;
-    place_slots(r, stage, (const char *)(block + 1));
+    set_slots(r, stage, (const char *)(block + 1));
     return STATOR_OK;
 }
 
@@ -232,13 +232,13 @@ static void *pointer_of(const run *r, uint32_t buffer)
     const cg_buffer *of = &r->exe->buffers.data[buffer];
     switch (of->kind) {
     case CG_BUFFER_INPUT:
-        return data_of(&r->call->in[of->place]);
+        return data_of(&r->call->in[of->index]);
     case CG_BUFFER_OUTPUT:
-        return (char *)data_of(&r->call->out[of->place]) + of->offset;
+        return (char *)data_of(&r->call->out[of->index]) + of->offset;
     case CG_BUFFER_CONSTANT:
-        return (void *)(uintptr_t)r->exe->constants[of->place];
+        return (void *)(uintptr_t)r->exe->constants[of->index];
     default:
-        return r->slots ? (void *)r->slots[of->place] : r->work + r->exe->static_offsets[of->place];
+        return r->slots ? (void *)r->slots[of->index] : r->work + r->exe->static_offsets[of->index];
     }
 }
 
@@ -349,7 +349,8 @@ static stator_status check_failed(const run *r, stator_diag **err)
     }
     const stator_status status = st_fail(err, STATOR_OUT_OF_RANGE, "%s", text);
     if (is_new) {
-        st_diag_set_hint(*err, "the backend eager names the index and its place for these inputs");
+        st_diag_set_hint(*err,
+                         "the backend eager names the index and its position for these inputs");
     }
     return status;
 }

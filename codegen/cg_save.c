@@ -2,7 +2,7 @@
  * parts.
  *
  * Constants are named by the host's ids (stator_cache_api), sizes are flat programs, kernels are
- * the emitter's module alone: the loop IR is not kept. Reading checks every place against what was
+ * the emitter's module alone: the loop IR is not kept. Reading checks every index against what was
  * read before; what a constant holds is asked for only when a step reads it, so weights that a
  * library has packed are not touched. */
 #include "codegen/cg_exe.h"
@@ -71,7 +71,7 @@ static void put_binds(const st_cg_exe *exe, st_str *out)
         st_put_text(out, bind->name);
         st_put_u32(out, bind->n);
         for (uint32_t i = 0; i < bind->n; i++) {
-            st_put_u32(out, bind->sizes[i].place);
+            st_put_u32(out, bind->sizes[i].index);
             st_put_i64(out, bind->sizes[i].lo);
             st_put_i64(out, bind->sizes[i].hi);
             st_put_i64(out, bind->sizes[i].divisor);
@@ -135,7 +135,7 @@ static void put_steps(const st_cg_exe *exe, st_str *out)
     st_put_u32(out, exe->buffers.count);
     for (uint32_t i = 0; i < exe->buffers.count; i++) {
         st_put_u32(out, exe->buffers.data[i].kind);
-        st_put_u32(out, exe->buffers.data[i].place);
+        st_put_u32(out, exe->buffers.data[i].index);
         st_put_u32(out, exe->buffers.data[i].dtype);
         st_put_u64(out, exe->buffers.data[i].offset);
         st_put_u64(out, exe->buffers.data[i].output_alias_bytes);
@@ -345,7 +345,7 @@ static stator_status read_steps(loading *l, stator_diag **err)
             return st_fail_oom(err);
         }
         *buffer = (cg_buffer){.kind = st_read_below(&l->r, CG_BUFFER_WORK + 1u)};
-        buffer->place = st_read_u32(&l->r);
+        buffer->index = st_read_u32(&l->r);
         buffer->dtype = st_read_u32(&l->r);
         buffer->offset = st_read_u64(&l->r);
         buffer->output_alias_bytes = st_read_u64(&l->r);
@@ -369,12 +369,12 @@ static stator_status read_steps(loading *l, stator_diag **err)
 
 static int read_bound(loading *l, cg_bound *b)
 {
-    b->place = st_read_u32(&l->r);
+    b->index = st_read_u32(&l->r);
     b->lo = st_read_i64(&l->r);
     b->hi = st_read_i64(&l->r);
     b->divisor = st_read_i64(&l->r);
     return !l->r.failed && read_prog(l, &b->sym) && b->divisor > 0 &&
-           (b->place == UINT32_MAX || b->place < l->exe->n_syms);
+           (b->index == UINT32_MAX || b->index < l->exe->n_syms);
 }
 
 static int read_bind(loading *l, cg_size_bind *bind)
@@ -515,7 +515,7 @@ static stator_status read_outputs(loading *l, stator_diag **err)
 
 /* ---- the parts of others ---- */
 
-/* Buffers by place among those of a launch. */
+/* Buffers by index among those of a launch. */
 typedef struct launch_buffers {
     const st_cg_exe *exe;
     const cg_launch *launch;
@@ -531,8 +531,8 @@ static stator_blob *constant_at(void *self, uint32_t i)
 {
     const launch_buffers *b = self;
     const cg_buffer *buffer = i < b->launch->n_buffers ? buffer_of(b->exe, b->launch, i) : NULL;
-    return buffer && buffer->kind == CG_BUFFER_CONSTANT && buffer->place < b->exe->blobs.count
-               ? b->exe->blobs.data[buffer->place]
+    return buffer && buffer->kind == CG_BUFFER_CONSTANT && buffer->index < b->exe->blobs.count
+               ? b->exe->blobs.data[buffer->index]
                : NULL;
 }
 
@@ -587,9 +587,9 @@ static stator_status read_code(loading *l, stator_diag **err)
         }
         for (uint32_t k = 0; k < launch->n_buffers; k++) {
             const cg_buffer *buffer = buffer_of(exe, launch, k);
-            if (buffer && buffer->kind == CG_BUFFER_CONSTANT && buffer->place < exe->blobs.count &&
+            if (buffer && buffer->kind == CG_BUFFER_CONSTANT && buffer->index < exe->blobs.count &&
                 k != unread) {
-                l->is_read[buffer->place] = 1;
+                l->is_read[buffer->index] = 1;
             }
         }
     }
@@ -599,11 +599,11 @@ static stator_status read_code(loading *l, stator_diag **err)
 /* ---- the whole ---- */
 
 /* Bytes of an element of the output; 0: not known. */
-static uint32_t element_bytes(const st_cg_exe *exe, uint32_t place)
+static uint32_t element_bytes(const st_cg_exe *exe, uint32_t index)
 {
     for (uint32_t i = 0; i < exe->buffers.count; i++) {
         const cg_buffer *b = &exe->buffers.data[i];
-        if (b->kind == CG_BUFFER_OUTPUT && b->place == place && b->output_alias_bytes == 0) {
+        if (b->kind == CG_BUFFER_OUTPUT && b->index == index && b->output_alias_bytes == 0) {
             return cg_dtype_bytes(b->dtype);
         }
     }
@@ -617,10 +617,10 @@ static int is_offset_sound(const st_cg_exe *exe, const cg_buffer *b)
     uint64_t elements = 0;
     uint64_t room = 0;
     uint64_t end = 0;
-    if (b->output_alias_bytes == 0 || b->kind != CG_BUFFER_OUTPUT || b->place >= exe->n_outputs) {
+    if (b->output_alias_bytes == 0 || b->kind != CG_BUFFER_OUTPUT || b->index >= exe->n_outputs) {
         return b->output_alias_bytes == 0 && b->offset == 0;
     }
-    const cg_output *out = &exe->outputs[b->place];
+    const cg_output *out = &exe->outputs[b->index];
     for (uint32_t a = 0; a < out->rank; a++) {
         if (!out->dims[a].is_const) {
             return 0;
@@ -628,7 +628,7 @@ static int is_offset_sound(const st_cg_exe *exe, const cg_buffer *b)
         shape[a] = out->dims[a].constant;
     }
     return st_numel(shape, out->rank, &elements) &&
-           st_mul_u64(elements, element_bytes(exe, b->place), &room) &&
+           st_mul_u64(elements, element_bytes(exe, b->index), &room) &&
            st_add_u64(b->offset, b->output_alias_bytes, &end) && end <= room;
 }
 
@@ -640,7 +640,7 @@ static int are_buffers_sound(const st_cg_exe *exe)
                                : b->kind == CG_BUFFER_OUTPUT   ? exe->n_outputs
                                : b->kind == CG_BUFFER_CONSTANT ? exe->blobs.count
                                                                : exe->n_slots;
-        int is_used = b->place < limit && b->kind != 0 && is_offset_sound(exe, b);
+        int is_used = b->index < limit && b->kind != 0 && is_offset_sound(exe, b);
         for (uint32_t k = 0; k < exe->operands.count && !is_used; k++) {
             if (exe->operands.data[k] == i) {
                 return 0;

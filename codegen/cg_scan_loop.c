@@ -170,11 +170,11 @@ static stator_status give_input(cg_unit *body, uint32_t k, const cg_unit *unit, 
     if (kept == NULL) {
         return st_fail_oom(err);
     }
-    *kept = unit->blobs.data[from->place];
+    *kept = unit->blobs.data[from->index];
     body->host->cst->retain(*kept);
     cg_buffer *buffer = &body->buffers.data[body->values[k + 1u].buffer];
     buffer->kind = CG_BUFFER_CONSTANT;
-    buffer->place = body->blobs.count - 1u;
+    buffer->index = body->blobs.count - 1u;
     buffer->is_unaligned_mapped = from->is_unaligned_mapped;
     return STATOR_OK;
 }
@@ -210,8 +210,8 @@ void cg_align_outputs(cg_unit *body, const cg_loop *loop)
     const uint32_t carried = count_of(loop->unit->view, row, STATOR_scan_carried);
     for (uint32_t i = 0; i < body->buffers.count; i++) {
         cg_buffer *buffer = &body->buffers.data[i];
-        if (buffer->kind == CG_BUFFER_OUTPUT && buffer->place >= carried) {
-            buffer->align = slice_align(body, stator_output_at(body->view, buffer->place));
+        if (buffer->kind == CG_BUFFER_OUTPUT && buffer->index >= carried) {
+            buffer->align = slice_align(body, stator_output_at(body->view, buffer->index));
         }
     }
 }
@@ -310,19 +310,19 @@ static stator_status set_ports(cg_unit *unit, const stator_node_row *row, cg_sca
     const st_sym_cols cols = st_sym_columns(&unit->syms->tab);
     for (uint32_t k = 0; k < scan->n_in + scan->n_out; k++) {
         const int is_out = k >= scan->n_in;
-        const uint32_t place = is_out ? k - scan->n_in : k;
-        const stator_ref value = is_out ? row->result_begin + place : stator_operand(v, row, place);
+        const uint32_t index = is_out ? k - scan->n_in : k;
+        const stator_ref value = is_out ? row->result_begin + index : stator_operand(v, row, index);
         cg_port *p = &scan->ports[k];
-        p->kind = place < carried                       ? CG_PORT_CARRIED
-                  : is_out || place < carried + scanned ? CG_PORT_SLICE
+        p->kind = index < carried                       ? CG_PORT_CARRIED
+                  : is_out || index < carried + scanned ? CG_PORT_SLICE
                                                         : CG_PORT_WHOLE;
         if (p->kind == CG_PORT_SLICE) {
             const uint32_t attr = is_out ? STATOR_scan_out_reverse : STATOR_scan_reverse;
-            p->is_reversed = list_at(v, row, attr, place - carried) != 0;
+            p->is_reversed = list_at(v, row, attr, index - carried) != 0;
             ST_TRY(set_bytes(unit, value, 1, exe, &p->bytes, err));
         }
-        if (is_out && place < carried) {
-            ST_TRY(set_bytes(unit, value, 0, exe, &scan->carried_bytes[place], err));
+        if (is_out && index < carried) {
+            ST_TRY(set_bytes(unit, value, 0, exe, &scan->carried_bytes[index], err));
         }
     }
     const cg_value *first = &unit->values[stator_operand(v, row, carried)];
@@ -524,9 +524,9 @@ typedef struct steps {
 } steps;
 
 /* A pointer that is never NULL: an empty output's may be. */
-static void *some(const steps *s, uint32_t place)
+static void *some(const steps *s, uint32_t index)
 {
-    return s->pointers[place] ? s->pointers[place] : (void *)s->tensors;
+    return s->pointers[index] ? s->pointers[index] : (void *)s->tensors;
 }
 
 static stator_status begin_steps(steps *s, const int64_t *syms, stator_diag **err)

@@ -64,9 +64,9 @@ static void put_update(cg_nest *nest, const cg_node *node, const uint32_t *to, c
 
 void cg_scatter_elements(cg_nest *nest, const cg_node *node)
 {
-    const stator_ref places = cg_operand(node, 1);
+    const stator_ref indices = cg_operand(node, 1);
     const cg_value *x = node->out;
-    const cg_value *list = cg_value_of(nest->unit, places);
+    const cg_value *list = cg_value_of(nest->unit, indices);
     const uint32_t axis = cg_axis(node, STATOR_scatter_elements_axis, x->rank);
     uint32_t to[CG_RANK_MAX] = {0};
     uint32_t from[CG_RANK_MAX] = {0};
@@ -83,7 +83,7 @@ void cg_scatter_elements(cg_nest *nest, const cg_node *node)
         }
     }
     nest->mask = ok;
-    to[axis] = cg_bound_index(nest, places, from, x->dims[axis], &ok);
+    to[axis] = cg_bound_index(nest, indices, from, x->dims[axis], &ok);
     put_update(nest, node, to, from, cg_attr_text(node, STATOR_scatter_elements_reduction), ok);
     nest->mask = 0;
     cg_close(nest, n_open + 1u);
@@ -121,9 +121,9 @@ static uint32_t open_panel(cg_nest *nest, int64_t panel, uint32_t begin, uint32_
 
 void cg_scatter_nd(cg_nest *nest, const cg_node *node)
 {
-    const stator_ref places = cg_operand(node, 1);
+    const stator_ref indices = cg_operand(node, 1);
     const cg_value *x = node->out;
-    const cg_value *tuples = cg_value_of(nest->unit, places);
+    const cg_value *tuples = cg_value_of(nest->unit, indices);
     const uint32_t lead = tuples->rank - 1u;
     const uint32_t width = (uint32_t)cg_known_or(&nest->unit->syms->tab, tuples->dims[lead], 0);
     uint32_t to[CG_RANK_MAX] = {0};
@@ -143,7 +143,7 @@ void cg_scatter_nd(cg_nest *nest, const cg_node *node)
     memcpy(from, at, lead * sizeof *from);
     for (uint32_t k = 0; k < width; k++) {
         at[lead] = cg_int(nest, k);
-        to[k] = cg_bound_index(nest, places, at, x->dims[k], &ok);
+        to[k] = cg_bound_index(nest, indices, at, x->dims[k], &ok);
     }
     n_updates += panel ? open_panel(nest, panel, begin, &to[last]) : 0;
     memcpy(from + lead, to + width, (x->rank - width) * sizeof *from);

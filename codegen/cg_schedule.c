@@ -56,7 +56,7 @@ static int walks_as_one(const schedule *s, uint32_t block, const st_loop_axis *o
     return 1;
 }
 
-/* Puts the merged axis in the place of both; 0 beyond the limits. */
+/* Puts the merged axis instead of both; 0 beyond the limits. */
 static int rewrite(const schedule *s, uint32_t block, uint32_t outer, uint32_t inner,
                    uint32_t merged)
 {
@@ -189,8 +189,8 @@ static uint32_t bytes_of(uint32_t dtype)
     }
 }
 
-/* Is the load a place in a buffer, and nothing else? */
-static int is_place(const schedule *s, st_loop_ref load)
+/* Is the load an index into a buffer, and nothing else? */
+static int is_index(const schedule *s, st_loop_ref load)
 {
     int is_bound = 0;
     for (st_loop_ref ref = load + 1u; ref < s->kernel->insts.count; ref++) {
@@ -214,7 +214,7 @@ static uint32_t widest_below(const schedule *s, uint32_t block)
         if (inst->code == ST_LOOP_LOOP) {
             bytes = widest_below(s, inst->body);
         } else if (inst->code == ST_LOOP_STORE ||
-                   (inst->code == ST_LOOP_LOAD && !is_place(s, ref))) {
+                   (inst->code == ST_LOOP_LOAD && !is_index(s, ref))) {
             bytes = bytes_of(s->kernel->buffers.data[inst->ref].dtype);
         }
         widest = bytes > widest ? bytes : widest;
@@ -286,7 +286,7 @@ typedef struct choice {
     uint32_t has_serial;
 } choice;
 
-/* Is scratch used below whose place does not follow the axis? Lanes would meet in it. */
+/* Is scratch used below whose index does not follow the axis? Lanes would meet in it. */
 static int shares_scratch(const schedule *s, uint32_t block, uint32_t symbol)
 {
     for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {

@@ -6,7 +6,7 @@
  *   cg_index_set_split      index-set splitting where operands of a concatenation meet
  *   lower.def   how each op answers: cg_point (index by index) or cg_fold (a loop of its own)
  *   cg_schedule axes merged, vector and parallel chosen; cg_unroll_and_jam: copies of a body
- *   cg_plan     launch order, buffers; cg_place: the workspace
+ *   cg_plan     launch order, buffers; cg_memory_plan: the workspace
  *   cg_hints    what is slower than it could be, for the log
  *
  * A unit lives as long as the compile; what running needs is moved to the executable. */
@@ -25,15 +25,15 @@
 /* ---- buffers of the program ---- */
 
 enum cg_buffer_kind {
-    CG_BUFFER_INPUT = 1, /* place: input number */
-    CG_BUFFER_OUTPUT,    /* place: output number */
-    CG_BUFFER_CONSTANT,  /* place: into unit->blobs */
-    CG_BUFFER_WORK       /* place: slot of the workspace, by the plan */
+    CG_BUFFER_INPUT = 1, /* index: input number */
+    CG_BUFFER_OUTPUT,    /* index: output number */
+    CG_BUFFER_CONSTANT,  /* index: into unit->blobs */
+    CG_BUFFER_WORK       /* index: slot of the workspace, by the plan */
 };
 
 typedef struct cg_buffer {
     uint32_t kind;
-    uint32_t place;
+    uint32_t index;
     uint32_t dtype;
     uint32_t numel; /* sym */
     uint32_t align; /* bytes, 0: 16 */
@@ -64,7 +64,7 @@ typedef struct cg_value {
     uint32_t flags;
     uint32_t buffer; /* CG_NO_BUFFER until realised */
     uint32_t root;   /* index + 1 */
-    uint32_t uses;   /* operand places that name it */
+    uint32_t uses;   /* operands that name it */
     uint32_t cost;   /* scalar ops to compute one element from what is stored, inlined */
     uint32_t leaves; /* loads among them */
     st_loop_imm splat;
@@ -116,7 +116,7 @@ typedef struct cg_lowering {
     st_loop_ref (*finish)(cg_nest *nest, const cg_node *node, const uint32_t *index,
                           st_loop_ref folded);
     /* Writes the loops and stores of a kernel that holds nothing but this node: an element needs
-     * others of the same result, or its place is data. */
+     * others of the same result, or its position is data. */
     void (*write)(cg_nest *nest, const cg_node *node);
     /* A node that writes its own loops, as a contraction for a library: fills it over the
      * buffers of the kernel that it wrote. 0: it cannot be told so. NULL: no library does it. */
@@ -252,7 +252,7 @@ stator_status cg_join_roots(cg_unit *unit, stator_diag **err);
 /* The domain of a plan of this root alone, written to an empty plan. */
 void cg_domain_of(cg_unit *unit, const cg_root *root, cg_plan *plan);
 /* Must the root's value be in memory when its kernel has ended? */
-int cg_is_stored(const cg_unit *unit, uint32_t place);
+int cg_is_stored(const cg_unit *unit, uint32_t root_index);
 
 /* ---- cg_bind.c: sizes that are bound from data ---- */
 stator_status cg_find_binds(cg_unit *unit, stator_diag **err);
@@ -282,7 +282,7 @@ typedef struct cg_split {
 #define CG_SPLIT_POINTS_MAX 63u
 
 typedef struct cg_split_points {
-    uint32_t loop; /* its place among the loops, the outermost is 0 */
+    uint32_t loop; /* its index among the loops, the outermost is 0 */
     uint32_t n;    /* 0: no loop is split */
     int64_t at[CG_SPLIT_POINTS_MAX];
 } cg_split_points;
@@ -290,7 +290,7 @@ typedef struct cg_split_points {
 struct cg_nest {
     cg_unit *unit;
     cg_plan *plan;
-    uint32_t plan_place;
+    uint32_t plan_index;
     st_kernel *kernel;
     st_loop_builder b;
     uint32_t level;             /* of the loops being written */
@@ -301,7 +301,7 @@ struct cg_nest {
     const char *refusal; /* why the kernel cannot be made, NULL: it can */
     st_map buffer_memo;  /* program buffer + 1 -> kernel buffer + 1 */
     st_map local_memo;   /* root + 1 -> kernel buffer + 1 */
-    st_hashset at_memo;  /* (value, mask, index) -> place in known, + 1 */
+    st_hashset at_memo;  /* (value, mask, index) -> index in known, + 1 */
     st_vec(cg_known) known;
     st_vec(cg_split) splits;
     st_map acc_memo; /* root + 1 -> its ACC */
@@ -315,7 +315,7 @@ st_loop_ref cg_wide_at(cg_nest *nest, stator_ref value, const uint32_t *index);
 st_loop_ref cg_at_flat(cg_nest *nest, stator_ref value, const uint32_t *divisors, uint32_t flat);
 /* The dtype in which an op on `dtype` computes: f32 for storage types. */
 uint32_t cg_wide_dtype(uint32_t dtype);
-/* Place of an element of a stored value in its buffer. */
+/* Index of an element of a stored value in its buffer. */
 uint32_t cg_address(cg_nest *nest, stator_ref value, const uint32_t *index);
 /* Row-major position of an index in a shape, and back; `divisors` are the sizes, or others that
  * have the same numbers in every call. */
@@ -338,7 +338,7 @@ uint32_t cg_sym_of(cg_nest *nest, uint32_t op, uint32_t a, uint32_t b); /* lette
 
 /* ---- cg_nest.c: plans to kernels ---- */
 
-/* The root's own index in the loops that are open: its place in the domain of its plan. */
+/* The root's own index in the loops that are open: its position in the domain of its plan. */
 void cg_own_index(const cg_nest *nest, const cg_root *root, uint32_t *out_index);
 /* Position in the row of the inner axes that are open. */
 uint32_t cg_row_index(cg_nest *nest);

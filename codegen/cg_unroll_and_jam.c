@@ -10,7 +10,7 @@
  *
  * What does not change with the axis is loaded once for all copies, and the sums of one do not wait
  * for those of another. i0.r is min(6*i0 + r, 196): past the end it is the last step once more,
- * which writes the same values to the same places.
+ * which writes the same values to the same elements.
  *
  * The axis is the one around the vector axis that most vector loads of the sums do not change with.
  * It is taken when its iterations are independent (no scratch, no serial loop below), its extent is
@@ -248,15 +248,15 @@ static st_loop_ref clone(unroll_and_jam *j, uint32_t copy, const st_loop_inst *i
 
 static uint32_t add_axis(unroll_and_jam *j, const st_loop_axis *axis, uint32_t extent)
 {
-    const uint32_t place = st_loop_axis_add(&j->to, extent, axis->flags);
+    const uint32_t index = st_loop_axis_add(&j->to, extent, axis->flags);
     if (j->to.kernel->failed == STATOR_OK) {
         /* Copies are in flight together: a sum needs no, or fewer, further bodies. */
         const uint32_t unroll = axis->unroll > j->factor ? axis->unroll / j->factor : 1;
-        j->to.kernel->axes.data[place].lanes = axis->lanes;
-        j->to.kernel->axes.data[place].unroll =
+        j->to.kernel->axes.data[index].lanes = axis->lanes;
+        j->to.kernel->axes.data[index].unroll =
             axis->flags & ST_AXIS_REDUCE ? unroll : axis->unroll;
     }
-    return place;
+    return index;
 }
 
 static void clone_block(unroll_and_jam *j, uint32_t block, uint32_t copies);
@@ -265,14 +265,14 @@ static void clone_block(unroll_and_jam *j, uint32_t block, uint32_t copies);
 static void clone_loop(unroll_and_jam *j, const st_loop_inst *inst, uint32_t copies)
 {
     const st_loop_axis *axis = &j->from->axes.data[inst->ref];
-    const uint32_t place = add_axis(j, axis, sym_of(j, 0, axis->extent));
+    const uint32_t index = add_axis(j, axis, sym_of(j, 0, axis->extent));
     if (j->to.kernel->failed) {
         return;
     }
     for (uint32_t c = 0; c < j->factor; c++) {
-        j->syms[c * j->n_syms + axis->symbol] = j->to.kernel->axes.data[place].sym;
+        j->syms[c * j->n_syms + axis->symbol] = j->to.kernel->axes.data[index].sym;
     }
-    st_loop_open(&j->to, place);
+    st_loop_open(&j->to, index);
     clone_block(j, inst->body, copies);
     st_loop_close(&j->to);
 }
@@ -298,12 +298,12 @@ static void clone_unrolled(unroll_and_jam *j, const st_loop_inst *inst)
         clone_all(j, inst->body, axis->symbol);
         return;
     }
-    const uint32_t place = add_axis(j, axis, st_sym_int(tab, tiles));
+    const uint32_t index = add_axis(j, axis, st_sym_int(tab, tiles));
     if (j->to.kernel->failed) {
         return;
     }
     const uint32_t first =
-        st_sym_mul(tab, j->to.kernel->axes.data[place].sym, st_sym_int(tab, j->factor));
+        st_sym_mul(tab, j->to.kernel->axes.data[index].sym, st_sym_int(tab, j->factor));
     for (uint32_t c = 0; c < j->factor; c++) {
         uint32_t at = first ? st_sym_add(tab, first, st_sym_int(tab, c)) : 0;
         if (at && tiles * j->factor != extent) {
@@ -311,7 +311,7 @@ static void clone_unrolled(unroll_and_jam *j, const st_loop_inst *inst)
         }
         j->syms[c * j->n_syms + axis->symbol] = checked(j, at);
     }
-    st_loop_open(&j->to, place);
+    st_loop_open(&j->to, index);
     clone_block(j, inst->body, j->factor);
     st_loop_close(&j->to);
 }

@@ -296,13 +296,13 @@ st_loop_ref cg_pad(cg_nest *nest, const cg_node *node, uint32_t result, const ui
 
 /* ---- indirect ---- */
 
-/* Constants that are all places of an axis of this size need no test. */
-static int is_inside(const cg_nest *nest, const cg_value *places, uint32_t size)
+/* Constants that are all indices of an axis of this size need no test. */
+static int is_inside(const cg_nest *nest, const cg_value *indices, uint32_t size)
 {
     int64_t least = 0;
     int64_t most = 0;
     st_sym_range(&nest->unit->syms->tab, size, &least, &most);
-    return (places->flags & CG_VALUE_RANGED) && places->lo >= 0 && places->hi < least;
+    return (indices->flags & CG_VALUE_RANGED) && indices->lo >= 0 && indices->hi < least;
 }
 
 uint32_t cg_bound_index(cg_nest *nest, stator_ref tensor, const uint32_t *index, uint32_t size,
@@ -310,9 +310,9 @@ uint32_t cg_bound_index(cg_nest *nest, stator_ref tensor, const uint32_t *index,
 {
     st_loop_builder *b = &nest->b;
     const st_loop_ref raw = st_loop_cast(b, STATOR_I64, cg_at(nest, tensor, index));
-    const cg_value *places = cg_value_of(nest->unit, tensor);
-    if (raw && is_inside(nest, places, size)) {
-        const uint32_t known = st_loop_bind(b, raw, 0, places->hi);
+    const cg_value *indices = cg_value_of(nest->unit, tensor);
+    if (raw && is_inside(nest, indices, size)) {
+        const uint32_t known = st_loop_bind(b, raw, 0, indices->hi);
         return known ? known : cg_int(nest, 0);
     }
     const st_loop_ref zero = st_loop_int(b, STATOR_I64, 0);
@@ -345,15 +345,15 @@ static st_loop_ref checked_at(cg_nest *nest, stator_ref operand, const uint32_t 
 st_loop_ref cg_gather(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index)
 {
     const stator_ref x = cg_operand(node, 0);
-    const stator_ref places = cg_operand(node, 1);
+    const stator_ref indices = cg_operand(node, 1);
     const cg_value *from = cg_value_of(nest->unit, x);
     const uint32_t axis = axis_of(cg_attr(node, STATOR_gather_axis)->i, from->rank);
-    const uint32_t wide = cg_value_of(nest->unit, places)->rank;
+    const uint32_t wide = cg_value_of(nest->unit, indices)->rank;
     uint32_t own[CG_RANK_MAX];
     st_loop_ref ok = 0;
     (void)result;
     memcpy(own, index, axis * sizeof *own);
-    own[axis] = cg_bound_index(nest, places, index + axis, from->dims[axis], &ok);
+    own[axis] = cg_bound_index(nest, indices, index + axis, from->dims[axis], &ok);
     for (uint32_t a = axis + 1u; a < from->rank; a++) {
         own[a] = index[a - 1u + wide];
     }
@@ -377,9 +377,9 @@ st_loop_ref cg_gather_elements(cg_nest *nest, const cg_node *node, uint32_t resu
 st_loop_ref cg_gather_nd(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index)
 {
     const stator_ref x = cg_operand(node, 0);
-    const stator_ref places = cg_operand(node, 1);
+    const stator_ref indices = cg_operand(node, 1);
     const cg_value *from = cg_value_of(nest->unit, x);
-    const cg_value *tuples = cg_value_of(nest->unit, places);
+    const cg_value *tuples = cg_value_of(nest->unit, indices);
     const uint32_t batch = (uint32_t)cg_attr(node, STATOR_gather_nd_batch_dims)->i;
     int64_t n = 0;
     uint32_t own[CG_RANK_MAX];
@@ -395,7 +395,7 @@ st_loop_ref cg_gather_nd(cg_nest *nest, const cg_node *node, uint32_t result, co
     memcpy(at, index, (tuples->rank - 1u) * sizeof *at);
     for (uint32_t k = 0; k < (uint32_t)n; k++) {
         at[tuples->rank - 1u] = cg_int(nest, k);
-        own[batch + k] = cg_bound_index(nest, places, at, from->dims[batch + k], &ok);
+        own[batch + k] = cg_bound_index(nest, indices, at, from->dims[batch + k], &ok);
     }
     for (uint32_t a = batch + (uint32_t)n; a < from->rank; a++) {
         own[a] = index[a - (uint32_t)n - batch + tuples->rank - 1u];

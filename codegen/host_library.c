@@ -165,12 +165,12 @@ static stator_status op_save(void *self, void *op_, st_str *out, stator_diag **e
     return STATOR_OK;
 }
 
-/* The place of a buffer, or none. */
+/* The index of a buffer, or none. */
 static uint32_t read_buffer(st_reader *r, uint32_t n)
 {
-    const uint32_t place = st_read_u32(r);
-    r->failed |= place >= n && place != UINT32_MAX;
-    return place;
+    const uint32_t index = st_read_u32(r);
+    r->failed |= index >= n && index != UINT32_MAX;
+    return index;
 }
 
 static stator_status op_load(void *self, const st_library_kept *kept, void **out_op,

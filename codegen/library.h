@@ -74,7 +74,7 @@ static inline int st_epilogue_has_buffer(uint32_t kind)
 
 typedef struct st_epilogue {
     uint32_t kind;
-    uint32_t buffer; /* where the kind has one: place among the contraction's buffers, */
+    uint32_t buffer; /* where the kind has one: index of the contraction's buffer, */
     uint32_t dtype;  /* its dtype: that of t, or bf16 or f16 where that is f32 */
     double value, value2;
 } st_epilogue;
@@ -82,7 +82,7 @@ typedef struct st_epilogue {
 /* Where an operand lies: stride along each axis of the contraction, 0 where it does not depend
  * on it. */
 typedef struct st_contraction_operand {
-    uint32_t buffer; /* place among the contraction's buffers */
+    uint32_t buffer; /* index of the contraction's buffer */
     uint32_t dtype;
     uint32_t offset; /* sym, elements */
     uint32_t batch[ST_CONTRACTION_BATCH_MAX];
@@ -126,7 +126,7 @@ typedef struct st_contraction_order {
 /* A number for each n and k of a gemm, at data[offset + floor(k / block[0]) * stride[0] +
  * floor(n / block[1]) * stride[1]]. */
 typedef struct st_contraction_blocks {
-    uint32_t buffer; /* a constant's place; UINT32_MAX: `value` for all */
+    uint32_t buffer; /* a constant's index; UINT32_MAX: `value` for all */
     uint32_t dtype;
     double value;
     int64_t offset, stride[2], block[2];
@@ -134,7 +134,7 @@ typedef struct st_contraction_blocks {
     uint8_t hash[16];
 } st_contraction_blocks;
 
-/* The place of k's and n's number in `data`. */
+/* The index of k's and n's number in `data`. */
 static inline int64_t st_contraction_block_at(const st_contraction_blocks *of, int64_t k, int64_t n)
 {
     return of->offset + k / of->block[0] * of->stride[0] + n / of->block[1] * of->stride[1];
@@ -183,7 +183,7 @@ typedef struct st_contraction {
 
 typedef struct st_library_call {
     const stator_call *call;
-    void *const *buffers;   /* first elements, by place */
+    void *const *buffers;   /* first elements, by index */
     const int64_t *numbers; /* of st_contraction_numbers */
 } st_library_call;
 
@@ -196,7 +196,7 @@ typedef struct st_library_kept {
     const int64_t *numbers; /* of st_contraction_numbers, when is_static */
     uint32_t is_static;
     uint32_t reserved;
-    /* The constant that lies at this place among the buffers; NULL: none does. Borrowed. */
+    /* The constant that lies at this index among the buffers; NULL: none does. Borrowed. */
     stator_blob *(*constant)(void *self, uint32_t buffer);
     void *self;
 } st_library_kept;
@@ -206,7 +206,7 @@ typedef struct st_library_memory {
     uint64_t packed_bytes;   /* weights in forms of the library's own */
     uint64_t winograd_bytes; /* of those: transformed for Winograd's algorithm */
     uint64_t scratch_bytes;  /* of a call at most so far; shared by all ops */
-    uint32_t unread;         /* place of a constant that calls do not read, UINT32_MAX none */
+    uint32_t unread;         /* index of a constant that calls do not read, UINT32_MAX none */
     uint32_t reserved;
     uint64_t moved_bytes[2]; /* of x and y that every call puts into another order; 0: not known */
 } st_library_memory;
@@ -224,7 +224,7 @@ typedef struct st_library {
     stator_status (*run)(void *self, void *op, const st_library_call *call, stator_diag **err);
     void (*destroy)(void *self, void *op);
     /* Both NULL: ops cannot be kept in the compile cache. save appends the op as bytes, with what
-     * create chose; load makes it again without choosing. *out_unread: place of a buffer whose
+     * create chose; load makes it again without choosing. *out_unread: index of a buffer whose
      * constant `run` does not read through its pointer, UINT32_MAX none. DATA_LOSS: bad bytes. */
     stator_status (*op_save)(void *self, void *op, st_str *out, stator_diag **err);
     stator_status (*op_load)(void *self, const st_library_kept *kept, void **out_op,

@@ -152,7 +152,7 @@ int st_loop_linear(st_loop_syms *syms, uint32_t sym, uint32_t symbol, uint32_t *
                    uint32_t *out_rest);
 /* Does the symbol occur in sym? */
 int st_loop_mentions(const st_loop_syms *syms, uint32_t sym, uint32_t symbol);
-/* Calls fn for each place where a symbol occurs in sym. */
+/* Calls fn for each occurrence of a symbol in sym. */
 void st_loop_each_symbol(const st_loop_syms *syms, uint32_t sym,
                          void (*fn)(void *self, uint32_t index), void *self);
 void st_loop_sym_print(const st_loop_syms *syms, uint32_t sym, st_str *out);

@@ -192,7 +192,7 @@ uint32_t st_loop_buffer_add(st_loop_builder *b, const char *name, uint32_t dtype
                             uint32_t flags, uint32_t id)
 {
     st_kernel *kernel = b->kernel;
-    const uint32_t place = kernel->buffers.count;
+    const uint32_t index = kernel->buffers.count;
     const char *copy = st_arena_strndup(&kernel->syms->names, name, strlen(name));
     st_loop_buffer *at = copy ? st_vec_push(kernel->mem, &kernel->buffers) : NULL;
     if (at == NULL) {
@@ -200,13 +200,13 @@ uint32_t st_loop_buffer_add(st_loop_builder *b, const char *name, uint32_t dtype
     }
     *at = (st_loop_buffer){
         .name = copy, .dtype = dtype, .flags = flags, .numel = numel, .id = id, .align = 16};
-    return place;
+    return index;
 }
 
 uint32_t st_loop_axis_add(st_loop_builder *b, uint32_t extent, uint32_t flags)
 {
     st_kernel *kernel = b->kernel;
-    const uint32_t place = kernel->axes.count;
+    const uint32_t index = kernel->axes.count;
     st_loop_axis *at = kernel->failed ? NULL : st_vec_push(kernel->mem, &kernel->axes);
     if (at == NULL) {
         return out_of_memory(b);
@@ -214,16 +214,16 @@ uint32_t st_loop_axis_add(st_loop_builder *b, uint32_t extent, uint32_t flags)
     char name[16];
     int64_t lo = 0;
     int64_t hi = 0;
-    (void)snprintf(name, sizeof name, "i%u", place);
+    (void)snprintf(name, sizeof name, "i%u", index);
     st_sym_range(&kernel->syms->tab, extent, &lo, &hi);
     const uint32_t symbol = kernel->syms->symbols.count;
     const int64_t last = hi == INT64_MAX ? hi : hi > 0 ? hi - 1 : 0;
     *at =
         (st_loop_axis){.symbol = symbol, .extent = extent, .flags = flags, .lanes = 1, .unroll = 1};
     const st_loop_symbol what = {
-        .kind = ST_SYMBOL_AXIS, .id = place, .owner = kernel->number, .name = name};
+        .kind = ST_SYMBOL_AXIS, .id = index, .owner = kernel->number, .name = name};
     at->sym = st_loop_symbol_add(kernel->syms, &what, 0, last, 1);
-    return at->sym ? place : out_of_memory(b);
+    return at->sym ? index : out_of_memory(b);
 }
 
 void st_loop_open(st_loop_builder *b, uint32_t axis)

@@ -20,10 +20,10 @@ typedef struct st_loop_builder {
 void st_loop_builder_init(st_loop_builder *b, st_kernel *kernel);
 void st_loop_builder_deinit(st_loop_builder *b);
 
-/* A buffer of the kernel, by its place; name is copied. */
+/* A buffer of the kernel, by its index; name is copied. */
 uint32_t st_loop_buffer_add(st_loop_builder *b, const char *name, uint32_t dtype, uint32_t numel,
                             uint32_t flags, uint32_t id);
-/* A new axis; its place. Its symbol's range follows the extent's. */
+/* A new axis; its index. Its symbol's range follows the extent's. */
 uint32_t st_loop_axis_add(st_loop_builder *b, uint32_t extent, uint32_t flags);
 /* Opens a loop over the axis inside the innermost open block; close ends it. */
 void st_loop_open(st_loop_builder *b, uint32_t axis);

@@ -405,7 +405,7 @@ static void put_scalar(printer *p, const st_loop_inst *inst)
 
 /* ---- memory ---- */
 
-static void put_place(printer *p, const st_loop_inst *inst)
+static void put_element(printer *p, const st_loop_inst *inst)
 {
     put(p, "b%" PRIu32 "[", inst->ref);
     put_sym(p, inst->sym);
@@ -423,7 +423,7 @@ static void put_load(printer *p, const st_loop_inst *inst)
         put_sym(p, inst->sym);
         put(p, ")");
     } else {
-        put_place(p, inst);
+        put_element(p, inst);
     }
     put(p, inst->dtype == STATOR_BOOL ? " != 0" : "");
     if (inst->args[1]) {
@@ -619,7 +619,7 @@ static void put_inst(printer *p, const st_loop_inst *inst, st_loop_ref ref)
     switch (inst->code) {
     case ST_LOOP_STORE:
         put_if(p, inst->args[1]);
-        put_place(p, inst);
+        put_element(p, inst);
         put(p, " = v%" PRIu32 ";\n", inst->args[0]);
         break;
     case ST_LOOP_CHECK:

@@ -4,7 +4,7 @@
  *                                                  v4 = gt v1, v3  ...
  *
  * The kernel is copied and its chains are written anew: structural instructions keep their
- * places (symbols name BIND instructions by them), scalar instructions are appended and chained
+ * indices (symbols name BIND instructions by them), scalar instructions are appended and chained
  * where they stood. Equal ones in scope are shared, so sin and cos of one value share their
  * reduction. Instructions of a program that the target does not spell are expanded in turn. */
 #include "codegen/loop_expand.h"

@@ -48,7 +48,8 @@ typedef struct st_expansion {
     uint32_t root;         /* a BLOCK */
 } st_expansion;
 
-/* INTERNAL with the place of the first fault; the program is deinitialised by the caller always. */
+/* INTERNAL with the position of the first fault; the program is deinitialised by the caller
+ * always. */
 stator_status st_expansion_parse(st_expansion *program, st_mem *mem, const char *text,
                                  stator_diag **err);
 void st_expansion_deinit(st_expansion *program);

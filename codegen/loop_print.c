@@ -63,7 +63,7 @@ static void put_acc(printer *p, int64_t kind)
 }
 
 /* "x[64*i0 + i1]" */
-static void put_place(printer *p, const st_loop_inst *inst)
+static void put_element(printer *p, const st_loop_inst *inst)
 {
     put(p, inst->ref < p->kernel->buffers.count ? p->kernel->buffers.data[inst->ref].name : "?");
     put(p, "[");
@@ -189,7 +189,7 @@ static void put_inst(printer *p, const st_loop_inst *inst)
         break;
     case ST_LOOP_LOAD:
         put(p, "load ");
-        put_place(p, inst);
+        put_element(p, inst);
         put_mask(p, inst->args[0]);
         if (inst->args[1]) {
             put(p, " else ");
@@ -198,7 +198,7 @@ static void put_inst(printer *p, const st_loop_inst *inst)
         break;
     case ST_LOOP_STORE:
         put(p, "store ");
-        put_place(p, inst);
+        put_element(p, inst);
         put(p, ", ");
         put_ref(p, inst->args[0]);
         put_mask(p, inst->args[1]);
@@ -317,15 +317,15 @@ static void put_buffers(printer *p, uint32_t mask, uint32_t want, const char *be
 
 static void put_head(printer *p)
 {
-    const uint32_t places = ST_BUFFER_LOCAL | ST_BUFFER_WRITTEN;
+    const uint32_t shown = ST_BUFFER_LOCAL | ST_BUFFER_WRITTEN;
     uint32_t n_local = 0;
     for (uint32_t i = 0; i < p->kernel->buffers.count; i++) {
         n_local += (p->kernel->buffers.data[i].flags & ST_BUFFER_LOCAL) != 0;
     }
     st_str_addf(p->out, "kernel %s(", p->kernel->name);
-    put_buffers(p, places, 0, ", ");
+    put_buffers(p, shown, 0, ", ");
     put(p, ") -> (");
-    put_buffers(p, places, ST_BUFFER_WRITTEN, ", ");
+    put_buffers(p, shown, ST_BUFFER_WRITTEN, ", ");
     put(p, ")\n");
     if (n_local) {
         put(p, "  local ");

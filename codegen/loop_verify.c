@@ -207,7 +207,7 @@ static stator_status check_scalar(const checker *c, const st_loop_inst *inst)
 
 /* ---- memory ---- */
 
-static stator_status check_place(const checker *c, const st_loop_inst *inst, uint32_t flag)
+static stator_status check_access(const checker *c, const st_loop_inst *inst, uint32_t flag)
 {
     if (inst->ref >= c->kernel->buffers.count) {
         return broken(c, "buffer %" PRIu32 " does not exist", inst->ref);
@@ -222,7 +222,7 @@ static stator_status check_place(const checker *c, const st_loop_inst *inst, uin
 
 static stator_status check_load(const checker *c, const st_loop_inst *inst)
 {
-    ST_TRY(check_place(c, inst, ST_BUFFER_READ));
+    ST_TRY(check_access(c, inst, ST_BUFFER_READ));
     ST_TRY(check_form(c, st_loop_loaded(c->kernel->buffers.data[inst->ref].dtype), 2));
     ST_TRY(check_mask(c, inst->args[0]));
     if (inst->args[1] && !inst->args[0]) {
@@ -238,7 +238,7 @@ static int is_inside_parallel(const checker *c)
 
 static stator_status check_store(checker *c, const st_loop_inst *inst)
 {
-    ST_TRY(check_place(c, inst, ST_BUFFER_WRITTEN));
+    ST_TRY(check_access(c, inst, ST_BUFFER_WRITTEN));
     ST_TRY(check_form(c, 0, 2));
     ST_TRY(check_typed(c, inst->args[0], "value", c->kernel->buffers.data[inst->ref].dtype));
     if (c->effect == 0 && !is_inside_parallel(c)) {

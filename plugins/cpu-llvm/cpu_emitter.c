@@ -244,7 +244,7 @@ static stator_status compile_distinct(cpu_inst *inst, const st_kernel *const *ke
     return status;
 }
 
-/* The kernels without repetitions to distinct; entry_of is set to their places there. */
+/* The kernels without repetitions to distinct; entry_of is set to their indices there. */
 static stator_status choose_distinct(cpu_module *m, const st_kernel *const *kernels, uint32_t n,
                                      const st_kernel **distinct, uint32_t *out_count)
 {
@@ -254,7 +254,7 @@ static stator_status choose_distinct(cpu_module *m, const st_kernel *const *kern
         if (m->entry_of[k] == k) {
             m->entry_of[k] = count;
             distinct[count++] = kernels[k];
-        } else { /* an earlier one, whose place is known */
+        } else { /* an earlier one, whose index is known */
             m->entry_of[k] = m->entry_of[m->entry_of[k]];
         }
     }

@@ -117,7 +117,7 @@ static int align_up(uint64_t *at, uint64_t align)
     return 1;
 }
 
-static stator_status place(loader *l)
+static stator_status lay_out(loader *l)
 {
     cpu_image *image = l->image;
     uint64_t at = 0;
@@ -252,13 +252,13 @@ static stator_status apply(loader *l, const Elf64_Shdr *target, uint64_t base,
     if (to == NULL) {
         return l->status;
     }
-    uint8_t *place_of = l->image->base + base + rela->r_offset;
+    uint8_t *patched = l->image->base + base + rela->r_offset;
     const uint64_t value = (uint64_t)(uintptr_t)to + (uint64_t)rela->r_addend -
-                           (type == R_X86_64_64 ? 0 : (uint64_t)(uintptr_t)place_of);
+                           (type == R_X86_64_64 ? 0 : (uint64_t)(uintptr_t)patched);
     if (!is_wide && (int64_t)value != (int64_t)(int32_t)(uint32_t)value) {
         return fail(l, STATOR_DATA_LOSS, "a distance does not fit 32 bits", NULL);
     }
-    memcpy(place_of, &value, bytes);
+    memcpy(patched, &value, bytes);
     return STATOR_OK;
 }
 
@@ -305,7 +305,7 @@ stator_status cpu_image_load(st_mem *mem, const uint8_t *object, uint64_t size,
                 .msg = msg,
                 .msg_size = msg_size};
     stator_status status = read_head(&l);
-    status = status == STATOR_OK ? place(&l) : status;
+    status = status == STATOR_OK ? lay_out(&l) : status;
     status = status == STATOR_OK ? map(&l) : status;
     if (status == STATOR_OK) {
         fill_imports(&l);

@@ -1,5 +1,5 @@
 /* Kernels in a canonical form of bytes: instructions, blocks, axes and buffers as they are, syms
- * written out with their symbols by kind and place, their terms in the order of their hashes.
+ * written out with their symbols by kind and index, their terms in the order of their hashes.
  * Equal bytes mean equal code. The numbers of graph nodes count where code holds them: in CHECK
  * instructions, and between a product and its sum when they belong to one node. */
 #include "cpu_same.h"

@@ -6,7 +6,7 @@
 #include "codegen/loop.h"
 
 /* first[k] becomes the lowest j <= k whose code serves for kernel k as well: equal but for names,
- * buffer ids and the places of equal syms. RESOURCE_EXHAUSTED. */
+ * buffer ids and the indices of equal syms. RESOURCE_EXHAUSTED. */
 stator_status cpu_same_kernels(st_mem *mem, const st_kernel *const *kernels, uint32_t n,
                                uint32_t *first);
 

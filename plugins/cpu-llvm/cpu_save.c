@@ -1,5 +1,5 @@
 /* Modules in the compile cache: the objects as the code generator made them, and which function
- * each kernel is. Loading needs no LLVM. What is read is checked: places against counts, the
+ * each kernel is. Loading needs no LLVM. What is read is checked: indices against counts, the
  * objects by cpu_object.c. */
 #include "cpu_module.h"
 
@@ -142,12 +142,12 @@ static stator_status take_streams(loading *l, stator_diag **err)
 static stator_status read_module(loading *l, uint32_t n_kernels, stator_diag **err)
 {
     uint64_t bytes = 0;
-    const void *places = st_read_block(&l->r, &bytes);
+    const void *entries = st_read_block(&l->r, &bytes);
     if (l->r.failed || bytes != (uint64_t)n_kernels * sizeof(uint32_t) || !read_objects(l)) {
         return broken(err);
     }
     ST_TRY(read_kernels(l, err));
-    l->m->entry_of = read_list(l->m->mem, places, n_kernels, l->out.n_kernels);
+    l->m->entry_of = read_list(l->m->mem, entries, n_kernels, l->out.n_kernels);
     if (l->m->entry_of == NULL) {
         return broken(err);
     }

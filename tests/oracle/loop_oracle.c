@@ -21,7 +21,7 @@ typedef struct machine {
     stator_diag **err;
     st_sym_cols cols;
     st_loop_cell *cells; /* by instruction; ACC: the value so far */
-    int64_t *places;     /* by instruction; ACC: the index so far */
+    int64_t *indices;    /* by instruction; ACC: the index so far */
     int64_t *env;        /* by symbol */
     void **buffers;
     int64_t *numel; /* by buffer */
@@ -43,7 +43,7 @@ static stator_status out_of_range(const machine *m, const st_loop_inst *inst, in
                    m->numel[inst->ref]);
 }
 
-static stator_status place_of(const machine *m, const st_loop_inst *inst, int64_t *out_index)
+static stator_status index_of(const machine *m, const st_loop_inst *inst, int64_t *out_index)
 {
     if (!st_sym_eval(&m->cols, inst->sym, m->env, out_index)) {
         *out_index = -1;
@@ -64,7 +64,7 @@ static stator_status run_load(machine *m, const st_loop_inst *inst, st_loop_cell
         *out = inst->args[1] ? m->cells[inst->args[1]] : (st_loop_cell){.i = 0};
         return STATOR_OK;
     }
-    ST_TRY(place_of(m, inst, &index));
+    ST_TRY(index_of(m, inst, &index));
     *out =
         st_loop_cell_load(m->kernel->buffers.data[inst->ref].dtype, m->buffers[inst->ref], index);
     return STATOR_OK;
@@ -77,7 +77,7 @@ static stator_status run_store(machine *m, const st_loop_inst *inst)
     if (is_masked_off(m, inst->args[1])) {
         return STATOR_OK;
     }
-    ST_TRY(place_of(m, inst, &index));
+    ST_TRY(index_of(m, inst, &index));
     st_loop_cell_store(dtype, m->buffers[inst->ref], index, m->cells[inst->args[0]]);
     return STATOR_OK;
 }
@@ -103,16 +103,16 @@ static void run_update(machine *m, const st_loop_inst *inst)
         return;
     }
     const int64_t index = m->cells[inst->args[1]].i;
-    if (st_loop_is_better(kind, acc->dtype, x, index, *so_far, m->places[inst->ref])) {
+    if (st_loop_is_better(kind, acc->dtype, x, index, *so_far, m->indices[inst->ref])) {
         *so_far = x;
-        m->places[inst->ref] = index;
+        m->indices[inst->ref] = index;
     }
 }
 
 static st_loop_cell run_read(const machine *m, const st_loop_inst *inst)
 {
     if (has_index(st_loop_at(m->kernel, inst->ref)) && inst->dtype == STATOR_I64) {
-        return (st_loop_cell){.i = m->places[inst->ref]};
+        return (st_loop_cell){.i = m->indices[inst->ref]};
     }
     return m->cells[inst->ref];
 }
@@ -224,7 +224,7 @@ static stator_status run_inst(machine *m, st_loop_ref ref)
     case ST_LOOP_ACC:
         *out = inst->args[0] ? m->cells[inst->args[0]]
                              : st_loop_identity((uint32_t)inst->imm.i, inst->dtype);
-        m->places[ref] = INT64_MAX; /* any index is smaller */
+        m->indices[ref] = INT64_MAX; /* any index is smaller */
         return STATOR_OK;
     case ST_LOOP_UPDATE:
         run_update(m, inst);
@@ -283,12 +283,12 @@ static stator_status open_machine(machine *m)
     st_mem *mem = m->kernel->mem;
     const uint32_t n_buffers = m->kernel->buffers.count;
     m->cells = st_calloc(mem, m->kernel->insts.count, sizeof *m->cells);
-    m->places = st_calloc(mem, m->kernel->insts.count, sizeof *m->places);
+    m->indices = st_calloc(mem, m->kernel->insts.count, sizeof *m->indices);
     m->env = st_calloc(mem, syms->symbols.count + 1u, sizeof *m->env);
     m->buffers = st_calloc(mem, n_buffers + 1u, sizeof *m->buffers);
     m->numel = st_calloc(mem, n_buffers + 1u, sizeof *m->numel);
     m->owned = st_calloc(mem, n_buffers + 1u, 1);
-    if (!m->cells || !m->places || !m->env || !m->buffers || !m->numel || !m->owned) {
+    if (!m->cells || !m->indices || !m->env || !m->buffers || !m->numel || !m->owned) {
         return st_fail_oom(m->err);
     }
     m->cols = st_sym_columns(&syms->tab);
@@ -311,7 +311,7 @@ static void close_machine(machine *m)
         }
     }
     st_free(mem, m->cells);
-    st_free(mem, m->places);
+    st_free(mem, m->indices);
     st_free(mem, m->env);
     st_free(mem, m->buffers);
     st_free(mem, m->numel);

@@ -211,7 +211,7 @@ Test(llvm_kernels, index_shapes)
     indexed(index_product);
 }
 
-/* z[mod(i0, n)...] with symbolic divisors, stores to strided and scattered places. */
+/* z[mod(i0, n)...] with symbolic divisors, stores to strided and scattered indices. */
 Test(llvm_kernels, symbolic_strides)
 {
     loop_world *w = &v.w;

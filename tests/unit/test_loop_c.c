@@ -290,13 +290,13 @@ Test(loop_c, rows)
     st_loop_close(&w.b);
     double in[12] = {1, 2, 3, 3, -1, NAN, 5, NAN, 2, 2, 2, 2};
     double out[2][12] = {{0}};
-    int64_t places[2][3] = {{0}};
+    int64_t indices[2][3] = {{0}};
     uint8_t flags[2][6] = {{0}};
-    void *mine[] = {in, out[0], places[0], flags[0]};
-    void *theirs[] = {in, out[1], places[1], flags[1]};
+    void *mine[] = {in, out[0], indices[0], flags[0]};
+    void *theirs[] = {in, out[1], indices[1], flags[1]};
     compare_structure(mine, theirs, (int64_t[2]){3, 4}, 3,
-                      (uint64_t[4]){sizeof in, sizeof out[0], sizeof places[0], sizeof flags[0]});
-    cr_expect(places[1][0] == 2 && places[1][1] == 1 && places[1][2] == 0);
+                      (uint64_t[4]){sizeof in, sizeof out[0], sizeof indices[0], sizeof flags[0]});
+    cr_expect(indices[1][0] == 2 && indices[1][1] == 1 && indices[1][2] == 0);
     cr_expect(out[1][0] == 9.5 && out[1][1] == 18 && flags[1][0] == 1 && flags[1][1] == 0);
 }
 
@@ -319,9 +319,9 @@ Test(loop_c, scatter_with_checks)
     st_loop_check(&w.b, ok, 0);
     const uint32_t bound = st_loop_bind(&w.b, v, 0, 99);
     const uint32_t third = st_sym_floordiv(&w.syms.tab, bound, loop_int(&w, 3));
-    const uint32_t place = st_sym_mod(&w.syms.tab, third, loop_int(&w, 5));
+    const uint32_t index = st_sym_mod(&w.syms.tab, third, loop_int(&w, 5));
     for (uint32_t k = 0; k < 4; k++) {
-        st_loop_store(&w.b, out[k], place, st_loop_cast(&w.b, types[k], v), ok);
+        st_loop_store(&w.b, out[k], index, st_loop_cast(&w.b, types[k], v), ok);
     }
     st_loop_close(&w.b);
     int64_t in[40];

@@ -61,10 +61,10 @@ static void build(loop_world *w)
     st_loop_store(&w->b, k, loop_axis(w, i), st_loop_read(&w->b, best, STATOR_I64), 0);
     const st_loop_ref last = st_loop_acc(&w->b, ST_ACC_LAST, STATOR_F32, total);
     st_loop_open(&w->b, s);
-    const uint32_t place = loop_add(w, row, loop_axis(w, s));
+    const uint32_t position = loop_add(w, row, loop_axis(w, s));
     const st_loop_ref next = loop_op(w, "exp", st_loop_read(&w->b, last, STATOR_F32), 0, 0);
     st_loop_update(&w->b, last, next, 0, ok);
-    st_loop_store(&w->b, y, place, loop_op(w, "log", next, 0, 0), 0);
+    st_loop_store(&w->b, y, position, loop_op(w, "log", next, 0, 0), 0);
     st_loop_close(&w->b);
     st_loop_close(&w->b);
 }

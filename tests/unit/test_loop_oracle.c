@@ -145,9 +145,9 @@ static void bound_value_indexes(uint32_t origin, uint32_t failed)
     const st_loop_ref inside = st_loop_both(&w.b, low, high);
     w.b.origin = origin;
     st_loop_check(&w.b, inside, 0);
-    const uint32_t place = st_loop_bind(&w.b, at, 0, 2);
+    const uint32_t index = st_loop_bind(&w.b, at, 0, 2);
     const st_loop_ref v =
-        st_loop_load(&w.b, table, place, inside, st_loop_float(&w.b, STATOR_F64, -1));
+        st_loop_load(&w.b, table, index, inside, st_loop_float(&w.b, STATOR_F64, -1));
     st_loop_store(&w.b, y, loop_axis(&w, i), v, 0);
     st_loop_close(&w.b);
     int64_t in[4] = {2, 0, INT64_MAX, -1};

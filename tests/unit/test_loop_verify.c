@@ -98,8 +98,8 @@ static void scatter(void)
     const st_loop_ref v = st_loop_load(&w.b, x, loop_axis(&w, i), 0, 0);
     const st_loop_ref ok = loop_op(&w, "lt", v, st_loop_int(&w.b, STATOR_I64, 4), 0);
     st_loop_check(&w.b, ok, 0);
-    const uint32_t place = st_loop_bind(&w.b, v, 0, 3);
-    st_loop_store(&w.b, z, place, st_loop_int(&w.b, STATOR_U8, 1), ok);
+    const uint32_t index = st_loop_bind(&w.b, v, 0, 3);
+    st_loop_store(&w.b, z, index, st_loop_int(&w.b, STATOR_U8, 1), ok);
     st_loop_store(&w.b, t, loop_int(&w, 1), st_loop_cast(&w.b, STATOR_F64, v), 0);
     st_loop_close(&w.b);
 }

@@ -94,7 +94,7 @@ typedef struct jit_memo_entry {
     uint32_t level;
 } jit_memo_entry;
 
-/* What a symbol of the kernel stands for at this place. */
+/* What a symbol of the kernel stands for at this point. */
 typedef struct jit_symbol {
     LLVMValueRef value; /* NULL: out of scope. AXIS: of lane 0 */
     uint32_t level;
@@ -191,10 +191,10 @@ LLVMValueRef jit_real(LLVMTypeRef type, double value);
 LLVMValueRef jit_poison(LLVMTypeRef type);
 /* <0, step, 2 * step, ...> of an integer type. */
 LLVMValueRef jit_iota(LLVMTypeRef element, uint32_t lanes, int64_t step);
-LLVMValueRef jit_splat(jit_fn *f, LLVMValueRef scalar); /* over f->lanes, at this place */
+LLVMValueRef jit_splat(jit_fn *f, LLVMValueRef scalar); /* over f->lanes, at this point */
 /* The value of an instruction in the lanes of `lanes` (1 or f->lanes). */
 LLVMValueRef jit_inst(jit_fn *f, st_loop_ref ref, uint32_t lanes);
-/* The builder goes to the place of a level; jit_here brings it back. */
+/* The builder goes to the block of a level; jit_here brings it back. */
 void jit_at(jit_fn *f, uint32_t level);
 void jit_here(jit_fn *f);
 LLVMBasicBlockRef jit_block(jit_fn *f); /* a new one */
@@ -302,7 +302,7 @@ int jit_may_differ(const jit_fn *f, uint32_t sym, uint32_t body, uint32_t axis);
 /* Can the rows of the loop be run one behind the other? */
 int jit_pipeline_find(const jit_fn *f, st_loop_ref row_loop, jit_pipeline *out);
 void jit_pipeline_note(jit_fn *f, LLVMValueRef store);
-void jit_pipeline_place_stores(jit_fn *f);
+void jit_pipeline_flush_stores(jit_fn *f);
 
 void jit_plan_loops(jit_fn *f);
 void jit_emit_block(jit_fn *f, uint32_t block);

@@ -129,14 +129,14 @@ static LLVMValueRef load_field(jit_fn *f, LLVMValueRef base, uint32_t index)
 
 _Static_assert(offsetof(st_kernel_args, buffers) == 0 &&
                    offsetof(st_kernel_args, syms) == sizeof(void *),
-               "fields that the code loads by place");
+               "fields that the code loads by index");
 
 /* A LOCAL buffer is a block of the stack. A large one begins where a row of a large tensor does,
  * modulo a page: a store into it is then never taken for a write of what is loaded next
  * (jit_pipeline.c). */
-static LLVMValueRef local_buffer(jit_fn *f, uint32_t place)
+static LLVMValueRef local_buffer(jit_fn *f, uint32_t index)
 {
-    const st_loop_buffer *buffer = &f->kernel->buffers.data[place];
+    const st_loop_buffer *buffer = &f->kernel->buffers.data[index];
     int64_t numel = 0;
     if (!st_sym_const(&f->syms->tab, buffer->numel, &numel) || numel < 0 ||
         numel > (int64_t)(ST_LOCAL_BYTES_MAX / jit_dtype_bytes(buffer->dtype))) {
@@ -147,7 +147,7 @@ static LLVMValueRef local_buffer(jit_fn *f, uint32_t place)
         numel = 1;
     }
     const LLVMTypeRef type =
-        LLVMArrayType2(jit_buffer_type(f, place), (uint64_t)(numel ? numel : 1));
+        LLVMArrayType2(jit_buffer_type(f, index), (uint64_t)(numel ? numel : 1));
     const int is_large = numel * (int64_t)jit_dtype_bytes(buffer->dtype) >= PAGE_BYTES;
     return jit_slot(f, type, is_large ? PAGE_BYTES : 64);
 }

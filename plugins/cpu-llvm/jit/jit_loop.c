@@ -160,7 +160,7 @@ static void emit_bodies(jit_fn *f, const loop *l, const part *p, LLVMValueRef i)
         }
         emit_stage(f, l, symbol->value);
         if (has_previous) {
-            jit_pipeline_place_stores(f);
+            jit_pipeline_flush_stores(f);
         }
         jit_memo_drop(f, f->depth);
     }

@@ -31,8 +31,8 @@ static LLVMValueRef taken(jit_fn *f, const nibbles *n, LLVMValueRef bytes, LLVMV
 }
 
 /* Where the elements of an index (or of a vector of them) lie: their bytes, and the bit in them. */
-static LLVMValueRef place_of(jit_fn *f, const nibbles *n, LLVMValueRef index,
-                             LLVMValueRef *out_shift)
+static LLVMValueRef address_of(jit_fn *f, const nibbles *n, LLVMValueRef index,
+                               LLVMValueRef *out_shift)
 {
     const LLVMBuilderRef ir = f->u->ir;
     const LLVMTypeRef type = LLVMTypeOf(index);
@@ -46,7 +46,7 @@ static LLVMValueRef place_of(jit_fn *f, const nibbles *n, LLVMValueRef index,
 static LLVMValueRef load_one(jit_fn *f, const nibbles *n)
 {
     LLVMValueRef shift = NULL;
-    const LLVMValueRef at = place_of(f, n, jit_sym(f, n->inst->sym), &shift);
+    const LLVMValueRef at = address_of(f, n, jit_sym(f, n->inst->sym), &shift);
     const LLVMValueRef byte = LLVMBuildLoad2(f->u->ir, f->u->types[JIT_I8], at, "");
     LLVMSetAlignment(byte, 1);
     jit_tag(f, byte, n->inst->ref);
@@ -77,7 +77,7 @@ static LLVMValueRef load_run(jit_fn *f, const nibbles *n)
     LLVMValueRef shifts[JIT_LANES_MAX];
     LLVMValueRef shift = NULL;
     const LLVMTypeRef i8 = f->u->types[JIT_I8];
-    const LLVMValueRef at = place_of(f, n, jit_sym(f, n->inst->sym), &shift);
+    const LLVMValueRef at = address_of(f, n, jit_sym(f, n->inst->sym), &shift);
     const LLVMValueRef bytes = LLVMBuildLoad2(f->u->ir, jit_wide(i8, n->lanes / 2u), at, "");
     LLVMSetAlignment(bytes, 1);
     jit_tag(f, bytes, n->inst->ref);
@@ -96,7 +96,7 @@ static LLVMValueRef gather(jit_fn *f, const nibbles *n)
 {
     LLVMValueRef shift = NULL;
     const LLVMTypeRef type = jit_wide(f->u->types[JIT_I8], n->lanes);
-    const LLVMValueRef at = place_of(f, n, jit_vsym(f, n->inst->sym, 1), &shift);
+    const LLVMValueRef at = address_of(f, n, jit_vsym(f, n->inst->sym, 1), &shift);
     const LLVMValueRef bytes = jit_gather(f, at, n->mask, LLVMConstNull(type), 1);
     return taken(f, n, bytes, shift);
 }

@@ -178,7 +178,7 @@ void jit_pipeline_note(jit_fn *f, LLVMValueRef store)
     }
 }
 
-void jit_pipeline_place_stores(jit_fn *f)
+void jit_pipeline_flush_stores(jit_fn *f)
 {
     jit_pipeline *p = f->pipeline;
     for (uint32_t k = 0; k < p->n_late; k++) {

@@ -1,5 +1,5 @@
 /* Rows ahead: in kernels with several loops over a row, the last walk over a buffer's row, which
- * has it in the cache, asks for the same place of the next row, so that the first walk of that row
+ * has it in the cache, asks for the same index of the next row, so that the first walk of that row
  * does not wait for memory. A row that is walked once asks for the next one as it goes.
  *
  *     loop i0 < rows parallel

@@ -209,11 +209,11 @@ static LLVMValueRef kept(jit_fn *f, LLVMValueRef v)
     LLVMValueRef load = jit_memo_get(f, JIT_MEMO_CONSTANT, key);
     if (load == NULL) {
         const LLVMTypeRef type = LLVMTypeOf(v);
-        const LLVMValueRef place = LLVMAddGlobal(u->module, type, "");
-        LLVMSetInitializer(place, v);
-        LLVMSetLinkage(place, LLVMInternalLinkage);
+        const LLVMValueRef global = LLVMAddGlobal(u->module, type, "");
+        LLVMSetInitializer(global, v);
+        LLVMSetLinkage(global, LLVMInternalLinkage);
         jit_at(f, 0);
-        load = LLVMBuildLoad2(u->ir, type, place, "");
+        load = LLVMBuildLoad2(u->ir, type, global, "");
         jit_here(f);
         jit_set_invariant(f, load);
         jit_memo_put(f, JIT_MEMO_CONSTANT, key, 0, load);

@@ -48,9 +48,9 @@ static void destroy(void *self, void *o)
 static double element(const call *c, const st_contraction_operand *operand,
                       const st_contraction_zero *zero, int64_t at, int64_t each)
 {
-    const int64_t place = zero->is_each ? each : 0;
+    const int64_t offset = zero->is_each ? each : 0;
     const double x = st_load_f64(operand->dtype, c->what->buffers[operand->buffer], at);
-    return x - (zero->has_buffer ? st_load_f64(zero->dtype, c->what->buffers[zero->buffer], place)
+    return x - (zero->has_buffer ? st_load_f64(zero->dtype, c->what->buffers[zero->buffer], offset)
                                  : zero->value);
 }
 
@@ -275,11 +275,11 @@ static void conv(const call *c)
 static double loaded(const call *c, const st_contraction_operand *operand, const int64_t *at,
                      const int64_t index[4])
 {
-    int64_t place = at[0];
+    int64_t offset = at[0];
     for (uint32_t i = 0; i < 4; i++) {
-        place += at[1 + i] * index[i];
+        offset += at[1 + i] * index[i];
     }
-    return st_load_f64(operand->dtype, c->what->buffers[operand->buffer], place);
+    return st_load_f64(operand->dtype, c->what->buffers[operand->buffer], offset);
 }
 
 /* The score of key s; -INFINITY: not attended to. */

@@ -124,7 +124,8 @@ static int is_once_each(st_cg_exe *exe, const st_kernel *kernel, st_loop_ref sto
     return times != 0 && times == numel;
 }
 
-/* May the result `to` of the step be written over `from`? Places among the kernel's buffers. */
+/* May the result `to` of the step be written over `from`? Both are indices of the kernel's
+ * buffers. */
 static int may_replace(st_cg_exe *exe, const cg_launch *l, uint32_t from, uint32_t to)
 {
     const uint32_t *operands = &exe->operands.data[l->first_buffer];
@@ -193,7 +194,7 @@ static void share_alias_roots(st_cg_exe *exe, uint32_t *alias_root, uint8_t *is_
 /* What an output's memory holds before it is the output's. */
 typedef struct room {
     uint64_t bytes;
-    uint32_t place; /* of the output */
+    uint32_t index; /* index of the output */
     uint32_t free_until;
     uint32_t n;
     uint32_t held[HELD_MAX]; /* alias roots, by offset */
@@ -207,7 +208,7 @@ static uint64_t bytes_of(st_cg_exe *exe, const cg_buffer *buffer)
                : 0;
 }
 
-/* Where a value fits between those that are alive with it; UINT64_MAX: nowhere. *out_at: its place
+/* Where a value fits between those that are alive with it; UINT64_MAX: nowhere. *out_at: its index
  * in the list. */
 static uint64_t find_gap(st_cg_exe *exe, const room *r, const cg_buffer *value, uint64_t bytes,
                          uint32_t *out_at)
@@ -254,7 +255,7 @@ static void put_in(st_cg_exe *exe, room *r, const sized *list, uint32_t n)
         r->held[at] = list[i].alias_root;
         r->n++;
         value->kind = CG_BUFFER_OUTPUT;
-        value->place = r->place;
+        value->index = r->index;
         value->offset = offset;
         value->output_alias_bytes = bytes;
         exe->n_output_aliases++;
@@ -264,10 +265,10 @@ static void put_in(st_cg_exe *exe, room *r, const sized *list, uint32_t n)
 /* The room that output `buffer` is; bytes 0: none. */
 static room room_of(st_cg_exe *exe, const cg_buffer *buffer)
 {
-    room r = {.bytes = bytes_of(exe, buffer), .place = buffer->place, .free_until = buffer->first};
+    room r = {.bytes = bytes_of(exe, buffer), .index = buffer->index, .free_until = buffer->first};
     for (uint32_t i = 0; i < exe->buffers.count; i++) { /* an output may have several names */
         const cg_buffer *other = &exe->buffers.data[i];
-        if (other->kind == CG_BUFFER_OUTPUT && other->place == buffer->place &&
+        if (other->kind == CG_BUFFER_OUTPUT && other->index == buffer->index &&
             other->first < r.free_until) {
             r.free_until = other->first;
         }
@@ -348,7 +349,7 @@ static stator_status pack_static(st_cg_exe *exe, const uint32_t *alias_root, int
         blocks[n] = (st_interval){.size_bytes = (uint64_t)numel * cg_dtype_bytes(buffer->dtype),
                                   .first = buffer->first,
                                   .last = buffer->last};
-        buffer->place = n++;
+        buffer->index = n++;
     }
     exe->static_offsets = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof(uint64_t));
     const int is_ok =
@@ -406,7 +407,7 @@ static stator_status pack_symbolic(st_cg_exe *exe, const uint32_t *alias_root, s
                              "a workspace size exceeds the limit of 16 terms, depth 4");
             break;
         }
-        buffer->place = take_slot(exe, slots, &n, bytes, buffer);
+        buffer->index = take_slot(exe, slots, &n, bytes, buffer);
     }
     if (status == STATOR_OK) {
         exe->slots = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof *exe->slots);
@@ -426,7 +427,7 @@ static stator_status pack_symbolic(st_cg_exe *exe, const uint32_t *alias_root, s
     return status;
 }
 
-stator_status cg_place_buffers(st_cg_exe *exe, stator_diag **err)
+stator_status cg_plan_memory(st_cg_exe *exe, stator_diag **err)
 {
     st_mem *mem = exe->config.mem;
     int is_static = 0;
@@ -448,7 +449,7 @@ stator_status cg_place_buffers(st_cg_exe *exe, stator_diag **err)
         const cg_buffer *of = &exe->buffers.data[alias_root[i]];
         if (is_work(buffer)) {
             buffer->kind = of->kind;
-            buffer->place = of->place;
+            buffer->index = of->index;
             buffer->offset = of->offset;
             buffer->output_alias_bytes = of->output_alias_bytes;
         }

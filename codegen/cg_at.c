@@ -222,7 +222,7 @@ static st_loop_ref splat(cg_nest *nest, const cg_value *v, uint32_t dtype)
                                                      : st_loop_int(&nest->b, dtype, v->splat.i);
 }
 
-/* A root of this very kernel. Its plan's loops compute it once, at its own index. */
+/* A root of this very kernel. Its group's loops compute it once, at its own index. */
 static st_loop_ref root_at(cg_nest *nest, uint32_t root_index, const uint32_t *index)
 {
     cg_unit *unit = nest->unit;
@@ -267,7 +267,7 @@ static st_loop_ref lower(cg_nest *nest, stator_ref value, const uint32_t *index)
         const uint32_t wide = cg_wide_dtype(v->dtype);
         return st_loop_cast(&nest->b, v->dtype, splat(nest, v, wide));
     }
-    if (v->root && unit->roots.data[v->root - 1u].plan == nest->plan_index) {
+    if (v->root && unit->roots.data[v->root - 1u].group == nest->group_index) {
         return root_at(nest, v->root - 1u, index);
     }
     if (v->buffer != CG_NO_BUFFER) {
@@ -376,7 +376,7 @@ st_loop_ref cg_at_flat(cg_nest *nest, stator_ref value, const uint32_t *divisors
 {
     const cg_unit *unit = nest->unit;
     const cg_value *v = &unit->values[value];
-    const int is_here = v->root && unit->roots.data[v->root - 1u].plan == nest->plan_index;
+    const int is_here = v->root && unit->roots.data[v->root - 1u].group == nest->group_index;
     if (nest->refusal || nest->kernel->failed) {
         return 0;
     }

@@ -4,17 +4,17 @@
  * but two scans of which neither needs the other (the directions of a bidirectional LSTM, the heads
  * of a model) can have a thread each.
  *
- * Before: plans in launch order. After: such scans stand one behind the other, what they need in
- * front of them, and each group is known by its length at its first index. Inside a group each scan
- * has one thread, and its body is made for that (cg_unit.is_alone): steps are too small to divide,
- * or the group has a scan a thread. What a scan brings forward lives longer: a group takes the
- * memory of its members together. */
+ * Before: fusion groups in launch order. After: such scans stand one behind the other, what they
+ * need in front of them, and each group is known by its length at its first index. Inside a
+ * group each scan has one thread, and its body is made for that (cg_unit.is_alone): steps are
+ * too small to divide, or the group has a scan a thread. What a scan brings forward lives
+ * longer: a group takes the memory of its members together. */
 #include "codegen/cg_exe.h"
 
 #include <stator/ops.h>
 #include <string.h>
 
-#define WINDOW 512u /* plans behind a scan among which others are looked for */
+#define WINDOW 512u /* groups behind a scan among which others are looked for */
 /* Products a step in each of which threads meet about as long as they work. */
 #define STEP_MACS_SMALL ((int64_t)500000)
 
@@ -22,42 +22,42 @@ typedef struct gather {
     const cg_unit *unit;
     uint32_t *order;
     uint32_t n;
-    uint8_t *is_needed; /* by plan */
+    uint8_t *is_needed; /* by group */
     uint32_t *moved;    /* scratch of `order` */
 } gather;
 
-static const cg_root *first_root(const cg_unit *unit, uint32_t plan)
+static const cg_root *first_root(const cg_unit *unit, uint32_t group)
 {
-    return &unit->roots.data[unit->plans.data[plan].roots.data[0]];
+    return &unit->roots.data[unit->groups.data[group].roots.data[0]];
 }
 
-static int is_scan(const cg_unit *unit, uint32_t plan)
+static int is_scan(const cg_unit *unit, uint32_t group)
 {
-    const cg_lowering *lowering = first_root(unit, plan)->lowering;
+    const cg_lowering *lowering = first_root(unit, group)->lowering;
     return lowering != NULL && lowering->is_loop;
 }
 
 /* May it run beside others? */
-static int may_join(const cg_unit *unit, uint32_t plan)
+static int may_join(const cg_unit *unit, uint32_t group)
 {
     const stator_graph_view *v = unit->view;
-    return is_scan(unit, plan) && !cg_scan_binds(unit->host->ir->view(stator_region_at(
-                                      v, stator_node_at(v, first_root(unit, plan)->node), 0)));
+    return is_scan(unit, group) && !cg_scan_binds(unit->host->ir->view(stator_region_at(
+                                       v, stator_node_at(v, first_root(unit, group)->node), 0)));
 }
 
-static void note_needs(gather *g, uint32_t plan)
+static void note_needs(gather *g, uint32_t group)
 {
     const cg_unit *unit = g->unit;
-    const cg_plan *of = &unit->plans.data[plan];
+    const cg_fusion_group *of = &unit->groups.data[group];
     for (uint32_t i = 0; i < of->roots.count; i++) {
         const cg_root *root = &unit->roots.data[of->roots.data[i]];
         for (uint32_t k = 0; k < root->n_needs; k++) {
-            g->is_needed[unit->roots.data[unit->needs.data[root->first_need + k]].plan] = 1;
+            g->is_needed[unit->roots.data[unit->needs.data[root->first_need + k]].group] = 1;
         }
     }
 }
 
-/* Marks what the plan at `last` needs of order[first, last). 1: no scan is among it. */
+/* Marks what the group at `last` needs of order[first, last). 1: no scan is among it. */
 static int mark_needs(gather *g, uint32_t first, uint32_t last)
 {
     int is_apart = 1;
@@ -110,10 +110,10 @@ static int64_t known_numel(const cg_unit *unit, stator_ref value, uint32_t to_ax
 }
 
 /* About as many products as a step has: each row of a carried value with what is captured. */
-static int is_step_small(const cg_unit *unit, uint32_t plan)
+static int is_step_small(const cg_unit *unit, uint32_t group)
 {
     const stator_graph_view *v = unit->view;
-    const stator_node_row *row = stator_node_at(v, first_root(unit, plan)->node);
+    const stator_node_row *row = stator_node_at(v, first_root(unit, group)->node);
     const uint32_t carried = (uint32_t)stator_attr_at(v, row, STATOR_scan_carried)->i;
     const uint32_t whole = carried + (uint32_t)stator_attr_at(v, row, STATOR_scan_scanned)->i;
     int64_t rows = 1;
@@ -143,9 +143,9 @@ static uint32_t gather_at(gather *g, uint32_t *first)
         return n;
     }
     for (uint32_t i = *first + 1u; i < g->n && i - *first < WINDOW && n < most; i++) {
-        const uint32_t plan = g->order[i];
-        if (may_join(unit, plan) && first_root(unit, plan)->stage == stage &&
-            (threads == 2 || is_step_small(unit, plan)) && mark_needs(g, *first, i)) {
+        const uint32_t group = g->order[i];
+        if (may_join(unit, group) && first_root(unit, group)->stage == stage &&
+            (threads == 2 || is_step_small(unit, group)) && mark_needs(g, *first, i)) {
             bring_forward(g, first, n, i);
             n++;
         }
@@ -157,7 +157,7 @@ stator_status cg_gather_scans(cg_unit *unit, uint32_t *order, uint32_t n, uint32
                               stator_diag **err)
 {
     gather g = {.unit = unit, .order = order, .n = n};
-    g.is_needed = st_arena_zalloc(&unit->arena, (uint64_t)unit->plans.count + 1u, 1);
+    g.is_needed = st_arena_zalloc(&unit->arena, (uint64_t)unit->groups.count + 1u, 1);
     g.moved = st_arena_zalloc(&unit->arena, (uint64_t)n + 1u, sizeof *g.moved);
     if (g.is_needed == NULL || g.moved == NULL) {
         return st_fail_oom(err);

@@ -1,4 +1,4 @@
-/* What is left of a compile: the plan of launches. Immutable while calls run. */
+/* What is left of a compile: the launch plan. Immutable while calls run. */
 #ifndef STATOR_CODEGEN_CG_EXE_H
 #define STATOR_CODEGEN_CG_EXE_H
 
@@ -105,9 +105,9 @@ struct st_cg_exe {
     _Atomic(void *) spare;     /* a workspace of symbolic size that nobody uses: {u64 size; ...} */
 };
 
-/* ---- cg_plan.c ---- */
-/* Orders the plans, keeps the buffers that are needed and gives them slots of the workspace.
- * Kernels are made, scheduled and moved to the executable. */
+/* ---- cg_launch_plan.c ---- */
+/* Orders the fusion groups, keeps the buffers that are needed and gives them slots of the
+ * workspace. Kernels are made, scheduled and moved to the executable. */
 stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err);
 
 /* Sets launch->known where it can; 0: out of memory. */
@@ -139,7 +139,7 @@ uint32_t cg_alias_root(const cg_unit *unit, uint32_t buffer);
 
 /* ---- cg_concurrent_scans.c ---- */
 #define CG_CONCURRENT_MAX 16u
-/* Reorders `order` (n plans) so that scans which may run concurrently are neighbours.
+/* Reorders `order` (n groups) so that scans which may run concurrently are neighbours.
  * n_concurrent[i] > 1: as many begin at index i. */
 stator_status cg_gather_scans(cg_unit *unit, uint32_t *order, uint32_t n, uint32_t *n_concurrent,
                               stator_diag **err);
@@ -175,7 +175,7 @@ typedef struct cg_loop {
     cg_unit *unit;
     stator_ref node;
     uint32_t is_alone; /* one thread runs it, beside others */
-    uint32_t step;     /* of the plan that it is */
+    uint32_t step;     /* of the launch plan that it is */
 } cg_loop;
 /* The newest step of the executable becomes the scan. */
 stator_status cg_make_scan(const cg_loop *loop, st_cg_exe *exe, cg_launch *launch,

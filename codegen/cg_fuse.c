@@ -1,20 +1,20 @@
 /* Which roots share a kernel.
  *
- * Each root begins with a plan of its own. In topological order a root's plan is joined with those
- * of the roots it reads and with the newest one of the same domain that reads what it reads, when
- * the domains fit, no other kernel stands between them, fuel allows it and the joined kernel can be
- * written. A join that is not made leaves a line in the log channel `fusion`.
+ * Each root begins with a fusion group of its own. In topological order a root's group is joined
+ * with those of the roots it reads and with the newest one of the same domain that reads what it
+ * reads, when the domains fit, no other kernel stands between them, fuel allows it and the joined
+ * kernel can be written. A join that is not made leaves a line in the log channel `fusion`.
  *
  *   before  max: rows x K -> rows     e = exp(x - max)     sum: rows x K -> rows     y = e / sum
- *   after   one plan, outer rows, inner K, levels 0 1 1 2 */
+ *   after   one group, outer rows, inner K, levels 0 1 1 2 */
 #include "codegen/cg_match.h"
 
 #include <string.h>
 
-#define WALK_MAX 512u   /* plans looked through for a path; past it a join is refused */
+#define WALK_MAX 512u   /* groups looked through for a path; past it a join is refused */
 #define LONG_ROW 32768  /* elements that one thread should not do alone */
-#define SIBLINGS_MAX 8u /* plans tried side by side */
-#define PLAN_ROOTS_MAX 64u
+#define SIBLINGS_MAX 8u /* groups tried side by side */
+#define GROUP_ROOTS_MAX 64u
 
 typedef struct joiner {
     cg_unit *unit;
@@ -23,18 +23,18 @@ typedef struct joiner {
 
 /* ---- domains ---- */
 
-static void add_axis(cg_unit *unit, cg_plan *plan, uint32_t extent, int is_inner)
+static void add_axis(cg_unit *unit, cg_fusion_group *group, uint32_t extent, int is_inner)
 {
-    if (cg_is_one(unit, extent) || plan->rank >= CG_RANK_MAX) {
+    if (cg_is_one(unit, extent) || group->rank >= CG_RANK_MAX) {
         return;
     }
-    plan->extent[plan->rank] = extent;
-    plan->inner[plan->rank] = (uint8_t)is_inner;
-    plan->n_inner += is_inner != 0;
-    plan->rank++;
+    group->extent[group->rank] = extent;
+    group->inner[group->rank] = (uint8_t)is_inner;
+    group->n_inner += is_inner != 0;
+    group->rank++;
 }
 
-void cg_domain_of(cg_unit *unit, const cg_root *root, cg_plan *plan)
+void cg_domain_of(cg_unit *unit, const cg_root *root, cg_fusion_group *group)
 {
     const cg_value *v = &unit->values[root->value];
     const cg_fold *fold = root->is_fold ? &root->fold : NULL;
@@ -45,25 +45,25 @@ void cg_domain_of(cg_unit *unit, const cg_root *root, cg_plan *plan)
         for (uint32_t a = 0; a < x->rank; a++) {
             const int is_inner = next < fold->n_inner && fold->at[next] == a;
             next += (uint32_t)is_inner;
-            add_axis(unit, plan, x->dims[a], is_inner);
+            add_axis(unit, group, x->dims[a], is_inner);
         }
         return;
     }
     for (uint32_t a = 0; a < v->rank; a++) {
-        add_axis(unit, plan, v->dims[a], 0);
+        add_axis(unit, group, v->dims[a], 0);
     }
     for (uint32_t k = 0; fold && k < fold->n_inner; k++) {
-        add_axis(unit, plan, fold->inner[k], 1);
+        add_axis(unit, group, fold->inner[k], 1);
     }
 }
 
-static int same_extents(const cg_plan *a, const cg_plan *b)
+static int same_extents(const cg_fusion_group *a, const cg_fusion_group *b)
 {
     return a->rank == b->rank && memcmp(a->extent, b->extent, a->rank * sizeof a->extent[0]) == 0;
 }
 
 /* Are b's axes (none of them inner) the outer axes of a? */
-static int is_row_domain(const cg_plan *a, const cg_plan *b)
+static int is_row_domain(const cg_fusion_group *a, const cg_fusion_group *b)
 {
     uint32_t k = 0;
     for (uint32_t i = 0; i < a->rank; i++) {
@@ -78,8 +78,8 @@ static int is_row_domain(const cg_plan *a, const cg_plan *b)
     return k == b->rank;
 }
 
-/* The plan whose domain serves both, or NULL. */
-static const cg_plan *wider(const cg_plan *a, const cg_plan *b)
+/* The group whose domain serves both, or NULL. */
+static const cg_fusion_group *wider(const cg_fusion_group *a, const cg_fusion_group *b)
 {
     if (a->n_inner == 0 && b->n_inner == 0) {
         return same_extents(a, b) ? a : NULL;
@@ -87,50 +87,50 @@ static const cg_plan *wider(const cg_plan *a, const cg_plan *b)
     if (a->n_inner && b->n_inner) {
         return same_extents(a, b) && memcmp(a->inner, b->inner, a->rank) == 0 ? a : NULL;
     }
-    const cg_plan *row = a->n_inner ? a : b;
-    const cg_plan *flat = a->n_inner ? b : a;
+    const cg_fusion_group *row = a->n_inner ? a : b;
+    const cg_fusion_group *flat = a->n_inner ? b : a;
     return same_extents(row, flat) || is_row_domain(row, flat) ? row : NULL;
 }
 
 /* Would one thread have to do a long row alone, which kernels of their own would share out? */
-static int is_one_long_row(const cg_unit *unit, const cg_plan *plan)
+static int is_one_long_row(const cg_unit *unit, const cg_fusion_group *group)
 {
     int64_t outer = 1;
     int64_t inner = 1;
-    for (uint32_t k = 0; k < plan->rank; k++) {
-        const int64_t extent = st_sym_size_hint(&unit->syms->tab, plan->extent[k]);
-        int64_t *product = plan->inner[k] ? &inner : &outer;
+    for (uint32_t k = 0; k < group->rank; k++) {
+        const int64_t extent = st_sym_size_hint(&unit->syms->tab, group->extent[k]);
+        int64_t *product = group->inner[k] ? &inner : &outer;
         *product = *product > LONG_ROW ? *product : *product * extent;
     }
     return outer < (int64_t)unit->config->emitter->target.threads && inner > LONG_ROW;
 }
 
-/* ---- paths between plans ---- */
+/* ---- paths between groups ---- */
 
-static int push_needs(joiner *j, const cg_plan *plan)
+static int push_needs(joiner *j, const cg_fusion_group *group)
 {
     const cg_unit *unit = j->unit;
-    for (uint32_t i = 0; i < plan->roots.count; i++) {
-        const cg_root *root = &unit->roots.data[plan->roots.data[i]];
+    for (uint32_t i = 0; i < group->roots.count; i++) {
+        const cg_root *root = &unit->roots.data[group->roots.data[i]];
         for (uint32_t k = 0; k < root->n_needs; k++) {
             uint32_t *at = st_vec_push(unit->mem, &j->stack);
             if (at == NULL) {
                 return 0;
             }
-            *at = unit->roots.data[unit->needs.data[root->first_need + k]].plan;
+            *at = unit->roots.data[unit->needs.data[root->first_need + k]].group;
         }
     }
     return 1;
 }
 
-/* Does `from` read `to` through a third plan? 1 also when it is too far to say. */
+/* Does `from` read `to` through a third group? 1 also when it is too far to say. */
 static int has_detour(joiner *j, uint32_t from, uint32_t to)
 {
     cg_unit *unit = j->unit;
     uint32_t visited = 0;
     unit->stamp++;
     j->stack.count = 0;
-    if (!push_needs(j, &unit->plans.data[from])) {
+    if (!push_needs(j, &unit->groups.data[from])) {
         return 1;
     }
     /* Direct edges are what the join removes. */
@@ -146,11 +146,11 @@ static int has_detour(joiner *j, uint32_t from, uint32_t to)
         if (at == to) {
             return 1;
         }
-        if (unit->plans.data[at].stamp == unit->stamp) {
+        if (unit->groups.data[at].stamp == unit->stamp) {
             continue;
         }
-        unit->plans.data[at].stamp = unit->stamp;
-        if (++visited > WALK_MAX || !push_needs(j, &unit->plans.data[at])) {
+        unit->groups.data[at].stamp = unit->stamp;
+        if (++visited > WALK_MAX || !push_needs(j, &unit->groups.data[at])) {
             return 1;
         }
     }
@@ -164,27 +164,27 @@ static int is_dear(const cg_unit *unit, const cg_root *root)
     return !root->is_fold && unit->values[root->value].cost > 4u;
 }
 
-/* Levels of the plan's roots, and which of them are worth a buffer of the row. */
-static void set_levels(cg_unit *unit, cg_plan *plan)
+/* Levels of the group's roots, and which of them are worth a buffer of the row. */
+static void set_levels(cg_unit *unit, cg_fusion_group *group)
 {
-    const uint32_t self = (uint32_t)(plan - unit->plans.data);
-    for (uint32_t i = 0; i < plan->roots.count; i++) {
-        cg_root *root = &unit->roots.data[plan->roots.data[i]];
+    const uint32_t self = (uint32_t)(group - unit->groups.data);
+    for (uint32_t i = 0; i < group->roots.count; i++) {
+        cg_root *root = &unit->roots.data[group->roots.data[i]];
         root->level = 0;
         root->local = 0;
         for (uint32_t k = 0; k < root->n_needs; k++) {
             cg_root *need = &unit->roots.data[unit->needs.data[root->first_need + k]];
-            if (need->plan == self) {
+            if (need->group == self) {
                 const uint32_t after = need->level + need->is_fold;
                 root->level = after > root->level ? after : root->level;
             }
         }
     }
-    for (uint32_t i = 0; i < plan->roots.count; i++) {
-        const cg_root *root = &unit->roots.data[plan->roots.data[i]];
+    for (uint32_t i = 0; i < group->roots.count; i++) {
+        const cg_root *root = &unit->roots.data[group->roots.data[i]];
         for (uint32_t k = 0; k < root->n_needs; k++) {
             cg_root *need = &unit->roots.data[unit->needs.data[root->first_need + k]];
-            if (need->plan == self && need->level < root->level && is_dear(unit, need)) {
+            if (need->group == self && need->level < root->level && is_dear(unit, need)) {
                 need->local = 1;
             }
         }
@@ -193,7 +193,8 @@ static void set_levels(cg_unit *unit, cg_plan *plan)
 
 /* ---- joining ---- */
 
-static void log_refusal(const cg_unit *unit, const cg_plan *a, const cg_plan *b, const char *why)
+static void log_refusal(const cg_unit *unit, const cg_fusion_group *a, const cg_fusion_group *b,
+                        const char *why)
 {
     const stator_host *host = unit->host;
     if (!host->log->enabled(host->ctx, "fusion", 2)) {
@@ -202,9 +203,9 @@ static void log_refusal(const cg_unit *unit, const cg_plan *a, const cg_plan *b,
     const stator_graph_view *v = unit->view;
     st_str line;
     st_str_init(&line, unit->mem);
-    const cg_plan *plans[2] = {a, b};
+    const cg_fusion_group *groups[2] = {a, b};
     for (uint32_t k = 0; k < 2; k++) {
-        const cg_root *root = &unit->roots.data[plans[k]->roots.data[plans[k]->roots.count - 1u]];
+        const cg_root *root = &unit->roots.data[groups[k]->roots.data[groups[k]->roots.count - 1u]];
         st_str_addf(&line, "%s%s (node %u)", k ? " and " : "not joined: ",
                     root->node ? stator_op_at(v, stator_node_at(v, root->node)->op)->name : "copy",
                     root->node);
@@ -219,8 +220,8 @@ static void log_refusal(const cg_unit *unit, const cg_plan *a, const cg_plan *b,
 /* Moves b's roots into a, in topological order; 0: out of memory. */
 static int move_roots(cg_unit *unit, uint32_t a, uint32_t b)
 {
-    cg_plan *to = &unit->plans.data[a];
-    cg_plan *from = &unit->plans.data[b];
+    cg_fusion_group *to = &unit->groups.data[a];
+    cg_fusion_group *from = &unit->groups.data[b];
     for (uint32_t i = 0; i < from->roots.count; i++) {
         const uint32_t root_index = from->roots.data[i];
         uint32_t *at = st_vec_push(unit->mem, &to->roots);
@@ -232,22 +233,22 @@ static int move_roots(cg_unit *unit, uint32_t a, uint32_t b)
             to->roots.data[k] = to->roots.data[k - 1u];
         }
         to->roots.data[k] = root_index;
-        unit->roots.data[root_index].plan = a;
+        unit->roots.data[root_index].group = a;
     }
     return 1;
 }
 
 /* Takes the roots of b out of a again. */
-static void undo_join(cg_unit *unit, uint32_t a, uint32_t b, const cg_plan *old)
+static void undo_join(cg_unit *unit, uint32_t a, uint32_t b, const cg_fusion_group *old)
 {
-    cg_plan *joined = &unit->plans.data[a];
-    const cg_plan *moved = &unit->plans.data[b];
+    cg_fusion_group *joined = &unit->groups.data[a];
+    const cg_fusion_group *moved = &unit->groups.data[b];
     uint32_t kept = 0;
     for (uint32_t i = 0; i < moved->roots.count; i++) {
-        unit->roots.data[moved->roots.data[i]].plan = b;
+        unit->roots.data[moved->roots.data[i]].group = b;
     }
     for (uint32_t i = 0; i < joined->roots.count; i++) {
-        if (unit->roots.data[joined->roots.data[i]].plan == a) {
+        if (unit->roots.data[joined->roots.data[i]].group == a) {
             joined->roots.data[kept++] = joined->roots.data[i];
         }
     }
@@ -258,26 +259,26 @@ static void undo_join(cg_unit *unit, uint32_t a, uint32_t b, const cg_plan *old)
     memcpy(joined->extent, old->extent, sizeof joined->extent);
     memcpy(joined->inner, old->inner, sizeof joined->inner);
     set_levels(unit, joined);
-    set_levels(unit, &unit->plans.data[b]);
+    set_levels(unit, &unit->groups.data[b]);
 }
 
-/* Does the plan, which has no inner axes, fold all the same? Over axes of size 1, then: inside
- * the rows of another plan each element would be folded once for each element of the row. */
-static int folds_nothing(const cg_unit *unit, const cg_plan *plan)
+/* Does the group, which has no inner axes, fold all the same? Over axes of size 1, then: inside
+ * the rows of another group each element would be folded once for each element of the row. */
+static int folds_nothing(const cg_unit *unit, const cg_fusion_group *group)
 {
-    for (uint32_t i = 0; i < plan->roots.count; i++) {
-        if (unit->roots.data[plan->roots.data[i]].is_fold) {
+    for (uint32_t i = 0; i < group->roots.count; i++) {
+        if (unit->roots.data[group->roots.data[i]].is_fold) {
             return 1;
         }
     }
     return 0;
 }
 
-static const char *why_not(joiner *j, uint32_t a, uint32_t b, const cg_plan *domain)
+static const char *why_not(joiner *j, uint32_t a, uint32_t b, const cg_fusion_group *domain)
 {
     const cg_unit *unit = j->unit;
-    const cg_plan *pa = &unit->plans.data[a];
-    const cg_plan *pb = &unit->plans.data[b];
+    const cg_fusion_group *pa = &unit->groups.data[a];
+    const cg_fusion_group *pb = &unit->groups.data[b];
     if (pa->is_alone || pb->is_alone) {
         return "one of them writes its own loops";
     }
@@ -290,7 +291,7 @@ static const char *why_not(joiner *j, uint32_t a, uint32_t b, const cg_plan *dom
     if ((pa->n_inner == 0) != (pb->n_inner == 0) && folds_nothing(unit, pa->n_inner ? pb : pa)) {
         return "one of them folds axes of size 1 alone";
     }
-    if (pa->roots.count + pb->roots.count > PLAN_ROOTS_MAX) {
+    if (pa->roots.count + pb->roots.count > GROUP_ROOTS_MAX) {
         return "the kernel would store too much";
     }
     if (is_one_long_row(unit, domain)) {
@@ -302,36 +303,36 @@ static const char *why_not(joiner *j, uint32_t a, uint32_t b, const cg_plan *dom
     return NULL;
 }
 
-/* Writes the plan's kernel on trial, and asks whether it is one for the library. */
-static stator_status try_kernel(joiner *j, uint32_t plan, const char **out_why, stator_diag **err)
+/* Writes the group's kernel on trial, and asks whether it is one for the library. */
+static stator_status try_kernel(joiner *j, uint32_t group, const char **out_why, stator_diag **err)
 {
     cg_unit *unit = j->unit;
     st_kernel trial;
     st_contraction contraction;
-    ST_TRY(cg_build_kernel(unit, plan, &trial, out_why, err));
-    unit->plans.data[plan].is_library = (uint8_t)cg_match(unit, plan, &trial, &contraction);
+    ST_TRY(cg_build_kernel(unit, group, &trial, out_why, err));
+    unit->groups.data[group].is_library = (uint8_t)cg_match(unit, group, &trial, &contraction);
     st_kernel_deinit(&trial);
     return STATOR_OK;
 }
 
-/* Joins plan b into plan a when that is possible; *out_joined says so. */
+/* Joins group b into group a when that is possible; *out_joined says so. */
 static stator_status try_join(joiner *j, uint32_t a, uint32_t b, int *out_joined, stator_diag **err)
 {
     cg_unit *unit = j->unit;
     *out_joined = 0;
-    const cg_plan old = unit->plans.data[a];
-    const cg_plan *domain = wider(&unit->plans.data[a], &unit->plans.data[b]);
+    const cg_fusion_group old = unit->groups.data[a];
+    const cg_fusion_group *domain = wider(&unit->groups.data[a], &unit->groups.data[b]);
     const char *why = why_not(j, a, b, domain);
-    const cg_root *last = &unit->roots.data[unit->plans.data[b].roots.data[0]];
+    const cg_root *last = &unit->roots.data[unit->groups.data[b].roots.data[0]];
     if (!why && !unit->host->fuel->may_apply(unit->fuel, STATOR_FUEL_FUSION, "join", last->node)) {
         why = "fuel has run out";
     }
     if (why) {
-        log_refusal(unit, &unit->plans.data[a], &unit->plans.data[b], why);
+        log_refusal(unit, &unit->groups.data[a], &unit->groups.data[b], why);
         return STATOR_OK;
     }
-    cg_plan *to = &unit->plans.data[a];
-    const cg_plan wide = *domain;
+    cg_fusion_group *to = &unit->groups.data[a];
+    const cg_fusion_group wide = *domain;
     if (!move_roots(unit, a, b)) {
         return st_fail_oom(err);
     }
@@ -340,14 +341,14 @@ static stator_status try_join(joiner *j, uint32_t a, uint32_t b, int *out_joined
     memcpy(to->extent, wide.extent, sizeof to->extent);
     memcpy(to->inner, wide.inner, sizeof to->inner);
     set_levels(unit, to);
-    const int was_library = to->is_library || unit->plans.data[b].is_library;
+    const int was_library = to->is_library || unit->groups.data[b].is_library;
     stator_status status = try_kernel(j, a, &why, err);
     if (status == STATOR_OK && was_library && !to->is_library) {
         status = STATOR_UNSUPPORTED;
         why = "the library that does the contraction has no such epilogue";
     }
     if (status == STATOR_OK) {
-        unit->plans.data[b].is_dead = 1;
+        unit->groups.data[b].is_dead = 1;
         *out_joined = 1;
         return STATOR_OK;
     }
@@ -355,11 +356,11 @@ static stator_status try_join(joiner *j, uint32_t a, uint32_t b, int *out_joined
         return status;
     }
     undo_join(unit, a, b, &old);
-    log_refusal(unit, &unit->plans.data[a], &unit->plans.data[b], why);
+    log_refusal(unit, &unit->groups.data[a], &unit->groups.data[b], why);
     return STATOR_OK;
 }
 
-/* The results of a node that writes its own loops share a plan; 0: the root is none, or the
+/* The results of a node that writes its own loops share a group; 0: the root is none, or the
  * first. */
 static int is_second_result(const cg_unit *unit, uint32_t root_index)
 {
@@ -368,45 +369,45 @@ static int is_second_result(const cg_unit *unit, uint32_t root_index)
            unit->roots.data[root_index - 1u].node == root->node;
 }
 
-static stator_status add_plan(joiner *j, uint32_t root_index, stator_diag **err)
+static stator_status add_group(joiner *j, uint32_t root_index, stator_diag **err)
 {
     cg_unit *unit = j->unit;
     if (is_second_result(unit, root_index)) {
-        const uint32_t shared = unit->roots.data[root_index - 1u].plan;
-        uint32_t *next = st_vec_push(unit->mem, &unit->plans.data[shared].roots);
+        const uint32_t shared = unit->roots.data[root_index - 1u].group;
+        uint32_t *next = st_vec_push(unit->mem, &unit->groups.data[shared].roots);
         if (next == NULL) {
             return st_fail_oom(err);
         }
         *next = root_index;
-        unit->roots.data[root_index].plan = shared;
+        unit->roots.data[root_index].group = shared;
         return STATOR_OK;
     }
-    cg_plan *plan = st_vec_push(unit->mem, &unit->plans);
-    if (plan == NULL) {
+    cg_fusion_group *group = st_vec_push(unit->mem, &unit->groups);
+    if (group == NULL) {
         return st_fail_oom(err);
     }
-    *plan = (cg_plan){.rank = 0};
-    uint32_t *at = st_vec_push(unit->mem, &plan->roots);
+    *group = (cg_fusion_group){.rank = 0};
+    uint32_t *at = st_vec_push(unit->mem, &group->roots);
     if (at == NULL) {
         return st_fail_oom(err);
     }
     *at = root_index;
-    unit->roots.data[root_index].plan = unit->plans.count - 1u;
-    cg_domain_of(unit, &unit->roots.data[root_index], plan);
-    set_levels(unit, plan);
+    unit->roots.data[root_index].group = unit->groups.count - 1u;
+    cg_domain_of(unit, &unit->roots.data[root_index], group);
+    set_levels(unit, group);
     const cg_root *root = &unit->roots.data[root_index];
-    plan->is_alone = root->lowering && root->lowering->write;
+    group->is_alone = root->lowering && root->lowering->write;
     const int is_whole = root->lowering && root->lowering->contraction;
     if (((root->is_fold && root->lowering->repeats) || is_whole) &&
         cg_has_library(unit->config, root->lowering)) {
         const char *why = NULL;
-        const stator_status status = try_kernel(j, unit->plans.count - 1u, &why, err);
+        const stator_status status = try_kernel(j, unit->groups.count - 1u, &why, err);
         return status == STATOR_UNSUPPORTED && why ? STATOR_OK : status;
     }
     return STATOR_OK;
 }
 
-/* Joins the plan of root `root_index` with the plans of what it reads, the newest first. */
+/* Joins the group of root `root_index` with the groups of what it reads, the newest first. */
 static stator_status join_needs(joiner *j, uint32_t root_index, stator_diag **err)
 {
     cg_unit *unit = j->unit;
@@ -414,11 +415,11 @@ static stator_status join_needs(joiner *j, uint32_t root_index, stator_diag **er
     const uint32_t first = root->first_need;
     const uint32_t n = root->n_needs;
     for (uint32_t k = 0; k < n && k < SIBLINGS_MAX; k++) {
-        const uint32_t from = unit->roots.data[unit->needs.data[first + k]].plan;
-        const uint32_t own = unit->roots.data[root_index].plan;
+        const uint32_t from = unit->roots.data[unit->needs.data[first + k]].group;
+        const uint32_t own = unit->roots.data[root_index].group;
         int is_joined = 0;
         if (from != own) {
-            /* The older plan takes the newer one in. */
+            /* The older group takes the newer one in. */
             ST_TRY(try_join(j, from < own ? from : own, from < own ? own : from, &is_joined, err));
         }
     }
@@ -443,10 +444,10 @@ static stator_status join_siblings(joiner *j, uint32_t root_index, stator_diag *
     cg_unit *unit = j->unit;
     for (uint32_t back = 1; back <= SIBLINGS_MAX && back <= root_index; back++) {
         const uint32_t other = root_index - back;
-        const uint32_t from = unit->roots.data[other].plan;
-        const uint32_t own = unit->roots.data[root_index].plan;
+        const uint32_t from = unit->roots.data[other].group;
+        const uint32_t own = unit->roots.data[root_index].group;
         int is_joined = 0;
-        if (from == own || !wider(&unit->plans.data[from], &unit->plans.data[own]) ||
+        if (from == own || !wider(&unit->groups.data[from], &unit->groups.data[own]) ||
             !share_a_need(unit, &unit->roots.data[other], &unit->roots.data[root_index])) {
             continue;
         }
@@ -460,7 +461,7 @@ stator_status cg_join_roots(cg_unit *unit, stator_diag **err)
     joiner j = {.unit = unit};
     stator_status status = STATOR_OK;
     for (uint32_t root_index = 0; root_index < unit->roots.count; root_index++) {
-        ST_TRY_DONE(add_plan(&j, root_index, err));
+        ST_TRY_DONE(add_group(&j, root_index, err));
         ST_TRY_DONE(join_needs(&j, root_index, err));
         ST_TRY_DONE(join_siblings(&j, root_index, err));
     }
@@ -477,7 +478,7 @@ int cg_is_stored(const cg_unit *unit, uint32_t root_index)
         return 1;
     }
     for (uint32_t k = 0; k < root->n_readers; k++) {
-        if (unit->roots.data[unit->readers[root->first_reader + k]].plan != root->plan) {
+        if (unit->roots.data[unit->readers[root->first_reader + k]].group != root->group) {
             return 1;
         }
     }

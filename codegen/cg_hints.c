@@ -1,7 +1,7 @@
 /* What of a program is slower than it could be, and what to do about it: the log channel
  * perf_hints.
  *
- * In: a plan and the kernel or the call that it became. Out: a line of text; nothing of the
+ * In: a group and the kernel or the call that it became. Out: a line of text; nothing of the
  * program depends on it, and nothing is computed when nobody listens. A size that only a call
  * tells counts as it is in the call that the program is compiled for (st_sym_size_hint). */
 #include "codegen/cg_hints.h"
@@ -395,15 +395,15 @@ static void hint_constants(cg_unit *unit, stator_ref node, const st_kernel *kern
     say(unit, &text);
 }
 
-/* ---- what is said of a plan ---- */
+/* ---- what is said of a group ---- */
 
-/* The node that the plan is named by: its contraction, else the first fold, else the first. */
-static stator_ref node_of_plan(const cg_unit *unit, const cg_plan *plan)
+/* The node that the group is named by: its contraction, else the first fold, else the first. */
+static stator_ref node_of_group(const cg_unit *unit, const cg_fusion_group *group)
 {
     stator_ref node = 0;
     uint32_t best = 0;
-    for (uint32_t i = 0; i < plan->roots.count; i++) {
-        const cg_root *root = &unit->roots.data[plan->roots.data[i]];
+    for (uint32_t i = 0; i < group->roots.count; i++) {
+        const cg_root *root = &unit->roots.data[group->roots.data[i]];
         const uint32_t rank = root->node == 0              ? 0
                               : is_contraction(unit, root) ? 3
                               : root->is_fold              ? 2
@@ -416,9 +416,9 @@ static stator_ref node_of_plan(const cg_unit *unit, const cg_plan *plan)
     return node;
 }
 
-void cg_hint_kernel(cg_unit *unit, uint32_t plan, const st_kernel *kernel)
+void cg_hint_kernel(cg_unit *unit, uint32_t group, const st_kernel *kernel)
 {
-    const cg_plan *of = &unit->plans.data[plan];
+    const cg_fusion_group *of = &unit->groups.data[group];
     const int has_reason = unit->config->emitter->library || unit->config->no_library;
     if (!is_heard(unit)) {
         return;
@@ -429,8 +429,8 @@ void cg_hint_kernel(cg_unit *unit, uint32_t plan, const st_kernel *kernel)
             hint_loops(unit, root);
         }
     }
-    hint_one_thread(unit, node_of_plan(unit, of), kernel);
-    hint_constants(unit, node_of_plan(unit, of), kernel);
+    hint_one_thread(unit, node_of_group(unit, of), kernel);
+    hint_constants(unit, node_of_group(unit, of), kernel);
 }
 
 /* ---- operands that are moved ---- */
@@ -457,7 +457,7 @@ static void hint_moved(cg_unit *unit, stator_ref node, const cg_buffer *input, d
     say(unit, &text);
 }
 
-void cg_hint_call(cg_unit *unit, uint32_t plan, const st_kernel *kernel,
+void cg_hint_call(cg_unit *unit, uint32_t group, const st_kernel *kernel,
                   const st_contraction *contraction, void *op)
 {
     const st_library *library = unit->config->emitter->library;
@@ -467,7 +467,7 @@ void cg_hint_call(cg_unit *unit, uint32_t plan, const st_kernel *kernel,
         return;
     }
     library->memory(library->self, op, &moved);
-    const stator_ref node = node_of_plan(unit, &unit->plans.data[plan]);
+    const stator_ref node = node_of_group(unit, &unit->groups.data[group]);
     const int is_turned =
         contraction->kind == ST_CONTRACTION_GEMM && !cg_is_one(unit, contraction->x.stride[1]);
     hint_moved(unit, node, as_input(unit, kernel, contraction->y.buffer),

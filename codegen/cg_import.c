@@ -497,14 +497,14 @@ void cg_unit_deinit(cg_unit *unit)
     for (uint32_t i = 0; i < unit->blobs.count; i++) {
         unit->host->cst->release(unit->blobs.data[i]);
     }
-    for (uint32_t i = 0; i < unit->plans.count; i++) {
-        st_vec_free(unit->mem, &unit->plans.data[i].roots);
+    for (uint32_t i = 0; i < unit->groups.count; i++) {
+        st_vec_free(unit->mem, &unit->groups.data[i].roots);
     }
     st_vec_free(unit->mem, &unit->blobs);
     st_vec_free(unit->mem, &unit->buffers);
     st_vec_free(unit->mem, &unit->roots);
     st_vec_free(unit->mem, &unit->needs);
-    st_vec_free(unit->mem, &unit->plans);
+    st_vec_free(unit->mem, &unit->groups);
     st_vec_free(unit->mem, &unit->declined);
     st_vec_free(unit->mem, &unit->binds);
     st_free(unit->mem, unit->values);

@@ -82,14 +82,14 @@ static int split_points_of(const cg_unit *unit, const st_kernel *kernel, uint32_
            are_long(unit, out, extent);
 }
 
-int cg_find_split_points(const cg_unit *unit, const cg_plan *plan, const st_kernel *kernel,
+int cg_find_split_points(const cg_unit *unit, const cg_fusion_group *group, const st_kernel *kernel,
                          cg_split_points *out)
 {
-    if (plan->n_inner > 0 || plan->is_alone) {
+    if (group->n_inner > 0 || group->is_alone) {
         return 0;
     }
-    for (uint32_t i = 0; i < plan->roots.count; i++) {
-        if (unit->roots.data[plan->roots.data[i]].is_fold) {
+    for (uint32_t i = 0; i < group->roots.count; i++) {
+        if (unit->roots.data[group->roots.data[i]].is_fold) {
             return 0;
         }
     }

@@ -6,7 +6,7 @@
  *       loop k reduce
  *         update acc, mul (load x), (load y)
  *       store out, epilogue(read acc)
- * Convolution: the plan's fold is the op `conv` and its operands are stored as they are; the
+ * Convolution: the group's fold is the op `conv` and its operands are stored as they are; the
  * epilogue is read off the kernel in the same way (cg_match_epilogue.c). What does not fit stays
  * loops. */
 #include "codegen/cg_match.h"
@@ -528,8 +528,8 @@ static int match_conv(cg_matcher *m, const cg_root *fold)
     const cg_node node = cg_node_of(m->unit, fold->node);
     const cg_value *out = NULL;
     const st_loop_buffer *stored = &m->kernel->buffers.data[cg_inst_at(m, m->store)->ref];
-    for (uint32_t i = 0; i < m->plan->roots.count; i++) {
-        const cg_root *root = &m->unit->roots.data[m->plan->roots.data[i]];
+    for (uint32_t i = 0; i < m->group->roots.count; i++) {
+        const cg_root *root = &m->unit->roots.data[m->group->roots.data[i]];
         const cg_value *v = cg_value_of(m->unit, root->value);
         out = v->buffer == stored->id ? v : out;
     }
@@ -549,11 +549,11 @@ static int match_conv(cg_matcher *m, const cg_root *fold)
 
 /* ---- the question ---- */
 
-static const cg_root *contraction_of(const cg_unit *unit, const cg_plan *plan)
+static const cg_root *contraction_of(const cg_unit *unit, const cg_fusion_group *group)
 {
     const cg_root *found = NULL;
-    for (uint32_t i = 0; i < plan->roots.count; i++) {
-        const cg_root *root = &unit->roots.data[plan->roots.data[i]];
+    for (uint32_t i = 0; i < group->roots.count; i++) {
+        const cg_root *root = &unit->roots.data[group->roots.data[i]];
         if (root->is_fold && (found || !root->lowering->repeats)) {
             return NULL;
         }
@@ -563,9 +563,9 @@ static const cg_root *contraction_of(const cg_unit *unit, const cg_plan *plan)
 }
 
 /* A node that writes its own loops. */
-static int match_whole(cg_unit *unit, uint32_t plan, const st_kernel *kernel, st_contraction *out)
+static int match_whole(cg_unit *unit, uint32_t group, const st_kernel *kernel, st_contraction *out)
 {
-    const cg_root *root = &unit->roots.data[unit->plans.data[plan].roots.data[0]];
+    const cg_root *root = &unit->roots.data[unit->groups.data[group].roots.data[0]];
     const cg_node node = cg_node_of(unit, root->node);
     *out = (st_contraction){.syms = kernel->syms, .n_buffers = kernel->buffers.count};
     return root->lowering->contraction && cg_has_library(unit->config, root->lowering) &&
@@ -578,20 +578,20 @@ int cg_has_library(const st_cg_config *config, const cg_lowering *lowering)
                              : config->emitter->library != NULL;
 }
 
-static int match_contraction(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_contraction *out)
+static int match_contraction(cg_unit *unit, uint32_t group, st_kernel *kernel, st_contraction *out)
 {
-    if (unit->plans.data[plan].is_alone) {
-        return match_whole(unit, plan, kernel, out);
+    if (unit->groups.data[group].is_alone) {
+        return match_whole(unit, group, kernel, out);
     }
     if (unit->config->emitter->library == NULL) {
         return 0;
     }
-    const cg_root *fold = contraction_of(unit, &unit->plans.data[plan]);
+    const cg_root *fold = contraction_of(unit, &unit->groups.data[group]);
     if (fold == NULL) {
         return 0;
     }
     cg_matcher m = {
-        .unit = unit, .plan = &unit->plans.data[plan], .kernel = kernel, .contraction = out};
+        .unit = unit, .group = &unit->groups.data[group], .kernel = kernel, .contraction = out};
     memset(out, 0, sizeof *out);
     out->syms = kernel->syms;
     out->acc_dtype = fold->fold.dtype;
@@ -610,15 +610,15 @@ static int is_taken(const cg_unit *unit, const st_contraction *contraction)
            library->takes(library->self, contraction) == 1;
 }
 
-int cg_match(cg_unit *unit, uint32_t plan, st_kernel *kernel, st_contraction *out)
+int cg_match(cg_unit *unit, uint32_t group, st_kernel *kernel, st_contraction *out)
 {
-    return match_contraction(unit, plan, kernel, out) && is_taken(unit, out);
+    return match_contraction(unit, group, kernel, out) && is_taken(unit, out);
 }
 
-int cg_may_match(cg_unit *unit, uint32_t plan, st_kernel *kernel)
+int cg_may_match(cg_unit *unit, uint32_t group, st_kernel *kernel)
 {
     st_contraction contraction;
-    if (!match_contraction(unit, plan, kernel, &contraction)) {
+    if (!match_contraction(unit, group, kernel, &contraction)) {
         return 0;
     }
     if (is_taken(unit, &contraction)) {

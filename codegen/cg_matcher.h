@@ -9,7 +9,7 @@
 
 typedef struct cg_matcher {
     cg_unit *unit;
-    const cg_plan *plan;
+    const cg_fusion_group *group;
     st_kernel *kernel;
     st_contraction *contraction;
     const st_loop_axis *outer[CG_MATCH_AXES];

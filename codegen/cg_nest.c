@@ -1,4 +1,4 @@
-/* A kernel plan becomes loops.
+/* A fusion group becomes the loops of a kernel.
  *
  *     loop over the outer axes                 parallel
  *       level 0: loop over the inner axes      folds that need nothing of the row, full stores
@@ -15,35 +15,35 @@
 
 #define NAME_OPS_MAX 4u
 
-int cg_is_full(const cg_unit *unit, const cg_plan *plan, const cg_root *root)
+int cg_is_full(const cg_unit *unit, const cg_fusion_group *group, const cg_root *root)
 {
-    if (root->is_fold || plan->n_inner == 0) {
-        return plan->n_inner == 0;
+    if (root->is_fold || group->n_inner == 0) {
+        return group->n_inner == 0;
     }
     const cg_value *v = &unit->values[root->value];
     uint32_t wide = 0;
     for (uint32_t a = 0; a < v->rank; a++) {
         wide += !cg_is_one(unit, v->dims[a]);
     }
-    return wide == plan->rank;
+    return wide == group->rank;
 }
 
 void cg_own_index(const cg_nest *nest, const cg_root *root, uint32_t *out_index)
 {
     const cg_unit *unit = nest->unit;
-    const cg_plan *plan = nest->plan;
+    const cg_fusion_group *group = nest->group;
     const cg_value *v = &unit->values[root->value];
-    const int is_full = cg_is_full(unit, plan, root);
+    const int is_full = cg_is_full(unit, group, root);
     uint32_t k = 0;
     for (uint32_t a = 0; a < v->rank; a++) {
         out_index[a] = st_sym_int(&unit->syms->tab, 0);
         if (cg_is_one(unit, v->dims[a])) {
             continue;
         }
-        while (k < plan->rank && plan->inner[k] && !is_full) {
+        while (k < group->rank && group->inner[k] && !is_full) {
             k++;
         }
-        if (k < plan->rank) {
+        if (k < group->rank) {
             out_index[a] = nest->axis[k++];
         }
     }
@@ -66,7 +66,7 @@ static void update_fold(cg_nest *nest, uint32_t root_index)
         if (cg_is_one(unit, root->fold.inner[i])) {
             continue;
         }
-        while (k < nest->plan->rank && !nest->plan->inner[k]) {
+        while (k < nest->group->rank && !nest->group->inner[k]) {
             k++;
         }
         inner[i] = nest->axis[k++];
@@ -84,9 +84,9 @@ static void update_fold(cg_nest *nest, uint32_t root_index)
 uint32_t cg_row_index(cg_nest *nest)
 {
     uint32_t inner = cg_int(nest, 0);
-    for (uint32_t k = 0; k < nest->plan->rank; k++) {
-        if (nest->plan->inner[k]) {
-            inner = cg_add(nest, cg_mul(nest, inner, nest->plan->extent[k]), nest->axis[k]);
+    for (uint32_t k = 0; k < nest->group->rank; k++) {
+        if (nest->group->inner[k]) {
+            inner = cg_add(nest, cg_mul(nest, inner, nest->group->extent[k]), nest->axis[k]);
         }
     }
     return inner;
@@ -124,12 +124,12 @@ static void store_root(cg_nest *nest, uint32_t root_index, int is_stored)
 static int has_inner_work(const cg_nest *nest)
 {
     const cg_unit *unit = nest->unit;
-    for (uint32_t i = 0; i < nest->plan->roots.count; i++) {
-        const uint32_t root_index = nest->plan->roots.data[i];
+    for (uint32_t i = 0; i < nest->group->roots.count; i++) {
+        const uint32_t root_index = nest->group->roots.data[i];
         const cg_root *root = &unit->roots.data[root_index];
         const int is_needed = cg_is_stored(unit, root_index) || root->local;
         const int is_store =
-            is_needed && nest->plan->n_inner > 0 && cg_is_full(unit, nest->plan, root);
+            is_needed && nest->group->n_inner > 0 && cg_is_full(unit, nest->group, root);
         if (root->level == nest->level && (root->is_fold || is_store)) {
             return 1;
         }
@@ -139,9 +139,10 @@ static int has_inner_work(const cg_nest *nest)
 
 static void open_inner(cg_nest *nest)
 {
-    for (uint32_t k = 0; k < nest->plan->rank; k++) {
-        if (nest->plan->inner[k]) {
-            const uint32_t axis = st_loop_axis_add(&nest->b, nest->plan->extent[k], ST_AXIS_REDUCE);
+    for (uint32_t k = 0; k < nest->group->rank; k++) {
+        if (nest->group->inner[k]) {
+            const uint32_t axis =
+                st_loop_axis_add(&nest->b, nest->group->extent[k], ST_AXIS_REDUCE);
             nest->axis[k] = nest->kernel->failed ? 0 : nest->kernel->axes.data[axis].sym;
             st_loop_open(&nest->b, axis);
         }
@@ -151,30 +152,30 @@ static void open_inner(cg_nest *nest)
 static void write_row_loop(cg_nest *nest)
 {
     const cg_unit *unit = nest->unit;
-    const cg_plan *plan = nest->plan;
-    for (uint32_t i = 0; i < plan->roots.count; i++) {
-        const cg_root *root = &unit->roots.data[plan->roots.data[i]];
+    const cg_fusion_group *group = nest->group;
+    for (uint32_t i = 0; i < group->roots.count; i++) {
+        const cg_root *root = &unit->roots.data[group->roots.data[i]];
         if (root->is_fold && root->level == nest->level) {
             const st_loop_ref acc = st_loop_acc(&nest->b, root->fold.acc, root->fold.dtype, 0);
-            if (acc && !st_map_put(&nest->acc_memo, plan->roots.data[i] + 1u, acc)) {
+            if (acc && !st_map_put(&nest->acc_memo, group->roots.data[i] + 1u, acc)) {
                 nest->kernel->failed = STATOR_RESOURCE_EXHAUSTED;
             }
         }
     }
     open_inner(nest);
-    for (uint32_t i = 0; i < plan->roots.count && !nest->kernel->failed; i++) {
-        const uint32_t root_index = plan->roots.data[i];
+    for (uint32_t i = 0; i < group->roots.count && !nest->kernel->failed; i++) {
+        const uint32_t root_index = group->roots.data[i];
         const cg_root *root = &unit->roots.data[root_index];
         if (root->level != nest->level) {
             continue;
         }
         if (root->is_fold) {
             update_fold(nest, root_index);
-        } else if (plan->n_inner > 0 && cg_is_full(unit, plan, root)) {
+        } else if (group->n_inner > 0 && cg_is_full(unit, group, root)) {
             store_root(nest, root_index, cg_is_stored(unit, root_index));
         }
     }
-    for (uint32_t k = 0; k < plan->n_inner; k++) {
+    for (uint32_t k = 0; k < group->n_inner; k++) {
         st_loop_close(&nest->b);
     }
 }
@@ -182,40 +183,40 @@ static void write_row_loop(cg_nest *nest)
 static void write_level(cg_nest *nest)
 {
     const cg_unit *unit = nest->unit;
-    const cg_plan *plan = nest->plan;
+    const cg_fusion_group *group = nest->group;
     const uint32_t level = nest->level;
     if (has_inner_work(nest)) {
         write_row_loop(nest);
     }
     nest->level = level + 1u; /* this level's folds can be read now */
-    for (uint32_t i = 0; i < plan->roots.count && !nest->kernel->failed; i++) {
-        const uint32_t root_index = plan->roots.data[i];
+    for (uint32_t i = 0; i < group->roots.count && !nest->kernel->failed; i++) {
+        const uint32_t root_index = group->roots.data[i];
         const cg_root *root = &unit->roots.data[root_index];
-        const int is_row = plan->n_inner == 0 || root->is_fold || !cg_is_full(unit, plan, root);
+        const int is_row = group->n_inner == 0 || root->is_fold || !cg_is_full(unit, group, root);
         if (root->level == level && is_row) {
             store_root(nest, root_index, cg_is_stored(unit, root_index));
         }
     }
 }
 
-/* The outer axes of the plan in loop order: as the first value that is not row-major is stored, so
+/* The outer axes of the group in loop order: as the first value that is not row-major is stored, so
  * that the innermost loop walks neighbours. Returns how many. */
 static uint32_t loop_order(const cg_nest *nest, uint32_t *out)
 {
     const cg_unit *unit = nest->unit;
-    const cg_plan *plan = nest->plan;
+    const cg_fusion_group *group = nest->group;
     const cg_value *ordered = NULL;
     uint32_t outer[CG_RANK_MAX];
     uint32_t n = 0;
     uint32_t wide = 0;
-    for (uint32_t k = 0; k < plan->rank; k++) {
-        if (!plan->inner[k]) {
+    for (uint32_t k = 0; k < group->rank; k++) {
+        if (!group->inner[k]) {
             outer[n++] = k;
         }
     }
     memcpy(out, outer, n * sizeof *out);
-    for (uint32_t i = 0; i < plan->roots.count && ordered == NULL; i++) {
-        const cg_value *v = &unit->values[unit->roots.data[plan->roots.data[i]].value];
+    for (uint32_t i = 0; i < group->roots.count && ordered == NULL; i++) {
+        const cg_value *v = &unit->values[unit->roots.data[group->roots.data[i]].value];
         ordered = v->order ? v : NULL;
     }
     for (uint32_t a = 0; ordered && a < ordered->rank; a++) {
@@ -240,10 +241,10 @@ static uint32_t loop_order(const cg_nest *nest, uint32_t *out)
 
 static void write_levels(cg_nest *nest)
 {
-    const cg_plan *plan = nest->plan;
+    const cg_fusion_group *group = nest->group;
     uint32_t top = 0;
-    for (uint32_t i = 0; i < plan->roots.count; i++) {
-        const uint32_t level = nest->unit->roots.data[plan->roots.data[i]].level;
+    for (uint32_t i = 0; i < group->roots.count; i++) {
+        const uint32_t level = nest->unit->roots.data[group->roots.data[i]].level;
         top = level > top ? level : top;
     }
     for (uint32_t level = 0; level <= top && !nest->kernel->failed && !nest->refusal; level++) {
@@ -259,7 +260,7 @@ static void write_loops(cg_nest *nest, const uint32_t *order, uint32_t n, uint32
         write_levels(nest);
         return;
     }
-    const uint32_t whole = nest->plan->extent[order[i]];
+    const uint32_t whole = nest->group->extent[order[i]];
     const uint32_t n_points = nest->points.loop == i ? nest->points.n : 0;
     uint32_t from = cg_int(nest, 0);
     for (uint32_t k = 0; k <= n_points && !nest->kernel->failed; k++) {
@@ -294,23 +295,23 @@ static uint32_t dtype_bytes(uint32_t dtype)
 static void add_locals(cg_nest *nest)
 {
     const cg_unit *unit = nest->unit;
-    const cg_plan *plan = nest->plan;
+    const cg_fusion_group *group = nest->group;
     uint64_t bytes = 0;
     int64_t row = 1;
-    for (uint32_t k = 0; k < plan->rank; k++) {
+    for (uint32_t k = 0; k < group->rank; k++) {
         int64_t extent = 0;
-        if (plan->inner[k] && (!st_sym_const(&unit->syms->tab, plan->extent[k], &extent) ||
-                               extent == 0 || extent > (int64_t)ST_LOCAL_BYTES_MAX / row)) {
+        if (group->inner[k] && (!st_sym_const(&unit->syms->tab, group->extent[k], &extent) ||
+                                extent == 0 || extent > (int64_t)ST_LOCAL_BYTES_MAX / row)) {
             return;
         }
-        row *= plan->inner[k] ? extent : 1;
+        row *= group->inner[k] ? extent : 1;
     }
-    for (uint32_t i = 0; i < plan->roots.count; i++) {
-        const uint32_t root_index = plan->roots.data[i];
+    for (uint32_t i = 0; i < group->roots.count; i++) {
+        const uint32_t root_index = group->roots.data[i];
         const cg_root *root = &unit->roots.data[root_index];
         const uint32_t dtype = unit->values[root->value].dtype;
         char name[24];
-        if (!root->local || !cg_is_full(unit, plan, root) || plan->n_inner == 0) {
+        if (!root->local || !cg_is_full(unit, group, root) || group->n_inner == 0) {
             continue;
         }
         bytes += (uint64_t)row * dtype_bytes(dtype);
@@ -330,14 +331,14 @@ static void add_locals(cg_nest *nest)
 /* ---- the kernel ---- */
 
 /* "softmax"-like names are gone by now: the ops of the roots, the last few of them. */
-static void kernel_name(const cg_unit *unit, const cg_plan *plan, char *out, size_t size)
+static void kernel_name(const cg_unit *unit, const cg_fusion_group *group, char *out, size_t size)
 {
-    const uint32_t n = plan->roots.count;
+    const uint32_t n = group->roots.count;
     const uint32_t from = n > NAME_OPS_MAX ? n - NAME_OPS_MAX : 0;
-    const uint32_t number = (uint32_t)(plan - unit->plans.data);
+    const uint32_t number = (uint32_t)(group - unit->groups.data);
     size_t used = (size_t)snprintf(out, size, "%sk%u", unit->scope, number);
     for (uint32_t i = from; i < n && used < size; i++) {
-        const cg_root *root = &unit->roots.data[plan->roots.data[i]];
+        const cg_root *root = &unit->roots.data[group->roots.data[i]];
         const char *op =
             root->node ? stator_op_at(unit->view, stator_node_at(unit->view, root->node)->op)->name
                        : "copy";
@@ -345,10 +346,10 @@ static void kernel_name(const cg_unit *unit, const cg_plan *plan, char *out, siz
     }
 }
 
-int cg_nest_init(cg_nest *nest, cg_unit *unit, uint32_t plan, const char *name, st_kernel *kernel)
+int cg_nest_init(cg_nest *nest, cg_unit *unit, uint32_t group, const char *name, st_kernel *kernel)
 {
-    *nest = (cg_nest){.unit = unit, .plan_index = plan, .kernel = kernel};
-    nest->plan = plan < unit->plans.count ? &unit->plans.data[plan] : NULL;
+    *nest = (cg_nest){.unit = unit, .group_index = group, .kernel = kernel};
+    nest->group = group < unit->groups.count ? &unit->groups.data[group] : NULL;
     if (!st_kernel_init(kernel, unit->mem, unit->syms, name)) {
         return 0;
     }
@@ -372,11 +373,11 @@ void cg_nest_deinit(cg_nest *nest)
     st_map_deinit(&nest->acc_memo);
 }
 
-/* Has no value that the plan makes an element? */
-static int makes_nothing(cg_unit *unit, const cg_plan *plan)
+/* Has no value that the group makes an element? */
+static int makes_nothing(cg_unit *unit, const cg_fusion_group *group)
 {
-    for (uint32_t i = 0; i < plan->roots.count; i++) {
-        const uint32_t numel = cg_numel(unit, unit->roots.data[plan->roots.data[i]].value);
+    for (uint32_t i = 0; i < group->roots.count; i++) {
+        const uint32_t numel = cg_numel(unit, unit->roots.data[group->roots.data[i]].value);
         if (numel == 0 || cg_known_or(&unit->syms->tab, numel, 1) != 0) {
             return 0;
         }
@@ -384,21 +385,21 @@ static int makes_nothing(cg_unit *unit, const cg_plan *plan)
     return 1;
 }
 
-/* Writes the plan's kernel; a loop of it in pieces where `points` says so. */
-static stator_status write_kernel(cg_unit *unit, uint32_t plan, const char *name,
+/* Writes the group's kernel; a loop of it in pieces where `points` says so. */
+static stator_status write_kernel(cg_unit *unit, uint32_t group, const char *name,
                                   const cg_split_points *points, st_kernel *out,
                                   const char **out_refusal)
 {
     cg_nest nest;
     *out_refusal = NULL;
-    if (!cg_nest_init(&nest, unit, plan, name, out)) {
+    if (!cg_nest_init(&nest, unit, group, name, out)) {
         return STATOR_RESOURCE_EXHAUSTED;
     }
     nest.points = *points;
-    if (makes_nothing(unit, nest.plan)) {
+    if (makes_nothing(unit, nest.group)) {
         /* The kernel stays empty: indices of an axis without elements may be anything. */
-    } else if (nest.plan->is_alone) {
-        const cg_root *root = &unit->roots.data[nest.plan->roots.data[0]];
+    } else if (nest.group->is_alone) {
+        const cg_root *root = &unit->roots.data[nest.group->roots.data[0]];
         const cg_node node = cg_node_of(unit, root->node);
         nest.b.origin = root->node;
         root->lowering->write(&nest, &node);
@@ -416,13 +417,13 @@ static stator_status write_kernel(cg_unit *unit, uint32_t plan, const char *name
     return failed == STATOR_OK ? STATOR_UNSUPPORTED : failed;
 }
 
-stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
+stator_status cg_build_kernel(cg_unit *unit, uint32_t group, st_kernel *out,
                               const char **out_refusal, stator_diag **err)
 {
     char name[128];
     const cg_split_points none = {.n = 0};
-    kernel_name(unit, &unit->plans.data[plan], name, sizeof name);
-    const stator_status status = write_kernel(unit, plan, name, &none, out, out_refusal);
+    kernel_name(unit, &unit->groups.data[group], name, sizeof name);
+    const stator_status status = write_kernel(unit, group, name, &none, out, out_refusal);
     if (status == STATOR_OK) {
         return STATOR_OK;
     }
@@ -435,17 +436,18 @@ stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
     return STATOR_UNSUPPORTED;
 }
 
-stator_status cg_split_index_set(cg_unit *unit, uint32_t plan, st_kernel *kernel, stator_diag **err)
+stator_status cg_split_index_set(cg_unit *unit, uint32_t group, st_kernel *kernel,
+                                 stator_diag **err)
 {
     char name[128];
     cg_split_points points = {.n = 0};
     st_kernel split;
     const char *refusal = NULL;
-    if (!cg_find_split_points(unit, &unit->plans.data[plan], kernel, &points)) {
+    if (!cg_find_split_points(unit, &unit->groups.data[group], kernel, &points)) {
         return STATOR_OK;
     }
-    kernel_name(unit, &unit->plans.data[plan], name, sizeof name);
-    const stator_status status = write_kernel(unit, plan, name, &points, &split, &refusal);
+    kernel_name(unit, &unit->groups.data[group], name, sizeof name);
+    const stator_status status = write_kernel(unit, group, name, &points, &split, &refusal);
     if (status == STATOR_OK) {
         st_kernel_deinit(kernel);
         *kernel = split;

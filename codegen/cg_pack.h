@@ -1,4 +1,4 @@
-/* What the files that write a package's plan share: cg_package.c and cg_package_scan.c. */
+/* What the files that write a package's launch plan share: cg_package.c and cg_package_scan.c. */
 #ifndef STATOR_CODEGEN_CG_PACK_H
 #define STATOR_CODEGEN_CG_PACK_H
 

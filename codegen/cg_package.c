@@ -1,4 +1,4 @@
-/* The plan of an executable as C source; see the header.
+/* The launch plan of an executable as C source; see the header.
  *
  * One function a step, so that the text reads like the log of a run:
  *

@@ -3,7 +3,8 @@
  *
  * The emitter hands over its machine code; beside it there are the piece "plan", the C source that
  * launches it, and a piece of data for each constant. The body of a scan has all that too: its
- * source is "plan1", "plan2", ..., and its functions end in the number. The plan defines, hidden:
+ * source is "plan1", "plan2", ..., and its functions end in the number. The launch plan defines,
+ * hidden:
  *
  *   int stator_package_workspace(const int64_t *sizes, uint64_t *out_bytes);
  *   int stator_package_run(void *const *in, void *const *out, const int64_t *sizes, void *work);

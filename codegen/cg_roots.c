@@ -3,7 +3,7 @@
  * A root is an output, what a fold makes, what a consumer would ask for many times, or what
  * several consumers need and is dearer to compute again than to load. All else is computed where
  * it is used. After: unit->roots in topological order, each with the roots it reads, every root
- * with a buffer (which the plan drops again when nobody outside its kernel needs it). */
+ * with a buffer (which the launch plan drops again when nobody outside its kernel needs it). */
 #include "codegen/cg_match.h"
 #include "codegen/cg_quant.h"
 
@@ -236,7 +236,7 @@ static stator_status add_root(cg_unit *unit, stator_ref value, stator_ref node, 
         return st_fail_oom(err);
     }
     *root = (cg_root){
-        .value = value, .node = node, .plan = UINT32_MAX, .stage = cg_stage_of(unit, node)};
+        .value = value, .node = node, .group = UINT32_MAX, .stage = cg_stage_of(unit, node)};
     if (node) {
         const cg_node n = cg_node_of(unit, node);
         root->lowering = cg_lowering_of(unit, n.row->op);
@@ -329,33 +329,33 @@ static int wants_root(const cg_unit *unit, const stator_node_row *row, const cg_
 static stator_status probe(cg_unit *unit, int *out_is_taken, stator_diag **err)
 {
     const uint32_t root_index = unit->roots.count - 1u;
-    cg_plan *plan = st_vec_push(unit->mem, &unit->plans);
+    cg_fusion_group *group = st_vec_push(unit->mem, &unit->groups);
     uint32_t *root = NULL;
     *out_is_taken = 0;
-    if (plan) {
-        *plan = (cg_plan){.rank = 0};
-        root = st_vec_push(unit->mem, &plan->roots);
+    if (group) {
+        *group = (cg_fusion_group){.rank = 0};
+        root = st_vec_push(unit->mem, &group->roots);
     }
     if (root == NULL) {
         return st_fail_oom(err);
     }
     *root = root_index;
-    unit->roots.data[root_index].plan = unit->plans.count - 1u;
-    cg_domain_of(unit, &unit->roots.data[root_index], plan);
+    unit->roots.data[root_index].group = unit->groups.count - 1u;
+    cg_domain_of(unit, &unit->roots.data[root_index], group);
     st_kernel trial;
     st_contraction contraction;
     const char *why = NULL;
-    const stator_status status = cg_build_kernel(unit, unit->plans.count - 1u, &trial, &why, err);
+    const stator_status status = cg_build_kernel(unit, unit->groups.count - 1u, &trial, &why, err);
     if (status == STATOR_OK) {
-        const uint32_t self = unit->plans.count - 1u;
+        const uint32_t self = unit->groups.count - 1u;
         *out_is_taken = unit->values[unit->roots.data[root_index].value].uses == 1
                             ? cg_may_match(unit, self, &trial)
                             : cg_match(unit, self, &trial, &contraction);
         st_kernel_deinit(&trial);
     }
-    unit->roots.data[root_index].plan = UINT32_MAX;
-    unit->plans.count--;
-    st_vec_free(unit->mem, &unit->plans.data[unit->plans.count].roots);
+    unit->roots.data[root_index].group = UINT32_MAX;
+    unit->groups.count--;
+    st_vec_free(unit->mem, &unit->groups.data[unit->groups.count].roots);
     return status == STATOR_UNSUPPORTED && why ? STATOR_OK : status;
 }
 

@@ -1,5 +1,5 @@
-/* An executable as bytes and back: the plan, and what the emitter and the library make of their
- * parts.
+/* An executable as bytes and back: the launch plan, and what the emitter and the library make of
+ * their parts.
  *
  * Constants are named by the host's ids (stator_cache_api), sizes are flat programs, kernels are
  * the emitter's module alone: the loop IR is not kept. Reading checks every index against what was

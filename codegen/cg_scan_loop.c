@@ -1,7 +1,7 @@
 /* A scan of the graph: its body is an executable of its own, run once a step.
  *
  * In: a node `scan` (ir/ops.def) whose slices lie one behind the other and whose body keeps every
- * size. Out: a step of the plan over the buffers
+ * size. Out: a step of the launch plan over the buffers
  *
  *     | operands | results | one more of each carried value | scratch |
  *

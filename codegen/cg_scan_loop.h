@@ -1,4 +1,4 @@
-/* What a scan of the plan is (cg_scan_loop.c), for those that run or write it. */
+/* What a scan of the launch plan is (cg_scan_loop.c), for those that run or write it. */
 #ifndef STATOR_CODEGEN_CG_SCAN_LOOP_H
 #define STATOR_CODEGEN_CG_SCAN_LOOP_H
 

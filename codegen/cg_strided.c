@@ -59,7 +59,7 @@ int cg_strided_of(cg_unit *unit, stator_ref value, cg_strided *out)
     uint32_t symbols[CG_RANK_MAX];
     st_kernel trial;
     cg_nest nest;
-    if (!cg_nest_init(&nest, unit, CG_NO_PLAN, "view", &trial)) {
+    if (!cg_nest_init(&nest, unit, CG_NO_GROUP, "view", &trial)) {
         return 0;
     }
     const st_loop_ref inst = load_of(&nest, value, symbols);
@@ -148,7 +148,7 @@ int cg_reads_channels(cg_unit *unit, const cg_root *root)
     cg_nest nest;
     if (v->rank < 3 || root->is_fold || root->lowering == NULL || root->lowering->point == NULL ||
         cg_known_or(&unit->syms->tab, v->dims[1], lanes) < lanes ||
-        !cg_nest_init(&nest, unit, CG_NO_PLAN, "look", &trial)) {
+        !cg_nest_init(&nest, unit, CG_NO_GROUP, "look", &trial)) {
         return 0;
     }
     const cg_node node = cg_node_of(unit, root->node);

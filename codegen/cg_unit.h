@@ -2,11 +2,11 @@
  *
  *   cg_import   the graph's sizes and types as syms of our own table
  *   cg_fuse     roots (values worth a nest) and which of them share a kernel
- *   cg_nest     a kernel plan becomes loops; cg_at answers "this value at this index"
+ *   cg_nest     a fusion group becomes loops; cg_at answers "this value at this index"
  *   cg_index_set_split      index-set splitting where operands of a concatenation meet
  *   lower.def   how each op answers: cg_point (index by index) or cg_fold (a loop of its own)
  *   cg_schedule axes merged, vector and parallel chosen; cg_unroll_and_jam: copies of a body
- *   cg_plan     launch order, buffers; cg_memory_plan: the workspace
+ *   cg_launch_plan launch order, buffers; cg_memory_plan: the workspace
  *   cg_hints    what is slower than it could be, for the log
  *
  * A unit lives as long as the compile; what running needs is moved to the executable. */
@@ -20,7 +20,7 @@
 #define CG_RANK_MAX STATOR_RANK_MAX
 #define CG_INSTS_MAX 20000u /* of one kernel: past it a join is refused */
 #define CG_NO_BUFFER UINT32_MAX
-#define CG_NO_PLAN (UINT32_MAX - 1u) /* and no root has it: UINT32_MAX stands for "none yet" */
+#define CG_NO_GROUP (UINT32_MAX - 1u) /* and no root has it: UINT32_MAX stands for "none yet" */
 
 /* ---- buffers of the program ---- */
 
@@ -28,7 +28,7 @@ enum cg_buffer_kind {
     CG_BUFFER_INPUT = 1, /* index: input number */
     CG_BUFFER_OUTPUT,    /* index: output number */
     CG_BUFFER_CONSTANT,  /* index: into unit->blobs */
-    CG_BUFFER_WORK       /* index: slot of the workspace, by the plan */
+    CG_BUFFER_WORK       /* index: slot of the workspace, by the group */
 };
 
 typedef struct cg_buffer {
@@ -149,7 +149,7 @@ typedef struct cg_root {
     const cg_lowering *lowering; /* of the node; NULL for a copy */
     uint32_t is_fold;
     cg_fold fold;
-    uint32_t plan;                    /* index of the kernel plan it is in, UINT32_MAX: none yet */
+    uint32_t group;                   /* index of the fusion group it is in, UINT32_MAX: none yet */
     uint32_t first_need, n_needs;     /* into unit->needs: roots that it reads */
     uint32_t first_reader, n_readers; /* into unit->readers: roots that read it */
     uint32_t level;
@@ -159,7 +159,7 @@ typedef struct cg_root {
 
 /* Roots that share a kernel. The full domain is `extent`, size-1 axes left out; inner[k] says that
  * axis k belongs to the row (is folded), the others are the outer loops. */
-typedef struct cg_plan {
+typedef struct cg_fusion_group {
     st_vec(uint32_t) roots; /* in topological order */
     uint32_t rank;
     uint32_t n_inner;
@@ -169,7 +169,7 @@ typedef struct cg_plan {
     uint8_t is_library; /* a contraction that the emitter's library takes */
     uint8_t is_alone;   /* the results of one node that writes its own loops */
     uint32_t stamp;     /* of the last walk that came by */
-} cg_plan;
+} cg_fusion_group;
 
 /* A node that was accepted and cannot be compiled after all. */
 typedef struct cg_declined {
@@ -193,7 +193,7 @@ struct cg_unit {
     st_vec(cg_root) roots;
     st_vec(uint32_t) needs;
     uint32_t *readers;
-    st_vec(cg_plan) plans;
+    st_vec(cg_fusion_group) groups;
     st_map sym_memo; /* graph sym -> ours */
     st_vec(cg_declined) declined;
     st_vec(stator_ref) binds; /* sym_bind nodes, in order */
@@ -249,8 +249,8 @@ stator_status cg_make_roots(cg_unit *unit, stator_diag **err);
 
 /* ---- cg_fuse.c: which roots share a kernel ---- */
 stator_status cg_join_roots(cg_unit *unit, stator_diag **err);
-/* The domain of a plan of this root alone, written to an empty plan. */
-void cg_domain_of(cg_unit *unit, const cg_root *root, cg_plan *plan);
+/* The domain of a group of this root alone, written to an empty group. */
+void cg_domain_of(cg_unit *unit, const cg_root *root, cg_fusion_group *group);
 /* Must the root's value be in memory when its kernel has ended? */
 int cg_is_stored(const cg_unit *unit, uint32_t root_index);
 
@@ -289,12 +289,12 @@ typedef struct cg_split_points {
 
 struct cg_nest {
     cg_unit *unit;
-    cg_plan *plan;
-    uint32_t plan_index;
+    cg_fusion_group *group;
+    uint32_t group_index;
     st_kernel *kernel;
     st_loop_builder b;
     uint32_t level;             /* of the loops being written */
-    uint32_t axis[CG_RANK_MAX]; /* sym of each axis of the plan; inner ones: of this level */
+    uint32_t axis[CG_RANK_MAX]; /* sym of each axis of the group; inner ones: of this level */
     st_loop_ref mask;           /* loads are good only where it holds, 0: everywhere */
     uint32_t depth;             /* of the recursion of cg_at */
     cg_split_points points;
@@ -336,32 +336,32 @@ uint32_t cg_mul(cg_nest *nest, uint32_t a, uint32_t b);
 uint32_t cg_int(cg_nest *nest, int64_t value);
 uint32_t cg_sym_of(cg_nest *nest, uint32_t op, uint32_t a, uint32_t b); /* letters of types_api */
 
-/* ---- cg_nest.c: plans to kernels ---- */
+/* ---- cg_nest.c: groups to kernels ---- */
 
-/* The root's own index in the loops that are open: its position in the domain of its plan. */
+/* The root's own index in the loops that are open: its position in the domain of its group. */
 void cg_own_index(const cg_nest *nest, const cg_root *root, uint32_t *out_index);
 /* Position in the row of the inner axes that are open. */
 uint32_t cg_row_index(cg_nest *nest);
 /* Is the value of the size of the row's whole domain (not one a row)? */
-int cg_is_full(const cg_unit *unit, const cg_plan *plan, const cg_root *root);
-/* A nest for the kernel of the plan (CG_NO_PLAN: of none, for a look at values), which it
+int cg_is_full(const cg_unit *unit, const cg_fusion_group *group, const cg_root *root);
+/* A nest for the kernel of the group (CG_NO_PLAN: of none, for a look at values), which it
  * initialises. 0: out of memory. The kernel outlives the nest. */
-int cg_nest_init(cg_nest *nest, cg_unit *unit, uint32_t plan, const char *name, st_kernel *kernel);
+int cg_nest_init(cg_nest *nest, cg_unit *unit, uint32_t group, const char *name, st_kernel *kernel);
 void cg_nest_deinit(cg_nest *nest);
-/* Writes the plan's kernel. UNSUPPORTED, with *out_refusal set, when the plan cannot be one kernel.
- */
-stator_status cg_build_kernel(cg_unit *unit, uint32_t plan, st_kernel *out,
+/* Writes the group's kernel. UNSUPPORTED, with *out_refusal set, when the group cannot be one
+ * kernel. */
+stator_status cg_build_kernel(cg_unit *unit, uint32_t group, st_kernel *out,
                               const char **out_refusal, stator_diag **err);
 
 /* Writes it anew in pieces (cg_index_set_split.c), where that is worth it and they can be
  * written. The kernel stays the caller's. */
-stator_status cg_split_index_set(cg_unit *unit, uint32_t plan, st_kernel *kernel,
+stator_status cg_split_index_set(cg_unit *unit, uint32_t group, st_kernel *kernel,
                                  stator_diag **err);
 
 /* ---- cg_index_set_split.c ---- */
 
-/* Where a loop of the plan's kernel, written whole, is to be split. 0: nowhere. */
-int cg_find_split_points(const cg_unit *unit, const cg_plan *plan, const st_kernel *kernel,
+/* Where a loop of the group's kernel, written whole, is to be split. 0: nowhere. */
+int cg_find_split_points(const cg_unit *unit, const cg_fusion_group *group, const st_kernel *kernel,
                          cg_split_points *out);
 
 /* ---- cg_strided.c: values seen through their views ---- */

@@ -5,7 +5,7 @@
  *   capability  ->  st_cg_capability      which nodes have a lowering
  *   compile     ->  st_cg_compile         lower, fuse, schedule, plan memory, emit
  *   exe_info    ->  st_cg_info
- *   exe_run     ->  st_cg_run             launches the plan
+ *   exe_run     ->  st_cg_run             runs the launch plan
  *   exe_destroy ->  st_cg_destroy
  *
  * All of it is independent of the machine but for the emitter's target. Threads: compile
@@ -64,7 +64,8 @@ stator_status st_cg_to_host(const stator_host *host, stator_status status, stato
 stator_status st_cg_from_host(const stator_host *host, stator_status status, stator_diag **theirs,
                               stator_diag **err);
 
-/* The loop IR of every kernel in launch order, and the plan: golden tests and `output_code`. */
+/* The loop IR of every kernel in launch order, and the launch plan: golden tests and
+ * `output_code`. */
 stator_status st_cg_print(const st_cg_exe *exe, st_str *out);
 
 #endif

@@ -21,7 +21,7 @@ static int is_float(uint32_t dtype)
     return st_loop_class_of(dtype) == ST_LOOP_FLOATS;
 }
 
-/* ---- plan ---- */
+/* ---- lanes and copies ---- */
 
 void jit_acc_plan(jit_fn *f, st_loop_ref ref)
 {
@@ -34,7 +34,7 @@ void jit_acc_plan(jit_fn *f, st_loop_ref ref)
     acc->lanes = acc->lanes ? acc->lanes : 1;
     for (uint32_t b = update->block; b != 0;) {
         const st_loop_inst *loop = st_loop_at(kernel, kernel->blocks.data[b].loop);
-        const jit_loop_plan *plan = &f->plans[loop->ref]; /* RARE bodies hold no UPDATE */
+        const jit_loop_plan *plan = &f->loop_plans[loop->ref]; /* RARE bodies hold no UPDATE */
         is_inside &= b != inst->block;
         if (plan->lanes > 1) {
             acc->lanes = plan->lanes;

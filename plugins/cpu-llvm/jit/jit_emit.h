@@ -151,11 +151,11 @@ typedef struct jit_fn {
     LLVMValueRef *buffers;
     LLVMValueRef *noalias; /* by buffer: metadata, NULL without */
     LLVMValueRef *scopes;
-    LLVMValueRef *values;    /* by instruction */
-    jit_symbol *symbols;     /* by symbol index */
-    jit_loop_plan *plans;    /* by axis */
-    jit_acc *accs;           /* by instruction */
-    uint32_t *private_lanes; /* by buffer: scratch of which each lane has its own; 0: not so */
+    LLVMValueRef *values;      /* by instruction */
+    jit_symbol *symbols;       /* by symbol index */
+    jit_loop_plan *loop_plans; /* by axis */
+    jit_acc *accs;             /* by instruction */
+    uint32_t *private_lanes;   /* by buffer: scratch of which each lane has its own; 0: not so */
     int64_t private_bytes;
     LLVMValueRef hoist[ST_LOOP_DEPTH_MAX + 1u];
     uint32_t depth;
@@ -293,7 +293,7 @@ LLVMValueRef jit_lookup(jit_fn *f, LLVMValueRef x, uint32_t table);
 /* The function of an instruction with a libm name. */
 LLVMValueRef jit_math(jit_fn *f, const st_loop_op_desc *desc, uint32_t dtype, LLVMValueRef *args);
 
-/* ---- jit_plan.c, jit_pipeline.c, jit_loop.c ---- */
+/* ---- jit_loop_plan.c, jit_pipeline.c, jit_loop.c ---- */
 
 int jit_is_within(const st_kernel *kernel, uint32_t block, uint32_t outer);
 /* Does the sym hold the symbol `axis`, or a value that is bound inside the body? axis UINT32_MAX:
@@ -304,7 +304,7 @@ int jit_pipeline_find(const jit_fn *f, st_loop_ref row_loop, jit_pipeline *out);
 void jit_pipeline_note(jit_fn *f, LLVMValueRef store);
 void jit_pipeline_flush_stores(jit_fn *f);
 
-void jit_plan_loops(jit_fn *f);
+void jit_make_loop_plans(jit_fn *f);
 void jit_emit_block(jit_fn *f, uint32_t block);
 
 /* ---- jit_kernel.c ---- */

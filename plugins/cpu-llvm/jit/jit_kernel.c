@@ -47,7 +47,7 @@ static void free_tables(jit_fn *f)
     st_free(mem, f->scopes);
     st_free(mem, f->values);
     st_free(mem, f->symbols);
-    st_free(mem, f->plans);
+    st_free(mem, f->loop_plans);
     st_free(mem, f->accs);
     st_free(mem, f->private_lanes);
     st_vec_free(mem, &f->memo);
@@ -66,10 +66,10 @@ static int make_tables(jit_fn *f)
     f->scopes = st_calloc(mem, k->buffers.count + 1u, sizeof *f->scopes);
     f->values = st_calloc(mem, k->insts.count + 1u, sizeof *f->values);
     f->accs = st_calloc(mem, k->insts.count + 1u, sizeof *f->accs);
-    f->plans = st_calloc(mem, k->axes.count + 1u, sizeof *f->plans);
+    f->loop_plans = st_calloc(mem, k->axes.count + 1u, sizeof *f->loop_plans);
     f->symbols = st_calloc(mem, k->syms->symbols.count + 1u, sizeof *f->symbols);
     return f->buffers && f->private_lanes && f->noalias && f->scopes && f->values && f->accs &&
-           f->plans && f->symbols;
+           f->loop_plans && f->symbols;
 }
 
 /* ---- alias scopes ---- */
@@ -194,7 +194,7 @@ static stator_status emit_variant(jit_unit *u, const st_kernel *kernel, const ch
     if (!make_tables(f)) {
         (void)jit_fail(u, STATOR_RESOURCE_EXHAUSTED, "out of memory");
     } else {
-        jit_plan_loops(f);
+        jit_make_loop_plans(f);
         open_function(f, name);
         make_scopes(f, name);
         jit_emit_block(f, 0);
@@ -225,7 +225,7 @@ stator_status jit_kernel_emit(jit_unit *u, const st_kernel *kernel, jit_kernel *
     out->is_parallel = parallel != 0;
     out->step = 1;
     if (status == STATOR_OK && parallel) {
-        const jit_loop_plan *plan = &f.plans[st_loop_at(kernel, parallel)->ref];
+        const jit_loop_plan *plan = &f.loop_plans[st_loop_at(kernel, parallel)->ref];
         out->step = plan->lanes * plan->unroll;
     }
     free_tables(&f);

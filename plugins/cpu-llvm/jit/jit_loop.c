@@ -283,7 +283,7 @@ static void emit_loop(jit_fn *f, st_loop_ref ref)
     jit_pipeline pipeline;
     loop l = {.axis = &f->kernel->axes.data[inst->ref],
               .ref = ref,
-              .plan = f->plans[inst->ref],
+              .plan = f->loop_plans[inst->ref],
               .body = inst->body};
     if (f->pipeline && ref == f->pipeline->last) {
         return; /* a row later */

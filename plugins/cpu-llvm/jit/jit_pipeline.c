@@ -118,8 +118,8 @@ static st_loop_ref find_filler(const jit_fn *f, uint32_t body, st_loop_ref last)
 
 static int same_walk(const jit_fn *f, st_loop_ref a, st_loop_ref b)
 {
-    const jit_loop_plan *plan_a = &f->plans[st_loop_at(f->kernel, a)->ref];
-    const jit_loop_plan *plan_b = &f->plans[st_loop_at(f->kernel, b)->ref];
+    const jit_loop_plan *plan_a = &f->loop_plans[st_loop_at(f->kernel, a)->ref];
+    const jit_loop_plan *plan_b = &f->loop_plans[st_loop_at(f->kernel, b)->ref];
     return axis_at(f, a)->extent == axis_at(f, b)->extent && plan_a->lanes == plan_b->lanes &&
            plan_a->lanes > 1;
 }
@@ -157,7 +157,7 @@ int jit_pipeline_find(const jit_fn *f, st_loop_ref row_loop, jit_pipeline *out)
     const uint32_t body = st_loop_at(kernel, row_loop)->body;
     const st_loop_ref last = kernel->blocks.data[body].last;
     *out = (jit_pipeline){.last = last};
-    if (!f->is_streamed || f->plans[st_loop_at(kernel, row_loop)->ref].lanes > 1 ||
+    if (!f->is_streamed || f->loop_plans[st_loop_at(kernel, row_loop)->ref].lanes > 1 ||
         st_loop_at(kernel, last)->code != ST_LOOP_LOOP ||
         jit_may_differ(f, axis_at(f, last)->extent, 0, UINT32_MAX) ||
         !may_wait(f, st_loop_at(kernel, last)->body, axis_at(f, last))) {

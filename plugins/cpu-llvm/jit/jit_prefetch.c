@@ -30,7 +30,7 @@ static uint32_t walked_along(const jit_fn *f, const st_loop_inst *load, uint32_t
     uint32_t coef = 0;
     uint32_t own = 0;
     if (load->code != ST_LOOP_LOAD || load->ref != buffer || loop == 0 ||
-        f->plans[st_loop_at(kernel, loop)->ref].lanes <= 1) {
+        f->loop_plans[st_loop_at(kernel, loop)->ref].lanes <= 1) {
         return UINT32_MAX;
     }
     const st_loop_axis *axis = &kernel->axes.data[st_loop_at(kernel, loop)->ref];
@@ -43,7 +43,7 @@ static uint32_t count_vector_loops(const jit_fn *f)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < f->kernel->axes.count; i++) {
-        n += f->plans[i].lanes > 1;
+        n += f->loop_plans[i].lanes > 1;
     }
     return n;
 }

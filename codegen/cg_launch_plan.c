@@ -1,6 +1,6 @@
 /* Launch order and buffers.
  *
- * Before: plans joined. After: kernels in an order in which everything is made before it is
+ * Before: Fusion groups joined. After: kernels in an order in which everything is made before it is
  * read, and the steps in which each value that crosses from one kernel to another is alive;
  * cg_memory_plan.c gives it its offset in the workspace. */
 #include "codegen/cg_exe.h"
@@ -14,9 +14,9 @@
 typedef struct planner {
     cg_unit *unit;
     st_cg_exe *exe;
-    uint32_t *order; /* plans */
+    uint32_t *order; /* fusion groups */
     uint32_t n_order;
-    uint8_t *state;         /* by plan: 0 unseen, 1 open, 2 done */
+    uint8_t *state;         /* by group: 0 unseen, 1 open, 2 done */
     uint32_t *n_concurrent; /* by index in `order`: concurrent scans that begin there */
     uint32_t stage;         /* of the steps being made */
     uint32_t is_concurrent; /* a scan is one of several */
@@ -24,8 +24,8 @@ typedef struct planner {
 
 /* ---- order ---- */
 
-/* Appends plan p behind the plans it reads. A stack of its own: graphs may be deep. */
-static stator_status order_plan(planner *p, uint32_t first, stator_diag **err)
+/* Appends group p behind the groups it reads. A stack of its own: graphs may be deep. */
+static stator_status order_group(planner *p, uint32_t first, stator_diag **err)
 {
     const cg_unit *unit = p->unit;
     st_vec(uint32_t) stack = ST_VEC_INIT;
@@ -35,21 +35,22 @@ static stator_status order_plan(planner *p, uint32_t first, stator_diag **err)
         *at = first;
     }
     while (status == STATOR_OK && stack.count > 0) {
-        const uint32_t plan = stack.data[stack.count - 1u];
-        if (p->state[plan]) {
+        const uint32_t group = stack.data[stack.count - 1u];
+        if (p->state[group]) {
             stack.count--;
-            if (p->state[plan] == 1) {
-                p->state[plan] = 2;
-                p->order[p->n_order++] = plan;
+            if (p->state[group] == 1) {
+                p->state[group] = 2;
+                p->order[p->n_order++] = group;
             }
             continue;
         }
-        p->state[plan] = 1;
-        const cg_plan *of = &unit->plans.data[plan];
+        p->state[group] = 1;
+        const cg_fusion_group *of = &unit->groups.data[group];
         for (uint32_t i = 0; i < of->roots.count && status == STATOR_OK; i++) {
             const cg_root *root = &unit->roots.data[of->roots.data[i]];
             for (uint32_t k = 0; k < root->n_needs && status == STATOR_OK; k++) {
-                const uint32_t from = unit->roots.data[unit->needs.data[root->first_need + k]].plan;
+                const uint32_t from =
+                    unit->roots.data[unit->needs.data[root->first_need + k]].group;
                 if (p->state[from] == 0) {
                     at = st_vec_push(unit->mem, &stack);
                     status = at ? STATOR_OK : st_fail_oom(err);
@@ -64,20 +65,20 @@ static stator_status order_plan(planner *p, uint32_t first, stator_diag **err)
     return status;
 }
 
-static uint32_t stage_of_plan(const cg_unit *unit, uint32_t plan)
+static uint32_t stage_of_group(const cg_unit *unit, uint32_t group)
 {
-    return unit->roots.data[unit->plans.data[plan].roots.data[0]].stage;
+    return unit->roots.data[unit->groups.data[group].roots.data[0]].stage;
 }
 
-/* Stage by stage: what a plan needs is of its own stage or of those before. */
-static stator_status order_plans(planner *p, stator_diag **err)
+/* Stage by stage: what a group needs is of its own stage or of those before. */
+static stator_status order_groups(planner *p, stator_diag **err)
 {
     const cg_unit *unit = p->unit;
     for (uint32_t stage = 0; stage <= unit->binds.count; stage++) {
-        for (uint32_t plan = 0; plan < unit->plans.count; plan++) {
-            if (!unit->plans.data[plan].is_dead && p->state[plan] == 0 &&
-                stage_of_plan(unit, plan) == stage) {
-                ST_TRY(order_plan(p, plan, err));
+        for (uint32_t group = 0; group < unit->groups.count; group++) {
+            if (!unit->groups.data[group].is_dead && p->state[group] == 0 &&
+                stage_of_group(unit, group) == stage) {
+                ST_TRY(order_group(p, group, err));
             }
         }
     }
@@ -267,7 +268,7 @@ int cg_know_numbers(st_cg_exe *exe, cg_launch *launch)
 }
 
 /* The library's call instead of a kernel. */
-static stator_status add_library_call(planner *p, uint32_t plan, const st_kernel *kernel,
+static stator_status add_library_call(planner *p, uint32_t group, const st_kernel *kernel,
                                       st_contraction *contraction, stator_diag **err)
 {
     st_cg_exe *exe = p->exe;
@@ -300,7 +301,7 @@ static stator_status add_library_call(planner *p, uint32_t plan, const st_kernel
     }
     contraction->is_alone = p->unit->is_alone;
     ST_TRY(create_op(p, kernel, contraction, launch, err));
-    cg_hint_call(p->unit, plan, kernel, contraction, launch->op);
+    cg_hint_call(p->unit, group, kernel, contraction, launch->op);
     return STATOR_OK;
 }
 
@@ -330,10 +331,10 @@ static stator_status bind_until(planner *p, uint32_t stage, stator_diag **err)
     return STATOR_OK;
 }
 
-/* Only plans of one root cannot be made: joins are tried before they are kept. */
-static stator_status decline_plan(planner *p, uint32_t plan, const char *why, stator_diag **err)
+/* Only groups of one root cannot be made: joins are tried before they are kept. */
+static stator_status decline_group(planner *p, uint32_t group, const char *why, stator_diag **err)
 {
-    const cg_plan *of = &p->unit->plans.data[plan];
+    const cg_fusion_group *of = &p->unit->groups.data[group];
     for (uint32_t i = 0; i < of->roots.count; i++) {
         const cg_root *root = &p->unit->roots.data[of->roots.data[i]];
         const stator_ref node =
@@ -358,18 +359,18 @@ static stator_status add_scan(planner *p, const cg_root *root, stator_diag **err
     return cg_make_scan(&loop, exe, launch, err);
 }
 
-static stator_status add_kernel(planner *p, uint32_t plan, stator_diag **err)
+static stator_status add_kernel(planner *p, uint32_t group, stator_diag **err)
 {
     st_cg_exe *exe = p->exe;
-    const cg_root *first = &p->unit->roots.data[p->unit->plans.data[plan].roots.data[0]];
+    const cg_root *first = &p->unit->roots.data[p->unit->groups.data[group].roots.data[0]];
     const char *why = NULL;
     if (first->lowering && first->lowering->is_loop) {
         return add_scan(p, first, err);
     }
     st_kernel plain;
-    stator_status status = cg_build_kernel(p->unit, plan, &plain, &why, err);
+    stator_status status = cg_build_kernel(p->unit, group, &plain, &why, err);
     if (status == STATOR_UNSUPPORTED && why) {
-        return decline_plan(p, plan, why, err);
+        return decline_group(p, group, why, err);
     }
     ST_TRY(status);
     if (plain.blocks.data[0].first == 0) { /* all that it makes is empty */
@@ -377,8 +378,8 @@ static stator_status add_kernel(planner *p, uint32_t plan, stator_diag **err)
         return STATOR_OK;
     }
     st_contraction contraction;
-    if (p->unit->plans.data[plan].is_library && cg_match(p->unit, plan, &plain, &contraction)) {
-        status = add_library_call(p, plan, &plain, &contraction, err);
+    if (p->unit->groups.data[group].is_library && cg_match(p->unit, group, &plain, &contraction)) {
+        status = add_library_call(p, group, &plain, &contraction, err);
         st_kernel_deinit(&plain);
         return status;
     }
@@ -387,9 +388,9 @@ static stator_status add_kernel(planner *p, uint32_t plan, stator_diag **err)
               : NULL;
     if (why) {
         st_kernel_deinit(&plain);
-        return decline_plan(p, plan, why, err);
+        return decline_group(p, group, why, err);
     }
-    status = cg_split_index_set(p->unit, plan, &plain, err);
+    status = cg_split_index_set(p->unit, group, &plain, err);
     status = status == STATOR_OK ? cg_schedule(p->unit, &plain, err) : status;
     if (status == STATOR_OK && cg_drop_copy(p->unit, exe, &plain)) {
         st_kernel_deinit(&plain);
@@ -401,7 +402,7 @@ static stator_status add_kernel(planner *p, uint32_t plan, stator_diag **err)
         return status == STATOR_OK ? st_fail_oom(err) : status;
     }
     *kernel = plain;
-    cg_hint_kernel(p->unit, plan, kernel);
+    cg_hint_kernel(p->unit, group, kernel);
     return add_launch(p, kernel, err);
 }
 
@@ -426,7 +427,7 @@ static void join_lives(st_cg_exe *exe, uint32_t begin)
     exe->operands_max = n_operands > exe->operands_max ? n_operands : exe->operands_max;
 }
 
-/* The plans from index `first` on that are one step or run concurrently. *out_count: how many. */
+/* The groups from index `first` on that are one step or run concurrently. *out_count: how many. */
 static stator_status add_steps(planner *p, uint32_t first, uint32_t *out_count, stator_diag **err)
 {
     st_cg_exe *exe = p->exe;
@@ -529,19 +530,19 @@ stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
     planner p = {.unit = unit, .exe = exe};
     exe->n_inputs = unit->view->n_inputs;
     exe->n_syms = unit->view->n_symbols;
-    p.state = st_arena_zalloc(&unit->arena, (uint64_t)unit->plans.count + 1u, 1);
-    p.order = st_arena_zalloc(&unit->arena, (uint64_t)unit->plans.count + 1u, sizeof *p.order);
+    p.state = st_arena_zalloc(&unit->arena, (uint64_t)unit->groups.count + 1u, 1);
+    p.order = st_arena_zalloc(&unit->arena, (uint64_t)unit->groups.count + 1u, sizeof *p.order);
     p.n_concurrent =
-        st_arena_zalloc(&unit->arena, (uint64_t)unit->plans.count + 1u, sizeof *p.n_concurrent);
+        st_arena_zalloc(&unit->arena, (uint64_t)unit->groups.count + 1u, sizeof *p.n_concurrent);
     if (p.state == NULL || p.order == NULL || p.n_concurrent == NULL) {
         return st_fail_oom(err);
     }
     ST_TRY(cg_find_shape_constraints(unit, exe, err));
-    ST_TRY(order_plans(&p, err));
+    ST_TRY(order_groups(&p, err));
     ST_TRY(cg_gather_scans(unit, p.order, p.n_order, p.n_concurrent, err));
     ST_TRY(copy_buffers(&p, err));
     for (uint32_t i = 0, n = 0; i < p.n_order; i += n) {
-        ST_TRY(bind_until(&p, stage_of_plan(unit, p.order[i]), err));
+        ST_TRY(bind_until(&p, stage_of_group(unit, p.order[i]), err));
         ST_TRY(add_steps(&p, i, &n, err));
     }
     ST_TRY(bind_until(&p, unit->binds.count, err));

@@ -180,7 +180,7 @@ static uint32_t unroll_of(const jit_fn *f, const st_loop_axis *axis, uint32_t bo
     return unroll ? unroll : 1;
 }
 
-static void plan_block(jit_fn *f, uint32_t block, uint32_t is_wide)
+static void loop_plans_of_block(jit_fn *f, uint32_t block, uint32_t is_wide)
 {
     const st_kernel *kernel = f->kernel;
     for (st_loop_ref ref = kernel->blocks.data[block].first; ref;
@@ -190,7 +190,7 @@ static void plan_block(jit_fn *f, uint32_t block, uint32_t is_wide)
             continue;
         }
         const st_loop_axis *axis = &kernel->axes.data[inst->ref];
-        jit_loop_plan *plan = &f->plans[inst->ref];
+        jit_loop_plan *plan = &f->loop_plans[inst->ref];
         plan->unroll = unroll_of(f, axis, inst->body);
         plan->lanes = 1;
         if (!is_wide && can_widen(f, axis, inst->body) &&
@@ -198,13 +198,13 @@ static void plan_block(jit_fn *f, uint32_t block, uint32_t is_wide)
             plan->lanes = axis->lanes;
             claim_accumulators(f, inst->body, axis->lanes);
         }
-        plan_block(f, inst->body, is_wide || plan->lanes > 1);
+        loop_plans_of_block(f, inst->body, is_wide || plan->lanes > 1);
     }
 }
 
-void jit_plan_loops(jit_fn *f)
+void jit_make_loop_plans(jit_fn *f)
 {
-    plan_block(f, 0, 0);
+    loop_plans_of_block(f, 0, 0);
     for (st_loop_ref ref = 1; ref < f->kernel->insts.count; ref++) {
         f->accs[ref].lanes = 0;
     }

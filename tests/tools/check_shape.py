@@ -6,6 +6,8 @@ Limits: no source file past 1,000 lines; 99 % of the C functions below 60 lines,
 at most 6 parameters outside the tests, where a list and its count are one and `stator_diag **err`
 is none; source file names unique in the tree. A multi-line #define counts as a function of as many
 lines.
+Printed, and not checked yet: the lines of the product's C, folders with more files than FOLDER_AIM,
+functions that return `int`, and comparisons with an op's name outside frontends and text.
 Functions are found by a brace counter over the text without comments, strings and directives;
 a function runs from the first line of its head to its closing brace. Status 0 when all hold.
 """
@@ -16,6 +18,11 @@ import sys
 
 FILE_LIMIT, FUNCTION_AIM, FUNCTION_LIMIT, SHARE = 1000, 60, 100, 0.99
 PARAMETER_LIMIT = 6
+FOLDER_AIM = 45  # C files
+PRODUCT = ("core/", "ir/", "codegen/", "frontends/", "plugins/", "tools/", "include/")
+INT_FUNCTION = re.compile(r"^(?:static )?(?:inline )?int (\w+)\(", re.M)
+MAY_RETURN_INT = re.compile(r"main$|compare|_count$")
+OP_NAME = re.compile(r'strcmp\([^()]*(?:\([^()]*\)[^()]*)*, "(\w+)"\)')
 MORE_PARAMETERS = {  # what each is, where a struct would say no more
     "dn_attention_isa.h tile": "a kernel in registers, inlined",
 }
@@ -123,13 +130,39 @@ def tree(root):
                 yield os.path.relpath(os.path.join(base, name), root)
 
 
+def op_names(root):
+    path = os.path.join(root, "ir", "ops.def")
+    text = open(path, encoding="utf-8").read() if os.path.exists(path) else ""
+    return set(re.findall(r"^[A-Z_]+\((\w+),", text, re.M))
+
+
+def print_counts(root, texts):
+    """What issues count: the product's size, full folders, int functions, ops by name."""
+    ops, folders = op_names(root), collections.Counter()
+    lines = ints = by_name = 0
+    for path, text in texts.items():
+        if not path.startswith(PRODUCT) or not path.endswith((".c", ".h", ".def")):
+            continue
+        lines += text.count("\n")
+        folders[os.path.dirname(path)] += 1
+        if path.endswith(".c"):
+            ints += sum(not MAY_RETURN_INT.search(name) for name in INT_FUNCTION.findall(text))
+            if not path.startswith(("frontends/", "ir/text", "ir/expr")):
+                by_name += sum(name in ops for name in OP_NAME.findall(text))
+    full = ", ".join(f"{folder} {count}" for folder, count in sorted(folders.items())
+                     if count > FOLDER_AIM)
+    print(f"product: {lines} lines of C; {ints} functions return int; {by_name} comparisons with an op's "
+          f"name; folders past {FOLDER_AIM} files: {full or 'none'}")
+
+
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     root = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", ".."))
-    bad, found, lines_of, names = [], [], {}, collections.defaultdict(list)
+    bad, found, lines_of, names, texts = [], [], {}, collections.defaultdict(list), {}
     for path in tree(root):
         text = open(os.path.join(root, path), encoding="utf-8").read()
         lines_of[path] = text.count("\n")
+        texts[path] = text
         names[os.path.basename(path)].append(path)
         if path.endswith((".c", ".h", ".def")):
             for name, line, count, n in functions(text):
@@ -160,6 +193,7 @@ def main():
         print(f"  {count:5} {name} ({path}:{line})")
     for line in bad:
         print("BAD", line)
+    print_counts(root, texts)
     total = sum(lines for path, lines in lines_of.items() if path.endswith((".c", ".h", ".def")))
     middle = found[len(found) // 2][0] if found else 0
     print(f"shape: {len(lines_of)} files, {total} lines of C, {len(found)} functions, median {middle} "

@@ -13,7 +13,7 @@
 
 #define WALK_MAX 512u   /* groups looked through for a path; past it a join is refused */
 #define LONG_ROW 32768  /* elements that one thread should not do alone */
-#define SIBLINGS_MAX 8u /* groups tried side by side */
+#define SIBLINGS_MAX 8u /* groups tried as siblings */
 #define GROUP_ROOTS_MAX 64u
 
 typedef struct joiner {

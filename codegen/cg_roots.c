@@ -710,7 +710,7 @@ static int is_op(const cg_root *root, const char *op)
 }
 
 /* Convolutions read and write their channels as neighbours when a library does them; what is made
- * of their results element by element, window by window, side by side or channel by channel is
+ * of their results element by element, window by window, concatenated or channel by channel is
  * stored alike, and so is what is made of values of which views show that they lie so. */
 static int follow_channels(cg_unit *unit, const cg_root *root)
 {

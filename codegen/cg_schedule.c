@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#define WIDE_COLUMNS 4u     /* vectors side by side in a loop around a reduction */
+#define WIDE_COLUMNS 4u     /* adjacent vectors in a loop around a reduction */
 #define REDUCE_IN_FLIGHT 4u /* accumulators of a reduction over the vector axis */
 #define LONG_SUM 4096       /* f32 additions in a row that one accumulator may do */
 #define DEPTH_MAX 8u

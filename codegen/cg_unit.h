@@ -3,7 +3,7 @@
  *   cg_import   the graph's sizes and types as syms of our own table
  *   cg_fuse     roots (values worth a nest) and which of them share a kernel
  *   cg_nest     a fusion group becomes loops; cg_at answers "this value at this index"
- *   cg_index_set_split      index-set splitting where operands of a concatenation meet
+ *   cg_index_set_split index-set splitting where operands of a concatenation meet
  *   lower.def   how each op answers: cg_point (index by index) or cg_fold (a loop of its own)
  *   cg_schedule axes merged, vector and parallel chosen; cg_unroll_and_jam: copies of a body
  *   cg_launch_plan launch order, buffers; cg_memory_plan: the workspace
@@ -389,7 +389,7 @@ stator_status cg_schedule(const cg_unit *unit, st_kernel *kernel, stator_diag **
 
 /* ---- cg_unroll_and_jam.c ---- */
 
-/* With the vector axis chosen: steps of an outer axis side by side where that saves loads. */
+/* With the vector axis chosen: steps of an outer axis are interleaved where that saves loads. */
 stator_status cg_unroll_and_jam(const cg_unit *unit, st_kernel *kernel, stator_diag **err);
 
 #endif

@@ -30,7 +30,7 @@
 typedef struct unroll_and_jam {
     const st_kernel *from;
     st_loop_builder to;
-    st_loop_ref loop; /* over the axis whose steps run side by side */
+    st_loop_ref loop; /* over the axis whose steps are interleaved */
     uint32_t factor;
     st_loop_ref *at; /* factor * from->insts.count: what an instruction became */
     uint32_t *syms;  /* factor * n_syms: by symbol index, what an axis became */
@@ -277,7 +277,7 @@ static void clone_loop(unroll_and_jam *j, const st_loop_inst *inst, uint32_t cop
     st_loop_close(&j->to);
 }
 
-/* All steps of the loop side by side: it is none any more. */
+/* All steps of the loop are interleaved: it is none any more. */
 static void clone_all(unroll_and_jam *j, uint32_t body, uint32_t symbol)
 {
     for (uint32_t c = 0; c < j->factor; c++) {
@@ -286,7 +286,7 @@ static void clone_all(unroll_and_jam *j, uint32_t body, uint32_t symbol)
     clone_block(j, body, j->factor);
 }
 
-/* The loop whose steps run side by side. */
+/* The loop whose steps are interleaved. */
 static void clone_unrolled(unroll_and_jam *j, const st_loop_inst *inst)
 {
     st_symtab *tab = &j->from->syms->tab;

@@ -120,7 +120,7 @@ void ox_dequantize(ox_node *n)
     ox_out(n, 0, ox_mul(n, ox_cast(n, y, dtype), ox_cast(n, scale, dtype)));
 }
 
-/* The least or greatest element: of each row first, so that rows can be done side by side. */
+/* The least or greatest element: of each row first, so that rows can be done concurrently. */
 static stator_ref extreme(ox_node *n, const char *op, stator_ref x)
 {
     const uint32_t rank = ox_rank(n, x);

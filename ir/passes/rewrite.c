@@ -65,7 +65,7 @@ static int var_of(compiler *c, const char *name, uint32_t *out)
 
 static int compile_pattern(compiler *c, uint32_t depth, st_pattern *out);
 
-/* Children are read into a local list first, so that they stand side by side. */
+/* Children are read into a local list first, so that they are contiguous. */
 static int compile_args(compiler *c, uint32_t depth, st_pattern *out)
 {
     st_pattern args[ARGS_MAX];

@@ -28,7 +28,7 @@
 #define LONG_BYTES ((int64_t)16 << 20) /* of a row that no cache holds beside others */
 #define PART_LOG2_MIN 14               /* elements of a part: 64 KiB of f32 */
 #define PARTS_MAX 1024                 /* the second step takes 1 us */
-#define COLUMNS 64                     /* results side by side that a thread does at once */
+#define COLUMNS 64                     /* contiguous results that a thread does at once */
 #define UNITS_MAX 32                   /* so many rows, and more, keep threads busy */
 #define REDONE_MAX 8u                  /* nodes that a fold gets of its own */
 
@@ -130,7 +130,7 @@ int st_fold_read(const st_copy *c, stator_ref node, st_fold *f)
 static int64_t count_units(const st_fold *f, int64_t *out_numel)
 {
     int64_t kept = 1;
-    int64_t columns = 1; /* results that lie side by side in the operand */
+    int64_t columns = 1; /* results that are contiguous in the operand */
     *out_numel = 1;
     for (uint32_t a = 0; a < f->rank; a++) {
         const int is_folded = f->folded >> a & 1u;
@@ -165,7 +165,7 @@ static int64_t size_of(const st_fold *f)
     return st_dtype_bits(f->dtype) / 8;
 }
 
-/* Elements that lie side by side in memory are folded together. */
+/* Elements that are contiguous in memory are folded together. */
 static int is_row(const st_fold *f)
 {
     uint32_t a = f->rank - 1u;

@@ -1,7 +1,7 @@
 /* Reductions over axes, accumulated in f64 or 64-bit integers and rounded once.
  *
  * Axes are merged into alternating kept and reduced ones. When the innermost one is reduced, each
- * result sums runs; when it is kept, blocks of results are accumulated side by side. The order of
+ * result sums runs; when it is kept, blocks of results are accumulated together. The order of
  * summation depends on the shape alone: runs go through blocks of 256, a block through 8 lanes. */
 #include "ek_loop.h"
 
@@ -45,7 +45,7 @@ typedef struct reduce_job {
     axes kept;
     axes reduced;
     int64_t run;    /* length of contiguous runs of one result, 1 when the inner axis is kept */
-    int64_t inner;  /* results side by side, 1 when the inner axis is reduced */
+    int64_t inner;  /* contiguous results, 1 when the inner axis is reduced */
     int64_t blocks; /* of EK_BLOCK results in an inner run */
     int64_t number; /* of elements reduced into one result */
 } reduce_job;
@@ -181,7 +181,7 @@ static void run_f64(const reduce_job *job, int64_t at, const sweep *s, double *a
     }
 }
 
-/* n results side by side, from all reduced positions. */
+/* n contiguous results, from all reduced positions. */
 static void sweep_f64(const reduce_job *job, int64_t base, int64_t n, const sweep *s, double *acc)
 {
     const int combine = s->combine;

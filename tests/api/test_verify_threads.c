@@ -1,6 +1,6 @@
 /* The option verify: the first calls of each program, and they alone, are compared with eager. A
  * planted backend is wrong about tanh; what a call hands over when it was, bound calls, programs
- * for other sizes and callers side by side. */
+ * for other sizes and concurrent callers. */
 #include "api_check.h"
 
 #include <pthread.h>

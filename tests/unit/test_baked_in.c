@@ -85,7 +85,7 @@ static float same(const int64_t *in, int64_t i)
 
 /* ---- reshapes ---- */
 
-/* Heads apart, side by side with the batch, and together again: an attention's reshapes. What is
+/* Heads apart, next to the batch, and together again: an attention's reshapes. What is
  * in between turns nothing, so that elements keep their order. */
 static const char HEADS[] = "stir 1\n"
                             "graph @main(%x: f32[2, 8, 12]) {\n"

@@ -17,7 +17,7 @@ typedef struct transposed_case {
 
 /* Strides of 1, 2, 3 and more; windows shorter than the stride, as long and longer; pads that
  * differ, larger ones than phases reach back; dilation that has divisors in common with the stride
- * and not; few features, of which the places lie side by side; one axis and two; images of one
+ * and not; few features, of which the places are contiguous; one axis and two; images of one
  * pixel, wider than a chunk, and of which not all lines are in scratch at a time. */
 static const transposed_case images[] = {
     {{2, 2, 32, 16, 1, {7, 9}, {2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}}, {0, 0}},

@@ -228,7 +228,7 @@ Test(llvm_emitter, no_kernels)
     v.inst.emitter.module_destroy(&v.inst, module);
 }
 
-Test(llvm_emitter, modules_side_by_side)
+Test(llvm_emitter, concurrent_modules)
 {
     enum { KERNELS = 30 };
     static st_kernel kernels[KERNELS];

@@ -1,4 +1,4 @@
-/* Eight threads on one function of inductor-cpu, compiles side by side, and both at once: every
+/* Eight threads on one function of inductor-cpu, concurrent compiles, and both at once: every
  * result has the bits of what one thread computed before.
  *
  * The subjects: pointwise ops and reductions in kernels, a perceptron whose products are oneDNN's

@@ -1,4 +1,4 @@
-/* Rows side by side (codegen/cg_unroll_and_jam.c), alone: which kernels it leaves as they are.
+/* Unroll and jam (codegen/cg_unroll_and_jam.c), alone: which kernels it leaves as they are.
  * What it makes of the others is in tests/golden/codegen. */
 #include "codegen/cg_unit.h"
 #include "core/base/diag.h"

@@ -1,7 +1,7 @@
 /* Attention in one kernel (ST_CONTRACTION_SDPA): the scores of a block of queries and a block of
  * keys lie in scratch, and sums over earlier keys are rescaled as larger scores come.
  *
- *     for a batch, a head of k and v, a part of its queries             threads side by side
+ *     for a batch, a head of k and v, a part of its queries             concurrent threads
  *       for a block of queries
  *         for a block of keys
  *           k, transposed, and v in panels of 32 columns
@@ -263,7 +263,7 @@ static void ask_for(const place *p, int64_t i, int64_t j, int64_t k, int64_t n)
     }
 }
 
-/* While row i is made, its part of the next head comes from memory: heads lie side by side, so a
+/* While row i is made, its part of the next head comes from memory: heads are contiguous, so a
  * row is a few lines that no stream leads to. */
 static void ask_for_next(const attention *a, const block *at, int64_t i, const following *next)
 {

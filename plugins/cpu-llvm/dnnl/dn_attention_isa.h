@@ -8,7 +8,7 @@
 #include <math.h>
 
 #define VECTORS (DN_ATTENTION_COLUMNS / LANES) /* in a row of a panel */
-#define SOFTENED 2                             /* rows side by side */
+#define SOFTENED 2                             /* rows interleaved */
 #define EXP_MIN -87.33654f                     /* e^x is a normal number from here on */
 
 INLINE void store(float *to, vec v)
@@ -244,7 +244,7 @@ INLINE float finish_scores(const dn_soften *row)
     return most_of(most);
 }
 
-/* Side by side: what one row waits for leaves time for the other's. */
+/* Interleaved: what one row waits for leaves time for the other's. */
 INLINE void soften_some(dn_soften *rows, const int n_rows)
 {
     float max[SOFTENED];

@@ -1,5 +1,5 @@
 /* Convolutions of bytes with a group for each channel, AVX2. Words of a pixel at two places of the
- * window stand side by side, so that one instruction sums their products with the channel's two
+ * window are interleaved, so that one instruction sums their products with the channel's two
  * weights; what is left over of an odd number of places meets a weight of 0. */
 #include "dn_lanes_256.h"
 #include "dn_tiles.h"

@@ -1,5 +1,5 @@
 /* Convolutions of bytes with a group for each channel, AVX-512 with its products of bytes. Bytes of
- * a column of the window at four lines stand side by side, so that one instruction sums their
+ * a column of the window at four lines are interleaved, so that one instruction sums their
  * products with the channel's four weights; lines that the window has not meet weights of 0. A
  * register has 32 channels of two pixels, which are as many pixels apart as make a tile two halves.
  *

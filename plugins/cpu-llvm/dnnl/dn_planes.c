@@ -2,13 +2,13 @@
  * plane.
  *
  * A plane's weights are few and a pixel is met by one feature alone, so the time is that of
- * reading and writing images, and an implementation that wants its channels side by side spends
+ * reading and writing images, and an implementation that wants its channels contiguous spends
  * it on transposing them. Here some lines of a channel are copied into scratch that stays in the
  * first cache, with the padding around them and, where the stride is not 1, every stride-th
- * pixel side by side; the inner loops (dn_planes_isa.h) then take a vector of neighbours for
+ * pixel contiguous; the inner loops (dn_planes_isa.h) then take a vector of neighbours for
  * each place of the window, whatever its size, dilation and stride. A transposed convolution is
  * one of stride 1 with its window flipped, over an image whose pixels lie the stride apart
- * with zeros between them. Threads take planes and parts of planes side by side. Short lines and
+ * with zeros between them. Threads take planes and parts of planes concurrently. Short lines and
  * strides are done another way (dn_blocked.c). */
 #include "dn_planes.h"
 
@@ -104,7 +104,7 @@ static void planes_init(dn_planes *p, const dn_op *op, const dn_sizes *s)
 
 /* ---- a block ---- */
 
-/* A line of the image, every stride-th pixel side by side. */
+/* A line of the image, every stride-th pixel contiguous. */
 static void copy_line(const dn_planes *p, const float *from, float *to)
 {
     const int64_t step = p->stride[1];
@@ -286,7 +286,7 @@ stator_status dn_planes_run(const dn_op *op, const dn_sizes *sizes, void *const 
     }
     const int64_t n =
         p.is_blocked ? dn_blocked_count(&p) : sizes->images * sizes->features * p.blocks;
-    const int64_t planes = p.is_blocked ? p.isa->lanes : 1; /* side by side */
+    const int64_t planes = p.is_blocked ? p.isa->lanes : 1; /* interleaved */
     const int64_t grain = GRAIN_MACS / (p.block * p.out[1] * p.places * planes) + 1;
     void (*const run)(void *, int64_t, int64_t) = p.is_blocked ? dn_blocked_run_range : run_range;
     dn_scratch_reserve(op->lib, (uint64_t)p.bytes, st_min_i64(n, sizes->threads));

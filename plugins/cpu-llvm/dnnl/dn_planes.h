@@ -9,7 +9,7 @@
 #include "dn.h"
 
 /* Some lines of a feature's plane of the output. What they meet lies padded in memory, every
- * `stride`-th pixel of a line side by side, so that neighbours in the output meet neighbours. */
+ * `stride`-th pixel of a line contiguous, so that neighbours in the output meet neighbours. */
 typedef struct dn_plane {
     const dn_op *op;
     void *const *at;

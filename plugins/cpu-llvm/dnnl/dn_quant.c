@@ -7,7 +7,7 @@
  * them, and meet them as they are widened in registers; more rows share a chunk of a panel made
  * f32. Sums are f32, in another order than the graph's; few rows multiply the sum of a block
  * with its scale. x whose numbers of k are apart, and results whose columns are, are transposed
- * in scratch. Threads take panels side by side, and chunks of rows. f32 with AVX-512 or AVX2;
+ * in scratch. Threads take panels concurrently, and chunks of rows. f32 with AVX-512 or AVX2;
  * the epilogue keeps NaN. */
 #include "dn_quant.h"
 
@@ -22,7 +22,7 @@
 #define ALIGN 64
 #define COLUMNS_MAX 32
 #define SPAN_MAX ((int64_t)1 << 40)
-#define TRANSPOSE_ROWS 16 /* a line of the cache, where rows lie side by side */
+#define TRANSPOSE_ROWS 16 /* a line of the cache, where rows are contiguous */
 
 /* ---- what is known of weights ---- */
 
@@ -119,7 +119,7 @@ static uint32_t number_at(const packing *p, int64_t at)
     return number ^ bias;
 }
 
-/* The numbers of each column at k, side by side in the buffer, to place `shift` of the words. */
+/* The numbers of each column at k, contiguous in the buffer, to place `shift` of the words. */
 static void put_row(const packing *p, int64_t at, int64_t columns, uint32_t shift, uint32_t *words)
 {
     const uint8_t *y = p->from.y;
@@ -141,7 +141,7 @@ static void put_row(const packing *p, int64_t at, int64_t columns, uint32_t shif
     }
 }
 
-/* One column's numbers, as many as a word has, side by side from a whole byte on. */
+/* One column's numbers, as many as a word has, contiguous from a whole byte on. */
 static uint32_t whole_word(const packing *p, int64_t at)
 {
     uint32_t word;
@@ -359,7 +359,7 @@ static void run_range(void *self, int64_t begin, int64_t end)
     dn_scratch_give(q->op->lib, scratch);
 }
 
-/* With numbers of k, and columns of the results, side by side. */
+/* With numbers of k, and columns of the results, contiguous. */
 static stator_status run_rows(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
                               void *const at[DN_ROLES], stator_ctx *ctx, stator_diag **err)
 {

@@ -4,7 +4,7 @@
  * Each weight is used so seldom that the time is that of reading them, and what matters is that
  * memory is never idle: the weights lie in panels, [n / columns][k][columns] (an order of oneDNN's,
  * so that oneDNN packs them), which are read from front to back, and what comes later is asked for.
- * The sums of a panel stay in registers. Threads take panels side by side. f32 alone, with AVX-512
+ * The sums of a panel stay in registers. Threads take panels concurrently. f32 alone, with AVX-512
  * or AVX2; the epilogue keeps NaN. */
 #include "dn_skinny.h"
 

@@ -10,7 +10,7 @@
  * words; so do pointwise convolutions of images with their channels last, products of all pixels.
  * Of a convolution with groups each has panels of its own (sections). Of a transposed one output
  * lines and pixels of a phase (dn_tiles_phases.c) are made together, their sums as far apart as the
- * pixels are, so that lines are finished whole. Threads take images, lines and panels side by side.
+ * pixels are, so that lines are finished whole. Threads take images, lines and panels concurrently.
  *
  * Sums of bytes are exact: what zero points add is integer arithmetic of the same width, with the
  * sums of the weights, known from packing, and those of the rows. */

@@ -130,7 +130,7 @@ typedef struct dn_tiles_isa {
     int may_be_tight; /* `regroup` leaves the filling of groups out (dn_tiles_is_tight) */
     void (*run)(const dn_tile *t, int64_t rows);
     void (*regroup)(const dn_regroup *r);
-    /* n elements side by side to their size in groups, each group xored with flip. NULL: they have
+    /* n contiguous elements to their size in groups, each group xored with flip. NULL: they have
      * it and are never flipped. */
     void (*widen)(const char *from, int64_t n, uint32_t flip, char *to);
     /* Sums of the elements of the `groups` groups at x, unsigned; NULL but for bytes. */
@@ -164,7 +164,7 @@ typedef struct dn_tiles_isa {
     int64_t winograd_tile;
     /* As `run`, of what both operands have become. */
     void (*wino_run)(const dn_tile *t, int64_t rows);
-    /* A tile of pixels, of `groups` side by side and with `line` groups from line to line, to as
+    /* A tile of pixels, of `groups` contiguous and with `line` groups from line to line, to as
      * many places (36 or 16), `step` groups from one to the next. */
     void (*wino_in)(const float *x, int64_t line, int64_t groups, int64_t step, float *to);
     /* The places' rows of columns, `step` sums from one to the next, to lines of n rows of columns,
@@ -261,7 +261,7 @@ static inline int64_t dn_tiles_singles_bytes(const dn_tiles_isa *isa, int64_t li
                           : dn_parts(lines * width, 2) * DN_TILE_PAIR;
 }
 
-/* A few channels side by side, of elements of `size` bytes, which become `to_size` (1 or 2). */
+/* A few contiguous channels, of elements of `size` bytes, which become `to_size` (1 or 2). */
 static inline __attribute__((always_inline)) void dn_regroup_tight(const dn_regroup *r,
                                                                    const int64_t size,
                                                                    const int64_t to_size)
@@ -312,7 +312,7 @@ typedef struct dn_phase {
 } dn_phase;
 
 /* All there are along an axis; one but for transposed convolutions, of which a panel has those
- * places side by side that a phase of lines and one of pixels meet. Line y is of phase (y + pad) %
+ * adjacent places that a phase of lines and one of pixels meet. Line y is of phase (y + pad) %
  * n, and its place in the image (y + pad) / n. */
 typedef struct dn_phases {
     int64_t n;

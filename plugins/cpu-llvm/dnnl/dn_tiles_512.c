@@ -167,8 +167,8 @@ INLINE __m512i load_half(const dn_regroup *r, int64_t c, int64_t pixel, __mmask3
     return _mm512_maskz_loadu_epi16(mask, from);
 }
 
-/* 16 pairs of channels, from pair `first` on, of up to 32 pixels: words of two channels side by
- * side in each 16 bytes are four pixels of the first eight, and so on. */
+/* 16 pairs of channels, from pair `first` on, of up to 32 pixels: words of two channels interleaved
+ * in each 16 bytes are four pixels of the first eight, and so on. */
 INLINE void regroup_half(const dn_regroup *r, int64_t first, int64_t pixel)
 {
     __m512i low[LANES];
@@ -211,7 +211,7 @@ INLINE void thirds_of(int chunk, uint16_t index[2 * LANES], __mmask32 *third)
     *third = 0;
     for (int i = 0; i < 2 * LANES; i++) {
         const int word = chunk * 2 * LANES + i;
-        const int is_second = word % 3 == 1; /* of two registers side by side */
+        const int is_second = word % 3 == 1; /* of two adjacent registers */
         index[i] = (uint16_t)(word / 3 + (is_second ? 2 * LANES : 0));
         *third |= (__mmask32)(word % 3 == 2) << i;
     }
@@ -323,7 +323,7 @@ static void regroup_all_half(const dn_regroup *r)
     }
 }
 
-/* Of three channels side by side, 16 bytes of part `part`: which of a channel's 16 pixels go there.
+/* Of three contiguous channels, 16 bytes of part `part`: which of a channel's 16 pixels go there.
  */
 INLINE __m128i third_of(int part, int channel)
 {

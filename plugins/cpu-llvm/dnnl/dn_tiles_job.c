@@ -120,7 +120,7 @@ dn_sections dn_tiles_sections(const dn_tiles_isa *isa, const st_contraction *con
 
 /* ---- sizes ---- */
 
-/* Pixels of each channel lie side by side; or with `pixel` channels those of each pixel. */
+/* Pixels of each channel are contiguous; or with `pixel` channels those of each pixel. */
 static int is_dense(const int64_t *strides, uint32_t n, const int64_t *extents, int64_t pixel)
 {
     int64_t next = pixel;

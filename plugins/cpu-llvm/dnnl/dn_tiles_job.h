@@ -26,9 +26,9 @@ typedef struct dn_job {
     int is_bytes, is_wino;
     int is_image; /* a convolution that is no product */
     int is_transposed;
-    int is_last[2]; /* channels of the image that comes in, or goes out, lie side by side */
-    int is_copied;  /* the image, or the rows of a product */
-    int is_tight;   /* dn_tiles_is_tight */
+    int is_last[2];          /* channels of the image that comes in, or goes out, are contiguous */
+    int is_copied;           /* the image, or the rows of a product */
+    int is_tight;            /* dn_tiles_is_tight */
     int is_winograd_product; /* dn_tiles_is_winograd_product */
     int64_t features, channels;
     int64_t size;        /* bytes of an element of x */

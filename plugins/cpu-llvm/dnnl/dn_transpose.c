@@ -1,7 +1,7 @@
 /* Images of 16-bit elements from channels first to channels last, and back.
  *
  * One matrix of each image is transposed: 8 x 8 elements at a time in registers, so many of
- * them side by side that the rows written stay in the first cache. oneDNN 2.6's reorder takes
+ * them adjacent that the rows written stay in the first cache. oneDNN 2.6's reorder takes
  * two to three times as long. */
 #include "dn.h"
 

@@ -43,7 +43,7 @@ typedef struct jit_request {
     uint32_t n_kernels;
     uint32_t tier;
     uint32_t vector_bytes; /* 16, 32 or 64 */
-    uint32_t modules;      /* compiled side by side, 1..JIT_MODULES_MAX */
+    uint32_t modules;      /* compiled concurrently, 1..JIT_MODULES_MAX */
     const uint8_t *spells; /* of st_target */
     /* What the code may use beyond x86-64, "+avx,+avx2"; NULL: all that this machine has. */
     const char *features;

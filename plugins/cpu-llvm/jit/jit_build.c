@@ -256,7 +256,7 @@ LLVMValueRef jit_inst(jit_fn *f, st_loop_ref ref, uint32_t lanes)
     if (LLVMIsConstant(v)) {
         return build_splat(f, v, lanes);
     }
-    const uint64_t key = (uint64_t)lanes << 32 | ref; /* loops side by side differ in lanes */
+    const uint64_t key = (uint64_t)lanes << 32 | ref; /* sibling loops differ in lanes */
     LLVMValueRef wide = jit_memo_get(f, JIT_MEMO_SPLAT, key);
     if (wide == NULL) {
         const uint32_t level = f->kernel->blocks.data[st_loop_at(f->kernel, ref)->block].depth;

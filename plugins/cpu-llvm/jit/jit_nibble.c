@@ -70,7 +70,7 @@ static LLVMValueRef load_one_if(jit_fn *f, const nibbles *n)
     return phi;
 }
 
-/* All lanes, side by side from an even element on. */
+/* All lanes, contiguous from an even element on. */
 static LLVMValueRef load_run(jit_fn *f, const nibbles *n)
 {
     LLVMValueRef twice[JIT_LANES_MAX];

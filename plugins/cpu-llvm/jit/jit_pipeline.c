@@ -6,7 +6,7 @@
  *
  *     loop i0 parallel                     row begin: A, B
  *       A: loop i1  ... x[i0, i1]          loop i0 from begin + 1
- *       B: loop i2  local[i2] = ...          A, then { C of row i0 - 1; B } side by side
+ *       B: loop i2  local[i2] = ...          A, then { C of row i0 - 1; B } interleaved
  *       C: loop i3  out[i0, i3] = ...      row end - 1: C
  *
  * B is the loop that fills the scratch that C reads. It works when C reads of it nothing but the

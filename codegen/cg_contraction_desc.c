@@ -1,4 +1,4 @@
-/* A contraction in numbers and in words.
+/* The description of a contraction, in numbers and in words.
  *
  * In: a contraction that is filled (cg_match.c, cg_attention.c). Out: its syms in the order in
  * which a library gets their values, or the line that the log shows. */

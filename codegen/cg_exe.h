@@ -56,12 +56,9 @@ typedef struct cg_check {
     const char *text;
 } cg_check;
 
-/* Shape constraints on the sizes of a call, see cg_shape_constraints.c: enum
- * st_shape_constraint_kind, and */
-enum {
-    CG_SHAPE_CONSTRAINT_NUMEL =
-        ST_SHAPE_CONSTRAINT_KINDS /* sizes of a value: its elements, times `step`, are a number */
-};
+/* The kind of a shape constraint on a call (cg_shape_constraints.c) is one of enum
+ * st_shape_constraint_kind, or NUMEL: the elements of a value, times `step`, are a number. */
+enum { CG_SHAPE_CONSTRAINT_NUMEL = ST_SHAPE_CONSTRAINT_KINDS };
 
 /* No value is larger, as in st_numel. */
 #define CG_BYTES_MAX (INT64_C(1) << 62)
@@ -72,7 +69,7 @@ typedef struct cg_shape_constraint {
     int64_t step;
     uint32_t n_sizes;
     st_symprog *size; /* NUMEL: one an axis that is no number; of the others two or three */
-    const char *text; /* what is wrong when they do not */
+    const char *text; /* what is wrong when it does not hold */
 } cg_shape_constraint;
 
 struct st_cg_exe {

@@ -41,7 +41,7 @@ typedef struct cg_buffer {
     uint32_t first, last;         /* steps in which it is alive (WORK) */
     uint32_t is_unaligned_mapped; /* a constant that may lie at any address */
     uint64_t offset;             /* bytes into the output, of a value that lies where one will be */
-    uint64_t output_alias_bytes; /* that such a value takes there, 0: it is none */
+    uint64_t output_alias_bytes; /* of the output that it aliases; 0: none */
 } cg_buffer;
 
 /* ---- values ---- */

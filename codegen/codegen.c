@@ -444,7 +444,7 @@ stator_status st_cg_print(const st_cg_exe *exe, st_str *out)
     for (uint32_t i = 0; i < exe->launches.count; i++) {
         const cg_launch *launch = &exe->launches.data[i];
         if (launch->n_concurrent > 1) {
-            st_str_addf(out, "side by side, %u scans:\n", launch->n_concurrent);
+            st_str_addf(out, "concurrent, %u scans:\n", launch->n_concurrent);
         }
         if (launch->text) {
             st_str_add(out, launch->text);

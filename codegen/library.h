@@ -7,7 +7,7 @@
  * that has a library is asked whether it takes the contraction; if so its call takes the kernel's
  * place.
  *
- * Contractions; t is what an epilogue is applied to:
+ * The kinds of a st_contraction; t is what an epilogue is applied to:
  *
  * - gemm: out[b.., m, n] of t = sum over k of x[b.., m, k] * y[b.., k, n].
  * - conv: out[n, m, o..] of t = sum over c, k.. of x[n, g*C/G + c, i..] * w[m, c, k..], where

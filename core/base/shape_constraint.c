@@ -1,5 +1,5 @@
-/* Tests of sizes; see shape_constraint.h. In: numbers. Out: a status and a text with op, node
- * and numbers; or the test as C. */
+/* Tests of shape constraints; see shape_constraint.h. In: numbers. Out: a status and a text with
+ * op, node and numbers; or the test as C. */
 #include "core/base/shape_constraint.h"
 
 #include "core/base/check.h"

@@ -24,7 +24,7 @@ import subprocess
 import sys
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-ENDINGS = (".c", ".h", ".def", ".py", ".sh", ".cmake", ".md", ".txt", ".case", ".stir", ".map", ".in")
+ENDINGS = (".c", ".h", ".def", ".inc", ".py", ".sh", ".cmake", ".md", ".txt", ".case", ".stir", ".map", ".in")
 KEPT = ("CHANGELOG.md", "docs/decisions/*", "build/*")
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\b[A-Za-z_]\w*\b',
                    re.S)

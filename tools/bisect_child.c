@@ -3,7 +3,7 @@
  * The child fills its report at the end, and appends each application to the list before it
  * happens. */
 #define _GNU_SOURCE
-#include "bisect_child.h"
+#include "tools/bisect_child.h"
 
 #include <errno.h>
 #include <stdlib.h>

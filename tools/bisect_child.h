@@ -2,9 +2,9 @@
 #ifndef STATOR_BISECT_CHILD_H
 #define STATOR_BISECT_CHILD_H
 
-#include "bisect_observe.h"
-#include "child.h"
-#include "child_tensors.h"
+#include "tools/bisect_observe.h"
+#include "tools/child.h"
+#include "tools/child_tensors.h"
 
 /* One granted application, as the child wrote it down before it happened. */
 typedef struct bisect_step {

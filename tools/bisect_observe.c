@@ -1,5 +1,5 @@
 /* Recipes of the command line as options of a compile; see bisect_observe.h. */
-#include "bisect_observe.h"
+#include "tools/bisect_observe.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #ifndef STATOR_BISECT_OBSERVE_H
 #define STATOR_BISECT_OBSERVE_H
 
-#include "cli.h"
+#include "tools/cli.h"
 
 #define BISECT_NAME STATOR_X_PLACE_TEXT
 

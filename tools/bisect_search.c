@@ -8,7 +8,7 @@
  * The first rung that answers otherwise is taken, and the questions of its scope are halved. The
  * limit (scope, n) is a prefix of all applications, so "right at n - 1, wrong at n" names one of
  * them. */
-#include "bisect_search.h"
+#include "tools/bisect_search.h"
 
 #include <stdlib.h>
 #include <string.h>

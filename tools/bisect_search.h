@@ -2,7 +2,7 @@
 #ifndef STATOR_BISECT_SEARCH_H
 #define STATOR_BISECT_SEARCH_H
 
-#include "bisect_child.h"
+#include "tools/bisect_child.h"
 
 typedef struct bisect_finding {
     int is_found;

@@ -12,7 +12,7 @@
 #ifndef STATOR_TOOLS_BUILD_H
 #define STATOR_TOOLS_BUILD_H
 
-#include "cli.h"
+#include "tools/cli.h"
 
 #include "core/base/str.h"
 

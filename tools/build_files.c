@@ -4,7 +4,7 @@
  * the compiler runs without a shell in the folder of the sources and sees these names alone. What
  * it writes, library and log, lies in our folder also when the sources lie in the user's. */
 #define _GNU_SOURCE
-#include "build.h"
+#include "tools/build.h"
 
 #include "core/base/fdio.h"
 

@@ -1,5 +1,5 @@
 /* The public header of a package: C99 and C++, one struct member a tensor. See build.h. */
-#include "build.h"
+#include "tools/build.h"
 
 #include <inttypes.h>
 #include <string.h>

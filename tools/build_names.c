@@ -1,6 +1,6 @@
 /* A model's texts in generated C; see build.h. Models are hostile: what comes out of here is made
  * of a fixed set of bytes, whatever goes in. */
-#include "build.h"
+#include "tools/build.h"
 
 #include <string.h>
 

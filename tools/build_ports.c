@@ -1,5 +1,5 @@
 /* The outside of a graph that becomes a package: names, element types, sizes. See build.h. */
-#include "build.h"
+#include "tools/build.h"
 
 #include "core/base/check.h"
 

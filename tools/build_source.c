@@ -4,7 +4,7 @@
  * The same text for every model, with tables and three functions that are the model's: `bind` (the
  * shapes of the inputs give the symbols), `shapes` (the symbols give the shapes of the outputs) and
  * `gather` (pointers and sizes as arrays). */
-#include "build.h"
+#include "tools/build.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

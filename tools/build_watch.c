@@ -7,7 +7,7 @@
  * group of its own: the driver would end without its assembler and linker. A signal that was
  * ignored when the command began (nohup) stays so. */
 #define _GNU_SOURCE
-#include "build.h"
+#include "tools/build.h"
 
 #include <errno.h>
 #include <pthread.h>

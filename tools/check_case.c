@@ -1,5 +1,5 @@
 /* Reading a CASE and writing the graph; see check_case.h. */
-#include "check_case.h"
+#include "tools/check_case.h"
 
 #include "core/base/check.h"
 

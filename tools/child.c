@@ -1,9 +1,9 @@
 /* Child processes; see child.h. */
 #define _GNU_SOURCE
-#include "child.h"
+#include "tools/child.h"
 
-#include "cli.h"
 #include "core/base/threads.h"
+#include "tools/cli.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* Tensors in a file; see child_tensors.h. */
 #define _GNU_SOURCE
-#include "child_tensors.h"
+#include "tools/child_tensors.h"
 
-#include "child.h"
+#include "tools/child.h"
 
 #include <stdlib.h>
 #include <string.h>

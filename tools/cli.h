@@ -357,7 +357,7 @@ const char *cli_dtype_name(stator_dtype dtype);
 /* ---- subcommands ---- */
 
 #define CLI_COMMAND(name, function, help) int function(int argc, char **argv);
-#include "commands.def"
+#include "tools/commands.def"
 #undef CLI_COMMAND
 
 #endif

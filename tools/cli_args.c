@@ -1,5 +1,5 @@
 /* Command lines: option tables, help, contexts, errors. See cli.h. */
-#include "cli.h"
+#include "tools/cli.h"
 
 #include "core/base/str.h"
 

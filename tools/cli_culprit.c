@@ -7,7 +7,7 @@
  * process signals are the application's. Handlers have no argument to carry state in, so it is
  * static here. */
 #define _GNU_SOURCE
-#include "cli.h"
+#include "tools/cli.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -2,7 +2,7 @@
  * its place and renamed, so that a full disk leaves the old one; a device, a pipe or a link
  * (/dev/stdout is one) is written to as it is, for a rename would put a file in its place. */
 #define _GNU_SOURCE
-#include "cli.h"
+#include "tools/cli.h"
 
 #include <errno.h>
 #include <fcntl.h>

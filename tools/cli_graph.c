@@ -1,6 +1,6 @@
 /* A model's graph at a stage, with numbers for symbolic sizes: what print, opt and draw begin with.
  * See cli.h. */
-#include "cli.h"
+#include "tools/cli.h"
 
 #include "core/base/check.h"
 #include "core/base/convert.h"

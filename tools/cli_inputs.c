@@ -1,7 +1,7 @@
 /* A model's inputs from the command line, and compiling with the command line's flags. See cli.h.
  */
 #define _GNU_SOURCE
-#include "cli.h"
+#include "tools/cli.h"
 
 #include <stdlib.h>
 #include <string.h>

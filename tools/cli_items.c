@@ -1,5 +1,5 @@
 /* Items of plugins on the terminal and as JSON: their row, their options. See cli.h. */
-#include "cli.h"
+#include "tools/cli.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Facts as JSON, and numbers of such facts as text. See cli.h. */
-#include "cli.h"
+#include "tools/cli.h"
 
 #include "core/base/threads.h"
 #include "core/base/utf8.h"

@@ -3,7 +3,7 @@
  * is deprecated) needs no channel and is printed once a command, also when several contexts or
  * child processes come upon it: hashes of those said lie in memory that children share. */
 #define _GNU_SOURCE
-#include "cli.h"
+#include "tools/cli.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * header is a Python dict literal; only its three keys, in any order, are understood. Hostile
  * input: every length is checked against the file before use. */
 #define _GNU_SOURCE
-#include "cli_npy.h"
+#include "tools/cli_npy.h"
 
 #include "core/base/check.h"
 

@@ -2,7 +2,7 @@
 #ifndef STATOR_CLI_NPY_H
 #define STATOR_CLI_NPY_H
 
-#include "cli.h"
+#include "tools/cli.h"
 
 /* A whole regular file, mapped read-only; unmap with cli_unmap_file. The error text does not name
  * the file: the caller puts it before. */

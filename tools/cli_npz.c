@@ -1,5 +1,5 @@
 /* .npz archives: zip files of .npy members, through libzip. */
-#include "cli_npy.h"
+#include "tools/cli_npy.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* TensorProto files (ONNX test data), through protobuf-c: input_I.pb and output_I.pb of a data set.
  */
 #define _GNU_SOURCE
-#include "cli_npy.h"
+#include "tools/cli_npy.h"
 
 #include "core/base/check.h"
 #include "core/base/convert.h"

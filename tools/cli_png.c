@@ -1,6 +1,6 @@
 /* Pictures as model inputs, through libpng's simplified API: 8 bits a channel, gray or RGB as the
  * model wants, f32 CxHxW divided by 255, then (x - mean) / std by channel. */
-#include "cli_npy.h"
+#include "tools/cli_npy.h"
 
 #include <stdlib.h>
 #include <string.h>

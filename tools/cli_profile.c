@@ -6,7 +6,7 @@
  * tid, args: {kind, nodes, read_bytes, written_bytes, flops, open}}]}. Steps of one name are
  * told apart by their order in a call. */
 #define _GNU_SOURCE
-#include "explain.h"
+#include "tools/explain.h"
 
 #include "core/base/map.h"
 

@@ -1,5 +1,5 @@
 /* A model on a backend with inputs for a call: what run, bench and explain begin with. */
-#include "cli.h"
+#include "tools/cli.h"
 
 int cli_program_open(cli_program *p, const cli_program_flags *flags, const char *path)
 {

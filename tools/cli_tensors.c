@@ -1,6 +1,6 @@
 /* Lists of named tensors, random contents, comparing. See cli.h. */
 #define _GNU_SOURCE
-#include "cli.h"
+#include "tools/cli.h"
 
 #include "core/base/check.h"
 #include "core/base/convert.h"

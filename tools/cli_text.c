@@ -1,7 +1,7 @@
 /* Texts of others on a terminal: names of models, files and plugins may hold any bytes, and an
  * escape sequence in one shall not move the cursor or set the window's title (core/base/utf8.h). */
 #define _GNU_SOURCE
-#include "cli.h"
+#include "tools/cli.h"
 
 #include "core/base/utf8.h"
 

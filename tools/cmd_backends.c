@@ -1,6 +1,6 @@
 /* stator backends and stator plugins: what was found, in which state, why, and what would help.
  * Runs no plugin code unless --probe is given (then each is tried in a child process). */
-#include "cli.h"
+#include "tools/cli.h"
 
 #include "core/base/str.h"
 

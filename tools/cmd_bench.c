@@ -1,6 +1,6 @@
 /* stator bench: one model on several backends, side by side: compile time, first call, median of
  * calls taken in turn (A B A B ...), memory. */
-#include "cli.h"
+#include "tools/cli.h"
 
 #include "core/base/threads.h"
 

@@ -1,6 +1,6 @@
 /* stator bisect: which stage of a backend makes a model's answer wrong, which single application,
  * which node. Every run is a child process; see bisect_search.c. */
-#include "bisect_search.h"
+#include "tools/bisect_search.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * The backend compiles the model for all sizes that it states and hands over machine code,
  * constants and a plan in C; beside them stand the public functions, and the C compiler links it
  * all. */
-#include "build.h"
+#include "tools/build.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * model would come from them and how its key differs from the nearest one, clear removes them all.
  */
 #define _POSIX_C_SOURCE 200809L
-#include "cli.h"
+#include "tools/cli.h"
 
 #include <string.h>
 #include <time.h>

@@ -3,9 +3,9 @@
  * check_case.h. eager itself is checked against the op's decomposition, which aot_eager runs; where
  * there is none, or the backend left the op to eager, it says that nothing was compared. */
 #define _GNU_SOURCE
-#include "cli.h"
+#include "tools/cli.h"
 
-#include "check_case.h"
+#include "tools/check_case.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* stator compare: the outputs of two backends, and where they differ the first node at which they
  * part. The first backend is the one believed. Plugins run in this process. */
-#include "bisect_observe.h"
+#include "tools/bisect_observe.h"
 
 #include <stdlib.h>
 #include <string.h>

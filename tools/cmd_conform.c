@@ -4,9 +4,9 @@
  * come with --skip. A skipped case that passes is a failure, as is an unsupported op. What the
  * reference's list names is skipped for every backend that fails it. */
 #define _GNU_SOURCE
-#include "cli.h"
+#include "tools/cli.h"
 
-#include "conform_cases.h"
+#include "tools/conform_cases.h"
 
 #include "core/base/threads.h"
 

@@ -3,7 +3,7 @@
  * every plugin that is not available, Python (tests alone), a C compiler, huge pages, cores.
  * Status 0 when some backend is available, else 3. */
 #define _GNU_SOURCE
-#include "cli.h"
+#include "tools/cli.h"
 
 #include <dlfcn.h>
 #include <link.h>

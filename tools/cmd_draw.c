@@ -1,8 +1,8 @@
 /* stator draw: a picture of a model's graph. Graphviz (libgvc) places it and writes SVG, PNG or
  * PDF; .dot is the text that Graphviz would have read and needs nothing. */
-#include "cli.h"
+#include "tools/cli.h"
 
-#include "draw.h"
+#include "tools/draw.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * which parts run where, what was left to another backend and why, what each part takes of memory
  * and the steps of a call. The program is compiled anew: one from the cache knows less of itself.
  */
-#include "explain.h"
+#include "tools/explain.h"
 
 #include <string.h>
 

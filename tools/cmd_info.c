@@ -3,7 +3,7 @@
  *
  * In: a model; for the last part it is compiled for inputs of the sizes that the flags give, and
  * not run. A model that cannot be compiled is described all the same. */
-#include "explain.h"
+#include "tools/explain.h"
 
 #include "core/base/check.h"
 

@@ -1,6 +1,6 @@
 /* stator minify: the smallest program that still fails as a model does on a backend, in a folder of
  * its own. Every run is a child process; see minify.h. */
-#include "minify.h"
+#include "tools/minify.h"
 
 #include "core/base/str.h"
 

@@ -1,5 +1,5 @@
 /* stator passes and stator ops: the passes, a backend's pipeline, the op table. */
-#include "cli.h"
+#include "tools/cli.h"
 
 #include <string.h>
 

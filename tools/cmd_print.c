@@ -1,6 +1,6 @@
 /* stator print and stator opt: graphs as text, at any stage of a backend's pipeline or after passes
  * of one's choice. What is printed can be parsed again. */
-#include "cli.h"
+#include "tools/cli.h"
 
 static int write_file(const cli_graph *g, const char *output)
 {

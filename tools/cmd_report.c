@@ -5,8 +5,8 @@
  * In: explain's facts as JSON and the times of some calls. Out: an HTML file; every text of a model
  * is escaped. */
 #define _GNU_SOURCE
-#include "draw.h"
-#include "explain.h"
+#include "tools/draw.h"
+#include "tools/explain.h"
 
 #include "core/base/map.h"
 #include "core/base/threads.h"

@@ -1,8 +1,8 @@
 /* stator run: a model on a backend, once or many times; checks against expected outputs, shows
  * classes, saves outputs. */
 #define _GNU_SOURCE
-#include "cli.h"
-#include "conform_cases.h"
+#include "tools/cli.h"
+#include "tools/conform_cases.h"
 
 #include "core/base/check.h"
 #include "core/base/convert.h"

@@ -1,6 +1,6 @@
 /* Test cases, skip lists; see conform_cases.h. */
 #define _GNU_SOURCE
-#include "conform_cases.h"
+#include "tools/conform_cases.h"
 
 #include <dirent.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  *     [ relu ]         parameters and constants are lines in the boxes that read them
  *
  * Node ids are g<graph>n<node>, g<graph>i<input> and g<graph>o<output>; see draw.h. */
-#include "draw.h"
+#include "tools/draw.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* What stands in the boxes of a picture: op, imported name, and in small letters the operands that
  * are parameters or constants and the attributes that tell something. See draw.h. */
-#include "draw.h"
+#include "tools/draw.h"
 
 #include "core/base/check.h"
 #include "core/base/convert.h"

@@ -1,5 +1,5 @@
 /* Graphviz as a library: text of its language becomes a picture; see draw.h. */
-#include "draw.h"
+#include "tools/draw.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* What is known of a compiled model, as JSON: explain prints it, as it is or as text, report makes
  * a page of it. */
-#include "explain.h"
+#include "tools/explain.h"
 
 #include "core/base/map.h"
 

@@ -10,8 +10,8 @@
 #ifndef STATOR_MINIFY_H
 #define STATOR_MINIFY_H
 
-#include "bisect_child.h"
 #include "core/base/str.h"
+#include "tools/bisect_child.h"
 
 /* ---- the graph ---- */
 

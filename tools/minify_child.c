@@ -1,7 +1,7 @@
 /* What minify runs in children; see minify.h. Each loads the model anew: nothing that a backend
  * does to its process reaches the next trial. */
 #define _GNU_SOURCE
-#include "minify.h"
+#include "tools/minify.h"
 
 #include <errno.h>
 #include <stdlib.h>

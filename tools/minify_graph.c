@@ -1,6 +1,6 @@
 /* The graph without a context, and the cuts that sets of its nodes make; see minify.h. */
 #define _GNU_SOURCE
-#include "minify.h"
+#include "tools/minify.h"
 
 #include "core/base/check.h"
 #include "core/base/map.h"

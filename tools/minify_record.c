@@ -2,7 +2,7 @@
  *
  * A call of the good backend gives many values at once, so what lies near the one that is needed is
  * kept with it: as a rule the search stays there. */
-#include "minify.h"
+#include "tools/minify.h"
 
 #include <stdlib.h>
 #include <string.h>

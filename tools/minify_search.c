@@ -9,7 +9,7 @@
  * ddmin: Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", TSE 2002. A
  * cut gets the values at its edge as the good backend computed them, so each trial is a program of
  * its own; both backends run it, and only their difference counts. */
-#include "minify.h"
+#include "tools/minify.h"
 
 #include "core/base/map.h"
 

@@ -4,7 +4,7 @@
  *   parameters and large constants as random inputs too          no .blob either
  *
  * What the values are seldom matters to a compiler; where it does, they stay as they are. */
-#include "minify.h"
+#include "tools/minify.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
  * It is written beside its place, or inside a folder that is there, and moved when a child has
  * loaded the program from it and seen the same failure, so that it is there whole or not at all. */
 #define _GNU_SOURCE
-#include "minify.h"
+#include "tools/minify.h"
 
 #include "core/base/str.h"
 

@@ -1,6 +1,6 @@
 /* stator: the command. Finds the subcommand and calls it; see cli.h. */
 #define _GNU_SOURCE
-#include "cli.h"
+#include "tools/cli.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@ typedef struct command {
 
 static const command commands[] = {
 #define CLI_COMMAND(name, function, help) {name, function, help},
-#include "commands.def"
+#include "tools/commands.def"
 #undef CLI_COMMAND
 };
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])

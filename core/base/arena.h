@@ -2,7 +2,7 @@
 #ifndef STATOR_BASE_ARENA_H
 #define STATOR_BASE_ARENA_H
 
-#include "alloc.h"
+#include "core/base/alloc.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -5,8 +5,8 @@
 #ifndef STATOR_BASE_BLOB_H
 #define STATOR_BASE_BLOB_H
 
-#include "alloc.h"
-#include "diag.h"
+#include "core/base/alloc.h"
+#include "core/base/diag.h"
 #include <stator/plugin.h>
 
 #ifdef __cplusplus

@@ -2,7 +2,7 @@
 #ifndef STATOR_BASE_BLOB_FILE_H
 #define STATOR_BASE_BLOB_FILE_H
 
-#include "blob.h"
+#include "core/base/blob.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -5,7 +5,7 @@
 #ifndef STATOR_BASE_BYTES_H
 #define STATOR_BASE_BYTES_H
 
-#include "str.h"
+#include "core/base/str.h"
 
 #ifdef __cplusplus
 extern "C" {

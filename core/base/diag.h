@@ -2,7 +2,7 @@
 #ifndef STATOR_BASE_DIAG_H
 #define STATOR_BASE_DIAG_H
 
-#include "alloc.h"
+#include "core/base/alloc.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -6,7 +6,7 @@
 #ifndef STATOR_BASE_INTERVAL_H
 #define STATOR_BASE_INTERVAL_H
 
-#include "alloc.h"
+#include "core/base/alloc.h"
 
 #ifdef __cplusplus
 extern "C" {

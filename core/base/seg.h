@@ -3,7 +3,7 @@
 #ifndef STATOR_BASE_SEG_H
 #define STATOR_BASE_SEG_H
 
-#include "alloc.h"
+#include "core/base/alloc.h"
 #include <stator/ir.h>
 
 #ifdef __cplusplus

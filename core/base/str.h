@@ -3,7 +3,7 @@
 #ifndef STATOR_BASE_STR_H
 #define STATOR_BASE_STR_H
 
-#include "alloc.h"
+#include "core/base/alloc.h"
 #include <stdarg.h>
 
 #ifdef __cplusplus

@@ -12,10 +12,10 @@
 #ifndef STATOR_BASE_SYM_H
 #define STATOR_BASE_SYM_H
 
-#include "bytes.h"
-#include "map.h"
-#include "seg.h"
-#include "str.h"
+#include "core/base/bytes.h"
+#include "core/base/map.h"
+#include "core/base/seg.h"
+#include "core/base/str.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -25,7 +25,7 @@
 #undef CG_HOST
 #undef CG_LOOP
 
-/* Pointwise ops that are ops of codegen/loop_ops.def. */
+/* Pointwise ops that are ops of codegen/loopir/loop_ops.def. */
 st_loop_ref cg_scalar(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index);
 
 /* Mends an index into `operand` for sizes that are 1, maybe at run time alone, where `dims` has

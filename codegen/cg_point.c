@@ -53,7 +53,7 @@ static const cg_lowering scalar[ST_LOOP_CODE_COUNT] = {
         .code = ST_LOOP_##name,                                                                    \
         .cost = 1,                                                                                 \
     },
-#include "codegen/loop_ops.def"
+#include "codegen/loopir/loop_ops.def"
 #undef ST_LOOP_OP
 };
 

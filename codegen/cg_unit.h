@@ -14,7 +14,7 @@
 #define STATOR_CODEGEN_CG_UNIT_H
 
 #include "codegen/codegen.h"
-#include "codegen/loop_build.h"
+#include "codegen/loopir/loop_build.h"
 #include "core/base/diag.h"
 
 #define CG_RANK_MAX STATOR_RANK_MAX

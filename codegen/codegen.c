@@ -5,7 +5,7 @@
 #include "codegen/cg_lower.h"
 #include "codegen/cg_match.h"
 #include "codegen/host_library.h"
-#include "codegen/loop_expand.h"
+#include "codegen/loopir/loop_expand.h"
 
 #include <stdio.h>
 #include <string.h>

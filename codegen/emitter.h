@@ -8,7 +8,7 @@
 #define STATOR_CODEGEN_EMITTER_H
 
 #include "codegen/library.h"
-#include "codegen/loop.h"
+#include "codegen/loopir/loop.h"
 #include <stator/plugin.h>
 
 enum st_target_flag {

@@ -26,7 +26,7 @@
 #ifndef STATOR_CODEGEN_LIBRARY_H
 #define STATOR_CODEGEN_LIBRARY_H
 
-#include "codegen/loop.h"
+#include "codegen/loopir/loop.h"
 #include <stator/plugin.h>
 
 #define ST_CONTRACTION_BATCH_MAX 4u

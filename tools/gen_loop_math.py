@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes codegen/loop_math.h: the f32 functions of the loop IR as expansion programs.
+"""Makes codegen/loopir/loop_math.h: the f32 functions of the loop IR as expansion programs.
 
 Usage: gen_loop_math.py [--check] [path]      needs Python 3 with numpy and mpmath
 
@@ -500,7 +500,7 @@ def floats(numbers):
 
 
 def write(rows):
-    out = ["/* The f32 functions of codegen/loop_ops.def as programs of codegen/loop_expand.h. Made by",
+    out = ["/* The f32 functions of codegen/loopir/loop_ops.def as programs of codegen/loopir/loop_expand.h. Made by",
            " * tools/gen_loop_math.py, where the methods are; coefficients are not edited here. The figure",
            " * of each is the error of its approximation alone, relative to the result; the measured",
            " * whole is in the rows' .ulp. */",

@@ -20,7 +20,7 @@
 
 extern char **environ;
 
-/* What the text of codegen/loop_c.h needs, and what its compilers warn of. */
+/* What the text of codegen/loopir/loop_c.h needs, and what its compilers warn of. */
 static const char *const needed[] = {
     "-std=c11", "-w", "-shared", "-fPIC", "-fwrapv", "-ffp-contract=off", "-fno-math-errno"};
 #define NEEDED_COUNT (sizeof needed / sizeof needed[0])

@@ -1,10 +1,10 @@
 /* The emitter: kernels in, functions out. Each kernel is rewritten into the ops that C has
- * (codegen/loop_expand.h), printed (codegen/loop_c.h) and found again in the shared object by its
- * name, which is made of the ops inside, so that profilers show it. */
+ * (codegen/loopir/loop_expand.h), printed (codegen/loopir/loop_c.h) and found again in the
+ * shared object by its name, which is made of the ops inside, so that profilers show it. */
 #include "cc_plugin.h"
 
-#include "codegen/loop_c.h"
-#include "codegen/loop_expand.h"
+#include "codegen/loopir/loop_c.h"
+#include "codegen/loopir/loop_expand.h"
 #include "core/base/diag.h"
 #include "core/base/str.h"
 

@@ -3,7 +3,7 @@
 #ifndef STATOR_CPU_LLVM_CPU_SAME_H
 #define STATOR_CPU_LLVM_CPU_SAME_H
 
-#include "codegen/loop.h"
+#include "codegen/loopir/loop.h"
 
 /* first[k] becomes the lowest j <= k whose code serves for kernel k as well: equal but for names,
  * buffer ids and the indices of equal syms. RESOURCE_EXHAUSTED. */

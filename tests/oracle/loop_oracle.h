@@ -6,7 +6,7 @@
 #ifndef STATOR_TESTS_LOOP_ORACLE_H
 #define STATOR_TESTS_LOOP_ORACLE_H
 
-#include "codegen/loop.h"
+#include "codegen/loopir/loop.h"
 
 /* LOCAL buffers whose args->buffers[k] is NULL are allocated here, and hold NaN before each
  * iteration of the parallel loop. INVALID_ARGUMENT: a buffer is missing, or begin..end is not

@@ -6,7 +6,7 @@
 #ifndef STATOR_TESTS_SCALAR_ORACLE_H
 #define STATOR_TESTS_SCALAR_ORACLE_H
 
-#include "codegen/loop.h"
+#include "codegen/loopir/loop.h"
 
 typedef union st_loop_cell {
     int64_t i;

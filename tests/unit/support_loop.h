@@ -2,7 +2,7 @@
 #ifndef STATOR_TESTS_SUPPORT_LOOP_H
 #define STATOR_TESTS_SUPPORT_LOOP_H
 
-#include "codegen/loop_build.h"
+#include "codegen/loopir/loop_build.h"
 
 typedef struct loop_world {
     st_mem mem;

@@ -1,7 +1,7 @@
 /* Kernels printed as C and compiled do what the oracle does: each op in each dtype, and
  * kernels with every structural instruction. */
-#include "codegen/loop_c.h"
-#include "codegen/loop_expand.h"
+#include "codegen/loopir/loop_c.h"
+#include "codegen/loopir/loop_expand.h"
 #include "core/base/check.h"
 #include "core/base/convert.h"
 #include "core/base/diag.h"

@@ -1,8 +1,8 @@
 /* Expansions against the ops they stand for: each op of the table in each dtype that it has, on
  * values from the corners of the dtype, exactly; functions of f32 within the bound of their entry.
  * The exhaustive check of those is tests/unit/test_loop_math.c. */
-#include "codegen/loop_expand.h"
-#include "codegen/loop_expand_parse.h"
+#include "codegen/loopir/loop_expand.h"
+#include "codegen/loopir/loop_expand_parse.h"
 #include "core/base/check.h"
 #include "core/base/convert.h"
 #include "core/base/diag.h"

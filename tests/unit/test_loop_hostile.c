@@ -1,8 +1,8 @@
 /* Kernels with random faults: verification refuses them, or they print, expand and run without
  * touching memory that is not theirs (the sanitizer judges). Seeds: STATOR_TEST_SEED, rounds:
  * STATOR_TEST_ROUNDS. */
-#include "codegen/loop_c.h"
-#include "codegen/loop_expand.h"
+#include "codegen/loopir/loop_c.h"
+#include "codegen/loopir/loop_expand.h"
 #include "core/base/diag.h"
 #include "support_loop.h"
 #include "support_sym.h"

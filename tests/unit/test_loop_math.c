@@ -1,11 +1,11 @@
-/* The f32 functions of codegen/loop_ops.def against libm in f64: each row with a bound is expanded,
- * and its error is measured in units of the last place of the exact value.
+/* The f32 functions of codegen/loopir/loop_ops.def against libm in f64: each row with a bound is
+ * expanded, and its error is measured in units of the last place of the exact value.
  *
  * In the suite: a stride over the bit patterns through the oracle, and a finer one through
- * compiled C (codegen/loop_c.h). STATOR_LOOP_MATH=all measures all 2^32 inputs of each row
+ * compiled C (codegen/loopir/loop_c.h). STATOR_LOOP_MATH=all measures all 2^32 inputs of each row
  * (minutes), STATOR_LOOP_MATH=all:exp of one: to be done whenever a coefficient changes. */
-#include "codegen/loop_c.h"
-#include "codegen/loop_expand.h"
+#include "codegen/loopir/loop_c.h"
+#include "codegen/loopir/loop_expand.h"
 #include "core/base/diag.h"
 #include "support_cc.h"
 #include "support_loop.h"

@@ -1,5 +1,5 @@
-/* The text of kernels, and what verification refuses: each invariant of codegen/loop.h is broken
- * once in a kernel that is good otherwise. */
+/* The text of kernels, and what verification refuses: each invariant of codegen/loopir/loop.h is
+ * broken once in a kernel that is good otherwise. */
 #include "support_loop.h"
 
 #include <criterion/criterion.h>

@@ -1,8 +1,8 @@
-/* The inner loops of attention with vectors of 64 bytes. exp is that of codegen/loop_math.h for
- * targets that look tables up in registers (at most 1.1 ulp). */
+/* The inner loops of attention with vectors of 64 bytes. exp is that of
+ * codegen/loopir/loop_math.h for targets that look tables up in registers (at most 1.1 ulp). */
 #if defined(__x86_64__)
 #pragma GCC target("avx512f,avx512dq,avx512vl,prefer-vector-width=512")
-#include "codegen/loop_math.h"
+#include "codegen/loopir/loop_math.h"
 #include "dn_attention.h"
 
 #include <immintrin.h>

@@ -73,10 +73,10 @@ INLINE vec larger(vec a, vec b)
 }
 
 /* Of x <= 0 or NaN: n = round(x / ln 2), e^x = 2^n e^r with a polynomial of degree 6; the
- * coefficients are those of codegen/loop_math.h, ln 2 is split so that n times its first part is
- * exact without fused operations too. At most 1 ulp; below 2^-126 it is 0. Scores far below that
- * (a mask of -1e9) have bits of n that wrap, in unsigned arithmetic, to a product that is not
- * taken. */
+ * coefficients are those of codegen/loopir/loop_math.h, ln 2 is split so that n times its first
+ * part is exact without fused operations too. At most 1 ulp; below 2^-126 it is 0. Scores far
+ * below that (a mask of -1e9) have bits of n that wrap, in unsigned arithmetic, to a product
+ * that is not taken. */
 INLINE vec exp_of(vec x)
 {
     const vec shifted = x * 0x1.715476p+0f + 12582912.0f; /* an integer in the low bits */

@@ -11,7 +11,7 @@
 #ifndef STATOR_CPU_LLVM_JIT_H
 #define STATOR_CPU_LLVM_JIT_H
 
-#include "codegen/loop.h"
+#include "codegen/loopir/loop.h"
 
 #define JIT_QUERY_NAME "stator_cpu_jit_query_v1"
 #define JIT_MODULES_MAX 8u

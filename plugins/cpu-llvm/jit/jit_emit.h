@@ -288,7 +288,7 @@ LLVMValueRef jit_cast(jit_fn *f, uint32_t to, uint32_t from, LLVMValueRef x, int
 LLVMValueRef jit_max(jit_fn *f, LLVMValueRef a, LLVMValueRef b, int want_min); /* floats */
 /* x 2^y by vscalef, which rounds once; for machines with AVX-512 VL. */
 LLVMValueRef jit_ldexp(jit_fn *f, LLVMValueRef x, LLVMValueRef y);
-/* Entry (bits of x) mod 32 of a table of codegen/loop_math.h. */
+/* Entry (bits of x) mod 32 of a table of codegen/loopir/loop_math.h. */
 LLVMValueRef jit_lookup(jit_fn *f, LLVMValueRef x, uint32_t table);
 /* The function of an instruction with a libm name. */
 LLVMValueRef jit_math(jit_fn *f, const st_loop_op_desc *desc, uint32_t dtype, LLVMValueRef *args);

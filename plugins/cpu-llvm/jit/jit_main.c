@@ -10,7 +10,7 @@
 #include "jit_emit.h"
 #include "jit_guard.h"
 
-#include "codegen/loop_expand.h"
+#include "codegen/loopir/loop_expand.h"
 #include "core/base/diag.h"
 #include "core/base/threads.h"
 

@@ -1,5 +1,5 @@
-/* The scalar operations of codegen/loop_ops.def that are native or have a libm name, on scalars and
- * vectors alike. */
+/* The scalar operations of codegen/loopir/loop_ops.def that are native or have a libm name, on
+ * scalars and vectors alike. */
 #include "jit_emit.h"
 
 #include "core/base/check.h"

@@ -9,7 +9,7 @@
  *
  * Instruction r is v<r>, an accumulator a<r> with its index in at<r>, axis k is i<k>, the value
  * bound by instruction r is n<r>, size k is s<k>. */
-#include "codegen/loop_c.h"
+#include "codegen/loopir/loop_c.h"
 
 #include "core/base/check.h"
 #include <inttypes.h>

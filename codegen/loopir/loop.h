@@ -66,7 +66,7 @@ enum st_loop_code {
     ST_LOOP_BEFORE_SCALAR_ = ST_LOOP_FIRST_SCALAR - 1,
 /* scalar operations, by name */
 #define ST_LOOP_OP(name, ...) ST_LOOP_##name,
-#include "codegen/loop_ops.def"
+#include "codegen/loopir/loop_ops.def"
 #undef ST_LOOP_OP
     ST_LOOP_CODE_COUNT
 };

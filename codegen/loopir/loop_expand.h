@@ -1,9 +1,9 @@
 /* Rewrites scalar ops that the target does not spell into ones that it does, by the programs of
- * codegen/loop_ops.def. Runs last, before emission; in: a verified kernel, out: another whose
- * scalar instructions are all native, spelled by the target, or functions with a `libm` name. For
- * each instruction the first of these that its operands' dtype has: native, spelled, .expand_lookup
- * when `lookup` is spelled for ST_MATH_ENTRIES entries, .expand_few when for ST_MATH_FEW,
- * .expand_f32, .libm, .expand.
+ * codegen/loopir/loop_ops.def. Runs last, before emission; in: a verified kernel, out: another
+ * whose scalar instructions are all native, spelled by the target, or functions with a `libm` name.
+ * For each instruction the first of these that its operands' dtype has: native, spelled,
+ * .expand_lookup when `lookup` is spelled for ST_MATH_ENTRIES entries, .expand_few when for
+ * ST_MATH_FEW, .expand_f32, .libm, .expand.
  *
  * An expansion program: "n = round(x * 1.5); r = fma(n, -0.5, x); select(r < 0, r, n)". Names x, y,
  * z are the operands; a number, named or not, takes the dtype of the expression it stands in; calls
@@ -22,7 +22,7 @@
 #ifndef STATOR_CODEGEN_LOOP_EXPAND_H
 #define STATOR_CODEGEN_LOOP_EXPAND_H
 
-#include "codegen/loop.h"
+#include "codegen/loopir/loop.h"
 
 /* Writes the expanded kernel to *out (uninitialised storage, then the caller's). `spells` as in
  * st_target; NULL: none. */

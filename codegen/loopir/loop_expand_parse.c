@@ -1,5 +1,5 @@
 /* Recursive descent over an expansion program; the grammar is in the header. */
-#include "codegen/loop_expand_parse.h"
+#include "codegen/loopir/loop_expand_parse.h"
 
 #include "core/base/check.h"
 #include "core/base/diag.h"

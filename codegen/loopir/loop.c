@@ -1,5 +1,5 @@
 /* The op table, the symbols and the storage of kernels. */
-#include "codegen/loop.h"
+#include "codegen/loopir/loop.h"
 
 #include "core/base/diag.h"
 
@@ -12,7 +12,7 @@
 
 static const st_loop_op_desc descs[ST_LOOP_CODE_COUNT] = {
 #define ST_LOOP_OP(name_, ...) [ST_LOOP_##name_] = {.name = #name_, __VA_ARGS__},
-#include "codegen/loop_ops.def"
+#include "codegen/loopir/loop_ops.def"
 #undef ST_LOOP_OP
 };
 

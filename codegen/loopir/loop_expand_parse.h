@@ -1,4 +1,4 @@
-/* Expansion programs as trees; the language is described in codegen/loop_expand.h.
+/* Expansion programs as trees; the language is described in codegen/loopir/loop_expand.h.
  *
  *     program = { name "=" choice ";" } choice
  *     choice  = conj { "||" conj }          conj = equal { "&&" equal }
@@ -13,7 +13,7 @@
 #ifndef STATOR_CODEGEN_LOOP_EXPAND_PARSE_H
 #define STATOR_CODEGEN_LOOP_EXPAND_PARSE_H
 
-#include "codegen/loop.h"
+#include "codegen/loopir/loop.h"
 
 enum st_expr_kind {
     ST_EXPR_NUMBER = 1, /* number, and i when is_int */

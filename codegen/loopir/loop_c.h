@@ -9,7 +9,7 @@
 #ifndef STATOR_CODEGEN_LOOP_C_H
 #define STATOR_CODEGEN_LOOP_C_H
 
-#include "codegen/loop.h"
+#include "codegen/loopir/loop.h"
 
 /* Includes, the arguments' struct (that of loop.h) and helpers. */
 void st_loop_c_head(st_str *out);

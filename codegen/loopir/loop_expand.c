@@ -7,9 +7,9 @@
  * indices (symbols name BIND instructions by them), scalar instructions are appended and chained
  * where they stood. Equal ones in scope are shared, so sin and cos of one value share their
  * reduction. Instructions of a program that the target does not spell are expanded in turn. */
-#include "codegen/loop_expand.h"
+#include "codegen/loopir/loop_expand.h"
 
-#include "codegen/loop_expand_parse.h"
+#include "codegen/loopir/loop_expand_parse.h"
 #include "core/base/check.h"
 #include "core/base/diag.h"
 #include "core/base/map.h"

@@ -5,7 +5,7 @@
  * may be used. Nothing of the kernel is trusted: refs, chains, blocks and syms are checked
  * before they are followed, so a verified kernel can be run and compiled without further tests.
  * The symbol table is trusted. */
-#include "codegen/loop.h"
+#include "codegen/loopir/loop.h"
 
 #include "core/base/check.h"
 #include "core/base/diag.h"

@@ -4,7 +4,7 @@
  * its index are known. Instructions that a closed loop holds are out of scope, so the memo is
  * asked for instructions of open blocks alone. A loop joins its parent's chain when it is
  * closed: instructions hoisted out of it meanwhile stand before it. */
-#include "codegen/loop_build.h"
+#include "codegen/loopir/loop_build.h"
 
 #include <stdio.h>
 #include <string.h>

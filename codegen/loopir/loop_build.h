@@ -7,7 +7,7 @@
 #ifndef STATOR_CODEGEN_LOOP_BUILD_H
 #define STATOR_CODEGEN_LOOP_BUILD_H
 
-#include "codegen/loop.h"
+#include "codegen/loopir/loop.h"
 #include "core/base/map.h"
 
 typedef struct st_loop_builder {

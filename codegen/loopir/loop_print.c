@@ -4,7 +4,7 @@
  * instruction's operands do not tell is written: the dtype of `const`, `cast`, `bitcast`, `acc`
  * and `read`, the mask ("if v3") and what a masked load gives otherwise ("else v4"). A kernel
  * that verification refuses prints as well: a reference to nothing is "v?". */
-#include "codegen/loop.h"
+#include "codegen/loopir/loop.h"
 
 #include "core/base/check.h"
 #include <inttypes.h>

@@ -1,6 +1,6 @@
-/* The f32 functions of codegen/loop_ops.def as programs of codegen/loop_expand.h. Made by
- * tools/gen_loop_math.py, where the methods are; coefficients are not edited here. The figure
- * of each is the error of its approximation alone, relative to the result; the measured
+/* The f32 functions of codegen/loopir/loop_ops.def as programs of codegen/loopir/loop_expand.h.
+ * Made by tools/gen_loop_math.py, where the methods are; coefficients are not edited here. The
+ * figure of each is the error of its approximation alone, relative to the result; the measured
  * whole is in the entries' .ulp. */
 #ifndef STATOR_CODEGEN_LOOP_MATH_H
 #define STATOR_CODEGEN_LOOP_MATH_H

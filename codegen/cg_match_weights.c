@@ -10,7 +10,7 @@
 #include "codegen/cg_quant.h"
 
 #include "core/base/check.h"
-#include "core/base/sym_lin.h"
+#include "core/base/sym/sym_lin.h"
 
 /* ---- instructions ---- */
 

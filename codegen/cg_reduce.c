@@ -10,7 +10,7 @@
  * Iterations of REDUCE axes meet in accumulators alone, in any order. */
 #include "codegen/cg_unit.h"
 
-#include "core/base/sym_lin.h"
+#include "core/base/sym/sym_lin.h"
 
 #include <string.h>
 

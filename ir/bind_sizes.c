@@ -8,7 +8,7 @@
  *     sym N in [0, inf]; f32[N, 2*N + 1]   with N = 8   becomes   f32[8, 17] */
 #include "ir/bind_sizes.h"
 
-#include "core/base/sym_lin.h"
+#include "core/base/sym/sym_lin.h"
 #include "core/base/vec.h"
 #include "ir/graph.h"
 

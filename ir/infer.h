@@ -106,7 +106,7 @@ stator_status st_in_list_count(const st_infer *in, uint32_t a, uint32_t n, stato
 /* Axes of a list attribute in [0, rank), each once, as a bit set. */
 stator_status st_in_axes(const st_infer *in, uint32_t a, uint32_t rank, uint32_t *out_set,
                          stator_diag **err);
-/* Places of a window (core/base/sym.h) along an axis, 0 or less where it is larger; *out 0: not
+/* Places of a window (core/base/sym/sym.h) along an axis, 0 or less where it is larger; *out 0: not
  * known. Fails for a stride or dilation below 1 and where known sizes pass 64 bits. */
 stator_status st_in_window_count(const st_infer *in, const st_sym_window *w, uint32_t axis,
                                  stator_ref *out, stator_diag **err);

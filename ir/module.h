@@ -8,7 +8,7 @@
 #include "core/base/diag.h"
 #include "core/base/map.h"
 #include "core/base/seg.h"
-#include "core/base/sym.h"
+#include "core/base/sym/sym.h"
 #include "ir/optable.h"
 #include <stator/ir.h>
 

@@ -7,7 +7,7 @@
  * follows. The old graphs are dropped. */
 #include "ir/reinfer.h"
 
-#include "core/base/sym_lin.h"
+#include "core/base/sym/sym_lin.h"
 #include "ir/baked_in.h"
 #include "ir/bind_sizes.h"
 #include "ir/builder.h"

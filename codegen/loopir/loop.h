@@ -12,7 +12,7 @@
  * Operations are instructions in one array, named by their index (0 = none); the instructions of
  * a block are chained by `next` in the order in which they run. An instruction may use
  * instructions of its own block above it and of the blocks around it. An element index is a
- * symbolic integer (core/base/sym.h) over loop axes, sizes and values bound from data, so views
+ * symbolic integer (core/base/sym/sym.h) over loop axes, sizes and values bound from data, so views
  * are substitutions and cost nothing. The invariants are checked by st_kernel_verify;
  * tests/oracle/loop_oracle.h defines the meaning. */
 #ifndef STATOR_CODEGEN_LOOP_H
@@ -20,7 +20,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/str.h"
-#include "core/base/sym.h"
+#include "core/base/sym/sym.h"
 #include "core/base/vec.h"
 
 typedef uint32_t st_loop_ref; /* index into st_kernel.insts, 0: none */

@@ -2,7 +2,7 @@
 #ifndef STATOR_HOST_PACKAGE_SHAPE_CONSTRAINTS_H
 #define STATOR_HOST_PACKAGE_SHAPE_CONSTRAINTS_H
 
-#include "core/base/sym.h"
+#include "core/base/sym/sym.h"
 #include "ir/shape_constraint_list.h"
 #include <stator/plugin.h>
 

@@ -8,7 +8,7 @@
 #define STATOR_RUNTIME_GUARD_H
 
 #include "core/base/shape_constraint.h"
-#include "core/base/sym.h"
+#include "core/base/sym/sym.h"
 #include <stator/dlpack.h>
 #include <stator/ir.h>
 

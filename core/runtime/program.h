@@ -11,7 +11,7 @@
 #define STATOR_RUNTIME_PROGRAM_H
 
 #include "core/base/diag.h"
-#include "core/base/sym.h"
+#include "core/base/sym/sym.h"
 #include "core/runtime/pool.h"
 #include "core/runtime/profile.h"
 #include "core/runtime/tensor.h"

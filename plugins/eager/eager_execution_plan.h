@@ -20,7 +20,7 @@
 #include "core/base/arena.h"
 #include "core/base/diag.h"
 #include "core/base/map.h"
-#include "core/base/sym.h"
+#include "core/base/sym/sym.h"
 #include "core/base/vec.h"
 #include "eager.h"
 #include <pthread.h>

@@ -44,7 +44,7 @@ if command -v "${CXX:-c++}" >/dev/null; then
     cat >"$scratch/sdk.cpp" <<'END'
 #include "core/base/arena.h"
 #include "core/base/convert.h"
-#include "core/base/sym.h"
+#include "core/base/sym/sym.h"
 int main()
 {
     st_mem mem;

@@ -2,7 +2,7 @@
 #ifndef STATOR_TESTS_SUPPORT_SYM_H
 #define STATOR_TESTS_SUPPORT_SYM_H
 
-#include "core/base/sym.h"
+#include "core/base/sym/sym.h"
 
 #define SYM_NAMES_MAX 64u
 

@@ -11,7 +11,7 @@
 #include "support_sym.h"
 
 #include "core/base/check.h"
-#include "core/base/sym_lin.h"
+#include "core/base/sym/sym_lin.h"
 #include <string.h>
 
 #define PARSE_DEPTH_MAX 64u

@@ -7,7 +7,7 @@
  * Division is defined where the divisor is not 0; a simplified form may be defined in more places
  * than what it came from. Invariant of a division on its way: floordiv(a0, b0) = q + floordiv(a, b)
  * and mod(a0, b0) = g * mod(a, b). */
-#include "core/base/sym_lin.h"
+#include "core/base/sym/sym_lin.h"
 
 #include "core/base/check.h"
 #include <string.h>

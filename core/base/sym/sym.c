@@ -6,7 +6,7 @@
  * An atom's operands are older than the atom, so refs are a topological order. The canonical form
  * beyond sorting and merging is made by st_lin_canon: exact divisions of one base are added up as
  * fractions, and c * floordiv(a, c) + mod(a, c) becomes a. See docs/sym.md. */
-#include "core/base/sym_lin.h"
+#include "core/base/sym/sym_lin.h"
 
 #include "core/base/check.h"
 #include <string.h>

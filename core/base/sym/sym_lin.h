@@ -4,7 +4,7 @@
 #ifndef STATOR_BASE_SYM_LIN_H
 #define STATOR_BASE_SYM_LIN_H
 
-#include "core/base/sym.h"
+#include "core/base/sym/sym.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -4,7 +4,7 @@
  * Program: pairs (operation, argument) on a stack of at most STACK_MAX numbers.
  *     CONST v: push v     SYMBOL i: push env[i]     MADD k: x = pop, top += k * x
  *     others: y = pop, top = top op y */
-#include "core/base/sym.h"
+#include "core/base/sym/sym.h"
 
 #include "core/base/bytes.h"
 #include "core/base/check.h"

@@ -3,7 +3,7 @@
  * A product distributes over sums, so a PRODUCT atom is a product of atoms: factors sorted by atom,
  * nested to the left, PRODUCT(PRODUCT(x, y), z), never more than ST_MONO_MAX of them. A factor that
  * is an exact division x/q gives its base x, and 1/q joins the coefficient. */
-#include "core/base/sym_lin.h"
+#include "core/base/sym/sym_lin.h"
 
 #include "core/base/check.h"
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Windows along an axis: the one formula of convolutions, pools and blocks. In: sizes as syms, any
  * of them 0. Out: a sym; 0 as everywhere: it exceeds the limits or 64 bits. */
-#include "core/base/sym.h"
+#include "core/base/sym/sym.h"
 
 uint32_t st_sym_window_reach(st_symtab *tab, const st_sym_window *w)
 {

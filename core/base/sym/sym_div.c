@@ -10,7 +10,7 @@
  *     floordiv(max(a, 1) + 1, 2) = max(floordiv(a + 1, 2), 1)
  *
  * Rules after Graham, Knuth, Patashnik, "Concrete Mathematics", chapter 3. */
-#include "core/base/sym_lin.h"
+#include "core/base/sym/sym_lin.h"
 
 #include "core/base/check.h"
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * In: a container that nobody writes meanwhile. Out: one with equal contents in another account;
  * indices, ids and refs mean the same in both. */
-#include "core/base/sym.h"
+#include "core/base/sym/sym.h"
 #include <string.h>
 
 int st_seg_clone(st_seg *to, st_mem *mem, const st_seg *from)

@@ -14,7 +14,7 @@
  *
  * The bound is then rounded up to the next value the coefficients allow (2*N + 1 >= 0 gives 1).
  * INT64_MIN and INT64_MAX stand for no bound; overflow loses the bound, never makes a wrong one. */
-#include "core/base/sym_lin.h"
+#include "core/base/sym/sym_lin.h"
 
 #include "core/base/check.h"
 

@@ -1,7 +1,7 @@
 /* Text of syms: "2*N + floordiv(H, 2) - 1". Names that are no identifiers, or are function
  * names, are quoted, with \" and \\ as escapes; "$7" is the unnamed symbol of index 7. The
  * grammar stands in tests/unit/support_sym_parse.c, which reads what is printed here. */
-#include "core/base/sym_lin.h"
+#include "core/base/sym/sym_lin.h"
 
 #include "core/base/check.h"
 #include <inttypes.h>

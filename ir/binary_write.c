@@ -8,8 +8,8 @@
 #include "core/base/blob.h"
 #include "core/base/vec.h"
 #include "ir/binary_format.h"
-#include "ir/text.h"
-#include "ir/text_sym.h"
+#include "ir/text/text.h"
+#include "ir/text/text_sym.h"
 
 #include <string.h>
 

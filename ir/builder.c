@@ -8,8 +8,8 @@
 #include "core/base/blob.h"
 #include "core/base/check.h"
 #include "core/base/sized.h"
-#include "ir/baked_in.h"
 #include "ir/infer.h"
+#include "ir/sizes/baked_in.h"
 #include <string.h>
 
 /* ---- life ---- */

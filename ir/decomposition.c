@@ -7,7 +7,7 @@
  *
  *     gelu(x: bf16)  ->  cast(gelu_body(cast(x, f32)), bf16) */
 #include "core/base/check.h"
-#include "ir/expr_eval.h"
+#include "ir/expr/expr_eval.h"
 #include "ir/infer.h"
 #include <string.h>
 

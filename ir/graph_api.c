@@ -1,7 +1,7 @@
 /* The host table's `build` and `types` sub-tables: adapters over the builder and the symbolic
  * engine of the builder's module. */
 #include "ir/graph.h"
-#include "ir/size_plan.h"
+#include "ir/sizes/size_plan.h"
 #include <string.h>
 
 static const stator_graph_view *build_view(stator_builder *b)

@@ -3,7 +3,7 @@
 #ifndef STATOR_IR_INFER_H
 #define STATOR_IR_INFER_H
 
-#include "ir/shape_constraint_list.h"
+#include "ir/sizes/shape_constraint_list.h"
 
 typedef struct st_infer {
     stator_builder *b;

@@ -8,7 +8,7 @@
 #include "ir/optable.h"
 
 #include "core/base/check.h"
-#include "ir/expr.h"
+#include "ir/expr/expr.h"
 #include "ir/infer.h"
 #include "ir/ops/rules.h"
 #include <ctype.h>

@@ -10,7 +10,7 @@
 #include "core/base/vec.h"
 #include "ir/builder.h"
 #include "ir/infer.h"
-#include "ir/shape_constraint_list.h"
+#include "ir/sizes/shape_constraint_list.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

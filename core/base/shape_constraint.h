@@ -1,5 +1,5 @@
 /* Shape constraints that a graph alone cannot decide: a kind and up to three sizes. Graphs state
- * them (ir/shape_constraint_list.h), guards test them when a call has bound the sizes
+ * them (ir/sizes/shape_constraint_list.h), guards test them when a call has bound the sizes
  * (core/runtime/guard.h). */
 #ifndef STATOR_BASE_SHAPE_CONSTRAINT_H
 #define STATOR_BASE_SHAPE_CONSTRAINT_H

@@ -5,7 +5,7 @@
 #include "core/host/dump.h"
 #include "core/host/hints.h"
 
-#include "ir/text_sym.h"
+#include "ir/text/text_sym.h"
 
 #include <string.h>
 

@@ -16,7 +16,7 @@
 #include "core/runtime/guard.h"
 #include "core/runtime/program.h"
 #include "ir/passes/pass.h"
-#include "ir/shape_constraint_list.h"
+#include "ir/sizes/shape_constraint_list.h"
 #include <stdatomic.h>
 
 /* Called with the graph after each stage; stage "import" comes first. */

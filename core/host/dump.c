@@ -7,7 +7,7 @@
 #include "core/base/blob.h"
 #include "core/base/fdio.h"
 #include "core/base/str.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

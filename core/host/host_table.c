@@ -14,7 +14,7 @@
 #include "core/base/threads.h"
 #include "ir/binary.h"
 #include "ir/graph.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 #include <string.h>
 #include <sys/mman.h>

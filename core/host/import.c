@@ -5,9 +5,9 @@
 #include "core/base/check.h"
 #include "core/host/plugin_call.h"
 #include "core/runtime/tensor.h"
-#include "ir/baked_in.h"
-#include "ir/bound_symbols.h"
-#include "ir/reinfer.h"
+#include "ir/sizes/baked_in.h"
+#include "ir/sizes/bound_symbols.h"
+#include "ir/sizes/reinfer.h"
 #include "ir/verify.h"
 
 #include <stdatomic.h>

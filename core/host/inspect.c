@@ -4,7 +4,7 @@
 #include "core/host/function.h"
 #include "core/host/item_options.h"
 #include "ir/binary.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "ir/verify.h"
 #include <stator/inspect.h>
 

@@ -11,8 +11,8 @@
 #include "core/base/sized.h"
 #include "core/base/vec.h"
 #include "core/host/function.h"
-#include "ir/bind_sizes.h"
-#include "ir/bound_symbols.h"
+#include "ir/sizes/bind_sizes.h"
+#include "ir/sizes/bound_symbols.h"
 #include <stator/inspect.h>
 
 #include <stdio.h>

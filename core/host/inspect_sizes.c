@@ -1,7 +1,7 @@
 /* A model with numbers in place of symbolic sizes; see stator/inspect.h. */
 #include "core/host/function.h"
-#include "ir/bind_sizes.h"
-#include "ir/reinfer.h"
+#include "ir/sizes/bind_sizes.h"
+#include "ir/sizes/reinfer.h"
 #include "ir/verify.h"
 #include <stator/inspect.h>
 

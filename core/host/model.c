@@ -10,7 +10,7 @@
 #include "core/host/item_options.h"
 #include "core/host/plugin_call.h"
 #include "core/runtime/tensor.h"
-#include "ir/bound_symbols.h"
+#include "ir/sizes/bound_symbols.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

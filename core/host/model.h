@@ -11,7 +11,7 @@
 #include "core/base/blob.h"
 #include "core/host/ctx.h"
 #include "ir/graph.h"
-#include "ir/size_plan.h"
+#include "ir/sizes/size_plan.h"
 
 /* One import. `values[i]` holds the contents of needed input i that it was made with. */
 typedef struct st_specialisation {

@@ -3,7 +3,7 @@
 #define STATOR_HOST_PACKAGE_SHAPE_CONSTRAINTS_H
 
 #include "core/base/sym/sym.h"
-#include "ir/shape_constraint_list.h"
+#include "ir/sizes/shape_constraint_list.h"
 #include <stator/plugin.h>
 
 /* Gives the sink the piece "needs". `cols` are those of the module that the shape constraints

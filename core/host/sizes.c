@@ -9,7 +9,7 @@
 
 #include "core/base/str.h"
 #include "core/host/compile.h"
-#include "ir/reinfer.h"
+#include "ir/sizes/reinfer.h"
 
 #include <inttypes.h>
 #include <stdio.h>

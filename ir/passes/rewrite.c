@@ -1,7 +1,7 @@
 /* The rewrite engine: compiling patterns, matching, applying (see rewrite.h). */
 #include "ir/passes/rewrite.h"
 #include "core/base/check.h"
-#include "ir/expr.h"
+#include "ir/expr/expr.h"
 #include <ctype.h>
 #include <string.h>
 

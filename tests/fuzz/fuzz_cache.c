@@ -4,7 +4,7 @@
  * graph below (a FUZZ_CACHE_SEED in the environment names a file to write it to). */
 #define _GNU_SOURCE
 #include "core/host/cache.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #define STATOR_FUZZ_GRAPH_H
 
 #include "ir/binary.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "ir/verify.h"
 
 #include <stdio.h>

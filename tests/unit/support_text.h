@@ -3,7 +3,7 @@
 #define STATOR_TEST_SUPPORT_TEXT_H
 
 #include "ir/binary.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 /* One account and one op table. */
 typedef struct text_world {

@@ -1,6 +1,6 @@
 /* Numbers in place of symbolic sizes: types, attributes and regions follow, proofs and texts of
  * what cannot be set, allocation failures. */
-#include "ir/bind_sizes.h"
+#include "ir/sizes/bind_sizes.h"
 #include "ir/verify.h"
 #include "support_text.h"
 

@@ -1,6 +1,6 @@
 /* A cut of a model: which nodes, inputs and outputs it has, what becomes of parameters, sizes,
  * names and control flow, what is refused, allocation failures. */
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "support_run.h"
 
 #include <criterion/criterion.h>

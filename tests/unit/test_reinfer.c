@@ -1,6 +1,6 @@
 /* Modules inferred anew under other sizes: what min, max and broadcasts become, where ranges end,
  * unbacked symbols and regions, texts of what does not work, allocation failures. */
-#include "ir/reinfer.h"
+#include "ir/sizes/reinfer.h"
 #include "ir/verify.h"
 #include "support_text.h"
 

@@ -1,7 +1,7 @@
 /* Shape constraints of a graph: which rows there are, each once, and none for what is proved,
  * beyond a limit, bound by data or inside a region; every kind's test at its edges; allocation
  * failures. */
-#include "ir/shape_constraint_list.h"
+#include "ir/sizes/shape_constraint_list.h"
 #include "support_text.h"
 
 #include <criterion/criterion.h>

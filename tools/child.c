@@ -3,7 +3,7 @@
 #include "tools/child.h"
 
 #include "core/base/threads.h"
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 
 #include <errno.h>
 #include <fcntl.h>

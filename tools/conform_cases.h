@@ -2,7 +2,7 @@
 #ifndef STATOR_CONFORM_CASES_H
 #define STATOR_CONFORM_CASES_H
 
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 
 typedef struct test_case {
     char *path; /* the folder */

@@ -2,7 +2,7 @@
 #ifndef STATOR_EXPLAIN_H
 #define STATOR_EXPLAIN_H
 
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 
 /* All of it, see docs/command.md; NULL: the context has the error. */
 cJSON *explain_facts(const cli_program *p);

@@ -1,6 +1,6 @@
 /* stator: the command. Finds the subcommand and calls it; see cli.h. */
 #define _GNU_SOURCE
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 #define STATOR_FUZZ_INPUTS_H
 
 #include "core/host/ctx.h"
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,107 @@
+/* Files that a command writes: whole under their names, or not at all. A file is written beside
+ * its place and renamed, so that a full disk leaves the old one; a device, a pipe or a link
+ * (/dev/stdout is one) is written to as it is, for a rename would put a file in its place. */
+#define _GNU_SOURCE
+#include "tools/cli/cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int fail(const cli_file *f, int number, int json)
+{
+    (void)cli_fail(json, number == ENOENT ? "NOT_FOUND" : "UNAVAILABLE", NULL,
+                   "cannot write '%s': %s", f->path,
+                   number != 0 ? strerror(number) : "an earlier write failed");
+    return 0;
+}
+
+/* Is there something that is no file, or that leads to one? */
+static int is_written_in_place(const char *path)
+{
+    struct stat there;
+    return lstat(path, &there) == 0 && !S_ISREG(there.st_mode);
+}
+
+static int open_in_place(const char *path)
+{
+    return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+}
+
+int cli_file_open(cli_file *f, const char *path, int json)
+{
+    *f = (cli_file){.path = path};
+    const int n = snprintf(f->part, sizeof f->part, "%s.%ld.part", path, (long)getpid());
+    if (n < 0 || (size_t)n >= sizeof f->part) {
+        return fail(f, ENAMETOOLONG, json);
+    }
+    int fd = -1;
+    if (is_written_in_place(path)) {
+        f->part[0] = '\0';
+        fd = open_in_place(path);
+    } else {
+        (void)unlink(f->part); /* of a process that was killed and had our number */
+        fd = open(f->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    }
+    f->file = fd >= 0 ? fdopen(fd, "wb") : NULL;
+    if (f->file == NULL) {
+        const int number = errno;
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return fail(f, number, json);
+    }
+    return 1;
+}
+
+int cli_file_close(cli_file *f, int json)
+{
+    errno = f->number;
+    int is_ok = fflush(f->file) == 0 && ferror(f->file) == 0;
+    int number = errno;
+    if (fclose(f->file) != 0 && is_ok) {
+        is_ok = 0;
+        number = errno;
+    }
+    f->file = NULL;
+    if (is_ok && f->part[0] != '\0' && rename(f->part, f->path) != 0) {
+        is_ok = 0;
+        number = errno;
+    }
+    if (!is_ok && f->part[0] != '\0') {
+        (void)unlink(f->part);
+    }
+    return is_ok || fail(f, number, json);
+}
+
+int cli_file_check(const char *path, int json)
+{
+    cli_file f;
+    struct stat there;
+    if (is_written_in_place(path)) {
+        const int number = stat(path, &there) == 0 && S_ISDIR(there.st_mode) ? EISDIR
+                           : access(path, W_OK) != 0 && errno != ENOENT      ? errno
+                                                                             : 0;
+        return number == 0 || fail(&(cli_file){.path = path}, number, json);
+    }
+    if (!cli_file_open(&f, path, json)) {
+        return 0;
+    }
+    (void)fclose(f.file);
+    (void)unlink(f.part);
+    return 1;
+}
+
+int cli_write_file(const char *path, const void *bytes, uint64_t size, int json)
+{
+    cli_file f;
+    if (!cli_file_open(&f, path, json)) {
+        return 0;
+    }
+    if (fwrite(bytes, 1, (size_t)size, f.file) != size) {
+        f.number = errno; /* the close says so */
+    }
+    return cli_file_close(&f, json);
+}

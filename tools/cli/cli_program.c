@@ -1,0 +1,25 @@
+/* A model on a backend with inputs for a call: what run, bench and explain begin with. */
+#include "tools/cli/cli.h"
+
+int cli_program_open(cli_program *p, const cli_program_flags *flags, const char *path)
+{
+    const int json = flags->common->json;
+    *p = (cli_program){.ctx = NULL};
+    if (cli_open(flags->common, &p->ctx) != STATOR_OK ||
+        stator_model_load(p->ctx, path, NULL, &p->model) != STATOR_OK) {
+        return cli_fail_ctx(p->ctx, json);
+    }
+    p->function = cli_compile_model(p->ctx, p->model, flags->compile, flags->backend, json);
+    return p->function != NULL &&
+                   cli_load_inputs(p->ctx, p->model, flags->inputs, json, &p->in, &p->n_in)
+               ? CLI_OK
+               : CLI_FAILED;
+}
+
+void cli_program_close(cli_program *p)
+{
+    cli_free_inputs(p->in, p->n_in);
+    stator_function_destroy(p->function);
+    stator_model_destroy(p->model);
+    stator_ctx_destroy(p->ctx);
+}

@@ -1,0 +1,458 @@
+/* stator conform: test cases on a backend, each in a child process, so that a crash is one failure
+ * and not the end of the run. Needs no source tree: cases come from --cases DIR in ONNX's test
+ * layout, a skip list lies beside the plugin (<name>.skip: a case name, blanks, the reason), others
+ * come with --skip. A skipped case that passes is a failure, as is an unsupported op. What the
+ * reference's list names is skipped for every backend that fails it. */
+#define _GNU_SOURCE
+#include "tools/cli/cli.h"
+
+#include "tools/conform_cases.h"
+
+#include "core/base/threads.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define REASON_SIZE 1024u
+#define JOBS_MAX 64u
+#define TRIES_MAX 5u /* to make a child while none runs, a fifth of a second apart */
+
+typedef struct child {
+    pid_t pid; /* 0: slot is free */
+    int fd;
+    uint32_t index;
+    uint64_t start_ns;
+    char text[REASON_SIZE];
+    size_t len;
+} child;
+
+typedef struct run_state {
+    child slots[JOBS_MAX];
+    uint32_t n_slots;
+    uint32_t next; /* the next case to start */
+    uint32_t running;
+    uint32_t tries; /* that failed in a row while no child ran */
+} run_state;
+
+typedef struct conform {
+    cli_common common;
+    cli_compile compile;
+    const char *cases_dir;
+    int64_t jobs;
+    int64_t timeout_s;
+    case_list cases;
+    skip_list skips;
+    skip_list reference_skips; /* cases that may pass */
+    cli_list skip_files;
+    uint32_t passed, failed, skipped;
+    uint32_t compiled, whole; /* cases; those with every node on the backend itself */
+    cJSON **rows;             /* with --json: one a case, in the order of the cases */
+} conform;
+
+/* ---- in the child ---- */
+
+/* Runs one data set; 1 when every output matches, else a reason. */
+static int run_set(stator_ctx *ctx, stator_model *model, stator_function *function,
+                   const test_case *c, uint32_t set, char *reason)
+{
+    char dir[4096];
+    cli_tensors want = {.ctx = ctx};
+    (void)snprintf(dir, sizeof dir, "%s/test_data_set_%u", c->path, set);
+    stator_tensor **in = NULL;
+    uint32_t n_in = 0;
+    const cli_inputs flags = {.inputs = dir, .random = -1};
+    if (!cli_load_inputs(ctx, model, &flags, -1, &in, &n_in)) {
+        (void)snprintf(reason, REASON_SIZE, "%s", cli_last_error());
+        return 0;
+    }
+    char errbuf[512];
+    if (!cli_read_pb_folder(ctx, dir, "output", &want, errbuf)) {
+        (void)snprintf(reason, REASON_SIZE, "%s", errbuf);
+        return 0;
+    }
+    const uint32_t n_out = stator_model_output_count(model);
+    stator_tensor **out = calloc(n_out + 1u, sizeof(stator_tensor *));
+    if (out == NULL || stator_call_tensors(function, n_in, in, n_out, out) != STATOR_OK) {
+        (void)snprintf(reason, REASON_SIZE, "%s: %s",
+                       stator_status_name(stator_ctx_error_code(ctx)), stator_ctx_error_text(ctx));
+        return 0;
+    }
+    if (want.count == 0) {
+        (void)snprintf(reason, REASON_SIZE, "set %u holds no output_0.pb to compare with", set);
+        return 0;
+    }
+    if (want.count > n_out) {
+        (void)snprintf(reason, REASON_SIZE, "%u outputs, expected %u", n_out, want.count);
+        return 0;
+    }
+    for (uint32_t k = 0; k < want.count; k++) {
+        st_difference d;
+        st_compare(stator_tensor_view(out[k]), stator_tensor_view(want.tensors[k]), &c->tolerance,
+                   &d);
+        if (!d.ok) {
+            (void)snprintf(reason, REASON_SIZE,
+                           "set %u, output %u differs in %s%s%s (max abs error %g, rel %g)", set, k,
+                           d.reason, d.detail[0] != '\0' ? ": " : "", d.detail, d.max_abs,
+                           d.max_rel);
+            return 0;
+        }
+    }
+    cli_free_inputs(in, n_in);
+    cli_free_inputs(out, n_out);
+    cli_tensors_free(&want);
+    return 1;
+}
+
+/* Nodes that the backend runs itself, and those that others run for it. */
+typedef struct shares {
+    unsigned own, others;
+    unsigned made; /* 1: the case was compiled */
+} shares;
+
+static void count_shares(const conform *s, stator_function *function, shares *out)
+{
+    stator_coverage rows[CLI_COVERAGE_MAX];
+    const uint32_t n = cli_coverage(function, rows);
+    out->made = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        const int is_own = strcmp(rows[i].backend, s->compile.backend) == 0;
+        *(is_own ? &out->own : &out->others) += rows[i].nodes;
+    }
+}
+
+static int run_case(const conform *s, const test_case *c, shares *out_shares, char *reason)
+{
+    stator_ctx *ctx = NULL;
+    stator_model *model = NULL;
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s/model.onnx", c->path);
+    if (cli_open(&s->common, &ctx) != STATOR_OK) {
+        (void)snprintf(reason, REASON_SIZE, "cannot make a context");
+        return 0;
+    }
+    if (stator_model_load(ctx, path, NULL, &model) != STATOR_OK) {
+        (void)snprintf(reason, REASON_SIZE, "%s: %s",
+                       stator_status_name(stator_ctx_error_code(ctx)), stator_ctx_error_text(ctx));
+        return 0;
+    }
+    stator_function *function = cli_compile_model(ctx, model, &s->compile, s->compile.backend, -1);
+    int ok = function != NULL;
+    if (!ok) {
+        (void)snprintf(reason, REASON_SIZE, "%s", cli_last_error());
+    }
+    for (uint32_t set = 0; ok && set < c->n_sets; set++) {
+        ok = run_set(ctx, model, function, c, set, reason);
+    }
+    if (function != NULL) {
+        count_shares(s, function, out_shares);
+    }
+    stator_function_destroy(function);
+    stator_model_destroy(model);
+    stator_ctx_destroy(ctx);
+    return ok;
+}
+
+static void child_main(const conform *s, uint32_t index, int fd)
+{
+    char reason[REASON_SIZE] = "";
+    shares nodes = {0, 0, 0};
+    const int ok = run_case(s, &s->cases.items[index], &nodes, reason);
+    char line[REASON_SIZE + 32];
+    const int n = snprintf(line, sizeof line, "%s%u %u %u;%s", ok ? "P" : "F", nodes.made,
+                           nodes.own, nodes.others, reason);
+    const ssize_t written = write(fd, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+    _exit(written > 0 ? 0 : 1);
+}
+
+/* ---- in the parent ---- */
+
+/* 1, or 0 with errno. */
+static int start_child(const conform *s, child *slot, uint32_t index)
+{
+    int fds[2];
+    if (pipe(fds) != 0) {
+        return 0;
+    }
+    (void)fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        (void)close(fds[0]);
+        child_main(s, index, fds[1]);
+    }
+    const int why = errno;
+    (void)close(fds[1]);
+    if (pid < 0) {
+        (void)close(fds[0]);
+        errno = why;
+        return 0;
+    }
+    *slot = (child){.pid = pid, .fd = fds[0], .index = index, .start_ns = st_now_ns()};
+    return 1;
+}
+
+static void one_line(char *text)
+{
+    for (char *p = text; *p != '\0'; p++) {
+        *p = *p == '\n' ? ' ' : *p;
+    }
+}
+
+static void report(conform *s, uint32_t index, const char *status, const shares *nodes,
+                   const char *reason)
+{
+    const char *name = s->cases.items[index].name;
+    s->compiled += nodes->made;
+    s->whole += nodes->made && nodes->others == 0;
+    if (s->common.json) {
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "name", name);
+        cJSON_AddStringToObject(row, "status", status);
+        cJSON_AddNumberToObject(row, "nodes", nodes->own + nodes->others);
+        cJSON_AddNumberToObject(row, "elsewhere", nodes->others);
+        cli_json_text(row, "reason", reason[0] != '\0' ? reason : NULL);
+        s->rows[index] = row;
+    } else {
+        char clean[CLI_CLEAN_BYTES], why[CLI_CLEAN_BYTES];
+        (void)printf("%s %s%s%s\n", status, cli_clean(name, clean), reason[0] != '\0' ? ": " : "",
+                     cli_clean(reason, why));
+    }
+}
+
+/* Judges a finished child. */
+static void judge(conform *s, child *slot, int wait_status)
+{
+    char reason[REASON_SIZE + 64] = "";
+    shares nodes = {0, 0, 0};
+    int ok = 0;
+    if (WIFSIGNALED(wait_status)) {
+        (void)snprintf(reason, sizeof reason, "crashed: %s", strsignal(WTERMSIG(wait_status)));
+    } else if (slot->len == 0) {
+        (void)snprintf(reason, sizeof reason, "ended with status %d and no result",
+                       WEXITSTATUS(wait_status));
+    } else {
+        slot->text[slot->len] = '\0';
+        ok = slot->text[0] == 'P';
+        (void)sscanf(slot->text + 1, "%u %u %u", &nodes.made, &nodes.own, &nodes.others);
+        const char *why = strchr(slot->text, ';');
+        (void)snprintf(reason, sizeof reason, "%s", why ? why + 1 : slot->text + 1);
+    }
+    one_line(reason);
+    const char *name = s->cases.items[slot->index].name;
+    const char *own = skip_reason(&s->skips, name);
+    const char *skip = own != NULL ? own : skip_reason(&s->reference_skips, name);
+    if (skip == NULL || (ok && own == NULL)) {
+        report(s, slot->index, ok ? "PASS" : "FAIL", &nodes, reason);
+        *(ok ? &s->passed : &s->failed) += 1;
+    } else if (ok) {
+        report(s, slot->index, "FAIL", &nodes, "is on the skip list but passes: remove it there");
+        s->failed++;
+    } else {
+        report(s, slot->index, "SKIP", &nodes, skip);
+        s->skipped++;
+    }
+    slot->pid = 0;
+}
+
+/* Reads what a child says; 1 when it has ended. */
+static int read_child(conform *s, child *slot)
+{
+    char spill[256];
+    char *to = slot->len < REASON_SIZE - 1 ? slot->text + slot->len : spill;
+    const size_t room = to == spill ? sizeof spill : REASON_SIZE - 1 - slot->len;
+    const ssize_t n = read(slot->fd, to, room);
+    if (n > 0) {
+        slot->len += to == spill ? 0 : (size_t)n;
+        return 0;
+    }
+    if (n < 0 && errno == EINTR) {
+        return 0;
+    }
+    int wait_status = 0;
+    (void)close(slot->fd);
+    (void)waitpid(slot->pid, &wait_status, 0);
+    judge(s, slot, wait_status);
+    return 1;
+}
+
+static void kill_hung(conform *s, child *slot)
+{
+    if ((st_now_ns() - slot->start_ns) / 1000000000u > (uint64_t)s->timeout_s) {
+        (void)kill(slot->pid, SIGKILL);
+        slot->len = (size_t)snprintf(slot->text, REASON_SIZE, "F0 0 0;no answer after %lld s",
+                                     (long long)s->timeout_s);
+        int wait_status = 0;
+        (void)close(slot->fd);
+        (void)waitpid(slot->pid, &wait_status, 0);
+        judge(s, slot, 0);
+    }
+}
+
+/* Fills the free slots. A child that cannot be made now may be made when others have ended; when
+ * none runs, a few tries later it cannot be helped. */
+static int fill_slots(const conform *s, run_state *r)
+{
+    for (uint32_t i = 0; i < r->n_slots && r->next < s->cases.count; i++) {
+        if (r->slots[i].pid != 0) {
+            continue;
+        }
+        if (start_child(s, &r->slots[i], r->next)) {
+            r->next++;
+            r->running++;
+            r->tries = 0;
+            continue;
+        }
+        if (r->running == 0 && ++r->tries == TRIES_MAX) {
+            return cli_fail(s->common.json, "RESOURCE_EXHAUSTED",
+                            "fewer --jobs, or higher limits of processes and open files (ulimit)",
+                            "cannot start a child process for case '%s': %s",
+                            s->cases.items[r->next].name, strerror(errno));
+        }
+        break;
+    }
+    return CLI_OK;
+}
+
+/* Waits until a child says something, and hears it. */
+static void hear_children(conform *s, run_state *r)
+{
+    struct pollfd fds[JOBS_MAX];
+    child *which[JOBS_MAX];
+    nfds_t n = 0;
+    for (uint32_t i = 0; i < r->n_slots; i++) {
+        if (r->slots[i].pid != 0) {
+            fds[n] = (struct pollfd){.fd = r->slots[i].fd, .events = POLLIN};
+            which[n++] = &r->slots[i];
+        }
+    }
+    (void)poll(fds, n, n > 0 ? 1000 : 200);
+    for (nfds_t i = 0; i < n; i++) {
+        if (fds[i].revents != 0) {
+            r->running -= (uint32_t)read_child(s, which[i]);
+        } else {
+            kill_hung(s, which[i]);
+            r->running -= which[i]->pid == 0;
+        }
+    }
+}
+
+static int run_cases(conform *s)
+{
+    run_state r = {.n_slots = s->jobs < 1 ? 1u : s->jobs < JOBS_MAX ? (uint32_t)s->jobs : JOBS_MAX};
+    const int is_shown = isatty(STDERR_FILENO);
+    while (r.next < s->cases.count || r.running > 0) {
+        const int status = fill_slots(s, &r);
+        if (status != CLI_OK) {
+            return status;
+        }
+        hear_children(s, &r);
+        if (is_shown) {
+            (void)fprintf(stderr, "\r%u of %u ", r.next - r.running, s->cases.count);
+        }
+    }
+    if (is_shown) {
+        (void)fprintf(stderr, "\n");
+    }
+    return CLI_OK;
+}
+
+static void print_summary(conform *s)
+{
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddNumberToObject(root, "passed", s->passed);
+    cJSON_AddNumberToObject(root, "failed", s->failed);
+    cJSON_AddNumberToObject(root, "skipped", s->skipped);
+    cJSON_AddNumberToObject(root, "compiled", s->compiled);
+    cJSON_AddNumberToObject(root, "whole", s->whole);
+    cJSON *cases = cJSON_AddArrayToObject(root, "cases");
+    for (uint32_t i = 0; i < s->cases.count; i++) {
+        cJSON_AddItemToArray(cases, s->rows[i]);
+        s->rows[i] = NULL;
+    }
+    cli_print_json(root);
+}
+
+static int conform_backend(conform *s, const char *backend)
+{
+    char errbuf[512];
+    skip_paths paths;
+    const int status = find_conform_backend(&s->common, backend, s->compile.fallback != NULL,
+                                            &s->compile.backend, &paths);
+    if (status != CLI_OK) {
+        return status;
+    }
+    if (s->cases_dir == NULL || !find_cases(s->cases_dir, &s->cases, errbuf) ||
+        s->cases.count == 0) {
+        return cli_fail(s->common.json, "NOT_FOUND", "--cases DIR is searched for model.onnx",
+                        "no test case found in '%s'",
+                        s->cases_dir != NULL ? s->cases_dir : "(no --cases given)");
+    }
+    (void)read_skips(paths.own, &s->skips); /* there need be none */
+    (void)read_skips(paths.reference, &s->reference_skips);
+    for (uint32_t i = 0; i < s->skip_files.count; i++) {
+        if (!read_skips(s->skip_files.items[i], &s->skips)) {
+            return cli_fail(s->common.json, "NOT_FOUND",
+                            "a line of the file is a case's name, blanks and the reason",
+                            "the skip list '%s' cannot be read", s->skip_files.items[i]);
+        }
+    }
+    s->rows = calloc(s->cases.count, sizeof(cJSON *));
+    if (s->rows == NULL) {
+        return cli_fail(s->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
+    }
+    const int ran = run_cases(s);
+    if (ran != CLI_OK) {
+        return ran;
+    }
+    if (s->common.json) {
+        print_summary(s);
+    } else {
+        (void)printf("%u of %u cases have every node on %s\n", s->whole, s->compiled,
+                     s->compile.backend);
+        (void)printf("%u passed, %u failed, %u skipped\n", s->passed, s->failed, s->skipped);
+    }
+    return s->failed == 0 ? CLI_OK : CLI_WRONG;
+}
+
+int cmd_conform(int argc, char **argv)
+{
+    conform s = {.jobs = st_cpu_count(),
+                 .timeout_s = 600,
+                 .common = {.threads = 1},
+                 .compile = {.compile_flags = STATOR_COMPILE_FILL_OUTPUTS}};
+    const cli_option own[] = {
+        {"--cases", CLI_TEXT, &s.cases_dir, "DIR", "folder searched for test cases"},
+        {"--skip", CLI_LIST, &s.skip_files, "FILE",
+         "also skip the cases listed there, with reasons"},
+        {"--jobs", CLI_NUMBER, &s.jobs, "N", "cases at once (all cores)"},
+        {"--timeout", CLI_NUMBER, &s.timeout_s, "S", "seconds before a case counts as hung (600)"},
+        CLI_END};
+    const cli_usage usage = {.command = "conform",
+                             .positional = "BACKEND|PLUGIN.so",
+                             .summary = "Runs test cases on a backend and compares.",
+                             .own = own,
+                             .compile = &s.compile,
+                             .common = &s.common,
+                             .threads = &s.common.threads};
+    const char *backend = NULL;
+    uint32_t n = 0;
+    int status = cli_parse(&usage, argc, argv, &backend, 1, &n);
+    if (status < 0 && s.timeout_s < 1) {
+        status = cli_misused(&usage, "--timeout is from 1 second");
+    }
+    if (status < 0) {
+        status = conform_backend(&s, backend);
+        for (uint32_t i = 0; s.rows != NULL && i < s.cases.count; i++) {
+            cJSON_Delete(s.rows[i]);
+        }
+        free(s.rows);
+        free_cases(&s.cases);
+        free_skips(&s.skips);
+        free_skips(&s.reference_skips);
+    }
+    return status;
+}

@@ -1,0 +1,467 @@
+/* stator doctor: what this machine has of what Stator can use, and which Debian package brings
+ * the rest. Looks at: the libraries the command was built with, OpenBLAS, LLVM, SLEEF, oneDNN,
+ * every plugin that is not available, Python (tests alone), a C compiler, huge pages, cores.
+ * Status 0 when some backend is available, else 3. */
+#define _GNU_SOURCE
+#include "tools/cli/cli.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct doctor {
+    cli_common common;
+    stator_ctx *ctx;
+    cJSON *checks;     /* [{name, state, detail, package, needed_for}] */
+    uint32_t backends; /* available ones */
+} doctor;
+
+enum check_state { CHECK_OK = 0, CHECK_LIMITED = 1, CHECK_MISSING = 2 };
+
+/* package is NULL where nothing is to be installed. */
+static void report(doctor *d, const char *name, uint32_t state, const char *detail,
+                   const char *package, const char *needed_for)
+{
+    static const char *const states[] = {"ok", "limited", "missing"};
+    cJSON *row = cJSON_CreateObject();
+    cJSON_AddStringToObject(row, "name", name);
+    cJSON_AddStringToObject(row, "state", states[state]);
+    cli_json_text(row, "detail", detail);
+    cli_json_text(row, "package", package);
+    cli_json_text(row, "needed_for", needed_for);
+    cJSON_AddItemToArray(d->checks, row);
+}
+
+/* ---- libraries ---- */
+
+typedef struct library {
+    const char *name;
+    int is_built_in; /* the command was built with it */
+    const char *soname;
+    const char *dev_package;
+    const char *run_package;
+    const char *needed_for;
+} library;
+
+static const library libraries[] = {
+    {"protobuf-c", ST_HAVE_PROTOBUFC, "libprotobuf-c.so.1", "libprotobuf-c-dev", "libprotobuf-c1",
+     "ONNX models, .pb inputs"},
+    {"libzip", ST_HAVE_ZIP, "libzip.so.4", "libzip-dev", "libzip4", ".npz inputs and outputs"},
+    {"cJSON", ST_HAVE_CJSON, "libcjson.so.1", "libcjson-dev", "libcjson1", "--json, case.json"},
+    {"libpng", ST_HAVE_PNG, "libpng16.so.16", "libpng-dev", "libpng16-16", "--image"},
+    {"Graphviz", ST_HAVE_GVC, "libgvc.so.6", "libgraphviz-dev", "libgvc6",
+     "pictures of stator draw"}};
+#define LIBRARY_COUNT (sizeof libraries / sizeof libraries[0])
+
+/* Where a library was loaded from, "" when that cannot be told. */
+static const char *place_of(void *dso)
+{
+    struct link_map *map = NULL;
+    return dlinfo(dso, RTLD_DI_LINKMAP, &map) == 0 && map != NULL ? map->l_name : "";
+}
+
+static void check_libraries(doctor *d)
+{
+    for (size_t i = 0; i < LIBRARY_COUNT; i++) {
+        const library *l = &libraries[i];
+        void *dso = dlopen(l->soname, RTLD_LAZY | RTLD_LOCAL);
+        char detail[512];
+        if (l->is_built_in) {
+            (void)snprintf(detail, sizeof detail, "built in; %.400s",
+                           dso != NULL ? place_of(dso) : l->soname);
+            report(d, l->name, CHECK_OK, detail, NULL, l->needed_for);
+        } else {
+            (void)snprintf(detail, sizeof detail,
+                           "this build is without it%s; install the package and build again",
+                           dso != NULL ? ", though it is on the machine" : "");
+            report(d, l->name, CHECK_MISSING, detail, l->dev_package, l->needed_for);
+        }
+        if (dso != NULL) {
+            (void)dlclose(dso);
+        }
+    }
+}
+
+/* ---- OpenBLAS ---- */
+
+/* The places where eager looks, in its order. */
+static void *open_openblas(void)
+{
+    static const char *const paths[] = {
+        "/usr/lib/x86_64-linux-gnu/openblas-openmp/libopenblas.so.0",
+        "/usr/lib/aarch64-linux-gnu/openblas-openmp/libopenblas.so.0", "libopenblas.so.0"};
+    void *dso = NULL;
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0] && dso == NULL; i++) {
+        dso = dlopen(paths[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    }
+    return dso;
+}
+
+static void check_openblas(doctor *d)
+{
+    static const char name[] = "OpenBLAS";
+    static const char package[] = "libopenblas0-openmp";
+    static const char use[] = "fast matmul and convolution on eager";
+    static const char *const threads[] = {"serial", "pthread", "OpenMP"};
+    char detail[1024];
+    void *dso = open_openblas();
+    if (dso == NULL) {
+        report(d, name, CHECK_LIMITED, "not found; eager's own, slower loop is used", package, use);
+        return;
+    }
+    int (*parallel)(void) = (int (*)(void))(uintptr_t)dlsym(dso, "openblas_get_parallel");
+    char *(*config)(void) = (char *(*)(void))(uintptr_t)dlsym(dso, "openblas_get_config");
+    const int kind = parallel != NULL ? parallel() : -1;
+    const int is_usable = kind == 0 || kind == 2;
+    (void)snprintf(detail, sizeof detail, "%s variant; %.300s; %.300s%s",
+                   kind >= 0 && kind <= 2 ? threads[kind] : "unknown", place_of(dso),
+                   config != NULL ? config() : "no configuration text",
+                   is_usable ? "" : "; not used, it would run threads of its own");
+    report(d, name, is_usable ? CHECK_OK : CHECK_LIMITED, detail, is_usable ? NULL : package, use);
+}
+
+/* ---- plugins ---- */
+
+/* Libraries that plugins are known to need; what is not listed is found by apt-file. */
+static const struct {
+    const char *soname;
+    const char *package;
+} providers[] = {{"libgomp.so.1", "libgomp1"},       {"libopenblas.so.0", "libopenblas0-openmp"},
+                 {"libstdc++.so.6", "libstdc++6"},   {"libLLVM", "llvm"},
+                 {"libcuda.so", "libcuda1"},         {"libnvrtc", "nvidia-cuda-toolkit"},
+                 {"libamdhip64", "libamdhip64-dev"}, {"libdnnl", "libdnnl-dev"}};
+
+/* The Debian package of the library that a MISSING_DEPENDENCY reason names, or NULL. */
+static const char *package_for(const char *reason)
+{
+    for (size_t i = 0; i < LIBRARY_COUNT; i++) {
+        if (strstr(reason, libraries[i].soname) != NULL) {
+            return libraries[i].run_package;
+        }
+    }
+    for (size_t i = 0; i < sizeof providers / sizeof providers[0]; i++) {
+        if (strstr(reason, providers[i].soname) != NULL) {
+            return providers[i].package;
+        }
+    }
+    return NULL;
+}
+
+static void check_item(doctor *d, const stator_item_info *info)
+{
+    char name[160];
+    char detail[1024];
+    const int is_missing = strcmp(info->state, "MISSING_DEPENDENCY") == 0;
+    const char *reason = info->reason != NULL ? info->reason : "";
+    if (strcmp(info->state, "AVAILABLE") == 0) {
+        d->backends += strcmp(info->kind, "backend") == 0;
+        return;
+    }
+    (void)snprintf(name, sizeof name, "%.20s %.130s", info->kind, info->name);
+    (void)snprintf(detail, sizeof detail, "%s: %.500s%s%.300s", info->state, reason,
+                   info->hint != NULL ? "; " : "", info->hint != NULL ? info->hint : "");
+    report(d, name, is_missing ? CHECK_MISSING : CHECK_LIMITED, detail,
+           is_missing ? package_for(reason) : NULL, NULL);
+}
+
+static void check_plugins(doctor *d)
+{
+    const uint32_t count = stator_ctx_item_count(d->ctx);
+    uint32_t available = 0;
+    char detail[128];
+    for (uint32_t i = 0; i < count; i++) {
+        stator_item_info info = {.struct_size = sizeof info};
+        if (stator_ctx_item_info(d->ctx, i, &info) == STATOR_OK) {
+            available += strcmp(info.state, "AVAILABLE") == 0;
+            check_item(d, &info);
+        }
+    }
+    (void)snprintf(detail, sizeof detail, "%u found, %u available, %u of them backends", count,
+                   available, d->backends);
+    report(d, "plugins", d->backends > 0 ? CHECK_OK : CHECK_MISSING, detail, NULL,
+           d->backends > 0 ? NULL : "running anything; see --plugin-dir");
+}
+
+/* ---- LLVM and SLEEF, of inductor-cpu ---- */
+
+/* Index of a backend's row; the count when there is none. */
+static uint32_t find_backend(const doctor *d, const char *name)
+{
+    const uint32_t count = stator_ctx_item_count(d->ctx);
+    for (uint32_t i = 0; i < count; i++) {
+        stator_item_info info = {.struct_size = sizeof info};
+        if (stator_ctx_item_info(d->ctx, i, &info) == STATOR_OK &&
+            strcmp(info.kind, "backend") == 0 && strcmp(info.name, name) == 0) {
+            return i;
+        }
+    }
+    return count;
+}
+
+static void check_llvm(doctor *d)
+{
+    static const char use[] = "the backend inductor-cpu";
+    const uint32_t i = find_backend(d, "inductor-cpu");
+    stator_item_info info = {.struct_size = sizeof info};
+    char detail[1024];
+    if (i == stator_ctx_item_count(d->ctx)) {
+        report(d, "LLVM", CHECK_LIMITED, "this build is without the plugin", NULL, use);
+        return;
+    }
+    if (stator_ctx_item_probe(d->ctx, i) == STATOR_OK &&
+        stator_ctx_item_info(d->ctx, i, &info) == STATOR_OK &&
+        strcmp(info.state, "AVAILABLE") == 0) {
+        report(d, "LLVM", CHECK_OK, "the code generator is there", NULL, use);
+        return;
+    }
+    if (stator_ctx_item_info(d->ctx, i, &info) != STATOR_OK) {
+        info.reason = "its state cannot be asked for";
+    }
+    (void)snprintf(detail, sizeof detail, "%.600s%s%.300s", info.reason ? info.reason : "",
+                   info.hint != NULL ? "; " : "", info.hint != NULL ? info.hint : "");
+    report(d, "LLVM", CHECK_MISSING, detail, "llvm-22-dev", use);
+}
+
+static void check_sleef(doctor *d)
+{
+    static const char use[] = "vector functions of inductor-cpu";
+    void *dso = dlopen("libsleef.so.3", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+    report(d, "SLEEF", dso != NULL ? CHECK_OK : CHECK_LIMITED,
+           dso != NULL ? place_of(dso) : "not found; the C library is called lane by lane",
+           dso != NULL ? NULL : "libsleef3", use);
+}
+
+/* ---- oneDNN, of inductor-cpu ---- */
+
+/* The plugin opens lib/stator/jit/cpu_llvm_dnnl.so; its own reason for not doing so is in the log.
+ */
+static void check_onednn(doctor *d)
+{
+    static const char name[] = "oneDNN";
+    static const char use[] = "fast matrix products and convolutions on inductor-cpu";
+    const uint32_t i = find_backend(d, "inductor-cpu");
+    stator_item_info info = {.struct_size = sizeof info};
+    char path[1200];
+    char detail[1400];
+    if (i == stator_ctx_item_count(d->ctx) || stator_ctx_item_info(d->ctx, i, &info) != STATOR_OK ||
+        info.path == NULL) {
+        report(d, name, CHECK_LIMITED, "this build is without the plugin", NULL, use);
+        return;
+    }
+    const char *end = strrchr(info.path, '/');
+    const int n = end != NULL ? (int)(end - info.path) : 0;
+    (void)snprintf(path, sizeof path, "%.*s/../jit/cpu_llvm_dnnl.so", n < 1000 ? n : 1000,
+                   info.path);
+    if (access(path, R_OK) != 0) {
+        report(d, name, CHECK_LIMITED,
+               "this build is without it; install the package and build again", "libdnnl-dev", use);
+        return;
+    }
+    void *dso = dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+    if (dso == NULL) {
+        (void)snprintf(detail, sizeof detail, "%.1000s", dlerror());
+        report(d, name, CHECK_LIMITED, detail, "libdnnl2", use);
+        return;
+    }
+    void *libdnnl = dlopen("libdnnl.so.2", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+    report(d, name, CHECK_OK, libdnnl != NULL ? place_of(libdnnl) : path, NULL, use);
+    if (libdnnl != NULL) {
+        (void)dlclose(libdnnl);
+    }
+}
+
+/* ---- the machine ---- */
+
+static int is_in_path(const char *program, char out[512])
+{
+    const char *path = getenv("PATH");
+    while (path != NULL && *path != '\0') {
+        const size_t n = strcspn(path, ":");
+        (void)snprintf(out, 512, "%.*s/%s", (int)(n < 400 ? n : 400), path, program);
+        if (access(out, X_OK) == 0) {
+            return 1;
+        }
+        path += n + (path[n] == ':');
+    }
+    return 0;
+}
+
+static void check_python(doctor *d)
+{
+    char path[512];
+    const int is_there = is_in_path("python3", path);
+    report(d, "python3", is_there ? CHECK_OK : CHECK_LIMITED, is_there ? path : "not in PATH",
+           is_there ? NULL : "python3", "the tests alone");
+}
+
+/* The word in brackets of "always [madvise] never". */
+static void check_huge_pages(doctor *d)
+{
+    char text[128] = "";
+    FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
+    const size_t n = file != NULL ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    text[n] = '\0';
+    const char *begin = strchr(text, '[');
+    const char *word = begin != NULL ? begin + 1 : "unknown";
+    const int is_off = strncmp(word, "never", 5) == 0;
+    char detail[160];
+    (void)snprintf(detail, sizeof detail, "%.*s%s", (int)strcspn(word, "]\n"), word,
+                   is_off
+                       ? "; `echo madvise > /sys/kernel/mm/transparent_hugepage/enabled` as root "
+                         "lets them be asked for"
+                       : "");
+    report(d, "huge pages", is_off || begin == NULL ? CHECK_LIMITED : CHECK_OK, detail, NULL,
+           "buffers of 2 MiB and more");
+}
+
+static void check_cache(doctor *d)
+{
+    static const char use[] = "compiling a model once for all processes";
+    const char *reason = NULL;
+    const char *folder = stator_x_cache_folder(d->ctx, &reason);
+    report(d, "compile cache", folder != NULL ? CHECK_OK : CHECK_LIMITED,
+           folder != NULL ? folder : reason, NULL, use);
+}
+
+/* The first `cc` on the path. */
+static void check_compiler(doctor *d)
+{
+    const char *path = getenv("PATH");
+    char file[512] = "";
+    int is_there = 0;
+    for (path = path != NULL ? path : ""; !is_there && *path != '\0';) {
+        const size_t n = strcspn(path, ":");
+        (void)snprintf(file, sizeof file, "%.*s/cc", n < 500u ? (int)n : 500, path);
+        is_there = n > 0 && access(file, X_OK) == 0;
+        path += n + (path[n] == ':');
+    }
+    report(d, "C compiler", is_there ? CHECK_OK : CHECK_MISSING, is_there ? file : NULL,
+           is_there ? NULL : "build-essential", "stator build");
+}
+
+static void check_cores(doctor *d)
+{
+    cpu_set_t set;
+    char detail[96];
+    CPU_ZERO(&set);
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    const int usable = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)online;
+    (void)snprintf(detail, sizeof detail, "%d of %ld may be used by this process", usable, online);
+    report(d, "cores", CHECK_OK, detail, NULL, NULL);
+}
+
+/* ---- reporting ---- */
+
+/* Every package named, once each. */
+static cJSON *packages_json(const doctor *d)
+{
+    cJSON *packages = cJSON_CreateArray();
+    const cJSON *row = NULL;
+    cJSON_ArrayForEach(row, d->checks)
+    {
+        const char *name = cJSON_GetStringValue(cJSON_GetObjectItem(row, "package"));
+        const cJSON *known = NULL;
+        int is_new = name != NULL;
+        cJSON_ArrayForEach(known, packages)
+        {
+            is_new = is_new && strcmp(cJSON_GetStringValue(known), name) != 0;
+        }
+        if (is_new) {
+            cJSON_AddItemToArray(packages, cJSON_CreateString(name));
+        }
+    }
+    return packages;
+}
+
+static void print_checks(const doctor *d, const cJSON *packages)
+{
+    const cJSON *row = NULL;
+    cJSON_ArrayForEach(row, d->checks)
+    {
+        const char *detail = cJSON_GetStringValue(cJSON_GetObjectItem(row, "detail"));
+        const char *package = cJSON_GetStringValue(cJSON_GetObjectItem(row, "package"));
+        const char *use = cJSON_GetStringValue(cJSON_GetObjectItem(row, "needed_for"));
+        (void)printf("%-8s %-16s %s", cJSON_GetStringValue(cJSON_GetObjectItem(row, "state")),
+                     cJSON_GetStringValue(cJSON_GetObjectItem(row, "name")),
+                     detail != NULL ? detail : "");
+        (void)printf(use != NULL ? "  (for %s)\n" : "\n", use);
+        if (package != NULL) {
+            (void)printf("%-25s package: %s\n", "", package);
+        }
+    }
+    if (cJSON_GetArraySize(packages) == 0) {
+        (void)printf("nothing is missing that a package would bring\n");
+        return;
+    }
+    (void)printf("apt-get install");
+    cJSON_ArrayForEach(row, packages)
+    {
+        (void)printf(" %s", cJSON_GetStringValue(row));
+    }
+    (void)printf("\n");
+}
+
+static int examine(doctor *d)
+{
+    if (cli_open(&d->common, &d->ctx) != STATOR_OK || stator_ctx_scan(d->ctx) != STATOR_OK) {
+        return cli_fail_ctx(d->ctx, d->common.json);
+    }
+    char version[96];
+    (void)snprintf(version, sizeof version, "%s, plugin ABI %s", stator_version(), STATOR_ABI_TEXT);
+    report(d, "stator", CHECK_OK, version, NULL, NULL);
+    check_libraries(d);
+    check_openblas(d);
+    check_llvm(d); /* before the plugins: its probe may change a row of theirs */
+    check_sleef(d);
+    check_onednn(d);
+    check_plugins(d);
+    check_python(d);
+    check_compiler(d);
+    check_huge_pages(d);
+    check_cores(d);
+    check_cache(d);
+    cJSON *packages = packages_json(d);
+    if (d->common.json) {
+        cJSON *root = cJSON_CreateObject();
+        cJSON_AddItemToObject(root, "checks", d->checks);
+        cJSON_AddItemToObject(root, "packages", packages);
+        if (d->backends == 0) {
+            cJSON *error = cJSON_AddObjectToObject(root, "error");
+            cJSON_AddStringToObject(error, "code", "NOT_FOUND");
+            cJSON_AddStringToObject(error, "message", "no backend is available");
+            cJSON_AddStringToObject(error, "hint", "`stator backends --all` says why");
+        }
+        cli_print_json(root);
+        d->checks = NULL;
+    } else {
+        print_checks(d, packages);
+        cJSON_Delete(packages);
+    }
+    return d->backends > 0 ? CLI_OK : CLI_FAILED;
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+    doctor d = {.backends = 0};
+    const cli_usage usage = {.command = "doctor",
+                             .positional = "",
+                             .summary = "Says what is missing on this machine and which Debian "
+                                        "package brings it.",
+                             .common = &d.common};
+    uint32_t n = 0;
+    int status = cli_parse(&usage, argc, argv, NULL, 0, &n);
+    if (status >= 0) {
+        return status;
+    }
+    d.checks = cJSON_CreateArray();
+    status = examine(&d);
+    cJSON_Delete(d.checks);
+    stator_ctx_destroy(d.ctx);
+    return status;
+}

@@ -1,0 +1,134 @@
+/* stator print and stator opt: graphs as text, at any stage of a backend's pipeline or after passes
+ * of one's choice. What is printed can be parsed again. */
+#include "tools/cli/cli.h"
+
+static int write_file(const cli_graph *g, const char *output)
+{
+    if (stator_x_model_write(g->model, output) != STATOR_OK) {
+        return cli_fail_ctx(g->ctx, g->common.json);
+    }
+    if (g->common.json) {
+        cJSON *root = cJSON_CreateObject();
+        cJSON_AddStringToObject(root, "file", output);
+        cli_json_text(root, "assumed", g->assumed[0] != '\0' ? g->assumed : NULL);
+        cli_print_json(root);
+    }
+    return CLI_OK;
+}
+
+static int write_model(const cli_graph *g, const char *output)
+{
+    const stator_host *host = stator_ctx_host(g->ctx);
+    char *text = NULL;
+    uint64_t len = 0;
+    stator_diag *diag = NULL;
+    if (output != NULL) {
+        return write_file(g, output);
+    }
+    if (host->ir->print(g->ctx, stator_model_graph(g->model), &text, &len, &diag) != STATOR_OK) {
+        const int status = cli_fail(g->common.json, "INTERNAL", NULL, "%s", host->diag->text(diag));
+        host->diag->release(diag);
+        return status;
+    }
+    if (g->common.json) {
+        cJSON *root = cJSON_CreateObject();
+        cJSON_AddStringToObject(root, "text", text);
+        cli_json_text(root, "assumed", g->assumed[0] != '\0' ? g->assumed : NULL);
+        cli_print_json(root);
+    } else {
+        (void)fwrite(text, 1, len, stdout);
+    }
+    host->mem->free(g->ctx, text);
+    return CLI_OK;
+}
+
+int cmd_print(int argc, char **argv)
+{
+    cli_graph g = {.inputs = {.random = -1}};
+    const char *output = NULL;
+    const cli_option own[] = {
+        {"--output", CLI_TEXT, &output, "FILE", "write FILE.stir (and .blob) or FILE.stirb (-o)"},
+        CLI_END};
+    const cli_usage usage = {.command = "print",
+                             .positional = "MODEL",
+                             .summary = "Prints a model's graph in the text form.",
+                             .own = own,
+                             .stage = &g.stage,
+                             .inputs = &g.inputs,
+                             .common = &g.common,
+                             .threads = &g.common.threads};
+    const char *path = NULL;
+    uint32_t n = 0;
+    int status = cli_parse(&usage, argc, argv, &path, 1, &n);
+    if (status >= 0) {
+        return status;
+    }
+    status = cli_graph_open(&g, path);
+    if (status == CLI_OK) {
+        status = cli_graph_tidy(&g, path);
+    }
+    if (status == CLI_OK) {
+        status = write_model(&g, output);
+    }
+    cli_graph_close(&g);
+    return status;
+}
+
+/* ---- opt ---- */
+
+static int run_passes(cli_graph *g, const cli_list *passes, const cli_list *options, int verify)
+{
+    cli_options_room room;
+    if (!cli_split_options(options, g->common.json, &room)) {
+        return CLI_FAILED;
+    }
+    for (uint32_t i = 0; i < passes->count; i++) {
+        stator_model *next = NULL;
+        if (stator_x_run_pass(g->model, passes->items[i], options->count, room.keys, room.values,
+                              &next) != STATOR_OK ||
+            (verify && stator_x_verify(next) != STATOR_OK)) {
+            stator_model_destroy(next);
+            return cli_fail_ctx(g->ctx, g->common.json);
+        }
+        stator_model_destroy(g->model);
+        g->model = next;
+    }
+    return CLI_OK;
+}
+
+int cmd_opt(int argc, char **argv)
+{
+    cli_graph g = {.inputs = {.random = -1}};
+    cli_list passes = {.count = 0};
+    cli_list options = {.count = 0};
+    int verify = 0;
+    const char *output = NULL;
+    const cli_option own[] = {
+        {"--pass", CLI_LIST, &passes, "NAME", "a pass to run; repeat for more, in order"},
+        {"--pass-option", CLI_PASS_PAIRS, &options, "PASS:K=V", "an option of a plugin's pass"},
+        {"--verify-each", CLI_FLAG, &verify, NULL, "verify the graph after each pass"},
+        {"--output", CLI_TEXT, &output, "FILE", "write FILE.stir (and .blob) or FILE.stirb (-o)"},
+        CLI_END};
+    const cli_usage usage = {.command = "opt",
+                             .positional = "MODEL",
+                             .summary = "Runs passes over a graph and prints the result.",
+                             .own = own,
+                             .inputs = &g.inputs,
+                             .common = &g.common,
+                             .threads = &g.common.threads};
+    const char *path = NULL;
+    uint32_t n = 0;
+    int status = cli_parse(&usage, argc, argv, &path, 1, &n);
+    if (status >= 0) {
+        return status;
+    }
+    status = cli_graph_open(&g, path);
+    if (status == CLI_OK) {
+        status = run_passes(&g, &passes, &options, verify);
+    }
+    if (status == CLI_OK) {
+        status = write_model(&g, output);
+    }
+    cli_graph_close(&g);
+    return status;
+}

@@ -130,10 +130,14 @@ static void mark_scaled(const cg_unit *unit, uint8_t *scaled)
 
 /* ---- values that a broadcast recomputes ---- */
 
-/* The product, BROADCAST_RECOMPUTE_OPS when it is more. */
+/* The product, BROADCAST_RECOMPUTE_OPS when it is more; 0 where a size has no hint, which is below
+ * 0, or is 0. */
 static int64_t times(int64_t a, int64_t b)
 {
-    return b > 0 && a > BROADCAST_RECOMPUTE_OPS / b ? BROADCAST_RECOMPUTE_OPS : a * b;
+    if (a <= 0 || b <= 0) {
+        return 0;
+    }
+    return a > BROADCAST_RECOMPUTE_OPS / b ? BROADCAST_RECOMPUTE_OPS : a * b;
 }
 
 /* How often loops over `to` that walk its axis `inner` last would make each element of the operand,

@@ -50,13 +50,15 @@ static void transform_lanes(const lanes taps[TAPS][TAPS], lanes out[TILE][TILE])
     }
 }
 
-/* Of `n` out channels. */
+/* The taps of `n` out channels. Weights mapped from a file may lie at any address. */
 static void load_taps(const float *from, const int64_t stride[4], int64_t n, lanes taps[TAPS][TAPS])
 {
     for (int64_t o = 0; o < n; o++) {
         for (int i = 0; i < TAPS; i++) {
             for (int j = 0; j < TAPS; j++) {
-                taps[i][j][o] = from[o * stride[0] + i * stride[2] + j * stride[3]];
+                float tap;
+                memcpy(&tap, from + o * stride[0] + i * stride[2] + j * stride[3], sizeof tap);
+                taps[i][j][o] = tap;
             }
         }
     }

@@ -5,7 +5,7 @@
  * who of the thread pool gets a processor meanwhile takes part, and who comes too late finds the
  * job gone.
  *
- * The thread pool are threads of its own. Parallel regions of others, oneDNN's, go on meanwhile;
+ * The pool has threads of its own. Parallel regions of others, oneDNN's, go on meanwhile;
  * their threads are to sleep soon when they wait, and libgomp has them do so as long as it
  * counts more threads than processors, as it does where a team has one for each and one more
  * team is kept. */

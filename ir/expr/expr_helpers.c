@@ -147,14 +147,24 @@ static stator_status help_bits(const st_help *c)
 
 /* ---- sizes ---- */
 
+/* Argument `tensor`, and of its axes the one that argument `axis` names, counted from the front. */
+static stator_status tensor_axis(const st_help *c, uint32_t tensor, uint32_t axis,
+                                 stator_ref *out_tensor, uint32_t *out_axis)
+{
+    int64_t named = 0;
+    ST_TRY(st_help_tensor(c, tensor, out_tensor));
+    const int64_t rank = st_xtype(c->e, *out_tensor)->rank;
+    ST_TRY(st_help_int(c, axis, -rank, rank - 1, &named));
+    *out_axis = (uint32_t)(named < 0 ? named + rank : named);
+    return STATOR_OK;
+}
+
 static stator_status help_dim(const st_help *c)
 {
     stator_ref x = 0;
-    int64_t axis = 0;
-    ST_TRY(st_help_tensor(c, 0, &x));
-    const int64_t rank = st_xtype(c->e, x)->rank;
-    ST_TRY(st_help_int(c, 1, -rank, rank - 1, &axis));
-    *c->out = st_xsize(c->e, st_help_dim(c, x, (uint32_t)(axis < 0 ? axis + rank : axis)));
+    uint32_t axis = 0;
+    ST_TRY(tensor_axis(c, 0, 1, &x, &axis));
+    *c->out = st_xsize(c->e, st_help_dim(c, x, axis));
     return STATOR_OK;
 }
 
@@ -267,11 +277,9 @@ static stator_status help_max(const st_help *c)
 static stator_status help_axis(const st_help *c)
 {
     stator_ref x = 0;
-    int64_t axis = 0;
-    ST_TRY(st_help_tensor(c, 1, &x));
-    const int64_t rank = st_xtype(c->e, x)->rank;
-    ST_TRY(st_help_int(c, 0, -rank, rank - 1, &axis));
-    *c->out = st_xint(axis < 0 ? axis + rank : axis);
+    uint32_t axis = 0;
+    ST_TRY(tensor_axis(c, 1, 0, &x, &axis));
+    *c->out = st_xint(axis);
     return STATOR_OK;
 }
 

@@ -12,6 +12,7 @@
 
 #include "core/base/check.h"
 #include "core/base/sym/sym_lin.h"
+#include <ctype.h>
 #include <string.h>
 
 #define PARSE_DEPTH_MAX 64u
@@ -29,27 +30,13 @@ static const function functions[] = {
 
 static int is_digit(char c)
 {
-    return c >= '0' && c <= '9';
+    return isdigit((unsigned char)c);
 }
 
-static int is_name_start(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
+/* In a name; the first one is neither a digit nor a dot. */
 static int is_name_char(char c)
 {
-    return is_name_start(c) || is_digit(c) || c == '.';
-}
-
-static const function *find_function(const char *s, uint64_t n)
-{
-    for (size_t i = 0; i < FUNCTION_COUNT; i++) {
-        if (strlen(functions[i].name) == n && memcmp(functions[i].name, s, (size_t)n) == 0) {
-            return &functions[i];
-        }
-    }
-    return NULL;
+    return isalnum((unsigned char)c) || c == '_' || c == '.';
 }
 
 typedef struct parser {
@@ -167,8 +154,12 @@ static uint32_t parse_name(parser *p)
         p->at++;
     }
     const uint64_t n = (uint64_t)(p->at - begin);
-    const function *f = find_function(begin, n);
-    return f != NULL ? parse_call(p, f) : named_symbol(p, begin, n);
+    for (size_t i = 0; i < FUNCTION_COUNT; i++) {
+        if (strlen(functions[i].name) == n && memcmp(functions[i].name, begin, n) == 0) {
+            return parse_call(p, &functions[i]);
+        }
+    }
+    return named_symbol(p, begin, n);
 }
 
 /* A factor, negated when is_negative. */
@@ -197,7 +188,7 @@ static uint32_t parse_factor(parser *p, int is_negative)
         v = parse_quoted(p);
     } else if (c == '$') {
         v = parse_dollar(p);
-    } else if (is_name_start(c)) {
+    } else if (is_name_char(c) && c != '.') {
         v = parse_name(p);
     }
     return v != 0 && is_negative ? st_sym_mul(p->tab, v, st_sym_int(p->tab, -1)) : v;

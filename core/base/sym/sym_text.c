@@ -33,14 +33,13 @@ static int is_name_char(char c)
     return is_name_start(c) || is_digit(c) || c == '.';
 }
 
-static const function *find_function(const char *s, uint64_t n)
+static int is_function_name(const char *name)
 {
-    for (size_t i = 0; i < FUNCTION_COUNT; i++) {
-        if (strlen(functions[i].name) == n && memcmp(functions[i].name, s, (size_t)n) == 0) {
-            return &functions[i];
-        }
+    size_t i = 0;
+    while (i < FUNCTION_COUNT && strcmp(functions[i].name, name) != 0) {
+        i++;
     }
-    return NULL;
+    return i < FUNCTION_COUNT;
 }
 
 /* ---- printing ---- */
@@ -61,7 +60,7 @@ static int is_plain(const char *name)
     while (is_name_char(name[n])) {
         n++;
     }
-    return name[n] == '\0' && find_function(name, n) == NULL;
+    return name[n] == '\0' && !is_function_name(name);
 }
 
 /* A symbol that was parsed from "$7" may keep that text as its name. */

@@ -55,7 +55,7 @@ static inline stator_status ek_taps_init(const ek_call *c, ek_taps *t, uint32_t 
 static inline ek_tap_run ek_tap_run_at(const ek_taps *t, const int64_t *tap, int64_t p,
                                        int64_t limit)
 {
-    int64_t at[EK_TAPS_AXES];
+    int64_t at[EK_TAPS_AXES] = {0};
     const uint32_t last = t->n - 1u;
     ek_unflatten(p, t->position, t->n, at);
     ek_tap_run run = {.length = t->position[last] - at[last]};

@@ -274,7 +274,7 @@ INLINE __m512i load_bytes(const dn_regroup *r, int64_t c, int64_t pixel, __mmask
 INLINE void regroup_bytes(const dn_regroup *r, int64_t first, int64_t pixel)
 {
     __m512i a[LANES];
-    char *to[LANES];
+    char *to[LANES] = {NULL};
     const int64_t n = r->n - pixel < LANES ? r->n - pixel : LANES;
     const __mmask16 mask = (__mmask16)((1u << n) - 1u);
     const __mmask16 groups = groups_of(r, first);

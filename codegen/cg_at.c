@@ -25,7 +25,7 @@ void cg_refuse(cg_nest *nest, const char *why)
  * them, and a symbol bound to its value. */
 static st_loop_ref operation(st_loop_builder *b, uint32_t op, st_loop_ref x, st_loop_ref y)
 {
-    if (op == 'c') { /* ceiling: the floor of the opposite, turned round */
+    if (op == 'c') { /* ceiling: minus the floor of the opposite */
         const st_loop_ref minus = st_loop_apply(b, ST_LOOP_neg, 0, x, 0, 0);
         return st_loop_apply(b, ST_LOOP_neg, 0, operation(b, '/', minus, y), 0, 0);
     }

@@ -468,12 +468,12 @@ void cg_hint_call(cg_unit *unit, uint32_t group, const st_kernel *kernel,
     }
     library->memory(library->self, op, &moved);
     const stator_ref node = node_of_group(unit, &unit->groups.data[group]);
-    const int is_turned =
+    const int is_transpose =
         contraction->kind == ST_CONTRACTION_GEMM && !cg_is_one(unit, contraction->x.stride[1]);
     hint_moved(unit, node, as_input(unit, kernel, contraction->y.buffer),
                (double)moved.moved_bytes[1],
                "a weight that is a constant of the model is put in order once");
-    hint_moved(unit, node, is_turned ? as_input(unit, kernel, contraction->x.buffer) : NULL,
+    hint_moved(unit, node, is_transpose ? as_input(unit, kernel, contraction->x.buffer) : NULL,
                (double)moved.moved_bytes[0],
                "it is read along its columns; given the other way round it stays as it is");
 }

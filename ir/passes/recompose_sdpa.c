@@ -94,8 +94,8 @@ static int counts_from(const search *s, const stator_attr_row *list, uint32_t ra
 /* ---- contractions ---- */
 
 typedef struct contraction {
-    stator_ref x, y;      /* x[.., m, c] with y[.., c, n], or y[.., n, c] */
-    uint32_t is_y_turned; /* the latter */
+    stator_ref x, y;          /* x[.., m, c] with y[.., c, n], or y[.., n, c] */
+    uint32_t is_y_transposed; /* the latter */
 } contraction;
 
 /* A product of matrices over equal batch axes: matmul, or a dot_general of that form. */
@@ -115,11 +115,11 @@ static int as_contraction(const search *s, stator_ref value, contraction *out)
         return 1;
     }
     const stator_attr_row *y = attr_of(s, value, "contract_y");
-    out->is_y_turned = counts_from(s, y, rank, rank - 1u, 1);
+    out->is_y_transposed = counts_from(s, y, rank, rank - 1u, 1);
     return counts_from(s, attr_of(s, value, "batch_x"), rank, 0, rank - 2u) &&
            counts_from(s, attr_of(s, value, "batch_y"), rank, 0, rank - 2u) &&
            counts_from(s, attr_of(s, value, "contract_x"), rank, rank - 1u, 1) &&
-           (out->is_y_turned || counts_from(s, y, rank, rank - 2u, 1));
+           (out->is_y_transposed || counts_from(s, y, rank, rank - 2u, 1));
 }
 
 /* ---- numbers and casts on the way ---- */
@@ -367,16 +367,16 @@ static void set_reshape(st_rc_step *step, uint32_t rank, const stator_ref *dims)
 }
 
 /* reshape(transpose(u[BH, S, D]))[B, H, D, S]: k is u as [B, H, S, D]. */
-static int turn_through_reshape(const search *s, stator_ref value, st_rc_moved *out)
+static int transpose_before_reshape(const search *s, stator_ref value, st_rc_moved *out)
 {
     const stator_node_row *row = st_rc_producer(s->v, value);
     const stator_ref t = st_rc_is(row, STATOR_OPCODE_reshape) ? stator_operand(s->v, row, 0) : 0;
-    const stator_node_row *turn = t != 0 ? st_rc_producer(s->v, t) : NULL;
-    if (!st_rc_is(turn, STATOR_OPCODE_transpose) || type_of(s, t)->rank != 3 ||
+    const stator_node_row *transpose = t != 0 ? st_rc_producer(s->v, t) : NULL;
+    if (!st_rc_is(transpose, STATOR_OPCODE_transpose) || type_of(s, t)->rank != 3 ||
         type_of(s, value)->rank != 4) {
         return 0;
     }
-    const stator_attr_row *perm = stator_attr_at(s->v, turn, 0);
+    const stator_attr_row *perm = stator_attr_at(s->v, transpose, 0);
     if (list_at(s, perm, 0, 3) != 0 || list_at(s, perm, 1, 3) != 2 ||
         !is_equal(s, dim_of(s, t, 1), dim_of(s, value, 2)) ||
         !is_equal(s, dim_of(s, t, 2), dim_of(s, value, 3)) || !keep_node(s, value) ||
@@ -385,32 +385,32 @@ static int turn_through_reshape(const search *s, stator_ref value, st_rc_moved *
     }
     const stator_ref dims[4] = {dim_of(s, value, 0), dim_of(s, value, 1), dim_of(s, value, 3),
                                 dim_of(s, value, 2)};
-    out->value = stator_operand(s->v, turn, 0);
+    out->value = stator_operand(s->v, transpose, 0);
     set_reshape(&out->steps[0], 4, dims);
     return 1;
 }
 
 /* y[.., D, S] of the first contraction as k[.., S, D]: as few moves as there can be. */
-static int turn(const search *s, stator_ref value, st_rc_moved *out)
+static int swap_last_axes(const search *s, stator_ref value, st_rc_moved *out)
 {
     const uint32_t rank = type_of(s, value)->rank;
-    int64_t perm[4];
-    if (turn_through_reshape(s, value, out)) {
+    int64_t perm[4] = {0};
+    if (transpose_before_reshape(s, value, out)) {
         return 1;
     }
     const stator_node_row *row = st_rc_producer(s->v, value);
-    const int is_turned = st_rc_is(row, STATOR_OPCODE_transpose);
+    const int is_transpose = st_rc_is(row, STATOR_OPCODE_transpose);
     for (uint32_t i = 0; i < rank; i++) {
-        perm[i] = is_turned ? list_at(s, stator_attr_at(s->v, row, 0), i, rank) : (int64_t)i;
+        perm[i] = is_transpose ? list_at(s, stator_attr_at(s->v, row, 0), i, rank) : (int64_t)i;
     }
     const int64_t last = perm[rank - 1u];
     perm[rank - 1u] = perm[rank - 2u];
     perm[rank - 2u] = last;
-    if (is_turned && !keep_node(s, value)) {
+    if (is_transpose && !keep_node(s, value)) {
         return 0;
     }
-    out->value = is_turned ? stator_operand(s->v, row, 0) : value;
-    if (is_turned) {
+    out->value = is_transpose ? stator_operand(s->v, row, 0) : value;
+    if (is_transpose) {
         out->value = peel_scale(s, out->value);
     }
     set_transpose(&out->steps[0], rank, perm);
@@ -469,8 +469,8 @@ static int use_groups(const search *s, st_rc_moved *x)
     st_rc_moved moved = *x;
     const stator_node_row *row = st_rc_producer(s->v, moved.value);
     if (moved.steps[0].rank == 0 && st_rc_is(row, STATOR_OPCODE_transpose) &&
-        type_of(s, moved.value)->rank == 4) { /* repeated before it was turned */
-        int64_t perm[4];
+        type_of(s, moved.value)->rank == 4) { /* repeated before it was transposed */
+        int64_t perm[4] = {0};
         for (uint32_t i = 0; i < 4; i++) {
             perm[i] = list_at(s, stator_attr_at(s->v, row, 0), i, 4);
         }
@@ -508,12 +508,12 @@ static void find_groups(const search *s)
 /* ---- sizes ---- */
 
 /* Sizes that sdpa needs equal are proved equal; whatever it would find out at run time was so in
- * the graph as well. q[.., T, D], k_turned[.., D, S] or k[.., S, D], v[.., S, E]. */
+ * the graph as well. q[.., T, D], k_transposed[.., D, S] or k[.., S, D], v[.., S, E]. */
 static int sizes_fit(const search *s, const contraction *first, stator_ref v)
 {
     const uint32_t rank = type_of(s, first->x)->rank;
-    const uint32_t length = rank - 1u - first->is_y_turned;
-    const uint32_t depth = rank - 2u + first->is_y_turned;
+    const uint32_t length = rank - 1u - first->is_y_transposed;
+    const uint32_t depth = rank - 2u + first->is_y_transposed;
     int64_t heads = 0, groups = 0;
     const stator_ref q = first->x, k = first->y;
     if (type_of(s, v)->rank != rank || !is_equal(s, dim_of(s, q, 0), dim_of(s, k, 0)) ||
@@ -544,13 +544,13 @@ static int add_heads(const search *s, const contraction *first, stator_ref v)
 {
     st_rc_attention *a = s->a;
     const stator_ref k = first->y;
-    const uint32_t turned = first->is_y_turned;
+    const uint32_t transposed = first->is_y_transposed;
     stator_ref dims[4];
     if (type_of(s, v)->rank == 4) {
         return 1;
     }
-    const stator_ref k_dims[3] = {dim_of(s, k, 0), dim_of(s, k, 2u - turned),
-                                  dim_of(s, k, 1u + turned)};
+    const stator_ref k_dims[3] = {dim_of(s, k, 0), dim_of(s, k, 2u - transposed),
+                                  dim_of(s, k, 1u + transposed)};
     int ok = add_head(s, &a->k.steps[1], k_dims);
     const stator_ref both[2] = {first->x, v};
     st_rc_step *const steps[2] = {&a->q.steps[1], &a->v.steps[1]};
@@ -601,7 +601,7 @@ int st_rc_match_sdpa(const st_rc_patterns *set, const stator_graph *graph, const
                       .dtype = stator_value_type(v, value)->dtype};
     contraction second, first;
     *out = (st_rc_attention){.scale = 1};
-    if (!as_contraction(&s, value, &second) || second.is_y_turned || !is_float(&s, value)) {
+    if (!as_contraction(&s, value, &second) || second.is_y_transposed || !is_float(&s, value)) {
         return 0;
     }
     stator_ref scores = scores_of(&s, second.x);
@@ -614,7 +614,7 @@ int st_rc_match_sdpa(const st_rc_patterns *set, const stator_graph *graph, const
     out->q.value = peel_scale(&s, first.x);
     out->v.value = second.y;
     out->k.value = peel_scale(&s, first.y);
-    if (!first.is_y_turned && !turn(&s, out->k.value, &out->k)) {
+    if (!first.is_y_transposed && !swap_last_axes(&s, out->k.value, &out->k)) {
         return 0;
     }
     if (!add_heads(&s, &first, second.y)) {

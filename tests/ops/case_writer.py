@@ -1,9 +1,11 @@
 """Writes tests/ops/<op>.case: one .stir graph an op whose outputs come in pairs, what the op gives and
 what it must give. The expected numbers are computed here by NumPy in float64 (and by hand), never by
 Stator. The second line states the tolerance: `// rtol R atol A`. After a line `// inputs` stands a
-graph that makes the inputs: each before the call and after it."""
+graph that makes the inputs: each before the call and after it. Lines have at most 120 columns, so that
+a person can review them (tests/tools/check_format.py)."""
 import math
 import os
+import textwrap
 
 import ml_dtypes
 import numpy as np
@@ -17,6 +19,7 @@ NAMES = {
     np.dtype(ml_dtypes.float8_e5m2): "f8e5m2", np.dtype(ml_dtypes.int4): "i4",
     np.dtype(ml_dtypes.uint4): "u4", np.dtype(np.complex64): "c64", np.dtype(np.complex128): "c128",
 }
+COLUMNS = 120
 FLOATS = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16]
 INTS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]
 BF16 = ml_dtypes.bfloat16
@@ -39,6 +42,12 @@ def element(x, name):
     if name[0] == "c":
         return f"({real(x.real)}, {real(x.imag)})"
     return real(x)
+
+
+def wrapped(line):
+    """The line in lines of at most COLUMNS, broken at blanks."""
+    return "\n".join(textwrap.wrap(line, COLUMNS, subsequent_indent=" " * 6, break_long_words=False,
+                                   break_on_hyphens=False))
 
 
 def attr(value):
@@ -109,8 +118,9 @@ class Case:
 
     def text(self):
         symbols = "".join(s + "\n" for s in self.symbols)
-        lines = "\n".join(self.lines)
-        return f"{symbols}graph @{self.op}({', '.join(self.params)}) {{\n{lines}\n  return {', '.join(self.outputs)}\n}}\n"
+        lines = [f"graph @{self.op}({', '.join(self.params)}) {{", *"\n".join(self.lines).split("\n"),
+                 f"  return {', '.join(self.outputs)}", "}"]
+        return symbols + "".join(wrapped(line) + "\n" for line in lines)
 
     def write(self, folder):
         with open(os.path.join(folder, self.op + ".case"), "w") as f:

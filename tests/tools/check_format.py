@@ -4,8 +4,9 @@
 usage: check_format.py [--fix] [ROOT]
 C files are as clang-format 14 writes them with the tree's .clang-format, and lines of their comments
 have at most 100 columns. Lines of *.md have at most 160; tables, code and generated pages are
-excepted. --fix rewrites what is not so: of comments the paragraphs of prose, no drawings. Status 0
-when all holds, 77 when there is no clang-format 14 (all else is checked all the same).
+excepted. Lines of *.case have at most 120, as tests/ops/case_writer.py writes them. --fix rewrites
+what is not so: of comments the paragraphs of prose, no drawings. Status 0 when all holds, 77 when
+there is no clang-format 14 (all else is checked all the same).
 """
 import os
 import re
@@ -16,6 +17,7 @@ import textwrap
 
 WIDTH = 160
 COMMENT_WIDTH = 100
+CASE_WIDTH = 120
 COMMENT = re.compile(r"^([ \t]*)/\*(.*?)\*/[ \t]*$", re.S | re.M)  # one that has its lines for itself
 SKIP = {".git", "build"}
 LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d+\.)\s+")
@@ -135,12 +137,22 @@ def check_prose(root, is_fixed):
     return bad
 
 
+def check_cases(root):
+    for path in tree(root, ".case"):
+        with open(path, encoding="utf-8") as file:
+            for at, line in enumerate(file):
+                if len(line.rstrip("\n")) > CASE_WIDTH:
+                    yield (f"{os.path.relpath(path, root)}:{at + 1}: a line of {len(line) - 1} columns, the "
+                           f"limit is {CASE_WIDTH}; the tests/ops/gen_*.py that made the file writes it anew")
+
+
 def main():
     arguments = [a for a in sys.argv[1:] if a != "--fix"]
     is_fixed = "--fix" in sys.argv[1:]
     here = os.path.dirname(os.path.abspath(__file__))
     root = os.path.abspath(arguments[0] if arguments else os.path.join(here, "..", ".."))
     bad = check_prose(root, is_fixed) + check_comments(root, is_fixed)
+    bad += check_cases(root)
     command = formatter()
     if command:
         bad += check_code(root, command, is_fixed)

@@ -1,11 +1,11 @@
 /* The slots of a code-generating backend: capability, compile, run. */
 #include "codegen/codegen.h"
 
-#include "codegen/cg_exe.h"
-#include "codegen/cg_lower.h"
-#include "codegen/cg_match.h"
-#include "codegen/host_library.h"
 #include "codegen/loopir/loop_expand.h"
+#include "codegen/lower/lower.h"
+#include "codegen/match/match_contraction.h"
+#include "codegen/run/exe.h"
+#include "codegen/run/host_library.h"
 
 #include <stdio.h>
 #include <string.h>

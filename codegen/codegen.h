@@ -13,7 +13,7 @@
 #ifndef STATOR_CODEGEN_CODEGEN_H
 #define STATOR_CODEGEN_CODEGEN_H
 
-#include "codegen/emitter.h"
+#include "codegen/target/emitter.h"
 
 typedef struct st_cg_exe st_cg_exe;
 

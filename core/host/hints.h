@@ -1,5 +1,6 @@
-/* Lines of the log channel perf_hints that the host knows: what makes compiled programs slower than
- * they could be, and what to do about it. A code generator's own are codegen/cg_hints.c's. */
+/* Lines of the log channel perf_hints that the host knows: what makes compiled programs slower
+ * than they could be, and what to do about it. A code generator's own are
+ * codegen/plan/perf_hints.c's. */
 #ifndef STATOR_HOST_HINTS_H
 #define STATOR_HOST_HINTS_H
 

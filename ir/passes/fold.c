@@ -258,7 +258,7 @@ static int has_batch(const st_copy *c, stator_ref node)
 }
 
 /* Does the node contract its second operand with what is made of no bytes, in a way for which
- * codegen/cg_match_weights.c has no form that reads bytes? */
+ * codegen/match/match_weights.c has no form that reads bytes? */
 static int meets_floats(const st_copy *c, stator_ref node, const uint8_t *is_of_bytes)
 {
     const stator_node_row *row = stator_node_at(c->v, node);

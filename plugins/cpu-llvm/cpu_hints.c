@@ -1,5 +1,5 @@
 /* What makes a program of inductor-cpu slower than it could be, as far as only the plugin knows:
- * the log channel perf_hints. The generator's own lines are codegen/cg_hints.c's. */
+ * the log channel perf_hints. The generator's own lines are codegen/plan/perf_hints.c's. */
 #include "cpu_hints.h"
 
 #include "core/base/str.h"

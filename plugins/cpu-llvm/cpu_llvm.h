@@ -6,7 +6,7 @@
 #include "cpu_object.h"
 #include "jit/jit.h"
 
-#include "codegen/cg_package.h"
+#include "codegen/package/packer.h"
 #include <stator/plugin.h>
 
 #include <pthread.h>

@@ -3,7 +3,7 @@
  * Such code is compiled for the features of a level that is set instead of everything that this
  * machine has, calls libm where other code calls SLEEF and has no library of contractions; its
  * objects are kept. Pieces: an object a module ("code0", ..., in the body of a scan "code0_1"),
- * the C source "cpu" that looks at the processor, and what codegen/cg_package.h adds. */
+ * the C source "cpu" that looks at the processor, and what codegen/package/packer.h adds. */
 #include "cpu_features.h"
 #include "cpu_llvm.h"
 

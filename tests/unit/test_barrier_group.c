@@ -1,7 +1,7 @@
-/* Barrier groups of scans (codegen/cg_barrier_group.h): members see what the others wrote before
+/* Barrier groups of scans (codegen/run/barrier_group.h): members see what the others wrote before
  * a barrier, a failure ends all of them wherever they are, and a group that nobody comes to is
  * one thread. */
-#include "codegen/cg_barrier_group.h"
+#include "codegen/run/barrier_group.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>

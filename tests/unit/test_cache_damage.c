@@ -3,7 +3,7 @@
  * contractions, symbolic sizes, control flow, a part on the fallback), one to a few places of
  * them changed or the end cut off. */
 #define _GNU_SOURCE
-#include "codegen/library.h"
+#include "codegen/target/library.h"
 #include "core/host/cache.h"
 #include "ir/binary.h"
 

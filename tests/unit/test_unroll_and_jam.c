@@ -1,6 +1,6 @@
-/* Unroll and jam (codegen/cg_unroll_and_jam.c), alone: which kernels it leaves as they are.
- * What it makes of the others is in tests/golden/codegen. */
-#include "codegen/cg_unit.h"
+/* Unroll and jam (codegen/schedule/cpu/unroll_and_jam.c), alone: which kernels it leaves as they
+ * are. What it makes of the others is in tests/golden/codegen. */
+#include "codegen/lower/unit.h"
 #include "core/base/diag.h"
 #include "support_loop.h"
 

@@ -1,12 +1,12 @@
 /* What the part of inductor-cpu that is linked with oneDNN offers to the plugin: a library of
- * contractions (codegen/library.h).
+ * contractions (codegen/target/library.h).
  *
  * It is a shared object of its own, lib/stator/jit/cpu_llvm_dnnl.so, so that the plugin works where
  * libdnnl is not installed: contractions are loops then. Both sides are built from one tree. */
 #ifndef STATOR_CPU_LLVM_DNNL_API_H
 #define STATOR_CPU_LLVM_DNNL_API_H
 
-#include "codegen/library.h"
+#include "codegen/target/library.h"
 #include "core/base/alloc.h"
 
 #define DNNL_QUERY_NAME "stator_cpu_dnnl_query_v1"

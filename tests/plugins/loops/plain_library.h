@@ -3,7 +3,7 @@
 #ifndef STATOR_TESTS_PLAIN_LIBRARY_H
 #define STATOR_TESTS_PLAIN_LIBRARY_H
 
-#include "codegen/library.h"
+#include "codegen/target/library.h"
 
 st_library plain_library(st_mem *mem);
 

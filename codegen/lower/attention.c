@@ -1,0 +1,295 @@
+/* sdpa: attention that never has the whole matrix of scores. A row of queries goes twice over its
+ * keys:
+ *
+ *     loop over batch, heads, rows                        parallel
+ *       loop over s: m = max of score(s)
+ *       loop over s, in order:  p = exp(score(s) - m), n = sum of p
+ *         loop over e:  o[e] += p * v[s, e]
+ *       loop over e:  out[e] = o[e] / n
+ *
+ * The scores are computed again rather than stored, whose number may be unknown. A key of no weight
+ * counts nothing, whatever its value; a row that attends to nothing is 0.
+ *
+ * A library does it as a contraction of its own (ST_CONTRACTION_SDPA), its operands seen through
+ * their views. */
+#include "codegen/lower/lower.h"
+#include "codegen/match/match_contraction.h"
+
+#include <math.h>
+#include <stator/ops.h>
+#include <string.h>
+
+#define WIDTH_MAX 4096 /* elements of a row of v: the sums of a row are on the stack */
+
+enum operand { Q, K, V, MASK };
+
+typedef struct attention {
+    cg_nest *nest;
+    const cg_node *node;
+    const cg_value *q, *k, *v, *mask; /* mask NULL: none */
+    uint32_t dtype;                   /* of scores and sums */
+    uint32_t at[4];                   /* batch, head, row of queries */
+    uint32_t group;                   /* head of k and v */
+} attention;
+
+const char *cg_sdpa_refuses(const stator_graph_view *view, const stator_node_row *row)
+{
+    const stator_type_row *q = stator_value_type(view, stator_operand(view, row, Q));
+    const stator_type_row *v = stator_value_type(view, stator_operand(view, row, V));
+    const stator_ref heads = stator_dim_at(view, q, 1);
+    const stator_ref groups = stator_dim_at(view, v, 1);
+    int64_t width = 0;
+    int64_t n = 0;
+    if (heads != groups &&
+        !(stator_sym_is_const(view, heads, &n) && stator_sym_is_const(view, groups, &n))) {
+        return "attention in groups whose numbers are not known";
+    }
+    if (!stator_sym_is_const(view, stator_dim_at(view, v, 3), &width)) {
+        return "attention whose values have a width that is not known";
+    }
+    return width > WIDTH_MAX ? "attention with very wide values" : NULL;
+}
+
+/* ---- a score ---- */
+
+static st_loop_ref scale_of(const attention *a)
+{
+    st_loop_builder *b = &a->nest->b;
+    const stator_attr_row *scale = cg_attr(a->node, STATOR_sdpa_scale);
+    if (scale->kind != STATOR_ATTR_NONE) {
+        return st_loop_float(b, a->dtype, scale->f);
+    }
+    const st_loop_ref depth = st_loop_cast(b, a->dtype, st_loop_index(b, a->q->dims[3]));
+    return st_loop_apply(b, ST_LOOP_rsqrt, 0, depth, 0, 0);
+}
+
+/* The product of the row of queries with key s. */
+static st_loop_ref product(const attention *a, uint32_t s)
+{
+    cg_nest *nest = a->nest;
+    st_loop_builder *b = &nest->b;
+    const st_loop_ref sum = st_loop_acc(b, ST_ACC_SUM, a->dtype, 0);
+    const uint32_t d = cg_open(nest, a->q->dims[3], ST_AXIS_REDUCE);
+    const uint32_t at_q[4] = {a->at[0], a->at[1], a->at[2], d};
+    const uint32_t at_k[4] = {a->at[0], a->group, s, d};
+    const st_loop_ref q = cg_wide_at(nest, cg_operand(a->node, Q), at_q);
+    const st_loop_ref k = cg_wide_at(nest, cg_operand(a->node, K), at_k);
+    if (q && k) {
+        st_loop_update(b, sum, st_loop_apply(b, ST_LOOP_mul, 0, q, k, 0), 0, 0);
+    }
+    cg_close(nest, 1);
+    return st_loop_read(b, sum, a->dtype);
+}
+
+/* The mask at key s: its axes stand for the last ones of the scores. */
+static st_loop_ref mask_at(const attention *a, uint32_t s)
+{
+    const uint32_t scores[4] = {a->q->dims[0], a->q->dims[1], a->q->dims[2], a->k->dims[2]};
+    uint32_t index[4] = {a->at[0], a->at[1], a->at[2], s};
+    const uint32_t skipped = 4u - a->mask->rank;
+    cg_fit_index(a->nest, a->mask, scores + skipped, index + skipped);
+    return cg_wide_at(a->nest, cg_operand(a->node, MASK), index + skipped);
+}
+
+/* The score under the mask; what is masked by -inf is -inf, a NaN too. */
+static st_loop_ref masked(const attention *a, st_loop_ref value, uint32_t s)
+{
+    st_loop_builder *b = &a->nest->b;
+    const st_loop_ref never = st_loop_float(b, a->dtype, -INFINITY);
+    const st_loop_ref mask = mask_at(a, s);
+    if (a->mask->dtype == STATOR_BOOL) {
+        return st_loop_apply(b, ST_LOOP_select, a->dtype, mask, value, never);
+    }
+    const st_loop_ref added = st_loop_cast(b, a->dtype, mask);
+    const st_loop_ref is_never = st_loop_apply(b, ST_LOOP_eq, 0, added, never, 0);
+    return st_loop_apply(b, ST_LOOP_select, a->dtype, is_never, never,
+                         st_loop_apply(b, ST_LOOP_add, 0, value, added, 0));
+}
+
+static st_loop_ref score(const attention *a, uint32_t s)
+{
+    st_loop_builder *b = &a->nest->b;
+    const st_loop_ref scaled = st_loop_apply(b, ST_LOOP_mul, 0, product(a, s), scale_of(a), 0);
+    const st_loop_ref value = a->mask ? masked(a, scaled, s) : scaled;
+    if (cg_attr(a->node, STATOR_sdpa_is_causal)->i == 0) {
+        return value;
+    }
+    const st_loop_ref is_past =
+        st_loop_apply(b, ST_LOOP_le, 0, st_loop_index(b, s), st_loop_index(b, a->at[2]), 0);
+    return st_loop_apply(b, ST_LOOP_select, a->dtype, is_past, value,
+                         st_loop_float(b, a->dtype, -INFINITY));
+}
+
+/* ---- a row ---- */
+
+/* The largest score, 0 where that is -inf. */
+static st_loop_ref largest(const attention *a)
+{
+    cg_nest *nest = a->nest;
+    st_loop_builder *b = &nest->b;
+    const st_loop_ref max = st_loop_acc(b, ST_ACC_MAX, a->dtype, 0);
+    const uint32_t s = cg_open(nest, a->k->dims[2], ST_AXIS_REDUCE);
+    const st_loop_ref value = score(a, s);
+    if (value) {
+        st_loop_update(b, max, value, 0, 0);
+    }
+    cg_close(nest, 1);
+    const st_loop_ref m = st_loop_read(b, max, a->dtype);
+    const st_loop_ref is_none =
+        st_loop_apply(b, ST_LOOP_eq, 0, m, st_loop_float(b, a->dtype, -INFINITY), 0);
+    return st_loop_apply(b, ST_LOOP_select, a->dtype, is_none, st_loop_float(b, a->dtype, 0), m);
+}
+
+/* One pass over the keys: sums[e] += p * v[s, e]. The sum of p. */
+static st_loop_ref weigh(const attention *a, st_loop_ref m, uint32_t sums)
+{
+    cg_nest *nest = a->nest;
+    st_loop_builder *b = &nest->b;
+    const st_loop_ref zero = st_loop_float(b, a->dtype, 0);
+    const st_loop_ref n = st_loop_acc(b, ST_ACC_SUM, a->dtype, 0);
+    const uint32_t s = cg_open(nest, a->k->dims[2], ST_AXIS_SERIAL);
+    const st_loop_ref p =
+        st_loop_apply(b, ST_LOOP_exp, 0, st_loop_apply(b, ST_LOOP_sub, 0, score(a, s), m, 0), 0, 0);
+    if (p) {
+        st_loop_update(b, n, p, 0, 0);
+    }
+    const uint32_t e = cg_open(nest, a->v->dims[3], 0);
+    const uint32_t at_v[4] = {a->at[0], a->group, s, e};
+    const st_loop_ref v = cg_wide_at(nest, cg_operand(a->node, V), at_v);
+    const st_loop_ref counts = st_loop_apply(b, ST_LOOP_ne, 0, p, zero, 0);
+    const st_loop_ref part = st_loop_apply(b, ST_LOOP_select, a->dtype, counts,
+                                           st_loop_apply(b, ST_LOOP_mul, 0, p, v, 0), zero);
+    const st_loop_ref old = st_loop_load(b, sums, e, 0, 0);
+    if (part && old) {
+        st_loop_store(b, sums, e, st_loop_apply(b, ST_LOOP_add, 0, old, part, 0), 0);
+    }
+    cg_close(nest, 2);
+    return st_loop_read(b, n, a->dtype);
+}
+
+static void store_row(const attention *a, st_loop_ref n, uint32_t sums)
+{
+    cg_nest *nest = a->nest;
+    st_loop_builder *b = &nest->b;
+    const st_loop_ref is_none =
+        st_loop_apply(b, ST_LOOP_eq, 0, n, st_loop_float(b, a->dtype, 0), 0);
+    const st_loop_ref part =
+        st_loop_apply(b, ST_LOOP_select, a->dtype, is_none, st_loop_float(b, a->dtype, 1), n);
+    const uint32_t e = cg_open(nest, a->v->dims[3], 0);
+    const uint32_t at_out[4] = {a->at[0], a->at[1], a->at[2], e};
+    const st_loop_ref value =
+        st_loop_apply(b, ST_LOOP_div, 0, st_loop_load(b, sums, e, 0, 0), part, 0);
+    cg_put(nest, a->node, 0, at_out, st_loop_cast(b, a->node->out->dtype, value), 0);
+    cg_close(nest, 1);
+}
+
+static attention attention_of(cg_nest *nest, const cg_node *node)
+{
+    const cg_unit *unit = node->unit;
+    const stator_ref mask = cg_operand(node, MASK);
+    return (attention){.nest = nest,
+                       .node = node,
+                       .q = cg_value_of(unit, cg_operand(node, Q)),
+                       .k = cg_value_of(unit, cg_operand(node, K)),
+                       .v = cg_value_of(unit, cg_operand(node, V)),
+                       .mask = mask ? cg_value_of(unit, mask) : NULL,
+                       .dtype = cg_wide_dtype(node->out->dtype)};
+}
+
+/* The head of k and v that query head h attends to. */
+static uint32_t group_of(const attention *a, uint32_t h)
+{
+    const uint32_t heads = a->q->dims[1];
+    const uint32_t groups = a->k->dims[1];
+    return heads == groups ? h : cg_sym_of(a->nest, '/', h, cg_sym_of(a->nest, '/', heads, groups));
+}
+
+void cg_sdpa(cg_nest *nest, const cg_node *node)
+{
+    st_loop_builder *b = &nest->b;
+    attention a = attention_of(nest, node);
+    const uint32_t n_open = cg_open_all(nest, 3, a.q->dims, UINT32_MAX, 0, a.at);
+    a.group = group_of(&a, a.at[1]);
+    const uint32_t sums = st_loop_buffer_add(
+        b, "sums", a.dtype, a.v->dims[3],
+        ST_BUFFER_LOCAL | ST_BUFFER_READ | ST_BUFFER_WRITTEN | ST_BUFFER_UNIQUE, 0);
+    const st_loop_ref m = largest(&a);
+    const uint32_t e = cg_open(nest, a.v->dims[3], 0);
+    st_loop_store(b, sums, e, st_loop_float(b, a.dtype, 0), 0);
+    cg_close(nest, 1);
+    const st_loop_ref n = weigh(&a, m, sums);
+    store_row(&a, n, sums);
+    cg_close(nest, n_open);
+}
+
+/* ---- as a contraction ---- */
+
+/* The operand as elements of a buffer, strides apart along B H T S and their like; axes that it
+ * does not have, or that are 1 where `of` is not, do not move it. */
+static int set_operand(cg_unit *unit, const st_kernel *kernel, stator_ref value, const uint32_t *of,
+                       st_contraction_operand *out)
+{
+    const cg_value *v = cg_value_of(unit, value);
+    const uint32_t zero = st_sym_int(&unit->syms->tab, 0);
+    cg_strided seen;
+    if (zero == 0 || v->rank > 4 || !cg_strided_of(unit, value, &seen)) {
+        return 0;
+    }
+    *out = (st_contraction_operand){
+        .buffer = cg_buffer_index(kernel, seen.buffer), .dtype = v->dtype, .offset = seen.offset};
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint32_t a = i + v->rank - 4u;
+        const int is_there = i + v->rank >= 4u;
+        out->dims[i] = is_there ? seen.stride[a] : zero;
+        if (is_there && v->dims[a] != of[i] && !cg_is_one(unit, v->dims[a])) {
+            return 0;
+        }
+    }
+    return out->buffer != UINT32_MAX;
+}
+
+/* A mask that is the same known number everywhere: does it change nothing? */
+static int is_idle_mask(const cg_value *mask)
+{
+    return (mask->flags & CG_VALUE_SPLAT) &&
+           (mask->dtype == STATOR_BOOL ? mask->splat.i != 0 : mask->splat.f == 0);
+}
+
+int cg_sdpa_contraction(cg_unit *unit, const cg_node *node, const st_kernel *kernel,
+                        st_contraction *out)
+{
+    const attention a = attention_of(NULL, node);
+    const stator_attr_row *scale = cg_attr(node, STATOR_sdpa_scale);
+    st_contraction_sdpa *contraction = &out->sdpa;
+    const uint32_t of_q[4] = {a.q->dims[0], a.q->dims[1], a.q->dims[2], a.q->dims[3]};
+    const uint32_t of_k[4] = {a.q->dims[0], a.k->dims[1], a.k->dims[2], a.q->dims[3]};
+    const uint32_t of_v[4] = {a.q->dims[0], a.k->dims[1], a.k->dims[2], a.v->dims[3]};
+    const uint32_t of_mask[4] = {a.q->dims[0], a.q->dims[1], a.q->dims[2], a.k->dims[2]};
+    uint32_t strides[CG_RANK_MAX];
+    *contraction = (st_contraction_sdpa){.batch = of_q[0],
+                                         .heads = of_q[1],
+                                         .groups = of_k[1],
+                                         .queries = of_q[2],
+                                         .keys = of_k[2],
+                                         .depth = of_q[3],
+                                         .width = of_v[3],
+                                         .is_causal = cg_attr(node, STATOR_sdpa_is_causal)->i != 0,
+                                         .has_mask = a.mask != NULL && !is_idle_mask(a.mask),
+                                         .has_scale = scale->kind != STATOR_ATTR_NONE};
+    contraction->scale = contraction->has_scale ? scale->f : 0;
+    out->kind = ST_CONTRACTION_SDPA;
+    out->acc_dtype = a.dtype;
+    out->out = (st_contraction_operand){.buffer = cg_buffer_index(kernel, node->out->buffer),
+                                        .dtype = node->out->dtype,
+                                        .offset = st_sym_int(&unit->syms->tab, 0)};
+    if (out->out.buffer == UINT32_MAX || out->out.offset == 0 ||
+        !cg_strides(unit, node->out, strides)) {
+        return 0;
+    }
+    memcpy(out->out.dims, strides, 4 * sizeof *strides);
+    return set_operand(unit, kernel, cg_operand(node, Q), of_q, &out->x) &&
+           set_operand(unit, kernel, cg_operand(node, K), of_k, &out->y) &&
+           set_operand(unit, kernel, cg_operand(node, V), of_v, &contraction->v) &&
+           (!contraction->has_mask ||
+            set_operand(unit, kernel, cg_operand(node, MASK), of_mask, &contraction->mask));
+}

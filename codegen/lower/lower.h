@@ -1,0 +1,117 @@
+/* The lowerings that codegen/lower/lower.def names. */
+#ifndef STATOR_CODEGEN_LOWER_H
+#define STATOR_CODEGEN_LOWER_H
+
+#include "codegen/lower/unit.h"
+
+#define CG_POINT(op, function, cost)                                                               \
+    st_loop_ref function(cg_nest *nest, const cg_node *node, uint32_t result,                      \
+                         const uint32_t *index);
+#define CG_FOLD(op, fold, element, finish)
+#define CG_REPEAT(op, fold, element, finish)
+#define CG_WRITE(op, write, refuses, repeats) void write(cg_nest *nest, const cg_node *node);
+#define CG_WHOLE(op, write, refuses, contraction)                                                  \
+    void write(cg_nest *nest, const cg_node *node);                                                \
+    int contraction(cg_unit *unit, const cg_node *node, const st_kernel *kernel,                   \
+                    st_contraction *out);
+#define CG_HOST(op, write, refuses, slow, contraction) CG_WHOLE(op, write, refuses, contraction)
+#define CG_LOOP(op, write) void write(cg_nest *nest, const cg_node *node);
+#include "codegen/lower/lower.def"
+#undef CG_POINT
+#undef CG_FOLD
+#undef CG_REPEAT
+#undef CG_WRITE
+#undef CG_WHOLE
+#undef CG_HOST
+#undef CG_LOOP
+
+/* Pointwise ops that are ops of codegen/loopir/loop_ops.def. */
+st_loop_ref cg_scalar(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index);
+
+/* Mends an index into `operand` for sizes that are 1, maybe at run time alone, where `dims` has
+ * others. */
+void cg_fit_index(cg_nest *nest, const cg_value *operand, const uint32_t *dims, uint32_t *index);
+
+/* ---- reduction.c ---- */
+void cg_reduce(const cg_node *node, cg_fold *out);
+void cg_reduce_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
+                       const uint32_t *inner, cg_element *out);
+void cg_arg(const cg_node *node, cg_fold *out);
+void cg_arg_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
+                    const uint32_t *inner, cg_element *out);
+st_loop_ref cg_arg_finish(cg_nest *nest, const cg_node *node, const uint32_t *index,
+                          st_loop_ref folded);
+
+/* ---- contraction_folds.c ---- */
+void cg_dot(const cg_node *node, cg_fold *out);
+void cg_dot_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
+                    const uint32_t *inner, cg_element *out);
+void cg_conv(const cg_node *node, cg_fold *out);
+void cg_conv_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
+                     const uint32_t *inner, cg_element *out);
+st_loop_ref cg_conv_finish(cg_nest *nest, const cg_node *node, const uint32_t *index,
+                           st_loop_ref folded);
+void cg_conv_transpose(const cg_node *node, cg_fold *out);
+void cg_conv_transpose_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
+                               const uint32_t *inner, cg_element *out);
+void cg_window(const cg_node *node, cg_fold *out);
+void cg_window_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
+                       const uint32_t *inner, cg_element *out);
+
+/* Position of an operand for output position o and window position k: o * stride + k * dilation
+ * - low. */
+uint32_t cg_window_position(cg_nest *nest, uint32_t o, int64_t stride, uint32_t k, int64_t dilation,
+                            uint32_t low);
+/* The operand where ok holds, wide; outside it the fold is not updated. */
+st_loop_ref cg_masked_operand(cg_nest *nest, stator_ref operand, const uint32_t *index,
+                              st_loop_ref ok);
+int cg_is_zero(const cg_nest *nest, uint32_t sym);
+
+/* ---- gradient_folds.c ---- */
+void cg_weight_grad(const cg_node *node, cg_fold *out);
+void cg_weight_grad_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
+                            const uint32_t *inner, cg_element *out);
+void cg_col2im(const cg_node *node, cg_fold *out);
+/* Columns of blocks along spatial axis i, 0 or less where a block is larger than the image; 0 as a
+ * sym: beyond the limits. */
+uint32_t cg_col2im_columns(const cg_node *node, uint32_t i);
+void cg_col2im_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
+                       const uint32_t *inner, cg_element *out);
+
+/* ---- view_ops.c ---- */
+
+/* The value of an index tensor as an index into an axis: negative counts from the end, outside
+ * fails the call. *out_ok holds where the index is good; elsewhere nothing may be loaded. */
+uint32_t cg_bound_index(cg_nest *nest, stator_ref tensor, const uint32_t *index, uint32_t size,
+                        st_loop_ref *out_ok);
+
+/* ---- op_loops.c: what ops with loops of their own share ---- */
+
+/* Opens a loop and gives the sym of its axis, 0 after an error. The first one opened in a kernel is
+ * parallel unless it is serial or folds. */
+uint32_t cg_open(cg_nest *nest, uint32_t extent, uint32_t flags);
+void cg_close(cg_nest *nest, uint32_t n);
+/* Opens a loop over each of dims[0..rank) but `skip` (UINT32_MAX: none) and those of size 1, writes
+ * their syms to index. Returns how many. */
+uint32_t cg_open_all(cg_nest *nest, uint32_t rank, const uint32_t *dims, uint32_t skip,
+                     uint32_t flags, uint32_t *index);
+/* Does anything read result k? */
+int cg_is_wanted(const cg_nest *nest, const cg_node *node, uint32_t k);
+/* The element of result k that the kernel wrote before, and writing it: of the result's dtype. */
+st_loop_ref cg_written(cg_nest *nest, const cg_node *node, uint32_t k, const uint32_t *index,
+                       st_loop_ref mask);
+void cg_put(cg_nest *nest, const cg_node *node, uint32_t k, const uint32_t *index,
+            st_loop_ref value, st_loop_ref mask);
+/* An axis attribute, counted from the front. */
+uint32_t cg_axis(const cg_node *node, uint32_t attr, uint32_t rank);
+
+/* ---- reasons why a node is not lowered ---- */
+const char *cg_cumulate_refuses(const stator_graph_view *view, const stator_node_row *row);
+const char *cg_scatter_refuses(const stator_graph_view *view, const stator_node_row *row);
+const char *cg_order_refuses(const stator_graph_view *view, const stator_node_row *row);
+const char *cg_order_is_slow(const stator_graph_view *view, const stator_node_row *row);
+const char *cg_sdpa_refuses(const stator_graph_view *view, const stator_node_row *row);
+const char *cg_scan_refuses(const stator_host *host, const stator_graph_view *view,
+                            const stator_node_row *row);
+
+#endif

@@ -1,0 +1,119 @@
+/* Reductions: each element of the result folds over axes of one operand. */
+#include "codegen/lower/lower.h"
+
+#include <stator/ops.h>
+#include <string.h>
+
+static uint32_t acc_of(const cg_node *node, uint32_t dtype)
+{
+    const char *op = stator_op_at(node->unit->view, node->row->op)->name;
+    const int is_bool = dtype == STATOR_BOOL;
+    if (strcmp(op, "reduce_sum") == 0) {
+        return ST_ACC_SUM;
+    }
+    if (strcmp(op, "reduce_prod") == 0) {
+        return ST_ACC_PROD;
+    }
+    if (strcmp(op, "reduce_min") == 0) {
+        return is_bool ? ST_ACC_ALL : ST_ACC_MIN;
+    }
+    return is_bool ? ST_ACC_ANY : ST_ACC_MAX;
+}
+
+static void add_inner(const cg_node *node, cg_fold *out, uint32_t axis)
+{
+    const cg_value *x = cg_value_of(node->unit, cg_operand(node, 0));
+    out->at[out->n_inner] = axis;
+    out->inner[out->n_inner++] = x->dims[axis];
+}
+
+void cg_reduce(const cg_node *node, cg_fold *out)
+{
+    const cg_value *x = cg_value_of(node->unit, cg_operand(node, 0));
+    const stator_attr_row *axes = cg_attr(node, STATOR_reduce_sum_axes);
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < axes->count; i++) {
+        const int64_t axis = cg_attr_int_at(node, STATOR_reduce_sum_axes, i);
+        mask |= 1u << (axis < 0 ? axis + x->rank : axis);
+    }
+    *out = (cg_fold){
+        .acc = acc_of(node, x->dtype), .dtype = cg_wide_dtype(x->dtype), .is_reduction = 1};
+    for (uint32_t a = 0; a < x->rank; a++) {
+        if (mask & (1u << a)) {
+            add_inner(node, out, a);
+        }
+    }
+}
+
+/* The operand's index: inner axes at their positions, the result's own between them. */
+static void operand_index(const cg_node *node, const cg_fold *fold, int keeps_dims,
+                          const uint32_t *index, const uint32_t *inner, uint32_t *out)
+{
+    const cg_value *x = cg_value_of(node->unit, cg_operand(node, 0));
+    uint32_t next = 0;
+    uint32_t own = 0;
+    for (uint32_t a = 0; a < x->rank; a++) {
+        if (next < fold->n_inner && fold->at[next] == a) {
+            out[a] = inner[next++];
+            own += keeps_dims != 0;
+        } else {
+            out[a] = index[own++];
+        }
+    }
+}
+
+void cg_reduce_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
+                       const uint32_t *inner, cg_element *out)
+{
+    uint32_t own[CG_RANK_MAX];
+    cg_fold fold;
+    cg_reduce(node, &fold);
+    operand_index(node, &fold, cg_attr(node, STATOR_reduce_sum_keepdims)->i != 0, index, inner,
+                  own);
+    out->value = cg_wide_at(nest, cg_operand(node, 0), own);
+}
+
+/* ---- argmin, argmax ---- */
+
+void cg_arg(const cg_node *node, cg_fold *out)
+{
+    const cg_value *x = cg_value_of(node->unit, cg_operand(node, 0));
+    const int64_t axis = cg_attr(node, STATOR_argmax_axis)->i;
+    const char *op = stator_op_at(node->unit->view, node->row->op)->name;
+    *out = (cg_fold){.acc = strcmp(op, "argmin") == 0 ? ST_ACC_ARGMIN : ST_ACC_ARGMAX,
+                     .dtype = cg_wide_dtype(x->dtype),
+                     .is_reduction = 1};
+    add_inner(node, out, (uint32_t)(axis < 0 ? axis + x->rank : axis));
+}
+
+/* The last one of equals is the first one counted from the end. */
+static uint32_t counted_from_end(cg_nest *nest, uint32_t position, uint32_t size)
+{
+    return cg_sub(nest, cg_sub(nest, size, cg_int(nest, 1)), position);
+}
+
+void cg_arg_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
+                    const uint32_t *inner, cg_element *out)
+{
+    uint32_t own[CG_RANK_MAX];
+    cg_fold fold;
+    cg_arg(node, &fold);
+    operand_index(node, &fold, cg_attr(node, STATOR_argmax_keepdims)->i != 0, index, inner, own);
+    const int is_last = cg_attr(node, STATOR_argmax_select_last)->i != 0;
+    out->value = cg_wide_at(nest, cg_operand(node, 0), own);
+    out->index = st_loop_index(&nest->b, is_last ? counted_from_end(nest, inner[0], fold.inner[0])
+                                                 : inner[0]);
+}
+
+st_loop_ref cg_arg_finish(cg_nest *nest, const cg_node *node, const uint32_t *index,
+                          st_loop_ref folded)
+{
+    cg_fold fold;
+    (void)index;
+    if (cg_attr(node, STATOR_argmax_select_last)->i == 0) {
+        return folded;
+    }
+    cg_arg(node, &fold);
+    const uint32_t last = cg_sub(nest, fold.inner[0], cg_int(nest, 1));
+    return st_loop_apply(&nest->b, ST_LOOP_sub, 0, st_loop_index(&nest->b, last), folded, 0);
+}

@@ -1,0 +1,152 @@
+/* scatter_elements, scatter_nd: a copy of x, then the updates one after the other, so that the last
+ * one wins and sums have one order. Axes along which updates do not meet are the loops around both.
+ *
+ *     loop over the other axes                     parallel; a long last one in panels
+ *       loop over the scattered axes               y = x
+ *       loop over the updates, serial              y[index] = update, or combined with what is
+ * there */
+#include "codegen/lower/lower.h"
+
+#include <stator/ops.h>
+#include <string.h>
+
+#define PANEL_MIN 256 /* elements: whole pages of a row are written before the next row's are */
+
+/* 0 for "none". */
+static uint32_t combining_op(const char *reduction)
+{
+    return strcmp(reduction, "add") == 0   ? ST_LOOP_add
+           : strcmp(reduction, "mul") == 0 ? ST_LOOP_mul
+           : strcmp(reduction, "min") == 0 ? ST_LOOP_min
+           : strcmp(reduction, "max") == 0 ? ST_LOOP_max
+                                           : 0;
+}
+
+const char *cg_scatter_refuses(const stator_graph_view *view, const stator_node_row *row)
+{
+    const stator_type_row *x = stator_value_type(view, stator_operand(view, row, 0));
+    const stator_type_row *index = stator_value_type(view, stator_operand(view, row, 1));
+    const int is_nd = strcmp(stator_op_at(view, row->op)->name, "scatter_nd") == 0;
+    int64_t width = 0;
+    if (x->rank == 0 && !is_nd) {
+        return "a scatter into a scalar";
+    }
+    if (is_nd &&
+        (index->rank == 0 ||
+         !stator_sym_is_const(view, stator_dim_at(view, index, index->rank - 1u), &width) ||
+         width < 0 || width > (int64_t)x->rank)) {
+        return "the length of an index tuple is not known";
+    }
+    return NULL;
+}
+
+static void put_update(cg_nest *nest, const cg_node *node, const uint32_t *to, const uint32_t *from,
+                       const char *reduction, st_loop_ref ok)
+{
+    st_loop_builder *b = &nest->b;
+    const uint32_t dtype = node->out->dtype;
+    const uint32_t wide = cg_wide_dtype(dtype);
+    const uint32_t code = combining_op(reduction);
+    st_loop_ref value = cg_at(nest, cg_operand(node, 2), from);
+    if (code && value) {
+        const st_loop_ref mask = st_loop_both(b, nest->mask, ok);
+        const st_loop_ref old = st_loop_cast(b, wide, cg_written(nest, node, 0, to, mask));
+        /* Logical for truth values: or and and. */
+        const uint32_t own = dtype != STATOR_BOOL  ? code
+                             : code == ST_LOOP_add ? (uint32_t)ST_LOOP_bit_or
+                             : code == ST_LOOP_mul ? (uint32_t)ST_LOOP_bit_and
+                                                   : code;
+        value = st_loop_apply(b, own, wide, old, st_loop_cast(b, wide, value), 0);
+        value = st_loop_cast(b, dtype, value);
+    }
+    cg_put(nest, node, 0, to, value, st_loop_both(b, nest->mask, ok));
+}
+
+void cg_scatter_elements(cg_nest *nest, const cg_node *node)
+{
+    const stator_ref indices = cg_operand(node, 1);
+    const cg_value *x = node->out;
+    const cg_value *list = cg_value_of(nest->unit, indices);
+    const uint32_t axis = cg_axis(node, STATOR_scatter_elements_axis, x->rank);
+    uint32_t to[CG_RANK_MAX] = {0};
+    uint32_t from[CG_RANK_MAX] = {0};
+    st_loop_ref ok = 0;
+    const uint32_t n_open = cg_open_all(nest, x->rank, x->dims, axis, 0, to);
+    memcpy(from, to, sizeof from);
+    to[axis] = cg_open(nest, x->dims[axis], n_open ? 0 : ST_AXIS_REDUCE);
+    cg_put(nest, node, 0, to, cg_at(nest, cg_operand(node, 0), to), 0);
+    cg_close(nest, 1);
+    from[axis] = cg_open(nest, list->dims[axis], ST_AXIS_SERIAL);
+    for (uint32_t a = 0; a < x->rank; a++) {
+        if (a != axis && list->dims[a] != x->dims[a]) {
+            ok = st_loop_both(&nest->b, ok, cg_within(nest, from[a], list->dims[a], 0, 1));
+        }
+    }
+    nest->mask = ok;
+    to[axis] = cg_bound_index(nest, indices, from, x->dims[axis], &ok);
+    put_update(nest, node, to, from, cg_attr_text(node, STATOR_scatter_elements_reduction), ok);
+    nest->mask = 0;
+    cg_close(nest, n_open + 1u);
+}
+
+/* Elements of the last axis of slices that are copied and updated together; 0: the axis is no
+ * multiple of that, or short, and one of its elements goes through all rows at a time. */
+static int64_t panel_of(const cg_nest *nest, const cg_value *x, uint32_t width)
+{
+    const int64_t size =
+        x->rank > width ? cg_known_or(&nest->unit->syms->tab, x->dims[x->rank - 1u], 0) : 0;
+    return size >= PANEL_MIN * 2 && size % PANEL_MIN == 0 ? PANEL_MIN : 0;
+}
+
+/* Loops over the slices' axes, the last one in panels; returns how many. */
+static uint32_t open_slices(cg_nest *nest, const cg_value *x, uint32_t width, int64_t panel,
+                            uint32_t *to)
+{
+    if (panel == 0) {
+        return cg_open_all(nest, x->rank - width, x->dims + width, UINT32_MAX, 0, to + width);
+    }
+    const uint32_t last = x->rank - 1u;
+    const uint32_t n = cg_open_all(nest, last - width, x->dims + width, UINT32_MAX, 0, to + width);
+    const int64_t panels = cg_known_or(&nest->unit->syms->tab, x->dims[last], 0) / panel;
+    to[last] = cg_mul(nest, cg_open(nest, cg_int(nest, panels), 0), cg_int(nest, panel));
+    return n + 1u;
+}
+
+/* The loop over a panel, which begins at `begin`; returns how many loops: 1. */
+static uint32_t open_panel(cg_nest *nest, int64_t panel, uint32_t begin, uint32_t *index)
+{
+    *index = cg_add(nest, begin, cg_open(nest, cg_int(nest, panel), 0));
+    return 1;
+}
+
+void cg_scatter_nd(cg_nest *nest, const cg_node *node)
+{
+    const stator_ref indices = cg_operand(node, 1);
+    const cg_value *x = node->out;
+    const cg_value *tuples = cg_value_of(nest->unit, indices);
+    const uint32_t lead = tuples->rank - 1u;
+    const uint32_t width = (uint32_t)cg_known_or(&nest->unit->syms->tab, tuples->dims[lead], 0);
+    uint32_t to[CG_RANK_MAX] = {0};
+    uint32_t from[CG_RANK_MAX] = {0};
+    uint32_t at[CG_RANK_MAX] = {0};
+    st_loop_ref ok = 0;
+    const int64_t panel = panel_of(nest, x, width);
+    const uint32_t last = x->rank ? x->rank - 1u : 0;
+    const uint32_t n_slice = open_slices(nest, x, width, panel, to);
+    const uint32_t begin = to[last];
+    uint32_t n_copy =
+        cg_open_all(nest, width, x->dims, UINT32_MAX, n_slice ? 0 : ST_AXIS_REDUCE, to);
+    n_copy += panel ? open_panel(nest, panel, begin, &to[last]) : 0;
+    cg_put(nest, node, 0, to, cg_at(nest, cg_operand(node, 0), to), 0);
+    cg_close(nest, n_copy);
+    uint32_t n_updates = cg_open_all(nest, lead, tuples->dims, UINT32_MAX, ST_AXIS_SERIAL, at);
+    memcpy(from, at, lead * sizeof *from);
+    for (uint32_t k = 0; k < width; k++) {
+        at[lead] = cg_int(nest, k);
+        to[k] = cg_bound_index(nest, indices, at, x->dims[k], &ok);
+    }
+    n_updates += panel ? open_panel(nest, panel, begin, &to[last]) : 0;
+    memcpy(from + lead, to + width, (x->rank - width) * sizeof *from);
+    put_update(nest, node, to, from, cg_attr_text(node, STATOR_scatter_nd_reduction), ok);
+    cg_close(nest, n_updates + n_slice);
+}

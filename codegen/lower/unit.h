@@ -1,0 +1,395 @@
+/* Inside the code generator: one graph on its way to kernels.
+ *
+ *   cg_import   the graph's sizes and types as syms of our own table
+ *   cg_fuse     roots (values worth a nest) and which of them share a kernel
+ *   cg_nest     a fusion group becomes loops; cg_at answers "this value at this index"
+ *   cg_index_set_split index-set splitting where operands of a concatenation meet
+ *   lower.def   how each op answers: cg_point (index by index) or cg_fold (a loop of its own)
+ *   cg_schedule axes merged, vector and parallel chosen; cg_unroll_and_jam: copies of a body
+ *   cg_launch_plan launch order, buffers; cg_memory_plan: the workspace
+ *   cg_hints    what is slower than it could be, for the log
+ *
+ * A unit lives as long as the compile; what running needs is moved to the executable. */
+#ifndef STATOR_CODEGEN_UNIT_H
+#define STATOR_CODEGEN_UNIT_H
+
+#include "codegen/codegen.h"
+#include "codegen/loopir/loop_build.h"
+#include "core/base/diag.h"
+
+#define CG_RANK_MAX STATOR_RANK_MAX
+#define CG_INSTS_MAX 20000u /* of one kernel: past it a join is refused */
+#define CG_NO_BUFFER UINT32_MAX
+#define CG_NO_GROUP (UINT32_MAX - 1u) /* and no root has it: UINT32_MAX stands for "none yet" */
+
+/* ---- buffers of the program ---- */
+
+enum cg_buffer_kind {
+    CG_BUFFER_INPUT = 1, /* index: input number */
+    CG_BUFFER_OUTPUT,    /* index: output number */
+    CG_BUFFER_CONSTANT,  /* index: into unit->blobs */
+    CG_BUFFER_WORK       /* index: slot of the workspace, by the group */
+};
+
+typedef struct cg_buffer {
+    uint32_t kind;
+    uint32_t index;
+    uint32_t dtype;
+    uint32_t numel; /* sym */
+    uint32_t align; /* bytes, 0: 16 */
+    stator_ref value;
+    uint32_t first, last;         /* steps in which it is alive (WORK) */
+    uint32_t is_unaligned_mapped; /* a constant that may lie at any address */
+    uint64_t offset;             /* bytes into the output, of a value that lies where one will be */
+    uint64_t output_alias_bytes; /* of the output that it aliases; 0: none */
+} cg_buffer;
+
+/* ---- values ---- */
+
+enum cg_value_flag {
+    CG_VALUE_ROOT = 1u << 0,     /* made by a root */
+    CG_VALUE_REALISED = 1u << 1, /* has a buffer */
+    CG_VALUE_SPLAT = 1u << 2,    /* a constant whose elements are all `splat` */
+    CG_VALUE_DENSE = 1u << 3,    /* stored row-major whatever reads it */
+    CG_VALUE_RANGED =
+        1u << 4, /* integers between lo and hi: few constants, and what is made of them */
+    CG_VALUE_WEIGHT = 1u << 5 /* an operand of a contraction, or what views make one of */
+};
+
+typedef struct cg_value {
+    const uint32_t *dims;  /* syms of our table, rank of them */
+    const uint32_t *order; /* axes as they are stored, outermost first; NULL: row-major */
+    uint32_t rank;
+    uint32_t dtype;
+    uint32_t flags;
+    uint32_t buffer; /* CG_NO_BUFFER until realised */
+    uint32_t root;   /* index + 1 */
+    uint32_t uses;   /* operands that name it */
+    uint32_t cost;   /* scalar ops to compute one element from what is stored, inlined */
+    uint32_t leaves; /* loads among them */
+    st_loop_imm splat;
+    int64_t lo, hi; /* of all elements, where RANGED */
+} cg_value;
+
+/* ---- how ops are lowered ---- */
+
+typedef struct cg_unit cg_unit;
+typedef struct cg_nest cg_nest;
+
+/* One node with what its lowering reads. */
+typedef struct cg_node {
+    cg_unit *unit;
+    stator_ref ref;
+    const stator_node_row *row;
+    const cg_value *out; /* result 0 */
+} cg_node;
+
+/* The element of result `result` at index[0..rank): a scalar of the value's dtype (as loaded). */
+typedef st_loop_ref (*cg_point_fn)(cg_nest *nest, const cg_node *node, uint32_t result,
+                                   const uint32_t *index);
+
+/* A node that folds over inner axes into each element of its result. */
+typedef struct cg_fold {
+    uint32_t n_inner;
+    uint32_t inner[CG_RANK_MAX]; /* extents, syms */
+    uint32_t acc;                /* st_loop_acc */
+    uint32_t dtype;              /* of the accumulator */
+    /* Set when the result's dims and the inner ones are the axes of one operand shape: inner axis k
+     * is axis at[k] of it, the result's own axes are the others in order. */
+    uint32_t is_reduction;
+    uint32_t at[CG_RANK_MAX];
+} cg_fold;
+
+typedef struct cg_element {
+    st_loop_ref value;
+    st_loop_ref index; /* ARGMIN, ARGMAX */
+    st_loop_ref mask;  /* 0: always */
+} cg_element;
+
+typedef struct cg_lowering {
+    const char *op;
+    cg_point_fn point;
+    /* Folds: their axes; the element to fold; the accumulated value (NULL: cast to the result). */
+    void (*fold)(const cg_node *node, cg_fold *out);
+    void (*element)(cg_nest *nest, const cg_node *node, const uint32_t *index,
+                    const uint32_t *inner, cg_element *out);
+    st_loop_ref (*finish)(cg_nest *nest, const cg_node *node, const uint32_t *index,
+                          st_loop_ref folded);
+    /* Writes the loops and stores of a kernel that holds nothing but this node: an element needs
+     * others of the same result, or its position is data. */
+    void (*write)(cg_nest *nest, const cg_node *node);
+    /* A node that writes its own loops, as a contraction for a library: fills it over the
+     * buffers of the kernel that it wrote. 0: it cannot be told so. NULL: no library does it. */
+    int (*contraction)(cg_unit *unit, const cg_node *node, const st_kernel *kernel,
+                       st_contraction *out);
+    /* NULL or a reason why this node is not for us. */
+    const char *(*refuses)(const stator_graph_view *view, const stator_node_row *row);
+    /* Ops of the host library; NULL: of no such op. NULL or why loops would be too slow for the
+     * node, which is then for another backend where there is no host library. */
+    const char *(*is_slow)(const stator_graph_view *view, const stator_node_row *row);
+    uint32_t code;    /* st_loop_code of a scalar op, else 0 */
+    uint32_t cost;    /* scalar ops an element */
+    uint32_t repeats; /* 1: asks for operand elements many times */
+    uint32_t is_loop; /* 1: a step of its own, over a body: see plan_scan.c */
+} cg_lowering;
+
+/* The op's lowering, NULL when it has none. */
+const cg_lowering *cg_lowering_of(const cg_unit *unit, uint32_t op);
+/* The same for a descriptor. */
+const cg_lowering *cg_find_lowering(const stator_op_desc *desc);
+/* Looks the ops of the graph up, for cg_lowering_of. */
+stator_status cg_note_lowerings(cg_unit *unit, stator_diag **err);
+
+/* ---- roots and kernels ---- */
+
+typedef struct cg_root {
+    stator_ref value;
+    stator_ref node; /* 0: a copy of `source` */
+    stator_ref source;
+    const cg_lowering *lowering; /* of the node; NULL for a copy */
+    uint32_t is_fold;
+    cg_fold fold;
+    uint32_t group;                   /* index of the fusion group it is in, UINT32_MAX: none yet */
+    uint32_t first_need, n_needs;     /* into unit->needs: roots that it reads */
+    uint32_t first_reader, n_readers; /* into unit->readers: roots that read it */
+    uint32_t level;
+    uint32_t local; /* 1: kept in a row buffer of its kernel */
+    uint32_t stage; /* sizes bound from data before its node: see size_binds.c */
+} cg_root;
+
+/* Roots that share a kernel. The full domain is `extent`, size-1 axes left out; inner[k] says that
+ * axis k belongs to the row (is folded), the others are the outer loops. */
+typedef struct cg_fusion_group {
+    st_vec(uint32_t) roots; /* in topological order */
+    uint32_t rank;
+    uint32_t n_inner;
+    uint32_t extent[CG_RANK_MAX];
+    uint8_t inner[CG_RANK_MAX];
+    uint8_t is_dead;    /* joined into another */
+    uint8_t is_library; /* a contraction that the emitter's library takes */
+    uint8_t is_alone;   /* the results of one node that writes its own loops */
+    uint32_t stamp;     /* of the last walk that came by */
+} cg_fusion_group;
+
+/* A node that was accepted and cannot be compiled after all. */
+typedef struct cg_declined {
+    stator_ref node;
+    const char *reason;
+} cg_declined;
+
+struct cg_unit {
+    const st_cg_config *config;
+    const stator_host *host;
+    st_mem *mem;
+    const stator_graph *graph;
+    const stator_graph_view *view;
+    stator_fuel_scope *fuel;
+    st_arena arena;
+    st_loop_syms *syms;
+    st_map lowering_memo; /* op -> row of the table of lowerings */
+    cg_value *values;     /* by value ref */
+    st_vec(cg_buffer) buffers;
+    st_vec(stator_blob *) blobs;
+    st_vec(cg_root) roots;
+    st_vec(uint32_t) needs;
+    uint32_t *readers;
+    st_vec(cg_fusion_group) groups;
+    st_map sym_memo; /* graph sym -> ours */
+    st_vec(cg_declined) declined;
+    st_vec(stator_ref) binds; /* sym_bind nodes, in order */
+    uint32_t stamp;
+    uint32_t *alias_roots; /* by buffer: its alias root, mostly itself; see copy_elision.c */
+    uint32_t is_alone;     /* its launches are one thread's, whose others do something else */
+    const char *scope; /* before the names of its kernels: "s3_" in the body of step 3, else "" */
+    uint32_t n_hints;  /* lines of perf_hints so far, */
+    st_str hints;      /* these; see perf_hints.c */
+    /* Origins of the composites that have a line. */
+    st_vec(uint32_t) hinted;
+};
+
+/* ---- import_graph.c ---- */
+stator_status cg_unit_init(cg_unit *unit, const st_cg_config *config, const stator_graph *graph,
+                           st_loop_syms *syms, stator_fuel_scope *fuel, stator_diag **err);
+void cg_unit_deinit(cg_unit *unit);
+/* A sym of the graph in our table; 0 beyond the limits. */
+uint32_t cg_sym(cg_unit *unit, stator_ref graph_sym);
+uint32_t cg_numel(cg_unit *unit, stator_ref value);
+/* The axes of a value in the order in which they are stored, the outermost first. */
+void cg_storage_order(const cg_value *value, uint32_t *out_axes);
+/* Strides of a value as it is stored, in elements; 0 beyond the limits. */
+int cg_strides(cg_unit *unit, const cg_value *value, uint32_t *out_strides);
+/* A constant's bytes for kernels and the library: where they lie if the target reads at any address
+ * and they are many. */
+stator_status cg_constant_data(const st_cg_config *config, stator_blob *blob, const void **out_data,
+                               stator_diag **err);
+/* Such bytes may lie at any address. */
+int cg_is_unaligned_mapped(const st_cg_config *config, uint64_t size_bytes);
+int cg_is_one(const cg_unit *unit, uint32_t sym);
+uint32_t cg_dtype_bytes(uint32_t dtype); /* a whole one of four bits; 0: of no bytes */
+/* The sym's value when it is a plain integer, else `otherwise`. */
+int64_t cg_known_or(const st_symtab *tab, uint32_t sym, int64_t otherwise);
+/* Attribute rows of a node; DIMS element as our sym. */
+const stator_attr_row *cg_attr(const cg_node *node, uint32_t k);
+uint32_t cg_attr_dim(const cg_node *node, uint32_t k, uint32_t i);
+int64_t cg_attr_int_at(const cg_node *node, uint32_t k, uint32_t i);
+const char *cg_attr_text(const cg_node *node, uint32_t k);
+stator_ref cg_operand(const cg_node *node, uint32_t k);
+/* Notes that the node is for another backend; the compile goes on to find the others. */
+stator_status cg_decline(cg_unit *unit, stator_ref node, const char *reason, stator_diag **err);
+const cg_value *cg_value_of(const cg_unit *unit, stator_ref value);
+cg_node cg_node_of(cg_unit *unit, stator_ref node);
+
+/* ---- value_range.c: what is known of integers ---- */
+
+/* The range of a node's result, by those of its operands. */
+void cg_note_range(cg_unit *unit, const stator_node_row *row);
+
+/* ---- roots.c: which values get a nest ---- */
+stator_status cg_make_roots(cg_unit *unit, stator_diag **err);
+
+/* ---- fuse_roots.c: which roots share a kernel ---- */
+stator_status cg_join_roots(cg_unit *unit, stator_diag **err);
+/* The domain of a group of this root alone, written to an empty group. */
+void cg_domain_of(cg_unit *unit, const cg_root *root, cg_fusion_group *group);
+/* Must the root's value be in memory when its kernel has ended? */
+int cg_is_stored(const cg_unit *unit, uint32_t root_index);
+
+/* ---- size_binds.c: sizes that are bound from data ---- */
+stator_status cg_find_binds(cg_unit *unit, stator_diag **err);
+int cg_is_bind(const cg_unit *unit, stator_ref node);
+/* How many sizes have been bound before the node; node 0: all. */
+uint32_t cg_stage_of(const cg_unit *unit, stator_ref node);
+
+/* ---- value_at.c: values at an index ---- */
+
+/* A value that was asked for, as long as its instruction is in scope. */
+typedef struct cg_known {
+    stator_ref value;
+    st_loop_ref mask;
+    uint32_t index[CG_RANK_MAX];
+    st_loop_ref inst;
+} cg_known;
+
+/* index is the row-major position `flat` in a shape with these dims. */
+typedef struct cg_split {
+    uint32_t rank;
+    uint32_t flat;
+    uint32_t dims[CG_RANK_MAX];
+    uint32_t index[CG_RANK_MAX];
+} cg_split;
+
+/* A loop that is written in pieces: see index_set_split.c. */
+#define CG_SPLIT_POINTS_MAX 63u
+
+typedef struct cg_split_points {
+    uint32_t loop; /* its index among the loops, the outermost is 0 */
+    uint32_t n;    /* 0: no loop is split */
+    int64_t at[CG_SPLIT_POINTS_MAX];
+} cg_split_points;
+
+struct cg_nest {
+    cg_unit *unit;
+    cg_fusion_group *group;
+    uint32_t group_index;
+    st_kernel *kernel;
+    st_loop_builder b;
+    uint32_t level;             /* of the loops being written */
+    uint32_t axis[CG_RANK_MAX]; /* sym of each axis of the group; inner ones: of this level */
+    st_loop_ref mask;           /* loads are good only where it holds, 0: everywhere */
+    uint32_t depth;             /* of the recursion of cg_at */
+    cg_split_points points;
+    const char *refusal; /* why the kernel cannot be made, NULL: it can */
+    st_map buffer_memo;  /* program buffer + 1 -> kernel buffer + 1 */
+    st_map local_memo;   /* root + 1 -> kernel buffer + 1 */
+    st_hashset at_memo;  /* (value, mask, index) -> index in known, + 1 */
+    st_vec(cg_known) known;
+    st_vec(cg_split) splits;
+    st_map acc_memo; /* root + 1 -> its ACC */
+};
+
+/* The scalar of `value` at an index of its rank, as stored (its dtype). 0 after an error. */
+st_loop_ref cg_at(cg_nest *nest, stator_ref value, const uint32_t *index);
+/* The same in the dtype that ops compute in. */
+st_loop_ref cg_wide_at(cg_nest *nest, stator_ref value, const uint32_t *index);
+/* The same at a row-major position; `divisors` as for cg_split_flat. */
+st_loop_ref cg_at_flat(cg_nest *nest, stator_ref value, const uint32_t *divisors, uint32_t flat);
+/* The dtype in which an op on `dtype` computes: f32 for storage types. */
+uint32_t cg_wide_dtype(uint32_t dtype);
+/* Index of an element of a stored value in its buffer. */
+uint32_t cg_address(cg_nest *nest, stator_ref value, const uint32_t *index);
+/* Row-major position of an index in a shape, and back; `divisors` are the sizes, or others that
+ * have the same numbers in every call. */
+uint32_t cg_flatten(cg_nest *nest, uint32_t rank, const uint32_t *dims, const uint32_t *index);
+void cg_split_flat(cg_nest *nest, uint32_t rank, const uint32_t *dims, const uint32_t *divisors,
+                   uint32_t flat, uint32_t *out_index);
+void cg_refuse(cg_nest *nest, const char *why);
+/* The bool 0 <= index < size; 0 when neither bound is to be tested. */
+st_loop_ref cg_within(cg_nest *nest, uint32_t index, uint32_t size, int test_low, int test_high);
+/* A program buffer's name in kernels: "in0", "w3". */
+void cg_buffer_name(const cg_unit *unit, uint32_t buffer, char out[32]);
+/* Kernel buffer of a program buffer. */
+uint32_t cg_kernel_buffer(cg_nest *nest, uint32_t buffer, uint32_t flags);
+/* Syms that cannot fail but by the limits: then the nest is refused. */
+uint32_t cg_add(cg_nest *nest, uint32_t a, uint32_t b);
+uint32_t cg_sub(cg_nest *nest, uint32_t a, uint32_t b);
+uint32_t cg_mul(cg_nest *nest, uint32_t a, uint32_t b);
+uint32_t cg_int(cg_nest *nest, int64_t value);
+uint32_t cg_sym_of(cg_nest *nest, uint32_t op, uint32_t a, uint32_t b); /* letters of types_api */
+
+/* ---- nest.c: groups to kernels ---- */
+
+/* The root's own index in the loops that are open: its position in the domain of its group. */
+void cg_own_index(const cg_nest *nest, const cg_root *root, uint32_t *out_index);
+/* Position in the row of the inner axes that are open. */
+uint32_t cg_row_index(cg_nest *nest);
+/* Is the value of the size of the row's whole domain (not one a row)? */
+int cg_is_full(const cg_unit *unit, const cg_fusion_group *group, const cg_root *root);
+/* A nest for the kernel of the group (CG_NO_PLAN: of none, for a look at values), which it
+ * initialises. 0: out of memory. The kernel outlives the nest. */
+int cg_nest_init(cg_nest *nest, cg_unit *unit, uint32_t group, const char *name, st_kernel *kernel);
+void cg_nest_deinit(cg_nest *nest);
+/* Writes the group's kernel. UNSUPPORTED, with *out_refusal set, when the group cannot be one
+ * kernel. */
+stator_status cg_build_kernel(cg_unit *unit, uint32_t group, st_kernel *out,
+                              const char **out_refusal, stator_diag **err);
+
+/* Writes it anew in pieces (index_set_split.c), where that is worth it and they can be
+ * written. The kernel stays the caller's. */
+stator_status cg_split_index_set(cg_unit *unit, uint32_t group, st_kernel *kernel,
+                                 stator_diag **err);
+
+/* ---- index_set_split.c ---- */
+
+/* Where a loop of the group's kernel, written whole, is to be split. 0: nowhere. */
+int cg_find_split_points(const cg_unit *unit, const cg_fusion_group *group, const st_kernel *kernel,
+                         cg_split_points *out);
+
+/* ---- strided_view.c: values seen through their views ---- */
+
+typedef struct cg_strided {
+    uint32_t buffer; /* of the program */
+    uint32_t offset; /* syms, elements */
+    uint32_t stride[CG_RANK_MAX];
+} cg_strided;
+
+/* Is the value nothing but elements of a buffer that lie strides apart? */
+int cg_strided_of(cg_unit *unit, stator_ref value, cg_strided *out);
+/* Is the root made element by element of values whose channels (axis 1, enough for a vector) are
+ * neighbours in memory, as views show them? */
+int cg_reads_channels(cg_unit *unit, const cg_root *root);
+
+/* ---- reduction_order.c ---- */
+/* Puts the loops of reductions into the order of memory; 0: out of memory or beyond the limits. */
+int cg_order_reductions(st_kernel *kernel);
+
+/* ---- cpu_schedule.c ---- */
+/* Merges loops that every access walks as one; 0: out of memory. */
+int cg_merge_axes(st_kernel *kernel);
+stator_status cg_schedule(const cg_unit *unit, st_kernel *kernel, stator_diag **err);
+
+/* ---- unroll_and_jam.c ---- */
+
+/* With the vector axis chosen: steps of an outer axis are interleaved where that saves loads. */
+stator_status cg_unroll_and_jam(const cg_unit *unit, st_kernel *kernel, stator_diag **err);
+
+#endif

@@ -1,0 +1,25 @@
+/* Contractions for a library: which kernels it can do. */
+#ifndef STATOR_CODEGEN_MATCH_CONTRACTION_H
+#define STATOR_CODEGEN_MATCH_CONTRACTION_H
+
+#include "codegen/lower/unit.h"
+
+/* Is there a library for whole nodes of the lowering: the host library for ops of its own, else the
+ * emitter's? */
+int cg_has_library(const st_cg_config *config, const cg_lowering *lowering);
+
+/* Is the group's kernel a contraction that the emitter's library takes? Fills the contraction; its
+ * buffers are indices of kernel->buffers. The kernel's axes may be merged by the look. */
+int cg_match(cg_unit *unit, uint32_t group, st_kernel *kernel, st_contraction *out);
+
+/* Would the library take it, or, where it leaves sums of integers alone, what a consumer that
+ * makes f32 of them may make of it? */
+int cg_may_match(cg_unit *unit, uint32_t group, st_kernel *kernel);
+
+/* Index of the program's buffer among the kernel's; UINT32_MAX: it is not there. */
+uint32_t cg_buffer_index(const st_kernel *kernel, uint32_t id);
+
+/* One line that says what the contraction does to the kernel's buffers. */
+void cg_print_contraction(const st_contraction *contraction, const st_kernel *kernel, st_str *out);
+
+#endif

@@ -1,0 +1,205 @@
+/* Recognises weights of four or eight bits in a product's operand:
+ *
+ *     mul (cast f32 (sub (load bytes), (load zero))), (load scale)      [rounded to f16 or bf16]
+ *
+ * In: a matcher whose kernel is one accumulated product. Out: st_contraction_weights, the
+ * numbers known or at constant strides over n and k, or over blocks of them. All are constants
+ * of the program. */
+#include "codegen/match/match_contraction.h"
+#include "codegen/match/matcher.h"
+#include "codegen/match/quantized_values.h"
+
+#include "core/base/check.h"
+#include "core/base/sym/sym_lin.h"
+
+/* ---- instructions ---- */
+
+/* Does the cast keep integers of a byte, and differences of two? Unsigned types have no negative
+ * ones, f8 not all of them. */
+static int keeps_bytes(const cg_matcher *m, const st_loop_inst *cast)
+{
+    const uint32_t to = st_dtype_class(cast->dtype);
+    const uint32_t from = st_dtype_class(cg_inst_at(m, cast->args[0])->dtype);
+    return !cg_is_byte(cast->dtype) &&
+           (to == STATOR_CLASS_INT || (to == STATOR_CLASS_UINT && from == STATOR_CLASS_UINT) ||
+            (to == STATOR_CLASS_FLOAT && st_dtype_bits(cast->dtype) >= 16));
+}
+
+/* Behind casts under which integers of a byte, and differences of two, stay what they are. */
+static const st_loop_inst *behind_casts(const cg_matcher *m, const st_loop_inst *inst)
+{
+    while (inst->code == ST_LOOP_cast && keeps_bytes(m, inst)) {
+        inst = cg_inst_at(m, inst->args[0]);
+    }
+    return inst;
+}
+
+static int is_half(uint32_t dtype)
+{
+    return dtype == STATOR_F16 || dtype == STATOR_BF16;
+}
+
+/* What is rounded to f16 or bf16 and widened again; *out_dtype: to which, f32 where it is not. */
+static const st_loop_inst *behind_rounding(const cg_matcher *m, const st_loop_inst *wide,
+                                           uint32_t *out_dtype)
+{
+    *out_dtype = STATOR_F32;
+    if (wide->code != ST_LOOP_cast || wide->dtype != STATOR_F32) {
+        return wide;
+    }
+    const st_loop_inst *narrow = cg_inst_at(m, wide->args[0]);
+    if (narrow->code != ST_LOOP_cast || !is_half(narrow->dtype)) {
+        return wide;
+    }
+    const st_loop_inst *exact = cg_inst_at(m, narrow->args[0]);
+    if (exact->dtype != STATOR_F32) {
+        return wide;
+    }
+    *out_dtype = narrow->dtype;
+    return exact;
+}
+
+/* A load of a constant of the program at each step. */
+static int is_constant_load(const cg_matcher *m, const st_loop_inst *inst)
+{
+    if (inst->code != ST_LOOP_LOAD || inst->args[0]) {
+        return 0;
+    }
+    const st_loop_buffer *of = &m->kernel->buffers.data[inst->ref];
+    return !(of->flags & ST_BUFFER_LOCAL) &&
+           m->unit->buffers.data[of->id].kind == CG_BUFFER_CONSTANT;
+}
+
+static int is_number(const cg_matcher *m, const st_loop_inst *inst)
+{
+    return inst->code == ST_LOOP_CONST || is_constant_load(m, inst);
+}
+
+int cg_match_weights(const cg_matcher *m, st_loop_ref ref, cg_weights *out)
+{
+    const st_loop_inst *product = behind_rounding(m, cg_inst_at(m, ref), &out->dtype);
+    if (product->code != ST_LOOP_mul || product->dtype != STATOR_F32) {
+        return 0;
+    }
+    const st_loop_inst *whole = behind_casts(m, cg_inst_at(m, product->args[0]));
+    out->scale = behind_casts(m, cg_inst_at(m, product->args[1]));
+    out->zero = NULL;
+    out->bytes = whole;
+    if (whole->code == ST_LOOP_sub && st_dtype_class(whole->dtype) != STATOR_CLASS_UINT &&
+        !cg_is_byte(whole->dtype)) {
+        out->bytes = behind_casts(m, cg_inst_at(m, whole->args[0]));
+        out->zero = behind_casts(m, cg_inst_at(m, whole->args[1]));
+    }
+    return is_constant_load(m, out->bytes) && cg_is_byte(out->bytes->dtype) &&
+           is_number(m, out->scale) && !cg_is_byte(out->scale->dtype) &&
+           (out->zero == NULL || is_number(m, out->zero));
+}
+
+/* ---- where they lie ---- */
+
+/* Takes quotients of axes, floor(k / 32), out of *rest: their strides and divisors. 0: one of them
+ * is none that a contraction has. */
+static int take_quotients(const cg_matcher *m, const cg_walks *walks, uint32_t *rest,
+                          st_contraction_blocks *out)
+{
+    st_symtab *tab = &m->kernel->syms->tab;
+    const st_loop_axis *const axes[2] = {walks->n_k == 1 ? walks->k[0] : NULL, walks->n};
+    const stator_sym_row row = *st_sym_row_at(tab, *rest);
+    for (uint32_t i = 0; i < row.term_count; i++) {
+        const stator_term_row term = *st_sym_term(tab, &row, i);
+        const stator_atom_row atom = *st_atom_at(tab, term.atom);
+        uint32_t a = 0;
+        if (atom.kind == STATOR_ATOM_SYMBOL) {
+            continue;
+        }
+        while (a < 2 && (axes[a] == NULL || atom.a != axes[a]->sym)) {
+            a++;
+        }
+        if (atom.kind != STATOR_ATOM_FLOORDIV || a == 2 || out->stride[a] ||
+            !st_sym_const(tab, atom.b, &out->block[a])) {
+            return 0;
+        }
+        out->stride[a] = term.coef;
+        const uint32_t quotient = st_sym_floordiv(tab, atom.a, atom.b);
+        *rest = st_sym_sub(tab, *rest, st_sym_mul(tab, quotient, st_sym_int(tab, term.coef)));
+    }
+    return *rest != 0;
+}
+
+/* Takes the axis out of *rest: its stride and a divisor of 1, or what its quotient has. 0: it has
+ * both, or the stride is no number. */
+static int take_axis(const cg_matcher *m, const st_loop_axis *axis, uint32_t *rest, int64_t *stride,
+                     int64_t *block)
+{
+    uint32_t sym = 0;
+    int64_t number = 0;
+    if (axis == NULL) {
+        return 1;
+    }
+    if (!st_loop_linear(m->kernel->syms, *rest, axis->symbol, &sym, rest) ||
+        !st_sym_const(&m->kernel->syms->tab, sym, &number) || (number && *stride)) {
+        return 0;
+    }
+    *stride = number ? number : *stride;
+    *block = number ? 1 : *block;
+    return 1;
+}
+
+/* Strides over k and n or blocks of them; 0: there are none. */
+static int locate_load(const cg_matcher *m, const cg_walks *walks, const st_loop_inst *load,
+                       st_contraction_blocks *out)
+{
+    const st_symtab *tab = &m->kernel->syms->tab;
+    uint32_t rest = load->sym;
+    int64_t of_blocks = 0;
+    int64_t size = 1;
+    if (!take_quotients(m, walks, &rest, out) ||
+        !take_axis(m, walks->n, &rest, &out->stride[1], &out->block[1]) ||
+        !take_axis(m, walks->k[0], &rest, &out->stride[0], &out->block[0])) {
+        return 0;
+    }
+    if (walks->n_k == 2) {
+        if (!take_axis(m, walks->k[1], &rest, &of_blocks, &size) ||
+            !st_sym_const(tab, walks->k[0]->extent, &size) ||
+            (out->stride[0] && of_blocks != out->stride[0] * size)) {
+            return 0;
+        }
+        out->block[0] = out->stride[0] ? 1 : size;
+        out->stride[0] = out->stride[0] ? out->stride[0] : of_blocks;
+    }
+    return st_sym_const(tab, rest, &out->offset);
+}
+
+static int locate_number(cg_matcher *m, const cg_walks *walks, const st_loop_inst *inst,
+                         st_contraction_blocks *out)
+{
+    *out = (st_contraction_blocks){.buffer = UINT32_MAX, .block = {1, 1}};
+    if (inst == NULL) {
+        return 1;
+    }
+    if (inst->code == ST_LOOP_CONST) {
+        const int is_float = st_loop_class_of(inst->dtype) == ST_LOOP_FLOATS;
+        out->value = is_float ? inst->imm.f : (double)inst->imm.i;
+        return 1;
+    }
+    const st_loop_buffer *of = &m->kernel->buffers.data[inst->ref];
+    const cg_buffer *buffer = &m->unit->buffers.data[of->id];
+    stator_diag *err = NULL;
+    out->buffer = inst->ref;
+    out->dtype = of->dtype;
+    if (cg_constant_data(m->unit->config, m->unit->blobs.data[buffer->index], &out->data, &err) !=
+        STATOR_OK) {
+        m->unit->host->diag->release(err);
+        return 0;
+    }
+    return locate_load(m, walks, inst, out);
+}
+
+int cg_locate_weights(cg_matcher *m, const cg_weights *of, const cg_walks *walks)
+{
+    st_contraction_weights *to = &m->contraction->weights;
+    to->is_scaled = 1;
+    to->dtype = of->dtype;
+    return locate_number(m, walks, of->scale, &to->scale) &&
+           locate_number(m, walks, of->zero, &to->zero);
+}

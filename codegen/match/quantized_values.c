@@ -1,0 +1,229 @@
+/* Values that stand for bytes: (bytes - zero) * scale, as quantised models write them.
+ *
+ * In: a value of the graph. Out: the bytes, the zero point and the scale behind it. A convolution
+ * of two such values is one of bytes, its sums exact, multiplied once with both scales: the
+ * products of f32 that the graph spells differ from that by their rounding alone, as another order
+ * of the sum would. */
+#include "codegen/match/quantized_values.h"
+
+#include <stator/ops.h>
+#include <string.h>
+
+static const stator_node_row *node_of(const cg_unit *unit, stator_ref value, const char *op)
+{
+    const stator_ref node = stator_value_at(unit->view, value)->node;
+    const stator_node_row *row = node ? stator_node_at(unit->view, node) : NULL;
+    return row && strcmp(stator_op_at(unit->view, row->op)->name, op) == 0 ? row : NULL;
+}
+
+int cg_is_byte(uint32_t dtype)
+{
+    return dtype == STATOR_I8 || dtype == STATOR_U8;
+}
+
+/* The bytes that are widened to i32, else 0. */
+static stator_ref widened(const cg_unit *unit, stator_ref value)
+{
+    const stator_node_row *row = node_of(unit, value, "cast");
+    const stator_ref from = row ? stator_operand(unit->view, row, 0) : 0;
+    return from && unit->values[value].dtype == STATOR_I32 && cg_is_byte(unit->values[from].dtype)
+               ? from
+               : 0;
+}
+
+/* What views show. */
+static stator_ref behind_views(const cg_unit *unit, stator_ref value)
+{
+    for (;;) {
+        const stator_ref node = stator_value_at(unit->view, value)->node;
+        const stator_node_row *row = node ? stator_node_at(unit->view, node) : NULL;
+        if (row == NULL || !(stator_op_at(unit->view, row->op)->flags & STATOR_OP_VIEW)) {
+            return value;
+        }
+        value = stator_operand(unit->view, row, 0);
+    }
+}
+
+/* The zero point: bytes where it is widened from them, and one known number as what tells it. */
+static stator_ref zero_of(const cg_unit *unit, stator_ref zero)
+{
+    const stator_ref narrow = widened(unit, zero);
+    const stator_ref shown = widened(unit, behind_views(unit, zero));
+    const stator_ref number = shown ? behind_views(unit, shown) : 0;
+    if (number && (unit->values[number].flags & CG_VALUE_SPLAT)) {
+        return number;
+    }
+    return narrow && !(unit->values[zero].flags & CG_VALUE_SPLAT) ? narrow : zero;
+}
+
+int cg_centred_of(const cg_unit *unit, stator_ref value, cg_bytes *out)
+{
+    const stator_node_row *difference = node_of(unit, value, "sub");
+    *out = (cg_bytes){.bytes = widened(unit, value)};
+    if (difference) {
+        out->bytes = widened(unit, stator_operand(unit->view, difference, 0));
+        out->zero = zero_of(unit, stator_operand(unit->view, difference, 1));
+    }
+    return out->bytes != 0;
+}
+
+/* The one axis of the value that is not of size 1, counted as in `of`, with which it broadcasts.
+ * CG_NO_AXIS: there is none, or more than one. */
+static uint32_t axis_of(const cg_unit *unit, stator_ref value, stator_ref of)
+{
+    const cg_value *v = &unit->values[value];
+    uint32_t found = CG_NO_AXIS;
+    uint32_t n = 0;
+    for (uint32_t a = 0; a < v->rank; a++) {
+        if (!cg_is_one(unit, v->dims[a])) {
+            found = a + unit->values[of].rank - v->rank;
+            n++;
+        }
+    }
+    return n == 1 ? found : CG_NO_AXIS;
+}
+
+int cg_has_axis_alone(const cg_unit *unit, const cg_value *v, uint32_t axis)
+{
+    for (uint32_t a = 0; a < v->rank; a++) {
+        if (a != axis && !cg_is_one(unit, v->dims[a])) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* One element, known or not; of a view, what it shows. */
+static int is_single(const cg_unit *unit, stator_ref value)
+{
+    return cg_has_axis_alone(unit, &unit->values[value], CG_NO_AXIS);
+}
+
+int cg_bytes_of(const cg_unit *unit, stator_ref value, cg_bytes *out)
+{
+    const stator_node_row *product = node_of(unit, value, "mul");
+    if (product == NULL || unit->values[value].dtype != STATOR_F32) {
+        return 0;
+    }
+    const stator_node_row *wide = node_of(unit, stator_operand(unit->view, product, 0), "cast");
+    const stator_ref scale = stator_operand(unit->view, product, 1);
+    const int is_one = (unit->values[scale].flags & CG_VALUE_SPLAT) && is_single(unit, scale);
+    const uint32_t axis = is_one ? CG_NO_AXIS : axis_of(unit, scale, value);
+    if (wide == NULL || unit->values[scale].rank > unit->values[value].rank ||
+        (!is_one && axis == CG_NO_AXIS)) {
+        return 0;
+    }
+    const stator_ref from = stator_operand(unit->view, wide, 0);
+    if (cg_is_byte(unit->values[from].dtype)) {
+        *out = (cg_bytes){.bytes = from};
+    } else if (!cg_centred_of(unit, from, out)) {
+        return 0;
+    }
+    out->scale = scale;
+    out->axis = axis;
+    /* Zero points that are one known number may be as many as the scales. */
+    return out->zero == 0 || is_single(unit, out->zero) ||
+           (unit->values[out->zero].flags & CG_VALUE_SPLAT);
+}
+
+/* Is the value a constant, or a view of one? */
+static int is_constant(const cg_unit *unit, stator_ref value)
+{
+    const cg_value *v = &unit->values[behind_views(unit, value)];
+    return (v->flags & CG_VALUE_SPLAT) ||
+           (v->buffer != CG_NO_BUFFER && unit->buffers.data[v->buffer].kind == CG_BUFFER_CONSTANT);
+}
+
+/* What a chain of casts is made of. */
+static stator_ref behind_casts(const cg_unit *unit, stator_ref value)
+{
+    const stator_node_row *row = node_of(unit, value, "cast");
+    return row ? behind_casts(unit, stator_operand(unit->view, row, 0)) : value;
+}
+
+int cg_is_dequantized(const cg_unit *unit, stator_ref value)
+{
+    if (value == 0) {
+        return 0;
+    }
+    const stator_ref shown = behind_casts(unit, behind_views(unit, value));
+    const stator_node_row *product = node_of(unit, behind_views(unit, shown), "mul");
+    if (product == NULL || unit->config->emitter->library == NULL) {
+        return 0;
+    }
+    stator_ref bytes = behind_casts(unit, stator_operand(unit->view, product, 0));
+    const stator_ref scale = behind_casts(unit, stator_operand(unit->view, product, 1));
+    const stator_node_row *difference = node_of(unit, bytes, "sub");
+    if (difference) {
+        const stator_ref zero = behind_casts(unit, stator_operand(unit->view, difference, 1));
+        bytes = behind_casts(unit, stator_operand(unit->view, difference, 0));
+        if (!is_constant(unit, zero)) {
+            return 0;
+        }
+    }
+    return is_constant(unit, bytes) && is_constant(unit, scale) &&
+           cg_is_byte(unit->values[bytes].dtype);
+}
+
+/* Index of a number in a list of integers, UINT32_MAX: it is not there. */
+static uint32_t index_in(const cg_unit *unit, const stator_node_row *row, uint32_t attr,
+                         uint32_t number)
+{
+    const stator_attr_row *list = stator_attr_at(unit->view, row, attr);
+    for (uint32_t i = 0; i < list->count; i++) {
+        const int64_t *at = stator_column_at(&unit->view->i64s, list->begin + i);
+        if (*at == (int64_t)number) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
+/* Operand k of a matrix product, maybe transposed. */
+static int is_byte_operand(const cg_unit *unit, const stator_node_row *row, uint32_t k,
+                           cg_bytes *out)
+{
+    const stator_ref value = stator_operand(unit->view, row, k);
+    const stator_node_row *view = node_of(unit, value, "transpose");
+    if (view == NULL) {
+        return cg_bytes_of(unit, value, out);
+    }
+    if (!cg_bytes_of(unit, stator_operand(unit->view, view, 0), out)) {
+        return 0;
+    }
+    if (out->axis != CG_NO_AXIS) {
+        out->axis = index_in(unit, view, STATOR_transpose_perm, out->axis);
+    }
+    return 1;
+}
+
+static int is_byte_matmul(const cg_unit *unit, const stator_node_row *row, cg_bytes out[2])
+{
+    return is_byte_operand(unit, row, 0, &out[0]) && is_byte_operand(unit, row, 1, &out[1]) &&
+           (out[1].axis == CG_NO_AXIS ||
+            (index_in(unit, row, STATOR_dot_general_contract_y, out[1].axis) == UINT32_MAX &&
+             index_in(unit, row, STATOR_dot_general_batch_y, out[1].axis) == UINT32_MAX));
+}
+
+int cg_is_byte_product(const cg_unit *unit, const stator_node_row *row, cg_bytes out[2])
+{
+    const stator_graph_view *v = unit->view;
+    const char *op = stator_op_at(v, row->op)->name;
+    if (unit->config->emitter->library == NULL) {
+        return 0;
+    }
+    if (strcmp(op, "dot_general") == 0) {
+        return is_byte_matmul(unit, row, out) && out[0].axis == CG_NO_AXIS;
+    }
+    const int is_conv = strcmp(op, "conv") == 0;
+    if ((!is_conv && strcmp(op, "conv_transpose") != 0) ||
+        !cg_bytes_of(unit, stator_operand(v, row, 0), &out[0]) ||
+        !cg_bytes_of(unit, stator_operand(v, row, 1), &out[1]) || out[0].axis != CG_NO_AXIS) {
+        return 0;
+    }
+    /* The groups of a transposed one share the second axis of its weights. */
+    const int has_features =
+        is_conv ? out[1].axis == 0
+                : out[1].axis == 1 && stator_attr_at(v, row, STATOR_conv_transpose_groups)->i == 1;
+    return out[1].axis == CG_NO_AXIS || has_features;
+}

@@ -1,0 +1,17 @@
+/* Lines of the log channel perf_hints about kernels and calls of the library. */
+#ifndef STATOR_CODEGEN_PERF_HINTS_H
+#define STATOR_CODEGEN_PERF_HINTS_H
+
+#include "codegen/lower/unit.h"
+
+/* Of the kernel that the group became: contractions that the library does not do, work that one
+ * thread does alone, constants that are made anew in each call. */
+void cg_hint_kernel(cg_unit *unit, uint32_t group, const st_kernel *kernel);
+/* Of the library's call that it became: operands that come with each call and are put into another
+ * order each time. */
+void cg_hint_call(cg_unit *unit, uint32_t group, const st_kernel *kernel,
+                  const st_contraction *contraction, void *op);
+/* When all are made: writes the lines, unless nodes were declined. */
+void cg_hint_end(cg_unit *unit);
+
+#endif

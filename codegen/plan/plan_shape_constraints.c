@@ -1,0 +1,721 @@
+/* Shape constraints of ops that the graph alone cannot decide.
+ *
+ * An infer rule refuses sizes that are proved to differ and lets unknown ones pass; kernels then
+ * take two sizes for one, and would read past the end of what is shorter. So each node states here
+ * what it needs of its operands, as a kernel of `eager` tests it. What is proved costs nothing; the
+ * rest is a row of the executable, tested once a call, when the sizes of its stage are known and
+ * before a kernel of that stage runs. Rows are kept in the cache and in packages as the steps are.
+ * A value that only kernels see is counted too: their loops take sizes that wrap, or quotients by
+ * 0, as they come, where `eager` fails for want of a shape.
+ *
+ *     x[N, 3] + y[M, 3]  ->  N fits max(N, M);  M fits max(N, M)
+ *     iota of [N*N]      ->  N*N times 8 bytes is a number */
+#include "codegen/lower/lower.h"
+#include "codegen/run/exe.h"
+
+#include "core/base/check.h"
+
+#include <stator/ops.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct finder {
+    cg_unit *unit;
+    st_cg_exe *exe;
+    cg_node node;
+    const char *beyond_limits; /* why a size of this node has no sym */
+    st_hashset seen;           /* of rows, by kind, stage and sizes */
+    st_vec(uint32_t) syms;     /* CG_RANK_MAX of each row, 0 behind the last */
+    stator_status status;
+    stator_diag **err;
+} finder;
+
+/* ---- rows ---- */
+
+static int same_row(void *self, uint32_t id)
+{
+    const finder *f = self;
+    const uint32_t newest = f->exe->shape_constraints.count - 1u;
+    const cg_shape_constraint *a = &f->exe->shape_constraints.data[id - 1u];
+    const cg_shape_constraint *b = &f->exe->shape_constraints.data[newest];
+    return a->kind == b->kind && a->stage == b->stage && a->step == b->step &&
+           memcmp(f->syms.data + CG_RANK_MAX * (id - 1u), f->syms.data + CG_RANK_MAX * newest,
+                  CG_RANK_MAX * sizeof(uint32_t)) == 0;
+}
+
+static const char *row_text(const finder *f, const char *what)
+{
+    const stator_graph_view *v = f->unit->view;
+    const stator_node_row *row = f->node.row;
+    const stator_origin_row *origin =
+        row->origin ? stator_column_at(&v->origins, row->origin) : NULL;
+    const char *name = origin ? stator_string_at(v, origin->name) : "";
+    st_str text;
+    st_str_init(&text, f->unit->mem);
+    st_str_add(&text, stator_op_at(v, row->op)->name);
+    if (*name) {
+        st_str_addf(&text, " '%.200s'", name);
+    }
+    st_str_addf(&text, ": %s", what);
+    const char *kept =
+        st_str_ok(&text) ? st_arena_strndup(&f->exe->arena, text.data, text.len) : NULL;
+    st_str_deinit(&text);
+    return kept;
+}
+
+/* The programs of the newest row; it goes again when there is one like it. */
+static stator_status finish_row(finder *f)
+{
+    const st_sym_cols cols = st_sym_columns(&f->exe->syms.tab);
+    const uint32_t id = f->exe->shape_constraints.count;
+    cg_shape_constraint *a = &f->exe->shape_constraints.data[id - 1u];
+    const uint32_t *syms = f->syms.data + CG_RANK_MAX * (id - 1u);
+    const uint64_t hash = st_hash64(syms, CG_RANK_MAX * sizeof *syms, a->kind + 8u * a->stage);
+    if (st_hashset_find(&f->seen, hash, same_row, f)) {
+        f->exe->shape_constraints.count--;
+        f->syms.count -= CG_RANK_MAX;
+        return STATOR_OK;
+    }
+    a->size = st_arena_zalloc(&f->exe->arena, CG_RANK_MAX, sizeof *a->size);
+    if (a->size == NULL) {
+        return st_fail_oom(f->err);
+    }
+    for (uint32_t i = 0; i < CG_RANK_MAX && syms[i]; i++) {
+        if (!st_symprog_init(&a->size[i], f->exe->config.mem, &cols, syms[i])) {
+            return st_fail_oom(f->err);
+        }
+        a->n_sizes++;
+    }
+    return st_hashset_add(&f->seen, hash, id) ? STATOR_OK : st_fail_oom(f->err);
+}
+
+/* Notes what the node needs of n sizes. */
+static void constrain_all(finder *f, cg_shape_constraint row, const uint32_t *syms, uint32_t n,
+                          const char *what)
+{
+    if (f->status != STATOR_OK) {
+        return;
+    }
+    row.text = row_text(f, what);
+    row.stage = cg_stage_of(f->unit, f->node.ref);
+    cg_shape_constraint *at =
+        row.text ? st_vec_push(f->exe->config.mem, &f->exe->shape_constraints) : NULL;
+    if (at == NULL || !st_vec_resize(f->unit->mem, &f->syms, f->syms.count + CG_RANK_MAX)) {
+        f->exe->shape_constraints.count -= at != NULL;
+        f->status = st_fail_oom(f->err);
+        return;
+    }
+    *at = row;
+    uint32_t *kept = f->syms.data + f->syms.count - CG_RANK_MAX;
+    memset(kept, 0, CG_RANK_MAX * sizeof *kept);
+    memcpy(kept, syms, n * sizeof *syms);
+    f->status = finish_row(f);
+}
+
+/* The same of two sizes, or three where the last is not 0. */
+static void constrain(finder *f, cg_shape_constraint row, const uint32_t syms[3], const char *what)
+{
+    constrain_all(f, row, syms, syms[2] ? 3u : 2u, what);
+}
+
+static void constrain_equal(finder *f, uint32_t a, uint32_t b, const char *what)
+{
+    const uint32_t syms[3] = {a, b, 0};
+    if (a == 0 || b == 0) {
+        f->beyond_limits = "sizes that must be equal exceed the limit of 16 terms, depth 4";
+    } else if (st_sym_eq(&f->unit->syms->tab, a, b) != 1) {
+        constrain(f, (cg_shape_constraint){.kind = ST_SHAPE_CONSTRAINT_EQUAL}, syms, what);
+    }
+}
+
+static void constrain_fit(finder *f, uint32_t k, uint32_t axis, uint32_t size, uint32_t wanted)
+{
+    const uint32_t syms[3] = {size, wanted, 0};
+    char what[96];
+    if (!cg_is_one(f->unit, size) && st_sym_eq(&f->unit->syms->tab, size, wanted) != 1) {
+        (void)snprintf(what, sizeof what, "operand %u does not broadcast to the result: axis %u", k,
+                       axis);
+        constrain(f, (cg_shape_constraint){.kind = ST_SHAPE_CONSTRAINT_FITS}, syms, what);
+    }
+}
+
+static void constrain_at_most(finder *f, uint32_t size, uint32_t limit, const char *what)
+{
+    const uint32_t syms[3] = {size, limit, 0};
+    if (st_sym_le(&f->unit->syms->tab, size, limit) != 1) {
+        constrain(f, (cg_shape_constraint){.kind = ST_SHAPE_CONSTRAINT_AT_MOST}, syms, what);
+    }
+}
+
+/* `least` is 1 where an element is needed: a number of the test that says nothing to a reader. */
+static void constrain_filled(finder *f, uint32_t least, uint32_t size, const char *what)
+{
+    const uint32_t syms[3] = {least, size, 0};
+    if (st_sym_le(&f->unit->syms->tab, least, size) != 1) {
+        constrain(f, (cg_shape_constraint){.kind = ST_SHAPE_CONSTRAINT_FILLED}, syms, what);
+    }
+}
+
+/* ---- what ops need ---- */
+
+static const cg_value *operand_of(const finder *f, uint32_t k)
+{
+    const stator_ref operand = k < f->node.row->operand_count ? cg_operand(&f->node, k) : 0;
+    return operand ? cg_value_of(f->unit, operand) : NULL;
+}
+
+static uint32_t axis_of(int64_t axis, uint32_t rank)
+{
+    return (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
+}
+
+/* Every operand to the result, axes counted from the last. */
+static void constrain_expand(finder *f)
+{
+    const cg_value *out = f->node.out;
+    for (uint32_t k = 0; k < f->node.row->operand_count; k++) {
+        const cg_value *v = operand_of(f, k);
+        for (uint32_t a = 0; v && a < v->rank; a++) {
+            constrain_fit(f, k, a, v->dims[a], out->dims[a + out->rank - v->rank]);
+        }
+    }
+}
+
+static uint32_t product(const finder *f, const uint32_t *dims, uint32_t n)
+{
+    st_symtab *tab = &f->unit->syms->tab;
+    uint32_t count = st_sym_int(tab, 1);
+    for (uint32_t a = 0; count && a < n; a++) {
+        count = st_sym_mul(tab, count, dims[a]);
+    }
+    return count;
+}
+
+/* A product beyond the limits may still be proved equal to the other without the axes that both
+ * begin with; those may be empty, so what is not proved cannot be tested without them. */
+static void constrain_reshape(finder *f)
+{
+    const cg_value *x = operand_of(f, 0);
+    const cg_value *out = f->node.out;
+    uint32_t front = 0;
+    uint32_t from = product(f, x->dims, x->rank);
+    uint32_t to = product(f, out->dims, out->rank);
+    if (from == 0 || to == 0) {
+        while (front < x->rank && front < out->rank && x->dims[front] == out->dims[front]) {
+            front++;
+        }
+        from = product(f, x->dims + front, x->rank - front);
+        to = product(f, out->dims + front, out->rank - front);
+        to = from && to && st_sym_eq(&f->unit->syms->tab, from, to) == 1 ? to : 0;
+    }
+    constrain_equal(f, from, to, "elements of x and of the new shape");
+}
+
+/* start and last index lie in the axis, unless nothing is taken. */
+static void constrain_slice(finder *f)
+{
+    const cg_value *x = operand_of(f, 0);
+    st_symtab *tab = &f->unit->syms->tab;
+    const uint32_t one = st_sym_int(tab, 1);
+    for (uint32_t a = 0; a < x->rank; a++) {
+        const uint32_t start = cg_attr_dim(&f->node, STATOR_slice_starts, a);
+        const int64_t step = cg_attr_int_at(&f->node, STATOR_slice_steps, a);
+        const uint32_t size = f->node.out->dims[a];
+        const uint32_t syms[3] = {start, size, x->dims[a]};
+        const uint32_t steps = st_sym_mul(tab, st_sym_sub(tab, size, one), st_sym_int(tab, step));
+        const uint32_t last = start && steps ? st_sym_add(tab, start, steps) : 0;
+        const uint32_t low = step > 0 ? start : last;
+        const uint32_t high = step > 0 ? last : start;
+        char what[32];
+        if (start == 0) {
+            f->beyond_limits = "a start of a slice exceeds the limit of 16 terms, depth 4";
+        } else if (low == 0 || high == 0 || st_sym_le(tab, st_sym_int(tab, 0), low) != 1 ||
+                   st_sym_lt(tab, high, x->dims[a]) != 1) {
+            (void)snprintf(what, sizeof what, "axis %u", a);
+            constrain(f, (cg_shape_constraint){.kind = ST_SHAPE_CONSTRAINT_INSIDE, .step = step},
+                      syms, what);
+        }
+    }
+}
+
+static void constrain_concat(finder *f)
+{
+    const cg_value *out = f->node.out;
+    const uint32_t axis = axis_of(cg_attr(&f->node, STATOR_concat_axis)->i, out->rank);
+    for (uint32_t k = 0; k < f->node.row->operand_count; k++) {
+        for (uint32_t a = 0; a < out->rank; a++) {
+            if (a != axis) {
+                constrain_equal(f, operand_of(f, k)->dims[a], out->dims[a],
+                                "axes beside the joined one");
+            }
+        }
+    }
+}
+
+static void constrain_axis_pairs(finder *f, uint32_t attr_x, uint32_t attr_y, const char *what)
+{
+    const cg_value *x = operand_of(f, 0);
+    const cg_value *y = operand_of(f, 1);
+    for (uint32_t i = 0; i < cg_attr(&f->node, attr_x)->count; i++) {
+        const int64_t a = cg_attr_int_at(&f->node, attr_x, i);
+        const int64_t b = cg_attr_int_at(&f->node, attr_y, i);
+        constrain_equal(f, x->dims[axis_of(a, x->rank)], y->dims[axis_of(b, y->rank)], what);
+    }
+}
+
+static void constrain_dot_general(finder *f)
+{
+    constrain_axis_pairs(f, STATOR_dot_general_batch_x, STATOR_dot_general_batch_y,
+                         "batch sizes of the operands");
+    constrain_axis_pairs(f, STATOR_dot_general_contract_x, STATOR_dot_general_contract_y,
+                         "contracted sizes of the operands");
+}
+
+static void constrain_bias(finder *f)
+{
+    if (operand_of(f, 2)) {
+        constrain_equal(f, operand_of(f, 2)->dims[0], f->node.out->dims[1], "bias and filters");
+    }
+}
+
+/* Every group has as many of them as the others. */
+static void constrain_groups(finder *f, uint32_t size, uint32_t attr, const char *what)
+{
+    st_symtab *tab = &f->unit->syms->tab;
+    const uint32_t groups = st_sym_int(tab, cg_attr(&f->node, attr)->i);
+    constrain_equal(f, st_sym_mod(tab, size, groups), st_sym_int(tab, 0), what);
+}
+
+static void constrain_conv(finder *f)
+{
+    st_symtab *tab = &f->unit->syms->tab;
+    const uint32_t groups = st_sym_int(tab, cg_attr(&f->node, STATOR_conv_groups)->i);
+    const uint32_t channels = st_sym_mul(tab, operand_of(f, 1)->dims[1], groups);
+    constrain_equal(f, operand_of(f, 0)->dims[1], channels, "channels of x and of w times groups");
+    constrain_groups(f, operand_of(f, 1)->dims[0], STATOR_conv_groups,
+                     "what is left of the filters when groups divide them");
+    constrain_bias(f);
+}
+
+static void constrain_conv_transpose(finder *f)
+{
+    constrain_equal(f, operand_of(f, 0)->dims[1], operand_of(f, 1)->dims[0],
+                    "channels of x and of w");
+    constrain_groups(f, operand_of(f, 0)->dims[1], STATOR_conv_transpose_groups,
+                     "what is left of the channels when groups divide them");
+    constrain_bias(f);
+}
+
+static void constrain_conv_weight_grad(finder *f)
+{
+    static const char *const what[] = {"what is left of the channels when groups divide them",
+                                       "what is left of the filters when groups divide them"};
+    constrain_equal(f, operand_of(f, 0)->dims[0], operand_of(f, 1)->dims[0], "batches of x and g");
+    for (uint32_t k = 0; k < 2; k++) {
+        constrain_groups(f, operand_of(f, k)->dims[1], STATOR_conv_weight_grad_groups, what[k]);
+    }
+}
+
+/* The index reaches no further than x beside the axis. */
+static void constrain_index_extents(finder *f, int64_t given)
+{
+    const cg_value *x = operand_of(f, 0);
+    for (uint32_t a = 0; a < x->rank; a++) {
+        if (a != axis_of(given, x->rank)) {
+            constrain_at_most(f, operand_of(f, 1)->dims[a], x->dims[a],
+                              "index and x beside the axis");
+        }
+    }
+}
+
+static void constrain_gather_elements(finder *f)
+{
+    constrain_index_extents(f, cg_attr(&f->node, STATOR_gather_elements_axis)->i);
+}
+
+static void constrain_gather_nd(finder *f)
+{
+    for (uint32_t a = 0; a < (uint32_t)cg_attr(&f->node, STATOR_gather_nd_batch_dims)->i; a++) {
+        constrain_equal(f, operand_of(f, 0)->dims[a], operand_of(f, 1)->dims[a], "batch axes");
+    }
+}
+
+static void constrain_scatter_elements(finder *f)
+{
+    constrain_index_extents(f, cg_attr(&f->node, STATOR_scatter_elements_axis)->i);
+    for (uint32_t a = 0; a < operand_of(f, 1)->rank; a++) {
+        constrain_equal(f, operand_of(f, 2)->dims[a], operand_of(f, 1)->dims[a],
+                        "index and updates");
+    }
+}
+
+static void constrain_scatter_nd(finder *f)
+{
+    const cg_value *x = operand_of(f, 0);
+    const cg_value *index = operand_of(f, 1);
+    const cg_value *updates = operand_of(f, 2);
+    const uint32_t lead = index->rank - 1u;
+    for (uint32_t a = 0; a < updates->rank; a++) {
+        const uint32_t wanted = a < lead ? index->dims[a] : x->dims[x->rank + a - updates->rank];
+        constrain_equal(f, updates->dims[a], wanted, "updates");
+    }
+}
+
+static void constrain_topk(finder *f)
+{
+    const cg_value *x = operand_of(f, 0);
+    const uint32_t axis = axis_of(cg_attr(&f->node, STATOR_topk_axis)->i, x->rank);
+    constrain_at_most(f, f->node.out->dims[axis], x->dims[axis], "k and the axis of x");
+}
+
+/* Where there is a result there is an element along the axis; argmax and argmin. */
+static void constrain_argmax(finder *f)
+{
+    _Static_assert((int)STATOR_argmax_axis == (int)STATOR_argmin_axis, "one place");
+    st_symtab *tab = &f->unit->syms->tab;
+    const cg_value *x = operand_of(f, 0);
+    const uint32_t axis = axis_of(cg_attr(&f->node, STATOR_argmax_axis)->i, x->rank);
+    uint32_t wanted = st_sym_int(tab, 1);
+    if (st_sym_le(tab, wanted, x->dims[axis]) == 1) {
+        return;
+    }
+    for (uint32_t a = 0; a < x->rank; a++) {
+        wanted = a == axis ? wanted : st_sym_min(tab, wanted, x->dims[a]);
+    }
+    if (wanted == 0) {
+        f->beyond_limits =
+            "an axis that may be empty, and sizes that exceed the limit of 16 terms, depth 4";
+    } else {
+        constrain_filled(f, wanted, x->dims[axis], "the axis is empty");
+    }
+}
+
+/* q[B,H,T,D], k[B,G,S,D], v[B,G,S,E], the mask to [B,H,T,S]. */
+static void constrain_sdpa(finder *f)
+{
+    static const struct {
+        uint8_t k, axis, of, at;
+    } equal[] = {{1, 0, 0, 0}, {2, 0, 0, 0}, {2, 1, 1, 1}, {2, 2, 1, 2}, {1, 3, 0, 3}};
+    const cg_value *mask = operand_of(f, 3);
+    const uint32_t *q = operand_of(f, 0)->dims;
+    const uint32_t scores[4] = {q[0], q[1], q[2], operand_of(f, 1)->dims[2]};
+    for (size_t i = 0; i < sizeof equal / sizeof equal[0]; i++) {
+        constrain_equal(f, operand_of(f, equal[i].k)->dims[equal[i].axis],
+                        operand_of(f, equal[i].of)->dims[equal[i].at], "sizes of q, k and v");
+    }
+    for (uint32_t a = 0; mask && a < mask->rank; a++) {
+        constrain_fit(f, 3, a, mask->dims[a], scores[a + 4u - mask->rank]);
+    }
+}
+
+/* Rows of x are channels times block, columns as many as blocks fit into the image. */
+static void constrain_col2im(finder *f)
+{
+    st_symtab *tab = &f->unit->syms->tab;
+    const cg_value *x = operand_of(f, 0);
+    const cg_value *out = f->node.out;
+    const uint32_t n = out->rank - 2u;
+    uint32_t columns = st_sym_int(tab, 1);
+    uint32_t rows = out->dims[1];
+    for (uint32_t i = 0; i < n; i++) {
+        const int64_t block = cg_attr_int_at(&f->node, STATOR_col2im_block, i);
+        const uint32_t along = cg_col2im_columns(&f->node, i);
+        columns = st_sym_mul(tab, columns, st_sym_max(tab, along, st_sym_int(tab, 0)));
+        rows = st_sym_mul(tab, rows, st_sym_int(tab, block));
+    }
+    constrain_equal(f, x->dims[1], rows, "rows of x and channels times block");
+    constrain_equal(f, x->dims[2], columns, "columns of x and blocks of the image");
+}
+
+/* Padding made of elements needs one. */
+static void constrain_pad(finder *f)
+{
+    st_symtab *tab = &f->unit->syms->tab;
+    const cg_value *x = operand_of(f, 0);
+    const uint32_t one = st_sym_int(tab, 1);
+    for (uint32_t a = 0;
+         a < x->rank && strcmp(cg_attr_text(&f->node, STATOR_pad_mode), "constant") != 0; a++) {
+        const uint32_t wanted = st_sym_min(tab, f->node.out->dims[a], one);
+        if (wanted == 0) {
+            f->beyond_limits = "a padded size exceeds the limit of 16 terms, depth 4";
+        } else {
+            constrain_filled(f, wanted, x->dims[a],
+                             "an empty axis, which only mode constant can pad");
+        }
+    }
+}
+
+/* Scans along another axis than the first are not taken. */
+static void constrain_scan(finder *f)
+{
+    const uint32_t carried = (uint32_t)cg_attr(&f->node, STATOR_scan_carried)->i;
+    const uint32_t scanned = (uint32_t)cg_attr(&f->node, STATOR_scan_scanned)->i;
+    for (uint32_t k = 1; k < scanned; k++) {
+        constrain_equal(f, operand_of(f, carried + k)->dims[0], operand_of(f, carried)->dims[0],
+                        "scanned axes");
+    }
+}
+
+static const struct {
+    const char *op;
+    void (*state)(finder *f);
+} rules[] = {
+    {"cast", constrain_expand},
+    {"expand", constrain_expand},
+    {"reshape", constrain_reshape},
+    {"slice", constrain_slice},
+    {"concat", constrain_concat},
+    {"dot_general", constrain_dot_general},
+    {"conv", constrain_conv},
+    {"conv_transpose", constrain_conv_transpose},
+    {"conv_weight_grad", constrain_conv_weight_grad},
+    {"gather_elements", constrain_gather_elements},
+    {"gather_nd", constrain_gather_nd},
+    {"scatter_elements", constrain_scatter_elements},
+    {"scatter_nd", constrain_scatter_nd},
+    {"topk", constrain_topk},
+    {"argmax", constrain_argmax},
+    {"argmin", constrain_argmax},
+    {"sdpa", constrain_sdpa},
+    {"col2im", constrain_col2im},
+    {"pad", constrain_pad},
+    {"scan", constrain_scan},
+};
+
+static void constrain_operands(finder *f)
+{
+    const stator_op_desc *desc = stator_op_at(f->unit->view, f->node.row->op);
+    if (desc->flags & STATOR_OP_POINTWISE) {
+        constrain_expand(f);
+        return;
+    }
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (strcmp(rules[i].op, desc->name) == 0) {
+            rules[i].state(f);
+            return;
+        }
+    }
+}
+
+/* ---- values that can be counted ---- */
+
+static int may_divide_by_0(const void *self, const stator_atom_row *row, uint32_t atom)
+{
+    int64_t lo = 1, hi = 0;
+    (void)atom;
+    if (row->kind == STATOR_ATOM_FLOORDIV || row->kind == STATOR_ATOM_MOD) {
+        st_sym_range(self, row->b, &lo, &hi);
+    }
+    return lo < 1;
+}
+
+/* Does it have a value whatever its symbols are? */
+static int is_total(const st_symtab *tab, uint32_t sym)
+{
+    return st_sym_find_atom(tab, sym, may_divide_by_0, tab) == 0;
+}
+
+static int is_alike(const cg_value *v, const cg_value *other)
+{
+    return v->rank == other->rank &&
+           (v->rank == 0 || memcmp(v->dims, other->dims, v->rank * sizeof *v->dims) == 0);
+}
+
+/* Sizes of an input, which is there, or of an output, which got memory before. */
+static int is_at_the_border(const cg_unit *unit, const cg_value *v)
+{
+    const stator_graph_view *view = unit->view;
+    for (stator_ref i = 1; i <= view->n_inputs; i++) {
+        if (is_alike(v, cg_value_of(unit, i))) {
+            return 1;
+        }
+    }
+    for (uint32_t k = 0; k < view->n_outputs; k++) {
+        if (is_alike(v, cg_value_of(unit, stator_output_at(view, k)))) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Is the largest such value within 64 bits, whatever the call? */
+static int is_small(const cg_unit *unit, const cg_value *v)
+{
+    const st_symtab *tab = &unit->syms->tab;
+    int64_t bytes = cg_dtype_bytes(v->dtype);
+    for (uint32_t a = 0; a < v->rank; a++) {
+        int64_t lo = 0, hi = 0;
+        st_sym_range(tab, v->dims[a], &lo, &hi);
+        if (lo < 0 || hi < 0 || !is_total(tab, v->dims[a]) ||
+            !st_mul_i64(bytes, hi > 0 ? hi : 1, &bytes) || bytes > CG_BYTES_MAX) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Symbols alone are left to the program around a body: a test of each step would cost more than the
+ * step. */
+static int is_of_the_call(const finder *f, const cg_value *v)
+{
+    for (uint32_t a = 0; a < v->rank; a++) {
+        int64_t number = 0;
+        const int is_symbol = st_sym_as_symbol(&f->unit->syms->tab, v->dims[a]) != 0;
+        if (!is_symbol && !st_sym_const(&f->unit->syms->tab, v->dims[a], &number)) {
+            return 0;
+        }
+    }
+    return f->exe->is_body != 0;
+}
+
+static void constrain_count(finder *f, const cg_value *v)
+{
+    uint32_t syms[CG_RANK_MAX];
+    uint32_t n = 0;
+    int64_t step = cg_dtype_bytes(v->dtype);
+    for (uint32_t a = 0; a < v->rank; a++) {
+        int64_t number = 0;
+        if (!st_sym_const(&f->unit->syms->tab, v->dims[a], &number)) {
+            syms[n++] = v->dims[a];
+        } else if (number < 0 || !st_mul_i64(step, number, &step)) {
+            step = INT64_MAX; /* too many, unless a size is 0 */
+        }
+    }
+    if (n != 0 && !is_at_the_border(f->unit, v) && !is_small(f->unit, v) && !is_of_the_call(f, v)) {
+        constrain_all(f, (cg_shape_constraint){.kind = CG_SHAPE_CONSTRAINT_NUMEL, .step = step},
+                      syms, n, "the result");
+    }
+}
+
+/* The sizes of results are counted. */
+static int is_dim(const cg_value *v, uint32_t sym)
+{
+    for (uint32_t a = 0; a < v->rank; a++) {
+        if (v->dims[a] == sym) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void count_results(finder *f)
+{
+    for (uint32_t k = 0; k < f->node.row->result_count; k++) {
+        constrain_count(f, cg_value_of(f->unit, f->node.row->result_begin + k));
+    }
+}
+
+/* Is the size one that every call computes? In a body: one that divides by no 0. */
+static int is_safe(const finder *f, uint32_t sym)
+{
+    const st_symtab *tab = &f->unit->syms->tab;
+    int64_t lo = 0, hi = 0;
+    if (st_sym_as_symbol(tab, sym) || st_sym_const(tab, sym, &lo)) {
+        return 1;
+    }
+    st_sym_range(tab, sym, &lo, &hi);
+    return is_total(tab, sym) && (f->exe->is_body || (lo > INT64_MIN && hi < INT64_MAX));
+}
+
+/* Kernels take what attributes say as they take sizes; a row that holds one against itself asks for
+ * its value. */
+static void compute_attrs(finder *f)
+{
+    if (stator_op_at(f->unit->view, f->node.row->op)->flags & STATOR_OP_EFFECT) {
+        return; /* it tells its sizes */
+    }
+    for (uint32_t k = 0; k < f->node.row->attr_count; k++) {
+        const stator_attr_row *attr = cg_attr(&f->node, k);
+        for (uint32_t i = 0; attr->kind == STATOR_ATTR_DIMS && i < attr->count; i++) {
+            const uint32_t sym = cg_attr_dim(&f->node, k, i);
+            const uint32_t twice[3] = {sym, sym, 0};
+            if (sym == 0) {
+                f->beyond_limits = "an attribute exceeds the limit of 16 terms, depth 4";
+            } else if (!is_dim(f->node.out, sym) && !is_safe(f, sym)) {
+                constrain(f, (cg_shape_constraint){.kind = ST_SHAPE_CONSTRAINT_EQUAL}, twice,
+                          "an attribute");
+            }
+        }
+    }
+}
+
+static int is_symbolic(const cg_unit *unit)
+{
+    return unit->view->n_symbols != 0;
+}
+
+stator_status cg_find_shape_constraints(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
+{
+    finder f = {.unit = unit, .exe = exe, .status = STATOR_OK, .err = err};
+    st_hashset_init(&f.seen, unit->mem);
+    for (stator_ref node = 1; is_symbolic(unit) && node <= unit->view->n_nodes; node++) {
+        f.node = cg_node_of(unit, node);
+        f.beyond_limits = NULL;
+        constrain_operands(&f);
+        count_results(&f);
+        compute_attrs(&f);
+        if (f.status == STATOR_OK && f.beyond_limits) {
+            f.status = cg_decline(unit, node, f.beyond_limits, err);
+        }
+        if (f.status != STATOR_OK) {
+            break;
+        }
+    }
+    st_hashset_deinit(&f.seen);
+    st_vec_free(unit->mem, &f.syms);
+    return f.status;
+}
+
+void cg_shape_constraint_deinit(cg_shape_constraint *constraint, st_mem *mem)
+{
+    for (uint32_t i = 0; i < constraint->n_sizes; i++) {
+        st_symprog_deinit(&constraint->size[i], mem);
+    }
+}
+
+/* ---- run ---- */
+
+/* Negative sizes count nothing; a size of 0 makes any others good. */
+static int is_counted(const int64_t *size, uint32_t n, int64_t bytes)
+{
+    int is_empty = bytes == 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (size[i] < 0) {
+            return 0;
+        }
+        is_empty |= size[i] == 0;
+    }
+    for (uint32_t i = 0; i < n && !is_empty; i++) {
+        if (!st_mul_i64(bytes, size[i], &bytes) || bytes > CG_BYTES_MAX) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static stator_status check_one(const cg_shape_constraint *a, const int64_t *syms, stator_diag **err)
+{
+    int64_t n[CG_RANK_MAX] = {0};
+    for (uint32_t i = 0; i < a->n_sizes; i++) {
+        if (!st_symprog_eval(&a->size[i], syms, &n[i])) {
+            return st_fail(err, STATOR_OUT_OF_RANGE, "%s: a size cannot be computed", a->text);
+        }
+    }
+    if (a->kind != CG_SHAPE_CONSTRAINT_NUMEL) {
+        return st_shape_constraint_check(a->kind, n, a->step, a->text, err);
+    }
+    return is_counted(n, a->n_sizes, a->step)
+               ? STATOR_OK
+               : st_fail(err, STATOR_OUT_OF_RANGE, "%s is negative or larger than memory", a->text);
+}
+
+stator_status cg_check_shape_constraints(const st_cg_exe *exe, uint32_t stage, const int64_t *syms,
+                                         stator_diag **err)
+{
+    for (uint32_t i = 0; i < exe->shape_constraints.count; i++) {
+        if (exe->shape_constraints.data[i].stage == stage) {
+            ST_TRY(check_one(&exe->shape_constraints.data[i], syms, err));
+        }
+    }
+    return STATOR_OK;
+}

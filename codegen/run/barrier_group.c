@@ -1,0 +1,194 @@
+/* A scan whose steps a barrier group of threads divides.
+ *
+ * Steps are short, and a group that meets anew for each launch costs as much as it saves. So the
+ * threads come once: each goes through all steps and does its part of each launch, and they meet at
+ * a barrier, spinning, behind each. In: a body of known sizes, made for one thread
+ * (cg_unit.is_alone), on an emitter and a library that can do parts. Out: the same bits as from one
+ * thread.
+ *
+ * Whether the host's parallel_for gives a thread to each member is seen when they are there: the
+ * first waits for the others for a moment, then goes on alone and sends them away. */
+#include "codegen/run/barrier_group.h"
+
+#include "core/base/threads.h"
+
+#include <sched.h>
+#include <stator/ops.h>
+#include <string.h>
+
+#define GATHER_NS 50000u /* that the first waits */
+#define SPINS 4096u      /* before the processor is lent */
+#define MEMBER_MACS ((int64_t)50000)
+#define TRIES 4u                         /* of each way, */
+#define PERIOD 1024u                     /* in so many calls */
+#define STEP_MACS_MAX ((int64_t)1000000) /* longer steps are divided launch by launch */
+
+enum group_state { GROUP_GATHERS = 0, GROUP_RUNS, GROUP_IS_ONE };
+
+static void pause_once(uint32_t *spins)
+{
+    st_cpu_pause();
+    if (++*spins >= SPINS) {
+        *spins = 0;
+        (void)sched_yield();
+    }
+}
+
+/* ---- coming together ---- */
+
+static uint32_t lead(cg_barrier_group *group)
+{
+    uint32_t spins = 0;
+    uint32_t looks = 0;
+    const uint64_t begin = st_now_ns();
+    while (atomic_load_explicit(&group->arrived, memory_order_acquire) < group->n) {
+        if (++looks % 64u == 0 && st_now_ns() - begin > GATHER_NS) {
+            atomic_store_explicit(&group->state, GROUP_IS_ONE, memory_order_release);
+            return GROUP_IS_ONE;
+        }
+        pause_once(&spins);
+    }
+    atomic_store_explicit(&group->state, GROUP_RUNS, memory_order_release);
+    return GROUP_RUNS;
+}
+
+int cg_barrier_group_join(cg_barrier_group *group, uint32_t member)
+{
+    uint32_t spins = 0;
+    uint32_t state = GROUP_GATHERS;
+    (void)atomic_fetch_add_explicit(&group->arrived, 1, memory_order_acq_rel);
+    if (member == 0) {
+        return lead(group) == GROUP_RUNS;
+    }
+    while ((state = atomic_load_explicit(&group->state, memory_order_acquire)) == GROUP_GATHERS) {
+        pause_once(&spins);
+    }
+    return state == GROUP_RUNS;
+}
+
+void cg_barrier_group_disband(cg_barrier_group *group)
+{
+    atomic_store_explicit(&group->state, GROUP_IS_ONE, memory_order_release);
+}
+
+/* Each tells where it is and looks at all others: one way between two cores, not two. */
+int cg_barrier_group_meet(cg_barrier_group *group, uint32_t member, int has_failed)
+{
+    _Atomic uint32_t *own = &group->marks[member].round;
+    const uint32_t round = atomic_load_explicit(own, memory_order_relaxed) + 1u;
+    uint32_t spins = 0;
+    int is_well = !has_failed;
+    atomic_store_explicit(own, has_failed ? CG_BARRIER_GROUP_FAILED : round, memory_order_release);
+    for (uint32_t i = 0; i < group->n && is_well; i++) {
+        uint32_t theirs = 0;
+        while ((theirs = atomic_load_explicit(&group->marks[i].round, memory_order_acquire)) <
+               round) {
+            pause_once(&spins);
+        }
+        is_well = theirs != CG_BARRIER_GROUP_FAILED;
+    }
+    if (!is_well) {
+        atomic_store_explicit(own, CG_BARRIER_GROUP_FAILED, memory_order_release);
+    }
+    return is_well;
+}
+
+/* ---- a group or one thread ---- */
+
+int cg_barrier_group_begin(cg_barrier_group_record *record, uint64_t *out_began)
+{
+    const uint32_t call =
+        atomic_fetch_add_explicit(&record->calls, 1, memory_order_relaxed) % PERIOD;
+    *out_began = 0;
+    if (call >= 2u * TRIES) {
+        return atomic_load_explicit(&record->least_ns[1], memory_order_relaxed) <=
+               atomic_load_explicit(&record->least_ns[0], memory_order_relaxed);
+    }
+    if (call < 2u) {
+        atomic_store_explicit(&record->least_ns[call], UINT64_MAX, memory_order_relaxed);
+    }
+    *out_began = st_now_ns();
+    return call % 2u != 0;
+}
+
+void cg_barrier_group_end(cg_barrier_group_record *record, int was_group, uint64_t began)
+{
+    if (began) {
+        const uint64_t ns = st_now_ns() - began;
+        _Atomic uint64_t *least = &record->least_ns[was_group];
+        if (ns < atomic_load_explicit(least, memory_order_relaxed)) {
+            atomic_store_explicit(least, ns, memory_order_relaxed);
+        }
+    }
+}
+
+/* ---- which scans ---- */
+
+/* Products of a step of dot_general; 0: more than is looked for, or a size is not known. */
+static int64_t macs_of(const stator_graph_view *body, const stator_node_row *row)
+{
+    const stator_type_row *x = stator_value_type(body, stator_operand(body, row, 0));
+    const stator_type_row *z = stator_value_type(body, row->result_begin);
+    const stator_attr_row *folded = stator_attr_at(body, row, STATOR_dot_general_contract_x);
+    int64_t macs = 1;
+    for (uint32_t i = 0; i < z->rank + folded->count; i++) {
+        int64_t dim = 0;
+        int64_t axis = i;
+        if (i >= z->rank) {
+            axis = *(const int64_t *)stator_column_at(&body->i64s, folded->begin + i - z->rank);
+            axis += axis < 0 ? (int64_t)x->rank : 0;
+        }
+        if (!stator_sym_is_const(body, stator_dim_at(body, i < z->rank ? z : x, (uint32_t)axis),
+                                 &dim) ||
+            dim <= 0 || macs > STEP_MACS_MAX / dim) {
+            return 0;
+        }
+        macs *= dim;
+    }
+    return macs;
+}
+
+/* Of all products of a step; 0: it is none for a group. */
+static int64_t step_macs(const stator_graph_view *body)
+{
+    int64_t macs = 0;
+    for (stator_ref node = 1; node <= body->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(body, node);
+        if (row->region_count) {
+            return 0;
+        }
+        if (strcmp(stator_op_at(body, row->op)->name, "dot_general") == 0) {
+            const int64_t one = macs_of(body, row);
+            if (one == 0) {
+                return 0;
+            }
+            macs += one;
+        }
+    }
+    return macs <= STEP_MACS_MAX ? macs : 0;
+}
+
+uint32_t cg_barrier_group_wanted(const cg_unit *unit, const stator_graph_view *body)
+{
+    const st_emitter *emitter = unit->config->emitter;
+    const int64_t macs = step_macs(body);
+    const uint32_t threads = emitter->target.threads;
+    if (threads < 2 || unit->is_alone || !(emitter->flags & ST_EMITTER_PARTS) ||
+        cg_scan_binds(body)) {
+        return 1;
+    }
+    const int64_t n = macs / MEMBER_MACS;
+    const int64_t most = threads < CG_CONCURRENT_MAX ? threads : CG_CONCURRENT_MAX;
+    return n < 2 ? 1u : (uint32_t)(n < most ? n : most);
+}
+
+int cg_barrier_group_can(const st_cg_exe *body)
+{
+    for (uint32_t i = 0; i < body->launches.count; i++) {
+        if (body->launches.data[i].scan || body->launches.data[i].bind) {
+            return 0;
+        }
+    }
+    return body->slots == NULL && body->binds.count == 0 && body->shape_constraints.count == 0 &&
+           body->operands_max <= CG_BARRIER_GROUP_OPERANDS;
+}

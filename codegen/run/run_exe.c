@@ -1,0 +1,513 @@
+/* One call of an executable: pointers gathered, kernels launched in order.
+ *
+ * With known sizes nothing is computed and nothing allocated. With symbolic ones the workspace is
+ * kept from call to call; calls that overlap get one of their own. */
+#include "codegen/run/barrier_group.h"
+
+#include "core/base/threads.h"
+
+#include <string.h>
+
+#define STACK_OPERANDS 64u
+#define WORK_ALIGN 64u
+
+typedef struct run {
+    const st_cg_exe *exe;
+    const stator_call *call;
+    char *work;
+    uintptr_t *slots; /* addresses, when sizes are symbolic */
+    struct extra *extra;
+    uint32_t status;
+} run;
+
+/* Memory of a stage behind the first: its sizes were not known when the call began. */
+typedef struct extra {
+    struct extra *next;
+    char padding[WORK_ALIGN - sizeof(void *)];
+} extra;
+
+typedef struct spare {
+    uint64_t capacity;
+    char padding[WORK_ALIGN - sizeof(uint64_t)];
+} spare;
+_Static_assert(sizeof(spare) == WORK_ALIGN, "what follows is aligned");
+
+/* ---- what an executable takes of memory ---- */
+
+/* Adds the library's ops; constants that they hold in another form are marked in `unread`. */
+static void add_ops(const st_cg_exe *exe, uint8_t *is_read, stator_exe_info *out)
+{
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        const cg_launch *l = &exe->launches.data[i];
+        const st_library *library = cg_library_of(exe, l);
+        st_library_memory op = {.unread = UINT32_MAX};
+        if (l->op && library && STATOR_HAS(library, memory) && library->memory) {
+            library->memory(library->self, l->op, &op);
+        }
+        out->packed_bytes += op.packed_bytes;
+        out->winograd_bytes += op.winograd_bytes;
+        out->scratch_bytes =
+            op.scratch_bytes > out->scratch_bytes ? op.scratch_bytes : out->scratch_bytes;
+        for (uint32_t k = 0; k < l->n_buffers; k++) {
+            const uint32_t operand = exe->operands.data[l->first_buffer + k];
+            if (operand != UINT32_MAX && k != op.unread &&
+                exe->buffers.data[operand].kind == CG_BUFFER_CONSTANT &&
+                !(l->scan && cg_scan_knows(l->scan, k))) {
+                is_read[exe->buffers.data[operand].index] = 1;
+            }
+        }
+    }
+}
+
+/* Bodies of scans have constants and ops of their own. */
+static void add_memory(const st_cg_exe *exe, stator_exe_info *out)
+{
+    const stator_cst_api *cst = exe->config.host->cst;
+    uint8_t *is_read = st_calloc(exe->config.mem, exe->blobs.count + 1u, 1);
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        if (exe->launches.data[i].scan) {
+            add_memory(cg_scan_body(exe->launches.data[i].scan), out);
+        }
+    }
+    if (is_read == NULL || !STATOR_HAS(cst, peek)) {
+        st_free(exe->config.mem, is_read);
+        return;
+    }
+    add_ops(exe, is_read, out);
+    for (uint32_t i = 0; i < exe->blobs.count; i++) {
+        stator_blob_info info = {.struct_size = sizeof info};
+        stator_diag *err = NULL;
+        if (is_read[i] && cst->peek(exe->blobs.data[i], &info, &err) == STATOR_OK) {
+            out->constant_bytes += info.size_bytes;
+        }
+        exe->config.host->diag->release(err);
+    }
+    st_free(exe->config.mem, is_read);
+}
+
+void st_cg_info(const st_cg_exe *exe, stator_exe_info *out)
+{
+    out->flags = exe->binds.count ? 0 : STATOR_EXE_STATIC_OUTPUTS;
+    out->workspace_bytes = exe->slots ? 0 : exe->static_bytes;
+    if (out->struct_size >= sizeof *out) {
+        out->constant_bytes = out->packed_bytes = out->winograd_bytes = out->scratch_bytes = 0;
+        add_memory(exe, out);
+    }
+}
+
+static stator_status give_outputs(const run *r, uint32_t stage, stator_diag **err)
+{
+    const stator_call *call = r->call;
+    for (uint32_t k = 0; k < call->n_out; k++) {
+        const cg_output *out = &r->exe->outputs[k];
+        int64_t shape[CG_RANK_MAX];
+        if (call->out[k].data != NULL || out->stage != stage) {
+            continue;
+        }
+        for (uint32_t a = 0; a < out->rank; a++) {
+            if (!st_symprog_eval(&out->dims[a], call->syms, &shape[a])) {
+                return st_fail(err, STATOR_OUT_OF_RANGE, "the size of output %u cannot be computed",
+                               k);
+            }
+        }
+        stator_diag *theirs = NULL;
+        const stator_status status = call->alloc_output(call, k, out->rank, shape, &theirs);
+        ST_TRY(st_cg_from_host(r->exe->config.host, status, &theirs, err));
+    }
+    return STATOR_OK;
+}
+
+/* ---- the workspace of symbolic size ---- */
+
+/* Offsets of the slots of a stage, and their bytes. */
+static stator_status measure(run *r, uint32_t stage, uint64_t *out_bytes, stator_diag **err)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < r->exe->n_slots; i++) {
+        int64_t bytes = 0;
+        if (r->exe->slot_stages[i] != stage) {
+            continue;
+        }
+        if (!st_symprog_eval(&r->exe->slots[i], r->call->syms, &bytes) || bytes < 0 ||
+            (uint64_t)bytes > (UINT64_MAX >> 1) - total - WORK_ALIGN) {
+            return st_fail(err, STATOR_OUT_OF_RANGE, "a workspace size cannot be computed");
+        }
+        r->slots[i] = (uintptr_t)total;
+        total += ((uint64_t)bytes + WORK_ALIGN - 1u) / WORK_ALIGN * WORK_ALIGN;
+    }
+    *out_bytes = total;
+    return STATOR_OK;
+}
+
+/* Offsets become addresses. */
+static void set_slots(const run *r, uint32_t stage, const char *base)
+{
+    for (uint32_t i = 0; i < r->exe->n_slots; i++) {
+        r->slots[i] += r->exe->slot_stages[i] == stage ? (uintptr_t)base : 0;
+    }
+}
+
+/* The table of slots stands behind the head of the block, values of the first stage behind it. */
+static stator_status take_workspace(run *r, spare **out, stator_diag **err)
+{
+    st_cg_exe *exe = (st_cg_exe *)(uintptr_t)r->exe; /* only `spare`, which is atomic */
+    st_mem *mem = exe->config.mem;
+    const uint64_t table =
+        ((uint64_t)exe->n_slots * sizeof(uintptr_t) + WORK_ALIGN - 1u) / WORK_ALIGN * WORK_ALIGN;
+    spare *block = atomic_exchange(&exe->spare, NULL);
+    uint64_t bytes = 0;
+    if (block == NULL) {
+        block = st_alloc(mem, sizeof *block + table, WORK_ALIGN);
+        if (block == NULL) {
+            return st_fail_oom(err);
+        }
+        block->capacity = 0;
+    }
+    r->slots = (uintptr_t *)(block + 1);
+    stator_status status = measure(r, 0, &bytes, err);
+    if (status == STATOR_OK && bytes > block->capacity) {
+        spare *larger = st_realloc(mem, block, sizeof *block + table + bytes, WORK_ALIGN);
+        if (larger == NULL) {
+            status = st_fail_oom(err);
+        } else {
+            block = larger;
+            block->capacity = bytes;
+            r->slots = (uintptr_t *)(block + 1);
+        }
+    }
+    set_slots(r, 0, (char *)(block + 1) + table);
+    *out = block;
+    return status;
+}
+
+static void give_back(const st_cg_exe *exe_, spare *block)
+{
+    st_cg_exe *exe = (st_cg_exe *)(uintptr_t)exe_;
+    st_free(exe->config.mem, atomic_exchange(&exe->spare, block));
+}
+
+static stator_status take_extra(run *r, uint32_t stage, stator_diag **err)
+{
+    uint64_t bytes = 0;
+    ST_TRY(measure(r, stage, &bytes, err));
+    extra *block = st_alloc(r->exe->config.mem, sizeof *block + bytes, WORK_ALIGN);
+    if (block == NULL) {
+        return st_fail_oom(err);
+    }
+    block->next = r->extra;
+    r->extra = block;
+    set_slots(r, stage, (const char *)(block + 1));
+    return STATOR_OK;
+}
+
+static void free_extra(run *r)
+{
+    while (r->extra) {
+        extra *next = r->extra->next;
+        st_free(r->exe->config.mem, r->extra);
+        r->extra = next;
+    }
+}
+
+/* A size has been bound: what is of that size can be made. */
+static stator_status begin_stage(run *r, uint32_t stage, stator_diag **err)
+{
+    ST_TRY(cg_check_shape_constraints(r->exe, stage, r->call->syms, err));
+    ST_TRY(give_outputs(r, stage, err));
+    return r->slots && r->exe->n_slots ? take_extra(r, stage, err) : STATOR_OK;
+}
+
+/* ---- launches ---- */
+
+static void *data_of(const DLTensor *tensor)
+{
+    return (char *)tensor->data + tensor->byte_offset;
+}
+
+static void *pointer_of(const run *r, uint32_t buffer)
+{
+    if (buffer == UINT32_MAX) {
+        return NULL;
+    }
+    const cg_buffer *of = &r->exe->buffers.data[buffer];
+    switch (of->kind) {
+    case CG_BUFFER_INPUT:
+        return data_of(&r->call->in[of->index]);
+    case CG_BUFFER_OUTPUT:
+        return (char *)data_of(&r->call->out[of->index]) + of->offset;
+    case CG_BUFFER_CONSTANT:
+        return (void *)(uintptr_t)r->exe->constants[of->index];
+    default:
+        return r->slots ? (void *)r->slots[of->index] : r->work + r->exe->static_offsets[of->index];
+    }
+}
+
+static void find_pointers(const run *r, const cg_launch *l, void **pointers)
+{
+    for (uint32_t i = 0; i < l->n_buffers; i++) {
+        pointers[i] = pointer_of(r, r->exe->operands.data[l->first_buffer + i]);
+    }
+}
+
+/* Numbers of a library's call: known, or computed into `room`; NULL: they cannot be computed. */
+static const int64_t *numbers_of(const run *r, const cg_launch *l,
+                                 int64_t room[ST_CONTRACTION_NUMBERS_MAX])
+{
+    for (uint32_t i = 0; l->known == NULL && i < l->n_numbers; i++) {
+        if (!st_symprog_eval(&l->numbers[i], r->call->syms, &room[i])) {
+            return NULL;
+        }
+    }
+    return l->known ? l->known : room;
+}
+
+static stator_status call_library(run *r, const cg_launch *l, void **pointers, stator_diag **err)
+{
+    const st_library *library = cg_library_of(r->exe, l);
+    int64_t room[ST_CONTRACTION_NUMBERS_MAX];
+    const st_library_call what = {
+        .call = r->call, .buffers = pointers, .numbers = numbers_of(r, l, room)};
+    return what.numbers ? library->run(library->self, l->op, &what, err)
+                        : st_fail(err, STATOR_OUT_OF_RANGE, "a size cannot be computed");
+}
+
+static stator_status launch(run *r, const cg_launch *l, void **pointers, stator_diag **err)
+{
+    const st_emitter *emitter = r->exe->config.emitter;
+    int64_t count = 1;
+    if (l->has_parallel && !st_symprog_eval(&l->count, r->call->syms, &count)) {
+        return st_fail(err, STATOR_OUT_OF_RANGE, "a size cannot be computed");
+    }
+    if (count <= 0) {
+        return STATOR_OK;
+    }
+    find_pointers(r, l, pointers);
+    if (l->scan) {
+        return cg_run_scan(l->scan, r->call, pointers, err);
+    }
+    if (l->kernel == UINT32_MAX) {
+        return call_library(r, l, pointers, err);
+    }
+    const st_kernel_args args = {.buffers = pointers, .syms = r->call->syms, .status = &r->status};
+    const st_launch what = {.call = r->call, .args = &args, .count = count, .grain = l->grain};
+    return emitter->launch(emitter->self, r->exe->module, l->kernel, &what, err);
+}
+
+/* ---- concurrent scans ---- */
+
+typedef struct concurrent_scans {
+    const run *run;
+    const cg_launch *first;
+    void **pointers; /* of all of them, one after the other */
+    stator_status status[CG_CONCURRENT_MAX];
+    stator_diag *err[CG_CONCURRENT_MAX];
+} concurrent_scans;
+
+static void run_concurrent(void *self, int64_t begin, int64_t end)
+{
+    concurrent_scans *s = self;
+    for (int64_t i = begin; i < end; i++) {
+        const cg_launch *l = &s->first[i];
+        void **pointers = s->pointers;
+        for (const cg_launch *before = s->first; before < l; before++) {
+            pointers += before->n_buffers;
+        }
+        find_pointers(s->run, l, pointers);
+        s->status[i] = cg_run_scan(l->scan, s->run->call, pointers, &s->err[i]);
+    }
+}
+
+/* What is told is the error of the first that fails, whichever ends first. */
+static stator_status launch_concurrent(const run *r, const cg_launch *first, void **pointers,
+                                       stator_diag **err)
+{
+    const stator_host *host = r->exe->config.host;
+    concurrent_scans s = {.run = r, .first = first, .pointers = pointers};
+    stator_status status = STATOR_OK;
+    host->thr->parallel_for(r->call->ctx ? r->call->ctx : host->ctx, first->n_concurrent, 1,
+                            run_concurrent, &s);
+    for (uint32_t i = 0; i < first->n_concurrent; i++) {
+        if (s.status[i] != STATOR_OK && status == STATOR_OK) {
+            status = s.status[i];
+            *err = s.err[i];
+        } else {
+            st_diag_release(s.err[i]);
+        }
+    }
+    return status;
+}
+
+/* A kernel says which node it was, not which index: looking for that costs, and eager does. */
+static stator_status check_failed(const run *r, stator_diag **err)
+{
+    const int is_new = err != NULL && *err == NULL;
+    const char *text = "a check inside a kernel failed";
+    for (uint32_t i = 0; i < r->exe->checks.count; i++) {
+        if (r->exe->checks.data[i].origin == r->status) {
+            text = r->exe->checks.data[i].text;
+        }
+    }
+    const stator_status status = st_fail(err, STATOR_OUT_OF_RANGE, "%s", text);
+    if (is_new) {
+        st_diag_set_hint(*err,
+                         "the backend eager names the index and its position for these inputs");
+    }
+    return status;
+}
+
+const char *cg_launch_name(const cg_launch *l)
+{
+    return l->name ? l->name : l->text ? l->text : "scan";
+}
+
+/* One launch, or those that run concurrently; *out_count: how many. */
+static stator_status launch_next(run *r, const cg_launch *l, void **pointers, uint32_t *out_count,
+                                 stator_diag **err)
+{
+    *out_count = l->n_concurrent > 1 ? l->n_concurrent : 1u;
+    return l->n_concurrent > 1 ? launch_concurrent(r, l, pointers, err)
+                               : launch(r, l, pointers, err);
+}
+
+/* The same, and the caller hears how long it took. */
+static stator_status launch_timed(run *r, const cg_launch *l, void **pointers, uint32_t *out_count,
+                                  stator_diag **err)
+{
+    const uint64_t begin = st_now_ns();
+    const stator_status status = launch_next(r, l, pointers, out_count, err);
+    const uint64_t end = st_now_ns();
+    r->call->note_time(r->call, cg_launch_name(l), begin, end);
+    return status;
+}
+
+static stator_status launch_all(run *r, void **pointers, stator_diag **err)
+{
+    const int is_timed = STATOR_HAS(r->call, note_time) && r->call->note_time != NULL;
+    for (uint32_t i = 0; i < r->exe->launches.count; i++) {
+        const cg_launch *l = &r->exe->launches.data[i];
+        if (l->bind) {
+            const int64_t *elements = pointer_of(r, r->exe->operands.data[l->first_buffer]);
+            ST_TRY(cg_run_bind(&r->exe->binds.data[l->bind - 1u], elements, r->call->syms, err));
+            ST_TRY(begin_stage(r, l->stage + 1u, err));
+            continue;
+        }
+        uint32_t count = 1;
+        ST_TRY(is_timed ? launch_timed(r, l, pointers, &count, err)
+                        : launch_next(r, l, pointers, &count, err));
+        if (r->status) {
+            return check_failed(r, err);
+        }
+        i += count - 1u;
+    }
+    return STATOR_OK;
+}
+
+static stator_status run_call(const st_cg_exe *exe, const stator_call *call, stator_diag **err)
+{
+    run r = {.exe = exe, .call = call, .work = call->workspace};
+    void *few[STACK_OPERANDS];
+    void **pointers = few;
+    spare *block = NULL;
+    stator_status status = STATOR_OK;
+    if (call->n_in < exe->n_inputs || call->n_out < exe->n_outputs || call->n_syms < exe->n_syms) {
+        return st_fail(err, STATOR_INTERNAL, "a call of another program");
+    }
+    ST_TRY(cg_check_shape_constraints(exe, 0, call->syms, err));
+    ST_TRY(give_outputs(&r, 0, err));
+    if (exe->slots && exe->n_slots) {
+        ST_TRY_DONE(take_workspace(&r, &block, err));
+    }
+    if (exe->operands_max > STACK_OPERANDS) {
+        pointers = st_calloc(exe->config.mem, exe->operands_max, sizeof *pointers);
+        if (pointers == NULL) {
+            status = st_fail_oom(err);
+            goto done;
+        }
+    }
+    status = launch_all(&r, pointers, err);
+done:
+    free_extra(&r);
+    if (pointers != few) {
+        st_free(exe->config.mem, pointers);
+    }
+    if (block) {
+        give_back(exe, block);
+    }
+    return status;
+}
+
+/* ---- a member's part ---- */
+
+static stator_status call_library_part(run *r, const cg_launch *l, void **pointers, uint32_t member,
+                                       uint32_t n, stator_diag **err)
+{
+    const st_library *library = cg_library_of(r->exe, l);
+    int64_t room[ST_CONTRACTION_NUMBERS_MAX];
+    if (!STATOR_HAS(library, run_part) || library->run_part == NULL) {
+        return member == 0 ? call_library(r, l, pointers, err) : STATOR_OK;
+    }
+    const st_library_call what = {
+        .call = r->call, .buffers = pointers, .numbers = numbers_of(r, l, room)};
+    return what.numbers ? library->run_part(library->self, l->op, &what, member, n, err)
+                        : st_fail(err, STATOR_OUT_OF_RANGE, "a size cannot be computed");
+}
+
+static stator_status launch_part(run *r, const cg_launch *l, void **pointers, uint32_t member,
+                                 uint32_t n, stator_diag **err)
+{
+    const st_emitter *emitter = r->exe->config.emitter;
+    int64_t count = 1;
+    find_pointers(r, l, pointers);
+    if (l->kernel == UINT32_MAX) {
+        return call_library_part(r, l, pointers, member, n, err);
+    }
+    if (!l->has_parallel && member) {
+        return STATOR_OK;
+    }
+    if (l->has_parallel && !st_symprog_eval(&l->count, r->call->syms, &count)) {
+        return st_fail(err, STATOR_OUT_OF_RANGE, "a size cannot be computed");
+    }
+    const int64_t groups = (count + l->lanes - 1) / l->lanes;
+    const int64_t begin = groups * member / n * l->lanes;
+    const int64_t end = l->has_parallel ? groups * (member + 1) / n * l->lanes : 1;
+    if (begin >= end) {
+        return STATOR_OK;
+    }
+    const st_kernel_args args = {.buffers = pointers, .syms = r->call->syms, .status = &r->status};
+    const st_launch what = {.call = r->call,
+                            .args = &args,
+                            .count = end < count ? end : count,
+                            .grain = l->grain,
+                            .is_part = l->has_parallel,
+                            .begin = begin};
+    return emitter->launch(emitter->self, r->exe->module, l->kernel, &what, err);
+}
+
+stator_status cg_run_part(const st_cg_exe *exe, const stator_call *call, cg_barrier_group *group,
+                          uint32_t member, int *out_on, stator_diag **err)
+{
+    run r = {.exe = exe, .call = call, .work = call->workspace};
+    void *pointers[CG_BARRIER_GROUP_OPERANDS];
+    stator_status status = STATOR_OK;
+    *out_on = 1;
+    for (uint32_t i = 0; i < exe->launches.count && *out_on; i++) {
+        status = launch_part(&r, &exe->launches.data[i], pointers, member, group->n, err);
+        if (status == STATOR_OK && r.status) {
+            status = check_failed(&r, err);
+        }
+        *out_on = cg_barrier_group_meet(group, member, status != STATOR_OK);
+    }
+    return status;
+}
+
+stator_status cg_run_body(const st_cg_exe *exe, const stator_call *call, stator_diag **err)
+{
+    return run_call(exe, call, err);
+}
+
+stator_status st_cg_run(const st_cg_exe *exe, const stator_call *call, stator_diag **err)
+{
+    stator_diag *own = NULL;
+    const stator_status status = run_call(exe, call, &own);
+    return st_cg_to_host(exe->config.host, status, own, err);
+}

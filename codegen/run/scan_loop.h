@@ -1,0 +1,29 @@
+/* What a scan of the launch plan is (plan_scan.c), for those that run or write it. */
+#ifndef STATOR_CODEGEN_SCAN_LOOP_H
+#define STATOR_CODEGEN_SCAN_LOOP_H
+
+#include "codegen/run/barrier_group.h"
+
+enum cg_port_kind { CG_PORT_WHOLE = 0, CG_PORT_CARRIED, CG_PORT_SLICE };
+
+/* What each step does with one input or output of the body. */
+typedef struct cg_port {
+    uint32_t kind; /* cg_port_kind */
+    uint32_t is_reversed;
+    st_symprog bytes; /* SLICE: from one to the next */
+} cg_port;
+
+struct cg_scan {
+    st_cg_exe *body;
+    uint32_t n_in, n_out, n_carried;
+    uint32_t group;    /* threads that divide each step; 1: as many as each launch takes */
+    st_symprog length; /* steps */
+    st_symprog *carried_bytes;
+    cg_port *ports;                 /* inputs, then outputs */
+    cg_barrier_group_record record; /* of calls: all of a scan that they change */
+};
+
+/* Of the step's last buffer; the workspace of the body lies behind them. */
+uint64_t cg_scan_tensor_bytes(const cg_scan *scan);
+
+#endif

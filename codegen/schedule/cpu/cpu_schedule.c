@@ -1,0 +1,525 @@
+/* Axes merged, the vector axis chosen, streaming stores marked.
+ *
+ *   before  loop i0 < N { loop i1 < 64 { ... x[64*i0 + i1] ... } }
+ *   after   loop i2 < 64*N parallel vector 16 { ... x[i2] ... }
+ *
+ * Two loops are merged when one holds nothing but the other and every index walks them as one.
+ * The vector axis is either that of each innermost loop or that of the innermost loop around
+ * them (columns of a reduction over rows): whichever has more accesses of stride one. */
+#include "codegen/lower/unit.h"
+
+#include <string.h>
+
+#define WIDE_COLUMNS 4u     /* adjacent vectors in a loop around a reduction */
+#define REDUCE_IN_FLIGHT 4u /* accumulators of a reduction over the vector axis */
+#define LONG_SUM 4096       /* f32 additions in a row that one accumulator may do */
+#define DEPTH_MAX 8u
+
+typedef struct schedule {
+    const cg_unit *unit;
+    st_kernel *kernel;
+} schedule;
+
+static st_loop_inst *inst_at(const schedule *s, st_loop_ref ref)
+{
+    return &s->kernel->insts.data[ref];
+}
+
+static const st_loop_axis *axis_of(const schedule *s, st_loop_ref loop)
+{
+    return &s->kernel->axes.data[inst_at(s, loop)->ref];
+}
+
+/* ---- merging ---- */
+
+/* Does every index below the block walk outer and inner as one axis? */
+static int walks_as_one(const schedule *s, uint32_t block, const st_loop_axis *outer,
+                        const st_loop_axis *inner)
+{
+    st_loop_syms *syms = s->kernel->syms;
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {
+        const st_loop_inst *inst = inst_at(s, ref);
+        if (inst->code == ST_LOOP_LOOP && !walks_as_one(s, inst->body, outer, inner)) {
+            return 0;
+        }
+        uint32_t coef[2] = {0, 0};
+        uint32_t rest = 0;
+        if (inst->sym == 0 || inst->code == ST_LOOP_BIND) {
+            continue;
+        }
+        if (!st_loop_linear(syms, inst->sym, outer->symbol, &coef[0], &rest) ||
+            !st_loop_linear(syms, inst->sym, inner->symbol, &coef[1], &rest) ||
+            coef[0] != st_sym_mul(&syms->tab, coef[1], inner->extent)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Puts the merged axis instead of both; 0 beyond the limits. */
+static int rewrite(const schedule *s, uint32_t block, uint32_t outer, uint32_t inner,
+                   uint32_t merged)
+{
+    st_loop_syms *syms = s->kernel->syms;
+    st_symtab *tab = &syms->tab;
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {
+        st_loop_inst *inst = inst_at(s, ref);
+        uint32_t coef = 0;
+        uint32_t rest = 0;
+        if (inst->code == ST_LOOP_LOOP && !rewrite(s, inst->body, outer, inner, merged)) {
+            return 0;
+        }
+        if (inst->sym == 0 || inst->code == ST_LOOP_BIND) {
+            continue;
+        }
+        uint32_t unused = 0;
+        if (!st_loop_linear(syms, inst->sym, outer, &unused, &rest) ||
+            !st_loop_linear(syms, rest, inner, &coef, &rest)) {
+            return 0;
+        }
+        const uint32_t moved = st_sym_mul(tab, coef, merged);
+        inst->sym = moved ? st_sym_add(tab, moved, rest) : 0;
+        if (inst->sym == 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void set_depths(const schedule *s, uint32_t block, uint32_t depth)
+{
+    s->kernel->blocks.data[block].depth = depth;
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {
+        if (inst_at(s, ref)->code == ST_LOOP_LOOP) {
+            set_depths(s, inst_at(s, ref)->body, depth + 1u);
+        }
+    }
+}
+
+/* Merges the loop with the one that is all of its body; 1 when it did, 0 when not, -1 on
+ * failure. */
+static int merge_with_body(const schedule *s, st_loop_ref loop)
+{
+    st_kernel *kernel = s->kernel;
+    const st_loop_block *body = &kernel->blocks.data[inst_at(s, loop)->body];
+    const st_loop_ref next = body->first;
+    if (next == 0 || next != body->last || inst_at(s, next)->code != ST_LOOP_LOOP) {
+        return 0;
+    }
+    const st_loop_axis outer = *axis_of(s, loop);
+    const st_loop_axis inner = *axis_of(s, next);
+    const uint32_t kinds = ST_AXIS_REDUCE | ST_AXIS_SERIAL;
+    if ((outer.flags & kinds) != (inner.flags & kinds) || (outer.flags & ST_AXIS_SERIAL) ||
+        !walks_as_one(s, inst_at(s, next)->body, &outer, &inner)) {
+        return 0;
+    }
+    const uint32_t extent = st_sym_mul(&kernel->syms->tab, outer.extent, inner.extent);
+    if (extent == 0) {
+        return 0;
+    }
+    /* The outer loop's instruction stays; the block of the inner one becomes its body. */
+    st_loop_builder b;
+    st_loop_builder_init(&b, kernel);
+    const uint32_t merged = st_loop_axis_add(&b, extent, outer.flags | inner.flags);
+    st_loop_builder_deinit(&b);
+    if (kernel->failed) {
+        return -1;
+    }
+    const uint32_t block = inst_at(s, next)->body;
+    if (!rewrite(s, block, outer.symbol, inner.symbol, kernel->axes.data[merged].sym)) {
+        kernel->failed = STATOR_RESOURCE_EXHAUSTED;
+        return -1;
+    }
+    inst_at(s, next)->code = ST_LOOP_NONE;
+    inst_at(s, loop)->ref = merged;
+    inst_at(s, loop)->body = block;
+    kernel->axes.data[merged].block = block;
+    kernel->blocks.data[block].loop = loop;
+    return 1;
+}
+
+static int merge_below(const schedule *s, uint32_t block)
+{
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {
+        if (inst_at(s, ref)->code != ST_LOOP_LOOP) {
+            continue;
+        }
+        if (!merge_below(s, inst_at(s, ref)->body)) {
+            return 0;
+        }
+        int merged = 1;
+        while (merged == 1) {
+            merged = merge_with_body(s, ref);
+        }
+        if (merged < 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* ---- the vector axis ---- */
+
+static int holds_loop(const schedule *s, uint32_t block)
+{
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {
+        if (inst_at(s, ref)->code == ST_LOOP_LOOP) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static uint32_t bytes_of(uint32_t dtype)
+{
+    switch (dtype) {
+    case STATOR_F64:
+    case STATOR_I64:
+    case STATOR_U64:
+        return 8;
+    case STATOR_BOOL:
+    case STATOR_I8:
+    case STATOR_U8:
+        return 1;
+    case STATOR_I16:
+    case STATOR_U16:
+        return 2;
+    default:
+        return 4;
+    }
+}
+
+/* Is the load an index into a buffer, and nothing else? */
+static int is_index(const schedule *s, st_loop_ref load)
+{
+    int is_bound = 0;
+    for (st_loop_ref ref = load + 1u; ref < s->kernel->insts.count; ref++) {
+        const st_loop_inst *inst = inst_at(s, ref);
+        const int is_user = inst->args[0] == load || inst->args[1] == load || inst->args[2] == load;
+        if (is_user && inst->code != ST_LOOP_BIND) {
+            return 0;
+        }
+        is_bound = is_bound || is_user;
+    }
+    return is_bound;
+}
+
+/* The widest type that the instructions below compute in, index values apart. */
+static uint32_t widest_below(const schedule *s, uint32_t block)
+{
+    uint32_t widest = 1;
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {
+        const st_loop_inst *inst = inst_at(s, ref);
+        uint32_t bytes = inst->dtype && inst->dtype != STATOR_I64 ? bytes_of(inst->dtype) : 1;
+        if (inst->code == ST_LOOP_LOOP) {
+            bytes = widest_below(s, inst->body);
+        } else if (inst->code == ST_LOOP_STORE ||
+                   (inst->code == ST_LOOP_LOAD && !is_index(s, ref))) {
+            bytes = bytes_of(s->kernel->buffers.data[inst->ref].dtype);
+        }
+        widest = bytes > widest ? bytes : widest;
+    }
+    return widest;
+}
+
+static int is_memory(const st_loop_inst *inst)
+{
+    return inst->code == ST_LOOP_LOAD || inst->code == ST_LOOP_STORE;
+}
+
+/* How well one access suits vectors along the axis: stride one, the same element, or scattered. */
+static int64_t fitness(const schedule *s, const st_loop_inst *inst, const st_loop_axis *axis)
+{
+    uint32_t coef = 0;
+    uint32_t rest = 0;
+    int64_t stride = 0;
+    if (!st_loop_linear(s->kernel->syms, inst->sym, axis->symbol, &coef, &rest) ||
+        !st_sym_const(&s->kernel->syms->tab, coef, &stride)) {
+        return -2;
+    }
+    if (stride == 0) {
+        return inst->code == ST_LOOP_LOAD ? 1 : 0;
+    }
+    return stride == 1 ? 2 : -2;
+}
+
+/* Sum over the accesses below; those in deeper loops count more. */
+static int64_t gain_below(const schedule *s, uint32_t block, const st_loop_axis *axis,
+                          int64_t weight)
+{
+    int64_t gain = 0;
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {
+        const st_loop_inst *inst = inst_at(s, ref);
+        if (inst->code == ST_LOOP_LOOP) {
+            const int64_t deeper = weight < (1 << 24) ? weight * 16 : weight;
+            gain += gain_below(s, inst->body, axis, deeper);
+        } else if (is_memory(inst)) {
+            gain += weight * fitness(s, inst, axis);
+        }
+    }
+    return gain;
+}
+
+/* A short axis leaves lanes empty: its gain shrinks with them. */
+static int64_t gain_of(const schedule *s, st_loop_ref loop, uint32_t lanes)
+{
+    const st_loop_axis *axis = axis_of(s, loop);
+    const st_loop_inst *inst = inst_at(s, loop);
+    const uint32_t depth = s->kernel->blocks.data[inst->body].depth;
+    int64_t weight = 1;
+    for (uint32_t k = 1; k < depth && k < DEPTH_MAX - 1u; k++) {
+        weight *= 16;
+    }
+    const int64_t gain = gain_below(s, inst->body, axis, weight * 16);
+    int64_t extent = 0;
+    if (gain > 0 && st_sym_const(&s->kernel->syms->tab, axis->extent, &extent) &&
+        extent < (int64_t)lanes) {
+        return gain * (extent > 0 ? extent : 1) / (int64_t)lanes;
+    }
+    return gain;
+}
+
+typedef struct choice {
+    int64_t inner; /* of all innermost loops together */
+    int64_t outer; /* of the best loop around innermost ones */
+    st_loop_ref outer_loop;
+    uint32_t has_serial;
+} choice;
+
+/* Is scratch used below whose index does not follow the axis? Lanes would meet in it. */
+static int shares_scratch(const schedule *s, uint32_t block, uint32_t symbol)
+{
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {
+        const st_loop_inst *inst = inst_at(s, ref);
+        if (inst->code == ST_LOOP_LOOP && shares_scratch(s, inst->body, symbol)) {
+            return 1;
+        }
+        if (inst->code == ST_LOOP_STORE &&
+            (s->kernel->buffers.data[inst->ref].flags & ST_BUFFER_LOCAL) &&
+            !st_loop_mentions(s->kernel->syms, inst->sym, symbol)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void look_at_loops(const schedule *s, uint32_t block, uint32_t lanes, choice *c)
+{
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {
+        const st_loop_inst *inst = inst_at(s, ref);
+        if (inst->code != ST_LOOP_LOOP) {
+            continue;
+        }
+        if (axis_of(s, ref)->flags & ST_AXIS_SERIAL) {
+            c->has_serial = 1;
+        }
+        if (!holds_loop(s, inst->body)) {
+            c->inner += gain_of(s, ref, lanes);
+            continue;
+        }
+        const int64_t gain = gain_of(s, ref, lanes);
+        const int is_outer = !(axis_of(s, ref)->flags & (ST_AXIS_REDUCE | ST_AXIS_SERIAL)) &&
+                             !shares_scratch(s, inst->body, axis_of(s, ref)->symbol);
+        if (is_outer && (c->outer_loop == 0 || gain > c->outer)) {
+            c->outer = gain;
+            c->outer_loop = ref;
+        }
+        look_at_loops(s, inst->body, lanes, c);
+    }
+}
+
+static void make_vector(const schedule *s, st_loop_ref loop, uint32_t lanes, uint32_t unroll)
+{
+    st_loop_axis *axis = &s->kernel->axes.data[inst_at(s, loop)->ref];
+    axis->flags |= ST_AXIS_VECTOR;
+    axis->lanes = lanes;
+    axis->unroll = unroll;
+}
+
+static int holds_update(const schedule *s, uint32_t block)
+{
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {
+        if (inst_at(s, ref)->code == ST_LOOP_UPDATE) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void vectorise_innermost(const schedule *s, uint32_t block)
+{
+    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {
+        const st_loop_inst *inst = inst_at(s, ref);
+        if (inst->code != ST_LOOP_LOOP) {
+            continue;
+        }
+        if (holds_loop(s, inst->body)) {
+            vectorise_innermost(s, inst->body);
+            continue;
+        }
+        const int64_t extent =
+            cg_known_or(&s->kernel->syms->tab, axis_of(s, ref)->extent, INT64_MAX);
+        uint32_t lanes =
+            s->unit->config->emitter->target.vector_bytes / widest_below(s, inst->body);
+        while ((axis_of(s, ref)->flags & ST_AXIS_REDUCE) && lanes > 2 && lanes / 2 >= extent) {
+            lanes /= 2; /* a short row, read again and again */
+        }
+        if (lanes > 1 && extent > 1 && !(axis_of(s, ref)->flags & ST_AXIS_SERIAL)) {
+            const int is_long = extent >= (int64_t)(lanes * REDUCE_IN_FLIGHT);
+            const uint32_t unroll = is_long && holds_update(s, inst->body) ? REDUCE_IN_FLIGHT : 1u;
+            make_vector(s, ref, lanes, unroll);
+        }
+    }
+}
+
+static void choose_vector(const schedule *s)
+{
+    const uint32_t width = s->unit->config->emitter->target.vector_bytes;
+    if (width == 0) {
+        return;
+    }
+    choice c = {0, INT64_MIN, 0, 0};
+    const uint32_t lanes = width / widest_below(s, 0);
+    look_at_loops(s, 0, lanes, &c);
+    /* Around steps that go in order lanes are rows, unless each access would be scattered. */
+    const int is_inner = c.has_serial ? c.outer < 0 : c.inner >= c.outer;
+    if (c.outer_loop == 0 || is_inner || lanes < 2) {
+        vectorise_innermost(s, 0);
+        return;
+    }
+    const int64_t extent =
+        cg_known_or(&s->kernel->syms->tab, axis_of(s, c.outer_loop)->extent, INT64_MAX);
+    if (extent > 1) {
+        const int is_wide = extent >= (int64_t)(lanes * WIDE_COLUMNS);
+        make_vector(s, c.outer_loop, is_wide ? lanes * WIDE_COLUMNS : lanes, 1);
+    }
+}
+
+/* ---- long sums in one lane ---- */
+
+/* Puts a copy of `inst` into its block right before `before`; 0: out of memory. */
+static st_loop_ref insert_before(const schedule *s, st_loop_ref before, const st_loop_inst *inst)
+{
+    st_kernel *kernel = s->kernel;
+    const st_loop_ref ref = kernel->insts.count;
+    st_loop_inst *at = st_vec_push(kernel->mem, &kernel->insts);
+    if (at == NULL) {
+        return 0;
+    }
+    *at = *inst;
+    at->block = inst_at(s, before)->block;
+    at->next = before;
+    st_loop_block *block = &kernel->blocks.data[at->block];
+    st_loop_ref previous = block->first;
+    if (previous == before) {
+        block->first = ref;
+        return ref;
+    }
+    while (inst_at(s, previous)->next != before) {
+        previous = inst_at(s, previous)->next;
+    }
+    inst_at(s, previous)->next = ref;
+    return ref;
+}
+
+/* Iterations between the accumulator and its update when all of them run one after the other in
+ * each lane; 0 when a vector axis shares them out. */
+static int64_t serial_steps(const schedule *s, st_loop_ref acc, st_loop_ref update)
+{
+    const st_kernel *kernel = s->kernel;
+    int64_t steps = 1;
+    for (uint32_t block = inst_at(s, update)->block; block != inst_at(s, acc)->block;) {
+        const st_loop_ref loop = kernel->blocks.data[block].loop;
+        const st_loop_axis *axis = axis_of(s, loop);
+        const int64_t extent = cg_known_or(&kernel->syms->tab, axis->extent, LONG_SUM);
+        const int is_serial = !(axis->flags & ST_AXIS_VECTOR) && extent > 0;
+        steps = steps > LONG_SUM || !is_serial ? steps : steps * extent;
+        block = inst_at(s, loop)->block;
+    }
+    return steps;
+}
+
+/* The accumulator becomes f64: its updates are widened, its reads rounded. */
+static int widen(const schedule *s, st_loop_ref acc)
+{
+    const uint32_t n = s->kernel->insts.count;
+    inst_at(s, acc)->dtype = STATOR_F64;
+    for (st_loop_ref ref = acc + 1u; ref < n; ref++) {
+        const st_loop_inst inst = *inst_at(s, ref);
+        st_loop_inst wide = {.dtype = STATOR_F64, .origin = inst.origin};
+        if (inst.ref != acc || (inst.code != ST_LOOP_UPDATE && inst.code != ST_LOOP_READ)) {
+            continue;
+        }
+        const int is_update = inst.code == ST_LOOP_UPDATE;
+        wide.code = is_update ? ST_LOOP_cast : ST_LOOP_READ;
+        wide.args[0] = is_update ? inst.args[0] : 0;
+        wide.ref = is_update ? 0 : acc;
+        const st_loop_ref made = insert_before(s, ref, &wide);
+        if (made == 0) {
+            return 0;
+        }
+        st_loop_inst *old = inst_at(s, ref);
+        old->args[0] = made;
+        if (!is_update) {
+            old->code = ST_LOOP_cast;
+            old->ref = 0;
+        }
+    }
+    return 1;
+}
+
+/* Thousands of f32 values added one by one lose digits that a tree of sums would keep. */
+static int widen_long_sums(const schedule *s)
+{
+    const uint32_t n = s->kernel->insts.count;
+    for (st_loop_ref ref = 1; ref < n; ref++) {
+        const st_loop_inst *inst = inst_at(s, ref);
+        const st_loop_inst *acc = inst->code == ST_LOOP_UPDATE ? inst_at(s, inst->ref) : NULL;
+        if (acc && acc->imm.i == ST_ACC_SUM && acc->dtype == STATOR_F32 && acc->args[0] == 0 &&
+            serial_steps(s, inst->ref, ref) >= LONG_SUM && !widen(s, inst->ref)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* ---- stores past the caches ---- */
+
+static void mark_streamed(const schedule *s)
+{
+    const uint64_t l3 = s->unit->config->emitter->target.l3_bytes;
+    for (uint32_t i = 0; i < s->kernel->buffers.count && l3 > 0; i++) {
+        st_loop_buffer *buffer = &s->kernel->buffers.data[i];
+        int64_t numel = 0;
+        if ((buffer->flags & (ST_BUFFER_READ | ST_BUFFER_LOCAL)) == 0 &&
+            st_sym_const(&s->kernel->syms->tab, buffer->numel, &numel) &&
+            (uint64_t)numel * bytes_of(buffer->dtype) > l3) {
+            buffer->flags |= ST_BUFFER_STREAMED;
+        }
+    }
+}
+
+int cg_merge_axes(st_kernel *kernel)
+{
+    const schedule s = {NULL, kernel};
+    if (!merge_below(&s, 0)) {
+        return 0;
+    }
+    set_depths(&s, 0, 0);
+    return 1;
+}
+
+stator_status cg_schedule(const cg_unit *unit, st_kernel *kernel, stator_diag **err)
+{
+    const schedule s = {unit, kernel};
+    if (!cg_order_reductions(kernel) || !cg_merge_axes(kernel)) {
+        return st_fail_oom(err);
+    }
+    choose_vector(&s);
+    ST_TRY(cg_unroll_and_jam(unit, kernel, err));
+    if (!widen_long_sums(&s)) {
+        return st_fail_oom(err);
+    }
+    mark_streamed(&s);
+    return st_kernel_verify(kernel, err);
+}

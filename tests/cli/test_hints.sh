@@ -220,9 +220,9 @@ graph @m(%x: f64[N, 64, 48, 48], %w: f64[64, 1, 3, 3]) {
 }
 END
     says "conv of f64[N, 64, 48, 48] and f64[64, 1, 3, 3], 5.3 Mflop, runs as generated loops: the library of contractions has no product of f64 and f64 with sums in f64; it has one of f32: cast to it where its precision will do" planes.stir --dim N=2
-    sed '1a sym N in [2, inf]' wide.stir | sed 's/256/N/' >rows.stir
-    says "dot_general 'product' of f64[N, 128] and f64[128, 192], 12.6 Mflop, runs as generated loops: the library of contractions has no product of f64 and f64 with sums in f64; it has one of f32: cast to it where its precision will do" rows.stir --dim N=256
-    says '' rows.stir --dim N=16
+    sed '1a sym N in [2, inf]' wide.stir | sed 's/256/N/' >long_folds.stir
+    says "dot_general 'product' of f64[N, 128] and f64[128, 192], 12.6 Mflop, runs as generated loops: the library of contractions has no product of f64 and f64 with sums in f64; it has one of f32: cast to it where its precision will do" long_folds.stir --dim N=256
+    says '' long_folds.stir --dim N=16
     model conv <<'END'
 graph @m(%x: f32[1, 256, 28, 28], %w: f32[256, 256, 3, 3]) {
   %y = conv(%x, %w) {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1]}

@@ -26,7 +26,7 @@ convs 'B H W' 'B, 64, H, W' 2 '64, 64, 3, 3' 6 >size.stir
 convs 'B' 'B, 64, 33, 33' 2 '64, 64, 3, 3' 1 >batch.stir
 
 # Rows of a table lie as the table has them, though their numbers lie one behind the other along S.
-cat >rows.stir <<'END'
+cat >long_folds.stir <<'END'
 stir 1
 sym B in [0, inf]
 sym S in [0, inf]
@@ -61,6 +61,6 @@ calls time.stir 7 --dim B=2 --dim T=300
 calls size.stir 6 --dim B=1 --dim H=512 --dim W=384
 calls size.stir 6 --dim B=4 --dim H=256 --dim W=257
 calls batch.stir 1 --dim B=2
-"$STATOR" explain rows.stir --backend inductor-cpu --dim B=2 --dim S=64 >got 2>&1
-grep -q 'call gemm' got || fail "rows.stir: $(cat got)"
+"$STATOR" explain long_folds.stir --backend inductor-cpu --dim B=2 --dim S=64 >got 2>&1
+grep -q 'call gemm' got || fail "long_folds.stir: $(cat got)"
 echo ok

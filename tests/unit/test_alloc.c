@@ -42,7 +42,7 @@ Test(alloc, blocks_are_counted_and_aligned)
     st_free(&mem, NULL);
 }
 
-Test(alloc, odd_sizes)
+Test(alloc, sizes_of_zero_and_beyond_memory)
 {
     void *p = st_alloc(&mem, 0, 0);
     cr_assert_not_null(p);
@@ -98,7 +98,7 @@ Test(alloc, the_limit_holds)
     cr_assert_eq(mem.peak_bytes, 1000);
 }
 
-Test(alloc, the_nth_request_fails)
+Test(alloc, fail_at_fails_that_request_and_all_later)
 {
     mem.fail_at = 3;
     void *a = st_alloc(&mem, 1, 1);
@@ -128,7 +128,7 @@ static void count_free(void *self, void *p)
     free(p);
 }
 
-Test(alloc, the_callers_pair_is_used)
+Test(alloc, callers_allocation_functions_are_used)
 {
     counter c = {0, 0, 0};
     st_mem_init(&mem, count_alloc, count_free, &c, 0);

@@ -96,7 +96,7 @@ static const char HEADS[] = "stir 1\n"
                             "  return %back\n"
                             "}\n";
 
-Test(baked_in, sizes_of_reshapes_follow)
+Test(baked_in, reshape_follows_the_symbol)
 {
     world w = open_text(HEADS);
     call(&w, 3, DIMS(2, 8, 12), 3, DIMS(2, 8, 12), same);
@@ -119,7 +119,7 @@ static float times_sum(const int64_t *in, int64_t i)
 }
 
 /* A list of sizes may be empty, and so may a node's operands. */
-Test(baked_in, a_reshape_to_a_scalar_has_no_sizes)
+Test(baked_in, reshape_to_a_scalar_is_loaded)
 {
     world w = open_text("stir 1\n"
                         "graph @main(%x: f32[2, 3]) {\n"
@@ -137,7 +137,7 @@ Test(baked_in, a_reshape_to_a_scalar_has_no_sizes)
     end(&w);
 }
 
-Test(baked_in, the_index_that_holds_the_symbol_grows)
+Test(baked_in, reshape_that_merges_axes_scales_the_merged_size)
 {
     world w = open_text("stir 1\n"
                         "graph @main(%x: f32[2, 32]) {\n"
@@ -151,7 +151,7 @@ Test(baked_in, the_index_that_holds_the_symbol_grows)
 
 /* Sequence first, as MultiheadAttention of PyTorch has it: [S, N, 12] as [S, N * 4, 3], whose
  * middle size is taken apart again. */
-Test(baked_in, a_merged_size_is_taken_apart_as_it_was_made)
+Test(baked_in, reshape_splits_a_merged_size_as_it_was_merged)
 {
     world w = open_text("stir 1\n"
                         "graph @main(%x: f32[4, 2, 12]) {\n"
@@ -177,7 +177,7 @@ static void add_reshape(onnx_bytes *g, const char *name, const char *inputs, con
     onnx_node(g, "Reshape", inputs, out, NULL);
 }
 
-Test(baked_in, a_size_beside_a_minus_one_follows)
+Test(baked_in, reshape_with_minus_one_and_a_baked_in_size_follows)
 {
     onnx_bytes g = {0};
     onnx_input(&g, "x", ONNX_FLOAT, 3, DIMS(1, 8, 12));
@@ -211,7 +211,7 @@ static const char POSITIONS[] = "stir 1\n"
                                 "  return %y\n"
                                 "}\n";
 
-Test(baked_in, counted_positions_go_on)
+Test(baked_in, constant_of_counted_positions_is_extended)
 {
     world w = open_text(POSITIONS);
     call(&w, 3, DIMS(2, 4, 2), 3, DIMS(2, 4, 2), plus_position);
@@ -224,7 +224,7 @@ Test(baked_in, counted_positions_go_on)
 }
 
 /* The first rows of a longer table. */
-Test(baked_in, a_table_that_is_cut_is_cut_elsewhere)
+Test(baked_in, slice_of_a_constant_table_follows_the_symbol)
 {
     world w = open_text(
         "stir 1\n"
@@ -250,7 +250,7 @@ static float lower_triangle(const int64_t *in, int64_t i)
 }
 
 /* A causal mask, written out for each of the batch. */
-Test(baked_in, a_diagonal_goes_on)
+Test(baked_in, constant_causal_mask_is_extended)
 {
     world w = open_text("stir 1\n"
                         "graph @main(%x: f32[2, 3]) {\n"
@@ -275,7 +275,7 @@ static float row_and_column(const int64_t *in, int64_t i)
 
 /* Pairs (row, column), as exporters index a mask: each number of the pair counts along its own
  * axis. */
-Test(baked_in, pairs_of_indices_go_on)
+Test(baked_in, constant_index_pairs_are_extended)
 {
     world w =
         open_text("stir 1\n"
@@ -314,7 +314,7 @@ static void refused(const char *constant, const char *op, int64_t size)
     end(&w);
 }
 
-Test(baked_in, constants_that_do_not_say_how_stay)
+Test(baked_in, constants_without_a_pattern_are_not_extended)
 {
     refused("f32[4] {3, 1, 4, 1}", "add", 5);
     refused("f32[4] {0, 1, 2, 3}", "add", 5);             /* counted floats are no positions */
@@ -332,7 +332,7 @@ static void refused_text(const char *text, const char *words)
 }
 
 /* What is built before anybody shows that it has to follow has the number still. */
-Test(baked_in, a_value_with_two_sizes_is_refused)
+Test(baked_in, value_that_must_follow_two_sizes_is_refused)
 {
     refused_text("stir 1\n"
                  "graph @main(%x: f32[4, 4]) {\n"
@@ -346,7 +346,7 @@ Test(baked_in, a_value_with_two_sizes_is_refused)
                  "value 'a' has to follow another size");
 }
 
-Test(baked_in, a_mean_by_a_number_is_refused)
+Test(baked_in, mean_that_divides_by_a_number_is_refused)
 {
     refused_text("stir 1\n"
                  "graph @main(%x: f32[4, 4]) {\n"
@@ -368,7 +368,7 @@ Test(baked_in, a_mean_by_a_number_is_refused)
 }
 
 /* More rows of a table may be what a longer input needs; more of something computed is not. */
-Test(baked_in, only_tables_are_cut_elsewhere)
+Test(baked_in, slice_of_a_computed_value_does_not_follow)
 {
     refused_text("stir 1\n"
                  "graph @main(%x: f32[4, 4]) {\n"
@@ -384,7 +384,7 @@ Test(baked_in, only_tables_are_cut_elsewhere)
 
 /* A baked-in 1 stands for itself: a constant of one row does for a batch of any size, and of a
  * batch of one nobody can say what it was. */
-Test(baked_in, a_baked_in_one_is_not_read)
+Test(baked_in, baked_in_one_stays_one)
 {
     world w = open_text("stir 1\n"
                         "graph @main(%x: f32[1, 6]) {\n"
@@ -437,7 +437,7 @@ static float sum_of_all(const int64_t *in, int64_t i)
     return (float)(in[0] * (in[0] + 1) / 2);
 }
 
-Test(baked_in, later_readers_follow)
+Test(baked_in, every_reader_of_a_changed_value_follows)
 {
     world w = open_text(READERS);
     call(&w, 1, DIMS(3), 0, DIMS(0), sum_of_all);
@@ -454,7 +454,7 @@ static const char WHOLE[] =
     "  return %y\n"
     "}\n";
 
-Test(baked_in, whole_axes_of_slices_follow)
+Test(baked_in, slice_of_a_whole_axis_follows)
 {
     world w = open_text(WHOLE);
     call(&w, 3, DIMS(4, 2, 3), 2, DIMS(8, 3), same);
@@ -485,7 +485,7 @@ static const char TWO_WEIGHTS[] = "stir 1\n"
                                   "  return %y\n"
                                   "}\n";
 
-Test(baked_in, bytes_and_weights_end)
+Test(baked_in, byte_ranges_and_weights_are_not_extended)
 {
     static const struct {
         const char *text;

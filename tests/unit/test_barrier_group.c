@@ -56,7 +56,7 @@ static void run(work *w)
     }
 }
 
-Test(group, members_see_what_the_others_wrote)
+Test(barrier_group, barrier_publishes_the_writes_of_all_members)
 {
     for (uint32_t again = 0; again < 20; again++) {
         work w = {.fails_at = 0};
@@ -68,7 +68,7 @@ Test(group, members_see_what_the_others_wrote)
     }
 }
 
-Test(group, a_failure_ends_all)
+Test(barrier_group, failure_of_one_member_ends_all)
 {
     for (uint32_t again = 0; again < 50; again++) {
         work w = {.fails_at = 1 + again * 7};
@@ -79,14 +79,14 @@ Test(group, a_failure_ends_all)
     }
 }
 
-Test(group, nobody_comes)
+Test(barrier_group, join_fails_where_members_are_missing)
 {
     cg_barrier_group group = {.n = 2};
     cr_assert_not(cg_barrier_group_join(&group, 0));
     cr_assert_not(cg_barrier_group_join(&group, 1), "a member that comes late has nothing to do");
 }
 
-Test(group, the_faster_way_is_gone)
+Test(barrier_group, record_keeps_the_faster_way_after_eight_calls)
 {
     cg_barrier_group_record record = {.calls = 0};
     for (uint32_t call = 0; call < 100; call++) {

@@ -44,7 +44,7 @@ static void mark(void *self, int64_t begin, int64_t end)
     }
 }
 
-Test(base_threads, every_index_once)
+Test(base_threads, parallel_for_visits_every_index_once)
 {
     static const int64_t grains[] = {0, 1, 7, 100, 333, 999, 1000, 5000};
     for (int32_t threads = 0; threads <= TEAM; threads++) {
@@ -89,7 +89,7 @@ static void wait_for_rest(void *self, int64_t begin, int64_t end)
     }
 }
 
-Test(base_threads, others_take_what_is_left)
+Test(base_threads, idle_threads_take_chunks_of_a_stalled_one)
 {
     stall s = {0};
     if (TEAM == 1) {
@@ -122,7 +122,7 @@ static void outer(void *self, int64_t begin, int64_t end)
     }
 }
 
-Test(base_threads, nested_calls_stay_in_the_caller)
+Test(base_threads, nested_parallel_for_runs_in_its_caller)
 {
     nest n;
     memset(&n, 0, sizeof n);
@@ -179,7 +179,7 @@ static int pin(int cpu)
     return sched_setaffinity(0, sizeof set, &set);
 }
 
-Test(base_threads, the_team_keeps_off_its_caller)
+Test(base_threads, pool_threads_avoid_the_callers_processor)
 {
     cpu_set_t all;
     cr_assert_eq(sched_getaffinity(0, sizeof all, &all), 0);
@@ -196,7 +196,7 @@ Test(base_threads, the_team_keeps_off_its_caller)
 }
 
 /* What the program has chosen for a thread of the team stays, wherever the caller goes. */
-Test(base_threads, the_team_keeps_what_was_chosen)
+Test(base_threads, pool_threads_keep_an_affinity_the_program_set)
 {
     cpu_set_t all;
     cpu_set_t most;
@@ -255,7 +255,7 @@ static void *call_pool(void *helped)
     return NULL;
 }
 
-Test(base_threads, thread_pool_of_several_callers)
+Test(base_threads, several_callers_share_the_thread_pool)
 {
     pthread_t callers[3];
     _Atomic uint32_t helped = 0;
@@ -290,7 +290,7 @@ static void be_late(void *self, int64_t begin, int64_t end)
     atomic_fetch_add(&l->done, end - begin);
 }
 
-Test(base_threads, late_threads_make_way_for_the_thread_pool)
+Test(base_threads, pool_takes_over_when_openmp_threads_come_late)
 {
     late l = {.caller = pthread_self()};
     if (TEAM == 1) {
@@ -315,7 +315,7 @@ static void note(uint32_t windows, uint64_t alone_ms)
     }
 }
 
-Test(base_threads, teams_that_do_not_pay_rest)
+Test(base_threads, contention_is_detected_and_expires)
 {
     const uint64_t now = st_now_ns();
     note(10, 30); /* as good with a team */
@@ -372,7 +372,7 @@ static void *hammer(void *arg)
 }
 
 /* The first read of a misaligned range copies it once, however many threads ask. */
-Test(base_threads, account_and_blobs_are_shared)
+Test(base_threads, memory_account_and_blobs_are_thread_safe)
 {
     shared s;
     char path[] = "/tmp/stator-threads-XXXXXX";

@@ -63,7 +63,7 @@ static void to_binary(const char *text, st_str *out)
     text_graph_free(&g);
 }
 
-Test(binary, same_text)
+Test(binary, read_back_prints_the_same_text)
 {
     text_check(&w, SAMPLE, SAMPLE);
 }
@@ -185,7 +185,7 @@ static uint64_t row_of(uint32_t section)
     return 32 + (uint64_t)(section - 1) * 24;
 }
 
-Test(binary, head_is_checked)
+Test(binary, header_is_checked)
 {
     st_str s;
     to_binary(SAMPLE, &s);
@@ -265,7 +265,7 @@ Test(binary, constants_do_not_overlap)
     st_str_deinit(&s);
 }
 
-Test(binary, no_memory)
+Test(binary, every_allocation_may_fail)
 {
     st_str s, out;
     text_graph g;

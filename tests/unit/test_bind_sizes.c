@@ -101,7 +101,7 @@ Test(bind_sizes, types_attributes_and_regions_follow)
     text_graph_free(&g);
 }
 
-Test(bind_sizes, one_of_two_leaves_the_other)
+Test(bind_sizes, binding_one_symbol_leaves_the_other)
 {
     const int64_t values[] = {7};
     stator_diag *err = NULL;

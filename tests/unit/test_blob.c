@@ -136,7 +136,7 @@ Test(blob, ranges_of_a_file)
 }
 
 /* Unaligned bytes are seen where they lie, without memory; a read copies them. */
-Test(blob, a_look_copies_nothing)
+Test(blob, unaligned_view_copies_nothing)
 {
     st_file *file = open_file();
     stator_blob *blob = NULL;
@@ -252,7 +252,7 @@ Test(blob, only_regular_files_open)
     unlink(other);
 }
 
-Test(blob, a_hash_is_no_data)
+Test(blob, blob_of_a_hash_alone_has_no_data)
 {
     uint8_t hash[16];
     uint8_t out[16];

@@ -215,12 +215,12 @@ static void with_entries(void (*what)(world *w))
     close_world(&w, root);
 }
 
-Test(cache_damage, is_refused_or_harmless, .timeout = 240)
+Test(cache_damage, damaged_entry_is_refused_or_harmless, .timeout = 240)
 {
     with_entries(damage);
 }
 
-Test(cache_damage, no_memory_is_no_damage, .timeout = 240)
+Test(cache_damage, out_of_memory_does_not_remove_the_entry, .timeout = 240)
 {
     with_entries(starve);
 }
@@ -262,7 +262,7 @@ static void make_nonzero(world *w, const char *sizes)
 
 /* The graph of another entry, whose sizes are others, would run past the ends of the step's
  * buffers. */
-Test(cache_damage, a_part_of_other_sizes_is_refused, .timeout = 60)
+Test(cache_damage, entry_with_a_part_of_other_sizes_is_refused, .timeout = 60)
 {
     static const char *const sizes[] = {"[N, 4]", "[N, 8]", "[4, N]",       "[N, N]",
                                         "[4, 4]", "[4, 8]", "[2*N + 1, 4]", "[N + 1, 4]"};
@@ -355,7 +355,7 @@ static void refuse_changed(world *w, uint64_t at, int64_t value, const char *wha
 }
 
 /* Offsets and strides that leave the constants, of the weights and of their scales. */
-Test(cache_damage, strides_of_few_bits_are_held_to_their_constants, .timeout = 60)
+Test(cache_damage, packed_strides_outside_their_constants_are_refused, .timeout = 60)
 {
     static const int64_t bad[] = {COLUMNS + 1, INT64_C(1) << 40, INT64_C(1) << 62, -1, INT64_MIN};
     char root[] = "/tmp/stator-damage-XXXXXX";

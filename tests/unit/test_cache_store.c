@@ -102,7 +102,7 @@ static void path_of(uint32_t k, const char *ending, char path[256])
     (void)snprintf(path, 256, "%s/programs/%s.%s", root, name, ending);
 }
 
-Test(cache_store, gives_back_what_was_put)
+Test(cache_store, get_returns_what_was_put)
 {
     st_cache_store store;
     open_store(&store, 1u << 30);
@@ -142,7 +142,7 @@ Test(cache_store, another_key_is_a_miss)
 }
 
 /* Each byte of an entry, and each length of its file. */
-Test(cache_store, damage_is_a_miss_and_goes)
+Test(cache_store, damaged_entry_is_a_miss_and_is_removed)
 {
     const uint32_t n = 40;
     st_cache_store store;
@@ -172,7 +172,7 @@ Test(cache_store, damage_is_a_miss_and_goes)
     st_cache_store_close(&store);
 }
 
-Test(cache_store, maps_data)
+Test(cache_store, map_returns_the_stored_data)
 {
     const uint32_t n = (3u << 20) + 5u;
     st_cache_store store;
@@ -225,7 +225,7 @@ static void set_age(const char *path, time_t seconds)
 }
 
 /* Data first, then what was not used for longest; what is read becomes young. */
-Test(cache_store, is_capped)
+Test(cache_store, size_limit_evicts_data_then_least_recently_used)
 {
     st_cache_store store;
     char path[256];
@@ -248,7 +248,7 @@ Test(cache_store, is_capped)
 }
 
 /* Looking makes nothing. */
-Test(cache_store, a_folder_is_made_when_it_is_wanted)
+Test(cache_store, folder_is_created_by_the_first_put)
 {
     st_cache_store store;
     char path[96];
@@ -263,7 +263,7 @@ Test(cache_store, a_folder_is_made_when_it_is_wanted)
     st_cache_store_close(&store);
 }
 
-Test(cache_store, folders_of_others_are_refused)
+Test(cache_store, folder_of_another_user_is_refused)
 {
     st_cache_store store;
     char path[96];
@@ -292,7 +292,7 @@ Test(cache_store, folders_of_others_are_refused)
 }
 
 /* A link in the place of an entry is not followed. */
-Test(cache_store, links_are_not_followed)
+Test(cache_store, symbolic_link_as_entry_is_not_followed)
 {
     st_cache_store store;
     char path[256];
@@ -309,7 +309,7 @@ Test(cache_store, links_are_not_followed)
 
 /* Each context of a process has a store that counts its temporary files for itself, and a process
  * that was killed may have left one of any number. */
-Test(cache_store, temporary_names_that_are_taken)
+Test(cache_store, existing_temporary_names_are_passed_over)
 {
     st_cache_store a;
     st_cache_store b;
@@ -356,7 +356,7 @@ static int look_mapped(st_cache_store *store, uint32_t k, uint32_t n)
     return answer;
 }
 
-Test(cache_store, what_is_written_is_mapped)
+Test(cache_store, mapping_survives_rewrite_and_removal)
 {
     const uint32_t n = (2u << 20) + 5u;
     st_cache_store store;
@@ -376,7 +376,7 @@ Test(cache_store, what_is_written_is_mapped)
     st_cache_store_close(&store);
 }
 
-Test(cache_store, what_cannot_be_written_is_not_there)
+Test(cache_store, failed_put_leaves_no_file)
 {
     st_cache_store store;
     char path[256];
@@ -407,7 +407,7 @@ static void write_for_ever(void)
 
 /* Killed in the middle, again and again: entries are whole; what is left over goes when it is old.
  */
-Test(cache_store, a_killed_writer_leaves_no_half)
+Test(cache_store, killed_writer_leaves_whole_entries)
 {
     st_cache_store store;
     char path[320];
@@ -460,7 +460,7 @@ static int read_and_write(uint32_t seed)
     return 0;
 }
 
-Test(cache_store, many_processes_at_once)
+Test(cache_store, concurrent_processes_read_whole_entries)
 {
     pid_t children[8];
     for (uint32_t i = 0; i < 8; i++) {
@@ -495,7 +495,7 @@ static int write_on_full_disk(void)
     return look(&store, 1, 1, 1000) == 1 ? 0 : 3; /* what was there stays */
 }
 
-Test(cache_store, a_full_disk_keeps_what_was_there)
+Test(cache_store, full_disk_keeps_older_entries)
 {
     const pid_t child = fork();
     if (child == 0) {

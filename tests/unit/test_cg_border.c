@@ -68,7 +68,7 @@ static void begin(void)
 
 TestSuite(cg_border, .init = begin);
 
-Test(cg_border, ours_becomes_the_hosts)
+Test(cg_border, to_host_copies_code_text_and_hint)
 {
     stator_diag *own = NULL;
     stator_diag *err = NULL;
@@ -81,7 +81,7 @@ Test(cg_border, ours_becomes_the_hosts)
     cr_expect_str_eq(slot.hint, "install it");
 }
 
-Test(cg_border, nothing_of_ours_is_a_text_too)
+Test(cg_border, to_host_without_a_diag_has_a_default_text)
 {
     stator_diag *err = NULL;
     (void)st_cg_to_host(&host, STATOR_RESOURCE_EXHAUSTED, NULL, &err);
@@ -91,7 +91,7 @@ Test(cg_border, nothing_of_ours_is_a_text_too)
     cr_expect_str_eq(slot.text, "no reason was given");
 }
 
-Test(cg_border, an_error_that_is_there_stays)
+Test(cg_border, to_host_keeps_an_earlier_error)
 {
     stator_diag *own = NULL;
     stator_diag *err = foreign_diag();
@@ -102,7 +102,7 @@ Test(cg_border, an_error_that_is_there_stays)
     cr_expect_eq(slot.made, 0);
 }
 
-Test(cg_border, theirs_becomes_ours)
+Test(cg_border, from_host_copies_and_releases_the_diag)
 {
     stator_diag *err = NULL;
     stator_diag *theirs = create(STATOR_DATA_LOSS, "the file is short", 17);
@@ -117,7 +117,7 @@ Test(cg_border, theirs_becomes_ours)
     st_diag_release(err);
 }
 
-Test(cg_border, theirs_is_released_where_nobody_asks)
+Test(cg_border, from_host_without_out_releases_the_diag)
 {
     stator_diag *theirs = create(STATOR_INTERNAL, "x", 1);
     (void)st_cg_from_host(&host, STATOR_INTERNAL, &theirs, NULL);

@@ -63,7 +63,7 @@ Test(compare, ulps_of_bf16)
     cr_expect(!compare(STATOR_BF16, far, want).ok);
 }
 
-Test(compare, whole_numbers)
+Test(compare, integers)
 {
     const st_tolerance exact = {.rtol = 0, .atol = 0};
     const double zeros[COUNT] = {0};
@@ -77,7 +77,7 @@ Test(compare, whole_numbers)
     cr_expect(!d.ok && d.max_abs == 1, "as doubles they are the same");
 }
 
-Test(compare, layouts)
+Test(compare, dtype_and_shape_must_match)
 {
     const st_tolerance allowed = {.rtol = 1, .atol = 1};
     const double ones[COUNT] = {1, 1, 1, 1};

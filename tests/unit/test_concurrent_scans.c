@@ -155,7 +155,7 @@ static void *call_often(void *self)
     return NULL;
 }
 
-Test(concurrent_scans, eight_callers_of_two_directions)
+Test(concurrent_scans, eight_threads_call_a_bidirectional_scan)
 {
     static job jobs[CALLERS];
     pthread_t threads[CALLERS];
@@ -226,7 +226,7 @@ static stator_status run_lookup(stator_ctx *ctx, stator_function *f, int bad)
     return status;
 }
 
-Test(concurrent_scans, a_failure_of_any_is_told)
+Test(concurrent_scans, failed_check_in_any_scan_is_reported)
 {
     stator_ctx *ctx = open_context(1);
     stator_function *f = run_compile(ctx, "inductor-cpu", lookups, "lookups");

@@ -86,7 +86,7 @@ Test(containers, seg_elements_stay_and_are_zero)
     st_seg_deinit(&seg);
 }
 
-Test(containers, seg_failure_leaves_it_usable)
+Test(containers, seg_is_usable_after_a_failed_grow)
 {
     for (uint64_t n = 1;; n++) {
         st_seg seg;
@@ -138,7 +138,7 @@ Test(containers, vec_size_overflow_is_refused)
     cr_assert_null(v.data);
 }
 
-Test(containers, map_keeps_what_it_was_given)
+Test(containers, map_finds_every_inserted_key)
 {
     st_map map;
     st_map_init(&map, &mem);
@@ -168,7 +168,7 @@ static int never(void *self, uint32_t id)
     return 0;
 }
 
-Test(containers, hashset_tells_equal_hashes_apart)
+Test(containers, hashset_compares_keys_of_equal_hashes)
 {
     st_hashset set;
     st_hashset_init(&set, &mem);

@@ -21,7 +21,7 @@ static void check_round_trip(uint32_t dtype, uint32_t patterns)
     }
 }
 
-Test(convert, every_pattern_comes_back)
+Test(convert, every_bit_pattern_round_trips)
 {
     check_round_trip(STATOR_F16, 65536);
     check_round_trip(STATOR_BF16, 65536);
@@ -44,7 +44,7 @@ static void check_rounding(uint32_t dtype, const rounding *rows, int n)
     }
 }
 
-Test(convert, ties_go_to_even_and_once)
+Test(convert, rounding_is_to_nearest_even_once)
 {
     static const rounding f16[] = {
         {0x1.002p0, 0x3c00},
@@ -107,7 +107,7 @@ Test(convert, floats_to_integers_truncate)
     cr_expect_eq(flag, 1);
 }
 
-Test(convert, two_elements_a_byte)
+Test(convert, sub_byte_elements_pack_two_a_byte)
 {
     uint8_t packed[2] = {0, 0};
     const int64_t values[3] = {-8, 7, -1};
@@ -122,7 +122,7 @@ Test(convert, two_elements_a_byte)
     cr_expect_eq(packed[0], 0x38);
 }
 
-Test(convert, blocks_and_steps)
+Test(convert, strided_blocks)
 {
     const float x[6] = {0, 1, 2, 3, 4, 5};
     double out[3];

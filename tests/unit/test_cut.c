@@ -72,7 +72,7 @@ static const char chain[] = "stir 1\n"
                             "  return y: %d\n"
                             "}\n";
 
-Test(cut, the_middle_of_a_chain)
+Test(cut, nodes_from_the_middle_become_a_graph)
 {
     const stator_ref nodes[] = {2, 3}, inputs[] = {3}, outputs[] = {5, 4};
     const stator_x_cut cut = {CUT(nodes, inputs, outputs)};
@@ -88,7 +88,7 @@ Test(cut, the_middle_of_a_chain)
                "}\n");
 }
 
-Test(cut, a_parameter_that_is_listed_is_an_input)
+Test(cut, listed_parameter_becomes_an_input)
 {
     const stator_ref nodes[] = {2}, inputs[] = {3, 2}, outputs[] = {4};
     const stator_x_cut cut = {CUT(nodes, inputs, outputs)};
@@ -113,7 +113,7 @@ static const char symbolic[] = "stir 1\n"
                                "  return c: %c, y: %y\n"
                                "}\n";
 
-Test(cut, sizes_become_what_is_known)
+Test(cut, symbolic_sizes_become_known_numbers)
 {
     int64_t shape[] = {5, 4};
     const DLTensor a = {.ndim = 2, .shape = shape};
@@ -159,7 +159,7 @@ static const char counted[] = "stir 1\n"
                               "  return z: %z\n"
                               "}\n";
 
-Test(cut, sizes_that_only_a_dropped_node_tells_are_numbers)
+Test(cut, unbacked_sizes_of_dropped_nodes_become_numbers)
 {
     int64_t shape[] = {1, 4};
     const DLTensor i = {.ndim = 2, .shape = shape};
@@ -212,7 +212,7 @@ static const char branches[] = "stir 1\n"
                                "  return y: %y\n"
                                "}\n";
 
-Test(cut, control_flow_keeps_its_bodies)
+Test(cut, control_flow_keeps_its_regions)
 {
     const stator_ref nodes[] = {2}, inputs[] = {3, 1}, outputs[] = {4};
     const stator_x_cut cut = {CUT(nodes, inputs, outputs)};
@@ -245,7 +245,7 @@ static const char odd_names[] = "stir 1\n"
                                 "  return y: %6\n"
                                 "}\n";
 
-Test(cut, ports_have_names_of_their_own)
+Test(cut, inputs_and_outputs_get_unique_names)
 {
     const stator_ref nodes[] = {3, 4}, inputs[] = {3, 4}, outputs[] = {5, 6};
     const stator_x_cut cut = {CUT(nodes, inputs, outputs)};
@@ -262,7 +262,7 @@ Test(cut, ports_have_names_of_their_own)
                "}\n");
 }
 
-Test(cut, what_is_no_program_is_refused)
+Test(cut, incomplete_or_unordered_cut_is_refused)
 {
     const stator_ref node[] = {2}, far[] = {9}, turned[] = {3, 2}, a[] = {3}, b[] = {4}, d[] = {6},
                      twice[] = {3, 3}, made[] = {3, 4};
@@ -324,7 +324,7 @@ static void fail_each(const char *text, const stator_x_cut *cut)
     stator_ctx_destroy(ctx);
 }
 
-Test(cut, allocation_failures)
+Test(cut, every_allocation_may_fail)
 {
     int64_t shape[] = {5, 4}, found[] = {1, 4};
     const DLTensor a = {.ndim = 2, .shape = shape}, i = {.ndim = 2, .shape = found};

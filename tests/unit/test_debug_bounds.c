@@ -31,7 +31,7 @@ static uint32_t flags_of(stator_instance *instance, const stator_graph *graph)
     return info.flags;
 }
 
-Test(debug_bounds, results_are_filled, .timeout = 60)
+Test(debug_bounds, option_sets_fill_outputs, .timeout = 60)
 {
     static const char text[] =
         "stir 1\ngraph @main(%x: f32[4]) {\n  %y = neg(%x)\n  return y: %y\n}\n";

@@ -134,7 +134,7 @@ Test(decompose, types_agree_and_end_in_primitives)
     text_world_deinit(&w);
 }
 
-Test(decompose, a_primitive_has_none)
+Test(decompose, primitive_op_has_no_decomposition)
 {
     text_world w;
     stator_diag *err = NULL;
@@ -148,7 +148,7 @@ Test(decompose, a_primitive_has_none)
 }
 
 /* Every row that is flagged COMPOSITE has a body or a function, and no other row has one. */
-Test(decompose, flags_say_what_is_there)
+Test(decompose, composite_flag_matches_body_or_function)
 {
     uint32_t n = 0;
     const st_op_def *defs = st_op_defs(&n);
@@ -259,7 +259,7 @@ Test(decompose, library_op_with_a_body)
 /* ---- failing allocations ---- */
 
 /* Any request for memory may fail: a status, and nothing is left behind. */
-Test(decompose, failing_allocations_are_survived, .timeout = 120)
+Test(decompose, every_allocation_may_fail, .timeout = 120)
 {
     static const char *const ops[] = {"lstm",   "max_pool",    "einsum",
                                       "resize", "grid_sample", "sdpa"};

@@ -30,7 +30,7 @@ static const char roi[] =
     "  %%2 = gather(%%y, %%i) {axis = 1}\n"
     "  return %%1, %%2\n}\n";
 
-Test(detection, channels_of_a_region)
+Test(detection, roi_align_of_many_channels_equals_single_ones)
 {
     static const char *const dtypes[] = {"f32", "f16", "f64"};
     static const char *const attrs[] = {
@@ -200,7 +200,7 @@ static void check_nms(const limits *l, int32_t threads)
     stator_ctx_destroy(ctx);
 }
 
-Test(detection, boxes_that_are_kept, .timeout = 120)
+Test(detection, nms_equals_a_plain_reference, .timeout = 120)
 {
     static const limits list[] = {{5, 0.5f, 0, 0, 0},    {40, 0.25f, 0.3f, 0, 1},
                                   {700, 0.5f, -1, 0, 1}, {1000, 1.0f / 3, 0.1f, 1, 1},

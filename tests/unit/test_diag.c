@@ -37,7 +37,7 @@ Test(diag, notes_prefix_and_hint)
     st_diag_release(d);
 }
 
-Test(diag, long_texts_are_whole)
+Test(diag, long_texts_are_not_truncated)
 {
     char text[20000];
     stator_diag *err = NULL;
@@ -69,7 +69,7 @@ Test(diag, out_of_memory_has_a_static_text)
     cr_assert(strstr(st_diag_text(big), "corrupt data") != NULL);
 }
 
-Test(diag, null_is_no_error)
+Test(diag, accessors_accept_null)
 {
     cr_assert_str_eq(st_diag_text(NULL), "");
     cr_assert_null(st_diag_hint(NULL));
@@ -103,7 +103,7 @@ done:
     return status;
 }
 
-Test(diag, try_returns_early)
+Test(diag, st_try_returns_early)
 {
     stator_diag *err = NULL;
     int reached = 0;

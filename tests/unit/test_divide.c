@@ -219,7 +219,7 @@ static void same_as_eager(stator_ctx *ctx, const model *m, const setup *s)
     stator_function_destroy(got);
 }
 
-Test(divide, control_flow_of_the_host)
+Test(divide, host_steps_control_flow_as_eager_does)
 {
     stator_ctx *ctx = context();
     static const char *const ops[] = {"add,mul", "add", "tanh,neg,concat", "mul,while",
@@ -270,7 +270,7 @@ static stator_status prepare(stator_ctx *ctx, stator_function *f, const model *m
     return status;
 }
 
-Test(divide, coverage_counts_bodies)
+Test(divide, coverage_counts_nodes_of_bodies)
 {
     stator_ctx *ctx = context();
     const setup s = {.backend = "divided", .n_options = 1, .keys = {"plain"}, .values = {"1"}};
@@ -299,7 +299,7 @@ Test(divide, coverage_counts_bodies)
     stator_ctx_destroy(ctx);
 }
 
-Test(divide, strict_lets_the_host_run_loops)
+Test(divide, strict_allows_control_flow_on_the_host)
 {
     stator_ctx *ctx = context();
     const setup all = {.backend = "divided",
@@ -324,7 +324,7 @@ Test(divide, strict_lets_the_host_run_loops)
 
 /* ---- allocations ---- */
 
-Test(divide, a_warm_loop_allocates_nothing)
+Test(divide, warm_host_loop_allocates_nothing)
 {
     stator_ctx *ctx = context();
     const setup s = {.backend = "divided"};
@@ -359,7 +359,7 @@ static void count_claims(void *self, const stator_x_fuel_row *row)
     }
 }
 
-Test(divide, fuel_reaches_the_bodies)
+Test(divide, fuel_limits_claims_inside_bodies)
 {
     stator_ctx *ctx = context();
     uint32_t counts[2] = {0, 0};
@@ -447,7 +447,7 @@ Test(divide, declined_nodes_are_an_error_when_strict)
 
 /* ---- options of a backend behind another ---- */
 
-Test(divide, options_reach_nested_backends)
+Test(divide, namespaced_options_reach_nested_backends)
 {
     stator_ctx *ctx = context();
     static const char *const named[] = {"0", "1"};
@@ -467,7 +467,7 @@ Test(divide, options_reach_nested_backends)
     stator_ctx_destroy(ctx);
 }
 
-Test(divide, wrong_options_of_nested_backends)
+Test(divide, wrong_options_of_nested_backends_are_refused)
 {
     static const char *const wrong[][2] = {{"divided.opps", "sin"}, {"divided.every", "often"}};
     stator_ctx *ctx = context();
@@ -492,7 +492,7 @@ Test(divide, wrong_options_of_nested_backends)
 
 /* ---- memory ---- */
 
-Test(divide, memory_runs_out)
+Test(divide, every_allocation_may_fail)
 {
     uint32_t failed = 0;
     for (uint64_t n = 1;; n += 1 + n / 16) {

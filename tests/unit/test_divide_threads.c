@@ -73,7 +73,7 @@ static void fill(stator_ctx *ctx, job *j, int64_t trips)
     }
 }
 
-Test(divide_threads, one_loop_many_callers)
+Test(divide_threads, many_threads_call_one_host_loop)
 {
     static const char *const dirs[] = {ST_TEST_BUILD "/lib/stator/plugins-1",
                                        ST_TEST_BUILD "/tests/plugins"};

@@ -18,7 +18,7 @@ TestSuite(dnnl, .init = dnnl_begin, .fini = dnnl_end);
 
 /* ---- GEMM ---- */
 
-Test(dnnl, gemm_orders)
+Test(dnnl, gemm_of_every_axis_order)
 {
     static const struct {
         const char *name;
@@ -102,7 +102,7 @@ Test(dnnl, gemm_batches)
 }
 
 /* Heads of attention out of one tensor of queries, keys and values. */
-Test(dnnl, gemm_heads)
+Test(dnnl, gemm_of_interleaved_attention_heads)
 {
     enum { S = 20, H = 3, D = 16, W = 3 * H * D };
     problem p;
@@ -148,7 +148,7 @@ Test(dnnl, epilogues)
     }
 }
 
-Test(dnnl, what_is_refused)
+Test(dnnl, unsupported_contractions_are_refused)
 {
     problem p;
     gemm(&p, STATOR_F32, STATOR_F32, num(64), num(64), num(64));
@@ -202,7 +202,7 @@ Test(dnnl, bf16)
 }
 
 /* Done in f32, whatever the processor. */
-Test(dnnl, f16)
+Test(dnnl, f16_is_computed_in_f32)
 {
     problem p;
     const conv_case c = {2, 2, 32, 48, 1, {14, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
@@ -229,7 +229,7 @@ Test(dnnl, f16)
 }
 
 /* Sums beyond 2^24, which f32 would round. */
-Test(dnnl, integers)
+Test(dnnl, integer_products_are_exact_beyond_2_24)
 {
     static const uint32_t dtypes[] = {STATOR_U8, STATOR_I8};
     for (uint32_t i = 0; i < 2; i++) {
@@ -266,7 +266,7 @@ Test(dnnl, integers)
 }
 
 /* Sums of bytes that are made f32: zero points known and not, a factor, a row of factors. */
-Test(dnnl, bytes)
+Test(dnnl, byte_products_with_zero_points_and_scales)
 {
     static const uint32_t dtypes[] = {STATOR_U8, STATOR_I8};
     for (uint32_t i = 0; i < 2 * 3; i++) {
@@ -368,7 +368,7 @@ static void check_exact(problem *p, const char *what)
     empty(p);
 }
 
-Test(dnnl, bytes_to_bytes)
+Test(dnnl, byte_products_requantized_to_bytes)
 {
     static const uint32_t dtypes[] = {STATOR_U8, STATOR_I8};
     const conv_case image = {2, 2, 16, 32, 1, {9, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
@@ -394,7 +394,7 @@ Test(dnnl, bytes_to_bytes)
 }
 
 /* A bias of integers in front, as QLinearConv has it. */
-Test(dnnl, bias_of_integers)
+Test(dnnl, integer_bias_before_requantization)
 {
     const conv_case image = {2, 2, 16, 32, 1, {9, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
     for (uint32_t is_conv = 0; is_conv < 2; is_conv++) {
@@ -420,7 +420,7 @@ Test(dnnl, bias_of_integers)
 }
 
 /* Rows of one kind with numbers of their own: oneDNN 2.6 mixes up those of eltwise post-ops. */
-Test(dnnl, numbers_of_their_own)
+Test(dnnl, repeated_epilogues_keep_their_numbers)
 {
     problem p;
     gemm(&p, STATOR_F32, STATOR_F32, num(40), num(50), num(70));
@@ -435,7 +435,7 @@ Test(dnnl, numbers_of_their_own)
 }
 
 /* A bias that is one number; also where few rows meet constants, and behind another row. */
-Test(dnnl, bias_of_one_number)
+Test(dnnl, scalar_bias)
 {
     for (int64_t m = 2; m <= 40; m += 38) {
         problem p;
@@ -558,7 +558,7 @@ Test(dnnl, transposed_convs)
 }
 
 /* Channels that are a part of a wider tensor's. */
-Test(dnnl, conv_slices)
+Test(dnnl, convs_of_channel_slices)
 {
     problem p;
     conv(&p, STATOR_F32, STATOR_F32, &convs[0], 1, 1);
@@ -575,7 +575,7 @@ Test(dnnl, conv_slices)
     check(&p, "slices");
 }
 
-Test(dnnl, measured)
+Test(dnnl, tuned_convs_equal_the_reference)
 {
     static const conv_case cases[] = {
         {2, 2, 32, 32, 1, {28, 28}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
@@ -601,7 +601,7 @@ Test(dnnl, measured)
 
 /* ---- values that are not finite ---- */
 
-Test(dnnl, nan_stays)
+Test(dnnl, nan_and_infinity_propagate)
 {
     static const int32_t threads[] = {1, 2, 4};
     static const float odd[] = {NAN, INFINITY, -INFINITY, 3e38f};
@@ -682,7 +682,7 @@ Test(dnnl, symbolic_rows)
     st_free(&f.mem, weights);
 }
 
-Test(dnnl, symbolic_inner)
+Test(dnnl, symbolic_reduction_size)
 {
     problem p;
     const uint32_t n = sym("n");
@@ -725,7 +725,7 @@ static void sum_of_nothing(uint32_t dtype)
     empty(&p);
 }
 
-Test(dnnl, nothing_to_sum)
+Test(dnnl, sum_over_zero_elements_is_zero)
 {
     sum_of_nothing(STATOR_F32);
     sum_of_nothing(STATOR_F16);
@@ -733,7 +733,7 @@ Test(dnnl, nothing_to_sum)
 }
 
 /* Strides of a later call that oneDNN has no primitive for. */
-Test(dnnl, plain_loops)
+Test(dnnl, strides_without_a_primitive_run_in_plain_loops)
 {
     problem p;
     const uint32_t s = sym("s");
@@ -768,7 +768,7 @@ static void *call_often(void *self)
     return NULL;
 }
 
-Test(dnnl, threads_share_an_op)
+Test(dnnl, many_threads_call_one_op)
 {
     static caller callers[4];
     pthread_t threads[4];
@@ -796,7 +796,7 @@ Test(dnnl, threads_share_an_op)
 }
 
 /* One thread when the host has one: no other comes to life. */
-Test(dnnl, threads_are_the_hosts)
+Test(dnnl, no_thread_is_made_when_the_host_has_one)
 {
     problem p;
     const uint32_t before = thread_count();
@@ -827,7 +827,7 @@ static void call_in_range(void *self, int64_t first, int64_t last)
 }
 
 /* Inside a parallel region a call has one thread, and must not count on more. */
-Test(dnnl, threads_inside_a_region)
+Test(dnnl, call_inside_a_parallel_region_runs_on_one_thread)
 {
     static caller callers[2];
     problem p;
@@ -918,13 +918,13 @@ static void check_cap(uint32_t rows)
     empty(&p);
 }
 
-Test(dnnl, packed_weights_stay_under_a_cap)
+Test(dnnl, packed_weights_stay_under_their_limit)
 {
     check_cap(64);
 }
 
 /* Up to 8 rows have a kernel of our own, with a packing of its own. */
-Test(dnnl, packed_weights_of_few_rows_stay_under_a_cap)
+Test(dnnl, packed_weights_of_few_rows_stay_under_their_limit)
 {
     check_cap(1);
     check_cap(4);
@@ -932,7 +932,7 @@ Test(dnnl, packed_weights_of_few_rows_stay_under_a_cap)
 }
 
 /* Scratch of ops that run one after the other is one block. */
-Test(dnnl, scratch_is_shared)
+Test(dnnl, sequential_ops_share_scratch)
 {
     problem p;
     void *ops[2];

@@ -239,7 +239,7 @@ static void check_all(uint32_t flags)
     }
 }
 
-Test(attention, vectors_of_the_machine)
+Test(attention, widest_vectors_of_the_processor)
 {
     check_all(0);
 }
@@ -281,7 +281,7 @@ static void check_not_finite(const attend *a, int is_masked)
 }
 
 /* Quotients of 32 columns go straight to the output, of 8 by way of scratch. */
-Test(attention, not_finite)
+Test(attention, infinities_and_nan_propagate)
 {
     static const uint32_t vectors[] = {0, DNNL_VECTORS_32, DNNL_VECTORS_16};
     attend a = {"not finite", 1, 2, 2, 70, 300, 16, 8, STATOR_F32, STATOR_BOOL, 9, 0, 0, 0, 0};
@@ -296,7 +296,7 @@ Test(attention, not_finite)
 }
 
 /* Exporters write -1e9 and the like where a key is not attended to. */
-Test(attention, masked_by_a_large_number)
+Test(attention, large_negative_mask_attends_to_nothing)
 {
     static const uint32_t vectors[] = {0, DNNL_VECTORS_32, DNNL_VECTORS_16};
     static const double numbers[] = {-1e4, -1e9, -3.4028234e38};
@@ -321,7 +321,7 @@ Test(attention, masked_by_a_large_number)
 }
 
 /* Rows that attend to nothing are 0. */
-Test(attention, nothing_to_attend_to)
+Test(attention, fully_masked_rows_are_zero)
 {
     static const attend a = {"nothing",  1,           1, 1, 4, 40, 8, 8,
                              STATOR_F32, STATOR_BOOL, 3, 0, 0, 0,  0};
@@ -336,7 +336,7 @@ Test(attention, nothing_to_attend_to)
     world_deinit(&w);
 }
 
-Test(attention, not_taken)
+Test(attention, f64_is_refused)
 {
     static const attend wide = {"f64", 1, 1, 1, 4, 4, 8, 8, STATOR_F64, 0, 0, 0, 0, 0, 0};
     world w;
@@ -346,7 +346,7 @@ Test(attention, not_taken)
 }
 
 /* The contraction as the compile cache keeps it. */
-Test(attention, kept)
+Test(attention, contraction_round_trips_through_the_compile_cache)
 {
     const attend *a = &cases[6];
     stator_diag *err = NULL;

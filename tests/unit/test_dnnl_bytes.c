@@ -190,7 +190,7 @@ static void a_group_a_channel_to_bytes(void)
 TEST_BOTH(a_group_a_channel_to_bytes)
 
 /* Weights with a zero point are left to others. */
-Test(dnnl_bytes, a_group_a_channel_of_other_weights)
+Test(dnnl_bytes, depthwise_weights_with_a_zero_point_go_to_onednn)
 {
     begin();
     problem p;
@@ -231,14 +231,14 @@ static void check_groups(const conv_case *c, int to_bytes)
 
 /* Channels that fill no vector: "gemm" is what oneDNN has, with channels last inside, whatever the
  * order of x and the output, and it would read another group's factors. */
-Test(dnnl_bytes_groups, factors)
+Test(dnnl_bytes_groups, groups_narrower_than_a_vector_use_their_own_scales)
 {
     const conv_case c = {2, 2, 28, 92, 4, {9, 11}, {3, 2}, {2, 1}, {1, 1}, {0, 1}, {2, 0}};
     check_groups(&c, 0);
 }
 
 /* Groups of 12 channels with a zero point: oneDNN describes what it cannot make. */
-Test(dnnl_bytes_groups, not_made)
+Test(dnnl_bytes_groups, groups_of_12_channels_with_a_zero_point_are_refused)
 {
     const conv_case c = {2, 1, 24, 32, 2, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
     check_groups(&c, 1);

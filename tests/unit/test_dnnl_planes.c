@@ -98,7 +98,7 @@ Test(dnnl_planes, narrow)
 }
 
 /* Channels last are others'. */
-Test(dnnl_planes, channels_last)
+Test(dnnl_planes, channels_last_are_refused)
 {
     problem p;
     conv(&p, STATOR_F32, STATOR_F32, &planes[0], 1, 1);
@@ -111,7 +111,7 @@ Test(dnnl_planes, channels_last)
 }
 
 /* What lies between the pixels of a transposed convolution meets no weight. */
-Test(dnnl_planes, transposed_weights_that_are_not_finite)
+Test(dnnl_planes, transposed_conv_ignores_infinite_weights_between_pixels)
 {
     for (uint32_t i = 0; i < TRANSPOSED; i++) {
         problem p;

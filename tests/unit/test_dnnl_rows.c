@@ -56,7 +56,7 @@ static void check_rows(int64_t m, int64_t n, int64_t k, uint32_t bound)
 
 /* Rows of every number, ragged panels, odd depths; weights that a cache holds, that one may hold
  * and that none does. */
-Test(dnnl_rows, few_rows)
+Test(dnnl_rows, products_of_few_rows)
 {
     static const int64_t columns[] = {1, 31, 500};
     static const int64_t cold[] = {1 << 17, 1 << 18};
@@ -76,7 +76,7 @@ Test(dnnl_rows, few_rows)
 }
 
 /* The two forms of a constant's weights are not taken for each other. */
-Test(dnnl_rows, orders_apart)
+Test(dnnl_rows, weights_of_both_orders_are_packed_apart)
 {
     problem p;
     gemm(&p, STATOR_F32, STATOR_F32, num(4), num(100), num(90));
@@ -124,7 +124,7 @@ static void check_positions(void)
 }
 
 /* Convolutions of one position are such products; padding, though it makes no position, is not. */
-Test(dnnl_rows, few_positions)
+Test(dnnl_rows, convs_of_few_positions_are_products)
 {
     for (size_t v = 0; v < N_VECTORS; v++) {
         use_vectors(vectors[v]);

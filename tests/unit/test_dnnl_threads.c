@@ -53,7 +53,7 @@ static void *call_both(void *self)
 }
 
 /* A thread that has had no team gets none. */
-Test(dnnl_threads, contended_calls_have_one)
+Test(dnnl_threads, contended_call_runs_on_one_thread)
 {
     for (uint32_t kind = 0; kind < 3; kind++) {
         problem p;
@@ -114,7 +114,7 @@ static void *call_often(void *self)
 }
 
 /* It becomes contended and quiet again while four threads call. */
-Test(dnnl_threads, contention_comes_and_goes)
+Test(dnnl_threads, results_hold_while_contention_changes)
 {
     problem p[4];
     caller callers[4];
@@ -143,7 +143,7 @@ Test(dnnl_threads, contention_comes_and_goes)
 }
 
 /* Without memory for the other way a call is as it was. */
-Test(dnnl_threads, contended_calls_need_no_memory)
+Test(dnnl_threads, contended_call_without_memory_runs_as_before)
 {
     problem p;
     make(&p, 0);

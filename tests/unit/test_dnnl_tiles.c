@@ -80,7 +80,7 @@ Test(dnnl_tiles, convolutions_of_halves)
 }
 
 /* A residual, added to what was rounded: by tiles or not at all. */
-Test(dnnl_tiles, sums_of_rounded_halves)
+Test(dnnl_tiles, residual_is_added_to_the_rounded_half)
 {
     for (size_t i = 0; i < 2 * IMAGES; i++) {
         problem p;
@@ -271,7 +271,7 @@ Test(dnnl_tiles, products_of_two_inputs)
 }
 
 /* Where gelu goes over to nothing and to all of x, and beyond. */
-Test(dnnl_tiles, gelu_of_any_size)
+Test(dnnl_tiles, gelu_over_the_whole_range)
 {
     if (!dnnl_begin_narrow(DNNL_FUSED)) {
         cr_skip_test("this processor has no AVX2");
@@ -315,7 +315,7 @@ static void one_nan(uint32_t dtype, const char *conv_name, const char *gemm_name
     run(&p, gemm_name, 1, 0);
 }
 
-Test(dnnl_tiles, nan_stays)
+Test(dnnl_tiles, nan_propagates)
 {
     if (!has_wide(STATOR_BF16)) {
         cr_skip_test("this processor has no bf16");
@@ -323,7 +323,7 @@ Test(dnnl_tiles, nan_stays)
     one_nan(STATOR_BF16, "a convolution of bf16, one NaN", "a product of bf16, one NaN");
 }
 
-Test(dnnl_tiles, nan_stays_in_floats)
+Test(dnnl_tiles, nan_propagates_in_floats)
 {
     if (!dnnl_begin_narrow(0)) {
         cr_skip_test("this processor has no AVX2");
@@ -595,13 +595,13 @@ static void check_limits(void)
     }
 }
 
-Test(dnnl_tiles, limits_of_bytes)
+Test(dnnl_tiles, byte_products_at_the_limits_of_the_range)
 {
     check_bytes(0, check_limits);
 }
 
 /* An image of which not all lines are in scratch at a time; places above and below it left out. */
-Test(dnnl_tiles, lines_in_blocks)
+Test(dnnl_tiles, image_taller_than_scratch_is_computed_in_blocks)
 {
     const conv_case c = {2, 1, 160, 1, 1, {19, 90}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
     if (!dnnl_begin_narrow(0)) {
@@ -620,7 +620,7 @@ Test(dnnl_tiles, lines_in_blocks)
 }
 
 /* As many channels as four times the sums of fit, and one more. */
-Test(dnnl_tiles, most_channels_of_winograd_tiles)
+Test(dnnl_tiles, winograd_channels_are_limited_by_int32_sums)
 {
     if (!dnnl_begin_narrow(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST)) {
         cr_skip_test("this processor has no AVX2");
@@ -639,7 +639,7 @@ Test(dnnl_tiles, most_channels_of_winograd_tiles)
 }
 
 /* One constant for two widths of vectors, which pack it each in its way. */
-Test(dnnl_tiles, two_widths)
+Test(dnnl_tiles, one_constant_is_packed_for_two_vector_widths)
 {
     const conv_case c = {2, 1, 16, 32, 1, {12, 12}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
     problem p;
@@ -655,7 +655,7 @@ Test(dnnl_tiles, two_widths)
 }
 
 /* Sizes of a call that were not known before; measured against what oneDNN has. */
-Test(dnnl_tiles, chosen)
+Test(dnnl_tiles, kernels_are_measured_against_onednn_at_call_sizes)
 {
     problem p;
     if (!has_wide(STATOR_BF16)) {
@@ -690,7 +690,7 @@ static void check_chosen(void)
     }
 }
 
-Test(dnnl_tiles, chosen_by_dtypes)
+Test(dnnl_tiles, kernel_is_chosen_by_dtypes)
 {
     check_bytes(DNNL_TUNE, check_chosen);
 }

@@ -136,7 +136,7 @@ Test(dnnl_transposed, floats_wide)
 
 /* A number that is none changes what its windows meet alone: not what other phases, lines or
  * channels have. */
-Test(dnnl_transposed, infinity_stays)
+Test(dnnl_transposed, infinity_reaches_only_its_own_windows)
 {
     static const uint32_t floats[3] = {STATOR_F32, STATOR_F32, STATOR_F32};
     if (!dnnl_begin_narrow(0)) {
@@ -231,7 +231,7 @@ Test(dnnl_transposed, halves)
 }
 
 /* The same constant for two strides, which pack it each in its way. */
-Test(dnnl_transposed, two_strides)
+Test(dnnl_transposed, one_constant_is_packed_for_two_strides)
 {
     static const uint32_t floats[3] = {STATOR_F32, STATOR_F32, STATOR_F32};
     transposed_case c = {{2, 1, 8, 16, 1, {5, 5}, {4, 4}, {2, 2}, {1, 1}, {0, 0}, {0, 0}}, {0, 0}};

@@ -76,7 +76,7 @@ static void run_big(int32_t threads, stator_ctx **ctx, stator_tensor **out)
     stator_function_destroy(f);
 }
 
-Test(eager_kernels, thread_count_changes_nothing, .timeout = 120)
+Test(eager_kernels, results_do_not_depend_on_thread_count, .timeout = 120)
 {
     static const int32_t counts[] = {2, 3, 8};
     stator_ctx *ctx, *other;
@@ -126,7 +126,7 @@ static const char places[] = "stir 1\nsym u unbacked in [0, 39000]\ngraph @m() {
                              "  %%2 = concat(%%o1, %%a1, %%b1) {axis = 0}\n"
                              "  return %%1, %%2\n}\n";
 
-Test(eager_kernels, nonzero_of_many)
+Test(eager_kernels, nonzero_of_many_elements)
 {
     static const char *const dtypes[] = {"bool", "u8", "i16", "f16", "f32", "i64", "f64", "c64"};
     stator_ctx *ctx = run_context();
@@ -239,7 +239,7 @@ Test(eager_kernels, sizes_are_checked_before_memory_is_touched)
 
 /* ---- a tap of weight 0 does not spread inf and NaN ---- */
 
-Test(eager_kernels, weight_zero_is_left_out)
+Test(eager_kernels, nan_under_a_zero_weight_is_ignored)
 {
     static const char text[] =
         "stir 1\n"

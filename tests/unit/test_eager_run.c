@@ -19,7 +19,7 @@ static void check_pairs(const char *name, const char *text)
 
 /* ---- control flow ---- */
 
-Test(eager_run, cond_takes_the_branch)
+Test(eager_run, cond_runs_the_chosen_branch)
 {
     check_pairs("cond", "stir 1\n"
                         "graph @m() {\n"
@@ -107,7 +107,7 @@ Test(eager_run, while_state_may_grow)
                                "}\n");
 }
 
-Test(eager_run, scan_cuts_and_stacks_on_axes)
+Test(eager_run, scan_slices_and_stacks_on_any_axis)
 {
     check_pairs("scan", "stir 1\n"
                         "graph @m() {\n"
@@ -157,7 +157,7 @@ Test(eager_run, regions_nest)
 
 /* ---- sizes known only while running ---- */
 
-Test(eager_run, unbacked_sizes_flow)
+Test(eager_run, unbacked_sizes_reach_later_nodes)
 {
     check_pairs("unbacked", "stir 1\n"
                             "graph @m() {\n"
@@ -334,7 +334,7 @@ static void check_writes(const char *backend, const char *text)
     stator_ctx_destroy(ctx);
 }
 
-Test(eager_run, inputs_may_swap)
+Test(eager_run, writes_may_swap_two_inputs)
 {
     static const char text[] = "stir 1\ngraph @m(%x: f32[2], %y: f32[2]) {\n"
                                "  %1 = add(%x, %y)\n"
@@ -404,7 +404,7 @@ static stator_ctx *counted_context(counted *c)
 
 /* A warm call of a one-op graph allocates nothing. 20 us is a bound that a busy machine and a
  * sanitizer keep; the figure itself is measured in bench/. */
-Test(eager_run, one_op_call_allocates_nothing)
+Test(eager_run, warm_call_of_one_op_allocates_nothing)
 {
     static const char text[] = "stir 1\ngraph @m(%x: f32[4], %y: f32[4]) {\n"
                                "  %1 = add(%x, %y)\n  return %1\n}\n";
@@ -497,7 +497,7 @@ static int try_everything(counted *c)
 }
 
 /* Sizes beside a size of 0 are not bounded by memory: no kernel multiplies or counts up to them. */
-Test(eager_run, huge_sizes_beside_zero)
+Test(eager_run, huge_sizes_beside_a_size_of_zero_run_at_once)
 {
     static const char text[] = "stir 1\ngraph @main() {\n"
                                "  %0 = constant {value = f32[1, 1, 1099511627776, 0] {}}\n"

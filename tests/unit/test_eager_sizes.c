@@ -112,7 +112,7 @@ Test(eager_sizes, batches_broadcast)
     stator_ctx_destroy(ctx);
 }
 
-Test(eager_sizes, batches_that_differ_are_refused)
+Test(eager_sizes, batches_that_do_not_broadcast_are_refused)
 {
     static const int sizes[][3] = {{2, 3, 1}, {3, 1, 2}, {1, 3, 2}, {2, 3, 4}};
     static char text[8192];

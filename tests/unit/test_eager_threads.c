@@ -48,7 +48,7 @@ static void *call_many(void *arg)
     return NULL;
 }
 
-Test(eager_threads, eight_callers)
+Test(eager_threads, eight_threads_call_one_function)
 {
     static const char text[] = "stir 1\nsym N in [1, 64]\ngraph @m(%x: f32[N, 2]) {\n"
                                "  %1 = add(%x, %x)\n"
@@ -93,7 +93,7 @@ static void *compile_and_call(void *arg)
     return NULL;
 }
 
-Test(eager_threads, compiles_at_once)
+Test(eager_threads, four_threads_compile_at_once)
 {
     stator_ctx *ctx = run_context();
     caller c[4];
@@ -126,7 +126,7 @@ static void *read_environment(void *arg)
 
 /* The first matrix product looks for a BLAS and tells it the kind of processor: readers of the
  * environment in other threads see it whole all the time, and nothing is left in it. */
-Test(eager_threads, environment_stays_whole)
+Test(eager_threads, environment_is_unchanged_and_readable_while_blas_loads)
 {
     static const char text[] = "stir 1\ngraph @m() {\n"
                                "  %1 = constant {value = f32[2, 2] {1, 2, 3, 4}}\n"

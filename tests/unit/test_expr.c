@@ -341,7 +341,7 @@ Test(expr, long_chains_are_bounded)
 }
 
 /* What a small tensor is known to hold becomes sizes; the rest becomes run-time symbols. */
-Test(expr, ints_of_tensors)
+Test(expr, known_elements_of_small_tensors_become_sizes)
 {
     expr_world e;
     stator_ref out = 0;
@@ -361,7 +361,7 @@ Test(expr, ints_of_tensors)
 }
 
 /* Any request for memory may fail: a status, and nothing is left behind. */
-Test(expr, every_failing_allocation_is_survived)
+Test(expr, every_allocation_may_fail)
 {
     const char *program = "a = shape(x)[0:1] + [dim(n, 0)]; s, k = sort(x * 0.5 + y); "
                           "mode == 'tanh' ? expand(scalar(1, f32), shape=a) : s";

@@ -162,7 +162,7 @@ static stator_x_fuel_row find_rule(stator_function *function, uint32_t kind, con
     return (stator_x_fuel_row){0};
 }
 
-Test(fuel, a_question_names_its_pass_node_and_value)
+Test(fuel, record_names_pass_node_and_value)
 {
     fixture f;
     float out[6];
@@ -195,7 +195,7 @@ static void hear(void *self, const stator_x_fuel_row *row)
     (void)snprintf(h->last, sizeof h->last, "%s", row->rule);
 }
 
-Test(fuel, a_watcher_hears_what_is_recorded)
+Test(fuel, watcher_is_called_for_every_record)
 {
     fixture f;
     float out[6];
@@ -211,7 +211,7 @@ Test(fuel, a_watcher_hears_what_is_recorded)
     tear_down(&f);
 }
 
-Test(fuel, nothing_applied_still_runs_in_place_writes)
+Test(fuel, without_fuel_in_place_writes_still_run)
 {
     fixture f;
     set_up(&f,
@@ -295,7 +295,7 @@ static void nest_exe_destroy(void *inst, void *exe)
         .exe_info = nest_info, .exe_run = nest_run, .exe_destroy = nest_exe_destroy                \
     }
 
-Test(fuel, a_nested_compile_asks_below_the_outer_scope)
+Test(fuel, nested_compile_records_below_the_outer_scope)
 {
     static const stator_backend outer = NEST_BACKEND("outer");
     static const stator_backend inner = NEST_BACKEND("inner");

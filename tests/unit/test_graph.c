@@ -49,7 +49,7 @@ static stator_status node(world *w, const char *op, uint32_t n, const stator_ref
     return st_build_op(w->b, op, n, operands, n_attrs, attrs, 0, out, &w->err);
 }
 
-Test(builder, fills_defaults_in_schema_order)
+Test(builder, attributes_get_defaults_in_schema_order)
 {
     world w;
     stator_ref y[3] = {0};
@@ -96,7 +96,7 @@ Test(builder, optional_results_and_trailing_operands)
     end(&w);
 }
 
-Test(builder, refuses_and_names)
+Test(builder, refusals_name_the_node_and_operand)
 {
     world w;
     stator_ref y[2] = {0};
@@ -259,7 +259,7 @@ static text_graph read_loop(world *w)
     return g;
 }
 
-Test(module, clone_is_equal_and_apart)
+Test(module, clone_is_equal_and_independent)
 {
     world w;
     uint8_t a[16];
@@ -290,7 +290,7 @@ Test(module, clone_is_equal_and_apart)
     end(&w);
 }
 
-Test(module, clone_without_memory)
+Test(module, clone_allocations_may_fail)
 {
     world w;
     begin(&w);
@@ -316,7 +316,7 @@ Test(module, clone_without_memory)
     end(&w);
 }
 
-Test(module, hash_sees_structure_only)
+Test(module, hash_ignores_names)
 {
     static const char *const same[] = {
         "stir 1\ngraph @a(%x: f32[4]) { %y = exp(%x) @\"one\" return out: %y }\n",
@@ -356,7 +356,7 @@ Test(module, hash_sees_structure_only)
     end(&w);
 }
 
-Test(module, merged_origins_are_a_set)
+Test(module, merged_origins_have_no_duplicates)
 {
     world w;
     begin(&w);

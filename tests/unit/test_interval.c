@@ -48,7 +48,7 @@ Test(interval, small_cases)
     cr_assert_eq(mem.live_blocks, 0);
 }
 
-Test(interval, overflow_and_memory)
+Test(interval, overflow_and_failed_allocations_are_errors)
 {
     st_mem mem;
     uint64_t total = 0;
@@ -65,7 +65,7 @@ Test(interval, overflow_and_memory)
     }
 }
 
-Test(interval, random_sets)
+Test(interval, random_sets_fit_without_overlap)
 {
     uint64_t random = test_seed(3);
     static st_interval b[300];

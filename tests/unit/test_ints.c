@@ -207,7 +207,7 @@ Test(ints, arithmetic)
     end(&w);
 }
 
-Test(ints, movement_and_reductions)
+Test(ints, data_movement_and_reductions)
 {
     world w;
     begin(&w);
@@ -328,7 +328,7 @@ Test(ints, from_dims_prefers_constants)
 }
 
 /* A rollback gives value refs again; what was known of the old ones must not stick. */
-Test(ints, rollback_forgets)
+Test(ints, rollback_forgets_values_of_reused_refs)
 {
     world w;
     begin(&w);

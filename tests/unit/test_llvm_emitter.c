@@ -174,7 +174,7 @@ static void *compile_often(void *self)
     return NULL;
 }
 
-Test(llvm_emitter, eight_threads)
+Test(llvm_emitter, eight_threads_compile_one_kernel)
 {
     caller callers[8];
     build(&v, 0, 16);
@@ -194,7 +194,7 @@ Test(llvm_emitter, eight_threads)
 
 /* ---- memory ---- */
 
-Test(llvm_emitter, memory_runs_out)
+Test(llvm_emitter, every_allocation_may_fail)
 {
     int done = 0;
     build(&v, 0, 16);
@@ -220,7 +220,7 @@ Test(llvm_emitter, memory_runs_out)
 
 /* ---- several kernels ---- */
 
-Test(llvm_emitter, no_kernels)
+Test(llvm_emitter, compiling_no_kernels_succeeds)
 {
     void *module = NULL;
     stator_diag *err = NULL;
@@ -296,7 +296,7 @@ Test(llvm_emitter, debug_names)
 
 /* ---- what cannot be compiled is an error ---- */
 
-Test(llvm_emitter, unknown_inst)
+Test(llvm_emitter, update_without_an_accumulator_is_refused)
 {
     void *module = NULL;
     stator_diag *err = NULL;
@@ -358,7 +358,7 @@ static stator_status load(const uint8_t *bytes, uint64_t size)
 
 /* Cut off anywhere, and with any byte changed, an object is refused or loads; it is never followed
  * outside itself. The sanitizer presets watch. */
-Test(llvm_emitter, broken_objects)
+Test(llvm_emitter, truncated_and_changed_objects_are_harmless)
 {
     build(&v, 0, 16);
     jit_output out = object_of();
@@ -380,7 +380,7 @@ Test(llvm_emitter, broken_objects)
     v.self.jit->output_free(&out);
 }
 
-Test(llvm_emitter, wrong_objects)
+Test(llvm_emitter, objects_of_another_machine_are_refused)
 {
     build(&v, 0, 16);
     jit_output out = object_of();

@@ -297,7 +297,7 @@ Test(llvm_kernels, failed_check)
     failed_check(23, 23);
 }
 
-Test(llvm_kernels, failed_check_of_no_node)
+Test(llvm_kernels, failed_check_without_a_node_is_reported)
 {
     failed_check(0, ST_STATUS_UNKNOWN);
 }
@@ -399,7 +399,7 @@ Test(llvm_kernels, softmax)
 }
 
 /* Sums of columns: lanes outside the loop that reduces. */
-Test(llvm_kernels, column_sums)
+Test(llvm_kernels, column_sums_in_lanes)
 {
     for (uint32_t unroll = 1; unroll <= 4; unroll++) {
         loop_world *w = &v.w;
@@ -519,7 +519,7 @@ Test(llvm_kernels, running_sum)
 }
 
 /* A first value in lanes that meet, and an update outside the vector loop. */
-Test(llvm_kernels, first_value_and_lone_update)
+Test(llvm_kernels, first_value_in_lanes_and_update_outside)
 {
     loop_world *w = &v.w;
     st_loop_builder *b = &w->b;
@@ -566,7 +566,7 @@ Test(llvm_kernels, scratch_rows)
 }
 
 /* Columns in lanes, scratch over the rows: each lane needs its own. */
-Test(llvm_kernels, scratch_of_columns)
+Test(llvm_kernels, scratch_of_vectorized_columns_is_per_lane)
 {
     for (int64_t columns = 21; columns <= 32; columns += 11) {
         loop_world *w = &v.w;
@@ -616,7 +616,7 @@ static void streamed(uint32_t misalign)
     again();
 }
 
-Test(llvm_kernels, streamed)
+Test(llvm_kernels, streaming_stores)
 {
     streamed(0);
     streamed(4);
@@ -677,7 +677,7 @@ static void streamed_rows(int64_t rows, int64_t columns, enum rows_kind kind)
     again();
 }
 
-Test(llvm_kernels, rows_one_behind_the_other)
+Test(llvm_kernels, streaming_stores_of_contiguous_rows)
 {
     static const int64_t columns[] = {16, 64, 83, 7};
     for (size_t c = 0; c < sizeof columns / sizeof columns[0]; c++) {

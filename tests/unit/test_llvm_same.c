@@ -82,7 +82,7 @@ static void expect(const variant *variants, uint32_t n, const uint32_t *expected
     loop_world_deinit(&w);
 }
 
-Test(llvm_same, equal_kernels)
+Test(llvm_same, equal_kernels_share_one_body)
 {
     static const variant variants[] = {{64, 64, "neg", 16, STATOR_F32, 0, 0},
                                        {64, 64, "neg", 16, STATOR_F32, 0, 1},
@@ -93,7 +93,7 @@ Test(llvm_same, equal_kernels)
     expect(variants, 5, expected);
 }
 
-Test(llvm_same, different_kernels)
+Test(llvm_same, different_kernels_keep_their_own_bodies)
 {
     static const variant variants[] = {
         {64, 64, "neg", 16, STATOR_F32, 0, 0}, {64, 65, "neg", 16, STATOR_F32, 0, 0},

@@ -105,29 +105,29 @@ static void all_scalars(uint32_t lanes, uint32_t how, int want_functions)
     }
 }
 
-Test(llvm_scalars, in_lanes)
+Test(llvm_scalars, every_op_in_16_lanes)
 {
     all_scalars(16, LLVM_FILL_CORNERS, 0);
 }
 
-Test(llvm_scalars, alone)
+Test(llvm_scalars, every_op_in_one_lane)
 {
     all_scalars(1, LLVM_FILL_CORNERS, 0);
 }
 
-Test(llvm_scalars, functions)
+Test(llvm_scalars, math_functions_in_16_lanes)
 {
     all_scalars(16, LLVM_FILL_NUMBERS, 1);
     all_scalars(16, LLVM_FILL_CORNERS, 1);
 }
 
-Test(llvm_scalars, functions_alone)
+Test(llvm_scalars, math_functions_in_one_lane)
 {
     all_scalars(1, LLVM_FILL_NUMBERS, 1);
 }
 
 /* More lanes than a register, and fewer: pieces of vector functions, and lane by lane. */
-Test(llvm_scalars, functions_of_odd_widths)
+Test(llvm_scalars, math_functions_of_odd_widths)
 {
     scalar(ST_LOOP_atan2, STATOR_F32, 64, LLVM_FILL_NUMBERS);
     scalar(ST_LOOP_atan2, STATOR_F64, 32, LLVM_FILL_NUMBERS);
@@ -178,7 +178,7 @@ Test(llvm_scalars, casts_in_lanes)
     casts(16);
 }
 
-Test(llvm_scalars, casts_alone)
+Test(llvm_scalars, casts_in_one_lane)
 {
     casts(1);
 }

@@ -239,7 +239,7 @@ static void run_eight(const subject *s, int compilers)
     stator_ctx_destroy(ctx);
 }
 
-Test(llvm_threads, eight_callers)
+Test(llvm_threads, eight_threads_call_one_kernel)
 {
     for (size_t i = 0; i < SUBJECTS; i++) {
         run_eight(&subjects[i], 0);
@@ -253,7 +253,7 @@ Test(llvm_threads, eight_compiles)
     }
 }
 
-Test(llvm_threads, compiles_beside_calls)
+Test(llvm_threads, compiles_run_concurrently_with_calls)
 {
     for (size_t i = 0; i < SUBJECTS; i++) {
         run_eight(&subjects[i], CALLERS / 2);

@@ -247,7 +247,7 @@ static void compare_structure(void *const *mine, void *const *theirs, const int6
     cc_module_deinit(&module);
 }
 
-Test(loop_c, rows)
+Test(loop_c, reductions_of_rows)
 {
     /* per row of x[N, M]: sum, masked product, min, argmax, any and all of its elements */
     const uint32_t n = loop_size(&w, "N");

@@ -388,7 +388,7 @@ static void compare_cast(uint32_t from, uint32_t to)
 }
 
 /* Every bit pattern of f16, bf16 and f8 to f32, against core/base/convert.h. */
-Test(loop_expand, storage_types_are_read)
+Test(loop_expand, storage_types_are_widened_exactly)
 {
     static const uint32_t types[] = {STATOR_BF16, STATOR_F16, STATOR_F8E4M3FN, STATOR_F8E5M2};
     static float out[65536];
@@ -433,7 +433,7 @@ Test(loop_expand, casts)
 
 /* ---- structure ---- */
 
-Test(loop_expand, structure_stays)
+Test(loop_expand, structure_around_expanded_insts_is_kept)
 {
     /* a bound value, an accumulator and a masked store around expanded instructions */
     const uint32_t x = loop_in(&w, "x", STATOR_I32, loop_int(&w, 6));
@@ -466,7 +466,7 @@ Test(loop_expand, structure_stays)
     st_kernel_deinit(&out);
 }
 
-Test(loop_expand, text)
+Test(loop_expand, sign_expands_to_exact_text)
 {
     build(ST_LOOP_sign, STATOR_I16, 8);
     st_kernel out;
@@ -485,7 +485,7 @@ Test(loop_expand, text)
     st_kernel_deinit(&out);
 }
 
-Test(loop_expand, what_the_target_spells_stays)
+Test(loop_expand, insts_that_the_target_has_are_not_expanded)
 {
     uint8_t spells[ST_LOOP_CODE_COUNT] = {0};
     spells[ST_LOOP_sign] = 1;
@@ -512,7 +512,7 @@ static void refuses(const char *text, const char *part)
     st_diag_release(err);
 }
 
-Test(loop_expand, faults_of_programs)
+Test(loop_expand, wrong_programs_name_the_fault)
 {
     refuses("", "an operand expected");
     refuses("x +", "an operand expected");
@@ -544,7 +544,7 @@ static double parsed_number(const char *text)
     return value;
 }
 
-Test(loop_expand, numbers)
+Test(loop_expand, literals_keep_their_bits)
 {
     cr_expect(parsed_number("0.1") == 0.1);
     cr_expect(parsed_number("88.7228394") == 88.7228394);
@@ -555,7 +555,7 @@ Test(loop_expand, numbers)
     cr_expect(parsed_number("inf") == INFINITY);
 }
 
-Test(loop_expand, out_of_memory)
+Test(loop_expand, every_allocation_may_fail)
 {
     build(ST_LOOP_mod, STATOR_I32, 8);
     for (uint64_t at = 1;; at++) {

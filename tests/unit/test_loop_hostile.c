@@ -217,7 +217,7 @@ static int try_kernel(loop_world *w)
     return passes;
 }
 
-Test(loop_hostile, mutants)
+Test(loop_hostile, mutated_kernels_are_refused_or_harmless)
 {
     const char *rounds = getenv("STATOR_TEST_ROUNDS");
     const uint32_t n = rounds ? (uint32_t)strtoul(rounds, NULL, 10) : ROUNDS;

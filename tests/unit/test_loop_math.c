@@ -138,7 +138,7 @@ static void report(function f, const worst *w, const char *how)
 
 /* ---- through the oracle ---- */
 
-Test(loop_math, a_stride_interpreted)
+Test(loop_math, errors_hold_when_interpreted_on_a_stride)
 {
     static float x[BLOCK];
     static float y[BLOCK];
@@ -302,7 +302,7 @@ static void measure_compiled(function f, uint64_t stride)
     loop_world_deinit(&w);
 }
 
-Test(loop_math, compiled)
+Test(loop_math, errors_hold_when_compiled)
 {
     const char *which = getenv("STATOR_LOOP_MATH");
     const int all = which != NULL && strncmp(which, "all", 3) == 0;

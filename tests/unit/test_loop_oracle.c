@@ -163,7 +163,7 @@ static void bound_value_indexes(uint32_t origin, uint32_t failed)
     cr_expect(out[0] == 30 && out[1] == 10 && out[2] == -1 && out[3] == -1);
 }
 
-Test(loop_oracle, a_bound_value_indexes)
+Test(loop_oracle, bound_value_is_an_index)
 {
     bound_value_indexes(42, 42);
 }
@@ -249,7 +249,7 @@ Test(loop_oracle, accumulators_and_nan)
     cr_expect(reduced(ST_ACC_ARGMAX, flat, &k) == -INFINITY && k == 0);
 }
 
-Test(loop_oracle, a_scan)
+Test(loop_oracle, scan)
 {
     /* y[i] = sum of x[0..i] where x is even, from 100 */
     const uint32_t x = loop_in(&w, "x", STATOR_I16, loop_int(&w, 5));
@@ -509,7 +509,7 @@ Test(loop_oracle, bitcasts)
     cr_expect(converted(ST_LOOP_bitcast, STATOR_F64, STATOR_I64, bits).f64 == 1);
 }
 
-Test(loop_oracle, out_of_memory)
+Test(loop_oracle, every_allocation_may_fail)
 {
     int32_t x[4] = {0};
     int32_t y[4];

@@ -163,7 +163,7 @@ Test(loop_verify, prints_scatter)
 
 /* ---- refusals ---- */
 
-Test(loop_verify, scopes)
+Test(loop_verify, scopes_are_checked)
 {
     pointwise();
     const st_loop_ref add = find(ST_LOOP_add);
@@ -181,7 +181,7 @@ Test(loop_verify, scopes)
     loop_must_fail(&w.kernel, "too many");
 }
 
-Test(loop_verify, a_closed_loop)
+Test(loop_verify, value_of_a_closed_loop_is_out_of_scope)
 {
     rows();
     st_loop_inst *store = inst(find(ST_LOOP_STORE));
@@ -189,7 +189,7 @@ Test(loop_verify, a_closed_loop)
     loop_must_fail(&w.kernel, "is not in scope");
 }
 
-Test(loop_verify, dtypes)
+Test(loop_verify, dtypes_are_checked)
 {
     pointwise();
     const st_loop_ref add = find(ST_LOOP_add);
@@ -231,7 +231,7 @@ Test(loop_verify, masks_are_bool)
     loop_must_fail(&w.kernel, "its mask is f32, expected bool");
 }
 
-Test(loop_verify, symbols_of_an_index)
+Test(loop_verify, index_uses_symbols_in_scope_alone)
 {
     pointwise();
     const st_loop_ref store = find(ST_LOOP_STORE);
@@ -255,14 +255,14 @@ Test(loop_verify, symbols_of_an_index)
     loop_must_fail(&w.kernel, "buffer x is not one that is written");
 }
 
-Test(loop_verify, extents)
+Test(loop_verify, extents_are_checked)
 {
     pointwise();
     w.kernel.axes.data[1].extent = loop_axis(&w, 0);
     loop_must_fail(&w.kernel, "its extent holds a kind of symbol that it may not have");
 }
 
-Test(loop_verify, chains)
+Test(loop_verify, instruction_chains_are_checked)
 {
     pointwise();
     const st_loop_ref add = find(ST_LOOP_add);
@@ -282,7 +282,7 @@ Test(loop_verify, chains)
     loop_must_verify(&w.kernel);
 }
 
-Test(loop_verify, bodies)
+Test(loop_verify, loop_bodies_are_checked)
 {
     pointwise();
     for (st_loop_ref ref = 1; ref < w.kernel.insts.count; ref++) {
@@ -297,7 +297,7 @@ Test(loop_verify, bodies)
     cr_assert(0, "no inner loop");
 }
 
-Test(loop_verify, axes)
+Test(loop_verify, axis_flags_and_lanes_are_checked)
 {
     pointwise();
     w.kernel.axes.data[1].flags = ST_AXIS_PARALLEL;
@@ -319,7 +319,7 @@ Test(loop_verify, axes)
     loop_must_fail(&w.kernel, "the symbol of axis 1 is not its own");
 }
 
-Test(loop_verify, an_axis_once)
+Test(loop_verify, axis_has_one_loop)
 {
     const uint32_t i = st_loop_axis_add(&w.b, loop_int(&w, 4), 0);
     st_loop_open(&w.b, i);
@@ -336,7 +336,7 @@ Test(loop_verify, stores_are_inside_the_parallel_loop)
     loop_must_fail(&w.kernel, "outside the parallel loop");
 }
 
-Test(loop_verify, accumulators)
+Test(loop_verify, accumulators_are_checked)
 {
     rows();
     st_loop_inst *acc = inst(find(ST_LOOP_ACC));
@@ -358,7 +358,7 @@ Test(loop_verify, accumulators)
     loop_must_fail(&w.kernel, "is no accumulator in scope");
 }
 
-Test(loop_verify, reads_inside_the_loop)
+Test(loop_verify, accumulator_is_read_inside_serial_loops_alone)
 {
     const uint32_t y = loop_out(&w, "y", STATOR_F32, loop_int(&w, 5));
     const uint32_t i = st_loop_axis_add(&w.b, loop_int(&w, 5), ST_AXIS_SERIAL);
@@ -373,7 +373,7 @@ Test(loop_verify, reads_inside_the_loop)
     loop_must_fail(&w.kernel, "it reads an accumulator inside");
 }
 
-Test(loop_verify, bindings_and_scratch)
+Test(loop_verify, bindings_and_scratch_are_checked)
 {
     scatter();
     inst(find(ST_LOOP_BIND))->sym = loop_axis(&w, 0);
@@ -385,7 +385,7 @@ Test(loop_verify, bindings_and_scratch)
 }
 
 /* A body made by hand: the builder has no rare instructions, the expansion pass makes them. */
-Test(loop_verify, rare)
+Test(loop_verify, rare_body_prints_and_verifies)
 {
     const st_loop_ref t = st_loop_int(&w.b, STATOR_BOOL, 1);
     const st_loop_ref x = st_loop_float(&w.b, STATOR_F32, 2);
@@ -413,7 +413,7 @@ Test(loop_verify, rare)
     loop_must_fail(&w.kernel, "may not stand in the body of a rare instruction");
 }
 
-Test(loop_verify, a_kernel_that_failed)
+Test(loop_verify, failed_builder_fails_verification)
 {
     w.kernel.failed = STATOR_UNSUPPORTED;
     loop_must_fail(&w.kernel, "building it failed");

@@ -57,7 +57,7 @@ static void check(stator_ctx *ctx, stator_model *model, stator_tensor *x)
     stator_function_destroy(function);
 }
 
-Test(masked_loads, at_the_end_of_memory, .timeout = 60)
+Test(masked_loads, masked_lanes_past_the_last_page_are_not_read, .timeout = 60)
 {
     const stator_ctx_options no_cache = {.struct_size = sizeof no_cache,
                                          .flags = STATOR_CTX_NO_CACHE};

@@ -71,7 +71,7 @@ Test(note, json_values)
     cr_expect_eq(json("99999999999999999999")->type, ST_JSON_FLOAT);
 }
 
-Test(note, json_that_is_wrong)
+Test(note, wrong_json_is_refused)
 {
     static const struct {
         const char *text;
@@ -109,7 +109,7 @@ Test(note, json_that_is_wrong)
     json_fails("\"a\0b\"", 5, "control");
 }
 
-Test(note, json_with_too_many_values)
+Test(note, json_with_too_many_values_is_refused)
 {
     st_str text;
     st_str_init(&text, &mem);
@@ -135,7 +135,7 @@ static st_note note(const char *text)
 
 #define HEAD "{\"abi\":\"0.9\",\"name\":\"toy\",\"version\":\"1.2\""
 
-Test(note, all_members)
+Test(note, every_member_is_read)
 {
     const st_note n =
         note(HEAD ",\"kinds\":[\"backend\",\"frontend\"],\"triple\":\"t\",\"sanitizer\":"
@@ -159,7 +159,7 @@ Test(note, all_members)
     cr_expect_eq(n.items[0].priority, -5);
 }
 
-Test(note, smallest)
+Test(note, smallest_note_has_defaults)
 {
     const st_note n = note(HEAD ",\"kinds\":[\"oplib\"]}");
     cr_expect_eq(n.min_host_minor, 9);
@@ -168,7 +168,7 @@ Test(note, smallest)
     cr_expect_eq(n.items[0].kind, STATOR_KIND_OPLIB);
 }
 
-Test(note, rules_that_are_broken)
+Test(note, broken_rules_are_named)
 {
     static const struct {
         const char *text;
@@ -225,7 +225,7 @@ static uint64_t put_note(uint8_t *at, const char *owner, uint32_t type, const ch
     return (desc_at + sizes[1] + 3u) & ~(uint64_t)3;
 }
 
-Test(note, segments)
+Test(note, segments_are_scanned_for_notes)
 {
     uint8_t bytes[512];
     const uint8_t *text = NULL;
@@ -287,7 +287,7 @@ Test(note, elf_of_a_plugin)
 
 /* Every truncation, and every byte of the headers set to extreme values: an error or a result, no
  * read outside (the sanitizer build watches). */
-Test(note, elf_cut_and_damaged)
+Test(note, truncated_and_damaged_elf_is_harmless)
 {
     st_elf_source source = {.fd = -1};
     uint8_t *bytes = read_file(GOOD, &source.size);
@@ -321,7 +321,7 @@ Test(note, elf_cut_and_damaged)
 
 /* ---- libraries ---- */
 
-Test(note, libraries_that_are_there_and_not)
+Test(note, missing_libraries_are_named)
 {
     st_ldcache *cache = NULL;
     st_missing missing;
@@ -337,7 +337,7 @@ Test(note, libraries_that_are_there_and_not)
 }
 
 /* A plugin's library that is there but misses one of its own: the walk names both. */
-Test(note, library_misses_a_library)
+Test(note, missing_library_of_a_library_is_named)
 {
     st_elf_source source = {.fd = -1};
     uint8_t *bytes = read_file(ST_TEST_BUILD "/tests/mutants/missing_library.so", &source.size);

@@ -128,7 +128,7 @@ static char *text_of(stator_ctx *ctx, const stator_model *model)
 }
 
 /* Exporters write ceil(N / 2.0) with the divisor an initialiser: the size follows from N. */
-Test(onnx_load, sizes_are_followed_through_float_initialisers)
+Test(onnx_load, sizes_pass_through_float_initialisers)
 {
     const float half[1] = {2.0F};
     const float one[1] = {1.0F};
@@ -159,7 +159,7 @@ Test(onnx_load, sizes_are_followed_through_float_initialisers)
     stator_ctx_destroy(ctx);
 }
 
-Test(onnx_load, shapes_and_sizes_that_do_not_fit)
+Test(onnx_load, mismatched_shapes_and_sizes_are_refused)
 {
     const float values[2] = {1, 2};
     const int64_t three[1] = {3};
@@ -261,7 +261,7 @@ static void check_rich(stator_ctx *ctx, stator_model *model)
     stator_function_destroy(fn);
 }
 
-Test(onnx_load, large_tensors_anywhere_from_bytes_and_file)
+Test(onnx_load, large_tensors_load_from_bytes_and_file)
 {
     stator_ctx *ctx = run_context();
     stator_model *model = NULL;
@@ -437,7 +437,7 @@ static void put_big_file(const char *path)
     onnx_free(&model);
 }
 
-Test(onnx_load, one_gigabyte_under_a_limit_of_256_mebibytes)
+Test(onnx_load, one_gigabyte_loads_under_a_limit_of_256_mebibytes)
 {
     char path[] = "/tmp/stator-onnx-XXXXXX";
     const char *const dirs[1] = {ST_TEST_BUILD "/lib/stator/plugins-1"};
@@ -486,7 +486,7 @@ static void failing_free(void *self, void *p)
     free(p);
 }
 
-Test(onnx_load, any_allocation_may_fail, .timeout = 200)
+Test(onnx_load, every_allocation_may_fail, .timeout = 200)
 {
     uint64_t last = 0;
     for (uint64_t at = 1; last == 0; at += at < 400 ? 1 : 7) {

@@ -192,7 +192,7 @@ Test(onnx_run, shapes_of_changing_rank_specialise)
 }
 
 /* y = x grown by itself in each of n iterations; the carried size changes. */
-Test(onnx_run, loop_whose_carried_size_grows)
+Test(onnx_run, loop_with_a_growing_carried_size)
 {
     onnx_bytes g = {0}, body = {0}, a = {0};
     onnx_input(&body, "i", ONNX_INT64, 0, NULL);
@@ -224,7 +224,7 @@ Test(onnx_run, loop_whose_carried_size_grows)
 }
 
 /* Branches of different rank: the condition's value decides at import, one graph for each. */
-Test(onnx_run, branches_of_different_rank)
+Test(onnx_run, branches_of_different_rank_specialise)
 {
     onnx_bytes g = {0}, yes = {0}, no = {0}, a = {0}, axes = {0};
     const int64_t zero[1] = {0};

@@ -91,7 +91,7 @@ static onnx_bytes graph_of_rows(void)
 }
 
 /* The columns and x itself, put in order by inserting and erasing. */
-Test(onnx_sequences, lists)
+Test(onnx_sequences, insert_erase_and_at)
 {
     onnx_bytes g = graph_of_rows();
     int_constant(&g, "zero", 0);
@@ -166,7 +166,7 @@ static onnx_bytes loop_model(const char *appends, const char *operands, int join
     return carry_through(&g, &body, "n,,none", joins_along);
 }
 
-Test(onnx_sequences, loop_that_makes_a_list)
+Test(onnx_sequences, loop_that_appends_to_a_sequence)
 {
     static const int64_t rows[2][3] = {{3, 2}, {4, 2}};
     static const float twice[8] = {0, 2, 4, 6, 8, 10, 12, 14};
@@ -178,7 +178,7 @@ Test(onnx_sequences, loop_that_makes_a_list)
 }
 
 /* "offsets[i : i + 1]" in a loop: a bound without a known count. */
-Test(onnx_sequences, slices_between_offsets)
+Test(onnx_sequences, slices_between_offsets_in_a_loop)
 {
     static const int64_t OFFSETS[1] = {4};
     static const int64_t ONE[1] = {1};
@@ -230,7 +230,7 @@ Test(onnx_sequences, iterations_that_append_different_sizes)
 }
 
 /* Each column with x's second column added. */
-Test(onnx_sequences, map_over_a_list)
+Test(onnx_sequences, sequence_map)
 {
     onnx_bytes g = graph_of_rows(), body = {0}, a = {0};
     int_constant(&g, "last", -1);
@@ -249,7 +249,7 @@ Test(onnx_sequences, map_over_a_list)
     expect(&m, 2, dims, (const float *[]){want, want});
 }
 
-Test(onnx_sequences, refusals)
+Test(onnx_sequences, unsupported_sequences_are_refused)
 {
     onnx_bytes m = loop_model("SequenceErase", "so_far", 0);
     expect_refused(&m, "can only be appended to");

@@ -77,7 +77,7 @@ Test(optable, every_body_parses)
     teardown(&w);
 }
 
-Test(optable, defaults)
+Test(optable, absent_columns_have_defaults)
 {
     table_world w;
     double list[4] = {0};
@@ -201,7 +201,7 @@ Test(optable, wrong_library_ops_are_refused)
 }
 
 /* The whole table is there or nothing is. */
-Test(optable, every_failing_allocation_is_survived)
+Test(optable, every_allocation_may_fail)
 {
     st_mem mem;
     st_optable ops;
@@ -223,7 +223,7 @@ Test(optable, every_failing_allocation_is_survived)
 
 /* ---- numbers ---- */
 
-Test(optable, numbers_do_not_need_the_locale)
+Test(optable, numbers_do_not_depend_on_the_locale)
 {
     static const struct {
         const char *text;

@@ -199,7 +199,7 @@ Test(options, namespaces)
            "of that name");
 }
 
-Test(options, namespaces_are_kept_for_what_is_opened)
+Test(options, namespaced_options_wait_for_their_backend)
 {
     static const char *const keys[] = {"cuda.max_regs", "level", "toy.fuse", "absent.width",
                                        "cuda.pass:limit"};
@@ -231,7 +231,7 @@ Test(options, namespaces_are_kept_for_what_is_opened)
     st_options_destroy(o);
 }
 
-Test(options, passes_are_named_before_a_colon)
+Test(options, pass_options_are_prefixed_by_the_pass)
 {
     refuse("cuda.pass:limit", "9", "option 'limit' of 'cuda.pass' is 9, outside its range [1, 8]");
     refuse("cuda.pass:limmit", "1",
@@ -248,7 +248,7 @@ Test(options, passes_are_named_before_a_colon)
     st_diag_release(err);
 }
 
-Test(options, every_value_of_a_pass_counts_for_code)
+Test(options, every_pass_option_is_part_of_the_code_key)
 {
     static const char *const keys[] = {"toy.pass:limit", "token", "text"};
     static const char *const values[] = {"3", "s3cret", "a limit=4\n\\s"};
@@ -350,7 +350,7 @@ Test(options, schemas_are_checked)
     }
 }
 
-Test(options, allocation_failures)
+Test(options, every_allocation_may_fail)
 {
     static const char *const keys[] = {"mode", "fuse", "speed"};
     static const char *const values[] = {"tiled", "add,mul", "1"};

@@ -229,7 +229,7 @@ Test(order, short_rows)
     }
 }
 
-Test(order, rows_of_every_method)
+Test(order, rows_of_every_sort_method)
 {
     static const shape shapes[] = {{2, 700, 1, 3},    {1, 1500, 1, 64}, {2, 600, 1, 130},
                                    {1, 1100, 1, 800}, {1, 530, 20, 7},  {1, 900, 1, 900}};
@@ -239,7 +239,7 @@ Test(order, rows_of_every_method)
 }
 
 /* Rows of which threads have chunks. */
-Test(order, long_rows)
+Test(order, long_rows_are_sorted_on_several_threads)
 {
     const shape s = {1, 70000, 1, 100};
     float *x = malloc((size_t)s.size * sizeof *x);
@@ -251,7 +251,7 @@ Test(order, long_rows)
 }
 
 /* Elements at odd addresses; either result alone; nothing at all. */
-Test(order, unaligned_and_unwanted)
+Test(order, unaligned_inputs_and_absent_outputs)
 {
     const shape s = {3, 50, 1, 6};
     char bytes[3 * 50 * 4 + 1];
@@ -292,7 +292,7 @@ Test(order, unaligned_and_unwanted)
     run(&job, 4);
 }
 
-Test(order, sizes_that_no_memory_has)
+Test(order, sizes_beyond_memory_are_refused)
 {
     st_order_job job = {.dtype = STATOR_F64, .size = INT64_MAX / 2, .take = INT64_MAX / 2};
     cr_assert_eq(st_order_scratch(&job, 1), UINT64_MAX);

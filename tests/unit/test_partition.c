@@ -142,7 +142,7 @@ static const char crossing[] = "stir 1\n"
                                "  return %5, %7\n"
                                "}\n";
 
-Test(partition, groups_that_wait_for_each_other)
+Test(partition, groups_that_need_each_other_are_merged)
 {
     division d = load(crossing);
     d.group[1] = d.group[4] = 1;
@@ -164,7 +164,7 @@ static const char sandwich[] = "stir 1\n"
                                "  return %5\n"
                                "}\n";
 
-Test(partition, group_around_a_node_of_another_backend)
+Test(partition, group_around_another_backends_node_is_dissolved)
 {
     division d = load(sandwich);
     d.group[1] = d.group[3] = 1;
@@ -179,7 +179,7 @@ Test(partition, group_around_a_node_of_another_backend)
 
 /* ---- order ---- */
 
-Test(partition, a_size_that_a_node_tells_is_a_dependence)
+Test(partition, sym_bind_comes_before_users_of_its_size)
 {
     division d = load("stir 1\n"
                       "sym $0 unbacked in [0, 100]\n"
@@ -197,7 +197,7 @@ Test(partition, a_size_that_a_node_tells_is_a_dependence)
 
 /* A multiple of the size, seen before, tells nothing of it: sin does not come in the place of
  * sym_bind. */
-Test(partition, a_multiple_of_a_size_defines_nothing)
+Test(partition, multiple_of_a_size_does_not_define_it)
 {
     division d = load("stir 1\n"
                       "sym $0 unbacked in [0, 100]\n"
@@ -215,7 +215,7 @@ Test(partition, a_multiple_of_a_size_defines_nothing)
 
 /* A value without a name is named by its number, which may be another's name; and results of nodes
  * may share one. */
-Test(partition, values_of_one_name)
+Test(partition, values_that_share_a_name_stay_distinct)
 {
     division d = load("stir 1\n"
                       "graph @m(%x: f32[4]) {\n"
@@ -239,7 +239,7 @@ Test(partition, values_of_one_name)
     end(&d);
 }
 
-Test(partition, nodes_of_the_host_stand_alone)
+Test(partition, control_flow_on_the_host_is_a_part_of_its_own)
 {
     division d = load("stir 1\n"
                       "graph @m(%1: f32[4], %2: f32[4]) {\n"
@@ -268,7 +268,7 @@ Test(partition, nodes_of_the_host_stand_alone)
     end(&d);
 }
 
-Test(partition, memory_runs_out)
+Test(partition, every_allocation_may_fail)
 {
     for (uint64_t n = 1; n < 60; n++) {
         division d = load(crossing);

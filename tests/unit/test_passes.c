@@ -103,7 +103,7 @@ static void check(const char *passes, const st_pass_ctx *given, const char *text
 
 #define HEAD "stir 1\n"
 
-Test(passes, list_is_complete)
+Test(passes, list_has_every_pass)
 {
     uint32_t n = 0;
     const st_pass_def *defs = st_pass_defs(&n);
@@ -181,7 +181,7 @@ Test(passes, cse_merges_and_joins_origins)
 }
 
 /* Random words, effects and run-time sizes are each their own. */
-Test(passes, cse_leaves_what_must_be_apart)
+Test(passes, cse_keeps_effects_and_random_ops_apart)
 {
     const char *text = HEAD "sym a unbacked in [0, 4]\n"
                             "sym b unbacked in [0, 4]\n"
@@ -201,7 +201,7 @@ Test(passes, cse_leaves_what_must_be_apart)
     check("cse,dce", NULL, text, text);
 }
 
-Test(passes, fold_chains_and_takes_back)
+Test(passes, fold_of_a_chain_leaves_one_constant)
 {
     const st_pass_ctx ctx = {.evaluate = evaluate_i64};
     check("fold,dce", &ctx,
@@ -260,7 +260,7 @@ Test(passes, freeze_turns_parameters_into_constants)
     "  return old: %a, sum: %d\n"                                                                  \
     "}\n"
 
-Test(passes, functionalize_follows_the_buffer)
+Test(passes, functionalize_replaces_writes_by_values)
 {
     check("functionalize", NULL, HEAD WRITES,
           HEAD "graph @main(\n"
@@ -276,7 +276,7 @@ Test(passes, functionalize_follows_the_buffer)
 
 /* The second write stays in place; it comes after the first in the buffer, so nothing is written
  * back at the end. */
-Test(passes, functionalize_refused_writes_stay)
+Test(passes, functionalize_keeps_refused_writes)
 {
     fuel_log fuel = {.limit = 1};
     const st_pass_ctx ctx = {.may_apply = may_apply, .fuel_self = &fuel};
@@ -463,7 +463,7 @@ Test(passes, a_refused_pass_does_nothing)
 }
 
 /* Every request for memory fails once; each failure is clean and nothing leaks. */
-Test(passes, no_memory)
+Test(passes, every_allocation_may_fail)
 {
     const char *text = HEAD "sym N in [1, 64]\n"
                             "graph @main(%x: f32[N, 8], param %w: f32[8] = {1,2,3,4,5,6,7,8}) {\n"

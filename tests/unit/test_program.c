@@ -109,7 +109,7 @@ static void run(fixture *f, stator_status expected, const char *const words[4])
     st_program_release(&f->p, state);
 }
 
-Test(program, sizes_that_obey)
+Test(program, consistent_run_time_sizes_are_accepted)
 {
     fixture f;
     begin(&f, 0, 100, 2, 3);
@@ -123,7 +123,7 @@ Test(program, sizes_that_obey)
     end(&f);
 }
 
-Test(program, range_and_divisor)
+Test(program, run_time_size_outside_its_range_or_divisor_is_refused)
 {
     fixture f;
     begin(&f, 0, 100, 2, 3);
@@ -158,7 +158,7 @@ Test(program, a_symbol_bound_to_two_sizes_is_refused)
     end(&f);
 }
 
-Test(program, expression_that_differs)
+Test(program, run_time_size_that_differs_from_its_expression_is_refused)
 {
     fixture f;
     begin(&f, 0, 100, 1, 3);

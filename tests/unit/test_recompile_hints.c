@@ -97,7 +97,7 @@ static const char BAKED_IN[] = "stir 1\n"
     "axis 0 of input 'x' was 4 and is 6 now: one more compile; with a symbolic axis in the "       \
     "model (dim_param of ONNX, sym of .stir) one program serves both\n"
 
-Test(recompile_hints, a_baked_in_size_is_to_be_declared_symbolic)
+Test(recompile_hints, hint_to_declare_a_baked_in_size_symbolic)
 {
     world w;
     begin_text(&w, BAKED_IN, 0);
@@ -112,7 +112,7 @@ Test(recompile_hints, a_baked_in_size_is_to_be_declared_symbolic)
 
 /* What an axis was is a number of the oldest program that has one, and an axis of which nothing was
  * said is not told yet. */
-Test(recompile_hints, size_one_in_between)
+Test(recompile_hints, call_of_size_one_gives_no_hint)
 {
     static const int64_t orders[2][4] = {{4, 1, 6, 9}, {1, 4, 6, 9}};
     for (uint32_t i = 0; i < 2; i++) {
@@ -127,7 +127,7 @@ Test(recompile_hints, size_one_in_between)
 }
 
 /* A declared axis, and sizes 0 and 1, which have programs of their own whatever is declared. */
-Test(recompile_hints, what_cannot_be_helped_is_not_told)
+Test(recompile_hints, declared_axes_and_sizes_0_and_1_give_no_hint)
 {
     world w;
     begin_text(&w, BAKED_IN, 0);
@@ -149,7 +149,7 @@ Test(recompile_hints, what_cannot_be_helped_is_not_told)
     end(&w);
 }
 
-Test(recompile_hints, static_compiles_and_the_limit)
+Test(recompile_hints, hints_of_static_compiles_and_at_the_limit)
 {
     static const char each[] =
         "one more compile, for the sizes of this call alone, as STATOR_COMPILE_STATIC asks: "
@@ -191,7 +191,7 @@ static const char TUPLES[] = "stir 1\n"
     "has nodes that do not work with a symbol there (STATOR_LOGS=recompiles names one)\n"
 
 /* How long an index tuple is decides the rank of the result. */
-Test(recompile_hints, an_axis_that_stays_a_number)
+Test(recompile_hints, hint_for_an_axis_that_stays_a_number)
 {
     world w;
     begin_text(&w, TUPLES, 0);
@@ -213,7 +213,7 @@ Test(recompile_hints, an_axis_that_stays_a_number)
 /* Many axes are one line. */
 #define PIECES 7
 
-Test(recompile_hints, the_first_of_many_axes)
+Test(recompile_hints, hint_names_the_first_of_many_axes)
 {
     char text[1024] = "stir 1\ngraph @main(%x0: f32[2]";
     char *at = text + strlen(text);
@@ -261,7 +261,7 @@ static void reduce(world *w, int64_t rows, int64_t axis, const char *line)
 
 /* A reduction whose axis comes with the call: values that some program is for cost no line,
  * whatever sizes they come with. */
-Test(recompile_hints, values_that_decide_shapes)
+Test(recompile_hints, hint_for_input_values_that_decide_shapes)
 {
     const int64_t x[2] = {4, 3};
     const int64_t one[1] = {1};

@@ -124,7 +124,7 @@ static void check_round_trip(const st_rc_def *def, const char *dtype, uint32_t l
     free_graph(&t);
 }
 
-Test(recompose, every_body_is_found_at_every_level)
+Test(recompose, every_composite_is_found_at_every_level)
 {
     static const char *const dtypes[] = {"f32", "f64", "bf16", "f16"};
     uint32_t n = 0;
@@ -139,7 +139,7 @@ Test(recompose, every_body_is_found_at_every_level)
 }
 
 /* With everything kept, the outermost composite is what comes back. */
-Test(recompose, the_largest_wins)
+Test(recompose, outermost_composite_wins)
 {
     world t = {.keep = NULL};
     read_graph(&t, "stir 1\ngraph @main(%x: f32[2, 6]) {\n  %y = mish(%x)\n  return y: %y\n}\n");
@@ -200,7 +200,7 @@ Test(recompose, attention_keeps_witness_and_origins)
 
 /* Scores that are an output too are computed for it; the attention is still found. What reads the
  * weights stops it. */
-Test(recompose, attention_whose_inside_is_read)
+Test(recompose, attention_with_inner_values_read_elsewhere)
 {
     world t = {.keep = "sdpa"};
     read_graph(&t, ATTENTION ", k: %t\n}\n");
@@ -236,7 +236,7 @@ Test(recompose, nothing_without_a_keep_set)
     "  return y: %d\n}\n"
 
 /* The second one is asked about first. */
-Test(recompose, fuel_stops_it_anywhere)
+Test(recompose, fuel_limits_recompositions)
 {
     for (uint32_t allowed = 0; allowed <= 2; allowed++) {
         world t = {.keep = "silu"};
@@ -262,7 +262,7 @@ static const char no_memory_text[] =
     "  %y = mul(%o, %g)\n"
     "  return y: %y\n}\n";
 
-Test(recompose, no_memory)
+Test(recompose, every_allocation_may_fail)
 {
     uint32_t done = 0;
     for (uint64_t n = 1; !done && n < 20000; n++) {
@@ -287,7 +287,7 @@ Test(recompose, no_memory)
 
 /* Products of many equal factors are where the most choices are: the pass gives up in time and
  * changes nothing. */
-Test(recompose, choices_are_bounded, .timeout = 20)
+Test(recompose, search_over_equal_factors_is_bounded, .timeout = 20)
 {
     char text[16384];
     size_t n = (size_t)snprintf(text, sizeof text,

@@ -43,7 +43,7 @@ Test(registry, good_plugin_is_available_and_not_loaded)
     cr_expect_str_eq(test_marks(&t), "", "listing ran plugin code");
 }
 
-Test(registry, files_that_are_no_plugin)
+Test(registry, files_that_are_no_plugin_are_bad_files)
 {
     test_put_bytes(&t, "plugins/empty.so", "", 0);
     test_put_bytes(&t, "plugins/text.so", "this is not ELF", 15);
@@ -72,7 +72,7 @@ Test(registry, files_that_are_no_plugin)
     cr_expect_null(info.version);
 }
 
-Test(registry, wrong_architecture)
+Test(registry, plugin_of_another_architecture_is_wrong_arch)
 {
     const uint16_t riscv = EM_RISCV;
     const uint8_t class32 = ELFCLASS32;
@@ -230,7 +230,7 @@ Test(registry, symbolic_link_is_not_followed)
     test_expect_state(&t, "good", "UNTRUSTED_PATH", "symbolic link");
 }
 
-Test(registry, clash_at_one_rank)
+Test(registry, equal_names_at_one_rank_clash)
 {
     test_put_mutant(&t, "good", "plugins/a.so");
     test_put_mutant(&t, "good", "plugins/b.so");
@@ -275,7 +275,7 @@ static void open_with_own_folder(void)
 }
 
 /* The tag reference makes the name of a backend beside libstator.so its own. */
-Test(registry, nobody_takes_the_name_of_the_reference)
+Test(registry, name_of_the_reference_backend_is_reserved)
 {
     cr_assert_eq(mkdir(test_path(&t, "lib"), 0755), 0);
     cr_assert_eq(mkdir(test_path(&t, "lib/stator"), 0755), 0);
@@ -302,7 +302,7 @@ Test(registry, a_pass_named_like_one_of_stators_own_is_refused)
     test_expect_state(&t, "cse", "NAME_CLASH", "Stator has a pass 'cse' of its own");
 }
 
-Test(registry, ranks_and_shadows)
+Test(registry, higher_rank_shadows_lower)
 {
     test_put_mutant(&t, "good", "plugins/good.so");
     test_put_mutant(&t, "good", "first/good.so");

@@ -34,7 +34,7 @@ static void put(const char *name)
     test_put_mutant(&t, name, file);
 }
 
-Test(registry_load, good_plugin_lives_and_is_shut_down)
+Test(registry_load, plugin_is_initialised_and_shut_down)
 {
     put("good");
     test_open(&t, 0, 0, NULL);
@@ -68,7 +68,7 @@ Test(registry_load, two_registries_share_the_object_and_not_its_state)
 
 /* A pass built before `run_with` was appended to 0.9 is what it was; one that has it needs no
  * `run`. */
-Test(registry_load, passes_of_both_sizes)
+Test(registry_load, passes_with_and_without_run_with_load)
 {
     static const char *const names[] = {"pass_old", "acme.pass", "pass_two_options"};
     for (int i = 0; i < 3; i++) {
@@ -260,7 +260,7 @@ Test(registry_load, each_visits_the_usable_items_of_a_kind)
 
 /* The thread that init started runs on after shutdown: the code stays mapped. That a process ends
  * in order with it is test_registry_probe's to show. */
-Test(registry_load, thread_alive_after_shutdown)
+Test(registry_load, code_stays_mapped_for_a_thread_after_shutdown)
 {
     put("thread_alive");
     test_open(&t, 0, 0, NULL);

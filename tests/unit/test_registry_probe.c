@@ -78,7 +78,7 @@ Test(registry_probe, usable_plugin_shows_its_devices)
     cr_expect_not_null(strstr(test_marks(&t), "good shutdown"), "the child ends in order");
 }
 
-Test(registry_probe, bad_plugins_end_in_their_state_and_this_process_goes_on)
+Test(registry_probe, bad_plugins_end_in_their_state_without_harm)
 {
     static const struct {
         const char *name;
@@ -157,7 +157,7 @@ Test(registry_probe, another_build_at_the_same_path_is_not_blamed)
     test_expect_state(&t, "good", "AVAILABLE", NULL);
 }
 
-Test(registry_probe, a_damaged_memory_is_passed_over)
+Test(registry_probe, damaged_probe_record_is_ignored)
 {
     put("good");
     open_with_helper(0);
@@ -175,7 +175,7 @@ Test(registry_probe, a_damaged_memory_is_passed_over)
     test_expect_state(&t, "good", "AVAILABLE", NULL);
 }
 
-Test(registry_probe, listing_states_are_left_as_they_are)
+Test(registry_probe, probe_keeps_states_of_listing)
 {
     put("abi_0_8");
     open_with_helper(0);
@@ -185,7 +185,7 @@ Test(registry_probe, listing_states_are_left_as_they_are)
     cr_expect_str_eq(test_marks(&t), "");
 }
 
-Test(registry_probe, probe_here_needs_no_helper)
+Test(registry_probe, in_process_probe_needs_no_helper)
 {
     put("probe_no_device");
     put("good");
@@ -196,7 +196,7 @@ Test(registry_probe, probe_here_needs_no_helper)
     cr_expect_eq(test_info(&t, "good").device_count, 1);
 }
 
-Test(registry_probe, missing_helper_is_an_error_and_no_verdict)
+Test(registry_probe, missing_helper_is_an_error_without_a_verdict)
 {
     put("good");
     test_open(&t, 0, 0, NULL);

@@ -85,14 +85,14 @@ static void expect_cut(int64_t n, int64_t s, int64_t lo, int64_t hi, const char 
     text_graph_free(&g);
 }
 
-Test(reinfer, a_size_is_kept_on_its_side_of_a_min)
+Test(reinfer, size_below_a_min_stays_below_it)
 {
     expect_cut(3, 16, 2, 128, "f32[1, S] f32[N, S]");
     expect_cut(3, 128, 2, 128, "f32[1, S] f32[N, S]");
 }
 
 /* Past the min the constant stands, and a broadcast that cannot be is found at once. */
-Test(reinfer, past_a_min_sizes_are_known_as_well)
+Test(reinfer, size_beyond_a_min_uses_the_constant)
 {
     static const char SLICE[] = "stir 1\n"
                                 "sym S in [0, inf]\n"
@@ -120,7 +120,7 @@ Test(reinfer, past_a_min_sizes_are_known_as_well)
     text_graph_free(&cut);
 }
 
-Test(reinfer, zero_and_one_become_numbers)
+Test(reinfer, sizes_0_and_1_become_numbers)
 {
     expect_cut(1, 1, 1, 1, "f32[1, 1] f32[1, 1]");
     expect_cut(0, 7, 2, 128, "f32[1, S] f32[0, S]");
@@ -128,7 +128,7 @@ Test(reinfer, zero_and_one_become_numbers)
 }
 
 /* The module that it is made from is left as it is, and the new one can be cloned. */
-Test(reinfer, the_old_module_stays_and_names_and_witnesses_come_along)
+Test(reinfer, old_module_is_unchanged_names_and_witnesses_are_copied)
 {
     text_graph g = text_read_good(&w, CUT);
     st_size_plan plan;
@@ -174,7 +174,7 @@ static const char UNBACKED[] = "stir 1\n"
                                "  return %3, %4, %5\n"
                                "}\n";
 
-Test(reinfer, what_is_known_now_takes_the_place_of_unbacked_sizes)
+Test(reinfer, known_sizes_replace_unbacked_ones)
 {
     char buffer[512];
     text_graph g = text_read_good(&w, UNBACKED);
@@ -214,7 +214,7 @@ static stator_status reinfer_axis(const text_graph *g, int64_t lo, int64_t hi, s
     return status;
 }
 
-Test(reinfer, a_number_that_a_node_insists_on_is_an_error_with_its_name)
+Test(reinfer, conflicting_number_is_an_error_that_names_the_node)
 {
     text_graph g = text_read_good(&w, FIXED);
     stator_diag *err = NULL;
@@ -227,7 +227,7 @@ Test(reinfer, a_number_that_a_node_insists_on_is_an_error_with_its_name)
     text_graph_free(&g);
 }
 
-Test(reinfer, a_number_becomes_a_symbol)
+Test(reinfer, baked_in_number_becomes_a_symbol)
 {
     static const char FREE[] = "stir 1\n"
                                "graph @main(%x: f32[4, 6]) {\n"

@@ -51,13 +51,13 @@ static const char CONV[] = "stir 1\n"
                            "  return %y, %z\n"
                            "}\n";
 
-Test(shape_constraints, are_listed_once)
+Test(shape_constraints, each_constraint_is_listed_once)
 {
     expect_shape_constraints(CONV, "4 conv 'first': the number of filters\n"
                                    "1 conv 'first': bias and filters\n");
 }
 
-Test(shape_constraints, not_of_what_is_proved)
+Test(shape_constraints, proved_constraints_are_not_listed)
 {
     expect_shape_constraints(
         "stir 1\n"
@@ -73,7 +73,7 @@ Test(shape_constraints, not_of_what_is_proved)
         "");
 }
 
-Test(shape_constraints, not_of_sizes_from_data)
+Test(shape_constraints, constraints_on_unbacked_sizes_are_not_listed)
 {
     expect_shape_constraints("stir 1\n"
                              "sym N in [0, inf]\n"
@@ -86,7 +86,7 @@ Test(shape_constraints, not_of_sizes_from_data)
                              "");
 }
 
-Test(shape_constraints, not_of_branches)
+Test(shape_constraints, constraints_inside_branches_are_not_listed)
 {
     expect_shape_constraints("stir 1\n"
                              "sym N in [0, inf]\n"
@@ -106,7 +106,7 @@ Test(shape_constraints, not_of_branches)
                              "");
 }
 
-Test(shape_constraints, kinds_at_their_edges)
+Test(shape_constraints, every_kind_at_its_boundary_values)
 {
     static const struct {
         uint32_t kind;

@@ -102,21 +102,21 @@ static void in_every_order(const char *text, uint32_t rank, uint32_t n, const in
     stator_ctx_destroy(ctx);
 }
 
-Test(size_hints, a_chain_of_strided_convolutions)
+Test(size_hints, hints_follow_strided_convolutions)
 {
     static const int64_t shapes[5][4] = {
         {2, 32, 1000}, {2, 32, 15}, {3, 32, 64}, {2, 32, 16}, {5, 32, 300}};
     in_every_order(chain, 3, 5, shapes);
 }
 
-Test(size_hints, convolutions_of_images)
+Test(size_hints, hints_of_image_convolutions)
 {
     static const int64_t shapes[4][4] = {
         {2, 32, 40, 40}, {2, 32, 2, 3}, {3, 32, 90, 7}, {8, 32, 12, 12}};
     in_every_order(image, 4, 4, shapes);
 }
 
-Test(size_hints, products_of_rows)
+Test(size_hints, hints_of_row_products)
 {
     static const int64_t shapes[4][4] = {{2, 512, 64}, {2, 2, 64}, {3, 7, 64}, {4, 128, 64}};
     in_every_order(rows, 3, 4, shapes);

@@ -133,7 +133,7 @@ Test(sizes, the_first_call_may_be_of_another_size)
     end(&w);
 }
 
-Test(sizes, both_axes_may_change_one_after_the_other)
+Test(sizes, axes_that_change_in_turn_become_symbols_in_turn)
 {
     world w = open_text(ROWS, "eager");
     call_rows(&w, 2);
@@ -182,7 +182,7 @@ Test(sizes, axes_that_change_alike_share_a_symbol)
     end(&w);
 }
 
-Test(sizes, and_part_when_a_call_parts_them)
+Test(sizes, axes_that_stop_changing_alike_get_symbols_of_their_own)
 {
     world w = open_text("stir 1\n"
                         "graph @main(%x: f32[4], %y: f32[4]) {\n"
@@ -233,7 +233,7 @@ Test(sizes, weights_of_another_size_are_an_error_that_names_the_node)
 }
 
 /* A call that is refused does not make sizes symbolic for later ones. */
-Test(sizes, a_refused_call_leaves_nothing_behind)
+Test(sizes, refused_call_makes_no_size_symbolic)
 {
     world w = open_text("stir 1\n"
                         "graph @main(%x: f32[2, 3]) {\n"
@@ -404,7 +404,7 @@ static uint32_t unbacked_sizes(onnx_bytes *m, uint32_t flags)
 }
 
 /* N - 1 is above -2 for every N; N - 3 has a formula in the ranges of a call alone. */
-Test(sizes, and_are_formulas_of_the_sizes_of_inputs)
+Test(sizes, window_sizes_are_formulas_of_input_sizes)
 {
     onnx_bytes for_all = halves(1, "MaxPool", 0), open = halves(3, "MaxPool", 0),
                in_ranges = halves(3, "MaxPool", 0);
@@ -423,7 +423,7 @@ static const char SYMBOL[] = "stir 1\n"
                              "  return %q\n"
                              "}\n";
 
-Test(sizes, zero_and_one_are_classes_of_their_own)
+Test(sizes, sizes_0_and_1_compile_separately)
 {
     world w = open_text(SYMBOL, "aot_eager");
     call_rows(&w, 5);
@@ -440,7 +440,7 @@ Test(sizes, zero_and_one_are_classes_of_their_own)
     end(&w);
 }
 
-Test(sizes, eager_compiles_once_for_all)
+Test(sizes, eager_compiles_once_for_all_sizes)
 {
     world w = open_text(SYMBOL, "eager");
     call_rows(&w, 5);

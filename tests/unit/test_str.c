@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-Test(str, text_grows_and_is_taken)
+Test(str, text_grows_and_take_returns_it)
 {
     st_mem mem;
     st_str s;
@@ -35,7 +35,7 @@ Test(str, text_grows_and_is_taken)
     cr_assert_eq(mem.live_blocks, 0);
 }
 
-Test(str, failure_sticks)
+Test(str, failed_append_keeps_failing)
 {
     st_mem mem;
     for (uint64_t n = 1; n < 10; n++) {

@@ -123,7 +123,7 @@ Test(sym, nested_divisions_flatten)
          "floordiv(H + 31, 32)");
 }
 
-Test(sym, common_symbols_are_divided_out)
+Test(sym, division_cancels_common_symbols)
 {
     positive("NS");
     same("floordiv(N*S*768, N*S)", "768");
@@ -137,7 +137,7 @@ Test(sym, common_symbols_are_divided_out)
     same("floordiv(N, N)", "1");
 }
 
-Test(sym, sums_divide_sums)
+Test(sym, division_of_a_sum_by_a_sum)
 {
     sym_world_symbol(&w, "P", 0, INT64_MAX, 1);
     sym_world_symbol(&w, "T", 1, INT64_MAX, 1);
@@ -164,7 +164,7 @@ Test(sym, mod_keeps_remainders)
     range("N - 4*floordiv(N, 4)", 0, 3);
 }
 
-Test(sym, flat_index_comes_apart)
+Test(sym, flat_index_divides_into_coordinates)
 { /* i*W + j with 0 <= j < W, as views compute it */
     sym_world_symbol(&w, "j", 0, 15, 1);
     same("floordiv(16*i + j, 16)", "i");
@@ -214,7 +214,7 @@ Test(sym, extrema_fold_when_the_order_is_known)
 }
 
 /* What else is in the table, and the way a polynomial came about, change nothing. */
-Test(sym, an_operation_gives_the_same_ref_again)
+Test(sym, equal_expressions_have_one_ref)
 {
     static const char *const texts[] = {
         "max(mod(E, 6), mod(6, 6 - D))",
@@ -378,7 +378,7 @@ Test(sym, integers_are_ordered_whatever_their_difference)
     cr_expect_eq(eq("-9223372036854775808", "0"), 0);
 }
 
-Test(sym, windows)
+Test(sym, window_counts)
 {
     const uint32_t n = sym_world_symbol(&w, "N", 0, INT64_MAX, 1);
     st_sym_window window = {.size = n,
@@ -397,7 +397,7 @@ Test(sym, windows)
     cr_expect_eq(st_sym_window_count(&w.tab, &window), 0);
 }
 
-Test(sym, none_in_none_out)
+Test(sym, operation_on_none_gives_none)
 {
     const uint32_t n = sym_world_symbol(&w, "N", 0, INT64_MAX, 1);
     for (const char *op = "+-*/%mMc"; *op != '\0'; op++) {
@@ -550,7 +550,7 @@ static int64_t hint_of(const char *text)
     return st_sym_size_hint(&w.tab, sym_world_parse(&w, text));
 }
 
-Test(sym, the_size_to_decide_by)
+Test(sym, hint_is_within_bounds_and_divisor)
 {
     const int64_t sizes[3] = {8000, INT64_MIN, 500};
     const uint32_t a = sym_world_symbol(&w, "A", 2, 100000, 1);
@@ -616,7 +616,7 @@ Test(sym, every_allocation_may_fail)
 }
 
 /* A failed operation leaves the table usable: the same call succeeds when memory is back. */
-Test(sym, a_failure_can_be_repeated)
+Test(sym, failed_operation_succeeds_when_memory_is_back)
 {
     uint32_t a = sym_world_symbol(&w, "A", 0, INT64_MAX, 1);
     for (uint32_t i = 1; i < 300; i++) {

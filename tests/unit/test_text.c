@@ -115,7 +115,7 @@ static void check_size(const char *written, const char *printed)
     text_check(&w, text, expected);
 }
 
-Test(text, sizes)
+Test(text, symbolic_sizes_parse_and_print)
 {
     check_size("0", "0");
     check_size("2 + 3*4", "14");
@@ -131,7 +131,7 @@ Test(text, sizes)
 }
 
 /* The same two sizes met in another order print the same. */
-Test(text, order_of_terms_is_not_history)
+Test(text, order_of_terms_does_not_depend_on_history)
 {
     static const char head[] = "stir 1 sym A in [1, 9] sym B in [1, 9] graph(";
     static const char *const inputs[2] = {
@@ -292,7 +292,7 @@ static void refuses(const char *text, const char *message)
 
 #define HEAD "stir 1\ngraph(%x: f32[2, 3]) {\n"
 
-Test(text, syntax_errors_name_their_place)
+Test(text, syntax_errors_name_line_and_column)
 {
     refuses("", "t.stir:1:1: expected 'stir', found the end of the text");
     refuses("hello", "t.stir:1:1: expected 'stir', found 'hello'");
@@ -314,7 +314,7 @@ Test(text, syntax_errors_name_their_place)
                                                             "twice");
 }
 
-Test(text, names_are_suggested)
+Test(text, unknown_names_get_suggestions)
 {
     refuses_in(NULL, HEAD "  %2 = reluu(%x)\n return %2 }", "3:8: there is no op named 'reluu'",
                "did you mean 'relu'?");
@@ -348,7 +348,7 @@ Test(text, values_and_types_are_checked)
             "5:37: no value of this graph is called %x here; a region sees its own inputs only");
 }
 
-Test(text, data_is_checked)
+Test(text, constant_data_is_checked)
 {
     refuses("stir 1 graph(param %x: f32[2] = {1}) { return %x }", "1 elements are given, the type "
                                                                   "has 2");
@@ -490,7 +490,7 @@ static stator_status place(void *self, stator_blob *blob, const char **out_path,
 }
 
 /* 65 elements are not inline: a hash without a place, a file with one. The hash reads back. */
-Test(text, large_constants)
+Test(text, constants_over_64_elements_print_a_hash_or_file)
 {
     char text[1024];
     text_graph g;
@@ -569,7 +569,7 @@ Test(text, mutants_are_refused_or_stable)
 }
 
 /* Every request in turn, and all after it, fails: parse and print report it and leak nothing. */
-Test(text, no_memory)
+Test(text, every_allocation_may_fail)
 {
     const size_t len = sizeof EVERYTHING - 1;
     text_graph g;

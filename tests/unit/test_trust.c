@@ -26,7 +26,7 @@ static int check(uint32_t uid, uint32_t gid, mode_t mode, int is_above, char *re
     return st_trust_check_stat(&trust, &st, "/x/plugin.so", is_above, reason, 512);
 }
 
-Test(trust, owners)
+Test(trust, owner_of_a_file_decides)
 {
     char reason[512];
     cr_expect(check(0, 0, S_IFREG | 0644, 0, reason));
@@ -37,7 +37,7 @@ Test(trust, owners)
     cr_expect_not(check(STRANGER, STRANGER, S_IFDIR | 0755, 1, reason));
 }
 
-Test(trust, modes)
+Test(trust, files_writable_by_untrusted_users_are_refused)
 {
     char reason[512];
     cr_expect_not(check(ME, ME, S_IFREG | 0646, 0, reason));
@@ -51,7 +51,7 @@ Test(trust, modes)
     cr_expect_not(check(0, STRANGER, S_IFDIR | 0775, 0, reason));
 }
 
-Test(trust, folders_above)
+Test(trust, writable_parent_folder_is_refused_unless_sticky)
 {
     char reason[512];
     cr_expect(check(0, 0, S_IFDIR | S_ISVTX | 0777, 1, reason), "/tmp above is fine");
@@ -61,7 +61,7 @@ Test(trust, folders_above)
 }
 
 /* The group that may write libstator.so may write plugins, when nobody can say whose it is. */
-Test(trust, group_of_the_library)
+Test(trust, group_that_may_write_the_library_is_trusted)
 {
     const struct stat st = {.st_uid = LIB, .st_gid = STRANGER, .st_mode = S_IFREG | 0664};
     char reason[512];
@@ -72,7 +72,7 @@ Test(trust, group_of_the_library)
     cr_expect(st_trust_check_stat(&shared, &st, "/x", 0, reason, sizeof reason));
 }
 
-Test(trust, real_folders)
+Test(trust, folders_of_the_file_system)
 {
     char folder[] = "/tmp/stator-trust-XXXXXX";
     char inner[64];

@@ -69,13 +69,13 @@ static uint32_t count_after_unroll_and_jam(const char *op, int64_t imm)
     return n;
 }
 
-Test(unroll_and_jam, copies_of_an_op)
+Test(unroll_and_jam, op_is_copied_in_each_unrolled_step)
 {
     (void)product("neg");
     cr_expect_gt(count_after_unroll_and_jam("neg", 0), 1);
 }
 
-Test(unroll_and_jam, lookup_keeps_its_table)
+Test(unroll_and_jam, lookup_with_a_table_is_not_copied)
 {
     const st_loop_ref lookup = product("lookup");
     w.kernel.insts.data[lookup].imm.i = 1;

@@ -231,7 +231,7 @@ Test(verify, good_graphs_pass)
     end(&w);
 }
 
-Test(verify, each_damage_is_named)
+Test(verify, every_damage_is_refused_with_its_name)
 {
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         world w;
@@ -248,7 +248,7 @@ Test(verify, each_damage_is_named)
     }
 }
 
-Test(verify, origin_is_named)
+Test(verify, refusal_names_the_origin)
 {
     world w;
     stator_diag *err = NULL;
@@ -260,7 +260,7 @@ Test(verify, origin_is_named)
     end(&w);
 }
 
-Test(verify, no_memory)
+Test(verify, every_allocation_may_fail)
 {
     world w;
     begin(&w);

@@ -28,7 +28,7 @@ static stator_model *load(stator_ctx *ctx)
     return model;
 }
 
-Test(verify_values, as_many_programs_as_the_function)
+Test(verify_values, reference_has_as_many_programs_as_the_function)
 {
     const stator_compile_options how = {
         .struct_size = sizeof how, .backend = "aot_eager", .recompile_limit = 20, .verify = 1};

@@ -110,7 +110,7 @@ static int check(const layer *l, const dnnl_memory_desc_t *to, dnnl_format_tag_t
     return is_known;
 }
 
-Test(winograd, the_bits_are_those_of_onednn)
+Test(winograd, weights_equal_onednns_bit_for_bit)
 {
     static const layer layers[] = {{64, 64, 56},  {128, 128, 28}, {256, 256, 14}, {512, 512, 7},
                                    {96, 160, 20}, {32, 64, 30},   {128, 64, 28},  {48, 48, 12}};
@@ -133,7 +133,7 @@ Test(winograd, the_bits_are_those_of_onednn)
     cr_log_info("%u forms", known);
 }
 
-Test(winograd, any_order_of_axes)
+Test(winograd, weights_of_any_axis_order)
 {
     const layer l = {32, 64, 30};
     static dn_lib lib;
@@ -170,7 +170,7 @@ Test(winograd, any_order_of_axes)
 }
 
 /* What is not exactly the form is oneDNN's business. */
-Test(winograd, other_forms_are_left_alone)
+Test(winograd, other_weight_formats_are_refused)
 {
     const layer l = {32, 64, 30};
     dnnl_memory_desc_t to;

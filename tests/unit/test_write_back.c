@@ -7,7 +7,7 @@
 
 static const char *const backends[] = {"eager", "aot_eager"};
 
-Test(write_back, input_behind_a_parameter)
+Test(write_back, write_to_an_input_after_a_parameter)
 {
     static const char text[] =
         "stir 1\n"
@@ -39,7 +39,7 @@ Test(write_back, input_behind_a_parameter)
     stator_ctx_destroy(ctx);
 }
 
-Test(write_back, parameter_is_refused)
+Test(write_back, write_to_a_parameter_is_refused)
 {
     static const char text[] = "stir 1\n"
                                "graph @m(param %w: f32[2] = {5.0, -6.0}, %a: f32[2]) {\n"

@@ -201,7 +201,7 @@ import npy
 rows, width, ids = 37, 24, [5, 0, 36, 7, 7]
 w = [[(r * 5 + c * 3) % 16 for c in range(width)] for r in range(rows)]
 s = [[1 + (r + b) % 5 / 4 for b in range(2)] for r in range(rows)]
-open("rows.stir", "w").write("""stir 1
+open("long_folds.stir", "w").write("""stir 1
 graph @m(%%i: i64[%d]) {
   %%w = constant {value = u4[%d, %d] {%s}}
   %%s = constant {value = f32[%d, 2] {%s}}
@@ -223,7 +223,7 @@ zipfile.ZipFile("rows.npz", "w").write("y.npy")
 PY
 for more in "" "--backend-option vector_bits=128" "--backend-option debug_bounds=true"; do
     # shellcheck disable=SC2086
-    "$STATOR" run rows.stir --backend inductor-cpu --input i=rows.x.npy --expect rows.npz --strict $more \
+    "$STATOR" run long_folds.stir --backend inductor-cpu --input i=rows.x.npy --expect rows.npz --strict $more \
         >out 2>log || fail "rows $more: $(cat out log)"
 done
 echo "$i forms of weights"

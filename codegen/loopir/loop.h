@@ -259,6 +259,16 @@ static inline uint32_t st_loop_check_status(const st_loop_inst *inst)
     return inst->origin ? inst->origin : ST_STATUS_UNKNOWN;
 }
 
+/* The sym's value when it is a plain integer, else `otherwise`. */
+static inline int64_t st_loop_known_or(const st_symtab *tab, uint32_t sym, int64_t otherwise)
+{
+    int64_t value = 0;
+    return st_sym_const(tab, sym, &value) ? value : otherwise;
+}
+
+/* Merges loops that every access walks as one; 0: out of memory. */
+int st_kernel_merge_axes(st_kernel *kernel);
+
 /* The outermost loop when it is PARALLEL, else 0 (the kernel runs once). */
 st_loop_ref st_kernel_parallel_loop(const st_kernel *kernel);
 

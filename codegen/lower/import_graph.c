@@ -172,12 +172,6 @@ int cg_is_one(const cg_unit *unit, uint32_t sym)
     return st_sym_const(&unit->syms->tab, sym, &value) && value == 1;
 }
 
-int64_t cg_known_or(const st_symtab *tab, uint32_t sym, int64_t otherwise)
-{
-    int64_t value = 0;
-    return st_sym_const(tab, sym, &value) ? value : otherwise;
-}
-
 /* ---- values ---- */
 
 static stator_status import_value(cg_unit *unit, stator_ref value, stator_diag **err)
@@ -397,8 +391,9 @@ static int is_addressable(cg_unit *unit, const cg_value *v)
     st_symtab *tab = &unit->syms->tab;
     uint32_t elements = st_sym_int(tab, 1);
     for (uint32_t a = 0; elements && a < v->rank; a++) {
-        elements =
-            cg_known_or(tab, v->dims[a], 1) == 0 ? elements : st_sym_mul(tab, elements, v->dims[a]);
+        elements = st_loop_known_or(tab, v->dims[a], 1) == 0
+                       ? elements
+                       : st_sym_mul(tab, elements, v->dims[a]);
     }
     return elements != 0;
 }

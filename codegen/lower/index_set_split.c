@@ -70,7 +70,7 @@ static int split_points_of(const cg_unit *unit, const st_kernel *kernel, uint32_
                            cg_split_points *out)
 {
     const st_loop_axis *axis = &kernel->axes.data[loop];
-    const int64_t extent = cg_known_or(&unit->syms->tab, axis->extent, 0);
+    const int64_t extent = st_loop_known_or(&unit->syms->tab, axis->extent, 0);
     *out = (cg_split_points){.loop = loop};
     for (st_loop_ref ref = 1; ref < kernel->insts.count && extent > 0; ref++) {
         const int64_t point = point_of(kernel, axis, st_loop_at(kernel, ref));

@@ -378,7 +378,7 @@ static int makes_nothing(cg_unit *unit, const cg_fusion_group *group)
 {
     for (uint32_t i = 0; i < group->roots.count; i++) {
         const uint32_t numel = cg_numel(unit, unit->roots.data[group->roots.data[i]].value);
-        if (numel == 0 || cg_known_or(&unit->syms->tab, numel, 1) != 0) {
+        if (numel == 0 || st_loop_known_or(&unit->syms->tab, numel, 1) != 0) {
             return 0;
         }
     }

@@ -94,7 +94,7 @@ void cg_scatter_elements(cg_nest *nest, const cg_node *node)
 static int64_t panel_of(const cg_nest *nest, const cg_value *x, uint32_t width)
 {
     const int64_t size =
-        x->rank > width ? cg_known_or(&nest->unit->syms->tab, x->dims[x->rank - 1u], 0) : 0;
+        x->rank > width ? st_loop_known_or(&nest->unit->syms->tab, x->dims[x->rank - 1u], 0) : 0;
     return size >= PANEL_MIN * 2 && size % PANEL_MIN == 0 ? PANEL_MIN : 0;
 }
 
@@ -107,7 +107,7 @@ static uint32_t open_slices(cg_nest *nest, const cg_value *x, uint32_t width, in
     }
     const uint32_t last = x->rank - 1u;
     const uint32_t n = cg_open_all(nest, last - width, x->dims + width, UINT32_MAX, 0, to + width);
-    const int64_t panels = cg_known_or(&nest->unit->syms->tab, x->dims[last], 0) / panel;
+    const int64_t panels = st_loop_known_or(&nest->unit->syms->tab, x->dims[last], 0) / panel;
     to[last] = cg_mul(nest, cg_open(nest, cg_int(nest, panels), 0), cg_int(nest, panel));
     return n + 1u;
 }
@@ -125,7 +125,8 @@ void cg_scatter_nd(cg_nest *nest, const cg_node *node)
     const cg_value *x = node->out;
     const cg_value *tuples = cg_value_of(nest->unit, indices);
     const uint32_t lead = tuples->rank - 1u;
-    const uint32_t width = (uint32_t)cg_known_or(&nest->unit->syms->tab, tuples->dims[lead], 0);
+    const uint32_t width =
+        (uint32_t)st_loop_known_or(&nest->unit->syms->tab, tuples->dims[lead], 0);
     uint32_t to[CG_RANK_MAX] = {0};
     uint32_t from[CG_RANK_MAX] = {0};
     uint32_t at[CG_RANK_MAX] = {0};

@@ -147,7 +147,7 @@ int cg_reads_channels(cg_unit *unit, const cg_root *root)
     st_kernel trial;
     cg_nest nest;
     if (v->rank < 3 || root->is_fold || root->lowering == NULL || root->lowering->point == NULL ||
-        cg_known_or(&unit->syms->tab, v->dims[1], lanes) < lanes ||
+        st_loop_known_or(&unit->syms->tab, v->dims[1], lanes) < lanes ||
         !cg_nest_init(&nest, unit, CG_NO_GROUP, "look", &trial)) {
         return 0;
     }

@@ -226,8 +226,6 @@ stator_status cg_constant_data(const st_cg_config *config, stator_blob *blob, co
 int cg_is_unaligned_mapped(const st_cg_config *config, uint64_t size_bytes);
 int cg_is_one(const cg_unit *unit, uint32_t sym);
 uint32_t cg_dtype_bytes(uint32_t dtype); /* a whole one of four bits; 0: of no bytes */
-/* The sym's value when it is a plain integer, else `otherwise`. */
-int64_t cg_known_or(const st_symtab *tab, uint32_t sym, int64_t otherwise);
 /* Attribute rows of a node; DIMS element as our sym. */
 const stator_attr_row *cg_attr(const cg_node *node, uint32_t k);
 uint32_t cg_attr_dim(const cg_node *node, uint32_t k, uint32_t i);
@@ -377,19 +375,5 @@ int cg_strided_of(cg_unit *unit, stator_ref value, cg_strided *out);
 /* Is the root made element by element of values whose channels (axis 1, enough for a vector) are
  * neighbours in memory, as views show them? */
 int cg_reads_channels(cg_unit *unit, const cg_root *root);
-
-/* ---- reduction_order.c ---- */
-/* Puts the loops of reductions into the order of memory; 0: out of memory or beyond the limits. */
-int cg_order_reductions(st_kernel *kernel);
-
-/* ---- cpu_schedule.c ---- */
-/* Merges loops that every access walks as one; 0: out of memory. */
-int cg_merge_axes(st_kernel *kernel);
-stator_status cg_schedule(const cg_unit *unit, st_kernel *kernel, stator_diag **err);
-
-/* ---- unroll_and_jam.c ---- */
-
-/* With the vector axis chosen: steps of an outer axis are interleaved where that saves loads. */
-stator_status cg_unroll_and_jam(const cg_unit *unit, st_kernel *kernel, stator_diag **err);
 
 #endif

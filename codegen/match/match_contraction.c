@@ -193,7 +193,7 @@ static int split_index(const cg_matcher *m, const st_loop_inst *inst, const cg_w
 
 static int is_zero(const cg_matcher *m, uint32_t sym)
 {
-    return cg_known_or(&m->kernel->syms->tab, sym, 1) == 0;
+    return st_loop_known_or(&m->kernel->syms->tab, sym, 1) == 0;
 }
 
 typedef struct roles {
@@ -599,7 +599,7 @@ static int match_contraction(cg_unit *unit, uint32_t group, st_kernel *kernel, s
     out->is_transposed = strcmp(fold->lowering->op, "conv_transpose") == 0;
     const int is_conv = out->is_transposed || strcmp(fold->lowering->op, "conv") == 0;
     out->kind = is_conv ? ST_CONTRACTION_CONV : ST_CONTRACTION_GEMM;
-    return (is_conv || cg_merge_axes(kernel)) && find_insts(&m) && find_outer(&m) &&
+    return (is_conv || st_kernel_merge_axes(kernel)) && find_insts(&m) && find_outer(&m) &&
            (is_conv ? match_conv(&m, fold) : match_gemm(&m));
 }
 

@@ -97,7 +97,7 @@ static int is_of_feature(const cg_matcher *m, const st_loop_inst *load)
 
 int cg_loads_first(const cg_matcher *m, const st_loop_inst *load)
 {
-    return cg_known_or(&m->kernel->syms->tab, load->sym, 1) == 0;
+    return st_loop_known_or(&m->kernel->syms->tab, load->sym, 1) == 0;
 }
 
 static int append_factor(cg_matcher *m, const st_loop_inst *load)

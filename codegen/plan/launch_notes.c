@@ -15,7 +15,7 @@ static void count_bytes(const st_kernel *kernel, cg_launch *launch)
 {
     for (uint32_t i = 0; i < kernel->buffers.count; i++) {
         const st_loop_buffer *buffer = &kernel->buffers.data[i];
-        const int64_t count = cg_known_or(&kernel->syms->tab, buffer->numel, -1);
+        const int64_t count = st_loop_known_or(&kernel->syms->tab, buffer->numel, -1);
         uint64_t bytes = 0;
         if (buffer->flags & ST_BUFFER_LOCAL) {
             continue;

@@ -367,6 +367,7 @@ static stator_status add_kernel(planner *p, uint32_t group, stator_diag **err)
     if (first->lowering && first->lowering->is_loop) {
         return add_scan(p, first, err);
     }
+    const st_target *target = &p->unit->config->emitter->target;
     st_kernel plain;
     stator_status status = cg_build_kernel(p->unit, group, &plain, &why, err);
     if (status == STATOR_UNSUPPORTED && why) {
@@ -391,7 +392,7 @@ static stator_status add_kernel(planner *p, uint32_t group, stator_diag **err)
         return decline_group(p, group, why, err);
     }
     status = cg_split_index_set(p->unit, group, &plain, err);
-    status = status == STATOR_OK ? cg_schedule(p->unit, &plain, err) : status;
+    status = status == STATOR_OK ? target->schedule(target, &plain, err) : status;
     if (status == STATOR_OK && cg_drop_copy(p->unit, exe, &plain)) {
         st_kernel_deinit(&plain);
         return STATOR_OK;

@@ -184,7 +184,7 @@ static uint32_t slice_align(const cg_unit *unit, stator_ref value)
 {
     const uint32_t size = cg_dtype_bytes(unit->values[value].dtype);
     const uint32_t numel = cg_numel((cg_unit *)(uintptr_t)unit, value);
-    const int64_t bytes = cg_known_or(&unit->syms->tab, numel, 1) * (int64_t)size;
+    const int64_t bytes = st_loop_known_or(&unit->syms->tab, numel, 1) * (int64_t)size;
     const uint32_t lowest = (uint32_t)(bytes & -bytes);
     return lowest == 0 || lowest > SLICE_ALIGN ? SLICE_ALIGN : lowest;
 }

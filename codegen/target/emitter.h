@@ -17,6 +17,14 @@ enum st_target_flag {
     ST_TARGET_UNALIGNED = 1u << 1
 };
 
+struct st_target;
+
+/* Decides how the loops of one kernel run on the target, in place: their order, which axis is a
+ * vector, which is parallel. The kernel comes as it was lowered and must verify afterwards. Pure,
+ * any thread. For a CPU: st_cpu_schedule (codegen/schedule/cpu/cpu_schedule.h). */
+typedef stator_status (*st_schedule_fn)(const struct st_target *target, st_kernel *kernel,
+                                        stator_diag **err);
+
 typedef struct st_target {
     uint32_t struct_size;
     uint32_t flags;        /* st_target_flag */
@@ -28,6 +36,7 @@ typedef struct st_target {
     /* Ops that the emitter spells although they have an expansion, by code; NULL: none. Of lookup
      * the entries of a table that is fast: ST_MATH_FEW or ST_MATH_ENTRIES. */
     const uint8_t *spells;
+    st_schedule_fn schedule;
 } st_target;
 
 typedef struct st_launch {

@@ -5,6 +5,7 @@
 
 #include "codegen/loopir/loop_c.h"
 #include "codegen/loopir/loop_expand.h"
+#include "codegen/schedule/cpu/cpu_schedule.h"
 #include "core/base/diag.h"
 #include "core/base/str.h"
 
@@ -155,7 +156,8 @@ void cc_emitter_init(cc_instance *instance)
                    .threads = (uint32_t)instance->host->thr->thread_count(instance->host->ctx),
                    .l1_bytes = 32 << 10,
                    .l2_bytes = 1 << 20,
-                   .l3_bytes = 32 << 20},
+                   .l3_bytes = 32 << 20,
+                   .schedule = st_cpu_schedule},
         .compile = compile,
         .launch = launch,
         .module_destroy = module_destroy};

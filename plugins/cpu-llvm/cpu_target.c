@@ -2,6 +2,7 @@
  * of a small desktop processor. */
 #include "cpu_llvm.h"
 
+#include "codegen/schedule/cpu/cpu_schedule.h"
 #include "core/base/threads.h"
 
 #include <stdio.h>
@@ -95,6 +96,7 @@ void cpu_target_of_host(const stator_host *host, uint32_t vector_bytes, st_targe
                            (uint32_t)(host ? host->thr->thread_count(host->ctx) : st_cpu_count()),
                        .l1_bytes = cache_bytes(1, _SC_LEVEL1_DCACHE_SIZE, L1_DEFAULT),
                        .l2_bytes = cache_bytes(2, _SC_LEVEL2_CACHE_SIZE, L2_DEFAULT),
-                       .l3_bytes = cache_bytes(3, _SC_LEVEL3_CACHE_SIZE, L3_DEFAULT)};
+                       .l3_bytes = cache_bytes(3, _SC_LEVEL3_CACHE_SIZE, L3_DEFAULT),
+                       .schedule = st_cpu_schedule};
     cpu_target_set_vectors(widest_vector(), vector_bytes, out);
 }

@@ -1,7 +1,6 @@
 /* Unroll and jam (codegen/schedule/cpu/unroll_and_jam.c), alone: which kernels it leaves as they
  * are. What it makes of the others is in tests/golden/codegen. */
-#include "codegen/lower/unit.h"
-#include "core/base/diag.h"
+#include "codegen/schedule/cpu/cpu_schedule.h"
 #include "support_loop.h"
 
 #include <criterion/criterion.h>
@@ -52,13 +51,11 @@ static st_loop_ref product(const char *op)
 /* Instructions of this code in the kernel after it. */
 static uint32_t count_after_unroll_and_jam(const char *op, int64_t imm)
 {
-    const st_emitter emitter = {.struct_size = sizeof emitter, .target = {.vector_bytes = 64}};
-    const st_cg_config config = {.emitter = &emitter, .mem = &w.mem};
-    const cg_unit unit = {.config = &config};
+    const st_target target = {.struct_size = sizeof target, .vector_bytes = 64};
     stator_diag *err = NULL;
     uint32_t n = 0;
     loop_must_verify(&w.kernel);
-    cr_assert_eq(cg_unroll_and_jam(&unit, &w.kernel, &err), STATOR_OK, "%s", st_diag_text(err));
+    cr_assert_eq(cg_unroll_and_jam(&target, &w.kernel, &err), STATOR_OK, "%s", st_diag_text(err));
     loop_must_verify(&w.kernel);
     for (st_loop_ref ref = 1; ref < w.kernel.insts.count; ref++) {
         const st_loop_inst *inst = st_loop_at(&w.kernel, ref);

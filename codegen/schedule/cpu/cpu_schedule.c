@@ -1,12 +1,11 @@
-/* Axes merged, the vector axis chosen, streaming stores marked.
+/* The CPU's schedule: axes merged, the vector axis chosen, streaming stores marked.
  *
  *   before  loop i0 < N { loop i1 < 64 { ... x[64*i0 + i1] ... } }
  *   after   loop i2 < 64*N parallel vector 16 { ... x[i2] ... }
  *
- * Two loops are merged when one holds nothing but the other and every index walks them as one.
  * The vector axis is either that of each innermost loop or that of the innermost loop around
  * them (columns of a reduction over rows): whichever has more accesses of stride one. */
-#include "codegen/lower/unit.h"
+#include "codegen/schedule/cpu/cpu_schedule.h"
 
 #include <string.h>
 
@@ -16,7 +15,7 @@
 #define DEPTH_MAX 8u
 
 typedef struct schedule {
-    const cg_unit *unit;
+    const st_target *target;
     st_kernel *kernel;
 } schedule;
 
@@ -28,134 +27,6 @@ static st_loop_inst *inst_at(const schedule *s, st_loop_ref ref)
 static const st_loop_axis *axis_of(const schedule *s, st_loop_ref loop)
 {
     return &s->kernel->axes.data[inst_at(s, loop)->ref];
-}
-
-/* ---- merging ---- */
-
-/* Does every index below the block walk outer and inner as one axis? */
-static int walks_as_one(const schedule *s, uint32_t block, const st_loop_axis *outer,
-                        const st_loop_axis *inner)
-{
-    st_loop_syms *syms = s->kernel->syms;
-    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {
-        const st_loop_inst *inst = inst_at(s, ref);
-        if (inst->code == ST_LOOP_LOOP && !walks_as_one(s, inst->body, outer, inner)) {
-            return 0;
-        }
-        uint32_t coef[2] = {0, 0};
-        uint32_t rest = 0;
-        if (inst->sym == 0 || inst->code == ST_LOOP_BIND) {
-            continue;
-        }
-        if (!st_loop_linear(syms, inst->sym, outer->symbol, &coef[0], &rest) ||
-            !st_loop_linear(syms, inst->sym, inner->symbol, &coef[1], &rest) ||
-            coef[0] != st_sym_mul(&syms->tab, coef[1], inner->extent)) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-/* Puts the merged axis instead of both; 0 beyond the limits. */
-static int rewrite(const schedule *s, uint32_t block, uint32_t outer, uint32_t inner,
-                   uint32_t merged)
-{
-    st_loop_syms *syms = s->kernel->syms;
-    st_symtab *tab = &syms->tab;
-    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {
-        st_loop_inst *inst = inst_at(s, ref);
-        uint32_t coef = 0;
-        uint32_t rest = 0;
-        if (inst->code == ST_LOOP_LOOP && !rewrite(s, inst->body, outer, inner, merged)) {
-            return 0;
-        }
-        if (inst->sym == 0 || inst->code == ST_LOOP_BIND) {
-            continue;
-        }
-        uint32_t unused = 0;
-        if (!st_loop_linear(syms, inst->sym, outer, &unused, &rest) ||
-            !st_loop_linear(syms, rest, inner, &coef, &rest)) {
-            return 0;
-        }
-        const uint32_t moved = st_sym_mul(tab, coef, merged);
-        inst->sym = moved ? st_sym_add(tab, moved, rest) : 0;
-        if (inst->sym == 0) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-static void set_depths(const schedule *s, uint32_t block, uint32_t depth)
-{
-    s->kernel->blocks.data[block].depth = depth;
-    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {
-        if (inst_at(s, ref)->code == ST_LOOP_LOOP) {
-            set_depths(s, inst_at(s, ref)->body, depth + 1u);
-        }
-    }
-}
-
-/* Merges the loop with the one that is all of its body; 1 when it did, 0 when not, -1 on
- * failure. */
-static int merge_with_body(const schedule *s, st_loop_ref loop)
-{
-    st_kernel *kernel = s->kernel;
-    const st_loop_block *body = &kernel->blocks.data[inst_at(s, loop)->body];
-    const st_loop_ref next = body->first;
-    if (next == 0 || next != body->last || inst_at(s, next)->code != ST_LOOP_LOOP) {
-        return 0;
-    }
-    const st_loop_axis outer = *axis_of(s, loop);
-    const st_loop_axis inner = *axis_of(s, next);
-    const uint32_t kinds = ST_AXIS_REDUCE | ST_AXIS_SERIAL;
-    if ((outer.flags & kinds) != (inner.flags & kinds) || (outer.flags & ST_AXIS_SERIAL) ||
-        !walks_as_one(s, inst_at(s, next)->body, &outer, &inner)) {
-        return 0;
-    }
-    const uint32_t extent = st_sym_mul(&kernel->syms->tab, outer.extent, inner.extent);
-    if (extent == 0) {
-        return 0;
-    }
-    /* The outer loop's instruction stays; the block of the inner one becomes its body. */
-    st_loop_builder b;
-    st_loop_builder_init(&b, kernel);
-    const uint32_t merged = st_loop_axis_add(&b, extent, outer.flags | inner.flags);
-    st_loop_builder_deinit(&b);
-    if (kernel->failed) {
-        return -1;
-    }
-    const uint32_t block = inst_at(s, next)->body;
-    if (!rewrite(s, block, outer.symbol, inner.symbol, kernel->axes.data[merged].sym)) {
-        kernel->failed = STATOR_RESOURCE_EXHAUSTED;
-        return -1;
-    }
-    inst_at(s, next)->code = ST_LOOP_NONE;
-    inst_at(s, loop)->ref = merged;
-    inst_at(s, loop)->body = block;
-    kernel->axes.data[merged].block = block;
-    kernel->blocks.data[block].loop = loop;
-    return 1;
-}
-
-static int merge_below(const schedule *s, uint32_t block)
-{
-    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {
-        if (inst_at(s, ref)->code != ST_LOOP_LOOP) {
-            continue;
-        }
-        if (!merge_below(s, inst_at(s, ref)->body)) {
-            return 0;
-        }
-        int merged = 1;
-        while (merged == 1) {
-            merged = merge_with_body(s, ref);
-        }
-        if (merged < 0) {
-            return 0;
-        }
-    }
-    return 1;
 }
 
 /* ---- the vector axis ---- */
@@ -358,9 +229,8 @@ static void vectorise_innermost(const schedule *s, uint32_t block)
             continue;
         }
         const int64_t extent =
-            cg_known_or(&s->kernel->syms->tab, axis_of(s, ref)->extent, INT64_MAX);
-        uint32_t lanes =
-            s->unit->config->emitter->target.vector_bytes / widest_below(s, inst->body);
+            st_loop_known_or(&s->kernel->syms->tab, axis_of(s, ref)->extent, INT64_MAX);
+        uint32_t lanes = s->target->vector_bytes / widest_below(s, inst->body);
         while ((axis_of(s, ref)->flags & ST_AXIS_REDUCE) && lanes > 2 && lanes / 2 >= extent) {
             lanes /= 2; /* a short row, read again and again */
         }
@@ -374,7 +244,7 @@ static void vectorise_innermost(const schedule *s, uint32_t block)
 
 static void choose_vector(const schedule *s)
 {
-    const uint32_t width = s->unit->config->emitter->target.vector_bytes;
+    const uint32_t width = s->target->vector_bytes;
     if (width == 0) {
         return;
     }
@@ -388,7 +258,7 @@ static void choose_vector(const schedule *s)
         return;
     }
     const int64_t extent =
-        cg_known_or(&s->kernel->syms->tab, axis_of(s, c.outer_loop)->extent, INT64_MAX);
+        st_loop_known_or(&s->kernel->syms->tab, axis_of(s, c.outer_loop)->extent, INT64_MAX);
     if (extent > 1) {
         const int is_wide = extent >= (int64_t)(lanes * WIDE_COLUMNS);
         make_vector(s, c.outer_loop, is_wide ? lanes * WIDE_COLUMNS : lanes, 1);
@@ -431,7 +301,7 @@ static int64_t serial_steps(const schedule *s, st_loop_ref acc, st_loop_ref upda
     for (uint32_t block = inst_at(s, update)->block; block != inst_at(s, acc)->block;) {
         const st_loop_ref loop = kernel->blocks.data[block].loop;
         const st_loop_axis *axis = axis_of(s, loop);
-        const int64_t extent = cg_known_or(&kernel->syms->tab, axis->extent, LONG_SUM);
+        const int64_t extent = st_loop_known_or(&kernel->syms->tab, axis->extent, LONG_SUM);
         const int is_serial = !(axis->flags & ST_AXIS_VECTOR) && extent > 0;
         steps = steps > LONG_SUM || !is_serial ? steps : steps * extent;
         block = inst_at(s, loop)->block;
@@ -487,7 +357,7 @@ static int widen_long_sums(const schedule *s)
 
 static void mark_streamed(const schedule *s)
 {
-    const uint64_t l3 = s->unit->config->emitter->target.l3_bytes;
+    const uint64_t l3 = s->target->l3_bytes;
     for (uint32_t i = 0; i < s->kernel->buffers.count && l3 > 0; i++) {
         st_loop_buffer *buffer = &s->kernel->buffers.data[i];
         int64_t numel = 0;
@@ -499,24 +369,14 @@ static void mark_streamed(const schedule *s)
     }
 }
 
-int cg_merge_axes(st_kernel *kernel)
+stator_status st_cpu_schedule(const st_target *target, st_kernel *kernel, stator_diag **err)
 {
-    const schedule s = {NULL, kernel};
-    if (!merge_below(&s, 0)) {
-        return 0;
-    }
-    set_depths(&s, 0, 0);
-    return 1;
-}
-
-stator_status cg_schedule(const cg_unit *unit, st_kernel *kernel, stator_diag **err)
-{
-    const schedule s = {unit, kernel};
-    if (!cg_order_reductions(kernel) || !cg_merge_axes(kernel)) {
+    const schedule s = {target, kernel};
+    if (!cg_order_reductions(kernel) || !st_kernel_merge_axes(kernel)) {
         return st_fail_oom(err);
     }
     choose_vector(&s);
-    ST_TRY(cg_unroll_and_jam(unit, kernel, err));
+    ST_TRY(cg_unroll_and_jam(target, kernel, err));
     if (!widen_long_sums(&s)) {
         return st_fail_oom(err);
     }

@@ -8,7 +8,7 @@
  * An axis that indices take apart by quotients and remainders is split at their divisors, when each
  * divides the next; then loops right inside each other stand with the smallest strides innermost.
  * Iterations of REDUCE axes meet in accumulators alone, in any order. */
-#include "codegen/lower/unit.h"
+#include "codegen/schedule/cpu/cpu_schedule.h"
 
 #include "core/base/sym/sym_lin.h"
 

@@ -15,7 +15,7 @@
  * The axis is the one around the vector axis that most vector loads of the sums do not change with.
  * It is taken when its iterations are independent (no scratch, no serial loop below), its extent is
  * known, and the sums of two copies or more fit into the registers. */
-#include "codegen/lower/unit.h"
+#include "codegen/schedule/cpu/cpu_schedule.h"
 
 #include <string.h>
 
@@ -97,9 +97,9 @@ static void note_block(const st_kernel *k, uint32_t block, int is_in_sum, uses *
 }
 
 /* Registers of one sum: the vector axis' lanes. */
-static uint32_t registers_of(const cg_unit *unit, const st_kernel *k)
+static uint32_t registers_of(const st_target *target, const st_kernel *k)
 {
-    const uint32_t width = unit->config->emitter->target.vector_bytes;
+    const uint32_t width = target->vector_bytes;
     uint32_t lanes = 1;
     uint32_t bytes = 4;
     for (uint32_t i = 0; i < k->axes.count; i++) {
@@ -114,17 +114,18 @@ static uint32_t registers_of(const cg_unit *unit, const st_kernel *k)
 }
 
 /* The unroll factor of the loop's axis, all of whose uses are noted; 1: it stays. */
-static uint32_t factor_of(const cg_unit *unit, const st_kernel *k, st_loop_ref loop, const uses *u)
+static uint32_t factor_of(const st_target *target, const st_kernel *k, st_loop_ref loop,
+                          const uses *u)
 {
     const st_loop_axis *axis = &k->axes.data[st_loop_at(k, loop)->ref];
-    const uint32_t width = unit->config->emitter->target.vector_bytes;
+    const uint32_t width = target->vector_bytes;
     const uint32_t registers = width >= 64 ? REGISTERS_WIDE : REGISTERS;
     int64_t extent = 0;
     if (u->is_bad || u->n_shared == 0 || u->n_registers == 0 ||
         !st_sym_const(&k->syms->tab, axis->extent, &extent) || extent < 2) {
         return 1;
     }
-    int64_t factor = registers / (u->n_registers * registers_of(unit, k));
+    int64_t factor = registers / (u->n_registers * registers_of(target, k));
     const int64_t by_code = CODE_INSTS_MAX / (u->n_insts + 1u);
     factor = factor < by_code ? factor : by_code;
     factor = factor < FACTOR_MAX ? factor : FACTOR_MAX;
@@ -139,7 +140,7 @@ static uint32_t factor_of(const cg_unit *unit, const st_kernel *k, st_loop_ref l
     return (uint32_t)((extent + tiles - 1) / tiles);
 }
 
-static void look(const cg_unit *unit, const st_kernel *k, uint32_t block, unroll_and_jam *best,
+static void look(const st_target *target, const st_kernel *k, uint32_t block, unroll_and_jam *best,
                  uint32_t *best_shared)
 {
     for (st_loop_ref ref = k->blocks.data[block].first; ref; ref = st_loop_at(k, ref)->next) {
@@ -151,13 +152,13 @@ static void look(const cg_unit *unit, const st_kernel *k, uint32_t block, unroll
         }
         uses u = {.symbol = axis->symbol, .vector = UINT32_MAX};
         note_block(k, inst->body, 0, &u);
-        const uint32_t factor = factor_of(unit, k, ref, &u);
+        const uint32_t factor = factor_of(target, k, ref, &u);
         if (factor > 1 && u.n_shared > *best_shared) {
             best->loop = ref;
             best->factor = factor;
             *best_shared = u.n_shared;
         }
-        look(unit, k, inst->body, best, best_shared);
+        look(target, k, inst->body, best, best_shared);
     }
 }
 
@@ -374,13 +375,13 @@ static stator_status rebuild(unroll_and_jam *j, st_kernel *kernel, int *out_done
     return is_capped ? STATOR_OK : st_fail_oom(err);
 }
 
-static stator_status unroll_and_jam_once(const cg_unit *unit, st_kernel *kernel, int *out_done,
+static stator_status unroll_and_jam_once(const st_target *target, st_kernel *kernel, int *out_done,
                                          stator_diag **err)
 {
     unroll_and_jam j = {.from = kernel, .factor = 1, .n_syms = kernel->syms->symbols.count};
     uint32_t shared = 0;
     if (!has_others(kernel)) {
-        look(unit, kernel, 0, &j, &shared);
+        look(target, kernel, 0, &j, &shared);
     }
     *out_done = 0;
     if (j.factor == 1) {
@@ -396,11 +397,11 @@ static stator_status unroll_and_jam_once(const cg_unit *unit, st_kernel *kernel,
     return status;
 }
 
-stator_status cg_unroll_and_jam(const cg_unit *unit, st_kernel *kernel, stator_diag **err)
+stator_status cg_unroll_and_jam(const st_target *target, st_kernel *kernel, stator_diag **err)
 {
     int is_done = 1;
     for (uint32_t i = 0; i < TIMES && is_done; i++) {
-        ST_TRY(unroll_and_jam_once(unit, kernel, &is_done, err));
+        ST_TRY(unroll_and_jam_once(target, kernel, &is_done, err));
     }
     return STATOR_OK;
 }

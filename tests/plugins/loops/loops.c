@@ -2,6 +2,7 @@
  * by the oracle of the loop IR. What is wrong here is wrong before any machine code is made.
  */
 #include "codegen/codegen.h"
+#include "codegen/schedule/cpu/cpu_schedule.h"
 #include "core/base/diag.h"
 #include "plain_library.h"
 #include "tests/oracle/loop_oracle.h"
@@ -129,7 +130,8 @@ static stator_status loops_init(const stator_host *host, void **out_self, stator
                                             .threads = 2,
                                             .l1_bytes = 32768,
                                             .l2_bytes = 1048576,
-                                            .l3_bytes = 33554432},
+                                            .l3_bytes = 33554432,
+                                            .schedule = st_cpu_schedule},
                                  .compile = emit,
                                  .launch = launch,
                                  .module_destroy = module_destroy};

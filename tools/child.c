@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "tools/child.h"
 
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 #include "tools/cli/cli.h"
 
 #include <errno.h>

@@ -10,7 +10,7 @@
  * first waits for the others for a moment, then goes on alone and sends them away. */
 #include "codegen/run/barrier_group.h"
 
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 
 #include <sched.h>
 #include <stator/ops.h>

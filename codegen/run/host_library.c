@@ -7,7 +7,7 @@
 #include "core/base/bytes.h"
 #include "core/base/check.h"
 #include "core/base/diag.h"
-#include "core/base/order.h"
+#include "core/base/order/order.h"
 #include "core/base/str.h"
 
 #include <stdatomic.h>

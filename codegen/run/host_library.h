@@ -3,7 +3,7 @@
  *
  * A node of such an op (CG_HOST in lower.def) is a step of the launch plan like a call of the
  * emitter's library: in the compile cache, in scans, with views as strides. Contraction ORDER:
- * sort and topk (core/base/order.h). */
+ * sort and topk (core/base/order/order.h). */
 #ifndef STATOR_CODEGEN_HOST_LIBRARY_H
 #define STATOR_CODEGEN_HOST_LIBRARY_H
 

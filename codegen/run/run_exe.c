@@ -4,7 +4,7 @@
  * kept from call to call; calls that overlap get one of their own. */
 #include "codegen/run/barrier_group.h"
 
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include "core/host/cache_root.h"
 #include "core/host/dump.h"
 
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -5,7 +5,7 @@
 
 #include "core/base/blob_file.h"
 #include "core/base/map.h"
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 #include "core/base/vec.h"
 
 #include <dirent.h>

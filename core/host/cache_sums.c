@@ -7,7 +7,7 @@
 #include "core/host/cache.h"
 
 #include "core/base/bytes.h"
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #include "core/host/cache_store.h"
 #include "core/host/ctx.h"
 
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -7,7 +7,7 @@
 
 #include "core/base/sized.h"
 #include "core/base/str.h"
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 #include "core/base/utf8.h"
 #include "core/runtime/tensor.h"
 

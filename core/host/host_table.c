@@ -8,10 +8,10 @@
 #include "core/host/options.h"
 
 #include "core/base/blob.h"
-#include "core/base/contention.h"
 #include "core/base/map.h"
 #include "core/base/sized.h"
-#include "core/base/threads.h"
+#include "core/base/threads/contention.h"
+#include "core/base/threads/threads.h"
 #include "ir/binary.h"
 #include "ir/graph.h"
 #include "ir/text/text.h"

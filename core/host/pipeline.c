@@ -6,7 +6,7 @@
 #include "core/host/dump.h"
 
 #include "core/base/str.h"
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 #include "core/base/vec.h"
 #include "core/host/item_options.h"
 #include "ir/verify.h"

@@ -3,7 +3,7 @@
  * their kernels): they are handed out wrapped. */
 #include "core/host/plugin_call.h"
 
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 #include "core/host/ctx.h"
 
 #include <stator/inspect.h>

@@ -3,7 +3,7 @@
 #include "core/base/compare.h"
 #include "core/runtime/program_state.h"
 
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 #include <stdio.h>
 #include <string.h>
 

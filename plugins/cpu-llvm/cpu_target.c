@@ -3,7 +3,7 @@
 #include "cpu_llvm.h"
 
 #include "codegen/schedule/cpu/cpu_schedule.h"
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 
 #include <stdio.h>
 #include <stdlib.h>

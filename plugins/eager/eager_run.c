@@ -5,7 +5,7 @@
  * its type when it is there; a symbol that nothing else tells is bound from it first. */
 #include "eager_execution_plan.h"
 
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 
 #include <stdio.h>
 

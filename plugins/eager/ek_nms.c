@@ -11,7 +11,7 @@
  * scores are put in order first, the others only when those are used up. */
 #include "eager.h"
 
-#include "core/base/order.h"
+#include "core/base/order/order.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
-/* sort and topk (core/base/order.h), and the stable merge sort over keys that unique uses. */
+/* sort and topk (core/base/order/order.h), and the stable merge sort over keys that unique uses. */
 #include "ek_order.h"
 
-#include "core/base/order.h"
+#include "core/base/order/order.h"
 
 /* ---- keys ---- */
 

@@ -1,10 +1,10 @@
 /* Work split over threads, the account and blobs under concurrent use, shared objects. */
 #define _GNU_SOURCE
 #include "core/base/blob.h"
-#include "core/base/contention.h"
 #include "core/base/dso.h"
-#include "core/base/thread_pool.h"
-#include "core/base/threads.h"
+#include "core/base/threads/contention.h"
+#include "core/base/threads/thread_pool.h"
+#include "core/base/threads/threads.h"
 
 #include <criterion/criterion.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 /* The executor of the reference backend: control flow, sizes known only while running, aliases,
  * errors, failing memory, and what a call costs. test_eager_threads.c has many callers. */
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 #include "tests/unit/support_run.h"
 
 #include <criterion/criterion.h>

@@ -1,8 +1,8 @@
-/* Sorting and top-k of rows (core/base/order.h) against a sort by comparison: dtypes, NaN,
+/* Sorting and top-k of rows (core/base/order/order.h) against a sort by comparison: dtypes, NaN,
  * infinities, zeros of both signs, ties, k = 0 and k = n, strides, long rows in chunks, any
  * number of threads. */
 #include "core/base/convert.h"
-#include "core/base/order.h"
+#include "core/base/order/order.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "support_registry.h"
 
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 #include <criterion/criterion.h>
 #include <elf.h>
 #include <fcntl.h>

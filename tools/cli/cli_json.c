@@ -1,7 +1,7 @@
 /* Facts as JSON, and numbers of such facts as text. See cli.h. */
 #include "tools/cli/cli.h"
 
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 #include "core/base/utf8.h"
 
 #include <math.h>

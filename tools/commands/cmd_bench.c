@@ -2,7 +2,7 @@
  * calls taken in turn (A B A B ...), memory. */
 #include "tools/cli/cli.h"
 
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 
 #include "tools/conform_cases.h"
 
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 
 #include <errno.h>
 #include <poll.h>

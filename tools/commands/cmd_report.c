@@ -9,7 +9,7 @@
 #include "tools/explain.h"
 
 #include "core/base/map.h"
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 
 #include "core/base/check.h"
 #include "core/base/convert.h"
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
  * would need its weights packed anew is never used, and the plan goes on with its team. */
 #include "dn.h"
 
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 
 #include <stdatomic.h>
 #include <string.h>

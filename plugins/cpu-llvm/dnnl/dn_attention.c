@@ -21,7 +21,7 @@
 
 #include "core/base/convert.h"
 #include "core/base/diag.h"
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 
 #include <math.h>
 #include <stdatomic.h>

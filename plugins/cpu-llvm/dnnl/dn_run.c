@@ -6,7 +6,7 @@
 
 #include "core/base/convert.h"
 #include "core/base/diag.h"
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
  * another epilogue, which changes little on either side. */
 #include "dn.h"
 
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 
 #include <string.h>
 

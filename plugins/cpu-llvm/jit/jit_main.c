@@ -12,7 +12,7 @@
 
 #include "codegen/loopir/loop_expand.h"
 #include "core/base/diag.h"
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Error.h>

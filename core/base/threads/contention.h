@@ -1,5 +1,5 @@
 /* Do other programs want the processors so much that teams of threads do not pay? One answer for
- * the process (core/base/contention.c). Any thread. */
+ * the process (core/base/threads/contention.c). Any thread. */
 #ifndef STATOR_BASE_CONTENTION_H
 #define STATOR_BASE_CONTENTION_H
 

@@ -1,4 +1,4 @@
-/* Helpers that nobody waits for until they have begun (core/base/thread_pool.c). */
+/* Helpers that nobody waits for until they have begun (core/base/threads/thread_pool.c). */
 #ifndef STATOR_BASE_THREAD_POOL_H
 #define STATOR_BASE_THREAD_POOL_H
 

@@ -1,4 +1,4 @@
-/* Threads of a team off the processor of their caller (core/base/apart.c). */
+/* Threads of a team off the processor of their caller (core/base/threads/apart.c). */
 #ifndef STATOR_BASE_APART_H
 #define STATOR_BASE_APART_H
 

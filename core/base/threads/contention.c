@@ -6,7 +6,7 @@
  * up beside what it would have taken without them, over windows of time in teams; after some
  * windows in a row in which teams were slower the process does without them, for a while that
  * doubles as long as the first window behind it is no better. */
-#include "core/base/contention.h"
+#include "core/base/threads/contention.h"
 
 #include <stdatomic.h>
 

@@ -2,7 +2,7 @@
  *
  * In: elements of any real dtype of whole bytes, a step apart. Out: signed keys, by blocks. What is
  * worth it is compiled twice, for AVX2 and for what the build is for (order_lanes.inc). */
-#include "core/base/order_keys.h"
+#include "core/base/order/order_keys.h"
 
 #include <stator/base.h>
 #include <string.h>
@@ -11,13 +11,13 @@
 #define UKEY uint32_t
 #define NAME(x) x##_32
 #define TARGET
-#include "core/base/order_lanes.inc"
+#include "core/base/order/order_lanes.inc"
 
 #define KEY int64_t
 #define UKEY uint64_t
 #define NAME(x) x##_64
 #define TARGET
-#include "core/base/order_lanes.inc"
+#include "core/base/order/order_lanes.inc"
 
 /* Sorting by counting: n comparisons a word, all alike. Words are compared as signed numbers, which
  * AVX2 can, with their top bits flipped. */
@@ -52,13 +52,13 @@ static void ranks(uint64_t *words, int64_t n, int64_t *out_ranks)
 #define UKEY uint32_t
 #define NAME(x) x##_32_avx2
 #define TARGET __attribute__((target("avx2")))
-#include "core/base/order_lanes.inc"
+#include "core/base/order/order_lanes.inc"
 
 #define KEY int64_t
 #define UKEY uint64_t
 #define NAME(x) x##_64_avx2
 #define TARGET __attribute__((target("avx2")))
-#include "core/base/order_lanes.inc"
+#include "core/base/order/order_lanes.inc"
 
 __attribute__((target("avx2"))) static void ranks_avx2(uint64_t *words, int64_t n,
                                                        int64_t *out_ranks)

@@ -10,9 +10,9 @@
  * counts more threads than processors, as it does where a team has one for each and one more
  * team is kept. */
 #define _GNU_SOURCE
-#include "core/base/thread_pool.h"
+#include "core/base/threads/thread_pool.h"
 
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 /* One OpenMP team for the process: the threads of the first parallel region stay for the next.
  * Where they come late again and again, since other programs want the processors too
- * (core/base/contention.h), the caller does the work itself for a while, and the thread pool helps
- * with what is long (core/base/thread_pool.h): nobody waits for one that has not begun. The team's
- * threads are kept off their caller's processor (core/base/apart.h).
+ * (core/base/threads/contention.h), the caller does the work itself for a while, and the thread
+ * pool helps with what is long (core/base/threads/thread_pool.h): nobody waits for one that has not
+ * begun. The team's threads are kept off their caller's processor (core/base/threads/apart.h).
  *
  * Chunks are cut before the team starts, so which ones there are depends on (threads, n, grain)
  * alone, not on how many threads came. A thread takes those of its own queue, in order, so that
@@ -11,11 +11,11 @@
  * by fork after a parallel region must not call st_parallel_for with threads > 1: libgomp's team
  * does not survive fork, nor does the thread pool. */
 #define _GNU_SOURCE
-#include "core/base/threads.h"
+#include "core/base/threads/threads.h"
 
-#include "core/base/apart.h"
-#include "core/base/contention.h"
-#include "core/base/thread_pool.h"
+#include "core/base/threads/apart.h"
+#include "core/base/threads/contention.h"
+#include "core/base/threads/thread_pool.h"
 
 #include <sched.h>
 #include <stdatomic.h>

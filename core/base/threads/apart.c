@@ -9,7 +9,7 @@
  * What the program has chosen stays: a thread is left alone unless it may run wherever the caller
  * may, but for one processor at most, and a caller with one processor does nothing. */
 #define _GNU_SOURCE
-#include "core/base/apart.h"
+#include "core/base/threads/apart.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -5,9 +5,9 @@
  *                       elements are far apart, but neighbours of each other's, are copied row by
  *                       row first
  *     chunks of a row   candidates of each chunk | those of all chunks, selected again */
-#include "core/base/order.h"
+#include "core/base/order/order.h"
 
-#include "core/base/order_keys.h"
+#include "core/base/order/order_keys.h"
 
 #include "core/base/check.h"
 
@@ -56,7 +56,7 @@ typedef struct order_target {
 #define WORD uint64_t
 #define HAS_RANKS
 #define NAME(x) x##_32
-#include "core/base/order_row.inc"
+#include "core/base/order/order_row.inc"
 
 __extension__ typedef unsigned __int128 order_wide;
 
@@ -65,7 +65,7 @@ __extension__ typedef unsigned __int128 order_wide;
 #define KEY_MAX INT64_MAX
 #define WORD order_wide
 #define NAME(x) x##_64
-#include "core/base/order_row.inc"
+#include "core/base/order/order_row.inc"
 
 /* ---- the plan ---- */
 

@@ -1,4 +1,4 @@
-/* Keys of elements, and searches in blocks of keys (core/base/order.c alone). */
+/* Keys of elements, and searches in blocks of keys (core/base/order/order.c alone). */
 #ifndef STATOR_BASE_ORDER_KEYS_H
 #define STATOR_BASE_ORDER_KEYS_H
 

@@ -1,5 +1,5 @@
 /* stator-probe PLUGIN.so KIND NAME: loads one item of one plugin, probes it, and writes what it saw
- * to file descriptor 3 as lines "key TAB value" (see core/host/registry_probe.c). Started by
+ * to file descriptor 3 as lines "key TAB value" (see core/plugins/registry_probe.c). Started by
  * libstator so that a plugin that crashes takes this process with it and nothing else. */
 #define _GNU_SOURCE
 #include <stator/stator.h>

@@ -10,7 +10,7 @@
 #include "core/base/sized.h"
 #include "core/base/str.h"
 #include "core/base/threads/threads.h"
-#include "core/host/cache.h"
+#include "core/cache/cache.h"
 #include "core/host/hints.h"
 #include "core/host/open_backends.h"
 #include "core/host/sizes.h"

@@ -2,7 +2,7 @@
 #ifndef STATOR_HOST_FUNCTION_H
 #define STATOR_HOST_FUNCTION_H
 
-#include "core/host/compile.h"
+#include "core/compile/compile.h"
 
 /* Compiles for these inputs when nothing compiled yet fits. */
 stator_status st_function_prepare(stator_function *function, uint32_t n_in, const DLTensor *in,

@@ -5,7 +5,7 @@
 #include "core/host/hints.h"
 
 #include "core/base/str.h"
-#include "core/host/cache.h"
+#include "core/cache/cache.h"
 
 #include <inttypes.h>
 #include <stator/ops.h>

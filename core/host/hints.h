@@ -4,7 +4,7 @@
 #ifndef STATOR_HOST_HINTS_H
 #define STATOR_HOST_HINTS_H
 
-#include "core/host/divide.h"
+#include "core/compile/divide.h"
 #include "core/host/sizes.h"
 
 /* How the process is set up, once a compile. */

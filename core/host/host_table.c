@@ -1,11 +1,11 @@
 /* The host table that plugins receive: thin adapters from its slots to the parts that do the work.
  * Also the store of packed constants. */
 #define _GNU_SOURCE
-#include "core/host/cache.h"
-#include "core/host/dump.h"
-#include "core/host/fuel.h"
-#include "core/host/nested.h"
-#include "core/host/options.h"
+#include "core/cache/cache.h"
+#include "core/context/dump.h"
+#include "core/context/fuel.h"
+#include "core/context/nested.h"
+#include "core/plugins/options.h"
 
 #include "core/base/blob.h"
 #include "core/base/map.h"

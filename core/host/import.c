@@ -3,7 +3,7 @@
 #include "core/host/model.h"
 
 #include "core/base/check.h"
-#include "core/host/plugin_call.h"
+#include "core/plugins/plugin_call.h"
 #include "core/runtime/tensor.h"
 #include "ir/sizes/baked_in.h"
 #include "ir/sizes/bound_symbols.h"

@@ -6,9 +6,9 @@
 #include "core/base/sized.h"
 #include "core/base/str.h"
 #include "core/base/vec.h"
+#include "core/context/item_options.h"
 #include "core/host/foreign_format.h"
-#include "core/host/item_options.h"
-#include "core/host/plugin_call.h"
+#include "core/plugins/plugin_call.h"
 #include "core/runtime/tensor.h"
 #include "ir/sizes/bound_symbols.h"
 

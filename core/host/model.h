@@ -9,7 +9,7 @@
 #define STATOR_HOST_MODEL_H
 
 #include "core/base/blob.h"
-#include "core/host/ctx.h"
+#include "core/context/ctx.h"
 #include "ir/graph.h"
 #include "ir/sizes/size_plan.h"
 

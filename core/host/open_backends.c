@@ -2,7 +2,7 @@
  * leaves. See open_backends.h. */
 #include "core/host/open_backends.h"
 
-#include "core/host/options.h"
+#include "core/plugins/options.h"
 
 #include <string.h>
 

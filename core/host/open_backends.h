@@ -5,7 +5,7 @@
 #ifndef STATOR_HOST_OPEN_BACKENDS_H
 #define STATOR_HOST_OPEN_BACKENDS_H
 
-#include "core/host/compile.h"
+#include "core/compile/compile.h"
 
 typedef struct st_backends {
     stator_instance *main;

@@ -6,7 +6,7 @@
  *
  * The graph is taken as it is imported, for every size that it states. Where the backend cannot do
  * that it is taken for symbols of 2 and more, as calls have them (docs/sizes.md). */
-#include "core/host/divide.h"
+#include "core/compile/divide.h"
 #include "core/host/function.h"
 #include "core/host/package_shape_constraints.h"
 #include "core/host/sizes.h"

@@ -8,7 +8,7 @@
 #include "core/host/sizes.h"
 
 #include "core/base/str.h"
-#include "core/host/compile.h"
+#include "core/compile/compile.h"
 #include "ir/sizes/reinfer.h"
 
 #include <inttypes.h>

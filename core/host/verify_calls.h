@@ -3,7 +3,7 @@
 #ifndef STATOR_HOST_VERIFY_CALLS_H
 #define STATOR_HOST_VERIFY_CALLS_H
 
-#include "core/host/compile.h"
+#include "core/compile/compile.h"
 
 typedef struct st_verifier st_verifier;
 

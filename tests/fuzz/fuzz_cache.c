@@ -3,7 +3,7 @@
  * backend is a stand-in without code; corpus/cache holds what st_cache_write_compiled wrote of the
  * graph below (a FUZZ_CACHE_SEED in the environment names a file to write it to). */
 #define _GNU_SOURCE
-#include "core/host/cache.h"
+#include "core/cache/cache.h"
 #include "ir/text/text.h"
 
 #include <stdio.h>

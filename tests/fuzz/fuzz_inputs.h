@@ -3,7 +3,7 @@
 #ifndef STATOR_FUZZ_INPUTS_H
 #define STATOR_FUZZ_INPUTS_H
 
-#include "core/host/ctx.h"
+#include "core/context/ctx.h"
 #include "tools/cli/cli.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Fuzz target of the readers behind the plugin listing: any bytes are tried as a plugin file (ELF,
  * note, needed libraries), as the JSON of a note, and as the dynamic linker's cache file. */
-#include "core/host/elf_reader.h"
-#include "core/host/ldcache.h"
-#include "core/host/note.h"
+#include "core/plugins/elf_reader.h"
+#include "core/plugins/ldcache.h"
+#include "core/plugins/note.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef STATOR_TEST_SUPPORT_REGISTRY_H
 #define STATOR_TEST_SUPPORT_REGISTRY_H
 
-#include "core/host/registry.h"
+#include "core/plugins/registry.h"
 
 #define TEST_MUTANTS ST_TEST_BUILD "/tests/mutants"
 

@@ -4,7 +4,7 @@
  * them changed or the end cut off. */
 #define _GNU_SOURCE
 #include "codegen/target/library.h"
-#include "core/host/cache.h"
+#include "core/cache/cache.h"
 #include "ir/binary.h"
 
 #include <criterion/criterion.h>

@@ -1,7 +1,7 @@
 /* The folder of the compile cache: entries come back whole or not at all, whoever writes, however a
  * writer ends, and whatever is done to the files. */
 #define _GNU_SOURCE
-#include "core/host/cache_store.h"
+#include "core/cache/cache_store.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>

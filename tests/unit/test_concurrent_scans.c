@@ -3,7 +3,7 @@
  *
  * The host's threads are replaced by threads of this file, which tsan can follow; libgomp's it
  * cannot. */
-#include "core/host/ctx.h"
+#include "core/context/ctx.h"
 #include "tests/unit/support_run.h"
 
 #include <criterion/criterion.h>

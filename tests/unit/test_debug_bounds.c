@@ -1,6 +1,6 @@
 /* inductor-cpu's option debug_bounds asks the host to fill results before each call, so that
  * elements that a kernel leaves out show; without the option it does not. */
-#include "core/host/nested.h"
+#include "core/context/nested.h"
 
 #include "core/host/model.h"
 

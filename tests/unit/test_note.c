@@ -2,10 +2,10 @@
  * it is hostile input. */
 #define _GNU_SOURCE
 #include "core/base/str.h"
-#include "core/host/elf_reader.h"
-#include "core/host/ldcache.h"
-#include "core/host/note.h"
-#include "core/host/note_json.h"
+#include "core/plugins/elf_reader.h"
+#include "core/plugins/ldcache.h"
+#include "core/plugins/note.h"
+#include "core/plugins/note_json.h"
 
 #include <criterion/criterion.h>
 #include <elf.h>

@@ -1,6 +1,6 @@
 /* Option schemas and values: types, ranges, suggestions, environment, namespaces. */
 #define _GNU_SOURCE
-#include "core/host/options.h"
+#include "core/plugins/options.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* The partitioner: parts of a long chain, ATOMIC groups, sizes that only a node's result tells, and
  * that what is kept grows no faster than the graph. */
-#include "core/host/ctx.h"
-#include "core/host/partition.h"
+#include "core/compile/partition.h"
+#include "core/context/ctx.h"
 #include "tests/unit/support_run.h"
 
 #include <criterion/criterion.h>

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "support_registry.h"
 
-#include "core/host/options.h"
+#include "core/plugins/options.h"
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <signal.h>

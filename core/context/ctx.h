@@ -1,0 +1,71 @@
+/* The context: one session's memory account, op table, plugins, log and last error. No globals:
+ * what needs any of these gets the context. */
+#ifndef STATOR_HOST_CTX_H
+#define STATOR_HOST_CTX_H
+
+#include "core/base/alloc.h"
+#include "core/base/diag.h"
+#include "core/cache/cache_writer.h"
+#include "core/plugins/registry.h"
+#include "core/runtime/pool.h"
+#include "core/runtime/profile.h"
+#include "ir/optable.h"
+#include <pthread.h>
+#include <stator/stator.h>
+
+#define ST_HINTS "perf_hints" /* a log channel; see hints.h */
+
+typedef struct st_log_channel {
+    char name[32];
+    uint32_t level;
+} st_log_channel;
+
+struct stator_ctx {
+    st_mem mem;
+    st_pool pool;
+    st_profile profile; /* off, see stator_x_profile_start */
+    st_optable ops;
+    st_registry *registry;
+    stator_host host;
+    int32_t threads;
+    uint32_t is_threads_given; /* not counted by us */
+    uint32_t flags;
+    st_log_channel channels[32];
+    uint32_t n_channels;
+    void (*log)(void *self, const char *channel, uint32_t level, const char *text);
+    void *log_self;
+    pthread_mutex_t lock;       /* of error, packs, opening and last_file */
+    pthread_mutex_t oplib_lock; /* held while op libraries fill the op table */
+    struct st_error *errors;    /* the last failure of each thread that had one */
+    uint32_t oplibs_loaded;
+    struct st_open_entry *opening; /* backends being created or compiling, see nested.c */
+    struct st_file *last_file;     /* of cst.from_file: the ranges of one file share its mapping */
+    struct st_pack *packs;         /* packed constants by (content hash, format key) */
+    struct st_cache_store *cache;  /* NULL until it is asked for; see cache.h */
+    st_cache_writer cache_writer;  /* entries that wait to be written */
+    struct st_cache_job *cache_jobs; /* compiles that are in the middle of it */
+    struct st_dump *dumps;           /* compiles that are written down, see dump.h */
+    _Atomic uint32_t n_dumps;
+    struct st_deferred_log *deferred; /* deferred lines of perf_hints, see deferred_log.h */
+    _Atomic uint32_t n_deferred;
+};
+
+/* Stores a failure as the context's last error and gives its code back: every public function ends
+ * in `return st_ctx_fail(ctx, status, diag);`. Takes the diag; OK stores nothing. */
+stator_status st_ctx_fail(stator_ctx *ctx, stator_status status, stator_diag *diag);
+/* Gives the application a struct of `type` as far as its struct_size goes; see sized.h. */
+#define ST_CTX_WRITE(ctx, type, out, from) st_ctx_write((ctx), (out), (from), sizeof(type), #type)
+stator_status st_ctx_write(stator_ctx *ctx, void *out, const void *from, uint32_t size,
+                           const char *type);
+
+int st_log_enabled(const stator_ctx *ctx, const char *channel, uint32_t level);
+void st_log(stator_ctx *ctx, const char *channel, uint32_t level, const char *format, ...)
+    STATOR_PRINTF(4, 5);
+
+/* Fills the host table of a context (host_table.c). */
+void st_host_table_init(stator_ctx *ctx);
+/* Loads the op libraries found so far into the op table, once. */
+stator_status st_ctx_load_oplibs(stator_ctx *ctx, stator_diag **err);
+void st_packs_destroy(stator_ctx *ctx);
+
+#endif

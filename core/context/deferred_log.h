@@ -1,0 +1,26 @@
+/* Lines of perf_hints of a compile that may be tried again: they are deferred until it is known
+ * whether the parts that they describe stay; each line is said once. */
+#ifndef STATOR_HOST_DEFERRED_LOG_H
+#define STATOR_HOST_DEFERRED_LOG_H
+
+#include "core/base/vec.h"
+#include "core/context/ctx.h"
+
+/* The deferred lines of one compile on one thread; the innermost such log of a thread takes a
+ * line. */
+typedef struct st_deferred_log {
+    stator_ctx *ctx;
+    pthread_t thread;
+    struct st_deferred_log *next;
+    st_vec(char *) lines;
+} st_deferred_log;
+
+/* From here on lines of this thread are deferred. */
+void st_deferred_log_begin(st_deferred_log *deferred, stator_ctx *ctx);
+/* Until here: the deferred lines are said in their order, or forgotten. Another thread's lines stay
+ * as they are. */
+void st_deferred_log_end(st_deferred_log *deferred, int is_said);
+/* Is the line deferred? Without memory it is not, and the caller says it at once. */
+int st_deferred_log_take(stator_ctx *ctx, const char *channel, const char *text);
+
+#endif

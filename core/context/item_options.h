@@ -1,0 +1,18 @@
+/* The option values that an item of a plugin receives in a context: given ones, those of the
+ * environment where the context reads it, defaults. What the user should be told of them goes to
+ * the channel "options". */
+#ifndef STATOR_HOST_ITEM_OPTIONS_H
+#define STATOR_HOST_ITEM_OPTIONS_H
+
+#include "core/context/ctx.h"
+#include "core/plugins/options.h"
+
+stator_status st_item_options(stator_ctx *ctx, const stator_item *item,
+                              const st_option_pairs *given, stator_options **out_options,
+                              stator_diag **err);
+/* Those of a pass, by what was given for it ("PASS:key") to `given`, the values of a compile; NULL:
+ * nothing was. */
+stator_status st_pass_options(stator_ctx *ctx, const stator_item *pass, const stator_options *given,
+                              stator_options **out_options, stator_diag **err);
+
+#endif

@@ -1,0 +1,533 @@
+/* Backend instances; see nested.h. */
+#include "core/context/nested.h"
+
+#include "core/base/sized.h"
+#include "core/base/str.h"
+#include "core/context/fuel.h"
+#include "core/context/item_options.h"
+#include "ir/graph.h"
+
+#include <string.h>
+
+/* A backend that is being created or is compiling, on this thread: what it opens meanwhile runs in
+ * the same call stack, so a name met twice there is a circle. Entries live on the stack. */
+struct st_open_entry {
+    struct st_open_entry *next;
+    pthread_t thread;
+    const char *name;
+    stator_fuel_scope *fuel; /* of the compile, NULL for a creation */
+    const stator_options *options;
+};
+
+static void print_chain(const struct st_open_entry *entry, pthread_t thread, st_str *out)
+{
+    if (entry == NULL) {
+        return;
+    }
+    print_chain(entry->next, thread, out);
+    if (pthread_equal(entry->thread, thread)) {
+        st_str_addf(out, "%s > ", entry->name);
+    }
+}
+
+static stator_status enter(const stator_instance *instance, struct st_open_entry *entry,
+                           stator_fuel_scope *fuel, stator_diag **err)
+{
+    stator_ctx *ctx = instance->ctx;
+    const char *name = instance->backend->item.name;
+    *entry = (struct st_open_entry){
+        .thread = pthread_self(), .name = name, .fuel = fuel, .options = instance->options};
+    st_str chain;
+    st_str_init(&chain, &ctx->mem);
+    int is_circle = 0;
+    pthread_mutex_lock(&ctx->lock);
+    for (const struct st_open_entry *e = ctx->opening; e != NULL; e = e->next) {
+        is_circle |= pthread_equal(e->thread, entry->thread) && strcmp(e->name, name) == 0;
+    }
+    if (is_circle) {
+        print_chain(ctx->opening, entry->thread, &chain);
+    } else {
+        entry->next = ctx->opening;
+        ctx->opening = entry;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    const stator_status status = is_circle ? st_fail(err, STATOR_FAILED_PRECONDITION,
+                                                     "backends open each other in a circle: %s%s",
+                                                     chain.data != NULL ? chain.data : "", name)
+                                           : STATOR_OK;
+    st_str_deinit(&chain);
+    return status;
+}
+
+static void leave(stator_ctx *ctx, const struct st_open_entry *entry)
+{
+    pthread_mutex_lock(&ctx->lock);
+    struct st_open_entry **at = &ctx->opening;
+    while (*at != entry) {
+        at = &(*at)->next;
+    }
+    *at = entry->next;
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+static stator_status create_inst(stator_instance *instance, stator_diag **err)
+{
+    struct st_open_entry entry;
+    ST_TRY(enter(instance, &entry, NULL, err));
+    st_plugin_call call;
+    st_plugin_enter(&call, instance->loaded->callee, "create");
+    stator_status status = instance->backend->create(instance->loaded->self, instance->options, 0,
+                                                     &instance->inst, err);
+    status = st_plugin_leave(&call, status, err);
+    leave(instance->ctx, &entry);
+    if (status != STATOR_OK) {
+        instance->inst = NULL;
+    }
+    return status;
+}
+
+stator_status st_instance_open(stator_ctx *ctx, const char *name, uint32_t option_count,
+                               const char *const *keys, const char *const *values,
+                               stator_instance **out_instance, stator_diag **err)
+{
+    *out_instance = NULL;
+    const st_loaded *loaded = NULL;
+    ST_TRY(st_registry_get(ctx->registry, STATOR_KIND_BACKEND, name, &loaded, err));
+    stator_instance *instance = st_calloc(&ctx->mem, 1, sizeof *instance);
+    if (instance == NULL) {
+        return st_fail_oom(err);
+    }
+    instance->ctx = ctx;
+    instance->loaded = loaded;
+    instance->backend = loaded->as.backend;
+    pthread_mutex_init(&instance->compile_lock, NULL);
+    pthread_mutex_init(&instance->run_lock, NULL);
+    const st_option_pairs given = {.count = option_count, .keys = keys, .values = values};
+    stator_status status =
+        st_item_options(ctx, &instance->backend->item, &given, &instance->options, err);
+    if (status == STATOR_OK) {
+        status = create_inst(instance, err);
+    }
+    if (status != STATOR_OK) {
+        st_instance_close(instance);
+        return status;
+    }
+    *out_instance = instance;
+    return STATOR_OK;
+}
+
+stator_status st_instance_open_below(stator_ctx *ctx, const char *name,
+                                     const stator_options *options, stator_instance **out_instance,
+                                     stator_diag **err)
+{
+    st_option_pairs pairs;
+    *out_instance = NULL;
+    ST_TRY(st_options_foreign(options, 0, name, &pairs, err));
+    const stator_status status =
+        st_instance_open(ctx, name, pairs.count, pairs.keys, pairs.values, out_instance, err);
+    st_option_pairs_deinit(&pairs);
+    return status;
+}
+
+void st_instance_close(stator_instance *instance)
+{
+    if (instance == NULL) {
+        return;
+    }
+    if (instance->inst != NULL) {
+        st_plugin_call call;
+        st_plugin_enter(&call, instance->loaded->callee, "destroy");
+        instance->backend->destroy(instance->loaded->self, instance->inst);
+        (void)st_plugin_leave(&call, STATOR_OK, NULL);
+    }
+    st_options_destroy(instance->options);
+    pthread_mutex_destroy(&instance->compile_lock);
+    pthread_mutex_destroy(&instance->run_lock);
+    st_free(&instance->ctx->mem, instance);
+}
+
+/* OK without what the slot was called for. */
+static stator_status no_result(const stator_instance *instance, const char *slot, stator_diag **err)
+{
+    return st_fail(err, STATOR_INTERNAL, "plugin '%s', slot %s answered OK and gave nothing",
+                   instance->loaded->callee->name, slot);
+}
+
+stator_status st_instance_compile(stator_instance *instance, const stator_graph *graph,
+                                  stator_fuel_scope *fuel, void **out_exe, stator_diag **err)
+{
+    *out_exe = NULL;
+    struct st_open_entry entry;
+    ST_TRY(enter(instance, &entry, fuel, err));
+    const int is_serial = (instance->backend->flags & STATOR_BACKEND_CONCURRENT_COMPILE) == 0;
+    if (is_serial) {
+        pthread_mutex_lock(&instance->compile_lock);
+    }
+    st_plugin_call call;
+    st_plugin_enter(&call, instance->loaded->callee, "compile");
+    stator_status status = instance->backend->compile(instance->inst, graph, fuel, out_exe, err);
+    status = st_plugin_leave(&call, status, err);
+    if (is_serial) {
+        pthread_mutex_unlock(&instance->compile_lock);
+    }
+    leave(instance->ctx, &entry);
+    if (status != STATOR_OK) {
+        *out_exe = NULL; /* what it may hold is the plugin's to end */
+        return status;
+    }
+    return *out_exe == NULL ? no_result(instance, "compile", err) : STATOR_OK;
+}
+
+stator_status st_instance_run(stator_instance *instance, void *exe, const stator_call *call,
+                              stator_diag **err)
+{
+    const int is_serial = (instance->backend->flags & STATOR_BACKEND_SERIAL_RUN) != 0;
+    if (is_serial) {
+        pthread_mutex_lock(&instance->run_lock);
+    }
+    st_plugin_call slot;
+    st_plugin_enter_run(&slot, instance->loaded->callee, "exe_run");
+    stator_status status = instance->backend->exe_run(instance->inst, exe, call, err);
+    status = st_plugin_leave(&slot, status, err);
+    if (is_serial) {
+        pthread_mutex_unlock(&instance->run_lock);
+    }
+    return status;
+}
+
+stator_status st_instance_exe_info(stator_instance *instance, void *exe, stator_exe_info *out)
+{
+    st_plugin_call call;
+    st_plugin_enter(&call, instance->loaded->callee, "exe_info");
+    return st_plugin_leave(&call, instance->backend->exe_info(instance->inst, exe, out), NULL);
+}
+
+void st_instance_exe_destroy(stator_instance *instance, void *exe)
+{
+    st_plugin_call call;
+    st_plugin_enter(&call, instance->loaded->callee, "exe_destroy");
+    instance->backend->exe_destroy(instance->inst, exe);
+    (void)st_plugin_leave(&call, STATOR_OK, NULL);
+}
+
+/* ---- the cache, packages ---- */
+
+stator_status st_instance_serialize(stator_instance *instance, void *exe, stator_blob **out_blob,
+                                    stator_diag **err)
+{
+    st_plugin_call call;
+    *out_blob = NULL;
+    st_plugin_enter(&call, instance->loaded->callee, "exe_serialize");
+    stator_status status = instance->backend->exe_serialize(instance->inst, exe, out_blob, err);
+    status = st_plugin_leave(&call, status, err);
+    return status == STATOR_OK && *out_blob == NULL ? no_result(instance, "exe_serialize", err)
+                                                    : status;
+}
+
+stator_status st_instance_deserialize(stator_instance *instance, stator_blob *blob, void **out_exe,
+                                      stator_diag **err)
+{
+    st_plugin_call call;
+    *out_exe = NULL;
+    st_plugin_enter(&call, instance->loaded->callee, "exe_deserialize");
+    stator_status status = instance->backend->exe_deserialize(instance->inst, blob, out_exe, err);
+    status = st_plugin_leave(&call, status, err);
+    if (status != STATOR_OK) {
+        *out_exe = NULL;
+        return status;
+    }
+    return *out_exe == NULL ? no_result(instance, "exe_deserialize", err) : STATOR_OK;
+}
+
+const char *st_instance_compat_key(stator_instance *instance)
+{
+    if (instance->backend->compat_key == NULL) {
+        return "";
+    }
+    st_plugin_call call;
+    st_plugin_enter(&call, instance->loaded->callee, "compat_key");
+    const char *key = instance->backend->compat_key(instance->inst);
+    (void)st_plugin_leave(&call, STATOR_OK, NULL);
+    return key != NULL ? key : "";
+}
+
+stator_status st_instance_package(stator_instance *instance, void *exe,
+                                  const stator_package_sink *sink, stator_diag **err)
+{
+    st_plugin_call call;
+    st_plugin_enter(&call, instance->loaded->callee, "exe_package");
+    const stator_status status = instance->backend->exe_package(instance->inst, exe, sink, err);
+    return st_plugin_leave(&call, status, err);
+}
+
+/* ---- capability ---- */
+
+typedef struct collector {
+    stator_ctx *ctx;
+    uint32_t n_nodes;
+    uint32_t n_groups;
+    uint8_t *accepts;
+    char **reasons;
+    uint32_t *groups;
+    stator_status status;
+} collector;
+
+static void on_yes(void *self, stator_ref node, uint64_t cost_ns)
+{
+    (void)cost_ns;
+    collector *c = self;
+    if (node >= 1 && node <= c->n_nodes) {
+        c->accepts[node] = 1;
+    }
+}
+
+static void on_no(void *self, stator_ref node, stator_status reason, const char *text)
+{
+    collector *c = self;
+    if (node < 1 || node > c->n_nodes) {
+        return;
+    }
+    c->accepts[node] = 0;
+    if (c->reasons != NULL && c->reasons[node] == NULL) {
+        c->reasons[node] =
+            st_strdup(&c->ctx->mem, text != NULL ? text : stator_status_text(reason));
+        if (c->reasons[node] == NULL) {
+            c->status = STATOR_RESOURCE_EXHAUSTED;
+        }
+    }
+}
+
+static void on_group(void *self, const stator_ref *nodes, uint32_t n, uint32_t flags)
+{
+    collector *c = self;
+    const uint32_t group = (flags & STATOR_GROUP_ATOMIC) != 0 ? ++c->n_groups : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        on_yes(self, nodes[i], 0);
+        if (group != 0 && c->groups != NULL && nodes[i] >= 1 && nodes[i] <= c->n_nodes) {
+            c->groups[nodes[i]] = group;
+        }
+    }
+}
+
+/* A group's number becomes its first member's: a plugin may state more groups than there are nodes.
+ */
+static stator_status name_groups(const collector *c)
+{
+    stator_ref *first = st_calloc(&c->ctx->mem, c->n_groups + UINT64_C(1), sizeof *first);
+    if (first == NULL) {
+        return STATOR_RESOURCE_EXHAUSTED;
+    }
+    for (stator_ref n = 1; n <= c->n_nodes; n++) {
+        const uint32_t group = c->groups[n];
+        if (group != 0) {
+            first[group] = first[group] != 0 ? first[group] : n;
+            c->groups[n] = first[group];
+        }
+    }
+    st_free(&c->ctx->mem, first);
+    return STATOR_OK;
+}
+
+stator_status st_instance_capability(stator_instance *instance, const stator_graph *graph,
+                                     uint8_t *accepts, char **reasons, uint32_t *groups,
+                                     stator_diag **err)
+{
+    const uint32_t n_nodes = st_graph_view(graph)->n_nodes;
+    if (instance->backend->capability == NULL) {
+        memset(accepts, 1, n_nodes + 1u);
+        return STATOR_OK;
+    }
+    memset(accepts, 0, n_nodes + 1u);
+    collector c = {.ctx = instance->ctx,
+                   .n_nodes = n_nodes,
+                   .accepts = accepts,
+                   .reasons = reasons,
+                   .groups = groups};
+    const stator_capability_sink sink = {
+        .struct_size = sizeof sink, .self = &c, .yes = on_yes, .no = on_no, .group = on_group};
+    st_plugin_call call;
+    st_plugin_enter(&call, instance->loaded->callee, "capability");
+    const stator_status status = instance->backend->capability(instance->inst, graph, &sink, err);
+    ST_TRY(st_plugin_leave(&call, status, err));
+    if (c.status == STATOR_OK && groups != NULL && c.n_groups != 0) {
+        c.status = name_groups(&c);
+    }
+    return c.status == STATOR_OK ? STATOR_OK : st_fail_oom(err);
+}
+
+static int32_t call_keep(stator_instance *instance, const char *op, uint32_t version,
+                         const stator_dtype *dtypes, const uint32_t *ranks, uint32_t n)
+{
+    st_plugin_call call;
+    st_plugin_enter(&call, instance->loaded->callee, "keep");
+    const int32_t is_kept = instance->backend->keep(instance->inst, op, version, dtypes, ranks, n);
+    (void)st_plugin_leave(&call, STATOR_OK, NULL);
+    return is_kept;
+}
+
+int st_instance_keeps(stator_instance *instance, const stator_graph *graph, stator_ref node)
+{
+    if (instance->backend->keep == NULL) {
+        return 0;
+    }
+    const stator_graph_view *v = st_graph_view(graph);
+    const stator_node_row *row = stator_node_at(v, node);
+    const stator_op_desc *op = stator_op_at(v, row->op);
+    stator_dtype dtypes[16] = {0};
+    uint32_t ranks[16] = {0};
+    const uint32_t n = row->operand_count < 16 ? row->operand_count : 16;
+    for (uint32_t k = 0; k < n; k++) {
+        const stator_ref operand = stator_operand(v, row, k);
+        if (operand != 0) {
+            const stator_type_row *type = stator_value_type(v, operand);
+            dtypes[k] = type->dtype;
+            ranks[k] = type->rank;
+        }
+    }
+    return call_keep(instance, op->name, op->version, dtypes, ranks, n);
+}
+
+/* ---- the table ---- */
+
+/* The entry of what this thread is in the middle of, or NULL. Entries are this thread's own. */
+static const struct st_open_entry *innermost(stator_ctx *ctx)
+{
+    pthread_mutex_lock(&ctx->lock);
+    const struct st_open_entry *e = ctx->opening;
+    while (e != NULL && !pthread_equal(e->thread, pthread_self())) {
+        e = e->next;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return e;
+}
+
+static stator_status nested_open(stator_ctx *ctx, const char *opener, const char *backend,
+                                 const stator_options *options, stator_instance **out,
+                                 stator_diag **err)
+{
+    (void)opener; /* the chain is known from the call stack */
+    *out = NULL;
+    ST_REQUIRE(backend, err);
+    const struct st_open_entry *entry = options == NULL ? innermost(ctx) : NULL;
+    return st_instance_open_below(ctx, backend, entry != NULL ? entry->options : options, out, err);
+}
+
+/* A scope for a compile inside the compile that this thread is in; NULL (nothing optional is done)
+ * when it is in none. */
+static stator_fuel_scope *nested_scope(stator_instance *instance, const stator_graph *graph)
+{
+    stator_ctx *ctx = instance->ctx;
+    stator_fuel_scope *outer = NULL;
+    pthread_mutex_lock(&ctx->lock);
+    for (const struct st_open_entry *e = ctx->opening; e != NULL && outer == NULL; e = e->next) {
+        outer = pthread_equal(e->thread, pthread_self()) ? e->fuel : NULL;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    stator_fuel_scope *scope =
+        outer != NULL ? st_fuel_scope(outer->fuel, outer, instance->backend->item.name) : NULL;
+    st_fuel_about(scope, graph);
+    return scope;
+}
+
+static stator_status nested_compile(stator_instance *instance, const stator_graph *graph,
+                                    void **out_exe, stator_diag **err)
+{
+    return st_instance_compile(instance, graph, nested_scope(instance, graph), out_exe, err);
+}
+
+/* Copies one node into b: operands become inputs, results outputs. */
+static stator_status write_node(const stator_graph *graph, stator_ref node, stator_ref *map,
+                                stator_builder *b, stator_diag **err)
+{
+    const stator_graph_view *v = st_graph_view(graph);
+    const stator_node_row *row = stator_node_at(v, node);
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        const stator_ref operand = stator_operand(v, row, k);
+        if (operand != 0 && map[operand] == 0) {
+            ST_TRY(st_build_input(b, NULL, stator_value_at(v, operand)->type, &map[operand], err));
+        }
+    }
+    ST_TRY(st_build_clone(b, graph, node, node, map, err));
+    for (uint32_t k = 0; k < row->result_count; k++) {
+        ST_TRY(st_build_output(b, NULL, map[row->result_begin + k], err));
+    }
+    return STATOR_OK;
+}
+
+/* The graph of one node, in the same module. */
+static stator_status single_node(const stator_graph *graph, stator_ref node,
+                                 stator_graph **out_graph, stator_diag **err)
+{
+    st_module *m = graph->module;
+    stator_graph *root = m->root;
+    stator_builder *b = NULL;
+    stator_ref *map = st_calloc(m->mem, st_graph_view(graph)->n_values + 1u, sizeof *map);
+    stator_status status = map != NULL ? st_builder_create(m, "node", &b, err) : st_fail_oom(err);
+    if (status == STATOR_OK) {
+        status = write_node(graph, node, map, b, err);
+        if (status == STATOR_OK) {
+            status = st_builder_finish(b, out_graph, err);
+            m->root = root;
+        } else {
+            st_builder_abort(b);
+        }
+    }
+    st_free(m->mem, map);
+    return status;
+}
+
+static stator_status nested_compile_node(stator_instance *instance, const stator_graph *graph,
+                                         stator_ref node, void **out_exe, stator_diag **err)
+{
+    stator_graph *one = NULL;
+    *out_exe = NULL;
+    if (node == 0 || node > st_graph_view(graph)->n_nodes) {
+        return st_fail(err, STATOR_OUT_OF_RANGE, "the graph has no node %u", node);
+    }
+    ST_TRY(single_node(graph, node, &one, err));
+    return st_instance_compile(instance, one, nested_scope(instance, one), out_exe, err);
+}
+
+static stator_status nested_exe_info(stator_instance *instance, void *exe, stator_exe_info *out)
+{
+    stator_exe_info info = {.struct_size = sizeof info};
+    ST_TRY(st_instance_exe_info(instance, exe, &info));
+    info.struct_size = sizeof info;
+    return ST_SIZED_WRITE(stator_exe_info, out, &info, NULL);
+}
+
+stator_status st_instance_steps(stator_instance *instance, void *exe, const stator_step_sink *sink,
+                                stator_diag **err)
+{
+    if (instance->backend->exe_steps == NULL) {
+        return STATOR_OK;
+    }
+    st_plugin_call call;
+    st_plugin_enter(&call, instance->loaded->callee, "exe_steps");
+    const stator_status status = instance->backend->exe_steps(instance->inst, exe, sink, err);
+    return st_plugin_leave(&call, status, err);
+}
+
+static stator_status nested_capability(stator_instance *instance, const stator_graph *graph,
+                                       uint8_t *accepts, stator_diag **err)
+{
+    return st_instance_capability(instance, graph, accepts, NULL, NULL, err);
+}
+
+static int32_t nested_keep(stator_instance *instance, const char *op, uint32_t version,
+                           const stator_dtype *dtypes, const uint32_t *ranks, uint32_t n)
+{
+    return instance->backend->keep != NULL ? call_keep(instance, op, version, dtypes, ranks, n) : 0;
+}
+
+const stator_nested_api st_nested_api = {.struct_size = sizeof st_nested_api,
+                                         .open = nested_open,
+                                         .compile = nested_compile,
+                                         .exe_info = nested_exe_info,
+                                         .run = st_instance_run,
+                                         .exe_destroy = st_instance_exe_destroy,
+                                         .close = st_instance_close,
+                                         .capability = nested_capability,
+                                         .keep = nested_keep,
+                                         .compile_node = nested_compile_node,
+                                         .exe_steps = st_instance_steps};

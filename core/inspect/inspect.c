@@ -1,0 +1,479 @@
+/* The experimental inspection API; see stator/inspect.h. */
+#define _GNU_SOURCE
+#include "core/base/fdio.h"
+#include "core/context/item_options.h"
+#include "core/host/function.h"
+#include "ir/binary.h"
+#include "ir/text/text.h"
+#include "ir/verify.h"
+#include <stator/inspect.h>
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- passes ---- */
+
+typedef struct pass_walk {
+    stator_ctx *ctx;
+    stator_x_pass_fn fn;
+    void *self;
+} pass_walk;
+
+static stator_status plugin_pass(void *self, const st_loaded *loaded)
+{
+    pass_walk *w = self;
+    const stator_item *item = &loaded->as.pass->item;
+    w->fn(w->self, item->name, item->doc != NULL ? item->doc : "");
+    return STATOR_OK;
+}
+
+stator_status stator_x_passes(stator_ctx *ctx, stator_x_pass_fn fn, void *self)
+{
+    uint32_t count = 0;
+    const st_pass_def *defs = st_pass_defs(&count);
+    for (uint32_t i = 0; i < count; i++) {
+        fn(self, defs[i].name, defs[i].doc);
+    }
+    pass_walk w = {.ctx = ctx, .fn = fn, .self = self};
+    stator_diag *diag = NULL;
+    const stator_status status =
+        st_registry_each(ctx->registry, STATOR_KIND_PASS, plugin_pass, &w, &diag);
+    return st_ctx_fail(ctx, status, diag);
+}
+
+static stator_status stage_name(void *self, const char *stage)
+{
+    pass_walk *w = self;
+    if (w->fn == NULL) {
+        return STATOR_OK; /* only the backend's existence is asked */
+    }
+    const st_pass_def *def = st_pass_find(stage);
+    const st_loaded *loaded = NULL;
+    const char *doc = "";
+    if (def != NULL) {
+        doc = def->doc;
+    } else if (st_registry_get(w->ctx->registry, STATOR_KIND_PASS, stage, &loaded, NULL) ==
+               STATOR_OK) {
+        doc = loaded->as.pass->item.doc != NULL ? loaded->as.pass->item.doc : "";
+    }
+    w->fn(w->self, stage, doc);
+    return STATOR_OK;
+}
+
+stator_status stator_x_pipeline(stator_ctx *ctx, const char *backend, stator_x_pass_fn fn,
+                                void *self)
+{
+    pass_walk w = {.ctx = ctx, .fn = fn, .self = self};
+    stator_diag *diag = NULL;
+    stator_instance *instance = NULL;
+    stator_status status = st_instance_open(ctx, backend, 0, NULL, NULL, &instance, &diag);
+    if (status == STATOR_OK) {
+        status =
+            st_pipeline_stages(ctx, instance->loaded, instance->options, stage_name, &w, &diag);
+    }
+    st_instance_close(instance);
+    return st_ctx_fail(ctx, status, diag);
+}
+
+stator_status stator_x_item_options(stator_ctx *ctx, uint32_t index, stator_x_option_fn fn,
+                                    void *self)
+{
+    stator_diag *diag = NULL;
+    const st_loaded *loaded = NULL;
+    stator_status status = st_registry_scan(ctx->registry, &diag);
+    const st_registry_item *item = st_registry_at(ctx->registry, index);
+    if (status == STATOR_OK && item == NULL) {
+        status = st_fail(&diag, STATOR_OUT_OF_RANGE, "there is no plugin item %u", index);
+    }
+    if (status == STATOR_OK) {
+        status = st_registry_load(ctx->registry, item, &loaded, &diag);
+    }
+    for (uint32_t i = 0; status == STATOR_OK && i < loaded->desc->option_count; i++) {
+        fn(self, &loaded->desc->options[i]);
+    }
+    return st_ctx_fail(ctx, status, diag);
+}
+
+/* ---- models made of graphs ---- */
+
+static stator_status need_graph(const stator_model *model, const stator_graph **out_graph,
+                                stator_diag **err)
+{
+    *out_graph = stator_model_graph(model);
+    return *out_graph != NULL
+               ? STATOR_OK
+               : st_fail(err, STATOR_NEED_VALUE,
+                         "the model's graph depends on the values of its inputs; give them first");
+}
+
+stator_status stator_x_model_of_graph(stator_ctx *ctx, const stator_graph *graph,
+                                      stator_model **out_model)
+{
+    *out_model = NULL;
+    stator_diag *diag = NULL;
+    /* The graph need not be its module's root: the copy's refs are the same, so find it by place.
+     */
+    st_module *from = graph->module;
+    stator_graph *kept_root = from->root;
+    from->root = (stator_graph *)(uintptr_t)graph;
+    st_module *copy = NULL;
+    stator_status status = st_module_clone(from, &copy, &diag);
+    from->root = kept_root;
+    if (status == STATOR_OK) {
+        status = st_model_wrap(ctx, copy, out_model, &diag);
+    }
+    return st_ctx_fail(ctx, status, diag);
+}
+
+static stator_status with_outputs(st_module *module, uint32_t n, const stator_ref *values,
+                                  stator_diag **err)
+{
+    const stator_graph *from = module->root;
+    const stator_graph_view *v = st_graph_view(from);
+    stator_ref *map = st_calloc(module->mem, v->n_values + 1u, sizeof *map);
+    stator_builder *b = NULL;
+    stator_status status = map != NULL ? STATOR_OK : st_fail_oom(err);
+    if (status == STATOR_OK) {
+        status = st_builder_create(module, stator_string_at(v, v->name), &b, err);
+    }
+    if (status == STATOR_OK) {
+        status = st_build_clone_inputs(b, from, map, err);
+    }
+    if (status == STATOR_OK && v->n_nodes != 0) {
+        status = st_build_clone(b, from, 1, v->n_nodes, map, err);
+    }
+    for (uint32_t k = 0; status == STATOR_OK && k < n; k++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "value%u", values[k]);
+        if (values[k] == 0 || values[k] > v->n_values) {
+            status = st_fail(err, STATOR_OUT_OF_RANGE, "the graph has no value %u", values[k]);
+        } else {
+            status = st_build_output(b, name, map[values[k]], err);
+        }
+    }
+    st_free(module->mem, map);
+    if (status != STATOR_OK) {
+        if (b != NULL) {
+            st_builder_abort(b);
+        }
+        return status;
+    }
+    return st_builder_finish(b, &module->root, err);
+}
+
+stator_status st_model_copy(const stator_model *model, st_module **out_copy, stator_diag **err)
+{
+    const stator_graph *graph = NULL;
+    *out_copy = NULL;
+    ST_TRY(need_graph(model, &graph, err));
+    return st_module_clone(graph->module, out_copy, err);
+}
+
+stator_status st_model_end_copy(const stator_model *model, st_module *copy, stator_status status,
+                                stator_model **out_model, stator_diag *diag)
+{
+    if (status == STATOR_OK) {
+        status = st_model_wrap(model->ctx, copy, out_model, &diag);
+    } else {
+        st_module_destroy(copy);
+    }
+    return st_ctx_fail(model->ctx, status, diag);
+}
+
+stator_status stator_x_model_with_outputs(const stator_model *model, uint32_t n,
+                                          const stator_ref *values, stator_model **out_model)
+{
+    *out_model = NULL;
+    stator_diag *diag = NULL;
+    st_module *copy = NULL;
+    stator_status status = st_model_copy(model, &copy, &diag);
+    if (status == STATOR_OK) {
+        status = with_outputs(copy, n, values, &diag);
+    }
+    return st_model_end_copy(model, copy, status, out_model, diag);
+}
+
+stator_status stator_x_run_pass(const stator_model *model, const char *pass, uint32_t option_count,
+                                const char *const *keys, const char *const *values,
+                                stator_model **out_model)
+{
+    static const stator_item no_item = {.name = "opt"}; /* every key names a pass */
+    const st_option_pairs given = {.count = option_count, .keys = keys, .values = values};
+    stator_options *options = NULL;
+    *out_model = NULL;
+    stator_ctx *ctx = model->ctx;
+    stator_diag *diag = NULL;
+    st_module *copy = NULL;
+    st_fuel fuel;
+    st_fuel_init(&fuel, &ctx->mem);
+    stator_instance *evaluator = NULL;
+    stator_diag *ignored = NULL;
+    (void)st_instance_open(ctx, "eager", 0, NULL, NULL, &evaluator, &ignored);
+    st_diag_release(ignored);
+    stator_status status = st_item_options(ctx, &no_item, &given, &options, &diag);
+    const st_compile_request request = {
+        .ctx = ctx, .evaluator = evaluator, .options = options, .fuel = &fuel};
+    if (status == STATOR_OK) {
+        status = st_model_copy(model, &copy, &diag);
+    }
+    if (status == STATOR_OK) {
+        stator_graph *after = NULL;
+        status = st_run_stage(&request, pass, copy->root, &after, &diag);
+        copy->root = after;
+    }
+    st_instance_close(evaluator);
+    st_options_destroy(options);
+    st_fuel_deinit(&fuel);
+    return st_model_end_copy(model, copy, status, out_model, diag);
+}
+
+stator_status stator_x_verify(const stator_model *model)
+{
+    stator_diag *diag = NULL;
+    const stator_graph *graph = NULL;
+    stator_status status = need_graph(model, &graph, &diag);
+    if (status == STATOR_OK) {
+        status = st_verify(graph, &diag);
+    }
+    return st_ctx_fail(model->ctx, status, diag);
+}
+
+stator_status stator_x_stages(stator_function *function, const char *stop_after,
+                              stator_x_stage_fn fn, void *self)
+{
+    stator_model *model = st_function_model(function);
+    stator_diag *diag = NULL;
+    const stator_graph *graph = NULL;
+    st_module *result = NULL;
+    stator_status status = need_graph(model, &graph, &diag);
+    if (status == STATOR_OK) {
+        st_compile_request request;
+        pthread_mutex_lock(&model->lock);
+        const st_specialisation *newest = model->specialisations;
+        pthread_mutex_unlock(&model->lock);
+        st_function_request(function, newest, &request);
+        st_fuel fuel;
+        st_fuel_init(&fuel, &model->ctx->mem);
+        request.fuel = &fuel;
+        request.on_stage = fn;
+        request.stage_self = self;
+        request.stop_after = stop_after;
+        status = st_run_pipeline(&request, NULL, &result, &diag);
+        st_fuel_deinit(&fuel);
+    }
+    st_module_destroy(result);
+    return st_ctx_fail(model->ctx, status, diag);
+}
+
+/* ---- writing ---- */
+
+typedef struct blob_writer {
+    FILE *file;
+    const char *path; /* of the blob file */
+    const char *name; /* the same without folder */
+    uint64_t offset;
+} blob_writer;
+
+static stator_status place_blob(void *self, stator_blob *blob, const char **out_path,
+                                uint64_t *out_offset, stator_diag **err)
+{
+    static const char zeros[64];
+    blob_writer *w = self;
+    const void *data = NULL;
+    ST_TRY(st_blob_get(blob, &data, err));
+    const uint64_t size = st_blob_size(blob);
+    const uint64_t gap = (64u - w->offset % 64u) % 64u;
+    if (fwrite(zeros, 1, gap, w->file) != gap || fwrite(data, 1, size, w->file) != size) {
+        return st_fail(err, STATOR_UNAVAILABLE, "cannot write '%s': %m", w->path);
+    }
+    *out_path = w->name;
+    *out_offset = w->offset + gap;
+    w->offset += gap + size;
+    return STATOR_OK;
+}
+
+/* Files are written beside their place and moved there whole: the model may be mapped from the very
+ * file that it is written to. */
+typedef struct part_file {
+    const char *path;
+    char part[4096];
+    FILE *file;
+} part_file;
+
+static stator_status open_part(const char *path, part_file *out, stator_diag **err)
+{
+    *out = (part_file){.path = path};
+    const int n = snprintf(out->part, sizeof out->part, "%s.%ld.part", path, (long)getpid());
+    if (n < 0 || (size_t)n >= sizeof out->part) {
+        return st_fail(err, STATOR_INVALID_ARGUMENT, "the path is too long");
+    }
+    out->file = fopen(out->part, "wb");
+    return out->file != NULL ? STATOR_OK
+                             : st_fail(err, STATOR_UNAVAILABLE, "cannot create '%s': %m", path);
+}
+
+/* Ends writing; after a failure, here or before, the part is removed. */
+static stator_status close_part(part_file *p, stator_status status, stator_diag **err)
+{
+    if (p->file != NULL && fclose(p->file) != 0 && status == STATOR_OK) {
+        status = st_fail(err, STATOR_UNAVAILABLE, "cannot write '%s': %m", p->path);
+    }
+    if (p->file != NULL && status != STATOR_OK) {
+        (void)remove(p->part);
+    }
+    p->file = NULL;
+    return status;
+}
+
+static stator_status place_part(const part_file *p, stator_diag **err)
+{
+    if (rename(p->part, p->path) == 0) {
+        return STATOR_OK;
+    }
+    const stator_status status =
+        st_fail(err, STATOR_UNAVAILABLE, "cannot replace '%s': %m", p->path);
+    (void)remove(p->part);
+    return status;
+}
+
+static stator_status write_file(const char *path, const st_str *text, stator_diag **err)
+{
+    part_file p;
+    stator_status status = open_part(path, &p, err);
+    if (status == STATOR_OK && fwrite(text->data, 1, text->len, p.file) != text->len) {
+        status = st_fail(err, STATOR_UNAVAILABLE, "cannot write '%s': %m", path);
+    }
+    status = close_part(&p, status, err);
+    return status == STATOR_OK ? place_part(&p, err) : status;
+}
+
+/* The text, and its large constants in <name>.blob beside it where there are any. */
+static stator_status write_text(const stator_graph *graph, const char *path, st_str *text,
+                                stator_diag **err)
+{
+    char blob_path[4096];
+    const size_t len = strlen(path);
+    if (len + 6 > sizeof blob_path) {
+        return st_fail(err, STATOR_INVALID_ARGUMENT, "the path is too long");
+    }
+    (void)snprintf(blob_path, sizeof blob_path, "%.*s.blob", (int)(len - 5), path);
+    const char *slash = strrchr(blob_path, '/');
+    part_file p;
+    ST_TRY(open_part(blob_path, &p, err));
+    blob_writer w = {
+        .file = p.file, .path = blob_path, .name = slash != NULL ? slash + 1 : blob_path};
+    const st_print_options options = {.place = place_blob, .self = &w};
+    stator_status status = close_part(&p, st_print_graph(graph, &options, text, err), err);
+    if (status == STATOR_OK && w.offset > 0) {
+        status = place_part(&p, err);
+    } else if (status == STATOR_OK) {
+        (void)remove(p.part); /* nothing was large enough */
+    }
+    return status;
+}
+
+stator_status stator_x_model_write(const stator_model *model, const char *path)
+{
+    stator_diag *diag = NULL;
+    const stator_graph *graph = NULL;
+    st_str text;
+    st_str_init(&text, &model->ctx->mem);
+    const size_t len = strlen(path);
+    const uint32_t held = st_file_limit_hold();
+    stator_status status = need_graph(model, &graph, &diag);
+    if (status == STATOR_OK && len > 6 && strcmp(path + len - 6, ".stirb") == 0) {
+        status = st_write_binary(graph, &text, &diag);
+    } else if (status == STATOR_OK && len > 5 && strcmp(path + len - 5, ".stir") == 0) {
+        status = write_text(graph, path, &text, &diag);
+    } else if (status == STATOR_OK) {
+        status =
+            st_fail(&diag, STATOR_INVALID_ARGUMENT, "'%s' ends neither in .stir nor .stirb", path);
+    }
+    if (status == STATOR_OK) {
+        status = st_str_ok(&text) ? write_file(path, &text, &diag) : st_fail_oom(&diag);
+    }
+    st_file_limit_release(held);
+    st_str_deinit(&text);
+    return st_ctx_fail(model->ctx, status, diag);
+}
+
+/* ---- fuel ---- */
+
+void stator_x_fuel_record(stator_function *function)
+{
+    (void)st_function_fuel(function);
+}
+
+void stator_x_fuel_watch(stator_function *function, stator_x_fuel_fn fn, void *self)
+{
+    st_function_watch(function, fn, self);
+}
+
+stator_status stator_x_prepare(stator_function *function, uint32_t n_in, stator_tensor *const *in)
+{
+    stator_ctx *ctx = st_function_model(function)->ctx;
+    stator_diag *diag = NULL;
+    DLTensor *views = st_calloc(&ctx->mem, n_in + 1u, sizeof *views);
+    stator_status status = views != NULL ? STATOR_OK : st_fail_oom(&diag);
+    for (uint32_t i = 0; status == STATOR_OK && i < n_in; i++) {
+        if (in == NULL || in[i] == NULL) {
+            status = st_fail(&diag, STATOR_INVALID_ARGUMENT, "input %u is missing", i);
+        } else {
+            views[i] = in[i]->view;
+        }
+    }
+    st_compiled *compiled = NULL;
+    if (status == STATOR_OK) {
+        status = st_function_prepare(function, n_in, views, &compiled, &diag);
+    }
+    st_free(&ctx->mem, views);
+    return st_ctx_fail(ctx, status, diag);
+}
+
+uint32_t stator_x_fuel_count(stator_function *function)
+{
+    return st_function_fuel(function)->n_records;
+}
+
+stator_status stator_x_fuel_at(stator_function *function, uint32_t index,
+                               stator_x_fuel_row *out_row)
+{
+    const st_fuel *fuel = st_function_fuel(function);
+    if (index >= fuel->n_records) {
+        return STATOR_OUT_OF_RANGE;
+    }
+    const stator_x_fuel_row row = st_fuel_row(&fuel->records[index]);
+    return ST_CTX_WRITE(st_function_ctx(function), stator_x_fuel_row, out_row, &row);
+}
+
+uint32_t stator_x_fuel_scopes(stator_function *function)
+{
+    return st_function_fuel(function)->n_scopes;
+}
+
+/* ---- memory ---- */
+
+void stator_x_fail_alloc_at(stator_ctx *ctx, uint64_t n)
+{
+    atomic_store(&ctx->mem.requests, 0);
+    atomic_store(&ctx->mem.fail_at, n);
+}
+
+uint64_t stator_x_alloc_requests(stator_ctx *ctx)
+{
+    return atomic_load(&ctx->mem.requests);
+}
+
+/* ---- the file ---- */
+
+void stator_x_model_facts(stator_model *model, stator_x_fact_fn fn, void *self)
+{
+    pthread_mutex_lock(&model->lock);
+    for (uint32_t i = 0; i < model->facts.count; i++) {
+        const st_fact *fact = &model->facts.data[i];
+        fn(self, fact->kind, fact->name, fact->value);
+    }
+    pthread_mutex_unlock(&model->lock);
+}

@@ -1,0 +1,137 @@
+/* The operations that nodes make, from their types; see the header. Contractions have a formula
+ * each, in a table; all others go by the properties of their op. Doubles, since counts only
+ * serve ratios: they are exact below 2^53. */
+#include "core/inspect/step_flops.h"
+
+#include <string.h>
+
+typedef struct flop_node {
+    const stator_graph_view *v;
+    const stator_node_row *row;
+} flop_node;
+
+/* Size of an axis, counted from the end when negative; 0: not known, or no such axis. */
+static double size_of(const flop_node *n, stator_ref value, int64_t axis)
+{
+    int64_t size = 0;
+    if (value == 0) {
+        return 0;
+    }
+    const stator_type_row *type = stator_value_type(n->v, value);
+    const int64_t at = axis < 0 ? axis + (int64_t)type->rank : axis;
+    if (at < 0 || at >= (int64_t)type->rank ||
+        !stator_sym_is_const(n->v, stator_dim_at(n->v, type, (uint32_t)at), &size)) {
+        return 0;
+    }
+    return (double)size;
+}
+
+static double numel(const flop_node *n, stator_ref value)
+{
+    double count = value != 0;
+    const uint32_t rank = value != 0 ? stator_value_type(n->v, value)->rank : 0;
+    for (uint32_t axis = 0; axis < rank; axis++) {
+        count *= size_of(n, value, axis);
+    }
+    return count;
+}
+
+static stator_ref operand(const flop_node *n, uint32_t k)
+{
+    return stator_operand(n->v, n->row, k);
+}
+
+static double result(const flop_node *n)
+{
+    return n->row->result_count != 0 ? numel(n, n->row->result_begin) : 0;
+}
+
+/* [.., M, K] x [.., K, N]. */
+static double of_matmul(const flop_node *n)
+{
+    return 2 * result(n) * size_of(n, operand(n, 0), -1);
+}
+
+static double of_dot_general(const flop_node *n)
+{
+    double flops = 2 * result(n);
+    for (uint32_t k = 0; k < n->row->attr_count; k++) {
+        const stator_attr_row *attr = stator_attr_at(n->v, n->row, k);
+        const int is_contracted = attr->kind == STATOR_ATTR_INTS &&
+                                  strcmp(stator_string_at(n->v, attr->name), "contract_x") == 0;
+        for (uint32_t i = 0; is_contracted && i < attr->count; i++) {
+            flops *= size_of(n, operand(n, 0),
+                             *(const int64_t *)stator_column_at(&n->v->i64s, attr->begin + i));
+        }
+    }
+    return flops;
+}
+
+/* A filter [M, C / groups, k..] for each element of `of`. */
+static double of_filters(const flop_node *n, double of, stator_ref filters)
+{
+    const double count = size_of(n, filters, 0);
+    return count > 0 ? 2 * of * (numel(n, filters) / count) : 0;
+}
+
+static double of_conv(const flop_node *n)
+{
+    return of_filters(n, result(n), operand(n, 1));
+}
+
+static double of_conv_transpose(const flop_node *n)
+{
+    return of_filters(n, numel(n, operand(n, 0)), operand(n, 1));
+}
+
+/* Each element of the gradient meets the window of a filter. */
+static double of_conv_weight_grad(const flop_node *n)
+{
+    return of_filters(n, numel(n, operand(n, 1)), n->row->result_begin);
+}
+
+/* Scores [.., T, S] over E, then their sum over S. */
+static double of_sdpa(const flop_node *n)
+{
+    const double keys = size_of(n, operand(n, 1), -2);
+    return 2 * keys * (numel(n, operand(n, 0)) + result(n));
+}
+
+/* The weights of input and state, once a step and row of x [T, B, I]. */
+static double of_recurrent(const flop_node *n)
+{
+    const stator_ref x = operand(n, 0);
+    return 2 * size_of(n, x, 0) * size_of(n, x, 1) *
+           (numel(n, operand(n, 1)) + numel(n, operand(n, 2)));
+}
+
+static const struct {
+    const char *op;
+    double (*flops)(const flop_node *n);
+} contractions[] = {{"dot_general", of_dot_general},
+                    {"matmul", of_matmul},
+                    {"conv", of_conv},
+                    {"deform_conv", of_conv},
+                    {"sdpa", of_sdpa},
+                    {"conv_transpose", of_conv_transpose},
+                    {"lstm", of_recurrent},
+                    {"conv_weight_grad", of_conv_weight_grad},
+                    {"gru", of_recurrent},
+                    {"rnn", of_recurrent}};
+
+uint64_t st_node_flops(const stator_graph_view *v, stator_ref node)
+{
+    const flop_node n = {v, stator_node_at(v, node)};
+    const stator_op_desc *op = stator_op_at(v, n.row->op);
+    double flops = 0;
+    if ((op->flags & STATOR_OP_CONTRACTS) != 0) {
+        for (size_t i = 0; i < sizeof contractions / sizeof contractions[0]; i++) {
+            flops = strcmp(contractions[i].op, op->name) == 0 ? contractions[i].flops(&n) : flops;
+        }
+    } else if ((op->flags & STATOR_OP_REDUCES) != 0) {
+        flops = numel(&n, operand(&n, 0));
+    } else if ((op->flags & STATOR_OP_POINTWISE) != 0) {
+        flops = result(&n);
+    }
+    return flops < 0x1p63 ? (uint64_t)flops : UINT64_MAX;
+}

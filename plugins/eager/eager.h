@@ -60,7 +60,7 @@ enum eager_op {
     EAGER_OP_none = 0,
 #define EAGER_KERNEL(op, function, in_mask, out_mask) EAGER_OP_##op,
 #define EAGER_STEP(op, step_kind) EAGER_OP_##op,
-#include "kernels.def"
+#include "plugins/eager/kernels/kernels.def"
 #undef EAGER_KERNEL
 #undef EAGER_STEP
     EAGER_OP_COUNT
@@ -87,7 +87,7 @@ typedef stator_status (*ek_kernel_fn)(const ek_call *c, stator_diag **err);
 #define EAGER_KERNEL(op, function, in_mask, out_mask)                                              \
     stator_status function(const ek_call *c, stator_diag **err);
 #define EAGER_STEP(op, step_kind)
-#include "kernels.def"
+#include "plugins/eager/kernels/kernels.def"
 #undef EAGER_KERNEL
 #undef EAGER_STEP
 

@@ -4,7 +4,7 @@
  * In: a graph whose nodes all have a row of kernels.def (the first other one is named).
  * Out: an executable that keeps nothing of the graph but retained constants. Nodes that nothing
  * reads, that have no effect and bind no symbol are left out. */
-#include "eager_compile.h"
+#include "plugins/eager/eager_compile.h"
 
 #include <stdio.h>
 

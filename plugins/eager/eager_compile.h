@@ -2,7 +2,7 @@
 #ifndef STATOR_EAGER_COMPILE_H
 #define STATOR_EAGER_COMPILE_H
 
-#include "eager_execution_plan.h"
+#include "plugins/eager/eager_execution_plan.h"
 
 typedef struct eager_compile_state { /* one compile */
     eager_inst *inst;

@@ -22,7 +22,7 @@
 #include "core/base/map.h"
 #include "core/base/sym/sym.h"
 #include "core/base/vec.h"
-#include "eager.h"
+#include "plugins/eager/eager.h"
 #include <pthread.h>
 
 #define EAGER_ALIGN 64u

@@ -3,7 +3,7 @@
  *
  * Sizes are evaluated per call unless they are constants; a symbol that nothing else tells is bound
  * from the result that has it, and every such result is checked against its type. */
-#include "eager_execution_plan.h"
+#include "plugins/eager/eager_execution_plan.h"
 
 #include <stdarg.h>
 #include <stdio.h>

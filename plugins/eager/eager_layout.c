@@ -5,7 +5,7 @@
  * behind an alias lives as long as the alias. Blocks of known size are packed by
  * core/base/interval.h, so that what lives at the same time does not overlap. */
 #include "core/base/interval.h"
-#include "eager_execution_plan.h"
+#include "plugins/eager/eager_execution_plan.h"
 
 typedef struct layout {
     eager_exe *exe;

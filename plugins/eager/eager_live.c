@@ -2,7 +2,7 @@
  *
  * In: a graph and the symbols known around it. Out: known and fresh symbols, live nodes. A node is
  * live when something live reads it, when it has an effect, or when its result binds a symbol. */
-#include "eager_compile.h"
+#include "plugins/eager/eager_compile.h"
 
 /* ---- symbols ---- */
 

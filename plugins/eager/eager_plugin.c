@@ -1,12 +1,12 @@
 /* The plugin "eager": descriptor, options, what it keeps and accepts. The reference backend runs a
  * graph before any composite is decomposed, so its pipeline is functionalize alone. */
-#include "eager_execution_plan.h"
+#include "plugins/eager/eager_execution_plan.h"
 
 const eager_row eager_rows[EAGER_OP_COUNT + 1] = {
 #define EAGER_KERNEL(name, function, in, out)                                                      \
     [EAGER_OP_##name] = {#name, function, EAGER_STEP_KERNEL, (in), (out)},
 #define EAGER_STEP(name, kind) [EAGER_OP_##name] = {#name, NULL, kind, EK_ANY, EK_ANY},
-#include "kernels.def"
+#include "plugins/eager/kernels/kernels.def"
 #undef EAGER_KERNEL
 #undef EAGER_STEP
     [EAGER_OP_library] = {"library", ek_library, EAGER_STEP_KERNEL, EK_ANY, EK_ANY},

@@ -6,7 +6,7 @@
  *
  *   | eager_block, 64 bytes | data, aligned to 64 |
  */
-#include "eager_execution_plan.h"
+#include "plugins/eager/eager_execution_plan.h"
 
 #define KEPT_PER_BIN 16u
 

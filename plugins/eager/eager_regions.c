@@ -5,7 +5,7 @@
  *
  * In: the operands of the step. Out: all its results, placed. Meanings: rows cond, while, scan and
  * call of ir/ops.def. */
-#include "eager_execution_plan.h"
+#include "plugins/eager/eager_execution_plan.h"
 
 /* Results of iterations put together along a new axis. */
 typedef struct stack {

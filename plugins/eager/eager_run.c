@@ -3,7 +3,7 @@
  * In: an executable and one call. A call of a plan without symbols only fills pointers: nothing is
  * allocated, no size is computed. Every result whose sizes were not constants is checked against
  * its type when it is there; a symbol that nothing else tells is bound from it first. */
-#include "eager_execution_plan.h"
+#include "plugins/eager/eager_execution_plan.h"
 
 #include "core/base/threads/threads.h"
 

@@ -4,8 +4,8 @@
  *
  * In: a step whose operands are there and whose attributes are evaluated. Out: sizes of result 0,
  * which are those of the indices of max_pool too. */
-#include "eager_execution_plan.h"
-#include "ek_dot.h"
+#include "plugins/eager/eager_execution_plan.h"
+#include "plugins/eager/kernels/ek_dot.h"
 
 /* NumPy broadcasting of all operands. */
 static int broadcast_shape(const eager_frame *f, const eager_step *step, uint32_t rank,

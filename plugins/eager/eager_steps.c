@@ -1,6 +1,6 @@
 /* What an executable does at a call, for exe_steps: a row for each node that has something to do,
  * named as profiles name it, with the bytes of its operands and results. */
-#include "eager_execution_plan.h"
+#include "plugins/eager/eager_execution_plan.h"
 
 #include "core/base/check.h"
 

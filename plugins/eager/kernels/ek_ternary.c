@@ -1,0 +1,138 @@
+/* Pointwise ops of up to three operands: select, clamp, lerp. */
+#include "plugins/eager/kernels/ek_loop.h"
+
+typedef struct ternary {
+    const ek_call *c;
+    const ek_loop *l;
+    uint64_t size; /* bytes of an element of the result */
+} ternary;
+
+/* ---- select: moves bytes, so any dtype ---- */
+
+#define SELECT_LOOP(T)                                                                             \
+    do {                                                                                           \
+        const T *x = (const T *)(const void *)c->in[1].data + at[1];                               \
+        const T *y = (const T *)(const void *)c->in[2].data + at[2];                               \
+        T *z = (T *)c->out[0].data + out_at;                                                       \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            z[i] = cond[i * step[0]] ? x[i * step[1]] : y[i * step[2]];                            \
+        }                                                                                          \
+    } while (0)
+
+typedef struct wide {
+    uint64_t lo, hi;
+} wide;
+
+static void select_row(const void *self, int64_t out_at, const int64_t *at, int64_t n)
+{
+    const ternary *t = self;
+    const ek_call *c = t->c;
+    const int32_t *step = t->l->step;
+    const uint8_t *cond = (const uint8_t *)c->in[0].data + at[0];
+    switch (t->size) {
+    case 1:
+        SELECT_LOOP(uint8_t);
+        break;
+    case 2:
+        SELECT_LOOP(uint16_t);
+        break;
+    case 4:
+        SELECT_LOOP(uint32_t);
+        break;
+    case 8:
+        SELECT_LOOP(uint64_t);
+        break;
+    default:
+        SELECT_LOOP(wide);
+        break;
+    }
+}
+
+stator_status ek_select(const ek_call *c, stator_diag **err)
+{
+    ek_loop l;
+    ST_TRY(ek_loop_init(c, &l, 3, err));
+    const ternary t = {c, &l, st_dtype_bits(c->out[0].dtype) / 8u};
+    ek_loop_run(c, &l, select_row, &t);
+    return STATOR_OK;
+}
+
+/* ---- clamp and lerp ---- */
+
+static void f64_row(const void *self, int64_t out_at, const int64_t *at, int64_t n)
+{
+    const ternary *t = self;
+    const ek_call *c = t->c;
+    const int has_lo = ek_has_in(c, 1);
+    const int has_hi = ek_has_in(c, 2);
+    double v[3][EK_BLOCK];
+    double *x = v[0];
+    for (int64_t i = 0; i < n; i += EK_BLOCK) {
+        const int64_t m = n - i < EK_BLOCK ? n - i : EK_BLOCK;
+        for (uint32_t k = 0; k < 3; k++) {
+            if (ek_has_in(c, k)) {
+                ek_block_f64(&c->in[k], at[k] + i * t->l->step[k], t->l->step[k], m, v[k]);
+            }
+        }
+        if (c->op == EAGER_OP_lerp) {
+            for (int64_t k = 0; k < m; k++) {
+                x[k] += v[2][k] * (v[1][k] - x[k]);
+            }
+        }
+        for (int64_t k = 0; c->op == EAGER_OP_clamp && has_lo && k < m; k++) {
+            x[k] = x[k] > v[1][k] || x[k] != x[k] ? x[k] : v[1][k];
+        }
+        for (int64_t k = 0; c->op == EAGER_OP_clamp && has_hi && k < m; k++) {
+            x[k] = x[k] < v[2][k] || x[k] != x[k] ? x[k] : v[2][k];
+        }
+        st_store_f64_block(c->out[0].dtype, c->out[0].data, out_at + i, m, x);
+    }
+}
+
+static void clamp_i64_row(const void *self, int64_t out_at, const int64_t *at, int64_t n)
+{
+    const ternary *t = self;
+    const ek_call *c = t->c;
+    /* Flipping the top bit orders unsigned numbers as signed ones. */
+    const uint64_t flip = c->in[0].dtype == STATOR_U64 ? UINT64_C(1) << 63 : 0;
+    int64_t v[3][EK_BLOCK];
+    for (int64_t i = 0; i < n; i += EK_BLOCK) {
+        const int64_t m = n - i < EK_BLOCK ? n - i : EK_BLOCK;
+        for (uint32_t k = 0; k < 3; k++) {
+            if (ek_has_in(c, k)) {
+                ek_block_i64(&c->in[k], at[k] + i * t->l->step[k], t->l->step[k], m, v[k]);
+            }
+        }
+        for (int64_t k = 0; k < m; k++) {
+            int64_t x = (int64_t)((uint64_t)v[0][k] ^ flip);
+            if (ek_has_in(c, 1)) {
+                const int64_t lo = (int64_t)((uint64_t)v[1][k] ^ flip);
+                x = x > lo ? x : lo;
+            }
+            if (ek_has_in(c, 2)) {
+                const int64_t hi = (int64_t)((uint64_t)v[2][k] ^ flip);
+                x = x < hi ? x : hi;
+            }
+            v[0][k] = (int64_t)((uint64_t)x ^ flip);
+        }
+        st_store_i64_block(c->out[0].dtype, c->out[0].data, out_at + i, m, v[0]);
+    }
+}
+
+stator_status ek_clamp(const ek_call *c, stator_diag **err)
+{
+    ek_loop l;
+    ST_TRY(ek_loop_init(c, &l, 3, err));
+    const ternary t = {c, &l, 0};
+    ek_loop_run(c, &l, ek_is_float(c->in[0].dtype) ? f64_row : clamp_i64_row, &t);
+    return STATOR_OK;
+}
+
+stator_status ek_lerp(const ek_call *c, stator_diag **err)
+{
+    ek_loop l;
+    ST_TRY(ek_loop_init(c, &l, 3, err));
+    const ternary t = {c, &l, 0};
+    ek_loop_run(c, &l, f64_row, &t);
+    return STATOR_OK;
+}

@@ -3,7 +3,7 @@
 #ifndef STATOR_CPU_LLVM_CPU_DNNL_H
 #define STATOR_CPU_LLVM_CPU_DNNL_H
 
-#include "dnnl/dnnl_api.h"
+#include "plugins/cpu-llvm/onednn/dnnl_api.h"
 
 typedef struct cpu_dnnl {
     const dnnl_api *api;

@@ -1,7 +1,7 @@
 # cpu_llvm.so itself needs no LLVM. Its code generator, lib/stator/jit/cpu_llvm_jit.so, is built with
 # the newest LLVM of 22 to 19 that llvm-config-NN finds; without one the backend is listed as
 # unavailable with that reason.
-list(FILTER sources EXCLUDE REGEX "/cpu-llvm/(jit|dnnl)/")
+list(FILTER sources EXCLUDE REGEX "/cpu-llvm/(jit|kernels|onednn)/")
 set(ST_PLUGIN_LIBS st_codegen)
 
 foreach(version IN ITEMS 22 21 20 19)
@@ -69,23 +69,23 @@ endif()
 if(STATOR_FUZZ)
   # Built without OpenMP, which oneDNN shares with us.
 elseif(dnnl_major MATCHES " 2$" AND TARGET st_codegen)
-  file(GLOB dnnl_sources CONFIGURE_DEPENDS "${folder}/dnnl/*.c")
+  file(GLOB dnnl_sources CONFIGURE_DEPENDS "${folder}/kernels/*.c" "${folder}/kernels/tiles/*.c"
+       "${folder}/onednn/*.c")
   add_library(cpu_llvm_dnnl MODULE ${dnnl_sources})
-  target_include_directories(cpu_llvm_dnnl PRIVATE "${folder}/dnnl")
   target_include_directories(cpu_llvm_dnnl SYSTEM PRIVATE "${ST_DNNL_INCLUDE}")
   target_link_libraries(cpu_llvm_dnnl PRIVATE st_codegen st_base st_options st_plugin_options
                         "${ST_DNNL_LIB}" ${ST_SYSTEM_LIBS})
   target_link_options(cpu_llvm_dnnl PRIVATE LINKER:--exclude-libs,ALL LINKER:--build-id
-    "LINKER:--version-script=${folder}/dnnl/dnnl.map" ${ST_LINK_DEFS})
+    "LINKER:--version-script=${folder}/onednn/dnnl.map" ${ST_LINK_DEFS})
   set_target_properties(cpu_llvm_dnnl PROPERTIES PREFIX "" SUFFIX ".so"
     LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib/stator/jit"
-    LINK_DEPENDS "${folder}/dnnl/dnnl.map")
+    LINK_DEPENDS "${folder}/onednn/dnnl.map")
   # The inner loops of these are nothing but products and sums.
-  set_property(SOURCE "${folder}/dnnl/dn_attention_512.c" "${folder}/dnnl/dn_attention_256.c"
-    "${folder}/dnnl/dn_attention_128.c" "${folder}/dnnl/dn_skinny_512.c"
-    "${folder}/dnnl/dn_skinny_256.c" "${folder}/dnnl/dn_planes_512.c"
-    "${folder}/dnnl/dn_planes_256.c" "${folder}/dnnl/dn_quant_512.c"
-    "${folder}/dnnl/dn_quant_256.c" APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=fast)
+  set_property(SOURCE "${folder}/kernels/dn_attention_512.c" "${folder}/kernels/dn_attention_256.c"
+    "${folder}/kernels/dn_attention_128.c" "${folder}/kernels/dn_skinny_512.c"
+    "${folder}/kernels/dn_skinny_256.c" "${folder}/kernels/dn_planes_512.c"
+    "${folder}/kernels/dn_planes_256.c" "${folder}/kernels/dn_quant_512.c"
+    "${folder}/kernels/dn_quant_256.c" APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=fast)
   add_dependencies(cpu_llvm_dnnl st_gen_headers)
   install(TARGETS cpu_llvm_dnnl LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/stator/jit")
   set_property(GLOBAL APPEND PROPERTY ST_PLUGIN_TARGETS cpu_llvm_dnnl)

@@ -3,7 +3,7 @@
 #ifndef STATOR_TESTS_DNNL_SUPPORT_H
 #define STATOR_TESTS_DNNL_SUPPORT_H
 
-#include "plugins/cpu-llvm/dnnl/dnnl_api.h"
+#include "plugins/cpu-llvm/onednn/dnnl_api.h"
 
 #define BUFFERS 8u
 #define AXES 8u

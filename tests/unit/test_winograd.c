@@ -1,6 +1,6 @@
 /* Weights in Winograd's form: the same bits as oneDNN's own reorder gives, from weights in any
  * order of axes; forms that are not known are left alone. */
-#include "plugins/cpu-llvm/dnnl/dn.h"
+#include "plugins/cpu-llvm/kernels/dn.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

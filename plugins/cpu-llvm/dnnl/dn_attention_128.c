@@ -1,5 +1,0 @@
-/* The inner loops of attention with vectors of 16 bytes. */
-#define LANES 4
-#define ROWS 1
-#define ISA dn_attention_128
-#include "dn_attention_isa.h"

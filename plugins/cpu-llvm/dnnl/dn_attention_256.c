@@ -1,9 +1,0 @@
-/* The inner loops of attention with vectors of 32 bytes. */
-#if defined(__x86_64__)
-#pragma GCC target("avx2,fma")
-#endif
-#define LANES 8
-#define ROWS 2
-#define TALL 6
-#define ISA dn_attention_256
-#include "dn_attention_isa.h"

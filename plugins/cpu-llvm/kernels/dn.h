@@ -1,0 +1,609 @@
+/* Contractions by oneDNN: what the files of this folder share.
+ *
+ *   dn_main.c   the library's slots, opening and closing
+ *   dn_contraction.c   a contraction's numbers; which contractions are taken
+ *   dn_desc.c   numbers to oneDNN's descriptors; one candidate of doing it
+ *   dn_post.c   epilogues to post-ops
+ *   dn_plan.c   a candidate made ready: primitives, reorders, memory
+ *   dn_winograd.c constant weights of 3x3 convolutions in Winograd's form
+ *   dn_pack.c   constant weights in the form that a primitive asks for
+ *   dn_choose.c which candidate
+ *   dn_tune.c   candidates timed
+ *   dn_scratch.c memory of a call
+ *   dn_run.c    plans by their numbers; a call
+ *   dn_alone.c  a call of a primitive, on one thread where the machine is contended
+ *   dn_save.c   ops in the compile cache
+ *   dn_skinny.c few rows against constant weights: kernels of our own; dn_skinny_*.c the inner
+ *               loops
+ *   dn_quant.c  products against weights of four or eight bits; dn_quant_*.c the inner loops;
+ *               what few rows and they share (dn_rows_isa.h)
+ *   dn_tiles.c  products and convolutions by kernels of our own, weights in panels; its sizes
+ *               (dn_tiles_job.c), weights (dn_tiles_pack.c), the phases of transposed convolutions
+ *               (dn_tiles_phases.c), over three axes (dn_tiles_slices.c), Winograd's way
+ *               (dn_tiles_wino.c and dn_wino_256.c), the inner loops for bf16 and bytes
+ *               (dn_tiles_512.c), for f32 and bytes (dn_tiles_256.c), for f32 (dn_floats_512.c),
+ * for
+ *               bytes with a group a channel (dn_depthwise_*.c), sums to bytes (dn_bytes_*.c)
+ *   dn_planes.c convolutions with a group for each channel, channels first; of short lines and of
+ *               strides dn_blocked.c; dn_planes_*.c the inner loops
+ *   dn_plain.c  plain loops: what oneDNN cannot, and epilogues of values that are not finite
+ *   dn_half.c   f16, and bf16 without AVX-512, done in f32
+ *   dn_transpose.c   images to channels last and back
+ *   dn_attention.c   attention in one kernel; dn_attention_*.c its inner loops
+ *   dn_team.c   threads and floating point flags
+ *
+ * oneDNN 2.x (the C API of 3.x has other descriptors). Names of oneDNN begin with dnnl_. */
+#ifndef STATOR_CPU_LLVM_DN_H
+#define STATOR_CPU_LLVM_DN_H
+
+#include "plugins/cpu-llvm/onednn/dnnl_api.h"
+
+#include <oneapi/dnnl/dnnl.h>
+#include <pthread.h>
+
+#if DNNL_VERSION_MAJOR != 2
+#error "written for oneDNN 2.x"
+#endif
+
+#define DN_PLANS_MAX 16u /* an op keeps plans for so many different sizes */
+#define DN_PACKS_MAX 4u
+#define DN_STEPS_MAX 5u
+#define DN_ARGS_MAX 16u
+#define DN_SPATIAL ST_CONTRACTION_SPATIAL_MAX
+#define DN_DIMS_MAX (ST_CONTRACTION_BATCH_MAX + 2u)
+#define DN_FILLED UINT32_MAX             /* in place of a bias's buffer: dn_op.filled */
+#define DN_FILLED_MAX ((int64_t)1 << 20) /* numbers in it: 4 MiB */
+
+/* ---- sizes: a contraction with numbers in it ---- */
+
+typedef struct dn_operand {
+    int64_t offset; /* elements */
+    int64_t batch[ST_CONTRACTION_BATCH_MAX];
+    int64_t stride[2];
+    int64_t dims[2 + DN_SPATIAL];
+} dn_operand;
+
+/* The depth axis of images of three axes, of which tiles make images of two (dn_tiles_slices.c). */
+typedef struct dn_slices {
+    int64_t n;         /* input slices that an output slice reads; 0: there is no depth axis */
+    int64_t in, out;   /* slices of an image; of the output those of one phase alone */
+    int64_t first;     /* input slice that output slice 0 reads first; below 0 it is padding, */
+    int64_t dilation;  /* and the distance to the next one */
+    int64_t x_step;    /* elements from slice to slice: of x, */
+    int64_t out_step;  /* of the output, within the phase, */
+    int64_t out_first; /* which begins so many elements behind its image; */
+    int64_t weight_first, weight_step; /* and of y, in the order of the input slices */
+} dn_slices;
+
+typedef struct dn_sizes {
+    int64_t threads; /* that the plan is for */
+    int64_t is_bare; /* no epilogue, output f32 */
+    int64_t n_batch;
+    int64_t batch[ST_CONTRACTION_BATCH_MAX], m, n, k;
+    int64_t images, channels, features;
+    int64_t in[DN_SPATIAL], kernel[DN_SPATIAL], out_size[DN_SPATIAL];
+    int64_t pad_low[DN_SPATIAL], pad_high[DN_SPATIAL];
+    dn_operand x, y, out;
+    dn_slices slices; /* of dn_tiles_slice alone, else 0 */
+} dn_sizes;
+
+/* ---- an op ---- */
+
+/* What dn_memory objects stand for. */
+enum dn_role {
+    DN_X = 0, /* the caller's */
+    DN_Y,
+    DN_OUT,
+    DN_X2, /* in the order that the primitive asks for */
+    DN_Y2,
+    DN_OUT2,
+    DN_SCRATCH,
+    DN_POST, /* and the following: buffers of the epilogue, by place in it */
+    DN_ZERO = DN_POST + ST_CONTRACTION_EPILOGUE_MAX, /* zero points, i32; is_each: as they are */
+    DN_SCALE = DN_ZERO + 2, /* of weights.scale, as they are; of weights.zero: DN_ZERO + 1 */
+    DN_ROLES
+};
+
+/* One way to do it. */
+typedef struct dn_candidate {
+    uint32_t move_x, move_y, move_out; /* let the primitive choose the order, and reorder */
+    uint32_t channels_last; /* of what is moved: NHWC instead of the primitive's choice */
+    uint32_t is_winograd;
+    uint32_t is_sum;    /* an ADD begins in the output, instead of being read beside it */
+    uint32_t is_tiles;  /* by dn_tiles.c; the others are 0, but for is_winograd */
+    uint32_t is_planes; /* by dn_planes.c; the others are 0 */
+    uint32_t is_quant;  /* by dn_quant.c; the others are 0 */
+} dn_candidate;
+
+enum dn_class { DN_NO = 0, DN_GEMM = 1, DN_GOOD = 2 }; /* by the implementation's name */
+
+/* Descriptors of one candidate. */
+typedef struct dn_desc {
+    dn_candidate how;
+    uint32_t class_;
+    uint32_t used; /* bit of each role */
+    uint32_t sum;  /* 1 + place in the epilogue of the ADD that is done by sum */
+    const char *name;
+    dnnl_primitive_desc_t primitive;
+    dnnl_memory_desc_t md[DN_ROLES];
+    int arg[DN_ROLES]; /* of the primitive; 0: none */
+} dn_desc;
+
+typedef struct dn_arg {
+    int arg;
+    uint32_t role;
+} dn_arg;
+
+/* Matrices, one behind the other, of which rows become columns. */
+typedef struct dn_transpose {
+    int64_t matrices; /* 0: nothing is transposed */
+    int64_t rows, columns;
+} dn_transpose;
+
+typedef struct dn_step {
+    dnnl_primitive_t primitive; /* NULL: */
+    dn_transpose transpose;     /* of the first argument into the second */
+    uint32_t n_args;
+    dn_arg args[DN_ARGS_MAX];
+} dn_step;
+
+/* What one call at a time needs. */
+typedef struct dn_slot {
+    struct dn_slot *next;
+    dnnl_stream_t stream;
+    dnnl_memory_t memory[DN_ROLES];
+    dnnl_exec_arg_t args[DN_STEPS_MAX][DN_ARGS_MAX];
+} dn_slot;
+
+enum dn_plan_kind {
+    DN_PLAN_PRIMITIVE = 0,
+    DN_PLAN_SKINNY,
+    DN_PLAN_PLAIN,
+    DN_PLAN_EMPTY,
+    DN_PLAN_TILES,
+    DN_PLAN_PLANES,
+    DN_PLAN_QUANT
+};
+
+enum dn_alone_state {
+    DN_ALONE_UNTRIED = 0,
+    DN_ALONE_TRYING,
+    DN_ALONE_SAME,   /* it gives the same bits */
+    DN_ALONE_REFUSED /* there is none that does */
+};
+
+typedef struct dn_plan {
+    dn_sizes key;     /* offsets 0 */
+    int64_t y_offset; /* of the weights that are packed */
+    uint32_t kind;
+    uint32_t refs;  /* calls that are in it */
+    uint32_t stamp; /* of the last use */
+    uint32_t n_steps;
+    dn_desc desc;
+    uint32_t is_packed; /* DN_Y2 is `packed` */
+    dnnl_memory_t packed;
+    dn_step steps[DN_STEPS_MAX];
+    uint64_t place[DN_ROLES]; /* in a call's scratch */
+    uint64_t scratch_bytes;
+    uint32_t is_loose; /* in no list: destroyed after the call */
+    dn_slot *slots;    /* not in use */
+    /* The same on one thread (dn_alone.c), and how far it has come; */
+    struct dn_plan *alone;
+    _Atomic uint32_t alone_state; /* enum dn_alone_state */
+    _Atomic uint64_t team_ns;     /* the shortest call on all threads; 0: there was none, */
+    _Atomic uint64_t alone_ns;    /* and a usual one on one thread */
+} dn_plan;
+
+typedef struct dn_pack {
+    dnnl_memory_desc_t md;
+    stator_blob *blob; /* of the host; NULL: `data` is the account's */
+    void *data;
+    uint64_t bytes;
+    uint32_t is_winograd;
+} dn_pack;
+
+struct dn_lib;
+struct dn_half;
+
+/* An epilogue of sums of integers that makes bytes of them (dn_bytes.c). */
+typedef struct dn_to_bytes {
+    int32_t is_done; /* 0: it is another one */
+    int32_t is_signed, is_positive;
+    uint32_t times, bias;       /* rows of the epilogue, counted from 1; 0: none */
+    double factor, bias_factor; /* of `times`, or of 1, and of `bias` */
+    int16_t offset, least, greatest;
+} dn_to_bytes;
+
+typedef struct dn_op {
+    struct dn_lib *lib;
+    struct dn_half *half; /* buffers are f16 where the contraction says f32; NULL: as it says */
+    st_contraction contraction; /* syms and y_data are of create alone */
+    uint32_t has_constant;
+    uint32_t has_bound;                         /* RELU or CLIP: NaN needs care */
+    float numbers[ST_CONTRACTION_EPILOGUE_MAX]; /* of the epilogue, for oneDNN */
+    float *filled; /* a bias whose numbers are equal; NULL: it has none */
+    int64_t n_filled;
+    uint32_t is_static;
+    uint32_t n_numbers;
+    /* Of sizes that are not known: what was chosen for those of the hints, which plans for others
+     * take over as far as they have such work to do; hinted_macs 0: nothing was. */
+    dn_candidate hinted;
+    int64_t hinted_macs;
+    const struct dn_plan *steady; /* what every call does, few rows by packed weights; or NULL */
+    dn_sizes sizes;               /* of every call then, as a product */
+    const float *panels;          /* the weights then */
+    uint64_t attention_bytes;     /* of dn_attention_scratch */
+    dn_to_bytes to_bytes;
+    stator_blob *y_blob;         /* of an op from the cache: the constant weights, else NULL; */
+    stator_blob *block_blobs[2]; /* and their scales and zero points, or NULL */
+    pthread_mutex_t making;      /* held while a plan is made; of the packs */
+    uint32_t n_packs;
+    dn_pack packs[DN_PACKS_MAX];
+    pthread_mutex_t mutex; /* short; of what follows */
+    uint32_t clock;
+    uint32_t n_plans;
+    dn_plan *plans[DN_PLANS_MAX];
+    const char *last; /* name of the implementation that ran last */
+} dn_op;
+
+#define DN_CHOICES 256u
+#define DN_CANDIDATES_MAX 20u
+
+typedef struct dn_choice {
+    uint64_t key; /* 0: empty */
+    dn_candidate how;
+} dn_choice;
+
+typedef struct dn_lib {
+    st_library library;
+    const stator_host *host;
+    st_mem *mem;
+    uint32_t flags;
+    dnnl_engine_t engine;
+    uint64_t memory_cap;           /* packed weights at most, bytes; 0: no limit */
+    pthread_mutex_t mutex;         /* of what follows */
+    uint64_t packed_bytes;         /* of all ops */
+    struct dn_scratch *scratch;    /* not in use */
+    dn_choice choices[DN_CHOICES]; /* measured already */
+} dn_lib;
+
+/* ---- dn_contraction.c ---- */
+
+/* dnnl_api.identity. */
+void dn_identity(char *out, uint64_t size);
+/* Numbers of a contraction, in the order of st_contraction_numbers, into sizes. */
+void dn_sizes_of(const st_contraction *contraction, const int64_t *numbers, dn_sizes *out);
+/* Numbers of the contraction, those that are not known under the hints of its symbols. 1: all are
+ * known. */
+uint32_t dn_sample(const st_contraction *contraction, int64_t numbers[ST_CONTRACTION_NUMBERS_MAX]);
+/* y is a constant of which every call reads the same elements. */
+int dn_is_constant(const st_contraction *contraction);
+/* The dtypes and epilogue are such as oneDNN does exactly enough. */
+int dn_is_kind_taken(const dn_lib *lib, const st_contraction *contraction);
+/* Makes a bias of the number that is added to sums of f32 first, where the features are known: what
+ * does a bias may do no other row, or do it slowly. Its buffer is DN_FILLED then. Returns how many
+ * features it has; 0: nothing was done. */
+int64_t dn_fill_bias(st_contraction *contraction);
+/* 0: the bias that was made for the op has another length than these sizes ask for. */
+int dn_is_fill_whole(const dn_op *op, const dn_sizes *sizes);
+/* Output elements and products; INT64_MAX when very many. */
+void dn_work(const st_contraction *contraction, const dn_sizes *sizes, int64_t *out_elements,
+             int64_t *out_macs);
+/* Fewer, longer axes where the strides allow it. GEMM alone. */
+void dn_simplify(const st_contraction *contraction, dn_sizes *sizes);
+uint32_t dn_dtype_size(uint32_t dtype);
+/* Of a convolution of bytes: may a sum pass 2^24? */
+int dn_are_sums_long(const st_contraction *contraction, const dn_sizes *sizes);
+/* A zero point may be other than 0. */
+int dn_has_zero(const st_contraction_zero *zero);
+/* Of bytes: signed weights without a zero point, which need no sums of rows. */
+int dn_has_plain_weights(const st_contraction *contraction);
+/* First to last element of an operand. */
+int64_t dn_span(const st_contraction *contraction, const dn_sizes *sizes, uint32_t role);
+
+/* ---- dn_desc.c ---- */
+
+/* undef: oneDNN has none. */
+dnnl_data_type_t dn_type_of(uint32_t dtype);
+/* Without VNNI oneDNN's products of bytes saturate at 16 bits. */
+int dn_are_onednn_bytes_exact(void);
+/* Does the processor have tiles of its own for bytes and bf16, and is nothing else asked for? */
+int dn_has_amx(const dn_lib *lib);
+/* Descriptors for the candidate. DN_NO: it cannot be done so. */
+uint32_t dn_describe(const dn_op *op, const dn_sizes *sizes, const dn_candidate *how, dn_desc *out);
+void dn_desc_deinit(dn_desc *desc);
+uint64_t dn_desc_moved(const dn_desc *desc); /* bytes that are reordered in each call */
+/* Of kernels of our own: what a trial needs memory for. 0: it is too much. */
+int dn_note_operands(const dn_op *op, const dn_sizes *sizes, int64_t features, dn_desc *out);
+
+/* ---- dn_post.c ---- */
+
+/* Post-ops of the op's epilogue into attr; fills roles of `desc`. 0: not possible. */
+int dn_post_ops(const dn_op *op, const dn_candidate *how, uint32_t feature,
+                const dnnl_memory_desc_t *out, dnnl_primitive_attr_t attr, dn_desc *desc);
+
+/* Is row `i` of the epilogue done with a tensor of one element, the row's number? */
+int dn_is_number_read(const dn_op *op, uint32_t i);
+
+/* Zero points of the operands into attr; fills roles of `desc`. 0: not possible. */
+int dn_zero_points(const dn_op *op, dnnl_primitive_attr_t attr, dn_desc *desc);
+
+/* ---- dn_plan.c ---- */
+
+/* Takes desc over. Weights are not bound yet when they are constant. */
+stator_status dn_plan_make(dn_op *op, const dn_sizes *key, dn_desc *desc, dn_plan **out,
+                           stator_diag **err);
+stator_status dn_plan_other(dn_op *op, const dn_sizes *key, uint32_t kind, dn_plan **out,
+                            stator_diag **err); /* PLAIN, EMPTY */
+/* Of what dn_skinny_describe, dn_tiles_describe or dn_planes_describe said, by kernels of our
+ * own; the weights are not bound yet. */
+stator_status dn_plan_own(dn_op *op, const dn_sizes *key, const dn_desc *desc, dn_plan **out,
+                          stator_diag **err);
+void dn_plan_destroy(dn_op *op, dn_plan *plan);
+/* Constant weights at `data`, in the order of desc.md[DN_Y2]. */
+stator_status dn_plan_bind(dn_op *op, dn_plan *plan, void *data, stator_diag **err);
+dn_slot *dn_slot_make(dn_op *op, dn_plan *plan);
+/* `at`: the first elements by role: X, Y, OUT and the epilogue's. */
+stator_status dn_slot_run(dn_op *op, const dn_plan *plan, dn_slot *slot, void *const at[DN_ROLES],
+                          stator_diag **err);
+stator_status dn_fail(stator_diag **err, const char *what, dnnl_status_t status);
+
+/* ---- dn_pack.c ---- */
+
+/* Weights at `y`, the first element by `sizes`, packed as the descriptors say; made once an op and
+ * format. y NULL: those of op->y_blob, if they must be read at all. Under op->making, as is
+ * dn_pack_has. */
+stator_status dn_pack_get(dn_op *op, const dn_desc *desc, const void *y, const dn_sizes *sizes,
+                          void **out_data, stator_diag **err);
+/* Weights packed as `to` fit under the library's cap (or are there already). */
+int dn_pack_fits(dn_op *op, const dnnl_memory_desc_t *to);
+/* The op has weights in this order already. */
+int dn_pack_has(dn_op *op, const dnnl_memory_desc_t *md);
+void dn_packs_release(dn_op *op);
+
+/* ---- dn_winograd.c ---- */
+
+/* 16 out channels, or those of `n_out`, to [36][n_in][16]. `stride`: elements of y from out
+ * channel, in channel, row and column to the next. */
+void dn_winograd_panel(const float *y, const int64_t stride[4], int64_t n_out, int64_t n_in,
+                       float *to);
+/* 1: the weights at `y` are at `dst` now, in the form `to`; 0: it is another form than the one that
+ * is known here, and nothing was done. */
+int dn_winograd_pack(const dn_op *op, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
+                     const void *y, void *dst);
+
+/* ---- dn_scratch.c ---- */
+
+typedef struct dn_scratch dn_scratch;
+/* A block of at least so many bytes, aligned to 64; NULL: no memory. */
+dn_scratch *dn_scratch_take(dn_lib *lib, uint64_t bytes);
+void *dn_scratch_data(dn_scratch *block);
+void dn_scratch_give(dn_lib *lib, dn_scratch *block);
+/* Blocks for `n` threads at once, so that how many of them meet in a call makes no difference to
+ * what later calls allocate. */
+void dn_scratch_reserve(dn_lib *lib, uint64_t bytes, int64_t n);
+void dn_scratch_deinit(dn_lib *lib);
+/* Advice that large pages are worth it: memory that is written at once costs a fifth then. */
+void dn_advise_huge(void *data, uint64_t bytes);
+/* Frees a block of st_alloc whose pages go back to the system at once: malloc would keep blocks of
+ * up to 32 MB once it has seen such a one go, and what it keeps is resident. */
+void dn_free_large(st_mem *mem, void *data, uint64_t bytes);
+
+/* ---- dn_choose.c ---- */
+
+/* A plan for the sizes, its weights bound when they are constant (`y`: their first element).
+ * `tune`: measure. Under op->making. */
+stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int tune, dn_plan **out,
+                        stator_diag **err);
+/* The same with a candidate that was chosen before; weights are those of op->y_blob. Puts the plan
+ * in the op's list. DATA_LOSS: it is none for these sizes. */
+stator_status dn_adopt(dn_op *op, const dn_sizes *sizes, uint32_t kind, const dn_candidate *how,
+                       stator_diag **err);
+/* Notes what was chosen for the sizes of the hints, once the op has a plan for them. */
+void dn_note_hinted(dn_op *op, const dn_sizes *sizes);
+/* Best class that any candidate has. */
+uint32_t dn_best_class(const dn_op *op, const dn_sizes *sizes);
+/* All candidates but Winograd; their number. */
+uint32_t dn_candidates(const dn_op *op, const dn_sizes *sizes, dn_candidate all[DN_CANDIDATES_MAX]);
+/* dn_describe, or dn_tiles_describe where the candidate says so. */
+uint32_t dn_describe_any(const dn_op *op, const dn_sizes *sizes, const dn_candidate *how,
+                         dn_desc *out);
+int dn_may_be_winograd(const dn_op *op, const dn_sizes *sizes);
+dn_candidate dn_winograd_of(const dn_op *op);
+
+/* ---- dn_tune.c ---- */
+
+/* The fastest of the guessed candidate, its rivals in moving, and Winograd. */
+dn_candidate dn_tune(dn_op *op, const dn_sizes *sizes, const dn_candidate *guessed);
+
+/* ---- dn_main.c ---- */
+
+void dn_op_destroy(void *self, void *op);
+/* Drops what a contraction borrows for create. */
+static inline void dn_contraction_forget(st_contraction *contraction)
+{
+    contraction->syms = NULL;
+    contraction->y_data = NULL;
+    contraction->weights.scale.data = NULL;
+    contraction->weights.zero.data = NULL;
+}
+/* What is known of an op by its contraction. */
+void dn_op_note(dn_op *op);
+/* Makes the `n` numbers of a bias that dn_fill_bias made; none where n is 0. */
+stator_status dn_op_fill(dn_op *op, int64_t n, stator_diag **err);
+
+/* ---- dn_bytes.c ---- */
+
+void dn_to_bytes_of(const st_contraction *contraction, dn_to_bytes *out);
+
+/* ---- dn_save.c ---- */
+
+stator_status dn_op_save(void *self, void *op, st_str *out, stator_diag **err);
+stator_status dn_op_load(void *self, const st_library_kept *kept, void **out_op,
+                         uint32_t *out_unread, stator_diag **err);
+/* Element `offset` of the weights of an op from the cache, read now. */
+stator_status dn_y_data(dn_op *op, const dn_sizes *sizes, int64_t offset, const void **out,
+                        stator_diag **err);
+
+/* ---- dn_run.c ---- */
+
+/* What a plan is found by: it is the same wherever its tensors begin. */
+void dn_key_of(const dn_sizes *sizes, dn_sizes *out);
+stator_status dn_run(void *self, void *op, const st_library_call *call, stator_diag **err);
+stator_status dn_run_part(void *self, void *op, const st_library_call *call, uint32_t part,
+                          uint32_t parts, stator_diag **err);
+/* Once the op has its first plan, for these sizes: is it what every call does, on one thread? */
+void dn_note_steady(dn_op *op, const dn_sizes *sizes);
+/* Makes the plan for the sizes before the first call. */
+stator_status dn_prepare(dn_op *op, const dn_sizes *sizes, const void *y, int is_tuned,
+                         stator_diag **err);
+/* Threads that a call of these sizes runs on here: one when there is little to do. */
+int dn_threads(const dn_lib *lib, const st_contraction *contraction, const dn_sizes *sizes,
+               stator_ctx *ctx);
+/* oneDNN's code for this processor takes operands at any address. */
+int dn_reads_unaligned(void);
+
+/* With the buffers of the call found. */
+stator_status dn_run_at(dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES], stator_ctx *ctx,
+                        stator_diag **err);
+
+/* ---- dn_alone.c ---- */
+
+/* A call of a primitive. */
+typedef struct dn_call {
+    dn_op *op;
+    dn_plan *plan;
+    void *const *at; /* of DN_ROLES: the first elements by role, as for dn_slot_run */
+    stator_ctx *ctx;
+    int is_watched; /* a NaN is looked out for, */
+    int has_nan;    /* and there was one */
+} dn_call;
+
+/* With a slot of the plan. Any thread. */
+stator_status dn_primitive_run(dn_call *call, dn_slot *slot, stator_diag **err);
+
+/* ---- dn_half.c ---- */
+
+/* Makes f32 of the contraction's f16, or of its bf16 where oneDNN has none; *out_narrow: which.
+ * Returns a bit for each role that had it. */
+uint32_t dn_widen(st_contraction *contraction, uint32_t *out_narrow);
+/* Where `roles` are of the dtype, f16 or bf16. */
+stator_status dn_half_make(dn_op *op, uint32_t roles, uint32_t dtype, stator_diag **err);
+void dn_half_destroy(dn_op *op);
+int dn_half_has(const dn_op *op, uint32_t role); /* is the role's buffer narrow? */
+uint32_t dn_half_dtype(const dn_op *op);         /* f16 or bf16, of its narrow roles */
+uint32_t dn_half_roles(const dn_op *op);
+/* The constant weights, y their first element, in f32; made once. Any thread. */
+stator_status dn_half_widen(dn_op *op, const dn_sizes *sizes, const void *y, const void **out,
+                            stator_diag **err);
+uint64_t dn_half_bytes(const dn_op *op);
+/* dn_run_at with f16 in the buffers. */
+stator_status dn_half_run(dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES],
+                          stator_ctx *ctx, stator_diag **err);
+
+/* ---- dn_plain.c ---- */
+
+/* The whole contraction by plain loops; `t` not NULL: the accumulated values are there, laid out
+ * as the output, and the epilogue alone is left. */
+void dn_plain(const dn_op *op, const dn_sizes *sizes, const float *t, void *const at[DN_ROLES],
+              stator_ctx *ctx);
+
+/* ---- dn_skinny.c ---- */
+
+/* Rows of the epilogue that the sums of dn_rows_isa.h can get. */
+int dn_rows_has_epilogue(const st_contraction *contraction);
+/* Fills the name and the orders of the weights when the sizes (simplified) are for dn_skinny_run.
+ */
+int dn_skinny_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
+/* A call of a plan of that kind; its weights are bound. */
+void dn_skinny_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
+                   void *const at[DN_ROLES], stator_ctx *ctx);
+/* One of `parts` parts of a steady op's call, on this thread. */
+void dn_skinny_part(const dn_op *op, void *const at[DN_ROLES], uint32_t part, uint32_t parts);
+/* Fills what a steady op's calls need. */
+void dn_skinny_note(dn_op *op, const dn_plan *plan, const dn_sizes *sizes);
+
+/* ---- dn_quant.c ---- */
+
+/* Fills the name and the orders of the weights when the sizes (simplified) are for dn_quant_run. */
+int dn_quant_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
+/* The dtypes and epilogue are such as it does. */
+int dn_quant_takes(const st_contraction *contraction);
+/* A call of a plan of that kind. Weights that are not bound are packed in it. */
+stator_status dn_quant_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
+                           void *const at[DN_ROLES], stator_ctx *ctx, stator_diag **err);
+/* Weights at y, the first element of their constant, to the order of dn_quant_describe; NULL: those
+ * of op->y_blob. DATA_LOSS: a constant of an op from the cache is too short. */
+stator_status dn_quant_pack(const dn_op *op, const dn_sizes *sizes, const void *y, void *dst,
+                            stator_ctx *ctx);
+/* DATA_LOSS: weights of few bits, scales or zero points of an op from the cache do not lie in their
+ * constants, by these sizes, whatever the way they are multiplied. */
+stator_status dn_quant_check(const dn_op *op, const dn_sizes *sizes);
+/* What the number y at k and n stands for, by the numbers in at[DN_SCALE] and at[DN_ZERO + 1]. */
+double dn_quant_weight(const st_contraction *contraction, void *const at[DN_ROLES], double y,
+                       int64_t k, int64_t n);
+
+/* ---- dn_tiles.c, dn_tiles_job.c, dn_tiles_pack.c ---- */
+
+/* Fills the name, the orders of the weights and what a trial needs when the sizes (simplified) are
+ * for dn_tiles_run. */
+int dn_tiles_describe(const dn_op *op, const dn_sizes *sizes, uint32_t is_winograd, dn_desc *out);
+/* oneDNN's implementations of such a contraction are as good where they need no transposing: with
+ * AVX-512 of f32, but for transposed convolutions. */
+int dn_tiles_are_second(const dn_lib *lib, const st_contraction *contraction);
+/* Tiles of the op's dtype can multiply what Winograd makes, and its weights are constants. */
+int dn_tiles_has_winograd(const dn_op *op);
+/* Bytes that a call of these sizes (simplified) needs. */
+uint64_t dn_tiles_scratch(const dn_op *op, const dn_sizes *sizes, uint32_t is_winograd);
+/* A call of a plan of that kind. Weights that are not bound are packed in it. */
+stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
+                           void *const at[DN_ROLES], stator_ctx *ctx, stator_diag **err);
+/* Weights at y, the first element by `sizes`, to the order of dn_tiles_describe. */
+void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, const void *y,
+                   void *dst, stator_ctx *ctx);
+
+/* ---- dn_planes.c ---- */
+
+/* Fills the name and what a trial needs when the sizes are for dn_planes_run. */
+int dn_planes_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
+/* Bytes that a call of these sizes needs. */
+uint64_t dn_planes_scratch(const dn_op *op, const dn_sizes *sizes);
+/* A call of a plan of that kind, whose weights lie where the caller has them. */
+stator_status dn_planes_run(const dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES],
+                            stator_ctx *ctx, stator_diag **err);
+
+/* ---- dn_transpose.c ---- */
+
+/* Is the reorder one that dn_transpose_run does? Then fills *out. */
+int dn_transpose_of(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
+                    dn_transpose *out);
+void dn_transpose_run(const dn_transpose *transpose, const void *from, void *to, int threads);
+
+/* ---- dn_attention.c ---- */
+
+/* Contractions of kind ST_CONTRACTION_SDPA; ops of them have no plans. */
+int dn_attention_takes(const st_contraction *contraction);
+/* Bytes of scratch that a thread of a call needs; 0: not known. */
+uint64_t dn_attention_scratch(const st_contraction *contraction);
+stator_status dn_attention_run(dn_op *op, const st_library_call *call, stator_ctx *ctx,
+                               stator_diag **err);
+
+/* ---- dn_team.c ---- */
+
+typedef struct dn_team {
+    int threads;
+    int is_dynamic;
+} dn_team;
+
+/* Threads that a region begun here will get when `wanted` are asked for. */
+int dn_team_size(int wanted);
+/* From here to dn_team_end oneDNN uses so many threads in this thread's regions. */
+dn_team dn_team_begin(int threads);
+void dn_team_end(const dn_team *before);
+/* Clears the invalid-operation flag of the team's threads; returns the flags of this thread. */
+uint32_t dn_flags_clear(int threads);
+/* 1 when a thread of the team has met NaN (or made one) since. This thread's flags are as they were
+ * then, and what has come. */
+int dn_flags_found(int threads, uint32_t before);
+
+#endif

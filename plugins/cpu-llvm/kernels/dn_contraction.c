@@ -1,0 +1,380 @@
+/* A contraction's numbers, and which contractions are taken. */
+#include "plugins/cpu-llvm/kernels/tiles/dn_tiles.h"
+
+#include <string.h>
+
+/* ---- numbers ---- */
+
+static const int64_t *take(const int64_t *from, int64_t *to, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        to[i] = from[i];
+    }
+    return from + n;
+}
+
+static const int64_t *take_operand(const st_contraction *contraction, const int64_t *from,
+                                   dn_operand *to)
+{
+    from = take(from, &to->offset, 1);
+    if (contraction->kind == ST_CONTRACTION_GEMM) {
+        from = take(from, to->batch, contraction->n_batch);
+        return take(from, to->stride, 2);
+    }
+    return take(from, to->dims, 2u + contraction->n_spatial);
+}
+
+void dn_sizes_of(const st_contraction *contraction, const int64_t *numbers, dn_sizes *out)
+{
+    const int64_t *at = numbers;
+    memset(out, 0, sizeof *out);
+    if (contraction->kind == ST_CONTRACTION_GEMM) {
+        out->n_batch = contraction->n_batch;
+        at = take(at, out->batch, contraction->n_batch);
+        at = take(at, &out->m, 1);
+        at = take(at, &out->n, 1);
+        at = take(at, &out->k, 1);
+    } else {
+        at = take(at, &out->images, 1);
+        at = take(at, &out->channels, 1);
+        at = take(at, &out->features, 1);
+        at = take(at, out->in, contraction->n_spatial);
+        at = take(at, out->kernel, contraction->n_spatial);
+        at = take(at, out->out_size, contraction->n_spatial);
+        at = take(at, out->pad_low, contraction->n_spatial);
+        at = take(at, out->pad_high, contraction->n_spatial);
+    }
+    at = take_operand(contraction, at, &out->x);
+    at = take_operand(contraction, at, &out->y);
+    (void)take_operand(contraction, at, &out->out);
+}
+
+uint32_t dn_sample(const st_contraction *contraction, int64_t numbers[ST_CONTRACTION_NUMBERS_MAX])
+{
+    uint32_t syms[ST_CONTRACTION_NUMBERS_MAX];
+    const uint32_t n = st_contraction_numbers(contraction, syms);
+    uint32_t known = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        known += (uint32_t)st_sym_const(&contraction->syms->tab, syms[i], &numbers[i]);
+        numbers[i] = st_sym_size_hint(&contraction->syms->tab, syms[i]);
+    }
+    return known == n;
+}
+
+int dn_is_constant(const st_contraction *contraction)
+{
+    const st_symtab *tab = &contraction->syms->tab;
+    const st_contraction_operand *y = &contraction->y;
+    int64_t v = 0;
+    int is_known = contraction->y_data != NULL && st_sym_const(tab, y->offset, &v);
+    if (contraction->kind == ST_CONTRACTION_GEMM) {
+        for (uint32_t i = 0; is_known && i < contraction->n_batch; i++) {
+            is_known = st_sym_const(tab, y->batch[i], &v) &&
+                       (v == 0 || st_sym_const(tab, contraction->batch[i], &v));
+        }
+        return is_known && st_sym_const(tab, y->stride[0], &v) &&
+               st_sym_const(tab, y->stride[1], &v) && st_sym_const(tab, contraction->k, &v) &&
+               st_sym_const(tab, contraction->n, &v);
+    }
+    is_known = is_known && st_sym_const(tab, contraction->channels, &v) &&
+               st_sym_const(tab, contraction->features, &v) && st_sym_const(tab, y->dims[0], &v) &&
+               st_sym_const(tab, y->dims[1], &v);
+    for (uint32_t i = 0; is_known && i < contraction->n_spatial; i++) {
+        is_known =
+            st_sym_const(tab, contraction->kernel[i], &v) && st_sym_const(tab, y->dims[2 + i], &v);
+    }
+    return is_known;
+}
+
+/* ---- work ---- */
+
+static int64_t times(int64_t a, int64_t b)
+{
+    int64_t product = 0;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+void dn_work(const st_contraction *contraction, const dn_sizes *s, int64_t *out_elements,
+             int64_t *out_macs)
+{
+    int64_t elements = 1;
+    int64_t products = 1;
+    if (contraction->kind == ST_CONTRACTION_GEMM) {
+        for (int64_t i = 0; i < s->n_batch; i++) {
+            elements = times(elements, s->batch[i]);
+        }
+        elements = times(elements, times(s->m, s->n));
+        products = s->k;
+    } else {
+        elements = times(s->images, s->features);
+        products = s->channels / contraction->groups;
+        for (uint32_t i = 0; i < contraction->n_spatial; i++) {
+            elements = times(elements, s->out_size[i]);
+            products = times(products, s->kernel[i]);
+        }
+        for (uint32_t i = 0; contraction->is_transposed && i < contraction->n_spatial; i++) {
+            products = (products + contraction->stride[i] - 1) /
+                       contraction->stride[i]; /* taps that hit */
+        }
+    }
+    *out_elements = elements;
+    *out_macs = times(elements, products);
+}
+
+/* ---- fewer axes ---- */
+
+static void drop_batch(dn_sizes *s, int64_t at)
+{
+    dn_operand *const all[3] = {&s->x, &s->y, &s->out};
+    for (int64_t i = at; i + 1 < s->n_batch; i++) {
+        s->batch[i] = s->batch[i + 1];
+        for (uint32_t o = 0; o < 3; o++) {
+            all[o]->batch[i] = all[o]->batch[i + 1];
+        }
+    }
+    s->n_batch--;
+    s->batch[s->n_batch] = 0;
+    for (uint32_t o = 0; o < 3; o++) {
+        all[o]->batch[s->n_batch] = 0;
+    }
+}
+
+/* Batch axes at and at + 1 are one walk of every operand. */
+static int is_one_walk(const dn_sizes *s, int64_t at)
+{
+    const dn_operand *const all[3] = {&s->x, &s->y, &s->out};
+    for (uint32_t o = 0; o < 3; o++) {
+        if (all[o]->batch[at] != times(all[o]->batch[at + 1], s->batch[at + 1])) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void join_batches(dn_sizes *s)
+{
+    for (int64_t i = 0; i < s->n_batch;) {
+        if (s->batch[i] == 1) {
+            drop_batch(s, i);
+        } else if (i + 1 < s->n_batch && is_one_walk(s, i)) {
+            s->batch[i + 1] = times(s->batch[i], s->batch[i + 1]);
+            drop_batch(s, i);
+        } else {
+            i++;
+        }
+    }
+}
+
+/* The last batch axis goes into m when y does not walk it. */
+static int join_rows(dn_sizes *s)
+{
+    const int64_t i = s->n_batch - 1;
+    if (i < 0 || s->y.batch[i] != 0) {
+        return 0;
+    }
+    if (s->m == 1) {
+        s->x.stride[0] = s->x.batch[i];
+        s->out.stride[0] = s->out.batch[i];
+    } else if (s->x.batch[i] != times(s->x.stride[0], s->m) ||
+               s->out.batch[i] != times(s->out.stride[0], s->m)) {
+        return 0;
+    }
+    s->m = times(s->m, s->batch[i]);
+    drop_batch(s, i);
+    return 1;
+}
+
+void dn_simplify(const st_contraction *contraction, dn_sizes *s)
+{
+    if (contraction->kind == ST_CONTRACTION_GEMM) {
+        join_batches(s);
+        while (join_rows(s)) {
+        }
+    }
+}
+
+uint32_t dn_dtype_size(uint32_t dtype)
+{
+    switch (dtype) {
+    case STATOR_F32:
+    case STATOR_I32:
+        return 4;
+    case STATOR_BF16:
+    case STATOR_F16:
+        return 2;
+    default:
+        return 1;
+    }
+}
+
+static int64_t plus(int64_t a, int64_t b)
+{
+    int64_t sum = 0;
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+static int64_t reach(int64_t extent, int64_t stride)
+{
+    return extent > 0 ? times(extent - 1, stride) : 0;
+}
+
+int64_t dn_span(const st_contraction *contraction, const dn_sizes *s, uint32_t role)
+{
+    const dn_operand *o = role == DN_X ? &s->x : role == DN_Y ? &s->y : &s->out;
+    int64_t last = 0;
+    if (contraction->kind == ST_CONTRACTION_GEMM) {
+        for (int64_t i = 0; i < s->n_batch; i++) {
+            last = plus(last, reach(s->batch[i], o->batch[i]));
+        }
+        last = plus(last, reach(role == DN_Y ? s->k : s->m, o->stride[0]));
+        return plus(plus(last, reach(role == DN_X ? s->k : s->n, o->stride[1])), 1);
+    }
+    if (role == DN_Y) {
+        const int64_t share = contraction->is_transposed ? contraction->groups : 1;
+        last = plus(last, reach(s->features / share, o->dims[0]));
+        last = plus(last, reach(s->channels / (contraction->groups / share), o->dims[1]));
+    } else {
+        last = plus(last, reach(s->images, o->dims[0]));
+        last = plus(last, reach(role == DN_X ? s->channels : s->features, o->dims[1]));
+    }
+    for (uint32_t i = 0; i < contraction->n_spatial; i++) {
+        const int64_t extent = role == DN_X   ? s->in[i]
+                               : role == DN_Y ? s->kernel[i]
+                                              : s->out_size[i];
+        last = plus(last, reach(extent, o->dims[2u + i]));
+    }
+    return plus(last, 1);
+}
+
+/* ---- what is taken ---- */
+
+int dn_has_zero(const st_contraction_zero *zero)
+{
+    return zero->has_buffer || zero->value;
+}
+
+int dn_has_plain_weights(const st_contraction *contraction)
+{
+    return contraction->y.dtype == STATOR_I8 && !dn_has_zero(&contraction->y_zero);
+}
+
+int dn_are_sums_long(const st_contraction *contraction, const dn_sizes *s)
+{
+    int64_t products = s->channels / contraction->groups;
+    for (uint32_t i = 0; i < contraction->n_spatial; i++) {
+        products = times(products, s->kernel[i]);
+    }
+    return products > (1 << 24) / (255 * 128);
+}
+
+/* Sums of integers: as they are, or made f32 before the first row of the epilogue. */
+static int are_bytes_taken(const dn_lib *lib, const st_contraction *contraction)
+{
+    const uint32_t out = contraction->out.dtype;
+    return (contraction->y.dtype == STATOR_I8 || contraction->y.dtype == STATOR_U8) &&
+           contraction->acc_dtype == STATOR_I32 &&
+           (out == STATOR_F32 || out == STATOR_U8 || out == STATOR_I8 ||
+            (out == STATOR_I32 && contraction->n_epilogue == 0)) &&
+           ((dn_are_onednn_bytes_exact() && !contraction->is_transposed) ||
+            dn_tiles_isa_of(lib, contraction->x.dtype) != NULL);
+}
+
+static int are_dtypes_taken(const dn_lib *lib, const st_contraction *contraction)
+{
+    const uint32_t x = contraction->x.dtype;
+    const uint32_t out = contraction->out.dtype;
+    if (contraction->weights.is_scaled) {
+        return dn_quant_takes(contraction);
+    }
+    if (x == STATOR_U8 || x == STATOR_I8) {
+        return are_bytes_taken(lib, contraction);
+    }
+    if (contraction->y.dtype != x || contraction->acc_dtype != STATOR_F32) {
+        return 0;
+    }
+    return (x == STATOR_F32 && out == STATOR_F32) ||
+           (x == STATOR_BF16 && (out == STATOR_BF16 || out == STATOR_F32));
+}
+
+/* Buffers that the epilogue adds. A bias of integers meets the sums as f32: exact while both are
+ * below 2^24, else it may round a second time. */
+static int is_added_taken(const st_contraction *contraction, const st_epilogue *e)
+{
+    const int is_sum = e == contraction->epilogue && e->kind == ST_EPILOGUE_BIAS &&
+                       contraction->acc_dtype == STATOR_I32 && contraction->out.dtype != STATOR_I32;
+    return !st_epilogue_has_buffer(e->kind) || e->dtype == STATOR_F32 ||
+           (e->dtype == STATOR_I32 && is_sum) ||
+           (e->dtype == STATOR_BF16 && contraction->x.dtype == STATOR_BF16);
+}
+
+/* Rounding in the middle: by kernels of our own, which nothing may take the place of. */
+static int is_narrowing_taken(const dn_lib *lib, const st_contraction *contraction,
+                              const st_epilogue *e)
+{
+    return e->kind != ST_EPILOGUE_NARROW ||
+           (contraction->x.dtype == STATOR_BF16 && contraction->out.dtype == STATOR_BF16 &&
+            !lib->memory_cap && !dn_has_amx(lib));
+}
+
+/* Measured against f64: tanh 1.2 ulp, gelu_tanh as a composite of such functions; logistic 3.2 ulp
+ * and 0 below -87, silu 4.2, gelu_erf 4 units of t * 2^-24 where the composite has 1.7. */
+static int is_exact(uint32_t kind)
+{
+    return kind != ST_EPILOGUE_GELU_ERF && kind != ST_EPILOGUE_SIGMOID && kind != ST_EPILOGUE_SILU;
+}
+
+/* Zero points for each row are those of a product's rows. */
+static int are_zeros_taken(const st_contraction *contraction)
+{
+    return !contraction->x_zero.is_each ||
+           (contraction->kind == ST_CONTRACTION_GEMM && contraction->n_batch == 0);
+}
+
+int64_t dn_fill_bias(st_contraction *contraction)
+{
+    st_epilogue *first = &contraction->epilogue[0];
+    const uint32_t features =
+        contraction->kind == ST_CONTRACTION_CONV ? contraction->features : contraction->n;
+    int64_t n = 0;
+    if (contraction->kind == ST_CONTRACTION_SDPA || contraction->n_epilogue == 0 ||
+        first->kind != ST_EPILOGUE_OFFSET || contraction->acc_dtype != STATOR_F32 ||
+        !st_sym_const(&contraction->syms->tab, features, &n) || n < 1 || n > DN_FILLED_MAX) {
+        return 0;
+    }
+    first->kind = ST_EPILOGUE_BIAS;
+    first->buffer = DN_FILLED;
+    first->dtype = STATOR_F32;
+    return n;
+}
+
+int dn_is_fill_whole(const dn_op *op, const dn_sizes *s)
+{
+    return op->filled == NULL ||
+           (op->contraction.kind == ST_CONTRACTION_CONV ? s->features : s->n) == op->n_filled;
+}
+
+int dn_is_kind_taken(const dn_lib *lib, const st_contraction *contraction)
+{
+    if (!are_dtypes_taken(lib, contraction) || !are_zeros_taken(contraction) ||
+        contraction->n_epilogue > ST_CONTRACTION_EPILOGUE_MAX) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
+        const st_epilogue *e = &contraction->epilogue[i];
+        const int is_known = e->kind >= ST_EPILOGUE_BIAS && e->kind <= ST_EPILOGUE_NARROW;
+        const int is_narrowed =
+            (double)(float)e->value != e->value || (double)(float)e->value2 != e->value2;
+        const int is_crossed = e->kind == ST_EPILOGUE_CLIP && e->value > e->value2;
+        if (!is_known || !is_added_taken(contraction, e) ||
+            !is_narrowing_taken(lib, contraction, e) || is_narrowed || is_crossed ||
+            (!is_exact(e->kind) && !(lib->flags & DNNL_FUSED))) {
+            return 0;
+        }
+    }
+    if (contraction->kind == ST_CONTRACTION_CONV) {
+        return contraction->n_spatial >= 1 &&
+               contraction->n_spatial <= ST_CONTRACTION_SPATIAL_MAX && contraction->groups >= 1;
+    }
+    return contraction->kind == ST_CONTRACTION_GEMM &&
+           contraction->n_batch <= ST_CONTRACTION_BATCH_MAX;
+}

@@ -1,0 +1,350 @@
+/* Products and convolutions by kernels of our own, weights in panels: what the driver (dn_tiles.c),
+ * its weights (dn_tiles_pack.c) and the inner loops share (dn_tiles_512.c for bf16
+ * and bytes, dn_tiles_256.c for f32 and bytes).
+ *
+ * Elements of the sum lie in groups of four bytes: one of f32, or two of bf16 or four of bytes, of
+ * which one instruction sums the products; or two of bytes, made words in scratch, where no
+ * instruction takes bytes exactly. Weights are signed bytes and what they meet is unsigned; the
+ * other kind is moved by 128, and so is its zero point. dn_tiles_wino.c has Winograd's way, where
+ * `float *` stands for groups and sums of bytes as well. */
+#ifndef STATOR_CPU_LLVM_DN_TILES_H
+#define STATOR_CPU_LLVM_DN_TILES_H
+
+#include "plugins/cpu-llvm/kernels/dn.h"
+
+#include <string.h>
+
+#define DN_TILE_GROUP 4          /* bytes */
+#define DN_TILE_PIXELS 128       /* rows of sums that are finished together, at most */
+#define DN_TILE_LANES_MAX 16     /* of a vector */
+#define DN_TILE_COLUMNS_MAX 32   /* of a panel of weights: two vectors */
+#define DN_FINISH_VECTORS 8      /* vectors that are finished together, best */
+#define DN_FINISH_BYTE_ROWS 64   /* rows that become bytes together, best */
+#define DN_TILE_WHOLE_MAX 512.0f /* quotients above make the same byte, whatever the offset */
+#define DN_TILE_ASK 8            /* groups between two cache lines of weights asked for, AVX2 */
+#define DN_TILE_AHEAD 128 /* bytes; of an image that is asked for while others are regrouped */
+#define DN_PHASES_MAX 16  /* largest stride of a transposed convolution */
+#define DN_SLICES_MAX ((int64_t)1 << 16) /* extents of a depth axis: products stay in 64 bits */
+#define DN_SINGLES_MAX 64  /* places of a window of a convolution with a group a channel */
+#define DN_TILE_PAIR 64    /* bytes: weights of two places then, of 16 channels; words of a group */
+#define DN_TILE_COLUMN 256 /* of four places, of 32 channels twice (dn_depthwise_512.c) */
+#define DN_WINOGRAD_PRODUCT_ROWS 4 /* of a tile of `run_winograd_product` */
+#define DN_FLOATS_ROWS 14          /* of a tile of f32 with AVX-512 */
+
+/* Rows of sums against a panel: sums over `lines` times `pixels` runs of `length` groups. */
+typedef struct dn_tile {
+    const char *x; /* of the first row */
+    int64_t row;   /* bytes from row to row, as are the following */
+    int64_t lines, line, pixels, pixel;
+    int64_t length;
+    int has_rest; /* a run has one more group, of which the first element alone is there */
+    const char *weights;
+    const char *ask;  /* what is asked for meanwhile, AVX2: so many bytes on (a cache line, or 0) */
+    int64_t ask_step; /* each time */
+    const int32_t *starts; /* for Winograd's product: by row, */
+    const char *first;     /* and by column, of the weights */
+    const int64_t *places; /* for run_singles of words: bytes from x to each one of the window */
+    int32_t *sums;         /* out: rows of columns, f32 but for bytes; aligned to 64, */
+    int64_t step;          /* and so many from row to row */
+} dn_tile;
+
+/* Elements of an image, [channels][pixels], to groups of channels, [pixels][depth]. */
+typedef struct dn_regroup {
+    const char *from;
+    int64_t plane; /* elements from channel to channel */
+    int64_t channels;
+    int64_t first, n; /* pixels */
+    int64_t width;    /* pixels of a line; */
+    char *to;         /* where pixel `first` goes, which begins a line */
+    int64_t depth;    /* groups of a pixel that are written, */
+    int64_t pixel;    /* and bytes from pixel to pixel */
+    int is_tight;     /* pixels follow each other without filled groups */
+    int64_t line;     /* bytes from line to line of `to` */
+    uint32_t flip;    /* each group is xored with it */
+    uint32_t fill;    /* a group of what channels are that there are not */
+} dn_regroup;
+
+/* Sums that become elements of the output, in vectors: features of a row, two vectors a row; or
+ * pixels of a feature. */
+typedef struct dn_finish {
+    const st_contraction *contraction;
+    void *const *at;
+    int is_across;     /* lanes are features */
+    int64_t n;         /* vectors */
+    const float *sums; /* of integers: their bits; */
+    int64_t pitch;     /* and elements from vector to vector where lanes are pixels */
+    int64_t feature;   /* the first */
+    int64_t out;       /* place in the output of the first element; */
+    int64_t step;      /* to the next row, or feature */
+    uint16_t
+        mask[2]; /* lanes that there are, of even and odd vectors (the same where not across) */
+    /* Integers: first sum + column, and + row_sums * factor. By feature; row_sums NULL: nothing. */
+    const int32_t *column, *factor;
+    const int32_t *row_sums; /* by row or pixel */
+    /* + row_zeros * weights, across alone: by row; NULL: nothing; and by feature. */
+    const int32_t *row_zeros, *weights;
+    uint32_t first_row; /* of the epilogue */
+    /* For finish_bytes: and by feature what is multiplied with and what is added, both divided by
+     * the epilogue's divisor. */
+    const dn_to_bytes *to_bytes;
+    const float *times, *bias;
+} dn_finish;
+
+/* Pixels of the edge of a tile that Winograd's way brings: F(4,3) of floats, F(2,3) of bytes. */
+#define DN_WINO_FLOATS 4
+#define DN_WINO_BYTES 2
+/* Points of Winograd's F(4,3). */
+#define DN_WINO_A 0.625
+#define DN_WINO_B 1.5
+
+/* Pixels of channels, [channels][plane], to a panel of so many columns, n of them, [channels]
+ * [columns]. */
+typedef struct dn_panel {
+    const float *from;
+    int64_t plane, channels, n, columns;
+    float *to;
+} dn_panel;
+
+/* For n contiguous pixels of each feature the sum over `lines` times `positions` of the window;
+ * steps are elements. */
+typedef struct dn_positions {
+    const float *from;
+    int64_t lines, line, positions, position, features, from_step, n;
+    float *to;
+    int64_t to_step; /* from feature to feature */
+} dn_positions;
+
+/* [every][n] elements to [n][every], `step` apart. */
+typedef struct dn_interleave {
+    const float *from;
+    int64_t every, n;
+    float *to;
+    int64_t step;
+} dn_interleave;
+
+/* The inner loops for one kind of elements. A panel has two vectors of columns. */
+typedef struct dn_tiles_isa {
+    int64_t rows;     /* of a tile, at most: its sums leave registers for their operands */
+    int64_t lanes;    /* of a vector */
+    int64_t size;     /* bytes of an element of a group; of x it may have fewer */
+    int may_be_tight; /* `regroup` leaves the filling of groups out (dn_tiles_is_tight) */
+    void (*run)(const dn_tile *t, int64_t rows);
+    void (*regroup)(const dn_regroup *r);
+    /* n contiguous elements to their size in groups, each group xored with flip. NULL: they have
+     * it and are never flipped. */
+    void (*widen)(const char *from, int64_t n, uint32_t flip, char *to);
+    /* Sums of the elements of the `groups` groups at x, unsigned; NULL but for bytes. */
+    int32_t (*sum_bytes)(const char *x, int64_t groups);
+    /* As many rows of sums as there are lanes to a vector of rows for each column. Rows past n are
+     * read, too. */
+    void (*transpose_sums)(const int32_t *sums, float *to);
+    void (*finish)(const dn_finish *f);
+    /* The same of f->to_bytes, across; NULL: it has none. */
+    void (*finish_bytes)(const dn_finish *f);
+    /* For col2im (dn_tiles_col2im.c); NULL but for f32. */
+    void (*copy_panel)(const dn_panel *p);
+    void (*sum_positions)(const dn_positions *p);
+    void (*interleave)(const dn_interleave *p);
+    /* As `run`, of a section of groups of four channels and features (dn_sections): row u of
+     * the weights at a place of the window meets channel u of each feature's group, and `length` is
+     * 4. NULL: it has none. */
+    void (*run_fours)(const dn_tile *t, int64_t rows);
+    /* As `run`, of a section of groups of one channel and feature: `length` pairs of `places`,
+     * or of bytes `pixels` columns of `lines`. NULL: it has none. */
+    void (*run_singles)(const dn_tile *t, int64_t rows);
+    /* As `run`, of rows of an even number of groups, DN_WINOGRAD_PRODUCT_ROWS at most: half the
+     * products (dn_winograd_product_256.c), against words. NULL: it has none. */
+    void (*run_winograd_product)(const dn_tile *t, int64_t rows);
+    /* What a row of so many groups adds to where its sums begin. */
+    int32_t (*start_winograd_product)(const char *x, int64_t groups);
+    /* A panel of so many groups, of bytes, to words. */
+    void (*widen_winograd_product)(const char *from, int64_t groups, char *to);
+    /* Winograd's tiles, of so many pixels an edge as they come out; 0: it has none. They are made
+     * of tiles with two more, one group for each channel or channels of one. */
+    int64_t winograd_tile;
+    /* As `run`, of what both operands have become. */
+    void (*wino_run)(const dn_tile *t, int64_t rows);
+    /* A tile of pixels, of `groups` contiguous and with `line` groups from line to line, to as
+     * many places (36 or 16), `step` groups from one to the next. */
+    void (*wino_in)(const float *x, int64_t line, int64_t groups, int64_t step, float *to);
+    /* The places' rows of columns, `step` sums from one to the next, to lines of n rows of columns,
+     * the lines `width` rows apart. */
+    void (*wino_out)(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
+                     float *to);
+} dn_tiles_isa;
+
+/* Winograd's tiles of one or more images, `across` of them a line. */
+typedef struct dn_wino {
+    const dn_tiles_isa *isa;
+    int64_t depth; /* groups */
+    int64_t across, tiles;
+    float *inputs; /* [places][tiles][depth] */
+    float *sums;   /* [places][tiles][columns]; aligned to 64, as is what they become */
+} dn_wino;
+
+/* `down` lines of tiles of an image, padded, with `pitch` bytes a line, to tiles from `first`
+ * on. */
+void dn_wino_load(const dn_wino *b, const char *x, int64_t pitch, int64_t down, int64_t first);
+/* The products with a panel, [places][depth][columns] groups. */
+void dn_wino_panel(const dn_wino *b, const char *weights);
+/* A line of tiles, from `first` on, to lines of `width` rows of columns. */
+void dn_wino_store(const dn_wino *b, int64_t first, int64_t lines, int64_t width, float *to);
+
+/* `wino_in` and `wino_out` of AVX2 (dn_wino_256.c), of floats and of words. */
+void dn_wino_in_256(const float *x, int64_t line, int64_t groups, int64_t step, float *to);
+void dn_wino_out_256(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
+                     float *to);
+void dn_wino_words_in_256(const float *x, int64_t line, int64_t groups, int64_t step, float *to);
+void dn_wino_words_out_256(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
+                           float *to);
+
+/* `run_winograd_product` and what it needs, of AVX2 (dn_winograd_product_256.c). */
+void dn_widen_winograd_product_256(const char *from, int64_t groups, char *to);
+void dn_run_winograd_product_256(const dn_tile *t, int64_t rows);
+int32_t dn_start_winograd_product_256(const char *x, int64_t groups);
+
+/* Of f32 for col2im with AVX2 (dn_col2im_256.c), for AVX-512 as well. */
+void dn_copy_panel_256(const dn_panel *p);
+void dn_sum_positions_256(const dn_positions *p);
+void dn_interleave_256(const dn_interleave *p);
+
+/* `run_singles` of AVX2 (dn_depthwise_256.c) and of AVX-512 (dn_depthwise_512.c). */
+void dn_run_singles_256(const dn_tile *t, int64_t rows);
+void dn_run_singles_512(const dn_tile *t, int64_t rows);
+
+/* `regroup` of f32 with AVX2, which AVX-512 has as well. */
+void dn_regroup_floats_256(const dn_regroup *r);
+
+/* `run` of f32 with AVX-512, for panels of AVX2's width (dn_floats_512.c). */
+void dn_run_floats_512(const dn_tile *t, int64_t rows);
+
+/* `finish_bytes` of AVX2 (dn_bytes_256.c) and of AVX-512 (dn_bytes_512.c). */
+void dn_finish_bytes_256(const dn_finish *f);
+void dn_finish_bytes_512(const dn_finish *f);
+
+/* Of what this processor has; NULL: nothing for x of this dtype. */
+const dn_tiles_isa *dn_tiles_512(uint32_t dtype); /* bf16, bytes */
+const dn_tiles_isa *dn_tiles_256(uint32_t dtype); /* f32, bytes */
+const dn_tiles_isa *dn_tiles_floats_512(void);    /* f32, panels of AVX2's width; */
+const dn_tiles_isa *dn_tiles_wide_512(void);      /* and of two vectors of AVX-512 */
+/* The narrowest for x of this dtype, and the one that does a contraction of these (simplified)
+ * sizes. */
+const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype);
+const dn_tiles_isa *dn_tiles_isa_for(const dn_lib *lib, const st_contraction *contraction,
+                                     const dn_sizes *s);
+
+static inline int64_t dn_least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t dn_parts(int64_t n, int64_t size)
+{
+    return (n + size - 1) / size;
+}
+
+/* Elements of a group. */
+static inline int64_t dn_tiles_together(const dn_tiles_isa *isa)
+{
+    return DN_TILE_GROUP / isa->size;
+}
+
+static inline int64_t dn_tiles_places(const dn_tiles_isa *isa)
+{
+    return (isa->winograd_tile + 2) * (isa->winograd_tile + 2);
+}
+
+/* Bytes of the weights of a panel of singles. */
+static inline int64_t dn_tiles_singles_bytes(const dn_tiles_isa *isa, int64_t lines, int64_t width)
+{
+    return isa->size == 1 ? width * dn_parts(lines, 4) * DN_TILE_COLUMN
+                          : dn_parts(lines * width, 2) * DN_TILE_PAIR;
+}
+
+/* A few contiguous channels, of elements of `size` bytes, which become `to_size` (1 or 2). */
+static inline __attribute__((always_inline)) void dn_regroup_tight(const dn_regroup *r,
+                                                                   const int64_t size,
+                                                                   const int64_t to_size)
+{
+    const int64_t step = r->channels * to_size;
+    for (int64_t y = 0; y < r->n / r->width; y++) {
+        for (int64_t c = 0; c < r->channels; c++) {
+            const char *from = r->from + (c * r->plane + r->first + y * r->width) * size;
+            char *to = r->to + y * r->line + c * to_size;
+            for (int64_t x = 0; x < r->width; x++, from += size, to += step) {
+                uint16_t word = 0;
+                memcpy(&word, from, (size_t)size); /* the low bytes: x86 */
+                word ^= (uint16_t)(r->flip & 0xffu);
+                memcpy(to, &word, (size_t)to_size);
+            }
+        }
+    }
+}
+
+/* Pixels of few channels lie tightly in scratch, filling no groups: the window's line is one run of
+ * groups, of which the last alone may have a rest (`has_rest`; of bytes it is filled with what
+ * follows, times 0). */
+int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_contraction *contraction,
+                      const dn_sizes *s);
+
+/* Are the products of these (simplified) sizes done by `run_winograd_product`? */
+int dn_tiles_is_winograd_product(const dn_tiles_isa *isa, const st_contraction *contraction,
+                                 const dn_sizes *s);
+
+/* Sections are what the groups of a convolution are to the panels: each has features of its own,
+ * which meet some channels of a pixel. Else there is one. */
+typedef struct dn_sections {
+    int64_t n, features; /* sections, and features of one */
+    int64_t channels;    /* that a feature meets: those of its group, */
+    int64_t step;        /* and from a section's first one to that of the next */
+    int are_fours;       /* a section is four groups of four channels and features: `run_fours` */
+    int are_singles;     /* a section is a panel's columns of groups of one each: `run_singles` */
+} dn_sections;
+dn_sections dn_tiles_sections(const dn_tiles_isa *isa, const st_contraction *contraction,
+                              const dn_sizes *s);
+
+/* Lines (or pixels) of the output that meet the same places of the window. */
+typedef struct dn_phase {
+    int64_t places;
+    int64_t first, step; /* those of the window, in the order of what they meet in the image */
+    int64_t back;        /* lines from the output's place in the image back to what is met first */
+    int64_t before;      /* places of the phases before this one */
+} dn_phase;
+
+/* All there are along an axis; one but for transposed convolutions, of which a panel has those
+ * adjacent places that a phase of lines and one of pixels meet. Line y is of phase (y + pad) %
+ * n, and its place in the image (y + pad) / n. */
+typedef struct dn_phases {
+    int64_t n;
+    int64_t dilation; /* lines of the image from place to place */
+    int64_t back;     /* the most */
+    dn_phase of[DN_PHASES_MAX];
+} dn_phases;
+
+/* Of the lines (axis 0) or of the pixels (1); the strides are DN_PHASES_MAX at most. */
+dn_phases dn_tiles_phases(const st_contraction *contraction, const dn_sizes *s, uint32_t axis);
+
+/* A contraction over one or two spatial axes: the whole of a contraction, or one depth phase of
+ * a transposed convolution over three, whose images are the output slices of that phase. */
+typedef struct dn_tiles_part {
+    st_contraction contraction;
+    dn_sizes sizes;
+} dn_tiles_part;
+
+/* How many parts a contraction has, */
+int64_t dn_tiles_slices(const st_contraction *contraction);
+/* are they done, as far as the depth axis tells (1: there is none), */
+int dn_tiles_are_slices_done(const st_contraction *contraction, const dn_sizes *s);
+/* and one of them. */
+void dn_tiles_slice(const st_contraction *contraction, const dn_sizes *s, int64_t phase,
+                    dn_tiles_part *out);
+
+/* A transposed convolution of few features: each pixel of the image is multiplied with all
+ * positions of the window, and col2im sums the products. Its weights are packed as rows,
+ * [position][feature][channel]. */
+int dn_tiles_is_col2im(const st_contraction *contraction, const dn_sizes *s);
+
+/* Bytes of the sums of weights before the panels, of each phase: none but for bytes. */
+int64_t dn_tiles_sums_bytes(const dn_tiles_isa *isa, int64_t panels, int64_t phases);
+
+#endif

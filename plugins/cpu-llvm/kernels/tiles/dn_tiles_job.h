@@ -1,0 +1,207 @@
+/* A call of dn_tiles.c: its sizes and how it is cut (dn_tiles_job.c). */
+#ifndef STATOR_CPU_LLVM_DN_TILES_JOB_H
+#define STATOR_CPU_LLVM_DN_TILES_JOB_H
+
+#include "plugins/cpu-llvm/kernels/tiles/dn_tiles.h"
+
+#include <stdatomic.h>
+
+#define DN_TILE_ALIGN 64
+#define DN_SUMS_PITCH (DN_TILE_PIXELS + DN_TILE_LANES_MAX) /* sums of a feature, in scratch */
+
+/* What integers need before they are f32, by feature of a panel. */
+typedef struct dn_zero_terms {
+    int32_t column[DN_TILE_COLUMNS_MAX], factor[DN_TILE_COLUMNS_MAX], weights[DN_TILE_COLUMNS_MAX];
+    float times[DN_TILE_COLUMNS_MAX], bias[DN_TILE_COLUMNS_MAX]; /* of to_bytes, divided */
+} dn_zero_terms;
+
+/* What is the same for all blocks of a call. */
+typedef struct dn_job {
+    const dn_op *op;
+    const st_contraction *contraction;
+    void *const *at;
+    dn_sizes s;
+    const dn_tiles_isa *isa;
+    int64_t columns; /* of a panel */
+    int is_bytes, is_wino;
+    int is_image; /* a convolution that is no product */
+    int is_transposed;
+    int is_last[2];          /* channels of the image that comes in, or goes out, are contiguous */
+    int is_copied;           /* the image, or the rows of a product */
+    int is_tight;            /* dn_tiles_is_tight */
+    int is_winograd_product; /* dn_tiles_is_winograd_product */
+    int64_t features, channels;
+    int64_t size;        /* bytes of an element of x */
+    int64_t group_bytes; /* of a panel's row of weights */
+    int64_t depth;       /* groups of a pixel, or of a row */
+    dn_sections sections;
+    int64_t section_panels, section_depth; /* panels of one, and groups of a pixel that they meet */
+    int64_t places_at[DN_SINGLES_MAX + 1]; /* of singles: dn_tile.places */
+    int64_t pixel;                         /* bytes of a pixel in scratch */
+    int64_t run;  /* groups of a line of the window, where they follow each other, */
+    int has_rest; /* of which the last has one element (dn_tile) */
+    /* Of an image; a product is a line of pixels, its rows. */
+    int64_t images, lines, width;
+    int64_t in_lines, in_width, kernel_lines, kernel_width;
+    int64_t stride[2], pad[2];
+    dn_phases phases[2];
+    int is_mixed;           /* more than one: no line's sums are whole before all are there */
+    int is_col2im;          /* dn_tiles_is_col2im; then: */
+    int64_t products;       /* of a pixel: rows of the weights, and of the products, */
+    int64_t products_step;  /* so many elements from row to row */
+    int64_t left;           /* pixels before the image's in a line of scratch */
+    int64_t pitch;          /* bytes of a line in scratch */
+    int32_t x_zero, y_zero; /* where they are one for all */
+    int has_row_sums;
+    uint32_t flip, fill;
+    int is_cut; /* places of the window above and below the image are left out, not filled */
+    const dn_zero_terms *zero_terms; /* of bytes, by panel */
+    /* Weights. */
+    const int32_t *column_sums;
+    const char *weights;
+    int64_t panels, panel_bytes;
+    /* Blocks: of so many lines (rows), an image (product) has so many; panels in so many parts. */
+    int64_t block, blocks, parts;
+    int64_t image_chunks;   /* of `together` images */
+    int64_t together;       /* images in scratch at a time, as Winograd tiles */
+    int64_t places;         /* of a Winograd tile */
+    int64_t across;         /* Winograd tiles of a line, */
+    int64_t winograd_tiles; /* and in scratch */
+    int64_t scratch_lines;  /* of a block, in scratch */
+    struct {
+        int64_t sums, panel, transposed, row_sums, winograd_tiles, products, copy, all;
+    } bytes; /* of a thread's scratch */
+    _Atomic int has_failed;
+} dn_job;
+
+/* From a part (borrowed) of sizes (simplified) that dn_tiles_describe takes; what comes with the
+ * call (at, zero points, weights) is left to it. 0: numbers too large for it. */
+int dn_job_init(dn_job *j, const dn_op *op, const dn_tiles_part *part, uint32_t is_wino);
+
+/* Bytes of the packed weights. */
+int64_t dn_job_packed_bytes(const dn_job *j);
+
+/* ---- dn_tiles_zero_points.c ---- */
+
+/* The zero point of operand k in the bytes that are multiplied; `each`: of which row or feature. */
+int32_t dn_job_zero(const dn_job *j, uint32_t k, int64_t each);
+/* Has the epilogue a bias of integers, which the zero terms include? */
+int dn_job_has_bias(const st_contraction *contraction);
+/* What x's zero point is multiplied with, of the panel's places of these phases: by feature. */
+void dn_job_weigh_zero(const dn_job *j, int64_t panel, const dn_phase *down, const dn_phase *across,
+                       int32_t *out);
+/* Zero points of this call, and what follows from them. */
+void dn_job_set_zeros(dn_job *j);
+/* Makes j->zero_terms, in so many bytes at `to`. */
+uint64_t dn_job_zero_terms_bytes(const dn_job *j);
+void dn_job_make_zero_terms(dn_job *j, void *to, stator_ctx *ctx);
+
+/* Bytes of the sums of weights, before the panels. */
+static inline int64_t dn_job_sums_bytes(const dn_job *j)
+{
+    return dn_tiles_sums_bytes(j->isa, j->panels, j->phases[0].n * j->phases[1].n);
+}
+
+/* A group of bytes that are all the same. */
+static inline uint32_t dn_job_group(const dn_job *j, uint32_t byte)
+{
+    return byte * (j->isa->size == 1 ? 0x01010101u : 0x00010001u);
+}
+
+/* ---- dn_tiles_col2im.c ---- */
+
+typedef struct dn_range {
+    int64_t begin, end;
+} dn_range;
+
+/* Pixels of an image, [channels][pixels] or [pixels][channels], to a panel, [channels][columns]. */
+void dn_col2im_load(const dn_job *j, const char *image, const dn_range *pixels, char *to);
+
+/* The products of a panel with all rows of the weights, aligned to 64. */
+void dn_col2im_multiply(const dn_job *j, const char *panel, float *to);
+
+/* Products with all positions of the window, [position][feature][pixel]. */
+typedef struct dn_col2im {
+    const dn_job *job;
+    const float *products;
+    int64_t top;   /* line of the image that is the first */
+    float *phases; /* scratch of DN_SUMS_PITCH elements a feature, [feature][phase][pixel] */
+    int64_t phases_step;
+} dn_col2im;
+
+/* n pixels of a line of the output from x on, and where their sums go, in elements: from pixel to
+ * pixel and from feature to feature. */
+typedef struct dn_pixels {
+    int64_t x, n;
+    float *sums;
+    int64_t step, feature;
+} dn_pixels;
+
+/* The sums of line y. Fewer than DN_PHASES_MAX pixels behind the last one are overwritten. */
+void dn_col2im_sum(const dn_col2im *c, int64_t y, const dn_pixels *pixels);
+
+/* The first feature of a panel, and how many it has. */
+static inline int64_t dn_job_feature(const dn_job *j, int64_t panel)
+{
+    return panel / j->section_panels * j->sections.features +
+           panel % j->section_panels * j->columns;
+}
+
+static inline int64_t dn_job_features(const dn_job *j, int64_t panel)
+{
+    const int64_t left = j->sections.features - panel % j->section_panels * j->columns;
+    return dn_least(j->columns, dn_least(left, j->features - dn_job_feature(j, panel)));
+}
+
+/* Lines of the output, in whole Winograd tiles. */
+static inline int64_t dn_job_rounded(const dn_job *j, int64_t lines)
+{
+    return j->is_wino ? dn_parts(lines, j->isa->winograd_tile) * j->isa->winograd_tile : lines;
+}
+
+static inline const dn_phase *dn_job_phase(const dn_job *j, uint32_t axis, int64_t at)
+{
+    const dn_phases *all = &j->phases[axis];
+    return &all->of[(at + j->pad[axis]) % all->n];
+}
+
+/* Elements of the output before an image's. */
+static inline int64_t dn_job_image_out(const dn_job *j, int64_t image)
+{
+    const dn_slices *slices = &j->s.slices;
+    return slices->n == 0 ? image * j->s.out.dims[0]
+                          : image / slices->out * j->s.out.dims[0] + slices->out_first +
+                                image % slices->out * slices->out_step;
+}
+
+/* Groups of a line of the window. */
+static inline int64_t dn_job_run(const dn_job *j, const dn_phase *across)
+{
+    return j->is_tight ? j->run : across->places * j->section_depth;
+}
+
+/* Line (axis 0) or pixel (1) of the image that the window meets first for this one of the output,
+ */
+static inline int64_t dn_job_met(const dn_job *j, uint32_t axis, int64_t at)
+{
+    return j->is_transposed
+               ? (at + j->pad[axis]) / j->stride[axis] - dn_job_phase(j, axis, at)->back
+               : at * j->stride[axis] - j->pad[axis];
+}
+
+/* and that this and the following ones meet, of all phases. */
+static inline int64_t dn_job_first_met(const dn_job *j, uint32_t axis, int64_t at)
+{
+    return j->is_transposed ? (at + j->pad[axis]) / j->stride[axis] - j->phases[axis].back
+                            : dn_job_met(j, axis, at);
+}
+
+/* Lines of the input, in scratch, that so many lines of the output need, wherever they begin. */
+static inline int64_t dn_job_lines(const dn_job *j, int64_t lines)
+{
+    return j->is_transposed
+               ? dn_parts(lines - 1, j->stride[0]) + j->phases[0].back + 1
+               : (lines - 1) * j->stride[0] + (j->kernel_lines - 1) * j->phases[0].dilation + 1;
+}
+
+#endif

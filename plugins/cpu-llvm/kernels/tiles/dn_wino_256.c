@@ -1,0 +1,203 @@
+/* The ways into Winograd's points and out of them: AVX2 and FMA. */
+#include "plugins/cpu-llvm/kernels/dn_lanes_256.h"
+#include "plugins/cpu-llvm/kernels/tiles/dn_tiles.h"
+
+#if defined(__x86_64__)
+/* ---- F(4,3), of floats ---- */
+
+#define EDGE 6
+#define TILE DN_WINO_FLOATS
+#define POINT_A ((float)DN_WINO_A)
+#define POINT_B ((float)DN_WINO_B)
+#define A2 (POINT_A * POINT_A)
+#define B2 (POINT_B * POINT_B)
+
+/* Six numbers, `step` vectors apart, to six of the points. */
+INLINE void into_points(const __m256 *d, const int step, __m256 *to, const int to_step)
+{
+    const __m256 a = _mm256_set1_ps(POINT_A);
+    const __m256 b = _mm256_set1_ps(POINT_B);
+    const __m256 a2 = _mm256_set1_ps(A2);
+    const __m256 b2 = _mm256_set1_ps(B2);
+    const __m256 sum = _mm256_set1_ps(A2 + B2);
+    const __m256 product = _mm256_set1_ps(A2 * B2);
+    const __m256 even_a = _mm256_fnmadd_ps(b2, d[2 * step], d[4 * step]);
+    const __m256 odd_a = _mm256_fnmadd_ps(b2, d[step], d[3 * step]);
+    const __m256 even_b = _mm256_fnmadd_ps(a2, d[2 * step], d[4 * step]);
+    const __m256 odd_b = _mm256_fnmadd_ps(a2, d[step], d[3 * step]);
+    to[0] = _mm256_fmadd_ps(product, d[0], _mm256_fnmadd_ps(sum, d[2 * step], d[4 * step]));
+    to[to_step] = _mm256_fmadd_ps(a, odd_a, even_a);
+    to[2 * to_step] = _mm256_fnmadd_ps(a, odd_a, even_a);
+    to[3 * to_step] = _mm256_fmadd_ps(b, odd_b, even_b);
+    to[4 * to_step] = _mm256_fnmadd_ps(b, odd_b, even_b);
+    to[5 * to_step] =
+        _mm256_fmadd_ps(product, d[step], _mm256_fnmadd_ps(sum, d[3 * step], d[5 * step]));
+}
+
+/* Six of the points, `step` vectors apart, to four numbers. */
+INLINE void out_of_points(const __m256 *m, const int step, __m256 *to, const int to_step)
+{
+    const __m256 even_a = _mm256_add_ps(m[step], m[2 * step]);
+    const __m256 odd_a = _mm256_sub_ps(m[step], m[2 * step]);
+    const __m256 even_b = _mm256_add_ps(m[3 * step], m[4 * step]);
+    const __m256 odd_b = _mm256_sub_ps(m[3 * step], m[4 * step]);
+    to[0] = _mm256_add_ps(m[0], _mm256_add_ps(even_a, even_b));
+    to[to_step] = _mm256_fmadd_ps(_mm256_set1_ps(POINT_A), odd_a,
+                                  _mm256_mul_ps(_mm256_set1_ps(POINT_B), odd_b));
+    to[2 * to_step] =
+        _mm256_fmadd_ps(_mm256_set1_ps(A2), even_a, _mm256_mul_ps(_mm256_set1_ps(B2), even_b));
+    to[3 * to_step] =
+        _mm256_fmadd_ps(_mm256_set1_ps(A2 * POINT_A), odd_a,
+                        _mm256_fmadd_ps(_mm256_set1_ps(B2 * POINT_B), odd_b, m[5 * step]));
+}
+
+/* 8 channels, or the `left` ones, a constant where it is 8. */
+INLINE void tile_in(const float *x, int64_t line, int64_t channels, int64_t step, float *to,
+                    const int64_t left)
+{
+    __m256 d[EDGE][EDGE];
+    __m256 half[EDGE][EDGE];
+    const uint32_t mask = mask_of(left);
+    for (int j = 0; j < EDGE; j++) {
+#pragma GCC unroll 6
+        for (int i = 0; i < EDGE; i++) {
+            const float *from = x + i * line + j * channels;
+            d[j][i] = load_lanes(from, mask);
+        }
+        into_points(d[j], 1, &half[0][j], EDGE);
+    }
+    for (int i = 0; i < EDGE; i++) {
+        into_points(half[i], 1, d[i], 1);
+#pragma GCC unroll 6
+        for (int j = 0; j < EDGE; j++) {
+            float *at = to + (i * EDGE + j) * step;
+            store_lanes(at, mask, d[i][j]);
+        }
+    }
+}
+
+void dn_wino_in_256(const float *x, int64_t line, int64_t channels, int64_t step, float *to)
+{
+    int64_t c = 0;
+    for (; c + LANES <= channels; c += LANES) {
+        tile_in(x + c, line, channels, step, to + c, LANES);
+    }
+    if (c < channels) {
+        tile_in(x + c, line, channels, step, to + c, channels - c);
+    }
+}
+
+void dn_wino_out_256(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
+                     float *to)
+{
+    for (int v = 0; v < COLUMNS; v += LANES) {
+        __m256 m[EDGE];
+        __m256 half[TILE][EDGE];
+        __m256 line[TILE];
+        for (int j = 0; j < EDGE; j++) {
+#pragma GCC unroll 6
+            for (int i = 0; i < EDGE; i++) {
+                m[i] = _mm256_load_ps(from + (i * EDGE + j) * step + v);
+            }
+            out_of_points(m, 1, &half[0][j], EDGE);
+        }
+        for (int64_t i = 0; i < lines; i++) {
+            out_of_points(half[i], 1, line, 1);
+            for (int64_t j = 0; j < n; j++) {
+                _mm256_store_ps(to + (i * width + j) * COLUMNS + v, line[j]);
+            }
+        }
+    }
+}
+
+/* ---- F(2,3), of words ---- */
+
+#define WORDS_EDGE 4
+#define WORDS_TILE DN_WINO_BYTES
+
+/* Four words, `step` vectors apart, to four of the points. */
+INLINE void words_into(const __m256i *d, const int step, __m256i *to, const int to_step)
+{
+    to[0] = _mm256_sub_epi16(d[0], d[2 * step]);
+    to[to_step] = _mm256_add_epi16(d[step], d[2 * step]);
+    to[2 * to_step] = _mm256_sub_epi16(d[2 * step], d[step]);
+    to[3 * to_step] = _mm256_sub_epi16(d[step], d[3 * step]);
+}
+
+/* Four of the points, `step` vectors apart, to two numbers. */
+INLINE void words_out_of(const __m256i *m, const int step, __m256i *to, const int to_step)
+{
+    to[0] = _mm256_add_epi32(m[0], _mm256_add_epi32(m[step], m[2 * step]));
+    to[to_step] = _mm256_sub_epi32(_mm256_sub_epi32(m[step], m[2 * step]), m[3 * step]);
+}
+
+/* 8 groups, or the `left` ones, a constant where it is 8. */
+INLINE void words_tile_in(const float *x, int64_t line, int64_t groups, int64_t step, float *to,
+                          const int64_t left)
+{
+    __m256i d[WORDS_EDGE * WORDS_EDGE];
+    __m256i half[WORDS_EDGE * WORDS_EDGE];
+    const uint32_t mask = mask_of(left);
+#pragma GCC unroll 16
+    for (int i = 0; i < WORDS_EDGE * WORDS_EDGE; i++) {
+        const float *at = x + i / WORDS_EDGE * line + i % WORDS_EDGE * groups;
+        d[i] = _mm256_castps_si256(load_lanes(at, mask));
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < WORDS_EDGE; i++) {
+        words_into(d + i, WORDS_EDGE, half + i, WORDS_EDGE);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < WORDS_EDGE; i++) {
+        words_into(half + i * WORDS_EDGE, 1, d + i * WORDS_EDGE, 1);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < WORDS_EDGE * WORDS_EDGE; i++) {
+        store_lanes(to + i * step, mask, _mm256_castsi256_ps(d[i]));
+    }
+}
+
+void dn_wino_words_in_256(const float *x, int64_t line, int64_t groups, int64_t step, float *to)
+{
+    int64_t g = 0;
+    for (; g + LANES <= groups; g += LANES) {
+        words_tile_in(x + g, line, groups, step, to + g, LANES);
+    }
+    if (g < groups) {
+        words_tile_in(x + g, line, groups, step, to + g, groups - g);
+    }
+}
+
+/* What comes out is four times the sums. */
+void dn_wino_words_out_256(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
+                           float *to)
+{
+    for (int v = 0; v < COLUMNS; v += LANES) {
+        __m256i m[WORDS_EDGE * WORDS_EDGE];
+        __m256i half[WORDS_TILE * WORDS_EDGE];
+        __m256i out[WORDS_TILE * WORDS_TILE];
+#pragma GCC unroll 16
+        for (int i = 0; i < WORDS_EDGE * WORDS_EDGE; i++) {
+            m[i] = _mm256_load_si256((const __m256i *)(const void *)(from + i * step + v));
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < WORDS_EDGE; i++) {
+            words_out_of(m + i, WORDS_EDGE, half + i, WORDS_EDGE);
+        }
+#pragma GCC unroll 2
+        for (int i = 0; i < WORDS_TILE; i++) {
+            words_out_of(half + i * WORDS_EDGE, 1, out + i * WORDS_TILE, 1);
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < WORDS_TILE * WORDS_TILE; i++) {
+            const int64_t y = i / WORDS_TILE;
+            const int64_t x = i % WORDS_TILE;
+            float *at = to + (y * width + x) * COLUMNS + v;
+            if (y < lines && x < n) {
+                _mm256_store_si256((__m256i *)(void *)at, _mm256_srai_epi32(out[i], 2));
+            }
+        }
+    }
+}
+
+#endif

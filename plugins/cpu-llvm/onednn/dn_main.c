@@ -1,0 +1,319 @@
+/* The library of contractions over oneDNN: its slots, opening and closing. */
+#include "plugins/cpu-llvm/kernels/dn.h"
+
+#include "core/base/diag.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MACS_MIN 8192 /* below, a call costs more than the loops */
+
+/* ---- takes ---- */
+
+void dn_op_note(dn_op *op)
+{
+    const st_contraction *contraction = &op->contraction;
+    const int is_float =
+        dn_dtype_size(contraction->out.dtype) > 1u; /* a NaN as a byte is any byte */
+    op->has_bound = 0;
+    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
+        const st_epilogue *e = &contraction->epilogue[i];
+        op->has_bound |= is_float && (e->kind == ST_EPILOGUE_RELU || e->kind == ST_EPILOGUE_CLIP);
+        op->numbers[i] = (float)e->value;
+    }
+}
+
+/* An op as far as dn_describe looks at it. */
+static void op_init(dn_op *op, dn_lib *lib, const st_contraction *contraction)
+{
+    memset(op, 0, sizeof *op);
+    op->lib = lib;
+    op->contraction = *contraction;
+    op->has_constant = (uint32_t)dn_is_constant(contraction);
+    dn_op_note(op);
+}
+
+static int32_t takes(void *self, const st_contraction *given)
+{
+    dn_lib *lib = self;
+    st_contraction wide = *given;
+    const st_contraction *contraction = &wide;
+    int64_t numbers[ST_CONTRACTION_NUMBERS_MAX];
+    int64_t elements = 0;
+    int64_t macs = 0;
+    dn_sizes sizes;
+    dn_op op;
+    uint32_t narrow = 0;
+    (void)dn_widen(&wide, &narrow);
+    (void)dn_fill_bias(&wide);
+    if (contraction->kind == ST_CONTRACTION_SDPA) {
+        return dn_attention_takes(contraction);
+    }
+    if (!dn_is_kind_taken(lib, contraction)) {
+        return 0;
+    }
+    const uint32_t is_static = dn_sample(contraction, numbers);
+    dn_sizes_of(contraction, numbers, &sizes);
+    dn_work(contraction, &sizes, &elements, &macs);
+    if (macs <= 0 || (is_static && macs < MACS_MIN)) {
+        return 0;
+    }
+    sizes.threads = dn_threads(lib, contraction, &sizes, lib->host ? lib->host->ctx : NULL);
+    op_init(&op, lib, contraction);
+    dn_simplify(contraction, &sizes);
+    return dn_best_class(&op, &sizes) != DN_NO;
+}
+
+/* ---- create and destroy ---- */
+
+void dn_op_destroy(void *self, void *op_)
+{
+    dn_lib *lib = self;
+    dn_op *op = op_;
+    if (op == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < op->n_plans; i++) {
+        dn_plan_destroy(op, op->plans[i]);
+    }
+    dn_packs_release(op);
+    dn_half_destroy(op);
+    st_free(lib->mem, op->filled);
+    stator_blob *const blobs[3] = {op->y_blob, op->block_blobs[0], op->block_blobs[1]};
+    for (uint32_t i = 0; i < 3; i++) {
+        if (blobs[i]) {
+            lib->host->cst->release(blobs[i]);
+        }
+    }
+    (void)pthread_mutex_destroy(&op->mutex);
+    (void)pthread_mutex_destroy(&op->making);
+    st_free(lib->mem, op);
+}
+
+stator_status dn_op_fill(dn_op *op, int64_t n, stator_diag **err)
+{
+    if (n == 0) {
+        return STATOR_OK;
+    }
+    op->filled = st_alloc(op->lib->mem, (uint64_t)n * sizeof *op->filled, 64);
+    if (op->filled == NULL) {
+        return st_fail_oom(err);
+    }
+    op->n_filled = n;
+    for (int64_t i = 0; i < n; i++) {
+        op->filled[i] = (float)op->contraction.epilogue[0].value;
+    }
+    return STATOR_OK;
+}
+
+/* The constant weights, in f32 where they are narrow; NULL: they come with the call. */
+static stator_status first_weight(dn_op *op, const dn_sizes *sizes, const void **out,
+                                  stator_diag **err)
+{
+    const int is_half = dn_half_has(op, DN_Y);
+    const int64_t size = is_half ? 2 : (int64_t)dn_dtype_size(op->contraction.y.dtype);
+    if (!op->has_constant) {
+        *out = NULL;
+        return STATOR_OK;
+    }
+    const int64_t offset = op->contraction.weights.is_scaled ? 0 : sizes->y.offset;
+    *out = (const char *)op->contraction.y_data + offset * size;
+    return is_half ? dn_half_widen(op, sizes, *out, out, err) : STATOR_OK;
+}
+
+/* `roles`, `narrow`: of dn_widen. */
+static stator_status prepare(dn_op *op, const st_contraction *contraction, uint32_t roles,
+                             uint32_t narrow, stator_diag **err)
+{
+    int64_t numbers[ST_CONTRACTION_NUMBERS_MAX] = {0};
+    dn_sizes sizes;
+    if (contraction->kind == ST_CONTRACTION_SDPA) {
+        op->attention_bytes = dn_attention_scratch(contraction);
+        return STATOR_OK; /* it has no plans */
+    }
+    op->is_static = dn_sample(contraction, numbers);
+    dn_sizes_of(contraction, numbers, &sizes);
+    if (roles) {
+        ST_TRY(dn_half_make(op, roles, narrow, err));
+    }
+    if (!op->is_static && !op->has_constant) {
+        return STATOR_OK; /* all is made at the first call */
+    }
+    sizes.threads =
+        dn_threads(op->lib, contraction, &sizes, op->lib->host ? op->lib->host->ctx : NULL);
+    const void *y = NULL;
+    ST_TRY(first_weight(op, &sizes, &y, err));
+    ST_TRY(dn_prepare(op, &sizes, y, (op->lib->flags & DNNL_TUNE) != 0, err));
+    dn_note_steady(op, &sizes);
+    dn_note_hinted(op, &sizes);
+    return STATOR_OK;
+}
+
+static stator_status create(void *self, const st_contraction *given, void **out_op,
+                            stator_diag **err)
+{
+    dn_lib *lib = self;
+    st_contraction wide = *given;
+    const st_contraction *contraction = &wide;
+    uint32_t narrow = 0;
+    const uint32_t roles = dn_widen(&wide, &narrow);
+    const int64_t n_filled = dn_fill_bias(&wide);
+    dn_op *op = st_alloc(lib->mem, sizeof *op, 16);
+    *out_op = NULL;
+    if (op == NULL) {
+        return st_fail_oom(err);
+    }
+    op_init(op, lib, contraction);
+    dn_to_bytes_of(contraction, &op->to_bytes);
+    (void)pthread_mutex_init(&op->mutex, NULL);
+    (void)pthread_mutex_init(&op->making, NULL);
+    stator_status status = dn_op_fill(op, n_filled, err);
+    if (status == STATOR_OK) {
+        status = prepare(op, contraction, roles, narrow, err);
+    }
+    dn_contraction_forget(&op->contraction);
+    if (status != STATOR_OK) {
+        dn_op_destroy(lib, op);
+        return status;
+    }
+    *out_op = op;
+    return STATOR_OK;
+}
+
+/* Every constant y of a call that is packed is read through its packed form alone. */
+static uint32_t packed_buffer(const dn_op *op)
+{
+    const st_contraction *contraction = &op->contraction;
+    return op->has_constant && op->n_packs && contraction->x.buffer != contraction->y.buffer
+               ? contraction->y.buffer
+               : UINT32_MAX;
+}
+
+/* What each call of sizes that are known puts into another order before the primitive. */
+static void note_moved(const dn_op *op, st_library_memory *out)
+{
+    static const uint32_t roles[2][2] = {{DN_X, DN_X2}, {DN_Y, DN_Y2}};
+    const dn_plan *plan = op->is_static && op->n_plans == 1 ? op->plans[0] : NULL;
+    for (uint32_t k = 0; plan && plan->kind == DN_PLAN_PRIMITIVE && k < 2; k++) {
+        const dnnl_memory_desc_t *to = &plan->desc.md[roles[k][1]];
+        const int is_bound = roles[k][0] == DN_Y && plan->is_packed;
+        if (!is_bound && !dnnl_memory_desc_equal(&plan->desc.md[roles[k][0]], to)) {
+            out->moved_bytes[k] = dnnl_memory_desc_get_size(to);
+        }
+    }
+}
+
+static void memory(void *self, void *op_, st_library_memory *out)
+{
+    dn_op *op = op_;
+    const stator_host *host = ((const dn_lib *)self)->host;
+    const int32_t threads = host ? host->thr->thread_count(host->ctx) : 1;
+    *out = (st_library_memory){.unread = UINT32_MAX};
+    (void)pthread_mutex_lock(&op->making);
+    for (uint32_t i = 0; i < op->n_packs; i++) {
+        const dn_pack *pack = &op->packs[i];
+        out->packed_bytes += pack->bytes;
+        out->winograd_bytes += pack->is_winograd ? pack->bytes : 0;
+    }
+    out->unread = packed_buffer(op);
+    (void)pthread_mutex_lock(&op->mutex);
+    note_moved(op, out);
+    out->scratch_bytes = dn_half_bytes(op) + op->attention_bytes * (uint64_t)threads;
+    for (uint32_t i = 0; i < op->n_plans; i++) {
+        const uint64_t bytes = op->plans[i]->scratch_bytes;
+        out->scratch_bytes = bytes > out->scratch_bytes ? bytes : out->scratch_bytes;
+    }
+    (void)pthread_mutex_unlock(&op->mutex);
+    (void)pthread_mutex_unlock(&op->making);
+}
+
+/* ---- the library ---- */
+
+static void close_library(const st_library *library)
+{
+    if (library == NULL) {
+        return;
+    }
+    dn_lib *lib = library->self;
+    st_mem *mem = lib->mem;
+    dn_scratch_deinit(lib);
+    if (lib->engine) {
+        (void)dnnl_engine_destroy(lib->engine);
+    }
+    (void)pthread_mutex_destroy(&lib->mutex);
+    st_free(mem, lib);
+}
+
+void dn_identity(char *out, uint64_t size)
+{
+    const dnnl_version_t *v = dnnl_version();
+    (void)snprintf(out, size, "onednn-%d.%d.%d-%.12s-%x", v->major, v->minor, v->patch,
+                   v->hash ? v->hash : "", (unsigned)dnnl_get_effective_cpu_isa());
+}
+
+static stator_status refuse(char *msg, uint64_t msg_size, stator_status status, const char *why)
+{
+    (void)snprintf(msg, msg_size, "%s", why);
+    return status;
+}
+
+static stator_status open_library(const stator_host *host, st_mem *mem, uint32_t flags,
+                                  const st_library **out, char *msg, uint64_t msg_size)
+{
+    const dnnl_version_t *version = dnnl_version();
+    *out = NULL;
+    if (version->major != DNNL_VERSION_MAJOR ||
+        version->cpu_runtime != (unsigned)DNNL_CPU_THREADING_RUNTIME) {
+        return refuse(msg, msg_size, STATOR_UNAVAILABLE,
+                      "libdnnl is of another version than the one that Stator was built with");
+    }
+    dn_lib *lib = st_calloc(mem, 1, sizeof *lib);
+    if (lib == NULL) {
+        return refuse(msg, msg_size, STATOR_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    (void)pthread_mutex_init(&lib->mutex, NULL);
+    lib->host = host;
+    lib->mem = mem;
+    lib->flags = flags;
+    lib->library = (st_library){.struct_size = sizeof lib->library,
+                                .self = lib,
+                                .takes = takes,
+                                .create = create,
+                                .run = dn_run,
+                                .destroy = dn_op_destroy,
+                                .memory = memory,
+                                .run_part = dn_run_part,
+                                .op_save = host ? dn_op_save : NULL,
+                                .op_load = host ? dn_op_load : NULL};
+    if (dnnl_engine_create(&lib->engine, dnnl_cpu, 0) != dnnl_success) {
+        close_library(&lib->library);
+        return refuse(msg, msg_size, STATOR_UNAVAILABLE, "oneDNN has no engine for this processor");
+    }
+    *out = &lib->library;
+    return STATOR_OK;
+}
+
+static const char *describe(const void *op_)
+{
+    const dn_op *op = op_;
+    return op->contraction.kind == ST_CONTRACTION_SDPA ? "attention" : op->last ? op->last : "";
+}
+
+static void set_memory_cap(const st_library *library, uint64_t bytes)
+{
+    dn_lib *lib = library->self;
+    lib->memory_cap = bytes;
+}
+
+__attribute__((visibility("default"))) const dnnl_api *stator_cpu_dnnl_query_v1(void);
+
+const dnnl_api *stator_cpu_dnnl_query_v1(void)
+{
+    static const dnnl_api api = {.struct_size = sizeof api,
+                                 .identity = dn_identity,
+                                 .open = open_library,
+                                 .close = close_library,
+                                 .describe = describe,
+                                 .set_memory_cap = set_memory_cap};
+    return &api;
+}

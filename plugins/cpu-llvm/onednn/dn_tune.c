@@ -1,0 +1,420 @@
+/* Candidates timed on memory of their sizes.
+ *
+ * Candidates that come to the same descriptors are one; where one is left nothing is measured. Each
+ * runs until its two shortest times agree, so that a machine with other work takes longer and not
+ * another way, and those that are close to the fastest run some times more. What was found is kept
+ * for others of the same numbers; whether Winograd's algorithm won also for the same sizes with
+ * another epilogue, which changes little on either side. */
+#include "plugins/cpu-llvm/kernels/dn.h"
+
+#include "core/base/threads/threads.h"
+
+#include <string.h>
+
+#define TRIALS_MAX (DN_CANDIDATES_MAX + 2u)
+#define MACS_MAX                                                                                   \
+    ((int64_t)1 << 28) /* of one run: more is measured on a part of the images or rows */
+#define ROWS_MIN 64
+#define RUNS_MIN 2u
+#define RUNS_MAX 8u
+#define RUNS_MORE 2u
+#define TIMES_ALL 4u                  /* runs with DNNL_TUNE_ALL: so many times as many */
+#define RUN_NS_MAX UINT64_C(20000000) /* what takes longer runs once */
+#define FILL_BYTE 0x3c                /* a small normal number in every dtype */
+#define PROBES 8u                     /* places at which a choice is looked for */
+
+/* One candidate. */
+typedef struct trial {
+    dn_candidate how;
+    dn_plan *plan;
+    dn_slot *slot;
+    uint64_t ns;      /* the shortest run; UINT64_MAX: it does not work */
+    uint64_t next_ns; /* the shortest but one */
+} trial;
+
+/* Memory in the place of the caller's, and of the packed weights; of the largest need so far. */
+typedef struct bench {
+    void *at[DN_ROLES];
+    size_t bytes[DN_ROLES];
+} bench;
+
+typedef struct tuning {
+    dn_op *op;
+    const dn_sizes *sizes;
+    uint32_t times;
+    uint32_t n;
+    bench memory;
+    trial all[TRIALS_MAX];
+} tuning;
+
+/* ---- memory ---- */
+
+static void bench_deinit(dn_op *op, bench *b)
+{
+    for (uint32_t role = 0; role < DN_ROLES; role++) {
+        dn_free_large(op->lib->mem, b->at[role], b->bytes[role]);
+    }
+}
+
+/* At least so many bytes for a role, written to: fresh pages would be one and the same page. */
+static int bench_fit(dn_op *op, bench *b, uint32_t role, size_t bytes)
+{
+    if (b->bytes[role] >= bytes) {
+        return 1;
+    }
+    dn_free_large(op->lib->mem, b->at[role], b->bytes[role]);
+    b->bytes[role] = 0;
+    b->at[role] = st_alloc(op->lib->mem, bytes, 64);
+    if (b->at[role] == NULL) {
+        return 0;
+    }
+    dn_advise_huge(b->at[role], bytes);
+    memset(b->at[role], FILL_BYTE, bytes);
+    b->bytes[role] = bytes;
+    return 1;
+}
+
+/* Packed weights lie in the place of DN_Y2. */
+static int bench_init(dn_op *op, const dn_plan *plan, bench *b)
+{
+    for (uint32_t role = 0; role < DN_ROLES; role++) {
+        const int is_callers = role <= DN_OUT || role >= DN_POST;
+        const int is_packed = role == DN_Y2 && plan->is_packed;
+        if (((is_callers && plan->desc.used & 1u << role) || is_packed) &&
+            !bench_fit(op, b, role, dnnl_memory_desc_get_size(&plan->desc.md[role]))) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* ---- candidates ---- */
+
+static int is_same(const dn_desc *a, const dn_desc *b)
+{
+    for (uint32_t role = DN_X2; role <= DN_OUT2; role++) {
+        if (!dnnl_memory_desc_equal(&a->md[role], &b->md[role])) {
+            return 0;
+        }
+    }
+    return a->sum == b->sum && strcmp(a->name, b->name) == 0;
+}
+
+/* Adds it unless it cannot be done or is there already. */
+static void add(tuning *t, const dn_candidate *how)
+{
+    dn_desc desc;
+    if (t->n == TRIALS_MAX || dn_describe_any(t->op, t->sizes, how, &desc) == DN_NO) {
+        return;
+    }
+    if (desc.class_ == DN_GEMM && t->n && (t->all[0].how.is_tiles || t->all[0].how.is_planes)) {
+        dn_desc_deinit(&desc); /* kernels of our own are always faster */
+        return;
+    }
+    trial *at = &t->all[t->n];
+    *at = (trial){.how = *how, .ns = UINT64_MAX, .next_ns = UINT64_MAX};
+    for (uint32_t i = 0; i < t->n; i++) {
+        if (is_same(&t->all[i].plan->desc, &desc)) {
+            dn_desc_deinit(&desc);
+            return;
+        }
+    }
+    const stator_status status = desc.primitive
+                                     ? dn_plan_make(t->op, t->sizes, &desc, &at->plan, NULL)
+                                     : dn_plan_own(t->op, t->sizes, &desc, &at->plan, NULL);
+    t->n += status == STATOR_OK;
+}
+
+/* Is what was guessed one way of several? What moves no images, and is not "gemm", mostly wins. */
+static int has_rivals(const tuning *t, const dn_candidate *guessed)
+{
+    const dn_op *op = t->op;
+    return (op->lib->flags & DNNL_TUNE_ALL) || guessed->is_tiles || guessed->is_planes ||
+           guessed->move_x || guessed->move_out || guessed->is_sum ||
+           (op->contraction.kind == ST_CONTRACTION_CONV && t->n &&
+            t->all[0].plan->desc.class_ == DN_GEMM) ||
+           (guessed->move_y && !op->has_constant && op->contraction.kind == ST_CONTRACTION_GEMM);
+}
+
+static void collect(tuning *t, const dn_candidate *guessed, int with_winograd)
+{
+    dn_candidate all[DN_CANDIDATES_MAX];
+    const dn_op *op = t->op;
+    const dn_candidate winograd = dn_winograd_of(op);
+    const dn_candidate tiles = {.is_tiles = 1};
+    const dn_candidate planes = {.is_planes = 1};
+    add(t, guessed);
+    const int is_open = has_rivals(t, guessed);
+    if (is_open || !dn_tiles_are_second(op->lib, &op->contraction)) {
+        add(t, &tiles);
+    }
+    add(t, &planes);
+    if (with_winograd) {
+        add(t, &winograd);
+    }
+    if (is_open) {
+        const uint32_t n = dn_candidates(op, t->sizes, all);
+        for (uint32_t i = 0; i < n; i++) {
+            add(t, &all[i]);
+        }
+    }
+}
+
+/* ---- measuring ---- */
+
+static int make_ready(tuning *t, trial *c)
+{
+    bench *b = &t->memory;
+    if (!bench_init(t->op, c->plan, b)) {
+        return 0;
+    }
+    if (c->plan->is_packed && dn_plan_bind(t->op, c->plan, b->at[DN_Y2], NULL) != STATOR_OK) {
+        return 0;
+    }
+    if (c->slot == NULL && c->plan->kind == DN_PLAN_PRIMITIVE) {
+        c->slot = dn_slot_make(t->op, c->plan);
+    }
+    return c->slot != NULL || c->plan->kind != DN_PLAN_PRIMITIVE;
+}
+
+static stator_status call(tuning *t, trial *c)
+{
+    stator_ctx *ctx = t->op->lib->host ? t->op->lib->host->ctx : NULL;
+    void *const *at = t->memory.at;
+    switch (c->plan->kind) {
+    case DN_PLAN_TILES:
+        return dn_tiles_run(t->op, c->plan, t->sizes, at, ctx, NULL);
+    case DN_PLAN_PLANES:
+        return dn_planes_run(t->op, t->sizes, at, ctx, NULL);
+    default:
+        return dn_slot_run(t->op, c->plan, c->slot, at, NULL);
+    }
+}
+
+static int has_converged(const trial *c)
+{
+    return c->next_ns - c->ns <= c->ns / 8u;
+}
+
+/* 0: no more runs are of use. */
+static int run(tuning *t, trial *c)
+{
+    const uint64_t begin = st_now_ns();
+    const stator_status status = call(t, c);
+    if (status != STATOR_OK) {
+        c->ns = UINT64_MAX;
+        return 0;
+    }
+    const uint64_t ns = st_now_ns() - begin;
+    if (ns < c->ns) {
+        c->next_ns = c->ns;
+        c->ns = ns;
+    } else if (ns < c->next_ns) {
+        c->next_ns = ns;
+    }
+    return ns < t->times * RUN_NS_MAX;
+}
+
+static void run_until_converged(tuning *t, trial *c)
+{
+    uint32_t n = 0;
+    while (n < t->times * RUNS_MAX && run(t, c) &&
+           (++n < t->times * RUNS_MIN || !has_converged(c))) {
+    }
+}
+
+static const trial *best_of(const tuning *t)
+{
+    const trial *best = &t->all[0];
+    for (uint32_t i = 1; i < t->n; i++) {
+        best = t->all[i].ns < best->ns ? &t->all[i] : best;
+    }
+    return best;
+}
+
+/* The best; among convolutions kernels of our own where they are as good but for the noise. */
+static const trial *winner_of(const tuning *t)
+{
+    const trial *best = best_of(t);
+    const trial *own = &t->all[0];
+    const int is_preferred =
+        (own->how.is_tiles || own->how.is_planes) && t->op->contraction.kind == ST_CONTRACTION_CONV;
+    return is_preferred && own->ns - own->ns / 16u <= best->ns ? own : best;
+}
+
+static int is_close(const tuning *t, const trial *c, uint64_t best_ns)
+{
+    return c->ns != UINT64_MAX && (t->times > 1 || c->ns - best_ns < best_ns / 8u);
+}
+
+static void measure(tuning *t)
+{
+    uint32_t close = 0;
+    for (uint32_t i = 0; i < t->n; i++) {
+        if (make_ready(t, &t->all[i])) {
+            run_until_converged(t, &t->all[i]);
+        }
+    }
+    const uint64_t best_ns = best_of(t)->ns;
+    for (uint32_t i = 0; i < t->n; i++) {
+        close += (uint32_t)is_close(t, &t->all[i], best_ns);
+    }
+    for (uint32_t i = 0; close > 1 && i < t->n; i++) {
+        if (is_close(t, &t->all[i], best_ns) && make_ready(t, &t->all[i])) {
+            for (uint32_t k = 0; k < t->times * RUNS_MORE && run(t, &t->all[i]); k++) {
+            }
+        }
+    }
+}
+
+static void tuning_deinit(tuning *t)
+{
+    for (uint32_t i = 0; i < t->n; i++) {
+        trial *c = &t->all[i];
+        if (c->slot) {
+            c->slot->next = NULL;
+            c->plan->slots = c->slot; /* goes with the plan */
+        }
+        dn_plan_destroy(t->op, c->plan);
+    }
+    bench_deinit(t->op, &t->memory);
+}
+
+/* As much of a large contraction as tells which way is the fastest. */
+static dn_sizes part_of(const dn_op *op, const dn_sizes *s)
+{
+    dn_sizes part = *s;
+    int64_t elements = 0;
+    int64_t macs = 0;
+    dn_work(&op->contraction, s, &elements, &macs);
+    if (macs <= MACS_MAX || (op->lib->flags & DNNL_TUNE_ALL)) {
+        return part;
+    }
+    const int64_t times = macs / MACS_MAX + 1;
+    if (op->contraction.kind == ST_CONTRACTION_CONV) {
+        part.images = (s->images + times - 1) / times;
+    } else if (s->m / times >= ROWS_MIN) {
+        part.m = s->m / times;
+    }
+    return part;
+}
+
+/* ---- what was measured before ---- */
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 32;
+}
+
+static uint64_t zero_word(const st_contraction_zero *zero)
+{
+    return (uint64_t)dn_has_zero(zero) | (uint64_t)(zero->is_each != 0) << 1;
+}
+
+/* Of the numbers; `with_epilogue` and of what follows the sum. */
+static uint64_t key_of(const dn_op *op, const dn_sizes *s, int with_epilogue)
+{
+    const st_contraction *contraction = &op->contraction;
+    const uint64_t words[] = {contraction->kind,
+                              contraction->x.dtype,
+                              contraction->y.dtype,
+                              contraction->out.dtype,
+                              contraction->acc_dtype,
+                              (uint64_t)contraction->groups,
+                              op->has_constant,
+                              contraction->is_transposed,
+                              zero_word(&contraction->x_zero),
+                              zero_word(&contraction->y_zero),
+                              (uint64_t)with_epilogue};
+    const void *parts[] = {s, words, contraction->stride, contraction->dilation};
+    const size_t sizes[] = {sizeof *s, sizeof words, sizeof contraction->stride,
+                            sizeof contraction->dilation};
+    uint64_t hash = 1;
+    for (uint32_t p = 0; p < 4; p++) {
+        for (size_t i = 0; i < sizes[p]; i += sizeof(uint64_t)) {
+            uint64_t word = 0;
+            memcpy(&word, (const char *)parts[p] + i, sizeof word);
+            hash = mix(hash, word);
+        }
+    }
+    for (uint32_t i = 0; with_epilogue && i < contraction->n_epilogue; i++) {
+        hash = mix(hash, contraction->epilogue[i].kind | contraction->epilogue[i].dtype << 8);
+    }
+    return hash ? hash : 1;
+}
+_Static_assert(sizeof(dn_sizes) % sizeof(uint64_t) == 0, "hashed by words");
+_Static_assert(sizeof(((st_contraction *)0)->stride) % sizeof(uint64_t) == 0, "hashed by words");
+_Static_assert(sizeof(((st_contraction *)0)->dilation) % sizeof(uint64_t) == 0, "hashed by words");
+
+/* Where the key's choice is, or may be put; the first place gives way when all are taken. */
+static dn_choice *place_of(dn_lib *lib, uint64_t key)
+{
+    for (uint32_t i = 0; i < PROBES; i++) {
+        dn_choice *c = &lib->choices[(key + i) % DN_CHOICES];
+        if (c->key == key || c->key == 0) {
+            return c;
+        }
+    }
+    return &lib->choices[key % DN_CHOICES];
+}
+
+static int recall(dn_lib *lib, uint64_t key, dn_candidate *out)
+{
+    (void)pthread_mutex_lock(&lib->mutex);
+    const dn_choice *c = place_of(lib, key);
+    const int is_found = c->key == key;
+    if (is_found) {
+        *out = c->how;
+    }
+    (void)pthread_mutex_unlock(&lib->mutex);
+    return is_found;
+}
+
+static void remember(dn_lib *lib, uint64_t key, const dn_candidate *how)
+{
+    (void)pthread_mutex_lock(&lib->mutex);
+    *place_of(lib, key) = (dn_choice){key, *how};
+    (void)pthread_mutex_unlock(&lib->mutex);
+}
+
+/* ---- choosing ---- */
+
+static int can_be(const dn_op *op, const dn_sizes *s, const dn_candidate *how)
+{
+    dn_desc desc;
+    const int is_possible = dn_describe_any(op, s, how, &desc) != DN_NO;
+    dn_desc_deinit(&desc);
+    return is_possible;
+}
+
+dn_candidate dn_tune(dn_op *op, const dn_sizes *sizes, const dn_candidate *guessed)
+{
+    const uint64_t key = key_of(op, sizes, 1);
+    const uint64_t family = key_of(op, sizes, 0);
+    const int is_thorough = (op->lib->flags & DNNL_TUNE_ALL) != 0;
+    const dn_candidate winograd = dn_winograd_of(op);
+    dn_candidate best = *guessed;
+    dn_candidate kin;
+    if (recall(op->lib, key, &best)) {
+        return best;
+    }
+    const int may_win = dn_may_be_winograd(op, sizes);
+    const int has_kin = may_win && !is_thorough && recall(op->lib, family, &kin);
+    if (has_kin && kin.is_winograd && can_be(op, sizes, &winograd)) {
+        return winograd;
+    }
+    const dn_sizes part = part_of(op, sizes);
+    tuning t = {.op = op, .sizes = &part, .times = is_thorough ? TIMES_ALL : 1u};
+    collect(&t, guessed, may_win && !has_kin);
+    if (t.n > 1) {
+        measure(&t);
+        best = winner_of(&t)->ns != UINT64_MAX ? winner_of(&t)->how : best;
+    }
+    tuning_deinit(&t);
+    remember(op->lib, key, &best);
+    if (may_win && !has_kin) {
+        remember(op->lib, family, &best);
+    }
+    return best;
+}

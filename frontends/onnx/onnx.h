@@ -67,7 +67,7 @@ struct ox_row {
 #define ONNX_EXPR(name, since, attrs, text)
 #define ONNX_FN(name, since, function) void function(ox_node *n);
 #define ONNX_SEQUENCE(name, since, function) void function(ox_node *n);
-#include "map.def"
+#include "frontends/onnx/map.def"
 #undef ONNX_DIRECT
 #undef ONNX_EXPR
 #undef ONNX_FN

@@ -1,7 +1,7 @@
 /* Reading a node's attributes with a check of their kind. Inside a model-local function an
  * attribute may refer to one of the call's (ref_attr_name); defaults of the function stand behind
  * it. */
-#include "ox_import.h"
+#include "frontends/onnx/ox_import.h"
 
 #include <string.h>
 

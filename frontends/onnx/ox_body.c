@@ -1,5 +1,5 @@
 /* Building regions and finding what they capture; see ox_body.h. */
-#include "ox_body.h"
+#include "frontends/onnx/ox_body.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Helpers of operator functions over the host's builder: nodes, types, sizes, constants, and the
  * one failure an import keeps. */
-#include "ox_import.h"
+#include "frontends/onnx/ox_import.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Constants that operator functions make: scalars and short lists of any dtype. */
-#include "ox_import.h"
+#include "frontends/onnx/ox_import.h"
 
 #include "core/base/convert.h"
 

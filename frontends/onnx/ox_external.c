@@ -3,7 +3,7 @@
  * The location must be relative, without "..", and after links are followed the file must still lie
  * in the folder; offset and length are checked against the file and the tensor's shape. */
 #define _GNU_SOURCE /* realpath */
-#include "ox_import.h"
+#include "frontends/onnx/ox_import.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -4,7 +4,7 @@
  * In: the unpacked model. Out: facts (stator_source.fact), in that order; operators by name.
  * Nodes of bodies count once each, however often they run, and so do those of the model's
  * functions. */
-#include "ox_facts.h"
+#include "frontends/onnx/ox_facts.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef STATOR_FRONTEND_OX_FACTS_H
 #define STATOR_FRONTEND_OX_FACTS_H
 
-#include "ox_import.h"
+#include "frontends/onnx/ox_import.h"
 
 /* Tells the host, where it wants to know, of the surveyed model. Fails never. */
 void ox_tell_facts(ox_import *im);

@@ -2,7 +2,7 @@
  * from is often constants and static sizes by way of casts, arithmetic, slices and joins, and the
  * import must know the result. At most OX_FOLD_MAX elements a tensor and STEPS nodes a question.
  * Values are long double (64-bit mantissa), rounded to the dtype after each op. */
-#include "ox_fold.h"
+#include "frontends/onnx/ox_fold.h"
 
 #include "core/base/convert.h"
 

@@ -2,7 +2,7 @@
 #ifndef STATOR_FRONTEND_OX_FOLD_H
 #define STATOR_FRONTEND_OX_FOLD_H
 
-#include "ox_import.h"
+#include "frontends/onnx/ox_import.h"
 
 #define OX_FOLD_MAX 1024u /* elements */
 

@@ -1,6 +1,6 @@
 /* Nodes in order: operands by name, the operator's function, results into the scope. Model-local
  * functions are translated in place with a scope and a frame of their own. */
-#include "ox_import.h"
+#include "frontends/onnx/ox_import.h"
 
 #include <stdio.h>
 #include <string.h>

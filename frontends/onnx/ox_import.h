@@ -4,8 +4,8 @@
 #define STATOR_FRONTEND_OX_IMPORT_H
 
 #include "core/base/diag.h"
-#include "onnx.h"
-#include "ox_wire.h"
+#include "frontends/onnx/onnx.h"
+#include "frontends/onnx/ox_wire.h"
 
 /* A model-local function being called: whose attributes references name, whose operator sets hold.
  */

@@ -4,9 +4,9 @@
  * Initialisers become parameters (inputs with a default), except short integer lists: those are
  * shapes, axes and indices, which the import reads, so they are constants. A graph input whose
  * value the host knows keeps its place, but its users read a constant of that value. */
-#include "ox_model.h"
-#include "ox_facts.h"
-#include "ox_import.h"
+#include "frontends/onnx/ox_model.h"
+#include "frontends/onnx/ox_facts.h"
+#include "frontends/onnx/ox_import.h"
 
 #include <stdio.h>
 #include <string.h>

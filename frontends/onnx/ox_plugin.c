@@ -1,5 +1,5 @@
 /* The onnx frontend as a plugin: its note, its descriptor, how it knows an ONNX file. */
-#include "ox_model.h"
+#include "frontends/onnx/ox_model.h"
 
 static const stator_option_desc OPTIONS[] = {
     {.struct_size = sizeof(stator_option_desc),

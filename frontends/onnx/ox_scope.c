@@ -3,7 +3,7 @@
  * A scope belongs to one region (one builder). A branch that is chosen during import and a
  * subgraph translated in place have a scope of their own that looks into `outer`; a function's body
  * has one that does not. */
-#include "ox_import.h"
+#include "frontends/onnx/ox_import.h"
 
 #include <string.h>
 

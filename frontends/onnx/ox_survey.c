@@ -1,7 +1,7 @@
 /* A look over the whole model before anything is built: which operators have no translation (all of
  * them are named at once, with counts), and whether operator sets and nesting are within bounds.
  * Functions are looked at once, and only those that are called. */
-#include "ox_import.h"
+#include "frontends/onnx/ox_import.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #define ONNX_SEQUENCE(name_, since_, fn_)                                                          \
     {.name = #name_, .since = (since_), .kind = OX_ROW_SEQUENCE, .fn = (fn_)},
 static const ox_row ROWS[] = {
-#include "map.def"
+#include "frontends/onnx/map.def"
 };
 #undef ONNX_DIRECT
 #undef ONNX_EXPR

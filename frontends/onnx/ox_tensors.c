@@ -2,7 +2,7 @@
  *
  * Contents come from raw_data (inline or a range of the file), from the typed lists, or from an
  * external file. Every size is checked against the shape before memory is asked for. */
-#include "ox_import.h"
+#include "frontends/onnx/ox_import.h"
 
 #include <string.h>
 

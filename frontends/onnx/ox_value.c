@@ -1,6 +1,6 @@
 /* What the import knows about a value: sizes as symbolic integers, plain integers and floats; and
  * what it does when it must know and does not: it asks for the graph inputs behind the value. */
-#include "ox_fold.h"
+#include "frontends/onnx/ox_fold.h"
 
 #include <string.h>
 

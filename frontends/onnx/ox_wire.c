@@ -2,7 +2,7 @@
  *
  *   in    tag len [ ... tag(raw_data) len <4 MiB> ... ]
  *   out   tag len5[ ... tag(raw_data) len5 01 index4 ... ]      ranges[index] = {offset, 4 MiB} */
-#include "ox_wire.h"
+#include "frontends/onnx/ox_wire.h"
 
 #include <string.h>
 

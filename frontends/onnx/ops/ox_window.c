@@ -5,7 +5,7 @@
  *            high for SAME_UPPER and low for SAME_LOWER
  *   ceil   : out - 1 = min(ceil((in + pads - span) / stride), floor((in + low - 1) / stride)):
  *            windows that would start in the high padding are left out */
-#include "ox_window.h"
+#include "frontends/onnx/ops/ox_window.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Normalisations. What the operator texts compute in a wider type (stash_type) is computed so. */
-#include "onnx.h"
+#include "frontends/onnx/onnx.h"
 
 #include <string.h>
 

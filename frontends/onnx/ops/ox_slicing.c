@@ -1,6 +1,6 @@
 /* Slice, in every version: bounds are brought into the tensor by the operator's rules, symbolically
  * when they are known, with integer tensors while the program runs when they are not. */
-#include "ox_import.h"
+#include "frontends/onnx/ox_import.h"
 
 #define HUGE_BOUND                                                                                 \
     ((int64_t)                                                                                     \

@@ -1,5 +1,5 @@
 /* Reductions, arg reductions, running sums, and softmax with its kin. */
-#include "onnx.h"
+#include "frontends/onnx/onnx.h"
 
 #include <string.h>
 

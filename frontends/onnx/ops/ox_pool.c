@@ -1,5 +1,5 @@
 /* Pools over windows, over everything, and over regions. */
-#include "ox_window.h"
+#include "frontends/onnx/ops/ox_window.h"
 
 #include "core/base/convert.h"
 

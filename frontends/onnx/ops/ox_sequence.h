@@ -10,7 +10,7 @@
 #ifndef STATOR_FRONTEND_OX_SEQUENCE_H
 #define STATOR_FRONTEND_OX_SEQUENCE_H
 
-#include "ox_import.h"
+#include "frontends/onnx/ox_import.h"
 
 /* A list as a tensor with its elements along a new axis 0, which need one shape; of a stack that
  * tensor. 0 after failing: no elements, unequal ones, or a sequence that a loop makes longer. */

@@ -1,5 +1,5 @@
 /* Gemm. MatMul, Einsum and Det are rows of map.def. */
-#include "onnx.h"
+#include "frontends/onnx/onnx.h"
 
 static stator_ref transposed(ox_node *n, stator_ref x, const char *name)
 {

@@ -3,7 +3,7 @@
 #ifndef STATOR_FRONTEND_OX_WINDOW_H
 #define STATOR_FRONTEND_OX_WINDOW_H
 
-#include "onnx.h"
+#include "frontends/onnx/onnx.h"
 
 typedef struct ox_window_spec {
     uint32_t rank; /* spatial axes */

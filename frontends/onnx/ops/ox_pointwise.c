@@ -1,6 +1,6 @@
 /* Pointwise operators that are more than a row of map.def: broadcasting of operator sets below 7,
  * mixed dtypes, optional bounds, folding of many operands. */
-#include "onnx.h"
+#include "frontends/onnx/onnx.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
  * known is written out, since each iteration may append a tensor of another size. Otherwise a
  * carried sequence is no operand: what the body appends to it is one more stacked result. Scan
  * of operator set 8 has a batch axis: a scan over the batch around a scan over time. */
-#include "ox_body.h"
+#include "frontends/onnx/ox_body.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * one boolean tensor; a float mask is added to it. Without soft cap, own softmax precision or a
  * fourth output the whole is one `sdpa`; otherwise it is written out. Heads of grouped queries
  * follow each other: query head h reads key head h / (H / G). */
-#include "onnx.h"
+#include "frontends/onnx/onnx.h"
 
 #include <math.h>
 #include <string.h>

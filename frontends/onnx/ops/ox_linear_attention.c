@@ -5,7 +5,7 @@
  *   S = S + k v^T ;  o = S^T (scale * q)
  *
  * Query heads are grouped: q[B, G, H/G, K], so that every group reads its own state. */
-#include "ox_body.h"
+#include "frontends/onnx/ox_body.h"
 
 #include <string.h>
 

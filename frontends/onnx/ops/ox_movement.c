@@ -1,5 +1,5 @@
 /* Movement: reshaping, transposing, joining, splitting, padding, tiling. */
-#include "onnx.h"
+#include "frontends/onnx/onnx.h"
 
 #include <string.h>
 

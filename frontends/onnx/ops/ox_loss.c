@@ -1,5 +1,5 @@
 /* Losses over class scores: input [N, C, d..], target [N, d..]. */
-#include "onnx.h"
+#include "frontends/onnx/onnx.h"
 
 static void nll(ox_node *n, stator_ref logp)
 {

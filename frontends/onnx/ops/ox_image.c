@@ -1,5 +1,5 @@
 /* Resize, Upsample, GridSample, AffineGrid. */
-#include "onnx.h"
+#include "frontends/onnx/onnx.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Random numbers, from the counter-based generator. A node without a seed gets one from its place
  * in the model, so that a model gives the same numbers each time it is loaded and called. */
-#include "ox_random.h"
-#include "ox_import.h"
+#include "frontends/onnx/ops/ox_random.h"
+#include "frontends/onnx/ox_import.h"
 
 #include <string.h>
 

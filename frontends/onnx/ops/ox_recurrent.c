@@ -1,6 +1,6 @@
 /* RNN, GRU and LSTM: the ops of the same names work in layout 0; layout 1 is transposed around
  * them. */
-#include "onnx.h"
+#include "frontends/onnx/onnx.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Windows, Fourier transforms and mel weights. */
-#include "onnx.h"
+#include "frontends/onnx/onnx.h"
 
 #include <math.h>
 #include <string.h>

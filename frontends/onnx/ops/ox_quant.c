@@ -2,8 +2,8 @@
  * slice along an axis, or one a block. Integer products are exact in i32; the final scaling is
  * one product in f32, rounded to nearest even: what ONNX Runtime does, so that results agree to
  * the last quantum. */
-#include "onnx.h"
-#include "ox_conv.h"
+#include "frontends/onnx/onnx.h"
+#include "frontends/onnx/ops/ox_conv.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Convolutions and their inverses. */
-#include "ox_conv.h"
-#include "ox_window.h"
+#include "frontends/onnx/ops/ox_conv.h"
+#include "frontends/onnx/ops/ox_window.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Dtypes, constants and sizes: Cast and its kin, Constant, ConstantOfShape, Range, Shape, Size. */
-#include "onnx.h"
+#include "frontends/onnx/onnx.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Gather, scatter and selection by value. */
-#include "onnx.h"
+#include "frontends/onnx/onnx.h"
 
 #include <string.h>
 

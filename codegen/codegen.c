@@ -7,6 +7,7 @@
 #include "codegen/run/exe.h"
 #include "codegen/run/host_library.h"
 
+#include <stator/ops.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,12 +35,12 @@ static int is_computable(uint32_t dtype)
 }
 
 /* Integers of four bits are loaded as bytes, and never stored: they may be moved and widened. */
-static int is_loadable(const stator_op_desc *op, uint32_t dtype, int is_result)
+static int is_loadable(const stator_graph_view *v, uint32_t op, uint32_t dtype, int is_result)
 {
     const int is_moved =
-        (op->flags & (STATOR_OP_VIEW | STATOR_OP_CONSTANT)) != 0 || strcmp(op->name, "gather") == 0;
-    return st_loop_loaded(dtype) != dtype &&
-           (is_moved || (!is_result && strcmp(op->name, "cast") == 0));
+        (stator_op_at(v, op)->flags & (STATOR_OP_VIEW | STATOR_OP_CONSTANT)) != 0 ||
+        op == STATOR_OPCODE_gather;
+    return st_loop_loaded(dtype) != dtype && (is_moved || (!is_result && op == STATOR_OPCODE_cast));
 }
 
 /* ---- sizes that only the result tells ---- */
@@ -116,8 +117,7 @@ static int defines_sizes(const stator_graph_view *v, const stator_node_row *node
 static const char *why_not(const st_cg_config *config, const stator_graph_view *v,
                            const stator_node_row *node, char text[160])
 {
-    const stator_op_desc *desc = stator_op_at(v, node->op);
-    const cg_lowering *lowering = cg_find_lowering(desc);
+    const cg_lowering *lowering = cg_lowering_of(node->op);
     if (lowering == NULL) {
         return "no lowering to loops for this op";
     }
@@ -127,7 +127,7 @@ static const char *why_not(const st_cg_config *config, const stator_graph_view *
                                      : node->result_begin + k - node->operand_count;
         const stator_type_row *type = value ? stator_value_type(v, value) : NULL;
         if (type && !is_computable(type->dtype) &&
-            !is_loadable(desc, type->dtype, k >= node->operand_count)) {
+            !is_loadable(v, node->op, type->dtype, k >= node->operand_count)) {
             return "an element type that the loop IR does not compute with";
         }
         if (type && type->rank > RANK_MAX) {

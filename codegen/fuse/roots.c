@@ -35,17 +35,12 @@ static int is_centred(const cg_unit *unit, const stator_node_row *row)
            cg_centred_of(unit, row->result_begin, &unused);
 }
 
-static int is_window(const cg_unit *unit, const stator_node_row *row)
-{
-    return strcmp(stator_op_at(unit->view, row->op)->name, "reduce_window") == 0;
-}
-
 /* A contraction of scaled bytes asks for the bytes; a window, which scales them again each time,
  * too. */
 static int mark_bytes(const cg_unit *unit, const stator_node_row *row, uint8_t *marks)
 {
     cg_bytes of[2];
-    if (is_window(unit, row)) {
+    if (row->op == STATOR_OPCODE_reduce_window) {
         if (!cg_bytes_of(unit, stator_operand(unit->view, row, 0), &of[0])) {
             return 0;
         }
@@ -69,18 +64,18 @@ static int mark_bytes(const cg_unit *unit, const stator_node_row *row, uint8_t *
 static stator_ref factor_of(const cg_unit *unit, const stator_node_row *row)
 {
     const stator_graph_view *v = unit->view;
-    if (strcmp(stator_op_at(v, row->op)->name, "mul") != 0) {
+    if (row->op != STATOR_OPCODE_mul) {
         return 0;
     }
     for (uint32_t k = 0; k < 2; k++) {
         const stator_ref wide = stator_operand(v, row, k);
         const stator_ref cast = stator_value_at(v, wide)->node;
         const stator_node_row *of = cast ? stator_node_at(v, cast) : NULL;
-        if (of == NULL || strcmp(stator_op_at(v, of->op)->name, "cast") != 0) {
+        if (of == NULL || of->op != STATOR_OPCODE_cast) {
             continue;
         }
         const stator_ref sum = stator_value_at(v, stator_operand(v, of, 0))->node;
-        const cg_lowering *lowering = sum ? cg_lowering_of(unit, stator_node_at(v, sum)->op) : NULL;
+        const cg_lowering *lowering = sum ? cg_lowering_of(stator_node_at(v, sum)->op) : NULL;
         if (lowering && lowering->fold && lowering->repeats &&
             unit->values[stator_operand(v, of, 0)].dtype == STATOR_I32) {
             return stator_operand(v, row, 1u - k);
@@ -96,7 +91,7 @@ static void mark_repeated(const cg_unit *unit, uint8_t *marks)
     const stator_graph_view *v = unit->view;
     for (stator_ref node = v->n_nodes; node > 0; node--) {
         const stator_node_row *row = stator_node_at(v, node);
-        const cg_lowering *lowering = cg_lowering_of(unit, row->op);
+        const cg_lowering *lowering = cg_lowering_of(row->op);
         const int is_marked_view =
             marks[row->result_begin] && (is_view(unit, row) || is_centred(unit, row));
         marks[factor_of(unit, row)] = 1;
@@ -190,7 +185,7 @@ static void mark_broadcast_recompute(const cg_unit *unit, uint8_t *recomputed)
         const stator_op_desc *op = stator_op_at(v, row->op);
         const int is_marked_view = recomputed[row->result_begin] && is_view(unit, row);
         if (!is_marked_view && !(op->flags & STATOR_OP_POINTWISE) &&
-            strcmp(op->name, "expand") != 0) {
+            row->op != STATOR_OPCODE_expand) {
             continue;
         }
         for (uint32_t k = 0; k < row->operand_count; k++) {
@@ -243,7 +238,7 @@ static stator_status add_root(cg_unit *unit, stator_ref value, stator_ref node, 
         .value = value, .node = node, .group = UINT32_MAX, .stage = cg_stage_of(unit, node)};
     if (node) {
         const cg_node n = cg_node_of(unit, node);
-        root->lowering = cg_lowering_of(unit, n.row->op);
+        root->lowering = cg_lowering_of(n.row->op);
         root->is_fold = root->lowering->fold != NULL;
         if (root->is_fold) {
             root->lowering->fold(&n, &root->fold);
@@ -318,8 +313,8 @@ static int wants_root(const cg_unit *unit, const stator_node_row *row, const cg_
     }
     const int is_dear = v->cost > CHEAP_COST || v->leaves > CHEAP_LEAVES;
     /* Sums made bytes again: the library stores nothing wider. */
-    if (unit->config->emitter->library && cg_is_byte(v->dtype) &&
-        strcmp(lowering->op, "cast") == 0 && is_of_integers(unit, value, CHEAP_COST)) {
+    if (unit->config->emitter->library && cg_is_byte(v->dtype) && row->op == STATOR_OPCODE_cast &&
+        is_of_integers(unit, value, CHEAP_COST)) {
         return 1;
     }
     if (by->scaled[value] && (v->cost + SCALE_COST > CHEAP_COST || v->leaves > CHEAP_LEAVES)) {
@@ -417,7 +412,8 @@ static stator_status add_contraction(cg_unit *unit, stator_ref value, stator_ref
 {
     static const uint32_t tries[] = {0, 1, 2}; /* bits of operands */
     const cg_node n = cg_node_of(unit, node);
-    const int has_library = unit->config->emitter->library && !is_window(unit, n.row);
+    const int has_library =
+        unit->config->emitter->library && n.row->op != STATOR_OPCODE_reduce_window;
     int is_taken = 0;
     for (uint32_t i = 0; has_library && i < 3 && !is_taken; i++) {
         ST_TRY(try_copies(unit, value, node, tries[i], 0, &is_taken, err));
@@ -433,7 +429,7 @@ static stator_status add_contraction(cg_unit *unit, stator_ref value, stator_ref
 static stator_status add_whole(cg_unit *unit, stator_ref value, stator_ref node, stator_diag **err)
 {
     const cg_node n = cg_node_of(unit, node);
-    const int has_library = cg_has_library(unit->config, cg_lowering_of(unit, n.row->op));
+    const int has_library = cg_has_library(unit->config, cg_lowering_of(n.row->op));
     for (uint32_t k = 0; has_library && k < n.row->operand_count; k++) {
         const stator_ref operand = cg_operand(&n, k);
         cg_strided unused;
@@ -495,7 +491,7 @@ static int follow_transpose(cg_unit *unit, stator_ref value, stator_ref user)
         return 1;
     }
     const cg_node node = cg_node_of(unit, user);
-    if (strcmp(stator_op_at(unit->view, node.row->op)->name, "transpose") != 0) {
+    if (node.row->op != STATOR_OPCODE_transpose) {
         return 1;
     }
     if (shows_channels(&node) && !unit->roots.data[v->root - 1u].is_fold) {
@@ -530,7 +526,7 @@ static stator_status make_node_roots(cg_unit *unit, const uses *by, stator_diag 
     }
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(v, node);
-        const cg_lowering *lowering = cg_lowering_of(unit, row->op);
+        const cg_lowering *lowering = cg_lowering_of(row->op);
         if (lowering == NULL) {
             return st_fail(err, STATOR_UNSUPPORTED, "op '%s' has no lowering",
                            stator_op_at(v, row->op)->name);
@@ -708,9 +704,9 @@ static stator_status note_all_needs(cg_unit *unit, stator_diag **err)
 
 /* ---- storage order: channels ---- */
 
-static int is_op(const cg_root *root, const char *op)
+static int is_op(const cg_unit *unit, const cg_root *root, uint32_t op)
 {
-    return root->lowering && strcmp(root->lowering->op, op) == 0;
+    return root->node && stator_node_at(unit->view, root->node)->op == op;
 }
 
 /* Convolutions read and write their channels as neighbours when a library does them; what is made
@@ -719,14 +715,16 @@ static int is_op(const cg_root *root, const char *op)
 static int follow_channels(cg_unit *unit, const cg_root *root)
 {
     cg_value *v = &unit->values[root->value];
-    int is_last = is_op(root, "conv") || is_op(root, "conv_transpose");
+    int is_last =
+        is_op(unit, root, STATOR_OPCODE_conv) || is_op(unit, root, STATOR_OPCODE_conv_transpose);
     for (uint32_t k = 0; k < root->n_needs && !is_last; k++) {
         const cg_root *need = &unit->roots.data[unit->needs.data[root->first_need + k]];
         const cg_value *from = &unit->values[need->value];
         const int is_alike =
             from->rank == v->rank &&
             (memcmp(from->dims, v->dims, v->rank * sizeof *v->dims) == 0 ||
-             is_op(root, "reduce_window") || is_op(root, "concat") ||
+             is_op(unit, root, STATOR_OPCODE_reduce_window) ||
+             is_op(unit, root, STATOR_OPCODE_concat) ||
              (v->rank > 2 && from->dims[0] == v->dims[0] && from->dims[1] == v->dims[1]));
         is_last = is_alike && from->order && from->order[from->rank - 1u] == 1u;
     }

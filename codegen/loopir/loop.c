@@ -13,7 +13,6 @@
 static const st_loop_op_desc descs[ST_LOOP_CODE_COUNT] = {
 #define ST_LOOP_OP(name_, ...) [ST_LOOP_##name_] = {.name = #name_, __VA_ARGS__},
 #include "codegen/loopir/loop_ops.def"
-#undef ST_LOOP_OP
 };
 
 const float st_loop_tables[ST_MATH_TABLES][ST_MATH_ENTRIES] = {ST_MATH_TABLE_VALUES};

@@ -67,7 +67,6 @@ enum st_loop_code {
 /* scalar operations, by name */
 #define ST_LOOP_OP(name, ...) ST_LOOP_##name,
 #include "codegen/loopir/loop_ops.def"
-#undef ST_LOOP_OP
     ST_LOOP_CODE_COUNT
 };
 

@@ -280,10 +280,9 @@ void cg_conv_transpose_element(cg_nest *nest, const cg_node *node, const uint32_
 void cg_window(const cg_node *node, cg_fold *out)
 {
     st_symtab *tab = &node->unit->syms->tab;
-    const char *kind = cg_attr_text(node, STATOR_reduce_window_kind);
-    *out = (cg_fold){.acc = strcmp(kind, "sum") == 0   ? ST_ACC_SUM
-                            : strcmp(kind, "max") == 0 ? ST_ACC_MAX
-                                                       : ST_ACC_MIN,
+    *out = (cg_fold){.acc = cg_attr_is(node, STATOR_reduce_window_kind, "sum")   ? ST_ACC_SUM
+                            : cg_attr_is(node, STATOR_reduce_window_kind, "max") ? ST_ACC_MAX
+                                                                                 : ST_ACC_MIN,
                      .dtype = cg_wide_dtype(node->out->dtype)};
     for (uint32_t i = 0; i < cg_attr(node, STATOR_reduce_window_window)->count; i++) {
         out->inner[out->n_inner++] =

@@ -3,7 +3,6 @@
 #include "codegen/lower/lower.h"
 
 #include <stator/ops.h>
-#include <string.h>
 
 const char *cg_cumulate_refuses(const stator_graph_view *view, const stator_node_row *row)
 {
@@ -20,8 +19,7 @@ void cg_cumulate(cg_nest *nest, const cg_node *node)
 {
     st_loop_builder *b = &nest->b;
     const cg_value *out = node->out;
-    const char *op = stator_op_at(node->unit->view, node->row->op)->name;
-    const uint32_t kind = strcmp(op, "cumsum") == 0 ? ST_ACC_SUM : ST_ACC_PROD;
+    const uint32_t kind = node->row->op == STATOR_OPCODE_cumsum ? ST_ACC_SUM : ST_ACC_PROD;
     const uint32_t axis = out->rank ? cg_axis(node, STATOR_cumsum_axis, out->rank) : 0;
     const uint32_t size = out->rank ? out->dims[axis] : cg_int(nest, 1);
     const uint32_t dtype = sum_dtype(out->dtype);

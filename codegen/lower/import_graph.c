@@ -6,6 +6,7 @@
 
 #include "core/base/convert.h"
 
+#include <stator/ops.h>
 #include <string.h>
 
 #define ALIGNED_BYTES_MAX 65536u /* constants up to this are copied when they lie unaligned */
@@ -231,7 +232,7 @@ static void note_weights(cg_unit *unit)
     const stator_graph_view *v = unit->view;
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(v, node);
-        const cg_lowering *lowering = cg_lowering_of(unit, row->op);
+        const cg_lowering *lowering = cg_lowering_of(row->op);
         for (uint32_t k = 0;
              lowering && lowering->fold && lowering->repeats && row->operand_count >= 2 && k < 2;
              k++) {
@@ -447,7 +448,6 @@ static stator_status fill(cg_unit *unit, stator_diag **err)
     if (unit->values == NULL) {
         return st_fail_oom(err);
     }
-    ST_TRY(cg_note_lowerings(unit, err));
     ST_TRY(import_symbols(unit, err));
     for (stator_ref value = 1; value <= v->n_values; value++) {
         ST_TRY(import_value(unit, value, err));
@@ -458,8 +458,7 @@ static stator_status fill(cg_unit *unit, stator_diag **err)
     ST_TRY(decline_large(unit, err));
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(v, node);
-        const char *op = stator_op_at(v, row->op)->name;
-        if (strcmp(op, "constant") == 0) {
+        if (row->op == STATOR_OPCODE_constant) {
             ST_TRY(import_constant(unit, row->result_begin, err));
         } else {
             cg_note_range(unit, row);
@@ -482,7 +481,6 @@ stator_status cg_unit_init(cg_unit *unit, const st_cg_config *config, const stat
     unit->scope = "";
     st_arena_init(&unit->arena, unit->mem);
     st_map_init(&unit->sym_memo, unit->mem);
-    st_map_init(&unit->lowering_memo, unit->mem);
     st_str_init(&unit->hints, unit->mem);
     return fill(unit, err);
 }
@@ -504,7 +502,6 @@ void cg_unit_deinit(cg_unit *unit)
     st_vec_free(unit->mem, &unit->binds);
     st_free(unit->mem, unit->values);
     st_map_deinit(&unit->sym_memo);
-    st_map_deinit(&unit->lowering_memo);
     st_str_deinit(&unit->hints);
     st_vec_free(unit->mem, &unit->hinted);
     st_arena_deinit(&unit->arena);
@@ -539,6 +536,11 @@ const char *cg_attr_text(const cg_node *node, uint32_t k)
 {
     const stator_attr_row *attr = cg_attr(node, k);
     return attr->kind == STATOR_ATTR_STRING ? stator_string_at(node->unit->view, attr->begin) : "";
+}
+
+int cg_attr_is(const cg_node *node, uint32_t k, const char *text)
+{
+    return strcmp(cg_attr_text(node, k), text) == 0;
 }
 
 stator_ref cg_operand(const cg_node *node, uint32_t k)

@@ -17,13 +17,6 @@
 #define CG_HOST(op, write, refuses, slow, contraction) CG_WHOLE(op, write, refuses, contraction)
 #define CG_LOOP(op, write) void write(cg_nest *nest, const cg_node *node);
 #include "codegen/lower/lower.def"
-#undef CG_POINT
-#undef CG_FOLD
-#undef CG_REPEAT
-#undef CG_WRITE
-#undef CG_WHOLE
-#undef CG_HOST
-#undef CG_LOOP
 
 /* Pointwise ops that are ops of codegen/loopir/loop_ops.def. */
 st_loop_ref cg_scalar(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index);

@@ -11,102 +11,43 @@
 
 /* ---- the table ---- */
 
-static const cg_lowering structural[] = {
-#define CG_POINT(op_, function, cost_) {.op = #op_, .point = function, .cost = (cost_)},
+/* clang-format off */
+#define LOWERING(op_, cost_, ...) [STATOR_OPCODE_##op_] = {.name = #op_, .cost = (cost_), __VA_ARGS__},
+static const cg_lowering lowerings[STATOR_OPCODE_end] = {
+#define CG_POINT(op_, function, cost_) LOWERING(op_, cost_, .point = function)
 #define CG_FOLD(op_, fold_, element_, finish_)                                                     \
-    {.op = #op_, .fold = fold_, .element = element_, .finish = finish_, .cost = 1},
+    LOWERING(op_, 1, .fold = fold_, .element = element_, .finish = finish_)
 #define CG_REPEAT(op_, fold_, element_, finish_)                                                   \
-    {.op = #op_, .fold = fold_, .element = element_, .finish = finish_, .cost = 1, .repeats = 1},
+    LOWERING(op_, 1, .fold = fold_, .element = element_, .finish = finish_, .repeats = 1)
 #define CG_WRITE(op_, write_, refuses_, repeats_)                                                  \
-    {.op = #op_, .write = write_, .refuses = refuses_, .cost = 1, .repeats = (repeats_)},
+    LOWERING(op_, 1, .write = write_, .refuses = refuses_, .repeats = (repeats_))
 #define CG_WHOLE(op_, write_, refuses_, contraction_)                                              \
-    {.op = #op_,                                                                                   \
-     .write = write_,                                                                              \
-     .refuses = refuses_,                                                                          \
-     .contraction = contraction_,                                                                  \
-     .cost = 1,                                                                                    \
-     .repeats = 1},
+    LOWERING(op_, 1, .write = write_, .refuses = refuses_, .contraction = contraction_, .repeats = 1)
 #define CG_HOST(op_, write_, refuses_, slow_, contraction_)                                        \
-    {.op = #op_,                                                                                   \
-     .write = write_,                                                                              \
-     .refuses = refuses_,                                                                          \
-     .is_slow = slow_,                                                                             \
-     .contraction = contraction_,                                                                  \
-     .cost = 1,                                                                                    \
-     .repeats = 1},
-#define CG_LOOP(op_, write_) {.op = #op_, .write = write_, .cost = 1, .is_loop = 1},
+    LOWERING(op_, 1, .write = write_, .refuses = refuses_, .is_slow = slow_,                       \
+             .contraction = contraction_, .repeats = 1)
+#define CG_LOOP(op_, write_) LOWERING(op_, 1, .write = write_, .is_loop = 1)
 #include "codegen/lower/lower.def"
-#undef CG_POINT
-#undef CG_FOLD
-#undef CG_REPEAT
-#undef CG_WRITE
-#undef CG_WHOLE
-#undef CG_HOST
-#undef CG_LOOP
-};
-
-static const cg_lowering scalar[ST_LOOP_CODE_COUNT] = {
-#define ST_LOOP_OP(name, ...)                                                                      \
-    [ST_LOOP_##name] = {                                                                           \
-        .op = #name,                                                                               \
-        .point = cg_scalar,                                                                        \
-        .code = ST_LOOP_##name,                                                                    \
-        .cost = 1,                                                                                 \
-    },
+#define ST_LOOP_OP(op_, ...) LOWERING(op_, 1, .point = cg_scalar, .code = ST_LOOP_##op_)
+#define ST_LOOP_ONLY(...)
 #include "codegen/loopir/loop_ops.def"
-#undef ST_LOOP_OP
 };
+#undef LOWERING
+/* clang-format on */
 
 int st_cg_keeps(const char *op)
 {
-    for (size_t i = 0; i < sizeof structural / sizeof structural[0]; i++) {
-        if (strcmp(structural[i].op, op) == 0) {
-            return structural[i].contraction != NULL;
+    for (uint32_t k = 0; k < STATOR_OPCODE_end; k++) {
+        if (lowerings[k].contraction && strcmp(lowerings[k].name, op) == 0) {
+            return 1;
         }
     }
     return 0;
 }
 
-const cg_lowering *cg_find_lowering(const stator_op_desc *desc)
+const cg_lowering *cg_lowering_of(uint32_t op)
 {
-    for (size_t i = 0; i < sizeof structural / sizeof structural[0]; i++) {
-        if (strcmp(structural[i].op, desc->name) == 0) {
-            return &structural[i];
-        }
-    }
-    const int is_plain = (desc->flags & STATOR_OP_POINTWISE) && desc->body == NULL;
-    const uint32_t code = is_plain ? st_loop_find(desc->name) : 0;
-    return code ? &scalar[code] : NULL;
-}
-
-const cg_lowering *cg_lowering_of(const cg_unit *unit, uint32_t op)
-{
-    const uint32_t known = st_map_get(&unit->lowering_memo, op + 1u);
-    const size_t n = sizeof structural / sizeof structural[0];
-    if (known) {
-        return known <= n ? &structural[known - 1u] : &scalar[known - n - 1u];
-    }
-    return NULL;
-}
-
-stator_status cg_note_lowerings(cg_unit *unit, stator_diag **err)
-{
-    const stator_graph_view *v = unit->view;
-    const size_t n = sizeof structural / sizeof structural[0];
-    for (stator_ref node = 1; node <= v->n_nodes; node++) {
-        const uint32_t op = stator_node_at(v, node)->op;
-        const cg_lowering *found = st_map_get(&unit->lowering_memo, op + 1u)
-                                       ? NULL
-                                       : cg_find_lowering(stator_op_at(v, op));
-        if (found == NULL) {
-            continue;
-        }
-        const size_t position = found->code ? n + found->code : (size_t)(found - structural);
-        if (!st_map_put(&unit->lowering_memo, op + 1u, (uint32_t)position + 1u)) {
-            return st_fail_oom(err);
-        }
-    }
-    return STATOR_OK;
+    return op < STATOR_OPCODE_end && lowerings[op].name ? &lowerings[op] : NULL;
 }
 
 /* ---- broadcasting ---- */
@@ -165,7 +106,7 @@ static st_loop_ref power(cg_nest *nest, uint32_t dtype, st_loop_ref x, st_loop_r
 
 st_loop_ref cg_scalar(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index)
 {
-    const cg_lowering *lowering = cg_lowering_of(nest->unit, node->row->op);
+    const cg_lowering *lowering = cg_lowering_of(node->row->op);
     st_loop_ref args[3] = {0, 0, 0};
     for (uint32_t k = 0; k < node->row->operand_count && k < 3; k++) {
         args[k] = operand_at(nest, node, k, result, index);

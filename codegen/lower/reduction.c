@@ -2,22 +2,20 @@
 #include "codegen/lower/lower.h"
 
 #include <stator/ops.h>
-#include <string.h>
 
 static uint32_t acc_of(const cg_node *node, uint32_t dtype)
 {
-    const char *op = stator_op_at(node->unit->view, node->row->op)->name;
     const int is_bool = dtype == STATOR_BOOL;
-    if (strcmp(op, "reduce_sum") == 0) {
+    switch (node->row->op) {
+    case STATOR_OPCODE_reduce_sum:
         return ST_ACC_SUM;
-    }
-    if (strcmp(op, "reduce_prod") == 0) {
+    case STATOR_OPCODE_reduce_prod:
         return ST_ACC_PROD;
-    }
-    if (strcmp(op, "reduce_min") == 0) {
+    case STATOR_OPCODE_reduce_min:
         return is_bool ? ST_ACC_ALL : ST_ACC_MIN;
+    default:
+        return is_bool ? ST_ACC_ANY : ST_ACC_MAX;
     }
-    return is_bool ? ST_ACC_ANY : ST_ACC_MAX;
 }
 
 static void add_inner(const cg_node *node, cg_fold *out, uint32_t axis)
@@ -79,8 +77,8 @@ void cg_arg(const cg_node *node, cg_fold *out)
 {
     const cg_value *x = cg_value_of(node->unit, cg_operand(node, 0));
     const int64_t axis = cg_attr(node, STATOR_argmax_axis)->i;
-    const char *op = stator_op_at(node->unit->view, node->row->op)->name;
-    *out = (cg_fold){.acc = strcmp(op, "argmin") == 0 ? ST_ACC_ARGMIN : ST_ACC_ARGMAX,
+    const int is_min = node->row->op == STATOR_OPCODE_argmin;
+    *out = (cg_fold){.acc = is_min ? ST_ACC_ARGMIN : ST_ACC_ARGMAX,
                      .dtype = cg_wide_dtype(x->dtype),
                      .is_reduction = 1};
     add_inner(node, out, (uint32_t)(axis < 0 ? axis + x->rank : axis));

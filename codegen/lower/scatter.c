@@ -12,21 +12,11 @@
 
 #define PANEL_MIN 256 /* elements: whole pages of a row are written before the next row's are */
 
-/* 0 for "none". */
-static uint32_t combining_op(const char *reduction)
-{
-    return strcmp(reduction, "add") == 0   ? ST_LOOP_add
-           : strcmp(reduction, "mul") == 0 ? ST_LOOP_mul
-           : strcmp(reduction, "min") == 0 ? ST_LOOP_min
-           : strcmp(reduction, "max") == 0 ? ST_LOOP_max
-                                           : 0;
-}
-
 const char *cg_scatter_refuses(const stator_graph_view *view, const stator_node_row *row)
 {
     const stator_type_row *x = stator_value_type(view, stator_operand(view, row, 0));
     const stator_type_row *index = stator_value_type(view, stator_operand(view, row, 1));
-    const int is_nd = strcmp(stator_op_at(view, row->op)->name, "scatter_nd") == 0;
+    const int is_nd = row->op == STATOR_OPCODE_scatter_nd;
     int64_t width = 0;
     if (x->rank == 0 && !is_nd) {
         return "a scatter into a scalar";
@@ -46,7 +36,7 @@ static void put_update(cg_nest *nest, const cg_node *node, const uint32_t *to, c
     st_loop_builder *b = &nest->b;
     const uint32_t dtype = node->out->dtype;
     const uint32_t wide = cg_wide_dtype(dtype);
-    const uint32_t code = combining_op(reduction);
+    const uint32_t code = st_loop_find(reduction); /* 0 for "none" */
     st_loop_ref value = cg_at(nest, cg_operand(node, 2), from);
     if (code && value) {
         const st_loop_ref mask = st_loop_both(b, nest->mask, ok);

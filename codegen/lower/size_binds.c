@@ -18,7 +18,7 @@ stator_status cg_find_binds(cg_unit *unit, stator_diag **err)
 {
     const stator_graph_view *v = unit->view;
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
-        if (strcmp(stator_op_at(v, stator_node_at(v, node)->op)->name, "sym_bind") != 0) {
+        if (stator_node_at(v, node)->op != STATOR_OPCODE_sym_bind) {
             continue;
         }
         stator_ref *at = st_vec_push(unit->mem, &unit->binds);

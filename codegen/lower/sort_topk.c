@@ -15,14 +15,14 @@
 
 #define ORDER_MAX 512 /* elements of the axis: past it sorting is for another backend */
 
-static int is_topk(const stator_graph_view *view, const stator_node_row *row)
+static int is_topk(const stator_node_row *row)
 {
-    return strcmp(stator_op_at(view, row->op)->name, "topk") == 0;
+    return row->op == STATOR_OPCODE_topk;
 }
 
 static int64_t axis_attr(const stator_graph_view *view, const stator_node_row *row)
 {
-    return stator_attr_at(view, row, is_topk(view, row) ? STATOR_topk_axis : STATOR_sort_axis)->i;
+    return stator_attr_at(view, row, is_topk(row) ? STATOR_topk_axis : STATOR_sort_axis)->i;
 }
 
 const char *cg_order_refuses(const stator_graph_view *view, const stator_node_row *row)
@@ -76,8 +76,8 @@ static st_loop_ref stands_before(cg_nest *nest, int is_falling, st_loop_ref xj, 
 
 static int falls(const cg_node *node)
 {
-    return is_topk(node->unit->view, node->row) ? cg_attr(node, STATOR_topk_largest)->i != 0
-                                                : cg_attr(node, STATOR_sort_descending)->i != 0;
+    return is_topk(node->row) ? cg_attr(node, STATOR_topk_largest)->i != 0
+                              : cg_attr(node, STATOR_sort_descending)->i != 0;
 }
 
 void cg_order(cg_nest *nest, const cg_node *node)

@@ -107,7 +107,7 @@ typedef struct cg_element {
 } cg_element;
 
 typedef struct cg_lowering {
-    const char *op;
+    const char *name;
     cg_point_fn point;
     /* Folds: their axes; the element to fold; the accumulated value (NULL: cast to the result). */
     void (*fold)(const cg_node *node, cg_fold *out);
@@ -133,12 +133,8 @@ typedef struct cg_lowering {
     uint32_t is_loop; /* 1: a step of its own, over a body: see plan_scan.c */
 } cg_lowering;
 
-/* The op's lowering, NULL when it has none. */
-const cg_lowering *cg_lowering_of(const cg_unit *unit, uint32_t op);
-/* The same for a descriptor. */
-const cg_lowering *cg_find_lowering(const stator_op_desc *desc);
-/* Looks the ops of the graph up, for cg_lowering_of. */
-stator_status cg_note_lowerings(cg_unit *unit, stator_diag **err);
+/* The lowering of a node's op (stator_opcode); NULL when it has none, as ops of libraries have. */
+const cg_lowering *cg_lowering_of(uint32_t op);
 
 /* ---- roots and kernels ---- */
 
@@ -186,8 +182,7 @@ struct cg_unit {
     stator_fuel_scope *fuel;
     st_arena arena;
     st_loop_syms *syms;
-    st_map lowering_memo; /* op -> row of the table of lowerings */
-    cg_value *values;     /* by value ref */
+    cg_value *values; /* by value ref */
     st_vec(cg_buffer) buffers;
     st_vec(stator_blob *) blobs;
     st_vec(cg_root) roots;
@@ -231,6 +226,7 @@ const stator_attr_row *cg_attr(const cg_node *node, uint32_t k);
 uint32_t cg_attr_dim(const cg_node *node, uint32_t k, uint32_t i);
 int64_t cg_attr_int_at(const cg_node *node, uint32_t k, uint32_t i);
 const char *cg_attr_text(const cg_node *node, uint32_t k);
+int cg_attr_is(const cg_node *node, uint32_t k, const char *text);
 stator_ref cg_operand(const cg_node *node, uint32_t k);
 /* Notes that the node is for another backend; the compile goes on to find the others. */
 stator_status cg_decline(cg_unit *unit, stator_ref node, const char *reason, stator_diag **err);

@@ -274,7 +274,7 @@ static st_loop_ref lower(cg_nest *nest, stator_ref value, const uint32_t *index)
         return load_flat(nest, value, cg_address(nest, value, index));
     }
     const cg_node node = cg_node_of(unit, stator_value_at(unit->view, value)->node);
-    const cg_lowering *lowering = cg_lowering_of(unit, node.row->op);
+    const cg_lowering *lowering = cg_lowering_of(node.row->op);
     if (lowering == NULL || lowering->point == NULL) {
         cg_refuse(nest, "a value that only a loop of its own computes was not stored");
         return 0;

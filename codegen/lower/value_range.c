@@ -8,7 +8,7 @@
 
 #include "core/base/check.h"
 
-#include <string.h>
+#include <stator/ops.h>
 
 typedef struct range {
     int64_t lo, hi;
@@ -82,13 +82,13 @@ static int take_product(range a, range b, range *out)
 }
 
 static const struct rule {
-    const char *op;
+    uint32_t op;
     int (*apply)(range a, range b, range *out);
-} rules[] = {{"min", take_min},
-             {"max", take_max},
-             {"add", take_sum},
-             {"sub", take_difference},
-             {"mul", take_product}};
+} rules[] = {{STATOR_OPCODE_min, take_min},
+             {STATOR_OPCODE_max, take_max},
+             {STATOR_OPCODE_add, take_sum},
+             {STATOR_OPCODE_sub, take_difference},
+             {STATOR_OPCODE_mul, take_product}};
 
 /* The range of a node's result by those of its operands; 0: nothing is known of it. */
 static int infer(const cg_unit *unit, const stator_node_row *row, range *out)
@@ -99,13 +99,13 @@ static int infer(const cg_unit *unit, const stator_node_row *row, range *out)
     if (first == 0) {
         return 0;
     }
-    if ((op->flags & STATOR_OP_VIEW) || strcmp(op->name, "cast") == 0) {
+    if ((op->flags & STATOR_OP_VIEW) || row->op == STATOR_OPCODE_cast) {
         const uint32_t from = unit->values[first].dtype;
         *out = range_of(unit, first);
         return is_wide(from) || from == STATOR_U8;
     }
     for (size_t i = 0; row->operand_count == 2 && i < sizeof rules / sizeof rules[0]; i++) {
-        if (strcmp(op->name, rules[i].op) == 0) {
+        if (row->op == rules[i].op) {
             return rules[i].apply(range_of(unit, first), range_of(unit, stator_operand(v, row, 1)),
                                   out);
         }

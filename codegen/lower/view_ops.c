@@ -239,15 +239,15 @@ st_loop_ref cg_concat(cg_nest *nest, const cg_node *node, uint32_t result, const
 }
 
 /* The operand's position for position p of a padded axis of the modes that repeat data. */
-static uint32_t repeated(cg_nest *nest, const char *mode, uint32_t p, uint32_t size)
+static uint32_t repeated(cg_nest *nest, const cg_node *node, uint32_t p, uint32_t size)
 {
     const uint32_t one = cg_int(nest, 1);
     const uint32_t zero = cg_int(nest, 0);
     const uint32_t last = cg_sub(nest, size, one);
-    if (strcmp(mode, "edge") == 0) {
+    if (cg_attr_is(node, STATOR_pad_mode, "edge")) {
         return cg_sym_of(nest, 'm', cg_sym_of(nest, 'M', p, zero), last);
     }
-    if (strcmp(mode, "wrap") == 0) {
+    if (cg_attr_is(node, STATOR_pad_mode, "wrap")) {
         return cg_sym_of(nest, '%', p, size);
     }
     /* reflect: a period of twice the size less the two ends; 1 for an axis of one element */
@@ -259,8 +259,7 @@ static uint32_t repeated(cg_nest *nest, const char *mode, uint32_t p, uint32_t s
 st_loop_ref cg_pad(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index)
 {
     const cg_value *x = cg_value_of(nest->unit, cg_operand(node, 0));
-    const char *mode = cg_attr_text(node, STATOR_pad_mode);
-    const int is_constant = strcmp(mode, "constant") == 0;
+    const int is_constant = cg_attr_is(node, STATOR_pad_mode, "constant");
     const stator_ref filler = cg_operand(node, 1);
     const uint32_t wide = cg_wide_dtype(x->dtype);
     uint32_t own[CG_RANK_MAX];
@@ -284,7 +283,7 @@ st_loop_ref cg_pad(cg_nest *nest, const cg_node *node, uint32_t result, const ui
                               cg_within(nest, own[a], x->dims[a], !cg_is_zero(nest, low),
                                         !cg_is_zero(nest, high)));
         } else {
-            own[a] = repeated(nest, mode, own[a], x->dims[a]);
+            own[a] = repeated(nest, node, own[a], x->dims[a]);
         }
     }
     const uint32_t nowhere[CG_RANK_MAX] = {cg_int(nest, 0)};

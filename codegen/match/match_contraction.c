@@ -596,8 +596,9 @@ static int match_contraction(cg_unit *unit, uint32_t group, st_kernel *kernel, s
     out->syms = kernel->syms;
     out->acc_dtype = fold->fold.dtype;
     out->n_buffers = kernel->buffers.count;
-    out->is_transposed = strcmp(fold->lowering->op, "conv_transpose") == 0;
-    const int is_conv = out->is_transposed || strcmp(fold->lowering->op, "conv") == 0;
+    const uint32_t op = stator_node_at(unit->view, fold->node)->op;
+    out->is_transposed = op == STATOR_OPCODE_conv_transpose;
+    const int is_conv = out->is_transposed || op == STATOR_OPCODE_conv;
     out->kind = is_conv ? ST_CONTRACTION_CONV : ST_CONTRACTION_GEMM;
     return (is_conv || st_kernel_merge_axes(kernel)) && find_insts(&m) && find_outer(&m) &&
            (is_conv ? match_conv(&m, fold) : match_gemm(&m));

@@ -7,13 +7,12 @@
 #include "codegen/match/quantized_values.h"
 
 #include <stator/ops.h>
-#include <string.h>
 
-static const stator_node_row *node_of(const cg_unit *unit, stator_ref value, const char *op)
+static const stator_node_row *node_of(const cg_unit *unit, stator_ref value, uint32_t op)
 {
     const stator_ref node = stator_value_at(unit->view, value)->node;
     const stator_node_row *row = node ? stator_node_at(unit->view, node) : NULL;
-    return row && strcmp(stator_op_at(unit->view, row->op)->name, op) == 0 ? row : NULL;
+    return row && row->op == op ? row : NULL;
 }
 
 int cg_is_byte(uint32_t dtype)
@@ -24,7 +23,7 @@ int cg_is_byte(uint32_t dtype)
 /* The bytes that are widened to i32, else 0. */
 static stator_ref widened(const cg_unit *unit, stator_ref value)
 {
-    const stator_node_row *row = node_of(unit, value, "cast");
+    const stator_node_row *row = node_of(unit, value, STATOR_OPCODE_cast);
     const stator_ref from = row ? stator_operand(unit->view, row, 0) : 0;
     return from && unit->values[value].dtype == STATOR_I32 && cg_is_byte(unit->values[from].dtype)
                ? from
@@ -58,7 +57,7 @@ static stator_ref zero_of(const cg_unit *unit, stator_ref zero)
 
 int cg_centred_of(const cg_unit *unit, stator_ref value, cg_bytes *out)
 {
-    const stator_node_row *difference = node_of(unit, value, "sub");
+    const stator_node_row *difference = node_of(unit, value, STATOR_OPCODE_sub);
     *out = (cg_bytes){.bytes = widened(unit, value)};
     if (difference) {
         out->bytes = widened(unit, stator_operand(unit->view, difference, 0));
@@ -101,11 +100,12 @@ static int is_single(const cg_unit *unit, stator_ref value)
 
 int cg_bytes_of(const cg_unit *unit, stator_ref value, cg_bytes *out)
 {
-    const stator_node_row *product = node_of(unit, value, "mul");
+    const stator_node_row *product = node_of(unit, value, STATOR_OPCODE_mul);
     if (product == NULL || unit->values[value].dtype != STATOR_F32) {
         return 0;
     }
-    const stator_node_row *wide = node_of(unit, stator_operand(unit->view, product, 0), "cast");
+    const stator_node_row *wide =
+        node_of(unit, stator_operand(unit->view, product, 0), STATOR_OPCODE_cast);
     const stator_ref scale = stator_operand(unit->view, product, 1);
     const int is_one = (unit->values[scale].flags & CG_VALUE_SPLAT) && is_single(unit, scale);
     const uint32_t axis = is_one ? CG_NO_AXIS : axis_of(unit, scale, value);
@@ -137,7 +137,7 @@ static int is_constant(const cg_unit *unit, stator_ref value)
 /* What a chain of casts is made of. */
 static stator_ref behind_casts(const cg_unit *unit, stator_ref value)
 {
-    const stator_node_row *row = node_of(unit, value, "cast");
+    const stator_node_row *row = node_of(unit, value, STATOR_OPCODE_cast);
     return row ? behind_casts(unit, stator_operand(unit->view, row, 0)) : value;
 }
 
@@ -147,13 +147,13 @@ int cg_is_dequantized(const cg_unit *unit, stator_ref value)
         return 0;
     }
     const stator_ref shown = behind_casts(unit, behind_views(unit, value));
-    const stator_node_row *product = node_of(unit, behind_views(unit, shown), "mul");
+    const stator_node_row *product = node_of(unit, behind_views(unit, shown), STATOR_OPCODE_mul);
     if (product == NULL || unit->config->emitter->library == NULL) {
         return 0;
     }
     stator_ref bytes = behind_casts(unit, stator_operand(unit->view, product, 0));
     const stator_ref scale = behind_casts(unit, stator_operand(unit->view, product, 1));
-    const stator_node_row *difference = node_of(unit, bytes, "sub");
+    const stator_node_row *difference = node_of(unit, bytes, STATOR_OPCODE_sub);
     if (difference) {
         const stator_ref zero = behind_casts(unit, stator_operand(unit->view, difference, 1));
         bytes = behind_casts(unit, stator_operand(unit->view, difference, 0));
@@ -184,7 +184,7 @@ static int is_byte_operand(const cg_unit *unit, const stator_node_row *row, uint
                            cg_bytes *out)
 {
     const stator_ref value = stator_operand(unit->view, row, k);
-    const stator_node_row *view = node_of(unit, value, "transpose");
+    const stator_node_row *view = node_of(unit, value, STATOR_OPCODE_transpose);
     if (view == NULL) {
         return cg_bytes_of(unit, value, out);
     }
@@ -208,15 +208,14 @@ static int is_byte_matmul(const cg_unit *unit, const stator_node_row *row, cg_by
 int cg_is_byte_product(const cg_unit *unit, const stator_node_row *row, cg_bytes out[2])
 {
     const stator_graph_view *v = unit->view;
-    const char *op = stator_op_at(v, row->op)->name;
     if (unit->config->emitter->library == NULL) {
         return 0;
     }
-    if (strcmp(op, "dot_general") == 0) {
+    if (row->op == STATOR_OPCODE_dot_general) {
         return is_byte_matmul(unit, row, out) && out[0].axis == CG_NO_AXIS;
     }
-    const int is_conv = strcmp(op, "conv") == 0;
-    if ((!is_conv && strcmp(op, "conv_transpose") != 0) ||
+    const int is_conv = row->op == STATOR_OPCODE_conv;
+    if ((!is_conv && row->op != STATOR_OPCODE_conv_transpose) ||
         !cg_bytes_of(unit, stator_operand(v, row, 0), &out[0]) ||
         !cg_bytes_of(unit, stator_operand(v, row, 1), &out[1]) || out[0].axis != CG_NO_AXIS) {
         return 0;

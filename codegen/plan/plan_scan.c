@@ -105,7 +105,7 @@ uint32_t cg_scan_binds(const stator_graph_view *body)
     uint32_t n = 0;
     for (stator_ref node = 1; node <= body->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(body, node);
-        if (strcmp(stator_op_at(body, row->op)->name, "sym_bind") == 0) {
+        if (row->op == STATOR_OPCODE_sym_bind) {
             n += stator_attr_at(body, row, STATOR_sym_bind_syms)->count;
         }
     }

@@ -433,8 +433,7 @@ static void constrain_pad(finder *f)
     st_symtab *tab = &f->unit->syms->tab;
     const cg_value *x = operand_of(f, 0);
     const uint32_t one = st_sym_int(tab, 1);
-    for (uint32_t a = 0;
-         a < x->rank && strcmp(cg_attr_text(&f->node, STATOR_pad_mode), "constant") != 0; a++) {
+    for (uint32_t a = 0; a < x->rank && !cg_attr_is(&f->node, STATOR_pad_mode, "constant"); a++) {
         const uint32_t wanted = st_sym_min(tab, f->node.out->dims[a], one);
         if (wanted == 0) {
             f->beyond_limits = "a padded size exceeds the limit of 16 terms, depth 4";
@@ -456,44 +455,35 @@ static void constrain_scan(finder *f)
     }
 }
 
-static const struct {
-    const char *op;
-    void (*state)(finder *f);
-} rules[] = {
-    {"cast", constrain_expand},
-    {"expand", constrain_expand},
-    {"reshape", constrain_reshape},
-    {"slice", constrain_slice},
-    {"concat", constrain_concat},
-    {"dot_general", constrain_dot_general},
-    {"conv", constrain_conv},
-    {"conv_transpose", constrain_conv_transpose},
-    {"conv_weight_grad", constrain_conv_weight_grad},
-    {"gather_elements", constrain_gather_elements},
-    {"gather_nd", constrain_gather_nd},
-    {"scatter_elements", constrain_scatter_elements},
-    {"scatter_nd", constrain_scatter_nd},
-    {"topk", constrain_topk},
-    {"argmax", constrain_argmax},
-    {"argmin", constrain_argmax},
-    {"sdpa", constrain_sdpa},
-    {"col2im", constrain_col2im},
-    {"pad", constrain_pad},
-    {"scan", constrain_scan},
+static void (*const constrain_by_op[STATOR_OPCODE_end])(finder *f) = {
+    [STATOR_OPCODE_expand] = constrain_expand,
+    [STATOR_OPCODE_reshape] = constrain_reshape,
+    [STATOR_OPCODE_slice] = constrain_slice,
+    [STATOR_OPCODE_concat] = constrain_concat,
+    [STATOR_OPCODE_dot_general] = constrain_dot_general,
+    [STATOR_OPCODE_conv] = constrain_conv,
+    [STATOR_OPCODE_conv_transpose] = constrain_conv_transpose,
+    [STATOR_OPCODE_conv_weight_grad] = constrain_conv_weight_grad,
+    [STATOR_OPCODE_gather_elements] = constrain_gather_elements,
+    [STATOR_OPCODE_gather_nd] = constrain_gather_nd,
+    [STATOR_OPCODE_scatter_elements] = constrain_scatter_elements,
+    [STATOR_OPCODE_scatter_nd] = constrain_scatter_nd,
+    [STATOR_OPCODE_topk] = constrain_topk,
+    [STATOR_OPCODE_argmax] = constrain_argmax,
+    [STATOR_OPCODE_argmin] = constrain_argmax,
+    [STATOR_OPCODE_sdpa] = constrain_sdpa,
+    [STATOR_OPCODE_col2im] = constrain_col2im,
+    [STATOR_OPCODE_pad] = constrain_pad,
+    [STATOR_OPCODE_scan] = constrain_scan,
 };
 
 static void constrain_operands(finder *f)
 {
-    const stator_op_desc *desc = stator_op_at(f->unit->view, f->node.row->op);
-    if (desc->flags & STATOR_OP_POINTWISE) {
+    const uint32_t op = f->node.row->op;
+    if (stator_op_at(f->unit->view, op)->flags & STATOR_OP_POINTWISE) {
         constrain_expand(f);
-        return;
-    }
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-        if (strcmp(rules[i].op, desc->name) == 0) {
-            rules[i].state(f);
-            return;
-        }
+    } else if (op < STATOR_OPCODE_end && constrain_by_op[op]) {
+        constrain_by_op[op](f);
     }
 }
 

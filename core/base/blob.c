@@ -17,11 +17,11 @@
 
 struct stator_blob {
     st_mem *mem;
-    st_file *file; /* or NULL */
+    st_file *file; /* NULL: the bytes lie in memory */
     uint64_t offset;
     uint64_t size;
     const void *_Atomic data;
-    void *copy; /* of a misaligned range */
+    void *copy; /* an aligned copy of a misaligned range */
     _Atomic uint32_t refs;
     _Atomic uint32_t has_hash;
     uint8_t hash[16];

@@ -22,8 +22,8 @@ uint64_t st_file_size(const st_file *file);
 const char *st_file_path(const st_file *file);
 /* FAILED_PRECONDITION when size or mtime changed. */
 stator_status st_file_check(const st_file *file, stator_diag **err);
-/* What the file was when it was opened; equal stamps mean equal bytes, but for a file that was
- * changed in the same tick as it was looked at. */
+/* Identity of a file when it was opened: equal stamps mean equal bytes, unless the file was changed
+ * in the clock tick in which it was looked at. */
 typedef struct st_file_stamp {
     uint64_t device, inode, size;
     int64_t mtime_s, mtime_ns, ctime_s, ctime_ns;

@@ -1,4 +1,4 @@
-/* What blob.c needs of mapfile.c beyond blob.h. */
+/* Functions of mapfile.c that blob.c uses beyond blob.h. */
 #ifndef STATOR_BASE_BLOB_FILE_H
 #define STATOR_BASE_BLOB_FILE_H
 

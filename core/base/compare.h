@@ -18,7 +18,7 @@ typedef struct st_tolerance {
         .rtol = -1, .atol = -1                                                                     \
     }
 
-/* What st_compare does, for people: `--help` prints it. */
+/* The comparison in words, which `--help` prints. */
 #define ST_COMPARE_RULE                                                                            \
     "Two results are the same when their dtypes and shapes are equal and each element is within\n" \
     "|a - b| <= atol + rtol * |b|, where b is the expected one. Without --rtol and --atol:\n"      \
@@ -38,9 +38,8 @@ typedef struct st_difference {
     double max_abs; /* NaN or inf where they differ so */
     double max_rel;
     int ok;
-    const char *reason; /* NULL when ok: "dtype", "shape", "values" */
-    char detail
-        [ST_DIFFERENCE_TEXT]; /* of another dtype or shape: "f32[9], expected f32[10]"; else "" */
+    const char *reason;              /* NULL when ok: "dtype", "shape", "values" */
+    char detail[ST_DIFFERENCE_TEXT]; /* dtypes or shapes: "f32[9], expected f32[10]"; else "" */
 } st_difference;
 
 /* "f32[9], expected f32[10]", cut to what fits. */

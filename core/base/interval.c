@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SMALL_PART 16u /* of the largest block: what is smaller is small */
+#define SMALL_PART 16u /* a block below 1/16 of the largest one is small */
 
 typedef struct item {
     uint64_t size; /* rounded up to the alignment */
@@ -70,7 +70,7 @@ static int round_up(uint64_t size, uint64_t align, uint64_t *out)
 
 /* ---- placed blocks by lifetime ---- */
 
-typedef struct link { /* of a list; entry 0 ends it */
+typedef struct link { /* an entry of a linked list; entry 0 ends it */
     uint32_t block;
     uint32_t next;
 } link;
@@ -152,7 +152,7 @@ static int collect(packing *p, uint32_t list)
 
 /* ---- placing ---- */
 
-typedef struct range { /* of a block that is in the way */
+typedef struct range { /* an interval that a block already occupies */
     uint64_t begin;
     uint64_t end;
 } range;

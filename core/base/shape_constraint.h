@@ -14,7 +14,7 @@ enum st_shape_constraint_kind {
     ST_SHAPE_CONSTRAINT_BROADCAST, /* equal, or one of the two is 1 */
     ST_SHAPE_CONSTRAINT_MULTIPLE,  /* size[0] is a multiple of size[1], which is at least 1 */
     ST_SHAPE_CONSTRAINT_AT_MOST,   /* size[0] <= size[1] */
-    ST_SHAPE_CONSTRAINT_FILLED, /* the same, where size[0] is 1 or 0: an element is there when one is wanted */
+    ST_SHAPE_CONSTRAINT_FILLED, /* AT_MOST for size[0] of 0 or 1: an element that is read exists */
     ST_SHAPE_CONSTRAINT_INSIDE, /* size[1] elements from size[0] on by `step` lie in an axis of size[2] */
     ST_SHAPE_CONSTRAINT_KINDS
 };

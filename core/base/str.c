@@ -217,7 +217,7 @@ const char *st_nearest(const char *word, const char *const *candidates, uint32_t
 
 int st_glob(const char *pattern, const char *text)
 {
-    const char *star = NULL; /* the last star, and where its text begins */
+    const char *star = NULL; /* the last `*` of the pattern; `from`: where its text begins */
     const char *from = NULL;
     while (*text != '\0') {
         if (*pattern == '*') {

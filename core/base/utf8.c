@@ -6,8 +6,8 @@
 uint32_t st_utf8_length(const void *text, uint64_t left)
 {
     static const struct {
-        unsigned char first, last; /* of the first byte */
-        unsigned char low, high;   /* of the second */
+        unsigned char first, last; /* range of the first byte */
+        unsigned char low, high;   /* range of the second byte */
         uint32_t length;
     } rows[] = {
         {0x00, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},

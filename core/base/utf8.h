@@ -17,7 +17,7 @@ uint32_t st_utf8_length(const void *s, uint64_t left);
  * that begins no sequence. 0: the character there is printable. */
 uint32_t st_utf8_unprintable(const void *s, uint64_t left);
 
-/* Which line breaks and tabs stay as they are. */
+/* How line breaks and tabs of a text are kept. */
 enum st_lines {
     ST_LINES_NONE = 0, /* a name */
     ST_LINES_INDENTED, /* line breaks before a blank: a message with its notes */

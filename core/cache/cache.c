@@ -191,7 +191,7 @@ static void leave(st_cache_job *job)
     pthread_mutex_unlock(&ctx->lock);
 }
 
-/* What this thread is in the middle of, NULL: nothing that concerns the cache. */
+/* The cache job of this thread's compile or load; NULL: none. */
 static st_cache_job *job_of(stator_ctx *ctx)
 {
     pthread_mutex_lock(&ctx->lock);

@@ -27,20 +27,20 @@ typedef struct st_cached_constant {
 
 enum st_cache_phase {
     ST_CACHE_OFF = 0,
-    ST_CACHE_COMPILING = 1, /* what is made will be kept */
+    ST_CACHE_COMPILING = 1, /* compiled parts are recorded for the entry */
     ST_CACHE_SAVING = 2,
     ST_CACHE_LOADING = 3
 };
 
 typedef struct st_cache_job {
-    struct st_cache_job *next; /* of ctx->cache_jobs */
+    struct st_cache_job *next; /* list of ctx->cache_jobs */
     pthread_t thread;
     const st_compile_request *request;
     st_cache_store *store; /* NULL: the cache is left out */
     uint32_t phase;        /* st_cache_phase */
     uint32_t may_read;
     const char *refusal; /* why the cache is left out, or NULL */
-    uint64_t data_bytes; /* that will lie beside the entry */
+    uint64_t data_bytes; /* size of the constants that will lie beside the entry */
     st_cache_parcel parcel;
     st_vec(st_cached_constant) constants;
     st_str key;
@@ -99,7 +99,7 @@ enum st_cached_part {
     ST_CACHED_EXECUTABLE = 0, /* main's, serialised */
     ST_CACHED_GRAPH = 1       /* the fallback's graph, compiled anew when it is loaded */
 };
-/* Of constants beside the entry: smaller ones lie in it. */
+/* Constants from this size on lie beside the entry, smaller ones in it. */
 #define ST_CACHE_INLINE_BYTES 65536u
 enum st_cached_place { ST_CACHED_SOURCE = 0, ST_CACHED_INLINE = 1, ST_CACHED_BESIDE = 2 };
 /* Name and key of a constant that lies beside entries. */

@@ -10,8 +10,8 @@
 
 typedef struct st_cache_head {
     char magic[8];
-    uint64_t size_bytes;  /* of the file */
-    uint8_t checksum[16]; /* of what follows it */
+    uint64_t size_bytes;  /* size of the file */
+    uint8_t checksum[16]; /* checksum of the bytes behind it */
     uint32_t kind;
     uint32_t format;
     uint64_t key_bytes; /* with its NUL */

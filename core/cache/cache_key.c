@@ -22,7 +22,7 @@
 /* ---- builds ---- */
 
 typedef struct own_build {
-    const void *address; /* of a function of ours */
+    const void *address; /* a function of libstator, by which its object is found */
     char id[64];
 } own_build;
 

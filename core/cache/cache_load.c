@@ -14,17 +14,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ITEM_BYTES_MIN 4u /* of anything that is counted */
+#define ITEM_BYTES_MIN 4u /* smallest item of a counted list: bounds a count by the bytes left */
 
 typedef struct loading {
     st_cache_job *job;
     st_compiled *out;
     st_mem *mem;
     st_reader r;
-    uint32_t n_syms; /* that symbols were read for */
+    uint32_t n_syms; /* symbols read so far */
 } loading;
 
-/* What is wrong when the reader failed or a check did not hold. */
+/* The entry is damaged: the reader failed, or a check of `what` did not hold. */
 static stator_status broken(stator_diag **err, const char *what)
 {
     return st_fail(err, STATOR_DATA_LOSS, "%s", what);
@@ -516,7 +516,7 @@ static stator_status read_part(loading *l, const st_program *p, st_step *step, s
     return how == ST_CACHED_GRAPH ? read_graph(l, p, step, err) : read_executable(l, step, err);
 }
 
-/* What the bodies take and give is what the step has. */
+/* Do the inputs and outputs of the bodies match those of the step? */
 static int is_arity_right(const st_step *step, const st_control *c)
 {
     static const uint32_t bodies[] = {

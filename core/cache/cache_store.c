@@ -66,7 +66,8 @@ static void sum_blocks(void *self, int64_t begin, int64_t end)
     }
 }
 
-/* Of blocks, so that threads can share the work: the hash of their hashes. 0: out of memory. */
+/* Checksum of a payload: the hash of the hashes of its blocks, which threads compute in parallel.
+ * 0: out of memory. */
 static int sum_of(st_mem *mem, const void *bytes, uint64_t size, int32_t threads, uint8_t out[16])
 {
     const uint64_t n = size / BLOCK_BYTES + 1u;

@@ -27,12 +27,12 @@ enum st_cache_kind { ST_CACHE_CODE = 0, ST_CACHE_DATA = 1, ST_CACHE_SUMS = 2, ST
 typedef struct st_cache_store {
     st_mem *mem;
     char *folder;
-    _Atomic int fd; /* of it; -1: there is no cache, `reason` says why, or none yet */
+    _Atomic int fd; /* folder; -1: no cache (`reason` says why), or not opened yet */
     int32_t threads;
     uint64_t cap_bytes;
-    _Atomic uint32_t serial; /* of temporary names */
+    _Atomic uint32_t serial; /* number of the next temporary file */
     _Atomic uint32_t saves;
-    uint32_t is_told; /* the log knows which folder is in use */
+    uint32_t is_told; /* the log has named the folder */
     char reason[256];
     /* Hears of each file that is removed as it does not check; NULL: nobody wants to. */
     void (*on_damage)(void *self, const char *file);
@@ -64,7 +64,7 @@ typedef struct st_cache_bytes {
     void *file;
     const char *key;
     const uint8_t *payload; /* aligned to 64 bytes in the file */
-    uint64_t size_bytes;    /* of the payload */
+    uint64_t size_bytes;    /* size of the payload */
     int is_damaged;         /* there was one, which did not check */
 } st_cache_bytes;
 int st_cache_read(st_cache_store *store, uint32_t kind, const char *name, const char *key,

@@ -23,20 +23,20 @@
 struct st_cache_store;
 
 typedef struct st_cache_item {
-    char *key;            /* of the allocator of the context */
+    char *key;            /* allocated with the allocator of the context */
     stator_blob *payload; /* retained */
-    const char *name;     /* of the entry, behind the key in its block */
+    const char *name;     /* name of the entry; lies behind the key in its block */
     uint32_t kind;        /* st_cache_kind */
     uint32_t is_needed;   /* without it the program cannot be loaded */
 } st_cache_item;
 
-/* What one compile keeps. */
+/* The entries that one compile stores. */
 typedef struct st_cache_parcel {
     struct st_cache_parcel *next;
-    st_vec(st_cache_item) items; /* the program, if it is kept, comes last */
+    st_vec(st_cache_item) items; /* the program, if it is stored, comes last */
     uint32_t n_done;
     uint32_t is_lost;    /* something that the program needs could not be written */
-    uint64_t data_bytes; /* of the constants that are written */
+    uint64_t data_bytes; /* size of the constants that are written */
     uint64_t spent_ns;
 } st_cache_parcel;
 
@@ -49,9 +49,9 @@ typedef struct st_cache_writer {
     uint32_t is_writing;      /* somebody is, one at a time */
     uint32_t n_flushing;
     uint32_t has_thread; /* to be joined */
-    uint32_t is_over;    /* it has nothing left to do */
+    uint32_t is_over;    /* the writer thread has ended and waits to be joined */
     pthread_t thread;
-    _Atomic pid_t process; /* that put something; 0: nobody yet */
+    _Atomic pid_t process; /* process that last put an entry; 0: none yet */
 } st_cache_writer;
 
 /* The writer of a context, which has a cache when something is put. */

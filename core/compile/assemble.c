@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct build { /* of one program */
+typedef struct build { /* the state of assembling one program */
     st_assembly *a;
     st_unit *u;
     const stator_graph_view *v;
@@ -408,7 +408,7 @@ static stator_status read_control(build *b, const stator_node_row *row, st_step 
         return st_fail_oom(err);
     }
     *c = head;
-    step->control = c; /* the program owns it from here */
+    step->control = c; /* owned by the program from here on */
     if (step->kind == ST_STEP_SCAN) {
         read_scan(b, row, c, (uint32_t *)(void *)(c + 1));
     }

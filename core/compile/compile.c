@@ -115,7 +115,7 @@ stator_status st_graph_guard(st_mem *mem, const stator_graph *graph, st_guard *o
     return status;
 }
 
-/* What backends say of their parts is said once all of them stay. */
+/* Assembles the program. Logs of backends are deferred until all parts stay. */
 static stator_status assemble(st_assembly *assembly, stator_diag **err)
 {
     st_deferred_log deferred;

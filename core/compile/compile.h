@@ -36,7 +36,8 @@ typedef struct st_compile_request {
     /* Given to the compile, the values of passes among them: main's, or, without it, these
      * alone. */
     const stator_options *options;
-    /* What main refuses goes to the first of these that runs it; none: an error. */
+    /* Backends tried in this order for nodes that main refuses; empty: a refused node is an
+     * error. */
     stator_instance *fallbacks[ST_FALLBACKS_MAX];
     uint32_t n_fallbacks;
     stator_instance *evaluator; /* folds constants; NULL: nothing is folded */
@@ -57,18 +58,18 @@ typedef struct st_compiled {
     stator_ctx *ctx;
     st_module *module;
     st_program program;
-    st_program **bodies; /* of control flow that the host runs */
+    st_program **bodies; /* bodies of control flow that the host runs */
     uint32_t n_bodies;
-    st_symbol *symbols; /* of the module, by index */
+    st_symbol *symbols; /* symbols of the module, by index */
     st_guard guard;
     stator_coverage coverage[ST_COLORS];
     uint32_t n_coverage;
     st_fallback_nodes fallback_nodes;
-    const st_file **files; /* that constants are mapped from, each once */
+    const st_file **files; /* files that constants are mapped from, each once */
     uint32_t n_files;
     uint32_t specialisation; /* index of the import it was made from */
-    /* Of what came from the cache: there is no module; its texts, its constants and the graphs
-     * of the parts that were compiled anew are here. */
+    /* Owned by an entry that came from the cache, which has no module: its texts, its constants and
+     * the graphs of parts that were compiled anew. */
     st_arena arena;
     stator_blob **blobs;
     uint32_t n_blobs;

@@ -22,10 +22,10 @@ typedef struct st_unit {
     uint8_t *runs;     /* bit i: fallback i runs it; control flow: with its bodies */
     uint8_t *fallback; /* color of the first fallback that runs it; if none does, of the last */
     uint32_t all_run;  /* bits of the fallbacks that run every node but constants */
-    char **reasons;    /* of a refusal, or NULL */
+    char **reasons;    /* by node: why main refuses it, or NULL */
     uint32_t *groups;
     uint32_t n_counted;  /* nodes that are no constants, those of its regions too */
-    uint32_t n_refused;  /* of them, those that main does not accept */
+    uint32_t n_refused;  /* counted nodes that main does not accept */
     uint32_t round;      /* last walk that came by */
     uint32_t has_main;   /* main runs something in it */
     uint32_t has_writes; /* a node writes a buffer in place */
@@ -39,7 +39,7 @@ enum st_claim { ST_CLAIM_UNASKED = 0, ST_CLAIM_NO = 1, ST_CLAIM_YES = 2 };
 typedef struct st_division {
     const st_compile_request *request;
     st_mem *mem;
-    stator_graph *graph; /* the root; decomposing what is refused makes a new one */
+    stator_graph *graph; /* the root graph; decomposing refused nodes replaces it */
     st_unit *root;
     st_vec(st_unit *) units; /* innermost first, the root last */
     st_map unit_of;          /* address of a graph -> place in units + 1 */

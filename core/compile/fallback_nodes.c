@@ -13,7 +13,7 @@ typedef struct tally {
     const st_division *d;
     st_fallback_nodes *out;
     st_hashset entry_of;     /* place + 1, by op and reason */
-    const char *op, *reason; /* of the entry that is sought */
+    const char *op, *reason; /* the entry that is sought */
 } tally;
 
 /* A node whose backend is main by its color lies in a part that main gave back. */

@@ -12,7 +12,7 @@ struct st_division; /* divide.h */
 typedef struct st_fallback_entry {
     const char *op;
     const char *reason;
-    const char *name; /* of the first such node that has one, "" none */
+    const char *name; /* name of the first named node; "": none has one */
     uint32_t count;   /* nodes; those inside control flow count with it */
 } st_fallback_entry;
 
@@ -25,8 +25,8 @@ typedef struct st_fallback_nodes {
     uint32_t n_host;   /* parts that are the host's whoever runs the rest: loops, branches */
 } st_fallback_nodes;
 
-/* Of a division whose programs are assembled. `out` is to be ended also after a failure;
- * RESOURCE_EXHAUSTED. */
+/* Counts the fallback nodes of a division whose programs are assembled. `out` is to be ended also
+ * after a failure; RESOURCE_EXHAUSTED. */
 stator_status st_fallback_nodes_count(const struct st_division *division, st_fallback_nodes *out,
                                       stator_diag **err);
 void st_fallback_nodes_deinit(st_fallback_nodes *nodes);

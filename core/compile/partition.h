@@ -9,7 +9,7 @@
 /* Who runs a node. */
 enum st_color {
     ST_COLOR_MAIN = 0,
-    ST_COLOR_FALLBACK = 1, /* the first of the backends that main's fallback nodes go to, and on */
+    ST_COLOR_FALLBACK = 1, /* the first of ST_FALLBACKS_MAX colors of fallback backends */
     ST_FALLBACKS_MAX = 8,
     ST_COLOR_HOST = ST_COLOR_FALLBACK + ST_FALLBACKS_MAX, /* control flow, its bodies divided too */
     ST_COLORS
@@ -24,7 +24,7 @@ typedef struct st_part {
     stator_graph *graph; /* NULL for a part of the host */
     uint32_t color;
     uint32_t n_nodes, n_in, n_out;
-    const stator_ref *nodes; /* of the whole graph, in order; constants are not among them */
+    const stator_ref *nodes; /* nodes of the whole graph, in order, without constants */
     /* Values of the whole graph. A part of the host: the node's operands (0 absent) and results. */
     stator_ref *in;
     stator_ref *out;

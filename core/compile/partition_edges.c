@@ -1,4 +1,4 @@
-/* Which nodes must run before which: producers of operands, and definers of run-time sizes.
+/* Ordering edges between nodes: producers of operands, and definers of run-time sizes.
  *
  * A size that only a node's result tells (an unbacked symbol) is no operand, yet a node that states
  * it in its attributes or result types cannot run before the definer. In: a graph in topological

@@ -1,4 +1,4 @@
-/* What the partitioner's files share. */
+/* State that the files of the partitioner share. */
 #ifndef STATOR_HOST_PARTITION_WORK_H
 #define STATOR_HOST_PARTITION_WORK_H
 
@@ -10,7 +10,7 @@ typedef struct st_part_work {
     const stator_graph_view *v;
     st_mem *mem;
     uint8_t *color;
-    const uint8_t *fallback;      /* or NULL */
+    const uint8_t *fallback;      /* NULL: none */
     uint32_t *group;              /* own copy; dissolved groups are 0 */
     uint32_t *level;              /* by node */
     uint32_t *part_of;            /* by node; UINT32_MAX for constants */

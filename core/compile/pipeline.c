@@ -15,7 +15,7 @@
 
 /* ---- naming the stages ---- */
 
-enum { STAGES_MAX = 1000 }; /* of a pipeline; the longest of Stator's own has some twenty */
+enum { STAGES_MAX = 1000 }; /* stages of a pipeline; the longest of Stator's own has some twenty */
 
 typedef struct stage_list {
     stator_ctx *ctx;
@@ -32,8 +32,8 @@ typedef st_vec(const st_loaded *) pass_list;
 typedef struct phase_passes {
     st_mem *mem;
     uint32_t phase;
-    pass_list list;   /* of the phase */
-    pass_list others; /* of all other phases */
+    pass_list list;   /* passes of this phase */
+    pass_list others; /* passes of all other phases */
 } phase_passes;
 
 static stator_status collect_phase(void *self, const st_loaded *loaded)

@@ -34,15 +34,15 @@ struct stator_ctx {
     uint32_t n_channels;
     void (*log)(void *self, const char *channel, uint32_t level, const char *text);
     void *log_self;
-    pthread_mutex_t lock;       /* of error, packs, opening and last_file */
+    pthread_mutex_t lock;       /* guards error, packs, opening and last_file */
     pthread_mutex_t oplib_lock; /* held while op libraries fill the op table */
-    struct st_error *errors;    /* the last failure of each thread that had one */
+    struct st_error *errors;    /* the last failure of each thread that failed */
     uint32_t oplibs_loaded;
-    struct st_open_entry *opening; /* backends being created or compiling, see nested.c */
-    struct st_file *last_file;     /* of cst.from_file: the ranges of one file share its mapping */
-    struct st_pack *packs;         /* packed constants by (content hash, format key) */
-    struct st_cache_store *cache;  /* NULL until it is asked for; see cache.h */
-    st_cache_writer cache_writer;  /* entries that wait to be written */
+    struct st_open_entry *opening;   /* backends being created or compiling, see nested.c */
+    struct st_file *last_file;       /* last file of cst.from_file; its ranges share the mapping */
+    struct st_pack *packs;           /* packed constants by (content hash, format key) */
+    struct st_cache_store *cache;    /* NULL until it is asked for; see cache.h */
+    st_cache_writer cache_writer;    /* entries that wait to be written */
     struct st_cache_job *cache_jobs; /* compiles that are in the middle of it */
     struct st_dump *dumps;           /* compiles that are written down, see dump.h */
     _Atomic uint32_t n_dumps;

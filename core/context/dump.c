@@ -20,7 +20,7 @@
 
 #define BLOB_FILE "constants.blob"
 #define NAME_BYTES 128u
-#define FOLDERS_MAX 10000u /* of one STATOR_DUMP */
+#define FOLDERS_MAX 10000u /* dump folders in one STATOR_DUMP */
 #define SAME_NAME_MAX 1000u
 #define BLOB_ALIGN 64u
 
@@ -29,7 +29,7 @@
 /* The dump of this thread's compile, NULL: none. */
 static st_dump *dump_of(const stator_ctx *const_ctx)
 {
-    stator_ctx *ctx = (stator_ctx *)(uintptr_t)const_ctx; /* the lock alone */
+    stator_ctx *ctx = (stator_ctx *)(uintptr_t)const_ctx; /* cast for the lock alone */
     if (atomic_load(&ctx->n_dumps) == 0) {
         return NULL;
     }

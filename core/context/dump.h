@@ -16,11 +16,11 @@
 #include "core/compile/compile.h"
 
 typedef struct st_dump {
-    struct st_dump *next; /* of the context */
+    struct st_dump *next; /* list of the context's dumps */
     stator_ctx *ctx;
     pthread_t thread;
-    int fd;      /* the folder; -1: nothing is dumped */
-    int part_fd; /* of the part that is being compiled, or -1 */
+    int fd;      /* folder; -1: nothing is dumped */
+    int part_fd; /* folder of the part that is being compiled, or -1 */
     int blob_fd;
     uint64_t blob_bytes;
     st_map places; /* blob -> place in offsets, + 1 */

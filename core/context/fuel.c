@@ -111,7 +111,7 @@ stator_x_fuel_row st_fuel_row(const st_fuel_record *record)
                                .witness = record->witness};
 }
 
-/* Which imported node and value the question is about. */
+/* Fills in the imported node and value that the record is about. */
 static void describe(const stator_graph *graph, st_fuel_record *r)
 {
     if (graph == NULL || r->node == 0) {

@@ -20,8 +20,8 @@ struct stator_fuel_scope {
     uint32_t index;                 /* from 1 */
     _Atomic uint64_t asked;
     char name[112];            /* "2.canonicalize", inner ones "2.canonicalize/region" */
-    char pass[64];             /* the pass that runs in it, "" for none */
-    const stator_graph *graph; /* that the nodes asked about belong to, NULL unknown */
+    char pass[64];             /* the running pass, "" for none */
+    const stator_graph *graph; /* graph of the nodes asked about, NULL: unknown */
 };
 
 /* One granted application. */
@@ -34,7 +34,7 @@ typedef struct st_fuel_record {
     char rule[60];
     char scope_name[112];
     char pass[64];
-    char node_name[128]; /* of the imported node */
+    char node_name[128]; /* name of the imported node */
 } st_fuel_record;
 
 struct st_fuel {

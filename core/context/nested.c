@@ -15,7 +15,7 @@ struct st_open_entry {
     struct st_open_entry *next;
     pthread_t thread;
     const char *name;
-    stator_fuel_scope *fuel; /* of the compile, NULL for a creation */
+    stator_fuel_scope *fuel; /* fuel scope of the compile, NULL for a creation */
     const stator_options *options;
 };
 
@@ -172,7 +172,7 @@ stator_status st_instance_compile(stator_instance *instance, const stator_graph 
     }
     leave(instance->ctx, &entry);
     if (status != STATOR_OK) {
-        *out_exe = NULL; /* what it may hold is the plugin's to end */
+        *out_exe = NULL; /* a partial result belongs to the plugin */
         return status;
     }
     return *out_exe == NULL ? no_result(instance, "compile", err) : STATOR_OK;
@@ -405,7 +405,7 @@ static stator_status nested_open(stator_ctx *ctx, const char *opener, const char
                                  const stator_options *options, stator_instance **out,
                                  stator_diag **err)
 {
-    (void)opener; /* the chain is known from the call stack */
+    (void)opener; /* the call stack names the chain */
     *out = NULL;
     ST_REQUIRE(backend, err);
     const struct st_open_entry *entry = options == NULL ? innermost(ctx) : NULL;

@@ -40,7 +40,7 @@ typedef struct input_block {
 struct stator_function {
     stator_ctx *ctx;
     stator_model *model;
-    uint32_t n_inputs; /* that a call gives */
+    uint32_t n_inputs; /* inputs of a call */
     st_backends backends;
     uint32_t flags;
     uint32_t recompile_limit;
@@ -49,12 +49,12 @@ struct stator_function {
     uint32_t is_recording;
     stator_x_fuel_fn fuel_watch;
     void *fuel_watch_self;
-    st_watch watch;       /* the application's */
+    st_watch watch;       /* the application's watcher */
     pthread_mutex_t lock; /* compiles */
     st_sizes sizes;
     _Atomic(entry_list *) list;
     _Atomic uint64_t compile_ns;
-    st_fuel fuel; /* of the last compile */
+    st_fuel fuel; /* fuel of the last compile */
     pthread_mutex_t blocks_lock;
     input_block *blocks;   /* free ones: calls that overlap take one each */
     st_verifier *verifier; /* NULL: calls are not compared */
@@ -243,7 +243,8 @@ void st_function_request(stator_function *f, const st_specialisation *spec,
                                         .evaluator = f->backends.reference,
                                         .fuel = &f->fuel,
                                         .watch = f->watch,
-                                        /* it decides calls, not programs: no part of a key */
+                                        /* STRICT_SIZES decides about calls, not programs: it is no
+                                         * part of a key */
                                         .flags = f->flags & ~(uint32_t)STATOR_COMPILE_STRICT_SIZES,
                                         .n_fallbacks = f->backends.n_fallbacks};
     memcpy(out_request->fallbacks, f->backends.fallbacks, sizeof out_request->fallbacks);
@@ -294,7 +295,8 @@ static uint32_t sizes_flags(const stator_function *f)
                                                              : ST_SIZES_REFINE);
 }
 
-/* What to compile: at the recompile limit one graph for all sizes, and then nothing more. */
+/* Chooses the import to compile: at the recompile limit one graph for all sizes, and none after
+ * that. */
 static stator_status choose_spec(stator_function *f, uint32_t n_in, const DLTensor *in,
                                  st_specialisation **out_spec, stator_diag **err)
 {
@@ -456,7 +458,7 @@ static stator_status entry_for(stator_function *f, uint32_t n_in, const DLTensor
         }
         if (!st_guard_check(&(*out_entry)->guard, in, st_call_state_syms(*out_state))) {
             st_program_release(&(*out_entry)->program, *out_state);
-            *out_state = NULL; /* it is back in the free list */
+            *out_state = NULL; /* the free list owns it again */
             return explain_mismatch(f, *out_entry, in, err);
         }
     }

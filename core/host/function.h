@@ -1,4 +1,4 @@
-/* What the rest of the host may ask of a function. */
+/* Functions of stator_function that the rest of the host calls. */
 #ifndef STATOR_HOST_FUNCTION_H
 #define STATOR_HOST_FUNCTION_H
 
@@ -12,12 +12,12 @@ void st_function_request(stator_function *function, const st_specialisation *spe
                          st_compile_request *out_request);
 stator_model *st_function_model(stator_function *function);
 stator_ctx *st_function_ctx(const stator_function *function);
-/* What it has compiled, newest first; NULL behind the last. */
+/* Compiled entry i, newest first; NULL behind the last. */
 const st_compiled *st_function_entry(const stator_function *function, uint32_t i);
 /* The step that runs part `index` of stator/inspect.h; OUT_OF_RANGE (inspect_memory.c). */
 stator_status st_part_step(stator_function *function, uint32_t index, const st_step **out_step);
-/* What the cache has for these inputs; nothing is compiled. *text is appended to: the entry's
- * name, or why there is none. */
+/* Looks these inputs up in the cache without compiling. Appends the entry's name to *text, or why
+ * there is none. */
 stator_status st_function_cache_why(stator_function *f, uint32_t n_in, const DLTensor *in,
                                     int *out_hit, st_str *text, stator_diag **err);
 /* The fuel of the last compile; from this call on compiles record what they apply. */

@@ -77,7 +77,7 @@ static void print_groups(const st_fallback_nodes *nodes, st_str *out)
     }
 }
 
-/* What would be without them. */
+/* Says what running these nodes on main would gain. */
 static void print_gain(const stator_backend *main, const st_fallback_nodes *nodes, st_str *out)
 {
     st_str_addf(out, "; with ops that %s runs in their place %s", main->item.name,
@@ -168,9 +168,9 @@ static int64_t given(const st_hint_recompile *what, const st_changed_axis *at)
     return what->in[at->input].shape[at->axis];
 }
 
-/* What an axis was before, in the oldest program that has another number there; -1: nothing is to
- * be told. `numbers`: of the axes that stay numbers in the next program, too, or of the others?
- * Sizes 0 and 1 have programs of their own, whatever the model declares. */
+/* Size of an axis in the oldest program that has another number there; -1: no hint is due.
+ * `numbers`: only axes that stay numbers in the next program, else only the others. Sizes 0 and 1
+ * have programs of their own, whatever the model declares. */
 static int64_t size_before(const st_hint_recompile *what, const st_guard *next,
                            const st_changed_axis *at, int numbers)
 {

@@ -9,7 +9,7 @@
 
 /* How the process is set up, once a compile. */
 void st_hint_settings(const st_compile_request *request);
-/* What main does not run, of a division whose programs are assembled. */
+/* Hints about nodes that main does not run; the division's programs are assembled. */
 void st_hint_division(const st_division *division, const st_fallback_nodes *fallback_nodes);
 
 /* A function that has programs is about to get one more. */
@@ -17,11 +17,11 @@ typedef struct st_hint_recompile {
     stator_ctx *ctx;
     st_compiled *const *programs; /* those it has, newest first; at least one */
     uint32_t n_programs;
-    const st_specialisation *next; /* what the new one is made of */
-    const DLTensor *in;            /* the call's inputs, dense */
+    const st_specialisation *next; /* import that the new program is made of */
+    const DLTensor *in;            /* dense inputs of the call */
     st_sizes *sizes;               /* axes that a line names are marked */
     uint32_t is_static;            /* STATOR_COMPILE_STATIC */
-    uint32_t is_generic;           /* the limit is passed: the program is for all sizes */
+    uint32_t is_generic; /* the recompile limit is reached: the program is for all sizes */
 } st_hint_recompile;
 
 void st_hint_recompiled(const st_hint_recompile *what);

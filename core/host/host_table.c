@@ -267,8 +267,8 @@ static stator_status add_pack(stator_ctx *ctx, const uint8_t hash[16], const cha
     return STATOR_OK;
 }
 
-/* What a packed form is made of tells its contents as well as a hash of its bytes, which would have
- * to be read for it. */
+/* Names a pack by the hash of its source and its format: hashing its own bytes would have to read
+ * them. */
 static void name_pack(stator_blob *blob, const uint8_t hash[16], const char *key)
 {
     uint8_t both[32];

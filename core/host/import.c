@@ -16,7 +16,7 @@
 #define NEEDED_MAX 64u
 #define FACTS_MAX 4096u
 
-/* What one run of a frontend sees and reports. */
+/* State and results of one run of a frontend. */
 typedef struct import_state {
     stator_model *model;
     stator_tensor *const *values; /* parallel to model->needed */
@@ -425,7 +425,7 @@ static stator_status import_as(stator_model *model, stator_tensor *const *values
 /* A plan whose numbers are symbols while the source is read. */
 typedef struct opened_size_plan {
     st_size_plan open;    /* with symbols */
-    st_size_plan numbers; /* what they are afterwards */
+    st_size_plan numbers; /* the same sizes as numbers again */
     int has_one;          /* a 1 where the model has more: it would broadcast where it must not */
 } opened_size_plan;
 

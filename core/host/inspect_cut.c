@@ -29,7 +29,7 @@ typedef struct cutter {
     stator_builder *b;
     stator_ref *map;  /* value -> value of the result, 0: not there */
     uint8_t *is_kept; /* by node */
-    st_map names;     /* of outputs */
+    st_map names;     /* names of outputs */
 } cutter;
 
 /* ---- what is asked for ---- */

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define LOAD_COPY 1u /* of stator_load_options, all of its flags */
+#define LOAD_COPY 1u /* stator_load_options.flags: all that are known */
 
 void st_model_retain(stator_model *model)
 {
@@ -137,7 +137,7 @@ static stator_status find_by_note(chooser *c)
     return STATOR_OK;
 }
 
-/* Of all frontends, those that name the extension only once they are loaded. */
+/* Keeps, of all frontends, those that name the extension only once they are loaded. */
 static void keep_by_extension(chooser *c)
 {
     uint32_t n = 0;

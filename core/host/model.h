@@ -20,12 +20,12 @@ typedef struct st_specialisation {
     stator_tensor **values; /* parallel to model->needed */
     uint32_t n_values;
     uint32_t index;                       /* from 1 */
-    const struct st_specialisation *base; /* the import it is inferred from: values are its; NULL */
+    const struct st_specialisation *base; /* import whose values it shares; NULL: its own */
     st_size_plan
         size_plan; /* sizes other than the baked-in ones; with `base`, ranges of its symbols */
 } st_specialisation;
 
-/* What a frontend tells of a file (stator_source.fact). */
+/* A fact that a frontend reports about a file (stator_source.fact). */
 typedef struct st_fact {
     char *kind, *name, *value;
 } st_fact;
@@ -50,7 +50,7 @@ struct stator_model {
     _Atomic(const stator_graph *) imported;
     st_module *declared; /* when values are needed: a module whose root has the inputs only */
     uint32_t n_specialisations;
-    st_vec(st_fact) facts; /* of the newest import; under the lock */
+    st_vec(st_fact) facts; /* facts of the newest import; guarded by lock */
 };
 
 void st_model_forget_facts(stator_model *model);

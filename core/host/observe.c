@@ -122,14 +122,14 @@ stator_status stator_x_describe(const stator_model *model, uint32_t value, stato
 typedef struct observer {
     const stator_x_pair *pair;
     st_mem *mem;
-    stator_model *model; /* the pair's, or one with pinned values as inputs behind its own */
+    stator_model *model; /* the pair's model, or a copy with pinned values as further inputs */
     stator_tensor **in;
     uint32_t n_in;
     const stator_graph_view *v;
     uint32_t *values;   /* candidates in topological order */
-    uint32_t *original; /* what each is in the pair's model */
+    uint32_t *original; /* by candidate: its value in the pair's model */
     uint32_t n;
-    stator_tensor *step; /* the good one's value of candidate step_at, which is off by a step */
+    stator_tensor *step; /* the good value of candidate step_at, one rounding step off */
     uint32_t step_at;
     uint32_t left; /* observations that may still be made */
     stator_x_place *out;
@@ -140,7 +140,7 @@ static int is_done(const observer *o)
     return o->out->is_found || o->step != NULL;
 }
 
-/* What one call gave: outputs, then the inputs as the call left them. */
+/* Results of one call: its outputs, then the inputs as the call left them. */
 typedef struct results {
     stator_tensor **tensors;
     uint32_t n;
@@ -410,7 +410,7 @@ static void observe_all(observer *o)
         if (o->out->n_steps > PINS_MAX || !pin_step(o)) {
             return;
         }
-        o->left++; /* the whole is not one of the observations that search for a place */
+        o->left++; /* a run of the whole model is not charged to the search */
         if (observe_group(o, 0, 0, &differs) && !differs) {
             o->out->is_rounding = 1;
             return;

@@ -151,7 +151,7 @@ static stator_status open_fallback(st_backends *b, const char *name, stator_diag
 {
     stator_instance *instance = NULL;
     if (strcmp(name, b->main->backend->item.name) == 0) {
-        return STATOR_OK; /* it has left them already */
+        return STATOR_OK; /* main itself has refused these nodes */
     }
     if (b->n_fallbacks == ST_FALLBACKS_MAX) {
         return st_fail(err, STATOR_INVALID_ARGUMENT, "there are more than %d node fallbacks",

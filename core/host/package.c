@@ -20,7 +20,7 @@ typedef struct package {
     st_fuel fuel;
     st_module *module;
     st_division division;
-    st_shape_constraints shape_constraints; /* of the graph before any pass */
+    st_shape_constraints shape_constraints; /* constraints of the graph before any pass */
     void *exe;
 } package;
 

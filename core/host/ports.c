@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OUTPUT_NAME_BYTES 24u /* of "output_4294967295" */
+#define OUTPUT_NAME_BYTES 24u /* room for "output_4294967295" */
 
 typedef stator_status (*port_fn)(const stator_model *model, uint32_t index,
                                  stator_port_info *out_info);

@@ -375,7 +375,7 @@ static stator_status changed_import(const choice *c, const st_guard *guard,
         st_log(c->model->ctx, "recompiles", 2, "the sizes stay numbers: %s", st_diag_text(why));
     }
     if (status != STATOR_OK && status != STATOR_RESOURCE_EXHAUSTED && why != NULL) {
-        st_diag_release(diag); /* the numbers fail sooner, where the file's are not read as sizes */
+        st_diag_release(diag); /* the reason why sizes stay numbers comes first */
         diag = why;
         why = NULL;
     }

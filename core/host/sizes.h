@@ -14,11 +14,11 @@ typedef struct st_changed_axis {
     uint32_t input; /* position in the call */
     uint32_t axis;
     uint32_t group;     /* axes whose sizes were equal in every call share a symbol */
-    uint32_t is_number; /* the model does not take a symbol there: compiled for each size */
+    uint32_t is_number; /* the model takes no symbol there: it is compiled for each size */
     uint32_t is_told;   /* a line of perf_hints named it */
 } st_changed_axis;
 
-/* What a function has seen. One thread at a time. */
+/* Sizes that a function has been called with. One thread at a time. */
 typedef struct st_sizes {
     st_vec(st_changed_axis) changed;
 } st_sizes;

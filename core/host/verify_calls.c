@@ -15,11 +15,11 @@
 
 struct st_verifier {
     stator_ctx *ctx;
-    stator_model *model; /* the function's, which outlives this */
-    st_arena arena;      /* what `options` points at */
+    stator_model *model; /* the function's model, which outlives this */
+    st_arena arena;      /* strings of `options` */
     stator_compile_options options;
-    stator_compile_options believed; /* of the reference */
-    uint32_t n_calls;                /* of each program */
+    stator_compile_options believed; /* options of the reference */
+    uint32_t n_calls;                /* calls to verify of each program */
     pthread_mutex_t lock;
     stator_function *reference; /* NULL until the first call that is verified */
 };
@@ -118,13 +118,13 @@ static stator_status reference_of(st_verifier *v, stator_function **out_referenc
     return status;
 }
 
-/* What a verified call has beside the call. */
+/* State of a verified call beside the call itself. */
 typedef struct both {
     const st_verified_call *call;
-    stator_tensor **before;   /* the inputs as they were */
+    stator_tensor **before;   /* copies of the inputs before the call */
     stator_tensor **expected; /* outputs of the reference, then inputs as it left them */
     uint8_t *is_given;        /* by output: the caller's own tensor */
-    st_difference difference; /* the first */
+    st_difference difference; /* the first difference */
 } both;
 
 static stator_status copy_inputs(both *b, stator_diag **err)

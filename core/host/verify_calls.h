@@ -7,8 +7,8 @@
 
 typedef struct st_verifier st_verifier;
 
-/* Of a function of this model, whose options say how many calls; `backend` is the one that was
- * opened for it. The options are copied. RESOURCE_EXHAUSTED. */
+/* Creates a verifier for a function of this model. `options` says how many calls to verify;
+ * `backend` is the function's. The options are copied. RESOURCE_EXHAUSTED. */
 stator_status st_verifier_create(stator_model *model, const stator_compile_options *options,
                                  const char *backend, st_verifier **out_verifier,
                                  stator_diag **err);

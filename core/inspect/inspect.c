@@ -271,8 +271,8 @@ stator_status stator_x_stages(stator_function *function, const char *stop_after,
 
 typedef struct blob_writer {
     FILE *file;
-    const char *path; /* of the blob file */
-    const char *name; /* the same without folder */
+    const char *path; /* path of the blob file */
+    const char *name; /* path without its folder */
     uint64_t offset;
 } blob_writer;
 

@@ -1,4 +1,4 @@
-/* What functions take of memory, as their backends say; see stator/inspect.h. */
+/* Memory that functions take, as their backends report it; see stator/inspect.h. */
 #include "core/compile/assemble.h"
 #include "core/host/function.h"
 
@@ -8,7 +8,7 @@
 /* Where an executable stands. */
 typedef struct place {
     const st_program *program;
-    uint32_t number; /* of the program, newest first */
+    uint32_t number; /* number of the program, newest first */
     uint32_t body;   /* 0 the graph's own program, else 1 + place of a body */
     uint32_t step;
 } place;
@@ -31,7 +31,7 @@ static uint64_t size_of_results(const st_program *p, const st_step *step)
     return bytes;
 }
 
-/* What the backend does not say is 0. */
+/* Fields that the backend does not report are 0. */
 static void describe(const place *at, stator_x_part *out)
 {
     const st_step *step = &at->program->steps[at->step];

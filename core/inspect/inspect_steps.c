@@ -1,5 +1,4 @@
-/* What functions tell of their programs besides memory: the steps of a part, what was left to
- * another backend, the guard; see stator/inspect.h. */
+/* Steps of a part, fallback nodes and the guard of a function's programs; see stator/inspect.h. */
 #include "core/compile/divide.h"
 #include "core/host/function.h"
 #include "core/inspect/step_flops.h"
@@ -16,13 +15,13 @@
 typedef struct teller {
     st_mem *mem;
     const stator_graph_view *v; /* NULL: nobody knows the graph any more */
-    st_vec(const char *) names; /* of the step that is told */
+    st_vec(const char *) names; /* operand names of the current step */
     stator_x_step_fn fn;
     void *self;
     stator_diag *err;
 } teller;
 
-/* Of the model: its node's name, the value's, or the op's. */
+/* The imported node's name, else the value's, else the op's. */
 static const char *name_of(const stator_graph_view *v, stator_ref node)
 {
     const stator_node_row *row = stator_node_at(v, node);

@@ -214,7 +214,7 @@ static stator_status copy_ops(const check *c, stator_oplib *lib)
 
 typedef struct kind_size {
     uint64_t ours;
-    uint64_t required_end; /* of the last required slot */
+    uint64_t required_end; /* end of the last required slot */
     uint64_t earlier;      /* in 0.9 before slots were appended to it; 0: no such size is read */
 } kind_size;
 
@@ -337,7 +337,8 @@ static stator_status compare_options(const check *c, const st_note_item *row,
                          row->options);
 }
 
-/* What a row of the note states of a backend must be so; what it leaves out is not compared. */
+/* Compares a backend with its item in the note: values that the note gives must be equal, absent
+ * ones are not compared. */
 static stator_status compare_item(check *c, const st_note_item *row, const st_loaded *loaded)
 {
     c->item = loaded->desc;

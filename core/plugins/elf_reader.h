@@ -26,7 +26,7 @@ typedef struct st_elf {
     const char *note; /* text of the Stator note, or NULL; not NUL-terminated inside */
     uint64_t note_len;
     const char *build_id; /* hexadecimal, or NULL */
-    const char *soname;   /* or NULL */
+    const char *soname;   /* NULL: none */
     const char *rpath;    /* DT_RPATH, NULL when there is a DT_RUNPATH */
     const char *runpath;
     const char *const *needed;

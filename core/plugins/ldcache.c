@@ -48,9 +48,9 @@ enum {
 static const char *const default_folders[] = {
     ROOT_LIB_MULTIARCH, USR_LIB_MULTIARCH, "/lib64", "/usr/lib64", "/lib", "/usr/lib"};
 
-/* What is known of one library file. */
+/* A library file and its missing dependencies. */
 typedef struct known_object {
-    const char *path; /* or the bare soname of an object already in the process */
+    const char *path; /* path, or the soname alone of an object already in the process */
     uint32_t is_visiting;
     st_missing missing;
 } known_object;
@@ -58,7 +58,7 @@ typedef struct known_object {
 struct st_ldcache {
     st_mem *mem;
     st_arena arena;
-    uint8_t *bytes; /* the cache file */
+    uint8_t *bytes; /* contents of the cache file */
     uint64_t size;
     const char *library_path;
     st_vec(known_object *) objects;
@@ -253,7 +253,7 @@ static stator_status try_path(const seeker *s, const char *soname, const char *p
         return st_fail_oom(err);
     }
     if (s->depth >= DEPTH_MAX || s->cache->objects.count >= OBJECTS_MAX) {
-        return STATOR_OK; /* it is there; how far its own needs go is left to the linker */
+        return STATOR_OK; /* The file exists; its own dependencies are left to the linker. */
     }
     const char *slash = strrchr(known->path, '/');
     const char *folder = st_arena_strndup(&s->cache->arena, known->path,

@@ -33,7 +33,7 @@ typedef struct st_note {
     uint32_t abi_minor;
     uint32_t min_host_minor; /* abi_minor when absent */
     uint32_t has_min_host_minor;
-    const char *triple;    /* or NULL */
+    const char *triple;    /* NULL: none */
     const char *sanitizer; /* "" when absent */
     const char *vendor;
     const char *licence;

@@ -127,7 +127,7 @@ static stator_status take_escape(json_parser *p, char **dst)
 
 static stator_status take_string(json_parser *p, const char **out)
 {
-    p->at++; /* the quote */
+    p->at++; /* the closing quote */
     const char *close = p->at;
     while (close < p->end && *close != '"') {
         close += *close == '\\' && close + 1 < p->end ? 2 : 1;

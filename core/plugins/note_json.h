@@ -20,7 +20,7 @@ enum st_json_type {
 
 typedef struct st_json {
     uint32_t type;
-    uint32_t count;   /* of children */
+    uint32_t count;   /* number of children */
     const char *key;  /* inside an object */
     const char *text; /* STRING, NUL-terminated */
     int64_t number;   /* INT, BOOL */

@@ -31,7 +31,7 @@ typedef struct foreign_value {
 struct stator_options {
     st_mem *mem;
     st_arena arena;
-    uint32_t kind; /* of the request */
+    uint32_t kind; /* kind of the requested item */
     foreign_value *foreign;
     foreign_value **foreign_end;
     uint32_t n_foreign;

@@ -31,7 +31,7 @@ typedef struct st_options_request {
     const char *item; /* name of the backend, frontend or pass the values are for */
     const stator_option_desc *schema;
     uint32_t schema_count;
-    uint32_t count; /* of keys and values */
+    uint32_t count; /* number of keys and values */
     const char *const *keys;
     const char *const *values;
     uint32_t use_env; /* 0: look at no STATOR_OPT_ variable */
@@ -46,16 +46,16 @@ typedef struct st_options_request {
 stator_status st_options_create(st_mem *mem, const st_options_request *request,
                                 stator_options **out_options, stator_diag **err);
 void st_options_destroy(stator_options *options);
-/* What the user should be told (deprecated or renamed keys), one sentence a line; "" when none. */
+/* Warnings about deprecated or renamed keys, one sentence a line; "": none. */
 const char *st_options_warnings(const stator_options *options);
 /* Appends "key=value\n" of every row flagged AFFECTS_CODE, in schema order, in normal form; a
  * value holds no blank and no line end, and other values give another text. A pass does nothing
  * but change code: of its rows all count but those flagged SECRET alone. */
 void st_options_code_key(const stator_options *options, st_str *out);
 
-/* What was given in other namespaces, as pairs that options of `item` (a pass, or with kind 0 a
- * backend or frontend) are made with: its own keys without the namespace, the others with it. Free
- * with st_option_pairs_deinit; the strings are those of `options`. */
+/* Options of other namespaces as the pairs with which `item` (a pass, or with kind 0 a backend or
+ * frontend) is created: its own keys without the namespace, the others with it. Free with
+ * st_option_pairs_deinit; the strings are those of `options`. */
 typedef struct st_option_pairs {
     st_mem *mem; /* NULL: the caller's own lists */
     uint32_t count;

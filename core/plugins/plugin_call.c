@@ -45,7 +45,7 @@ stator_status st_plugin_explain(const st_plugin_call *call, stator_status status
 /* ---- worker threads ---- */
 
 typedef struct ranges {
-    const st_plugin_call *call; /* that asked for them */
+    const st_plugin_call *call; /* the call that asked for the threads */
     stator_range_fn fn;
     void *self;
 } ranges;

@@ -25,14 +25,14 @@
 
 /* Whom a call is for; as long-lived as the plugin. */
 typedef struct st_callee {
-    const char *name;           /* of the plugin */
+    const char *name;           /* name of the plugin */
     stator_ctx *ctx;            /* whose log hears of it; NULL: nobody does */
     uint32_t is_ours;           /* a plugin of Stator's own, installed beside libstator */
-    _Atomic uint32_t is_warned; /* that the plugin changed the floating-point control */
+    _Atomic uint32_t is_warned; /* a changed floating-point control was reported */
 } st_callee;
 
 typedef struct st_plugin_call {
-    const struct st_plugin_call *outer; /* that this one lies inside, on this thread */
+    const struct st_plugin_call *outer; /* the enclosing call on this thread */
     st_callee *callee;
     const char *slot;
     uint32_t is_watched; /* fp_control is known, and is to be the same when the call ends */
@@ -86,7 +86,7 @@ void st_plugin_parallel_for(stator_ctx *ctx, int64_t n, int64_t grain, stator_ra
 /* An op of a library whose functions are such calls, with what it passes as their self. */
 typedef struct st_oplib_call {
     stator_oplib_op op;
-    const stator_oplib_op *own; /* the library's */
+    const stator_oplib_op *own; /* the library's own row */
     void *self;
     st_callee *callee;
 } st_oplib_call;

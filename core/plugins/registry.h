@@ -83,10 +83,10 @@ typedef struct st_loaded {
         const stator_pass *pass;
         const stator_oplib *oplib; /* ops are copied too: op_stride is sizeof(stator_oplib_op) */
     } as;
-    const char *build_id;                    /* or NULL */
-    const char *version;                     /* of the plugin */
+    const char *build_id;                    /* NULL: the file has none */
+    const char *version;                     /* version of the plugin */
     struct st_callee *callee;                /* see plugin_call.h: who calls a slot says so */
-    const struct st_oplib_call *oplib_calls; /* of an op library: what stands for its ops */
+    const struct st_oplib_call *oplib_calls; /* wrappers of an op library's functions */
 } st_loaded;
 
 /* Loads the item's plugin when it is not yet (dlopen, query, validation, init; a backend is

@@ -44,7 +44,7 @@ enum st_item_state {
 const char *st_state_name(uint32_t state);
 uint32_t st_state_parse(const char *text); /* ST_STATE_COUNT: unknown */
 
-/* Which rule found a plugin; the order is the rank, lower wins. */
+/* The rule that found a plugin; the order is the rank, lower wins. */
 enum st_origin {
     ST_ORIGIN_API = 0,
     ST_ORIGIN_FILES_ENV,
@@ -63,7 +63,7 @@ typedef struct st_verdict {
     const char *hint;
 } st_verdict;
 
-/* Which file it is, so that another one put in its place is noticed. */
+/* Identity of a file, by which another one in its place is noticed. */
 typedef struct st_file_identity {
     uint64_t dev, ino, size;
     int64_t mtime_s, mtime_ns;
@@ -104,7 +104,7 @@ struct st_registry_item {
     int32_t priority;
     /* Guarded by the registry's lock from here on. */
     st_verdict verdict;
-    st_verdict found;     /* the verdict of the listing alone, without probe or load */
+    st_verdict found;     /* verdict of the listing alone, without probe or load */
     uint32_t is_recalled; /* verdict comes from an earlier probe of this build */
     uint32_t is_tried;    /* a probe of this build in a child went well */
     uint32_t is_winner;
@@ -122,9 +122,9 @@ struct st_registry {
     st_mem *mem;
     const stator_host *host;
     uint32_t flags;
-    void (*warn)(void *self, const char *text); /* or NULL */
+    void (*warn)(void *self, const char *text); /* NULL: no warnings */
     void *warn_self;
-    char *lib_dir;  /* or NULL */
+    char *lib_dir;  /* NULL: not known */
     char *lib_path; /* libstator.so itself, or NULL */
     st_trust trust;
     st_vec(char *) plugin_dirs;
@@ -135,7 +135,7 @@ struct st_registry {
     st_item_list items;
     st_vec(st_plugin *) plugins;
     st_vec(st_plugin *) initialised; /* in order of init */
-    const char *probe_memory; /* what earlier probes left, see registry_probe.c; NULL: not read */
+    const char *probe_memory; /* record of earlier probes, see registry_probe.c; NULL: not read */
     uint32_t is_memory_read;
 };
 
@@ -192,7 +192,7 @@ typedef struct st_load_result {
     const stator_plugin *descriptor;
     void *self;
     uint32_t is_initialised;
-    uint32_t is_out_of_memory; /* the verdict is no judgement: it may be tried again */
+    uint32_t is_out_of_memory; /* memory was short: loading may be tried again */
     uint32_t loaded_count;
     st_loaded *loaded; /* in `arena` */
     st_arena arena;    /* given to the registry's plugin on success */
@@ -225,7 +225,7 @@ void st_probe_verdict(const st_loaded *loaded, st_verdict *out_verdict, char *re
 
 /* ---- registry_probe.c ---- */
 
-/* What an earlier probe of this very build left: a refusal becomes the item's verdict, with
+/* Applies the record of an earlier probe of this build: a refusal becomes the item's verdict, with
  * is_recalled, else is_tried is set. Lock held. */
 void st_probe_recall(st_registry *registry, st_registry_item *item);
 /* Loads and probes an item that nobody named in a child, where that is to be (see

@@ -291,7 +291,7 @@ stator_status st_registry_load_unnamed(st_registry *registry, const st_registry_
     st_registry_try(registry, own(item));
     const stator_status status = st_registry_load(registry, item, out_loaded, err);
     if (status != STATOR_OK && status != STATOR_RESOURCE_EXHAUSTED &&
-        item->kind != STATOR_KIND_BACKEND) { /* the next one in rank is told of that */
+        item->kind != STATOR_KIND_BACKEND) { /* a backend: see the next in rank */
         st_registry_warn(registry, own(item));
     }
     return status;
@@ -347,7 +347,7 @@ typedef struct device_list {
     st_arena *arena;
     st_vec(stator_device_info) rows;
     st_mem *mem;
-    stator_diag *refused; /* what is wrong with one of them */
+    stator_diag *refused; /* fault of a device row */
     int failed;
 } device_list;
 
@@ -507,7 +507,7 @@ static stator_status make_static(st_registry *registry, const stator_backend *ba
 static stator_status add_static_locked(st_registry *registry, const stator_backend *backend,
                                        void *self, stator_diag **err)
 {
-    ST_TRY(st_registry_ensure_scan(registry, err)); /* which names the reference backends have */
+    ST_TRY(st_registry_ensure_scan(registry, err)); /* finds the reference backends */
     st_plugin *plugin = st_arena_zalloc(&registry->arena, 1, sizeof *plugin);
     if (plugin == NULL) {
         return st_fail_oom(err);

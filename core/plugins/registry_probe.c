@@ -61,7 +61,7 @@ static int memory_path(const st_registry *registry, char out[PATH_SIZE], int mak
     return 1;
 }
 
-/* What must not have changed for a refusal to stand. */
+/* Stamp of version, boot and library cache: a recorded refusal holds while it is unchanged. */
 static void make_stamp(char out[96])
 {
     char boot[40] = "";
@@ -114,7 +114,7 @@ static int split_line(char *line, char **fields, int max)
     return n;
 }
 
-/* Of whichever build. */
+/* Is the record about this item, of whichever build? */
 static int is_line_of(char **fields, const st_registry_item *item)
 {
     return strcmp(fields[1], item->plugin->path) == 0 && strcmp(fields[2], item->name) == 0;
@@ -266,7 +266,7 @@ void st_probe_forget(st_registry *registry, const st_registry_item *item)
 typedef struct child_result {
     int64_t timeout_ms;
     st_str answer;
-    int exit_status; /* of waitpid */
+    int exit_status; /* status of waitpid */
     int timed_out;
 } child_result;
 

@@ -28,7 +28,7 @@ typedef struct scan {
     st_allow_list allowed;
     stator_diag **err;
     st_vec(st_file_identity) folders;
-    const char *own_folder; /* the one beside libstator.so, without symbolic links; or NULL */
+    const char *own_folder; /* folder beside libstator.so, without symbolic links; or NULL */
 } scan;
 
 /* One file on its way to a verdict. */

@@ -24,7 +24,7 @@ typedef struct st_trust {
     uint32_t lib_group_writes;
 } st_trust;
 
-/* Of this process; lib_path is libstator.so or NULL. */
+/* Collects the identity of this process; lib_path is libstator.so or NULL. */
 void st_trust_init(st_trust *trust, const char *lib_path);
 /* Checks owner and mode of one file or folder whose status is `st`. is_above: a folder above the
  * plugin's own. */

@@ -19,7 +19,7 @@
 typedef struct stack { /* results of iterations put together along a new axis */
     void *data;
     uint64_t capacity_bytes;
-    int64_t slice_shape[STATOR_RANK_MAX]; /* of one iteration */
+    int64_t slice_shape[STATOR_RANK_MAX]; /* shape of an iteration's slice */
     int64_t slice_count;
     uint32_t slice_rank;
     stator_dtype dtype;
@@ -35,13 +35,13 @@ typedef struct scanned { /* an operand cut into slices */
     uint32_t axis;
     uint32_t is_reversed;
     uint32_t reserved;
-    int64_t shape[STATOR_RANK_MAX]; /* of a slice */
+    int64_t shape[STATOR_RANK_MAX]; /* shape of a slice */
     int64_t outer, inner;
     void *copy; /* room for one slice */
 } scanned;
 
 typedef struct loop {     /* a control-flow node that runs */
-    st_call_state *state; /* of the program around */
+    st_call_state *state; /* state of the enclosing program */
     const st_step *step;
     const st_control *control;
     st_program *body;
@@ -324,7 +324,8 @@ static stator_status stack_put(loop *l, stack *s, const DLTensor *slice, int64_t
     return STATOR_OK;
 }
 
-/* Of a loop that never ran, the sizes beside the axis come from the type; unknown ones are 0. */
+/* Shape of the stacked result of a loop that never ran: sizes beside the axis come from the type,
+ * unknown ones are 0. */
 static void stack_shape_from_type(loop *l, stack *s, uint32_t slot_index)
 {
     const st_program *p = l->state->program;

@@ -26,7 +26,7 @@ typedef struct st_guard_size {
     int64_t hi;
     int64_t divisor;
     st_symprog prog; /* EXPR */
-    char *text;      /* the size in words, "N" or "2*N + 1", for messages; NULL: not set */
+    char *text;      /* the size as text, "N" or "2*N + 1", for messages; NULL: not set */
 } st_guard_size;
 
 typedef struct st_guard_input {
@@ -40,7 +40,8 @@ typedef struct st_guard_input {
     const char *name; /* for messages; borrowed from the graph's module */
 } st_guard_input;
 
-/* What bound sizes must obey; it fails the call, it does not ask for another executable. */
+/* A constraint on bound sizes: a violation fails the call, it does not ask for another
+ * executable. */
 typedef struct st_guard_shape_constraint {
     uint32_t kind; /* st_shape_constraint_kind */
     int64_t step;

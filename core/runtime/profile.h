@@ -33,7 +33,7 @@ typedef struct st_profile {
 void st_profile_init(st_profile *profile, st_mem *mem);
 void st_profile_deinit(st_profile *profile);
 void st_profile_start(st_profile *profile); /* empty, on */
-void st_profile_stop(st_profile *profile);  /* what is recorded stays */
+void st_profile_stop(st_profile *profile);  /* recorded times stay */
 void st_profile_go_on(st_profile *profile); /* after a stop, behind what is recorded */
 /* Gives the record back; nobody may be adding to it. */
 void st_profile_forget(st_profile *profile);

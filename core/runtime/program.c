@@ -368,7 +368,7 @@ stator_status st_program_run(st_program *p, st_call_state *state, const DLTensor
     if (status == STATOR_OK) {
         status = write_back(state, in, err);
     }
-    give_back(state, p->releases, p->n_pooled); /* what a failure or a write-back left */
+    give_back(state, p->releases, p->n_pooled); /* buffers that a failure or a write-back left */
     for (uint32_t k = 0; status != STATOR_OK && k < p->n_outputs; k++) {
         if (state->is_fresh[k]) {
             stator_tensor_release(out[k]);

@@ -32,11 +32,11 @@ typedef struct st_slot {
     uint32_t last_use;   /* step number; buffers from the pool go back after it */
     uint64_t size_bytes; /* when static */
     const void *data;    /* parameters and constants: their bytes */
-    stator_blob *blob;   /* that holds them; borrowed */
+    stator_blob *blob;   /* blob that holds the data; borrowed */
     uint64_t offset;     /* in the workspace, when has_offset */
     uint32_t has_offset;
     uint32_t reserved;
-    const char *op; /* of the node that makes it, for messages; NULL for inputs; borrowed */
+    const char *op; /* op of the producing node, for messages; NULL for inputs; borrowed */
     const char *name;
 } st_slot;
 
@@ -54,9 +54,9 @@ typedef struct st_control {
     struct st_program *bodies[2]; /* borrowed */
     uint32_t n_bodies;
     uint32_t n_carried, n_scanned, n_stacked;
-    const uint32_t *scanned_axes; /* of the operands */
+    const uint32_t *scanned_axes; /* by scanned operand */
     const uint32_t *scanned_reverse;
-    const uint32_t *stacked_axes; /* of the results */
+    const uint32_t *stacked_axes; /* by stacked result */
     const uint32_t *stacked_reverse;
 } st_control;
 
@@ -65,19 +65,19 @@ typedef struct st_step {
     uint32_t n_in, n_out;
     uint32_t n_release;
     st_step_fn run;
-    void *self; /* the instance */
+    void *self; /* stator_instance */
     void *exe;
     const st_control *control;
-    const char *op, *name; /* of a control-flow node, for messages; borrowed */
+    const char *op, *name; /* control-flow node, for messages; borrowed */
     const uint32_t *in;    /* slots */
     const uint32_t *out;   /* slots */
     uint64_t workspace_bytes;
     const uint32_t *release; /* slots whose buffers from the pool nobody reads after this step */
-    const char *backend;     /* that runs the executable, for messages; borrowed */
+    const char *backend;     /* backend of the executable, for messages; borrowed */
     uint32_t is_filled;      /* results are filled with a pattern before it runs, as for a call */
     uint32_t reserved;
-    /* That the executable was made of, of the owner's module; NULL: from the cache, or no
-     * executable. */
+    /* Graph of the owner's module that the executable was made of; NULL: it came from the cache, or
+     * there is no executable. */
     const stator_graph *graph;
 } st_step;
 
@@ -85,11 +85,11 @@ typedef struct st_step {
 typedef struct st_slot_write {
     uint32_t input;
     uint32_t slot;
-    uint32_t is_kept; /* the slot is an input that is written too: it is copied first */
+    uint32_t is_kept; /* the slot is an input that is written as well: copied first */
     uint32_t reserved;
 } st_slot_write;
 
-/* What a symbol's value must obey, and its name for messages. */
+/* Range and divisor of a symbol's values, and its name for messages. */
 typedef struct st_symbol {
     int64_t lo, hi, divisor;
     char name[40];
@@ -98,7 +98,7 @@ typedef struct st_symbol {
 typedef struct st_program {
     st_mem *mem;
     st_pool *pool;
-    st_profile *profile; /* of the context; NULL: none */
+    st_profile *profile; /* the context's profile; NULL: none */
     stator_ctx *ctx;
     st_step *steps;
     uint32_t n_steps;
@@ -116,10 +116,10 @@ typedef struct st_program {
     const st_symbol *symbols; /* by index; borrowed */
     uint64_t workspace_bytes; /* shared by steps, then between them */
     uint64_t step_workspace_bytes;
-    uint64_t control_bytes; /* what the largest control-flow step keeps while it runs */
+    uint64_t control_bytes; /* scratch of the largest control-flow step */
     uint32_t max_args;
     uint32_t *releases; /* behind every step's release, then those of the write-backs */
-    uint32_t n_pooled;  /* of releases */
+    uint32_t n_pooled;  /* number of releases */
     pthread_mutex_t lock;
     struct st_call_state *free_states;
 } st_program;

@@ -49,7 +49,7 @@ static int plan_write_backs(st_program *p)
     return 1;
 }
 
-/* What the largest step needs while it runs. */
+/* Finds the largest workspace, argument count and control-flow scratch of any step. */
 static void measure_steps(st_program *p)
 {
     for (uint32_t s = 0; s < p->n_steps; s++) {
@@ -67,7 +67,8 @@ static void measure_steps(st_program *p)
     }
 }
 
-/* Which slots may lie in buffers of the pool: made by a step, of a size that only a call tells. */
+/* May the slot lie in a buffer of the pool? A step makes it, and its size is known only at call
+ * time. */
 static int is_pooled(const st_slot *slot)
 {
     return !slot->is_static && slot->output < 0;

@@ -12,9 +12,9 @@ struct stator_tensor {
     stator_dtype dtype;
     uint64_t size_bytes;
     st_pool *pool;                           /* owner of the data, or NULL */
-    void (*deleter)(void *self, void *data); /* of the application's memory, or NULL */
+    void (*deleter)(void *self, void *data); /* frees the application's memory, or NULL */
     void *deleter_self;
-    DLManagedTensorVersioned *managed; /* the foreign owner, or NULL */
+    DLManagedTensorVersioned *managed; /* the foreign owner of the data, or NULL */
     st_mem *mem;
     DLTensor view; /* shape points at `shape`; strides NULL when dense */
     int64_t shape[STATOR_RANK_MAX];

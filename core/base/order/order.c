@@ -23,7 +23,7 @@
 #define TASK_MIN 16384           /* elements that are worth a thread: some microseconds */
 #define TASKS_EACH 4             /* for a thread, so that a slow one holds nobody up */
 #define TILE_ROWS 16             /* copied together: a cache line of f32 */
-#define TILE_BYTES (1024 * 1024) /* that stay in a second-level cache */
+#define TILE_BYTES (1024 * 1024) /* stay in a second-level cache */
 
 enum order_method { ORDER_FEW, ORDER_CANDIDATES, ORDER_WHOLE };
 
@@ -31,14 +31,14 @@ typedef struct order_sizes {
     int64_t rows, size, take;
 } order_sizes;
 
-/* What follows from sizes and threads. */
+/* Method and buffer sizes, derived from the sizes of the axes and the number of threads. */
 typedef struct order_plan {
     order_sizes sizes;
     uint32_t method;
-    uint32_t bytes;      /* of an element */
+    uint32_t bytes;      /* size of an element */
     uint32_t word_bytes; /* 8: keys of 32 bits; 16: of 64 */
-    int64_t groups;      /* of rows */
-    int64_t chunks;      /* of each row; above 1 there is one group */
+    int64_t groups;      /* groups of rows */
+    int64_t chunks;      /* chunks a row; above 1 there is one group */
     int64_t tile;        /* rows that are copied together, 1: none are */
     uint64_t room_bytes; /* room of a group, or of a chunk */
 } order_plan;
@@ -172,7 +172,7 @@ typedef struct order_run {
     const st_order_job *job;
     const order_plan *plan;
     char *scratch;
-    const order_line *line; /* of chunks */
+    const order_line *line; /* the row that has chunks */
 } order_run;
 
 /* A row's place along the axes and its offsets, elements. */

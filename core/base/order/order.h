@@ -30,12 +30,12 @@ typedef struct st_order_axis {
 } st_order_axis;
 
 typedef struct st_order_job {
-    uint32_t dtype;      /* of x and values: a real dtype of whole bytes */
+    uint32_t dtype;      /* dtype of x and values: a real dtype of whole bytes */
     uint32_t is_falling; /* 1: the largest first (NaN before all) */
     int64_t size;        /* elements of a row, */
-    int64_t take;        /* of which so many are wanted, in order; at most size */
+    int64_t take;        /* elements that are wanted, in order; at most size */
     int64_t x_step, values_step, indices_step; /* from one element of a row to the next */
-    uint32_t n_axes;                           /* of rows, the outermost first */
+    uint32_t n_axes;                           /* axes of rows, the outermost first */
     st_order_axis axes[ST_ORDER_AXES_MAX];
     const void *x;
     void *values;     /* NULL: not wanted */

@@ -6,7 +6,7 @@
 
 #define ORDER_BLOCK 256 /* keys that are made at a time */
 #define ORDER_MASK 32   /* keys that searches look at together */
-#define ORDER_ROWS 32   /* of a panel */
+#define ORDER_ROWS 32   /* rows of a panel */
 #define ORDER_PANEL (ORDER_ROWS * ORDER_MASK)
 
 /* Elements of a row. */
@@ -17,7 +17,7 @@ typedef struct order_line {
     uint32_t is_falling;
 } order_line;
 
-/* Of 1, 2 or 4 bytes: keys of 32 bits will do. */
+/* Bytes of an element; for 1, 2 or 4 keys of 32 bits suffice. */
 uint32_t order_element_bytes(uint32_t dtype);
 /* Keys of elements [first, first + n). Signed: the lower one stands before; INT_MAX of its width
  * is NaN, or a number. The second form takes any dtype. */

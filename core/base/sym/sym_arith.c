@@ -224,7 +224,7 @@ static uint32_t make_extremum(st_symtab *tab, uint32_t kind, uint32_t a, uint32_
     if (flat != 0) {
         return st_lin_add_sym(tab, &common, flat, (int64_t)g) ? st_lin_intern(tab, &common) : 0;
     }
-    if (x_is_const || (p > q && !y_is_const)) { /* the older one first, an integer last */
+    if (x_is_const || (p > q && !y_is_const)) { /* operands in order of age, an integer last */
         const uint32_t t = p;
         p = q;
         q = t;

@@ -15,7 +15,7 @@
 #include "core/base/check.h"
 #include <string.h>
 
-#define ROUNDS 16u /* of rewriting one division; each round but the last shrinks it */
+#define ROUNDS 16u /* rewrites of one division; each but the last shrinks it */
 
 static uint64_t coef_gcd(const st_lin *lin, uint64_t g)
 {

@@ -15,7 +15,7 @@
 #define EVAL_DEPTH_MAX 64u /* far above what the limits allow; a view may come from elsewhere */
 #define STACK_MAX ST_SYMPROG_STACK
 #define CODE_MAX (1u << 20)
-#define LIKELY_SIZE 64 /* of a symbol without a hint, where its range has it */
+#define LIKELY_SIZE 64 /* hint of a symbol that has none, if its range contains it */
 
 static const stator_sym_row *sym_at(const st_sym_cols *cols, uint32_t sym)
 {

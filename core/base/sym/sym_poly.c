@@ -12,7 +12,7 @@
 #include "core/base/check.h"
 #include <string.h>
 
-#define ROUNDS 16u /* of rewriting one division */
+#define ROUNDS 16u /* rewrites of one division */
 #define POLY_MAX 32u
 
 /* A polynomial over atoms with integer coefficients (every den is 1). */

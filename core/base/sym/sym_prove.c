@@ -102,8 +102,8 @@ static int64_t lower_quotient(prover *p, const st_lin *rest, uint32_t a, int64_t
     if (!st_lin_add_sym(p->tab, &numerator, a, 1)) {
         return INT64_MIN;
     }
-    const int64_t step =
-        (int64_t)st_gcd_u64(st_lin_modulus(p->tab, &numerator), (uint64_t)c); /* of m */
+    const int64_t step = (int64_t)st_gcd_u64(st_lin_modulus(p->tab, &numerator),
+                                             (uint64_t)c); /* multiples that m moves in */
     const int64_t m0 = st_floormod(numerator.constant, step);
     const int64_t m1 = c - step + m0;
     int64_t loss = 0;

@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static _Thread_local int32_t own_number; /* of the thread; 0: not asked for yet */
+static _Thread_local int32_t own_number; /* this thread's kernel id; 0: not asked for yet */
 
 /* The number of a thread that has ended may be another program's by now. */
 static int is_here(int32_t thread)

@@ -13,7 +13,7 @@ extern "C" {
 /* The team of a thread, as its last region had it. */
 typedef struct st_apart {
     int32_t n;   /* seats; 0 is the caller's */
-    int32_t cpu; /* of the caller, which the others keep off; -1: they may not yet */
+    int32_t cpu; /* the caller's processor, which the other threads avoid; -1: not set */
     int32_t thread[ST_APART_MAX]; /* by seat; 0: not seen */
 } st_apart;
 

@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-#define WINDOW_NS UINT64_C(20000000) /* of time in teams that is judged */
+#define WINDOW_NS UINT64_C(20000000) /* parallel time after which a window is judged */
 #define GAIN_PARTS 8                 /* one of so many parts of it would be saved: a bad window */
 #define BAD_WINDOWS 3                /* in a row: the machine is contended */
 #define REST_NS UINT64_C(250000000)  /* for so long; then one more bad window is enough, */
@@ -18,10 +18,10 @@
 
 /* Threads that race here lose a note of one of them. */
 static struct {
-    _Atomic uint64_t took_ns, alone_ns; /* of this window */
+    _Atomic uint64_t took_ns, alone_ns; /* sums of the current window */
     _Atomic uint64_t rests_until_ns;
     _Atomic int32_t bad_windows;
-    _Atomic int32_t doublings; /* of REST_NS, the next time */
+    _Atomic int32_t doublings; /* factor of the next rest: REST_NS << doublings */
 } load;
 
 static uint64_t get(const _Atomic uint64_t *x)

@@ -25,7 +25,7 @@ typedef struct job {
     void (*fn)(void *self, int32_t seat);
     void *self;
     int32_t seats, taken;
-    _Atomic int32_t at_work; /* of the thread pool */
+    _Atomic int32_t at_work; /* pool threads that run this job */
     pthread_cond_t is_done;  /* nobody is at work any more */
     struct job *next;
 } job;
@@ -36,7 +36,7 @@ static struct {
     pthread_cond_t has_job;
     job *first;
     int32_t asked;         /* threads that were asked for */
-    int32_t asleep;        /* of them */
+    int32_t asleep;        /* asked-for threads that sleep */
     _Atomic uint32_t jobs; /* so far */
 } pool = {.mutex = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP, .has_job = PTHREAD_COND_INITIALIZER};
 

@@ -25,7 +25,7 @@
 #include <omp.h>
 #endif
 
-static _Thread_local int is_inside; /* of a job of the thread pool */
+static _Thread_local int is_inside; /* this thread runs a job of the thread pool */
 
 int st_is_in_parallel(void)
 {
@@ -50,8 +50,8 @@ typedef struct work {
     int64_t n_queues, each; /* queues of so many chunks */
     int64_t step, left; /* elements of a chunk; those that are left are spread over the chunks */
     chunk_queue *queues;
-    uint64_t ended_ns; /* the caller's last chunk, */
-    int64_t done;      /* of so many */
+    uint64_t ended_ns; /* when the caller ended its last chunk */
+    int64_t done;      /* chunks that the caller has run */
 } work;
 
 static int64_t begin_of(const work *w, int64_t chunk)
@@ -97,8 +97,8 @@ static void run_seat(void *self, int32_t seat)
     }
 }
 
-#define HELPED_NS UINT64_C(200000) /* of work, that waking threads for it pays */
-#define LATE_NS UINT64_C(100000)   /* that others may be behind the caller, and a chunk or two */
+#define HELPED_NS UINT64_C(200000) /* shortest work for which waking threads pays */
+#define LATE_NS UINT64_C(100000)   /* delay for a wake-up; no contention yet */
 
 /* A region has ended. The caller alone would have taken up to twice the time that it did not
  * wait. */

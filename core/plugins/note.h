@@ -1,7 +1,7 @@
 /* The plugin note: what a plugin says of itself, read without running it.
  *
  * In: the JSON text of the ELF note "Stator". Out: st_note, whose strings lie in the caller's
- * arena. Members (docs/abi.md, "The note"): abi, kinds, name, version are required. Optional:
+ * arena. Members (docs/plugins.md, "The note"): abi, kinds, name, version are required. Optional:
  * triple, sanitizer, min_host_minor, vendor, licence, description, tags, aliases, priority, options
  * (names), extensions (frontends), devices (kinds), requires, and items: an array of {kind, name,
  * description, tags, aliases, priority, options, extensions}. Without `items` the plugin holds one

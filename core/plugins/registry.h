@@ -1,7 +1,7 @@
 /* The plugin registry: which backends, frontends, passes and op libraries exist, in which state
  * each is, and their descriptors once loaded.
  *
- * In: folders and files to search (docs/abi.md, "Discovery"), the host table handed to plugins.
+ * In: folders and files to search (docs/plugins.md), the host table handed to plugins.
  * Out: rows (one per item, never moved or removed), and on demand loaded descriptors.
  * Invariants: scanning runs no plugin code; a row is published whole; a failure of one plugin
  * changes no row of another; a plugin is loaded at most once per registry and never unloaded.

@@ -1,4 +1,4 @@
-/* Who may have written a plugin file? The rule of docs/abi.md, "Trust":
+/* Who may have written a plugin file? The rule of docs/plugins.md, "Trust":
  *
  *   file and its folder   owned by root, the effective user, or the owner of libstator.so; not
  *                         writable by others; group-writable only for that owner's primary group

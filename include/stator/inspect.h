@@ -292,7 +292,7 @@ STATOR_EXPORT stator_status stator_x_cache_why(stator_function *function, uint32
  * "dlopen" stands for its constructors): 1, or 0 with NULLs where it is in none. The texts live as
  * long as the plugin's context. For handlers of signals, of exit and of std::terminate, to say
  * whose code it was: it is async-signal-safe and takes no lock. The library installs none of these
- * (docs/abi.md 1.7). */
+ * (docs/abi.md, section 7). */
 STATOR_EXPORT int32_t stator_x_running_slot(const char **out_plugin, const char **out_slot);
 
 /* From this call on the context's calls record how long each of their steps takes; what was

@@ -96,7 +96,7 @@ typedef struct stator_item_info {
     uint32_t index;
     const char *name;
     const char *kind;   /* backend, frontend, pass, oplib, unknown */
-    const char *state;  /* AVAILABLE, NO_DEVICE, ... (docs/abi.md) */
+    const char *state;  /* AVAILABLE, NO_DEVICE, ... (docs/plugins.md) */
     const char *reason; /* NULL when AVAILABLE */
     const char *hint;   /* NULL when AVAILABLE */
     const char *version;

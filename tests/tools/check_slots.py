@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs/abi.md 1.13 says of every slot of a plugin's descriptors whether this version calls it: every
+"""docs/abi.md, section 9, says of every slot of a plugin's descriptors whether this version calls it: every
 function pointer of these structs in plugin.h has its row, and the table names no other.
 
 usage: check_slots.py SOURCE      status 0 when header and table agree; prints what does not"""
@@ -17,7 +17,7 @@ def slots_of(header, name):
 
 def rows_of(page):
     table, struct = {}, None
-    section = page[page.index("### 1.13"):]
+    section = page[page.index("## 9. "):]
     for row in re.findall(r"^\|(.*)\|$", section[:section.index("**Phases.**")], re.M):
         cells = [c.strip() for c in row.split("|")]
         struct = cells[0].strip("`") or struct

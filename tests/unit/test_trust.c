@@ -1,5 +1,5 @@
-/* Owners and modes: the rule of docs/abi.md for files, folders and the folders above, also for root
- * over a tree of another user, umask 0002, and a clone below /tmp. */
+/* Owners and modes: the rule of docs/plugins.md for files, folders and the folders above, also
+ * for root over a tree of another user, umask 0002, and a clone below /tmp. */
 #define _GNU_SOURCE
 #include "core/plugins/trust.h"
 

@@ -4,8 +4,7 @@
 #include "codegen/loopir/loop_expand.h"
 #include "codegen/lower/lower.h"
 #include "codegen/match/match_contraction.h"
-#include "codegen/run/exe.h"
-#include "codegen/run/host_library.h"
+#include "codegen/plan/plan.h"
 
 #include <stator/ops.h>
 #include <stdio.h>
@@ -263,12 +262,16 @@ static stator_status set_scope(cg_unit *unit, const cg_loop *loop, stator_diag *
     return unit->scope ? STATOR_OK : st_fail_oom(err);
 }
 
+static stator_status compile_body(const stator_graph *graph, const cg_loop *loop, st_cg_exe **out,
+                                  const char **out_why, stator_diag **err);
+
 /* `loop`: whose body the graph is, NULL: none's. */
 static stator_status build(cg_unit *unit, const st_cg_config *config, const stator_graph *graph,
                            const cg_loop *loop, stator_fuel_scope *fuel, st_cg_exe *exe,
                            stator_diag **err)
 {
     ST_TRY(cg_unit_init(unit, config, graph, &exe->syms, fuel, err));
+    unit->compile_body = compile_body;
     if (unit->declined.count) {
         return STATOR_NEED_FALLBACK; /* its sizes cannot be computed with */
     }
@@ -290,23 +293,6 @@ static stator_status build(cg_unit *unit, const st_cg_config *config, const stat
     return exe->kernels.count ? emit(exe, err) : STATOR_OK;
 }
 
-st_cg_exe *cg_new_exe(const st_cg_config *config)
-{
-    st_cg_exe *exe = st_calloc(config->mem, 1, sizeof *exe);
-    if (exe == NULL) {
-        return NULL;
-    }
-    exe->config = *config;
-    st_host_library_init(&exe->host_library, &exe->config);
-    st_arena_init(&exe->arena, config->mem);
-    if (!st_loop_syms_init(&exe->syms, config->mem)) {
-        st_arena_deinit(&exe->arena);
-        st_free(config->mem, exe);
-        return NULL;
-    }
-    return exe;
-}
-
 /* A request that got no memory may have looked like a limit of the symbolic engine. */
 static stator_status unmask_memory(const st_mem *mem, uint64_t refused, stator_status status,
                                    stator_diag **own)
@@ -318,6 +304,29 @@ static stator_status unmask_memory(const st_mem *mem, uint64_t refused, stator_s
     st_diag_release(*own);
     *own = NULL;
     return st_fail_oom(own);
+}
+
+/* A body, on the way of the unit around it (cg_unit.compile_body). */
+static stator_status compile_body(const stator_graph *graph, const cg_loop *loop, st_cg_exe **out,
+                                  const char **out_why, stator_diag **err)
+{
+    const cg_unit *around = loop->unit;
+    cg_unit unit;
+    *out = NULL;
+    st_cg_exe *exe = cg_new_exe(around->config);
+    if (exe == NULL) {
+        return st_fail_oom(err);
+    }
+    exe->is_body = 1;
+    const stator_status status = build(&unit, around->config, graph, loop, around->fuel, exe, err);
+    *out_why = unit.declined.count ? unit.declined.data[0].reason : NULL;
+    cg_unit_deinit(&unit);
+    if (status != STATOR_OK) {
+        st_cg_destroy(exe);
+        return status;
+    }
+    *out = exe;
+    return STATOR_OK;
 }
 
 stator_status st_cg_compile(const st_cg_config *config, const stator_graph *graph,
@@ -343,127 +352,4 @@ stator_status st_cg_compile(const st_cg_config *config, const stator_graph *grap
     }
     *out = exe;
     return STATOR_OK;
-}
-
-stator_status st_cg_load(const st_cg_config *config, const void *bytes, uint64_t n, st_cg_exe **out,
-                         stator_diag **err)
-{
-    stator_diag *own = NULL;
-    *out = NULL;
-    st_cg_exe *exe = cg_new_exe(config);
-    const stator_status status = exe ? cg_load(exe, bytes, n, &own) : STATOR_RESOURCE_EXHAUSTED;
-    if (status != STATOR_OK) {
-        st_cg_destroy(exe);
-        return st_cg_to_host(config->host, status, own, err);
-    }
-    *out = exe;
-    return STATOR_OK;
-}
-
-stator_status cg_compile_body(const st_cg_config *config, const stator_graph *graph,
-                              const cg_loop *loop, stator_fuel_scope *fuel, st_cg_exe **out,
-                              const char **out_why, stator_diag **err)
-{
-    cg_unit unit;
-    *out = NULL;
-    st_cg_exe *exe = cg_new_exe(config);
-    if (exe == NULL) {
-        return st_fail_oom(err);
-    }
-    exe->is_body = 1;
-    const stator_status status = build(&unit, config, graph, loop, fuel, exe, err);
-    *out_why = unit.declined.count ? unit.declined.data[0].reason : NULL;
-    cg_unit_deinit(&unit);
-    if (status != STATOR_OK) {
-        st_cg_destroy(exe);
-        return status;
-    }
-    *out = exe;
-    return STATOR_OK;
-}
-
-void st_cg_destroy(st_cg_exe *exe)
-{
-    if (exe == NULL) {
-        return;
-    }
-    st_mem *mem = exe->config.mem;
-    if (exe->module) {
-        exe->config.emitter->module_destroy(exe->config.emitter->self, exe->module);
-    }
-    for (uint32_t i = 0; i < exe->kernels.count; i++) {
-        st_kernel_deinit(&exe->kernels.data[i]);
-    }
-    for (uint32_t i = 0; i < exe->launches.count; i++) {
-        cg_launch *launch = &exe->launches.data[i];
-        st_symprog_deinit(&launch->count, mem);
-        if (launch->scan) {
-            cg_scan_deinit(launch->scan, mem);
-        }
-        for (uint32_t k = 0; k < launch->n_numbers; k++) {
-            st_symprog_deinit(&launch->numbers[k], mem);
-        }
-        if (launch->op) {
-            const st_library *library = cg_library_of(exe, launch);
-            library->destroy(library->self, launch->op);
-        }
-    }
-    for (uint32_t i = 0; i < exe->n_outputs; i++) {
-        for (uint32_t a = 0; a < exe->outputs[i].rank; a++) {
-            st_symprog_deinit(&exe->outputs[i].dims[a], mem);
-        }
-    }
-    for (uint32_t i = 0; exe->slots && i < exe->n_slots; i++) {
-        st_symprog_deinit(&exe->slots[i], mem);
-    }
-    for (uint32_t i = 0; i < exe->blobs.count; i++) {
-        exe->config.host->cst->release(exe->blobs.data[i]);
-    }
-    st_free(mem, atomic_load(&exe->spare));
-    st_vec_free(mem, &exe->kernels);
-    st_vec_free(mem, &exe->launches);
-    st_vec_free(mem, &exe->operands);
-    st_vec_free(mem, &exe->buffers);
-    st_vec_free(mem, &exe->blobs);
-    st_vec_free(mem, &exe->checks);
-    for (uint32_t i = 0; i < exe->binds.count; i++) {
-        cg_bind_deinit(&exe->binds.data[i], mem);
-    }
-    st_vec_free(mem, &exe->binds);
-    for (uint32_t i = 0; i < exe->shape_constraints.count; i++) {
-        cg_shape_constraint_deinit(&exe->shape_constraints.data[i], mem);
-    }
-    st_vec_free(mem, &exe->shape_constraints);
-    st_loop_syms_deinit(&exe->syms);
-    st_arena_deinit(&exe->arena);
-    st_free(mem, exe);
-}
-
-stator_status st_cg_print(const st_cg_exe *exe, st_str *out)
-{
-    for (uint32_t i = 0; i < exe->launches.count; i++) {
-        const cg_launch *launch = &exe->launches.data[i];
-        if (launch->n_concurrent > 1) {
-            st_str_addf(out, "concurrent, %u scans:\n", launch->n_concurrent);
-        }
-        if (launch->text) {
-            st_str_add(out, launch->text);
-        } else if (!exe->is_loaded) {
-            st_kernel_print(&exe->kernels.data[launch->kernel], out);
-        }
-    }
-    st_str_addf(out, "// %u launches, %u values in the workspace", exe->launches.count,
-                exe->n_slots);
-    if (exe->slots == NULL) {
-        st_str_addf(out, ", %llu bytes", (unsigned long long)exe->static_bytes);
-    }
-    if (exe->n_output_aliases) {
-        st_str_addf(out, ", %u in outputs", exe->n_output_aliases);
-    }
-    if (exe->shape_constraints.count) {
-        st_str_addf(out, ", %u %s of sizes a call", exe->shape_constraints.count,
-                    exe->shape_constraints.count == 1 ? "test" : "tests");
-    }
-    st_str_add(out, "\n");
-    return st_str_ok(out) ? STATOR_OK : STATOR_RESOURCE_EXHAUSTED;
 }

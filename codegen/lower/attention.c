@@ -13,7 +13,7 @@
  * A library does it as a contraction of its own (ST_CONTRACTION_SDPA), its operands seen through
  * their views. */
 #include "codegen/lower/lower.h"
-#include "codegen/match/match_contraction.h"
+#include "codegen/target/contraction_desc.h"
 
 #include <math.h>
 #include <stator/ops.h>

@@ -9,9 +9,8 @@
 #include <stator/ops.h>
 #include <string.h>
 
-#define ALIGNED_BYTES_MAX 65536u /* constants up to this are copied when they lie unaligned */
-#define WEIGHT_DEPTH_MAX 8u      /* nodes between a constant and the contraction that reads it */
-#define SPLAT_BYTES_MAX 65536u   /* larger constants are loaded, not looked through */
+#define WEIGHT_DEPTH_MAX 8u    /* nodes between a constant and the contraction that reads it */
+#define SPLAT_BYTES_MAX 65536u /* larger constants are loaded, not looked through */
 
 /* ---- syms ---- */
 
@@ -287,60 +286,18 @@ static void note_range(cg_value *v, const stator_blob_info *info, uint64_t size)
     }
 }
 
-uint32_t cg_dtype_bytes(uint32_t dtype)
-{
-    switch (dtype) {
-#define STATOR_DTYPE(name, id, text, bits, class_)                                                 \
-    case id:                                                                                       \
-        return ((bits) + 7u) / 8u;
-#include <stator/dtype.def>
-#undef STATOR_DTYPE
-    default:
-        return 0;
-    }
-}
-
-int cg_is_unaligned_mapped(const st_cg_config *config, uint64_t size_bytes)
-{
-    return (config->emitter->target.flags & ST_TARGET_UNALIGNED) &&
-           size_bytes > ALIGNED_BYTES_MAX && STATOR_HAS(config->host->cst, peek);
-}
-
-/* What is known of a constant without reading it; its data, when they are few, aligned. */
-static stator_status look_at(const st_cg_config *config, stator_blob *blob, stator_blob_info *info,
-                             stator_diag **err)
-{
-    const stator_cst_api *cst = config->host->cst;
-    stator_diag *theirs = NULL;
-    stator_status status = STATOR_HAS(cst, peek) ? cst->peek(blob, info, &theirs) : STATOR_OK;
-    if (status == STATOR_OK &&
-        !(STATOR_HAS(cst, peek) && cg_is_unaligned_mapped(config, info->size_bytes))) {
-        status = cst->get(blob, info, &theirs);
-    }
-    return st_cg_from_host(config->host, status, &theirs, err);
-}
-
-stator_status cg_constant_data(const st_cg_config *config, stator_blob *blob, const void **out_data,
-                               stator_diag **err)
-{
-    stator_blob_info info = {.struct_size = sizeof info};
-    ST_TRY(look_at(config, blob, &info, err));
-    *out_data = info.data;
-    return STATOR_OK;
-}
-
 static stator_status import_constant(cg_unit *unit, stator_ref value, stator_diag **err)
 {
     const stator_host *host = unit->host;
     cg_value *v = &unit->values[value];
     stator_blob *blob = host->cst->of_value(unit->graph, value);
     stator_blob_info info = {.struct_size = sizeof info};
-    const uint64_t size = cg_dtype_bytes(v->dtype);
+    const uint64_t size = st_loop_dtype_bytes(v->dtype);
     const uint32_t dtype = stator_value_type(unit->view, value)->dtype;
     if (blob == NULL || size == 0) {
         return st_fail(err, STATOR_INTERNAL, "a constant has no contents");
     }
-    ST_TRY(look_at(unit->config, blob, &info, err));
+    ST_TRY(cg_look_at_constant(unit->config, blob, &info, err));
     note_range(v, &info, size);
     const int is_loaded = (v->flags & CG_VALUE_WEIGHT) && info.size_bytes > size;
     if (info.size_bytes >= size && !is_loaded && is_splat(&info, size) &&

@@ -104,6 +104,8 @@ const char *cg_scatter_refuses(const stator_graph_view *view, const stator_node_
 const char *cg_order_refuses(const stator_graph_view *view, const stator_node_row *row);
 const char *cg_order_is_slow(const stator_graph_view *view, const stator_node_row *row);
 const char *cg_sdpa_refuses(const stator_graph_view *view, const stator_node_row *row);
+/* How many sizes does a step bind? They are the call's, so no two such bodies run at once. */
+uint32_t cg_scan_binds(const stator_graph_view *body);
 const char *cg_scan_refuses(const stator_host *host, const stator_graph_view *view,
                             const stator_node_row *row);
 

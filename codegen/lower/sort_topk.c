@@ -8,7 +8,7 @@
  * n comparisons an element, all alike, which beats a sort of branches while n is small. NaN
  * sorts as the largest; of equal elements the one with the lower index comes first. */
 #include "codegen/lower/lower.h"
-#include "codegen/match/match_contraction.h"
+#include "codegen/target/contraction_desc.h"
 
 #include <stator/ops.h>
 #include <string.h>

@@ -13,36 +13,12 @@
 #ifndef STATOR_CODEGEN_UNIT_H
 #define STATOR_CODEGEN_UNIT_H
 
-#include "codegen/codegen.h"
 #include "codegen/loopir/loop_build.h"
-#include "core/base/diag.h"
+#include "codegen/run/exe.h"
 
-#define CG_RANK_MAX STATOR_RANK_MAX
 #define CG_INSTS_MAX 20000u /* of one kernel: past it a join is refused */
 #define CG_NO_BUFFER UINT32_MAX
 #define CG_NO_GROUP (UINT32_MAX - 1u) /* and no root has it: UINT32_MAX stands for "none yet" */
-
-/* ---- buffers of the program ---- */
-
-enum cg_buffer_kind {
-    CG_BUFFER_INPUT = 1, /* index: input number */
-    CG_BUFFER_OUTPUT,    /* index: output number */
-    CG_BUFFER_CONSTANT,  /* index: into unit->blobs */
-    CG_BUFFER_WORK       /* index: slot of the workspace, by the group */
-};
-
-typedef struct cg_buffer {
-    uint32_t kind;
-    uint32_t index;
-    uint32_t dtype;
-    uint32_t numel; /* sym */
-    uint32_t align; /* bytes, 0: 16 */
-    stator_ref value;
-    uint32_t first, last;         /* steps in which it is alive (WORK) */
-    uint32_t is_unaligned_mapped; /* a constant that may lie at any address */
-    uint64_t offset;             /* bytes into the output, of a value that lies where one will be */
-    uint64_t output_alias_bytes; /* of the output that it aliases; 0: none */
-} cg_buffer;
 
 /* ---- values ---- */
 
@@ -173,6 +149,19 @@ typedef struct cg_declined {
     const char *reason;
 } cg_declined;
 
+/* A node whose body is being compiled, and the unit that it stands in. */
+typedef struct cg_loop {
+    cg_unit *unit;
+    stator_ref node;
+    uint32_t is_alone; /* one thread runs it, beside others */
+    uint32_t step;     /* of the launch plan that it is */
+} cg_loop;
+
+/* The body of a loop as an executable; NEED_FALLBACK with the reason. */
+typedef stator_status (*cg_compile_body_fn)(const stator_graph *graph, const cg_loop *loop,
+                                            st_cg_exe **out, const char **out_why,
+                                            stator_diag **err);
+
 struct cg_unit {
     const st_cg_config *config;
     const stator_host *host;
@@ -195,6 +184,8 @@ struct cg_unit {
     uint32_t stamp;
     uint32_t *alias_roots; /* by buffer: its alias root, mostly itself; see copy_elision.c */
     uint32_t is_alone;     /* its launches are one thread's, whose others do something else */
+    /* Makes an executable of a loop's body; set by codegen.c, which is above the rooms. */
+    cg_compile_body_fn compile_body;
     const char *scope; /* before the names of its kernels: "s3_" in the body of step 3, else "" */
     uint32_t n_hints;  /* lines of perf_hints so far, */
     st_str hints;      /* these; see perf_hints.c */
@@ -213,14 +204,7 @@ uint32_t cg_numel(cg_unit *unit, stator_ref value);
 void cg_storage_order(const cg_value *value, uint32_t *out_axes);
 /* Strides of a value as it is stored, in elements; 0 beyond the limits. */
 int cg_strides(cg_unit *unit, const cg_value *value, uint32_t *out_strides);
-/* A constant's bytes for kernels and the library: where they lie if the target reads at any address
- * and they are many. */
-stator_status cg_constant_data(const st_cg_config *config, stator_blob *blob, const void **out_data,
-                               stator_diag **err);
-/* Such bytes may lie at any address. */
-int cg_is_unaligned_mapped(const st_cg_config *config, uint64_t size_bytes);
 int cg_is_one(const cg_unit *unit, uint32_t sym);
-uint32_t cg_dtype_bytes(uint32_t dtype); /* a whole one of four bits; 0: of no bytes */
 /* Attribute rows of a node; DIMS element as our sym. */
 const stator_attr_row *cg_attr(const cg_node *node, uint32_t k);
 uint32_t cg_attr_dim(const cg_node *node, uint32_t k, uint32_t i);

@@ -12,6 +12,7 @@
 #include "codegen/match/match_contraction.h"
 #include "codegen/match/matcher.h"
 #include "codegen/match/quantized_values.h"
+#include "codegen/target/contraction_desc.h"
 
 #include <stator/ops.h>
 #include <string.h>

@@ -16,10 +16,4 @@ int cg_match(cg_unit *unit, uint32_t group, st_kernel *kernel, st_contraction *o
  * makes f32 of them may make of it? */
 int cg_may_match(cg_unit *unit, uint32_t group, st_kernel *kernel);
 
-/* Index of the program's buffer among the kernel's; UINT32_MAX: it is not there. */
-uint32_t cg_buffer_index(const st_kernel *kernel, uint32_t id);
-
-/* One line that says what the contraction does to the kernel's buffers. */
-void cg_print_contraction(const st_contraction *contraction, const st_kernel *kernel, st_str *out);
-
 #endif

@@ -5,7 +5,7 @@
  * the emitter's module alone: the loop IR is not kept. Reading checks every index against what was
  * read before; what a constant holds is asked for only when a step reads it, so weights that a
  * library has packed are not touched. */
-#include "codegen/run/exe.h"
+#include "codegen/run/scan_loop.h"
 
 #include "core/base/bytes.h"
 #include "core/base/check.h"
@@ -127,6 +127,33 @@ static void put_outputs(const st_cg_exe *exe, st_str *out)
         st_put_text(out, exe->checks.data[i].text);
     }
 }
+static stator_status put_scan(const cg_scan *scan, st_str *out, stator_diag **err)
+{
+    st_str body;
+    st_put_u32(out, scan->n_in);
+    st_put_u32(out, scan->n_out);
+    st_put_u32(out, scan->n_carried);
+    st_put_u32(out, scan->group);
+    st_symprog_put(&scan->length, out);
+    for (uint32_t k = 0; k < scan->n_carried; k++) {
+        st_symprog_put(&scan->carried_bytes[k], out);
+    }
+    for (uint32_t k = 0; k < scan->n_in + scan->n_out; k++) {
+        st_put_u32(out, scan->ports[k].kind);
+        st_put_u32(out, scan->ports[k].is_reversed);
+        if (scan->ports[k].kind == CG_PORT_SLICE) {
+            st_symprog_put(&scan->ports[k].bytes, out);
+        }
+    }
+    st_str_init(&body, out->mem);
+    stator_status status = st_cg_save(scan->body, &body, err);
+    if (status == STATOR_OK) {
+        st_put_block(out, body.data, body.len);
+        status = st_str_ok(&body) && st_str_ok(out) ? STATOR_OK : st_fail_oom(err);
+    }
+    st_str_deinit(&body);
+    return status;
+}
 
 static void put_steps(const st_cg_exe *exe, st_str *out)
 {
@@ -180,7 +207,7 @@ static stator_status put_code(const st_cg_exe *exe, st_str *out, stator_diag **e
             status = put_part(out, &part, library->op_save(library->self, op, &part, err), err);
             st_str_deinit(&part);
         } else if (exe->launches.data[i].scan) {
-            status = cg_save_scan(exe->launches.data[i].scan, out, err);
+            status = put_scan(exe->launches.data[i].scan, out, err);
         }
     }
     return status;
@@ -331,6 +358,78 @@ static int read_operands(loading *l)
 static stator_status broken(stator_diag **err)
 {
     return st_fail(err, STATOR_DATA_LOSS, "the kept plan is damaged");
+}
+static stator_status load_exe(st_cg_exe *exe, const void *bytes, uint64_t n, stator_diag **err);
+
+static int read_ports(cg_scan *scan, st_cg_exe *exe, st_reader *r)
+{
+    st_mem *mem = exe->config.mem;
+    int is_ok = st_symprog_read(&scan->length, mem, r, exe->n_syms);
+    for (uint32_t k = 0; k < scan->n_carried && is_ok; k++) {
+        is_ok = st_symprog_read(&scan->carried_bytes[k], mem, r, exe->n_syms);
+    }
+    for (uint32_t k = 0; k < scan->n_in + scan->n_out && is_ok; k++) {
+        cg_port *p = &scan->ports[k];
+        p->kind = st_read_below(r, CG_PORT_SLICE + 1u);
+        p->is_reversed = st_read_below(r, 2);
+        is_ok = p->kind != CG_PORT_SLICE || st_symprog_read(&p->bytes, mem, r, exe->n_syms);
+    }
+    return is_ok && !r->failed;
+}
+
+/* Results, twins and scratch are there; operands may be numbers that the body knows. */
+static int are_buffers_there(const cg_scan *scan, const st_cg_exe *exe, const cg_launch *launch)
+{
+    const uint64_t n = (uint64_t)scan->n_in + scan->n_out + scan->n_carried + 1u;
+    if (launch->n_buffers != n || scan->n_carried > scan->n_in || scan->n_carried > scan->n_out) {
+        return 0;
+    }
+    for (uint32_t k = scan->n_in; k < n; k++) {
+        if (exe->operands.data[launch->first_buffer + k] == UINT32_MAX) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static stator_status read_scan(st_cg_exe *exe, st_reader *from, cg_launch *launch,
+                               stator_diag **err)
+{
+    static const char damaged[] = "the kept plan of a scan is damaged";
+    cg_scan *scan = st_arena_zalloc(&exe->arena, 1, sizeof *scan);
+    uint64_t n = 0;
+    if (scan == NULL) {
+        return st_fail_oom(err);
+    }
+    const uint32_t n_in = st_read_below(from, launch->n_buffers + 1u);
+    const uint32_t n_out = st_read_below(from, launch->n_buffers + 1u);
+    const uint32_t n_carried = st_read_below(from, launch->n_buffers + 1u);
+    const uint32_t group = st_read_below(from, CG_CONCURRENT_MAX + 1u);
+    scan->ports = st_arena_zalloc(&exe->arena, (uint64_t)n_in + n_out + 1u, sizeof *scan->ports);
+    scan->carried_bytes =
+        st_arena_zalloc(&exe->arena, (uint64_t)n_carried + 1u, sizeof *scan->carried_bytes);
+    if (scan->ports == NULL || scan->carried_bytes == NULL) {
+        return st_fail_oom(err);
+    }
+    scan->n_in = n_in;
+    scan->n_out = n_out;
+    scan->n_carried = n_carried;
+    scan->group = group;
+    launch->scan = scan; /* destroyed with the executable */
+    if (from->failed || !are_buffers_there(scan, exe, launch) || !read_ports(scan, exe, from)) {
+        return st_fail(err, STATOR_DATA_LOSS, damaged);
+    }
+    const void *bytes = st_read_block(from, &n);
+    scan->body = cg_new_exe(&exe->config);
+    if (scan->body == NULL) {
+        return st_fail_oom(err);
+    }
+    ST_TRY(load_exe(scan->body, bytes, n, err));
+    return scan->body->n_inputs == n_in && scan->body->n_outputs == n_out &&
+                   scan->body->n_syms <= exe->n_syms && group > 0 &&
+                   (group == 1 || cg_barrier_group_can(scan->body))
+               ? STATOR_OK
+               : st_fail(err, STATOR_DATA_LOSS, damaged);
 }
 
 static stator_status read_steps(loading *l, stator_diag **err)
@@ -583,7 +682,7 @@ static stator_status read_code(loading *l, stator_diag **err)
         uint32_t unread = UINT32_MAX;
         if (launch->bind == 0 && launch->kernel == UINT32_MAX) {
             ST_TRY(launch->n_numbers ? read_op(l, launch, &unread, err)
-                                     : cg_load_scan(exe, &l->r, launch, err));
+                                     : read_scan(exe, &l->r, launch, err));
         }
         for (uint32_t k = 0; k < launch->n_buffers; k++) {
             const cg_buffer *buffer = buffer_of(exe, launch, k);
@@ -604,7 +703,7 @@ static uint32_t element_bytes(const st_cg_exe *exe, uint32_t index)
     for (uint32_t i = 0; i < exe->buffers.count; i++) {
         const cg_buffer *b = &exe->buffers.data[i];
         if (b->kind == CG_BUFFER_OUTPUT && b->index == index && b->output_alias_bytes == 0) {
-            return cg_dtype_bytes(b->dtype);
+            return st_loop_dtype_bytes(b->dtype);
         }
     }
     return 0;
@@ -701,7 +800,7 @@ static stator_status read_data(loading *l, stator_diag **err)
     return STATOR_OK;
 }
 
-stator_status cg_load(st_cg_exe *exe, const void *bytes, uint64_t n, stator_diag **err)
+static stator_status load_exe(st_cg_exe *exe, const void *bytes, uint64_t n, stator_diag **err)
 {
     loading l = {.exe = exe, .mem = exe->config.mem, .r = st_reader_of(bytes, n)};
     exe->is_loaded = 1;
@@ -719,4 +818,19 @@ stator_status cg_load(st_cg_exe *exe, const void *bytes, uint64_t n, stator_diag
         return broken(err);
     }
     return read_data(&l, err);
+}
+
+stator_status st_cg_load(const st_cg_config *config, const void *bytes, uint64_t n, st_cg_exe **out,
+                         stator_diag **err)
+{
+    stator_diag *own = NULL;
+    *out = NULL;
+    st_cg_exe *exe = cg_new_exe(config);
+    const stator_status status = exe ? load_exe(exe, bytes, n, &own) : STATOR_RESOURCE_EXHAUSTED;
+    if (status != STATOR_OK) {
+        st_cg_destroy(exe);
+        return st_cg_to_host(config->host, status, own, err);
+    }
+    *out = exe;
+    return STATOR_OK;
 }

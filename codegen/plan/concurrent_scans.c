@@ -9,7 +9,8 @@
  * group each scan has one thread, and its body is made for that (cg_unit.is_alone): steps are
  * too small to divide, or the group has a scan a thread. What a scan brings forward lives
  * longer: a group takes the memory of its members together. */
-#include "codegen/run/exe.h"
+#include "codegen/lower/lower.h"
+#include "codegen/plan/plan.h"
 
 #include <stator/ops.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * a value that is stored, an output that another step has made). After: no kernel. What was to be
  * written is another name for what was read, or, where the copy is an output, what was read is made
  * in the output from the start; cg_alias_root finds the buffer behind a name. */
-#include "codegen/run/exe.h"
+#include "codegen/plan/plan.h"
 
 #define BUFFER_ALIGN 16u /* of a buffer that states none */
 

@@ -1,9 +1,9 @@
-/* What an executable does at a call: each launch with the nodes that it computes and the bytes of
- * the buffers that it reads and writes.
+/* What each launch does, for profiles and explain: the nodes that it computes and the bytes of the
+ * buffers that it reads and writes.
  *
  * In: a kernel in loop IR, whose instructions know their nodes; for a call of the library the
- * kernel that it stands for. Out: fields of the launch, and rows for the border's exe_steps. */
-#include "codegen/run/exe.h"
+ * kernel that it stands for. Out: fields of the launch. */
+#include "codegen/plan/plan.h"
 
 #include "core/base/check.h"
 
@@ -81,42 +81,4 @@ stator_status cg_note_step(const st_kernel *kernel, st_cg_exe *exe, cg_launch *l
     const stator_status status = cg_note_nodes(nodes, list_nodes(kernel, nodes), exe, launch, err);
     st_free(exe->config.mem, nodes);
     return status;
-}
-
-/* ---- telling ---- */
-
-static stator_exe_step step_of(const cg_launch *l, uint32_t depth)
-{
-    return (stator_exe_step){.struct_size = sizeof(stator_exe_step),
-                             .kind = l->scan                   ? STATOR_STEP_LOOP
-                                     : l->kernel == UINT32_MAX ? STATOR_STEP_LIBRARY
-                                                               : STATOR_STEP_KERNEL,
-                             .flags = l->step_flags,
-                             .depth = depth,
-                             .n_nodes = depth ? 0 : l->n_nodes, /* a body's graph is another */
-                             .nodes = l->nodes,
-                             .name = cg_launch_name(l),
-                             .read_bytes = l->read_bytes,
-                             .written_bytes = l->written_bytes};
-}
-
-static stator_status tell(const st_cg_exe *exe, uint32_t depth, const stator_step_sink *sink)
-{
-    for (uint32_t i = 0; i < exe->launches.count; i++) {
-        const cg_launch *l = &exe->launches.data[i];
-        if (l->bind) {
-            continue; /* it reads one size and runs nothing */
-        }
-        const stator_exe_step step = step_of(l, depth);
-        ST_TRY(sink->step(sink->self, &step));
-        if (l->scan) {
-            ST_TRY(tell(cg_scan_body(l->scan), depth + 1u, sink));
-        }
-    }
-    return STATOR_OK;
-}
-
-stator_status st_cg_steps(const st_cg_exe *exe, const stator_step_sink *sink)
-{
-    return tell(exe, 0, sink);
 }

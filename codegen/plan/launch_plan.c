@@ -5,7 +5,8 @@
  * memory_plan.c gives it its offset in the workspace. */
 #include "codegen/match/match_contraction.h"
 #include "codegen/plan/perf_hints.h"
-#include "codegen/run/exe.h"
+#include "codegen/plan/plan.h"
+#include "codegen/target/contraction_desc.h"
 
 #include <string.h>
 
@@ -250,21 +251,6 @@ static stator_status create_op(planner *p, const st_kernel *kernel, st_contracti
         cst->will_not_read(p->unit->blobs.data[y->index]);
     }
     return status;
-}
-
-int cg_know_numbers(st_cg_exe *exe, cg_launch *launch)
-{
-    for (uint32_t i = 0; i < launch->n_numbers; i++) {
-        if (!launch->numbers[i].is_const) {
-            return 1;
-        }
-    }
-    launch->known =
-        st_arena_zalloc(&exe->arena, (uint64_t)launch->n_numbers + 1u, sizeof *launch->known);
-    for (uint32_t i = 0; launch->known && i < launch->n_numbers; i++) {
-        launch->known[i] = launch->numbers[i].constant;
-    }
-    return launch->known != NULL;
 }
 
 /* The library's call instead of a kernel. */

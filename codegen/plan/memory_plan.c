@@ -14,7 +14,7 @@
  * In outputs: the memory of an output is there from the beginning of a call, and free until the
  * step that first touches it. Values that are dead by then lie in it, the largest first. Sizes must
  * be known, and the call in one stage. */
-#include "codegen/run/exe.h"
+#include "codegen/plan/plan.h"
 
 #include "core/base/interval.h"
 
@@ -137,7 +137,7 @@ static int may_replace(st_cg_exe *exe, const cg_launch *l, uint32_t from, uint32
     const cg_buffer *old = &exe->buffers.data[operands[from]];
     const cg_buffer *new = &exe->buffers.data[operands[to]];
     if (!is_work(old) || old->last != step || old->first == step || old->numel != new->numel ||
-        cg_dtype_bytes(old->dtype) != cg_dtype_bytes(new->dtype) ||
+        st_loop_dtype_bytes(old->dtype) != st_loop_dtype_bytes(new->dtype) ||
         (kernel->buffers.data[from].flags & ST_BUFFER_WRITTEN)) {
         return 0;
     }
@@ -204,7 +204,7 @@ static uint64_t bytes_of(st_cg_exe *exe, const cg_buffer *buffer)
 {
     int64_t numel = 0;
     return st_sym_const(&exe->syms.tab, buffer->numel, &numel) && numel > 0
-               ? (uint64_t)numel * cg_dtype_bytes(buffer->dtype)
+               ? (uint64_t)numel * st_loop_dtype_bytes(buffer->dtype)
                : 0;
 }
 
@@ -346,9 +346,10 @@ static stator_status pack_static(st_cg_exe *exe, const uint32_t *alias_root, int
             st_free(mem, blocks);
             return STATOR_OK;
         }
-        blocks[n] = (st_interval){.size_bytes = (uint64_t)numel * cg_dtype_bytes(buffer->dtype),
-                                  .first = buffer->first,
-                                  .last = buffer->last};
+        blocks[n] =
+            (st_interval){.size_bytes = (uint64_t)numel * st_loop_dtype_bytes(buffer->dtype),
+                          .first = buffer->first,
+                          .last = buffer->last};
         buffer->index = n++;
     }
     exe->static_offsets = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof(uint64_t));
@@ -400,7 +401,7 @@ static stator_status pack_symbolic(st_cg_exe *exe, const uint32_t *alias_root, s
         if (!is_work(buffer) || alias_root[i] != i) {
             continue;
         }
-        const uint32_t size = st_sym_int(tab, (int64_t)cg_dtype_bytes(buffer->dtype));
+        const uint32_t size = st_sym_int(tab, (int64_t)st_loop_dtype_bytes(buffer->dtype));
         const uint32_t bytes = size ? st_sym_mul(tab, buffer->numel, size) : 0;
         if (bytes == 0) {
             status = st_fail(err, STATOR_UNSUPPORTED,

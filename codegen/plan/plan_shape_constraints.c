@@ -11,7 +11,7 @@
  *     x[N, 3] + y[M, 3]  ->  N fits max(N, M);  M fits max(N, M)
  *     iota of [N*N]      ->  N*N times 8 bytes is a number */
 #include "codegen/lower/lower.h"
-#include "codegen/run/exe.h"
+#include "codegen/plan/plan.h"
 
 #include "core/base/check.h"
 
@@ -532,7 +532,7 @@ static int is_at_the_border(const cg_unit *unit, const cg_value *v)
 static int is_small(const cg_unit *unit, const cg_value *v)
 {
     const st_symtab *tab = &unit->syms->tab;
-    int64_t bytes = cg_dtype_bytes(v->dtype);
+    int64_t bytes = st_loop_dtype_bytes(v->dtype);
     for (uint32_t a = 0; a < v->rank; a++) {
         int64_t lo = 0, hi = 0;
         st_sym_range(tab, v->dims[a], &lo, &hi);
@@ -562,7 +562,7 @@ static void constrain_count(finder *f, const cg_value *v)
 {
     uint32_t syms[CG_RANK_MAX];
     uint32_t n = 0;
-    int64_t step = cg_dtype_bytes(v->dtype);
+    int64_t step = st_loop_dtype_bytes(v->dtype);
     for (uint32_t a = 0; a < v->rank; a++) {
         int64_t number = 0;
         if (!st_sym_const(&f->unit->syms->tab, v->dims[a], &number)) {
@@ -654,58 +654,4 @@ stator_status cg_find_shape_constraints(cg_unit *unit, st_cg_exe *exe, stator_di
     st_hashset_deinit(&f.seen);
     st_vec_free(unit->mem, &f.syms);
     return f.status;
-}
-
-void cg_shape_constraint_deinit(cg_shape_constraint *constraint, st_mem *mem)
-{
-    for (uint32_t i = 0; i < constraint->n_sizes; i++) {
-        st_symprog_deinit(&constraint->size[i], mem);
-    }
-}
-
-/* ---- run ---- */
-
-/* Negative sizes count nothing; a size of 0 makes any others good. */
-static int is_counted(const int64_t *size, uint32_t n, int64_t bytes)
-{
-    int is_empty = bytes == 0;
-    for (uint32_t i = 0; i < n; i++) {
-        if (size[i] < 0) {
-            return 0;
-        }
-        is_empty |= size[i] == 0;
-    }
-    for (uint32_t i = 0; i < n && !is_empty; i++) {
-        if (!st_mul_i64(bytes, size[i], &bytes) || bytes > CG_BYTES_MAX) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-static stator_status check_one(const cg_shape_constraint *a, const int64_t *syms, stator_diag **err)
-{
-    int64_t n[CG_RANK_MAX] = {0};
-    for (uint32_t i = 0; i < a->n_sizes; i++) {
-        if (!st_symprog_eval(&a->size[i], syms, &n[i])) {
-            return st_fail(err, STATOR_OUT_OF_RANGE, "%s: a size cannot be computed", a->text);
-        }
-    }
-    if (a->kind != CG_SHAPE_CONSTRAINT_NUMEL) {
-        return st_shape_constraint_check(a->kind, n, a->step, a->text, err);
-    }
-    return is_counted(n, a->n_sizes, a->step)
-               ? STATOR_OK
-               : st_fail(err, STATOR_OUT_OF_RANGE, "%s is negative or larger than memory", a->text);
-}
-
-stator_status cg_check_shape_constraints(const st_cg_exe *exe, uint32_t stage, const int64_t *syms,
-                                         stator_diag **err)
-{
-    for (uint32_t i = 0; i < exe->shape_constraints.count; i++) {
-        if (exe->shape_constraints.data[i].stage == stage) {
-            ST_TRY(check_one(&exe->shape_constraints.data[i], syms, err));
-        }
-    }
-    return STATOR_OK;
 }

@@ -13,14 +13,11 @@
 #include "core/base/threads/threads.h"
 
 #include <sched.h>
-#include <stator/ops.h>
 
 #define GATHER_NS 50000u /* that the first waits */
 #define SPINS 4096u      /* before the processor is lent */
-#define MEMBER_MACS ((int64_t)50000)
-#define TRIES 4u                         /* of each way, */
-#define PERIOD 1024u                     /* in so many calls */
-#define STEP_MACS_MAX ((int64_t)1000000) /* longer steps are divided launch by launch */
+#define TRIES 4u         /* of each way, */
+#define PERIOD 1024u     /* in so many calls */
 
 enum group_state { GROUP_GATHERS = 0, GROUP_RUNS, GROUP_IS_ONE };
 
@@ -119,66 +116,6 @@ void cg_barrier_group_end(cg_barrier_group_record *record, int was_group, uint64
             atomic_store_explicit(least, ns, memory_order_relaxed);
         }
     }
-}
-
-/* ---- which scans ---- */
-
-/* Products of a step of dot_general; 0: more than is looked for, or a size is not known. */
-static int64_t macs_of(const stator_graph_view *body, const stator_node_row *row)
-{
-    const stator_type_row *x = stator_value_type(body, stator_operand(body, row, 0));
-    const stator_type_row *z = stator_value_type(body, row->result_begin);
-    const stator_attr_row *folded = stator_attr_at(body, row, STATOR_dot_general_contract_x);
-    int64_t macs = 1;
-    for (uint32_t i = 0; i < z->rank + folded->count; i++) {
-        int64_t dim = 0;
-        int64_t axis = i;
-        if (i >= z->rank) {
-            axis = *(const int64_t *)stator_column_at(&body->i64s, folded->begin + i - z->rank);
-            axis += axis < 0 ? (int64_t)x->rank : 0;
-        }
-        if (!stator_sym_is_const(body, stator_dim_at(body, i < z->rank ? z : x, (uint32_t)axis),
-                                 &dim) ||
-            dim <= 0 || macs > STEP_MACS_MAX / dim) {
-            return 0;
-        }
-        macs *= dim;
-    }
-    return macs;
-}
-
-/* Of all products of a step; 0: it is none for a group. */
-static int64_t step_macs(const stator_graph_view *body)
-{
-    int64_t macs = 0;
-    for (stator_ref node = 1; node <= body->n_nodes; node++) {
-        const stator_node_row *row = stator_node_at(body, node);
-        if (row->region_count) {
-            return 0;
-        }
-        if (row->op == STATOR_OPCODE_dot_general) {
-            const int64_t one = macs_of(body, row);
-            if (one == 0) {
-                return 0;
-            }
-            macs += one;
-        }
-    }
-    return macs <= STEP_MACS_MAX ? macs : 0;
-}
-
-uint32_t cg_barrier_group_wanted(const cg_unit *unit, const stator_graph_view *body)
-{
-    const st_emitter *emitter = unit->config->emitter;
-    const int64_t macs = step_macs(body);
-    const uint32_t threads = emitter->target.threads;
-    if (threads < 2 || unit->is_alone || !(emitter->flags & ST_EMITTER_PARTS) ||
-        cg_scan_binds(body)) {
-        return 1;
-    }
-    const int64_t n = macs / MEMBER_MACS;
-    const int64_t most = threads < CG_CONCURRENT_MAX ? threads : CG_CONCURRENT_MAX;
-    return n < 2 ? 1u : (uint32_t)(n < most ? n : most);
 }
 
 int cg_barrier_group_can(const st_cg_exe *body)

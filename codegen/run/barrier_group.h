@@ -30,8 +30,6 @@ typedef struct cg_barrier_group_record {
 int cg_barrier_group_begin(cg_barrier_group_record *record, uint64_t *out_began);
 void cg_barrier_group_end(cg_barrier_group_record *record, int was_group, uint64_t began);
 
-/* How many threads a scan over this body is worth; 1: no group. */
-uint32_t cg_barrier_group_wanted(const cg_unit *unit, const stator_graph_view *body);
 /* Can the body be run in parts? */
 int cg_barrier_group_can(const st_cg_exe *body);
 

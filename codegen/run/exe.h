@@ -1,10 +1,43 @@
-/* What is left of a compile: the launch plan. Immutable while calls run. */
+/* The room of the executable: what is left of a compile, and its calls.
+ *
+ * A compile fills a st_cg_exe (codegen/plan), the cache and packages write it out
+ * (codegen/package), and a call runs it here. Nothing in this room knows the graph or how
+ * kernels were made, so a loaded executable runs like one that has just been compiled. It is
+ * immutable while calls run, but for the memory that they take turns with. */
 #ifndef STATOR_CODEGEN_EXE_H
 #define STATOR_CODEGEN_EXE_H
 
-#include "codegen/lower/unit.h"
+#include "codegen/codegen.h"
+#include "core/base/diag.h"
 #include "core/base/shape_constraint.h"
 #include <stdatomic.h>
+
+#define CG_RANK_MAX STATOR_RANK_MAX
+#define CG_CONCURRENT_MAX 16u
+
+/* ---- buffers of the program ---- */
+
+enum cg_buffer_kind {
+    CG_BUFFER_INPUT = 1, /* index: input number */
+    CG_BUFFER_OUTPUT,    /* index: output number */
+    CG_BUFFER_CONSTANT,  /* index: into unit->blobs */
+    CG_BUFFER_WORK       /* index: slot of the workspace, by the group */
+};
+
+typedef struct cg_buffer {
+    uint32_t kind;
+    uint32_t index;
+    uint32_t dtype;
+    uint32_t numel; /* sym */
+    uint32_t align; /* bytes, 0: 16 */
+    stator_ref value;
+    uint32_t first, last;         /* steps in which it is alive (WORK) */
+    uint32_t is_unaligned_mapped; /* a constant that may lie at any address */
+    uint64_t offset;             /* bytes into the output, of a value that lies where one will be */
+    uint64_t output_alias_bytes; /* of the output that it aliases; 0: none */
+} cg_buffer;
+
+typedef struct cg_scan cg_scan; /* codegen/run/scan_loop.h */
 
 typedef struct cg_launch {
     uint32_t kernel;       /* of the module; UINT32_MAX: a call of the library */
@@ -21,13 +54,13 @@ typedef struct cg_launch {
     uint32_t
         n_concurrent; /* scans from this one on that run concurrently; 0: it is none or alone */
     st_symprog *numbers;
-    int64_t *known;       /* the same, when all are known */
-    uint32_t stage;       /* binds before it */
-    uint32_t bind;        /* into exe->binds, + 1: no kernel, it reads its one buffer */
-    struct cg_scan *scan; /* no kernel: a body, run step by step */
-    const char *name;     /* of the kernel */
-    uint32_t step_flags;  /* stator_step_flag */
-    uint32_t n_nodes;     /* it computes; not kept in the cache */
+    int64_t *known;      /* the same, when all are known */
+    uint32_t stage;      /* binds before it */
+    uint32_t bind;       /* into exe->binds, + 1: no kernel, it reads its one buffer */
+    cg_scan *scan;       /* no kernel: a body, run step by step */
+    const char *name;    /* of the kernel */
+    uint32_t step_flags; /* stator_step_flag */
+    uint32_t n_nodes;    /* it computes; not kept in the cache */
     const stator_ref *nodes;
     uint64_t read_bytes, written_bytes; /* of its buffers; OPEN: of those of known size */
 } cg_launch;
@@ -102,49 +135,28 @@ struct st_cg_exe {
     _Atomic(void *) spare;     /* a workspace of symbolic size that nobody uses: {u64 size; ...} */
 };
 
-/* ---- launch_plan.c ---- */
-/* Orders the fusion groups, keeps the buffers that are needed and gives them slots of the
- * workspace. Kernels are made, scheduled and moved to the executable. */
-stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err);
-
+/* ---- exe.c ---- */
+st_cg_exe *cg_new_exe(const st_cg_config *config); /* NULL: out of memory */
+/* The library of the launch's op. */
+static inline const st_library *cg_library_of(const st_cg_exe *exe, const cg_launch *launch)
+{
+    return launch->is_host ? &exe->host_library : exe->config.emitter->library;
+}
 /* Sets launch->known where it can; 0: out of memory. */
 int cg_know_numbers(st_cg_exe *exe, cg_launch *launch);
+/* What profiles and explain call it: a kernel's name, or the words of what it is asked to do. */
+const char *cg_launch_name(const cg_launch *launch);
+/* A constant's bytes for kernels and the library: where they lie if the target reads at any address
+ * and they are many. */
+stator_status cg_constant_data(const st_cg_config *config, stator_blob *blob, const void **out_data,
+                               stator_diag **err);
+/* What is known of a constant without reading it; its data, when they are few, aligned. */
+stator_status cg_look_at_constant(const st_cg_config *config, stator_blob *blob,
+                                  stator_blob_info *info, stator_diag **err);
+/* Such bytes may lie at any address. */
+int cg_is_unaligned_mapped(const st_cg_config *config, uint64_t size_bytes);
 
-/* ---- launch_notes.c ---- */
-/* What the launch computes and touches, as the kernel that it runs (or stands for) says. */
-stator_status cg_note_step(const st_kernel *kernel, st_cg_exe *exe, cg_launch *launch,
-                           stator_diag **err);
-/* Its nodes alone, ascending and each once; they are copied. */
-stator_status cg_note_nodes(const stator_ref *nodes, uint32_t n, st_cg_exe *exe, cg_launch *launch,
-                            stator_diag **err);
-
-/* ---- memory_plan.c ---- */
-/* Gives the buffers of the workspace their offsets, two of them the same where a kernel may write
- * over what it reads; those that are dead before an output is written may lie there. */
-stator_status cg_plan_memory(st_cg_exe *exe, stator_diag **err);
-
-/* ---- save_exe.c ---- */
-/* Fills an empty executable from what st_cg_save wrote; it is to be destroyed after a failure. */
-stator_status cg_load(st_cg_exe *exe, const void *bytes, uint64_t n, stator_diag **err);
-
-/* ---- copy_elision.c ---- */
-/* 1: the kernel moves nothing and is not needed; what it writes is another name for what it reads.
- */
-int cg_drop_copy(cg_unit *unit, st_cg_exe *exe, const st_kernel *kernel);
-/* The buffer that holds what the program's buffer names. */
-uint32_t cg_alias_root(const cg_unit *unit, uint32_t buffer);
-
-/* ---- concurrent_scans.c ---- */
-#define CG_CONCURRENT_MAX 16u
-/* Reorders `order` (n groups) so that scans which may run concurrently are neighbours.
- * n_concurrent[i] > 1: as many begin at index i. */
-stator_status cg_gather_scans(cg_unit *unit, uint32_t *order, uint32_t n, uint32_t *n_concurrent,
-                              stator_diag **err);
-
-/* ---- size_binds.c ---- */
-/* The sizes of bind number k of the unit, and what the step says, appended to the executable. */
-stator_status cg_make_bind(cg_unit *unit, uint32_t k, st_cg_exe *exe, cg_launch *launch,
-                           stator_diag **err);
+/* ---- run_sizes.c: sizes that calls bind and test ---- */
 /* Reads the elements and writes the call's syms. */
 stator_status cg_run_bind(const cg_size_bind *bind, const int64_t *elements, int64_t *syms,
                           stator_diag **err);
@@ -154,61 +166,18 @@ stator_status cg_run_bind(const cg_size_bind *bind, const int64_t *elements, int
 uint32_t cg_unbound(const st_cg_exe *exe, const int64_t *syms, uint32_t out[CG_STEP_SIZES_MAX]);
 /* They are not bound any more. */
 void cg_unbind(int64_t *syms, const uint32_t *indices, uint32_t n);
-void cg_bind_deinit(cg_size_bind *bind, st_mem *mem);
-
-/* ---- plan_shape_constraints.c ---- */
-/* Notes the shape constraints that are not proved; nodes that cannot state theirs are declined.
- */
-stator_status cg_find_shape_constraints(cg_unit *unit, st_cg_exe *exe, stator_diag **err);
 /* Those of the stage, at these sizes: INVALID_ARGUMENT or OUT_OF_RANGE with node and sizes. */
 stator_status cg_check_shape_constraints(const st_cg_exe *exe, uint32_t stage, const int64_t *syms,
                                          stator_diag **err);
-void cg_shape_constraint_deinit(cg_shape_constraint *constraint, st_mem *mem);
 
-/* ---- plan_scan.c ---- */
-typedef struct cg_scan cg_scan;
-/* A node whose body is being compiled, and the unit that it stands in. */
-typedef struct cg_loop {
-    cg_unit *unit;
-    stator_ref node;
-    uint32_t is_alone; /* one thread runs it, beside others */
-    uint32_t step;     /* of the launch plan that it is */
-} cg_loop;
-/* The newest step of the executable becomes the scan. */
-stator_status cg_make_scan(const cg_loop *loop, st_cg_exe *exe, cg_launch *launch,
-                           stator_diag **err);
-/* What the body knows of its inputs, and how its outputs lie (once it has roots). */
-stator_status cg_begin_body(cg_unit *body, const cg_loop *loop, stator_diag **err);
-void cg_align_outputs(cg_unit *body, const cg_loop *loop);
+/* ---- run_scan.c ---- */
 /* `pointers`: of the step's buffers. */
 stator_status cg_run_scan(const cg_scan *scan, const stator_call *call, void *const *pointers,
                           stator_diag **err);
-void cg_scan_deinit(cg_scan *scan, st_mem *mem);
-/* How many sizes does a step bind? They are the call's, so no two such bodies run at once. */
-uint32_t cg_scan_binds(const stator_graph_view *body);
-const st_cg_exe *cg_scan_body(const cg_scan *scan);
 /* Is buffer k of the step one that the body was given as a constant, if it is one? */
 int cg_scan_knows(const cg_scan *scan, uint32_t k);
-/* All of it as bytes, and back into a step that has its buffers; DATA_LOSS. */
-stator_status cg_save_scan(const cg_scan *scan, st_str *out, stator_diag **err);
-stator_status cg_load_scan(st_cg_exe *exe, struct st_reader *from, cg_launch *launch,
-                           stator_diag **err);
-
-/* ---- codegen.c ---- */
-/* The library of the launch's op. */
-static inline const st_library *cg_library_of(const st_cg_exe *exe, const cg_launch *launch)
-{
-    return launch->is_host ? &exe->host_library : exe->config.emitter->library;
-}
-st_cg_exe *cg_new_exe(const st_cg_config *config); /* NULL: out of memory */
-/* The body of a loop as an executable; NEED_FALLBACK with the reason. */
-stator_status cg_compile_body(const st_cg_config *config, const stator_graph *graph,
-                              const cg_loop *loop, stator_fuel_scope *fuel, st_cg_exe **out,
-                              const char **out_why, stator_diag **err);
 
 /* ---- run_exe.c ---- */
-/* What profiles and explain call it: a kernel's name, or the words of what it is asked to do. */
-const char *cg_launch_name(const cg_launch *launch);
 stator_status cg_run_body(const st_cg_exe *exe, const stator_call *call, stator_diag **err);
 
 #endif

@@ -32,68 +32,7 @@ typedef struct spare {
 } spare;
 _Static_assert(sizeof(spare) == WORK_ALIGN, "what follows is aligned");
 
-/* ---- what an executable takes of memory ---- */
-
-/* Adds the library's ops; constants that they hold in another form are marked in `unread`. */
-static void add_ops(const st_cg_exe *exe, uint8_t *is_read, stator_exe_info *out)
-{
-    for (uint32_t i = 0; i < exe->launches.count; i++) {
-        const cg_launch *l = &exe->launches.data[i];
-        const st_library *library = cg_library_of(exe, l);
-        st_library_memory op = {.unread = UINT32_MAX};
-        if (l->op && library && STATOR_HAS(library, memory) && library->memory) {
-            library->memory(library->self, l->op, &op);
-        }
-        out->packed_bytes += op.packed_bytes;
-        out->winograd_bytes += op.winograd_bytes;
-        out->scratch_bytes =
-            op.scratch_bytes > out->scratch_bytes ? op.scratch_bytes : out->scratch_bytes;
-        for (uint32_t k = 0; k < l->n_buffers; k++) {
-            const uint32_t operand = exe->operands.data[l->first_buffer + k];
-            if (operand != UINT32_MAX && k != op.unread &&
-                exe->buffers.data[operand].kind == CG_BUFFER_CONSTANT &&
-                !(l->scan && cg_scan_knows(l->scan, k))) {
-                is_read[exe->buffers.data[operand].index] = 1;
-            }
-        }
-    }
-}
-
-/* Bodies of scans have constants and ops of their own. */
-static void add_memory(const st_cg_exe *exe, stator_exe_info *out)
-{
-    const stator_cst_api *cst = exe->config.host->cst;
-    uint8_t *is_read = st_calloc(exe->config.mem, exe->blobs.count + 1u, 1);
-    for (uint32_t i = 0; i < exe->launches.count; i++) {
-        if (exe->launches.data[i].scan) {
-            add_memory(cg_scan_body(exe->launches.data[i].scan), out);
-        }
-    }
-    if (is_read == NULL || !STATOR_HAS(cst, peek)) {
-        st_free(exe->config.mem, is_read);
-        return;
-    }
-    add_ops(exe, is_read, out);
-    for (uint32_t i = 0; i < exe->blobs.count; i++) {
-        stator_blob_info info = {.struct_size = sizeof info};
-        stator_diag *err = NULL;
-        if (is_read[i] && cst->peek(exe->blobs.data[i], &info, &err) == STATOR_OK) {
-            out->constant_bytes += info.size_bytes;
-        }
-        exe->config.host->diag->release(err);
-    }
-    st_free(exe->config.mem, is_read);
-}
-
-void st_cg_info(const st_cg_exe *exe, stator_exe_info *out)
-{
-    out->flags = exe->binds.count ? 0 : STATOR_EXE_STATIC_OUTPUTS;
-    out->workspace_bytes = exe->slots ? 0 : exe->static_bytes;
-    if (out->struct_size >= sizeof *out) {
-        out->constant_bytes = out->packed_bytes = out->winograd_bytes = out->scratch_bytes = 0;
-        add_memory(exe, out);
-    }
-}
+/* ---- outputs ---- */
 
 static stator_status give_outputs(const run *r, uint32_t stage, stator_diag **err)
 {
@@ -353,11 +292,6 @@ static stator_status check_failed(const run *r, stator_diag **err)
                          "the backend eager names the index and its position for these inputs");
     }
     return status;
-}
-
-const char *cg_launch_name(const cg_launch *l)
-{
-    return l->name ? l->name : l->text ? l->text : "scan";
 }
 
 /* One launch, or those that run concurrently; *out_count: how many. */

@@ -2,7 +2,7 @@
  *
  * In: a contraction that is filled (match_contraction.c, attention.c). Out: its syms in the
  * order in which a library gets their values, or the line that the log shows. */
-#include "codegen/match/match_contraction.h"
+#include "codegen/target/contraction_desc.h"
 
 #include <string.h>
 

@@ -25,12 +25,12 @@ def read_layers(path):
             continue
         head, _, only = line.partition("only:")
         words = head.split()
-        layers[words[1]] = (int(words[0]), set(only.split()) or None, "each" in words[2:])
+        layers[words[1]] = (float(words[0]), set(only.split()) or None, "each" in words[2:])
     return layers
 
 
 def folder_of(path, layers):
-    fits = [f for f in layers if path.startswith(f + "/")]
+    fits = [f for f in layers if path == f or path.startswith(f + "/")]
     return max(fits, key=len) if fits else None
 
 
@@ -70,7 +70,7 @@ def allowed(source, target, layers):
     if only is not None and b not in only:
         return f"{a} may include only {', '.join(sorted(only))}"
     if layers[b][0] >= level:
-        return f"{a} is level {level}, {b} is level {layers[b][0]}"
+        return f"{a} is level {level:g}, {b} is level {layers[b][0]:g}"
     return None
 
 

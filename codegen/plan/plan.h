@@ -1,0 +1,60 @@
+/* The room of the launch plan: fusion groups become the steps of an executable.
+ *
+ * It orders the groups, has each one lowered, matched or scheduled (through the target), decides
+ * which values share memory, and writes down what a call has to test. What it fills is a st_cg_exe
+ * (codegen/run); the graph is not needed after it. */
+#ifndef STATOR_CODEGEN_PLAN_H
+#define STATOR_CODEGEN_PLAN_H
+
+#include "codegen/lower/unit.h"
+
+/* ---- launch_plan.c ---- */
+/* Orders the fusion groups, keeps the buffers that are needed and gives them slots of the
+ * workspace. Kernels are made, scheduled and moved to the executable. */
+stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err);
+
+/* ---- launch_notes.c ---- */
+/* What the launch computes and touches, as the kernel that it runs (or stands for) says. */
+stator_status cg_note_step(const st_kernel *kernel, st_cg_exe *exe, cg_launch *launch,
+                           stator_diag **err);
+/* Its nodes alone, ascending and each once; they are copied. */
+stator_status cg_note_nodes(const stator_ref *nodes, uint32_t n, st_cg_exe *exe, cg_launch *launch,
+                            stator_diag **err);
+
+/* ---- memory_plan.c ---- */
+/* Gives the buffers of the workspace their offsets, two of them the same where a kernel may write
+ * over what it reads; those that are dead before an output is written may lie there. */
+stator_status cg_plan_memory(st_cg_exe *exe, stator_diag **err);
+
+/* ---- copy_elision.c ---- */
+/* 1: the kernel moves nothing and is not needed; what it writes is another name for what it reads.
+ */
+int cg_drop_copy(cg_unit *unit, st_cg_exe *exe, const st_kernel *kernel);
+/* The buffer that holds what the program's buffer names. */
+uint32_t cg_alias_root(const cg_unit *unit, uint32_t buffer);
+
+/* ---- concurrent_scans.c ---- */
+/* Reorders `order` (n groups) so that scans which may run concurrently are neighbours.
+ * n_concurrent[i] > 1: as many begin at index i. */
+stator_status cg_gather_scans(cg_unit *unit, uint32_t *order, uint32_t n, uint32_t *n_concurrent,
+                              stator_diag **err);
+
+/* ---- plan_binds.c ---- */
+/* The sizes of bind number k of the unit, and what the step says, appended to the executable. */
+stator_status cg_make_bind(cg_unit *unit, uint32_t k, st_cg_exe *exe, cg_launch *launch,
+                           stator_diag **err);
+
+/* ---- plan_shape_constraints.c ---- */
+/* Notes the shape constraints that are not proved; nodes that cannot state theirs are declined.
+ */
+stator_status cg_find_shape_constraints(cg_unit *unit, st_cg_exe *exe, stator_diag **err);
+
+/* ---- plan_scan.c ---- */
+/* The newest step of the executable becomes the scan. */
+stator_status cg_make_scan(const cg_loop *loop, st_cg_exe *exe, cg_launch *launch,
+                           stator_diag **err);
+/* What the body knows of its inputs, and how its outputs lie (once it has roots). */
+stator_status cg_begin_body(cg_unit *body, const cg_loop *loop, stator_diag **err);
+void cg_align_outputs(cg_unit *body, const cg_loop *loop);
+
+#endif

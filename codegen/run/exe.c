@@ -1,0 +1,297 @@
+/* An executable as a thing: made empty, described to the host and to a person, destroyed.
+ *
+ * Its constants are memory of the host's, asked for when a step reads them. */
+#include "codegen/run/host_library.h"
+#include "codegen/run/scan_loop.h"
+
+#define ALIGNED_BYTES_MAX 65536u /* constants up to this are copied when they lie unaligned */
+
+/* ---- constants ---- */
+
+int cg_is_unaligned_mapped(const st_cg_config *config, uint64_t size_bytes)
+{
+    return (config->emitter->target.flags & ST_TARGET_UNALIGNED) &&
+           size_bytes > ALIGNED_BYTES_MAX && STATOR_HAS(config->host->cst, peek);
+}
+
+/* What is known of a constant without reading it; its data, when they are few, aligned. */
+stator_status cg_look_at_constant(const st_cg_config *config, stator_blob *blob,
+                                  stator_blob_info *info, stator_diag **err)
+{
+    const stator_cst_api *cst = config->host->cst;
+    stator_diag *theirs = NULL;
+    stator_status status = STATOR_HAS(cst, peek) ? cst->peek(blob, info, &theirs) : STATOR_OK;
+    if (status == STATOR_OK &&
+        !(STATOR_HAS(cst, peek) && cg_is_unaligned_mapped(config, info->size_bytes))) {
+        status = cst->get(blob, info, &theirs);
+    }
+    return st_cg_from_host(config->host, status, &theirs, err);
+}
+
+stator_status cg_constant_data(const st_cg_config *config, stator_blob *blob, const void **out_data,
+                               stator_diag **err)
+{
+    stator_blob_info info = {.struct_size = sizeof info};
+    ST_TRY(cg_look_at_constant(config, blob, &info, err));
+    *out_data = info.data;
+    return STATOR_OK;
+}
+
+/* ---- numbers and names of a launch ---- */
+
+int cg_know_numbers(st_cg_exe *exe, cg_launch *launch)
+{
+    for (uint32_t i = 0; i < launch->n_numbers; i++) {
+        if (!launch->numbers[i].is_const) {
+            return 1;
+        }
+    }
+    launch->known =
+        st_arena_zalloc(&exe->arena, (uint64_t)launch->n_numbers + 1u, sizeof *launch->known);
+    for (uint32_t i = 0; launch->known && i < launch->n_numbers; i++) {
+        launch->known[i] = launch->numbers[i].constant;
+    }
+    return launch->known != NULL;
+}
+
+const char *cg_launch_name(const cg_launch *l)
+{
+    return l->name ? l->name : l->text ? l->text : "scan";
+}
+
+int cg_scan_knows(const cg_scan *scan, uint32_t k)
+{
+    return k < scan->n_in && scan->ports[k].kind == CG_PORT_WHOLE;
+}
+
+/* ---- what it takes of memory ---- */
+
+/* Adds the library's ops; constants that they hold in another form are marked in `unread`. */
+static void add_ops(const st_cg_exe *exe, uint8_t *is_read, stator_exe_info *out)
+{
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        const cg_launch *l = &exe->launches.data[i];
+        const st_library *library = cg_library_of(exe, l);
+        st_library_memory op = {.unread = UINT32_MAX};
+        if (l->op && library && STATOR_HAS(library, memory) && library->memory) {
+            library->memory(library->self, l->op, &op);
+        }
+        out->packed_bytes += op.packed_bytes;
+        out->winograd_bytes += op.winograd_bytes;
+        out->scratch_bytes =
+            op.scratch_bytes > out->scratch_bytes ? op.scratch_bytes : out->scratch_bytes;
+        for (uint32_t k = 0; k < l->n_buffers; k++) {
+            const uint32_t operand = exe->operands.data[l->first_buffer + k];
+            if (operand != UINT32_MAX && k != op.unread &&
+                exe->buffers.data[operand].kind == CG_BUFFER_CONSTANT &&
+                !(l->scan && cg_scan_knows(l->scan, k))) {
+                is_read[exe->buffers.data[operand].index] = 1;
+            }
+        }
+    }
+}
+
+/* Bodies of scans have constants and ops of their own. */
+static void add_memory(const st_cg_exe *exe, stator_exe_info *out)
+{
+    const stator_cst_api *cst = exe->config.host->cst;
+    uint8_t *is_read = st_calloc(exe->config.mem, exe->blobs.count + 1u, 1);
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        if (exe->launches.data[i].scan) {
+            add_memory(exe->launches.data[i].scan->body, out);
+        }
+    }
+    if (is_read == NULL || !STATOR_HAS(cst, peek)) {
+        st_free(exe->config.mem, is_read);
+        return;
+    }
+    add_ops(exe, is_read, out);
+    for (uint32_t i = 0; i < exe->blobs.count; i++) {
+        stator_blob_info info = {.struct_size = sizeof info};
+        stator_diag *err = NULL;
+        if (is_read[i] && cst->peek(exe->blobs.data[i], &info, &err) == STATOR_OK) {
+            out->constant_bytes += info.size_bytes;
+        }
+        exe->config.host->diag->release(err);
+    }
+    st_free(exe->config.mem, is_read);
+}
+
+void st_cg_info(const st_cg_exe *exe, stator_exe_info *out)
+{
+    out->flags = exe->binds.count ? 0 : STATOR_EXE_STATIC_OUTPUTS;
+    out->workspace_bytes = exe->slots ? 0 : exe->static_bytes;
+    if (out->struct_size >= sizeof *out) {
+        out->constant_bytes = out->packed_bytes = out->winograd_bytes = out->scratch_bytes = 0;
+        add_memory(exe, out);
+    }
+}
+
+/* ---- its steps, told and printed ---- */
+
+static stator_exe_step step_of(const cg_launch *l, uint32_t depth)
+{
+    return (stator_exe_step){.struct_size = sizeof(stator_exe_step),
+                             .kind = l->scan                   ? STATOR_STEP_LOOP
+                                     : l->kernel == UINT32_MAX ? STATOR_STEP_LIBRARY
+                                                               : STATOR_STEP_KERNEL,
+                             .flags = l->step_flags,
+                             .depth = depth,
+                             .n_nodes = depth ? 0 : l->n_nodes, /* a body's graph is another */
+                             .nodes = l->nodes,
+                             .name = cg_launch_name(l),
+                             .read_bytes = l->read_bytes,
+                             .written_bytes = l->written_bytes};
+}
+
+static stator_status tell(const st_cg_exe *exe, uint32_t depth, const stator_step_sink *sink)
+{
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        const cg_launch *l = &exe->launches.data[i];
+        if (l->bind) {
+            continue; /* it reads one size and runs nothing */
+        }
+        const stator_exe_step step = step_of(l, depth);
+        ST_TRY(sink->step(sink->self, &step));
+        if (l->scan) {
+            ST_TRY(tell(l->scan->body, depth + 1u, sink));
+        }
+    }
+    return STATOR_OK;
+}
+
+stator_status st_cg_steps(const st_cg_exe *exe, const stator_step_sink *sink)
+{
+    return tell(exe, 0, sink);
+}
+
+stator_status st_cg_print(const st_cg_exe *exe, st_str *out)
+{
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        const cg_launch *launch = &exe->launches.data[i];
+        if (launch->n_concurrent > 1) {
+            st_str_addf(out, "concurrent, %u scans:\n", launch->n_concurrent);
+        }
+        if (launch->text) {
+            st_str_add(out, launch->text);
+        } else if (!exe->is_loaded) {
+            st_kernel_print(&exe->kernels.data[launch->kernel], out);
+        }
+    }
+    st_str_addf(out, "// %u launches, %u values in the workspace", exe->launches.count,
+                exe->n_slots);
+    if (exe->slots == NULL) {
+        st_str_addf(out, ", %llu bytes", (unsigned long long)exe->static_bytes);
+    }
+    if (exe->n_output_aliases) {
+        st_str_addf(out, ", %u in outputs", exe->n_output_aliases);
+    }
+    if (exe->shape_constraints.count) {
+        st_str_addf(out, ", %u %s of sizes a call", exe->shape_constraints.count,
+                    exe->shape_constraints.count == 1 ? "test" : "tests");
+    }
+    st_str_add(out, "\n");
+    return st_str_ok(out) ? STATOR_OK : STATOR_RESOURCE_EXHAUSTED;
+}
+
+/* ---- from beginning to end ---- */
+
+st_cg_exe *cg_new_exe(const st_cg_config *config)
+{
+    st_cg_exe *exe = st_calloc(config->mem, 1, sizeof *exe);
+    if (exe == NULL) {
+        return NULL;
+    }
+    exe->config = *config;
+    st_host_library_init(&exe->host_library, &exe->config);
+    st_arena_init(&exe->arena, config->mem);
+    if (!st_loop_syms_init(&exe->syms, config->mem)) {
+        st_arena_deinit(&exe->arena);
+        st_free(config->mem, exe);
+        return NULL;
+    }
+    return exe;
+}
+
+static void bind_deinit(cg_size_bind *bind, st_mem *mem)
+{
+    for (uint32_t i = 0; i < bind->n; i++) {
+        st_symprog_deinit(&bind->sizes[i].sym, mem);
+    }
+}
+
+static void shape_constraint_deinit(cg_shape_constraint *constraint, st_mem *mem)
+{
+    for (uint32_t i = 0; i < constraint->n_sizes; i++) {
+        st_symprog_deinit(&constraint->size[i], mem);
+    }
+}
+
+static void scan_deinit(cg_scan *scan, st_mem *mem)
+{
+    st_cg_destroy(scan->body);
+    st_symprog_deinit(&scan->length, mem);
+    for (uint32_t k = 0; k < scan->n_carried; k++) {
+        st_symprog_deinit(&scan->carried_bytes[k], mem);
+    }
+    for (uint32_t k = 0; k < scan->n_in + scan->n_out; k++) {
+        st_symprog_deinit(&scan->ports[k].bytes, mem);
+    }
+}
+
+void st_cg_destroy(st_cg_exe *exe)
+{
+    if (exe == NULL) {
+        return;
+    }
+    st_mem *mem = exe->config.mem;
+    if (exe->module) {
+        exe->config.emitter->module_destroy(exe->config.emitter->self, exe->module);
+    }
+    for (uint32_t i = 0; i < exe->kernels.count; i++) {
+        st_kernel_deinit(&exe->kernels.data[i]);
+    }
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        cg_launch *launch = &exe->launches.data[i];
+        st_symprog_deinit(&launch->count, mem);
+        if (launch->scan) {
+            scan_deinit(launch->scan, mem);
+        }
+        for (uint32_t k = 0; k < launch->n_numbers; k++) {
+            st_symprog_deinit(&launch->numbers[k], mem);
+        }
+        if (launch->op) {
+            const st_library *library = cg_library_of(exe, launch);
+            library->destroy(library->self, launch->op);
+        }
+    }
+    for (uint32_t i = 0; i < exe->n_outputs; i++) {
+        for (uint32_t a = 0; a < exe->outputs[i].rank; a++) {
+            st_symprog_deinit(&exe->outputs[i].dims[a], mem);
+        }
+    }
+    for (uint32_t i = 0; exe->slots && i < exe->n_slots; i++) {
+        st_symprog_deinit(&exe->slots[i], mem);
+    }
+    for (uint32_t i = 0; i < exe->blobs.count; i++) {
+        exe->config.host->cst->release(exe->blobs.data[i]);
+    }
+    st_free(mem, atomic_load(&exe->spare));
+    st_vec_free(mem, &exe->kernels);
+    st_vec_free(mem, &exe->launches);
+    st_vec_free(mem, &exe->operands);
+    st_vec_free(mem, &exe->buffers);
+    st_vec_free(mem, &exe->blobs);
+    st_vec_free(mem, &exe->checks);
+    for (uint32_t i = 0; i < exe->binds.count; i++) {
+        bind_deinit(&exe->binds.data[i], mem);
+    }
+    st_vec_free(mem, &exe->binds);
+    for (uint32_t i = 0; i < exe->shape_constraints.count; i++) {
+        shape_constraint_deinit(&exe->shape_constraints.data[i], mem);
+    }
+    st_vec_free(mem, &exe->shape_constraints);
+    st_loop_syms_deinit(&exe->syms);
+    st_arena_deinit(&exe->arena);
+    st_free(mem, exe);
+}

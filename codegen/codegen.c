@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define RANK_MAX 8u /* of one value: a nest has room for a result and what it folds over */
+#define RANK_MAX 8u /* rank of a value: a nest has room for a result and what it folds over */
 
 /* The nodes of a NEED_FALLBACK, each with its reason. */
 static void name_declined(const cg_unit *unit, stator_diag **err)

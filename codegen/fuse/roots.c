@@ -13,7 +13,7 @@
 
 #define CHEAP_COST 8u     /* scalar ops that may be done again rather than loaded */
 #define CHEAP_LEAVES 3u   /* loads likewise */
-#define SCALE_COST 4u     /* of a byte: two casts, the zero point, the product */
+#define SCALE_COST 4u     /* scaling of a byte: two casts, the zero point, the product */
 #define FUNCTION_COST 10u /* exp and its like */
 #define BROADCAST_RECOMPUTE_OPS                                                                    \
     131072 /* scalar ops in vain that are worth a kernel: some microseconds */
@@ -293,12 +293,12 @@ static int is_of_integers(const cg_unit *unit, stator_ref value, uint32_t depth)
     return 0;
 }
 
-/* What consumers do, by value. */
+/* How values are used, by value. */
 typedef struct uses {
     uint8_t *marks;      /* asked for again and again */
     uint8_t *recomputed; /* made again and again */
     uint8_t *scaled;     /* bytes, scaled for several */
-    uint8_t *outputs;    /* of the graph */
+    uint8_t *outputs;    /* outputs of the graph */
 } uses;
 
 static int wants_root(const cg_unit *unit, const stator_node_row *row, const cg_lowering *lowering,

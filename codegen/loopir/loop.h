@@ -76,7 +76,7 @@ enum st_loop_acc {
     ST_ACC_PROD,
     ST_ACC_MIN, /* NaN wins */
     ST_ACC_MAX,
-    ST_ACC_ARGMIN, /* of equal values the smallest index; NaN wins; without updates INT64_MAX */
+    ST_ACC_ARGMIN, /* the smallest index of equal values; NaN wins; without updates INT64_MAX */
     ST_ACC_ARGMAX,
     ST_ACC_ANY,
     ST_ACC_ALL,
@@ -94,14 +94,14 @@ typedef struct st_loop_op_desc {
     uint8_t native; /* st_loop_class mask */
     uint32_t fused; /* st_loop_code, or 0 */
     uint32_t ulp;
-    const char *libm; /* or NULL */
+    const char *libm; /* NULL: none */
     const char *expand;
     const char *expand_f32;
     const char *expand_lookup;
     const char *expand_few;
 } st_loop_op_desc;
 
-/* What the op lookup reads. */
+/* The tables that the op lookup reads. */
 extern const float st_loop_tables[ST_MATH_TABLES][ST_MATH_ENTRIES];
 
 /* The description of a scalar op; NULL for structural ones. */
@@ -116,7 +116,7 @@ uint32_t st_loop_loaded(uint32_t dtype);
 
 /* ---- symbols ---- */
 
-/* What a symbol of the table stands for, by its index. */
+/* The kinds of symbols, and the meaning of their ids. */
 enum st_loop_symbol_kind {
     ST_SYMBOL_SIZE = 1, /* id: index into a call's syms[] */
     ST_SYMBOL_AXIS = 2, /* id: axis of the kernel that owns it */
@@ -205,7 +205,7 @@ typedef union st_loop_imm {
 
 typedef struct st_loop_inst {
     uint16_t code; /* st_loop_code */
-    uint8_t dtype; /* of the result, 0 none */
+    uint8_t dtype; /* dtype of the result, 0: none */
     uint8_t reserved;
     uint32_t args[3];
     uint32_t ref;    /* buffer, axis or accumulator */
@@ -253,7 +253,7 @@ static inline const st_loop_inst *st_loop_at(const st_kernel *kernel, st_loop_re
 
 #define ST_STATUS_UNKNOWN 0x7fffffffu /* a failed check of no known node */
 
-/* What a CHECK instruction reports; never 0. */
+/* The status that a failed CHECK instruction reports; never 0. */
 static inline uint32_t st_loop_check_status(const st_loop_inst *inst)
 {
     return inst->origin ? inst->origin : ST_STATUS_UNKNOWN;
@@ -278,11 +278,11 @@ int st_kernel_merge_axes(st_kernel *kernel);
 /* The outermost loop when it is PARALLEL, else 0 (the kernel runs once). */
 st_loop_ref st_kernel_parallel_loop(const st_kernel *kernel);
 
-/* What compiled code receives. A kernel with a parallel loop runs iterations begin..end-1 of it. */
+/* Arguments of compiled code. A kernel with a parallel loop runs iterations begin..end-1 of it. */
 typedef struct st_kernel_args {
     void *const *buffers; /* first elements, in the order of st_kernel.buffers, LOCAL ones too */
     const int64_t *syms;  /* sizes, by ST_SYMBOL_SIZE id */
-    uint32_t *status;     /* of CHECK instructions; written atomically, 0 before the call */
+    uint32_t *status;     /* set by CHECK instructions; written atomically, 0 before the call */
 } st_kernel_args;
 
 typedef void (*st_kernel_fn)(const st_kernel_args *args, int64_t begin, int64_t end);

@@ -336,7 +336,7 @@ st_loop_ref st_loop_load(st_loop_builder *b, uint32_t buffer, uint32_t index, st
                          st_loop_ref other)
 {
     if (b->kernel->failed) {
-        return 0; /* the buffer may be one that could not be made */
+        return 0; /* the buffer may not exist */
     }
     if (index == 0) {
         return fail(b, STATOR_UNSUPPORTED);
@@ -347,7 +347,7 @@ st_loop_ref st_loop_load(st_loop_builder *b, uint32_t buffer, uint32_t index, st
                                .args = {mask, other},
                                .ref = buffer,
                                .sym = index};
-    /* What the kernel itself writes must be read where it is asked for. */
+    /* Loads from buffers that the kernel writes stay in order with the stores. */
     return from->flags & ST_BUFFER_WRITTEN ? append_here(b, &inst) : pure(b, &inst);
 }
 

@@ -25,7 +25,7 @@ typedef struct expander {
     uint32_t block;       /* where instructions go */
     uint32_t origin;
     uint32_t nesting;       /* programs within programs */
-    st_vec(st_loop_ref) to; /* what stands for each instruction of the input; 0: itself */
+    st_vec(st_loop_ref) to; /* by instruction of the input: its replacement; 0: itself */
     st_hashset memo;        /* scalar instructions by contents */
 } expander;
 
@@ -149,7 +149,7 @@ typedef struct run {
     expander *e;
     const st_expansion *program;
     const st_loop_ref *operands; /* x, y, z */
-    uint32_t dtype;              /* of numbers whose surroundings do not tell */
+    uint32_t dtype;              /* dtype of numbers in expressions without a dtype of their own */
     st_loop_ref *lets;           /* by node: what a LET gave */
 } run;
 
@@ -309,7 +309,7 @@ static st_loop_ref eval_block(run *r, const st_expr *expr, uint32_t want)
     for (uint32_t let = expr->args[0]; let; let = expr_at(r, let)->next) {
         const uint32_t value = expr_at(r, let)->args[0];
         const uint32_t own = own_dtype(r, value);
-        /* What has no dtype of its own, a named number, gets one at each use. */
+        /* A named number has no dtype of its own: it gets one at each use. */
         r->lets[let] = own ? eval(r, value, own) : 0;
         if (r->e->status != STATOR_OK) {
             return 0;

@@ -13,7 +13,7 @@ typedef struct parser {
     st_expansion *program;
     const char *text;
     const char *at;
-    uint32_t scope; /* the LET declared last, 0 none; older ones hang on `next` of a LET's `code` */
+    uint32_t scope; /* the LET declared last, 0 none; `next` of its `code` is an older one */
     uint32_t depth;
     stator_diag **err;
     stator_status status;
@@ -203,7 +203,7 @@ static uint32_t name(parser *p, const char *word, uint32_t n)
     return fail(p, "a name that nothing was given to");
 }
 
-/* What a function's name stands for: kind, code and the number of operands. */
+/* Kind, code and number of operands of a named function. */
 static uint32_t function_of(const char *word, uint32_t n, st_expr *out)
 {
     static const struct {

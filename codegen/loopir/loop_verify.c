@@ -506,7 +506,7 @@ static stator_status check_chain(checker *c, uint32_t block)
                : broken(c, "block %" PRIu32 " does not end with its last instruction", block);
 }
 
-/* What a body gives, and the end of its instructions. */
+/* Checks the value of a RARE body, and that the block's last instruction ends it. */
 static stator_status check_end(checker *c, uint32_t block, const st_loop_inst *owner)
 {
     if (owner->code == ST_LOOP_RARE) {

@@ -27,7 +27,7 @@ typedef struct attention {
     cg_nest *nest;
     const cg_node *node;
     const cg_value *q, *k, *v, *mask; /* mask NULL: none */
-    uint32_t dtype;                   /* of scores and sums */
+    uint32_t dtype;                   /* dtype of scores and sums */
     uint32_t at[4];                   /* batch, head, row of queries */
     uint32_t group;                   /* head of k and v */
 } attention;

@@ -170,7 +170,7 @@ typedef struct taps {
     int64_t stride, dilation;
     int64_t common;  /* gcd of both */
     int64_t step;    /* between taps that hit: stride / common */
-    int64_t inverse; /* of dilation / common modulo step */
+    int64_t inverse; /* inverse of dilation / common modulo step */
 } taps;
 
 static taps taps_of(const cg_node *node, uint32_t i)
@@ -208,8 +208,8 @@ void cg_conv_transpose(const cg_node *node, cg_fold *out)
 /* One tap on a spatial axis, by indices. */
 typedef struct tap_position {
     uint32_t output; /* position */
-    uint32_t number; /* of the taps that reach it */
-    uint32_t tap;    /* which one of w that is */
+    uint32_t number; /* index among the taps that reach the output */
+    uint32_t tap;    /* index of the tap in w */
     uint32_t input;  /* position */
 } tap_position;
 

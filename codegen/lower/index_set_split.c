@@ -10,7 +10,7 @@
  * a vector are no gain, and the outermost loop is the one that threads share. */
 #include "codegen/lower/unit.h"
 
-#define ROWS_MAX 2000 /* of all pieces together: each repeats the whole body */
+#define ROWS_MAX 2000 /* rows of all pieces together: each repeats the whole body */
 
 /* The point at which the test of axis + rest against a bound changes, 0: it is no such test. */
 static int64_t point_of(const st_kernel *kernel, const st_loop_axis *axis, const st_loop_inst *test)

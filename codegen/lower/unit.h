@@ -16,7 +16,7 @@
 #include "codegen/loopir/loop_build.h"
 #include "codegen/run/exe.h"
 
-#define CG_INSTS_MAX 20000u /* of one kernel: past it a join is refused */
+#define CG_INSTS_MAX 20000u /* instructions of a kernel: a join that exceeds them is refused */
 #define CG_NO_BUFFER UINT32_MAX
 #define CG_NO_GROUP (UINT32_MAX - 1u) /* and no root has it: UINT32_MAX stands for "none yet" */
 
@@ -44,7 +44,7 @@ typedef struct cg_value {
     uint32_t cost;   /* scalar ops to compute one element from what is stored, inlined */
     uint32_t leaves; /* loads among them */
     st_loop_imm splat;
-    int64_t lo, hi; /* of all elements, where RANGED */
+    int64_t lo, hi; /* bounds of all elements, where RANGED */
 } cg_value;
 
 /* ---- how ops are lowered ---- */
@@ -69,7 +69,7 @@ typedef struct cg_fold {
     uint32_t n_inner;
     uint32_t inner[CG_RANK_MAX]; /* extents, syms */
     uint32_t acc;                /* st_loop_acc */
-    uint32_t dtype;              /* of the accumulator */
+    uint32_t dtype;              /* dtype of the accumulator */
     /* Set when the result's dims and the inner ones are the axes of one operand shape: inner axis k
      * is axis at[k] of it, the result's own axes are the others in order. */
     uint32_t is_reduction;
@@ -118,7 +118,7 @@ typedef struct cg_root {
     stator_ref value;
     stator_ref node; /* 0: a copy of `source` */
     stator_ref source;
-    const cg_lowering *lowering; /* of the node; NULL for a copy */
+    const cg_lowering *lowering; /* lowering of the node; NULL for a copy */
     uint32_t is_fold;
     cg_fold fold;
     uint32_t group;                   /* index of the fusion group it is in, UINT32_MAX: none yet */
@@ -140,7 +140,7 @@ typedef struct cg_fusion_group {
     uint8_t is_dead;    /* joined into another */
     uint8_t is_library; /* a contraction that the emitter's library takes */
     uint8_t is_alone;   /* the results of one node that writes its own loops */
-    uint32_t stamp;     /* of the last walk that came by */
+    uint32_t stamp;     /* the last walk that visited the group */
 } cg_fusion_group;
 
 /* A node that was accepted and cannot be compiled after all. */
@@ -154,7 +154,7 @@ typedef struct cg_loop {
     cg_unit *unit;
     stator_ref node;
     uint32_t is_alone; /* one thread runs it, beside others */
-    uint32_t step;     /* of the launch plan that it is */
+    uint32_t step;     /* index in the launch plan */
 } cg_loop;
 
 /* The body of a loop as an executable; NEED_FALLBACK with the reason. */
@@ -271,10 +271,10 @@ struct cg_nest {
     uint32_t group_index;
     st_kernel *kernel;
     st_loop_builder b;
-    uint32_t level;             /* of the loops being written */
+    uint32_t level;             /* depth of the loops that are being written */
     uint32_t axis[CG_RANK_MAX]; /* sym of each axis of the group; inner ones: of this level */
     st_loop_ref mask;           /* loads are good only where it holds, 0: everywhere */
-    uint32_t depth;             /* of the recursion of cg_at */
+    uint32_t depth;             /* recursion depth of cg_at */
     cg_split_points points;
     const char *refusal; /* why the kernel cannot be made, NULL: it can */
     st_map buffer_memo;  /* program buffer + 1 -> kernel buffer + 1 */
@@ -345,7 +345,7 @@ int cg_find_split_points(const cg_unit *unit, const cg_fusion_group *group, cons
 /* ---- strided_view.c: values seen through their views ---- */
 
 typedef struct cg_strided {
-    uint32_t buffer; /* of the program */
+    uint32_t buffer; /* buffer of the program */
     uint32_t offset; /* syms, elements */
     uint32_t stride[CG_RANK_MAX];
 } cg_strided;

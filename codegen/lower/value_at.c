@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define AT_DEPTH_MAX 2000u /* of inlined ops; the stack holds several times this */
+#define AT_DEPTH_MAX 2000u /* depth of inlined ops; the stack holds several times this */
 
 void cg_refuse(cg_nest *nest, const char *why)
 {
@@ -21,8 +21,8 @@ void cg_refuse(cg_nest *nest, const char *why)
 
 /* ---- syms ---- */
 
-/* What the symbolic engine cannot hold is computed: instructions for a and b, the operation on
- * them, and a symbol bound to its value. */
+/* An operation beyond the limits of the symbolic engine is computed at run time: instructions for a
+ * and b, the operation on them, and a symbol bound to its value. */
 static st_loop_ref operation(st_loop_builder *b, uint32_t op, st_loop_ref x, st_loop_ref y)
 {
     if (op == 'c') { /* ceiling: minus the floor of the opposite */

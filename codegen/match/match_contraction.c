@@ -265,11 +265,11 @@ static int fill_gemm(cg_matcher *m, const roles *r)
     return zero && one && contraction->k;
 }
 
-/* What is multiplied: loads, and what is known of what they stand for. */
+/* The two factors of a product: their loads, scales and weights. */
 typedef struct operands {
     const st_loop_inst *of[2];
-    st_loop_ref scale[2]; /* of bytes */
-    int has_weights;      /* the second one is of few bits: */
+    st_loop_ref scale[2]; /* scales of operands of bytes */
+    int has_weights;      /* the second operand is weights of few bits: */
     cg_weights weights;
 } operands;
 

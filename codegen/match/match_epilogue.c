@@ -134,7 +134,7 @@ static int is_finite_number(const cg_matcher *m, st_loop_ref ref)
     return inst->code == ST_LOOP_CONST && isfinite(inst->imm.f);
 }
 
-/* What quantises a sum of integers: t / scale, its rounding, t + zero point. */
+/* Matches the steps that quantise a sum of integers: t / scale, its rounding, t + zero point. */
 static int match_divide(cg_matcher *m, const st_loop_inst *inst, uint32_t depth)
 {
     return m->contraction->acc_dtype == STATOR_I32 && is_finite_number(m, inst->args[1]) &&
@@ -328,7 +328,7 @@ static int match_sum(cg_matcher *m, st_loop_ref ref)
     return 0;
 }
 
-/* What is made f32: the sum of integers; or what was rounded to the output's dtype. */
+/* Matches a cast to f32: of the sum of integers, or of a value rounded to the output's dtype. */
 static int match_cast(cg_matcher *m, const st_loop_inst *inst, uint32_t depth)
 {
     const st_loop_inst *narrow = cg_inst_at(m, inst->args[0]);

@@ -39,7 +39,7 @@ static int is_half(uint32_t dtype)
     return dtype == STATOR_F16 || dtype == STATOR_BF16;
 }
 
-/* What is rounded to f16 or bf16 and widened again; *out_dtype: to which, f32 where it is not. */
+/* Skips a rounding to f16 or bf16 that is widened again; *out_dtype: that dtype, else f32. */
 static const st_loop_inst *behind_rounding(const cg_matcher *m, const st_loop_inst *wide,
                                            uint32_t *out_dtype)
 {

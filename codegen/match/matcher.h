@@ -43,7 +43,7 @@ int cg_match_scales(cg_matcher *m, const st_loop_ref scale[2]);
 /* The loops that the sum runs over: one, or one over blocks around one over what is in a block. */
 typedef struct cg_walks {
     const st_loop_axis *n;    /* NULL: n is 1 */
-    const st_loop_axis *k[2]; /* the inner one first */
+    const st_loop_axis *k[2]; /* the inner loop first */
     uint32_t n_k;
 } cg_walks;
 
@@ -51,7 +51,7 @@ typedef struct cg_walks {
  * with and what is subtracted (or NULL): a load or a number. */
 typedef struct cg_weights {
     const st_loop_inst *bytes, *scale, *zero;
-    uint32_t dtype; /* that the product is rounded to */
+    uint32_t dtype; /* dtype that the product is rounded to */
 } cg_weights;
 
 int cg_match_weights(const cg_matcher *m, st_loop_ref ref, cg_weights *out);

@@ -30,7 +30,7 @@ static stator_ref widened(const cg_unit *unit, stator_ref value)
                : 0;
 }
 
-/* What views show. */
+/* The value behind reshapes and other views. */
 static stator_ref behind_views(const cg_unit *unit, stator_ref value)
 {
     for (;;) {
@@ -134,7 +134,7 @@ static int is_constant(const cg_unit *unit, stator_ref value)
            (v->buffer != CG_NO_BUFFER && unit->buffers.data[v->buffer].kind == CG_BUFFER_CONSTANT);
 }
 
-/* What a chain of casts is made of. */
+/* The value at the start of a chain of casts. */
 static stator_ref behind_casts(const cg_unit *unit, stator_ref value)
 {
     const stator_node_row *row = node_of(unit, value, STATOR_OPCODE_cast);

@@ -15,7 +15,7 @@ typedef struct cg_packing {
     uint32_t *bodies;  /* by step: the number of the body's source */
     uint32_t unit;     /* number of this one; the program's is 0 */
     uint32_t depth;    /* scans around it */
-    char suffix[16];   /* of what other sources see: "" or the number */
+    char suffix[16];   /* suffix of symbols that other sources see: "" or the unit's number */
 } cg_packing;
 
 /* ---- package_plan.c ---- */
@@ -31,7 +31,7 @@ stator_status cg_pack_unit(cg_packing *p, stator_diag **err);
 
 /* ---- package_scan.c ---- */
 int cg_pack_has_scans(const st_cg_exe *exe);
-/* What the functions below call. */
+/* Writes the helper functions that the scans' code calls. */
 void cg_pack_scan_head(const cg_packing *p);
 /* The sizes of the scan at step i, if it is one. */
 void cg_pack_scan_sizes(const cg_packing *p, uint32_t i);

@@ -22,7 +22,7 @@ typedef struct st_cg_code {
     uint32_t id;          /* kernels of one id are the same code */
     uint32_t is_parallel; /* has a parallel loop; ranges of it begin at multiples of `step` */
     int64_t step;
-    const char *symbol;   /* of the function, an st_kernel_fn */
+    const char *symbol;   /* symbol of the function, an st_kernel_fn */
     const char *streamed; /* behind it: the one that stores past the caches; NULL: there is none */
     const uint32_t *streams; /* buffers that must be aligned to stream_align bytes for that */
     uint32_t n_streams;

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define FORMAT 11u
-#define ITEM_BYTES_MIN 4u /* of anything that is counted */
+#define ITEM_BYTES_MIN 4u /* smallest item of a counted list */
 
 /* A field more in these is one to be kept here, or one that is not. */
 _Static_assert(sizeof(cg_launch) == 160 && sizeof(cg_buffer) == 56 && sizeof(cg_output) == 16 &&
@@ -174,7 +174,7 @@ static void put_steps(const st_cg_exe *exe, st_str *out)
     }
 }
 
-/* What the emitter or the library wrote, with its length in front. */
+/* Appends the bytes that the emitter or the library wrote, their length in front. */
 static stator_status put_part(st_str *out, const st_str *part, stator_status status,
                               stator_diag **err)
 {
@@ -255,7 +255,7 @@ typedef struct loading {
     st_mem *mem;
     st_reader r;
     uint8_t *is_read;   /* by constant: some step reads it */
-    uint32_t n_kernels; /* of the module */
+    uint32_t n_kernels; /* kernels of the module */
 } loading;
 
 static int read_prog(loading *l, st_symprog *prog)

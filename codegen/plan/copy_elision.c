@@ -6,7 +6,7 @@
  * in the output from the start; cg_alias_root finds the buffer behind a name. */
 #include "codegen/plan/plan.h"
 
-#define BUFFER_ALIGN 16u /* of a buffer that states none */
+#define BUFFER_ALIGN 16u /* alignment of a buffer that states none */
 
 static uint32_t align_of(const cg_buffer *buffer)
 {
@@ -69,13 +69,13 @@ static void make_in(cg_unit *unit, st_cg_exe *exe, uint32_t from, uint32_t to)
     }
     cg_buffer *old = &exe->buffers.data[from];
     cg_buffer *alias_root = &exe->buffers.data[to];
-    if (old->first != UINT32_MAX) { /* it lives from where the value was made */
+    if (old->first != UINT32_MAX) { /* the merged lifetime begins where the value is made */
         alias_root->last = alias_root->first == UINT32_MAX || old->last > alias_root->last
                                ? old->last
                                : alias_root->last;
         alias_root->first = old->first < alias_root->first ? old->first : alias_root->first;
     }
-    old->first = UINT32_MAX; /* it is nowhere now */
+    old->first = UINT32_MAX; /* not alive any more */
     unit->alias_roots[from] = to;
 }
 

@@ -19,7 +19,7 @@ typedef struct planner {
     uint32_t n_order;
     uint8_t *state;         /* by group: 0 unseen, 1 open, 2 done */
     uint32_t *n_concurrent; /* by index in `order`: concurrent scans that begin there */
-    uint32_t stage;         /* of the steps being made */
+    uint32_t stage;         /* stage of the steps being made */
     uint32_t is_concurrent; /* a scan is one of several */
 } planner;
 
@@ -393,8 +393,8 @@ static stator_status add_kernel(planner *p, uint32_t group, stator_diag **err)
     return add_launch(p, kernel, err);
 }
 
-/* What any of the group's steps reads or writes is alive in all of them, and all their pointers are
- * had at once. */
+/* Extends the lives of buffers that any of the group's steps reads or writes to all of its steps,
+ * whose pointers are taken at once. */
 static void join_lives(st_cg_exe *exe, uint32_t begin)
 {
     const uint32_t end = exe->launches.count - 1u;

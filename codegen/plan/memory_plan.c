@@ -53,7 +53,7 @@ static st_loop_ref only_store(const st_kernel *kernel, uint32_t buffer)
     return store;
 }
 
-/* Of two instructions of one block, or of one: does `a` come first? */
+/* Does instruction `a` come before `b` in their block? True when they are the same. */
 static int is_before(const st_kernel *kernel, st_loop_ref a, st_loop_ref b)
 {
     while (a && a != b) {
@@ -191,7 +191,7 @@ static void share_alias_roots(st_cg_exe *exe, uint32_t *alias_root, uint8_t *is_
 
 /* ---- in outputs ---- */
 
-/* What an output's memory holds before it is the output's. */
+/* The free memory of an output before its own value is stored. */
 typedef struct room {
     uint64_t bytes;
     uint32_t index; /* index of the output */

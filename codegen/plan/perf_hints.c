@@ -10,11 +10,11 @@
 
 #include <string.h>
 
-#define LINES_MAX 16u /* of one program */
-#define FLOPS_MIN 2e6 /* of a contraction: below, loops cost no time that one would notice */
+#define LINES_MAX 16u /* lines for one program */
+#define FLOPS_MIN 2e6 /* a smaller contraction costs too little in loops to be noticed */
 #define BYTES_MIN (1024.0 * 1024.0)
 #define MIB (1024.0 * 1024.0)
-#define CONSTANT_BYTES_MIN (64.0 * 1024.0) /* of what is made of constants in each call */
+#define CONSTANT_BYTES_MIN (64.0 * 1024.0) /* made anew in each call, worth a line */
 
 static int is_heard(const cg_unit *unit)
 {
@@ -64,7 +64,7 @@ static double numel_of(const cg_unit *unit, const cg_value *v)
     return count;
 }
 
-/* Of the model's node that this one comes from; NULL: not known. */
+/* Origin of the node in the model; NULL: not known. */
 static const stator_origin_row *origin_of(const cg_unit *unit, stator_ref node)
 {
     const stator_node_row *row = stator_node_at(unit->view, node);
@@ -155,7 +155,7 @@ static int takes_product(const cg_unit *unit, const uint32_t dtypes[2], uint32_t
     return n && one && zero && library->takes(library->self, &contraction) == 1;
 }
 
-/* What it would take instead; "": nothing that is known here. */
+/* A dtype or layout that the library would take; "": none is known here. */
 static const char *advice_for(const cg_unit *unit, const uint32_t dtypes[2])
 {
     static const uint32_t plain[2] = {STATOR_F32, STATOR_F32};

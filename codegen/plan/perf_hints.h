@@ -4,11 +4,11 @@
 
 #include "codegen/lower/unit.h"
 
-/* Of the kernel that the group became: contractions that the library does not do, work that one
- * thread does alone, constants that are made anew in each call. */
+/* Notes lines about a group's kernel: contractions that the library does not do, work of one thread
+ * alone, constants that are made anew in each call. */
 void cg_hint_kernel(cg_unit *unit, uint32_t group, const st_kernel *kernel);
-/* Of the library's call that it became: operands that come with each call and are put into another
- * order each time. */
+/* Notes lines about a group's library call: operands that are put into another order in each
+ * call. */
 void cg_hint_call(cg_unit *unit, uint32_t group, const st_kernel *kernel,
                   const st_contraction *contraction, void *op);
 /* When all are made: writes the lines, unless nodes were declined. */

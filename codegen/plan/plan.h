@@ -14,7 +14,7 @@
 stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err);
 
 /* ---- launch_notes.c ---- */
-/* What the launch computes and touches, as the kernel that it runs (or stands for) says. */
+/* Records nodes, flops and bytes of a launch, read off the kernel that it runs or stands for. */
 stator_status cg_note_step(const st_kernel *kernel, st_cg_exe *exe, cg_launch *launch,
                            stator_diag **err);
 /* Its nodes alone, ascending and each once; they are copied. */
@@ -53,7 +53,7 @@ stator_status cg_find_shape_constraints(cg_unit *unit, st_cg_exe *exe, stator_di
 /* The newest step of the executable becomes the scan. */
 stator_status cg_make_scan(const cg_loop *loop, st_cg_exe *exe, cg_launch *launch,
                            stator_diag **err);
-/* What the body knows of its inputs, and how its outputs lie (once it has roots). */
+/* Tells the body what is known of its inputs, and aligns its outputs once it has roots. */
 stator_status cg_begin_body(cg_unit *body, const cg_loop *loop, stator_diag **err);
 void cg_align_outputs(cg_unit *body, const cg_loop *loop);
 

@@ -20,7 +20,7 @@
 
 #define MEMBER_MACS ((int64_t)50000)
 #define STEP_MACS_MAX ((int64_t)1000000) /* longer steps are divided launch by launch */
-#define SLICE_ALIGN 16u                  /* that buffers of a program have */
+#define SLICE_ALIGN 16u                  /* alignment of a program's buffers */
 
 /* ---- the body ---- */
 
@@ -38,7 +38,7 @@ static uint32_t count_of(const stator_graph_view *v, const stator_node_row *row,
     return (uint32_t)stator_attr_at(v, row, attr)->i;
 }
 
-/* What the body may know of an input: a constant is one there too. */
+/* Tells the body what is known of an input: a constant is a constant there as well. */
 static stator_status give_input(cg_unit *body, uint32_t k, const cg_unit *unit, stator_ref operand,
                                 stator_diag **err)
 {
@@ -65,7 +65,7 @@ static stator_status give_input(cg_unit *body, uint32_t k, const cg_unit *unit, 
     return STATOR_OK;
 }
 
-/* What slices of these elements are aligned to. */
+/* Alignment of slices of a value. */
 static uint32_t slice_align(const cg_unit *unit, stator_ref value)
 {
     const uint32_t size = st_loop_dtype_bytes(unit->values[value].dtype);
@@ -128,7 +128,7 @@ static int64_t macs_of(const stator_graph_view *body, const stator_node_row *row
     return macs;
 }
 
-/* Of all products of a step; 0: it is none for a group. */
+/* Multiply-adds of all products of a step; 0: too few for a group. */
 static int64_t step_macs(const stator_graph_view *body)
 {
     int64_t macs = 0;

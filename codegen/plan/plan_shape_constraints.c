@@ -24,7 +24,7 @@ typedef struct finder {
     st_cg_exe *exe;
     cg_node node;
     const char *beyond_limits; /* why a size of this node has no sym */
-    st_hashset seen;           /* of rows, by kind, stage and sizes */
+    st_hashset seen;           /* rows seen so far, by kind, stage and sizes */
     st_vec(uint32_t) syms;     /* CG_RANK_MAX of each row, 0 behind the last */
     stator_status status;
     stator_diag **err;
@@ -612,7 +612,7 @@ static int is_safe(const finder *f, uint32_t sym)
 static void compute_attrs(finder *f)
 {
     if (stator_op_at(f->unit->view, f->node.row->op)->flags & STATOR_OP_EFFECT) {
-        return; /* it tells its sizes */
+        return; /* sym_bind: its syms are those that it binds */
     }
     for (uint32_t k = 0; k < f->node.row->attr_count; k++) {
         const stator_attr_row *attr = cg_attr(&f->node, k);

@@ -14,9 +14,9 @@
 
 #include <sched.h>
 
-#define GATHER_NS 50000u /* that the first waits */
+#define GATHER_NS 50000u /* time that the first member waits */
 #define SPINS 4096u      /* before the processor is lent */
-#define TRIES 4u         /* of each way, */
+#define TRIES 4u         /* timed calls of each way, */
 #define PERIOD 1024u     /* in so many calls */
 
 enum group_state { GROUP_GATHERS = 0, GROUP_RUNS, GROUP_IS_ONE };

@@ -5,7 +5,7 @@
 
 #include "codegen/run/exe.h"
 
-#define CG_BARRIER_GROUP_OPERANDS 64u /* of one launch, at most */
+#define CG_BARRIER_GROUP_OPERANDS 64u /* operands of one launch, at most */
 
 /* How far a member is: the barriers that it has come to. A line of the cache each. */
 typedef struct cg_barrier_group_mark {
@@ -20,7 +20,7 @@ typedef struct cg_barrier_group {
     cg_barrier_group_mark marks[CG_CONCURRENT_MAX];
 } cg_barrier_group;
 
-/* What a group and one thread took at least, of the calls that were timed lately. */
+/* The shortest times of a group and of one thread among recently timed calls. */
 typedef struct cg_barrier_group_record {
     _Atomic uint32_t calls;
     _Atomic uint64_t least_ns[2]; /* one thread, a group */

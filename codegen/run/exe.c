@@ -14,7 +14,7 @@ int cg_is_unaligned_mapped(const st_cg_config *config, uint64_t size_bytes)
            size_bytes > ALIGNED_BYTES_MAX && STATOR_HAS(config->host->cst, peek);
 }
 
-/* What is known of a constant without reading it; its data, when they are few, aligned. */
+/* Reads a constant's info without its bytes; reads few bytes as well, aligned. */
 stator_status cg_look_at_constant(const st_cg_config *config, stator_blob *blob,
                                   stator_blob_info *info, stator_diag **err)
 {
@@ -149,7 +149,7 @@ static stator_status tell(const st_cg_exe *exe, uint32_t depth, const stator_ste
     for (uint32_t i = 0; i < exe->launches.count; i++) {
         const cg_launch *l = &exe->launches.data[i];
         if (l->bind) {
-            continue; /* it reads one size and runs nothing */
+            continue; /* a bind reads one size and runs no kernel */
         }
         const stator_exe_step step = step_of(l, depth);
         ST_TRY(sink->step(sink->self, &step));

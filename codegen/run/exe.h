@@ -34,40 +34,40 @@ typedef struct cg_buffer {
     uint32_t first, last;         /* steps in which it is alive (WORK) */
     uint32_t is_unaligned_mapped; /* a constant that may lie at any address */
     uint64_t offset;             /* bytes into the output, of a value that lies where one will be */
-    uint64_t output_alias_bytes; /* of the output that it aliases; 0: none */
+    uint64_t output_alias_bytes; /* size of the aliased output; 0: none */
 } cg_buffer;
 
 typedef struct cg_scan cg_scan; /* codegen/run/scan_loop.h */
 
 typedef struct cg_launch {
-    uint32_t kernel;       /* of the module; UINT32_MAX: a call of the library */
+    uint32_t kernel;       /* index in the module; UINT32_MAX: a call of the library */
     uint32_t first_buffer; /* into exe->operands */
     uint32_t n_buffers;
     uint32_t has_parallel;
     st_symprog count; /* iterations of the parallel loop */
     int64_t grain;
     uint32_t lanes;   /* iterations that belong together */
-    void *op;         /* of the library */
-    uint32_t is_host; /* which is the host library, not the emitter's */
-    const char *text; /* what it is asked to do */
+    void *op;         /* the library's op */
+    uint32_t is_host; /* the op's library is the host library, not the emitter's */
+    const char *text; /* the library call in words */
     uint32_t n_numbers;
     uint32_t
         n_concurrent; /* scans from this one on that run concurrently; 0: it is none or alone */
     st_symprog *numbers;
-    int64_t *known;      /* the same, when all are known */
+    int64_t *known;      /* values of `numbers`, when all are known */
     uint32_t stage;      /* binds before it */
     uint32_t bind;       /* into exe->binds, + 1: no kernel, it reads its one buffer */
     cg_scan *scan;       /* no kernel: a body, run step by step */
-    const char *name;    /* of the kernel */
+    const char *name;    /* name of the kernel */
     uint32_t step_flags; /* stator_step_flag */
-    uint32_t n_nodes;    /* it computes; not kept in the cache */
+    uint32_t n_nodes;    /* nodes that it computes; not kept in the cache */
     const stator_ref *nodes;
-    uint64_t read_bytes, written_bytes; /* of its buffers; OPEN: of those of known size */
+    uint64_t read_bytes, written_bytes; /* bytes of its buffers; OPEN: of those of known size */
 } cg_launch;
 
-/* What an element that is bound becomes. */
+/* The symbol that an element of a bound tensor gives a value, or the size that it must equal. */
 typedef struct cg_bound {
-    uint32_t index; /* of the symbol in a call's syms[]; UINT32_MAX: it must equal `sym` */
+    uint32_t index; /* index in a call's syms[]; UINT32_MAX: the element must equal `sym` */
     int64_t lo, hi, divisor;
     st_symprog sym;
 } cg_bound;
@@ -75,7 +75,7 @@ typedef struct cg_bound {
 typedef struct cg_size_bind {
     uint32_t n;
     cg_bound *sizes;
-    const char *name; /* of the node */
+    const char *name; /* name of the node */
 } cg_size_bind;
 
 typedef struct cg_output {
@@ -102,7 +102,7 @@ typedef struct cg_shape_constraint {
     int64_t step;
     uint32_t n_sizes;
     st_symprog *size; /* NUMEL: one an axis that is no number; of the others two or three */
-    const char *text; /* what is wrong when it does not hold */
+    const char *text; /* message of a violation */
 } cg_shape_constraint;
 
 struct st_cg_exe {
@@ -122,16 +122,16 @@ struct st_cg_exe {
     st_vec(cg_check) checks;
     st_vec(cg_size_bind) binds;
     st_vec(cg_shape_constraint) shape_constraints;
-    uint32_t operands_max;     /* of one launch */
-    uint32_t n_slots;          /* of the workspace */
+    uint32_t operands_max;     /* operands of the largest launch */
+    uint32_t n_slots;          /* slots of the workspace */
     st_symprog *slots;         /* bytes of each */
     uint32_t *slot_stages;     /* in which each is taken */
     uint64_t static_bytes;     /* workspace when all sizes are known, else 0 */
     uint64_t *static_offsets;  /* by slot */
-    uint32_t n_inputs, n_syms; /* that a call must bring at least */
+    uint32_t n_inputs, n_syms; /* least numbers of inputs and syms of a call */
     uint32_t is_loaded;        /* from the cache: there are no kernels in loop IR */
     uint32_t n_output_aliases; /* values that lie where outputs will be; unknown when loaded */
-    uint32_t is_body;          /* of a loop: its outputs are slices and carried values */
+    uint32_t is_body;          /* body of a loop: its outputs are slices and carried values */
     _Atomic(void *) spare;     /* a workspace of symbolic size that nobody uses: {u64 size; ...} */
 };
 
@@ -144,7 +144,7 @@ static inline const st_library *cg_library_of(const st_cg_exe *exe, const cg_lau
 }
 /* Sets launch->known where it can; 0: out of memory. */
 int cg_know_numbers(st_cg_exe *exe, cg_launch *launch);
-/* What profiles and explain call it: a kernel's name, or the words of what it is asked to do. */
+/* Name of a launch in profiles and explain: the kernel's, or the library call in words. */
 const char *cg_launch_name(const cg_launch *launch);
 /* A constant's bytes for kernels and the library: where they lie if the target reads at any address
  * and they are many. */

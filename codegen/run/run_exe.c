@@ -237,7 +237,7 @@ static stator_status launch(run *r, const cg_launch *l, void **pointers, stator_
 typedef struct concurrent_scans {
     const run *run;
     const cg_launch *first;
-    void **pointers; /* of all of them, one after the other */
+    void **pointers; /* pointers of all scans, one after the other */
     stator_status status[CG_CONCURRENT_MAX];
     stator_diag *err[CG_CONCURRENT_MAX];
 } concurrent_scans;
@@ -256,7 +256,7 @@ static void run_concurrent(void *self, int64_t begin, int64_t end)
     }
 }
 
-/* What is told is the error of the first that fails, whichever ends first. */
+/* Returns the error of the first scan that fails, in order, whichever ends first. */
 static stator_status launch_concurrent(const run *r, const cg_launch *first, void **pointers,
                                        stator_diag **err)
 {

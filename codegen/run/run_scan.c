@@ -55,7 +55,7 @@ static stator_status begin_steps(steps *s, const int64_t *syms, stator_diag **er
     return STATOR_OK;
 }
 
-/* Of a loop that never ran the carried values are the first ones. */
+/* Stores the initial carried values as results, when the loop has no step. */
 static stator_status copy_carried(const steps *s, const int64_t *syms, stator_diag **err)
 {
     const cg_scan *scan = s->scan;
@@ -93,7 +93,7 @@ static void end_step(const steps *s)
 /* One thread, or as many as each launch takes. */
 static stator_status run_steps(const steps *s, const stator_call *body, stator_diag **err)
 {
-    uint32_t sizes[CG_STEP_SIZES_MAX]; /* that each step binds anew */
+    uint32_t sizes[CG_STEP_SIZES_MAX]; /* symbols that each step binds anew */
     const uint32_t n_sizes = cg_unbound(s->scan->body, body->syms, sizes);
     for (int64_t t = 0; t < s->length; t++) {
         set_carried(s, t);
@@ -108,7 +108,7 @@ static stator_status run_steps(const steps *s, const stator_call *body, stator_d
 
 typedef struct group_call {
     cg_barrier_group group;
-    const steps *first; /* of member 0; others copy them into scratch of their own */
+    const steps *first; /* member 0's; others copy them into scratch of their own */
     const stator_call *body;
     stator_status status[CG_CONCURRENT_MAX];
     stator_diag *err[CG_CONCURRENT_MAX];
@@ -150,7 +150,7 @@ static void run_members(void *self, int64_t begin, int64_t end)
     }
 }
 
-/* What is told is the error of the first member that has one. */
+/* Returns the error of the first member that has one. */
 static stator_status run_group(const steps *s, const stator_call *body, stator_diag **err)
 {
     const stator_host *host = s->scan->body->config.host;
@@ -201,7 +201,7 @@ stator_status cg_run_scan(const cg_scan *scan, const stator_call *call, void *co
         return copy_carried(&s, call->syms, err);
     }
     ST_TRY(begin_steps(&s, call->syms, err));
-    stator_call body = {.struct_size = 0}; /* the host's may be shorter */
+    stator_call body = {.struct_size = 0}; /* the host's struct may be shorter */
     memcpy(&body, call, call->struct_size < sizeof body ? call->struct_size : sizeof body);
     body.note_time = NULL; /* timed from outside, as one step */
     body.n_in = scan->n_in;

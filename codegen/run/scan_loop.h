@@ -1,4 +1,4 @@
-/* What a scan of the launch plan is (plan_scan.c), for those that run or write it. */
+/* The parts of a scan in a launch plan (plan_scan.c), for the files that run or write it. */
 #ifndef STATOR_CODEGEN_SCAN_LOOP_H
 #define STATOR_CODEGEN_SCAN_LOOP_H
 
@@ -6,7 +6,7 @@
 
 enum cg_port_kind { CG_PORT_WHOLE = 0, CG_PORT_CARRIED, CG_PORT_SLICE };
 
-/* What each step does with one input or output of the body. */
+/* How each step uses one input or output of the body. */
 typedef struct cg_port {
     uint32_t kind; /* cg_port_kind */
     uint32_t is_reversed;
@@ -20,10 +20,11 @@ struct cg_scan {
     st_symprog length; /* steps */
     st_symprog *carried_bytes;
     cg_port *ports;                 /* inputs, then outputs */
-    cg_barrier_group_record record; /* of calls: all of a scan that they change */
+    cg_barrier_group_record record; /* timings: all that calls change */
 };
 
-/* Of the step's last buffer; the workspace of the body lies behind them. */
+/* Bytes of tensor descriptors at the head of the step's last buffer; the body's workspace lies
+ * behind them. */
 uint64_t cg_scan_tensor_bytes(const cg_scan *scan);
 
 #endif

@@ -126,7 +126,7 @@ static void print_blocks(const st_contraction_blocks *of, const st_kernel *kerne
     }
 }
 
-/* What weights of few bits stand for. */
+/* Prints scales and zero points of weights of few bits. */
 static void print_weights(const st_contraction_weights *weights, const st_kernel *kernel,
                           st_str *out)
 {

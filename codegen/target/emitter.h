@@ -29,7 +29,7 @@ typedef struct st_target {
     uint32_t struct_size;
     uint32_t flags;        /* st_target_flag */
     uint32_t vector_bytes; /* width of a vector register, 0: no vector axis */
-    uint32_t threads;      /* that parallel axes are spread over */
+    uint32_t threads;      /* threads that parallel axes are spread over */
     uint64_t l1_bytes;     /* data cache of one core */
     uint64_t l2_bytes;
     uint64_t l3_bytes; /* shared; outputs beyond it are written past the caches */
@@ -43,7 +43,7 @@ typedef struct st_launch {
     const stator_call *call;
     const st_kernel_args *args;
     int64_t count; /* iterations of the parallel loop; 1 without one */
-    int64_t grain; /* that are worth a thread of their own */
+    int64_t grain; /* iterations that are worth a thread of their own */
     /* 1: nothing but iterations [begin, count) of the parallel loop, on the calling thread, while
      * others do the rest; `begin` is a multiple of the lanes. Of emitters with ST_EMITTER_PARTS. */
     uint32_t is_part;

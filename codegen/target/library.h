@@ -43,7 +43,7 @@ enum st_contraction_kind {
     ST_CONTRACTION_ORDER = 4
 };
 
-/* What happens to the accumulated value t, in order. */
+/* A step that is applied to the accumulated value t; steps run in order. */
 enum st_epilogue_kind {
     ST_EPILOGUE_BIAS = 1, /* t + buffer[n] (gemm), t + buffer[m] (conv); stride 1 */
     ST_EPILOGUE_ADD,      /* t + buffer[...], laid out as the output */
@@ -102,8 +102,8 @@ typedef struct st_contraction_sdpa {
     double scale;
 } st_contraction_sdpa;
 
-/* What is subtracted from an operand of integers, as integers, before it is multiplied. Padding is
- * what is 0 then. */
+/* Zero point of an operand of integers: it is subtracted, as an integer, before the product.
+ * Padding is 0 after the subtraction. */
 typedef struct st_contraction_zero {
     uint32_t has_buffer; /* 1: element 0 of `buffer`, else `value` */
     uint32_t is_each;    /* 1: an element for each m (x of a gemm), n or M (y) */
@@ -115,9 +115,9 @@ typedef struct st_contraction_zero {
  * UINT32_MAX. */
 typedef struct st_contraction_order {
     uint32_t rank, axis;
-    uint32_t is_falling;                                /* the largest first */
+    uint32_t is_falling;                                /* largest first */
     uint32_t indices;                                   /* buffer of i64 */
-    uint32_t dims[ST_CONTRACTION_ORDER_RANK_MAX], take; /* of x; of the axis in the results: syms */
+    uint32_t dims[ST_CONTRACTION_ORDER_RANK_MAX], take; /* x; axis of the results: syms */
     uint32_t x_stride[ST_CONTRACTION_ORDER_RANK_MAX];
     uint32_t out_stride[ST_CONTRACTION_ORDER_RANK_MAX],
         indices_stride[ST_CONTRACTION_ORDER_RANK_MAX];
@@ -140,8 +140,8 @@ static inline int64_t st_contraction_block_at(const st_contraction_blocks *of, i
     return of->offset + k / of->block[0] * of->stride[0] + n / of->block[1] * of->stride[1];
 }
 
-/* What constant y of integers of four or eight bits stands for, beside x of floats: (y - zero) *
- * scale, rounded to `dtype` (f32, f16, bf16). */
+/* Scale and zero point of a constant y of integers of four or eight bits, beside an x of floats:
+ * its value is (y - zero) * scale, rounded to `dtype` (f32, f16, bf16). */
 typedef struct st_contraction_weights {
     uint32_t is_scaled; /* 0: y is what it is */
     uint32_t dtype;
@@ -184,16 +184,16 @@ typedef struct st_contraction {
 typedef struct st_library_call {
     const stator_call *call;
     void *const *buffers;   /* first elements, by index */
-    const int64_t *numbers; /* of st_contraction_numbers */
+    const int64_t *numbers; /* values of st_contraction_numbers */
 } st_library_call;
 
-/* What op_save wrote, and what is known of the op around it. */
+/* An op as op_save wrote it, and its surroundings. */
 typedef struct st_library_kept {
     const void *bytes;
     uint64_t size_bytes;
     uint32_t n_buffers;
     uint32_t n_numbers;
-    const int64_t *numbers; /* of st_contraction_numbers, when is_static */
+    const int64_t *numbers; /* values of st_contraction_numbers, when is_static */
     uint32_t is_static;
     uint32_t reserved;
     /* The constant that lies at this index among the buffers; NULL: none does. Borrowed. */
@@ -201,14 +201,14 @@ typedef struct st_library_kept {
     void *self;
 } st_library_kept;
 
-/* What an op holds and needs. */
+/* Memory that an op holds and needs. */
 typedef struct st_library_memory {
     uint64_t packed_bytes;   /* weights in forms of the library's own */
-    uint64_t winograd_bytes; /* of those: transformed for Winograd's algorithm */
-    uint64_t scratch_bytes;  /* of a call at most so far; shared by all ops */
+    uint64_t winograd_bytes; /* part of packed_bytes that is transformed for Winograd's algorithm */
+    uint64_t scratch_bytes;  /* largest scratch of a call so far; shared by all ops */
     uint32_t unread;         /* index of a constant that calls do not read, UINT32_MAX none */
     uint32_t reserved;
-    uint64_t moved_bytes[2]; /* of x and y that every call puts into another order; 0: not known */
+    uint64_t moved_bytes[2]; /* of x and y, reordered by every call; 0: not known */
 } st_library_memory;
 
 typedef struct st_library {

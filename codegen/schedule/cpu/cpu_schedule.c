@@ -151,8 +151,8 @@ static int64_t gain_of(const schedule *s, st_loop_ref loop, uint32_t lanes)
 }
 
 typedef struct choice {
-    int64_t inner; /* of all innermost loops together */
-    int64_t outer; /* of the best loop around innermost ones */
+    int64_t inner; /* gain of all innermost loops together */
+    int64_t outer; /* gain of the best loop around innermost ones */
     st_loop_ref outer_loop;
     uint32_t has_serial;
 } choice;

@@ -23,9 +23,9 @@
 #define IN_FLIGHT 4          /* copies that need no further bodies of a sum */
 #define TIMES 2              /* axes: rows and columns */
 #define CODE_INSTS_MAX 3000u /* instructions of the kernel after it, about */
-#define TILES_MIN 4          /* of a parallel axis */
+#define TILES_MIN 4          /* tiles that a parallel axis keeps at least */
 #define REGISTERS_WIDE 24u   /* for sums: of 32, with vectors of 64 bytes */
-#define REGISTERS 12u        /* of 16 */
+#define REGISTERS 12u        /* for sums: of 16, with narrower vectors */
 
 typedef struct unroll_and_jam {
     const st_kernel *from;
@@ -41,10 +41,10 @@ typedef struct unroll_and_jam {
 
 /* Vector loads of sums below a vector axis that do not change with the axis looked at. */
 typedef struct uses {
-    uint32_t symbol; /* of the axis looked at */
-    uint32_t vector; /* of the vector axis around, UINT32_MAX outside */
+    uint32_t symbol; /* symbol of the axis looked at */
+    uint32_t vector; /* symbol of the vector axis around, UINT32_MAX outside */
     uint32_t n_shared;
-    uint32_t n_registers; /* that accumulators take */
+    uint32_t n_registers; /* registers that accumulators take */
     uint32_t n_insts;
     uint32_t is_bad;
 } uses;
@@ -331,7 +331,7 @@ static void clone_block(unroll_and_jam *j, uint32_t block, uint32_t copies)
             for (uint32_t c = 0; c < copies; c++) {
                 j->at[c * n + ref] = clone(j, c, inst);
             }
-            for (uint32_t c = copies; c < j->factor; c++) { /* what stands outside serves all */
+            for (uint32_t c = copies; c < j->factor; c++) { /* copies share it */
                 j->at[c * n + ref] = j->at[ref];
             }
         }

@@ -6,8 +6,9 @@ channels, environment variables, and everything else that looks like a name of t
 usage: check_doc_names.py SOURCE BUILD
 A name is looked up in the tree, the public headers, `stator COMMAND --help`, and what `stator` prints
 as JSON. Pages about the border (STRICT) may give only names of public headers and of the command's
-own vocabulary, other pages those of all code. Links between pages are followed as well. First the
-checker itself is tried on names that are not there (SELF_TEST). Status 0 when all names exist.
+own vocabulary, other pages those of all code. Links between pages are followed, and the files
+that answer a newcomer's questions (tests/docs/questions.json) are looked for. First the checker itself
+is tried on names that are not there (SELF_TEST). Status 0 when all names exist.
 """
 import fnmatch
 import functools

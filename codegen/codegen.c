@@ -1,6 +1,7 @@
 /* The slots of a code-generating backend: capability, compile, run. */
 #include "codegen/codegen.h"
 
+#include "codegen/fuse/fuse.h"
 #include "codegen/loopir/loop_expand.h"
 #include "codegen/lower/lower.h"
 #include "codegen/match/match_contraction.h"

@@ -7,6 +7,7 @@
  *
  *   before  max: rows x K -> rows     e = exp(x - max)     sum: rows x K -> rows     y = e / sum
  *   after   one group, outer rows, inner K, levels 0 1 1 2 */
+#include "codegen/fuse/fuse.h"
 #include "codegen/match/match_contraction.h"
 
 #include <string.h>
@@ -468,19 +469,4 @@ stator_status cg_join_roots(cg_unit *unit, stator_diag **err)
 done:
     st_vec_free(unit->mem, &j.stack);
     return status;
-}
-
-int cg_is_stored(const cg_unit *unit, uint32_t root_index)
-{
-    const cg_root *root = &unit->roots.data[root_index];
-    if (root->n_readers == 0 ||
-        unit->buffers.data[unit->values[root->value].buffer].kind == CG_BUFFER_OUTPUT) {
-        return 1;
-    }
-    for (uint32_t k = 0; k < root->n_readers; k++) {
-        if (unit->roots.data[unit->readers[root->first_reader + k]].group != root->group) {
-            return 1;
-        }
-    }
-    return 0;
 }

@@ -4,6 +4,7 @@
  * several consumers need and is dearer to compute again than to load. All else is computed where
  * it is used. After: unit->roots in topological order, each with the roots it reads, every root
  * with a buffer (which the launch plan drops again when nobody outside its kernel needs it). */
+#include "codegen/fuse/fuse.h"
 #include "codegen/match/match_contraction.h"
 #include "codegen/match/quantized_values.h"
 

@@ -78,12 +78,6 @@ uint32_t cg_window_position(cg_nest *nest, uint32_t o, int64_t stride, uint32_t 
     return cg_sub(nest, moved, low);
 }
 
-int cg_is_zero(const cg_nest *nest, uint32_t sym)
-{
-    int64_t value = 1;
-    return st_sym_const(&nest->unit->syms->tab, sym, &value) && value == 0;
-}
-
 st_loop_ref cg_masked_operand(cg_nest *nest, stator_ref operand, const uint32_t *index,
                               st_loop_ref ok)
 {

@@ -1,7 +1,4 @@
-/* A graph's sizes, types and constants, in the program's own tables.
- *
- * The symbols of the graph keep their numbers: SIZE symbol i of our table is syms[i] of a call, so
- * an extent can be evaluated straight from what the host hands over. */
+/* A graph's types and constants, in the program's own tables. */
 #include "codegen/lower/unit.h"
 
 #include "core/base/convert.h"
@@ -11,166 +8,6 @@
 
 #define WEIGHT_DEPTH_MAX 8u    /* nodes between a constant and the contraction that reads it */
 #define SPLAT_BYTES_MAX 65536u /* larger constants are loaded, not looked through */
-
-/* ---- syms ---- */
-
-static const stator_sym_row *graph_sym_row(const cg_unit *unit, stator_ref sym)
-{
-    return stator_column_at(&unit->view->syms, sym);
-}
-
-static const stator_term_row *graph_term(const cg_unit *unit, const stator_sym_row *row, uint32_t i)
-{
-    return stator_column_at(&unit->view->terms, row->term_begin + i);
-}
-
-static const stator_atom_row *graph_atom(const cg_unit *unit, uint32_t atom)
-{
-    return stator_column_at(&unit->view->atoms, atom);
-}
-
-/* Notes the atom row of every symbol in sym. */
-static void find_symbols(const cg_unit *unit, stator_ref sym, uint32_t *atom_of_symbol)
-{
-    const stator_sym_row *row = graph_sym_row(unit, sym);
-    for (uint32_t i = 0; i < row->term_count; i++) {
-        const uint32_t atom = graph_term(unit, row, i)->atom;
-        const stator_atom_row *at = graph_atom(unit, atom);
-        if (at->kind == STATOR_ATOM_SYMBOL) {
-            atom_of_symbol[at->index] = atom;
-            continue;
-        }
-        find_symbols(unit, at->a, atom_of_symbol);
-        find_symbols(unit, at->b, atom_of_symbol);
-    }
-}
-
-static void find_all_symbols(const cg_unit *unit, uint32_t *atom_of_symbol)
-{
-    const stator_graph_view *v = unit->view;
-    for (stator_ref value = 1; value <= v->n_values; value++) {
-        const stator_type_row *type = stator_value_type(v, value);
-        for (uint32_t a = 0; a < type->rank; a++) {
-            find_symbols(unit, stator_dim_at(v, type, a), atom_of_symbol);
-        }
-    }
-    for (stator_ref node = 1; node <= v->n_nodes; node++) {
-        const stator_node_row *row = stator_node_at(v, node);
-        for (uint32_t k = 0; k < row->attr_count; k++) {
-            const stator_attr_row *attr = stator_attr_at(v, row, k);
-            for (uint32_t i = 0; attr->kind == STATOR_ATTR_DIMS && i < attr->count; i++) {
-                find_symbols(unit, stator_ref_at(v, attr->begin + i), atom_of_symbol);
-            }
-        }
-    }
-}
-
-static stator_status import_symbols(cg_unit *unit, stator_diag **err)
-{
-    const stator_graph_view *v = unit->view;
-    uint32_t *atoms = st_arena_zalloc(&unit->arena, (uint64_t)v->n_symbols + 1u, sizeof *atoms);
-    if (atoms == NULL) {
-        return st_fail_oom(err);
-    }
-    find_all_symbols(unit, atoms);
-    for (uint32_t i = 0; i < v->n_symbols; i++) {
-        const stator_atom_row *at = atoms[i] ? graph_atom(unit, atoms[i]) : NULL;
-        const st_loop_symbol size = {
-            .kind = ST_SYMBOL_SIZE, .id = i, .name = at ? stator_string_at(v, at->name) : NULL};
-        const int64_t lo = at ? at->lo : 0;
-        const int64_t hi = at ? at->hi : INT64_MAX;
-        const uint32_t sym =
-            st_loop_symbol_add(unit->syms, &size, lo, hi, at && at->divisor > 0 ? at->divisor : 1);
-        if (sym == 0) {
-            return st_fail_oom(err);
-        }
-        st_sym_set_hint(&unit->syms->tab, sym, at ? at->hint : INT64_MIN);
-    }
-    return STATOR_OK;
-}
-
-static uint32_t import_atom(cg_unit *unit, uint32_t atom)
-{
-    const stator_atom_row *at = graph_atom(unit, atom);
-    if (at->kind == STATOR_ATOM_SYMBOL) {
-        return unit->syms->symbols.data[at->index].sym;
-    }
-    const uint32_t a = cg_sym(unit, at->a);
-    const uint32_t b = cg_sym(unit, at->b);
-    st_symtab *tab = &unit->syms->tab;
-    if (a == 0 || b == 0) {
-        return 0;
-    }
-    switch (at->kind) {
-    case STATOR_ATOM_FLOORDIV:
-        return st_sym_floordiv(tab, a, b);
-    case STATOR_ATOM_MOD:
-        return st_sym_mod(tab, a, b);
-    case STATOR_ATOM_MIN:
-        return st_sym_min(tab, a, b);
-    case STATOR_ATOM_MAX:
-        return st_sym_max(tab, a, b);
-    default:
-        return st_sym_mul(tab, a, b);
-    }
-}
-
-uint32_t cg_sym(cg_unit *unit, stator_ref graph_sym)
-{
-    const uint32_t known = st_map_get(&unit->sym_memo, graph_sym);
-    if (known) {
-        return known;
-    }
-    st_symtab *tab = &unit->syms->tab;
-    const stator_sym_row *row = graph_sym_row(unit, graph_sym);
-    uint32_t sum = st_sym_int(tab, row->constant);
-    for (uint32_t i = 0; sum && i < row->term_count; i++) {
-        const stator_term_row *term = graph_term(unit, row, i);
-        const uint32_t coef = st_sym_int(tab, term->coef);
-        const uint32_t atom = import_atom(unit, term->atom);
-        const uint32_t part = coef && atom ? st_sym_mul(tab, coef, atom) : 0;
-        sum = part ? st_sym_add(tab, sum, part) : 0;
-    }
-    if (sum && !st_map_put(&unit->sym_memo, graph_sym, sum)) {
-        return 0;
-    }
-    return sum;
-}
-
-uint32_t cg_numel(cg_unit *unit, stator_ref value)
-{
-    const cg_value *v = &unit->values[value];
-    uint32_t numel = st_sym_int(&unit->syms->tab, 1);
-    for (uint32_t a = 0; numel && a < v->rank; a++) {
-        numel = st_sym_mul(&unit->syms->tab, numel, v->dims[a]);
-    }
-    return numel;
-}
-
-void cg_storage_order(const cg_value *value, uint32_t *out_axes)
-{
-    for (uint32_t a = 0; a < value->rank; a++) {
-        out_axes[a] = value->order ? value->order[a] : a;
-    }
-}
-
-int cg_strides(cg_unit *unit, const cg_value *value, uint32_t *out_strides)
-{
-    uint32_t order[CG_RANK_MAX];
-    uint32_t stride = st_sym_int(&unit->syms->tab, 1);
-    cg_storage_order(value, order);
-    for (uint32_t k = value->rank; stride && k-- > 0;) {
-        out_strides[order[k]] = stride;
-        stride = st_sym_mul(&unit->syms->tab, stride, value->dims[order[k]]);
-    }
-    return stride != 0;
-}
-
-int cg_is_one(const cg_unit *unit, uint32_t sym)
-{
-    int64_t value = 0;
-    return st_sym_const(&unit->syms->tab, sym, &value) && value == 1;
-}
 
 /* ---- values ---- */
 
@@ -405,7 +242,7 @@ static stator_status fill(cg_unit *unit, stator_diag **err)
     if (unit->values == NULL) {
         return st_fail_oom(err);
     }
-    ST_TRY(import_symbols(unit, err));
+    ST_TRY(cg_import_symbols(unit, err));
     for (stator_ref value = 1; value <= v->n_values; value++) {
         ST_TRY(import_value(unit, value, err));
     }
@@ -435,6 +272,7 @@ stator_status cg_unit_init(cg_unit *unit, const st_cg_config *config, const stat
     unit->view = config->host->ir->view(graph);
     unit->fuel = fuel;
     unit->syms = syms;
+    unit->lowering_of = cg_lowering_of;
     unit->scope = "";
     st_arena_init(&unit->arena, unit->mem);
     st_map_init(&unit->sym_memo, unit->mem);
@@ -462,60 +300,4 @@ void cg_unit_deinit(cg_unit *unit)
     st_str_deinit(&unit->hints);
     st_vec_free(unit->mem, &unit->hinted);
     st_arena_deinit(&unit->arena);
-}
-
-/* ---- reading a node ---- */
-
-cg_node cg_node_of(cg_unit *unit, stator_ref node)
-{
-    const stator_node_row *row = stator_node_at(unit->view, node);
-    return (cg_node){unit, node, row, &unit->values[row->result_begin]};
-}
-
-const stator_attr_row *cg_attr(const cg_node *node, uint32_t k)
-{
-    return stator_attr_at(node->unit->view, node->row, k);
-}
-
-uint32_t cg_attr_dim(const cg_node *node, uint32_t k, uint32_t i)
-{
-    const stator_graph_view *v = node->unit->view;
-    return cg_sym(node->unit, stator_ref_at(v, cg_attr(node, k)->begin + i));
-}
-
-int64_t cg_attr_int_at(const cg_node *node, uint32_t k, uint32_t i)
-{
-    const stator_graph_view *v = node->unit->view;
-    return *(const int64_t *)stator_column_at(&v->i64s, cg_attr(node, k)->begin + i);
-}
-
-const char *cg_attr_text(const cg_node *node, uint32_t k)
-{
-    const stator_attr_row *attr = cg_attr(node, k);
-    return attr->kind == STATOR_ATTR_STRING ? stator_string_at(node->unit->view, attr->begin) : "";
-}
-
-int cg_attr_is(const cg_node *node, uint32_t k, const char *text)
-{
-    return strcmp(cg_attr_text(node, k), text) == 0;
-}
-
-stator_ref cg_operand(const cg_node *node, uint32_t k)
-{
-    return stator_operand(node->unit->view, node->row, k);
-}
-
-stator_status cg_decline(cg_unit *unit, stator_ref node, const char *reason, stator_diag **err)
-{
-    cg_declined *at = st_vec_push(unit->mem, &unit->declined);
-    if (at == NULL) {
-        return st_fail_oom(err);
-    }
-    *at = (cg_declined){node, reason};
-    return STATOR_OK;
-}
-
-const cg_value *cg_value_of(const cg_unit *unit, stator_ref value)
-{
-    return &unit->values[value];
 }

@@ -82,8 +82,9 @@ static int split_points_of(const cg_unit *unit, const st_kernel *kernel, uint32_
            are_long(unit, out, extent);
 }
 
-int cg_find_split_points(const cg_unit *unit, const cg_fusion_group *group, const st_kernel *kernel,
-                         cg_split_points *out)
+/* Where a loop of the group's kernel, written whole, is to be split. 0: nowhere. */
+static int find_split_points(const cg_unit *unit, const cg_fusion_group *group,
+                             const st_kernel *kernel, cg_split_points *out)
 {
     if (group->n_inner > 0 || group->is_alone) {
         return 0;
@@ -100,4 +101,21 @@ int cg_find_split_points(const cg_unit *unit, const cg_fusion_group *group, cons
         }
     }
     return 0;
+}
+
+stator_status cg_split_index_set(cg_unit *unit, uint32_t group, st_kernel *kernel,
+                                 stator_diag **err)
+{
+    cg_split_points points = {.n = 0};
+    st_kernel split;
+    const char *refusal = NULL;
+    if (!find_split_points(unit, &unit->groups.data[group], kernel, &points)) {
+        return STATOR_OK;
+    }
+    const stator_status status = cg_write_kernel(unit, group, &points, &split, &refusal);
+    if (status == STATOR_OK) {
+        st_kernel_deinit(kernel);
+        *kernel = split;
+    }
+    return status == STATOR_RESOURCE_EXHAUSTED && refusal == NULL ? st_fail_oom(err) : STATOR_OK;
 }

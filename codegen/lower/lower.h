@@ -58,7 +58,6 @@ uint32_t cg_window_position(cg_nest *nest, uint32_t o, int64_t stride, uint32_t 
 /* The operand where ok holds, wide; outside it the fold is not updated. */
 st_loop_ref cg_masked_operand(cg_nest *nest, stator_ref operand, const uint32_t *index,
                               st_loop_ref ok);
-int cg_is_zero(const cg_nest *nest, uint32_t sym);
 
 /* ---- gradient_folds.c ---- */
 void cg_weight_grad(const cg_node *node, cg_fold *out);

@@ -15,40 +15,6 @@
 
 #define NAME_OPS_MAX 4u
 
-int cg_is_full(const cg_unit *unit, const cg_fusion_group *group, const cg_root *root)
-{
-    if (root->is_fold || group->n_inner == 0) {
-        return group->n_inner == 0;
-    }
-    const cg_value *v = &unit->values[root->value];
-    uint32_t wide = 0;
-    for (uint32_t a = 0; a < v->rank; a++) {
-        wide += !cg_is_one(unit, v->dims[a]);
-    }
-    return wide == group->rank;
-}
-
-void cg_own_index(const cg_nest *nest, const cg_root *root, uint32_t *out_index)
-{
-    const cg_unit *unit = nest->unit;
-    const cg_fusion_group *group = nest->group;
-    const cg_value *v = &unit->values[root->value];
-    const int is_full = cg_is_full(unit, group, root);
-    uint32_t k = 0;
-    for (uint32_t a = 0; a < v->rank; a++) {
-        out_index[a] = st_sym_int(&unit->syms->tab, 0);
-        if (cg_is_one(unit, v->dims[a])) {
-            continue;
-        }
-        while (k < group->rank && group->inner[k] && !is_full) {
-            k++;
-        }
-        if (k < group->rank) {
-            out_index[a] = nest->axis[k++];
-        }
-    }
-}
-
 /* ---- the element of a fold ---- */
 
 static void update_fold(cg_nest *nest, uint32_t root_index)
@@ -80,17 +46,6 @@ static void update_fold(cg_nest *nest, uint32_t root_index)
 }
 
 /* ---- stores ---- */
-
-uint32_t cg_row_index(cg_nest *nest)
-{
-    uint32_t inner = cg_int(nest, 0);
-    for (uint32_t k = 0; k < nest->group->rank; k++) {
-        if (nest->group->inner[k]) {
-            inner = cg_add(nest, cg_mul(nest, inner, nest->group->extent[k]), nest->axis[k]);
-        }
-    }
-    return inner;
-}
 
 static void store_root(cg_nest *nest, uint32_t root_index, int is_stored)
 {
@@ -385,12 +340,12 @@ static int makes_nothing(cg_unit *unit, const cg_fusion_group *group)
     return 1;
 }
 
-/* Writes the group's kernel; a loop of it in pieces where `points` says so. */
-static stator_status write_kernel(cg_unit *unit, uint32_t group, const char *name,
-                                  const cg_split_points *points, st_kernel *out,
-                                  const char **out_refusal)
+stator_status cg_write_kernel(cg_unit *unit, uint32_t group, const cg_split_points *points,
+                              st_kernel *out, const char **out_refusal)
 {
+    char name[128];
     cg_nest nest;
+    kernel_name(unit, &unit->groups.data[group], name, sizeof name);
     *out_refusal = NULL;
     if (!cg_nest_init(&nest, unit, group, name, out)) {
         return STATOR_RESOURCE_EXHAUSTED;
@@ -422,35 +377,16 @@ stator_status cg_build_kernel(cg_unit *unit, uint32_t group, st_kernel *out,
 {
     char name[128];
     const cg_split_points none = {.n = 0};
-    kernel_name(unit, &unit->groups.data[group], name, sizeof name);
-    const stator_status status = write_kernel(unit, group, name, &none, out, out_refusal);
+    const stator_status status = cg_write_kernel(unit, group, &none, out, out_refusal);
     if (status == STATOR_OK) {
         return STATOR_OK;
     }
     if (status != STATOR_UNSUPPORTED && *out_refusal == NULL) {
+        kernel_name(unit, &unit->groups.data[group], name, sizeof name);
         return status == STATOR_RESOURCE_EXHAUSTED
                    ? st_fail_oom(err)
                    : st_fail(err, status, "kernel %s could not be built", name);
     }
     *out_refusal = *out_refusal ? *out_refusal : "an index exceeds the limit of 16 terms, depth 4";
     return STATOR_UNSUPPORTED;
-}
-
-stator_status cg_split_index_set(cg_unit *unit, uint32_t group, st_kernel *kernel,
-                                 stator_diag **err)
-{
-    char name[128];
-    cg_split_points points = {.n = 0};
-    st_kernel split;
-    const char *refusal = NULL;
-    if (!cg_find_split_points(unit, &unit->groups.data[group], kernel, &points)) {
-        return STATOR_OK;
-    }
-    kernel_name(unit, &unit->groups.data[group], name, sizeof name);
-    const stator_status status = write_kernel(unit, group, name, &points, &split, &refusal);
-    if (status == STATOR_OK) {
-        st_kernel_deinit(kernel);
-        *kernel = split;
-    }
-    return status == STATOR_RESOURCE_EXHAUSTED && refusal == NULL ? st_fail_oom(err) : STATOR_OK;
 }

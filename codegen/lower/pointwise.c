@@ -1,5 +1,4 @@
-/* Lowerings of elements that need no index arithmetic of their own: scalar ops, casts, sources; and
- * the table of all lowerings.
+/* Lowerings of elements that need no index arithmetic of their own: scalar ops, casts, sources.
  *
  * A scalar op computes in f32 on storage types and rounds to the declared dtype at once, so a fused
  * chain gives what separate ops give. */
@@ -8,47 +7,6 @@
 #include <math.h>
 #include <stator/ops.h>
 #include <string.h>
-
-/* ---- the table ---- */
-
-/* clang-format off */
-#define LOWERING(op_, cost_, ...) [STATOR_OPCODE_##op_] = {.name = #op_, .cost = (cost_), __VA_ARGS__},
-static const cg_lowering lowerings[STATOR_OPCODE_end] = {
-#define CG_POINT(op_, function, cost_) LOWERING(op_, cost_, .point = function)
-#define CG_FOLD(op_, fold_, element_, finish_)                                                     \
-    LOWERING(op_, 1, .fold = fold_, .element = element_, .finish = finish_)
-#define CG_REPEAT(op_, fold_, element_, finish_)                                                   \
-    LOWERING(op_, 1, .fold = fold_, .element = element_, .finish = finish_, .repeats = 1)
-#define CG_WRITE(op_, write_, refuses_, repeats_)                                                  \
-    LOWERING(op_, 1, .write = write_, .refuses = refuses_, .repeats = (repeats_))
-#define CG_WHOLE(op_, write_, refuses_, contraction_)                                              \
-    LOWERING(op_, 1, .write = write_, .refuses = refuses_, .contraction = contraction_, .repeats = 1)
-#define CG_HOST(op_, write_, refuses_, slow_, contraction_)                                        \
-    LOWERING(op_, 1, .write = write_, .refuses = refuses_, .is_slow = slow_,                       \
-             .contraction = contraction_, .repeats = 1)
-#define CG_LOOP(op_, write_) LOWERING(op_, 1, .write = write_, .is_loop = 1)
-#include "codegen/lower/lower.def"
-#define ST_LOOP_OP(op_, ...) LOWERING(op_, 1, .point = cg_scalar, .code = ST_LOOP_##op_)
-#define ST_LOOP_ONLY(...)
-#include "codegen/loopir/loop_ops.def"
-};
-#undef LOWERING
-/* clang-format on */
-
-int st_cg_keeps(const char *op)
-{
-    for (uint32_t k = 0; k < STATOR_OPCODE_end; k++) {
-        if (lowerings[k].contraction && strcmp(lowerings[k].name, op) == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-const cg_lowering *cg_lowering_of(uint32_t op)
-{
-    return op < STATOR_OPCODE_end && lowerings[op].name ? &lowerings[op] : NULL;
-}
 
 /* ---- broadcasting ---- */
 
@@ -106,7 +64,7 @@ static st_loop_ref power(cg_nest *nest, uint32_t dtype, st_loop_ref x, st_loop_r
 
 st_loop_ref cg_scalar(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index)
 {
-    const cg_lowering *lowering = cg_lowering_of(node->row->op);
+    const cg_lowering *lowering = nest->unit->lowering_of(node->row->op);
     st_loop_ref args[3] = {0, 0, 0};
     for (uint32_t k = 0; k < node->row->operand_count && k < 3; k++) {
         args[k] = operand_at(nest, node, k, result, index);

@@ -1,15 +1,15 @@
-/* Inside the code generator: one graph on its way to kernels.
+/* The room of lowering: a graph becomes a unit, and groups of its values become kernels of loops.
  *
- *   cg_import   the graph's sizes and types as syms of our own table
- *   cg_fuse     roots (values worth a nest) and which of them share a kernel
- *   cg_nest     a fusion group becomes loops; cg_at answers "this value at this index"
- *   cg_index_set_split index-set splitting where operands of a concatenation meet
- *   lower.def   how each op answers: cg_point (index by index) or cg_fold (a loop of its own)
- *   cg_schedule axes merged, vector and parallel chosen; cg_unroll_and_jam: copies of a body
- *   cg_launch_plan launch order, buffers; cg_memory_plan: the workspace
- *   cg_hints    what is slower than it could be, for the log
+ *   import_graph.c    the graph's types and constants in our own tables; unit.c: its sizes, its
+ * nodes
+ *   lower.def         how each op answers, index by index or with a loop of its own; one file a
+ *                     family of ops, all of them in the table of lowering_table.c
+ *   value_at.c        "this value at this index", which asks the value's op
+ *   nest.c            a fusion group becomes loops; index_set_split.c: a loop in pieces
+ *   strided_view.c    a value seen through its views
  *
- * A unit lives as long as the compile; what running needs is moved to the executable. */
+ * This header has what they and the rooms above share: the unit, which lives as long as a compile.
+ * What running needs is moved to the executable (codegen/run). */
 #ifndef STATOR_CODEGEN_UNIT_H
 #define STATOR_CODEGEN_UNIT_H
 
@@ -184,6 +184,8 @@ struct cg_unit {
     uint32_t stamp;
     uint32_t *alias_roots; /* by buffer: its alias root, mostly itself; see copy_elision.c */
     uint32_t is_alone;     /* its launches are one thread's, whose others do something else */
+    /* cg_lowering_of; elements of lowerings are made of others, and the table names all of them. */
+    const cg_lowering *(*lowering_of)(uint32_t op);
     /* Makes an executable of a loop's body; set by codegen.c, which is above the rooms. */
     cg_compile_body_fn compile_body;
     const char *scope; /* before the names of its kernels: "s3_" in the body of step 3, else "" */
@@ -197,6 +199,10 @@ struct cg_unit {
 stator_status cg_unit_init(cg_unit *unit, const st_cg_config *config, const stator_graph *graph,
                            st_loop_syms *syms, stator_fuel_scope *fuel, stator_diag **err);
 void cg_unit_deinit(cg_unit *unit);
+
+/* ---- unit.c ---- */
+/* The symbols of the graph, as the first of our table. */
+stator_status cg_import_symbols(cg_unit *unit, stator_diag **err);
 /* A sym of the graph in our table; 0 beyond the limits. */
 uint32_t cg_sym(cg_unit *unit, stator_ref graph_sym);
 uint32_t cg_numel(cg_unit *unit, stator_ref value);
@@ -216,21 +222,13 @@ stator_ref cg_operand(const cg_node *node, uint32_t k);
 stator_status cg_decline(cg_unit *unit, stator_ref node, const char *reason, stator_diag **err);
 const cg_value *cg_value_of(const cg_unit *unit, stator_ref value);
 cg_node cg_node_of(cg_unit *unit, stator_ref node);
+/* Must the root's value be in memory when its kernel has ended? */
+int cg_is_stored(const cg_unit *unit, uint32_t root_index);
 
 /* ---- value_range.c: what is known of integers ---- */
 
 /* The range of a node's result, by those of its operands. */
 void cg_note_range(cg_unit *unit, const stator_node_row *row);
-
-/* ---- roots.c: which values get a nest ---- */
-stator_status cg_make_roots(cg_unit *unit, stator_diag **err);
-
-/* ---- fuse_roots.c: which roots share a kernel ---- */
-stator_status cg_join_roots(cg_unit *unit, stator_diag **err);
-/* The domain of a group of this root alone, written to an empty group. */
-void cg_domain_of(cg_unit *unit, const cg_root *root, cg_fusion_group *group);
-/* Must the root's value be in memory when its kernel has ended? */
-int cg_is_stored(const cg_unit *unit, uint32_t root_index);
 
 /* ---- size_binds.c: sizes that are bound from data ---- */
 stator_status cg_find_binds(cg_unit *unit, stator_diag **err);
@@ -314,15 +312,17 @@ uint32_t cg_mul(cg_nest *nest, uint32_t a, uint32_t b);
 uint32_t cg_int(cg_nest *nest, int64_t value);
 uint32_t cg_sym_of(cg_nest *nest, uint32_t op, uint32_t a, uint32_t b); /* letters of types_api */
 
-/* ---- nest.c: groups to kernels ---- */
-
 /* The root's own index in the loops that are open: its position in the domain of its group. */
 void cg_own_index(const cg_nest *nest, const cg_root *root, uint32_t *out_index);
 /* Position in the row of the inner axes that are open. */
 uint32_t cg_row_index(cg_nest *nest);
 /* Is the value of the size of the row's whole domain (not one a row)? */
 int cg_is_full(const cg_unit *unit, const cg_fusion_group *group, const cg_root *root);
-/* A nest for the kernel of the group (CG_NO_PLAN: of none, for a look at values), which it
+int cg_is_zero(const cg_nest *nest, uint32_t sym);
+
+/* ---- nest.c: groups to kernels ---- */
+
+/* A nest for the kernel of the group (CG_NO_GROUP: of none, for a look at values), which it
  * initialises. 0: out of memory. The kernel outlives the nest. */
 int cg_nest_init(cg_nest *nest, cg_unit *unit, uint32_t group, const char *name, st_kernel *kernel);
 void cg_nest_deinit(cg_nest *nest);
@@ -331,16 +331,17 @@ void cg_nest_deinit(cg_nest *nest);
 stator_status cg_build_kernel(cg_unit *unit, uint32_t group, st_kernel *out,
                               const char **out_refusal, stator_diag **err);
 
-/* Writes it anew in pieces (index_set_split.c), where that is worth it and they can be
- * written. The kernel stays the caller's. */
-stator_status cg_split_index_set(cg_unit *unit, uint32_t group, st_kernel *kernel,
-                                 stator_diag **err);
+/* The same without a text of what failed; a loop of it is written in pieces where `points` says
+ * so. */
+stator_status cg_write_kernel(cg_unit *unit, uint32_t group, const cg_split_points *points,
+                              st_kernel *out, const char **out_refusal);
 
 /* ---- index_set_split.c ---- */
 
-/* Where a loop of the group's kernel, written whole, is to be split. 0: nowhere. */
-int cg_find_split_points(const cg_unit *unit, const cg_fusion_group *group, const st_kernel *kernel,
-                         cg_split_points *out);
+/* Writes the group's kernel anew in pieces, where that is worth it and they can be
+ * written. The kernel stays the caller's. */
+stator_status cg_split_index_set(cg_unit *unit, uint32_t group, st_kernel *kernel,
+                                 stator_diag **err);
 
 /* ---- strided_view.c: values seen through their views ---- */
 

@@ -164,6 +164,78 @@ void cg_split_flat(cg_nest *nest, uint32_t rank, const uint32_t *dims, const uin
     }
 }
 
+/* ---- conditions ---- */
+
+int cg_is_zero(const cg_nest *nest, uint32_t sym)
+{
+    int64_t value = 1;
+    return st_sym_const(&nest->unit->syms->tab, sym, &value) && value == 0;
+}
+
+st_loop_ref cg_within(cg_nest *nest, uint32_t index, uint32_t size, int test_low, int test_high)
+{
+    st_loop_builder *b = &nest->b;
+    st_symtab *tab = &nest->unit->syms->tab;
+    const uint32_t zero = cg_int(nest, 0);
+    st_loop_ref ok = 0;
+    if (test_low && st_sym_le(tab, zero, index) != 1) {
+        ok = st_loop_apply(b, ST_LOOP_ge, 0, st_loop_index(b, index), st_loop_index(b, zero), 0);
+    }
+    if (test_high && st_sym_lt(tab, index, size) != 1) {
+        ok = st_loop_both(
+            b, ok,
+            st_loop_apply(b, ST_LOOP_lt, 0, st_loop_index(b, index), st_loop_index(b, size), 0));
+    }
+    return ok;
+}
+
+/* ---- the loops that are open ---- */
+
+int cg_is_full(const cg_unit *unit, const cg_fusion_group *group, const cg_root *root)
+{
+    if (root->is_fold || group->n_inner == 0) {
+        return group->n_inner == 0;
+    }
+    const cg_value *v = &unit->values[root->value];
+    uint32_t wide = 0;
+    for (uint32_t a = 0; a < v->rank; a++) {
+        wide += !cg_is_one(unit, v->dims[a]);
+    }
+    return wide == group->rank;
+}
+
+void cg_own_index(const cg_nest *nest, const cg_root *root, uint32_t *out_index)
+{
+    const cg_unit *unit = nest->unit;
+    const cg_fusion_group *group = nest->group;
+    const cg_value *v = &unit->values[root->value];
+    const int is_full = cg_is_full(unit, group, root);
+    uint32_t k = 0;
+    for (uint32_t a = 0; a < v->rank; a++) {
+        out_index[a] = st_sym_int(&unit->syms->tab, 0);
+        if (cg_is_one(unit, v->dims[a])) {
+            continue;
+        }
+        while (k < group->rank && group->inner[k] && !is_full) {
+            k++;
+        }
+        if (k < group->rank) {
+            out_index[a] = nest->axis[k++];
+        }
+    }
+}
+
+uint32_t cg_row_index(cg_nest *nest)
+{
+    uint32_t inner = cg_int(nest, 0);
+    for (uint32_t k = 0; k < nest->group->rank; k++) {
+        if (nest->group->inner[k]) {
+            inner = cg_add(nest, cg_mul(nest, inner, nest->group->extent[k]), nest->axis[k]);
+        }
+    }
+    return inner;
+}
+
 /* ---- buffers ---- */
 
 void cg_buffer_name(const cg_unit *unit, uint32_t buffer, char out[32])
@@ -274,7 +346,7 @@ static st_loop_ref lower(cg_nest *nest, stator_ref value, const uint32_t *index)
         return load_flat(nest, value, cg_address(nest, value, index));
     }
     const cg_node node = cg_node_of(unit, stator_value_at(unit->view, value)->node);
-    const cg_lowering *lowering = cg_lowering_of(node.row->op);
+    const cg_lowering *lowering = node.unit->lowering_of(node.row->op);
     if (lowering == NULL || lowering->point == NULL) {
         cg_refuse(nest, "a value that only a loop of its own computes was not stored");
         return 0;

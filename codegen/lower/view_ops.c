@@ -12,23 +12,6 @@ static uint32_t axis_of(int64_t axis, uint32_t rank)
 
 /* ---- conditions ---- */
 
-st_loop_ref cg_within(cg_nest *nest, uint32_t index, uint32_t size, int test_low, int test_high)
-{
-    st_loop_builder *b = &nest->b;
-    st_symtab *tab = &nest->unit->syms->tab;
-    const uint32_t zero = cg_int(nest, 0);
-    st_loop_ref ok = 0;
-    if (test_low && st_sym_le(tab, zero, index) != 1) {
-        ok = st_loop_apply(b, ST_LOOP_ge, 0, st_loop_index(b, index), st_loop_index(b, zero), 0);
-    }
-    if (test_high && st_sym_lt(tab, index, size) != 1) {
-        ok = st_loop_both(
-            b, ok,
-            st_loop_apply(b, ST_LOOP_lt, 0, st_loop_index(b, index), st_loop_index(b, size), 0));
-    }
-    return ok;
-}
-
 /* Is the index known to be outside 0..size - 1? */
 static int is_outside(const cg_nest *nest, uint32_t index, uint32_t size)
 {

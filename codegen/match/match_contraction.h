@@ -1,4 +1,10 @@
-/* Contractions for a library: which kernels it can do. */
+/* The room of contractions: which kernels are a product, a convolution or attention that a library
+ * does better than loops.
+ *
+ * The loop IR of a kernel is compared with the forms of codegen/target/library.h: its skeleton
+ * (match_contraction.c), what follows the sum (match_epilogue.c), and weights of few bits
+ * (match_weights.c). quantized_values.c looks at the graph instead: which values stand for
+ * bytes. */
 #ifndef STATOR_CODEGEN_MATCH_CONTRACTION_H
 #define STATOR_CODEGEN_MATCH_CONTRACTION_H
 

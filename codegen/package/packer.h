@@ -1,5 +1,6 @@
-/* A compiled program as C source and data, for a package that runs without Stator (header unstable,
- * see docs/build.md).
+/* The room of what outlives a process: an executable as bytes for the compile cache (save_exe.c)
+ * and as C source and data for a package that runs without Stator, which is what this header is
+ * about (unstable, see docs/build.md).
  *
  * The emitter hands over its machine code; beside it there are the piece "plan", the C source that
  * launches it, and a piece of data for each constant. The body of a scan has all that too: its

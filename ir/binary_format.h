@@ -6,7 +6,7 @@
 
 #define ST_STIRB_VERSION 1u
 #define ST_STIRB_HEAD_BYTES 32u
-#define ST_STIRB_ROW_BYTES 24u /* of the section table */
+#define ST_STIRB_ROW_BYTES 24u /* size of an entry of the section table */
 #define ST_STIRB_SECTIONS_MAX 64u
 #define ST_STIRB_DATA_ALIGN 64u
 #define ST_STIRB_REGIONS_MAX 64u /* regions inside regions */

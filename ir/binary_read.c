@@ -43,8 +43,8 @@ typedef struct reader {
     pool syms, types, origins;
     stator_blob **blobs;
     uint32_t n_blobs;
-    uint64_t data_end; /* of the blobs read so far: ranges ascend, so copies stay within the file */
-    st_file *file;     /* of the bytes, or NULL */
+    uint64_t data_end; /* end of the blobs read so far: ascending ranges stay within the file */
+    st_file *file;     /* file of the bytes, or NULL */
     uint32_t depth;
     stator_diag **err;
 } reader;
@@ -171,7 +171,7 @@ static stator_status read_row(reader *r, uint64_t size, uint32_t k)
         return fail_at(r, &here, "a section lies outside the file or is not aligned");
     }
     if (id == 0 || id >= ST_STIRB_SECTIONS) {
-        return STATOR_OK; /* of a later writer */
+        return STATOR_OK; /* a section of a later version */
     }
     if (r->sections[id].at != NULL) {
         return fail_at(r, &here, "a section is there twice");
@@ -331,7 +331,7 @@ static stator_status read_sym(reader *r, cursor *c, uint32_t *out)
     } else {
         return fail_at(r, c, "a size is of an unknown kind");
     }
-    if (*out == 0) { /* the engine's answer to its limits and to no memory alike */
+    if (*out == 0) { /* the engine returns 0 at its limits and without memory alike */
         void *probe = st_alloc(r->m->mem, 1024, 1);
         const int has_memory = probe != NULL;
         st_free(r->m->mem, probe);

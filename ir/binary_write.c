@@ -21,10 +21,10 @@ typedef struct section {
 
 typedef struct writer {
     const st_module *m;
-    const stator_graph_view *v; /* of the graph being written; its pools are the module's */
+    const stator_graph_view *v; /* the graph being written; its pools are the module's */
     section sections[ST_STIRB_SECTIONS];
     st_map symbols;              /* symbol number + 1 -> atom */
-    st_vec(stator_blob *) blobs; /* of DATA, in order */
+    st_vec(stator_blob *) blobs; /* contents of DATA, in order */
     uint64_t data_bytes;
     uint32_t failed;
     stator_diag **err;

@@ -1,4 +1,4 @@
-/* What the builder's files share: reading a node description into dense attribute rows. */
+/* Parts that the builder's files share: reading a node description into dense attribute rows. */
 #ifndef STATOR_IR_BUILDER_H
 #define STATOR_IR_BUILDER_H
 

@@ -27,7 +27,7 @@ typedef struct flags {
 typedef struct scan {
     stator_builder *b;
     const stator_graph *body;
-    const stator_graph_view *v; /* of body */
+    const stator_graph_view *v; /* view of body */
     const stator_ref *operands;
     const stator_attr *attrs;
     const stator_ref *out_grads;

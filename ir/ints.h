@@ -1,4 +1,5 @@
-/* What the files of symbolic contents share (ints.c evaluates, ints_ops.c has one rule per op). */
+/* Functions that the files of symbolic contents share (ints.c evaluates, ints_ops.c has one rule
+ * per op). */
 #ifndef STATOR_IR_INTS_H
 #define STATOR_IR_INTS_H
 

@@ -22,7 +22,7 @@ typedef struct st_module {
     st_hashset string_set, type_set, list_set;
     st_hashset i64_set, f64_set, blob_set, content_set;
     struct stator_graph *graphs; /* all graphs of the module, by `next` */
-    struct stator_graph *root;   /* the graph finished last that is no region */
+    struct stator_graph *root;   /* the last finished graph that is no region */
     uint32_t n_graphs;
     /* While a frontend writes it: sizes of inputs that take the place of those the file states. */
     const struct st_size_plan *plan;

@@ -298,7 +298,7 @@ static stator_status check_lib_desc(const stator_op_desc *desc, stator_diag **er
     uint32_t least = 0;
     uint32_t most = 0;
     st_name_counts(desc->results, &least, &most);
-    if (least == 0) { /* what is run for its effect alone would be part of no program */
+    if (least == 0) { /* a node without results would be part of no program */
         return st_fail(err, STATOR_INVALID_ARGUMENT,
                        "op %s: has no result that is always there; one that is run for its effect "
                        "gives an operand back",

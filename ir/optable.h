@@ -31,8 +31,8 @@ typedef stator_status (*st_decompose_fn)(struct stator_builder *b,
 
 struct st_baked_in_reading;
 struct st_baked_in_again;
-/* Of files whose numbers stand for sizes (baked_in.h): says which sizes of the operands have to
- * be equal, where some have symbols and others numbers. */
+/* Unifies sizes of a file whose numbers stand for sizes (baked_in.h): says which sizes of the
+ * operands have to be equal, where some have symbols and others numbers. */
 typedef void (*st_unify_sizes_fn)(struct st_baked_in_reading *reading);
 /* The result is wanted with other sizes: fills `required` by operand and changes `attrs`; 0: it
  * cannot be had. */
@@ -66,7 +66,7 @@ typedef struct st_op {   /* one row as used */
     st_size_requirements_fn size_requirements;
     const void *oplib_op; /* stator_oplib_op, when a library brought it */
     void *oplib_self;
-    const char *plugin; /* that holds the library, for messages; borrowed */
+    const char *plugin; /* plugin that holds the library, for messages; borrowed */
 } st_op;
 
 typedef struct st_optable {

@@ -287,7 +287,7 @@ static stator_status check_results(verifier *c, const stator_op_desc *op,
     return STATOR_OK;
 }
 
-/* What the infer rule of a node sees; its lists. */
+/* A node as its infer rule sees it, and its lists. */
 typedef struct inference {
     stator_builder b;
     st_infer in;
@@ -413,7 +413,8 @@ static stator_status check_regions(verifier *c, const stator_op_desc *op,
         c->define_order.data = inner.define_order.data;
         c->define_order.capacity = inner.define_order.capacity;
         c->define_order.count = inner.define_order.count;
-        /* What the region defined ends with it; the map cannot forget, so it is made again. */
+        /* Symbols that the region defined end with it; the map cannot forget, so it is made
+         * again. */
         if (c->define_order.count != mark) {
             c->define_order.count = mark;
             st_map_deinit(&c->defined);

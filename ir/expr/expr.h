@@ -56,7 +56,7 @@ typedef struct st_expr_node {
     char op[4]; /* operator text */
     uint32_t n_kids;
     struct st_expr_node **kids;
-    const char **keys; /* of a CALL, one a kid */
+    const char **keys; /* keys of a CALL, one a kid */
     const char *text;  /* name or string */
     int64_t i;
     double f;

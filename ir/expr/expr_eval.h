@@ -84,7 +84,7 @@ static inline st_xvalue st_xtensor(stator_ref ref)
 }
 int st_xis_number(const st_xvalue *v);   /* INT, FLOAT, BOOL or SYM */
 int st_xis_size(const st_xvalue *v);     /* INT or SYM */
-double st_xto_float(const st_xvalue *v); /* of INT, BOOL, FLOAT */
+double st_xto_float(const st_xvalue *v); /* INT, BOOL or FLOAT as a double */
 /* INT when the sym is a plain integer, else SYM. */
 st_xvalue st_xsize(const st_xeval *e, stator_ref sym);
 stator_ref st_xsym(st_xeval *e, const st_xvalue *size); /* 0: out of memory */

@@ -1,4 +1,4 @@
-/* What the helper functions of expression programs share (expr_helpers.c, expr_shapes.c). */
+/* Functions that the helpers of expression programs share (expr_helpers.c, expr_shapes.c). */
 #ifndef STATOR_IR_EXPR_HELP_H
 #define STATOR_IR_EXPR_HELP_H
 

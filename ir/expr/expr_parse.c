@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ITEMS_MAX 256u /* of a list, a call or a program */
+#define ITEMS_MAX 256u /* items of a list, a call or a program */
 
 typedef struct expr_parser {
     st_arena *arena;

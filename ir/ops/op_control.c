@@ -14,7 +14,7 @@
 
 typedef struct region_reader {
     st_infer *in;
-    const stator_graph_view *v; /* of the region */
+    const stator_graph_view *v; /* view of the region */
     const char *what;           /* "then branch", "body" */
     uint32_t bound[BOUND_MAX];  /* atoms that region inputs bind */
     uint32_t n_bound;

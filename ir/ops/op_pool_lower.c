@@ -116,7 +116,7 @@ static stator_ref gather_windows(const pool *p, const stator_ref *at)
     return st_kit_transpose(p->k, x, perm, 2u + 2u * p->n);
 }
 
-/* Which taps lie inside x: bool [outs.., taps]. */
+/* A bool [outs.., taps]: true for taps that lie inside x. */
 static stator_ref inside(const pool *p, const stator_ref *at)
 {
     stator_ref all = 0, dims[STATOR_RANK_MAX];

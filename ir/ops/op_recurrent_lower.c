@@ -48,7 +48,7 @@ enum { GATES_RNN = 1, GATES_GRU = 3, GATES_LSTM = 4 };
 typedef struct net {
     st_kit *k;
     const st_decompose_node *node;
-    uint32_t gates;       /* of the weights: 1, 3 or 4 */
+    uint32_t gates;       /* gates in the weights: 1, 3 or 4 */
     uint32_t directions;  /* 1 or 2 */
     uint32_t n_functions; /* activations of one direction */
     activation functions[ACTIVATIONS_MAX];

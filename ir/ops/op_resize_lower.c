@@ -160,7 +160,7 @@ static void taps_of(const resizer *r, const axis_sizes *a, tap_range *out)
 
 /* ---- weights and sums ---- */
 
-#define FEW_TAPS 8 /* that are added one by one: of cubic at half the size */
+#define FEW_TAPS 8 /* taps up to which they are added one by one: cubic at half the size */
 
 /* Column j of a table, one entry an output. */
 static stator_ref column(const resizer *r, stator_ref table, int64_t j)
@@ -292,7 +292,7 @@ stator_status st_dec_resize(stator_builder *b, const st_decompose_node *node,
     }
     r.x = is_nearest ? r.x : st_kit_wide(&k, r.x);
     for (uint32_t i = 0; i < 2u * r.rank && k.status == STATOR_OK; i++) {
-        const int is_late = i >= r.rank; /* of those that grow */
+        const int is_late = i >= r.rank; /* growing axes come after all shrinking ones */
         const uint32_t axis = is_late ? 2u * r.rank - 1u - i : i;
         const axis_sizes a = sizes_of(&r, axis);
         if (!keeps_axis(&r, &a) && grows(&r, &a) == is_late) {

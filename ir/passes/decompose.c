@@ -70,7 +70,7 @@ static stator_status write_body(lowering *d, const stator_node_row *row, stator_
                                     .n_attrs = row->attr_count,
                                     .attrs = attrs,
                                     .n_results = row->result_count};
-    /* What becomes of a node that comes from nowhere belongs together all the same. */
+    /* Nodes made of one without an origin still get one origin in common. */
     const stator_ref origin =
         row->origin ? row->origin : st_module_origin(c->out->module, "", op->desc.name, "", 0);
     st_build_set_origin_ref(c->out, origin);

@@ -13,14 +13,14 @@
 #include <string.h>
 
 #define DEPTH_MAX 8u                   /* views of the weights */
-#define MACS_MAX ((uint64_t)1 << 27)   /* of the new table */
-#define GROWS(bytes) ((bytes) / 2 * 3) /* that many bytes for so many */
+#define MACS_MAX ((uint64_t)1 << 27)   /* multiply-adds of the new table */
+#define GROWS(bytes) ((bytes) / 2 * 3) /* size that the table may grow to */
 
-/* What was found. */
+/* A look-up in an embedding table whose result is multiplied by weights. */
 typedef struct product {
     stator_ref table, ids, weights; /* in-values */
     const stator_attr_row *contract_y;
-    const stator_type_row *type; /* of the result */
+    const stator_type_row *type; /* type of the result */
 } product;
 
 static const stator_node_row *maker(const st_copy *c, stator_ref value, const char *op)

@@ -49,7 +49,7 @@ static stator_status apply_write(writes *w, stator_ref node, stator_diag **err)
     if (is_applied) {
         st_copy_replace(c, row->result_begin, c->map[value]);
     } else {
-        c->map[target] = root; /* the buffer itself, not what it holds; inputs keep their refs */
+        c->map[target] = root; /* the buffer itself, not its contents; inputs keep their refs */
         ST_TRY(st_copy_node(c, node, err));
     }
     w->root[row->result_begin] = root;

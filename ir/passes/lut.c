@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define ENTRIES 256u
-#define STEPS_MIN 12u /* that a look-up is faster than: a change of scale alone has ten */
+#define STEPS_MIN 12u /* steps that a look-up is faster than: a change of scale alone has ten */
 #define NODES_MAX 64u
 #define OPERANDS_MAX 4u
 #define ATTRS_MAX 4u

@@ -22,13 +22,13 @@
 #include <stator/ops.h>
 #include <string.h>
 
-#define ROWS_MIN 3            /* of a step, to read weights for */
-#define CACHED_BYTES 1048576u /* of weights a step */
-#define SMALL_PART 4u         /* of the body's products, that the loop may become longer by */
+#define ROWS_MIN 3            /* rows of a step that are worth reading weights for */
+#define CACHED_BYTES 1048576u /* weights that a step may read */
+#define SMALL_PART 4u         /* 1 / part of the body's products that the loop may grow by */
 #define OPERANDS_MAX 256u
 #define DEPTH_MAX 8u /* views of a constant */
 
-#define MARK_ROW 1 /* of a value: the body has its row */
+#define MARK_ROW 1 /* by value: the body has its row */
 
 typedef struct scan_mover {
     st_copy copy;
@@ -48,9 +48,9 @@ typedef struct strip {
     stator_ref length;
     uint32_t carried, scanned, stacked, n_captured;
     int64_t is_reversed;
-    uint64_t body_macs, body_bytes; /* of the products in a step */
+    uint64_t body_macs, body_bytes; /* products in a step */
     int has_sibling;
-    uint32_t n_rows, n_whole, n_out; /* of the new scan, operands and stacked results */
+    uint32_t n_rows, n_whole, n_out; /* operands and stacked results of the new scan */
     stator_ref rows[OPERANDS_MAX], whole[OPERANDS_MAX], out[OPERANDS_MAX];
 } strip;
 
@@ -217,7 +217,7 @@ static int strip_of(scan_mover *w, stator_ref node, strip *s)
     s->length = stator_dim_at(v, first, 0);
     int64_t length = 0;
     const int is_known = stator_sym_is_const(v, s->length, &length);
-    if ((is_known && length == 0) || !is_even(v, s)) { /* of no steps there are no rows */
+    if ((is_known && length == 0) || !is_even(v, s)) { /* without steps there are no rows */
         return 0;
     }
     measure_body(s);
@@ -381,7 +381,8 @@ static int add_once(stator_ref *list, uint32_t *n, stator_ref value)
     return 1;
 }
 
-/* What a node that moves reads: rows that nothing moved makes, and values that it has whole. */
+/* Lists the operands of a node that moves: rows that nothing moved makes, and values that it has
+ * whole. */
 static int add_reads(scan_mover *w, strip *s, stator_ref node)
 {
     const stator_graph_view *v = w->copy.v;
@@ -685,7 +686,7 @@ static void count_uses(scan_mover *w)
     }
 }
 
-/* What reads the results stays where it is. */
+/* Keeps the nodes behind the scan in place: only makers of slices move. */
 static void leave_users(scan_mover *w, const strip *s)
 {
     const stator_ref first = s->row->result_begin;
@@ -693,7 +694,7 @@ static void leave_users(scan_mover *w, const strip *s)
     memset(w->taken + first, 0, (w->copy.v->n_values + 1u - first) * sizeof *w->taken);
 }
 
-/* What makes the slices alone, where what reads the results stood in its way. */
+/* Lists the makers of slices alone, when the users of the results stood in the way. */
 static int list_makers(scan_mover *w, strip *s)
 {
     leave_users(w, s);

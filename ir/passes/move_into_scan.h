@@ -1,12 +1,12 @@
-/* What the files of the pass `move_into_scan` share: ops that treat the rows of their first axis
- * alike. */
+/* Functions that the files of the pass `move_into_scan` share: ops that treat the rows of their
+ * first axis alike. */
 #ifndef STATOR_PASSES_MOVE_INTO_SCAN_H
 #define STATOR_PASSES_MOVE_INTO_SCAN_H
 
 #include "core/base/arena.h"
 #include "ir/passes/pass_copy.h"
 
-#define ST_ROW_OPERANDS 64u /* of a node that has rows: bits of a mask */
+#define ST_ROW_OPERANDS 64u /* operands of a node that has rows: bits of a mask */
 
 /* Is the node's one result made row by row along its first axis, which has `length` entries? Its
  * operands are then timed (their first axis is that axis: bit k of *out_timed) or the same for all

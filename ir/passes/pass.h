@@ -5,12 +5,12 @@
 
 #include "ir/graph.h"
 
-/* What a pass may ask for. `fuel` answers "may I apply this?" (docs/fuel.md). */
+/* The surroundings of a pass. `fuel` answers "may I apply this?" (docs/fuel.md). */
 typedef struct st_pass_ctx {
     st_mem *mem;
     int32_t (*may_apply)(void *self, uint32_t kind, const char *rule, stator_ref node);
     void *fuel_self;
-    stator_fuel_scope *fuel_scope; /* the same question for third-party passes */
+    stator_fuel_scope *fuel_scope; /* scope of the same questions for third-party passes */
     /* Says which graph the questions from here on are about, with fuel_self; may be NULL. */
     void (*about)(void *self, const stator_graph *graph);
     /* keep-set: 1 when the backend keeps this composite node whole */

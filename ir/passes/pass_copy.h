@@ -1,5 +1,5 @@
-/* What the built-in passes share: copying a graph node by node, with the nodes' regions rewritten
- * by the same pass. */
+/* Functions that the built-in passes share: copying a graph node by node, with the nodes' regions
+ * rewritten by the same pass. */
 #ifndef STATOR_PASSES_PASS_COPY_H
 #define STATOR_PASSES_PASS_COPY_H
 
@@ -8,7 +8,7 @@
 typedef struct st_copy {
     const st_pass_ctx *ctx;
     const stator_graph *in;
-    const stator_graph_view *v; /* of in */
+    const stator_graph_view *v; /* view of `in` */
     stator_builder *out;
     stator_ref *map; /* in's values -> out's values, 0: not there yet */
     st_pass_fn pass; /* runs on regions */
@@ -31,7 +31,7 @@ stator_status st_copy_bind_sizes(st_copy *c, stator_ref from, stator_ref to, sta
 stator_status st_copy_end(st_copy *c, uint32_t *out_result, stator_diag **err);
 void st_copy_deinit(st_copy *c);
 
-/* What the in-graph's node is. */
+/* The op of an in-node. */
 static inline const stator_op_desc *st_copy_op(const st_copy *c, stator_ref node)
 {
     return stator_op_at(c->v, stator_node_at(c->v, node)->op);

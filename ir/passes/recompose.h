@@ -64,7 +64,7 @@ typedef struct st_rc_terms {
 
 /* Is the value a number (a constant with one value everywhere, or simple arithmetic of such)? */
 int st_rc_number(const stator_graph *graph, stator_ref value, double *out);
-/* What the value's node is as a term: ST_TERM_NONE when it is neither a sum nor a product. */
+/* Kind of the value's node as a term: ST_TERM_NONE when it is neither a sum nor a product. */
 uint32_t st_rc_term_kind(const stator_graph *graph, stator_ref value);
 /* Takes a value apart. Anything is a sum or product of one leaf at least. */
 void st_rc_terms_of(const stator_graph *graph, uint32_t kind, stator_ref value, st_rc_terms *out);
@@ -81,7 +81,7 @@ typedef struct st_rc_pattern {
 
 typedef struct st_rc_patterns {
     st_arena arena;
-    st_module *module; /* of the patterns; NULL: there is none */
+    st_module *module; /* the patterns' module; NULL: there are no patterns */
     st_rc_pattern *list;
     uint32_t n;
 } st_rc_patterns;
@@ -101,12 +101,12 @@ typedef struct st_rc_found {
     stator_ref vars[ST_RC_VARS];
     double holes[ST_RC_HOLES]; /* FLOAT attributes in the schema's order */
     uint32_t has_hole;
-    double size;        /* what stood for the number of reduced elements; 0: nothing */
+    double size;        /* number that stood for the count of reduced elements; 0: none */
     uint32_t axes;      /* bit set */
-    uint32_t axes_rank; /* of what was reduced, 0: nothing was */
+    uint32_t axes_rank; /* rank of the reduced value, 0: nothing was reduced */
     stator_ref reduced; /* value that was reduced */
     uint32_t n_nodes;
-    stator_ref nodes[ST_RC_NODES]; /* that the composite replaces */
+    stator_ref nodes[ST_RC_NODES]; /* nodes that the composite replaces */
 } st_rc_found;
 
 /* Does `value` compute the pattern? */
@@ -122,19 +122,19 @@ int st_rc_axis(const st_rc_pattern *pattern, const stator_graph *graph, const st
 typedef struct st_rc_step {
     uint32_t rank; /* 0: no step */
     uint32_t is_transpose;
-    stator_ref dims[STATOR_RANK_MAX]; /* of a reshape */
+    stator_ref dims[STATOR_RANK_MAX]; /* shape of a reshape */
     int64_t perm[STATOR_RANK_MAX];
 } st_rc_step;
 
 typedef struct st_rc_moved {
-    stator_ref value; /* of the graph that is read */
+    stator_ref value; /* value in the graph that is read */
     st_rc_step steps[3];
 } st_rc_moved;
 
 enum st_rc_mask_kind { ST_MASK_ADDED = 1, ST_MASK_TRUE, ST_MASK_FALSE };
 typedef struct st_rc_mask {
     uint32_t kind; /* values added; a bool that is true, or false, where the scores stay */
-    double fill;   /* of a bool: what masked scores become */
+    double fill;   /* a bool mask's value of masked scores */
     st_rc_moved at;
 } st_rc_mask;
 

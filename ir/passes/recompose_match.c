@@ -80,7 +80,8 @@ static uint32_t dtype_of(const stator_graph_view *v, stator_ref value)
     return stator_value_type(v, value)->dtype;
 }
 
-/* Which hole a number of the pattern is; ST_RC_HOLES for the size; UINT32_MAX: it is a number. */
+/* Index of the hole that a number of the pattern stands for; ST_RC_HOLES for the size; UINT32_MAX:
+ * it is a plain number. */
 static uint32_t hole_of(double number)
 {
     for (uint32_t k = 0; k < ST_RC_HOLES; k++) {
@@ -125,9 +126,9 @@ static int match_number(const matcher *m, state *s, double wanted, stator_ref va
 
 typedef struct terms_goal {
     st_rc_terms p, g;
-    uint32_t dtype;               /* of the graph's value */
-    uint8_t rank[ST_RC_LEAVES];   /* of the pattern's leaves, see rank_of */
-    uint32_t order[ST_RC_LEAVES]; /* of the pattern's leaves that are no numbers */
+    uint32_t dtype;               /* dtype of the graph's value */
+    uint8_t rank[ST_RC_LEAVES];   /* ranks of the pattern's leaves, see rank_of */
+    uint32_t order[ST_RC_LEAVES]; /* the pattern's leaves that are no numbers */
     uint32_t n;
     uint32_t taken;               /* leaves of the graph */
     uint32_t whole[ST_RC_LEAVES]; /* leaves that one variable each took: their inside is not ours */
@@ -139,7 +140,7 @@ static int is_var(const matcher *m, stator_ref pattern)
     return stator_value_at(m->pv, pattern)->node == 0;
 }
 
-/* What says most first: ops, then sums and products, then variables. */
+/* Order in which leaves are matched, the most specific first: ops, sums and products, variables. */
 static uint32_t rank_of(const matcher *m, stator_ref pattern)
 {
     return is_var(m, pattern) ? 2 : st_rc_term_kind(m->pattern->graph, pattern) != ST_TERM_NONE;

@@ -30,7 +30,7 @@ typedef struct search {
     st_symtab *tab;
     const uint32_t *uses;
     st_rc_attention *a;
-    uint32_t dtype; /* of the result */
+    uint32_t dtype; /* dtype of the result */
 } search;
 
 static int keep_node(const search *s, stator_ref value)
@@ -95,7 +95,7 @@ static int counts_from(const search *s, const stator_attr_row *list, uint32_t ra
 
 typedef struct contraction {
     stator_ref x, y;          /* x[.., m, c] with y[.., c, n], or y[.., n, c] */
-    uint32_t is_y_transposed; /* the latter */
+    uint32_t is_y_transposed; /* y is [.., n, c] */
 } contraction;
 
 /* A product of matrices over equal batch axes: matmul, or a dot_general of that form. */
@@ -417,7 +417,8 @@ static int swap_last_axes(const search *s, stator_ref value, st_rc_moved *out)
     return 1;
 }
 
-/* What a repeated value repeats: expand or tile of u[.., 1, ..] along the axis behind `axis`. */
+/* The value that expand or tile of u[.., 1, ..] repeats along the axis behind `axis`: u; 0:
+ * none. */
 static stator_ref repeated(const search *s, stator_ref value, uint32_t axis)
 {
     const stator_node_row *row = st_rc_producer(s->v, value);

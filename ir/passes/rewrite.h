@@ -30,13 +30,13 @@ enum st_rule_when {
 typedef struct st_match {
     st_copy *copy;
     stator_builder *b;          /* = copy->out */
-    const stator_graph_view *v; /* of the graph being written */
+    const stator_graph_view *v; /* view of the graph being written */
     stator_ref node;            /* in-node */
     const stator_node_row *row; /* its row; attributes and types are the module's */
     const stator_op_desc *op;
     const stator_ref *operands;      /* out-values, 0 absent */
     stator_ref vars[ST_RULE_VARS];   /* out-values bound by the pattern, in order of their names */
-    stator_ref out[ST_RULE_RESULTS]; /* what replaces each result */
+    stator_ref out[ST_RULE_RESULTS]; /* replacements of the results */
 } st_match;
 
 /* Looks further and sets m->out; 1 applied, 0 not, and a failure's status in *out_status. It may
@@ -49,7 +49,7 @@ typedef struct st_rule_def { /* one row */
     const char *replace;
     st_rule_fn apply;
     uint32_t when;
-    uint64_t op_flags; /* of the root; all of them must be set */
+    uint64_t op_flags; /* flags of the root's op; all of them must be set */
 } st_rule_def;
 
 typedef struct st_pattern { /* compiled; operands are consecutive children */
@@ -64,7 +64,7 @@ typedef struct st_rule {
     const st_rule_def *def;
     uint32_t root;  /* pattern */
     uint32_t next;  /* rule with the same root op, 0 at the end */
-    uint32_t var_x; /* which variable is x, ST_RULE_VARS: none */
+    uint32_t var_x; /* variable that is x, ST_RULE_VARS: none */
     uint32_t n_vars;
     const char *names[ST_RULE_VARS];
 } st_rule;

@@ -15,7 +15,7 @@
 
 typedef struct count_loop {
     const stator_graph *body;
-    const stator_graph_view *v; /* of the body */
+    const stator_graph_view *v; /* view of the body */
     uint32_t carried, stacked, captured;
     stator_ref length;
 } count_loop;

@@ -19,7 +19,7 @@
 #include <stator/ops.h>
 #include <string.h>
 
-#define PLACES_MIN 64    /* of a window: below, a second walk costs more than it saves */
+#define PLACES_MIN 64    /* smallest window that is worth a second walk */
 #define GAIN_MIN 3       /* times as many steps without the rule */
 #define PLACES_MAX 65536 /* along one axis: its divisions are looked through */
 

@@ -258,7 +258,7 @@ int st_rule_slice_slice(st_match *m, stator_status *out_status, stator_diag **er
 {
     const stator_node_row *inner = producer(m, m->operands[0]);
     if (inner == NULL) {
-        return 0; /* the pattern has one */
+        return 0; /* cannot be: the pattern has one */
     }
     const stator_attr_row *start_in = attr_of(m, inner, STATOR_slice_starts);
     const stator_attr_row *step_in = attr_of(m, inner, STATOR_slice_steps);
@@ -305,7 +305,7 @@ int st_rule_transpose_transpose(st_match *m, stator_status *out_status, stator_d
 {
     const stator_node_row *inner = producer(m, m->operands[0]);
     if (inner == NULL) {
-        return 0; /* the pattern has one */
+        return 0; /* cannot be: the pattern has one */
     }
     const stator_attr_row *p = attr_of(m, inner, STATOR_transpose_perm);
     const stator_attr_row *q = attr_of(m, m->row, STATOR_transpose_perm);

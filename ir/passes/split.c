@@ -25,9 +25,9 @@
 #include <string.h>
 
 #define SPLIT_MIN ((int64_t)1 << 18)   /* elements: 10 us of one core in f32, 3 launches */
-#define LONG_BYTES ((int64_t)16 << 20) /* of a row that no cache holds beside others */
+#define LONG_BYTES ((int64_t)16 << 20) /* a row that no cache holds beside others */
 #define PART_LOG2_MIN 14               /* elements of a part: 64 KiB of f32 */
-#define PARTS_MAX 1024                 /* the second step takes 1 us */
+#define PARTS_MAX 1024                 /* at most 1 us for the second step */
 #define COLUMNS 64                     /* contiguous results that a thread does at once */
 #define UNITS_MAX 32                   /* so many rows, and more, keep threads busy */
 #define REDONE_MAX 8u                  /* nodes that a fold gets of its own */
@@ -77,7 +77,7 @@ static void note_arg(const st_copy *c, st_fold *f)
                 "r = k * length + gather_elements(i, k, axis=at); "                                \
                 "m = rest == 0 ? r : min(r, scalar(n - 1, r)); keeps == 0 ? squeeze(m, [at]) : m"
 
-/* What cuts the fold, an expression program; NULL: the node is no fold. */
+/* The expression program that splits the fold; NULL: the node is no fold. */
 static const char *program_of(const st_fold *f)
 {
     switch (f->row->op) {
@@ -463,7 +463,7 @@ static stator_status count_uses(st_splitter *s, stator_diag **err)
             s->uses[stator_operand(v, row, k)]++;
         }
     }
-    /* What is stored anyway is read: three uses more. */
+    /* A value that is stored anyway counts as read three times more. */
     for (uint32_t k = 0; k < v->n_outputs; k++) {
         s->uses[stator_output_at(v, k)] += 3;
     }

@@ -1,11 +1,11 @@
-/* What the files of the pass `split` share: split.c folds one by one, split_pair.c two of which the
- * second needs the first one's result. */
+/* Types that the files of the pass `split` share: split.c folds one by one, split_pair.c two of
+ * which the second needs the first one's result. */
 #ifndef STATOR_PASSES_SPLIT_H
 #define STATOR_PASSES_SPLIT_H
 
 #include "ir/passes/pass_copy.h"
 
-#define ST_FOLD_RANK_MAX 7u /* the parts are one axis more, and backends take 8 */
+#define ST_FOLD_RANK_MAX 7u /* splitting adds an axis, and backends take 8 */
 
 /* One fold, and how it is cut. */
 typedef struct st_fold {
@@ -15,8 +15,8 @@ typedef struct st_fold {
     uint32_t folded;          /* axes, as bits */
     int64_t keeps;            /* axes of size 1 in their places */
     int64_t dims[ST_FOLD_RANK_MAX];
-    uint32_t at;           /* the first axis that the first step folds */
-    int64_t parts, length; /* of this axis; 1 part: it is not cut */
+    uint32_t at;           /* first axis that the first step folds */
+    int64_t parts, length; /* parts of this axis; 1 part: it is not split */
     int64_t rest;          /* elements that the last part lacks */
 } st_fold;
 
@@ -26,7 +26,7 @@ typedef struct st_fold_pair {
     uint32_t is_exp;          /* reduce_max, and the sum of exp(x - max); else sum, and the sum of
                                * the squares of x - a, where a is made of the sum */
     stator_ref shift;         /* a, or max, in the graph that is read */
-    st_fold fold;             /* of the first */
+    st_fold fold;             /* how the first fold is split */
     /* In the graph that is written: what is taken off each part, and the part's second fold. */
     stator_ref base, part;
 } st_fold_pair;
@@ -40,7 +40,7 @@ typedef struct st_splitter {
     } pairs;
 } st_splitter;
 
-/* What a program over a fold gives: `values` are its operands by name. */
+/* Operands of a program over a fold: `values` by name. */
 typedef struct st_fold_program {
     const char *text;
     uint32_t n_values;

@@ -174,7 +174,7 @@ void st_unify_sizes_concat(reading *r)
     }
 }
 
-/* What is gathered has no less than the index, along the other axes. */
+/* Along the other axes, the index of gather_elements has at most the size of x. */
 void st_unify_sizes_gather_elements(reading *r)
 {
     const stator_attr *axis = st_find_attr(r->desc->attrs, r->desc->attr_count, "axis");
@@ -270,7 +270,7 @@ static void unify_sizes(reading *r)
     }
 }
 
-/* What a value that is no constant was built again as; itself when it was not, or in two ways. */
+/* The replacement of a value that is no constant; the value itself when it has none, or two. */
 static stator_ref built_again(const reading *r, stator_ref value)
 {
     const stator_graph *graph = r->b->graph;
@@ -282,7 +282,7 @@ static stator_ref built_again(const reading *r, stator_ref value)
                                                                                  : value;
 }
 
-/* What one reader has shown to have a symbol's size has it for all that come after. */
+/* Once one reader has shown that a value has a symbol's size, all later readers use that. */
 static void follow_readers(reading *r)
 {
     if (r->s->values.count == 0 || r->desc->operand_count == 0) {
@@ -415,7 +415,7 @@ void st_baked_in_forget(st_baked_in *s, const stator_graph *graph, stator_ref fr
         v->graph = NULL;
         if (i + 1u == s->values.count) {
             s->values.count--;
-            if (v->older != 0) { /* the key is there: nothing is allocated */
+            if (v->older != 0) { /* the key exists: nothing is allocated */
                 (void)st_map_put(&s->newest, key_of(graph, v->value), v->older);
             }
         }

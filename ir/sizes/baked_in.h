@@ -29,8 +29,8 @@
 typedef struct st_baked_in_value {
     stator_graph *graph;            /* NULL: it is there no more */
     stator_ref value, again;        /* again 0: it is a constant that does not go on */
-    stator_ref to[STATOR_RANK_MAX]; /* the sizes asked for, 0: as it was */
-    uint32_t n_values;              /* that the graph had then */
+    stator_ref to[STATOR_RANK_MAX]; /* the required sizes, 0: unchanged */
+    uint32_t n_values;              /* values of the graph at that time */
     uint32_t older;                 /* place of the one before of this value, plus 1; 0: none */
 } st_baked_in_value;
 
@@ -50,7 +50,7 @@ typedef struct st_baked_in_merge {
 
 typedef struct st_baked_in {
     st_module *m;
-    st_arena arena; /* of the node at hand */
+    st_arena arena; /* attributes of the current node */
     uint32_t depth; /* nodes being read, one inside the other */
     uint32_t n_symbols;
     int64_t *sizes; /* by symbol: what it was */

@@ -1,4 +1,5 @@
-/* What baked-in sizes do not show and what follows them in part alone: refused; see baked_in.h. */
+/* Refusals: values whose baked-in sizes cannot be told from numbers, or that follow them in part
+ * alone; see baked_in.h. */
 #include "ir/sizes/baked_in_parts.h"
 
 #include <math.h>

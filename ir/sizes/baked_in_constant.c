@@ -256,7 +256,7 @@ static stator_ref scalar(const constant *c, uint64_t element)
 typedef struct diagonal {
     uint32_t p, q;
     uint64_t below, above;
-    int is_below; /* the diagonal itself */
+    int is_below; /* the diagonal belongs to the part below */
 } diagonal;
 
 static int is_divided(const constant *c, uint32_t p, uint32_t q, diagonal *out)

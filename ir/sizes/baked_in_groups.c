@@ -171,7 +171,7 @@ static stator_ref product(const regroup *r, const side *s, const stator_ref *siz
     return all;
 }
 
-/* Which symbols the indices of `to` hold, by place; 0: one of them is in none. */
+/* Finds which symbols the indices of `to` hold, by position; 0: one of them is in none. */
 static int hold_parts(const regroup *r, const side *from, const side *to, st_baked_in_merge *held)
 {
     memset(held, 0, to->n * sizeof *held);

@@ -1,4 +1,4 @@
-/* What the files of baked-in sizes share; see baked_in.h. */
+/* Functions that the files of baked-in sizes share; see baked_in.h. */
 #ifndef STATOR_IR_BAKED_IN_PARTS_H
 #define STATOR_IR_BAKED_IN_PARTS_H
 
@@ -16,14 +16,14 @@ typedef struct st_baked_in_walk {
 
 /* ---- sizes ---- */
 
-/* What the size was when the file was written; 0 when nobody knows, or past 64 bits. */
+/* The size as it was when the file was written; 0 when that is not known, or beyond 64 bits. */
 int st_baked_in_size(st_baked_in *s, stator_ref size, int64_t *out);
 int st_baked_in_is_number(const st_baked_in *s, stator_ref size);
 /* Does this number, past 1, stand for `size`, which is none? */
 int st_baked_in_stands_for(st_baked_in *s, stator_ref number, stator_ref size);
 
-/* Which sizes of `from` became which of `to`, as in a reshape: those of one group have, as they
- * were, equally many elements on both sides. Group 0: sizes of 1 between the groups. */
+/* Groups of sizes of `from` and of `to`, as in a reshape: the sizes of one group had equally many
+ * elements on both sides. Group 0: sizes of 1 between the groups. */
 typedef struct st_groups {
     uint32_t n;
     uint8_t of_from[STATOR_RANK_MAX], of_to[STATOR_RANK_MAX];
@@ -37,7 +37,7 @@ int st_baked_in_reshape(st_baked_in *s, const stator_ref *from, uint32_t n_from,
 
 /* ---- values ---- */
 
-/* What is known of the value: the last that was noted, or the one before `after`; NULL: no more. */
+/* A note about the value: the newest, or the one before `after`; NULL: no more. */
 const st_baked_in_value *st_baked_in_known(const st_baked_in *s, const stator_graph *graph,
                                            stator_ref value, const st_baked_in_value *after);
 void st_baked_in_note(st_baked_in *s, const st_baked_in_value *known);

@@ -18,7 +18,7 @@ typedef struct st_baked_in_again {
     st_baked_in_walk *w;
     const stator_graph_view *v;
     const stator_node_row *row;
-    const stator_type_row *type; /* of its result */
+    const stator_type_row *type; /* type of its result */
     const stator_ref *wanted;
     stator_attr *attrs;
     uint32_t n_attrs;
@@ -397,7 +397,8 @@ stator_ref st_baked_in_again(st_baked_in_walk *w, stator_ref value, const stator
     if (fresh == 0) {
         st_build_rollback(w->b, mark);
     }
-    /* That a constant does not go on takes all its elements to see. */
+    /* A constant that cannot be extended is remembered too: finding that out reads all its
+     * elements. */
     if (fresh != 0 || st_graph_value_blob(w->b->graph, value) != NULL) {
         remember(w, value, wanted, fresh);
     }

@@ -24,7 +24,7 @@ typedef struct reinfer {
     st_module *m;
     const st_size_plan *plan;
     st_binding sizes;
-    st_arena arena; /* of one node's attributes */
+    st_arena arena; /* attributes of one node */
 } reinfer;
 
 /* One graph being written. */
@@ -66,7 +66,7 @@ static stator_status replace_symbols(reinfer *r, stator_diag **err)
             continue;
         }
         const uint32_t name = row->name;
-        row->name = 0; /* it is used no more; the new one has its name */
+        row->name = 0; /* unused from here on; the new symbol takes its name */
         const stator_ref sym =
             range->lo == range->hi
                 ? st_sym_int(tab, range->lo)
@@ -325,7 +325,7 @@ static void drop_graphs(st_module *m, stator_graph *old)
 
 typedef struct narrowing {
     const st_module *m;
-    st_symtab *tab; /* of a module of one's own: differences are interned in it */
+    st_symtab *tab; /* symbols of a module of one's own: differences are interned in it */
     st_size_plan *plan;
     const int64_t *at;
     st_map seen; /* atoms */
@@ -515,7 +515,7 @@ stator_status st_reinfer(const st_module *from, st_size_plan *plan, const int64_
             status = narrow(m, plan, at, &changes, err);
         }
         if (status != STATOR_RESOURCE_EXHAUSTED && atomic_load(&mem->refused) != refused) {
-            status = forget(err); /* what could not be made may have looked like a limit */
+            status = forget(err); /* a failed allocation may have looked like a limit */
         }
         if (status != STATOR_OK || changes == 0 || round == ROUNDS_MAX) {
             *out_module = status == STATOR_OK ? m : NULL;

@@ -15,7 +15,7 @@
 typedef struct st_plan_range {
     char *name;
     int64_t lo, hi;
-    int64_t baked_in; /* what the model has at the symbol's axes; 0: not known, or not one number */
+    int64_t baked_in; /* size at the symbol's axes in the model; 0: not known, or not one number */
 } st_plan_range;
 
 typedef struct st_plan_axis {
@@ -40,7 +40,7 @@ int st_size_plan_range(st_size_plan *plan, const char *name, int64_t lo, int64_t
  * range->baked_in. */
 int st_size_plan_axis(st_size_plan *plan, uint32_t input, uint32_t axis,
                       const st_plan_range *range);
-st_plan_range *st_size_plan_find(const st_size_plan *plan, const char *name); /* or NULL */
+st_plan_range *st_size_plan_find(const st_size_plan *plan, const char *name); /* NULL: none */
 int st_size_plan_equal(const st_size_plan *a, const st_size_plan *b);
 /* "N in [2, inf], S = 1", nothing for an empty plan. */
 void st_size_plan_print(const st_size_plan *plan, st_str *out);

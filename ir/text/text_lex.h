@@ -20,7 +20,7 @@ typedef struct st_token {
     st_token_kind kind;
     const char *text; /* into the source */
     uint64_t len;
-    uint64_t offset; /* of its first byte, quotes and '%' included */
+    uint64_t offset; /* position of its first byte, quotes and '%' included */
 } st_token;
 
 typedef struct st_lexer {

@@ -44,13 +44,13 @@ typedef struct scope {
 
 typedef struct result {
     uint64_t key;
-    uint64_t offset;  /* of its label */
+    uint64_t offset;  /* position of its label */
     const char *name; /* NULL when it has none */
 } result;
 
 typedef struct node {
     uint32_t op;
-    uint64_t offset; /* of the op's name, for messages */
+    uint64_t offset; /* position of the op's name, for messages */
     list results, operands, attrs, types, witnesses, regions;
     uint32_t origin;
 } node;

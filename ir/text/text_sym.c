@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define DEPTH_MAX 64u   /* parentheses of a size */
-#define TEXT_MAX 65536u /* of a size; shared parts could make it grow without bound */
+#define TEXT_MAX 65536u /* bytes of a size; shared parts could make it grow without bound */
 #define PARTS_MAX 32u   /* terms of a sum, factors of a product; the engine's limits are lower */
 
 /* ---- printing ---- */
@@ -19,7 +19,7 @@
 /* One term or factor on its way out. */
 typedef struct part {
     int64_t coef;
-    uint32_t rank; /* of a symbol its number, of anything else UINT32_MAX */
+    uint32_t rank; /* number of a symbol; UINT32_MAX for anything else */
     char *text;
 } part;
 

@@ -17,7 +17,7 @@ void st_sym_printer_init(st_sym_printer *p, const st_module *m);
 void st_sym_printer_deinit(st_sym_printer *p);
 void st_text_print_sym(st_sym_printer *p, uint32_t sym, st_str *out);
 void st_text_print_type(st_sym_printer *p, uint32_t type, st_str *out);
-/* What a symbol without a name of its own is called: "$" and its number. */
+/* Name of a symbol that has none of its own: "$" and its number. */
 void st_text_symbol_name(const st_sym_printer *p, const stator_atom_row *row, char out[24]);
 /* The `sym` lines of all symbols named so far, in order of their numbers. */
 void st_text_print_symbols(const st_sym_printer *p, st_str *out);

@@ -33,7 +33,7 @@ typedef struct limits {
 
 typedef struct figure {
     const char *name;
-    size_t at;               /* of the kernel in limits_isa */
+    size_t at;               /* index of the kernel in limits_isa */
     double bytes_an_element; /* 0: a compute kernel */
 } figure;
 

@@ -128,7 +128,7 @@ static int32_t keep(void *inst, const char *op, uint32_t version, const stator_d
     return instance->host->nested->keep(instance->eager, op, version, dtypes, ranks, n);
 }
 
-/* What `eager` can run, inspect can. */
+/* inspect runs the nodes that `eager` can run. */
 static stator_status capability(void *inst, const stator_graph *graph,
                                 const stator_capability_sink *sink, stator_diag **err)
 {

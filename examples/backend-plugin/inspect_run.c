@@ -16,7 +16,7 @@ typedef struct value {
 typedef struct run {
     const inspect_exe *exe;
     const stator_host *host;
-    const stator_call *call; /* the host's */
+    const stator_call *call; /* the host's call */
     value *values;           /* by ref */
     const inspect_step *step;
     void *workspace;

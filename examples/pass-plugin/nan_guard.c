@@ -28,7 +28,7 @@
 typedef struct work {
     const stator_host *host;
     const stator_graph *in;
-    const stator_graph_view *v; /* of in */
+    const stator_graph_view *v; /* view of `in` */
     const char *only;           /* ops that are guarded, with commas between; "": all */
     stator_builder *out;
     stator_fuel_scope *fuel;

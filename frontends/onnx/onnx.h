@@ -38,7 +38,7 @@ typedef struct ox_node {
     const Onnx__NodeProto *proto;
     const ox_row *row;
     const char *name;  /* the node's name, or one made from op and first output */
-    int64_t version;   /* of the default domain's operator set in force here */
+    int64_t version;   /* version of the default domain's operator set in force here */
     uint32_t in_count; /* absent optional operands count */
     uint32_t out_count;
     const stator_ref *in;

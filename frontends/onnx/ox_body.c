@@ -7,7 +7,7 @@
 
 typedef struct collector {
     ox_node *n;
-    st_hashset seen; /* of names, by index + 1 into `names` */
+    st_hashset seen; /* names by index + 1 into `names` */
     st_vec(const char *) names;
     uint32_t depth;
 } collector;

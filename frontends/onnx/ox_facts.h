@@ -1,4 +1,4 @@
-/* What an ONNX file says of itself, for people. */
+/* Facts in an ONNX file, for people. */
 #ifndef STATOR_FRONTEND_OX_FACTS_H
 #define STATOR_FRONTEND_OX_FACTS_H
 

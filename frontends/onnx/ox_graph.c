@@ -309,7 +309,7 @@ static void run_node(ox_scope *s, size_t count, Onnx__NodeProto *const *nodes, s
         run_function(&n, f);
     } else if (n.row == NULL) {
         ox_fail(&n, STATOR_UNIMPLEMENTED,
-                "the operator is not supported"); /* the survey names it */
+                "the operator is not supported"); /* the survey adds the operator's name */
     } else if (n.row->kind == OX_ROW_DIRECT) {
         run_direct(&n);
     } else if (n.row->kind == OX_ROW_EXPR) {

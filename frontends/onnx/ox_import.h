@@ -82,13 +82,13 @@ struct ox_import {
     st_mem pb_mem;       /* protobuf-c's share of it, with a limit */
     uint32_t pb_refused; /* protobuf-c asked for memory and got none */
     st_arena arena;
-    st_arena scratch; /* of one ox_fold */
+    st_arena scratch; /* scratch of one ox_fold */
     ox_wire wire;
     Onnx__ModelProto *model;
     const char *file; /* for origins: the last part of the path */
-    int64_t version;  /* of the default domain in the model */
+    int64_t version;  /* version of the default domain in the model */
     ox_region root;
-    ox_scope scope; /* of the main graph */
+    ox_scope scope; /* names of the main graph */
     st_vec(ox_symbol_name) symbols;
     st_vec(const ox_sequence *) sequences; /* by ref less OX_SEQUENCE; arena memory */
     const Onnx__GraphProto *graph;

@@ -29,10 +29,10 @@ typedef struct ox_wire {
     st_vec(ox_cut) ranges;
 } ox_wire;
 
-/* What the bytes are, and which fields are cut out of them. */
+/* The protobuf type of the bytes, and the field that is cut out of them. */
 typedef struct ox_wire_schema {
     const ProtobufCMessageDescriptor *root, *tensor;
-    uint32_t raw_data_field; /* of a tensor */
+    uint32_t raw_data_field; /* raw_data of a tensor */
 } ox_wire_schema;
 
 /* Fills *out (st_mem memory, free with ox_wire_deinit, also after a failure). Returns NULL, or what

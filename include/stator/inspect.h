@@ -46,7 +46,7 @@ STATOR_EXPORT stator_status stator_x_model_with_sizes(const stator_model *model,
                                                       const char *const *names,
                                                       const int64_t *values,
                                                       stator_model **out_model) STATOR_MUST_USE;
-/* What a cut of a model's graph keeps. */
+/* The part of a model's graph to cut out. */
 typedef struct stator_x_cut {
     uint32_t struct_size;
     uint32_t n_nodes;
@@ -76,16 +76,17 @@ STATOR_EXPORT stator_status stator_x_run_pass(const stator_model *model, const c
                                               stator_model **out_model) STATOR_MUST_USE;
 /* Checks a graph's invariants. */
 STATOR_EXPORT stator_status stator_x_verify(const stator_model *model) STATOR_MUST_USE;
-/* What the model's file says of itself, as its frontend tells it, in its order: see
- * stator_source.fact. fn is called for each fact; the texts live for that call, in which the model
- * must not be used. None of a model that no file was read for. */
+/* Facts about the model's file that its frontend reports, in its order: see stator_source.fact. fn
+ * is called for each fact; the texts live for that call, in which the model must not be used. A
+ * model that no file was read for has none. */
 typedef void (*stator_x_fact_fn)(void *self, const char *kind, const char *name, const char *value);
 STATOR_EXPORT void stator_x_model_facts(stator_model *model, stator_x_fact_fn fn, void *self);
 /* Writes .stir (large constants into <name>.blob beside it) or .stirb, by the path's ending. */
 STATOR_EXPORT stator_status stator_x_model_write(const stator_model *model,
                                                  const char *path) STATOR_MUST_USE;
 
-/* What the last compile of a function applied, in order of the questions asked. */
+/* One application of a transformation by the last compile of a function, in order of the
+ * questions. */
 typedef struct stator_x_fuel_row {
     uint32_t struct_size;
     uint32_t scope; /* number of the scope, from 1; its name begins with it */
@@ -94,8 +95,8 @@ typedef struct stator_x_fuel_row {
     uint32_t node;
     const char *rule;
     const char *scope_name;
-    const char *pass;      /* that asked, "" when it was no pass */
-    const char *node_name; /* of the imported node it is about, "" unknown */
+    const char *pass;      /* pass that asked, "" when it was no pass */
+    const char *node_name; /* name of the imported node, "" unknown */
     uint32_t witness;      /* imported value that the node's first result computes, 0 unknown */
     uint32_t reserved;
 } stator_x_fuel_row;
@@ -106,7 +107,7 @@ STATOR_EXPORT void stator_x_fuel_record(stator_function *function);
  * crash. fn must not call back into Stator; the row is valid for that call. NULL ends it. */
 typedef void (*stator_x_fuel_fn)(void *self, const stator_x_fuel_row *row);
 STATOR_EXPORT void stator_x_fuel_watch(stator_function *function, stator_x_fuel_fn fn, void *self);
-/* What a function holds and needs of memory, over all that it has compiled. Weights that two of its
+/* Memory that a function holds and needs, over all that it has compiled. Weights that two of its
  * executables share are counted for each. */
 typedef struct stator_x_memory {
     uint32_t struct_size;
@@ -114,20 +115,20 @@ typedef struct stator_x_memory {
     uint64_t workspace_bytes; /* planned, of a call: the largest; sizes of a call alone are 0 */
     uint64_t constant_bytes;  /* read where they lie, in the file or as folded */
     uint64_t packed_bytes;    /* weights in forms of a library's own */
-    uint64_t winograd_bytes;  /* of those: in Winograd's */
-    uint64_t scratch_bytes;   /* of a call beside the workspace: the largest */
-    uint64_t output_bytes;    /* of a call, as the workspace */
+    uint64_t winograd_bytes;  /* part of packed_bytes: in Winograd's form */
+    uint64_t scratch_bytes;   /* scratch of a call beside the workspace: the largest */
+    uint64_t output_bytes;    /* outputs of a call, counted like the workspace */
 } stator_x_memory;
 STATOR_EXPORT void stator_x_memory_of(stator_function *function, stator_x_memory *out);
 /* One executable: a part of a graph that one backend runs. */
 typedef struct stator_x_part {
     uint32_t struct_size;
-    uint32_t program; /* which of what the function has compiled, newest first */
+    uint32_t program; /* index of the function's program, newest first */
     uint32_t body;    /* 0: the graph itself; k: body k - 1 of its control flow */
     uint32_t step;    /* its place among the steps of that graph or body */
     const char *backend;
-    uint64_t result_bytes;    /* of the values that it makes; sizes known at a call alone are 0 */
-    uint64_t workspace_bytes; /* of its own in a call; the rest as in stator_x_memory */
+    uint64_t result_bytes;    /* values that it makes; sizes known only at call time count 0 */
+    uint64_t workspace_bytes; /* own workspace of a call; the rest as in stator_x_memory */
     uint64_t constant_bytes;
     uint64_t packed_bytes;
     uint64_t winograd_bytes;
@@ -138,11 +139,11 @@ typedef struct stator_x_part {
 STATOR_EXPORT uint32_t stator_x_part_count(stator_function *function);
 STATOR_EXPORT stator_status stator_x_part_at(stator_function *function, uint32_t index,
                                              stator_x_part *out_part) STATOR_MUST_USE;
-/* What a call does in a part, in order: fn is called for each step, and the row is valid for that
- * call. A part whose backend does not tell has none. Names of nodes are those of the model, a
- * value's where the node has none and else the op's, each once; none for steps of a loop's body,
- * and for a part from the compile cache. OUT_OF_RANGE: there is no such part; what the backend
- * fails with. */
+/* Steps of a part in the order in which a call makes them: fn is called for each step, and the row
+ * is valid for that call. A part whose backend reports no steps has none. Names of nodes are those
+ * of the model, a value's where the node has none and else the op's, each once; none for steps of a
+ * loop's body, and for a part from the compile cache. OUT_OF_RANGE: there is no such part; the
+ * backend's own failures. */
 typedef struct stator_x_step {
     uint32_t struct_size;
     uint32_t kind;  /* stator_step_kind */
@@ -152,11 +153,11 @@ typedef struct stator_x_step {
     uint32_t n_nodes;
     const char *const *nodes;
     const char *name;    /* in profiles */
-    uint64_t read_bytes; /* of its buffers; OPEN: and more, as a call tells */
+    uint64_t read_bytes; /* bytes of its buffers; OPEN: and more, with the call's sizes */
     uint64_t written_bytes;
-    /* Of its nodes, as their types tell: two for each multiplication that a contraction adds up,
-     * one an element of pointwise ops and reductions. Without nodes, or with sizes that a call
-     * tells: 0 of these. */
+    /* Flops of its nodes by their types: two for each multiplication that a contraction adds up,
+     * one an element of pointwise ops and reductions. Without nodes, or with sizes known only at
+     * call time: 0 of these. */
     uint64_t flops;
 } stator_x_step;
 typedef void (*stator_x_step_fn)(void *self, const stator_x_step *row);
@@ -169,14 +170,14 @@ typedef struct stator_x_fallback_entry {
     uint32_t struct_size;
     uint32_t count;
     const char *op;
-    const char *name; /* of the first that has one, "" none */
+    const char *name; /* name of the first named node, "" none */
     const char *reason;
 } stator_x_fallback_entry;
 typedef void (*stator_x_fallback_fn)(void *self, const stator_x_fallback_entry *row);
 STATOR_EXPORT void stator_x_fallback_nodes(stator_function *function, stator_x_fallback_fn fn,
                                            void *self);
 
-/* What inputs must be for a call to run the newest program: fn is called for each input, size and
+/* Conditions on inputs for a call to run the newest program: fn is called for each input, size and
  * condition, the row is valid for that call. RESOURCE_EXHAUSTED. */
 enum stator_x_guard_kind {
     STATOR_X_GUARD_INPUT = 1, /* subject: its name; text: "f32[N, 3, 224, 224]" */
@@ -221,18 +222,18 @@ STATOR_EXPORT stator_status stator_x_call_copies(stator_function *function, uint
 typedef struct stator_x_place {
     uint32_t struct_size;
     uint32_t is_found;
-    uint32_t is_wanted;    /* it is the value that was asked for first */
+    uint32_t is_wanted;    /* the value asked for first is the place */
     uint32_t hides_wanted; /* looking at the value that was asked for makes the difference vanish */
     uint32_t value;
     uint32_t reserved;
     double max_abs;
     char node[STATOR_X_PLACE_TEXT];   /* name of the imported node */
-    char name[STATOR_X_PLACE_TEXT];   /* of the value */
+    char name[STATOR_X_PLACE_TEXT];   /* name of the value */
     char origin[STATOR_X_PLACE_TEXT]; /* "Conv 'conv1' (net.onnx:3)" */
     /* Steps of a rounding that come before: see stator_x_first_difference. */
     uint32_t n_steps;
     uint32_t is_rounding;                /* nothing else differs; is_found is 0 */
-    char step_node[STATOR_X_PLACE_TEXT]; /* of the first */
+    char step_node[STATOR_X_PLACE_TEXT]; /* node of the first step */
     char step_name[STATOR_X_PLACE_TEXT];
 } stator_x_place;
 /* Has the model's graph a node that rounds, outside of bodies of control flow? */
@@ -304,7 +305,7 @@ typedef struct stator_x_profile_row {
     uint32_t struct_size;
     uint32_t reserved;
     const char *name;          /* up to its first newline */
-    uint64_t begin_ns, end_ns; /* of CLOCK_MONOTONIC */
+    uint64_t begin_ns, end_ns; /* times of CLOCK_MONOTONIC */
 } stator_x_profile_row;
 typedef void (*stator_x_profile_fn)(void *self, const stator_x_profile_row *row);
 /* Ends it and hands over what was recorded, in order; no call may run. RESOURCE_EXHAUSTED: there

@@ -190,7 +190,7 @@ typedef struct stator_attr_desc {
 /* One op: the row of the op table, and what an op library registers. */
 typedef struct stator_op_desc {
     uint32_t struct_size;
-    uint32_t version; /* of the op's meaning, from 1 */
+    uint32_t version; /* version of the op's meaning, from 1 */
     const char *name;
     const char *operands; /* names, comma-separated: "x, w, b?" (? optional, * any number) */
     const char *results;  /* names, comma-separated: "y" or "y, mean?"; of a library one at least */
@@ -214,7 +214,7 @@ typedef struct stator_graph_view {
     uint32_t output_begin;      /* into refs: value refs */
     uint32_t output_name_begin; /* into refs: string refs */
     uint32_t n_write_backs;
-    uint32_t n_symbols;        /* of the module: the length of a call's syms[] */
+    uint32_t n_symbols;        /* symbols of the module: length of a call's syms[] */
     uint32_t name;             /* string */
     stator_column nodes;       /* stator_node_row */
     stator_column values;      /* stator_value_row */

@@ -42,7 +42,7 @@ typedef struct stator_diag_api {
                      const char *text);
     void (*set_hint)(stator_diag *diag, const char *hint);
     const char *(*text)(const stator_diag *diag); /* borrowed from diag */
-    const char *(*hint)(const stator_diag *diag); /* or NULL */
+    const char *(*hint)(const stator_diag *diag); /* NULL: none */
     void (*release)(stator_diag *diag);
     /* Names a node of the graph that the failing call was given. compile() that answers
      * STATOR_NEED_FALLBACK names so the nodes that it does not want after all, each with a reason:
@@ -109,7 +109,7 @@ typedef struct stator_node_desc {
 typedef struct stator_build_api {
     uint32_t struct_size;
     uint32_t reserved;
-    const stator_graph_view *(*view)(stator_builder *b); /* what is built so far; counts move on */
+    const stator_graph_view *(*view)(stator_builder *b); /* the graph so far; counts grow */
     stator_status (*input)(stator_builder *b, const char *name, stator_ref type, stator_ref *out,
                            stator_diag **err);
     /* A parameter: an input with a default. Retains the blob. */
@@ -151,8 +151,8 @@ typedef struct stator_build_api {
      * Types, attributes, origins, witnesses and regions are kept. */
     stator_status (*clone)(stator_builder *b, const stator_graph *from, stator_ref first,
                            stator_ref last, stator_ref *map, stator_diag **err);
-    /* What a small integer tensor is known to contain, as syms: fills out[0..n) and returns 1 when
-     * every element is known at build time (n must be its element count), else 0. */
+    /* Contents of a small integer tensor as syms: fills out[0..n) and returns 1 when every element
+     * is known at build time (n must be its element count), else 0. */
     int32_t (*known_ints)(stator_builder *b, stator_ref value, uint32_t n, stator_ref *out_syms);
     /* The same, but unknown elements become unbacked symbols defined by a `sym_bind` node. */
     stator_status (*as_dims)(stator_builder *b, stator_ref value, uint32_t n, stator_ref *out_syms,
@@ -299,7 +299,7 @@ typedef struct stator_call {
     /* Allocates out[k] with this shape; fills data, shape and dtype. */
     stator_status (*alloc_output)(const struct stator_call *call, uint32_t k, uint32_t rank,
                                   const int64_t *shape, stator_diag **err);
-    void *host; /* the host's own */
+    void *host; /* owned by the host */
     stator_fuel_scope *fuel;
     /* NULL, or somebody wants to know how long each step of this call takes: its name up to the
      * first newline, begin and end in nanoseconds of CLOCK_MONOTONIC. On the thread that called
@@ -342,7 +342,7 @@ typedef struct stator_nested_api {
                          stator_diag **err);
     void (*exe_destroy)(stator_instance *instance, void *exe);
     void (*close)(stator_instance *instance);
-    /* Which nodes the nested backend can run; fills accepts[1..n_nodes] with 0 or 1. */
+    /* Finds the nodes that the nested backend can run; fills accepts[1..n_nodes] with 0 or 1. */
     stator_status (*capability)(stator_instance *instance, const stator_graph *graph,
                                 uint8_t *accepts, stator_diag **err);
     int32_t (*keep)(stator_instance *instance, const char *op, uint32_t version,
@@ -432,7 +432,7 @@ typedef struct stator_option_desc {
     double max_f64;
     const char *enum_values; /* comma-separated */
     const char *help;
-    const char *renamed_to; /* or NULL */
+    const char *renamed_to; /* NULL: none */
 } stator_option_desc;
 
 /* The common head of every item. */
@@ -472,7 +472,7 @@ typedef struct stator_pipeline_sink {
     void (*phase)(void *self, uint32_t phase);
 } stator_pipeline_sink;
 
-/* What exe_package makes. */
+/* Kinds of pieces that exe_package makes. */
 enum stator_package_kind {
     STATOR_PACKAGE_C = 1,      /* C11 source, for gcc and clang */
     STATOR_PACKAGE_OBJECT = 2, /* relocatable object code, position-independent */
@@ -490,7 +490,7 @@ typedef struct stator_package_sink {
                            uint64_t size);
 } stator_package_sink;
 
-/* What a step of an executable is. */
+/* Kinds of steps of an executable. */
 enum stator_step_kind {
     STATOR_STEP_KERNEL = 1,  /* generated code */
     STATOR_STEP_LIBRARY = 2, /* a call of a library */
@@ -500,7 +500,7 @@ enum stator_step_kind {
 
 enum stator_step_flag { STATOR_STEP_OPEN = 1u }; /* more bytes, of sizes that a call alone tells */
 
-/* What a call does at one go. Bytes are those of the buffers that the step reads and writes, each
+/* A unit of work of a call. Bytes are those of the buffers that the step reads and writes, each
  * counted once a step; they say nothing of caches, nor how much of a buffer is touched. */
 typedef struct stator_exe_step {
     uint32_t struct_size;
@@ -591,13 +591,13 @@ typedef struct stator_backend {
      * run without Stator (docs/build.md says which functions they define). May be NULL: cannot. */
     stator_status (*exe_package)(void *inst, void *exe, const stator_package_sink *sink,
                                  stator_diag **err);
-    /* What a call of the executable does, for `stator explain`. May be NULL: not told. Of one that
-     * came from the cache it may tell less. */
+    /* Hands the steps of the executable to the sink, for `stator explain`. May be NULL: not known.
+     * An executable from the cache may report less. */
     stator_status (*exe_steps)(void *inst, void *exe, const stator_step_sink *sink,
                                stator_diag **err);
 } stator_backend;
 
-/* What a frontend imports from. */
+/* The source of an import. */
 typedef struct stator_source {
     uint32_t struct_size;
     uint32_t flags;    /* bit 0: copy, the file may change after loading */

@@ -256,7 +256,7 @@ typedef struct stator_compile_options {
     /* Asked at the same places and before a call begins: not 0 ends the compile, or the call, with
      * CANCELLED. The function stays usable; a later call compiles anew. */
     int32_t (*is_cancelled)(void *self);
-    void *watch_self; /* of both */
+    void *watch_self; /* first argument of progress and is_cancelled */
     /* 0.1: names of backends with commas between, at most 8: a node that the backend leaves goes to
      * the first of them that runs it. NULL: "eager". UNSUPPORTED, naming the nodes, when none does.
      * With STATOR_COMPILE_STRICT there are none. */

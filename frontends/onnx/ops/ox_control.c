@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define TRIES_MAX 16u
-#define ITERATIONS_MAX 64 /* of a loop that is written out */
+#define ITERATIONS_MAX 64 /* iterations of a loop that is written out */
 
 /* ---- If ---- */
 
@@ -113,9 +113,9 @@ typedef struct loop {
     uint32_t carried; /* tensors and sequences */
     uint32_t stacked;
     stator_ref *initial;
-    stator_ref *types;  /* of the carried region inputs; 0: a sequence */
+    stator_ref *types;  /* types of the carried region inputs; 0: a sequence */
     uint8_t *is_grown;  /* sequences that the body appends to */
-    uint32_t n_tensors; /* of `carried` */
+    uint32_t n_tensors; /* tensors among `carried` */
     uint32_t n_grown;
     int ignores_cond;
 } loop;
@@ -131,7 +131,7 @@ static stator_ref widened(ox_node *n, stator_ref initial, stator_ref before, sta
     stator_ref dims[STATOR_RANK_MAX];
     int changed = 0;
     if (a->dtype != b->dtype || a->rank != b->rank) {
-        return 0; /* the op's own check says what is wrong */
+        return 0; /* the op's own check reports it */
     }
     for (uint32_t d = 0; d < a->rank; d++) {
         const stator_ref first = stator_dim_at(view, stator_type_at(view, initial), d);
@@ -145,8 +145,8 @@ static stator_ref widened(ox_node *n, stator_ref initial, stator_ref before, sta
     return changed ? types->tensor(n->b, a->dtype, a->rank, dims) : 0;
 }
 
-/* What became of carried value i, made by the body as out[1 + i]: types that grow wider set
- * *out_again, a sequence gives way to what was appended to it. */
+/* Takes over carried value i, made by the body as out[1 + i]: a type that grew wider sets
+ * *out_again, a sequence is replaced by the tensor that was appended to it. */
 static void carry(ox_body *body, loop *l, uint32_t i, const stator_ref *in, stator_ref *out,
                   int *out_again)
 {
@@ -319,7 +319,7 @@ static int write_out(ox_node *n, const loop *l)
         write_iteration(n, l, t, values);
         if (ox_ok(n) && !l->ignores_cond && !is_known_as(n, values[0], 1)) {
             if (!is_known_as(n, values[0], 0)) {
-                return 0; /* what was written has no use */
+                return 0; /* the written iterations are discarded */
             }
             break;
         }
@@ -379,7 +379,7 @@ typedef struct scan {
     uint32_t scanned;
     uint32_t stacked;
     const stator_ref *values; /* carried, then scanned */
-    const int64_t *axes;      /* of scanned inputs, in [0, rank) */
+    const int64_t *axes;      /* axes of scanned inputs, in [0, rank) */
     const int64_t *reverse;
     const int64_t *out_axes;
     const int64_t *out_reverse;

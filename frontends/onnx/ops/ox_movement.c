@@ -146,7 +146,8 @@ void ox_flatten(ox_node *n)
     ox_out(n, 0, ox_reshape(n, x, 2, out));
 }
 
-/* What is left for the -1 of a shape: product(dims) / product(others), equal factors cancelled. */
+/* The size that a -1 in a shape stands for: product(dims) / product(others), equal factors
+ * cancelled. */
 static stator_ref remaining_size(ox_node *n, uint32_t rank, const stator_ref *dims, uint32_t count,
                                  const stator_ref *shape)
 {

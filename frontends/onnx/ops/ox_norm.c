@@ -168,7 +168,7 @@ void ox_rms_norm(ox_node *n)
     const int fits = ox_dtype(n, x) == ox_dtype(n, w) && fits_axes(n, x, w, axis);
     stator_ref y = ox_op(n, "rms_norm", OX_IN(x, fits ? w : 0),
                          OX_AT(OX_A_INT("axis", axis), OX_A_FLOAT("eps", epsilon_of(n))));
-    if (!fits) { /* the result has the weight's dtype */
+    if (!fits) { /* ONNX gives the result the weight's dtype */
         y = ox_mul(n, ox_cast(n, y, ox_dtype(n, w)), w);
     }
     ox_out(n, 0, y);

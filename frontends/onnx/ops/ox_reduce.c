@@ -6,7 +6,7 @@
 static const struct {
     const char *onnx;
     const char *op;
-    const char *alone; /* what is left of the operator when no axis is reduced; NULL: nothing */
+    const char *alone; /* op that replaces a reduction over no axis; NULL: the identity */
 } REDUCTIONS[] = {
     {"ReduceL1", "reduce_l1", "abs"},          {"ReduceL2", "reduce_l2", "abs"},
     {"ReduceLogSum", "reduce_log_sum", "log"}, {"ReduceLogSumExp", "reduce_log_sum_exp", NULL},

@@ -20,8 +20,8 @@ stator_ref ox_sequence_of_stack(ox_node *n, stator_ref stack);
 
 /* A carried sequence in the body of a loop: empty there, and all that may be done is to append. */
 stator_ref ox_sequence_begin(ox_node *n);
-/* What the body made of it: 0 when it is as it was (*out_same is 1), else the one tensor that was
- * appended. Fails on anything else. */
+/* The one tensor that the body appended; 0: the sequence is unchanged (*out_same is 1). Fails on
+ * anything else. */
 stator_ref ox_sequence_appended(ox_node *n, stator_ref begun, stator_ref made, int *out_same);
 /* The sequence `initial` followed by the elements along axis 0 of `stack`. */
 stator_ref ox_sequence_followed(ox_node *n, stator_ref initial, stator_ref stack);

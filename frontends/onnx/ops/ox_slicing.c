@@ -127,7 +127,7 @@ static stator_ref clamp_bound(ox_node *n, stator_ref bound, stator_ref dim, int6
     return ox_sym_op(n, 'M', ox_sym_op(n, '+', dim, bound), ox_sym(n, lo));
 }
 
-/* What is wanted of one axis. */
+/* The slice of one axis. */
 typedef struct axis_range {
     stator_ref start, end;
     int64_t step;

@@ -160,7 +160,7 @@ st_cache_store *st_cache_of(stator_ctx *ctx)
 
 void st_cache_destroy(stator_ctx *ctx)
 {
-    st_cache_writer_deinit(&ctx->cache_writer);
+    st_cache_writer_destroy(ctx->cache_writer);
     if (ctx->cache != NULL) {
         st_cache_store_close(ctx->cache);
         st_free(&ctx->mem, ctx->cache);
@@ -223,8 +223,8 @@ void st_cache_begin(st_cache_job *job, const st_compile_request *request)
                    (double)(st_now_ns() - start) / 1e6);
         }
     }
-    if (job->store != NULL && st_cache_writer_has(&ctx->cache_writer, ST_CACHE_CODE, job->name)) {
-        st_cache_writer_flush(&ctx->cache_writer);
+    if (job->store != NULL && st_cache_writer_has(ctx->cache_writer, ST_CACHE_CODE, job->name)) {
+        st_cache_writer_flush(ctx->cache_writer);
     }
     /* Who wants to see the code has it made. */
     job->may_read =
@@ -244,7 +244,7 @@ static void forget_constants(st_cache_job *job)
 void st_cache_end(st_cache_job *job)
 {
     leave(job);
-    st_cache_writer_put(&job->request->ctx->cache_writer, &job->parcel);
+    st_cache_writer_put(job->request->ctx->cache_writer, &job->parcel);
     forget_constants(job);
     st_str_deinit(&job->key);
 }

@@ -256,17 +256,24 @@ int st_cache_writer_has(st_cache_writer *w, uint32_t kind, const char *name)
     return has;
 }
 
-void st_cache_writer_init(st_cache_writer *w, stator_ctx *ctx)
+st_cache_writer *st_cache_writer_create(stator_ctx *ctx)
 {
-    w->ctx = ctx;
-    (void)pthread_mutex_init(&w->lock, NULL);
-    (void)pthread_cond_init(&w->is_moved, NULL);
-    atomic_init(&w->is_idle, 1);
+    st_cache_writer *w = st_calloc(&ctx->mem, 1, sizeof *w);
+    if (w != NULL) {
+        w->ctx = ctx;
+        (void)pthread_mutex_init(&w->lock, NULL);
+        (void)pthread_cond_init(&w->is_moved, NULL);
+        atomic_init(&w->is_idle, 1);
+    }
+    return w;
 }
 
-void st_cache_writer_deinit(st_cache_writer *w)
+void st_cache_writer_destroy(st_cache_writer *w)
 {
-    st_cache_writer_flush(w);
-    (void)pthread_cond_destroy(&w->is_moved);
-    (void)pthread_mutex_destroy(&w->lock);
+    if (w != NULL) {
+        st_cache_writer_flush(w);
+        (void)pthread_cond_destroy(&w->is_moved);
+        (void)pthread_mutex_destroy(&w->lock);
+        st_free(&w->ctx->mem, w);
+    }
 }

@@ -55,9 +55,9 @@ typedef struct st_cache_writer {
 } st_cache_writer;
 
 /* The writer of a context, which has a cache when something is put. */
-void st_cache_writer_init(st_cache_writer *writer, stator_ctx *ctx);
+st_cache_writer *st_cache_writer_create(stator_ctx *ctx); /* NULL: out of memory */
 /* Flushes first. */
-void st_cache_writer_deinit(st_cache_writer *writer);
+void st_cache_writer_destroy(st_cache_writer *writer);
 
 /* Appends an entry to a parcel. 0: out of memory, the parcel is as before. */
 int st_cache_parcel_add(st_mem *mem, st_cache_parcel *parcel, const st_cache_item *item);

@@ -1,9 +1,7 @@
-/* The compile driver; see compile.h. */
-#include "core/cache/cache.h"
+/* A compile; see compile.h. */
 #include "core/compile/assemble.h"
 #include "core/context/deferred_log.h"
 #include "core/context/dump.h"
-#include "core/host/hints.h"
 
 #include "ir/text/text_sym.h"
 
@@ -23,7 +21,7 @@ stator_status st_watch_stage(const st_watch *watch, const char *stage, uint32_t 
 }
 
 /* The mapped files behind a module's blobs; a model has one or a few. */
-static stator_status list_files(st_compiled *out, const st_module *m, stator_diag **err)
+stator_status st_compiled_list_files(st_compiled *out, const st_module *m, stator_diag **err)
 {
     out->files = st_calloc(m->mem, m->blobs.count + 1u, sizeof *out->files);
     if (out->files == NULL) {
@@ -96,6 +94,21 @@ static void name_sizes(st_guard *guard, const stator_graph *graph, const stator_
         }
     }
     st_sym_printer_deinit(&printer);
+}
+
+uint32_t st_graph_call_inputs(const stator_graph *graph, stator_ref *out)
+{
+    const stator_graph_view *v = st_graph_view(graph);
+    uint32_t n = 0;
+    for (stator_ref value = 1; value <= v->n_inputs; value++) {
+        if ((stator_value_at(v, value)->flags & STATOR_VALUE_PARAM) == 0) {
+            if (out != NULL) {
+                out[n] = value;
+            }
+            n++;
+        }
+    }
+    return n;
 }
 
 stator_status st_graph_guard(st_mem *mem, const stator_graph *graph, st_guard *out_guard,
@@ -183,59 +196,17 @@ static stator_status compile_with(const st_compile_request *request, st_compiled
     st_division_deinit(&division);
     ST_TRY(status);
     ST_TRY(set_shape_constraints(out, shape_constraints, err));
-    return list_files(out, out->module, err);
+    return st_compiled_list_files(out, out->module, err);
 }
 
-static stator_status compile_anew(const st_compile_request *request, st_compiled *out,
-                                  stator_diag **err)
+stator_status st_compile_anew(const st_compile_request *request, st_compiled *out,
+                              stator_diag **err)
 {
     st_shape_constraints shape_constraints;
     st_shape_constraints_init(&shape_constraints, &request->ctx->mem);
     const stator_status status = compile_with(request, out, &shape_constraints, err);
     st_shape_constraints_deinit(&shape_constraints);
     return status;
-}
-
-static stator_status load_or_compile(const st_compile_request *request, st_compiled *out,
-                                     stator_diag **err)
-{
-    st_cache_job job;
-    stator_status status = STATOR_OK;
-    st_cache_begin(&job, request);
-    st_hint_settings(request);
-    if (st_cache_load(&job, out)) {
-        status = list_files(out, request->source, err);
-    } else {
-        status = compile_anew(request, out, err);
-        if (status == STATOR_OK) {
-            st_cache_save(&job, out);
-        }
-    }
-    st_cache_end(&job);
-    return status;
-}
-
-stator_status st_compile_graph(const st_compile_request *request, st_compiled **out_compiled,
-                               stator_diag **err)
-{
-    *out_compiled = NULL;
-    st_compiled *out = st_calloc(&request->ctx->mem, 1, sizeof *out);
-    if (out == NULL) {
-        return st_fail_oom(err);
-    }
-    out->ctx = request->ctx;
-    st_dump dump;
-    stator_status status = st_dump_begin(&dump, request, err);
-    if (status == STATOR_OK) {
-        status = load_or_compile(request, out, err);
-        st_dump_end(&dump);
-    }
-    if (status != STATOR_OK) {
-        st_compiled_destroy(out);
-        return status;
-    }
-    *out_compiled = out;
-    return STATOR_OK;
 }
 
 void st_compiled_clear(st_compiled *compiled)

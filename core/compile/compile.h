@@ -1,4 +1,4 @@
-/* The compile driver: from an imported module to a program with its guard.
+/* From an imported module to a program with its guard.
  *
  *   clone module -> pipeline (passes the backend asked for) -> capability, decomposing what is kept
  *   but refused -> claims -> partition -> backend.compile per part -> program + guard
@@ -8,11 +8,11 @@
 #ifndef STATOR_HOST_COMPILE_H
 #define STATOR_HOST_COMPILE_H
 
+#include "core/base/blob.h"
 #include "core/compile/fallback_nodes.h"
 #include "core/compile/partition.h"
 #include "core/context/fuel.h"
 #include "core/context/nested.h"
-#include "core/host/model.h"
 #include "core/runtime/guard.h"
 #include "core/runtime/program.h"
 #include "ir/passes/pass.h"
@@ -86,11 +86,17 @@ stator_status st_watch_stage(const st_watch *watch, const char *stage, uint32_t 
 stator_status st_run_pipeline(const st_compile_request *request,
                               st_shape_constraints *shape_constraints, st_module **out_module,
                               stator_diag **err);
-stator_status st_compile_graph(const st_compile_request *request, st_compiled **out_compiled,
-                               stator_diag **err);
+/* Fills `out`, which has nothing but its context yet; the caller ends it. */
+stator_status st_compile_anew(const st_compile_request *request, st_compiled *out,
+                              stator_diag **err);
+/* Notes the mapped files behind the module's blobs. */
+stator_status st_compiled_list_files(st_compiled *out, const st_module *m, stator_diag **err);
 void st_compiled_destroy(st_compiled *compiled);
 /* Ends what it holds and leaves it empty, as before a compile. */
 void st_compiled_clear(st_compiled *compiled);
+/* Refs of the inputs that the caller gives (no params) into out (room for all inputs); their
+ * number. */
+uint32_t st_graph_call_inputs(const stator_graph *graph, stator_ref *out);
 /* The guard of a graph's call inputs, its symbolic sizes named. */
 stator_status st_graph_guard(st_mem *mem, const stator_graph *graph, st_guard *out_guard,
                              stator_diag **err);

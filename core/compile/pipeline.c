@@ -3,6 +3,7 @@
  * A stage is one of our passes (ir/passes/passes.def) or a plugin's. Third-party passes stand where
  * the backend's pipeline has the marker of their phase, ordered by their after/before names. Each
  * stage has a fuel scope; a stage that is optional as a whole asks the first question in it. */
+#include "core/compile/compile.h"
 #include "core/context/dump.h"
 
 #include "core/base/str.h"

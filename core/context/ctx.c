@@ -1,7 +1,5 @@
-/* Creating and ending contexts, the log, the last error, and the public functions over the
- * registry. See ctx.h and stator/stator.h. */
+/* The log and the last error of a context. See ctx.h and stator/stator.h. */
 #define _GNU_SOURCE
-#include "core/cache/cache.h"
 #include "core/context/deferred_log.h"
 #include "core/context/dump.h"
 
@@ -16,40 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- status names ---- */
-
-typedef struct status_row {
-    stator_status code;
-    const char *name;
-    const char *text;
-} status_row;
-
-static const status_row status_rows[] = {
-#define STATOR_STATUS(name, number, text) {number, #name, text},
-#include <stator/status.def>
-#undef STATOR_STATUS
-};
-
-static const status_row *find_status(stator_status status)
-{
-    for (size_t i = 0; i < sizeof status_rows / sizeof status_rows[0]; i++) {
-        if (status_rows[i].code == status) {
-            return &status_rows[i];
-        }
-    }
-    return &status_rows[2]; /* UNKNOWN */
-}
-
-const char *stator_status_name(stator_status status)
-{
-    return find_status(status)->name;
-}
-
-const char *stator_status_text(stator_status status)
-{
-    return find_status(status)->text;
-}
 
 const char *stator_version(void)
 {
@@ -97,6 +61,11 @@ static void parse_channels(stator_ctx *ctx, const char *spec)
             ctx->n_channels++;
         }
     }
+}
+
+static const char *named_channels(const stator_ctx_options *options)
+{
+    return (options->flags & STATOR_CTX_NO_ENV) == 0 ? secure_getenv("STATOR_LOGS") : NULL;
 }
 
 static const char *const channels[] = {"cache",   "dispatch",    "dump",   "fusion",
@@ -149,6 +118,20 @@ static void check_channels(stator_ctx *ctx, const char *from, const char *spec)
                    from, level_len < 64 ? (int)level_len - 1 : 64, level + 1, name_shown, word);
         }
     }
+}
+
+void st_log_init(stator_ctx *ctx, const stator_ctx_options *options)
+{
+    ctx->log = options->log != NULL ? options->log : log_to_stderr;
+    ctx->log_self = options->log_self;
+    parse_channels(ctx, named_channels(options));
+    parse_channels(ctx, options->log_channels);
+}
+
+void st_log_check_channels(stator_ctx *ctx, const stator_ctx_options *options)
+{
+    check_channels(ctx, "STATOR_LOGS", named_channels(options));
+    check_channels(ctx, "log_channels", options->log_channels);
 }
 
 /* Does anybody listen beside what STATOR_DUMP writes down? Warnings are always heard. */
@@ -287,7 +270,7 @@ stator_status stator_ctx_error_code(stator_ctx *ctx)
     return diag != NULL ? st_diag_code(diag) : STATOR_OK;
 }
 
-static void free_errors(stator_ctx *ctx)
+void st_errors_free(stator_ctx *ctx)
 {
     while (ctx->errors != NULL) {
         struct st_error *entry = ctx->errors;
@@ -295,245 +278,4 @@ static void free_errors(stator_ctx *ctx)
         st_diag_release(entry->diag);
         st_process_free(entry);
     }
-}
-
-/* ---- life ---- */
-
-static void warn_of_plugin(void *self, const char *text)
-{
-    st_log(self, "plugins", 1, "%s", text);
-}
-
-static stator_status ctx_open(stator_ctx *ctx, const stator_ctx_options *options, stator_diag **err)
-{
-    ST_TRY(st_optable_init(&ctx->ops, &ctx->mem, err));
-    st_host_table_init(ctx);
-    const st_registry_options registry = {.mem = &ctx->mem,
-                                          .host = &ctx->host,
-                                          .flags = options->flags,
-                                          .plugin_dir_count = options->plugin_dir_count,
-                                          .plugin_dirs = options->plugin_dirs,
-                                          .warn = warn_of_plugin,
-                                          .warn_self = ctx};
-    return st_registry_create(&registry, &ctx->registry, err);
-}
-
-#define CTX_FLAGS (2u * STATOR_CTX_NO_CACHE - 1u) /* stator_ctx_flag, all of it */
-
-stator_status stator_ctx_create(const stator_ctx_options *given, stator_ctx **out_ctx)
-{
-    *out_ctx = NULL;
-    stator_ctx_options options = {.struct_size = sizeof options};
-    if (given != NULL) {
-        ST_TRY(ST_SIZED_READ(stator_ctx_options, &options, given, NULL));
-    }
-    ST_TRY(st_check_flags(options.flags, CTX_FLAGS, "stator_ctx_options", NULL));
-    if ((options.alloc == NULL) != (options.free == NULL)) {
-        return STATOR_INVALID_ARGUMENT;
-    }
-    st_mem first;
-    st_mem_init(&first, options.alloc, options.free, options.alloc_self, 0);
-    stator_ctx *ctx = st_calloc(&first, 1, sizeof *ctx);
-    if (ctx == NULL) {
-        return STATOR_RESOURCE_EXHAUSTED;
-    }
-    st_mem_init(&ctx->mem, options.alloc, options.free, options.alloc_self,
-                options.memory_limit_bytes);
-    st_pool_init(&ctx->pool, &ctx->mem);
-    st_profile_init(&ctx->profile, &ctx->mem);
-    pthread_mutex_init(&ctx->lock, NULL);
-    pthread_mutex_init(&ctx->oplib_lock, NULL);
-    st_cache_writer_init(&ctx->cache_writer, ctx);
-    ctx->flags = options.flags;
-    ctx->is_threads_given = options.threads > 0;
-    ctx->threads = options.threads > 0 ? options.threads : st_cpu_count();
-    ctx->log = options.log != NULL ? options.log : log_to_stderr;
-    ctx->log_self = options.log_self;
-    const char *named =
-        (options.flags & STATOR_CTX_NO_ENV) == 0 ? secure_getenv("STATOR_LOGS") : NULL;
-    parse_channels(ctx, named);
-    parse_channels(ctx, options.log_channels);
-    stator_diag *diag = NULL;
-    const stator_status status = ctx_open(ctx, &options, &diag);
-    st_diag_release(diag);
-    if (status != STATOR_OK) {
-        stator_ctx_destroy(ctx);
-        return status;
-    }
-    check_channels(ctx, "STATOR_LOGS", named);
-    check_channels(ctx, "log_channels", options.log_channels);
-    *out_ctx = ctx;
-    return STATOR_OK;
-}
-
-void stator_ctx_destroy(stator_ctx *ctx)
-{
-    if (ctx == NULL) {
-        return;
-    }
-    st_cache_destroy(ctx);
-    st_registry_destroy(ctx->registry);
-    st_packs_destroy(ctx);
-    st_optable_deinit(&ctx->ops);
-    free_errors(ctx);
-    st_pool_deinit(&ctx->pool);
-    st_profile_deinit(&ctx->profile);
-    pthread_mutex_destroy(&ctx->lock);
-    pthread_mutex_destroy(&ctx->oplib_lock);
-    st_mem last;
-    st_mem_init(&last, ctx->mem.raw_alloc, ctx->mem.raw_free, ctx->mem.raw_self, 0);
-    st_free(&last, ctx);
-}
-
-void stator_ctx_mem_stats(stator_ctx *ctx, stator_mem_stats *out)
-{
-    const stator_mem_stats stats = {.struct_size = sizeof stats,
-                                    .live_bytes = atomic_load(&ctx->mem.live_bytes),
-                                    .peak_bytes = atomic_load(&ctx->mem.peak_bytes),
-                                    .live_blocks = atomic_load(&ctx->mem.live_blocks)};
-    (void)ST_CTX_WRITE(ctx, stator_mem_stats, out, &stats);
-}
-
-void stator_ctx_mem_reset_peak(stator_ctx *ctx)
-{
-    atomic_store(&ctx->mem.peak_bytes, atomic_load(&ctx->mem.live_bytes));
-}
-
-const stator_host *stator_ctx_host(stator_ctx *ctx)
-{
-    return &ctx->host;
-}
-
-/* ---- plugins ---- */
-
-stator_status stator_ctx_scan(stator_ctx *ctx)
-{
-    stator_diag *diag = NULL;
-    const stator_status status = st_registry_scan(ctx->registry, &diag);
-    return st_ctx_fail(ctx, status, diag);
-}
-
-uint32_t stator_ctx_item_count(stator_ctx *ctx)
-{
-    return st_registry_count(ctx->registry);
-}
-
-static stator_status item_at(stator_ctx *ctx, uint32_t index, const st_registry_item **out_item,
-                             stator_diag **err)
-{
-    *out_item = st_registry_at(ctx->registry, index);
-    return *out_item != NULL
-               ? STATOR_OK
-               : st_fail(err, STATOR_OUT_OF_RANGE, "there is no plugin item %u", index);
-}
-
-stator_status stator_ctx_item_info(stator_ctx *ctx, uint32_t index, stator_item_info *out_info)
-{
-    const st_registry_item *item = NULL;
-    stator_diag *diag = NULL;
-    stator_status status = item_at(ctx, index, &item, &diag);
-    if (status == STATOR_OK) {
-        const stator_item_info info = st_registry_info(ctx->registry, item);
-        status = ST_SIZED_WRITE(stator_item_info, out_info, &info, &diag);
-    }
-    return st_ctx_fail(ctx, status, diag);
-}
-
-stator_status stator_ctx_item_probe(stator_ctx *ctx, uint32_t index)
-{
-    const st_registry_item *item = NULL;
-    stator_diag *diag = NULL;
-    stator_status status = item_at(ctx, index, &item, &diag);
-    if (status == STATOR_OK) {
-        status = st_registry_probe(ctx->registry, item, &diag);
-    }
-    return st_ctx_fail(ctx, status, diag);
-}
-
-stator_status stator_backend_register(stator_ctx *ctx, const stator_backend *backend, void *self)
-{
-    stator_diag *diag = NULL;
-    const stator_status status = st_registry_add_static(ctx->registry, backend, self, &diag);
-    return st_ctx_fail(ctx, status, diag);
-}
-
-static stator_status add_oplib(void *self, const st_loaded *loaded)
-{
-    stator_ctx *ctx = self;
-    const stator_oplib *lib = loaded->as.oplib;
-    for (uint32_t i = 0; i < lib->op_count; i++) {
-        stator_diag *diag = NULL;
-        const st_oplib_call *call = &loaded->oplib_calls[i];
-        const stator_status status = st_optable_add(&ctx->ops, loaded->callee->name, &call->op,
-                                                    (void *)(uintptr_t)call, &diag);
-        if (status != STATOR_OK) {
-            st_log(ctx, "plugins", 1, "op library %s: %s", lib->item.name, st_diag_text(diag));
-        }
-        st_diag_release(diag);
-        if (status == STATOR_RESOURCE_EXHAUSTED) {
-            return status;
-        }
-    }
-    return STATOR_OK;
-}
-
-stator_status st_ctx_load_oplibs(stator_ctx *ctx, stator_diag **err)
-{
-    stator_status status = STATOR_OK;
-    pthread_mutex_lock(&ctx->oplib_lock); /* a second thread waits for the whole table */
-    if (!ctx->oplibs_loaded) {
-        status = st_registry_each(ctx->registry, STATOR_KIND_OPLIB, add_oplib, ctx, err);
-        ctx->oplibs_loaded = status == STATOR_OK;
-    }
-    pthread_mutex_unlock(&ctx->oplib_lock);
-    return status;
-}
-
-/* ---- tensors ---- */
-
-stator_status stator_tensor_create(stator_ctx *ctx, stator_dtype dtype, uint32_t rank,
-                                   const int64_t *shape, stator_tensor **out_tensor)
-{
-    stator_diag *diag = NULL;
-    const stator_status status =
-        st_tensor_create(&ctx->mem, &ctx->pool, dtype, rank, shape, out_tensor, &diag);
-    return st_ctx_fail(ctx, status, diag);
-}
-
-stator_status stator_tensor_wrap(stator_ctx *ctx, stator_dtype dtype, uint32_t rank,
-                                 const int64_t *shape, const stator_buffer *given,
-                                 stator_tensor **out_tensor)
-{
-    stator_diag *diag = NULL;
-    stator_buffer buffer = {.struct_size = sizeof buffer};
-    *out_tensor = NULL;
-    stator_status status = ST_SIZED_READ(stator_buffer, &buffer, given, &diag);
-    if (status == STATOR_OK && rank != 0 && shape == NULL) {
-        status =
-            st_fail(&diag, STATOR_INVALID_ARGUMENT, "the tensor has %u axes and no shape", rank);
-    }
-    if (status == STATOR_OK && buffer.reserved != 0) {
-        status =
-            st_fail(&diag, STATOR_INVALID_ARGUMENT,
-                    "member 'reserved' of the stator_buffer is %u; set it to 0", buffer.reserved);
-    }
-    if (status == STATOR_OK && st_dtype_bits(dtype) == 0) { /* DLPack has no spelling for it */
-        status = st_fail(&diag, STATOR_INVALID_ARGUMENT, "dtype %u is not one of stator/dtype.def",
-                         dtype);
-    }
-    if (status == STATOR_OK) {
-        const DLTensor layout = {.dtype = st_dtype_to_dl(dtype),
-                                 .ndim = (int32_t)rank,
-                                 .shape = (int64_t *)(uintptr_t)shape};
-        status = st_tensor_wrap(&ctx->mem, &layout, &buffer, out_tensor, &diag);
-    }
-    return st_ctx_fail(ctx, status, diag);
-}
-
-stator_status stator_tensor_from_dlpack(stator_ctx *ctx, DLManagedTensorVersioned *managed,
-                                        stator_tensor **out_tensor)
-{
-    stator_diag *diag = NULL;
-    const stator_status status = st_tensor_adopt(&ctx->mem, managed, out_tensor, &diag);
-    return st_ctx_fail(ctx, status, diag);
 }

@@ -5,7 +5,6 @@
 
 #include "core/base/alloc.h"
 #include "core/base/diag.h"
-#include "core/cache/cache_writer.h"
 #include "core/plugins/registry.h"
 #include "core/runtime/pool.h"
 #include "core/runtime/profile.h"
@@ -38,13 +37,13 @@ struct stator_ctx {
     pthread_mutex_t oplib_lock; /* held while op libraries fill the op table */
     struct st_error *errors;    /* the last failure of each thread that failed */
     uint32_t oplibs_loaded;
-    struct st_open_entry *opening;   /* backends being created or compiling, see nested.c */
-    struct st_file *last_file;       /* last file of cst.from_file; its ranges share the mapping */
-    struct st_pack *packs;           /* packed constants by (content hash, format key) */
-    struct st_cache_store *cache;    /* NULL until it is asked for; see cache.h */
-    st_cache_writer cache_writer;    /* entries that wait to be written */
-    struct st_cache_job *cache_jobs; /* compiles that are in the middle of it */
-    struct st_dump *dumps;           /* compiles that are written down, see dump.h */
+    struct st_open_entry *opening; /* backends being created or compiling, see nested.c */
+    struct st_file *last_file;     /* last file of cst.from_file; its ranges share the mapping */
+    struct st_pack *packs;         /* packed constants by (content hash, format key) */
+    struct st_cache_store *cache;  /* NULL until it is asked for; see cache.h */
+    struct st_cache_writer *cache_writer; /* entries that wait to be written */
+    struct st_cache_job *cache_jobs;      /* compiles that are in the middle of it */
+    struct st_dump *dumps;                /* compiles that are written down, see dump.h */
     _Atomic uint32_t n_dumps;
     struct st_deferred_log *deferred; /* deferred lines of perf_hints, see deferred_log.h */
     _Atomic uint32_t n_deferred;
@@ -62,10 +61,10 @@ int st_log_enabled(const stator_ctx *ctx, const char *channel, uint32_t level);
 void st_log(stator_ctx *ctx, const char *channel, uint32_t level, const char *format, ...)
     STATOR_PRINTF(4, 5);
 
-/* Fills the host table of a context (host_table.c). */
-void st_host_table_init(stator_ctx *ctx);
-/* Loads the op libraries found so far into the op table, once. */
-stator_status st_ctx_load_oplibs(stator_ctx *ctx, stator_diag **err);
-void st_packs_destroy(stator_ctx *ctx);
+/* Where the log goes and which channels are heard; then, once it works, a warning of channels that
+ * nothing of Stator writes to. */
+void st_log_init(stator_ctx *ctx, const stator_ctx_options *options);
+void st_log_check_channels(stator_ctx *ctx, const stator_ctx_options *options);
+void st_errors_free(stator_ctx *ctx);
 
 #endif

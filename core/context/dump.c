@@ -290,18 +290,17 @@ static int make_folder(int root, const char *title)
     return -1;
 }
 
-static void name_compile(const st_compile_request *request, char out[NAME_BYTES])
+static void name_compile(const stator_graph *graph, const char *backend, char out[NAME_BYTES])
 {
     char title[NAME_BYTES];
-    const stator_graph_view *v = st_graph_view(request->source->root);
-    (void)snprintf(title, sizeof title, "%.48s-%.48s", stator_string_at(v, v->name),
-                   request->main != NULL ? request->main->backend->item.name : "none");
+    const stator_graph_view *v = st_graph_view(graph);
+    (void)snprintf(title, sizeof title, "%.48s-%.48s", stator_string_at(v, v->name), backend);
     plain_name(title, out);
 }
 
-stator_status st_dump_begin(st_dump *dump, const st_compile_request *request, stator_diag **err)
+stator_status st_dump_begin(st_dump *dump, stator_ctx *ctx, const stator_graph *graph,
+                            const char *backend, stator_diag **err)
 {
-    stator_ctx *ctx = request->ctx;
     char title[NAME_BYTES];
     const char *root = (ctx->flags & STATOR_CTX_NO_ENV) == 0 ? secure_getenv("STATOR_DUMP") : NULL;
     *dump = (st_dump){.ctx = ctx, .thread = pthread_self(), .fd = -1, .part_fd = -1, .blob_fd = -1};
@@ -310,7 +309,7 @@ stator_status st_dump_begin(st_dump *dump, const st_compile_request *request, st
     }
     const int is_there = mkdir(root, 0777) == 0 || errno == EEXIST;
     const int at = is_there ? open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    name_compile(request, title);
+    name_compile(graph, backend, title);
     dump->fd = at >= 0 ? make_folder(at, title) : -1;
     if (dump->fd < 0) {
         const stator_status status =

@@ -13,7 +13,8 @@
 #ifndef STATOR_HOST_DUMP_H
 #define STATOR_HOST_DUMP_H
 
-#include "core/compile/compile.h"
+#include "core/context/ctx.h"
+#include "ir/graph.h"
 
 typedef struct st_dump {
     struct st_dump *next; /* list of the context's dumps */
@@ -30,7 +31,8 @@ typedef struct st_dump {
 } st_dump;
 
 /* Nothing when STATOR_DUMP is not set. */
-stator_status st_dump_begin(st_dump *dump, const st_compile_request *request, stator_diag **err);
+stator_status st_dump_begin(st_dump *dump, stator_ctx *ctx, const stator_graph *graph,
+                            const char *backend, stator_diag **err);
 void st_dump_end(st_dump *dump);
 
 /* The graph after a stage. */

@@ -3,6 +3,7 @@
 #define STATOR_HOST_FUNCTION_H
 
 #include "core/compile/compile.h"
+#include "core/host/model.h"
 
 /* Compiles for these inputs when nothing compiled yet fits. */
 stator_status st_function_prepare(stator_function *function, uint32_t n_in, const DLTensor *in,

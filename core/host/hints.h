@@ -9,8 +9,6 @@
 
 /* How the process is set up, once a compile. */
 void st_hint_settings(const st_compile_request *request);
-/* Hints about nodes that main does not run; the division's programs are assembled. */
-void st_hint_division(const st_division *division, const st_fallback_nodes *fallback_nodes);
 
 /* A function that has programs is about to get one more. */
 typedef struct st_hint_recompile {

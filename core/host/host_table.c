@@ -1,6 +1,7 @@
 /* The host table that plugins receive: thin adapters from its slots to the parts that do the work.
  * Also the store of packed constants. */
 #define _GNU_SOURCE
+#include "core/host/host_table.h"
 #include "core/cache/cache.h"
 #include "core/context/dump.h"
 #include "core/context/fuel.h"
@@ -406,8 +407,34 @@ static void thr_note_team(stator_ctx *ctx, uint64_t team_ns, uint64_t alone_ns)
     st_contention_note(team_ns, alone_ns, st_now_ns());
 }
 
+typedef struct ranges {
+    const st_plugin_call *call; /* the call that asked for the threads */
+    stator_range_fn fn;
+    void *self;
+} ranges;
+
+static void run_range(void *self, int64_t begin, int64_t end)
+{
+    const ranges *r = self;
+    st_plugin_call call;
+    st_plugin_enter_run(&call, r->call->callee, r->call->slot);
+    r->fn(r->self, begin, end);
+    (void)st_plugin_leave(&call, STATOR_OK, NULL);
+}
+
+/* Each range runs as part of the slot that asked for it. */
+static void parallel_for(stator_ctx *ctx, int64_t n, int64_t grain, stator_range_fn fn, void *self)
+{
+    ranges r = {.call = st_plugin_running, .fn = fn, .self = self};
+    if (r.call != NULL) {
+        st_parallel_for(ctx->threads, n, grain, run_range, &r);
+    } else { /* a thread of the plugin's own */
+        st_parallel_for(ctx->threads, n, grain, fn, self);
+    }
+}
+
 static const stator_thr_api thr_api = {.struct_size = sizeof thr_api,
-                                       .parallel_for = st_plugin_parallel_for,
+                                       .parallel_for = parallel_for,
                                        .thread_count = thr_count,
                                        .is_contended = thr_is_contended,
                                        .note_team = thr_note_team};

@@ -238,21 +238,6 @@ static stator_status run_frontend(stator_model *model, stator_tensor *const *val
     return status;
 }
 
-uint32_t st_graph_call_inputs(const stator_graph *graph, stator_ref *out)
-{
-    const stator_graph_view *v = st_graph_view(graph);
-    uint32_t n = 0;
-    for (stator_ref value = 1; value <= v->n_inputs; value++) {
-        if ((stator_value_at(v, value)->flags & STATOR_VALUE_PARAM) == 0) {
-            if (out != NULL) {
-                out[n] = value;
-            }
-            n++;
-        }
-    }
-    return n;
-}
-
 void st_model_publish(stator_model *model, const stator_graph *signature,
                       const stator_graph *imported)
 {

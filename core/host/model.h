@@ -65,7 +65,10 @@ stator_status st_model_wrap(stator_ctx *ctx, st_module *module, stator_model **o
                             stator_diag **err);
 /* The graph to ask about inputs: the declared inputs where values were needed, else the import. */
 const stator_graph *st_model_signature(const stator_model *model);
-/* A copy of the model's graph, to be changed; NEED_VALUE: there is none yet (inspect.c). */
+/* The model's graph. NEED_VALUE: there is none yet. */
+stator_status st_model_need_graph(const stator_model *model, const stator_graph **out_graph,
+                                  stator_diag **err);
+/* A copy of the model's graph, to be changed; NEED_VALUE: there is none yet. */
 stator_status st_model_copy(const stator_model *model, st_module **out_copy, stator_diag **err);
 /* The end of a change: the copy becomes a model, or goes when status is an error, which the context
  * then has. The copy may be NULL then; copy and diag are taken. Returns the status. */
@@ -74,9 +77,6 @@ stator_status st_model_end_copy(const stator_model *model, st_module *copy, stat
 /* Infers the types of a module anew where that works, for more may be known of them after sizes or
  * inputs changed; else they stay, if they hold. *module is replaced, and stays the caller's. */
 stator_status st_model_reinfer(st_module **module, stator_diag **err);
-/* Refs of the inputs that the caller gives (no params) into out (room for all inputs); their
- * number. */
-uint32_t st_graph_call_inputs(const stator_graph *graph, stator_ref *out);
 /* The specialisation for these inputs, imported now when there is none. in[] in call order.
  * size_plan: sizes of inputs that the model states otherwise, or NULL. */
 stator_status st_model_specialise(stator_model *model, uint32_t n_in, const DLTensor *in,

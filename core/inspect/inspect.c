@@ -96,105 +96,6 @@ stator_status stator_x_item_options(stator_ctx *ctx, uint32_t index, stator_x_op
     return st_ctx_fail(ctx, status, diag);
 }
 
-/* ---- models made of graphs ---- */
-
-static stator_status need_graph(const stator_model *model, const stator_graph **out_graph,
-                                stator_diag **err)
-{
-    *out_graph = stator_model_graph(model);
-    return *out_graph != NULL
-               ? STATOR_OK
-               : st_fail(err, STATOR_NEED_VALUE,
-                         "the model's graph depends on the values of its inputs; give them first");
-}
-
-stator_status stator_x_model_of_graph(stator_ctx *ctx, const stator_graph *graph,
-                                      stator_model **out_model)
-{
-    *out_model = NULL;
-    stator_diag *diag = NULL;
-    /* The graph need not be its module's root: the copy's refs are the same, so find it by place.
-     */
-    st_module *from = graph->module;
-    stator_graph *kept_root = from->root;
-    from->root = (stator_graph *)(uintptr_t)graph;
-    st_module *copy = NULL;
-    stator_status status = st_module_clone(from, &copy, &diag);
-    from->root = kept_root;
-    if (status == STATOR_OK) {
-        status = st_model_wrap(ctx, copy, out_model, &diag);
-    }
-    return st_ctx_fail(ctx, status, diag);
-}
-
-static stator_status with_outputs(st_module *module, uint32_t n, const stator_ref *values,
-                                  stator_diag **err)
-{
-    const stator_graph *from = module->root;
-    const stator_graph_view *v = st_graph_view(from);
-    stator_ref *map = st_calloc(module->mem, v->n_values + 1u, sizeof *map);
-    stator_builder *b = NULL;
-    stator_status status = map != NULL ? STATOR_OK : st_fail_oom(err);
-    if (status == STATOR_OK) {
-        status = st_builder_create(module, stator_string_at(v, v->name), &b, err);
-    }
-    if (status == STATOR_OK) {
-        status = st_build_clone_inputs(b, from, map, err);
-    }
-    if (status == STATOR_OK && v->n_nodes != 0) {
-        status = st_build_clone(b, from, 1, v->n_nodes, map, err);
-    }
-    for (uint32_t k = 0; status == STATOR_OK && k < n; k++) {
-        char name[32];
-        (void)snprintf(name, sizeof name, "value%u", values[k]);
-        if (values[k] == 0 || values[k] > v->n_values) {
-            status = st_fail(err, STATOR_OUT_OF_RANGE, "the graph has no value %u", values[k]);
-        } else {
-            status = st_build_output(b, name, map[values[k]], err);
-        }
-    }
-    st_free(module->mem, map);
-    if (status != STATOR_OK) {
-        if (b != NULL) {
-            st_builder_abort(b);
-        }
-        return status;
-    }
-    return st_builder_finish(b, &module->root, err);
-}
-
-stator_status st_model_copy(const stator_model *model, st_module **out_copy, stator_diag **err)
-{
-    const stator_graph *graph = NULL;
-    *out_copy = NULL;
-    ST_TRY(need_graph(model, &graph, err));
-    return st_module_clone(graph->module, out_copy, err);
-}
-
-stator_status st_model_end_copy(const stator_model *model, st_module *copy, stator_status status,
-                                stator_model **out_model, stator_diag *diag)
-{
-    if (status == STATOR_OK) {
-        status = st_model_wrap(model->ctx, copy, out_model, &diag);
-    } else {
-        st_module_destroy(copy);
-    }
-    return st_ctx_fail(model->ctx, status, diag);
-}
-
-stator_status stator_x_model_with_outputs(const stator_model *model, uint32_t n,
-                                          const stator_ref *values, stator_model **out_model)
-{
-    *out_model = NULL;
-    stator_diag *diag = NULL;
-    st_module *copy = NULL;
-    stator_status status = st_model_copy(model, &copy, &diag);
-    if (status == STATOR_OK) {
-        status = with_outputs(copy, n, values, &diag);
-    }
-    return st_model_end_copy(model, copy, status, out_model, diag);
-}
-
 stator_status stator_x_run_pass(const stator_model *model, const char *pass, uint32_t option_count,
                                 const char *const *keys, const char *const *values,
                                 stator_model **out_model)
@@ -233,7 +134,7 @@ stator_status stator_x_verify(const stator_model *model)
 {
     stator_diag *diag = NULL;
     const stator_graph *graph = NULL;
-    stator_status status = need_graph(model, &graph, &diag);
+    stator_status status = st_model_need_graph(model, &graph, &diag);
     if (status == STATOR_OK) {
         status = st_verify(graph, &diag);
     }
@@ -247,7 +148,7 @@ stator_status stator_x_stages(stator_function *function, const char *stop_after,
     stator_diag *diag = NULL;
     const stator_graph *graph = NULL;
     st_module *result = NULL;
-    stator_status status = need_graph(model, &graph, &diag);
+    stator_status status = st_model_need_graph(model, &graph, &diag);
     if (status == STATOR_OK) {
         st_compile_request request;
         pthread_mutex_lock(&model->lock);
@@ -382,7 +283,7 @@ stator_status stator_x_model_write(const stator_model *model, const char *path)
     st_str_init(&text, &model->ctx->mem);
     const size_t len = strlen(path);
     const uint32_t held = st_file_limit_hold();
-    stator_status status = need_graph(model, &graph, &diag);
+    stator_status status = st_model_need_graph(model, &graph, &diag);
     if (status == STATOR_OK && len > 6 && strcmp(path + len - 6, ".stirb") == 0) {
         status = st_write_binary(graph, &text, &diag);
     } else if (status == STATOR_OK && len > 5 && strcmp(path + len - 5, ".stir") == 0) {

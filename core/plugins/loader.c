@@ -228,7 +228,8 @@ void st_plugin_load(st_registry *registry, st_plugin *plugin, st_load_result *ou
 {
     memset(out_result, 0, sizeof *out_result);
     plugin->callee = (st_callee){.name = plugin->note.name,
-                                 .ctx = registry->host->ctx,
+                                 .warn = registry->warn,
+                                 .warn_self = registry->warn_self,
                                  .is_ours = (uint32_t)st_plugin_is_ours(plugin)};
     st_arena_init(&out_result->arena, registry->mem);
     out_result->verdict.state = ST_STATE_AVAILABLE;

@@ -1,13 +1,11 @@
-/* Calls into plugins; see plugin_call.h. Here is what seldom happens in one, what worker threads
- * do of it, and the functions of op libraries, which others than the host call too (`eager` runs
- * their kernels): they are handed out wrapped. */
+/* Calls into plugins; see plugin_call.h. Here is what seldom happens in one, and the functions
+ * of op libraries, which others than the host call too (`eager` runs their kernels): they are
+ * handed out wrapped. */
 #include "core/plugins/plugin_call.h"
 
-#include "core/base/threads/threads.h"
-#include "core/context/ctx.h"
-
 #include <stator/inspect.h>
-#include <string.h>
+#include <stator/stator.h>
+#include <stdio.h>
 
 _Thread_local const st_plugin_call *st_plugin_running;
 
@@ -23,12 +21,15 @@ void st_plugin_restore(const st_plugin_call *call)
 {
     st_callee *callee = call->callee;
     st_fp_control_set(call->fp_control);
-    if (callee->ctx != NULL && atomic_exchange(&callee->is_warned, 1) == 0) {
-        st_log(callee->ctx, "plugins", 1,
-               "plugin '%s' left slot %s with another rounding mode, flushing of subnormals or "
-               "trapping of exceptions than it was called with (-ffast-math links code that does "
-               "so); they are put back after each of its calls",
-               callee->name, call->slot);
+    if (callee->warn != NULL && atomic_exchange(&callee->is_warned, 1) == 0) {
+        char text[512];
+        (void)snprintf(
+            text, sizeof text,
+            "plugin '%s' left slot %s with another rounding mode, flushing of subnormals or "
+            "trapping of exceptions than it was called with (-ffast-math links code that does "
+            "so); they are put back after each of its calls",
+            callee->name, call->slot);
+        callee->warn(callee->warn_self, text);
     }
 }
 
@@ -40,34 +41,6 @@ stator_status st_plugin_explain(const st_plugin_call *call, stator_status status
     return st_fail(err, status,
                    "plugin '%s', slot %s failed with status %d (%s) and gave no reason",
                    call->callee->name, call->slot, status, stator_status_name(status));
-}
-
-/* ---- worker threads ---- */
-
-typedef struct ranges {
-    const st_plugin_call *call; /* the call that asked for the threads */
-    stator_range_fn fn;
-    void *self;
-} ranges;
-
-static void run_range(void *self, int64_t begin, int64_t end)
-{
-    const ranges *r = self;
-    st_plugin_call call;
-    st_plugin_enter_run(&call, r->call->callee, r->call->slot);
-    r->fn(r->self, begin, end);
-    (void)st_plugin_leave(&call, STATOR_OK, NULL);
-}
-
-void st_plugin_parallel_for(stator_ctx *ctx, int64_t n, int64_t grain, stator_range_fn fn,
-                            void *self)
-{
-    ranges r = {.call = st_plugin_running, .fn = fn, .self = self};
-    if (r.call != NULL) {
-        st_parallel_for(ctx->threads, n, grain, run_range, &r);
-    } else { /* a thread of the plugin's own */
-        st_parallel_for(ctx->threads, n, grain, fn, self);
-    }
 }
 
 /* ---- op libraries ---- */

@@ -25,8 +25,9 @@
 
 /* Whom a call is for; as long-lived as the plugin. */
 typedef struct st_callee {
-    const char *name;           /* name of the plugin */
-    stator_ctx *ctx;            /* whose log hears of it; NULL: nobody does */
+    const char *name;                           /* name of the plugin */
+    void (*warn)(void *self, const char *text); /* NULL: nobody hears of it */
+    void *warn_self;
     uint32_t is_ours;           /* a plugin of Stator's own, installed beside libstator */
     _Atomic uint32_t is_warned; /* a changed floating-point control was reported */
 } st_callee;
@@ -78,10 +79,6 @@ static inline stator_status st_plugin_leave(const st_plugin_call *call, stator_s
     }
     return status == STATOR_OK ? STATOR_OK : st_plugin_explain(call, status, err);
 }
-
-/* parallel_for of the host table: each range runs as part of the slot that asked for it. */
-void st_plugin_parallel_for(stator_ctx *ctx, int64_t n, int64_t grain, stator_range_fn fn,
-                            void *self);
 
 /* An op of a library whose functions are such calls, with what it passes as their self. */
 typedef struct st_oplib_call {

@@ -482,7 +482,8 @@ static stator_status make_static(st_registry *registry, const stator_backend *ba
                        loaded->desc->name, st_kind_name(loaded->desc->kind));
     }
     loaded->self = self;
-    plugin->callee = (st_callee){.name = loaded->desc->name, .ctx = registry->host->ctx};
+    plugin->callee = (st_callee){
+        .name = loaded->desc->name, .warn = registry->warn, .warn_self = registry->warn_self};
     loaded->callee = &plugin->callee;
     snprintf(abi, 16, "%u.%u", loaded->desc->abi_major, loaded->desc->abi_minor_built);
     *row = (st_note_item){.kind = STATOR_KIND_BACKEND,

@@ -4,6 +4,8 @@
  * graph below (a FUZZ_CACHE_SEED in the environment names a file to write it to). */
 #define _GNU_SOURCE
 #include "core/cache/cache.h"
+#include "core/host/compile_graph.h"
+#include "core/host/model.h"
 #include "ir/text/text.h"
 
 #include <stdio.h>

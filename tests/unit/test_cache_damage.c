@@ -5,6 +5,8 @@
 #define _GNU_SOURCE
 #include "codegen/target/library.h"
 #include "core/cache/cache.h"
+#include "core/host/compile_graph.h"
+#include "core/host/model.h"
 #include "ir/binary.h"
 
 #include <criterion/criterion.h>

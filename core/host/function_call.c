@@ -1,0 +1,317 @@
+/* The two ways to call a function; see stator/stator.h. */
+#include "core/host/function_state.h"
+
+#include "core/base/sized.h"
+#include "core/cache/cache_writer.h"
+
+#include <string.h>
+
+#define FEW_INPUTS 16u
+
+/* Views of the inputs, dense and aligned: others are copied into new tensors listed in copies. The
+ * arrays of a call with few inputs lie on the stack, those of others in a block that is kept. */
+typedef struct call_inputs {
+    DLTensor small[FEW_INPUTS];
+    stator_tensor *small_copies[FEW_INPUTS];
+    DLTensor *views;
+    stator_tensor **copies;
+    input_block *block;
+    uint32_t n;
+} call_inputs;
+
+static input_block *take_block(stator_function *f)
+{
+    pthread_mutex_lock(&f->blocks_lock);
+    input_block *block = f->blocks;
+    if (block != NULL) {
+        f->blocks = block->next;
+    }
+    pthread_mutex_unlock(&f->blocks_lock);
+    if (block == NULL) {
+        const uint64_t views = f->n_inputs * sizeof block->views[0];
+        block = st_alloc(&f->ctx->mem,
+                         sizeof *block + views + f->n_inputs * sizeof block->copies[0], 16);
+        if (block != NULL) {
+            block->copies = (stator_tensor **)(void *)(block->views + f->n_inputs);
+        }
+    }
+    return block;
+}
+
+static void give_block(stator_function *f, input_block *block)
+{
+    pthread_mutex_lock(&f->blocks_lock);
+    block->next = f->blocks;
+    f->blocks = block;
+    pthread_mutex_unlock(&f->blocks_lock);
+}
+
+static void inputs_deinit(stator_function *f, call_inputs *inputs)
+{
+    for (uint32_t i = 0; inputs->copies != NULL && i < inputs->n; i++) {
+        stator_tensor_release(inputs->copies[i]);
+    }
+    if (inputs->block != NULL) {
+        give_block(f, inputs->block);
+    }
+}
+
+static stator_status take_input(stator_function *f, call_inputs *inputs, uint32_t i,
+                                stator_tensor *tensor, stator_diag **err)
+{
+    if (tensor == NULL) {
+        return st_fail(err, STATOR_INVALID_ARGUMENT, "input %u is missing", i);
+    }
+    const DLTensor *view = &tensor->view;
+    const uintptr_t address = (uintptr_t)stator_tensor_data(tensor);
+    if (view->strides == NULL && address % 16u == 0) {
+        inputs->views[i] = *view;
+        return STATOR_OK;
+    }
+    ST_TRY(st_tensor_create(&f->ctx->mem, &f->ctx->pool, tensor->dtype, (uint32_t)view->ndim,
+                            view->shape, &inputs->copies[i], err));
+    st_tensor_copy_dense(view, inputs->copies[i]->view.data);
+    inputs->views[i] = inputs->copies[i]->view;
+    return STATOR_OK;
+}
+
+static stator_status inputs_init(stator_function *f, call_inputs *inputs, uint32_t n,
+                                 stator_tensor *const *in, stator_diag **err)
+{
+    ST_REQUIRE_LIST(in, n, err);
+    inputs->n = n;
+    inputs->views = inputs->small;
+    inputs->copies = inputs->small_copies;
+    if (n > FEW_INPUTS) {
+        inputs->copies = NULL;
+        inputs->block = take_block(f);
+        if (inputs->block == NULL) {
+            return st_fail_oom(err);
+        }
+        inputs->views = inputs->block->views;
+        inputs->copies = inputs->block->copies;
+    }
+    memset(inputs->copies, 0, n * sizeof inputs->copies[0]);
+    for (uint32_t i = 0; i < n; i++) {
+        ST_TRY(take_input(f, inputs, i, in[i], err));
+    }
+    return STATOR_OK;
+}
+
+static stator_status check_counts(stator_function *f, uint32_t n_in, stator_diag **err)
+{
+    const uint32_t wanted = f->n_inputs;
+    return n_in == wanted ? STATOR_OK
+                          : st_fail(err, STATOR_INVALID_ARGUMENT,
+                                    "%u inputs given, the model has %u", n_in, wanted);
+}
+
+static stator_status check_outputs(const st_compiled *entry, uint32_t n_out, stator_diag **err)
+{
+    return n_out == entry->program.n_outputs
+               ? STATOR_OK
+               : st_fail(err, STATOR_INVALID_ARGUMENT,
+                         "room for %u outputs given, the model has %u", n_out,
+                         entry->program.n_outputs);
+}
+
+/* Do the tensors share a byte? */
+static int shares_memory(const stator_tensor *a, const stator_tensor *b)
+{
+    const uintptr_t x = (uintptr_t)stator_tensor_data(a);
+    const uintptr_t y = (uintptr_t)stator_tensor_data(b);
+    return x < y ? y - x < stator_tensor_size_bytes(a) && stator_tensor_size_bytes(b) != 0
+                 : x - y < stator_tensor_size_bytes(b) && stator_tensor_size_bytes(a) != 0;
+}
+
+/* Results that the caller has room for: values of the call may lie there before they do. */
+static stator_status check_apart(uint32_t n_in, stator_tensor *const *in, uint32_t n_out,
+                                 stator_tensor *const *out, stator_diag **err)
+{
+    ST_REQUIRE_LIST(out, n_out, err);
+    for (uint32_t k = 0; k < n_out; k++) {
+        for (uint32_t i = 0; out[k] != NULL && i < n_in; i++) {
+            if (shares_memory(out[k], in[i])) {
+                return st_fail(
+                    err, STATOR_INVALID_ARGUMENT,
+                    "output %u shares memory with input %u; pass another tensor, or NULL "
+                    "for a new one",
+                    k, i);
+            }
+        }
+        for (uint32_t i = 0; out[k] != NULL && i < k; i++) {
+            if (out[i] != NULL && shares_memory(out[k], out[i])) {
+                return st_fail(err, STATOR_INVALID_ARGUMENT,
+                               "outputs %u and %u share memory; pass another tensor, or NULL for a "
+                               "new one",
+                               i, k);
+            }
+        }
+    }
+    return STATOR_OK;
+}
+
+/* The program on dense inputs, one of its first calls beside the reference. */
+static stator_status run_entry(stator_function *f, st_compiled *entry, st_call_state *state,
+                               const DLTensor *in, stator_tensor **out, stator_diag **err)
+{
+    ST_TRY(st_watch_stage(&f->watch, NULL, 0, 0, err));
+    if (!st_verify_next(f->verifier, entry)) {
+        return st_program_run(&entry->program, state, in, out, err);
+    }
+    const st_verified_call call = {.verifier = f->verifier,
+                                   .entry = entry,
+                                   .n_in = f->n_inputs,
+                                   .n_out = entry->program.n_outputs,
+                                   .in = in,
+                                   .out = out};
+    return st_verify_call(&call, state, err);
+}
+
+stator_status stator_call_tensors(stator_function *f, uint32_t n_in, stator_tensor *const *in,
+                                  uint32_t n_out, stator_tensor **out)
+{
+    stator_diag *diag = NULL;
+    call_inputs inputs;
+    inputs.views = NULL;
+    inputs.copies = NULL;
+    inputs.block = NULL;
+    st_compiled *entry = NULL;
+    st_call_state *state = NULL;
+    stator_status status = check_counts(f, n_in, &diag);
+    if (status == STATOR_OK) {
+        status = inputs_init(f, &inputs, n_in, in, &diag);
+        if (status == STATOR_OK) {
+            status = st_function_entry_for(f, n_in, inputs.views, &entry, &state, &diag);
+        }
+        if (status == STATOR_OK) {
+            status = st_compiled_check_files(entry, &diag);
+        }
+        if (status == STATOR_OK) {
+            status = check_outputs(entry, n_out, &diag);
+        }
+        if (status == STATOR_OK) {
+            status = check_apart(n_in, in, n_out, out, &diag);
+        }
+        if (status == STATOR_OK) {
+            status = run_entry(f, entry, state, inputs.views, out, &diag);
+        }
+        if (state != NULL) {
+            st_program_release(&entry->program, state);
+        }
+        inputs_deinit(f, &inputs);
+    }
+    st_cache_writer_start(f->ctx->cache_writer);
+    return status == STATOR_OK ? STATOR_OK : st_ctx_fail(f->ctx, status, diag);
+}
+
+/* ---- bound calls ---- */
+
+struct stator_bound_call {
+    stator_function *function;
+    st_compiled *entry;
+    st_call_state *state;
+    uint32_t n_in, n_out;
+    DLTensor *views;
+    stator_tensor **in;
+    stator_tensor **out;
+};
+
+void stator_bound_call_destroy(stator_bound_call *call)
+{
+    if (call == NULL) {
+        return;
+    }
+    st_mem *mem = &call->function->ctx->mem;
+    if (call->state != NULL) {
+        st_program_release(&call->entry->program, call->state);
+    }
+    for (uint32_t i = 0; call->in != NULL && i < call->n_in; i++) {
+        stator_tensor_release(call->in[i]);
+    }
+    for (uint32_t k = 0; call->out != NULL && k < call->n_out; k++) {
+        stator_tensor_release(call->out[k]);
+    }
+    st_free(mem, call->views);
+    st_free(mem, call->in);
+    st_free(mem, call->out);
+    st_free(mem, call);
+}
+
+/* Runs once through the plain path, so that out[] exists, then keeps entry and state. */
+static stator_status bind_call(stator_bound_call *call, stator_tensor *const *in,
+                               stator_tensor **out, stator_diag **err)
+{
+    stator_function *f = call->function;
+    st_mem *mem = &f->ctx->mem;
+    call->views = st_calloc(mem, call->n_in + 1u, sizeof *call->views);
+    call->in = st_calloc(mem, call->n_in + 1u, sizeof *call->in);
+    call->out = st_calloc(mem, call->n_out + 1u, sizeof *call->out);
+    if (call->views == NULL || call->in == NULL || call->out == NULL) {
+        return st_fail_oom(err);
+    }
+    ST_TRY(check_counts(f, call->n_in, err));
+    ST_REQUIRE_LIST(in, call->n_in, err);
+    for (uint32_t i = 0; i < call->n_in; i++) {
+        if (in[i] == NULL || in[i]->view.strides != NULL ||
+            (uintptr_t)stator_tensor_data(in[i]) % 16u != 0) {
+            return st_fail(err, STATOR_INVALID_ARGUMENT,
+                           "input %u of a bound call must be dense and aligned to 16 bytes", i);
+        }
+        call->views[i] = in[i]->view;
+        call->in[i] = in[i];
+        stator_tensor_retain(in[i]);
+    }
+    ST_TRY(st_function_entry_for(f, call->n_in, call->views, &call->entry, &call->state, err));
+    ST_TRY(check_outputs(call->entry, call->n_out, err));
+    ST_TRY(check_apart(call->n_in, in, call->n_out, out, err));
+    ST_TRY(run_entry(f, call->entry, call->state, call->views, out, err));
+    for (uint32_t k = 0; k < call->n_out; k++) {
+        call->out[k] = out[k];
+        stator_tensor_retain(out[k]);
+    }
+    return STATOR_OK;
+}
+
+stator_status stator_bind(stator_function *f, uint32_t n_in, stator_tensor *const *in,
+                          uint32_t n_out, stator_tensor **out, stator_bound_call **out_call)
+{
+    *out_call = NULL;
+    stator_bound_call *call = st_calloc(&f->ctx->mem, 1, sizeof *call);
+    if (call == NULL) {
+        return st_ctx_fail(f->ctx, STATOR_RESOURCE_EXHAUSTED, NULL);
+    }
+    call->function = f;
+    call->n_in = n_in;
+    call->n_out = n_out;
+    stator_diag *diag = NULL;
+    const stator_status status = bind_call(call, in, out, &diag);
+    st_cache_writer_start(f->ctx->cache_writer);
+    if (status != STATOR_OK) {
+        stator_bound_call_destroy(call);
+    } else {
+        *out_call = call;
+    }
+    return st_ctx_fail(f->ctx, status, diag);
+}
+
+stator_status stator_bound_call_run(stator_bound_call *call)
+{
+    stator_diag *diag = NULL;
+    stator_status status = STATOR_OK;
+    if (!st_guard_check(&call->entry->guard, call->views, st_call_state_syms(call->state))) {
+        status = st_fail(&diag, STATOR_FAILED_PRECONDITION,
+                         "an input of the bound call no longer fits what was compiled");
+    }
+    if (status == STATOR_OK) {
+        status = st_guard_check_shape_constraints(&call->entry->guard,
+                                                  st_call_state_syms(call->state), &diag);
+    }
+    if (status == STATOR_OK) {
+        status = st_compiled_check_files(call->entry, &diag);
+    }
+    if (status == STATOR_OK) {
+        status = run_entry(call->function, call->entry, call->state, call->views, call->out, &diag);
+    }
+    return status == STATOR_OK ? STATOR_OK : st_ctx_fail(call->function->ctx, status, diag);
+}

@@ -68,4 +68,52 @@ stator_status st_cg_from_host(const stator_host *host, stator_status status, sta
  * `output_code`. */
 stator_status st_cg_print(const st_cg_exe *exe, st_str *out);
 
+/* ---- slots ---- */
+
+/* Of a backend whose instance begins with its st_cg_config; the descriptor names them as they are.
+ */
+static inline stator_status st_cg_slot_capability(void *inst, const stator_graph *graph,
+                                                  const stator_capability_sink *sink,
+                                                  stator_diag **err)
+{
+    return st_cg_capability(inst, graph, sink, err);
+}
+
+static inline stator_status st_cg_slot_compile(void *inst, const stator_graph *graph,
+                                               stator_fuel_scope *fuel, void **out_exe,
+                                               stator_diag **err)
+{
+    st_cg_exe *exe = NULL;
+    const stator_status status = st_cg_compile(inst, graph, fuel, &exe, err);
+    *out_exe = exe;
+    return status;
+}
+
+static inline stator_status st_cg_slot_exe_info(void *inst, void *exe, stator_exe_info *out)
+{
+    (void)inst;
+    st_cg_info(exe, out);
+    return STATOR_OK;
+}
+
+static inline stator_status st_cg_slot_exe_run(void *inst, void *exe, const stator_call *call,
+                                               stator_diag **err)
+{
+    (void)inst;
+    return st_cg_run(exe, call, err);
+}
+
+static inline stator_status st_cg_slot_exe_steps(void *inst, void *exe,
+                                                 const stator_step_sink *sink, stator_diag **err)
+{
+    (void)inst, (void)err;
+    return st_cg_steps(exe, sink);
+}
+
+static inline void st_cg_slot_exe_destroy(void *inst, void *exe)
+{
+    (void)inst;
+    st_cg_destroy(exe);
+}
+
 #endif

@@ -183,3 +183,42 @@ void st_process_free(void *p)
 {
     free(p);
 }
+
+/* ---- plugins ---- */
+
+static void *host_alloc(void *self, uint64_t size, uint64_t align)
+{
+    const stator_host *host = self;
+    return host->mem->alloc(host->ctx, size, align);
+}
+
+static void host_free(void *self, void *p)
+{
+    const stator_host *host = self;
+    host->mem->free(host->ctx, p);
+}
+
+void st_mem_init_host(st_mem *mem, const stator_host *host, uint64_t limit_bytes)
+{
+    st_mem_init(mem, host_alloc, host_free, (void *)(uintptr_t)host, limit_bytes);
+}
+
+stator_status st_plugin_self_create(const stator_host *host, uint64_t size, void **out_self,
+                                    stator_diag **err)
+{
+    st_plugin_self *self = host->mem->alloc(host->ctx, size, 16);
+    *out_self = self;
+    if (self == NULL) {
+        return stator_fail(host, err, STATOR_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    memset(self, 0, (size_t)size);
+    self->host = host;
+    st_mem_init_host(&self->mem, host, 0);
+    return STATOR_OK;
+}
+
+void st_plugin_self_destroy(void *self)
+{
+    const stator_host *host = ((st_plugin_self *)self)->host;
+    host->mem->free(host->ctx, self);
+}

@@ -3,7 +3,7 @@
 #ifndef STATOR_BASE_ALLOC_H
 #define STATOR_BASE_ALLOC_H
 
-#include <stator/base.h>
+#include <stator/plugin.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -48,6 +48,18 @@ void st_mem_charge(st_mem *mem, int64_t bytes);
 /* Memory outside every account, for what must outlive contexts (diags). NULL when out of memory. */
 void *st_process_alloc(uint64_t size);
 void st_process_free(void *p);
+
+/* What the `self` of a plugin begins with that counts its memory. */
+typedef struct st_plugin_self {
+    const stator_host *host;
+    st_mem mem; /* an account over host->mem */
+} st_plugin_self;
+
+void st_mem_init_host(st_mem *mem, const stator_host *host, uint64_t limit_bytes);
+/* A zeroed self of `size` bytes, begun; *out_self is NULL after RESOURCE_EXHAUSTED. */
+stator_status st_plugin_self_create(const stator_host *host, uint64_t size, void **out_self,
+                                    stator_diag **err);
+void st_plugin_self_destroy(void *self); /* the slot shutdown */
 
 #ifdef __cplusplus
 }

@@ -143,12 +143,7 @@ static void default_pipeline(const stator_pipeline_sink *sink)
     sink->phase(sink->self, STATOR_PHASE_PRE_GRAD);
     sink->phase(sink->self, STATOR_PHASE_JOINT);
     sink->phase(sink->self, STATOR_PHASE_POST_GRAD);
-    sink->stage(sink->self, "decompose");
-    sink->stage(sink->self, "canonicalize");
-    sink->stage(sink->self, "fold");
-    sink->stage(sink->self, "cse");
-    sink->stage(sink->self, "dce");
-    sink->phase(sink->self, STATOR_PHASE_LOWERING);
+    stator_pipeline_lower(sink);
 }
 
 stator_status st_pipeline_stages(stator_ctx *ctx, const st_loaded *backend,

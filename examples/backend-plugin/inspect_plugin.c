@@ -27,18 +27,9 @@ void *inspect_alloc(const stator_host *host, uint64_t count, uint64_t size)
     return p;
 }
 
-stator_status inspect_fail(const stator_host *host, stator_diag **err, stator_status code,
-                           const char *text)
-{
-    if (err != NULL && *err == NULL) {
-        *err = host->diag->create(code, text, strlen(text));
-    }
-    return code;
-}
-
 static stator_status no_memory(const stator_host *host, stator_diag **err)
 {
-    return inspect_fail(host, err, STATOR_RESOURCE_EXHAUSTED, "inspect: out of memory");
+    return stator_fail(host, err, STATOR_RESOURCE_EXHAUSTED, "inspect: out of memory");
 }
 
 /* ---- instances ---- */
@@ -84,13 +75,13 @@ static const char *copy_text(const stator_host *host, const char *text)
 static stator_status create(void *self, const stator_options *values, uint32_t device, void **inst,
                             stator_diag **err)
 {
-    const stator_host *host = ((inspect *)self)->host;
+    const stator_host *host = self;
     (void)device;
     *inst = NULL;
     /* A slot that was appended later than the rest is asked for before it is used. */
     if (!STATOR_HAS(host->nested, compile_node)) {
-        return inspect_fail(host, err, STATOR_UNIMPLEMENTED,
-                            "inspect: this host has no nested->compile_node");
+        return stator_fail(host, err, STATOR_UNIMPLEMENTED,
+                           "inspect: this host has no nested->compile_node");
     }
     inspect_instance *instance = inspect_alloc(host, 1, sizeof *instance);
     if (instance == NULL) {
@@ -108,16 +99,6 @@ static stator_status create(void *self, const stator_options *values, uint32_t d
         return status;
     }
     *inst = instance;
-    return STATOR_OK;
-}
-
-/* As `eager`: the graph is shown as it was imported, only in-place writes become values. */
-static stator_status pipeline(void *self, const stator_options *values,
-                              const stator_pipeline_sink *sink)
-{
-    (void)self;
-    (void)values;
-    sink->stage(sink->self, "functionalize");
     return STATOR_OK;
 }
 
@@ -363,23 +344,6 @@ static stator_status exe_info(void *inst, void *exe, stator_exe_info *out)
 
 /* ---- the plugin ---- */
 
-static stator_status init(const stator_host *host, void **self, stator_diag **err)
-{
-    inspect *plugin_self = inspect_alloc(host, 1, sizeof *plugin_self);
-    if (plugin_self == NULL) {
-        return no_memory(host, err);
-    }
-    plugin_self->host = host;
-    *self = plugin_self;
-    return STATOR_OK;
-}
-
-static void shutdown_plugin(void *self)
-{
-    const stator_host *host = ((inspect *)self)->host;
-    host->mem->free(host->ctx, self);
-}
-
 static const stator_backend backend = {
     .item = STATOR_ITEM_OPTIONS(stator_backend, STATOR_KIND_BACKEND, "inspect", ABOUT, options),
     .tags = "debug,cpu",
@@ -387,7 +351,7 @@ static const stator_backend backend = {
     .flags = STATOR_BACKEND_SERIAL_RUN, /* lines of two calls do not mix */
     .create = create,
     .destroy = destroy,
-    .pipeline = pipeline,
+    .pipeline = stator_pipeline_imported, /* as eager: the graph is shown as it was */
     .keep = keep,
     .capability = capability,
     .compile = compile,
@@ -401,4 +365,4 @@ static const stator_item *const items[] = {&backend.item};
 STATOR_PLUGIN("inspect", VERSION, "Stator examples", "[\"backend\"]",
               ",\"tags\":[\"debug\",\"cpu\"],\"priority\":-100,"
               "\"description\":\"" ABOUT "\"",
-              items, init, shutdown_plugin);
+              items, stator_init_host, NULL);

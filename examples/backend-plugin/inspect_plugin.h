@@ -7,11 +7,6 @@
 
 #include <stator/plugin.h>
 
-/* The plugin itself; one for each context that loads it. */
-typedef struct inspect {
-    const stator_host *host;
-} inspect;
-
 /* An instance: the nested `eager` and the options. */
 typedef struct inspect_instance {
     const stator_host *host;
@@ -57,9 +52,6 @@ typedef struct inspect_exe {
 
 /* Zeroed memory of the host's account; NULL when there is none. */
 void *inspect_alloc(const stator_host *host, uint64_t count, uint64_t size);
-/* Puts a text into *err and returns the code. */
-stator_status inspect_fail(const stator_host *host, stator_diag **err, stator_status code,
-                           const char *text);
 /* The backend's exe_run. */
 stator_status inspect_run(void *instance, void *exe, const stator_call *call, stator_diag **err);
 

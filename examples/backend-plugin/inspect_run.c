@@ -92,7 +92,7 @@ static stator_status alloc_result(const stator_call *call, uint32_t k, uint32_t 
     value *v = &r->values[ref];
     v->owned = r->host->mem->alloc(r->host->ctx, byte_count(dtype, shape, rank) + 1, 64);
     if (v->owned == NULL) {
-        return inspect_fail(r->host, err, STATOR_RESOURCE_EXHAUSTED, "inspect: out of memory");
+        return stator_fail(r->host, err, STATOR_RESOURCE_EXHAUSTED, "inspect: out of memory");
     }
     set_value(v, dtype, rank, shape, v->owned);
     call->out[k] = v->tensor;
@@ -294,7 +294,7 @@ static stator_status prepare(run *r, stator_diag **err)
     r->out = inspect_alloc(r->host, n_out, sizeof *r->out);
     r->workspace = r->host->mem->alloc(r->host->ctx, exe->workspace_bytes + 1, 64);
     if (r->values == NULL || r->in == NULL || r->out == NULL || r->workspace == NULL) {
-        return inspect_fail(r->host, err, STATOR_RESOURCE_EXHAUSTED, "inspect: out of memory");
+        return stator_fail(r->host, err, STATOR_RESOURCE_EXHAUSTED, "inspect: out of memory");
     }
     for (uint32_t i = 1; i <= exe->n_inputs && i <= r->call->n_in; i++) {
         const DLTensor *t = &r->call->in[i - 1];

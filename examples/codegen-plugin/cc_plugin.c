@@ -14,41 +14,9 @@
 #define VERSION "1.0.0"
 #define ABOUT "prints fused kernels as C and calls the C compiler"
 
-/* One a plugin. */
-typedef struct cc_self {
-    const stator_host *host;
-    st_mem mem; /* counts; the memory is the host's */
-} cc_self;
-
-static void *host_alloc(void *self, uint64_t size, uint64_t align)
-{
-    const stator_host *host = self;
-    return host->mem->alloc(host->ctx, size, align);
-}
-
-static void host_free(void *self, void *p)
-{
-    const stator_host *host = self;
-    host->mem->free(host->ctx, p);
-}
-
 static stator_status init(const stator_host *host, void **out_self, stator_diag **err)
 {
-    cc_self *self = host->mem->alloc(host->ctx, sizeof *self, 16);
-    *out_self = self;
-    if (self == NULL) {
-        return st_cg_to_host(host, STATOR_RESOURCE_EXHAUSTED, NULL, err);
-    }
-    memset(self, 0, sizeof *self);
-    self->host = host;
-    st_mem_init(&self->mem, host_alloc, host_free, (void *)(uintptr_t)host, 0);
-    return STATOR_OK;
-}
-
-static void shutdown(void *self_)
-{
-    cc_self *self = self_;
-    self->host->mem->free(self->host->ctx, self);
+    return st_plugin_self_create(host, sizeof(st_plugin_self), out_self, err);
 }
 
 /* ---- instances ---- */
@@ -83,7 +51,7 @@ static void destroy(void *self, void *inst)
 static stator_status create(void *self_, const stator_options *values, uint32_t device, void **inst,
                             stator_diag **err)
 {
-    cc_self *self = self_;
+    st_plugin_self *self = self_;
     const stator_opt_api *opt = self->host->opt;
     (void)device;
     *inst = NULL;
@@ -106,72 +74,6 @@ static stator_status create(void *self_, const stator_options *values, uint32_t 
     return STATOR_OK;
 }
 
-/* The code generator takes primitives: composite ops are taken apart, constants folded. */
-static stator_status pipeline(void *self, const stator_options *values,
-                              const stator_pipeline_sink *sink)
-{
-    (void)self;
-    (void)values;
-    sink->stage(sink->self, "functionalize");
-    sink->stage(sink->self, "freeze");
-    sink->phase(sink->self, STATOR_PHASE_PRE_GRAD);
-    sink->phase(sink->self, STATOR_PHASE_JOINT);
-    sink->phase(sink->self, STATOR_PHASE_POST_GRAD);
-    sink->stage(sink->self, "decompose");
-    sink->stage(sink->self, "canonicalize");
-    sink->stage(sink->self, "fold");
-    sink->stage(sink->self, "cse");
-    sink->stage(sink->self, "dce");
-    sink->phase(sink->self, STATOR_PHASE_LOWERING);
-    return STATOR_OK;
-}
-
-/* ---- the slots ---- */
-
-static stator_status capability(void *inst, const stator_graph *graph,
-                                const stator_capability_sink *sink, stator_diag **err)
-{
-    const cc_instance *instance = inst;
-    return st_cg_capability(&instance->config, graph, sink, err);
-}
-
-static stator_status compile(void *inst, const stator_graph *graph, stator_fuel_scope *fuel,
-                             void **out_exe, stator_diag **err)
-{
-    const cc_instance *instance = inst;
-    st_cg_exe *exe = NULL;
-    const stator_status status = st_cg_compile(&instance->config, graph, fuel, &exe, err);
-    *out_exe = exe;
-    return status;
-}
-
-static stator_status exe_info(void *inst, void *exe, stator_exe_info *out)
-{
-    (void)inst;
-    st_cg_info(exe, out);
-    return STATOR_OK;
-}
-
-static stator_status exe_run(void *inst, void *exe, const stator_call *call, stator_diag **err)
-{
-    (void)inst;
-    return st_cg_run(exe, call, err);
-}
-
-static stator_status exe_steps(void *inst, void *exe, const stator_step_sink *sink,
-                               stator_diag **err)
-{
-    (void)inst;
-    (void)err;
-    return st_cg_steps(exe, sink);
-}
-
-static void exe_destroy(void *inst, void *exe)
-{
-    (void)inst;
-    st_cg_destroy(exe);
-}
-
 static const stator_backend backend = {
     .item = STATOR_ITEM_OPTIONS(stator_backend, STATOR_KIND_BACKEND, "cc", ABOUT, options),
     .tags = "experimental,cpu",
@@ -179,13 +81,13 @@ static const stator_backend backend = {
     .flags = STATOR_BACKEND_CONCURRENT_COMPILE,
     .create = create,
     .destroy = destroy,
-    .pipeline = pipeline,
-    .capability = capability,
-    .compile = compile,
-    .exe_info = exe_info,
-    .exe_run = exe_run,
-    .exe_destroy = exe_destroy,
-    .exe_steps = exe_steps,
+    .pipeline = stator_pipeline_primitives, /* what the code generator takes */
+    .capability = st_cg_slot_capability,
+    .compile = st_cg_slot_compile,
+    .exe_info = st_cg_slot_exe_info,
+    .exe_run = st_cg_slot_exe_run,
+    .exe_destroy = st_cg_slot_exe_destroy,
+    .exe_steps = st_cg_slot_exe_steps,
 };
 
 static const stator_item *const items[] = {&backend.item};
@@ -193,4 +95,4 @@ static const stator_item *const items[] = {&backend.item};
 STATOR_PLUGIN("cc", VERSION, "a Stator example", "[\"backend\"]",
               ",\"licence\":\"Apache-2.0\",\"tags\":[\"experimental\",\"cpu\"],\"priority\":10,"
               "\"devices\":[\"cpu\"],\"description\":\"" ABOUT "\"",
-              items, init, shutdown);
+              items, init, st_plugin_self_destroy);

@@ -6,12 +6,12 @@
 
 /* One an instance. */
 typedef struct cc_instance {
+    st_cg_config config; /* first, for the slots of codegen/codegen.h */
     const stator_host *host;
     st_mem *mem;
     char *compiler; /* option `cc` */
     char *flags;    /* option `flags`, words with spaces between */
     st_emitter emitter;
-    st_cg_config config;
 } cc_instance;
 
 /* cc_emitter.c: fills instance->emitter; the fields before it are set. */

@@ -160,6 +160,7 @@ typedef struct stator_build_api {
     /* The i64 tensor of rank 1 (or rank 0 when n is UINT32_MAX: one sym) with these contents. */
     stator_status (*from_dims)(stator_builder *b, const stator_ref *syms, uint32_t n,
                                stator_ref *out, stator_diag **err);
+    uint32_t (*find_op)(stator_builder *b, const char *name); /* op id, 0 unknown. Since 0.9 */
 } stator_build_api;
 
 /* Types and symbolic dimensions of a builder's module. 0 is returned when memory runs out or a
@@ -790,6 +791,59 @@ static inline stator_status stator_init_host(const stator_host *host, void **sel
 {
     (void)err;
     *self = (void *)(uintptr_t)host;
+    return STATOR_OK;
+}
+
+/* Returns `code`; *err receives the text unless it holds another one. */
+static inline stator_status stator_fail(const stator_host *host, stator_diag **err,
+                                        stator_status code, const char *text)
+{
+    if (err != NULL && *err == NULL) {
+        uint64_t len = 0;
+        while (text[len] != '\0') {
+            len++;
+        }
+        *err = host->diag->create(code, text, len);
+    }
+    return code;
+}
+
+/* Pipelines for the slot of the same name. This one leaves the graph as it was imported: only
+ * in-place writes become values. */
+static inline stator_status stator_pipeline_imported(void *self, const stator_options *options,
+                                                     const stator_pipeline_sink *sink)
+{
+    (void)self, (void)options;
+    sink->stage(sink->self, "functionalize");
+    return STATOR_OK;
+}
+/* What stands in front of a backend's own stages: in-place writes become values, parameters
+ * constants, and passes of plugins have their phases, with gradients behind JOINT. */
+static inline void stator_pipeline_begin(const stator_pipeline_sink *sink)
+{
+    sink->stage(sink->self, "functionalize");
+    sink->stage(sink->self, "freeze");
+    sink->phase(sink->self, STATOR_PHASE_PRE_GRAD);
+    sink->phase(sink->self, STATOR_PHASE_JOINT);
+    sink->phase(sink->self, STATOR_PHASE_POST_GRAD);
+}
+/* From composite ops to primitives, which are made simple. */
+static inline void stator_pipeline_lower(const stator_pipeline_sink *sink)
+{
+    sink->stage(sink->self, "decompose");
+    sink->stage(sink->self, "canonicalize");
+    sink->stage(sink->self, "fold");
+    sink->stage(sink->self, "cse");
+    sink->stage(sink->self, "dce");
+    sink->phase(sink->self, STATOR_PHASE_LOWERING);
+}
+/* The whole mid-level pipeline: both, one behind the other. */
+static inline stator_status stator_pipeline_primitives(void *self, const stator_options *options,
+                                                       const stator_pipeline_sink *sink)
+{
+    (void)self, (void)options;
+    stator_pipeline_begin(sink);
+    stator_pipeline_lower(sink);
     return STATOR_OK;
 }
 

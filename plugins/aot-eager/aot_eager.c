@@ -1,8 +1,9 @@
 /* The backend "aot_eager": the mid-level pipeline, then "eager", reached through the host by name.
  *
  * It has no kernels: every node runs in one of eager's. A difference between the two backends is
- * therefore a pass, or a composite's kernel against its decomposition. In: graphs after the stages
- * of aot_pipeline, composites decomposed. Out: eager's executables, handed through as they are. */
+ * therefore a pass, or a composite's kernel against its decomposition. In: graphs after the
+ * stages of stator_pipeline_primitives, composites decomposed. Out: eager's executables, handed
+ * through as they are. */
 #include <stator/plugin.h>
 
 #include <stdio.h>
@@ -16,20 +17,11 @@ typedef struct aot_inst {
     stator_instance *eager;
 } aot_inst;
 
-static stator_status fail(const stator_host *host, stator_diag **err, stator_status code,
-                          const char *text)
-{
-    if (err && !*err) {
-        *err = host->diag->create(code, text, strlen(text));
-    }
-    return code;
-}
-
 static stator_status aot_init(const stator_host *host, void **out_self, stator_diag **err)
 {
     if (!STATOR_HAS(host, nested) || !STATOR_HAS(host->nested, keep)) {
-        return fail(host, err, STATOR_UNSUPPORTED,
-                    "aot_eager: this host cannot open one backend from another");
+        return stator_fail(host, err, STATOR_UNSUPPORTED,
+                           "aot_eager: this host cannot open one backend from another");
     }
     *out_self = (void *)(uintptr_t)host;
     return STATOR_OK;
@@ -42,11 +34,11 @@ static stator_status aot_create(void *self, const stator_options *options, uint3
     (void)options;
     *out_inst = NULL;
     if (device != 0) {
-        return fail(host, err, STATOR_NOT_FOUND, "aot_eager: there is one device, 0");
+        return stator_fail(host, err, STATOR_NOT_FOUND, "aot_eager: there is one device, 0");
     }
     aot_inst *inst = host->mem->alloc(host->ctx, sizeof *inst, 16);
     if (!inst) {
-        return fail(host, err, STATOR_RESOURCE_EXHAUSTED, "aot_eager: out of memory");
+        return stator_fail(host, err, STATOR_RESOURCE_EXHAUSTED, "aot_eager: out of memory");
     }
     *inst = (aot_inst){.host = host};
     const stator_status status =
@@ -67,26 +59,6 @@ static void aot_destroy(void *self, void *inst_)
         inst->host->nested->close(inst->eager);
         inst->host->mem->free(inst->host->ctx, inst);
     }
-}
-
-/* Automatic differentiation has its place between JOINT and POST_GRAD. */
-static stator_status aot_pipeline(void *self, const stator_options *options,
-                                  const stator_pipeline_sink *sink)
-{
-    (void)self;
-    (void)options;
-    sink->stage(sink->self, "functionalize");
-    sink->stage(sink->self, "freeze");
-    sink->phase(sink->self, STATOR_PHASE_PRE_GRAD);
-    sink->phase(sink->self, STATOR_PHASE_JOINT);
-    sink->phase(sink->self, STATOR_PHASE_POST_GRAD);
-    sink->stage(sink->self, "decompose");
-    sink->stage(sink->self, "canonicalize");
-    sink->stage(sink->self, "fold");
-    sink->stage(sink->self, "cse");
-    sink->stage(sink->self, "dce");
-    sink->phase(sink->self, STATOR_PHASE_LOWERING);
-    return STATOR_OK;
 }
 
 static void answer(const stator_graph_view *v, const uint8_t *accepts,
@@ -113,7 +85,7 @@ static stator_status aot_capability(void *inst_, const stator_graph *graph,
     const stator_graph_view *v = host->ir->view(graph);
     uint8_t *accepts = host->mem->alloc(host->ctx, (uint64_t)v->n_nodes + 1u, 16);
     if (!accepts) {
-        return fail(host, err, STATOR_RESOURCE_EXHAUSTED, "aot_eager: out of memory");
+        return stator_fail(host, err, STATOR_RESOURCE_EXHAUSTED, "aot_eager: out of memory");
     }
     memset(accepts, 0, (uint64_t)v->n_nodes + 1u);
     const stator_status status = host->nested->capability(inst->eager, graph, accepts, err);
@@ -170,7 +142,7 @@ static const stator_backend backend = {
     .flags = STATOR_BACKEND_CONCURRENT_COMPILE | STATOR_BACKEND_FORK_SAFE,
     .create = aot_create,
     .destroy = aot_destroy,
-    .pipeline = aot_pipeline,
+    .pipeline = stator_pipeline_primitives,
     .capability = aot_capability,
     .compile = aot_compile,
     .exe_info = aot_exe_info,

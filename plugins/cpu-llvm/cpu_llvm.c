@@ -14,39 +14,20 @@
 #define CPU_VERSION "1.0.0"
 #define CPU_DOC "fused, vectorised kernels compiled by LLVM for this machine"
 
-/* ---- the account over the host's memory ---- */
-
-static void *host_alloc(void *self, uint64_t size, uint64_t align)
-{
-    const stator_host *host = self;
-    return host->mem->alloc(host->ctx, size, align);
-}
-
-static void host_free(void *self, void *p)
-{
-    const stator_host *host = self;
-    host->mem->free(host->ctx, p);
-}
-
 static stator_status cpu_init(const stator_host *host, void **out_self, stator_diag **err)
 {
-    cpu_self *self = host->mem->alloc(host->ctx, sizeof *self, 16);
-    if (self == NULL) {
-        return st_cg_to_host(host, STATOR_RESOURCE_EXHAUSTED, NULL, err);
+    const stator_status status = st_plugin_self_create(host, sizeof(cpu_self), out_self, err);
+    if (status == STATOR_OK) {
+        (void)pthread_mutex_init(&((cpu_self *)*out_self)->mutex, NULL);
     }
-    memset(self, 0, sizeof *self);
-    self->host = host;
-    st_mem_init(&self->mem, host_alloc, host_free, (void *)(uintptr_t)host, 0);
-    (void)pthread_mutex_init(&self->mutex, NULL);
-    *out_self = self;
-    return STATOR_OK;
+    return status;
 }
 
 static void cpu_shutdown(void *self_)
 {
     cpu_self *self = self_;
     (void)pthread_mutex_destroy(&self->mutex);
-    self->host->mem->free(self->host->ctx, self);
+    st_plugin_self_destroy(self);
 }
 
 static stator_status look(cpu_self *self, stator_diag **err)
@@ -276,13 +257,8 @@ static void cpu_destroy(void *self_, void *inst_)
 static stator_status cpu_pipeline(void *self, const stator_options *options,
                                   const stator_pipeline_sink *sink)
 {
-    (void)self;
-    (void)options;
-    sink->stage(sink->self, "functionalize");
-    sink->stage(sink->self, "freeze");
-    sink->phase(sink->self, STATOR_PHASE_PRE_GRAD);
-    sink->phase(sink->self, STATOR_PHASE_JOINT);
-    sink->phase(sink->self, STATOR_PHASE_POST_GRAD);
+    (void)self, (void)options;
+    stator_pipeline_begin(sink);
     sink->stage(sink->self, "canonicalize");
     sink->stage(sink->self, "recompose");
     sink->stage(sink->self, "dce");
@@ -311,13 +287,6 @@ static int32_t cpu_keep(void *inst_, const char *op, uint32_t version, const sta
     return st_cg_keeps(op) && (inst->settings.fused || !is_half);
 }
 
-static stator_status cpu_capability(void *inst_, const stator_graph *graph,
-                                    const stator_capability_sink *sink, stator_diag **err)
-{
-    const cpu_inst *inst = inst_;
-    return st_cg_capability(&inst->config, graph, sink, err);
-}
-
 /* ---- executables ---- */
 
 /* The kernels and the plan, for STATOR_LOGS=output_code. */
@@ -339,13 +308,11 @@ static stator_status cpu_compile(void *inst_, const stator_graph *graph, stator_
                                  void **out_exe, stator_diag **err)
 {
     const cpu_inst *inst = inst_;
-    st_cg_exe *exe = NULL;
-    const stator_status status = st_cg_compile(&inst->config, graph, fuel, &exe, err);
+    const stator_status status = st_cg_slot_compile(inst_, graph, fuel, out_exe, err);
     if (status == STATOR_OK) {
-        log_kernels(inst, exe);
+        log_kernels(inst, *out_exe);
         cpu_hint_settings(inst);
     }
-    *out_exe = exe;
     return status;
 }
 
@@ -355,26 +322,6 @@ static stator_status cpu_exe_info(void *inst_, void *exe, stator_exe_info *out)
     st_cg_info(exe, out);
     out->flags |= inst->settings.debug_bounds ? (uint32_t)STATOR_EXE_FILL_OUTPUTS : 0;
     return STATOR_OK;
-}
-
-static stator_status cpu_exe_run(void *inst, void *exe, const stator_call *call, stator_diag **err)
-{
-    (void)inst;
-    return st_cg_run(exe, call, err);
-}
-
-static stator_status cpu_exe_steps(void *inst, void *exe, const stator_step_sink *sink,
-                                   stator_diag **err)
-{
-    (void)inst;
-    (void)err;
-    return st_cg_steps(exe, sink);
-}
-
-static void cpu_exe_destroy(void *inst, void *exe)
-{
-    (void)inst;
-    st_cg_destroy(exe);
 }
 
 /* ---- the compile cache ---- */
@@ -422,16 +369,16 @@ static const stator_backend backend = {
     .destroy = cpu_destroy,
     .pipeline = cpu_pipeline,
     .keep = cpu_keep,
-    .capability = cpu_capability,
+    .capability = st_cg_slot_capability,
     .compile = cpu_compile,
     .exe_info = cpu_exe_info,
-    .exe_run = cpu_exe_run,
-    .exe_destroy = cpu_exe_destroy,
+    .exe_run = st_cg_slot_exe_run,
+    .exe_destroy = st_cg_slot_exe_destroy,
     .exe_serialize = cpu_exe_serialize,
     .exe_deserialize = cpu_exe_deserialize,
     .compat_key = cpu_compat_key,
     .exe_package = cpu_package,
-    .exe_steps = cpu_exe_steps,
+    .exe_steps = st_cg_slot_exe_steps,
 };
 
 static const stator_item *const items[] = {&backend.item};

@@ -6,13 +6,14 @@
 #include "cpu_object.h"
 #include "jit/jit.h"
 
+#include "codegen/codegen.h"
 #include "codegen/package/packer.h"
 #include <stator/plugin.h>
 
 #include <pthread.h>
 
 /* One a plugin. */
-typedef struct cpu_self {
+typedef struct cpu_self {    /* begins as st_plugin_self */
     const stator_host *host; /* NULL in unit tests */
     st_mem mem;
     pthread_mutex_t mutex; /* of what follows */
@@ -43,10 +44,10 @@ typedef struct cpu_settings {
 
 /* One an instance: the emitter and what st_cg_* is given. */
 typedef struct cpu_inst {
+    st_cg_config config; /* first, for the slots of codegen/codegen.h */
     cpu_self *self;
     cpu_settings settings;
     st_emitter emitter;
-    st_cg_config config;
     cpu_dnnl dnnl;
     char features[512]; /* of self-contained code, LLVM's names */
     char compat[768];   /* of cpu_compat_key */

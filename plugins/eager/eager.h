@@ -29,9 +29,9 @@
 
 /* ---- the plugin ---- */
 
-typedef struct eager_self { /* one a host */
+typedef struct eager_self { /* one a host; begins as st_plugin_self */
     const stator_host *host;
-    st_mem mem;           /* an account over host->mem */
+    st_mem mem;
     _Atomic(void *) blas; /* the kernels' own: the BLAS found at run time, see ek_gemm */
 } eager_self;
 

@@ -12,40 +12,9 @@ const eager_row eager_rows[EAGER_OP_COUNT + 1] = {
     [EAGER_OP_library] = {"library", ek_library, EAGER_STEP_KERNEL, EK_ANY, EK_ANY},
 };
 
-/* ---- the host's memory as an account of ours ---- */
-
-static void *host_alloc(void *self, uint64_t size, uint64_t align)
-{
-    const stator_host *host = self;
-    return host->mem->alloc(host->ctx, size, align);
-}
-
-static void host_free(void *self, void *p)
-{
-    const stator_host *host = self;
-    host->mem->free(host->ctx, p);
-}
-
 static stator_status eager_init(const stator_host *host, void **out_self, stator_diag **err)
 {
-    eager_self *self = host->mem->alloc(host->ctx, sizeof *self, 16);
-    if (!self) {
-        if (err) {
-            *err = host->diag->create(STATOR_RESOURCE_EXHAUSTED, "eager: out of memory", 20);
-        }
-        return STATOR_RESOURCE_EXHAUSTED;
-    }
-    memset(self, 0, sizeof *self);
-    self->host = host;
-    st_mem_init(&self->mem, host_alloc, host_free, (void *)(uintptr_t)host, 0);
-    *out_self = self;
-    return STATOR_OK;
-}
-
-static void eager_shutdown(void *self_)
-{
-    eager_self *self = self_;
-    self->host->mem->free(self->host->ctx, self);
+    return st_plugin_self_create(host, sizeof(eager_self), out_self, err);
 }
 
 /* ---- instances ---- */
@@ -106,15 +75,6 @@ static stator_status eager_create(void *self_, const stator_options *options, ui
 }
 
 /* ---- what runs here ---- */
-
-static stator_status eager_pipeline(void *self, const stator_options *options,
-                                    const stator_pipeline_sink *sink)
-{
-    (void)self;
-    (void)options;
-    sink->stage(sink->self, "functionalize");
-    return STATOR_OK;
-}
 
 static int32_t eager_keep(void *inst_, const char *op, uint32_t version, const stator_dtype *dtypes,
                           const uint32_t *ranks, uint32_t n_operands)
@@ -199,7 +159,7 @@ static const stator_backend backend = {
     .flags = STATOR_BACKEND_CONCURRENT_COMPILE | STATOR_BACKEND_FORK_SAFE,
     .create = eager_create,
     .destroy = eager_destroy,
-    .pipeline = eager_pipeline,
+    .pipeline = stator_pipeline_imported,
     .keep = eager_keep,
     .capability = eager_capability,
     .compile = slot_compile,
@@ -215,4 +175,4 @@ STATOR_PLUGIN("eager", EAGER_VERSION, "Stator", "[\"backend\"]",
               ",\"licence\":\"Apache-2.0\",\"tags\":[\"reference\","
               "\"stable\",\"cpu\"],\"priority\":100,\"devices\":[\"cpu\"],\"description\":"
               "\"the reference: one kernel an op, wide accumulation, same answer every time\"",
-              items, eager_init, eager_shutdown);
+              items, eager_init, st_plugin_self_destroy);

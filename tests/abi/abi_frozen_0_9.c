@@ -253,6 +253,7 @@ FROZEN(stator_build_api, as_dims, 152,
        stator_status (*)(stator_builder *b, stator_ref value, uint32_t n, stator_ref *out_syms, stator_diag **err));
 FROZEN(stator_build_api, from_dims, 160,
        stator_status (*)(stator_builder *b, const stator_ref *syms, uint32_t n, stator_ref *out, stator_diag **err));
+FROZEN(stator_build_api, find_op, 168, uint32_t (*)(stator_builder *b, const char *name));
 
 FROZEN(stator_types_api, struct_size, 0, uint32_t);
 FROZEN(stator_types_api, reserved, 4, uint32_t);

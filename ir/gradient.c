@@ -16,7 +16,7 @@
 #include "core/base/check.h"
 #include "core/base/vec.h"
 #include "ir/builder.h"
-#include "ir/ops/op_kit.h"
+#include "ir/op_emitter.h"
 #include "ir/ops/rules.h"
 #include <stator/ops.h>
 #include <stator/plugin.h>
@@ -24,9 +24,11 @@
 
 #define DEPTH_MAX 16u
 #define NAMES_MAX 16u
+#define OPERANDS_MAX 64u
+#define RESULTS_MAX 128u
 
 typedef struct tape {
-    st_kit k;
+    stator_emitter e;
     st_arena arena;           /* attributes of the nodes visited */
     st_vec(stator_ref) grads; /* by value; 0: none so far */
     st_vec(uint8_t) needed;   /* by value: does it depend on an x? */
@@ -34,23 +36,23 @@ typedef struct tape {
 
 static int is_float_value(const tape *t, stator_ref value)
 {
-    return value != 0 && st_dtype_class(st_kit_dtype(&t->k, value)) == STATOR_CLASS_FLOAT;
+    return value != 0 && st_dtype_class(stator_emit_dtype(&t->e, value)) == STATOR_CLASS_FLOAT;
 }
 
-/* Room for every value that the builder has now. */
-static stator_status grow(tape *t)
+/* Makes room for every value that the builder has now. */
+static void grow(tape *t)
 {
-    st_mem *mem = t->k.b->module->mem;
-    const uint32_t n = st_graph_view(t->k.b->graph)->n_values + 1u, old = t->grads.count;
+    st_mem *mem = t->e.b->module->mem;
+    const uint32_t n = st_graph_view(t->e.b->graph)->n_values + 1u, old = t->grads.count;
     if (n <= old) {
-        return STATOR_OK;
+        return;
     }
     if (!st_vec_resize(mem, &t->grads, n) || !st_vec_resize(mem, &t->needed, n)) {
-        return st_fail_oom(t->k.err);
+        stator_emit_check(&t->e, st_fail_oom(t->e.err));
+        return;
     }
     memset(t->grads.data + old, 0, (n - old) * sizeof *t->grads.data);
     memset(t->needed.data + old, 0, n - old);
-    return STATOR_OK;
 }
 
 static stator_ref grad_of(const tape *t, stator_ref value)
@@ -66,36 +68,35 @@ static stator_ref fit(tape *t, stator_ref grad, stator_ref operand)
     stator_ref have[STATOR_RANK_MAX], want[STATOR_RANK_MAX];
     int64_t axes[STATOR_RANK_MAX];
     uint32_t n = 0;
-    st_kit *k = &t->k;
-    const uint32_t rank = st_kit_rank(k, grad), less = st_kit_rank(k, operand);
+    stator_emitter *e = &t->e;
+    const uint32_t rank = stator_emit_rank(e, grad), less = stator_emit_rank(e, operand);
     const uint32_t extra = rank - less;
-    if (k->status != STATOR_OK || rank < less) {
-        return st_kit_fail(k, STATOR_INTERNAL, "a gradient has fewer axes than its value");
+    if (e->status != STATOR_OK || rank < less) {
+        return stator_emit_fail(e, STATOR_INTERNAL, "a gradient has fewer axes than its value");
     }
-    st_kit_dims(k, grad, have);
-    st_kit_dims(k, operand, want);
+    stator_emit_dims(e, grad, have);
+    stator_emit_dims(e, operand, want);
     for (uint32_t i = 0; i < rank; i++) {
-        if (i < extra || (have[i] != want[i - extra] && st_kit_is(k, want[i - extra], 1))) {
+        if (i < extra || (have[i] != want[i - extra] && stator_emit_is(e, want[i - extra], 1))) {
             axes[n++] = i;
         }
     }
     if (n == 0) {
         return grad;
     }
-    const stator_ref sum = st_kit_op(k, "reduce_sum", 1, &grad, 1, &ST_KIT_INTS("axes", axes, n));
-    return st_kit_reshape(k, sum, want, less);
+    const stator_ref sum =
+        stator_emit_op(e, "reduce_sum", 1, &grad, STATOR_AT(STATOR_A_INTS("axes", n, axes)));
+    return stator_emit_reshape(e, sum, less, want);
 }
 
-static stator_status add_grad(tape *t, stator_ref value, stator_ref grad)
+static void add_grad(tape *t, stator_ref value, stator_ref grad)
 {
-    if (value == 0 || grad == 0 || !is_float_value(t, value) || value >= t->needed.count ||
-        !t->needed.data[value]) {
-        return t->k.status;
+    if (value != 0 && grad != 0 && is_float_value(t, value) && value < t->needed.count &&
+        t->needed.data[value]) {
+        const stator_ref fitted = fit(t, grad, value);
+        stator_ref *sum = &t->grads.data[value];
+        *sum = *sum == 0 ? fitted : stator_emit_binary(&t->e, "add", *sum, fitted);
     }
-    const stator_ref fitted = fit(t, grad, value);
-    stator_ref *sum = &t->grads.data[value];
-    *sum = *sum == 0 ? fitted : st_kit_binary(&t->k, "add", *sum, fitted);
-    return t->k.status;
 }
 
 /* ---- rules in C ---- */
@@ -103,8 +104,11 @@ static stator_status add_grad(tape *t, stator_ref value, stator_ref grad)
 typedef struct visit {
     const st_op *op;
     stator_node_row row;
-    stator_ref operands[64];
+    stator_ref operands[OPERANDS_MAX];
+    stator_ref grads[RESULTS_MAX]; /* of the results; 0: none */
+    uint32_t n_grads;
     stator_attr attrs[ST_ATTRS_MAX];
+    st_decompose_node node; /* the same, for functions outside */
 } visit;
 
 static uint32_t rest_axes(const stator_attr *batch, const stator_attr *contract, uint32_t rank,
@@ -139,7 +143,7 @@ static void count_up(int64_t *out, uint32_t first, uint32_t n)
 /* z[batch, rest of x, rest of y]; the gradient to one side contracts z's gradient with the other
  * side over the other side's rest: [batch, own rest, contracted in the other side's order], which
  * is then brought into the own order of axes. */
-static stator_status dot_side(tape *t, const visit *v, stator_ref grad, int is_y)
+static void dot_side(tape *t, const visit *v, stator_ref grad, int is_y)
 {
     const stator_attr *a = v->attrs;
     const stator_attr *batch[] = {&a[STATOR_dot_general_batch_x], &a[STATOR_dot_general_batch_y]};
@@ -147,19 +151,19 @@ static stator_status dot_side(tape *t, const visit *v, stator_ref grad, int is_y
                                      &a[STATOR_dot_general_contract_y]};
     const int own = is_y, other = !is_y;
     int64_t rests[2][STATOR_RANK_MAX], z_batch[STATOR_RANK_MAX], z_rest[STATOR_RANK_MAX];
-    const uint32_t ranks[] = {st_kit_rank(&t->k, v->operands[0]),
-                              st_kit_rank(&t->k, v->operands[1])};
+    const uint32_t ranks[] = {stator_emit_rank(&t->e, v->operands[0]),
+                              stator_emit_rank(&t->e, v->operands[1])};
     const uint32_t n_rest[] = {rest_axes(batch[0], contract[0], ranks[0], rests[0]),
                                rest_axes(batch[1], contract[1], ranks[1], rests[1])};
     const uint32_t nb = batch[0]->count, nc = contract[0]->count, n = n_rest[own];
     count_up(z_batch, 0, nb);
     count_up(z_rest, nb + (is_y ? 0 : n_rest[0]), n_rest[other]);
-    const stator_attr attrs[] = {ST_KIT_INTS("batch_x", z_batch, nb),
-                                 ST_KIT_INTS("batch_y", batch[other]->list, nb),
-                                 ST_KIT_INTS("contract_x", z_rest, n_rest[other]),
-                                 ST_KIT_INTS("contract_y", rests[other], n_rest[other])};
     stator_ref part =
-        st_kit_op(&t->k, "dot_general", 2, (stator_ref[]){grad, v->operands[other]}, 4, attrs);
+        stator_emit_op(&t->e, "dot_general", 2, (stator_ref[]){grad, v->operands[other]},
+                       STATOR_AT(STATOR_A_INTS("batch_x", nb, z_batch),
+                                 STATOR_A_INTS("batch_y", nb, batch[other]->list),
+                                 STATOR_A_INTS("contract_x", n_rest[other], z_rest),
+                                 STATOR_A_INTS("contract_y", n_rest[other], rests[other])));
     /* Axis j of the other side's contracted ones, in its own order of axes, is number `place`. */
     int64_t perm[STATOR_RANK_MAX];
     const int64_t *mine = contract[own]->list, *theirs = contract[other]->list;
@@ -179,17 +183,17 @@ static stator_status dot_side(tape *t, const visit *v, stator_ref grad, int is_y
         }
         perm[mine[i] < 0 ? mine[i] + ranks[own] : mine[i]] = nb + n + place;
     }
-    part = st_kit_transpose(&t->k, part, perm, ranks[own]);
-    return add_grad(t, v->operands[own], part);
+    part = stator_emit_transpose(&t->e, part, ranks[own], perm);
+    add_grad(t, v->operands[own], part);
 }
 
-static stator_status grad_dot_general(tape *t, const visit *v, stator_ref grad)
+static void grad_dot_general(tape *t, const visit *v, stator_ref grad)
 {
-    ST_TRY(dot_side(t, v, grad, 0));
-    return dot_side(t, v, grad, 1);
+    dot_side(t, v, grad, 0);
+    dot_side(t, v, grad, 1);
 }
 
-static stator_status grad_transpose(tape *t, const visit *v, stator_ref grad)
+static void grad_transpose(tape *t, const visit *v, stator_ref grad)
 {
     const stator_attr *perm = &v->attrs[STATOR_transpose_perm];
     int64_t inverse[STATOR_RANK_MAX];
@@ -197,51 +201,53 @@ static stator_status grad_transpose(tape *t, const visit *v, stator_ref grad)
         const int64_t at = ((const int64_t *)perm->list)[i];
         inverse[at < 0 ? at + perm->count : at] = i;
     }
-    return add_grad(t, v->operands[0], st_kit_transpose(&t->k, grad, inverse, perm->count));
+    add_grad(t, v->operands[0], stator_emit_transpose(&t->e, grad, perm->count, inverse));
 }
 
 /* zeros with `size` elements along the axis, to which g's slices are added at `index`. */
 static stator_ref scatter_along(tape *t, stator_ref g, uint32_t axis, stator_ref size,
                                 stator_ref index)
 {
-    const stator_attr attrs[] = {ST_KIT_INT("a", axis), ST_KIT_DIMS("n", &size, 1)};
-    return st_kit_expr(&t->k,
-                       "s = shape(g); z = expand(scalar(0, g), shape=s[0:a] + n + s[a + 1:]);"
-                       "j = reshape(i, shape=repeat(1, a) + [s[a]] + repeat(1, rank(g) - a - 1));"
-                       "scatter_elements(z, expand(j, shape=s), g, axis=a, reduction='add')",
-                       "g,i", (const stator_ref[]){g, index}, 2, attrs);
+    return stator_emit_expr(
+        &t->e,
+        "s = shape(g); z = expand(scalar(0, g), shape=s[0:a] + n + s[a + 1:]);"
+        "j = reshape(i, shape=repeat(1, a) + [s[a]] + repeat(1, rank(g) - a - 1));"
+        "scatter_elements(z, expand(j, shape=s), g, axis=a, reduction='add')",
+        "g,i", 2, (const stator_ref[]){g, index},
+        STATOR_AT(STATOR_A_INT("a", axis), STATOR_A_DIMS("n", 1, &size)));
 }
 
 /* Element k of an axis came from starts + k * steps; where steps are 1, zeros around do. */
-static stator_status grad_slice(tape *t, const visit *v, stator_ref grad)
+static void grad_slice(tape *t, const visit *v, stator_ref grad)
 {
     const stator_attr *starts = &v->attrs[STATOR_slice_starts];
     const int64_t *steps = v->attrs[STATOR_slice_steps].list;
     stator_ref low[STATOR_RANK_MAX], high[STATOR_RANK_MAX];
     for (uint32_t a = 0; a < starts->count; a++) {
         const stator_ref start = ((const stator_ref *)starts->list)[a];
-        const stator_ref size = st_kit_dim(&t->k, v->operands[0], a);
-        low[a] = high[a] = st_kit_size(&t->k, 0);
+        const stator_ref size = stator_emit_dim(&t->e, v->operands[0], a);
+        low[a] = high[a] = stator_emit_size(&t->e, 0);
         if (steps[a] == 1) {
             low[a] = start;
-            high[a] = st_kit_sym(&t->k, '-', st_kit_sym(&t->k, '-', size, start),
-                                 st_kit_dim(&t->k, grad, a));
+            high[a] = stator_emit_sym(&t->e, '-', stator_emit_sym(&t->e, '-', size, start),
+                                      stator_emit_dim(&t->e, grad, a));
             continue;
         }
-        const stator_attr attrs[] = {ST_KIT_INT("a", a), ST_KIT_DIMS("start", &start, 1),
-                                     ST_KIT_INT("step", steps[a])};
         const stator_ref index =
-            st_kit_expr(&t->k, "iota(shape=[dim(g, a)]) * step + start[0]", "g", &grad, 3, attrs);
+            stator_emit_expr(&t->e, "iota(shape=[dim(g, a)]) * step + start[0]", "g", 1, &grad,
+                             STATOR_AT(STATOR_A_INT("a", a), STATOR_A_DIMS("start", 1, &start),
+                                       STATOR_A_INT("step", steps[a])));
         grad = scatter_along(t, grad, a, size, index);
     }
-    const stator_attr pads[] = {ST_KIT_DIMS("low", low, starts->count),
-                                ST_KIT_DIMS("high", high, starts->count)};
-    return add_grad(t, v->operands[0], st_kit_op(&t->k, "pad", 1, &grad, 2, pads));
+    add_grad(t, v->operands[0],
+             stator_emit_op(&t->e, "pad", 1, &grad,
+                            STATOR_AT(STATOR_A_DIMS("low", starts->count, low),
+                                      STATOR_A_DIMS("high", starts->count, high))));
 }
 
 /* Constant: the inner part is x's, what is around it the value's. Other modes: every element is
  * added where it was copied from, axis by axis. */
-static stator_status grad_pad(tape *t, const visit *v, stator_ref grad)
+static void grad_pad(tape *t, const visit *v, stator_ref grad)
 {
     static const char *const modes[][2] = {
         {"edge", "k = iota(shape=[dim(g, a)]) - low[0]; max(min(k, n[0] - 1), 0)"},
@@ -256,47 +262,49 @@ static stator_status grad_pad(tape *t, const visit *v, stator_ref grad)
     if (program == NULL) {
         const stator_ref values[] = {grad, x};
         const stator_ref inner =
-            st_kit_expr(&t->k, "pad(g, low=each('*', low, -1), high=each('*', high, -1))", "g",
-                        &grad, 2, v->attrs);
+            stator_emit_expr(&t->e, "pad(g, low=each('*', low, -1), high=each('*', high, -1))", "g",
+                             1, &grad, 2, v->attrs);
         const stator_ref around =
-            st_kit_expr(&t->k,
-                        "m = pad(zeros_like(x), scalar(1, x), low=low, high=high);"
-                        "reduce_sum(select(m == 1, g, 0), axes=range(rank(g)))",
-                        "g,x", values, 2, v->attrs);
-        ST_TRY(add_grad(t, x, inner));
-        return add_grad(t, v->row.operand_count > 1 ? v->operands[1] : 0, around);
+            stator_emit_expr(&t->e,
+                             "m = pad(zeros_like(x), scalar(1, x), low=low, high=high);"
+                             "reduce_sum(select(m == 1, g, 0), axes=range(rank(g)))",
+                             "g,x", 2, values, 2, v->attrs);
+        add_grad(t, x, inner);
+        add_grad(t, v->row.operand_count > 1 ? v->operands[1] : 0, around);
+        return;
     }
     for (uint32_t a = 0; a < low->count; a++) {
-        const stator_ref size = st_kit_dim(&t->k, x, a);
-        const stator_attr attrs[] = {ST_KIT_INT("a", a), ST_KIT_DIMS("n", &size, 1),
-                                     ST_KIT_DIMS("low", (const stator_ref *)low->list + a, 1)};
-        const stator_ref index = st_kit_expr(&t->k, program, "g", &grad, 3, attrs);
+        const stator_ref size = stator_emit_dim(&t->e, x, a);
+        const stator_ref index =
+            stator_emit_expr(&t->e, program, "g", 1, &grad,
+                             STATOR_AT(STATOR_A_INT("a", a), STATOR_A_DIMS("n", 1, &size),
+                                       STATOR_A_DIMS("low", 1, (const stator_ref *)low->list + a)));
         grad = scatter_along(t, grad, a, size, index);
     }
-    return add_grad(t, x, grad);
+    add_grad(t, x, grad);
 }
 
-static stator_status grad_concat(tape *t, const visit *v, stator_ref grad)
+static void grad_concat(tape *t, const visit *v, stator_ref grad)
 {
-    const int64_t given = v->attrs[STATOR_concat_axis].i, rank = st_kit_rank(&t->k, grad);
+    const int64_t given = v->attrs[STATOR_concat_axis].i, rank = stator_emit_rank(&t->e, grad);
     const int64_t axis = given < 0 ? given + rank : given;
-    stator_ref start = st_kit_size(&t->k, 0);
+    stator_ref start = stator_emit_size(&t->e, 0);
     for (uint32_t i = 0; i < v->row.operand_count; i++) {
-        const stator_attr attrs[] = {ST_KIT_INT("a", axis), ST_KIT_DIMS("start", &start, 1)};
-        const stator_ref part = st_kit_expr(
-            &t->k,
+        const stator_ref part = stator_emit_expr(
+            &t->e,
             "slice(g, starts=repeat(0, a) + start + repeat(0, rank(g) - a - 1), sizes=shape(x),"
             "steps=repeat(1, rank(g)))",
-            "g,x", (const stator_ref[]){grad, v->operands[i]}, 2, attrs);
-        ST_TRY(add_grad(t, v->operands[i], part));
-        start = st_kit_sym(&t->k, '+', start, st_kit_dim(&t->k, v->operands[i], (uint32_t)axis));
+            "g,x", 2, (const stator_ref[]){grad, v->operands[i]},
+            STATOR_AT(STATOR_A_INT("a", axis), STATOR_A_DIMS("start", 1, &start)));
+        add_grad(t, v->operands[i], part);
+        start = stator_emit_sym(&t->e, '+', start,
+                                stator_emit_dim(&t->e, v->operands[i], (uint32_t)axis));
     }
-    return t->k.status;
 }
 
 static const struct structural {
     const char *op;
-    stator_status (*rule)(tape *t, const visit *v, stator_ref grad);
+    void (*rule)(tape *t, const visit *v, stator_ref grad);
 } structurals[] = {{"dot_general", grad_dot_general},
                    {"transpose", grad_transpose},
                    {"slice", grad_slice},
@@ -339,7 +347,7 @@ static void bind(bound_names *out, const char *list, const stator_ref *values, u
     }
 }
 
-static stator_status run_program(tape *t, const visit *v, stator_ref grad)
+static void run_program(tape *t, const visit *v, stator_ref grad)
 {
     bound_names in = {.n = 0};
     stator_ref grads[NAMES_MAX], results[8] = {0};
@@ -350,152 +358,125 @@ static stator_status run_program(tape *t, const visit *v, stator_ref grad)
     }
     bind(&in, v->op->desc.results, results, v->row.result_count < 8 ? v->row.result_count : 8);
     bind(&in, "grad", &grad, 1);
-    ST_TRY(st_build_expr(t->k.b, v->op->def->grad, in.n, in.names, in.values,
-                         v->op->desc.attr_count, v->attrs, n, grads, t->k.err));
-    for (uint32_t i = 0; i < n; i++) {
-        ST_TRY(add_grad(t, i < v->row.operand_count ? v->operands[i] : 0, grads[i]));
+    const bool is_ok = stator_emit_check(
+        &t->e, st_build_expr(t->e.b, v->op->def->grad, in.n, in.names, in.values,
+                             v->op->desc.attr_count, v->attrs, n, grads, t->e.err));
+    for (uint32_t i = 0; is_ok && i < n; i++) {
+        add_grad(t, i < v->row.operand_count ? v->operands[i] : 0, grads[i]);
     }
-    return STATOR_OK;
 }
 
 /* ---- the walk ---- */
 
-static stator_status read_node(tape *t, stator_ref node, visit *out)
+static void read_node(tape *t, stator_ref node, visit *out)
 {
-    const stator_graph_view *v = st_graph_view(t->k.b->graph);
+    const stator_graph_view *v = st_graph_view(t->e.b->graph);
     out->row = *stator_node_at(v, node);
-    out->op = st_optable_at(t->k.b->module->ops, out->row.op);
-    if (out->row.operand_count > 64) {
-        return st_fail(t->k.err, STATOR_UNSUPPORTED, "%s has too many operands for a gradient",
-                       out->op->desc.name);
+    out->op = st_optable_at(t->e.b->module->ops, out->row.op);
+    out->node = (st_decompose_node){.op = out->op,
+                                    .operands = out->operands,
+                                    .n_operands = out->row.operand_count,
+                                    .n_attrs = out->row.attr_count,
+                                    .attrs = out->attrs,
+                                    .n_results = out->row.result_count};
+    if (out->row.operand_count > OPERANDS_MAX) {
+        stator_emit_fail(&t->e, STATOR_UNSUPPORTED, "%s has too many operands for a gradient",
+                         out->op->desc.name);
+        return;
     }
     for (uint32_t i = 0; i < out->row.operand_count; i++) {
         out->operands[i] = stator_operand(v, &out->row, i);
     }
-    for (uint32_t a = 0; a < out->row.attr_count; a++) {
-        ST_TRY(st_attr_from_row(v, t->k.b->module, &t->arena, out->op->desc.attrs[a].name,
-                                stator_attr_at(v, &out->row, a), &out->attrs[a], t->k.err));
+    for (uint32_t i = 0; i < out->row.result_count; i++) {
+        const stator_ref grad = grad_of(t, out->row.result_begin + i);
+        out->n_grads += grad != 0;
+        if (i < RESULTS_MAX) {
+            out->grads[i] = grad;
+        }
     }
-    return STATOR_OK;
+    for (uint32_t a = 0; a < out->row.attr_count; a++) {
+        stator_emit_check(
+            &t->e, st_attr_from_row(v, t->e.b->module, &t->arena, out->op->desc.attrs[a].name,
+                                    stator_attr_at(v, &out->row, a), &out->attrs[a], t->e.err));
+    }
 }
 
-static stator_status walk(tape *t, stator_ref first, stator_ref last, uint32_t depth);
+static void walk(tape *t, stator_ref first, stator_ref last, uint32_t depth);
 
-static stator_status through_decomposition(tape *t, const visit *v, uint32_t depth)
+static void through_decomposition(tape *t, const visit *v, uint32_t depth)
 {
     stator_ref results[8] = {0};
-    const st_decompose_node node = {.op = v->op,
-                                    .operands = v->operands,
-                                    .n_operands = v->row.operand_count,
-                                    .n_attrs = v->row.attr_count,
-                                    .attrs = v->attrs,
-                                    .n_results = v->row.result_count};
-    const stator_ref first = st_graph_view(t->k.b->graph)->n_nodes + 1u;
+    const stator_ref first = st_graph_view(t->e.b->graph)->n_nodes + 1u;
     if (depth == DEPTH_MAX || v->row.result_count > 8) {
-        return st_fail(t->k.err, STATOR_UNSUPPORTED, "%s: too deep for a gradient",
-                       v->op->desc.name);
+        stator_emit_fail(&t->e, STATOR_UNSUPPORTED, "%s: too deep for a gradient",
+                         v->op->desc.name);
+        return;
     }
-    ST_TRY(st_decompose(t->k.b, &node, results, t->k.err));
-    const stator_ref last = st_graph_view(t->k.b->graph)->n_nodes;
-    ST_TRY(grow(t));
-    for (uint32_t i = 0; i < v->row.result_count; i++) {
+    stator_emit_check(&t->e, st_decompose(t->e.b, &v->node, results, t->e.err));
+    const stator_ref last = st_graph_view(t->e.b->graph)->n_nodes;
+    grow(t);
+    for (uint32_t i = 0; t->e.status == STATOR_OK && i < v->row.result_count; i++) {
         t->needed.data[results[i]] = 1;
-        ST_TRY(add_grad(t, results[i], grad_of(t, v->row.result_begin + i)));
+        add_grad(t, results[i], v->grads[i]);
     }
-    return walk(t, first, last, depth + 1u);
+    walk(t, first, last, depth + 1u);
 }
 
-static stator_status through_scan(tape *t, stator_ref node, const visit *v)
+/* A scan's gradient, or the library's function: each sees the node and the gradients of all results
+ * (0: none) and gives one for each operand (0: none). */
+static void through_function(tape *t, stator_ref node, const visit *v)
 {
-    stator_ref out_grads[128], in_grads[64];
-    const stator_graph_view *view = st_graph_view(t->k.b->graph);
-    const stator_graph *body = stator_region_at(view, stator_node_at(view, node), 0);
-    if (v->row.result_count > 128) {
-        return st_fail(t->k.err, STATOR_UNSUPPORTED, "scan has too many results for a gradient");
+    stator_ref in_grads[OPERANDS_MAX] = {0};
+    if (v->row.result_count > RESULTS_MAX) {
+        stator_emit_fail(&t->e, STATOR_UNSUPPORTED, "%s has too many results for a gradient",
+                         v->op->desc.name);
+        return;
     }
-    for (uint32_t i = 0; i < v->row.result_count; i++) {
-        out_grads[i] = grad_of(t, v->row.result_begin + i);
+    const stator_graph_view *view = st_graph_view(t->e.b->graph);
+    const stator_status status =
+        v->row.op == STATOR_OPCODE_scan
+            ? st_gradient_scan(t->e.b, stator_region_at(view, stator_node_at(view, node), 0),
+                               &v->node, v->grads, in_grads, t->e.err)
+            : st_gradient_oplib(t->e.b, &v->node, v->grads, in_grads, t->e.err);
+    const bool is_ok = stator_emit_check(&t->e, status);
+    for (uint32_t i = 0; is_ok && i < v->row.operand_count; i++) {
+        if (in_grads[i] > st_graph_view(t->e.b->graph)->n_values) {
+            stator_emit_fail(&t->e, STATOR_INVALID_ARGUMENT,
+                             "%s: the op library's gradient gave no value for operand %u",
+                             v->op->desc.name, i);
+            return;
+        }
+        add_grad(t, v->operands[i], in_grads[i]);
     }
-    const st_decompose_node in = {.op = v->op,
-                                  .operands = v->operands,
-                                  .n_operands = v->row.operand_count,
-                                  .n_attrs = v->row.attr_count,
-                                  .attrs = v->attrs,
-                                  .n_results = v->row.result_count};
-    ST_TRY(st_gradient_scan(t->k.b, body, &in, out_grads, in_grads, t->k.err));
-    for (uint32_t i = 0; i < v->row.operand_count; i++) {
-        ST_TRY(add_grad(t, v->operands[i], in_grads[i]));
-    }
-    return STATOR_OK;
 }
 
-/* The library's function sees the node, the gradients of all results (0: none) and gives one for
- * each operand (0: none). */
-static stator_status through_library(tape *t, const visit *v)
+static void visit_node(tape *t, stator_ref node, uint32_t depth)
 {
-    stator_ref out_grads[128], in_grads[64] = {0};
-    if (v->row.result_count > 128) {
-        return st_fail(t->k.err, STATOR_UNSUPPORTED, "%s has too many results for a gradient",
-                       v->op->desc.name);
+    visit v = {.n_grads = 0};
+    read_node(t, node, &v);
+    if (v.n_grads == 0 || t->e.status != STATOR_OK) {
+        return;
     }
-    for (uint32_t i = 0; i < v->row.result_count; i++) {
-        out_grads[i] = grad_of(t, v->row.result_begin + i);
+    const stator_oplib_op *library_op = v.op->oplib_op;
+    const bool is_simple = v.n_grads == 1 && v.grads[0] != 0 && v.op->def != NULL;
+    const struct structural *s = is_simple ? structural_of(&v) : NULL;
+    if (v.row.op == STATOR_OPCODE_scan || (library_op != NULL && library_op->gradient != NULL)) {
+        through_function(t, node, &v);
+    } else if (s != NULL) {
+        s->rule(t, &v, v.grads[0]);
+    } else if (is_simple && v.op->def->grad != NULL) {
+        run_program(t, &v, v.grads[0]);
+    } else if ((v.op->desc.flags & STATOR_OP_COMPOSITE) != 0) {
+        through_decomposition(t, &v, depth);
+    } else {
+        stator_emit_fail(&t->e, STATOR_UNSUPPORTED, "%s has no gradient rule", v.op->desc.name);
     }
-    const st_decompose_node node = {.op = v->op,
-                                    .operands = v->operands,
-                                    .n_operands = v->row.operand_count,
-                                    .n_attrs = v->row.attr_count,
-                                    .attrs = v->attrs,
-                                    .n_results = v->row.result_count};
-    ST_TRY(st_gradient_oplib(t->k.b, &node, out_grads, in_grads, t->k.err));
-    for (uint32_t i = 0; i < v->row.operand_count; i++) {
-        if (in_grads[i] > st_graph_view(t->k.b->graph)->n_values) {
-            return st_fail(t->k.err, STATOR_INVALID_ARGUMENT,
-                           "%s: the op library's gradient gave no value for operand %u",
-                           v->op->desc.name, i);
-        }
-        ST_TRY(add_grad(t, v->operands[i], in_grads[i]));
-    }
-    return STATOR_OK;
-}
-
-static stator_status visit_node(tape *t, stator_ref node, uint32_t depth)
-{
-    visit v;
-    uint32_t n_grads = 0;
-    ST_TRY(read_node(t, node, &v));
-    for (uint32_t i = 0; i < v.row.result_count; i++) {
-        n_grads += grad_of(t, v.row.result_begin + i) != 0;
-    }
-    const stator_ref grad = grad_of(t, v.row.result_begin);
-    if (n_grads == 0) {
-        return STATOR_OK;
-    }
-    if (v.row.op == STATOR_OPCODE_scan) {
-        return through_scan(t, node, &v);
-    }
-    if (v.op->oplib_op != NULL && ((const stator_oplib_op *)v.op->oplib_op)->gradient != NULL) {
-        return through_library(t, &v);
-    }
-    if (n_grads == 1 && grad != 0 && v.op->def != NULL) {
-        const struct structural *s = structural_of(&v);
-        if (s != NULL) {
-            return s->rule(t, &v, grad);
-        }
-        if (v.op->def->grad != NULL) {
-            return run_program(t, &v, grad);
-        }
-    }
-    if ((v.op->desc.flags & STATOR_OP_COMPOSITE) != 0) {
-        return through_decomposition(t, &v, depth);
-    }
-    return st_fail(t->k.err, STATOR_UNSUPPORTED, "%s has no gradient rule", v.op->desc.name);
 }
 
 /* Values of the nodes that depend on something needed. */
 static void mark_needed(tape *t, stator_ref first, stator_ref last)
 {
-    const stator_graph_view *v = st_graph_view(t->k.b->graph);
+    const stator_graph_view *v = st_graph_view(t->e.b->graph);
     for (stator_ref node = first; node <= last; node++) {
         const stator_node_row *row = stator_node_at(v, node);
         uint8_t needed = 0;
@@ -509,50 +490,52 @@ static void mark_needed(tape *t, stator_ref first, stator_ref last)
     }
 }
 
-static stator_status walk(tape *t, stator_ref first, stator_ref last, uint32_t depth)
+static void walk(tape *t, stator_ref first, stator_ref last, uint32_t depth)
 {
-    mark_needed(t, first, last);
-    for (stator_ref node = last; node >= first; node--) {
-        ST_TRY(visit_node(t, node, depth));
-        ST_TRY(t->k.status);
-        ST_TRY(grow(t));
+    if (t->e.status == STATOR_OK) {
+        mark_needed(t, first, last);
     }
-    return STATOR_OK;
+    for (stator_ref node = last; t->e.status == STATOR_OK && node >= first; node--) {
+        visit_node(t, node, depth);
+        grow(t);
+    }
 }
 
-static stator_status run(tape *t, uint32_t n_y, const stator_ref *ys, const stator_ref *seeds,
-                         uint32_t n, const stator_ref *xs, stator_ref *out)
+static void run(tape *t, uint32_t n_y, const stator_ref *ys, const stator_ref *seeds, uint32_t n,
+                const stator_ref *xs, stator_ref *out)
 {
-    const stator_ref last = st_graph_view(t->k.b->graph)->n_nodes;
-    ST_TRY(grow(t));
+    const stator_ref last = st_graph_view(t->e.b->graph)->n_nodes;
+    grow(t);
+    if (t->e.status != STATOR_OK) {
+        return;
+    }
     for (uint32_t i = 0; i < n; i++) {
         t->needed.data[xs[i]] = 1;
     }
     mark_needed(t, 1, last);
     for (uint32_t i = 0; i < n_y; i++) {
-        ST_TRY(add_grad(t, ys[i], seeds[i]));
+        add_grad(t, ys[i], seeds[i]);
     }
-    ST_TRY(walk(t, 1, last, 0));
+    walk(t, 1, last, 0);
     for (uint32_t i = 0; i < n; i++) {
         out[i] = grad_of(t, xs[i]);
         if (out[i] == 0) {
-            out[i] = st_kit_expr(&t->k, "zeros_like(x)", "x", &xs[i], 0, NULL);
+            out[i] = stator_emit_expr(&t->e, "zeros_like(x)", "x", STATOR_IN(xs[i]), STATOR_NONE);
         }
     }
-    return t->k.status;
 }
 
 stator_status st_gradient_many(stator_builder *b, uint32_t n_y, const stator_ref *ys,
                                const stator_ref *seeds, uint32_t n, const stator_ref *xs,
                                stator_ref *out, stator_diag **err)
 {
-    tape t = {.k = {.b = b, .err = err, .status = STATOR_OK}};
+    tape t = {.e = st_emitter(b, err)};
     st_arena_init(&t.arena, b->module->mem);
-    const stator_status status = run(&t, n_y, ys, seeds, n, xs, out);
+    run(&t, n_y, ys, seeds, n, xs, out);
     st_arena_deinit(&t.arena);
     st_vec_free(b->module->mem, &t.grads);
     st_vec_free(b->module->mem, &t.needed);
-    return status;
+    return t.e.status;
 }
 
 stator_status st_gradient(stator_builder *b, stator_ref y, stator_ref seed, uint32_t n,

@@ -35,6 +35,11 @@ static stator_status build_input(stator_builder *b, const char *name, stator_ref
     return st_build_input(b, name, type, out, err);
 }
 
+static uint32_t build_find_op(stator_builder *b, const char *name)
+{
+    return st_optable_find(b->module->ops, name);
+}
+
 const stator_build_api st_build_api = {
     .struct_size = sizeof st_build_api,
     .view = build_view,
@@ -57,6 +62,7 @@ const stator_build_api st_build_api = {
     .known_ints = st_build_known_ints,
     .as_dims = st_build_as_dims,
     .from_dims = st_build_from_dims,
+    .find_op = build_find_op,
 };
 
 static stator_ref types_tensor(stator_builder *b, stator_dtype dtype, uint32_t rank,

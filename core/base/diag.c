@@ -268,3 +268,19 @@ void st_diag_release(stator_diag *diag)
         st_process_free(diag);
     }
 }
+
+static void set_hint(stator_diag *diag, const char *hint)
+{
+    if (hint != NULL) {
+        st_diag_set_hint(diag, "%s", hint);
+    }
+}
+
+const stator_diag_api st_diag_api = {.struct_size = sizeof st_diag_api,
+                                     .create = st_diag_create,
+                                     .add_note = st_diag_note,
+                                     .set_hint = set_hint,
+                                     .text = st_diag_text,
+                                     .hint = st_diag_hint,
+                                     .release = st_diag_release,
+                                     .add_node = st_diag_add_node};

@@ -35,6 +35,7 @@ const char *st_diag_text(const stator_diag *diag); /* "" for NULL; notes include
 const char *st_diag_hint(const stator_diag *diag); /* NULL when none */
 stator_status st_diag_code(const stator_diag *diag);
 void st_diag_release(stator_diag *diag);
+extern const stator_diag_api st_diag_api; /* the host table's `diag` */
 
 #define ST_TRY(expr)                                                                               \
     do {                                                                                           \

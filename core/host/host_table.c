@@ -42,24 +42,6 @@ static void mem_free(stator_ctx *ctx, void *p)
 static const stator_mem_api mem_api = {
     .struct_size = sizeof mem_api, .alloc = mem_alloc, .realloc = mem_realloc, .free = mem_free};
 
-/* ---- diag ---- */
-
-static void diag_set_hint(stator_diag *diag, const char *hint)
-{
-    if (hint != NULL) {
-        st_diag_set_hint(diag, "%s", hint);
-    }
-}
-
-static const stator_diag_api diag_api = {.struct_size = sizeof diag_api,
-                                         .create = st_diag_create,
-                                         .add_note = st_diag_note,
-                                         .set_hint = diag_set_hint,
-                                         .text = st_diag_text,
-                                         .hint = st_diag_hint,
-                                         .release = st_diag_release,
-                                         .add_node = st_diag_add_node};
-
 /* ---- ir ---- */
 
 static uint32_t ir_find_op(stator_ctx *ctx, const char *name)
@@ -453,7 +435,7 @@ void st_host_table_init(stator_ctx *ctx)
                               .abi_minor = STATOR_ABI_MINOR,
                               .ctx = ctx,
                               .mem = &mem_api,
-                              .diag = &diag_api,
+                              .diag = &st_diag_api,
                               .ir = &ir_api,
                               .build = &st_build_api,
                               .types = &st_types_api,

@@ -16,7 +16,7 @@
  *     stator compare ops.stir --backends eager,aot_eager --plugin-dir build
  *
  * The kernel converts elements of any float dtype with the SDK (core/base/convert.h). */
-#include <stator/plugin.h>
+#include <stator/emit.h>
 
 #include "core/base/convert.h"
 #include <math.h>
@@ -25,22 +25,6 @@
 
 #define VERSION "1.0.0"
 #define ABOUT "soft-capped logits and rotary embeddings"
-
-#define TRY(expr)                                                                                  \
-    do {                                                                                           \
-        const stator_status try_status = (expr);                                                   \
-        if (try_status != STATOR_OK) {                                                             \
-            return try_status;                                                                     \
-        }                                                                                          \
-    } while (0)
-
-static stator_status fail(const stator_host *host, stator_diag **err, const char *text)
-{
-    if (err != NULL && *err == NULL) {
-        *err = host->diag->create(STATOR_INVALID_ARGUMENT, text, strlen(text));
-    }
-    return STATOR_INVALID_ARGUMENT;
-}
 
 static const stator_type_row *operand_type(const stator_graph_view *v, const stator_node_desc *node)
 {
@@ -57,7 +41,8 @@ static stator_status infer_softcap(void *self, stator_builder *b, const stator_n
     const stator_dtype dtype = operand_type(v, node)->dtype;
     (void)n_types;
     if (dtype < STATOR_F8E4M3FN || dtype > STATOR_F64) {
-        return fail(host, err, "llm_softcap: x must be of a float dtype");
+        return stator_fail(host, err, STATOR_INVALID_ARGUMENT,
+                           "llm_softcap: x must be of a float dtype");
     }
     out_types[0] = stator_value_at(v, node->operands[0])->type;
     return STATOR_OK;
@@ -110,69 +95,34 @@ static stator_status infer_rotate(void *self, stator_builder *b, const stator_no
     const stator_type_row *type = operand_type(v, node);
     (void)n_types;
     if (type->rank == 0) {
-        return fail(host, err, "llm_rotate_half: x must have an axis");
+        return stator_fail(host, err, STATOR_INVALID_ARGUMENT,
+                           "llm_rotate_half: x must have an axis");
     }
     /* Sizes may be symbolic: only an odd size that is proved is refused here. */
     const stator_ref size = stator_dim_at(v, type, type->rank - 1);
     const stator_ref rest = host->types->sym_op(b, '%', size, host->types->sym_int(b, 2));
     if (host->types->sym_compare(b, '=', rest, host->types->sym_int(b, 1)) == 1) {
-        return fail(host, err, "llm_rotate_half: the last axis of x must have an even size");
+        return stator_fail(host, err, STATOR_INVALID_ARGUMENT,
+                           "llm_rotate_half: the last axis of x must have an even size");
     }
     out_types[0] = stator_value_at(v, node->operands[0])->type;
     return STATOR_OK;
 }
 
-static stator_status build_op(const stator_host *host, stator_builder *b, const char *op,
-                              uint32_t n_operands, const stator_ref *operands, uint32_t n_attrs,
-                              const stator_attr *attrs, stator_ref *out, stator_diag **err)
-{
-    const stator_node_desc desc = {.struct_size = sizeof desc,
-                                   .op = host->ir->find_op(host->ctx, op),
-                                   .operands = operands,
-                                   .operand_count = n_operands,
-                                   .attrs = attrs,
-                                   .attr_count = n_attrs};
-    return host->build->node(b, &desc, out, err);
-}
-
-/* x[..., start:start + size] on the last axis. */
-static stator_status slice_last(const stator_host *host, stator_builder *b, stator_ref x,
-                                stator_ref start, stator_ref size, stator_ref *out,
-                                stator_diag **err)
-{
-    const stator_graph_view *v = host->build->view(b);
-    const stator_type_row *type = stator_value_type(v, x);
-    const uint32_t last = type->rank - 1;
-    stator_ref starts[STATOR_RANK_MAX], sizes[STATOR_RANK_MAX];
-    int64_t steps[STATOR_RANK_MAX];
-    for (uint32_t i = 0; i <= last; i++) {
-        starts[i] = i == last ? start : host->types->sym_int(b, 0);
-        sizes[i] = i == last ? size : stator_dim_at(v, type, i);
-        steps[i] = 1;
-    }
-    const stator_attr attrs[] = {
-        {.name = "starts", .kind = STATOR_ATTR_DIMS, .count = last + 1, .list = starts},
-        {.name = "sizes", .kind = STATOR_ATTR_DIMS, .count = last + 1, .list = sizes},
-        {.name = "steps", .kind = STATOR_ATTR_INTS, .count = last + 1, .list = steps}};
-    return build_op(host, b, "slice", 1, &x, 3, attrs, out, err);
-}
-
 static stator_status decompose_rotate(void *self, stator_builder *b, const stator_node_desc *node,
                                       stator_ref *out_results, stator_diag **err)
 {
-    const stator_host *host = self;
-    const stator_graph_view *v = host->build->view(b);
-    const stator_type_row *type = operand_type(v, node);
+    stator_emitter e = stator_emitter_of(self, b, err);
     const stator_ref x = node->operands[0];
-    const stator_ref size = stator_dim_at(v, type, type->rank - 1);
-    const stator_ref half = host->types->sym_op(b, '/', size, host->types->sym_int(b, 2));
-    const stator_ref zero = host->types->sym_int(b, 0);
-    const stator_attr axis = {.name = "axis", .kind = STATOR_ATTR_INT, .i = -1};
-    stator_ref halves[2];
-    TRY(slice_last(host, b, x, half, host->types->sym_op(b, '-', size, half), &halves[0], err));
-    TRY(build_op(host, b, "neg", 1, &halves[0], 0, NULL, &halves[0], err));
-    TRY(slice_last(host, b, x, zero, half, &halves[1], err));
-    return build_op(host, b, "concat", 2, halves, 1, &axis, &out_results[0], err);
+    const uint32_t last = stator_emit_rank(&e, x) - 1;
+    const stator_ref size = stator_emit_dim(&e, x, last);
+    const stator_ref half = stator_emit_sym_int(&e, '/', size, 2);
+    const stator_ref rest = stator_emit_sym(&e, '-', size, half);
+    const stator_ref upper = stator_emit_slice(&e, x, last, half, rest, 1);
+    const stator_ref turned = stator_emit_unary(&e, "neg", upper);
+    const stator_ref lower = stator_emit_slice(&e, x, last, stator_emit_size(&e, 0), half, 1);
+    out_results[0] = stator_emit_concat(&e, -1, STATOR_IN(turned, lower));
+    return e.status;
 }
 
 /* ---- the plugin ---- */

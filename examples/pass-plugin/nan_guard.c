@@ -15,7 +15,7 @@
  * (inputs, nodes, write-backs, outputs), takes an option, asks for fuel before each thing it
  * adds, and keeps witnesses and origins by cloning what it does not change. It is added to every
  * pipeline that has its phase. */
-#include <stator/plugin.h>
+#include <stator/emit.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -30,84 +30,57 @@ typedef struct work {
     const stator_graph *in;
     const stator_graph_view *v; /* view of `in` */
     const char *only;           /* ops that are guarded, with commas between; "": all */
-    stator_builder *out;
+    stator_emitter e;           /* over the new graph */
     stator_fuel_scope *fuel;
-    stator_ref *map; /* value of in -> value of out */
-    stator_diag **err;
+    stator_ref *map; /* value of in -> value of the new graph */
 } work;
-
-#define TRY(expr)                                                                                  \
-    do {                                                                                           \
-        const stator_status try_status = (expr);                                                   \
-        if (try_status != STATOR_OK) {                                                             \
-            return try_status;                                                                     \
-        }                                                                                          \
-    } while (0)
 
 /* ---- what is copied ---- */
 
-static stator_status copy_inputs(work *w)
+static void copy_inputs(work *w)
 {
-    const stator_build_api *build = w->host->build;
     for (stator_ref value = 1; value <= w->v->n_inputs; value++) {
         const stator_value_row *row = stator_value_at(w->v, value);
         const char *name = stator_string_at(w->v, row->name);
-        if (row->flags & STATOR_VALUE_PARAM) {
-            stator_blob *blob = w->host->cst->of_value(w->in, value);
-            TRY(build->param(w->out, name, row->type, blob, &w->map[value], w->err));
+        if ((row->flags & STATOR_VALUE_PARAM) != 0) {
+            w->map[value] =
+                stator_emit_param(&w->e, name, row->type, w->host->cst->of_value(w->in, value));
         } else {
-            TRY(build->input(w->out, name, row->type, &w->map[value], w->err));
+            w->map[value] = stator_emit_input(&w->e, name, row->type);
         }
-        build->set_witness(w->out, w->map[value], row->witness);
+        w->e.build->set_witness(w->e.b, w->map[value], row->witness);
     }
-    return STATOR_OK;
 }
 
-static stator_status copy_outputs(work *w)
+static void copy_outputs(work *w)
 {
-    const stator_build_api *build = w->host->build;
     for (uint32_t i = 0; i < w->v->n_write_backs; i++) {
         const stator_write_back_row *row = stator_column_at(&w->v->write_backs, i);
-        TRY(build->write_back(w->out, w->map[row->input], w->map[row->value], w->err));
+        stator_emit_write_back(&w->e, w->map[row->input], w->map[row->value]);
     }
     for (uint32_t i = 0; i < w->v->n_outputs; i++) {
         const char *name = stator_string_at(w->v, stator_ref_at(w->v, w->v->output_name_begin + i));
-        TRY(build->output(w->out, name, w->map[stator_output_at(w->v, i)], w->err));
+        stator_emit_output(&w->e, name, w->map[stator_output_at(w->v, i)]);
     }
-    return STATOR_OK;
 }
 
 /* ---- what is added ---- */
 
-static stator_status add_op(work *w, const char *op, stator_ref operand, const stator_attr *attr,
-                            stator_ref *out)
-{
-    const stator_node_desc desc = {.struct_size = sizeof desc,
-                                   .op = w->host->ir->find_op(w->host->ctx, op),
-                                   .operands = &operand,
-                                   .operand_count = 1,
-                                   .attrs = attr,
-                                   .attr_count = attr ? 1 : 0};
-    return w->host->build->node(w->out, &desc, out, w->err);
-}
-
 /* "nan_guard: NaN in result 0 of log (Log_3)" */
-static stator_status add_guard(work *w, const stator_node_row *row, uint32_t k)
+static void add_guard(work *w, const stator_node_row *row, uint32_t k)
 {
     char message[256];
     const char *name = "";
-    stator_ref value = w->map[row->result_begin + k];
     if (row->origin != 0) {
         const stator_origin_row *origin = stator_column_at(&w->v->origins, row->origin);
         name = stator_string_at(w->v, origin->name);
     }
     (void)snprintf(message, sizeof message, PREFIX "NaN in result %u of %s (%s)", k,
                    stator_op_at(w->v, row->op)->name, name);
-    const stator_attr attr = {.name = "message", .kind = STATOR_ATTR_STRING, .s = message};
-    w->host->build->set_origin_ref(w->out, row->origin);
-    TRY(add_op(w, "is_nan", value, NULL, &value));
-    TRY(add_op(w, "bit_not", value, NULL, &value));
-    return add_op(w, "check", value, &attr, &value);
+    w->e.build->set_origin_ref(w->e.b, row->origin);
+    const stator_ref is_nan = stator_emit_unary(&w->e, "is_nan", w->map[row->result_begin + k]);
+    stator_emit_op(&w->e, "check", STATOR_IN(stator_emit_unary(&w->e, "bit_not", is_nan)),
+                   STATOR_AT(STATOR_A_STR("message", message)));
 }
 
 static int is_float(const stator_type_row *type)
@@ -137,18 +110,17 @@ static int is_wanted(const work *w, const stator_node_row *row)
            (w->only[0] == '\0' || is_listed(w->only, op->name));
 }
 
-static stator_status copy_node(work *w, stator_ref node)
+static void copy_node(work *w, stator_ref node)
 {
     const stator_node_row *row = stator_node_at(w->v, node);
-    TRY(w->host->build->clone(w->out, w->in, node, node, w->map, w->err));
+    stator_emit_clone(&w->e, w->in, node, node, w->map);
     for (uint32_t k = 0; is_wanted(w, row) && k < row->result_count; k++) {
         const stator_type_row *type = stator_value_type(w->v, row->result_begin + k);
         if (is_float(type) &&
             w->host->fuel->may_apply(w->fuel, STATOR_FUEL_REWRITE, "nan_guard", node)) {
-            TRY(add_guard(w, row, k));
+            add_guard(w, row, k);
         }
     }
-    return STATOR_OK;
 }
 
 /* Has the graph guards already? Then there is nothing to do. */
@@ -164,13 +136,13 @@ static int is_guarded(const work *w)
     return 0;
 }
 
-static stator_status rewrite(work *w)
+static void rewrite(work *w)
 {
-    TRY(copy_inputs(w));
+    copy_inputs(w);
     for (stator_ref node = 1; node <= w->v->n_nodes; node++) {
-        TRY(copy_node(w, node));
+        copy_node(w, node);
     }
-    return copy_outputs(w);
+    copy_outputs(w);
 }
 
 static stator_status run_with(void *self, const stator_graph *in, const stator_options *options,
@@ -182,9 +154,8 @@ static stator_status run_with(void *self, const stator_graph *in, const stator_o
               .in = in,
               .v = host->ir->view(in),
               .only = host->opt->get_str(options, "only"),
-              .out = out,
-              .fuel = fuel,
-              .err = err};
+              .e = stator_emitter_of(host, out, err),
+              .fuel = fuel};
     *out_result = STATOR_PASS_SAME;
     if (is_guarded(&w)) {
         return STATOR_OK;
@@ -195,10 +166,10 @@ static stator_status run_with(void *self, const stator_graph *in, const stator_o
         return STATOR_RESOURCE_EXHAUSTED;
     }
     memset(w.map, 0, (size_t)bytes);
-    const stator_status status = rewrite(&w);
+    rewrite(&w);
     host->mem->free(host->ctx, w.map);
     *out_result = STATOR_PASS_CHANGED;
-    return status;
+    return w.e.status;
 }
 
 /* ---- the plugin ---- */

@@ -5,11 +5,11 @@
  *
  * An operator function translates one ONNX node: it reads operands with ox_in, attributes with
  * ox_attr_*, builds nodes with the helpers below and names its results with ox_out. It returns
- * nothing: the first failure is kept in the import (`ox_fail`), after it every helper does nothing
- * and returns 0, so straight code needs no checks; only loops and array accesses over values that
- * may be 0 or unset must look at ox_ok. Arrays handed out live as long as the import.
- * Facts about operators come from the operator texts of the onnx package (docs/Operators.md and the
- * version history in docs/Changelog.md). */
+ * nothing: the first failure is kept, in the node's emitter or in the import (`ox_fail`), after
+ * it every helper does nothing and returns 0, so straight code needs no checks; only loops and
+ * array accesses over values that may be 0 or unset must look at ox_ok. Arrays handed out live
+ * as long as the import. Facts about operators come from the operator texts of the onnx package
+ * (docs/Operators.md and the version history in docs/Changelog.md). */
 #ifndef STATOR_FRONTEND_ONNX_H
 #define STATOR_FRONTEND_ONNX_H
 
@@ -19,7 +19,7 @@
 #include "core/base/str.h"
 #include "core/base/vec.h"
 #include "onnx.pb-c.h"
-#include <stator/plugin.h>
+#include <stator/emit.h>
 
 #define OX_OPSET_MIN                                                                               \
     1u /* operator sets 7 and newer are complete, older ones as far as they agree */
@@ -34,7 +34,7 @@ typedef struct ox_row ox_row;       /* a row of map.def */
 typedef struct ox_node {
     ox_import *im;
     ox_scope *scope;
-    stator_builder *b;
+    stator_emitter e; /* over the scope's region; its failure is the import's when the node ends */
     const Onnx__NodeProto *proto;
     const ox_row *row;
     const char *name;  /* the node's name, or one made from op and first output */
@@ -122,16 +122,14 @@ const Onnx__GraphProto *ox_attr_graph(ox_node *n, const char *name); /* NULL: ab
 /* The list brought to `count` entries: absent gives `fill`, another length fails. */
 const int64_t *ox_attr_ints_or(ox_node *n, const char *name, uint32_t count, int64_t fill);
 
-/* ---- symbolic integers ---- */
+/* ---- symbolic integers: the emitter's ---- */
 
-stator_ref ox_sym(ox_node *n, int64_t value);
-/* op as in stator_types_api.sym_op: + - * / % m M c */
-stator_ref ox_sym_op(ox_node *n, char op, stator_ref a, stator_ref b);
-stator_ref ox_sym_try(ox_node *n, char op, stator_ref a,
-                      stator_ref b); /* 0 beyond a limit, no failure */
-stator_ref ox_sym_prod(ox_node *n, uint32_t count, const stator_ref *syms); /* 1 when empty */
-int ox_sym_const(ox_node *n, stator_ref sym, int64_t *out);                 /* 1: a plain integer */
-int ox_sym_is(ox_node *n, stator_ref sym, int64_t value); /* is it this integer? */
+#define ox_sym(n, value) stator_emit_size(&(n)->e, value)
+#define ox_sym_op(n, op, a, b) stator_emit_sym(&(n)->e, op, a, b)
+#define ox_sym_try(n, op, a, b) stator_emit_sym_try(&(n)->e, op, a, b)
+#define ox_sym_prod(n, count, syms) stator_emit_sym_product(&(n)->e, count, syms)
+#define ox_sym_const(n, sym, out) stator_emit_const(&(n)->e, sym, out)
+#define ox_sym_is(n, sym, value) stator_emit_is(&(n)->e, sym, value)
 /* Least and greatest value; both 0 after a failure. */
 void ox_sym_range(ox_node *n, stator_ref sym, int64_t *out_lo, int64_t *out_hi);
 
@@ -167,88 +165,37 @@ const double *ox_known_floats(ox_node *n, stator_ref v, uint32_t *out_count);
 /* 1 and the integers when v is known to be plain integers, else 0; asks for nothing. */
 int ox_known_ints(ox_node *n, stator_ref v, uint32_t *out_count, const int64_t **out);
 /* i64 tensor of rank 1 of these syms; and rank 0 of one. */
-stator_ref ox_from_dims(ox_node *n, uint32_t count, const stator_ref *syms);
-stator_ref ox_from_dim(ox_node *n, stator_ref sym);
+#define ox_from_dims(n, count, syms) stator_emit_from_dims(&(n)->e, count, syms)
+#define ox_from_dim(n, sym) stator_emit_from_dims(&(n)->e, UINT32_MAX, &(stator_ref){sym})
 
 /* ---- nodes ---- */
 
-#define OX_COUNT_(type, ...) ((uint32_t)(sizeof((type[]){__VA_ARGS__}) / sizeof(type)))
-#define OX_IN(...)                                                                                 \
-    OX_COUNT_(stator_ref, __VA_ARGS__), (const stator_ref[])                                       \
-    {                                                                                              \
-        __VA_ARGS__                                                                                \
-    }
-#define OX_AT(...)                                                                                 \
-    OX_COUNT_(stator_attr, __VA_ARGS__), (const stator_attr[])                                     \
-    {                                                                                              \
-        __VA_ARGS__                                                                                \
-    }
-#define OX_NONE 0u, NULL
-#define OX_A_INT(n_, v_)                                                                           \
-    {                                                                                              \
-        .name = (n_), .kind = STATOR_ATTR_INT, .i = (v_)                                           \
-    }
-#define OX_A_FLOAT(n_, v_)                                                                         \
-    {                                                                                              \
-        .name = (n_), .kind = STATOR_ATTR_FLOAT, .f = (v_)                                         \
-    }
-#define OX_A_STR(n_, v_)                                                                           \
-    {                                                                                              \
-        .name = (n_), .kind = STATOR_ATTR_STRING, .s = (v_)                                        \
-    }
-#define OX_A_DTYPE(n_, v_)                                                                         \
-    {                                                                                              \
-        .name = (n_), .kind = STATOR_ATTR_DTYPE, .i = (int64_t)(v_)                                \
-    }
-#define OX_A_INTS(n_, c_, v_)                                                                      \
-    {                                                                                              \
-        .name = (n_), .kind = STATOR_ATTR_INTS, .count = (c_), .list = (v_)                        \
-    }
-#define OX_A_FLOATS(n_, c_, v_)                                                                    \
-    {                                                                                              \
-        .name = (n_), .kind = STATOR_ATTR_FLOATS, .count = (c_), .list = (v_)                      \
-    }
-#define OX_A_DIMS(n_, c_, v_)                                                                      \
-    {                                                                                              \
-        .name = (n_), .kind = STATOR_ATTR_DIMS, .count = (c_), .list = (v_)                        \
-    }
-
-/* A node of the op named `op`; gives its first result. ox_op(n, "conv", OX_IN(x, w, b),
- * OX_AT(OX_A_INTS("strides", 2, s), ...)). */
-stator_ref ox_op(ox_node *n, const char *op, uint32_t n_in, const stator_ref *in, uint32_t n_attrs,
-                 const stator_attr *attrs);
-/* The same with several results; result_count as stator_node_desc. */
-void ox_op_multi(ox_node *n, const char *op, uint32_t n_in, const stator_ref *in, uint32_t n_attrs,
-                 const stator_attr *attrs, uint32_t n_out, stator_ref *out);
-/* An expression program over operands; names is a comma-separated list, one for each operand. */
-stator_ref ox_expr(ox_node *n, const char *program, const char *names, uint32_t n_in,
-                   const stator_ref *in, uint32_t n_attrs, const stator_attr *attrs);
-
-stator_ref ox_un(ox_node *n, const char *op, stator_ref x);
-stator_ref ox_bin(ox_node *n, const char *op, stator_ref x, stator_ref y);
-stator_ref ox_add(ox_node *n, stator_ref x, stator_ref y);
-stator_ref ox_sub(ox_node *n, stator_ref x, stator_ref y);
-stator_ref ox_mul(ox_node *n, stator_ref x, stator_ref y);
-stator_ref ox_div(ox_node *n, stator_ref x, stator_ref y);
-stator_ref ox_select(ox_node *n, stator_ref c, stator_ref x, stator_ref y);
+/* The emitter's words (stator/emit.h) over a node. */
+#define ox_op(n, op, ...) stator_emit_op(&(n)->e, op, __VA_ARGS__)
+#define ox_expr(n, program, names, ...) stator_emit_expr(&(n)->e, program, names, __VA_ARGS__)
+#define ox_un(n, op, x) stator_emit_unary(&(n)->e, op, x)
+#define ox_bin(n, op, x, y) stator_emit_binary(&(n)->e, op, x, y)
+#define ox_add(n, x, y) ox_bin(n, "add", x, y)
+#define ox_sub(n, x, y) ox_bin(n, "sub", x, y)
+#define ox_mul(n, x, y) ox_bin(n, "mul", x, y)
+#define ox_div(n, x, y) ox_bin(n, "div", x, y)
+#define ox_matmul(n, x, y) ox_bin(n, "matmul", x, y)
+#define ox_select(n, c, x, y) ox_op(n, "select", STATOR_IN(c, x, y), STATOR_NONE)
+#define ox_reshape(n, x, ...) stator_emit_reshape(&(n)->e, x, __VA_ARGS__)
+#define ox_expand(n, x, ...) stator_emit_expand(&(n)->e, x, __VA_ARGS__)
+#define ox_slice(n, x, axis, start, size, step)                                                    \
+    stator_emit_slice(&(n)->e, x, axis, start, size, step)
+#define ox_slice_const(n, x, axis, start, size)                                                    \
+    ox_slice(n, x, axis, ox_sym(n, start), ox_sym(n, size), 1)
+#define ox_concat(n, axis, ...) stator_emit_concat(&(n)->e, axis, __VA_ARGS__)
+#define ox_gather(n, x, index, axis) stator_emit_gather(&(n)->e, x, index, axis)
+#define ox_reduce(n, op, x, count, axes, keepdims)                                                 \
+    stator_emit_reduce(&(n)->e, op, x, count, axes, keepdims)
+#define ox_iota(n, dtype, rank, dims, axis) stator_emit_iota(&(n)->e, dtype, rank, dims, axis)
 stator_ref ox_cast(ox_node *n, stator_ref x, stator_dtype dtype); /* x itself when it has it */
-stator_ref ox_reshape(ox_node *n, stator_ref x, uint32_t rank, const stator_ref *dims);
 stator_ref ox_transpose(ox_node *n, stator_ref x, const int64_t *perm);
-stator_ref ox_expand(ox_node *n, stator_ref x, uint32_t rank, const stator_ref *dims);
 stator_ref ox_unsqueeze(ox_node *n, stator_ref x, uint32_t axis); /* axis in the result */
 stator_ref ox_squeeze(ox_node *n, stator_ref x, uint32_t axis);   /* its size is taken to be 1 */
-/* x[start + i*step], 0 <= i < size, along one axis. */
-stator_ref ox_slice(ox_node *n, stator_ref x, uint32_t axis, stator_ref start, stator_ref size,
-                    int64_t step);
-stator_ref ox_slice_const(ox_node *n, stator_ref x, uint32_t axis, int64_t start, int64_t size);
-stator_ref ox_concat(ox_node *n, uint32_t axis, uint32_t count, const stator_ref *xs);
-stator_ref ox_gather(ox_node *n, stator_ref x, stator_ref index, int64_t axis);
-stator_ref ox_reduce(ox_node *n, const char *op, stator_ref x, uint32_t count, const int64_t *axes,
-                     int keepdims);
-stator_ref ox_matmul(ox_node *n, stator_ref x, stator_ref y);
-stator_ref ox_iota(ox_node *n, stator_dtype dtype, uint32_t rank, const stator_ref *dims,
-                   uint32_t axis);
-stator_ref ox_full(ox_node *n, stator_ref scalar, uint32_t rank, const stator_ref *dims);
 /* x as channels on axis 1 of a tensor of `rank`: [C] to [1, C, 1, ..]; rank 1 operands only. */
 stator_ref ox_channels(ox_node *n, stator_ref x, uint32_t rank);
 

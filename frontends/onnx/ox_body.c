@@ -123,34 +123,18 @@ void ox_body_begin(ox_node *n, ox_body *body, const char *name)
     body->scope.depth = n->scope->depth + 1u;
     body->node = *n;
     body->node.scope = &body->scope;
-    if (!ox_ok(n)) {
-        return;
+    if (ox_ok(n)) {
+        body->around = stator_emit_region_begin(&body->node.e, name);
     }
-    stator_diag *diag = NULL;
-    const stator_status status = n->im->host->build->region_begin(n->b, name, &body->b, &diag);
-    if (status != STATOR_OK) {
-        body->b = NULL;
-        ox_node_failed(n, status, diag);
-        return;
+    if (body->around != NULL) {
+        body->region.b = body->node.e.b;
+        n->e.build->set_origin(body->region.b, n->name, ox_text(n->proto->op_type), n->im->file, 0);
     }
-    body->region.b = body->node.b = body->b;
-    n->im->host->build->set_origin(body->b, n->name, ox_text(n->proto->op_type), n->im->file, 0);
 }
 
 stator_ref ox_body_input(ox_body *body, const char *name, stator_ref type)
 {
-    ox_node *n = body->owner;
-    stator_ref out = 0;
-    stator_diag *diag = NULL;
-    if (!ox_ok(n) || type == 0) {
-        return 0;
-    }
-    const stator_status status = n->im->host->build->input(body->b, name, type, &out, &diag);
-    if (status != STATOR_OK) {
-        ox_node_failed(n, status, diag);
-        return 0;
-    }
-    return out;
+    return body->around != NULL ? stator_emit_input(&body->node.e, name, type) : 0;
 }
 
 stator_ref ox_type_of(ox_node *n, stator_ref v)
@@ -161,7 +145,7 @@ stator_ref ox_type_of(ox_node *n, stator_ref v)
     if ((v & OX_SEQUENCE) != 0) {
         return ox_fail(n, STATOR_UNIMPLEMENTED, "a sequence stands where a tensor is needed");
     }
-    return stator_value_at(n->im->host->build->view(n->b), v)->type;
+    return stator_value_at(n->e.build->view(n->e.b), v)->type;
 }
 
 stator_ref ox_type_without(ox_node *n, stator_ref v, uint32_t drop)
@@ -172,7 +156,7 @@ stator_ref ox_type_without(ox_node *n, stator_ref v, uint32_t drop)
         return ox_fail(n, STATOR_INVALID_ARGUMENT, "a scanned input has rank %u", rank);
     }
     memmove(dims + drop, dims + drop + 1, (rank - drop - 1u) * sizeof dims[0]);
-    const stator_ref type = n->im->host->types->tensor(n->b, ox_dtype(n, v), rank - 1u, dims);
+    const stator_ref type = n->e.types->tensor(n->e.b, ox_dtype(n, v), rank - 1u, dims);
     return type != 0 ? type : ox_fail(n, STATOR_RESOURCE_EXHAUSTED, "out of memory");
 }
 
@@ -240,14 +224,8 @@ void ox_body_graph(ox_body *body, const Onnx__GraphProto *graph, uint32_t n_inpu
 
 void ox_body_output(ox_body *body, const char *name, stator_ref v)
 {
-    ox_node *n = body->owner;
-    stator_diag *diag = NULL;
-    if (ox_type_of(&body->node, v) == 0) { /* fails for a sequence */
-        return;
-    }
-    const stator_status status = n->im->host->build->output(body->b, name, v, &diag);
-    if (status != STATOR_OK) {
-        ox_node_failed(n, status, diag);
+    if (ox_type_of(&body->node, v) != 0) { /* fails for a sequence */
+        stator_emit_output(&body->node.e, name, v);
     }
 }
 
@@ -255,42 +233,14 @@ stator_graph *ox_body_end(ox_body *body, int keep)
 {
     ox_node *n = body->owner;
     stator_graph *graph = NULL;
-    stator_diag *diag = NULL;
-    if (body->b != NULL && (!keep || !ox_ok(n))) {
-        n->im->host->build->region_abort(body->b);
-    } else if (body->b != NULL) {
-        const stator_status status = n->im->host->build->region_end(body->b, &graph, &diag);
-        if (status != STATOR_OK) {
-            graph = NULL;
-            ox_node_failed(n, status, diag);
-        }
+    if (body->around != NULL && (!keep || n->im->status != STATOR_OK)) {
+        n->e.build->region_abort(body->region.b);
+    } else {
+        graph = stator_emit_region_end(&body->node.e, body->around);
     }
+    ox_node_end(&body->node);
+    stator_emit_check(&n->e, n->im->status);
     ox_scope_deinit(&body->scope);
     ox_region_deinit(&body->region, &n->im->mem);
     return graph;
-}
-
-void ox_op_regions(ox_node *n, const char *op, uint32_t n_in, const stator_ref *in,
-                   uint32_t n_attrs, const stator_attr *attrs, uint32_t n_regions,
-                   stator_graph *const *regions, uint32_t n_out, stator_ref *out)
-{
-    const stator_host *h = n->im->host;
-    memset(out, 0, n_out * sizeof *out);
-    if (!ox_ok(n)) {
-        return;
-    }
-    const stator_node_desc desc = {.struct_size = sizeof desc,
-                                   .op = h->ir->find_op(h->ctx, op),
-                                   .operands = in,
-                                   .operand_count = n_in,
-                                   .attr_count = n_attrs,
-                                   .attrs = attrs,
-                                   .regions = regions,
-                                   .region_count = n_regions,
-                                   .result_count = n_out};
-    stator_diag *diag = NULL;
-    const stator_status status = h->build->node(n->b, &desc, out, &diag);
-    if (status != STATOR_OK) {
-        ox_node_failed(n, status, diag);
-    }
 }

@@ -21,8 +21,8 @@ typedef struct ox_body {
     ox_node *owner;
     ox_region region;
     ox_scope scope;
-    ox_node node; /* for helpers that build inside the region */
-    stator_builder *b;
+    ox_node node;           /* for helpers that build inside the region */
+    stator_builder *around; /* NULL: the region was not begun, after a failure */
 } ox_body;
 
 /* Free names of the graphs (one or two), looked up in n's scope. */
@@ -44,10 +44,5 @@ void ox_body_graph(ox_body *body, const Onnx__GraphProto *graph, uint32_t n_inpu
 void ox_body_output(ox_body *body, const char *name, stator_ref v);
 /* Finishes the region, or drops it after a failure or when `keep` is 0; NULL then. */
 stator_graph *ox_body_end(ox_body *body, int keep);
-
-/* A node with regions. */
-void ox_op_regions(ox_node *n, const char *op, uint32_t n_in, const stator_ref *in,
-                   uint32_t n_attrs, const stator_attr *attrs, uint32_t n_regions,
-                   stator_graph *const *regions, uint32_t n_out, stator_ref *out);
 
 #endif

@@ -70,14 +70,20 @@ const char *ox_node_where(const ox_node *n)
     return copy != NULL ? copy : n->name;
 }
 
-void ox_node_failed(ox_node *n, stator_status code, stator_diag *diag)
+void ox_node_end(ox_node *n)
 {
-    ox_import_failed(n->im, code, diag, n->im->status == STATOR_OK ? ox_node_where(n) : "");
+    if (n->e.status != STATOR_OK) {
+        stator_diag *diag = n->im->emit_diag;
+        n->im->emit_diag = NULL;
+        ox_import_failed(n->im, n->e.status, diag,
+                         n->im->status == STATOR_OK ? ox_node_where(n) : "");
+    }
 }
 
 int ox_ok(const ox_node *n)
 {
-    return n->im->status == STATOR_OK;
+    const ox_import *im = n->im;
+    return im->status == STATOR_OK && im->emit_diag == NULL && n->e.status == STATOR_OK;
 }
 
 stator_ref ox_fail(ox_node *n, stator_status code, const char *format, ...)
@@ -140,7 +146,7 @@ static const stator_type_row *type_of(ox_node *n, stator_ref v)
         ox_fail(n, STATOR_UNIMPLEMENTED, "a sequence stands where a tensor is needed");
         return NULL;
     }
-    return stator_value_type(n->im->host->build->view(n->b), v);
+    return stator_emit_type(&n->e, v);
 }
 
 stator_dtype ox_dtype(ox_node *n, stator_ref v)
@@ -166,20 +172,12 @@ stator_ref ox_dim(ox_node *n, stator_ref v, int64_t axis)
         return ox_fail(n, STATOR_INVALID_ARGUMENT, "an input of rank %u has no axis %lld", t->rank,
                        (long long)axis);
     }
-    return stator_dim_at(n->im->host->build->view(n->b), t, (uint32_t)axis);
+    return stator_emit_dim(&n->e, v, (uint32_t)axis);
 }
 
 uint32_t ox_dims(ox_node *n, stator_ref v, stator_ref out[STATOR_RANK_MAX])
 {
-    const stator_type_row *t = type_of(n, v);
-    if (t == NULL) {
-        return 0;
-    }
-    const stator_graph_view *view = n->im->host->build->view(n->b);
-    for (uint32_t i = 0; i < t->rank; i++) {
-        out[i] = stator_dim_at(view, t, i);
-    }
-    return t->rank;
+    return type_of(n, v) != NULL ? stator_emit_dims(&n->e, v, out) : 0;
 }
 
 int ox_dim_known(ox_node *n, stator_ref v, int64_t axis, int64_t *out)
@@ -236,187 +234,25 @@ stator_dtype ox_dtype_of(ox_node *n, int64_t onnx_type)
     return dtype;
 }
 
-/* ---- symbolic integers ---- */
-
-stator_ref ox_sym(ox_node *n, int64_t value)
-{
-    if (!ox_ok(n)) {
-        return 0;
-    }
-    const stator_ref sym = n->im->host->types->sym_int(n->b, value);
-    return sym != 0 ? sym : ox_fail(n, STATOR_RESOURCE_EXHAUSTED, "out of memory");
-}
-
-stator_ref ox_sym_try(ox_node *n, char op, stator_ref a, stator_ref b)
-{
-    if (!ox_ok(n) || a == 0 || b == 0) {
-        return 0;
-    }
-    return n->im->host->types->sym_op(n->b, (uint32_t)op, a, b);
-}
-
-stator_ref ox_sym_op(ox_node *n, char op, stator_ref a, stator_ref b)
-{
-    const stator_ref sym = ox_sym_try(n, op, a, b);
-    if (sym == 0 && a != 0 && b != 0) {
-        ox_fail(n, STATOR_UNIMPLEMENTED,
-                "a symbolic size grows past what can be computed (or overflows)");
-    }
-    return sym;
-}
-
-stator_ref ox_sym_prod(ox_node *n, uint32_t count, const stator_ref *syms)
-{
-    stator_ref product = ox_sym(n, 1);
-    for (uint32_t i = 0; i < count; i++) {
-        product = ox_sym_op(n, '*', product, syms[i]);
-    }
-    return product;
-}
-
-int ox_sym_const(ox_node *n, stator_ref sym, int64_t *out)
-{
-    *out = 0;
-    if (!ox_ok(n) || sym == 0) {
-        return 0;
-    }
-    return stator_sym_is_const(n->im->host->build->view(n->b), sym, out);
-}
-
-int ox_sym_is(ox_node *n, stator_ref sym, int64_t value)
-{
-    int64_t known;
-    return ox_sym_const(n, sym, &known) && known == value;
-}
+/* ---- sizes and shapes ---- */
 
 void ox_sym_range(ox_node *n, stator_ref sym, int64_t *out_lo, int64_t *out_hi)
 {
     *out_lo = *out_hi = 0;
     if (ox_ok(n) && sym != 0) {
-        n->im->host->types->sym_range(n->b, sym, out_lo, out_hi);
+        n->e.types->sym_range(n->e.b, sym, out_lo, out_hi);
     }
-}
-
-/* ---- nodes ---- */
-
-void ox_op_multi(ox_node *n, const char *op, uint32_t n_in, const stator_ref *in, uint32_t n_attrs,
-                 const stator_attr *attrs, uint32_t n_out, stator_ref *out)
-{
-    memset(out, 0, n_out * sizeof *out);
-    if (!ox_ok(n)) {
-        return;
-    }
-    const stator_host *h = n->im->host;
-    const stator_node_desc desc = {.struct_size = sizeof desc,
-                                   .op = h->ir->find_op(h->ctx, op),
-                                   .operands = in,
-                                   .operand_count = n_in,
-                                   .attr_count = n_attrs,
-                                   .attrs = attrs,
-                                   .result_count = n_out};
-    if (desc.op == 0) {
-        ox_fail(n, STATOR_INTERNAL, "the op table has no '%s'", op);
-        return;
-    }
-    stator_diag *diag = NULL;
-    const stator_status status = h->build->node(n->b, &desc, out, &diag);
-    if (status != STATOR_OK) {
-        ox_node_failed(n, status, diag);
-    }
-}
-
-stator_ref ox_op(ox_node *n, const char *op, uint32_t n_in, const stator_ref *in, uint32_t n_attrs,
-                 const stator_attr *attrs)
-{
-    stator_ref out = 0;
-    ox_op_multi(n, op, n_in, in, n_attrs, attrs, 1, &out);
-    return out;
-}
-
-#define EXPR_NAMES_MAX 12u
-
-stator_ref ox_expr(ox_node *n, const char *program, const char *names, uint32_t n_in,
-                   const stator_ref *in, uint32_t n_attrs, const stator_attr *attrs)
-{
-    const char *list[EXPR_NAMES_MAX];
-    stator_ref out = 0;
-    char *text = ox_ok(n) ? st_arena_strndup(&n->im->arena, names, strlen(names)) : NULL;
-    if (text == NULL || n_in > EXPR_NAMES_MAX) {
-        return ox_fail(n, STATOR_INTERNAL, "an expression has no memory or too many operands");
-    }
-    for (uint32_t i = 0; i < n_in; i++) {
-        list[i] = text += strspn(text, ", ");
-        text += strcspn(text, ", ");
-        if (*text != '\0') {
-            *text++ = '\0';
-        }
-    }
-    stator_diag *diag = NULL;
-    const stator_status status =
-        n->im->host->build->expr(n->b, program, n_in, list, in, n_attrs, attrs, 1, &out, &diag);
-    if (status != STATOR_OK) {
-        ox_node_failed(n, status, diag);
-        return 0;
-    }
-    return out;
-}
-
-stator_ref ox_un(ox_node *n, const char *op, stator_ref x)
-{
-    return ox_op(n, op, OX_IN(x), OX_NONE);
-}
-
-stator_ref ox_bin(ox_node *n, const char *op, stator_ref x, stator_ref y)
-{
-    return ox_op(n, op, OX_IN(x, y), OX_NONE);
-}
-
-stator_ref ox_add(ox_node *n, stator_ref x, stator_ref y)
-{
-    return ox_bin(n, "add", x, y);
-}
-
-stator_ref ox_sub(ox_node *n, stator_ref x, stator_ref y)
-{
-    return ox_bin(n, "sub", x, y);
-}
-
-stator_ref ox_mul(ox_node *n, stator_ref x, stator_ref y)
-{
-    return ox_bin(n, "mul", x, y);
-}
-
-stator_ref ox_div(ox_node *n, stator_ref x, stator_ref y)
-{
-    return ox_bin(n, "div", x, y);
-}
-
-stator_ref ox_select(ox_node *n, stator_ref c, stator_ref x, stator_ref y)
-{
-    return ox_op(n, "select", OX_IN(c, x, y), OX_NONE);
 }
 
 stator_ref ox_cast(ox_node *n, stator_ref x, stator_dtype dtype)
 {
-    if (ox_dtype(n, x) == dtype) {
-        return x;
-    }
-    return ox_op(n, "cast", OX_IN(x), OX_AT(OX_A_DTYPE("dtype", dtype)));
-}
-
-stator_ref ox_reshape(ox_node *n, stator_ref x, uint32_t rank, const stator_ref *dims)
-{
-    return ox_op(n, "reshape", OX_IN(x), OX_AT(OX_A_DIMS("shape", rank, dims)));
+    return ox_dtype(n, x) == dtype ? x : stator_emit_cast(&n->e, x, dtype);
 }
 
 stator_ref ox_transpose(ox_node *n, stator_ref x, const int64_t *perm)
 {
-    return ox_op(n, "transpose", OX_IN(x), OX_AT(OX_A_INTS("perm", ox_rank(n, x), perm)));
-}
-
-stator_ref ox_expand(ox_node *n, stator_ref x, uint32_t rank, const stator_ref *dims)
-{
-    return ox_op(n, "expand", OX_IN(x), OX_AT(OX_A_DIMS("shape", rank, dims)));
+    return ox_op(n, "transpose", STATOR_IN(x),
+                 STATOR_AT(STATOR_A_INTS("perm", ox_rank(n, x), perm)));
 }
 
 stator_ref ox_unsqueeze(ox_node *n, stator_ref x, uint32_t axis)
@@ -447,68 +283,6 @@ stator_ref ox_squeeze(ox_node *n, stator_ref x, uint32_t axis)
     }
     memmove(dims + axis, dims + axis + 1, (rank - axis - 1u) * sizeof dims[0]);
     return ox_reshape(n, x, rank - 1u, dims);
-}
-
-stator_ref ox_slice(ox_node *n, stator_ref x, uint32_t axis, stator_ref start, stator_ref size,
-                    int64_t step)
-{
-    stator_ref starts[STATOR_RANK_MAX];
-    stator_ref sizes[STATOR_RANK_MAX];
-    int64_t steps[STATOR_RANK_MAX];
-    const uint32_t rank = ox_dims(n, x, sizes);
-    if (!ox_ok(n) || axis >= rank) {
-        return ox_fail(n, STATOR_INVALID_ARGUMENT, "axis %u is outside rank %u", axis, rank);
-    }
-    for (uint32_t i = 0; i < rank; i++) {
-        starts[i] = ox_sym(n, 0);
-        steps[i] = 1;
-    }
-    starts[axis] = start;
-    sizes[axis] = size;
-    steps[axis] = step;
-    return ox_op(n, "slice", OX_IN(x),
-                 OX_AT(OX_A_DIMS("starts", rank, starts), OX_A_DIMS("sizes", rank, sizes),
-                       OX_A_INTS("steps", rank, steps)));
-}
-
-stator_ref ox_slice_const(ox_node *n, stator_ref x, uint32_t axis, int64_t start, int64_t size)
-{
-    return ox_slice(n, x, axis, ox_sym(n, start), ox_sym(n, size), 1);
-}
-
-stator_ref ox_concat(ox_node *n, uint32_t axis, uint32_t count, const stator_ref *xs)
-{
-    return count == 1 ? xs[0] : ox_op(n, "concat", count, xs, OX_AT(OX_A_INT("axis", axis)));
-}
-
-stator_ref ox_gather(ox_node *n, stator_ref x, stator_ref index, int64_t axis)
-{
-    return ox_op(n, "gather", OX_IN(x, index), OX_AT(OX_A_INT("axis", axis)));
-}
-
-stator_ref ox_reduce(ox_node *n, const char *op, stator_ref x, uint32_t count, const int64_t *axes,
-                     int keepdims)
-{
-    return ox_op(n, op, OX_IN(x),
-                 OX_AT(OX_A_INTS("axes", count, axes), OX_A_INT("keepdims", keepdims)));
-}
-
-stator_ref ox_matmul(ox_node *n, stator_ref x, stator_ref y)
-{
-    return ox_bin(n, "matmul", x, y);
-}
-
-stator_ref ox_iota(ox_node *n, stator_dtype dtype, uint32_t rank, const stator_ref *dims,
-                   uint32_t axis)
-{
-    return ox_op(
-        n, "iota", OX_NONE,
-        OX_AT(OX_A_DIMS("shape", rank, dims), OX_A_INT("axis", axis), OX_A_DTYPE("dtype", dtype)));
-}
-
-stator_ref ox_full(ox_node *n, stator_ref scalar, uint32_t rank, const stator_ref *dims)
-{
-    return ox_expand(n, scalar, rank, dims);
 }
 
 stator_ref ox_channels(ox_node *n, stator_ref x, uint32_t rank)

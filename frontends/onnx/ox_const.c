@@ -17,16 +17,11 @@ stator_ref ox_const(ox_node *n, stator_dtype dtype, uint32_t rank, const int64_t
     if (!st_numel(dims, rank, &v.count) || !st_dtype_bytes(dtype, v.count, &v.size_bytes)) {
         return ox_fail(n, STATOR_INVALID_ARGUMENT, "a constant is too large");
     }
-    const stator_ref type = ox_tensor_type(n->im, n->b, &v);
+    const stator_ref type = ox_tensor_type(n->im, n->e.b, &v);
     stator_ref ref = 0;
-    stator_diag *diag = NULL;
-    if (type == 0) {
-        return 0;
-    }
-    const stator_status status =
-        n->im->host->build->constant(n->b, type, data, v.size_bytes, &ref, &diag);
-    if (status != STATOR_OK) {
-        ox_node_failed(n, status, diag);
+    if (type == 0 ||
+        !stator_emit_check(
+            &n->e, n->e.build->constant(n->e.b, type, data, v.size_bytes, &ref, n->e.err))) {
         return 0;
     }
     if (v.size_bytes <= 4096) {
@@ -90,34 +85,6 @@ stator_ref ox_tensor(ox_node *n, const Onnx__TensorProto *tensor)
         return 0;
     }
     return ox_tensor_constant(n->im, n->scope->region, tensor, ox_node_where(n));
-}
-
-stator_ref ox_from_dims(ox_node *n, uint32_t count, const stator_ref *syms)
-{
-    stator_ref out = 0;
-    stator_diag *diag = NULL;
-    if (!ox_ok(n)) {
-        return 0;
-    }
-    const stator_status status = n->im->host->build->from_dims(n->b, syms, count, &out, &diag);
-    if (status != STATOR_OK) {
-        ox_node_failed(n, status, diag);
-    }
-    return out;
-}
-
-stator_ref ox_from_dim(ox_node *n, stator_ref sym)
-{
-    stator_ref out = 0;
-    stator_diag *diag = NULL;
-    if (!ox_ok(n) || sym == 0) {
-        return 0;
-    }
-    const stator_status status = n->im->host->build->from_dims(n->b, &sym, UINT32_MAX, &out, &diag);
-    if (status != STATOR_OK) {
-        ox_node_failed(n, status, diag);
-    }
-    return out;
 }
 
 stator_ref ox_sparse_tensor(ox_node *n, const Onnx__SparseTensorProto *tensor)

@@ -108,10 +108,10 @@ void ox_graph_define(ox_node *n, const char *name, stator_ref v)
         return;
     }
     if (v != 0 && (v & OX_SEQUENCE) == 0) {
-        const stator_graph_view *view = n->im->host->build->view(n->b);
+        const stator_graph_view *view = n->e.build->view(n->e.b);
         const stator_value_row *row = stator_value_at(view, v);
         if (row->node != 0 && row->name == 0) {
-            n->im->host->build->set_name(n->b, v, name);
+            n->e.build->set_name(n->e.b, v, name);
         }
     }
     ox_scope_bind(n->scope, name, v);
@@ -207,9 +207,8 @@ static uint32_t expr_attrs(ox_node *n, const char *spec, stator_attr *out, uint3
             return 0;
         }
         memcpy(own, name, sizeof name);
-        out[count++] = kind[0] == 'i'
-                           ? (stator_attr)OX_A_INT(own, ox_attr_int(n, own, (int64_t)value))
-                           : (stator_attr)OX_A_FLOAT(own, ox_attr_float(n, own, value));
+        out[count++] = kind[0] == 'i' ? STATOR_A_INT(own, ox_attr_int(n, own, (int64_t)value))
+                                      : STATOR_A_FLOAT(own, ox_attr_float(n, own, value));
         spec += used;
         spec += *spec == ';';
     }
@@ -288,7 +287,8 @@ static const char *label_of(ox_import *im, const Onnx__NodeProto *p)
 static void run_node(ox_scope *s, size_t count, Onnx__NodeProto *const *nodes, size_t at)
 {
     ox_import *im = s->im;
-    ox_node n = {.im = im, .scope = s, .b = s->region->b, .proto = nodes[at]};
+    ox_node n = {.im = im, .scope = s, .proto = nodes[at]};
+    n.e = stator_emitter_of(im->host, s->region->b, &im->emit_diag);
     n.name = label_of(im, n.proto);
     n.version = ox_opset(im, s->frame, "");
     if (++im->node_count > NODES_MAX) {
@@ -301,7 +301,7 @@ static void run_node(ox_scope *s, size_t count, Onnx__NodeProto *const *nodes, s
     if (!ox_ok(&n)) {
         return;
     }
-    im->host->build->set_origin(n.b, n.name, ox_text(n.proto->op_type), im->file, 0);
+    n.e.build->set_origin(n.e.b, n.name, ox_text(n.proto->op_type), im->file, 0);
     if (n.row != NULL && n.row->kind != OX_ROW_SEQUENCE) {
         check_sequences(&n);
     }
@@ -318,6 +318,7 @@ static void run_node(ox_scope *s, size_t count, Onnx__NodeProto *const *nodes, s
         n.row->fn(&n);
     }
     define_results(&n);
+    ox_node_end(&n);
 }
 
 void ox_graph_nodes(ox_scope *s, size_t n_nodes, Onnx__NodeProto *const *nodes)

@@ -78,9 +78,10 @@ struct ox_import {
     const stator_options *options;
     stator_status status;
     stator_diag *diag;
-    st_mem mem;          /* the host's memory */
-    st_mem pb_mem;       /* protobuf-c's share of it, with a limit */
-    uint32_t pb_refused; /* protobuf-c asked for memory and got none */
+    stator_diag *emit_diag; /* of an emitter's failure whose node has not ended yet */
+    st_mem mem;             /* the host's memory */
+    st_mem pb_mem;          /* protobuf-c's share of it, with a limit */
+    uint32_t pb_refused;    /* protobuf-c asked for memory and got none */
     st_arena arena;
     st_arena scratch; /* scratch of one ox_fold */
     ox_wire wire;
@@ -102,7 +103,8 @@ stator_status ox_import_fail(ox_import *im, stator_status code, const char *form
 /* Keeps a failure of a host call: takes its diag, puts `where` before the text. */
 stator_status ox_import_failed(ox_import *im, stator_status code, stator_diag *diag,
                                const char *where);
-void ox_node_failed(ox_node *n, stator_status code, stator_diag *diag);
+/* A failure of the node's emitter becomes the import's, with the node's name before its text. */
+void ox_node_end(ox_node *n);
 const char *ox_node_where(const ox_node *n); /* "node 'x' (Conv)"; arena memory */
 
 /* ---- ox_scope.c ---- */

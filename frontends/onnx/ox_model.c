@@ -17,18 +17,6 @@
 
 /* ---- memory ---- */
 
-static void *host_alloc(void *self, uint64_t size, uint64_t align)
-{
-    const stator_host *h = self;
-    return h->mem->alloc(h->ctx, size, align);
-}
-
-static void host_free(void *self, void *p)
-{
-    const stator_host *h = self;
-    h->mem->free(h->ctx, p);
-}
-
 /* protobuf-c does not say why it gave up: the import remembers that memory was refused. */
 static void *pb_alloc(void *self, size_t size)
 {
@@ -68,7 +56,7 @@ static stator_status unpack(ox_import *im)
                               "'%s' is not a whole ONNX file: at byte %llu %s", im->file,
                               (unsigned long long)at, problem);
     }
-    st_mem_init(&im->pb_mem, host_alloc, host_free, (void *)(uintptr_t)im->host, budget_for(im));
+    st_mem_init_host(&im->pb_mem, im->host, budget_for(im));
     ProtobufCAllocator allocator = {pb_alloc, pb_free, im};
     static const uint8_t nothing[1] = {0};
     im->model = onnx__model_proto__unpack(&allocator, im->wire.size,
@@ -579,7 +567,7 @@ stator_status ox_import_model(const stator_host *host, const stator_source *sour
 {
     ox_import im = {.host = host, .source = source, .options = options};
     im.file = last_part(source->path);
-    st_mem_init(&im.mem, host_alloc, host_free, (void *)(uintptr_t)host, 0);
+    st_mem_init_host(&im.mem, host, 0);
     st_arena_init(&im.arena, &im.mem);
     st_arena_init(&im.scratch, &im.mem);
     im.root.b = builder;

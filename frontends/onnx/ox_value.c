@@ -48,7 +48,7 @@ const stator_ref *ox_known(ox_node *n, stator_ref v, uint32_t *out_count)
         }
         return ox_ok(n) ? syms : NULL;
     }
-    return n->im->host->build->known_ints(n->b, v, count, syms) ? syms : NULL;
+    return n->e.build->known_ints(n->e.b, v, count, syms) ? syms : NULL;
 }
 
 int ox_known_ints(ox_node *n, stator_ref v, uint32_t *out_count, const int64_t **out)
@@ -201,14 +201,8 @@ const stator_ref *ox_sizes(ox_node *n, stator_ref v, uint32_t *out_count, const 
     }
     v = ox_cast(n, v, STATOR_I64);
     stator_ref *syms = ox_alloc(n, *out_count + 1u, sizeof *syms);
-    stator_diag *diag = NULL;
-    if (syms == NULL) {
-        return NULL;
-    }
-    const stator_status status = n->im->host->build->as_dims(n->b, v, *out_count, syms, &diag);
-    if (status != STATOR_OK) {
-        ox_node_failed(n, status, diag);
-        return NULL;
-    }
-    return syms;
+    return syms != NULL && stator_emit_check(
+                               &n->e, n->e.build->as_dims(n->e.b, v, *out_count, syms, n->e.err))
+               ? syms
+               : NULL;
 }

@@ -10,8 +10,8 @@
  * Broadcasting thus moves no data.
  * Invariant: the labels of a term are distinct and one an axis. */
 #include "core/base/check.h"
+#include "ir/op_emitter.h"
 #include "ir/ops/op_einsum.h"
-#include "ir/ops/op_kit.h"
 #include "ir/ops/rules.h"
 #include <stator/ops.h>
 #include <string.h>
@@ -25,7 +25,7 @@ typedef struct term {
 } term;
 
 typedef struct contraction {
-    st_kit *k;
+    stator_emitter *e;
     uint32_t needs[LABELS]; /* operands not yet contracted, and the result, that have the label */
     uint8_t is_one[LABELS]; /* every operand has size 1 there */
     uint32_t strict;        /* a label whose sizes must be equal, LABELS: none */
@@ -54,8 +54,8 @@ static void drop_ones(const contraction *c, term *t)
     const uint32_t before = t->n;
     uint32_t n = 0;
     for (uint32_t i = 0, axis = 0; i < before; i++) {
-        const stator_ref dim = st_kit_dim(c->k, t->value, i);
-        if (st_kit_is(c->k, dim, 1) && !c->is_one[t->labels[axis]]) {
+        const stator_ref dim = stator_emit_dim(c->e, t->value, i);
+        if (stator_emit_is(c->e, dim, 1) && !c->is_one[t->labels[axis]]) {
             remove_axis(t, axis);
             continue;
         }
@@ -63,32 +63,32 @@ static void drop_ones(const contraction *c, term *t)
         axis++;
     }
     if (n != before) {
-        t->value = st_kit_reshape(c->k, t->value, dims, n);
+        t->value = stator_emit_reshape(c->e, t->value, n, dims);
     }
 }
 
 static void sum_axis(const contraction *c, term *t, uint32_t axis)
 {
     const int64_t axes[1] = {axis};
-    t->value = st_kit_op(c->k, "reduce_sum", 1, &t->value, 1, &ST_KIT_INTS("axes", axes, 1));
+    t->value =
+        stator_emit_op(c->e, "reduce_sum", 1, &t->value, STATOR_AT(STATOR_A_INTS("axes", 1, axes)));
     remove_axis(t, axis);
 }
 
 /* Axes a < b of the same label become axis a: all but the diagonal is masked, then b is summed. */
 static void take_diagonal(const contraction *c, term *t, uint32_t a, uint32_t b)
 {
-    const stator_ref one = st_kit_size(c->k, 1);
+    const stator_ref one = stator_emit_size(c->e, 1);
     stator_ref row[STATOR_RANK_MAX], column[STATOR_RANK_MAX];
     for (uint32_t i = 0; i < t->n; i++) {
-        row[i] = i == a ? st_kit_dim(c->k, t->value, a) : one;
-        column[i] = i == b ? st_kit_dim(c->k, t->value, b) : one;
+        row[i] = i == a ? stator_emit_dim(c->e, t->value, a) : one;
+        column[i] = i == b ? stator_emit_dim(c->e, t->value, b) : one;
     }
-    const stator_attr attrs[4] = {ST_KIT_DIMS("row", row, t->n),
-                                  ST_KIT_DIMS("column", column, t->n), ST_KIT_INT("a", a),
-                                  ST_KIT_INT("b", b)};
-    t->value =
-        st_kit_expr(c->k, "select(iota(shape=row, axis=a) == iota(shape=column, axis=b), x, 0)",
-                    "x", &t->value, 4, attrs);
+    t->value = stator_emit_expr(
+        c->e, "select(iota(shape=row, axis=a) == iota(shape=column, axis=b), x, 0)", "x", 1,
+        &t->value,
+        STATOR_AT(STATOR_A_DIMS("row", t->n, row), STATOR_A_DIMS("column", t->n, column),
+                  STATOR_A_INT("a", a), STATOR_A_INT("b", b)));
     sum_axis(c, t, b);
 }
 
@@ -115,6 +115,21 @@ static void sum_unneeded(const contraction *c, term *t)
     }
 }
 
+/* The size that a and b broadcast to. A formula beyond a limit becomes an unbacked symbol that the
+ * running program binds. */
+static stator_ref broadcast_size(stator_emitter *e, stator_ref a, stator_ref b)
+{
+    const st_infer in = {.m = e->b->module};
+    stator_ref sym = e->status == STATOR_OK ? st_in_broadcast_dim(&in, a, b) : 0;
+    if (sym != 0 || e->status != STATOR_OK) {
+        return sym;
+    }
+    const stator_ref size =
+        stator_emit_expr(e, "s = scalar(p[0], i64); select(s == 1, scalar(q[0], i64), s)", "", 0,
+                         NULL, STATOR_AT(STATOR_A_DIMS("p", 1, &a), STATOR_A_DIMS("q", 1, &b)));
+    return stator_emit_check(e, st_build_as_dims(e->b, size, 1, &sym, e->err)) ? sym : 0;
+}
+
 /* Expands the axes that a and b share, where a size may be 1 and the other not, as far as is known
  * when the graph is built. */
 static void match_sizes(const contraction *c, term *a, term *b)
@@ -122,15 +137,15 @@ static void match_sizes(const contraction *c, term *a, term *b)
     term *terms[2] = {a, b};
     stator_ref dims[2][STATOR_RANK_MAX];
     uint32_t grows[2] = {0, 0};
-    st_kit_dims(c->k, a->value, dims[0]);
-    st_kit_dims(c->k, b->value, dims[1]);
+    stator_emit_dims(c->e, a->value, dims[0]);
+    stator_emit_dims(c->e, b->value, dims[1]);
     for (uint32_t i = 0; i < a->n; i++) {
         const int j = find_label(b, a->labels[i]);
         if (j < 0 || a->labels[i] == c->strict ||
-            st_sym_eq(&c->k->b->module->symtab, dims[0][i], dims[1][j]) >= 0) {
+            st_sym_eq(&c->e->b->module->symtab, dims[0][i], dims[1][j]) >= 0) {
             continue;
         }
-        const stator_ref size = st_kit_broadcast(c->k, dims[0][i], dims[1][j]);
+        const stator_ref size = broadcast_size(c->e, dims[0][i], dims[1][j]);
         grows[0] |= size != dims[0][i];
         grows[1] |= size != dims[1][j];
         dims[0][i] = size;
@@ -138,7 +153,7 @@ static void match_sizes(const contraction *c, term *a, term *b)
     }
     for (uint32_t t = 0; t < 2; t++) {
         if (grows[t]) {
-            terms[t]->value = st_kit_expand(c->k, terms[t]->value, dims[t], terms[t]->n);
+            terms[t]->value = stator_emit_expand(c->e, terms[t]->value, terms[t]->n, dims[t]);
         }
     }
 }
@@ -170,14 +185,14 @@ static void contract(const contraction *c, term *a, term *b)
             labels[n++] = b->labels[i];
         }
     }
-    const stator_attr attrs[4] = {
-        ST_KIT_INTS("batch_x", batch[0], n_batch), ST_KIT_INTS("batch_y", batch[1], n_batch),
-        ST_KIT_INTS("contract_x", sum[0], n_sum), ST_KIT_INTS("contract_y", sum[1], n_sum)};
-    a->value =
-        st_kit_op(c->k, "dot_general", 2, (const stator_ref[2]){a->value, b->value}, 4, attrs);
+    a->value = stator_emit_op(c->e, "dot_general", 2, (const stator_ref[2]){a->value, b->value},
+                              STATOR_AT(STATOR_A_INTS("batch_x", n_batch, batch[0]),
+                                        STATOR_A_INTS("batch_y", n_batch, batch[1]),
+                                        STATOR_A_INTS("contract_x", n_sum, sum[0]),
+                                        STATOR_A_INTS("contract_y", n_sum, sum[1])));
     if (n > STATOR_RANK_MAX) {
-        st_kit_fail(c->k, STATOR_UNIMPLEMENTED, "an intermediate result has more than %d axes",
-                    STATOR_RANK_MAX);
+        stator_emit_fail(c->e, STATOR_UNIMPLEMENTED, "an intermediate result has more than %d axes",
+                         STATOR_RANK_MAX);
         return;
     }
     memcpy(a->labels, labels, n);
@@ -190,11 +205,11 @@ static stator_ref in_order(const contraction *c, const term *t, const uint8_t *o
     for (uint32_t i = 0; i < n_out && i < STATOR_RANK_MAX; i++) {
         const int at = find_label(t, out[i]);
         if (at < 0 || n_out != t->n) {
-            return st_kit_fail(c->k, STATOR_INTERNAL, "the contraction lost an axis");
+            return stator_emit_fail(c->e, STATOR_INTERNAL, "the contraction lost an axis");
         }
         perm[i] = at;
     }
-    return st_kit_transpose(c->k, t->value, perm, n_out);
+    return stator_emit_transpose(c->e, t->value, n_out, perm);
 }
 
 static void count_labels(contraction *c, const term *terms, uint32_t n, const uint8_t *out,
@@ -205,7 +220,7 @@ static void count_labels(contraction *c, const term *terms, uint32_t n, const ui
     for (uint32_t k = 0; k < n; k++) {
         for (uint32_t i = 0; i < terms[k].n; i++) {
             const uint8_t label = terms[k].labels[i];
-            if (!st_kit_is(c->k, st_kit_dim(c->k, terms[k].value, i), 1)) {
+            if (!stator_emit_is(c->e, stator_emit_dim(c->e, terms[k].value, i), 1)) {
                 c->is_one[label] = 0;
             }
         }
@@ -224,10 +239,10 @@ static void add_needs(contraction *c, const term *t, int step)
 }
 
 /* Contracts all terms to one whose axes are `out`. Sizes of the label `strict` do not broadcast. */
-static stator_ref contract_all(st_kit *k, term *terms, uint32_t n, const uint8_t *out,
+static stator_ref contract_all(stator_emitter *e, term *terms, uint32_t n, const uint8_t *out,
                                uint32_t n_out, uint32_t strict)
 {
-    contraction c = {.k = k, .strict = strict};
+    contraction c = {.e = e, .strict = strict};
     count_labels(&c, terms, n, out, n_out);
     for (uint32_t i = 0; i < n; i++) {
         prepare(&c, &terms[i]);
@@ -235,7 +250,7 @@ static stator_ref contract_all(st_kit *k, term *terms, uint32_t n, const uint8_t
     }
     add_needs(&c, &terms[0], -1);
     sum_unneeded(&c, &terms[0]);
-    for (uint32_t i = 1; i < n && k->status == STATOR_OK; i++) {
+    for (uint32_t i = 1; i < n && e->status == STATOR_OK; i++) {
         term own = terms[i];
         add_needs(&c, &terms[i], -1);
         for (uint32_t j = own.n; j-- > 0;) { /* labels of this operand alone */
@@ -246,28 +261,28 @@ static stator_ref contract_all(st_kit *k, term *terms, uint32_t n, const uint8_t
         contract(&c, &terms[0], &own);
         sum_unneeded(&c, &terms[0]);
     }
-    return k->status == STATOR_OK ? in_order(&c, &terms[0], out, n_out) : 0;
+    return e->status == STATOR_OK ? in_order(&c, &terms[0], out, n_out) : 0;
 }
 
 stator_status st_dec_einsum(stator_builder *b, const st_decompose_node *node,
                             stator_ref *out_results, stator_diag **err)
 {
-    st_kit k = {b, err, STATOR_OK};
+    stator_emitter e = st_emitter(b, err);
     st_einsum eq;
     uint32_t ranks[ST_EINSUM_OPERANDS_MAX];
     term terms[ST_EINSUM_OPERANDS_MAX];
     for (uint32_t i = 0; i < node->n_operands; i++) {
-        ranks[i] = st_kit_rank(&k, node->operands[i]);
+        ranks[i] = stator_emit_rank(&e, node->operands[i]);
     }
     ST_TRY(
         st_einsum_parse(node->attrs[STATOR_einsum_equation].s, node->n_operands, ranks, &eq, err));
     for (uint32_t i = 0; i < node->n_operands; i++) {
-        terms[i] = (term){.value = st_kit_wide(&k, node->operands[i]), .n = ranks[i]};
+        terms[i] = (term){.value = stator_emit_wide(&e, node->operands[i]), .n = ranks[i]};
         memcpy(terms[i].labels, eq.labels[i], ranks[i]);
     }
-    const stator_ref y = contract_all(&k, terms, node->n_operands, eq.out, eq.n_out, LABELS);
-    out_results[0] = st_kit_cast(&k, y, st_kit_dtype(&k, node->operands[0]));
-    return k.status;
+    const stator_ref y = contract_all(&e, terms, node->n_operands, eq.out, eq.n_out, LABELS);
+    out_results[0] = stator_emit_cast(&e, y, stator_emit_dtype(&e, node->operands[0]));
+    return e.status;
 }
 
 /* matmul as labels: batch axes are numbered from the last, m and n are the matrix axes. */
@@ -275,12 +290,12 @@ stator_status st_dec_matmul(stator_builder *b, const st_decompose_node *node,
                             stator_ref *out_results, stator_diag **err)
 {
     enum { LABEL_M = 40, LABEL_K = 41, LABEL_N = 42 };
-    st_kit k = {b, err, STATOR_OK};
+    stator_emitter e = st_emitter(b, err);
     term terms[2] = {{.value = node->operands[0]}, {.value = node->operands[1]}};
     uint8_t out[STATOR_RANK_MAX + 2];
     uint32_t batch[2], n_out = 0;
     for (uint32_t t = 0; t < 2; t++) {
-        const uint32_t rank = st_kit_rank(&k, terms[t].value);
+        const uint32_t rank = stator_emit_rank(&e, terms[t].value);
         batch[t] = rank > 2 ? rank - 2u : 0;
         terms[t].n = rank;
         for (uint32_t i = 0; i < batch[t]; i++) {
@@ -302,6 +317,6 @@ stator_status st_dec_matmul(stator_builder *b, const st_decompose_node *node,
     if (terms[1].n > 1) {
         out[n_out++] = LABEL_N;
     }
-    out_results[0] = contract_all(&k, terms, 2, out, n_out, LABEL_K);
-    return k.status;
+    out_results[0] = contract_all(&e, terms, 2, out, n_out, LABEL_K);
+    return e.status;
 }

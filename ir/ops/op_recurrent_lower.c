@@ -9,7 +9,7 @@
  * Equations: the ONNX operator texts RNN, GRU, LSTM; Cho et al., 2014; Hochreiter and Schmidhuber,
  * 1997. */
 #include "core/base/check.h"
-#include "ir/ops/op_kit.h"
+#include "ir/op_emitter.h"
 #include "ir/ops/rules.h"
 #include <ctype.h>
 #include <stator/ops.h>
@@ -46,7 +46,7 @@ static const activation_row activation_rows[] = {
 enum { GATES_RNN = 1, GATES_GRU = 3, GATES_LSTM = 4 };
 
 typedef struct net {
-    st_kit *k;
+    stator_emitter *e;
     const st_decompose_node *node;
     uint32_t gates;       /* gates in the weights: 1, 3 or 4 */
     uint32_t directions;  /* 1 or 2 */
@@ -102,11 +102,12 @@ static void read_activations(net *n)
         const size_t len = strcspn(p, ", ");
         const activation_row *row = find_activation(p, len);
         if (row == NULL) {
-            st_kit_fail(n->k, STATOR_INVALID_ARGUMENT,
-                        "activation %u is '%.*s', expected one of Sigmoid, Tanh, Relu, Affine, "
-                        "LeakyRelu, ThresholdedRelu, ScaledTanh, HardSigmoid, Elu, Softsign, "
-                        "Softplus",
-                        i, (int)(len < 40 ? len : 40), p);
+            stator_emit_fail(
+                n->e, STATOR_INVALID_ARGUMENT,
+                "activation %u is '%.*s', expected one of Sigmoid, Tanh, Relu, Affine, "
+                "LeakyRelu, ThresholdedRelu, ScaledTanh, HardSigmoid, Elu, Softsign, "
+                "Softplus",
+                i, (int)(len < 40 ? len : 40), p);
             return;
         }
         activation *out = &n->functions[i];
@@ -122,73 +123,72 @@ static void read_activations(net *n)
 }
 
 /* Function `which` (f, g, h) of a direction on v, clipped before. */
-static stator_ref activate(const net *n, st_kit *k, uint32_t direction, uint32_t which,
-                           stator_ref v)
+static stator_ref activate(const net *n, uint32_t direction, uint32_t which, stator_ref v)
 {
     const activation *f = &n->functions[direction * n->n_functions + which];
-    const stator_attr attrs[3] = {ST_KIT_FLOAT("alpha", f->alpha), ST_KIT_FLOAT("beta", f->beta),
-                                  ST_KIT_FLOAT("clip", n->clip)};
+    const stator_attr attrs[3] = {STATOR_A_FLOAT("alpha", f->alpha),
+                                  STATOR_A_FLOAT("beta", f->beta), STATOR_A_FLOAT("clip", n->clip)};
     if (n->clip > 0) {
-        v = st_kit_expr(k, "max(min(v, clip), -clip)", "v", &v, 3, attrs);
+        v = stator_emit_expr(n->e, "max(min(v, clip), -clip)", "v", 1, &v, 3, attrs);
     }
-    return st_kit_expr(k, f->program, "v", &v, 3, attrs);
+    return stator_emit_expr(n->e, f->program, "v", 1, &v, 3, attrs);
 }
 
 /* ---- cells ---- */
 
 typedef struct cell {
-    st_kit k; /* over the region's builder */
     uint32_t direction;
     stator_ref h, c, xw, t, r, rb, p, lengths; /* region inputs, 0 absent */
     stator_ref new_h, new_c;
 } cell;
 
 /* Columns [gate*H, (gate+1)*H) of the last axis. */
-static stator_ref gate_of(const net *n, st_kit *k, stator_ref v, uint32_t gate)
+static stator_ref gate_of(const net *n, stator_ref v, uint32_t gate)
 {
-    const stator_attr attrs[2] = {ST_KIT_INT("from", gate * n->hidden), ST_KIT_INT("n", n->hidden)};
-    const char *program = st_kit_rank(k, v) == 1
+    const stator_attr attrs[2] = {STATOR_A_INT("from", gate * n->hidden),
+                                  STATOR_A_INT("n", n->hidden)};
+    const char *program = stator_emit_rank(n->e, v) == 1
                               ? "slice(v, starts=[from], sizes=[n], steps=[1])"
                               : "slice(v, starts=[0, from], sizes=[dim(v, 0), n], steps=[1, 1])";
-    return st_kit_expr(k, program, "v", &v, 2, attrs);
+    return stator_emit_expr(n->e, program, "v", 1, &v, 2, attrs);
 }
 
 /* Rows [gate*H, (gate+count)*H) of a [G*H, H] matrix. */
-static stator_ref rows_of(const net *n, st_kit *k, stator_ref r, uint32_t gate, uint32_t count)
+static stator_ref rows_of(const net *n, stator_ref r, uint32_t gate, uint32_t count)
 {
-    const stator_attr attrs[2] = {ST_KIT_INT("from", gate * n->hidden),
-                                  ST_KIT_INT("n", count * n->hidden)};
-    return st_kit_expr(k, "slice(r, starts=[from, 0], sizes=[n, dim(r, 1)], steps=[1, 1])", "r", &r,
-                       2, attrs);
+    return stator_emit_expr(
+        n->e, "slice(r, starts=[from, 0], sizes=[n, dim(r, 1)], steps=[1, 1])", "r", 1, &r,
+        STATOR_AT(STATOR_A_INT("from", gate * n->hidden), STATOR_A_INT("n", count * n->hidden)));
 }
 
 #define TIMES_R "dot_general(h, r, contract_x=[1], contract_y=[1])"
 
 static void rnn_cell(const net *n, cell *c)
 {
-    const stator_ref in[3] = {c->xw, c->h, c->r};
-    const stator_ref v = st_kit_expr(&c->k, "xw + " TIMES_R, "xw,h,r", in, 0, NULL);
-    c->new_h = activate(n, &c->k, c->direction, 0, v);
+    const stator_ref v = stator_emit_expr(n->e, "xw + " TIMES_R, "xw,h,r",
+                                          STATOR_IN(c->xw, c->h, c->r), STATOR_NONE);
+    c->new_h = activate(n, c->direction, 0, v);
 }
 
 static void gru_cell(const net *n, cell *c)
 {
-    st_kit *k = &c->k;
     const int after = n->node->attrs[STATOR_gru_linear_before_reset].i != 0;
-    const stator_ref zr_in[3] = {gate_of(n, k, c->xw, 0), c->h, rows_of(n, k, c->r, 0, 1)};
-    const stator_ref r_in[3] = {gate_of(n, k, c->xw, 1), c->h, rows_of(n, k, c->r, 1, 1)};
+    const stator_ref zr_in[3] = {gate_of(n, c->xw, 0), c->h, rows_of(n, c->r, 0, 1)};
+    const stator_ref r_in[3] = {gate_of(n, c->xw, 1), c->h, rows_of(n, c->r, 1, 1)};
     const stator_ref z =
-        activate(n, k, c->direction, 0, st_kit_expr(k, "xw + " TIMES_R, "xw,h,r", zr_in, 0, NULL));
+        activate(n, c->direction, 0,
+                 stator_emit_expr(n->e, "xw + " TIMES_R, "xw,h,r", 3, zr_in, STATOR_NONE));
     const stator_ref reset =
-        activate(n, k, c->direction, 0, st_kit_expr(k, "xw + " TIMES_R, "xw,h,r", r_in, 0, NULL));
-    const stator_ref g_in[5] = {gate_of(n, k, c->xw, 2), c->h, rows_of(n, k, c->r, 2, 1), reset,
-                                c->rb};
+        activate(n, c->direction, 0,
+                 stator_emit_expr(n->e, "xw + " TIMES_R, "xw,h,r", 3, r_in, STATOR_NONE));
+    const stator_ref g_in[5] = {gate_of(n, c->xw, 2), c->h, rows_of(n, c->r, 2, 1), reset, c->rb};
     const char *program = !after ? "xw + dot_general(reset * h, r, contract_x=[1], contract_y=[1])"
                                  : "xw + reset * (has(rb) ? " TIMES_R " + rb : " TIMES_R ")";
     const stator_ref g =
-        activate(n, k, c->direction, 1, st_kit_expr(k, program, "xw,h,r,reset,rb", g_in, 0, NULL));
-    const stator_ref last[3] = {z, g, c->h};
-    c->new_h = st_kit_expr(k, "(1 - z) * g + z * h", "z,g,h", last, 0, NULL);
+        activate(n, c->direction, 1,
+                 stator_emit_expr(n->e, program, "xw,h,r,reset,rb", 5, g_in, STATOR_NONE));
+    c->new_h =
+        stator_emit_expr(n->e, "(1 - z) * g + z * h", "z,g,h", STATOR_IN(z, g, c->h), STATOR_NONE);
 }
 
 /* A gate's argument plus its peephole, when there is one. Peepholes stand in the order i, o, f. */
@@ -198,77 +198,68 @@ static stator_ref with_peephole(const net *n, cell *c, stator_ref v, stator_ref 
     if (c->p == 0) {
         return v;
     }
-    const stator_ref in[3] = {v, state, gate_of(n, &c->k, c->p, place)};
-    return st_kit_expr(&c->k, "v + p * c", "v,c,p", in, 0, NULL);
+    return stator_emit_expr(n->e, "v + p * c", "v,c,p",
+                            STATOR_IN(v, state, gate_of(n, c->p, place)), STATOR_NONE);
 }
 
 static void lstm_cell(const net *n, cell *c)
 {
-    st_kit *k = &c->k;
-    const stator_ref in[3] = {c->xw, c->h, c->r};
-    const stator_ref v = st_kit_expr(k, "xw + " TIMES_R, "xw,h,r", in, 0, NULL);
+    const stator_ref v = stator_emit_expr(n->e, "xw + " TIMES_R, "xw,h,r",
+                                          STATOR_IN(c->xw, c->h, c->r), STATOR_NONE);
     const stator_ref i =
-        activate(n, k, c->direction, 0, with_peephole(n, c, gate_of(n, k, v, 0), c->c, 0));
+        activate(n, c->direction, 0, with_peephole(n, c, gate_of(n, v, 0), c->c, 0));
     stator_ref f;
     if (n->node->attrs[STATOR_lstm_input_forget].i != 0) {
-        f = st_kit_expr(k, "1 - i", "i", &i, 0, NULL);
+        f = stator_emit_expr(n->e, "1 - i", "i", 1, &i, STATOR_NONE);
     } else {
-        f = activate(n, k, c->direction, 0, with_peephole(n, c, gate_of(n, k, v, 2), c->c, 2));
+        f = activate(n, c->direction, 0, with_peephole(n, c, gate_of(n, v, 2), c->c, 2));
     }
-    const stator_ref g = activate(n, k, c->direction, 1, gate_of(n, k, v, 3));
-    const stator_ref state[4] = {f, c->c, i, g};
-    c->new_c = st_kit_expr(k, "f * c + i * g", "f,c,i,g", state, 0, NULL);
+    const stator_ref g = activate(n, c->direction, 1, gate_of(n, v, 3));
+    c->new_c =
+        stator_emit_expr(n->e, "f * c + i * g", "f,c,i,g", STATOR_IN(f, c->c, i, g), STATOR_NONE);
     const stator_ref o =
-        activate(n, k, c->direction, 0, with_peephole(n, c, gate_of(n, k, v, 1), c->new_c, 1));
-    const stator_ref h[2] = {o, activate(n, k, c->direction, 2, c->new_c)};
-    c->new_h = st_kit_expr(k, "o * a", "o,a", h, 0, NULL);
+        activate(n, c->direction, 0, with_peephole(n, c, gate_of(n, v, 1), c->new_c, 1));
+    c->new_h = stator_emit_expr(n->e, "o * a", "o,a",
+                                STATOR_IN(o, activate(n, c->direction, 2, c->new_c)), STATOR_NONE);
 }
 
 /* ---- the loop of one direction ---- */
 
 typedef struct loop {
     stator_ref values[10];  /* operands of the scan: carried, scanned, captures */
+    stator_ref types[10];   /* of the region's inputs */
     stator_ref *inputs[10]; /* where the region's input goes in the cell */
-    uint8_t is_scanned[10];
     uint32_t n, carried, scanned;
 } loop;
 
-static void add_value(loop *l, stator_ref value, stator_ref *input, int is_scanned)
+static void add_value(const net *n, loop *l, stator_ref value, stator_ref *input, bool is_scanned)
 {
+    stator_ref dims[STATOR_RANK_MAX];
+    const uint32_t rank = stator_emit_dims(n->e, value, dims);
     if (value != 0) {
         l->values[l->n] = value;
-        l->inputs[l->n] = input;
-        l->is_scanned[l->n++] = (uint8_t)is_scanned;
+        l->types[l->n] = st_module_type(n->e->b->module, stator_emit_dtype(n->e, value),
+                                        rank - is_scanned, dims + is_scanned);
+        l->inputs[l->n++] = input;
     }
 }
 
-static stator_ref slice_type(const net *n, stator_ref value, int is_scanned)
-{
-    stator_ref dims[STATOR_RANK_MAX];
-    const uint32_t rank = st_kit_rank(n->k, value);
-    st_kit_dims(n->k, value, dims);
-    return st_module_type(n->k->b->module, st_kit_dtype(n->k, value), rank - (is_scanned ? 1u : 0),
-                          dims + (is_scanned ? 1 : 0));
-}
-
 /* Where t >= lengths[n], keeps the old value (or 0 when old is 0). */
-static stator_ref masked(cell *c, stator_ref fresh, stator_ref old)
+static stator_ref masked(const net *n, const cell *c, stator_ref fresh, stator_ref old)
 {
     if (c->lengths == 0) {
         return fresh;
     }
-    const stator_ref in[4] = {c->t, c->lengths, fresh, old};
-    return st_kit_expr(&c->k, "select(unsqueeze(t < lengths, 1), fresh, has(old) ? old : 0)",
-                       "t,lengths,fresh,old", in, 0, NULL);
+    return stator_emit_expr(n->e, "select(unsqueeze(t < lengths, 1), fresh, has(old) ? old : 0)",
+                            "t,lengths,fresh,old", STATOR_IN(c->t, c->lengths, fresh, old),
+                            STATOR_NONE);
 }
 
-static stator_status write_cell(const net *n, const loop *l, cell *c)
+static void write_cell(const net *n, const loop *l, cell *c)
 {
     const int is_lstm = n->gates == GATES_LSTM;
-    stator_builder *b = c->k.b;
     for (uint32_t i = 0; i < l->n; i++) {
-        const stator_ref type = slice_type(n, l->values[i], l->is_scanned[i]);
-        ST_TRY(st_build_input(b, "", type, l->inputs[i], c->k.err));
+        *l->inputs[i] = stator_emit_input(n->e, "", l->types[i]);
     }
     if (n->gates == GATES_RNN) {
         rnn_cell(n, c);
@@ -277,25 +268,25 @@ static stator_status write_cell(const net *n, const loop *l, cell *c)
     } else {
         lstm_cell(n, c);
     }
-    const stator_ref y = masked(c, c->new_h, 0);
-    c->new_h = masked(c, c->new_h, c->h);
-    c->new_c = is_lstm ? masked(c, c->new_c, c->c) : 0;
-    ST_TRY(c->k.status);
-    ST_TRY(st_build_output(b, "h", c->new_h, c->k.err));
+    const stator_ref y = masked(n, c, c->new_h, 0);
+    c->new_h = masked(n, c, c->new_h, c->h);
+    c->new_c = is_lstm ? masked(n, c, c->new_c, c->c) : 0;
+    stator_emit_output(n->e, "h", c->new_h);
     if (is_lstm) {
-        ST_TRY(st_build_output(b, "c", c->new_c, c->k.err));
+        stator_emit_output(n->e, "c", c->new_c);
     }
-    return st_build_output(b, "y", y, c->k.err);
+    stator_emit_output(n->e, "y", y);
 }
 
 /* Part d of an operand with a leading axis of directions, without that axis. */
 static stator_ref direction_part(const net *n, stator_ref v, uint32_t d)
 {
     return v == 0 ? 0
-                  : st_kit_expr(n->k,
-                                "squeeze(slice(v, starts=[d] + repeat(0, rank(v) - 1), sizes=[1] + "
-                                "shape(v)[1:], steps=repeat(1, rank(v))), 0)",
-                                "v", &v, 1, &ST_KIT_INT("d", d));
+                  : stator_emit_expr(
+                        n->e,
+                        "squeeze(slice(v, starts=[d] + repeat(0, rank(v) - 1), sizes=[1] + "
+                        "shape(v)[1:], steps=repeat(1, rank(v))), 0)",
+                        "v", 1, &v, STATOR_AT(STATOR_A_INT("d", d)));
 }
 
 /* x w^T with the biases that can be added before the loop. *out_rb: the recurrent bias of the
@@ -306,18 +297,20 @@ static stator_ref project(const net *n, uint32_t d, stator_ref *out_rb)
         n->gates == GATES_GRU && n->node->attrs[STATOR_gru_linear_before_reset].i != 0 && n->b != 0;
     const stator_ref b = direction_part(n, n->b, d);
     const stator_ref in[3] = {n->x, direction_part(n, n->w, d), b};
-    const stator_attr attrs[2] = {ST_KIT_INT("n", n->gates * n->hidden),
-                                  ST_KIT_INT("r", keep_rb ? 2 * n->hidden : n->gates * n->hidden)};
-    *out_rb = !keep_rb ? 0
-                       : st_kit_expr(n->k, "slice(b, starts=[n + r], sizes=[n - r], steps=[1])",
-                                     "b", &b, 2, attrs);
-    return st_kit_expr(
-        n->k,
+    const stator_attr attrs[2] = {
+        STATOR_A_INT("n", n->gates * n->hidden),
+        STATOR_A_INT("r", keep_rb ? 2 * n->hidden : n->gates * n->hidden)};
+    *out_rb = !keep_rb
+                  ? 0
+                  : stator_emit_expr(n->e, "slice(b, starts=[n + r], sizes=[n - r], steps=[1])",
+                                     "b", 1, &b, 2, attrs);
+    return stator_emit_expr(
+        n->e,
         "v = dot_general(x, w, contract_x=[2], contract_y=[1]); "
         "wb = has(b) ? slice(b, starts=[0], sizes=[n], steps=[1]) : none; "
         "rb = has(b) ? slice(b, starts=[n], sizes=[r], steps=[1]) : none; "
         "q = has(b) && r < n ? pad(rb, low=[0], high=[n - r]) : rb; has(b) ? v + (wb + q) : v",
-        "x,w,b", in, 2, attrs);
+        "x,w,b", 3, in, 2, attrs);
 }
 
 /* Zeros [N, H] when no initial state is given. */
@@ -326,8 +319,9 @@ static stator_ref initial(const net *n, stator_ref given, uint32_t d)
     if (given != 0) {
         return direction_part(n, given, d);
     }
-    const stator_ref dims[2] = {st_kit_dim(n->k, n->x, 1), st_kit_size(n->k, n->hidden)};
-    return st_kit_expand(n->k, st_kit_scalar(n->k, 0, st_kit_dtype(n->k, n->x)), dims, 2);
+    return stator_emit_expand(
+        n->e, stator_emit_scalar(n->e, 0, stator_emit_dtype(n->e, n->x)),
+        STATOR_IN(stator_emit_dim(n->e, n->x, 1), stator_emit_size(n->e, n->hidden)));
 }
 
 static void fill_loop(const net *n, uint32_t d, cell *c, loop *l)
@@ -336,58 +330,37 @@ static void fill_loop(const net *n, uint32_t d, cell *c, loop *l)
     stator_ref rb = 0, steps = 0;
     const stator_ref xw = project(n, d, &rb);
     if (n->lengths != 0) {
-        const stator_ref shape[1] = {st_kit_dim(n->k, n->x, 0)};
-        const stator_attr attrs[3] = {ST_KIT_DIMS("shape", shape, 1), ST_KIT_INT("axis", 0),
-                                      ST_KIT_DTYPE("dtype", st_kit_dtype(n->k, n->lengths))};
-        steps = st_kit_op(n->k, "iota", 0, NULL, 3, attrs);
+        const stator_ref count = stator_emit_dim(n->e, n->x, 0);
+        steps = stator_emit_iota(n->e, stator_emit_dtype(n->e, n->lengths), 1, &count, 0);
     }
-    add_value(l, initial(n, n->h0, d), &c->h, 0);
-    add_value(l, is_lstm ? initial(n, n->c0, d) : 0, &c->c, 0);
+    add_value(n, l, initial(n, n->h0, d), &c->h, 0);
+    add_value(n, l, is_lstm ? initial(n, n->c0, d) : 0, &c->c, 0);
     l->carried = l->n;
-    add_value(l, xw, &c->xw, 1);
-    add_value(l, steps, &c->t, 1);
+    add_value(n, l, xw, &c->xw, 1);
+    add_value(n, l, steps, &c->t, 1);
     l->scanned = l->n - l->carried;
-    add_value(l, direction_part(n, n->r, d), &c->r, 0);
-    add_value(l, rb, &c->rb, 0);
-    add_value(l, is_lstm ? direction_part(n, n->p, d) : 0, &c->p, 0);
-    add_value(l, n->lengths, &c->lengths, 0);
-}
-
-static stator_status build_scan(const net *n, const loop *l, stator_graph *region, int reverse,
-                                stator_ref *out)
-{
-    const int64_t flags[2] = {reverse, reverse};
-    const stator_attr attrs[5] = {ST_KIT_INT("carried", l->carried),
-                                  ST_KIT_INT("scanned", l->scanned), ST_KIT_INT("stacked", 1),
-                                  ST_KIT_INTS("reverse", flags, l->scanned),
-                                  ST_KIT_INTS("out_reverse", flags, 1)};
-    const stator_node_desc desc = {.struct_size = sizeof desc,
-                                   .op = STATOR_OPCODE_scan,
-                                   .operands = l->values,
-                                   .operand_count = l->n,
-                                   .attrs = attrs,
-                                   .attr_count = 5,
-                                   .regions = &region,
-                                   .region_count = 1};
-    return st_build_node(n->k->b, &desc, out, n->k->err);
+    add_value(n, l, direction_part(n, n->r, d), &c->r, 0);
+    add_value(n, l, rb, &c->rb, 0);
+    add_value(n, l, is_lstm ? direction_part(n, n->p, d) : 0, &c->p, 0);
+    add_value(n, l, n->lengths, &c->lengths, 0);
 }
 
 /* One direction: out receives h, (c,) y. */
-static stator_status run_direction(const net *n, uint32_t d, int reverse, stator_ref *out)
+static void run_direction(const net *n, uint32_t d, int reverse, stator_ref out[3])
 {
-    cell c = {.k = {NULL, n->k->err, STATOR_OK}, .direction = d};
+    const int64_t flags[2] = {reverse, reverse};
+    cell c = {.direction = d};
     loop l = {.n = 0};
-    stator_graph *region = NULL;
     fill_loop(n, d, &c, &l);
-    ST_TRY(n->k->status);
-    ST_TRY(st_build_region_begin(n->k->b, "cell", &c.k.b, n->k->err));
-    const stator_status status = write_cell(n, &l, &c);
-    if (status != STATOR_OK) {
-        st_build_region_abort(c.k.b);
-        return status;
-    }
-    ST_TRY(st_build_region_end(c.k.b, &region, n->k->err));
-    return build_scan(n, &l, region, reverse, out);
+    stator_builder *around = stator_emit_region_begin(n->e, "cell");
+    write_cell(n, &l, &c);
+    stator_graph *region = stator_emit_region_end(n->e, around);
+    stator_emit_node(n->e, "scan", l.n, l.values,
+                     STATOR_AT(STATOR_A_INT("carried", l.carried),
+                               STATOR_A_INT("scanned", l.scanned), STATOR_A_INT("stacked", 1),
+                               STATOR_A_INTS("reverse", l.scanned, flags),
+                               STATOR_A_INTS("out_reverse", 1, flags)),
+                     1, &region, l.carried + 1u, out);
 }
 
 /* Joins the directions along a new axis, in the result's dtype. */
@@ -395,19 +368,19 @@ static stator_ref join_directions(const net *n, const stator_ref *parts, int64_t
 {
     stator_ref wide[2] = {0, 0};
     for (uint32_t d = 0; d < n->directions; d++) {
-        wide[d] =
-            st_kit_expr(n->k, "unsqueeze(v, axis)", "v", &parts[d], 1, &ST_KIT_INT("axis", axis));
+        wide[d] = stator_emit_expr(n->e, "unsqueeze(v, axis)", "v", 1, &parts[d],
+                                   STATOR_AT(STATOR_A_INT("axis", axis)));
     }
-    const stator_ref y = n->directions == 1
-                             ? wide[0]
-                             : st_kit_op(n->k, "concat", 2, wide, 1, &ST_KIT_INT("axis", axis));
-    return st_kit_cast(n->k, y, st_kit_dtype(n->k, n->node->operands[0]));
+    const stator_ref y = n->directions == 1 ? wide[0]
+                                            : stator_emit_op(n->e, "concat", 2, wide,
+                                                             STATOR_AT(STATOR_A_INT("axis", axis)));
+    return stator_emit_cast(n->e, y, stator_emit_dtype(n->e, n->node->operands[0]));
 }
 
 static stator_ref wide_operand(const net *n, uint32_t i)
 {
     const stator_ref v = i < n->node->n_operands ? n->node->operands[i] : 0;
-    return v ? st_kit_wide(n->k, v) : 0;
+    return v ? stator_emit_wide(n->e, v) : 0;
 }
 
 static void read_net(net *n)
@@ -431,16 +404,15 @@ static void read_net(net *n)
 static stator_status decompose(stator_builder *b, const st_decompose_node *node, uint32_t gates,
                                stator_ref *out_results, stator_diag **err)
 {
-    st_kit k = {b, err, STATOR_OK};
-    net n = {.k = &k, .node = node, .gates = gates};
+    stator_emitter e = st_emitter(b, err);
+    net n = {.e = &e, .node = node, .gates = gates};
     stator_ref parts[3][2] = {{0, 0}, {0, 0}, {0, 0}}; /* y, h, c of each direction */
     const uint32_t has_c = gates == GATES_LSTM;
     read_net(&n);
-    ST_TRY(k.status);
     const int first_is_reverse = strcmp(node->attrs[STATOR_lstm_direction].s, "reverse") == 0;
     for (uint32_t d = 0; d < n.directions; d++) {
         stator_ref out[3] = {0, 0, 0};
-        ST_TRY(run_direction(&n, d, d == 1 || first_is_reverse, out));
+        run_direction(&n, d, d == 1 || first_is_reverse, out);
         parts[0][d] = out[1u + has_c];
         parts[1][d] = out[0];
         parts[2][d] = has_c ? out[1] : 0;
@@ -448,7 +420,7 @@ static stator_status decompose(stator_builder *b, const st_decompose_node *node,
     for (uint32_t i = 0; i < node->n_results; i++) {
         out_results[i] = join_directions(&n, parts[i], i == 0 ? 1 : 0);
     }
-    return k.status;
+    return e.status;
 }
 
 stator_status st_dec_rnn(stator_builder *b, const st_decompose_node *node, stator_ref *out_results,

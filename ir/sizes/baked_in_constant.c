@@ -5,7 +5,7 @@
  *
  *     first + sum over axes of step * index      steps 0 or 1 (floats: 0)
  *     below or at index p = index q: one value, past it another */
-#include "ir/ops/op_kit.h"
+#include "ir/op_emitter.h"
 #include "ir/sizes/baked_in_parts.h"
 
 #include "core/base/blob.h"
@@ -85,20 +85,18 @@ static int are_same(const constant *c, uint64_t a, uint64_t b)
 /* ---- nodes ---- */
 
 /* Indices along an axis, as a tensor of the constant's rank. */
-static stator_ref indices(const constant *c, st_kit *k, uint32_t axis, uint32_t dtype)
+static stator_ref indices(const constant *c, stator_emitter *emit, uint32_t axis, uint32_t dtype)
 {
     stator_ref shape[STATOR_RANK_MAX];
     for (uint32_t i = 0; i < c->rank; i++) {
-        shape[i] = i == axis ? c->shape[axis] : st_kit_size(k, 1);
+        shape[i] = i == axis ? c->shape[axis] : stator_emit_size(emit, 1);
     }
-    const stator_attr attrs[3] = {ST_KIT_DIMS("shape", shape, c->rank), ST_KIT_INT("axis", axis),
-                                  ST_KIT_DTYPE("dtype", dtype)};
-    return st_kit_op(k, "iota", 0, NULL, 3, attrs);
+    return stator_emit_iota(emit, dtype, c->rank, shape, axis);
 }
 
-static stator_ref whole(const constant *c, st_kit *k, stator_ref value)
+static stator_ref whole(const constant *c, stator_emitter *emit, stator_ref value)
 {
-    return st_kit_expand(k, value, c->shape, c->rank);
+    return stator_emit_expand(emit, value, c->rank, c->shape);
 }
 
 /* A tensor with a size of 1 along the wanted axes: at its place what `bytes` has there. */
@@ -201,7 +199,7 @@ static int follows_steps(const constant *c, uint64_t element)
 }
 
 /* step * index along wanted axis k added to `sum`. */
-static stator_ref add_steps(const constant *c, st_kit *kit, uint32_t k, stator_ref sum)
+static stator_ref add_steps(const constant *c, stator_emitter *emit, uint32_t k, stator_ref sum)
 {
     uint64_t n_steps = 0, n_first = 0;
     char *steps = st_calloc(c->w->s->m->mem, c->n, c->width);
@@ -216,15 +214,15 @@ static stator_ref add_steps(const constant *c, st_kit *kit, uint32_t k, stator_r
             st_store_i64(c->dtype, steps, (int64_t)e, step_of(c, e, k));
         }
     }
-    stator_ref counted = n_steps != 0 ? indices(c, kit, c->axes[k], c->dtype) : 0;
+    stator_ref counted = n_steps != 0 ? indices(c, emit, c->axes[k], c->dtype) : 0;
     if (n_steps != 0 && n_steps != n_first) {
-        counted = st_kit_binary(kit, "mul", counted, across(c, steps));
+        counted = stator_emit_binary(emit, "mul", counted, across(c, steps));
     }
     st_free(c->w->s->m->mem, steps);
-    return n_steps != 0 ? st_kit_binary(kit, "add", sum, counted) : sum;
+    return n_steps != 0 ? stator_emit_binary(emit, "add", sum, counted) : sum;
 }
 
-static stator_ref count_on(const constant *c, st_kit *kit)
+static stator_ref count_on(const constant *c, stator_emitter *emit)
 {
     if (!may_repeat(c)) {
         return 0;
@@ -236,9 +234,9 @@ static stator_ref count_on(const constant *c, st_kit *kit)
     }
     stator_ref sum = across(c, c->data);
     for (uint32_t k = 0; k < c->n_axes && sum != 0; k++) {
-        sum = add_steps(c, kit, k, sum);
+        sum = add_steps(c, emit, k, sum);
     }
-    return whole(c, kit, sum);
+    return whole(c, emit, sum);
 }
 
 /* ---- one value up to the diagonal, another past it ---- */
@@ -278,7 +276,7 @@ static int is_divided(const constant *c, uint32_t p, uint32_t q, diagonal *out)
     return ok;
 }
 
-static stator_ref divide_on(const constant *c, st_kit *kit)
+static stator_ref divide_on(const constant *c, stator_emitter *emit)
 {
     diagonal d = {0};
     int ok = 0;
@@ -290,11 +288,14 @@ static stator_ref divide_on(const constant *c, st_kit *kit)
     if (!ok) {
         return 0;
     }
-    const stator_ref at_q = indices(c, kit, d.q, STATOR_I64);
-    const stator_ref at_p = indices(c, kit, d.p, STATOR_I64);
-    const stator_ref parts[3] = {st_kit_binary(kit, d.is_below ? "le" : "lt", at_q, at_p),
-                                 scalar(c, d.below), scalar(c, d.above)};
-    return whole(c, kit, st_kit_op(kit, "select", 3, parts, 0, NULL));
+    const stator_ref at_q = indices(c, emit, d.q, STATOR_I64);
+    const stator_ref at_p = indices(c, emit, d.p, STATOR_I64);
+    return whole(
+        c, emit,
+        stator_emit_op(emit, "select",
+                       STATOR_IN(stator_emit_binary(emit, d.is_below ? "le" : "lt", at_q, at_p),
+                                 scalar(c, d.below), scalar(c, d.above)),
+                       STATOR_NONE));
 }
 
 /* ---- the whole ---- */
@@ -317,7 +318,7 @@ stator_ref st_baked_in_constant(st_baked_in_walk *w, stator_ref value, stator_bl
     if (!open_constant(&c, value, blob)) {
         return 0;
     }
-    st_kit counting = {.b = w->b}, dividing = {.b = w->b};
+    stator_emitter counting = st_emitter(w->b, NULL), dividing = counting;
     stator_ref fresh = count_on(&c, &counting);
     if (fresh == 0) {
         fresh = divide_on(&c, &dividing);

@@ -6,7 +6,7 @@
  * needs no rule: it is repeated. */
 #include "ir/sizes/baked_in_parts.h"
 
-#include "ir/ops/op_kit.h"
+#include "ir/op_emitter.h"
 #include "ir/ops/rules.h"
 
 #include <string.h>
@@ -341,9 +341,9 @@ static stator_ref repeat(st_baked_in_walk *w, stator_ref value, const stator_ref
     for (uint32_t i = 0; i < type->rank; i++) {
         shape[i] = wanted[i] != 0 ? wanted[i] : stator_dim_at(v, type, i);
     }
-    st_kit k = {.b = w->b};
-    const stator_ref repeated = st_kit_expand(&k, value, shape, type->rank);
-    w->s->is_oom |= k.status == STATOR_RESOURCE_EXHAUSTED;
+    stator_emitter e = st_emitter(w->b, NULL);
+    const stator_ref repeated = stator_emit_expand(&e, value, type->rank, shape);
+    w->s->is_oom |= e.status == STATOR_RESOURCE_EXHAUSTED;
     return repeated;
 }
 

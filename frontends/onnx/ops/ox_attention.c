@@ -88,8 +88,8 @@ static stator_ref full_mask(ox_node *n, stator_ref mask, stator_ref keys)
     high[rank - 1u] = ox_sym_op(n, '-', keys, dims[rank - 1u]);
     const int is_bool = ox_dtype(n, mask) == STATOR_BOOL;
     const stator_ref fill = is_bool ? ox_scalar(n, STATOR_BOOL, 0) : ox_like(n, mask, -INFINITY);
-    return ox_op(n, "pad", OX_IN(mask, fill),
-                 OX_AT(OX_A_DIMS("low", rank, low), OX_A_DIMS("high", rank, high)));
+    return ox_op(n, "pad", STATOR_IN(mask, fill),
+                 STATOR_AT(STATOR_A_DIMS("low", rank, low), STATOR_A_DIMS("high", rank, high)));
 }
 
 /* The absolute position of each query: index + keys before the block. */
@@ -153,13 +153,13 @@ static stator_ref one_mask(ox_node *n, const attention *a)
 
 static stator_ref emit_sdpa(ox_node *n, const attention *a)
 {
-    stator_attr attrs[2] = {OX_A_INT("is_causal", a->is_causal)};
+    stator_attr attrs[2] = {STATOR_A_INT("is_causal", a->is_causal)};
     uint32_t count = 1;
     if (a->has_scale) {
-        attrs[count++] = (stator_attr)OX_A_FLOAT("scale", a->scale);
+        attrs[count++] = STATOR_A_FLOAT("scale", a->scale);
     }
     const stator_ref v = ox_cast(n, a->v, ox_dtype(n, a->q));
-    return ox_op(n, "sdpa", OX_IN(a->q, a->k, v, one_mask(n, a)), count, attrs);
+    return ox_op(n, "sdpa", STATOR_IN(a->q, a->k, v, one_mask(n, a)), count, attrs);
 }
 
 /* Key or value heads repeated for the query heads they serve. */
@@ -195,7 +195,8 @@ static stator_ref raw_scores(ox_node *n, const attention *a)
 static stator_ref guarded_softmax(ox_node *n, stator_ref scores, stator_ref mask)
 {
     static const int64_t last[1] = {-1};
-    const stator_ref p = ox_op(n, "softmax", OX_IN(scores), OX_AT(OX_A_INT("axis", -1)));
+    const stator_ref p =
+        ox_op(n, "softmax", STATOR_IN(scores), STATOR_AT(STATOR_A_INT("axis", -1)));
     if (mask == 0) {
         return p;
     }
@@ -249,10 +250,10 @@ void ox_attention(ox_node *n)
     a.v = split_heads(n, ox_need(n, 2), ox_attr_int(n, "kv_num_heads", 0));
     if (ox_in(n, 4) != 0) {
         a.past_length = ox_dim(n, ox_in(n, 4), 2);
-        a.k = ox_concat(n, 2, 2, (const stator_ref[]){ox_in(n, 4), a.k});
+        a.k = ox_concat(n, 2, STATOR_IN(ox_in(n, 4), a.k));
     }
     if (ox_in(n, 5) != 0) {
-        a.v = ox_concat(n, 2, 2, (const stator_ref[]){ox_in(n, 5), a.v});
+        a.v = ox_concat(n, 2, STATOR_IN(ox_in(n, 5), a.v));
     }
     add_constraints(n, &a);
     ox_out(n, 1, a.k);
@@ -335,7 +336,7 @@ void ox_rotary(ox_node *n)
     if (rotary_size != size) {
         const stator_ref rest =
             ox_slice(n, x, 3, rotary_size, ox_sym_op(n, '-', size, rotary_size), 1);
-        y = ox_concat(n, 3, 2, (const stator_ref[]){y, rest});
+        y = ox_concat(n, 3, STATOR_IN(y, rest));
     }
     ox_out(n, 0, rank == 4 ? ox_transpose(n, y, perm) : ox_reshape(n, y, 3, dims));
 }

@@ -77,8 +77,8 @@ static void build_cond(ox_node *n, stator_ref pred, const Onnx__GraphProto *cons
     }
     in[0] = pred;
     memcpy(in + 1, captures.operands, captures.operand_count * sizeof *in);
-    ox_op_regions(n, "cond", captures.operand_count + 1u, in, OX_NONE, 2, regions, n->out_count,
-                  n->out);
+    stator_emit_node(&n->e, "cond", captures.operand_count + 1u, in, STATOR_NONE, 2, regions,
+                     n->out_count, n->out);
 }
 
 void ox_if(ox_node *n)
@@ -125,7 +125,7 @@ typedef struct loop {
 static stator_ref widened(ox_node *n, stator_ref initial, stator_ref before, stator_ref after)
 {
     const stator_types_api *types = n->im->host->types;
-    const stator_graph_view *view = n->im->host->build->view(n->b);
+    const stator_graph_view *view = n->e.build->view(n->e.b);
     const stator_type_row *a = stator_type_at(view, before);
     const stator_type_row *b = stator_type_at(view, after);
     stator_ref dims[STATOR_RANK_MAX];
@@ -137,12 +137,12 @@ static stator_ref widened(ox_node *n, stator_ref initial, stator_ref before, sta
         const stator_ref first = stator_dim_at(view, stator_type_at(view, initial), d);
         dims[d] = stator_dim_at(view, a, d);
         if (dims[d] == first &&
-            types->sym_compare(n->b, '=', first, stator_dim_at(view, b, d)) != 1) {
-            dims[d] = types->sym_unbacked(n->b, 0, (int64_t)1 << 40);
+            types->sym_compare(n->e.b, '=', first, stator_dim_at(view, b, d)) != 1) {
+            dims[d] = types->sym_unbacked(n->e.b, 0, (int64_t)1 << 40);
             changed = 1;
         }
     }
-    return changed ? types->tensor(n->b, a->dtype, a->rank, dims) : 0;
+    return changed ? types->tensor(n->e.b, a->dtype, a->rank, dims) : 0;
 }
 
 /* Takes over carried value i, made by the body as out[1 + i]: a type that grew wider sets
@@ -192,7 +192,7 @@ static stator_graph *build_loop_body(ox_node *n, loop *l, int *out_again)
     *out_again = 0;
     ox_body_begin(n, &body, "body");
     if (ox_ok(n)) {
-        const stator_ref count_type = n->im->host->types->tensor(n->b, STATOR_I64, 0, NULL);
+        const stator_ref count_type = n->e.types->tensor(n->e.b, STATOR_I64, 0, NULL);
         in[0] = ox_body_input(&body, ox_text(g->input[0]->name), count_type);
     }
     for (uint32_t i = 0; ox_ok(n) && i < l->carried; i++) {
@@ -260,9 +260,10 @@ static void emit_loop(ox_node *n, const loop *l, stator_graph *body)
         }
     }
     memcpy(in + count, l->captures.operands, l->captures.operand_count * sizeof *in);
-    ox_op_regions(n, "while", count + l->captures.operand_count, in,
-                  OX_AT(OX_A_INT("carried", l->n_tensors), OX_A_INT("stacked", stacked)), 1, &body,
-                  l->n_tensors + stacked, results);
+    stator_emit_node(
+        &n->e, "while", count + l->captures.operand_count, in,
+        STATOR_AT(STATOR_A_INT("carried", l->n_tensors), STATOR_A_INT("stacked", stacked)), 1,
+        &body, l->n_tensors + stacked, results);
     name_results(n, l, results);
 }
 
@@ -413,13 +414,14 @@ static void emit_scan(ox_node *n, const scan *s, stator_ref *results)
         ox_body_output(&body, ox_text(s->graph->output[i]->name), out[i]);
     }
     stator_graph *region = ox_body_end(&body, 1);
-    ox_op_regions(n, "scan", own + captures.operand_count, operands,
-                  OX_AT(OX_A_INT("carried", s->carried), OX_A_INT("scanned", s->scanned),
-                        OX_A_INT("stacked", s->stacked), OX_A_INTS("axes", s->scanned, s->axes),
-                        OX_A_INTS("reverse", s->scanned, s->reverse),
-                        OX_A_INTS("out_axes", s->stacked, s->out_axes),
-                        OX_A_INTS("out_reverse", s->stacked, s->out_reverse)),
-                  1, &region, s->carried + s->stacked, results);
+    stator_emit_node(
+        &n->e, "scan", own + captures.operand_count, operands,
+        STATOR_AT(STATOR_A_INT("carried", s->carried), STATOR_A_INT("scanned", s->scanned),
+                  STATOR_A_INT("stacked", s->stacked), STATOR_A_INTS("axes", s->scanned, s->axes),
+                  STATOR_A_INTS("reverse", s->scanned, s->reverse),
+                  STATOR_A_INTS("out_axes", s->stacked, s->out_axes),
+                  STATOR_A_INTS("out_reverse", s->stacked, s->out_reverse)),
+        1, &region, s->carried + s->stacked, results);
 }
 
 /* Counts of inputs and outputs against the body. */
@@ -480,10 +482,10 @@ static void scan_with_batch(ox_node *n)
         ox_body_output(&body, ox_text(s.graph->output[i]->name), results[i]);
     }
     stator_graph *region = ox_body_end(&body, 1);
-    ox_op_regions(n, "scan", inputs + captures.operand_count, operands,
-                  OX_AT(OX_A_INT("carried", 0), OX_A_INT("scanned", outer.scanned),
-                        OX_A_INT("stacked", outer.stacked)),
-                  1, &region, n->out_count, n->out);
+    stator_emit_node(&n->e, "scan", inputs + captures.operand_count, operands,
+                     STATOR_AT(STATOR_A_INT("carried", 0), STATOR_A_INT("scanned", outer.scanned),
+                               STATOR_A_INT("stacked", outer.stacked)),
+                     1, &region, n->out_count, n->out);
 }
 
 /* An axis list brought into [0, rank) by `rank_of`. */

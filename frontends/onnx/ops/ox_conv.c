@@ -14,11 +14,11 @@ stator_ref ox_conv_node(ox_node *n, stator_ref x, stator_ref w, stator_ref b)
     if (!ox_ok(n)) {
         return 0;
     }
-    return ox_op(n, "conv", OX_IN(x, w, b),
-                 OX_AT(OX_A_INTS("strides", s.rank, s.strides),
-                       OX_A_DIMS("pads", 2 * s.rank, s.pads),
-                       OX_A_INTS("dilations", s.rank, s.dilations),
-                       OX_A_INT("groups", ox_attr_int(n, "group", 1))));
+    return ox_op(n, "conv", STATOR_IN(x, w, b),
+                 STATOR_AT(STATOR_A_INTS("strides", s.rank, s.strides),
+                           STATOR_A_DIMS("pads", 2 * s.rank, s.pads),
+                           STATOR_A_INTS("dilations", s.rank, s.dilations),
+                           STATOR_A_INT("groups", ox_attr_int(n, "group", 1))));
 }
 
 void ox_conv(ox_node *n)
@@ -85,13 +85,13 @@ void ox_conv_transpose(ox_node *n)
     if (output_padding != NULL && wanted_sizes(n, x, &s, wanted)) {
         pads_for_output(n, x, &s, wanted, output_padding);
     }
-    ox_out(
-        n, 0,
-        ox_op(n, "conv_transpose", OX_IN(x, w, ox_in(n, 2)),
-              OX_AT(OX_A_INTS("strides", s.rank, s.strides), OX_A_DIMS("pads", 2 * s.rank, s.pads),
-                    OX_A_INTS("dilations", s.rank, s.dilations),
-                    OX_A_INT("groups", ox_attr_int(n, "group", 1)),
-                    OX_A_INTS("output_padding", s.rank, output_padding))));
+    ox_out(n, 0,
+           ox_op(n, "conv_transpose", STATOR_IN(x, w, ox_in(n, 2)),
+                 STATOR_AT(STATOR_A_INTS("strides", s.rank, s.strides),
+                           STATOR_A_DIMS("pads", 2 * s.rank, s.pads),
+                           STATOR_A_INTS("dilations", s.rank, s.dilations),
+                           STATOR_A_INT("groups", ox_attr_int(n, "group", 1)),
+                           STATOR_A_INTS("output_padding", s.rank, output_padding))));
 }
 
 void ox_deform_conv(ox_node *n)
@@ -106,13 +106,13 @@ void ox_deform_conv(ox_node *n)
     if (!ox_ok(n)) {
         return;
     }
-    ox_out(
-        n, 0,
-        ox_op(n, "deform_conv", OX_IN(x, w, ox_need(n, 2), ox_in(n, 3), ox_in(n, 4)),
-              OX_AT(OX_A_INTS("strides", s.rank, s.strides), OX_A_DIMS("pads", 2 * s.rank, s.pads),
-                    OX_A_INTS("dilations", s.rank, s.dilations),
-                    OX_A_INT("groups", ox_attr_int(n, "group", 1)),
-                    OX_A_INT("offset_groups", ox_attr_int(n, "offset_group", 1)))));
+    ox_out(n, 0,
+           ox_op(n, "deform_conv", STATOR_IN(x, w, ox_need(n, 2), ox_in(n, 3), ox_in(n, 4)),
+                 STATOR_AT(STATOR_A_INTS("strides", s.rank, s.strides),
+                           STATOR_A_DIMS("pads", 2 * s.rank, s.pads),
+                           STATOR_A_INTS("dilations", s.rank, s.dilations),
+                           STATOR_A_INT("groups", ox_attr_int(n, "group", 1)),
+                           STATOR_A_INT("offset_groups", ox_attr_int(n, "offset_group", 1)))));
 }
 
 void ox_col2im(ox_node *n)
@@ -134,10 +134,11 @@ void ox_col2im(ox_node *n)
         pads[i] = ox_sym(n, given[i]);
     }
     ox_out(n, 0,
-           ox_op(n, "col2im", OX_IN(ox_need(n, 0)),
-                 OX_AT(OX_A_DIMS("image", rank, image), OX_A_INTS("block", rank, block),
-                       OX_A_INTS("strides", rank, strides), OX_A_DIMS("pads", 2 * rank, pads),
-                       OX_A_INTS("dilations", rank, dilations))));
+           ox_op(n, "col2im", STATOR_IN(ox_need(n, 0)),
+                 STATOR_AT(STATOR_A_DIMS("image", rank, image), STATOR_A_INTS("block", rank, block),
+                           STATOR_A_INTS("strides", rank, strides),
+                           STATOR_A_DIMS("pads", 2 * rank, pads),
+                           STATOR_A_INTS("dilations", rank, dilations))));
 }
 
 /* Depthwise causal convolution: the past (or zeros) stands before the input. */
@@ -157,17 +158,18 @@ void ox_causal_conv(ox_node *n)
     const stator_ref length = ox_dim(n, x, 2);
     stator_ref all;
     if (ox_in(n, 3) != 0) {
-        all = ox_concat(n, 2, 2, (const stator_ref[]){ox_in(n, 3), x});
+        all = ox_concat(n, 2, STATOR_IN(ox_in(n, 3), x));
     } else {
         const stator_ref low[3] = {zero, zero, kept};
         const stator_ref high[3] = {zero, zero, zero};
-        all =
-            ox_op(n, "pad", OX_IN(x), OX_AT(OX_A_DIMS("low", 3, low), OX_A_DIMS("high", 3, high)));
+        all = ox_op(n, "pad", STATOR_IN(x),
+                    STATOR_AT(STATOR_A_DIMS("low", 3, low), STATOR_A_DIMS("high", 3, high)));
     }
     const stator_ref pads[2] = {zero, zero};
-    stator_ref y = ox_op(n, "conv", OX_IN(all, w, ox_in(n, 2)),
-                         OX_AT(OX_A_INTS("strides", 1, ones), OX_A_DIMS("pads", 2, pads),
-                               OX_A_INTS("dilations", 1, ones), OX_A_INT("groups", channels)));
+    stator_ref y =
+        ox_op(n, "conv", STATOR_IN(all, w, ox_in(n, 2)),
+              STATOR_AT(STATOR_A_INTS("strides", 1, ones), STATOR_A_DIMS("pads", 2, pads),
+                        STATOR_A_INTS("dilations", 1, ones), STATOR_A_INT("groups", channels)));
     const char *activation = ox_attr_str(n, "activation", "none");
     if (strcmp(activation, "silu") == 0 || strcmp(activation, "swish") == 0) {
         y = ox_un(n, "silu", y);

@@ -166,18 +166,18 @@ static void emit_resize(ox_node *n, stator_ref x, const resize *r, const char *c
                         const char *nearest)
 {
     stator_attr attrs[] = {
-        OX_A_DIMS("sizes", r->rank, r->out),
-        OX_A_STR("mode", ox_attr_str(n, "mode", "nearest")),
-        OX_A_STR("coordinates", coordinates),
-        OX_A_STR("nearest", nearest),
-        OX_A_FLOAT("cubic_a", ox_attr_float(n, "cubic_coeff_a", -0.75)),
-        OX_A_INT("exclude_outside", ox_attr_int(n, "exclude_outside", 0) != 0),
-        OX_A_FLOAT("extrapolation", ox_attr_float(n, "extrapolation_value", 0)),
-        OX_A_INT("antialias", ox_attr_int(n, "antialias", 0) != 0),
-        OX_A_FLOATS("scales", r->rank, r->scales),
+        STATOR_A_DIMS("sizes", r->rank, r->out),
+        STATOR_A_STR("mode", ox_attr_str(n, "mode", "nearest")),
+        STATOR_A_STR("coordinates", coordinates),
+        STATOR_A_STR("nearest", nearest),
+        STATOR_A_FLOAT("cubic_a", ox_attr_float(n, "cubic_coeff_a", -0.75)),
+        STATOR_A_INT("exclude_outside", ox_attr_int(n, "exclude_outside", 0) != 0),
+        STATOR_A_FLOAT("extrapolation", ox_attr_float(n, "extrapolation_value", 0)),
+        STATOR_A_INT("antialias", ox_attr_int(n, "antialias", 0) != 0),
+        STATOR_A_FLOATS("scales", r->rank, r->scales),
     };
     const uint32_t count = r->has_scales ? 9 : 8;
-    ox_out(n, 0, ox_op(n, "resize", OX_IN(x, r->roi), count, attrs));
+    ox_out(n, 0, ox_op(n, "resize", STATOR_IN(x, r->roi), count, attrs));
 }
 
 /* Resize of operator set 10, and Upsample. */
@@ -255,11 +255,12 @@ void ox_grid_sample(ox_node *n)
     }
     const stator_ref x = ox_need(n, 0);
     const stator_ref grid = ox_need(n, 1);
-    ox_out(n, 0,
-           ox_op(n, "grid_sample", OX_IN(x, grid),
-                 OX_AT(OX_A_STR("mode", mode),
-                       OX_A_STR("padding", ox_attr_str(n, "padding_mode", "zeros")),
-                       OX_A_INT("align_corners", ox_attr_int(n, "align_corners", 0) != 0))));
+    ox_out(
+        n, 0,
+        ox_op(n, "grid_sample", STATOR_IN(x, grid),
+              STATOR_AT(STATOR_A_STR("mode", mode),
+                        STATOR_A_STR("padding", ox_attr_str(n, "padding_mode", "zeros")),
+                        STATOR_A_INT("align_corners", ox_attr_int(n, "align_corners", 0) != 0))));
 }
 
 /* Positions from -1 to 1 along axis `axis` of `rank` axes of size 1 elsewhere; the ends are the

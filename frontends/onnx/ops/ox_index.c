@@ -45,8 +45,8 @@ void ox_gather_elements(ox_node *n)
     const stator_ref x = ox_need(n, 0);
     const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", 0), ox_rank(n, x));
     ox_out(n, 0,
-           ox_op(n, "gather_elements", OX_IN(x, index_in(n, ox_need(n, 1))),
-                 OX_AT(OX_A_INT("axis", axis))));
+           ox_op(n, "gather_elements", STATOR_IN(x, index_in(n, ox_need(n, 1))),
+                 STATOR_AT(STATOR_A_INT("axis", axis))));
 }
 
 /* Index tuples: how many axes they address must be known. */
@@ -59,8 +59,8 @@ static stator_ref tuples_in(ox_node *n, stator_ref v)
 void ox_gather_nd(ox_node *n)
 {
     ox_out(n, 0,
-           ox_op(n, "gather_nd", OX_IN(ox_need(n, 0), tuples_in(n, ox_need(n, 1))),
-                 OX_AT(OX_A_INT("batch_dims", ox_attr_int(n, "batch_dims", 0)))));
+           ox_op(n, "gather_nd", STATOR_IN(ox_need(n, 0), tuples_in(n, ox_need(n, 1))),
+                 STATOR_AT(STATOR_A_INT("batch_dims", ox_attr_int(n, "batch_dims", 0)))));
 }
 
 void ox_non_max_suppression(ox_node *n)
@@ -68,7 +68,7 @@ void ox_non_max_suppression(ox_node *n)
     const stator_ref in[5] = {ox_need(n, 0), ox_need(n, 1), ox_in(n, 2), ox_in(n, 3), ox_in(n, 4)};
     ox_out(n, 0,
            ox_op(n, "nms", 5, in,
-                 OX_AT(OX_A_INT("center_point", ox_attr_int(n, "center_point_box", 0)))));
+                 STATOR_AT(STATOR_A_INT("center_point", ox_attr_int(n, "center_point_box", 0)))));
 }
 
 void ox_non_zero(ox_node *n)
@@ -92,8 +92,8 @@ void ox_one_hot(ox_node *n)
     const stator_ref off = ox_reshape(n, ox_slice_const(n, values, 0, 0, 1), 0, NULL);
     const stator_ref on = ox_reshape(n, ox_slice_const(n, values, 0, 1, 1), 0, NULL);
     ox_out(n, 0,
-           ox_op(n, "one_hot", OX_IN(index, off, on),
-                 OX_AT(OX_A_DIMS("depth", 1, depth), OX_A_INT("axis", axis))));
+           ox_op(n, "one_hot", STATOR_IN(index, off, on),
+                 STATOR_AT(STATOR_A_DIMS("depth", 1, depth), STATOR_A_INT("axis", axis))));
 }
 
 static const char *reduction_of(ox_node *n)
@@ -113,16 +113,18 @@ void ox_scatter_elements(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
     const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", 0), ox_rank(n, x));
-    ox_out(n, 0,
-           ox_op(n, "scatter_elements", OX_IN(x, index_in(n, ox_need(n, 1)), ox_need(n, 2)),
-                 OX_AT(OX_A_INT("axis", axis), OX_A_STR("reduction", reduction_of(n)))));
+    ox_out(
+        n, 0,
+        ox_op(n, "scatter_elements", STATOR_IN(x, index_in(n, ox_need(n, 1)), ox_need(n, 2)),
+              STATOR_AT(STATOR_A_INT("axis", axis), STATOR_A_STR("reduction", reduction_of(n)))));
 }
 
 void ox_scatter_nd(ox_node *n)
 {
     ox_out(n, 0,
-           ox_op(n, "scatter_nd", OX_IN(ox_need(n, 0), tuples_in(n, ox_need(n, 1)), ox_need(n, 2)),
-                 OX_AT(OX_A_STR("reduction", reduction_of(n)))));
+           ox_op(n, "scatter_nd",
+                 STATOR_IN(ox_need(n, 0), tuples_in(n, ox_need(n, 1)), ox_need(n, 2)),
+                 STATOR_AT(STATOR_A_STR("reduction", reduction_of(n)))));
 }
 
 void ox_tensor_scatter(ox_node *n)
@@ -151,9 +153,9 @@ void ox_tensor_scatter(ox_node *n)
     } else if (strcmp(mode, "linear") != 0) {
         ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute 'mode' is '%s'", mode);
     }
-    ox_out(
-        n, 0,
-        ox_op(n, "scatter_elements", OX_IN(cache, index, update), OX_AT(OX_A_INT("axis", axis))));
+    ox_out(n, 0,
+           ox_op(n, "scatter_elements", STATOR_IN(cache, index, update),
+                 STATOR_AT(STATOR_A_INT("axis", axis))));
 }
 
 void ox_topk(ox_node *n)
@@ -173,11 +175,11 @@ void ox_topk(ox_node *n)
         ox_fail(n, STATOR_INVALID_ARGUMENT, "K has %u elements, expected one", count);
         return;
     }
-    ox_op_multi(n, "topk", OX_IN(x),
-                OX_AT(OX_A_DIMS("k", 1, k), OX_A_INT("axis", axis),
-                      OX_A_INT("largest", ox_attr_int(n, "largest", 1) != 0),
-                      OX_A_INT("sorted", ox_attr_int(n, "sorted", 1) != 0)),
-                2, out);
+    stator_emit_node(&n->e, "topk", STATOR_IN(x),
+                     STATOR_AT(STATOR_A_DIMS("k", 1, k), STATOR_A_INT("axis", axis),
+                               STATOR_A_INT("largest", ox_attr_int(n, "largest", 1) != 0),
+                               STATOR_A_INT("sorted", ox_attr_int(n, "sorted", 1) != 0)),
+                     0, NULL, 2, out);
     ox_out(n, 0, out[0]);
     ox_out(n, 1, out[1]);
 }
@@ -186,13 +188,13 @@ void ox_unique(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
     stator_ref out[4];
-    stator_attr attrs[2] = {OX_A_INT("sorted", ox_attr_int(n, "sorted", 1) != 0)};
+    stator_attr attrs[2] = {STATOR_A_INT("sorted", ox_attr_int(n, "sorted", 1) != 0)};
     uint32_t count = 1;
     if (ox_has_attr(n, "axis")) {
         const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", 0), ox_rank(n, x));
-        attrs[count++] = (stator_attr)OX_A_INT("axis", axis);
+        attrs[count++] = STATOR_A_INT("axis", axis);
     }
-    ox_op_multi(n, "unique", OX_IN(x), count, attrs, 4, out);
+    stator_emit_node(&n->e, "unique", STATOR_IN(x), count, attrs, 0, NULL, 4, out);
     for (uint32_t i = 0; i < 4; i++) {
         ox_out(n, i, out[i]);
     }

@@ -130,12 +130,11 @@ void ox_linear_attention(ox_node *n)
     stator_ref values[6];
     uint32_t count = 4;
     values[0] = past != 0 ? ox_reshape(n, ox_cast(n, past, STATOR_F32), 4, state_dims)
-                          : ox_full(n, ox_scalar(n, STATOR_F32, 0), 4, state_dims);
-    values[1] =
-        split_last(n, q, q, 3, (const stator_ref[]){groups, ox_sym(n, l.heads / l.groups), k_size});
+                          : ox_expand(n, ox_scalar(n, STATOR_F32, 0), 4, state_dims);
+    values[1] = split_last(n, q, q, STATOR_IN(groups, ox_sym(n, l.heads / l.groups), k_size));
     values[1] = ox_mul(n, values[1], scale_of(n, k_size));
-    values[2] = split_last(n, q, ox_need(n, 1), 2, (const stator_ref[]){groups, k_size});
-    values[3] = split_last(n, q, ox_need(n, 2), 2, (const stator_ref[]){groups, v_size});
+    values[2] = split_last(n, q, ox_need(n, 1), STATOR_IN(groups, k_size));
+    values[3] = split_last(n, q, ox_need(n, 2), STATOR_IN(groups, v_size));
     if (l.has_decay) {
         const stator_ref width = ox_sym_op(n, '/', ox_dim(n, ox_in(n, 4), 2), groups);
         values[count++] = split_wide(n, q, ox_in(n, 4), (const stator_ref[]){groups, width},
@@ -148,11 +147,11 @@ void ox_linear_attention(ox_node *n)
     }
     stator_graph *region = build_step(n, &l, count, values);
     stator_ref out[2];
-    ox_op_regions(n, "scan", count, values,
-                  OX_AT(OX_A_INT("carried", 1), OX_A_INT("scanned", count - 1),
-                        OX_A_INT("stacked", 1), OX_A_INTS("axes", count - 1, ones),
-                        OX_A_INTS("out_axes", 1, ones)),
-                  1, &region, 2, out);
+    stator_emit_node(&n->e, "scan", count, values,
+                     STATOR_AT(STATOR_A_INT("carried", 1), STATOR_A_INT("scanned", count - 1),
+                               STATOR_A_INT("stacked", 1), STATOR_A_INTS("axes", count - 1, ones),
+                               STATOR_A_INTS("out_axes", 1, ones)),
+                     1, &region, 2, out);
     /* [B, T, G, H/G, V] to [B, T, H*V] */
     const stator_ref flat[3] = {ox_dim(n, q, 0), ox_dim(n, q, 1),
                                 ox_sym_op(n, '*', v_size, ox_sym(n, l.heads))};

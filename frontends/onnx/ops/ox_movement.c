@@ -425,7 +425,8 @@ void ox_tile(ox_node *n)
         ox_fail(n, STATOR_INVALID_ARGUMENT, "%u repeats for an input of rank %u", count, rank);
         return;
     }
-    ox_out(n, 0, ox_op(n, "tile", OX_IN(x), OX_AT(OX_A_DIMS("repeats", count, repeats))));
+    ox_out(n, 0,
+           ox_op(n, "tile", STATOR_IN(x), STATOR_AT(STATOR_A_DIMS("repeats", count, repeats))));
 }
 
 void ox_trilu(ox_node *n)
@@ -442,8 +443,9 @@ void ox_trilu(ox_node *n)
         return;
     }
     ox_out(n, 0,
-           ox_op(n, "trilu", OX_IN(x),
-                 OX_AT(OX_A_DIMS("k", 1, k), OX_A_INT("upper", ox_attr_int(n, "upper", 1) != 0))));
+           ox_op(n, "trilu", STATOR_IN(x),
+                 STATOR_AT(STATOR_A_DIMS("k", 1, k),
+                           STATOR_A_INT("upper", ox_attr_int(n, "upper", 1) != 0))));
 }
 
 /* ---- Pad, CenterCropPad ---- */
@@ -451,9 +453,9 @@ void ox_trilu(ox_node *n)
 static stator_ref pad_with(ox_node *n, stator_ref x, stator_ref value, uint32_t rank,
                            const stator_ref *low, const stator_ref *high, const char *mode)
 {
-    return ox_op(
-        n, "pad", OX_IN(x, value),
-        OX_AT(OX_A_DIMS("low", rank, low), OX_A_DIMS("high", rank, high), OX_A_STR("mode", mode)));
+    return ox_op(n, "pad", STATOR_IN(x, value),
+                 STATOR_AT(STATOR_A_DIMS("low", rank, low), STATOR_A_DIMS("high", rank, high),
+                           STATOR_A_STR("mode", mode)));
 }
 
 static stator_ref pad_value(ox_node *n, stator_ref x)
@@ -560,5 +562,6 @@ void ox_reverse_sequence(ox_node *n)
     const stator_ref t = ox_iota(n, STATOR_I64, rank, dims, time);
     const stator_ref mirrored = ox_sub(n, ox_sub(n, lens, ox_int(n, 1)), t);
     const stator_ref index = ox_select(n, ox_bin(n, "lt", t, lens), mirrored, t);
-    ox_out(n, 0, ox_op(n, "gather_elements", OX_IN(x, index), OX_AT(OX_A_INT("axis", time))));
+    ox_out(n, 0,
+           ox_op(n, "gather_elements", STATOR_IN(x, index), STATOR_AT(STATOR_A_INT("axis", time))));
 }

@@ -39,10 +39,10 @@ static void batch_norm_train(ox_node *n, const stator_ref *v, stator_dtype own,
                              const stator_dtype stats[2])
 {
     stator_ref out[3];
-    ox_op_multi(n, "batch_norm_train", 5, v,
-                OX_AT(OX_A_FLOAT("eps", epsilon_of(n)),
-                      OX_A_FLOAT("momentum", ox_attr_float(n, "momentum", 0.9))),
-                3, out);
+    stator_emit_node(&n->e, "batch_norm_train", 5, v,
+                     STATOR_AT(STATOR_A_FLOAT("eps", epsilon_of(n)),
+                               STATOR_A_FLOAT("momentum", ox_attr_float(n, "momentum", 0.9))),
+                     0, NULL, 3, out);
     ox_out(n, 0, ox_cast(n, out[0], own));
     ox_out(n, 1, ox_wants(n, 1) ? ox_cast(n, out[1], stats[0]) : 0);
     ox_out(n, 2, ox_wants(n, 2) ? ox_cast(n, out[2], stats[1]) : 0);
@@ -77,7 +77,8 @@ void ox_batch_norm(ox_node *n)
     } else if (n->version < 9 && ox_attr_int(n, "spatial", 1) == 0) {
         ox_out(n, 0, ox_cast(n, batch_norm_each(n, v), own));
     } else {
-        const stator_ref y = ox_op(n, "batch_norm", 5, v, OX_AT(OX_A_FLOAT("eps", epsilon_of(n))));
+        const stator_ref y =
+            ox_op(n, "batch_norm", 5, v, STATOR_AT(STATOR_A_FLOAT("eps", epsilon_of(n))));
         ox_out(n, 0, ox_cast(n, y, own));
     }
 }
@@ -106,16 +107,17 @@ void ox_group_norm(ox_node *n)
     }
     ox_out(n, 0,
            ox_op(n, "group_norm", 3, v,
-                 OX_AT(OX_A_INT("groups", groups), OX_A_FLOAT("eps", epsilon_of(n)))));
+                 STATOR_AT(STATOR_A_INT("groups", groups), STATOR_A_FLOAT("eps", epsilon_of(n)))));
 }
 
 void ox_instance_norm(ox_node *n)
 {
     const stator_ref v[3] = {ox_need(n, 0), ox_need(n, 1), ox_need(n, 2)};
     const int64_t channels = ox_dim_need(n, v[1], 0, "the number of channels");
-    ox_out(n, 0,
-           ox_op(n, "group_norm", 3, v,
-                 OX_AT(OX_A_INT("groups", channels), OX_A_FLOAT("eps", epsilon_of(n)))));
+    ox_out(
+        n, 0,
+        ox_op(n, "group_norm", 3, v,
+              STATOR_AT(STATOR_A_INT("groups", channels), STATOR_A_FLOAT("eps", epsilon_of(n)))));
 }
 
 /* Does w have exactly the normalised axes of x? Otherwise it is broadcast after the norm. */
@@ -146,8 +148,9 @@ void ox_layer_norm(ox_node *n)
     }
     const int fits = ox_dtype(n, x) == ox_dtype(n, w) && fits_axes(n, x, w, axis) &&
                      (b == 0 || fits_axes(n, x, b, axis));
-    ox_op_multi(n, "layer_norm", OX_IN(x, fits ? w : 0, fits ? b : 0),
-                OX_AT(OX_A_INT("axis", axis), OX_A_FLOAT("eps", epsilon_of(n))), 3, out);
+    stator_emit_node(&n->e, "layer_norm", STATOR_IN(x, fits ? w : 0, fits ? b : 0),
+                     STATOR_AT(STATOR_A_INT("axis", axis), STATOR_A_FLOAT("eps", epsilon_of(n))), 0,
+                     NULL, 3, out);
     if (!fits) {
         out[0] = ox_mul(n, out[0], ox_cast(n, w, ox_dtype(n, x)));
         out[0] = b != 0 ? ox_add(n, out[0], ox_cast(n, b, ox_dtype(n, x))) : out[0];
@@ -166,8 +169,9 @@ void ox_rms_norm(ox_node *n)
         return;
     }
     const int fits = ox_dtype(n, x) == ox_dtype(n, w) && fits_axes(n, x, w, axis);
-    stator_ref y = ox_op(n, "rms_norm", OX_IN(x, fits ? w : 0),
-                         OX_AT(OX_A_INT("axis", axis), OX_A_FLOAT("eps", epsilon_of(n))));
+    stator_ref y =
+        ox_op(n, "rms_norm", STATOR_IN(x, fits ? w : 0),
+              STATOR_AT(STATOR_A_INT("axis", axis), STATOR_A_FLOAT("eps", epsilon_of(n))));
     if (!fits) { /* ONNX gives the result the weight's dtype */
         y = ox_mul(n, ox_cast(n, y, ox_dtype(n, w)), w);
     }

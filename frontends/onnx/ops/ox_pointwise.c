@@ -110,7 +110,7 @@ void ox_clip(ox_node *n)
     }
     lo = lo != 0 ? ox_reshape(n, lo, 0, NULL) : 0;
     hi = hi != 0 ? ox_reshape(n, hi, 0, NULL) : 0;
-    ox_out(n, 0, ox_op(n, "clamp", OX_IN(x, lo, hi), OX_NONE));
+    ox_out(n, 0, ox_op(n, "clamp", STATOR_IN(x, lo, hi), STATOR_NONE));
 }
 
 void ox_identity(ox_node *n)

@@ -16,13 +16,14 @@ static void max_pool(ox_node *n, stator_ref x, ox_window_spec *s, const int64_t 
 {
     stator_ref out[2];
     high_pads_with_extra(n, s);
-    ox_op_multi(n, "max_pool", OX_IN(x),
-                OX_AT(OX_A_INTS("window", s->rank, window),
-                      OX_A_INTS("strides", s->rank, s->strides),
-                      OX_A_DIMS("pads", 2 * s->rank, s->pads),
-                      OX_A_INTS("dilations", s->rank, s->dilations),
-                      OX_A_INT("column_major", ox_attr_int(n, "storage_order", 0) != 0)),
-                2, out);
+    stator_emit_node(
+        &n->e, "max_pool", STATOR_IN(x),
+        STATOR_AT(STATOR_A_INTS("window", s->rank, window),
+                  STATOR_A_INTS("strides", s->rank, s->strides),
+                  STATOR_A_DIMS("pads", 2 * s->rank, s->pads),
+                  STATOR_A_INTS("dilations", s->rank, s->dilations),
+                  STATOR_A_INT("column_major", ox_attr_int(n, "storage_order", 0) != 0)),
+        0, NULL, 2, out);
     ox_out(n, 0, out[0]);
     ox_out(n, 1, out[1]);
 }
@@ -30,12 +31,13 @@ static void max_pool(ox_node *n, stator_ref x, ox_window_spec *s, const int64_t 
 static stator_ref avg_pool(ox_node *n, stator_ref x, ox_window_spec *s, const int64_t *window)
 {
     const int64_t include_pad = ox_attr_int(n, "count_include_pad", 0) != 0;
-    return ox_op(
-        n, "avg_pool", OX_IN(x),
-        OX_AT(OX_A_INTS("window", s->rank, window), OX_A_INTS("strides", s->rank, s->strides),
-              OX_A_DIMS("pads", 2 * s->rank, s->pads),
-              OX_A_INTS("dilations", s->rank, s->dilations), OX_A_INT("include_pad", include_pad),
-              OX_A_DIMS("ceil_extra", s->has_ceil ? s->rank : 0, s->ceil_extra)));
+    return ox_op(n, "avg_pool", STATOR_IN(x),
+                 STATOR_AT(STATOR_A_INTS("window", s->rank, window),
+                           STATOR_A_INTS("strides", s->rank, s->strides),
+                           STATOR_A_DIMS("pads", 2 * s->rank, s->pads),
+                           STATOR_A_INTS("dilations", s->rank, s->dilations),
+                           STATOR_A_INT("include_pad", include_pad),
+                           STATOR_A_DIMS("ceil_extra", s->has_ceil ? s->rank : 0, s->ceil_extra)));
 }
 
 static int64_t norm_order(ox_node *n)
@@ -53,11 +55,12 @@ static int64_t norm_order(ox_node *n)
 static stator_ref lp_pool(ox_node *n, stator_ref x, ox_window_spec *s, const int64_t *window)
 {
     high_pads_with_extra(n, s);
-    return ox_op(
-        n, "lp_pool", OX_IN(x),
-        OX_AT(OX_A_INTS("window", s->rank, window), OX_A_INTS("strides", s->rank, s->strides),
-              OX_A_DIMS("pads", 2 * s->rank, s->pads),
-              OX_A_INTS("dilations", s->rank, s->dilations), OX_A_INT("p", norm_order(n))));
+    return ox_op(n, "lp_pool", STATOR_IN(x),
+                 STATOR_AT(STATOR_A_INTS("window", s->rank, window),
+                           STATOR_A_INTS("strides", s->rank, s->strides),
+                           STATOR_A_DIMS("pads", 2 * s->rank, s->pads),
+                           STATOR_A_INTS("dilations", s->rank, s->dilations),
+                           STATOR_A_INT("p", norm_order(n))));
 }
 
 /* kernel_shape as integers and as syms, for x's spatial axes. */
@@ -151,8 +154,8 @@ void ox_max_unpool(ox_node *n)
         const stator_ref pads = ox_sym_op(n, '+', s.pads[i], s.pads[s.rank + i]);
         natural[i + 2] = ox_sym_op(n, '-', reach, pads);
     }
-    stator_ref y =
-        ox_op(n, "max_unpool", OX_IN(x, index), OX_AT(OX_A_DIMS("shape", rank, natural)));
+    stator_ref y = ox_op(n, "max_unpool", STATOR_IN(x, index),
+                         STATOR_AT(STATOR_A_DIMS("shape", rank, natural)));
     if (ox_in(n, 2) != 0) { /* a larger shape is filled up with zeros at the ends */
         uint32_t count;
         const stator_ref *shape = ox_sizes(n, ox_in(n, 2), &count, "the output shape");
@@ -165,8 +168,8 @@ void ox_max_unpool(ox_node *n)
             low[i] = ox_sym(n, 0);
             high[i] = ox_sym_op(n, '-', shape[i], natural[i]);
         }
-        y = ox_op(n, "pad", OX_IN(y),
-                  OX_AT(OX_A_DIMS("low", rank, low), OX_A_DIMS("high", rank, high)));
+        y = ox_op(n, "pad", STATOR_IN(y),
+                  STATOR_AT(STATOR_A_DIMS("low", rank, low), STATOR_A_DIMS("high", rank, high)));
     }
     ox_out(n, 0, y);
 }
@@ -176,15 +179,15 @@ void ox_roi_align(ox_node *n)
     const char *mode = ox_attr_str(n, "mode", "avg");
     const char *coordinates = ox_attr_str(n, "coordinate_transformation_mode",
                                           n->version < 16 ? "output_half_pixel" : "half_pixel");
-    ox_out(
-        n, 0,
-        ox_op(n, "roi_align",
-              OX_IN(ox_need(n, 0), ox_need(n, 1), ox_cast(n, ox_need(n, 2), STATOR_I64)),
-              OX_AT(OX_A_STR("mode", mode), OX_A_INT("height", ox_attr_int(n, "output_height", 1)),
-                    OX_A_INT("width", ox_attr_int(n, "output_width", 1)),
-                    OX_A_INT("sampling_ratio", ox_attr_int(n, "sampling_ratio", 0)),
-                    OX_A_FLOAT("scale", ox_attr_float(n, "spatial_scale", 1)),
-                    OX_A_INT("half_pixel", strcmp(coordinates, "half_pixel") == 0))));
+    ox_out(n, 0,
+           ox_op(n, "roi_align",
+                 STATOR_IN(ox_need(n, 0), ox_need(n, 1), ox_cast(n, ox_need(n, 2), STATOR_I64)),
+                 STATOR_AT(STATOR_A_STR("mode", mode),
+                           STATOR_A_INT("height", ox_attr_int(n, "output_height", 1)),
+                           STATOR_A_INT("width", ox_attr_int(n, "output_width", 1)),
+                           STATOR_A_INT("sampling_ratio", ox_attr_int(n, "sampling_ratio", 0)),
+                           STATOR_A_FLOAT("scale", ox_attr_float(n, "spatial_scale", 1)),
+                           STATOR_A_INT("half_pixel", strcmp(coordinates, "half_pixel") == 0))));
 }
 
 /* ---- MaxRoiPool ---- */

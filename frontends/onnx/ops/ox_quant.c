@@ -71,7 +71,7 @@ static stator_ref saturate(ox_node *n, stator_ref x, stator_ref zero, stator_dty
     stator_ref y = ox_un(n, "round", x);
     y = zero != 0 ? ox_add(n, y, ox_cast(n, zero, ox_dtype(n, x))) : y;
     int_range(dtype, &lo, &hi);
-    y = ox_op(n, "clamp", OX_IN(y, ox_like(n, y, lo), ox_like(n, y, hi)), OX_NONE);
+    y = ox_op(n, "clamp", STATOR_IN(y, ox_like(n, y, lo), ox_like(n, y, hi)), STATOR_NONE);
     return ox_cast(n, y, dtype);
 }
 
@@ -98,9 +98,9 @@ void ox_quantize(ox_node *n)
     }
     if (st_dtype_class(dtype) == STATOR_CLASS_FLOAT) {
         ox_out(n, 0,
-               ox_op(n, "cast", OX_IN(q),
-                     OX_AT(OX_A_DTYPE("dtype", dtype),
-                           OX_A_INT("saturate", ox_attr_int(n, "saturate", 1) != 0))));
+               ox_op(n, "cast", STATOR_IN(q),
+                     STATOR_AT(STATOR_A_DTYPE("dtype", dtype),
+                               STATOR_A_INT("saturate", ox_attr_int(n, "saturate", 1) != 0))));
         return;
     }
     const stator_dtype sum = wide == STATOR_F64 ? STATOR_F64 : STATOR_F32;

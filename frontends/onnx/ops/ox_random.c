@@ -21,17 +21,17 @@ static stator_ref seed_of(ox_node *n)
 
 stator_ref ox_uniform(ox_node *n, uint32_t rank, const stator_ref *dims, double low, double high)
 {
-    return ox_op(
-        n, "rng_uniform", OX_IN(seed_of(n), ox_int(n, 0)),
-        OX_AT(OX_A_DIMS("shape", rank, dims), OX_A_FLOAT("low", low), OX_A_FLOAT("high", high)));
+    return ox_op(n, "rng_uniform", STATOR_IN(seed_of(n), ox_int(n, 0)),
+                 STATOR_AT(STATOR_A_DIMS("shape", rank, dims), STATOR_A_FLOAT("low", low),
+                           STATOR_A_FLOAT("high", high)));
 }
 
 static stator_ref normal(ox_node *n, uint32_t rank, const stator_ref *dims)
 {
-    return ox_op(n, "rng_normal", OX_IN(seed_of(n), ox_int(n, 0)),
-                 OX_AT(OX_A_DIMS("shape", rank, dims),
-                       OX_A_FLOAT("mean", ox_attr_float(n, "mean", 0)),
-                       OX_A_FLOAT("scale", ox_attr_float(n, "scale", 1))));
+    return ox_op(n, "rng_normal", STATOR_IN(seed_of(n), ox_int(n, 0)),
+                 STATOR_AT(STATOR_A_DIMS("shape", rank, dims),
+                           STATOR_A_FLOAT("mean", ox_attr_float(n, "mean", 0)),
+                           STATOR_A_FLOAT("scale", ox_attr_float(n, "scale", 1))));
 }
 
 /* dtype attribute, else that of `like`, else f32. */
@@ -89,8 +89,8 @@ void ox_multinomial(ox_node *n)
         return;
     }
     const stator_ref samples = ox_sym(n, ox_attr_int(n, "sample_size", 1));
-    const stator_ref p = ox_op(n, "softmax", OX_IN(logits), OX_AT(OX_A_INT("axis", 1)));
-    const stator_ref sums = ox_op(n, "cumsum", OX_IN(p), OX_AT(OX_A_INT("axis", 1)));
+    const stator_ref p = ox_op(n, "softmax", STATOR_IN(logits), STATOR_AT(STATOR_A_INT("axis", 1)));
+    const stator_ref sums = ox_op(n, "cumsum", STATOR_IN(p), STATOR_AT(STATOR_A_INT("axis", 1)));
     const stator_ref dims[3] = {ox_dim(n, logits, 0), samples, ox_sym(n, 1)};
     const stator_ref draw = ox_uniform(n, 3, dims, 0, 1);
     const stator_ref below = ox_bin(n, "le", ox_unsqueeze(n, sums, 1), draw);
@@ -114,7 +114,7 @@ void ox_dropout(ox_node *n)
     }
     if (!is_training) {
         ox_out(n, 0, x);
-        ox_out(n, 1, ox_wants(n, 1) ? ox_full(n, ox_scalar(n, mask_dtype, 1), rank, dims) : 0);
+        ox_out(n, 1, ox_wants(n, 1) ? ox_expand(n, ox_scalar(n, mask_dtype, 1), rank, dims) : 0);
         return;
     }
     const stator_ref ratio = ox_in(n, 1) != 0

@@ -71,23 +71,23 @@ void ox_recurrent(ox_node *n)
     const double *alpha = ox_attr_floats(n, "activation_alpha", &alpha_count);
     const double *beta = ox_attr_floats(n, "activation_beta", &beta_count);
     stator_attr attrs[8] = {
-        OX_A_INT("hidden", hidden),
-        OX_A_STR("direction", ox_attr_str(n, "direction", "forward")),
-        OX_A_STR("activations", activations_of(n)),
-        OX_A_FLOATS("alpha", alpha_count, alpha),
-        OX_A_FLOATS("beta", beta_count, beta),
-        OX_A_FLOAT("clip", ox_attr_float(n, "clip", 0)),
+        STATOR_A_INT("hidden", hidden),
+        STATOR_A_STR("direction", ox_attr_str(n, "direction", "forward")),
+        STATOR_A_STR("activations", activations_of(n)),
+        STATOR_A_FLOATS("alpha", alpha_count, alpha),
+        STATOR_A_FLOATS("beta", beta_count, beta),
+        STATOR_A_FLOAT("clip", ox_attr_float(n, "clip", 0)),
     };
     uint32_t count = 6;
     if (is_lstm) {
         const int64_t forget = ox_attr_int(n, "input_forget", 0) != 0;
-        attrs[count++] = (stator_attr)OX_A_INT("input_forget", forget);
+        attrs[count++] = STATOR_A_INT("input_forget", forget);
     } else if (is_gru) {
         const int64_t reset = ox_attr_int(n, "linear_before_reset", 0) != 0;
-        attrs[count++] = (stator_attr)OX_A_INT("linear_before_reset", reset);
+        attrs[count++] = STATOR_A_INT("linear_before_reset", reset);
     }
     stator_ref out[3] = {0};
     const char *op = is_lstm ? "lstm" : is_gru ? "gru" : "rnn";
-    ox_op_multi(n, op, 8, in, count, attrs, is_lstm ? 3 : 2, out);
+    stator_emit_node(&n->e, op, 8, in, count, attrs, 0, NULL, is_lstm ? 3 : 2, out);
     give_results(n, out, is_lstm ? 3 : 2, is_batch_first);
 }

@@ -58,11 +58,12 @@ void ox_arg(ox_node *n)
     const stator_ref x = ox_need(n, 0);
     const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", 0), ox_rank(n, x));
     const char *op = strcmp(n->row->name, "ArgMax") == 0 ? "argmax" : "argmin";
-    ox_out(n, 0,
-           ox_op(n, op, OX_IN(x),
-                 OX_AT(OX_A_INT("axis", axis),
-                       OX_A_INT("keepdims", ox_attr_int(n, "keepdims", 1) != 0),
-                       OX_A_INT("select_last", ox_attr_int(n, "select_last_index", 0) != 0))));
+    ox_out(
+        n, 0,
+        ox_op(n, op, STATOR_IN(x),
+              STATOR_AT(STATOR_A_INT("axis", axis),
+                        STATOR_A_INT("keepdims", ox_attr_int(n, "keepdims", 1) != 0),
+                        STATOR_A_INT("select_last", ox_attr_int(n, "select_last_index", 0) != 0))));
 }
 
 void ox_cumulative(ox_node *n)
@@ -71,10 +72,10 @@ void ox_cumulative(ox_node *n)
     const uint32_t axis = ox_axis(n, ox_need_int(n, ox_need(n, 1), "the axis"), ox_rank(n, x));
     const char *op = strcmp(n->row->name, "CumSum") == 0 ? "cumsum" : "cumprod";
     ox_out(n, 0,
-           ox_op(n, op, OX_IN(x),
-                 OX_AT(OX_A_INT("axis", axis),
-                       OX_A_INT("exclusive", ox_attr_int(n, "exclusive", 0) != 0),
-                       OX_A_INT("reverse", ox_attr_int(n, "reverse", 0) != 0))));
+           ox_op(n, op, STATOR_IN(x),
+                 STATOR_AT(STATOR_A_INT("axis", axis),
+                           STATOR_A_INT("exclusive", ox_attr_int(n, "exclusive", 0) != 0),
+                           STATOR_A_INT("reverse", ox_attr_int(n, "reverse", 0) != 0))));
 }
 
 /* Operator sets below 13 see the input as a matrix: axes before `axis` are rows, the others one row
@@ -108,7 +109,7 @@ void ox_softmax(ox_node *n)
     const char *op = strcmp(n->row->name, "Softmax") == 0 ? "softmax" : "log_softmax";
     uint32_t axis;
     const stator_ref rows = as_rows(n, x, &axis);
-    give_back_shape(n, x, ox_op(n, op, OX_IN(rows), OX_AT(OX_A_INT("axis", axis))));
+    give_back_shape(n, x, ox_op(n, op, STATOR_IN(rows), STATOR_AT(STATOR_A_INT("axis", axis))));
 }
 
 void ox_hardmax(ox_node *n)
@@ -119,7 +120,8 @@ void ox_hardmax(ox_node *n)
     const stator_ref rows = as_rows(n, x, &axis);
     const uint32_t rank = ox_dims(n, rows, dims);
     const stator_ref best =
-        ox_op(n, "argmax", OX_IN(rows), OX_AT(OX_A_INT("axis", axis), OX_A_INT("keepdims", 1)));
+        ox_op(n, "argmax", STATOR_IN(rows),
+              STATOR_AT(STATOR_A_INT("axis", axis), STATOR_A_INT("keepdims", 1)));
     const stator_ref place = ox_iota(n, STATOR_I64, rank, dims, axis);
     const stator_ref y = ox_cast(n, ox_bin(n, "eq", place, best), ox_dtype(n, x));
     give_back_shape(n, x, y);

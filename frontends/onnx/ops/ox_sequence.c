@@ -123,7 +123,7 @@ stator_ref ox_sequence_followed(ox_node *n, stator_ref initial, stator_ref stack
     const ox_sequence *s = ox_sequence_find(n->im, initial);
     if (s != NULL && (s->count != 0 || s->stack != 0 || s->begun != 0)) {
         const stator_ref first = ox_sequence_stack(n, initial);
-        stack = ox_ok(n) ? ox_concat(n, 0, 2, (const stator_ref[]){first, stack}) : 0;
+        stack = ox_ok(n) ? ox_concat(n, 0, STATOR_IN(first, stack)) : 0;
     }
     return ox_sequence_of_stack(n, stack);
 }

@@ -46,9 +46,9 @@ void ox_window(ox_node *n)
 static stator_ref dft(ox_node *n, stator_ref x, uint32_t axis, stator_ref length, int inverse,
                       int onesided)
 {
-    return ox_op(n, "dft", OX_IN(x),
-                 OX_AT(OX_A_INT("axis", axis), OX_A_DIMS("length", 1, &length),
-                       OX_A_INT("inverse", inverse), OX_A_INT("onesided", onesided)));
+    return ox_op(n, "dft", STATOR_IN(x),
+                 STATOR_AT(STATOR_A_INT("axis", axis), STATOR_A_DIMS("length", 1, &length),
+                           STATOR_A_INT("inverse", inverse), STATOR_A_INT("onesided", onesided)));
 }
 
 /* A one-sided spectrum is defined for real input alone: a last axis of unknown size is 1 then. */
@@ -77,8 +77,8 @@ static stator_ref fit_axis(ox_node *n, stator_ref x, uint32_t axis, stator_ref s
         low[i] = high[i] = ox_sym(n, 0);
     }
     high[axis] = ox_sym_op(n, '-', size, ox_dim(n, x, axis));
-    return ox_op(n, "pad", OX_IN(x),
-                 OX_AT(OX_A_DIMS("low", rank, low), OX_A_DIMS("high", rank, high)));
+    return ox_op(n, "pad", STATOR_IN(x),
+                 STATOR_AT(STATOR_A_DIMS("low", rank, low), STATOR_A_DIMS("high", rank, high)));
 }
 
 /* The inverse of a one-sided spectrum: the missing half mirrored and conjugated, then the real

@@ -236,8 +236,9 @@ void ox_slice_op(ox_node *n)
     if (!known_axes(n, &b, dims, starts, sizes) && ox_ok(n)) {
         run_axes(n, &b, dims, starts, sizes);
     }
-    ox_out(n, 0,
-           ox_op(n, "slice", OX_IN(x),
-                 OX_AT(OX_A_DIMS("starts", rank, starts), OX_A_DIMS("sizes", rank, sizes),
-                       OX_A_INTS("steps", rank, steps))));
+    ox_out(
+        n, 0,
+        ox_op(n, "slice", STATOR_IN(x),
+              STATOR_AT(STATOR_A_DIMS("starts", rank, starts), STATOR_A_DIMS("sizes", rank, sizes),
+                        STATOR_A_INTS("steps", rank, steps))));
 }

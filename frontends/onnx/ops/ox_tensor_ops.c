@@ -23,9 +23,9 @@ static stator_ref cast_to(ox_node *n, stator_ref x, stator_dtype dtype)
     if (ox_dtype(n, x) == dtype) {
         return x;
     }
-    return ox_op(n, "cast", OX_IN(x),
-                 OX_AT(OX_A_DTYPE("dtype", dtype),
-                       OX_A_INT("saturate", ox_attr_int(n, "saturate", 1) != 0)));
+    return ox_op(n, "cast", STATOR_IN(x),
+                 STATOR_AT(STATOR_A_DTYPE("dtype", dtype),
+                           STATOR_A_INT("saturate", ox_attr_int(n, "saturate", 1) != 0)));
 }
 
 void ox_cast_op(ox_node *n)
@@ -48,7 +48,7 @@ void ox_bit_cast(ox_node *n)
         ox_out(n, 0, x);
         return;
     }
-    ox_out(n, 0, ox_op(n, "bitcast", OX_IN(x), OX_AT(OX_A_DTYPE("dtype", dtype))));
+    ox_out(n, 0, ox_op(n, "bitcast", STATOR_IN(x), STATOR_AT(STATOR_A_DTYPE("dtype", dtype))));
 }
 
 void ox_constant(ox_node *n)
@@ -82,7 +82,7 @@ void ox_constant_of_shape(ox_node *n)
     const Onnx__TensorProto *value = ox_attr_tensor(n, "value");
     const stator_ref fill =
         value != NULL ? ox_reshape(n, ox_tensor(n, value), 0, NULL) : ox_scalar(n, STATOR_F32, 0);
-    ox_out(n, 0, ox_full(n, fill, rank, dims));
+    ox_out(n, 0, ox_expand(n, fill, rank, dims));
 }
 
 void ox_eye_like(ox_node *n)

@@ -1,4 +1,7 @@
-/* The compile cache: what st_compile_graph asks before it compiles and gives what it made.
+/* core/cache keeps compiled programs on disk: keys, entries as bytes, the folder (cache_store.h)
+ * and the thread that writes (cache_writer.h).
+ *
+ * The compile cache: what st_compile_graph asks before it compiles and gives what it made.
  *
  *   begin   the key of the compile (cache_key.c), from the imported graph, before any pass runs
  *   load    an entry of that key becomes a st_compiled (cache_load.c)

@@ -1,4 +1,7 @@
-/* From an imported module to a program with its guard.
+/* core/compile turns one graph into a program: passes (pipeline.c), who runs which node (divide.h,
+ * partition.h), and the program of all parts (assemble.h).
+ *
+ * From an imported module to a program with its guard.
  *
  *   clone module -> pipeline (passes the backend asked for) -> capability, decomposing what is kept
  *   but refused -> claims -> partition -> backend.compile per part -> program + guard

@@ -1,4 +1,7 @@
-/* The context: one session's memory account, op table, plugins, log and last error. No globals:
+/* core/context is what a session has at hand before anything is compiled: the context with its log
+ * and errors, backend instances (nested.h), fuel (fuel.h), and dumps of compiles (dump.h).
+ *
+ * The context: one session's memory account, op table, plugins, log and last error. No globals:
  * what needs any of these gets the context. */
 #ifndef STATOR_HOST_CTX_H
 #define STATOR_HOST_CTX_H

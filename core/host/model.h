@@ -1,4 +1,9 @@
-/* Models: a source that a frontend imports, and the modules it gave.
+/* core/host is the public API over the rooms below: contexts (ctx_create.c), models (model.h and
+ * model_*.c), functions and calls (function.h), calls beside the reference (verify_calls.h), the
+ * first difference of two backends (observe.c), packages (package.c), and the host table that
+ * plugins get (host_table.h).
+ *
+ * Models: a source that a frontend imports, and the modules it gave.
  *
  * Most sources import once. A source whose shapes depend on the values of graph inputs (an ONNX
  * Reshape whose shape is an input, say) needs them first: the frontend names those inputs, and each

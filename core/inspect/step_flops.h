@@ -1,4 +1,7 @@
-/* How much a node computes, for people who look at times. */
+/* core/inspect answers stator/inspect.h: passes and options, what is cached, memory, the steps of a
+ * program and how much each computes.
+ *
+ * How much a node computes, for people who look at times. */
 #ifndef STATOR_HOST_STEP_FLOPS_H
 #define STATOR_HOST_STEP_FLOPS_H
 

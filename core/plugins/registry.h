@@ -1,4 +1,8 @@
-/* The plugin registry: which backends, frontends, passes and op libraries exist, in which state
+/* core/plugins takes plugin files from a folder to a call of a slot: their notes (note.h), whether
+ * they are trusted (trust.h), loading and checking them (loader.c, descriptor.c), their options
+ * (options.h), the registry of all items, and the bracket around each call (plugin_call.h).
+ *
+ * The plugin registry: which backends, frontends, passes and op libraries exist, in which state
  * each is, and their descriptors once loaded.
  *
  * In: folders and files to search (docs/plugins.md), the host table handed to plugins.

@@ -6,7 +6,7 @@
 #ifndef STATOR_FRONTEND_OX_BODY_H
 #define STATOR_FRONTEND_OX_BODY_H
 
-#include "frontends/onnx/ops/ox_sequence.h"
+#include "frontends/onnx/ox_sequence.h"
 
 typedef struct ox_captures {
     uint32_t count; /* names found in the scope around */

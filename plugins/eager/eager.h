@@ -1,4 +1,5 @@
-/* The reference backend: what its kernels see, and what the plan compiler hands them.
+/* The reference backend: what its kernels (plugins/eager/kernels, a file a family, listed in
+ * kernels.def) see, and what the plan compiler hands them.
  *
  * A kernel is a pure function of one call (ek_call): dense row-major operands in c->in, results in
  * c->out, attributes evaluated to plain numbers in c->attrs by schema place (STATOR_<op>_<attr> of

@@ -1,4 +1,7 @@
-/* parallel_for over one process-wide OpenMP team, or the thread pool where processors are
+/* core/base/threads: loops over all processors, the pool behind them, where threads run (apart.h)
+ * and whether other programs want the processors (contention.h).
+ *
+ * parallel_for over one process-wide OpenMP team, or the thread pool where processors are
  * scarce; clock. */
 #ifndef STATOR_BASE_THREADS_H
 #define STATOR_BASE_THREADS_H

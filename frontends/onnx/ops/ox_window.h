@@ -1,4 +1,6 @@
-/* Sliding windows: strides, dilations and pads of convolutions and pools, auto_pad and ceil mode
+/* frontends/onnx/ops holds the importers of operators, a file a family; map.def names them.
+ *
+ * Sliding windows: strides, dilations and pads of convolutions and pools, auto_pad and ceil mode
  * resolved. */
 #ifndef STATOR_FRONTEND_OX_WINDOW_H
 #define STATOR_FRONTEND_OX_WINDOW_H

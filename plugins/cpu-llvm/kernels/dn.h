@@ -1,4 +1,9 @@
-/* Contractions by oneDNN: what the files of this folder share.
+/* plugins/cpu-llvm/kernels holds Stator's own kernels of contractions and attention: a driver each,
+ * its inner loops for each width of vectors, and those of tiles in a folder.
+ * plugins/cpu-llvm/onednn is the library around them: candidates, plans, calls, and oneDNN's
+ * primitives.
+ *
+ * Contractions by oneDNN: what the files of this folder share.
  *
  *   dn_main.c   the library's slots, opening and closing
  *   dn_contraction.c   a contraction's numbers; which contractions are taken

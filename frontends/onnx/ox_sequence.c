@@ -1,5 +1,5 @@
 /* Operators of sequences; see ox_sequence.h. */
-#include "frontends/onnx/ops/ox_sequence.h"
+#include "frontends/onnx/ox_sequence.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * Out: type refs in in->types. Sizes are syms; the ref 0 stands for a size beyond a limit of the
  * symbolic engine and turns into an unbacked symbol in st_in_set. A check fails only for what is
  * proved wrong; what is unknown is stated as a shape constraint (shape_constraint_list.h),
- * tested when a call tells the sizes. */
+ * tested at the call. */
 #include "ir/infer.h"
 
 #include "core/base/check.h"

@@ -2,8 +2,8 @@
  * perf_hints.
  *
  * In: a group and the kernel or the call that it became. Out: a line of text; nothing of the
- * program depends on it, and nothing is computed when nobody listens. A size that only a call
- * tells counts as it is in the call that the program is compiled for (st_sym_size_hint). */
+ * program depends on it, and nothing is computed when nobody listens. A size known only at
+ * call time counts as it is in the call that the program is compiled for (st_sym_size_hint). */
 #include "codegen/plan/perf_hints.h"
 
 #include "core/base/check.h"

@@ -1,12 +1,12 @@
 /* Shape constraints of ops that the graph alone cannot decide.
  *
  * An infer rule refuses sizes that are proved to differ and lets unknown ones pass; kernels then
- * take two sizes for one, and would read past the end of what is shorter. So each node states here
- * what it needs of its operands, as a kernel of `eager` tests it. What is proved costs nothing; the
- * rest is a row of the executable, tested once a call, when the sizes of its stage are known and
- * before a kernel of that stage runs. Rows are kept in the cache and in packages as the steps are.
- * A value that only kernels see is counted too: their loops take sizes that wrap, or quotients by
- * 0, as they come, where `eager` fails for want of a shape.
+ * take two sizes for one, and would read past the end of the shorter operand. So each node states
+ * here what its operands must obey, as a kernel of `eager` tests it. A constraint that is proved
+ * costs nothing; the others belong to the executable and are tested once a call, when the sizes of
+ * their stage are known and before a kernel of that stage runs. The cache and packages keep them.
+ * The elements of values that only kernels see are counted too: loops take sizes that wrap, or
+ * quotients by 0, as they come, where `eager` fails because it cannot make the shape.
  *
  *     x[N, 3] + y[M, 3]  ->  N fits max(N, M);  M fits max(N, M)
  *     iota of [N*N]      ->  N*N times 8 bytes is a number */
@@ -24,15 +24,15 @@ typedef struct finder {
     st_cg_exe *exe;
     cg_node node;
     const char *beyond_limits; /* why a size of this node has no sym */
-    st_hashset seen;           /* rows seen so far, by kind, stage and sizes */
-    st_vec(uint32_t) syms;     /* CG_RANK_MAX of each row, 0 behind the last */
+    st_hashset seen;           /* constraints so far, by kind, stage and sizes */
+    st_vec(uint32_t) syms;     /* CG_RANK_MAX of each constraint, 0 behind the last */
     stator_status status;
     stator_diag **err;
 } finder;
 
-/* ---- rows ---- */
+/* ---- constraints ---- */
 
-static int same_row(void *self, uint32_t id)
+static int same_constraint(void *self, uint32_t id)
 {
     const finder *f = self;
     const uint32_t newest = f->exe->shape_constraints.count - 1u;
@@ -43,7 +43,7 @@ static int same_row(void *self, uint32_t id)
                   CG_RANK_MAX * sizeof(uint32_t)) == 0;
 }
 
-static const char *row_text(const finder *f, const char *what)
+static const char *constraint_text(const finder *f, const char *what)
 {
     const stator_graph_view *v = f->unit->view;
     const stator_node_row *row = f->node.row;
@@ -63,15 +63,15 @@ static const char *row_text(const finder *f, const char *what)
     return kept;
 }
 
-/* The programs of the newest row; it goes again when there is one like it. */
-static stator_status finish_row(finder *f)
+/* Compiles the sizes of the newest constraint; drops it when there is one like it. */
+static stator_status finish_constraint(finder *f)
 {
     const st_sym_cols cols = st_sym_columns(&f->exe->syms.tab);
     const uint32_t id = f->exe->shape_constraints.count;
     cg_shape_constraint *a = &f->exe->shape_constraints.data[id - 1u];
     const uint32_t *syms = f->syms.data + CG_RANK_MAX * (id - 1u);
     const uint64_t hash = st_hash64(syms, CG_RANK_MAX * sizeof *syms, a->kind + 8u * a->stage);
-    if (st_hashset_find(&f->seen, hash, same_row, f)) {
+    if (st_hashset_find(&f->seen, hash, same_constraint, f)) {
         f->exe->shape_constraints.count--;
         f->syms.count -= CG_RANK_MAX;
         return STATOR_OK;
@@ -89,33 +89,34 @@ static stator_status finish_row(finder *f)
     return st_hashset_add(&f->seen, hash, id) ? STATOR_OK : st_fail_oom(f->err);
 }
 
-/* Notes what the node needs of n sizes. */
-static void constrain_all(finder *f, cg_shape_constraint row, const uint32_t *syms, uint32_t n,
-                          const char *what)
+/* Adds a constraint of the node on n sizes. */
+static void constrain_all(finder *f, cg_shape_constraint constraint, const uint32_t *syms,
+                          uint32_t n, const char *what)
 {
     if (f->status != STATOR_OK) {
         return;
     }
-    row.text = row_text(f, what);
-    row.stage = cg_stage_of(f->unit, f->node.ref);
+    constraint.text = constraint_text(f, what);
+    constraint.stage = cg_stage_of(f->unit, f->node.ref);
     cg_shape_constraint *at =
-        row.text ? st_vec_push(f->exe->config.mem, &f->exe->shape_constraints) : NULL;
+        constraint.text ? st_vec_push(f->exe->config.mem, &f->exe->shape_constraints) : NULL;
     if (at == NULL || !st_vec_resize(f->unit->mem, &f->syms, f->syms.count + CG_RANK_MAX)) {
         f->exe->shape_constraints.count -= at != NULL;
         f->status = st_fail_oom(f->err);
         return;
     }
-    *at = row;
+    *at = constraint;
     uint32_t *kept = f->syms.data + f->syms.count - CG_RANK_MAX;
     memset(kept, 0, CG_RANK_MAX * sizeof *kept);
     memcpy(kept, syms, n * sizeof *syms);
-    f->status = finish_row(f);
+    f->status = finish_constraint(f);
 }
 
-/* The same of two sizes, or three where the last is not 0. */
-static void constrain(finder *f, cg_shape_constraint row, const uint32_t syms[3], const char *what)
+/* The same for two sizes, or three where the last is not 0. */
+static void constrain(finder *f, cg_shape_constraint constraint, const uint32_t syms[3],
+                      const char *what)
 {
-    constrain_all(f, row, syms, syms[2] ? 3u : 2u, what);
+    constrain_all(f, constraint, syms, syms[2] ? 3u : 2u, what);
 }
 
 static void constrain_equal(finder *f, uint32_t a, uint32_t b, const char *what)
@@ -607,8 +608,8 @@ static int is_safe(const finder *f, uint32_t sym)
     return is_total(tab, sym) && (f->exe->is_body || (lo > INT64_MIN && hi < INT64_MAX));
 }
 
-/* Kernels take what attributes say as they take sizes; a row that holds one against itself asks for
- * its value. */
+/* Sizes in attributes go into kernels unchecked; a constraint that a size equals itself makes the
+ * call compute it. */
 static void compute_attrs(finder *f)
 {
     if (stator_op_at(f->unit->view, f->node.row->op)->flags & STATOR_OP_EFFECT) {

@@ -14,7 +14,7 @@
 #include <inttypes.h>
 
 static const char head[] =
-    "/* The model's shape constraints on sizes that a call tells. */\n"
+    "/* The model's shape constraints on sizes known only at call time. */\n"
     "#include <stdint.h>\n"
     "\n"
     "__attribute__((visibility(\"hidden\"))) int stator_package_needs(const int64_t *sizes);\n"

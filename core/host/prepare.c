@@ -40,11 +40,11 @@ static stator_status check_model(const stator_model *model, uint32_t n_in, const
         return st_fail(err, STATOR_INVALID_ARGUMENT, "shapes of %u inputs given, the model has %u",
                        in != NULL ? n_in : 0, wanted);
     }
-    return model->n_needed == 0
-               ? STATOR_OK
-               : st_fail(err, STATOR_NEED_VALUE,
-                         "the graph depends on the value of input '%s', which a call alone brings",
-                         model->needed[0]);
+    return model->n_needed == 0 ? STATOR_OK
+                                : st_fail(err, STATOR_NEED_VALUE,
+                                          "the graph depends on the value of input '%s', which is "
+                                          "known only at call time",
+                                          model->needed[0]);
 }
 
 stator_status stator_function_prepare(stator_function *function, uint32_t n_in,

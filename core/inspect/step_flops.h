@@ -9,7 +9,7 @@
 
 /* Floating-point (or integer) operations of a node of the graph: two for each multiplication
  * that a contraction adds up, one an element of pointwise ops and reductions, 0 of what only
- * moves data and of einsum. A size that a call alone tells makes it 0. */
+ * moves data and of einsum. A size known only at call time makes it 0. */
 uint64_t st_node_flops(const stator_graph_view *v, stator_ref node);
 
 #endif

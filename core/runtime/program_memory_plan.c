@@ -1,9 +1,9 @@
 /* Planning a program, and the states that calls run in; see program.h.
  *
- * Memory between partitions is planned here: slots of fixed size that live from the step that makes
- * them to the last that reads them are packed into one workspace (core/base/interval.c), behind the
- * part that the executables use in turn. Slots of sizes that only a call tells are listed by the
- * step after which their buffers go back to the pool. */
+ * Memory between partitions is planned here: slots of fixed size that live from the step that
+ * makes them to the last that reads them are packed into one workspace (core/base/interval.c),
+ * behind the part that the executables use in turn. Slots whose sizes are known only at call
+ * time are listed by the step after which their buffers go back to the pool. */
 #include "core/base/check.h"
 #include "core/base/interval.h"
 #include "core/runtime/program_state.h"

@@ -112,7 +112,7 @@ STATOR_EXPORT void stator_x_fuel_watch(stator_function *function, stator_x_fuel_
 typedef struct stator_x_memory {
     uint32_t struct_size;
     uint32_t executables;
-    uint64_t workspace_bytes; /* planned, of a call: the largest; sizes of a call alone are 0 */
+    uint64_t workspace_bytes; /* planned: the largest of a call; sizes known only at call time: 0 */
     uint64_t constant_bytes;  /* read where they lie, in the file or as folded */
     uint64_t packed_bytes;    /* weights in forms of a library's own */
     uint64_t winograd_bytes;  /* part of packed_bytes: in Winograd's form */

@@ -499,7 +499,7 @@ enum stator_step_kind {
     STATOR_STEP_LOOP = 4     /* control flow; the steps behind it, one deeper, are its body's */
 };
 
-enum stator_step_flag { STATOR_STEP_OPEN = 1u }; /* more bytes, of sizes that a call alone tells */
+enum stator_step_flag { STATOR_STEP_OPEN = 1u }; /* more bytes, with the call's sizes */
 
 /* A unit of work of a call. Bytes are those of the buffers that the step reads and writes, each
  * counted once a step; they say nothing of caches, nor how much of a buffer is touched. */

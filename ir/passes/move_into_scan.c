@@ -41,7 +41,7 @@ typedef struct scan_mover {
 } scan_mover;
 
 /* One scan. */
-typedef struct strip {
+typedef struct scan_desc {
     stator_ref node;
     const stator_node_row *row;
     const stator_graph *body;
@@ -52,7 +52,7 @@ typedef struct strip {
     int has_sibling;
     uint32_t n_rows, n_whole, n_out; /* operands and stacked results of the new scan */
     stator_ref rows[OPERANDS_MAX], whole[OPERANDS_MAX], out[OPERANDS_MAX];
-} strip;
+} scan_desc;
 
 /* ---- sizes ---- */
 
@@ -114,7 +114,7 @@ static int64_t list_at(const stator_graph_view *v, const stator_node_row *row, u
 }
 
 /* All along axis 0 and in one direction? */
-static int is_even(const stator_graph_view *v, strip *s)
+static int is_even(const stator_graph_view *v, scan_desc *s)
 {
     s->is_reversed = list_at(v, s->row, STATOR_scan_reverse, 0) != 0;
     for (uint32_t k = 0; k < s->scanned; k++) {
@@ -132,7 +132,7 @@ static int is_even(const stator_graph_view *v, strip *s)
     return 1;
 }
 
-static void measure_body(strip *s)
+static void measure_body(scan_desc *s)
 {
     const stator_graph_view *b = st_graph_view(s->body);
     for (stator_ref node = 1; node <= b->n_nodes; node++) {
@@ -147,7 +147,7 @@ static void measure_body(strip *s)
 }
 
 /* A scan of as many steps? */
-static int is_as_long(const stator_graph_view *v, const stator_node_row *row, const strip *s)
+static int is_as_long(const stator_graph_view *v, const stator_node_row *row, const scan_desc *s)
 {
     if (row->op != s->row->op || stator_attr_at(v, row, STATOR_scan_scanned)->i == 0) {
         return 0;
@@ -158,7 +158,7 @@ static int is_as_long(const stator_graph_view *v, const stator_node_row *row, co
 }
 
 /* Another scan of as many steps that neither needs this one nor is needed by it. */
-static int has_sibling(scan_mover *w, const strip *s)
+static int has_sibling(scan_mover *w, const scan_desc *s)
 {
     const stator_graph_view *v = w->copy.v;
     uint8_t *is_tied = w->marks; /* unused as yet */
@@ -197,11 +197,11 @@ static int has_sibling(scan_mover *w, const strip *s)
 }
 
 /* 0: a scan that stays as it is. */
-static int strip_of(scan_mover *w, stator_ref node, strip *s)
+static int describe_scan(scan_mover *w, stator_ref node, scan_desc *s)
 {
     const stator_graph_view *v = w->copy.v;
     const stator_node_row *row = stator_node_at(v, node);
-    *s = (strip){.node = node, .row = row};
+    *s = (scan_desc){.node = node, .row = row};
     if (row->op != STATOR_OPCODE_scan || row->operand_count > OPERANDS_MAX) {
         return 0;
     }
@@ -228,7 +228,7 @@ static int strip_of(scan_mover *w, stator_ref node, strip *s)
 /* ---- which nodes ---- */
 
 /* May the product be done a step at a time? Its work is the body's then. */
-static int may_step(const stator_graph_view *v, strip *s, stator_ref node)
+static int may_step(const stator_graph_view *v, scan_desc *s, stator_ref node)
 {
     const stator_node_row *row = stator_node_at(v, node);
     uint64_t macs = 0;
@@ -262,13 +262,13 @@ static int is_made_inside(const stator_graph_view *v, stator_ref value, uint32_t
 }
 
 /* Is it there before the scan, or made inside? */
-static int is_early(const stator_graph_view *v, const strip *s, stator_ref value)
+static int is_early(const stator_graph_view *v, const scan_desc *s, stator_ref value)
 {
     return stator_value_at(v, value)->node < s->node || is_made_inside(v, value, 0);
 }
 
 /* From the scan backwards. 1: nodes move, and what is scanned then is smaller. */
-static int find_makers(scan_mover *w, strip *s)
+static int find_makers(scan_mover *w, scan_desc *s)
 {
     const stator_graph_view *v = w->copy.v;
     uint64_t before = 0;
@@ -309,7 +309,7 @@ static int find_makers(scan_mover *w, strip *s)
 }
 
 /* Rows of operands are moved values, the rest is there before the scan? */
-static int is_user(scan_mover *w, const strip *s, stator_ref node)
+static int is_user(scan_mover *w, const scan_desc *s, stator_ref node)
 {
     const stator_graph_view *v = w->copy.v;
     const stator_node_row *row = stator_node_at(v, node);
@@ -327,7 +327,7 @@ static int is_user(scan_mover *w, const strip *s, stator_ref node)
 }
 
 /* From the scan forwards. 1: nodes move, and what is stacked then is smaller. */
-static int find_users(scan_mover *w, strip *s)
+static int find_users(scan_mover *w, scan_desc *s)
 {
     const stator_graph_view *v = w->copy.v;
     uint64_t before = 0;
@@ -383,7 +383,7 @@ static int add_once(stator_ref *list, uint32_t *n, stator_ref value)
 
 /* Lists the operands of a node that moves: rows that nothing moved makes, and values that it has
  * whole. */
-static int add_reads(scan_mover *w, strip *s, stator_ref node)
+static int add_reads(scan_mover *w, scan_desc *s, stator_ref node)
 {
     const stator_graph_view *v = w->copy.v;
     const stator_node_row *row = stator_node_at(v, node);
@@ -405,7 +405,7 @@ static int add_reads(scan_mover *w, strip *s, stator_ref node)
 }
 
 /* Is the body given this value, or what it makes it from, by its rows? */
-static int is_by_row(const scan_mover *w, const strip *s, stator_ref value)
+static int is_by_row(const scan_mover *w, const scan_desc *s, stator_ref value)
 {
     const stator_graph_view *v = w->copy.v;
     while (value) {
@@ -427,7 +427,7 @@ static int is_by_row(const scan_mover *w, const strip *s, stator_ref value)
 
 /* Does a node that moves read something whole that the body has by rows? One value cannot be both.
  */
-static int reads_both(const scan_mover *w, const strip *s, stator_ref node)
+static int reads_both(const scan_mover *w, const scan_desc *s, stator_ref node)
 {
     const stator_graph_view *v = w->copy.v;
     const stator_node_row *row = stator_node_at(v, node);
@@ -440,7 +440,7 @@ static int reads_both(const scan_mover *w, const strip *s, stator_ref node)
 }
 
 /* 0: too many, or not possible. */
-static int list_operands(scan_mover *w, strip *s)
+static int list_operands(scan_mover *w, scan_desc *s)
 {
     const stator_graph_view *v = w->copy.v;
     int is_ok = 1;
@@ -470,8 +470,8 @@ static int list_operands(scan_mover *w, strip *s)
 
 /* ---- the new body ---- */
 
-static stator_status add_inputs(scan_mover *w, const strip *s, stator_builder *b, stator_ref *inner,
-                                stator_diag **err)
+static stator_status add_inputs(scan_mover *w, const scan_desc *s, stator_builder *b,
+                                stator_ref *inner, stator_diag **err)
 {
     const stator_graph_view *v = w->copy.v;
     const stator_graph_view *body = st_graph_view(s->body);
@@ -519,8 +519,8 @@ static stator_status make_inside(scan_mover *w, stator_builder *b, stator_ref va
     return STATOR_OK;
 }
 
-static stator_status move_node(scan_mover *w, const strip *s, stator_builder *b, stator_ref node,
-                               stator_diag **err)
+static stator_status move_node(scan_mover *w, const scan_desc *s, stator_builder *b,
+                               stator_ref node, stator_diag **err)
 {
     const stator_graph_view *v = w->copy.v;
     const stator_node_row *row = stator_node_at(v, node);
@@ -538,8 +538,8 @@ static stator_status move_node(scan_mover *w, const strip *s, stator_builder *b,
     return st_row_build(b, &r, &w->arena, &w->into[row->result_begin], err);
 }
 
-static stator_status move_nodes(scan_mover *w, const strip *s, stator_builder *b, stator_ref first,
-                                stator_ref last, stator_diag **err)
+static stator_status move_nodes(scan_mover *w, const scan_desc *s, stator_builder *b,
+                                stator_ref first, stator_ref last, stator_diag **err)
 {
     for (stator_ref node = first; node <= last; node++) {
         if (w->moves[node] == 1) {
@@ -549,8 +549,8 @@ static stator_status move_nodes(scan_mover *w, const strip *s, stator_builder *b
     return STATOR_OK;
 }
 
-static stator_status write_body(scan_mover *w, const strip *s, stator_builder *b, stator_ref *inner,
-                                stator_diag **err)
+static stator_status write_body(scan_mover *w, const scan_desc *s, stator_builder *b,
+                                stator_ref *inner, stator_diag **err)
 {
     const stator_graph_view *v = w->copy.v;
     const stator_graph_view *body = st_graph_view(s->body);
@@ -575,7 +575,7 @@ static stator_status write_body(scan_mover *w, const strip *s, stator_builder *b
     return STATOR_OK;
 }
 
-static stator_status make_region(scan_mover *w, const strip *s, stator_graph **out,
+static stator_status make_region(scan_mover *w, const scan_desc *s, stator_graph **out,
                                  stator_diag **err)
 {
     const uint64_t n = (uint64_t)st_graph_view(s->body)->n_values + 1u;
@@ -603,7 +603,7 @@ static stator_status make_region(scan_mover *w, const strip *s, stator_graph **o
 
 /* Constants that stand behind the scan and are captured by what moved are made inside, so operands
  * are all there. */
-static void list_values(const scan_mover *w, const strip *s, stator_ref *out)
+static void list_values(const scan_mover *w, const scan_desc *s, stator_ref *out)
 {
     const stator_ref *map = w->copy.map;
     const stator_graph_view *v = w->copy.v;
@@ -621,7 +621,7 @@ static void list_values(const scan_mover *w, const strip *s, stator_ref *out)
     }
 }
 
-static stator_status build_scan(scan_mover *w, const strip *s, stator_graph *region,
+static stator_status build_scan(scan_mover *w, const scan_desc *s, stator_graph *region,
                                 stator_ref *out, stator_diag **err)
 {
     stator_ref operands[OPERANDS_MAX];
@@ -649,7 +649,7 @@ static stator_status build_scan(scan_mover *w, const strip *s, stator_graph *reg
     return st_build_node(w->copy.out, &desc, out, err);
 }
 
-static stator_status rewrite(scan_mover *w, const strip *s, stator_diag **err)
+static stator_status rewrite(scan_mover *w, const scan_desc *s, stator_diag **err)
 {
     stator_graph *region = NULL;
     stator_ref results[OPERANDS_MAX];
@@ -687,7 +687,7 @@ static void count_uses(scan_mover *w)
 }
 
 /* Keeps the nodes behind the scan in place: only makers of slices move. */
-static void leave_users(scan_mover *w, const strip *s)
+static void leave_users(scan_mover *w, const scan_desc *s)
 {
     const stator_ref first = s->row->result_begin;
     stay(w, s->node + 1u, w->copy.v->n_nodes);
@@ -695,7 +695,7 @@ static void leave_users(scan_mover *w, const strip *s)
 }
 
 /* Lists the makers of slices alone, when the users of the results stood in the way. */
-static int list_makers(scan_mover *w, strip *s)
+static int list_makers(scan_mover *w, scan_desc *s)
 {
     leave_users(w, s);
     s->n_rows = 0;
@@ -706,12 +706,12 @@ static int list_makers(scan_mover *w, strip *s)
 
 static stator_status visit(scan_mover *w, stator_ref node, stator_diag **err)
 {
-    strip s;
+    scan_desc s;
     const stator_graph_view *v = w->copy.v;
     if (w->moves[node] == 2) {
         return STATOR_OK;
     }
-    if (!strip_of(w, node, &s)) {
+    if (!describe_scan(w, node, &s)) {
         return st_copy_node(&w->copy, node, err);
     }
     memset(w->taken, 0, (v->n_values + 1u) * sizeof *w->taken);

@@ -214,7 +214,7 @@ static stator_status repeat_channels(st_match *m, stator_ref value, int64_t from
 
 /* A group norm as exporters write it: an instance norm over [N, groups, all the rest], which begins
  * and ends with a reshape. A group's elements lie one behind the other either way; without the
- * reshapes no index has to be taken apart by sizes that only a call tells. */
+ * reshapes no index has to be taken apart by sizes known only at call time. */
 int st_rule_reshape_group_norm(st_match *m, stator_status *out_status, stator_diag **err)
 {
     const stator_node_row *norm = producer(m, m->operands[0]);

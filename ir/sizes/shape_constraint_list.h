@@ -1,4 +1,4 @@
-/* Shape constraints of a graph on sizes that only a call tells.
+/* Shape constraints of a graph on sizes known only at call time.
  *
  * An infer rule refuses what is proved wrong and lets pass what is unknown; the latter it states as
  * a shape constraint. Those are not stored: they follow from the graph, and are listed by asking

@@ -14,7 +14,7 @@ const char *eager_step_name(const eager_step *step, char out[EAGER_STEP_NAME])
     return out;
 }
 
-/* Adds the bytes of a value; *flags says when a size is known at a call alone. */
+/* Adds the bytes of a value; *flags says when a size is known only at call time. */
 static void add_bytes(const eager_execution_plan *plan, uint32_t value, uint64_t *sum,
                       uint32_t *flags)
 {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shape constraints of ops that only a call tells: what eager refuses, a backend that takes
+# Shape constraints of ops that are decided only at call time: what eager refuses, a backend that takes
 # two sizes for one must refuse too, with node, sizes and status 3; from the cache and from a package as
 # well, and behind a size that is read from data.
 . "$STATOR_SOURCE/tests/cli/sizes_kit.sh"

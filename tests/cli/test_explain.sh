@@ -11,7 +11,7 @@ digits=$STATOR_SOURCE/examples/digits/digits.onnx
 
 "$STATOR" explain "$digits" --backend eager --dim N=3 >"$work/out" || fail "status $?"
 has "$work/out" '^eager: [0-9]+ nodes in 1 partition$'
-has "$work/out" '^graph\.0 +eager +0 ' # of a size that a call tells
+has "$work/out" '^graph\.0 +eager +0 ' # a size known only at call time
 
 cat >"$work/cond.stir" <<'END'
 stir 1

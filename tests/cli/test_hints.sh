@@ -152,7 +152,7 @@ graph @m(%x: f32[400000], %i: i64[100000], %u: f32[100000]) {
 }
 END
 says "scatter_elements runs on one thread and touches 4.2 MiB (kernel k0_scatter_elements): $order" scatter.stir
-# A size that only a call tells is that of the call that the program is compiled for; few elements of a large buffer are few.
+# A size known only at call time counts as in the call that the program is compiled for; few elements of a large buffer are few.
 sed 's/^sym N in .*/sym N in [1, inf]/' sum.stir >open.stir
 says "reduce_sum 'total' runs on one thread and touches 4.0 MiB (kernel k0_reduce_sum): it folds everything at once; fold in two steps, the first over the last axes alone (of a view [64, n / 64] where there is but one)" open.stir --dim N=1024
 says '' open.stir --dim N=2
@@ -211,7 +211,7 @@ if hints narrow.stir | grep -q 'generated loops'; then
 else
     says '' narrow.stir
     says "dot_general 'product' of f64[256, 128] and f64[128, 192], 12.6 Mflop, runs as generated loops: the library of contractions has no product of f64 and f64 with sums in f64; it has one of f32: cast to it where its precision will do" wide.stir
-    # Few products for each value that is read, and a batch that only a call tells.
+    # Few products for each value that is read, and a batch known only at call time.
     model planes <<'END'
 sym N in [0, inf]
 graph @m(%x: f64[N, 64, 48, 48], %w: f64[64, 1, 3, 3]) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shape constraints on sizes that only a call tells (ir/sizes/shape_constraint_list.h): every op that compares sizes, with sizes
+# Shape constraints on sizes known only at call time (ir/sizes/shape_constraint_list.h): every op that compares sizes, with sizes
 # that do and sizes that do not, on each backend: status 3, op and sizes, and nothing is read that is
 # not there. The same from the cache and from a package.
 . "$STATOR_SOURCE/tests/cli/sizes_kit.sh"

@@ -299,7 +299,7 @@ def packed_inputs(w):
 
 
 def values(w):
-    """Sizes and indices that only a call brings."""
+    """Sizes and indices known only at call time."""
     for name, numbers in (("huge", (1 << 40, 1 << 40)), ("large", (1 << 20, 1 << 20)),
                           ("below", (-5, 3)), ("index", (0, 17))):
         w.write(name + ".npy", npy("<i8", "(2,)", struct.pack("<2q", *numbers)))

@@ -403,7 +403,7 @@ static uint32_t unbacked_sizes(onnx_bytes *m, uint32_t flags)
     return count;
 }
 
-/* N - 1 is above -2 for every N; N - 3 has a formula in the ranges of a call alone. */
+/* N - 1 is above -2 for every N; N - 3 is, and has a formula, only in the ranges of a call. */
 Test(sizes, window_sizes_are_formulas_of_input_sizes)
 {
     onnx_bytes for_all = halves(1, "MaxPool", 0), open = halves(3, "MaxPool", 0),

@@ -77,7 +77,7 @@ static void print_parts(const cJSON *facts)
                  explain_number(sum, "packed_bytes"));
 }
 
-/* "602112+": and more, of sizes that a call alone tells. */
+/* "602112+": and more, of sizes known only at call time. */
 static void print_bytes(int is_open, double read, double written)
 {
     const char *more = is_open ? "+" : " ";

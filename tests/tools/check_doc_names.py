@@ -193,6 +193,9 @@ class Checker:
 
     def in_script(self, path, rest):
         text = read(os.path.join(self.tree.root, path))
+        word = re.match(r"[a-z-]+", rest) if path == "bootstrap" else None
+        if word and not re.search(rf"^    {word[0]}\)", text, re.M):
+            return [f"./bootstrap has no '{word[0]}'"]
         return [f"{path} has no option {word}" for word in OPTION.findall(rest)
                 if f'"{word}"' not in text and not re.search(rf"(^|\s){word}\b", text)]
 
@@ -206,12 +209,19 @@ class Checker:
                 wrong.append(f"no test has {pattern.pattern} (-{option})")
         return wrong
 
+    def in_presets(self, text):
+        known = read(os.path.join(self.tree.root, "CMakePresets.json"))
+        return [f"there is no preset {name}" for name in re.findall(r"--preset[ =](\w+)", text)
+                if f'"{name}"' not in known]
+
     def in_line(self, text):
         """What is wrong with a command line, or None where the text is none."""
         text = re.sub(r"^\$ ", "", text.strip())
         match = COMMAND.fullmatch(text)
         if match:
             return self.in_command(match[1], match[2])
+        if text.startswith("cmake ") or " --preset " in text:
+            return self.in_presets(text)
         first, _, rest = text.partition(" ")
         first = re.sub(r"^(?:\./|python3 )", "", first)
         if first == "ctest" or first.endswith("/ctest"):
@@ -372,6 +382,8 @@ SELF_TEST = [
     ("docs/command.md", "numerics=loose", True), ("docs/command.md", "STATOR_NO_SUCH", True),
     ("docs/command.md", "bench/peers.py --threads 2", False),
     ("docs/command.md", "bench/peers.py --thorough", True), ("docs/command.md", "ctest -R golden", False),
+    ("docs/command.md", "./bootstrap test --all", False), ("docs/command.md", "./bootstrap dance", True),
+    ("docs/command.md", "cmake --preset asan", False), ("docs/command.md", "cmake --preset wasm", True),
     ("docs/command.md", "ctest -R gilded", True), ("docs/command.md", "no_such_file.c", True),
 ]
 

@@ -26,7 +26,8 @@ while IFS=: read -r page line; do
     bash -c "$line" >out 2>&1 </dev/null || status=$?
     [ "$status" = 0 ] || fail "$page: status $status of: $line: $(tail -5 out)"
     n=$((n + 1))
-done < <(cd "$STATOR_SOURCE" && grep -HE '^    stator [a-z]+( |$)' $pages | sed -E 's/:    /:/; s/ +# .*//')
+done < <(cd "$STATOR_SOURCE" && grep -HE '^    stator [a-z]+( |$)' $pages | sed -E 's/:    /:/; s/ +# .*//'
+         grep -oE '`[^`]*stator [^`]*digits.onnx[^`]*`' docs/life-of-a-model.md | tr -d '`' | sed 's/^/life-of-a-model.md:/')
 [ "$n" -ge 15 ] || fail "only $n commands were found in $pages"
 
 # The program: what stands between "## From C" and the prose behind it, in a function.

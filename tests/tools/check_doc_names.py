@@ -308,7 +308,16 @@ class Checker:
         """What is wrong with a line of a block of code: its paths, prefixed names and commands."""
         wrong = self.in_names(line, False) + self.in_channels(line) + self.in_paths(line, page)
         found = self.in_line(re.split(r"\s+# ", line)[0])
-        return wrong + (found or [])
+        return wrong + (found or []) + self.in_picture(line)
+
+    def in_picture(self, line):
+        """In a picture a function stands beside the file that has it."""
+        path = re.compile(r"[\w-]+(?:/[\w.-]+)+\.c\b")
+        files = [name for name in path.findall(line) if name in self.tree.files]
+        texts = [read(os.path.join(self.tree.root, name)) for name in files]
+        names = re.findall(r"\b(?:st|stator|cg)_\w+", path.sub(" ", line))
+        return [f"{name} is not in {files[0]}" for name in names
+                if files and not any(name in text for text in texts)]
 
 
 def pieces(text, page):

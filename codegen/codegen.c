@@ -29,15 +29,15 @@ static void name_declined(const cg_unit *unit, stator_diag **err)
 
 /* ---- capability ---- */
 
-static int is_computable(uint32_t dtype)
+static bool is_computable(uint32_t dtype)
 {
     return st_loop_class_of(dtype) != 0 && dtype != STATOR_F8E4M3FN && dtype != STATOR_F8E5M2;
 }
 
 /* Integers of four bits are loaded as bytes, and never stored: they may be moved and widened. */
-static int is_loadable(const stator_graph_view *v, uint32_t op, uint32_t dtype, int is_result)
+static bool is_loadable(const stator_graph_view *v, uint32_t op, uint32_t dtype, bool is_result)
 {
-    const int is_moved =
+    const bool is_moved =
         (stator_op_at(v, op)->flags & (STATOR_OP_VIEW | STATOR_OP_CONSTANT)) != 0 ||
         op == STATOR_OPCODE_gather;
     return st_loop_loaded(dtype) != dtype && (is_moved || (!is_result && op == STATOR_OPCODE_cast));
@@ -46,7 +46,7 @@ static int is_loadable(const stator_graph_view *v, uint32_t op, uint32_t dtype, 
 /* ---- sizes that only the result tells ---- */
 
 /* Is the symbol (an atom) in the sym of the graph? */
-static int mentions(const stator_graph_view *v, stator_ref sym, uint32_t atom)
+static bool mentions(const stator_graph_view *v, stator_ref sym, uint32_t atom)
 {
     const stator_sym_row *row = stator_column_at(&v->syms, sym);
     for (uint32_t i = 0; i < row->term_count; i++) {
@@ -54,21 +54,21 @@ static int mentions(const stator_graph_view *v, stator_ref sym, uint32_t atom)
         const stator_atom_row *at = stator_column_at(&v->atoms, term->atom);
         if (term->atom == atom || (at->kind != STATOR_ATOM_SYMBOL &&
                                    (mentions(v, at->a, atom) || mentions(v, at->b, atom)))) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Is it known before the node runs: a size of an operand, or in an attribute? */
-static int is_known(const stator_graph_view *v, const stator_node_row *node, uint32_t atom)
+static bool is_known(const stator_graph_view *v, const stator_node_row *node, uint32_t atom)
 {
     for (uint32_t k = 0; k < node->operand_count; k++) {
         const stator_ref operand = stator_operand(v, node, k);
         const stator_type_row *type = operand ? stator_value_type(v, operand) : NULL;
         for (uint32_t a = 0; type && a < type->rank; a++) {
             if (mentions(v, stator_dim_at(v, type, a), atom)) {
-                return 1;
+                return true;
             }
         }
     }
@@ -76,41 +76,41 @@ static int is_known(const stator_graph_view *v, const stator_node_row *node, uin
         const stator_attr_row *attr = stator_attr_at(v, node, k);
         for (uint32_t i = 0; attr->kind == STATOR_ATTR_DIMS && i < attr->count; i++) {
             if (mentions(v, stator_ref_at(v, attr->begin + i), atom)) {
-                return 1;
+                return true;
             }
         }
     }
-    return 0;
+    return false;
 }
 
 /* Has sym an unbacked symbol that this node defines? */
-static int defines(const stator_graph_view *v, const stator_node_row *node, stator_ref sym)
+static bool defines(const stator_graph_view *v, const stator_node_row *node, stator_ref sym)
 {
     const stator_sym_row *row = stator_column_at(&v->syms, sym);
     for (uint32_t i = 0; i < row->term_count; i++) {
         const stator_term_row *term = stator_column_at(&v->terms, row->term_begin + i);
         const stator_atom_row *at = stator_column_at(&v->atoms, term->atom);
-        const int is_new = at->kind == STATOR_ATOM_SYMBOL
-                               ? (at->flags & 1u) && !is_known(v, node, term->atom)
-                               : defines(v, node, at->a) || defines(v, node, at->b);
+        const bool is_new = at->kind == STATOR_ATOM_SYMBOL
+                                ? (at->flags & 1u) && !is_known(v, node, term->atom)
+                                : defines(v, node, at->a) || defines(v, node, at->b);
         if (is_new) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
-static int defines_sizes(const stator_graph_view *v, const stator_node_row *node)
+static bool defines_sizes(const stator_graph_view *v, const stator_node_row *node)
 {
     for (uint32_t k = 0; k < node->result_count; k++) {
         const stator_type_row *type = stator_value_type(v, node->result_begin + k);
         for (uint32_t a = 0; a < type->rank; a++) {
             if (defines(v, node, stator_dim_at(v, type, a))) {
-                return 1;
+                return true;
             }
         }
     }
-    return 0;
+    return false;
 }
 
 /* Why the node has no lowering here; NULL: it has one. */
@@ -141,7 +141,7 @@ static const char *why_not(const st_cg_config *config, const stator_graph_view *
                                         ? (uint32_t)STATOR_F32
                                         : st_loop_loaded(type->dtype))
                  : 0;
-        const int is_condition = lowering->code == ST_LOOP_select && k == 0;
+        const bool is_condition = lowering->code == ST_LOOP_select && k == 0;
         if (type && scalar && k < node->operand_count && !is_condition && !(scalar->on & class_)) {
             return "no scalar form for this element type";
         }
@@ -153,7 +153,7 @@ static const char *why_not(const st_cg_config *config, const stator_graph_view *
         return cg_scan_refuses(config->host, v, node);
     }
     const char *why = lowering->refuses ? lowering->refuses(v, node) : NULL;
-    const int is_for_loops = lowering->is_slow && !cg_has_library(config, lowering);
+    const bool is_for_loops = lowering->is_slow && !cg_has_library(config, lowering);
     return why == NULL && is_for_loops ? lowering->is_slow(v, node) : why;
 }
 

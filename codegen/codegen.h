@@ -30,7 +30,7 @@ typedef struct st_cg_config {
 
 /* Is there a lowering for this composite, so that it is best kept whole (a backend's slot `keep`)?
  */
-int st_cg_keeps(const char *op);
+bool st_cg_keeps(const char *op);
 
 /* Answers for every node: yes, or no with the reason. Pure. */
 stator_status st_cg_capability(const st_cg_config *config, const stator_graph *graph,

@@ -51,7 +51,7 @@ typedef struct reader {
 
 static stator_status read_graph(reader *r, stator_builder *b);
 
-int st_is_binary(const void *bytes, uint64_t size)
+bool st_is_binary(const void *bytes, uint64_t size)
 {
     return size >= 8 && memcmp(bytes, ST_STIRB_MAGIC, 8) == 0;
 }
@@ -125,7 +125,7 @@ static stator_status count_of(const reader *r, cursor *c, uint64_t least, uint32
 }
 
 /* A reference to one of `count` entries; 0 is allowed when may_be_none. */
-static stator_status ref_of(const reader *r, cursor *c, uint32_t count, int may_be_none,
+static stator_status ref_of(const reader *r, cursor *c, uint32_t count, bool may_be_none,
                             uint32_t *out)
 {
     ST_TRY(u32_of(r, c, out));
@@ -144,12 +144,12 @@ static stator_status alloc_of(const reader *r, uint64_t count, uint64_t size, vo
 static stator_status string_of(const reader *r, cursor *c, const char **out)
 {
     uint32_t ref = 0;
-    ST_TRY(ref_of(r, c, r->n_strings, 1, &ref));
+    ST_TRY(ref_of(r, c, r->n_strings, true, &ref));
     *out = r->strings[ref].data;
     return STATOR_OK;
 }
 
-static stator_status entry_of(const reader *r, cursor *c, const pool *p, int may_be_none,
+static stator_status entry_of(const reader *r, cursor *c, const pool *p, bool may_be_none,
                               uint32_t *out)
 {
     uint32_t ref = 0;
@@ -272,7 +272,7 @@ static stator_status read_symbols(reader *r)
         uint32_t key = 0, name = 0, flags = 0, sym = 0;
         int64_t numbers[4] = {0};
         ST_TRY(u32_of(r, c, &key));
-        ST_TRY(ref_of(r, c, r->n_strings, 0, &name));
+        ST_TRY(ref_of(r, c, r->n_strings, false, &name));
         ST_TRY(u32_of(r, c, &flags));
         for (uint32_t k = 0; k < 4; k++) {
             ST_TRY(i64_of(r, c, &numbers[k]));
@@ -301,7 +301,7 @@ static stator_status read_sum(reader *r, cursor *c, uint32_t *out)
         int64_t coef = 0;
         uint32_t sym = 0;
         ST_TRY(i64_of(r, c, &coef));
-        ST_TRY(entry_of(r, c, &r->syms, 0, &sym));
+        ST_TRY(entry_of(r, c, &r->syms, false, &sym));
         const uint32_t factor = st_sym_int(tab, coef);
         const uint32_t term = factor ? st_sym_mul(tab, factor, sym) : 0;
         *out = term ? st_sym_add(tab, *out, term) : 0;
@@ -325,15 +325,15 @@ static stator_status read_sym(reader *r, cursor *c, uint32_t *out)
         ST_TRY(u32_of(r, c, &key));
         *out = st_map_get(&r->symbols, (uint64_t)key + 1u);
     } else if (kind >= STATOR_ATOM_FLOORDIV && kind <= STATOR_ATOM_MAX) {
-        ST_TRY(entry_of(r, c, &r->syms, 0, &a));
-        ST_TRY(entry_of(r, c, &r->syms, 0, &b));
+        ST_TRY(entry_of(r, c, &r->syms, false, &a));
+        ST_TRY(entry_of(r, c, &r->syms, false, &b));
         *out = functions[kind](&r->m->symtab, a, b);
     } else {
         return fail_at(r, c, "a size is of an unknown kind");
     }
     if (*out == 0) { /* the engine returns 0 at its limits and without memory alike */
         void *probe = st_alloc(r->m->mem, 1024, 1);
-        const int has_memory = probe != NULL;
+        const bool has_memory = probe != NULL;
         st_free(r->m->mem, probe);
         return has_memory ? fail_at(r, c,
                                     "a size names no symbol, exceeds a limit of the symbolic "
@@ -354,7 +354,7 @@ static stator_status read_type(reader *r, cursor *c, uint32_t *out)
     }
     for (uint32_t i = 0; i < rank; i++) {
         int64_t lo, hi;
-        ST_TRY(entry_of(r, c, &r->syms, 0, &dims[i]));
+        ST_TRY(entry_of(r, c, &r->syms, false, &dims[i]));
         st_sym_range(&r->m->symtab, dims[i], &lo, &hi);
         if (hi < 0) {
             return fail_at(r, c, "a type has a negative size");
@@ -372,7 +372,7 @@ static stator_status read_origin(reader *r, cursor *c, uint32_t *out)
     ST_TRY(string_of(r, c, &kind));
     ST_TRY(string_of(r, c, &file));
     ST_TRY(u32_of(r, c, &line));
-    ST_TRY(entry_of(r, c, &r->origins, 1, &next));
+    ST_TRY(entry_of(r, c, &r->origins, true, &next));
     *out = st_module_origin_merge(r->m, st_module_origin(r->m, name, kind, file, line), next);
     return STATOR_OK;
 }
@@ -464,7 +464,7 @@ static stator_status read_list(reader *r, cursor *c, stator_attr *attr)
     for (uint32_t i = 0; i < attr->count; i++) {
         if (attr->kind == STATOR_ATTR_DIMS) {
             uint32_t sym = 0;
-            ST_TRY(entry_of(r, c, &r->syms, 0, &sym));
+            ST_TRY(entry_of(r, c, &r->syms, false, &sym));
             memcpy(list + i * size, &sym, sizeof sym);
         } else {
             uint64_t bits = 0;
@@ -499,8 +499,8 @@ static stator_status read_attr(reader *r, cursor *c, stator_attr *attr)
     case STATOR_ATTR_DIMS:
         return read_list(r, c, attr);
     case STATOR_ATTR_BLOB:
-        ST_TRY(entry_of(r, c, &r->types, 0, &ref));
-        ST_TRY(ref_of(r, c, r->n_blobs, 0, &blob));
+        ST_TRY(entry_of(r, c, &r->types, false, &ref));
+        ST_TRY(ref_of(r, c, r->n_blobs, false, &blob));
         attr->i = ref;
         attr->blob = r->blobs[blob];
         return STATOR_OK;
@@ -532,7 +532,7 @@ static stator_status read_operands(reader *r, cursor *c, const stator_builder *b
     ST_TRY(count_of(r, c, 4, &n->desc.operand_count));
     ST_TRY(alloc_of(r, n->desc.operand_count, sizeof *n->operands, &n->operands));
     for (uint32_t k = 0; k < n->desc.operand_count; k++) {
-        ST_TRY(ref_of(r, c, n_values, 1, &n->operands[k]));
+        ST_TRY(ref_of(r, c, n_values, true, &n->operands[k]));
     }
     return STATOR_OK;
 }
@@ -595,7 +595,7 @@ static stator_status read_results(reader *r, cursor *c, node *n)
     ST_TRY(alloc_of(r, count, sizeof *n->names, &n->names));
     ST_TRY(alloc_of(r, count, sizeof *n->witnesses, &n->witnesses));
     for (uint32_t k = 0; k < count; k++) {
-        ST_TRY(entry_of(r, c, &r->types, 0, &n->types[k]));
+        ST_TRY(entry_of(r, c, &r->types, false, &n->types[k]));
         ST_TRY(string_of(r, c, &n->names[k]));
         ST_TRY(witness_of(r, c, &n->witnesses[k]));
     }
@@ -607,7 +607,7 @@ static stator_status read_node(reader *r, cursor *c, stator_builder *b)
     node n = {.desc = {.struct_size = sizeof n.desc}};
     stator_ref values[ST_RESULTS_MAX] = {0};
     ST_TRY(read_op(r, c, &n));
-    ST_TRY(entry_of(r, c, &r->origins, 1, &n.origin));
+    ST_TRY(entry_of(r, c, &r->origins, true, &n.origin));
     ST_TRY(read_operands(r, c, b, &n));
     ST_TRY(read_attrs(r, c, &n));
     ST_TRY(read_regions(r, c, b, &n));
@@ -635,7 +635,7 @@ static stator_status read_inputs(reader *r, cursor *c, stator_builder *b)
         uint32_t type = 0, flags = 0, witness = 0, blob = 0;
         stator_ref value = 0;
         ST_TRY(string_of(r, c, &name));
-        ST_TRY(entry_of(r, c, &r->types, 0, &type));
+        ST_TRY(entry_of(r, c, &r->types, false, &type));
         ST_TRY(u32_of(r, c, &flags));
         ST_TRY(witness_of(r, c, &witness));
         ST_TRY(ref_of(r, c, r->n_blobs, !(flags & ST_STIRB_INPUT_PARAM), &blob));
@@ -678,7 +678,7 @@ static stator_status read_graph(reader *r, stator_builder *b)
 {
     cursor *c = &r->sections[ST_STIRB_GRAPH];
     uint32_t name = 0, count = 0;
-    ST_TRY(ref_of(r, c, r->n_strings, 1, &name));
+    ST_TRY(ref_of(r, c, r->n_strings, true, &name));
     b->graph->name = r->strings[name].id;
     ST_TRY(read_inputs(r, c, b));
     ST_TRY(count_of(r, c, 28, &count));

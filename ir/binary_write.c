@@ -519,7 +519,7 @@ static void add_symbols(writer *w)
     }
 }
 
-static stator_status write_binary(const stator_graph *graph, int has_all_symbols, st_str *out,
+static stator_status write_binary(const stator_graph *graph, bool has_all_symbols, st_str *out,
                                   stator_diag **err)
 {
     st_mem *mem = graph->module->mem;
@@ -547,10 +547,10 @@ static stator_status write_binary(const stator_graph *graph, int has_all_symbols
 
 stator_status st_write_binary(const stator_graph *graph, st_str *out, stator_diag **err)
 {
-    return write_binary(graph, 0, out, err);
+    return write_binary(graph, false, out, err);
 }
 
 stator_status st_write_binary_symbols(const stator_graph *graph, st_str *out, stator_diag **err)
 {
-    return write_binary(graph, 1, out, err);
+    return write_binary(graph, true, out, err);
 }

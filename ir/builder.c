@@ -105,7 +105,7 @@ stator_status st_builder_finish(stator_builder *b, stator_graph **out_graph, sta
     stator_graph *g = b->graph;
     st_module *m = b->module;
     stator_status status = STATOR_OK;
-    const int is_import = b->parent == NULL && m->root == NULL; /* *out_graph may be m->root */
+    const bool is_import = b->parent == NULL && m->root == NULL; /* *out_graph may be m->root */
     *out_graph = NULL;
     if (b->n_outputs == 0 && g->write_backs.count == 0 && b->parent == NULL) {
         status = st_fail(err, STATOR_INVALID_ARGUMENT, "graph '%s' has no output",
@@ -264,7 +264,7 @@ stator_status st_build_input(stator_builder *b, const char *name, stator_ref typ
     return push_input(b, name, (stator_value_row){.type = type}, out, err);
 }
 
-int st_build_has_input(stator_builder *b, const char *name)
+bool st_build_has_input(stator_builder *b, const char *name)
 {
     const uint32_t string = st_module_string(b->module, name, strlen(name));
     return string != 0 && st_map_get(&b->input_names, string) != 0;
@@ -309,24 +309,24 @@ stator_status st_build_param(stator_builder *b, const char *name, stator_ref typ
                       out, err);
 }
 
-static int reserve_outputs(stator_builder *b)
+static bool reserve_outputs(stator_builder *b)
 {
     if (b->n_outputs < b->output_capacity) {
-        return 1;
+        return true;
     }
     const uint32_t capacity = b->output_capacity == 0 ? 8u : b->output_capacity * 2u;
     uint32_t *outputs = st_realloc(b->module->mem, b->outputs, capacity * sizeof(uint32_t), 4);
     if (outputs == NULL) {
-        return 0;
+        return false;
     }
     b->outputs = outputs;
     uint32_t *names = st_realloc(b->module->mem, b->output_names, capacity * sizeof(uint32_t), 4);
     if (names == NULL) {
-        return 0;
+        return false;
     }
     b->output_names = names;
     b->output_capacity = capacity;
-    return 1;
+    return true;
 }
 
 stator_status st_build_output(stator_builder *b, const char *name, stator_ref value,
@@ -344,19 +344,19 @@ stator_status st_build_output(stator_builder *b, const char *name, stator_ref va
     return STATOR_OK;
 }
 
-static int same_shape(st_module *m, const stator_type_row *a, const stator_type_row *b)
+static bool same_shape(st_module *m, const stator_type_row *a, const stator_type_row *b)
 {
     if (a->dtype != b->dtype || a->rank != b->rank) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < a->rank; i++) {
         const uint32_t x = *(const uint32_t *)st_seg_at(&m->refs, a->dims_begin + i);
         const uint32_t y = *(const uint32_t *)st_seg_at(&m->refs, b->dims_begin + i);
         if (x != y && st_sym_eq(&m->symtab, x, y) == 0) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 stator_status st_build_write_back(stator_builder *b, stator_ref input, stator_ref value,
@@ -431,7 +431,7 @@ static stator_status check_operands(const stator_builder *b, const st_op *op,
         uint32_t len = 0;
         char mark = 0;
         const char *name = st_list_name(op->desc.operands, k, &len, &mark);
-        const int is_past = k >= desc->operand_count;
+        const bool is_past = k >= desc->operand_count;
         if (name == NULL || (is_past && mark == '*')) {
             return STATOR_OK;
         }

@@ -43,24 +43,24 @@ static stator_status unknown_name(const st_op *op, const char *name, stator_diag
 
 /* ---- lists ---- */
 
-static int floats_of_ints(st_module *m, const int64_t *from, uint32_t n, uint32_t *out)
+static bool floats_of_ints(st_module *m, const int64_t *from, uint32_t n, uint32_t *out)
 {
     double *to = st_calloc(m->mem, (uint64_t)n + 1u, sizeof *to);
     if (to == NULL) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < n; i++) {
         to[i] = (double)from[i];
     }
-    const int ok = st_module_f64_list(m, to, n, out);
+    const bool ok = st_module_f64_list(m, to, n, out);
     st_free(m->mem, to);
     return ok;
 }
 
-static int dims_of_ints(st_module *m, const int64_t *from, uint32_t n, uint32_t *out)
+static bool dims_of_ints(st_module *m, const int64_t *from, uint32_t n, uint32_t *out)
 {
     uint32_t *to = st_calloc(m->mem, (uint64_t)n + 1u, sizeof *to);
-    int ok = to != NULL;
+    bool ok = to != NULL;
     for (uint32_t i = 0; ok && i < n; i++) {
         to[i] = st_sym_int(&m->symtab, from[i]);
         ok = to[i] != 0;
@@ -78,11 +78,11 @@ static stator_status ints_of_dims(st_module *m, const st_op *op, const stator_at
         return st_fail_oom(err);
     }
     const uint32_t *from = given->list;
-    int is_const = 1;
+    bool is_const = true;
     for (uint32_t i = 0; is_const && i < given->count; i++) {
         is_const = st_sym_const(&m->symtab, from[i], &to[i]);
     }
-    const int ok = is_const && st_module_i64_list(m, to, given->count, &row->begin);
+    const bool ok = is_const && st_module_i64_list(m, to, given->count, &row->begin);
     st_free(m->mem, to);
     if (!is_const) {
         return wrong_kind(op, schema, given->kind, err);
@@ -110,8 +110,8 @@ static stator_status set_list(stator_builder *b, const st_op *op, const stator_a
 {
     st_module *m = b->module;
     const uint32_t to = schema->kind;
-    const int is_list = st_attr_is_list(given->kind);
-    int ok = 1;
+    const bool is_list = st_attr_is_list(given->kind);
+    bool ok = true;
     row->count = is_list ? given->count : 1u;
     if (is_list && given->count != 0 && given->list == NULL) {
         return st_fail(err, STATOR_INVALID_ARGUMENT, "%s: attribute '%s' has no list",
@@ -218,7 +218,7 @@ static stator_status set_default_list(stator_builder *b, const st_op *op,
     for (uint32_t i = 0; i < n; i++) {
         ints[i] = (int64_t)list[i];
     }
-    const int is_float = schema->kind == STATOR_ATTR_FLOATS;
+    const bool is_float = schema->kind == STATOR_ATTR_FLOATS;
     const stator_attr given = {.kind = is_float ? STATOR_ATTR_FLOATS : STATOR_ATTR_INTS,
                                .count = n,
                                .list = is_float ? (const void *)list : (const void *)ints};

@@ -20,7 +20,7 @@ typedef struct body_names {
     uint32_t n;
 } body_names;
 
-static int is_narrow(const stator_builder *b, stator_ref value)
+static bool is_narrow(const stator_builder *b, stator_ref value)
 {
     const stator_type_row *type = stator_value_type(st_graph_view(b->graph), value);
     return st_dtype_class(type->dtype) == STATOR_CLASS_FLOAT && st_dtype_bits(type->dtype) < 32u;
@@ -48,7 +48,7 @@ static stator_status bind_names(const st_decompose_node *node, body_names *out, 
         char *text = out->text[n_texts++];
         memcpy(text, p, len);
         text[len] = '\0';
-        const int many = p[len] == '*';
+        const bool many = p[len] == '*';
         p += len + strspn(p + len, "?*");
         do {
             if (out->n == NAMED_MAX) {
@@ -97,7 +97,7 @@ static stator_status run_body(stator_builder *b, const st_decompose_node *node,
                                .values = names.values,
                                .n_attrs = node->n_attrs,
                                .attrs = node->attrs};
-    ST_TRY(st_expr_run(b, &in, 1, node->n_results ? node->n_results : 1u, out_results, err));
+    ST_TRY(st_expr_run(b, &in, true, node->n_results ? node->n_results : 1u, out_results, err));
     if (narrow != STATOR_DTYPE_NONE) {
         return cast_value(b, &out_results[0], narrow, err);
     }

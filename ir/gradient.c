@@ -34,7 +34,7 @@ typedef struct tape {
     st_vec(uint8_t) needed;   /* by value: does it depend on an x? */
 } tape;
 
-static int is_float_value(const tape *t, stator_ref value)
+static bool is_float_value(const tape *t, stator_ref value)
 {
     return value != 0 && st_dtype_class(stator_emit_dtype(&t->e, value)) == STATOR_CLASS_FLOAT;
 }
@@ -116,7 +116,7 @@ static uint32_t rest_axes(const stator_attr *batch, const stator_attr *contract,
 {
     uint32_t n = 0;
     for (uint32_t a = 0; a < rank; a++) {
-        int taken = 0;
+        bool taken = false;
         for (uint32_t i = 0; i < batch->count; i++) {
             const int64_t at = ((const int64_t *)batch->list)[i];
             taken |= (at < 0 ? at + rank : at) == a;

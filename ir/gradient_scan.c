@@ -54,13 +54,13 @@ static void push_flags(flags *f, int64_t axis, int64_t reverse)
     f->reverse[f->n++] = reverse;
 }
 
-static int is_float(const scan *s, stator_ref value)
+static bool is_float(const scan *s, stator_ref value)
 {
     return st_dtype_class(stator_value_type(s->v, value)->dtype) == STATOR_CLASS_FLOAT;
 }
 
 /* Input i (from 0) of the body gets a gradient. */
-static int has_grad(const scan *s, uint32_t i)
+static bool has_grad(const scan *s, uint32_t i)
 {
     return is_float(s, i + 1u);
 }
@@ -202,7 +202,7 @@ static stator_graph *back_body(scan *s)
 static uint32_t push_carried(scan *s, list *operands)
 {
     for (uint32_t i = 0; i < s->n; i++) {
-        const int is_state = i < s->carried;
+        const bool is_state = i < s->carried;
         if (!has_grad(s, i) || (!is_state && i < s->carried + s->scanned)) {
             continue;
         }

@@ -112,7 +112,7 @@ static const stator_attr_row *constant_attr(const stator_graph_view *v, stator_r
     return attr->kind == STATOR_ATTR_BLOB ? attr : NULL;
 }
 
-int st_value_is_constant(const stator_graph *graph, stator_ref value)
+bool st_value_is_constant(const stator_graph *graph, stator_ref value)
 {
     return constant_attr(st_graph_view(graph), value) != NULL;
 }
@@ -134,15 +134,15 @@ stator_blob *st_graph_blob_at(const stator_graph *graph, stator_ref blob)
     return blob != 0 && blob < m->blobs.count ? st_module_blob_at(m, blob) : NULL;
 }
 
-int st_type_static_size(const st_module *m, stator_ref type, uint64_t *out_elements,
-                        uint64_t *out_bytes)
+bool st_type_static_size(const st_module *m, stator_ref type, uint64_t *out_elements,
+                         uint64_t *out_bytes)
 {
     const stator_type_row *row = st_seg_at(&m->types, type);
     int64_t dims[STATOR_RANK_MAX];
     for (uint32_t i = 0; i < row->rank; i++) {
         const uint32_t sym = *(const uint32_t *)st_seg_at(&m->refs, row->dims_begin + i);
         if (!st_sym_const(&m->symtab, sym, &dims[i])) {
-            return 0;
+            return false;
         }
     }
     return st_numel(dims, row->rank, out_elements) &&
@@ -169,12 +169,12 @@ static stator_ref through_views(const stator_graph_view *v, stator_ref value)
     }
 }
 
-int st_value_is_splat(const stator_graph *graph, stator_ref value, double *out_v)
+bool st_value_is_splat(const stator_graph *graph, stator_ref value, double *out_v)
 {
     const stator_graph_view *v = st_graph_view(graph);
     *out_v = 0;
     if (value == 0 || value > v->n_values) {
-        return 0;
+        return false;
     }
     value = through_views(v, value);
     const stator_attr_row *attr = constant_attr(v, value);
@@ -182,20 +182,20 @@ int st_value_is_splat(const stator_graph *graph, stator_ref value, double *out_v
     uint64_t bytes = 0;
     if (attr == NULL || !st_type_static_size(graph->module, (stator_ref)attr->i, &n, &bytes) ||
         n == 0 || bytes > SPLAT_BYTES_MAX) {
-        return 0;
+        return false;
     }
     const uint32_t dtype = stator_type_at(v, (stator_ref)attr->i)->dtype;
     const void *data = NULL;
     if (st_dtype_class(dtype) == STATOR_CLASS_COMPLEX ||
         st_blob_get(st_module_blob_at(graph->module, attr->begin), &data, NULL) != STATOR_OK) {
-        return 0;
+        return false;
     }
     *out_v = st_load_f64(dtype, data, 0);
     for (uint64_t i = 1; i < n; i++) {
         const double x = st_load_f64(dtype, data, (int64_t)i);
         if (memcmp(&x, out_v, sizeof x) != 0) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }

@@ -34,7 +34,7 @@ const stator_attr_row *st_graph_attr(const stator_graph *graph, stator_ref node,
 /* The 128-bit structural hash: ops, operands, attributes, types, regions, and the contents of
  * constants up to 4 KiB (larger ones by type alone). Names, origins and witnesses do not count.
  * 0: out of memory, the hash is then all zeros and tells graphs apart no more. */
-int st_graph_hash(const stator_graph *graph, uint8_t out_hash[16]);
+bool st_graph_hash(const stator_graph *graph, uint8_t out_hash[16]);
 
 /* The view, with counts as of now. Borrowed. */
 const stator_graph_view *st_graph_view(const stator_graph *graph);
@@ -74,7 +74,7 @@ void st_builder_abort(stator_builder *builder);
 stator_status st_build_input(stator_builder *b, const char *name, stator_ref type, stator_ref *out,
                              stator_diag **err);
 /* Has an input of this name been declared? */
-int st_build_has_input(stator_builder *b, const char *name);
+bool st_build_has_input(stator_builder *b, const char *name);
 stator_status st_build_param(stator_builder *b, const char *name, stator_ref type,
                              stator_blob *blob, stator_ref *out, stator_diag **err);
 stator_status st_build_node(stator_builder *b, const stator_node_desc *desc,
@@ -124,14 +124,14 @@ stator_status st_build_clone_node(stator_builder *b, const stator_graph *from, s
 stator_status st_build_clone_input(stator_builder *b, const stator_graph *from, stator_ref input,
                                    stator_ref *map, stator_diag **err);
 /* Is this value a constant whose one element (or every element) equals v? For rules. */
-int st_value_is_splat(const stator_graph *graph, stator_ref value, double *out_v);
+bool st_value_is_splat(const stator_graph *graph, stator_ref value, double *out_v);
 
 /* 1 when the value is a constant (not a parameter). */
-int st_value_is_constant(const stator_graph *graph, stator_ref value);
+bool st_value_is_constant(const stator_graph *graph, stator_ref value);
 /* Number of elements and bytes of a type whose dims are all plain integers; 0 when it is not
  * static or too large. */
-int st_type_static_size(const st_module *m, stator_ref type, uint64_t *out_elements,
-                        uint64_t *out_bytes);
+bool st_type_static_size(const st_module *m, stator_ref type, uint64_t *out_elements,
+                         uint64_t *out_bytes);
 
 extern const stator_build_api st_build_api;
 extern const stator_types_api st_types_api;

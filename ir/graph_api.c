@@ -91,7 +91,7 @@ static stator_ref types_sym_unbacked(stator_builder *b, int64_t lo, int64_t hi)
     return lo > hi ? 0 : st_sym_symbol(&b->module->symtab, 0, lo, hi, 1, 1u);
 }
 
-static int is_sym(const stator_builder *b, stator_ref sym)
+static bool is_sym(const stator_builder *b, stator_ref sym)
 {
     return sym != 0 && sym < b->module->symtab.syms.count;
 }

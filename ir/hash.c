@@ -117,7 +117,7 @@ static void fold(st_str *s, uint8_t hash[16])
     s->len = 0;
 }
 
-int st_graph_hash(const stator_graph *graph, uint8_t out_hash[16])
+bool st_graph_hash(const stator_graph *graph, uint8_t out_hash[16])
 {
     const stator_graph_view *v = st_graph_view(graph);
     st_str s;
@@ -141,7 +141,7 @@ int st_graph_hash(const stator_graph *graph, uint8_t out_hash[16])
         put(&s, stator_column_at(&v->write_backs, k), sizeof(stator_write_back_row));
     }
     fold(&s, out_hash);
-    const int is_ok = st_str_ok(&s);
+    const bool is_ok = st_str_ok(&s);
     if (!is_ok) {
         memset(out_hash, 0, 16);
     }

@@ -16,7 +16,7 @@
 
 /* ---- reading ---- */
 
-int st_in_has(const st_infer *in, uint32_t k)
+bool st_in_has(const st_infer *in, uint32_t k)
 {
     return k < in->n_operands && in->operands[k] != 0;
 }
@@ -50,7 +50,7 @@ const stator_ref *st_in_dims(const st_infer *in, uint32_t k, stator_ref out[STAT
     return out;
 }
 
-int st_in_has_attr(const st_infer *in, uint32_t a)
+bool st_in_has_attr(const st_infer *in, uint32_t a)
 {
     return in->attrs[a]->kind != STATOR_ATTR_NONE;
 }
@@ -65,7 +65,7 @@ uint32_t st_in_place(const st_infer *in, const char *name)
     return a;
 }
 
-int st_in_is(const st_infer *in, uint32_t opcode)
+bool st_in_is(const st_infer *in, uint32_t opcode)
 {
     return in->op == st_optable_at(in->m->ops, opcode);
 }
@@ -222,7 +222,7 @@ stator_status st_in_index_dtype(const st_infer *in, uint32_t k, stator_diag **er
                       st_dtype_name(dtype));
 }
 
-stator_status st_in_scalar(const st_infer *in, uint32_t k, int one_ok, stator_diag **err)
+stator_status st_in_scalar(const st_infer *in, uint32_t k, bool one_ok, stator_diag **err)
 {
     char name[32];
     const uint32_t rank = st_in_rank(in, k);
@@ -306,7 +306,7 @@ stator_ref st_in_product(const st_infer *in, const stator_ref *dims, uint32_t n)
     return product;
 }
 
-int st_in_const(const st_infer *in, stator_ref sym, int64_t *out)
+bool st_in_const(const st_infer *in, stator_ref sym, int64_t *out)
 {
     return sym != 0 && st_sym_const(&in->m->symtab, sym, out);
 }
@@ -428,8 +428,8 @@ stator_status st_in_multiple(const st_infer *in, stator_ref a, stator_ref b, con
     char a_text[96], b_text[96];
     int64_t divisor = 0;
     int64_t left = 0;
-    const int is_number = st_in_const(in, b, &divisor);
-    const int is_known =
+    const bool is_number = st_in_const(in, b, &divisor);
+    const bool is_known =
         is_number && divisor >= 1 && st_in_const(in, st_in_op(in, '%', a, b), &left);
     if (is_number ? divisor < 1 || (is_known && left != 0) : 0) {
         return st_in_fail(in, err, "%s: %s is no multiple of %s", what,
@@ -452,8 +452,8 @@ static stator_status broadcasts(const st_infer *in, stator_ref x, stator_ref y, 
     }
     st_in_range(in, x, &lo, &hi);
     st_in_range(in, y, &y_lo, &y_hi);
-    const int never_one = (lo > 1 || hi < 1) && (y_lo > 1 || y_hi < 1);
-    const int is_one = (lo == 1 && hi == 1) || (y_lo == 1 && y_hi == 1);
+    const bool never_one = (lo > 1 || hi < 1) && (y_lo > 1 || y_hi < 1);
+    const bool is_one = (lo == 1 && hi == 1) || (y_lo == 1 && y_hi == 1);
     const int is_same = is_one ? 1 : st_sym_eq(&in->m->symtab, x, y);
     if (never_one && is_same == 0) {
         return st_in_fail(in, err, "sizes %s and %s of axis %u (of %u) do not broadcast",
@@ -468,7 +468,7 @@ static stator_status broadcasts(const st_infer *in, stator_ref x, stator_ref y, 
 
 /* Is `small` at most `large`, and 0 only with it? Where the two broadcast, `large` is the result
  * then, a 1 among them or not: min(S, 512) beside S, a table of positions cut to the length S. */
-static int gives_way(const st_infer *in, stator_ref small, stator_ref large)
+static bool gives_way(const st_infer *in, stator_ref small, stator_ref large)
 {
     const stator_ref one = st_in_op_int(in, 'm', large, 1);
     return one != 0 && one == st_in_op_int(in, 'm', small, 1) &&
@@ -477,7 +477,7 @@ static int gives_way(const st_infer *in, stator_ref small, stator_ref large)
 
 /* Is `floored` max(size, 1)? Where the two broadcast, `size` is the result: 1 beside its 0 gives 0.
  * Exporters write such a size as (S - 1) / 2 + 1, rounded toward zero. */
-static int is_floored_at_one(const st_infer *in, stator_ref floored, stator_ref size)
+static bool is_floored_at_one(const st_infer *in, stator_ref floored, stator_ref size)
 {
     return st_in_op_int(in, 'M', size, 1) == floored;
 }

@@ -22,7 +22,7 @@ typedef struct st_infer {
 } st_infer;
 
 /* Is the node that is inferred of this built-in op (stator_opcode)? */
-int st_in_is(const st_infer *in, uint32_t opcode);
+bool st_in_is(const st_infer *in, uint32_t opcode);
 /* Reading operands. */
 stator_dtype st_in_dtype(const st_infer *in, uint32_t k);
 uint32_t st_in_rank(const st_infer *in, uint32_t k);
@@ -67,8 +67,8 @@ stator_status st_in_set(st_infer *in, uint32_t k, stator_dtype dtype, uint32_t r
 
 /* ---- more helpers ---- */
 
-int st_in_has(const st_infer *in, uint32_t k);              /* operand k is there */
-int st_in_has_attr(const st_infer *in, uint32_t a);         /* attribute a is not absent */
+bool st_in_has(const st_infer *in, uint32_t k);             /* operand k is there */
+bool st_in_has_attr(const st_infer *in, uint32_t a);        /* attribute a is not absent */
 uint32_t st_in_place(const st_infer *in, const char *name); /* an attribute's place; must exist */
 const char *st_in_string(const st_infer *in, uint32_t a);   /* "" when absent */
 /* Name of operand k as the row writes it ("x"), into buf. */
@@ -81,7 +81,7 @@ stator_ref st_in_size(const st_infer *in, int64_t value);
 stator_ref st_in_op(const st_infer *in, uint32_t op, stator_ref a, stator_ref b);
 stator_ref st_in_op_int(const st_infer *in, uint32_t op, stator_ref a, int64_t b);
 stator_ref st_in_product(const st_infer *in, const stator_ref *dims, uint32_t n);
-int st_in_const(const st_infer *in, stator_ref sym, int64_t *out);
+bool st_in_const(const st_infer *in, stator_ref sym, int64_t *out);
 void st_in_range(const st_infer *in, stator_ref sym, int64_t *out_lo, int64_t *out_hi);
 /* The size of result k's axis, known only when the program runs: what the caller declared for it
  * (given_types), else a fresh unbacked symbol in [0, hi]. 0: out of memory. */
@@ -98,7 +98,7 @@ stator_status st_in_class_is(const st_infer *in, uint32_t k, uint32_t classes, c
                              stator_diag **err);
 stator_status st_in_index_dtype(const st_infer *in, uint32_t k, stator_diag **err);
 /* Operand k is a scalar (rank 0, or rank 1 of size 1 when one_ok). */
-stator_status st_in_scalar(const st_infer *in, uint32_t k, int one_ok, stator_diag **err);
+stator_status st_in_scalar(const st_infer *in, uint32_t k, bool one_ok, stator_diag **err);
 /* The string attribute is one of a comma-separated list. */
 stator_status st_in_one_of(const st_infer *in, uint32_t a, const char *words, stator_diag **err);
 /* A list attribute (INTS or DIMS) has exactly n entries. */

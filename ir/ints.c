@@ -26,14 +26,14 @@ st_int_elem st_int_const(const st_ints_eval *at, int64_t value)
     return (st_int_elem){st_sym_int(&at->b->module->symtab, value), 1};
 }
 
-int st_int_is_const(const st_ints_eval *at, st_int_elem e, int64_t *out)
+bool st_int_is_const(const st_ints_eval *at, st_int_elem e, int64_t *out)
 {
     *out = 0;
     return e.sym != 0 && e.den == 1 && st_sym_const(&at->b->module->symtab, e.sym, out);
 }
 
 /* Sets dtype, dims and n from the value's type; 0 when it is not static and small. */
-static int shape_of(const st_ints_eval *at, stator_ref value, st_ints *out)
+static bool shape_of(const st_ints_eval *at, stator_ref value, st_ints *out)
 {
     const stator_type_row *type = stator_value_type(at->v, value);
     uint64_t n = 0;
@@ -41,11 +41,11 @@ static int shape_of(const st_ints_eval *at, stator_ref value, st_ints *out)
     out->rank = type->rank;
     for (uint32_t i = 0; i < type->rank; i++) {
         if (!stator_sym_is_const(at->v, stator_dim_at(at->v, type, i), &out->dims[i])) {
-            return 0;
+            return false;
         }
     }
     if (!st_numel(out->dims, out->rank, &n) || n > ST_INTS_MAX) {
-        return 0;
+        return false;
     }
     out->n = (uint32_t)n;
     memset(out->e, 0, sizeof out->e);
@@ -66,33 +66,33 @@ static st_int_elem elem_of_f64(const st_ints_eval *at, double x)
     return (st_int_elem){0, 0};
 }
 
-static int read_blob(const st_ints_eval *at, stator_ref value, st_ints *out)
+static bool read_blob(const st_ints_eval *at, stator_ref value, st_ints *out)
 {
     stator_blob *blob = st_graph_value_blob(at->b->graph, value);
     uint64_t bytes = 0;
     const void *data = NULL;
     if (blob == NULL || !st_dtype_bytes(out->dtype, out->n, &bytes) || st_blob_size(blob) < bytes ||
         st_blob_get(blob, &data, NULL) != STATOR_OK) {
-        return 0;
+        return false;
     }
-    const int is_float = st_dtype_class(out->dtype) == STATOR_CLASS_FLOAT;
+    const bool is_float = st_dtype_class(out->dtype) == STATOR_CLASS_FLOAT;
     for (uint32_t i = 0; i < out->n; i++) {
         out->e[i] = is_float ? elem_of_f64(at, st_load_f64(out->dtype, data, i))
                              : st_int_const(at, st_load_i64(out->dtype, data, i));
     }
-    return 1;
+    return true;
 }
 
-static int recall(const st_ints_eval *at, uint32_t memo, st_ints *out)
+static bool recall(const st_ints_eval *at, uint32_t memo, st_ints *out)
 {
     if (memo == NOTHING_KNOWN) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < out->n; i++) {
         out->e[i].sym = stator_ref_at(at->v, memo - 2u + 2u * i);
         out->e[i].den = stator_ref_at(at->v, memo - 1u + 2u * i);
     }
-    return 1;
+    return true;
 }
 
 static void remember(stator_builder *b, stator_ref value, const st_ints *ints)
@@ -118,7 +118,7 @@ static void drop_what_wraps(const st_ints_eval *at, st_ints *ints)
     if (kind == STATOR_CLASS_FLOAT || ints->dtype == STATOR_I64 || ints->dtype == STATOR_BOOL) {
         return;
     }
-    const int is_signed = kind == STATOR_CLASS_INT;
+    const bool is_signed = kind == STATOR_CLASS_INT;
     const uint32_t value_bits = is_signed ? bits - 1u : bits;
     const int64_t hi = value_bits >= 63 ? INT64_MAX : (INT64_C(1) << value_bits) - 1;
     const int64_t lo = is_signed ? -hi - 1 : 0;
@@ -141,11 +141,11 @@ static void drop_what_wraps(const st_ints_eval *at, st_ints *ints)
     }
 }
 
-static int evaluate(const st_ints_eval *at, stator_ref value, st_ints *out)
+static bool evaluate(const st_ints_eval *at, stator_ref value, st_ints *out)
 {
     const stator_value_row *row = stator_value_at(at->v, value);
     if (row->node == 0) {
-        return 0; /* an input; a parameter may be replaced and counts as unknown too */
+        return false; /* an input; a parameter may be replaced and counts as unknown too */
     }
     if (st_value_is_constant(at->b->graph, value)) {
         return read_blob(at, value, out);
@@ -154,29 +154,29 @@ static int evaluate(const st_ints_eval *at, stator_ref value, st_ints *out)
                                 at->depth + 1u};
     const st_ints_fn rule = st_ints_rule(stator_op_at(at->v, inner.node->op)->name);
     if (rule == NULL || inner.depth > DEPTH_MAX || !rule(&inner, out)) {
-        return 0;
+        return false;
     }
     drop_what_wraps(at, out);
-    return 1;
+    return true;
 }
 
-int st_ints_of(const st_ints_eval *at, stator_ref value, st_ints *out)
+bool st_ints_of(const st_ints_eval *at, stator_ref value, st_ints *out)
 {
     if (value == 0 || value > at->v->n_values || !shape_of(at, value, out)) {
-        return 0;
+        return false;
     }
     const uint32_t memo = st_map_get(&at->b->known, value);
     if (memo != 0) {
         return recall(at, memo, out);
     }
-    const int ok = evaluate(at, value, out);
+    const bool ok = evaluate(at, value, out);
     if (ok || at->depth < DEPTH_MAX / 2u) {
         remember(at->b, value, ok ? out : NULL);
     }
     return ok;
 }
 
-int st_ints_operand(const st_ints_eval *at, uint32_t k, st_ints *out)
+bool st_ints_operand(const st_ints_eval *at, uint32_t k, st_ints *out)
 {
     return st_ints_of(at, stator_operand(at->v, at->node, k), out);
 }
@@ -272,21 +272,21 @@ stator_status st_build_as_dims(stator_builder *b, stator_ref value, uint32_t n,
 }
 
 /* 1 and the values when all syms are plain integers. */
-static int all_const(const st_module *m, const stator_ref *syms, uint32_t n, int64_t *out)
+static bool all_const(const st_module *m, const stator_ref *syms, uint32_t n, int64_t *out)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (syms[i] == 0 || syms[i] >= m->symtab.syms.count ||
             !st_sym_const(&m->symtab, syms[i], &out[i])) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 stator_status st_build_from_dims(stator_builder *b, const stator_ref *syms, uint32_t n,
                                  stator_ref *out, stator_diag **err)
 {
-    const int is_scalar = n == UINT32_MAX;
+    const bool is_scalar = n == UINT32_MAX;
     const uint32_t count = is_scalar ? 1u : n;
     int64_t values[ST_INTS_MAX];
     *out = 0;

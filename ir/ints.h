@@ -30,16 +30,16 @@ typedef struct st_ints_eval {
 } st_ints_eval;
 
 /* Contents of a value; 0 when its type is not a small static one or nothing is known. */
-int st_ints_of(const st_ints_eval *at, stator_ref value, st_ints *out);
+bool st_ints_of(const st_ints_eval *at, stator_ref value, st_ints *out);
 /* Contents of operand k of the node at hand; 0 also when it is absent. */
-int st_ints_operand(const st_ints_eval *at, uint32_t k, st_ints *out);
+bool st_ints_operand(const st_ints_eval *at, uint32_t k, st_ints *out);
 
-typedef int (*st_ints_fn)(const st_ints_eval *at, st_ints *out);
+typedef bool (*st_ints_fn)(const st_ints_eval *at, st_ints *out);
 /* The rule of an op, NULL when there is none. A rule finds out->dtype, dims and n set and every
  * element unknown; it returns 0 when it learns nothing. */
 st_ints_fn st_ints_rule(const char *op);
 
 st_int_elem st_int_const(const st_ints_eval *at, int64_t value);
-int st_int_is_const(const st_ints_eval *at, st_int_elem e, int64_t *out); /* an integer */
+bool st_int_is_const(const st_ints_eval *at, st_int_elem e, int64_t *out); /* an integer */
 
 #endif

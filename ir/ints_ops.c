@@ -15,7 +15,7 @@ static st_symtab *tab_of(const st_ints_eval *at)
     return &at->b->module->symtab;
 }
 
-static int is_float(const st_ints *t)
+static bool is_float(const st_ints *t)
 {
     return st_dtype_class(t->dtype) == STATOR_CLASS_FLOAT;
 }
@@ -46,7 +46,7 @@ static stator_ref scaled(const st_ints_eval *at, stator_ref sym, int64_t k)
     return k == 1 ? sym : st_sym_mul(tab_of(at), sym, st_sym_int(tab_of(at), k));
 }
 
-static int is_nonneg(const st_ints_eval *at, stator_ref sym)
+static bool is_nonneg(const st_ints_eval *at, stator_ref sym)
 {
     int64_t lo = 0;
     int64_t hi = 0;
@@ -54,7 +54,7 @@ static int is_nonneg(const st_ints_eval *at, stator_ref sym)
     return lo >= 0;
 }
 
-static int is_positive(const st_ints_eval *at, stator_ref sym)
+static bool is_positive(const st_ints_eval *at, stator_ref sym)
 {
     int64_t lo = 0;
     int64_t hi = 0;
@@ -63,7 +63,7 @@ static int is_positive(const st_ints_eval *at, stator_ref sym)
 }
 
 /* Is x / y above -1, so that truncating it gives 0 or what rounding down gives? */
-static int is_above_minus(const st_ints_eval *at, stator_ref x, stator_ref y)
+static bool is_above_minus(const st_ints_eval *at, stator_ref x, stator_ref y)
 {
     return st_sym_lt(tab_of(at), scaled(at, y, -1), x) == 1;
 }
@@ -93,9 +93,9 @@ static stator_ref truncated_quotient(const st_ints_eval *at, stator_ref x, stato
 
 /* ---- scalar rules: two operands ---- */
 
-typedef st_int_elem (*binary_fn)(const st_ints_eval *at, st_int_elem x, st_int_elem y, int floats);
+typedef st_int_elem (*binary_fn)(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats);
 
-static st_int_elem add(const st_ints_eval *at, st_int_elem x, st_int_elem y, int floats)
+static st_int_elem add(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
 {
     (void)floats;
     const stator_ref a = scaled(at, x.sym, y.den);
@@ -104,7 +104,7 @@ static st_int_elem add(const st_ints_eval *at, st_int_elem x, st_int_elem y, int
                             : make(at, st_sym_add(tab_of(at), a, b), (uint64_t)x.den * y.den);
 }
 
-static st_int_elem sub(const st_ints_eval *at, st_int_elem x, st_int_elem y, int floats)
+static st_int_elem sub(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
 {
     (void)floats;
     const stator_ref a = scaled(at, x.sym, y.den);
@@ -113,7 +113,7 @@ static st_int_elem sub(const st_ints_eval *at, st_int_elem x, st_int_elem y, int
                             : make(at, st_sym_sub(tab_of(at), a, b), (uint64_t)x.den * y.den);
 }
 
-static st_int_elem mul(const st_ints_eval *at, st_int_elem x, st_int_elem y, int floats)
+static st_int_elem mul(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
 {
     (void)floats;
     return make(at, st_sym_mul(tab_of(at), x.sym, y.sym), (uint64_t)x.den * y.den);
@@ -135,7 +135,7 @@ static st_int_elem int_div(const st_ints_eval *at, st_int_elem x, st_int_elem y)
     return is_positive(at, y.sym) ? make(at, truncated_quotient(at, x.sym, y.sym), 1) : UNKNOWN;
 }
 
-static st_int_elem quotient(const st_ints_eval *at, st_int_elem x, st_int_elem y, int floats)
+static st_int_elem quotient(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
 {
     int64_t b = 0;
     if (!floats) {
@@ -151,7 +151,7 @@ static st_int_elem quotient(const st_ints_eval *at, st_int_elem x, st_int_elem y
     return st_mul_u64(x.den, (uint64_t)b, &den) ? make(at, scaled(at, x.sym, y.den), den) : UNKNOWN;
 }
 
-static st_int_elem modulo(const st_ints_eval *at, st_int_elem x, st_int_elem y, int floats)
+static st_int_elem modulo(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
 {
     int64_t b = 0;
     if (floats || x.den != 1 || y.den != 1) {
@@ -167,7 +167,7 @@ static st_int_elem modulo(const st_ints_eval *at, st_int_elem x, st_int_elem y, 
     return is_positive(at, y.sym) ? make(at, st_sym_mod(tab_of(at), x.sym, y.sym), 1) : UNKNOWN;
 }
 
-static st_int_elem remainder_of(const st_ints_eval *at, st_int_elem x, st_int_elem y, int floats)
+static st_int_elem remainder_of(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
 {
     int64_t a = 0;
     int64_t b = 0;
@@ -177,13 +177,13 @@ static st_int_elem remainder_of(const st_ints_eval *at, st_int_elem x, st_int_el
     return is_nonneg(at, x.sym) ? modulo(at, x, y, floats) : UNKNOWN;
 }
 
-static st_int_elem least(const st_ints_eval *at, st_int_elem x, st_int_elem y, int floats)
+static st_int_elem least(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
 {
     (void)floats;
     return x.den == y.den ? make(at, st_sym_min(tab_of(at), x.sym, y.sym), x.den) : UNKNOWN;
 }
 
-static st_int_elem most(const st_ints_eval *at, st_int_elem x, st_int_elem y, int floats)
+static st_int_elem most(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
 {
     (void)floats;
     return x.den == y.den ? make(at, st_sym_max(tab_of(at), x.sym, y.sym), x.den) : UNKNOWN;
@@ -200,41 +200,41 @@ static int negate(int answer)
     return answer < 0 ? answer : !answer;
 }
 
-static st_int_elem is_eq(const st_ints_eval *at, st_int_elem x, st_int_elem y, int floats)
+static st_int_elem is_eq(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
 {
     (void)floats;
     return x.den == y.den ? truth(at, st_sym_eq(tab_of(at), x.sym, y.sym)) : UNKNOWN;
 }
 
-static st_int_elem is_ne(const st_ints_eval *at, st_int_elem x, st_int_elem y, int floats)
+static st_int_elem is_ne(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
 {
     (void)floats;
     return x.den == y.den ? truth(at, negate(st_sym_eq(tab_of(at), x.sym, y.sym))) : UNKNOWN;
 }
 
-static st_int_elem is_lt(const st_ints_eval *at, st_int_elem x, st_int_elem y, int floats)
+static st_int_elem is_lt(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
 {
     (void)floats;
     return x.den == y.den ? truth(at, st_sym_lt(tab_of(at), x.sym, y.sym)) : UNKNOWN;
 }
 
-static st_int_elem is_le(const st_ints_eval *at, st_int_elem x, st_int_elem y, int floats)
+static st_int_elem is_le(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
 {
     (void)floats;
     return x.den == y.den ? truth(at, st_sym_le(tab_of(at), x.sym, y.sym)) : UNKNOWN;
 }
 
-static st_int_elem is_gt(const st_ints_eval *at, st_int_elem x, st_int_elem y, int floats)
+static st_int_elem is_gt(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
 {
     return is_lt(at, y, x, floats);
 }
 
-static st_int_elem is_ge(const st_ints_eval *at, st_int_elem x, st_int_elem y, int floats)
+static st_int_elem is_ge(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
 {
     return is_le(at, y, x, floats);
 }
 
-static st_int_elem both(const st_ints_eval *at, st_int_elem x, st_int_elem y, int floats)
+static st_int_elem both(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
 {
     (void)floats;
     int64_t a = 0;
@@ -243,7 +243,7 @@ static st_int_elem both(const st_ints_eval *at, st_int_elem x, st_int_elem y, in
                                                                     : UNKNOWN;
 }
 
-static st_int_elem either(const st_ints_eval *at, st_int_elem x, st_int_elem y, int floats)
+static st_int_elem either(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
 {
     (void)floats;
     int64_t a = 0;
@@ -252,7 +252,7 @@ static st_int_elem either(const st_ints_eval *at, st_int_elem x, st_int_elem y, 
                                                                     : UNKNOWN;
 }
 
-static st_int_elem power(const st_ints_eval *at, st_int_elem x, st_int_elem y, int floats)
+static st_int_elem power(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
 {
     int64_t n = 0;
     if (!st_int_is_const(at, y, &n) || n < 0 || n > 16) {
@@ -310,7 +310,7 @@ static st_int_elem only_integer(const st_ints_eval *at, st_int_elem x)
 
 static st_int_elem squared(const st_ints_eval *at, st_int_elem x)
 {
-    return mul(at, x, x, 0);
+    return mul(at, x, x, false);
 }
 
 static st_int_elem not_bool(const st_ints_eval *at, st_int_elem x)
@@ -351,40 +351,40 @@ static st_int_elem broadcast_elem(const st_ints *out, uint32_t i, const st_ints 
     return from->e[place_of(from, in)];
 }
 
-static int apply_unary(const st_ints_eval *at, st_ints *out, unary_fn fn)
+static bool apply_unary(const st_ints_eval *at, st_ints *out, unary_fn fn)
 {
     st_ints x;
     if (!st_ints_operand(at, 0, &x)) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < out->n; i++) {
         out->e[i] = x.e[i].sym != 0 ? fn(at, x.e[i]) : UNKNOWN;
     }
-    return 1;
+    return true;
 }
 
-static int apply_binary(const st_ints_eval *at, st_ints *out, binary_fn fn)
+static bool apply_binary(const st_ints_eval *at, st_ints *out, binary_fn fn)
 {
     st_ints x;
     st_ints y;
     if (!st_ints_operand(at, 0, &x) || !st_ints_operand(at, 1, &y)) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < out->n; i++) {
         const st_int_elem a = broadcast_elem(out, i, &x);
         const st_int_elem b = broadcast_elem(out, i, &y);
         out->e[i] = a.sym != 0 && b.sym != 0 ? fn(at, a, b, is_float(&x)) : UNKNOWN;
     }
-    return 1;
+    return true;
 }
 
 #define UNARY(name_, fn_)                                                                          \
-    static int rule_##name_(const st_ints_eval *at, st_ints *out)                                  \
+    static bool rule_##name_(const st_ints_eval *at, st_ints *out)                                 \
     {                                                                                              \
         return apply_unary(at, out, fn_);                                                          \
     }
 #define BINARY(name_, fn_)                                                                         \
-    static int rule_##name_(const st_ints_eval *at, st_ints *out)                                  \
+    static bool rule_##name_(const st_ints_eval *at, st_ints *out)                                 \
     {                                                                                              \
         return apply_binary(at, out, fn_);                                                         \
     }
@@ -415,16 +415,16 @@ BINARY(pow, power)
 #undef UNARY
 #undef BINARY
 
-static int rule_bit_not(const st_ints_eval *at, st_ints *out)
+static bool rule_bit_not(const st_ints_eval *at, st_ints *out)
 {
     return out->dtype == STATOR_BOOL && apply_unary(at, out, not_bool);
 }
 
-static int rule_cast(const st_ints_eval *at, st_ints *out)
+static bool rule_cast(const st_ints_eval *at, st_ints *out)
 {
     st_ints x;
     if (!st_ints_operand(at, 0, &x)) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < out->n; i++) {
         int64_t c = 0;
@@ -439,38 +439,38 @@ static int rule_cast(const st_ints_eval *at, st_ints *out)
             out->e[i] = is_float(out) ? x.e[i] : truncated(at, x.e[i]);
         }
     }
-    return 1;
+    return true;
 }
 
-static int rule_select(const st_ints_eval *at, st_ints *out)
+static bool rule_select(const st_ints_eval *at, st_ints *out)
 {
     st_ints c;
     st_ints x;
     st_ints y;
     if (!st_ints_operand(at, 0, &c)) {
-        return 0;
+        return false;
     }
-    const int has_x = st_ints_operand(at, 1, &x);
-    const int has_y = st_ints_operand(at, 2, &y);
-    int any = 0;
+    const bool has_x = st_ints_operand(at, 1, &x);
+    const bool has_y = st_ints_operand(at, 2, &y);
+    bool any = false;
     for (uint32_t i = 0; i < out->n; i++) {
         int64_t flag = 0;
         if (!st_int_is_const(at, broadcast_elem(out, i, &c), &flag)) {
             continue;
         }
-        const int is_there = flag ? has_x : has_y;
+        const bool is_there = flag ? has_x : has_y;
         out->e[i] = is_there ? broadcast_elem(out, i, flag ? &x : &y) : UNKNOWN;
         any |= out->e[i].sym != 0;
     }
     return any;
 }
 
-static int rule_clamp(const st_ints_eval *at, st_ints *out)
+static bool rule_clamp(const st_ints_eval *at, st_ints *out)
 {
     st_ints x;
     st_ints bound;
     if (!st_ints_operand(at, 0, &x)) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < out->n; i++) {
         out->e[i] = broadcast_elem(out, i, &x);
@@ -480,17 +480,17 @@ static int rule_clamp(const st_ints_eval *at, st_ints *out)
             continue;
         }
         if (!st_ints_operand(at, k, &bound)) {
-            return 0;
+            return false;
         }
         for (uint32_t i = 0; i < out->n; i++) {
             const st_int_elem b = broadcast_elem(out, i, &bound);
             const st_int_elem e = out->e[i];
             out->e[i] = e.sym == 0 || b.sym == 0 ? UNKNOWN
-                        : k == 1                 ? most(at, e, b, 0)
-                                                 : least(at, e, b, 0);
+                        : k == 1                 ? most(at, e, b, false)
+                                                 : least(at, e, b, false);
         }
     }
-    return 1;
+    return true;
 }
 
 /* ---- sources ---- */
@@ -500,32 +500,32 @@ static const stator_attr_row *attr_at(const st_ints_eval *at, uint32_t place)
     return stator_attr_at(at->v, at->node, place);
 }
 
-static int rule_dims(const st_ints_eval *at, st_ints *out)
+static bool rule_dims(const st_ints_eval *at, st_ints *out)
 {
     const stator_attr_row *values = attr_at(at, STATOR_dims_values);
     if (values->count != out->n) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < out->n; i++) {
         out->e[i] = (st_int_elem){stator_ref_at(at->v, values->begin + i), 1};
     }
-    return 1;
+    return true;
 }
 
-static int rule_sym_bind(const st_ints_eval *at, st_ints *out)
+static bool rule_sym_bind(const st_ints_eval *at, st_ints *out)
 {
     const stator_attr_row *syms = attr_at(at, STATOR_sym_bind_syms);
     st_ints x;
-    const int is_known = st_ints_operand(at, 0, &x);
+    const bool is_known = st_ints_operand(at, 0, &x);
     for (uint32_t i = 0; i < out->n && i < syms->count; i++) {
         out->e[i] = is_known && x.e[i].sym != 0
                         ? x.e[i]
                         : (st_int_elem){stator_ref_at(at->v, syms->begin + i), 1};
     }
-    return 1;
+    return true;
 }
 
-static int rule_iota(const st_ints_eval *at, st_ints *out)
+static bool rule_iota(const st_ints_eval *at, st_ints *out)
 {
     const int64_t axis = attr_at(at, STATOR_iota_axis)->i;
     const int64_t place = axis < 0 ? axis + out->rank : axis;
@@ -534,31 +534,31 @@ static int rule_iota(const st_ints_eval *at, st_ints *out)
         coords_of(out, i, coords);
         out->e[i] = st_int_const(at, coords[place]);
     }
-    return 1;
+    return true;
 }
 
 /* ---- movement ---- */
 
-static int rule_reshape(const st_ints_eval *at, st_ints *out)
+static bool rule_reshape(const st_ints_eval *at, st_ints *out)
 {
     st_ints x;
     if (!st_ints_operand(at, 0, &x) || x.n != out->n) {
-        return 0;
+        return false;
     }
     memcpy(out->e, x.e, sizeof out->e);
-    return 1;
+    return true;
 }
 
-static int rule_expand(const st_ints_eval *at, st_ints *out)
+static bool rule_expand(const st_ints_eval *at, st_ints *out)
 {
     st_ints x;
     if (!st_ints_operand(at, 0, &x)) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < out->n; i++) {
         out->e[i] = broadcast_elem(out, i, &x);
     }
-    return 1;
+    return true;
 }
 
 static int64_t int_at(const st_ints_eval *at, const stator_attr_row *list, uint32_t i)
@@ -566,12 +566,12 @@ static int64_t int_at(const st_ints_eval *at, const stator_attr_row *list, uint3
     return *(const int64_t *)stator_column_at(&at->v->i64s, list->begin + i);
 }
 
-static int rule_transpose(const st_ints_eval *at, st_ints *out)
+static bool rule_transpose(const st_ints_eval *at, st_ints *out)
 {
     const stator_attr_row *perm = attr_at(at, STATOR_transpose_perm);
     st_ints x;
     if (!st_ints_operand(at, 0, &x)) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < out->n; i++) {
         int64_t coords[STATOR_RANK_MAX] = {0};
@@ -583,21 +583,21 @@ static int rule_transpose(const st_ints_eval *at, st_ints *out)
         }
         out->e[i] = x.e[place_of(&x, in)];
     }
-    return 1;
+    return true;
 }
 
-static int rule_slice(const st_ints_eval *at, st_ints *out)
+static bool rule_slice(const st_ints_eval *at, st_ints *out)
 {
     const stator_attr_row *starts = attr_at(at, STATOR_slice_starts);
     const stator_attr_row *steps = attr_at(at, STATOR_slice_steps);
     int64_t start[STATOR_RANK_MAX] = {0};
     st_ints x;
     if (!st_ints_operand(at, 0, &x) || starts->count != x.rank || steps->count != x.rank) {
-        return 0;
+        return false;
     }
     for (uint32_t a = 0; a < x.rank; a++) {
         if (!stator_sym_is_const(at->v, stator_ref_at(at->v, starts->begin + a), &start[a])) {
-            return 0;
+            return false;
         }
     }
     for (uint32_t i = 0; i < out->n; i++) {
@@ -606,12 +606,12 @@ static int rule_slice(const st_ints_eval *at, st_ints *out)
         for (uint32_t a = 0; a < x.rank; a++) {
             coords[a] = start[a] + coords[a] * int_at(at, steps, a);
             if (coords[a] < 0 || coords[a] >= x.dims[a]) {
-                return 0;
+                return false;
             }
         }
         out->e[i] = x.e[place_of(&x, coords)];
     }
-    return 1;
+    return true;
 }
 
 static uint32_t axis_of(const stator_attr_row *attr, uint32_t rank)
@@ -619,20 +619,20 @@ static uint32_t axis_of(const stator_attr_row *attr, uint32_t rank)
     return (uint32_t)(attr->i < 0 ? attr->i + rank : attr->i);
 }
 
-static int rule_concat(const st_ints_eval *at, st_ints *out)
+static bool rule_concat(const st_ints_eval *at, st_ints *out)
 {
     const uint32_t axis = axis_of(attr_at(at, STATOR_concat_axis), out->rank);
     int64_t offset = 0;
-    int any = 0;
+    bool any = false;
     for (uint32_t k = 0; k < at->node->operand_count; k++) {
         st_ints x;
         const stator_type_row *type = stator_value_type(at->v, stator_operand(at->v, at->node, k));
         int64_t size = 0;
         if (axis >= out->rank ||
             !stator_sym_is_const(at->v, stator_dim_at(at->v, type, axis), &size)) {
-            return 0;
+            return false;
         }
-        const int is_known = st_ints_operand(at, k, &x);
+        const bool is_known = st_ints_operand(at, k, &x);
         for (uint32_t i = 0; is_known && i < x.n; i++) {
             int64_t coords[STATOR_RANK_MAX] = {0};
             coords_of(&x, i, coords);
@@ -646,21 +646,21 @@ static int rule_concat(const st_ints_eval *at, st_ints *out)
 }
 
 /* The constant index e brought into [0, size). */
-static int index_of(const st_ints_eval *at, st_int_elem e, int64_t size, int64_t *out)
+static bool index_of(const st_ints_eval *at, st_int_elem e, int64_t size, int64_t *out)
 {
     if (!st_int_is_const(at, e, out)) {
-        return 0;
+        return false;
     }
     *out += *out < 0 ? size : 0;
     return *out >= 0 && *out < size;
 }
 
-static int rule_gather(const st_ints_eval *at, st_ints *out)
+static bool rule_gather(const st_ints_eval *at, st_ints *out)
 {
     st_ints x;
     st_ints index;
     if (!st_ints_operand(at, 0, &x) || !st_ints_operand(at, 1, &index)) {
-        return 0;
+        return false;
     }
     const uint32_t axis = axis_of(attr_at(at, STATOR_gather_axis), x.rank);
     for (uint32_t i = 0; i < out->n; i++) {
@@ -674,15 +674,15 @@ static int rule_gather(const st_ints_eval *at, st_ints *out)
             out->e[i] = x.e[place_of(&x, in)];
         }
     }
-    return 1;
+    return true;
 }
 
-static int rule_gather_elements(const st_ints_eval *at, st_ints *out)
+static bool rule_gather_elements(const st_ints_eval *at, st_ints *out)
 {
     st_ints x;
     st_ints index;
     if (!st_ints_operand(at, 0, &x) || !st_ints_operand(at, 1, &index)) {
-        return 0;
+        return false;
     }
     const uint32_t axis = axis_of(attr_at(at, STATOR_gather_elements_axis), x.rank);
     for (uint32_t i = 0; i < out->n; i++) {
@@ -692,21 +692,21 @@ static int rule_gather_elements(const st_ints_eval *at, st_ints *out)
             out->e[i] = x.e[place_of(&x, coords)];
         }
     }
-    return 1;
+    return true;
 }
 
 /* ---- reductions ---- */
 
-static int reduce(const st_ints_eval *at, st_ints *out, binary_fn fn, int64_t identity,
-                  int has_identity)
+static bool reduce(const st_ints_eval *at, st_ints *out, binary_fn fn, int64_t identity,
+                   bool has_identity)
 {
     const stator_attr_row *axes = attr_at(at, STATOR_reduce_sum_axes);
-    const int keepdims = attr_at(at, STATOR_reduce_sum_keepdims)->i != 0;
+    const bool keepdims = attr_at(at, STATOR_reduce_sum_keepdims)->i != 0;
     uint32_t set = 0;
     st_ints x;
-    int seen[ST_INTS_MAX] = {0};
+    bool seen[ST_INTS_MAX] = {false};
     if (!st_ints_operand(at, 0, &x)) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < axes->count; i++) {
         const int64_t axis = int_at(at, axes, i);
@@ -714,7 +714,7 @@ static int reduce(const st_ints_eval *at, st_ints *out, binary_fn fn, int64_t id
     }
     for (uint32_t i = 0; has_identity && i < out->n; i++) {
         out->e[i] = st_int_const(at, identity);
-        seen[i] = 1;
+        seen[i] = true;
     }
     for (uint32_t i = 0; i < x.n; i++) {
         int64_t coords[STATOR_RANK_MAX] = {0};
@@ -722,7 +722,7 @@ static int reduce(const st_ints_eval *at, st_ints *out, binary_fn fn, int64_t id
         uint32_t rank = 0;
         coords_of(&x, i, coords);
         for (uint32_t a = 0; a < x.rank; a++) {
-            const int is_reduced = (set >> a & 1u) != 0;
+            const bool is_reduced = (set >> a & 1u) != 0;
             if (!is_reduced || keepdims) {
                 to[rank++] = is_reduced ? 0 : coords[a];
             }
@@ -732,29 +732,29 @@ static int reduce(const st_ints_eval *at, st_ints *out, binary_fn fn, int64_t id
         out->e[p] = !seen[p]                        ? x.e[i]
                     : e.sym == 0 || x.e[i].sym == 0 ? UNKNOWN
                                                     : fn(at, e, x.e[i], is_float(&x));
-        seen[p] = 1;
+        seen[p] = true;
     }
-    return 1;
+    return true;
 }
 
-static int rule_reduce_sum(const st_ints_eval *at, st_ints *out)
+static bool rule_reduce_sum(const st_ints_eval *at, st_ints *out)
 {
-    return reduce(at, out, add, 0, 1);
+    return reduce(at, out, add, 0, true);
 }
 
-static int rule_reduce_prod(const st_ints_eval *at, st_ints *out)
+static bool rule_reduce_prod(const st_ints_eval *at, st_ints *out)
 {
-    return reduce(at, out, mul, 1, 1);
+    return reduce(at, out, mul, 1, true);
 }
 
-static int rule_reduce_min(const st_ints_eval *at, st_ints *out)
+static bool rule_reduce_min(const st_ints_eval *at, st_ints *out)
 {
-    return reduce(at, out, least, 0, 0);
+    return reduce(at, out, least, 0, false);
 }
 
-static int rule_reduce_max(const st_ints_eval *at, st_ints *out)
+static bool rule_reduce_max(const st_ints_eval *at, st_ints *out)
 {
-    return reduce(at, out, most, 0, 0);
+    return reduce(at, out, most, 0, false);
 }
 
 /* ---- the table ---- */

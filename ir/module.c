@@ -28,38 +28,38 @@ static void init_pools(st_module *m)
 }
 
 /* Calls fn on each hash set of the module and of `other`, which may be NULL. */
-static int each_set(st_module *m, const st_module *other,
-                    int (*fn)(st_hashset *set, st_mem *mem, const st_hashset *from))
+static bool each_set(st_module *m, const st_module *other,
+                     bool (*fn)(st_hashset *set, st_mem *mem, const st_hashset *from))
 {
     st_hashset *const sets[] = {&m->string_set, &m->type_set, &m->list_set,   &m->i64_set,
                                 &m->f64_set,    &m->blob_set, &m->content_set};
     const st_module *o = other != NULL ? other : m;
     const st_hashset *const from[] = {&o->string_set, &o->type_set, &o->list_set,   &o->i64_set,
                                       &o->f64_set,    &o->blob_set, &o->content_set};
-    int ok = 1;
+    bool ok = true;
     for (uint32_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
         ok = fn(sets[i], m->mem, from[i]) && ok;
     }
     return ok;
 }
 
-static int set_init(st_hashset *set, st_mem *mem, const st_hashset *from)
+static bool set_init(st_hashset *set, st_mem *mem, const st_hashset *from)
 {
     (void)from;
     st_hashset_init(set, mem);
-    return 1;
+    return true;
 }
 
-static int set_deinit(st_hashset *set, st_mem *mem, const st_hashset *from)
+static bool set_deinit(st_hashset *set, st_mem *mem, const st_hashset *from)
 {
     (void)mem;
     (void)from;
     st_hashset_deinit(set);
-    return 1;
+    return true;
 }
 
 /* On failure the set is deinitialised, which may be repeated. */
-static int set_clone(st_hashset *set, st_mem *mem, const st_hashset *from)
+static bool set_clone(st_hashset *set, st_mem *mem, const st_hashset *from)
 {
     return st_hashset_clone(set, mem, from);
 }
@@ -79,11 +79,11 @@ static st_module *module_alloc(st_mem *mem, stator_ctx *ctx, const st_optable *o
     return m;
 }
 
-static int push_dummies(st_module *m)
+static bool push_dummies(st_module *m)
 {
     stator_string_row *empty = st_seg_push(&m->strings, NULL);
     if (empty == NULL) {
-        return 0;
+        return false;
     }
     empty->data = "";
     return st_seg_push(&m->types, NULL) != NULL && st_seg_push(&m->origins, NULL) != NULL &&
@@ -134,7 +134,7 @@ void st_module_destroy(st_module *m)
 
 /* ---- copies ---- */
 
-static int clone_pools(st_module *to, const st_module *from)
+static bool clone_pools(st_module *to, const st_module *from)
 {
     const struct {
         st_seg *to;
@@ -145,35 +145,35 @@ static int clone_pools(st_module *to, const st_module *from)
                 {&to->origins, &from->origins}, {&to->regions, &from->regions}};
     for (uint32_t i = 0; i < sizeof segs / sizeof segs[0]; i++) {
         if (!st_seg_clone(segs[i].to, to->mem, segs[i].from)) {
-            return 0;
+            return false;
         }
     }
     for (uint32_t i = 1; i < to->strings.count; i++) {
         stator_string_row *row = st_seg_at(&to->strings, i);
         row->data = st_arena_strndup(&to->arena, row->data, row->len);
         if (row->data == NULL) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-static int clone_blobs(st_module *to, const st_module *from)
+static bool clone_blobs(st_module *to, const st_module *from)
 {
     for (uint32_t i = 0; i < from->blobs.count; i++) {
         stator_blob **slot = st_seg_push(&to->blobs, NULL);
         if (slot == NULL) {
-            return 0;
+            return false;
         }
         *slot = *(stator_blob **)st_seg_at(&from->blobs, i);
         if (*slot != NULL) {
             st_blob_retain(*slot);
         }
     }
-    return 1;
+    return true;
 }
 
-static int clone_graph(stator_graph *to, const stator_graph *from)
+static bool clone_graph(stator_graph *to, const stator_graph *from)
 {
     st_mem *mem = to->module->mem;
     to->n_inputs = from->n_inputs;
@@ -190,20 +190,20 @@ static int clone_graph(stator_graph *to, const stator_graph *from)
 }
 
 /* The graphs in the order of from's list; map[index of the old one] = the new one. */
-static int clone_graphs(st_module *to, const st_module *from, stator_graph **map)
+static bool clone_graphs(st_module *to, const st_module *from, stator_graph **map)
 {
     stator_graph **link = &to->graphs;
     for (const stator_graph *g = from->graphs; g != NULL; g = g->next) {
         stator_graph *copy = st_graph_alloc(to);
         if (copy == NULL) {
-            return 0;
+            return false;
         }
         map[g->index] = copy;
         copy->index = g->index;
         *link = copy;
         link = &copy->next;
         if (!clone_graph(copy, g)) {
-            return 0;
+            return false;
         }
     }
     for (const stator_graph *g = from->graphs; g != NULL; g = g->next) {
@@ -218,7 +218,7 @@ static int clone_graphs(st_module *to, const st_module *from, stator_graph **map
     for (stator_graph *g = to->graphs; g != NULL; g = g->next) {
         st_graph_refresh(g);
     }
-    return 1;
+    return true;
 }
 
 stator_status st_module_clone(const st_module *from, st_module **out_module, stator_diag **err)
@@ -226,9 +226,10 @@ stator_status st_module_clone(const st_module *from, st_module **out_module, sta
     *out_module = NULL;
     st_module *m = module_alloc(from->mem, from->ctx, from->ops);
     stator_graph **map = st_calloc(from->mem, from->n_graphs + 1u, sizeof *map);
-    const int ok = m != NULL && map != NULL && st_symtab_clone(&m->symtab, m->mem, &from->symtab) &&
-                   clone_pools(m, from) && clone_blobs(m, from) && each_set(m, from, set_clone) &&
-                   clone_graphs(m, from, map);
+    const bool ok = m != NULL && map != NULL &&
+                    st_symtab_clone(&m->symtab, m->mem, &from->symtab) && clone_pools(m, from) &&
+                    clone_blobs(m, from) && each_set(m, from, set_clone) &&
+                    clone_graphs(m, from, map);
     st_free(from->mem, map);
     if (!ok) {
         st_module_destroy(m);
@@ -247,7 +248,7 @@ typedef struct key {
     uint64_t n;
 } key;
 
-static int string_equal(void *self, uint32_t id)
+static bool string_equal(void *self, uint32_t id)
 {
     const key *k = self;
     const stator_string_row *row = st_seg_at(&k->m->strings, id);
@@ -283,67 +284,67 @@ const char *st_module_str(const st_module *m, uint32_t string)
 /* ---- lists ---- */
 
 /* Ids in the list sets are begin + 1: ranges may begin at 0. */
-static int list_equal(void *self, uint32_t id)
+static bool list_equal(void *self, uint32_t id)
 {
     const key *k = self;
     const uint32_t begin = id - 1u;
     const uint32_t stride = k->seg->stride;
     if ((uint64_t)begin + k->n > k->seg->count) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < k->n; i++) {
         if (memcmp(st_seg_at(k->seg, begin + i), (const char *)k->data + (uint64_t)i * stride,
                    stride) != 0) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-static int append(st_seg *seg, const void *data, uint32_t n, uint32_t *out_begin)
+static bool append(st_seg *seg, const void *data, uint32_t n, uint32_t *out_begin)
 {
     *out_begin = seg->count;
     if (n == 0) {
-        return 1;
+        return true;
     }
     if (!st_seg_grow(seg, n, out_begin)) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < n; i++) {
         memcpy(st_seg_at(seg, *out_begin + i), (const char *)data + (uint64_t)i * seg->stride,
                seg->stride);
     }
-    return 1;
+    return true;
 }
 
-static int intern_list(st_module *m, st_hashset *set, st_seg *seg, const void *data, uint32_t n,
-                       uint32_t *out)
+static bool intern_list(st_module *m, st_hashset *set, st_seg *seg, const void *data, uint32_t n,
+                        uint32_t *out)
 {
     *out = 0;
     if (n == 0) {
-        return 1;
+        return true;
     }
     const uint64_t hash = st_hash64(data, (uint64_t)n * seg->stride, n);
     key k = {.m = m, .data = data, .seg = seg, .n = n};
     const uint32_t id = st_hashset_find(set, hash, list_equal, &k);
     if (id != 0) {
         *out = id - 1u;
-        return 1;
+        return true;
     }
     return append(seg, data, n, out) && st_hashset_add(set, hash, *out + 1u);
 }
 
-int st_module_ref_list(st_module *m, const uint32_t *refs, uint32_t n, uint32_t *out)
+bool st_module_ref_list(st_module *m, const uint32_t *refs, uint32_t n, uint32_t *out)
 {
     return intern_list(m, &m->list_set, &m->refs, refs, n, out);
 }
 
-int st_module_i64_list(st_module *m, const int64_t *values, uint32_t n, uint32_t *out)
+bool st_module_i64_list(st_module *m, const int64_t *values, uint32_t n, uint32_t *out)
 {
     return intern_list(m, &m->i64_set, &m->i64s, values, n, out);
 }
 
-int st_module_f64_list(st_module *m, const double *values, uint32_t n, uint32_t *out)
+bool st_module_f64_list(st_module *m, const double *values, uint32_t n, uint32_t *out)
 {
     return intern_list(m, &m->f64_set, &m->f64s, values, n, out);
 }
@@ -361,7 +362,7 @@ typedef struct type_key {
     stator_type_row row;
 } type_key;
 
-static int type_equal(void *self, uint32_t id)
+static bool type_equal(void *self, uint32_t id)
 {
     const type_key *k = self;
     return memcmp(&k->row, st_seg_at(&k->m->types, id), sizeof k->row) == 0;
@@ -417,7 +418,7 @@ void st_module_print_type(const st_module *m, uint32_t type, st_str *out)
 
 /* ---- blobs ---- */
 
-static int blob_equal(void *self, uint32_t id)
+static bool blob_equal(void *self, uint32_t id)
 {
     const key *k = self;
     return *(stator_blob **)st_seg_at(&k->m->blobs, id) == k->data;
@@ -447,7 +448,7 @@ static uint32_t blob_by_pointer(st_module *m, stator_blob *blob)
     return id != 0 && st_hashset_add(&m->blob_set, hash, id) ? id : 0;
 }
 
-static int content_equal(void *self, uint32_t id)
+static bool content_equal(void *self, uint32_t id)
 {
     const key *k = self;
     stator_blob *blob = st_module_blob_at(k->m, id);
@@ -536,7 +537,7 @@ static const stator_origin_row *origin_at(const st_module *m, uint32_t origin)
     return st_seg_at(&m->origins, origin);
 }
 
-static int same_origin(const stator_origin_row *a, const stator_origin_row *b)
+static bool same_origin(const stator_origin_row *a, const stator_origin_row *b)
 {
     return a->name == b->name && a->kind == b->kind && a->file == b->file && a->line == b->line;
 }

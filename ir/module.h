@@ -49,9 +49,9 @@ stator_blob *st_module_blob_at(const st_module *m, uint32_t blob);
 uint32_t st_module_blob_of_bytes(st_module *m, const void *data, uint64_t size);
 uint32_t st_module_refs(st_module *m, const uint32_t *refs, uint32_t n); /* appends; begin index */
 /* Lists of attributes and dims, interned: the begin index in *out; 0 when memory runs out. */
-int st_module_ref_list(st_module *m, const uint32_t *refs, uint32_t n, uint32_t *out);
-int st_module_i64_list(st_module *m, const int64_t *values, uint32_t n, uint32_t *out);
-int st_module_f64_list(st_module *m, const double *values, uint32_t n, uint32_t *out);
+bool st_module_ref_list(st_module *m, const uint32_t *refs, uint32_t n, uint32_t *out);
+bool st_module_i64_list(st_module *m, const int64_t *values, uint32_t n, uint32_t *out);
+bool st_module_f64_list(st_module *m, const double *values, uint32_t n, uint32_t *out);
 uint32_t st_module_origin(st_module *m, const char *name, const char *kind, const char *file,
                           uint32_t line);
 /* st_module_refs reports no memory as UINT32_MAX. */

@@ -59,38 +59,38 @@ static uint32_t kind_of_name(const char *s, uint64_t n)
     return STATOR_ATTR_NONE;
 }
 
-int st_attr_is_list(uint32_t kind)
+bool st_attr_is_list(uint32_t kind)
 {
     return kind == STATOR_ATTR_INTS || kind == STATOR_ATTR_FLOATS || kind == STATOR_ATTR_DIMS;
 }
 
-int st_attr_default_is_absent(const stator_attr_desc *desc)
+bool st_attr_default_is_absent(const stator_attr_desc *desc)
 {
     return !desc->is_required && desc->kind != STATOR_ATTR_STRING && desc->s != NULL &&
            strcmp(desc->s, "none") == 0;
 }
 
-int st_attr_default_list(const stator_attr_desc *desc, double *out, uint32_t capacity,
-                         uint32_t *out_count)
+bool st_attr_default_list(const stator_attr_desc *desc, double *out, uint32_t capacity,
+                          uint32_t *out_count)
 {
     const char *p = desc->s ? skip_space(desc->s) : "";
     uint32_t n = 0;
     *out_count = 0;
     if (*p != '[') {
-        return 0;
+        return false;
     }
     for (p = skip_space(p + 1); *p != ']';) {
         const char *end = NULL;
         double x = 0;
         if (!st_parse_number(p, &x, &end) || n == capacity) {
-            return 0;
+            return false;
         }
         out[n++] = x;
         p = skip_space(end);
         if (*p == ',') {
             p = skip_space(p + 1);
         } else if (*p != ']') {
-            return 0;
+            return false;
         }
     }
     *out_count = n;
@@ -98,7 +98,7 @@ int st_attr_default_list(const stator_attr_desc *desc, double *out, uint32_t cap
 }
 
 /* Reads the text after '=' into desc. */
-static int read_default(const char *text, stator_attr_desc *desc)
+static bool read_default(const char *text, stator_attr_desc *desc)
 {
     const char *end = NULL;
     double list[64];
@@ -107,46 +107,46 @@ static int read_default(const char *text, stator_attr_desc *desc)
     desc->is_required = 0;
     desc->s = text;
     if (st_attr_default_is_absent(desc)) {
-        return 1;
+        return true;
     }
     switch (desc->kind) {
     case STATOR_ATTR_STRING:
-        return 1;
+        return true;
     case STATOR_ATTR_INT:
     case STATOR_ATTR_FLOAT:
         if (!st_parse_number(text, &number, &end) || *end != '\0') {
-            return 0;
+            return false;
         }
         desc->i = desc->kind == STATOR_ATTR_INT ? (int64_t)number : 0;
         desc->f = desc->kind == STATOR_ATTR_FLOAT ? number : 0;
         desc->s = NULL;
-        return 1;
+        return true;
     case STATOR_ATTR_DTYPE:
         desc->i = st_dtype_parse(text, strlen(text));
         desc->s = NULL;
         return desc->i != STATOR_DTYPE_NONE;
     case STATOR_ATTR_BLOB:
-        return 0;
+        return false;
     default:
         return st_attr_default_list(desc, list, 64, &n);
     }
 }
 
 /* Reads one "name:kind[=default]" at *p, which ends at ';' or the end of the text. */
-static int read_attr(st_arena *arena, const char **p, stator_attr_desc *out)
+static bool read_attr(st_arena *arena, const char **p, stator_attr_desc *out)
 {
     const char *begin = skip_space(*p);
     const char *end = skip_word(begin);
     const char *kind = end + 1;
     if (end == begin || *end != ':') {
-        return 0;
+        return false;
     }
     const char *kind_end = skip_word(kind);
     *out = (stator_attr_desc){.kind = kind_of_name(kind, (uint64_t)(kind_end - kind)),
                               .is_required = 1};
     out->name = st_arena_strndup(arena, begin, (uint64_t)(end - begin));
     if (out->name == NULL || out->kind == STATOR_ATTR_NONE) {
-        return 0;
+        return false;
     }
     const char *next = strchr(kind_end, ';');
     next = next ? next : kind_end + strlen(kind_end);
@@ -203,7 +203,7 @@ void st_name_counts(const char *names, uint32_t *out_min, uint32_t *out_max)
     }
 }
 
-static int is_name(const char *s)
+static bool is_name(const char *s)
 {
     return s != NULL && (isalpha((unsigned char)*s) || *s == '_') && *skip_word(s) == '\0';
 }
@@ -218,7 +218,7 @@ typedef struct find_query {
     const char *name;
 } find_query;
 
-static int has_name(void *self, uint32_t id)
+static bool has_name(void *self, uint32_t id)
 {
     const find_query *query = self;
     return strcmp(st_optable_at(query->table, id)->desc.name, query->name) == 0;

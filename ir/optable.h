@@ -36,7 +36,7 @@ struct st_baked_in_again;
 typedef void (*st_unify_sizes_fn)(struct st_baked_in_reading *reading);
 /* The result is wanted with other sizes: fills `required` by operand and changes `attrs`; 0: it
  * cannot be had. */
-typedef int (*st_size_requirements_fn)(struct st_baked_in_again *again);
+typedef bool (*st_size_requirements_fn)(struct st_baked_in_again *again);
 
 typedef struct st_op_def { /* one row as written */
     const char *name;
@@ -86,13 +86,13 @@ uint32_t st_optable_count(const st_optable *table);
 stator_status st_optable_add(st_optable *table, const char *plugin, const void *oplib_op,
                              void *self, stator_diag **err);
 /* 1 for INTS, FLOATS and DIMS. */
-int st_attr_is_list(uint32_t kind);
+bool st_attr_is_list(uint32_t kind);
 /* 1 when an attribute that is not given stays absent (a node's row of kind NONE): "=none". For
  * kind STRING "none" is a word like any other. Such a desc has s = "none". */
-int st_attr_default_is_absent(const stator_attr_desc *desc);
+bool st_attr_default_is_absent(const stator_attr_desc *desc);
 /* The elements of a list default such as "[1, 1]" (desc->s); 0 when it cannot be read. */
-int st_attr_default_list(const stator_attr_desc *desc, double *out, uint32_t capacity,
-                         uint32_t *out_count);
+bool st_attr_default_list(const stator_attr_desc *desc, double *out, uint32_t capacity,
+                          uint32_t *out_count);
 /* Least and largest number of names in "x, w, b?" (? optional; * any number: UINT32_MAX). */
 void st_name_counts(const char *names, uint32_t *out_min, uint32_t *out_max);
 /* The built-in row definitions, for tests and the header generator. */

@@ -35,7 +35,7 @@ static const stator_atom_row *symbol_row(const st_rebuild *r, stator_ref sym)
     return atom ? st_seg_at(&r->m->symtab.atoms, atom) : NULL;
 }
 
-static int is_unbacked(const stator_atom_row *row)
+static bool is_unbacked(const stator_atom_row *row)
 {
     return row != NULL && (row->flags & 1u) != 0;
 }
@@ -74,7 +74,7 @@ static stator_status fail_types(const st_rebuild *r, const char *op, uint32_t k,
     st_str_init(&b, r->m->mem);
     st_module_print_type(r->m, inferred, &a);
     st_module_print_type(r->m, declared, &b);
-    const int ok = st_str_ok(&a) && st_str_ok(&b);
+    const bool ok = st_str_ok(&a) && st_str_ok(&b);
     const stator_status status =
         ok ? st_fail(err, STATOR_INVALID_ARGUMENT,
                      "result %u of %s is %s by its operands and attributes, but %s is written", k,
@@ -169,11 +169,11 @@ static stator_status define_bound(st_rebuild *r, stator_builder *b, stator_ref r
 /* Is the node as declared? *out_again = 1 when it has to be built again with the declared types. */
 static stator_status check_first(st_rebuild *r, stator_builder *b, const stator_node_desc *desc,
                                  const stator_ref *declared, const stator_ref *results,
-                                 uint32_t n_symbols, int *out_again, stator_diag **err)
+                                 uint32_t n_symbols, bool *out_again, stator_diag **err)
 {
     const char *op = st_optable_at(r->m->ops, desc->op)->desc.name;
     const uint32_t mark = r->defined.count;
-    *out_again = 0;
+    *out_again = false;
     for (uint32_t k = 0; k < desc->result_count; k++) {
         const stator_ref inferred = type_of(b, results[k]);
         const int same = declared[k] ? compare_types(r, inferred, declared[k], n_symbols) : 1;
@@ -182,7 +182,7 @@ static stator_status check_first(st_rebuild *r, stator_builder *b, const stator_
         }
         if (same < 0) {
             ST_TRY(define_declared(r, op, inferred, declared[k], n_symbols, mark, err));
-            *out_again = 1;
+            *out_again = true;
         }
     }
     return STATOR_OK;
@@ -228,7 +228,7 @@ stator_status st_rebuild_node(st_rebuild *r, stator_builder *b, const stator_nod
     const st_build_mark mark = st_build_here(b);
     const st_op *op = st_optable_at(r->m->ops, desc->op);
     stator_node_desc node = *desc;
-    int again = 0;
+    bool again = false;
     node.result_types = NULL;
     ST_TRY(build_counted(b, &node, op, out_results, err));
     ST_TRY(check_first(r, b, desc, declared, out_results, n_symbols, &again, err));

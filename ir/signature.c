@@ -14,45 +14,45 @@ typedef struct port {
 } port;
 
 /* Goes through the ports of one kind: *at is 0 at first; 0: there are no more. */
-typedef int (*port_fn)(const stator_graph_view *v, uint32_t *at, port *out);
+typedef bool (*port_fn)(const stator_graph_view *v, uint32_t *at, port *out);
 
-static int next_input(const stator_graph_view *v, uint32_t *at, port *out)
+static bool next_input(const stator_graph_view *v, uint32_t *at, port *out)
 {
     while (*at < v->n_inputs) {
         const stator_ref value = ++*at;
         const stator_value_row *row = stator_value_at(v, value);
         if ((row->flags & STATOR_VALUE_PARAM) == 0) {
             *out = (port){stator_string_at(v, row->name), value};
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
-static int next_output(const stator_graph_view *v, uint32_t *at, port *out)
+static bool next_output(const stator_graph_view *v, uint32_t *at, port *out)
 {
     if (*at >= v->n_outputs) {
-        return 0;
+        return false;
     }
     const uint32_t k = (*at)++;
     *out = (port){stator_string_at(v, stator_ref_at(v, v->output_name_begin + k)),
                   stator_output_at(v, k)};
-    return 1;
+    return true;
 }
 
 /* Types are of one module, so the same type is the same ref. */
-static int is_same_type(const stator_graph_view *a, stator_ref in_a, const stator_graph_view *b,
-                        stator_ref in_b, int may_tell_more)
+static bool is_same_type(const stator_graph_view *a, stator_ref in_a, const stator_graph_view *b,
+                         stator_ref in_b, bool may_tell_more)
 {
     const stator_type_row *x = stator_value_type(a, in_a);
     const stator_type_row *y = stator_value_type(b, in_b);
-    int is_same = x->dtype == y->dtype && x->rank == y->rank;
+    bool is_same = x->dtype == y->dtype && x->rank == y->rank;
     for (uint32_t axis = 0; is_same && axis < x->rank; axis++) {
         const stator_ref p = stator_dim_at(a, x, axis);
         const stator_ref q = stator_dim_at(b, y, axis);
         int64_t n = 0;
         int64_t m = 0;
-        const int is_known = stator_sym_is_const(a, p, &n) && stator_sym_is_const(b, q, &m);
+        const bool is_known = stator_sym_is_const(a, p, &n) && stator_sym_is_const(b, q, &m);
         is_same = p == q || (is_known ? n == m : may_tell_more);
     }
     return is_same;
@@ -66,8 +66,8 @@ static stator_status compare_ports(const stator_graph_view *a, const stator_grap
     for (;;) {
         port x = {0};
         port y = {0};
-        const int has_x = next(a, &at_a, &x);
-        const int has_y = next(b, &at_b, &y);
+        const bool has_x = next(a, &at_a, &x);
+        const bool has_y = next(b, &at_b, &y);
         if (!has_x && !has_y) {
             return STATOR_OK;
         }

@@ -43,7 +43,7 @@ static stator_status fail(const verifier *c, stator_diag **err, const char *form
         return st_fail(err, STATOR_INVALID_ARGUMENT, "graph '%s': %s", graph, text);
     }
     const stator_node_row *row = stator_node_at(c->v, c->node);
-    const int is_op = row->op != 0 && row->op <= st_optable_count(c->m->ops);
+    const bool is_op = row->op != 0 && row->op <= st_optable_count(c->m->ops);
     const stator_status status =
         st_fail(err, STATOR_INVALID_ARGUMENT, "graph '%s', node %u (%s): %s", graph, c->node,
                 is_op ? stator_op_at(c->v, row->op)->name : "?", text);
@@ -55,7 +55,7 @@ static stator_status fail(const verifier *c, stator_diag **err, const char *form
     return status;
 }
 
-static int is_range(uint32_t begin, uint32_t count, const st_seg *seg)
+static bool is_range(uint32_t begin, uint32_t count, const st_seg *seg)
 {
     return count == 0 || (uint64_t)begin + count <= seg->count;
 }
@@ -63,13 +63,13 @@ static int is_range(uint32_t begin, uint32_t count, const st_seg *seg)
 /* ---- sizes and types ---- */
 
 /* Is the symbol of this atom backed, or unbacked and defined by now? */
-static int is_defined(const verifier *c, uint32_t atom)
+static bool is_defined(const verifier *c, uint32_t atom)
 {
     const stator_atom_row *row = st_seg_at(&c->m->symtab.atoms, atom);
     return (row->flags & 1u) == 0 || st_map_get(&c->defined, atom) != 0;
 }
 
-static int is_undefined(const void *self, const stator_atom_row *row, uint32_t atom)
+static bool is_undefined(const void *self, const stator_atom_row *row, uint32_t atom)
 {
     return row->kind == STATOR_ATOM_SYMBOL && !is_defined(self, atom);
 }
@@ -80,16 +80,16 @@ static uint32_t undefined_atom(const verifier *c, uint32_t sym)
     return st_sym_find_atom(&c->m->symtab, sym, is_undefined, c);
 }
 
-static int define(verifier *c, uint32_t sym)
+static bool define(verifier *c, uint32_t sym)
 {
     for (uint32_t atom; (atom = undefined_atom(c, sym)) != 0;) {
         uint32_t *slot = st_vec_push(c->m->mem, &c->define_order);
         if (slot == NULL || !st_map_put(&c->defined, atom, c->depth + 1u)) {
-            return 0;
+            return false;
         }
         *slot = atom;
     }
-    return 1;
+    return true;
 }
 
 static stator_status check_type(verifier *c, stator_ref type, stator_diag **err)
@@ -114,12 +114,12 @@ static stator_status check_type(verifier *c, stator_ref type, stator_diag **err)
     return STATOR_OK;
 }
 
-static int same_types(const verifier *c, stator_ref a, stator_ref b)
+static bool same_types(const verifier *c, stator_ref a, stator_ref b)
 {
     const stator_type_row *x = stator_type_at(c->v, a);
     const stator_type_row *y = stator_type_at(c->v, b);
     if (x->dtype != y->dtype || x->rank != y->rank) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < x->rank; i++) {
         const uint32_t p = stator_dim_at(c->v, x, i);
@@ -127,10 +127,10 @@ static int same_types(const verifier *c, stator_ref a, stator_ref b)
         const int answer = p == q ? 1 : st_sym_eq(&c->m->symtab, p, q);
         if (answer == 0 || (answer < 0 && !st_sym_holds_unbacked(&c->m->symtab, p) &&
                             !st_sym_holds_unbacked(&c->m->symtab, q))) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* ---- attributes ---- */
@@ -455,7 +455,7 @@ static stator_status check_inputs(verifier *c, stator_diag **err)
     }
     for (stator_ref i = 1; i <= c->v->n_inputs; i++) {
         const stator_value_row *row = stator_value_at(c->v, i);
-        const int is_param = (row->flags & STATOR_VALUE_PARAM) != 0;
+        const bool is_param = (row->flags & STATOR_VALUE_PARAM) != 0;
         if (row->node != 0 || row->index != i - 1u || (row->flags & STATOR_VALUE_INPUT) == 0 ||
             is_param != (row->blob != 0) || row->blob >= c->m->blobs.count) {
             return fail(c, err, "value %u is not marked as input %u", i, i - 1u);
@@ -564,6 +564,6 @@ stator_status st_graph_shape_constraints(const stator_graph *graph,
     shape_constraints->node = NULL;
     /* A size that found no memory looks like one beyond a limit, and its constraint would be
      * lost. */
-    const int is_refused = atomic_load(&mem->refused) != refused;
+    const bool is_refused = atomic_load(&mem->refused) != refused;
     return shape_constraints->is_oom || is_refused ? st_fail_oom(err) : STATOR_OK;
 }

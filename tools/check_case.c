@@ -21,18 +21,18 @@ typedef struct reader {
     st_str operands; /* "%a0, _" */
     st_str attrs;
     word symbols[SYMBOLS_MAX];
-    int in_shape[SYMBOLS_MAX]; /* the symbol is a size of some operand */
+    bool in_shape[SYMBOLS_MAX]; /* the symbol is a size of some operand */
     uint32_t n_symbols;
     uint32_t n_operands;
-    int is_open; /* an operand was begun: its dtype is read */
-    int has_dims;
-    int was_operand; /* the word before belongs to an operand, so that ";" may follow */
+    bool is_open; /* an operand was begun: its dtype is read */
+    bool has_dims;
+    bool was_operand; /* the word before belongs to an operand, so that ";" may follow */
 } reader;
 
-static int is_name(word w)
+static bool is_name(word w)
 {
-    int ok = w.len > 0 && (w.at[0] == '_' || (w.at[0] >= 'A' && w.at[0] <= 'Z') ||
-                           (w.at[0] >= 'a' && w.at[0] <= 'z'));
+    bool ok = w.len > 0 && (w.at[0] == '_' || (w.at[0] >= 'A' && w.at[0] <= 'Z') ||
+                            (w.at[0] >= 'a' && w.at[0] <= 'z'));
     for (size_t i = 0; i < w.len; i++) {
         const char c = w.at[i];
         ok = ok && (c == '_' || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
@@ -41,14 +41,14 @@ static int is_name(word w)
     return ok;
 }
 
-static int is_number(word w)
+static bool is_number(word w)
 {
     return w.len > 0 && w.len < 19 && strspn(w.at, "0123456789") >= w.len;
 }
 
 /* ---- operands ---- */
 
-static stator_status add_symbol(reader *r, word name, int in_shape)
+static stator_status add_symbol(reader *r, word name, bool in_shape)
 {
     for (uint32_t i = 0; i < r->n_symbols; i++) {
         if (r->symbols[i].len == name.len && memcmp(r->symbols[i].at, name.at, name.len) == 0) {
@@ -78,7 +78,7 @@ static stator_status add_dims(reader *r, word w)
                            (int)w.len, w.at);
         }
         if (!is_number(size)) {
-            ST_TRY(add_symbol(r, size, 1));
+            ST_TRY(add_symbol(r, size, true));
         }
         st_str_add(&r->inputs, at == w.at ? "" : ", ");
         st_str_addn(&r->inputs, size.at, size.len);
@@ -92,14 +92,14 @@ static void close_operand(reader *r)
     if (r->is_open) {
         st_str_add(&r->inputs, "]");
     }
-    r->is_open = 0;
-    r->has_dims = 0;
+    r->is_open = false;
+    r->has_dims = false;
 }
 
 static stator_status open_operand(reader *r, word w)
 {
     const uint32_t dtype = st_dtype_parse(w.at, w.len);
-    const int is_absent = w.len == 1 && *w.at == '_';
+    const bool is_absent = w.len == 1 && *w.at == '_';
     if (dtype == 0 && !is_absent) {
         return st_fail(r->err, STATOR_INVALID_ARGUMENT,
                        "'%.*s' is neither a dtype nor KEY=VALUE: an operand is written 'f32 4x16', "
@@ -117,7 +117,7 @@ static stator_status open_operand(reader *r, word w)
         st_str_addf(&r->operands, "%%a%u", r->n_operands);
         st_str_addf(&r->inputs, "%s%%a%u: %s[", r->inputs.len > 0 ? ", " : "", r->n_operands,
                     st_dtype_name(dtype));
-        r->is_open = 1;
+        r->is_open = true;
     }
     r->n_operands++;
     return STATOR_OK;
@@ -165,7 +165,7 @@ static stator_status declare_sizes(reader *r, word value)
                                  "0123456789");
         const word name = {value.at + i, n < value.len - i ? n : value.len - i};
         if (is_name(name)) {
-            ST_TRY(add_symbol(r, name, 0));
+            ST_TRY(add_symbol(r, name, false));
         }
         i += name.len > 0 ? name.len : 1;
     }
@@ -178,9 +178,9 @@ static stator_status add_attr(reader *r, word key, word value)
     if (desc == NULL) {
         return unknown_attr(r, key);
     }
-    const int is_list = desc->kind == STATOR_ATTR_INTS || desc->kind == STATOR_ATTR_FLOATS ||
-                        desc->kind == STATOR_ATTR_DIMS;
-    const int has_brackets = value.len > 0 && value.at[0] == '[';
+    const bool is_list = desc->kind == STATOR_ATTR_INTS || desc->kind == STATOR_ATTR_FLOATS ||
+                         desc->kind == STATOR_ATTR_DIMS;
+    const bool has_brackets = value.len > 0 && value.at[0] == '[';
     if (desc->kind == STATOR_ATTR_BLOB) {
         return st_fail(r->err, STATOR_UNSUPPORTED,
                        "attribute '%s' of %s holds data; write a .stir "
@@ -225,14 +225,14 @@ static stator_status take_word(reader *r, word w)
         return add_attr(r, key, (word){equals + 1, w.len - key.len - 1});
     }
     if (r->is_open && !r->has_dims) {
-        r->has_dims = 1;
+        r->has_dims = true;
         return add_dims(r, w);
     }
     if (r->was_operand) {
         return st_fail(r->err, STATOR_INVALID_ARGUMENT,
                        "'%.*s' follows an operand; separate operands by ';'", (int)w.len, w.at);
     }
-    r->was_operand = 1;
+    r->was_operand = true;
     return open_operand(r, w);
 }
 
@@ -244,7 +244,7 @@ static stator_status read_case(reader *r)
             ST_TRY(take_word(r, w));
         } else if (*r->at == ';') {
             close_operand(r);
-            r->was_operand = 0;
+            r->was_operand = false;
             r->at++;
         } else {
             close_operand(r);
@@ -269,7 +269,7 @@ static stator_status check_symbols(const reader *r)
 /* ---- the graph ---- */
 
 /* "%r0, %r1" for "values, indices?"; with names "values: %r0, indices: %r1". */
-static void add_results(st_str *out, const stator_op_desc *op, int with_names)
+static void add_results(st_str *out, const stator_op_desc *op, bool with_names)
 {
     const char *at = op->results;
     for (uint32_t i = 0; *at != '\0'; i++) {
@@ -291,13 +291,13 @@ static void write_graph(const reader *r, st_str *out)
         st_str_addf(out, "sym %.*s in [0, inf]\n", (int)r->symbols[i].len, r->symbols[i].at);
     }
     st_str_addf(out, "graph @main(%s) {\n  ", r->inputs.len > 0 ? r->inputs.data : "");
-    add_results(out, r->op, 0);
+    add_results(out, r->op, false);
     st_str_addf(out, " = %s(%s)", r->op->name, r->operands.len > 0 ? r->operands.data : "");
     if (r->attrs.len > 0) {
         st_str_addf(out, " {%s}", r->attrs.data);
     }
     st_str_add(out, "\n  return ");
-    add_results(out, r->op, 1);
+    add_results(out, r->op, true);
     st_str_add(out, "\n}\n");
 }
 
@@ -318,7 +318,7 @@ stator_status check_case_text(const stator_op_desc *op, const char *text, st_str
     }
     if (status == STATOR_OK) {
         write_graph(&r, out);
-        const int ok =
+        const bool ok =
             st_str_ok(&r.inputs) && st_str_ok(&r.operands) && st_str_ok(&r.attrs) && st_str_ok(out);
         status = ok ? STATOR_OK : st_fail_oom(err);
     }

@@ -20,19 +20,19 @@
 
 /* ---- in the child ---- */
 
-int child_write(int fd, const void *data, uint64_t size, uint64_t offset)
+bool child_write(int fd, const void *data, uint64_t size, uint64_t offset)
 {
     const char *p = data;
     while (size > 0) {
         const ssize_t n = pwrite(fd, p, size, (off_t)offset);
         if (n <= 0) {
-            return 0;
+            return false;
         }
         p += n;
         size -= (uint64_t)n;
         offset += (uint64_t)n;
     }
-    return 1;
+    return true;
 }
 
 void child_take_error(stator_ctx *ctx, child_error *out)
@@ -48,7 +48,7 @@ void child_take_error(stator_ctx *ctx, child_error *out)
 }
 
 /* What a plugin prints must not mix with the answer. */
-static void quiet_streams(int is_quiet)
+static void quiet_streams(bool is_quiet)
 {
     const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     (void)dup2(null, STDOUT_FILENO);
@@ -80,11 +80,11 @@ void child_close(child *c)
     *c = (child){.files = {-1, -1, -1}, .alive = {-1, -1}};
 }
 
-static int open_files(child *c)
+static bool open_files(child *c)
 {
     static const char *const names[CHILD_FILES] = {"report", "list", "kept"};
     *c = (child){.files = {-1, -1, -1}, .alive = {-1, -1}};
-    int ok = 1;
+    bool ok = true;
     for (uint32_t i = 0; ok && i < CHILD_FILES; i++) {
         c->files[i] = memfd_create(names[i], MFD_CLOEXEC);
         ok = c->files[i] >= 0;
@@ -94,11 +94,11 @@ static int open_files(child *c)
 
 /* Waits until the child ends; 0 when it was killed after the time was up. The pipe wakes us at
  * once; a grandchild may hold it open, so the child itself is asked every second. */
-static int wait_child(pid_t pid, int alive, int64_t timeout_s, int *out_status)
+static bool wait_child(pid_t pid, int alive, int64_t timeout_s, int *out_status)
 {
     const uint64_t seconds = (uint64_t)(timeout_s < TIMEOUT_S_MAX ? timeout_s : TIMEOUT_S_MAX);
     const uint64_t end = st_now_ns() + seconds * UINT64_C(1000000000);
-    int in_time = 1;
+    bool in_time = true;
     for (;;) {
         struct pollfd p = {.fd = alive, .events = POLLIN};
         if (poll(&p, 1, 1000) > 0) {
@@ -106,11 +106,11 @@ static int wait_child(pid_t pid, int alive, int64_t timeout_s, int *out_status)
         }
         const pid_t ended = waitpid(pid, out_status, WNOHANG);
         if (ended == pid) {
-            return 1;
+            return true;
         }
         if (st_now_ns() >= end) {
             (void)kill(pid, SIGKILL);
-            in_time = 0;
+            in_time = false;
             break;
         }
     }
@@ -119,10 +119,10 @@ static int wait_child(pid_t pid, int alive, int64_t timeout_s, int *out_status)
     return in_time;
 }
 
-int child_run(child *c, const child_work *work)
+bool child_run(child *c, const child_work *work)
 {
     if (!open_files(c)) {
-        return 0;
+        return false;
     }
     (void)fflush(NULL);
     const pid_t pid = fork();
@@ -133,10 +133,10 @@ int child_run(child *c, const child_work *work)
     (void)close(c->alive[1]);
     c->alive[1] = -1;
     if (pid < 0) {
-        return 0;
+        return false;
     }
     c->in_time = wait_child(pid, c->alive[0], work->timeout_s, &c->status);
-    return 1;
+    return true;
 }
 
 void child_death(const child *c, child_error *out)

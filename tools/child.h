@@ -13,16 +13,16 @@ enum child_file { CHILD_REPORT = 0, CHILD_LIST = 1, CHILD_KEPT = 2, CHILD_FILES 
 typedef struct child {
     int files[CHILD_FILES]; /* of the child's; -1: none */
     int alive[2];           /* closed by the kernel when the child ends */
-    int in_time;            /* 0: it was killed when its time was up */
+    bool in_time;           /* 0: it was killed when its time was up */
     int status;             /* as of waitpid */
 } child;
 
 typedef struct child_work {
     /* 1: it left its report. The process ends when it returns. */
-    int (*run)(void *self, const child *c);
+    bool (*run)(void *self, const child *c);
     void *self;
     int64_t timeout_s;
-    int is_quiet; /* stderr goes nowhere, as stdout always does */
+    bool is_quiet; /* stderr goes nowhere, as stdout always does */
 } child_work;
 
 /* What went wrong, in words. */
@@ -33,13 +33,13 @@ typedef struct child_error {
 } child_error;
 
 /* Runs it to its end. 0 when no child could be made (errno says why); close it in both cases. */
-int child_run(child *c, const child_work *work);
+bool child_run(child *c, const child_work *work);
 void child_close(child *c);
 /* How a child ended that left no report. */
 void child_death(const child *c, child_error *out);
 
 /* In the child: all of it, at that place of a file. */
-int child_write(int fd, const void *data, uint64_t size, uint64_t offset);
+bool child_write(int fd, const void *data, uint64_t size, uint64_t offset);
 /* In the child: the last error that the command's helpers kept, as "CODE: message". ctx may be
  * NULL. */
 void child_take_error(stator_ctx *ctx, child_error *out);

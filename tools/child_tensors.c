@@ -25,7 +25,7 @@ static uint64_t round_up(uint64_t offset)
     return (offset + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-int child_tensors_write(int fd, uint32_t n, stator_tensor *const *tensors)
+bool child_tensors_write(int fd, uint32_t n, stator_tensor *const *tensors)
 {
     uint64_t offset = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -41,15 +41,15 @@ int child_tensors_write(int fd, uint32_t n, stator_tensor *const *tensors)
         if (!child_write(fd, &h, sizeof h, offset) ||
             !child_write(fd, stator_tensor_data(tensors[i]), h.size_bytes, data_at) ||
             ftruncate(fd, (off_t)end) != 0) {
-            return 0;
+            return false;
         }
         offset = end;
     }
-    return 1;
+    return true;
 }
 
 /* Fills the views over the mapping; the child that wrote it is our own. */
-static int read_heads(child_tensors *t)
+static bool read_heads(child_tensors *t)
 {
     uint64_t offset = 0;
     char *base = t->mapping;
@@ -65,7 +65,7 @@ static int read_heads(child_tensors *t)
             t->shapes = shapes;
         }
         if (tensors == NULL || shapes == NULL) {
-            return 0;
+            return false;
         }
         const uint64_t data_at = round_up(offset + sizeof h);
         memcpy(shapes[t->count], h.shape, sizeof h.shape);
@@ -78,24 +78,24 @@ static int read_heads(child_tensors *t)
     for (uint32_t i = 0; i < t->count; i++) {
         t->tensors[i].shape = t->shapes[i];
     }
-    return 1;
+    return true;
 }
 
-int child_tensors_map(int fd, child_tensors *out)
+bool child_tensors_map(int fd, child_tensors *out)
 {
     struct stat st;
     *out = (child_tensors){.count = 0};
     if (fstat(fd, &st) != 0) {
-        return 0;
+        return false;
     }
     out->size = (size_t)st.st_size;
     if (out->size == 0) {
-        return 1;
+        return true;
     }
     out->mapping = mmap(NULL, out->size, PROT_READ, MAP_SHARED, fd, 0);
     if (out->mapping == MAP_FAILED) {
         out->mapping = NULL;
-        return 0;
+        return false;
     }
     return read_heads(out);
 }

@@ -14,9 +14,9 @@ typedef struct child_tensors {
 } child_tensors;
 
 /* In the child: one behind the other. 0: errno says why not. */
-int child_tensors_write(int fd, uint32_t n, stator_tensor *const *tensors);
+bool child_tensors_write(int fd, uint32_t n, stator_tensor *const *tensors);
 /* In the parent. 0: errno says why not. Free it in both cases. */
-int child_tensors_map(int fd, child_tensors *out);
+bool child_tensors_map(int fd, child_tensors *out);
 void child_tensors_free(child_tensors *tensors);
 
 #endif

@@ -10,7 +10,7 @@
 
 /* ---- cases ---- */
 
-static int has_file(const char *dir, const char *name)
+static bool has_file(const char *dir, const char *name)
 {
     char path[4096];
     (void)snprintf(path, sizeof path, "%s/%s", dir, name);
@@ -39,11 +39,11 @@ st_tolerance read_tolerance(const char *folder)
     return out;
 }
 
-static int add_case(case_list *list, const char *root, const char *path)
+static bool add_case(case_list *list, const char *root, const char *path)
 {
     test_case *grown = realloc(list->items, (list->count + 1u) * sizeof *grown);
     if (grown == NULL) {
-        return 0;
+        return false;
     }
     list->items = grown;
     const char *name = path + strlen(root);
@@ -53,7 +53,7 @@ static int add_case(case_list *list, const char *root, const char *path)
     if (c->path == NULL || c->name == NULL) {
         free(c->path);
         free(c->name);
-        return 0;
+        return false;
     }
     char set[64];
     do {
@@ -62,17 +62,17 @@ static int add_case(case_list *list, const char *root, const char *path)
     c->n_sets--;
     c->tolerance = read_tolerance(path);
     list->count++;
-    return 1;
+    return true;
 }
 
 /* A folder with a case is not searched further; links are not followed. */
-static int walk(case_list *list, const char *root, const char *path, uint32_t depth)
+static bool walk(case_list *list, const char *root, const char *path, uint32_t depth)
 {
     if (has_file(path, "model.onnx") && has_file(path, "test_data_set_0")) {
         return add_case(list, root, path);
     }
     DIR *dir = depth < 32 ? opendir(path) : NULL;
-    int ok = 1;
+    bool ok = true;
     for (struct dirent *e = dir != NULL ? readdir(dir) : NULL; ok && e != NULL; e = readdir(dir)) {
         char child[4096];
         struct stat st;
@@ -92,17 +92,17 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const test_case *)a)->name, ((const test_case *)b)->name);
 }
 
-int find_cases(const char *dir, case_list *out, char *errbuf)
+bool find_cases(const char *dir, case_list *out, char *errbuf)
 {
     *out = (case_list){0};
     if (!walk(out, dir, dir, 0)) {
         (void)snprintf(errbuf, 512, "out of memory");
-        return 0;
+        return false;
     }
     if (out->count > 1) {
         qsort(out->items, out->count, sizeof *out->items, by_name);
     }
-    return 1;
+    return true;
 }
 
 void free_cases(case_list *cases)
@@ -117,7 +117,7 @@ void free_cases(case_list *cases)
 
 /* ---- skip lists ---- */
 
-int read_skips(const char *path, skip_list *out)
+bool read_skips(const char *path, skip_list *out)
 {
     char line[1024];
     FILE *file = fopen(path, "r");
@@ -164,7 +164,7 @@ const char *skip_reason(const skip_list *skips, const char *name)
 /* ---- the backend ---- */
 
 /* Name and file of the backend among the context's items. */
-static int find_item(stator_ctx *ctx, const char *name, const char *path, stator_item_info *out)
+static bool find_item(stator_ctx *ctx, const char *name, const char *path, stator_item_info *out)
 {
     const uint32_t count = stator_ctx_item_count(ctx);
     for (uint32_t i = 0; i < count; i++) {
@@ -173,10 +173,10 @@ static int find_item(stator_ctx *ctx, const char *name, const char *path, stator
             strcmp(info.kind, "backend") == 0 &&
             (path != NULL ? strcmp(info.path, path) == 0 : strcmp(info.name, name) == 0)) {
             *out = info;
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* The list lies beside the plugin: <path without .so>.skip. */
@@ -186,8 +186,8 @@ static void skip_path_of(const char *plugin, char out[4096])
     (void)snprintf(out, 4096, "%.*s.skip", (int)(len > 3 ? len - 3 : len), plugin);
 }
 
-int find_conform_backend(cli_common *common, const char *given, int may_fall_back,
-                         const char **out_name, skip_paths *out_paths)
+cli_status find_conform_backend(cli_common *common, const char *given, bool may_fall_back,
+                                const char **out_name, skip_paths *out_paths)
 {
     static char name[256]; /* lives as long as the command */
     char *file = strchr(given, '/') != NULL ? realpath(given, NULL) : NULL;
@@ -212,7 +212,7 @@ int find_conform_backend(cli_common *common, const char *given, int may_fall_bac
         skip_path_of(eager.path, out_paths->reference);
     }
     *out_name = name;
-    int status = CLI_OK;
+    cli_status status = CLI_OK;
     if (file != NULL && info.path == NULL) {
         status = cli_fail(common->json, "NOT_FOUND", "`stator plugins` says what the file is",
                           "'%s' holds no backend", given);

@@ -25,10 +25,10 @@ typedef struct skip_list {
 /* What case.json in the folder of a case allows; chosen by st_compare where it says nothing. */
 st_tolerance read_tolerance(const char *folder);
 /* Every folder below dir, at any depth, that holds model.onnx and test_data_set_0. */
-int find_cases(const char *dir, case_list *out, char *errbuf);
+bool find_cases(const char *dir, case_list *out, char *errbuf);
 void free_cases(case_list *cases);
 /* Adds the lines "name reason..." of a file; 0 when it cannot be read. */
-int read_skips(const char *path, skip_list *out);
+bool read_skips(const char *path, skip_list *out);
 void free_skips(skip_list *skips);
 const char *skip_reason(const skip_list *skips, const char *name); /* NULL: not skipped */
 /* Where the skip lists of a backend and of the reference lie; "" where there is no such plugin. */
@@ -39,7 +39,7 @@ typedef struct skip_paths {
 /* A backend's name from a name or the path of a plugin, checked to be usable; where skip lists
  * lie. Prints and gives CLI_FAILED when it is not, but for an
  * unavailable one that another may replace. */
-int find_conform_backend(cli_common *common, const char *given, int may_fall_back,
-                         const char **out_name, skip_paths *out_paths);
+cli_status find_conform_backend(cli_common *common, const char *given, bool may_fall_back,
+                                const char **out_name, skip_paths *out_paths);
 
 #endif

@@ -6,6 +6,7 @@
  * The rows are not compiled as C here (they name functions of the core); only the text of `.attrs`
  * is looked at: "axis:int=-1; keepdims:int=0" gives places 0 and 1. */
 #include <ctype.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +27,7 @@ static const op_row rows[] = {
 static const char *find_column(const char *text, const char *column)
 {
     size_t length = strlen(column);
-    int in_string = 0;
+    bool in_string = false;
     for (const char *p = text; *p != '\0'; p++) {
         if (in_string && *p == '\\' && p[1] != '\0') {
             p++;
@@ -45,10 +46,10 @@ static const char *find_column(const char *text, const char *column)
 }
 
 /* Joins the adjacent string literals at p into out; 0 when p holds none or out is too small. */
-static int read_strings(const char *p, char *out, size_t out_size)
+static bool read_strings(const char *p, char *out, size_t out_size)
 {
     size_t n = 0;
-    int any = 0;
+    bool any = false;
     for (;;) {
         while (isspace((unsigned char)*p)) {
             p++;
@@ -56,10 +57,10 @@ static int read_strings(const char *p, char *out, size_t out_size)
         if (*p != '"') {
             break;
         }
-        any = 1;
+        any = true;
         for (p++; *p != '\0' && *p != '"'; p++) {
             if (n + 1 >= out_size) {
-                return 0;
+                return false;
             }
             out[n++] = *p;
         }
@@ -72,7 +73,7 @@ static int read_strings(const char *p, char *out, size_t out_size)
 }
 
 /* One enumerator for each "name:kind" between semicolons. */
-static int write_places(FILE *out, const char *op, const char *attrs)
+static bool write_places(FILE *out, const char *op, const char *attrs)
 {
     int place = 0;
     for (const char *p = attrs; *p != '\0';) {
@@ -89,7 +90,7 @@ static int write_places(FILE *out, const char *op, const char *attrs)
                 break;
             }
             fprintf(stderr, "ops.def: op %s: cannot read attributes at '%s'\n", op, p);
-            return 0;
+            return false;
         }
         fprintf(out, "    STATOR_%s_%.*s = %d,\n", op, length, begin, place++);
         for (int depth = 0; *p != '\0' && (*p != ';' || depth > 0); p++) {
@@ -97,17 +98,17 @@ static int write_places(FILE *out, const char *op, const char *attrs)
         }
     }
     fprintf(out, "    STATOR_%s_attr_count = %d,\n", op, place);
-    return 1;
+    return true;
 }
 
-static int write_row(FILE *out, const op_row *row)
+static bool write_row(FILE *out, const op_row *row)
 {
     static char attrs[1 << 14];
     const char *column = find_column(row->columns, "attrs");
     attrs[0] = '\0';
     if (column != NULL && !read_strings(column, attrs, sizeof attrs)) {
         fprintf(stderr, "ops.def: op %s: .attrs is not a string literal\n", row->name);
-        return 0;
+        return false;
     }
     return write_places(out, row->name, attrs);
 }
@@ -132,7 +133,7 @@ int main(int argc, char **argv)
         " * 1.0 an op may be inserted: a plugin that is not built with its host asks find_op. */\n"
         "enum stator_opcode {\n    STATOR_OPCODE_none = 0,\n",
         out);
-    int ok = 1;
+    bool ok = true;
     int code = 1;
     for (const op_row *row = rows; row->name != NULL; row++) {
         fprintf(out, "    STATOR_OPCODE_%s = %d,\n", row->name, code++);

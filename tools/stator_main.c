@@ -11,7 +11,7 @@
 
 typedef struct command {
     const char *name;
-    int (*function)(int argc, char **argv);
+    cli_status (*function)(int argc, char **argv);
     const char *help;
 } command;
 
@@ -43,7 +43,7 @@ static const command *find_command(const char *name)
     return NULL;
 }
 
-static int unknown_command(const char *name)
+static cli_status unknown_command(const char *name)
 {
     const char *names[COMMAND_COUNT];
     char near[96];
@@ -56,15 +56,15 @@ static int unknown_command(const char *name)
     return CLI_USAGE;
 }
 
-static int run_line(int argc, char **argv)
+static cli_status run_line(int argc, char **argv)
 {
     static char help[] = "--help";
     if (argc < 2) {
         print_help(stderr);
         return CLI_USAGE;
     }
-    const int is_help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-                        strcmp(argv[1], "help") == 0;
+    const bool is_help = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+                         strcmp(argv[1], "help") == 0;
     if (is_help && argc > 2) { /* stator help run */
         const command *about = find_command(argv[2]);
         return about != NULL ? about->function(2, (char *[]){argv[2], help, NULL})
@@ -84,10 +84,10 @@ static int run_line(int argc, char **argv)
 
 /* A standard stream that is closed would be the next file that is opened, and written to. What is
  * written to /dev/full fails, as it would have. Was stdout closed? */
-static int open_streams(void)
+static bool open_streams(void)
 {
     static const char *const stand_ins[] = {"/dev/null", "/dev/full", "/dev/null"};
-    const int is_closed = fcntl(STDOUT_FILENO, F_GETFD) < 0;
+    const bool is_closed = fcntl(STDOUT_FILENO, F_GETFD) < 0;
     for (int fd = 0; fd < 3; fd++) {
         if (fcntl(fd, F_GETFD) < 0 && open(stand_ins[fd], fd == 0 ? O_RDONLY : O_WRONLY) != fd) {
             (void)open("/dev/null", O_RDWR);
@@ -98,8 +98,8 @@ static int open_streams(void)
 
 int main(int argc, char **argv)
 {
-    const int is_closed = open_streams();
-    int status = CLI_FAILED;
+    const bool is_closed = open_streams();
+    cli_status status = CLI_FAILED;
     (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failure of writing to it */
     cli_log_begin();
     cli_culprit_begin();

@@ -64,19 +64,19 @@ static uint32_t find_item(stator_ctx *ctx, char **argv, stator_item_info *info)
     return i;
 }
 
-static int probe(stator_ctx *ctx, char **argv, FILE *out)
+static bool probe(stator_ctx *ctx, char **argv, FILE *out)
 {
     stator_item_info info = {.struct_size = sizeof info};
     if (stator_ctx_scan(ctx) != STATOR_OK) {
-        return 1;
+        return true;
     }
     const uint32_t index = find_item(ctx, argv, &info);
     if (index == stator_ctx_item_count(ctx) || stator_ctx_item_probe(ctx, index) != STATOR_OK ||
         stator_ctx_item_info(ctx, index, &info) != STATOR_OK) {
-        return 1;
+        return true;
     }
     put_item(out, &info);
-    return 0;
+    return false;
 }
 
 int main(int argc, char **argv)
@@ -105,7 +105,7 @@ int main(int argc, char **argv)
     if (stator_ctx_create(&options, &ctx) != STATOR_OK) {
         return 1;
     }
-    const int status = probe(ctx, argv, out);
+    const bool status = probe(ctx, argv, out);
     stator_ctx_destroy(ctx); /* shutdown is part of what is probed */
     if (status == 0) {
         fputs("end\n", out);

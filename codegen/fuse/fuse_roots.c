@@ -24,7 +24,7 @@ typedef struct joiner {
 
 /* ---- domains ---- */
 
-static void add_axis(cg_unit *unit, cg_fusion_group *group, uint32_t extent, int is_inner)
+static void add_axis(cg_unit *unit, cg_fusion_group *group, uint32_t extent, bool is_inner)
 {
     if (cg_is_one(unit, extent) || group->rank >= CG_RANK_MAX) {
         return;
@@ -44,27 +44,27 @@ void cg_domain_of(cg_unit *unit, const cg_root *root, cg_fusion_group *group)
         const cg_value *x = &unit->values[cg_operand(&node, 0)];
         uint32_t next = 0;
         for (uint32_t a = 0; a < x->rank; a++) {
-            const int is_inner = next < fold->n_inner && fold->at[next] == a;
+            const bool is_inner = next < fold->n_inner && fold->at[next] == a;
             next += (uint32_t)is_inner;
             add_axis(unit, group, x->dims[a], is_inner);
         }
         return;
     }
     for (uint32_t a = 0; a < v->rank; a++) {
-        add_axis(unit, group, v->dims[a], 0);
+        add_axis(unit, group, v->dims[a], false);
     }
     for (uint32_t k = 0; fold && k < fold->n_inner; k++) {
-        add_axis(unit, group, fold->inner[k], 1);
+        add_axis(unit, group, fold->inner[k], true);
     }
 }
 
-static int same_extents(const cg_fusion_group *a, const cg_fusion_group *b)
+static bool same_extents(const cg_fusion_group *a, const cg_fusion_group *b)
 {
     return a->rank == b->rank && memcmp(a->extent, b->extent, a->rank * sizeof a->extent[0]) == 0;
 }
 
 /* Are b's axes (none of them inner) the outer axes of a? */
-static int is_row_domain(const cg_fusion_group *a, const cg_fusion_group *b)
+static bool is_row_domain(const cg_fusion_group *a, const cg_fusion_group *b)
 {
     uint32_t k = 0;
     for (uint32_t i = 0; i < a->rank; i++) {
@@ -72,7 +72,7 @@ static int is_row_domain(const cg_fusion_group *a, const cg_fusion_group *b)
             continue;
         }
         if (k >= b->rank || b->extent[k] != a->extent[i]) {
-            return 0;
+            return false;
         }
         k++;
     }
@@ -94,7 +94,7 @@ static const cg_fusion_group *wider(const cg_fusion_group *a, const cg_fusion_gr
 }
 
 /* Would one thread have to do a long row alone, which kernels of their own would share out? */
-static int is_one_long_row(const cg_unit *unit, const cg_fusion_group *group)
+static bool is_one_long_row(const cg_unit *unit, const cg_fusion_group *group)
 {
     int64_t outer = 1;
     int64_t inner = 1;
@@ -108,7 +108,7 @@ static int is_one_long_row(const cg_unit *unit, const cg_fusion_group *group)
 
 /* ---- paths between groups ---- */
 
-static int push_needs(joiner *j, const cg_fusion_group *group)
+static bool push_needs(joiner *j, const cg_fusion_group *group)
 {
     const cg_unit *unit = j->unit;
     for (uint32_t i = 0; i < group->roots.count; i++) {
@@ -116,23 +116,23 @@ static int push_needs(joiner *j, const cg_fusion_group *group)
         for (uint32_t k = 0; k < root->n_needs; k++) {
             uint32_t *at = st_vec_push(unit->mem, &j->stack);
             if (at == NULL) {
-                return 0;
+                return false;
             }
             *at = unit->roots.data[unit->needs.data[root->first_need + k]].group;
         }
     }
-    return 1;
+    return true;
 }
 
 /* Does `from` read `to` through a third group? 1 also when it is too far to say. */
-static int has_detour(joiner *j, uint32_t from, uint32_t to)
+static bool has_detour(joiner *j, uint32_t from, uint32_t to)
 {
     cg_unit *unit = j->unit;
     uint32_t visited = 0;
     unit->stamp++;
     j->stack.count = 0;
     if (!push_needs(j, &unit->groups.data[from])) {
-        return 1;
+        return true;
     }
     /* Direct edges are what the join removes. */
     uint32_t kept = 0;
@@ -145,22 +145,22 @@ static int has_detour(joiner *j, uint32_t from, uint32_t to)
     while (j->stack.count > 0) {
         const uint32_t at = j->stack.data[--j->stack.count];
         if (at == to) {
-            return 1;
+            return true;
         }
         if (unit->groups.data[at].stamp == unit->stamp) {
             continue;
         }
         unit->groups.data[at].stamp = unit->stamp;
         if (++visited > WALK_MAX || !push_needs(j, &unit->groups.data[at])) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* ---- levels ---- */
 
-static int is_dear(const cg_unit *unit, const cg_root *root)
+static bool is_dear(const cg_unit *unit, const cg_root *root)
 {
     return !root->is_fold && unit->values[root->value].cost > 4u;
 }
@@ -219,7 +219,7 @@ static void log_refusal(const cg_unit *unit, const cg_fusion_group *a, const cg_
 }
 
 /* Moves b's roots into a, in topological order; 0: out of memory. */
-static int move_roots(cg_unit *unit, uint32_t a, uint32_t b)
+static bool move_roots(cg_unit *unit, uint32_t a, uint32_t b)
 {
     cg_fusion_group *to = &unit->groups.data[a];
     cg_fusion_group *from = &unit->groups.data[b];
@@ -227,7 +227,7 @@ static int move_roots(cg_unit *unit, uint32_t a, uint32_t b)
         const uint32_t root_index = from->roots.data[i];
         uint32_t *at = st_vec_push(unit->mem, &to->roots);
         if (at == NULL) {
-            return 0;
+            return false;
         }
         uint32_t k = to->roots.count - 1u;
         for (; k > 0 && to->roots.data[k - 1u] > root_index; k--) {
@@ -236,7 +236,7 @@ static int move_roots(cg_unit *unit, uint32_t a, uint32_t b)
         to->roots.data[k] = root_index;
         unit->roots.data[root_index].group = a;
     }
-    return 1;
+    return true;
 }
 
 /* Takes the roots of b out of a again. */
@@ -265,14 +265,14 @@ static void undo_join(cg_unit *unit, uint32_t a, uint32_t b, const cg_fusion_gro
 
 /* Does the group, which has no inner axes, fold all the same? Over axes of size 1, then: inside
  * the rows of another group each element would be folded once for each element of the row. */
-static int folds_nothing(const cg_unit *unit, const cg_fusion_group *group)
+static bool folds_nothing(const cg_unit *unit, const cg_fusion_group *group)
 {
     for (uint32_t i = 0; i < group->roots.count; i++) {
         if (unit->roots.data[group->roots.data[i]].is_fold) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static const char *why_not(joiner *j, uint32_t a, uint32_t b, const cg_fusion_group *domain)
@@ -317,10 +317,11 @@ static stator_status try_kernel(joiner *j, uint32_t group, const char **out_why,
 }
 
 /* Joins group b into group a when that is possible; *out_joined says so. */
-static stator_status try_join(joiner *j, uint32_t a, uint32_t b, int *out_joined, stator_diag **err)
+static stator_status try_join(joiner *j, uint32_t a, uint32_t b, bool *out_joined,
+                              stator_diag **err)
 {
     cg_unit *unit = j->unit;
-    *out_joined = 0;
+    *out_joined = false;
     const cg_fusion_group old = unit->groups.data[a];
     const cg_fusion_group *domain = wider(&unit->groups.data[a], &unit->groups.data[b]);
     const char *why = why_not(j, a, b, domain);
@@ -342,7 +343,7 @@ static stator_status try_join(joiner *j, uint32_t a, uint32_t b, int *out_joined
     memcpy(to->extent, wide.extent, sizeof to->extent);
     memcpy(to->inner, wide.inner, sizeof to->inner);
     set_levels(unit, to);
-    const int was_library = to->is_library || unit->groups.data[b].is_library;
+    const bool was_library = to->is_library || unit->groups.data[b].is_library;
     stator_status status = try_kernel(j, a, &why, err);
     if (status == STATOR_OK && was_library && !to->is_library) {
         status = STATOR_UNSUPPORTED;
@@ -350,7 +351,7 @@ static stator_status try_join(joiner *j, uint32_t a, uint32_t b, int *out_joined
     }
     if (status == STATOR_OK) {
         unit->groups.data[b].is_dead = 1;
-        *out_joined = 1;
+        *out_joined = true;
         return STATOR_OK;
     }
     if (status != STATOR_UNSUPPORTED) {
@@ -363,7 +364,7 @@ static stator_status try_join(joiner *j, uint32_t a, uint32_t b, int *out_joined
 
 /* The results of a node that writes its own loops share a group; 0: the root is none, or the
  * first. */
-static int is_second_result(const cg_unit *unit, uint32_t root_index)
+static bool is_second_result(const cg_unit *unit, uint32_t root_index)
 {
     const cg_root *root = &unit->roots.data[root_index];
     return root_index > 0 && root->lowering && root->lowering->write &&
@@ -398,7 +399,7 @@ static stator_status add_group(joiner *j, uint32_t root_index, stator_diag **err
     set_levels(unit, group);
     const cg_root *root = &unit->roots.data[root_index];
     group->is_alone = root->lowering && root->lowering->write;
-    const int is_whole = root->lowering && root->lowering->contraction;
+    const bool is_whole = root->lowering && root->lowering->contraction;
     if (((root->is_fold && root->lowering->repeats) || is_whole) &&
         cg_has_library(unit->config, root->lowering)) {
         const char *why = NULL;
@@ -418,7 +419,7 @@ static stator_status join_needs(joiner *j, uint32_t root_index, stator_diag **er
     for (uint32_t k = 0; k < n && k < SIBLINGS_MAX; k++) {
         const uint32_t from = unit->roots.data[unit->needs.data[first + k]].group;
         const uint32_t own = unit->roots.data[root_index].group;
-        int is_joined = 0;
+        bool is_joined = false;
         if (from != own) {
             /* The older group takes the newer one in. */
             ST_TRY(try_join(j, from < own ? from : own, from < own ? own : from, &is_joined, err));
@@ -428,12 +429,12 @@ static stator_status join_needs(joiner *j, uint32_t root_index, stator_diag **er
 }
 
 /* Do the two roots read a common root? Siblings over nothing in common gain nothing by a join. */
-static int share_a_need(const cg_unit *unit, const cg_root *a, const cg_root *b)
+static bool share_a_need(const cg_unit *unit, const cg_root *a, const cg_root *b)
 {
     for (uint32_t i = 0; i < a->n_needs; i++) {
         for (uint32_t k = 0; k < b->n_needs; k++) {
             if (unit->needs.data[a->first_need + i] == unit->needs.data[b->first_need + k]) {
-                return 1;
+                return true;
             }
         }
     }
@@ -447,7 +448,7 @@ static stator_status join_siblings(joiner *j, uint32_t root_index, stator_diag *
         const uint32_t other = root_index - back;
         const uint32_t from = unit->roots.data[other].group;
         const uint32_t own = unit->roots.data[root_index].group;
-        int is_joined = 0;
+        bool is_joined = false;
         if (from == own || !wider(&unit->groups.data[from], &unit->groups.data[own]) ||
             !share_a_need(unit, &unit->roots.data[other], &unit->roots.data[root_index])) {
             continue;

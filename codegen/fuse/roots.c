@@ -20,7 +20,7 @@
     131072 /* scalar ops in vain that are worth a kernel: some microseconds */
 #define COST_MAX 100000u
 
-static int is_view(const cg_unit *unit, const stator_node_row *row)
+static bool is_view(const cg_unit *unit, const stator_node_row *row)
 {
     return (stator_op_at(unit->view, row->op)->flags & STATOR_OP_VIEW) != 0;
 }
@@ -29,7 +29,7 @@ static int is_view(const cg_unit *unit, const stator_node_row *row)
 
 /* Bytes widened to i32, or such less a zero point: contractions take the bytes as they are
  * stored. */
-static int is_centred(const cg_unit *unit, const stator_node_row *row)
+static bool is_centred(const cg_unit *unit, const stator_node_row *row)
 {
     cg_bytes unused;
     return unit->values[row->result_begin].dtype == STATOR_I32 &&
@@ -38,18 +38,18 @@ static int is_centred(const cg_unit *unit, const stator_node_row *row)
 
 /* A contraction of scaled bytes asks for the bytes; a window, which scales them again each time,
  * too. */
-static int mark_bytes(const cg_unit *unit, const stator_node_row *row, uint8_t *marks)
+static bool mark_bytes(const cg_unit *unit, const stator_node_row *row, uint8_t *marks)
 {
     cg_bytes of[2];
     if (row->op == STATOR_OPCODE_reduce_window) {
         if (!cg_bytes_of(unit, stator_operand(unit->view, row, 0), &of[0])) {
-            return 0;
+            return false;
         }
         marks[of[0].bytes] = 1;
-        return 1;
+        return true;
     }
     if (!cg_is_byte_product(unit, row, of)) {
-        return 0;
+        return false;
     }
     for (uint32_t k = 0; k < 2; k++) {
         marks[of[k].bytes] = 1;
@@ -58,7 +58,7 @@ static int mark_bytes(const cg_unit *unit, const stator_node_row *row, uint8_t *
     for (uint32_t k = 2; k < row->operand_count; k++) {
         marks[stator_operand(unit->view, row, k)] = 1;
     }
-    return 1;
+    return true;
 }
 
 /* The factor that a sum of integers is multiplied with, 0: the node is no such product. */
@@ -93,7 +93,7 @@ static void mark_repeated(const cg_unit *unit, uint8_t *marks)
     for (stator_ref node = v->n_nodes; node > 0; node--) {
         const stator_node_row *row = stator_node_at(v, node);
         const cg_lowering *lowering = cg_lowering_of(row->op);
-        const int is_marked_view =
+        const bool is_marked_view =
             marks[row->result_begin] && (is_view(unit, row) || is_centred(unit, row));
         marks[factor_of(unit, row)] = 1;
         if (is_marked_view) {
@@ -148,7 +148,7 @@ static int64_t times_made(const cg_unit *unit, const cg_value *to, const cg_valu
     for (uint32_t k = 0; k < to->rank; k++) {
         const uint32_t axis = k + 1u == to->rank ? inner : k + (k >= inner);
         const int64_t size = st_sym_size_hint(&unit->syms->tab, to->dims[axis]);
-        const int is_walked =
+        const bool is_walked =
             axis + of->rank >= to->rank && !cg_is_one(unit, of->dims[axis + of->rank - to->rank]);
         if (is_walked) {
             repeats = times(repeats, passed);
@@ -161,7 +161,7 @@ static int64_t times_made(const cg_unit *unit, const cg_value *to, const cg_valu
 
 /* Would a consumer with the result `to` make the operand again and again, at a cost that a kernel
  * of its own does not have? Images may be walked with their channels last. */
-static int is_broadcast_recomputed(const cg_unit *unit, stator_ref to, stator_ref operand)
+static bool is_broadcast_recomputed(const cg_unit *unit, stator_ref to, stator_ref operand)
 {
     const cg_value *wide = &unit->values[to];
     const cg_value *of = &unit->values[operand];
@@ -171,10 +171,10 @@ static int is_broadcast_recomputed(const cg_unit *unit, stator_ref to, stator_re
         int64_t made = 0;
         if (times_made(unit, wide, of, inner[k], &made) > 1 &&
             made >= BROADCAST_RECOMPUTE_OPS / FUNCTION_COST) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Marks values that loops of their consumers would compute many times over; views pass it on. */
@@ -184,7 +184,7 @@ static void mark_broadcast_recompute(const cg_unit *unit, uint8_t *recomputed)
     for (stator_ref node = v->n_nodes; node > 0; node--) {
         const stator_node_row *row = stator_node_at(v, node);
         const stator_op_desc *op = stator_op_at(v, row->op);
-        const int is_marked_view = recomputed[row->result_begin] && is_view(unit, row);
+        const bool is_marked_view = recomputed[row->result_begin] && is_view(unit, row);
         if (!is_marked_view && !(op->flags & STATOR_OP_POINTWISE) &&
             row->op != STATOR_OPCODE_expand) {
             continue;
@@ -264,7 +264,7 @@ static stator_status add_root(cg_unit *unit, stator_ref value, stator_ref node, 
 }
 
 /* Is the root a contraction of integers, or of values that stand for bytes? */
-static int is_integer_product(const cg_unit *unit, const cg_root *root)
+static bool is_integer_product(const cg_unit *unit, const cg_root *root)
 {
     cg_bytes unused[2];
     return root->is_fold && root->lowering->repeats &&
@@ -274,7 +274,7 @@ static int is_integer_product(const cg_unit *unit, const cg_root *root)
 
 /* Is the value made, by steps that are not stored, of the sums of a contraction of integers? A
  * library writes it instead of the sums. */
-static int is_of_integers(const cg_unit *unit, stator_ref value, uint32_t depth)
+static bool is_of_integers(const cg_unit *unit, stator_ref value, uint32_t depth)
 {
     const cg_value *v = &unit->values[value];
     const stator_graph_view *view = unit->view;
@@ -283,15 +283,15 @@ static int is_of_integers(const cg_unit *unit, stator_ref value, uint32_t depth)
         return is_integer_product(unit, &unit->roots.data[v->root - 1u]);
     }
     if (node == 0 || v->buffer != CG_NO_BUFFER || (v->flags & CG_VALUE_SPLAT) || depth == 0) {
-        return 0;
+        return false;
     }
     const stator_node_row *row = stator_node_at(view, node);
     for (uint32_t k = 0; k < row->operand_count; k++) {
         if (is_of_integers(unit, stator_operand(view, row, k), depth - 1u)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* How values are used, by value. */
@@ -302,36 +302,36 @@ typedef struct uses {
     uint8_t *outputs;    /* outputs of the graph */
 } uses;
 
-static int wants_root(const cg_unit *unit, const stator_node_row *row, const cg_lowering *lowering,
-                      stator_ref value, const uses *by)
+static bool wants_root(const cg_unit *unit, const stator_node_row *row, const cg_lowering *lowering,
+                       stator_ref value, const uses *by)
 {
     const cg_value *v = &unit->values[value];
     if (lowering->fold || lowering->write || row->result_count > 1) {
-        return 1;
+        return true;
     }
     if (is_view(unit, row) || v->uses == 0) {
-        return 0;
+        return false;
     }
-    const int is_dear = v->cost > CHEAP_COST || v->leaves > CHEAP_LEAVES;
+    const bool is_dear = v->cost > CHEAP_COST || v->leaves > CHEAP_LEAVES;
     /* Sums made bytes again: the library stores nothing wider. */
     if (unit->config->emitter->library && cg_is_byte(v->dtype) && row->op == STATOR_OPCODE_cast &&
         is_of_integers(unit, value, CHEAP_COST)) {
-        return 1;
+        return true;
     }
     if (by->scaled[value] && (v->cost + SCALE_COST > CHEAP_COST || v->leaves > CHEAP_LEAVES)) {
-        return 1;
+        return true;
     }
     return (by->marks[value] && v->cost > 0) || (by->recomputed[value] && v->cost > CHEAP_COST) ||
            (v->uses > 1 && (is_dear || is_of_integers(unit, value, CHEAP_COST)));
 }
 
 /* Does the library take the contraction that the newest root is, alone? */
-static stator_status probe(cg_unit *unit, int *out_is_taken, stator_diag **err)
+static stator_status probe(cg_unit *unit, bool *out_is_taken, stator_diag **err)
 {
     const uint32_t root_index = unit->roots.count - 1u;
     cg_fusion_group *group = st_vec_push(unit->mem, &unit->groups);
     uint32_t *root = NULL;
-    *out_is_taken = 0;
+    *out_is_taken = false;
     if (group) {
         *group = (cg_fusion_group){.rank = 0};
         root = st_vec_push(unit->mem, &group->roots);
@@ -371,7 +371,7 @@ static void drop_root(cg_unit *unit)
 }
 
 /* Is the operand there, and neither stored nor one known number? */
-static int is_unstored(const cg_unit *unit, stator_ref operand)
+static bool is_unstored(const cg_unit *unit, stator_ref operand)
 {
     const cg_value *v = &unit->values[operand];
     return operand && v->buffer == CG_NO_BUFFER && !(v->flags & CG_VALUE_SPLAT);
@@ -381,11 +381,11 @@ static int is_unstored(const cg_unit *unit, stator_ref operand)
  * that are not stored. *out_is_taken: the library does it. Else, unless it is to be kept, all
  * are dropped. */
 static stator_status try_copies(cg_unit *unit, stator_ref value, stator_ref node, uint32_t copies,
-                                int is_kept, int *out_is_taken, stator_diag **err)
+                                bool is_kept, bool *out_is_taken, stator_diag **err)
 {
     const cg_node n = cg_node_of(unit, node);
     const uint32_t before = unit->roots.count;
-    *out_is_taken = 0;
+    *out_is_taken = false;
     for (uint32_t k = 0; k < 2; k++) {
         const stator_ref operand = cg_operand(&n, k);
         if (copies & 1u << k && is_unstored(unit, operand)) {
@@ -413,16 +413,16 @@ static stator_status add_contraction(cg_unit *unit, stator_ref value, stator_ref
 {
     static const uint32_t tries[] = {0, 1, 2}; /* bits of operands */
     const cg_node n = cg_node_of(unit, node);
-    const int has_library =
+    const bool has_library =
         unit->config->emitter->library && n.row->op != STATOR_OPCODE_reduce_window;
-    int is_taken = 0;
+    bool is_taken = false;
     for (uint32_t i = 0; has_library && i < 3 && !is_taken; i++) {
-        ST_TRY(try_copies(unit, value, node, tries[i], 0, &is_taken, err));
+        ST_TRY(try_copies(unit, value, node, tries[i], false, &is_taken, err));
     }
     if (is_taken) {
         return STATOR_OK;
     }
-    return try_copies(unit, value, node, has_library ? 3u : 0u, 1, &is_taken, err);
+    return try_copies(unit, value, node, has_library ? 3u : 0u, true, &is_taken, err);
 }
 
 /* A node that a library takes as a contraction is told where each operand lies: what is no elements
@@ -430,7 +430,7 @@ static stator_status add_contraction(cg_unit *unit, stator_ref value, stator_ref
 static stator_status add_whole(cg_unit *unit, stator_ref value, stator_ref node, stator_diag **err)
 {
     const cg_node n = cg_node_of(unit, node);
-    const int has_library = cg_has_library(unit->config, cg_lowering_of(n.row->op));
+    const bool has_library = cg_has_library(unit->config, cg_lowering_of(n.row->op));
     for (uint32_t k = 0; has_library && k < n.row->operand_count; k++) {
         const stator_ref operand = cg_operand(&n, k);
         cg_strided unused;
@@ -450,7 +450,7 @@ static stator_status add_loop_operands(cg_unit *unit, const stator_node_row *row
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const stator_ref operand = stator_operand(unit->view, row, k);
         cg_value *v = &unit->values[operand];
-        const int is_number = (v->flags & CG_VALUE_SPLAT) && k >= carried + scanned;
+        const bool is_number = (v->flags & CG_VALUE_SPLAT) && k >= carried + scanned;
         v->flags |= CG_VALUE_DENSE;
         if (v->buffer == CG_NO_BUFFER && !is_number) {
             ST_TRY(add_root(unit, operand, stator_value_at(unit->view, operand)->node, err));
@@ -464,7 +464,7 @@ static stator_status add_loop_operands(cg_unit *unit, const stator_node_row *row
 
 /* ---- storage order: transposes ---- */
 
-static int set_order(cg_unit *unit, cg_value *v, const uint32_t *order)
+static bool set_order(cg_unit *unit, cg_value *v, const uint32_t *order)
 {
     uint32_t *kept = st_arena_zalloc(&unit->arena, v->rank, sizeof *kept);
     if (kept) {
@@ -475,7 +475,7 @@ static int set_order(cg_unit *unit, cg_value *v, const uint32_t *order)
 }
 
 /* Does the transpose show the last axis as channels (axis 1), as a sequence is seen as an image? */
-static int shows_channels(const cg_node *transpose)
+static bool shows_channels(const cg_node *transpose)
 {
     const uint32_t rank = transpose->out->rank;
     return rank > 2u && cg_attr_int_at(transpose, STATOR_transpose_perm, 1) == (int64_t)rank - 1;
@@ -484,19 +484,19 @@ static int shows_channels(const cg_node *transpose)
 /* A value that is only ever seen transposed is stored so: then the transpose moves nothing. But
  * what is made element by element stays as its operands are where that is channels last. `user`: a
  * node that reads it. */
-static int follow_transpose(cg_unit *unit, stator_ref value, stator_ref user)
+static bool follow_transpose(cg_unit *unit, stator_ref value, stator_ref user)
 {
     cg_value *v = &unit->values[value];
     uint32_t order[CG_RANK_MAX];
     if (unit->config->emitter->library == NULL || v->root == 0 || v->uses != 1 || user == 0) {
-        return 1;
+        return true;
     }
     const cg_node node = cg_node_of(unit, user);
     if (node.row->op != STATOR_OPCODE_transpose) {
-        return 1;
+        return true;
     }
     if (shows_channels(&node) && !unit->roots.data[v->root - 1u].is_fold) {
-        return 1;
+        return true;
     }
     for (uint32_t a = 0; a < v->rank; a++) {
         order[a] = (uint32_t)cg_attr_int_at(&node, STATOR_transpose_perm, a);
@@ -626,7 +626,7 @@ static stator_status note_needs(cg_unit *unit, uint32_t root_index, uint32_t *st
     cg_root *root = &unit->roots.data[root_index];
     root->first_need = unit->needs.count;
     stack[depth++] = root->node ? root->value : root->source;
-    for (int is_first = root->node != 0; depth > 0; is_first = 0) {
+    for (bool is_first = root->node != 0; depth > 0; is_first = false) {
         const stator_ref value = stack[--depth];
         const cg_value *at = &unit->values[value];
         if (stamps[value] == root_index + 1u) {
@@ -705,7 +705,7 @@ static stator_status note_all_needs(cg_unit *unit, stator_diag **err)
 
 /* ---- storage order: channels ---- */
 
-static int is_op(const cg_unit *unit, const cg_root *root, uint32_t op)
+static bool is_op(const cg_unit *unit, const cg_root *root, uint32_t op)
 {
     return root->node && stator_node_at(unit->view, root->node)->op == op;
 }
@@ -713,15 +713,15 @@ static int is_op(const cg_unit *unit, const cg_root *root, uint32_t op)
 /* Convolutions read and write their channels as neighbours when a library does them; what is made
  * of their results element by element, window by window, concatenated or channel by channel is
  * stored alike, and so is what is made of values of which views show that they lie so. */
-static int follow_channels(cg_unit *unit, const cg_root *root)
+static bool follow_channels(cg_unit *unit, const cg_root *root)
 {
     cg_value *v = &unit->values[root->value];
-    int is_last =
+    bool is_last =
         is_op(unit, root, STATOR_OPCODE_conv) || is_op(unit, root, STATOR_OPCODE_conv_transpose);
     for (uint32_t k = 0; k < root->n_needs && !is_last; k++) {
         const cg_root *need = &unit->roots.data[unit->needs.data[root->first_need + k]];
         const cg_value *from = &unit->values[need->value];
-        const int is_alike =
+        const bool is_alike =
             from->rank == v->rank &&
             (memcmp(from->dims, v->dims, v->rank * sizeof *v->dims) == 0 ||
              is_op(unit, root, STATOR_OPCODE_reduce_window) ||
@@ -730,7 +730,7 @@ static int follow_channels(cg_unit *unit, const cg_root *root)
         is_last = is_alike && from->order && from->order[from->rank - 1u] == 1u;
     }
     if (v->rank < 3 || (!is_last && !cg_reads_channels(unit, root))) {
-        return 1;
+        return true;
     }
     uint32_t order[CG_RANK_MAX] = {0};
     for (uint32_t a = 1; a < v->rank; a++) {

@@ -69,15 +69,15 @@ uint32_t st_loop_loaded(uint32_t dtype)
 
 /* ---- symbols ---- */
 
-int st_loop_syms_init(st_loop_syms *syms, st_mem *mem)
+bool st_loop_syms_init(st_loop_syms *syms, st_mem *mem)
 {
     memset(syms, 0, sizeof *syms);
     st_arena_init(&syms->names, mem);
     if (!st_symtab_init(&syms->tab, mem)) {
         st_arena_deinit(&syms->names);
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
 void st_loop_syms_deinit(st_loop_syms *syms)
@@ -185,7 +185,7 @@ void st_loop_each_symbol(const st_loop_syms *syms, uint32_t sym,
 
 typedef struct mention {
     uint32_t symbol;
-    int found;
+    bool found;
 } mention;
 
 static void note_mention(void *self, uint32_t index)
@@ -194,51 +194,51 @@ static void note_mention(void *self, uint32_t index)
     m->found |= index == m->symbol;
 }
 
-int st_loop_mentions(const st_loop_syms *syms, uint32_t sym, uint32_t symbol)
+bool st_loop_mentions(const st_loop_syms *syms, uint32_t sym, uint32_t symbol)
 {
-    mention m = {symbol, 0};
+    mention m = {symbol, false};
     st_loop_each_symbol(syms, sym, note_mention, &m);
     return m.found;
 }
 
-static int linear(st_loop_syms *syms, uint32_t sym, uint32_t symbol, uint32_t depth,
-                  uint32_t *out_coef, uint32_t *out_rest);
+static bool linear(st_loop_syms *syms, uint32_t sym, uint32_t symbol, uint32_t depth,
+                   uint32_t *out_coef, uint32_t *out_rest);
 
 /* The same for one atom. */
-static int linear_atom(st_loop_syms *syms, uint32_t atom, uint32_t symbol, uint32_t depth,
-                       uint32_t *out_coef, uint32_t *out_rest)
+static bool linear_atom(st_loop_syms *syms, uint32_t atom, uint32_t symbol, uint32_t depth,
+                        uint32_t *out_coef, uint32_t *out_rest)
 {
     st_symtab *tab = &syms->tab;
     const stator_atom_row *row = atom_of(syms, atom);
     if (row->kind == STATOR_ATOM_SYMBOL) {
-        const int is_it = row->index == symbol;
+        const bool is_it = row->index == symbol;
         *out_coef = st_sym_int(tab, is_it);
         *out_rest = is_it ? st_sym_int(tab, 0) : syms->symbols.data[row->index].sym;
         return *out_coef && *out_rest;
     }
-    const int in_a = st_loop_mentions(syms, row->a, symbol);
-    const int in_b = st_loop_mentions(syms, row->b, symbol);
+    const bool in_a = st_loop_mentions(syms, row->a, symbol);
+    const bool in_b = st_loop_mentions(syms, row->b, symbol);
     if (!in_a && !in_b) {
         *out_coef = st_sym_int(tab, 0);
         *out_rest = st_sym_op(tab, op_letter(row->kind), row->a, row->b);
         return *out_coef && *out_rest;
     }
     if (row->kind != STATOR_ATOM_PRODUCT || (in_a && in_b)) {
-        return 0;
+        return false;
     }
     uint32_t coef = 0;
     uint32_t rest = 0;
     const uint32_t factor = in_a ? row->b : row->a;
     if (!linear(syms, in_a ? row->a : row->b, symbol, depth + 1u, &coef, &rest)) {
-        return 0;
+        return false;
     }
     *out_coef = st_sym_mul(tab, coef, factor);
     *out_rest = st_sym_mul(tab, rest, factor);
     return *out_coef && *out_rest;
 }
 
-static int linear(st_loop_syms *syms, uint32_t sym, uint32_t symbol, uint32_t depth,
-                  uint32_t *out_coef, uint32_t *out_rest)
+static bool linear(st_loop_syms *syms, uint32_t sym, uint32_t symbol, uint32_t depth,
+                   uint32_t *out_coef, uint32_t *out_rest)
 {
     st_symtab *tab = &syms->tab;
     const stator_sym_row *row = row_of(syms, sym);
@@ -251,7 +251,7 @@ static int linear(st_loop_syms *syms, uint32_t sym, uint32_t symbol, uint32_t de
         uint32_t r = 0;
         if (depth > SYM_DEPTH_MAX || !coef || !rest || !times ||
             !linear_atom(syms, term->atom, symbol, depth, &c, &r)) {
-            return 0;
+            return false;
         }
         c = st_sym_mul(tab, c, times);
         r = st_sym_mul(tab, r, times);
@@ -263,8 +263,8 @@ static int linear(st_loop_syms *syms, uint32_t sym, uint32_t symbol, uint32_t de
     return coef && rest;
 }
 
-int st_loop_linear(st_loop_syms *syms, uint32_t sym, uint32_t symbol, uint32_t *out_coef,
-                   uint32_t *out_rest)
+bool st_loop_linear(st_loop_syms *syms, uint32_t sym, uint32_t symbol, uint32_t *out_coef,
+                    uint32_t *out_rest)
 {
     return linear(syms, sym, symbol, 0, out_coef, out_rest);
 }
@@ -282,15 +282,15 @@ void st_loop_sym_print(const st_loop_syms *syms, uint32_t sym, st_str *out)
 
 /* ---- kernels ---- */
 
-int st_kernel_init(st_kernel *kernel, st_mem *mem, st_loop_syms *syms, const char *name)
+bool st_kernel_init(st_kernel *kernel, st_mem *mem, st_loop_syms *syms, const char *name)
 {
     memset(kernel, 0, sizeof *kernel);
     kernel->mem = mem;
     kernel->syms = syms;
     kernel->number = ++syms->n_kernels;
     kernel->name = st_arena_strndup(&syms->names, name, strlen(name));
-    const int is_ok = kernel->name && st_vec_resize(mem, &kernel->insts, 1) &&
-                      st_vec_resize(mem, &kernel->blocks, 1);
+    const bool is_ok = kernel->name && st_vec_resize(mem, &kernel->insts, 1) &&
+                       st_vec_resize(mem, &kernel->blocks, 1);
     if (!is_ok) {
         st_kernel_deinit(kernel);
     }

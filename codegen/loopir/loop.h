@@ -139,7 +139,7 @@ typedef struct st_loop_syms {
     uint32_t n_kernels;
 } st_loop_syms;
 
-int st_loop_syms_init(st_loop_syms *syms, st_mem *mem); /* 0: out of memory */
+bool st_loop_syms_init(st_loop_syms *syms, st_mem *mem); /* 0: out of memory */
 void st_loop_syms_deinit(st_loop_syms *syms);
 /* A new symbol, as a sym; 0: out of memory. Of `what` kind, id, owner and name count; the name is
  * copied; NULL: "k" and a number. */
@@ -148,10 +148,10 @@ uint32_t st_loop_symbol_add(st_loop_syms *syms, const st_loop_symbol *what, int6
 /* `sym` with every symbol s replaced by to[index of s] (0: stays); 0 beyond the limits of sym.h. */
 uint32_t st_loop_subst(st_loop_syms *syms, uint32_t sym, const uint32_t *to, uint32_t n);
 /* sym = coef * symbol + rest with neither holding the symbol: 1, else 0 (not linear in it). */
-int st_loop_linear(st_loop_syms *syms, uint32_t sym, uint32_t symbol, uint32_t *out_coef,
-                   uint32_t *out_rest);
+bool st_loop_linear(st_loop_syms *syms, uint32_t sym, uint32_t symbol, uint32_t *out_coef,
+                    uint32_t *out_rest);
 /* Does the symbol occur in sym? */
-int st_loop_mentions(const st_loop_syms *syms, uint32_t sym, uint32_t symbol);
+bool st_loop_mentions(const st_loop_syms *syms, uint32_t sym, uint32_t symbol);
 /* Calls fn for each occurrence of a symbol in sym. */
 void st_loop_each_symbol(const st_loop_syms *syms, uint32_t sym,
                          void (*fn)(void *self, uint32_t index), void *self);
@@ -235,7 +235,7 @@ typedef struct st_kernel {
     st_vec(st_loop_buffer) buffers;
 } st_kernel;
 
-int st_kernel_init(st_kernel *kernel, st_mem *mem, st_loop_syms *syms, const char *name);
+bool st_kernel_init(st_kernel *kernel, st_mem *mem, st_loop_syms *syms, const char *name);
 void st_kernel_deinit(st_kernel *kernel);
 /* Checks every invariant; INTERNAL with the first one broken. Beside what is said above: an
  * instruction stands in one chain; what the loops between an ACC and its UPDATE run is REDUCE or
@@ -273,7 +273,7 @@ static inline uint32_t st_loop_dtype_bytes(uint32_t dtype)
 }
 
 /* Merges loops that every access walks as one; 0: out of memory. */
-int st_kernel_merge_axes(st_kernel *kernel);
+bool st_kernel_merge_axes(st_kernel *kernel);
 
 /* The outermost loop when it is PARALLEL, else 0 (the kernel runs once). */
 st_loop_ref st_kernel_parallel_loop(const st_kernel *kernel);

@@ -50,7 +50,7 @@ static st_loop_inst *inst_at(st_loop_builder *b, st_loop_ref ref)
 
 /* ---- placement ---- */
 
-static int block_is_open(const st_loop_builder *b, uint32_t block)
+static bool block_is_open(const st_loop_builder *b, uint32_t block)
 {
     const uint32_t depth = b->kernel->blocks.data[block].depth;
     return depth < b->open.count && b->open.data[depth] == block;
@@ -147,7 +147,7 @@ typedef struct sought {
     const st_loop_inst *inst;
 } sought;
 
-static int same_inst(void *self, uint32_t id)
+static bool same_inst(void *self, uint32_t id)
 {
     const sought *s = self;
     const st_loop_inst *a = st_loop_at(s->b->kernel, id);
@@ -409,7 +409,7 @@ void st_loop_update(st_loop_builder *b, st_loop_ref acc, st_loop_ref value, st_l
 }
 
 /* Is the accumulator updated by a loop that is still open? */
-static int is_running(st_loop_builder *b, st_loop_ref acc)
+static bool is_running(st_loop_builder *b, st_loop_ref acc)
 {
     const st_kernel *kernel = b->kernel;
     for (st_loop_ref ref = acc + 1u; ref < kernel->insts.count; ref++) {
@@ -418,7 +418,7 @@ static int is_running(st_loop_builder *b, st_loop_ref acc)
             return block_is_open(b, inst->block) && inst->block != inst_at(b, acc)->block;
         }
     }
-    return 1;
+    return true;
 }
 
 st_loop_ref st_loop_read(st_loop_builder *b, st_loop_ref acc, uint32_t dtype)

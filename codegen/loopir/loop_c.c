@@ -163,7 +163,7 @@ static const char *type_of(uint32_t dtype)
 /* In memory a bool is a byte, and so are two integers of four bits. */
 static const char *memory_type_of(uint32_t dtype)
 {
-    const int is_byte = dtype == STATOR_BOOL || st_loop_loaded(dtype) != dtype;
+    const bool is_byte = dtype == STATOR_BOOL || st_loop_loaded(dtype) != dtype;
     return is_byte ? "uint8_t" : type_of(dtype);
 }
 
@@ -204,7 +204,7 @@ static void put_symbol(printer *p, uint32_t index)
     put(p, "%c%" PRIu32, letters[symbol->kind], symbol->id);
 }
 
-static int is_never_negative(const printer *p, uint32_t sym, int64_t least)
+static bool is_never_negative(const printer *p, uint32_t sym, int64_t least)
 {
     int64_t lo = 0;
     int64_t hi = 0;
@@ -223,7 +223,7 @@ static void put_pair(printer *p, const char *before, uint32_t a, const char *bet
 
 static void put_division(printer *p, const stator_atom_row *atom)
 {
-    const int is_div = atom->kind == STATOR_ATOM_FLOORDIV;
+    const bool is_div = atom->kind == STATOR_ATOM_FLOORDIV;
     if (is_never_negative(p, atom->a, 0) && is_never_negative(p, atom->b, 1)) {
         put_pair(p, "(", atom->a, is_div ? " / " : " % ", atom->b);
     } else {
@@ -470,7 +470,7 @@ static void put_combined(printer *p, uint32_t kind, const char *old, const char 
 
 /* ---- accumulators ---- */
 
-static int has_index(const st_loop_inst *acc)
+static bool has_index(const st_loop_inst *acc)
 {
     return acc->imm.i == ST_ACC_ARGMIN || acc->imm.i == ST_ACC_ARGMAX;
 }
@@ -559,7 +559,7 @@ static void put_body(printer *p, uint32_t block)
 static void put_loop(printer *p, const st_loop_inst *inst)
 {
     const st_loop_axis *axis = &p->kernel->axes.data[inst->ref];
-    const int is_parallel = (axis->flags & ST_AXIS_PARALLEL) != 0;
+    const bool is_parallel = (axis->flags & ST_AXIS_PARALLEL) != 0;
     if (axis->flags & ST_AXIS_VECTOR) {
         put(p, "ST_VECTOR\n");
         line(p);

@@ -64,16 +64,16 @@ static void chain(expander *e, st_loop_ref ref)
 }
 
 /* Is the block the current one or around it? */
-static int is_around(const expander *e, uint32_t block)
+static bool is_around(const expander *e, uint32_t block)
 {
     const st_kernel *out = e->out;
     for (uint32_t at = e->block; at != block;
          at = st_loop_at(out, out->blocks.data[at].loop)->block) {
         if (at == 0) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 typedef struct sought {
@@ -81,7 +81,7 @@ typedef struct sought {
     const st_loop_inst *inst;
 } sought;
 
-static int same_inst(void *self, uint32_t id)
+static bool same_inst(void *self, uint32_t id)
 {
     const sought *s = self;
     const st_loop_inst *a = st_loop_at(s->e->out, id);
@@ -158,7 +158,7 @@ static const st_expr *expr_at(const run *r, uint32_t node)
     return &r->program->nodes.data[node];
 }
 
-static uint32_t as_other(uint32_t dtype, int to_float)
+static uint32_t as_other(uint32_t dtype, bool to_float)
 {
     switch (st_dtype_bits(dtype)) {
     case 64:
@@ -249,7 +249,7 @@ static st_loop_ref eval_op(run *r, const st_expr *expr, uint32_t want)
         dtype = desc->result == ST_LOOP_BOOL ? r->dtype : want;
     }
     for (uint32_t k = 0; k < desc->arity; k++) {
-        const int is_condition = expr->code == ST_LOOP_select && k == 0;
+        const bool is_condition = expr->code == ST_LOOP_select && k == 0;
         args[k] = eval(r, expr->args[k], is_condition ? (uint32_t)STATOR_BOOL : dtype);
     }
     return apply(r->e, expr->code, desc->result == ST_LOOP_BOOL ? (uint32_t)STATOR_BOOL : dtype,
@@ -458,13 +458,13 @@ static const storage_cast *storage_cast_of(uint32_t dtype)
     return &storage_casts[i];
 }
 
-static int is_storage(uint32_t dtype)
+static bool is_storage(uint32_t dtype)
 {
     return st_loop_class_of(dtype) == ST_LOOP_STORAGE;
 }
 
 /* Every value of these is an f32. */
-static int fits_f32(uint32_t dtype)
+static bool fits_f32(uint32_t dtype)
 {
     return dtype == STATOR_BOOL || ((st_loop_class_of(dtype) & (ST_LOOP_INTS | ST_LOOP_UINTS)) &&
                                     st_dtype_bits(dtype) <= 16);
@@ -473,7 +473,7 @@ static int fits_f32(uint32_t dtype)
 /* A storage type to f32, or f32 to a storage type. */
 static st_loop_ref cast_bits(expander *e, const st_loop_inst *inst)
 {
-    const int widens = inst->dtype == STATOR_F32;
+    const bool widens = inst->dtype == STATOR_F32;
     const storage_cast *c = storage_cast_of(widens ? dtype_at(e, inst->args[0]) : inst->dtype);
     st_loop_inst part = {.code = ST_LOOP_cast, .dtype = STATOR_F32, .args = {inst->args[0]}};
     if (e->spells && e->spells[ST_LOOP_cast]) {
@@ -550,7 +550,7 @@ static void expand_block(expander *e, uint32_t block);
 static void expand_inst(expander *e, st_loop_ref ref)
 {
     st_loop_inst *inst = &e->out->insts.data[ref];
-    const int is_scalar = st_loop_desc(inst->code) != NULL;
+    const bool is_scalar = st_loop_desc(inst->code) != NULL;
     for (uint32_t k = 0; k < 3; k++) {
         inst->args[k] = now(e, inst->args[k]);
     }
@@ -595,7 +595,7 @@ static void expand_block(expander *e, uint32_t block)
             1)                                                                                     \
          : 0)
 
-static int copy_kernel(const st_kernel *from, st_kernel *to)
+static bool copy_kernel(const st_kernel *from, st_kernel *to)
 {
     *to = (st_kernel){.mem = from->mem,
                       .syms = from->syms,

@@ -54,12 +54,12 @@ static st_expr *expr_at(const parser *p, uint32_t at)
 
 /* ---- characters ---- */
 
-static int is_digit(char c)
+static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
 
-static int is_letter(char c)
+static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
@@ -72,15 +72,15 @@ static void skip_space(parser *p)
 }
 
 /* Takes the symbol when it comes next; a longer operator that begins with it is another one. */
-static int take(parser *p, const char *symbol)
+static bool take(parser *p, const char *symbol)
 {
     const size_t n = strlen(symbol);
     skip_space(p);
     if (strncmp(p->at, symbol, n) != 0 || (n == 1 && strchr("<>=!", *symbol) && p->at[1] == '=')) {
-        return 0;
+        return false;
     }
     p->at += n;
-    return 1;
+    return true;
 }
 
 static void expect(parser *p, const char *symbol, const char *what)
@@ -102,7 +102,7 @@ static int hex_digit(char c)
 
 static int32_t exponent(parser *p)
 {
-    const int minus = *p->at == '-';
+    const bool minus = *p->at == '-';
     int32_t value = 0;
     p->at += *p->at == '-' || *p->at == '+';
     for (; is_digit(*p->at) && value < 10000; p->at++) {
@@ -113,15 +113,15 @@ static int32_t exponent(parser *p)
 
 /* Digits of the base with at most one point: the integer they make and the digits after the point.
  */
-static uint64_t digits(parser *p, uint32_t base, uint32_t *out_after, int *out_point)
+static uint64_t digits(parser *p, uint32_t base, uint32_t *out_after, bool *out_point)
 {
     uint64_t value = 0;
     *out_after = 0;
-    *out_point = 0;
+    *out_point = false;
     for (;; p->at++) {
         const int digit = base == 16u ? hex_digit(*p->at) : is_digit(*p->at) ? *p->at - '0' : -1;
         if (*p->at == '.' && !*out_point) {
-            *out_point = 1;
+            *out_point = true;
             continue;
         }
         if (digit < 0) {
@@ -138,9 +138,9 @@ static uint64_t digits(parser *p, uint32_t base, uint32_t *out_after, int *out_p
 
 static uint32_t number(parser *p)
 {
-    const int is_hex = p->at[0] == '0' && p->at[1] == 'x';
+    const bool is_hex = p->at[0] == '0' && p->at[1] == 'x';
     uint32_t after = 0;
-    int has_point = 0;
+    bool has_point = false;
     p->at += is_hex ? 2 : 0;
     const uint64_t value = digits(p, is_hex ? 16u : 10u, &after, &has_point);
     st_expr expr = {.kind = ST_EXPR_NUMBER, .is_int = 1, .i = (int64_t)value};
@@ -175,7 +175,7 @@ static uint32_t op_node(parser *p, uint32_t code, uint32_t x, uint32_t y, uint32
     return node(p, &expr);
 }
 
-static int word_is(const char *word, uint32_t n, const char *name)
+static bool word_is(const char *word, uint32_t n, const char *name)
 {
     return strlen(name) == n && memcmp(word, name, n) == 0;
 }

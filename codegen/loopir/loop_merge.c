@@ -18,15 +18,15 @@ static const st_loop_axis *axis_of(const st_kernel *kernel, st_loop_ref loop)
 }
 
 /* Does every index below the block walk outer and inner as one axis? */
-static int walks_as_one(st_kernel *kernel, uint32_t block, const st_loop_axis *outer,
-                        const st_loop_axis *inner)
+static bool walks_as_one(st_kernel *kernel, uint32_t block, const st_loop_axis *outer,
+                         const st_loop_axis *inner)
 {
     st_loop_syms *syms = kernel->syms;
     for (st_loop_ref ref = kernel->blocks.data[block].first; ref;
          ref = inst_at(kernel, ref)->next) {
         const st_loop_inst *inst = inst_at(kernel, ref);
         if (inst->code == ST_LOOP_LOOP && !walks_as_one(kernel, inst->body, outer, inner)) {
-            return 0;
+            return false;
         }
         uint32_t coef[2] = {0, 0};
         uint32_t rest = 0;
@@ -36,15 +36,15 @@ static int walks_as_one(st_kernel *kernel, uint32_t block, const st_loop_axis *o
         if (!st_loop_linear(syms, inst->sym, outer->symbol, &coef[0], &rest) ||
             !st_loop_linear(syms, inst->sym, inner->symbol, &coef[1], &rest) ||
             coef[0] != st_sym_mul(&syms->tab, coef[1], inner->extent)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* Puts the merged axis instead of both; 0 beyond the limits. */
-static int rewrite(st_kernel *kernel, uint32_t block, uint32_t outer, uint32_t inner,
-                   uint32_t merged)
+static bool rewrite(st_kernel *kernel, uint32_t block, uint32_t outer, uint32_t inner,
+                    uint32_t merged)
 {
     st_loop_syms *syms = kernel->syms;
     st_symtab *tab = &syms->tab;
@@ -54,7 +54,7 @@ static int rewrite(st_kernel *kernel, uint32_t block, uint32_t outer, uint32_t i
         uint32_t coef = 0;
         uint32_t rest = 0;
         if (inst->code == ST_LOOP_LOOP && !rewrite(kernel, inst->body, outer, inner, merged)) {
-            return 0;
+            return false;
         }
         if (inst->sym == 0 || inst->code == ST_LOOP_BIND) {
             continue;
@@ -62,15 +62,15 @@ static int rewrite(st_kernel *kernel, uint32_t block, uint32_t outer, uint32_t i
         uint32_t unused = 0;
         if (!st_loop_linear(syms, inst->sym, outer, &unused, &rest) ||
             !st_loop_linear(syms, rest, inner, &coef, &rest)) {
-            return 0;
+            return false;
         }
         const uint32_t moved = st_sym_mul(tab, coef, merged);
         inst->sym = moved ? st_sym_add(tab, moved, rest) : 0;
         if (inst->sym == 0) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 static void set_depths(st_kernel *kernel, uint32_t block, uint32_t depth)
@@ -125,7 +125,7 @@ static int merge_with_body(st_kernel *kernel, st_loop_ref loop)
     return 1;
 }
 
-static int merge_below(st_kernel *kernel, uint32_t block)
+static bool merge_below(st_kernel *kernel, uint32_t block)
 {
     for (st_loop_ref ref = kernel->blocks.data[block].first; ref;
          ref = inst_at(kernel, ref)->next) {
@@ -133,24 +133,24 @@ static int merge_below(st_kernel *kernel, uint32_t block)
             continue;
         }
         if (!merge_below(kernel, inst_at(kernel, ref)->body)) {
-            return 0;
+            return false;
         }
         int merged = 1;
         while (merged == 1) {
             merged = merge_with_body(kernel, ref);
         }
         if (merged < 0) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-int st_kernel_merge_axes(st_kernel *kernel)
+bool st_kernel_merge_axes(st_kernel *kernel)
 {
     if (!merge_below(kernel, 0)) {
-        return 0;
+        return false;
     }
     set_depths(kernel, 0, 0);
-    return 1;
+    return true;
 }

@@ -165,7 +165,7 @@ static stator_status check_class(const checker *c, uint32_t dtype, uint32_t allo
 static stator_status check_conversion(const checker *c, const st_loop_inst *inst,
                                       const st_loop_op_desc *desc)
 {
-    const int is_cast = inst->code == ST_LOOP_cast;
+    const bool is_cast = inst->code == ST_LOOP_cast;
     const uint32_t allowed = desc->on | ST_LOOP_STORAGE;
     ST_TRY(check_value(c, inst->args[0], "operand x"));
     ST_TRY(check_class(c, at(c, inst->args[0])->dtype, allowed));
@@ -231,7 +231,7 @@ static stator_status check_load(const checker *c, const st_loop_inst *inst)
     return inst->args[1] ? check_typed(c, inst->args[1], "other value", inst->dtype) : STATOR_OK;
 }
 
-static int is_inside_parallel(const checker *c)
+static bool is_inside_parallel(const checker *c)
 {
     return c->depth && at(c, c->open[0])->code == ST_LOOP_LOOP && c->open[0] == c->parallel;
 }
@@ -269,7 +269,7 @@ static stator_status check_kind(const checker *c, int64_t kind, uint32_t dtype)
     }
 }
 
-static int has_index(int64_t kind)
+static bool has_index(int64_t kind)
 {
     return kind == ST_ACC_ARGMIN || kind == ST_ACC_ARGMAX;
 }
@@ -329,7 +329,7 @@ static stator_status check_update(const checker *c, const st_loop_inst *inst)
 }
 
 /* Does the instruction's loop hold an update of the accumulator? */
-static int updates(const checker *c, st_loop_ref loop, st_loop_ref acc)
+static bool updates(const checker *c, st_loop_ref loop, st_loop_ref acc)
 {
     const st_kernel *kernel = c->kernel;
     for (st_loop_ref ref = 1; ref < kernel->insts.count; ref++) {
@@ -341,19 +341,19 @@ static int updates(const checker *c, st_loop_ref loop, st_loop_ref acc)
         for (uint32_t d = 0; d <= ST_LOOP_DEPTH_MAX && block && block < kernel->blocks.count; d++) {
             const st_loop_ref around = kernel->blocks.data[block].loop;
             if (around == loop) {
-                return 1;
+                return true;
             }
             block = around < kernel->insts.count ? at(c, around)->block : 0;
         }
     }
-    return 0;
+    return false;
 }
 
 static stator_status check_read(const checker *c, const st_loop_inst *inst)
 {
     ST_TRY(check_acc_ref(c, inst));
     const st_loop_inst *acc = at(c, inst->ref);
-    const int is_index = has_index(acc->imm.i) && inst->dtype == STATOR_I64;
+    const bool is_index = has_index(acc->imm.i) && inst->dtype == STATOR_I64;
     ST_TRY(check_form(c, is_index ? (uint32_t)STATOR_I64 : acc->dtype, 0));
     for (uint32_t d = c->kernel->blocks.data[acc->block].depth; d < c->depth; d++) {
         const st_loop_axis *axis = open_axis(c, d);
@@ -472,7 +472,7 @@ static stator_status check_inst(checker *c, const st_loop_inst *inst)
 
 /* ---- blocks ---- */
 
-static int is_inside_rare(const checker *c)
+static bool is_inside_rare(const checker *c)
 {
     return c->depth && at(c, c->open[c->depth - 1u])->code == ST_LOOP_RARE;
 }
@@ -545,7 +545,7 @@ static stator_status check_buffers(const checker *c)
     uint64_t local_bytes = 0;
     for (uint32_t i = 0; i < c->kernel->buffers.count; i++) {
         const st_loop_buffer *buffer = &c->kernel->buffers.data[i];
-        const int is_local = (buffer->flags & ST_BUFFER_LOCAL) != 0;
+        const bool is_local = (buffer->flags & ST_BUFFER_LOCAL) != 0;
         int64_t numel = 0;
         uint64_t bytes = 0;
         if (buffer->name == NULL || st_loop_class_of(st_loop_loaded(buffer->dtype)) == 0 ||

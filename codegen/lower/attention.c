@@ -226,37 +226,37 @@ void cg_sdpa(cg_nest *nest, const cg_node *node)
 
 /* The operand as elements of a buffer, strides apart along B H T S and their like; axes that it
  * does not have, or that are 1 where `of` is not, do not move it. */
-static int set_operand(cg_unit *unit, const st_kernel *kernel, stator_ref value, const uint32_t *of,
-                       st_contraction_operand *out)
+static bool set_operand(cg_unit *unit, const st_kernel *kernel, stator_ref value,
+                        const uint32_t *of, st_contraction_operand *out)
 {
     const cg_value *v = cg_value_of(unit, value);
     const uint32_t zero = st_sym_int(&unit->syms->tab, 0);
     cg_strided seen;
     if (zero == 0 || v->rank > 4 || !cg_strided_of(unit, value, &seen)) {
-        return 0;
+        return false;
     }
     *out = (st_contraction_operand){
         .buffer = cg_buffer_index(kernel, seen.buffer), .dtype = v->dtype, .offset = seen.offset};
     for (uint32_t i = 0; i < 4; i++) {
         const uint32_t a = i + v->rank - 4u;
-        const int is_there = i + v->rank >= 4u;
+        const bool is_there = i + v->rank >= 4u;
         out->dims[i] = is_there ? seen.stride[a] : zero;
         if (is_there && v->dims[a] != of[i] && !cg_is_one(unit, v->dims[a])) {
-            return 0;
+            return false;
         }
     }
     return out->buffer != UINT32_MAX;
 }
 
 /* A mask that is the same known number everywhere: does it change nothing? */
-static int is_idle_mask(const cg_value *mask)
+static bool is_idle_mask(const cg_value *mask)
 {
     return (mask->flags & CG_VALUE_SPLAT) &&
            (mask->dtype == STATOR_BOOL ? mask->splat.i != 0 : mask->splat.f == 0);
 }
 
-int cg_sdpa_contraction(cg_unit *unit, const cg_node *node, const st_kernel *kernel,
-                        st_contraction *out)
+bool cg_sdpa_contraction(cg_unit *unit, const cg_node *node, const st_kernel *kernel,
+                         st_contraction *out)
 {
     const attention a = attention_of(NULL, node);
     const stator_attr_row *scale = cg_attr(node, STATOR_sdpa_scale);
@@ -284,7 +284,7 @@ int cg_sdpa_contraction(cg_unit *unit, const cg_node *node, const st_kernel *ker
                                         .offset = st_sym_int(&unit->syms->tab, 0)};
     if (out->out.buffer == UINT32_MAX || out->out.offset == 0 ||
         !cg_strides(unit, node->out, strides)) {
-        return 0;
+        return false;
     }
     memcpy(out->out.dims, strides, 4 * sizeof *strides);
     return set_operand(unit, kernel, cg_operand(node, Q), of_q, &out->x) &&

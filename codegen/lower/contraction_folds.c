@@ -9,14 +9,14 @@
 
 /* ---- dot_general ---- */
 
-static int holds(const cg_node *node, uint32_t attr, uint32_t axis)
+static bool holds(const cg_node *node, uint32_t attr, uint32_t axis)
 {
     for (uint32_t i = 0; i < cg_attr(node, attr)->count; i++) {
         if (cg_attr_int_at(node, attr, i) == (int64_t)axis) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 void cg_dot(const cg_node *node, cg_fold *out)
@@ -236,9 +236,9 @@ static void tap_at(cg_nest *nest, const cg_node *node, uint32_t i, tap_position 
                                  st_loop_apply(b, ST_LOOP_eq, 0, st_loop_index(b, off),
                                                st_loop_int(b, STATOR_I64, 0), 0));
     }
-    const int is_whole = cg_is_zero(nest, cg_sym_of(nest, '%', size, cg_int(nest, t.step)));
-    out->mask = st_loop_both(b, out->mask, cg_within(nest, at->tap, size, 0, !is_whole));
-    out->mask = st_loop_both(b, out->mask, cg_within(nest, at->input, from, 1, 1));
+    const bool is_whole = cg_is_zero(nest, cg_sym_of(nest, '%', size, cg_int(nest, t.step)));
+    out->mask = st_loop_both(b, out->mask, cg_within(nest, at->tap, size, false, !is_whole));
+    out->mask = st_loop_both(b, out->mask, cg_within(nest, at->input, from, true, true));
 }
 
 void cg_conv_transpose_element(cg_nest *nest, const cg_node *node, const uint32_t *index,

@@ -23,7 +23,7 @@ void cg_cumulate(cg_nest *nest, const cg_node *node)
     const uint32_t axis = out->rank ? cg_axis(node, STATOR_cumsum_axis, out->rank) : 0;
     const uint32_t size = out->rank ? out->dims[axis] : cg_int(nest, 1);
     const uint32_t dtype = sum_dtype(out->dtype);
-    const int is_exclusive = cg_attr(node, STATOR_cumsum_exclusive)->i != 0;
+    const bool is_exclusive = cg_attr(node, STATOR_cumsum_exclusive)->i != 0;
     uint32_t index[CG_RANK_MAX] = {0};
     const uint32_t n_open = cg_open_all(nest, out->rank, out->dims, axis, 0, index);
     const st_loop_ref sum = st_loop_acc(b, kind, dtype, 0);

@@ -6,7 +6,7 @@
 
 #define SPATIAL 2u /* first spatial axis of N C ... */
 
-static int is_known_padding(cg_nest *nest, uint32_t low)
+static bool is_known_padding(cg_nest *nest, uint32_t low)
 {
     if (low == 0) {
         cg_refuse(nest, "an amount of padding exceeds the limit of 16 terms, depth 4");
@@ -56,8 +56,8 @@ void cg_weight_grad_element(cg_nest *nest, const cg_node *node, const uint32_t *
         at_x[SPATIAL + i] = cg_window_position(
             nest, inner[1u + i], cg_attr_int_at(node, STATOR_conv_weight_grad_strides, i),
             index[SPATIAL + i], cg_attr_int_at(node, STATOR_conv_weight_grad_dilations, i), low);
-        out->mask = st_loop_both(b, out->mask,
-                                 cg_within(nest, at_x[SPATIAL + i], x->dims[SPATIAL + i], 1, 1));
+        out->mask = st_loop_both(
+            b, out->mask, cg_within(nest, at_x[SPATIAL + i], x->dims[SPATIAL + i], true, true));
     }
     const st_loop_ref from = cg_masked_operand(nest, cg_operand(node, 0), at_x, out->mask);
     const st_loop_ref grad = cg_wide_at(nest, cg_operand(node, 1), at_g);
@@ -113,7 +113,7 @@ void cg_col2im_element(cg_nest *nest, const cg_node *node, const uint32_t *index
                                      st_loop_apply(b, ST_LOOP_eq, 0, st_loop_index(b, rest),
                                                    st_loop_int(b, STATOR_I64, 0), 0));
         }
-        out->mask = st_loop_both(b, out->mask, cg_within(nest, at, columns, 1, 1));
+        out->mask = st_loop_both(b, out->mask, cg_within(nest, at, columns, true, true));
         row = cg_add(nest,
                      cg_mul(nest, row, cg_int(nest, cg_attr_int_at(node, STATOR_col2im_block, i))),
                      inner[i]);

@@ -54,7 +54,7 @@ static void note_weight(cg_unit *unit, stator_ref value)
         unit->values[value].flags |= CG_VALUE_WEIGHT;
         const stator_ref node = stator_value_at(v, value)->node;
         const stator_node_row *row = node ? stator_node_at(v, node) : NULL;
-        const int is_simple =
+        const bool is_simple =
             row && row->operand_count &&
             (stator_op_at(v, row->op)->flags & (STATOR_OP_VIEW | STATOR_OP_POINTWISE)) != 0;
         value = is_simple ? stator_operand(v, row, 0) : 0;
@@ -91,14 +91,14 @@ static st_loop_imm element_of(uint32_t dtype, const void *data)
 }
 
 /* The same of integers of four bits: are both of the first byte? */
-static int is_pair_alike(uint32_t dtype, const void *data)
+static bool is_pair_alike(uint32_t dtype, const void *data)
 {
     return st_loop_loaded(dtype) == dtype ||
            st_load_i64(dtype, data, 0) == st_load_i64(dtype, data, 1);
 }
 
 /* Is each element the first one, of `size` bytes? */
-static int is_splat(const stator_blob_info *info, uint64_t size)
+static bool is_splat(const stator_blob_info *info, uint64_t size)
 {
     const char *bytes = info->data;
     return info->size_bytes == size ||
@@ -136,7 +136,7 @@ static stator_status import_constant(cg_unit *unit, stator_ref value, stator_dia
     }
     ST_TRY(cg_look_at_constant(unit->config, blob, &info, err));
     note_range(v, &info, size);
-    const int is_loaded = (v->flags & CG_VALUE_WEIGHT) && info.size_bytes > size;
+    const bool is_loaded = (v->flags & CG_VALUE_WEIGHT) && info.size_bytes > size;
     if (info.size_bytes >= size && !is_loaded && is_splat(&info, size) &&
         is_pair_alike(dtype, info.data)) {
         v->flags |= CG_VALUE_SPLAT;
@@ -181,7 +181,7 @@ static stator_status import_inputs(cg_unit *unit, stator_diag **err)
 
 /* Can positions in the value be numbers of 64 bits? A size of 0 beside others hides none of them:
  * strides are made of all. */
-static int is_addressable(cg_unit *unit, const cg_value *v)
+static bool is_addressable(cg_unit *unit, const cg_value *v)
 {
     st_symtab *tab = &unit->syms->tab;
     uint32_t elements = st_sym_int(tab, 1);
@@ -193,15 +193,15 @@ static int is_addressable(cg_unit *unit, const cg_value *v)
     return elements != 0;
 }
 
-static int is_static(const cg_unit *unit, const cg_value *v)
+static bool is_static(const cg_unit *unit, const cg_value *v)
 {
     int64_t number = 0;
     for (uint32_t a = 0; a < v->rank; a++) {
         if (!st_sym_const(&unit->syms->tab, v->dims[a], &number)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* Nodes that read an input which is too large, or make a value that is so in every call. Values
@@ -211,7 +211,7 @@ static stator_status decline_large(cg_unit *unit, stator_diag **err)
     const stator_graph_view *v = unit->view;
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(v, node);
-        int is_good = 1;
+        bool is_good = true;
         for (uint32_t k = 0; k < row->operand_count; k++) {
             const stator_ref value = stator_operand(v, row, k);
             is_good &=

@@ -32,42 +32,42 @@ static int64_t point_of(const st_kernel *kernel, const st_loop_axis *axis, const
 }
 
 /* Puts the point among those before the end, in order; 0: there is no room. */
-static int add_point(cg_split_points *points, int64_t point)
+static bool add_point(cg_split_points *points, int64_t point)
 {
     uint32_t k = points->n;
     for (uint32_t i = 0; i < points->n; i++) {
         if (points->at[i] == point) {
-            return 1;
+            return true;
         }
     }
     if (k == CG_SPLIT_POINTS_MAX) {
-        return 0;
+        return false;
     }
     for (; k > 0 && points->at[k - 1u] > point; k--) {
         points->at[k] = points->at[k - 1u];
     }
     points->at[k] = point;
     points->n++;
-    return 1;
+    return true;
 }
 
 /* Is each piece as long as a vector? */
-static int are_long(const cg_unit *unit, const cg_split_points *points, int64_t extent)
+static bool are_long(const cg_unit *unit, const cg_split_points *points, int64_t extent)
 {
     const int64_t lanes = (int64_t)(unit->config->emitter->target.vector_bytes / sizeof(float));
     int64_t from = 0;
     for (uint32_t i = 0; i <= points->n; i++) {
         const int64_t to = i < points->n ? points->at[i] : extent;
         if (to - from < lanes) {
-            return 0;
+            return false;
         }
         from = to;
     }
-    return 1;
+    return true;
 }
 
-static int split_points_of(const cg_unit *unit, const st_kernel *kernel, uint32_t loop,
-                           cg_split_points *out)
+static bool split_points_of(const cg_unit *unit, const st_kernel *kernel, uint32_t loop,
+                            cg_split_points *out)
 {
     const st_loop_axis *axis = &kernel->axes.data[loop];
     const int64_t extent = st_loop_known_or(&unit->syms->tab, axis->extent, 0);
@@ -75,7 +75,7 @@ static int split_points_of(const cg_unit *unit, const st_kernel *kernel, uint32_
     for (st_loop_ref ref = 1; ref < kernel->insts.count && extent > 0; ref++) {
         const int64_t point = point_of(kernel, axis, st_loop_at(kernel, ref));
         if (point > 0 && point < extent && !add_point(out, point)) {
-            return 0;
+            return false;
         }
     }
     return out->n > 0 && kernel->insts.count * (out->n + 1u) <= ROWS_MAX &&
@@ -83,24 +83,24 @@ static int split_points_of(const cg_unit *unit, const st_kernel *kernel, uint32_
 }
 
 /* Where a loop of the group's kernel, written whole, is to be split. 0: nowhere. */
-static int find_split_points(const cg_unit *unit, const cg_fusion_group *group,
-                             const st_kernel *kernel, cg_split_points *out)
+static bool find_split_points(const cg_unit *unit, const cg_fusion_group *group,
+                              const st_kernel *kernel, cg_split_points *out)
 {
     if (group->n_inner > 0 || group->is_alone) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < group->roots.count; i++) {
         if (unit->roots.data[group->roots.data[i]].is_fold) {
-            return 0;
+            return false;
         }
     }
     /* The loops are nested, one an axis: the innermost one that there is something to split. */
     for (uint32_t loop = kernel->axes.count; loop-- > 1u;) {
         if (split_points_of(unit, kernel, loop, out)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 stator_status cg_split_index_set(cg_unit *unit, uint32_t group, st_kernel *kernel,

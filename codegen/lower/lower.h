@@ -12,8 +12,8 @@
 #define CG_WRITE(op, write, refuses, repeats) void write(cg_nest *nest, const cg_node *node);
 #define CG_WHOLE(op, write, refuses, contraction)                                                  \
     void write(cg_nest *nest, const cg_node *node);                                                \
-    int contraction(cg_unit *unit, const cg_node *node, const st_kernel *kernel,                   \
-                    st_contraction *out);
+    bool contraction(cg_unit *unit, const cg_node *node, const st_kernel *kernel,                  \
+                     st_contraction *out);
 #define CG_HOST(op, write, refuses, slow, contraction) CG_WHOLE(op, write, refuses, contraction)
 #define CG_LOOP(op, write) void write(cg_nest *nest, const cg_node *node);
 #include "codegen/lower/lower.def"
@@ -88,7 +88,7 @@ void cg_close(cg_nest *nest, uint32_t n);
 uint32_t cg_open_all(cg_nest *nest, uint32_t rank, const uint32_t *dims, uint32_t skip,
                      uint32_t flags, uint32_t *index);
 /* Does anything read result k? */
-int cg_is_wanted(const cg_nest *nest, const cg_node *node, uint32_t k);
+bool cg_is_wanted(const cg_nest *nest, const cg_node *node, uint32_t k);
 /* The element of result k that the kernel wrote before, and writing it: of the result's dtype. */
 st_loop_ref cg_written(cg_nest *nest, const cg_node *node, uint32_t k, const uint32_t *index,
                        st_loop_ref mask);

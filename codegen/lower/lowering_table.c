@@ -29,14 +29,14 @@ static const cg_lowering lowerings[STATOR_OPCODE_end] = {
 #undef LOWERING
 /* clang-format on */
 
-int st_cg_keeps(const char *op)
+bool st_cg_keeps(const char *op)
 {
     for (uint32_t k = 0; k < STATOR_OPCODE_end; k++) {
         if (lowerings[k].contraction && strcmp(lowerings[k].name, op) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 const cg_lowering *cg_lowering_of(uint32_t op)

@@ -47,7 +47,7 @@ static void update_fold(cg_nest *nest, uint32_t root_index)
 
 /* ---- stores ---- */
 
-static void store_root(cg_nest *nest, uint32_t root_index, int is_stored)
+static void store_root(cg_nest *nest, uint32_t root_index, bool is_stored)
 {
     cg_unit *unit = nest->unit;
     const cg_root *root = &unit->roots.data[root_index];
@@ -76,20 +76,20 @@ static void store_root(cg_nest *nest, uint32_t root_index, int is_stored)
 /* ---- levels ---- */
 
 /* Does this level need a loop over the row? */
-static int has_inner_work(const cg_nest *nest)
+static bool has_inner_work(const cg_nest *nest)
 {
     const cg_unit *unit = nest->unit;
     for (uint32_t i = 0; i < nest->group->roots.count; i++) {
         const uint32_t root_index = nest->group->roots.data[i];
         const cg_root *root = &unit->roots.data[root_index];
-        const int is_needed = cg_is_stored(unit, root_index) || root->local;
-        const int is_store =
+        const bool is_needed = cg_is_stored(unit, root_index) || root->local;
+        const bool is_store =
             is_needed && nest->group->n_inner > 0 && cg_is_full(unit, nest->group, root);
         if (root->level == nest->level && (root->is_fold || is_store)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static void open_inner(cg_nest *nest)
@@ -147,7 +147,7 @@ static void write_level(cg_nest *nest)
     for (uint32_t i = 0; i < group->roots.count && !nest->kernel->failed; i++) {
         const uint32_t root_index = group->roots.data[i];
         const cg_root *root = &unit->roots.data[root_index];
-        const int is_row = group->n_inner == 0 || root->is_fold || !cg_is_full(unit, group, root);
+        const bool is_row = group->n_inner == 0 || root->is_fold || !cg_is_full(unit, group, root);
         if (root->level == level && is_row) {
             store_root(nest, root_index, cg_is_stored(unit, root_index));
         }
@@ -301,19 +301,19 @@ static void kernel_name(const cg_unit *unit, const cg_fusion_group *group, char 
     }
 }
 
-int cg_nest_init(cg_nest *nest, cg_unit *unit, uint32_t group, const char *name, st_kernel *kernel)
+bool cg_nest_init(cg_nest *nest, cg_unit *unit, uint32_t group, const char *name, st_kernel *kernel)
 {
     *nest = (cg_nest){.unit = unit, .group_index = group, .kernel = kernel};
     nest->group = group < unit->groups.count ? &unit->groups.data[group] : NULL;
     if (!st_kernel_init(kernel, unit->mem, unit->syms, name)) {
-        return 0;
+        return false;
     }
     st_loop_builder_init(&nest->b, kernel);
     st_map_init(&nest->buffer_memo, unit->mem);
     st_map_init(&nest->local_memo, unit->mem);
     st_hashset_init(&nest->at_memo, unit->mem);
     st_map_init(&nest->acc_memo, unit->mem);
-    return 1;
+    return true;
 }
 
 void cg_nest_deinit(cg_nest *nest)
@@ -329,15 +329,15 @@ void cg_nest_deinit(cg_nest *nest)
 }
 
 /* Has no value that the group makes an element? */
-static int makes_nothing(cg_unit *unit, const cg_fusion_group *group)
+static bool makes_nothing(cg_unit *unit, const cg_fusion_group *group)
 {
     for (uint32_t i = 0; i < group->roots.count; i++) {
         const uint32_t numel = cg_numel(unit, unit->roots.data[group->roots.data[i]].value);
         if (numel == 0 || st_loop_known_or(&unit->syms->tab, numel, 1) != 0) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 stator_status cg_write_kernel(cg_unit *unit, uint32_t group, const cg_split_points *points,

@@ -14,7 +14,7 @@ uint32_t cg_axis(const cg_node *node, uint32_t attr, uint32_t rank)
 
 uint32_t cg_open(cg_nest *nest, uint32_t extent, uint32_t flags)
 {
-    const int is_first = nest->b.open.count == 1u && nest->kernel->axes.count == 0;
+    const bool is_first = nest->b.open.count == 1u && nest->kernel->axes.count == 0;
     const uint32_t may_split = is_first && flags == 0 ? ST_AXIS_PARALLEL : 0;
     const uint32_t axis = st_loop_axis_add(&nest->b, extent, flags | may_split);
     if (nest->kernel->failed) {
@@ -51,7 +51,7 @@ uint32_t cg_open_all(cg_nest *nest, uint32_t rank, const uint32_t *dims, uint32_
 
 /* ---- results ---- */
 
-int cg_is_wanted(const cg_nest *nest, const cg_node *node, uint32_t k)
+bool cg_is_wanted(const cg_nest *nest, const cg_node *node, uint32_t k)
 {
     const cg_value *v = cg_value_of(nest->unit, node->row->result_begin + k);
     return k < node->row->result_count && v->buffer != CG_NO_BUFFER &&

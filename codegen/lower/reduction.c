@@ -5,7 +5,7 @@
 
 static uint32_t acc_of(const cg_node *node, uint32_t dtype)
 {
-    const int is_bool = dtype == STATOR_BOOL;
+    const bool is_bool = dtype == STATOR_BOOL;
     switch (node->row->op) {
     case STATOR_OPCODE_reduce_sum:
         return ST_ACC_SUM;
@@ -44,7 +44,7 @@ void cg_reduce(const cg_node *node, cg_fold *out)
 }
 
 /* The operand's index: inner axes at their positions, the result's own between them. */
-static void operand_index(const cg_node *node, const cg_fold *fold, int keeps_dims,
+static void operand_index(const cg_node *node, const cg_fold *fold, bool keeps_dims,
                           const uint32_t *index, const uint32_t *inner, uint32_t *out)
 {
     const cg_value *x = cg_value_of(node->unit, cg_operand(node, 0));
@@ -77,7 +77,7 @@ void cg_arg(const cg_node *node, cg_fold *out)
 {
     const cg_value *x = cg_value_of(node->unit, cg_operand(node, 0));
     const int64_t axis = cg_attr(node, STATOR_argmax_axis)->i;
-    const int is_min = node->row->op == STATOR_OPCODE_argmin;
+    const bool is_min = node->row->op == STATOR_OPCODE_argmin;
     *out = (cg_fold){.acc = is_min ? ST_ACC_ARGMIN : ST_ACC_ARGMAX,
                      .dtype = cg_wide_dtype(x->dtype),
                      .is_reduction = 1};
@@ -97,7 +97,7 @@ void cg_arg_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
     cg_fold fold;
     cg_arg(node, &fold);
     operand_index(node, &fold, cg_attr(node, STATOR_argmax_keepdims)->i != 0, index, inner, own);
-    const int is_last = cg_attr(node, STATOR_argmax_select_last)->i != 0;
+    const bool is_last = cg_attr(node, STATOR_argmax_select_last)->i != 0;
     out->value = cg_wide_at(nest, cg_operand(node, 0), own);
     out->index = st_loop_index(&nest->b, is_last ? counted_from_end(nest, inner[0], fold.inner[0])
                                                  : inner[0]);

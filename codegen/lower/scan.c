@@ -19,21 +19,21 @@ static uint32_t count_of(const stator_graph_view *v, const stator_node_row *row,
 }
 
 /* Is `inner` the type of `whole`, without its first axis when that is cut? */
-static int is_slice(const stator_graph_view *v, const stator_type_row *whole,
-                    const stator_type_row *inner, uint32_t is_cut)
+static bool is_slice(const stator_graph_view *v, const stator_type_row *whole,
+                     const stator_type_row *inner, uint32_t is_cut)
 {
     if (whole->dtype != inner->dtype || whole->rank != inner->rank + is_cut) {
-        return 0;
+        return false;
     }
     for (uint32_t a = 0; a < inner->rank; a++) {
         if (stator_dim_at(v, whole, a + is_cut) != stator_dim_at(v, inner, a)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-static int is_first_axis(int64_t axis, uint32_t rank)
+static bool is_first_axis(int64_t axis, uint32_t rank)
 {
     return axis == 0 || axis + (int64_t)rank == 0;
 }
@@ -93,18 +93,18 @@ uint32_t cg_scan_binds(const stator_graph_view *body)
 }
 
 /* Sizes that a step tells are different at each; those of results are not. */
-static int are_outputs_known(const stator_graph_view *body)
+static bool are_outputs_known(const stator_graph_view *body)
 {
     int64_t size = 0;
     for (uint32_t k = 0; k < body->n_outputs; k++) {
         const stator_type_row *type = stator_value_type(body, stator_output_at(body, k));
         for (uint32_t a = 0; a < type->rank; a++) {
             if (!stator_sym_is_const(body, stator_dim_at(body, type, a), &size)) {
-                return 0;
+                return false;
             }
         }
     }
-    return 1;
+    return true;
 }
 
 const char *cg_scan_refuses(const stator_host *host, const stator_graph_view *v,

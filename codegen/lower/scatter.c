@@ -16,7 +16,7 @@ const char *cg_scatter_refuses(const stator_graph_view *view, const stator_node_
 {
     const stator_type_row *x = stator_value_type(view, stator_operand(view, row, 0));
     const stator_type_row *index = stator_value_type(view, stator_operand(view, row, 1));
-    const int is_nd = row->op == STATOR_OPCODE_scatter_nd;
+    const bool is_nd = row->op == STATOR_OPCODE_scatter_nd;
     int64_t width = 0;
     if (x->rank == 0 && !is_nd) {
         return "a scatter into a scalar";
@@ -69,7 +69,7 @@ void cg_scatter_elements(cg_nest *nest, const cg_node *node)
     from[axis] = cg_open(nest, list->dims[axis], ST_AXIS_SERIAL);
     for (uint32_t a = 0; a < x->rank; a++) {
         if (a != axis && list->dims[a] != x->dims[a]) {
-            ok = st_loop_both(&nest->b, ok, cg_within(nest, from[a], list->dims[a], 0, 1));
+            ok = st_loop_both(&nest->b, ok, cg_within(nest, from[a], list->dims[a], false, true));
         }
     }
     nest->mask = ok;

@@ -33,7 +33,7 @@ uint32_t cg_stage_of(const cg_unit *unit, stator_ref node)
     return stage;
 }
 
-int cg_is_bind(const cg_unit *unit, stator_ref node)
+bool cg_is_bind(const cg_unit *unit, stator_ref node)
 {
     const uint32_t stage = cg_stage_of(unit, node);
     return stage < unit->binds.count && unit->binds.data[stage] == node;

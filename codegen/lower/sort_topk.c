@@ -15,7 +15,7 @@
 
 #define ORDER_MAX 512 /* elements of the axis: past it sorting is for another backend */
 
-static int is_topk(const stator_node_row *row)
+static bool is_topk(const stator_node_row *row)
 {
     return row->op == STATOR_OPCODE_topk;
 }
@@ -44,7 +44,7 @@ const char *cg_order_is_slow(const stator_graph_view *view, const stator_node_ro
 }
 
 /* Does y stand before x whatever their indices are? */
-static st_loop_ref is_before(st_loop_builder *b, int is_falling, st_loop_ref y, st_loop_ref x)
+static st_loop_ref is_before(st_loop_builder *b, bool is_falling, st_loop_ref y, st_loop_ref x)
 {
     const uint32_t dtype = st_loop_at(b->kernel, x)->dtype;
     const st_loop_ref first = st_loop_apply(b, is_falling ? ST_LOOP_gt : ST_LOOP_lt, 0, y, x, 0);
@@ -61,7 +61,7 @@ static st_loop_ref is_before(st_loop_builder *b, int is_falling, st_loop_ref y, 
 
 /* 1 where x[j] stands before x[i]: it is smaller, or as large with a lower index. Not larger and a
  * lower index is the same, and needs no test for equality. */
-static st_loop_ref stands_before(cg_nest *nest, int is_falling, st_loop_ref xj, st_loop_ref xi,
+static st_loop_ref stands_before(cg_nest *nest, bool is_falling, st_loop_ref xj, st_loop_ref xi,
                                  uint32_t j, uint32_t i)
 {
     st_loop_builder *b = &nest->b;
@@ -74,7 +74,7 @@ static st_loop_ref stands_before(cg_nest *nest, int is_falling, st_loop_ref xj, 
                          0);
 }
 
-static int falls(const cg_node *node)
+static bool falls(const cg_node *node)
 {
     return is_topk(node->row) ? cg_attr(node, STATOR_topk_largest)->i != 0
                               : cg_attr(node, STATOR_sort_descending)->i != 0;
@@ -112,7 +112,7 @@ void cg_order(cg_nest *nest, const cg_node *node)
     if (index[axis] == 0) {
         return;
     }
-    const st_loop_ref is_kept = cg_within(nest, index[axis], node->out->dims[axis], 0, 1);
+    const st_loop_ref is_kept = cg_within(nest, index[axis], node->out->dims[axis], false, true);
     cg_put(nest, node, 0, index, stored, is_kept);
     cg_put(nest, node, 1, index, st_loop_index(b, i), is_kept);
     cg_close(nest, n_open + 1u);
@@ -122,23 +122,23 @@ void cg_order(cg_nest *nest, const cg_node *node)
 
 /* The buffer of result k and its strides; UINT32_MAX where nobody reads it. 0: beyond the
  * limits. */
-static int set_result(cg_unit *unit, const cg_node *node, const st_kernel *kernel, uint32_t k,
-                      uint32_t *out_buffer, uint32_t strides[ST_CONTRACTION_ORDER_RANK_MAX])
+static bool set_result(cg_unit *unit, const cg_node *node, const st_kernel *kernel, uint32_t k,
+                       uint32_t *out_buffer, uint32_t strides[ST_CONTRACTION_ORDER_RANK_MAX])
 {
     const cg_value *v = cg_value_of(unit, node->row->result_begin + k);
     *out_buffer = v->buffer == CG_NO_BUFFER ? UINT32_MAX : cg_buffer_index(kernel, v->buffer);
     return cg_strides(unit, k == 0 || *out_buffer != UINT32_MAX ? v : node->out, strides);
 }
 
-int cg_order_contraction(cg_unit *unit, const cg_node *node, const st_kernel *kernel,
-                         st_contraction *out)
+bool cg_order_contraction(cg_unit *unit, const cg_node *node, const st_kernel *kernel,
+                          st_contraction *out)
 {
     const cg_value *x = cg_value_of(unit, cg_operand(node, 0));
     const uint32_t rank = x->rank;
     st_contraction_order *contraction = &out->order;
     cg_strided seen;
     if (rank > ST_CONTRACTION_ORDER_RANK_MAX || !cg_strided_of(unit, cg_operand(node, 0), &seen)) {
-        return 0;
+        return false;
     }
     const int64_t axis = axis_attr(unit->view, node->row);
     *contraction = (st_contraction_order){.rank = rank,

@@ -5,18 +5,18 @@
 #include "codegen/lower/unit.h"
 
 /* Opens a loop an axis; 0: out of memory. */
-static int open_axes(cg_nest *nest, const cg_value *v, uint32_t *out_index, uint32_t *out_symbols)
+static bool open_axes(cg_nest *nest, const cg_value *v, uint32_t *out_index, uint32_t *out_symbols)
 {
     for (uint32_t a = 0; a < v->rank; a++) {
         const uint32_t axis = st_loop_axis_add(&nest->b, v->dims[a], 0);
         if (nest->kernel->failed) {
-            return 0;
+            return false;
         }
         out_index[a] = nest->kernel->axes.data[axis].sym;
         out_symbols[a] = nest->kernel->axes.data[axis].symbol;
         st_loop_open(&nest->b, axis);
     }
-    return 1;
+    return true;
 }
 
 /* Writes the loops and asks for the element; 0: it is more than a load. */
@@ -27,43 +27,43 @@ static st_loop_ref load_of(cg_nest *nest, stator_ref value, uint32_t *out_symbol
         return 0;
     }
     const st_loop_ref inst = cg_at(nest, value, index);
-    const int is_load = inst && nest->refusal == NULL && !nest->kernel->failed &&
-                        st_loop_at(nest->kernel, inst)->code == ST_LOOP_LOAD &&
-                        st_loop_at(nest->kernel, inst)->args[0] == 0;
+    const bool is_load = inst && nest->refusal == NULL && !nest->kernel->failed &&
+                         st_loop_at(nest->kernel, inst)->code == ST_LOOP_LOAD &&
+                         st_loop_at(nest->kernel, inst)->args[0] == 0;
     return is_load ? inst : 0;
 }
 
-static int take_apart(cg_nest *nest, st_loop_ref inst, uint32_t rank, const uint32_t *symbols,
-                      cg_strided *out)
+static bool take_apart(cg_nest *nest, st_loop_ref inst, uint32_t rank, const uint32_t *symbols,
+                       cg_strided *out)
 {
     const st_loop_inst *load = st_loop_at(nest->kernel, inst);
     uint32_t rest = load->sym;
     for (uint32_t a = 0; a < rank; a++) {
         if (!st_loop_linear(nest->unit->syms, rest, symbols[a], &out->stride[a], &rest)) {
-            return 0;
+            return false;
         }
     }
     /* A symbol that the load binds would be left in the offset. */
     for (uint32_t i = 0; i < nest->kernel->insts.count; i++) {
         if (st_loop_at(nest->kernel, i)->code == ST_LOOP_BIND) {
-            return 0;
+            return false;
         }
     }
     out->offset = rest;
     out->buffer = nest->kernel->buffers.data[load->ref].id;
-    return 1;
+    return true;
 }
 
-int cg_strided_of(cg_unit *unit, stator_ref value, cg_strided *out)
+bool cg_strided_of(cg_unit *unit, stator_ref value, cg_strided *out)
 {
     uint32_t symbols[CG_RANK_MAX];
     st_kernel trial;
     cg_nest nest;
     if (!cg_nest_init(&nest, unit, CG_NO_GROUP, "view", &trial)) {
-        return 0;
+        return false;
     }
     const st_loop_ref inst = load_of(&nest, value, symbols);
-    const int is_strided =
+    const bool is_strided =
         inst && take_apart(&nest, inst, cg_value_of(unit, value)->rank, symbols, out);
     cg_nest_deinit(&nest);
     st_kernel_deinit(&trial);
@@ -88,25 +88,25 @@ static int64_t step_of(const cg_nest *nest, const st_loop_inst *load, uint32_t s
 /* Does the load walk the last axis element by element, in rows that something other than the axes
  * chooses (the rows of a table that a gather reads)? A plane that all channels share is none: its
  * rows are lines of the image. */
-static int walks_rows(const cg_nest *nest, const st_loop_inst *load, const uint32_t *symbols,
-                      uint32_t rank)
+static bool walks_rows(const cg_nest *nest, const st_loop_inst *load, const uint32_t *symbols,
+                       uint32_t rank)
 {
     uint32_t rest = load->sym;
     uint32_t unused = 0;
     int64_t number = 0;
     if (step_of(nest, load, symbols[rank - 1u], &rest) != 1) {
-        return 0;
+        return false;
     }
     for (uint32_t a = 0; a + 1u < rank; a++) {
         if (!st_loop_linear(nest->unit->syms, rest, symbols[a], &unused, &rest)) {
-            return 1;
+            return true;
         }
     }
     return !st_sym_const(&nest->unit->syms->tab, rest, &number);
 }
 
 /* Do all loads that walk more than axis 1 walk it, and not the last one, element by element? */
-static int all_walk(const cg_nest *nest, const uint32_t *symbols, uint32_t rank)
+static bool all_walk(const cg_nest *nest, const uint32_t *symbols, uint32_t rank)
 {
     const uint32_t symbol = symbols[1];
     const uint32_t last = symbols[rank - 1u];
@@ -121,7 +121,7 @@ static int all_walk(const cg_nest *nest, const uint32_t *symbols, uint32_t rank)
         }
         if (!st_loop_mentions(nest->unit->syms, inst->sym, symbol)) {
             if (walks_rows(nest, inst, symbols, rank)) {
-                return 0;
+                return false;
             }
             continue;
         }
@@ -130,14 +130,14 @@ static int all_walk(const cg_nest *nest, const uint32_t *symbols, uint32_t rank)
             continue; /* a number a channel */
         }
         if (step != 1 || step_of(nest, inst, last, &unused) == 1) {
-            return 0;
+            return false;
         }
         n++;
     }
     return n > 0;
 }
 
-int cg_reads_channels(cg_unit *unit, const cg_root *root)
+bool cg_reads_channels(cg_unit *unit, const cg_root *root)
 {
     const cg_value *v = &unit->values[root->value];
     const int64_t lanes =
@@ -149,10 +149,10 @@ int cg_reads_channels(cg_unit *unit, const cg_root *root)
     if (v->rank < 3 || root->is_fold || root->lowering == NULL || root->lowering->point == NULL ||
         st_loop_known_or(&unit->syms->tab, v->dims[1], lanes) < lanes ||
         !cg_nest_init(&nest, unit, CG_NO_GROUP, "look", &trial)) {
-        return 0;
+        return false;
     }
     const cg_node node = cg_node_of(unit, root->node);
-    const int is_so =
+    const bool is_so =
         open_axes(&nest, v, index, symbols) &&
         root->lowering->point(&nest, &node, root->value - node.row->result_begin, index) != 0 &&
         nest.refusal == NULL && !trial.failed && all_walk(&nest, symbols, v->rank);

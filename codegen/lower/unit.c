@@ -148,7 +148,7 @@ void cg_storage_order(const cg_value *value, uint32_t *out_axes)
     }
 }
 
-int cg_strides(cg_unit *unit, const cg_value *value, uint32_t *out_strides)
+bool cg_strides(cg_unit *unit, const cg_value *value, uint32_t *out_strides)
 {
     uint32_t order[CG_RANK_MAX];
     uint32_t stride = st_sym_int(&unit->syms->tab, 1);
@@ -160,7 +160,7 @@ int cg_strides(cg_unit *unit, const cg_value *value, uint32_t *out_strides)
     return stride != 0;
 }
 
-int cg_is_one(const cg_unit *unit, uint32_t sym)
+bool cg_is_one(const cg_unit *unit, uint32_t sym)
 {
     int64_t value = 0;
     return st_sym_const(&unit->syms->tab, sym, &value) && value == 1;
@@ -197,7 +197,7 @@ const char *cg_attr_text(const cg_node *node, uint32_t k)
     return attr->kind == STATOR_ATTR_STRING ? stator_string_at(node->unit->view, attr->begin) : "";
 }
 
-int cg_attr_is(const cg_node *node, uint32_t k, const char *text)
+bool cg_attr_is(const cg_node *node, uint32_t k, const char *text)
 {
     return strcmp(cg_attr_text(node, k), text) == 0;
 }
@@ -224,17 +224,17 @@ const cg_value *cg_value_of(const cg_unit *unit, stator_ref value)
 
 /* ---- roots ---- */
 
-int cg_is_stored(const cg_unit *unit, uint32_t root_index)
+bool cg_is_stored(const cg_unit *unit, uint32_t root_index)
 {
     const cg_root *root = &unit->roots.data[root_index];
     if (root->n_readers == 0 ||
         unit->buffers.data[unit->values[root->value].buffer].kind == CG_BUFFER_OUTPUT) {
-        return 1;
+        return true;
     }
     for (uint32_t k = 0; k < root->n_readers; k++) {
         if (unit->roots.data[unit->readers[root->first_reader + k]].group != root->group) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }

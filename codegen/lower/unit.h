@@ -96,8 +96,8 @@ typedef struct cg_lowering {
     void (*write)(cg_nest *nest, const cg_node *node);
     /* A node that writes its own loops, as a contraction for a library: fills it over the
      * buffers of the kernel that it wrote. 0: it cannot be told so. NULL: no library does it. */
-    int (*contraction)(cg_unit *unit, const cg_node *node, const st_kernel *kernel,
-                       st_contraction *out);
+    bool (*contraction)(cg_unit *unit, const cg_node *node, const st_kernel *kernel,
+                        st_contraction *out);
     /* NULL or a reason why this node is not for us. */
     const char *(*refuses)(const stator_graph_view *view, const stator_node_row *row);
     /* Ops of the host library; NULL: of no such op. NULL or why loops would be too slow for the
@@ -209,21 +209,21 @@ uint32_t cg_numel(cg_unit *unit, stator_ref value);
 /* The axes of a value in the order in which they are stored, the outermost first. */
 void cg_storage_order(const cg_value *value, uint32_t *out_axes);
 /* Strides of a value as it is stored, in elements; 0 beyond the limits. */
-int cg_strides(cg_unit *unit, const cg_value *value, uint32_t *out_strides);
-int cg_is_one(const cg_unit *unit, uint32_t sym);
+bool cg_strides(cg_unit *unit, const cg_value *value, uint32_t *out_strides);
+bool cg_is_one(const cg_unit *unit, uint32_t sym);
 /* Attribute rows of a node; DIMS element as our sym. */
 const stator_attr_row *cg_attr(const cg_node *node, uint32_t k);
 uint32_t cg_attr_dim(const cg_node *node, uint32_t k, uint32_t i);
 int64_t cg_attr_int_at(const cg_node *node, uint32_t k, uint32_t i);
 const char *cg_attr_text(const cg_node *node, uint32_t k);
-int cg_attr_is(const cg_node *node, uint32_t k, const char *text);
+bool cg_attr_is(const cg_node *node, uint32_t k, const char *text);
 stator_ref cg_operand(const cg_node *node, uint32_t k);
 /* Notes that the node is for another backend; the compile goes on to find the others. */
 stator_status cg_decline(cg_unit *unit, stator_ref node, const char *reason, stator_diag **err);
 const cg_value *cg_value_of(const cg_unit *unit, stator_ref value);
 cg_node cg_node_of(cg_unit *unit, stator_ref node);
 /* Must the root's value be in memory when its kernel has ended? */
-int cg_is_stored(const cg_unit *unit, uint32_t root_index);
+bool cg_is_stored(const cg_unit *unit, uint32_t root_index);
 
 /* ---- value_range.c: what is known of integers ---- */
 
@@ -232,7 +232,7 @@ void cg_note_range(cg_unit *unit, const stator_node_row *row);
 
 /* ---- size_binds.c: sizes that are bound from data ---- */
 stator_status cg_find_binds(cg_unit *unit, stator_diag **err);
-int cg_is_bind(const cg_unit *unit, stator_ref node);
+bool cg_is_bind(const cg_unit *unit, stator_ref node);
 /* How many sizes have been bound before the node; node 0: all. */
 uint32_t cg_stage_of(const cg_unit *unit, stator_ref node);
 
@@ -300,7 +300,7 @@ void cg_split_flat(cg_nest *nest, uint32_t rank, const uint32_t *dims, const uin
                    uint32_t flat, uint32_t *out_index);
 void cg_refuse(cg_nest *nest, const char *why);
 /* The bool 0 <= index < size; 0 when neither bound is to be tested. */
-st_loop_ref cg_within(cg_nest *nest, uint32_t index, uint32_t size, int test_low, int test_high);
+st_loop_ref cg_within(cg_nest *nest, uint32_t index, uint32_t size, bool test_low, bool test_high);
 /* A program buffer's name in kernels: "in0", "w3". */
 void cg_buffer_name(const cg_unit *unit, uint32_t buffer, char out[32]);
 /* Kernel buffer of a program buffer. */
@@ -317,14 +317,15 @@ void cg_own_index(const cg_nest *nest, const cg_root *root, uint32_t *out_index)
 /* Position in the row of the inner axes that are open. */
 uint32_t cg_row_index(cg_nest *nest);
 /* Is the value of the size of the row's whole domain (not one a row)? */
-int cg_is_full(const cg_unit *unit, const cg_fusion_group *group, const cg_root *root);
-int cg_is_zero(const cg_nest *nest, uint32_t sym);
+bool cg_is_full(const cg_unit *unit, const cg_fusion_group *group, const cg_root *root);
+bool cg_is_zero(const cg_nest *nest, uint32_t sym);
 
 /* ---- nest.c: groups to kernels ---- */
 
 /* A nest for the kernel of the group (CG_NO_GROUP: of none, for a look at values), which it
  * initialises. 0: out of memory. The kernel outlives the nest. */
-int cg_nest_init(cg_nest *nest, cg_unit *unit, uint32_t group, const char *name, st_kernel *kernel);
+bool cg_nest_init(cg_nest *nest, cg_unit *unit, uint32_t group, const char *name,
+                  st_kernel *kernel);
 void cg_nest_deinit(cg_nest *nest);
 /* Writes the group's kernel. UNSUPPORTED, with *out_refusal set, when the group cannot be one
  * kernel. */
@@ -352,9 +353,9 @@ typedef struct cg_strided {
 } cg_strided;
 
 /* Is the value nothing but elements of a buffer that lie strides apart? */
-int cg_strided_of(cg_unit *unit, stator_ref value, cg_strided *out);
+bool cg_strided_of(cg_unit *unit, stator_ref value, cg_strided *out);
 /* Is the root made element by element of values whose channels (axis 1, enough for a vector) are
  * neighbours in memory, as views show them? */
-int cg_reads_channels(cg_unit *unit, const cg_root *root);
+bool cg_reads_channels(cg_unit *unit, const cg_root *root);
 
 #endif

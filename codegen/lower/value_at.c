@@ -58,7 +58,7 @@ static uint32_t computed(cg_nest *nest, uint32_t op, uint32_t a, uint32_t b)
     const st_loop_ref x = st_loop_index(to, a);
     const st_loop_ref y = x ? st_loop_index(to, b) : 0;
     st_sym_range(&nest->unit->syms->tab, b, &lo, &hi);
-    const int is_rest = op == '%' && lo > 0;
+    const bool is_rest = op == '%' && lo > 0;
     const uint32_t sym = y ? st_loop_bind(to, operation(to, op, x, y), is_rest ? 0 : INT64_MIN,
                                           is_rest && hi != INT64_MAX ? hi - 1 : INT64_MAX)
                            : 0;
@@ -166,13 +166,13 @@ void cg_split_flat(cg_nest *nest, uint32_t rank, const uint32_t *dims, const uin
 
 /* ---- conditions ---- */
 
-int cg_is_zero(const cg_nest *nest, uint32_t sym)
+bool cg_is_zero(const cg_nest *nest, uint32_t sym)
 {
     int64_t value = 1;
     return st_sym_const(&nest->unit->syms->tab, sym, &value) && value == 0;
 }
 
-st_loop_ref cg_within(cg_nest *nest, uint32_t index, uint32_t size, int test_low, int test_high)
+st_loop_ref cg_within(cg_nest *nest, uint32_t index, uint32_t size, bool test_low, bool test_high)
 {
     st_loop_builder *b = &nest->b;
     st_symtab *tab = &nest->unit->syms->tab;
@@ -191,7 +191,7 @@ st_loop_ref cg_within(cg_nest *nest, uint32_t index, uint32_t size, int test_low
 
 /* ---- the loops that are open ---- */
 
-int cg_is_full(const cg_unit *unit, const cg_fusion_group *group, const cg_root *root)
+bool cg_is_full(const cg_unit *unit, const cg_fusion_group *group, const cg_root *root)
 {
     if (root->is_fold || group->n_inner == 0) {
         return group->n_inner == 0;
@@ -209,7 +209,7 @@ void cg_own_index(const cg_nest *nest, const cg_root *root, uint32_t *out_index)
     const cg_unit *unit = nest->unit;
     const cg_fusion_group *group = nest->group;
     const cg_value *v = &unit->values[root->value];
-    const int is_full = cg_is_full(unit, group, root);
+    const bool is_full = cg_is_full(unit, group, root);
     uint32_t k = 0;
     for (uint32_t a = 0; a < v->rank; a++) {
         out_index[a] = st_sym_int(&unit->syms->tab, 0);
@@ -366,14 +366,14 @@ typedef struct sought {
     uint32_t rank;
 } sought;
 
-static int block_is_open(const cg_nest *nest, st_loop_ref inst)
+static bool block_is_open(const cg_nest *nest, st_loop_ref inst)
 {
     const uint32_t block = st_loop_at(nest->kernel, inst)->block;
     const uint32_t depth = nest->kernel->blocks.data[block].depth;
     return depth < nest->b.open.count && nest->b.open.data[depth] == block;
 }
 
-static int same_question(void *self, uint32_t id)
+static bool same_question(void *self, uint32_t id)
 {
     const sought *s = self;
     const cg_known *k = &s->nest->known.data[id - 1u];
@@ -429,7 +429,7 @@ static st_loop_ref unrounded(const cg_nest *nest, st_loop_ref inst)
     if (nest->unit->config->exact || cast == NULL || cast->code != ST_LOOP_cast) {
         return inst;
     }
-    const int is_half = cast->dtype == STATOR_BF16 || cast->dtype == STATOR_F16;
+    const bool is_half = cast->dtype == STATOR_BF16 || cast->dtype == STATOR_F16;
     return is_half && st_loop_at(nest->kernel, cast->args[0])->dtype == STATOR_F32 ? cast->args[0]
                                                                                    : inst;
 }
@@ -448,7 +448,7 @@ st_loop_ref cg_at_flat(cg_nest *nest, stator_ref value, const uint32_t *divisors
 {
     const cg_unit *unit = nest->unit;
     const cg_value *v = &unit->values[value];
-    const int is_here = v->root && unit->roots.data[v->root - 1u].group == nest->group_index;
+    const bool is_here = v->root && unit->roots.data[v->root - 1u].group == nest->group_index;
     if (nest->refusal || nest->kernel->failed) {
         return 0;
     }

@@ -19,7 +19,7 @@ static range whole_of(uint32_t dtype)
     return dtype == STATOR_I32 ? (range){INT32_MIN, INT32_MAX} : (range){INT64_MIN, INT64_MAX};
 }
 
-static int is_wide(uint32_t dtype)
+static bool is_wide(uint32_t dtype)
 {
     return dtype == STATOR_I64 || dtype == STATOR_I32;
 }
@@ -43,47 +43,47 @@ static int64_t greatest(int64_t a, int64_t b)
 }
 
 /* Each of these: 0 when the result has no range. */
-static int take_min(range a, range b, range *out)
+static bool take_min(range a, range b, range *out)
 {
     *out = (range){least(a.lo, b.lo), least(a.hi, b.hi)};
-    return 1;
+    return true;
 }
 
-static int take_max(range a, range b, range *out)
+static bool take_max(range a, range b, range *out)
 {
     *out = (range){greatest(a.lo, b.lo), greatest(a.hi, b.hi)};
-    return 1;
+    return true;
 }
 
-static int take_sum(range a, range b, range *out)
+static bool take_sum(range a, range b, range *out)
 {
     return st_add_i64(a.lo, b.lo, &out->lo) && st_add_i64(a.hi, b.hi, &out->hi);
 }
 
-static int take_difference(range a, range b, range *out)
+static bool take_difference(range a, range b, range *out)
 {
     return st_sub_i64(a.lo, b.hi, &out->lo) && st_sub_i64(a.hi, b.lo, &out->hi);
 }
 
-static int take_product(range a, range b, range *out)
+static bool take_product(range a, range b, range *out)
 {
     int64_t ends[4];
     if (__builtin_mul_overflow(a.lo, b.lo, &ends[0]) ||
         __builtin_mul_overflow(a.lo, b.hi, &ends[1]) ||
         __builtin_mul_overflow(a.hi, b.lo, &ends[2]) ||
         __builtin_mul_overflow(a.hi, b.hi, &ends[3])) {
-        return 0;
+        return false;
     }
     *out = (range){ends[0], ends[0]};
     for (int i = 1; i < 4; i++) {
         *out = (range){least(out->lo, ends[i]), greatest(out->hi, ends[i])};
     }
-    return 1;
+    return true;
 }
 
 static const struct rule {
     uint32_t op;
-    int (*apply)(range a, range b, range *out);
+    bool (*apply)(range a, range b, range *out);
 } rules[] = {{STATOR_OPCODE_min, take_min},
              {STATOR_OPCODE_max, take_max},
              {STATOR_OPCODE_add, take_sum},
@@ -91,13 +91,13 @@ static const struct rule {
              {STATOR_OPCODE_mul, take_product}};
 
 /* The range of a node's result by those of its operands; 0: nothing is known of it. */
-static int infer(const cg_unit *unit, const stator_node_row *row, range *out)
+static bool infer(const cg_unit *unit, const stator_node_row *row, range *out)
 {
     const stator_graph_view *v = unit->view;
     const stator_op_desc *op = stator_op_at(v, row->op);
     const stator_ref first = row->operand_count ? stator_operand(v, row, 0) : 0;
     if (first == 0) {
-        return 0;
+        return false;
     }
     if ((op->flags & STATOR_OP_VIEW) || row->op == STATOR_OPCODE_cast) {
         const uint32_t from = unit->values[first].dtype;
@@ -110,7 +110,7 @@ static int infer(const cg_unit *unit, const stator_node_row *row, range *out)
                                   out);
         }
     }
-    return 0;
+    return false;
 }
 
 void cg_note_range(cg_unit *unit, const stator_node_row *row)

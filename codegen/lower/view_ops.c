@@ -13,7 +13,7 @@ static uint32_t axis_of(int64_t axis, uint32_t rank)
 /* ---- conditions ---- */
 
 /* Is the index known to be outside 0..size - 1? */
-static int is_outside(const cg_nest *nest, uint32_t index, uint32_t size)
+static bool is_outside(const cg_nest *nest, uint32_t index, uint32_t size)
 {
     st_symtab *tab = &nest->unit->syms->tab;
     return st_sym_lt(tab, index, st_sym_int(tab, 0)) == 1 || st_sym_le(tab, size, index) == 1;
@@ -29,7 +29,7 @@ static st_loop_ref chosen_of(cg_nest *nest, uint32_t dtype, st_loop_ref ok, st_l
                              st_loop_ref other)
 {
     st_loop_builder *b = &nest->b;
-    const int is_storage = st_loop_class_of(dtype) == ST_LOOP_STORAGE;
+    const bool is_storage = st_loop_class_of(dtype) == ST_LOOP_STORAGE;
     const uint32_t moved = is_storage ? bits_of(dtype) : dtype;
     other = st_loop_cast(b, dtype, other);
     if (is_storage) {
@@ -66,8 +66,8 @@ static uint32_t product_of(st_symtab *tab, const uint32_t *dims, uint32_t n)
 
 /* Replaces dims[a] for each axis behind `solved` by the least product of the result's last axes
  * that is proved to be no smaller; 0 where there is none. */
-static int join_last_axes(st_symtab *tab, const cg_value *to, uint32_t rank, uint32_t solved,
-                          uint32_t *dims)
+static bool join_last_axes(st_symtab *tab, const cg_value *to, uint32_t rank, uint32_t solved,
+                           uint32_t *dims)
 {
     uint32_t left = to->rank;
     for (uint32_t a = rank; a-- > solved + 1u;) {
@@ -76,11 +76,11 @@ static int join_last_axes(st_symtab *tab, const cg_value *to, uint32_t rank, uin
             size = left != 0 && size != 0 ? st_sym_mul(tab, size, to->dims[--left]) : 0;
         } while (size != 0 && st_sym_le(tab, dims[a], size) != 1);
         if (size == 0) {
-            return 0;
+            return false;
         }
         dims[a] = size;
     }
-    return 1;
+    return true;
 }
 
 /* The sizes of x in terms of the result's, into `dims`, where they follow. A call is refused in
@@ -242,12 +242,12 @@ static uint32_t repeated(cg_nest *nest, const cg_node *node, uint32_t p, uint32_
 st_loop_ref cg_pad(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index)
 {
     const cg_value *x = cg_value_of(nest->unit, cg_operand(node, 0));
-    const int is_constant = cg_attr_is(node, STATOR_pad_mode, "constant");
+    const bool is_constant = cg_attr_is(node, STATOR_pad_mode, "constant");
     const stator_ref filler = cg_operand(node, 1);
     const uint32_t wide = cg_wide_dtype(x->dtype);
     uint32_t own[CG_RANK_MAX];
     st_loop_ref ok = 0;
-    int is_nowhere = 0;
+    bool is_nowhere = false;
     (void)result;
     for (uint32_t a = 0; a < x->rank; a++) {
         const uint32_t low = cg_attr_dim(node, STATOR_pad_low, a);
@@ -279,7 +279,7 @@ st_loop_ref cg_pad(cg_nest *nest, const cg_node *node, uint32_t result, const ui
 /* ---- indirect ---- */
 
 /* Constants that are all indices of an axis of this size need no test. */
-static int is_inside(const cg_nest *nest, const cg_value *indices, uint32_t size)
+static bool is_inside(const cg_nest *nest, const cg_value *indices, uint32_t size)
 {
     int64_t least = 0;
     int64_t most = 0;

@@ -20,7 +20,7 @@
 /* ---- the skeleton of the kernel ---- */
 
 /* One store, one accumulator with one update and one read, one nest of loops. */
-static int find_insts(cg_matcher *m)
+static bool find_insts(cg_matcher *m)
 {
     uint32_t n[ST_LOOP_CODE_COUNT] = {0};
     for (uint32_t block = 0; block < m->kernel->blocks.count; block++) {
@@ -40,20 +40,20 @@ static int find_insts(cg_matcher *m)
 }
 
 /* The loops around the store, outermost first. */
-static int find_outer(cg_matcher *m)
+static bool find_outer(cg_matcher *m)
 {
     uint32_t block = cg_inst_at(m, m->store)->block;
     while (m->kernel->blocks.data[block].loop) {
         const st_loop_inst *loop = cg_inst_at(m, m->kernel->blocks.data[block].loop);
         if (m->n_outer == CG_MATCH_AXES) {
-            return 0;
+            return false;
         }
         memmove(m->outer + 1, m->outer, m->n_outer * sizeof m->outer[0]);
         m->outer[0] = &m->kernel->axes.data[loop->ref];
         m->n_outer++;
         block = loop->block;
     }
-    return 1;
+    return true;
 }
 
 /* ---- operands ---- */
@@ -64,23 +64,23 @@ static void set_buffer(cg_matcher *m, st_contraction_operand *operand, const st_
     operand->dtype = m->kernel->buffers.data[inst->ref].dtype;
 }
 
-static int set_constant(cg_matcher *m)
+static bool set_constant(cg_matcher *m)
 {
     const st_loop_buffer *of = &m->kernel->buffers.data[m->contraction->y.buffer];
     const cg_buffer *buffer = &m->unit->buffers.data[of->id];
     if (buffer->kind != CG_BUFFER_CONSTANT) {
-        return 1;
+        return true;
     }
     stator_diag *err = NULL;
     if (cg_constant_data(m->unit->config, m->unit->blobs.data[buffer->index],
                          &m->contraction->y_data, &err) != STATOR_OK) {
         m->unit->host->diag->release(err);
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
-static int is_constant(const cg_matcher *m, const st_loop_inst *load)
+static bool is_constant(const cg_matcher *m, const st_loop_inst *load)
 {
     const st_loop_buffer *of = &m->kernel->buffers.data[load->ref];
     return m->unit->buffers.data[of->id].kind == CG_BUFFER_CONSTANT;
@@ -112,17 +112,17 @@ static uint32_t axis_walked(const cg_matcher *m, const st_loop_inst *load)
 
 /* A number for all elements, known or the first of a buffer; or (is_each) one for each step of an
  * axis. */
-static int match_zero(const cg_matcher *m, st_loop_ref ref, st_contraction_zero *out)
+static bool match_zero(const cg_matcher *m, st_loop_ref ref, st_contraction_zero *out)
 {
     const st_loop_inst *inst = cg_inst_at(m, ref);
     const st_loop_inst *narrow = before_widening(m, ref);
     const st_loop_inst *load = narrow ? narrow : inst;
     if (load->code == ST_LOOP_CONST && (narrow || inst->dtype == STATOR_I32)) {
         *out = (st_contraction_zero){.value = (int32_t)load->imm.i};
-        return 1;
+        return true;
     }
     if (load->code != ST_LOOP_LOAD || load->args[0]) {
-        return 0;
+        return false;
     }
     *out = (st_contraction_zero){
         .has_buffer = 1, .buffer = load->ref, .dtype = m->kernel->buffers.data[load->ref].dtype};
@@ -170,29 +170,29 @@ static const st_loop_inst *scaled_of(const cg_matcher *m, st_loop_ref ref,
 /* ---- GEMM ---- */
 
 /* Coefficients of the outer axes and of k in the instruction's index; the rest is the offset. */
-static int split_index(const cg_matcher *m, const st_loop_inst *inst, const cg_walks *walks,
-                       uint32_t *coefs, uint32_t *out_k, uint32_t *out_offset)
+static bool split_index(const cg_matcher *m, const st_loop_inst *inst, const cg_walks *walks,
+                        uint32_t *coefs, uint32_t *out_k, uint32_t *out_offset)
 {
     uint32_t rest = inst->sym;
     uint32_t of_blocks = 0;
     for (uint32_t i = 0; i < m->n_outer; i++) {
         if (!st_loop_linear(m->kernel->syms, rest, m->outer[i]->symbol, &coefs[i], &rest)) {
-            return 0;
+            return false;
         }
     }
     if (walks && !st_loop_linear(m->kernel->syms, rest, walks->k[0]->symbol, out_k, &rest)) {
-        return 0;
+        return false;
     }
     if (walks && walks->n_k == 2 &&
         (!st_loop_linear(m->kernel->syms, rest, walks->k[1]->symbol, &of_blocks, &rest) ||
          of_blocks != st_sym_mul(&m->kernel->syms->tab, *out_k, walks->k[0]->extent))) {
-        return 0;
+        return false;
     }
     *out_offset = rest;
-    return 1;
+    return true;
 }
 
-static int is_zero(const cg_matcher *m, uint32_t sym)
+static bool is_zero(const cg_matcher *m, uint32_t sym)
 {
     return st_loop_known_or(&m->kernel->syms->tab, sym, 1) == 0;
 }
@@ -210,8 +210,8 @@ static void choose_roles(const cg_matcher *m, roles *r)
     r->m = UINT32_MAX;
     r->n = UINT32_MAX;
     for (uint32_t i = 0; i < m->n_outer; i++) {
-        const int in_x = !is_zero(m, r->x[i]);
-        const int in_y = !is_zero(m, r->y[i]);
+        const bool in_x = !is_zero(m, r->x[i]);
+        const bool in_y = !is_zero(m, r->y[i]);
         if (in_x && !in_y) {
             r->m = i;
         } else if (in_y && !in_x) {
@@ -221,11 +221,11 @@ static void choose_roles(const cg_matcher *m, roles *r)
 }
 
 /* Numbers of their own are of rows of x and of columns of y. */
-static int check_zero_axes(cg_matcher *m, const roles *r)
+static bool check_zero_axes(cg_matcher *m, const roles *r)
 {
     st_contraction_zero *const zeros[2] = {&m->contraction->x_zero, &m->contraction->y_zero};
     const uint32_t axes[2] = {r->m, r->n};
-    int is_sound = 1;
+    bool is_sound = true;
     for (uint32_t k = 0; k < 2; k++) {
         is_sound = is_sound && (!zeros[k]->is_each || zeros[k]->is_each - 1u == axes[k]);
         zeros[k]->is_each = zeros[k]->is_each != 0;
@@ -233,7 +233,7 @@ static int check_zero_axes(cg_matcher *m, const roles *r)
     return is_sound;
 }
 
-static int fill_gemm(cg_matcher *m, const roles *r)
+static bool fill_gemm(cg_matcher *m, const roles *r)
 {
     st_contraction *contraction = m->contraction;
     st_symtab *tab = &m->kernel->syms->tab;
@@ -255,7 +255,7 @@ static int fill_gemm(cg_matcher *m, const roles *r)
             continue;
         }
         if (contraction->n_batch == ST_CONTRACTION_BATCH_MAX) {
-            return 0;
+            return false;
         }
         contraction->x.batch[contraction->n_batch] = r->x[i];
         contraction->y.batch[contraction->n_batch] = r->y[i];
@@ -269,12 +269,12 @@ static int fill_gemm(cg_matcher *m, const roles *r)
 typedef struct operands {
     const st_loop_inst *of[2];
     st_loop_ref scale[2]; /* scales of operands of bytes */
-    int has_weights;      /* the second operand is weights of few bits: */
+    bool has_weights;     /* the second operand is weights of few bits: */
     cg_weights weights;
 } operands;
 
 /* One operand as it is loaded, the other one weights of few bits. */
-static int find_weights(const cg_matcher *m, const st_loop_inst *product, operands *out)
+static bool find_weights(const cg_matcher *m, const st_loop_inst *product, operands *out)
 {
     for (uint32_t k = 0; k < 2; k++) {
         st_contraction_zero unused;
@@ -282,29 +282,29 @@ static int find_weights(const cg_matcher *m, const st_loop_inst *product, operan
         if (x && cg_match_weights(m, product->args[k], &out->weights)) {
             out->of[0] = x;
             out->of[1] = out->weights.bytes;
-            out->has_weights = 1;
-            return 1;
+            out->has_weights = true;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Both operands of the product: as they are loaded, or as the bytes that they stand for. */
-static int find_operands(cg_matcher *m, const st_loop_inst *product, operands *out)
+static bool find_operands(cg_matcher *m, const st_loop_inst *product, operands *out)
 {
     st_contraction_zero *const zeros[2] = {&m->contraction->x_zero, &m->contraction->y_zero};
-    *out = (operands){.has_weights = 0};
+    *out = (operands){.has_weights = false};
     for (uint32_t k = 0; k < 2; k++) {
         out->of[k] = operand_of(m, product->args[k], zeros[k]);
     }
     if (out->of[0] && out->of[1]) {
-        return 1;
+        return true;
     }
     if (m->contraction->acc_dtype != STATOR_F32) {
-        return 0;
+        return false;
     }
     if (find_weights(m, product, out)) {
-        return 1;
+        return true;
     }
     for (uint32_t k = 0; k < 2; k++) {
         out->of[k] = scaled_of(m, product->args[k], zeros[k], &out->scale[k]);
@@ -315,14 +315,14 @@ static int find_operands(cg_matcher *m, const st_loop_inst *product, operands *o
 }
 
 /* The loops between the store's block and the update's. 0: none, or more than a contraction has. */
-static int find_walks(const cg_matcher *m, cg_walks *out)
+static bool find_walks(const cg_matcher *m, cg_walks *out)
 {
     uint32_t block = cg_inst_at(m, m->update)->block;
     *out = (cg_walks){.n_k = 0};
     while (block != cg_inst_at(m, m->store)->block) {
         const st_loop_ref loop = m->kernel->blocks.data[block].loop;
         if (loop == 0 || out->n_k == 2) {
-            return 0;
+            return false;
         }
         out->k[out->n_k++] = &m->kernel->axes.data[cg_inst_at(m, loop)->ref];
         block = cg_inst_at(m, loop)->block;
@@ -344,7 +344,7 @@ static void swap_operands(const cg_matcher *m, operands *o)
     }
 }
 
-static int match_gemm(cg_matcher *m)
+static bool match_gemm(cg_matcher *m)
 {
     const st_loop_inst *update = cg_inst_at(m, m->update);
     const st_loop_inst *product = cg_inst_at(m, update->args[0]);
@@ -353,18 +353,18 @@ static int match_gemm(cg_matcher *m)
     st_contraction *contraction = m->contraction;
     if (update->args[2] || product->code != ST_LOOP_mul || !find_walks(m, &r.walks) ||
         !find_operands(m, product, &o) || (r.walks.n_k > 1 && !o.has_weights)) {
-        return 0;
+        return false;
     }
     swap_operands(m, &o);
     const st_loop_inst *x = o.of[0];
     const st_loop_inst *y = o.of[1];
     uint32_t unused = 0;
-    const int is_linear =
+    const bool is_linear =
         split_index(m, x, &r.walks, r.x, &r.x_k, &contraction->x.offset) &&
         split_index(m, y, &r.walks, r.y, &r.y_k, &contraction->y.offset) &&
         split_index(m, cg_inst_at(m, m->store), NULL, r.out, &unused, &contraction->out.offset);
     if (!is_linear || is_zero(m, r.x_k) || is_zero(m, r.y_k)) {
-        return 0;
+        return false;
     }
     choose_roles(m, &r);
     set_buffer(m, &contraction->x, x);
@@ -380,19 +380,19 @@ static int match_gemm(cg_matcher *m)
 /* ---- convolution ---- */
 
 /* Strides of a stored value, by axis. */
-static int set_dims(cg_matcher *m, st_contraction_operand *operand, const cg_value *v)
+static bool set_dims(cg_matcher *m, st_contraction_operand *operand, const cg_value *v)
 {
     st_symtab *tab = &m->kernel->syms->tab;
     uint32_t strides[CG_RANK_MAX];
     if (v->rank > 2u + ST_CONTRACTION_SPATIAL_MAX || !cg_strides(m->unit, v, strides)) {
-        return 0;
+        return false;
     }
     memcpy(operand->dims, strides, v->rank * sizeof *strides);
     operand->offset = st_sym_int(tab, 0);
     return operand->offset != 0;
 }
 
-static int set_stored(cg_matcher *m, st_contraction_operand *operand, stator_ref value)
+static bool set_stored(cg_matcher *m, st_contraction_operand *operand, stator_ref value)
 {
     const cg_value *v = cg_value_of(m->unit, value);
     operand->buffer =
@@ -408,7 +408,7 @@ _Static_assert((int)STATOR_conv_strides == (int)STATOR_conv_transpose_strides &&
                    (int)STATOR_conv_groups == (int)STATOR_conv_transpose_groups,
                "one function reads both");
 
-static int fill_conv(cg_matcher *m, const cg_node *node)
+static bool fill_conv(cg_matcher *m, const cg_node *node)
 {
     const cg_value *x = cg_value_of(m->unit, cg_operand(node, 0));
     const cg_value *w = cg_value_of(m->unit, cg_operand(node, 1));
@@ -427,10 +427,10 @@ static int fill_conv(cg_matcher *m, const cg_node *node)
         contraction->stride[i] = cg_attr_int_at(node, STATOR_conv_strides, i);
         contraction->dilation[i] = cg_attr_int_at(node, STATOR_conv_dilations, i);
         if (contraction->pad_low[i] == 0 || contraction->pad_high[i] == 0) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* Weights of a transposed convolution are C M/G kernel. */
@@ -463,8 +463,8 @@ static void find_feature(cg_matcher *m, const cg_value *out)
 }
 
 /* `feature`: axis along which there may be one for each; CG_NO_AXIS: none. */
-static int set_zero(const cg_matcher *m, stator_ref zero, uint32_t feature,
-                    st_contraction_zero *out)
+static bool set_zero(const cg_matcher *m, stator_ref zero, uint32_t feature,
+                     st_contraction_zero *out)
 {
     const cg_value *v = zero ? cg_value_of(m->unit, zero) : NULL;
     if (v && (v->flags & CG_VALUE_SPLAT)) {
@@ -480,7 +480,7 @@ static int set_zero(const cg_matcher *m, stator_ref zero, uint32_t feature,
 }
 
 /* Both operands, where they stand for bytes as these: then sums are of integers. */
-static int set_bytes(cg_matcher *m, const cg_bytes of[2])
+static bool set_bytes(cg_matcher *m, const cg_bytes of[2])
 {
     st_contraction *contraction = m->contraction;
     contraction->acc_dtype = STATOR_I32;
@@ -488,12 +488,12 @@ static int set_bytes(cg_matcher *m, const cg_bytes of[2])
         !set_stored(m, &contraction->y, of[1].bytes) ||
         !set_zero(m, of[0].zero, CG_NO_AXIS, &contraction->x_zero) ||
         !set_zero(m, of[1].zero, contraction->is_transposed, &contraction->y_zero)) {
-        return 0;
+        return false;
     }
     const st_loop_inst *product = cg_inst_at(m, cg_inst_at(m, m->update)->args[0]);
     st_loop_ref scale[2] = {0, 0};
     if (of[0].scale == 0) {
-        return 1;
+        return true;
     }
     for (uint32_t k = 0; k < 2 && product->code == ST_LOOP_mul; k++) {
         const st_loop_inst *scaled = cg_inst_at(m, product->args[k]);
@@ -503,13 +503,13 @@ static int set_bytes(cg_matcher *m, const cg_bytes of[2])
 }
 
 /* As they are stored, or as bytes. */
-static int set_operands(cg_matcher *m, const cg_node *node)
+static bool set_operands(cg_matcher *m, const cg_node *node)
 {
     const stator_ref x = cg_operand(node, 0);
     const stator_ref y = cg_operand(node, 1);
     cg_bytes of[2];
     if (set_stored(m, &m->contraction->x, x) && set_stored(m, &m->contraction->y, y)) {
-        return 1;
+        return true;
     }
     if (m->contraction->acc_dtype == STATOR_I32) {
         return cg_centred_of(m->unit, x, &of[0]) && cg_centred_of(m->unit, y, &of[1]) &&
@@ -519,12 +519,12 @@ static int set_operands(cg_matcher *m, const cg_node *node)
 }
 
 /* A reshape that moves axes of size 1 shares the kernel, and has other strides. */
-static int has_dims_of(const cg_value *a, const cg_value *b)
+static bool has_dims_of(const cg_value *a, const cg_value *b)
 {
     return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
 }
 
-static int match_conv(cg_matcher *m, const cg_root *fold)
+static bool match_conv(cg_matcher *m, const cg_root *fold)
 {
     const cg_node node = cg_node_of(m->unit, fold->node);
     const cg_value *out = NULL;
@@ -537,11 +537,11 @@ static int match_conv(cg_matcher *m, const cg_root *fold)
     if (out == NULL || !has_dims_of(out, node.out) ||
         cg_value_of(m->unit, cg_operand(&node, 0))->rank > 2u + ST_CONTRACTION_SPATIAL_MAX ||
         !fill_conv(m, &node)) {
-        return 0;
+        return false;
     }
     find_feature(m, out);
     if (!set_operands(m, &node)) {
-        return 0;
+        return false;
     }
     swap_weight_axes(m->contraction);
     set_buffer(m, &m->contraction->out, cg_inst_at(m, m->store));
@@ -564,7 +564,7 @@ static const cg_root *contraction_of(const cg_unit *unit, const cg_fusion_group 
 }
 
 /* A node that writes its own loops. */
-static int match_whole(cg_unit *unit, uint32_t group, const st_kernel *kernel, st_contraction *out)
+static bool match_whole(cg_unit *unit, uint32_t group, const st_kernel *kernel, st_contraction *out)
 {
     const cg_root *root = &unit->roots.data[unit->groups.data[group].roots.data[0]];
     const cg_node node = cg_node_of(unit, root->node);
@@ -573,23 +573,23 @@ static int match_whole(cg_unit *unit, uint32_t group, const st_kernel *kernel, s
            root->lowering->contraction(unit, &node, kernel, out);
 }
 
-int cg_has_library(const st_cg_config *config, const cg_lowering *lowering)
+bool cg_has_library(const st_cg_config *config, const cg_lowering *lowering)
 {
     return lowering->is_slow ? (config->emitter->flags & ST_EMITTER_HOST) != 0
                              : config->emitter->library != NULL;
 }
 
-static int match_contraction(cg_unit *unit, uint32_t group, st_kernel *kernel, st_contraction *out)
+static bool match_contraction(cg_unit *unit, uint32_t group, st_kernel *kernel, st_contraction *out)
 {
     if (unit->groups.data[group].is_alone) {
         return match_whole(unit, group, kernel, out);
     }
     if (unit->config->emitter->library == NULL) {
-        return 0;
+        return false;
     }
     const cg_root *fold = contraction_of(unit, &unit->groups.data[group]);
     if (fold == NULL) {
-        return 0;
+        return false;
     }
     cg_matcher m = {
         .unit = unit, .group = &unit->groups.data[group], .kernel = kernel, .contraction = out};
@@ -599,35 +599,35 @@ static int match_contraction(cg_unit *unit, uint32_t group, st_kernel *kernel, s
     out->n_buffers = kernel->buffers.count;
     const uint32_t op = stator_node_at(unit->view, fold->node)->op;
     out->is_transposed = op == STATOR_OPCODE_conv_transpose;
-    const int is_conv = out->is_transposed || op == STATOR_OPCODE_conv;
+    const bool is_conv = out->is_transposed || op == STATOR_OPCODE_conv;
     out->kind = is_conv ? ST_CONTRACTION_CONV : ST_CONTRACTION_GEMM;
     return (is_conv || st_kernel_merge_axes(kernel)) && find_insts(&m) && find_outer(&m) &&
            (is_conv ? match_conv(&m, fold) : match_gemm(&m));
 }
 
-static int is_taken(const cg_unit *unit, const st_contraction *contraction)
+static bool is_taken(const cg_unit *unit, const st_contraction *contraction)
 {
     const st_library *library = unit->config->emitter->library;
     return contraction->kind == ST_CONTRACTION_ORDER ||
            library->takes(library->self, contraction) == 1;
 }
 
-int cg_match(cg_unit *unit, uint32_t group, st_kernel *kernel, st_contraction *out)
+bool cg_match(cg_unit *unit, uint32_t group, st_kernel *kernel, st_contraction *out)
 {
     return match_contraction(unit, group, kernel, out) && is_taken(unit, out);
 }
 
-int cg_may_match(cg_unit *unit, uint32_t group, st_kernel *kernel)
+bool cg_may_match(cg_unit *unit, uint32_t group, st_kernel *kernel)
 {
     st_contraction contraction;
     if (!match_contraction(unit, group, kernel, &contraction)) {
-        return 0;
+        return false;
     }
     if (is_taken(unit, &contraction)) {
-        return 1;
+        return true;
     }
     if (contraction.out.dtype != STATOR_I32) {
-        return 0;
+        return false;
     }
     contraction.out.dtype = STATOR_F32;
     return is_taken(unit, &contraction);

@@ -12,14 +12,14 @@
 
 /* Is there a library for whole nodes of the lowering: the host library for ops of its own, else the
  * emitter's? */
-int cg_has_library(const st_cg_config *config, const cg_lowering *lowering);
+bool cg_has_library(const st_cg_config *config, const cg_lowering *lowering);
 
 /* Is the group's kernel a contraction that the emitter's library takes? Fills the contraction; its
  * buffers are indices of kernel->buffers. The kernel's axes may be merged by the look. */
-int cg_match(cg_unit *unit, uint32_t group, st_kernel *kernel, st_contraction *out);
+bool cg_match(cg_unit *unit, uint32_t group, st_kernel *kernel, st_contraction *out);
 
 /* Would the library take it, or, where it leaves sums of integers alone, what a consumer that
  * makes f32 of them may make of it? */
-int cg_may_match(cg_unit *unit, uint32_t group, st_kernel *kernel);
+bool cg_may_match(cg_unit *unit, uint32_t group, st_kernel *kernel);
 
 #endif

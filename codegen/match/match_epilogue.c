@@ -14,14 +14,14 @@
 #define SQRT_HALF 0.70710678118654752
 
 /* This number and no other: 1.000001 + erf(t) is far from 1 + erf(t) where the two cancel. */
-static int is_number(const cg_matcher *m, st_loop_ref ref, double value)
+static bool is_number(const cg_matcher *m, st_loop_ref ref, double value)
 {
     const st_loop_inst *inst = cg_inst_at(m, ref);
     return inst->code == ST_LOOP_CONST && inst->imm.f == value;
 }
 
 /* A number that f32 does not have: it, or the one before or behind, as texts of 8 digits may be. */
-static int is_rounded(const cg_matcher *m, st_loop_ref ref, double value)
+static bool is_rounded(const cg_matcher *m, st_loop_ref ref, double value)
 {
     const st_loop_inst *inst = cg_inst_at(m, ref);
     const float wanted = (float)value;
@@ -29,30 +29,30 @@ static int is_rounded(const cg_matcher *m, st_loop_ref ref, double value)
     return number >= nextafterf(wanted, -INFINITY) && number <= nextafterf(wanted, INFINITY);
 }
 
-static int append_entry(cg_matcher *m, const st_epilogue *entry)
+static bool append_entry(cg_matcher *m, const st_epilogue *entry)
 {
     st_contraction *contraction = m->contraction;
     if (contraction->n_epilogue == ST_CONTRACTION_EPILOGUE_MAX) {
-        return 0;
+        return false;
     }
     contraction->epilogue[contraction->n_epilogue++] = *entry;
-    return 1;
+    return true;
 }
 
-static int append(cg_matcher *m, uint32_t kind, double value, double value2)
+static bool append(cg_matcher *m, uint32_t kind, double value, double value2)
 {
     const st_epilogue entry = {.kind = kind, .value = value, .value2 = value2};
     return append_entry(m, &entry);
 }
 
-static int append_buffer(cg_matcher *m, uint32_t kind, uint32_t buffer)
+static bool append_buffer(cg_matcher *m, uint32_t kind, uint32_t buffer)
 {
     const st_epilogue entry = {
         .kind = kind, .buffer = buffer, .dtype = m->kernel->buffers.data[buffer].dtype};
     return append_entry(m, &entry);
 }
 
-static int is_half(uint32_t dtype)
+static bool is_half(uint32_t dtype)
 {
     return dtype == STATOR_BF16 || dtype == STATOR_F16;
 }
@@ -60,7 +60,7 @@ static int is_half(uint32_t dtype)
 const st_loop_inst *cg_through_cast(const cg_matcher *m, st_loop_ref ref)
 {
     const st_loop_inst *inst = cg_inst_at(m, ref);
-    const int is_widening =
+    const bool is_widening =
         inst->code == ST_LOOP_cast &&
         st_loop_class_of(cg_inst_at(m, inst->args[0])->dtype) == ST_LOOP_STORAGE;
     return is_widening ? cg_inst_at(m, inst->args[0]) : inst;
@@ -83,24 +83,24 @@ static st_loop_ref through_rounding(const cg_matcher *m, st_loop_ref ref)
         return ref;
     }
     const st_loop_inst *narrow = cg_inst_at(m, wide->args[0]);
-    const int is_rounding = narrow->code == ST_LOOP_cast && narrow->dtype == m->bounded &&
-                            cg_inst_at(m, narrow->args[0])->dtype == wide->dtype;
+    const bool is_rounding = narrow->code == ST_LOOP_cast && narrow->dtype == m->bounded &&
+                             cg_inst_at(m, narrow->args[0])->dtype == wide->dtype;
     return is_rounding ? narrow->args[0] : ref;
 }
 
-static int match_value(cg_matcher *m, st_loop_ref ref, uint32_t depth);
+static bool match_value(cg_matcher *m, st_loop_ref ref, uint32_t depth);
 
-static int is_of_feature(const cg_matcher *m, const st_loop_inst *load)
+static bool is_of_feature(const cg_matcher *m, const st_loop_inst *load)
 {
     return m->feature != UINT32_MAX && load->sym == m->kernel->syms->symbols.data[m->feature].sym;
 }
 
-int cg_loads_first(const cg_matcher *m, const st_loop_inst *load)
+bool cg_loads_first(const cg_matcher *m, const st_loop_inst *load)
 {
     return st_loop_known_or(&m->kernel->syms->tab, load->sym, 1) == 0;
 }
 
-static int append_factor(cg_matcher *m, const st_loop_inst *load)
+static bool append_factor(cg_matcher *m, const st_loop_inst *load)
 {
     if (cg_loads_first(m, load)) {
         return append_buffer(m, ST_EPILOGUE_TIMES_ONE, load->ref);
@@ -109,18 +109,18 @@ static int append_factor(cg_matcher *m, const st_loop_inst *load)
 }
 
 /* Loads that an epilogue can multiply with: one number, or one for each feature. */
-static int match_factor(cg_matcher *m, st_loop_ref ref)
+static bool match_factor(cg_matcher *m, st_loop_ref ref)
 {
     const st_loop_inst *load = cg_through_cast(m, ref);
     return load->code == ST_LOOP_LOAD && !load->args[0] && append_factor(m, load);
 }
 
 /* Loads that an epilogue can add: a bias along the feature axis, or a tensor like the output. */
-static int match_added(cg_matcher *m, st_loop_ref ref)
+static bool match_added(cg_matcher *m, st_loop_ref ref)
 {
     const st_loop_inst *load = cg_through_cast(m, ref);
     if (load->code != ST_LOOP_LOAD || load->args[0]) {
-        return 0;
+        return false;
     }
     if (load->sym == cg_inst_at(m, m->store)->sym) {
         return append_buffer(m, ST_EPILOGUE_ADD, load->ref);
@@ -128,21 +128,21 @@ static int match_added(cg_matcher *m, st_loop_ref ref)
     return is_of_feature(m, load) && append_buffer(m, ST_EPILOGUE_BIAS, load->ref);
 }
 
-static int is_finite_number(const cg_matcher *m, st_loop_ref ref)
+static bool is_finite_number(const cg_matcher *m, st_loop_ref ref)
 {
     const st_loop_inst *inst = cg_inst_at(m, ref);
     return inst->code == ST_LOOP_CONST && isfinite(inst->imm.f);
 }
 
 /* Matches the steps that quantise a sum of integers: t / scale, its rounding, t + zero point. */
-static int match_divide(cg_matcher *m, const st_loop_inst *inst, uint32_t depth)
+static bool match_divide(cg_matcher *m, const st_loop_inst *inst, uint32_t depth)
 {
     return m->contraction->acc_dtype == STATOR_I32 && is_finite_number(m, inst->args[1]) &&
            cg_inst_at(m, inst->args[1])->imm.f != 0 && match_value(m, inst->args[0], depth) &&
            append(m, ST_EPILOGUE_DIVIDE, cg_inst_at(m, inst->args[1])->imm.f, 0);
 }
 
-static int match_round(cg_matcher *m, const st_loop_inst *inst, uint32_t depth)
+static bool match_round(cg_matcher *m, const st_loop_inst *inst, uint32_t depth)
 {
     return m->contraction->acc_dtype == STATOR_I32 && match_value(m, inst->args[0], depth) &&
            append(m, ST_EPILOGUE_ROUND, 0, 0);
@@ -150,32 +150,32 @@ static int match_round(cg_matcher *m, const st_loop_inst *inst, uint32_t depth)
 
 /* A zero point, or a bias that is one number. Adding 0 tells -0 from 0 alone: bytes do not, and a
  * sum of products is no -0, since it begins with 0. */
-static int match_offset(cg_matcher *m, st_loop_ref value, st_loop_ref offset, uint32_t depth)
+static bool match_offset(cg_matcher *m, st_loop_ref value, st_loop_ref offset, uint32_t depth)
 {
     if (!is_finite_number(m, offset)) {
-        return 0;
+        return false;
     }
     const double number = cg_inst_at(m, offset)->imm.f;
-    const int is_idle = number == 0 && (m->is_narrowed || value == m->read);
+    const bool is_idle = number == 0 && (m->is_narrowed || value == m->read);
     return match_value(m, value, depth) && (is_idle || append(m, ST_EPILOGUE_OFFSET, number, 0));
 }
 
-static int match_add(cg_matcher *m, const st_loop_inst *inst, uint32_t depth)
+static bool match_add(cg_matcher *m, const st_loop_inst *inst, uint32_t depth)
 {
     const uint32_t before = m->contraction->n_epilogue;
     for (uint32_t k = 0; k < 2; k++) {
         m->contraction->n_epilogue = before;
         if (match_offset(m, inst->args[k], inst->args[1u - k], depth)) {
-            return 1;
+            return true;
         }
     }
     for (uint32_t k = 0; k < 2; k++) {
         m->contraction->n_epilogue = before;
         if (match_value(m, inst->args[k], depth) && match_added(m, inst->args[1u - k])) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Factors of a tree of products, at most `max` of them; 0: too many. */
@@ -195,7 +195,7 @@ static uint32_t factors_of(const cg_matcher *m, st_loop_ref ref, uint32_t max, s
 }
 
 /* Is it this function, or the op that serves instead under `fused`? */
-static int is_function(const st_loop_inst *inst, uint32_t code)
+static bool is_function(const st_loop_inst *inst, uint32_t code)
 {
     const uint32_t faster = st_loop_desc(code)->fused;
     return inst->code == code || (faster && inst->code == faster);
@@ -226,11 +226,11 @@ static st_loop_ref erf_of(const cg_matcher *m, st_loop_ref ref)
 }
 
 /* 0.5 t (1 + erf(t / sqrt 2)) with the factors in any order. */
-static int match_gelu(cg_matcher *m, st_loop_ref ref, uint32_t depth)
+static bool match_gelu(cg_matcher *m, st_loop_ref ref, uint32_t depth)
 {
     st_loop_ref factors[3];
     if (factors_of(m, ref, 3, factors) != 3) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < 3; i++) {
         const st_loop_ref t = erf_of(m, factors[i]);
@@ -240,7 +240,7 @@ static int match_gelu(cg_matcher *m, st_loop_ref ref, uint32_t depth)
             return match_value(m, t, depth) && append(m, ST_EPILOGUE_GELU_ERF, 0, 0);
         }
     }
-    return 0;
+    return false;
 }
 
 /* 1 / (1 + exp(-t)) */
@@ -261,11 +261,11 @@ static st_loop_ref sigmoid_of(const cg_matcher *m, st_loop_ref ref)
     return 0;
 }
 
-static int match_mul(cg_matcher *m, st_loop_ref ref, uint32_t depth)
+static bool match_mul(cg_matcher *m, st_loop_ref ref, uint32_t depth)
 {
     const st_loop_inst *inst = cg_inst_at(m, ref);
     if (match_gelu(m, ref, depth)) {
-        return 1;
+        return true;
     }
     for (uint32_t k = 0; k < 2; k++) {
         const st_loop_inst *other = cg_inst_at(m, inst->args[1u - k]);
@@ -281,13 +281,13 @@ static int match_mul(cg_matcher *m, st_loop_ref ref, uint32_t depth)
     for (uint32_t k = 0; k < 2; k++) {
         m->contraction->n_epilogue = before;
         if (match_value(m, inst->args[k], depth) && match_factor(m, inst->args[1u - k])) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
-static int match_bound(cg_matcher *m, const st_loop_inst *inst, uint32_t depth)
+static bool match_bound(cg_matcher *m, const st_loop_inst *inst, uint32_t depth)
 {
     for (uint32_t k = 0; k < 2; k++) {
         const st_loop_inst *bound = cg_inst_at(m, inst->args[1u - k]);
@@ -308,15 +308,15 @@ static int match_bound(cg_matcher *m, const st_loop_inst *inst, uint32_t depth)
             }
         }
     }
-    return 0;
+    return false;
 }
 
 /* The sums of integers, maybe with a bias of integers. */
-static int match_sum(cg_matcher *m, st_loop_ref ref)
+static bool match_sum(cg_matcher *m, st_loop_ref ref)
 {
     const st_loop_inst *inst = cg_inst_at(m, ref);
     if (ref == m->read) {
-        return 1;
+        return true;
     }
     for (uint32_t k = 0; inst->code == ST_LOOP_add && k < 2; k++) {
         const st_loop_inst *load = cg_inst_at(m, inst->args[1u - k]);
@@ -325,15 +325,15 @@ static int match_sum(cg_matcher *m, st_loop_ref ref)
             return append_buffer(m, ST_EPILOGUE_BIAS, load->ref);
         }
     }
-    return 0;
+    return false;
 }
 
 /* Matches a cast to f32: of the sum of integers, or of a value rounded to the output's dtype. */
-static int match_cast(cg_matcher *m, const st_loop_inst *inst, uint32_t depth)
+static bool match_cast(cg_matcher *m, const st_loop_inst *inst, uint32_t depth)
 {
     const st_loop_inst *narrow = cg_inst_at(m, inst->args[0]);
     if (inst->dtype != STATOR_F32) {
-        return 0;
+        return false;
     }
     if (narrow->dtype == STATOR_I32) {
         return m->contraction->acc_dtype == STATOR_I32 && match_sum(m, inst->args[0]);
@@ -345,14 +345,14 @@ static int match_cast(cg_matcher *m, const st_loop_inst *inst, uint32_t depth)
 
 /* Writes what happens between the accumulator and the instruction to the contraction, first things
  * first. */
-static int match_value(cg_matcher *m, st_loop_ref ref, uint32_t depth)
+static bool match_value(cg_matcher *m, st_loop_ref ref, uint32_t depth)
 {
     const st_loop_inst *inst = cg_inst_at(m, ref);
     if (ref == m->read) {
-        return 1;
+        return true;
     }
     if (depth == 0) {
-        return 0;
+        return false;
     }
     if (inst->code != ST_LOOP_min && inst->code != ST_LOOP_max) {
         m->bounded = 0;
@@ -378,7 +378,7 @@ static int match_value(cg_matcher *m, st_loop_ref ref, uint32_t depth)
     case ST_LOOP_cast:
         return match_cast(m, inst, depth - 1u);
     default:
-        return 0;
+        return false;
     }
 }
 
@@ -398,21 +398,21 @@ static const st_loop_inst *bound_of(const cg_matcher *m, st_loop_ref ref, uint32
 }
 
 /* A whole number: rounded, then nothing but whole numbers added. */
-static int is_whole(const cg_matcher *m, st_loop_ref ref, uint32_t depth)
+static bool is_whole(const cg_matcher *m, st_loop_ref ref, uint32_t depth)
 {
     const st_loop_inst *inst = cg_inst_at(m, ref);
     for (uint32_t k = 0; inst->code == ST_LOOP_add && depth && k < 2; k++) {
         if (is_finite_number(m, inst->args[k]) &&
             cg_inst_at(m, inst->args[k])->imm.f == rint(cg_inst_at(m, inst->args[k])->imm.f) &&
             is_whole(m, inst->args[1u - k], depth - 1u)) {
-            return 1;
+            return true;
         }
     }
     return inst->code == ST_LOOP_round;
 }
 
 /* Bytes: a whole number within bounds that the dtype has. Its own bounds are left to the store. */
-static int match_bytes(cg_matcher *m, const st_loop_inst *inst)
+static bool match_bytes(cg_matcher *m, const st_loop_inst *inst)
 {
     const double least = inst->dtype == STATOR_I8 ? -128 : 0;
     const double most = inst->dtype == STATOR_I8 ? 127 : 255;
@@ -423,7 +423,7 @@ static int match_bytes(cg_matcher *m, const st_loop_inst *inst)
     if (low == NULL || m->contraction->acc_dtype != STATOR_I32 ||
         cg_inst_at(m, value)->dtype != STATOR_F32 || !is_whole(m, value, 1) ||
         !(least <= low->imm.f && low->imm.f <= high->imm.f && high->imm.f <= most)) {
-        return 0;
+        return false;
     }
     m->is_narrowed = 1;
     return match_value(m, value, ST_CONTRACTION_EPILOGUE_MAX + 2u) &&
@@ -432,7 +432,7 @@ static int match_bytes(cg_matcher *m, const st_loop_inst *inst)
 }
 
 /* The stored value: an epilogue, rounded to the output's dtype at the end alone. */
-int cg_match_epilogue(cg_matcher *m)
+bool cg_match_epilogue(cg_matcher *m)
 {
     st_loop_ref ref = cg_inst_at(m, m->store)->args[0];
     const st_loop_inst *inst = cg_inst_at(m, ref);
@@ -449,14 +449,14 @@ int cg_match_epilogue(cg_matcher *m)
 
 /* The sum of integers times both scales. Those of a transposed convolution's weights are loaded
  * where there is a product alone. */
-int cg_match_scales(cg_matcher *m, const st_loop_ref scale[2])
+bool cg_match_scales(cg_matcher *m, const st_loop_ref scale[2])
 {
     float product = 1;
     for (uint32_t k = 0; k < 2; k++) {
         const st_loop_inst *inst = cg_inst_at(m, scale[k]);
         product *= inst->code == ST_LOOP_CONST ? (float)inst->imm.f : 1.0f;
     }
-    int is_done = product == 1 || append(m, ST_EPILOGUE_SCALE, product, 0);
+    bool is_done = product == 1 || append(m, ST_EPILOGUE_SCALE, product, 0);
     for (uint32_t k = 0; k < 2 && is_done; k++) {
         const st_loop_inst *load = cg_through_cast(m, scale[k]);
         is_done = cg_inst_at(m, scale[k])->code == ST_LOOP_CONST ||

@@ -16,7 +16,7 @@
 
 /* Does the cast keep integers of a byte, and differences of two? Unsigned types have no negative
  * ones, f8 not all of them. */
-static int keeps_bytes(const cg_matcher *m, const st_loop_inst *cast)
+static bool keeps_bytes(const cg_matcher *m, const st_loop_inst *cast)
 {
     const uint32_t to = st_dtype_class(cast->dtype);
     const uint32_t from = st_dtype_class(cg_inst_at(m, cast->args[0])->dtype);
@@ -34,7 +34,7 @@ static const st_loop_inst *behind_casts(const cg_matcher *m, const st_loop_inst 
     return inst;
 }
 
-static int is_half(uint32_t dtype)
+static bool is_half(uint32_t dtype)
 {
     return dtype == STATOR_F16 || dtype == STATOR_BF16;
 }
@@ -60,26 +60,26 @@ static const st_loop_inst *behind_rounding(const cg_matcher *m, const st_loop_in
 }
 
 /* A load of a constant of the program at each step. */
-static int is_constant_load(const cg_matcher *m, const st_loop_inst *inst)
+static bool is_constant_load(const cg_matcher *m, const st_loop_inst *inst)
 {
     if (inst->code != ST_LOOP_LOAD || inst->args[0]) {
-        return 0;
+        return false;
     }
     const st_loop_buffer *of = &m->kernel->buffers.data[inst->ref];
     return !(of->flags & ST_BUFFER_LOCAL) &&
            m->unit->buffers.data[of->id].kind == CG_BUFFER_CONSTANT;
 }
 
-static int is_number(const cg_matcher *m, const st_loop_inst *inst)
+static bool is_number(const cg_matcher *m, const st_loop_inst *inst)
 {
     return inst->code == ST_LOOP_CONST || is_constant_load(m, inst);
 }
 
-int cg_match_weights(const cg_matcher *m, st_loop_ref ref, cg_weights *out)
+bool cg_match_weights(const cg_matcher *m, st_loop_ref ref, cg_weights *out)
 {
     const st_loop_inst *product = behind_rounding(m, cg_inst_at(m, ref), &out->dtype);
     if (product->code != ST_LOOP_mul || product->dtype != STATOR_F32) {
-        return 0;
+        return false;
     }
     const st_loop_inst *whole = behind_casts(m, cg_inst_at(m, product->args[0]));
     out->scale = behind_casts(m, cg_inst_at(m, product->args[1]));
@@ -99,8 +99,8 @@ int cg_match_weights(const cg_matcher *m, st_loop_ref ref, cg_weights *out)
 
 /* Takes quotients of axes, floor(k / 32), out of *rest: their strides and divisors. 0: one of them
  * is none that a contraction has. */
-static int take_quotients(const cg_matcher *m, const cg_walks *walks, uint32_t *rest,
-                          st_contraction_blocks *out)
+static bool take_quotients(const cg_matcher *m, const cg_walks *walks, uint32_t *rest,
+                           st_contraction_blocks *out)
 {
     st_symtab *tab = &m->kernel->syms->tab;
     const st_loop_axis *const axes[2] = {walks->n_k == 1 ? walks->k[0] : NULL, walks->n};
@@ -117,7 +117,7 @@ static int take_quotients(const cg_matcher *m, const cg_walks *walks, uint32_t *
         }
         if (atom.kind != STATOR_ATOM_FLOORDIV || a == 2 || out->stride[a] ||
             !st_sym_const(tab, atom.b, &out->block[a])) {
-            return 0;
+            return false;
         }
         out->stride[a] = term.coef;
         const uint32_t quotient = st_sym_floordiv(tab, atom.a, atom.b);
@@ -128,26 +128,26 @@ static int take_quotients(const cg_matcher *m, const cg_walks *walks, uint32_t *
 
 /* Takes the axis out of *rest: its stride and a divisor of 1, or what its quotient has. 0: it has
  * both, or the stride is no number. */
-static int take_axis(const cg_matcher *m, const st_loop_axis *axis, uint32_t *rest, int64_t *stride,
-                     int64_t *block)
+static bool take_axis(const cg_matcher *m, const st_loop_axis *axis, uint32_t *rest,
+                      int64_t *stride, int64_t *block)
 {
     uint32_t sym = 0;
     int64_t number = 0;
     if (axis == NULL) {
-        return 1;
+        return true;
     }
     if (!st_loop_linear(m->kernel->syms, *rest, axis->symbol, &sym, rest) ||
         !st_sym_const(&m->kernel->syms->tab, sym, &number) || (number && *stride)) {
-        return 0;
+        return false;
     }
     *stride = number ? number : *stride;
     *block = number ? 1 : *block;
-    return 1;
+    return true;
 }
 
 /* Strides over k and n or blocks of them; 0: there are none. */
-static int locate_load(const cg_matcher *m, const cg_walks *walks, const st_loop_inst *load,
-                       st_contraction_blocks *out)
+static bool locate_load(const cg_matcher *m, const cg_walks *walks, const st_loop_inst *load,
+                        st_contraction_blocks *out)
 {
     const st_symtab *tab = &m->kernel->syms->tab;
     uint32_t rest = load->sym;
@@ -156,13 +156,13 @@ static int locate_load(const cg_matcher *m, const cg_walks *walks, const st_loop
     if (!take_quotients(m, walks, &rest, out) ||
         !take_axis(m, walks->n, &rest, &out->stride[1], &out->block[1]) ||
         !take_axis(m, walks->k[0], &rest, &out->stride[0], &out->block[0])) {
-        return 0;
+        return false;
     }
     if (walks->n_k == 2) {
         if (!take_axis(m, walks->k[1], &rest, &of_blocks, &size) ||
             !st_sym_const(tab, walks->k[0]->extent, &size) ||
             (out->stride[0] && of_blocks != out->stride[0] * size)) {
-            return 0;
+            return false;
         }
         out->block[0] = out->stride[0] ? 1 : size;
         out->stride[0] = out->stride[0] ? out->stride[0] : of_blocks;
@@ -170,17 +170,17 @@ static int locate_load(const cg_matcher *m, const cg_walks *walks, const st_loop
     return st_sym_const(tab, rest, &out->offset);
 }
 
-static int locate_number(cg_matcher *m, const cg_walks *walks, const st_loop_inst *inst,
-                         st_contraction_blocks *out)
+static bool locate_number(cg_matcher *m, const cg_walks *walks, const st_loop_inst *inst,
+                          st_contraction_blocks *out)
 {
     *out = (st_contraction_blocks){.buffer = UINT32_MAX, .block = {1, 1}};
     if (inst == NULL) {
-        return 1;
+        return true;
     }
     if (inst->code == ST_LOOP_CONST) {
-        const int is_float = st_loop_class_of(inst->dtype) == ST_LOOP_FLOATS;
+        const bool is_float = st_loop_class_of(inst->dtype) == ST_LOOP_FLOATS;
         out->value = is_float ? inst->imm.f : (double)inst->imm.i;
-        return 1;
+        return true;
     }
     const st_loop_buffer *of = &m->kernel->buffers.data[inst->ref];
     const cg_buffer *buffer = &m->unit->buffers.data[of->id];
@@ -190,12 +190,12 @@ static int locate_number(cg_matcher *m, const cg_walks *walks, const st_loop_ins
     if (cg_constant_data(m->unit->config, m->unit->blobs.data[buffer->index], &out->data, &err) !=
         STATOR_OK) {
         m->unit->host->diag->release(err);
-        return 0;
+        return false;
     }
     return locate_load(m, walks, inst, out);
 }
 
-int cg_locate_weights(cg_matcher *m, const cg_weights *of, const cg_walks *walks)
+bool cg_locate_weights(cg_matcher *m, const cg_weights *of, const cg_walks *walks)
 {
     st_contraction_weights *to = &m->contraction->weights;
     to->is_scaled = 1;

@@ -31,14 +31,14 @@ static inline const st_loop_inst *cg_inst_at(const cg_matcher *m, st_loop_ref re
 const st_loop_inst *cg_through_cast(const cg_matcher *m, st_loop_ref ref);
 
 /* Is it the buffer's first element at each step? */
-int cg_loads_first(const cg_matcher *m, const st_loop_inst *load);
+bool cg_loads_first(const cg_matcher *m, const st_loop_inst *load);
 
 /* The stored value: an epilogue, rounded to the output's dtype at the end alone. 0: it is none. */
-int cg_match_epilogue(cg_matcher *m);
+bool cg_match_epilogue(cg_matcher *m);
 
 /* The sum of integers times both scales, instructions of the kernel; to be asked before the
  * epilogue. 0: they are none that an epilogue multiplies with. */
-int cg_match_scales(cg_matcher *m, const st_loop_ref scale[2]);
+bool cg_match_scales(cg_matcher *m, const st_loop_ref scale[2]);
 
 /* The loops that the sum runs over: one, or one over blocks around one over what is in a block. */
 typedef struct cg_walks {
@@ -54,8 +54,8 @@ typedef struct cg_weights {
     uint32_t dtype; /* dtype that the product is rounded to */
 } cg_weights;
 
-int cg_match_weights(const cg_matcher *m, st_loop_ref ref, cg_weights *out);
+bool cg_match_weights(const cg_matcher *m, st_loop_ref ref, cg_weights *out);
 /* Fills contraction.weights. 0: they do not lie at strides. */
-int cg_locate_weights(cg_matcher *m, const cg_weights *of, const cg_walks *walks);
+bool cg_locate_weights(cg_matcher *m, const cg_weights *of, const cg_walks *walks);
 
 #endif

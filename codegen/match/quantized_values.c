@@ -15,7 +15,7 @@ static const stator_node_row *node_of(const cg_unit *unit, stator_ref value, uin
     return row && row->op == op ? row : NULL;
 }
 
-int cg_is_byte(uint32_t dtype)
+bool cg_is_byte(uint32_t dtype)
 {
     return dtype == STATOR_I8 || dtype == STATOR_U8;
 }
@@ -55,7 +55,7 @@ static stator_ref zero_of(const cg_unit *unit, stator_ref zero)
     return narrow && !(unit->values[zero].flags & CG_VALUE_SPLAT) ? narrow : zero;
 }
 
-int cg_centred_of(const cg_unit *unit, stator_ref value, cg_bytes *out)
+bool cg_centred_of(const cg_unit *unit, stator_ref value, cg_bytes *out)
 {
     const stator_node_row *difference = node_of(unit, value, STATOR_OPCODE_sub);
     *out = (cg_bytes){.bytes = widened(unit, value)};
@@ -82,42 +82,42 @@ static uint32_t axis_of(const cg_unit *unit, stator_ref value, stator_ref of)
     return n == 1 ? found : CG_NO_AXIS;
 }
 
-int cg_has_axis_alone(const cg_unit *unit, const cg_value *v, uint32_t axis)
+bool cg_has_axis_alone(const cg_unit *unit, const cg_value *v, uint32_t axis)
 {
     for (uint32_t a = 0; a < v->rank; a++) {
         if (a != axis && !cg_is_one(unit, v->dims[a])) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* One element, known or not; of a view, what it shows. */
-static int is_single(const cg_unit *unit, stator_ref value)
+static bool is_single(const cg_unit *unit, stator_ref value)
 {
     return cg_has_axis_alone(unit, &unit->values[value], CG_NO_AXIS);
 }
 
-int cg_bytes_of(const cg_unit *unit, stator_ref value, cg_bytes *out)
+bool cg_bytes_of(const cg_unit *unit, stator_ref value, cg_bytes *out)
 {
     const stator_node_row *product = node_of(unit, value, STATOR_OPCODE_mul);
     if (product == NULL || unit->values[value].dtype != STATOR_F32) {
-        return 0;
+        return false;
     }
     const stator_node_row *wide =
         node_of(unit, stator_operand(unit->view, product, 0), STATOR_OPCODE_cast);
     const stator_ref scale = stator_operand(unit->view, product, 1);
-    const int is_one = (unit->values[scale].flags & CG_VALUE_SPLAT) && is_single(unit, scale);
+    const bool is_one = (unit->values[scale].flags & CG_VALUE_SPLAT) && is_single(unit, scale);
     const uint32_t axis = is_one ? CG_NO_AXIS : axis_of(unit, scale, value);
     if (wide == NULL || unit->values[scale].rank > unit->values[value].rank ||
         (!is_one && axis == CG_NO_AXIS)) {
-        return 0;
+        return false;
     }
     const stator_ref from = stator_operand(unit->view, wide, 0);
     if (cg_is_byte(unit->values[from].dtype)) {
         *out = (cg_bytes){.bytes = from};
     } else if (!cg_centred_of(unit, from, out)) {
-        return 0;
+        return false;
     }
     out->scale = scale;
     out->axis = axis;
@@ -127,7 +127,7 @@ int cg_bytes_of(const cg_unit *unit, stator_ref value, cg_bytes *out)
 }
 
 /* Is the value a constant, or a view of one? */
-static int is_constant(const cg_unit *unit, stator_ref value)
+static bool is_constant(const cg_unit *unit, stator_ref value)
 {
     const cg_value *v = &unit->values[behind_views(unit, value)];
     return (v->flags & CG_VALUE_SPLAT) ||
@@ -141,15 +141,15 @@ static stator_ref behind_casts(const cg_unit *unit, stator_ref value)
     return row ? behind_casts(unit, stator_operand(unit->view, row, 0)) : value;
 }
 
-int cg_is_dequantized(const cg_unit *unit, stator_ref value)
+bool cg_is_dequantized(const cg_unit *unit, stator_ref value)
 {
     if (value == 0) {
-        return 0;
+        return false;
     }
     const stator_ref shown = behind_casts(unit, behind_views(unit, value));
     const stator_node_row *product = node_of(unit, behind_views(unit, shown), STATOR_OPCODE_mul);
     if (product == NULL || unit->config->emitter->library == NULL) {
-        return 0;
+        return false;
     }
     stator_ref bytes = behind_casts(unit, stator_operand(unit->view, product, 0));
     const stator_ref scale = behind_casts(unit, stator_operand(unit->view, product, 1));
@@ -158,7 +158,7 @@ int cg_is_dequantized(const cg_unit *unit, stator_ref value)
         const stator_ref zero = behind_casts(unit, stator_operand(unit->view, difference, 1));
         bytes = behind_casts(unit, stator_operand(unit->view, difference, 0));
         if (!is_constant(unit, zero)) {
-            return 0;
+            return false;
         }
     }
     return is_constant(unit, bytes) && is_constant(unit, scale) &&
@@ -180,8 +180,8 @@ static uint32_t index_in(const cg_unit *unit, const stator_node_row *row, uint32
 }
 
 /* Operand k of a matrix product, maybe transposed. */
-static int is_byte_operand(const cg_unit *unit, const stator_node_row *row, uint32_t k,
-                           cg_bytes *out)
+static bool is_byte_operand(const cg_unit *unit, const stator_node_row *row, uint32_t k,
+                            cg_bytes *out)
 {
     const stator_ref value = stator_operand(unit->view, row, k);
     const stator_node_row *view = node_of(unit, value, STATOR_OPCODE_transpose);
@@ -189,15 +189,15 @@ static int is_byte_operand(const cg_unit *unit, const stator_node_row *row, uint
         return cg_bytes_of(unit, value, out);
     }
     if (!cg_bytes_of(unit, stator_operand(unit->view, view, 0), out)) {
-        return 0;
+        return false;
     }
     if (out->axis != CG_NO_AXIS) {
         out->axis = index_in(unit, view, STATOR_transpose_perm, out->axis);
     }
-    return 1;
+    return true;
 }
 
-static int is_byte_matmul(const cg_unit *unit, const stator_node_row *row, cg_bytes out[2])
+static bool is_byte_matmul(const cg_unit *unit, const stator_node_row *row, cg_bytes out[2])
 {
     return is_byte_operand(unit, row, 0, &out[0]) && is_byte_operand(unit, row, 1, &out[1]) &&
            (out[1].axis == CG_NO_AXIS ||
@@ -205,23 +205,23 @@ static int is_byte_matmul(const cg_unit *unit, const stator_node_row *row, cg_by
              index_in(unit, row, STATOR_dot_general_batch_y, out[1].axis) == UINT32_MAX));
 }
 
-int cg_is_byte_product(const cg_unit *unit, const stator_node_row *row, cg_bytes out[2])
+bool cg_is_byte_product(const cg_unit *unit, const stator_node_row *row, cg_bytes out[2])
 {
     const stator_graph_view *v = unit->view;
     if (unit->config->emitter->library == NULL) {
-        return 0;
+        return false;
     }
     if (row->op == STATOR_OPCODE_dot_general) {
         return is_byte_matmul(unit, row, out) && out[0].axis == CG_NO_AXIS;
     }
-    const int is_conv = row->op == STATOR_OPCODE_conv;
+    const bool is_conv = row->op == STATOR_OPCODE_conv;
     if ((!is_conv && row->op != STATOR_OPCODE_conv_transpose) ||
         !cg_bytes_of(unit, stator_operand(v, row, 0), &out[0]) ||
         !cg_bytes_of(unit, stator_operand(v, row, 1), &out[1]) || out[0].axis != CG_NO_AXIS) {
-        return 0;
+        return false;
     }
     /* The groups of a transposed one share the second axis of its weights. */
-    const int has_features =
+    const bool has_features =
         is_conv ? out[1].axis == 0
                 : out[1].axis == 1 && stator_attr_at(v, row, STATOR_conv_transpose_groups)->i == 1;
     return out[1].axis == CG_NO_AXIS || has_features;

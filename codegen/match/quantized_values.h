@@ -14,20 +14,20 @@ typedef struct cg_bytes {
 #define CG_NO_AXIS UINT32_MAX
 
 /* value is i32: bytes, or bytes less a zero point? 1 and out filled, or 0. */
-int cg_centred_of(const cg_unit *unit, stator_ref value, cg_bytes *out);
+bool cg_centred_of(const cg_unit *unit, stator_ref value, cg_bytes *out);
 /* The same for f32, scaled by one known number, or by one for each index on an axis. */
-int cg_bytes_of(const cg_unit *unit, stator_ref value, cg_bytes *out);
+bool cg_bytes_of(const cg_unit *unit, stator_ref value, cg_bytes *out);
 /* A convolution or matrix product of scaled bytes that a library might take: what its operands are.
  * The first has one scale, the second maybe one for each feature. */
-int cg_is_byte_product(const cg_unit *unit, const stator_node_row *row, cg_bytes out[2]);
+bool cg_is_byte_product(const cg_unit *unit, const stator_node_row *row, cg_bytes out[2]);
 
 /* Constant weights of four or eight bits, less their zero points, times their scales, which a
  * library might take as they are? Views and casts may lie around it. */
-int cg_is_dequantized(const cg_unit *unit, stator_ref value);
+bool cg_is_dequantized(const cg_unit *unit, stator_ref value);
 
 /* Each axis but `axis` is of size 1. */
-int cg_has_axis_alone(const cg_unit *unit, const cg_value *v, uint32_t axis);
+bool cg_has_axis_alone(const cg_unit *unit, const cg_value *v, uint32_t axis);
 
-int cg_is_byte(uint32_t dtype); /* i8 or u8 */
+bool cg_is_byte(uint32_t dtype); /* i8 or u8 */
 
 #endif

@@ -307,7 +307,7 @@ static void put_layout(const cg_packing *p)
                        "}\n\n");
 }
 
-int cg_pack_is_symbolic(const st_cg_exe *exe)
+bool cg_pack_is_symbolic(const st_cg_exe *exe)
 {
     return (exe->slots != NULL && exe->n_slots != 0) || cg_pack_n_rooms(exe) != 0;
 }
@@ -321,7 +321,7 @@ static uint32_t offset_count(const st_cg_exe *exe)
 static void put_workspace(const cg_packing *p)
 {
     const st_cg_exe *exe = p->exe;
-    const int is_symbolic = cg_pack_is_symbolic(exe);
+    const bool is_symbolic = cg_pack_is_symbolic(exe);
     if (is_symbolic) {
         put_layout(p);
     }
@@ -350,7 +350,7 @@ static void put_workspace(const cg_packing *p)
 /* ---- functions of the machine code ---- */
 
 /* Symbols go into the source as they are: letters, digits, '_' and '.' alone. */
-static int is_plain(const char *symbol)
+static bool is_plain(const char *symbol)
 {
     const size_t n =
         strspn(symbol, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.");

@@ -25,12 +25,12 @@ void cg_pack_size(st_str *out, const char *name, uint32_t k, const st_symprog *p
 /* Begins the function of step i: its buffers as b[]. */
 void cg_pack_begin_step(const cg_packing *p, uint32_t i);
 /* Does the workspace's size depend on the call? */
-int cg_pack_is_symbolic(const st_cg_exe *exe);
+bool cg_pack_is_symbolic(const st_cg_exe *exe);
 /* Writes the source and those of the bodies in it; of `p` all up to n_units is set. */
 stator_status cg_pack_unit(cg_packing *p, stator_diag **err);
 
 /* ---- package_scan.c ---- */
-int cg_pack_has_scans(const st_cg_exe *exe);
+bool cg_pack_has_scans(const st_cg_exe *exe);
 /* Writes the helper functions that the scans' code calls. */
 void cg_pack_scan_head(const cg_packing *p);
 /* The sizes of the scan at step i, if it is one. */
@@ -41,7 +41,7 @@ void cg_pack_concurrent(const cg_packing *p, uint32_t i);
 /* Sources of the bodies of all scans; p->bodies is set. */
 stator_status cg_pack_bodies(cg_packing *p, stator_diag **err);
 /* Is buffer k of the step one that the package must hold? */
-int cg_pack_is_read(const cg_launch *launch, const st_cg_exe *exe, uint32_t k);
+bool cg_pack_is_read(const cg_launch *launch, const st_cg_exe *exe, uint32_t k);
 /* Appends to the function that lays out the workspace: those of bodies whose sizes are symbolic,
  * at[] from the last slot on. */
 void cg_pack_body_rooms(const cg_packing *p);

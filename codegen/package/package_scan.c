@@ -74,14 +74,14 @@ static const char head[] =
     "}\n"
     "\n";
 
-int cg_pack_has_scans(const st_cg_exe *exe)
+bool cg_pack_has_scans(const st_cg_exe *exe)
 {
     for (uint32_t i = 0; i < exe->launches.count; i++) {
         if (exe->launches.data[i].scan) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 void cg_pack_scan_head(const cg_packing *p)
@@ -243,21 +243,21 @@ stator_status cg_pack_bodies(cg_packing *p, stator_diag **err)
 }
 
 /* Constants are the body's own: the step has no use for them. */
-int cg_pack_is_read(const cg_launch *launch, const st_cg_exe *exe, uint32_t k)
+bool cg_pack_is_read(const cg_launch *launch, const st_cg_exe *exe, uint32_t k)
 {
     if (exe->operands.data[launch->first_buffer + k] == UINT32_MAX || launch->scan == NULL ||
         !cg_scan_knows(launch->scan, k)) {
-        return 1;
+        return true;
     }
     const st_cg_exe *body = launch->scan->body;
     for (uint32_t i = 0; i < body->operands.count; i++) {
         const uint32_t operand = body->operands.data[i];
         if (operand != UINT32_MAX && body->buffers.data[operand].kind == CG_BUFFER_INPUT &&
             body->buffers.data[operand].index == k) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 void cg_pack_body_rooms(const cg_packing *p)

@@ -214,10 +214,10 @@ static stator_status put_code(const st_cg_exe *exe, st_str *out, stator_diag **e
 }
 
 /* Can all parts be kept? */
-static int is_savable(const st_cg_exe *exe)
+static bool is_savable(const st_cg_exe *exe)
 {
     const st_emitter *emitter = exe->config.emitter;
-    int has_op = 0;
+    bool has_op = false;
     for (uint32_t i = 0; i < exe->launches.count; i++) {
         has_op |= exe->launches.data[i].op != NULL && !exe->launches.data[i].is_host;
     }
@@ -258,7 +258,7 @@ typedef struct loading {
     uint32_t n_kernels; /* kernels of the module */
 } loading;
 
-static int read_prog(loading *l, st_symprog *prog)
+static bool read_prog(loading *l, st_symprog *prog)
 {
     return st_symprog_read(prog, l->mem, &l->r, l->exe->n_syms);
 }
@@ -298,14 +298,14 @@ static stator_status read_constants(loading *l, stator_diag **err)
     return STATOR_OK;
 }
 
-static int read_launch(loading *l, cg_launch *launch)
+static bool read_launch(loading *l, cg_launch *launch)
 {
     launch->kernel = st_read_u32(&l->r);
     launch->first_buffer = st_read_below(&l->r, l->exe->operands.count + 1u);
     launch->n_buffers = st_read_below(&l->r, l->exe->operands.count - launch->first_buffer + 1u);
     launch->has_parallel = st_read_below(&l->r, 2);
     if (l->r.failed || (launch->has_parallel && !read_prog(l, &launch->count))) {
-        return 0;
+        return false;
     }
     launch->grain = st_read_i64(&l->r);
     launch->lanes = st_read_u32(&l->r);
@@ -317,12 +317,12 @@ static int read_launch(loading *l, cg_launch *launch)
         n ? st_arena_zalloc(&l->exe->arena, (uint64_t)n + 1u, sizeof *launch->numbers) : NULL;
     for (uint32_t i = 0; i < n && launch->numbers; i++) {
         if (!read_prog(l, &launch->numbers[i])) {
-            return 0;
+            return false;
         }
         launch->n_numbers = i + 1u;
     }
     if (n && !cg_know_numbers(l->exe, launch)) {
-        return 0;
+        return false;
     }
     launch->stage = st_read_u32(&l->r);
     launch->bind = st_read_u32(&l->r);
@@ -337,7 +337,7 @@ static int read_launch(loading *l, cg_launch *launch)
            ((launch->grain > 0 && launch->lanes > 0) || !launch->has_parallel);
 }
 
-static int read_operands(loading *l)
+static bool read_operands(loading *l)
 {
     uint64_t bytes = 0;
     st_cg_exe *exe = l->exe;
@@ -345,11 +345,11 @@ static int read_operands(loading *l)
     for (uint64_t at = 0; !l->r.failed && at + sizeof(uint32_t) <= bytes; at += sizeof(uint32_t)) {
         uint32_t *operand = st_vec_push(l->mem, &exe->operands);
         if (operand == NULL) {
-            return 0;
+            return false;
         }
         memcpy(operand, list + at, sizeof *operand);
         if (*operand != UINT32_MAX && *operand >= exe->buffers.count) {
-            return 0;
+            return false;
         }
     }
     return !l->r.failed && bytes % sizeof(uint32_t) == 0;
@@ -361,10 +361,10 @@ static stator_status broken(stator_diag **err)
 }
 static stator_status load_exe(st_cg_exe *exe, const void *bytes, uint64_t n, stator_diag **err);
 
-static int read_ports(cg_scan *scan, st_cg_exe *exe, st_reader *r)
+static bool read_ports(cg_scan *scan, st_cg_exe *exe, st_reader *r)
 {
     st_mem *mem = exe->config.mem;
-    int is_ok = st_symprog_read(&scan->length, mem, r, exe->n_syms);
+    bool is_ok = st_symprog_read(&scan->length, mem, r, exe->n_syms);
     for (uint32_t k = 0; k < scan->n_carried && is_ok; k++) {
         is_ok = st_symprog_read(&scan->carried_bytes[k], mem, r, exe->n_syms);
     }
@@ -378,18 +378,18 @@ static int read_ports(cg_scan *scan, st_cg_exe *exe, st_reader *r)
 }
 
 /* Results, twins and scratch are there; operands may be numbers that the body knows. */
-static int are_buffers_there(const cg_scan *scan, const st_cg_exe *exe, const cg_launch *launch)
+static bool are_buffers_there(const cg_scan *scan, const st_cg_exe *exe, const cg_launch *launch)
 {
     const uint64_t n = (uint64_t)scan->n_in + scan->n_out + scan->n_carried + 1u;
     if (launch->n_buffers != n || scan->n_carried > scan->n_in || scan->n_carried > scan->n_out) {
-        return 0;
+        return false;
     }
     for (uint32_t k = scan->n_in; k < n; k++) {
         if (exe->operands.data[launch->first_buffer + k] == UINT32_MAX) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 static stator_status read_scan(st_cg_exe *exe, st_reader *from, cg_launch *launch,
@@ -466,7 +466,7 @@ static stator_status read_steps(loading *l, stator_diag **err)
     return l->r.failed ? broken(err) : STATOR_OK;
 }
 
-static int read_bound(loading *l, cg_bound *b)
+static bool read_bound(loading *l, cg_bound *b)
 {
     b->index = st_read_u32(&l->r);
     b->lo = st_read_i64(&l->r);
@@ -476,16 +476,16 @@ static int read_bound(loading *l, cg_bound *b)
            (b->index == UINT32_MAX || b->index < l->exe->n_syms);
 }
 
-static int read_bind(loading *l, cg_size_bind *bind)
+static bool read_bind(loading *l, cg_size_bind *bind)
 {
     bind->name = keep_text(l);
     const uint32_t n = st_read_count(&l->r, ITEM_BYTES_MIN);
     bind->sizes = st_arena_zalloc(&l->exe->arena, (uint64_t)n + 1u, sizeof *bind->sizes);
     for (uint32_t i = 0; i < n && bind->sizes; i++) {
-        const int is_ok = read_bound(l, &bind->sizes[i]);
+        const bool is_ok = read_bound(l, &bind->sizes[i]);
         bind->n = i + 1u;
         if (!is_ok) {
-            return 0;
+            return false;
         }
     }
     return bind->sizes && bind->name && !l->r.failed;
@@ -507,7 +507,7 @@ static stator_status read_binds(loading *l, stator_diag **err)
     return l->r.failed ? broken(err) : STATOR_OK;
 }
 
-static int read_shape_constraint(loading *l, cg_shape_constraint *constraint)
+static bool read_shape_constraint(loading *l, cg_shape_constraint *constraint)
 {
     constraint->kind = st_read_below(&l->r, CG_SHAPE_CONSTRAINT_NUMEL + 1u);
     constraint->stage = st_read_below(&l->r, l->exe->binds.count + 1u);
@@ -517,11 +517,11 @@ static int read_shape_constraint(loading *l, cg_shape_constraint *constraint)
     constraint->size = st_arena_zalloc(&l->exe->arena, (uint64_t)n + 1u, sizeof *constraint->size);
     if (constraint->size == NULL || (constraint->kind != CG_SHAPE_CONSTRAINT_NUMEL &&
                                      n != st_shape_constraint_sizes(constraint->kind))) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < n && !l->r.failed; i++) {
         if (!read_prog(l, &constraint->size[i])) {
-            return 0;
+            return false;
         }
         constraint->n_sizes = i + 1u;
     }
@@ -574,14 +574,14 @@ static stator_status read_workspace(loading *l, stator_diag **err)
     return l->r.failed ? broken(err) : STATOR_OK;
 }
 
-static int read_output(loading *l, cg_output *out)
+static bool read_output(loading *l, cg_output *out)
 {
     out->stage = st_read_below(&l->r, l->exe->binds.count + 1u);
     const uint32_t rank = st_read_below(&l->r, CG_RANK_MAX + 1u);
     out->dims = st_arena_zalloc(&l->exe->arena, (uint64_t)rank + 1u, sizeof *out->dims);
     for (uint32_t a = 0; a < rank && out->dims; a++) {
         if (!read_prog(l, &out->dims[a])) {
-            return 0;
+            return false;
         }
         out->rank = a + 1u;
     }
@@ -710,7 +710,7 @@ static uint32_t element_bytes(const st_cg_exe *exe, uint32_t index)
 }
 
 /* A value that lies in an output is inside it, whose size is known then. */
-static int is_offset_sound(const st_cg_exe *exe, const cg_buffer *b)
+static bool is_offset_sound(const st_cg_exe *exe, const cg_buffer *b)
 {
     int64_t shape[CG_RANK_MAX];
     uint64_t elements = 0;
@@ -722,7 +722,7 @@ static int is_offset_sound(const st_cg_exe *exe, const cg_buffer *b)
     const cg_output *out = &exe->outputs[b->index];
     for (uint32_t a = 0; a < out->rank; a++) {
         if (!out->dims[a].is_const) {
-            return 0;
+            return false;
         }
         shape[a] = out->dims[a].constant;
     }
@@ -731,7 +731,7 @@ static int is_offset_sound(const st_cg_exe *exe, const cg_buffer *b)
            st_add_u64(b->offset, b->output_alias_bytes, &end) && end <= room;
 }
 
-static int are_buffers_sound(const st_cg_exe *exe)
+static bool are_buffers_sound(const st_cg_exe *exe)
 {
     for (uint32_t i = 0; i < exe->buffers.count; i++) {
         const cg_buffer *b = &exe->buffers.data[i];
@@ -739,53 +739,53 @@ static int are_buffers_sound(const st_cg_exe *exe)
                                : b->kind == CG_BUFFER_OUTPUT   ? exe->n_outputs
                                : b->kind == CG_BUFFER_CONSTANT ? exe->blobs.count
                                                                : exe->n_slots;
-        int is_used = b->index < limit && b->kind != 0 && is_offset_sound(exe, b);
+        bool is_used = b->index < limit && b->kind != 0 && is_offset_sound(exe, b);
         for (uint32_t k = 0; k < exe->operands.count && !is_used; k++) {
             if (exe->operands.data[k] == i) {
-                return 0;
+                return false;
             }
         }
     }
-    return 1;
+    return true;
 }
 
 /* Scans that run concurrently are scans; their pointers are had at once. */
-static int are_concurrent_sound(st_cg_exe *exe, uint32_t first)
+static bool are_concurrent_sound(st_cg_exe *exe, uint32_t first)
 {
     const uint32_t n = exe->launches.data[first].n_concurrent;
     uint32_t n_operands = 0;
     if (n > exe->launches.count - first || n > CG_CONCURRENT_MAX) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < n; i++) {
         const cg_launch *launch = &exe->launches.data[first + i];
         if (launch->scan == NULL || (i > 0 && launch->n_concurrent)) {
-            return 0;
+            return false;
         }
         n_operands += launch->n_buffers;
     }
     exe->operands_max = n_operands > exe->operands_max ? n_operands : exe->operands_max;
-    return 1;
+    return true;
 }
 
-static int are_launches_sound(const loading *l)
+static bool are_launches_sound(const loading *l)
 {
     for (uint32_t i = 0; i < l->exe->launches.count; i++) {
         const cg_launch *launch = &l->exe->launches.data[i];
         if (!are_concurrent_sound(l->exe, i)) {
-            return 0;
+            return false;
         }
         if (launch->bind) {
             const cg_size_bind *bind =
                 launch->bind <= l->exe->binds.count ? &l->exe->binds.data[launch->bind - 1u] : NULL;
             if (bind == NULL || launch->n_buffers != 1u || buffer_of(l->exe, launch, 0) == NULL) {
-                return 0;
+                return false;
             }
         } else if (launch->kernel != UINT32_MAX && launch->kernel >= l->n_kernels) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* Data of the constants that steps read. */

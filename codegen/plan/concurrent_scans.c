@@ -32,14 +32,14 @@ static const cg_root *first_root(const cg_unit *unit, uint32_t group)
     return &unit->roots.data[unit->groups.data[group].roots.data[0]];
 }
 
-static int is_scan(const cg_unit *unit, uint32_t group)
+static bool is_scan(const cg_unit *unit, uint32_t group)
 {
     const cg_lowering *lowering = first_root(unit, group)->lowering;
     return lowering != NULL && lowering->is_loop;
 }
 
 /* May it run beside others? */
-static int may_join(const cg_unit *unit, uint32_t group)
+static bool may_join(const cg_unit *unit, uint32_t group)
 {
     const stator_graph_view *v = unit->view;
     return is_scan(unit, group) && !cg_scan_binds(unit->host->ir->view(stator_region_at(
@@ -59,9 +59,9 @@ static void note_needs(gather *g, uint32_t group)
 }
 
 /* Marks what the group at `last` needs of order[first, last). 1: no scan is among it. */
-static int mark_needs(gather *g, uint32_t first, uint32_t last)
+static bool mark_needs(gather *g, uint32_t first, uint32_t last)
 {
-    int is_apart = 1;
+    bool is_apart = true;
     for (uint32_t i = first; i < last; i++) {
         g->is_needed[g->order[i]] = 0;
     }
@@ -111,7 +111,7 @@ static int64_t known_numel(const cg_unit *unit, stator_ref value, uint32_t to_ax
 }
 
 /* About as many products as a step has: each row of a carried value with what is captured. */
-static int is_step_small(const cg_unit *unit, uint32_t group)
+static bool is_step_small(const cg_unit *unit, uint32_t group)
 {
     const stator_graph_view *v = unit->view;
     const stator_node_row *row = stator_node_at(v, first_root(unit, group)->node);

@@ -14,7 +14,7 @@ static uint32_t align_of(const cg_buffer *buffer)
 }
 
 /* May the name `to` stand for `from`? */
-static int may_name(const cg_buffer *from, const cg_buffer *to)
+static bool may_name(const cg_buffer *from, const cg_buffer *to)
 {
     return to->kind == CG_BUFFER_WORK &&
            (from->kind == CG_BUFFER_WORK || from->kind == CG_BUFFER_INPUT) &&
@@ -22,7 +22,7 @@ static int may_name(const cg_buffer *from, const cg_buffer *to)
 }
 
 /* May `from` be made in the output `to`? Of one stage, so that the output's memory is there. */
-static int may_make(const cg_unit *unit, const cg_buffer *from, const cg_buffer *to)
+static bool may_make(const cg_unit *unit, const cg_buffer *from, const cg_buffer *to)
 {
     return to->kind == CG_BUFFER_OUTPUT && from->kind == CG_BUFFER_WORK && unit->binds.count == 0 &&
            align_of(to) >= align_of(from);
@@ -37,7 +37,8 @@ static st_loop_ref only_loop(const st_kernel *kernel)
 }
 
 /* An instruction of a body of loads and of stores of what was loaded from the same index. */
-static int is_copy_inst(const st_kernel *kernel, const st_loop_inst *inst, const st_loop_axis *axis)
+static bool is_copy_inst(const st_kernel *kernel, const st_loop_inst *inst,
+                         const st_loop_axis *axis)
 {
     if (inst->code == ST_LOOP_LOAD) {
         return inst->args[0] == 0 && inst->sym == axis->sym;
@@ -48,8 +49,8 @@ static int is_copy_inst(const st_kernel *kernel, const st_loop_inst *inst, const
 }
 
 /* Can the STORE go? */
-static int may_drop(const cg_unit *unit, const st_cg_exe *exe, const st_kernel *kernel,
-                    const st_loop_inst *store, const st_loop_axis *axis)
+static bool may_drop(const cg_unit *unit, const st_cg_exe *exe, const st_kernel *kernel,
+                     const st_loop_inst *store, const st_loop_axis *axis)
 {
     const uint32_t from_id = kernel->buffers.data[st_loop_at(kernel, store->args[0])->ref].id;
     const uint32_t to_id = kernel->buffers.data[store->ref].id;
@@ -87,11 +88,11 @@ uint32_t cg_alias_root(const cg_unit *unit, uint32_t buffer)
     return buffer;
 }
 
-int cg_drop_copy(cg_unit *unit, st_cg_exe *exe, const st_kernel *kernel)
+bool cg_drop_copy(cg_unit *unit, st_cg_exe *exe, const st_kernel *kernel)
 {
     const st_loop_ref loop = only_loop(kernel);
     if (loop == 0) {
-        return 0;
+        return false;
     }
     const st_loop_inst *outer = st_loop_at(kernel, loop);
     const st_loop_axis *axis = &kernel->axes.data[outer->ref];
@@ -103,14 +104,14 @@ int cg_drop_copy(cg_unit *unit, st_cg_exe *exe, const st_kernel *kernel)
         const int is_store = inst->code == ST_LOOP_STORE;
         if (!is_copy_inst(kernel, inst, axis) ||
             (is_store && !may_drop(unit, exe, kernel, inst, axis))) {
-            return 0;
+            return false;
         }
         n_stores += is_store;
         n_outputs += is_store &&
                      exe->buffers.data[kernel->buffers.data[inst->ref].id].kind == CG_BUFFER_OUTPUT;
     }
     if (n_outputs > 0 && n_stores > 1) {
-        return 0; /* both may be of one value */
+        return false; /* both may be of one value */
     }
     for (st_loop_ref ref = first; ref; ref = st_loop_at(kernel, ref)->next) {
         const st_loop_inst *inst = st_loop_at(kernel, ref);
@@ -126,5 +127,5 @@ int cg_drop_copy(cg_unit *unit, st_cg_exe *exe, const st_kernel *kernel)
             make_in(unit, exe, from, to);
         }
     }
-    return 1;
+    return true;
 }

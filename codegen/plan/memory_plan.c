@@ -25,14 +25,14 @@
 #define HELD_MAX 128u                     /* values in one output */
 #define OUTPUT_ALIAS_BYTES_MIN WORK_ALIGN /* smaller values stay in the workspace */
 
-static int is_work(const cg_buffer *buffer)
+static bool is_work(const cg_buffer *buffer)
 {
     return buffer->kind == CG_BUFFER_WORK && buffer->first != UINT32_MAX;
 }
 
 /* ---- in place ---- */
 
-static int is_access(const st_loop_inst *inst, uint32_t buffer)
+static bool is_access(const st_loop_inst *inst, uint32_t buffer)
 {
     return (inst->code == ST_LOOP_LOAD || inst->code == ST_LOOP_STORE) && inst->ref == buffer;
 }
@@ -54,7 +54,7 @@ static st_loop_ref only_store(const st_kernel *kernel, uint32_t buffer)
 }
 
 /* Does instruction `a` come before `b` in their block? True when they are the same. */
-static int is_before(const st_kernel *kernel, st_loop_ref a, st_loop_ref b)
+static bool is_before(const st_kernel *kernel, st_loop_ref a, st_loop_ref b)
 {
     while (a && a != b) {
         a = st_loop_at(kernel, a)->next;
@@ -64,8 +64,8 @@ static int is_before(const st_kernel *kernel, st_loop_ref a, st_loop_ref b)
 
 /* The loops in whose bodies the two instructions stand follow each other and are as long, and
  * where one has its axis in the index the other has its own. */
-static int is_earlier_walk(const st_kernel *kernel, const st_loop_inst *load,
-                           const st_loop_inst *store)
+static bool is_earlier_walk(const st_kernel *kernel, const st_loop_inst *load,
+                            const st_loop_inst *store)
 {
     const st_loop_ref walks[2] = {kernel->blocks.data[load->block].loop,
                                   kernel->blocks.data[store->block].loop};
@@ -76,11 +76,11 @@ static int is_earlier_walk(const st_kernel *kernel, const st_loop_inst *load,
     for (uint32_t i = 0; i < 2; i++) {
         const st_loop_inst *loop = walks[i] ? st_loop_at(kernel, walks[i]) : NULL;
         if (loop == NULL || loop->code != ST_LOOP_LOOP) {
-            return 0;
+            return false;
         }
         axes[i] = &kernel->axes.data[loop->ref];
         if (!st_loop_linear(kernel->syms, indices[i], axes[i]->symbol, &coef[i], &rest[i])) {
-            return 0;
+            return false;
         }
     }
     return walks[0] != walks[1] && axes[0]->extent == axes[1]->extent && coef[0] == coef[1] &&
@@ -91,7 +91,7 @@ static int is_earlier_walk(const st_kernel *kernel, const st_loop_inst *load,
 
 /* Every access to the buffer is a load of what the store's iteration writes, before it, or of what
  * its walk writes, in a walk before it. */
-static int is_read_there(const st_kernel *kernel, uint32_t buffer, st_loop_ref store)
+static bool is_read_there(const st_kernel *kernel, uint32_t buffer, st_loop_ref store)
 {
     const st_loop_inst *to = st_loop_at(kernel, store);
     for (st_loop_ref ref = 1; ref < kernel->insts.count; ref++) {
@@ -99,17 +99,17 @@ static int is_read_there(const st_kernel *kernel, uint32_t buffer, st_loop_ref s
         if (!is_access(inst, buffer)) {
             continue;
         }
-        const int is_same =
+        const bool is_same =
             inst->block == to->block && inst->sym == to->sym && is_before(kernel, ref, store);
         if (inst->code != ST_LOOP_LOAD || (!is_same && !is_earlier_walk(kernel, inst, to))) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* As many iterations as elements: since all are written, no two iterations write to one. */
-static int is_once_each(st_cg_exe *exe, const st_kernel *kernel, st_loop_ref store, uint32_t numel)
+static bool is_once_each(st_cg_exe *exe, const st_kernel *kernel, st_loop_ref store, uint32_t numel)
 {
     st_symtab *tab = &exe->syms.tab;
     uint32_t times = st_sym_int(tab, 1);
@@ -126,12 +126,12 @@ static int is_once_each(st_cg_exe *exe, const st_kernel *kernel, st_loop_ref sto
 
 /* May the result `to` of the step be written over `from`? Both are indices of the kernel's
  * buffers. */
-static int may_replace(st_cg_exe *exe, const cg_launch *l, uint32_t from, uint32_t to)
+static bool may_replace(st_cg_exe *exe, const cg_launch *l, uint32_t from, uint32_t to)
 {
     const uint32_t *operands = &exe->operands.data[l->first_buffer];
     const st_kernel *kernel = &exe->kernels.data[l->kernel];
     if (operands[from] == UINT32_MAX || from == to) {
-        return 0;
+        return false;
     }
     const uint32_t step = (uint32_t)(l - exe->launches.data);
     const cg_buffer *old = &exe->buffers.data[operands[from]];
@@ -139,11 +139,11 @@ static int may_replace(st_cg_exe *exe, const cg_launch *l, uint32_t from, uint32
     if (!is_work(old) || old->last != step || old->first == step || old->numel != new->numel ||
         st_loop_dtype_bytes(old->dtype) != st_loop_dtype_bytes(new->dtype) ||
         (kernel->buffers.data[from].flags & ST_BUFFER_WRITTEN)) {
-        return 0;
+        return false;
     }
     for (uint32_t k = 0; k < l->n_buffers; k++) {
         if (k != from && operands[k] == operands[from]) {
-            return 0; /* read under two names, see copy_elision.c */
+            return false; /* read under two names, see copy_elision.c */
         }
     }
     const st_loop_ref store = only_store(kernel, to);
@@ -313,7 +313,7 @@ static stator_status alias_outputs(st_cg_exe *exe, const uint32_t *alias_root, s
     const uint32_t n = list_alias_roots(exe, alias_root, list);
     for (uint32_t i = 0; n && i < exe->buffers.count; i++) {
         const cg_buffer *buffer = &exe->buffers.data[i];
-        const int is_output = buffer->kind == CG_BUFFER_OUTPUT && buffer->output_alias_bytes == 0;
+        const bool is_output = buffer->kind == CG_BUFFER_OUTPUT && buffer->output_alias_bytes == 0;
         room r = is_output ? room_of(exe, buffer) : (room){.bytes = 0};
         if (r.bytes >= OUTPUT_ALIAS_BYTES_MIN) {
             put_in(exe, &r, list, n);
@@ -326,13 +326,13 @@ static stator_status alias_outputs(st_cg_exe *exe, const uint32_t *alias_root, s
 /* ---- packing ---- */
 
 /* Known sizes: packed by lifetime. *out_done is 0 when a size is symbolic. */
-static stator_status pack_static(st_cg_exe *exe, const uint32_t *alias_root, int *out_done,
+static stator_status pack_static(st_cg_exe *exe, const uint32_t *alias_root, bool *out_done,
                                  stator_diag **err)
 {
     st_mem *mem = exe->config.mem;
     st_interval *blocks = st_calloc(mem, (uint64_t)exe->buffers.count + 1u, sizeof *blocks);
     uint32_t n = 0;
-    *out_done = 0;
+    *out_done = false;
     if (blocks == NULL) {
         return st_fail_oom(err);
     }
@@ -353,14 +353,14 @@ static stator_status pack_static(st_cg_exe *exe, const uint32_t *alias_root, int
         buffer->index = n++;
     }
     exe->static_offsets = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof(uint64_t));
-    const int is_ok =
+    const bool is_ok =
         exe->static_offsets && st_interval_pack(mem, blocks, n, WORK_ALIGN, &exe->static_bytes);
     for (uint32_t i = 0; is_ok && i < n; i++) {
         exe->static_offsets[i] = blocks[i].offset_bytes;
     }
     exe->n_slots = n;
     st_free(mem, blocks);
-    *out_done = 1;
+    *out_done = true;
     return is_ok ? STATOR_OK : st_fail_oom(err);
 }
 
@@ -378,7 +378,7 @@ static uint32_t take_slot(st_cg_exe *exe, slot *slots, uint32_t *n, uint32_t byt
     st_symtab *tab = &exe->syms.tab;
     const uint32_t stage = exe->launches.data[buffer->first].stage;
     for (uint32_t i = 0; i < *n; i++) {
-        const int is_free = slots[i].last < buffer->first && slots[i].stage == stage;
+        const bool is_free = slots[i].last < buffer->first && slots[i].stage == stage;
         const uint32_t grown = is_free ? st_sym_max(tab, slots[i].bytes, bytes) : 0;
         if (grown) {
             slots[i] = (slot){grown, buffer->last, stage};
@@ -431,7 +431,7 @@ static stator_status pack_symbolic(st_cg_exe *exe, const uint32_t *alias_root, s
 stator_status cg_plan_memory(st_cg_exe *exe, stator_diag **err)
 {
     st_mem *mem = exe->config.mem;
-    int is_static = 0;
+    bool is_static = false;
     uint32_t *alias_root = st_calloc(mem, (uint64_t)exe->buffers.count + 1u, sizeof *alias_root);
     uint8_t *is_taken = st_calloc(mem, (uint64_t)exe->buffers.count + 1u, 1);
     stator_status status = alias_root && is_taken ? STATOR_OK : st_fail_oom(err);

@@ -104,11 +104,11 @@ static void print_type(const cg_unit *unit, stator_ref value, st_str *out)
 
 /* A sum of products of two operands, or what is written as a contraction for the emitter's
  * library. */
-static int is_contraction(const cg_unit *unit, const cg_root *root)
+static bool is_contraction(const cg_unit *unit, const cg_root *root)
 {
-    const int is_product = root->is_fold && root->lowering->repeats &&
-                           root->fold.acc == ST_ACC_SUM &&
-                           stator_node_at(unit->view, root->node)->operand_count >= 2;
+    const bool is_product = root->is_fold && root->lowering->repeats &&
+                            root->fold.acc == ST_ACC_SUM &&
+                            stator_node_at(unit->view, root->node)->operand_count >= 2;
     return is_product ||
            (root->lowering && root->lowering->contraction && !root->lowering->is_slow);
 }
@@ -129,7 +129,7 @@ static double flops_of(const cg_unit *unit, const cg_root *root)
 }
 
 /* Would the library take a plain product of such elements? */
-static int takes_product(const cg_unit *unit, const uint32_t dtypes[2], uint32_t acc, uint32_t out)
+static bool takes_product(const cg_unit *unit, const uint32_t dtypes[2], uint32_t acc, uint32_t out)
 {
     const st_library *library = unit->config->emitter->library;
     st_symtab *tab = &unit->syms->tab;
@@ -159,7 +159,7 @@ static int takes_product(const cg_unit *unit, const uint32_t dtypes[2], uint32_t
 static const char *advice_for(const cg_unit *unit, const uint32_t dtypes[2])
 {
     static const uint32_t plain[2] = {STATOR_F32, STATOR_F32};
-    const int are_floats =
+    const bool are_floats =
         dtypes[0] == dtypes[1] &&
         (dtypes[0] == STATOR_F64 || dtypes[0] == STATOR_F16 || dtypes[0] == STATOR_BF16);
     if (are_floats && takes_product(unit, plain, STATOR_F32, STATOR_F32)) {
@@ -255,16 +255,16 @@ static uint32_t outer_flags(const st_kernel *kernel)
 }
 
 /* Whoever looks for the index of the smallest or largest would hardly write that in two steps. */
-static int has_index(const st_kernel *kernel)
+static bool has_index(const st_kernel *kernel)
 {
     for (st_loop_ref ref = 1; ref < kernel->insts.count; ref++) {
         const st_loop_inst *inst = st_loop_at(kernel, ref);
         if (inst->code == ST_LOOP_ACC &&
             (inst->imm.i == ST_ACC_ARGMIN || inst->imm.i == ST_ACC_ARGMAX)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* The op that the model has where the node comes from; "": that is not known. */
@@ -275,43 +275,43 @@ static const char *kind_of(const cg_unit *unit, stator_ref node)
 }
 
 /* "ReduceSum" is reduce_sum. */
-static int is_same_op(const char *kind, const char *op)
+static bool is_same_op(const char *kind, const char *op)
 {
     for (; *kind != '\0' || *op != '\0'; kind++, op++) {
         kind += *kind == '_';
         op += *op == '_';
         const char lower = (char)(*kind >= 'A' && *kind <= 'Z' ? *kind - 'A' + 'a' : *kind);
         if (lower == '\0' || lower != *op) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* A composite may become several kernels: one line is for all of them. 1 the first time. */
-static int tell_once(cg_unit *unit, uint32_t origin)
+static bool tell_once(cg_unit *unit, uint32_t origin)
 {
     for (uint32_t i = 0; i < unit->hinted.count; i++) {
         if (unit->hinted.data[i] == origin) {
-            return 0;
+            return false;
         }
     }
     uint32_t *slot = st_vec_push(unit->mem, &unit->hinted);
     if (slot != NULL) {
         *slot = origin;
     }
-    return 1;
+    return true;
 }
 
 /* Work that goes in order, or folds of all that there is. Only who wrote the fold can write it
  * otherwise, so there is no advice on one of a composite, or of nobody knows what. */
-static void say_one_thread(cg_unit *unit, stator_ref node, const st_kernel *kernel, int is_serial,
+static void say_one_thread(cg_unit *unit, stator_ref node, const st_kernel *kernel, bool is_serial,
                            double bytes)
 {
     const stator_node_row *row = stator_node_at(unit->view, node);
     const char *kind = kind_of(unit, node);
-    const int is_own = is_same_op(kind, stator_op_at(unit->view, row->op)->name);
-    const int is_part = !is_own && kind[0] != '\0';
+    const bool is_own = is_same_op(kind, stator_op_at(unit->view, row->op)->name);
+    const bool is_part = !is_own && kind[0] != '\0';
     st_str text;
     if (is_part && !tell_once(unit, row->origin)) {
         return;
@@ -338,7 +338,7 @@ static void say_one_thread(cg_unit *unit, stator_ref node, const st_kernel *kern
 static void hint_one_thread(cg_unit *unit, stator_ref node, const st_kernel *kernel)
 {
     const uint32_t flags = outer_flags(kernel);
-    const int is_serial = (flags & ST_AXIS_SERIAL) != 0;
+    const bool is_serial = (flags & ST_AXIS_SERIAL) != 0;
     double bytes = 0;
     if (unit->config->emitter->target.threads <= 1 || unit->is_alone || node == 0 ||
         (flags & (ST_AXIS_SERIAL | ST_AXIS_REDUCE)) == 0 || st_kernel_parallel_loop(kernel) ||
@@ -362,7 +362,7 @@ static const cg_buffer *only_constants(const cg_unit *unit, const st_kernel *ker
     const cg_buffer *first = NULL;
     for (uint32_t i = 0; i < kernel->buffers.count; i++) {
         const st_loop_buffer *of = &kernel->buffers.data[i];
-        const int is_read = (of->flags & ST_BUFFER_READ) && !(of->flags & ST_BUFFER_LOCAL);
+        const bool is_read = (of->flags & ST_BUFFER_READ) && !(of->flags & ST_BUFFER_LOCAL);
         const cg_buffer *buffer = is_read ? &unit->buffers.data[of->id] : NULL;
         if (buffer && buffer->kind != CG_BUFFER_CONSTANT) {
             return NULL;
@@ -378,8 +378,8 @@ static void hint_constants(cg_unit *unit, stator_ref node, const st_kernel *kern
     double bytes = 0;
     st_str text;
     for (uint32_t i = 0; i < kernel->buffers.count; i++) {
-        const int is_made = (kernel->buffers.data[i].flags & ST_BUFFER_WRITTEN) &&
-                            !(kernel->buffers.data[i].flags & ST_BUFFER_LOCAL);
+        const bool is_made = (kernel->buffers.data[i].flags & ST_BUFFER_WRITTEN) &&
+                             !(kernel->buffers.data[i].flags & ST_BUFFER_LOCAL);
         bytes += is_made ? bytes_touched(unit, kernel, i) : 0;
     }
     if (constant == NULL || node == 0 || bytes < CONSTANT_BYTES_MIN) {
@@ -419,7 +419,7 @@ static stator_ref node_of_group(const cg_unit *unit, const cg_fusion_group *grou
 void cg_hint_kernel(cg_unit *unit, uint32_t group, const st_kernel *kernel)
 {
     const cg_fusion_group *of = &unit->groups.data[group];
-    const int has_reason = unit->config->emitter->library || unit->config->no_library;
+    const bool has_reason = unit->config->emitter->library || unit->config->no_library;
     if (!is_heard(unit)) {
         return;
     }
@@ -468,7 +468,7 @@ void cg_hint_call(cg_unit *unit, uint32_t group, const st_kernel *kernel,
     }
     library->memory(library->self, op, &moved);
     const stator_ref node = node_of_group(unit, &unit->groups.data[group]);
-    const int is_transpose =
+    const bool is_transpose =
         contraction->kind == ST_CONTRACTION_GEMM && !cg_is_one(unit, contraction->x.stride[1]);
     hint_moved(unit, node, as_input(unit, kernel, contraction->y.buffer),
                (double)moved.moved_bytes[1],

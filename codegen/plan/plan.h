@@ -29,7 +29,7 @@ stator_status cg_plan_memory(st_cg_exe *exe, stator_diag **err);
 /* ---- copy_elision.c ---- */
 /* 1: the kernel moves nothing and is not needed; what it writes is another name for what it reads.
  */
-int cg_drop_copy(cg_unit *unit, st_cg_exe *exe, const st_kernel *kernel);
+bool cg_drop_copy(cg_unit *unit, st_cg_exe *exe, const st_kernel *kernel);
 /* The buffer that holds what the program's buffer names. */
 uint32_t cg_alias_root(const cg_unit *unit, uint32_t buffer);
 

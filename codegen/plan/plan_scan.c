@@ -204,7 +204,7 @@ static stator_status add_buffers(cg_unit *unit, const stator_node_row *row, cons
         cg_scan_tensor_bytes(scan) + (scan->body->slots ? 0 : scan->body->static_bytes);
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const cg_value *v = &unit->values[stator_operand(unit->view, row, k)];
-        const int is_number = v->flags & CG_VALUE_SPLAT && !v->root;
+        const bool is_number = v->flags & CG_VALUE_SPLAT && !v->root;
         ST_TRY(add_operand(exe, is_number ? UINT32_MAX : cg_alias_root(unit, v->buffer), step,
                            launch, err));
     }
@@ -244,7 +244,7 @@ static stator_status set_ports(cg_unit *unit, const stator_node_row *row, cg_sca
     const uint32_t carried = scan->n_carried;
     const st_sym_cols cols = st_sym_columns(&unit->syms->tab);
     for (uint32_t k = 0; k < scan->n_in + scan->n_out; k++) {
-        const int is_out = k >= scan->n_in;
+        const bool is_out = k >= scan->n_in;
         const uint32_t index = is_out ? k - scan->n_in : k;
         const stator_ref value = is_out ? row->result_begin + index : stator_operand(v, row, index);
         cg_port *p = &scan->ports[k];

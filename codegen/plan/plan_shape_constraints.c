@@ -32,7 +32,7 @@ typedef struct finder {
 
 /* ---- constraints ---- */
 
-static int same_constraint(void *self, uint32_t id)
+static bool same_constraint(void *self, uint32_t id)
 {
     const finder *f = self;
     const uint32_t newest = f->exe->shape_constraints.count - 1u;
@@ -490,7 +490,7 @@ static void constrain_operands(finder *f)
 
 /* ---- values that can be counted ---- */
 
-static int may_divide_by_0(const void *self, const stator_atom_row *row, uint32_t atom)
+static bool may_divide_by_0(const void *self, const stator_atom_row *row, uint32_t atom)
 {
     int64_t lo = 1, hi = 0;
     (void)atom;
@@ -501,36 +501,36 @@ static int may_divide_by_0(const void *self, const stator_atom_row *row, uint32_
 }
 
 /* Does it have a value whatever its symbols are? */
-static int is_total(const st_symtab *tab, uint32_t sym)
+static bool is_total(const st_symtab *tab, uint32_t sym)
 {
     return st_sym_find_atom(tab, sym, may_divide_by_0, tab) == 0;
 }
 
-static int is_alike(const cg_value *v, const cg_value *other)
+static bool is_alike(const cg_value *v, const cg_value *other)
 {
     return v->rank == other->rank &&
            (v->rank == 0 || memcmp(v->dims, other->dims, v->rank * sizeof *v->dims) == 0);
 }
 
 /* Sizes of an input, which is there, or of an output, which got memory before. */
-static int is_at_the_border(const cg_unit *unit, const cg_value *v)
+static bool is_at_the_border(const cg_unit *unit, const cg_value *v)
 {
     const stator_graph_view *view = unit->view;
     for (stator_ref i = 1; i <= view->n_inputs; i++) {
         if (is_alike(v, cg_value_of(unit, i))) {
-            return 1;
+            return true;
         }
     }
     for (uint32_t k = 0; k < view->n_outputs; k++) {
         if (is_alike(v, cg_value_of(unit, stator_output_at(view, k)))) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Is the largest such value within 64 bits, whatever the call? */
-static int is_small(const cg_unit *unit, const cg_value *v)
+static bool is_small(const cg_unit *unit, const cg_value *v)
 {
     const st_symtab *tab = &unit->syms->tab;
     int64_t bytes = st_loop_dtype_bytes(v->dtype);
@@ -539,21 +539,21 @@ static int is_small(const cg_unit *unit, const cg_value *v)
         st_sym_range(tab, v->dims[a], &lo, &hi);
         if (lo < 0 || hi < 0 || !is_total(tab, v->dims[a]) ||
             !st_mul_i64(bytes, hi > 0 ? hi : 1, &bytes) || bytes > CG_BYTES_MAX) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* Symbols alone are left to the program around a body: a test of each step would cost more than the
  * step. */
-static int is_of_the_call(const finder *f, const cg_value *v)
+static bool is_of_the_call(const finder *f, const cg_value *v)
 {
     for (uint32_t a = 0; a < v->rank; a++) {
         int64_t number = 0;
-        const int is_symbol = st_sym_as_symbol(&f->unit->syms->tab, v->dims[a]) != 0;
+        const bool is_symbol = st_sym_as_symbol(&f->unit->syms->tab, v->dims[a]) != 0;
         if (!is_symbol && !st_sym_const(&f->unit->syms->tab, v->dims[a], &number)) {
-            return 0;
+            return false;
         }
     }
     return f->exe->is_body != 0;
@@ -579,14 +579,14 @@ static void constrain_count(finder *f, const cg_value *v)
 }
 
 /* The sizes of results are counted. */
-static int is_dim(const cg_value *v, uint32_t sym)
+static bool is_dim(const cg_value *v, uint32_t sym)
 {
     for (uint32_t a = 0; a < v->rank; a++) {
         if (v->dims[a] == sym) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static void count_results(finder *f)
@@ -597,12 +597,12 @@ static void count_results(finder *f)
 }
 
 /* Is the size one that every call computes? In a body: one that divides by no 0. */
-static int is_safe(const finder *f, uint32_t sym)
+static bool is_safe(const finder *f, uint32_t sym)
 {
     const st_symtab *tab = &f->unit->syms->tab;
     int64_t lo = 0, hi = 0;
     if (st_sym_as_symbol(tab, sym) || st_sym_const(tab, sym, &lo)) {
-        return 1;
+        return true;
     }
     st_sym_range(tab, sym, &lo, &hi);
     return is_total(tab, sym) && (f->exe->is_body || (lo > INT64_MIN && hi < INT64_MAX));
@@ -630,7 +630,7 @@ static void compute_attrs(finder *f)
     }
 }
 
-static int is_symbolic(const cg_unit *unit)
+static bool is_symbolic(const cg_unit *unit)
 {
     return unit->view->n_symbols != 0;
 }

@@ -48,7 +48,7 @@ static uint32_t lead(cg_barrier_group *group)
     return GROUP_RUNS;
 }
 
-int cg_barrier_group_join(cg_barrier_group *group, uint32_t member)
+bool cg_barrier_group_join(cg_barrier_group *group, uint32_t member)
 {
     uint32_t spins = 0;
     uint32_t state = GROUP_GATHERS;
@@ -68,12 +68,12 @@ void cg_barrier_group_disband(cg_barrier_group *group)
 }
 
 /* Each tells where it is and looks at all others: one way between two cores, not two. */
-int cg_barrier_group_meet(cg_barrier_group *group, uint32_t member, int has_failed)
+bool cg_barrier_group_meet(cg_barrier_group *group, uint32_t member, bool has_failed)
 {
     _Atomic uint32_t *own = &group->marks[member].round;
     const uint32_t round = atomic_load_explicit(own, memory_order_relaxed) + 1u;
     uint32_t spins = 0;
-    int is_well = !has_failed;
+    bool is_well = !has_failed;
     atomic_store_explicit(own, has_failed ? CG_BARRIER_GROUP_FAILED : round, memory_order_release);
     for (uint32_t i = 0; i < group->n && is_well; i++) {
         uint32_t theirs = 0;
@@ -91,7 +91,7 @@ int cg_barrier_group_meet(cg_barrier_group *group, uint32_t member, int has_fail
 
 /* ---- a group or one thread ---- */
 
-int cg_barrier_group_begin(cg_barrier_group_record *record, uint64_t *out_began)
+bool cg_barrier_group_begin(cg_barrier_group_record *record, uint64_t *out_began)
 {
     const uint32_t call =
         atomic_fetch_add_explicit(&record->calls, 1, memory_order_relaxed) % PERIOD;
@@ -118,11 +118,11 @@ void cg_barrier_group_end(cg_barrier_group_record *record, int was_group, uint64
     }
 }
 
-int cg_barrier_group_can(const st_cg_exe *body)
+bool cg_barrier_group_can(const st_cg_exe *body)
 {
     for (uint32_t i = 0; i < body->launches.count; i++) {
         if (body->launches.data[i].scan || body->launches.data[i].bind) {
-            return 0;
+            return false;
         }
     }
     return body->slots == NULL && body->binds.count == 0 && body->shape_constraints.count == 0 &&

@@ -27,23 +27,23 @@ typedef struct cg_barrier_group_record {
 } cg_barrier_group_record;
 
 /* Shall a call be a group's? *out_began: for cg_barrier_group_end, when the call has ended. */
-int cg_barrier_group_begin(cg_barrier_group_record *record, uint64_t *out_began);
+bool cg_barrier_group_begin(cg_barrier_group_record *record, uint64_t *out_began);
 void cg_barrier_group_end(cg_barrier_group_record *record, int was_group, uint64_t began);
 
 /* Can the body be run in parts? */
-int cg_barrier_group_can(const st_cg_exe *body);
+bool cg_barrier_group_can(const st_cg_exe *body);
 
 /* A member is there. 1: so are all others; 0: member 0 does everything, others do nothing. */
-int cg_barrier_group_join(cg_barrier_group *group, uint32_t member);
+bool cg_barrier_group_join(cg_barrier_group *group, uint32_t member);
 /* Member 0 goes on alone. */
 void cg_barrier_group_disband(cg_barrier_group *group);
 /* Waits for all members. 0: this one or another has failed, and no one waits for it any more. */
-int cg_barrier_group_meet(cg_barrier_group *group, uint32_t member, int has_failed);
+bool cg_barrier_group_meet(cg_barrier_group *group, uint32_t member, bool has_failed);
 
 /* ---- run_exe.c ---- */
 /* The member's part of a call of the body. All members call it. *out_on 0: the call ends; the error
  * is told by the member that has it, others answer OK. */
 stator_status cg_run_part(const st_cg_exe *exe, const stator_call *call, cg_barrier_group *group,
-                          uint32_t member, int *out_on, stator_diag **err);
+                          uint32_t member, bool *out_on, stator_diag **err);
 
 #endif

@@ -8,7 +8,7 @@
 
 /* ---- constants ---- */
 
-int cg_is_unaligned_mapped(const st_cg_config *config, uint64_t size_bytes)
+bool cg_is_unaligned_mapped(const st_cg_config *config, uint64_t size_bytes)
 {
     return (config->emitter->target.flags & ST_TARGET_UNALIGNED) &&
            size_bytes > ALIGNED_BYTES_MAX && STATOR_HAS(config->host->cst, peek);
@@ -39,11 +39,11 @@ stator_status cg_constant_data(const st_cg_config *config, stator_blob *blob, co
 
 /* ---- numbers and names of a launch ---- */
 
-int cg_know_numbers(st_cg_exe *exe, cg_launch *launch)
+bool cg_know_numbers(st_cg_exe *exe, cg_launch *launch)
 {
     for (uint32_t i = 0; i < launch->n_numbers; i++) {
         if (!launch->numbers[i].is_const) {
-            return 1;
+            return true;
         }
     }
     launch->known =
@@ -59,7 +59,7 @@ const char *cg_launch_name(const cg_launch *l)
     return l->name ? l->name : l->text ? l->text : "scan";
 }
 
-int cg_scan_knows(const cg_scan *scan, uint32_t k)
+bool cg_scan_knows(const cg_scan *scan, uint32_t k)
 {
     return k < scan->n_in && scan->ports[k].kind == CG_PORT_WHOLE;
 }

@@ -143,7 +143,7 @@ static inline const st_library *cg_library_of(const st_cg_exe *exe, const cg_lau
     return launch->is_host ? &exe->host_library : exe->config.emitter->library;
 }
 /* Sets launch->known where it can; 0: out of memory. */
-int cg_know_numbers(st_cg_exe *exe, cg_launch *launch);
+bool cg_know_numbers(st_cg_exe *exe, cg_launch *launch);
 /* Name of a launch in profiles and explain: the kernel's, or the library call in words. */
 const char *cg_launch_name(const cg_launch *launch);
 /* A constant's bytes for kernels and the library: where they lie if the target reads at any address
@@ -154,7 +154,7 @@ stator_status cg_constant_data(const st_cg_config *config, stator_blob *blob, co
 stator_status cg_look_at_constant(const st_cg_config *config, stator_blob *blob,
                                   stator_blob_info *info, stator_diag **err);
 /* Such bytes may lie at any address. */
-int cg_is_unaligned_mapped(const st_cg_config *config, uint64_t size_bytes);
+bool cg_is_unaligned_mapped(const st_cg_config *config, uint64_t size_bytes);
 
 /* ---- run_sizes.c: sizes that calls bind and test ---- */
 /* Reads the elements and writes the call's syms. */
@@ -175,7 +175,7 @@ stator_status cg_check_shape_constraints(const st_cg_exe *exe, uint32_t stage, c
 stator_status cg_run_scan(const cg_scan *scan, const stator_call *call, void *const *pointers,
                           stator_diag **err);
 /* Is buffer k of the step one that the body was given as a constant, if it is one? */
-int cg_scan_knows(const cg_scan *scan, uint32_t k);
+bool cg_scan_knows(const cg_scan *scan, uint32_t k);
 
 /* ---- run_exe.c ---- */
 stator_status cg_run_body(const st_cg_exe *exe, const stator_call *call, stator_diag **err);

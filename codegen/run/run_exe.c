@@ -279,7 +279,7 @@ static stator_status launch_concurrent(const run *r, const cg_launch *first, voi
 /* A kernel says which node it was, not which index: looking for that costs, and eager does. */
 static stator_status check_failed(const run *r, stator_diag **err)
 {
-    const int is_new = err != NULL && *err == NULL;
+    const bool is_new = err != NULL && *err == NULL;
     const char *text = "a check inside a kernel failed";
     for (uint32_t i = 0; i < r->exe->checks.count; i++) {
         if (r->exe->checks.data[i].origin == r->status) {
@@ -316,7 +316,7 @@ static stator_status launch_timed(run *r, const cg_launch *l, void **pointers, u
 
 static stator_status launch_all(run *r, void **pointers, stator_diag **err)
 {
-    const int is_timed = STATOR_HAS(r->call, note_time) && r->call->note_time != NULL;
+    const bool is_timed = STATOR_HAS(r->call, note_time) && r->call->note_time != NULL;
     for (uint32_t i = 0; i < r->exe->launches.count; i++) {
         const cg_launch *l = &r->exe->launches.data[i];
         if (l->bind) {
@@ -418,12 +418,12 @@ static stator_status launch_part(run *r, const cg_launch *l, void **pointers, ui
 }
 
 stator_status cg_run_part(const st_cg_exe *exe, const stator_call *call, cg_barrier_group *group,
-                          uint32_t member, int *out_on, stator_diag **err)
+                          uint32_t member, bool *out_on, stator_diag **err)
 {
     run r = {.exe = exe, .call = call, .work = call->workspace};
     void *pointers[CG_BARRIER_GROUP_OPERANDS];
     stator_status status = STATOR_OK;
-    *out_on = 1;
+    *out_on = true;
     for (uint32_t i = 0; i < exe->launches.count && *out_on; i++) {
         status = launch_part(&r, &exe->launches.data[i], pointers, member, group->n, err);
         if (status == STATOR_OK && r.status) {

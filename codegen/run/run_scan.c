@@ -126,7 +126,7 @@ static stator_status run_member(group_call *c, uint32_t member)
     body.in = s.tensors;
     body.out = s.tensors + scan->n_in;
     stator_status status = STATOR_OK;
-    int is_on = 1;
+    bool is_on = true;
     for (int64_t t = 0; t < s.length && is_on; t++) {
         set_carried(&s, t);
         status = cg_run_part(scan->body, &body, &c->group, member, &is_on, &c->err[member]);
@@ -181,7 +181,7 @@ static stator_status run_best(const steps *s, const stator_call *body, stator_di
 {
     cg_scan *scan = (cg_scan *)(uintptr_t)s->scan; /* only `record`, which is atomic */
     uint64_t began = 0;
-    const int is_group = cg_barrier_group_begin(&scan->record, &began);
+    const bool is_group = cg_barrier_group_begin(&scan->record, &began);
     const stator_status status = is_group ? run_group(s, body, err) : run_steps(s, body, err);
     cg_barrier_group_end(&scan->record, is_group, began);
     return status;

@@ -60,21 +60,21 @@ void cg_unbind(int64_t *syms, const uint32_t *indices, uint32_t n)
 /* ---- shape constraints ---- */
 
 /* Negative sizes count nothing; a size of 0 makes any others good. */
-static int is_counted(const int64_t *size, uint32_t n, int64_t bytes)
+static bool is_counted(const int64_t *size, uint32_t n, int64_t bytes)
 {
-    int is_empty = bytes == 0;
+    bool is_empty = bytes == 0;
     for (uint32_t i = 0; i < n; i++) {
         if (size[i] < 0) {
-            return 0;
+            return false;
         }
         is_empty |= size[i] == 0;
     }
     for (uint32_t i = 0; i < n && !is_empty; i++) {
         if (!st_mul_i64(bytes, size[i], &bytes) || bytes > CG_BYTES_MAX) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 static stator_status check_one(const cg_shape_constraint *a, const int64_t *syms, stator_diag **err)

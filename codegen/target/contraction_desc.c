@@ -210,7 +210,7 @@ void cg_print_contraction(const st_contraction *contraction, const st_kernel *ke
     print_weights(&contraction->weights, kernel, out);
     for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
         const st_epilogue *e = &contraction->epilogue[i];
-        const int has_buffer = st_epilogue_has_buffer(e->kind);
+        const bool has_buffer = st_epilogue_has_buffer(e->kind);
         st_str_addf(out, ", %s%s%s", names[e->kind], has_buffer ? " " : "",
                     has_buffer ? buffers[e->buffer].name : "");
     }

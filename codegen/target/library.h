@@ -66,7 +66,7 @@ enum st_epilogue_kind {
     ST_EPILOGUE_NARROW /* rounded to the output's dtype, and f32 again */
 };
 
-static inline int st_epilogue_has_buffer(uint32_t kind)
+static inline bool st_epilogue_has_buffer(uint32_t kind)
 {
     return kind == ST_EPILOGUE_BIAS || kind == ST_EPILOGUE_ADD || kind == ST_EPILOGUE_TIMES ||
            kind == ST_EPILOGUE_TIMES_ONE;

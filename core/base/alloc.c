@@ -64,21 +64,21 @@ static void raise_peak(st_mem *mem, uint64_t live)
 }
 
 /* Adds size to the account unless that passes the limit. */
-static int reserve_bytes(st_mem *mem, uint64_t size)
+static bool reserve_bytes(st_mem *mem, uint64_t size)
 {
     uint64_t live = atomic_load_explicit(&mem->live_bytes, memory_order_relaxed);
     uint64_t sum = 0;
     do {
         if (!st_add_u64(live, size, &sum) || (mem->limit_bytes != 0 && sum > mem->limit_bytes)) {
-            return 0;
+            return false;
         }
     } while (!atomic_compare_exchange_weak_explicit(&mem->live_bytes, &live, sum,
                                                     memory_order_relaxed, memory_order_relaxed));
     raise_peak(mem, sum);
-    return 1;
+    return true;
 }
 
-static int is_request_refused(st_mem *mem)
+static bool is_request_refused(st_mem *mem)
 {
     const uint64_t number = atomic_fetch_add_explicit(&mem->requests, 1, memory_order_relaxed) + 1u;
     const uint64_t fail_at = atomic_load_explicit(&mem->fail_at, memory_order_relaxed);

@@ -192,7 +192,7 @@ stator_status st_blob_peek(stator_blob *blob, const void **out_data, stator_diag
 stator_status st_blob_hash(stator_blob *blob, uint8_t out_hash[16], stator_diag **err)
 {
     if (!atomic_load_explicit(&blob->has_hash, memory_order_acquire)) {
-        const int is_read = atomic_load_explicit(&blob->data, memory_order_acquire) != NULL;
+        const bool is_read = atomic_load_explicit(&blob->data, memory_order_acquire) != NULL;
         const void *data = NULL;
         uint8_t hash[16];
         ST_TRY(st_blob_peek(blob, &data, err));
@@ -211,7 +211,7 @@ stator_status st_blob_hash(stator_blob *blob, uint8_t out_hash[16], stator_diag 
     return STATOR_OK;
 }
 
-int st_blob_has_hash(const stator_blob *blob)
+bool st_blob_has_hash(const stator_blob *blob)
 {
     return atomic_load_explicit(&blob->has_hash, memory_order_acquire) != 0;
 }

@@ -46,7 +46,7 @@ stator_status st_blob_peek(stator_blob *blob, const void **out_data, stator_diag
 /* Pages of a mapped range that only this has read are given back. */
 stator_status st_blob_hash(stator_blob *blob, uint8_t out_hash[16], stator_diag **err);
 /* 1 when the hash is known without reading the bytes. */
-int st_blob_has_hash(const stator_blob *blob);
+bool st_blob_has_hash(const stator_blob *blob);
 /* The hash, as somebody remembers it; does nothing when it is known. */
 void st_blob_set_hash(stator_blob *blob, const uint8_t hash[16]);
 /* The file behind it and the range, or NULL. */

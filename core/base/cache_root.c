@@ -12,12 +12,12 @@
 #define PATH_SIZE 4096
 #define NAME_ROOM 64 /* for what lies in the folder */
 
-static int is_absolute(const char *path)
+static bool is_absolute(const char *path)
 {
     return path != NULL && path[0] == '/';
 }
 
-int st_cache_root(const char *own, char out[4096])
+bool st_cache_root(const char *own, char out[4096])
 {
     const char *cache = secure_getenv("XDG_CACHE_HOME");
     const char *home = secure_getenv("HOME");
@@ -32,12 +32,12 @@ int st_cache_root(const char *own, char out[4096])
     return n > 0 && n < PATH_SIZE - NAME_ROOM;
 }
 
-int st_make_folders(const char *path)
+bool st_make_folders(const char *path)
 {
     char part[PATH_SIZE];
     if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part) {
         errno = ENAMETOOLONG;
-        return 0;
+        return false;
     }
     for (char *slash = strchr(part + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
@@ -47,13 +47,13 @@ int st_make_folders(const char *path)
     return mkdir(part, 0700) == 0 || errno == EEXIST;
 }
 
-int st_may_make(const char *path)
+bool st_may_make(const char *path)
 {
     char part[PATH_SIZE];
     struct stat st;
     if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part) {
         errno = ENAMETOOLONG;
-        return 0;
+        return false;
     }
     while (lstat(part, &st) != 0 && errno == ENOENT) {
         char *slash = strrchr(part, '/');

@@ -2,12 +2,14 @@
 #ifndef STATOR_HOST_CACHE_ROOT_H
 #define STATOR_HOST_CACHE_ROOT_H
 
+#include <stdbool.h>
+
 /* `own` (STATOR_CACHE_DIR, or NULL), else the user's folder for caches; 0: neither is an absolute
  * path that is short enough. */
-int st_cache_root(const char *own, char out[4096]);
+bool st_cache_root(const char *own, char out[4096]);
 /* Makes a folder and those above it, for the user alone; 0: errno says why it is not there. */
-int st_make_folders(const char *path);
+bool st_make_folders(const char *path);
 /* Would that go well, as far as can be told without doing it? 0: errno says why not. */
-int st_may_make(const char *path);
+bool st_may_make(const char *path);
 
 #endif

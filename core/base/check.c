@@ -16,24 +16,24 @@ static const dtype_info dtypes[STATOR_DTYPE_COUNT] = {
 #undef STATOR_DTYPE
 };
 
-int st_numel(const int64_t *dims, uint32_t rank, uint64_t *out)
+bool st_numel(const int64_t *dims, uint32_t rank, uint64_t *out)
 {
     uint64_t n = 1;
-    int has_zero = 0;
+    bool has_zero = false;
     *out = 0;
     for (uint32_t i = 0; i < rank; i++) {
         if (dims[i] < 0) {
-            return 0;
+            return false;
         }
         has_zero |= dims[i] == 0;
     }
     for (uint32_t i = 0; i < rank && !has_zero; i++) {
         if (!st_mul_u64(n, (uint64_t)dims[i], &n) || n > (UINT64_C(1) << 62)) {
-            return 0;
+            return false;
         }
     }
     *out = has_zero ? 0 : n;
-    return 1;
+    return true;
 }
 
 uint32_t st_dtype_bits(uint32_t dtype)
@@ -62,17 +62,17 @@ uint32_t st_dtype_parse(const char *s, uint64_t n)
     return 0;
 }
 
-int st_dtype_bytes(uint32_t dtype, uint64_t count, uint64_t *out)
+bool st_dtype_bytes(uint32_t dtype, uint64_t count, uint64_t *out)
 {
     const uint32_t bits = st_dtype_bits(dtype);
     *out = 0;
     if (bits == 0) {
-        return 0;
+        return false;
     }
     if (bits < 8) {
         const uint64_t per_byte = 8u / bits;
         *out = count / per_byte + (count % per_byte != 0);
-        return 1;
+        return true;
     }
     return st_mul_u64(count, bits / 8u, out);
 }

@@ -3,29 +3,30 @@
 #define STATOR_BASE_CHECK_H
 
 #include <stator/dlpack.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-static inline int st_add_u64(uint64_t a, uint64_t b, uint64_t *out)
+static inline bool st_add_u64(uint64_t a, uint64_t b, uint64_t *out)
 {
     return !__builtin_add_overflow(a, b, out);
 }
-static inline int st_mul_u64(uint64_t a, uint64_t b, uint64_t *out)
+static inline bool st_mul_u64(uint64_t a, uint64_t b, uint64_t *out)
 {
     return !__builtin_mul_overflow(a, b, out);
 }
-static inline int st_add_i64(int64_t a, int64_t b, int64_t *out)
+static inline bool st_add_i64(int64_t a, int64_t b, int64_t *out)
 {
     return !__builtin_add_overflow(a, b, out);
 }
-static inline int st_sub_i64(int64_t a, int64_t b, int64_t *out)
+static inline bool st_sub_i64(int64_t a, int64_t b, int64_t *out)
 {
     return !__builtin_sub_overflow(a, b, out);
 }
-static inline int st_mul_i64(int64_t a, int64_t b, int64_t *out)
+static inline bool st_mul_i64(int64_t a, int64_t b, int64_t *out)
 {
     return !__builtin_mul_overflow(a, b, out);
 }
@@ -49,9 +50,9 @@ static inline int64_t st_floormod(int64_t a, int64_t b)
     return (r != 0 && ((r < 0) != (b < 0))) ? r + b : r;
 }
 /* Product of dims, each >= 0; 0 on overflow past 2^62 or a negative one. */
-int st_numel(const int64_t *dims, uint32_t rank, uint64_t *out);
+bool st_numel(const int64_t *dims, uint32_t rank, uint64_t *out);
 /* Bytes of count elements of dtype (sub-byte types round up). */
-int st_dtype_bytes(uint32_t dtype, uint64_t count, uint64_t *out);
+bool st_dtype_bytes(uint32_t dtype, uint64_t count, uint64_t *out);
 uint32_t st_dtype_bits(uint32_t dtype);             /* 0 for an unknown dtype */
 uint32_t st_dtype_class(uint32_t dtype);            /* stator_dtype_class, 0 unknown */
 const char *st_dtype_name(uint32_t dtype);          /* "f32"; "?" unknown */

@@ -26,7 +26,7 @@ static int64_t bf16_ulps(const void *a, const void *b, int64_t i)
 }
 
 /* Counts two numbers that differ. */
-static void take_error(double abs_err, double y, const st_tolerance *allowed, int close,
+static void take_error(double abs_err, double y, const st_tolerance *allowed, bool close,
                        st_difference *out)
 {
     const double rel_err = abs_err / fabs(y);
@@ -37,14 +37,15 @@ static void take_error(double abs_err, double y, const st_tolerance *allowed, in
         out->max_rel = isnan(out->max_rel) ? out->max_rel : rel_err;
     }
     /* An infinity has no tolerance: rtol times it would allow everything. */
-    const int is_near = isinf(y) ? 0 : close || abs_err <= allowed->atol + allowed->rtol * fabs(y);
+    const bool is_near =
+        isinf(y) ? false : close || abs_err <= allowed->atol + allowed->rtol * fabs(y);
     if (!is_near) {
         out->ok = 0;
         out->reason = "values";
     }
 }
 
-static void compare_element(double x, double y, const st_tolerance *allowed, int close,
+static void compare_element(double x, double y, const st_tolerance *allowed, bool close,
                             st_difference *out)
 {
     if ((isnan(x) && isnan(y)) || x == y) {
@@ -54,15 +55,15 @@ static void compare_element(double x, double y, const st_tolerance *allowed, int
 }
 
 /* Whole numbers past 2^53 differ although their doubles do not. */
-static void compare_integer(int64_t x, int64_t y, int is_unsigned, const st_tolerance *allowed,
+static void compare_integer(int64_t x, int64_t y, bool is_unsigned, const st_tolerance *allowed,
                             st_difference *out)
 {
     const uint64_t a = (uint64_t)x;
     const uint64_t b = (uint64_t)y;
     if (a != b) {
-        const int is_more = is_unsigned ? a > b : x > y;
+        const bool is_more = is_unsigned ? a > b : x > y;
         take_error((double)(is_more ? a - b : b - a), is_unsigned ? (double)b : (double)y, allowed,
-                   0, out);
+                   false, out);
     }
 }
 
@@ -84,7 +85,7 @@ void st_print_layouts(const DLTensor *got, const DLTensor *want, char out[ST_DIF
     (void)print_layout(want, out + n, half);
 }
 
-static int same_layout(const DLTensor *got, const DLTensor *want, st_difference *out)
+static bool same_layout(const DLTensor *got, const DLTensor *want, st_difference *out)
 {
     *out = (st_difference){.ok = 1};
     if (memcmp(&got->dtype, &want->dtype, sizeof got->dtype) != 0) {
@@ -97,9 +98,9 @@ static int same_layout(const DLTensor *got, const DLTensor *want, st_difference 
     if (out->reason != NULL) {
         *out = (st_difference){.max_abs = NAN, .max_rel = NAN, .reason = out->reason};
         st_print_layouts(got, want, out->detail);
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
 static void compare_elements(const DLTensor *got, const DLTensor *want, const st_tolerance *allowed,
@@ -119,10 +120,10 @@ static void compare_elements(const DLTensor *got, const DLTensor *want, const st
             double y[2];
             st_load_c128(dtype, a, i, x);
             st_load_c128(dtype, b, i, y);
-            compare_element(x[0], y[0], allowed, 0, out);
-            compare_element(x[1], y[1], allowed, 0, out);
+            compare_element(x[0], y[0], allowed, false, out);
+            compare_element(x[1], y[1], allowed, false, out);
         } else if (class_ == STATOR_CLASS_FLOAT) {
-            const int close = dtype == STATOR_BF16 && bf16_ulps(a, b, i) <= 2;
+            const bool close = dtype == STATOR_BF16 && bf16_ulps(a, b, i) <= 2;
             compare_element(st_load_f64(dtype, a, i), st_load_f64(dtype, b, i), allowed, close,
                             out);
         } else {
@@ -180,7 +181,7 @@ static st_tolerance default_tolerance(const DLTensor *want, uint32_t dtype)
         return (st_tolerance){.rtol = 0, .atol = 0};
     }
     if (st_dtype_bits(dtype) == 8) {
-        const int has_three_bits = dtype == STATOR_F8E4M3FN;
+        const bool has_three_bits = dtype == STATOR_F8E4M3FN;
         return (st_tolerance){.rtol = 1e-3 + (has_three_bits ? 0x1p-3 : 0x1p-2),
                               .atol = has_three_bits ? 0x1p-9 : 0x1p-16};
     }

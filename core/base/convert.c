@@ -114,12 +114,12 @@ static uint8_t to_f8(double x, const f8_format *f, int saturate)
     return (uint8_t)(sign | bits);
 }
 
-uint8_t st_f64_to_f8e4m3fn(double x, int saturate)
+uint8_t st_f64_to_f8e4m3fn(double x, bool saturate)
 {
     return to_f8(x, &e4m3fn, saturate);
 }
 
-uint8_t st_f64_to_f8e5m2(double x, int saturate)
+uint8_t st_f64_to_f8e5m2(double x, bool saturate)
 {
     return to_f8(x, &e5m2, saturate);
 }

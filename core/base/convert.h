@@ -21,8 +21,8 @@ extern "C" {
 
 uint16_t st_f64_to_f16(double x);
 uint16_t st_f64_to_bf16(double x);
-uint8_t st_f64_to_f8e4m3fn(double x, int saturate);
-uint8_t st_f64_to_f8e5m2(double x, int saturate);
+uint8_t st_f64_to_f8e4m3fn(double x, bool saturate);
+uint8_t st_f64_to_f8e5m2(double x, bool saturate);
 uint16_t st_f32_to_f16(float x);
 uint16_t st_f32_to_bf16(float x);
 float st_f16_to_f32(uint16_t bits);

@@ -136,9 +136,9 @@ void st_diag_note(stator_diag *diag, const char *node, const char *file, uint32_
     if (diag == NULL || diag->is_static) {
         return;
     }
-    const int has_node = node != NULL && node[0] != '\0';
-    const int has_file = file != NULL && file[0] != '\0';
-    const int has_text = text != NULL && text[0] != '\0';
+    const bool has_node = node != NULL && node[0] != '\0';
+    const bool has_file = file != NULL && file[0] != '\0';
+    const bool has_text = text != NULL && text[0] != '\0';
     char number[16] = "";
     if (has_file && line != 0) {
         snprintf(number, sizeof number, ":%u", line);

@@ -23,23 +23,23 @@ void *st_dso_symbol(void *dso, const char *name)
     return dlsym(dso, name);
 }
 
-int st_dso_folder_of(const void *address, char *out, uint64_t out_size)
+bool st_dso_folder_of(const void *address, char *out, uint64_t out_size)
 {
     Dl_info info;
     char path[PATH_MAX];
     if (dladdr(address, &info) == 0 || info.dli_fname == NULL ||
         realpath(info.dli_fname, path) == NULL) {
-        return 0;
+        return false;
     }
     char *slash = strrchr(path, '/');
     if (slash == NULL) {
-        return 0;
+        return false;
     }
     *(slash == path ? slash + 1 : slash) = '\0';
     const size_t n = strlen(path);
     if (n >= out_size) {
-        return 0;
+        return false;
     }
     memcpy(out, path, n + 1u);
-    return 1;
+    return true;
 }

@@ -13,7 +13,7 @@ extern "C" {
 void *st_dso_open(const char *path, char *msg, uint64_t msg_size);
 void *st_dso_symbol(void *dso, const char *name);
 /* Folder of the object that holds `address` into out (dladdr, realpath); 0 on failure. */
-int st_dso_folder_of(const void *address, char *out, uint64_t out_size);
+bool st_dso_folder_of(const void *address, char *out, uint64_t out_size);
 
 #ifdef __cplusplus
 }

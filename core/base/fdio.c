@@ -24,7 +24,7 @@ static void only_file_limit(sigset_t *out)
     (void)sigaddset(out, SIGXFSZ);
 }
 
-static int is_pending(void)
+static bool is_pending(void)
 {
     sigset_t pending;
     return sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 1;
@@ -69,7 +69,7 @@ static int read_piece(int fd, uint8_t *into, uint64_t room, uint64_t *size)
         return 1;
     }
     struct pollfd wait = {.fd = fd, .events = POLLIN};
-    const int may_retry = errno == EINTR || (errno == EAGAIN && poll(&wait, 1, -1) >= 0);
+    const bool may_retry = errno == EINTR || (errno == EAGAIN && poll(&wait, 1, -1) >= 0);
     return may_retry || errno == EINTR ? 0 : -1;
 }
 
@@ -116,7 +116,7 @@ stator_status st_read_pipe(st_mem *mem, const char *path, uint8_t **out_bytes, u
     return status;
 }
 
-int st_write_all(int fd, const void *from, uint64_t n)
+bool st_write_all(int fd, const void *from, uint64_t n)
 {
     const char *at = from;
     const uint32_t held = st_file_limit_hold();

@@ -62,7 +62,7 @@ static void set_sort_keys(item *items, uint32_t n)
     }
 }
 
-static int round_up(uint64_t size, uint64_t align, uint64_t *out)
+static bool round_up(uint64_t size, uint64_t align, uint64_t *out)
 {
     const uint64_t rest = size % align;
     return st_add_u64(size, rest != 0 ? align - rest : 0, out);
@@ -111,20 +111,20 @@ static uint32_t rank_of(const packing *p, uint32_t t)
     return lo;
 }
 
-static int add_link(packing *p, uint32_t *list, uint32_t block)
+static bool add_link(packing *p, uint32_t *list, uint32_t block)
 {
     link *l = st_vec_push(p->mem, &p->links);
     if (l == NULL) {
-        return 0;
+        return false;
     }
     *l = (link){block, *list};
     *list = p->links.count - 1u;
-    return 1;
+    return true;
 }
 
-static int remember(packing *p, uint32_t block)
+static bool remember(packing *p, uint32_t block)
 {
-    int ok = add_link(p, &p->begins[p->lo[block]], block);
+    bool ok = add_link(p, &p->begins[p->lo[block]], block);
     uint32_t lo = p->lo[block] + p->n_times;
     uint32_t hi = p->hi[block] + p->n_times + 1u;
     for (; ok && lo < hi; lo /= 2u, hi /= 2u) {
@@ -138,16 +138,16 @@ static int remember(packing *p, uint32_t block)
     return ok;
 }
 
-static int collect(packing *p, uint32_t list)
+static bool collect(packing *p, uint32_t list)
 {
     for (uint32_t i = list; i != 0; i = p->links.data[i].next) {
         uint32_t *slot = st_vec_push(p->mem, &p->found);
         if (slot == NULL) {
-            return 0;
+            return false;
         }
         *slot = p->links.data[i].block;
     }
-    return 1;
+    return true;
 }
 
 /* ---- placing ---- */
@@ -165,8 +165,8 @@ static int by_begin(const void *a, const void *b)
 }
 
 /* Lowest offset where a block fits among those alive at the same time; 0 on overflow. */
-static int find_offset(const packing *p, range *ranges, uint32_t n, uint64_t size,
-                       uint64_t *out_offset)
+static bool find_offset(const packing *p, range *ranges, uint32_t n, uint64_t size,
+                        uint64_t *out_offset)
 {
     uint64_t at = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -178,7 +178,7 @@ static int find_offset(const packing *p, range *ranges, uint32_t n, uint64_t siz
     for (uint32_t i = 0; i < n; i++) {
         uint64_t end = 0;
         if (!st_add_u64(at, size, &end)) {
-            return 0;
+            return false;
         }
         if (end <= ranges[i].begin) {
             break;
@@ -186,17 +186,17 @@ static int find_offset(const packing *p, range *ranges, uint32_t n, uint64_t siz
         at = ranges[i].end > at ? ranges[i].end : at;
     }
     *out_offset = at;
-    return 1;
+    return true;
 }
 
-static int place(packing *p, range *ranges, const item *wanted, uint64_t *out_total)
+static bool place(packing *p, range *ranges, const item *wanted, uint64_t *out_total)
 {
     st_interval *block = &p->blocks[wanted->index];
     uint64_t end = 0;
-    int ok = 1;
+    bool ok = true;
     block->offset_bytes = 0;
     if (wanted->size == 0) {
-        return 1;
+        return true;
     }
     p->found.count = 0;
     for (uint32_t r = p->lo[wanted->index] + 1u; ok && r <= p->hi[wanted->index]; r++) {
@@ -211,7 +211,7 @@ static int place(packing *p, range *ranges, const item *wanted, uint64_t *out_to
     return ok;
 }
 
-static int alloc_packing(packing *p, uint32_t n)
+static bool alloc_packing(packing *p, uint32_t n)
 {
     p->times = st_calloc(p->mem, n, sizeof *p->times);
     p->lo = st_calloc(p->mem, n, sizeof *p->lo);
@@ -222,7 +222,7 @@ static int alloc_packing(packing *p, uint32_t n)
     link *end = st_vec_push(p->mem, &p->links);
     if (p->times == NULL || p->lo == NULL || p->hi == NULL || p->begins == NULL ||
         p->alive == NULL || p->rounded == NULL || end == NULL) {
-        return 0;
+        return false;
     }
     *end = (link){0, 0};
     for (uint32_t i = 0; i < n; i++) {
@@ -238,7 +238,7 @@ static int alloc_packing(packing *p, uint32_t n)
         p->lo[i] = rank_of(p, p->blocks[i].first);
         p->hi[i] = rank_of(p, p->blocks[i].last);
     }
-    return 1;
+    return true;
 }
 
 static void free_packing(packing *p)
@@ -270,9 +270,9 @@ static uint64_t most_alive(const packing *p, uint32_t n, uint64_t *steps)
 }
 
 /* Places all in the order of the items; what was placed before is forgotten. */
-static int place_all(packing *p, range *ranges, const item *items, uint32_t n, uint64_t *out_total)
+static bool place_all(packing *p, range *ranges, const item *items, uint32_t n, uint64_t *out_total)
 {
-    int ok = 1;
+    bool ok = true;
     memset(p->begins, 0, n * sizeof *p->begins);
     memset(p->alive, 0, 2u * (size_t)n * sizeof *p->alive);
     p->links.count = 1;
@@ -298,7 +298,7 @@ static void improve(packing *p, range *ranges, item *items, uint32_t n, uint64_t
     }
     set_sort_keys(items, n);
     qsort(items, n, sizeof *items, by_sort_key);
-    const int is_better = place_all(p, ranges, items, n, &other) && other < *total;
+    const bool is_better = place_all(p, ranges, items, n, &other) && other < *total;
     for (uint32_t i = 0; i < n && !is_better; i++) {
         p->blocks[i].offset_bytes = kept[i];
     }
@@ -306,18 +306,18 @@ static void improve(packing *p, range *ranges, item *items, uint32_t n, uint64_t
     st_free(p->mem, kept);
 }
 
-int st_interval_pack(st_mem *mem, st_interval *blocks, uint32_t n, uint64_t align,
-                     uint64_t *out_total)
+bool st_interval_pack(st_mem *mem, st_interval *blocks, uint32_t n, uint64_t align,
+                      uint64_t *out_total)
 {
     *out_total = 0;
     if (n == 0) {
-        return 1;
+        return true;
     }
     align = align == 0 ? 1 : align;
     packing p = {.mem = mem, .blocks = blocks};
     item *items = st_calloc(mem, n, sizeof *items);
     range *ranges = st_calloc(mem, n, sizeof *ranges);
-    int ok = items != NULL && ranges != NULL && alloc_packing(&p, n);
+    bool ok = items != NULL && ranges != NULL && alloc_packing(&p, n);
     for (uint32_t i = 0; ok && i < n; i++) {
         items[i] = (item){0, blocks[i].first, i, 0};
         ok = round_up(blocks[i].size_bytes, align, &items[i].size);

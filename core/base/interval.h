@@ -21,8 +21,8 @@ typedef struct st_interval {
 
 /* Fills every offset (multiples of align) and *out_total. 0 when memory runs out or sizes overflow.
  */
-int st_interval_pack(st_mem *mem, st_interval *blocks, uint32_t n, uint64_t align,
-                     uint64_t *out_total);
+bool st_interval_pack(st_mem *mem, st_interval *blocks, uint32_t n, uint64_t align,
+                      uint64_t *out_total);
 
 #ifdef __cplusplus
 }

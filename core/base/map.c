@@ -22,7 +22,7 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 33);
 }
 
-static int is_full(uint32_t count, uint32_t capacity)
+static bool is_full(uint32_t count, uint32_t capacity)
 {
     return (uint64_t)(count + 1u) * 4u > (uint64_t)capacity * 3u;
 }
@@ -59,12 +59,12 @@ uint32_t st_map_get(const st_map *map, uint64_t key)
     return map->capacity == 0 ? 0 : find_slot(map->slots, map->capacity, key)->value;
 }
 
-static int grow_map(st_map *map)
+static bool grow_map(st_map *map)
 {
     const uint32_t capacity = next_capacity(map->capacity);
     st_map_slot *slots = capacity ? st_calloc(map->mem, capacity, sizeof *slots) : NULL;
     if (slots == NULL) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < map->capacity; i++) {
         if (map->slots[i].value != 0) {
@@ -74,19 +74,19 @@ static int grow_map(st_map *map)
     st_free(map->mem, map->slots);
     map->slots = slots;
     map->capacity = capacity;
-    return 1;
+    return true;
 }
 
-int st_map_put(st_map *map, uint64_t key, uint32_t value)
+bool st_map_put(st_map *map, uint64_t key, uint32_t value)
 {
     if (is_full(map->count, map->capacity) && st_map_get(map, key) == 0 && !grow_map(map)) {
-        return 0;
+        return false;
     }
     st_map_slot *slot = find_slot(map->slots, map->capacity, key);
     map->count += slot->value == 0;
     slot->key = key;
     slot->value = value;
-    return 1;
+    return true;
 }
 
 void st_hashset_init(st_hashset *set, st_mem *mem)
@@ -102,7 +102,7 @@ void st_hashset_deinit(st_hashset *set)
 }
 
 uint32_t st_hashset_find(const st_hashset *set, uint64_t hash,
-                         int (*equal)(void *self, uint32_t id), void *self)
+                         bool (*equal)(void *self, uint32_t id), void *self)
 {
     if (set->capacity == 0) {
         return 0;
@@ -126,18 +126,18 @@ static void insert(uint64_t *hashes, uint32_t *ids, uint32_t capacity, uint64_t 
     ids[i] = id;
 }
 
-static int grow_set(st_hashset *set)
+static bool grow_set(st_hashset *set)
 {
     const uint32_t capacity = next_capacity(set->capacity);
     if (capacity == 0) {
-        return 0;
+        return false;
     }
     uint64_t *hashes = st_calloc(set->mem, capacity, sizeof *hashes);
     uint32_t *ids = st_calloc(set->mem, capacity, sizeof *ids);
     if (hashes == NULL || ids == NULL) {
         st_free(set->mem, hashes);
         st_free(set->mem, ids);
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < set->capacity; i++) {
         if (set->ids[i] != 0) {
@@ -149,15 +149,15 @@ static int grow_set(st_hashset *set)
     set->hashes = hashes;
     set->ids = ids;
     set->capacity = capacity;
-    return 1;
+    return true;
 }
 
-int st_hashset_add(st_hashset *set, uint64_t hash, uint32_t id)
+bool st_hashset_add(st_hashset *set, uint64_t hash, uint32_t id)
 {
     if (is_full(set->count, set->capacity) && !grow_set(set)) {
-        return 0;
+        return false;
     }
     insert(set->hashes, set->ids, set->capacity, hash, id);
     set->count++;
-    return 1;
+    return true;
 }

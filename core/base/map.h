@@ -20,7 +20,7 @@ void st_map_deinit(st_map *map);
 /* Value of key, or 0. */
 uint32_t st_map_get(const st_map *map, uint64_t key);
 /* Sets key to value (not 0); 0 when out of memory. */
-int st_map_put(st_map *map, uint64_t key, uint32_t value);
+bool st_map_put(st_map *map, uint64_t key, uint32_t value);
 
 /* Maps records to ids through their hash; equality is the caller's. Used by every interner. */
 typedef struct st_hashset {
@@ -35,11 +35,11 @@ void st_hashset_init(st_hashset *set, st_mem *mem);
 void st_hashset_deinit(st_hashset *set);
 /* Id with this hash for which equal(self, id) holds, or 0. */
 uint32_t st_hashset_find(const st_hashset *set, uint64_t hash,
-                         int (*equal)(void *self, uint32_t id), void *self);
-int st_hashset_add(st_hashset *set, uint64_t hash, uint32_t id);
+                         bool (*equal)(void *self, uint32_t id), void *self);
+bool st_hashset_add(st_hashset *set, uint64_t hash, uint32_t id);
 /* *to, uninitialised storage, becomes a copy in `mem`; 0: out of memory, *to is then deinitialised.
  */
-int st_hashset_clone(st_hashset *to, st_mem *mem, const st_hashset *from);
+bool st_hashset_clone(st_hashset *to, st_mem *mem, const st_hashset *from);
 
 uint64_t st_hash64(const void *data, uint64_t size, uint64_t seed);
 /* 128-bit content hash (two lanes of a 64-bit multiply-mix; not cryptographic). */

@@ -47,31 +47,31 @@ static void clear(st_seg *seg, uint32_t first, uint32_t end)
     }
 }
 
-int st_seg_grow(st_seg *seg, uint32_t n, uint32_t *out_index)
+bool st_seg_grow(st_seg *seg, uint32_t n, uint32_t *out_index)
 {
     *out_index = seg->count;
     if (n > SEG_COUNT_MAX - seg->count) {
-        return 0;
+        return false;
     }
     if (n == 0) {
-        return 1;
+        return true;
     }
     const uint32_t last = chunk_of(seg->count + n - 1u);
     for (uint32_t k = chunk_of(seg->count); k <= last; k++) {
         if (seg->chunks[k] == NULL) {
             uint64_t bytes = 0;
             if (!st_mul_u64(UINT64_C(1) << (k + STATOR_COLUMN_BASE_LOG2), seg->stride, &bytes)) {
-                return 0;
+                return false;
             }
             seg->chunks[k] = st_alloc(seg->mem, bytes, 16);
             if (seg->chunks[k] == NULL) {
-                return 0;
+                return false;
             }
         }
     }
     clear(seg, seg->count, seg->count + n);
     seg->count += n;
-    return 1;
+    return true;
 }
 
 void *st_seg_push(st_seg *seg, uint32_t *out_index)

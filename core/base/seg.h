@@ -21,13 +21,13 @@ void st_seg_init(st_seg *seg, st_mem *mem, uint32_t stride);
 void st_seg_deinit(st_seg *seg);
 /* n more zeroed elements; the first one's index in *out_index. 0 when memory runs out. The new
  * elements need not be contiguous. */
-int st_seg_grow(st_seg *seg, uint32_t n, uint32_t *out_index);
+bool st_seg_grow(st_seg *seg, uint32_t n, uint32_t *out_index);
 void *st_seg_push(st_seg *seg, uint32_t *out_index); /* one zeroed element, NULL: out of memory */
 void st_seg_truncate(st_seg *seg, uint32_t count);
 stator_column st_seg_column(const st_seg *seg);
 /* *to, uninitialised storage, becomes a copy in `mem`; 0: out of memory, *to is then deinitialised.
  */
-int st_seg_clone(st_seg *to, st_mem *mem, const st_seg *from);
+bool st_seg_clone(st_seg *to, st_mem *mem, const st_seg *from);
 
 static inline void *st_seg_at(const st_seg *seg, uint32_t i)
 {

@@ -10,7 +10,7 @@ uint32_t st_shape_constraint_sizes(uint32_t kind)
 }
 
 /* The first and the last index lie in the axis, unless nothing is taken. */
-static int is_inside(const int64_t size[3], int64_t step)
+static bool is_inside(const int64_t size[3], int64_t step)
 {
     int64_t last = 0;
     if (size[1] <= 0) {
@@ -20,7 +20,7 @@ static int is_inside(const int64_t size[3], int64_t step)
            size[0] >= 0 && size[0] < size[2] && last >= 0 && last < size[2];
 }
 
-static int holds(uint32_t kind, const int64_t size[3], int64_t step)
+static bool holds(uint32_t kind, const int64_t size[3], int64_t step)
 {
     switch (kind) {
     case ST_SHAPE_CONSTRAINT_EQUAL:

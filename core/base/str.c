@@ -19,26 +19,26 @@ void st_str_deinit(st_str *s)
 }
 
 /* Room for n more bytes and the NUL. */
-static int reserve(st_str *s, uint64_t n)
+static bool reserve(st_str *s, uint64_t n)
 {
     uint64_t need = 0;
     if (s->failed || !st_add_u64(s->len, n, &need) || !st_add_u64(need, 1, &need)) {
         s->failed = 1;
-        return 0;
+        return false;
     }
     if (need <= s->capacity) {
-        return 1;
+        return true;
     }
     uint64_t grown = s->capacity < 32u ? 64u : s->capacity * 2u;
     grown = grown < need ? need : grown;
     char *data = st_realloc(s->mem, s->data, grown, 1);
     if (data == NULL) {
         s->failed = 1;
-        return 0;
+        return false;
     }
     s->data = data;
     s->capacity = grown;
-    return 1;
+    return true;
 }
 
 char *st_str_extend(st_str *s, uint64_t n)
@@ -90,7 +90,7 @@ void st_str_addf(st_str *s, const char *format, ...)
     va_end(args);
 }
 
-int st_str_ok(const st_str *s)
+bool st_str_ok(const st_str *s)
 {
     return !s->failed;
 }
@@ -117,14 +117,14 @@ char *st_str_take(st_str *s, uint64_t *out_len)
 static void fix_point(char *text)
 {
     char *out = text;
-    int in_point = 0;
+    bool in_point = false;
     for (const char *p = text; *p != '\0'; p++) {
         if (strchr("+-0123456789e", *p) != NULL) {
             *out++ = *p;
-            in_point = 0;
+            in_point = false;
         } else if (!in_point) {
             *out++ = '.';
-            in_point = 1;
+            in_point = true;
         }
     }
     *out = '\0';
@@ -215,7 +215,7 @@ const char *st_nearest(const char *word, const char *const *candidates, uint32_t
     return best;
 }
 
-int st_glob(const char *pattern, const char *text)
+bool st_glob(const char *pattern, const char *text)
 {
     const char *star = NULL; /* the last `*` of the pattern; `from`: where its text begins */
     const char *from = NULL;
@@ -230,7 +230,7 @@ int st_glob(const char *pattern, const char *text)
             pattern = star + 1;
             text = ++from;
         } else {
-            return 0;
+            return false;
         }
     }
     while (*pattern == '*') {
@@ -239,7 +239,7 @@ int st_glob(const char *pattern, const char *text)
     return *pattern == '\0';
 }
 
-int st_list_has(const char *list, const char *word)
+bool st_list_has(const char *list, const char *word)
 {
     const size_t len = strlen(word);
     while (list != NULL && *list != '\0') {
@@ -250,9 +250,9 @@ int st_list_has(const char *list, const char *word)
             n--;
         }
         if (n == len && n != 0 && memcmp(list, word, n) == 0) {
-            return 1;
+            return true;
         }
         list = next;
     }
-    return 0;
+    return false;
 }

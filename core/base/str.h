@@ -26,7 +26,7 @@ void st_str_addn(st_str *s, const char *text, uint64_t n);
 char *st_str_extend(st_str *s, uint64_t n);
 void st_str_addf(st_str *s, const char *format, ...) STATOR_PRINTF(2, 3);
 void st_str_vaddf(st_str *s, const char *format, va_list args);
-int st_str_ok(const st_str *s);
+bool st_str_ok(const st_str *s);
 /* The buffer itself, owned by the caller (st_free); NULL when failed. The string is empty after. */
 char *st_str_take(st_str *s, uint64_t *out_len);
 
@@ -34,9 +34,9 @@ char *st_str_take(st_str *s, uint64_t *out_len);
 const char *st_format_f64(double value, char buf[32]);
 /* Nearest of n candidates by Damerau-Levenshtein distance, or NULL when none is near. */
 const char *st_nearest(const char *word, const char *const *candidates, uint32_t n);
-int st_glob(const char *pattern, const char *text); /* * and ? */
+bool st_glob(const char *pattern, const char *text); /* * and ? */
 /* Does the comma-separated list hold the word? NULL list: no. */
-int st_list_has(const char *list, const char *word);
+bool st_list_has(const char *list, const char *word);
 
 #ifdef __cplusplus
 }

@@ -35,12 +35,12 @@ uint32_t st_utf8_unprintable(const void *text, uint64_t left)
     if (n == 0) {
         return 1;
     }
-    const int is_c0 = n == 1 && (s[0] < 0x20 || s[0] == 0x7f);
-    const int is_c1 = n == 2 && s[0] == 0xc2 && s[1] < 0xa0;
+    const bool is_c0 = n == 1 && (s[0] < 0x20 || s[0] == 0x7f);
+    const bool is_c1 = n == 2 && s[0] == 0xc2 && s[1] < 0xa0;
     return is_c0 || is_c1 ? n : 0;
 }
 
-static int keeps(const char *at, uint64_t left, enum st_lines lines)
+static bool keeps(const char *at, uint64_t left, enum st_lines lines)
 {
     return (lines == ST_LINES_ALL && (*at == '\n' || *at == '\t')) ||
            (lines == ST_LINES_INDENTED && *at == '\n' && left > 1 && at[1] == ' ');
@@ -52,7 +52,7 @@ uint64_t st_printable(char *out, const char *text, uint64_t n, enum st_lines lin
     uint64_t used = 0;
     for (uint64_t at = 0; at < n;) {
         const uint32_t bad = st_utf8_unprintable(text + at, n - at);
-        const int is_kept = bad == 0 || keeps(text + at, n - at, lines);
+        const bool is_kept = bad == 0 || keeps(text + at, n - at, lines);
         for (uint32_t left = bad != 0 ? bad : st_utf8_length(text + at, n - at); left > 0; left--) {
             const unsigned char byte = (unsigned char)text[at++];
             const char escape[4] = {'\\', 'x', digits[byte >> 4], digits[byte & 15]};

@@ -5,13 +5,13 @@
 #include "core/base/check.h"
 #include <string.h>
 
-int st_vec_reserve_(st_mem *mem, void **data, uint32_t *capacity, uint32_t need, uint64_t size)
+bool st_vec_reserve_(st_mem *mem, void **data, uint32_t *capacity, uint32_t need, uint64_t size)
 {
     if (need <= *capacity && need != 0) {
-        return 1;
+        return true;
     }
     if (need == 0) { /* one past UINT32_MAX wrapped to 0 */
-        return 0;
+        return false;
     }
     uint32_t grown = *capacity < 8u ? 8u : *capacity;
     while (grown < need) {
@@ -22,24 +22,24 @@ int st_vec_reserve_(st_mem *mem, void **data, uint32_t *capacity, uint32_t need,
     memcpy(&old, data, sizeof old);
     void *p = st_mul_u64(grown, size, &bytes) ? st_realloc(mem, old, bytes, 16) : NULL;
     if (p == NULL) {
-        return 0;
+        return false;
     }
     memcpy(data, &p, sizeof p);
     *capacity = grown;
-    return 1;
+    return true;
 }
 
-int st_vec_resize_(st_mem *mem, void **data, uint32_t *count, uint32_t *capacity, uint32_t n,
-                   uint64_t size)
+bool st_vec_resize_(st_mem *mem, void **data, uint32_t *count, uint32_t *capacity, uint32_t n,
+                    uint64_t size)
 {
     if (n > *count) {
         if (!st_vec_reserve_(mem, data, capacity, n, size)) {
-            return 0;
+            return false;
         }
         void *p = NULL;
         memcpy(&p, data, sizeof p);
         memset((char *)p + (uint64_t)*count * size, 0, (size_t)((n - *count) * size));
     }
     *count = n;
-    return 1;
+    return true;
 }

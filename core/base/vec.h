@@ -31,9 +31,9 @@ extern "C" {
 #define st_vec_free(mem, v)                                                                        \
     (st_free((mem), (v)->data), (v)->data = NULL, (v)->count = 0, (v)->capacity = 0)
 
-int st_vec_reserve_(st_mem *mem, void **data, uint32_t *capacity, uint32_t need, uint64_t size);
-int st_vec_resize_(st_mem *mem, void **data, uint32_t *count, uint32_t *capacity, uint32_t n,
-                   uint64_t size);
+bool st_vec_reserve_(st_mem *mem, void **data, uint32_t *capacity, uint32_t need, uint64_t size);
+bool st_vec_resize_(st_mem *mem, void **data, uint32_t *count, uint32_t *capacity, uint32_t n,
+                    uint64_t size);
 
 #ifdef __cplusplus
 }

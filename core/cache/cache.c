@@ -34,7 +34,7 @@ static void warn(stator_ctx *ctx, const char *name, const char *text, const char
 }
 
 /* 0: there is none. A path from somewhere else would be another folder in each process. */
-static int find_root(stator_ctx *ctx, char out[4096])
+static bool find_root(stator_ctx *ctx, char out[4096])
 {
     const char *own = setting(ctx, "STATOR_CACHE_DIR");
     if (own != NULL && own[0] != '/') {
@@ -62,17 +62,17 @@ static uint64_t find_cap(stator_ctx *ctx)
     return CAP_BYTES;
 }
 
-static int is_one_of(const char *text, const char *const words[4])
+static bool is_one_of(const char *text, const char *const words[4])
 {
     for (uint32_t i = 0; i < 4; i++) {
         if (strcasecmp(text, words[i]) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
-static int is_switched_off(const stator_ctx *ctx)
+static bool is_switched_off(const stator_ctx *ctx)
 {
     static const char *const off[4] = {"0", "off", "no", "false"};
     const char *text = setting(ctx, "STATOR_CACHE");
@@ -143,7 +143,7 @@ st_cache_store *st_cache_of(stator_ctx *ctx)
     }
     pthread_mutex_lock(&ctx->lock);
     st_cache_store_make(store);
-    const int is_news = !store->is_told;
+    const bool is_news = !store->is_told;
     store->is_told = 1;
     pthread_mutex_unlock(&ctx->lock);
     if (is_news && store->fd >= 0) {
@@ -258,18 +258,18 @@ static void explain(st_cache_job *job, const st_cache_bytes *entry, st_str *out)
     }
 }
 
-int st_cache_ask(const st_compile_request *request, st_str *out)
+bool st_cache_ask(const st_compile_request *request, st_str *out)
 {
     st_cache_job job;
     st_cache_bytes entry;
-    int is_hit = 0;
+    bool is_hit = false;
     st_cache_begin(&job, request);
     if (job.store == NULL) {
         st_str_add(out, job.refusal);
     } else if (st_cache_read(job.store, ST_CACHE_CODE, job.name, job.key.data, &entry)) {
         st_str_add(out, job.name);
         st_free(&request->ctx->mem, entry.file);
-        is_hit = 1;
+        is_hit = true;
     } else {
         explain(&job, &entry, out);
     }
@@ -302,19 +302,19 @@ static void say_loaded(const st_cache_job *job)
     }
 }
 
-int st_cache_load(st_cache_job *job, st_compiled *out)
+bool st_cache_load(st_cache_job *job, st_compiled *out)
 {
     stator_ctx *ctx = job->request->ctx;
     st_cache_bytes entry;
     stator_diag *why = NULL;
     if (!job->may_read) {
-        return 0;
+        return false;
     }
     const uint64_t start = st_now_ns();
     const uint64_t refused = atomic_load(&ctx->mem.refused);
     if (!st_cache_read(job->store, ST_CACHE_CODE, job->name, job->key.data, &entry)) {
         say_missed(job, &entry);
-        return 0;
+        return false;
     }
     job->phase = ST_CACHE_LOADING;
     const stator_status status =
@@ -341,13 +341,13 @@ int st_cache_load(st_cache_job *job, st_compiled *out)
 }
 
 /* The program, behind its constants. 0: out of memory. */
-static int add_program(st_cache_job *job, const st_str *bytes)
+static bool add_program(st_cache_job *job, const st_str *bytes)
 {
     st_mem *mem = &job->request->ctx->mem;
     stator_blob *blob = st_blob_copy(mem, bytes->data, bytes->len);
     const st_cache_item item = {
         .key = job->key.data, .name = job->name, .payload = blob, .kind = ST_CACHE_CODE};
-    const int is_added = blob != NULL && st_cache_parcel_add(mem, &job->parcel, &item);
+    const bool is_added = blob != NULL && st_cache_parcel_add(mem, &job->parcel, &item);
     st_blob_release(blob);
     return is_added;
 }
@@ -376,24 +376,24 @@ void st_cache_save(st_cache_job *job, const st_compiled *compiled)
 
 /* ---- packed constants ---- */
 
-static int is_for_packs(const st_cache_job *job)
+static bool is_for_packs(const st_cache_job *job)
 {
     return job != NULL && job->store != NULL &&
            (job->phase == ST_CACHE_COMPILING || job->phase == ST_CACHE_LOADING);
 }
 
-static int pack_key(const uint8_t hash[16], const char *format, char key[256],
-                    char name[ST_CACHE_NAME_BYTES])
+static bool pack_key(const uint8_t hash[16], const char *format, char key[256],
+                     char name[ST_CACHE_NAME_BYTES])
 {
     uint64_t halves[2];
     memcpy(halves, hash, sizeof halves);
     const int n = snprintf(key, 256, "packed: %016llx%016llx %s", (unsigned long long)halves[0],
                            (unsigned long long)halves[1], format);
     if (n <= 0 || n >= 256) {
-        return 0;
+        return false;
     }
     st_cache_name(key, (uint64_t)n, name);
-    return 1;
+    return true;
 }
 
 stator_blob *st_cache_pack_find(stator_ctx *ctx, const uint8_t hash[16], const char *format,

@@ -54,9 +54,9 @@ typedef struct st_cache_job {
 void st_cache_begin(st_cache_job *job, const st_compile_request *request);
 void st_cache_end(st_cache_job *job);
 /* 1: *out is filled from the cache; 0: compile. */
-int st_cache_load(st_cache_job *job, st_compiled *out);
+bool st_cache_load(st_cache_job *job, st_compiled *out);
 /* Would st_cache_load find an entry? Appends its name, or why not. */
-int st_cache_ask(const st_compile_request *request, st_str *out);
+bool st_cache_ask(const st_compile_request *request, st_str *out);
 void st_cache_save(st_cache_job *job, const st_compiled *compiled);
 
 /* The store of a context, opened at the first question; NULL: the cache is switched off. Its fd is
@@ -86,7 +86,7 @@ void st_cache_explain(st_cache_job *job, st_str *out);
 
 /* Makes the content hash of every constant known: remembered by the file that it lies in, computed
  * by all threads where it is not. 0: a constant cannot be read. */
-int st_cache_hash_constants(st_cache_store *store, const st_module *module);
+bool st_cache_hash_constants(st_cache_store *store, const st_module *module);
 
 /* ---- cache_save.c, cache_load.c ---- */
 

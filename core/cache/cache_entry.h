@@ -21,11 +21,11 @@ typedef struct st_cache_head {
 _Static_assert(sizeof(st_cache_head) == ST_CACHE_ALIGN, "the key follows aligned");
 
 /* The head of an entry that may be kept, all but its checksum. 0: it is too large. */
-int st_cache_head_of(const st_cache_store *store, uint32_t kind, const char *key,
-                     uint64_t size_bytes, st_cache_head *out);
+bool st_cache_head_of(const st_cache_store *store, uint32_t kind, const char *key,
+                      uint64_t size_bytes, st_cache_head *out);
 /* The checksum. 0: out of memory. */
-int st_cache_seal(const st_cache_store *store, st_cache_head *head, const char *key,
-                  const void *payload);
+bool st_cache_seal(const st_cache_store *store, st_cache_head *head, const char *key,
+                   const void *payload);
 /* Where the payload begins in the file. */
 uint64_t st_cache_payload_at(const st_cache_head *head);
 void st_cache_file_name(uint32_t kind, const char *name, char out[64]);

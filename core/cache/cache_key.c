@@ -65,7 +65,7 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *self)
 }
 
 /* "stator 0.1.0 <build id>"; 0: this build has none. */
-static int put_host(st_str *out)
+static bool put_host(st_str *out)
 {
     own_build own = {.address = (const void *)(uintptr_t)&st_cache_make_key};
     (void)dl_iterate_phdr(visit_object, &own);
@@ -73,7 +73,7 @@ static int put_host(st_str *out)
     return own.id[0] != '\0';
 }
 
-static int put_loaded(st_str *out, const char *field, const st_loaded *loaded)
+static bool put_loaded(st_str *out, const char *field, const st_loaded *loaded)
 {
     const char *id = loaded->build_id;
     st_str_addf(out, "%s: %s %s %s\n", field, loaded->desc->name,
@@ -85,7 +85,7 @@ typedef struct builds {
     st_str *out;
     stator_ctx *ctx;
     const stator_options *given; /* to the compile, those of passes among them */
-    int is_whole;                /* each has a build id */
+    bool is_whole;               /* each has a build id */
 } builds;
 
 static stator_status put_oplib(void *self, const st_loaded *loaded)
@@ -136,11 +136,11 @@ static stator_status put_stage(void *self, const char *stage)
     return put_pass_options(b, loaded);
 }
 
-static int put_builds(st_cache_job *job)
+static bool put_builds(st_cache_job *job)
 {
     const st_compile_request *request = job->request;
     stator_instance *main = request->main;
-    builds b = {.out = &job->key, .ctx = request->ctx, .given = request->options, .is_whole = 1};
+    builds b = {.out = &job->key, .ctx = request->ctx, .given = request->options, .is_whole = true};
     b.is_whole = put_host(&job->key);
     b.is_whole = put_loaded(&job->key, "backend", main->loaded) && b.is_whole;
     if (request->evaluator != NULL) {
@@ -152,12 +152,12 @@ static int put_builds(st_cache_job *job)
     }
     if (st_registry_each(request->ctx->registry, STATOR_KIND_OPLIB, put_oplib, &b, NULL) !=
         STATOR_OK) {
-        return 0;
+        return false;
     }
     st_str_add(&job->key, "stages:");
     if (st_pipeline_stages(request->ctx, main->loaded, main->options, put_stage, &b, NULL) !=
         STATOR_OK) {
-        return 0;
+        return false;
     }
     st_str_add(&job->key, "\n");
     return b.is_whole;
@@ -293,13 +293,13 @@ static void put_symbols(st_str *out, st_mem *mem, const st_module *m)
     st_str_deinit(&text);
 }
 
-static int put_graph(st_cache_job *job)
+static bool put_graph(st_cache_job *job)
 {
     const st_module *m = job->request->source;
     uint8_t hash[16];
     graph_walk w;
     if (!st_cache_hash_constants(job->store, m) || !st_graph_hash(m->root, hash)) {
-        return 0;
+        return false;
     }
     put_hash(&job->key, "graph", hash, sizeof hash);
     put_symbols(&job->key, &job->request->ctx->mem, m);
@@ -307,7 +307,7 @@ static int put_graph(st_cache_job *job)
     st_str_init(&w.contents, &job->request->ctx->mem);
     st_str_init(&w.names, &job->request->ctx->mem);
     walk_graph(&w, m->root, 64);
-    const int is_ok = st_str_ok(&w.contents) && st_str_ok(&w.names);
+    const bool is_ok = st_str_ok(&w.contents) && st_str_ok(&w.names);
     if (is_ok) {
         put_hash(&job->key, "constants", w.contents.data, w.contents.len);
         put_hash(&job->key, "names", w.names.data, w.names.len);
@@ -391,12 +391,12 @@ static uint32_t differ(const char *key, const char *other, st_str *out)
     return n;
 }
 
-static int consider(void *self, const st_cache_entry *entry)
+static bool consider(void *self, const st_cache_entry *entry)
 {
     nearest *near = self;
     st_str key;
     if (entry->kind != ST_CACHE_CODE) {
-        return 1;
+        return true;
     }
     st_str_init(&key, near->best.mem);
     if (st_cache_read_key(near->job->store, ST_CACHE_CODE, entry->name, &key)) {

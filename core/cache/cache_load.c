@@ -139,7 +139,7 @@ static stator_status read_symbols(loading *l, stator_diag **err)
     return l->r.failed ? broken(err, "its symbols are damaged") : STATOR_OK;
 }
 
-static int read_guard_size(loading *l, st_guard_size *size)
+static bool read_guard_size(loading *l, st_guard_size *size)
 {
     size->kind = st_read_u32(&l->r);
     size->symbol = st_read_u32(&l->r);
@@ -151,18 +151,18 @@ static int read_guard_size(loading *l, st_guard_size *size)
     size->kind = ST_SIZE_CONST; /* until its program is there */
     if (l->r.failed || kind < ST_SIZE_CONST || kind > ST_SIZE_EXPR ||
         (kind == ST_SIZE_BIND && (size->symbol >= l->n_syms || size->divisor < 1))) {
-        return 0;
+        return false;
     }
     size->text = text != NULL ? st_strdup(l->mem, text) : NULL;
     if (kind == ST_SIZE_EXPR && !st_symprog_read(&size->prog, l->mem, &l->r, l->n_syms)) {
-        return 0;
+        return false;
     }
     size->kind = kind;
     l->out->guard.n_exprs += kind == ST_SIZE_EXPR;
     return text == NULL || size->text != NULL;
 }
 
-static int read_guard_input(loading *l, st_guard_input *input, uint32_t capacity)
+static bool read_guard_input(loading *l, st_guard_input *input, uint32_t capacity)
 {
     st_guard *g = &l->out->guard;
     input->dtype.code = (uint8_t)st_read_below(&l->r, 256);
@@ -172,28 +172,28 @@ static int read_guard_input(loading *l, st_guard_input *input, uint32_t capacity
     input->rank = st_read_below(&l->r, STATOR_RANK_MAX + 1u);
     input->size_begin = g->n_sizes;
     if (l->r.failed || input->rank > capacity - g->n_sizes) {
-        return 0;
+        return false;
     }
     for (uint32_t axis = 0; axis < input->rank; axis++) {
         if (!read_guard_size(l, &g->sizes[g->n_sizes++])) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-static int read_shape_constraint(loading *l, st_guard_shape_constraint *constraint)
+static bool read_shape_constraint(loading *l, st_guard_shape_constraint *constraint)
 {
     constraint->kind = st_read_below(&l->r, ST_SHAPE_CONSTRAINT_KINDS);
     constraint->step = st_read_i64(&l->r);
     const char *text = st_read_text(&l->r);
     if (l->r.failed || constraint->kind == 0 || text == NULL) {
-        return 0;
+        return false;
     }
     constraint->text = st_strdup(l->mem, text);
     for (uint32_t k = 0; k < st_shape_constraint_sizes(constraint->kind); k++) {
         if (!st_symprog_read(&constraint->size[k], l->mem, &l->r, l->n_syms)) {
-            return 0;
+            return false;
         }
     }
     return constraint->text != NULL;
@@ -294,7 +294,7 @@ static stator_status read_fallback_nodes(loading *l, stator_diag **err)
 
 /* Places in a list of the entry, copied to `to`; each is below the limit, or ST_NO_SLOT if that may
  * be. */
-static int read_places(loading *l, uint32_t limit, int may_lack, uint32_t **to, uint32_t *out_n)
+static bool read_places(loading *l, uint32_t limit, bool may_lack, uint32_t **to, uint32_t *out_n)
 {
     uint64_t bytes = 0;
     const void *list = st_read_block(&l->r, &bytes);
@@ -302,25 +302,25 @@ static int read_places(loading *l, uint32_t limit, int may_lack, uint32_t **to, 
     *out_n = 0;
     *to = NULL;
     if (l->r.failed || bytes % sizeof(uint32_t) != 0 || n >= UINT32_MAX / 4u) {
-        return 0;
+        return false;
     }
     *to = st_calloc(l->mem, n + UINT64_C(1), sizeof **to);
     if (*to == NULL) {
-        return 0;
+        return false;
     }
     if (n != 0) {
         memcpy(*to, list, (size_t)bytes);
     }
     for (uint64_t i = 0; i < n; i++) {
         if ((*to)[i] >= limit && !(may_lack && (*to)[i] == ST_NO_SLOT)) {
-            return 0;
+            return false;
         }
     }
     *out_n = (uint32_t)n;
-    return 1;
+    return true;
 }
 
-static int read_dims(loading *l, st_program *p, st_slot *slot)
+static bool read_dims(loading *l, st_program *p, st_slot *slot)
 {
     int64_t shape[STATOR_RANK_MAX];
     uint64_t count = 0;
@@ -329,7 +329,7 @@ static int read_dims(loading *l, st_program *p, st_slot *slot)
     for (uint32_t axis = 0; axis < slot->rank; axis++) {
         st_symprog *dim = &p->dims[p->n_dims];
         if (!st_symprog_read(dim, l->mem, &l->r, l->n_syms)) {
-            return 0;
+            return false;
         }
         p->bound_symbol[p->n_dims++] = (int32_t)st_read_below(&l->r, l->n_syms + 1u) - 1;
         is_static &= dim->is_const;
@@ -342,18 +342,18 @@ static int read_dims(loading *l, st_program *p, st_slot *slot)
 }
 
 /* The blob of a slot that holds a constant, 0 when there is no such or it is too short. */
-static int read_data(loading *l, st_slot *slot)
+static bool read_data(loading *l, st_slot *slot)
 {
     const uint32_t id = st_read_below(&l->r, l->job->constants.count);
     if (l->r.failed) {
-        return 0;
+        return false;
     }
     slot->blob = l->job->constants.data[id].blob;
     return slot->is_static && st_blob_size(slot->blob) >= slot->size_bytes &&
            st_blob_get(slot->blob, &slot->data, NULL) == STATOR_OK;
 }
 
-static int read_slot(loading *l, st_program *p, st_slot *slot)
+static bool read_slot(loading *l, st_program *p, st_slot *slot)
 {
     slot->dtype = st_read_u32(&l->r);
     slot->rank = st_read_below(&l->r, STATOR_RANK_MAX + 1u);
@@ -364,7 +364,7 @@ static int read_slot(loading *l, st_program *p, st_slot *slot)
     slot->name = keep_text(l);
     if (l->r.failed || st_dtype_bits(slot->dtype) == 0 || !read_dims(l, p, slot) ||
         size != slot->size_bytes) {
-        return 0;
+        return false;
     }
     return st_read_below(&l->r, 2) ? read_data(l, slot) : !l->r.failed;
 }
@@ -447,11 +447,11 @@ static stator_status parse_graph(loading *l, const void *bytes, uint64_t n, st_m
 }
 
 /* Is each size of the type, as its graph has it, that of the slot, by the program's symbols? */
-static int are_sizes_of(const loading *l, const st_program *p, const st_slot *slot,
-                        const stator_graph_view *v, const stator_type_row *type)
+static bool are_sizes_of(const loading *l, const st_program *p, const st_slot *slot,
+                         const stator_graph_view *v, const stator_type_row *type)
 {
     const st_sym_cols cols = {.syms = v->syms, .terms = v->terms, .atoms = v->atoms};
-    int is_so = 1;
+    bool is_so = true;
     for (uint32_t axis = 0; is_so && axis < type->rank; axis++) {
         st_symprog size;
         is_so = st_symprog_init(&size, l->mem, &cols, stator_dim_at(v, type, axis)) &&
@@ -461,8 +461,8 @@ static int are_sizes_of(const loading *l, const st_program *p, const st_slot *sl
     return is_so;
 }
 
-static int is_slot_of(const loading *l, const st_program *p, uint32_t slot,
-                      const stator_graph_view *v, stator_ref value)
+static bool is_slot_of(const loading *l, const st_program *p, uint32_t slot,
+                       const stator_graph_view *v, stator_ref value)
 {
     const stator_type_row *type = stator_value_type(v, value);
     return slot != ST_NO_SLOT && p->slots[slot].dtype == type->dtype &&
@@ -471,12 +471,12 @@ static int is_slot_of(const loading *l, const st_program *p, uint32_t slot,
 
 /* Does the graph take and give what the step does, under the program's symbols? Behind those there
  * are some that inference made before it saw what they are. */
-static int is_graph_of(const loading *l, const st_program *p, const st_step *step,
-                       const stator_graph *graph)
+static bool is_graph_of(const loading *l, const st_program *p, const st_step *step,
+                        const stator_graph *graph)
 {
     const stator_graph_view *v = st_graph_view(graph);
-    int is_so = v->n_inputs == step->n_in && v->n_outputs == step->n_out &&
-                v->n_symbols >= l->n_syms && v->n_write_backs == 0;
+    bool is_so = v->n_inputs == step->n_in && v->n_outputs == step->n_out &&
+                 v->n_symbols >= l->n_syms && v->n_write_backs == 0;
     for (uint32_t k = 0; is_so && k < step->n_in; k++) {
         is_so = is_slot_of(l, p, step->in[k], v, k + 1u);
     }
@@ -517,13 +517,13 @@ static stator_status read_part(loading *l, const st_program *p, st_step *step, s
 }
 
 /* Do the inputs and outputs of the bodies match those of the step? */
-static int is_arity_right(const st_step *step, const st_control *c)
+static bool is_arity_right(const st_step *step, const st_control *c)
 {
     static const uint32_t bodies[] = {
         [ST_STEP_COND] = 2, [ST_STEP_CALL] = 1, [ST_STEP_WHILE] = 1, [ST_STEP_SCAN] = 1};
     const uint64_t results = (uint64_t)c->n_carried + c->n_stacked;
     const uint32_t lead = step->kind == ST_STEP_COND || step->kind == ST_STEP_WHILE ? 1u : 0;
-    int is_right = c->n_bodies == bodies[step->kind];
+    bool is_right = c->n_bodies == bodies[step->kind];
     for (uint32_t k = 0; is_right && k < c->n_bodies; k++) {
         const st_program *body = c->bodies[k];
         const uint64_t given = (uint64_t)step->n_out + (step->kind == ST_STEP_WHILE);
@@ -540,7 +540,7 @@ static int is_arity_right(const st_step *step, const st_control *c)
 }
 
 /* Four lists behind the control: axes and directions of what is scanned and of what is stacked. */
-static int read_scan(loading *l, const st_program *p, const st_step *step, st_control *c)
+static bool read_scan(loading *l, const st_program *p, const st_step *step, st_control *c)
 {
     uint32_t *at = (uint32_t *)(void *)(c + 1);
     const uint32_t counts[4] = {c->n_scanned, c->n_scanned, c->n_stacked, c->n_stacked};
@@ -550,7 +550,7 @@ static int read_scan(loading *l, const st_program *p, const st_step *step, st_co
         uint64_t n = 0;
         const void *bytes = st_read_block(&l->r, &n);
         if (l->r.failed || n != (uint64_t)counts[i] * sizeof *at) {
-            return 0;
+            return false;
         }
         *lists[i] = at;
         memcpy(at, bytes != NULL && n != 0 ? bytes : "", (size_t)n);
@@ -559,19 +559,19 @@ static int read_scan(loading *l, const st_program *p, const st_step *step, st_co
     for (uint32_t k = 0; k < c->n_scanned; k++) {
         const uint32_t slot = step->in[c->n_carried + k];
         if (slot == ST_NO_SLOT || c->scanned_axes[k] >= p->slots[slot].rank) {
-            return 0;
+            return false;
         }
     }
     for (uint32_t k = 0; k < c->n_stacked; k++) {
         if (c->stacked_axes[k] >= p->slots[step->out[c->n_carried + k]].rank) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* own: 1 + the place of the program among the bodies; those behind it have been read. */
-static int read_control(loading *l, st_program *p, st_step *step, uint32_t own)
+static bool read_control(loading *l, st_program *p, st_step *step, uint32_t own)
 {
     static const char *const ops[] = {[ST_STEP_COND] = "cond",
                                       [ST_STEP_CALL] = "call",
@@ -585,7 +585,7 @@ static int read_control(loading *l, st_program *p, st_step *step, uint32_t own)
     for (uint32_t k = 0; k < head.n_bodies; k++) {
         const uint32_t place = st_read_below(&l->r, l->out->n_bodies);
         if (l->r.failed || place + 1u <= own) {
-            return 0;
+            return false;
         }
         head.bodies[k] = l->out->bodies[place];
     }
@@ -593,12 +593,12 @@ static int read_control(loading *l, st_program *p, st_step *step, uint32_t own)
     head.n_scanned = st_read_below(&l->r, step->n_in + 1u);
     head.n_stacked = st_read_below(&l->r, step->n_out + 1u);
     if (l->r.failed || !is_arity_right(step, &head)) {
-        return 0;
+        return false;
     }
     const uint64_t lists = 2u * ((uint64_t)head.n_scanned + head.n_stacked);
     st_control *c = st_calloc(l->mem, 1, sizeof *c + lists * sizeof(uint32_t));
     if (c == NULL) {
-        return 0;
+        return false;
     }
     *c = head;
     step->control = c;
@@ -606,14 +606,14 @@ static int read_control(loading *l, st_program *p, st_step *step, uint32_t own)
 }
 
 /* The slots of a step, in one block. */
-static int read_ports(loading *l, const st_program *p, st_step *step)
+static bool read_ports(loading *l, const st_program *p, st_step *step)
 {
     uint32_t *in = NULL;
     uint32_t *out = NULL;
     uint32_t n_in = 0;
     uint32_t n_out = 0;
-    int is_ok = read_places(l, p->n_slots, step->kind != ST_STEP_RUN, &in, &n_in) &&
-                read_places(l, p->n_slots, 0, &out, &n_out);
+    bool is_ok = read_places(l, p->n_slots, step->kind != ST_STEP_RUN, &in, &n_in) &&
+                 read_places(l, p->n_slots, false, &out, &n_out);
     uint32_t *both = is_ok ? st_calloc(l->mem, (uint64_t)n_in + n_out + 1u, sizeof *both) : NULL;
     is_ok = both != NULL;
     if (is_ok) {
@@ -654,7 +654,7 @@ static stator_status read_steps(loading *l, st_program *p, uint32_t own, stator_
 
 /* ---- programs ---- */
 
-static int read_write_backs(loading *l, st_program *p)
+static bool read_write_backs(loading *l, st_program *p)
 {
     const uint32_t n = st_read_count(&l->r, 2u * ITEM_BYTES_MIN);
     p->write_backs = st_calloc(l->mem, n + UINT64_C(1), sizeof *p->write_backs);
@@ -709,7 +709,7 @@ static stator_status read_program(loading *l, st_program *p, uint32_t own, stato
         return broken(err, "its symbols are damaged");
     }
     ST_TRY(read_slots(l, p, err));
-    if (!read_places(l, p->n_slots, 0, &p->outputs, &p->n_outputs) || !read_write_backs(l, p)) {
+    if (!read_places(l, p->n_slots, false, &p->outputs, &p->n_outputs) || !read_write_backs(l, p)) {
         return broken(err, "its outputs are damaged");
     }
     ST_TRY(read_steps(l, p, own, err));

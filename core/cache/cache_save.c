@@ -238,17 +238,17 @@ static void put_fallback_nodes(saving *s)
 /* ---- constants ---- */
 
 /* Is it one of the imported graph, which the reader has too? */
-static int is_of_source(const st_module *source, const st_cached_constant *c)
+static bool is_of_source(const st_module *source, const st_cached_constant *c)
 {
     uint8_t hash[16];
     for (uint32_t i = 1; i < source->blobs.count; i++) {
         stator_blob *blob = st_module_blob_at(source, i);
         if (st_blob_size(blob) == c->size_bytes && st_blob_hash(blob, hash, NULL) == STATOR_OK &&
             memcmp(hash, c->hash, sizeof hash) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static stator_status put_beside(st_cache_job *job, const st_cached_constant *c, stator_diag **err)

@@ -68,13 +68,13 @@ static void sum_blocks(void *self, int64_t begin, int64_t end)
 
 /* Checksum of a payload: the hash of the hashes of its blocks, which threads compute in parallel.
  * 0: out of memory. */
-static int sum_of(st_mem *mem, const void *bytes, uint64_t size, int32_t threads, uint8_t out[16])
+static bool sum_of(st_mem *mem, const void *bytes, uint64_t size, int32_t threads, uint8_t out[16])
 {
     const uint64_t n = size / BLOCK_BYTES + 1u;
     uint64_t few[16];
     uint64_t *sums = n <= 16 ? few : st_calloc(mem, n, sizeof *sums);
     if (sums == NULL) {
-        return 0;
+        return false;
     }
     blocks b = {.bytes = bytes, .size = size, .sums = sums};
     if (n <= 2 || threads <= 1) {
@@ -86,7 +86,7 @@ static int sum_of(st_mem *mem, const void *bytes, uint64_t size, int32_t threads
     if (sums != few) {
         st_free(mem, sums);
     }
-    return 1;
+    return true;
 }
 
 static uint64_t padded(uint64_t n)
@@ -95,8 +95,8 @@ static uint64_t padded(uint64_t n)
 }
 
 /* The checksum of an entry: of the rest of its head and of the sums of its key and its payload. */
-static int sum_entry(st_mem *mem, const st_cache_head *h, const char *key, const void *payload,
-                     int32_t threads, uint8_t out[16])
+static bool sum_entry(st_mem *mem, const st_cache_head *h, const char *key, const void *payload,
+                      int32_t threads, uint8_t out[16])
 {
     struct {
         st_cache_head rest;
@@ -108,30 +108,30 @@ static int sum_entry(st_mem *mem, const st_cache_head *h, const char *key, const
     memset(all.rest.checksum, 0, sizeof all.rest.checksum);
     st_hash128(key, h->key_bytes, all.key);
     if (!sum_of(mem, payload, h->payload_bytes, threads, all.payload)) {
-        return 0;
+        return false;
     }
     st_hash128(&all, sizeof all, out);
-    return 1;
+    return true;
 }
 
-int st_cache_head_of(const st_cache_store *store, uint32_t kind, const char *key,
-                     uint64_t size_bytes, st_cache_head *out)
+bool st_cache_head_of(const st_cache_store *store, uint32_t kind, const char *key,
+                      uint64_t size_bytes, st_cache_head *out)
 {
     *out = (st_cache_head){
         .kind = kind, .format = FORMAT, .key_bytes = strlen(key) + 1u, .payload_bytes = size_bytes};
     memcpy(out->magic, magic, sizeof magic);
     if (out->key_bytes > KEY_BYTES_MAX || size_bytes > store->cap_bytes / 2u) {
-        return 0;
+        return false;
     }
     out->size_bytes = st_cache_payload_at(out) + size_bytes;
-    return 1;
+    return true;
 }
 
-int st_cache_seal(const st_cache_store *store, st_cache_head *h, const char *key,
-                  const void *payload)
+bool st_cache_seal(const st_cache_store *store, st_cache_head *h, const char *key,
+                   const void *payload)
 {
     uint8_t sum[16];
-    const int is_ok = sum_entry(store->mem, h, key, payload, store->threads, sum);
+    const bool is_ok = sum_entry(store->mem, h, key, payload, store->threads, sum);
     memcpy(h->checksum, sum, sizeof sum);
     return is_ok;
 }
@@ -141,28 +141,28 @@ uint64_t st_cache_payload_at(const st_cache_head *h)
     return sizeof *h + padded(h->key_bytes);
 }
 
-static int is_zero(const void *bytes, uint64_t n)
+static bool is_zero(const void *bytes, uint64_t n)
 {
     static const char zeros[ST_CACHE_ALIGN] = {0};
     return n <= sizeof zeros && memcmp(bytes, zeros, (size_t)n) == 0;
 }
 
-int st_cache_parse(const void *bytes, uint64_t n, uint32_t kind, int32_t threads,
-                   st_cache_bytes *out)
+bool st_cache_parse(const void *bytes, uint64_t n, uint32_t kind, int32_t threads,
+                    st_cache_bytes *out)
 {
     st_cache_head h;
     uint8_t sum[16];
     st_mem mem;
     *out = (st_cache_bytes){.file = NULL};
     if (n < sizeof h) {
-        return 0;
+        return false;
     }
     memcpy(&h, bytes, sizeof h);
     if (memcmp(h.magic, magic, sizeof magic) != 0 || h.format != FORMAT || h.kind != kind ||
         h.size_bytes != n || h.key_bytes == 0 || h.key_bytes > KEY_BYTES_MAX || h.reserved != 0 ||
         padded(h.key_bytes) > n - sizeof h ||
         h.payload_bytes != n - sizeof h - padded(h.key_bytes)) {
-        return 0;
+        return false;
     }
     const char *key = (const char *)bytes + sizeof h;
     const uint8_t *payload = (const uint8_t *)key + padded(h.key_bytes);
@@ -171,12 +171,12 @@ int st_cache_parse(const void *bytes, uint64_t n, uint32_t kind, int32_t threads
         !is_zero(key + h.key_bytes, padded(h.key_bytes) - h.key_bytes) ||
         !sum_entry(&mem, &h, key, payload, threads, sum) ||
         memcmp(sum, h.checksum, sizeof sum) != 0) {
-        return 0;
+        return false;
     }
     out->key = key;
     out->payload = payload;
     out->size_bytes = h.payload_bytes;
-    return 1;
+    return true;
 }
 
 /* ---- the folder ---- */
@@ -319,7 +319,7 @@ static int open_entry(st_cache_store *store, uint32_t kind, const char *name, ui
     return fd;
 }
 
-static int read_all(int fd, void *to, uint64_t n)
+static bool read_all(int fd, void *to, uint64_t n)
 {
     char *at = to;
     while (n > 0) {
@@ -328,12 +328,12 @@ static int read_all(int fd, void *to, uint64_t n)
             continue;
         }
         if (got <= 0) {
-            return 0;
+            return false;
         }
         at += got;
         n -= (uint64_t)got;
     }
-    return 1;
+    return true;
 }
 
 /* An entry that does not check. */
@@ -352,20 +352,20 @@ static void make_young(int fd)
     (void)futimens(fd, NULL);
 }
 
-int st_cache_read(st_cache_store *store, uint32_t kind, const char *name, const char *key,
-                  st_cache_bytes *out)
+bool st_cache_read(st_cache_store *store, uint32_t kind, const char *name, const char *key,
+                   st_cache_bytes *out)
 {
     uint64_t n = 0;
     const uint64_t refused = atomic_load(&store->mem->refused);
     *out = (st_cache_bytes){.file = NULL};
     const int fd = open_entry(store, kind, name, &n);
     if (fd < 0) {
-        return 0;
+        return false;
     }
     void *bytes = n <= store->cap_bytes ? st_alloc(store->mem, n, ST_CACHE_ALIGN) : NULL;
-    const int is_read = bytes != NULL && read_all(fd, bytes, n);
-    const int is_sound = is_read && st_cache_parse(bytes, n, kind, store->threads, out);
-    const int is_damaged = is_read && !is_sound && atomic_load(&store->mem->refused) == refused;
+    const bool is_read = bytes != NULL && read_all(fd, bytes, n);
+    const bool is_sound = is_read && st_cache_parse(bytes, n, kind, store->threads, out);
+    const bool is_damaged = is_read && !is_sound && atomic_load(&store->mem->refused) == refused;
     if (is_damaged) {
         drop_damaged(store, kind, name);
     }
@@ -373,28 +373,28 @@ int st_cache_read(st_cache_store *store, uint32_t kind, const char *name, const 
         st_free(store->mem, bytes);
         (void)close(fd);
         *out = (st_cache_bytes){.is_damaged = is_damaged};
-        return 0;
+        return false;
     }
     if (key != NULL) {
         make_young(fd);
     }
     (void)close(fd);
     out->file = bytes;
-    return 1;
+    return true;
 }
 
-int st_cache_read_key(st_cache_store *store, uint32_t kind, const char *name, st_str *out_key)
+bool st_cache_read_key(st_cache_store *store, uint32_t kind, const char *name, st_str *out_key)
 {
     st_cache_head h;
     uint64_t n = 0;
     const int fd = open_entry(store, kind, name, &n);
     if (fd < 0) {
-        return 0;
+        return false;
     }
-    int is_ok = n > sizeof h && read_all(fd, &h, sizeof h) &&
-                memcmp(h.magic, magic, sizeof magic) == 0 && h.format == FORMAT && h.kind == kind &&
-                h.size_bytes == n && h.key_bytes != 0 && h.key_bytes <= KEY_BYTES_MAX &&
-                h.key_bytes <= n - sizeof h;
+    bool is_ok = n > sizeof h && read_all(fd, &h, sizeof h) &&
+                 memcmp(h.magic, magic, sizeof magic) == 0 && h.format == FORMAT &&
+                 h.kind == kind && h.size_bytes == n && h.key_bytes != 0 &&
+                 h.key_bytes <= KEY_BYTES_MAX && h.key_bytes <= n - sizeof h;
     char *key = is_ok ? st_alloc(store->mem, h.key_bytes, 16) : NULL;
     is_ok = key != NULL && read_all(fd, key, h.key_bytes) && key[h.key_bytes - 1u] == '\0';
     if (is_ok) {
@@ -472,20 +472,20 @@ static int newest_first(const void *a_, const void *b_)
 }
 
 /* One file of the folder; what a killed writer left is removed here. 0: out of memory. */
-static int note_file(listing *l, const char *file)
+static bool note_file(listing *l, const char *file)
 {
     struct stat st;
     found f = {.kind = kind_of(file, f.name)};
-    const int is_temporary = strncmp(file, ".tmp-", 5) == 0;
+    const bool is_temporary = strncmp(file, ".tmp-", 5) == 0;
     if ((f.kind == ST_CACHE_KINDS && !is_temporary) ||
         fstatat(l->store->fd, file, &st, AT_SYMLINK_NOFOLLOW) != 0) {
-        return 1;
+        return true;
     }
     if (is_temporary) {
         if (time(NULL) - st.st_mtim.tv_sec > STALE_S) {
             (void)unlinkat(l->store->fd, file, 0);
         }
-        return 1;
+        return true;
     }
     f.size_bytes = (uint64_t)st.st_size;
     f.used_s = (int64_t)st.st_mtim.tv_sec;
@@ -498,7 +498,7 @@ static int note_file(listing *l, const char *file)
     return at != NULL;
 }
 
-static int list_all(st_cache_store *store, listing *l)
+static bool list_all(st_cache_store *store, listing *l)
 {
     *l = (listing){.store = store};
     const int fd = store->fd >= 0 ? openat(store->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -507,9 +507,9 @@ static int list_all(st_cache_store *store, listing *l)
         if (fd >= 0) {
             (void)close(fd);
         }
-        return 1;
+        return true;
     }
-    int is_ok = 1;
+    bool is_ok = true;
     for (const struct dirent *e = readdir(dir); e != NULL && is_ok; e = readdir(dir)) {
         is_ok = note_file(l, e->d_name);
     }
@@ -520,11 +520,11 @@ static int list_all(st_cache_store *store, listing *l)
     return is_ok;
 }
 
-int st_cache_each(st_cache_store *store, int (*fn)(void *self, const st_cache_entry *entry),
-                  void *self)
+bool st_cache_each(st_cache_store *store, bool (*fn)(void *self, const st_cache_entry *entry),
+                   void *self)
 {
     listing l;
-    const int is_ok = list_all(store, &l);
+    const bool is_ok = list_all(store, &l);
     for (uint32_t i = 0; is_ok && i < l.all.count; i++) {
         const found *f = &l.all.data[i];
         const st_cache_entry entry = {

@@ -65,26 +65,26 @@ typedef struct st_cache_bytes {
     const char *key;
     const uint8_t *payload; /* aligned to 64 bytes in the file */
     uint64_t size_bytes;    /* size of the payload */
-    int is_damaged;         /* there was one, which did not check */
+    bool is_damaged;        /* there was one, which did not check */
 } st_cache_bytes;
-int st_cache_read(st_cache_store *store, uint32_t kind, const char *name, const char *key,
-                  st_cache_bytes *out);
+bool st_cache_read(st_cache_store *store, uint32_t kind, const char *name, const char *key,
+                   st_cache_bytes *out);
 /* Appends the key alone, for people to read; 0: size and head are not those of an entry. */
-int st_cache_read_key(st_cache_store *store, uint32_t kind, const char *name, st_str *out_key);
+bool st_cache_read_key(st_cache_store *store, uint32_t kind, const char *name, st_str *out_key);
 /* The payload mapped and checked, as a blob; NULL: there is none of that size. */
 stator_blob *st_cache_map(st_cache_store *store, const char *name, const char *key,
                           uint64_t size_bytes);
 /* Publishes an entry, replacing one of that name. 0: it could not be written, errno says why. */
-int st_cache_write(st_cache_store *store, uint32_t kind, const char *name, const char *key,
-                   const void *payload, uint64_t size_bytes);
+bool st_cache_write(st_cache_store *store, uint32_t kind, const char *name, const char *key,
+                    const void *payload, uint64_t size_bytes);
 void st_cache_remove(st_cache_store *store, uint32_t kind, const char *name);
 /* Removes the oldest until the rest is below the cap, and what killed writers left. */
 void st_cache_evict(st_cache_store *store);
 /* Calls fn for each entry, newest first; stops when it gives 0. 0: out of memory. */
-int st_cache_each(st_cache_store *store, int (*fn)(void *self, const st_cache_entry *entry),
-                  void *self);
+bool st_cache_each(st_cache_store *store, bool (*fn)(void *self, const st_cache_entry *entry),
+                   void *self);
 /* Checks the bytes of an entry's file and finds its parts; 0: not one of ours. Pure. */
-int st_cache_parse(const void *bytes, uint64_t n, uint32_t kind, int32_t threads,
-                   st_cache_bytes *out);
+bool st_cache_parse(const void *bytes, uint64_t n, uint32_t kind, int32_t threads,
+                    st_cache_bytes *out);
 
 #endif

@@ -46,7 +46,7 @@ static void describe(group *g)
     st_cache_name(g->key, strlen(g->key), g->name);
 }
 
-static int is_stamp_sure(const group *g)
+static bool is_stamp_sure(const group *g)
 {
     const int64_t newest =
         g->stamp.mtime_s > g->stamp.ctime_s ? g->stamp.mtime_s : g->stamp.ctime_s;
@@ -146,14 +146,14 @@ static void hash_range(void *self, int64_t begin, int64_t end)
 }
 
 /* Is this the first blob of its file? */
-static int is_first(const st_module *module, uint32_t place, const st_file *file)
+static bool is_first(const st_module *module, uint32_t place, const st_file *file)
 {
     for (uint32_t i = 1; i < place; i++) {
         if (st_blob_file(st_module_blob_at(module, i), NULL) == file) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* Calls fn for each file of more than a little. */
@@ -179,7 +179,7 @@ static void remember_if_sure(const group *g)
     }
 }
 
-int st_cache_hash_constants(st_cache_store *store, const st_module *module)
+bool st_cache_hash_constants(st_cache_store *store, const st_module *module)
 {
     uint32_t unknown = 0;
     hashing h = {.module = module};
@@ -193,10 +193,10 @@ int st_cache_hash_constants(st_cache_store *store, const st_module *module)
         st_parallel_for(store->threads, (int64_t)module->blobs.count - 1, 1, hash_range, &h);
     }
     if (atomic_load(&h.failed)) {
-        return 0;
+        return false;
     }
     if (unknown != 0) {
         each_file(store, module, remember_if_sure);
     }
-    return 1;
+    return true;
 }

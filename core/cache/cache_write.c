@@ -35,18 +35,18 @@ static int open_temporary(st_cache_store *store, char out_name[64])
 }
 
 /* 0: it is too large, or there is no folder. */
-static int make_head(const st_cache_store *store, uint32_t kind, const char *key,
-                     const void *payload, uint64_t size_bytes, st_cache_head *out)
+static bool make_head(const st_cache_store *store, uint32_t kind, const char *key,
+                      const void *payload, uint64_t size_bytes, st_cache_head *out)
 {
     if (store->fd < 0 || !st_cache_head_of(store, kind, key, size_bytes, out) ||
         !st_cache_seal(store, out, key, payload)) {
         errno = EFBIG;
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
-static int write_parts(int fd, const st_cache_head *h, const char *key, const void *payload)
+static bool write_parts(int fd, const st_cache_head *h, const char *key, const void *payload)
 {
     static const char zeros[ST_CACHE_ALIGN] = {0};
     return st_write_all(fd, h, sizeof *h) && st_write_all(fd, key, h->key_bytes) &&
@@ -55,33 +55,33 @@ static int write_parts(int fd, const st_cache_head *h, const char *key, const vo
 }
 
 /* The entry under its name. 0: errno says why not. */
-static int publish(st_cache_store *store, const char *name, const st_cache_head *h, const char *key,
-                   const void *payload)
+static bool publish(st_cache_store *store, const char *name, const st_cache_head *h,
+                    const char *key, const void *payload)
 {
     char file[64];
     char temporary[64];
     const int fd = open_temporary(store, temporary);
     if (fd < 0) {
-        return 0;
+        return false;
     }
     st_cache_file_name(h->kind, name, file);
-    int is_ok = write_parts(fd, h, key, payload);
+    bool is_ok = write_parts(fd, h, key, payload);
     is_ok = close(fd) == 0 && is_ok;
     if (is_ok && renameat(store->fd, temporary, store->fd, file) == 0) {
-        return 1;
+        return true;
     }
     const int number = errno;
     (void)unlinkat(store->fd, temporary, 0);
     errno = number;
-    return 0;
+    return false;
 }
 
-int st_cache_write(st_cache_store *store, uint32_t kind, const char *name, const char *key,
-                   const void *payload, uint64_t size_bytes)
+bool st_cache_write(st_cache_store *store, uint32_t kind, const char *name, const char *key,
+                    const void *payload, uint64_t size_bytes)
 {
     st_cache_head h;
     if (!make_head(store, kind, key, payload, size_bytes, &h)) {
-        return 0;
+        return false;
     }
     return publish(store, name, &h, key, payload);
 }

@@ -22,14 +22,14 @@
 
 /* ---- parcels ---- */
 
-int st_cache_parcel_add(st_mem *mem, st_cache_parcel *parcel, const st_cache_item *item)
+bool st_cache_parcel_add(st_mem *mem, st_cache_parcel *parcel, const st_cache_item *item)
 {
     const uint64_t key_bytes = strlen(item->key) + 1u;
     char *key = st_alloc(mem, key_bytes + ST_CACHE_NAME_BYTES, 1);
     st_cache_item *at = key != NULL ? st_vec_push(mem, &parcel->items) : NULL;
     if (at == NULL) {
         st_free(mem, key);
-        return 0;
+        return false;
     }
     memcpy(key, item->key, key_bytes);
     memcpy(key + key_bytes, item->name, ST_CACHE_NAME_BYTES);
@@ -37,7 +37,7 @@ int st_cache_parcel_add(st_mem *mem, st_cache_parcel *parcel, const st_cache_ite
     at->key = key;
     at->name = key + key_bytes;
     st_blob_retain(at->payload);
-    return 1;
+    return true;
 }
 
 void st_cache_parcel_deinit(st_mem *mem, st_cache_parcel *parcel)
@@ -109,7 +109,7 @@ static void write_next(st_cache_writer *w)
     w->is_writing = 1;
     (void)pthread_mutex_unlock(&w->lock);
     write_item(w->ctx, p);
-    const int is_last = p->n_done + 1u == p->items.count;
+    const bool is_last = p->n_done + 1u == p->items.count;
     if (is_last && (p->data_bytes != 0 || atomic_fetch_add(&store->saves, 1u) % EVICT_EVERY == 0)) {
         st_cache_evict(store);
     }
@@ -156,24 +156,24 @@ static void join(st_cache_writer *w)
 }
 
 /* No signal of the program's goes to it. */
-static int create(st_cache_writer *w)
+static bool create(st_cache_writer *w)
 {
     sigset_t all;
     sigset_t before;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int is_created = pthread_create(&w->thread, NULL, write_all, w) == 0;
+    const bool is_created = pthread_create(&w->thread, NULL, write_all, w) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return is_created;
 }
 
-static int is_ours(const st_cache_writer *w)
+static bool is_ours(const st_cache_writer *w)
 {
     return atomic_load_explicit(&w->process, memory_order_relaxed) == getpid();
 }
 
 /* The parent's thread is not here, and its lock may be held for ever. */
-static int is_of_parent(const st_cache_writer *w)
+static bool is_of_parent(const st_cache_writer *w)
 {
     return atomic_load_explicit(&w->process, memory_order_relaxed) != 0 && !is_ours(w);
 }
@@ -220,7 +220,7 @@ void st_cache_writer_flush(st_cache_writer *w)
 void st_cache_writer_put(st_cache_writer *w, st_cache_parcel *parcel)
 {
     st_mem *mem = &w->ctx->mem;
-    const int is_wanted = parcel->items.count != 0 && !is_of_parent(w);
+    const bool is_wanted = parcel->items.count != 0 && !is_of_parent(w);
     st_cache_parcel *own = is_wanted ? st_calloc(mem, 1, sizeof *own) : NULL;
     if (own == NULL) {
         st_cache_parcel_deinit(mem, parcel);
@@ -239,11 +239,11 @@ void st_cache_writer_put(st_cache_writer *w, st_cache_parcel *parcel)
     *parcel = (st_cache_parcel){.next = NULL};
 }
 
-int st_cache_writer_has(st_cache_writer *w, uint32_t kind, const char *name)
+bool st_cache_writer_has(st_cache_writer *w, uint32_t kind, const char *name)
 {
-    int has = 0;
+    bool has = false;
     if (!is_ours(w)) {
-        return 0;
+        return false;
     }
     (void)pthread_mutex_lock(&w->lock);
     for (const st_cache_parcel *p = w->first; p != NULL && !has; p = p->next) {

@@ -60,7 +60,7 @@ st_cache_writer *st_cache_writer_create(stator_ctx *ctx); /* NULL: out of memory
 void st_cache_writer_destroy(st_cache_writer *writer);
 
 /* Appends an entry to a parcel. 0: out of memory, the parcel is as before. */
-int st_cache_parcel_add(st_mem *mem, st_cache_parcel *parcel, const st_cache_item *item);
+bool st_cache_parcel_add(st_mem *mem, st_cache_parcel *parcel, const st_cache_item *item);
 void st_cache_parcel_deinit(st_mem *mem, st_cache_parcel *parcel);
 
 /* Takes the parcel's items and leaves it empty. Without memory they are dropped. */
@@ -69,6 +69,6 @@ void st_cache_writer_put(st_cache_writer *writer, st_cache_parcel *parcel);
 void st_cache_writer_start(st_cache_writer *writer);
 void st_cache_writer_flush(st_cache_writer *writer);
 /* Does an entry of that name wait? */
-int st_cache_writer_has(st_cache_writer *writer, uint32_t kind, const char *name);
+bool st_cache_writer_has(st_cache_writer *writer, uint32_t kind, const char *name);
 
 #endif

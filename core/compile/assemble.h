@@ -7,7 +7,7 @@
 typedef struct st_assembly {
     st_division *division;
     st_compiled *out;
-    int is_last;         /* a part that main declines is compiled for the fallback at once */
+    bool is_last;        /* a part that main declines is compiled for the fallback at once */
     uint32_t n_declined; /* nodes, when it is not the last time */
 } st_assembly;
 

@@ -134,7 +134,7 @@ static stator_status assemble(st_assembly *assembly, stator_diag **err)
     st_deferred_log deferred;
     st_deferred_log_begin(&deferred, assembly->out->ctx);
     const stator_status status = st_assemble(assembly, err);
-    const int is_kept = assembly->n_declined == 0 || assembly->is_last;
+    const bool is_kept = assembly->n_declined == 0 || assembly->is_last;
     st_deferred_log_end(&deferred, status == STATOR_OK && is_kept);
     return status;
 }
@@ -151,7 +151,7 @@ static stator_status build_programs(st_division *d, st_compiled *out, stator_dia
                d->request->main->backend->item.name, assembly.n_declined);
         st_disassemble(out);
         ST_TRY(st_divide_again(d, err));
-        assembly.is_last = 1;
+        assembly.is_last = true;
         ST_TRY(assemble(&assembly, err));
     }
     count_coverage(d, out);

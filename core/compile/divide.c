@@ -20,7 +20,7 @@ static uint64_t flags_of(const st_unit *u, stator_ref node)
     return stator_op_at(u->v, stator_node_at(u->v, node)->op)->flags;
 }
 
-static int is_constant(const st_unit *u, stator_ref node)
+static bool is_constant(const st_unit *u, stator_ref node)
 {
     return (flags_of(u, node) & STATOR_OP_CONSTANT) != 0;
 }
@@ -154,7 +154,7 @@ static stator_status ask_fallback(const st_division *d, st_unit *u, uint32_t i, 
 {
     stator_instance *instance = d->request->fallbacks[i];
     const uint64_t n = u->v->n_nodes + UINT64_C(1);
-    const int is_asked = !st_list_has(instance->backend->tags, "reference");
+    const bool is_asked = !st_list_has(instance->backend->tags, "reference");
     uint32_t *groups = st_calloc(d->mem, n, sizeof *groups);
     uint8_t *accepts = st_calloc(d->mem, n, 1);
     stator_status status = groups != NULL && accepts != NULL ? STATOR_OK : st_fail_oom(err);
@@ -257,7 +257,7 @@ static stator_status reach_capability_fixpoint(st_division *d, stator_diag **err
 
 /* ---- claims ---- */
 
-static int is_claimed(const st_unit *u, stator_ref node)
+static bool is_claimed(const st_unit *u, stator_ref node)
 {
     return u->accepts[node] && !u->declined[node] && u->claim[node] != ST_CLAIM_NO;
 }
@@ -321,8 +321,8 @@ static uint8_t color_of_control(st_division *d, st_unit *u, stator_ref node)
     if (u->accepts[node] && !u->declined[node]) {
         return u->fallback[node]; /* fuel refused the claim */
     }
-    int has_main = 0;
-    int has_writes = 0; /* into buffers that the host would have to know of */
+    bool has_main = false;
+    bool has_writes = false; /* into buffers that the host would have to know of */
     for (uint32_t k = 0; k < region_count(u, node); k++) {
         st_unit *body = region_unit(d, u, node, k);
         if (body->round != d->round) {
@@ -331,7 +331,7 @@ static uint8_t color_of_control(st_division *d, st_unit *u, stator_ref node)
         has_main |= body->has_main != 0;
         has_writes |= body->has_writes != 0;
     }
-    const int is_divided = (has_main || u->runs[node] == 0) && !has_writes;
+    const bool is_divided = (has_main || u->runs[node] == 0) && !has_writes;
     return d->request->n_fallbacks == 0 || is_divided ? ST_COLOR_HOST : u->fallback[node];
 }
 

@@ -23,7 +23,7 @@ static const char *why_left(const st_unit *u, stator_ref node)
                                            : st_division_reason(u, node);
 }
 
-static int is_sought(void *self, uint32_t place)
+static bool is_sought(void *self, uint32_t place)
 {
     const tally *t = self;
     const st_fallback_entry *entry = &t->out->entries.data[place - 1u];
@@ -93,7 +93,7 @@ static uint32_t count_handed(const st_unit *u, const st_part *part, const uint8_
     for (uint32_t k = 0; k < part->n_in; k++) {
         const stator_ref node = part->in[k] != 0 ? stator_value_at(u->v, part->in[k])->node : 0;
         const uint32_t from = node != 0 ? colors[node] : ST_COLORS;
-        const int is_other =
+        const bool is_other =
             from != part->color && (st_is_fallback(from) || st_is_fallback(part->color));
         count += from != ST_COLORS && is_other;
     }

@@ -15,7 +15,7 @@ enum st_color {
     ST_COLORS
 };
 
-static inline int st_is_fallback(uint32_t color)
+static inline bool st_is_fallback(uint32_t color)
 {
     return color >= ST_COLOR_FALLBACK && color < ST_COLOR_HOST;
 }
@@ -44,7 +44,7 @@ typedef struct st_partition_request {
     const uint8_t *fallback; /* by node: the color instead of main's; NULL: ST_COLOR_FALLBACK */
     const uint32_t *group;   /* by node: ATOMIC group, 0 none; may be NULL */
     st_mem *mem;
-    int may_dissolve; /* groups that are not convex go to the fallback instead of failing */
+    bool may_dissolve; /* groups that are not convex go to the fallback instead of failing */
 } st_partition_request;
 
 /* Parts come in an order in which each may run; every part is convex. FAILED_PRECONDITION: a group

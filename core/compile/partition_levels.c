@@ -70,7 +70,7 @@ static stator_status finish_component(tarjan *t, stator_ref root)
     st_part_work *w = t->w;
     uint32_t begin = t->n_stack;
     uint32_t level = 0;
-    int is_mixed = 0;
+    bool is_mixed = false;
     do {
         begin--;
         t->on_stack[t->stack[begin]] = 0;

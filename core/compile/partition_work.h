@@ -18,10 +18,10 @@ typedef struct st_part_work {
     st_vec(stator_ref) producers; /* nodes that must run before, node by node */
     uint32_t *producer_begin;     /* by node, n_nodes + 2 of them */
     stator_ref *map;              /* by value: in the part that is written, 0 not there */
-    int may_dissolve;
+    bool may_dissolve;
 } st_part_work;
 
-static inline int st_part_is_constant(const st_part_work *w, stator_ref node)
+static inline bool st_part_is_constant(const st_part_work *w, stator_ref node)
 {
     const stator_op_desc *op = stator_op_at(w->v, stator_node_at(w->v, node)->op);
     return (op->flags & STATOR_OP_CONSTANT) != 0;

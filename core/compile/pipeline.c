@@ -76,7 +76,7 @@ static void check_order(st_registry *registry, const phase_passes *p, const st_l
 }
 
 /* Must `a` come before `b`? */
-static int precedes(const stator_pass *a, const stator_pass *b)
+static bool precedes(const stator_pass *a, const stator_pass *b)
 {
     return st_list_has(b->after, a->item.name) || st_list_has(a->before, b->item.name);
 }
@@ -94,7 +94,7 @@ static stator_status emit_phase(stage_list *list, uint32_t phase)
     while (status == STATOR_OK && found.list.count > 0) {
         uint32_t pick = 0;
         for (uint32_t i = 0; i < found.list.count; i++) {
-            int is_free = 1;
+            bool is_free = true;
             for (uint32_t j = 0; j < found.list.count; j++) {
                 is_free &=
                     j == i || !precedes(found.list.data[j]->as.pass, found.list.data[i]->as.pass);

@@ -40,7 +40,7 @@ static const char *take_word(const char *spec, size_t *out_len, size_t *out_name
     return spec + *out_len + (spec[*out_len] == ',');
 }
 
-static int is_text(const char *text, size_t len, const char *word)
+static bool is_text(const char *text, size_t len, const char *word)
 {
     return strlen(word) == len && memcmp(text, word, len) == 0;
 }
@@ -74,14 +74,14 @@ static const char *const channels[] = {"cache",   "dispatch",    "dump",   "fusi
 
 #define CHANNELS (sizeof channels / sizeof channels[0])
 
-static int is_channel(const char *name, size_t len)
+static bool is_channel(const char *name, size_t len)
 {
     for (size_t i = 0; i < CHANNELS; i++) {
         if (is_text(name, len, channels[i])) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static void say_channels(stator_ctx *ctx, const char *from, const char *unknown, int n_shown)
@@ -135,18 +135,18 @@ void st_log_check_channels(stator_ctx *ctx, const stator_ctx_options *options)
 }
 
 /* Does anybody listen beside what STATOR_DUMP writes down? Warnings are always heard. */
-static int is_heard(const stator_ctx *ctx, const char *channel, uint32_t level)
+static bool is_heard(const stator_ctx *ctx, const char *channel, uint32_t level)
 {
     for (uint32_t i = 0; i < ctx->n_channels; i++) {
         const st_log_channel *c = &ctx->channels[i];
         if (level <= c->level && (strcmp(c->name, channel) == 0 || strcmp(c->name, "all") == 0)) {
-            return 1;
+            return true;
         }
     }
     return level <= 1;
 }
 
-int st_log_enabled(const stator_ctx *ctx, const char *channel, uint32_t level)
+bool st_log_enabled(const stator_ctx *ctx, const char *channel, uint32_t level)
 {
     return is_heard(ctx, channel, level) || st_dump_hears(ctx, channel, level);
 }
@@ -165,8 +165,8 @@ static void make_printable(st_str *text)
 
 void st_log(stator_ctx *ctx, const char *channel, uint32_t level, const char *format, ...)
 {
-    const int is_dumped = st_dump_hears(ctx, channel, level);
-    const int is_said = is_heard(ctx, channel, level);
+    const bool is_dumped = st_dump_hears(ctx, channel, level);
+    const bool is_said = is_heard(ctx, channel, level);
     if (!is_dumped && !is_said) {
         return;
     }
@@ -178,7 +178,7 @@ void st_log(stator_ctx *ctx, const char *channel, uint32_t level, const char *fo
     va_end(args);
     make_printable(&text);
     const char *line = text.data != NULL ? text.data : "";
-    const int is_deferred =
+    const bool is_deferred =
         st_str_ok(&text) && level == 2 && st_deferred_log_take(ctx, channel, line);
     if (is_dumped && !is_deferred && st_str_ok(&text)) {
         st_dump_line(ctx, channel, line);
@@ -200,7 +200,7 @@ struct st_error {
 };
 
 /* The calling thread's entry, made when wanted; NULL when there is none. */
-static struct st_error *error_of(stator_ctx *ctx, int make)
+static struct st_error *error_of(stator_ctx *ctx, bool make)
 {
     const pthread_t self = pthread_self();
     pthread_mutex_lock(&ctx->lock);
@@ -229,7 +229,7 @@ stator_status st_ctx_fail(stator_ctx *ctx, stator_status status, stator_diag *di
         diag =
             st_diag_create(status, stator_status_text(status), strlen(stator_status_text(status)));
     }
-    struct st_error *entry = error_of(ctx, 1);
+    struct st_error *entry = error_of(ctx, true);
     if (entry == NULL) {
         st_diag_release(diag); /* no memory to remember it by; the code says enough */
         return status;
@@ -249,7 +249,7 @@ stator_status st_ctx_write(stator_ctx *ctx, void *out, const void *from, uint32_
 
 static const stator_diag *last_error(stator_ctx *ctx)
 {
-    const struct st_error *entry = ctx != NULL ? error_of(ctx, 0) : NULL;
+    const struct st_error *entry = ctx != NULL ? error_of(ctx, false) : NULL;
     return entry != NULL ? entry->diag : NULL;
 }
 

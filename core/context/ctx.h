@@ -60,7 +60,7 @@ stator_status st_ctx_fail(stator_ctx *ctx, stator_status status, stator_diag *di
 stator_status st_ctx_write(stator_ctx *ctx, void *out, const void *from, uint32_t size,
                            const char *type);
 
-int st_log_enabled(const stator_ctx *ctx, const char *channel, uint32_t level);
+bool st_log_enabled(const stator_ctx *ctx, const char *channel, uint32_t level);
 void st_log(stator_ctx *ctx, const char *channel, uint32_t level, const char *format, ...)
     STATOR_PRINTF(4, 5);
 

@@ -31,38 +31,38 @@ static st_deferred_log *deferred_of(stator_ctx *ctx)
     return deferred;
 }
 
-static int has_line(const st_deferred_log *deferred, const char *text)
+static bool has_line(const st_deferred_log *deferred, const char *text)
 {
     for (uint32_t i = 0; i < deferred->lines.count; i++) {
         if (strcmp(deferred->lines.data[i], text) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
-int st_deferred_log_take(stator_ctx *ctx, const char *channel, const char *text)
+bool st_deferred_log_take(stator_ctx *ctx, const char *channel, const char *text)
 {
     if (atomic_load(&ctx->n_deferred) == 0 || strcmp(channel, ST_HINTS) != 0) {
-        return 0;
+        return false;
     }
     st_deferred_log *deferred = deferred_of(ctx);
     if (deferred != NULL && has_line(deferred, text)) {
-        return 1;
+        return true;
     }
     const size_t bytes = strlen(text) + 1u;
     char *line = deferred != NULL ? st_alloc(&ctx->mem, bytes, 1) : NULL;
     char **slot = line != NULL ? st_vec_push(&ctx->mem, &deferred->lines) : NULL;
     if (slot == NULL) {
         st_free(&ctx->mem, line);
-        return 0;
+        return false;
     }
     memcpy(line, text, bytes);
     *slot = line;
-    return 1;
+    return true;
 }
 
-void st_deferred_log_end(st_deferred_log *deferred, int is_said)
+void st_deferred_log_end(st_deferred_log *deferred, bool is_said)
 {
     stator_ctx *ctx = deferred->ctx;
     atomic_fetch_sub(&ctx->n_deferred, 1u);

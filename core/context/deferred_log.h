@@ -19,8 +19,8 @@ typedef struct st_deferred_log {
 void st_deferred_log_begin(st_deferred_log *deferred, stator_ctx *ctx);
 /* Until here: the deferred lines are said in their order, or forgotten. Another thread's lines stay
  * as they are. */
-void st_deferred_log_end(st_deferred_log *deferred, int is_said);
+void st_deferred_log_end(st_deferred_log *deferred, bool is_said);
 /* Is the line deferred? Without memory it is not, and the caller says it at once. */
-int st_deferred_log_take(stator_ctx *ctx, const char *channel, const char *text);
+bool st_deferred_log_take(stator_ctx *ctx, const char *channel, const char *text);
 
 #endif

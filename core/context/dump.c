@@ -73,8 +73,8 @@ static void plain_name(const char *name, char out[NAME_BYTES])
     uint32_t n = 0;
     for (; name[n] != '\0' && n < NAME_BYTES - 1u; n++) {
         const char c = name[n];
-        const int is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        const int is_plain =
+        const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        const bool is_plain =
             is_letter || (c >= '0' && c <= '9') || c == '-' || c == '_' || (c == '.' && n > 0);
         out[n] = (char)(is_plain ? c : '_');
     }
@@ -113,7 +113,7 @@ static void write_file(st_dump *dump, int folder, const char *given, const void 
     char name[NAME_BYTES];
     plain_name(given, name);
     const int fd = create_file(folder, name);
-    const int is_written = fd >= 0 && st_write_all(fd, bytes, n);
+    const bool is_written = fd >= 0 && st_write_all(fd, bytes, n);
     if (!is_written) {
         say_full(dump, name);
     }
@@ -241,17 +241,17 @@ void st_dump_file(stator_ctx *ctx, const char *name, const void *bytes, uint64_t
 const char *const st_compile_channels[ST_COMPILE_CHANNELS] = {"passes", "dispatch", "fusion",
                                                               ST_HINTS};
 
-int st_dump_hears(const stator_ctx *ctx, const char *channel, uint32_t level)
+bool st_dump_hears(const stator_ctx *ctx, const char *channel, uint32_t level)
 {
     if (level > 2 || atomic_load(&ctx->n_dumps) == 0) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < ST_COMPILE_CHANNELS; i++) {
         if (strcmp(st_compile_channels[i], channel) == 0) {
             return dump_of(ctx) != NULL;
         }
     }
-    return 0;
+    return false;
 }
 
 void st_dump_line(stator_ctx *ctx, const char *channel, const char *text)
@@ -307,7 +307,7 @@ stator_status st_dump_begin(st_dump *dump, stator_ctx *ctx, const stator_graph *
     if (root == NULL || root[0] == '\0') {
         return STATOR_OK;
     }
-    const int is_there = mkdir(root, 0777) == 0 || errno == EEXIST;
+    const bool is_there = mkdir(root, 0777) == 0 || errno == EEXIST;
     const int at = is_there ? open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     name_compile(graph, backend, title);
     dump->fd = at >= 0 ? make_folder(at, title) : -1;

@@ -51,7 +51,7 @@ void st_dump_file(stator_ctx *ctx, const char *name, const void *bytes, uint64_t
 extern const char *const st_compile_channels[ST_COMPILE_CHANNELS];
 
 /* Is a line of this channel and level written down, whoever else listens? */
-int st_dump_hears(const stator_ctx *ctx, const char *channel, uint32_t level);
+bool st_dump_hears(const stator_ctx *ctx, const char *channel, uint32_t level);
 void st_dump_line(stator_ctx *ctx, const char *channel, const char *text);
 
 #endif

@@ -29,7 +29,7 @@ void st_fuel_deinit(st_fuel *fuel)
     *fuel = (st_fuel){0};
 }
 
-stator_status st_fuel_configure(st_fuel *fuel, int64_t limit, const char *scope, int none,
+stator_status st_fuel_configure(st_fuel *fuel, int64_t limit, const char *scope, bool none,
                                 stator_diag **err)
 {
     if (none) {
@@ -166,19 +166,19 @@ static void record(stator_fuel_scope *scope, uint32_t kind, const char *rule, st
     pthread_mutex_unlock(&fuel->lock);
 }
 
-static int is_granted(stator_fuel_scope *scope, uint64_t n)
+static bool is_granted(stator_fuel_scope *scope, uint64_t n)
 {
     st_fuel *fuel = scope->fuel;
     switch (fuel->mode) {
     case ST_FUEL_UNLIMITED:
-        return 1;
+        return true;
     case ST_FUEL_TOTAL:
         return atomic_fetch_add_explicit(&fuel->total, 1, memory_order_relaxed) < fuel->limit;
     case ST_FUEL_SERIAL:
         return scope->index != fuel->limit_scope ? scope->index < fuel->limit_scope
                                                  : n <= (uint64_t)fuel->limit;
     default:
-        return 0;
+        return false;
     }
 }
 
@@ -188,7 +188,7 @@ static int32_t may_apply(stator_fuel_scope *scope, uint32_t kind, const char *ru
         return 0;
     }
     const uint64_t n = atomic_fetch_add_explicit(&scope->asked, 1, memory_order_relaxed) + 1;
-    const int granted = is_granted(scope, n);
+    const bool granted = is_granted(scope, n);
     if (granted && (scope->fuel->is_recording || scope->fuel->watch != NULL)) {
         record(scope, kind, rule, node, n);
     }

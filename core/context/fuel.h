@@ -64,7 +64,7 @@ void st_fuel_init(st_fuel *fuel, st_mem *mem);
 void st_fuel_deinit(st_fuel *fuel);
 /* Sets the limit from the compile options: fuel_scope "3" limits within scope number 3, "" or NULL
  * over the whole compile. */
-stator_status st_fuel_configure(st_fuel *fuel, int64_t limit, const char *scope, int none,
+stator_status st_fuel_configure(st_fuel *fuel, int64_t limit, const char *scope, bool none,
                                 stator_diag **err);
 /* NULL when out of memory; may_apply(NULL) then says no, which is always safe. */
 stator_fuel_scope *st_fuel_scope(st_fuel *fuel, stator_fuel_scope *parent, const char *name);

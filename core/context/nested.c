@@ -39,7 +39,7 @@ static stator_status enter(const stator_instance *instance, struct st_open_entry
         .thread = pthread_self(), .name = name, .fuel = fuel, .options = instance->options};
     st_str chain;
     st_str_init(&chain, &ctx->mem);
-    int is_circle = 0;
+    bool is_circle = false;
     pthread_mutex_lock(&ctx->lock);
     for (const struct st_open_entry *e = ctx->opening; e != NULL; e = e->next) {
         is_circle |= pthread_equal(e->thread, entry->thread) && strcmp(e->name, name) == 0;
@@ -159,7 +159,7 @@ stator_status st_instance_compile(stator_instance *instance, const stator_graph 
     *out_exe = NULL;
     struct st_open_entry entry;
     ST_TRY(enter(instance, &entry, fuel, err));
-    const int is_serial = (instance->backend->flags & STATOR_BACKEND_CONCURRENT_COMPILE) == 0;
+    const bool is_serial = (instance->backend->flags & STATOR_BACKEND_CONCURRENT_COMPILE) == 0;
     if (is_serial) {
         pthread_mutex_lock(&instance->compile_lock);
     }
@@ -181,7 +181,7 @@ stator_status st_instance_compile(stator_instance *instance, const stator_graph 
 stator_status st_instance_run(stator_instance *instance, void *exe, const stator_call *call,
                               stator_diag **err)
 {
-    const int is_serial = (instance->backend->flags & STATOR_BACKEND_SERIAL_RUN) != 0;
+    const bool is_serial = (instance->backend->flags & STATOR_BACKEND_SERIAL_RUN) != 0;
     if (is_serial) {
         pthread_mutex_lock(&instance->run_lock);
     }

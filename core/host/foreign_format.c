@@ -26,7 +26,7 @@ static const st_foreign_format formats[] = {
 /* clang-format on */
 #define FORMATS (sizeof formats / sizeof formats[0])
 
-static int has_magic(const st_foreign_format *f, const void *bytes, uint64_t size)
+static bool has_magic(const st_foreign_format *f, const void *bytes, uint64_t size)
 {
     const size_t n = f->magic != NULL ? strlen(f->magic) : 0;
     return n != 0 && size >= f->magic_at + n &&

@@ -35,8 +35,8 @@ static stator_status check_mode(const char *mode, stator_diag **err)
 static stator_status take_fuel(stator_function *f, const stator_compile_options *options,
                                stator_diag **err)
 {
-    const int is_set = options->fuel != 0 || options->fuel_scope != NULL ||
-                       (options->flags & STATOR_COMPILE_NO_FUEL) != 0;
+    const bool is_set = options->fuel != 0 || options->fuel_scope != NULL ||
+                        (options->flags & STATOR_COMPILE_NO_FUEL) != 0;
     const char *text =
         (f->ctx->flags & STATOR_CTX_NO_ENV) == 0 ? secure_getenv("STATOR_FUEL") : NULL;
     f->fuel_limit = options->fuel;

@@ -20,7 +20,7 @@ stator_status st_part_step(stator_function *function, uint32_t index, const st_s
 /* Looks these inputs up in the cache without compiling. Appends the entry's name to *text, or why
  * there is none. */
 stator_status st_function_cache_why(stator_function *f, uint32_t n_in, const DLTensor *in,
-                                    int *out_hit, st_str *text, stator_diag **err);
+                                    bool *out_hit, st_str *text, stator_diag **err);
 /* The fuel of the last compile; from this call on compiles record what they apply. */
 st_fuel *st_function_fuel(stator_function *function);
 /* Compiles from here on tell fn what they apply. */

@@ -116,7 +116,7 @@ static stator_status check_outputs(const st_compiled *entry, uint32_t n_out, sta
 }
 
 /* Do the tensors share a byte? */
-static int shares_memory(const stator_tensor *a, const stator_tensor *b)
+static bool shares_memory(const stator_tensor *a, const stator_tensor *b)
 {
     const uintptr_t x = (uintptr_t)stator_tensor_data(a);
     const uintptr_t y = (uintptr_t)stator_tensor_data(b);

@@ -97,7 +97,7 @@ static st_compiled *entry_of(const stator_function *f, const st_specialisation *
 /* Eager runs a graph as it is imported: sizes need not be known better for it. */
 static uint32_t sizes_flags(const stator_function *f)
 {
-    const int is_eager = strcmp(f->backends.main->backend->item.name, "eager") == 0;
+    const bool is_eager = strcmp(f->backends.main->backend->item.name, "eager") == 0;
     const uint32_t strict = (f->flags & STATOR_COMPILE_STRICT_SIZES) != 0 ? ST_SIZES_STRICT : 0;
     return strict | ((f->flags & STATOR_COMPILE_STATIC) != 0 ? ST_SIZES_STATIC
                      : is_eager                              ? 0
@@ -284,7 +284,7 @@ stator_status st_function_prepare(stator_function *f, uint32_t n_in, const DLTen
 }
 
 stator_status st_function_cache_why(stator_function *f, uint32_t n_in, const DLTensor *in,
-                                    int *out_hit, st_str *text, stator_diag **err)
+                                    bool *out_hit, st_str *text, stator_diag **err)
 {
     st_specialisation *spec = NULL;
     st_compile_request request;

@@ -14,7 +14,7 @@
 
 #define AXES_MAX 4u /* shown */
 
-static int is_heard(const stator_ctx *ctx)
+static bool is_heard(const stator_ctx *ctx)
 {
     return st_log_enabled(ctx, ST_HINTS, 2);
 }
@@ -35,8 +35,8 @@ static void hint_threads(stator_ctx *ctx)
 /* A folder that cannot be used is nobody's wish, as a cache that is switched off is. */
 static void hint_cache(const st_compile_request *request)
 {
-    const int is_wanted = (request->flags & STATOR_COMPILE_NO_CACHE) == 0 &&
-                          request->main->backend->exe_serialize != NULL;
+    const bool is_wanted = (request->flags & STATOR_COMPILE_NO_CACHE) == 0 &&
+                           request->main->backend->exe_serialize != NULL;
     const st_cache_store *store = is_wanted ? st_cache_of(request->ctx) : NULL;
     if (store != NULL && store->fd < 0) {
         st_log(
@@ -65,18 +65,18 @@ static int64_t number_of(const st_guard *guard, uint32_t input, uint32_t axis)
 }
 
 /* Does the call bring another size than the first program's? */
-static int has_changed_size(const st_hint_recompile *what)
+static bool has_changed_size(const st_hint_recompile *what)
 {
     const st_guard *first = &what->programs[what->n_programs - 1u]->guard;
     for (uint32_t i = 0; i < first->n_inputs; i++) {
         for (uint32_t axis = 0; axis < first->inputs[i].rank; axis++) {
             const int64_t number = number_of(first, i, axis);
             if (number >= 0 && number != what->in[i].shape[axis]) {
-                return 1;
+                return true;
             }
         }
     }
-    return 0;
+    return false;
 }
 
 static int64_t given(const st_hint_recompile *what, const st_changed_axis *at)
@@ -91,8 +91,8 @@ static int64_t size_before(const st_hint_recompile *what, const st_guard *next,
                            const st_changed_axis *at, int numbers)
 {
     const int64_t least = at->is_number ? 0 : 2;
-    const int is_number = at->is_number || number_of(next, at->input, at->axis) >= least;
-    const int is_meant = !at->is_told && is_number == numbers && given(what, at) >= least;
+    const bool is_number = at->is_number || number_of(next, at->input, at->axis) >= least;
+    const bool is_meant = !at->is_told && is_number == numbers && given(what, at) >= least;
     for (uint32_t i = what->n_programs; is_meant && i-- > 0;) {
         const int64_t number = number_of(&what->programs[i]->guard, at->input, at->axis);
         if (number >= least && number != given(what, at)) {
@@ -138,28 +138,28 @@ static void hint_axes(const st_hint_recompile *what, const st_guard *next, int n
 }
 
 /* Is the program made for contents of the input in this shape? */
-static int has_shape(const st_guard_input *input, const DLTensor *in)
+static bool has_shape(const st_guard_input *input, const DLTensor *in)
 {
     for (uint32_t axis = 0; input->value != NULL && axis < input->rank; axis++) {
         if (input->value_shape[axis] != in->shape[axis]) {
-            return 0;
+            return false;
         }
     }
     return input->value != NULL;
 }
 
 /* Are there programs for other contents of the input in this shape, and none for these? */
-static int has_other_values(const st_hint_recompile *what, uint32_t i)
+static bool has_other_values(const st_hint_recompile *what, uint32_t i)
 {
     const DLTensor *in = &what->in[i];
     const char *data = (const char *)in->data + in->byte_offset;
-    int has_others = 0;
+    bool has_others = false;
     for (uint32_t k = 0; k < what->n_programs; k++) {
         const st_guard_input *input = &what->programs[k]->guard.inputs[i];
-        const int is_shape = has_shape(input, in);
+        const bool is_shape = has_shape(input, in);
         if (is_shape &&
             (input->value_bytes == 0 || memcmp(input->value, data, input->value_bytes) == 0)) {
-            return 0;
+            return false;
         }
         has_others |= is_shape;
     }

@@ -73,7 +73,7 @@ static void take_fact(const stator_source *source, const char *kind, const char 
     const st_fact fact = {st_strdup(mem, kind != NULL ? kind : ""),
                           st_strdup(mem, name != NULL ? name : ""),
                           st_strdup(mem, value != NULL ? value : "")};
-    const int is_whole = fact.kind != NULL && fact.name != NULL && fact.value != NULL;
+    const bool is_whole = fact.kind != NULL && fact.name != NULL && fact.value != NULL;
     st_fact *slot =
         is_whole && model->facts.count < FACTS_MAX ? st_vec_push(mem, &model->facts) : NULL;
     if (slot != NULL) {
@@ -93,7 +93,7 @@ static stator_status read_source(stator_model *model, const stator_source *sourc
 {
     st_module *m = b->module;
     const stator_frontend *frontend = model->frontend->as.frontend;
-    const int has_axes = size_plan != NULL && size_plan->axes.count != 0;
+    const bool has_axes = size_plan != NULL && size_plan->axes.count != 0;
     st_baked_in baked_in;
     m->plan = size_plan;
     if (has_axes) {
@@ -271,8 +271,8 @@ uint32_t st_model_needed_position(const stator_model *model, uint32_t i)
     return UINT32_MAX;
 }
 
-static int values_match(const stator_model *model, const st_specialisation *spec,
-                        const DLTensor *in)
+static bool values_match(const stator_model *model, const st_specialisation *spec,
+                         const DLTensor *in)
 {
     for (uint32_t i = 0; i < spec->n_values; i++) {
         const DLTensor *have = &spec->values[i]->view;
@@ -283,10 +283,10 @@ static int values_match(const stator_model *model, const st_specialisation *spec
              memcmp(have->shape, given->shape, (size_t)have->ndim * sizeof(int64_t)) != 0) ||
             memcmp(have->data, (const char *)given->data + given->byte_offset,
                    spec->values[i]->size_bytes) != 0) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 static void free_values(st_mem *mem, stator_tensor **values, uint32_t n)
@@ -411,7 +411,7 @@ static stator_status import_as(stator_model *model, stator_tensor *const *values
 typedef struct opened_size_plan {
     st_size_plan open;    /* with symbols */
     st_size_plan numbers; /* the same sizes as numbers again */
-    int has_one;          /* a 1 where the model has more: it would broadcast where it must not */
+    bool has_one;         /* a 1 where the model has more: it would broadcast where it must not */
 } opened_size_plan;
 
 static void close_size_plan(opened_size_plan *p)
@@ -420,10 +420,10 @@ static void close_size_plan(opened_size_plan *p)
     st_size_plan_deinit(&p->numbers);
 }
 
-static int open_size_plan(const st_size_plan *size_plan, st_mem *mem, opened_size_plan *out)
+static bool open_size_plan(const st_size_plan *size_plan, st_mem *mem, opened_size_plan *out)
 {
-    int ok = st_size_plan_copy(&out->open, mem, size_plan);
-    out->has_one = 0;
+    bool ok = st_size_plan_copy(&out->open, mem, size_plan);
+    out->has_one = false;
     st_size_plan_init(&out->numbers, mem);
     for (uint32_t i = 0; ok && i < out->open.ranges.count; i++) {
         st_plan_range *range = &out->open.ranges.data[i];
@@ -566,7 +566,7 @@ static stator_status import_with(stator_model *model, uint32_t n_in, const DLTen
     return st_fail(err, STATOR_INTERNAL, "the frontend keeps asking for input values");
 }
 
-static int has_size_plan(const st_specialisation *spec, const st_size_plan *size_plan)
+static bool has_size_plan(const st_specialisation *spec, const st_size_plan *size_plan)
 {
     return size_plan != NULL ? st_size_plan_equal(&spec->size_plan, size_plan)
                              : spec->size_plan.ranges.count == 0;

@@ -163,7 +163,7 @@ static const st_loaded *surest(const chooser *c)
     int most = -1;
     for (uint32_t i = 0; i < c->found.count; i++) {
         const st_loaded *loaded = c->found.data[i];
-        const int is_named =
+        const bool is_named =
             c->extension != NULL && st_list_has(loaded->as.frontend->extensions, c->extension);
         const int score = is_named && c->found.count == 1 ? 100 : sniff(loaded, c->model);
         if (score > most && (score > 0 || is_named)) {
@@ -251,7 +251,7 @@ static stator_status read_pipe(stator_model *model, const char *path, stator_dia
     return status;
 }
 
-static int is_pipe(const char *path)
+static bool is_pipe(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && S_ISFIFO(st.st_mode);

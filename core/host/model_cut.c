@@ -69,7 +69,7 @@ typedef struct sizes {
     st_vec(int64_t) values;
 } sizes;
 
-static int is_new_unbacked(const void *self, const stator_atom_row *row, uint32_t atom)
+static bool is_new_unbacked(const void *self, const stator_atom_row *row, uint32_t atom)
 {
     const sizes *s = self;
     return row->kind == STATOR_ATOM_SYMBOL && (row->flags & 1u) != 0 &&
@@ -77,24 +77,24 @@ static int is_new_unbacked(const void *self, const stator_atom_row *row, uint32_
 }
 
 /* The first node in which an unbacked symbol stands is the one that defines it. */
-static int note_definitions(sizes *s, stator_ref sym, int is_kept)
+static bool note_definitions(sizes *s, stator_ref sym, int is_kept)
 {
     const st_symtab *tab = &s->c->module->symtab;
     for (uint32_t atom; (atom = st_sym_find_atom(tab, sym, is_new_unbacked, s)) != 0;) {
         if (!st_map_put(&s->seen, atom, is_kept ? 1 : 2)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-static int note_node(sizes *s, stator_ref node)
+static bool note_node(sizes *s, stator_ref node)
 {
     const stator_graph_view *v = s->c->v;
     const stator_node_row *row = stator_node_at(v, node);
     const int is_kept = s->c->is_kept[node];
-    const int binds = (stator_op_at(v, row->op)->flags & STATOR_OP_EFFECT) != 0;
-    int ok = 1;
+    const bool binds = (stator_op_at(v, row->op)->flags & STATOR_OP_EFFECT) != 0;
+    bool ok = true;
     for (uint32_t k = 0; ok && binds && k < row->attr_count; k++) {
         const stator_attr_row *attr = stator_attr_at(v, row, k);
         for (uint32_t i = 0; ok && attr->kind == STATOR_ATTR_DIMS && i < attr->count; i++) {
@@ -111,7 +111,7 @@ static int note_node(sizes *s, stator_ref node)
 }
 
 /* The symbols that stand alone as sizes of this value have its numbers. */
-static int take_shape(sizes *s, stator_ref value, const DLTensor *known)
+static bool take_shape(sizes *s, stator_ref value, const DLTensor *known)
 {
     const stator_graph_view *v = s->c->v;
     const stator_type_row *type = stator_value_type(v, value);
@@ -124,19 +124,19 @@ static int take_shape(sizes *s, stator_ref value, const DLTensor *known)
         uint32_t *symbol = st_vec_push(s->c->mem, &s->atoms);
         int64_t *number = st_vec_push(s->c->mem, &s->values);
         if (symbol == NULL || number == NULL || !st_map_put(&s->seen, key, 1)) {
-            return 0;
+            return false;
         }
         *symbol = atom;
         *number = known->shape[axis];
     }
-    return 1;
+    return true;
 }
 
 /* Numbers for the symbols that no kept node defines, as far as shapes are known. */
 static stator_status bind_sizes(cutter *c, stator_diag **err)
 {
     sizes s = {.c = c};
-    int ok = 1;
+    bool ok = true;
     st_map_init(&s.seen, c->mem);
     for (stator_ref node = 1; ok && node <= c->v->n_nodes; node++) {
         ok = note_node(&s, node);
@@ -155,25 +155,25 @@ static stator_status bind_sizes(cutter *c, stator_diag **err)
 
 /* ---- ports ---- */
 
-static int is_printable(const char *name)
+static bool is_printable(const char *name)
 {
     const size_t len = strlen(name);
     for (size_t i = 0; i < len; i++) {
         if (name[i] < ' ' || name[i] > '~') {
-            return 0;
+            return false;
         }
     }
     return len > 0 && len < PORT_NAME_BYTES - 16u;
 }
 
-static int is_taken(cutter *c, const char *name, int is_output)
+static bool is_taken(cutter *c, const char *name, bool is_output)
 {
     const uint32_t string = st_module_string(c->module, name, strlen(name));
     return is_output ? st_map_get(&c->names, string) != 0 : st_build_has_input(c->b, name);
 }
 
 /* The value's own name, "value12" where it has none that will do. */
-static void name_port(cutter *c, stator_ref value, int is_output, char out[PORT_NAME_BYTES])
+static void name_port(cutter *c, stator_ref value, bool is_output, char out[PORT_NAME_BYTES])
 {
     const char *own = stator_string_at(c->v, stator_value_at(c->v, value)->name);
     (void)snprintf(out, PORT_NAME_BYTES, "%s", is_printable(own) ? own : "");
@@ -226,7 +226,7 @@ static stator_status add_inputs(cutter *c, stator_diag **err)
         if (type == 0) {
             return st_fail(err, STATOR_INVALID_ARGUMENT, "value %u has no such shape", value);
         }
-        name_port(c, value, 0, name);
+        name_port(c, value, false, name);
         ST_TRY(st_build_input(c->b, name, type, &c->map[value], err));
     }
     return STATOR_OK;
@@ -254,7 +254,7 @@ static stator_status add_outputs(cutter *c, stator_diag **err)
             return st_fail(err, STATOR_INVALID_ARGUMENT, "output %u of the cut is not made by it",
                            value);
         }
-        name_port(c, value, 1, name);
+        name_port(c, value, true, name);
         const uint32_t string = st_module_string(c->module, name, strlen(name));
         if (string == 0 || !st_map_put(&c->names, string, 1)) {
             return st_fail_oom(err);

@@ -135,7 +135,7 @@ typedef struct observer {
     stator_x_place *out;
 } observer;
 
-static int is_done(const observer *o)
+static bool is_done(const observer *o)
 {
     return o->out->is_found || o->step != NULL;
 }
@@ -174,24 +174,25 @@ static stator_model *with_values(const observer *o, uint32_t first, uint32_t cou
     return model;
 }
 
-static int call_way(const observer *o, stator_model *model, const stator_compile_options *way,
-                    uint32_t n_out, results *out)
+static bool call_way(const observer *o, stator_model *model, const stator_compile_options *way,
+                     uint32_t n_out, results *out)
 {
     stator_function *function = NULL;
     *out = (results){.n = n_out + o->n_in};
     out->tensors = st_calloc(o->mem, out->n + UINT64_C(1), sizeof(stator_tensor *));
-    const int ok = out->tensors != NULL && stator_compile(model, way, &function) == STATOR_OK &&
-                   stator_x_call_copies(function, o->n_in, o->in, n_out, out->tensors) == STATOR_OK;
+    const bool ok =
+        out->tensors != NULL && stator_compile(model, way, &function) == STATOR_OK &&
+        stator_x_call_copies(function, o->n_in, o->in, n_out, out->tensors) == STATOR_OK;
     stator_function_destroy(function);
     return ok;
 }
 
 /* Takes the first of the values that differs. Returns 1 when the answers differ anywhere. */
-static int judge(observer *o, uint32_t first, uint32_t count, const results *good,
-                 const results *bad)
+static bool judge(observer *o, uint32_t first, uint32_t count, const results *good,
+                  const results *bad)
 {
     const st_tolerance tolerance = {o->pair->rtol, o->pair->atol};
-    int differs = 0;
+    bool differs = false;
     for (uint32_t i = 0; i < good->n && !is_done(o); i++) {
         const DLTensor *got = stator_tensor_view(bad->tensors[i]);
         const DLTensor *want = stator_tensor_view(good->tensors[i]);
@@ -215,14 +216,14 @@ static int judge(observer *o, uint32_t first, uint32_t count, const results *goo
 }
 
 /* 1: both ran; *out_differs says whether any of the observed answers did. */
-static int observe_group(observer *o, uint32_t first, uint32_t count, int *out_differs)
+static bool observe_group(observer *o, uint32_t first, uint32_t count, bool *out_differs)
 {
     results good = {.tensors = NULL};
     results bad = {.tensors = NULL};
     const uint32_t n_out = count + o->v->n_outputs;
     stator_model *model = with_values(o, first, count);
-    const int ok = model != NULL && call_way(o, model, o->pair->good, n_out, &good) &&
-                   call_way(o, model, o->pair->bad, n_out, &bad);
+    const bool ok = model != NULL && call_way(o, model, o->pair->good, n_out, &good) &&
+                    call_way(o, model, o->pair->bad, n_out, &bad);
     *out_differs = ok && judge(o, first, count, &good, &bad);
     free_results(o, &good);
     free_results(o, &bad);
@@ -233,11 +234,11 @@ static int observe_group(observer *o, uint32_t first, uint32_t count, int *out_d
 
 static void search(observer *o, uint32_t first, uint32_t count)
 {
-    int differs = 0;
+    bool differs = false;
     if (o->left == 0 || count == 0 || is_done(o)) {
         return;
     }
-    const int ok = observe_group(o, first, count, &differs);
+    const bool ok = observe_group(o, first, count, &differs);
     if (count > 1 && (!ok || !differs)) {
         search(o, first, count / 2);
         search(o, first + count / 2, count - count / 2);
@@ -260,7 +261,7 @@ static uint64_t bytes_of(const stator_graph_view *v, uint32_t value)
 }
 
 /* Results of all nodes but constants. */
-static int list_values(observer *o)
+static bool list_values(observer *o)
 {
     o->n = 0;
     o->values = st_calloc(o->mem, o->v->n_values + UINT64_C(1), sizeof *o->values);
@@ -281,9 +282,9 @@ static void observe_wanted(observer *o)
     uint32_t *const all = o->values;
     uint32_t *const original = o->original;
     uint32_t wanted = o->pair->wanted;
-    int differs = 0;
+    bool differs = false;
     o->values = o->original = &wanted;
-    const int is_seen = observe_group(o, 0, 1, &differs);
+    const bool is_seen = observe_group(o, 0, 1, &differs);
     o->values = all;
     o->original = original;
     stator_tensor_release(o->step); /* a step is met again where it comes in order */
@@ -380,14 +381,14 @@ static void leave_model(observer *o)
 
 /* Goes on with the model in which the step's value is an input. Takes the step over. 0: it
  * cannot be cut so. */
-static int pin_step(observer *o)
+static bool pin_step(observer *o)
 {
     stator_model *next = cut_at(o, o->values[o->step_at]);
     stator_tensor **in = st_realloc(o->mem, o->in, (o->n_in + UINT64_C(1)) * sizeof *in, 16);
     o->in = in != NULL ? in : o->in;
     if (next == NULL || in == NULL) {
         stator_model_destroy(next);
-        return 0;
+        return false;
     }
     leave_model(o);
     o->model = next;
@@ -405,7 +406,7 @@ static void observe_all(observer *o)
 {
     observe_from(o, 0);
     while (o->step != NULL) {
-        int differs = 0;
+        bool differs = false;
         note_step(o);
         if (o->out->n_steps > PINS_MAX || !pin_step(o)) {
             return;

@@ -7,39 +7,39 @@
 #include <string.h>
 
 /* Does the backend have an option `mode`? */
-static int has_mode(const stator_ctx *ctx, const char *backend)
+static bool has_mode(const stator_ctx *ctx, const char *backend)
 {
     st_option_schema schema = {.options = NULL};
     if (st_registry_option_schema(ctx->registry, 0, backend, &schema) != 1) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < schema.count && schema.options != NULL; i++) {
         if (strcmp(schema.options[i].key, "mode") == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
-static int is_named(uint32_t n, const char *const *keys, const char *key)
+static bool is_named(uint32_t n, const char *const *keys, const char *key)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (keys[i] != NULL && strcmp(keys[i], key) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Is it "BACKEND.key" or "PASS:key", which counts whichever backend compiles? */
-static int has_space(const char *key)
+static bool has_space(const char *key)
 {
     return key != NULL && strpbrk(key, ".:") != NULL;
 }
 
 /* The backend with the options that were given, and the mode when it has an option for it. One that
  * stands in for another has no use for keys without a name: they are the other's. */
-static stator_status open_backend(stator_ctx *ctx, const char *name, int stands_in,
+static stator_status open_backend(stator_ctx *ctx, const char *name, bool stands_in,
                                   const stator_compile_options *options, stator_instance **out,
                                   stator_diag **err)
 {
@@ -84,12 +84,12 @@ static stator_status open_named(stator_ctx *ctx, const char *name,
                                 stator_diag **err)
 {
     stator_diag *diag = NULL;
-    stator_status status = open_backend(ctx, name, 0, options, out, &diag);
+    stator_status status = open_backend(ctx, name, false, options, out, &diag);
     if (status == STATOR_UNAVAILABLE && options->fallback != NULL) {
         st_log(ctx, "dispatch", 1, "backend '%s' replaced by '%s': %s", name, options->fallback,
                st_diag_text(diag));
         st_diag_release(diag);
-        return open_backend(ctx, options->fallback, 1, options, out, err);
+        return open_backend(ctx, options->fallback, true, options, out, err);
     }
     return give(status, diag, err);
 }
@@ -115,8 +115,8 @@ static stator_status open_default(stator_ctx *ctx, const stator_compile_options 
         (void)st_registry_load_unnamed(registry, item, &loaded, NULL); /* told again when opened */
         const stator_status status =
             open_named(ctx, st_registry_item_name(item), options, out, &why);
-        const int is_last = status != STATOR_UNAVAILABLE ||
-                            st_registry_default_backend(registry, item, &item, NULL) != STATOR_OK;
+        const bool is_last = status != STATOR_UNAVAILABLE ||
+                             st_registry_default_backend(registry, item, &item, NULL) != STATOR_OK;
         if (is_last) {
             return give(status, why, err);
         }

@@ -144,10 +144,10 @@ static void drop_spec(package *p)
 
 /* A call's inputs without data: each symbol has the smallest value from 2 on that it may have. 0: a
  * size cannot be computed. */
-static int small_inputs(const stator_graph_view *v, int64_t *syms, int64_t *shapes, DLTensor *in)
+static bool small_inputs(const stator_graph_view *v, int64_t *syms, int64_t *shapes, DLTensor *in)
 {
     const st_sym_cols cols = {.syms = v->syms, .terms = v->terms, .atoms = v->atoms};
-    int ok = 1;
+    bool ok = true;
     for (int round = 0; round < 2; round++) {
         for (uint32_t i = 0; i < v->n_inputs; i++) {
             const stator_type_row *type = stator_value_type(v, i + 1u);

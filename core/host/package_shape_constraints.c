@@ -103,12 +103,12 @@ static void put_i64(st_str *out, int64_t value)
 }
 
 /* The code of one size into `code`, where it is and how long into `rows`. */
-static int put_size(st_str *code, st_str *rows, uint32_t *at, const st_sym_cols *cols,
-                    stator_ref sym, st_mem *mem)
+static bool put_size(st_str *code, st_str *rows, uint32_t *at, const st_sym_cols *cols,
+                     stator_ref sym, st_mem *mem)
 {
     st_symprog prog;
     if (!st_symprog_init(&prog, mem, cols, sym)) {
-        return 0;
+        return false;
     }
     const int64_t number[2] = {ST_SYMPROG_CONST, prog.constant};
     const int64_t *from = prog.is_const ? number : prog.code;
@@ -120,11 +120,11 @@ static int put_size(st_str *code, st_str *rows, uint32_t *at, const st_sym_cols 
     st_str_addf(rows, "{%u, %u}, ", *at, count);
     *at += 2u * count;
     st_symprog_deinit(&prog, mem);
-    return 1;
+    return true;
 }
 
-static int put_rows(const st_shape_constraints *shape_constraints, const st_sym_cols *cols,
-                    st_str *code, st_str *rows)
+static bool put_rows(const st_shape_constraints *shape_constraints, const st_sym_cols *cols,
+                     st_str *code, st_str *rows)
 {
     uint32_t at = 0;
     for (uint32_t i = 0; i < shape_constraints->rows.count; i++) {
@@ -134,21 +134,21 @@ static int put_rows(const st_shape_constraints *shape_constraints, const st_sym_
         st_str_add(rows, "{");
         for (uint32_t k = 0; k < st_shape_constraint_sizes(constraint->kind); k++) {
             if (!put_size(code, rows, &at, cols, constraint->size[k], shape_constraints->mem)) {
-                return 0;
+                return false;
             }
         }
         st_str_add(rows, "}},\n");
     }
-    return 1;
+    return true;
 }
 
-static int put_all(const st_shape_constraints *shape_constraints, const st_sym_cols *cols,
-                   st_str *out)
+static bool put_all(const st_shape_constraints *shape_constraints, const st_sym_cols *cols,
+                    st_str *out)
 {
     st_str code, rows;
     st_str_init(&code, shape_constraints->mem);
     st_str_init(&rows, shape_constraints->mem);
-    const int ok =
+    const bool ok =
         put_rows(shape_constraints, cols, &code, &rows) && st_str_ok(&code) && st_str_ok(&rows);
     if (ok) {
         put_names(out);
@@ -178,7 +178,7 @@ stator_status st_package_shape_constraints(const st_shape_constraints *shape_con
     st_str out;
     st_str_init(&out, shape_constraints->mem);
     st_str_add(&out, head);
-    int ok = 1;
+    bool ok = true;
     if (shape_constraints->rows.count != 0) {
         ok = put_all(shape_constraints, cols, &out);
     } else {

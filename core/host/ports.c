@@ -57,7 +57,7 @@ static stator_status fail_name(const stator_model *model, const char *what, cons
 static stator_status find_port(const stator_model *model, const char *what, const char *name,
                                uint32_t *out_index)
 {
-    const int is_input = strcmp(what, "input") == 0;
+    const bool is_input = strcmp(what, "input") == 0;
     port_names ports = {.n = is_input ? stator_model_input_count(model)
                                       : stator_model_output_count(model)};
     stator_diag *diag = NULL;

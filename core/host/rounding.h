@@ -7,9 +7,9 @@
 
 /* Is the value the result of a node that rounds: round, floor, ceil, trunc, or a cast of floats to
  * integers? */
-int st_rounds(const stator_graph_view *v, stator_ref value);
+bool st_rounds(const stator_graph_view *v, stator_ref value);
 /* Two dense tensors of equal shape and dtype, whole numbers: do they differ by exactly 1, in one
  * element or in at most one of 50? A kernel that rounds wrongly is off in more. */
-int st_is_rounding_step(const DLTensor *got, const DLTensor *want);
+bool st_is_rounding_step(const DLTensor *got, const DLTensor *want);
 
 #endif

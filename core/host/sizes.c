@@ -38,7 +38,7 @@ static st_guard_size *size_of(const st_guard *guard, uint32_t input, uint32_t ax
 }
 
 /* Do the inputs fit the guard? syms (or NULL) receives the symbols. */
-static stator_status check(const choice *c, const st_guard *guard, int64_t *syms, int *out_fits,
+static stator_status check(const choice *c, const st_guard *guard, int64_t *syms, bool *out_fits,
                            stator_diag **err)
 {
     int64_t *own = NULL;
@@ -95,10 +95,10 @@ static void divide_groups(const choice *c, const st_guard *guard, uint32_t from)
     for (uint32_t i = c->sizes->changed.count; i-- > 0;) {
         uint32_t k = 0;
         for (; k < i; k++) {
-            const int are_new = i >= from && k >= from;
-            const int together = are_new ? size_of(guard, axes[i].input, axes[i].axis)->lo ==
-                                               size_of(guard, axes[k].input, axes[k].axis)->lo
-                                         : i < from && axes[i].group == axes[k].group;
+            const bool are_new = i >= from && k >= from;
+            const bool together = are_new ? size_of(guard, axes[i].input, axes[i].axis)->lo ==
+                                                size_of(guard, axes[k].input, axes[k].axis)->lo
+                                          : i < from && axes[i].group == axes[k].group;
             if (together && given(c, &axes[i]) == given(c, &axes[k])) {
                 break;
             }
@@ -133,7 +133,7 @@ static stator_status note_changed(const choice *c, const st_guard *guard, uint32
 
 /* After an import that could not have the axes from `before` on as symbols: with is_number they are
  * never tried again, else this call does not count. */
-static void forget_changed(st_sizes *sizes, uint32_t before, int is_number)
+static void forget_changed(st_sizes *sizes, uint32_t before, bool is_number)
 {
     for (uint32_t i = before; i < sizes->changed.count; i++) {
         sizes->changed.data[i].is_number = 1;
@@ -145,16 +145,16 @@ static void forget_changed(st_sizes *sizes, uint32_t before, int is_number)
 
 /* ---- the import ---- */
 
-static int is_symbol_name(const st_module *m, const char *name)
+static bool is_symbol_name(const st_module *m, const char *name)
 {
     for (uint32_t atom = 1; atom < m->symtab.atoms.count; atom++) {
         const stator_atom_row *row = st_seg_at(&m->symtab.atoms, atom);
         if (row->kind == STATOR_ATOM_SYMBOL && row->name != 0 &&
             strcmp(st_module_str(m, row->name), name) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* "x_0", a name that the declared import does not use, of a group's first axis. */
@@ -177,22 +177,22 @@ static char *group_name(const choice *c, const st_guard *guard, const st_module 
 
 /* Sizes for the axes that changed, now or before. as_numbers: those of the call. */
 static stator_status plan_axes(const choice *c, const st_guard *guard, const st_module *declared,
-                               int as_numbers, st_size_plan *size_plan, stator_diag **err)
+                               bool as_numbers, st_size_plan *size_plan, stator_diag **err)
 {
     const int64_t lo = (c->flags & ST_SIZES_GENERIC) != 0 ? 0 : 2;
     for (uint32_t i = 0; i < c->sizes->changed.count; i++) {
         const st_changed_axis *at = &c->sizes->changed.data[i];
         const int64_t value = given(c, at);
-        const int is_number = as_numbers || at->is_number || value < lo;
+        const bool is_number = as_numbers || at->is_number || value < lo;
         const st_plan_range range = {
             .name = group_name(c, guard, declared, at->group),
             .lo = is_number ? value : lo,
             .hi = is_number ? value : ST_PLAN_SIZE_MAX,
             .baked_in = size_of(guard, at->input, at->axis)->lo,
         };
-        const int is_baked_in = is_number && value == range.baked_in;
-        const int ok = range.name != NULL &&
-                       (is_baked_in || st_size_plan_axis(size_plan, at->input, at->axis, &range));
+        const bool is_baked_in = is_number && value == range.baked_in;
+        const bool ok = range.name != NULL &&
+                        (is_baked_in || st_size_plan_axis(size_plan, at->input, at->axis, &range));
         st_free(c->mem, range.name);
         if (!ok) {
             return st_fail_oom(err);
@@ -206,7 +206,7 @@ static stator_status plan_axes(const choice *c, const st_guard *guard, const st_
 static void print_changed(const choice *c, const st_guard *guard, st_str *out)
 {
     for (uint32_t i = 0; i < guard->n_inputs; i++) {
-        int is_changed = 0;
+        bool is_changed = false;
         for (uint32_t axis = 0; axis < guard->inputs[i].rank; axis++) {
             is_changed |= size_of(guard, i, axis)->kind == ST_SIZE_ANY;
         }
@@ -263,7 +263,7 @@ static stator_status refuse_changed(const choice *c, const st_guard *guard, stat
 
 /* A warning the first time: the answer may not be what the model's author meant. */
 static void tell_changed(const choice *c, const st_guard *guard, const st_size_plan *size_plan,
-                         int is_new)
+                         bool is_new)
 {
     st_str text, sizes;
     st_str_init(&text, c->mem);
@@ -296,7 +296,7 @@ static stator_status try_numbers(const choice *c, const st_specialisation *spec,
     st_guard guard;
     st_size_plan size_plan;
     st_module *numbers = NULL;
-    int fits = 0;
+    bool fits = false;
     st_size_plan_init(&size_plan, c->mem);
     ST_TRY(st_graph_guard(c->mem, spec->module->root, &guard, err));
     int64_t *syms = st_alloc(c->mem, (guard.n_symbols + UINT64_C(1)) * sizeof *syms, 8);
@@ -319,7 +319,7 @@ static stator_status try_numbers(const choice *c, const st_specialisation *spec,
 }
 
 static stator_status import_changed(const choice *c, const st_guard *guard,
-                                    const st_specialisation *declared, int as_numbers, int is_new,
+                                    const st_specialisation *declared, bool as_numbers, bool is_new,
                                     st_specialisation **out_spec, stator_diag **err)
 {
     st_size_plan size_plan;
@@ -354,19 +354,19 @@ static stator_status changed_import(const choice *c, const st_guard *guard,
                                     const st_specialisation *declared, uint32_t before,
                                     st_specialisation **out_spec, stator_diag **err)
 {
-    const int is_static = (c->flags & ST_SIZES_STATIC) != 0;
+    const bool is_static = (c->flags & ST_SIZES_STATIC) != 0;
     stator_diag *why = NULL, *diag = NULL;
-    const int is_new = c->sizes->changed.count != before;
+    const bool is_new = c->sizes->changed.count != before;
     stator_status status = STATOR_UNSUPPORTED;
     if (!is_static) {
-        status = import_changed(c, guard, declared, 0, is_new, out_spec, &why);
+        status = import_changed(c, guard, declared, false, is_new, out_spec, &why);
     }
     if (status == STATOR_RESOURCE_EXHAUSTED) {
-        forget_changed(c->sizes, before, 0);
+        forget_changed(c->sizes, before, false);
         return give_diag(status, why, err);
     }
     if (status != STATOR_OK) {
-        status = import_changed(c, guard, declared, 1, is_new, out_spec, &diag);
+        status = import_changed(c, guard, declared, true, is_new, out_spec, &diag);
         if (status != STATOR_OK || !is_static) {
             forget_changed(c->sizes, before, status == STATOR_OK);
         }
@@ -404,7 +404,7 @@ static stator_status choose_import(const choice *c, const st_specialisation *dec
                                    st_specialisation **out_spec, stator_diag **err)
 {
     st_guard guard;
-    int fits = 0;
+    bool fits = false;
     ST_TRY(st_graph_guard(c->mem, declared->module->root, &guard, err));
     const uint32_t n_changed = open_changed(c, &guard);
     stator_status status = check(c, &guard, NULL, &fits, err);
@@ -438,7 +438,7 @@ static stator_status plan_classes(const choice *c, const st_module *m, const st_
             continue;
         }
         const int64_t value = syms[size->symbol];
-        const int is_number = value < 2 || (c->flags & ST_SIZES_STATIC) != 0;
+        const bool is_number = value < 2 || (c->flags & ST_SIZES_STATIC) != 0;
         const int64_t lo = is_number ? value : size->lo < 2 ? 2 : size->lo;
         if (!st_size_plan_range(size_plan, name, lo, is_number ? value : size->hi)) {
             return st_fail_oom(err);
@@ -449,15 +449,15 @@ static stator_status plan_classes(const choice *c, const st_module *m, const st_
 }
 
 /* Has a size of the module no formula in the sizes of the inputs? */
-static int has_unbacked(const st_module *m)
+static bool has_unbacked(const st_module *m)
 {
     for (uint32_t atom = 1; atom < m->symtab.atoms.count; atom++) {
         const stator_atom_row *row = st_seg_at(&m->symtab.atoms, atom);
         if (row->kind == STATOR_ATOM_SYMBOL && (row->flags & 1u) != 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Sizes that a frontend cannot compute for all that the model declares may have a formula in the
@@ -492,7 +492,7 @@ static stator_status refine(const choice *c, const st_guard *guard, st_specialis
     const uint64_t n = guard->n_symbols + (uint64_t)guard->n_sizes + 2u;
     int64_t *syms = st_calloc(c->mem, n, sizeof *syms);
     int64_t *at = syms + guard->n_symbols + 1u;
-    int fits = 0;
+    bool fits = false;
     st_size_plan size_plan;
     st_size_plan_init(&size_plan, c->mem);
     stator_status status = syms != NULL ? check(c, guard, syms, &fits, err) : st_fail_oom(err);

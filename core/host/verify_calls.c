@@ -27,14 +27,14 @@ struct st_verifier {
 /* ---- making ---- */
 
 /* A copy of the text, NULL for NULL; *ok becomes 0 without memory. */
-static const char *keep(st_verifier *v, const char *text, int *ok)
+static const char *keep(st_verifier *v, const char *text, bool *ok)
 {
     const char *kept = text != NULL ? st_arena_strndup(&v->arena, text, strlen(text)) : NULL;
     *ok &= (kept != NULL) == (text != NULL);
     return kept;
 }
 
-static const char *const *keep_list(st_verifier *v, const char *const *list, uint32_t n, int *ok)
+static const char *const *keep_list(st_verifier *v, const char *const *list, uint32_t n, bool *ok)
 {
     const char **kept = st_arena_zalloc(&v->arena, n + UINT64_C(1), sizeof *kept);
     *ok &= kept != NULL;
@@ -45,9 +45,9 @@ static const char *const *keep_list(st_verifier *v, const char *const *list, uin
 }
 
 /* The same program once more, of which nothing is verified. */
-static int keep_options(st_verifier *v, const stator_compile_options *options, const char *backend)
+static bool keep_options(st_verifier *v, const stator_compile_options *options, const char *backend)
 {
-    int ok = 1;
+    bool ok = true;
     v->options = *options;
     v->options.verify = 0;
     v->options.backend = keep(v, backend, &ok);
@@ -98,7 +98,7 @@ void st_verifier_destroy(st_verifier *v)
 
 /* ---- both runs ---- */
 
-int st_verify_next(const st_verifier *v, st_compiled *entry)
+bool st_verify_next(const st_verifier *v, st_compiled *entry)
 {
     return v != NULL &&
            atomic_load_explicit(&entry->n_verified, memory_order_relaxed) < v->n_calls &&
@@ -145,11 +145,11 @@ static void print_result(const both *b, uint32_t k, st_str *out)
 {
     stator_port_info port = {.struct_size = sizeof port};
     const stator_model *model = b->call->verifier->model;
-    const int is_output = k < b->call->n_out;
+    const bool is_output = k < b->call->n_out;
     const stator_status known = is_output
                                     ? stator_model_output_info(model, k, &port)
                                     : stator_model_input_info(model, k - b->call->n_out, &port);
-    const int has_name = known == STATOR_OK && port.name != NULL && port.name[0] != '\0';
+    const bool has_name = known == STATOR_OK && port.name != NULL && port.name[0] != '\0';
     st_str_addf(out, "%s ", is_output ? "output" : "input");
     if (has_name) {
         st_str_addf(out, "'%s'", port.name);
@@ -250,7 +250,7 @@ static stator_status call_reference(both *b, stator_function *reference)
 {
     const st_verified_call *call = b->call;
     st_profile *profile = &call->verifier->ctx->profile;
-    const int is_timed = st_profile_is_on(profile);
+    const bool is_timed = st_profile_is_on(profile);
     if (is_timed) {
         st_profile_stop(profile);
     }
@@ -285,10 +285,10 @@ static stator_status run_both(both *b, st_call_state *state, stator_diag **err)
     for (uint32_t k = 0; k < call->n_out; k++) {
         b->is_given[k] = call->out[k] != NULL;
     }
-    st_call_state_fill(state, 1);
+    st_call_state_fill(state, true);
     const stator_status ran =
         st_program_run(&call->entry->program, state, call->in, call->out, err);
-    st_call_state_fill(state, 0);
+    st_call_state_fill(state, false);
     ST_TRY(ran);
     const stator_status status = compare_with_reference(b, err);
     for (uint32_t k = 0; status != STATOR_OK && k < call->n_out; k++) {
@@ -308,7 +308,7 @@ stator_status st_verify_call(const st_verified_call *call, st_call_state *state,
     b.before = st_calloc(mem, n, sizeof(stator_tensor *));
     b.expected = st_calloc(mem, n, sizeof(stator_tensor *));
     b.is_given = st_calloc(mem, n, sizeof *b.is_given);
-    const int ok = b.before != NULL && b.expected != NULL && b.is_given != NULL;
+    const bool ok = b.before != NULL && b.expected != NULL && b.is_given != NULL;
     const stator_status status = ok ? run_both(&b, state, err) : st_fail_oom(err);
     for (uint32_t i = 0; ok && i < n; i++) {
         stator_tensor_release(b.before[i]);

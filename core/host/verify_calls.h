@@ -24,7 +24,7 @@ typedef struct st_verified_call {
 } st_verified_call;
 
 /* Is this call of the entry one of the first? Each answer of 1 counts. */
-int st_verify_next(const st_verifier *verifier, st_compiled *entry);
+bool st_verify_next(const st_verifier *verifier, st_compiled *entry);
 /* Runs the entry's program, and the reference on what the inputs were. DATA_LOSS: they differ, with
  * the output and the node where they part; results that were made for the call are gone then. What
  * the program fails with; what the reference fails with. */

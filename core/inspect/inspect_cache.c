@@ -16,10 +16,10 @@ typedef struct listing {
     st_cache_store *store;
     stator_x_cache_fn fn;
     void *self;
-    int is_out_of_memory;
+    bool is_out_of_memory;
 } listing;
 
-static int give_row(void *self, const st_cache_entry *entry)
+static bool give_row(void *self, const st_cache_entry *entry)
 {
     static const char *const kinds[ST_CACHE_KINDS] = {"code", "data", "sums"};
     listing *l = self;
@@ -42,7 +42,7 @@ stator_status stator_x_cache_list(stator_ctx *ctx, stator_x_cache_fn fn, void *s
 {
     stator_diag *diag = NULL;
     listing l = {.store = st_cache_look(ctx), .fn = fn, .self = self};
-    const int is_whole =
+    const bool is_whole =
         l.store == NULL || (st_cache_each(l.store, give_row, &l) && !l.is_out_of_memory);
     return st_ctx_fail(ctx, is_whole ? STATOR_OK : st_fail_oom(&diag), diag);
 }
@@ -53,20 +53,20 @@ typedef struct clearing {
     uint64_t bytes;
 } clearing;
 
-static int remove_entry(void *self, const st_cache_entry *entry)
+static bool remove_entry(void *self, const st_cache_entry *entry)
 {
     clearing *c = self;
     st_cache_remove(c->store, entry->kind, entry->name);
     c->entries++;
     c->bytes += entry->size_bytes;
-    return 1;
+    return true;
 }
 
 stator_status stator_x_cache_clear(stator_ctx *ctx, uint64_t *out_entries, uint64_t *out_bytes)
 {
     stator_diag *diag = NULL;
     clearing c = {.store = st_cache_look(ctx)};
-    const int is_whole = c.store == NULL || st_cache_each(c.store, remove_entry, &c);
+    const bool is_whole = c.store == NULL || st_cache_each(c.store, remove_entry, &c);
     *out_entries = c.entries;
     *out_bytes = c.bytes;
     return st_ctx_fail(ctx, is_whole ? STATOR_OK : st_fail_oom(&diag), diag);
@@ -78,7 +78,7 @@ stator_status stator_x_cache_why(stator_function *function, uint32_t n_in, stato
     stator_ctx *ctx = st_function_model(function)->ctx;
     stator_diag *diag = NULL;
     st_str text;
-    int is_hit = 0;
+    bool is_hit = false;
     DLTensor *views = st_calloc(&ctx->mem, n_in + UINT64_C(1), sizeof *views);
     stator_status status = views != NULL ? STATOR_OK : st_fail_oom(&diag);
     st_str_init(&text, &ctx->mem);

@@ -14,7 +14,7 @@ typedef struct place {
 } place;
 
 /* Called for each executable; all ends when it gives 0. */
-typedef int (*part_fn)(void *self, const place *at);
+typedef bool (*part_fn)(void *self, const place *at);
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -53,15 +53,15 @@ static void describe(const place *at, stator_x_part *out)
                            .scratch_bytes = info.scratch_bytes};
 }
 
-static int each_step(const st_program *p, uint32_t number, uint32_t body, part_fn fn, void *self)
+static bool each_step(const st_program *p, uint32_t number, uint32_t body, part_fn fn, void *self)
 {
     for (uint32_t s = 0; s < p->n_steps; s++) {
         const place at = {.program = p, .number = number, .body = body, .step = s};
         if (p->steps[s].kind == ST_STEP_RUN && p->steps[s].exe != NULL && !fn(self, &at)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 static void each_part(const stator_function *function, part_fn fn, void *self)
@@ -81,7 +81,7 @@ static void each_part(const stator_function *function, part_fn fn, void *self)
 
 /* ---- sums ---- */
 
-static int add_part(void *self, const place *at)
+static bool add_part(void *self, const place *at)
 {
     stator_x_memory *sum = self;
     stator_x_part part;
@@ -91,7 +91,7 @@ static int add_part(void *self, const place *at)
     sum->packed_bytes += part.packed_bytes;
     sum->winograd_bytes += part.winograd_bytes;
     sum->scratch_bytes = larger(sum->scratch_bytes, part.scratch_bytes);
-    return 1;
+    return true;
 }
 
 static uint64_t size_of_outputs(const st_program *p)
@@ -126,14 +126,14 @@ typedef struct search {
     place at;      /* no program until it is found */
 } search;
 
-static int find_part(void *self, const place *at)
+static bool find_part(void *self, const place *at)
 {
     search *s = self;
     if (s->left-- == 0) {
         s->at = *at;
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
 uint32_t stator_x_part_count(stator_function *function)

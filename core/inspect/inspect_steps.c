@@ -33,10 +33,10 @@ static const char *name_of(const stator_graph_view *v, stator_ref node)
 }
 
 /* Nodes of constants say nothing; of the others each name once. */
-static int list_names(teller *t, const stator_exe_step *step)
+static bool list_names(teller *t, const stator_exe_step *step)
 {
     st_map seen; /* addresses of interned names */
-    int ok = 1;
+    bool ok = true;
     t->names.count = 0;
     st_map_init(&seen, t->mem);
     for (uint32_t i = 0; t->v != NULL && ok && i < step->n_nodes; i++) {
@@ -134,7 +134,7 @@ typedef struct guard_teller {
     const st_guard *guard;
     stator_x_guard_fn fn;
     void *self;
-    int failed; /* no memory */
+    bool failed; /* no memory */
 } guard_teller;
 
 /* Gives the row and frees its text. */

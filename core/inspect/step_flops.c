@@ -57,8 +57,8 @@ static double of_dot_general(const flop_node *n)
     double flops = 2 * result(n);
     for (uint32_t k = 0; k < n->row->attr_count; k++) {
         const stator_attr_row *attr = stator_attr_at(n->v, n->row, k);
-        const int is_contracted = attr->kind == STATOR_ATTR_INTS &&
-                                  strcmp(stator_string_at(n->v, attr->name), "contract_x") == 0;
+        const bool is_contracted = attr->kind == STATOR_ATTR_INTS &&
+                                   strcmp(stator_string_at(n->v, attr->name), "contract_x") == 0;
         for (uint32_t i = 0; is_contracted && i < attr->count; i++) {
             flops *= size_of(n, operand(n, 0),
                              *(const int64_t *)stator_column_at(&n->v->i64s, attr->begin + i));

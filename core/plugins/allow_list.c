@@ -22,7 +22,7 @@ void st_allow_list_init(st_allow_list *list, st_mem *mem, const st_trust *trust,
     if (fd < 0) {
         return;
     }
-    if (st.st_size <= LIST_MAX && st_trust_check_stat(trust, &st, path, 0, why, sizeof why)) {
+    if (st.st_size <= LIST_MAX && st_trust_check_stat(trust, &st, path, false, why, sizeof why)) {
         const st_elf_source file = {.fd = fd, .size = (uint64_t)st.st_size};
         list->text = st_alloc(mem, file.size + 1, 1);
         if (list->text != NULL && st_elf_read_at(&file, 0, list->text, file.size)) {
@@ -42,13 +42,13 @@ void st_allow_list_deinit(st_allow_list *list)
 }
 
 /* 0 when the file cannot be read (or held in memory). */
-static int digest_of(const st_allow_list *list, int fd, uint64_t size, char out[DIGEST_TEXT + 1])
+static bool digest_of(const st_allow_list *list, int fd, uint64_t size, char out[DIGEST_TEXT + 1])
 {
     static const char digits[] = "0123456789abcdef";
     const st_elf_source file = {.fd = fd, .size = size};
     uint8_t sum[32];
     uint8_t *bytes = st_alloc(list->mem, size, 16);
-    const int ok = bytes != NULL && st_elf_read_at(&file, 0, bytes, size);
+    const bool ok = bytes != NULL && st_elf_read_at(&file, 0, bytes, size);
     if (ok) {
         st_sha256(bytes, size, sum);
         for (int i = 0; i < 32; i++) {
@@ -61,41 +61,41 @@ static int digest_of(const st_allow_list *list, int fd, uint64_t size, char out[
     return ok;
 }
 
-static int has_line(const char *text, const char *digest)
+static bool has_line(const char *text, const char *digest)
 {
     while (*text != '\0') {
         const size_t n = strcspn(text, "\n");
         if (n >= DIGEST_TEXT && strncasecmp(text, digest, DIGEST_TEXT) == 0 &&
             strchr(" \t\r\n", text[DIGEST_TEXT]) != NULL) {
-            return 1;
+            return true;
         }
         text += n + (text[n] == '\n');
     }
-    return 0;
+    return false;
 }
 
-int st_allow_list_check(const st_allow_list *list, int fd, uint64_t size, char *reason,
-                        size_t reason_size)
+bool st_allow_list_check(const st_allow_list *list, int fd, uint64_t size, char *reason,
+                         size_t reason_size)
 {
     char digest[DIGEST_TEXT + 1];
     if (list->path == NULL) {
-        return 1;
+        return true;
     }
     if (list->text == NULL) {
         snprintf(
             reason, reason_size,
             "the allow-list %s cannot be read or is writable by others, so no plugin is allowed",
             list->path);
-        return 0;
+        return false;
     }
     if (!digest_of(list, fd, size, digest)) {
         snprintf(reason, reason_size, "its SHA-256 cannot be computed");
-        return 0;
+        return false;
     }
     if (!has_line(list->text, digest)) {
         snprintf(reason, reason_size, "its SHA-256 %s is not in the allow-list %s", digest,
                  list->path);
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }

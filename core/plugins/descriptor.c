@@ -43,9 +43,9 @@ static stator_status check_size(const check *c, const char *what, uint64_t size,
                                 uint64_t required_end)
 {
     const uint32_t minor = c->host->abi_minor;
-    const int fits = c->built == minor  ? size == ours
-                     : c->built < minor ? size <= ours && size >= required_end
-                                        : size >= ours && size <= STRIDE_MAX;
+    const bool fits = c->built == minor  ? size == ours
+                      : c->built < minor ? size <= ours && size >= required_end
+                                         : size >= ours && size <= STRIDE_MAX;
     if (!fits || size % 8 != 0) {
         return REFUSE(c,
                       "%s has struct_size %llu; built for ABI %u.%u it should be %s%llu in this "
@@ -269,7 +269,7 @@ stator_status st_descriptor_check_item(const stator_host *host, const stator_ite
     c.built = item->abi_minor_built;
     ST_TRY(check_head(&c, item));
     const kind_size size = kind_sizes[item->kind];
-    const int is_earlier =
+    const bool is_earlier =
         host->abi_major == 0 && c.built == host->abi_minor && item->struct_size == size.earlier;
     if (!is_earlier) {
         ST_TRY(check_size(&c, st_kind_name(item->kind), item->struct_size, size.ours,
@@ -291,7 +291,7 @@ stator_status st_descriptor_check_item(const stator_host *host, const stator_ite
 /* ---- the note and the descriptor must say the same ---- */
 
 /* Do two comma lists hold the same words? NULL is the empty list. */
-static int same_words(const char *a, const char *b)
+static bool same_words(const char *a, const char *b)
 {
     char word[128];
     for (int round = 0; round < 2; round++) {
@@ -301,17 +301,17 @@ static int same_words(const char *a, const char *b)
             from += strspn(from, " ,");
             size_t n = strcspn(from, " ,");
             if (n >= sizeof word) {
-                return 0;
+                return false;
             }
             memcpy(word, from, n);
             word[n] = '\0';
             if (n > 0 && !st_list_has(in, word)) {
-                return 0;
+                return false;
             }
             from += n;
         }
     }
-    return 1;
+    return true;
 }
 
 static stator_status lie(const check *c, const char *what, const char *note, const char *found)
@@ -326,7 +326,7 @@ static stator_status compare_options(const check *c, const st_note_item *row,
     if (row->options == NULL) {
         return STATOR_OK;
     }
-    int same = row->option_count == item->option_count;
+    bool same = row->option_count == item->option_count;
     for (uint32_t i = 0; i < item->option_count && same; i++) {
         same = st_list_has(row->options, item->options[i].key);
     }
@@ -360,7 +360,7 @@ static stator_status compare_item(check *c, const st_note_item *row, const st_lo
     return STATOR_OK;
 }
 
-static int row_fits(const st_note_item *row, const stator_item *item)
+static bool row_fits(const st_note_item *row, const stator_item *item)
 {
     return row->kind == item->kind && strcmp(row->name, item->name) == 0;
 }
@@ -386,7 +386,7 @@ static stator_status compare_items(check *c, const st_note *note, const st_loade
         }
     }
     for (uint32_t i = 0; i < count; i++) {
-        int fits = 0;
+        bool fits = false;
         for (uint32_t r = 0; r < note->item_count && !fits; r++) {
             fits = row_fits(&note->items[r], items[i].desc);
         }
@@ -463,8 +463,8 @@ stator_status st_descriptor_check(const stator_host *host, const stator_plugin *
     uint32_t count = 0;
     for (uint32_t i = 0; i < plugin->item_count; i++) {
         const stator_item *item = plugin->items[i];
-        const int is_newer = item != NULL && item->kind > STATOR_KIND_OPLIB &&
-                             c.built > host->abi_minor && host->abi_major > 0;
+        const bool is_newer = item != NULL && item->kind > STATOR_KIND_OPLIB &&
+                              c.built > host->abi_minor && host->abi_major > 0;
         if (is_newer) {
             continue; /* a kind of a later minor, which this host does not know */
         }

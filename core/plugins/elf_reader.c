@@ -42,15 +42,15 @@ typedef struct dynamic_facts {
     uint32_t needed_count;
 } dynamic_facts;
 
-int st_elf_read_at(const st_elf_source *source, uint64_t offset, void *dst, uint64_t n)
+bool st_elf_read_at(const st_elf_source *source, uint64_t offset, void *dst, uint64_t n)
 {
     uint64_t end;
     if (!st_add_u64(offset, n, &end) || end > source->size) {
-        return 0;
+        return false;
     }
     if (source->bytes != NULL) {
         memcpy(dst, source->bytes + offset, n);
-        return 1;
+        return true;
     }
     uint64_t done = 0;
     while (done < n) {
@@ -59,11 +59,11 @@ int st_elf_read_at(const st_elf_source *source, uint64_t offset, void *dst, uint
             continue;
         }
         if (got <= 0) {
-            return 0;
+            return false;
         }
         done += (uint64_t)got;
     }
-    return 1;
+    return true;
 }
 
 uint32_t st_elf_host_machine(void)
@@ -272,17 +272,17 @@ static stator_status take_notes(elf_file *f, const Elf64_Phdr *segment, stator_d
 }
 
 /* File offset of a virtual address, and how many bytes of its segment follow it. */
-static int offset_of(const elf_file *f, uint64_t address, uint64_t *out_offset, uint64_t *out_left)
+static bool offset_of(const elf_file *f, uint64_t address, uint64_t *out_offset, uint64_t *out_left)
 {
     for (uint32_t i = 0; i < f->header.e_phnum; i++) {
         const Elf64_Phdr *p = &f->phdrs[i];
         if (p->p_type == PT_LOAD && address >= p->p_vaddr && address - p->p_vaddr < p->p_filesz) {
             *out_offset = p->p_offset + (address - p->p_vaddr);
             *out_left = p->p_filesz - (address - p->p_vaddr);
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static stator_status read_string(elf_file *f, uint64_t at, uint64_t max, const char **out,
@@ -295,7 +295,7 @@ static stator_status read_string(elf_file *f, uint64_t at, uint64_t max, const c
     n = n < max ? n : max;
     char chunk[64];
     uint64_t len = 0;
-    int done = 0;
+    bool done = false;
     while (len < n && !done) {
         const uint64_t part = n - len < sizeof chunk ? n - len : sizeof chunk;
         if (!st_elf_read_at(f->source, f->strtab_offset + at + len, chunk, part)) {
@@ -415,12 +415,12 @@ stator_status st_elf_read(const st_elf_source *source, st_arena *arena, st_elf *
         return STATOR_OK;
     }
     stator_status status = read_phdrs(&f, err);
-    int has_dynamic = 0;
+    bool has_dynamic = false;
     for (uint32_t i = 0; status == STATOR_OK && i < f.header.e_phnum; i++) {
         if (f.phdrs[i].p_type == PT_NOTE) {
             status = take_notes(&f, &f.phdrs[i], err);
         } else if (f.phdrs[i].p_type == PT_DYNAMIC && !has_dynamic) {
-            has_dynamic = 1;
+            has_dynamic = true;
             status = take_dynamic(&f, &f.phdrs[i], err);
         }
     }

@@ -39,7 +39,7 @@ typedef struct st_elf {
 stator_status st_elf_read(const st_elf_source *source, st_arena *arena, st_elf *out_elf,
                           stator_diag **err);
 /* Reads n bytes at offset; 0 when the source has fewer. */
-int st_elf_read_at(const st_elf_source *source, uint64_t offset, void *dst, uint64_t n);
+bool st_elf_read_at(const st_elf_source *source, uint64_t offset, void *dst, uint64_t n);
 
 /* Finds the Stator note (and, when out_build_id is not NULL, the GNU build id) in the bytes of one
  * PT_NOTE segment. Returns the number of Stator notes in it, -1 when the segment is malformed. */

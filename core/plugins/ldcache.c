@@ -171,7 +171,7 @@ void st_ldcache_destroy(st_ldcache *cache)
 
 typedef struct loaded_search {
     const char *soname;
-    int found;
+    bool found;
 } loaded_search;
 
 static int match_loaded(struct dl_phdr_info *info, size_t size, void *self)
@@ -212,13 +212,13 @@ static known_object *add_known(st_ldcache *cache, const char *path)
 }
 
 /* Is there an ELF file of this machine at path? Fills *out_elf when so. */
-static int open_library(st_ldcache *cache, const char *path, st_elf *out_elf)
+static bool open_library(st_ldcache *cache, const char *path, st_elf *out_elf)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
-    int ok = 0;
+    bool ok = false;
     if (fd < 0) {
-        return 0;
+        return false;
     }
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
         const st_elf_source file = {.fd = fd, .size = (uint64_t)st.st_size};
@@ -233,11 +233,11 @@ static stator_status check_needs(const seeker *s, st_missing *out_missing, stato
 
 /* Tries one path for a soname. *out_found says whether a usable library is there; then *out_missing
  * is what that library itself misses. */
-static stator_status try_path(const seeker *s, const char *soname, const char *path, int *out_found,
-                              st_missing *out_missing, stator_diag **err)
+static stator_status try_path(const seeker *s, const char *soname, const char *path,
+                              bool *out_found, st_missing *out_missing, stator_diag **err)
 {
     known_object *known = find_known(s->cache, path);
-    *out_found = 1;
+    *out_found = true;
     if (known != NULL) {
         const st_missing nothing = {0};
         *out_missing = known->is_visiting ? nothing : known->missing;
@@ -245,7 +245,7 @@ static stator_status try_path(const seeker *s, const char *soname, const char *p
     }
     st_elf elf;
     if (!open_library(s->cache, path, &elf)) {
-        *out_found = 0;
+        *out_found = false;
         return STATOR_OK;
     }
     known = add_known(s->cache, path);
@@ -272,8 +272,8 @@ static stator_status try_path(const seeker *s, const char *soname, const char *p
 
 /* One folder of a search list with $ORIGIN and $LIB replaced; 0 when it does not fit. `lib` is what
  * $LIB stands for. */
-static int expand_folder(const char *entry, size_t n, const char *origin, const char *lib,
-                         char *out, size_t out_size)
+static bool expand_folder(const char *entry, size_t n, const char *origin, const char *lib,
+                          char *out, size_t out_size)
 {
     size_t len = 0;
     while (n > 0) {
@@ -290,7 +290,7 @@ static int expand_folder(const char *entry, size_t n, const char *origin, const 
         }
         const size_t put_len = put != NULL ? strlen(put) : 1;
         if (len + put_len >= out_size) {
-            return 0;
+            return false;
         }
         memcpy(out + len, put != NULL ? put : entry, put_len);
         len += put_len;
@@ -303,7 +303,7 @@ static int expand_folder(const char *entry, size_t n, const char *origin, const 
 
 /* Looks through a search list ("a:b"); stops at the first usable library. */
 static stator_status try_list(const seeker *s, const char *list, const char *separators,
-                              const char *soname, int *out_found, st_missing *out_missing,
+                              const char *soname, bool *out_found, st_missing *out_missing,
                               stator_diag **err)
 {
     static const char *const libs[] = {LIB_MULTIARCH, "lib64", "lib"};
@@ -326,7 +326,7 @@ static stator_status try_list(const seeker *s, const char *list, const char *sep
     return STATOR_OK;
 }
 
-static stator_status try_cache(const seeker *s, const char *soname, int *out_found,
+static stator_status try_cache(const seeker *s, const char *soname, bool *out_found,
                                st_missing *out_missing, stator_diag **err)
 {
     uint32_t at = 0;
@@ -352,7 +352,7 @@ static stator_status check_soname(const seeker *s, const char *soname, st_missin
 {
     *out_missing = (st_missing){0};
     loaded_search search = {.soname = soname};
-    int found = 0;
+    bool found = false;
     if (strchr(soname, '/') != NULL) {
         ST_TRY(try_path(s, soname, soname, &found, out_missing, err));
     } else {

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-int st_plugin_is_ours(const st_plugin *plugin)
+bool st_plugin_is_ours(const st_plugin *plugin)
 {
     return plugin->origin == ST_ORIGIN_LIBDIR && plugin->note.vendor != NULL &&
            strcmp(plugin->note.vendor, "Stator") == 0;
@@ -36,43 +36,43 @@ static void fail_load(st_load_result *result, uint32_t state, const char *hint, 
 }
 
 /* Trust and identity of the file as it is now. */
-static int check_file(const st_registry *registry, const st_plugin *plugin, st_load_result *result)
+static bool check_file(const st_registry *registry, const st_plugin *plugin, st_load_result *result)
 {
     char why[sizeof result->reason];
     struct stat st;
     const int fd = st_plugin_open(plugin->path, &st, why, sizeof why);
     if (fd < 0) {
         fail_load(result, ST_STATE_BAD_FILE, "install the plugin again", "%s", why);
-        return 0;
+        return false;
     }
     close(fd);
     if (!st_trust_check_folder(&registry->trust, plugin->folder, why, sizeof why) ||
-        !st_trust_check_stat(&registry->trust, &st, plugin->path, 0, why, sizeof why)) {
+        !st_trust_check_stat(&registry->trust, &st, plugin->path, false, why, sizeof why)) {
         fail_load(result, ST_STATE_UNTRUSTED_PATH,
                   "take write permission from others (chmod go-w) and let root or yourself own the "
                   "file and its folders (chown)",
                   "%s", why);
-        return 0;
+        return false;
     }
     const st_file_identity now = st_identity_of(&st);
     if (memcmp(&now, &plugin->identity, sizeof now) != 0) {
         fail_load(result, ST_STATE_INVALID, "start again, so that plugins are listed anew",
                   "the file changed after it was listed");
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
-static int check_same_file(const st_plugin *plugin, st_load_result *result)
+static bool check_same_file(const st_plugin *plugin, st_load_result *result)
 {
     struct stat st;
     if (lstat(plugin->path, &st) != 0 || (uint64_t)st.st_dev != plugin->identity.dev ||
         (uint64_t)st.st_ino != plugin->identity.ino) {
         fail_load(result, ST_STATE_INVALID, "start again, so that plugins are listed anew",
                   "the file was replaced while it was loaded");
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
 static void *open_object(st_plugin *plugin, st_load_result *result)
@@ -105,21 +105,21 @@ static void *open_object(st_plugin *plugin, st_load_result *result)
 typedef struct mapped_search {
     const void *address; /* inside the object that is looked for */
     const st_plugin *plugin;
-    int is_found;
-    int is_same;
+    bool is_found;
+    bool is_same;
 } mapped_search;
 
-static int holds(const struct dl_phdr_info *info, const void *address)
+static bool holds(const struct dl_phdr_info *info, const void *address)
 {
     const uintptr_t at = (uintptr_t)address;
     for (uint32_t i = 0; i < info->dlpi_phnum; i++) {
         const uintptr_t begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
         if (info->dlpi_phdr[i].p_type == PT_LOAD && at >= begin &&
             at - begin < info->dlpi_phdr[i].p_memsz) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static int compare_mapped_note(struct dl_phdr_info *info, size_t size, void *self)
@@ -129,7 +129,7 @@ static int compare_mapped_note(struct dl_phdr_info *info, size_t size, void *sel
     if (!holds(info, search->address)) {
         return 0;
     }
-    search->is_found = 1;
+    search->is_found = true;
     for (uint32_t i = 0; i < info->dlpi_phnum && !search->is_same; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         const uint8_t *note = NULL;
@@ -144,7 +144,7 @@ static int compare_mapped_note(struct dl_phdr_info *info, size_t size, void *sel
     return 1;
 }
 
-static int check_mapped(const st_plugin *plugin, const void *address, st_load_result *result)
+static bool check_mapped(const st_plugin *plugin, const void *address, st_load_result *result)
 {
     mapped_search search = {.address = address, .plugin = plugin};
     dl_iterate_phdr(compare_mapped_note, &search);
@@ -152,9 +152,9 @@ static int check_mapped(const st_plugin *plugin, const void *address, st_load_re
         fail_load(result, ST_STATE_INVALID, "start the program again",
                   "another plugin was already loaded from this path, its note differs from the "
                   "file's");
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
 /* ---- query, validation, init ---- */

@@ -27,25 +27,25 @@ const char *st_kind_name(uint32_t kind)
     return kind < sizeof kind_names / sizeof kind_names[0] ? kind_names[kind] : "unknown";
 }
 
-static int is_alnum(char c)
+static bool is_alnum(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-int st_item_name_ok(uint32_t kind, const char *name)
+bool st_item_name_ok(uint32_t kind, const char *name)
 {
-    const int dot_ok = kind != STATOR_KIND_BACKEND && kind != STATOR_KIND_FRONTEND;
+    const bool dot_ok = kind != STATOR_KIND_BACKEND && kind != STATOR_KIND_FRONTEND;
     const size_t n = strnlen(name, NAME_BYTES_MAX + 1);
     if (n == 0 || n > NAME_BYTES_MAX || !is_alnum(name[0])) {
-        return 0;
+        return false;
     }
     for (size_t i = 0; i < n; i++) {
         const char c = name[i];
         if (!is_alnum(c) && c != '_' && c != '-' && c != '+' && !(c == '.' && dot_ok)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* A text member; absent leaves *out as it is. */
@@ -161,7 +161,7 @@ static stator_status parse_abi(st_note *note, stator_diag **err)
 {
     uint32_t parts[2] = {0, 0};
     const char *at = note->abi;
-    int ok = 1;
+    bool ok = true;
     for (int i = 0; i < 2 && ok; i++) {
         const char *begin = at;
         while (*at >= '0' && *at <= '9' && at - begin < 6) {

@@ -52,6 +52,6 @@ uint32_t st_kind_parse(const char *text);
 const char *st_kind_name(uint32_t kind);
 /* 1 to 64 of letters, digits, '_', '-', '.', '+', beginning with a letter or digit. Backends and
  * frontends have no '.': it separates name and key of an option. */
-int st_item_name_ok(uint32_t kind, const char *name);
+bool st_item_name_ok(uint32_t kind, const char *name);
 
 #endif

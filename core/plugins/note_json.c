@@ -31,14 +31,14 @@ static void skip_space(json_parser *p)
     }
 }
 
-static int take_word(json_parser *p, const char *word)
+static bool take_word(json_parser *p, const char *word)
 {
     const size_t n = strlen(word);
     if ((size_t)(p->end - p->at) < n || memcmp(p->at, word, n) != 0) {
-        return 0;
+        return false;
     }
     p->at += n;
-    return 1;
+    return true;
 }
 
 static int hex_digit(char c)
@@ -161,12 +161,12 @@ static stator_status take_string(json_parser *p, const char **out)
     return STATOR_OK;
 }
 
-static int is_digit(const json_parser *p)
+static bool is_digit(const json_parser *p)
 {
     return p->at < p->end && *p->at >= '0' && *p->at <= '9';
 }
 
-static int take_digits(json_parser *p)
+static bool take_digits(json_parser *p)
 {
     const char *begin = p->at;
     while (is_digit(p)) {
@@ -183,7 +183,7 @@ static stator_status take_number(json_parser *p, st_json *value)
     if (!take_digits(p) || (*digits == '0' && p->at - digits > 1)) {
         return bad(p, "malformed number");
     }
-    int fits = 1;
+    bool fits = true;
     int64_t number = 0;
     for (const char *d = digits; d < p->at; d++) {
         fits = fits && !__builtin_mul_overflow(number, 10, &number) &&

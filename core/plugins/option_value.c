@@ -45,7 +45,7 @@ const char *st_option_type_name(uint32_t type)
 
 static stator_status refuse(const option_text *t, const char *expected)
 {
-    const int is_secret = (t->row->flags & STATOR_OPTION_SECRET) != 0;
+    const bool is_secret = (t->row->flags & STATOR_OPTION_SECRET) != 0;
     return st_fail(t->err, STATOR_INVALID_ARGUMENT, "option '%s' of '%s'%s is '%s', expected %s",
                    t->row->key, t->item, t->where, is_secret ? "<secret>" : t->text, expected);
 }
@@ -88,9 +88,9 @@ static stator_status parse_int(const option_text *t, st_option_value *out)
     const stator_option_desc *row = t->row;
     char *end = NULL;
     errno = 0;
-    const int is_hex = strncmp(t->text, "0x", 2) == 0;
+    const bool is_hex = strncmp(t->text, "0x", 2) == 0;
     const long long value = strtoll(t->text, &end, is_hex ? 16 : 10);
-    const int is_bytes = row->type == STATOR_OPTION_BYTES;
+    const bool is_bytes = row->type == STATOR_OPTION_BYTES;
     const int64_t factor = is_bytes ? suffix_factor(end) : *end == '\0';
     if (end == t->text || errno != 0 || factor == 0 ||
         __builtin_mul_overflow((int64_t)value, factor, &out->i) || (is_bytes && out->i < 0)) {
@@ -119,7 +119,7 @@ static stator_status parse_float(const option_text *t, st_option_value *out)
     if (end == t->text || *end != '\0') {
         return refuse(t, st_option_type_name(row->type));
     }
-    const int has_range =
+    const bool has_range =
         row->min_f64 < 0 || row->min_f64 > 0 || row->max_f64 < 0 || row->max_f64 > 0;
     if (has_range && !(out->f >= row->min_f64 && out->f <= row->max_f64)) {
         char lo[32];

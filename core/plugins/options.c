@@ -48,19 +48,19 @@ typedef struct options_work {
 
 /* ---- the schema itself ---- */
 
-static int is_key(const char *key)
+static bool is_key(const char *key)
 {
     const size_t n = key != NULL ? strnlen(key, 65) : 0;
     if (n == 0 || n > 64) {
-        return 0;
+        return false;
     }
     for (size_t i = 0; i < n; i++) {
         const char c = key[i];
         if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9' && i > 0) || c == '_' || c == '-')) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 static uint32_t find_row(const stator_option_desc *schema, uint32_t count, const char *key)
@@ -151,7 +151,7 @@ static stator_status unknown_key(const options_work *w, const char *item, const 
     for (uint32_t i = 0; i < n; i++) {
         st_str_addf(&list, "%s%s", i > 0 ? ", " : "", names[i]);
     }
-    const int is_new = w->err != NULL && *w->err == NULL;
+    const bool is_new = w->err != NULL && *w->err == NULL;
     const stator_status status =
         st_fail(w->err, STATOR_INVALID_ARGUMENT, "'%s' has no option '%s'%s%s%s%s; its options: %s",
                 item, key, where, near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
@@ -215,14 +215,14 @@ static stator_status set_value(const options_work *w, const char *key, const cha
 
 /* ---- namespaced keys ---- */
 
-static int is_given_already(const stator_options *options, const char *full_key)
+static bool is_given_already(const stator_options *options, const char *full_key)
 {
     for (const foreign_value *f = options->foreign; f != NULL; f = f->next) {
         if (strcmp(f->full_key, full_key) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* "other.key" or "pass:key": checked against the other item. */
@@ -308,11 +308,11 @@ static char env_char(char c)
 }
 
 /* "STATOR_OPT_<ITEM>_<KEY>"; key "" gives the prefix. 0 when it does not fit. */
-static int env_name(const char *item, const char *key, char out[ENV_NAME_MAX])
+static bool env_name(const char *item, const char *key, char out[ENV_NAME_MAX])
 {
     static const char head[] = "STATOR_OPT_";
     if (sizeof head + strlen(item) + strlen(key) + 1 >= ENV_NAME_MAX) {
-        return 0;
+        return false;
     }
     char *at = stpcpy(out, head);
     for (; *item != '\0'; item++) {
@@ -323,14 +323,14 @@ static int env_name(const char *item, const char *key, char out[ENV_NAME_MAX])
         *at++ = env_char(*key);
     }
     *at = '\0';
-    return 1;
+    return true;
 }
 
 /* Could the rest of a variable's name belong to an item whose name is longer, as in
  * STATOR_OPT_AOT_EAGER_X for the items "aot" and "aot_eager"? Then it is not ours to refuse.
  * Each character of a name that is no letter or digit has become '_'; names that mix them are
  * not tried. */
-static int belongs_to_longer(const st_options_request *r, const char *rest, size_t n)
+static bool belongs_to_longer(const st_options_request *r, const char *rest, size_t n)
 {
     static const char signs[] = "_-.";
     char name[ENV_NAME_MAX];
@@ -342,7 +342,7 @@ static int belongs_to_longer(const st_options_request *r, const char *rest, size
         for (const char *sign = signs; *sign != '\0'; sign++) {
             size_t len = strlen(r->item);
             if (len >= sizeof name - 2 || cut >= sizeof name - 1 - len) {
-                return 0;
+                return false;
             }
             memcpy(name, r->item, len);
             name[len++] = *sign;
@@ -353,11 +353,11 @@ static int belongs_to_longer(const st_options_request *r, const char *rest, size
             name[len] = '\0';
             if (r->foreign(r->foreign_self, 0, name, &schema) ||
                 r->foreign(r->foreign_self, STATOR_KIND_PASS, name, &schema)) {
-                return 1;
+                return true;
             }
         }
     }
-    return 0;
+    return false;
 }
 
 /* A variable with our prefix: which row is it for? */
@@ -478,7 +478,7 @@ stator_status st_options_foreign(const stator_options *options, uint32_t kind, c
     const char **values = keys + options->n_foreign;
     st_option_pairs pairs = {.mem = options->mem, .keys = keys, .values = values};
     for (const foreign_value *f = options->foreign; f != NULL; f = f->next) {
-        const int is_own = f->kind == kind && strcmp(f->space, item) == 0;
+        const bool is_own = f->kind == kind && strcmp(f->space, item) == 0;
         keys[pairs.count] = is_own ? f->key : f->full_key;
         values[pairs.count++] = f->text;
     }
@@ -511,7 +511,7 @@ const char *st_options_warnings(const stator_options *options)
     return options->warnings.data != NULL ? options->warnings.data : "";
 }
 
-static int is_in_code_key(const stator_options *options, const stator_option_desc *row)
+static bool is_in_code_key(const stator_options *options, const stator_option_desc *row)
 {
     return (row->flags & STATOR_OPTION_AFFECTS_CODE) != 0 ||
            (options->kind == STATOR_KIND_PASS && (row->flags & STATOR_OPTION_SECRET) == 0);
@@ -574,8 +574,8 @@ static int32_t get_bool(const stator_options *options, const char *key)
 static int64_t get_i64(const stator_options *options, const char *key)
 {
     const option_slot *slot = find_slot(options, key);
-    const int fits = slot != NULL && (slot->row->type == STATOR_OPTION_I64 ||
-                                      slot->row->type == STATOR_OPTION_BYTES);
+    const bool fits = slot != NULL && (slot->row->type == STATOR_OPTION_I64 ||
+                                       slot->row->type == STATOR_OPTION_BYTES);
     return fits ? slot->value.i : 0;
 }
 

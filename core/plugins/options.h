@@ -38,7 +38,7 @@ typedef struct st_options_request {
     uint32_t kind;    /* STATOR_KIND_PASS: item is a pass; 0: a backend or frontend */
     /* Schema of another item of such a kind: 1 known, 0 there is none. NULL: no foreign key is
      * accepted. See st_registry_option_schema. */
-    int (*foreign)(void *self, uint32_t kind, const char *name, st_option_schema *out);
+    bool (*foreign)(void *self, uint32_t kind, const char *name, st_option_schema *out);
     void *foreign_self;
 } st_options_request;
 

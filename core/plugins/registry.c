@@ -88,7 +88,7 @@ stator_status st_registry_add_rows(st_registry *registry, st_plugin *plugin, st_
 {
     const uint32_t before = registry->items.count;
     const st_note_item unknown = {.name = plugin->file_name};
-    const int has_note = plugin->note.name != NULL;
+    const bool has_note = plugin->note.name != NULL;
     const uint32_t n = has_note ? plugin->note.item_count : 1;
     stator_status status = STATOR_OK;
     for (uint32_t i = 0; i < n && status == STATOR_OK; i++) {
@@ -104,18 +104,18 @@ stator_status st_registry_add_rows(st_registry *registry, st_plugin *plugin, st_
     return STATOR_OK;
 }
 
-static int same_name(const st_registry_item *a, const st_registry_item *b)
+static bool same_name(const st_registry_item *a, const st_registry_item *b)
 {
     return a->kind == b->kind && strcmp(a->name, b->name) == 0;
 }
 
-static int was_usable(const st_registry_item *item)
+static bool was_usable(const st_registry_item *item)
 {
     return item->found.state == ST_STATE_AVAILABLE;
 }
 
 /* Does a win over b? Usable before unusable, then the better rank, then the earlier row. */
-static int beats(const st_registry_item *a, const st_registry_item *b)
+static bool beats(const st_registry_item *a, const st_registry_item *b)
 {
     if (was_usable(a) != was_usable(b)) {
         return was_usable(a);
@@ -138,7 +138,7 @@ void st_registry_resolve(st_registry *registry)
             }
         }
         item->is_winner = winner == item;
-        const int is_shadowed =
+        const bool is_shadowed =
             winner != item && was_usable(winner) && winner->plugin->origin < item->plugin->origin;
         item->shadowed_by = is_shadowed ? winner : NULL;
     }
@@ -342,10 +342,10 @@ const char *st_registry_item_extensions(const st_registry_item *item)
     return item->extensions;
 }
 
-int st_registry_item_wins(st_registry *registry, const st_registry_item *item)
+bool st_registry_item_wins(st_registry *registry, const st_registry_item *item)
 {
     pthread_mutex_lock(&registry->lock);
-    const int wins = item->is_winner != 0;
+    const bool wins = item->is_winner != 0;
     pthread_mutex_unlock(&registry->lock);
     return wins;
 }
@@ -356,7 +356,7 @@ stator_status st_registry_fail_unusable(st_registry *registry, const st_registry
                                         stator_diag **err)
 {
     (void)registry;
-    const int is_new = err != NULL && *err == NULL;
+    const bool is_new = err != NULL && *err == NULL;
     const stator_status status =
         st_fail(err, STATOR_UNAVAILABLE, "%s '%s' cannot be used (%s): %s",
                 item->kind != 0 ? st_kind_name(item->kind) : "plugin", item->name,
@@ -399,7 +399,7 @@ void st_registry_warn_of(st_registry *registry, const st_registry_item *item, co
     va_end(args);
     (void)snprintf(text, sizeof text, "%s '%s': %s", st_kind_name(item->kind), item->name, what);
     pthread_mutex_lock(&registry->lock);
-    const int is_new = registry->warn != NULL && !own->is_warned;
+    const bool is_new = registry->warn != NULL && !own->is_warned;
     own->is_warned = 1;
     pthread_mutex_unlock(&registry->lock);
     if (is_new) {
@@ -449,7 +449,7 @@ static stator_status fail_unknown(st_registry *registry, uint32_t kind, const ch
     const uint32_t n = list_names(registry, kind, &list, names);
     const char *near = st_nearest(name, names, n);
     const char *word = st_kind_name(kind);
-    const int is_new = err != NULL && *err == NULL;
+    const bool is_new = err != NULL && *err == NULL;
     st_fail(err, STATOR_NOT_FOUND, "there is no %s '%s'%s%s%s; %s%s%s%s", word, name,
             near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
             near != NULL ? "'?)" : "", n > 0 ? "found: " : "no ", n > 0 ? "" : word,
@@ -465,7 +465,7 @@ static stator_status fail_unknown(st_registry *registry, uint32_t kind, const ch
 }
 
 static const st_registry_item *find_row(const st_registry *registry, uint32_t kind,
-                                        const char *name, int by_alias)
+                                        const char *name, bool by_alias)
 {
     for (uint32_t i = 0; i < registry->items.count; i++) {
         const st_registry_item *item = registry->items.data[i];
@@ -481,12 +481,12 @@ static const st_registry_item *find_row(const st_registry *registry, uint32_t ki
 static stator_status find_locked(st_registry *registry, uint32_t kind, const char *name,
                                  const st_registry_item **out_item, stator_diag **err)
 {
-    *out_item = find_row(registry, kind, name, 0);
+    *out_item = find_row(registry, kind, name, false);
     if (*out_item == NULL) {
-        *out_item = find_row(registry, kind, name, 1);
+        *out_item = find_row(registry, kind, name, true);
     }
     if (*out_item == NULL) { /* a file of that name whose note cannot be read */
-        *out_item = find_row(registry, 0, name, 0);
+        *out_item = find_row(registry, 0, name, false);
     }
     return *out_item != NULL ? STATOR_OK : fail_unknown(registry, kind, name, err);
 }
@@ -505,7 +505,7 @@ stator_status st_registry_find(st_registry *registry, uint32_t kind, const char 
 }
 
 /* Is a tried before b? */
-static int is_before(const st_registry_item *a, const st_registry_item *b)
+static bool is_before(const st_registry_item *a, const st_registry_item *b)
 {
     return a->priority != b->priority ? a->priority > b->priority : a->index < b->index;
 }
@@ -519,16 +519,16 @@ stator_status st_registry_default_backend(st_registry *registry, const st_regist
     stator_status status = st_registry_ensure_scan(registry, err);
     for (uint32_t i = 0; status == STATOR_OK && i < registry->items.count; i++) {
         const st_registry_item *item = registry->items.data[i];
-        const int is_candidate = item->kind == STATOR_KIND_BACKEND && item->is_winner &&
-                                 was_usable(item) && !st_list_has(item->tags, "debug") &&
-                                 !st_list_has(item->tags, "experimental");
+        const bool is_candidate = item->kind == STATOR_KIND_BACKEND && item->is_winner &&
+                                  was_usable(item) && !st_list_has(item->tags, "debug") &&
+                                  !st_list_has(item->tags, "experimental");
         if (is_candidate && (after == NULL || is_before(after, item)) &&
             (best == NULL || is_before(item, best))) {
             best = item;
         }
     }
     if (status == STATOR_OK && best == NULL) {
-        const int is_new = err != NULL && *err == NULL;
+        const bool is_new = err != NULL && *err == NULL;
         status = st_fail(err, STATOR_NOT_FOUND, "no usable backend was found");
         if (is_new) {
             st_diag_set_hint(*err, "'stator backends --all' shows every file found and why it "

@@ -63,7 +63,7 @@ uint32_t st_registry_item_kind(const st_registry_item *item); /* stator_item_kin
 /* Members of the note that say which files a frontend reads; NULL when the note names none. */
 const char *st_registry_item_extensions(const st_registry_item *item);
 /* Is this the row that its name means: not shadowed by another usable one? */
-int st_registry_item_wins(st_registry *registry, const st_registry_item *item);
+bool st_registry_item_wins(st_registry *registry, const st_registry_item *item);
 
 /* The item of this kind that `name` (or an alias) means, whatever its state. NOT_FOUND with
  * did-you-mean and the list of what exists when there is none. A row that was unusable when it was
@@ -140,7 +140,7 @@ stator_status st_registry_probe(st_registry *registry, const st_registry_item *i
  * frontend. 1 known (a schema when it could be loaded, else the note's option names), 0 no such
  * item. */
 struct st_option_schema;
-int st_registry_option_schema(void *registry, uint32_t kind, const char *name,
-                              struct st_option_schema *out);
+bool st_registry_option_schema(void *registry, uint32_t kind, const char *name,
+                               struct st_option_schema *out);
 
 #endif

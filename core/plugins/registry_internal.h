@@ -167,19 +167,19 @@ typedef struct st_allow_list {
 void st_allow_list_init(st_allow_list *list, st_mem *mem, const st_trust *trust, const char *path);
 void st_allow_list_deinit(st_allow_list *list);
 /* Does the list hold the file's SHA-256? Otherwise a sentence in `reason`. */
-int st_allow_list_check(const st_allow_list *list, int fd, uint64_t size, char *reason,
-                        size_t reason_size);
+bool st_allow_list_check(const st_allow_list *list, int fd, uint64_t size, char *reason,
+                         size_t reason_size);
 
 /* ---- registry_scan.c ---- */
 
 stator_status st_registry_scan_all(st_registry *registry, stator_diag **err); /* lock held */
 /* 1 when the note's abi fits the host; else fills the verdict. */
-int st_abi_fits(st_registry *registry, const st_note *note, st_verdict *out_verdict);
+bool st_abi_fits(st_registry *registry, const st_note *note, st_verdict *out_verdict);
 /* Is it a usable backend with the tag `reference` beside libstator.so? Others are compared with it,
  * so no item of another file or of the application takes its name. Lock held. */
-int st_is_own_reference(const st_registry_item *item);
+bool st_is_own_reference(const st_registry_item *item);
 /* 1 when the named sanitizer can live in this process. */
-int st_sanitizer_fits(const char *sanitizer);
+bool st_sanitizer_fits(const char *sanitizer);
 /* Opens the file as discovery demands (no symbolic link, regular) and tells its identity. -1 with a
  * reason otherwise. */
 int st_plugin_open(const char *path, struct stat *out_st, char *reason, size_t reason_size);
@@ -203,7 +203,7 @@ typedef struct st_load_result {
 /* dlopen .. init of one plugin, of which only `callee` is written. */
 void st_plugin_load(st_registry *registry, st_plugin *plugin, st_load_result *out_result);
 /* One of Stator's own, installed beside libstator. */
-int st_plugin_is_ours(const st_plugin *plugin);
+bool st_plugin_is_ours(const st_plugin *plugin);
 /* Its shutdown, where it has one. */
 void st_plugin_shutdown(st_callee *callee, const stator_plugin *descriptor, void *self);
 /* Checks the plugin's descriptor against ABI and note; copies its items, full-size, to *out_items

@@ -31,7 +31,7 @@ void st_probe_verdict(const st_loaded *loaded, st_verdict *out_verdict, char *re
     const stator_status status =
         st_plugin_leave(&call, loaded->as.backend->probe(loaded->self, &why), &why);
     if (status != STATOR_OK) {
-        const int is_device = status == STATOR_UNAVAILABLE || status == STATOR_NOT_FOUND;
+        const bool is_device = status == STATOR_UNAVAILABLE || status == STATOR_NOT_FOUND;
         const char *text = st_diag_hint(why);
         snprintf(reason, reason_size, "%s", st_diag_text(why));
         snprintf(hint, hint_size, "%s",
@@ -69,7 +69,7 @@ static st_verdict keep_verdict(st_registry *registry, st_verdict v)
     return v;
 }
 
-static int is_open_for_load(const st_registry_item *item)
+static bool is_open_for_load(const st_registry_item *item)
 {
     return item->verdict.state == ST_STATE_AVAILABLE ||
            (item->is_recalled && item->verdict.state != ST_STATE_CRASHED_IN_PROBE);
@@ -144,10 +144,10 @@ typedef struct probe_texts {
 } probe_texts;
 
 /* The ops of a library are handed out as calls; 0: no memory. */
-static int wrap_ops(st_loaded *loaded, st_arena *arena)
+static bool wrap_ops(st_loaded *loaded, st_arena *arena)
 {
     if (loaded->desc->kind != STATOR_KIND_OPLIB) {
-        return 1;
+        return true;
     }
     loaded->oplib_calls = st_oplib_calls(loaded->as.oplib, loaded->self, loaded->callee, arena);
     return loaded->oplib_calls != NULL;
@@ -230,15 +230,15 @@ static stator_status load_plugin(st_registry *registry, st_plugin *plugin, stato
     return status;
 }
 
-static int is_loading_something(const st_registry *registry)
+static bool is_loading_something(const st_registry *registry)
 {
     for (uint32_t i = 0; i < registry->plugins.count; i++) {
         if (registry->plugins.data[i]->load_state == ST_LOAD_BUSY &&
             pthread_equal(registry->plugins.data[i]->loader, pthread_self())) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Lock held. Leaves the plugin DONE or FAILED. */
@@ -348,7 +348,7 @@ typedef struct device_list {
     st_vec(stator_device_info) rows;
     st_mem *mem;
     stator_diag *refused; /* fault of a device row */
-    int failed;
+    bool failed;
 } device_list;
 
 static void add_device(void *self, const stator_device_info *device)
@@ -359,7 +359,7 @@ static void add_device(void *self, const stator_device_info *device)
     }
     stator_device_info *row = st_vec_push(list->mem, &list->rows);
     if (row == NULL) {
-        list->failed = 1;
+        list->failed = true;
         return;
     }
     if (ST_SIZED_READ(stator_device_info, row, device, &list->refused) != STATOR_OK) {
@@ -516,7 +516,7 @@ static stator_status add_static_locked(st_registry *registry, const stator_backe
     stator_status status = make_static(registry, backend, self, plugin, err);
     for (uint32_t i = 0; i < registry->items.count && status == STATOR_OK; i++) {
         const st_registry_item *other = registry->items.data[i];
-        const int is_reference = st_is_own_reference(other);
+        const bool is_reference = st_is_own_reference(other);
         if ((is_reference || other->plugin->origin == ST_ORIGIN_API) &&
             strcmp(other->name, plugin->note.name) == 0) {
             status =
@@ -567,18 +567,18 @@ static const st_registry_item *find_space(st_registry *registry, uint32_t kind, 
     return NULL;
 }
 
-int st_registry_option_schema(void *self, uint32_t kind, const char *name,
-                              struct st_option_schema *out)
+bool st_registry_option_schema(void *self, uint32_t kind, const char *name,
+                               struct st_option_schema *out)
 {
     st_registry *registry = self;
     const st_loaded *loaded = NULL;
     *out = (st_option_schema){0};
     if (kind == STATOR_KIND_PASS && st_pass_find(name) != NULL) {
-        return 1; /* Stator's own have none */
+        return true; /* Stator's own have none */
     }
     const st_registry_item *item = find_space(registry, kind, name);
     if (item == NULL) {
-        return 0;
+        return false;
     }
     if (st_registry_load(registry, item, &loaded, NULL) == STATOR_OK) {
         out->options = loaded->desc->options;
@@ -587,5 +587,5 @@ int st_registry_option_schema(void *self, uint32_t kind, const char *name,
         out->is_names_only = 1;
         out->names_only = item->options;
     }
-    return 1;
+    return true;
 }

@@ -47,18 +47,18 @@ enum {
 
 /* ---- memory of refusals ---- */
 
-static int memory_path(const st_registry *registry, char out[PATH_SIZE], int make_folders)
+static bool memory_path(const st_registry *registry, char out[PATH_SIZE], bool make_folders)
 {
     const char *own =
         (registry->flags & STATOR_CTX_NO_ENV) == 0 ? secure_getenv("STATOR_CACHE_DIR") : NULL;
     if (!st_cache_root(own, out)) {
-        return 0;
+        return false;
     }
     if (make_folders) {
         (void)st_make_folders(out);
     }
     strcat(out, "/probes"); /* there is room */
-    return 1;
+    return true;
 }
 
 /* Stamp of version, boot and library cache: a recorded refusal holds while it is unchanged. */
@@ -73,7 +73,7 @@ static void make_stamp(char out[96])
         boot[strcspn(boot, "\n")] = '\0';
         close(fd);
     }
-    const int has_cache = stat("/etc/ld.so.cache", &st) == 0;
+    const bool has_cache = stat("/etc/ld.so.cache", &st) == 0;
     snprintf(out, 96, "%s:%s:%lld.%09ld", STATOR_VERSION, boot,
              has_cache ? (long long)st.st_mtim.tv_sec : 0LL,
              has_cache ? (long)st.st_mtim.tv_nsec : 0L);
@@ -115,24 +115,24 @@ static int split_line(char *line, char **fields, int max)
 }
 
 /* Is the record about this item, of whichever build? */
-static int is_line_of(char **fields, const st_registry_item *item)
+static bool is_line_of(char **fields, const st_registry_item *item)
 {
     return strcmp(fields[1], item->plugin->path) == 0 && strcmp(fields[2], item->name) == 0;
 }
 
-static int is_refusal(uint32_t state)
+static bool is_refusal(uint32_t state)
 {
     return state == ST_STATE_NO_DEVICE || state == ST_STATE_INIT_FAILED ||
            state == ST_STATE_CRASHED_IN_PROBE;
 }
 
 /* 1: the line is the item's. */
-static int take_line(st_registry *registry, char *line, const char *stamp, st_registry_item *item)
+static bool take_line(st_registry *registry, char *line, const char *stamp, st_registry_item *item)
 {
     char *f[8];
     if (split_line(line, f, 8) != 7 || strcmp(f[0], item->plugin->build_id) != 0 ||
         !is_line_of(f, item) || strcmp(f[3], stamp) != 0) {
-        return 0;
+        return false;
     }
     const uint32_t state = st_state_parse(f[4]);
     item->is_tried = state == ST_STATE_AVAILABLE;
@@ -143,7 +143,7 @@ static int take_line(st_registry *registry, char *line, const char *stamp, st_re
         item->is_recalled = 1;
         item->probed = 1;
     }
-    return 1;
+    return true;
 }
 
 void st_probe_recall(st_registry *registry, st_registry_item *item)
@@ -155,7 +155,7 @@ void st_probe_recall(st_registry *registry, st_registry_item *item)
         return;
     }
     if (!registry->is_memory_read) {
-        char *text = memory_path(registry, path, 0) ? read_memory(registry->mem, path) : NULL;
+        char *text = memory_path(registry, path, false) ? read_memory(registry->mem, path) : NULL;
         registry->is_memory_read = 1;
         registry->probe_memory =
             text != NULL ? st_arena_strndup(&registry->arena, text, strlen(text)) : NULL;
@@ -167,7 +167,7 @@ void st_probe_recall(st_registry *registry, st_registry_item *item)
     }
     make_stamp(stamp);
     char *copy = st_strdup(registry->mem, registry->probe_memory);
-    int is_found = 0;
+    bool is_found = false;
     char *rest = copy;
     while (rest != NULL && *rest != '\0' && !is_found) {
         is_found = take_line(registry, strsep(&rest, "\n"), stamp, item);
@@ -208,7 +208,7 @@ static void write_memory(const char *path, const st_str *text)
     if (fd < 0) {
         return;
     }
-    const int is_written = st_write_all(fd, text->data, text->len);
+    const bool is_written = st_write_all(fd, text->data, text->len);
     if (close(fd) != 0 || !is_written || rename(temporary, path) != 0) {
         unlink(temporary);
     }
@@ -233,7 +233,7 @@ static void remember(const st_registry *registry, const st_registry_item *item,
     char path[PATH_SIZE];
     char stamp[96];
     const st_plugin *plugin = item->plugin;
-    const int is_kept =
+    const bool is_kept =
         verdict != NULL && (is_refusal(verdict->state) || verdict->state == ST_STATE_AVAILABLE);
     if (plugin->build_id == NULL || strpbrk(plugin->path, "\t\n") != NULL ||
         !memory_path(registry, path, is_kept)) {
@@ -267,7 +267,7 @@ typedef struct child_result {
     int64_t timeout_ms;
     st_str answer;
     int exit_status; /* status of waitpid */
-    int timed_out;
+    bool timed_out;
 } child_result;
 
 /* The child's environment: ours, but the one plugin file alone. *out_list is st_free'd by the
@@ -306,7 +306,7 @@ static int64_t now_ms(void)
 }
 
 /* Reads until the pipe closes; 0 when the time is over. */
-static int read_answer(int fd, int64_t timeout_ms, st_str *answer)
+static bool read_answer(int fd, int64_t timeout_ms, st_str *answer)
 {
     const int64_t end = now_ms() + timeout_ms;
     char chunk[4096];
@@ -315,14 +315,14 @@ static int read_answer(int fd, int64_t timeout_ms, st_str *answer)
         struct pollfd wait = {.fd = fd, .events = POLLIN};
         const int ready = left > 0 ? poll(&wait, 1, (int)left) : 0;
         if (ready == 0) {
-            return 0;
+            return false;
         }
         const ssize_t n = ready > 0 ? read(fd, chunk, sizeof chunk) : -1;
         if (n == 0) {
-            return 1;
+            return true;
         }
         if (n < 0 && errno != EINTR) {
-            return 1;
+            return true;
         }
         if (n > 0 && answer->len + (uint64_t)n <= ANSWER_MAX) {
             st_str_addn(answer, chunk, (uint64_t)n);
@@ -387,7 +387,7 @@ static stator_status run_child(st_mem *mem, char *const argv[], char *const env[
     close(fds[0]);
     int status = out->timed_out ? -1 : wait_for(pid, out->timeout_ms);
     if (status == -1) {
-        out->timed_out = 1;
+        out->timed_out = true;
         kill(pid, SIGKILL);
         status = wait_for(pid, -1);
     }
@@ -401,7 +401,7 @@ typedef struct probe_answer {
     st_verdict verdict;
     const char *reason;
     const char *hint;
-    int is_complete;
+    bool is_complete;
     uint32_t device_count;
     stator_device_info devices[DEVICES_MAX];
 } probe_answer;
@@ -424,7 +424,7 @@ static void take_answer_line(st_registry *registry, probe_answer *answer, char *
                                  .name = st_registry_textf(registry, "%s", f[3]),
                                  .arch = st_registry_textf(registry, "%s", f[4])};
     } else if (n == 1 && strcmp(f[0], "end") == 0) {
-        answer->is_complete = 1;
+        answer->is_complete = true;
     }
 }
 
@@ -461,8 +461,8 @@ static stator_status apply_answer(st_registry *registry, st_registry_item *item,
     while (rest != NULL && *rest != '\0') {
         take_answer_line(registry, answer, strsep(&rest, "\n"));
     }
-    const int crashed = child->timed_out || WIFSIGNALED(child->exit_status) ||
-                        !answer->is_complete || answer->verdict.state >= ST_STATE_COUNT;
+    const bool crashed = child->timed_out || WIFSIGNALED(child->exit_status) ||
+                         !answer->is_complete || answer->verdict.state >= ST_STATE_COUNT;
     item->verdict = crashed ? crash_verdict(registry, child) : answer->verdict;
     item->is_recalled = 0;
     item->probed = 1;
@@ -501,7 +501,7 @@ static stator_status find_helper(const st_registry *registry, char out[PATH_SIZE
     char folder[PATH_SIZE];
     snprintf(folder, sizeof folder, "%s/stator/libexec", registry->lib_dir);
     if (!st_trust_check_folder(&registry->trust, folder, why, sizeof why) ||
-        !st_trust_check_stat(&registry->trust, &st, out, 0, why, sizeof why)) {
+        !st_trust_check_stat(&registry->trust, &st, out, false, why, sizeof why)) {
         return st_fail(err, STATOR_PERMISSION_DENIED, "the probe helper is not trusted: %s", why);
     }
     return STATOR_OK;
@@ -536,11 +536,11 @@ stator_status st_registry_probe(st_registry *registry, const st_registry_item *i
 {
     st_registry_item *own = (st_registry_item *)(uintptr_t)item; /* rows are the registry's */
     pthread_mutex_lock(&registry->lock);
-    const int was_usable = item->found.state == ST_STATE_AVAILABLE;
-    const int is_here = item->plugin->path == NULL ||
-                        (registry->flags & STATOR_CTX_PROBE_HERE) != 0 ||
-                        item->plugin->load_state == ST_LOAD_DONE;
-    const int is_lost = item->plugin->load_state == ST_LOAD_FAILED;
+    const bool was_usable = item->found.state == ST_STATE_AVAILABLE;
+    const bool is_here = item->plugin->path == NULL ||
+                         (registry->flags & STATOR_CTX_PROBE_HERE) != 0 ||
+                         item->plugin->load_state == ST_LOAD_DONE;
+    const bool is_lost = item->plugin->load_state == ST_LOAD_FAILED;
     pthread_mutex_unlock(&registry->lock);
     if (!was_usable || is_lost) {
         return STATOR_OK; /* the listing has already said why it cannot be used */
@@ -555,10 +555,10 @@ void st_registry_try(st_registry *registry, st_registry_item *item)
 {
     stator_diag *why = NULL;
     pthread_mutex_lock(&registry->lock);
-    const int is_wanted = item->plugin->path != NULL && !st_plugin_is_ours(item->plugin) &&
-                          (registry->flags & STATOR_CTX_PROBE_HERE) == 0 && !item->is_tried &&
-                          !item->is_recalled && item->verdict.state == ST_STATE_AVAILABLE &&
-                          item->plugin->load_state == ST_LOAD_NONE;
+    const bool is_wanted = item->plugin->path != NULL && !st_plugin_is_ours(item->plugin) &&
+                           (registry->flags & STATOR_CTX_PROBE_HERE) == 0 && !item->is_tried &&
+                           !item->is_recalled && item->verdict.state == ST_STATE_AVAILABLE &&
+                           item->plugin->load_state == ST_LOAD_NONE;
     pthread_mutex_unlock(&registry->lock);
     if (is_wanted) {
         (void)probe_in_child(registry, item, TRIAL_TIMEOUT_MS, &why);

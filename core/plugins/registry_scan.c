@@ -70,7 +70,7 @@ static st_verdict verdict_of(uint32_t state, const char *reason, const char *hin
     return (st_verdict){state, reason, hint};
 }
 
-static int matches_globs(st_registry *registry, const char *globs, const st_plugin *plugin)
+static bool matches_globs(st_registry *registry, const char *globs, const st_plugin *plugin)
 {
     while (*globs != '\0') {
         globs += strspn(globs, ":, ");
@@ -78,42 +78,42 @@ static int matches_globs(st_registry *registry, const char *globs, const st_plug
         const char *glob = n > 0 ? st_arena_strndup(&registry->arena, globs, n) : NULL;
         if (glob != NULL &&
             (st_glob(glob, plugin->note.name) || st_glob(glob, plugin->file_name))) {
-            return 1;
+            return true;
         }
         for (uint32_t i = 0; glob != NULL && i < plugin->note.item_count; i++) {
             if (st_glob(glob, plugin->note.items[i].name)) {
-                return 1;
+                return true;
             }
         }
         globs += n;
     }
-    return 0;
+    return false;
 }
 
-static int is_enabled(const scan *s, const st_plugin *plugin, st_verdict *out)
+static bool is_enabled(const scan *s, const st_plugin *plugin, st_verdict *out)
 {
     if (s->select != NULL && !matches_globs(s->registry, s->select, plugin)) {
         *out = verdict_of(
             ST_STATE_DISABLED,
             st_registry_textf(s->registry, "STATOR_PLUGIN_SELECT=%.200s leaves it out", s->select),
             "unset STATOR_PLUGIN_SELECT or add the plugin's name to it");
-        return 0;
+        return false;
     }
     if (s->disable != NULL && matches_globs(s->registry, s->disable, plugin)) {
         *out = verdict_of(
             ST_STATE_DISABLED,
             st_registry_textf(s->registry, "STATOR_PLUGIN_DISABLE=%.200s names it", s->disable),
             "take the plugin's name out of STATOR_PLUGIN_DISABLE");
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
-static int is_trusted(const scan *s, const candidate *c, st_verdict *out)
+static bool is_trusted(const scan *s, const candidate *c, st_verdict *out)
 {
     char reason[REASON_SIZE];
     const char *fault = c->folder_fault;
-    if (fault == NULL && !st_trust_check_stat(&s->registry->trust, &c->st, c->plugin->path, 0,
+    if (fault == NULL && !st_trust_check_stat(&s->registry->trust, &c->st, c->plugin->path, false,
                                               reason, sizeof reason)) {
         fault = st_registry_textf(s->registry, "%s", reason);
     }
@@ -122,18 +122,18 @@ static int is_trusted(const scan *s, const candidate *c, st_verdict *out)
         *out = verdict_of(ST_STATE_UNTRUSTED_PATH, st_registry_textf(s->registry, "%s", reason),
                           "check where the file comes from, then add the line that sha256sum "
                           "prints to the list of STATOR_PLUGIN_ALLOW");
-        return 0;
+        return false;
     }
     if (fault == NULL) {
-        return 1;
+        return true;
     }
     *out = verdict_of(ST_STATE_UNTRUSTED_PATH, fault,
                       "take write permission from others (chmod go-w) and let root or yourself own "
                       "the file and its folders (chown)");
-    return 0;
+    return false;
 }
 
-static int fits_machine(const scan *s, const candidate *c, st_verdict *out)
+static bool fits_machine(const scan *s, const candidate *c, st_verdict *out)
 {
     const char *triple = c->plugin->note.triple;
     if (c->elf.class_bits != 64 || c->elf.is_big_endian) {
@@ -153,23 +153,23 @@ static int fits_machine(const scan *s, const candidate *c, st_verdict *out)
             st_registry_textf(s->registry, "its note says that it was built for %.64s, this is %s",
                               triple, STATOR_TRIPLE);
     } else {
-        return 1;
+        return true;
     }
     out->state = ST_STATE_WRONG_ARCH;
     out->hint = "install the plugin's build for " STATOR_TRIPLE;
-    return 0;
+    return false;
 }
 
-int st_abi_fits(st_registry *registry, const st_note *note, st_verdict *out_verdict)
+bool st_abi_fits(st_registry *registry, const st_note *note, st_verdict *out_verdict)
 {
     const uint32_t major = registry->host->abi_major;
     const uint32_t minor = registry->host->abi_minor;
-    const int is_exact = major == 0; /* before 1.0 a minor may change anything */
-    const int is_old = note->abi_major < major ||
-                       (is_exact && note->abi_major == major && note->abi_minor < minor);
-    const int is_new = note->abi_major > major ||
-                       (note->abi_major == major &&
-                        (is_exact ? note->abi_minor > minor : note->min_host_minor > minor));
+    const bool is_exact = major == 0; /* before 1.0 a minor may change anything */
+    const bool is_old = note->abi_major < major ||
+                        (is_exact && note->abi_major == major && note->abi_minor < minor);
+    const bool is_new = note->abi_major > major ||
+                        (note->abi_major == major &&
+                         (is_exact ? note->abi_minor > minor : note->min_host_minor > minor));
     if (is_old) {
         *out_verdict = verdict_of(
             ST_STATE_ABI_TOO_OLD,
@@ -186,13 +186,13 @@ int st_abi_fits(st_registry *registry, const st_note *note, st_verdict *out_verd
     return !is_old && !is_new;
 }
 
-int st_sanitizer_fits(const char *sanitizer)
+bool st_sanitizer_fits(const char *sanitizer)
 {
     return sanitizer == NULL || sanitizer[0] == '\0' || strcmp(sanitizer, STATOR_SANITIZER) == 0;
 }
 
 /* A sanitizer's runtime ends the process when it comes in with a plugin. */
-static int fits_sanitizer(const scan *s, const candidate *c, st_verdict *out)
+static bool fits_sanitizer(const scan *s, const candidate *c, st_verdict *out)
 {
     const char *found = c->plugin->note.sanitizer;
     for (uint32_t i = 0; i < c->elf.needed_count && found[0] == '\0'; i++) {
@@ -205,7 +205,7 @@ static int fits_sanitizer(const scan *s, const candidate *c, st_verdict *out)
         }
     }
     if (st_sanitizer_fits(found)) {
-        return 1;
+        return true;
     }
     *out = verdict_of(ST_STATE_INVALID,
                       st_registry_textf(s->registry,
@@ -213,7 +213,7 @@ static int fits_sanitizer(const scan *s, const candidate *c, st_verdict *out)
                                         "built with",
                                         found),
                       "use a build of the plugin without sanitizer, or Stator's own build with it");
-    return 0;
+    return false;
 }
 
 static stator_status has_libraries(const scan *s, const candidate *c, st_verdict *out)
@@ -227,7 +227,7 @@ static stator_status has_libraries(const scan *s, const candidate *c, st_verdict
         }
     }
     if (missing.soname != NULL) {
-        const int is_direct = missing.needed_by == NULL;
+        const bool is_direct = missing.needed_by == NULL;
         *out =
             verdict_of(ST_STATE_MISSING_DEPENDENCY,
                        st_registry_textf(s->registry, "the library %s is not installed%s%s%s",
@@ -251,7 +251,7 @@ static void has_files(const scan *s, const candidate *c, st_verdict *out)
         if (path[0] != '/' || stat(path, &st) == 0 || errno == EACCES) {
             continue;
         }
-        const int is_device = strncmp(path, "/dev/", 5) == 0;
+        const bool is_device = strncmp(path, "/dev/", 5) == 0;
         *out =
             verdict_of(is_device ? ST_STATE_NO_DEVICE : ST_STATE_MISSING_DEPENDENCY,
                        st_registry_textf(s->registry, "%s is not there", path),
@@ -320,15 +320,15 @@ static stator_status read_candidate(const scan *s, candidate *c, st_verdict *out
 }
 
 /* Was this path found by an earlier rule? */
-static int is_known_file(const st_registry *registry, const char *path)
+static bool is_known_file(const st_registry *registry, const char *path)
 {
     for (uint32_t i = 0; i < registry->plugins.count; i++) {
         const char *known = registry->plugins.data[i]->path;
         if (known != NULL && strcmp(known, path) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static st_plugin *new_plugin(const scan *s, uint32_t origin, const char *folder, const char *base)
@@ -336,7 +336,7 @@ static st_plugin *new_plugin(const scan *s, uint32_t origin, const char *folder,
     st_arena *arena = &s->registry->arena;
     st_plugin *plugin = st_arena_zalloc(arena, 1, sizeof *plugin);
     const size_t n = strlen(base);
-    const int has_suffix = n > 3 && strcmp(base + n - 3, ".so") == 0;
+    const bool has_suffix = n > 3 && strcmp(base + n - 3, ".so") == 0;
     const size_t size = strlen(folder) + n + 2;
     char *path = st_arena_alloc(arena, size, 1);
     if (plugin == NULL || path == NULL) {
@@ -441,10 +441,10 @@ static stator_status list_folder(const scan *s, DIR *dir, const char **names, ui
 }
 
 /* Was this very folder searched before? Notes it otherwise. */
-static stator_status is_searched(scan *s, const char *folder, int *out_is)
+static stator_status is_searched(scan *s, const char *folder, bool *out_is)
 {
     struct stat st;
-    *out_is = 0;
+    *out_is = false;
     if (stat(folder, &st) != 0) {
         return STATOR_OK;
     }
@@ -500,8 +500,8 @@ static stator_status add_folder(scan *s, uint32_t origin, const char *path)
 {
     char folder[PATH_SIZE];
     char reason[REASON_SIZE];
-    int searched = 0;
-    const int is_named = origin == ST_ORIGIN_PATH_ENV || origin == ST_ORIGIN_PLUGIN_DIR;
+    bool searched = false;
+    const bool is_named = origin == ST_ORIGIN_PATH_ENV || origin == ST_ORIGIN_PLUGIN_DIR;
     DIR *dir = realpath(path, folder) != NULL ? opendir(folder) : NULL;
     if (dir == NULL) {
         if (!is_named && (errno == ENOENT || errno == ENOTDIR)) {
@@ -577,7 +577,7 @@ static stator_status add_user_folder(scan *s)
 }
 
 /* The plugin folder beside libstator.so in `path`; 0 when there is none. */
-static int own_folder(const st_registry *registry, char path[PATH_SIZE])
+static bool own_folder(const st_registry *registry, char path[PATH_SIZE])
 {
     const int n = registry->lib_dir != NULL
                       ? snprintf(path, PATH_SIZE, "%s/stator/plugins-1", registry->lib_dir)
@@ -611,7 +611,7 @@ static stator_status add_all(scan *s)
     return add_folder(s, ST_ORIGIN_USR_LOCAL, "/usr/local/lib/stator/plugins-1");
 }
 
-int st_is_own_reference(const st_registry_item *item)
+bool st_is_own_reference(const st_registry_item *item)
 {
     return item->kind == STATOR_KIND_BACKEND && item->plugin->is_own &&
            item->found.state == ST_STATE_AVAILABLE && st_list_has(item->tags, "reference");
@@ -664,7 +664,7 @@ static void mark_clashes(st_registry *registry, uint32_t first)
         const st_registry_item *other = NULL;
         for (uint32_t j = first; j < registry->items.count && other == NULL; j++) {
             const st_registry_item *o = registry->items.data[j];
-            const int was_usable = o->found.state == ST_STATE_AVAILABLE;
+            const bool was_usable = o->found.state == ST_STATE_AVAILABLE;
             if (j != i && o->kind == item->kind && o->plugin->origin == item->plugin->origin &&
                 was_usable && strcmp(o->name, item->name) == 0) {
                 other = o;

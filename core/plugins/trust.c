@@ -21,19 +21,19 @@ void st_trust_init(st_trust *trust, const char *lib_path)
     }
 }
 
-static int is_trusted_owner(const st_trust *trust, uint32_t uid)
+static bool is_trusted_owner(const st_trust *trust, uint32_t uid)
 {
     return uid == 0 || uid == trust->euid || (trust->has_lib && uid == trust->lib_uid);
 }
 
 /* Is gid the primary group of the owner? */
-static int is_primary_group(const st_trust *trust, uint32_t uid, uint32_t gid)
+static bool is_primary_group(const st_trust *trust, uint32_t uid, uint32_t gid)
 {
     char buffer[PASSWD_BUFFER];
     struct passwd entry;
     struct passwd *found = NULL;
     if (uid == gid && uid == 0) {
-        return 1;
+        return true;
     }
     if (getpwuid_r((uid_t)uid, &entry, buffer, sizeof buffer, &found) == 0 && found != NULL) {
         return (uint32_t)found->pw_gid == gid;
@@ -42,24 +42,24 @@ static int is_primary_group(const st_trust *trust, uint32_t uid, uint32_t gid)
            (trust->lib_group_writes && gid == trust->lib_gid);
 }
 
-int st_trust_check_stat(const st_trust *trust, const struct stat *st, const char *path,
-                        int is_above, char *reason, size_t reason_size)
+bool st_trust_check_stat(const st_trust *trust, const struct stat *st, const char *path,
+                         bool is_above, char *reason, size_t reason_size)
 {
     const char *what = S_ISDIR(st->st_mode) ? "folder" : "file";
     if (is_above && S_ISDIR(st->st_mode) && (st->st_mode & S_ISVTX) != 0 && st->st_uid == 0) {
-        return 1;
+        return true;
     }
     if (!is_trusted_owner(trust, (uint32_t)st->st_uid)) {
         snprintf(reason, reason_size,
                  "the %s %s belongs to user %u, who is neither root, the current user nor the "
                  "owner of libstator",
                  what, path, (unsigned)st->st_uid);
-        return 0;
+        return false;
     }
     if ((st->st_mode & S_IWOTH) != 0) {
         snprintf(reason, reason_size, "the %s %s is writable by every user (mode %04o)", what, path,
                  (unsigned)(st->st_mode & 07777));
-        return 0;
+        return false;
     }
     if ((st->st_mode & S_IWGRP) != 0 &&
         !is_primary_group(trust, (uint32_t)st->st_uid, (uint32_t)st->st_gid)) {
@@ -67,33 +67,33 @@ int st_trust_check_stat(const st_trust *trust, const struct stat *st, const char
                  "the %s %s is writable by group %u, which is not its owner's primary group (mode "
                  "%04o)",
                  what, path, (unsigned)st->st_gid, (unsigned)(st->st_mode & 07777));
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
-int st_trust_check_folder(const st_trust *trust, const char *folder, char *reason,
-                          size_t reason_size)
+bool st_trust_check_folder(const st_trust *trust, const char *folder, char *reason,
+                           size_t reason_size)
 {
     char path[PATH_SIZE];
     const size_t n = strlen(folder);
     if (folder[0] != '/' || n >= sizeof path) {
         snprintf(reason, reason_size, "the folder's path is not absolute or too long");
-        return 0;
+        return false;
     }
     memcpy(path, folder, n + 1);
-    for (int is_above = 0;; is_above = 1) {
+    for (bool is_above = false;; is_above = true) {
         struct stat st;
         if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
             snprintf(reason, reason_size, "%s is not a folder that can be checked", path);
-            return 0;
+            return false;
         }
         if (!st_trust_check_stat(trust, &st, path, is_above, reason, reason_size)) {
-            return 0;
+            return false;
         }
         char *slash = strrchr(path, '/');
         if (path[1] == '\0') {
-            return 1;
+            return true;
         }
         slash[slash == path] = '\0'; /* "/a" becomes "/" */
     }

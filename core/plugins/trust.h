@@ -11,6 +11,7 @@
 #ifndef STATOR_HOST_TRUST_H
 #define STATOR_HOST_TRUST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -28,10 +29,10 @@ typedef struct st_trust {
 void st_trust_init(st_trust *trust, const char *lib_path);
 /* Checks owner and mode of one file or folder whose status is `st`. is_above: a folder above the
  * plugin's own. */
-int st_trust_check_stat(const st_trust *trust, const struct stat *st, const char *path,
-                        int is_above, char *reason, size_t reason_size);
+bool st_trust_check_stat(const st_trust *trust, const struct stat *st, const char *path,
+                         bool is_above, char *reason, size_t reason_size);
 /* Checks an absolute folder without symbolic links and every folder above it. */
-int st_trust_check_folder(const st_trust *trust, const char *folder, char *reason,
-                          size_t reason_size);
+bool st_trust_check_folder(const st_trust *trust, const char *folder, char *reason,
+                           size_t reason_size);
 
 #endif

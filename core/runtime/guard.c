@@ -100,7 +100,7 @@ void st_guard_deinit(st_guard *guard)
     *guard = (st_guard){0};
 }
 
-static int size_fits(const st_guard_size *size, int64_t actual, int64_t *syms)
+static bool size_fits(const st_guard_size *size, int64_t actual, int64_t *syms)
 {
     if (size->kind == ST_SIZE_CONST) {
         return actual == size->lo;
@@ -109,23 +109,23 @@ static int size_fits(const st_guard_size *size, int64_t actual, int64_t *syms)
         syms[size->symbol] = actual;
         return actual >= size->lo && actual <= size->hi && actual % size->divisor == 0;
     }
-    return 1; /* expressions wait until every symbol is bound */
+    return true; /* expressions wait until every symbol is bound */
 }
 
-static int input_fits(const st_guard *guard, const st_guard_input *input, const DLTensor *t,
-                      int64_t *syms)
+static bool input_fits(const st_guard *guard, const st_guard_input *input, const DLTensor *t,
+                       int64_t *syms)
 {
     if (memcmp(&t->dtype, &input->dtype, sizeof t->dtype) != 0 ||
         (uint32_t)t->ndim != input->rank) {
-        return 0;
+        return false;
     }
     for (uint32_t axis = 0; axis < input->rank; axis++) {
         if (!size_fits(&guard->sizes[input->size_begin + axis], t->shape[axis], syms)) {
-            return 0;
+            return false;
         }
     }
     if (input->value_shape == NULL) {
-        return 1;
+        return true;
     }
     /* A symbolic size lets other shapes come this far; the contents are as long as the shape says.
      */
@@ -135,7 +135,7 @@ static int input_fits(const st_guard *guard, const st_guard_input *input, const 
             memcmp((const char *)t->data + t->byte_offset, input->value, input->value_bytes) == 0);
 }
 
-static int exprs_fit(const st_guard *guard, const DLTensor *in, const int64_t *syms)
+static bool exprs_fit(const st_guard *guard, const DLTensor *in, const int64_t *syms)
 {
     for (uint32_t i = 0; i < guard->n_inputs; i++) {
         const st_guard_input *input = &guard->inputs[i];
@@ -144,21 +144,21 @@ static int exprs_fit(const st_guard *guard, const DLTensor *in, const int64_t *s
             int64_t expected = 0;
             if (size->kind == ST_SIZE_EXPR &&
                 (!st_symprog_eval(&size->prog, syms, &expected) || expected != in[i].shape[axis])) {
-                return 0;
+                return false;
             }
         }
     }
-    return 1;
+    return true;
 }
 
-int st_guard_check(const st_guard *guard, const DLTensor *in, int64_t *syms)
+bool st_guard_check(const st_guard *guard, const DLTensor *in, int64_t *syms)
 {
     for (uint32_t i = 0; i < guard->n_symbols; i++) {
         syms[i] = INT64_MIN;
     }
     for (uint32_t i = 0; i < guard->n_inputs; i++) {
         if (!input_fits(guard, &guard->inputs[i], &in[i], syms)) {
-            return 0;
+            return false;
         }
     }
     return guard->n_exprs == 0 || exprs_fit(guard, in, syms);
@@ -234,30 +234,30 @@ static uint32_t bad_axis(const st_guard *guard, const st_guard_input *input, con
 }
 
 /* An input with a wrong dtype, rank or size; 1 when there is one. */
-static int explain_input(const st_guard *guard, uint32_t i, const DLTensor *t, int64_t *syms,
-                         st_str *out)
+static bool explain_input(const st_guard *guard, uint32_t i, const DLTensor *t, int64_t *syms,
+                          st_str *out)
 {
     const st_guard_input *input = &guard->inputs[i];
     if (memcmp(&t->dtype, &input->dtype, sizeof t->dtype) != 0 ||
         (uint32_t)t->ndim != input->rank) {
         print_mismatch(guard, input, t, out);
-        return 1;
+        return true;
     }
     const uint32_t axis = bad_axis(guard, input, t, syms);
     if (axis == UINT32_MAX) {
-        return 0;
+        return false;
     }
     print_mismatch(guard, input, t, out);
     if (sizes_of(guard, input)[axis].kind == ST_SIZE_BIND) {
         st_str_addf(out, ": size %s must be ", text_of(&sizes_of(guard, input)[axis]));
         st_guard_print_range(&sizes_of(guard, input)[axis], out);
     }
-    return 1;
+    return true;
 }
 
 /* A size that another one decides; every symbol is bound. */
-static int explain_expr(const st_guard *guard, uint32_t i, const DLTensor *t, const int64_t *syms,
-                        st_str *out)
+static bool explain_expr(const st_guard *guard, uint32_t i, const DLTensor *t, const int64_t *syms,
+                         st_str *out)
 {
     const st_guard_input *input = &guard->inputs[i];
     for (uint32_t axis = 0; axis < input->rank; axis++) {
@@ -268,10 +268,10 @@ static int explain_expr(const st_guard *guard, uint32_t i, const DLTensor *t, co
             print_mismatch(guard, input, t, out);
             st_str_addf(out, ": size %s is %lld, as other sizes of the inputs say", text_of(size),
                         (long long)expected);
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 void st_guard_explain(const st_guard *guard, const DLTensor *in, st_str *out)
@@ -280,7 +280,7 @@ void st_guard_explain(const st_guard *guard, const DLTensor *in, st_str *out)
     for (uint32_t i = 0; syms != NULL && i < guard->n_symbols; i++) {
         syms[i] = INT64_MIN;
     }
-    int is_found = 0;
+    bool is_found = false;
     for (uint32_t i = 0; syms != NULL && !is_found && i < guard->n_inputs; i++) {
         is_found = explain_input(guard, i, &in[i], syms, out);
     }

@@ -70,7 +70,7 @@ stator_status st_guard_init(st_guard *guard, st_mem *mem, const stator_graph_vie
 void st_guard_deinit(st_guard *guard);
 /* 1 when the inputs fit; syms (n_symbols long) then holds every backed symbol, the others are
  * INT64_MIN. in[] are dense. */
-int st_guard_check(const st_guard *guard, const DLTensor *in, int64_t *syms);
+bool st_guard_check(const st_guard *guard, const DLTensor *in, int64_t *syms);
 /* The shape constraints, with what a check bound: the status and text of
  * core/base/shape_constraint.h for the first that does not hold. One with a size that inputs do
  * not tell, or that cannot be computed (it passes 64 bits, divides by 0), is passed over:

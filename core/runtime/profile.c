@@ -46,7 +46,7 @@ void st_profile_go_on(st_profile *profile)
     atomic_store(&profile->is_on, 1u);
 }
 
-int st_profile_is_on(const st_profile *profile)
+bool st_profile_is_on(const st_profile *profile)
 {
     return atomic_load_explicit(&((st_profile *)(uintptr_t)profile)->is_on, memory_order_relaxed) !=
            0;
@@ -57,7 +57,7 @@ typedef struct probe {
     const st_profile_name *name;
 } probe;
 
-static int is_name(void *self, uint32_t id)
+static bool is_name(void *self, uint32_t id)
 {
     const probe *p = self;
     return memcmp(&p->profile->names.data[id - 1u], p->name, sizeof *p->name) == 0;

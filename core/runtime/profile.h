@@ -37,7 +37,7 @@ void st_profile_stop(st_profile *profile);  /* recorded times stay */
 void st_profile_go_on(st_profile *profile); /* after a stop, behind what is recorded */
 /* Gives the record back; nobody may be adding to it. */
 void st_profile_forget(st_profile *profile);
-int st_profile_is_on(const st_profile *profile);
+bool st_profile_is_on(const st_profile *profile);
 /* `name` up to its first newline, cut to what fits. */
 void st_profile_add(st_profile *profile, const char *name, uint64_t begin_ns, uint64_t end_ns);
 

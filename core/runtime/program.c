@@ -78,7 +78,7 @@ static stator_status take_output(st_call_state *state, uint32_t k, const DLTenso
     return STATOR_OK;
 }
 
-void st_call_state_fill(st_call_state *state, int is_filled)
+void st_call_state_fill(st_call_state *state, bool is_filled)
 {
     state->is_filled = is_filled != 0;
 }
@@ -116,7 +116,7 @@ static stator_status find_place(st_call_state *state, uint32_t i, stator_diag **
 stator_status st_state_place(st_call_state *state, uint32_t i, stator_diag **err)
 {
     ST_TRY(find_place(state, i, err));
-    const int is_filled = state->is_filled || (state->step != NULL && state->step->is_filled);
+    const bool is_filled = state->is_filled || (state->step != NULL && state->step->is_filled);
     return is_filled ? fill(&state->program->slots[i], &state->slots[i], err) : STATOR_OK;
 }
 

@@ -128,7 +128,7 @@ typedef struct st_program {
 void st_program_deinit(st_program *program);
 /* Plans workspace, buffers and scratch once slots and steps are filled and the bodies are planned;
  * 0 when out of memory. */
-int st_program_plan_memory(st_program *program);
+bool st_program_plan_memory(st_program *program);
 
 typedef struct st_call_state st_call_state;
 
@@ -140,7 +140,7 @@ int64_t *st_call_state_syms(st_call_state *state);
 /* 1: before each step its results are filled with a pattern (NaN, or bytes of 0xa5), so that
  * what an executable leaves out cannot pass for a result; 0: where the step itself asks for it
  * alone. */
-void st_call_state_fill(st_call_state *state, int is_filled);
+void st_call_state_fill(st_call_state *state, bool is_filled);
 
 /* Runs with dense inputs. out[k] given: written in place (shape and dtype are checked); NULL: a new
  * tensor. On failure tensors made here are released and out[k] is NULL again. A size that a result

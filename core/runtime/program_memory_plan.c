@@ -32,11 +32,11 @@ static void last_uses(st_program *p)
 }
 
 /* Inputs that are read by one write-back and written by another (x and y swap) are copied first. */
-static int plan_write_backs(st_program *p)
+static bool plan_write_backs(st_program *p)
 {
     uint8_t *is_written = st_calloc(p->mem, p->n_in + UINT64_C(1), 1);
     if (is_written == NULL) {
-        return 0;
+        return false;
     }
     for (uint32_t k = 0; k < p->n_write_backs; k++) {
         is_written[p->write_backs[k].input] = 1;
@@ -46,7 +46,7 @@ static int plan_write_backs(st_program *p)
         w->is_kept = w->slot < p->n_in && is_written[w->slot];
     }
     st_free(p->mem, is_written);
-    return 1;
+    return true;
 }
 
 /* Finds the largest workspace, argument count and control-flow scratch of any step. */
@@ -69,19 +69,19 @@ static void measure_steps(st_program *p)
 
 /* May the slot lie in a buffer of the pool? A step makes it, and its size is known only at call
  * time. */
-static int is_pooled(const st_slot *slot)
+static bool is_pooled(const st_slot *slot)
 {
     return !slot->is_static && slot->output < 0;
 }
 
 /* Sorts the pooled slots by the step after which they go back. */
-static int plan_releases(st_program *p)
+static bool plan_releases(st_program *p)
 {
     p->releases = st_calloc(p->mem, p->n_slots + UINT64_C(1), sizeof *p->releases);
     uint32_t *begin = st_calloc(p->mem, p->n_steps + UINT64_C(2), sizeof *begin);
     if (p->releases == NULL || begin == NULL) {
         st_free(p->mem, begin);
-        return 0;
+        return false;
     }
     for (uint32_t s = 0; s < p->n_steps; s++) {
         for (uint32_t k = 0; k < p->steps[s].n_out; k++) {
@@ -106,7 +106,7 @@ static int plan_releases(st_program *p)
     }
     p->n_pooled = begin[p->n_steps];
     st_free(p->mem, begin);
-    return 1;
+    return true;
 }
 
 static uint32_t collect_intervals(st_program *p, st_interval *blocks, uint32_t *owners)
@@ -126,13 +126,13 @@ static uint32_t collect_intervals(st_program *p, st_interval *blocks, uint32_t *
     return n;
 }
 
-int st_program_plan_memory(st_program *p)
+bool st_program_plan_memory(st_program *p)
 {
     last_uses(p);
     measure_steps(p);
     st_interval *blocks = st_calloc(p->mem, p->n_slots + 1u, sizeof *blocks);
     uint32_t *owners = st_calloc(p->mem, p->n_slots + 1u, sizeof *owners);
-    int ok = plan_releases(p) && plan_write_backs(p) && blocks != NULL && owners != NULL;
+    bool ok = plan_releases(p) && plan_write_backs(p) && blocks != NULL && owners != NULL;
     if (ok) {
         const uint32_t n = collect_intervals(p, blocks, owners);
         uint64_t base = 0;

@@ -9,17 +9,17 @@
 #include <stdio.h>
 #include <string.h>
 
-int st_state_eval_shape(st_call_state *state, const st_slot *slot)
+bool st_state_eval_shape(st_call_state *state, const st_slot *slot)
 {
     const st_program *p = state->program;
     for (uint32_t axis = 0; axis < slot->rank; axis++) {
         int64_t size = 0;
         if (!st_symprog_eval(&p->dims[slot->dim_begin + axis], state->syms, &size) || size < 0) {
-            return 0;
+            return false;
         }
         state->shapes[slot->dim_begin + axis] = size;
     }
-    return 1;
+    return true;
 }
 
 /* "size 1 of the result of nonzero 'find' (f32[...])" */

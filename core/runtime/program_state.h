@@ -35,7 +35,7 @@ struct st_call_state {
 /* ---- program_shapes.c ---- */
 
 /* Evaluates a slot's sizes; 0 when one of them is not known yet. */
-int st_state_eval_shape(st_call_state *state, const st_slot *slot);
+bool st_state_eval_shape(st_call_state *state, const st_slot *slot);
 /* Binds the symbols that the shape of slot i binds and checks the other sizes against its type. */
 stator_status st_state_bind_shape(st_call_state *state, uint32_t i, stator_diag **err);
 /* Fails with what is wrong about a shape of slot i that is not the one in state->shapes. */

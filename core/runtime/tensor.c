@@ -10,19 +10,19 @@
 #include <stdio.h>
 #include <string.h>
 
-int st_tensor_is_dense(const DLTensor *t)
+bool st_tensor_is_dense(const DLTensor *t)
 {
     if (t->strides == NULL) {
-        return 1;
+        return true;
     }
     int64_t expected = 1;
     for (int32_t axis = t->ndim - 1; axis >= 0; axis--) {
         if (t->shape[axis] != 1 && t->strides[axis] != expected) {
-            return 0;
+            return false;
         }
         expected *= t->shape[axis];
     }
-    return 1;
+    return true;
 }
 
 void st_tensor_copy_dense(const DLTensor *src, void *dst)

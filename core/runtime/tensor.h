@@ -30,7 +30,7 @@ stator_status st_tensor_wrap(st_mem *mem, const DLTensor *layout, const stator_b
                              stator_tensor **out_tensor, stator_diag **err);
 /* "[2, 3]" */
 const char *st_shape_text(const int64_t *shape, uint32_t rank, char *buf, size_t size);
-int st_tensor_is_dense(const DLTensor *tensor);
+bool st_tensor_is_dense(const DLTensor *tensor);
 /* Elements of src, of any strides, row-major into dst. */
 void st_tensor_copy_dense(const DLTensor *src, void *dst);
 

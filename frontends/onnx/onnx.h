@@ -75,7 +75,7 @@ struct ox_row {
 
 /* ---- state ---- */
 
-int ox_ok(const ox_node *n);
+bool ox_ok(const ox_node *n);
 /* Keeps the first failure: "node 'conv1' (Conv): <text>". Returns 0. */
 stator_ref ox_fail(ox_node *n, stator_status code, const char *format, ...) STATOR_PRINTF(3, 4);
 /* Memory of the import, zeroed; NULL after keeping the failure. */
@@ -85,7 +85,7 @@ void *ox_alloc(ox_node *n, uint64_t count, uint64_t size);
 
 stator_ref ox_in(const ox_node *n, uint32_t k);    /* 0 when absent */
 stator_ref ox_need(ox_node *n, uint32_t k);        /* fails when absent */
-int ox_wants(const ox_node *n, uint32_t k);        /* is result k used by name? */
+bool ox_wants(const ox_node *n, uint32_t k);       /* is result k used by name? */
 void ox_out(ox_node *n, uint32_t k, stator_ref v); /* past the node's results: ignored */
 
 /* ---- types; each fails on v == 0 ---- */
@@ -94,11 +94,11 @@ stator_dtype ox_dtype(ox_node *n, stator_ref v);
 uint32_t ox_rank(ox_node *n, stator_ref v);
 stator_ref ox_dim(ox_node *n, stator_ref v, int64_t axis); /* negative from the end */
 uint32_t ox_dims(ox_node *n, stator_ref v, stator_ref out[STATOR_RANK_MAX]); /* gives the rank */
-int ox_dim_known(ox_node *n, stator_ref v, int64_t axis, int64_t *out);      /* 1 when static */
+bool ox_dim_known(ox_node *n, stator_ref v, int64_t axis, int64_t *out);     /* 1 when static */
 int64_t ox_dim_need(ox_node *n, stator_ref v, int64_t axis,
                     const char *what); /* fails if symbolic */
-int ox_is_float(ox_node *n, stator_ref v);
-int ox_is_unsigned(ox_node *n, stator_ref v);
+bool ox_is_float(ox_node *n, stator_ref v);
+bool ox_is_unsigned(ox_node *n, stator_ref v);
 /* Fails unless lo <= rank <= hi. */
 void ox_check_rank(ox_node *n, stator_ref v, uint32_t lo, uint32_t hi, const char *what);
 /* axis in [-rank, rank) brought into [0, rank), else fails (returns 0). */
@@ -108,7 +108,7 @@ stator_dtype ox_dtype_of(ox_node *n, int64_t onnx_type);
 
 /* ---- attributes; a wrong kind fails and names the attribute ---- */
 
-int ox_has_attr(ox_node *n, const char *name);
+bool ox_has_attr(ox_node *n, const char *name);
 int64_t ox_attr_int(ox_node *n, const char *name, int64_t absent);
 int64_t ox_attr_int_need(ox_node *n, const char *name);
 double ox_attr_float(ox_node *n, const char *name, double absent);
@@ -163,7 +163,7 @@ void ox_ask(ox_node *n, stator_ref v, const char *what);
 /* NULL when v is not known; asks for nothing. Any real dtype. */
 const double *ox_known_floats(ox_node *n, stator_ref v, uint32_t *out_count);
 /* 1 and the integers when v is known to be plain integers, else 0; asks for nothing. */
-int ox_known_ints(ox_node *n, stator_ref v, uint32_t *out_count, const int64_t **out);
+bool ox_known_ints(ox_node *n, stator_ref v, uint32_t *out_count, const int64_t **out);
 /* i64 tensor of rank 1 of these syms; and rank 0 of one. */
 #define ox_from_dims(n, count, syms) stator_emit_from_dims(&(n)->e, count, syms)
 #define ox_from_dim(n, sym) stator_emit_from_dims(&(n)->e, UINT32_MAX, &(stator_ref){sym})

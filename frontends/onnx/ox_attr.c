@@ -47,7 +47,7 @@ static attribute *find(ox_node *n, const char *name)
 
 /* The attribute when present and of the kind; type 0 (files before IR version 2) goes by content.
  */
-static attribute *find_kind(ox_node *n, const char *name, int kind, int holds_it, attribute *a,
+static attribute *find_kind(ox_node *n, const char *name, int kind, bool holds_it, attribute *a,
                             const char *expected)
 {
     if (a == NULL) {
@@ -61,7 +61,7 @@ static attribute *find_kind(ox_node *n, const char *name, int kind, int holds_it
     return NULL;
 }
 
-int ox_has_attr(ox_node *n, const char *name)
+bool ox_has_attr(ox_node *n, const char *name)
 {
     return find(n, name) != NULL;
 }

@@ -17,7 +17,7 @@ typedef struct text_query {
     const char *text;
 } text_query;
 
-static int text_equal(void *self, uint32_t id)
+static bool text_equal(void *self, uint32_t id)
 {
     const text_query *q = self;
     return strcmp(q->c->names.data[id - 1u], q->text) == 0;
@@ -48,12 +48,12 @@ static void add_name(collector *c, const char *name)
 
 /* Every name that the graph or one inside it reads. Names it defines itself may be among them when
  * the scope around has them too; the inner definition then wins inside. */
-static int add_graph_names(void *self, const Onnx__GraphProto *graph)
+static bool add_graph_names(void *self, const Onnx__GraphProto *graph)
 {
     collector *c = self;
     if (++c->depth > OX_NESTING_MAX) {
         c->depth--;
-        return 0;
+        return false;
     }
     for (size_t i = 0; i < graph->n_node; i++) {
         const Onnx__NodeProto *node = graph->node[i];
@@ -66,18 +66,18 @@ static int add_graph_names(void *self, const Onnx__GraphProto *graph)
         add_name(c, ox_text(graph->output[i]->name));
     }
     c->depth--;
-    return 1;
+    return true;
 }
 
 /* Can the value be made again inside a region from what is known of it? */
-static int is_remade(ox_node *n, stator_ref v)
+static bool is_remade(ox_node *n, stator_ref v)
 {
     uint32_t count;
     if (ox_sequence_find(n->im, v) != NULL) {
-        return 0;
+        return false;
     }
     if (ox_region_data(n->scope->region, v) != NULL) {
-        return 1;
+        return true;
     }
     return ox_dtype(n, v) == STATOR_I64 && ox_rank(n, v) <= 1 && ox_known(n, v, &count) != NULL;
 }
@@ -101,7 +101,7 @@ void ox_captures_of(ox_node *n, uint32_t graph_count, const Onnx__GraphProto *co
         ox_scope_find(n->scope, out->names[i], &out->values[i]);
         if (out->values[i] != 0 && !is_remade(n, out->values[i])) {
             out->is_operand[i] = 1;
-            const int is_sequence = ox_sequence_find(n->im, out->values[i]) != NULL;
+            const bool is_sequence = ox_sequence_find(n->im, out->values[i]) != NULL;
             out->operands[out->operand_count++] =
                 is_sequence ? ox_sequence_stack(n, out->values[i]) : out->values[i];
         }
@@ -229,7 +229,7 @@ void ox_body_output(ox_body *body, const char *name, stator_ref v)
     }
 }
 
-stator_graph *ox_body_end(ox_body *body, int keep)
+stator_graph *ox_body_end(ox_body *body, bool keep)
 {
     ox_node *n = body->owner;
     stator_graph *graph = NULL;

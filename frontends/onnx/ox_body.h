@@ -43,6 +43,6 @@ void ox_body_graph(ox_body *body, const Onnx__GraphProto *graph, uint32_t n_inpu
                    const stator_ref *inputs, stator_ref *outputs);
 void ox_body_output(ox_body *body, const char *name, stator_ref v);
 /* Finishes the region, or drops it after a failure or when `keep` is 0; NULL then. */
-stator_graph *ox_body_end(ox_body *body, int keep);
+stator_graph *ox_body_end(ox_body *body, bool keep);
 
 #endif

@@ -22,7 +22,7 @@ static void keep(ox_import *im, stator_status code, const char *where, const cha
         st_str_addf(&text, "%s: ", where);
     }
     st_str_vaddf(&text, format, args);
-    const int is_ok = st_str_ok(&text) && text.data != NULL;
+    const bool is_ok = st_str_ok(&text) && text.data != NULL;
     const char *shown = is_ok ? text.data : "out of memory";
     im->diag =
         im->host->diag->create(is_ok ? code : STATOR_RESOURCE_EXHAUSTED, shown, strlen(shown));
@@ -80,7 +80,7 @@ void ox_node_end(ox_node *n)
     }
 }
 
-int ox_ok(const ox_node *n)
+bool ox_ok(const ox_node *n)
 {
     const ox_import *im = n->im;
     return im->status == STATOR_OK && im->emit_diag == NULL && n->e.status == STATOR_OK;
@@ -119,7 +119,7 @@ stator_ref ox_need(ox_node *n, uint32_t k)
     return v != 0 ? v : ox_fail(n, STATOR_INVALID_ARGUMENT, "input %u is required", k);
 }
 
-int ox_wants(const ox_node *n, uint32_t k)
+bool ox_wants(const ox_node *n, uint32_t k)
 {
     return k < n->out_count && ox_text(n->proto->output[k])[0] != '\0';
 }
@@ -180,7 +180,7 @@ uint32_t ox_dims(ox_node *n, stator_ref v, stator_ref out[STATOR_RANK_MAX])
     return type_of(n, v) != NULL ? stator_emit_dims(&n->e, v, out) : 0;
 }
 
-int ox_dim_known(ox_node *n, stator_ref v, int64_t axis, int64_t *out)
+bool ox_dim_known(ox_node *n, stator_ref v, int64_t axis, int64_t *out)
 {
     const stator_ref dim = ox_dim(n, v, axis);
     return dim != 0 && ox_sym_const(n, dim, out);
@@ -195,12 +195,12 @@ int64_t ox_dim_need(ox_node *n, stator_ref v, int64_t axis, const char *what)
     return size;
 }
 
-int ox_is_float(ox_node *n, stator_ref v)
+bool ox_is_float(ox_node *n, stator_ref v)
 {
     return st_dtype_class(ox_dtype(n, v)) == STATOR_CLASS_FLOAT;
 }
 
-int ox_is_unsigned(ox_node *n, stator_ref v)
+bool ox_is_unsigned(ox_node *n, stator_ref v)
 {
     return st_dtype_class(ox_dtype(n, v)) == STATOR_CLASS_UINT;
 }

@@ -15,14 +15,14 @@ typedef struct external {
     const char *location;
     uint64_t offset;
     uint64_t length;
-    int has_length;
+    bool has_length;
 } external;
 
-static int parse_u64(const char *text, uint64_t *out)
+static bool parse_u64(const char *text, uint64_t *out)
 {
     char *end;
     if (text[0] < '0' || text[0] > '9') {
-        return 0;
+        return false;
     }
     errno = 0;
     *out = strtoull(text, &end, 10);
@@ -36,7 +36,7 @@ static stator_status read_keys(ox_import *im, const Onnx__TensorProto *t, const 
     for (size_t i = 0; i < t->n_external_data; i++) {
         const char *key = ox_text(t->external_data[i]->key);
         const char *value = ox_text(t->external_data[i]->value);
-        int is_good = 1;
+        bool is_good = true;
         if (strcmp(key, "location") == 0) {
             out->location = value;
         } else if (strcmp(key, "offset") == 0) {
@@ -58,15 +58,15 @@ static stator_status read_keys(ox_import *im, const Onnx__TensorProto *t, const 
     return STATOR_OK;
 }
 
-static int has_dot_dot(const char *path)
+static bool has_dot_dot(const char *path)
 {
     for (const char *p = path; p != NULL; p = strchr(p, '/')) {
         p += *p == '/';
         if (p[0] == '.' && p[1] == '.' && (p[2] == '/' || p[2] == '\0')) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* The file's real path into out[PATH_MAX] after every rule about places. */
@@ -89,7 +89,7 @@ static stator_status locate(ox_import *im, const Onnx__TensorProto *t, const cha
     st_str path;
     st_str_init(&path, &im->mem);
     st_str_addf(&path, "%s/%s", im->source->dir, location);
-    const int is_ok = st_str_ok(&path);
+    const bool is_ok = st_str_ok(&path);
     const char *real = is_ok ? realpath(path.data, out) : NULL;
     st_str_deinit(&path);
     if (!is_ok) {

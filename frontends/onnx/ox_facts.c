@@ -29,26 +29,26 @@ static void tell_number(const ox_import *im, const char *kind, const char *name,
 }
 
 /* 0: no memory. */
-static int add_nodes(op_list *list, size_t n, Onnx__NodeProto *const *nodes);
+static bool add_nodes(op_list *list, size_t n, Onnx__NodeProto *const *nodes);
 
-static int add_graph(void *self, const Onnx__GraphProto *graph)
+static bool add_graph(void *self, const Onnx__GraphProto *graph)
 {
     return add_nodes(self, graph->n_node, graph->node);
 }
 
-static int add_nodes(op_list *list, size_t n, Onnx__NodeProto *const *nodes)
+static bool add_nodes(op_list *list, size_t n, Onnx__NodeProto *const *nodes)
 {
     for (size_t i = 0; i < n; i++) {
         const char **slot = st_vec_push(&list->im->mem, &list->types);
         if (slot == NULL) {
-            return 0;
+            return false;
         }
         *slot = ox_text(nodes[i]->op_type);
         if (!ox_node_each_graph(nodes[i], add_graph, list)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 static int by_text(const void *a, const void *b)
@@ -59,7 +59,7 @@ static int by_text(const void *a, const void *b)
 static void tell_ops(ox_import *im)
 {
     op_list list = {.im = im};
-    int is_whole = add_graph(&list, im->graph);
+    bool is_whole = add_graph(&list, im->graph);
     for (size_t i = 0; is_whole && i < im->model->n_functions; i++) {
         const Onnx__FunctionProto *f = im->model->functions[i];
         is_whole = add_nodes(&list, f->n_node, f->node);

@@ -51,11 +51,11 @@ static long double round_to_dtype(stator_dtype dtype, long double x)
     }
 }
 
-static int make(folder *f, ox_folded *out, stator_dtype dtype, uint32_t rank, const int64_t *dims)
+static bool make(folder *f, ox_folded *out, stator_dtype dtype, uint32_t rank, const int64_t *dims)
 {
     uint64_t count;
     if (!st_numel(dims, rank, &count) || count > OX_FOLD_MAX) {
-        return 0;
+        return false;
     }
     out->dtype = dtype;
     out->rank = rank;
@@ -68,25 +68,25 @@ static int make(folder *f, ox_folded *out, stator_dtype dtype, uint32_t rank, co
 }
 
 /* Shape of value v when static. */
-static int static_shape(const stator_graph_view *view, stator_ref v, stator_dtype *dtype,
-                        uint32_t *rank, int64_t dims[STATOR_RANK_MAX])
+static bool static_shape(const stator_graph_view *view, stator_ref v, stator_dtype *dtype,
+                         uint32_t *rank, int64_t dims[STATOR_RANK_MAX])
 {
     const stator_type_row *t = stator_value_type(view, v);
     *dtype = t->dtype;
     *rank = t->rank;
     for (uint32_t i = 0; i < t->rank; i++) {
         if (!stator_sym_is_const(view, stator_dim_at(view, t, i), &dims[i])) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-static int read_data(folder *f, const ox_data *data, ox_folded *out)
+static bool read_data(folder *f, const ox_data *data, ox_folded *out)
 {
     if (st_dtype_class(data->dtype) == STATOR_CLASS_COMPLEX ||
         !make(f, out, data->dtype, data->rank, data->dims)) {
-        return 0;
+        return false;
     }
     const uint32_t class_ = st_dtype_class(data->dtype);
     for (uint32_t i = 0; i < out->count; i++) {
@@ -97,7 +97,7 @@ static int read_data(folder *f, const ox_data *data, ox_folded *out)
                     : data->dtype == STATOR_U64 ? (long double)(uint64_t)bits
                                                 : (long double)bits;
     }
-    return 1;
+    return true;
 }
 
 static const stator_attr_row *attr_of(const fold_node *n, const char *name)
@@ -111,21 +111,21 @@ static const stator_attr_row *attr_of(const fold_node *n, const char *name)
 }
 
 /* A DIMS or INTS attribute as plain integers. */
-static int attr_list(const fold_node *n, const char *name, int64_t *out, uint32_t *out_count)
+static bool attr_list(const fold_node *n, const char *name, int64_t *out, uint32_t *out_count)
 {
     const stator_attr_row *a = attr_of(n, name);
     if (a == NULL || a->count > OX_FOLD_MAX) {
-        return 0;
+        return false;
     }
     *out_count = a->count;
     for (uint32_t i = 0; i < a->count; i++) {
         if (a->kind == STATOR_ATTR_INTS) {
             out[i] = *(const int64_t *)stator_column_at(&n->view->i64s, a->begin + i);
         } else if (!stator_sym_is_const(n->view, stator_ref_at(n->view, a->begin + i), &out[i])) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 static int64_t attr_int(const fold_node *n, const char *name)
@@ -174,7 +174,7 @@ static long double f_mod(long double x, long double y)
 }
 
 /* One binary op on rounded values; 0 when the name is unknown. */
-static int binary(const char *op, int is_int, long double x, long double y, long double *out)
+static bool binary(const char *op, bool is_int, long double x, long double y, long double *out)
 {
     if (strcmp(op, "add") == 0) {
         *out = x + y;
@@ -205,12 +205,12 @@ static int binary(const char *op, int is_int, long double x, long double y, long
     } else if (strcmp(op, "ge") == 0) {
         *out = x >= y;
     } else {
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
-static int logical(const char *op, long double x, long double y, long double *out)
+static bool logical(const char *op, long double x, long double y, long double *out)
 {
     if (strcmp(op, "bit_and") == 0) {
         *out = x != 0 && y != 0;
@@ -219,9 +219,9 @@ static int logical(const char *op, long double x, long double y, long double *ou
     } else if (strcmp(op, "bit_xor") == 0) {
         *out = (x != 0) != (y != 0);
     } else {
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
 /* Position in `from` of element i of `to`, numpy broadcasting. */
@@ -240,12 +240,12 @@ static uint32_t broadcast_at(const ox_folded *to, const ox_folded *from, uint32_
     return at;
 }
 
-static int fold_pointwise(const fold_node *n, ox_folded *out)
+static bool fold_pointwise(const fold_node *n, ox_folded *out)
 {
     const char *op = n->desc->name;
     for (uint32_t k = 0; k < n->n_args; k++) {
         if (n->args[k].rank > out->rank) {
-            return 0;
+            return false;
         }
     }
     for (uint32_t i = 0; i < out->count; i++) {
@@ -254,13 +254,13 @@ static int fold_pointwise(const fold_node *n, ox_folded *out)
             a[k] = n->args[k].x[broadcast_at(out, &n->args[k], i)];
         }
         long double y = 0;
-        const int is_int = st_dtype_class(out->dtype) != STATOR_CLASS_FLOAT;
+        const bool is_int = st_dtype_class(out->dtype) != STATOR_CLASS_FLOAT;
         if (n->n_args == 3) {
             y = a[0] != 0 ? a[1] : a[2];
         } else if (n->n_args == 2) {
             if (!binary(op, is_int, a[0], a[1], &y) &&
                 (out->dtype != STATOR_BOOL || !logical(op, a[0], a[1], &y))) {
-                return 0;
+                return false;
             }
         } else {
             unary_fn fn = NULL;
@@ -268,44 +268,44 @@ static int fold_pointwise(const fold_node *n, ox_folded *out)
                 fn = strcmp(UNARY[k].name, op) == 0 ? UNARY[k].fn : fn;
             }
             if (fn == NULL || (fn == f_not && out->dtype != STATOR_BOOL)) {
-                return 0;
+                return false;
             }
-            const int truncates = strcmp(op, "cast") == 0 && is_int && out->dtype != STATOR_BOOL;
+            const bool truncates = strcmp(op, "cast") == 0 && is_int && out->dtype != STATOR_BOOL;
             y = truncates ? truncl(a[0]) : fn(a[0]);
         }
         out->x[i] = round_to_dtype(out->dtype, y);
     }
-    return 1;
+    return true;
 }
 
 /* ---- movement ---- */
 
-static int fold_copy(const fold_node *n, ox_folded *out)
+static bool fold_copy(const fold_node *n, ox_folded *out)
 {
     if (n->args[0].count != out->count) {
-        return 0;
+        return false;
     }
     memcpy(out->x, n->args[0].x, out->count * sizeof *out->x);
-    return 1;
+    return true;
 }
 
-static int fold_expand(const fold_node *n, ox_folded *out)
+static bool fold_expand(const fold_node *n, ox_folded *out)
 {
     for (uint32_t i = 0; i < out->count; i++) {
         out->x[i] = n->args[0].x[broadcast_at(out, &n->args[0], i)];
     }
-    return 1;
+    return true;
 }
 
-static int fold_concat(const fold_node *n, ox_folded *out)
+static bool fold_concat(const fold_node *n, ox_folded *out)
 {
     if (out->rank != 1) {
-        return 0;
+        return false;
     }
     uint32_t at = 0;
     for (uint32_t k = 0; k < n->n_args; k++) {
         if (n->args[k].count > out->count - at) {
-            return 0;
+            return false;
         }
         memcpy(out->x + at, n->args[k].x, n->args[k].count * sizeof *out->x);
         at += n->args[k].count;
@@ -313,49 +313,49 @@ static int fold_concat(const fold_node *n, ox_folded *out)
     return at == out->count;
 }
 
-static int fold_slice(const fold_node *n, ox_folded *out)
+static bool fold_slice(const fold_node *n, ox_folded *out)
 {
     int64_t start[OX_FOLD_MAX];
     int64_t step[OX_FOLD_MAX];
     uint32_t a, b;
     if (out->rank != 1 || n->args[0].rank != 1 || !attr_list(n, "starts", start, &a) ||
         !attr_list(n, "steps", step, &b) || a != 1 || b != 1) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < out->count; i++) {
         const int64_t at = start[0] + (int64_t)i * step[0];
         if (at < 0 || at >= n->args[0].count) {
-            return 0;
+            return false;
         }
         out->x[i] = n->args[0].x[at];
     }
-    return 1;
+    return true;
 }
 
-static int fold_gather(const fold_node *n, ox_folded *out)
+static bool fold_gather(const fold_node *n, ox_folded *out)
 {
     if (n->args[0].rank != 1 || n->args[1].count != out->count) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < out->count; i++) {
         int64_t at = ox_fold_int(n->args[1].x[i]);
         at += at < 0 ? n->args[0].count : 0;
         if (at < 0 || at >= n->args[0].count) {
-            return 0;
+            return false;
         }
         out->x[i] = n->args[0].x[at];
     }
-    return 1;
+    return true;
 }
 
 /* Reductions of everything (all axes, or rank 1). */
-static int fold_reduce(const fold_node *n, ox_folded *out)
+static bool fold_reduce(const fold_node *n, ox_folded *out)
 {
     const char *op = n->desc->name;
     const ox_folded *x = &n->args[0];
-    const int is_prod = strcmp(op, "reduce_prod") == 0;
+    const bool is_prod = strcmp(op, "reduce_prod") == 0;
     if (out->count != 1 || x->count == 0) {
-        return 0;
+        return false;
     }
     long double y = is_prod ? 1 : strcmp(op, "reduce_sum") == 0 ? 0 : x->x[0];
     for (uint32_t i = 0; i < x->count; i++) {
@@ -366,36 +366,36 @@ static int fold_reduce(const fold_node *n, ox_folded *out)
                                             : (v < y ? v : y);
     }
     out->x[0] = round_to_dtype(out->dtype, y);
-    return 1;
+    return true;
 }
 
-static int fold_dims(const fold_node *n, ox_folded *out)
+static bool fold_dims(const fold_node *n, ox_folded *out)
 {
     int64_t list[OX_FOLD_MAX];
     uint32_t count;
     if (!attr_list(n, "values", list, &count) || count != out->count) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < count; i++) {
         out->x[i] = (long double)list[i];
     }
-    return 1;
+    return true;
 }
 
-static int fold_iota(const fold_node *n, ox_folded *out)
+static bool fold_iota(const fold_node *n, ox_folded *out)
 {
     if (out->rank != 1 || attr_int(n, "axis") != 0) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < out->count; i++) {
         out->x[i] = round_to_dtype(out->dtype, (long double)i);
     }
-    return 1;
+    return true;
 }
 
 static const struct {
     const char *name;
-    int (*fn)(const fold_node *n, ox_folded *out);
+    bool (*fn)(const fold_node *n, ox_folded *out);
 } OTHERS[] = {
     {"reshape", fold_copy},       {"expand", fold_expand},     {"concat", fold_concat},
     {"slice", fold_slice},        {"gather", fold_gather},     {"reduce_sum", fold_reduce},
@@ -403,26 +403,26 @@ static const struct {
     {"dims", fold_dims},          {"iota", fold_iota},
 };
 
-static int fold(folder *f, const ox_region *r, stator_ref v, uint32_t depth, ox_folded *out);
+static bool fold(folder *f, const ox_region *r, stator_ref v, uint32_t depth, ox_folded *out);
 
-static int fold_args(folder *f, const ox_region *r, fold_node *n, uint32_t depth)
+static bool fold_args(folder *f, const ox_region *r, fold_node *n, uint32_t depth)
 {
     n->n_args = n->row->operand_count;
     if (n->n_args > ARGS_MAX || n->row->region_count != 0) {
-        return 0;
+        return false;
     }
     n->args = st_arena_zalloc(&f->im->scratch, n->n_args + 1u, sizeof *n->args);
     for (uint32_t k = 0; n->args != NULL && k < n->n_args; k++) {
         const stator_ref arg = stator_operand(n->view, n->row, k);
         if (arg == 0 || !fold(f, r, arg, depth + 1u, &n->args[k])) {
-            return 0;
+            return false;
         }
     }
     return n->args != NULL;
 }
 
-static int fold_known_node(folder *f, const ox_region *r, fold_node *n, uint32_t depth,
-                           ox_folded *out)
+static bool fold_known_node(folder *f, const ox_region *r, fold_node *n, uint32_t depth,
+                            ox_folded *out)
 {
     for (size_t k = 0; k < sizeof OTHERS / sizeof OTHERS[0]; k++) {
         if (strcmp(OTHERS[k].name, n->desc->name) == 0) {
@@ -431,18 +431,18 @@ static int fold_known_node(folder *f, const ox_region *r, fold_node *n, uint32_t
     }
     if ((n->desc->flags & STATOR_OP_POINTWISE) == 0 && strcmp(n->desc->name, "sym_bind") != 0 &&
         strcmp(n->desc->name, "check") != 0) {
-        return 0;
+        return false;
     }
     if (n->row->operand_count == 3 && strcmp(n->desc->name, "select") != 0) {
-        return 0;
+        return false;
     }
     return n->row->operand_count >= 1 && fold_args(f, r, n, depth) && fold_pointwise(n, out);
 }
 
-static int fold(folder *f, const ox_region *r, stator_ref v, uint32_t depth, ox_folded *out)
+static bool fold(folder *f, const ox_region *r, stator_ref v, uint32_t depth, ox_folded *out)
 {
     if (++f->steps > STEPS || depth > DEPTH) {
-        return 0;
+        return false;
     }
     const ox_data *data = ox_region_data(r, v);
     if (data != NULL) {
@@ -462,16 +462,16 @@ static int fold(folder *f, const ox_region *r, stator_ref v, uint32_t depth, ox_
     n.desc = stator_op_at(n.view, n.row->op);
     if (!static_shape(n.view, v, &dtype, &rank, dims) ||
         st_dtype_class(dtype) == STATOR_CLASS_COMPLEX || !make(f, out, dtype, rank, dims)) {
-        return 0;
+        return false;
     }
     return n.row->result_count == 1 && fold_known_node(f, r, &n, depth, out);
 }
 
-int ox_fold(ox_import *im, const ox_region *region, stator_ref v, ox_folded *out)
+bool ox_fold(ox_import *im, const ox_region *region, stator_ref v, ox_folded *out)
 {
     folder f = {im, 0};
     memset(out, 0, sizeof *out);
-    const int is_known = im->status == STATOR_OK && v != 0 && fold(&f, region, v, 0, out);
+    const bool is_known = im->status == STATOR_OK && v != 0 && fold(&f, region, v, 0, out);
     long double *x = is_known ? st_arena_zalloc(&im->arena, out->count + 1u, sizeof *x) : NULL;
     if (x != NULL) {
         memcpy(x, out->x, out->count * sizeof *x);

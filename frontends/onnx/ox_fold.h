@@ -16,7 +16,7 @@ typedef struct ox_folded {
 
 /* 1 when v depends on constants alone through ops that the folder knows. Never fails the import
  * except for memory. */
-int ox_fold(ox_import *im, const ox_region *region, stator_ref v, ox_folded *out);
+bool ox_fold(ox_import *im, const ox_region *region, stator_ref v, ox_folded *out);
 
 /* The integer nearest to zero; INT64_MIN when out of range. */
 int64_t ox_fold_int(long double x);

@@ -21,8 +21,8 @@ static size_t producer_of(size_t n, Onnx__NodeProto *const *nodes, const char *n
 }
 
 /* Does node `from` need, directly or through others, a result of node `target`? */
-static int reaches(size_t n, Onnx__NodeProto *const *nodes, size_t from, size_t target,
-                   uint8_t *seen, size_t *stack)
+static bool reaches(size_t n, Onnx__NodeProto *const *nodes, size_t from, size_t target,
+                    uint8_t *seen, size_t *stack)
 {
     size_t top = 0;
     stack[top++] = from;
@@ -33,7 +33,7 @@ static int reaches(size_t n, Onnx__NodeProto *const *nodes, size_t from, size_t 
             const char *name = ox_text(node->input[i]);
             const size_t p = name[0] != '\0' ? producer_of(n, nodes, name) : n;
             if (p == target) {
-                return 1;
+                return true;
             }
             if (p < n && !seen[p]) {
                 seen[p] = 1;
@@ -41,7 +41,7 @@ static int reaches(size_t n, Onnx__NodeProto *const *nodes, size_t from, size_t 
             }
         }
     }
-    return 0;
+    return false;
 }
 
 /* Says why `name`, operand of node `at`, has no value: a cycle, an order that is not topological,
@@ -143,24 +143,24 @@ static void define_results(ox_node *n)
 }
 
 /* An attribute of a stator op taken from the ONNX attribute of the same name. 0: not given. */
-static int direct_attr(ox_node *n, const stator_attr_desc *d, stator_attr *out)
+static bool direct_attr(ox_node *n, const stator_attr_desc *d, stator_attr *out)
 {
     if (!ox_has_attr(n, d->name)) {
-        return 0;
+        return false;
     }
     *out = (stator_attr){.name = d->name, .kind = d->kind};
     switch (d->kind) {
     case STATOR_ATTR_INT:
         out->i = ox_attr_int(n, d->name, 0);
-        return 1;
+        return true;
     case STATOR_ATTR_FLOAT:
         out->f = ox_attr_float(n, d->name, 0);
-        return 1;
+        return true;
     case STATOR_ATTR_STRING:
         out->s = ox_attr_str(n, d->name, "");
-        return 1;
+        return true;
     default:
-        return 0;
+        return false;
     }
 }
 
@@ -227,14 +227,14 @@ static void run_expr(ox_node *n)
     ox_out(n, 0, ox_expr(n, n->row->text, names[n->in_count], n->in_count, n->in, count, attrs));
 }
 
-static int is_recursive(const ox_frame *frame, const Onnx__FunctionProto *f)
+static bool is_recursive(const ox_frame *frame, const Onnx__FunctionProto *f)
 {
     for (; frame != NULL; frame = frame->caller) {
         if (frame->function == f) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Writes a model-local function out at its call. */

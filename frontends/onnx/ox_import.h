@@ -112,9 +112,9 @@ void ox_scope_init(ox_scope *s, ox_import *im, ox_region *region, ox_scope *oute
                    const ox_frame *frame);
 void ox_scope_deinit(ox_scope *s);
 /* 1 when the name is bound, here or in an outer scope; a function's absent input is bound to 0. */
-int ox_scope_find(const ox_scope *s, const char *name, stator_ref *out);
-int ox_scope_has_own(const ox_scope *s, const char *name);
-int ox_scope_bind(ox_scope *s, const char *name, stator_ref value); /* 0: failed, kept */
+bool ox_scope_find(const ox_scope *s, const char *name, stator_ref *out);
+bool ox_scope_has_own(const ox_scope *s, const char *name);
+bool ox_scope_bind(ox_scope *s, const char *name, stator_ref value); /* 0: failed, kept */
 void ox_region_deinit(ox_region *r, st_mem *mem);
 /* Remembers the contents of a small constant (bytes are copied). */
 void ox_region_keep(ox_import *im, ox_region *r, stator_ref v, stator_dtype dtype, uint32_t rank,
@@ -122,7 +122,7 @@ void ox_region_keep(ox_import *im, ox_region *r, stator_ref v, stator_dtype dtyp
 const ox_data *ox_region_data(const ox_region *r, stator_ref v); /* NULL: not kept */
 /* Operator set of `domain` in force; 0 when it is not imported. */
 int64_t ox_opset(const ox_import *im, const ox_frame *frame, const char *domain);
-int ox_is_default_domain(const char *domain);
+bool ox_is_default_domain(const char *domain);
 
 /* ---- ox_sequence.c ---- */
 const ox_sequence *ox_sequence_find(const ox_import *im, stator_ref v); /* NULL: a value */
@@ -130,9 +130,9 @@ const ox_sequence *ox_sequence_find(const ox_import *im, stator_ref v); /* NULL:
 /* ---- ox_survey.c ---- */
 const ox_row *ox_row_find(const char *op_type);
 const Onnx__FunctionProto *ox_function_find(const ox_import *im, const Onnx__NodeProto *node);
-typedef int (*ox_graph_fn)(void *self, const Onnx__GraphProto *graph);
+typedef bool (*ox_graph_fn)(void *self, const Onnx__GraphProto *graph);
 /* Calls fn for each graph in the node's attributes while it gives 1; gives 1 when all did. */
-int ox_node_each_graph(const Onnx__NodeProto *node, ox_graph_fn fn, void *self);
+bool ox_node_each_graph(const Onnx__NodeProto *node, ox_graph_fn fn, void *self);
 /* Names every operator of the model that has no translation; checks operator sets and nesting. */
 stator_status ox_survey(ox_import *im);
 
@@ -157,7 +157,7 @@ typedef struct ox_tensor_value {
     stator_blob *blob; /* owned by the caller; NULL when `bytes` is set */
 } ox_tensor_value;
 stator_status ox_tensor_read(ox_import *im, const Onnx__TensorProto *t, const char *what,
-                             int want_bytes, ox_tensor_value *out);
+                             bool want_bytes, ox_tensor_value *out);
 stator_ref ox_tensor_type(ox_import *im, stator_builder *b, const ox_tensor_value *v);
 /* A constant node of the tensor in the region; 0 after failing. */
 stator_ref ox_tensor_constant(ox_import *im, ox_region *r, const Onnx__TensorProto *t,

@@ -93,7 +93,7 @@ static char *symbol_text(ox_import *im, const char *text)
     }
     for (size_t i = 0; i < n; i++) {
         const char c = text[i];
-        const int is_word =
+        const bool is_word =
             (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
         *p++ = is_word ? c : '_';
     }
@@ -235,7 +235,7 @@ typedef struct init_query {
     const char *name;
 } init_query;
 
-static int init_equal(void *self, uint32_t id)
+static bool init_equal(void *self, uint32_t id)
 {
     const init_query *q = self;
     return strcmp(ox_text(q->graph->initializer[id - 1u]->name), q->name) == 0;
@@ -270,7 +270,7 @@ static stator_status index_initializers(ox_import *im, st_hashset *set)
 
 /* An initialiser that sizes may be computed with, which a constant is and a parameter is not: lists
  * of integers, and the float that a size is divided by, as in ceil(H / 2.0). */
-static int is_shape_like(const Onnx__TensorProto *t)
+static bool is_shape_like(const Onnx__TensorProto *t)
 {
     const char *ignored;
     const uint32_t class_ = st_dtype_class(ox_import_dtype(t->data_type, &ignored));
@@ -292,7 +292,7 @@ static stator_ref add_param(ox_import *im, const Onnx__TensorProto *t)
     ox_tensor_value v;
     stator_ref ref = 0;
     stator_diag *diag = NULL;
-    if (ox_tensor_read(im, t, "initializer", 0, &v) != STATOR_OK) {
+    if (ox_tensor_read(im, t, "initializer", false, &v) != STATOR_OK) {
         return 0;
     }
     stator_blob *blob = v.blob != NULL ? v.blob : h->cst->create(h->ctx, v.bytes, v.size_bytes);
@@ -492,7 +492,7 @@ static stator_ref stand_in(ox_import *im, const Onnx__ValueInfoProto *info)
     return out[1];
 }
 
-static int output_equal(void *self, uint32_t id)
+static bool output_equal(void *self, uint32_t id)
 {
     const init_query *q = self;
     return strcmp(ox_text(q->graph->output[id - 1u]->name), q->name) == 0;
@@ -506,8 +506,8 @@ static void declare_output(ox_import *im, st_hashset *names, uint32_t i)
     const uint64_t hash = st_hash64(name, strlen(name), 0);
     init_query query = {im->graph, name};
     const stator_ref v = stand_in(im, info);
-    const int is_new = st_hashset_find(names, hash, output_equal, &query) == 0 &&
-                       st_hashset_add(names, hash, i + 1u);
+    const bool is_new = st_hashset_find(names, hash, output_equal, &query) == 0 &&
+                        st_hashset_add(names, hash, i + 1u);
     if (v != 0) {
         (void)im->host->build->output(im->root.b, is_new ? name : "", v, NULL);
     }

@@ -20,7 +20,7 @@ static uint32_t onnx_sniff(void *self, const uint8_t *bytes, uint64_t size)
     }
     const uint32_t field = bytes[2] >> 3;
     const uint32_t wire = bytes[2] & 7u;
-    const int is_text = wire == 2 && field >= 2 && field <= 8 && field != 5;
+    const bool is_text = wire == 2 && field >= 2 && field <= 8 && field != 5;
     return is_text || (wire == 0 && field == 5) ? 70 : 0;
 }
 

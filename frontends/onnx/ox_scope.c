@@ -30,7 +30,7 @@ typedef struct name_query {
     const char *text;
 } name_query;
 
-static int name_equal(void *self, uint32_t id)
+static bool name_equal(void *self, uint32_t id)
 {
     const name_query *q = self;
     return strcmp(q->scope->names.data[id - 1u].text, q->text) == 0;
@@ -42,39 +42,39 @@ static uint32_t find_own(const ox_scope *s, const char *name)
     return st_hashset_find(&s->set, st_hash64(name, strlen(name), 0), name_equal, &query);
 }
 
-int ox_scope_find(const ox_scope *s, const char *name, stator_ref *out)
+bool ox_scope_find(const ox_scope *s, const char *name, stator_ref *out)
 {
     for (; s != NULL; s = s->outer) {
         const uint32_t id = find_own(s, name);
         if (id != 0) {
             *out = s->names.data[id - 1u].value;
-            return 1;
+            return true;
         }
     }
     *out = 0;
-    return 0;
+    return false;
 }
 
-int ox_scope_has_own(const ox_scope *s, const char *name)
+bool ox_scope_has_own(const ox_scope *s, const char *name)
 {
     return find_own(s, name) != 0;
 }
 
-int ox_scope_bind(ox_scope *s, const char *name, stator_ref value)
+bool ox_scope_bind(ox_scope *s, const char *name, stator_ref value)
 {
     ox_import *im = s->im;
     ox_name *row = st_vec_push(&im->mem, &s->names);
     if (row == NULL) {
         ox_import_fail(im, STATOR_RESOURCE_EXHAUSTED, "out of memory");
-        return 0;
+        return false;
     }
     *row = (ox_name){name, value};
     if (!st_hashset_add(&s->set, st_hash64(name, strlen(name), 0), s->names.count)) {
         s->names.count--;
         ox_import_fail(im, STATOR_RESOURCE_EXHAUSTED, "out of memory");
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
 void ox_region_deinit(ox_region *r, st_mem *mem)
@@ -112,7 +112,7 @@ const ox_data *ox_region_data(const ox_region *r, stator_ref v)
     return id != 0 ? &r->datas.data[id - 1u] : NULL;
 }
 
-int ox_is_default_domain(const char *domain)
+bool ox_is_default_domain(const char *domain)
 {
     domain = ox_text(domain);
     return domain[0] == '\0' || strcmp(domain, "ai.onnx") == 0;
@@ -120,7 +120,7 @@ int ox_is_default_domain(const char *domain)
 
 static int64_t find_opset(size_t n, Onnx__OperatorSetIdProto *const *sets, const char *domain)
 {
-    const int is_default = ox_is_default_domain(domain);
+    const bool is_default = ox_is_default_domain(domain);
     for (size_t i = 0; i < n; i++) {
         if (is_default ? ox_is_default_domain(sets[i]->domain)
                        : strcmp(ox_text(sets[i]->domain), domain) == 0) {

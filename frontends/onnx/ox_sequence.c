@@ -106,10 +106,10 @@ stator_ref ox_sequence_begin(ox_node *n)
     return keep(n, &(ox_sequence){.begun = own});
 }
 
-stator_ref ox_sequence_appended(ox_node *n, stator_ref begun, stator_ref made, int *out_same)
+stator_ref ox_sequence_appended(ox_node *n, stator_ref begun, stator_ref made, bool *out_same)
 {
     const ox_sequence *s = ox_sequence_find(n->im, made);
-    *out_same = 0;
+    *out_same = false;
     if (s == NULL || s->begun != begun || s->count > 1) {
         return ox_fail(n, STATOR_UNIMPLEMENTED,
                        "its body must append one tensor to a sequence that it carries, or none");
@@ -233,7 +233,7 @@ void ox_sequence_length(ox_node *n)
 }
 
 /* A stack with axis 0 moved to `axis`; unless that is new, it then becomes one with the next. */
-static stator_ref lay_out(ox_node *n, stator_ref stack, uint32_t axis, int is_new)
+static stator_ref lay_out(ox_node *n, stator_ref stack, uint32_t axis, bool is_new)
 {
     int64_t perm[STATOR_RANK_MAX];
     stator_ref dims[STATOR_RANK_MAX];
@@ -254,7 +254,7 @@ static stator_ref lay_out(ox_node *n, stator_ref stack, uint32_t axis, int is_ne
 void ox_concat_from_sequence(ox_node *n)
 {
     const ox_sequence *s = need_whole(n, 0);
-    const int is_new = ox_attr_int(n, "new_axis", 0) != 0;
+    const bool is_new = ox_attr_int(n, "new_axis", 0) != 0;
     const int64_t given = ox_attr_int_need(n, "axis");
     if (s == NULL || (s->count == 0 && s->stack == 0)) {
         ox_fail(n, STATOR_INVALID_ARGUMENT, "the sequence has no elements");
@@ -328,7 +328,7 @@ void ox_sequence_map(ox_node *n)
 /* ---- SplitToSequence ---- */
 
 /* The slices of size 1 of an axis whose size is not known, as a stack. */
-static stator_ref split_stack(ox_node *n, stator_ref x, uint32_t axis, int keeps)
+static stator_ref split_stack(ox_node *n, stator_ref x, uint32_t axis, bool keeps)
 {
     int64_t perm[STATOR_RANK_MAX];
     const uint32_t rank = ox_rank(n, x);
@@ -371,7 +371,7 @@ void ox_split_to_sequence(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
     const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", 0), ox_rank(n, x));
-    const int keeps = ox_in(n, 1) != 0 || ox_attr_int(n, "keepdims", 1) != 0;
+    const bool keeps = ox_in(n, 1) != 0 || ox_attr_int(n, "keepdims", 1) != 0;
     uint32_t count = 0;
     ox_sequence s;
     const stator_ref *sizes = ox_ok(n) ? part_sizes(n, ox_dim(n, x, axis), &count) : NULL;

@@ -22,7 +22,7 @@ stator_ref ox_sequence_of_stack(ox_node *n, stator_ref stack);
 stator_ref ox_sequence_begin(ox_node *n);
 /* The one tensor that the body appended; 0: the sequence is unchanged (*out_same is 1). Fails on
  * anything else. */
-stator_ref ox_sequence_appended(ox_node *n, stator_ref begun, stator_ref made, int *out_same);
+stator_ref ox_sequence_appended(ox_node *n, stator_ref begun, stator_ref made, bool *out_same);
 /* The sequence `initial` followed by the elements along axis 0 of `stack`. */
 stator_ref ox_sequence_followed(ox_node *n, stator_ref initial, stator_ref stack);
 

@@ -32,7 +32,7 @@ const ox_row *ox_row_find(const char *op_type)
     return NULL;
 }
 
-static int same_domain(const char *a, const char *b)
+static bool same_domain(const char *a, const char *b)
 {
     return ox_is_default_domain(a) ? ox_is_default_domain(b) : strcmp(ox_text(a), ox_text(b)) == 0;
 }
@@ -50,20 +50,20 @@ const Onnx__FunctionProto *ox_function_find(const ox_import *im, const Onnx__Nod
     return NULL;
 }
 
-int ox_node_each_graph(const Onnx__NodeProto *node, ox_graph_fn fn, void *self)
+bool ox_node_each_graph(const Onnx__NodeProto *node, ox_graph_fn fn, void *self)
 {
     for (size_t i = 0; i < node->n_attribute; i++) {
         const Onnx__AttributeProto *a = node->attribute[i];
         if (a->g != NULL && !fn(self, a->g)) {
-            return 0;
+            return false;
         }
         for (size_t k = 0; k < a->n_graphs; k++) {
             if (!fn(self, a->graphs[k])) {
-                return 0;
+                return false;
             }
         }
     }
-    return 1;
+    return true;
 }
 
 typedef struct missing {
@@ -82,20 +82,20 @@ typedef struct survey {
     uint8_t *visited; /* by function */
 } survey;
 
-static int out_of_memory(survey *s)
+static bool out_of_memory(survey *s)
 {
     ox_import_fail(s->im, STATOR_RESOURCE_EXHAUSTED, "out of memory");
-    return 0;
+    return false;
 }
 
-static int note_missing(survey *s, const Onnx__NodeProto *node, int64_t version, uint32_t since)
+static bool note_missing(survey *s, const Onnx__NodeProto *node, int64_t version, uint32_t since)
 {
     const char *op_type = ox_text(node->op_type);
     for (uint32_t i = 0; i < s->missing.count; i++) {
         missing *m = &s->missing.data[i];
         if (strcmp(m->op_type, op_type) == 0 && same_domain(m->domain, node->domain)) {
             m->count++;
-            return 1;
+            return true;
         }
     }
     missing *m = st_vec_push(&s->im->mem, &s->missing);
@@ -103,33 +103,33 @@ static int note_missing(survey *s, const Onnx__NodeProto *node, int64_t version,
         return out_of_memory(s);
     }
     *m = (missing){ox_text(node->domain), op_type, version, since, 1};
-    return 1;
+    return true;
 }
 
-static int survey_nodes(survey *s, size_t n, Onnx__NodeProto *const *nodes);
+static bool survey_nodes(survey *s, size_t n, Onnx__NodeProto *const *nodes);
 
-static int survey_graph(void *self, const Onnx__GraphProto *graph)
+static bool survey_graph(void *self, const Onnx__GraphProto *graph)
 {
     survey *s = self;
     if (++s->depth > OX_NESTING_MAX) {
         ox_import_fail(s->im, STATOR_RESOURCE_EXHAUSTED,
                        "graphs and functions are nested more than %u deep", OX_NESTING_MAX);
-        return 0;
+        return false;
     }
-    const int is_ok = survey_nodes(s, graph->n_node, graph->node);
+    const bool is_ok = survey_nodes(s, graph->n_node, graph->node);
     s->depth--;
     return is_ok;
 }
 
 /* The body of a function, once. Recursion ends here too; the call itself finds it (ox_graph.c). */
-static int survey_function(survey *s, const Onnx__FunctionProto *f)
+static bool survey_function(survey *s, const Onnx__FunctionProto *f)
 {
     size_t index = 0;
     while (s->im->model->functions[index] != f) {
         index++;
     }
     if (s->visited[index]) {
-        return 1;
+        return true;
     }
     s->visited[index] = 1;
     const ox_frame *outer = s->frame;
@@ -137,7 +137,7 @@ static int survey_function(survey *s, const Onnx__FunctionProto *f)
     ox_frame frame = {.caller = outer, .function = f};
     s->frame = &frame;
     s->depth = depth + 1u;
-    int is_ok = 0;
+    bool is_ok = false;
     if (s->depth > OX_NESTING_MAX) {
         ox_import_fail(s->im, STATOR_RESOURCE_EXHAUSTED,
                        "graphs and functions are nested more than %u deep", OX_NESTING_MAX);
@@ -149,12 +149,12 @@ static int survey_function(survey *s, const Onnx__FunctionProto *f)
     return is_ok;
 }
 
-static int survey_node(survey *s, const Onnx__NodeProto *node)
+static bool survey_node(survey *s, const Onnx__NodeProto *node)
 {
     const Onnx__FunctionProto *f = ox_function_find(s->im, node);
     if (f != NULL) {
         if (!survey_function(s, f)) {
-            return 0;
+            return false;
         }
     } else {
         const int64_t version = ox_opset(s->im, s->frame, node->domain);
@@ -162,26 +162,26 @@ static int survey_node(survey *s, const Onnx__NodeProto *node)
             ox_is_default_domain(node->domain) ? ox_row_find(ox_text(node->op_type)) : NULL;
         if (row == NULL || version < (int64_t)row->since) {
             if (!note_missing(s, node, version, row != NULL ? row->since : 0)) {
-                return 0;
+                return false;
             }
         }
     }
     return ox_node_each_graph(node, survey_graph, s);
 }
 
-static int survey_nodes(survey *s, size_t n, Onnx__NodeProto *const *nodes)
+static bool survey_nodes(survey *s, size_t n, Onnx__NodeProto *const *nodes)
 {
     for (size_t i = 0; i < n; i++) {
         if (!survey_node(s, nodes[i])) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 static void print_missing(const missing *m, st_str *out)
 {
-    const int is_default = ox_is_default_domain(m->domain);
+    const bool is_default = ox_is_default_domain(m->domain);
     st_str_addf(out, "%s%s%s (%u node%s", is_default ? "" : m->domain, is_default ? "" : ".",
                 m->op_type, m->count, m->count == 1 ? "" : "s");
     if (m->since != 0) {

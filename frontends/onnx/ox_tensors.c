@@ -97,7 +97,7 @@ static stator_status wrong_size(ox_import *im, const Onnx__TensorProto *t, const
 }
 
 static stator_status read_raw(ox_import *im, const Onnx__TensorProto *t, const char *what,
-                              int want_bytes, ox_tensor_value *out)
+                              bool want_bytes, ox_tensor_value *out)
 {
     uint32_t index = 0;
     uint64_t size = 0;
@@ -215,7 +215,7 @@ static stator_status read_typed(ox_import *im, const Onnx__TensorProto *t, const
 }
 
 stator_status ox_tensor_read(ox_import *im, const Onnx__TensorProto *t, const char *what,
-                             int want_bytes, ox_tensor_value *out)
+                             bool want_bytes, ox_tensor_value *out)
 {
     static const uint64_t nothing[2] = {0, 0};
     memset(out, 0, sizeof *out);
@@ -275,7 +275,7 @@ stator_ref ox_tensor_constant(ox_import *im, ox_region *r, const Onnx__TensorPro
                               const char *what)
 {
     ox_tensor_value v;
-    if (ox_tensor_read(im, t, what, 0, &v) != STATOR_OK) {
+    if (ox_tensor_read(im, t, what, false, &v) != STATOR_OK) {
         return 0;
     }
     const stator_ref ref = make_constant(im, r, &v, ox_text(t->name));
@@ -296,7 +296,7 @@ stator_ref ox_tensor_constant(ox_import *im, ox_region *r, const Onnx__TensorPro
 
 /* Linear position of entry i of a sparse tensor's indices; -1 when it lies outside. */
 static int64_t sparse_position(const int64_t *index, uint64_t i, const ox_tensor_value *shape,
-                               int is_linear)
+                               bool is_linear)
 {
     if (is_linear) {
         return index[i] >= 0 && (uint64_t)index[i] < shape->count ? index[i] : -1;
@@ -320,10 +320,10 @@ static stator_status sparse_fill(ox_import *im, const Onnx__SparseTensorProto *t
 {
     ox_tensor_value values;
     ox_tensor_value index;
-    ST_TRY(ox_tensor_read(im, t->values, "sparse tensor", 1, &values));
-    stator_status status = ox_tensor_read(im, t->indices, "sparse tensor", 1, &index);
+    ST_TRY(ox_tensor_read(im, t->values, "sparse tensor", true, &values));
+    stator_status status = ox_tensor_read(im, t->indices, "sparse tensor", true, &index);
     const uint32_t width = st_dtype_bits(shape->dtype) / 8u;
-    const int is_linear = index.rank == 1;
+    const bool is_linear = index.rank == 1;
     if (status == STATOR_OK &&
         (values.bytes == NULL || index.bytes == NULL || index.dtype != STATOR_I64 || width == 0 ||
          index.count != values.count * (is_linear ? 1u : shape->rank))) {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Number of elements when static and small enough to look at. */
-static int small_count(ox_node *n, stator_ref v, uint32_t *out_count)
+static bool small_count(ox_node *n, stator_ref v, uint32_t *out_count)
 {
     stator_ref dims[STATOR_RANK_MAX];
     uint64_t count = 1;
@@ -14,18 +14,18 @@ static int small_count(ox_node *n, stator_ref v, uint32_t *out_count)
     for (uint32_t i = 0; i < rank; i++) {
         int64_t size;
         if (!ox_sym_const(n, dims[i], &size) || size > OX_FOLD_MAX) {
-            return 0;
+            return false;
         }
         count *= (uint64_t)size;
         if (count > OX_FOLD_MAX) {
-            return 0;
+            return false;
         }
     }
     *out_count = (uint32_t)count;
     return ox_ok(n);
 }
 
-static int is_integral(ox_node *n, stator_ref v)
+static bool is_integral(ox_node *n, stator_ref v)
 {
     const uint32_t class_ = st_dtype_class(ox_dtype(n, v));
     return class_ == STATOR_CLASS_INT || class_ == STATOR_CLASS_UINT || class_ == STATOR_CLASS_BOOL;
@@ -51,13 +51,13 @@ const stator_ref *ox_known(ox_node *n, stator_ref v, uint32_t *out_count)
     return n->e.build->known_ints(n->e.b, v, count, syms) ? syms : NULL;
 }
 
-int ox_known_ints(ox_node *n, stator_ref v, uint32_t *out_count, const int64_t **out)
+bool ox_known_ints(ox_node *n, stator_ref v, uint32_t *out_count, const int64_t **out)
 {
     const stator_ref *syms = ox_known(n, v, out_count);
     int64_t *list = syms != NULL ? ox_alloc(n, *out_count + 1u, sizeof *list) : NULL;
     for (uint32_t i = 0; list != NULL && i < *out_count; i++) {
         if (!ox_sym_const(n, syms[i], &list[i])) {
-            return 0;
+            return false;
         }
     }
     *out = list;

@@ -23,22 +23,22 @@ typedef struct walker {
     ox_wire *out;
 } walker;
 
-static int reserve(walker *w, uint64_t more)
+static bool reserve(walker *w, uint64_t more)
 {
     ox_wire *out = w->out;
     if (more <= out->capacity - out->size) {
-        return 1;
+        return true;
     }
     uint64_t need = out->size + more; /* both below 2^32, see emit */
     uint64_t capacity = out->capacity + out->capacity / 2u;
     capacity = capacity < need ? need + 1024u : capacity;
     uint8_t *data = st_realloc(w->mem, out->data, capacity, 16);
     if (data == NULL) {
-        return 0;
+        return false;
     }
     out->data = data;
     out->capacity = capacity;
-    return 1;
+    return true;
 }
 
 static const char *emit(walker *w, const uint8_t *from, uint64_t size)
@@ -62,7 +62,7 @@ static void write_len5(uint8_t at[LEN5], uint64_t value)
     }
 }
 
-static int read_varint(walker *w, uint64_t end, uint64_t *out)
+static bool read_varint(walker *w, uint64_t end, uint64_t *out)
 {
     uint64_t value = 0;
     for (unsigned shift = 0; shift < 70 && w->pos < end; shift += 7) {
@@ -70,10 +70,10 @@ static int read_varint(walker *w, uint64_t end, uint64_t *out)
         value |= shift < 64 ? (uint64_t)(byte & 0x7fu) << shift : 0;
         if (!(byte & 0x80u)) {
             *out = value;
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Moves past the payload of a field that is not length-delimited. */
@@ -169,7 +169,7 @@ static const char *walk_field(walker *w, const ProtobufCMessageDescriptor *desc,
         w->pos += size;
         return NULL;
     }
-    const int is_raw = desc == w->tensor && field->id == w->raw_data_field;
+    const bool is_raw = desc == w->tensor && field->id == w->raw_data_field;
     if (!is_raw && field->type != PROTOBUF_C_TYPE_MESSAGE) {
         w->pos += size;
         return emit(w, w->bytes + tag_at, w->pos - tag_at);

@@ -9,7 +9,7 @@
 
 #define TEXT_COPY 1u /* stator_source.flags: the file may change after loading */
 
-static int is_binary(const uint8_t *bytes, uint64_t size)
+static bool is_binary(const uint8_t *bytes, uint64_t size)
 {
     return size >= 5 && memcmp(bytes, "STIRB", 5) == 0;
 }
@@ -51,7 +51,7 @@ static stator_status text_import(void *self, const stator_source *source,
                                  stator_diag **err)
 {
     const stator_host *host = self;
-    const int is_copied =
+    const bool is_copied =
         (source->flags & TEXT_COPY) != 0 && is_binary(source->bytes, source->size);
     (void)options;
     const stator_status status = host->ir->parse(builder, source->bytes, source->size, source->path,

@@ -6,6 +6,7 @@
 #ifndef STATOR_BASE_H
 #define STATOR_BASE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -290,7 +290,7 @@ static inline stator_ref stator_dim_at(const stator_graph_view *v, const stator_
     return stator_ref_at(v, t->dims_begin + axis);
 }
 /* 1 and the value when the sym is a plain integer, else 0. */
-static inline int stator_sym_is_const(const stator_graph_view *v, stator_ref sym, int64_t *out)
+static inline bool stator_sym_is_const(const stator_graph_view *v, stator_ref sym, int64_t *out)
 {
     const stator_sym_row *row = (const stator_sym_row *)stator_column_at(&v->syms, sym);
     *out = row->constant;

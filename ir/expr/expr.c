@@ -34,7 +34,7 @@ stator_status st_xop(st_xeval *e, const char *op, uint32_t n, const stator_ref *
 
 /* ---- names ---- */
 
-static int find_operand(st_xeval *e, const char *name, st_xvalue *out)
+static bool find_operand(st_xeval *e, const char *name, st_xvalue *out)
 {
     uint32_t count = 0, last = 0;
     for (uint32_t i = 0; i < e->in->n_names; i++) {
@@ -55,10 +55,10 @@ static int find_operand(st_xeval *e, const char *name, st_xvalue *out)
         }
     }
     *out = (st_xvalue){.kind = ST_X_TUPLE, .items = items, .n = n};
-    return 1;
+    return true;
 }
 
-static int find_word(const char *name, st_xvalue *out)
+static bool find_word(const char *name, st_xvalue *out)
 {
     const uint32_t dtype = st_dtype_parse(name, strlen(name));
     if (dtype != STATOR_DTYPE_NONE) {
@@ -72,27 +72,27 @@ static int find_word(const char *name, st_xvalue *out)
     } else if (strcmp(name, "nan") == 0) {
         *out = st_xfloat((double)NAN);
     } else {
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
 /* Locals (newest first), operands, attributes, then words of the language. */
-static int find_name(st_xeval *e, const char *name, st_xvalue *out)
+static bool find_name(st_xeval *e, const char *name, st_xvalue *out)
 {
     for (uint32_t i = e->n_locals; i-- > 0;) {
         if (strcmp(e->locals[i].name, name) == 0) {
             *out = e->locals[i].value;
-            return 1;
+            return true;
         }
     }
     if (find_operand(e, name, out)) {
-        return 1;
+        return true;
     }
     for (uint32_t i = 0; i < e->in->n_attrs; i++) {
         if (strcmp(e->in->attrs[i].name, name) == 0) {
             *out = st_xfrom_attr(e, &e->in->attrs[i]);
-            return 1;
+            return true;
         }
     }
     return find_word(name, out);
@@ -137,7 +137,7 @@ static stator_status tensor_binary(st_xeval *e, const st_expr_node *node, const 
     const st_xvalue *typed = a->kind == ST_X_TENSOR ? a : b;
     const stator_dtype dtype = st_xtype(e, typed->ref)->dtype;
     for (uint32_t i = 0; i < 2; i++) {
-        ST_TRY(st_xto_tensor(e, node->kids[i], both[i], dtype, 0, &refs[i]));
+        ST_TRY(st_xto_tensor(e, node->kids[i], both[i], dtype, false, &refs[i]));
     }
     ST_TRY(st_xop(e, op, 2, refs, 0, NULL, &z));
     *out = st_xtensor(z);
@@ -157,7 +157,7 @@ static const char *op_of_punct(const char *punct)
     return NULL;
 }
 
-static int is_comparison(const char *op)
+static bool is_comparison(const char *op)
 {
     return op[0] == '<' || op[0] == '>' || op[0] == '=' || op[0] == '!';
 }
@@ -174,7 +174,7 @@ static stator_status join_lists(st_xeval *e, const st_xvalue *a, const st_xvalue
     return STATOR_OK;
 }
 
-static stator_status truth(st_xeval *e, const st_expr_node *node, int *out)
+static stator_status truth(st_xeval *e, const st_expr_node *node, bool *out)
 {
     st_xvalue v;
     ST_TRY(st_xeval_node(e, node, 1, &v));
@@ -192,7 +192,7 @@ static stator_status truth(st_xeval *e, const st_expr_node *node, int *out)
 
 static stator_status eval_logic(st_xeval *e, const st_expr_node *node, st_xvalue *out)
 {
-    int a = 0, b = 0;
+    bool a = false, b = false;
     ST_TRY(truth(e, node->kids[0], &a));
     if (a == (node->op[0] == '|')) {
         *out = st_xbool(a);
@@ -232,7 +232,7 @@ static stator_status eval_binary(st_xeval *e, const st_expr_node *node, st_xvalu
 static stator_status eval_unary(st_xeval *e, const st_expr_node *node, st_xvalue *out)
 {
     st_xvalue v;
-    int flag = 0;
+    bool flag = false;
     if (node->op[0] == '!') {
         ST_TRY(truth(e, node->kids[0], &flag));
         *out = st_xbool(!flag);
@@ -324,7 +324,7 @@ static stator_status eval_call(st_xeval *e, const st_expr_node *node, uint32_t w
     if (strcmp(node->text, "has") == 0 && node->n_kids == 1 &&
         node->kids[0]->kind == ST_EXPR_NAME) { /* has() may ask for what is not bound at all */
         st_xvalue v = {0};
-        const int found = find_name(e, node->kids[0]->text, &v);
+        const bool found = find_name(e, node->kids[0]->text, &v);
         *out = st_xbool(found && v.kind != ST_X_NONE && (v.kind != ST_X_TENSOR || v.ref != 0));
         return STATOR_OK;
     }
@@ -347,7 +347,7 @@ static stator_status eval_call(st_xeval *e, const st_expr_node *node, uint32_t w
 static stator_status eval_inside(st_xeval *e, const st_expr_node *node, uint32_t want,
                                  st_xvalue *out)
 {
-    int flag = 0;
+    bool flag = false;
     switch (node->kind) { /* one case a kind of node */
     case ST_EXPR_INT:
         *out = st_xint(node->i);
@@ -411,7 +411,7 @@ static stator_status assign_names(st_xeval *e, const st_expr_statement *s)
     return STATOR_OK;
 }
 
-static stator_status give_results(st_xeval *e, const st_expr_statement *s, int fewer,
+static stator_status give_results(st_xeval *e, const st_expr_statement *s, bool fewer,
                                   uint32_t n_out, stator_ref *out)
 {
     st_xvalue single;
@@ -424,23 +424,23 @@ static stator_status give_results(st_xeval *e, const st_expr_statement *s, int f
         for (uint32_t i = 0; i < n_out; i++) {
             st_xvalue v;
             ST_TRY(st_xeval_node(e, s->values[i], 1, &v));
-            ST_TRY(st_xto_tensor(e, s->values[i], &v, 0, 0, &out[i]));
+            ST_TRY(st_xto_tensor(e, s->values[i], &v, 0, false, &out[i]));
         }
         return STATOR_OK;
     }
     ST_TRY(st_xeval_node(e, at, n_out, &single));
-    const int is_tuple = single.kind == ST_X_TUPLE;
+    const bool is_tuple = single.kind == ST_X_TUPLE;
     const uint32_t n = is_tuple ? single.n : 1u;
     if (n != n_out && !(fewer && n > n_out)) {
         return st_xfail(e, at, "the program gives %u results, %u are wanted", n, n_out);
     }
     for (uint32_t i = 0; i < n_out; i++) {
-        ST_TRY(st_xto_tensor(e, at, is_tuple ? &single.items[i] : &single, 0, 0, &out[i]));
+        ST_TRY(st_xto_tensor(e, at, is_tuple ? &single.items[i] : &single, 0, false, &out[i]));
     }
     return STATOR_OK;
 }
 
-static stator_status run_statements(st_xeval *e, int fewer, uint32_t n_out, stator_ref *out)
+static stator_status run_statements(st_xeval *e, bool fewer, uint32_t n_out, stator_ref *out)
 {
     st_expr_program program;
     ST_TRY(st_expr_parse(&e->arena, e->in->program, &program, e->err));
@@ -450,7 +450,7 @@ static stator_status run_statements(st_xeval *e, int fewer, uint32_t n_out, stat
     return give_results(e, &program.statements[program.n_statements - 1u], fewer, n_out, out);
 }
 
-stator_status st_expr_run(stator_builder *b, const st_expr_inputs *in, int fewer, uint32_t n_out,
+stator_status st_expr_run(stator_builder *b, const st_expr_inputs *in, bool fewer, uint32_t n_out,
                           stator_ref *out, stator_diag **err)
 {
     st_xeval *e = st_calloc(b->module->mem, 1, sizeof *e);
@@ -478,5 +478,5 @@ stator_status st_build_expr(stator_builder *b, const char *program, uint32_t n_n
     ST_REQUIRE_LIST(attrs, n_attrs, err);
     ST_REQUIRE_LIST(out, n_out, err);
     const st_expr_inputs in = {program, n_names, names, values, n_attrs, attrs};
-    return st_expr_run(b, &in, 0, n_out, out, err);
+    return st_expr_run(b, &in, false, n_out, out, err);
 }

@@ -32,7 +32,7 @@ typedef struct st_expr_token {
 st_expr_token st_expr_next(const char *program, const char **p);
 /* A decimal number, independent of the locale: [+-]digits[.digits][e[+-]digits] or inf, nan. 1 and
  * *out_end behind it, or 0. */
-int st_parse_number(const char *s, double *out, const char **out_end);
+bool st_parse_number(const char *s, double *out, const char **out_end);
 
 /* ---- tree ---- */
 

@@ -155,7 +155,7 @@ stator_status st_xcall_op(st_xeval *e, const st_expr_node *node, const st_xvalue
     ST_TRY(spread(e, node, args, operands, &n));
     const stator_dtype dtype = literal_dtype(e, node->text, operands, n);
     for (uint32_t i = 0; i < n; i++) {
-        ST_TRY(st_xto_tensor(e, node, &operands[i], dtype, 1, &refs[i]));
+        ST_TRY(st_xto_tensor(e, node, &operands[i], dtype, true, &refs[i]));
     }
     ST_TRY(read_attrs(e, node, op, args, attrs, &n_attrs));
     ST_TRY(result_count(e, node, op, want, &n_results));

@@ -54,7 +54,7 @@ typedef struct st_xeval {
 
 /* Runs the program. With `fewer` the program may give more results than n_out; the first ones are
  * taken. */
-stator_status st_expr_run(stator_builder *b, const st_expr_inputs *in, int fewer, uint32_t n_out,
+stator_status st_expr_run(stator_builder *b, const st_expr_inputs *in, bool fewer, uint32_t n_out,
                           stator_ref *out, stator_diag **err);
 
 /* Evaluates a node; `want` is how many results an op call is asked for. */
@@ -82,8 +82,8 @@ static inline st_xvalue st_xtensor(stator_ref ref)
 {
     return (st_xvalue){.kind = ST_X_TENSOR, .ref = ref};
 }
-int st_xis_number(const st_xvalue *v);   /* INT, FLOAT, BOOL or SYM */
-int st_xis_size(const st_xvalue *v);     /* INT or SYM */
+bool st_xis_number(const st_xvalue *v);  /* INT, FLOAT, BOOL or SYM */
+bool st_xis_size(const st_xvalue *v);    /* INT or SYM */
 double st_xto_float(const st_xvalue *v); /* INT, BOOL or FLOAT as a double */
 /* INT when the sym is a plain integer, else SYM. */
 st_xvalue st_xsize(const st_xeval *e, stator_ref sym);
@@ -94,7 +94,7 @@ st_xvalue *st_xitems(st_xeval *e, uint32_t n);
 /* A value as a tensor: numbers become constants of `dtype` (sizes without one: i64), lists of sizes
  * i64 tensors. An absent operand is refused unless `optional`. */
 stator_status st_xto_tensor(st_xeval *e, const st_expr_node *at, const st_xvalue *v,
-                            stator_dtype dtype, int optional, stator_ref *out);
+                            stator_dtype dtype, bool optional, stator_ref *out);
 stator_status st_xcast(st_xeval *e, stator_ref x, stator_dtype dtype, stator_ref *out);
 stator_status st_xto_attr(st_xeval *e, const st_expr_node *at, const st_xvalue *v,
                           const stator_attr_desc *schema, stator_attr *out);
@@ -116,7 +116,7 @@ stator_status st_xop(st_xeval *e, const char *op, uint32_t n, const stator_ref *
 /* Is this the name of a helper function? Then calls it (NOT_FOUND otherwise, with no text). */
 stator_status st_xcall_helper(st_xeval *e, const st_expr_node *node, const st_xvalue *args,
                               st_xvalue *out);
-int st_xis_helper(const char *name);
+bool st_xis_helper(const char *name);
 /* Words for docs and did-you-mean: helper names, NULL past the end. */
 const char *st_xhelper_name(uint32_t i);
 

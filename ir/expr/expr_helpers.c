@@ -324,7 +324,7 @@ static stator_status help_len(const st_help *c)
 static stator_status help_first(const st_help *c)
 {
     const st_xvalue *v = &c->args[0];
-    const int is_list = v->kind == ST_X_LIST || v->kind == ST_X_TUPLE;
+    const bool is_list = v->kind == ST_X_LIST || v->kind == ST_X_TUPLE;
     if (is_list && v->n == 0) {
         return st_xfail(c->e, c->node, "first: the list is empty");
     }
@@ -485,7 +485,7 @@ static const helper_row *find_helper(const char *name)
     return NULL;
 }
 
-int st_xis_helper(const char *name)
+bool st_xis_helper(const char *name)
 {
     return find_helper(name) != NULL;
 }

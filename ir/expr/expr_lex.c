@@ -71,7 +71,7 @@ static const char *read_exponent(const char *p, int *exponent)
     if (*p != 'e' && *p != 'E') {
         return p;
     }
-    const int negative = *q == '-';
+    const bool negative = *q == '-';
     q += *q == '-' || *q == '+';
     if (!isdigit((unsigned char)*q)) {
         return p;
@@ -83,28 +83,28 @@ static const char *read_exponent(const char *p, int *exponent)
     return q;
 }
 
-int st_parse_number(const char *s, double *out, const char **out_end)
+bool st_parse_number(const char *s, double *out, const char **out_end)
 {
     long double mantissa = 0;
     int exponent = 0;
     const char *p = s;
-    const int negative = *p == '-';
+    const bool negative = *p == '-';
     p += *p == '-' || *p == '+';
     if (strncmp(p, "inf", 3) == 0 || strncmp(p, "nan", 3) == 0) {
         const double value = *p == 'i' ? (double)INFINITY : (double)NAN;
         *out = negative ? -value : value;
         *out_end = p + 3;
-        return 1;
+        return true;
     }
     p = read_digits(p, &mantissa, &exponent);
     if (p == NULL) {
-        return 0;
+        return false;
     }
     p = read_exponent(p, &exponent);
     const double value = (double)scale(mantissa, exponent);
     *out = negative ? -value : value;
     *out_end = p;
-    return 1;
+    return true;
 }
 
 static int hex_digit(char c)
@@ -134,7 +134,7 @@ static void read_number(st_expr_token *token, const char **p)
 {
     const char *q = *p;
     int64_t value = 0;
-    int fits = 1;
+    bool fits = true;
     if (q[0] == '0' && (q[1] == 'x' || q[1] == 'X')) {
         read_hex(token, p);
         return;

@@ -56,19 +56,19 @@ static void advance(expr_parser *r)
     r->token = st_expr_next(r->text, &r->p);
 }
 
-static int at(const expr_parser *r, const char *punct)
+static bool at(const expr_parser *r, const char *punct)
 {
     return r->token.kind == ST_TOKEN_PUNCT && strlen(punct) == r->token.len &&
            memcmp(r->token.text, punct, r->token.len) == 0;
 }
 
-static int accept(expr_parser *r, const char *punct)
+static bool accept(expr_parser *r, const char *punct)
 {
     if (!at(r, punct)) {
-        return 0;
+        return false;
     }
     advance(r);
-    return 1;
+    return true;
 }
 
 static stator_status make_node(expr_parser *r, uint32_t kind, const node_list *kids,
@@ -118,7 +118,7 @@ static stator_status token_text(expr_parser *r, const char **out)
 static stator_status parse_cond(expr_parser *r, st_expr_node **out);
 
 /* Is the token a name with '=' (not '==') behind it? */
-static int at_key(const expr_parser *r)
+static bool at_key(const expr_parser *r)
 {
     const char *p = r->p;
     const st_expr_token next = st_expr_next(r->text, &p);
@@ -127,7 +127,7 @@ static int at_key(const expr_parser *r)
 }
 
 /* Comma-separated expressions up to `close`, with key=value when keys are allowed. */
-static stator_status parse_items(expr_parser *r, const char *close, int keys, node_list *out)
+static stator_status parse_items(expr_parser *r, const char *close, bool keys, node_list *out)
 {
     out->n = 0;
     while (!at(r, close)) {
@@ -162,7 +162,7 @@ static stator_status parse_name(expr_parser *r, st_expr_node **out)
         ST_TRY(make_node(r, ST_EXPR_NAME, NULL, out));
     } else {
         node_list args;
-        ST_TRY(parse_items(r, ")", 1, &args));
+        ST_TRY(parse_items(r, ")", true, &args));
         ST_TRY(make_node(r, ST_EXPR_CALL, &args, out));
     }
     (*out)->text = name;
@@ -204,7 +204,7 @@ static stator_status parse_primary(expr_parser *r, st_expr_node **out)
         const uint32_t column = r->token.column;
         node_list items;
         advance(r);
-        ST_TRY(parse_items(r, "]", 0, &items));
+        ST_TRY(parse_items(r, "]", false, &items));
         ST_TRY(make_node(r, ST_EXPR_LIST, &items, out));
         (*out)->column = column;
         return STATOR_OK;
@@ -261,14 +261,14 @@ static const char *const levels[][7] = {
 };
 #define LEVELS ((uint32_t)(sizeof levels / sizeof levels[0]))
 
-static int at_level(const expr_parser *r, uint32_t level)
+static bool at_level(const expr_parser *r, uint32_t level)
 {
     for (uint32_t i = 0; levels[level][i] != NULL; i++) {
         if (at(r, levels[level][i])) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static stator_status parse_binary(expr_parser *r, uint32_t level, st_expr_node **out)
@@ -313,24 +313,24 @@ static stator_status parse_cond(expr_parser *r, st_expr_node **out)
 }
 
 /* Do names and an '=' stand here? *out_n is their number. */
-static int at_assignment(const expr_parser *r, uint32_t *out_n)
+static bool at_assignment(const expr_parser *r, uint32_t *out_n)
 {
     const char *p = r->p;
     st_expr_token token = r->token;
     for (*out_n = 1; token.kind == ST_TOKEN_NAME; ++*out_n) {
         token = st_expr_next(r->text, &p);
         if (token.kind != ST_TOKEN_PUNCT || token.len != 1) {
-            return 0;
+            return false;
         }
         if (token.text[0] == '=') {
-            return 1;
+            return true;
         }
         if (token.text[0] != ',') {
-            return 0;
+            return false;
         }
         token = st_expr_next(r->text, &p);
     }
-    return 0;
+    return false;
 }
 
 static stator_status parse_statement(expr_parser *r, st_expr_statement *out)

@@ -68,7 +68,7 @@ static stator_status fill_like(const st_help *c, const st_xvalue *value)
     for (uint32_t i = 0; i < rank; i++) {
         dims[i] = st_help_dim(c, x, i);
     }
-    ST_TRY(st_xto_tensor(c->e, c->node, value, st_xtype(c->e, x)->dtype, 0, &y));
+    ST_TRY(st_xto_tensor(c->e, c->node, value, st_xtype(c->e, x)->dtype, false, &y));
     return with_shape(c, "expand", y, dims, rank);
 }
 
@@ -94,7 +94,7 @@ stator_status st_help_scalar(const st_help *c)
     stator_dtype dtype = 0;
     stator_ref y = 0;
     ST_TRY(st_help_dtype(c, 1, &dtype));
-    ST_TRY(st_xto_tensor(c->e, c->node, &c->args[0], dtype, 0, &y));
+    ST_TRY(st_xto_tensor(c->e, c->node, &c->args[0], dtype, false, &y));
     ST_TRY(st_xcast(c->e, y, dtype, &y));
     *c->out = st_xtensor(y);
     return STATOR_OK;
@@ -129,6 +129,6 @@ stator_status st_help_wide(const st_help *c)
     stator_ref x = 0;
     ST_TRY(st_help_tensor(c, 0, &x));
     const stator_dtype dtype = st_xtype(c->e, x)->dtype;
-    const int is_narrow = st_dtype_class(dtype) == STATOR_CLASS_FLOAT && st_dtype_bits(dtype) < 32;
+    const bool is_narrow = st_dtype_class(dtype) == STATOR_CLASS_FLOAT && st_dtype_bits(dtype) < 32;
     return cast_to(c, x, is_narrow ? STATOR_F32 : dtype);
 }

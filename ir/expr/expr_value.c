@@ -24,12 +24,12 @@ const char *st_xkind_name(const st_xvalue *v)
     return v->kind == ST_X_TENSOR && v->ref == 0 ? "an absent operand" : names[v->kind];
 }
 
-int st_xis_number(const st_xvalue *v)
+bool st_xis_number(const st_xvalue *v)
 {
     return v->kind >= ST_X_INT && v->kind <= ST_X_SYM;
 }
 
-int st_xis_size(const st_xvalue *v)
+bool st_xis_size(const st_xvalue *v)
 {
     return v->kind == ST_X_INT || v->kind == ST_X_SYM;
 }
@@ -69,7 +69,7 @@ st_xvalue *st_xitems(st_xeval *e, uint32_t n)
 static void int_range(stator_dtype dtype, double *out_lo, double *out_hi)
 {
     const int bits = (int)st_dtype_bits(dtype);
-    const int is_signed = st_dtype_class(dtype) == STATOR_CLASS_INT;
+    const bool is_signed = st_dtype_class(dtype) == STATOR_CLASS_INT;
     *out_lo = is_signed ? -ldexp(1, bits - 1) : 0;
     *out_hi = dtype == STATOR_BOOL ? 1 : ldexp(1, is_signed ? bits - 1 : bits) - 1;
 }
@@ -138,7 +138,7 @@ static stator_status sizes_tensor(st_xeval *e, const st_expr_node *at, const st_
 }
 
 stator_status st_xto_tensor(st_xeval *e, const st_expr_node *at, const st_xvalue *v,
-                            stator_dtype dtype, int optional, stator_ref *out)
+                            stator_dtype dtype, bool optional, stator_ref *out)
 {
     *out = 0;
     switch (v->kind) {
@@ -323,7 +323,7 @@ static stator_status float_arith(const st_xeval *e, const st_expr_node *at, char
 stator_status st_xarith(st_xeval *e, const st_expr_node *at, const char *op, const st_xvalue *a,
                         const st_xvalue *b, st_xvalue *out)
 {
-    const int has_float = a->kind == ST_X_FLOAT || b->kind == ST_X_FLOAT;
+    const bool has_float = a->kind == ST_X_FLOAT || b->kind == ST_X_FLOAT;
     if (has_float && (a->kind == ST_X_SYM || b->kind == ST_X_SYM)) {
         return st_xfail(e, at,
                         "a float and a size that is not known yet; write "
@@ -363,7 +363,7 @@ static int compare_sizes(st_xeval *e, const char *op, const st_xvalue *a, const 
     }
 }
 
-static int compare_floats(const char *op, double a, double b)
+static bool compare_floats(const char *op, double a, double b)
 {
     switch (op[0]) {
     case '=':
@@ -403,8 +403,8 @@ static int equal_values(st_xeval *e, const st_xvalue *a, const st_xvalue *b)
 stator_status st_xcompare(st_xeval *e, const st_expr_node *at, const char *op, const st_xvalue *a,
                           const st_xvalue *b, st_xvalue *out)
 {
-    const int numbers = st_xis_number(a) && st_xis_number(b);
-    const int sizes = a->kind == ST_X_SYM || b->kind == ST_X_SYM;
+    const bool numbers = st_xis_number(a) && st_xis_number(b);
+    const bool sizes = a->kind == ST_X_SYM || b->kind == ST_X_SYM;
     int result;
     if (numbers && !sizes) {
         result = compare_floats(op, st_xto_float(a), st_xto_float(b));

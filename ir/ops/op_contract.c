@@ -393,8 +393,8 @@ stator_status st_infer_dft(st_infer *in, stator_diag **err)
                           (long long)parts);
     }
     ST_TRY(st_in_fits(in, dims[rank - 1u], st_in_size(in, 2), "x", rank - 1u, err));
-    const int inverse = st_in_int(in, STATOR_dft_inverse) != 0;
-    const int onesided = st_in_int(in, STATOR_dft_onesided) != 0;
+    const bool inverse = st_in_int(in, STATOR_dft_inverse) != 0;
+    const bool onesided = st_in_int(in, STATOR_dft_onesided) != 0;
     if (onesided && parts != (inverse ? 2 : 1)) {
         return st_in_fail(in, err, "onesided needs %s input", inverse ? "complex" : "real");
     }

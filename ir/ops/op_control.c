@@ -95,7 +95,7 @@ static stator_status match_input(region_reader *r, uint32_t i, uint32_t k, uint3
 }
 
 /* Does `sym` use the atom? */
-static int uses_atom(const st_symtab *tab, stator_ref sym, uint32_t atom)
+static bool uses_atom(const st_symtab *tab, stator_ref sym, uint32_t atom)
 {
     const stator_sym_row *row = st_seg_at(&tab->syms, sym);
     for (uint32_t t = 0; t < row->term_count; t++) {
@@ -103,27 +103,27 @@ static int uses_atom(const st_symtab *tab, stator_ref sym, uint32_t atom)
         const stator_atom_row *a = st_seg_at(&tab->atoms, term->atom);
         if (term->atom == atom || (a->a != 0 && uses_atom(tab, a->a, atom)) ||
             (a->b != 0 && uses_atom(tab, a->b, atom))) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
-static int operands_use(const st_infer *in, uint32_t atom)
+static bool operands_use(const st_infer *in, uint32_t atom)
 {
     for (uint32_t k = 0; k < in->n_operands; k++) {
         for (uint32_t d = 0; d < st_in_rank(in, k); d++) {
             if (uses_atom(&in->m->symtab, st_in_dim(in, k, d), atom)) {
-                return 1;
+                return true;
             }
         }
     }
-    return 0;
+    return false;
 }
 
 /* Is the size meaningless outside of the region: bound by its inputs, or made by one of its nodes?
  */
-static int is_inner(const region_reader *r, stator_ref sym)
+static bool is_inner(const region_reader *r, stator_ref sym)
 {
     const st_symtab *tab = &r->in->m->symtab;
     const stator_sym_row *row = st_seg_at(&tab->syms, sym);
@@ -132,20 +132,20 @@ static int is_inner(const region_reader *r, stator_ref sym)
         const stator_atom_row *atom = st_seg_at(&tab->atoms, term->atom);
         if (atom->kind != STATOR_ATOM_SYMBOL) {
             if (is_inner(r, atom->a) || is_inner(r, atom->b)) {
-                return 1;
+                return true;
             }
             continue;
         }
         for (uint32_t i = 0; i < r->n_bound; i++) {
             if (r->bound[i] == term->atom) {
-                return 1;
+                return true;
             }
         }
         if ((atom->flags & 1u) != 0 && !operands_use(r->in, term->atom)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static int64_t upper_bound(const st_infer *in, stator_ref sym)
@@ -240,7 +240,7 @@ stator_status st_infer_cond(st_infer *in, stator_diag **err)
 {
     region_reader branch[2];
     ST_TRY(st_in_dtype_is(in, 0, STATOR_BOOL, err));
-    ST_TRY(st_in_scalar(in, 0, 0, err));
+    ST_TRY(st_in_scalar(in, 0, false, err));
     for (uint32_t i = 0; i < 2; i++) {
         open_region(&branch[i], in, i, i == 0 ? "then branch" : "else branch");
         ST_TRY(counts_are(&branch[i], in->n_operands - 1u, branch[0].v->n_outputs, err));
@@ -283,7 +283,7 @@ static stator_status carried_result(st_infer *in, region_reader *r, const uint32
                               d, result, st_in_sym_text(in, x, a_text),
                               st_in_sym_text(in, y, b_text), r->what);
         }
-        const int stable = same == 1 || st_sym_eq(tab, y, first) == 1;
+        const bool stable = same == 1 || st_sym_eq(tab, y, first) == 1;
         dims[d] = stable ? first : st_in_unbacked(in, result, d, upper_bound(in, y));
     }
     return st_in_set(in, result, before->dtype, before->rank, dims, err);
@@ -322,9 +322,9 @@ stator_status st_infer_while(st_infer *in, stator_diag **err)
     uint32_t carried = 0, stacked = 0;
     const uint32_t n_values = in->n_operands - 2u;
     ST_TRY(st_in_dtype_is(in, 0, STATOR_I64, err));
-    ST_TRY(st_in_scalar(in, 0, 0, err));
+    ST_TRY(st_in_scalar(in, 0, false, err));
     ST_TRY(st_in_dtype_is(in, 1, STATOR_BOOL, err));
-    ST_TRY(st_in_scalar(in, 1, 0, err));
+    ST_TRY(st_in_scalar(in, 1, false, err));
     ST_TRY(count_attr(in, STATOR_while_carried, n_values, &carried, err));
     ST_TRY(count_attr(in, STATOR_while_stacked, 256, &stacked, err));
     open_region(&r, in, 0, "body");

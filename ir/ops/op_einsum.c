@@ -34,16 +34,16 @@ static uint32_t letter(char c)
 
 /* Reads one term into labels; an ellipsis is written as `extra` labels. *out_dots: had one. */
 static stator_status read_term(einsum_reader *r, uint32_t extra, uint8_t *labels, uint32_t capacity,
-                               uint32_t *out_n, int *out_dots)
+                               uint32_t *out_n, bool *out_dots)
 {
     uint32_t n = 0;
-    *out_dots = 0;
+    *out_dots = false;
     for (skip_blanks(r); *r->p && *r->p != ',' && *r->p != '-'; skip_blanks(r)) {
         if (strncmp(r->p, "...", 3) == 0) {
             if (*out_dots) {
                 return bad(r, "a second ellipsis in one term");
             }
-            *out_dots = 1;
+            *out_dots = true;
             for (uint32_t i = extra; i-- > 0 && n < capacity;) {
                 labels[n++] = (uint8_t)(ST_EINSUM_LETTERS + i);
             }
@@ -74,7 +74,7 @@ static uint32_t count_letters(const einsum_reader *r)
 static stator_status read_operand(einsum_reader *r, uint32_t rank, uint8_t *labels)
 {
     uint32_t n = 0;
-    int dots = 0;
+    bool dots = false;
     const uint32_t letters = count_letters(r);
     const uint32_t extra = rank > letters ? rank - letters : 0;
     ST_TRY(read_term(r, extra, labels, rank, &n, &dots));
@@ -109,7 +109,7 @@ static void implicit_output(const einsum_reader *r, st_einsum *out)
 static stator_status explicit_output(einsum_reader *r, st_einsum *out)
 {
     uint32_t seen[ST_EINSUM_LABELS] = {0};
-    int dots = 0;
+    bool dots = false;
     ST_TRY(read_term(r, r->ellipsis, out->out, ST_EINSUM_LABELS, &out->n_out, &dots));
     if (*r->p != '\0') {
         return bad(r, "expected the end of the equation");

@@ -43,7 +43,7 @@ stator_status st_infer_transpose(st_infer *in, stator_diag **err)
 }
 
 /* Can size `from` become `to` in broadcast_to? 0 when it is proved impossible. */
-static int expands(const st_infer *in, stator_ref from, stator_ref to)
+static bool expands(const st_infer *in, stator_ref from, stator_ref to)
 {
     const stator_ref one = st_in_size(in, 1);
     return from == 0 || to == 0 || st_sym_eq(&in->m->symtab, from, one) != 0 ||
@@ -94,7 +94,7 @@ static stator_status slice_in_range(const st_infer *in, uint32_t axis, stator_re
     const stator_ref dim = st_in_dim(in, 0, axis);
     const stator_ref zero = st_in_size(in, 0);
     int64_t lo, hi;
-    int is_proved = 1;
+    bool is_proved = true;
     st_in_range(in, size, &lo, &hi);
     if (lo < 1) {
         constrain_range(in, axis, start, size, step);
@@ -174,10 +174,10 @@ stator_status st_infer_pad(st_infer *in, stator_diag **err)
     ST_TRY(st_in_list_count(in, STATOR_pad_high, rank, err));
     ST_TRY(st_in_one_of(in, STATOR_pad_mode, "constant,reflect,edge,wrap", err));
     ST_TRY(st_in_same_dtype(in, 0, 1, err));
-    ST_TRY(st_in_scalar(in, 1, 1, err));
+    ST_TRY(st_in_scalar(in, 1, true, err));
     st_in_syms(in, STATOR_pad_low, low, STATOR_RANK_MAX);
     st_in_syms(in, STATOR_pad_high, high, STATOR_RANK_MAX);
-    const int is_constant = strcmp(st_in_string(in, STATOR_pad_mode), "constant") == 0;
+    const bool is_constant = strcmp(st_in_string(in, STATOR_pad_mode), "constant") == 0;
     for (uint32_t i = 0; i < rank; i++) {
         int64_t size, value;
         const stator_ref dim = st_in_dim(in, 0, i);
@@ -369,8 +369,8 @@ stator_status st_infer_one_hot(st_infer *in, stator_diag **err)
     ST_TRY(st_in_class_is(in, 0, 1u << STATOR_CLASS_INT | 1u << STATOR_CLASS_UINT,
                           "an integer dtype", err));
     ST_TRY(st_in_same_dtype(in, 1, 2, err));
-    ST_TRY(st_in_scalar(in, 1, 0, err));
-    ST_TRY(st_in_scalar(in, 2, 0, err));
+    ST_TRY(st_in_scalar(in, 1, false, err));
+    ST_TRY(st_in_scalar(in, 2, false, err));
     ST_TRY(st_in_list_count(in, STATOR_one_hot_depth, 1, err));
     ST_TRY(st_in_axis(in, st_in_int(in, STATOR_one_hot_axis), rank + 1u, &axis, err));
     st_in_syms(in, STATOR_one_hot_depth, &depth, 1);

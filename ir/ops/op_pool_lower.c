@@ -135,7 +135,7 @@ static stator_ref inside(const pool *p, const stator_ref *at)
 }
 
 /* The flat position of every tap inside one channel: i64 [outs.., taps]. */
-static stator_ref flat_positions(const pool *p, const stator_ref *at, int column_major)
+static stator_ref flat_positions(const pool *p, const stator_ref *at, bool column_major)
 {
     stator_ref all = 0, step = stator_emit_size(p->e, 1), dims[STATOR_RANK_MAX];
     for (uint32_t j = 0; j < p->n; j++) {
@@ -160,8 +160,8 @@ static stator_ref winning_tap(const pool *p, const stator_ref *at)
     const stator_ref windows = join_windows(p, gather_windows(p, at), 2u + p->n);
     const stator_ref values[2] = {windows, inside(p, at)};
     const stator_dtype dtype = stator_emit_dtype(p->e, p->x);
-    const int is_float = st_dtype_class(dtype) == STATOR_CLASS_FLOAT;
-    const int is_signed = st_dtype_class(dtype) == STATOR_CLASS_INT;
+    const bool is_float = st_dtype_class(dtype) == STATOR_CLASS_FLOAT;
+    const bool is_signed = st_dtype_class(dtype) == STATOR_CLASS_INT;
     const int64_t lowest = is_signed ? -(INT64_C(1) << (st_dtype_bits(dtype) - 1u)) : 0;
     const stator_attr low =
         is_float ? STATOR_A_FLOAT("low", -__builtin_inf()) : STATOR_A_INT("low", lowest);
@@ -172,7 +172,7 @@ static stator_ref winning_tap(const pool *p, const stator_ref *at)
                             "w,ok", 2, values, 1, &low);
 }
 
-static stator_ref pool_indices(const pool *p, int column_major)
+static stator_ref pool_indices(const pool *p, bool column_major)
 {
     stator_ref at[STATOR_RANK_MAX], dims[STATOR_RANK_MAX], plane = stator_emit_size(p->e, 1);
     if (2u + 2u * p->n > STATOR_RANK_MAX) {

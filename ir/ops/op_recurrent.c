@@ -63,7 +63,7 @@ stator_status st_infer_recurrent(st_infer *in, stator_diag **err)
     if (hidden < 1) {
         return st_in_fail(in, err, "hidden is %lld, expected at least 1", (long long)hidden);
     }
-    const int both = strcmp(st_in_string(in, STATOR_lstm_direction), "bidirectional") == 0;
+    const bool both = strcmp(st_in_string(in, STATOR_lstm_direction), "bidirectional") == 0;
     s.t = st_in_dim(in, 0, 0);
     s.n = st_in_dim(in, 0, 1);
     s.i = st_in_dim(in, 0, 2);

@@ -59,17 +59,17 @@ typedef struct net {
 
 /* ---- activations ---- */
 
-static int same_word(const char *word, size_t len, const char *name)
+static bool same_word(const char *word, size_t len, const char *name)
 {
     if (strlen(name) != len) {
-        return 0;
+        return false;
     }
     for (size_t i = 0; i < len; i++) {
         if (tolower((unsigned char)word[i]) != name[i]) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 static const activation_row *find_activation(const char *word, size_t len)
@@ -172,7 +172,7 @@ static void rnn_cell(const net *n, cell *c)
 
 static void gru_cell(const net *n, cell *c)
 {
-    const int after = n->node->attrs[STATOR_gru_linear_before_reset].i != 0;
+    const bool after = n->node->attrs[STATOR_gru_linear_before_reset].i != 0;
     const stator_ref zr_in[3] = {gate_of(n, c->xw, 0), c->h, rows_of(n, c->r, 0, 1)};
     const stator_ref r_in[3] = {gate_of(n, c->xw, 1), c->h, rows_of(n, c->r, 1, 1)};
     const stator_ref z =
@@ -257,7 +257,7 @@ static stator_ref masked(const net *n, const cell *c, stator_ref fresh, stator_r
 
 static void write_cell(const net *n, const loop *l, cell *c)
 {
-    const int is_lstm = n->gates == GATES_LSTM;
+    const bool is_lstm = n->gates == GATES_LSTM;
     for (uint32_t i = 0; i < l->n; i++) {
         *l->inputs[i] = stator_emit_input(n->e, "", l->types[i]);
     }
@@ -293,7 +293,7 @@ static stator_ref direction_part(const net *n, stator_ref v, uint32_t d)
  * hidden gate that cannot (gru with linear_before_reset). */
 static stator_ref project(const net *n, uint32_t d, stator_ref *out_rb)
 {
-    const int keep_rb =
+    const bool keep_rb =
         n->gates == GATES_GRU && n->node->attrs[STATOR_gru_linear_before_reset].i != 0 && n->b != 0;
     const stator_ref b = direction_part(n, n->b, d);
     const stator_ref in[3] = {n->x, direction_part(n, n->w, d), b};
@@ -326,27 +326,27 @@ static stator_ref initial(const net *n, stator_ref given, uint32_t d)
 
 static void fill_loop(const net *n, uint32_t d, cell *c, loop *l)
 {
-    const int is_lstm = n->gates == GATES_LSTM;
+    const bool is_lstm = n->gates == GATES_LSTM;
     stator_ref rb = 0, steps = 0;
     const stator_ref xw = project(n, d, &rb);
     if (n->lengths != 0) {
         const stator_ref count = stator_emit_dim(n->e, n->x, 0);
         steps = stator_emit_iota(n->e, stator_emit_dtype(n->e, n->lengths), 1, &count, 0);
     }
-    add_value(n, l, initial(n, n->h0, d), &c->h, 0);
-    add_value(n, l, is_lstm ? initial(n, n->c0, d) : 0, &c->c, 0);
+    add_value(n, l, initial(n, n->h0, d), &c->h, false);
+    add_value(n, l, is_lstm ? initial(n, n->c0, d) : 0, &c->c, false);
     l->carried = l->n;
-    add_value(n, l, xw, &c->xw, 1);
-    add_value(n, l, steps, &c->t, 1);
+    add_value(n, l, xw, &c->xw, true);
+    add_value(n, l, steps, &c->t, true);
     l->scanned = l->n - l->carried;
-    add_value(n, l, direction_part(n, n->r, d), &c->r, 0);
-    add_value(n, l, rb, &c->rb, 0);
-    add_value(n, l, is_lstm ? direction_part(n, n->p, d) : 0, &c->p, 0);
-    add_value(n, l, n->lengths, &c->lengths, 0);
+    add_value(n, l, direction_part(n, n->r, d), &c->r, false);
+    add_value(n, l, rb, &c->rb, false);
+    add_value(n, l, is_lstm ? direction_part(n, n->p, d) : 0, &c->p, false);
+    add_value(n, l, n->lengths, &c->lengths, false);
 }
 
 /* One direction: out receives h, (c,) y. */
-static void run_direction(const net *n, uint32_t d, int reverse, stator_ref out[3])
+static void run_direction(const net *n, uint32_t d, bool reverse, stator_ref out[3])
 {
     const int64_t flags[2] = {reverse, reverse};
     cell c = {.direction = d};
@@ -409,7 +409,7 @@ static stator_status decompose(stator_builder *b, const st_decompose_node *node,
     stator_ref parts[3][2] = {{0, 0}, {0, 0}, {0, 0}}; /* y, h, c of each direction */
     const uint32_t has_c = gates == GATES_LSTM;
     read_net(&n);
-    const int first_is_reverse = strcmp(node->attrs[STATOR_lstm_direction].s, "reverse") == 0;
+    const bool first_is_reverse = strcmp(node->attrs[STATOR_lstm_direction].s, "reverse") == 0;
     for (uint32_t d = 0; d < n.directions; d++) {
         stator_ref out[3] = {0, 0, 0};
         run_direction(&n, d, d == 1 || first_is_reverse, out);

@@ -6,7 +6,7 @@
 #include <stator/ops.h>
 
 /* Result k: x without the axes of the set, or with size 1 there. */
-static stator_status set_reduced(st_infer *in, uint32_t set, int keep, stator_dtype dtype,
+static stator_status set_reduced(st_infer *in, uint32_t set, bool keep, stator_dtype dtype,
                                  stator_diag **err)
 {
     stator_ref dims[STATOR_RANK_MAX];

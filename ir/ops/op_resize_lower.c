@@ -30,11 +30,11 @@ typedef struct resizer {
 typedef struct axis_sizes {
     uint32_t axis;
     stator_ref in, out;
-    int has_scale;
+    bool has_scale;
     double scale; /* when has_scale */
 } axis_sizes;
 
-static int is_mode(const resizer *r, uint32_t attr, const char *word)
+static bool is_mode(const resizer *r, uint32_t attr, const char *word)
 {
     return strcmp(r->node->attrs[attr].s, word) == 0;
 }
@@ -83,7 +83,7 @@ static stator_ref positions(const resizer *r, const axis_sizes *a)
     const stator_ref s = a->has_scale ? stator_emit_scalar(e, a->scale, STATOR_F64)
                                       : stator_emit_binary(e, "div", o, n);
     const stator_ref w = stator_emit_binary(e, "mul", s, n);
-    const int crops = is_mode(r, STATOR_resize_coordinates, "tf_crop_and_resize");
+    const bool crops = is_mode(r, STATOR_resize_coordinates, "tf_crop_and_resize");
     return stator_emit_expr(e, position_program(r), "i,s,n,o,w,a,b",
                             STATOR_IN(i, s, n, o, w, crops ? roi_entry(r, a->axis) : 0,
                                       crops ? roi_entry(r, r->rank + a->axis) : 0),
@@ -228,14 +228,14 @@ static void weighted_axis(resizer *r, const axis_sizes *a, stator_ref p)
 }
 
 /* Nothing to do along an axis that keeps its size. */
-static int keeps_axis(const resizer *r, const axis_sizes *a)
+static bool keeps_axis(const resizer *r, const axis_sizes *a)
 {
     return a->in == a->out && (!a->has_scale || a->scale == 1) &&
            !is_mode(r, STATOR_resize_coordinates, "tf_crop_and_resize");
 }
 
 /* Is the axis known to become longer? */
-static int grows(const resizer *r, const axis_sizes *a)
+static bool grows(const resizer *r, const axis_sizes *a)
 {
     int64_t in = 0;
     int64_t out = 0;
@@ -274,7 +274,7 @@ stator_status st_dec_resize(stator_builder *b, const st_decompose_node *node,
     const stator_attr *sizes = &node->attrs[STATOR_resize_sizes];
     const stator_dtype dtype = stator_emit_dtype(&e, node->operands[0]);
     resizer r = {.e = &e, .node = node, .rank = sizes->count, .x = node->operands[0]};
-    const int is_nearest = is_mode(&r, STATOR_resize_mode, "nearest");
+    const bool is_nearest = is_mode(&r, STATOR_resize_mode, "nearest");
     r.roi = node->n_operands > 1 ? node->operands[1] : 0;
     if (r.rank >= STATOR_RANK_MAX) {
         stator_emit_fail(&e, STATOR_UNIMPLEMENTED, "rank %u needs one axis more", r.rank);
@@ -285,7 +285,7 @@ stator_status st_dec_resize(stator_builder *b, const st_decompose_node *node,
     }
     r.x = is_nearest ? r.x : stator_emit_wide(&e, r.x);
     for (uint32_t i = 0; i < 2u * r.rank && e.status == STATOR_OK; i++) {
-        const int is_late = i >= r.rank; /* growing axes come after all shrinking ones */
+        const bool is_late = i >= r.rank; /* growing axes come after all shrinking ones */
         const uint32_t axis = is_late ? 2u * r.rank - 1u - i : i;
         const axis_sizes a = sizes_of(&r, axis);
         if (!keeps_axis(&r, &a) && grows(&r, &a) == is_late) {

@@ -19,7 +19,7 @@ typedef struct sampler {
     const st_decompose_node *node;
     uint32_t n;                 /* spatial axes */
     stator_ref x, grid, points; /* points: sym, number of samples of one image */
-    int is_zeros, is_reflection, is_nearest, is_cubic, align;
+    bool is_zeros, is_reflection, is_nearest, is_cubic, align;
     stator_ref index, weight, valid; /* [N, K, P] so far, 0 before the first axis */
 } sampler;
 
@@ -138,7 +138,7 @@ static stator_ref sum_taps(const sampler *s)
         STATOR_IN(stator_emit_wide(s->e, s->x), s->index, s->weight, s->valid, s->grid), 0, NULL);
 }
 
-static int is_mode(const st_decompose_node *node, uint32_t attr, const char *word)
+static bool is_mode(const st_decompose_node *node, uint32_t attr, const char *word)
 {
     return strcmp(node->attrs[attr].s, word) == 0;
 }

@@ -91,7 +91,7 @@ static stator_status check_seed(const st_infer *in, stator_diag **err)
 {
     for (uint32_t k = 0; k < 2; k++) {
         ST_TRY(st_in_dtype_is(in, k, STATOR_I64, err));
-        ST_TRY(st_in_scalar(in, k, 0, err));
+        ST_TRY(st_in_scalar(in, k, false, err));
     }
     return STATOR_OK;
 }

@@ -161,7 +161,7 @@ stator_status st_infer_resize(st_infer *in, stator_diag **err)
         ST_TRY(st_in_list_count(in, STATOR_resize_scales, rank, err));
     }
     ST_TRY(resize_modes(in, err));
-    const int crops =
+    const bool crops =
         strcmp(st_in_string(in, STATOR_resize_coordinates), "tf_crop_and_resize") == 0;
     if (crops && !st_in_has(in, 1)) {
         return st_in_fail(in, err, "coordinates tf_crop_and_resize needs the operand roi");
@@ -187,7 +187,7 @@ stator_status st_infer_nms(st_infer *in, stator_diag **err)
     ST_TRY(st_in_same_dim(in, st_in_dim(in, 0, 1), st_in_dim(in, 1, 2), "boxes and scores", err));
     ST_TRY(st_in_dtype_is(in, 2, STATOR_I64, err));
     for (uint32_t k = 2; k < 5; k++) {
-        ST_TRY(st_in_scalar(in, k, 1, err));
+        ST_TRY(st_in_scalar(in, k, true, err));
         ST_TRY(k == 2 ? STATOR_OK : st_in_class_is(in, k, FLOAT_ONLY, "a float dtype", err));
     }
     const stator_ref dims[2] = {st_in_unbacked(in, 0, 0, st_in_numel_bound(in, 1)),

@@ -132,7 +132,7 @@ ST_UNIFY_SIZES(st_unify_sizes_reshape);
 ST_UNIFY_SIZES(st_unify_sizes_gather_elements);
 ST_UNIFY_SIZES(st_unify_sizes_recurrent);
 /* baked_in_values.c */
-#define ST_SIZE_REQUIREMENTS(name) int name(struct st_baked_in_again *a)
+#define ST_SIZE_REQUIREMENTS(name) bool name(struct st_baked_in_again *a)
 ST_SIZE_REQUIREMENTS(st_size_requirements_same);
 ST_SIZE_REQUIREMENTS(st_size_requirements_transpose);
 ST_SIZE_REQUIREMENTS(st_size_requirements_expand);

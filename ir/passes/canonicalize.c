@@ -41,7 +41,7 @@ stator_status st_pass_canonicalize(const st_pass_ctx *ctx, const stator_graph *i
     const st_rule_def *defs = st_rule_defs(&n);
     *out_result = STATOR_PASS_SAME;
     ST_TRY(st_ruleset_init(&set, ctx->mem, in->module->ops, defs, n, err));
-    stator_status status = st_copy_begin(&c, ctx, in, out, st_pass_canonicalize, 1, err);
+    stator_status status = st_copy_begin(&c, ctx, in, out, st_pass_canonicalize, true, err);
     if (status == STATOR_OK) {
         status = rewrite_nodes(&set, &c, out_result, err);
     }

@@ -18,17 +18,17 @@ typedef struct merger {
     uint32_t node;                /* in-node at hand */
 } merger;
 
-static int in_order(const merger *g, const stator_node_row *row, const stator_op_desc *op,
-                    stator_ref out[2])
+static bool in_order(const merger *g, const stator_node_row *row, const stator_op_desc *op,
+                     stator_ref out[2])
 {
     if ((op->flags & STATOR_OP_COMMUTES) == 0 || row->operand_count != 2) {
-        return 0;
+        return false;
     }
     const stator_ref a = g->copy.map[stator_operand(g->copy.v, row, 0)];
     const stator_ref b = g->copy.map[stator_operand(g->copy.v, row, 1)];
     out[0] = a < b ? a : b;
     out[1] = a < b ? b : a;
-    return 1;
+    return true;
 }
 
 /* ---- hashing ---- */
@@ -83,39 +83,39 @@ static uint64_t hash_node(const merger *g, const stator_node_row *row, const sta
 
 /* ---- equality of an in-node and an out-node ---- */
 
-static int same_list(const st_module *m, const stator_attr_row *a, const stator_attr_row *b)
+static bool same_list(const st_module *m, const stator_attr_row *a, const stator_attr_row *b)
 {
     const st_seg *pool = a->kind == STATOR_ATTR_INTS     ? &m->i64s
                          : a->kind == STATOR_ATTR_FLOATS ? &m->f64s
                                                          : &m->refs;
     if (a->count != b->count) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < a->count && a->begin != b->begin; i++) {
         if (memcmp(st_seg_at(pool, a->begin + i), st_seg_at(pool, b->begin + i), pool->stride) !=
             0) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-static int same_attr(const st_module *m, const stator_attr_row *a, const stator_attr_row *b)
+static bool same_attr(const st_module *m, const stator_attr_row *a, const stator_attr_row *b)
 {
     if (a->kind != b->kind) {
-        return 0;
+        return false;
     }
     return st_attr_is_list(a->kind)
                ? same_list(m, a, b)
                : a->i == b->i && a->begin == b->begin && memcmp(&a->f, &b->f, sizeof a->f) == 0;
 }
 
-static int same_operands(const merger *g, const stator_node_row *a, const stator_node_row *b)
+static bool same_operands(const merger *g, const stator_node_row *a, const stator_node_row *b)
 {
     const st_copy *c = &g->copy;
     stator_ref pair[2];
     if (a->operand_count != b->operand_count) {
-        return 0;
+        return false;
     }
     if (in_order(g, a, stator_op_at(c->v, a->op), pair)) {
         const stator_ref x = stator_operand(g->out, b, 0);
@@ -125,31 +125,31 @@ static int same_operands(const merger *g, const stator_node_row *a, const stator
     for (uint32_t k = 0; k < a->operand_count; k++) {
         const stator_ref value = stator_operand(c->v, a, k);
         if ((value != 0 ? c->map[value] : 0) != stator_operand(g->out, b, k)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-static int same_regions_and_types(const merger *g, const stator_node_row *a,
-                                  const stator_node_row *b)
+static bool same_regions_and_types(const merger *g, const stator_node_row *a,
+                                   const stator_node_row *b)
 {
     const st_copy *c = &g->copy;
     for (uint32_t k = 0; k < a->region_count; k++) {
         if (stator_region_at(c->v, a, k) != stator_region_at(g->out, b, k)) {
-            return 0;
+            return false;
         }
     }
     for (uint32_t k = 0; k < a->result_count; k++) {
         if (stator_value_at(c->v, a->result_begin + k)->type !=
             stator_value_at(g->out, b->result_begin + k)->type) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-static int same_node(void *self, uint32_t out_node)
+static bool same_node(void *self, uint32_t out_node)
 {
     const merger *g = self;
     const st_copy *c = &g->copy;
@@ -157,11 +157,11 @@ static int same_node(void *self, uint32_t out_node)
     const stator_node_row *b = stator_node_at(g->out, out_node);
     if (a->op != b->op || a->attr_count != b->attr_count || a->result_count != b->result_count ||
         a->region_count != b->region_count || !same_operands(g, a, b)) {
-        return 0;
+        return false;
     }
     for (uint32_t k = 0; k < a->attr_count; k++) {
         if (!same_attr(c->in->module, stator_attr_at(c->v, a, k), stator_attr_at(g->out, b, k))) {
-            return 0;
+            return false;
         }
     }
     return same_regions_and_types(g, a, b);
@@ -205,7 +205,7 @@ stator_status st_pass_cse(const st_pass_ctx *ctx, const stator_graph *in, stator
     merger g = {.node = 0};
     *out_result = STATOR_PASS_SAME;
     st_hashset_init(&g.seen, ctx->mem);
-    stator_status status = st_copy_begin(&g.copy, ctx, in, out, st_pass_cse, 1, err);
+    stator_status status = st_copy_begin(&g.copy, ctx, in, out, st_pass_cse, true, err);
     for (g.node = 1; status == STATOR_OK && g.node < in->nodes.count; g.node++) {
         status = visit(&g, err);
     }

@@ -88,7 +88,7 @@ static void find_definers(sweeper *s)
 }
 
 /* Does this node define a symbol that something later needs? */
-static int defines_needed(const sweeper *s, stator_ref node)
+static bool defines_needed(const sweeper *s, stator_ref node)
 {
     const stator_graph_view *v = s->copy.v;
     const stator_node_row *row = stator_node_at(v, node);
@@ -101,37 +101,37 @@ static int defines_needed(const sweeper *s, stator_ref node)
                 atom != 0 ? st_seg_at(&s->copy.in->module->symtab.atoms, atom) : NULL;
             if (a != NULL && (a->flags & 1u) != 0 && s->definer[atom] == node &&
                 s->symbol_live[atom]) {
-                return 1;
+                return true;
             }
         }
     }
-    return 0;
+    return false;
 }
 
 /* ---- nodes ---- */
 
-static int has_effect(const stator_graph_view *v, const stator_node_row *row)
+static bool has_effect(const stator_graph_view *v, const stator_node_row *row)
 {
     if ((stator_op_at(v, row->op)->flags & STATOR_OP_EFFECT) != 0) {
-        return 1;
+        return true;
     }
     for (uint32_t k = 0; k < row->region_count; k++) {
         const stator_graph_view *inner = st_graph_view(stator_region_at(v, row, k));
         for (stator_ref node = 1; node <= inner->n_nodes; node++) {
             if (has_effect(inner, stator_node_at(inner, node))) {
-                return 1;
+                return true;
             }
         }
     }
-    return 0;
+    return false;
 }
 
-static int is_needed(const sweeper *s, stator_ref node)
+static bool is_needed(const sweeper *s, stator_ref node)
 {
     const stator_node_row *row = stator_node_at(s->copy.v, node);
     for (uint32_t k = 0; k < row->result_count; k++) {
         if (s->value_live[row->result_begin + k]) {
-            return 1;
+            return true;
         }
     }
     return has_effect(s->copy.v, row) || defines_needed(s, node);
@@ -180,7 +180,7 @@ stator_status st_pass_dce(const st_pass_ctx *ctx, const stator_graph *in, stator
 {
     sweeper s = {.n_atoms = in->module->symtab.atoms.count};
     *out_result = STATOR_PASS_SAME;
-    stator_status status = st_copy_begin(&s.copy, ctx, in, out, st_pass_dce, 1, err);
+    stator_status status = st_copy_begin(&s.copy, ctx, in, out, st_pass_dce, true, err);
     s.value_live = st_calloc(ctx->mem, in->values.count, 1);
     s.node_live = st_calloc(ctx->mem, in->nodes.count, 1);
     s.symbol_live = st_calloc(ctx->mem, (uint64_t)s.n_atoms + 1u, 1);

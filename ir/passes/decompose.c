@@ -21,7 +21,7 @@ typedef struct lowering {
     uint32_t capacity;
 } lowering;
 
-static int is_wanted(const st_copy *c, stator_ref node)
+static bool is_wanted(const st_copy *c, stator_ref node)
 {
     const stator_op_desc *op = st_copy_op(c, node);
     return (op->flags & STATOR_OP_COMPOSITE) != 0 &&
@@ -93,7 +93,7 @@ static stator_status fit_type(lowering *d, stator_ref old, stator_ref *value, st
     const stator_type_row *a = stator_type_at(out, given);
     const stator_type_row *b = stator_type_at(out, wanted);
     stator_ref dims[STATOR_RANK_MAX];
-    int is_possible = a->dtype == b->dtype && a->rank == b->rank;
+    bool is_possible = a->dtype == b->dtype && a->rank == b->rank;
     for (uint32_t i = 0; is_possible && i < b->rank; i++) {
         dims[i] = stator_dim_at(out, b, i);
         is_possible = st_sym_eq(&c->out->module->symtab, stator_dim_at(out, a, i), dims[i]) != 0;
@@ -123,7 +123,7 @@ static stator_status lower(lowering *d, stator_ref node, stator_diag **err)
 }
 
 /* An op of a library, whose decomposition may fail for reasons that are no property of the node. */
-static int is_stranger(const st_copy *c, stator_ref node)
+static bool is_stranger(const st_copy *c, stator_ref node)
 {
     return st_optable_at(c->in->module->ops, stator_node_at(c->v, node)->op)->oplib_op != NULL;
 }
@@ -167,7 +167,7 @@ stator_status st_pass_decompose(const st_pass_ctx *ctx, const stator_graph *in, 
     lowering d = {.capacity = 0};
     *out_result = STATOR_PASS_SAME;
     st_arena_init(&d.arena, ctx->mem);
-    stator_status status = st_copy_begin(&d.copy, ctx, in, out, st_pass_decompose, 1, err);
+    stator_status status = st_copy_begin(&d.copy, ctx, in, out, st_pass_decompose, true, err);
     for (stator_ref node = 1; status == STATOR_OK && node < in->nodes.count; node++) {
         status = visit(&d, node, err);
     }

@@ -28,27 +28,27 @@
 
 typedef struct folding {
     st_copy *copy;
-    int is_lean;
+    bool is_lean;
     uint8_t *is_read;  /* by value: by something that is not at any stride, also through views */
     uint8_t *is_float; /* by value: weights that fold_lean widens, and what they are made of */
 } folding;
 
-static int has_static_attrs(const stator_graph_view *v, const stator_node_row *row)
+static bool has_static_attrs(const stator_graph_view *v, const stator_node_row *row)
 {
     for (uint32_t k = 0; k < row->attr_count; k++) {
         const stator_attr_row *attr = stator_attr_at(v, row, k);
         for (uint32_t i = 0; attr->kind == STATOR_ATTR_DIMS && i < attr->count; i++) {
             int64_t value = 0;
             if (!stator_sym_is_const(v, stator_ref_at(v, attr->begin + i), &value)) {
-                return 0;
+                return false;
             }
         }
     }
-    return 1;
+    return true;
 }
 
 /* Bytes of the operands, all of which must be constants of the graph being written. */
-static int operand_bytes(const st_copy *c, const stator_node_row *row, uint64_t *out_bytes)
+static bool operand_bytes(const st_copy *c, const stator_node_row *row, uint64_t *out_bytes)
 {
     *out_bytes = 0;
     for (uint32_t k = 0; k < row->operand_count; k++) {
@@ -57,11 +57,11 @@ static int operand_bytes(const st_copy *c, const stator_node_row *row, uint64_t 
             continue;
         }
         if (!st_value_is_constant(c->out->graph, c->map[value])) {
-            return 0;
+            return false;
         }
         *out_bytes += st_blob_size(st_graph_value_blob(c->out->graph, c->map[value]));
     }
-    return 1;
+    return true;
 }
 
 /* Axes that have more than one element. */
@@ -76,21 +76,21 @@ static uint32_t long_axes(const stator_graph_view *v, const stator_type_row *typ
 }
 
 /* Integers of a byte or less, a row or weights, of which each becomes more? */
-static int is_widening(const st_copy *c, const stator_node_row *row, uint64_t in_bytes)
+static bool is_widening(const st_copy *c, const stator_node_row *row, uint64_t in_bytes)
 {
     if (in_bytes < WEIGHT_BYTES || row->operand_count != 1 || row->result_count != 1 ||
         (stator_op_at(c->v, row->op)->flags & STATOR_OP_POINTWISE) == 0) {
-        return 0;
+        return false;
     }
     const stator_type_row *from = stator_value_type(c->v, stator_operand(c->v, row, 0));
     const uint32_t to = stator_value_type(c->v, row->result_begin)->dtype;
-    const int is_byte = from->dtype == STATOR_I8 || from->dtype == STATOR_U8;
-    const int is_nibble = from->dtype == STATOR_I4 || from->dtype == STATOR_U4;
+    const bool is_byte = from->dtype == STATOR_I8 || from->dtype == STATOR_U8;
+    const bool is_nibble = from->dtype == STATOR_I4 || from->dtype == STATOR_U4;
     return (is_byte || is_nibble) && st_dtype_bits(to) > st_dtype_bits(from->dtype) &&
            (in_bytes >= ROW_BYTES || long_axes(c->v, from) > 1);
 }
 
-static int are_results_static(const st_copy *c, const stator_node_row *row, uint64_t *out_bytes)
+static bool are_results_static(const st_copy *c, const stator_node_row *row, uint64_t *out_bytes)
 {
     *out_bytes = 0;
     for (uint32_t k = 0; k < row->result_count; k++) {
@@ -98,14 +98,14 @@ static int are_results_static(const st_copy *c, const stator_node_row *row, uint
         uint64_t bytes = 0;
         const stator_value_row *value = stator_value_at(c->v, row->result_begin + k);
         if (!st_type_static_size(c->in->module, value->type, &elements, &bytes)) {
-            return 0;
+            return false;
         }
         *out_bytes += bytes;
     }
-    return 1;
+    return true;
 }
 
-static int is_foldable(const folding *f, const stator_node_row *row)
+static bool is_foldable(const folding *f, const stator_node_row *row)
 {
     const st_copy *c = f->copy;
     const uint64_t flags = stator_op_at(c->v, row->op)->flags;
@@ -115,15 +115,15 @@ static int is_foldable(const folding *f, const stator_node_row *row)
                   STATOR_OP_UNBACKED)) != 0 ||
         row->region_count != 0 || row->result_count > RESULTS_MAX || !has_static_attrs(c->v, row) ||
         !operand_bytes(c, row, &in_bytes) || !are_results_static(c, row, &all_bytes)) {
-        return 0;
+        return false;
     }
     if (f->is_lean && f->is_float[row->result_begin]) {
-        return 1;
+        return true;
     }
     if (f->is_lean && is_widening(c, row, in_bytes)) {
-        return 0;
+        return false;
     }
-    const int is_repeated = f->is_lean && (flags & STATOR_OP_VIEW) && all_bytes > ROW_BYTES;
+    const bool is_repeated = f->is_lean && (flags & STATOR_OP_VIEW) && all_bytes > ROW_BYTES;
     return all_bytes <= in_bytes || (all_bytes <= FREE_BYTES && !is_repeated);
 }
 
@@ -176,7 +176,7 @@ static uint8_t *mark_read(const st_copy *c)
     for (stator_ref node = c->v->n_nodes; is_read != NULL && node >= 1; node--) {
         const stator_node_row *row = stator_node_at(c->v, node);
         const stator_op_desc *op = st_copy_op(c, node);
-        const int is_view = (op->flags & STATOR_OP_VIEW) != 0 && row->result_count == 1;
+        const bool is_view = (op->flags & STATOR_OP_VIEW) != 0 && row->result_count == 1;
         if ((op->flags & STATOR_OP_ANY_STRIDE) != 0 || (is_view && !is_read[row->result_begin])) {
             continue;
         }
@@ -187,7 +187,7 @@ static uint8_t *mark_read(const st_copy *c)
     return is_read;
 }
 
-static int is_kept_view(const folding *f, stator_ref node)
+static bool is_kept_view(const folding *f, stator_ref node)
 {
     const st_copy *c = f->copy;
     const stator_node_row *row = stator_node_at(c->v, node);
@@ -202,13 +202,13 @@ static int is_kept_view(const folding *f, stator_ref node)
 
 /* ---- weights that are widened ---- */
 
-static int is_byte(const st_copy *c, stator_ref value)
+static bool is_byte(const st_copy *c, stator_ref value)
 {
     const uint32_t dtype = stator_value_type(c->v, value)->dtype;
     return dtype == STATOR_I8 || dtype == STATOR_U8 || dtype == STATOR_I4 || dtype == STATOR_U4;
 }
 
-static int is_elementwise(const st_copy *c, stator_ref node)
+static bool is_elementwise(const st_copy *c, stator_ref node)
 {
     return (st_copy_op(c, node)->flags & (STATOR_OP_POINTWISE | STATOR_OP_VIEW)) != 0;
 }
@@ -242,12 +242,12 @@ static const stator_attr_row *attr_named(const st_copy *c, stator_ref node, cons
 }
 
 /* Has the second operand of a product matrices of its own for each place of a batch? */
-static int has_batch(const st_copy *c, stator_ref node)
+static bool has_batch(const st_copy *c, stator_ref node)
 {
     const stator_ref y = stator_operand(c->v, stator_node_at(c->v, node), 1);
     const stator_type_row *type = stator_value_type(c->v, y);
     const stator_attr_row *axes = attr_named(c, node, "batch_y");
-    int has_long = 0;
+    bool has_long = false;
     for (uint32_t k = 0; axes != NULL && k < axes->count; k++) {
         int64_t size = 0;
         const int64_t axis = *(const int64_t *)stator_column_at(&c->v->i64s, axes->begin + k);
@@ -259,7 +259,7 @@ static int has_batch(const st_copy *c, stator_ref node)
 
 /* Does the node contract its second operand with what is made of no bytes, in a way for which
  * codegen/match/match_weights.c has no form that reads bytes? */
-static int meets_floats(const st_copy *c, stator_ref node, const uint8_t *is_of_bytes)
+static bool meets_floats(const st_copy *c, stator_ref node, const uint8_t *is_of_bytes)
 {
     const stator_node_row *row = stator_node_at(c->v, node);
     const stator_op_desc *op = st_copy_op(c, node);
@@ -279,7 +279,7 @@ static uint8_t *mark_float(const st_copy *c)
         if (meets_floats(c, node, is_of_bytes)) {
             is_float[stator_operand(c->v, row, 1)] = 1;
         }
-        const int is_part = is_elementwise(c, node) && is_float[row->result_begin];
+        const bool is_part = is_elementwise(c, node) && is_float[row->result_begin];
         for (uint32_t k = 0; is_part && k < row->operand_count; k++) {
             is_float[stator_operand(c->v, row, k)] = 1;
         }
@@ -296,8 +296,8 @@ static stator_status visit(const folding *f, stator_ref node, stator_diag **err)
 {
     st_copy *c = f->copy;
     const st_build_mark before = st_build_here(c->out);
-    const int is_wanted = is_foldable(f, stator_node_at(c->v, node)) && !is_kept_view(f, node) &&
-                          st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "fold", node);
+    const bool is_wanted = is_foldable(f, stator_node_at(c->v, node)) && !is_kept_view(f, node) &&
+                           st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "fold", node);
     ST_TRY(st_copy_node(c, node, err));
     return is_wanted ? fold_node(c, node, before, err) : STATOR_OK;
 }
@@ -328,7 +328,7 @@ static stator_status run_fold(const st_pass_ctx *ctx, const stator_graph *in, st
     if (ctx->evaluate == NULL) {
         return STATOR_OK;
     }
-    stator_status status = st_copy_begin(&c, ctx, in, out, self, 1, err);
+    stator_status status = st_copy_begin(&c, ctx, in, out, self, true, err);
     if (status == STATOR_OK) {
         status = fold_all(&f, in, err);
     }

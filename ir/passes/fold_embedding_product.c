@@ -29,7 +29,7 @@ static const stator_node_row *maker(const st_copy *c, stator_ref value, const ch
     return node && strcmp(st_copy_op(c, node)->name, op) == 0 ? stator_node_at(c->v, node) : NULL;
 }
 
-static int is_axis(const st_copy *c, const stator_attr_row *axes, uint32_t rank, uint32_t axis)
+static bool is_axis(const st_copy *c, const stator_attr_row *axes, uint32_t rank, uint32_t axis)
 {
     const int64_t at =
         axes->count == 1 ? *(const int64_t *)stator_column_at(&c->v->i64s, axes->begin) : -99;
@@ -37,23 +37,23 @@ static int is_axis(const st_copy *c, const stator_attr_row *axes, uint32_t rank,
 }
 
 /* A constant, or views of one. */
-static int is_known(const st_copy *c, stator_ref value)
+static bool is_known(const st_copy *c, stator_ref value)
 {
     for (uint32_t i = 0; i < DEPTH_MAX && value; i++) {
         const stator_ref node = stator_value_at(c->v, value)->node;
         if (st_value_is_constant(c->out->graph, c->map[value])) {
-            return 1;
+            return true;
         }
         if (node == 0 || (st_copy_op(c, node)->flags & STATOR_OP_VIEW) == 0) {
-            return 0;
+            return false;
         }
         value = stator_operand(c->v, stator_node_at(c->v, node), 0);
     }
-    return 0;
+    return false;
 }
 
 /* Is the new table worth its memory, and soon made? */
-static int is_worth(const st_copy *c, const product *p)
+static bool is_worth(const st_copy *c, const product *p)
 {
     const stator_type_row *x = stator_value_type(c->v, p->table);
     uint64_t table[2] = {0, 0};
@@ -63,7 +63,7 @@ static int is_worth(const st_copy *c, const product *p)
         !st_type_static_size(c->in->module, stator_value_at(c->v, p->weights)->type, &weights[0],
                              &weights[1]) ||
         table[0] == 0 || weights[0] == 0) {
-        return 0;
+        return false;
     }
     int64_t folded = 0;
     (void)stator_sym_is_const(c->v, stator_dim_at(c->v, x, 1), &folded);
@@ -73,12 +73,12 @@ static int is_worth(const st_copy *c, const product *p)
            rows * columns * (st_dtype_bits(x->dtype) / 8u) <= GROWS(table[1] + weights[1]);
 }
 
-static int find(const st_copy *c, stator_ref node, product *p)
+static bool find(const st_copy *c, stator_ref node, product *p)
 {
     const stator_node_row *row = stator_node_at(c->v, node);
     if (row->op != STATOR_OPCODE_dot_general ||
         stator_attr_at(c->v, row, STATOR_dot_general_batch_x)->count != 0) {
-        return 0;
+        return false;
     }
     const stator_ref x = stator_operand(c->v, row, 0);
     const uint32_t rank = stator_value_type(c->v, x)->rank;
@@ -87,7 +87,7 @@ static int find(const st_copy *c, stator_ref node, product *p)
                    .contract_y = stator_attr_at(c->v, row, STATOR_dot_general_contract_y),
                    .type = stator_value_type(c->v, row->result_begin)};
     if (gather == NULL || stator_attr_at(c->v, gather, STATOR_gather_axis)->i != 0) {
-        return 0;
+        return false;
     }
     p->table = stator_operand(c->v, gather, 0);
     p->ids = stator_operand(c->v, gather, 1);
@@ -201,7 +201,8 @@ stator_status st_pass_fold_embedding_product(const st_pass_ctx *ctx, const stato
     if (ctx->evaluate == NULL) {
         return STATOR_OK;
     }
-    stator_status status = st_copy_begin(&c, ctx, in, out, st_pass_fold_embedding_product, 1, err);
+    stator_status status =
+        st_copy_begin(&c, ctx, in, out, st_pass_fold_embedding_product, true, err);
     for (stator_ref node = 1; status == STATOR_OK && node < in->nodes.count; node++) {
         status = visit(&c, node, err);
     }

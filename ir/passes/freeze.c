@@ -23,7 +23,7 @@ static void mark_written(const st_copy *c, uint8_t *written)
     }
 }
 
-static int is_frozen(const st_copy *c, const uint8_t *written, stator_ref input)
+static bool is_frozen(const st_copy *c, const uint8_t *written, stator_ref input)
 {
     return (stator_value_at(c->v, input)->flags & STATOR_VALUE_PARAM) != 0 && !written[input] &&
            st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "freeze", input);
@@ -70,7 +70,7 @@ stator_status st_pass_freeze(const st_pass_ctx *ctx, const stator_graph *in, sta
     if (written == NULL) {
         return st_fail_oom(err);
     }
-    stator_status status = st_copy_begin(&c, ctx, in, out, st_pass_freeze, 0, err);
+    stator_status status = st_copy_begin(&c, ctx, in, out, st_pass_freeze, false, err);
     if (status == STATOR_OK) {
         status = freeze(&c, written, out_result, err);
     }

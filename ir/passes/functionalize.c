@@ -26,7 +26,7 @@ static void redirect(writes *w, stator_ref value)
     }
 }
 
-static int same_type(const st_copy *c, stator_ref a, stator_ref b)
+static bool same_type(const st_copy *c, stator_ref a, stator_ref b)
 {
     return stator_value_at(c->v, a)->type == stator_value_at(c->v, b)->type;
 }
@@ -44,8 +44,8 @@ static stator_status apply_write(writes *w, stator_ref node, stator_diag **err)
                        "earlier write to one",
                        st_copy_op(c, node)->name, node);
     }
-    const int is_applied = same_type(c, target, value) &&
-                           st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "functionalize", node);
+    const bool is_applied = same_type(c, target, value) &&
+                            st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "functionalize", node);
     if (is_applied) {
         st_copy_replace(c, row->result_begin, c->map[value]);
     } else {
@@ -69,7 +69,7 @@ static stator_status copy_nodes(writes *w, stator_diag **err)
         for (uint32_t k = 0; k < row->operand_count; k++) {
             redirect(w, stator_operand(c->v, row, k));
         }
-        const int is_write = (st_copy_op(c, node)->flags & STATOR_OP_WRITES) != 0;
+        const bool is_write = (st_copy_op(c, node)->flags & STATOR_OP_WRITES) != 0;
         ST_TRY(is_write && c->in->parent == NULL ? apply_write(w, node, err)
                                                  : st_copy_node(c, node, err));
     }
@@ -117,7 +117,7 @@ stator_status st_pass_functionalize(const st_pass_ctx *ctx, const stator_graph *
     writes w = {.root = NULL};
     const uint64_t n = (uint64_t)in->values.count;
     *out_result = STATOR_PASS_SAME;
-    stator_status status = st_copy_begin(&w.copy, ctx, in, out, st_pass_functionalize, 1, err);
+    stator_status status = st_copy_begin(&w.copy, ctx, in, out, st_pass_functionalize, true, err);
     w.root = st_calloc(ctx->mem, n, sizeof *w.root);
     w.current = st_calloc(ctx->mem, n, sizeof *w.current);
     w.pending = st_calloc(ctx->mem, n, sizeof *w.pending);

@@ -35,13 +35,13 @@ typedef struct table {
     stator_ref to[NODES_MAX];
 } table;
 
-static int is_byte(const stator_graph_view *v, stator_ref value)
+static bool is_byte(const stator_graph_view *v, stator_ref value)
 {
     const uint32_t dtype = stator_value_type(v, value)->dtype;
     return dtype == STATOR_I8 || dtype == STATOR_U8;
 }
 
-static int is_known_number(const st_copy *c, stator_ref value)
+static bool is_known_number(const st_copy *c, stator_ref value)
 {
     uint64_t elements = 0;
     uint64_t bytes = 0;
@@ -51,11 +51,11 @@ static int is_known_number(const st_copy *c, stator_ref value)
            elements == 1;
 }
 
-static int are_dims_equal(const stator_graph_view *v, stator_ref a, stator_ref b)
+static bool are_dims_equal(const stator_graph_view *v, stator_ref a, stator_ref b)
 {
     const stator_type_row *x = stator_value_type(v, a);
     const stator_type_row *y = stator_value_type(v, b);
-    int is_equal = x->rank == y->rank;
+    bool is_equal = x->rank == y->rank;
     for (uint32_t i = 0; is_equal && i < x->rank; i++) {
         is_equal = stator_dim_at(v, x, i) == stator_dim_at(v, y, i);
     }
@@ -176,35 +176,35 @@ static stator_status add_to_table(lut_pass *l, const stator_node_row *row, table
 }
 
 /* The values between the byte and the result, operands first; 0: too many. */
-static int list_nodes(const lut_pass *l, stator_ref value, stator_ref byte, table *t)
+static bool list_nodes(const lut_pass *l, stator_ref value, stator_ref byte, table *t)
 {
     const stator_graph_view *v = l->copy.v;
     if (value == 0 || value == byte || is_known_number(&l->copy, value) || find(t, value)) {
-        return 1;
+        return true;
     }
     const stator_node_row *row = stator_node_at(v, stator_value_at(v, value)->node);
     for (uint32_t k = 0; k < row->operand_count; k++) {
         if (!list_nodes(l, stator_operand(v, row, k), byte, t)) {
-            return 0;
+            return false;
         }
     }
     if (t->n == NODES_MAX) {
-        return 0;
+        return false;
     }
     t->from[t->n++] = value;
-    return 1;
+    return true;
 }
 
 /* Results at all bytes into `out`; *out_is_made 0: some node could not be computed. */
 static stator_status make_table(lut_pass *l, stator_ref result, uint8_t out[ENTRIES],
-                                int *out_is_made, stator_diag **err)
+                                bool *out_is_made, stator_diag **err)
 {
     stator_builder *b = l->copy.out;
     const stator_ref byte = l->made_of[result];
     const st_build_mark before = st_build_here(b);
     table t = {.n = 1, .from = {byte}};
     const void *data = NULL;
-    *out_is_made = 0;
+    *out_is_made = false;
     if (!list_nodes(l, result, byte, &t)) {
         return STATOR_OK;
     }
@@ -228,14 +228,14 @@ static stator_status make_table(lut_pass *l, stator_ref result, uint8_t out[ENTR
 
 /* ---- the look-up ---- */
 
-static int is_in_order(const uint8_t *entries)
+static bool is_in_order(const uint8_t *entries)
 {
     for (uint32_t i = 0; i < ENTRIES; i++) {
         if (entries[i] != i) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 static stator_status make_lookup(lut_pass *l, stator_ref result, const uint8_t *entries,
@@ -262,7 +262,7 @@ static stator_status make_lookup(lut_pass *l, stator_ref result, const uint8_t *
     return STATOR_OK;
 }
 
-static int is_wanted(const lut_pass *l, const stator_node_row *row)
+static bool is_wanted(const lut_pass *l, const stator_node_row *row)
 {
     const stator_ref result = row->result_begin;
     return row->result_count == 1 && is_byte(l->copy.v, result) && l->made_of[result] &&
@@ -275,7 +275,7 @@ static stator_status visit(lut_pass *l, stator_ref node, stator_diag **err)
     st_copy *c = &l->copy;
     const stator_node_row *row = stator_node_at(c->v, node);
     uint8_t entries[ENTRIES];
-    int is_made = 0;
+    bool is_made = false;
     note(l, row);
     if (is_wanted(l, row) && st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "lut", node)) {
         st_build_set_origin_ref(c->out, row->origin);
@@ -311,7 +311,7 @@ stator_status st_pass_lut(const st_pass_ctx *ctx, const stator_graph *in, stator
     if (ctx->evaluate == NULL) {
         return STATOR_OK;
     }
-    stator_status status = st_copy_begin(&l.copy, ctx, in, out, st_pass_lut, 1, err);
+    stator_status status = st_copy_begin(&l.copy, ctx, in, out, st_pass_lut, true, err);
     st_arena_init(&l.arena, in->module->mem);
     if (status == STATOR_OK) {
         status = visit_all(&l, err);

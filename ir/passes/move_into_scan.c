@@ -49,7 +49,7 @@ typedef struct scan_desc {
     uint32_t carried, scanned, stacked, n_captured;
     int64_t is_reversed;
     uint64_t body_macs, body_bytes; /* products in a step */
-    int has_sibling;
+    bool has_sibling;
     uint32_t n_rows, n_whole, n_out; /* operands and stacked results of the new scan */
     stator_ref rows[OPERANDS_MAX], whole[OPERANDS_MAX], out[OPERANDS_MAX];
 } scan_desc;
@@ -99,7 +99,7 @@ static void dot_work(const stator_graph_view *v, const stator_node_row *row, uin
     *out_bytes = weights * st_dtype_bits(type->dtype) / 8u;
 }
 
-static int is_dot(const stator_graph_view *v, stator_ref node)
+static bool is_dot(const stator_graph_view *v, stator_ref node)
 {
     return stator_node_at(v, node)->op == STATOR_OPCODE_dot_general;
 }
@@ -114,22 +114,22 @@ static int64_t list_at(const stator_graph_view *v, const stator_node_row *row, u
 }
 
 /* All along axis 0 and in one direction? */
-static int is_even(const stator_graph_view *v, scan_desc *s)
+static bool is_even(const stator_graph_view *v, scan_desc *s)
 {
     s->is_reversed = list_at(v, s->row, STATOR_scan_reverse, 0) != 0;
     for (uint32_t k = 0; k < s->scanned; k++) {
         if (list_at(v, s->row, STATOR_scan_axes, k) != 0 ||
             (list_at(v, s->row, STATOR_scan_reverse, k) != 0) != s->is_reversed) {
-            return 0;
+            return false;
         }
     }
     for (uint32_t k = 0; k < s->stacked; k++) {
         if (list_at(v, s->row, STATOR_scan_out_axes, k) != 0 ||
             (list_at(v, s->row, STATOR_scan_out_reverse, k) != 0) != s->is_reversed) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 static void measure_body(scan_desc *s)
@@ -147,10 +147,10 @@ static void measure_body(scan_desc *s)
 }
 
 /* A scan of as many steps? */
-static int is_as_long(const stator_graph_view *v, const stator_node_row *row, const scan_desc *s)
+static bool is_as_long(const stator_graph_view *v, const stator_node_row *row, const scan_desc *s)
 {
     if (row->op != s->row->op || stator_attr_at(v, row, STATOR_scan_scanned)->i == 0) {
-        return 0;
+        return false;
     }
     const uint32_t carried = (uint32_t)stator_attr_at(v, row, STATOR_scan_carried)->i;
     const stator_ref first = stator_operand(v, row, carried);
@@ -158,18 +158,18 @@ static int is_as_long(const stator_graph_view *v, const stator_node_row *row, co
 }
 
 /* Another scan of as many steps that neither needs this one nor is needed by it. */
-static int has_sibling(scan_mover *w, const scan_desc *s)
+static bool has_sibling(scan_mover *w, const scan_desc *s)
 {
     const stator_graph_view *v = w->copy.v;
     uint8_t *is_tied = w->marks; /* unused as yet */
-    int found = 0;
+    bool found = false;
     memset(is_tied, 0, v->n_values + 1u);
     for (uint32_t k = 0; k < s->row->operand_count; k++) {
         is_tied[stator_operand(v, s->row, k)] = 1;
     }
     for (stator_ref node = s->node; node-- > 1;) {
         const stator_node_row *row = stator_node_at(v, node);
-        int is_needed = 0;
+        bool is_needed = false;
         for (uint32_t k = 0; k < row->result_count; k++) {
             is_needed = is_needed || is_tied[row->result_begin + k];
         }
@@ -183,7 +183,7 @@ static int has_sibling(scan_mover *w, const scan_desc *s)
     }
     for (stator_ref node = s->node + 1u; node <= v->n_nodes && !found; node++) {
         const stator_node_row *row = stator_node_at(v, node);
-        int is_behind = 0;
+        bool is_behind = false;
         for (uint32_t k = 0; k < row->operand_count; k++) {
             is_behind = is_behind || is_tied[stator_operand(v, row, k)] == 2;
         }
@@ -197,13 +197,13 @@ static int has_sibling(scan_mover *w, const scan_desc *s)
 }
 
 /* 0: a scan that stays as it is. */
-static int describe_scan(scan_mover *w, stator_ref node, scan_desc *s)
+static bool describe_scan(scan_mover *w, stator_ref node, scan_desc *s)
 {
     const stator_graph_view *v = w->copy.v;
     const stator_node_row *row = stator_node_at(v, node);
     *s = (scan_desc){.node = node, .row = row};
     if (row->op != STATOR_OPCODE_scan || row->operand_count > OPERANDS_MAX) {
-        return 0;
+        return false;
     }
     s->carried = (uint32_t)stator_attr_at(v, row, STATOR_scan_carried)->i;
     s->scanned = (uint32_t)stator_attr_at(v, row, STATOR_scan_scanned)->i;
@@ -211,48 +211,48 @@ static int describe_scan(scan_mover *w, stator_ref node, scan_desc *s)
     s->n_captured = row->operand_count - s->carried - s->scanned;
     s->body = stator_region_at(v, row, 0);
     if (s->scanned == 0) {
-        return 0;
+        return false;
     }
     const stator_type_row *first = stator_value_type(v, stator_operand(v, row, s->carried));
     s->length = stator_dim_at(v, first, 0);
     int64_t length = 0;
-    const int is_known = stator_sym_is_const(v, s->length, &length);
+    const bool is_known = stator_sym_is_const(v, s->length, &length);
     if ((is_known && length == 0) || !is_even(v, s)) { /* without steps there are no rows */
-        return 0;
+        return false;
     }
     measure_body(s);
     s->has_sibling = has_sibling(w, s);
-    return 1;
+    return true;
 }
 
 /* ---- which nodes ---- */
 
 /* May the product be done a step at a time? Its work is the body's then. */
-static int may_step(const stator_graph_view *v, scan_desc *s, stator_ref node)
+static bool may_step(const stator_graph_view *v, scan_desc *s, stator_ref node)
 {
     const stator_node_row *row = stator_node_at(v, node);
     uint64_t macs = 0;
     uint64_t bytes = 0;
     if (!is_dot(v, node)) {
-        return 1;
+        return true;
     }
     dot_work(v, row, 1, &macs, &bytes);
     const uint64_t weights = numel(v, stator_operand(v, row, 1), 0);
     if (macs == 0 || bytes == 0 || macs / weights < ROWS_MIN ||
         s->body_bytes + bytes > CACHED_BYTES ||
         (!s->has_sibling && macs > s->body_macs / SMALL_PART)) {
-        return 0;
+        return false;
     }
     s->body_bytes += bytes;
-    return 1;
+    return true;
 }
 
 /* A constant or views of one: the body makes it itself. */
-static int is_made_inside(const stator_graph_view *v, stator_ref value, uint32_t depth)
+static bool is_made_inside(const stator_graph_view *v, stator_ref value, uint32_t depth)
 {
     const stator_ref node = stator_value_at(v, value)->node;
     if (node == 0) {
-        return 0;
+        return false;
     }
     const stator_node_row *row = stator_node_at(v, node);
     const uint64_t flags = stator_op_at(v, row->op)->flags;
@@ -262,13 +262,13 @@ static int is_made_inside(const stator_graph_view *v, stator_ref value, uint32_t
 }
 
 /* Is it there before the scan, or made inside? */
-static int is_early(const stator_graph_view *v, const scan_desc *s, stator_ref value)
+static bool is_early(const stator_graph_view *v, const scan_desc *s, stator_ref value)
 {
     return stator_value_at(v, value)->node < s->node || is_made_inside(v, value, 0);
 }
 
 /* From the scan backwards. 1: nodes move, and what is scanned then is smaller. */
-static int find_makers(scan_mover *w, scan_desc *s)
+static bool find_makers(scan_mover *w, scan_desc *s)
 {
     const stator_graph_view *v = w->copy.v;
     uint64_t before = 0;
@@ -300,7 +300,7 @@ static int find_makers(scan_mover *w, scan_desc *s)
         if (w->taken[value] && (node == 0 || w->moves[node] != 1)) {
             const uint64_t bytes = row_bytes(v, value);
             if (bytes == 0) {
-                return 0; /* not known */
+                return false; /* not known */
             }
             after += bytes;
         }
@@ -309,25 +309,25 @@ static int find_makers(scan_mover *w, scan_desc *s)
 }
 
 /* Rows of operands are moved values, the rest is there before the scan? */
-static int is_user(scan_mover *w, const scan_desc *s, stator_ref node)
+static bool is_user(scan_mover *w, const scan_desc *s, stator_ref node)
 {
     const stator_graph_view *v = w->copy.v;
     const stator_node_row *row = stator_node_at(v, node);
     uint64_t timed = 0;
     if (!st_row_is(v, node, s->length, &timed) || numel(v, row->result_begin, 1) == 0) {
-        return 0;
+        return false;
     }
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const stator_ref value = stator_operand(v, row, k);
         if (timed >> k & 1u ? w->marks[value] != MARK_ROW : value != 0 && !is_early(v, s, value)) {
-            return 0;
+            return false;
         }
     }
     return timed != 0;
 }
 
 /* From the scan forwards. 1: nodes move, and what is stacked then is smaller. */
-static int find_users(scan_mover *w, scan_desc *s)
+static bool find_users(scan_mover *w, scan_desc *s)
 {
     const stator_graph_view *v = w->copy.v;
     uint64_t before = 0;
@@ -367,28 +367,28 @@ static void stay(scan_mover *w, stator_ref first, stator_ref last)
 
 /* ---- operands of the new scan ---- */
 
-static int add_once(stator_ref *list, uint32_t *n, stator_ref value)
+static bool add_once(stator_ref *list, uint32_t *n, stator_ref value)
 {
     for (uint32_t i = 0; i < *n; i++) {
         if (list[i] == value) {
-            return 1;
+            return true;
         }
     }
     if (*n == OPERANDS_MAX) {
-        return 0;
+        return false;
     }
     list[(*n)++] = value;
-    return 1;
+    return true;
 }
 
 /* Lists the operands of a node that moves: rows that nothing moved makes, and values that it has
  * whole. */
-static int add_reads(scan_mover *w, scan_desc *s, stator_ref node)
+static bool add_reads(scan_mover *w, scan_desc *s, stator_ref node)
 {
     const stator_graph_view *v = w->copy.v;
     const stator_node_row *row = stator_node_at(v, node);
     uint64_t timed = 0;
-    int is_ok = st_row_is(v, node, s->length, &timed);
+    bool is_ok = st_row_is(v, node, s->length, &timed);
     for (uint32_t k = 0; k < row->operand_count && is_ok; k++) {
         const stator_ref value = stator_operand(v, row, k);
         const stator_ref from = value ? stator_value_at(v, value)->node : 0;
@@ -405,34 +405,34 @@ static int add_reads(scan_mover *w, scan_desc *s, stator_ref node)
 }
 
 /* Is the body given this value, or what it makes it from, by its rows? */
-static int is_by_row(const scan_mover *w, const scan_desc *s, stator_ref value)
+static bool is_by_row(const scan_mover *w, const scan_desc *s, stator_ref value)
 {
     const stator_graph_view *v = w->copy.v;
     while (value) {
         const stator_ref node = stator_value_at(v, value)->node;
         for (uint32_t i = 0; i < s->n_rows; i++) {
             if (s->rows[i] == value) {
-                return 1;
+                return true;
             }
         }
         if (node && w->moves[node] == 1) {
-            return 1;
+            return true;
         }
         const stator_node_row *row = node ? stator_node_at(v, node) : NULL;
-        const int goes_on = row && row->operand_count && is_made_inside(v, value, 0);
+        const bool goes_on = row && row->operand_count && is_made_inside(v, value, 0);
         value = goes_on ? stator_operand(v, row, 0) : 0;
     }
-    return 0;
+    return false;
 }
 
 /* Does a node that moves read something whole that the body has by rows? One value cannot be both.
  */
-static int reads_both(const scan_mover *w, const scan_desc *s, stator_ref node)
+static bool reads_both(const scan_mover *w, const scan_desc *s, stator_ref node)
 {
     const stator_graph_view *v = w->copy.v;
     const stator_node_row *row = stator_node_at(v, node);
     uint64_t timed = 0;
-    int is_both = !st_row_is(v, node, s->length, &timed);
+    bool is_both = !st_row_is(v, node, s->length, &timed);
     for (uint32_t k = 0; k < row->operand_count && !is_both; k++) {
         is_both = !(timed >> k & 1u) && is_by_row(w, s, stator_operand(v, row, k));
     }
@@ -440,10 +440,10 @@ static int reads_both(const scan_mover *w, const scan_desc *s, stator_ref node)
 }
 
 /* 0: too many, or not possible. */
-static int list_operands(scan_mover *w, scan_desc *s)
+static bool list_operands(scan_mover *w, scan_desc *s)
 {
     const stator_graph_view *v = w->copy.v;
-    int is_ok = 1;
+    bool is_ok = true;
     for (uint32_t k = 0; k < s->scanned && is_ok; k++) {
         const stator_ref value = stator_operand(v, s->row, s->carried + k);
         const stator_ref from = stator_value_at(v, value)->node;
@@ -695,7 +695,7 @@ static void leave_users(scan_mover *w, const scan_desc *s)
 }
 
 /* Lists the makers of slices alone, when the users of the results stood in the way. */
-static int list_makers(scan_mover *w, scan_desc *s)
+static bool list_makers(scan_mover *w, scan_desc *s)
 {
     leave_users(w, s);
     s->n_rows = 0;
@@ -716,19 +716,19 @@ static stator_status visit(scan_mover *w, stator_ref node, stator_diag **err)
     }
     memset(w->taken, 0, (v->n_values + 1u) * sizeof *w->taken);
     const uint64_t held = s.body_bytes;
-    const int has_makers = find_makers(w, &s);
+    const bool has_makers = find_makers(w, &s);
     if (!has_makers) {
         stay(w, 1, node - 1u);
         s.body_bytes = held;
     }
-    const int has_users = find_users(w, &s);
+    const bool has_users = find_users(w, &s);
     if (!has_users) {
         leave_users(w, &s);
     }
-    const int is_possible =
+    const bool is_possible =
         (has_makers || has_users) &&
         (list_operands(w, &s) || (has_makers && has_users && list_makers(w, &s)));
-    const int is_wanted =
+    const bool is_wanted =
         is_possible && st_pass_may(w->copy.ctx, STATOR_FUEL_REWRITE, "move_into_scan", node);
     const stator_status status =
         is_wanted ? rewrite(w, &s, err) : st_copy_node(&w->copy, node, err);
@@ -736,7 +736,7 @@ static stator_status visit(scan_mover *w, stator_ref node, stator_diag **err)
     return status;
 }
 
-static int take_tables(scan_mover *w)
+static bool take_tables(scan_mover *w)
 {
     st_mem *mem = w->copy.ctx->mem;
     const uint64_t n = (uint64_t)w->copy.v->n_values + 1u;
@@ -754,7 +754,7 @@ stator_status st_pass_move_into_scan(const st_pass_ctx *ctx, const stator_graph 
     scan_mover w = {.uses = NULL};
     *out_result = STATOR_PASS_SAME;
     st_arena_init(&w.arena, ctx->mem);
-    stator_status status = st_copy_begin(&w.copy, ctx, in, out, st_pass_move_into_scan, 1, err);
+    stator_status status = st_copy_begin(&w.copy, ctx, in, out, st_pass_move_into_scan, true, err);
     if (status == STATOR_OK && !take_tables(&w)) {
         status = st_fail_oom(err);
     }

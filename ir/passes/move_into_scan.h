@@ -11,10 +11,10 @@
 /* Is the node's one result made row by row along its first axis, which has `length` entries? Its
  * operands are then timed (their first axis is that axis: bit k of *out_timed) or the same for all
  * rows. */
-int st_row_is(const stator_graph_view *v, stator_ref node, stator_ref length, uint64_t *out_timed);
+bool st_row_is(const stator_graph_view *v, stator_ref node, stator_ref length, uint64_t *out_timed);
 
 /* Does the op only move what it reads? Then two may do it. */
-int st_row_is_move(const stator_graph_view *v, stator_ref node);
+bool st_row_is_move(const stator_graph_view *v, stator_ref node);
 
 /* A node that is to be built for one row; operands[k]: rows of timed operands, else whole ones. */
 typedef struct st_row {

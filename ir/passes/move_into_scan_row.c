@@ -46,7 +46,7 @@ static int64_t int_at(const stator_graph_view *v, const stator_attr_row *list, u
     return *(const int64_t *)stator_column_at(&v->i64s, list->begin + i);
 }
 
-static int is_int(const stator_graph_view *v, stator_ref sym, int64_t wanted)
+static bool is_int(const stator_graph_view *v, stator_ref sym, int64_t wanted)
 {
     int64_t value = 0;
     return stator_sym_is_const(v, sym, &value) && value == wanted;
@@ -59,21 +59,21 @@ static const stator_type_row *operand_type(const stator_graph_view *v, const sta
     return value ? stator_value_type(v, value) : NULL;
 }
 
-static int is_long(const stator_graph_view *v, const stator_type_row *type, stator_ref length)
+static bool is_long(const stator_graph_view *v, const stator_type_row *type, stator_ref length)
 {
     return type && type->rank > 0 && stator_dim_at(v, type, 0) == length;
 }
 
 /* Operands that have the row's axis are rows, the others must not reach it. */
-static int find_points(const stator_graph_view *v, const stator_node_row *row, stator_ref length,
-                       uint64_t *out_timed)
+static bool find_points(const stator_graph_view *v, const stator_node_row *row, stator_ref length,
+                        uint64_t *out_timed)
 {
     const uint32_t rank = stator_value_type(v, row->result_begin)->rank;
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const stator_type_row *type = operand_type(v, row, k);
         if (type && type->rank == rank && !is_int(v, stator_dim_at(v, type, 0), 1)) {
             if (!is_long(v, type, length)) {
-                return 0;
+                return false;
             }
             *out_timed |= (uint64_t)1 << k;
         }
@@ -81,26 +81,26 @@ static int find_points(const stator_graph_view *v, const stator_node_row *row, s
     return *out_timed != 0;
 }
 
-static int are_axes_inner(const stator_graph_view *v, const stator_attr_row *axes, uint32_t rank)
+static bool are_axes_inner(const stator_graph_view *v, const stator_attr_row *axes, uint32_t rank)
 {
     for (uint32_t i = 0; i < axes->count; i++) {
         const int64_t axis = int_at(v, axes, i);
         if (axis == 0 || axis + (int64_t)rank == 0) {
-            return 0;
+            return false;
         }
     }
     return axes->count > 0;
 }
 
-static int is_dot_of_rows(const stator_graph_view *v, const stator_node_row *row)
+static bool is_dot_of_rows(const stator_graph_view *v, const stator_node_row *row)
 {
     const stator_type_row *x = operand_type(v, row, 0);
     return stator_attr_at(v, row, STATOR_dot_general_batch_x)->count == 0 &&
            are_axes_inner(v, stator_attr_at(v, row, STATOR_dot_general_contract_x), x->rank);
 }
 
-static int is_slice_of_rows(const stator_graph_view *v, const stator_node_row *row,
-                            stator_ref length)
+static bool is_slice_of_rows(const stator_graph_view *v, const stator_node_row *row,
+                             stator_ref length)
 {
     const stator_attr_row *starts = stator_attr_at(v, row, STATOR_slice_starts);
     const stator_attr_row *sizes = stator_attr_at(v, row, STATOR_slice_sizes);
@@ -110,8 +110,8 @@ static int is_slice_of_rows(const stator_graph_view *v, const stator_node_row *r
 }
 
 /* The same for ops whose operands have places of their own. */
-static int is_rows(const stator_graph_view *v, const stator_node_row *row, uint32_t kind,
-                   stator_ref length)
+static bool is_rows(const stator_graph_view *v, const stator_node_row *row, uint32_t kind,
+                    stator_ref length)
 {
     const stator_type_row *x = operand_type(v, row, 0);
     const uint32_t rank = x ? x->rank : 0;
@@ -139,7 +139,7 @@ static int is_rows(const stator_graph_view *v, const stator_node_row *row, uint3
     }
 }
 
-int st_row_is(const stator_graph_view *v, stator_ref node, stator_ref length, uint64_t *out_timed)
+bool st_row_is(const stator_graph_view *v, stator_ref node, stator_ref length, uint64_t *out_timed)
 {
     const stator_node_row *row = stator_node_at(v, node);
     const uint32_t kind = kind_of(v, node);
@@ -147,7 +147,7 @@ int st_row_is(const stator_graph_view *v, stator_ref node, stator_ref length, ui
     if (kind == ROW_NONE || row->result_count != 1 || row->operand_count == 0 ||
         row->operand_count > ST_ROW_OPERANDS || row->attr_count > ATTRS_MAX ||
         !is_long(v, stator_value_type(v, row->result_begin), length)) {
-        return 0;
+        return false;
     }
     if (kind == ROW_POINT) {
         return find_points(v, row, length, out_timed);
@@ -158,7 +158,7 @@ int st_row_is(const stator_graph_view *v, stator_ref node, stator_ref length, ui
     return is_rows(v, row, kind, length);
 }
 
-int st_row_is_move(const stator_graph_view *v, stator_ref node)
+bool st_row_is_move(const stator_graph_view *v, stator_ref node)
 {
     const uint32_t kind = kind_of(v, node);
     return kind == ROW_RESHAPE || kind == ROW_TRANSPOSE || kind == ROW_CONCAT ||

@@ -29,7 +29,7 @@ const st_pass_def *st_pass_find(const char *name)
     return NULL;
 }
 
-int st_pass_may(const st_pass_ctx *ctx, uint32_t kind, const char *rule, stator_ref node)
+bool st_pass_may(const st_pass_ctx *ctx, uint32_t kind, const char *rule, stator_ref node)
 {
     return ctx->may_apply == NULL || ctx->may_apply(ctx->fuel_self, kind, rule, node);
 }

@@ -39,7 +39,7 @@ const st_pass_def *st_pass_defs(uint32_t *out_count);
 const st_pass_def *st_pass_find(const char *name); /* NULL unknown */
 
 /* Asks the fuel question; yes when nobody answers it. */
-int st_pass_may(const st_pass_ctx *ctx, uint32_t kind, const char *rule, stator_ref node);
+bool st_pass_may(const st_pass_ctx *ctx, uint32_t kind, const char *rule, stator_ref node);
 void st_pass_about(const st_pass_ctx *ctx, const stator_graph *graph);
 
 /* Runs one pass on `in`; *out_graph is `in` itself when nothing changed. */

@@ -5,7 +5,7 @@
 #define REGIONS_MAX 8u
 
 stator_status st_copy_begin(st_copy *c, const st_pass_ctx *ctx, const stator_graph *in,
-                            stator_builder *out, st_pass_fn pass, int with_inputs,
+                            stator_builder *out, st_pass_fn pass, bool with_inputs,
                             stator_diag **err)
 {
     *c = (st_copy){.ctx = ctx, .in = in, .v = st_graph_view(in), .out = out, .pass = pass};
@@ -68,19 +68,19 @@ void st_copy_replace(st_copy *c, stator_ref from, stator_ref to)
     c->changed = 1;
 }
 
-static int is_unbacked(const st_symtab *tab, uint32_t atom)
+static bool is_unbacked(const st_symtab *tab, uint32_t atom)
 {
     return (((const stator_atom_row *)st_seg_at(&tab->atoms, atom))->flags & 1u) != 0;
 }
 
 /* Does a value before `end` hold this size in its type, or an earlier node bind it? */
-static int is_defined_before(const st_copy *c, stator_ref sym, stator_ref end)
+static bool is_defined_before(const st_copy *c, stator_ref sym, stator_ref end)
 {
     for (stator_ref value = 1; value < end; value++) {
         const stator_type_row *type = stator_value_type(c->v, value);
         for (uint32_t i = 0; i < type->rank; i++) {
             if (stator_dim_at(c->v, type, i) == sym) {
-                return 1;
+                return true;
             }
         }
         const stator_ref node = stator_value_at(c->v, value)->node;
@@ -92,12 +92,12 @@ static int is_defined_before(const st_copy *c, stator_ref sym, stator_ref end)
             const stator_attr_row *attr = stator_attr_at(c->v, row, k);
             for (uint32_t i = 0; attr->kind == STATOR_ATTR_DIMS && i < attr->count; i++) {
                 if (stator_ref_at(c->v, attr->begin + i) == sym) {
-                    return 1;
+                    return true;
                 }
             }
         }
     }
-    return 0;
+    return false;
 }
 
 stator_status st_copy_bind_sizes(st_copy *c, stator_ref from, stator_ref to, stator_diag **err)

@@ -17,7 +17,7 @@ typedef struct st_copy {
 
 /* Copies the inputs too, unless with_inputs is 0. */
 stator_status st_copy_begin(st_copy *c, const st_pass_ctx *ctx, const stator_graph *in,
-                            stator_builder *out, st_pass_fn pass, int with_inputs,
+                            stator_builder *out, st_pass_fn pass, bool with_inputs,
                             stator_diag **err);
 /* Copies one node; its regions are run through the pass first. */
 stator_status st_copy_node(st_copy *c, stator_ref node, stator_diag **err);

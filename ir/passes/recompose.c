@@ -67,18 +67,18 @@ static void drop_operands(recomposer *r, const stator_node_row *row)
     }
 }
 
-static int is_used(const recomposer *r, const stator_node_row *row)
+static bool is_used(const recomposer *r, const stator_node_row *row)
 {
     for (uint32_t k = 0; k < row->result_count; k++) {
         if (r->uses[row->result_begin + k] != 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Does the node define a run-time size? Others may read that without reading the value. */
-static int defines_size(const recomposer *r, const stator_node_row *row)
+static bool defines_size(const recomposer *r, const stator_node_row *row)
 {
     const stator_graph_view *v = r->copy.v;
     const st_symtab *tab = &r->copy.in->module->symtab;
@@ -88,11 +88,11 @@ static int defines_size(const recomposer *r, const stator_node_row *row)
             const uint32_t atom = st_sym_as_symbol(tab, stator_dim_at(v, type, i));
             if (atom != 0 &&
                 (((const stator_atom_row *)st_seg_at(&tab->atoms, atom))->flags & 1u) != 0) {
-                return 1;
+                return true;
             }
         }
     }
-    return 0;
+    return false;
 }
 
 /* ---- building a plan ---- */
@@ -105,7 +105,7 @@ static uint32_t list_attrs(const plan *p, const stator_op_desc *op, stator_attr 
     for (uint32_t k = 0; k < op->attr_count && n < ATTRS_MAX; k++) {
         const stator_attr_desc *d = &op->attrs[k];
         stator_attr a = {.name = d->name, .kind = d->kind};
-        int is_set = 0;
+        bool is_set = false;
         if (d->kind == STATOR_ATTR_FLOAT && hole < ST_RC_HOLES) {
             is_set = (p->found.has_hole >> hole & 1u) != 0;
             a.f = p->found.holes[hole++];
@@ -114,7 +114,7 @@ static uint32_t list_attrs(const plan *p, const stator_op_desc *op, stator_attr 
             is_set = def->axes != ST_AXES_NONE;
             a.i = p->axis;
         } else if (def->set != NULL && strcmp(d->name, def->set) == 0) {
-            is_set = 1;
+            is_set = true;
             a.s = def->to;
         }
         if (is_set) {
@@ -190,7 +190,7 @@ static const stator_ref *nodes_of(const plan *p, uint32_t *out_n)
 
 /* Scale and shift of a norm are vectors over the normalised axes, however many axes of size 1 stand
  * before those. */
-static int take_vectors(const recomposer *r, plan *p)
+static bool take_vectors(const recomposer *r, plan *p)
 {
     const stator_graph_view *v = r->copy.v;
     const stator_type_row *x = stator_value_type(v, p->found.vars[0]);
@@ -199,13 +199,13 @@ static int take_vectors(const recomposer *r, plan *p)
         const stator_type_row *w = stator_value_type(v, p->found.vars[k]);
         int64_t size = 0;
         if (w->rank < n) {
-            return 0;
+            return false;
         }
         for (uint32_t i = 0; i < w->rank; i++) {
             const stator_ref dim = stator_dim_at(v, w, i);
             if (i < w->rank - n ? !stator_sym_is_const(v, dim, &size) || size != 1
                                 : dim != stator_dim_at(v, x, x->rank - w->rank + i)) {
-                return 0;
+                return false;
             }
         }
         for (uint32_t i = 0; i < n; i++) {
@@ -213,7 +213,7 @@ static int take_vectors(const recomposer *r, plan *p)
         }
         p->vectors[k].rank = w->rank != n ? n : 0;
     }
-    return 1;
+    return true;
 }
 
 /* Inputs with the types of what the plan reads, in r->trial. */
@@ -236,14 +236,14 @@ static stator_status add_trial_inputs(recomposer *r, const plan *p, stator_build
 
 /* Builds the composite in a graph of its own: it must have the type of the value that it replaces,
  * and the backend must keep it. */
-static stator_status try_plan(recomposer *r, const plan *p, stator_ref value, int *out_fits,
+static stator_status try_plan(recomposer *r, const plan *p, stator_ref value, bool *out_fits,
                               stator_diag **err)
 {
     const st_pass_ctx *ctx = r->copy.ctx;
     stator_builder *b = NULL;
     stator_diag *why = NULL;
     stator_ref node = 0, result = 0;
-    *out_fits = 0;
+    *out_fits = false;
     ST_TRY(st_builder_create(r->copy.in->module, "recompose", &b, err));
     stator_status status = add_trial_inputs(r, p, b, &why);
     if (status == STATOR_OK) {
@@ -288,7 +288,7 @@ static stator_status accept(recomposer *r, const plan *p, stator_ref node, stato
 static stator_status consider(recomposer *r, const plan *p, stator_ref node, stator_diag **err)
 {
     const stator_ref value = stator_node_at(r->copy.v, node)->result_begin;
-    int fits = 0;
+    bool fits = false;
     ST_TRY(try_plan(r, p, value, &fits, err));
     if (!fits || !st_pass_may(r->copy.ctx, STATOR_FUEL_REWRITE, p->name, node)) {
         return STATOR_OK;
@@ -357,14 +357,14 @@ static stator_status write_plan(recomposer *r, stator_ref node, stator_diag **er
     return STATOR_OK;
 }
 
-static int has_regions(const stator_graph_view *v)
+static bool has_regions(const stator_graph_view *v)
 {
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
         if (stator_node_at(v, node)->region_count != 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static stator_status rewrite(recomposer *r, uint32_t *out_result, stator_diag **err)
@@ -426,7 +426,7 @@ stator_status st_pass_recompose(const st_pass_ctx *ctx, const stator_graph *in, 
     }
     st_arena_init(&r.arena, ctx->mem);
     st_arena_init(&r.patterns.arena, ctx->mem);
-    stator_status status = st_copy_begin(&r.copy, ctx, in, out, st_pass_recompose, 1, err);
+    stator_status status = st_copy_begin(&r.copy, ctx, in, out, st_pass_recompose, true, err);
     if (status == STATOR_OK) {
         status = begin(&r, err);
     }

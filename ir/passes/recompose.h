@@ -63,7 +63,7 @@ typedef struct st_rc_terms {
 } st_rc_terms;
 
 /* Is the value a number (a constant with one value everywhere, or simple arithmetic of such)? */
-int st_rc_number(const stator_graph *graph, stator_ref value, double *out);
+bool st_rc_number(const stator_graph *graph, stator_ref value, double *out);
 /* Kind of the value's node as a term: ST_TERM_NONE when it is neither a sum nor a product. */
 uint32_t st_rc_term_kind(const stator_graph *graph, stator_ref value);
 /* Takes a value apart. Anything is a sum or product of one leaf at least. */
@@ -110,11 +110,11 @@ typedef struct st_rc_found {
 } st_rc_found;
 
 /* Does `value` compute the pattern? */
-int st_rc_match(const st_rc_pattern *pattern, const stator_graph *graph, stator_ref value,
-                st_rc_found *out);
+bool st_rc_match(const st_rc_pattern *pattern, const stator_graph *graph, stator_ref value,
+                 st_rc_found *out);
 /* The attribute `axis` of what was found; 0: the axes are not what the row says. */
-int st_rc_axis(const st_rc_pattern *pattern, const stator_graph *graph, const st_rc_found *found,
-               int64_t *out_axis);
+bool st_rc_axis(const st_rc_pattern *pattern, const stator_graph *graph, const st_rc_found *found,
+                int64_t *out_axis);
 
 /* ---- attention ---- */
 
@@ -151,8 +151,8 @@ typedef struct st_rc_attention {
 
 extern const char st_rc_sdpa_name[]; /* the rule's name */
 /* Does the contraction that makes `value` end an attention? uses[v] is how often v is read. */
-int st_rc_match_sdpa(const st_rc_patterns *set, const stator_graph *graph, const uint32_t *uses,
-                     stator_ref value, st_rc_attention *out);
+bool st_rc_match_sdpa(const st_rc_patterns *set, const stator_graph *graph, const uint32_t *uses,
+                      stator_ref value, st_rc_attention *out);
 /* Builds it over map (values of the graph that is read -> values of b). *out_node: the sdpa node.
  */
 stator_status st_rc_build_sdpa(const st_rc_attention *a, stator_builder *b, const stator_ref *map,
@@ -165,7 +165,7 @@ static inline const stator_node_row *st_rc_producer(const stator_graph_view *v, 
     return row->node != 0 && row->index == 0 ? stator_node_at(v, row->node) : NULL;
 }
 
-static inline int st_rc_is(const stator_node_row *row, uint32_t opcode)
+static inline bool st_rc_is(const stator_node_row *row, uint32_t opcode)
 {
     return row != NULL && row->op == opcode;
 }

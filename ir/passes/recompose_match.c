@@ -30,30 +30,30 @@ typedef struct matcher {
     st_rc_found *out;
 } matcher;
 
-static int solve(matcher *m, state *s);
+static bool solve(matcher *m, state *s);
 
-static int push(state *s, stator_ref pattern, stator_ref value)
+static bool push(state *s, stator_ref pattern, stator_ref value)
 {
     if (s->n_goals == ST_RC_GOALS || value == 0) {
-        return 0;
+        return false;
     }
     s->goals[s->n_goals++] = (goal){pattern, value};
-    return 1;
+    return true;
 }
 
-static int push_node(const matcher *m, state *s, stator_ref value)
+static bool push_node(const matcher *m, state *s, stator_ref value)
 {
     const stator_ref node = stator_value_at(m->v, value)->node;
     if (node == 0 || s->found.n_nodes == ST_RC_NODES) {
         return node == 0;
     }
     s->found.nodes[s->found.n_nodes++] = node;
-    return 1;
+    return true;
 }
 
 /* ---- numbers ---- */
 
-static int is_close(const matcher *m, double a, double b)
+static bool is_close(const matcher *m, double a, double b)
 {
     return fabs(a - b) <= m->tolerance * fmax(fabs(a), fabs(b)) || (isinf(a) && a == b);
 }
@@ -68,9 +68,9 @@ static double rounded_to(uint32_t dtype, double x)
 /* Is x the pattern's number, as a value of `dtype`? What f16 and bf16 have too (1, 0.5, 3) is meant
  * as it is: 1.000001 + erf(x) is another function where the sum cancels. Others were written with
  * some digits. */
-static int is_number(const matcher *m, double wanted, double x, uint32_t dtype)
+static bool is_number(const matcher *m, double wanted, double x, uint32_t dtype)
 {
-    const int is_short =
+    const bool is_short =
         rounded_to(STATOR_F16, wanted) == wanted && rounded_to(STATOR_BF16, wanted) == wanted;
     return is_short ? rounded_to(dtype, x) == wanted : is_close(m, wanted, x);
 }
@@ -92,14 +92,14 @@ static uint32_t hole_of(double number)
     return number == ST_RC_SIZE ? ST_RC_HOLES : UINT32_MAX;
 }
 
-static int fill_hole(const matcher *m, state *s, uint32_t hole, double x)
+static bool fill_hole(const matcher *m, state *s, uint32_t hole, double x)
 {
     st_rc_found *f = &s->found;
     if (!isfinite(x)) {
-        return 0;
+        return false;
     }
     if (hole == ST_RC_HOLES) {
-        const int fits = f->size == 0 || is_close(m, f->size, x);
+        const bool fits = f->size == 0 || is_close(m, f->size, x);
         f->size = x;
         return fits && x > 0;
     }
@@ -108,14 +108,14 @@ static int fill_hole(const matcher *m, state *s, uint32_t hole, double x)
     }
     f->has_hole |= 1u << hole;
     f->holes[hole] = x;
-    return 1;
+    return true;
 }
 
-static int match_number(const matcher *m, state *s, double wanted, stator_ref value)
+static bool match_number(const matcher *m, state *s, double wanted, stator_ref value)
 {
     double x = 0;
     if (!st_rc_number(m->graph, value, &x)) {
-        return 0;
+        return false;
     }
     const uint32_t hole = hole_of(wanted);
     return hole != UINT32_MAX ? fill_hole(m, s, hole, x)
@@ -135,7 +135,7 @@ typedef struct terms_goal {
     uint32_t n_whole;
 } terms_goal;
 
-static int is_var(const matcher *m, stator_ref pattern)
+static bool is_var(const matcher *m, stator_ref pattern)
 {
     return stator_value_at(m->pv, pattern)->node == 0;
 }
@@ -161,9 +161,9 @@ static void order_leaves(const matcher *m, terms_goal *t)
 }
 
 /* The numbers that are left over on both sides agree. */
-static int match_rest(const matcher *m, state *s, const terms_goal *t)
+static bool match_rest(const matcher *m, state *s, const terms_goal *t)
 {
-    const int is_product = t->p.kind == ST_TERM_PRODUCT;
+    const bool is_product = t->p.kind == ST_TERM_PRODUCT;
     double have = is_product, want = is_product, power = 1;
     uint32_t hole = UINT32_MAX;
     for (uint32_t i = 0; i < t->g.n_leaves; i++) {
@@ -179,7 +179,7 @@ static int match_rest(const matcher *m, state *s, const terms_goal *t)
         if (t->p.leaf[i].value != 0 && st_rc_number(m->pattern->graph, t->p.leaf[i].value, &x) &&
             hole_of(x) != UINT32_MAX) {
             if (hole != UINT32_MAX) {
-                return 0;
+                return false;
             }
             hole = hole_of(x);
             power = t->p.leaf[i].power;
@@ -194,38 +194,38 @@ static int match_rest(const matcher *m, state *s, const terms_goal *t)
 }
 
 /* Every leaf that no part of the pattern took is a number. */
-static int only_numbers_left(const terms_goal *t, uint32_t taken)
+static bool only_numbers_left(const terms_goal *t, uint32_t taken)
 {
     const uint32_t all = (1u << t->g.n_leaves) - 1u;
     return ((taken | t->g.numbers) & all) == all;
 }
 
-static int is_inside_var(const terms_goal *t, uint32_t bits)
+static bool is_inside_var(const terms_goal *t, uint32_t bits)
 {
     for (uint32_t i = 0; i < t->n_whole; i++) {
         if ((bits & t->whole[i]) == bits) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* The values between that the composite replaces: those no variable took. */
-static int push_inside(const matcher *m, state *s, const terms_goal *t)
+static bool push_inside(const matcher *m, state *s, const terms_goal *t)
 {
     for (uint32_t i = 0; i < t->g.n_groups; i++) {
         const st_rc_group *g = &t->g.group[i];
         const uint32_t bits = ((1u << g->count) - 1u) << g->first;
-        const int is_leaf = g->value != 0 && g->value == t->g.leaf[g->first].value;
+        const bool is_leaf = g->value != 0 && g->value == t->g.leaf[g->first].value;
         if (g->value != 0 && !is_leaf && !is_inside_var(t, bits) && !push_node(m, s, g->value)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-static int can_be(const matcher *m, const state *s, stator_ref pattern, uint32_t rank,
-                  stator_ref value)
+static bool can_be(const matcher *m, const state *s, stator_ref pattern, uint32_t rank,
+                   stator_ref value)
 {
     const stator_value_row *row = stator_value_at(m->pv, pattern);
     if (row->node == 0) {
@@ -233,18 +233,18 @@ static int can_be(const matcher *m, const state *s, stator_ref pattern, uint32_t
         return bound == 0 || bound == value;
     }
     if (rank != 0) {
-        return 1;
+        return true;
     }
     const stator_node_row *node = st_rc_producer(m->v, value);
     return node != NULL && node->op == stator_node_at(m->pv, row->node)->op;
 }
 
 /* Gives leaf order[i] of the pattern, and those behind it, values of the graph. */
-static int assign(matcher *m, const state *s, const terms_goal *t, uint32_t i)
+static bool assign(matcher *m, const state *s, const terms_goal *t, uint32_t i)
 {
     state next;
     if (m->steps == 0 || --m->steps == 0) {
-        return 0;
+        return false;
     }
     if (i == t->n) {
         next = *s;
@@ -266,13 +266,13 @@ static int assign(matcher *m, const state *s, const terms_goal *t, uint32_t i)
             rest.whole[rest.n_whole++] = bits;
         }
         if (push(&next, p->value, g->value) && assign(m, &next, &rest, i + 1u)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
-static int match_terms(matcher *m, const state *s, uint32_t kind, const goal *at)
+static bool match_terms(matcher *m, const state *s, uint32_t kind, const goal *at)
 {
     terms_goal t = {.dtype = dtype_of(m->v, at->value)};
     st_rc_terms_of(m->pattern->graph, kind, at->pattern, &t.p);
@@ -284,39 +284,39 @@ static int match_terms(matcher *m, const state *s, uint32_t kind, const goal *at
 /* ---- ops ---- */
 
 /* Axes as a bit set of `rank` bits. */
-static int axes_of(const stator_graph_view *v, const stator_attr_row *list, uint32_t rank,
-                   uint32_t *out)
+static bool axes_of(const stator_graph_view *v, const stator_attr_row *list, uint32_t rank,
+                    uint32_t *out)
 {
     *out = 0;
     for (uint32_t i = 0; i < list->count; i++) {
         const int64_t axis = *(const int64_t *)stator_column_at(&v->i64s, list->begin + i);
         const int64_t at = axis < 0 ? axis + rank : axis;
         if (at < 0 || at >= rank) {
-            return 0;
+            return false;
         }
         *out |= 1u << at;
     }
-    return 1;
+    return true;
 }
 
-static int match_axes(const matcher *m, state *s, const stator_node_row *row,
-                      const stator_attr_row *attr)
+static bool match_axes(const matcher *m, state *s, const stator_node_row *row,
+                       const stator_attr_row *attr)
 {
     const stator_ref x = stator_operand(m->v, row, 0);
     const uint32_t rank = stator_value_type(m->v, x)->rank;
     uint32_t axes = 0;
     if (!axes_of(m->v, attr, rank, &axes) || axes == 0 ||
         (s->found.axes_rank != 0 && (s->found.axes != axes || s->found.axes_rank != rank))) {
-        return 0;
+        return false;
     }
     s->found.axes = axes;
     s->found.axes_rank = rank;
     s->found.reduced = x;
-    return 1;
+    return true;
 }
 
 /* A cast of the pattern goes to f32 or back to the narrow dtype, whichever that is. */
-static int match_dtype(int64_t pattern, int64_t dtype)
+static bool match_dtype(int64_t pattern, int64_t dtype)
 {
     if (pattern == STATOR_BF16) {
         return st_dtype_class((stator_dtype)dtype) == STATOR_CLASS_FLOAT &&
@@ -325,15 +325,15 @@ static int match_dtype(int64_t pattern, int64_t dtype)
     return pattern == dtype;
 }
 
-static int match_attr(const matcher *m, state *s, const stator_node_row *row,
-                      const stator_attr_row *p, const stator_attr_row *g, const char *name)
+static bool match_attr(const matcher *m, state *s, const stator_node_row *row,
+                       const stator_attr_row *p, const stator_attr_row *g, const char *name)
 {
     if (p->kind != g->kind) {
-        return 0;
+        return false;
     }
     switch (p->kind) {
     case STATOR_ATTR_NONE:
-        return 1;
+        return true;
     case STATOR_ATTR_INT:
         return p->i == g->i;
     case STATOR_ATTR_FLOAT:
@@ -346,52 +346,52 @@ static int match_attr(const matcher *m, state *s, const stator_node_row *row,
     case STATOR_ATTR_INTS:
         return strcmp(name, "axes") == 0 && match_axes(m, s, row, g);
     default:
-        return 0;
+        return false;
     }
 }
 
-static int push_operands(const matcher *m, state *s, const stator_node_row *p,
-                         const stator_node_row *g, int is_swapped)
+static bool push_operands(const matcher *m, state *s, const stator_node_row *p,
+                          const stator_node_row *g, bool is_swapped)
 {
     const uint32_t n = p->operand_count;
     for (uint32_t k = 0; k < n; k++) {
         const stator_ref operand = stator_operand(m->pv, p, k);
         const stator_ref value = stator_operand(m->v, g, is_swapped ? n - 1u - k : k);
         if ((operand == 0) != (value == 0) || (operand != 0 && !push(s, operand, value))) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-static int match_op(matcher *m, const state *s, const goal *at)
+static bool match_op(matcher *m, const state *s, const goal *at)
 {
     const stator_node_row *p = st_rc_producer(m->pv, at->pattern);
     const stator_node_row *g = st_rc_producer(m->v, at->value);
     state next = *s;
     if (p == NULL || g == NULL || p->op != g->op || p->operand_count != g->operand_count ||
         p->region_count != 0 || !push_node(m, &next, at->value)) {
-        return 0;
+        return false;
     }
     const stator_op_desc *op = stator_op_at(m->v, g->op);
     for (uint32_t k = 0; k < g->attr_count; k++) {
         if (!match_attr(m, &next, g, stator_attr_at(m->pv, p, k), stator_attr_at(m->v, g, k),
                         op->attrs[k].name)) {
-            return 0;
+            return false;
         }
     }
     if ((op->flags & STATOR_OP_COMMUTES) != 0 && g->operand_count == 2) {
         state other = next;
-        if (push_operands(m, &other, p, g, 1) && solve(m, &other)) {
-            return 1;
+        if (push_operands(m, &other, p, g, true) && solve(m, &other)) {
+            return true;
         }
     }
-    return push_operands(m, &next, p, g, 0) && solve(m, &next);
+    return push_operands(m, &next, p, g, false) && solve(m, &next);
 }
 
 /* ---- a state ---- */
 
-static int bind(state *s, uint32_t var, stator_ref value)
+static bool bind(state *s, uint32_t var, stator_ref value)
 {
     if (s->found.vars[var] == 0) {
         s->found.vars[var] = value;
@@ -399,24 +399,24 @@ static int bind(state *s, uint32_t var, stator_ref value)
     return s->found.vars[var] == value;
 }
 
-static int solve(matcher *m, state *s)
+static bool solve(matcher *m, state *s)
 {
     while (s->n_goals != 0) {
         const goal at = s->goals[--s->n_goals];
         const stator_value_row *row = stator_value_at(m->pv, at.pattern);
         double number = 0;
         if (m->steps == 0 || --m->steps == 0) {
-            return 0;
+            return false;
         }
         if (row->node == 0) {
             if (!bind(s, row->index, at.value)) {
-                return 0;
+                return false;
             }
             continue;
         }
         if (st_rc_number(m->pattern->graph, at.pattern, &number)) {
             if (!match_number(m, s, number, at.value)) {
-                return 0;
+                return false;
             }
             continue;
         }
@@ -424,7 +424,7 @@ static int solve(matcher *m, state *s)
         return kind != ST_TERM_NONE ? match_terms(m, s, kind, &at) : match_op(m, s, &at);
     }
     *m->out = s->found;
-    return 1;
+    return true;
 }
 
 /* ---- the whole ---- */
@@ -436,8 +436,8 @@ static double tolerance_of(uint32_t dtype)
     return dtype == STATOR_F16 ? 1e-3 : st_dtype_bits(dtype) < 32u ? 8e-3 : 2e-6;
 }
 
-int st_rc_match(const st_rc_pattern *pattern, const stator_graph *graph, stator_ref value,
-                st_rc_found *out)
+bool st_rc_match(const st_rc_pattern *pattern, const stator_graph *graph, stator_ref value,
+                 st_rc_found *out)
 {
     const stator_graph_view *v = st_graph_view(graph);
     state s = {.n_goals = 1, .goals = {{pattern->root, value}}};
@@ -452,21 +452,21 @@ int st_rc_match(const st_rc_pattern *pattern, const stator_graph *graph, stator_
     if (row == NULL ||
         (pattern->kind != ST_TERM_NONE ? st_rc_term_kind(graph, value) != pattern->kind
                                        : row->op != pattern->op)) {
-        return 0;
+        return false;
     }
     if (!solve(&m, &s)) {
-        return 0;
+        return false;
     }
     for (uint32_t k = 0; k < pattern->def->operands; k++) {
         if (out->vars[k] == 0) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* The literal number of reduced elements is the right one. */
-static int size_fits(const stator_graph *g, const st_rc_found *f)
+static bool size_fits(const stator_graph *g, const st_rc_found *f)
 {
     const stator_graph_view *v = st_graph_view(g);
     const stator_type_row *type = stator_value_type(v, f->reduced);
@@ -475,7 +475,7 @@ static int size_fits(const stator_graph *g, const st_rc_found *f)
         int64_t n = 0;
         if ((f->axes >> i & 1u) != 0) {
             if (!stator_sym_is_const(v, stator_dim_at(v, type, i), &n)) {
-                return 0;
+                return false;
             }
             size *= (double)n;
         }
@@ -483,19 +483,19 @@ static int size_fits(const stator_graph *g, const st_rc_found *f)
     return fabs(size - f->size) <= 0x1p-22 * size; /* 1 / size was rounded to f32 */
 }
 
-int st_rc_axis(const st_rc_pattern *pattern, const stator_graph *graph, const st_rc_found *found,
-               int64_t *out_axis)
+bool st_rc_axis(const st_rc_pattern *pattern, const stator_graph *graph, const st_rc_found *found,
+                int64_t *out_axis)
 {
     const stator_graph_view *v = st_graph_view(graph);
     const uint32_t rank = stator_value_type(v, found->vars[0])->rank;
     const uint32_t all = rank < 32u ? (1u << rank) - 1u : UINT32_MAX;
     *out_axis = 0;
     if (pattern->def->axes == ST_AXES_NONE) {
-        return 1;
+        return true;
     }
     if (found->axes_rank != rank || found->axes == 0 ||
         (found->size != 0 && !size_fits(graph, found))) {
-        return 0;
+        return false;
     }
     *out_axis = __builtin_ctz(found->axes);
     return pattern->def->axes == ST_AXES_ONE ? (found->axes & (found->axes - 1u)) == 0

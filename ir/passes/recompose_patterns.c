@@ -34,19 +34,19 @@ double st_rc_hole(uint32_t k)
 
 /* ---- which rows ---- */
 
-static int has_op(const stator_graph *graph, uint32_t op)
+static bool has_op(const stator_graph *graph, uint32_t op)
 {
     const stator_graph_view *v = st_graph_view(graph);
     for (stator_ref node = 1; op != 0 && node <= v->n_nodes; node++) {
         if (stator_node_at(v, node)->op == op) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Is one of the comma-separated ops in the graph? */
-static int has_anchor(const stator_graph *graph, const char *names)
+static bool has_anchor(const stator_graph *graph, const char *names)
 {
     const st_optable *ops = graph->module->ops;
     char name[32];
@@ -56,12 +56,12 @@ static int has_anchor(const stator_graph *graph, const char *names)
             memcpy(name, at, n);
             name[n] = '\0';
             if (has_op(graph, st_optable_find(ops, name))) {
-                return 1;
+                return true;
             }
         }
         at += n;
     }
-    return 0;
+    return false;
 }
 
 /* ---- one pattern ---- */
@@ -194,22 +194,22 @@ static stator_status add_levels(const writer *w, stator_diag **err)
     return STATOR_OK;
 }
 
-static int has_narrow(const stator_graph *graph)
+static bool has_narrow(const stator_graph *graph)
 {
     const stator_graph_view *v = st_graph_view(graph);
     for (stator_ref value = 1; value <= v->n_values; value++) {
         const uint32_t dtype = stator_value_type(v, value)->dtype;
         if (st_dtype_class(dtype) == STATOR_CLASS_FLOAT && st_dtype_bits(dtype) < 32u) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static stator_status add_rows(st_rc_patterns *set, const stator_graph *graph, stator_diag **err)
 {
     const st_optable *ops = graph->module->ops;
-    const int is_narrow = has_narrow(graph);
+    const bool is_narrow = has_narrow(graph);
     for (uint32_t i = 0; i < sizeof recompose_defs / sizeof recompose_defs[0]; i++) {
         const st_rc_def *def = &recompose_defs[i];
         if (!has_anchor(graph, def->anchors)) {

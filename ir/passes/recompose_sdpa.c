@@ -33,14 +33,14 @@ typedef struct search {
     uint32_t dtype; /* dtype of the result */
 } search;
 
-static int keep_node(const search *s, stator_ref value)
+static bool keep_node(const search *s, stator_ref value)
 {
     st_rc_attention *a = s->a;
     if (a->n_nodes == ST_RC_NODES) {
-        return 0;
+        return false;
     }
     a->nodes[a->n_nodes++] = stator_value_at(s->v, value)->node;
-    return 1;
+    return true;
 }
 
 static const stator_type_row *type_of(const search *s, stator_ref value)
@@ -53,12 +53,12 @@ static stator_ref dim_of(const search *s, stator_ref value, uint32_t axis)
     return stator_dim_at(s->v, type_of(s, value), axis);
 }
 
-static int is_equal(const search *s, stator_ref a, stator_ref b)
+static bool is_equal(const search *s, stator_ref a, stator_ref b)
 {
     return a == b || st_sym_eq(s->tab, a, b) == 1;
 }
 
-static int is_float(const search *s, stator_ref value)
+static bool is_float(const search *s, stator_ref value)
 {
     return st_dtype_class(type_of(s, value)->dtype) == STATOR_CLASS_FLOAT;
 }
@@ -77,18 +77,18 @@ static const stator_attr_row *attr_of(const search *s, stator_ref value, const c
 }
 
 /* Is the list first, first+1, ... of n entries? */
-static int counts_from(const search *s, const stator_attr_row *list, uint32_t rank, int64_t first,
-                       uint32_t n)
+static bool counts_from(const search *s, const stator_attr_row *list, uint32_t rank, int64_t first,
+                        uint32_t n)
 {
     if (list == NULL || list->count != n) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < n; i++) {
         if (list_at(s, list, i, rank) != first + i) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* ---- contractions ---- */
@@ -99,20 +99,20 @@ typedef struct contraction {
 } contraction;
 
 /* A product of matrices over equal batch axes: matmul, or a dot_general of that form. */
-static int as_contraction(const search *s, stator_ref value, contraction *out)
+static bool as_contraction(const search *s, stator_ref value, contraction *out)
 {
     const stator_node_row *row = st_rc_producer(s->v, value);
-    const int is_matmul = st_rc_is(row, STATOR_OPCODE_matmul);
+    const bool is_matmul = st_rc_is(row, STATOR_OPCODE_matmul);
     if (!is_matmul && !st_rc_is(row, STATOR_OPCODE_dot_general)) {
-        return 0;
+        return false;
     }
     *out = (contraction){stator_operand(s->v, row, 0), stator_operand(s->v, row, 1), 0};
     const uint32_t rank = type_of(s, out->x)->rank;
     if (rank < 3 || rank > 4 || type_of(s, out->y)->rank != rank) {
-        return 0;
+        return false;
     }
     if (is_matmul) {
-        return 1;
+        return true;
     }
     const stator_attr_row *y = attr_of(s, value, "contract_y");
     out->is_y_transposed = counts_from(s, y, rank, rank - 1u, 1);
@@ -128,7 +128,7 @@ static int as_contraction(const search *s, stator_ref value, contraction *out)
 static stator_ref scaled(const search *s, stator_ref value, double *scale)
 {
     const stator_node_row *row = st_rc_producer(s->v, value);
-    const int is_div = st_rc_is(row, STATOR_OPCODE_div);
+    const bool is_div = st_rc_is(row, STATOR_OPCODE_div);
     double x = 0;
     if (!is_div && !st_rc_is(row, STATOR_OPCODE_mul)) {
         return 0;
@@ -248,15 +248,15 @@ static stator_ref scores_of(const search *s, stator_ref value)
 /* ---- masks ---- */
 
 /* Does the value come from a contraction by steps that peel_scores takes? */
-static int is_scores(const search *s, stator_ref value, uint32_t depth)
+static bool is_scores(const search *s, stator_ref value, uint32_t depth)
 {
     contraction c;
     double scale = 1;
     if (value == 0 || depth == 0) {
-        return 0;
+        return false;
     }
     if (as_contraction(s, value, &c)) {
-        return 1;
+        return true;
     }
     stator_ref inner = scaled(s, value, &scale);
     inner = inner != 0 ? inner : uncast(s, value);
@@ -267,31 +267,31 @@ static int is_scores(const search *s, stator_ref value, uint32_t depth)
     if (st_rc_is(row, STATOR_OPCODE_add) || st_rc_is(row, STATOR_OPCODE_select)) {
         for (uint32_t k = row->operand_count - 2u; k < row->operand_count; k++) {
             if (is_scores(s, stator_operand(s->v, row, k), depth - 1u)) {
-                return 1;
+                return true;
             }
         }
     }
-    return 0;
+    return false;
 }
 
 /* Is the mask one that the dtype of the result holds? (Half of a float's range less, and rows that
  * are masked everywhere would change.) */
-static int holds_mask(const search *s, uint32_t kind, stator_ref value, double fill)
+static bool holds_mask(const search *s, uint32_t kind, stator_ref value, double fill)
 {
     const uint32_t bits = st_dtype_bits(s->dtype);
     return kind == ST_MASK_ADDED ? st_dtype_bits(type_of(s, value)->dtype) <= bits
                                  : isinf(fill) || s->dtype != STATOR_F16;
 }
 
-static int add_mask(const search *s, uint32_t kind, stator_ref value, double fill)
+static bool add_mask(const search *s, uint32_t kind, stator_ref value, double fill)
 {
     st_rc_attention *a = s->a;
     if (a->n_masks == ST_RC_MASKS || type_of(s, value)->rank > 4 ||
         !holds_mask(s, kind, value, fill)) {
-        return 0;
+        return false;
     }
     a->masks[a->n_masks++] = (st_rc_mask){.kind = kind, .fill = fill, .at = {.value = value}};
-    return 1;
+    return true;
 }
 
 /* add(scores, mask), either way round */
@@ -351,7 +351,7 @@ static stator_ref peel_scores(const search *s, stator_ref value)
 
 static void set_transpose(st_rc_step *step, uint32_t rank, const int64_t *perm)
 {
-    int is_identity = 1;
+    bool is_identity = true;
     *step = (st_rc_step){.rank = rank, .is_transpose = 1};
     for (uint32_t i = 0; i < rank; i++) {
         step->perm[i] = perm[i];
@@ -367,39 +367,39 @@ static void set_reshape(st_rc_step *step, uint32_t rank, const stator_ref *dims)
 }
 
 /* reshape(transpose(u[BH, S, D]))[B, H, D, S]: k is u as [B, H, S, D]. */
-static int transpose_before_reshape(const search *s, stator_ref value, st_rc_moved *out)
+static bool transpose_before_reshape(const search *s, stator_ref value, st_rc_moved *out)
 {
     const stator_node_row *row = st_rc_producer(s->v, value);
     const stator_ref t = st_rc_is(row, STATOR_OPCODE_reshape) ? stator_operand(s->v, row, 0) : 0;
     const stator_node_row *transpose = t != 0 ? st_rc_producer(s->v, t) : NULL;
     if (!st_rc_is(transpose, STATOR_OPCODE_transpose) || type_of(s, t)->rank != 3 ||
         type_of(s, value)->rank != 4) {
-        return 0;
+        return false;
     }
     const stator_attr_row *perm = stator_attr_at(s->v, transpose, 0);
     if (list_at(s, perm, 0, 3) != 0 || list_at(s, perm, 1, 3) != 2 ||
         !is_equal(s, dim_of(s, t, 1), dim_of(s, value, 2)) ||
         !is_equal(s, dim_of(s, t, 2), dim_of(s, value, 3)) || !keep_node(s, value) ||
         !keep_node(s, t)) {
-        return 0;
+        return false;
     }
     const stator_ref dims[4] = {dim_of(s, value, 0), dim_of(s, value, 1), dim_of(s, value, 3),
                                 dim_of(s, value, 2)};
     out->value = stator_operand(s->v, transpose, 0);
     set_reshape(&out->steps[0], 4, dims);
-    return 1;
+    return true;
 }
 
 /* y[.., D, S] of the first contraction as k[.., S, D]: as few moves as there can be. */
-static int swap_last_axes(const search *s, stator_ref value, st_rc_moved *out)
+static bool swap_last_axes(const search *s, stator_ref value, st_rc_moved *out)
 {
     const uint32_t rank = type_of(s, value)->rank;
     int64_t perm[4] = {0};
     if (transpose_before_reshape(s, value, out)) {
-        return 1;
+        return true;
     }
     const stator_node_row *row = st_rc_producer(s->v, value);
-    const int is_transpose = st_rc_is(row, STATOR_OPCODE_transpose);
+    const bool is_transpose = st_rc_is(row, STATOR_OPCODE_transpose);
     for (uint32_t i = 0; i < rank; i++) {
         perm[i] = is_transpose ? list_at(s, stator_attr_at(s->v, row, 0), i, rank) : (int64_t)i;
     }
@@ -407,14 +407,14 @@ static int swap_last_axes(const search *s, stator_ref value, st_rc_moved *out)
     perm[rank - 1u] = perm[rank - 2u];
     perm[rank - 2u] = last;
     if (is_transpose && !keep_node(s, value)) {
-        return 0;
+        return false;
     }
     out->value = is_transpose ? stator_operand(s->v, row, 0) : value;
     if (is_transpose) {
         out->value = peel_scale(s, out->value);
     }
     set_transpose(&out->steps[0], rank, perm);
-    return 1;
+    return true;
 }
 
 /* The value that expand or tile of u[.., 1, ..] repeats along the axis behind `axis`: u; 0:
@@ -431,7 +431,7 @@ static stator_ref repeated(const search *s, stator_ref value, uint32_t axis)
         return 0;
     }
     for (uint32_t i = 0; i < 5; i++) {
-        const int is_axis = i == axis + 1u;
+        const bool is_axis = i == axis + 1u;
         if (is_axis ? !stator_sym_is_const(s->v, dim_of(s, u, i), &one) || one != 1
                     : !is_equal(s, dim_of(s, u, i), dim_of(s, value, i))) {
             return 0;
@@ -465,7 +465,7 @@ static stator_ref ungroup(const search *s, stator_ref value, uint32_t axis, st_r
 }
 
 /* k or v over its own heads, when the graph repeats them for the heads of q. */
-static int use_groups(const search *s, st_rc_moved *x)
+static bool use_groups(const search *s, st_rc_moved *x)
 {
     st_rc_moved moved = *x;
     const stator_node_row *row = st_rc_producer(s->v, moved.value);
@@ -478,22 +478,22 @@ static int use_groups(const search *s, st_rc_moved *x)
         set_transpose(&moved.steps[0], 4, perm);
         moved.value = stator_operand(s->v, row, 0);
         if (!keep_node(s, x->value)) {
-            return 0;
+            return false;
         }
     }
     if (moved.steps[0].rank != 0 && !moved.steps[0].is_transpose) {
-        return 0;
+        return false;
     }
     const st_rc_step last = moved.steps[0];
     const uint32_t axis = last.rank != 0 ? (uint32_t)last.perm[1] : 1u;
     const stator_ref u = ungroup(s, moved.value, axis, &moved.steps[0]);
     if (u == 0) {
-        return 0;
+        return false;
     }
     moved.value = u;
     moved.steps[1] = last;
     *x = moved;
-    return 1;
+    return true;
 }
 
 /* Both or neither: heads of k and v are repeated alike. */
@@ -510,7 +510,7 @@ static void find_groups(const search *s)
 
 /* Sizes that sdpa needs equal are proved equal; whatever it would find out at run time was so in
  * the graph as well. q[.., T, D], k_transposed[.., D, S] or k[.., S, D], v[.., S, E]. */
-static int sizes_fit(const search *s, const contraction *first, stator_ref v)
+static bool sizes_fit(const search *s, const contraction *first, stator_ref v)
 {
     const uint32_t rank = type_of(s, first->x)->rank;
     const uint32_t length = rank - 1u - first->is_y_transposed;
@@ -521,11 +521,11 @@ static int sizes_fit(const search *s, const contraction *first, stator_ref v)
         !is_equal(s, dim_of(s, q, 0), dim_of(s, v, 0)) ||
         !is_equal(s, dim_of(s, q, rank - 1u), dim_of(s, k, depth)) ||
         !is_equal(s, dim_of(s, k, length), dim_of(s, v, rank - 2u))) {
-        return 0;
+        return false;
     }
     if (rank == 3 || (is_equal(s, dim_of(s, q, 1), dim_of(s, k, 1)) &&
                       is_equal(s, dim_of(s, k, 1), dim_of(s, v, 1)))) {
-        return 1;
+        return true;
     }
     return is_equal(s, dim_of(s, k, 1), dim_of(s, v, 1)) &&
            stator_sym_is_const(s->v, dim_of(s, q, 1), &heads) &&
@@ -533,7 +533,7 @@ static int sizes_fit(const search *s, const contraction *first, stator_ref v)
 }
 
 /* A value of rank 3 gets a head axis of size 1; `at` is the step to use. */
-static int add_head(const search *s, st_rc_step *at, const stator_ref *dims)
+static bool add_head(const search *s, st_rc_step *at, const stator_ref *dims)
 {
     const stator_ref one = st_sym_int(s->tab, 1);
     const stator_ref with_head[4] = {dims[0], one, dims[1], dims[2]};
@@ -541,18 +541,18 @@ static int add_head(const search *s, st_rc_step *at, const stator_ref *dims)
     return one != 0;
 }
 
-static int add_heads(const search *s, const contraction *first, stator_ref v)
+static bool add_heads(const search *s, const contraction *first, stator_ref v)
 {
     st_rc_attention *a = s->a;
     const stator_ref k = first->y;
     const uint32_t transposed = first->is_y_transposed;
     stator_ref dims[4];
     if (type_of(s, v)->rank == 4) {
-        return 1;
+        return true;
     }
     const stator_ref k_dims[3] = {dim_of(s, k, 0), dim_of(s, k, 2u - transposed),
                                   dim_of(s, k, 1u + transposed)};
-    int ok = add_head(s, &a->k.steps[1], k_dims);
+    bool ok = add_head(s, &a->k.steps[1], k_dims);
     const stator_ref both[2] = {first->x, v};
     st_rc_step *const steps[2] = {&a->q.steps[1], &a->v.steps[1]};
     for (uint32_t i = 0; i < 2; i++) {
@@ -589,8 +589,8 @@ static void round_scale(const search *s, stator_ref q)
     }
 }
 
-int st_rc_match_sdpa(const st_rc_patterns *set, const stator_graph *graph, const uint32_t *uses,
-                     stator_ref value, st_rc_attention *out)
+bool st_rc_match_sdpa(const st_rc_patterns *set, const stator_graph *graph, const uint32_t *uses,
+                      stator_ref value, st_rc_attention *out)
 {
     const stator_graph_view *v = st_graph_view(graph);
     const search s = {.set = set,
@@ -603,23 +603,23 @@ int st_rc_match_sdpa(const st_rc_patterns *set, const stator_graph *graph, const
     contraction second, first;
     *out = (st_rc_attention){.scale = 1};
     if (!as_contraction(&s, value, &second) || second.is_y_transposed || !is_float(&s, value)) {
-        return 0;
+        return false;
     }
     stator_ref scores = scores_of(&s, second.x);
     scores = scores != 0 ? peel_scores(&s, scores) : 0;
     if (scores == 0 || !as_contraction(&s, scores, &first) || !keep_node(&s, scores) ||
         type_of(&s, first.x)->rank != type_of(&s, value)->rank ||
         !sizes_fit(&s, &first, second.y)) {
-        return 0;
+        return false;
     }
     out->q.value = peel_scale(&s, first.x);
     out->v.value = second.y;
     out->k.value = peel_scale(&s, first.y);
     if (!first.is_y_transposed && !swap_last_axes(&s, out->k.value, &out->k)) {
-        return 0;
+        return false;
     }
     if (!add_heads(&s, &first, second.y)) {
-        return 0;
+        return false;
     }
     if (type_of(&s, value)->rank == 3) {
         const stator_type_row *type = type_of(&s, value);

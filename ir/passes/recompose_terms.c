@@ -37,30 +37,30 @@ static const term_def *find_term(const char *op)
 
 /* ---- numbers ---- */
 
-static int number_at(const stator_graph *g, stator_ref value, uint32_t depth, double *out);
+static bool number_at(const stator_graph *g, stator_ref value, uint32_t depth, double *out);
 
 /* One size as an i64 tensor. */
-static int size_number(const stator_graph_view *v, const stator_node_row *row, double *out)
+static bool size_number(const stator_graph_view *v, const stator_node_row *row, double *out)
 {
     const stator_attr_row *list = stator_attr_at(v, row, 0);
     int64_t n = 0;
     if (list->kind != STATOR_ATTR_DIMS || list->count != 1 ||
         !stator_sym_is_const(v, stator_ref_at(v, list->begin), &n)) {
-        return 0;
+        return false;
     }
     *out = (double)n;
-    return 1;
+    return true;
 }
 
-static int term_number(const stator_graph *g, const stator_node_row *row, const term_def *term,
-                       uint32_t depth, double *out)
+static bool term_number(const stator_graph *g, const stator_node_row *row, const term_def *term,
+                        uint32_t depth, double *out)
 {
     const stator_graph_view *v = st_graph_view(g);
     double x = 0;
     double y = term->kind == ST_TERM_PRODUCT;
     if (!number_at(g, stator_operand(v, row, 0), depth, &x) ||
         (row->operand_count == 2 && !number_at(g, stator_operand(v, row, 1), depth, &y))) {
-        return 0;
+        return false;
     }
     y = row->operand_count == 1 && term->b != 0 ? x : y;
     *out = term->kind == ST_TERM_PRODUCT ? term->factor * pow(x, term->a) * pow(y, term->b)
@@ -68,18 +68,18 @@ static int term_number(const stator_graph *g, const stator_node_row *row, const 
     return isfinite(*out) != 0;
 }
 
-static int number_at(const stator_graph *g, stator_ref value, uint32_t depth, double *out)
+static bool number_at(const stator_graph *g, stator_ref value, uint32_t depth, double *out)
 {
     const stator_graph_view *v = st_graph_view(g);
     if (value == 0 || depth == 0) {
-        return 0;
+        return false;
     }
     if (st_value_is_splat(g, value, out)) {
-        return 1;
+        return true;
     }
     const stator_node_row *row = st_rc_producer(v, value);
     if (row == NULL) {
-        return 0;
+        return false;
     }
     const stator_op_desc *op = stator_op_at(v, row->op);
     if ((op->flags & STATOR_OP_VIEW) != 0 || st_rc_is(row, STATOR_OPCODE_cast)) {
@@ -93,8 +93,8 @@ static int number_at(const stator_graph *g, stator_ref value, uint32_t depth, do
     if (st_rc_is(row, STATOR_OPCODE_pow)) {
         double x = 0;
         double y = 0;
-        const int ok = number_at(g, stator_operand(v, row, 0), depth - 1u, &x) &&
-                       number_at(g, stator_operand(v, row, 1), depth - 1u, &y);
+        const bool ok = number_at(g, stator_operand(v, row, 0), depth - 1u, &x) &&
+                        number_at(g, stator_operand(v, row, 1), depth - 1u, &y);
         *out = ok ? pow(x, y) : 0;
         return ok && isfinite(*out);
     }
@@ -104,7 +104,7 @@ static int number_at(const stator_graph *g, stator_ref value, uint32_t depth, do
     return term != NULL && term_number(g, row, term, depth - 1u, out);
 }
 
-int st_rc_number(const stator_graph *graph, stator_ref value, double *out)
+bool st_rc_number(const stator_graph *graph, stator_ref value, double *out)
 {
     return number_at(graph, value, NUMBER_DEPTH_MAX, out);
 }
@@ -112,19 +112,19 @@ int st_rc_number(const stator_graph *graph, stator_ref value, double *out)
 /* ---- terms ---- */
 
 /* A constant power that is a product's: 2, 3, 4, -1, 0.5, -0.5. */
-static int power_of(const stator_graph *g, const stator_node_row *row, double *out)
+static bool power_of(const stator_graph *g, const stator_node_row *row, double *out)
 {
     static const double known[] = {2, 3, 4, -1, 0.5, -0.5};
     const stator_graph_view *v = st_graph_view(g);
     if (!st_rc_is(row, STATOR_OPCODE_pow) || !st_rc_number(g, stator_operand(v, row, 1), out)) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (known[i] == *out) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 uint32_t st_rc_term_kind(const stator_graph *graph, stator_ref value)
@@ -170,8 +170,8 @@ static void split(const stator_graph *g, stator_ref value, double power, uint32_
 
 /* The operands of a node that belongs to the list; 0 when it is a leaf. `room` is how many leaves
  * may still come of it. */
-static int split_node(const stator_graph *g, const stator_node_row *row, double power,
-                      uint32_t room, st_rc_terms *t)
+static bool split_node(const stator_graph *g, const stator_node_row *row, double power,
+                       uint32_t room, st_rc_terms *t)
 {
     const stator_graph_view *v = st_graph_view(g);
     const stator_ref x = stator_operand(v, row, 0);
@@ -180,29 +180,29 @@ static int split_node(const stator_graph *g, const stator_node_row *row, double 
     if (t->kind == ST_TERM_PRODUCT && power_of(g, row, &n)) {
         const uint32_t times = n > 1 ? (uint32_t)n : 1u;
         if (fabs(power) != 1 || times + 1u > room) {
-            return 0;
+            return false;
         }
         for (uint32_t i = 0; i < times; i++) {
             split(g, x, n > 1 ? power : n * power, room / times, t);
         }
-        return 1;
+        return true;
     }
-    const int is_minus = t->kind == ST_TERM_SUM && st_rc_is(row, STATOR_OPCODE_neg);
+    const bool is_minus = t->kind == ST_TERM_SUM && st_rc_is(row, STATOR_OPCODE_neg);
     if (term == NULL || (term->kind != t->kind && !is_minus) || room < 3 || fabs(power) != 1) {
-        return 0;
+        return false;
     }
     if (is_minus || term->b == 0) {
         if (!is_minus && term->factor != 1) {
             add_leaf(g, 0, 1, term->factor, t);
         }
         split(g, x, power * (is_minus ? -1 : term->a), room - 1u, t);
-        return 1;
+        return true;
     }
     const uint32_t before = t->n_leaves;
     split(g, x, power * term->a, room - 1u, t);
     split(g, row->operand_count == 2 ? stator_operand(v, row, 1) : x, power * term->b,
           room - (t->n_leaves - before), t);
-    return 1;
+    return true;
 }
 
 static void split(const stator_graph *g, stator_ref value, double power, uint32_t room,

@@ -34,7 +34,7 @@ static void skip_space(compiler *c)
     }
 }
 
-static int read_name(compiler *c, const char **out_name)
+static bool read_name(compiler *c, const char **out_name)
 {
     const char *begin = c->p;
     while (isalnum((unsigned char)*c->p) || *c->p == '_') {
@@ -44,78 +44,78 @@ static int read_name(compiler *c, const char **out_name)
     return *out_name != NULL && c->p != begin;
 }
 
-static int var_of(compiler *c, const char *name, uint32_t *out)
+static bool var_of(compiler *c, const char *name, uint32_t *out)
 {
     st_rule *rule = c->rule;
     for (*out = 0; *out < rule->n_vars; (*out)++) {
         if (strcmp(rule->names[*out], name) == 0) {
-            return 1;
+            return true;
         }
     }
     if (rule->n_vars == ST_RULE_VARS) {
         c->why = "too many names";
-        return 0;
+        return false;
     }
     rule->names[rule->n_vars++] = name;
     if (strcmp(name, "x") == 0) {
         rule->var_x = *out;
     }
-    return 1;
+    return true;
 }
 
-static int compile_pattern(compiler *c, uint32_t depth, st_pattern *out);
+static bool compile_pattern(compiler *c, uint32_t depth, st_pattern *out);
 
 /* Children are read into a local list first, so that they are contiguous. */
-static int compile_args(compiler *c, uint32_t depth, st_pattern *out)
+static bool compile_args(compiler *c, uint32_t depth, st_pattern *out)
 {
     st_pattern args[ARGS_MAX];
     out->count = 0;
     if (strncmp(c->p, "(*)", 3) == 0) {
         c->p += 3;
         out->count = ANY_ARGS;
-        return 1;
+        return true;
     }
     do {
         c->p++; /* '(' or ',' */
         if (out->count == ARGS_MAX || !compile_pattern(c, depth + 1u, &args[out->count])) {
-            return 0;
+            return false;
         }
         out->count++;
         skip_space(c);
     } while (*c->p == ',');
     if (*c->p != ')') {
         c->why = "expected ')'";
-        return 0;
+        return false;
     }
     c->p++;
     out->first = c->set->n_patterns;
     if (c->set->n_patterns + out->count > c->set->pattern_capacity) {
         c->why = "too many patterns";
-        return 0;
+        return false;
     }
     memcpy(c->set->patterns + out->first, args, out->count * sizeof args[0]);
     c->set->n_patterns += out->count;
-    return 1;
+    return true;
 }
 
-static int compile_pattern(compiler *c, uint32_t depth, st_pattern *out)
+static bool compile_pattern(compiler *c, uint32_t depth, st_pattern *out)
 {
     const char *name = NULL;
     *out = (st_pattern){.kind = PATTERN_NUMBER};
     skip_space(c);
     if (depth > DEPTH_MAX) {
         c->why = "nested too deep";
-        return 0;
+        return false;
     }
     if (isdigit((unsigned char)*c->p) || *c->p == '-') {
         const char *end = c->p;
-        const int ok = st_parse_number(c->p, &out->literal, &end);
+        const bool ok = st_parse_number(c->p, &out->literal, &end);
         c->p = end;
         return ok;
     }
     if (!read_name(c, &name)) {
         c->why = "expected a name, a number or an op";
-        return 0;
+        return false;
     }
     skip_space(c);
     if (*c->p != '(') {
@@ -126,26 +126,26 @@ static int compile_pattern(compiler *c, uint32_t depth, st_pattern *out)
     out->op = st_optable_find(c->ops, name);
     if (out->op == 0) {
         c->why = "unknown op";
-        return 0;
+        return false;
     }
     return compile_args(c, depth, out);
 }
 
-static int compile_rule(compiler *c)
+static bool compile_rule(compiler *c)
 {
     st_ruleset *set = c->set;
     st_pattern root = {.kind = PATTERN_ANY_NODE};
     c->rule->var_x = ST_RULE_VARS;
     if (strcmp(c->rule->def->match, "*") != 0 &&
         (!compile_pattern(c, 0, &root) || root.kind != PATTERN_OP || *c->p != '\0')) {
-        return 0;
+        return false;
     }
     if (set->n_patterns == set->pattern_capacity) {
-        return 0;
+        return false;
     }
     c->rule->root = set->n_patterns;
     set->patterns[set->n_patterns++] = root;
-    return 1;
+    return true;
 }
 
 /* Appends the rule to the list of its root op, so that rows are tried in the table's order. */
@@ -194,18 +194,18 @@ void st_ruleset_deinit(st_ruleset *set)
 
 /* ---- matching ---- */
 
-static int match_value(const st_ruleset *set, st_match *m, const st_pattern *p, stator_ref value);
+static bool match_value(const st_ruleset *set, st_match *m, const st_pattern *p, stator_ref value);
 
-static int match_number(const st_match *m, const st_pattern *p, stator_ref value)
+static bool match_number(const st_match *m, const st_pattern *p, stator_ref value)
 {
     double x = 0;
     return st_value_is_splat(m->b->graph, value, &x) && memcmp(&x, &p->literal, sizeof x) == 0;
 }
 
-static int match_var(st_match *m, const st_pattern *p, stator_ref value)
+static bool match_var(st_match *m, const st_pattern *p, stator_ref value)
 {
     if (p->kind == PATTERN_CONSTANT && !st_value_is_constant(m->b->graph, value)) {
-        return 0;
+        return false;
     }
     if (m->vars[p->var] == 0) {
         m->vars[p->var] = value;
@@ -213,33 +213,33 @@ static int match_var(st_match *m, const st_pattern *p, stator_ref value)
     return m->vars[p->var] == value;
 }
 
-static int match_args(const st_ruleset *set, st_match *m, const st_pattern *p,
-                      const stator_ref *operands, uint32_t n)
+static bool match_args(const st_ruleset *set, st_match *m, const st_pattern *p,
+                       const stator_ref *operands, uint32_t n)
 {
     if (p->count == ANY_ARGS) {
-        return 1;
+        return true;
     }
     if (p->count != n) {
-        return 0;
+        return false;
     }
     for (uint32_t k = 0; k < n; k++) {
         if (!match_value(set, m, &set->patterns[p->first + k], operands[k])) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-static int match_op(const st_ruleset *set, st_match *m, const st_pattern *p, stator_ref value)
+static bool match_op(const st_ruleset *set, st_match *m, const st_pattern *p, stator_ref value)
 {
     const stator_value_row *row = stator_value_at(m->v, value);
     if (row->node == 0 || row->index != 0) {
-        return 0;
+        return false;
     }
     const stator_node_row *node = stator_node_at(m->v, row->node);
     stator_ref operands[ARGS_MAX];
     if (node->op != p->op || (node->operand_count != p->count && p->count != ANY_ARGS)) {
-        return 0;
+        return false;
     }
     for (uint32_t k = 0; k < p->count && p->count <= ARGS_MAX; k++) {
         operands[k] = stator_operand(m->v, node, k);
@@ -247,10 +247,10 @@ static int match_op(const st_ruleset *set, st_match *m, const st_pattern *p, sta
     return match_args(set, m, p, operands, p->count);
 }
 
-static int match_value(const st_ruleset *set, st_match *m, const st_pattern *p, stator_ref value)
+static bool match_value(const st_ruleset *set, st_match *m, const st_pattern *p, stator_ref value)
 {
     if (value == 0) {
-        return 0;
+        return false;
     }
     switch (p->kind) {
     case PATTERN_NUMBER:
@@ -262,21 +262,21 @@ static int match_value(const st_ruleset *set, st_match *m, const st_pattern *p, 
     }
 }
 
-static int match_root(const st_ruleset *set, st_match *m, const st_rule *rule)
+static bool match_root(const st_ruleset *set, st_match *m, const st_rule *rule)
 {
     const st_pattern *p = &set->patterns[rule->root];
     memset(m->vars, 0, sizeof m->vars);
     if ((m->op->flags & rule->def->op_flags) != rule->def->op_flags) {
-        return 0;
+        return false;
     }
     if (p->kind == PATTERN_ANY_NODE) {
-        return 1;
+        return true;
     }
     if (!match_args(set, m, p, m->operands, m->row->operand_count)) {
-        return 0;
+        return false;
     }
     if (rule->def->when == ST_WHEN_ANY || rule->var_x == ST_RULE_VARS) {
-        return 1;
+        return true;
     }
     const uint32_t dtype = stator_value_type(m->v, m->vars[rule->var_x])->dtype;
     return (rule->def->when >> st_dtype_class(dtype) & 1u) != 0;
@@ -311,12 +311,12 @@ static stator_status fit_shape(st_match *m, uint32_t k, uint32_t *out_fits, stat
     return st_build_op(m->b, "expand", 1, &m->out[k], 1, &shape, 1, &m->out[k], err);
 }
 
-static int replace(st_match *m, const st_rule *rule, stator_status *out_status, stator_diag **err)
+static bool replace(st_match *m, const st_rule *rule, stator_status *out_status, stator_diag **err)
 {
     for (uint32_t i = 0; i < rule->n_vars; i++) {
         if (strcmp(rule->names[i], rule->def->replace) == 0) {
             m->out[0] = m->vars[i];
-            return 1;
+            return true;
         }
     }
     *out_status = st_build_expr(m->b, rule->def->replace, rule->n_vars, rule->names, m->vars, 0,
@@ -325,20 +325,20 @@ static int replace(st_match *m, const st_rule *rule, stator_status *out_status, 
 }
 
 /* Builds the replacement; 0 when the rule does not fit after all. */
-static int build(st_match *m, const st_rule *rule, stator_status *out_status, stator_diag **err)
+static bool build(st_match *m, const st_rule *rule, stator_status *out_status, stator_diag **err)
 {
     if (!(rule->def->apply != NULL ? rule->def->apply(m, out_status, err)
                                    : replace(m, rule, out_status, err))) {
-        return 0;
+        return false;
     }
     for (uint32_t k = 0; k < m->row->result_count; k++) {
         uint32_t fits = 0;
         *out_status = fit_shape(m, k, &fits, err);
         if (*out_status != STATOR_OK || !fits) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 static stator_status try_rule(const st_ruleset *set, st_match *m, const st_rule *rule,

@@ -41,7 +41,7 @@ typedef struct st_match {
 
 /* Looks further and sets m->out; 1 applied, 0 not, and a failure's status in *out_status. It may
  * build nodes: they are dropped when it returns 0. */
-typedef int (*st_rule_fn)(st_match *m, stator_status *out_status, stator_diag **err);
+typedef bool (*st_rule_fn)(st_match *m, stator_status *out_status, stator_diag **err);
 
 typedef struct st_rule_def { /* one row */
     const char *name;

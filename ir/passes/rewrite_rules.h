@@ -5,7 +5,7 @@
 
 #include "ir/passes/rewrite.h"
 
-#define ST_RULE(name_) int name_(st_match *m, stator_status *out_status, stator_diag **err)
+#define ST_RULE(name_) bool name_(st_match *m, stator_status *out_status, stator_diag **err)
 ST_RULE(st_rule_involution);
 ST_RULE(st_rule_idempotent);
 ST_RULE(st_rule_constant_right);

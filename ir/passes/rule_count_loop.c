@@ -21,7 +21,7 @@ typedef struct count_loop {
 } count_loop;
 
 /* Does the region say "again" at each step, and has it the results of the node? */
-static int goes_on(const count_loop *l)
+static bool goes_on(const count_loop *l)
 {
     double again = 0;
     return l->v->n_outputs == 1u + l->carried + l->stacked &&
@@ -29,7 +29,7 @@ static int goes_on(const count_loop *l)
            st_value_is_splat(l->body, stator_output_at(l->v, 0), &again) && again != 0;
 }
 
-static int find(st_match *m, count_loop *l)
+static bool find(st_match *m, count_loop *l)
 {
     double pred = 0;
     *l = (count_loop){.body = stator_region_at(m->copy->v, m->row, 0)};
@@ -113,25 +113,25 @@ static stator_status build(st_match *m, const count_loop *l, stator_diag **err)
 }
 
 /* A loop that no scan can be (a carried value that changes its size) stays one. */
-int st_rule_count_loop(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_count_loop(st_match *m, stator_status *out_status, stator_diag **err)
 {
     count_loop l;
     stator_diag *inner = NULL;
     if (!find(m, &l)) {
-        return 0;
+        return false;
     }
     const stator_status status = build(m, &l, &inner);
     st_diag_release(inner);
     if (status != STATOR_OK) {
         *out_status = status == STATOR_RESOURCE_EXHAUSTED ? st_fail_oom(err) : STATOR_OK;
-        return 0;
+        return false;
     }
     const stator_graph_view *v = st_graph_view(m->b->graph);
     for (uint32_t k = 0; k < m->row->result_count; k++) {
         if (stator_value_at(v, m->out[k])->type !=
             stator_value_at(m->copy->v, m->row->result_begin + k)->type) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }

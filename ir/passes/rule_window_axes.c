@@ -35,13 +35,13 @@ static int64_t int_at(const st_match *m, uint32_t place, uint32_t i)
     return *(const int64_t *)stator_column_at(&m->v->i64s, list->begin + i);
 }
 
-static int read(const st_match *m, windows *w)
+static bool read(const st_match *m, windows *w)
 {
     const stator_attr_row *pads = stator_attr_at(m->v, m->row, STATOR_reduce_window_pads);
     const stator_type_row *type = stator_value_type(m->v, m->operands[0]);
     w->n = stator_attr_at(m->v, m->row, STATOR_reduce_window_window)->count;
     if (w->n > type->rank || pads->count != 2u * w->n) {
-        return 0;
+        return false;
     }
     w->lead = type->rank - w->n;
     for (uint32_t i = 0; i < w->n; i++) {
@@ -51,7 +51,7 @@ static int read(const st_match *m, windows *w)
         w->pads[i] = stator_ref_at(m->v, pads->begin + i);
         w->pads[w->n + i] = stator_ref_at(m->v, pads->begin + w->n + i);
     }
-    return 1;
+    return true;
 }
 
 static const char *kind_of(const st_match *m)
@@ -61,7 +61,7 @@ static const char *kind_of(const st_match *m)
 }
 
 /* Sums of narrow floats are rounded once. */
-static int is_sound(const st_match *m)
+static bool is_sound(const st_match *m)
 {
     const uint32_t dtype = stator_value_type(m->v, m->operands[0])->dtype;
     return strcmp(kind_of(m), "sum") != 0 || st_dtype_class(dtype) != STATOR_CLASS_FLOAT ||
@@ -153,14 +153,14 @@ static int64_t made_by_first(const st_match *m, const windows *w, uint32_t axis)
 }
 
 /* The two steps of fewest places in all; 0: they do not save enough. */
-static int divide(const st_match *m, const windows *w, uint32_t axis, steps *out)
+static bool divide(const st_match *m, const windows *w, uint32_t axis, steps *out)
 {
     const int64_t places = w->size[axis];
     const int64_t made = made_by_first(m, w, axis);
-    const int is_sum = strcmp(kind_of(m), "sum") == 0;
+    const bool is_sum = strcmp(kind_of(m), "sum") == 0;
     int64_t least = places / GAIN_MIN + 1;
     if (places < PLACES_MIN || places > PLACES_MAX || made > places) {
-        return 0;
+        return false;
     }
     for (int64_t first = 2; first < least / made; first++) {
         const int64_t closest = is_sum ? first : (first + 1) / 2;
@@ -191,14 +191,14 @@ static uint32_t only_axis(const windows *w)
 }
 
 /* Two windows, one behind the other, that do what w does; 0: it stays. */
-static int split(const st_match *m, const windows *w, stator_ref zero, windows parts[2])
+static bool split(const st_match *m, const windows *w, stator_ref zero, windows parts[2])
 {
     steps s = {0};
     uint32_t axis = axis_of(m, w);
-    const int is_axes = axis != w->n;
+    const bool is_axes = axis != w->n;
     axis = is_axes ? axis : only_axis(w);
     if (axis == w->n || (!is_axes && !divide(m, w, axis, &s))) {
-        return 0;
+        return false;
     }
     parts[0] = parts[1] = *w;
     for (uint32_t i = 0; i < w->n; i++) {
@@ -208,7 +208,7 @@ static int split(const st_match *m, const windows *w, stator_ref zero, windows p
     }
     if (is_axes) {
         leave(&parts[1], axis, zero);
-        return 1;
+        return true;
     }
     parts[0].size[axis] = s.first;
     parts[0].stride[axis] = 1;
@@ -217,7 +217,7 @@ static int split(const st_match *m, const windows *w, stator_ref zero, windows p
     return st_mul_i64(w->dilation[axis], s.apart, &parts[1].dilation[axis]);
 }
 
-int st_rule_window_axes(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_window_axes(st_match *m, stator_status *out_status, stator_diag **err)
 {
     windows w;
     windows parts[2];
@@ -225,10 +225,10 @@ int st_rule_window_axes(st_match *m, stator_status *out_status, stator_diag **er
     const stator_ref zero = st_sym_int(&m->b->module->symtab, 0);
     if (zero == 0) {
         *out_status = st_fail_oom(err);
-        return 0;
+        return false;
     }
     if (!read(m, &w) || !is_sound(m) || !split(m, &w, zero, parts)) {
-        return 0;
+        return false;
     }
     *out_status = build(m, &parts[0], m->operands[0], &first, err);
     if (*out_status == STATOR_OK) {

@@ -33,25 +33,25 @@ static int64_t int_at(const st_match *m, const stator_attr_row *list, uint32_t i
 }
 
 /* Are all elements of a DIMS or INTS attribute this integer? */
-static int all_equal(const st_match *m, const stator_attr_row *list, int64_t wanted)
+static bool all_equal(const st_match *m, const stator_attr_row *list, int64_t wanted)
 {
     for (uint32_t i = 0; i < list->count; i++) {
         int64_t x = 0;
         if (list->kind == STATOR_ATTR_INTS) {
             x = int_at(m, list, i);
         } else if (!stator_sym_is_const(m->v, stator_ref_at(m->v, list->begin + i), &x)) {
-            return 0;
+            return false;
         }
         if (x != wanted) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* The same node over other operands. */
-static int rebuild(st_match *m, const stator_ref *operands, stator_status *out_status,
-                   stator_diag **err)
+static bool rebuild(st_match *m, const stator_ref *operands, stator_status *out_status,
+                    stator_diag **err)
 {
     stator_ref types[ST_RULE_RESULTS];
     const stator_ref first = m->b->graph->values.count;
@@ -66,20 +66,20 @@ static int rebuild(st_match *m, const stator_ref *operands, stator_status *out_s
 /* ---- by flags ---- */
 
 /* f(f(x)) = x */
-int st_rule_involution(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_involution(st_match *m, stator_status *out_status, stator_diag **err)
 {
     (void)out_status;
     (void)err;
     const stator_node_row *inner = m->row->operand_count == 1 ? producer(m, m->operands[0]) : NULL;
     if (inner == NULL || inner->op != m->row->op || inner->attr_count != 0) {
-        return 0;
+        return false;
     }
     m->out[0] = stator_operand(m->v, inner, 0);
-    return 1;
+    return true;
 }
 
 /* f(f(x)) = f(x);  f(x, x) = x */
-int st_rule_idempotent(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_idempotent(st_match *m, stator_status *out_status, stator_diag **err)
 {
     (void)out_status;
     (void)err;
@@ -92,11 +92,11 @@ int st_rule_idempotent(st_match *m, stator_status *out_status, stator_diag **err
 }
 
 /* f(C, x) = f(x, C) */
-int st_rule_constant_right(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_constant_right(st_match *m, stator_status *out_status, stator_diag **err)
 {
     if (m->row->operand_count != 2 || !st_value_is_constant(m->b->graph, m->operands[0]) ||
         st_value_is_constant(m->b->graph, m->operands[1])) {
-        return 0;
+        return false;
     }
     const stator_ref swapped[2] = {m->operands[1], m->operands[0]};
     return rebuild(m, swapped, out_status, err);
@@ -104,7 +104,7 @@ int st_rule_constant_right(st_match *m, stator_status *out_status, stator_diag *
 
 /* ---- one type, two casts ---- */
 
-int st_rule_same_type(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_same_type(st_match *m, stator_status *out_status, stator_diag **err)
 {
     (void)out_status;
     (void)err;
@@ -113,7 +113,7 @@ int st_rule_same_type(st_match *m, stator_status *out_status, stator_diag **err)
 }
 
 /* f(g(x)) = f(x) */
-int st_rule_inner_operand(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_inner_operand(st_match *m, stator_status *out_status, stator_diag **err)
 {
     return rebuild(m, m->vars, out_status, err);
 }
@@ -140,7 +140,7 @@ static uint32_t mantissa_bits(uint32_t dtype)
 }
 
 /* Exponents: f8 fit in f16 and bf16, f16 and bf16 in f32 but not in each other. */
-static int float_holds(uint32_t from, uint32_t to)
+static bool float_holds(uint32_t from, uint32_t to)
 {
     const uint32_t from_bits = st_dtype_bits(from);
     const uint32_t to_bits = st_dtype_bits(to);
@@ -148,7 +148,7 @@ static int float_holds(uint32_t from, uint32_t to)
 }
 
 /* Is every value of `from` a value of `to`? */
-static int holds(uint32_t from, uint32_t to)
+static bool holds(uint32_t from, uint32_t to)
 {
     const uint32_t a = st_dtype_class(from);
     const uint32_t b = st_dtype_class(to);
@@ -158,7 +158,7 @@ static int holds(uint32_t from, uint32_t to)
         return from == to;
     }
     if (a == STATOR_CLASS_BOOL) {
-        return 1;
+        return true;
     }
     if (a == STATOR_CLASS_FLOAT) {
         return b == STATOR_CLASS_FLOAT && float_holds(from, to);
@@ -176,16 +176,16 @@ static uint32_t dtype_of(const st_match *m, stator_ref type)
 
 /* cast<T>(cast<U>(x)) = cast<T>(x) when U holds every value of x's dtype. An integer that went
  * through a float is converted by other rules than an integer when it does not fit: left alone. */
-int st_rule_cast_cast(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_cast_cast(st_match *m, stator_status *out_status, stator_diag **err)
 {
     const uint32_t from = dtype_of(m, type_of(m, m->vars[0]));
     const uint32_t via = dtype_of(m, type_of(m, m->operands[0]));
     const uint32_t to = dtype_of(m, result_type(m, 0));
-    const int changes_class = st_dtype_class(from) != STATOR_CLASS_FLOAT &&
-                              st_dtype_class(via) == STATOR_CLASS_FLOAT &&
-                              st_dtype_class(to) != STATOR_CLASS_FLOAT;
+    const bool changes_class = st_dtype_class(from) != STATOR_CLASS_FLOAT &&
+                               st_dtype_class(via) == STATOR_CLASS_FLOAT &&
+                               st_dtype_class(to) != STATOR_CLASS_FLOAT;
     if (!holds(from, via) || (changes_class && !holds(from, to))) {
-        return 0;
+        return false;
     }
     return rebuild(m, m->vars, out_status, err);
 }
@@ -215,13 +215,13 @@ static stator_status repeat_channels(st_match *m, stator_ref value, int64_t from
 /* A group norm as exporters write it: an instance norm over [N, groups, all the rest], which begins
  * and ends with a reshape. A group's elements lie one behind the other either way; without the
  * reshapes no index has to be taken apart by sizes known only at call time. */
-int st_rule_reshape_group_norm(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_reshape_group_norm(st_match *m, stator_status *out_status, stator_diag **err)
 {
     const stator_node_row *norm = producer(m, m->operands[0]);
     const stator_ref x_type = type_of(m, m->vars[0]);
     const stator_type_row *x = stator_type_at(m->v, x_type);
     if (norm == NULL || x_type != result_type(m, 0) || x->rank < 3) {
-        return 0;
+        return false;
     }
     const stator_type_row *seen = stator_type_at(m->v, type_of(m, m->operands[0]));
     const stator_attr_row *groups = attr_of(m, norm, STATOR_group_norm_groups);
@@ -231,7 +231,7 @@ int st_rule_reshape_group_norm(st_match *m, stator_status *out_status, stator_di
         !stator_sym_is_const(m->v, stator_dim_at(m->v, x, 1), &channels) ||
         !stator_sym_is_const(m->v, stator_dim_at(m->v, seen, 1), &seen_channels) ||
         seen_channels < 1 || channels < 1 || channels % seen_channels != 0) {
-        return 0;
+        return false;
     }
     stator_ref operands[3] = {m->vars[0], m->vars[1], m->vars[2]};
     for (uint32_t k = 1; k < 3 && *out_status == STATOR_OK; k++) {
@@ -248,17 +248,17 @@ int st_rule_reshape_group_norm(st_match *m, stator_status *out_status, stator_di
 }
 
 /* All sizes kept at step 1: every index must lie in x, so the starts are 0. */
-int st_rule_slice_all(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_slice_all(st_match *m, stator_status *out_status, stator_diag **err)
 {
     return all_equal(m, attr_of(m, m->row, STATOR_slice_steps), 1) &&
            st_rule_same_type(m, out_status, err);
 }
 
-int st_rule_slice_slice(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_slice_slice(st_match *m, stator_status *out_status, stator_diag **err)
 {
     const stator_node_row *inner = producer(m, m->operands[0]);
     if (inner == NULL) {
-        return 0; /* cannot be: the pattern has one */
+        return false; /* cannot be: the pattern has one */
     }
     const stator_attr_row *start_in = attr_of(m, inner, STATOR_slice_starts);
     const stator_attr_row *step_in = attr_of(m, inner, STATOR_slice_steps);
@@ -272,7 +272,7 @@ int st_rule_slice_slice(st_match *m, stator_status *out_status, stator_diag **er
     const uint32_t n = start_out->count;
     if (n > STATOR_RANK_MAX || start_in->count != n || step_in->count != n ||
         step_out->count != n || sizes->count != n) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < n; i++) {
         const stator_ref step = st_sym_int(tab, int_at(m, step_in, i));
@@ -283,7 +283,7 @@ int st_rule_slice_slice(st_match *m, stator_status *out_status, stator_diag **er
         lens[i] = stator_ref_at(m->v, sizes->begin + i);
         if (starts[i] == 0 ||
             !st_mul_i64(int_at(m, step_in, i), int_at(m, step_out, i), &steps[i])) {
-            return 0;
+            return false;
         }
     }
     const stator_attr attrs[] = {
@@ -301,18 +301,18 @@ static int64_t perm_at(const st_match *m, const stator_attr_row *perm, uint32_t 
 }
 
 /* Axis k of the outer result is axis q[k] of the inner one, which is axis p[q[k]] of x. */
-int st_rule_transpose_transpose(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_transpose_transpose(st_match *m, stator_status *out_status, stator_diag **err)
 {
     const stator_node_row *inner = producer(m, m->operands[0]);
     if (inner == NULL) {
-        return 0; /* cannot be: the pattern has one */
+        return false; /* cannot be: the pattern has one */
     }
     const stator_attr_row *p = attr_of(m, inner, STATOR_transpose_perm);
     const stator_attr_row *q = attr_of(m, m->row, STATOR_transpose_perm);
     int64_t perm[STATOR_RANK_MAX];
-    int is_identity = 1;
+    bool is_identity = true;
     if (q->count > STATOR_RANK_MAX || p->count != q->count) {
-        return 0;
+        return false;
     }
     for (uint32_t k = 0; k < q->count; k++) {
         perm[k] = perm_at(m, p, (uint32_t)perm_at(m, q, k));
@@ -320,7 +320,7 @@ int st_rule_transpose_transpose(st_match *m, stator_status *out_status, stator_d
     }
     if (is_identity) {
         m->out[0] = m->vars[0];
-        return 1;
+        return true;
     }
     const stator_attr attr = {
         .name = "perm", .kind = STATOR_ATTR_INTS, .count = q->count, .list = perm};
@@ -330,14 +330,14 @@ int st_rule_transpose_transpose(st_match *m, stator_status *out_status, stator_d
 
 /* A transpose that keeps the order of the axes longer than 1 moves nothing: it is a reshape, or
  * nothing at all. */
-int st_rule_transpose_moves_ones(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_transpose_moves_ones(st_match *m, stator_status *out_status, stator_diag **err)
 {
     const stator_attr_row *perm = attr_of(m, m->row, STATOR_transpose_perm);
     const stator_type_row *type = stator_type_at(m->v, result_type(m, 0));
     stator_ref dims[STATOR_RANK_MAX];
     int64_t last = -1;
     if (perm->count != type->rank) {
-        return 0;
+        return false;
     }
     for (uint32_t k = 0; k < type->rank; k++) {
         int64_t size = 0;
@@ -346,13 +346,13 @@ int st_rule_transpose_moves_ones(st_match *m, stator_status *out_status, stator_
             continue;
         }
         if (perm_at(m, perm, k) < last) {
-            return 0;
+            return false;
         }
         last = perm_at(m, perm, k);
     }
     m->out[0] = m->vars[0];
     if (type_of(m, m->vars[0]) == result_type(m, 0)) {
-        return 1;
+        return true;
     }
     const stator_attr shape = {
         .name = "shape", .kind = STATOR_ATTR_DIMS, .count = type->rank, .list = dims};
@@ -360,14 +360,14 @@ int st_rule_transpose_moves_ones(st_match *m, stator_status *out_status, stator_
     return *out_status == STATOR_OK;
 }
 
-int st_rule_pad_nothing(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_pad_nothing(st_match *m, stator_status *out_status, stator_diag **err)
 {
     return all_equal(m, attr_of(m, m->row, STATOR_pad_low), 0) &&
            all_equal(m, attr_of(m, m->row, STATOR_pad_high), 0) &&
            st_rule_same_type(m, out_status, err);
 }
 
-int st_rule_tile_once(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_tile_once(st_match *m, stator_status *out_status, stator_diag **err)
 {
     return all_equal(m, attr_of(m, m->row, STATOR_tile_repeats), 1) &&
            st_rule_same_type(m, out_status, err);
@@ -376,29 +376,29 @@ int st_rule_tile_once(st_match *m, stator_status *out_status, stator_diag **err)
 /* ---- control flow ---- */
 
 /* Copies a region's nodes in place of the node; its inputs are operands[skip..]. */
-static int inline_region(st_match *m, uint32_t region, uint32_t skip, stator_status *out_status,
-                         stator_diag **err)
+static bool inline_region(st_match *m, uint32_t region, uint32_t skip, stator_status *out_status,
+                          stator_diag **err)
 {
     const stator_graph *g = stator_region_at(m->copy->v, m->row, region);
     const stator_graph_view *v = st_graph_view(g);
     if (v->n_inputs + skip != m->row->operand_count || v->n_outputs != m->row->result_count) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < v->n_inputs; i++) {
         if (m->operands[skip + i] == 0 ||
             stator_value_at(v, i + 1u)->type != type_of(m, m->operands[skip + i])) {
-            return 0;
+            return false;
         }
     }
     for (uint32_t k = 0; k < v->n_outputs; k++) {
         if (stator_value_at(v, stator_output_at(v, k))->type != result_type(m, k)) {
-            return 0;
+            return false;
         }
     }
     stator_ref *map = st_calloc(m->copy->ctx->mem, (uint64_t)v->n_values + 1u, sizeof *map);
     if (map == NULL) {
         *out_status = st_fail_oom(err);
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < v->n_inputs; i++) {
         map[i + 1u] = m->operands[skip + i];
@@ -414,17 +414,17 @@ static int inline_region(st_match *m, uint32_t region, uint32_t skip, stator_sta
 }
 
 /* call{region}(xs) = the region on xs */
-int st_rule_inline_call(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_inline_call(st_match *m, stator_status *out_status, stator_diag **err)
 {
     return inline_region(m, 0, 0, out_status, err);
 }
 
 /* cond(constant, xs) = the chosen region on xs */
-int st_rule_inline_cond(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_inline_cond(st_match *m, stator_status *out_status, stator_diag **err)
 {
     double pred = 0;
     if (!st_value_is_splat(m->b->graph, m->operands[0], &pred)) {
-        return 0;
+        return false;
     }
     return inline_region(m, pred != 0 ? 0 : 1, 1, out_status, err);
 }

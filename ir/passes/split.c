@@ -34,14 +34,14 @@
 
 /* ---- which folds ---- */
 
-static int is_foldable(uint32_t dtype)
+static bool is_foldable(uint32_t dtype)
 {
     const uint32_t class_ = st_dtype_class(dtype);
     return class_ != STATOR_CLASS_COMPLEX && st_dtype_bits(dtype) >= 8 &&
            dtype != STATOR_F8E4M3FN && dtype != STATOR_F8E5M2;
 }
 
-static int note_axis(st_fold *f, int64_t axis)
+static bool note_axis(st_fold *f, int64_t axis)
 {
     axis += axis < 0 ? (int64_t)f->rank : 0;
     f->folded |= axis >= 0 && axis < (int64_t)f->rank ? 1u << axis : 0;
@@ -98,21 +98,21 @@ static const char *program_of(const st_fold *f)
     }
 }
 
-int st_fold_read(const st_copy *c, stator_ref node, st_fold *f)
+bool st_fold_read(const st_copy *c, stator_ref node, st_fold *f)
 {
     *f = (st_fold){.row = stator_node_at(c->v, node), .parts = 1};
     if (program_of(f) == NULL) {
-        return 0;
+        return false;
     }
     const stator_type_row *x = stator_value_type(c->v, stator_operand(c->v, f->row, 0));
     f->rank = x->rank;
     f->dtype = x->dtype;
     if (x->rank > ST_FOLD_RANK_MAX || !is_foldable(x->dtype)) {
-        return 0;
+        return false;
     }
     for (uint32_t a = 0; a < x->rank; a++) {
         if (!stator_sym_is_const(c->v, stator_dim_at(c->v, x, a), &f->dims[a])) {
-            return 0;
+            return false;
         }
     }
     if (f->row->op == STATOR_OPCODE_argmin || f->row->op == STATOR_OPCODE_argmax) {
@@ -166,7 +166,7 @@ static int64_t size_of(const st_fold *f)
 }
 
 /* Elements that are contiguous in memory are folded together. */
-static int is_row(const st_fold *f)
+static bool is_row(const st_fold *f)
 {
     uint32_t a = f->rank - 1u;
     while (a > 0 && f->dims[a] == 1) {
@@ -177,26 +177,26 @@ static int is_row(const st_fold *f)
 
 /* A row is worth it when it is long, the longer the more of them there are: rows that a cache holds
  * and that fold one beside the other are better left with what follows on them. */
-static int is_worth(const st_fold *f, int is_pair, int64_t *out_most)
+static bool is_worth(const st_fold *f, bool is_pair, int64_t *out_most)
 {
     int64_t numel = 0;
     const int64_t units = count_units(f, &numel);
     if (is_pair && units > 0 && is_row(f) && numel / units * size_of(f) >= LONG_BYTES) {
         const int64_t parts = numel / units >> PART_LOG2_MIN;
         *out_most = parts < PARTS_MAX ? parts : PARTS_MAX;
-        return 1;
+        return true;
     }
     *out_most = numel >> PART_LOG2_MIN < PARTS_MAX ? numel >> PART_LOG2_MIN : PARTS_MAX;
     return units > 0 && units < UNITS_MAX && numel / units >= SPLIT_MIN * units * units;
 }
 
 /* Leading axes are parts as they are; the first that makes too many of them is cut. */
-int st_fold_plan(st_fold *f, int is_pair)
+bool st_fold_plan(st_fold *f, bool is_pair)
 {
     int64_t most = 0;
     int64_t parts = 1;
     if (!is_worth(f, is_pair, &most)) {
-        return 0;
+        return false;
     }
     for (uint32_t a = 0; a < f->rank; a++) {
         if (!(f->folded >> a & 1u)) {
@@ -211,12 +211,12 @@ int st_fold_plan(st_fold *f, int is_pair)
         }
         parts *= f->dims[a];
     }
-    return 0;
+    return false;
 }
 
 /* ---- what is folded ---- */
 
-static int is_pointwise(const st_copy *c, stator_ref node)
+static bool is_pointwise(const st_copy *c, stator_ref node)
 {
     const uint64_t flags = st_copy_op(c, node)->flags;
     const uint64_t other = STATOR_OP_RANDOM | STATOR_OP_EFFECT | STATOR_OP_REGIONS;
@@ -224,19 +224,19 @@ static int is_pointwise(const st_copy *c, stator_ref node)
 }
 
 /* Made element by element, and read in n places? */
-static int has_readers(const st_splitter *s, stator_ref value, uint32_t n)
+static bool has_readers(const st_splitter *s, stator_ref value, uint32_t n)
 {
     const stator_ref node = value ? stator_value_at(s->copy.v, value)->node : 0;
     return node != 0 && is_pointwise(&s->copy, node) && s->uses[value] == n;
 }
 
-int st_fold_is_shaped_as(const stator_graph_view *v, stator_ref value, stator_ref other)
+bool st_fold_is_shaped_as(const stator_graph_view *v, stator_ref value, stator_ref other)
 {
     const stator_type_row *a = stator_value_type(v, value);
     const stator_type_row *b = stator_value_type(v, other);
     for (uint32_t k = 0; a->rank == b->rank && k < a->rank; k++) {
         if (stator_dim_at(v, a, k) != stator_dim_at(v, b, k)) {
-            return 0;
+            return false;
         }
     }
     return a->rank == b->rank;
@@ -300,9 +300,9 @@ static void write_neutral(const st_fold *f, uint32_t dtype, uint8_t *out)
 {
     const uint32_t class_ = st_dtype_class(dtype);
     const uint32_t bytes = st_dtype_bits(dtype) / 8u;
-    const int is_least =
+    const bool is_least =
         f->row->op == STATOR_OPCODE_reduce_max || f->row->op == STATOR_OPCODE_argmax;
-    const int is_most =
+    const bool is_most =
         f->row->op == STATOR_OPCODE_reduce_min || f->row->op == STATOR_OPCODE_argmin;
     memset(out, 0, bytes);
     if (!is_least && !is_most) {
@@ -320,7 +320,7 @@ static void write_neutral(const st_fold *f, uint32_t dtype, uint8_t *out)
 
 stator_status st_fold_filler(const st_copy *c, const st_fold *f, stator_ref *out, stator_diag **err)
 {
-    const int is_narrow = f->dtype == STATOR_BF16 || f->dtype == STATOR_F16;
+    const bool is_narrow = f->dtype == STATOR_BF16 || f->dtype == STATOR_F16;
     const stator_dtype dtype = is_narrow ? STATOR_F32 : (stator_dtype)f->dtype;
     uint8_t bytes[8];
     *out = 0;
@@ -345,24 +345,24 @@ typedef struct lists {
     uint32_t n_shape, n_base, n_first, n_second;
 } lists;
 
-static int is_known(const stator_ref *syms, uint32_t n)
+static bool is_known(const stator_ref *syms, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (syms[i] == 0) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* Axes of the operand in parts; those of the second step are counted without those of the first. */
-static int make_lists(const st_copy *c, const st_fold *f, lists *l)
+static bool make_lists(const st_copy *c, const st_fold *f, lists *l)
 {
     st_symtab *tab = &c->out->module->symtab;
     *l = (lists){.n_shape = 0};
     for (uint32_t a = 0; a < f->rank; a++) {
         const int is_folded = f->folded >> a & 1u;
-        const int is_cut = a == f->at && f->parts > 1;
+        const bool is_cut = a == f->at && f->parts > 1;
         l->low[a] = st_sym_int(tab, 0);
         l->high[a] = st_sym_int(tab, is_cut ? f->rest : 0);
         l->out[a] = st_sym_int(tab, is_folded ? 1 : f->dims[a]);
@@ -476,12 +476,12 @@ static stator_status count_uses(st_splitter *s, stator_diag **err)
 static stator_status visit(st_splitter *s, stator_ref node, stator_diag **err)
 {
     st_fold f;
-    int is_done = 0;
+    bool is_done = false;
     ST_TRY(st_fold_pair_visit(s, node, &is_done, err));
     if (is_done) {
         return STATOR_OK;
     }
-    if (!st_fold_read(&s->copy, node, &f) || !st_fold_plan(&f, 0) ||
+    if (!st_fold_read(&s->copy, node, &f) || !st_fold_plan(&f, false) ||
         !st_pass_may(s->copy.ctx, STATOR_FUEL_REWRITE, "split", node)) {
         return st_copy_node(&s->copy, node, err);
     }
@@ -493,7 +493,7 @@ stator_status st_pass_split(const st_pass_ctx *ctx, const stator_graph *in, stat
 {
     st_splitter s = {.uses = NULL};
     *out_result = STATOR_PASS_SAME;
-    stator_status status = st_copy_begin(&s.copy, ctx, in, out, st_pass_split, 1, err);
+    stator_status status = st_copy_begin(&s.copy, ctx, in, out, st_pass_split, true, err);
     if (status == STATOR_OK) {
         status = count_uses(&s, err);
     }

@@ -50,9 +50,9 @@ typedef struct st_fold_program {
 } st_fold_program;
 
 /* The fold of a node over known sizes; 0: it is none. */
-int st_fold_read(const st_copy *c, stator_ref node, st_fold *out);
+bool st_fold_read(const st_copy *c, stator_ref node, st_fold *out);
 /* How it is cut; 0: it is better left alone. is_pair: memory would be read twice. */
-int st_fold_plan(st_fold *f, int is_pair);
+bool st_fold_plan(st_fold *f, bool is_pair);
 /* Runs a program, with these attributes: parts, length, rest, keeps, at, last, n; the lists shape
  * (of the operand in parts), low, high (of what it lacks), out (of the result with all its axes),
  * base (of a part's result, all parts as one), first and second (the axes of both steps). */
@@ -62,7 +62,7 @@ stator_status st_fold_build(st_copy *c, const st_fold *f, const st_fold_program 
  * reader. */
 stator_status st_fold_operand(st_splitter *s, stator_ref value, stator_ref *out, stator_diag **err);
 /* Do two values have the same sizes? */
-int st_fold_is_shaped_as(const stator_graph_view *v, stator_ref value, stator_ref other);
+bool st_fold_is_shaped_as(const stator_graph_view *v, stator_ref value, stator_ref other);
 /* A scalar that changes no result, of the operand's dtype or f32; 0: no part lacks anything. */
 stator_status st_fold_filler(const st_copy *c, const st_fold *f, stator_ref *out,
                              stator_diag **err);
@@ -77,7 +77,7 @@ stator_status st_fold_filler(const st_copy *c, const st_fold *f, stator_ref *out
 /* Finds the pairs of the graph. */
 stator_status st_fold_pairs(st_splitter *s, stator_diag **err);
 /* Writes node when it is one of a pair; *out_is_done: it was. */
-stator_status st_fold_pair_visit(st_splitter *s, stator_ref node, int *out_is_done,
+stator_status st_fold_pair_visit(st_splitter *s, stator_ref node, bool *out_is_done,
                                  stator_diag **err);
 
 #endif

@@ -34,14 +34,14 @@ static stator_ref operand_of(const st_copy *c, stator_ref node, uint32_t k)
 }
 
 /* exp(x - max), or d * d of d = x - a: fills x and the rest. */
-static int match_shifted(const st_copy *c, stator_ref value, st_fold_pair *out, stator_ref *out_x)
+static bool match_shifted(const st_copy *c, stator_ref value, st_fold_pair *out, stator_ref *out_x)
 {
     const stator_ref exp = made_by(c, value, "exp");
     const stator_ref mul = made_by(c, value, "mul");
     const stator_ref shifted = operand_of(c, exp ? exp : mul, 0);
     const stator_ref sub = made_by(c, shifted, "sub");
     if (sub == 0 || (mul && operand_of(c, mul, 1) != shifted)) {
-        return 0;
+        return false;
     }
     *out_x = operand_of(c, sub, 0);
     out->shift = operand_of(c, sub, 1);
@@ -57,14 +57,14 @@ static int match_shifted(const st_copy *c, stator_ref value, st_fold_pair *out, 
 }
 
 /* Is the shift the same for what is folded, and of the first fold's type? */
-static int is_shift_typed(const st_copy *c, const st_fold_pair *p)
+static bool is_shift_typed(const st_copy *c, const st_fold_pair *p)
 {
     const stator_ref first = p->fold.row->result_begin;
     return st_fold_is_shaped_as(c->v, p->shift, first) &&
            stator_value_type(c->v, p->shift)->dtype == stator_value_type(c->v, first)->dtype;
 }
 
-static int match_pair(const st_copy *c, stator_ref node, st_fold_pair *out)
+static bool match_pair(const st_copy *c, stator_ref node, st_fold_pair *out)
 {
     st_fold second;
     stator_ref x = 0;
@@ -73,12 +73,12 @@ static int match_pair(const st_copy *c, stator_ref node, st_fold_pair *out)
         (second.dtype != STATOR_F32 && second.dtype != STATOR_F64) ||
         !match_shifted(c, operand_of(c, node, 0), out, &x) ||
         !st_fold_read(c, out->first, &out->fold)) {
-        return 0;
+        return false;
     }
-    const int is_same = operand_of(c, out->first, 0) == x && out->fold.folded == second.folded &&
-                        out->fold.rank == second.rank && out->fold.keeps;
+    const bool is_same = operand_of(c, out->first, 0) == x && out->fold.folded == second.folded &&
+                         out->fold.rank == second.rank && out->fold.keeps;
     /* The parts of a variance have the same length. */
-    return is_same && is_shift_typed(c, out) && st_fold_plan(&out->fold, 1) &&
+    return is_same && is_shift_typed(c, out) && st_fold_plan(&out->fold, true) &&
            (out->is_exp || out->fold.rest == 0);
 }
 
@@ -167,11 +167,11 @@ static stator_status write_second(st_splitter *s, const st_fold_pair *p, stator_
     return STATOR_OK;
 }
 
-stator_status st_fold_pair_visit(st_splitter *s, stator_ref node, int *out_is_done,
+stator_status st_fold_pair_visit(st_splitter *s, stator_ref node, bool *out_is_done,
                                  stator_diag **err)
 {
     st_fold_pair *p = pair_of(s, node);
-    *out_is_done = 0;
+    *out_is_done = false;
     if (p == NULL) {
         return STATOR_OK;
     }

@@ -40,16 +40,16 @@ void st_baked_in_end(st_baked_in *s)
 
 /* ---- sizes ---- */
 
-static int know_symbols(st_baked_in *s)
+static bool know_symbols(st_baked_in *s)
 {
     const st_symtab *tab = &s->m->symtab;
     if (s->n_symbols == tab->n_symbols) {
-        return 1;
+        return true;
     }
     int64_t *sizes = st_realloc(s->m->mem, s->sizes, tab->n_symbols * sizeof *sizes, 8);
     if (sizes == NULL) {
-        s->is_oom = 1;
-        return 0;
+        s->is_oom = true;
+        return false;
     }
     s->sizes = sizes;
     s->n_symbols = tab->n_symbols;
@@ -60,29 +60,29 @@ static int know_symbols(st_baked_in *s)
                 row->hint != INT64_MIN ? row->hint : UNKNOWN_SIZE + 2 * row->index + 1;
         }
     }
-    return 1;
+    return true;
 }
 
-int st_baked_in_size(st_baked_in *s, stator_ref size, int64_t *out)
+bool st_baked_in_size(st_baked_in *s, stator_ref size, int64_t *out)
 {
     const st_sym_cols cols = st_sym_columns(&s->m->symtab);
     return know_symbols(s) && st_sym_eval(&cols, size, s->sizes, out);
 }
 
-static int has_no_number(const void *self, const stator_atom_row *row, uint32_t atom)
+static bool has_no_number(const void *self, const stator_atom_row *row, uint32_t atom)
 {
     (void)self;
     (void)atom;
     return row->kind == STATOR_ATOM_SYMBOL && row->hint == INT64_MIN;
 }
 
-int st_baked_in_is_number(const st_baked_in *s, stator_ref size)
+bool st_baked_in_is_number(const st_baked_in *s, stator_ref size)
 {
     int64_t ignored;
     return st_sym_const(&s->m->symtab, size, &ignored);
 }
 
-int st_baked_in_stands_for(st_baked_in *s, stator_ref number, stator_ref size)
+bool st_baked_in_stands_for(st_baked_in *s, stator_ref number, stator_ref size)
 {
     int64_t n, was;
     return st_sym_const(&s->m->symtab, number, &n) && !st_baked_in_is_number(s, size) &&
@@ -124,7 +124,7 @@ static void want(reading *r, uint32_t k, uint32_t axis, stator_ref size)
 }
 
 /* The size of operand k at this place, counted from the end or the start; 0: it has none. */
-static stator_ref size_at(const reading *r, uint32_t k, uint32_t place, int is_from_end)
+static stator_ref size_at(const reading *r, uint32_t k, uint32_t place, bool is_from_end)
 {
     const stator_type_row *type = type_of(r, k);
     return type != NULL && place < type->rank
@@ -133,7 +133,7 @@ static stator_ref size_at(const reading *r, uint32_t k, uint32_t place, int is_f
 }
 
 /* All operands' axes at this place are to have one size, the first that is no number. */
-static void unify_sizes_at(reading *r, uint32_t place, int is_from_end)
+static void unify_sizes_at(reading *r, uint32_t place, bool is_from_end)
 {
     stator_ref size = 0;
     for (uint32_t k = 0; k < r->desc->operand_count && size == 0; k++) {
@@ -150,7 +150,7 @@ static void unify_sizes_at(reading *r, uint32_t place, int is_from_end)
 static void unify_sizes_pointwise(reading *r)
 {
     for (uint32_t back = 0; back < STATOR_RANK_MAX; back++) {
-        unify_sizes_at(r, back, 1);
+        unify_sizes_at(r, back, true);
     }
 }
 
@@ -159,7 +159,7 @@ static void unify_sizes_pointwise(reading *r)
 void st_unify_sizes_matmul(reading *r)
 {
     for (uint32_t back = 2; back < STATOR_RANK_MAX; back++) {
-        unify_sizes_at(r, back, 1);
+        unify_sizes_at(r, back, true);
     }
 }
 
@@ -169,7 +169,7 @@ void st_unify_sizes_concat(reading *r)
     const stator_type_row *first = type_of(r, 0);
     for (uint32_t i = 0; axis != NULL && first != NULL && i < first->rank; i++) {
         if (i != axis->i && i != axis->i + first->rank) {
-            unify_sizes_at(r, i, 0);
+            unify_sizes_at(r, i, false);
         }
     }
 }
@@ -206,7 +206,7 @@ static stator_attr *own_sizes(reading *r, const char *name)
     stator_attr *attrs =
         st_arena_zalloc(&r->s->arena, r->desc->attr_count + UINT64_C(1), sizeof *attrs);
     if (attrs == NULL) {
-        r->s->is_oom = 1;
+        r->s->is_oom = true;
         return NULL;
     }
     if (r->desc->attr_count != 0) {
@@ -218,7 +218,7 @@ static stator_attr *own_sizes(reading *r, const char *name)
     }
     stator_ref *list = st_arena_zalloc(&r->s->arena, found->count + UINT64_C(1), sizeof *list);
     if (list == NULL) {
-        r->s->is_oom = 1;
+        r->s->is_oom = true;
         return NULL;
     }
     if (found->count != 0) { /* a reshape to a scalar has no list */
@@ -249,7 +249,7 @@ void st_unify_sizes_reshape(reading *r)
     const stator_type_row *x = type_of(r, 0);
     const stator_attr *to = x != NULL ? own_sizes(r, "shape") : NULL;
     stator_ref from[STATOR_RANK_MAX], sizes[STATOR_RANK_MAX];
-    int is_open = 0;
+    bool is_open = false;
     for (uint32_t i = 0; x != NULL && i < x->rank; i++) {
         from[i] = dim_of(r, x, i);
         is_open |= !st_baked_in_is_number(r->s, from[i]);
@@ -393,7 +393,7 @@ void st_baked_in_note(st_baked_in *s, const st_baked_in_value *known)
     if (slot == NULL ||
         !st_map_put(&s->newest, key_of(known->graph, known->value), s->values.count)) {
         s->values.count -= slot != NULL;
-        s->is_oom = 1;
+        s->is_oom = true;
         return;
     }
     *slot = *known;

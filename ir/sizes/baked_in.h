@@ -59,7 +59,7 @@ typedef struct st_baked_in {
     st_vec(st_baked_in_merge) merges;
     st_map merge_of; /* size -> place in merges, plus 1 */
     st_str log;      /* names and types of the constants that were made longer */
-    int is_oom;
+    bool is_oom;
 } st_baked_in;
 
 /* While m->baked_in points to it, the module's builders read baked-in sizes. A symbol's `hint`

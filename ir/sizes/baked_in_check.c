@@ -11,8 +11,8 @@
 /* ---- means ---- */
 
 /* Does the node sum over an axis that was `size` long and is a symbol's? */
-static int sums_over(st_baked_in *s, const stator_graph_view *v, const stator_node_row *row,
-                     double size)
+static bool sums_over(st_baked_in *s, const stator_graph_view *v, const stator_node_row *row,
+                      double size)
 {
     const stator_type_row *x = stator_value_type(v, stator_operand(v, row, 0));
     const stator_attr_row *over = stator_attr_at(v, row, STATOR_reduce_sum_axes);
@@ -22,14 +22,14 @@ static int sums_over(st_baked_in *s, const stator_graph_view *v, const stator_no
         int64_t was;
         if (!st_baked_in_is_number(s, dim) && st_baked_in_size(s, dim, &was) && was > 1 &&
             (double)was == size) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* The same of the sum behind a value's casts and reshapes. */
-static int is_sum_over(st_baked_in *s, const stator_graph_view *v, stator_ref value, double size)
+static bool is_sum_over(st_baked_in *s, const stator_graph_view *v, stator_ref value, double size)
 {
     for (uint32_t step = 0; step < STEPS_MAX; step++) {
         const stator_ref node = value != 0 ? stator_value_at(v, value)->node : 0;
@@ -39,11 +39,11 @@ static int is_sum_over(st_baked_in *s, const stator_graph_view *v, stator_ref va
             return sums_over(s, v, row, size);
         }
         if (strcmp(op, "cast") != 0 && strcmp(op, "reshape") != 0) {
-            return 0;
+            return false;
         }
         value = stator_operand(v, row, 0);
     }
-    return 0;
+    return false;
 }
 
 stator_status st_baked_in_check_mean(st_baked_in *s, const stator_builder *b,
@@ -51,7 +51,7 @@ stator_status st_baked_in_check_mean(st_baked_in *s, const stator_builder *b,
 {
     const stator_graph_view *v = st_graph_view(b->graph);
     const char *op = stator_op_at(v, desc->op)->name;
-    const int is_div = strcmp(op, "div") == 0;
+    const bool is_div = strcmp(op, "div") == 0;
     double number;
     for (uint32_t k = is_div ? 1 : 0; k < 2 && desc->operand_count == 2; k++) {
         if ((!is_div && strcmp(op, "mul") != 0) ||
@@ -113,7 +113,7 @@ static stator_status check_graph(const st_baked_in *s, const stator_graph *g, ui
 stator_status st_baked_in_check(st_baked_in *s, const stator_builder *b, stator_diag **err)
 {
     for (const stator_graph *g = s->m->graphs; g != NULL && s->values.count != 0; g = g->next) {
-        const int is_open = g == b->graph;
+        const bool is_open = g == b->graph;
         uint8_t *is_needed = st_calloc(s->m->mem, g->values.count + UINT64_C(1), 1);
         if (is_needed == NULL) {
             return st_fail_oom(err);

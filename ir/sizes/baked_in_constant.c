@@ -30,7 +30,7 @@ typedef struct constant {
     stator_ref shape[STATOR_RANK_MAX];      /* with the wanted sizes */
 } constant;
 
-static int open_constant(constant *c, stator_ref value, stator_blob *blob)
+static bool open_constant(constant *c, stator_ref value, stator_blob *blob)
 {
     const stator_graph_view *v = st_graph_view(c->w->b->graph);
     const stator_type_row *type = stator_value_type(v, value);
@@ -41,7 +41,7 @@ static int open_constant(constant *c, stator_ref value, stator_blob *blob)
     for (uint32_t i = 0; i < type->rank; i++) {
         c->shape[i] = stator_dim_at(v, type, i);
         if (!stator_sym_is_const(v, c->shape[i], &c->dims[i])) {
-            return 0;
+            return false;
         }
         if (c->wanted[i] != 0) {
             c->axes[c->n_axes++] = i;
@@ -51,7 +51,7 @@ static int open_constant(constant *c, stator_ref value, stator_blob *blob)
     if (!st_numel(c->dims, c->rank, &c->n) || c->n == 0 || c->n > ELEMENTS_MAX ||
         st_dtype_bits(c->dtype) % 8 != 0 || !st_dtype_bytes(c->dtype, c->n, &bytes) ||
         bytes > st_blob_size(blob) || st_blob_peek(blob, &data, NULL) != STATOR_OK) {
-        return 0;
+        return false;
     }
     c->data = data;
     c->width = st_dtype_bits(c->dtype) / 8u;
@@ -60,7 +60,7 @@ static int open_constant(constant *c, stator_ref value, stator_blob *blob)
         c->strides[i] = stride;
         stride *= (uint64_t)c->dims[i];
     }
-    return 1;
+    return true;
 }
 
 static int64_t index_along(const constant *c, uint64_t element, uint32_t axis)
@@ -77,7 +77,7 @@ static uint64_t first_of(const constant *c, uint64_t element)
     return element;
 }
 
-static int are_same(const constant *c, uint64_t a, uint64_t b)
+static bool are_same(const constant *c, uint64_t a, uint64_t b)
 {
     return memcmp(c->data + a * c->width, c->data + b * c->width, c->width) == 0;
 }
@@ -107,7 +107,7 @@ static stator_ref across(const constant *c, const char *bytes)
     uint64_t n = 0;
     char *data = st_alloc(c->w->s->m->mem, c->n * c->width, 16);
     if (data == NULL) {
-        c->w->s->is_oom = 1;
+        c->w->s->is_oom = true;
         return 0;
     }
     for (uint32_t i = 0; i < c->rank; i++) {
@@ -128,7 +128,7 @@ static stator_ref across(const constant *c, const char *bytes)
 /* ---- first + sum of step * index ---- */
 
 /* A number that says nothing by itself: 0, 1, or a mask's. */
-static int is_plain(const constant *c, uint64_t element)
+static bool is_plain(const constant *c, uint64_t element)
 {
     const double x = st_load_f64(c->dtype, c->data, (int64_t)element);
     return x == 0 || x == 1 || x <= MASKED;
@@ -137,27 +137,27 @@ static int is_plain(const constant *c, uint64_t element)
 /* May elements that are the same all along go on? Floats that are all one number may be the
  * weights of a mean, of which there are as many as there are, and so may bytes, which
  * DequantizeLinear makes floats. */
-static int may_repeat(const constant *c)
+static bool may_repeat(const constant *c)
 {
     const uint32_t kind = st_dtype_class(c->dtype);
-    const int is_number =
+    const bool is_number =
         kind == STATOR_CLASS_FLOAT || kind == STATOR_CLASS_INT || kind == STATOR_CLASS_UINT;
     if (kind == STATOR_CLASS_BOOL || (is_number && kind != STATOR_CLASS_FLOAT && c->width > 1)) {
-        return 1;
+        return true;
     }
     if (!is_number || is_plain(c, 0)) {
         return is_number;
     }
     for (uint64_t e = 1; e < c->n; e++) {
         if (!are_same(c, 0, e)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Integers that are wide enough to go on counting: 256 tokens would begin anew in a byte. */
-static int can_count(const constant *c)
+static bool can_count(const constant *c)
 {
     const uint32_t kind = st_dtype_class(c->dtype);
     return (kind == STATOR_CLASS_INT || kind == STATOR_CLASS_UINT) && c->width >= 4;
@@ -179,14 +179,14 @@ static int64_t step_of(const constant *c, uint64_t first, uint32_t k)
     return c->dims[c->axes[k]] > 2 || a == 0 ? 1 : -1; /* two numbers alone are no count */
 }
 
-static int follows_steps(const constant *c, uint64_t element)
+static bool follows_steps(const constant *c, uint64_t element)
 {
     const uint64_t first = first_of(c, element);
     int64_t sum = 0;
     for (uint32_t k = 0; k < c->n_axes; k++) {
         const int64_t step = step_of(c, first, k);
         if (step < 0) {
-            return 0;
+            return false;
         }
         sum += step * index_along(c, element, c->axes[k]);
     }
@@ -204,7 +204,7 @@ static stator_ref add_steps(const constant *c, stator_emitter *emit, uint32_t k,
     uint64_t n_steps = 0, n_first = 0;
     char *steps = st_calloc(c->w->s->m->mem, c->n, c->width);
     if (steps == NULL) {
-        c->w->s->is_oom = 1;
+        c->w->s->is_oom = true;
         return 0;
     }
     for (uint64_t e = 0; e < c->n; e++) {
@@ -254,23 +254,23 @@ static stator_ref scalar(const constant *c, uint64_t element)
 typedef struct diagonal {
     uint32_t p, q;
     uint64_t below, above;
-    int is_below; /* the diagonal belongs to the part below */
+    bool is_below; /* the diagonal belongs to the part below */
 } diagonal;
 
-static int is_divided(const constant *c, uint32_t p, uint32_t q, diagonal *out)
+static bool is_divided(const constant *c, uint32_t p, uint32_t q, diagonal *out)
 {
     if (c->shape[p] != c->shape[q] || c->dims[p] != c->dims[q]) {
-        return 0;
+        return false;
     }
     const uint64_t end = (uint64_t)c->dims[p] - 1u;
-    *out = (diagonal){p, q, end * c->strides[p], end * c->strides[q], 0};
+    *out = (diagonal){p, q, end * c->strides[p], end * c->strides[q], false};
     out->is_below = are_same(c, 0, out->below);
-    const int is_float = st_dtype_class(c->dtype) == STATOR_CLASS_FLOAT;
-    int ok = !are_same(c, out->below, out->above) &&
-             (!is_float || (is_plain(c, out->below) && is_plain(c, out->above)));
+    const bool is_float = st_dtype_class(c->dtype) == STATOR_CLASS_FLOAT;
+    bool ok = !are_same(c, out->below, out->above) &&
+              (!is_float || (is_plain(c, out->below) && is_plain(c, out->above)));
     for (uint64_t e = 0; ok && e < c->n; e++) {
         const int64_t past = index_along(c, e, q) - index_along(c, e, p);
-        const int is_below = past < 0 || (past == 0 && out->is_below);
+        const bool is_below = past < 0 || (past == 0 && out->is_below);
         ok = are_same(c, e, is_below ? out->below : out->above);
     }
     return ok;
@@ -279,7 +279,7 @@ static int is_divided(const constant *c, uint32_t p, uint32_t q, diagonal *out)
 static stator_ref divide_on(const constant *c, stator_emitter *emit)
 {
     diagonal d = {0};
-    int ok = 0;
+    bool ok = false;
     for (uint32_t k = 0; k < c->n_axes && !ok; k++) {
         for (uint32_t l = k + 1; l < c->n_axes && !ok; l++) {
             ok = is_divided(c, c->axes[k], c->axes[l], &d);

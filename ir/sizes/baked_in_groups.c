@@ -14,24 +14,24 @@
 #include <string.h>
 
 /* The end of the group that begins at from[i] and to[j], none of them 1. */
-static int group_end(const int64_t *from, uint32_t n_from, const int64_t *to, uint32_t n_to,
-                     uint32_t *i, uint32_t *j)
+static bool group_end(const int64_t *from, uint32_t n_from, const int64_t *to, uint32_t n_to,
+                      uint32_t *i, uint32_t *j)
 {
     int64_t a = from[(*i)++], b = to[(*j)++];
     while (a != b) {
-        const int is_from = a < b;
+        const bool is_from = a < b;
         if (is_from ? *i == n_from : *j == n_to) {
-            return 0;
+            return false;
         }
         if (!(is_from ? st_mul_i64(a, from[(*i)++], &a) : st_mul_i64(b, to[(*j)++], &b))) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-int st_baked_in_groups(const int64_t *from, uint32_t n_from, const int64_t *to, uint32_t n_to,
-                       st_groups *out)
+bool st_baked_in_groups(const int64_t *from, uint32_t n_from, const int64_t *to, uint32_t n_to,
+                        st_groups *out)
 {
     uint32_t i = 0, j = 0;
     *out = (st_groups){0};
@@ -47,7 +47,7 @@ int st_baked_in_groups(const int64_t *from, uint32_t n_from, const int64_t *to, 
         }
         uint32_t i_end = i, j_end = j;
         if (from[i] < 1 || to[j] < 1 || !group_end(from, n_from, to, n_to, &i_end, &j_end)) {
-            return 0;
+            return false;
         }
         out->n++;
         for (; i < i_end; i++) {
@@ -147,7 +147,7 @@ static void note_merge(const regroup *r, stator_ref size, const st_baked_in_merg
         return;
     }
     if (known != NULL) {
-        const int is_same =
+        const bool is_same =
             known->n_parts == merge->n_parts &&
             memcmp(known->parts, merge->parts, merge->n_parts * sizeof merge->parts[0]) == 0;
         known->n_parts = is_same ? known->n_parts : 0;
@@ -155,7 +155,7 @@ static void note_merge(const regroup *r, stator_ref size, const st_baked_in_merg
     }
     st_baked_in_merge *slot = st_vec_push(r->s->m->mem, &r->s->merges);
     if (slot == NULL || !st_map_put(&r->s->merge_of, size, r->s->merges.count)) {
-        r->s->is_oom = 1;
+        r->s->is_oom = true;
         return;
     }
     *slot = *merge;
@@ -172,7 +172,7 @@ static stator_ref product(const regroup *r, const side *s, const stator_ref *siz
 }
 
 /* Finds which symbols the indices of `to` hold, by position; 0: one of them is in none. */
-static int hold_parts(const regroup *r, const side *from, const side *to, st_baked_in_merge *held)
+static bool hold_parts(const regroup *r, const side *from, const side *to, st_baked_in_merge *held)
 {
     memset(held, 0, to->n * sizeof *held);
     for (uint32_t i = 0; i < from->n; i++) {
@@ -181,17 +181,17 @@ static int hold_parts(const regroup *r, const side *from, const side *to, st_bak
         for (uint32_t p = 0; p < n; p++) {
             const uint32_t k = holder(to, &parts[p]);
             if (k == to->n || held[k].n_parts == ST_BAKED_IN_PARTS) {
-                return 0;
+                return false;
             }
             parts[p].step /= to->after[k];
             held[k].parts[held[k].n_parts++] = parts[p];
         }
     }
-    return 1;
+    return true;
 }
 
 /* The numbers of a group grow with the symbols whose index they hold. */
-static int read_group(const regroup *r, uint32_t group)
+static bool read_group(const regroup *r, uint32_t group)
 {
     st_symtab *tab = &r->s->m->symtab;
     side from, to;
@@ -199,7 +199,7 @@ static int read_group(const regroup *r, uint32_t group)
     take_side(group, r->groups.of_from, r->n_from, r->was_from, &from);
     take_side(group, r->groups.of_to, r->n_to, r->was_to, &to);
     const stator_ref a = product(r, &from, r->from), b = product(r, &to, r->to);
-    const int fits = a != 0 && b != 0 && st_sym_eq(tab, a, b) == 1;
+    const bool fits = a != 0 && b != 0 && st_sym_eq(tab, a, b) == 1;
     if (!hold_parts(r, &from, &to, held)) {
         return fits;
     }
@@ -211,17 +211,17 @@ static int read_group(const regroup *r, uint32_t group)
         for (uint32_t p = 0; !fits && p < held[k].n_parts; p++) {
             *out = scaled(r, *out, held[k].parts[p].size, held[k].parts[p].was);
             if (*out == 0) {
-                return 0;
+                return false;
             }
         }
         note_merge(r, *out, &held[k]);
     }
-    return 1;
+    return true;
 }
 
 /* Sizes that were 1 lie between groups: as many on both sides keep their order. One that is a
  * symbol now and has no place in the new shape cannot be read. */
-static int read_ones(const regroup *r)
+static bool read_ones(const regroup *r)
 {
     uint32_t i = 0, j = 0;
     while (i < r->n_from || j < r->n_to) {
@@ -233,7 +233,7 @@ static int read_ones(const regroup *r)
             j_end++;
         }
         if (n_open != 0 && i_end - i != j_end - j) {
-            return 0;
+            return false;
         }
         for (uint32_t k = 0; n_open != 0 && k < i_end - i; k++) {
             r->out[j + k] = r->from[i + k];
@@ -247,14 +247,14 @@ static int read_ones(const regroup *r)
             j++;
         }
     }
-    return 1;
+    return true;
 }
 
-int st_baked_in_reshape(st_baked_in *s, const stator_ref *from, uint32_t n_from,
-                        const stator_ref *to, uint32_t n_to, stator_ref *out)
+bool st_baked_in_reshape(st_baked_in *s, const stator_ref *from, uint32_t n_from,
+                         const stator_ref *to, uint32_t n_to, stator_ref *out)
 {
     regroup r = {.s = s, .from = from, .to = to, .n_from = n_from, .n_to = n_to, .out = out};
-    int ok = 1;
+    bool ok = true;
     for (uint32_t i = 0; ok && i < n_from; i++) {
         ok = st_baked_in_size(s, from[i], &r.was_from[i]);
     }

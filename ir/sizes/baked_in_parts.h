@@ -17,10 +17,10 @@ typedef struct st_baked_in_walk {
 /* ---- sizes ---- */
 
 /* The size as it was when the file was written; 0 when that is not known, or beyond 64 bits. */
-int st_baked_in_size(st_baked_in *s, stator_ref size, int64_t *out);
-int st_baked_in_is_number(const st_baked_in *s, stator_ref size);
+bool st_baked_in_size(st_baked_in *s, stator_ref size, int64_t *out);
+bool st_baked_in_is_number(const st_baked_in *s, stator_ref size);
 /* Does this number, past 1, stand for `size`, which is none? */
-int st_baked_in_stands_for(st_baked_in *s, stator_ref number, stator_ref size);
+bool st_baked_in_stands_for(st_baked_in *s, stator_ref number, stator_ref size);
 
 /* Groups of sizes of `from` and of `to`, as in a reshape: the sizes of one group had equally many
  * elements on both sides. Group 0: sizes of 1 between the groups. */
@@ -28,12 +28,12 @@ typedef struct st_groups {
     uint32_t n;
     uint8_t of_from[STATOR_RANK_MAX], of_to[STATOR_RANK_MAX];
 } st_groups;
-int st_baked_in_groups(const int64_t *from, uint32_t n_from, const int64_t *to, uint32_t n_to,
-                       st_groups *out); /* 0: there are none, or a size is 0 */
+bool st_baked_in_groups(const int64_t *from, uint32_t n_from, const int64_t *to, uint32_t n_to,
+                        st_groups *out); /* 0: there are none, or a size is 0 */
 /* The sizes `to` of a reshape of `from`, numbers among them read as sizes, into out; 0: they stay.
  */
-int st_baked_in_reshape(st_baked_in *s, const stator_ref *from, uint32_t n_from,
-                        const stator_ref *to, uint32_t n_to, stator_ref *out);
+bool st_baked_in_reshape(st_baked_in *s, const stator_ref *from, uint32_t n_from,
+                         const stator_ref *to, uint32_t n_to, stator_ref *out);
 
 /* ---- values ---- */
 
@@ -42,7 +42,7 @@ const st_baked_in_value *st_baked_in_known(const st_baked_in *s, const stator_gr
                                            stator_ref value, const st_baked_in_value *after);
 void st_baked_in_note(st_baked_in *s, const st_baked_in_value *known);
 /* Is any other size asked for? */
-int st_baked_in_is_wanted(const stator_ref *wanted);
+bool st_baked_in_is_wanted(const stator_ref *wanted);
 /* The value with other sizes; 0 when it cannot be had with them. */
 stator_ref st_baked_in_again(st_baked_in_walk *w, stator_ref value, const stator_ref *wanted);
 /* The same, of a constant or a parameter whose elements are `blob`. */

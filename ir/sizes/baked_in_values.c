@@ -64,7 +64,7 @@ static void *list_of(const again *a, const char *name, uint32_t kind, uint32_t c
                : NULL;
 }
 
-static int size_requirements_pointwise(again *a)
+static bool size_requirements_pointwise(again *a)
 {
     for (uint32_t k = 0; k < a->row->operand_count; k++) {
         const stator_type_row *x = operand_type(a, k);
@@ -73,16 +73,16 @@ static int size_requirements_pointwise(again *a)
             a->required[k][i] = size_at(a, x, i) != 1 ? size : 0;
         }
     }
-    return 1;
+    return true;
 }
 
-int st_size_requirements_same(again *a)
+bool st_size_requirements_same(again *a)
 {
     memcpy(a->required[0], a->wanted, sizeof a->required[0]);
-    return 1;
+    return true;
 }
 
-int st_size_requirements_transpose(again *a)
+bool st_size_requirements_transpose(again *a)
 {
     const int64_t *perm = list_of(a, "perm", STATOR_ATTR_INTS, a->type->rank);
     for (uint32_t i = 0; perm != NULL && i < a->type->rank; i++) {
@@ -91,7 +91,7 @@ int st_size_requirements_transpose(again *a)
     return perm != NULL;
 }
 
-int st_size_requirements_expand(again *a)
+bool st_size_requirements_expand(again *a)
 {
     const stator_type_row *x = operand_type(a, 0);
     stator_ref *shape = list_of(a, "shape", STATOR_ATTR_DIMS, a->type->rank);
@@ -119,14 +119,14 @@ static void look_through_reshapes(again *a)
 }
 
 /* A wanted size has its place in x when it is the one size past 1 of its group, on both sides. */
-int st_size_requirements_reshape(again *a)
+bool st_size_requirements_reshape(again *a)
 {
     look_through_reshapes(a);
     const stator_type_row *x = operand_type(a, 0);
     stator_ref *shape = list_of(a, "shape", STATOR_ATTR_DIMS, a->type->rank);
     int64_t from[STATOR_RANK_MAX], to[STATOR_RANK_MAX];
     st_groups groups;
-    int ok = shape != NULL;
+    bool ok = shape != NULL;
     for (uint32_t i = 0; ok && i < x->rank; i++) {
         ok = st_baked_in_size(a->w->s, stator_dim_at(a->v, x, i), &from[i]);
     }
@@ -155,36 +155,36 @@ int st_size_requirements_reshape(again *a)
 }
 
 /* A constant, or a part of one. */
-static int is_table(const again *a, stator_ref value)
+static bool is_table(const again *a, stator_ref value)
 {
     for (uint32_t step = 0; step < DEPTH_MAX; step++) {
         if (st_graph_value_blob(a->w->b->graph, value) != NULL) {
-            return 1;
+            return true;
         }
         const stator_ref node = stator_value_at(a->v, value)->node;
         if (node == 0 || stator_node_at(a->v, node)->op != a->row->op) {
-            return 0;
+            return false;
         }
         value = stator_operand(a->v, stator_node_at(a->v, node), 0);
     }
-    return 0;
+    return false;
 }
 
 /* Whole axes follow; the first rows of a longer table become more of them. */
-int st_size_requirements_slice(again *a)
+bool st_size_requirements_slice(again *a)
 {
     const stator_type_row *x = operand_type(a, 0);
     const stator_ref *starts = list_of(a, "starts", STATOR_ATTR_DIMS, a->type->rank);
     const int64_t *steps = list_of(a, "steps", STATOR_ATTR_INTS, a->type->rank);
     stator_ref *sizes = list_of(a, "sizes", STATOR_ATTR_DIMS, a->type->rank);
-    int ok = starts != NULL && sizes != NULL && steps != NULL;
+    bool ok = starts != NULL && sizes != NULL && steps != NULL;
     for (uint32_t i = 0; ok && i < a->type->rank; i++) {
         int64_t start;
         if (a->wanted[i] == 0) {
             continue;
         }
         ok = stator_sym_is_const(a->v, starts[i], &start) && start == 0 && steps[i] == 1;
-        const int is_whole = size_at(a, x, i) == size_at(a, a->type, i);
+        const bool is_whole = size_at(a, x, i) == size_at(a, a->type, i);
         ok = ok && (is_whole || is_table(a, a->first));
         sizes[i] = a->wanted[i];
         a->required[0][i] = is_whole ? a->wanted[i] : 0;
@@ -192,7 +192,7 @@ int st_size_requirements_slice(again *a)
     return ok;
 }
 
-int st_size_requirements_concat(again *a)
+bool st_size_requirements_concat(again *a)
 {
     const stator_attr *axis = st_find_attr(a->attrs, a->n_attrs, "axis");
     const int64_t joined = axis->i < 0 ? axis->i + a->type->rank : axis->i;
@@ -202,7 +202,7 @@ int st_size_requirements_concat(again *a)
     return a->wanted[joined] == 0;
 }
 
-int st_size_requirements_gather(again *a)
+bool st_size_requirements_gather(again *a)
 {
     const stator_type_row *x = operand_type(a, 0), *index = operand_type(a, 1);
     const stator_attr *attr = st_find_attr(a->attrs, a->n_attrs, "axis");
@@ -216,14 +216,14 @@ int st_size_requirements_gather(again *a)
             a->required[0][i - index->rank + 1u] = a->wanted[i];
         }
     }
-    return 1;
+    return true;
 }
 
-int st_size_requirements_gather_nd(again *a)
+bool st_size_requirements_gather_nd(again *a)
 {
     const stator_type_row *index = operand_type(a, 1);
     const stator_attr *batch = st_find_attr(a->attrs, a->n_attrs, "batch_dims");
-    int ok = batch->i == 0;
+    bool ok = batch->i == 0;
     for (uint32_t i = 0; i < a->type->rank; i++) {
         if (i + 1u < index->rank) {
             a->required[1][i] = a->wanted[i];
@@ -235,13 +235,13 @@ int st_size_requirements_gather_nd(again *a)
 }
 
 /* The result has the index's sizes; x is made to fit when the node is read. */
-int st_size_requirements_gather_elements(again *a)
+bool st_size_requirements_gather_elements(again *a)
 {
     memcpy(a->required[1], a->wanted, sizeof a->required[1]);
-    return 1;
+    return true;
 }
 
-int st_size_requirements_iota(again *a)
+bool st_size_requirements_iota(again *a)
 {
     stator_ref *shape = list_of(a, "shape", STATOR_ATTR_DIMS, a->type->rank);
     for (uint32_t i = 0; shape != NULL && i < a->type->rank; i++) {
@@ -250,7 +250,7 @@ int st_size_requirements_iota(again *a)
     return shape != NULL;
 }
 
-static int size_requirements(again *a, const st_op *op)
+static bool size_requirements(again *a, const st_op *op)
 {
     if ((op->desc.flags & STATOR_OP_POINTWISE) != 0) {
         return size_requirements_pointwise(a);
@@ -260,7 +260,7 @@ static int size_requirements(again *a, const st_op *op)
 
 /* ---- the node ---- */
 
-int st_baked_in_is_wanted(const stator_ref *wanted)
+bool st_baked_in_is_wanted(const stator_ref *wanted)
 {
     stator_ref any = 0;
     for (uint32_t i = 0; i < STATOR_RANK_MAX; i++) {
@@ -269,13 +269,13 @@ int st_baked_in_is_wanted(const stator_ref *wanted)
     return any != 0;
 }
 
-static int take_attrs(again *a, const st_op *op)
+static bool take_attrs(again *a, const st_op *op)
 {
     st_arena *arena = &a->w->s->arena;
     a->n_attrs = a->row->attr_count;
     a->attrs = st_arena_zalloc(arena, a->n_attrs + UINT64_C(1), sizeof *a->attrs);
     a->required = st_arena_zalloc(arena, a->row->operand_count + UINT64_C(1), sizeof *a->required);
-    int ok = a->attrs != NULL && a->required != NULL;
+    bool ok = a->attrs != NULL && a->required != NULL;
     for (uint32_t k = 0; ok && k < a->n_attrs; k++) {
         ok = st_attr_from_row(a->v, a->w->s->m, arena, op->desc.attrs[k].name,
                               stator_attr_at(a->v, a->row, k), &a->attrs[k], NULL) == STATOR_OK;
@@ -373,7 +373,7 @@ static stator_ref make(st_baked_in_walk *w, stator_ref value, const stator_ref *
     st_wanted longer = {0}, repeated = {0};
     for (uint32_t i = 0; i < type->rank; i++) {
         int64_t n;
-        const int is_one = stator_sym_is_const(v, stator_dim_at(v, type, i), &n) && n == 1;
+        const bool is_one = stator_sym_is_const(v, stator_dim_at(v, type, i), &n) && n == 1;
         (is_one ? repeated : longer)[i] = wanted[i];
     }
     if (st_baked_in_is_wanted(longer)) {

@@ -29,7 +29,7 @@ void st_binding_deinit(st_binding *b)
     st_map_deinit(&b->done);
 }
 
-int st_binding_set(st_binding *b, uint32_t atom, stator_ref sym)
+bool st_binding_set(st_binding *b, uint32_t atom, stator_ref sym)
 {
     if (b->done.count != 0) { /* forms that hold the symbol may be among them */
         st_map_deinit(&b->done);
@@ -74,7 +74,7 @@ stator_ref st_binding_sym(st_binding *b, stator_ref sym)
         sum = part != 0 ? st_sym_op(tab, '+', sum, part) : 0;
     }
     if (sum == 0 || !st_map_put(&b->done, sym, sum)) {
-        b->failed = 1;
+        b->failed = true;
         return sym;
     }
     return sum;
@@ -87,7 +87,7 @@ stator_ref st_binding_type(st_binding *b, stator_ref type)
     st_module *m = b->m;
     const stator_type_row row = *(const stator_type_row *)st_seg_at(&m->types, type);
     stator_ref dims[STATOR_RANK_MAX];
-    int is_same = 1;
+    bool is_same = true;
     for (uint32_t i = 0; i < row.rank; i++) {
         const stator_ref dim = *(const stator_ref *)st_seg_at(&m->refs, row.dims_begin + i);
         dims[i] = st_binding_sym(b, dim);
@@ -105,7 +105,7 @@ static void bind_list(st_binding *b, stator_attr_row *attr)
     for (uint32_t i = 0; i < attr->count && !b->failed; i++) {
         stator_ref *slot = st_vec_push(m->mem, &dims);
         if (slot == NULL) {
-            b->failed = 1;
+            b->failed = true;
         } else {
             *slot = st_binding_sym(b, *(const stator_ref *)st_seg_at(&m->refs, attr->begin + i));
         }
@@ -115,7 +115,7 @@ static void bind_list(st_binding *b, stator_attr_row *attr)
         if (st_module_ref_list(m, dims.data, attr->count, &begin)) {
             attr->begin = begin;
         } else {
-            b->failed = 1;
+            b->failed = true;
         }
     }
     st_vec_free(m->mem, &dims);

@@ -20,13 +20,13 @@ typedef struct st_binding {
     st_module *m;
     st_map values; /* atom -> sym of its value */
     st_map done;   /* sym -> sym */
-    int failed;    /* memory, or a value past 64 bits or a limit of the symbolic engine */
+    bool failed;   /* memory, or a value past 64 bits or a limit of the symbolic engine */
 } st_binding;
 
 void st_binding_init(st_binding *b, st_module *m);
 void st_binding_deinit(st_binding *b);
 /* The symbol `atom` has the value `sym` from here on; 0: out of memory. */
-int st_binding_set(st_binding *b, uint32_t atom, stator_ref sym);
+bool st_binding_set(st_binding *b, uint32_t atom, stator_ref sym);
 /* The sym or type itself when it fails, which sets `failed`. */
 stator_ref st_binding_sym(st_binding *b, stator_ref sym);
 stator_ref st_binding_type(st_binding *b, stator_ref type);

@@ -32,7 +32,7 @@ static void bind_type(const bound_check *t, const stator_graph_view *v, stator_r
     }
 }
 
-static int is_unbound(const void *self, const stator_atom_row *row, uint32_t atom)
+static bool is_unbound(const void *self, const stator_atom_row *row, uint32_t atom)
 {
     const bound_check *t = self;
     return row->kind == STATOR_ATOM_SYMBOL && !t->is_bound[atom] && (row->flags & 1u) == 0;
@@ -83,7 +83,7 @@ static stator_status fail_node(const bound_check *t, const stator_graph_view *v,
 static stator_status check_attrs(const bound_check *t, const stator_graph_view *v,
                                  const stator_node_row *row, stator_diag **err)
 {
-    const int is_binding = (stator_op_at(v, row->op)->flags & STATOR_OP_EFFECT) != 0;
+    const bool is_binding = (stator_op_at(v, row->op)->flags & STATOR_OP_EFFECT) != 0;
     for (uint32_t k = 0; k < row->attr_count; k++) {
         const stator_attr_row *attr = stator_attr_at(v, row, k);
         for (uint32_t i = 0; attr->kind == STATOR_ATTR_DIMS && i < attr->count; i++) {

@@ -330,7 +330,7 @@ typedef struct narrowing {
     const int64_t *at;
     st_map seen; /* atoms */
     uint32_t changes;
-    int failed;
+    bool failed;
 } narrowing;
 
 /* The difference a - b when it is c*S + k with S a symbol of the plan: S's place, else -1. */
@@ -367,7 +367,7 @@ static void keep_side(narrowing *n, uint32_t place, int64_t c, int64_t k)
         return;
     }
     int64_t lo = range->lo, hi = range->hi;
-    const int is_below = c * value + k <= 0;
+    const bool is_below = c * value + k <= 0;
     if (c > 0 && is_below) {
         hi = floor_div(-k, c);
     } else if (c > 0) {
@@ -528,7 +528,7 @@ stator_status st_reinfer(const st_module *from, st_size_plan *plan, const int64_
     }
 }
 
-int st_reinfer_follows(st_module *m, const st_size_plan *plan)
+bool st_reinfer_follows(st_module *m, const st_size_plan *plan)
 {
     const stator_graph_view *v = st_graph_view(m->root);
     uint32_t position = 0;
@@ -536,8 +536,8 @@ int st_reinfer_follows(st_module *m, const st_size_plan *plan)
         const stator_value_row *row = stator_value_at(v, value);
         if ((row->flags & STATOR_VALUE_PARAM) == 0 &&
             st_size_plan_type(plan, m, position++, row->type) != row->type) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }

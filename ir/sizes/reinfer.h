@@ -16,6 +16,6 @@
 stator_status st_reinfer(const st_module *from, st_size_plan *plan, const int64_t *at,
                          st_module **out_module, stator_diag **err);
 /* 1 when the call inputs of the module's root are as the plan says. */
-int st_reinfer_follows(st_module *m, const st_size_plan *plan);
+bool st_reinfer_follows(st_module *m, const st_size_plan *plan);
 
 #endif

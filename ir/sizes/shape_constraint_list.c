@@ -19,39 +19,39 @@ void st_shape_constraints_deinit(st_shape_constraints *shape_constraints)
     st_vec_free(shape_constraints->mem, &shape_constraints->rows);
 }
 
-static int is_unbacked(const void *self, const stator_atom_row *row, uint32_t atom)
+static bool is_unbacked(const void *self, const stator_atom_row *row, uint32_t atom)
 {
     (void)self;
     (void)atom;
     return row->kind == STATOR_ATOM_SYMBOL && (row->flags & 1u) != 0;
 }
 
-int st_sym_holds_unbacked(const st_symtab *tab, uint32_t sym)
+bool st_sym_holds_unbacked(const st_symtab *tab, uint32_t sym)
 {
     return st_sym_find_atom(tab, sym, is_unbacked, NULL) != 0;
 }
 
-static int can_be_bound(const st_symtab *tab, const st_shape_constraint *constraint)
+static bool can_be_bound(const st_symtab *tab, const st_shape_constraint *constraint)
 {
     for (uint32_t i = 0; i < st_shape_constraint_sizes(constraint->kind); i++) {
         if (constraint->size[i] == 0 || st_sym_holds_unbacked(tab, constraint->size[i])) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-static int is_known(const st_shape_constraints *shape_constraints,
-                    const st_shape_constraint *constraint)
+static bool is_known(const st_shape_constraints *shape_constraints,
+                     const st_shape_constraint *constraint)
 {
     for (uint32_t i = 0; i < shape_constraints->rows.count; i++) {
         const st_shape_constraint *row = &shape_constraints->rows.data[i];
         if (row->kind == constraint->kind && row->step == constraint->step &&
             memcmp(row->size, constraint->size, sizeof row->size) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 void st_shape_constraints_add(st_shape_constraints *shape_constraints, st_symtab *tab,

@@ -23,7 +23,7 @@ typedef struct st_shape_constraints {
     st_mem *mem;
     st_vec(st_shape_constraint) rows; /* each once */
     const char *node;                 /* the name of the one at hand */
-    int is_oom;
+    bool is_oom;
 } st_shape_constraints;
 
 void st_shape_constraints_init(st_shape_constraints *shape_constraints, st_mem *mem);
@@ -39,6 +39,6 @@ stator_status st_graph_shape_constraints(const stator_graph *graph,
                                          st_shape_constraints *shape_constraints,
                                          stator_diag **err);
 /* Does the sym hold a symbol that only the running graph tells? */
-int st_sym_holds_unbacked(const st_symtab *tab, uint32_t sym);
+bool st_sym_holds_unbacked(const st_symtab *tab, uint32_t sym);
 
 #endif

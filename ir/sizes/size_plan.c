@@ -20,10 +20,10 @@ void st_size_plan_deinit(st_size_plan *plan)
     }
 }
 
-int st_size_plan_copy(st_size_plan *to, st_mem *mem, const st_size_plan *from)
+bool st_size_plan_copy(st_size_plan *to, st_mem *mem, const st_size_plan *from)
 {
     st_size_plan_init(to, mem);
-    int ok = 1;
+    bool ok = true;
     for (uint32_t i = 0; ok && i < from->ranges.count; i++) {
         const st_plan_range *r = &from->ranges.data[i];
         ok = st_size_plan_range(to, r->name, r->lo, r->hi);
@@ -55,53 +55,54 @@ st_plan_range *st_size_plan_find(const st_size_plan *plan, const char *name)
     return NULL;
 }
 
-int st_size_plan_range(st_size_plan *plan, const char *name, int64_t lo, int64_t hi)
+bool st_size_plan_range(st_size_plan *plan, const char *name, int64_t lo, int64_t hi)
 {
     st_plan_range *known = st_size_plan_find(plan, name);
     if (known != NULL) {
         known->lo = lo > known->lo ? lo : known->lo;
         known->hi = hi < known->hi ? hi : known->hi;
-        return 1;
+        return true;
     }
     char *copy = st_strdup(plan->mem, name);
     st_plan_range *slot = copy != NULL ? st_vec_push(plan->mem, &plan->ranges) : NULL;
     if (slot == NULL) {
         st_free(plan->mem, copy);
-        return 0;
+        return false;
     }
     *slot = (st_plan_range){.name = copy, .lo = lo, .hi = hi};
-    return 1;
+    return true;
 }
 
-int st_size_plan_axis(st_size_plan *plan, uint32_t input, uint32_t axis, const st_plan_range *range)
+bool st_size_plan_axis(st_size_plan *plan, uint32_t input, uint32_t axis,
+                       const st_plan_range *range)
 {
-    const int is_new = st_size_plan_find(plan, range->name) == NULL;
+    const bool is_new = st_size_plan_find(plan, range->name) == NULL;
     if (!st_size_plan_range(plan, range->name, range->lo, range->hi)) {
-        return 0;
+        return false;
     }
     st_plan_range *own = st_size_plan_find(plan, range->name);
     own->baked_in = is_new || own->baked_in == range->baked_in ? range->baked_in : 0;
     st_plan_axis *slot = st_vec_push(plan->mem, &plan->axes);
     if (slot == NULL) {
-        return 0;
+        return false;
     }
     *slot = (st_plan_axis){
         .input = input,
         .axis = axis,
         .range = (uint32_t)(own - plan->ranges.data),
     };
-    return 1;
+    return true;
 }
 
-int st_size_plan_equal(const st_size_plan *a, const st_size_plan *b)
+bool st_size_plan_equal(const st_size_plan *a, const st_size_plan *b)
 {
     if (a->ranges.count != b->ranges.count || a->axes.count != b->axes.count) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < a->ranges.count; i++) {
         const st_plan_range *x = &a->ranges.data[i], *y = &b->ranges.data[i];
         if (x->lo != y->lo || x->hi != y->hi || strcmp(x->name, y->name) != 0) {
-            return 0;
+            return false;
         }
     }
     return a->axes.count == 0 ||
@@ -142,7 +143,7 @@ stator_ref st_size_plan_type(const st_size_plan *plan, st_module *m, uint32_t in
 {
     const stator_type_row row = *(const stator_type_row *)st_seg_at(&m->types, type);
     stator_ref dims[STATOR_RANK_MAX];
-    int is_same = 1;
+    bool is_same = true;
     for (uint32_t i = 0; i < row.rank; i++) {
         dims[i] = *(const stator_ref *)st_seg_at(&m->refs, row.dims_begin + i);
     }
@@ -157,7 +158,7 @@ stator_ref st_size_plan_type(const st_size_plan *plan, st_module *m, uint32_t in
             return 0;
         }
         dims[axis->axis] = sym;
-        is_same = 0;
+        is_same = false;
     }
     return is_same ? type : st_module_type(m, row.dtype, row.rank, dims);
 }

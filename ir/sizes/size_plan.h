@@ -33,15 +33,15 @@ typedef struct st_size_plan {
 void st_size_plan_init(st_size_plan *plan, st_mem *mem);
 void st_size_plan_deinit(st_size_plan *plan);
 /* *to is initialised; 0: out of memory, as for the functions below. */
-int st_size_plan_copy(st_size_plan *to, st_mem *mem, const st_size_plan *from);
+bool st_size_plan_copy(st_size_plan *to, st_mem *mem, const st_size_plan *from);
 /* The range of the symbol `name`, made or narrowed. */
-int st_size_plan_range(st_size_plan *plan, const char *name, int64_t lo, int64_t hi);
+bool st_size_plan_range(st_size_plan *plan, const char *name, int64_t lo, int64_t hi);
 /* The symbol range->name stands at this axis of call input `input`; in the model it is
  * range->baked_in. */
-int st_size_plan_axis(st_size_plan *plan, uint32_t input, uint32_t axis,
-                      const st_plan_range *range);
+bool st_size_plan_axis(st_size_plan *plan, uint32_t input, uint32_t axis,
+                       const st_plan_range *range);
 st_plan_range *st_size_plan_find(const st_size_plan *plan, const char *name); /* NULL: none */
-int st_size_plan_equal(const st_size_plan *a, const st_size_plan *b);
+bool st_size_plan_equal(const st_size_plan *a, const st_size_plan *b);
 /* "N in [2, inf], S = 1", nothing for an empty plan. */
 void st_size_plan_print(const st_size_plan *plan, st_str *out);
 /* The type of call input `input` under the plan's axes: `type` itself when none of them is its.

@@ -26,7 +26,7 @@ stator_status st_parse_text(stator_builder *b, const char *text, uint64_t len,
 
 /* Is the row what the builder fills in when the attribute is not given? Both written forms leave it
  * out then. */
-int st_attr_is_default(const stator_graph_view *v, const stator_attr_desc *schema,
-                       const stator_attr_row *row);
+bool st_attr_is_default(const stator_graph_view *v, const stator_attr_desc *schema,
+                        const stator_attr_row *row);
 
 #endif

@@ -24,15 +24,15 @@ void st_text_files_deinit(st_text_files *files)
 
 /* ---- files ---- */
 
-static int has_parent_part(const char *path)
+static bool has_parent_part(const char *path)
 {
     for (const char *part = path; part != NULL; part = strchr(part, '/')) {
         part += *part == '/';
         if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || part[2] == '\0')) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* The path with links resolved, or a reason why it is refused. */
@@ -96,7 +96,7 @@ static stator_status parse_file(st_lexer *lex, st_text_files *files, uint64_t by
     ST_TRY(st_lex_next(lex, err));
     ST_TRY(st_lex_expect(lex, '(', err));
     st_str_init(&path, files->mem);
-    stator_status status = st_lex_string(lex, "a path in quotes", 0, &path, err);
+    stator_status status = st_lex_string(lex, "a path in quotes", false, &path, err);
     ST_TRY_DONE(status);
     ST_TRY_DONE(st_lex_expect(lex, ',', err));
     ST_TRY_DONE(st_lex_u64(lex, "an offset", INT64_MAX, &offset, err));
@@ -121,19 +121,19 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static int read_hash(const st_str *text, uint8_t out[HASH_BYTES])
+static bool read_hash(const st_str *text, uint8_t out[HASH_BYTES])
 {
     if (text->len != 2u * HASH_BYTES) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < HASH_BYTES; i++) {
         const int high = hex_digit(text->data[2 * i]), low = hex_digit(text->data[2 * i + 1]);
         if (high < 0 || low < 0) {
-            return 0;
+            return false;
         }
         out[i] = (uint8_t)(high * 16 + low);
     }
-    return 1;
+    return true;
 }
 
 static stator_status parse_hash(st_lexer *lex, st_mem *mem, uint64_t bytes, stator_blob **out,
@@ -146,8 +146,8 @@ static stator_status parse_hash(st_lexer *lex, st_mem *mem, uint64_t bytes, stat
     ST_TRY(st_lex_next(lex, err));
     ST_TRY(st_lex_expect(lex, '(', err));
     st_str_init(&text, mem);
-    stator_status status = st_lex_string(lex, "32 hexadecimal digits in quotes", 0, &text, err);
-    const int is_hash = status == STATOR_OK && read_hash(&text, hash);
+    stator_status status = st_lex_string(lex, "32 hexadecimal digits in quotes", false, &text, err);
+    const bool is_hash = status == STATOR_OK && read_hash(&text, hash);
     st_str_deinit(&text);
     ST_TRY(status);
     ST_TRY(st_lex_expect(lex, ',', err));
@@ -260,12 +260,12 @@ static stator_status print_placed(const st_print_options *options, stator_blob *
 }
 
 /* Was the blob made from hash(...)? Then there is nothing else to print. */
-static int is_hash_only(stator_blob *blob)
+static bool is_hash_only(stator_blob *blob)
 {
     const void *data = NULL;
     stator_diag *reason = NULL;
-    const int is_unread = st_blob_file(blob, NULL) == NULL &&
-                          st_blob_get(blob, &data, &reason) == STATOR_FAILED_PRECONDITION;
+    const bool is_unread = st_blob_file(blob, NULL) == NULL &&
+                           st_blob_get(blob, &data, &reason) == STATOR_FAILED_PRECONDITION;
     st_diag_release(reason);
     return is_unread;
 }
@@ -284,7 +284,7 @@ stator_status st_text_print_data(const st_module *m, const st_print_options *opt
         return print_hash(blob, out, err);
     }
     if (count > ST_TEXT_INLINE_MAX) {
-        const int is_placed = options && options->place && !(options->flags & ST_PRINT_HASHES);
+        const bool is_placed = options && options->place && !(options->flags & ST_PRINT_HASHES);
         return is_placed ? print_placed(options, blob, out, err) : print_hash(blob, out, err);
     }
     ST_TRY(st_blob_get(blob, &data, err));

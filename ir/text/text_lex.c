@@ -8,22 +8,22 @@
 #include <stdio.h>
 #include <string.h>
 
-static int is_letter(char c)
+static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$';
 }
 
-static int is_digit(char c)
+static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
 
-static int is_hex_digit(char c)
+static bool is_hex_digit(char c)
 {
     return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-static int is_word_byte(char c)
+static bool is_word_byte(char c)
 {
     return is_letter(c) || is_digit(c) || c == '.';
 }
@@ -110,7 +110,7 @@ static char peek(const st_lexer *lex, uint64_t at)
     return at < lex->len ? lex->text[at] : '\0';
 }
 
-static uint64_t skip_digits(const st_lexer *lex, uint64_t at, int (*is)(char))
+static uint64_t skip_digits(const st_lexer *lex, uint64_t at, bool (*is)(char))
 {
     while (at < lex->len && is(lex->text[at])) {
         at++;
@@ -121,8 +121,8 @@ static uint64_t skip_digits(const st_lexer *lex, uint64_t at, int (*is)(char))
 /* A number without sign, up to where it ends; what follows is the caller's to judge. */
 static st_token_kind scan_number(const st_lexer *lex, uint64_t at, uint64_t *out_end)
 {
-    const int is_hex = lex->text[at] == '0' && peek(lex, at + 1) == 'x';
-    int (*const is)(char) = is_hex ? is_hex_digit : is_digit;
+    const bool is_hex = lex->text[at] == '0' && peek(lex, at + 1) == 'x';
+    bool (*const is)(char) = is_hex ? is_hex_digit : is_digit;
     const char low = is_hex ? 'p' : 'e', high = is_hex ? 'P' : 'E';
     st_token_kind kind = is_hex ? ST_TEXT_HEX : ST_TEXT_INT;
     at = skip_digits(lex, is_hex ? at + 2 : at, is);
@@ -202,24 +202,25 @@ stator_status st_lex_next(st_lexer *lex, stator_diag **err)
 
 /* ---- taking tokens ---- */
 
-int st_lex_is(const st_lexer *lex, char punct)
+bool st_lex_is(const st_lexer *lex, char punct)
 {
     return lex->token.kind == ST_TEXT_PUNCT && *lex->token.text == punct;
 }
 
-int st_lex_is_word(const st_lexer *lex, const char *word)
+bool st_lex_is_word(const st_lexer *lex, const char *word)
 {
     return lex->token.kind == ST_TEXT_IDENT && strlen(word) == lex->token.len &&
            memcmp(word, lex->token.text, lex->token.len) == 0;
 }
 
-stator_status st_lex_accept(st_lexer *lex, char punct, int *out_found, stator_diag **err)
+stator_status st_lex_accept(st_lexer *lex, char punct, bool *out_found, stator_diag **err)
 {
     *out_found = st_lex_is(lex, punct);
     return *out_found ? st_lex_next(lex, err) : STATOR_OK;
 }
 
-stator_status st_lex_accept_word(st_lexer *lex, const char *word, int *out_found, stator_diag **err)
+stator_status st_lex_accept_word(st_lexer *lex, const char *word, bool *out_found,
+                                 stator_diag **err)
 {
     *out_found = st_lex_is_word(lex, word);
     return *out_found ? st_lex_next(lex, err) : STATOR_OK;
@@ -239,18 +240,18 @@ stator_status st_lex_expect_word(st_lexer *lex, const char *word, stator_diag **
 }
 
 /* Value of the digits of an INT token, 0 when above max. */
-static int digits_value(const st_token *token, uint64_t max, uint64_t *out)
+static bool digits_value(const st_token *token, uint64_t max, uint64_t *out)
 {
     uint64_t value = 0;
     for (uint64_t i = 0; i < token->len; i++) {
         const uint64_t digit = (uint64_t)(token->text[i] - '0');
         if (value > (max - digit) / 10 || digit > max) {
-            return 0;
+            return false;
         }
         value = value * 10 + digit;
     }
     *out = value;
-    return 1;
+    return true;
 }
 
 stator_status st_lex_u64(st_lexer *lex, const char *what, uint64_t max, uint64_t *out,
@@ -268,7 +269,7 @@ stator_status st_lex_u64(st_lexer *lex, const char *what, uint64_t max, uint64_t
 
 stator_status st_lex_i64(st_lexer *lex, const char *what, int64_t *out, stator_diag **err)
 {
-    int is_negative;
+    bool is_negative;
     uint64_t magnitude = 0;
     ST_TRY(st_lex_accept(lex, '-', &is_negative, err));
     ST_TRY(st_lex_u64(lex, what, (uint64_t)INT64_MAX + (uint64_t)is_negative, &magnitude, err));
@@ -304,7 +305,7 @@ static stator_status take_escape(const st_lexer *lex, uint64_t *at, char *out, s
     return STATOR_OK;
 }
 
-stator_status st_lex_string(st_lexer *lex, const char *what, int is_name, st_str *out,
+stator_status st_lex_string(st_lexer *lex, const char *what, bool is_name, st_str *out,
                             stator_diag **err)
 {
     const st_token *token = &lex->token;
@@ -328,17 +329,17 @@ stator_status st_lex_string(st_lexer *lex, const char *what, int is_name, st_str
 
 /* ---- printing ---- */
 
-int st_is_ident(const char *text)
+bool st_is_ident(const char *text)
 {
     if (!is_letter(text[0])) {
-        return 0;
+        return false;
     }
     for (const char *c = text; *c; c++) {
         if (!is_word_byte(*c)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 void st_print_quoted(st_str *out, const char *text)

@@ -45,11 +45,11 @@ stator_status st_lex_fail_at(const st_lexer *lex, uint64_t offset, stator_diag *
 /* "expected X, found Y". */
 stator_status st_lex_expected(const st_lexer *lex, stator_diag **err, const char *what);
 
-int st_lex_is(const st_lexer *lex, char punct);
-int st_lex_is_word(const st_lexer *lex, const char *word);
+bool st_lex_is(const st_lexer *lex, char punct);
+bool st_lex_is_word(const st_lexer *lex, const char *word);
 /* Moves past the character or word when it is there: *out_found. */
-stator_status st_lex_accept(st_lexer *lex, char punct, int *out_found, stator_diag **err);
-stator_status st_lex_accept_word(st_lexer *lex, const char *word, int *out_found,
+stator_status st_lex_accept(st_lexer *lex, char punct, bool *out_found, stator_diag **err);
+stator_status st_lex_accept_word(st_lexer *lex, const char *word, bool *out_found,
                                  stator_diag **err);
 stator_status st_lex_expect(st_lexer *lex, char punct, stator_diag **err);
 stator_status st_lex_expect_word(st_lexer *lex, const char *word, stator_diag **err);
@@ -59,11 +59,11 @@ stator_status st_lex_u64(st_lexer *lex, const char *what, uint64_t max, uint64_t
 /* A decimal number with an optional '-'. */
 stator_status st_lex_i64(st_lexer *lex, const char *what, int64_t *out, stator_diag **err);
 /* A string, or an identifier where is_name is set, appended to out with its escapes resolved. */
-stator_status st_lex_string(st_lexer *lex, const char *what, int is_name, st_str *out,
+stator_status st_lex_string(st_lexer *lex, const char *what, bool is_name, st_str *out,
                             stator_diag **err);
 
 /* Is text an IDENT of the grammar? */
-int st_is_ident(const char *text);
+bool st_is_ident(const char *text);
 /* Appends text in quotes, escaped so that st_lex_string gives it back. */
 void st_print_quoted(st_str *out, const char *text);
 /* An IDENT as it is, anything else quoted. */

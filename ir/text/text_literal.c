@@ -78,9 +78,9 @@ static uint64_t bits_of_text(uint32_t dtype, const char *text, char **end)
     uint64_t bits;
     switch (dtype) {
     case STATOR_F8E4M3FN:
-        return st_f64_to_f8e4m3fn(value, 0);
+        return st_f64_to_f8e4m3fn(value, false);
     case STATOR_F8E5M2:
-        return st_f64_to_f8e5m2(value, 0);
+        return st_f64_to_f8e5m2(value, false);
     case STATOR_BF16:
         return st_f64_to_bf16(value);
     case STATOR_F16:
@@ -208,7 +208,7 @@ static stator_status parse_bits(st_lexer *lex, uint32_t dtype, uint64_t *out, st
     return STATOR_OK;
 }
 
-static int is_bits_infinite(uint32_t dtype, uint64_t bits)
+static bool is_bits_infinite(uint32_t dtype, uint64_t bits)
 {
     return !isfinite(value_of_bits(dtype, bits));
 }
@@ -237,7 +237,7 @@ static stator_status parse_decimal(st_lexer *lex, uint32_t dtype, uint64_t *out,
 static stator_status parse_float(st_lexer *lex, uint32_t dtype, uint64_t *out, stator_diag **err)
 {
     const uint32_t width = st_dtype_bits(dtype);
-    int is_negative;
+    bool is_negative;
     ST_TRY(st_lex_accept(lex, '-', &is_negative, err));
     if (lex->token.kind == ST_TEXT_HEX && !is_negative) {
         ST_TRY(parse_bits(lex, dtype, out, err));
@@ -260,9 +260,9 @@ static stator_status parse_integer(st_lexer *lex, uint32_t dtype, void *data, ui
                                    stator_diag **err)
 {
     const uint32_t width = st_dtype_bits(dtype);
-    const int is_signed = st_dtype_class(dtype) == STATOR_CLASS_INT;
+    const bool is_signed = st_dtype_class(dtype) == STATOR_CLASS_INT;
     const uint64_t begin = lex->token.offset;
-    int is_negative = 0;
+    bool is_negative = false;
     uint64_t magnitude = 0;
     if (dtype == STATOR_BOOL && (st_lex_is_word(lex, "true") || st_lex_is_word(lex, "false"))) {
         ((uint8_t *)data)[i] = st_lex_is_word(lex, "true");

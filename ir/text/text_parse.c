@@ -39,7 +39,7 @@ typedef struct parser {
 typedef struct scope {
     stator_builder *b;
     st_map labels; /* see label_key -> value */
-    int is_root;
+    bool is_root;
 } scope;
 
 typedef struct result {
@@ -97,7 +97,7 @@ static stator_status expect(parser *p, char punct)
     return st_lex_expect(&p->lex, punct, p->err);
 }
 
-static stator_status accept(parser *p, char punct, int *out_found)
+static stator_status accept(parser *p, char punct, bool *out_found)
 {
     return st_lex_accept(&p->lex, punct, out_found, p->err);
 }
@@ -114,7 +114,7 @@ static stator_status at_place(parser *p, uint64_t offset, stator_status status)
 }
 
 /* The string (or identifier, when is_name) at the current token, in the arena. */
-static stator_status parse_string(parser *p, const char *what, int is_name, const char **out)
+static stator_status parse_string(parser *p, const char *what, bool is_name, const char **out)
 {
     st_str text;
     st_str_init(&text, p->m->mem);
@@ -133,7 +133,7 @@ static stator_status parse_string(parser *p, const char *what, int is_name, cons
 static uint64_t label_key(parser *p, const st_token *token)
 {
     uint64_t number = 0;
-    int is_number = token->len <= 9;
+    bool is_number = token->len <= 9;
     for (uint64_t i = 0; i < token->len && is_number; i++) {
         is_number = token->text[i] >= '0' && token->text[i] <= '9';
         number = number * 10u + (uint64_t)(token->text[i] - '0');
@@ -160,7 +160,7 @@ static stator_status parse_definition(parser *p, result *out)
         out->name = st_module_str(p->m, (uint32_t)out->key);
     }
     ST_TRY(next(p));
-    return p->lex.token.kind == ST_TEXT_STRING ? parse_string(p, "a name", 0, &out->name)
+    return p->lex.token.kind == ST_TEXT_STRING ? parse_string(p, "a name", false, &out->name)
                                                : STATOR_OK;
 }
 
@@ -193,7 +193,7 @@ static stator_status parse_use(parser *p, const scope *s, stator_ref *out)
 
 static stator_status parse_witness(parser *p, uint32_t *out)
 {
-    int found;
+    bool found;
     uint64_t number = 0;
     *out = NOT_WRITTEN;
     ST_TRY(accept(p, '^', &found));
@@ -230,7 +230,7 @@ static stator_status parse_data(parser *p, stator_ref type, stator_blob **out)
 
 static stator_status parse_input(parser *p, scope *s)
 {
-    int is_param;
+    bool is_param;
     result r;
     uint32_t type = 0, witness = 0;
     stator_ref value = 0;
@@ -254,7 +254,7 @@ static stator_status parse_input(parser *p, scope *s)
 static stator_status parse_inputs(parser *p, scope *s)
 {
     ST_TRY(expect(p, '('));
-    for (int is_first = 1; !st_lex_is(&p->lex, ')'); is_first = 0) {
+    for (bool is_first = true; !st_lex_is(&p->lex, ')'); is_first = false) {
         if (!is_first) {
             ST_TRY(expect(p, ','));
         }
@@ -285,7 +285,7 @@ static stator_status parse_list(parser *p, stator_attr *attr)
 {
     list l = {0};
     ST_TRY(expect(p, '['));
-    for (int is_first = 1; !st_lex_is(&p->lex, ']'); is_first = 0) {
+    for (bool is_first = true; !st_lex_is(&p->lex, ']'); is_first = false) {
         if (!is_first) {
             ST_TRY(expect(p, ','));
         }
@@ -305,7 +305,7 @@ static stator_status parse_attr_value(parser *p, stator_attr *attr)
     case STATOR_ATTR_FLOAT:
         return st_literal_parse_f64(&p->lex, &attr->f, p->err);
     case STATOR_ATTR_STRING:
-        return parse_string(p, "a string in quotes", 0, &attr->s);
+        return parse_string(p, "a string in quotes", false, &attr->s);
     case STATOR_ATTR_DTYPE:
         attr->i = p->lex.token.kind == ST_TEXT_IDENT
                       ? st_dtype_parse(p->lex.token.text, p->lex.token.len)
@@ -351,7 +351,7 @@ static stator_status parse_attr(parser *p, node *n)
     const st_op *op = st_optable_at(p->m->ops, n->op);
     const uint64_t offset = p->lex.token.offset;
     const char *name = NULL;
-    ST_TRY(parse_string(p, "the name of an attribute", 1, &name));
+    ST_TRY(parse_string(p, "the name of an attribute", true, &name));
     const stator_attr_desc *schema = NULL;
     for (uint32_t k = 0; k < op->desc.attr_count; k++) {
         schema = strcmp(op->desc.attrs[k].name, name) == 0 ? &op->desc.attrs[k] : schema;
@@ -377,12 +377,12 @@ static stator_status parse_attr(parser *p, node *n)
 
 static stator_status parse_attrs(parser *p, node *n)
 {
-    int found;
+    bool found;
     ST_TRY(accept(p, '{', &found));
     if (!found) {
         return STATOR_OK;
     }
-    for (int is_first = 1; !st_lex_is(&p->lex, '}'); is_first = 0) {
+    for (bool is_first = true; !st_lex_is(&p->lex, '}'); is_first = false) {
         if (!is_first) {
             ST_TRY(expect(p, ','));
         }
@@ -406,10 +406,10 @@ static stator_status fail_unknown_op(parser *p, uint64_t offset, const char *nam
 static stator_status parse_op(parser *p, node *n)
 {
     const char *name = NULL;
-    int found;
+    bool found;
     uint64_t version = 1;
     n->offset = p->lex.token.offset;
-    ST_TRY(parse_string(p, "an op, 'write' or 'return'", 1, &name));
+    ST_TRY(parse_string(p, "an op, 'write' or 'return'", true, &name));
     n->op = st_optable_find(p->m->ops, name);
     if (n->op == 0) {
         return fail_unknown_op(p, n->offset, name);
@@ -430,7 +430,7 @@ static stator_status parse_results(parser *p, node *n)
     if (p->lex.token.kind != ST_TEXT_VALUE) {
         return STATOR_OK;
     }
-    for (int more = 1; more;) {
+    for (bool more = true; more;) {
         result *r = list_push(p, &n->results, sizeof *r);
         if (r == NULL) {
             return st_fail_oom(p->err);
@@ -446,14 +446,14 @@ static stator_status parse_results(parser *p, node *n)
 
 static stator_status parse_operands(parser *p, const scope *s, node *n)
 {
-    int found;
+    bool found;
     ST_TRY(accept(p, '(', &found));
     if (!found) {
         return STATOR_OK;
     }
-    for (int is_first = 1; !st_lex_is(&p->lex, ')'); is_first = 0) {
+    for (bool is_first = true; !st_lex_is(&p->lex, ')'); is_first = false) {
         stator_ref value = 0;
-        int is_absent;
+        bool is_absent;
         if (!is_first) {
             ST_TRY(expect(p, ','));
         }
@@ -469,7 +469,7 @@ static stator_status parse_operands(parser *p, const scope *s, node *n)
 /* ":" and types, one a result; none at all leaves them to inference. */
 static stator_status parse_types(parser *p, node *n)
 {
-    int found;
+    bool found;
     ST_TRY(accept(p, ':', &found));
     for (uint32_t k = 0; k < n->results.count; k++) {
         uint32_t type = 0, witness = NOT_WRITTEN;
@@ -491,15 +491,15 @@ static stator_status parse_origin(parser *p, uint32_t *out)
 {
     const char *name = NULL, *kind = "", *file = "";
     uint64_t line = 0;
-    int found;
-    ST_TRY(parse_string(p, "the name of a node in quotes", 0, &name));
+    bool found;
+    ST_TRY(parse_string(p, "the name of a node in quotes", false, &name));
     ST_TRY(accept(p, ':', &found));
     if (found) {
-        ST_TRY(parse_string(p, "the kind of a node", 1, &kind));
+        ST_TRY(parse_string(p, "the kind of a node", true, &kind));
     }
     ST_TRY(st_lex_accept_word(&p->lex, "in", &found, p->err));
     if (found) {
-        ST_TRY(parse_string(p, "the name of a file in quotes", 0, &file));
+        ST_TRY(parse_string(p, "the name of a file in quotes", false, &file));
         ST_TRY(accept(p, ':', &found));
         if (found) {
             ST_TRY(st_lex_u64(&p->lex, "a line number", UINT32_MAX, &line, p->err));
@@ -512,7 +512,7 @@ static stator_status parse_origin(parser *p, uint32_t *out)
 static stator_status parse_origins(parser *p, node *n)
 {
     for (;;) {
-        int found;
+        bool found;
         uint32_t origin = 0;
         ST_TRY(accept(p, '@', &found));
         if (!found) {
@@ -546,7 +546,7 @@ static stator_status parse_region(parser *p, scope *s, stator_graph **out)
 static stator_status parse_regions(parser *p, scope *s, node *n)
 {
     for (;;) {
-        int found;
+        bool found;
         ST_TRY(st_lex_accept_word(&p->lex, "region", &found, p->err));
         if (!found) {
             return STATOR_OK;
@@ -619,7 +619,7 @@ static stator_status parse_output(parser *p, scope *s)
     const char *name = NULL;
     stator_ref value = 0;
     if (p->lex.token.kind != ST_TEXT_VALUE) {
-        ST_TRY(parse_string(p, "an output: %value or name: %value", 1, &name));
+        ST_TRY(parse_string(p, "an output: %value or name: %value", true, &name));
         ST_TRY(expect(p, ':'));
     }
     ST_TRY(parse_use(p, s, &value));
@@ -628,7 +628,7 @@ static stator_status parse_output(parser *p, scope *s)
 
 static stator_status parse_outputs(parser *p, scope *s)
 {
-    for (int is_first = 1; !st_lex_is(&p->lex, '}'); is_first = 0) {
+    for (bool is_first = true; !st_lex_is(&p->lex, '}'); is_first = false) {
         if (!is_first) {
             ST_TRY(expect(p, ','));
         }
@@ -641,7 +641,7 @@ static stator_status parse_statements(parser *p, scope *s)
 {
     ST_TRY(expect(p, '{'));
     for (;;) {
-        int is_write, is_return;
+        bool is_write, is_return;
         ST_TRY(st_lex_accept_word(&p->lex, "return", &is_return, p->err));
         if (is_return) {
             return parse_outputs(p, s);
@@ -653,11 +653,11 @@ static stator_status parse_statements(parser *p, scope *s)
 
 static stator_status parse_graph(parser *p, scope *s)
 {
-    int found;
+    bool found;
     const char *name = "";
     ST_TRY(accept(p, '@', &found));
     if (found) {
-        ST_TRY(parse_string(p, "the name of the graph", 1, &name));
+        ST_TRY(parse_string(p, "the name of the graph", true, &name));
     }
     s->b->graph->name = st_module_string(p->m, name, strlen(name));
     st_map_init(&s->labels, p->m->mem);
@@ -671,7 +671,7 @@ static stator_status parse_graph(parser *p, scope *s)
 
 static stator_status parse_file(parser *p, stator_builder *b)
 {
-    scope root = {.b = b, .is_root = 1};
+    scope root = {.b = b, .is_root = true};
     uint64_t version = 0;
     ST_TRY(next(p));
     ST_TRY(st_lex_expect_word(&p->lex, "stir", p->err));
@@ -682,7 +682,7 @@ static stator_status parse_file(parser *p, stator_builder *b)
                            (uint32_t)version, TEXT_VERSION);
     }
     for (;;) {
-        int found;
+        bool found;
         ST_TRY(st_lex_accept_word(&p->lex, "sym", &found, p->err));
         if (!found) {
             break;

@@ -28,7 +28,7 @@ typedef struct scope {
     const stator_graph_view *v;
     st_map owners; /* name -> the first value that has it */
     uint32_t indent;
-    int is_root;
+    bool is_root;
 } scope;
 
 static stator_status print_graph(printer *p, const stator_graph *graph, uint32_t indent);
@@ -40,19 +40,19 @@ static void new_line(printer *p, uint32_t indent)
 
 /* ---- values ---- */
 
-static int collect_names(const printer *p, scope *s)
+static bool collect_names(const printer *p, scope *s)
 {
     st_map_init(&s->owners, p->m->mem);
     for (uint32_t i = 1; i <= s->v->n_values; i++) {
         const uint32_t name = stator_value_at(s->v, i)->name;
         if (name != 0 && st_map_get(&s->owners, name) == 0 && !st_map_put(&s->owners, name, i)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-static int is_label(const scope *s, stator_ref value)
+static bool is_label(const scope *s, stator_ref value)
 {
     const uint32_t name = stator_value_at(s->v, value)->name;
     return name != 0 && st_map_get(&s->owners, name) == value &&
@@ -94,16 +94,16 @@ static void print_value_type(printer *p, const scope *s, stator_ref value)
 
 /* ---- attributes ---- */
 
-static int is_default_list(const scope *s, const stator_attr_desc *schema,
-                           const stator_attr_row *row)
+static bool is_default_list(const scope *s, const stator_attr_desc *schema,
+                            const stator_attr_row *row)
 {
     double list[64];
     uint32_t n = 0;
     if (schema->s != NULL && !st_attr_default_list(schema, list, 64, &n)) {
-        return 0;
+        return false;
     }
     if (n != row->count) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < n; i++) {
         int64_t value = 0;
@@ -111,32 +111,32 @@ static int is_default_list(const scope *s, const stator_attr_desc *schema,
         if (row->kind == STATOR_ATTR_FLOATS) {
             f = *(const double *)stator_column_at(&s->v->f64s, row->begin + i);
             if (memcmp(&f, &list[i], sizeof f) != 0) {
-                return 0;
+                return false;
             }
             continue;
         }
         if (row->kind == STATOR_ATTR_INTS) {
             value = *(const int64_t *)stator_column_at(&s->v->i64s, row->begin + i);
         } else if (!stator_sym_is_const(s->v, stator_ref_at(s->v, row->begin + i), &value)) {
-            return 0;
+            return false;
         }
         if (value != (int64_t)list[i]) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-int st_attr_is_default(const stator_graph_view *v, const stator_attr_desc *schema,
-                       const stator_attr_row *row)
+bool st_attr_is_default(const stator_graph_view *v, const stator_attr_desc *schema,
+                        const stator_attr_row *row)
 {
     const scope s = {.v = v};
     if (row->kind == STATOR_ATTR_NONE) {
-        return 1; /* absent */
+        return true; /* absent */
     }
     if (schema->is_required || schema->kind == STATOR_ATTR_BLOB ||
         st_attr_default_is_absent(schema)) {
-        return 0;
+        return false;
     }
     switch (row->kind) {
     case STATOR_ATTR_INT:
@@ -295,7 +295,7 @@ static stator_status print_input(printer *p, const scope *s, stator_ref value)
 
 static stator_status print_inputs(printer *p, const scope *s)
 {
-    const int is_long = s->v->n_inputs > (s->is_root ? 0 : INLINE_INPUTS);
+    const bool is_long = s->v->n_inputs > (s->is_root ? 0 : INLINE_INPUTS);
     st_str_add(p->out, "(");
     for (uint32_t i = 1; i <= s->v->n_inputs; i++) {
         if (is_long) {

@@ -56,16 +56,16 @@ static const stator_atom_row *atom_row(const st_sym_printer *p, uint32_t atom)
 }
 
 /* Is there a symbol with this name? Only asked about symbols that have none. */
-static int name_is_taken(const st_sym_printer *p, const char *name)
+static bool name_is_taken(const st_sym_printer *p, const char *name)
 {
     for (uint32_t i = 1; i < p->m->symtab.atoms.count; i++) {
         const stator_atom_row *row = atom_row(p, i);
         if (row->kind == STATOR_ATOM_SYMBOL && row->name != 0 &&
             strcmp(st_module_str(p->m, row->name), name) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 void st_text_symbol_name(const st_sym_printer *p, const stator_atom_row *row, char out[24])
@@ -90,7 +90,7 @@ static void print_symbol_name(const st_sym_printer *p, const stator_atom_row *ro
 /* Takes a finished text into the list. */
 static void add_part(st_sym_printer *p, parts *to, int64_t coef, uint32_t rank, st_str *text)
 {
-    const int is_long = text->len > TEXT_MAX;
+    const bool is_long = text->len > TEXT_MAX;
     char *taken = st_str_take(text, NULL);
     if (taken == NULL || is_long || to->count == PARTS_MAX) {
         st_free(p->m->mem, taken);
@@ -100,7 +100,7 @@ static void add_part(st_sym_printer *p, parts *to, int64_t coef, uint32_t rank, 
     to->list[to->count++] = (part){.coef = coef, .rank = rank, .text = taken};
 }
 
-static int comes_before(const part *a, const part *b)
+static bool comes_before(const part *a, const part *b)
 {
     return a->rank != b->rank ? a->rank < b->rank : strcmp(a->text, b->text) < 0;
 }
@@ -180,7 +180,7 @@ static void print_product(st_sym_printer *p, const stator_atom_row *row, st_str 
 static void print_function(st_sym_printer *p, const stator_atom_row *row, const char *name,
                            st_str *out)
 {
-    const int is_symmetric = row->kind == STATOR_ATOM_MIN || row->kind == STATOR_ATOM_MAX;
+    const bool is_symmetric = row->kind == STATOR_ATOM_MIN || row->kind == STATOR_ATOM_MAX;
     const uint32_t syms[2] = {row->a, row->b};
     parts operands = {.count = 0};
     for (uint32_t i = 0; i < 2; i++) {
@@ -221,9 +221,9 @@ static void print_atom(st_sym_printer *p, uint32_t atom, st_str *out)
 }
 
 /* Appends " + text", " - 3*text" and the like; text NULL for the constant. */
-static void print_term(int64_t coef, const char *text, int is_first, st_str *out)
+static void print_term(int64_t coef, const char *text, bool is_first, st_str *out)
 {
-    const int is_negative = coef < 0 && coef != INT64_MIN;
+    const bool is_negative = coef < 0 && coef != INT64_MIN;
     const int64_t shown = is_negative && !is_first ? -coef : coef;
     st_str_add(out, is_first ? "" : is_negative ? " - " : " + ");
     if (text == NULL) {
@@ -310,7 +310,7 @@ void st_text_print_symbols(const st_sym_printer *p, st_str *out)
 static stator_status parse_bound(st_lexer *lex, int64_t *out, stator_diag **err)
 {
     const st_lexer before = *lex;
-    int is_negative;
+    bool is_negative;
     ST_TRY(st_lex_accept(lex, '-', &is_negative, err));
     if (st_lex_is_word(lex, "inf")) {
         *out = is_negative ? INT64_MIN : INT64_MAX;
@@ -325,7 +325,7 @@ static stator_status parse_name(st_lexer *lex, st_module *m, uint32_t *out, stat
 {
     st_str name;
     st_str_init(&name, m->mem);
-    stator_status status = st_lex_string(lex, "the name of a size", 1, &name, err);
+    stator_status status = st_lex_string(lex, "the name of a size", true, &name, err);
     if (status == STATOR_OK) {
         *out = st_module_string(m, name.data, name.len);
         status = *out != 0  ? STATOR_OK
@@ -338,13 +338,13 @@ static stator_status parse_name(st_lexer *lex, st_module *m, uint32_t *out, stat
 
 typedef struct symbol_line {
     uint32_t name;
-    int is_unbacked;
+    bool is_unbacked;
     int64_t lo, hi, divisor, hint;
 } symbol_line;
 
 static stator_status parse_line(st_lexer *lex, st_module *m, symbol_line *out, stator_diag **err)
 {
-    int found;
+    bool found;
     *out = (symbol_line){.divisor = 1, .hint = INT64_MIN};
     ST_TRY(parse_name(lex, m, &out->name, err));
     ST_TRY(st_lex_accept_word(lex, "unbacked", &out->is_unbacked, err));
@@ -456,7 +456,7 @@ static stator_status parse_symbol_use(sym_parser *p, uint32_t *out, stator_diag 
     return *out != 0 ? STATOR_OK : st_fail_oom(err);
 }
 
-static stator_status parse_number(sym_parser *p, int is_negative, uint32_t *out, stator_diag **err)
+static stator_status parse_number(sym_parser *p, bool is_negative, uint32_t *out, stator_diag **err)
 {
     uint64_t magnitude = 0;
     ST_TRY(
@@ -468,7 +468,7 @@ static stator_status parse_number(sym_parser *p, int is_negative, uint32_t *out,
 static stator_status parse_factor(sym_parser *p, uint32_t *out, stator_diag **err)
 {
     const uint64_t at = p->lex->token.offset;
-    int is_negative = 0, found;
+    bool is_negative = false, found;
     ST_TRY(st_lex_accept(p->lex, '-', &is_negative, err));
     if (p->lex->token.kind == ST_TEXT_INT) {
         return parse_number(p, is_negative, out, err);
@@ -492,7 +492,7 @@ static stator_status parse_term(sym_parser *p, uint32_t *out, stator_diag **err)
     const uint64_t at = p->lex->token.offset;
     ST_TRY(parse_factor(p, out, err));
     for (;;) {
-        int found;
+        bool found;
         uint32_t factor = 0;
         ST_TRY(st_lex_accept(p->lex, '*', &found, err));
         if (!found) {
@@ -512,7 +512,7 @@ static stator_status parse_sum(sym_parser *p, uint32_t *out, stator_diag **err)
     }
     ST_TRY(parse_term(p, out, err));
     while (st_lex_is(p->lex, '+') || st_lex_is(p->lex, '-')) {
-        const int is_minus = st_lex_is(p->lex, '-');
+        const bool is_minus = st_lex_is(p->lex, '-');
         uint32_t term = 0;
         ST_TRY(st_lex_next(p->lex, err));
         ST_TRY(parse_term(p, &term, err));

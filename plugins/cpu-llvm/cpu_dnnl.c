@@ -11,7 +11,7 @@
 #define PATH_BYTES 4096u
 
 /* The file may be trusted like the plugin that opens it: the same owner, nobody else writes. */
-static int is_trusted(const char *path, const char *folder)
+static bool is_trusted(const char *path, const char *folder)
 {
     struct stat file;
     struct stat plugin;

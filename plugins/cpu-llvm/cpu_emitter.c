@@ -40,12 +40,12 @@ void cpu_module_destroy(void *self, void *module_)
 }
 
 /* May generated code call it? */
-static int has_function(void *asked_, const char *name)
+static bool has_function(void *asked_, const char *name)
 {
     cpu_asked *asked = asked_;
     const cpu_inst *inst = asked->inst;
-    const int is_sleef = strncmp(name, "Sleef_", 6) == 0;
-    const int has =
+    const bool is_sleef = strncmp(name, "Sleef_", 6) == 0;
+    const bool has =
         !(is_sleef && inst->settings.self_contained) && cpu_resolve(inst->self, name) != NULL;
     if (!has && is_sleef) {
         cpu_hint_missing(asked, name + 6);
@@ -151,7 +151,7 @@ static stator_status load_module(cpu_inst *inst, const st_kernel *const *kernels
 }
 
 /* Is what is made to be written to files (STATOR_DUMP)? */
-static int is_dumping(const stator_host *host)
+static bool is_dumping(const stator_host *host)
 {
     return host != NULL && STATOR_HAS(host->log, dump) && host->log->is_dumping(host->ctx);
 }
@@ -175,7 +175,7 @@ static void dump_output(const stator_host *host, const jit_output *out)
 static void log_output(const cpu_inst *inst, const jit_output *out)
 {
     const stator_host *host = inst->self->host;
-    const int is_heard = host != NULL && host->log->enabled(host->ctx, "output_code", 3);
+    const bool is_heard = host != NULL && host->log->enabled(host->ctx, "output_code", 3);
     for (uint32_t i = 0; is_heard && i < out->n_objects; i++) {
         if (out->texts[i] != NULL) {
             host->log->write(host->ctx, "output_code", 3, out->texts[i]);

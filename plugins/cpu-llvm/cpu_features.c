@@ -73,14 +73,14 @@ uint32_t cpu_level_vector_bytes(uint32_t level)
 
 /* ---- this machine ---- */
 
-static int machine_has(const feature *f)
+static bool machine_has(const feature *f)
 {
 #if defined(__x86_64__)
     uint32_t r[4] = {0};
     uint32_t low = 0;
     uint32_t high = 0;
     if (!__get_cpuid_count(1, 0, &r[0], &r[1], &r[2], &r[3])) {
-        return 0;
+        return false;
     }
     if ((r[ECX] >> 27 & 1u) != 0) { /* the system uses XSAVE: XCR0 may be read */
         __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -94,7 +94,7 @@ static int machine_has(const feature *f)
 #endif
 }
 
-static int is_wanted(const feature *f, uint32_t level)
+static bool is_wanted(const feature *f, uint32_t level)
 {
     return level == CPU_NATIVE ? machine_has(f) : f->level <= level;
 }

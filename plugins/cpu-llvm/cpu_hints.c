@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static int is_heard(const cpu_inst *inst)
+static bool is_heard(const cpu_inst *inst)
 {
     const stator_host *host = inst->self->host;
     return host != NULL && host->log->enabled(host->ctx, "perf_hints", 2);
@@ -34,7 +34,7 @@ static uint32_t function_bytes(const char *name)
 {
     uint32_t end = (uint32_t)strlen(name);
     for (uint32_t i = 0; i + 1u < end; i++) {
-        const int is_width = name[i + 1u] >= '0' && name[i + 1u] <= '9';
+        const bool is_width = name[i + 1u] >= '0' && name[i + 1u] <= '9';
         const char *rest = name + i + 1u + strspn(name + i + 1u, "0123456789");
         if ((name[i] == 'f' || name[i] == 'd') && is_width && strncmp(rest, "_u", 2) == 0) {
             end = i;

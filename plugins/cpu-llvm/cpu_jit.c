@@ -14,7 +14,7 @@
 enum library { LIBRARY_M = 0, LIBRARY_C = 1, LIBRARY_SLEEF = 2 };
 
 /* The file may be trusted like the plugin that opens it: the same owner, nobody else writes. */
-static int is_trusted(const char *path, const char *folder)
+static bool is_trusted(const char *path, const char *folder)
 {
     struct stat file;
     struct stat plugin;
@@ -73,7 +73,7 @@ static void open_generator(cpu_self *self)
 
 /* Is the file of libLLVM where the build found it? Opening it takes longer than a program from the
  * cache. */
-static int has_llvm(void)
+static bool has_llvm(void)
 {
 #if defined(CPU_LLVM_FILE)
     struct stat there;
@@ -119,7 +119,7 @@ stator_status cpu_jit_open(cpu_self *self, const jit_api **out, stator_diag **er
 
 /* ---- functions that code calls ---- */
 
-static int is_mathematics(const char *name)
+static bool is_mathematics(const char *name)
 {
     char base[32];
     const size_t n = strlen(name);
@@ -127,7 +127,7 @@ static int is_mathematics(const char *name)
         const char *libm = st_loop_desc(code) ? st_loop_desc(code)->libm : NULL;
         (void)snprintf(base, sizeof base, "%sf", libm ? libm : "");
         if (libm && (strcmp(name, libm) == 0 || strcmp(name, base) == 0)) {
-            return 1;
+            return true;
         }
     }
     /* What LLVM itself calls for fma and rounding on processors without the instructions. */
@@ -136,10 +136,10 @@ static int is_mathematics(const char *name)
                                        "trunc", "truncf", "rint",      "rintf"};
     for (size_t i = 0; n && i < sizeof more / sizeof more[0]; i++) {
         if (strcmp(name, more[i]) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static void *library_of(cpu_self *self, uint32_t which)

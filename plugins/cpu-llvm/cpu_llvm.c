@@ -189,7 +189,7 @@ static void open_library(cpu_inst *inst)
 {
     const cpu_settings *s = &inst->settings;
     if (!s->loops_only && !s->self_contained) {
-        const int is_measured = s->measure && s->tier == JIT_TIER_DEFAULT;
+        const bool is_measured = s->measure && s->tier == JIT_TIER_DEFAULT;
         cpu_dnnl_open(&inst->dnnl, inst->self->host, &inst->self->mem,
                       (s->fused ? DNNL_FUSED : 0u) | (is_measured ? DNNL_TUNE : 0u) |
                           (is_measured && s->measure_all ? DNNL_TUNE_ALL : 0u) |
@@ -283,7 +283,7 @@ static int32_t cpu_keep(void *inst_, const char *op, uint32_t version, const sta
     const cpu_inst *inst = inst_;
     (void)version;
     (void)ranks;
-    const int is_half = n > 0 && (dtypes[0] == STATOR_BF16 || dtypes[0] == STATOR_F16);
+    const bool is_half = n > 0 && (dtypes[0] == STATOR_BF16 || dtypes[0] == STATOR_F16);
     return st_cg_keeps(op) && (inst->settings.fused || !is_half);
 }
 

@@ -86,7 +86,7 @@ const jit_output *cpu_emitter_output(const void *module);
 /* ---- cpu_package.c ---- */
 
 /* Completes the settings of target=self_contained; the emitter is ready. 0: out of memory. */
-int cpu_package_complete(cpu_inst *inst);
+bool cpu_package_complete(cpu_inst *inst);
 /* The slot exe_package. */
 stator_status cpu_package(void *inst, void *exe, const stator_package_sink *sink,
                           stator_diag **err);

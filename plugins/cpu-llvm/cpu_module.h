@@ -40,6 +40,6 @@ stator_status cpu_module_save(void *self, void *module, st_str *out, stator_diag
 stator_status cpu_module_load(void *self, const void *bytes, uint64_t n, uint32_t n_kernels,
                               void **out_module, stator_diag **err);
 /* Is what this thread compiles to be kept? */
-int cpu_is_kept(const cpu_inst *inst);
+bool cpu_is_kept(const cpu_inst *inst);
 
 #endif

@@ -39,16 +39,16 @@ static stator_status fail(loader *l, stator_status status, const char *what, con
 
 /* ---- reading ---- */
 
-static int read_at(const cpu_image *image, uint64_t offset, void *out, uint64_t size)
+static bool read_at(const cpu_image *image, uint64_t offset, void *out, uint64_t size)
 {
     if (offset > image->object_size || size > image->object_size - offset) {
-        return 0;
+        return false;
     }
     memcpy(out, image->object + offset, size);
-    return 1;
+    return true;
 }
 
-static int section_at(const cpu_image *image, uint32_t index, Elf64_Shdr *out)
+static bool section_at(const cpu_image *image, uint32_t index, Elf64_Shdr *out)
 {
     Elf64_Ehdr head;
     return index < image->n_sections && read_at(image, 0, &head, sizeof head) &&
@@ -57,7 +57,7 @@ static int section_at(const cpu_image *image, uint32_t index, Elf64_Shdr *out)
                                            out->sh_size <= image->object_size - out->sh_offset));
 }
 
-static int symbol_at(const cpu_image *image, uint32_t index, Elf64_Sym *out)
+static bool symbol_at(const cpu_image *image, uint32_t index, Elf64_Sym *out)
 {
     Elf64_Shdr section;
     return index < image->n_symbols && section_at(image, image->symbols, &section) &&
@@ -108,13 +108,13 @@ static stator_status read_head(loader *l)
 
 /* ---- placing ---- */
 
-static int align_up(uint64_t *at, uint64_t align)
+static bool align_up(uint64_t *at, uint64_t align)
 {
     if (align == 0 || align > 4096u || (align & (align - 1u)) != 0) {
-        return 0;
+        return false;
     }
     *at = (*at + align - 1u) & ~(align - 1u);
-    return 1;
+    return true;
 }
 
 static stator_status lay_out(loader *l)
@@ -211,7 +211,7 @@ static void fill_imports(loader *l)
 }
 
 /* The address a relocation means: of the symbol, its import entry, or the entry's address field. */
-static const uint8_t *meant(loader *l, uint32_t index, int want_slot)
+static const uint8_t *meant(loader *l, uint32_t index, bool want_slot)
 {
     Elf64_Sym symbol;
     void *to = NULL;
@@ -236,8 +236,8 @@ static stator_status apply(loader *l, const Elf64_Shdr *target, uint64_t base,
                            const Elf64_Rela *rela)
 {
     const uint32_t type = (uint32_t)ELF64_R_TYPE(rela->r_info);
-    const int is_wide = type == R_X86_64_64 || type == R_X86_64_PC64;
-    const int is_slot =
+    const bool is_wide = type == R_X86_64_64 || type == R_X86_64_PC64;
+    const bool is_slot =
         type == R_X86_64_GOTPCREL || type == R_X86_64_GOTPCRELX || type == R_X86_64_REX_GOTPCRELX;
     if (!is_wide && !is_slot && type != R_X86_64_PC32 && type != R_X86_64_PLT32) {
         char number[16];

@@ -28,16 +28,16 @@ static stator_status refuse_launch(void *self, void *module, uint32_t k, const s
                    cpu_features_missing(inst->settings.level));
 }
 
-int cpu_package_complete(cpu_inst *inst)
+bool cpu_package_complete(cpu_inst *inst)
 {
     const uint32_t level = inst->settings.level;
     st_str text;
     if (!inst->settings.self_contained) {
-        return 1;
+        return true;
     }
     st_str_init(&text, &inst->self->mem);
     cpu_features_print(level, &text);
-    const int is_ok = st_str_ok(&text);
+    const bool is_ok = st_str_ok(&text);
     (void)snprintf(inst->features, sizeof inst->features, "%s", text.data ? text.data : "");
     st_str_deinit(&text);
     if (level != CPU_NATIVE) {

@@ -154,7 +154,7 @@ typedef struct sought {
     uint32_t k;
 } sought;
 
-static int same_form(void *self, uint32_t id)
+static bool same_form(void *self, uint32_t id)
 {
     const sought *s = self;
     const st_str *a = &s->forms[id - 1u].bytes;
@@ -166,7 +166,7 @@ stator_status cpu_same_kernels(st_mem *mem, const st_kernel *const *kernels, uin
                                uint32_t *first)
 {
     st_hashset set;
-    int is_ok = 1;
+    bool is_ok = true;
     form *forms = st_calloc(mem, (uint64_t)n + 1u, sizeof *forms);
     st_hashset_init(&set, mem);
     for (uint32_t k = 0; forms != NULL && is_ok && k < n; k++) {

@@ -11,7 +11,7 @@
 #define STREAMS_MAX 4096u
 #define SYMBOL_BYTES_MAX 500u
 
-int cpu_is_kept(const cpu_inst *inst)
+bool cpu_is_kept(const cpu_inst *inst)
 {
     const stator_host *host = inst->self->host;
     return host != NULL && STATOR_HAS(host->cache, wanted) && host->cache->wanted(host->ctx) &&
@@ -78,7 +78,7 @@ static uint32_t *read_list(st_mem *mem, const void *bytes, uint64_t n, uint32_t 
     return list;
 }
 
-static int read_kernel(loading *l, uint32_t k)
+static bool read_kernel(loading *l, uint32_t k)
 {
     jit_kernel *kernel = &l->out.kernels[k];
     const char *symbol = st_read_text(&l->r);
@@ -90,13 +90,13 @@ static int read_kernel(loading *l, uint32_t k)
     if (l->r.failed || symbol == NULL || strlen(symbol) > SYMBOL_BYTES_MAX || kernel->step == 0 ||
         l->stream_bytes[k] % sizeof(uint32_t) != 0 ||
         l->stream_bytes[k] / sizeof(uint32_t) > STREAMS_MAX) {
-        return 0;
+        return false;
     }
     kernel->symbol = (char *)(uintptr_t)symbol; /* read alone */
-    return 1;
+    return true;
 }
 
-static int read_objects(loading *l)
+static bool read_objects(loading *l)
 {
     l->out.n_objects = st_read_below(&l->r, JIT_MODULES_MAX + 1u);
     for (uint32_t i = 0; i < l->out.n_objects; i++) {

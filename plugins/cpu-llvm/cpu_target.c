@@ -15,12 +15,12 @@
 #define CACHES_MAX 8u
 
 /* The first line of a file of the system's description of a cache; 0: there is none. */
-static int read_line(uint32_t index, const char *name, char *out, int size)
+static bool read_line(uint32_t index, const char *name, char *out, int size)
 {
     char path[96];
     (void)snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%u/%s", index, name);
     FILE *file = fopen(path, "re");
-    const int is_read = file != NULL && fgets(out, size, file) != NULL;
+    const bool is_read = file != NULL && fgets(out, size, file) != NULL;
     if (file != NULL) {
         (void)fclose(file);
     }

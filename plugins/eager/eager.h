@@ -109,11 +109,11 @@ typedef stator_status (*ek_kernel_fn)(const ek_call *c, stator_diag **err);
 
 /* ---- reading a call ---- */
 
-static inline int ek_has_in(const ek_call *c, uint32_t k)
+static inline bool ek_has_in(const ek_call *c, uint32_t k)
 {
     return k < c->n_in && c->in[k].dtype != 0;
 }
-static inline int ek_has(const ek_call *c, uint32_t place)
+static inline bool ek_has(const ek_call *c, uint32_t place)
 {
     return c->attrs[place].kind != STATOR_ATTR_NONE;
 }
@@ -129,7 +129,7 @@ static inline const char *ek_str(const ek_call *c, uint32_t place)
 {
     return c->attrs[place].s ? c->attrs[place].s : "";
 }
-static inline int ek_str_is(const ek_call *c, uint32_t place, const char *text)
+static inline bool ek_str_is(const ek_call *c, uint32_t place, const char *text)
 {
     return strcmp(ek_str(c, place), text) == 0;
 }
@@ -166,7 +166,7 @@ static inline uint32_t ek_axes_mask(const ek_call *c, uint32_t place, uint32_t r
     return mask;
 }
 
-static inline int ek_is_float(uint32_t dtype)
+static inline bool ek_is_float(uint32_t dtype)
 {
     return (EK_FLOAT >> dtype) & 1u;
 }

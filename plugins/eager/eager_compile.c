@@ -20,57 +20,57 @@ static void *take(eager_compile_state *c, uint64_t count, uint64_t size)
 
 /* ---- can this node run here? ---- */
 
-static int mask_has(uint32_t mask, uint32_t dtype)
+static bool mask_has(uint32_t mask, uint32_t dtype)
 {
     return dtype < 32 && (mask >> dtype) & 1u;
 }
 
-static int region_accepted(const eager_inst *inst, const stator_graph *region, char *why,
-                           uint64_t why_size)
+static bool region_accepted(const eager_inst *inst, const stator_graph *region, char *why,
+                            uint64_t why_size)
 {
     const stator_graph_view *v = inst->self->host->ir->view(region);
     for (uint32_t n = 1; n <= v->n_nodes; n++) {
         if (!eager_accepts(inst, v, stator_node_at(v, n), why, why_size)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-int eager_accepts(const eager_inst *inst, const stator_graph_view *v, const stator_node_row *node,
-                  char *why, uint64_t why_size)
+bool eager_accepts(const eager_inst *inst, const stator_graph_view *v, const stator_node_row *node,
+                   char *why, uint64_t why_size)
 {
     const char *op = stator_op_at(v, node->op)->name;
     const uint32_t place = node->op < inst->n_ops ? inst->row_of_op[node->op] : 0;
     if (place == 0) {
         (void)snprintf(why, why_size, "eager has no kernel for op '%s'", op);
-        return 0;
+        return false;
     }
     const eager_row *row = &eager_rows[place];
     const stator_ref first = stator_operand(v, node, 0);
     if (first && !mask_has(row->in_mask, stator_value_type(v, first)->dtype)) {
         (void)snprintf(why, why_size, "eager has no kernel for op '%s' on %s", op,
                        st_dtype_name(stator_value_type(v, first)->dtype));
-        return 0;
+        return false;
     }
     if (node->result_count > 0 &&
         !mask_has(row->out_mask, stator_value_type(v, node->result_begin)->dtype)) {
         (void)snprintf(why, why_size, "eager has no kernel for op '%s' to %s", op,
                        st_dtype_name(stator_value_type(v, node->result_begin)->dtype));
-        return 0;
+        return false;
     }
     const char *refusal = place == EAGER_OP_library ? eager_library_refusal(v, node) : NULL;
     if (refusal) {
         (void)snprintf(why, why_size, "eager cannot call the kernel of op '%s', which %s", op,
                        refusal);
-        return 0;
+        return false;
     }
     for (uint32_t k = 0; k < node->region_count; k++) {
         if (!region_accepted(inst, stator_region_at(v, node, k), why, why_size)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* ---- symbols ---- */
@@ -218,7 +218,7 @@ static stator_status read_list_attr(eager_graph_state *g, const stator_attr_row 
     if (!ints) {
         return no_memory(g->c);
     }
-    const int is_ints = row->kind == STATOR_ATTR_INTS;
+    const bool is_ints = row->kind == STATOR_ATTR_INTS;
     const stator_column *from = is_ints ? &g->v->i64s : &g->v->f64s;
     for (uint32_t i = 0; i < row->count; i++) {
         memcpy(&ints[i], stator_column_at(from, row->begin + i), sizeof *ints);
@@ -275,7 +275,7 @@ static stator_status read_attrs(eager_graph_state *g, const stator_node_row *nod
 /* ---- steps ---- */
 
 static stator_status compile_graph(eager_compile_state *c, const stator_graph *graph,
-                                   const uint8_t *known, int is_root,
+                                   const uint8_t *known, bool is_root,
                                    eager_execution_plan **out_plan);
 
 static stator_status compile_regions(eager_graph_state *g, const stator_node_row *node,
@@ -291,7 +291,8 @@ static stator_status compile_regions(eager_graph_state *g, const stator_node_row
         known[i] = g->known[i] || g->fresh[i];
     }
     for (uint32_t k = 0; k < node->region_count; k++) {
-        ST_TRY(compile_graph(g->c, stator_region_at(g->v, node, k), known, 0, &step->regions[k]));
+        ST_TRY(
+            compile_graph(g->c, stator_region_at(g->v, node, k), known, false, &step->regions[k]));
     }
     return STATOR_OK;
 }
@@ -445,7 +446,7 @@ static void list_fresh(eager_graph_state *g, const uint8_t *known_inside)
 }
 
 static stator_status compile_graph(eager_compile_state *c, const stator_graph *graph,
-                                   const uint8_t *known, int is_root,
+                                   const uint8_t *known, bool is_root,
                                    eager_execution_plan **out_plan)
 {
     const stator_graph_view *v = c->host->ir->view(graph);
@@ -519,7 +520,7 @@ static stator_status compile_root(eager_compile_state *c, const stator_graph *gr
     if (!known) {
         return no_memory(c);
     }
-    ST_TRY(compile_graph(c, graph, known, 1, &c->exe->root));
+    ST_TRY(compile_graph(c, graph, known, true, &c->exe->root));
     uint32_t is_early = 1;
     for (uint32_t k = 0; k < c->exe->root->n_outputs; k++) {
         is_early &= c->exe->root->values[c->exe->root->outputs[k]].is_early;

@@ -23,7 +23,7 @@ typedef struct eager_graph_state { /* one graph of it */
 } eager_graph_state;
 
 /* The symbol when the sym is exactly one. */
-int eager_lone_symbol(const stator_graph_view *v, stator_ref sym, uint32_t *out_index);
+bool eager_lone_symbol(const stator_graph_view *v, stator_ref sym, uint32_t *out_index);
 /* Marks in `set` the symbols of a type's sizes. */
 void eager_mark_type(const stator_graph_view *v, const stator_type_row *type, uint8_t *set);
 /* Symbols of the inputs' types that are not known yet: marked with 2 in known_inside, to be bound

@@ -214,20 +214,20 @@ stator_status eager_compile(eager_inst *inst, const stator_graph *graph, eager_e
                             stator_diag **err);
 void eager_exe_destroy(eager_exe *exe);
 /* Why this node cannot run here: 1 it can, else 0 and a text. Looks into regions. */
-int eager_accepts(const eager_inst *inst, const stator_graph_view *v, const stator_node_row *node,
-                  char *why, uint64_t why_size);
+bool eager_accepts(const eager_inst *inst, const stator_graph_view *v, const stator_node_row *node,
+                   char *why, uint64_t why_size);
 
 /* ---- ek_library.c ---- */
 
 /* Why the kernel of this library op cannot run here, or NULL. */
 const char *eager_library_refusal(const stator_graph_view *v, const stator_node_row *node);
 /* Is the sym one unbacked symbol? (eager_live.c) */
-int eager_is_unbacked(const stator_graph_view *v, stator_ref sym);
+bool eager_is_unbacked(const stator_graph_view *v, stator_ref sym);
 
 /* ---- eager_layout.c ---- */
 
 /* Decides the storage of every value, lifetimes and the places in the workspace. */
-stator_status eager_layout(eager_exe *exe, eager_execution_plan *plan, int is_root,
+stator_status eager_layout(eager_exe *exe, eager_execution_plan *plan, bool is_root,
                            stator_diag **err);
 
 /* ---- eager_frame.c ---- */
@@ -237,10 +237,10 @@ stator_status eager_fail(const eager_self *self, const eager_step *step, stator_
                          stator_status code, const char *format, ...) STATOR_PRINTF(5, 6);
 const char *eager_shape_text(const int64_t *dims, uint32_t rank, char *buf, size_t size);
 /* Value of a program of the executable; 0 when it needs a symbol that is not set. */
-int eager_eval(const eager_frame *frame, uint32_t prog, int64_t *out);
+bool eager_eval(const eager_frame *frame, uint32_t prog, int64_t *out);
 /* Sizes of value v, or one of them. */
-int eager_eval_dims(const eager_frame *frame, uint32_t v, int64_t *out_dims);
-int eager_eval_dim(const eager_frame *frame, uint32_t v, uint32_t axis, int64_t *out);
+bool eager_eval_dims(const eager_frame *frame, uint32_t v, int64_t *out_dims);
+bool eager_eval_dim(const eager_frame *frame, uint32_t v, uint32_t axis, int64_t *out);
 /* Attributes of a step whose elements are not all constants, into the frame. */
 stator_status eager_eval_attrs(eager_frame *frame, const eager_step *step, stator_diag **err);
 /* Sets a symbol after checking its range. */
@@ -284,7 +284,7 @@ stator_status eager_tell_steps(const eager_exe *exe, const stator_step_sink *sin
 /* ---- eager_shape.c ---- */
 
 /* Sizes of result k from the operands' sizes; 0 when the op has no rule here. */
-int eager_shape(const eager_frame *frame, const eager_step *step, uint32_t k, int64_t *out_dims);
+bool eager_shape(const eager_frame *frame, const eager_step *step, uint32_t k, int64_t *out_dims);
 
 /* ---- eager_regions.c ---- */
 

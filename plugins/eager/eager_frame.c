@@ -77,28 +77,28 @@ const char *eager_shape_text(const int64_t *dims, uint32_t rank, char *buf, size
 
 /* ---- sizes ---- */
 
-int eager_eval(const eager_frame *f, uint32_t prog, int64_t *out)
+bool eager_eval(const eager_frame *f, uint32_t prog, int64_t *out)
 {
     const st_symprog *code = &f->exe->progs.data[prog].code;
     if (code->is_const) {
         *out = code->constant;
-        return 1;
+        return true;
     }
     return st_symprog_eval(code, f->syms, out);
 }
 
-int eager_eval_dims(const eager_frame *f, uint32_t v, int64_t *out_dims)
+bool eager_eval_dims(const eager_frame *f, uint32_t v, int64_t *out_dims)
 {
     const uint32_t *progs = f->plan->dim_progs + f->plan->values[v].dims_at;
     for (uint32_t a = 0; a < f->values[v].rank; a++) {
         if (!eager_eval(f, progs[a], &out_dims[a])) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-int eager_eval_dim(const eager_frame *f, uint32_t v, uint32_t axis, int64_t *out)
+bool eager_eval_dim(const eager_frame *f, uint32_t v, uint32_t axis, int64_t *out)
 {
     return eager_eval(f, f->plan->dim_progs[f->plan->values[v].dims_at + axis], out);
 }

@@ -12,7 +12,7 @@ typedef struct layout {
     eager_execution_plan *plan;
     uint32_t *first; /* by value: step that makes it */
     uint32_t *last;  /* last step that reads it */
-    int is_root;
+    bool is_root;
     stator_diag **err;
 } layout;
 
@@ -86,8 +86,8 @@ static void place_outputs(layout *l)
     for (uint32_t k = 0; k < plan->n_outputs; k++) {
         const uint32_t out = plan->outputs[k];
         eager_value *value = &plan->values[root_of(plan, out)];
-        const int is_own = value == &plan->values[out];
-        const int made_here = value->storage == EAGER_FIXED || value->storage == EAGER_POOLED;
+        const bool is_own = value == &plan->values[out];
+        const bool made_here = value->storage == EAGER_FIXED || value->storage == EAGER_POOLED;
         if (l->is_root && made_here &&
             (is_own || (plan->values[out].is_early && value->is_early))) {
             value->storage = EAGER_OUTPUT;
@@ -145,7 +145,7 @@ static stator_status pack(layout *l, uint64_t *out_bytes)
     eager_execution_plan *plan = l->plan;
     st_vec(st_interval) blocks = ST_VEC_INIT;
     st_mem *mem = &l->exe->self->mem;
-    int ok = 1;
+    bool ok = true;
     for (uint32_t v = 1; v <= plan->n_values && ok; v++) {
         if (plan->values[v].storage == EAGER_FIXED) {
             st_interval *block = st_vec_push(mem, &blocks);
@@ -190,7 +190,7 @@ static uint64_t part(uint64_t *at, uint64_t count, uint64_t size)
     return begin;
 }
 
-stator_status eager_layout(eager_exe *exe, eager_execution_plan *plan, int is_root,
+stator_status eager_layout(eager_exe *exe, eager_execution_plan *plan, bool is_root,
                            stator_diag **err)
 {
     layout l = {.exe = exe, .plan = plan, .is_root = is_root, .err = err};

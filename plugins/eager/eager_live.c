@@ -23,7 +23,7 @@ static void mark_symbols(const stator_graph_view *v, stator_ref sym, uint8_t *se
 }
 
 /* The symbol when the sym is exactly one. */
-int eager_lone_symbol(const stator_graph_view *v, stator_ref sym, uint32_t *out_index)
+bool eager_lone_symbol(const stator_graph_view *v, stator_ref sym, uint32_t *out_index)
 {
     const stator_atom_row *atom = stator_sym_as_symbol(v, sym);
     *out_index = atom != NULL ? atom->index : 0;
@@ -52,11 +52,11 @@ static void note_symbol(eager_graph_state *g, stator_ref sym)
 
 /* ---- which nodes run ---- */
 
-int eager_is_unbacked(const stator_graph_view *v, stator_ref sym)
+bool eager_is_unbacked(const stator_graph_view *v, stator_ref sym)
 {
     uint32_t index;
     if (!eager_lone_symbol(v, sym, &index)) {
-        return 0;
+        return false;
     }
     const stator_sym_row *row = stator_column_at(&v->syms, sym);
     const stator_term_row *term = stator_column_at(&v->terms, row->term_begin);
@@ -64,9 +64,9 @@ int eager_is_unbacked(const stator_graph_view *v, stator_ref sym)
 }
 
 /* Symbols that a node's results bind; 1 when there are any. */
-static int mark_fresh(eager_graph_state *g, const stator_node_row *node)
+static bool mark_fresh(eager_graph_state *g, const stator_node_row *node)
 {
-    int any = 0;
+    bool any = false;
     for (uint32_t r = 0; r < node->result_count; r++) {
         const stator_type_row *type = stator_value_type(g->v, node->result_begin + r);
         for (uint32_t a = 0; a < type->rank; a++) {
@@ -76,14 +76,14 @@ static int mark_fresh(eager_graph_state *g, const stator_node_row *node)
                 !g->known[index] && !g->fresh[index]) {
                 g->fresh[index] = 1;
                 note_symbol(g, dim);
-                any = 1;
+                any = true;
             }
         }
     }
     return any;
 }
 
-static int mark_sym_bind(eager_graph_state *g, const stator_node_row *node)
+static bool mark_sym_bind(eager_graph_state *g, const stator_node_row *node)
 {
     const stator_attr_row *attr = stator_attr_at(g->v, node, STATOR_sym_bind_syms);
     for (uint32_t i = 0; i < attr->count; i++) {
@@ -94,7 +94,7 @@ static int mark_sym_bind(eager_graph_state *g, const stator_node_row *node)
             note_symbol(g, sym);
         }
     }
-    return 1;
+    return true;
 }
 
 static void mark_value(eager_graph_state *g, stator_ref value)
@@ -110,7 +110,7 @@ void eager_find_live(eager_graph_state *g)
     for (uint32_t n = 1; n <= v->n_nodes; n++) {
         const stator_node_row *node = stator_node_at(v, n);
         const eager_row *row = &eager_rows[g->c->inst->row_of_op[node->op]];
-        int binds = mark_fresh(g, node);
+        bool binds = mark_fresh(g, node);
         if (row->step_kind == EAGER_STEP_SYM_BIND) {
             binds |= mark_sym_bind(g, node);
         }

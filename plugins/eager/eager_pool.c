@@ -25,23 +25,23 @@ static eager_block *header_of(const void *data)
 }
 
 /* Bin of a size >= 1 and the bytes that its blocks hold; 0 when there is no such class. */
-static int class_of(uint64_t size, uint32_t *out_bin, uint64_t *out_bytes)
+static bool class_of(uint64_t size, uint32_t *out_bin, uint64_t *out_bytes)
 {
     if (size <= 64) {
         *out_bin = 0;
         *out_bytes = 64;
-        return 1;
+        return true;
     }
     const uint32_t log2 =
         63u - (uint32_t)__builtin_clzll(size - 1); /* 2^log2 <= size-1, log2 >= 6 */
     const uint64_t quarter = UINT64_C(1) << (log2 - 2u);
     const uint64_t quarters = (size + quarter - 1) / quarter; /* 5 to 8 */
     if (log2 > 56) {
-        return 0;
+        return false;
     }
     *out_bin = 1u + (log2 - 6u) * 4u + (uint32_t)(quarters - 5u);
     *out_bytes = quarters * quarter;
-    return 1;
+    return true;
 }
 
 stator_status eager_pool_init(eager_pool *pool, st_mem *mem)
@@ -98,7 +98,7 @@ void eager_pool_give(eager_pool *pool, void *data)
     }
     eager_block *block = header_of(data);
     pthread_mutex_lock(&pool->lock);
-    const int keep = pool->kept[block->bin] < KEPT_PER_BIN;
+    const bool keep = pool->kept[block->bin] < KEPT_PER_BIN;
     if (keep) {
         block->next_free = pool->bins[block->bin];
         pool->bins[block->bin] = block;

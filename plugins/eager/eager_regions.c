@@ -398,7 +398,7 @@ static stator_status scan_stack(loop *l, int64_t t, int64_t length)
             ST_TRY(stack_first(l, s, slice));
             ST_TRY(stack_reserve(l, s, length));
         }
-        const int reversed = list_at(l->step, STATOR_scan_out_reverse, k) != 0;
+        const bool reversed = list_at(l->step, STATOR_scan_out_reverse, k) != 0;
         ST_TRY(stack_put(l, s, slice, reversed ? length - 1 - t : t));
     }
     return STATOR_OK;

@@ -29,14 +29,14 @@ static stator_status bind_results(eager_frame *f, const eager_step *step, stator
 }
 
 /* A size beside a size of 0 is not bounded by memory: no kernel computes or loops with it. */
-static int has_elements(const eager_frame *f, const eager_step *step)
+static bool has_elements(const eager_frame *f, const eager_step *step)
 {
     for (uint32_t v = step->out; v < step->out + step->n_out; v++) {
         if (!f->values[v].data || f->values[v].numel != 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* A kernel of one operand goes over its elements and writes as many: types say that there are, and
@@ -187,7 +187,7 @@ static stator_status run_timed(eager_frame *f, const eager_step *step, stator_di
 
 static stator_status run_steps(eager_frame *f, stator_diag **err)
 {
-    const int is_timed =
+    const bool is_timed =
         f->call != NULL && STATOR_HAS(f->call, note_time) && f->call->note_time != NULL;
     for (uint32_t s = 0; s < f->plan->n_steps; s++) {
         const eager_step *step = &f->plan->steps[s];

@@ -8,8 +8,8 @@
 #include "plugins/eager/kernels/ek_dot.h"
 
 /* NumPy broadcasting of all operands. */
-static int broadcast_shape(const eager_frame *f, const eager_step *step, uint32_t rank,
-                           int64_t *out)
+static bool broadcast_shape(const eager_frame *f, const eager_step *step, uint32_t rank,
+                            int64_t *out)
 {
     for (uint32_t a = 0; a < rank; a++) {
         out[a] = 1;
@@ -17,18 +17,18 @@ static int broadcast_shape(const eager_frame *f, const eager_step *step, uint32_
     for (uint32_t k = 0; k < step->n_in; k++) {
         const ek_tensor *t = &f->values[step->in[k]];
         if (t->rank > rank) {
-            return 0;
+            return false;
         }
         for (uint32_t a = 0; a < t->rank; a++) {
             int64_t *size = &out[a + rank - t->rank];
             *size = t->dims[a] != 1 ? t->dims[a] : *size; /* the loop checks that all fit */
         }
     }
-    return 1;
+    return true;
 }
 
-static int concat_shape(const eager_frame *f, const eager_step *step, const ek_attr *attrs,
-                        uint32_t rank, int64_t *out)
+static bool concat_shape(const eager_frame *f, const eager_step *step, const ek_attr *attrs,
+                         uint32_t rank, int64_t *out)
 {
     const int64_t given = attrs[STATOR_concat_axis].i;
     const int64_t axis = given < 0 ? given + (int64_t)rank : given;
@@ -41,29 +41,30 @@ static int concat_shape(const eager_frame *f, const eager_step *step, const ek_a
     return step->n_in > 0;
 }
 
-static int tile_shape(const ek_tensor *x, const ek_attr *attrs, int64_t *out)
+static bool tile_shape(const ek_tensor *x, const ek_attr *attrs, int64_t *out)
 {
     for (uint32_t a = 0; a < x->rank; a++) {
         if (!st_mul_i64(x->dims[a], attrs[STATOR_tile_repeats].ints[a], &out[a])) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-static int pad_shape(const ek_tensor *x, const ek_attr *attrs, int64_t *out)
+static bool pad_shape(const ek_tensor *x, const ek_attr *attrs, int64_t *out)
 {
     for (uint32_t a = 0; a < x->rank; a++) {
         if (!st_add_i64(x->dims[a], attrs[STATOR_pad_low].ints[a], &out[a]) ||
             !st_add_i64(out[a], attrs[STATOR_pad_high].ints[a], &out[a])) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* Where a window of `taps` goes: attributes from `first` on are strides, pads and dilations. */
-static int window_shape(const ek_tensor *x, const int64_t *taps, const ek_attr *first, int64_t *out)
+static bool window_shape(const ek_tensor *x, const int64_t *taps, const ek_attr *first,
+                         int64_t *out)
 {
     const int64_t *const strides = first[0].ints;
     const int64_t *const pads = first[1].ints;
@@ -75,11 +76,11 @@ static int window_shape(const ek_tensor *x, const int64_t *taps, const ek_attr *
         if (!st_add_i64(x->dims[2u + a], pads[a], &room) || !st_add_i64(room, pads[n + a], &room) ||
             !st_mul_i64(taps[a] - 1, dilations[a], &reach) || !st_sub_i64(room, reach, &room) ||
             room < 1) {
-            return 0;
+            return false;
         }
         out[2u + a] = (room - 1) / strides[a] + 1;
     }
-    return 1;
+    return true;
 }
 
 _Static_assert((int)STATOR_conv_pads == (int)STATOR_conv_strides + 1 &&
@@ -88,14 +89,14 @@ _Static_assert((int)STATOR_conv_pads == (int)STATOR_conv_strides + 1 &&
                    (int)STATOR_max_pool_dilations == (int)STATOR_max_pool_strides + 2,
                "one function reads both");
 
-static int conv_shape(const ek_tensor *x, const ek_tensor *w, const ek_attr *attrs, int64_t *out)
+static bool conv_shape(const ek_tensor *x, const ek_tensor *w, const ek_attr *attrs, int64_t *out)
 {
     out[0] = x->dims[0];
     out[1] = w->dims[0];
     return window_shape(x, w->dims + 2, attrs + STATOR_conv_strides, out);
 }
 
-static int pool_shape(const ek_tensor *x, const ek_attr *attrs, int64_t *out)
+static bool pool_shape(const ek_tensor *x, const ek_attr *attrs, int64_t *out)
 {
     out[0] = x->dims[0];
     out[1] = x->dims[1];
@@ -104,7 +105,7 @@ static int pool_shape(const ek_tensor *x, const ek_attr *attrs, int64_t *out)
 }
 
 /* Batch axes broadcast from the right; an operand of rank 1 gives no row or no column. */
-static int matmul_shape(const ek_tensor *x, const ek_tensor *y, uint32_t rank, int64_t *out)
+static bool matmul_shape(const ek_tensor *x, const ek_tensor *y, uint32_t rank, int64_t *out)
 {
     const uint32_t rows = x->rank > 1;
     const uint32_t columns = y->rank > 1;
@@ -117,7 +118,7 @@ static int matmul_shape(const ek_tensor *x, const ek_tensor *y, uint32_t rank, i
         const ek_tensor *t = operands[k];
         const uint32_t own = t->rank > 2 ? t->rank - 2 : 0;
         if (own > batch) {
-            return 0;
+            return false;
         }
         for (uint32_t a = 0; a < own; a++) {
             int64_t *size = &out[a + batch - own];
@@ -130,12 +131,12 @@ static int matmul_shape(const ek_tensor *x, const ek_tensor *y, uint32_t rank, i
     if (columns) {
         out[batch + rows] = y->dims[y->rank - 1];
     }
-    return 1;
+    return true;
 }
 
 /* The frame's argument places are filled anew when the step runs. */
-static int einsum_shape(const eager_frame *f, const eager_step *step, const ek_attr *attrs,
-                        int64_t *out)
+static bool einsum_shape(const eager_frame *f, const eager_step *step, const ek_attr *attrs,
+                         int64_t *out)
 {
     for (uint32_t k = 0; k < step->n_in; k++) {
         f->args[k] = f->values[step->in[k]];
@@ -152,12 +153,12 @@ static int einsum_shape(const eager_frame *f, const eager_step *step, const ek_a
     return ek_einsum_shape(&c, out);
 }
 
-int eager_shape(const eager_frame *f, const eager_step *step, uint32_t k, int64_t *out_dims)
+bool eager_shape(const eager_frame *f, const eager_step *step, uint32_t k, int64_t *out_dims)
 {
     const ek_attr *attrs = step->n_attr_ints ? f->attrs : step->attrs;
     const uint32_t rank = f->values[step->out].rank;
     if (k != 0 && step->op != EAGER_OP_max_pool) {
-        return 0;
+        return false;
     }
     if (step->is_pointwise) {
         return broadcast_shape(f, step, rank, out_dims);
@@ -178,6 +179,6 @@ int eager_shape(const eager_frame *f, const eager_step *step, uint32_t k, int64_
     case EAGER_OP_pad:
         return pad_shape(&f->values[step->in[0]], attrs, out_dims);
     default:
-        return 0;
+        return false;
     }
 }

@@ -8,7 +8,7 @@
 
 const char *eager_step_name(const eager_step *step, char out[EAGER_STEP_NAME])
 {
-    const int has_name = step->node_name != NULL && step->node_name[0] != '\0';
+    const bool has_name = step->node_name != NULL && step->node_name[0] != '\0';
     (void)snprintf(out, EAGER_STEP_NAME, "%s%s%.100s", eager_op_name(step), has_name ? " " : "",
                    has_name ? step->node_name : "");
     return out;
@@ -37,17 +37,17 @@ static void add_bytes(const eager_execution_plan *plan, uint32_t value, uint64_t
 }
 
 /* Is the value an earlier operand of the step too? */
-static int is_repeated(const eager_step *step, uint32_t place)
+static bool is_repeated(const eager_step *step, uint32_t place)
 {
     for (uint32_t k = 0; k < place; k++) {
         if (step->in[k] == step->in[place]) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
-static int does_nothing(const eager_step *step)
+static bool does_nothing(const eager_step *step)
 {
     return step->kind == EAGER_STEP_CONSTANT || step->kind == EAGER_STEP_ALIAS ||
            step->kind == EAGER_STEP_SYM_BIND;

@@ -66,15 +66,15 @@ stator_status ek_library(const ek_call *c, stator_diag **err)
 }
 
 /* Does an operand's type or an attribute hold this size? */
-static int is_size_of_operand(const stator_graph_view *v, const stator_node_row *node,
-                              stator_ref sym)
+static bool is_size_of_operand(const stator_graph_view *v, const stator_node_row *node,
+                               stator_ref sym)
 {
     for (uint32_t k = 0; k < node->operand_count; k++) {
         const stator_ref value = stator_operand(v, node, k);
         const stator_type_row *type = value ? stator_value_type(v, value) : NULL;
         for (uint32_t a = 0; type && a < type->rank; a++) {
             if (stator_dim_at(v, type, a) == sym) {
-                return 1;
+                return true;
             }
         }
     }
@@ -82,11 +82,11 @@ static int is_size_of_operand(const stator_graph_view *v, const stator_node_row 
         const stator_attr_row *attr = stator_attr_at(v, node, k);
         for (uint32_t i = 0; attr->kind == STATOR_ATTR_DIMS && i < attr->count; i++) {
             if (stator_ref_at(v, attr->begin + i) == sym) {
-                return 1;
+                return true;
             }
         }
     }
-    return 0;
+    return false;
 }
 
 const char *eager_library_refusal(const stator_graph_view *v, const stator_node_row *node)

@@ -84,7 +84,7 @@ static stator_status run_store(machine *m, const st_loop_inst *inst)
 
 /* ---- accumulators ---- */
 
-static int has_index(const st_loop_inst *acc)
+static bool has_index(const st_loop_inst *acc)
 {
     return acc->imm.i == ST_ACC_ARGMIN || acc->imm.i == ST_ACC_ARGMAX;
 }

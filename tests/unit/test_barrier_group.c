@@ -37,7 +37,8 @@ static void *take_part(void *self)
             }
         }
         w->rounds[o->member] += is_on != 0;
-        is_on = is_on && cg_barrier_group_meet(&w->group, o->member, 0); /* before cells change */
+        is_on =
+            is_on && cg_barrier_group_meet(&w->group, o->member, false); /* before cells change */
     }
     return NULL;
 }

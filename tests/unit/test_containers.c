@@ -156,16 +156,16 @@ Test(containers, map_finds_every_inserted_key)
     st_map_deinit(&map);
 }
 
-static int is_id(void *self, uint32_t id)
+static bool is_id(void *self, uint32_t id)
 {
     return *(const uint32_t *)self == id;
 }
 
-static int never(void *self, uint32_t id)
+static bool never(void *self, uint32_t id)
 {
     (void)self;
     (void)id;
-    return 0;
+    return false;
 }
 
 Test(containers, hashset_compares_keys_of_equal_hashes)

@@ -76,18 +76,18 @@ Test(convert, rounding_is_to_nearest_even_once)
 
 Test(convert, f8_overflow)
 {
-    cr_expect_eq(st_f64_to_f8e4m3fn(448, 0), 0x7e);
-    cr_expect_eq(st_f64_to_f8e4m3fn(464, 0), 0x7e); /* a tie, to even */
-    cr_expect_eq(st_f64_to_f8e4m3fn(465, 0), 0x7f);
-    cr_expect_eq(st_f64_to_f8e4m3fn(465, 1), 0x7e);
-    cr_expect_eq(st_f64_to_f8e4m3fn(-INFINITY, 1), 0xfe);
-    cr_expect_eq(st_f64_to_f8e4m3fn(-INFINITY, 0), 0xff);
-    cr_expect_eq(st_f64_to_f8e5m2(57344, 0), 0x7b);
-    cr_expect_eq(st_f64_to_f8e5m2(61440, 0), 0x7c);
-    cr_expect_eq(st_f64_to_f8e5m2(1e300, 1), 0x7b);
-    cr_expect_eq(st_f64_to_f8e5m2(INFINITY, 1), 0x7b);
-    cr_expect_eq(st_f64_to_f8e4m3fn(0x1p-10, 0), 0x00); /* half the smallest, to even */
-    cr_expect_eq(st_f64_to_f8e4m3fn(0x1.8p-10, 0), 0x01);
+    cr_expect_eq(st_f64_to_f8e4m3fn(448, false), 0x7e);
+    cr_expect_eq(st_f64_to_f8e4m3fn(464, false), 0x7e); /* a tie, to even */
+    cr_expect_eq(st_f64_to_f8e4m3fn(465, false), 0x7f);
+    cr_expect_eq(st_f64_to_f8e4m3fn(465, true), 0x7e);
+    cr_expect_eq(st_f64_to_f8e4m3fn(-INFINITY, true), 0xfe);
+    cr_expect_eq(st_f64_to_f8e4m3fn(-INFINITY, false), 0xff);
+    cr_expect_eq(st_f64_to_f8e5m2(57344, false), 0x7b);
+    cr_expect_eq(st_f64_to_f8e5m2(61440, false), 0x7c);
+    cr_expect_eq(st_f64_to_f8e5m2(1e300, true), 0x7b);
+    cr_expect_eq(st_f64_to_f8e5m2(INFINITY, true), 0x7b);
+    cr_expect_eq(st_f64_to_f8e4m3fn(0x1p-10, false), 0x00); /* half the smallest, to even */
+    cr_expect_eq(st_f64_to_f8e4m3fn(0x1.8p-10, false), 0x01);
 }
 
 Test(convert, floats_to_integers_truncate)

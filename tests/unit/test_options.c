@@ -51,7 +51,7 @@ static const stator_option_desc pass_schema[] = {
     ROW("limit", I64, .default_text = "1", .min_i64 = 1, .max_i64 = 8),
     ROW("token", STR, .flags = STATOR_OPTION_SECRET), ROW("text", STR)};
 
-static int foreign(void *self, uint32_t kind, const char *name, st_option_schema *out)
+static bool foreign(void *self, uint32_t kind, const char *name, st_option_schema *out)
 {
     (void)self;
     if (kind == STATOR_KIND_PASS) {
@@ -61,7 +61,7 @@ static int foreign(void *self, uint32_t kind, const char *name, st_option_schema
     *out = (st_option_schema){.options = cuda_schema, .count = 1};
     if (strcmp(name, "absent") == 0) {
         *out = (st_option_schema){.is_names_only = 1, .names_only = "width,height"};
-        return 1;
+        return true;
     }
     return strcmp(name, "cuda") == 0 || strcmp(name, "toy_two") == 0;
 }

@@ -67,9 +67,9 @@ Test(trust, group_that_may_write_the_library_is_trusted)
     char reason[512];
     st_trust shared = trust;
     shared.lib_gid = STRANGER;
-    cr_expect_not(st_trust_check_stat(&shared, &st, "/x", 0, reason, sizeof reason));
+    cr_expect_not(st_trust_check_stat(&shared, &st, "/x", false, reason, sizeof reason));
     shared.lib_group_writes = 1;
-    cr_expect(st_trust_check_stat(&shared, &st, "/x", 0, reason, sizeof reason));
+    cr_expect(st_trust_check_stat(&shared, &st, "/x", false, reason, sizeof reason));
 }
 
 Test(trust, folders_of_the_file_system)

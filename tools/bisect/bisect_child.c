@@ -146,13 +146,13 @@ static void observe(worker *w)
     w->r->verdict = BISECT_AGREES;
 }
 
-int bisect_load(const bisect_setup *setup, stator_ctx **ctx, stator_model **model,
-                stator_tensor ***in, uint32_t *n_in)
+bool bisect_load(const bisect_setup *setup, stator_ctx **ctx, stator_model **model,
+                 stator_tensor ***in, uint32_t *n_in)
 {
     if (cli_open(&setup->common, ctx) != STATOR_OK ||
         stator_model_load(*ctx, setup->path, NULL, model) != STATOR_OK) {
         (void)cli_fail_ctx(*ctx, -1);
-        return 0;
+        return false;
     }
     return cli_load_inputs(*ctx, *model, &setup->inputs, -1, in, n_in);
 }
@@ -175,12 +175,12 @@ static void work(worker *w)
 }
 
 /* The whole of a child's life. */
-static int child_main(void *self, const child *c)
+static bool child_main(void *self, const child *c)
 {
     worker *w = self;
     w->r = calloc(1, sizeof *w->r);
     if (w->r == NULL) {
-        return 0;
+        return false;
     }
     w->c = c;
     work(w);
@@ -213,22 +213,22 @@ static int by_serial(const void *a, const void *b)
                                 : (x->n > y->n) - (x->n < y->n);
 }
 
-static int read_steps(const child *c, bisect_outcome *out)
+static bool read_steps(const child *c, bisect_outcome *out)
 {
     const int fd = c->files[CHILD_LIST];
     struct stat st;
     if (fstat(fd, &st) != 0 || st.st_size < (off_t)sizeof *out->steps) {
-        return 1;
+        return true;
     }
     const size_t count = (size_t)st.st_size / sizeof *out->steps;
     const size_t bytes = count * sizeof *out->steps;
     out->steps = malloc(bytes);
     if (out->steps == NULL || pread(fd, out->steps, bytes, 0) != (ssize_t)bytes) {
-        return 0;
+        return false;
     }
     out->n_steps = (uint32_t)count;
     qsort(out->steps, count, sizeof *out->steps, by_serial);
-    return 1;
+    return true;
 }
 
 void bisect_outcome_free(bisect_outcome *outcome)
@@ -238,7 +238,7 @@ void bisect_outcome_free(bisect_outcome *outcome)
     outcome->n_steps = 0;
 }
 
-int bisect_child(bisect_setup *setup, const bisect_job *job, bisect_outcome *out)
+bool bisect_child(bisect_setup *setup, const bisect_job *job, bisect_outcome *out)
 {
     child c;
     worker w = {.setup = setup, .job = job};
@@ -248,7 +248,7 @@ int bisect_child(bisect_setup *setup, const bisect_job *job, bisect_outcome *out
                              .timeout_s = setup->timeout_s,
                              .is_quiet = job->task != BISECT_KEEP && job->task != BISECT_LIST};
     *out = (bisect_outcome){0};
-    int ok = child_run(&c, &todo);
+    bool ok = child_run(&c, &todo);
     if (ok) {
         read_report(&c, out);
         ok = read_steps(&c, out) &&

@@ -71,10 +71,10 @@ typedef struct bisect_outcome {
 } bisect_outcome;
 
 /* In a child: opens a context, loads the model and its inputs. 0: cli_last_error says why not. */
-int bisect_load(const bisect_setup *setup, stator_ctx **ctx, stator_model **model,
-                stator_tensor ***in, uint32_t *n_in);
+bool bisect_load(const bisect_setup *setup, stator_ctx **ctx, stator_model **model,
+                 stator_tensor ***in, uint32_t *n_in);
 /* 0 when no child could be made (an error was printed). */
-int bisect_child(bisect_setup *setup, const bisect_job *job, bisect_outcome *out);
+bool bisect_child(bisect_setup *setup, const bisect_job *job, bisect_outcome *out);
 void bisect_outcome_free(bisect_outcome *outcome);
 
 #endif

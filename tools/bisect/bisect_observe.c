@@ -18,8 +18,8 @@ static cli_compile flags_of(const bisect_recipe *recipe)
     return flags;
 }
 
-static int options_of(const bisect_recipe *recipe, cli_options_room *room,
-                      stator_compile_options *out)
+static bool options_of(const bisect_recipe *recipe, cli_options_room *room,
+                       stator_compile_options *out)
 {
     const cli_compile flags = flags_of(recipe);
     return cli_compile_options(&flags, recipe->backend, -1, room, out);
@@ -31,17 +31,17 @@ stator_function *bisect_compile(stator_ctx *ctx, stator_model *model, const bise
     return cli_compile_model(ctx, model, &flags, recipe->backend, -1);
 }
 
-int bisect_call(stator_function *function, uint32_t n_in, stator_tensor *const *in, uint32_t n_out,
-                bisect_results *out)
+bool bisect_call(stator_function *function, uint32_t n_in, stator_tensor *const *in, uint32_t n_out,
+                 bisect_results *out)
 {
     *out = (bisect_results){.n_out = n_out, .n_in = n_in};
     out->tensors = calloc((size_t)n_out + n_in + 1u, sizeof(stator_tensor *));
     if (out->tensors == NULL ||
         stator_x_call_copies(function, n_in, in, n_out, out->tensors) != STATOR_OK) {
         bisect_results_free(out);
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
 void bisect_results_free(bisect_results *results)
@@ -73,7 +73,7 @@ void bisect_observe(const bisect_pair *pair, uint32_t wanted, stator_x_place *ou
     (void)!stator_x_first_difference(&both, out); /* both sizes are ours */
 }
 
-int bisect_is_rounding(const bisect_pair *pair, stator_x_place *out)
+bool bisect_is_rounding(const bisect_pair *pair, stator_x_place *out)
 {
     *out = (stator_x_place){.struct_size = sizeof *out};
     if (stator_x_has_rounding(pair->model)) {

@@ -27,8 +27,8 @@ typedef struct bisect_results {
 } bisect_results;
 
 /* Calls with copies of the inputs. 0: the context has the error. */
-int bisect_call(stator_function *function, uint32_t n_in, stator_tensor *const *in, uint32_t n_out,
-                bisect_results *out);
+bool bisect_call(stator_function *function, uint32_t n_in, stator_tensor *const *in, uint32_t n_out,
+                 bisect_results *out);
 void bisect_results_free(bisect_results *results);
 
 typedef struct bisect_pair {
@@ -40,7 +40,7 @@ typedef struct bisect_pair {
 } bisect_pair;
 
 /* Do the two differ by steps of roundings alone? Asked of answers that differ. *out says where. */
-int bisect_is_rounding(const bisect_pair *pair, stator_x_place *out);
+bool bisect_is_rounding(const bisect_pair *pair, stator_x_place *out);
 /* "3 values are off by one step of a rounding, first at node 'x'" */
 void bisect_print_steps(const stator_x_place *place, char *out, size_t room);
 /* See stator_x_first_difference; `wanted` is a value, or 0. */

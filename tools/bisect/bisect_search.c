@@ -22,7 +22,7 @@ typedef struct lane {
     const char *backend;
     bisect_outcome whole; /* with everything applied: the list of steps */
     bisect_outcome last;  /* of the last run that was bad */
-    int is_broken;        /* a child could not be run: stop */
+    bool is_broken;       /* a child could not be run: stop */
 } lane;
 
 /* What halving found in one lane. */
@@ -30,7 +30,7 @@ typedef struct culprit {
     const bisect_step *step; /* NULL: wrong with nothing applied */
     bisect_limit limit;      /* the least one that is wrong */
     bisect_outcome outcome;  /* at that limit */
-    int is_unsteady;         /* wrong at first, right when repeated */
+    bool is_unsteady;        /* wrong at first, right when repeated */
 } culprit;
 
 /* ---- runs ---- */
@@ -53,26 +53,26 @@ static void progress(const char *backend, const bisect_limit *limit, const bisec
     }
 }
 
-static int is_bad_verdict(uint32_t verdict)
+static bool is_bad_verdict(uint32_t verdict)
 {
     return verdict == BISECT_DIFFERS || verdict == BISECT_FAILS || verdict == BISECT_CRASHES;
 }
 
 /* Runs the lane with a limit; 1 when the answer is wrong. */
-static int is_bad(lane *l, const bisect_limit *limit)
+static bool is_bad(lane *l, const bisect_limit *limit)
 {
     bisect_outcome outcome;
     const bisect_job job = {.task = BISECT_RUN, .backend = l->backend, .limit = *limit};
     if (l->is_broken || !bisect_child(l->setup, &job, &outcome)) {
-        l->is_broken = 1;
-        return 0;
+        l->is_broken = true;
+        return false;
     }
     progress(l->backend, limit, &outcome);
     if (is_bad_verdict(outcome.verdict)) {
         l->last = outcome;
-        return 1;
+        return true;
     }
-    return 0;
+    return false;
 }
 
 /* ---- halving ---- */
@@ -129,7 +129,7 @@ static void climb(lane *l, uint32_t *out_low, uint32_t *out_high)
 }
 
 /* Finds what makes the lane wrong; l->whole says that it is. 0 when a child could not be run. */
-static int find_culprit(lane *l, culprit *out)
+static bool find_culprit(lane *l, culprit *out)
 {
     *out = (culprit){.limit = {.kind = BISECT_NOTHING}};
     if (is_bad(l, &out->limit)) {
@@ -142,7 +142,7 @@ static int find_culprit(lane *l, culprit *out)
     if (low == high || l->is_broken) {
         out->limit.kind = BISECT_ALL;
         out->outcome = l->whole;
-        out->is_unsteady = 1;
+        out->is_unsteady = true;
         return !l->is_broken;
     }
     const uint32_t found = halve(l, low, high);
@@ -178,8 +178,8 @@ static void name_step(const culprit *c, bisect_finding *out)
     if (step == NULL) {
         return;
     }
-    const int is_pass = step->kind == STATOR_FUEL_PASS;
-    out->has_serial = 1;
+    const bool is_pass = step->kind == STATOR_FUEL_PASS;
+    out->has_serial = true;
     out->scope = step->scope;
     out->n = step->n;
     (void)snprintf(out->pass, sizeof out->pass, "%s",
@@ -190,8 +190,8 @@ static void name_step(const culprit *c, bisect_finding *out)
 }
 
 /* A child that looks at values; nothing found when it dies. */
-static int look(const lane *l, const culprit *c, uint32_t task, bisect_limit limit,
-                stator_x_place *out)
+static bool look(const lane *l, const culprit *c, uint32_t task, bisect_limit limit,
+                 stator_x_place *out)
 {
     bisect_outcome outcome;
     const bisect_job job = {.task = task,
@@ -200,16 +200,16 @@ static int look(const lane *l, const culprit *c, uint32_t task, bisect_limit lim
                             .wanted = c->step != NULL ? c->step->witness : 0};
     *out = (stator_x_place){0};
     if (!bisect_child(l->setup, &job, &outcome)) {
-        return 0;
+        return false;
     }
     if (outcome.verdict == BISECT_AGREES) {
         *out = outcome.place;
     }
-    return 1;
+    return true;
 }
 
 /* The first value that differs, under the least wrong limit, else with everything applied. */
-static int observe(const lane *l, const culprit *c, stator_x_place *out)
+static bool observe(const lane *l, const culprit *c, stator_x_place *out)
 {
     const bisect_limit all = {.kind = BISECT_ALL};
     return look(l, c, BISECT_OBSERVE, c->limit, out) &&
@@ -221,32 +221,32 @@ static int observe(const lane *l, const culprit *c, stator_x_place *out)
  * imported value (of a loop's body, a piece of a decomposition) is seen only where its results come
  * out, and a rewrite that needs its node to itself only behind it. Else a rewrite may name another
  * node than it spoils. */
-static int is_blame_of_step_right(const bisect_step *step, const stator_x_place *seen)
+static bool is_blame_of_step_right(const bisect_step *step, const stator_x_place *seen)
 {
     if (step == NULL || step->node[0] == '\0') {
-        return 0;
+        return false;
     }
-    const int is_one_claim = step->kind == STATOR_FUEL_CLAIM && strcmp(step->rule, "group") != 0;
+    const bool is_one_claim = step->kind == STATOR_FUEL_CLAIM && strcmp(step->rule, "group") != 0;
     return !seen->is_found || seen->hides_wanted || step->witness == 0 || is_one_claim;
 }
 
-static int name_place(const lane *l, const culprit *c, bisect_finding *out)
+static bool name_place(const lane *l, const culprit *c, bisect_finding *out)
 {
     const bisect_step *step = c->step;
-    const int is_dead = c->outcome.verdict == BISECT_CRASHES || c->outcome.verdict == BISECT_FAILS;
+    const bool is_dead = c->outcome.verdict == BISECT_CRASHES || c->outcome.verdict == BISECT_FAILS;
     stator_x_place seen = {0};
     if (!is_dead && !observe(l, c, &seen)) {
-        return 0;
+        return false;
     }
     if (seen.n_steps != 0 && out->message[0] == '\0') {
         bisect_print_steps(&seen, out->message, sizeof out->message);
     }
     const double error = seen.is_found ? seen.max_abs : c->outcome.max_abs;
-    const int is_blamed = is_blame_of_step_right(step, &seen);
+    const bool is_blamed = is_blame_of_step_right(step, &seen);
     out->place = seen;
     if (is_blamed && step->witness != 0 && !seen.is_wanted &&
         !look(l, c, BISECT_DESCRIBE, c->limit, &out->place)) {
-        return 0;
+        return false;
     }
     if (is_blamed) {
         (void)snprintf(out->place.node, sizeof out->place.node, "%s", step->node);
@@ -254,10 +254,10 @@ static int name_place(const lane *l, const culprit *c, bisect_finding *out)
     out->place.max_abs = error;
     out->is_hidden = !is_dead && (!seen.is_found || seen.hides_wanted);
     out->has_error = !is_dead;
-    return 1;
+    return true;
 }
 
-static int report_culprit(const lane *l, const culprit *c, bisect_finding *out)
+static bool report_culprit(const lane *l, const culprit *c, bisect_finding *out)
 {
     out->is_found = 1;
     out->kind = kind_of(c);
@@ -275,13 +275,13 @@ static int report_culprit(const lane *l, const culprit *c, bisect_finding *out)
 
 /* ---- the ladder ---- */
 
-static int refuse(const bisect_setup *setup, const bisect_outcome *o)
+static cli_status refuse(const bisect_setup *setup, const bisect_outcome *o)
 {
     return cli_fail(setup->common.json, o->error.code, o->error.hint, "%s", o->error.message);
 }
 
 /* The good backend's answers; without them nothing can be said. */
-static int run_good(bisect_setup *setup)
+static cli_status run_good(bisect_setup *setup)
 {
     bisect_outcome outcome;
     const bisect_job job = {.task = BISECT_KEEP, .backend = setup->good};
@@ -300,38 +300,38 @@ static int run_good(bisect_setup *setup)
 }
 
 /* Runs the lane with everything applied. 0 when no child could be run. */
-static int run_whole(lane *l)
+static bool run_whole(lane *l)
 {
     const bisect_job job = {.task = BISECT_LIST, .backend = l->backend};
     if (!bisect_child(l->setup, &job, &l->whole)) {
-        return 0;
+        return false;
     }
     progress(l->backend, &job.limit, &l->whole);
-    return 1;
+    return true;
 }
 
 /* Is the same thing to blame in both lanes? Then the lower rung is the place to look. */
-static int is_same(const culprit *a, const culprit *b)
+static bool is_same(const culprit *a, const culprit *b)
 {
     return a->step != NULL && b->step != NULL && a->step->kind == b->step->kind &&
            a->step->pass[0] != '\0' && strcmp(a->step->pass, b->step->pass) == 0 &&
            strcmp(a->step->rule, b->step->rule) == 0;
 }
 
-static int search(lane *ladder, lane *bad, bisect_finding *out)
+static bool search(lane *ladder, lane *bad, bisect_finding *out)
 {
     culprit c;
     if (!find_culprit(bad, &c)) {
-        return 0;
+        return false;
     }
     if (strcmp(bad->backend, LADDER_BACKEND) != 0 && c.step != NULL && c.step->pass[0] != '\0') {
         if (!run_whole(ladder)) {
-            return 0;
+            return false;
         }
         culprit lower;
         if (is_bad_verdict(ladder->whole.verdict)) {
             if (!find_culprit(ladder, &lower)) {
-                return 0;
+                return false;
             }
             if (is_same(&lower, &c)) {
                 return report_culprit(ladder, &lower, out);
@@ -341,12 +341,12 @@ static int search(lane *ladder, lane *bad, bisect_finding *out)
     return report_culprit(bad, &c, out);
 }
 
-int bisect_search(bisect_setup *setup, bisect_finding *out)
+cli_status bisect_search(bisect_setup *setup, bisect_finding *out)
 {
     *out = (bisect_finding){0};
     lane ladder = {.setup = setup, .backend = LADDER_BACKEND};
     lane bad = {.setup = setup, .backend = setup->bad};
-    int status = run_good(setup);
+    cli_status status = run_good(setup);
     if (status == CLI_OK && !run_whole(&bad)) {
         status = CLI_FAILED;
     }

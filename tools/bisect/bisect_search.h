@@ -6,21 +6,21 @@
 
 typedef struct bisect_finding {
     int is_found;
-    int is_hidden;          /* the difference vanishes when inner values are observed */
+    bool is_hidden;         /* the difference vanishes when inner values are observed */
     char rung[BISECT_NAME]; /* "aot_eager+canonicalize", "mybackend" */
     const char *kind;       /* pass, rewrite, decomposition, kernel, crash */
     const char *backend;
     char pass[BISECT_NAME]; /* "" absent, as all texts here */
     char rule[BISECT_NAME];
-    int has_serial;
+    bool has_serial;
     uint32_t scope;
     uint64_t n;
     stator_x_place place; /* texts and max_abs; max_abs of the outputs when no value was observed */
-    int has_error;        /* max_abs is one */
+    bool has_error;       /* max_abs is one */
     char message[1024];   /* of an error or a crash */
 } bisect_finding;
 
 /* CLI_OK with the finding, or prints and gives the exit status. */
-int bisect_search(bisect_setup *setup, bisect_finding *out);
+cli_status bisect_search(bisect_setup *setup, bisect_finding *out);
 
 #endif

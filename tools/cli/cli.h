@@ -11,7 +11,14 @@
 #include <stator/inspect.h>
 #include <stdio.h>
 
-enum cli_status { CLI_OK = 0, CLI_WRONG = 1, CLI_USAGE = 2, CLI_FAILED = 3 };
+/* What a command ends with; cli_parse alone answers CLI_GO_ON: the command is to run. */
+typedef enum cli_status {
+    CLI_GO_ON = -1,
+    CLI_OK = 0,
+    CLI_WRONG = 1,
+    CLI_USAGE = 2,
+    CLI_FAILED = 3
+} cli_status;
 
 /* ---- options ---- */
 
@@ -101,16 +108,17 @@ typedef struct cli_usage {
     cli_compile *compile; /* without --backend */
     cli_common *common;
     int64_t *threads; /* of common; NULL: nothing is computed */
-    int reads_again;  /* MODEL is loaded more than once: it cannot be a pipe */
+    bool reads_again; /* MODEL is loaded more than once: it cannot be a pipe */
 } cli_usage;
 
-/* Reads argv[1..] into the targets and at most max_positional positional arguments. Returns -1 to
- * go on, else the exit status (0 after --help, 2 on a bad line, whose text went to stderr). */
-int cli_parse(const cli_usage *usage, int argc, char **argv, const char **positional,
-              uint32_t max_positional, uint32_t *out_count);
+/* Reads argv[1..] into the targets and at most max_positional positional arguments. Returns
+ * CLI_GO_ON to go on, else the exit status (0 after --help, 2 on a bad line, whose text went to
+ * stderr). */
+cli_status cli_parse(const cli_usage *usage, int argc, char **argv, const char **positional,
+                     uint32_t max_positional, uint32_t *out_count);
 
 /* Says on stderr how the command line is wrong and where help is; CLI_USAGE. */
-int cli_misused(const cli_usage *usage, const char *format, ...) STATOR_PRINTF(2, 3);
+cli_status cli_misused(const cli_usage *usage, const char *format, ...) STATOR_PRINTF(2, 3);
 
 stator_status cli_open(const cli_common *common, stator_ctx **out_ctx);
 
@@ -127,9 +135,9 @@ void cli_culprit_end(void);
 /* ---- failing ---- */
 
 /* Prints the context's last error (text to stderr, or JSON to stdout) and returns CLI_FAILED. */
-int cli_fail_ctx(stator_ctx *ctx, int json);
+cli_status cli_fail_ctx(stator_ctx *ctx, int json);
 /* The same for an error of the command's own. hint may be NULL. */
-int cli_fail(int json, const char *code, const char *hint, const char *format, ...)
+cli_status cli_fail(int json, const char *code, const char *hint, const char *format, ...)
     STATOR_PRINTF(4, 5);
 /* json -1 prints nothing: the text stays here until the next failure. */
 const char *cli_last_error(void);
@@ -137,17 +145,18 @@ const char *cli_last_error(void);
 
 cJSON *cli_item_json(const stator_item_info *info);
 /* Its row, and below it state, reason, hint and devices. */
-void cli_print_item(const stator_item_info *info, int with_kind);
+void cli_print_item(const stator_item_info *info, bool with_kind);
 /* The item of that kind and name, of several the one that the name means, probed first where
  * `probes`; 0: there is none. */
-int cli_find_item(stator_ctx *ctx, const char *kind, const char *name, int probes,
-                  stator_item_info *out_info);
+bool cli_find_item(stator_ctx *ctx, const char *kind, const char *name, int probes,
+                   stator_item_info *out_info);
 /* The item with its options, and how they are given. One that cannot be used says why, as the
  * listing does. CLI_OK, or prints and gives the exit status. */
-int cli_show_item(stator_ctx *ctx, const stator_item_info *info, const char *how_given, int json);
+cli_status cli_show_item(stator_ctx *ctx, const stator_item_info *info, const char *how_given,
+                         int json);
 
 /* Says that there is no backend of that name: did-you-mean and the list. */
-int cli_unknown_backend(stator_ctx *ctx, const char *name, int json);
+cli_status cli_unknown_backend(stator_ctx *ctx, const char *name, int json);
 /* ", did you mean 'x'?" for the nearest of the names, or "". */
 const char *cli_did_you_mean(const char *word, const char *const *names, uint32_t n, char out[96]);
 /* The op of that name; else says so, with the nearest, and gives NULL. */
@@ -200,12 +209,12 @@ typedef struct cli_file {
 } cli_file;
 /* 1, or 0: said why. A file that was opened must be closed; what could not be written to it shows
  * then, and the old one stays. */
-int cli_file_open(cli_file *file, const char *path, int json);
-int cli_file_close(cli_file *file, int json);
+bool cli_file_open(cli_file *file, const char *path, int json);
+bool cli_file_close(cli_file *file, int json);
 /* Could it be written? Asked before long work. */
-int cli_file_check(const char *path, int json);
+bool cli_file_check(const char *path, int json);
 /* All in one. */
-int cli_write_file(const char *path, const void *bytes, uint64_t size, int json);
+bool cli_write_file(const char *path, const void *bytes, uint64_t size, int json);
 
 /* ---- cli_profile.c ---- */
 
@@ -214,8 +223,8 @@ typedef struct cli_profile cli_profile;
 cli_profile *cli_profile_start(stator_ctx *ctx, const char *path, int json);
 /* Writes the trace, its events with what explain knows of the steps; CLI_OK, or says why not. */
 struct cli_program;
-int cli_profile_stop(cli_profile *profile, const struct cli_program *program, const char *path,
-                     int json);
+cli_status cli_profile_stop(cli_profile *profile, const struct cli_program *program,
+                            const char *path, int json);
 void cli_profile_print(const cli_profile *profile);
 /* [{step, calls, total_ms, share}], the longest first. */
 cJSON *cli_profile_json(const cli_profile *profile);
@@ -233,7 +242,7 @@ typedef struct cli_tensors {
 
 void cli_tensors_free(cli_tensors *list);
 /* Appends; takes over the tensor, copies the name. 0 when out of memory. */
-int cli_tensors_add(cli_tensors *list, const char *name, stator_tensor *tensor);
+bool cli_tensors_add(cli_tensors *list, const char *name, stator_tensor *tensor);
 
 /* Numbers that NumPy has no type for travel as integers: bf16 and f8 as their bits in u16 and u8,
  * i4 and u4 one to an i8 or u8. Brings such a tensor to the dtype that is wanted, and leaves every
@@ -244,16 +253,16 @@ stator_tensor *cli_to_numpy(stator_ctx *ctx, stator_tensor *tensor);
 
 /* Readers: each fills *out_tensor or an error text (errbuf of 512) and returns 1 or 0. Files are
  * hostile: sizes are checked before memory is asked for. */
-int cli_read_npy(stator_ctx *ctx, const char *path, stator_tensor **out_tensor, char *errbuf);
-int cli_parse_npy(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tensor **out_tensor,
+bool cli_read_npy(stator_ctx *ctx, const char *path, stator_tensor **out_tensor, char *errbuf);
+bool cli_parse_npy(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tensor **out_tensor,
+                   char *errbuf);
+bool cli_read_npz(stator_ctx *ctx, const char *path, cli_tensors *out, char *errbuf);
+bool cli_parse_npz(stator_ctx *ctx, const void *bytes, uint64_t size, cli_tensors *out,
+                   char *errbuf);
+bool cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf);
+bool cli_read_pb(stator_ctx *ctx, const char *path, stator_tensor **out_tensor, char *errbuf);
+bool cli_parse_pb(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tensor **out_tensor,
                   char *errbuf);
-int cli_read_npz(stator_ctx *ctx, const char *path, cli_tensors *out, char *errbuf);
-int cli_parse_npz(stator_ctx *ctx, const void *bytes, uint64_t size, cli_tensors *out,
-                  char *errbuf);
-int cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf);
-int cli_read_pb(stator_ctx *ctx, const char *path, stator_tensor **out_tensor, char *errbuf);
-int cli_parse_pb(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tensor **out_tensor,
-                 char *errbuf);
 /* f32 CxHxW / 255, then (x - mean) / std; channels as the model's input wants them. */
 typedef struct cli_image_norm {
     float mean[4];
@@ -261,20 +270,20 @@ typedef struct cli_image_norm {
     uint32_t n_mean;
     uint32_t n_std;
 } cli_image_norm;
-int cli_read_png(stator_ctx *ctx, const char *path, uint32_t channels, const cli_image_norm *norm,
-                 stator_tensor **out_tensor, char *errbuf);
-int cli_parse_png(stator_ctx *ctx, const void *bytes, uint64_t size, uint32_t channels,
-                  const cli_image_norm *norm, stator_tensor **out_tensor, char *errbuf);
+bool cli_read_png(stator_ctx *ctx, const char *path, uint32_t channels, const cli_image_norm *norm,
+                  stator_tensor **out_tensor, char *errbuf);
+bool cli_parse_png(stator_ctx *ctx, const void *bytes, uint64_t size, uint32_t channels,
+                   const cli_image_norm *norm, stator_tensor **out_tensor, char *errbuf);
 /* Test-set folder: input_I.pb or output_I.pb ("input", "output") in order of I. */
-int cli_read_pb_folder(stator_ctx *ctx, const char *dir, const char *prefix, cli_tensors *out,
-                       char *errbuf);
+bool cli_read_pb_folder(stator_ctx *ctx, const char *dir, const char *prefix, cli_tensors *out,
+                        char *errbuf);
 /* Random contents (floats normal, integers 0 or 1) from a seed; reproducible. */
 void cli_fill_random(stator_tensor *tensor, uint64_t seed, uint32_t index);
 
-int cli_has_input_files(const cli_inputs *flags);
+bool cli_has_input_files(const cli_inputs *flags);
 /* The model's inputs in call order, from the flags. On failure prints and returns 0. */
-int cli_load_inputs(stator_ctx *ctx, stator_model *model, const cli_inputs *flags, int json,
-                    stator_tensor ***out_in, uint32_t *out_count);
+bool cli_load_inputs(stator_ctx *ctx, stator_model *model, const cli_inputs *flags, int json,
+                     stator_tensor ***out_in, uint32_t *out_count);
 
 void cli_free_inputs(stator_tensor **in, uint32_t n);
 /* The name of output k, "output_K" where the model gives none. */
@@ -288,7 +297,7 @@ typedef struct cli_dims {
     uint32_t count;
 } cli_dims;
 /* On a malformed one prints and returns 0. */
-int cli_parse_dims(const cli_list *flags, cli_dims *out, int json);
+bool cli_parse_dims(const cli_list *flags, cli_dims *out, int json);
 
 /* ---- graphs ---- */
 
@@ -302,11 +311,11 @@ typedef struct cli_graph {
     char assumed[512]; /* what was made up to have a graph at all; "" when nothing was */
 } cli_graph;
 /* CLI_OK, or prints and gives the exit status. Close it in both cases. */
-int cli_graph_open(cli_graph *g, const char *path);
+cli_status cli_graph_open(cli_graph *g, const char *path);
 /* Without the nodes that no output needs, for people who look at the graph: frontends leave
  * some, as the indices of a MaxPool that nobody reads. What was written as text stays as it was
  * written, and so does a stage. CLI_OK, or prints. */
-int cli_graph_tidy(cli_graph *g, const char *path);
+cli_status cli_graph_tidy(cli_graph *g, const char *path);
 void cli_graph_close(cli_graph *g);
 
 /* ---- compiling ---- */
@@ -318,10 +327,10 @@ typedef struct cli_options_room {
     char texts[CLI_OPTIONS_MAX][256];
 } cli_options_room;
 /* KEY=VALUE of --backend-option and --pass-option as lists in `room`; 0, and prints, on failure. */
-int cli_split_options(const cli_list *pairs, int json, cli_options_room *room);
+bool cli_split_options(const cli_list *pairs, int json, cli_options_room *room);
 /* The flags as options, which borrow from them and from `room`; 0, and prints, on failure. */
-int cli_compile_options(const cli_compile *flags, const char *backend, int json,
-                        cli_options_room *room, stator_compile_options *out);
+bool cli_compile_options(const cli_compile *flags, const char *backend, int json,
+                         cli_options_room *room, stator_compile_options *out);
 /* stator_compile with these flags; prints on failure (status 3) and returns NULL. */
 stator_function *cli_compile_model(stator_ctx *ctx, stator_model *model, const cli_compile *flags,
                                    const char *backend, int json);
@@ -345,7 +354,7 @@ typedef struct cli_program_flags {
 
 /* Opens a context, loads, names the backend and reads the inputs. CLI_OK, or prints and gives the
  * exit status. Close it in both cases. */
-int cli_program_open(cli_program *p, const cli_program_flags *flags, const char *path);
+cli_status cli_program_open(cli_program *p, const cli_program_flags *flags, const char *path);
 void cli_program_close(cli_program *p);
 
 /* ---- comparing ---- */
@@ -356,7 +365,7 @@ const char *cli_dtype_name(stator_dtype dtype);
 
 /* ---- subcommands ---- */
 
-#define CLI_COMMAND(name, function, help) int function(int argc, char **argv);
+#define CLI_COMMAND(name, function, help) cli_status function(int argc, char **argv);
 #include "tools/commands.def"
 #undef CLI_COMMAND
 

@@ -91,7 +91,7 @@ static void *target_of(const cli_usage *usage, uint32_t group)
 
 /* Every option of the subcommand, its own first: fills *out with number *at and counts it up; 0 at
  * the end. */
-static int next_option(const cli_usage *usage, size_t *at, cli_option *out)
+static bool next_option(const cli_usage *usage, size_t *at, cli_option *out)
 {
     size_t n_own = 0;
     while (usage->own != NULL && usage->own[n_own].name != NULL) {
@@ -99,27 +99,27 @@ static int next_option(const cli_usage *usage, size_t *at, cli_option *out)
     }
     if (*at < n_own) {
         *out = usage->own[(*at)++];
-        return 1;
+        return true;
     }
     while (*at - n_own < SHARED_COUNT) {
         const shared_option *s = &shared[(*at)++ - n_own];
         char *target = target_of(usage, s->group);
         if (target != NULL) {
             *out = (cli_option){s->name, s->kind, target + s->offset, s->value_name, s->help};
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
-static int find_option(const cli_usage *usage, const char *name, size_t len, cli_option *out)
+static bool find_option(const cli_usage *usage, const char *name, size_t len, cli_option *out)
 {
     for (size_t at = 0; next_option(usage, &at, out);) {
         if (strlen(out->name) == len && strncmp(out->name, name, len) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* ---- help and complaints ---- */
@@ -146,7 +146,7 @@ static void print_usage(const cli_usage *usage)
     }
 }
 
-int cli_misused(const cli_usage *usage, const char *format, ...)
+cli_status cli_misused(const cli_usage *usage, const char *format, ...)
 {
     va_list args;
     char text[2048];
@@ -159,7 +159,7 @@ int cli_misused(const cli_usage *usage, const char *format, ...)
     return CLI_USAGE;
 }
 
-static int unknown_option(const cli_usage *usage, const char *arg)
+static cli_status unknown_option(const cli_usage *usage, const char *arg)
 {
     const char *names[96];
     cli_option o;
@@ -175,23 +175,23 @@ static int unknown_option(const cli_usage *usage, const char *arg)
 /* ---- reading ---- */
 
 /* Is the option given several times? */
-static int is_list(const cli_option *o)
+static bool is_list(const cli_option *o)
 {
     return o->kind == CLI_LIST || o->kind == CLI_PAIRS || o->kind == CLI_SIZES ||
            o->kind == CLI_PASS_PAIRS;
 }
 
-static int add_to_list(cli_list *list, const char *text)
+static bool add_to_list(cli_list *list, const char *text)
 {
     if (list->count == sizeof list->items / sizeof list->items[0]) {
-        return 0;
+        return false;
     }
     list->items[list->count++] = text;
-    return 1;
+    return true;
 }
 
 /* 1 when the text, which has the form, is a whole value of the option's kind. */
-static int store_value(const cli_option *o, const char *text)
+static bool store_value(const cli_option *o, const char *text)
 {
     char *end = NULL;
     errno = 0;
@@ -199,7 +199,7 @@ static int store_value(const cli_option *o, const char *text)
     case CLI_TEXT:
     case CLI_REALS:
         *(const char **)o->target = text;
-        return 1;
+        return true;
     case CLI_NUMBER:
         *(int64_t *)o->target = strtoll(text, &end, 10);
         return end != text && *end == '\0' && errno == 0 && *(int64_t *)o->target >= 0;
@@ -212,12 +212,12 @@ static int store_value(const cli_option *o, const char *text)
 }
 
 /* KEY=VALUE, with a whole number where is_size. */
-static int is_pair(const char *text, int is_size)
+static bool is_pair(const char *text, bool is_size)
 {
     const char *equals = strchr(text, '=');
     char *end = NULL;
     if (equals == NULL || equals == text) {
-        return 0;
+        return false;
     }
     errno = 0;
     const long long value = is_size ? strtoll(equals + 1, &end, 10) : 0;
@@ -225,38 +225,38 @@ static int is_pair(const char *text, int is_size)
 }
 
 /* Numbers between commas. */
-static int is_numbers(const char *text)
+static bool is_numbers(const char *text)
 {
     for (;;) {
         char *end = NULL;
         (void)strtof(text, &end);
         if (end == text || (*end != ',' && *end != '\0')) {
-            return 0;
+            return false;
         }
         if (*end == '\0') {
-            return 1;
+            return true;
         }
         text = end + 1;
     }
 }
 
 /* Is it what options of that kind are given? Numbers are seen as they are read. */
-static int has_form(const cli_option *o, const char *text)
+static bool has_form(const cli_option *o, const char *text)
 {
     switch (o->kind) {
     case CLI_PASS_PAIRS:
-        return is_pair(text, 0) && strcspn(text, ":") < strcspn(text, "=");
+        return is_pair(text, false) && strcspn(text, ":") < strcspn(text, "=");
     case CLI_PAIRS:
     case CLI_SIZES:
         return is_pair(text, o->kind == CLI_SIZES);
     case CLI_REALS:
         return is_numbers(text);
     default:
-        return 1;
+        return true;
     }
 }
 
-static int bad_value(const cli_usage *usage, const cli_option *o, const char *value)
+static cli_status bad_value(const cli_usage *usage, const cli_option *o, const char *value)
 {
     if (is_list(o) && value != NULL && has_form(o, value)) {
         return cli_misused(usage, "%s may be given at most %zu times", o->name,
@@ -276,8 +276,8 @@ typedef struct line {
     uint32_t n_given;
 } line;
 
-/* The option at argv[at]; -1 to go on. */
-static int take_option(line *l)
+/* The option at argv[at]; CLI_GO_ON to go on. */
+static cli_status take_option(line *l)
 {
     const char *arg = l->argv[l->at];
     const char *equals = strchr(arg, '=');
@@ -292,29 +292,29 @@ static int take_option(line *l)
     }
     if (o.kind == CLI_FLAG && equals == NULL) {
         *(int *)o.target = 1;
-        return -1;
+        return CLI_GO_ON;
     }
     const char *value = equals != NULL ? equals + 1 : NULL;
     if (equals == NULL && l->at + 1 < l->argc && strncmp(l->argv[l->at + 1], "--", 2) != 0) {
         value = l->argv[++l->at]; /* what begins with two dashes is the next option */
     }
     return value != NULL && has_form(&o, value) && store_value(&o, value)
-               ? -1
+               ? CLI_GO_ON
                : bad_value(l->usage, &o, value);
 }
 
-static int is_given(const line *l, const char *name)
+static bool is_given(const line *l, const char *name)
 {
     for (uint32_t i = 0; i < l->n_given; i++) {
         if (strcmp(l->given[i], name) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
-/* Options that would be ignored are an error: -1 when there is none. */
-static int check_given(const line *l)
+/* Options that would be ignored are an error: CLI_GO_ON when there is none. */
+static cli_status check_given(const line *l)
 {
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
         if (is_given(l, needs[i].name) && !is_given(l, needs[i].needs)) {
@@ -332,11 +332,11 @@ static int check_given(const line *l)
                                files[i]);
         }
     }
-    return -1;
+    return CLI_GO_ON;
 }
 
 /* A folder that is named must be there: a misspelt one would only look like missing plugins. */
-static int check_plugin_dirs(const cli_common *common)
+static cli_status check_plugin_dirs(const cli_common *common)
 {
     for (uint32_t i = 0; i < common->plugin_dirs.count; i++) {
         const char *dir = common->plugin_dirs.items[i];
@@ -350,42 +350,42 @@ static int check_plugin_dirs(const cli_common *common)
                             "--plugin-dir '%s' is not a folder", dir);
         }
     }
-    return -1;
+    return CLI_GO_ON;
 }
 
-/* What a pipe brought is gone when it is read again: -1 when the model is none. */
-static int check_file(const cli_usage *usage, const char *path)
+/* What a pipe brought is gone when it is read again: CLI_GO_ON when the model is none. */
+static cli_status check_file(const cli_usage *usage, const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && S_ISFIFO(st.st_mode)
                ? cli_fail(
                      usage->common->json, "INVALID_ARGUMENT", "write the model to a file first",
                      "%s loads the model several times, and '%s' is a pipe", usage->command, path)
-               : -1;
+               : CLI_GO_ON;
 }
 
-int cli_parse(const cli_usage *usage, int argc, char **argv, const char **positional,
-              uint32_t max_positional, uint32_t *out_count)
+cli_status cli_parse(const cli_usage *usage, int argc, char **argv, const char **positional,
+                     uint32_t max_positional, uint32_t *out_count)
 {
     line l = {.usage = usage, .argc = argc, .argv = argv};
     uint32_t n = 0;
-    int only_positional = 0;
+    bool only_positional = false;
     for (l.at = 1; l.at < argc; l.at++) {
         const char *arg = argv[l.at];
-        const int is_option = !only_positional && arg[0] == '-' && arg[1] != '\0';
+        const bool is_option = !only_positional && arg[0] == '-' && arg[1] != '\0';
         if (is_option && (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0)) {
             print_usage(usage);
             return CLI_OK;
         }
         if (is_option && strcmp(arg, "--") == 0) {
-            only_positional = 1;
+            only_positional = true;
         } else if (is_option) {
-            const int status = take_option(&l);
-            if (status >= 0) {
+            const cli_status status = take_option(&l);
+            if (status != CLI_GO_ON) {
                 return status;
             }
         } else if (n < max_positional) {
-            const int is_model = n == 0 && strncmp(usage->positional, "MODEL", 5) == 0;
+            const bool is_model = n == 0 && strncmp(usage->positional, "MODEL", 5) == 0;
             positional[n++] = is_model && strcmp(arg, "-") == 0 ? "/dev/stdin" : arg;
         } else {
             return cli_misused(usage, "'%s' is one argument too many", arg);
@@ -395,11 +395,11 @@ int cli_parse(const cli_usage *usage, int argc, char **argv, const char **positi
     if (n < max_positional && usage->positional[0] != '[') {
         return cli_misused(usage, "%s is missing", usage->positional);
     }
-    int status = check_given(&l);
-    if (status < 0 && usage->reads_again && n > 0) {
+    cli_status status = check_given(&l);
+    if (status == CLI_GO_ON && usage->reads_again && n > 0) {
         status = check_file(usage, positional[0]);
     }
-    return status >= 0 ? status : check_plugin_dirs(usage->common);
+    return status != CLI_GO_ON ? status : check_plugin_dirs(usage->common);
 }
 
 stator_status cli_open(const cli_common *common, stator_ctx **out_ctx)
@@ -424,7 +424,7 @@ const char *cli_last_error(void)
     return last_error;
 }
 
-static int print_error(int json, const char *code, const char *message, const char *hint)
+static cli_status print_error(int json, const char *code, const char *message, const char *hint)
 {
     (void)snprintf(last_error, sizeof last_error, "%.60s: %s", code, message);
     if (json < 0) {
@@ -450,7 +450,7 @@ static int print_error(int json, const char *code, const char *message, const ch
     return CLI_FAILED;
 }
 
-int cli_fail_ctx(stator_ctx *ctx, int json)
+cli_status cli_fail_ctx(stator_ctx *ctx, int json)
 {
     if (ctx == NULL) {
         return print_error(json, "RESOURCE_EXHAUSTED", "cannot make a context", NULL);
@@ -459,7 +459,7 @@ int cli_fail_ctx(stator_ctx *ctx, int json)
                        stator_ctx_error_text(ctx), stator_ctx_error_hint(ctx));
 }
 
-int cli_fail(int json, const char *code, const char *hint, const char *format, ...)
+cli_status cli_fail(int json, const char *code, const char *hint, const char *format, ...)
 {
     char text[2048];
     va_list args;
@@ -479,7 +479,7 @@ const char *cli_did_you_mean(const char *word, const char *const *names, uint32_
     return out;
 }
 
-int cli_unknown_backend(stator_ctx *ctx, const char *name, int json)
+cli_status cli_unknown_backend(stator_ctx *ctx, const char *name, int json)
 {
     /* The registry's own text: asked by way of the pipeline of that backend. */
     return stator_x_pipeline(ctx, name, NULL, NULL) == STATOR_OK ? CLI_OK : cli_fail_ctx(ctx, json);

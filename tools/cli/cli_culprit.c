@@ -21,13 +21,14 @@
 typedef struct caught {
     int number;
     const char *name;
-    int is_fault; /* raised by an instruction, which raises it again when the handler returns */
+    bool is_fault; /* raised by an instruction, which raises it again when the handler returns */
 } caught;
 
 static const caught signals[] = {
-    {SIGSEGV, "SIGSEGV", 1}, {SIGBUS, "SIGBUS", 1},   {SIGFPE, "SIGFPE", 1}, {SIGILL, "SIGILL", 1},
-    {SIGABRT, "SIGABRT", 0}, {SIGTRAP, "SIGTRAP", 0}, {SIGSYS, "SIGSYS", 0}, {SIGINT, "SIGINT", 0},
-    {SIGTERM, "SIGTERM", 0}, {SIGXCPU, "SIGXCPU", 0},
+    {SIGSEGV, "SIGSEGV", true},  {SIGBUS, "SIGBUS", true},    {SIGFPE, "SIGFPE", true},
+    {SIGILL, "SIGILL", true},    {SIGABRT, "SIGABRT", false}, {SIGTRAP, "SIGTRAP", false},
+    {SIGSYS, "SIGSYS", false},   {SIGINT, "SIGINT", false},   {SIGTERM, "SIGTERM", false},
+    {SIGXCPU, "SIGXCPU", false},
 };
 #define SIGNAL_COUNT (sizeof signals / sizeof signals[0])
 
@@ -36,13 +37,13 @@ static volatile sig_atomic_t is_ending;
 
 /* "stator: WHAT in plugin X, slot Y", without stdio, which may be in the middle of something. 0: no
  * slot runs on this thread, nothing is said. */
-static int say(const char *what)
+static bool say(const char *what)
 {
     char line[512] = "stator: ";
     const char *plugin = NULL;
     const char *slot = NULL;
     if (!stator_x_running_slot(&plugin, &slot)) {
-        return 0;
+        return false;
     }
     const char *const parts[] = {what, " in plugin ", plugin, ", slot ", slot, "\n"};
     size_t n = strlen(line);

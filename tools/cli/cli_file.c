@@ -10,16 +10,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int fail(const cli_file *f, int number, int json)
+static bool fail(const cli_file *f, int number, int json)
 {
     (void)cli_fail(json, number == ENOENT ? "NOT_FOUND" : "UNAVAILABLE", NULL,
                    "cannot write '%s': %s", f->path,
                    number != 0 ? strerror(number) : "an earlier write failed");
-    return 0;
+    return false;
 }
 
 /* Is there something that is no file, or that leads to one? */
-static int is_written_in_place(const char *path)
+static bool is_written_in_place(const char *path)
 {
     struct stat there;
     return lstat(path, &there) == 0 && !S_ISREG(there.st_mode);
@@ -30,7 +30,7 @@ static int open_in_place(const char *path)
     return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 }
 
-int cli_file_open(cli_file *f, const char *path, int json)
+bool cli_file_open(cli_file *f, const char *path, int json)
 {
     *f = (cli_file){.path = path};
     const int n = snprintf(f->part, sizeof f->part, "%s.%ld.part", path, (long)getpid());
@@ -53,21 +53,21 @@ int cli_file_open(cli_file *f, const char *path, int json)
         }
         return fail(f, number, json);
     }
-    return 1;
+    return true;
 }
 
-int cli_file_close(cli_file *f, int json)
+bool cli_file_close(cli_file *f, int json)
 {
     errno = f->number;
-    int is_ok = fflush(f->file) == 0 && ferror(f->file) == 0;
+    bool is_ok = fflush(f->file) == 0 && ferror(f->file) == 0;
     int number = errno;
     if (fclose(f->file) != 0 && is_ok) {
-        is_ok = 0;
+        is_ok = false;
         number = errno;
     }
     f->file = NULL;
     if (is_ok && f->part[0] != '\0' && rename(f->part, f->path) != 0) {
-        is_ok = 0;
+        is_ok = false;
         number = errno;
     }
     if (!is_ok && f->part[0] != '\0') {
@@ -76,7 +76,7 @@ int cli_file_close(cli_file *f, int json)
     return is_ok || fail(f, number, json);
 }
 
-int cli_file_check(const char *path, int json)
+bool cli_file_check(const char *path, int json)
 {
     cli_file f;
     struct stat there;
@@ -87,18 +87,18 @@ int cli_file_check(const char *path, int json)
         return number == 0 || fail(&(cli_file){.path = path}, number, json);
     }
     if (!cli_file_open(&f, path, json)) {
-        return 0;
+        return false;
     }
     (void)fclose(f.file);
     (void)unlink(f.part);
-    return 1;
+    return true;
 }
 
-int cli_write_file(const char *path, const void *bytes, uint64_t size, int json)
+bool cli_write_file(const char *path, const void *bytes, uint64_t size, int json)
 {
     cli_file f;
     if (!cli_file_open(&f, path, json)) {
-        return 0;
+        return false;
     }
     if (fwrite(bytes, 1, (size_t)size, f.file) != size) {
         f.number = errno; /* the close says so */

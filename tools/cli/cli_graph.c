@@ -11,13 +11,13 @@
 
 /* ---- symbolic sizes ---- */
 
-static int bad_dim(const char *arg, int json)
+static bool bad_dim(const char *arg, int json)
 {
     (void)cli_fail(json, "INVALID_ARGUMENT", NULL, "--dim '%s': write NAME=SIZE, as in N=8", arg);
-    return 0;
+    return false;
 }
 
-int cli_parse_dims(const cli_list *flags, cli_dims *out, int json)
+bool cli_parse_dims(const cli_list *flags, cli_dims *out, int json)
 {
     *out = (cli_dims){0};
     for (uint32_t k = 0; k < flags->count; k++) {
@@ -32,17 +32,17 @@ int cli_parse_dims(const cli_list *flags, cli_dims *out, int json)
             if (strcmp(out->names[i], out->names[k]) == 0) {
                 (void)cli_fail(json, "INVALID_ARGUMENT", NULL, "--dim %s is given twice",
                                out->names[k]);
-                return 0;
+                return false;
             }
         }
         out->values[k] = strtoll(arg + len + 1, NULL, 10);
         out->count = k + 1;
     }
-    return 1;
+    return true;
 }
 
 /* Replaces g->model by a copy with the sizes of --dim. */
-static int bind_dims(cli_graph *g)
+static cli_status bind_dims(cli_graph *g)
 {
     cli_dims dims;
     stator_model *bound = NULL;
@@ -85,7 +85,7 @@ static void on_stage(void *self, const char *stage, const stator_graph *graph, u
 }
 
 /* Replaces g->model by the graph after a stage of the backend's pipeline. */
-static int go_to_stage(cli_graph *g)
+static cli_status go_to_stage(cli_graph *g)
 {
     stage_search search = {.ctx = g->ctx, .name = g->stage.after};
     const stator_compile_options options = {.struct_size = sizeof options,
@@ -184,7 +184,7 @@ static void note_assumed(cli_graph *g, stator_tensor *const *in, uint32_t n)
 }
 
 /* A model that needs input values before it has a graph gets them from the input flags. */
-static int give_values(cli_graph *g)
+static cli_status give_values(cli_graph *g)
 {
     stator_tensor **in = NULL;
     uint32_t n = 0;
@@ -201,13 +201,13 @@ static int give_values(cli_graph *g)
     return CLI_OK;
 }
 
-int cli_graph_open(cli_graph *g, const char *path)
+cli_status cli_graph_open(cli_graph *g, const char *path)
 {
     if (cli_open(&g->common, &g->ctx) != STATOR_OK ||
         stator_model_load(g->ctx, path, NULL, &g->model) != STATOR_OK) {
         return cli_fail_ctx(g->ctx, g->common.json);
     }
-    int status = give_values(g);
+    cli_status status = give_values(g);
     if (status == CLI_OK) {
         status = bind_dims(g);
     }
@@ -219,14 +219,14 @@ int cli_graph_open(cli_graph *g, const char *path)
                : status;
 }
 
-static int has_ending(const char *path, const char *ending)
+static bool has_ending(const char *path, const char *ending)
 {
     const size_t len = strlen(path);
     const size_t n = strlen(ending);
     return len >= n && strcmp(path + len - n, ending) == 0;
 }
 
-int cli_graph_tidy(cli_graph *g, const char *path)
+cli_status cli_graph_tidy(cli_graph *g, const char *path)
 {
     stator_model *tidy = NULL;
     if (g->stage.after != NULL || has_ending(path, ".stir") || has_ending(path, ".stirb")) {

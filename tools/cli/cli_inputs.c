@@ -19,7 +19,7 @@ typedef struct loader {
     uint32_t n;
 } loader;
 
-int cli_has_input_files(const cli_inputs *flags)
+bool cli_has_input_files(const cli_inputs *flags)
 {
     return flags->inputs != NULL || flags->input.count > 0 || flags->image.count > 0;
 }
@@ -34,7 +34,7 @@ static int find_port(const loader *l, const char *name, size_t len)
     return -1;
 }
 
-static int unknown_input(const loader *l, const char *name, size_t len)
+static bool unknown_input(const loader *l, const char *name, size_t len)
 {
     char names[1024] = "";
     size_t used = 0;
@@ -44,11 +44,11 @@ static int unknown_input(const loader *l, const char *name, size_t len)
     }
     (void)cli_fail(l->json, "NOT_FOUND", NULL, "the model has no input '%.*s' (it has: %s)",
                    (int)len, name, l->n > 0 ? names : "none");
-    return 0;
+    return false;
 }
 
 /* Takes the tensor over; 0 when out of memory. */
-static int set_input(loader *l, uint32_t i, stator_tensor *tensor)
+static bool set_input(loader *l, uint32_t i, stator_tensor *tensor)
 {
     stator_tensor_release(l->in[i]);
     l->in[i] = cli_from_numpy(l->ctx, l->ports[i].dtype, tensor);
@@ -56,26 +56,26 @@ static int set_input(loader *l, uint32_t i, stator_tensor *tensor)
 }
 
 /* Splits NAME=FILE; without a name the only input is meant. */
-static int split(const loader *l, const char *arg, int *out_port, const char **out_path)
+static bool split(const loader *l, const char *arg, int *out_port, const char **out_path)
 {
     const char *equals = strchr(arg, '=');
     if (equals == NULL && l->n == 1) {
         *out_port = 0;
         *out_path = arg;
-        return 1;
+        return true;
     }
     if (equals == NULL || equals[1] == '\0') {
         (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL,
                        "'%s': write NAME=FILE, the model has %u input%s", arg, l->n,
                        l->n == 1 ? "" : "s");
-        return 0;
+        return false;
     }
     *out_port = find_port(l, arg, (size_t)(equals - arg));
     *out_path = equals + 1;
     return *out_port >= 0 || unknown_input(l, arg, (size_t)(equals - arg));
 }
 
-static int load_single(loader *l)
+static bool load_single(loader *l)
 {
     char errbuf[ERROR_SIZE];
     for (uint32_t k = 0; k < l->flags->input.count; k++) {
@@ -83,22 +83,22 @@ static int load_single(loader *l)
         const char *path = NULL;
         stator_tensor *tensor = NULL;
         if (!split(l, l->flags->input.items[k], &port, &path)) {
-            return 0;
+            return false;
         }
         if (!cli_read_npy(l->ctx, path, &tensor, errbuf)) {
             (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL, "%s: %s", path, errbuf);
-            return 0;
+            return false;
         }
         if (!set_input(l, (uint32_t)port, tensor)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* A comma list of at most four numbers; 0 and a message when it is none or holds a forbidden 0. */
-static int parse_floats(const loader *l, const char *flag, const char *list, int allow_zero,
-                        float out[4], uint32_t *out_count)
+static bool parse_floats(const loader *l, const char *flag, const char *list, bool allow_zero,
+                         float out[4], uint32_t *out_count)
 {
     *out_count = 0;
     for (const char *at = list; at != NULL;) {
@@ -109,12 +109,12 @@ static int parse_floats(const loader *l, const char *flag, const char *list, int
             (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL,
                            "%s '%s': write one number, or one a channel between commas%s", flag,
                            list, allow_zero ? "" : ", none of them 0");
-            return 0;
+            return false;
         }
         out[(*out_count)++] = value;
         at = *end == ',' ? end + 1 : NULL;
     }
-    return 1;
+    return true;
 }
 
 /* Brings 1xCxHxW to the input's rank: a rank 3 input has no batch axis. */
@@ -133,7 +133,7 @@ static stator_tensor *fit_rank(loader *l, uint32_t i, stator_tensor *tensor)
     return out;
 }
 
-static int fail_channels(const loader *l, const char *name, uint32_t channels)
+static bool fail_channels(const loader *l, const char *name, uint32_t channels)
 {
     if (channels == 1) {
         (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL,
@@ -143,30 +143,30 @@ static int fail_channels(const loader *l, const char *name, uint32_t channels)
                        "input '%s' has %u channels: give --mean and --std one number or %u", name,
                        channels, channels);
     }
-    return 0;
+    return false;
 }
 
-static int load_images(loader *l)
+static bool load_images(loader *l)
 {
     cli_image_norm norm = {0};
     char errbuf[ERROR_SIZE];
-    if (!parse_floats(l, "--mean", l->flags->mean, 1, norm.mean, &norm.n_mean) ||
-        !parse_floats(l, "--std", l->flags->std, 0, norm.std, &norm.n_std)) {
-        return 0;
+    if (!parse_floats(l, "--mean", l->flags->mean, true, norm.mean, &norm.n_mean) ||
+        !parse_floats(l, "--std", l->flags->std, false, norm.std, &norm.n_std)) {
+        return false;
     }
     for (uint32_t k = 0; k < l->flags->image.count; k++) {
         int port = 0;
         const char *path = NULL;
         stator_tensor *tensor = NULL;
         if (!split(l, l->flags->image.items[k], &port, &path)) {
-            return 0;
+            return false;
         }
         const stator_port_info *p = &l->ports[port];
         if (p->dtype != STATOR_F32 || (p->rank != 3 && p->rank != 4)) {
             (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL,
                            "input '%s' is %s of rank %u; a picture becomes f32 of rank 3 or 4",
                            p->name, cli_dtype_name(p->dtype), p->rank);
-            return 0;
+            return false;
         }
         const int64_t wanted = p->dims[p->rank - 3];
         const uint32_t channels = wanted > 0 && wanted < 100 ? (uint32_t)wanted : 3u;
@@ -176,17 +176,17 @@ static int load_images(loader *l)
         }
         if (!cli_read_png(l->ctx, path, channels, &norm, &tensor, errbuf)) {
             (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL, "%s: %s", path, errbuf);
-            return 0;
+            return false;
         }
         if (!set_input(l, (uint32_t)port, fit_rank(l, (uint32_t)port, tensor))) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* Moves the tensors of a list into the inputs, by name or, without names, by place. */
-static int take_list(loader *l, cli_tensors *list, const char *from)
+static bool take_list(loader *l, cli_tensors *list, const char *from)
 {
     for (uint32_t k = 0; k < list->count; k++) {
         int port = (int)k;
@@ -198,29 +198,29 @@ static int take_list(loader *l, cli_tensors *list, const char *from)
         } else if (k >= l->n) {
             (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL,
                            "'%s' holds %u inputs, the model has %u", from, list->count, l->n);
-            return 0;
+            return false;
         }
         stator_tensor *tensor = list->tensors[k];
         list->tensors[k] = NULL;
         if (!set_input(l, (uint32_t)port, tensor)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-static int load_bundle(loader *l)
+static bool load_bundle(loader *l)
 {
     const char *path = l->flags->inputs;
     struct stat st;
     char errbuf[ERROR_SIZE] = "";
     cli_tensors list = {.ctx = l->ctx};
     if (path == NULL) {
-        return 1;
+        return true;
     }
-    const int is_dir = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-    int ok = is_dir ? cli_read_pb_folder(l->ctx, path, "input", &list, errbuf)
-                    : cli_read_npz(l->ctx, path, &list, errbuf);
+    const bool is_dir = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    bool ok = is_dir ? cli_read_pb_folder(l->ctx, path, "input", &list, errbuf)
+                     : cli_read_npz(l->ctx, path, &list, errbuf);
     if (!ok) {
         (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL, "%s: %s", path, errbuf);
     }
@@ -241,36 +241,36 @@ static int64_t dim_of(const cli_dims *dims, const char *name)
 }
 
 /* Is it the size of some input? */
-static int has_dim(const loader *l, const char *name)
+static bool has_dim(const loader *l, const char *name)
 {
     for (uint32_t i = 0; i < l->n; i++) {
         for (uint32_t axis = 0; axis < l->ports[i].rank; axis++) {
             const char *dim = l->ports[i].dim_names[axis];
             if (dim != NULL && strcmp(dim, name) == 0) {
-                return 1;
+                return true;
             }
         }
     }
-    return 0;
+    return false;
 }
 
-static int read_dims(const loader *l, cli_dims *out_dims)
+static bool read_dims(const loader *l, cli_dims *out_dims)
 {
     if (!cli_parse_dims(&l->flags->dim, out_dims, l->json)) {
-        return 0;
+        return false;
     }
     for (uint32_t k = 0; k < out_dims->count; k++) {
         if (!has_dim(l, out_dims->names[k])) {
             (void)cli_fail(l->json, "INVALID_ARGUMENT", "`stator print MODEL` shows the inputs",
                            "--dim %s: no input has a symbolic size of that name",
                            out_dims->names[k]);
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-static int fill_random(loader *l, const cli_dims *dims)
+static bool fill_random(loader *l, const cli_dims *dims)
 {
     const uint64_t seed = l->flags->random >= 0 ? (uint64_t)l->flags->random : 0;
     for (uint32_t i = 0; i < l->n; i++) {
@@ -281,15 +281,15 @@ static int fill_random(loader *l, const cli_dims *dims)
         }
         if (stator_tensor_create(l->ctx, p->dtype, p->rank, shape, &l->in[i]) != STATOR_OK) {
             (void)cli_fail_ctx(l->ctx, l->json);
-            return 0;
+            return false;
         }
         cli_fill_random(l->in[i], seed, i);
     }
-    return 1;
+    return true;
 }
 
 /* --dim beside inputs from files says what is true already, or is wrong. */
-static int check_dims(const loader *l, const cli_dims *dims)
+static bool check_dims(const loader *l, const cli_dims *dims)
 {
     for (uint32_t k = 0; k < dims->count; k++) {
         for (uint32_t i = 0; i < l->n; i++) {
@@ -303,28 +303,28 @@ static int check_dims(const loader *l, const cli_dims *dims)
                                    "--dim %s=%lld, but axis %u of input '%s' has size %lld", name,
                                    (long long)dims->values[k], axis, l->ports[i].name,
                                    (long long)view->shape[axis]);
-                    return 0;
+                    return false;
                 }
             }
         }
     }
-    return 1;
+    return true;
 }
 
-static int check_complete(const loader *l)
+static bool check_complete(const loader *l)
 {
     for (uint32_t i = 0; i < l->n; i++) {
         if (l->in[i] == NULL) {
             (void)cli_fail(l->json, "INVALID_ARGUMENT",
                            "give it with --inputs, --input or --image, or use --random alone",
                            "input '%s' is missing", l->ports[i].name);
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-static int load_all(loader *l)
+static bool load_all(loader *l)
 {
     const cli_inputs *f = l->flags;
     cli_dims dims;
@@ -332,11 +332,11 @@ static int load_all(loader *l)
         l->ports[i].struct_size = sizeof l->ports[i];
         if (stator_model_input_info(l->model, i, &l->ports[i]) != STATOR_OK) {
             (void)cli_fail_ctx(l->ctx, l->json);
-            return 0;
+            return false;
         }
     }
     if (!read_dims(l, &dims)) {
-        return 0;
+        return false;
     }
     if (!cli_has_input_files(f)) {
         return fill_random(l, &dims);
@@ -346,7 +346,7 @@ static int load_all(loader *l)
 }
 
 /* The graph of such a model depends on the values of inputs; made-up ones may not fit. */
-static int fail_import(const loader *l)
+static cli_status fail_import(const loader *l)
 {
     return !cli_has_input_files(l->flags)
                ? cli_fail(l->json, stator_status_name(stator_ctx_error_code(l->ctx)),
@@ -356,21 +356,21 @@ static int fail_import(const loader *l)
                : cli_fail_ctx(l->ctx, l->json);
 }
 
-int cli_load_inputs(stator_ctx *ctx, stator_model *model, const cli_inputs *flags, int json,
-                    stator_tensor ***out_in, uint32_t *out_count)
+bool cli_load_inputs(stator_ctx *ctx, stator_model *model, const cli_inputs *flags, int json,
+                     stator_tensor ***out_in, uint32_t *out_count)
 {
     loader l = {.ctx = ctx, .model = model, .flags = flags, .json = json};
     l.n = stator_model_input_count(model);
     l.ports = calloc(l.n + 1u, sizeof *l.ports);
     l.in = calloc(l.n + 1u, sizeof(stator_tensor *));
-    int ok = l.ports != NULL && l.in != NULL;
+    bool ok = l.ports != NULL && l.in != NULL;
     if (!ok) {
         (void)cli_fail(json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
     }
     ok = ok && load_all(&l);
     if (ok && stator_model_specialise(model, l.n, l.in) != STATOR_OK) {
         (void)fail_import(&l);
-        ok = 0;
+        ok = false;
     }
     free(l.ports);
     *out_in = l.in;
@@ -404,42 +404,42 @@ const char *cli_output_name(const stator_model *model, uint32_t k, char out[32])
 /* ---- compiling ---- */
 
 /* A misspelt --fallback is found out also when nothing falls back. */
-static int check_fallback(stator_ctx *ctx, const char *name, int json)
+static bool check_fallback(stator_ctx *ctx, const char *name, int json)
 {
     if (name == NULL || stator_ctx_scan(ctx) != STATOR_OK) {
-        return 1; /* an error of the scan comes again */
+        return true; /* an error of the scan comes again */
     }
     const uint32_t count = stator_ctx_item_count(ctx);
     for (uint32_t i = 0; i < count; i++) {
         stator_item_info info = {.struct_size = sizeof info};
         if (stator_ctx_item_info(ctx, i, &info) == STATOR_OK && strcmp(info.name, name) == 0) {
-            return 1;
+            return true;
         }
     }
     return cli_unknown_backend(ctx, name, json) == CLI_OK;
 }
 
-int cli_split_options(const cli_list *pairs, int json, cli_options_room *room)
+bool cli_split_options(const cli_list *pairs, int json, cli_options_room *room)
 {
     for (uint32_t k = 0; k < pairs->count; k++) {
         const char *arg = pairs->items[k]; /* KEY=VALUE: CLI_PAIRS */
         const size_t len = strcspn(arg, "=");
         if (len >= sizeof room->texts[0]) {
             (void)cli_fail(json, "INVALID_ARGUMENT", NULL, "option '%s': write KEY=VALUE", arg);
-            return 0;
+            return false;
         }
         (void)snprintf(room->texts[k], sizeof room->texts[k], "%.*s", (int)len, arg);
         room->keys[k] = room->texts[k];
         room->values[k] = arg + len + 1;
     }
-    return 1;
+    return true;
 }
 
-int cli_compile_options(const cli_compile *flags, const char *backend, int json,
-                        cli_options_room *room, stator_compile_options *out)
+bool cli_compile_options(const cli_compile *flags, const char *backend, int json,
+                         cli_options_room *room, stator_compile_options *out)
 {
     if (!cli_split_options(&flags->options, json, room)) {
-        return 0;
+        return false;
     }
     const uint32_t strict = (flags->strict ? STATOR_COMPILE_STRICT : 0) |
                             (flags->strict_sizes ? STATOR_COMPILE_STRICT_SIZES : 0);
@@ -456,7 +456,7 @@ int cli_compile_options(const cli_compile *flags, const char *backend, int json,
         .fuel = flags->fuel,
         .fuel_scope = flags->fuel_scope,
         .verify = (uint32_t)(flags->verify < UINT32_MAX ? flags->verify : UINT32_MAX)};
-    return 1;
+    return true;
 }
 
 stator_function *cli_compile_model(stator_ctx *ctx, stator_model *model, const cli_compile *flags,

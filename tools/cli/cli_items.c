@@ -65,7 +65,7 @@ static void print_fact(const char *what, const char *text)
     }
 }
 
-void cli_print_item(const stator_item_info *info, int with_kind)
+void cli_print_item(const stator_item_info *info, bool with_kind)
 {
     char clean[CLI_CLEAN_BYTES];
     (void)printf("%-16s ", cli_clean(info->name, clean));
@@ -103,7 +103,7 @@ static const char *type_name(uint32_t type)
 /* "0 to 3", "avx2,avx512"; "" where every value of the type will do. */
 static const char *range_of(const stator_option_desc *row, char out[256])
 {
-    const int is_whole = row->type == STATOR_OPTION_I64 || row->type == STATOR_OPTION_BYTES;
+    const bool is_whole = row->type == STATOR_OPTION_I64 || row->type == STATOR_OPTION_BYTES;
     out[0] = '\0';
     if (is_whole && (row->min_i64 != 0 || row->max_i64 != 0)) {
         (void)snprintf(out, 256, "%lld to %lld", (long long)row->min_i64, (long long)row->max_i64);
@@ -143,19 +143,19 @@ static void add_option(void *self, const stator_option_desc *row)
 }
 
 /* The item of that kind and name, of several the one that the name means; 0: there is none. */
-int cli_find_item(stator_ctx *ctx, const char *kind, const char *name, int probes,
-                  stator_item_info *out_info)
+bool cli_find_item(stator_ctx *ctx, const char *kind, const char *name, int probes,
+                   stator_item_info *out_info)
 {
     stator_item_info found = {.struct_size = sizeof found};
     const uint32_t count = stator_ctx_item_count(ctx);
     for (uint32_t i = 0; i < count; i++) {
         stator_item_info info = {.struct_size = sizeof info};
-        const int is_named = stator_ctx_item_info(ctx, i, &info) == STATOR_OK &&
-                             strcmp(info.kind, kind) == 0 && strcmp(info.name, name) == 0;
+        const bool is_named = stator_ctx_item_info(ctx, i, &info) == STATOR_OK &&
+                              strcmp(info.kind, kind) == 0 && strcmp(info.name, name) == 0;
         if (is_named && probes && stator_ctx_item_probe(ctx, i) == STATOR_OK) {
             (void)!stator_ctx_item_info(ctx, i, &info);
         }
-        const int is_usable = is_named && strcmp(info.state, "AVAILABLE") == 0;
+        const bool is_usable = is_named && strcmp(info.state, "AVAILABLE") == 0;
         if (is_named && info.shadowed_by == NULL && (found.name == NULL || is_usable)) {
             found = info;
         }
@@ -164,14 +164,15 @@ int cli_find_item(stator_ctx *ctx, const char *kind, const char *name, int probe
     return found.name != NULL;
 }
 
-int cli_show_item(stator_ctx *ctx, const stator_item_info *info, const char *how_given, int json)
+cli_status cli_show_item(stator_ctx *ctx, const stator_item_info *info, const char *how_given,
+                         int json)
 {
     option_list list = {.array = json ? cJSON_CreateArray() : NULL};
     if (!json) {
-        cli_print_item(info, 0);
+        cli_print_item(info, false);
         print_fact("", info->description);
     }
-    const int is_usable = strcmp(info->state, "AVAILABLE") == 0;
+    const bool is_usable = strcmp(info->state, "AVAILABLE") == 0;
     const stator_status status =
         is_usable ? stator_x_item_options(ctx, info->index, add_option, &list) : STATOR_OK;
     if (json) {

@@ -30,25 +30,25 @@ static uint64_t hash_of(const char *text)
     return hash != 0 ? hash : 1;
 }
 
-static int is_said(const char *text)
+static bool is_said(const char *text)
 {
     const uint64_t hash = hash_of(text);
     for (uint32_t i = 0; said != NULL && i < SAID_MAX; i++) {
         uint64_t seen = 0;
         if (atomic_compare_exchange_strong(&said[i], &seen, hash)) {
-            return 0;
+            return false;
         }
         if (seen == hash) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 void cli_log(void *self, const char *channel, uint32_t level, const char *text)
 {
     (void)self;
-    const int is_ended = text[0] != '\0' && text[strlen(text) - 1] == '\n';
+    const bool is_ended = text[0] != '\0' && text[strlen(text) - 1] == '\n';
     if (level <= 1 && is_said(text)) {
         return;
     }

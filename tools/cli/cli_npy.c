@@ -29,16 +29,16 @@ static const descr_row descrs[] = {{"b1", STATOR_BOOL}, {"i1", STATOR_I8},   {"i
 
 typedef struct header {
     stator_dtype dtype;
-    int fortran;
+    bool fortran;
     uint32_t rank;
     int64_t shape[STATOR_RANK_MAX];
     uint64_t data_begin;
 } header;
 
-static int bad(char *errbuf, const char *text)
+static bool bad(char *errbuf, const char *text)
 {
     (void)snprintf(errbuf, ERROR_SIZE, "not a readable .npy: %s", text);
-    return 0;
+    return false;
 }
 
 /* The text after "'key':", blanks skipped, or NULL. */
@@ -59,7 +59,7 @@ static const char *value_of(const char *dict, const char *key)
     return at + strspn(at, " ");
 }
 
-static int parse_descr(const char *at, header *out, char *errbuf)
+static bool parse_descr(const char *at, header *out, char *errbuf)
 {
     if (at == NULL || *at != '\'' || at[1] == '\0') {
         return bad(errbuf, "no descr");
@@ -72,13 +72,13 @@ static int parse_descr(const char *at, header *out, char *errbuf)
         const size_t len = strlen(descrs[i].text);
         if (strncmp(name, descrs[i].text, len) == 0 && name[len] == '\'') {
             out->dtype = descrs[i].dtype;
-            return 1;
+            return true;
         }
     }
     return bad(errbuf, "an element type that Stator has not");
 }
 
-static int parse_shape(const char *at, header *out, char *errbuf)
+static bool parse_shape(const char *at, header *out, char *errbuf)
 {
     if (at == NULL || *at++ != '(') {
         return bad(errbuf, "no shape");
@@ -86,7 +86,7 @@ static int parse_shape(const char *at, header *out, char *errbuf)
     for (;;) {
         at += strspn(at, " ,");
         if (*at == ')') {
-            return 1;
+            return true;
         }
         char *end = NULL;
         errno = 0;
@@ -99,7 +99,7 @@ static int parse_shape(const char *at, header *out, char *errbuf)
     }
 }
 
-static int parse_header(const uint8_t *bytes, uint64_t size, header *out, char *errbuf)
+static bool parse_header(const uint8_t *bytes, uint64_t size, header *out, char *errbuf)
 {
     if (size < 10 || memcmp(bytes, "\x93NUMPY", 6) != 0) {
         return bad(errbuf, "the magic is missing");
@@ -124,8 +124,8 @@ static int parse_header(const uint8_t *bytes, uint64_t size, header *out, char *
     *out = (header){.data_begin = begin + length};
     const char *order = value_of(dict, "fortran_order");
     out->fortran = order != NULL && strncmp(order, "True", 4) == 0;
-    const int ok = parse_descr(value_of(dict, "descr"), out, errbuf) &&
-                   parse_shape(value_of(dict, "shape"), out, errbuf);
+    const bool ok = parse_descr(value_of(dict, "descr"), out, errbuf) &&
+                    parse_shape(value_of(dict, "shape"), out, errbuf);
     free(dict);
     return ok;
 }
@@ -149,13 +149,13 @@ static void reorder(const header *h, const char *src, char *dst, uint64_t item, 
     }
 }
 
-int cli_parse_npy(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tensor **out_tensor,
-                  char *errbuf)
+bool cli_parse_npy(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tensor **out_tensor,
+                   char *errbuf)
 {
     *out_tensor = NULL;
     header h;
     if (!parse_header(bytes, size, &h, errbuf)) {
-        return 0;
+        return false;
     }
     uint64_t count = 0;
     uint64_t data_bytes = 0;
@@ -165,7 +165,7 @@ int cli_parse_npy(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tens
     }
     if (stator_tensor_create(ctx, h.dtype, h.rank, h.shape, out_tensor) != STATOR_OK) {
         (void)snprintf(errbuf, ERROR_SIZE, "%s", stator_ctx_error_text(ctx));
-        return 0;
+        return false;
     }
     const char *data = (const char *)bytes + h.data_begin;
     if (h.fortran && h.rank > 1) {
@@ -173,10 +173,10 @@ int cli_parse_npy(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tens
     } else if (data_bytes != 0) {
         memcpy(stator_tensor_data(*out_tensor), data, data_bytes);
     }
-    return 1;
+    return true;
 }
 
-int cli_map_file(const char *path, void **out_bytes, uint64_t *out_size, char *errbuf)
+bool cli_map_file(const char *path, void **out_bytes, uint64_t *out_size, char *errbuf)
 {
     *out_bytes = NULL;
     *out_size = 0;
@@ -210,15 +210,15 @@ void cli_unmap_file(void *bytes, uint64_t size)
     }
 }
 
-int cli_read_npy(stator_ctx *ctx, const char *path, stator_tensor **out_tensor, char *errbuf)
+bool cli_read_npy(stator_ctx *ctx, const char *path, stator_tensor **out_tensor, char *errbuf)
 {
     void *bytes = NULL;
     uint64_t size = 0;
     *out_tensor = NULL;
     if (!cli_map_file(path, &bytes, &size, errbuf)) {
-        return 0;
+        return false;
     }
-    const int ok = cli_parse_npy(ctx, bytes, size, out_tensor, errbuf);
+    const bool ok = cli_parse_npy(ctx, bytes, size, out_tensor, errbuf);
     cli_unmap_file(bytes, size);
     return ok;
 }

@@ -6,7 +6,7 @@
 
 /* A whole regular file, mapped read-only; unmap with cli_unmap_file. The error text does not name
  * the file: the caller puts it before. */
-int cli_map_file(const char *path, void **out_bytes, uint64_t *out_size, char *errbuf);
+bool cli_map_file(const char *path, void **out_bytes, uint64_t *out_size, char *errbuf);
 void cli_unmap_file(void *bytes, uint64_t size);
 /* The .npy header of a tensor of a dtype that NumPy has (see cli_to_numpy); returns its length. */
 uint32_t cli_npy_header(const stator_tensor *tensor, char out[512]);

@@ -12,43 +12,43 @@
 #include <zip.h>
 
 /* The whole member and nothing more; the read past its end also checks its sum. */
-static int unpack(zip_t *archive, zip_uint64_t index, char *bytes, uint64_t size)
+static bool unpack(zip_t *archive, zip_uint64_t index, char *bytes, uint64_t size)
 {
     zip_file_t *file = zip_fopen_index(archive, index, 0);
     char more = 0;
-    const int ok = file != NULL && zip_fread(file, bytes, size) == (zip_int64_t)size &&
-                   zip_fread(file, &more, 1) == 0;
+    const bool ok = file != NULL && zip_fread(file, bytes, size) == (zip_int64_t)size &&
+                    zip_fread(file, &more, 1) == 0;
     if (file != NULL) {
         (void)zip_fclose(file);
     }
     return ok;
 }
 
-static int read_member(stator_ctx *ctx, zip_t *archive, uint64_t archive_size, zip_uint64_t index,
-                       cli_tensors *out, char *errbuf)
+static bool read_member(stator_ctx *ctx, zip_t *archive, uint64_t archive_size, zip_uint64_t index,
+                        cli_tensors *out, char *errbuf)
 {
     zip_stat_t st;
     if (zip_stat_index(archive, index, 0, &st) != 0 || (st.valid & ZIP_STAT_SIZE) == 0 ||
         (st.valid & ZIP_STAT_NAME) == 0 || st.size > MEMBER_BYTES_MAX) {
         (void)snprintf(errbuf, ERROR_SIZE, "member %llu has no usable size",
                        (unsigned long long)index);
-        return 0;
+        return false;
     }
     /* Deflate packs at most about 1:1032, so a larger claim is a lie. */
     if ((st.valid & ZIP_STAT_COMP_SIZE) == 0 || st.comp_size > archive_size ||
         st.size / 1100u > st.comp_size + 64u) {
         (void)snprintf(errbuf, ERROR_SIZE, "member '%s' claims an impossible size", st.name);
-        return 0;
+        return false;
     }
     char *bytes = malloc(st.size + 1u);
-    int ok = bytes != NULL && unpack(archive, index, bytes, st.size);
+    bool ok = bytes != NULL && unpack(archive, index, bytes, st.size);
     stator_tensor *tensor = NULL;
     char inner[ERROR_SIZE] = "cannot be unpacked";
     ok = ok && cli_parse_npy(ctx, bytes, st.size, &tensor, inner);
     free(bytes);
     if (!ok) {
         (void)snprintf(errbuf, ERROR_SIZE, "member '%.100s': %.380s", st.name, inner);
-        return 0;
+        return false;
     }
     char name[256];
     (void)snprintf(name, sizeof name, "%.255s", st.name);
@@ -73,13 +73,14 @@ static zip_t *open_archive(const void *bytes, uint64_t size, char *errbuf)
     return archive;
 }
 
-int cli_parse_npz(stator_ctx *ctx, const void *bytes, uint64_t size, cli_tensors *out, char *errbuf)
+bool cli_parse_npz(stator_ctx *ctx, const void *bytes, uint64_t size, cli_tensors *out,
+                   char *errbuf)
 {
     zip_t *archive = open_archive(bytes, size, errbuf);
     if (archive == NULL) {
-        return 0;
+        return false;
     }
-    int ok = 1;
+    bool ok = true;
     const zip_int64_t count = zip_get_num_entries(archive, 0);
     for (zip_int64_t i = 0; ok && i < count; i++) {
         ok = read_member(ctx, archive, size, (zip_uint64_t)i, out, errbuf);
@@ -125,14 +126,14 @@ static int has_member(zip_t *archive, const cli_tensors *tensors, uint32_t i)
     return -1;
 }
 
-static int add_member(zip_t *archive, const char *name, const stator_tensor *tensor)
+static bool add_member(zip_t *archive, const char *name, const stator_tensor *tensor)
 {
     char header[512];
     const uint32_t header_size = cli_npy_header(tensor, header);
     const uint64_t data_size = stator_tensor_size_bytes(tensor);
     char *bytes = malloc(header_size + data_size);
     if (bytes == NULL) {
-        return 0;
+        return false;
     }
     memcpy(bytes, header, header_size);
     if (data_size != 0) {
@@ -141,20 +142,20 @@ static int add_member(zip_t *archive, const char *name, const stator_tensor *ten
     zip_source_t *source = zip_source_buffer(archive, bytes, header_size + data_size, 1);
     if (source == NULL) {
         free(bytes);
-        return 0;
+        return false;
     }
     char member[MEMBER_BYTES];
     member_name(name, member);
     const zip_int64_t index = zip_file_add(archive, member, source, ZIP_FL_ENC_UTF_8);
     if (index < 0) {
         zip_source_free(source);
-        return 0;
+        return false;
     }
     return zip_set_file_compression(archive, (zip_uint64_t)index, ZIP_CM_STORE, 0) == 0;
 }
 
 /* The member of tensor i, unless a value that a model lists twice is there; 0: said why not. */
-static int add_tensor(zip_t *archive, const cli_tensors *tensors, uint32_t i, char *errbuf)
+static bool add_tensor(zip_t *archive, const cli_tensors *tensors, uint32_t i, char *errbuf)
 {
     char fallback[32];
     const char *name = name_of(tensors, i, fallback);
@@ -165,7 +166,7 @@ static int add_tensor(zip_t *archive, const cli_tensors *tensors, uint32_t i, ch
     }
     stator_tensor_retain(tensors->tensors[i]);
     stator_tensor *tensor = cli_to_numpy(tensors->ctx, tensors->tensors[i]);
-    const int ok = tensor != NULL && add_member(archive, name, tensor);
+    const bool ok = tensor != NULL && add_member(archive, name, tensor);
     stator_tensor_release(tensor);
     if (!ok && zip_error_code_zip(zip_get_error(archive)) == ZIP_ER_INVAL) {
         (void)snprintf(
@@ -179,24 +180,24 @@ static int add_tensor(zip_t *archive, const cli_tensors *tensors, uint32_t i, ch
     return ok;
 }
 
-int cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf)
+bool cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf)
 {
     int code = 0;
     zip_error_t error;
     zip_t *archive = zip_open(path, ZIP_CREATE | ZIP_TRUNCATE, &code);
     zip_error_init_with_code(&error, code);
-    int ok = archive != NULL;
+    bool ok = archive != NULL;
     for (uint32_t i = 0; ok && i < tensors->count; i++) {
         ok = add_tensor(archive, tensors, i, errbuf);
     }
     if (archive != NULL && !ok) {
         zip_discard(archive);
         zip_error_fini(&error);
-        return 0;
+        return false;
     }
     if (ok && zip_close(archive) == 0) {
         zip_error_fini(&error);
-        return 1;
+        return true;
     }
     const char *why = archive != NULL ? zip_strerror(archive) : zip_error_strerror(&error);
     (void)snprintf(errbuf, ERROR_SIZE, "cannot write '%.300s': %.150s", path, why);
@@ -204,7 +205,7 @@ int cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf)
         zip_discard(archive);
     }
     zip_error_fini(&error);
-    return 0;
+    return false;
 }
 
 #else
@@ -228,14 +229,14 @@ int cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf)
 
 #endif
 
-int cli_read_npz(stator_ctx *ctx, const char *path, cli_tensors *out, char *errbuf)
+bool cli_read_npz(stator_ctx *ctx, const char *path, cli_tensors *out, char *errbuf)
 {
     void *bytes = NULL;
     uint64_t size = 0;
     if (!cli_map_file(path, &bytes, &size, errbuf)) {
-        return 0;
+        return false;
     }
-    const int ok = cli_parse_npz(ctx, bytes, size, out, errbuf);
+    const bool ok = cli_parse_npz(ctx, bytes, size, out, errbuf);
     cli_unmap_file(bytes, size);
     return ok;
 }

@@ -23,15 +23,15 @@ static const stator_dtype dtypes[] = {
     [14] = STATOR_C64,    [15] = STATOR_C128, [16] = STATOR_BF16, [17] = STATOR_F8E4M3FN,
     [19] = STATOR_F8E5M2, [21] = STATOR_U4,   [22] = STATOR_I4};
 
-static int fill_typed(const Onnx__TensorProto *p, stator_dtype dtype, uint64_t count, void *data,
-                      char *errbuf)
+static bool fill_typed(const Onnx__TensorProto *p, stator_dtype dtype, uint64_t count, void *data,
+                       char *errbuf)
 {
     const uint32_t class_ = st_dtype_class(dtype);
     const uint64_t parts = class_ == STATOR_CLASS_COMPLEX ? 2 : 1;
-    const int in_f32 = dtype == STATOR_F32 || dtype == STATOR_C64;
-    const int in_f64 = dtype == STATOR_F64 || dtype == STATOR_C128;
-    const int in_u64 = dtype == STATOR_U32 || dtype == STATOR_U64;
-    const int in_i64 = dtype == STATOR_I64;
+    const bool in_f32 = dtype == STATOR_F32 || dtype == STATOR_C64;
+    const bool in_f64 = dtype == STATOR_F64 || dtype == STATOR_C128;
+    const bool in_u64 = dtype == STATOR_U32 || dtype == STATOR_U64;
+    const bool in_i64 = dtype == STATOR_I64;
     const uint64_t packed = st_dtype_bits(dtype) == 4 ? (count + 1u) / 2u : count;
     const uint64_t have = in_f32   ? p->n_float_data
                           : in_f64 ? p->n_double_data
@@ -41,7 +41,7 @@ static int fill_typed(const Onnx__TensorProto *p, stator_dtype dtype, uint64_t c
     if (have != packed * parts) {
         (void)snprintf(errbuf, ERROR_SIZE, "the tensor has %llu elements, its data %llu",
                        (unsigned long long)count, (unsigned long long)have);
-        return 0;
+        return false;
     }
     for (uint64_t i = 0; i < packed * parts; i++) {
         if (in_f32) {
@@ -60,62 +60,62 @@ static int fill_typed(const Onnx__TensorProto *p, stator_dtype dtype, uint64_t c
             ((int32_t *)data)[i] = p->int32_data[i];
         }
     }
-    return 1;
+    return true;
 }
 
-static int convert(stator_ctx *ctx, const Onnx__TensorProto *p, stator_tensor **out_tensor,
-                   char *errbuf)
+static bool convert(stator_ctx *ctx, const Onnx__TensorProto *p, stator_tensor **out_tensor,
+                    char *errbuf)
 {
     const uint32_t type = (uint32_t)p->data_type;
     const stator_dtype dtype = type < sizeof dtypes / sizeof dtypes[0] ? dtypes[type] : 0;
     if (dtype == 0) {
         (void)snprintf(errbuf, ERROR_SIZE, "data type %u of TensorProto is not supported", type);
-        return 0;
+        return false;
     }
     uint64_t count = 0;
     uint64_t bytes = 0;
     if (p->n_dims > STATOR_RANK_MAX || !st_numel(p->dims, (uint32_t)p->n_dims, &count) ||
         !st_dtype_bytes(dtype, count, &bytes)) {
         (void)snprintf(errbuf, ERROR_SIZE, "the tensor's sizes are negative or too large");
-        return 0;
+        return false;
     }
     if (p->has_raw_data && p->raw_data.len != bytes) {
         (void)snprintf(errbuf, ERROR_SIZE, "the tensor has %llu bytes, its shape needs %llu",
                        (unsigned long long)p->raw_data.len, (unsigned long long)bytes);
-        return 0;
+        return false;
     }
     const uint64_t file_elements =
         p->n_float_data + p->n_double_data + p->n_int64_data + p->n_uint64_data + p->n_int32_data;
     if (!p->has_raw_data && count > 2 * file_elements) {
         (void)snprintf(errbuf, ERROR_SIZE, "the tensor's data is missing");
-        return 0;
+        return false;
     }
     if (stator_tensor_create(ctx, dtype, (uint32_t)p->n_dims, p->dims, out_tensor) != STATOR_OK) {
         (void)snprintf(errbuf, ERROR_SIZE, "%s", stator_ctx_error_text(ctx));
-        return 0;
+        return false;
     }
     if (!p->has_raw_data) {
         if (!fill_typed(p, dtype, count, stator_tensor_data(*out_tensor), errbuf)) {
             stator_tensor_release(*out_tensor);
             *out_tensor = NULL;
-            return 0;
+            return false;
         }
     } else if (bytes != 0) {
         memcpy(stator_tensor_data(*out_tensor), p->raw_data.data, bytes);
     }
-    return 1;
+    return true;
 }
 
-int cli_parse_pb(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tensor **out_tensor,
-                 char *errbuf)
+bool cli_parse_pb(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tensor **out_tensor,
+                  char *errbuf)
 {
     *out_tensor = NULL;
     Onnx__TensorProto *p = onnx__tensor_proto__unpack(NULL, size, bytes);
     if (p == NULL) {
         (void)snprintf(errbuf, ERROR_SIZE, "not a readable TensorProto");
-        return 0;
+        return false;
     }
-    const int ok = convert(ctx, p, out_tensor, errbuf);
+    const bool ok = convert(ctx, p, out_tensor, errbuf);
     onnx__tensor_proto__free_unpacked(p, NULL);
     return ok;
 }
@@ -135,27 +135,27 @@ int cli_parse_pb(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tenso
 
 #endif
 
-int cli_read_pb(stator_ctx *ctx, const char *path, stator_tensor **out_tensor, char *errbuf)
+bool cli_read_pb(stator_ctx *ctx, const char *path, stator_tensor **out_tensor, char *errbuf)
 {
     void *bytes = NULL;
     uint64_t size = 0;
     *out_tensor = NULL;
     if (!cli_map_file(path, &bytes, &size, errbuf)) {
-        return 0;
+        return false;
     }
-    const int ok = cli_parse_pb(ctx, bytes, size, out_tensor, errbuf);
+    const bool ok = cli_parse_pb(ctx, bytes, size, out_tensor, errbuf);
     cli_unmap_file(bytes, size);
     return ok;
 }
 
 /* ---- folders ---- */
 
-static int count_files(const char *dir, const char *prefix, uint32_t *out_count, char *errbuf)
+static bool count_files(const char *dir, const char *prefix, uint32_t *out_count, char *errbuf)
 {
     DIR *d = opendir(dir);
     if (d == NULL) {
         (void)snprintf(errbuf, ERROR_SIZE, "cannot open the folder '%s'", dir);
-        return 0;
+        return false;
     }
     const size_t len = strlen(prefix);
     uint32_t count = 0;
@@ -170,15 +170,15 @@ static int count_files(const char *dir, const char *prefix, uint32_t *out_count,
     }
     (void)closedir(d);
     *out_count = count;
-    return 1;
+    return true;
 }
 
-int cli_read_pb_folder(stator_ctx *ctx, const char *dir, const char *prefix, cli_tensors *out,
-                       char *errbuf)
+bool cli_read_pb_folder(stator_ctx *ctx, const char *dir, const char *prefix, cli_tensors *out,
+                        char *errbuf)
 {
     uint32_t count = 0;
     if (!count_files(dir, prefix, &count, errbuf)) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < count; i++) {
         char path[4096];
@@ -187,12 +187,12 @@ int cli_read_pb_folder(stator_ctx *ctx, const char *dir, const char *prefix, cli
         char inner[ERROR_SIZE];
         if (!cli_read_pb(ctx, path, &tensor, inner)) {
             (void)snprintf(errbuf, ERROR_SIZE, "%s_%u.pb: %.400s", prefix, i, inner);
-            return 0;
+            return false;
         }
         if (!cli_tensors_add(out, NULL, tensor)) {
             (void)snprintf(errbuf, ERROR_SIZE, "out of memory");
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }

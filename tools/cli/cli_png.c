@@ -20,14 +20,14 @@ static float normalised(uint8_t value, uint32_t channel, const cli_image_norm *n
     return ((float)value / 255.0f - mean) / std;
 }
 
-static int fill(stator_ctx *ctx, const png_image *image, const uint8_t *pixels,
-                const cli_image_norm *norm, stator_tensor **out_tensor, char *errbuf)
+static bool fill(stator_ctx *ctx, const png_image *image, const uint8_t *pixels,
+                 const cli_image_norm *norm, stator_tensor **out_tensor, char *errbuf)
 {
     const uint32_t channels = image->format == PNG_FORMAT_GRAY ? 1 : 3;
     const int64_t shape[4] = {1, channels, image->height, image->width};
     if (stator_tensor_create(ctx, STATOR_F32, 4, shape, out_tensor) != STATOR_OK) {
         (void)snprintf(errbuf, ERROR_SIZE, "%s", stator_ctx_error_text(ctx));
-        return 0;
+        return false;
     }
     float *data = stator_tensor_data(*out_tensor);
     const uint64_t plane = (uint64_t)image->width * image->height;
@@ -36,35 +36,35 @@ static int fill(stator_ctx *ctx, const png_image *image, const uint8_t *pixels,
             data[c * plane + i] = normalised(pixels[i * channels + c], c, norm);
         }
     }
-    return 1;
+    return true;
 }
 
 /* Deflate packs at most about 1:1032 and a pixel has at least one bit, so that a header that
  * promises more is a lie and no memory is asked for. */
-static int check_size(const png_image *image, uint64_t file_size, char *errbuf)
+static bool check_size(const png_image *image, uint64_t file_size, char *errbuf)
 {
     const uint64_t pixels = (uint64_t)image->width * image->height;
     if (pixels > PIXELS_MAX) {
         (void)snprintf(errbuf, ERROR_SIZE, "the picture has %u x %u pixels, at most 2^26 are taken",
                        image->width, image->height);
-        return 0;
+        return false;
     }
     if (pixels / 8u / 1100u > file_size) {
         (void)snprintf(errbuf, ERROR_SIZE,
                        "the picture claims %u x %u pixels, its file is too short", image->width,
                        image->height);
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
-static int decode(stator_ctx *ctx, png_image *image, uint32_t channels, const cli_image_norm *norm,
-                  stator_tensor **out_tensor, char *errbuf)
+static bool decode(stator_ctx *ctx, png_image *image, uint32_t channels, const cli_image_norm *norm,
+                   stator_tensor **out_tensor, char *errbuf)
 {
     const png_color black = {0, 0, 0};
     image->format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
     uint8_t *pixels = malloc(PNG_IMAGE_SIZE(*image) + 1u);
-    int ok = pixels != NULL && png_image_finish_read(image, &black, pixels, 0, NULL);
+    bool ok = pixels != NULL && png_image_finish_read(image, &black, pixels, 0, NULL);
     if (!ok) {
         (void)snprintf(errbuf, ERROR_SIZE, "not a readable PNG: %s",
                        pixels != NULL ? image->message : "out of memory");
@@ -75,8 +75,8 @@ static int decode(stator_ctx *ctx, png_image *image, uint32_t channels, const cl
     return ok;
 }
 
-int cli_parse_png(stator_ctx *ctx, const void *bytes, uint64_t size, uint32_t channels,
-                  const cli_image_norm *norm, stator_tensor **out_tensor, char *errbuf)
+bool cli_parse_png(stator_ctx *ctx, const void *bytes, uint64_t size, uint32_t channels,
+                   const cli_image_norm *norm, stator_tensor **out_tensor, char *errbuf)
 {
     png_image image;
     *out_tensor = NULL;
@@ -85,9 +85,9 @@ int cli_parse_png(stator_ctx *ctx, const void *bytes, uint64_t size, uint32_t ch
     if (channels != 1 && channels != 3) {
         (void)snprintf(errbuf, ERROR_SIZE, "the input wants %u channels, a picture gives 1 or 3",
                        channels);
-        return 0;
+        return false;
     }
-    int ok = png_image_begin_read_from_memory(&image, bytes, size) != 0;
+    bool ok = png_image_begin_read_from_memory(&image, bytes, size) != 0;
     if (!ok) {
         (void)snprintf(errbuf, ERROR_SIZE, "not a readable PNG: %s", image.message);
     }
@@ -114,16 +114,16 @@ int cli_parse_png(stator_ctx *ctx, const void *bytes, uint64_t size, uint32_t ch
 
 #endif
 
-int cli_read_png(stator_ctx *ctx, const char *path, uint32_t channels, const cli_image_norm *norm,
-                 stator_tensor **out_tensor, char *errbuf)
+bool cli_read_png(stator_ctx *ctx, const char *path, uint32_t channels, const cli_image_norm *norm,
+                  stator_tensor **out_tensor, char *errbuf)
 {
     void *bytes = NULL;
     uint64_t size = 0;
     *out_tensor = NULL;
     if (!cli_map_file(path, &bytes, &size, errbuf)) {
-        return 0;
+        return false;
     }
-    const int ok = cli_parse_png(ctx, bytes, size, channels, norm, out_tensor, errbuf);
+    const bool ok = cli_parse_png(ctx, bytes, size, channels, norm, out_tensor, errbuf);
     cli_unmap_file(bytes, size);
     return ok;
 }

@@ -35,7 +35,7 @@ struct cli_profile {
     uint64_t first_ns, n_events, total_ns;
     row *rows;
     uint32_t n_rows;
-    int failed; /* no memory */
+    bool failed; /* no memory */
 };
 
 static row *row_of(cli_profile *p, const char *name)
@@ -49,7 +49,7 @@ static row *row_of(cli_profile *p, const char *name)
     char *copy = grown != NULL ? strdup(name) : NULL;
     p->rows = grown != NULL ? grown : p->rows;
     if (copy == NULL) {
-        p->failed = 1;
+        p->failed = true;
         return NULL;
     }
     p->rows[p->n_rows] = (row){.name = copy};
@@ -58,11 +58,11 @@ static row *row_of(cli_profile *p, const char *name)
 
 /* ---- what is known of steps ---- */
 
-static int add_known(cli_profile *p, const cJSON *facts)
+static bool add_known(cli_profile *p, const cJSON *facts)
 {
     known_step *grown = realloc(p->steps, (p->n_steps + 1u) * sizeof *grown);
     if (grown == NULL) {
-        return 0;
+        return false;
     }
     p->steps = grown;
     const uint64_t key = explain_step_key(explain_text(facts, "name"));
@@ -82,7 +82,7 @@ static void know_steps(cli_profile *p, const cli_program *program)
 {
     const cJSON *part = NULL;
     const cJSON *step = NULL;
-    int ok = 1;
+    bool ok = true;
     p->facts = explain_facts(program);
     cJSON_ArrayForEach(part, explain_list(p->facts, "parts"))
     {
@@ -117,7 +117,7 @@ static void write_args(cli_profile *p, const char *name)
         (void)fprintf(p->file.file, ",\"args\":");
         cli_put_utf8(p->file.file, text);
     } else {
-        p->failed = 1;
+        p->failed = true;
     }
     cJSON_free(text);
     cJSON_Delete(args);
@@ -128,7 +128,7 @@ static void write_event(cli_profile *p, const stator_x_profile_row *event)
     cJSON *name = cJSON_CreateString(event->name);
     char *text = name != NULL ? cJSON_PrintUnformatted(name) : NULL;
     if (text == NULL) {
-        p->failed = 1;
+        p->failed = true;
     } else {
         (void)fprintf(p->file.file, "%s\n{\"name\":", p->n_events > 0 ? "," : "");
         cli_put_utf8(p->file.file, text);
@@ -181,7 +181,7 @@ cli_profile *cli_profile_start(stator_ctx *ctx, const char *path, int json)
     return p;
 }
 
-int cli_profile_stop(cli_profile *p, const cli_program *program, const char *path, int json)
+cli_status cli_profile_stop(cli_profile *p, const cli_program *program, const char *path, int json)
 {
     stator_ctx *ctx = program->ctx;
     if (!cli_file_open(&p->file, path, json)) {

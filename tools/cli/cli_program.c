@@ -1,7 +1,7 @@
 /* A model on a backend with inputs for a call: what run, bench and explain begin with. */
 #include "tools/cli/cli.h"
 
-int cli_program_open(cli_program *p, const cli_program_flags *flags, const char *path)
+cli_status cli_program_open(cli_program *p, const cli_program_flags *flags, const char *path)
 {
     const int json = flags->common->json;
     *p = (cli_program){.ctx = NULL};

@@ -22,7 +22,7 @@ void cli_tensors_free(cli_tensors *list)
     list->count = 0;
 }
 
-int cli_tensors_add(cli_tensors *list, const char *name, stator_tensor *tensor)
+bool cli_tensors_add(cli_tensors *list, const char *name, stator_tensor *tensor)
 {
     char **names = realloc(list->names, (list->count + 1u) * sizeof *names);
     if (names != NULL) {
@@ -36,11 +36,11 @@ int cli_tensors_add(cli_tensors *list, const char *name, stator_tensor *tensor)
     if (names == NULL || tensors == NULL || (name != NULL && copy == NULL)) {
         free(copy);
         stator_tensor_release(tensor);
-        return 0;
+        return false;
     }
     list->names[list->count] = copy;
     list->tensors[list->count++] = tensor;
-    return 1;
+    return true;
 }
 
 const char *cli_dtype_name(stator_dtype dtype)

@@ -13,13 +13,13 @@ typedef struct flags {
 } flags;
 
 /* Hidden without --all: debug and experimental items that are not references. */
-static int is_hidden(const stator_item_info *info)
+static bool is_hidden(const stator_item_info *info)
 {
     return !st_list_has(info->tags, "reference") &&
            (st_list_has(info->tags, "debug") || st_list_has(info->tags, "experimental"));
 }
 
-static int list_items(stator_ctx *ctx, const flags *f, int backends_only)
+static cli_status list_items(stator_ctx *ctx, const flags *f, bool backends_only)
 {
     cJSON *array = cJSON_CreateArray();
     uint32_t hidden = 0;
@@ -29,8 +29,8 @@ static int list_items(stator_ctx *ctx, const flags *f, int backends_only)
         if (stator_ctx_item_info(ctx, i, &info) != STATOR_OK) {
             continue;
         }
-        const int is_listed = !backends_only || strcmp(info.kind, "backend") == 0 ||
-                              strcmp(info.kind, "unknown") == 0;
+        const bool is_listed = !backends_only || strcmp(info.kind, "backend") == 0 ||
+                               strcmp(info.kind, "unknown") == 0;
         if (!is_listed) {
             continue;
         }
@@ -57,7 +57,7 @@ static int list_items(stator_ctx *ctx, const flags *f, int backends_only)
 }
 
 /* One backend with its options. One that cannot be used says why, as the listing does. */
-static int show_backend(stator_ctx *ctx, const flags *f, const char *name)
+static cli_status show_backend(stator_ctx *ctx, const flags *f, const char *name)
 {
     stator_item_info found;
     return cli_find_item(ctx, "backend", name, f->probe, &found)
@@ -65,8 +65,8 @@ static int show_backend(stator_ctx *ctx, const flags *f, const char *name)
                : cli_unknown_backend(ctx, name, f->common.json);
 }
 
-static int list_command(const char *command, const char *summary, int backends_only, int argc,
-                        char **argv)
+static cli_status list_command(const char *command, const char *summary, bool backends_only,
+                               int argc, char **argv)
 {
     flags f = {0};
     const cli_option own[] = {
@@ -80,12 +80,12 @@ static int list_command(const char *command, const char *summary, int backends_o
                              .common = &f.common};
     uint32_t n = 0;
     const char *name = NULL;
-    const int parsed = cli_parse(&usage, argc, argv, &name, backends_only ? 1 : 0, &n);
-    if (parsed >= 0) {
+    const cli_status parsed = cli_parse(&usage, argc, argv, &name, backends_only ? 1 : 0, &n);
+    if (parsed != CLI_GO_ON) {
         return parsed;
     }
     stator_ctx *ctx = NULL;
-    int status = CLI_OK;
+    cli_status status = CLI_OK;
     if (cli_open(&f.common, &ctx) != STATOR_OK || stator_ctx_scan(ctx) != STATOR_OK) {
         status = cli_fail_ctx(ctx, f.common.json);
     } else {
@@ -95,15 +95,15 @@ static int list_command(const char *command, const char *summary, int backends_o
     return status;
 }
 
-int cmd_backends(int argc, char **argv)
+cli_status cmd_backends(int argc, char **argv)
 {
     return list_command("backends",
                         "Lists every backend found, usable or not, and why; of one, its options.",
-                        1, argc, argv);
+                        true, argc, argv);
 }
 
-int cmd_plugins(int argc, char **argv)
+cli_status cmd_plugins(int argc, char **argv)
 {
-    return list_command("plugins", "Lists every plugin item found: backends, frontends, passes.", 0,
-                        argc, argv);
+    return list_command("plugins", "Lists every plugin item found: backends, frontends, passes.",
+                        false, argc, argv);
 }

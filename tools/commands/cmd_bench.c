@@ -29,10 +29,10 @@ typedef struct bench {
     uint32_t count;
 } bench;
 
-static int open_lane(bench *b, lane *l, const char *path)
+static cli_status open_lane(bench *b, lane *l, const char *path)
 {
     const cli_program_flags flags = {&b->common, &b->inputs, &b->compile, l->name};
-    const int status = cli_program_open(&l->p, &flags, path);
+    const cli_status status = cli_program_open(&l->p, &flags, path);
     if (status != CLI_OK) {
         return status;
     }
@@ -58,7 +58,7 @@ static void close_lane(lane *l)
     cli_program_close(&l->p);
 }
 
-static int run_rounds(bench *b)
+static cli_status run_rounds(bench *b)
 {
     for (int64_t round = 0; round < b->rounds; round++) {
         for (uint32_t i = 0; i < b->count; i++) {
@@ -127,13 +127,13 @@ static void report(bench *b)
 }
 
 /* 1 when it is a list of names that all fit. */
-static int split_backends(bench *b)
+static bool split_backends(bench *b)
 {
     const char *at = b->backends;
     while (at != NULL) {
         const size_t n = strcspn(at, ",");
         if (b->count == BACKENDS_MAX || n == 0 || n >= sizeof b->lanes[0].name) {
-            return 0;
+            return false;
         }
         (void)snprintf(b->lanes[b->count++].name, sizeof b->lanes[0].name, "%.*s", (int)n, at);
         at = at[n] == ',' ? at + n + 1 : NULL;
@@ -141,7 +141,7 @@ static int split_backends(bench *b)
     return b->count > 0;
 }
 
-int cmd_bench(int argc, char **argv)
+cli_status cmd_bench(int argc, char **argv)
 {
     bench b = {.rounds = 10, .inputs = {.random = -1}};
     const cli_option own[] = {
@@ -158,8 +158,8 @@ int cmd_bench(int argc, char **argv)
                              .threads = &b.common.threads};
     const char *path = NULL;
     uint32_t n = 0;
-    int status = cli_parse(&usage, argc, argv, &path, 1, &n);
-    if (status >= 0) {
+    cli_status status = cli_parse(&usage, argc, argv, &path, 1, &n);
+    if (status != CLI_GO_ON) {
         return status;
     }
     if (!split_backends(&b) || b.rounds < 1 || b.rounds > 1000000) {

@@ -82,10 +82,10 @@ static void print_text(const bisect_setup *setup, const bisect_finding *f)
     }
 }
 
-static int run_bisect(bisect_setup *setup)
+static cli_status run_bisect(bisect_setup *setup)
 {
     bisect_finding finding;
-    const int status = bisect_search(setup, &finding);
+    const cli_status status = bisect_search(setup, &finding);
     if (status == CLI_OK && setup->common.json) {
         print_json(&finding);
     } else if (status == CLI_OK) {
@@ -95,7 +95,7 @@ static int run_bisect(bisect_setup *setup)
     return status;
 }
 
-int cmd_bisect(int argc, char **argv)
+cli_status cmd_bisect(int argc, char **argv)
 {
     bisect_setup s = {.inputs = {.random = -1},
                       .good = "eager",
@@ -108,7 +108,7 @@ int cmd_bisect(int argc, char **argv)
         CLI_END};
     const cli_usage usage = {.command = "bisect",
                              .positional = "MODEL",
-                             .reads_again = 1,
+                             .reads_again = true,
                              .summary = "Finds the pass, rewrite, kernel and node that make a "
                                         "backend's answer wrong.",
                              .own = own,
@@ -118,8 +118,8 @@ int cmd_bisect(int argc, char **argv)
                              .common = &s.common,
                              .threads = &s.common.threads};
     uint32_t n = 0;
-    const int status = cli_parse(&usage, argc, argv, &s.path, 1, &n);
-    if (status >= 0) {
+    const cli_status status = cli_parse(&usage, argc, argv, &s.path, 1, &n);
+    if (status != CLI_GO_ON) {
         return status;
     }
     if (s.bad == NULL || s.timeout_s < 1) {

@@ -47,7 +47,7 @@ static void choose_name(build *b)
 }
 
 /* The library's path with the ending .h. */
-static int choose_header(build *b)
+static bool choose_header(build *b)
 {
     const char *dot = strrchr(base_of(b->output), '.');
     const size_t stem = dot != NULL ? (size_t)(dot - b->output) : strlen(b->output);
@@ -71,7 +71,7 @@ static cJSON *json_ports(const build_ports *ports, const build_port *list, uint3
         cJSON_AddStringToObject(row, "dtype", list[i].dtype);
         for (uint32_t a = 0; a < list[i].rank; a++) {
             int64_t size = 0;
-            const int is_number = stator_sym_is_const(ports->v, list[i].dims[a], &size);
+            const bool is_number = stator_sym_is_const(ports->v, list[i].dims[a], &size);
             cJSON_AddItemToArray(shape, cli_json_size(is_number ? size : -1));
         }
         cJSON_AddItemToObject(row, "shape", shape);
@@ -85,7 +85,7 @@ static stator_status on_graph(void *self, const stator_graph *graph)
 {
     build *b = self;
     if (!build_ports_init(&b->ports, stator_ctx_host(b->g.ctx), graph, b->g.common.json)) {
-        b->folder.failed = 1;
+        b->folder.failed = true;
         return STATOR_CANCELLED;
     }
     b->facts.ports = &b->ports;
@@ -94,7 +94,7 @@ static stator_status on_graph(void *self, const stator_graph *graph)
     b->in = json_ports(&b->ports, b->ports.in, b->ports.n_in);
     b->out = json_ports(&b->ports, b->ports.out, b->ports.n_out);
     if (!st_str_ok(&b->header_text) || !st_str_ok(&b->source_text)) {
-        b->folder.failed = 1;
+        b->folder.failed = true;
         (void)cli_fail(b->g.common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
         return STATOR_CANCELLED;
     }
@@ -104,7 +104,7 @@ static stator_status on_graph(void *self, const stator_graph *graph)
 /* ---- steps ---- */
 
 /* Does the backend take these options? Nothing is compiled or said. */
-static int takes(const build *b, const char *option)
+static bool takes(const build *b, const char *option)
 {
     const cli_compile compile = {.options = {.items = {option}, .count = option != NULL}};
     stator_function *function = cli_compile_model(b->g.ctx, b->g.model, &compile, b->backend, -1);
@@ -113,7 +113,7 @@ static int takes(const build *b, const char *option)
 }
 
 /* Says so where the backend is good for other things, but has no such code. */
-static int check_backend(const build *b)
+static cli_status check_backend(const build *b)
 {
     if (takes(b, b->option_texts[0]) || !takes(b, NULL)) {
         return CLI_OK;
@@ -123,7 +123,7 @@ static int check_backend(const build *b)
                     b->backend);
 }
 
-static int make_pieces(build *b)
+static cli_status make_pieces(build *b)
 {
     if (check_backend(b) != CLI_OK) {
         return CLI_FAILED;
@@ -142,10 +142,10 @@ static int make_pieces(build *b)
                                : cli_fail_ctx(b->g.ctx, b->g.common.json);
 }
 
-static int make_library(build *b)
+static cli_status make_library(build *b)
 {
     build_folder *folder = &b->folder;
-    const int ok =
+    const bool ok =
         build_folder_add(folder, "package.h", b->header_text.data, b->header_text.len) &&
         build_folder_add(folder, "package.c", b->source_text.data, b->source_text.len) &&
         build_folder_link(folder, b->cc, b->facts.name, b->output) &&
@@ -174,13 +174,13 @@ static void report(build *b)
     cli_print_json(root);
 }
 
-static int run_build(build *b)
+static cli_status run_build(build *b)
 {
     const int json = b->g.common.json;
     if (!build_may_replace(b->output, json) || !build_may_replace(b->header, json)) {
         return CLI_FAILED;
     }
-    int status = cli_graph_open(&b->g, b->model);
+    cli_status status = cli_graph_open(&b->g, b->model);
     if (status == CLI_OK && b->g.assumed[0] != '\0') {
         return cli_fail(json, "UNSUPPORTED", NULL,
                         "values of inputs decide the model's shapes, so there is no one program");
@@ -227,21 +227,21 @@ static const char *find_own(const cli_list *options)
 }
 
 /* What every package is compiled with, then the user's own. */
-static int set_options(build *b)
+static bool set_options(build *b)
 {
     cli_list *list = &b->compile.options;
     (void)snprintf(b->option_texts[0], sizeof b->option_texts[0], "target=self_contained");
     (void)snprintf(b->option_texts[1], sizeof b->option_texts[1], "cpu=%.50s", b->cpu);
     *list = b->options;
     if (list->count + 2u > sizeof list->items / sizeof list->items[0]) {
-        return 0;
+        return false;
     }
     list->items[list->count++] = b->option_texts[0];
     list->items[list->count++] = b->option_texts[1];
-    return 1;
+    return true;
 }
 
-int cmd_build(int argc, char **argv)
+cli_status cmd_build(int argc, char **argv)
 {
     build b = {.g = {.inputs = {.random = -1}},
                .cpu = "native",
@@ -268,8 +268,8 @@ int cmd_build(int argc, char **argv)
                              .common = &b.g.common,
                              .threads = &b.g.common.threads};
     uint32_t n = 0;
-    int status = cli_parse(&usage, argc, argv, &b.model, 1, &n);
-    if (status >= 0) {
+    cli_status status = cli_parse(&usage, argc, argv, &b.model, 1, &n);
+    if (status != CLI_GO_ON) {
         return status;
     }
     if (b.output == NULL) {

@@ -37,7 +37,7 @@ static const char *field_of(const char *key, const char *field, int *out_n)
 }
 
 /* What has the name of an entry and no head of one is listed without a key. */
-static int is_sound(const stator_x_cache_row *row)
+static bool is_sound(const stator_x_cache_row *row)
 {
     return row->key[0] != '\0';
 }
@@ -86,7 +86,7 @@ static void on_row(void *self, const stator_x_cache_row *row)
     cJSON_AddItemToArray(c->rows, entry);
 }
 
-static int list(cache_command *c)
+static cli_status list(cache_command *c)
 {
     const char *reason = NULL;
     const char *folder = stator_x_cache_folder(c->ctx, &reason);
@@ -111,7 +111,7 @@ static int list(cache_command *c)
 
 /* ---- clear ---- */
 
-static int clear(cache_command *c)
+static cli_status clear(cache_command *c)
 {
     uint64_t entries = 0;
     uint64_t bytes = 0;
@@ -150,11 +150,11 @@ static void on_answer(void *self, int32_t is_hit, const char *text)
     cli_print_json(all);
 }
 
-static int why(cache_command *c, const char *path)
+static cli_status why(cache_command *c, const char *path)
 {
     const cli_program_flags flags = {&c->common, &c->inputs, &c->compile, c->compile.backend};
     cli_program p;
-    int status = cli_program_open(&p, &flags, path);
+    cli_status status = cli_program_open(&p, &flags, path);
     if (status == CLI_OK &&
         stator_x_cache_why(p.function, p.n_in, p.in, on_answer, c) != STATOR_OK) {
         status = cli_fail_ctx(p.ctx, c->common.json);
@@ -172,7 +172,7 @@ enum action { LIST = 0, CLEAR, WHY, ANY };
 static enum action action_of(int argc, char **argv)
 {
     static const char *const words[] = {[LIST] = "list", [CLEAR] = "clear", [WHY] = "why"};
-    int wants_help = 0;
+    bool wants_help = false;
     for (int i = 1; i < argc; i++) {
         for (uint32_t k = LIST; k <= WHY; k++) {
             if (strcmp(argv[i], words[k]) == 0) {
@@ -185,18 +185,19 @@ static enum action action_of(int argc, char **argv)
 }
 
 /* list or clear, with a context. */
-static int with_folder(cache_command *c, int (*action)(cache_command *c))
+static cli_status with_folder(cache_command *c, cli_status (*action)(cache_command *c))
 {
-    const int status = cli_open(&c->common, &c->ctx) == STATOR_OK
-                           ? action(c)
-                           : cli_fail_ctx(c->ctx, c->common.json);
+    const cli_status status = cli_open(&c->common, &c->ctx) == STATOR_OK
+                                  ? action(c)
+                                  : cli_fail_ctx(c->ctx, c->common.json);
     stator_ctx_destroy(c->ctx);
     return status;
 }
 
-static int dispatch(cache_command *c, const cli_usage *usage, const char *const *words, uint32_t n)
+static cli_status dispatch(cache_command *c, const cli_usage *usage, const char *const *words,
+                           uint32_t n)
 {
-    const int is_why = n >= 1 && strcmp(words[0], "why") == 0;
+    const bool is_why = n >= 1 && strcmp(words[0], "why") == 0;
     if (n == 0 || (n == 1 && strcmp(words[0], "list") == 0)) {
         return with_folder(c, list);
     }
@@ -209,12 +210,12 @@ static int dispatch(cache_command *c, const cli_usage *usage, const char *const 
     return cli_misused(usage, is_why ? "cache why needs a model" : "one of list, why MODEL, clear");
 }
 
-int cmd_cache(int argc, char **argv)
+cli_status cmd_cache(int argc, char **argv)
 {
     cache_command c = {.inputs.random = -1};
     const enum action action = action_of(argc, argv);
-    const int is_list = action == LIST || action == ANY;
-    const int is_why = action == WHY || action == ANY;
+    const bool is_list = action == LIST || action == ANY;
+    const bool is_why = action == WHY || action == ANY;
     const cli_option keys[] = {
         {"--keys", CLI_FLAG, &c.long_list, NULL, "list: what each entry depends on"}, CLI_END};
     const cli_usage usage = {.command = "cache",
@@ -228,6 +229,6 @@ int cmd_cache(int argc, char **argv)
                              .threads = is_why ? &c.common.threads : NULL};
     const char *words[2] = {NULL, NULL};
     uint32_t n = 0;
-    const int status = cli_parse(&usage, argc, argv, words, 2, &n);
-    return status >= 0 ? status : dispatch(&c, &usage, words, n);
+    const cli_status status = cli_parse(&usage, argc, argv, words, 2, &n);
+    return status != CLI_GO_ON ? status : dispatch(&c, &usage, words, n);
 }

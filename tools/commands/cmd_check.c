@@ -25,7 +25,7 @@ typedef struct check {
     char backend[64];
     const char *against; /* backend that the results are compared with; NULL: none, see note */
     char note[256];
-    int is_split; /* the graph that was compiled last no longer has the op */
+    bool is_split; /* the graph that was compiled last no longer has the op */
     stator_tensor **in;
     uint32_t n_in;
     stator_tensor **got, **want;
@@ -34,15 +34,15 @@ typedef struct check {
 
 /* ---- the program ---- */
 
-static int fail_diag(const check *c, stator_status code, stator_diag *diag)
+static cli_status fail_diag(const check *c, stator_status code, stator_diag *diag)
 {
-    const int status = cli_fail(c->common.json, stator_status_name(code), st_diag_hint(diag), "%s",
-                                st_diag_text(diag));
+    const cli_status status = cli_fail(c->common.json, stator_status_name(code), st_diag_hint(diag),
+                                       "%s", st_diag_text(diag));
     st_diag_release(diag);
     return status;
 }
 
-static int load_text(check *c, const st_str *text)
+static cli_status load_text(check *c, const st_str *text)
 {
     const stator_load_options options = {
         .struct_size = sizeof options, .flags = 1, .frontend = "text"};
@@ -52,7 +52,7 @@ static int load_text(check *c, const st_str *text)
                : cli_fail_ctx(c->ctx, c->common.json);
 }
 
-static int make_model(check *c)
+static cli_status make_model(check *c)
 {
     c->op = cli_find_op(c->ctx, c->name, c->common.json);
     if (c->op == NULL) {
@@ -64,7 +64,8 @@ static int make_model(check *c)
     st_mem_init(&mem, NULL, NULL, NULL, 0);
     st_str_init(&text, &mem);
     const stator_status status = check_case_text(c->op, c->text, &text, &diag);
-    const int result = status == STATOR_OK ? load_text(c, &text) : fail_diag(c, status, diag);
+    const cli_status result =
+        status == STATOR_OK ? load_text(c, &text) : fail_diag(c, status, diag);
     st_str_deinit(&text);
     return result;
 }
@@ -72,7 +73,7 @@ static int make_model(check *c)
 /* ---- running ---- */
 
 /* The available backend of highest priority that is not the reference. */
-static int choose_backend(check *c)
+static cli_status choose_backend(check *c)
 {
     int32_t best = 0;
     if (c->compile.backend != NULL) {
@@ -109,11 +110,11 @@ static uint32_t nodes_elsewhere(stator_function *function)
 }
 
 /* Compiles for a backend and calls. */
-static int run_on(check *c, const cli_compile *flags, const char *backend, stator_tensor ***out,
-                  uint32_t *out_elsewhere)
+static cli_status run_on(check *c, const cli_compile *flags, const char *backend,
+                         stator_tensor ***out, uint32_t *out_elsewhere)
 {
     stator_function *function = cli_compile_model(c->ctx, c->model, flags, backend, c->common.json);
-    int status = CLI_FAILED;
+    cli_status status = CLI_FAILED;
     if (function == NULL) {
         return status;
     }
@@ -137,7 +138,7 @@ static void on_stage(void *self, const char *stage, const stator_graph *graph, u
     const stator_graph_view *v = ir->view(graph);
     (void)stage;
     (void)ns;
-    c->is_split = 1;
+    c->is_split = true;
     for (uint32_t node = 1; node <= v->n_nodes; node++) {
         const stator_op_desc *op = ir->op_desc(c->ctx, stator_node_at(v, node)->op);
         c->is_split &= op == NULL || strcmp(op->name, c->name) != 0;
@@ -145,15 +146,15 @@ static void on_stage(void *self, const char *stage, const stator_graph *graph, u
 }
 
 /* Does the pipeline of aot_eager replace the op by others? */
-static int has_decomposition(check *c)
+static bool has_decomposition(check *c)
 {
     const stator_compile_options options = {.struct_size = sizeof options, .backend = DECOMPOSING};
     stator_function *function = NULL;
-    c->is_split = 0;
+    c->is_split = false;
     if ((c->op->flags & STATOR_OP_COMPOSITE) != 0 &&
         stator_compile(c->model, &options, &function) == STATOR_OK &&
         stator_x_stages(function, NULL, on_stage, c) != STATOR_OK) {
-        c->is_split = 0;
+        c->is_split = false;
     }
     stator_function_destroy(function);
     return c->is_split;
@@ -180,11 +181,11 @@ static void choose_against(check *c, uint32_t elsewhere)
     }
 }
 
-static int run_both(check *c)
+static cli_status run_both(check *c)
 {
     const cli_compile plain = {.backend = NULL};
     uint32_t elsewhere = 0;
-    int status = choose_backend(c);
+    cli_status status = choose_backend(c);
     if (status == CLI_OK) {
         status = run_on(c, &c->compile, c->backend, &c->got, &elsewhere);
     }
@@ -300,7 +301,7 @@ static void print_rows(const check *c, const cJSON *rows, const char *command)
     (void)printf("repeat: %s\n", command);
 }
 
-static int report(const check *c)
+static cli_status report(const check *c)
 {
     int all_ok = 1;
     st_mem mem;
@@ -335,12 +336,12 @@ static int report(const check *c)
     return all_ok ? CLI_OK : CLI_WRONG;
 }
 
-static int run_check(check *c)
+static cli_status run_check(check *c)
 {
     if (cli_open(&c->common, &c->ctx) != STATOR_OK || stator_ctx_scan(c->ctx) != STATOR_OK) {
         return cli_fail_ctx(c->ctx, c->common.json);
     }
-    int status = make_model(c);
+    cli_status status = make_model(c);
     if (status != CLI_OK) {
         return status;
     }
@@ -361,7 +362,7 @@ static void end_check(check *c)
     stator_ctx_destroy(c->ctx);
 }
 
-int cmd_check(int argc, char **argv)
+cli_status cmd_check(int argc, char **argv)
 {
     check c = {.tolerance = ST_TOLERANCE_CHOSEN, .inputs = {.random = -1}};
     const cli_usage usage = {
@@ -377,8 +378,8 @@ int cmd_check(int argc, char **argv)
         .threads = &c.common.threads};
     const char *words[2] = {NULL, NULL};
     uint32_t n = 0;
-    int status = cli_parse(&usage, argc, argv, words, 2, &n);
-    if (status < 0) {
+    cli_status status = cli_parse(&usage, argc, argv, words, 2, &n);
+    if (status == CLI_GO_ON) {
         c.name = words[0];
         c.text = words[1];
         status = run_check(&c);

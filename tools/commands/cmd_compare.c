@@ -24,12 +24,12 @@ typedef struct compare {
     const char *note; /* NULL, or why `first` is absent */
 } compare;
 
-static int split_backends(compare *c)
+static bool split_backends(compare *c)
 {
     const char *comma = c->backends != NULL ? strchr(c->backends, ',') : NULL;
     if (comma == NULL || comma == c->backends || comma[1] == '\0' ||
         strchr(comma + 1, ',') != NULL) {
-        return 0;
+        return false;
     }
     const int a =
         snprintf(c->names[0], sizeof c->names[0], "%.*s", (int)(comma - c->backends), c->backends);
@@ -37,7 +37,7 @@ static int split_backends(compare *c)
     return a < (int)sizeof c->names[0] && b < (int)sizeof c->names[1];
 }
 
-static int run_backend(compare *c, uint32_t i)
+static cli_status run_backend(compare *c, uint32_t i)
 {
     stator_function *function =
         cli_compile_model(c->ctx, c->model, &c->compile, c->names[i], c->common.json);
@@ -45,12 +45,12 @@ static int run_backend(compare *c, uint32_t i)
         return CLI_FAILED;
     }
     const uint32_t n_out = stator_model_output_count(c->model);
-    const int ok = bisect_call(function, c->n_in, c->in, n_out, &c->results[i]);
+    const bool ok = bisect_call(function, c->n_in, c->in, n_out, &c->results[i]);
     stator_function_destroy(function);
     return ok ? CLI_OK : cli_fail_ctx(c->ctx, c->common.json);
 }
 
-static int compare_outputs(compare *c)
+static cli_status compare_outputs(compare *c)
 {
     const bisect_results *good = &c->results[0];
     const uint32_t count = good->n_out + good->n_in;
@@ -179,7 +179,7 @@ static void print_text(const compare *c)
     }
 }
 
-static int run_compare(compare *c, const char *path)
+static cli_status run_compare(compare *c, const char *path)
 {
     if (cli_open(&c->common, &c->ctx) != STATOR_OK ||
         stator_model_load(c->ctx, path, NULL, &c->model) != STATOR_OK) {
@@ -188,7 +188,7 @@ static int run_compare(compare *c, const char *path)
     if (!cli_load_inputs(c->ctx, c->model, &c->inputs, c->common.json, &c->in, &c->n_in)) {
         return CLI_FAILED;
     }
-    int status = run_backend(c, 0);
+    cli_status status = run_backend(c, 0);
     if (status == CLI_OK) {
         status = run_backend(c, 1);
     }
@@ -209,7 +209,7 @@ static int run_compare(compare *c, const char *path)
     return c->ok ? CLI_OK : CLI_WRONG;
 }
 
-int cmd_compare(int argc, char **argv)
+cli_status cmd_compare(int argc, char **argv)
 {
     compare c = {.inputs = {.random = -1}, .tolerance = ST_TOLERANCE_CHOSEN};
     const cli_option own[] = {
@@ -226,8 +226,8 @@ int cmd_compare(int argc, char **argv)
                              .threads = &c.common.threads};
     const char *path = NULL;
     uint32_t n = 0;
-    int status = cli_parse(&usage, argc, argv, &path, 1, &n);
-    if (status >= 0) {
+    cli_status status = cli_parse(&usage, argc, argv, &path, 1, &n);
+    if (status != CLI_GO_ON) {
         return status;
     }
     if (!split_backends(&c)) {

@@ -57,8 +57,8 @@ typedef struct conform {
 /* ---- in the child ---- */
 
 /* Runs one data set; 1 when every output matches, else a reason. */
-static int run_set(stator_ctx *ctx, stator_model *model, stator_function *function,
-                   const test_case *c, uint32_t set, char *reason)
+static bool run_set(stator_ctx *ctx, stator_model *model, stator_function *function,
+                    const test_case *c, uint32_t set, char *reason)
 {
     char dir[4096];
     cli_tensors want = {.ctx = ctx};
@@ -68,27 +68,27 @@ static int run_set(stator_ctx *ctx, stator_model *model, stator_function *functi
     const cli_inputs flags = {.inputs = dir, .random = -1};
     if (!cli_load_inputs(ctx, model, &flags, -1, &in, &n_in)) {
         (void)snprintf(reason, REASON_SIZE, "%s", cli_last_error());
-        return 0;
+        return false;
     }
     char errbuf[512];
     if (!cli_read_pb_folder(ctx, dir, "output", &want, errbuf)) {
         (void)snprintf(reason, REASON_SIZE, "%s", errbuf);
-        return 0;
+        return false;
     }
     const uint32_t n_out = stator_model_output_count(model);
     stator_tensor **out = calloc(n_out + 1u, sizeof(stator_tensor *));
     if (out == NULL || stator_call_tensors(function, n_in, in, n_out, out) != STATOR_OK) {
         (void)snprintf(reason, REASON_SIZE, "%s: %s",
                        stator_status_name(stator_ctx_error_code(ctx)), stator_ctx_error_text(ctx));
-        return 0;
+        return false;
     }
     if (want.count == 0) {
         (void)snprintf(reason, REASON_SIZE, "set %u holds no output_0.pb to compare with", set);
-        return 0;
+        return false;
     }
     if (want.count > n_out) {
         (void)snprintf(reason, REASON_SIZE, "%u outputs, expected %u", n_out, want.count);
-        return 0;
+        return false;
     }
     for (uint32_t k = 0; k < want.count; k++) {
         st_difference d;
@@ -99,13 +99,13 @@ static int run_set(stator_ctx *ctx, stator_model *model, stator_function *functi
                            "set %u, output %u differs in %s%s%s (max abs error %g, rel %g)", set, k,
                            d.reason, d.detail[0] != '\0' ? ": " : "", d.detail, d.max_abs,
                            d.max_rel);
-            return 0;
+            return false;
         }
     }
     cli_free_inputs(in, n_in);
     cli_free_inputs(out, n_out);
     cli_tensors_free(&want);
-    return 1;
+    return true;
 }
 
 /* Nodes that the backend runs itself, and those that others run for it. */
@@ -120,12 +120,12 @@ static void count_shares(const conform *s, stator_function *function, shares *ou
     const uint32_t n = cli_coverage(function, rows);
     out->made = 1;
     for (uint32_t i = 0; i < n; i++) {
-        const int is_own = strcmp(rows[i].backend, s->compile.backend) == 0;
+        const bool is_own = strcmp(rows[i].backend, s->compile.backend) == 0;
         *(is_own ? &out->own : &out->others) += rows[i].nodes;
     }
 }
 
-static int run_case(const conform *s, const test_case *c, shares *out_shares, char *reason)
+static bool run_case(const conform *s, const test_case *c, shares *out_shares, char *reason)
 {
     stator_ctx *ctx = NULL;
     stator_model *model = NULL;
@@ -133,15 +133,15 @@ static int run_case(const conform *s, const test_case *c, shares *out_shares, ch
     (void)snprintf(path, sizeof path, "%s/model.onnx", c->path);
     if (cli_open(&s->common, &ctx) != STATOR_OK) {
         (void)snprintf(reason, REASON_SIZE, "cannot make a context");
-        return 0;
+        return false;
     }
     if (stator_model_load(ctx, path, NULL, &model) != STATOR_OK) {
         (void)snprintf(reason, REASON_SIZE, "%s: %s",
                        stator_status_name(stator_ctx_error_code(ctx)), stator_ctx_error_text(ctx));
-        return 0;
+        return false;
     }
     stator_function *function = cli_compile_model(ctx, model, &s->compile, s->compile.backend, -1);
-    int ok = function != NULL;
+    bool ok = function != NULL;
     if (!ok) {
         (void)snprintf(reason, REASON_SIZE, "%s", cli_last_error());
     }
@@ -161,7 +161,7 @@ static void child_main(const conform *s, uint32_t index, int fd)
 {
     char reason[REASON_SIZE] = "";
     shares nodes = {0, 0, 0};
-    const int ok = run_case(s, &s->cases.items[index], &nodes, reason);
+    const bool ok = run_case(s, &s->cases.items[index], &nodes, reason);
     char line[REASON_SIZE + 32];
     const int n = snprintf(line, sizeof line, "%s%u %u %u;%s", ok ? "P" : "F", nodes.made,
                            nodes.own, nodes.others, reason);
@@ -172,11 +172,11 @@ static void child_main(const conform *s, uint32_t index, int fd)
 /* ---- in the parent ---- */
 
 /* 1, or 0 with errno. */
-static int start_child(const conform *s, child *slot, uint32_t index)
+static bool start_child(const conform *s, child *slot, uint32_t index)
 {
     int fds[2];
     if (pipe(fds) != 0) {
-        return 0;
+        return false;
     }
     (void)fflush(NULL);
     const pid_t pid = fork();
@@ -189,10 +189,10 @@ static int start_child(const conform *s, child *slot, uint32_t index)
     if (pid < 0) {
         (void)close(fds[0]);
         errno = why;
-        return 0;
+        return false;
     }
     *slot = (child){.pid = pid, .fd = fds[0], .index = index, .start_ns = st_now_ns()};
-    return 1;
+    return true;
 }
 
 static void one_line(char *text)
@@ -228,7 +228,7 @@ static void judge(conform *s, child *slot, int wait_status)
 {
     char reason[REASON_SIZE + 64] = "";
     shares nodes = {0, 0, 0};
-    int ok = 0;
+    bool ok = false;
     if (WIFSIGNALED(wait_status)) {
         (void)snprintf(reason, sizeof reason, "crashed: %s", strsignal(WTERMSIG(wait_status)));
     } else if (slot->len == 0) {
@@ -259,7 +259,7 @@ static void judge(conform *s, child *slot, int wait_status)
 }
 
 /* Reads what a child says; 1 when it has ended. */
-static int read_child(conform *s, child *slot)
+static bool read_child(conform *s, child *slot)
 {
     char spill[256];
     char *to = slot->len < REASON_SIZE - 1 ? slot->text + slot->len : spill;
@@ -267,16 +267,16 @@ static int read_child(conform *s, child *slot)
     const ssize_t n = read(slot->fd, to, room);
     if (n > 0) {
         slot->len += to == spill ? 0 : (size_t)n;
-        return 0;
+        return false;
     }
     if (n < 0 && errno == EINTR) {
-        return 0;
+        return false;
     }
     int wait_status = 0;
     (void)close(slot->fd);
     (void)waitpid(slot->pid, &wait_status, 0);
     judge(s, slot, wait_status);
-    return 1;
+    return true;
 }
 
 static void kill_hung(conform *s, child *slot)
@@ -294,7 +294,7 @@ static void kill_hung(conform *s, child *slot)
 
 /* Fills the free slots. A child that cannot be made now may be made when others have ended; when
  * none runs, a few tries later it cannot be helped. */
-static int fill_slots(const conform *s, run_state *r)
+static cli_status fill_slots(const conform *s, run_state *r)
 {
     for (uint32_t i = 0; i < r->n_slots && r->next < s->cases.count; i++) {
         if (r->slots[i].pid != 0) {
@@ -340,12 +340,12 @@ static void hear_children(conform *s, run_state *r)
     }
 }
 
-static int run_cases(conform *s)
+static cli_status run_cases(conform *s)
 {
     run_state r = {.n_slots = s->jobs < 1 ? 1u : s->jobs < JOBS_MAX ? (uint32_t)s->jobs : JOBS_MAX};
     const int is_shown = isatty(STDERR_FILENO);
     while (r.next < s->cases.count || r.running > 0) {
-        const int status = fill_slots(s, &r);
+        const cli_status status = fill_slots(s, &r);
         if (status != CLI_OK) {
             return status;
         }
@@ -376,12 +376,12 @@ static void print_summary(conform *s)
     cli_print_json(root);
 }
 
-static int conform_backend(conform *s, const char *backend)
+static cli_status conform_backend(conform *s, const char *backend)
 {
     char errbuf[512];
     skip_paths paths;
-    const int status = find_conform_backend(&s->common, backend, s->compile.fallback != NULL,
-                                            &s->compile.backend, &paths);
+    const cli_status status = find_conform_backend(&s->common, backend, s->compile.fallback != NULL,
+                                                   &s->compile.backend, &paths);
     if (status != CLI_OK) {
         return status;
     }
@@ -404,7 +404,7 @@ static int conform_backend(conform *s, const char *backend)
     if (s->rows == NULL) {
         return cli_fail(s->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
     }
-    const int ran = run_cases(s);
+    const cli_status ran = run_cases(s);
     if (ran != CLI_OK) {
         return ran;
     }
@@ -418,7 +418,7 @@ static int conform_backend(conform *s, const char *backend)
     return s->failed == 0 ? CLI_OK : CLI_WRONG;
 }
 
-int cmd_conform(int argc, char **argv)
+cli_status cmd_conform(int argc, char **argv)
 {
     conform s = {.jobs = st_cpu_count(),
                  .timeout_s = 600,
@@ -440,11 +440,11 @@ int cmd_conform(int argc, char **argv)
                              .threads = &s.common.threads};
     const char *backend = NULL;
     uint32_t n = 0;
-    int status = cli_parse(&usage, argc, argv, &backend, 1, &n);
-    if (status < 0 && s.timeout_s < 1) {
+    cli_status status = cli_parse(&usage, argc, argv, &backend, 1, &n);
+    if (status == CLI_GO_ON && s.timeout_s < 1) {
         status = cli_misused(&usage, "--timeout is from 1 second");
     }
-    if (status < 0) {
+    if (status == CLI_GO_ON) {
         status = conform_backend(&s, backend);
         for (uint32_t i = 0; s.rows != NULL && i < s.cases.count; i++) {
             cJSON_Delete(s.rows[i]);

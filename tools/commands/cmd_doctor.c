@@ -115,7 +115,7 @@ static void check_openblas(doctor *d)
     int (*parallel)(void) = (int (*)(void))(uintptr_t)dlsym(dso, "openblas_get_parallel");
     char *(*config)(void) = (char *(*)(void))(uintptr_t)dlsym(dso, "openblas_get_config");
     const int kind = parallel != NULL ? parallel() : -1;
-    const int is_usable = kind == 0 || kind == 2;
+    const bool is_usable = kind == 0 || kind == 2;
     (void)snprintf(detail, sizeof detail, "%s variant; %.300s; %.300s%s",
                    kind >= 0 && kind <= 2 ? threads[kind] : "unknown", place_of(dso),
                    config != NULL ? config() : "no configuration text",
@@ -154,7 +154,7 @@ static void check_item(doctor *d, const stator_item_info *info)
 {
     char name[160];
     char detail[1024];
-    const int is_missing = strcmp(info->state, "MISSING_DEPENDENCY") == 0;
+    const bool is_missing = strcmp(info->state, "MISSING_DEPENDENCY") == 0;
     const char *reason = info->reason != NULL ? info->reason : "";
     if (strcmp(info->state, "AVAILABLE") == 0) {
         d->backends += strcmp(info->kind, "backend") == 0;
@@ -275,24 +275,24 @@ static void check_onednn(doctor *d)
 
 /* ---- the machine ---- */
 
-static int is_in_path(const char *program, char out[512])
+static bool is_in_path(const char *program, char out[512])
 {
     const char *path = getenv("PATH");
     while (path != NULL && *path != '\0') {
         const size_t n = strcspn(path, ":");
         (void)snprintf(out, 512, "%.*s/%s", (int)(n < 400 ? n : 400), path, program);
         if (access(out, X_OK) == 0) {
-            return 1;
+            return true;
         }
         path += n + (path[n] == ':');
     }
-    return 0;
+    return false;
 }
 
 static void check_python(doctor *d)
 {
     char path[512];
-    const int is_there = is_in_path("python3", path);
+    const bool is_there = is_in_path("python3", path);
     report(d, "python3", is_there ? CHECK_OK : CHECK_LIMITED, is_there ? path : "not in PATH",
            is_there ? NULL : "python3", "the tests alone");
 }
@@ -309,7 +309,7 @@ static void check_huge_pages(doctor *d)
     text[n] = '\0';
     const char *begin = strchr(text, '[');
     const char *word = begin != NULL ? begin + 1 : "unknown";
-    const int is_off = strncmp(word, "never", 5) == 0;
+    const bool is_off = strncmp(word, "never", 5) == 0;
     char detail[160];
     (void)snprintf(detail, sizeof detail, "%.*s%s", (int)strcspn(word, "]\n"), word,
                    is_off
@@ -334,7 +334,7 @@ static void check_compiler(doctor *d)
 {
     const char *path = getenv("PATH");
     char file[512] = "";
-    int is_there = 0;
+    bool is_there = false;
     for (path = path != NULL ? path : ""; !is_there && *path != '\0';) {
         const size_t n = strcspn(path, ":");
         (void)snprintf(file, sizeof file, "%.*s/cc", n < 500u ? (int)n : 500, path);
@@ -367,7 +367,7 @@ static cJSON *packages_json(const doctor *d)
     {
         const char *name = cJSON_GetStringValue(cJSON_GetObjectItem(row, "package"));
         const cJSON *known = NULL;
-        int is_new = name != NULL;
+        bool is_new = name != NULL;
         cJSON_ArrayForEach(known, packages)
         {
             is_new = is_new && strcmp(cJSON_GetStringValue(known), name) != 0;
@@ -407,7 +407,7 @@ static void print_checks(const doctor *d, const cJSON *packages)
     (void)printf("\n");
 }
 
-static int examine(doctor *d)
+static cli_status examine(doctor *d)
 {
     if (cli_open(&d->common, &d->ctx) != STATOR_OK || stator_ctx_scan(d->ctx) != STATOR_OK) {
         return cli_fail_ctx(d->ctx, d->common.json);
@@ -446,7 +446,7 @@ static int examine(doctor *d)
     return d->backends > 0 ? CLI_OK : CLI_FAILED;
 }
 
-int cmd_doctor(int argc, char **argv)
+cli_status cmd_doctor(int argc, char **argv)
 {
     doctor d = {.backends = 0};
     const cli_usage usage = {.command = "doctor",
@@ -455,8 +455,8 @@ int cmd_doctor(int argc, char **argv)
                                         "package brings it.",
                              .common = &d.common};
     uint32_t n = 0;
-    int status = cli_parse(&usage, argc, argv, NULL, 0, &n);
-    if (status >= 0) {
+    cli_status status = cli_parse(&usage, argc, argv, NULL, 0, &n);
+    if (status != CLI_GO_ON) {
         return status;
     }
     d.checks = cJSON_CreateArray();

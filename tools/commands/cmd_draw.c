@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int write_bytes(const cli_graph *g, const char *path, const char *bytes, size_t size)
+static cli_status write_bytes(const cli_graph *g, const char *path, const char *bytes, size_t size)
 {
     return cli_write_file(path, bytes, size, g->common.json) ? CLI_OK : CLI_FAILED;
 }
 
-static int render(const cli_graph *g, const char *dot, const char *format, const char *path)
+static cli_status render(const cli_graph *g, const char *dot, const char *format, const char *path)
 {
     draw_picture picture;
     if (!draw_render(dot, format, &picture)) {
@@ -21,7 +21,7 @@ static int render(const cli_graph *g, const char *dot, const char *format, const
                                            : NULL,
                         "'%s' cannot be drawn: %s", path, picture.why);
     }
-    const int status = write_bytes(g, path, picture.bytes, picture.size);
+    const cli_status status = write_bytes(g, path, picture.bytes, picture.size);
     draw_picture_free(&picture);
     return status;
 }
@@ -41,7 +41,7 @@ static const char *format_of(const char *path)
     return NULL;
 }
 
-static int draw(const cli_graph *g, const char *model_path, const char *output)
+static cli_status draw(const cli_graph *g, const char *model_path, const char *output)
 {
     const char *format = format_of(output);
     const char *slash = strrchr(model_path, '/');
@@ -51,7 +51,7 @@ static int draw(const cli_graph *g, const char *model_path, const char *output)
     st_str_init(&dot, &mem);
     draw_graph(&dot, stator_ctx_host(g->ctx), stator_model_graph(g->model),
                slash != NULL ? slash + 1 : model_path);
-    int status = CLI_OK;
+    cli_status status = CLI_OK;
     if (!st_str_ok(&dot)) {
         status = cli_fail(g->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
     } else if (strcmp(format, "dot") == 0) {
@@ -70,7 +70,7 @@ static int draw(const cli_graph *g, const char *model_path, const char *output)
     return status;
 }
 
-int cmd_draw(int argc, char **argv)
+cli_status cmd_draw(int argc, char **argv)
 {
     cli_graph g = {.inputs = {.random = -1}};
     const char *output = NULL;
@@ -87,8 +87,8 @@ int cmd_draw(int argc, char **argv)
                              .threads = &g.common.threads};
     const char *path = NULL;
     uint32_t n = 0;
-    int status = cli_parse(&usage, argc, argv, &path, 1, &n);
-    if (status >= 0) {
+    cli_status status = cli_parse(&usage, argc, argv, &path, 1, &n);
+    if (status != CLI_GO_ON) {
         return status;
     }
     if (output == NULL) {

@@ -30,7 +30,7 @@ static void print_program(const explain *e, const cJSON *facts)
     cJSON_ArrayForEach(row, fallback_nodes)
     {
         const char *first = cli_clean(explain_text(row, "first"), name);
-        const int has_others = explain_number(row, "nodes") > 1;
+        const bool has_others = explain_number(row, "nodes") > 1;
         (void)printf("  %.0f %s%s%s%s: %s\n", explain_number(row, "nodes"), explain_text(row, "op"),
                      first[0] != '\0' ? " '" : "", first,
                      first[0] == '\0' ? ""
@@ -41,7 +41,7 @@ static void print_program(const explain *e, const cJSON *facts)
     (void)printf("the program is for calls in which:\n");
     cJSON_ArrayForEach(row, explain_list(facts, "guards"))
     {
-        const int is_need = strcmp(explain_text(row, "kind"), "need") == 0;
+        const bool is_need = strcmp(explain_text(row, "kind"), "need") == 0;
         (void)printf("  %s%s%s\n", cli_clean(explain_text(row, "name"), name),
                      is_need ? "refused when " : " is ",
                      cli_clean(explain_text(row, "text"), text));
@@ -144,10 +144,10 @@ static void print_text(const explain *e, const cJSON *facts)
     }
 }
 
-static int explain_model(explain *e, const char *path)
+static cli_status explain_model(explain *e, const char *path)
 {
     const cli_program_flags flags = {&e->common, &e->inputs, &e->compile, e->compile.backend};
-    const int status = cli_program_open(&e->p, &flags, path);
+    const cli_status status = cli_program_open(&e->p, &flags, path);
     if (status != CLI_OK) {
         return status;
     }
@@ -167,7 +167,7 @@ static int explain_model(explain *e, const char *path)
     return CLI_OK;
 }
 
-int cmd_explain(int argc, char **argv)
+cli_status cmd_explain(int argc, char **argv)
 {
     explain e = {.inputs = {.random = -1}, .compile = {.compile_flags = STATOR_COMPILE_NO_CACHE}};
     const cli_usage usage = {.command = "explain",
@@ -181,8 +181,8 @@ int cmd_explain(int argc, char **argv)
                              .threads = &e.common.threads};
     const char *path = NULL;
     uint32_t n = 0;
-    int status = cli_parse(&usage, argc, argv, &path, 1, &n);
-    if (status >= 0) {
+    cli_status status = cli_parse(&usage, argc, argv, &path, 1, &n);
+    if (status != CLI_GO_ON) {
         return status;
     }
     status = explain_model(&e, path);

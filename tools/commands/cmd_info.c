@@ -175,19 +175,19 @@ static void add_graph(const info *f)
 
 /* Compiles for the inputs; what fails is told and fails nothing else, but for names that are
  * wrong. */
-static int compile_it(info *f)
+static bool compile_it(info *f)
 {
     if (f->p.function == NULL) {
-        return 0;
+        return false;
     }
     return stator_x_prepare(f->p.function, f->p.n_in, f->p.in) == STATOR_OK ||
            cli_fail_ctx(f->p.ctx, -1) == CLI_OK;
 }
 
-static void add_places(info *f, int has_inputs)
+static void add_places(info *f, bool has_inputs)
 {
-    const int is_wanted = !f->no_compile && has_inputs;
-    const int is_compiled = is_wanted && compile_it(f);
+    const bool is_wanted = !f->no_compile && has_inputs;
+    const bool is_compiled = is_wanted && compile_it(f);
     cJSON *more = is_compiled ? explain_coverage(&f->p) : NULL;
     cJSON_AddItemToObject(f->facts, "coverage",
                           more != NULL ? cJSON_DetachItemFromObject(more, "coverage")
@@ -312,20 +312,20 @@ static void print_text(const info *f)
     print_places(f);
 }
 
-static int describe(info *f, const char *path)
+static cli_status describe(info *f, const char *path)
 {
     if (cli_open(&f->common, &f->p.ctx) != STATOR_OK ||
         stator_model_load(f->p.ctx, path, NULL, &f->p.model) != STATOR_OK) {
         return cli_fail_ctx(f->p.ctx, f->common.json);
     }
     /* Inputs that files give must be there; random ones may not fit a model that needs values. */
-    const int is_silent = !cli_has_input_files(&f->inputs) && f->inputs.dim.count == 0;
-    const int has_inputs = cli_load_inputs(f->p.ctx, f->p.model, &f->inputs,
-                                           is_silent ? -1 : f->common.json, &f->p.in, &f->p.n_in);
+    const bool is_silent = !cli_has_input_files(&f->inputs) && f->inputs.dim.count == 0;
+    const bool has_inputs = cli_load_inputs(f->p.ctx, f->p.model, &f->inputs,
+                                            is_silent ? -1 : f->common.json, &f->p.in, &f->p.n_in);
     if (!has_inputs && !is_silent) {
         return CLI_FAILED;
     }
-    const int is_named = f->compile.backend != NULL;
+    const bool is_named = f->compile.backend != NULL;
     f->p.function = f->no_compile
                         ? NULL
                         : cli_compile_model(f->p.ctx, f->p.model, &f->compile, f->compile.backend,
@@ -347,7 +347,7 @@ static int describe(info *f, const char *path)
     return CLI_OK;
 }
 
-int cmd_info(int argc, char **argv)
+cli_status cmd_info(int argc, char **argv)
 {
     info f = {.inputs = {.random = -1}, .compile = {.compile_flags = STATOR_COMPILE_NO_CACHE}};
     const cli_option own[] = {
@@ -368,8 +368,8 @@ int cmd_info(int argc, char **argv)
                              .threads = &f.common.threads};
     const char *path = NULL;
     uint32_t n = 0;
-    int status = cli_parse(&usage, argc, argv, &path, 1, &n);
-    if (status >= 0) {
+    cli_status status = cli_parse(&usage, argc, argv, &path, 1, &n);
+    if (status != CLI_GO_ON) {
         return status;
     }
     status = describe(&f, path);

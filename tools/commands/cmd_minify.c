@@ -68,7 +68,7 @@ static cJSON *ops_json(const minify *m)
 
 static void print_json(const minify *m, const char *const *files, const char *repeat)
 {
-    const int is_dead = m->whole.verdict != BISECT_DIFFERS;
+    const bool is_dead = m->whole.verdict != BISECT_DIFFERS;
     cJSON *root = cJSON_CreateObject();
     cJSON_AddBoolToObject(root, "found", 1);
     cJSON_AddStringToObject(root, "failure", failure_of(&m->whole));
@@ -127,14 +127,14 @@ static void print_text(const minify *m, const char *const *files, const char *re
     (void)printf("\n");
 }
 
-static int report(const minify *m, const char *const *files)
+static cli_status report(const minify *m, const char *const *files)
 {
     st_mem mem;
     st_str repeat;
     st_mem_init(&mem, NULL, NULL, NULL, 0);
     st_str_init(&repeat, &mem);
     minify_command(m, m->folder, &repeat);
-    const int ok = st_str_ok(&repeat);
+    const bool ok = st_str_ok(&repeat);
     if (!ok) {
         (void)cli_fail(m->setup.common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
     } else if (m->setup.common.json) {
@@ -148,19 +148,19 @@ static int report(const minify *m, const char *const *files)
 
 /* ---- the steps ---- */
 
-static int fail_with(const minify *m, const child_error *e)
+static cli_status fail_with(const minify *m, const child_error *e)
 {
     return cli_fail(m->setup.common.json, e->code, e->hint[0] != '\0' ? e->hint : NULL, "%s",
                     e->message);
 }
 
 /* What the whole model does: m->whole. */
-static int run_whole(minify *m)
+static cli_status run_whole(minify *m)
 {
-    const minify_cut whole = {.is_whole = 1};
+    const minify_cut whole = {.is_whole = true};
     const minify_job job = {.task = MINIFY_TRIAL, .setup = &m->setup, .cut = &whole};
     child c;
-    const int ok = minify_child(m, &job, &c, &m->whole);
+    const bool ok = minify_child(m, &job, &c, &m->whole);
     child_close(&c);
     m->trials++;
     if (!ok) {
@@ -177,12 +177,12 @@ static int run_whole(minify *m)
 }
 
 /* The graph and the inputs. */
-static int take_survey(minify *m)
+static cli_status take_survey(minify *m)
 {
     const minify_job job = {.task = MINIFY_SURVEY, .setup = &m->setup};
     minify_outcome outcome;
     child c;
-    int status = CLI_OK;
+    cli_status status = CLI_OK;
     if (!minify_child(m, &job, &c, &outcome)) {
         status = CLI_FAILED;
     } else if (outcome.verdict != BISECT_AGREES) {
@@ -194,13 +194,13 @@ static int take_survey(minify *m)
     return status;
 }
 
-static int run_minify(minify *m)
+static cli_status run_minify(minify *m)
 {
     const char *files[8];
     if (!minify_folder_check(m->folder, m->setup.common.json)) {
         return CLI_FAILED;
     }
-    int status = run_whole(m);
+    cli_status status = run_whole(m);
     if (status == CLI_OK && m->whole.verdict == BISECT_AGREES) {
         print_agrees(m);
         return CLI_OK;
@@ -232,13 +232,13 @@ static void free_minify(minify *m)
     free(m->seen);
 }
 
-int cmd_minify(int argc, char **argv)
+cli_status cmd_minify(int argc, char **argv)
 {
     minify m = {.setup = {.inputs = {.random = -1},
                           .good = "eager",
                           .timeout_s = 300,
                           .tolerance = ST_TOLERANCE_CHOSEN},
-                .best = {.is_whole = 1}};
+                .best = {.is_whole = true}};
     bisect_setup *s = &m.setup;
     const cli_option own[] = {
         {"--bad", CLI_TEXT, &s->bad, "BACKEND", "the backend that fails or gives a wrong answer"},
@@ -248,7 +248,7 @@ int cmd_minify(int argc, char **argv)
         CLI_END};
     const cli_usage usage = {.command = "minify",
                              .positional = "MODEL",
-                             .reads_again = 1,
+                             .reads_again = true,
                              .summary = "Finds the smallest program that still fails as the model "
                                         "does, and writes it.",
                              .own = own,
@@ -258,8 +258,8 @@ int cmd_minify(int argc, char **argv)
                              .common = &s->common,
                              .threads = &s->common.threads};
     uint32_t n = 0;
-    int status = cli_parse(&usage, argc, argv, &s->path, 1, &n);
-    if (status >= 0) {
+    cli_status status = cli_parse(&usage, argc, argv, &s->path, 1, &n);
+    if (status != CLI_GO_ON) {
         return status;
     }
     if (s->bad == NULL || m.folder == NULL || m.folder[0] == '\0' || s->timeout_s < 1) {

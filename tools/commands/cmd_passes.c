@@ -43,7 +43,7 @@ static void find_pass(void *self, const char *name, const char *doc)
 }
 
 /* One of Stator's own, which have no options. */
-static int show_own(const pass_search *search, int json)
+static cli_status show_own(const pass_search *search, int json)
 {
     if (!json) {
         (void)printf("%-22s %s\n  it has no options\n", search->name, search->doc);
@@ -58,7 +58,7 @@ static int show_own(const pass_search *search, int json)
 }
 
 /* The pass with its options. One that cannot be used says why, as `stator plugins` does. */
-static int show_pass(stator_ctx *ctx, const char *name, int json)
+static cli_status show_pass(stator_ctx *ctx, const char *name, int json)
 {
     stator_item_info item;
     pass_search search = {.name = name};
@@ -83,7 +83,7 @@ static int show_pass(stator_ctx *ctx, const char *name, int json)
 
 /* ---- all of them ---- */
 
-static int list_passes(stator_ctx *ctx, const char *backend, int json)
+static cli_status list_passes(stator_ctx *ctx, const char *backend, int json)
 {
     pass_list list = {.array = json ? cJSON_CreateArray() : NULL};
     const stator_status result = backend != NULL ? stator_x_pipeline(ctx, backend, on_pass, &list)
@@ -96,7 +96,7 @@ static int list_passes(stator_ctx *ctx, const char *backend, int json)
     return result == STATOR_OK ? CLI_OK : cli_fail_ctx(ctx, json);
 }
 
-int cmd_passes(int argc, char **argv)
+cli_status cmd_passes(int argc, char **argv)
 {
     cli_common common = {0};
     const char *backend = NULL;
@@ -111,8 +111,8 @@ int cmd_passes(int argc, char **argv)
                              .common = &common};
     uint32_t n = 0;
     const char *name = NULL;
-    int status = cli_parse(&usage, argc, argv, &name, 1, &n);
-    if (status >= 0) {
+    cli_status status = cli_parse(&usage, argc, argv, &name, 1, &n);
+    if (status != CLI_GO_ON) {
         return status;
     }
     if (name != NULL && backend != NULL) {
@@ -190,7 +190,7 @@ static void print_op(const stator_op_desc *op)
 }
 
 /* Every op, or the one named. */
-static int list_ops(stator_ctx *ctx, const char *wanted, int json)
+static cli_status list_ops(stator_ctx *ctx, const char *wanted, int json)
 {
     const stator_ir_api *ir = stator_ctx_host(ctx)->ir;
     const stator_op_desc *only = wanted != NULL ? cli_find_op(ctx, wanted, json) : NULL;
@@ -217,7 +217,7 @@ static int list_ops(stator_ctx *ctx, const char *wanted, int json)
     return CLI_OK;
 }
 
-int cmd_ops(int argc, char **argv)
+cli_status cmd_ops(int argc, char **argv)
 {
     cli_common common = {0};
     const cli_usage usage = {.command = "ops",
@@ -226,8 +226,8 @@ int cmd_ops(int argc, char **argv)
                              .common = &common};
     const char *wanted = NULL;
     uint32_t n = 0;
-    int status = cli_parse(&usage, argc, argv, &wanted, 1, &n);
-    if (status >= 0) {
+    cli_status status = cli_parse(&usage, argc, argv, &wanted, 1, &n);
+    if (status != CLI_GO_ON) {
         return status;
     }
     stator_ctx *ctx = NULL;

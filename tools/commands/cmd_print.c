@@ -2,7 +2,7 @@
  * of one's choice. What is printed can be parsed again. */
 #include "tools/cli/cli.h"
 
-static int write_file(const cli_graph *g, const char *output)
+static cli_status write_file(const cli_graph *g, const char *output)
 {
     if (stator_x_model_write(g->model, output) != STATOR_OK) {
         return cli_fail_ctx(g->ctx, g->common.json);
@@ -16,7 +16,7 @@ static int write_file(const cli_graph *g, const char *output)
     return CLI_OK;
 }
 
-static int write_model(const cli_graph *g, const char *output)
+static cli_status write_model(const cli_graph *g, const char *output)
 {
     const stator_host *host = stator_ctx_host(g->ctx);
     char *text = NULL;
@@ -26,7 +26,8 @@ static int write_model(const cli_graph *g, const char *output)
         return write_file(g, output);
     }
     if (host->ir->print(g->ctx, stator_model_graph(g->model), &text, &len, &diag) != STATOR_OK) {
-        const int status = cli_fail(g->common.json, "INTERNAL", NULL, "%s", host->diag->text(diag));
+        const cli_status status =
+            cli_fail(g->common.json, "INTERNAL", NULL, "%s", host->diag->text(diag));
         host->diag->release(diag);
         return status;
     }
@@ -42,7 +43,7 @@ static int write_model(const cli_graph *g, const char *output)
     return CLI_OK;
 }
 
-int cmd_print(int argc, char **argv)
+cli_status cmd_print(int argc, char **argv)
 {
     cli_graph g = {.inputs = {.random = -1}};
     const char *output = NULL;
@@ -59,8 +60,8 @@ int cmd_print(int argc, char **argv)
                              .threads = &g.common.threads};
     const char *path = NULL;
     uint32_t n = 0;
-    int status = cli_parse(&usage, argc, argv, &path, 1, &n);
-    if (status >= 0) {
+    cli_status status = cli_parse(&usage, argc, argv, &path, 1, &n);
+    if (status != CLI_GO_ON) {
         return status;
     }
     status = cli_graph_open(&g, path);
@@ -76,7 +77,8 @@ int cmd_print(int argc, char **argv)
 
 /* ---- opt ---- */
 
-static int run_passes(cli_graph *g, const cli_list *passes, const cli_list *options, int verify)
+static cli_status run_passes(cli_graph *g, const cli_list *passes, const cli_list *options,
+                             int verify)
 {
     cli_options_room room;
     if (!cli_split_options(options, g->common.json, &room)) {
@@ -96,7 +98,7 @@ static int run_passes(cli_graph *g, const cli_list *passes, const cli_list *opti
     return CLI_OK;
 }
 
-int cmd_opt(int argc, char **argv)
+cli_status cmd_opt(int argc, char **argv)
 {
     cli_graph g = {.inputs = {.random = -1}};
     cli_list passes = {.count = 0};
@@ -118,8 +120,8 @@ int cmd_opt(int argc, char **argv)
                              .threads = &g.common.threads};
     const char *path = NULL;
     uint32_t n = 0;
-    int status = cli_parse(&usage, argc, argv, &path, 1, &n);
-    if (status >= 0) {
+    cli_status status = cli_parse(&usage, argc, argv, &path, 1, &n);
+    if (status != CLI_GO_ON) {
         return status;
     }
     status = cli_graph_open(&g, path);

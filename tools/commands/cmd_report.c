@@ -329,7 +329,7 @@ static void put_nodes(const report *r, const cJSON *step)
 {
     const cJSON *nodes = explain_list(step, "nodes");
     const cJSON *node = NULL;
-    const int is_named = strcmp(explain_text(step, "kind"), "node") == 0; /* by its own name */
+    const bool is_named = strcmp(explain_text(step, "kind"), "node") == 0; /* by its own name */
     const int n = is_named ? 0 : cJSON_GetArraySize(nodes);
     int i = 0;
     cJSON_ArrayForEach(node, nodes)
@@ -504,7 +504,7 @@ static void put_picture(report *r, const char *path)
 
 /* ---- the command ---- */
 
-static int write_page(report *r, const char *path, const cJSON *facts)
+static cli_status write_page(report *r, const char *path, const cJSON *facts)
 {
     const char *slash = strrchr(path, '/');
     if (!cli_file_open(&r->file, r->output, r->common.json)) {
@@ -531,13 +531,13 @@ static void say_file(const report *r)
     }
 }
 
-static int make_report(report *r, const char *path)
+static cli_status make_report(report *r, const char *path)
 {
     const cli_program_flags flags = {&r->common, &r->inputs, &r->compile, r->compile.backend};
     if (!cli_file_check(r->output, r->common.json)) {
         return CLI_FAILED;
     }
-    int status = cli_program_open(&r->p, &flags, path);
+    cli_status status = cli_program_open(&r->p, &flags, path);
     if (status != CLI_OK) {
         return status;
     }
@@ -557,7 +557,7 @@ static int make_report(report *r, const char *path)
     return status;
 }
 
-int cmd_report(int argc, char **argv)
+cli_status cmd_report(int argc, char **argv)
 {
     report r = {.inputs = {.random = -1},
                 .compile = {.compile_flags = STATOR_COMPILE_NO_CACHE},
@@ -578,8 +578,8 @@ int cmd_report(int argc, char **argv)
                              .threads = &r.common.threads};
     const char *path = NULL;
     uint32_t n = 0;
-    int status = cli_parse(&usage, argc, argv, &path, 1, &n);
-    if (status >= 0) {
+    cli_status status = cli_parse(&usage, argc, argv, &path, 1, &n);
+    if (status != CLI_GO_ON) {
         return status;
     }
     if (r.output == NULL) {

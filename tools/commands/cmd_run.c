@@ -41,7 +41,7 @@ typedef struct run {
 static stator_status call_more(run *r, double *times, uint64_t n)
 {
     const char *mode = r->compile.mode;
-    const int is_bound = mode != NULL && strcmp(mode, "reduce-overhead") == 0;
+    const bool is_bound = mode != NULL && strcmp(mode, "reduce-overhead") == 0;
     stator_bound_call *bound = NULL;
     stator_status status =
         is_bound ? stator_bind(r->p.function, r->p.n_in, r->p.in, r->n_out, r->out, &bound)
@@ -58,14 +58,14 @@ static stator_status call_more(run *r, double *times, uint64_t n)
 }
 
 /* Prints why; a call that --verify found wrong is a wrong answer. */
-static int call_failed(const run *r, stator_status status)
+static cli_status call_failed(const run *r, stator_status status)
 {
-    const int failed = cli_fail_ctx(r->p.ctx, r->common.json);
+    const cli_status failed = cli_fail_ctx(r->p.ctx, r->common.json);
     return status == STATOR_DATA_LOSS && r->compile.verify != 0 ? CLI_WRONG : failed;
 }
 
 /* Calls once, then --repeat times more. */
-static int call_all(run *r)
+static cli_status call_all(run *r)
 {
     const uint64_t start = st_now_ns();
     stator_status status = stator_call_tensors(r->p.function, r->p.n_in, r->p.in, r->n_out, r->out);
@@ -98,7 +98,7 @@ static int call_all(run *r)
 }
 
 /* The same, with --profile timed step by step. */
-static int call_profiled(run *r)
+static cli_status call_profiled(run *r)
 {
     if (r->profile_path == NULL) {
         return call_all(r);
@@ -107,14 +107,14 @@ static int call_profiled(run *r)
     if (r->profile == NULL) {
         return CLI_FAILED;
     }
-    const int status = call_all(r);
+    const cli_status status = call_all(r);
     return status != CLI_OK ? status
                             : cli_profile_stop(r->profile, &r->p, r->profile_path, r->common.json);
 }
 
 /* What the command line leaves open is that of the case, as for conform: case.json lies beside the
  * folder of a data set. */
-static void choose_tolerance(run *r, int is_dir)
+static void choose_tolerance(run *r, bool is_dir)
 {
     char folder[4096];
     if (!is_dir) {
@@ -126,17 +126,17 @@ static void choose_tolerance(run *r, int is_dir)
     r->tolerance.atol = r->tolerance.atol < 0 ? usual.atol : r->tolerance.atol;
 }
 
-static int load_expected(run *r)
+static cli_status load_expected(run *r)
 {
     struct stat st;
     char errbuf[ERROR_SIZE];
     if (r->expect == NULL) {
         return CLI_OK;
     }
-    const int is_dir = stat(r->expect, &st) == 0 && S_ISDIR(st.st_mode);
+    const bool is_dir = stat(r->expect, &st) == 0 && S_ISDIR(st.st_mode);
     choose_tolerance(r, is_dir);
-    const int ok = is_dir ? cli_read_pb_folder(r->p.ctx, r->expect, "output", &r->want, errbuf)
-                          : cli_read_npz(r->p.ctx, r->expect, &r->want, errbuf);
+    const bool ok = is_dir ? cli_read_pb_folder(r->p.ctx, r->expect, "output", &r->want, errbuf)
+                           : cli_read_npz(r->p.ctx, r->expect, &r->want, errbuf);
     if (!ok) {
         return cli_fail(r->common.json, "INVALID_ARGUMENT", NULL, "%s: %s", r->expect, errbuf);
     }
@@ -148,7 +148,7 @@ static int load_expected(run *r)
     return CLI_OK;
 }
 
-static int unknown_output(const run *r, const char *name)
+static cli_status unknown_output(const run *r, const char *name)
 {
     char list[512] = "";
     size_t n = 0;
@@ -163,10 +163,10 @@ static int unknown_output(const run *r, const char *name)
 }
 
 /* Everything expected is of some output: a misspelt name would only look like a missing one. */
-static int check_expected(const run *r)
+static cli_status check_expected(const run *r)
 {
     for (uint32_t i = 0; i < r->want.count; i++) {
-        int is_known = r->want.names[i] == NULL && i < r->n_out;
+        bool is_known = r->want.names[i] == NULL && i < r->n_out;
         for (uint32_t k = 0; r->want.names[i] != NULL && k < r->n_out; k++) {
             char name[32];
             is_known |= strcmp(r->want.names[i], cli_output_name(r->p.model, k, name)) == 0;
@@ -227,20 +227,20 @@ static cJSON *output_json(const run *r, uint32_t k, int *all_ok)
 /* ---- classes ---- */
 
 /* Takes the text over; 0 when out of memory. */
-static int add_label(run *r, char *text)
+static bool add_label(run *r, char *text)
 {
     char **names = realloc(r->names, (r->n_names + 1u) * sizeof *names);
     if (names == NULL) {
         free(text);
-        return 0;
+        return false;
     }
     r->names = names;
     text[strcspn(text, "\r\n")] = '\0';
     r->names[r->n_names++] = text;
-    return 1;
+    return true;
 }
 
-static int load_labels(run *r)
+static cli_status load_labels(run *r)
 {
     if (r->labels == NULL) {
         return CLI_OK;
@@ -257,8 +257,8 @@ static int load_labels(run *r)
                         "'%s' is %s", r->labels,
                         S_ISDIR(st.st_mode) ? "a folder" : "no regular file");
     }
-    int is_read = 1;
-    for (int more = 1; more;) {
+    bool is_read = true;
+    for (bool more = true; more;) {
         char *line = NULL;
         size_t size = 0;
         more = getline(&line, &size, file) >= 0;
@@ -266,8 +266,8 @@ static int load_labels(run *r)
             free(line);
             is_read &= feof(file) != 0;
         } else if (!add_label(r, line)) {
-            more = 0;
-            is_read = 0;
+            more = false;
+            is_read = false;
         }
     }
     (void)fclose(file);
@@ -450,11 +450,11 @@ static void print_report(const run *r, const cJSON *report)
     }
 }
 
-static int save_outputs(const run *r)
+static cli_status save_outputs(const run *r)
 {
     cli_tensors list = {.ctx = r->p.ctx};
     char errbuf[ERROR_SIZE] = "out of memory";
-    int ok = 1;
+    bool ok = true;
     for (uint32_t k = 0; ok && k < r->n_out; k++) {
         char name[32];
         stator_tensor_retain(r->out[k]);
@@ -467,7 +467,7 @@ static int save_outputs(const run *r)
 
 /* A file that is written has the ending of its kind, so that no model is written over by mistake.
  */
-static int check_ending(const run *r, const char *flag, const char *path, const char *ending)
+static cli_status check_ending(const run *r, const char *flag, const char *path, const char *ending)
 {
     const size_t n = strlen(ending);
     const size_t len = path != NULL ? strlen(path) : 0;
@@ -477,19 +477,19 @@ static int check_ending(const run *r, const char *flag, const char *path, const 
                           flag, path, ending);
 }
 
-static int check_files(const run *r)
+static cli_status check_files(const run *r)
 {
-    const int status = check_ending(r, "--save", r->save, ".npz");
+    const cli_status status = check_ending(r, "--save", r->save, ".npz");
     return status != CLI_OK ? status : check_ending(r, "--profile", r->profile_path, ".json");
 }
 
-static int run_model(run *r, const char *path)
+static cli_status run_model(run *r, const char *path)
 {
     if (check_files(r) != CLI_OK) {
         return CLI_FAILED;
     }
     const cli_program_flags flags = {&r->common, &r->inputs, &r->compile, r->compile.backend};
-    int status = cli_program_open(&r->p, &flags, path);
+    cli_status status = cli_program_open(&r->p, &flags, path);
     if (status != CLI_OK) {
         return status;
     }
@@ -537,7 +537,7 @@ static void end_run(run *r)
     cli_program_close(&r->p);
 }
 
-int cmd_run(int argc, char **argv)
+cli_status cmd_run(int argc, char **argv)
 {
     run r = {.tolerance = ST_TOLERANCE_CHOSEN, .top = 1, .inputs = {.random = -1}};
     const cli_option own[] = {
@@ -563,11 +563,11 @@ int cmd_run(int argc, char **argv)
                              .threads = &r.common.threads};
     const char *path = NULL;
     uint32_t n = 0;
-    int status = cli_parse(&usage, argc, argv, &path, 1, &n);
-    if (status < 0 && r.top == 0) {
+    cli_status status = cli_parse(&usage, argc, argv, &path, 1, &n);
+    if (status == CLI_GO_ON && r.top == 0) {
         status = cli_misused(&usage, "--top is 1 or more");
     }
-    if (status < 0) {
+    if (status == CLI_GO_ON) {
         /* a program from the cache does not know what nodes its steps compute */
         r.compile.compile_flags = r.profile_path != NULL ? STATOR_COMPILE_NO_CACHE : 0;
         status = run_model(&r, path);

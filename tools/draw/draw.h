@@ -39,7 +39,7 @@ void draw_type(st_str *out, const stator_graph_view *view, stator_ref type);
 /* The label of a node, "<...>": op, imported name, parameters, constants, attributes. */
 void draw_node_label(st_str *out, const draw_context *d, stator_ref node);
 /* Is the value drawn inside the labels of its users only? Parameters and constants are. */
-int draw_is_folded(const draw_context *d, stator_ref value);
+bool draw_is_folded(const draw_context *d, stator_ref value);
 
 /* The whole picture. */
 void draw_graph(st_str *out, const stator_host *host, const stator_graph *graph, const char *title);
@@ -49,11 +49,11 @@ void draw_graph(st_str *out, const stator_host *host, const stator_graph *graph,
 typedef struct draw_picture {
     char *bytes; /* NULL when it failed */
     size_t size;
-    int is_missing; /* there is no Graphviz, or it has no such format */
+    bool is_missing; /* there is no Graphviz, or it has no such format */
     char why[256];
 } draw_picture;
 /* 0: failed, `why` says it. Free it when it did not. */
-int draw_render(const char *dot, const char *format, draw_picture *out);
+bool draw_render(const char *dot, const char *format, draw_picture *out);
 void draw_picture_free(draw_picture *picture);
 
 #endif

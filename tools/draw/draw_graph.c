@@ -63,15 +63,15 @@ static void add_operand_edges(picture *p, const draw_context *d, stator_ref node
 
 /* ---- nodes ---- */
 
-static int is_output(const draw_context *d, stator_ref node)
+static bool is_output(const draw_context *d, stator_ref node)
 {
     for (uint32_t k = 0; k < d->view->n_outputs; k++) {
         const stator_ref value = stator_output_at(d->view, k);
         if (stator_value_at(d->view, value)->node == node) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static void add_box(picture *p, const draw_context *d, stator_ref node)
@@ -109,7 +109,7 @@ static void add_nodes(picture *p, const draw_context *d)
 {
     for (stator_ref node = 1; node <= d->view->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(d->view, node);
-        const int is_constant = (stator_op_at(d->view, row->op)->flags & STATOR_OP_CONSTANT) != 0;
+        const bool is_constant = (stator_op_at(d->view, row->op)->flags & STATOR_OP_CONSTANT) != 0;
         if (is_constant && !is_output(d, node)) {
             continue;
         }

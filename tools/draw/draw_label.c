@@ -162,12 +162,12 @@ static const stator_node_row *constant_node(const draw_context *d, stator_ref va
 {
     const stator_value_row *row = stator_value_at(d->view, value);
     const stator_node_row *node = row->node != 0 ? stator_node_at(d->view, row->node) : NULL;
-    const int is_constant =
+    const bool is_constant =
         node != NULL && (stator_op_at(d->view, node->op)->flags & STATOR_OP_CONSTANT) != 0;
     return is_constant ? node : NULL;
 }
 
-int draw_is_folded(const draw_context *d, stator_ref value)
+bool draw_is_folded(const draw_context *d, stator_ref value)
 {
     return (stator_value_at(d->view, value)->flags & STATOR_VALUE_PARAM) != 0 ||
            constant_node(d, value) != NULL;
@@ -234,10 +234,10 @@ static void add_folded_operands(st_str *out, const draw_context *d, const stator
 /* ---- attributes ---- */
 
 static int64_t list_element(const draw_context *d, const stator_attr_row *attr, uint32_t i,
-                            int *out_is_const)
+                            bool *out_is_const)
 {
     int64_t value = 0;
-    *out_is_const = 1;
+    *out_is_const = true;
     if (attr->kind == STATOR_ATTR_INTS) {
         return *(const int64_t *)stator_column_at(&d->view->i64s, attr->begin + i);
     }
@@ -246,9 +246,9 @@ static int64_t list_element(const draw_context *d, const stator_attr_row *attr, 
 }
 
 /* Lists of at least two that are all 0 or all 1 (pads, strides, dilations) tell nothing. */
-static int is_dull_list(const draw_context *d, const stator_attr_row *attr, int *out_all_equal)
+static bool is_dull_list(const draw_context *d, const stator_attr_row *attr, bool *out_all_equal)
 {
-    int is_const = 1;
+    bool is_const = true;
     const int64_t first = attr->count > 0 ? list_element(d, attr, 0, &is_const) : 0;
     *out_all_equal = is_const && attr->count > 1;
     for (uint32_t i = 1; i < attr->count; i++) {
@@ -258,22 +258,23 @@ static int is_dull_list(const draw_context *d, const stator_attr_row *attr, int 
 }
 
 /* A list of sizes that the result's type repeats. */
-static int is_result_shape(const draw_context *d, const stator_node_row *node,
-                           const stator_attr_row *attr)
+static bool is_result_shape(const draw_context *d, const stator_node_row *node,
+                            const stator_attr_row *attr)
 {
     const stator_type_row *type = stator_value_type(d->view, node->result_begin);
     if (attr->kind != STATOR_ATTR_DIMS || node->result_count == 0 || attr->count != type->rank) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < attr->count; i++) {
         if (stator_ref_at(d->view, attr->begin + i) != stator_dim_at(d->view, type, i)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-static void add_list(st_str *out, const draw_context *d, const stator_attr_row *attr, int all_equal)
+static void add_list(st_str *out, const draw_context *d, const stator_attr_row *attr,
+                     bool all_equal)
 {
     const uint32_t shown = all_equal ? 1 : attr->count < LIST_SHOWN ? attr->count : LIST_SHOWN;
     for (uint32_t i = 0; i < shown; i++) {
@@ -289,29 +290,29 @@ static void add_list(st_str *out, const draw_context *d, const stator_attr_row *
 }
 
 /* Writes an attribute unless it is at its default or says nothing; 1 when it wrote. */
-static int add_attr(st_str *out, const draw_context *d, const stator_node_row *node, uint32_t k)
+static bool add_attr(st_str *out, const draw_context *d, const stator_node_row *node, uint32_t k)
 {
     const stator_attr_row *attr = stator_attr_at(d->view, node, k);
     const stator_attr_desc *desc = &stator_op_at(d->view, node->op)->attrs[k];
-    int all_equal = 0;
+    bool all_equal = false;
     switch (attr->kind) {
     case STATOR_ATTR_INT:
         if (!desc->is_required && attr->i == desc->i) {
-            return 0;
+            return false;
         }
         begin_line(out);
         st_str_addf(out, "%s %" PRId64, desc->name, attr->i);
         break;
     case STATOR_ATTR_FLOAT:
         if (!desc->is_required && attr->f == desc->f) {
-            return 0;
+            return false;
         }
         begin_line(out);
         st_str_addf(out, "%s %g", desc->name, attr->f);
         break;
     case STATOR_ATTR_STRING:
         if (desc->s != NULL && strcmp(stator_string_at(d->view, attr->begin), desc->s) == 0) {
-            return 0;
+            return false;
         }
         begin_line(out);
         st_str_addf(out, "%s ", desc->name);
@@ -324,17 +325,17 @@ static int add_attr(st_str *out, const draw_context *d, const stator_node_row *n
     case STATOR_ATTR_INTS:
     case STATOR_ATTR_DIMS:
         if (is_dull_list(d, attr, &all_equal) || is_result_shape(d, node, attr)) {
-            return 0;
+            return false;
         }
         begin_line(out);
         st_str_add(out, desc->name);
         add_list(out, d, attr, all_equal);
         break;
     default:
-        return 0;
+        return false;
     }
     end_line(out);
-    return 1;
+    return true;
 }
 
 void draw_node_label(st_str *out, const draw_context *d, stator_ref node)

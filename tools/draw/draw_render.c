@@ -14,37 +14,37 @@ static int be_quiet(char *text)
     return 0;
 }
 
-static int fail(draw_picture *out, const char *what, int is_missing)
+static bool fail(draw_picture *out, const char *what, bool is_missing)
 {
     const char *why = aglasterr();
     out->is_missing = is_missing;
     (void)snprintf(out->why, sizeof out->why, "%s: %.200s", what, why != NULL ? why : "no reason");
-    return 0;
+    return false;
 }
 
 /* Of a graph that was placed. */
-static int render(GVC_t *gvc, Agraph_t *graph, const char *format, draw_picture *out)
+static bool render(GVC_t *gvc, Agraph_t *graph, const char *format, draw_picture *out)
 {
     unsigned int size = 0;
     if (gvRenderData(gvc, graph, format, &out->bytes, &size) != 0 || out->bytes == NULL) {
-        return fail(out, "this Graphviz has no such format", 1);
+        return fail(out, "this Graphviz has no such format", true);
     }
     out->size = size;
-    return 1;
+    return true;
 }
 
-int draw_render(const char *dot, const char *format, draw_picture *out)
+bool draw_render(const char *dot, const char *format, draw_picture *out)
 {
     *out = (draw_picture){.bytes = NULL};
     GVC_t *gvc = gvContext();
     (void)agseterrf(be_quiet);
     Agraph_t *graph = gvc != NULL ? agmemread(dot) : NULL;
-    int ok = 0;
+    bool ok = false;
     if (graph != NULL && gvLayout(gvc, graph, "dot") == 0) {
         ok = render(gvc, graph, format, out);
         (void)gvFreeLayout(gvc, graph);
     } else {
-        (void)fail(out, "the graph cannot be placed", 0);
+        (void)fail(out, "the graph cannot be placed", false);
     }
     if (graph != NULL) {
         (void)agclose(graph);

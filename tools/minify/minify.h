@@ -50,16 +50,16 @@ typedef struct minify_graph {
 } minify_graph;
 
 /* In the child: writes the graph for the parent. 0: errno says why not. */
-int minify_graph_write(const stator_graph_view *v, int fd);
-int minify_graph_map(int fd, minify_graph *out);
+bool minify_graph_write(const stator_graph_view *v, int fd);
+bool minify_graph_map(int fd, minify_graph *out);
 void minify_graph_free(minify_graph *graph);
-int minify_is_op(const minify_graph *graph, stator_ref node);
+bool minify_is_op(const minify_graph *graph, stator_ref node);
 
 /* ---- cuts ---- */
 
 /* A part of the graph as a program of its own. */
 typedef struct minify_cut {
-    int is_whole;    /* the model as it was loaded; the lists are empty */
+    bool is_whole;   /* the model as it was loaded; the lists are empty */
     int has_symbols; /* sizes stay symbols */
     int is_random;   /* the inputs are those of --random 0 */
     uint32_t n_nodes, n_inputs, n_outputs;
@@ -85,7 +85,7 @@ typedef struct minify_cut_spec {
 } minify_cut_spec;
 
 /* 0: out of memory, or there is no output. */
-int minify_cut_make(const minify_graph *graph, const minify_cut_spec *spec, minify_cut *out);
+bool minify_cut_make(const minify_graph *graph, const minify_cut_spec *spec, minify_cut *out);
 void minify_cut_free(minify_cut *cut);
 /* Marks the nodes among is_kept that these values are made of. */
 void minify_ancestors(const minify_graph *graph, const uint8_t *is_kept, uint32_t n,
@@ -125,8 +125,8 @@ typedef struct minify {
     uint64_t *seen;       /* hashes of cuts that do not fail so */
     uint32_t n_seen;
     uint32_t trials;
-    int is_capped; /* there were too many trials */
-    int is_broken; /* a child could not be run: stop, it was said why */
+    bool is_capped; /* there were too many trials */
+    bool is_broken; /* a child could not be run: stop, it was said why */
     char note[512];
 } minify;
 
@@ -148,18 +148,18 @@ typedef struct minify_job {
 
 /* Runs it; files of the child stay open in *c, which the caller closes. 0: no child could be made,
  * and it was said. */
-int minify_child(minify *m, const minify_job *job, child *c, minify_outcome *out);
+bool minify_child(minify *m, const minify_job *job, child *c, minify_outcome *out);
 
-int minify_record_begin(minify *m, child *survey);
+bool minify_record_begin(minify *m, child *survey);
 /* Are these values known now? */
-int minify_record_need(minify *m, uint32_t n, const stator_ref *values);
+bool minify_record_need(minify *m, uint32_t n, const stator_ref *values);
 void minify_record_free(minify_record *record);
 
 /* ---- the search ---- */
 
 /* Does the cut fail as the whole does? It is taken over: it is the best one then, or freed. */
-int minify_try(minify *m, minify_cut *cut);
-int minify_is_same(const minify_outcome *a, const minify_outcome *b);
+bool minify_try(minify *m, minify_cut *cut);
+bool minify_is_same(const minify_outcome *a, const minify_outcome *b);
 void minify_add_note(minify *m, const char *text);
 /* From the whole model to fewer nodes; m->best holds them. */
 void minify_search(minify *m);
@@ -169,12 +169,12 @@ void minify_simplify(minify *m);
 /* ---- the folder ---- */
 
 /* Can it be made, or is it there and empty? 0: said why not. */
-int minify_folder_check(const char *folder, int json);
+bool minify_folder_check(const char *folder, int json);
 /* Writes a form that fails when it is loaded again, the smallest there is. CLI_OK, or said why not.
  * out_files: names, NULL at the end. */
-int minify_write(minify *m, const char *out_files[8]);
+cli_status minify_write(minify *m, const char *out_files[8]);
 /* Has the program that is written inputs in a file? */
-int minify_has_inputs(const minify *m);
+bool minify_has_inputs(const minify *m);
 /* The command that repeats the failure, with paths below `folder`. */
 void minify_command(const minify *m, const char *folder, st_str *out);
 

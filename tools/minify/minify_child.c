@@ -36,21 +36,21 @@ static void take_error(worker *w, uint32_t verdict)
     child_take_error(w->ctx, &w->out->error);
 }
 
-static int fail_ctx(worker *w, uint32_t verdict)
+static bool fail_ctx(worker *w, uint32_t verdict)
 {
     (void)cli_fail_ctx(w->ctx, -1);
     take_error(w, verdict);
-    return 0;
+    return false;
 }
 
-static int fail_memory(worker *w)
+static bool fail_memory(worker *w)
 {
     (void)cli_fail(-1, "RESOURCE_EXHAUSTED", NULL, "no memory: %s", strerror(errno));
     take_error(w, BISECT_REFUSED);
-    return 0;
+    return false;
 }
 
-static int leave_report(const worker *w, uint32_t is_whole)
+static bool leave_report(const worker *w, uint32_t is_whole)
 {
     const report r = {.is_whole = is_whole, .outcome = *w->out};
     return child_write(w->c->files[CHILD_REPORT], &r, sizeof r, 0);
@@ -66,10 +66,10 @@ static const stator_graph_view *view_of(const worker *w, const stator_model *mod
 
 /* A node that writes into the buffer of an input changes what others read: between such nodes no
  * graph is cut. Functionalized, the graph has a value for each state of the buffer. */
-static int take_writes_out(worker *w)
+static bool take_writes_out(worker *w)
 {
     const stator_graph_view *v = view_of(w, w->loaded);
-    int writes = 0;
+    bool writes = false;
     for (stator_ref node = 1; v != NULL && node <= v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(v, node);
         writes |= (stator_op_at(v, row->op)->flags & STATOR_OP_WRITES) != 0;
@@ -82,7 +82,7 @@ static int take_writes_out(worker *w)
 }
 
 /* The inputs of a cut: what the good backend computed, or random as --random 0 gives them. */
-static int make_inputs(worker *w, const minify_cut *cut)
+static bool make_inputs(worker *w, const minify_cut *cut)
 {
     w->n_in = cut->n_inputs;
     w->in = calloc(w->n_in + 1u, sizeof(stator_tensor *));
@@ -103,14 +103,14 @@ static int make_inputs(worker *w, const minify_cut *cut)
     return w->in != NULL || fail_memory(w);
 }
 
-static int make_program(worker *w)
+static bool make_program(worker *w)
 {
     const minify_cut *cut = w->job->cut;
     if (cut->is_whole) {
         w->model = w->loaded;
         w->in = w->loaded_in;
         w->n_in = w->n_loaded_in;
-        return 1;
+        return true;
     }
     const stator_x_cut parts = {.struct_size = sizeof parts,
                                 .n_nodes = cut->n_nodes,
@@ -129,13 +129,13 @@ static int make_program(worker *w)
 /* ---- running ---- */
 
 /* 1 with the results; else the outcome says why not. */
-static int run_backend(worker *w, const bisect_recipe *recipe, bisect_results *out)
+static bool run_backend(worker *w, const bisect_recipe *recipe, bisect_results *out)
 {
     stator_function *function = bisect_compile(w->ctx, w->model, recipe);
     *out = (bisect_results){.n_out = 0};
     if (function == NULL) {
         take_error(w, BISECT_REFUSED);
-        return 0;
+        return false;
     }
     return bisect_call(function, w->n_in, w->in, stator_model_output_count(w->model), out) ||
            fail_ctx(w, BISECT_FAILS);
@@ -222,20 +222,20 @@ static void record(worker *w)
 
 /* ---- writing ---- */
 
-static int write_npz(worker *w, const char *name, const cli_tensors *list)
+static bool write_npz(worker *w, const char *name, const cli_tensors *list)
 {
     char path[4200];
     char errbuf[512] = "";
     (void)snprintf(path, sizeof path, "%s/%s", w->job->folder, name);
     if (cli_write_npz(path, list, errbuf)) {
-        return 1;
+        return true;
     }
     (void)cli_fail(-1, "UNAVAILABLE", NULL, "%s", errbuf);
     take_error(w, BISECT_REFUSED);
-    return 0;
+    return false;
 }
 
-static int write_inputs(worker *w)
+static bool write_inputs(worker *w)
 {
     cli_tensors list = {.ctx = w->ctx};
     for (uint32_t k = 0; k < w->n_in; k++) {
@@ -250,13 +250,13 @@ static int write_inputs(worker *w)
 }
 
 /* What the good backend gives for the program. */
-static int write_expected(worker *w)
+static bool write_expected(worker *w)
 {
     const bisect_recipe good = {.backend = w->job->setup->good};
     cli_tensors list = {.ctx = w->ctx};
     bisect_results results;
     if (!run_backend(w, &good, &results)) {
-        return 0;
+        return false;
     }
     for (uint32_t k = 0; k < results.n_out; k++) {
         char buffer[32];
@@ -289,7 +289,7 @@ static void write_all(worker *w)
 
 /* The whole of a child's life. Programs that are tried once are no use to the compile cache, and a
  * kept one would not be compiled again. */
-static int child_main(void *self, const child *c)
+static bool child_main(void *self, const child *c)
 {
     worker *w = self;
     minify_outcome outcome = {.verdict = 0};
@@ -316,19 +316,19 @@ static int child_main(void *self, const child *c)
     return leave_report(w, 1);
 }
 
-int minify_child(minify *m, const minify_job *job, child *c, minify_outcome *out)
+bool minify_child(minify *m, const minify_job *job, child *c, minify_outcome *out)
 {
     worker w = {.m = m, .job = job};
-    const int is_first = job->task == MINIFY_TRIAL && m->trials == 0;
+    const bool is_first = job->task == MINIFY_TRIAL && m->trials == 0;
     const child_work todo = {
         .run = child_main, .self = &w, .timeout_s = job->setup->timeout_s, .is_quiet = !is_first};
     report r = {.is_whole = 0};
     *out = (minify_outcome){.verdict = 0};
     if (!child_run(c, &todo)) {
-        m->is_broken = 1;
+        m->is_broken = true;
         (void)cli_fail(m->setup.common.json, "RESOURCE_EXHAUSTED", NULL,
                        "cannot run a child process: %s", strerror(errno));
-        return 0;
+        return false;
     }
     const ssize_t n = pread(c->files[CHILD_REPORT], &r, sizeof r, 0);
     if (n == (ssize_t)sizeof r) {
@@ -338,5 +338,5 @@ int minify_child(minify *m, const minify_job *job, child *c, minify_outcome *out
         out->verdict = BISECT_CRASHES;
         child_death(c, &out->error);
     }
-    return 1;
+    return true;
 }

@@ -46,10 +46,10 @@ static void describe_values(const stator_graph_view *v, minify_value *values)
     for (uint32_t i = 1; i <= v->n_values; i++) {
         const stator_value_row *row = stator_value_at(v, i);
         const stator_type_row *type = stator_type_at(v, row->type);
-        const int is_constant =
+        const bool is_constant =
             row->node != 0 &&
             (stator_op_at(v, stator_node_at(v, row->node)->op)->flags & STATOR_OP_CONSTANT) != 0;
-        const int is_param = (row->flags & STATOR_VALUE_PARAM) != 0;
+        const bool is_param = (row->flags & STATOR_VALUE_PARAM) != 0;
         uint32_t flags = (is_constant ? MINIFY_CONSTANT : 0u) | (is_param ? MINIFY_PARAM : 0u);
         const uint64_t count = count_elements(v, type, &flags);
         flags |= (is_constant || is_param) && count > INLINE_ELEMENTS ? MINIFY_LARGE : 0u;
@@ -111,7 +111,7 @@ static uint32_t count_operands(const stator_graph_view *v)
     return n;
 }
 
-int minify_graph_write(const stator_graph_view *v, int fd)
+bool minify_graph_write(const stator_graph_view *v, int fd)
 {
     header h = {.n_nodes = v->n_nodes, .n_values = v->n_values};
     const uint64_t nodes_bytes = (h.n_nodes + UINT64_C(1)) * sizeof(minify_node);
@@ -120,7 +120,7 @@ int minify_graph_write(const stator_graph_view *v, int fd)
     minify_value *values = calloc(1, values_bytes);
     uint32_t *refs =
         calloc(count_operands(v) + UINT64_C(1) + v->n_outputs + v->n_write_backs, sizeof *refs);
-    int ok = nodes != NULL && values != NULL && refs != NULL;
+    bool ok = nodes != NULL && values != NULL && refs != NULL;
     if (ok) {
         describe_values(v, values);
         h.n_refs = describe_nodes(v, nodes, refs, values);
@@ -140,17 +140,17 @@ int minify_graph_write(const stator_graph_view *v, int fd)
 
 /* ---- in the parent ---- */
 
-int minify_graph_map(int fd, minify_graph *out)
+bool minify_graph_map(int fd, minify_graph *out)
 {
     struct stat st;
     header h;
     *out = (minify_graph){.n_nodes = 0};
     if (fstat(fd, &st) != 0 || (size_t)st.st_size < sizeof h) {
-        return 0;
+        return false;
     }
     char *base = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) {
-        return 0;
+        return false;
     }
     memcpy(&h, base, sizeof h);
     *out = (minify_graph){.n_nodes = h.n_nodes,
@@ -169,7 +169,7 @@ int minify_graph_map(int fd, minify_graph *out)
     for (stator_ref node = 1; node <= h.n_nodes; node++) {
         out->n_ops += (uint32_t)minify_is_op(out, node);
     }
-    return 1;
+    return true;
 }
 
 void minify_graph_free(minify_graph *graph)
@@ -180,7 +180,7 @@ void minify_graph_free(minify_graph *graph)
     *graph = (minify_graph){.n_nodes = 0};
 }
 
-int minify_is_op(const minify_graph *graph, stator_ref node)
+bool minify_is_op(const minify_graph *graph, stator_ref node)
 {
     return (graph->nodes[node].flags & STATOR_OP_CONSTANT) == 0;
 }
@@ -215,7 +215,7 @@ typedef struct maker {
     uint8_t *nodes; /* with the constants that are read */
 } maker;
 
-static int is_made(const maker *k, stator_ref value)
+static bool is_made(const maker *k, stator_ref value)
 {
     const uint32_t node = k->g->values[value].node;
     return node != 0 && k->spec->is_kept[node] && minify_is_op(k->g, node);
@@ -225,7 +225,7 @@ static int is_made(const maker *k, stator_ref value)
 static void take_operand(maker *k, stator_ref value)
 {
     const minify_value *row = &k->g->values[value];
-    const int is_given = k->spec->is_given != NULL && k->spec->is_given[value];
+    const bool is_given = k->spec->is_given != NULL && k->spec->is_given[value];
     k->state[value] |= IS_READ_INSIDE;
     if (is_made(k, value) || (k->state[value] & IS_INPUT) != 0) {
         return;
@@ -246,7 +246,7 @@ static void take_nodes(maker *k)
     const minify_graph *g = k->g;
     for (stator_ref node = 1; node <= g->n_nodes; node++) {
         const minify_node *row = &g->nodes[node];
-        const int is_kept = k->spec->is_kept[node] && minify_is_op(g, node);
+        const bool is_kept = k->spec->is_kept[node] && minify_is_op(g, node);
         k->nodes[node] |= (uint8_t)is_kept;
         k->cut->n_ops += (uint32_t)is_kept;
         for (uint32_t i = 0; i < row->operand_count; i++) {
@@ -267,7 +267,7 @@ static void take_nodes(maker *k)
 
 /* Is any result of the node read at all? One that has only an effect, or whose results nobody
  * wants, is seen by all of them. */
-static int is_read(const minify_graph *g, const minify_node *row)
+static bool is_read(const minify_graph *g, const minify_node *row)
 {
     uint32_t flags = 0;
     for (uint32_t i = 0; i < row->result_count; i++) {
@@ -284,13 +284,13 @@ static void take_outputs(maker *k)
         if (!k->spec->is_kept[node] || !minify_is_op(g, node)) {
             continue;
         }
-        const int all = !is_read(g, row);
+        const bool all = !is_read(g, row);
         for (uint32_t i = 0; i < row->result_count; i++) {
             const stator_ref value = row->result_begin + i;
             const uint32_t state = k->state[value];
-            const int leaves =
+            const bool leaves =
                 (state & IS_READ_OUTSIDE) != 0 || (g->values[value].flags & MINIFY_RESULT) != 0;
-            const int ends = (state & IS_READ_INSIDE) == 0;
+            const bool ends = (state & IS_READ_INSIDE) == 0;
             if (all || (leaves && (ends || k->spec->form == MINIFY_LEAVES))) {
                 k->cut->outputs[k->cut->n_outputs++] = value;
             }
@@ -318,7 +318,7 @@ static uint64_t hash_of(const minify_cut *cut)
     return st_hash64(cut->outputs, cut->n_outputs * sizeof *cut->outputs, hash);
 }
 
-int minify_cut_make(const minify_graph *graph, const minify_cut_spec *spec, minify_cut *out)
+bool minify_cut_make(const minify_graph *graph, const minify_cut_spec *spec, minify_cut *out)
 {
     maker k = {.g = graph, .spec = spec, .cut = out};
     *out = (minify_cut){.n_ops = 0};
@@ -342,9 +342,9 @@ int minify_cut_make(const minify_graph *graph, const minify_cut_spec *spec, mini
     free(k.nodes);
     if (out->n_outputs == 0) {
         minify_cut_free(out);
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
 void minify_cut_free(minify_cut *cut)

@@ -14,7 +14,7 @@
 
 /* Neighbours in topological order, as many as fit. Constants and parameters need no call but when
  * they become inputs, which is seldom. */
-static int make_groups(minify *m)
+static bool make_groups(minify *m)
 {
     const minify_graph *g = &m->graph;
     minify_record *r = &m->record;
@@ -25,7 +25,7 @@ static int make_groups(minify *m)
     r->group_of = calloc(g->n_values + (size_t)1, sizeof *r->group_of);
     r->is_tried = calloc(g->n_values + (size_t)1, 1);
     if (r->known == NULL || r->group_of == NULL || r->is_tried == NULL) {
-        return 0;
+        return false;
     }
     for (stator_ref value = 1; value <= g->n_values; value++) {
         if (count == GROUP_VALUES || bytes + g->values[value].size_bytes > GROUP_BYTES) {
@@ -37,35 +37,35 @@ static int make_groups(minify *m)
         count++;
         bytes += g->values[value].size_bytes;
     }
-    return 1;
+    return true;
 }
 
 /* Takes the tensors that a child kept, one for each of the values. */
-static int take_group(minify_record *r, const child *c, uint32_t n, const stator_ref *values)
+static bool take_group(minify_record *r, const child *c, uint32_t n, const stator_ref *values)
 {
     child_tensors *groups = realloc(r->groups, (r->n_groups + 1u) * sizeof *groups);
     if (groups == NULL) {
-        return 0;
+        return false;
     }
     r->groups = groups;
     child_tensors *group = &groups[r->n_groups++];
     if (!child_tensors_map(c->files[CHILD_KEPT], group) || group->count < n) {
-        return 0;
+        return false;
     }
     for (uint32_t k = 0; k < n; k++) {
         r->known[values[k]] = &group->tensors[k];
     }
     r->size_bytes += group->size;
-    return 1;
+    return true;
 }
 
-static int record(minify *m, uint32_t n, const stator_ref *values)
+static bool record(minify *m, uint32_t n, const stator_ref *values)
 {
     const minify_job job = {
         .task = MINIFY_RECORD, .setup = &m->setup, .values = values, .n_values = n};
     minify_outcome outcome;
     child c;
-    int ok = n == 0;
+    bool ok = n == 0;
     if (n > 0 && m->record.size_bytes < BYTES_MAX) {
         ok = minify_child(m, &job, &c, &outcome) && outcome.verdict == BISECT_AGREES &&
              take_group(&m->record, &c, n, values);
@@ -76,7 +76,7 @@ static int record(minify *m, uint32_t n, const stator_ref *values)
 
 /* The values that are not known yet, or all of the groups that they are of; their number. */
 static uint32_t list_missing(const minify *m, uint32_t n, const stator_ref *values,
-                             int whole_groups, stator_ref *out)
+                             bool whole_groups, stator_ref *out)
 {
     const minify_graph *g = &m->graph;
     const minify_record *r = &m->record;
@@ -87,7 +87,7 @@ static uint32_t list_missing(const minify *m, uint32_t n, const stator_ref *valu
     }
     for (stator_ref value = 1; is_wanted != NULL && whole_groups && value <= g->n_values; value++) {
         const minify_value *row = &g->values[value];
-        const int is_of_node = row->node != 0 && (row->flags & MINIFY_CONSTANT) == 0;
+        const bool is_of_node = row->node != 0 && (row->flags & MINIFY_CONSTANT) == 0;
         if (is_wanted[r->group_of[value]] && !r->is_tried[r->group_of[value]] && is_of_node &&
             (row->flags & MINIFY_READ) != 0 && r->known[value] == NULL) {
             out[count++] = value;
@@ -102,30 +102,30 @@ static uint32_t list_missing(const minify *m, uint32_t n, const stator_ref *valu
     return count;
 }
 
-int minify_record_need(minify *m, uint32_t n, const stator_ref *values)
+bool minify_record_need(minify *m, uint32_t n, const stator_ref *values)
 {
     minify_record *r = &m->record;
     stator_ref *missing = calloc(m->graph.n_values + (size_t)n + 1u, sizeof *missing);
-    int ok = missing != NULL;
-    if (ok && list_missing(m, n, values, 0, missing) > 0 && r->size_bytes < PLENTY_BYTES) {
-        const uint32_t count = list_missing(m, n, values, 1, missing);
+    bool ok = missing != NULL;
+    if (ok && list_missing(m, n, values, false, missing) > 0 && r->size_bytes < PLENTY_BYTES) {
+        const uint32_t count = list_missing(m, n, values, true, missing);
         (void)record(m, count, missing); /* else the few that are needed are tried */
         for (uint32_t k = 0; k < count; k++) {
             r->is_tried[r->group_of[missing[k]]] = 1;
         }
     }
-    ok = ok && record(m, list_missing(m, n, values, 0, missing), missing);
+    ok = ok && record(m, list_missing(m, n, values, false, missing), missing);
     free(missing);
     return ok;
 }
 
 /* The inputs of the model, and what sizes are told by: values whose nodes must have run. */
-int minify_record_begin(minify *m, child *survey)
+bool minify_record_begin(minify *m, child *survey)
 {
     const minify_graph *g = &m->graph;
     stator_ref *values = calloc(g->n_values + (size_t)1, sizeof *values);
     uint32_t n = 0;
-    int ok = values != NULL && make_groups(m);
+    bool ok = values != NULL && make_groups(m);
     for (stator_ref value = 1; ok && value <= g->n_values; value++) {
         if (g->values[value].node == 0 && (g->values[value].flags & MINIFY_PARAM) == 0) {
             values[n++] = value;

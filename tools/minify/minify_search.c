@@ -28,14 +28,14 @@ void minify_add_note(minify *m, const char *text)
 
 /* ---- one trial ---- */
 
-int minify_is_same(const minify_outcome *a, const minify_outcome *b)
+bool minify_is_same(const minify_outcome *a, const minify_outcome *b)
 {
     if (a->verdict != b->verdict || !a->is_good_done || !b->is_good_done) {
-        return 0;
+        return false;
     }
     switch (a->verdict) {
     case BISECT_DIFFERS:
-        return 1;
+        return true;
     case BISECT_FAILS:
         return strcmp(a->error.code, b->error.code) == 0;
     default: /* the message tells the signal or the exit status */
@@ -50,14 +50,14 @@ static uint64_t key_of(const minify_cut *cut)
     return st_hash64(&how, sizeof how, cut->hash);
 }
 
-static int is_seen(const minify *m, uint64_t key)
+static bool is_seen(const minify *m, uint64_t key)
 {
     for (uint32_t i = 0; i < m->n_seen; i++) {
         if (m->seen[i] == key) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static void remember(minify *m, uint64_t key)
@@ -79,33 +79,33 @@ static void progress(const minify *m, const minify_cut *cut, const minify_outcom
     }
 }
 
-static int run_trial(minify *m, const minify_cut *cut)
+static bool run_trial(minify *m, const minify_cut *cut)
 {
     const minify_job job = {.task = MINIFY_TRIAL, .setup = &m->setup, .cut = cut};
     minify_outcome outcome;
     child c;
     if (m->trials >= TRIALS_MAX) {
-        m->is_capped = 1;
-        return 0;
+        m->is_capped = true;
+        return false;
     }
-    const int ok = minify_child(m, &job, &c, &outcome);
+    const bool ok = minify_child(m, &job, &c, &outcome);
     child_close(&c);
     m->trials++;
     if (!ok) {
-        return 0;
+        return false;
     }
     progress(m, cut, &outcome);
     if (!minify_is_same(&m->whole, &outcome)) {
-        return 0;
+        return false;
     }
     m->last = outcome;
-    return 1;
+    return true;
 }
 
-int minify_try(minify *m, minify_cut *cut)
+bool minify_try(minify *m, minify_cut *cut)
 {
     const uint64_t key = key_of(cut);
-    int fails = 0;
+    bool fails = false;
     if (!m->is_broken && !is_seen(m, key)) {
         fails = minify_record_need(m, cut->n_inputs, cut->inputs) && run_trial(m, cut);
         if (!fails) {
@@ -143,23 +143,23 @@ static void take_best(search *s)
     }
 }
 
-static int try_cut(search *s, const minify_cut_spec *spec)
+static bool try_cut(search *s, const minify_cut_spec *spec)
 {
     minify_cut cut;
     if (!minify_cut_make(&s->m->graph, spec, &cut)) {
-        return 0;
+        return false;
     }
     cut.has_symbols = s->m->best.has_symbols;
     if (!minify_try(s->m, &cut)) {
-        return 0;
+        return false;
     }
     take_best(s);
-    return 1;
+    return true;
 }
 
 /* Only the ends as outputs: inner values stay inner, so that what was fused still is. A value that
  * is wrong and that the nodes behind it hide is an output in the second form. */
-static int try_kept(search *s, uint32_t n)
+static bool try_kept(search *s, uint32_t n)
 {
     const minify_cut_spec ends = {.is_kept = s->is_kept, .form = MINIFY_ENDS};
     const minify_cut_spec leaves = {.is_kept = s->is_kept, .form = MINIFY_LEAVES};
@@ -167,18 +167,18 @@ static int try_kept(search *s, uint32_t n)
 }
 
 /* The nodes list[first, first + count) alone, or all but those. */
-static int try_range(search *s, uint32_t first, uint32_t count, int without)
+static bool try_range(search *s, uint32_t first, uint32_t count, int without)
 {
     memset(s->is_kept, 0, s->m->graph.n_nodes + (size_t)1);
     for (uint32_t i = 0; i < s->n; i++) {
-        const int inside = i >= first && i - first < count;
+        const bool inside = i >= first && i - first < count;
         s->is_kept[s->list[i]] = (uint8_t)(inside != without);
     }
     return try_kept(s, without ? s->n - count : count);
 }
 
 /* These outputs and what they are made of. */
-static int try_outputs(search *s, uint32_t n, const stator_ref *outputs)
+static bool try_outputs(search *s, uint32_t n, const stator_ref *outputs)
 {
     memset(s->is_kept, 0, s->m->graph.n_nodes + (size_t)1);
     for (uint32_t i = 0; i < s->n; i++) {
@@ -199,7 +199,7 @@ static void reduce_outputs(search *s)
         return;
     }
     memcpy(outputs, s->m->best.outputs, n * sizeof *outputs);
-    int is_done = 0;
+    bool is_done = false;
     for (uint32_t k = n; k > 0 && !is_done; k--) {
         is_done = try_outputs(s, 1, &outputs[k - 1u]);
     }
@@ -252,8 +252,8 @@ static void ddmin(search *s)
     uint32_t parts = 2;
     while (s->n > 1 && !s->m->is_capped && !s->m->is_broken) {
         const uint32_t n = s->n;
-        int is_smaller = 0;
-        int is_part = 0;
+        bool is_smaller = false;
+        bool is_part = false;
         parts = parts > n ? n : parts;
         for (uint32_t i = 0; i < parts && !is_smaller; i++) {
             const uint32_t first = (uint32_t)((uint64_t)n * i / parts);
@@ -277,7 +277,7 @@ static void ddmin(search *s)
 
 /* The graph with its results as outputs, without the writes and with numbers for sizes, or with its
  * symbols where the failure needs them. */
-static int begin(search *s)
+static bool begin(search *s)
 {
     minify *m = s->m;
     memset(s->is_kept, 1, m->graph.n_nodes + (size_t)1);
@@ -289,11 +289,11 @@ static int begin(search *s)
             cut.has_symbols = has_symbols;
             if (minify_try(m, &cut)) {
                 take_best(s);
-                return 1;
+                return true;
             }
         }
     }
-    return 0;
+    return false;
 }
 
 /* The result that was seen to differ first, with what it is made of; of a failure nothing is known.
@@ -327,7 +327,7 @@ void minify_search(minify *m)
     s.is_kept = calloc(m->graph.n_nodes + (size_t)1, 1);
     s.slice = calloc(m->graph.n_nodes + (size_t)1, 1);
     if (s.list == NULL || s.is_kept == NULL || s.slice == NULL) {
-        m->is_broken = 1;
+        m->is_broken = true;
         (void)cli_fail(m->setup.common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
     } else if (begin(&s)) {
         if (m->best.has_symbols) {

@@ -40,7 +40,7 @@ static void list_large(simplify *s)
     memset(s->is_given, 0, g->n_values + (size_t)1);
 }
 
-static int try_given(simplify *s)
+static bool try_given(simplify *s)
 {
     const minify_cut_spec spec = {.is_kept = s->is_kept,
                                   .outputs = s->outputs,
@@ -48,7 +48,7 @@ static int try_given(simplify *s)
                                   .is_given = s->is_given};
     minify_cut cut;
     if (!minify_cut_make(&s->m->graph, &spec, &cut)) {
-        return 0;
+        return false;
     }
     cut.is_random = 1;
     return minify_try(s->m, &cut);
@@ -73,7 +73,7 @@ static void try_all(simplify *s)
 }
 
 /* A copy of the best form, for the case that a simpler one does not come back from its file. */
-static int keep_exact(minify *m)
+static bool keep_exact(minify *m)
 {
     minify_cut *to = &m->exact;
     *to = m->best;
@@ -82,12 +82,12 @@ static int keep_exact(minify *m)
     to->outputs = malloc((to->n_outputs + (size_t)1) * sizeof *to->outputs);
     if (to->nodes == NULL || to->inputs == NULL || to->outputs == NULL) {
         minify_cut_free(to);
-        return 0;
+        return false;
     }
     memcpy(to->nodes, m->best.nodes, to->n_nodes * sizeof *to->nodes);
     memcpy(to->inputs, m->best.inputs, to->n_inputs * sizeof *to->inputs);
     memcpy(to->outputs, m->best.outputs, to->n_outputs * sizeof *to->outputs);
-    return 1;
+    return true;
 }
 
 void minify_simplify(minify *m)

@@ -28,16 +28,16 @@
 static const char *const names[] = {"repro.stir",   "repro.blob", "inputs.npz",
                                     "expected.npz", "repeat.sh",  NULL};
 
-static int fail_path(const char *what, const char *path, int json)
+static bool fail_path(const char *what, const char *path, int json)
 {
     (void)cli_fail(json, errno == ENOENT ? "NOT_FOUND" : "UNAVAILABLE", NULL, "%s '%s': %s", what,
                    path, strerror(errno));
-    return 0;
+    return false;
 }
 
 /* ---- before ---- */
 
-static int is_empty(const char *folder)
+static bool is_empty(const char *folder)
 {
     DIR *dir = opendir(folder);
     int n = 0;
@@ -45,7 +45,7 @@ static int is_empty(const char *folder)
         n += strcmp(at->d_name, ".") != 0 && strcmp(at->d_name, "..") != 0;
     }
     if (dir == NULL) {
-        return 0;
+        return false;
     }
     (void)closedir(dir);
     return n == 0;
@@ -63,7 +63,7 @@ static void name_folder(const char *folder, char out[PATH_BYTES])
 
 /* "DIR.123.part" beside the folder; "DIR/123.part" in one that is there, since what is around it
  * may be another file system, or not ours to write. 0: the path is too long. */
-static int part_of(const char *folder, char out[PATH_BYTES])
+static bool part_of(const char *folder, char out[PATH_BYTES])
 {
     char name[PATH_BYTES];
     struct stat there;
@@ -74,7 +74,7 @@ static int part_of(const char *folder, char out[PATH_BYTES])
     return n > 0 && (size_t)n + 32u < PATH_BYTES;
 }
 
-int minify_folder_check(const char *folder, int json)
+bool minify_folder_check(const char *folder, int json)
 {
     char part[PATH_BYTES], name[PATH_BYTES];
     struct stat there;
@@ -82,14 +82,14 @@ int minify_folder_check(const char *folder, int json)
     if (stat(folder, &there) == 0 ? !is_empty(folder) : lstat(name, &there) == 0) {
         (void)cli_fail(json, "ALREADY_EXISTS", "name a new folder",
                        "'%s' is there and is no empty folder", folder);
-        return 0;
+        return false;
     }
     /* The search takes a while; that there is no such place is told before it. */
     if (!part_of(folder, part) || mkdir(part, 0777) != 0) {
         return fail_path("cannot make the folder", folder, json);
     }
     (void)rmdir(part);
-    return 1;
+    return true;
 }
 
 /* ---- the command ---- */
@@ -161,7 +161,7 @@ static void add_compile_flags(st_str *out, const bisect_setup *s)
     }
 }
 
-int minify_has_inputs(const minify *m)
+bool minify_has_inputs(const minify *m)
 {
     const minify_graph *g = &m->graph;
     uint32_t n = m->best.n_inputs;
@@ -175,9 +175,9 @@ int minify_has_inputs(const minify *m)
 void minify_command(const minify *m, const char *folder, st_str *out)
 {
     const bisect_setup *s = &m->setup;
-    const int compares = s->compile.options.count == 0 && s->compile.mode == NULL &&
-                         !s->compile.strict && s->compile.fallback == NULL &&
-                         s->compile.node_fallbacks == NULL;
+    const bool compares = s->compile.options.count == 0 && s->compile.mode == NULL &&
+                          !s->compile.strict && s->compile.fallback == NULL &&
+                          s->compile.node_fallbacks == NULL;
     if (strcmp(m->whole.error.code, "TIMEOUT") == 0) {
         st_str_addf(out, "timeout %lld ", (long long)s->timeout_s);
     }
@@ -202,7 +202,7 @@ void minify_command(const minify *m, const char *folder, st_str *out)
     add_compile_flags(out, s);
 }
 
-static int write_script(const minify *m, const char *part)
+static bool write_script(const minify *m, const char *part)
 {
     const int json = m->setup.common.json;
     char path[FILE_BYTES];
@@ -217,9 +217,9 @@ static int write_script(const minify *m, const char *part)
                 m->setup.good);
     minify_command(m, NULL, &text);
     st_str_add(&text, "\n");
-    int ok = st_str_ok(&text)
-                 ? cli_write_file(path, text.data, text.len, json)
-                 : cli_fail(json, "RESOURCE_EXHAUSTED", NULL, "out of memory") == CLI_OK;
+    bool ok = st_str_ok(&text)
+                  ? cli_write_file(path, text.data, text.len, json)
+                  : cli_fail(json, "RESOURCE_EXHAUSTED", NULL, "out of memory") == CLI_OK;
     st_str_deinit(&text);
     if (ok && chmod(path, 0755) != 0) {
         ok = cli_fail(json, "UNAVAILABLE", NULL, "'%s' cannot be made a program: %s", path,
@@ -245,22 +245,22 @@ static void remove_part(const char *part)
 }
 
 /* The files of m->best; 0 with the reason in *out. */
-static int write_files(minify *m, const char *part, minify_outcome *out)
+static bool write_files(minify *m, const char *part, minify_outcome *out)
 {
     const minify_job job = {
         .task = MINIFY_WRITE, .setup = &m->setup, .cut = &m->best, .folder = part};
     child c;
-    const int ok = minify_child(m, &job, &c, out);
+    const bool ok = minify_child(m, &job, &c, out);
     child_close(&c);
     return ok && out->verdict == BISECT_AGREES;
 }
 
 /* Loaded from its files, does it fail as the whole model did? */
-static int fails_again(minify *m, const char *part)
+static bool fails_again(minify *m, const char *part)
 {
     char program[FILE_BYTES], inputs[FILE_BYTES];
     bisect_setup setup = m->setup;
-    const minify_cut whole = {.is_whole = 1};
+    const minify_cut whole = {.is_whole = true};
     const minify_job job = {.task = MINIFY_TRIAL, .setup = &setup, .cut = &whole};
     minify_outcome outcome;
     child c;
@@ -268,7 +268,7 @@ static int fails_again(minify *m, const char *part)
     (void)snprintf(inputs, sizeof inputs, "%s/inputs.npz", part);
     setup.path = program;
     setup.inputs = (cli_inputs){.inputs = access(inputs, F_OK) == 0 ? inputs : NULL, .random = -1};
-    const int ok = minify_child(m, &job, &c, &outcome);
+    const bool ok = minify_child(m, &job, &c, &outcome);
     child_close(&c);
     m->trials++;
     m->last = outcome;
@@ -276,10 +276,10 @@ static int fails_again(minify *m, const char *part)
 }
 
 /* The next larger form; 0: there is none. */
-static int take_larger(minify *m)
+static bool take_larger(minify *m)
 {
     if (m->best.is_whole) {
-        return 0;
+        return false;
     }
     minify_cut_free(&m->best);
     if (m->exact.n_nodes != 0) {
@@ -287,14 +287,14 @@ static int take_larger(minify *m)
         m->exact = (minify_cut){.n_ops = 0};
         minify_add_note(m, "with simpler data it failed only before it was written");
     } else {
-        m->best.is_whole = 1;
+        m->best.is_whole = true;
         minify_add_note(m, "the model is kept whole: cut out it failed only before it was written");
     }
-    return 1;
+    return true;
 }
 
 /* Into a folder that is there, and stays the one that it is: somebody may stand in it. */
-static int move_files(const char *part, const char *folder)
+static bool move_files(const char *part, const char *folder)
 {
     char from[FILE_BYTES], to[FILE_BYTES];
     for (uint32_t i = 0; names[i] != NULL; i++) {
@@ -307,22 +307,22 @@ static int move_files(const char *part, const char *folder)
                 (void)unlink(to);
             }
             errno = number;
-            return 0;
+            return false;
         }
     }
     return rmdir(part) == 0;
 }
 
-static int move_part(const char *part, const char *folder, int json)
+static bool move_part(const char *part, const char *folder, int json)
 {
     char place[PATH_BYTES];
     struct stat there;
     name_folder(folder, place);
-    const int ok = stat(folder, &there) == 0 ? move_files(part, folder) : rename(part, place) == 0;
+    const bool ok = stat(folder, &there) == 0 ? move_files(part, folder) : rename(part, place) == 0;
     return ok || fail_path("cannot write to the folder", folder, json);
 }
 
-static int write_form(minify *m, const char *part)
+static bool write_form(minify *m, const char *part)
 {
     const int json = m->setup.common.json;
     minify_outcome outcome;
@@ -330,13 +330,13 @@ static int write_form(minify *m, const char *part)
         if (mkdir(part, 0777) != 0) {
             return fail_path("cannot make the folder", m->folder, json);
         }
-        const int is_written = write_files(m, part, &outcome);
+        const bool is_written = write_files(m, part, &outcome);
         if (is_written && fails_again(m, part)) {
             return write_script(m, part) && move_part(part, m->folder, json);
         }
         remove_part(part);
         if (m->is_broken) {
-            return 0;
+            return false;
         }
         if (!take_larger(m)) {
             return is_written
@@ -349,7 +349,7 @@ static int write_form(minify *m, const char *part)
     }
 }
 
-int minify_write(minify *m, const char *out_files[8])
+cli_status minify_write(minify *m, const char *out_files[8])
 {
     char part[PATH_BYTES];
     char path[FILE_BYTES];

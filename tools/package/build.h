@@ -54,8 +54,8 @@ typedef struct build_ports {
 } build_ports;
 
 /* On failure prints and returns 0. */
-int build_ports_init(build_ports *ports, const stator_host *host, const stator_graph *graph,
-                     int json);
+bool build_ports_init(build_ports *ports, const stator_host *host, const stator_graph *graph,
+                      int json);
 void build_ports_deinit(build_ports *ports);
 /* "N", "2*N + 1": for metadata and comments, not for C. */
 void build_sym_text(const stator_graph_view *v, stator_ref sym, st_str *out);
@@ -87,7 +87,7 @@ typedef struct build_folder {
     char path[4096]; /* absolute, of the folder that is removed in the end; "" until it is made */
     char *former;    /* --sources: lines of what former builds made there */
     int json;
-    int failed;       /* an error was printed */
+    bool failed;      /* an error was printed */
     int fd;           /* of what the compiler is given: the user's own folder, or that at path */
     int kept_fd;      /* the user's own, or -1 */
     int work_fd;      /* at path */
@@ -104,21 +104,21 @@ typedef struct build_folder {
  * folder `sources`, which is made when it is not there and stays. Of a user's folder nothing is
  * changed but files that are new or that a former build made: their names are in its
  * stator-build.list. On failure each prints and returns 0. */
-int build_folder_open(build_folder *folder, const char *output, const char *sources);
+bool build_folder_open(build_folder *folder, const char *output, const char *sources);
 /* Removes what was made, unless it is kept. */
 void build_folder_remove(const build_folder *folder);
 /* The same, and gives the memory back. The watch stays. */
 void build_folder_close(build_folder *folder);
 /* Writes a file; the compiler is given those that end in .c, .o and .s. */
-int build_folder_add(build_folder *folder, const char *name, const void *bytes, uint64_t size);
+bool build_folder_add(build_folder *folder, const char *name, const void *bytes, uint64_t size);
 /* A piece of a backend; STATOR_CANCELLED after a failure. */
 stator_status build_folder_piece(void *folder, uint32_t kind, const char *name, const void *bytes,
                                  uint64_t size);
 /* Compiles and links what is there, exporting names that begin with `name`_, to `output`. */
-int build_folder_link(build_folder *folder, const char *cc, const char *name, const char *output);
+bool build_folder_link(build_folder *folder, const char *cc, const char *name, const char *output);
 /* From here on a signal that ends the command first ends the compiler and removes the folder.
  * Before any other thread is made: those have the signals blocked as this one has. 0: it cannot. */
-int build_watch_begin(build_folder *folder);
+bool build_watch_begin(build_folder *folder);
 void build_watch_end(build_folder *folder);
 /* Around what changes the folder. */
 void build_watch_lock(build_folder *folder);
@@ -128,6 +128,6 @@ int build_watch_run(build_folder *folder, const posix_spawn_file_actions_t *acti
                     char *const *argv, int *out_status);
 /* What is written is renamed to its place: is there nothing, or a file? A device, a pipe or a
  * folder would be lost. 0: it was said. */
-int build_may_replace(const char *path, int json);
+bool build_may_replace(const char *path, int json);
 
 #endif

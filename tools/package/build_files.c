@@ -25,47 +25,47 @@
 #define LIST_MAX ((size_t)FILES_MAX * 64u)
 #define PATH_BYTES 4200u
 
-static int fail_file(build_folder *folder, const char *what, const char *path)
+static bool fail_file(build_folder *folder, const char *what, const char *path)
 {
-    folder->failed = 1;
+    folder->failed = true;
     (void)cli_fail(folder->json, errno == ENOENT ? "NOT_FOUND" : "UNAVAILABLE", NULL, "%s '%s': %s",
                    what, path, strerror(errno));
-    return 0;
+    return false;
 }
 
-static int fail_memory(build_folder *folder)
+static bool fail_memory(build_folder *folder)
 {
-    folder->failed = 1;
+    folder->failed = true;
     (void)cli_fail(folder->json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
-    return 0;
+    return false;
 }
 
 /* ---- the user's folder ---- */
 
 /* Is it in the list of what former builds have made? */
-static int was_made(const build_folder *folder, const char *name)
+static bool was_made(const build_folder *folder, const char *name)
 {
     const size_t n = strlen(name);
     for (const char *at = folder->former; at != NULL && *at != '\0'; at += strcspn(at, "\n")) {
         at += *at == '\n';
         if (strcspn(at, "\n") == n && strncmp(at, name, n) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
-static int is_made_now(const build_folder *folder, const char *name, size_t n)
+static bool is_made_now(const build_folder *folder, const char *name, size_t n)
 {
     for (uint32_t i = 0; i < folder->n_files; i++) {
         if (strlen(folder->files[i]) == n && strncmp(folder->files[i], name, n) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
-static int read_list(build_folder *folder)
+static bool read_list(build_folder *folder)
 {
     const int fd = openat(folder->kept_fd, LIST_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     size_t n = 0;
@@ -83,28 +83,28 @@ static int read_list(build_folder *folder)
     if (fd >= 0) {
         (void)close(fd);
     }
-    return 1;
+    return true;
 }
 
 /* A line more, before the file is there: what is in the list may be written over. */
-static int list_file(build_folder *folder, const char *name)
+static bool list_file(build_folder *folder, const char *name)
 {
     char line[80];
     struct stat there;
     if (was_made(folder, name)) {
-        return 1;
+        return true;
     }
     if (fstatat(folder->kept_fd, name, &there, AT_SYMLINK_NOFOLLOW) == 0) {
-        folder->failed = 1;
+        folder->failed = true;
         (void)cli_fail(folder->json, "ALREADY_EXISTS", "name an empty folder",
                        "the folder of --sources has a file '%s' that no build has made", name);
-        return 0;
+        return false;
     }
     const int n = snprintf(line, sizeof line, "%s\n", name);
     const int fd = openat(folder->kept_fd, LIST_FILE,
                           O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
-    const int is_written = fd >= 0 && st_write_all(fd, line, (uint64_t)n);
-    const int is_closed = fd >= 0 && close(fd) == 0;
+    const bool is_written = fd >= 0 && st_write_all(fd, line, (uint64_t)n);
+    const bool is_closed = fd >= 0 && close(fd) == 0;
     return (is_written && is_closed) || fail_file(folder, "cannot write", LIST_FILE);
 }
 
@@ -129,7 +129,7 @@ static void remove_former(const build_folder *folder)
 
 /* Something could not be made at this path: the folder that it would stand in is missing, or not
  * ours. */
-static int fail_inside(build_folder *folder, const char *path)
+static bool fail_inside(build_folder *folder, const char *path)
 {
     char parent[PATH_BYTES];
     const char *slash = strrchr(path, '/');
@@ -141,7 +141,7 @@ static int fail_inside(build_folder *folder, const char *path)
     return fail_file(folder, "cannot write in the folder", parent);
 }
 
-static int open_kept(build_folder *folder, const char *sources)
+static bool open_kept(build_folder *folder, const char *sources)
 {
     if (mkdir(sources, 0777) != 0 && errno != EEXIST) {
         return fail_inside(folder, sources);
@@ -154,7 +154,7 @@ static int open_kept(build_folder *folder, const char *sources)
     return read_list(folder);
 }
 
-static int open_work(build_folder *folder, const char *output)
+static bool open_work(build_folder *folder, const char *output)
 {
     char path[4096];
     folder->fd = folder->kept_fd = folder->work_fd = -1;
@@ -167,7 +167,7 @@ static int open_work(build_folder *folder, const char *output)
         return fail_inside(folder, output);
     }
     if (realpath(path, folder->path) == NULL) {
-        const int ok = fail_file(folder, "cannot make a folder at", output);
+        const bool ok = fail_file(folder, "cannot make a folder at", output);
         folder->path[0] = '\0';
         (void)rmdir(path);
         return ok;
@@ -177,15 +177,15 @@ static int open_work(build_folder *folder, const char *output)
         return fail_file(folder, "cannot open the folder", folder->path);
     }
     folder->fd = folder->work_fd;
-    return 1;
+    return true;
 }
 
-int build_folder_open(build_folder *folder, const char *output, const char *sources)
+bool build_folder_open(build_folder *folder, const char *output, const char *sources)
 {
     folder->output = output;
     folder->sources = sources;
     build_watch_lock(folder);
-    const int ok = open_work(folder, output) && (sources == NULL || open_kept(folder, sources));
+    const bool ok = open_work(folder, output) && (sources == NULL || open_kept(folder, sources));
     build_watch_unlock(folder);
     return ok;
 }
@@ -222,7 +222,7 @@ void build_folder_close(build_folder *folder)
 /* ---- files ---- */
 
 /* Notes the name: what the compiler is given, and what is removed in the end. */
-static int note_file(build_folder *folder, const char *name)
+static bool note_file(build_folder *folder, const char *name)
 {
     if (folder->n_files == FILES_MAX) {
         return fail_memory(folder);
@@ -236,12 +236,12 @@ static int note_file(build_folder *folder, const char *name)
         folder->files = grown;
     }
     (void)snprintf(folder->files[folder->n_files++], sizeof folder->files[0], "%s", name);
-    return 1;
+    return true;
 }
 
 /* The folder of the user, or the library that the file is a part of: ours is gone when it is read.
  */
-static int fail_part(build_folder *folder, const char *name)
+static bool fail_part(build_folder *folder, const char *name)
 {
     char path[PATH_BYTES + 80];
     const char *sources = folder->kept_fd >= 0 ? folder->sources : NULL;
@@ -251,32 +251,32 @@ static int fail_part(build_folder *folder, const char *name)
     return fail_file(folder, "cannot write", sources != NULL ? path : folder->output);
 }
 
-static int add_file(build_folder *folder, const char *name, const void *bytes, uint64_t size)
+static bool add_file(build_folder *folder, const char *name, const void *bytes, uint64_t size)
 {
     if (!note_file(folder, name)) {
-        return 0;
+        return false;
     }
     if (folder->kept_fd >= 0 && !list_file(folder, name)) {
-        return 0;
+        return false;
     }
     const int fd =
         openat(folder->fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-    const int is_written = fd >= 0 && st_write_all(fd, bytes, size);
-    const int is_closed = fd >= 0 && close(fd) == 0;
+    const bool is_written = fd >= 0 && st_write_all(fd, bytes, size);
+    const bool is_closed = fd >= 0 && close(fd) == 0;
     return (is_written && is_closed) || fail_part(folder, name);
 }
 
-int build_folder_add(build_folder *folder, const char *name, const void *bytes, uint64_t size)
+bool build_folder_add(build_folder *folder, const char *name, const void *bytes, uint64_t size)
 {
     build_watch_lock(folder);
-    const int ok = add_file(folder, name, bytes, size);
+    const bool ok = add_file(folder, name, bytes, size);
     build_watch_unlock(folder);
     return ok;
 }
 
 /* ---- pieces ---- */
 
-static int is_identifier(const char *name)
+static bool is_identifier(const char *name)
 {
     const size_t n =
         strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
@@ -284,16 +284,16 @@ static int is_identifier(const char *name)
 }
 
 /* The bytes in a file of their own, and the assembler source that takes them in. */
-static int add_data(build_folder *folder, const char *name, const void *bytes, uint64_t size)
+static bool add_data(build_folder *folder, const char *name, const void *bytes, uint64_t size)
 {
     char file[64];
     char text[512];
     folder->data_bytes += size + 64u;
     if (size > DATA_MAX || folder->data_bytes > DATA_MAX) {
-        folder->failed = 1;
+        folder->failed = true;
         (void)cli_fail(folder->json, "UNSUPPORTED", NULL,
                        "the model has more than 2 GB of constants, which one library cannot hold");
-        return 0;
+        return false;
     }
     const int n = snprintf(text, sizeof text,
                            "    .section .rodata,\"a\",@progbits\n"
@@ -307,7 +307,7 @@ static int add_data(build_folder *folder, const char *name, const void *bytes, u
                            name, name, name, name);
     (void)snprintf(file, sizeof file, "%s.bin", name);
     if (!build_folder_add(folder, file, bytes, size)) {
-        return 0;
+        return false;
     }
     (void)snprintf(file, sizeof file, "%s.s", name);
     return build_folder_add(folder, file, text, (uint64_t)n);
@@ -318,9 +318,9 @@ stator_status build_folder_piece(void *folder_, uint32_t kind, const char *name,
 {
     build_folder *folder = folder_;
     char file[64];
-    int ok = 0;
+    bool ok = false;
     if (!is_identifier(name) || kind < STATOR_PACKAGE_C || kind > STATOR_PACKAGE_DATA) {
-        folder->failed = 1;
+        folder->failed = true;
         (void)cli_fail(folder->json, "INTERNAL", NULL, "the backend made a piece without a name");
     } else if (kind == STATOR_PACKAGE_DATA) {
         ok = add_data(folder, name, bytes, size);
@@ -384,7 +384,7 @@ static void read_log(const build_folder *folder, char *text, size_t size)
     }
 }
 
-static int compile_files(build_folder *folder, const char *cc, const char *soname)
+static bool compile_files(build_folder *folder, const char *cc, const char *soname)
 {
     char library[PATH_BYTES];
     (void)snprintf(library, sizeof library, "%s/%s", folder->path, LIBRARY_FILE);
@@ -430,13 +430,13 @@ static int compile_files(build_folder *folder, const char *cc, const char *sonam
         (void)cli_fail(folder->json, "INTERNAL", "gcc with OpenMP is needed; --cc names another",
                        "'%s' cannot compile the package: %s", cc, log);
     } else {
-        return 1;
+        return true;
     }
-    folder->failed = 1;
-    return 0;
+    folder->failed = true;
+    return false;
 }
 
-int build_folder_link(build_folder *folder, const char *cc, const char *name, const char *output)
+bool build_folder_link(build_folder *folder, const char *cc, const char *name, const char *output)
 {
     char map[256];
     const char *slash = strrchr(output, '/');
@@ -444,10 +444,10 @@ int build_folder_link(build_folder *folder, const char *cc, const char *name, co
     const int n = snprintf(map, sizeof map, "{ global: %s_*; local: *; };\n", name);
     if (!build_folder_add(folder, "exports.map", map, (uint64_t)n) ||
         !compile_files(folder, cc, soname)) {
-        return 0;
+        return false;
     }
     build_watch_lock(folder);
-    const int ok = renameat(folder->work_fd, LIBRARY_FILE, AT_FDCWD, output) == 0;
+    const bool ok = renameat(folder->work_fd, LIBRARY_FILE, AT_FDCWD, output) == 0;
     if (ok) {
         remove_former(folder);
     } else {
@@ -457,13 +457,13 @@ int build_folder_link(build_folder *folder, const char *cc, const char *name, co
     return ok;
 }
 
-int build_may_replace(const char *path, int json)
+bool build_may_replace(const char *path, int json)
 {
     struct stat there;
     if (stat(path, &there) != 0 || S_ISREG(there.st_mode)) {
-        return 1;
+        return true;
     }
     (void)cli_fail(json, "INVALID_ARGUMENT", "name a file that may be written",
                    "'%s' is there and no regular file: it would be replaced", path);
-    return 0;
+    return false;
 }

@@ -25,7 +25,8 @@ static void put_shape(const build_ports *ports, const build_port *port, st_str *
     st_str_deinit(&text);
 }
 
-static void put_member(const build_ports *ports, const build_port *port, int is_output, st_str *out)
+static void put_member(const build_ports *ports, const build_port *port, bool is_output,
+                       st_str *out)
 {
     st_str_addf(out, "    struct { /* %s", port->dtype);
     put_shape(ports, port, out);
@@ -42,7 +43,7 @@ static void put_member(const build_ports *ports, const build_port *port, int is_
 }
 
 static void put_struct(const build_facts *f, const char *what, const build_port *list, uint32_t n,
-                       int is_output, st_str *out)
+                       bool is_output, st_str *out)
 {
     st_str_addf(out, "typedef struct %s_%s {\n", f->name, what);
     for (uint32_t i = 0; i < n; i++) {
@@ -209,7 +210,7 @@ void build_header(const build_facts *facts, st_str *out)
 {
     put_head(facts, out);
     put_statuses(facts, out);
-    put_struct(facts, "inputs", facts->ports->in, facts->ports->n_in, 0, out);
-    put_struct(facts, "outputs", facts->ports->out, facts->ports->n_out, 1, out);
+    put_struct(facts, "inputs", facts->ports->in, facts->ports->n_in, false, out);
+    put_struct(facts, "outputs", facts->ports->out, facts->ports->n_out, true, out);
     put_functions(facts, out);
 }

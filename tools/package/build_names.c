@@ -4,12 +4,12 @@
 
 #include <string.h>
 
-static int is_letter(char c)
+static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static int is_digit(char c)
+static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
@@ -28,14 +28,14 @@ static const char reserved[] =
     "stderr,"
     "stdin,stdout,unix,i386,near,far,min,max,shape,bytes,sun,mips,arm";
 
-static int ends_with(const char *text, const char *end)
+static bool ends_with(const char *text, const char *end)
 {
     const size_t n = strlen(text);
     const size_t m = strlen(end);
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-static int is_reserved(const char *name)
+static bool is_reserved(const char *name)
 {
     return st_list_has(reserved, name) || ends_with(name, "_t") || ends_with(name, "_MAX") ||
            ends_with(name, "_MIN") || ends_with(name, "_C") || ends_with(name, "_WIDTH");
@@ -65,14 +65,14 @@ void build_identifier(const char *text, build_name out)
     }
 }
 
-static int is_taken(const char *name, const build_name *others, uint32_t n)
+static bool is_taken(const char *name, const build_name *others, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (strcmp(others[i], name) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 void build_unique(const char *text, const build_name *others, uint32_t n, build_name out)
@@ -104,7 +104,7 @@ void build_literal(const char *text, st_str *out)
 void build_remark(const char *text, st_str *out)
 {
     for (size_t i = 0; text[i] != '\0' && i < 200; i++) {
-        const int is_plain =
+        const bool is_plain =
             is_letter(text[i]) || is_digit(text[i]) || strchr(" _-.,:+()", text[i]) != NULL;
         st_str_addn(out, is_plain ? &text[i] : "-", 1);
     }

@@ -120,7 +120,7 @@ static void put_atom(const stator_graph_view *v, const stator_atom_row *atom, st
 void build_sym_code(const stator_graph_view *v, stator_ref sym, st_str *out)
 {
     const stator_sym_row *row = sym_at(v, sym);
-    const int has_constant = row->constant != 0 || row->term_count == 0;
+    const bool has_constant = row->constant != 0 || row->term_count == 0;
     const uint32_t n = row->term_count + (has_constant ? 1u : 0u);
     for (uint32_t i = 1; i < n; i++) {
         st_str_add(out, "size_add(&ok, ");
@@ -180,8 +180,8 @@ static const char *c_type_of(uint32_t dtype)
     }
 }
 
-static int fill_port(const build_ports *ports, stator_ref value, const char *name, const char *what,
-                     build_port *out, int json)
+static bool fill_port(const build_ports *ports, stator_ref value, const char *name,
+                      const char *what, build_port *out, int json)
 {
     const stator_type_row *type = stator_value_type(ports->v, value);
     out->name = name;
@@ -194,12 +194,12 @@ static int fill_port(const build_ports *ports, stator_ref value, const char *nam
                        "%s '%s' has the element type %s, which C has no "
                        "type for",
                        what, name, out->dtype);
-        return 0;
+        return false;
     }
     for (uint32_t a = 0; a < type->rank; a++) {
         out->dims[a] = stator_dim_at(ports->v, type, a);
     }
-    return 1;
+    return true;
 }
 
 static void name_ports(build_port *list, uint32_t n, const char *what, build_name *ids)
@@ -214,7 +214,7 @@ static void name_ports(build_port *list, uint32_t n, const char *what, build_nam
 }
 
 /* Every symbol must be bound by an input's size: a size that stands alone. */
-static int check_symbols(build_ports *ports, int json)
+static bool check_symbols(build_ports *ports, int json)
 {
     const stator_graph_view *v = ports->v;
     const stator_atom_row *unknown = NULL;
@@ -243,34 +243,34 @@ static int check_symbols(build_ports *ports, int json)
                                "%s '%s' has a size with the symbol '%s', which no input binds",
                                what, port->name, stator_string_at(v, unknown->name));
             }
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-static int fill_ports(build_ports *ports, int json)
+static bool fill_ports(build_ports *ports, int json)
 {
     const stator_graph_view *v = ports->v;
     for (uint32_t i = 0; i < v->n_inputs; i++) {
         const char *name = stator_string_at(v, stator_value_at(v, i + 1u)->name);
         if (!fill_port(ports, i + 1u, name, "input", &ports->in[i], json)) {
-            return 0;
+            return false;
         }
         ports->n_in = i + 1u;
     }
     for (uint32_t k = 0; k < v->n_outputs; k++) {
         const char *name = stator_string_at(v, stator_ref_at(v, v->output_name_begin + k));
         if (!fill_port(ports, stator_output_at(v, k), name, "output", &ports->out[k], json)) {
-            return 0;
+            return false;
         }
         ports->n_out = k + 1u;
     }
-    return 1;
+    return true;
 }
 
-int build_ports_init(build_ports *ports, const stator_host *host, const stator_graph *graph,
-                     int json)
+bool build_ports_init(build_ports *ports, const stator_host *host, const stator_graph *graph,
+                      int json)
 {
     const stator_graph_view *v = host->ir->view(graph);
     const uint32_t n = v->n_inputs > v->n_outputs ? v->n_inputs : v->n_outputs;
@@ -282,9 +282,9 @@ int build_ports_init(build_ports *ports, const stator_host *host, const stator_g
     if (ports->in == NULL || ports->out == NULL || ports->symbols == NULL || ids == NULL) {
         free(ids);
         (void)cli_fail(json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
-        return 0;
+        return false;
     }
-    const int is_filled = fill_ports(ports, json);
+    const bool is_filled = fill_ports(ports, json);
     if (is_filled) {
         name_ports(ports->in, ports->n_in, "input", ids);
         name_ports(ports->out, ports->n_out, "output", ids);

@@ -99,7 +99,7 @@ static void put_dims(const build_ports *ports, const build_port *port, const cha
     int64_t value = 0;
     st_str_addf(out, "static const int64_t %s%u_dims[] = {", what, i);
     for (uint32_t a = 0; a < port->rank; a++) {
-        const int is_number = stator_sym_is_const(ports->v, port->dims[a], &value);
+        const bool is_number = stator_sym_is_const(ports->v, port->dims[a], &value);
         st_str_addf(out, "%s%" PRId64, a > 0 ? ", " : "", is_number ? value : -1);
     }
     st_str_addf(out, "%s};\nstatic const char *const %s%u_names[] = {", port->rank ? "" : "0", what,
@@ -212,8 +212,8 @@ static void put_bind(const build_facts *f, st_str *out)
                 char at[sizeof(build_name) + 32u];
                 int64_t number = 0;
                 const stator_ref sym = p->in[i].dims[a];
-                const int is_plain = stator_sym_is_const(p->v, sym, &number) ||
-                                     stator_sym_as_symbol(p->v, sym) != NULL;
+                const bool is_plain = stator_sym_is_const(p->v, sym, &number) ||
+                                      stator_sym_as_symbol(p->v, sym) != NULL;
                 (void)snprintf(at, sizeof at, "in->%s.shape[%u]", p->in[i].id, a);
                 if (round == 0 && is_plain) {
                     put_bound(p, sym, at, seen, out);

@@ -80,11 +80,11 @@ static void choose_signals(sigset_t *out)
     }
 }
 
-int build_watch_begin(build_folder *folder)
+bool build_watch_begin(build_folder *folder)
 {
     build_watch *watch = calloc(1, sizeof *watch);
     if (watch == NULL) {
-        return 0;
+        return false;
     }
     watch->folder = folder;
     choose_signals(&watch->waited);
@@ -94,10 +94,10 @@ int build_watch_begin(build_folder *folder)
         (void)pthread_sigmask(SIG_SETMASK, &watch->before, NULL);
         (void)pthread_mutex_destroy(&watch->lock);
         free(watch);
-        return 0;
+        return false;
     }
     folder->watch = watch;
-    return 1;
+    return true;
 }
 
 void build_watch_end(build_folder *folder)

@@ -31,14 +31,14 @@ static const st_loop_axis *axis_of(const schedule *s, st_loop_ref loop)
 
 /* ---- the vector axis ---- */
 
-static int holds_loop(const schedule *s, uint32_t block)
+static bool holds_loop(const schedule *s, uint32_t block)
 {
     for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {
         if (inst_at(s, ref)->code == ST_LOOP_LOOP) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static uint32_t bytes_of(uint32_t dtype)
@@ -61,14 +61,15 @@ static uint32_t bytes_of(uint32_t dtype)
 }
 
 /* Is the load an index into a buffer, and nothing else? */
-static int is_index(const schedule *s, st_loop_ref load)
+static bool is_index(const schedule *s, st_loop_ref load)
 {
-    int is_bound = 0;
+    bool is_bound = false;
     for (st_loop_ref ref = load + 1u; ref < s->kernel->insts.count; ref++) {
         const st_loop_inst *inst = inst_at(s, ref);
-        const int is_user = inst->args[0] == load || inst->args[1] == load || inst->args[2] == load;
+        const bool is_user =
+            inst->args[0] == load || inst->args[1] == load || inst->args[2] == load;
         if (is_user && inst->code != ST_LOOP_BIND) {
-            return 0;
+            return false;
         }
         is_bound = is_bound || is_user;
     }
@@ -93,7 +94,7 @@ static uint32_t widest_below(const schedule *s, uint32_t block)
     return widest;
 }
 
-static int is_memory(const st_loop_inst *inst)
+static bool is_memory(const st_loop_inst *inst)
 {
     return inst->code == ST_LOOP_LOAD || inst->code == ST_LOOP_STORE;
 }
@@ -158,20 +159,20 @@ typedef struct choice {
 } choice;
 
 /* Is scratch used below whose index does not follow the axis? Lanes would meet in it. */
-static int shares_scratch(const schedule *s, uint32_t block, uint32_t symbol)
+static bool shares_scratch(const schedule *s, uint32_t block, uint32_t symbol)
 {
     for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {
         const st_loop_inst *inst = inst_at(s, ref);
         if (inst->code == ST_LOOP_LOOP && shares_scratch(s, inst->body, symbol)) {
-            return 1;
+            return true;
         }
         if (inst->code == ST_LOOP_STORE &&
             (s->kernel->buffers.data[inst->ref].flags & ST_BUFFER_LOCAL) &&
             !st_loop_mentions(s->kernel->syms, inst->sym, symbol)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static void look_at_loops(const schedule *s, uint32_t block, uint32_t lanes, choice *c)
@@ -189,8 +190,8 @@ static void look_at_loops(const schedule *s, uint32_t block, uint32_t lanes, cho
             continue;
         }
         const int64_t gain = gain_of(s, ref, lanes);
-        const int is_outer = !(axis_of(s, ref)->flags & (ST_AXIS_REDUCE | ST_AXIS_SERIAL)) &&
-                             !shares_scratch(s, inst->body, axis_of(s, ref)->symbol);
+        const bool is_outer = !(axis_of(s, ref)->flags & (ST_AXIS_REDUCE | ST_AXIS_SERIAL)) &&
+                              !shares_scratch(s, inst->body, axis_of(s, ref)->symbol);
         if (is_outer && (c->outer_loop == 0 || gain > c->outer)) {
             c->outer = gain;
             c->outer_loop = ref;
@@ -207,14 +208,14 @@ static void make_vector(const schedule *s, st_loop_ref loop, uint32_t lanes, uin
     axis->unroll = unroll;
 }
 
-static int holds_update(const schedule *s, uint32_t block)
+static bool holds_update(const schedule *s, uint32_t block)
 {
     for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {
         if (inst_at(s, ref)->code == ST_LOOP_UPDATE) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static void vectorise_innermost(const schedule *s, uint32_t block)
@@ -235,7 +236,7 @@ static void vectorise_innermost(const schedule *s, uint32_t block)
             lanes /= 2; /* a short row, read again and again */
         }
         if (lanes > 1 && extent > 1 && !(axis_of(s, ref)->flags & ST_AXIS_SERIAL)) {
-            const int is_long = extent >= (int64_t)(lanes * REDUCE_IN_FLIGHT);
+            const bool is_long = extent >= (int64_t)(lanes * REDUCE_IN_FLIGHT);
             const uint32_t unroll = is_long && holds_update(s, inst->body) ? REDUCE_IN_FLIGHT : 1u;
             make_vector(s, ref, lanes, unroll);
         }
@@ -252,7 +253,7 @@ static void choose_vector(const schedule *s)
     const uint32_t lanes = width / widest_below(s, 0);
     look_at_loops(s, 0, lanes, &c);
     /* Around steps that go in order lanes are rows, unless each access would be scattered. */
-    const int is_inner = c.has_serial ? c.outer < 0 : c.inner >= c.outer;
+    const bool is_inner = c.has_serial ? c.outer < 0 : c.inner >= c.outer;
     if (c.outer_loop == 0 || is_inner || lanes < 2) {
         vectorise_innermost(s, 0);
         return;
@@ -260,7 +261,7 @@ static void choose_vector(const schedule *s)
     const int64_t extent =
         st_loop_known_or(&s->kernel->syms->tab, axis_of(s, c.outer_loop)->extent, INT64_MAX);
     if (extent > 1) {
-        const int is_wide = extent >= (int64_t)(lanes * WIDE_COLUMNS);
+        const bool is_wide = extent >= (int64_t)(lanes * WIDE_COLUMNS);
         make_vector(s, c.outer_loop, is_wide ? lanes * WIDE_COLUMNS : lanes, 1);
     }
 }
@@ -302,7 +303,7 @@ static int64_t serial_steps(const schedule *s, st_loop_ref acc, st_loop_ref upda
         const st_loop_ref loop = kernel->blocks.data[block].loop;
         const st_loop_axis *axis = axis_of(s, loop);
         const int64_t extent = st_loop_known_or(&kernel->syms->tab, axis->extent, LONG_SUM);
-        const int is_serial = !(axis->flags & ST_AXIS_VECTOR) && extent > 0;
+        const bool is_serial = !(axis->flags & ST_AXIS_VECTOR) && extent > 0;
         steps = steps > LONG_SUM || !is_serial ? steps : steps * extent;
         block = inst_at(s, loop)->block;
     }
@@ -310,7 +311,7 @@ static int64_t serial_steps(const schedule *s, st_loop_ref acc, st_loop_ref upda
 }
 
 /* The accumulator becomes f64: its updates are widened, its reads rounded. */
-static int widen(const schedule *s, st_loop_ref acc)
+static bool widen(const schedule *s, st_loop_ref acc)
 {
     const uint32_t n = s->kernel->insts.count;
     inst_at(s, acc)->dtype = STATOR_F64;
@@ -320,13 +321,13 @@ static int widen(const schedule *s, st_loop_ref acc)
         if (inst.ref != acc || (inst.code != ST_LOOP_UPDATE && inst.code != ST_LOOP_READ)) {
             continue;
         }
-        const int is_update = inst.code == ST_LOOP_UPDATE;
+        const bool is_update = inst.code == ST_LOOP_UPDATE;
         wide.code = is_update ? ST_LOOP_cast : ST_LOOP_READ;
         wide.args[0] = is_update ? inst.args[0] : 0;
         wide.ref = is_update ? 0 : acc;
         const st_loop_ref made = insert_before(s, ref, &wide);
         if (made == 0) {
-            return 0;
+            return false;
         }
         st_loop_inst *old = inst_at(s, ref);
         old->args[0] = made;
@@ -335,11 +336,11 @@ static int widen(const schedule *s, st_loop_ref acc)
             old->ref = 0;
         }
     }
-    return 1;
+    return true;
 }
 
 /* Thousands of f32 values added one by one lose digits that a tree of sums would keep. */
-static int widen_long_sums(const schedule *s)
+static bool widen_long_sums(const schedule *s)
 {
     const uint32_t n = s->kernel->insts.count;
     for (st_loop_ref ref = 1; ref < n; ref++) {
@@ -347,10 +348,10 @@ static int widen_long_sums(const schedule *s)
         const st_loop_inst *acc = inst->code == ST_LOOP_UPDATE ? inst_at(s, inst->ref) : NULL;
         if (acc && acc->imm.i == ST_ACC_SUM && acc->dtype == STATOR_F32 && acc->args[0] == 0 &&
             serial_steps(s, inst->ref, ref) >= LONG_SUM && !widen(s, inst->ref)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* ---- stores past the caches ---- */

@@ -17,7 +17,7 @@ stator_status st_cpu_schedule(const st_target *target, st_kernel *kernel, stator
 
 /* ---- reduction_order.c ---- */
 /* Puts the loops of reductions into the order of memory; 0: out of memory or beyond the limits. */
-int cg_order_reductions(st_kernel *kernel);
+bool cg_order_reductions(st_kernel *kernel);
 
 /* ---- unroll_and_jam.c ---- */
 /* With the vector axis chosen: steps of an outer axis are interleaved where that saves loads. */

@@ -37,7 +37,7 @@ static st_loop_axis *axis_of(const reducer *r, st_loop_ref loop)
 typedef struct divisors {
     uint32_t n;
     int64_t at[DIVISORS_MAX + 1u]; /* ascending; behind them the extent */
-    int is_full;
+    bool is_full;
 } divisors;
 
 static void add_divisor(divisors *c, int64_t at)
@@ -50,7 +50,7 @@ static void add_divisor(divisors *c, int64_t at)
         return;
     }
     if (c->n == DIVISORS_MAX) {
-        c->is_full = 1;
+        c->is_full = true;
         return;
     }
     memmove(c->at + k + 1, c->at + k, (c->n - k) * sizeof *c->at);
@@ -71,8 +71,8 @@ static int64_t divisor_of(const reducer *r, uint32_t sym, uint32_t axis)
     }
     const stator_term_row *term = st_sym_term(r->tab, row, 0);
     const stator_atom_row *atom = st_atom_at(r->tab, term->atom);
-    const int is_quotient = term->coef == 1 && atom->kind == STATOR_ATOM_FLOORDIV &&
-                            atom->a == axis && st_sym_const(r->tab, atom->b, &divisor);
+    const bool is_quotient = term->coef == 1 && atom->kind == STATOR_ATOM_FLOORDIV &&
+                             atom->a == axis && st_sym_const(r->tab, atom->b, &divisor);
     return is_quotient ? divisor : 0;
 }
 
@@ -86,7 +86,8 @@ static void find_divisors(const reducer *r, uint32_t sym, uint32_t axis, divisor
         if (atom->kind == STATOR_ATOM_SYMBOL) {
             continue;
         }
-        const int is_division = atom->kind == STATOR_ATOM_FLOORDIV || atom->kind == STATOR_ATOM_MOD;
+        const bool is_division =
+            atom->kind == STATOR_ATOM_FLOORDIV || atom->kind == STATOR_ATOM_MOD;
         const int64_t inner = divisor_of(r, atom->a, axis);
         if (!is_division || inner == 0 || !st_sym_const(r->tab, atom->b, &by)) {
             find_divisors(r, atom->a, axis, out);
@@ -114,7 +115,7 @@ static void find_divisors_below(const reducer *r, uint32_t block, uint32_t axis,
 }
 
 /* Do the divisors split an axis of this extent into whole parts? Those at its end are dropped. */
-static int are_whole(divisors *c, int64_t extent)
+static bool are_whole(divisors *c, int64_t extent)
 {
     while (c->n > 0 && c->at[c->n - 1u] >= extent) {
         c->n--;
@@ -122,7 +123,7 @@ static int are_whole(divisors *c, int64_t extent)
     c->at[c->n] = extent;
     for (uint32_t k = 0; k < c->n; k++) {
         if (c->at[k + 1u] % c->at[k] != 0) {
-            return 0;
+            return false;
         }
     }
     return c->n > 0 && !c->is_full;
@@ -130,23 +131,23 @@ static int are_whole(divisors *c, int64_t extent)
 
 /* Substitutes `to` for symbols in every index below; on trial it only tries. 0: beyond the
  * limits. */
-static int substitute(const reducer *r, uint32_t block, const uint32_t *to, uint32_t n,
-                      int is_trial)
+static bool substitute(const reducer *r, uint32_t block, const uint32_t *to, uint32_t n,
+                       bool is_trial)
 {
     for (st_loop_ref ref = r->kernel->blocks.data[block].first; ref; ref = inst_at(r, ref)->next) {
         st_loop_inst *inst = inst_at(r, ref);
         if (inst->sym && inst->code != ST_LOOP_BIND) {
             const uint32_t sym = st_loop_subst(r->kernel->syms, inst->sym, to, n);
             if (sym == 0) {
-                return 0;
+                return false;
             }
             inst->sym = is_trial ? inst->sym : sym;
         }
         if (inst->code == ST_LOOP_LOOP && !substitute(r, inst->body, to, n, is_trial)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* A loop over `axis` that is all of the body of `loop`, around what was its body. */
@@ -177,7 +178,7 @@ static st_loop_ref put_inside(const reducer *r, st_loop_ref loop, uint32_t axis)
 
 /* The loop becomes loops over the parts of its axis, the most significant one outermost. 0: failed.
  */
-static int split_axis(const reducer *r, st_loop_ref loop, const divisors *c)
+static bool split_axis(const reducer *r, st_loop_ref loop, const divisors *c)
 {
     st_kernel *k = r->kernel;
     const st_loop_axis old = *axis_of(r, loop);
@@ -198,21 +199,21 @@ static int split_axis(const reducer *r, st_loop_ref loop, const divisors *c)
     const uint32_t n = k->syms->symbols.count;
     uint32_t *to = k->failed || whole == 0 ? NULL : st_calloc(k->mem, n, sizeof *to);
     if (to == NULL) {
-        return 0;
+        return false;
     }
     to[old.symbol] = whole;
-    if (!substitute(r, body, to, n, 1)) {
+    if (!substitute(r, body, to, n, true)) {
         st_free(k->mem, to);
-        return 1; /* an index would exceed the limits: the loop stays whole */
+        return true; /* an index would exceed the limits: the loop stays whole */
     }
-    const int is_done = substitute(r, body, to, n, 0);
+    const bool is_done = substitute(r, body, to, n, false);
     st_free(k->mem, to);
     inst_at(r, loop)->ref = axes[c->n];
     k->axes.data[axes[c->n]].block = body;
     for (uint32_t i = c->n; is_done && i-- > 0;) {
         loop = put_inside(r, loop, axes[i]);
         if (loop == 0) {
-            return 0;
+            return false;
         }
     }
     return is_done;
@@ -222,26 +223,26 @@ static int split_axis(const reducer *r, st_loop_ref loop, const divisors *c)
 
 /* Sum of the strides of what is loaded below, those of symbolic sizes as the call that is
  * compiled for has them; 0 where an index is not linear in the axis. */
-static int strides_below(const reducer *r, uint32_t block, uint32_t symbol, int64_t *sum)
+static bool strides_below(const reducer *r, uint32_t block, uint32_t symbol, int64_t *sum)
 {
     for (st_loop_ref ref = r->kernel->blocks.data[block].first; ref; ref = inst_at(r, ref)->next) {
         const st_loop_inst *inst = inst_at(r, ref);
         uint32_t coef = 0;
         uint32_t rest = 0;
         if (inst->code == ST_LOOP_LOOP && !strides_below(r, inst->body, symbol, sum)) {
-            return 0;
+            return false;
         }
         if (inst->code != ST_LOOP_LOAD) {
             continue;
         }
         if (!st_loop_linear(r->kernel->syms, inst->sym, symbol, &coef, &rest)) {
-            return 0;
+            return false;
         }
         const int64_t stride = st_sym_size_hint(r->tab, coef);
         const int64_t apart = stride < -INT64_MAX ? INT64_MAX : stride < 0 ? -stride : stride;
         *sum = *sum > INT64_MAX - apart ? INT64_MAX : *sum + apart;
     }
-    return 1;
+    return true;
 }
 
 /* Loops right inside each other from `loop` on, all REDUCE. */
@@ -290,7 +291,7 @@ static void sort_nest(const reducer *r, const st_loop_ref *loops, uint32_t n)
 
 /* ---- all loops ---- */
 
-static int reduce_below(const reducer *r, uint32_t block)
+static bool reduce_below(const reducer *r, uint32_t block)
 {
     for (st_loop_ref ref = r->kernel->blocks.data[block].first; ref; ref = inst_at(r, ref)->next) {
         divisors c = {.n = 0};
@@ -302,14 +303,14 @@ static int reduce_below(const reducer *r, uint32_t block)
         if (kinds == ST_AXIS_REDUCE && st_sym_const(r->tab, axis_of(r, ref)->extent, &extent)) {
             find_divisors_below(r, inst_at(r, ref)->body, axis_of(r, ref)->sym, &c);
             if (are_whole(&c, extent) && !split_axis(r, ref, &c)) {
-                return 0;
+                return false;
             }
         }
         if (!reduce_below(r, inst_at(r, ref)->body)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 static void sort_below(const reducer *r, uint32_t block)
@@ -327,12 +328,12 @@ static void sort_below(const reducer *r, uint32_t block)
     }
 }
 
-int cg_order_reductions(st_kernel *kernel)
+bool cg_order_reductions(st_kernel *kernel)
 {
     const reducer r = {kernel, &kernel->syms->tab};
     if (!reduce_below(&r, 0)) {
-        return 0;
+        return false;
     }
     sort_below(&r, 0);
-    return 1;
+    return true;
 }

@@ -49,9 +49,9 @@ typedef struct uses {
     uint32_t is_bad;
 } uses;
 
-static void note_inst(const st_kernel *k, const st_loop_inst *inst, int is_in_sum, uses *u)
+static void note_inst(const st_kernel *k, const st_loop_inst *inst, bool is_in_sum, uses *u)
 {
-    const int is_load = inst->code == ST_LOOP_LOAD;
+    const bool is_load = inst->code == ST_LOOP_LOAD;
     u->n_insts++;
     if (is_load || inst->code == ST_LOOP_STORE) {
         u->is_bad |= (k->buffers.data[inst->ref].flags & ST_BUFFER_LOCAL) != 0 ||
@@ -64,19 +64,19 @@ static void note_inst(const st_kernel *k, const st_loop_inst *inst, int is_in_su
 }
 
 /* Does the loop sum up? One that only stores may walk the axis of a sum before it. */
-static int has_update(const st_kernel *k, uint32_t block)
+static bool has_update(const st_kernel *k, uint32_t block)
 {
     for (st_loop_ref ref = k->blocks.data[block].first; ref; ref = st_loop_at(k, ref)->next) {
         const st_loop_inst *inst = st_loop_at(k, ref);
         if (inst->code == ST_LOOP_UPDATE ||
             (inst->code == ST_LOOP_LOOP && has_update(k, inst->body))) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
-static void note_block(const st_kernel *k, uint32_t block, int is_in_sum, uses *u)
+static void note_block(const st_kernel *k, uint32_t block, bool is_in_sum, uses *u)
 {
     for (st_loop_ref ref = k->blocks.data[block].first; ref; ref = st_loop_at(k, ref)->next) {
         const st_loop_inst *inst = st_loop_at(k, ref);
@@ -87,7 +87,7 @@ static void note_block(const st_kernel *k, uint32_t block, int is_in_sum, uses *
         }
         const st_loop_axis *axis = &k->axes.data[inst->ref];
         const uint32_t outer = u->vector;
-        const int is_sum = (axis->flags & ST_AXIS_REDUCE) && has_update(k, inst->body);
+        const bool is_sum = (axis->flags & ST_AXIS_REDUCE) && has_update(k, inst->body);
         u->is_bad |= (axis->flags & ST_AXIS_SERIAL) != 0 ||
                      st_loop_mentions(k->syms, axis->extent, u->symbol);
         u->vector = axis->flags & ST_AXIS_VECTOR ? axis->symbol : outer;
@@ -107,7 +107,7 @@ static uint32_t registers_of(const st_target *target, const st_kernel *k)
     }
     for (uint32_t ref = 1; ref < k->insts.count; ref++) {
         const st_loop_inst *inst = st_loop_at(k, ref);
-        const int is_wide = inst->dtype == STATOR_F64 || inst->dtype == STATOR_I64;
+        const bool is_wide = inst->dtype == STATOR_F64 || inst->dtype == STATOR_I64;
         bytes = inst->code == ST_LOOP_ACC && is_wide ? 8 : bytes;
     }
     return width && lanes * bytes > width ? lanes * bytes / width : 1;
@@ -151,7 +151,7 @@ static void look(const st_target *target, const st_kernel *k, uint32_t block, un
             continue;
         }
         uses u = {.symbol = axis->symbol, .vector = UINT32_MAX};
-        note_block(k, inst->body, 0, &u);
+        note_block(k, inst->body, false, &u);
         const uint32_t factor = factor_of(target, k, ref, &u);
         if (factor > 1 && u.n_shared > *best_shared) {
             best->loop = ref;
@@ -164,26 +164,26 @@ static void look(const st_target *target, const st_kernel *k, uint32_t block, un
 
 /* Is the instruction none that is written anew here: data that tells indices, checks, and scalar
  * instructions that say more than their operands do (a cast's way, a look-up's table)? */
-static int is_other(const st_loop_inst *inst)
+static bool is_other(const st_loop_inst *inst)
 {
     switch (inst->code) {
     case ST_LOOP_BIND:
     case ST_LOOP_RARE:
     case ST_LOOP_CHECK:
-        return 1;
+        return true;
     default:
         return inst->code >= ST_LOOP_FIRST_SCALAR && inst->imm.i != 0;
     }
 }
 
-static int has_others(const st_kernel *k)
+static bool has_others(const st_kernel *k)
 {
     for (st_loop_ref ref = 1; ref < k->insts.count; ref++) {
         if (is_other(st_loop_at(k, ref))) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* ---- the kernel anew ---- */
@@ -338,22 +338,23 @@ static void clone_block(unroll_and_jam *j, uint32_t block, uint32_t copies)
     }
 }
 
-static int copy_buffers(unroll_and_jam *j)
+static bool copy_buffers(unroll_and_jam *j)
 {
     for (uint32_t i = 0; i < j->from->buffers.count; i++) {
         const st_loop_buffer *buffer = &j->from->buffers.data[i];
         (void)st_loop_buffer_add(&j->to, buffer->name, buffer->dtype, buffer->numel, buffer->flags,
                                  buffer->id);
         if (j->to.kernel->failed) {
-            return 0;
+            return false;
         }
         j->to.kernel->buffers.data[i].align = buffer->align;
     }
-    return 1;
+    return true;
 }
 
 /* *out_done: the kernel is the new one. Beyond a limit it stays as it was. */
-static stator_status rebuild(unroll_and_jam *j, st_kernel *kernel, int *out_done, stator_diag **err)
+static stator_status rebuild(unroll_and_jam *j, st_kernel *kernel, bool *out_done,
+                             stator_diag **err)
 {
     st_kernel made;
     if (!st_kernel_init(&made, kernel->mem, kernel->syms, kernel->name)) {
@@ -367,15 +368,15 @@ static stator_status rebuild(unroll_and_jam *j, st_kernel *kernel, int *out_done
     if (made.failed == STATOR_OK) {
         st_kernel_deinit(kernel);
         *kernel = made;
-        *out_done = 1;
+        *out_done = true;
         return STATOR_OK;
     }
-    const int is_capped = made.failed == STATOR_UNSUPPORTED;
+    const bool is_capped = made.failed == STATOR_UNSUPPORTED;
     st_kernel_deinit(&made);
     return is_capped ? STATOR_OK : st_fail_oom(err);
 }
 
-static stator_status unroll_and_jam_once(const st_target *target, st_kernel *kernel, int *out_done,
+static stator_status unroll_and_jam_once(const st_target *target, st_kernel *kernel, bool *out_done,
                                          stator_diag **err)
 {
     unroll_and_jam j = {.from = kernel, .factor = 1, .n_syms = kernel->syms->symbols.count};
@@ -383,7 +384,7 @@ static stator_status unroll_and_jam_once(const st_target *target, st_kernel *ker
     if (!has_others(kernel)) {
         look(target, kernel, 0, &j, &shared);
     }
-    *out_done = 0;
+    *out_done = false;
     if (j.factor == 1) {
         return STATOR_OK;
     }
@@ -399,7 +400,7 @@ static stator_status unroll_and_jam_once(const st_target *target, st_kernel *ker
 
 stator_status cg_unroll_and_jam(const st_target *target, st_kernel *kernel, stator_diag **err)
 {
-    int is_done = 1;
+    bool is_done = true;
     for (uint32_t i = 0; i < TIMES && is_done; i++) {
         ST_TRY(unroll_and_jam_once(target, kernel, &is_done, err));
     }

@@ -96,7 +96,7 @@ static uint32_t method_of(const st_order_job *job)
 }
 
 /* Adds n * each bytes, up to whole cache lines. 0: too many. */
-static int add_room(uint64_t *bytes, int64_t n, uint64_t each)
+static bool add_room(uint64_t *bytes, int64_t n, uint64_t each)
 {
     uint64_t more = 0;
     return st_mul_u64((uint64_t)n, each, &more) && st_add_u64(*bytes, more, bytes) &&
@@ -105,11 +105,11 @@ static int add_room(uint64_t *bytes, int64_t n, uint64_t each)
 
 /* Room of a group or of a chunk: words, then keys of the method FEW, then the tile. 0: more than
  * can be. */
-static int room_bytes(const st_order_job *job, order_plan *plan)
+static bool room_bytes(const st_order_job *job, order_plan *plan)
 {
-    const int is_whole = plan->method == ORDER_WHOLE;
+    const bool is_whole = plan->method == ORDER_WHOLE;
     uint64_t bytes = 0;
-    int is_well =
+    bool is_well =
         job->size <= INT64_MAX / 4 &&
         add_room(&bytes, is_whole ? 2 * job->size + ORDER_MASK : ROOM(job->take), plan->word_bytes);
     if (plan->method == ORDER_FEW) {
@@ -123,12 +123,12 @@ static int room_bytes(const st_order_job *job, order_plan *plan)
 }
 
 /* 0: sizes that no memory has. */
-static int make_plan(const st_order_job *job, int32_t threads, order_plan *plan)
+static bool make_plan(const st_order_job *job, int32_t threads, order_plan *plan)
 {
     int64_t rows = 1;
     for (uint32_t a = 0; a < job->n_axes; a++) {
         if (__builtin_mul_overflow(rows, job->axes[a].size, &rows)) {
-            return 0;
+            return false;
         }
     }
     *plan = (order_plan){.sizes = {rows, job->size, job->take},
@@ -137,7 +137,7 @@ static int make_plan(const st_order_job *job, int32_t threads, order_plan *plan)
                          .chunks = 1};
     plan->word_bytes = plan->bytes < 8u && job->size <= (int64_t)UINT32_MAX ? 8u : 16u;
     if (rows == 0 || job->take == 0) {
-        return 1;
+        return true;
     }
     plan->tile = tile_of(job, plan->bytes);
     const int64_t tasks_max = threads > 1 ? (int64_t)threads * TASKS_EACH : 1;

@@ -11,7 +11,7 @@
 #include "core/base/check.h"
 #include <string.h>
 
-int st_symtab_init(st_symtab *tab, st_mem *mem)
+bool st_symtab_init(st_symtab *tab, st_mem *mem)
 {
     memset(tab, 0, sizeof *tab);
     tab->mem = mem;
@@ -25,9 +25,9 @@ int st_symtab_init(st_symtab *tab, st_mem *mem)
     if (!st_seg_grow(&tab->syms, 1, &none) || !st_seg_grow(&tab->atoms, 1, &none) ||
         !st_seg_grow(&tab->depths, 1, &none)) {
         st_symtab_deinit(tab);
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
 void st_symtab_deinit(st_symtab *tab)
@@ -77,76 +77,76 @@ void st_lin_remove(st_lin *lin, uint32_t i)
     memmove(&lin->terms[i], &lin->terms[i + 1], (lin->count - i) * sizeof lin->terms[0]);
 }
 
-int st_lin_add_const(st_lin *lin, int64_t value)
+bool st_lin_add_const(st_lin *lin, int64_t value)
 {
     return st_add_i64(lin->constant, value, &lin->constant);
 }
 
-int st_lin_add_term(st_lin *lin, uint32_t atom, int64_t coef)
+bool st_lin_add_term(st_lin *lin, uint32_t atom, int64_t coef)
 {
     uint32_t i = lin->count;
     while (i > 0 && lin->terms[i - 1].atom >= atom) {
         i--;
     }
     if (coef == 0) {
-        return 1;
+        return true;
     }
     if (i < lin->count && lin->terms[i].atom == atom) {
         if (!st_add_i64(lin->terms[i].coef, coef, &lin->terms[i].coef)) {
-            return 0;
+            return false;
         }
         if (lin->terms[i].coef == 0) {
             st_lin_remove(lin, i);
         }
-        return 1;
+        return true;
     }
     if (lin->count == ST_LIN_MAX) {
-        return 0;
+        return false;
     }
     memmove(&lin->terms[i + 1], &lin->terms[i], (lin->count - i) * sizeof lin->terms[0]);
     lin->terms[i] = (stator_term_row){coef, atom, 0};
     lin->count++;
-    return 1;
+    return true;
 }
 
-int st_lin_add_sym(const st_symtab *tab, st_lin *lin, uint32_t sym, int64_t factor)
+bool st_lin_add_sym(const st_symtab *tab, st_lin *lin, uint32_t sym, int64_t factor)
 {
     const stator_sym_row *row = st_sym_row_at(tab, sym);
     int64_t v = 0;
     if (!st_mul_i64(row->constant, factor, &v) || !st_lin_add_const(lin, v)) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < row->term_count; i++) {
         const stator_term_row *t = st_sym_term(tab, row, i);
         if (!st_mul_i64(t->coef, factor, &v) || !st_lin_add_term(lin, t->atom, v)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-int st_lin_add_lin(st_lin *lin, const st_lin *other, int64_t factor)
+bool st_lin_add_lin(st_lin *lin, const st_lin *other, int64_t factor)
 {
     int64_t v = 0;
     if (!st_mul_i64(other->constant, factor, &v) || !st_lin_add_const(lin, v)) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < other->count; i++) {
         if (!st_mul_i64(other->terms[i].coef, factor, &v) ||
             !st_lin_add_term(lin, other->terms[i].atom, v)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-int st_lin_scale(st_lin *lin, int64_t factor)
+bool st_lin_scale(st_lin *lin, int64_t factor)
 {
     if (factor == 0) {
         st_lin_set(lin, 0);
-        return 1;
+        return true;
     }
-    int ok = st_mul_i64(lin->constant, factor, &lin->constant);
+    bool ok = st_mul_i64(lin->constant, factor, &lin->constant);
     for (uint32_t i = 0; ok && i < lin->count; i++) {
         ok = st_mul_i64(lin->terms[i].coef, factor, &lin->terms[i].coef);
     }
@@ -170,20 +170,20 @@ typedef struct sym_key {
     const st_lin *lin;
 } sym_key;
 
-static int same_sym(void *self, uint32_t id)
+static bool same_sym(void *self, uint32_t id)
 {
     const sym_key *key = self;
     const stator_sym_row *row = st_sym_row_at(key->tab, id);
     if (row->constant != key->lin->constant || row->term_count != key->lin->count) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < row->term_count; i++) {
         const stator_term_row *t = st_sym_term(key->tab, row, i);
         if (t->coef != key->lin->terms[i].coef || t->atom != key->lin->terms[i].atom) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 static uint32_t add_sym_row(st_symtab *tab, const st_lin *lin, uint64_t hash)
@@ -209,7 +209,7 @@ static uint32_t add_sym_row(st_symtab *tab, const st_lin *lin, uint64_t hash)
 
 uint32_t st_lin_intern(st_symtab *tab, st_lin *lin)
 {
-    int changed = 0;
+    bool changed = false;
     if (!st_lin_canon(tab, lin, &changed) || lin->count > ST_SYM_TERMS_MAX) {
         return 0;
     }
@@ -225,7 +225,7 @@ typedef struct atom_key {
     uint32_t kind, a, b, name;
 } atom_key;
 
-static int same_atom(void *self, uint32_t id)
+static bool same_atom(void *self, uint32_t id)
 {
     const atom_key *key = self;
     const stator_atom_row *row = st_atom_at(key->tab, id);
@@ -251,7 +251,7 @@ static uint32_t add_atom_row(st_symtab *tab, const stator_atom_row *row, uint32_
     uint32_t unused = 0;
     stator_atom_row *to = st_seg_push(&tab->atoms, &atom);
     uint32_t *depth_at = to != NULL ? st_seg_push(&tab->depths, &unused) : NULL;
-    const int is_fresh = row->kind == STATOR_ATOM_SYMBOL && row->name == 0;
+    const bool is_fresh = row->kind == STATOR_ATOM_SYMBOL && row->name == 0;
     if (depth_at == NULL ||
         (!is_fresh &&
          !st_hashset_add(&tab->atom_set, atom_hash(row->kind, row->a, row->b, row->name), atom))) {
@@ -264,7 +264,7 @@ static uint32_t add_atom_row(st_symtab *tab, const stator_atom_row *row, uint32_
     return atom;
 }
 
-static uint32_t sym_depth(const st_symtab *tab, uint32_t sym, int in_product)
+static uint32_t sym_depth(const st_symtab *tab, uint32_t sym, bool in_product)
 {
     const stator_sym_row *row = st_sym_row_at(tab, sym);
     uint32_t depth = 0;
@@ -287,7 +287,7 @@ uint32_t st_atom_make(st_symtab *tab, uint32_t kind, uint32_t a, uint32_t b)
     if (found != 0) {
         return found;
     }
-    const int is_product = kind == STATOR_ATOM_PRODUCT;
+    const bool is_product = kind == STATOR_ATOM_PRODUCT;
     const uint32_t da = sym_depth(tab, a, is_product);
     const uint32_t db = sym_depth(tab, b, is_product);
     const uint32_t depth = 1u + (da > db ? da : db);
@@ -335,7 +335,7 @@ uint32_t st_atom_base(const st_symtab *tab, uint32_t atom, int64_t *out_q)
 /* ---- canonical sums ---- */
 
 /* k * mod(a, c) + k * c * floordiv(a, c) = k * a */
-static int join_mods(const st_symtab *tab, st_lin *lin, int *out_changed)
+static bool join_mods(const st_symtab *tab, st_lin *lin, bool *out_changed)
 {
     for (uint32_t i = 0; i < lin->count; i++) {
         const stator_term_row t = lin->terms[i];
@@ -352,16 +352,16 @@ static int join_mods(const st_symtab *tab, st_lin *lin, int *out_changed)
         }
         if (!st_lin_add_term(lin, div, -kc) || !st_lin_add_term(lin, t.atom, -t.coef) ||
             !st_lin_add_sym(tab, lin, mod->a, t.coef)) {
-            return 0;
+            return false;
         }
-        *out_changed = 1;
+        *out_changed = true;
         i = UINT32_MAX; /* from the start again */
     }
-    return 1;
+    return true;
 }
 
 /* a/b += n/d, reduced. */
-static int add_fraction(int64_t *a, int64_t *b, int64_t n, int64_t d)
+static bool add_fraction(int64_t *a, int64_t *b, int64_t n, int64_t d)
 {
     const int64_t g = (int64_t)st_gcd_u64((uint64_t)*b, (uint64_t)d);
     int64_t x = 0;
@@ -369,16 +369,16 @@ static int add_fraction(int64_t *a, int64_t *b, int64_t n, int64_t d)
     int64_t den = 0;
     if (!st_mul_i64(*a, d / g, &x) || !st_mul_i64(n, *b / g, &y) || !st_add_i64(x, y, &x) ||
         !st_mul_i64(*b, d / g, &den)) {
-        return 0;
+        return false;
     }
     const uint64_t r = st_gcd_u64(st_abs_u64(x), (uint64_t)den);
     *a = r == 0 ? x : x / (int64_t)r;
     *b = r == 0 ? den : den / (int64_t)r;
-    return 1;
+    return true;
 }
 
 /* All terms over the base of the exact division at i become one fraction of that base. */
-static int join_base(st_symtab *tab, st_lin *lin, uint32_t base, int *out_changed)
+static bool join_base(st_symtab *tab, st_lin *lin, uint32_t base, bool *out_changed)
 {
     int64_t num = 0;
     int64_t den = 1;
@@ -390,16 +390,16 @@ static int join_base(st_symtab *tab, st_lin *lin, uint32_t base, int *out_change
             last = i;
             n++;
             if (!add_fraction(&num, &den, lin->terms[i].coef, q)) {
-                return 0;
+                return false;
             }
         }
     }
     int64_t q = 1;
     st_atom_base(tab, lin->terms[last].atom, &q);
     if (n == 1 && q == den) {
-        return 1;
+        return true;
     }
-    *out_changed = 1;
+    *out_changed = true;
     for (uint32_t i = lin->count; i-- > 0;) {
         if (st_atom_base(tab, lin->terms[i].atom, &q) == base) {
             st_lin_remove(lin, i);
@@ -413,25 +413,25 @@ static int join_base(st_symtab *tab, st_lin *lin, uint32_t base, int *out_change
     return divided != 0 && st_lin_add_term(lin, divided, num);
 }
 
-int st_lin_canon(st_symtab *tab, st_lin *lin, int *out_changed)
+bool st_lin_canon(st_symtab *tab, st_lin *lin, bool *out_changed)
 {
-    *out_changed = 0;
+    *out_changed = false;
     if (!join_mods(tab, lin, out_changed)) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < lin->count; i++) {
         int64_t q = 1;
         const uint32_t base = st_atom_base(tab, lin->terms[i].atom, &q);
-        int changed = 0;
+        bool changed = false;
         if (q != 1 && !join_base(tab, lin, base, &changed)) {
-            return 0;
+            return false;
         }
         if (changed) {
-            *out_changed = 1;
+            *out_changed = true;
             i = UINT32_MAX;
         }
     }
-    return 1;
+    return true;
 }
 
 /* ---- public: making and reading ---- */
@@ -509,7 +509,7 @@ uint32_t st_sym_op(st_symtab *tab, uint32_t op, uint32_t a, uint32_t b)
     }
 }
 
-int st_sym_const(const st_symtab *tab, uint32_t sym, int64_t *out)
+bool st_sym_const(const st_symtab *tab, uint32_t sym, int64_t *out)
 {
     const stator_sym_row *row = st_sym_row_at(tab, sym);
     *out = row->constant;
@@ -523,7 +523,7 @@ uint32_t st_sym_as_symbol(const st_symtab *tab, uint32_t sym)
 }
 
 uint32_t st_sym_find_atom(const st_symtab *tab, uint32_t sym,
-                          int (*is)(const void *self, const stator_atom_row *row, uint32_t atom),
+                          bool (*is)(const void *self, const stator_atom_row *row, uint32_t atom),
                           const void *self)
 {
     const stator_sym_row *row = st_sym_row_at(tab, sym);

@@ -35,11 +35,11 @@ typedef struct st_symtab {
     uint32_t n_symbols;
 } st_symtab;
 
-int st_symtab_init(st_symtab *tab, st_mem *mem); /* 0: out of memory */
+bool st_symtab_init(st_symtab *tab, st_mem *mem); /* 0: out of memory */
 void st_symtab_deinit(st_symtab *tab);
 /* *to, uninitialised storage, becomes a copy in `mem` with the same refs; 0: out of memory, *to is
  * then deinitialised. */
-int st_symtab_clone(st_symtab *to, st_mem *mem, const st_symtab *from);
+bool st_symtab_clone(st_symtab *to, st_mem *mem, const st_symtab *from);
 
 uint32_t st_sym_int(st_symtab *tab, int64_t value);
 /* The symbol with this name id, made with range and divisor when new; an existing one is returned
@@ -68,7 +68,7 @@ uint32_t st_sym_window_reach(st_symtab *tab, const st_sym_window *w);
  * the window is larger. */
 uint32_t st_sym_window_count(st_symtab *tab, const st_sym_window *w);
 
-int st_sym_const(const st_symtab *tab, uint32_t sym, int64_t *out); /* 1 when a plain integer */
+bool st_sym_const(const st_symtab *tab, uint32_t sym, int64_t *out); /* 1 when a plain integer */
 void st_sym_range(const st_symtab *tab, uint32_t sym, int64_t *out_lo, int64_t *out_hi);
 int64_t st_sym_divisor(const st_symtab *tab, uint32_t sym); /* >= 1; 0 for the constant 0 */
 /* The sizes of a call as hints, by symbol; INT64_MIN where there is none. */
@@ -89,7 +89,7 @@ uint32_t st_sym_as_symbol(const st_symtab *tab, uint32_t sym);
 /* The first atom that `is` holds for: term by term, a quotient and the like before what it is made
  * of; 0: none. */
 uint32_t st_sym_find_atom(const st_symtab *tab, uint32_t sym,
-                          int (*is)(const void *self, const stator_atom_row *row, uint32_t atom),
+                          bool (*is)(const void *self, const stator_atom_row *row, uint32_t atom),
                           const void *self);
 
 /* Value under env (by symbol index). 0 when a symbol it needs is INT64_MIN (unset), on overflow or
@@ -98,7 +98,7 @@ typedef struct st_sym_cols {
     stator_column syms, terms, atoms;
 } st_sym_cols;
 st_sym_cols st_sym_columns(const st_symtab *tab);
-int st_sym_eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, int64_t *out);
+bool st_sym_eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, int64_t *out);
 
 /* A sym flattened for repeated evaluation without the graph: postfix code in one block, pairs of
  * operation and argument. Operations beside these are of enum stator_atom_kind and take two. */
@@ -114,15 +114,15 @@ typedef struct st_symprog {
     uint32_t is_const;
     int64_t constant;
 } st_symprog;
-int st_symprog_init(st_symprog *prog, st_mem *mem, const st_sym_cols *cols, uint32_t sym);
+bool st_symprog_init(st_symprog *prog, st_mem *mem, const st_sym_cols *cols, uint32_t sym);
 void st_symprog_deinit(st_symprog *prog, st_mem *mem);
-int st_symprog_eval(const st_symprog *prog, const int64_t *env, int64_t *out);
+bool st_symprog_eval(const st_symprog *prog, const int64_t *env, int64_t *out);
 /* Do they compute the same, step by step? Equal syms give the same code. */
-int st_symprog_is_same(const st_symprog *a, const st_symprog *b);
+bool st_symprog_is_same(const st_symprog *a, const st_symprog *b);
 /* To bytes and back (bytes.h). Reading checks the code: it stays within its stack and names none
  * but the first n_symbols symbols. 0: out of memory, or the reader failed; *prog is empty then. */
 void st_symprog_put(const st_symprog *prog, st_str *out);
-int st_symprog_read(st_symprog *prog, st_mem *mem, st_reader *r, uint32_t n_symbols);
+bool st_symprog_read(st_symprog *prog, st_mem *mem, st_reader *r, uint32_t n_symbols);
 
 /* Text: "2*N + floordiv(H, 2) + 1"; symbols by name through `name_of`. */
 void st_sym_print(const st_symtab *tab, uint32_t sym,

@@ -10,7 +10,7 @@
 
 /* ---- products ---- */
 
-static int add_factors(const st_symtab *tab, uint32_t atom, st_mono *mono)
+static bool add_factors(const st_symtab *tab, uint32_t atom, st_mono *mono)
 {
     const stator_atom_row *row = st_atom_at(tab, atom);
     if (row->kind == STATOR_ATOM_PRODUCT) {
@@ -18,7 +18,7 @@ static int add_factors(const st_symtab *tab, uint32_t atom, st_mono *mono)
                add_factors(tab, st_sym_single_atom(tab, row->b), mono);
     }
     if (mono->count == ST_MONO_MAX) {
-        return 0;
+        return false;
     }
     uint32_t i = mono->count++;
     while (i > 0 && mono->atoms[i - 1] > atom) {
@@ -26,10 +26,10 @@ static int add_factors(const st_symtab *tab, uint32_t atom, st_mono *mono)
         i--;
     }
     mono->atoms[i] = atom;
-    return 1;
+    return true;
 }
 
-int st_mono_from_term(const st_symtab *tab, const stator_term_row *term, st_mono *out)
+bool st_mono_from_term(const st_symtab *tab, const stator_term_row *term, st_mono *out)
 {
     int64_t q = 1;
     const uint32_t base = st_atom_base(tab, term->atom, &q);
@@ -37,20 +37,20 @@ int st_mono_from_term(const st_symtab *tab, const stator_term_row *term, st_mono
     return add_factors(tab, base, out);
 }
 
-int st_mono_mul(const st_mono *a, const st_mono *b, st_mono *out)
+bool st_mono_mul(const st_mono *a, const st_mono *b, st_mono *out)
 {
     *out = (st_mono){.num = 1, .den = 1};
     if (a->count + b->count > ST_MONO_MAX || !st_mul_i64(a->num, b->num, &out->num) ||
         !st_mul_i64(a->den, b->den, &out->den)) {
-        return 0;
+        return false;
     }
     uint32_t i = 0;
     uint32_t j = 0;
     while (i < a->count || j < b->count) {
-        const int from_a = j == b->count || (i < a->count && a->atoms[i] <= b->atoms[j]);
+        const bool from_a = j == b->count || (i < a->count && a->atoms[i] <= b->atoms[j]);
         out->atoms[out->count++] = from_a ? a->atoms[i++] : b->atoms[j++];
     }
-    return 1;
+    return true;
 }
 
 /* The atom of a product of one or more factors. */
@@ -64,10 +64,10 @@ static uint32_t product_atom(st_symtab *tab, const st_mono *mono)
     return atom;
 }
 
-int st_lin_add_mono(st_symtab *tab, st_lin *lin, const st_mono *mono)
+bool st_lin_add_mono(st_symtab *tab, st_lin *lin, const st_mono *mono)
 {
     if (mono->num == 0) {
-        return 1;
+        return true;
     }
     const uint64_t g = st_gcd_u64(st_abs_u64(mono->num), (uint64_t)mono->den);
     const int64_t num = mono->num / (int64_t)g;
@@ -84,22 +84,22 @@ int st_lin_add_mono(st_symtab *tab, st_lin *lin, const st_mono *mono)
 }
 
 /* sum += x * b */
-static int add_term_times_sym(st_symtab *tab, st_lin *sum, const st_mono *x, uint32_t b)
+static bool add_term_times_sym(st_symtab *tab, st_lin *sum, const st_mono *x, uint32_t b)
 {
     const stator_sym_row row = *st_sym_row_at(tab, b);
     const st_mono constant = {.num = row.constant, .den = 1};
     st_mono product;
     if (!st_mono_mul(x, &constant, &product) || !st_lin_add_mono(tab, sum, &product)) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < row.term_count; i++) {
         st_mono y;
         if (!st_mono_from_term(tab, st_sym_term(tab, &row, i), &y) ||
             !st_mono_mul(x, &y, &product) || !st_lin_add_mono(tab, sum, &product)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 uint32_t st_sym_mul(st_symtab *tab, uint32_t a, uint32_t b)
@@ -134,24 +134,24 @@ uint32_t st_sym_mul(st_symtab *tab, uint32_t a, uint32_t b)
 /* ---- minimum and maximum ---- */
 
 /* Moves what both forms have (equal terms, the smaller constant) to `common`. */
-static int split_common(st_lin *a, st_lin *b, st_lin *common)
+static bool split_common(st_lin *a, st_lin *b, st_lin *common)
 {
     const int64_t least = a->constant < b->constant ? a->constant : b->constant;
     st_lin_set(common, least);
     if (!st_sub_i64(a->constant, least, &a->constant) ||
         !st_sub_i64(b->constant, least, &b->constant)) {
-        return 0;
+        return false;
     }
     for (uint32_t i = a->count; i-- > 0;) {
         const stator_term_row t = a->terms[i];
         if (st_lin_coef(b, t.atom) == t.coef && t.coef != INT64_MIN) {
             if (!st_lin_add_term(common, t.atom, t.coef) || !st_lin_add_term(b, t.atom, -t.coef)) {
-                return 0;
+                return false;
             }
             st_lin_remove(a, i);
         }
     }
-    return 1;
+    return true;
 }
 
 static uint64_t content(const st_lin *lin)
@@ -178,7 +178,7 @@ static uint32_t without_hidden(st_symtab *tab, uint32_t kind, uint32_t nested, u
     if (atom == 0 || st_atom_at(tab, atom)->kind != kind) {
         return 0;
     }
-    const int is_min = kind == STATOR_ATOM_MIN;
+    const bool is_min = kind == STATOR_ATOM_MIN;
     const uint32_t parts[2] = {st_atom_at(tab, atom)->a, st_atom_at(tab, atom)->b};
     for (int i = 0; i < 2; i++) {
         const uint32_t hidden = parts[1 - i];
@@ -205,17 +205,17 @@ static uint32_t make_extremum(st_symtab *tab, uint32_t kind, uint32_t a, uint32_
     g = g == 0 || g > INT64_MAX ? 1 : g;
     divide(&x, (int64_t)g);
     divide(&y, (int64_t)g);
-    const int x_is_const = x.count == 0;
-    const int y_is_const = y.count == 0;
+    const bool x_is_const = x.count == 0;
+    const bool y_is_const = y.count == 0;
     uint32_t p = st_lin_intern(tab, &x);
     uint32_t q = st_lin_intern(tab, &y);
     /* Without the common parts ranges may fit 64 bits that did not before. */
-    const int is_min = kind == STATOR_ATOM_MIN;
+    const bool is_min = kind == STATOR_ATOM_MIN;
     if (p == 0 || q == 0) {
         return 0;
     }
     if (st_sym_le(tab, p, q) == 1 || st_sym_le(tab, q, p) == 1) {
-        const int first = (st_sym_le(tab, p, q) == 1) == is_min;
+        const bool first = (st_sym_le(tab, p, q) == 1) == is_min;
         return st_lin_add_sym(tab, &common, first ? p : q, (int64_t)g) ? st_lin_intern(tab, &common)
                                                                        : 0;
     }

@@ -5,13 +5,13 @@
 #include "core/base/sym/sym.h"
 #include <string.h>
 
-int st_seg_clone(st_seg *to, st_mem *mem, const st_seg *from)
+bool st_seg_clone(st_seg *to, st_mem *mem, const st_seg *from)
 {
     st_seg_init(to, mem, from->stride);
     uint32_t first = 0;
     if (from->count != 0 && !st_seg_grow(to, from->count, &first)) {
         st_seg_deinit(to);
-        return 0;
+        return false;
     }
     uint32_t begin = 0;
     for (uint32_t k = 0; begin < from->count; k++) {
@@ -21,22 +21,22 @@ int st_seg_clone(st_seg *to, st_mem *mem, const st_seg *from)
         memcpy(st_seg_at(to, begin), st_seg_at(from, begin), (uint64_t)n * from->stride);
         begin += n;
     }
-    return 1;
+    return true;
 }
 
-int st_hashset_clone(st_hashset *to, st_mem *mem, const st_hashset *from)
+bool st_hashset_clone(st_hashset *to, st_mem *mem, const st_hashset *from)
 {
     st_hashset_init(to, mem);
     for (uint32_t i = 0; i < from->capacity; i++) {
         if (from->ids[i] != 0 && !st_hashset_add(to, from->hashes[i], from->ids[i])) {
             st_hashset_deinit(to);
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-int st_symtab_clone(st_symtab *to, st_mem *mem, const st_symtab *from)
+bool st_symtab_clone(st_symtab *to, st_mem *mem, const st_symtab *from)
 {
     *to = (st_symtab){.mem = mem, .n_symbols = from->n_symbols};
     const struct {
@@ -46,7 +46,7 @@ int st_symtab_clone(st_symtab *to, st_mem *mem, const st_symtab *from)
                 {&to->terms, &from->terms},
                 {&to->atoms, &from->atoms},
                 {&to->depths, &from->depths}};
-    int ok = 1;
+    bool ok = true;
     for (uint32_t i = 0; i < 4; i++) {
         st_seg_init(segs[i].to, mem, segs[i].from->stride);
         ok = ok && st_seg_clone(segs[i].to, mem, segs[i].from);

@@ -26,7 +26,7 @@ static uint64_t coef_gcd(const st_lin *lin, uint64_t g)
 }
 
 /* Is coef * atom always a multiple of c? Then *out is the quotient. */
-static int divides_term(const st_symtab *tab, const stator_term_row *t, int64_t c, st_mono *out)
+static bool divides_term(const st_symtab *tab, const stator_term_row *t, int64_t c, st_mono *out)
 {
     int64_t q = 1;
     const uint32_t base = st_atom_base(tab, t->atom, &q);
@@ -38,10 +38,10 @@ static int divides_term(const st_symtab *tab, const stator_term_row *t, int64_t 
 }
 
 /* r = q*c + r with the coefficients and constant of the new r in [0, c); q grows. */
-static int split(st_symtab *tab, st_lin *r, int64_t c, st_lin *q)
+static bool split(st_symtab *tab, st_lin *r, int64_t c, st_lin *q)
 {
     if (!st_lin_add_const(q, st_floordiv(r->constant, c))) {
-        return 0;
+        return false;
     }
     r->constant = st_floormod(r->constant, c);
     for (uint32_t i = r->count; i-- > 0;) {
@@ -49,22 +49,22 @@ static int split(st_symtab *tab, st_lin *r, int64_t c, st_lin *q)
         st_mono quotient;
         if (divides_term(tab, &t, c, &quotient)) {
             if (!st_lin_add_mono(tab, q, &quotient)) {
-                return 0;
+                return false;
             }
             st_lin_remove(r, i);
             continue;
         }
         if (!st_lin_add_term(q, t.atom, st_floordiv(t.coef, c))) {
-            return 0;
+            return false;
         }
         r->terms[i].coef = st_floormod(t.coef, c);
     }
-    return 1;
+    return true;
 }
 
 /* floordiv(floordiv(x, b) + r, c) -> floordiv(x + b*r, b*c) when one division has coefficient 1.
  * Leaves everything as it is when numbers would overflow. */
-static int merge_nested(const st_symtab *tab, st_lin *r, int64_t *c)
+static bool merge_nested(const st_symtab *tab, st_lin *r, int64_t *c)
 {
     uint32_t found = 0;
     uint32_t n = 0;
@@ -78,7 +78,7 @@ static int merge_nested(const st_symtab *tab, st_lin *r, int64_t *c)
         }
     }
     if (n != 1) {
-        return 0;
+        return false;
     }
     const stator_atom_row *row = st_atom_at(tab, r->terms[found].atom);
     int64_t b = 0;
@@ -89,11 +89,11 @@ static int merge_nested(const st_symtab *tab, st_lin *r, int64_t *c)
     st_lin_remove(&merged, found);
     if (!st_mul_i64(b, *c, &bc) || !st_lin_scale(&merged, b) ||
         !st_lin_add_sym(tab, &merged, row->a, 1)) {
-        return 0;
+        return false;
     }
     st_lin_copy(r, &merged);
     *c = bc;
-    return 1;
+    return true;
 }
 
 /* Cancels what all coefficients of r and c have in common; the constant rounds down, which floor
@@ -109,7 +109,7 @@ static void cancel(st_lin *r, int64_t *c)
 }
 
 /* 1 when range(r) lies in one multiple of c: *out = floor(r / c). */
-static int fold_by_range(const st_symtab *tab, const st_lin *r, int64_t c, int64_t *out)
+static bool fold_by_range(const st_symtab *tab, const st_lin *r, int64_t c, int64_t *out)
 {
     int64_t lo = 0;
     int64_t hi = 0;
@@ -119,38 +119,38 @@ static int fold_by_range(const st_symtab *tab, const st_lin *r, int64_t c, int64
 }
 
 /* floordiv(r, c) into q + floordiv(r', c'), all of r' needed. r->count 0 when nothing is left. */
-static int reduce_division(st_symtab *tab, st_lin *r, int64_t *c, st_lin *q)
+static bool reduce_division(st_symtab *tab, st_lin *r, int64_t *c, st_lin *q)
 {
     for (uint32_t round = 0; round < ROUNDS; round++) {
-        int changed = 0;
+        bool changed = false;
         if (!st_lin_canon(tab, r, &changed) || !split(tab, r, *c, q)) {
-            return 0;
+            return false;
         }
         cancel(r, c);
         if (*c == 1) {
-            const int ok = st_lin_add_lin(q, r, 1);
+            const bool ok = st_lin_add_lin(q, r, 1);
             st_lin_set(r, 0);
             return ok;
         }
         if (r->count == 0) {
-            return 1;
+            return true;
         }
         if (merge_nested(tab, r, c)) {
             continue;
         }
         if (!st_lin_canon(tab, r, &changed)) {
-            return 0;
+            return false;
         }
         if (!changed) {
-            return 1;
+            return true;
         }
     }
-    return 1;
+    return true;
 }
 
 /* r = g*r' + rest with g a divisor of *c and 0 <= rest < g: the rest changes no quotient by *c, and
  * r and *c become r' and *c / g. Takes the largest such g; *out_g is 1 when there is none. */
-static int drop_rest(const st_symtab *tab, st_lin *r, int64_t *c, st_lin *rest, int64_t *out_g)
+static bool drop_rest(const st_symtab *tab, st_lin *r, int64_t *c, st_lin *rest, int64_t *out_g)
 {
     *out_g = 1;
     for (uint32_t i = 0; i < r->count; i++) {
@@ -175,13 +175,13 @@ static int drop_rest(const st_symtab *tab, st_lin *r, int64_t *c, st_lin *rest, 
         }
     }
     if (*out_g == 1) {
-        return 1;
+        return true;
     }
     if (!st_lin_add_lin(r, rest, -1)) {
-        return 0;
+        return false;
     }
     cancel(r, c);
-    return 1;
+    return true;
 }
 
 /* floordiv(max(x, n) + k, c) = max(floordiv(x + k, c), floordiv(n + k, c)) for integers n and k,
@@ -240,9 +240,9 @@ uint32_t st_lin_div_int(st_symtab *tab, const st_lin *a, int64_t c)
 }
 
 /* k * mod(x, m) counts as k * x modulo c when c divides k * m. */
-static int open_mods(const st_symtab *tab, st_lin *r, int64_t c, int *out_changed)
+static bool open_mods(const st_symtab *tab, st_lin *r, int64_t c, bool *out_changed)
 {
-    *out_changed = 0;
+    *out_changed = false;
     for (uint32_t i = 0; i < r->count; i++) {
         const stator_term_row t = r->terms[i];
         const stator_atom_row *row = st_atom_at(tab, t.atom);
@@ -251,30 +251,30 @@ static int open_mods(const st_symtab *tab, st_lin *r, int64_t c, int *out_change
         if (row->kind == STATOR_ATOM_MOD && st_sym_const(tab, row->b, &m) &&
             st_mul_i64(t.coef, m, &km) && km % c == 0) {
             st_lin_remove(r, i);
-            *out_changed = 1;
+            *out_changed = true;
             return st_lin_add_sym(tab, r, row->a, t.coef);
         }
     }
-    return 1;
+    return true;
 }
 
 /* r modulo c, reduced: coefficients in [0, c), no multiples of c. */
-static int reduce_mod(st_symtab *tab, st_lin *r, int64_t c)
+static bool reduce_mod(st_symtab *tab, st_lin *r, int64_t c)
 {
     for (uint32_t round = 0; round < ROUNDS; round++) {
         st_lin unused;
         st_lin_set(&unused, 0);
-        int changed = 0;
-        int opened = 0;
+        bool changed = false;
+        bool opened = false;
         if (!split(tab, r, c, &unused) || !open_mods(tab, r, c, &opened) ||
             !st_lin_canon(tab, r, &changed)) {
-            return 0;
+            return false;
         }
         if (!opened && !changed) {
-            return 1;
+            return true;
         }
     }
-    return 1;
+    return true;
 }
 
 uint32_t st_lin_mod_int(st_symtab *tab, const st_lin *a, int64_t c)
@@ -297,8 +297,8 @@ uint32_t st_lin_mod_int(st_symtab *tab, const st_lin *a, int64_t c)
         return st_sym_int(tab, r.constant * g + rest);
     }
     if (fold_by_range(tab, &r, c, &folded)) {
-        const int ok = st_mul_i64(folded, -c, &shift) && st_lin_add_const(&r, shift) &&
-                       st_lin_add_lin(&sum, &r, g);
+        const bool ok = st_mul_i64(folded, -c, &shift) && st_lin_add_const(&r, shift) &&
+                        st_lin_add_lin(&sum, &r, g);
         return ok ? st_lin_intern(tab, &sum) : 0;
     }
     /* mod(h*x + y, h*c) = h * mod(x, c) + y where 0 <= y < h */

@@ -33,31 +33,31 @@ static const stator_atom_row *atom_at(const st_sym_cols *cols, uint32_t atom)
 }
 
 /* One operation on two numbers; 0 on overflow or division by zero. */
-static int apply(uint32_t kind, int64_t a, int64_t b, int64_t *out)
+static bool apply(uint32_t kind, int64_t a, int64_t b, int64_t *out)
 {
     switch (kind) {
     case STATOR_ATOM_FLOORDIV:
         if (b == 0 || (b == -1 && a == INT64_MIN)) {
-            return 0;
+            return false;
         }
         *out = st_floordiv(a, b);
-        return 1;
+        return true;
     case STATOR_ATOM_MOD:
         if (b == 0) {
-            return 0;
+            return false;
         }
         *out = b == -1 ? 0 : st_floormod(a, b);
-        return 1;
+        return true;
     case STATOR_ATOM_PRODUCT:
         return st_mul_i64(a, b, out);
     case STATOR_ATOM_MIN:
         *out = a < b ? a : b;
-        return 1;
+        return true;
     case STATOR_ATOM_MAX:
         *out = a > b ? a : b;
-        return 1;
+        return true;
     default:
-        return 0;
+        return false;
     }
 }
 
@@ -76,11 +76,11 @@ static int64_t hint_of(const stator_atom_row *symbol)
 }
 
 /* env NULL: under the symbols' hints. */
-static int eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, uint32_t depth,
-                int64_t *out);
+static bool eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, uint32_t depth,
+                 int64_t *out);
 
-static int eval_atom(const st_sym_cols *cols, uint32_t atom, const int64_t *env, uint32_t depth,
-                     int64_t *out)
+static bool eval_atom(const st_sym_cols *cols, uint32_t atom, const int64_t *env, uint32_t depth,
+                      int64_t *out)
 {
     const stator_atom_row *row = atom_at(cols, atom);
     if (row->kind == STATOR_ATOM_SYMBOL) {
@@ -93,27 +93,27 @@ static int eval_atom(const st_sym_cols *cols, uint32_t atom, const int64_t *env,
            apply(row->kind, a, b, out);
 }
 
-static int eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, uint32_t depth,
-                int64_t *out)
+static bool eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, uint32_t depth,
+                 int64_t *out)
 {
     const stator_sym_row *row = sym_at(cols, sym);
     int64_t sum = row->constant;
     if (depth > EVAL_DEPTH_MAX) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < row->term_count; i++) {
         const stator_term_row *t = term_at(cols, row->term_begin + i);
         int64_t v = 0;
         if (!eval_atom(cols, t->atom, env, depth, &v) || !st_mul_i64(v, t->coef, &v) ||
             !st_add_i64(sum, v, &sum)) {
-            return 0;
+            return false;
         }
     }
     *out = sum;
-    return 1;
+    return true;
 }
 
-int st_sym_eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, int64_t *out)
+bool st_sym_eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, int64_t *out)
 {
     *out = 0;
     return sym != 0 && eval(cols, sym, env, 0, out);
@@ -161,7 +161,7 @@ typedef struct writer {
     uint32_t depth;
 } writer;
 
-static int emit(writer *w, int64_t op, int64_t argument, int push)
+static bool emit(writer *w, int64_t op, int64_t argument, int push)
 {
     int64_t *at = w->code.count < CODE_MAX ? st_vec_push(w->mem, &w->code) : NULL;
     int64_t *argument_at = NULL;
@@ -170,16 +170,16 @@ static int emit(writer *w, int64_t op, int64_t argument, int push)
         argument_at = st_vec_push(w->mem, &w->code);
     }
     if (argument_at == NULL) {
-        return 0;
+        return false;
     }
     *argument_at = argument;
     w->depth += (uint32_t)push;
     return w->depth <= STACK_MAX;
 }
 
-static int emit_sym(writer *w, uint32_t sym);
+static bool emit_sym(writer *w, uint32_t sym);
 
-static int emit_atom(writer *w, uint32_t atom)
+static bool emit_atom(writer *w, uint32_t atom)
 {
     const stator_atom_row *row = atom_at(w->cols, atom);
     if (row->kind == STATOR_ATOM_SYMBOL) {
@@ -188,48 +188,48 @@ static int emit_atom(writer *w, uint32_t atom)
     return emit_sym(w, row->a) && emit_sym(w, row->b) && emit(w, row->kind, 0, -1);
 }
 
-static int emit_sym(writer *w, uint32_t sym)
+static bool emit_sym(writer *w, uint32_t sym)
 {
     const stator_sym_row *row = sym_at(w->cols, sym);
     uint32_t i = 0;
     if (row->constant == 0 && row->term_count != 0 &&
         term_at(w->cols, row->term_begin)->coef == 1) {
         if (!emit_atom(w, term_at(w->cols, row->term_begin)->atom)) {
-            return 0;
+            return false;
         }
         i = 1;
     } else if (!emit(w, OP_CONST, row->constant, 1)) {
-        return 0;
+        return false;
     }
     for (; i < row->term_count; i++) {
         const stator_term_row *t = term_at(w->cols, row->term_begin + i);
         if (!emit_atom(w, t->atom) || !emit(w, OP_MADD, t->coef, -1)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-int st_symprog_init(st_symprog *prog, st_mem *mem, const st_sym_cols *cols, uint32_t sym)
+bool st_symprog_init(st_symprog *prog, st_mem *mem, const st_sym_cols *cols, uint32_t sym)
 {
     *prog = (st_symprog){.code = NULL};
     if (sym == 0) {
-        return 0;
+        return false;
     }
     const stator_sym_row *row = sym_at(cols, sym);
     if (row->term_count == 0) {
         prog->is_const = 1;
         prog->constant = row->constant;
-        return 1;
+        return true;
     }
     writer w = {.mem = mem, .cols = cols, .code = ST_VEC_INIT};
     if (!emit_sym(&w, sym)) {
         st_vec_free(mem, &w.code);
-        return 0;
+        return false;
     }
     prog->code = w.code.data;
     prog->count = w.code.count / 2u;
-    return 1;
+    return true;
 }
 
 void st_symprog_deinit(st_symprog *prog, st_mem *mem)
@@ -238,13 +238,13 @@ void st_symprog_deinit(st_symprog *prog, st_mem *mem)
     *prog = (st_symprog){.code = NULL};
 }
 
-int st_symprog_eval(const st_symprog *prog, const int64_t *env, int64_t *out)
+bool st_symprog_eval(const st_symprog *prog, const int64_t *env, int64_t *out)
 {
     int64_t stack[STACK_MAX];
     uint32_t n = 0;
     *out = prog->constant;
     if (prog->is_const) {
-        return 1;
+        return true;
     }
     for (uint32_t i = 0; i < prog->count; i++) {
         const int64_t op = prog->code[2u * i];
@@ -254,19 +254,19 @@ int st_symprog_eval(const st_symprog *prog, const int64_t *env, int64_t *out)
         } else if (op == OP_SYMBOL) {
             stack[n++] = env[argument];
             if (env[argument] == INT64_MIN) {
-                return 0;
+                return false;
             }
         } else if (op == OP_MADD) {
             n--;
             int64_t v = 0;
             if (!st_mul_i64(stack[n], argument, &v) ||
                 !st_add_i64(stack[n - 1], v, &stack[n - 1])) {
-                return 0;
+                return false;
             }
         } else {
             n--;
             if (!apply((uint32_t)op, stack[n - 1], stack[n], &stack[n - 1])) {
-                return 0;
+                return false;
             }
         }
     }
@@ -276,7 +276,7 @@ int st_symprog_eval(const st_symprog *prog, const int64_t *env, int64_t *out)
 
 /* ---- kept in a file ---- */
 
-int st_symprog_is_same(const st_symprog *a, const st_symprog *b)
+bool st_symprog_is_same(const st_symprog *a, const st_symprog *b)
 {
     if (a->is_const || b->is_const) {
         return a->is_const && b->is_const && a->constant == b->constant;
@@ -292,7 +292,7 @@ void st_symprog_put(const st_symprog *prog, st_str *out)
 }
 
 /* Follows the stack's height. */
-static int is_sound(const st_symprog *prog, uint32_t n_symbols)
+static bool is_sound(const st_symprog *prog, uint32_t n_symbols)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < prog->count; i++) {
@@ -301,11 +301,11 @@ static int is_sound(const st_symprog *prog, uint32_t n_symbols)
         if (op == OP_CONST || op == OP_SYMBOL) {
             if (n++ == STACK_MAX ||
                 (op == OP_SYMBOL && (argument < 0 || argument >= (int64_t)n_symbols))) {
-                return 0;
+                return false;
             }
         } else if (n < 2u ||
                    (op != OP_MADD && (op < STATOR_ATOM_FLOORDIV || op > STATOR_ATOM_MAX))) {
-            return 0;
+            return false;
         } else {
             n--;
         }
@@ -313,7 +313,7 @@ static int is_sound(const st_symprog *prog, uint32_t n_symbols)
     return n == 1u;
 }
 
-int st_symprog_read(st_symprog *prog, st_mem *mem, st_reader *r, uint32_t n_symbols)
+bool st_symprog_read(st_symprog *prog, st_mem *mem, st_reader *r, uint32_t n_symbols)
 {
     uint64_t n = 0;
     *prog = (st_symprog){.is_const = st_read_below(r, 2)};
@@ -322,14 +322,14 @@ int st_symprog_read(st_symprog *prog, st_mem *mem, st_reader *r, uint32_t n_symb
     const uint64_t pair = 2u * sizeof *prog->code;
     if (r->failed || n % pair != 0 || n / pair > CODE_MAX || (prog->is_const && n != 0)) {
         r->failed = 1;
-        return 0;
+        return false;
     }
     if (prog->is_const) {
-        return 1;
+        return true;
     }
     prog->code = st_alloc(mem, n + 1u, 16);
     if (prog->code == NULL) {
-        return 0;
+        return false;
     }
     if (n != 0) {
         memcpy(prog->code, code, (size_t)n);
@@ -338,7 +338,7 @@ int st_symprog_read(st_symprog *prog, st_mem *mem, st_reader *r, uint32_t n_symb
     if (!is_sound(prog, n_symbols)) {
         st_symprog_deinit(prog, mem);
         r->failed = 1;
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }

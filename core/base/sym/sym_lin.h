@@ -50,15 +50,15 @@ uint64_t st_gcd_u64(uint64_t a, uint64_t b);
 void st_lin_set(st_lin *lin, int64_t constant);
 void st_lin_copy(st_lin *to, const st_lin *from);
 void st_lin_remove(st_lin *lin, uint32_t i);
-int st_lin_add_const(st_lin *lin, int64_t value);
-int st_lin_add_term(st_lin *lin, uint32_t atom, int64_t coef);
-int st_lin_add_sym(const st_symtab *tab, st_lin *lin, uint32_t sym, int64_t factor);
-int st_lin_add_lin(st_lin *lin, const st_lin *other, int64_t factor);
-int st_lin_scale(st_lin *lin, int64_t factor);
+bool st_lin_add_const(st_lin *lin, int64_t value);
+bool st_lin_add_term(st_lin *lin, uint32_t atom, int64_t coef);
+bool st_lin_add_sym(const st_symtab *tab, st_lin *lin, uint32_t sym, int64_t factor);
+bool st_lin_add_lin(st_lin *lin, const st_lin *other, int64_t factor);
+bool st_lin_scale(st_lin *lin, int64_t factor);
 int64_t st_lin_coef(const st_lin *lin, uint32_t atom); /* 0 when absent */
 
 /* Brings pairs that mean one thing together (sym.c); sets *out_changed. 0: limit or memory. */
-int st_lin_canon(st_symtab *tab, st_lin *lin, int *out_changed);
+bool st_lin_canon(st_symtab *tab, st_lin *lin, bool *out_changed);
 /* The ref of the form; 0: limit or memory. */
 uint32_t st_lin_intern(st_symtab *tab, st_lin *lin);
 /* Atom of this kind over two syms, made when new; 0: limit of depth or memory. */
@@ -72,9 +72,9 @@ uint32_t st_sym_single_atom(const st_symtab *tab, uint32_t sym);
 uint32_t st_atom_base(const st_symtab *tab, uint32_t atom, int64_t *out_q);
 
 /* Products (sym_arith.c). */
-int st_mono_from_term(const st_symtab *tab, const stator_term_row *term, st_mono *out);
-int st_mono_mul(const st_mono *a, const st_mono *b, st_mono *out);
-int st_lin_add_mono(st_symtab *tab, st_lin *lin, const st_mono *mono);
+bool st_mono_from_term(const st_symtab *tab, const stator_term_row *term, st_mono *out);
+bool st_mono_mul(const st_mono *a, const st_mono *b, st_mono *out);
+bool st_lin_add_mono(st_symtab *tab, st_lin *lin, const st_mono *mono);
 
 /* Division (sym_div.c by an integer c > 0 or, for div, c != 0; sym_poly.c by a sym). 0: limit. */
 uint32_t st_lin_div_int(st_symtab *tab, const st_lin *a, int64_t c);

@@ -21,60 +21,60 @@ typedef struct poly {
     st_mono terms[POLY_MAX];
 } poly;
 
-static int same_atoms(const st_mono *a, const st_mono *b)
+static bool same_atoms(const st_mono *a, const st_mono *b)
 {
     return a->count == b->count && memcmp(a->atoms, b->atoms, a->count * sizeof a->atoms[0]) == 0;
 }
 
 /* p += t; INT64_MIN is refused, so that every number can be negated. */
-static int poly_add(poly *p, const st_mono *t)
+static bool poly_add(poly *p, const st_mono *t)
 {
     for (uint32_t i = 0; i < p->count; i++) {
         if (same_atoms(&p->terms[i], t)) {
             if (!st_add_i64(p->terms[i].num, t->num, &p->terms[i].num) ||
                 p->terms[i].num == INT64_MIN) {
-                return 0;
+                return false;
             }
             if (p->terms[i].num == 0) {
                 p->count--;
                 memmove(&p->terms[i], &p->terms[i + 1], (p->count - i) * sizeof *t);
             }
-            return 1;
+            return true;
         }
     }
     if (p->count == POLY_MAX || t->num == INT64_MIN) {
-        return 0;
+        return false;
     }
     if (t->num != 0) {
         p->terms[p->count++] = *t;
     }
-    return 1;
+    return true;
 }
 
 /* The sym times `scale` (which every denominator divides). */
-static int poly_from_sym(const st_symtab *tab, uint32_t sym, int64_t scale, poly *out)
+static bool poly_from_sym(const st_symtab *tab, uint32_t sym, int64_t scale, poly *out)
 {
     const stator_sym_row *row = st_sym_row_at(tab, sym);
     st_mono t = {.den = 1};
     out->count = 0;
     if (!st_mul_i64(row->constant, scale, &t.num) || !poly_add(out, &t)) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < row->term_count; i++) {
         if (!st_mono_from_term(tab, st_sym_term(tab, row, i), &t) ||
             !st_mul_i64(t.num, scale / t.den, &t.num)) {
-            return 0;
+            return false;
         }
         t.den = 1;
         if (!poly_add(out, &t)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* scale becomes a multiple of every denominator in sym. */
-static int join_denominators(const st_symtab *tab, uint32_t sym, int64_t *scale)
+static bool join_denominators(const st_symtab *tab, uint32_t sym, int64_t *scale)
 {
     const stator_sym_row *row = st_sym_row_at(tab, sym);
     for (uint32_t i = 0; i < row->term_count; i++) {
@@ -82,10 +82,10 @@ static int join_denominators(const st_symtab *tab, uint32_t sym, int64_t *scale)
         st_atom_base(tab, st_sym_term(tab, row, i)->atom, &q);
         const int64_t g = (int64_t)st_gcd_u64((uint64_t)*scale, (uint64_t)q);
         if (!st_mul_i64(*scale, q / g, scale)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 static uint32_t poly_intern(st_symtab *tab, const poly *p)
@@ -101,7 +101,7 @@ static uint32_t poly_intern(st_symtab *tab, const poly *p)
 }
 
 /* a / b as monomials: 1 when b's atoms are among a's; *out has a's other atoms and number 1. */
-static int mono_without(const st_mono *a, const st_mono *b, st_mono *out)
+static bool mono_without(const st_mono *a, const st_mono *b, st_mono *out)
 {
     *out = (st_mono){.num = 1, .den = 1};
     uint32_t j = 0;
@@ -128,10 +128,10 @@ static void divide_all(poly *p, int64_t by)
 }
 
 /* Cancels the common integer factor, with the sign that makes b's numbers positive. */
-static int cancel_numbers(division *d)
+static bool cancel_numbers(division *d)
 {
     uint64_t g = 0;
-    int all_negative = 1;
+    bool all_negative = true;
     for (uint32_t i = 0; i < d->a.count; i++) {
         g = st_gcd_u64(g, st_abs_u64(d->a.terms[i].num));
     }
@@ -140,28 +140,28 @@ static int cancel_numbers(division *d)
         all_negative &= d->b.terms[i].num < 0;
     }
     if (g > INT64_MAX || (g == 1 && !all_negative)) {
-        return 0;
+        return false;
     }
     const int64_t by = all_negative ? -(int64_t)g : (int64_t)g;
     int64_t scaled = 0;
     if (!st_mul_i64(d->g.num, by, &scaled)) {
-        return 0;
+        return false;
     }
     d->g.num = scaled;
     divide_all(&d->a, by);
     divide_all(&d->b, by);
-    return 1;
+    return true;
 }
 
-static int has_factor(const poly *p, const st_mono *factor)
+static bool has_factor(const poly *p, const st_mono *factor)
 {
     st_mono rest;
     for (uint32_t i = 0; i < p->count; i++) {
         if (!mono_without(&p->terms[i], factor, &rest)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 static void drop_factor(poly *p, const st_mono *factor)
@@ -175,7 +175,7 @@ static void drop_factor(poly *p, const st_mono *factor)
 }
 
 /* Cancels one atom that every term of a and b has. */
-static int cancel_atom(division *d)
+static bool cancel_atom(division *d)
 {
     for (uint32_t i = 0; d->b.count != 0 && i < d->b.terms[0].count; i++) {
         const st_mono factor = {.num = 1, .den = 1, .count = 1, .atoms = {d->b.terms[0].atoms[i]}};
@@ -185,28 +185,28 @@ static int cancel_atom(division *d)
             d->g = g;
             drop_factor(&d->a, &factor);
             drop_factor(&d->b, &factor);
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* p += t * b * sign */
-static int poly_add_product(poly *p, const st_mono *t, const poly *b, int64_t sign)
+static bool poly_add_product(poly *p, const st_mono *t, const poly *b, int64_t sign)
 {
     for (uint32_t i = 0; i < b->count; i++) {
         st_mono x;
         if (!st_mono_mul(t, &b->terms[i], &x) || !st_mul_i64(x.num, sign, &x.num) ||
             !poly_add(p, &x)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* Order of monomials: higher degree first, then by the age of the atoms. Long division goes by it,
  * so that its result does not depend on how a polynomial came about. */
-static int goes_before(const st_mono *a, const st_mono *b)
+static bool goes_before(const st_mono *a, const st_mono *b)
 {
     if (a->count != b->count) {
         return a->count > b->count;
@@ -216,7 +216,7 @@ static int goes_before(const st_mono *a, const st_mono *b)
             return a->atoms[i] < b->atoms[i];
         }
     }
-    return 0;
+    return false;
 }
 
 static const st_mono *leading(const poly *b)
@@ -230,7 +230,7 @@ static const st_mono *leading(const poly *b)
 
 /* The first term of a, in that order, that gives up a multiple of lead; *out is its quotient. A
  * single divisor takes what it can of every coefficient, a sum only what goes without rest. */
-static int find_multiple(const poly *a, const st_mono *lead, int is_single, st_mono *out)
+static bool find_multiple(const poly *a, const st_mono *lead, bool is_single, st_mono *out)
 {
     const st_mono *found = NULL;
     for (uint32_t i = 0; i < a->count; i++) {
@@ -247,12 +247,12 @@ static int find_multiple(const poly *a, const st_mono *lead, int is_single, st_m
 }
 
 /* Takes multiples of b out of a. By a sum b this counts only when fewer terms are left. */
-static int take_multiples(division *d)
+static bool take_multiples(division *d)
 {
     if (d->b.count == 0) {
-        return 0;
+        return false;
     }
-    const int is_single = d->b.count == 1;
+    const bool is_single = d->b.count == 1;
     const st_mono *lead = leading(&d->b);
     poly a = d->a;
     poly q = d->q;
@@ -260,26 +260,26 @@ static int take_multiples(division *d)
     st_mono t;
     while (steps < ROUNDS && find_multiple(&a, lead, is_single, &t)) {
         if (!poly_add(&q, &t) || !poly_add_product(&a, &t, &d->b, -1)) {
-            return 0;
+            return false;
         }
         steps++;
     }
     if (steps == 0 || (!is_single && a.count >= d->a.count)) {
-        return 0;
+        return false;
     }
     d->a = a;
     d->q = q;
-    return 1;
+    return true;
 }
 
-static int start_division(st_symtab *tab, uint32_t a, uint32_t b, division *d)
+static bool start_division(st_symtab *tab, uint32_t a, uint32_t b, division *d)
 {
     int64_t scale = 1;
     d->q.count = 0;
     d->g = (st_mono){.num = 1, .den = 1};
     if (!join_denominators(tab, a, &scale) || !join_denominators(tab, b, &scale) ||
         !poly_from_sym(tab, a, scale, &d->a) || !poly_from_sym(tab, b, scale, &d->b)) {
-        return 0;
+        return false;
     }
     d->g.den = scale;
     for (uint32_t round = 0; round < ROUNDS && d->a.count != 0; round++) {
@@ -287,7 +287,7 @@ static int start_division(st_symtab *tab, uint32_t a, uint32_t b, division *d)
             break;
         }
     }
-    return 1;
+    return true;
 }
 
 /* floordiv(floordiv(x, y), b) = floordiv(x, y*b) for b > 0; 0 when it is not of that form. */
@@ -308,7 +308,7 @@ static uint32_t div_nested(st_symtab *tab, uint32_t a, uint32_t b)
 }
 
 /* 1 when floor(a / b) is surely 0 or -1: *out is which. */
-static int fold_small(const st_symtab *tab, uint32_t a, uint32_t b, int64_t *out)
+static bool fold_small(const st_symtab *tab, uint32_t a, uint32_t b, int64_t *out)
 {
     st_lin x;
     st_lin y;
@@ -317,12 +317,12 @@ static int fold_small(const st_symtab *tab, uint32_t a, uint32_t b, int64_t *out
     st_lin_set(&x, 0);
     st_lin_set(&y, 0);
     if (!st_lin_add_sym(tab, &x, a, 1) || !st_lin_add_sym(tab, &y, b, 1)) {
-        return 0;
+        return false;
     }
     st_lin_range(tab, &x, ST_RANGE_STEPS, &lo, &hi);
     *out = lo >= 0 ? 0 : -1;
     if (lo < 0 && hi >= 0) {
-        return 0;
+        return false;
     }
     /* 0 <= a < b, or -b <= a < 0; both need b - a > 0 or b + a >= 0 */
     return st_lin_add_lin(&y, &x, lo >= 0 ? -1 : 1) &&
@@ -396,7 +396,7 @@ uint32_t st_sym_mod_sym(st_symtab *tab, uint32_t a, uint32_t b)
     }
     if (st_sym_const(tab, den, &c)) {
         st_lin_set(&lin, 0);
-        const int ok = c > 0 && st_lin_add_sym(tab, &lin, num, 1);
+        const bool ok = c > 0 && st_lin_add_sym(tab, &lin, num, 1);
         return ok ? scale_back(tab, st_lin_mod_int(tab, &lin, c), &d.g) : 0;
     }
     if (fold_small(tab, num, den, &c)) {

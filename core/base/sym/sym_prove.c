@@ -209,7 +209,7 @@ static int64_t without_mod(prover *p, const st_lin *rest, uint32_t atom, int64_t
     int64_t hi = 0;
     if (q < 0) {
         naive_range(p->tab, row->b, &lo, &hi);
-        const int is_positive = lo >= 0;
+        const bool is_positive = lo >= 0;
         naive_range(p->tab, row->a, &lo, &hi);
         if (is_positive && lo >= 0) {
             best = lower_with(p, rest, row->a, q, atom);
@@ -340,8 +340,8 @@ static int64_t open_mul(int64_t v, int64_t w)
         return 0;
     }
     int64_t r = 0;
-    const int v_open = v == INT64_MIN || v == INT64_MAX;
-    const int w_open = w == INT64_MIN || w == INT64_MAX;
+    const bool v_open = v == INT64_MIN || v == INT64_MAX;
+    const bool w_open = w == INT64_MIN || w == INT64_MAX;
     if (v_open || w_open || !st_mul_i64(v, w, &r)) {
         return (v < 0) == (w < 0) ? INT64_MAX : INT64_MIN;
     }
@@ -402,7 +402,7 @@ void st_atom_facts(const st_symtab *tab, stator_atom_row *row)
 /* ---- proofs ---- */
 
 /* d = b - a with every mod(x, y) written as x - y * floordiv(x, y); 0 when that exceeds a limit. */
-static int open_mods(st_symtab *tab, st_lin *d)
+static bool open_mods(st_symtab *tab, st_lin *d)
 {
     for (uint32_t round = 0; round < ST_SYM_TERMS_MAX; round++) {
         uint32_t i = 0;
@@ -419,10 +419,10 @@ static int open_mods(st_symtab *tab, st_lin *d)
         st_lin_remove(d, i);
         if (whole == 0 || !st_sub_i64(0, q, &minus_q) || !st_lin_add_sym(tab, d, row.a, q) ||
             !st_lin_add_sym(tab, d, whole, minus_q)) {
-            return 0;
+            return false;
         }
     }
-    return 0;
+    return false;
 }
 
 static range both(range a, range b)
@@ -431,11 +431,11 @@ static range both(range a, range b)
 }
 
 /* Range of b - a; 0 when it cannot be formed. */
-static int difference(st_symtab *tab, uint32_t a, uint32_t b, range *out, st_lin *d)
+static bool difference(st_symtab *tab, uint32_t a, uint32_t b, range *out, st_lin *d)
 {
     st_lin_set(d, 0);
     if (a == 0 || b == 0 || !st_lin_add_sym(tab, d, b, 1) || !st_lin_add_sym(tab, d, a, -1)) {
-        return 0;
+        return false;
     }
     st_lin_range(tab, d, ST_PROOF_STEPS, &out->lo, &out->hi);
     st_lin opened;
@@ -445,11 +445,11 @@ static int difference(st_symtab *tab, uint32_t a, uint32_t b, range *out, st_lin
         st_lin_range(tab, &opened, ST_PROOF_STEPS, &r.lo, &r.hi);
         *out = both(*out, r);
     }
-    return 1;
+    return true;
 }
 
 /* Are both plain integers? Their difference may leave 64 bits. */
-static int are_ints(const st_symtab *tab, uint32_t a, uint32_t b, int64_t *out_a, int64_t *out_b)
+static bool are_ints(const st_symtab *tab, uint32_t a, uint32_t b, int64_t *out_a, int64_t *out_b)
 {
     return a != 0 && b != 0 && st_sym_const(tab, a, out_a) && st_sym_const(tab, b, out_b);
 }

@@ -18,22 +18,22 @@ static const function functions[] = {
 };
 #define FUNCTION_COUNT (sizeof functions / sizeof functions[0])
 
-static int is_digit(char c)
+static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
 
-static int is_name_start(char c)
+static bool is_name_start(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-static int is_name_char(char c)
+static bool is_name_char(char c)
 {
     return is_name_start(c) || is_digit(c) || c == '.';
 }
 
-static int is_function_name(const char *name)
+static bool is_function_name(const char *name)
 {
     size_t i = 0;
     while (i < FUNCTION_COUNT && strcmp(functions[i].name, name) != 0) {
@@ -51,11 +51,11 @@ typedef struct printer {
     st_str *out;
 } printer;
 
-static int is_plain(const char *name)
+static bool is_plain(const char *name)
 {
     uint64_t n = 0;
     if (!is_name_start(name[0])) {
-        return 0;
+        return false;
     }
     while (is_name_char(name[n])) {
         n++;
@@ -64,7 +64,7 @@ static int is_plain(const char *name)
 }
 
 /* A symbol that was parsed from "$7" may keep that text as its name. */
-static int is_dollar(const char *name)
+static bool is_dollar(const char *name)
 {
     return name[0] == '$' && name[1] != '\0' && strspn(name + 1, "0123456789") == strlen(name + 1);
 }

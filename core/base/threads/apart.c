@@ -19,7 +19,7 @@
 static _Thread_local int32_t own_number; /* this thread's kernel id; 0: not asked for yet */
 
 /* The number of a thread that has ended may be another program's by now. */
-static int is_here(int32_t thread)
+static bool is_here(int32_t thread)
 {
     char path[48];
     (void)snprintf(path, sizeof path, "/proc/self/task/%d", (int)thread);
@@ -27,12 +27,12 @@ static int is_here(int32_t thread)
 }
 
 /* Is it where the caller is, as far as the program had a say? */
-static int is_free(int32_t thread, const cpu_set_t *all)
+static bool is_free(int32_t thread, const cpu_set_t *all)
 {
     cpu_set_t now;
     cpu_set_t both;
     if (!is_here(thread) || sched_getaffinity(thread, sizeof now, &now) != 0) {
-        return 0;
+        return false;
     }
     CPU_AND(&both, &now, all);
     return CPU_EQUAL(&both, &now) && CPU_COUNT(&now) + 1 >= CPU_COUNT(all);

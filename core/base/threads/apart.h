@@ -2,6 +2,7 @@
 #ifndef STATOR_BASE_APART_H
 #define STATOR_BASE_APART_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus

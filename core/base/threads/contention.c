@@ -34,12 +34,12 @@ static void set(_Atomic uint64_t *x, uint64_t value)
     atomic_store_explicit(x, value, memory_order_relaxed);
 }
 
-int st_is_contended(uint64_t now)
+bool st_is_contended(uint64_t now)
 {
     return now < get(&load.rests_until_ns);
 }
 
-static void judge_window(int is_bad, uint64_t now)
+static void judge_window(bool is_bad, uint64_t now)
 {
     int32_t bad = is_bad ? atomic_load_explicit(&load.bad_windows, memory_order_relaxed) + 1 : 0;
     if (bad == 0) {
@@ -58,7 +58,7 @@ void st_contention_note(uint64_t took_ns, uint64_t alone_ns, uint64_t now)
 {
     const uint64_t took = get(&load.took_ns) + took_ns;
     const uint64_t alone = get(&load.alone_ns) + alone_ns;
-    const int is_whole = took >= WINDOW_NS;
+    const bool is_whole = took >= WINDOW_NS;
     set(&load.took_ns, is_whole ? 0 : took);
     set(&load.alone_ns, is_whole ? 0 : alone);
     if (is_whole) {

@@ -101,14 +101,14 @@ static void *help(void *unused)
 }
 
 /* A thread that stays, to which no signal of the program's goes. 0: there is none. */
-static int start(void *(*fn)(void *), void *arg)
+static bool start(void *(*fn)(void *), void *arg)
 {
     sigset_t all;
     sigset_t before;
     pthread_t thread;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int is_started = pthread_create(&thread, NULL, fn, arg) == 0;
+    const bool is_started = pthread_create(&thread, NULL, fn, arg) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return is_started && pthread_detach(thread) == 0;
 }

@@ -25,9 +25,9 @@
 #include <omp.h>
 #endif
 
-static _Thread_local int is_inside; /* this thread runs a job of the thread pool */
+static _Thread_local bool is_inside; /* this thread runs a job of the thread pool */
 
-int st_is_in_parallel(void)
+bool st_is_in_parallel(void)
 {
 #ifdef _OPENMP
     return is_inside || omp_in_parallel();
@@ -61,15 +61,15 @@ static int64_t begin_of(const work *w, int64_t chunk)
 }
 
 /* Runs the next chunk of a queue. 0: there are no more. */
-static int run_chunk(const work *w, int64_t q)
+static bool run_chunk(const work *w, int64_t q)
 {
     const int64_t k = atomic_fetch_add_explicit(&w->queues[q].next, 1, memory_order_relaxed);
     if (k >= w->each) {
-        return 0;
+        return false;
     }
     const int64_t chunk = q * w->each + k;
     w->fn(w->self, begin_of(w, chunk), begin_of(w, chunk + 1));
-    return 1;
+    return true;
 }
 
 /* Runs the chunks of a queue until there are no more. Returns how many it ran. */
@@ -86,11 +86,11 @@ static void run_seat(void *self, int32_t seat)
 {
     work *w = self;
     int64_t done = 0;
-    is_inside = 1;
+    is_inside = true;
     for (int64_t q = 0; q < w->n_queues; q++) {
         done += run_queue(w, (seat + q) % w->n_queues);
     }
-    is_inside = 0;
+    is_inside = false;
     if (seat == 0) {
         w->done = done;
         w->ended_ns = st_now_ns();
@@ -143,9 +143,9 @@ static void run_region(work *w)
 static void run_contended(work *w, uint64_t began)
 {
     const uint64_t chunks = (uint64_t)(w->n_queues * w->each);
-    is_inside = 1;
+    is_inside = true;
     (void)run_chunk(w, 0);
-    is_inside = 0;
+    is_inside = false;
     if ((st_now_ns() - began) * (chunks - 1) < HELPED_NS) {
         run_seat(w, 0);
     } else {
@@ -161,7 +161,7 @@ static void run_team(work *w)
     for (int64_t q = 0; q < w->n_queues; q++) {
         atomic_init(&queues[q].next, 0);
     }
-    const int is_contended = st_is_contended(began);
+    const bool is_contended = st_is_contended(began);
     st_omp_spin_shortly(is_contended);
     if (is_contended) {
         run_contended(w, began);

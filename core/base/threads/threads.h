@@ -7,6 +7,7 @@
 #define STATOR_BASE_THREADS_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -21,9 +22,9 @@ extern "C" {
  * chunk, runs in the caller. */
 void st_parallel_for(int32_t threads, int64_t n, int64_t grain,
                      void (*fn)(void *self, int64_t begin, int64_t end), void *self);
-int st_is_in_parallel(void); /* in a chunk of a team or the thread pool, or in a parallel region */
-int32_t st_cpu_count(void);  /* processors this process may use */
-uint64_t st_now_ns(void);    /* monotonic clock */
+bool st_is_in_parallel(void); /* in a chunk of a team or the thread pool, or in a parallel region */
+int32_t st_cpu_count(void);   /* processors this process may use */
+uint64_t st_now_ns(void);     /* monotonic clock */
 
 /* Between two looks at what another thread will write. */
 static inline void st_cpu_pause(void)

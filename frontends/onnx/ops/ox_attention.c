@@ -15,8 +15,8 @@ typedef struct attention {
     stator_ref allowed; /* bool, 0 when everything is */
     stator_ref bias;    /* added to the scores, 0 when none */
     double scale;
-    int has_scale;
-    int is_causal; /* left to sdpa: no cache, no other offset */
+    bool has_scale;
+    bool is_causal; /* left to sdpa: no cache, no other offset */
 } attention;
 
 /* [B, T, heads*size] to [B, heads, T, size]. */
@@ -86,7 +86,7 @@ static stator_ref full_mask(ox_node *n, stator_ref mask, stator_ref keys)
         low[i] = high[i] = ox_sym(n, 0);
     }
     high[rank - 1u] = ox_sym_op(n, '-', keys, dims[rank - 1u]);
-    const int is_bool = ox_dtype(n, mask) == STATOR_BOOL;
+    const bool is_bool = ox_dtype(n, mask) == STATOR_BOOL;
     const stator_ref fill = is_bool ? ox_scalar(n, STATOR_BOOL, 0) : ox_like(n, mask, -INFINITY);
     return ox_op(n, "pad", STATOR_IN(mask, fill),
                  STATOR_AT(STATOR_A_DIMS("low", rank, low), STATOR_A_DIMS("high", rank, high)));
@@ -111,12 +111,12 @@ static void add_constraints(ox_node *n, attention *a)
 {
     const int64_t left = ox_attr_int(n, "left_window_size", -1);
     const int64_t right = ox_attr_int(n, "right_window_size", -1);
-    const int causal = ox_attr_int(n, "is_causal", 0) != 0;
+    const bool causal = ox_attr_int(n, "is_causal", 0) != 0;
     const stator_ref keys = ox_dim(n, a->k, 2);
     const stator_ref mask = ox_in(n, 3);
     if (mask != 0) {
         const stator_ref all = full_mask(n, mask, keys);
-        const int is_bool = ox_dtype(n, all) == STATOR_BOOL;
+        const bool is_bool = ox_dtype(n, all) == STATOR_BOOL;
         a->allowed = is_bool ? all : 0;
         a->bias = is_bool ? 0 : all;
     }
@@ -200,7 +200,7 @@ static stator_ref guarded_softmax(ox_node *n, stator_ref scores, stator_ref mask
     if (mask == 0) {
         return p;
     }
-    const stator_ref top = ox_reduce(n, "reduce_max", mask, 1, last, 1);
+    const stator_ref top = ox_reduce(n, "reduce_max", mask, 1, last, true);
     const stator_ref is_empty = ox_dtype(n, mask) == STATOR_BOOL
                                     ? ox_un(n, "bit_not", top)
                                     : ox_bin(n, "eq", top, ox_like(n, top, -INFINITY));
@@ -258,9 +258,9 @@ void ox_attention(ox_node *n)
     add_constraints(n, &a);
     ox_out(n, 1, a.k);
     ox_out(n, 2, a.v);
-    const int is_plain = ox_attr_float(n, "softcap", 0) == 0 && !ox_wants(n, 3) &&
-                         !ox_has_attr(n, "softmax_precision") &&
-                         ox_dtype(n, a.q) == ox_dtype(n, a.v);
+    const bool is_plain = ox_attr_float(n, "softcap", 0) == 0 && !ox_wants(n, 3) &&
+                          !ox_has_attr(n, "softmax_precision") &&
+                          ox_dtype(n, a.q) == ox_dtype(n, a.v);
     const stator_ref y = is_plain ? emit_sdpa(n, &a) : emit_written_out(n, &a);
     ox_out(n, 0, rank == 3 ? join_heads(n, y) : y);
 }
@@ -284,7 +284,7 @@ static stator_ref every_second(ox_node *n, stator_ref x, int64_t first, stator_r
 }
 
 static stator_ref rotate(ox_node *n, stator_ref x, stator_ref c, stator_ref s, stator_ref half,
-                         int is_interleaved)
+                         bool is_interleaved)
 {
     stator_ref dims[STATOR_RANK_MAX];
     const stator_ref zero = ox_sym(n, 0);

@@ -52,7 +52,7 @@ static stator_graph *build_branch(ox_node *n, const Onnx__GraphProto *graph, con
         types[i] = (branch_types){ox_dtype(&body.node, out[i]), ox_rank(&body.node, out[i])};
         ox_body_output(&body, ox_text(graph->output[i]->name), out[i]);
     }
-    return ox_body_end(&body, 1);
+    return ox_body_end(&body, true);
 }
 
 static void build_cond(ox_node *n, stator_ref pred, const Onnx__GraphProto *const graphs[2])
@@ -117,7 +117,7 @@ typedef struct loop {
     uint8_t *is_grown;  /* sequences that the body appends to */
     uint32_t n_tensors; /* tensors among `carried` */
     uint32_t n_grown;
-    int ignores_cond;
+    bool ignores_cond;
 } loop;
 
 /* The type of a carried value with every size that changed replaced by a symbol, which a size that
@@ -129,7 +129,7 @@ static stator_ref widened(ox_node *n, stator_ref initial, stator_ref before, sta
     const stator_type_row *a = stator_type_at(view, before);
     const stator_type_row *b = stator_type_at(view, after);
     stator_ref dims[STATOR_RANK_MAX];
-    int changed = 0;
+    bool changed = false;
     if (a->dtype != b->dtype || a->rank != b->rank) {
         return 0; /* the op's own check reports it */
     }
@@ -139,7 +139,7 @@ static stator_ref widened(ox_node *n, stator_ref initial, stator_ref before, sta
         if (dims[d] == first &&
             types->sym_compare(n->e.b, '=', first, stator_dim_at(view, b, d)) != 1) {
             dims[d] = types->sym_unbacked(n->e.b, 0, (int64_t)1 << 40);
-            changed = 1;
+            changed = true;
         }
     }
     return changed ? types->tensor(n->e.b, a->dtype, a->rank, dims) : 0;
@@ -148,11 +148,11 @@ static stator_ref widened(ox_node *n, stator_ref initial, stator_ref before, sta
 /* Takes over carried value i, made by the body as out[1 + i]: a type that grew wider sets
  * *out_again, a sequence is replaced by the tensor that was appended to it. */
 static void carry(ox_body *body, loop *l, uint32_t i, const stator_ref *in, stator_ref *out,
-                  int *out_again)
+                  bool *out_again)
 {
     ox_node *n = body->owner;
     if (l->types[i] == 0) {
-        int is_same;
+        bool is_same;
         out[1 + i] = ox_sequence_appended(&body->node, in[2 + i], out[1 + i], &is_same);
         l->is_grown[i] = !is_same;
         l->n_grown += !is_same;
@@ -162,7 +162,7 @@ static void carry(ox_body *body, loop *l, uint32_t i, const stator_ref *in, stat
         widened(n, ox_type_of(n, l->initial[i]), l->types[i], ox_type_of(&body->node, out[1 + i]));
     if (wide != 0) {
         l->types[i] = wide;
-        *out_again = 1;
+        *out_again = true;
     }
 }
 
@@ -172,7 +172,7 @@ static void give_outputs(ox_body *body, const loop *l, const stator_ref *out)
     const Onnx__GraphProto *g = l->graph;
     for (uint32_t round = 0; round < 2; round++) {
         for (uint32_t i = 0; ox_ok(body->owner) && i < g->n_output; i++) {
-            const int is_sequence = i >= 1 && i <= l->carried && l->types[i - 1u] == 0;
+            const bool is_sequence = i >= 1 && i <= l->carried && l->types[i - 1u] == 0;
             if (round == 0 ? !is_sequence : is_sequence && l->is_grown[i - 1u]) {
                 ox_body_output(body, ox_text(g->output[i]->name), out[i]);
             }
@@ -181,7 +181,7 @@ static void give_outputs(ox_body *body, const loop *l, const stator_ref *out)
 }
 
 /* One try at the body. Sets *out_again when types were widened and the region was dropped. */
-static stator_graph *build_loop_body(ox_node *n, loop *l, int *out_again)
+static stator_graph *build_loop_body(ox_node *n, loop *l, bool *out_again)
 {
     static const int64_t no_dims[1] = {0};
     const uint8_t yes = 1;
@@ -189,7 +189,7 @@ static stator_graph *build_loop_body(ox_node *n, loop *l, int *out_again)
     ox_body body;
     stator_ref *in = ox_alloc(n, l->carried + 2u, sizeof *in);
     stator_ref *out = ox_alloc(n, g->n_output + 1u, sizeof *out);
-    *out_again = 0;
+    *out_again = false;
     ox_body_begin(n, &body, "body");
     if (ox_ok(n)) {
         const stator_ref count_type = n->e.types->tensor(n->e.b, STATOR_I64, 0, NULL);
@@ -299,7 +299,7 @@ static void write_iteration(ox_node *n, const loop *l, int64_t iteration, stator
 }
 
 /* Writes a loop out whose iterations are counted during the import; 0 when they are not. */
-static int write_out(ox_node *n, const loop *l)
+static bool write_out(ox_node *n, const loop *l)
 {
     static const int64_t no_dims[1] = {0};
     const uint8_t yes = 1;
@@ -308,11 +308,11 @@ static int write_out(ox_node *n, const loop *l)
     if (l->n_tensors == l->carried || l->stacked != 0 || ox_in(n, 0) == 0 ||
         !ox_known_ints(n, ox_in(n, 0), &count, &n_iterations) || count != 1 ||
         n_iterations[0] > ITERATIONS_MAX || !is_known_as(n, ox_in(n, 1), 1)) {
-        return 0;
+        return false;
     }
     stator_ref *values = ox_alloc(n, l->carried + 1u, sizeof *values);
     if (values == NULL) {
-        return 0;
+        return false;
     }
     values[0] = ox_const(n, STATOR_BOOL, 0, no_dims, &yes);
     memcpy(values + 1, l->initial, l->carried * sizeof *values);
@@ -320,13 +320,13 @@ static int write_out(ox_node *n, const loop *l)
         write_iteration(n, l, t, values);
         if (ox_ok(n) && !l->ignores_cond && !is_known_as(n, values[0], 1)) {
             if (!is_known_as(n, values[0], 0)) {
-                return 0; /* the written iterations are discarded */
+                return false; /* the written iterations are discarded */
             }
             break;
         }
     }
     memcpy(n->out, values + 1, l->carried * sizeof *values);
-    return 1;
+    return true;
 }
 
 void ox_loop(ox_node *n)
@@ -351,7 +351,7 @@ void ox_loop(ox_node *n)
     l.is_grown = ox_alloc(n, l.carried + 1u, sizeof *l.is_grown);
     for (uint32_t i = 0; ox_ok(n) && i < l.carried; i++) {
         l.initial[i] = ox_need(n, 2 + i);
-        const int is_sequence = ox_sequence_find(n->im, l.initial[i]) != NULL;
+        const bool is_sequence = ox_sequence_find(n->im, l.initial[i]) != NULL;
         l.types[i] = is_sequence ? 0 : ox_type_of(n, l.initial[i]);
         l.n_tensors += !is_sequence;
     }
@@ -360,7 +360,7 @@ void ox_loop(ox_node *n)
     }
     ox_captures_of(n, 1, &l.graph, &l.captures);
     stator_graph *body = NULL;
-    int again = 1;
+    bool again = true;
     for (uint32_t t = 0; ox_ok(n) && again && t < TRIES_MAX; t++) {
         body = build_loop_body(n, &l, &again);
     }
@@ -413,7 +413,7 @@ static void emit_scan(ox_node *n, const scan *s, stator_ref *results)
     for (size_t i = 0; ox_ok(n) && i < s->graph->n_output; i++) {
         ox_body_output(&body, ox_text(s->graph->output[i]->name), out[i]);
     }
-    stator_graph *region = ox_body_end(&body, 1);
+    stator_graph *region = ox_body_end(&body, true);
     stator_emit_node(
         &n->e, "scan", own + captures.operand_count, operands,
         STATOR_AT(STATOR_A_INT("carried", s->carried), STATOR_A_INT("scanned", s->scanned),
@@ -425,7 +425,7 @@ static void emit_scan(ox_node *n, const scan *s, stator_ref *results)
 }
 
 /* Counts of inputs and outputs against the body. */
-static int check_scan(ox_node *n, scan *s, uint32_t inputs)
+static bool check_scan(ox_node *n, scan *s, uint32_t inputs)
 {
     const int64_t scanned = ox_attr_int_need(n, "num_scan_inputs");
     s->graph = ox_attr_graph(n, "body");
@@ -435,12 +435,12 @@ static int check_scan(ox_node *n, scan *s, uint32_t inputs)
         ox_fail(n, STATOR_INVALID_ARGUMENT,
                 "its body does not fit: %u inputs, of which %lld scanned, and %u outputs", inputs,
                 (long long)scanned, n->out_count);
-        return 0;
+        return false;
     }
     s->scanned = (uint32_t)scanned;
     s->carried = inputs - s->scanned;
     s->stacked = n->out_count - s->carried;
-    return 1;
+    return true;
 }
 
 /* Scan of operator set 8: [batch, time, ..] inputs and [batch, ..] states. */
@@ -481,7 +481,7 @@ static void scan_with_batch(ox_node *n)
     for (uint32_t i = 0; ox_ok(n) && i < n->out_count; i++) {
         ox_body_output(&body, ox_text(s.graph->output[i]->name), results[i]);
     }
-    stator_graph *region = ox_body_end(&body, 1);
+    stator_graph *region = ox_body_end(&body, true);
     stator_emit_node(&n->e, "scan", inputs + captures.operand_count, operands,
                      STATOR_AT(STATOR_A_INT("carried", 0), STATOR_A_INT("scanned", outer.scanned),
                                STATOR_A_INT("stacked", outer.stacked)),

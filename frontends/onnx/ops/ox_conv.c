@@ -10,7 +10,7 @@ stator_ref ox_conv_node(ox_node *n, stator_ref x, stator_ref w, stator_ref b)
     ox_window_spec s;
     ox_check_rank(n, w, ox_rank(n, x), ox_rank(n, x), "the weight");
     ox_window_kernel(n, w, kernel);
-    ox_window_read(n, x, kernel, 0, &s);
+    ox_window_read(n, x, kernel, false, &s);
     if (!ox_ok(n)) {
         return 0;
     }
@@ -30,7 +30,7 @@ void ox_conv(ox_node *n)
 static void pads_for_output(ox_node *n, stator_ref x, ox_window_spec *s, const stator_ref *wanted,
                             const int64_t *output_padding)
 {
-    const int is_upper = strcmp(ox_attr_str(n, "auto_pad", "NOTSET"), "SAME_UPPER") == 0;
+    const bool is_upper = strcmp(ox_attr_str(n, "auto_pad", "NOTSET"), "SAME_UPPER") == 0;
     for (uint32_t i = 0; ox_ok(n) && i < s->rank; i++) {
         const stator_ref steps = ox_sym_op(n, '-', ox_dim(n, x, (int64_t)i + 2), ox_sym(n, 1));
         const stator_ref moved = ox_sym_op(n, '*', steps, ox_sym(n, s->strides[i]));
@@ -47,25 +47,25 @@ static void pads_for_output(ox_node *n, stator_ref x, ox_window_spec *s, const s
 }
 
 /* The wanted spatial sizes: output_shape, or in * stride with SAME padding; 0 when pads rule. */
-static int wanted_sizes(ox_node *n, stator_ref x, const ox_window_spec *s, stator_ref *wanted)
+static bool wanted_sizes(ox_node *n, stator_ref x, const ox_window_spec *s, stator_ref *wanted)
 {
     uint32_t count;
     const int64_t *shape = ox_attr_ints(n, "output_shape", &count);
     const char *mode = ox_attr_str(n, "auto_pad", "NOTSET");
-    const int is_same = strncmp(mode, "SAME", 4) == 0;
+    const bool is_same = strncmp(mode, "SAME", 4) == 0;
     if (shape != NULL && count != s->rank && count != s->rank + 2u) {
         ox_fail(n, STATOR_INVALID_ARGUMENT, "'output_shape' has %u entries for %u spatial axes",
                 count, s->rank);
     }
     if (!ox_ok(n) || (shape == NULL && !is_same)) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < s->rank; i++) {
         wanted[i] = shape != NULL
                         ? ox_sym(n, shape[count - s->rank + i])
                         : ox_sym_op(n, '*', ox_dim(n, x, (int64_t)i + 2), ox_sym(n, s->strides[i]));
     }
-    return 1;
+    return true;
 }
 
 void ox_conv_transpose(ox_node *n)
@@ -77,7 +77,7 @@ void ox_conv_transpose(ox_node *n)
     ox_window_spec s;
     ox_check_rank(n, w, ox_rank(n, x), ox_rank(n, x), "the weight");
     ox_window_kernel(n, w, kernel);
-    ox_window_read(n, x, kernel, 0, &s);
+    ox_window_read(n, x, kernel, false, &s);
     if (!ox_ok(n)) {
         return;
     }
@@ -102,7 +102,7 @@ void ox_deform_conv(ox_node *n)
     ox_window_spec s;
     ox_check_rank(n, w, ox_rank(n, x), ox_rank(n, x), "the weight");
     ox_window_kernel(n, w, kernel);
-    ox_window_read(n, x, kernel, 0, &s);
+    ox_window_read(n, x, kernel, false, &s);
     if (!ox_ok(n)) {
         return;
     }

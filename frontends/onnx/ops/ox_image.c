@@ -9,7 +9,7 @@ typedef struct resize {
     stator_ref in[STATOR_RANK_MAX];
     stator_ref out[STATOR_RANK_MAX];
     double scales[STATOR_RANK_MAX];
-    int has_scales;
+    bool has_scales;
     stator_ref roi; /* f32[2 * rank], 0 when there is none */
     uint32_t axis_count;
     uint32_t axes[STATOR_RANK_MAX];
@@ -87,7 +87,7 @@ static void sizes_from_scales(ox_node *n, resize *r, const double *scales, uint3
         ox_fail(n, STATOR_INVALID_ARGUMENT, "%u scales for %u axes", count, r->axis_count);
         return;
     }
-    r->has_scales = 1;
+    r->has_scales = true;
     for (uint32_t i = 0; ox_ok(n) && i < count; i++) {
         const uint32_t axis = r->axes[i];
         const double part = roi != NULL ? roi[r->rank + axis] - roi[axis] : 1;
@@ -100,7 +100,7 @@ static void sizes_from_scales(ox_node *n, resize *r, const double *scales, uint3
 }
 
 /* keep_aspect_ratio_policy not_larger and not_smaller: one scale for all axes. */
-static void keep_aspect(ox_node *n, resize *r, const int64_t *sizes, int is_smallest)
+static void keep_aspect(ox_node *n, resize *r, const int64_t *sizes, bool is_smallest)
 {
     double scale = 0;
     for (uint32_t i = 0; i < r->axis_count; i++) {
@@ -112,7 +112,7 @@ static void keep_aspect(ox_node *n, resize *r, const int64_t *sizes, int is_smal
         const double own = (double)sizes[i] / (double)in;
         scale = i == 0 || (is_smallest ? own < scale : own > scale) ? own : scale;
     }
-    r->has_scales = 1;
+    r->has_scales = true;
     for (uint32_t i = 0; i < r->axis_count; i++) {
         int64_t in;
         ox_sym_const(n, r->in[r->axes[i]], &in);
@@ -130,8 +130,8 @@ static void sizes_from_input(ox_node *n, resize *r, stator_ref given)
 {
     const char *policy = ox_attr_str(n, "keep_aspect_ratio_policy", "stretch");
     uint32_t count;
-    const int is_stretch = strcmp(policy, "stretch") == 0;
-    const int is_smallest = strcmp(policy, "not_larger") == 0;
+    const bool is_stretch = strcmp(policy, "stretch") == 0;
+    const bool is_smallest = strcmp(policy, "not_larger") == 0;
     if (!is_stretch && !is_smallest && strcmp(policy, "not_smaller") != 0) {
         ox_fail(n, STATOR_INVALID_ARGUMENT, "'keep_aspect_ratio_policy' is '%s'", policy);
         return;
@@ -217,7 +217,7 @@ void ox_resize(ox_node *n)
         return;
     }
     const char *coordinates = ox_attr_str(n, "coordinate_transformation_mode", "half_pixel");
-    const int crops = strcmp(coordinates, "tf_crop_and_resize") == 0;
+    const bool crops = strcmp(coordinates, "tf_crop_and_resize") == 0;
     const stator_ref x = ox_need(n, 0);
     const stator_ref scales_in = list_in(n, 2);
     const stator_ref sizes_in = list_in(n, 3);
@@ -266,7 +266,7 @@ void ox_grid_sample(ox_node *n)
 /* Positions from -1 to 1 along axis `axis` of `rank` axes of size 1 elsewhere; the ends are the
  * centres of the outer pixels (align) or their edges. */
 static stator_ref grid_positions(ox_node *n, stator_dtype dtype, uint32_t rank, uint32_t axis,
-                                 stator_ref size, int align)
+                                 stator_ref size, bool align)
 {
     stator_ref dims[STATOR_RANK_MAX];
     for (uint32_t i = 0; i < rank; i++) {
@@ -291,7 +291,7 @@ static stator_ref grid_positions(ox_node *n, stator_dtype dtype, uint32_t rank, 
 void ox_affine_grid(ox_node *n)
 {
     const stator_ref theta = ox_need(n, 0);
-    const int align = ox_attr_int(n, "align_corners", 0) != 0;
+    const bool align = ox_attr_int(n, "align_corners", 0) != 0;
     uint32_t count;
     const stator_ref *size = ox_sizes(n, ox_need(n, 1), &count, "the size");
     ox_check_rank(n, theta, 3, 3, "theta");

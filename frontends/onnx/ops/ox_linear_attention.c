@@ -10,8 +10,8 @@
 #include <string.h>
 
 typedef struct linear_attention {
-    int has_decay;
-    int has_beta;
+    bool has_decay;
+    bool has_beta;
     int64_t groups; /* key and value heads */
     int64_t heads;
 } linear_attention;
@@ -78,10 +78,10 @@ static stator_graph *build_step(ox_node *n, const linear_attention *l, uint32_t 
         ox_body_output(&body, "state", out[0]);
         ox_body_output(&body, "y", out[1]);
     }
-    return ox_body_end(&body, 1);
+    return ox_body_end(&body, true);
 }
 
-static int read_rule(ox_node *n, linear_attention *l)
+static bool read_rule(ox_node *n, linear_attention *l)
 {
     const char *rule = ox_attr_str(n, "update_rule", "gated_delta");
     l->has_decay = strncmp(rule, "gated", 5) == 0;
@@ -114,7 +114,7 @@ static stator_ref scale_of(ox_node *n, stator_ref k_size)
 
 void ox_linear_attention(ox_node *n)
 {
-    linear_attention l = {0};
+    linear_attention l = {false};
     if (!read_rule(n, &l)) {
         return;
     }

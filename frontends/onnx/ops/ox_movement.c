@@ -33,7 +33,7 @@ static int64_t block_of(ox_node *n, stator_ref x, stator_ref d[4])
     return block;
 }
 
-static int is_crd(ox_node *n)
+static bool is_crd(ox_node *n)
 {
     const char *mode = ox_attr_str(n, "mode", "DCR");
     if (strcmp(mode, "DCR") != 0 && strcmp(mode, "CRD") != 0) {
@@ -54,7 +54,7 @@ void ox_depth_to_space(ox_node *n)
     }
     const stator_ref b = ox_sym(n, block);
     const stator_ref depth = ox_sym_op(n, '/', d[1], ox_sym(n, block * block));
-    const int crd_mode = is_crd(n);
+    const bool crd_mode = is_crd(n);
     const stator_ref split[6] = {d[0], crd_mode ? depth : b, b, crd_mode ? b : depth, d[2], d[3]};
     const stator_ref joined[4] = {d[0], depth, ox_sym_op(n, '*', d[2], b),
                                   ox_sym_op(n, '*', d[3], b)};
@@ -177,7 +177,7 @@ static stator_ref remaining_size(ox_node *n, uint32_t rank, const stator_ref *di
 
 /* The shape with its 0 and -1 resolved while the program runs. */
 static const stator_ref *resolve_shape(ox_node *n, stator_ref x, stator_ref shape, uint32_t count,
-                                       int allow_zero)
+                                       bool allow_zero)
 {
     stator_ref dims[STATOR_RANK_MAX];
     stator_ref own[STATOR_RANK_MAX];
@@ -196,14 +196,14 @@ static const stator_ref *resolve_shape(ox_node *n, stator_ref x, stator_ref shap
     }
     const stator_ref is_rest = ox_bin(n, "eq", shape, ox_int(n, -1));
     const stator_ref others =
-        ox_reduce(n, "reduce_prod", ox_select(n, is_rest, ox_int(n, 1), shape), 1, axis, 0);
+        ox_reduce(n, "reduce_prod", ox_select(n, is_rest, ox_int(n, 1), shape), 1, axis, false);
     const stator_ref rest = ox_div(n, ox_from_dim(n, ox_sym_prod(n, rank, dims)), others);
     uint32_t ignored;
     return ox_sizes(n, ox_select(n, is_rest, rest, shape), &ignored, "the shape");
 }
 
 static const stator_ref *reshape_target(ox_node *n, stator_ref x, const stator_ref *shape,
-                                        uint32_t count, int allow_zero)
+                                        uint32_t count, bool allow_zero)
 {
     stator_ref dims[STATOR_RANK_MAX];
     const uint32_t rank = ox_dims(n, x, dims);
@@ -235,7 +235,7 @@ static const stator_ref *reshape_target(ox_node *n, stator_ref x, const stator_r
 void ox_reshape_op(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
-    const int allow_zero = n->version >= 14 && ox_attr_int(n, "allowzero", 0) != 0;
+    const bool allow_zero = n->version >= 14 && ox_attr_int(n, "allowzero", 0) != 0;
     uint32_t count = 0;
     const stator_ref *shape;
     stator_ref list = 0;
@@ -364,7 +364,7 @@ static const stator_ref *equal_parts(ox_node *n, stator_ref size, uint32_t parts
     const stator_ref part = ox_sym_op(n, 'c', size, ox_sym(n, parts));
     for (uint32_t i = 0; out != NULL && i < parts; i++) {
         int64_t ignored;
-        const int is_exact = ox_sym_const(n, size, &ignored) || i + 1u == parts;
+        const bool is_exact = ox_sym_const(n, size, &ignored) || i + 1u == parts;
         out[i] = is_exact ? ox_sym_op(n, 'm', part, left) : part;
         out[i] = i + 1u == parts ? left : out[i];
         left = ox_sym_op(n, '-', left, out[i]);

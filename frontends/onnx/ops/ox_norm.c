@@ -8,14 +8,14 @@ static double epsilon_of(ox_node *n)
     return ox_attr_float(n, "epsilon", 1e-5);
 }
 
-static int same_dtypes(ox_node *n, const stator_ref *v, uint32_t count)
+static bool same_dtypes(ox_node *n, const stator_ref *v, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++) {
         if (ox_dtype(n, v[i]) != ox_dtype(n, v[0])) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* Operands of batch norm in one dtype; returns the dtype of x. */
@@ -63,7 +63,7 @@ void ox_batch_norm(ox_node *n)
     for (uint32_t i = 0; i < 5; i++) {
         v[i] = ox_need(n, i);
     }
-    int is_training = n->version >= 14 ? ox_attr_int(n, "training_mode", 0) != 0 : ox_wants(n, 1);
+    bool is_training = n->version >= 14 ? ox_attr_int(n, "training_mode", 0) != 0 : ox_wants(n, 1);
     if (n->version < 7) {
         is_training = is_training && ox_attr_int(n, "is_test", 0) == 0;
     }
@@ -121,18 +121,18 @@ void ox_instance_norm(ox_node *n)
 }
 
 /* Does w have exactly the normalised axes of x? Otherwise it is broadcast after the norm. */
-static int fits_axes(ox_node *n, stator_ref x, stator_ref w, uint32_t axis)
+static bool fits_axes(ox_node *n, stator_ref x, stator_ref w, uint32_t axis)
 {
     const uint32_t rank = ox_rank(n, x);
     if (ox_rank(n, w) != rank - axis) {
-        return 0;
+        return false;
     }
     for (uint32_t i = axis; i < rank; i++) {
         if (ox_dim(n, x, i) != ox_dim(n, w, (int64_t)i - axis)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 void ox_layer_norm(ox_node *n)
@@ -146,8 +146,8 @@ void ox_layer_norm(ox_node *n)
     if (!ox_ok(n)) {
         return;
     }
-    const int fits = ox_dtype(n, x) == ox_dtype(n, w) && fits_axes(n, x, w, axis) &&
-                     (b == 0 || fits_axes(n, x, b, axis));
+    const bool fits = ox_dtype(n, x) == ox_dtype(n, w) && fits_axes(n, x, w, axis) &&
+                      (b == 0 || fits_axes(n, x, b, axis));
     stator_emit_node(&n->e, "layer_norm", STATOR_IN(x, fits ? w : 0, fits ? b : 0),
                      STATOR_AT(STATOR_A_INT("axis", axis), STATOR_A_FLOAT("eps", epsilon_of(n))), 0,
                      NULL, 3, out);
@@ -168,7 +168,7 @@ void ox_rms_norm(ox_node *n)
     if (!ox_ok(n)) {
         return;
     }
-    const int fits = ox_dtype(n, x) == ox_dtype(n, w) && fits_axes(n, x, w, axis);
+    const bool fits = ox_dtype(n, x) == ox_dtype(n, w) && fits_axes(n, x, w, axis);
     stator_ref y =
         ox_op(n, "rms_norm", STATOR_IN(x, fits ? w : 0),
               STATOR_AT(STATOR_A_INT("axis", axis), STATOR_A_FLOAT("eps", epsilon_of(n))));
@@ -198,8 +198,8 @@ void ox_mean_variance_norm(ox_node *n)
     for (uint32_t i = 0; i < count; i++) {
         axes[i] = ox_axis(n, given[i], rank);
     }
-    const stator_ref mean = ox_reduce(n, "reduce_mean", x, count, axes, 1);
-    const stator_ref square = ox_reduce(n, "reduce_mean", ox_mul(n, x, x), count, axes, 1);
+    const stator_ref mean = ox_reduce(n, "reduce_mean", x, count, axes, true);
+    const stator_ref square = ox_reduce(n, "reduce_mean", ox_mul(n, x, x), count, axes, true);
     const stator_ref deviation = ox_un(n, "sqrt", ox_sub(n, square, ox_mul(n, mean, mean)));
     const stator_ref y = ox_div(n, ox_sub(n, x, mean), ox_add(n, deviation, ox_like(n, x, 1e-9)));
     ox_out(n, 0, y);

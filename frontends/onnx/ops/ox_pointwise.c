@@ -55,7 +55,7 @@ static stator_ref mixed_pow(ox_node *n, stator_ref x, stator_ref y)
     }
     stator_dtype wide = STATOR_I64;
     if (ox_is_float(n, x) || ox_is_float(n, y)) {
-        const int is_single = base == STATOR_F32 && exponent != STATOR_F64;
+        const bool is_single = base == STATOR_F32 && exponent != STATOR_F64;
         wide = is_single ? STATOR_F32 : STATOR_F64;
     }
     return ox_cast(n, ox_bin(n, "pow", ox_cast(n, x, wide), ox_cast(n, y, wide)), base);
@@ -78,7 +78,7 @@ void ox_add_like(ox_node *n)
 void ox_bit_shift(ox_node *n)
 {
     const char *direction = ox_attr_str(n, "direction", "");
-    const int is_left = strcmp(direction, "LEFT") == 0;
+    const bool is_left = strcmp(direction, "LEFT") == 0;
     const stator_ref x = ox_need(n, 0);
     stator_ref y = ox_need(n, 1);
     if (!is_left && strcmp(direction, "RIGHT") != 0) {
@@ -136,7 +136,7 @@ void ox_is_inf(ox_node *n)
 void ox_variadic(ox_node *n)
 {
     const char *name = n->row->name;
-    const int is_mean = strcmp(name, "Mean") == 0;
+    const bool is_mean = strcmp(name, "Mean") == 0;
     const char *op = strcmp(name, "Max") == 0 ? "max" : strcmp(name, "Min") == 0 ? "min" : "add";
     stator_ref y = ox_need(n, 0);
     for (uint32_t i = 1; i < n->in_count; i++) {

@@ -115,20 +115,20 @@ void ox_global_pool(ox_node *n)
         axes[i - 2] = i;
     }
     if (strcmp(n->row->name, "GlobalAveragePool") == 0) {
-        ox_out(n, 0, ox_reduce(n, "reduce_mean", x, rank - 2u, axes, 1));
+        ox_out(n, 0, ox_reduce(n, "reduce_mean", x, rank - 2u, axes, true));
         return;
     }
     if (strcmp(n->row->name, "GlobalMaxPool") == 0) {
-        ox_out(n, 0, ox_reduce(n, "reduce_max", x, rank - 2u, axes, 1));
+        ox_out(n, 0, ox_reduce(n, "reduce_max", x, rank - 2u, axes, true));
         return;
     }
     const int64_t p = norm_order(n);
     if (p <= 2) {
-        ox_out(n, 0, ox_reduce(n, p == 1 ? "reduce_l1" : "reduce_l2", x, rank - 2u, axes, 1));
+        ox_out(n, 0, ox_reduce(n, p == 1 ? "reduce_l1" : "reduce_l2", x, rank - 2u, axes, true));
         return;
     }
     const stator_ref powers = ox_bin(n, "pow", ox_un(n, "abs", x), ox_like(n, x, (double)p));
-    const stator_ref sum = ox_reduce(n, "reduce_sum", powers, rank - 2u, axes, 1);
+    const stator_ref sum = ox_reduce(n, "reduce_sum", powers, rank - 2u, axes, true);
     ox_out(n, 0, ox_bin(n, "pow", sum, ox_like(n, x, 1.0 / (double)p)));
 }
 
@@ -142,7 +142,7 @@ void ox_max_unpool(ox_node *n)
     stator_ref low[STATOR_RANK_MAX];
     ox_window_spec s;
     window_of(n, x, kernel);
-    ox_window_read(n, x, kernel, 0, &s);
+    ox_window_read(n, x, kernel, false, &s);
     if (!ox_ok(n)) {
         return;
     }
@@ -246,7 +246,7 @@ static stator_ref masked_max(ox_node *n, stator_ref x, stator_ref mask, uint32_t
     }
     const stator_ref wide = ox_unsqueeze(n, x, rank - 1u);
     const stator_ref none = ox_like(n, x, -__builtin_inf());
-    return ox_reduce(n, "reduce_max", ox_select(n, m, wide, none), 1, last, 0);
+    return ox_reduce(n, "reduce_max", ox_select(n, m, wide, none), 1, last, false);
 }
 
 void ox_max_roi_pool(ox_node *n)

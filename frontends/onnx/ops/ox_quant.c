@@ -58,7 +58,7 @@ static stator_ref spread(ox_node *n, stator_ref s, stator_ref x)
 static void int_range(stator_dtype dtype, double *lo, double *hi)
 {
     const uint32_t bits = st_dtype_bits(dtype);
-    const int is_signed = st_dtype_class(dtype) == STATOR_CLASS_INT;
+    const bool is_signed = st_dtype_class(dtype) == STATOR_CLASS_INT;
     *lo = is_signed ? -ldexp(1, (int)bits - 1) : 0;
     *hi = ldexp(1, (int)(is_signed ? bits - 1u : bits)) - 1;
 }
@@ -129,9 +129,10 @@ static stator_ref extreme(ox_node *n, const char *op, stator_ref x)
         axes[i] = i;
     }
     if (rank < 2) {
-        return ox_reduce(n, op, x, rank, axes, 0);
+        return ox_reduce(n, op, x, rank, axes, false);
     }
-    return ox_reduce(n, op, ox_reduce(n, op, x, 1, axes + rank - 1u, 0), rank - 1u, axes, 0);
+    return ox_reduce(n, op, ox_reduce(n, op, x, 1, axes + rank - 1u, false), rank - 1u, axes,
+                     false);
 }
 
 void ox_dynamic_quantize(ox_node *n)

@@ -46,7 +46,7 @@ static stator_dtype random_dtype(ox_node *n, stator_ref like)
 void ox_random(ox_node *n)
 {
     const char *name = n->row->name;
-    const int is_like = strstr(name, "Like") != NULL;
+    const bool is_like = strstr(name, "Like") != NULL;
     stator_ref dims[STATOR_RANK_MAX];
     uint32_t rank = 0;
     if (is_like) {
@@ -94,7 +94,8 @@ void ox_multinomial(ox_node *n)
     const stator_ref dims[3] = {ox_dim(n, logits, 0), samples, ox_sym(n, 1)};
     const stator_ref draw = ox_uniform(n, 3, dims, 0, 1);
     const stator_ref below = ox_bin(n, "le", ox_unsqueeze(n, sums, 1), draw);
-    const stator_ref index = ox_reduce(n, "reduce_sum", ox_cast(n, below, STATOR_I64), 1, last, 0);
+    const stator_ref index =
+        ox_reduce(n, "reduce_sum", ox_cast(n, below, STATOR_I64), 1, last, false);
     const stator_ref top = ox_from_dim(n, ox_sym_op(n, '-', ox_dim(n, logits, 1), ox_sym(n, 1)));
     ox_out(n, 0, ox_cast(n, ox_bin(n, "min", index, top), dtype));
 }
@@ -107,8 +108,8 @@ void ox_dropout(ox_node *n)
     stator_ref dims[STATOR_RANK_MAX];
     const uint32_t rank = ox_dims(n, x, dims);
     const stator_dtype mask_dtype = n->version < 10 ? ox_dtype(n, x) : STATOR_BOOL;
-    const int is_training = n->version >= 12 && ox_in(n, 2) != 0 &&
-                            ox_need_int(n, ox_in(n, 2), "the training mode") != 0;
+    const bool is_training = n->version >= 12 && ox_in(n, 2) != 0 &&
+                             ox_need_int(n, ox_in(n, 2), "the training mode") != 0;
     if (!ox_ok(n)) {
         return;
     }

@@ -32,7 +32,7 @@ static const char *activations_of(ox_node *n)
 }
 
 /* Results that depend on the layout: y[T,D,N,H] to [N,T,D,H], states [D,N,H] to [N,D,H]. */
-static void give_results(ox_node *n, const stator_ref *out, uint32_t count, int is_batch_first)
+static void give_results(ox_node *n, const stator_ref *out, uint32_t count, bool is_batch_first)
 {
     static const int64_t batch_first[4] = {2, 0, 1, 3};
     for (uint32_t i = 0; i < count; i++) {
@@ -51,9 +51,9 @@ static void give_results(ox_node *n, const stator_ref *out, uint32_t count, int 
 void ox_recurrent(ox_node *n)
 {
     const char *name = n->row->name;
-    const int is_lstm = strcmp(name, "LSTM") == 0;
-    const int is_gru = strcmp(name, "GRU") == 0;
-    const int is_batch_first = ox_attr_int(n, "layout", 0) != 0;
+    const bool is_lstm = strcmp(name, "LSTM") == 0;
+    const bool is_gru = strcmp(name, "GRU") == 0;
+    const bool is_batch_first = ox_attr_int(n, "layout", 0) != 0;
     stator_ref in[8] = {ox_need(n, 0), ox_need(n, 1), ox_need(n, 2),
                         ox_in(n, 3),   ox_in(n, 4),   ox_in(n, 5)};
     in[6] = is_lstm ? ox_in(n, 6) : 0;

@@ -30,7 +30,7 @@ void ox_reduce_op(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
     const uint32_t rank = ox_rank(n, x);
-    const int keepdims = ox_attr_int(n, "keepdims", 1) != 0;
+    const bool keepdims = ox_attr_int(n, "keepdims", 1) != 0;
     uint32_t count;
     int64_t list[STATOR_RANK_MAX];
     size_t row = 0;
@@ -85,7 +85,7 @@ static stator_ref as_rows(ox_node *n, stator_ref x, uint32_t *out_axis)
     stator_ref dims[STATOR_RANK_MAX];
     const uint32_t rank = ox_dims(n, x, dims);
     const int64_t axis = ox_attr_int(n, "axis", n->version < 13 ? 1 : -1);
-    const int is_end = n->version < 13 && axis == (int64_t)rank;
+    const bool is_end = n->version < 13 && axis == (int64_t)rank;
     *out_axis = is_end ? rank : ox_axis(n, axis, rank);
     if (!ox_ok(n) || n->version >= 13 || *out_axis + 1u == rank) {
         return x;

@@ -43,8 +43,8 @@ void ox_window(ox_node *n)
 
 /* ---- DFT ---- */
 
-static stator_ref dft(ox_node *n, stator_ref x, uint32_t axis, stator_ref length, int inverse,
-                      int onesided)
+static stator_ref dft(ox_node *n, stator_ref x, uint32_t axis, stator_ref length, bool inverse,
+                      bool onesided)
 {
     return ox_op(n, "dft", STATOR_IN(x),
                  STATOR_AT(STATOR_A_INT("axis", axis), STATOR_A_DIMS("length", 1, &length),
@@ -96,14 +96,14 @@ static stator_ref inverse_real(ox_node *n, stator_ref x, uint32_t axis, stator_r
     const stator_ref conj =
         ox_cast(n, ox_floats(n, (uint32_t)signs_dims[0], signs), ox_dtype(n, x));
     const stator_ref parts[2] = {kept, ox_mul(n, mirrored, conj)};
-    const stator_ref y = dft(n, ox_concat(n, axis, 2, parts), axis, length, 1, 0);
+    const stator_ref y = dft(n, ox_concat(n, axis, 2, parts), axis, length, true, false);
     return ox_slice_const(n, y, rank - 1u, 0, 1);
 }
 
 void ox_dft(ox_node *n)
 {
-    const int inverse = ox_attr_int(n, "inverse", 0) != 0;
-    const int onesided = ox_attr_int(n, "onesided", 0) != 0;
+    const bool inverse = ox_attr_int(n, "inverse", 0) != 0;
+    const bool onesided = ox_attr_int(n, "onesided", 0) != 0;
     const stator_ref x = onesided && !inverse ? real_input(n, ox_need(n, 0)) : ox_need(n, 0);
     const uint32_t rank = ox_rank(n, x);
     int64_t given = n->version < 20 ? ox_attr_int(n, "axis", 1) : -2;
@@ -143,7 +143,7 @@ static stator_ref frame_length(ox_node *n, stator_ref signal)
 
 /* The signal as [batch, length, 1 or 2]. TorchScript's exporter writes real ones as [batch,
  * length], and ONNX Runtime takes them so. */
-static stator_ref stft_signal(ox_node *n, int onesided)
+static stator_ref stft_signal(ox_node *n, bool onesided)
 {
     const stator_ref x = ox_need(n, 0);
     if (ox_ok(n) && ox_rank(n, x) == 2) {
@@ -154,7 +154,7 @@ static stator_ref stft_signal(ox_node *n, int onesided)
 
 void ox_stft(ox_node *n)
 {
-    const int onesided = ox_attr_int(n, "onesided", 1) != 0;
+    const bool onesided = ox_attr_int(n, "onesided", 1) != 0;
     const stator_ref signal = stft_signal(n, onesided);
     const int64_t step = ox_need_int(n, ox_need(n, 1), "the frame step");
     const stator_ref length = frame_length(n, signal);
@@ -174,7 +174,7 @@ void ox_stft(ox_node *n)
         const stator_ref window = ox_cast(n, ox_in(n, 2), ox_dtype(n, signal));
         framed = ox_mul(n, framed, ox_unsqueeze(n, window, 1));
     }
-    ox_out(n, 0, dft(n, framed, 2, length, 0, onesided));
+    ox_out(n, 0, dft(n, framed, 2, length, false, onesided));
 }
 
 /* ---- MelWeightMatrix ---- */

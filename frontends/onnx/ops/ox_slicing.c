@@ -48,8 +48,8 @@ static int64_t bound_count(ox_node *n, uint32_t axis_count, bounds *b)
 {
     int64_t count = 0;
     int64_t end_count = 0;
-    const int starts_known = ox_ok(n) && ox_dim_known(n, b->start_list, 0, &count);
-    const int ends_known = ox_ok(n) && ox_dim_known(n, b->end_list, 0, &end_count);
+    const bool starts_known = ox_ok(n) && ox_dim_known(n, b->start_list, 0, &count);
+    const bool ends_known = ox_ok(n) && ox_dim_known(n, b->end_list, 0, &end_count);
     if (!ox_ok(n) || (starts_known && ends_known)) {
         return count;
     }
@@ -134,8 +134,8 @@ typedef struct axis_range {
 } axis_range;
 
 /* Start and size of one axis from known bounds; 0 when a sign is not known. */
-static int known_axis(ox_node *n, stator_ref dim, axis_range range, stator_ref *out_start,
-                      stator_ref *out_size)
+static bool known_axis(ox_node *n, stator_ref dim, axis_range range, stator_ref *out_start,
+                       stator_ref *out_size)
 {
     const int64_t step = range.step;
     const int64_t lo = step > 0 ? 0 : -1;
@@ -143,7 +143,7 @@ static int known_axis(ox_node *n, stator_ref dim, axis_range range, stator_ref *
     const stator_ref first = clamp_bound(n, range.start, dim, 0, off);
     const stator_ref last = clamp_bound(n, range.end, dim, lo, off);
     if (first == 0 || last == 0) {
-        return 0;
+        return false;
     }
     const stator_ref span =
         step > 0 ? ox_sym_op(n, '-', last, first) : ox_sym_op(n, '-', first, last);
@@ -193,8 +193,8 @@ static void run_axes(ox_node *n, const bounds *b, const stator_ref *dims, stator
 }
 
 /* 1 when every axis could be computed from known bounds. */
-static int known_axes(ox_node *n, const bounds *b, const stator_ref *dims, stator_ref *starts,
-                      stator_ref *sizes)
+static bool known_axes(ox_node *n, const bounds *b, const stator_ref *dims, stator_ref *starts,
+                       stator_ref *sizes)
 {
     uint32_t count;
     const stator_ref *start = ox_known(n, b->start_list, &count);
@@ -202,11 +202,11 @@ static int known_axes(ox_node *n, const bounds *b, const stator_ref *dims, stato
     for (uint32_t i = 0; end != NULL && i < b->count; i++) {
         const uint32_t axis = b->axes[i];
         if (i >= count) {
-            return 0;
+            return false;
         }
         const axis_range range = {start[i], end[i], b->steps[i]};
         if (!known_axis(n, dims[axis], range, &starts[axis], &sizes[axis])) {
-            return 0;
+            return false;
         }
     }
     return end != NULL;

@@ -17,7 +17,7 @@ static stator_ref span_of(ox_node *n, stator_ref kernel, int64_t dilation)
 
 /* As much padding on axis i that the result has ceil(size / stride) places. */
 static void same_pads(ox_node *n, ox_window_spec *w, uint32_t i, stator_ref size, stator_ref span,
-                      int is_upper)
+                      bool is_upper)
 {
     const stator_ref one = ox_sym(n, 1);
     const stator_ref s = ox_sym(n, w->strides[i]);
@@ -52,7 +52,7 @@ static void explicit_pads(ox_node *n, ox_window_spec *w)
     }
 }
 
-static int check_positive(ox_node *n, const char *name, const int64_t *list, uint32_t count)
+static bool check_positive(ox_node *n, const char *name, const int64_t *list, uint32_t count)
 {
     for (uint32_t i = 0; list != NULL && i < count; i++) {
         if (list[i] < 1 || list[i] > INT32_MAX) {
@@ -63,7 +63,7 @@ static int check_positive(ox_node *n, const char *name, const int64_t *list, uin
     return ox_ok(n);
 }
 
-void ox_window_read(ox_node *n, stator_ref x, const stator_ref *kernel, int ceil_mode,
+void ox_window_read(ox_node *n, stator_ref x, const stator_ref *kernel, bool ceil_mode,
                     ox_window_spec *out)
 {
     memset(out, 0, sizeof *out);
@@ -75,10 +75,10 @@ void ox_window_read(ox_node *n, stator_ref x, const stator_ref *kernel, int ceil
     out->strides = ox_attr_ints_or(n, "strides", out->rank, 1);
     out->dilations = ox_attr_ints_or(n, "dilations", out->rank, 1);
     const char *mode = ox_attr_str(n, "auto_pad", "NOTSET");
-    const int is_upper = strcmp(mode, "SAME_UPPER") == 0;
-    const int is_lower = strcmp(mode, "SAME_LOWER") == 0;
-    const int is_valid = strcmp(mode, "VALID") == 0;
-    const int is_explicit = strcmp(mode, "NOTSET") == 0 || mode[0] == '\0';
+    const bool is_upper = strcmp(mode, "SAME_UPPER") == 0;
+    const bool is_lower = strcmp(mode, "SAME_LOWER") == 0;
+    const bool is_valid = strcmp(mode, "VALID") == 0;
+    const bool is_explicit = strcmp(mode, "NOTSET") == 0 || mode[0] == '\0';
     if (!check_positive(n, "strides", out->strides, out->rank) ||
         !check_positive(n, "dilations", out->dilations, out->rank)) {
         return;

@@ -14,12 +14,12 @@ typedef struct ox_window_spec {
     stator_ref kernel[STATOR_RANK_MAX];
     stator_ref pads[2 * STATOR_RANK_MAX];   /* lows, then highs */
     stator_ref ceil_extra[STATOR_RANK_MAX]; /* more high padding for a rounded-up last window */
-    int has_ceil;
+    bool has_ceil;
 } ox_window_spec;
 
 /* Reads strides, dilations, pads and auto_pad for windows of `kernel` over the axes from 2 on of x;
  * kernel holds x's rank - 2 sizes. With ceil_mode, ceil_extra is computed. */
-void ox_window_read(ox_node *n, stator_ref x, const stator_ref *kernel, int ceil_mode,
+void ox_window_read(ox_node *n, stator_ref x, const stator_ref *kernel, bool ceil_mode,
                     ox_window_spec *out);
 /* Window sizes of x's spatial axes from a weight [M, C, k..], checked against kernel_shape. */
 void ox_window_kernel(ox_node *n, stator_ref w, stator_ref *out);

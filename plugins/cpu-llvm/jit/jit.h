@@ -49,7 +49,7 @@ typedef struct jit_request {
     const char *features;
     void *self;
     /* Does the loader know a function of this name? */
-    int (*has_function)(void *self, const char *name);
+    bool (*has_function)(void *self, const char *name);
 } jit_request;
 
 typedef struct jit_kernel {
@@ -82,7 +82,7 @@ typedef struct jit_api {
     uint32_t struct_size;
     uint32_t llvm_major;
     /* 1 when code for this machine can be made, else 0 with the reason in msg. */
-    int (*probe)(char *msg, uint64_t msg_size);
+    bool (*probe)(char *msg, uint64_t msg_size);
     /* `out` is the caller's, emptied with output_free in every case. */
     stator_status (*compile)(const jit_request *request, jit_output *out, char *msg,
                              uint64_t msg_size);

@@ -11,12 +11,12 @@
 #include <float.h>
 #include <math.h>
 
-static int is_arg(uint32_t kind)
+static bool is_arg(uint32_t kind)
 {
     return kind == ST_ACC_ARGMIN || kind == ST_ACC_ARGMAX;
 }
 
-static int is_float(uint32_t dtype)
+static bool is_float(uint32_t dtype)
 {
     return st_loop_class_of(dtype) == ST_LOOP_FLOATS;
 }
@@ -50,7 +50,7 @@ void jit_acc_plan(jit_fn *f, st_loop_ref ref)
 
 /* ---- values ---- */
 
-static LLVMValueRef int_limit(LLVMTypeRef type, uint32_t dtype, int want_max)
+static LLVMValueRef int_limit(LLVMTypeRef type, uint32_t dtype, bool want_max)
 {
     const uint32_t bits = LLVMGetIntTypeWidth(jit_element_of(type));
     if (st_loop_class_of(dtype) == ST_LOOP_INTS) {
@@ -68,10 +68,10 @@ LLVMValueRef jit_identity(jit_fn *f, uint32_t kind, uint32_t dtype, LLVMTypeRef 
         return is_float(dtype) ? jit_real(type, 1.0) : jit_int(type, 1);
     case ST_ACC_MIN:
     case ST_ACC_ARGMIN:
-        return is_float(dtype) ? jit_real(type, (double)INFINITY) : int_limit(type, dtype, 1);
+        return is_float(dtype) ? jit_real(type, (double)INFINITY) : int_limit(type, dtype, true);
     case ST_ACC_MAX:
     case ST_ACC_ARGMAX:
-        return is_float(dtype) ? jit_real(type, -(double)INFINITY) : int_limit(type, dtype, 0);
+        return is_float(dtype) ? jit_real(type, -(double)INFINITY) : int_limit(type, dtype, false);
     case ST_ACC_ALL:
         return jit_int(type, -1);
     default:
@@ -83,7 +83,7 @@ static LLVMValueRef combine_ints(jit_fn *f, uint32_t kind, uint32_t dtype, LLVMV
                                  LLVMValueRef b)
 {
     const LLVMBuilderRef ir = f->u->ir;
-    const int is_signed = st_loop_class_of(dtype) == ST_LOOP_INTS;
+    const bool is_signed = st_loop_class_of(dtype) == ST_LOOP_INTS;
     switch (kind) {
     case ST_ACC_SUM:
         return dtype == STATOR_BOOL ? LLVMBuildOr(ir, a, b, "") : LLVMBuildAdd(ir, a, b, "");
@@ -135,10 +135,10 @@ typedef struct pair {
 static LLVMValueRef is_better(jit_fn *f, uint32_t kind, uint32_t dtype, pair a, pair b)
 {
     const LLVMBuilderRef ir = f->u->ir;
-    const int want_max = kind == ST_ACC_ARGMAX;
+    const bool want_max = kind == ST_ACC_ARGMAX;
     const LLVMValueRef is_earlier = LLVMBuildICmp(ir, LLVMIntSLT, b.index, a.index, "");
     if (!is_float(dtype)) {
-        const int is_signed = st_loop_class_of(dtype) == ST_LOOP_INTS;
+        const bool is_signed = st_loop_class_of(dtype) == ST_LOOP_INTS;
         const LLVMIntPredicate p = want_max ? (is_signed ? LLVMIntSGT : LLVMIntUGT)
                                             : (is_signed ? LLVMIntSLT : LLVMIntULT);
         const LLVMValueRef same = LLVMBuildICmp(ir, LLVMIntEQ, b.value, a.value, "");
@@ -337,6 +337,6 @@ void jit_acc_read(jit_fn *f, st_loop_ref ref)
     if (acc->lanes > 1 && acc->is_combined) {
         p = across_lanes(f, inst, p, acc->lanes);
     }
-    const int want_index = is_arg((uint32_t)inst->imm.i) && read->dtype == STATOR_I64;
+    const bool want_index = is_arg((uint32_t)inst->imm.i) && read->dtype == STATOR_I64;
     f->values[ref] = want_index ? p.index : p.value;
 }

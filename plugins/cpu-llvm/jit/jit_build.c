@@ -23,7 +23,7 @@ stator_status jit_fail(jit_unit *u, stator_status status, const char *format, ..
     return u->status;
 }
 
-int jit_failed(const jit_fn *f)
+bool jit_failed(const jit_fn *f)
 {
     return f->u->status != STATOR_OK;
 }
@@ -64,7 +64,7 @@ LLVMTypeRef jit_wide(LLVMTypeRef type, uint32_t lanes)
     return lanes > 1 ? LLVMVectorType(type, lanes) : type;
 }
 
-static int is_vector(LLVMTypeRef type)
+static bool is_vector(LLVMTypeRef type)
 {
     return LLVMGetTypeKind(type) == LLVMVectorTypeKind;
 }

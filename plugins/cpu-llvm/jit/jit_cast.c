@@ -8,12 +8,12 @@
 
 #include "core/base/check.h"
 
-static int is_storage(uint32_t dtype)
+static bool is_storage(uint32_t dtype)
 {
     return st_loop_class_of(dtype) == ST_LOOP_STORAGE;
 }
 
-static int is_float(uint32_t dtype)
+static bool is_float(uint32_t dtype)
 {
     return st_loop_class_of(dtype) == ST_LOOP_FLOATS;
 }
@@ -204,7 +204,7 @@ static LLVMValueRef to_small_float(jit_fn *f, LLVMValueRef x, const format *to, 
     return LLVMBuildTrunc(ir, LLVMBuildOr(ir, out, sign, ""), jit_like(f, type, x), "");
 }
 
-static LLVMValueRef narrow(jit_fn *f, uint32_t to, LLVMValueRef x, int saturates)
+static LLVMValueRef narrow(jit_fn *f, uint32_t to, LLVMValueRef x, bool saturates)
 {
     static const format half = {10, 15, 0x7bff, 0x7c00, 0x7e00};
     static const format e4m3 = {3, 7, 0x7e, 0x7f, 0x7f};
@@ -272,7 +272,7 @@ static LLVMValueRef int_to_int(jit_fn *f, uint32_t to, uint32_t from, LLVMValueR
     return LLVMBuildIntCast2(f->u->ir, x, type, st_loop_class_of(from) == ST_LOOP_INTS, "");
 }
 
-LLVMValueRef jit_cast(jit_fn *f, uint32_t to, uint32_t from, LLVMValueRef x, int saturates)
+LLVMValueRef jit_cast(jit_fn *f, uint32_t to, uint32_t from, LLVMValueRef x, bool saturates)
 {
     const LLVMBuilderRef ir = f->u->ir;
     if (to == from) {

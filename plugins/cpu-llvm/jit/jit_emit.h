@@ -176,7 +176,7 @@ typedef struct jit_fn {
 
 stator_status jit_fail(jit_unit *u, stator_status status, const char *format, ...)
     STATOR_PRINTF(3, 4);
-int jit_failed(const jit_fn *f);
+bool jit_failed(const jit_fn *f);
 LLVMTypeRef jit_type_of(const jit_fn *f, uint32_t dtype); /* in registers */
 LLVMTypeRef jit_memory_type(const jit_fn *f, uint32_t dtype);
 LLVMTypeRef jit_buffer_type(const jit_fn *f, uint32_t buffer); /* of what an index counts */
@@ -238,8 +238,8 @@ LLVMValueRef jit_active(jit_fn *f, st_loop_ref mask, uint32_t lanes);
 
 /* How the sym differs by lane; *out_coef for LINEAR (0 for UNIFORM). */
 uint32_t jit_sym_shape(jit_fn *f, uint32_t sym, int64_t *out_coef);
-LLVMValueRef jit_sym(jit_fn *f, uint32_t sym);                     /* i64 of lane 0 */
-LLVMValueRef jit_vsym(jit_fn *f, uint32_t sym, int may_be_narrow); /* vector of i64 or i32 */
+LLVMValueRef jit_sym(jit_fn *f, uint32_t sym);                      /* i64 of lane 0 */
+LLVMValueRef jit_vsym(jit_fn *f, uint32_t sym, bool may_be_narrow); /* vector of i64 or i32 */
 /* A number that divides the value in lane 0, known at compile time; 0 for the constant 0. */
 int64_t jit_sym_divisor(jit_fn *f, uint32_t sym);
 /* Address of an element (lane 0). */
@@ -284,8 +284,8 @@ LLVMValueRef jit_identity(jit_fn *f, uint32_t kind, uint32_t dtype, LLVMTypeRef 
 
 void jit_scalar(jit_fn *f, st_loop_ref ref);
 /* `saturates`: to f8, the largest finite value in place of overflow. */
-LLVMValueRef jit_cast(jit_fn *f, uint32_t to, uint32_t from, LLVMValueRef x, int saturates);
-LLVMValueRef jit_max(jit_fn *f, LLVMValueRef a, LLVMValueRef b, int want_min); /* floats */
+LLVMValueRef jit_cast(jit_fn *f, uint32_t to, uint32_t from, LLVMValueRef x, bool saturates);
+LLVMValueRef jit_max(jit_fn *f, LLVMValueRef a, LLVMValueRef b, bool want_min); /* floats */
 /* x 2^y by vscalef, which rounds once; for machines with AVX-512 VL. */
 LLVMValueRef jit_ldexp(jit_fn *f, LLVMValueRef x, LLVMValueRef y);
 /* Entry (bits of x) mod 32 of a table of codegen/loopir/loop_math.h. */
@@ -295,12 +295,12 @@ LLVMValueRef jit_math(jit_fn *f, const st_loop_op_desc *desc, uint32_t dtype, LL
 
 /* ---- jit_loop_plan.c, jit_pipeline.c, jit_loop.c ---- */
 
-int jit_is_within(const st_kernel *kernel, uint32_t block, uint32_t outer);
+bool jit_is_within(const st_kernel *kernel, uint32_t block, uint32_t outer);
 /* Does the sym hold the symbol `axis`, or a value that is bound inside the body? axis UINT32_MAX:
  * bound values alone; body 0: of the whole kernel. */
-int jit_may_differ(const jit_fn *f, uint32_t sym, uint32_t body, uint32_t axis);
+bool jit_may_differ(const jit_fn *f, uint32_t sym, uint32_t body, uint32_t axis);
 /* Can the rows of the loop be run one behind the other? */
-int jit_pipeline_find(const jit_fn *f, st_loop_ref row_loop, jit_pipeline *out);
+bool jit_pipeline_find(const jit_fn *f, st_loop_ref row_loop, jit_pipeline *out);
 void jit_pipeline_note(jit_fn *f, LLVMValueRef store);
 void jit_pipeline_flush_stores(jit_fn *f);
 

@@ -81,22 +81,22 @@ jit_guard *jit_guard_start(void (*fn)(void *arg), void *arg)
     return guard;
 }
 
-int jit_guard_wait(jit_guard *guard, char *msg, uint64_t msg_size)
+bool jit_guard_wait(jit_guard *guard, char *msg, uint64_t msg_size)
 {
     (void)pthread_mutex_lock(&guard->mutex);
     while (guard->state == GUARD_RUNS) {
         (void)pthread_cond_wait(&guard->changed, &guard->mutex);
     }
-    const int has_ended = guard->state == GUARD_ENDED;
+    const bool has_ended = guard->state == GUARD_ENDED;
     (void)pthread_mutex_unlock(&guard->mutex);
     if (!has_ended) {
         (void)snprintf(msg, (size_t)msg_size, "LLVM gave up: %s", guard->text);
         (void)pthread_detach(guard->thread);
-        return 0; /* the parked thread keeps the guard */
+        return false; /* the parked thread keeps the guard */
     }
     (void)pthread_join(guard->thread, NULL);
     (void)pthread_cond_destroy(&guard->changed);
     (void)pthread_mutex_destroy(&guard->mutex);
     st_process_free(guard);
-    return 1;
+    return true;
 }

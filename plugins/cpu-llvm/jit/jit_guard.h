@@ -7,6 +7,7 @@
 #define STATOR_CPU_LLVM_JIT_GUARD_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct jit_guard jit_guard;
@@ -15,7 +16,7 @@ typedef struct jit_guard jit_guard;
  * outlive the wait, and for a thread that died everything it used must stay as it is. */
 jit_guard *jit_guard_start(void (*fn)(void *arg), void *arg);
 /* Waits until it has ended: 1, or died: 0 with LLVM's text in msg. Frees the guard. */
-int jit_guard_wait(jit_guard *guard, char *msg, uint64_t msg_size);
+bool jit_guard_wait(jit_guard *guard, char *msg, uint64_t msg_size);
 /* Once a process, before the first use of LLVM. */
 void jit_guard_install(void);
 

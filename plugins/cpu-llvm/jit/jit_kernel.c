@@ -55,7 +55,7 @@ static void free_tables(jit_fn *f)
     st_map_deinit(&f->memo_map);
 }
 
-static int make_tables(jit_fn *f)
+static bool make_tables(jit_fn *f)
 {
     st_mem *mem = f->u->mem;
     const st_kernel *k = f->kernel;
@@ -148,7 +148,7 @@ static LLVMValueRef local_buffer(jit_fn *f, uint32_t index)
     }
     const LLVMTypeRef type =
         LLVMArrayType2(jit_buffer_type(f, index), (uint64_t)(numel ? numel : 1));
-    const int is_large = numel * (int64_t)jit_dtype_bytes(buffer->dtype) >= PAGE_BYTES;
+    const bool is_large = numel * (int64_t)jit_dtype_bytes(buffer->dtype) >= PAGE_BYTES;
     return jit_slot(f, type, is_large ? PAGE_BYTES : 64);
 }
 

@@ -35,7 +35,7 @@ static LLVMValueRef permute_few(jit_fn *f, const LLVMValueRef *bits, uint32_t ta
 }
 
 /* Is the table as many of few entries behind one another? */
-static int is_of_few(uint32_t table)
+static bool is_of_few(uint32_t table)
 {
     const float *all = st_loop_tables[table];
     return memcmp(all, all + FEW_LANES, (ST_MATH_ENTRIES - FEW_LANES) * sizeof *all) == 0;
@@ -65,7 +65,7 @@ LLVMValueRef jit_lookup(jit_fn *f, LLVMValueRef x, uint32_t table)
 {
     const LLVMBuilderRef ir = f->u->ir;
     const LLVMTypeRef type = LLVMTypeOf(x);
-    const int is_f32 = jit_element_of(type) == f->u->types[JIT_F32];
+    const bool is_f32 = jit_element_of(type) == f->u->types[JIT_F32];
     const uint8_t *spells = f->u->request->spells;
     LLVMValueRef bits = LLVMBuildBitCast(ir, x, jit_like(f, is_f32 ? JIT_I32 : JIT_I64, x), "");
     if (!is_f32) {

@@ -30,20 +30,20 @@ typedef struct part {
     uint32_t is_single; /* at most one iteration */
 } part;
 
-static int is_power_of_two(uint32_t n)
+static bool is_power_of_two(uint32_t n)
 {
     return n != 0 && (n & (n - 1u)) == 0;
 }
 
 /* ---- one part of a loop ---- */
 
-static int is_constant(LLVMValueRef v, int64_t *out)
+static bool is_constant(LLVMValueRef v, int64_t *out)
 {
     if (!LLVMIsAConstantInt(v)) {
-        return 0;
+        return false;
     }
     *out = LLVMConstIntGetSExtValue(v);
-    return 1;
+    return true;
 }
 
 /* Active lanes of the masked body at i. */
@@ -153,7 +153,7 @@ static void emit_bodies(jit_fn *f, const loop *l, const part *p, LLVMValueRef i)
         if (p->is_masked) {
             set_mask(f, p, symbol->value);
         }
-        const int has_previous =
+        const bool has_previous =
             f->pipeline && f->pipeline->previous && l->ref == f->pipeline->with;
         if (has_previous) {
             emit_previous(f, symbol->value);
@@ -178,11 +178,11 @@ static void emit_part(jit_fn *f, const loop *l, const part *p)
     const LLVMBuilderRef ir = f->u->ir;
     int64_t from = 0;
     int64_t to = 0;
-    const int is_known = is_constant(p->from, &from) && is_constant(p->to, &to);
+    const bool is_known = is_constant(p->from, &from) && is_constant(p->to, &to);
     if (is_known && from >= to) {
         return;
     }
-    const int is_once = p->is_single || (is_known && to - from <= (int64_t)p->step);
+    const bool is_once = p->is_single || (is_known && to - from <= (int64_t)p->step);
     const LLVMBasicBlockRef before = f->block;
     const LLVMBasicBlockRef body = jit_block(f);
     const LLVMBasicBlockRef after = jit_block(f);
@@ -228,7 +228,7 @@ static void emit_parts(jit_fn *f, const loop *l)
     const uint32_t lanes = l->plan.lanes;
     const uint32_t unroll = l->plan.unroll;
     const int64_t divisor = jit_sym_divisor(f, l->axis->extent);
-    const int is_even = divisor % (int64_t)lanes == 0;
+    const bool is_even = divisor % (int64_t)lanes == 0;
     LLVMValueRef at = l->lo;
     f->lanes = lanes > 1 ? lanes : f->lanes; /* from here on syms are of the vector loop */
     if (unroll > 1) {
@@ -279,7 +279,7 @@ static void emit_pipelined(jit_fn *f, loop *l, jit_pipeline *pipeline)
 static void emit_loop(jit_fn *f, st_loop_ref ref)
 {
     const st_loop_inst *inst = st_loop_at(f->kernel, ref);
-    const int is_parallel = ref == st_kernel_parallel_loop(f->kernel);
+    const bool is_parallel = ref == st_kernel_parallel_loop(f->kernel);
     jit_pipeline pipeline;
     loop l = {.axis = &f->kernel->axes.data[inst->ref],
               .ref = ref,
@@ -311,13 +311,13 @@ static void emit_loop(jit_fn *f, st_loop_ref ref)
 
 /* ---- values that are seldom computed ---- */
 
-static int is_wide(jit_fn *f, st_loop_ref ref)
+static bool is_wide(jit_fn *f, st_loop_ref ref)
 {
     return ref && f->values[ref] != NULL && jit_lanes_of(f->values[ref]) > 1;
 }
 
 /* Does the body use a value from outside that has lanes? */
-static int body_is_wide(jit_fn *f, uint32_t body)
+static bool body_is_wide(jit_fn *f, uint32_t body)
 {
     for (st_loop_ref ref = f->kernel->blocks.data[body].first; ref;
          ref = st_loop_at(f->kernel, ref)->next) {
@@ -325,14 +325,14 @@ static int body_is_wide(jit_fn *f, uint32_t body)
         for (uint32_t k = 0; k < 3; k++) {
             if (inst->args[k] && st_loop_at(f->kernel, inst->args[k])->block != body &&
                 is_wide(f, inst->args[k])) {
-                return 1;
+                return true;
             }
         }
         if (inst->code == ST_LOOP_RARE && body_is_wide(f, inst->body)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static void emit_rare(jit_fn *f, st_loop_ref ref)
@@ -398,7 +398,7 @@ static void emit_inst(jit_fn *f, st_loop_ref ref)
     case ST_LOOP_INDEX:
         f->values[ref] = jit_sym_shape(f, inst->sym, &coef) == JIT_UNIFORM
                              ? jit_sym(f, inst->sym)
-                             : jit_vsym(f, inst->sym, 0);
+                             : jit_vsym(f, inst->sym, false);
         break;
     case ST_LOOP_LOAD:
         jit_load(f, ref);

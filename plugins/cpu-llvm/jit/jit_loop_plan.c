@@ -13,12 +13,12 @@
 #define INSTS_IN_FLIGHT 64u
 #define PRIVATE_BYTES_MAX ((int64_t)128 << 10) /* of stack, all private scratch of a kernel */
 
-static int is_power_of_two(uint32_t n)
+static bool is_power_of_two(uint32_t n)
 {
     return n != 0 && (n & (n - 1u)) == 0;
 }
 
-int jit_is_within(const st_kernel *kernel, uint32_t block, uint32_t outer)
+bool jit_is_within(const st_kernel *kernel, uint32_t block, uint32_t outer)
 {
     while (block != outer && block != 0) {
         block = st_loop_at(kernel, kernel->blocks.data[block].loop)->block;
@@ -32,7 +32,7 @@ typedef struct search {
     const jit_fn *f;
     uint32_t body;
     uint32_t axis; /* symbol of the vector loop, UINT32_MAX: only bound values count */
-    int found;
+    bool found;
 } search;
 
 /* Is it the axis, or bound inside the body? */
@@ -52,9 +52,9 @@ static void note_symbol(void *self, uint32_t index)
     }
 }
 
-int jit_may_differ(const jit_fn *f, uint32_t sym, uint32_t body, uint32_t axis)
+bool jit_may_differ(const jit_fn *f, uint32_t sym, uint32_t body, uint32_t axis)
 {
-    search s = {f, body, axis, 0};
+    search s = {f, body, axis, false};
     st_loop_each_symbol(f->syms, sym, note_symbol, &s);
     return s.found;
 }
@@ -68,7 +68,7 @@ typedef struct uses {
     uint32_t outside; /* the loop */
 } uses;
 
-static int is_access(const st_loop_inst *inst)
+static bool is_access(const st_loop_inst *inst)
 {
     return inst->code == ST_LOOP_LOAD || inst->code == ST_LOOP_STORE;
 }
@@ -95,7 +95,7 @@ static uses uses_of(const jit_fn *f, uint32_t buffer, uint32_t body, uint32_t ax
 
 /* Scratch that the lanes of the loop would share, though each iteration means its own: made
  * private, or 0 when that cannot be. */
-static int privatize_scratch(jit_fn *f, uint32_t body, uint32_t axis, uint32_t lanes)
+static bool privatize_scratch(jit_fn *f, uint32_t body, uint32_t axis, uint32_t lanes)
 {
     int64_t bytes = f->private_bytes;
     for (int is_trial = 1; is_trial >= 0; is_trial--) {
@@ -114,24 +114,24 @@ static int privatize_scratch(jit_fn *f, uint32_t body, uint32_t axis, uint32_t l
             (void)st_sym_const(&f->syms->tab, buffer->numel, &numel);
             bytes += numel * (int64_t)(jit_dtype_bytes(buffer->dtype) * lanes);
             if (u.shared || u.outside || bytes > PRIVATE_BYTES_MAX) {
-                return 0;
+                return false;
             }
         }
     }
     f->private_bytes = bytes;
-    return 1;
+    return true;
 }
 
 /* ---- loops ---- */
 
-static int inst_can_widen(const jit_fn *f, const st_loop_inst *inst, uint32_t body, uint32_t lanes)
+static bool inst_can_widen(const jit_fn *f, const st_loop_inst *inst, uint32_t body, uint32_t lanes)
 {
     const st_kernel *kernel = f->kernel;
     if (inst->code == ST_LOOP_LOOP) {
         return !jit_may_differ(f, kernel->axes.data[inst->ref].extent, body, UINT32_MAX);
     }
     if (inst->code != ST_LOOP_UPDATE && inst->code != ST_LOOP_READ) {
-        return 1;
+        return true;
     }
     const st_loop_inst *acc = st_loop_at(kernel, inst->ref);
     const uint32_t other = f->accs[inst->ref].lanes;
@@ -140,20 +140,20 @@ static int inst_can_widen(const jit_fn *f, const st_loop_inst *inst, uint32_t bo
             (other <= 1 || other == lanes));
 }
 
-static int can_widen(const jit_fn *f, const st_loop_axis *axis, uint32_t body)
+static bool can_widen(const jit_fn *f, const st_loop_axis *axis, uint32_t body)
 {
     if (!(axis->flags & ST_AXIS_VECTOR) || (axis->flags & ST_AXIS_SERIAL) || axis->lanes < 2 ||
         axis->lanes > JIT_LANES_MAX || !is_power_of_two(axis->lanes)) {
-        return 0;
+        return false;
     }
     for (st_loop_ref ref = 1; ref < f->kernel->insts.count; ref++) {
         const st_loop_inst *inst = st_loop_at(f->kernel, ref);
         if (jit_is_within(f->kernel, inst->block, body) &&
             !inst_can_widen(f, inst, body, axis->lanes)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 static void claim_accumulators(jit_fn *f, uint32_t body, uint32_t lanes)

@@ -67,18 +67,18 @@ static void start_llvm(void)
     (void)LLVMInitializeNativeAsmPrinter();
 }
 
-static int has_feature(const char *features, const char *name)
+static bool has_feature(const char *features, const char *name)
 {
     const size_t n = strlen(name);
     for (const char *at = strstr(features, name); at != NULL; at = strstr(at + 1, name)) {
         if ((at == features || at[-1] == ',') && (at[n] == ',' || at[n] == 0)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
-static int make_machine(job *j)
+static bool make_machine(job *j)
 {
     char *message = NULL;
     LLVMTargetRef target = NULL;
@@ -137,11 +137,11 @@ static void make_types(jit_unit *u)
     u->attribute_align = LLVMGetEnumAttributeKindForName("align", 5);
 }
 
-static int open_module(job *j)
+static bool open_module(job *j)
 {
     jit_unit *u = &j->unit;
     if (!make_machine(j)) {
-        return 0;
+        return false;
     }
     u->context = LLVMContextCreate();
     LLVMContextSetDiagnosticHandler(u->context, on_diagnostic, j);
@@ -160,7 +160,7 @@ static int open_module(job *j)
                                  .has_bf16 = (uint32_t)has_feature(j->cpu_features, "+avx512bf16"),
                                  .has_avx512 = (uint32_t)has_feature(j->cpu_features, "+avx512vl")};
     make_types(u);
-    return 1;
+    return true;
 }
 
 static void close_module(job *j)
@@ -292,7 +292,7 @@ static void expand_kernels(program *p)
     }
 }
 
-static int name_kernel(const program *p, uint32_t k)
+static bool name_kernel(const program *p, uint32_t k)
 {
     char name[256];
     (void)snprintf(name, sizeof name, "%.200s.%u", p->request->kernels[k]->name, k);
@@ -362,10 +362,10 @@ static void share_out(program *p)
 }
 
 /* A job whose thread died is lost with all it holds. */
-static int run_jobs(program *p)
+static bool run_jobs(program *p)
 {
     jit_guard *guards[JIT_MODULES_MAX] = {NULL};
-    int is_whole = 1;
+    bool is_whole = true;
     for (uint32_t m = 0; m < p->n_jobs; m++) {
         guards[m] = jit_guard_start(finish_module, &p->jobs[m]);
     }
@@ -377,7 +377,7 @@ static int run_jobs(program *p)
             fail_with(p, STATOR_RESOURCE_EXHAUSTED, "no thread for the code generator");
         } else if (!jit_guard_wait(guards[m], text, sizeof text)) {
             fail_with(p, STATOR_INTERNAL, text);
-            is_whole = 0;
+            is_whole = false;
         } else if (j->unit.status != STATOR_OK) {
             fail_with(p, j->unit.status, j->msg);
         }
@@ -428,7 +428,7 @@ static stator_status compile(const jit_request *request, jit_output *out, char *
                              uint64_t msg_size)
 {
     program p = {.request = request, .out = out, .msg = msg, .msg_size = msg_size};
-    int is_whole = 1;
+    bool is_whole = true;
     (void)pthread_once(&llvm_once, start_llvm);
     if (prepare(&p) == STATOR_OK && p.n_jobs) {
         char text[256];
@@ -436,7 +436,7 @@ static stator_status compile(const jit_request *request, jit_output *out, char *
         if (guard == NULL) {
             fail_with(&p, STATOR_RESOURCE_EXHAUSTED, "no thread for the code generator");
         } else if (!jit_guard_wait(guard, text, sizeof text)) {
-            is_whole = 0;
+            is_whole = false;
             fail_with(&p, STATOR_INTERNAL, text);
         } else if (p.status == STATOR_OK) {
             is_whole = run_jobs(&p);
@@ -452,14 +452,14 @@ static stator_status compile(const jit_request *request, jit_output *out, char *
     return p.status;
 }
 
-static int probe(char *msg, uint64_t msg_size)
+static bool probe(char *msg, uint64_t msg_size)
 {
     char *message = NULL;
     LLVMTargetRef target = NULL;
     (void)pthread_once(&llvm_once, start_llvm);
     char *triple = LLVMGetDefaultTargetTriple();
-    const int is_ok = LLVMGetTargetFromTriple(triple, &target, &message) == 0 &&
-                      LLVMTargetHasJIT(target) && LLVMTargetHasAsmBackend(target);
+    const bool is_ok = LLVMGetTargetFromTriple(triple, &target, &message) == 0 &&
+                       LLVMTargetHasJIT(target) && LLVMTargetHasAsmBackend(target);
     if (!is_ok) {
         (void)snprintf(msg, (size_t)msg_size, "LLVM makes no code for %s%s%s", triple,
                        message ? ": " : "", message ? message : "");

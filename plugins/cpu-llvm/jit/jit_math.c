@@ -101,7 +101,7 @@ static LLVMValueRef either(jit_fn *f, LLVMValueRef a, LLVMValueRef b)
 }
 
 /* i1: some lane of x is where the function cannot be trusted; NULL: it can everywhere. */
-static LLVMValueRef is_distrusted(jit_fn *f, const char *name, int is_f32, LLVMValueRef x)
+static LLVMValueRef is_distrusted(jit_fn *f, const char *name, bool is_f32, LLVMValueRef x)
 {
     const LLVMBuilderRef ir = f->u->ir;
     const LLVMTypeRef type = LLVMTypeOf(x);
@@ -153,7 +153,7 @@ static LLVMValueRef with_slow_path(jit_fn *f, const char *scalar_name, LLVMValue
 /* ---- vector functions ---- */
 
 /* The name of the vector function of `bytes` wide registers, into name[NAME_BYTES_MAX]. */
-static void sleef_name(const char *libm, int is_f32, uint32_t bytes, char *name)
+static void sleef_name(const char *libm, bool is_f32, uint32_t bytes, char *name)
 {
     const char *isa = bytes == 64 ? "avx512f" : bytes == 32 ? "avx2" : "sse4";
     (void)snprintf(name, NAME_BYTES_MAX, "Sleef_%s%c%u_u10%s", libm, is_f32 ? 'f' : 'd',
@@ -179,7 +179,7 @@ static LLVMValueRef in_pieces(jit_fn *f, const char *name, LLVMValueRef *args, u
 LLVMValueRef jit_math(jit_fn *f, const st_loop_op_desc *desc, uint32_t dtype, LLVMValueRef *args)
 {
     const jit_request *request = f->u->request;
-    const int is_f32 = dtype == STATOR_F32;
+    const bool is_f32 = dtype == STATOR_F32;
     const uint32_t element = is_f32 ? 4u : 8u;
     const uint32_t lanes = jit_lanes_of(args[0]);
     const uint32_t bytes = lanes * element;
@@ -191,7 +191,7 @@ LLVMValueRef jit_math(jit_fn *f, const st_loop_op_desc *desc, uint32_t dtype, LL
     if (lanes == 1) {
         return call(f, scalar_name, LLVMTypeOf(args[0]), args, desc->arity);
     }
-    const int is_exact = strcmp(desc->libm, "fmod") == 0;
+    const bool is_exact = strcmp(desc->libm, "fmod") == 0;
     if (width < 16u || is_exact || !request->has_function(request->self, name)) {
         return by_lane(f, scalar_name, args, desc->arity);
     }

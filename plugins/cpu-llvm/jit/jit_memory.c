@@ -66,7 +66,7 @@ static access access_of(jit_fn *f, st_loop_ref ref)
     return a;
 }
 
-static int is_contiguous(const access *a)
+static bool is_contiguous(const access *a)
 {
     return a->shape == JIT_LINEAR && (a->coef == 1 || a->coef == -1);
 }
@@ -137,7 +137,7 @@ static LLVMValueRef pointers(jit_fn *f, const access *a)
         return LLVMBuildGEP2(ir, a->type, jit_address(f, a->inst->ref, a->inst->sym), &offsets, 1,
                              "");
     }
-    LLVMValueRef index = jit_vsym(f, a->inst->sym, 1);
+    LLVMValueRef index = jit_vsym(f, a->inst->sym, true);
     return LLVMBuildGEP2(ir, a->type, f->buffers[a->inst->ref], &index, 1, "");
 }
 
@@ -213,7 +213,7 @@ static LLVMValueRef load_run(jit_fn *f, const access *a, LLVMValueRef mask, LLVM
     uint32_t align = 0;
     const LLVMValueRef p = safe_address(f, a, run_address(f, a, &align));
     const LLVMTypeRef type = jit_wide(a->type, f->lanes);
-    const int is_back = a->coef == -1;
+    const bool is_back = a->coef == -1;
     LLVMValueRef v;
     if (mask == NULL) {
         v = LLVMBuildLoad2(f->u->ir, type, p, "");
@@ -248,7 +248,7 @@ static LLVMValueRef load_branch(jit_fn *f, const access *a, LLVMValueRef is_on, 
                                 LLVMValueRef other)
 {
     const LLVMBuilderRef ir = f->u->ir;
-    const int is_wide = jit_lanes_of(other) > 1;
+    const bool is_wide = jit_lanes_of(other) > 1;
     const LLVMValueRef at = is_wide ? pointers(f, a) : NULL;
     if (!is_wide) {
         (void)jit_address(f, a->inst->ref,
@@ -488,8 +488,9 @@ LLVMValueRef jit_bounds(jit_fn *f, st_loop_ref ref, uint32_t lanes, LLVMValueRef
         return mask;
     }
     LLVMValueRef count = jit_sym(f, f->kernel->buffers.data[inst->ref].numel);
-    LLVMValueRef index = lanes > 1 && f->private_lanes[inst->ref] <= 1 ? jit_vsym(f, inst->sym, 0)
-                                                                       : jit_sym(f, inst->sym);
+    LLVMValueRef index = lanes > 1 && f->private_lanes[inst->ref] <= 1
+                             ? jit_vsym(f, inst->sym, false)
+                             : jit_sym(f, inst->sym);
     index = lanes > 1 && jit_lanes_of(index) == 1 ? jit_splat(f, index) : index;
     count = lanes > 1 ? jit_splat(f, count) : count;
     LLVMValueRef fits = LLVMBuildICmp(ir, LLVMIntULT, index, count, "");

@@ -14,7 +14,7 @@ typedef struct nibbles {
     LLVMValueRef mask; /* lanes that count, NULL: all */
 } nibbles;
 
-static int is_signed(const jit_fn *f, const nibbles *n)
+static bool is_signed(const jit_fn *f, const nibbles *n)
 {
     return f->kernel->buffers.data[n->inst->ref].dtype == STATOR_I4;
 }
@@ -96,7 +96,7 @@ static LLVMValueRef gather(jit_fn *f, const nibbles *n)
 {
     LLVMValueRef shift = NULL;
     const LLVMTypeRef type = jit_wide(f->u->types[JIT_I8], n->lanes);
-    const LLVMValueRef at = address_of(f, n, jit_vsym(f, n->inst->sym, 1), &shift);
+    const LLVMValueRef at = address_of(f, n, jit_vsym(f, n->inst->sym, true), &shift);
     const LLVMValueRef bytes = jit_gather(f, at, n->mask, LLVMConstNull(type), 1);
     return taken(f, n, bytes, shift);
 }
@@ -107,8 +107,8 @@ static LLVMValueRef chosen(jit_fn *f, const nibbles *n, LLVMValueRef v)
 {
     const st_loop_ref mask = n->inst->args[0];
     const st_loop_ref other = mask ? n->inst->args[1] : 0;
-    const int is_wide = (other && jit_lanes_of(jit_inst(f, other, 1)) > 1) ||
-                        (mask && jit_lanes_of(jit_inst(f, mask, 1)) > 1);
+    const bool is_wide = (other && jit_lanes_of(jit_inst(f, other, 1)) > 1) ||
+                         (mask && jit_lanes_of(jit_inst(f, mask, 1)) > 1);
     const uint32_t lanes = n->lanes > 1 || is_wide ? f->lanes : 1;
     if (other == 0 && (n->lanes > 1 || !is_wide)) {
         return v; /* what is not loaded is 0 already, or nobody looks at it */
@@ -133,8 +133,8 @@ void jit_load_nibbles(jit_fn *f, st_loop_ref ref)
     } else {
         n.lanes = f->lanes;
         n.mask = jit_bounds(f, ref, f->lanes, jit_active(f, mask, f->lanes));
-        const int is_run = shape == JIT_LINEAR && coef == 1 && n.mask == NULL &&
-                           jit_sym_divisor(f, n.inst->sym) % 2 == 0;
+        const bool is_run = shape == JIT_LINEAR && coef == 1 && n.mask == NULL &&
+                            jit_sym_divisor(f, n.inst->sym) % 2 == 0;
         v = is_run ? load_run(f, &n) : gather(f, &n);
     }
     f->values[ref] = chosen(f, &n, v);

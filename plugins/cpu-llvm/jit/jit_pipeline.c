@@ -24,22 +24,22 @@ static const st_loop_axis *axis_at(const jit_fn *f, st_loop_ref loop)
     return &f->kernel->axes.data[st_loop_at(f->kernel, loop)->ref];
 }
 
-static int is_local(const jit_fn *f, uint32_t buffer)
+static bool is_local(const jit_fn *f, uint32_t buffer)
 {
     return (f->kernel->buffers.data[buffer].flags & ST_BUFFER_LOCAL) != 0;
 }
 
 /* May the loop be taken out of its row: no loops, accumulators or bound values in it, of scratch
  * only loads at its own index, and no loads of what the kernel writes? */
-static int may_wait(const jit_fn *f, uint32_t block, const st_loop_axis *axis)
+static bool may_wait(const jit_fn *f, uint32_t block, const st_loop_axis *axis)
 {
     const uint32_t own = f->syms->symbols.data[axis->symbol].sym;
     for (st_loop_ref ref = f->kernel->blocks.data[block].first; ref;
          ref = st_loop_at(f->kernel, ref)->next) {
         const st_loop_inst *inst = st_loop_at(f->kernel, ref);
-        const int is_access = inst->code == ST_LOOP_LOAD || inst->code == ST_LOOP_STORE;
+        const bool is_access = inst->code == ST_LOOP_LOAD || inst->code == ST_LOOP_STORE;
         if (inst->sym && jit_may_differ(f, inst->sym, 0, UINT32_MAX)) {
-            return 0;
+            return false;
         }
         switch (inst->code) {
         case ST_LOOP_LOOP:
@@ -47,10 +47,10 @@ static int may_wait(const jit_fn *f, uint32_t block, const st_loop_axis *axis)
         case ST_LOOP_UPDATE:
         case ST_LOOP_READ:
         case ST_LOOP_BIND:
-            return 0;
+            return false;
         case ST_LOOP_RARE:
             if (!may_wait(f, inst->body, axis)) {
-                return 0;
+                return false;
             }
             break;
         default:
@@ -58,20 +58,20 @@ static int may_wait(const jit_fn *f, uint32_t block, const st_loop_axis *axis)
         }
         if (is_access && is_local(f, inst->ref) &&
             (inst->code == ST_LOOP_STORE || inst->sym != own)) {
-            return 0;
+            return false;
         }
         if (inst->code == ST_LOOP_LOAD && !is_local(f, inst->ref) &&
             (f->kernel->buffers.data[inst->ref].flags & ST_BUFFER_WRITTEN)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 typedef struct scratch_use {
     st_loop_ref first; /* loop of the row that touches it first; 0: none does */
-    int is_good;       /* written there alone, at the loop's own index */
-    int is_in_last;
+    bool is_good;      /* written there alone, at the loop's own index */
+    bool is_in_last;
 } scratch_use;
 
 static void note_access(const jit_fn *f, uint32_t buffer, st_loop_ref loop, st_loop_ref last,
@@ -98,7 +98,7 @@ static st_loop_ref find_filler(const jit_fn *f, uint32_t body, st_loop_ref last)
     const st_kernel *kernel = f->kernel;
     st_loop_ref filler = 0;
     for (uint32_t b = 0; b < kernel->buffers.count; b++) {
-        scratch_use u = {0, 1, 0};
+        scratch_use u = {0, true, false};
         for (st_loop_ref ref = kernel->blocks.data[body].first; ref && is_local(f, b);
              ref = st_loop_at(kernel, ref)->next) {
             if (st_loop_at(kernel, ref)->code == ST_LOOP_LOOP) {
@@ -116,7 +116,7 @@ static st_loop_ref find_filler(const jit_fn *f, uint32_t body, st_loop_ref last)
     return filler;
 }
 
-static int same_walk(const jit_fn *f, st_loop_ref a, st_loop_ref b)
+static bool same_walk(const jit_fn *f, st_loop_ref a, st_loop_ref b)
 {
     const jit_loop_plan *plan_a = &f->loop_plans[st_loop_at(f->kernel, a)->ref];
     const jit_loop_plan *plan_b = &f->loop_plans[st_loop_at(f->kernel, b)->ref];
@@ -125,7 +125,7 @@ static int same_walk(const jit_fn *f, st_loop_ref a, st_loop_ref b)
 }
 
 /* Notes the row's values that the block uses; 0: too many. */
-static int note_uses(const jit_fn *f, uint32_t block, uint32_t body, jit_pipeline *p)
+static bool note_uses(const jit_fn *f, uint32_t block, uint32_t body, jit_pipeline *p)
 {
     for (st_loop_ref ref = f->kernel->blocks.data[block].first; ref;
          ref = st_loop_at(f->kernel, ref)->next) {
@@ -139,19 +139,19 @@ static int note_uses(const jit_fn *f, uint32_t block, uint32_t body, jit_pipelin
                 at++;
             }
             if (at == JIT_KEPT_MAX) {
-                return 0;
+                return false;
             }
             p->kept[at] = inst->args[k];
             p->n_kept = at == p->n_kept ? at + 1u : p->n_kept;
         }
         if (inst->code == ST_LOOP_RARE && !note_uses(f, inst->body, body, p)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-int jit_pipeline_find(const jit_fn *f, st_loop_ref row_loop, jit_pipeline *out)
+bool jit_pipeline_find(const jit_fn *f, st_loop_ref row_loop, jit_pipeline *out)
 {
     const st_kernel *kernel = f->kernel;
     const uint32_t body = st_loop_at(kernel, row_loop)->body;
@@ -161,7 +161,7 @@ int jit_pipeline_find(const jit_fn *f, st_loop_ref row_loop, jit_pipeline *out)
         st_loop_at(kernel, last)->code != ST_LOOP_LOOP ||
         jit_may_differ(f, axis_at(f, last)->extent, 0, UINT32_MAX) ||
         !may_wait(f, st_loop_at(kernel, last)->body, axis_at(f, last))) {
-        return 0;
+        return false;
     }
     out->with = find_filler(f, body, last);
     return out->with != 0 && same_walk(f, last, out->with) &&

@@ -9,10 +9,10 @@
 /* x86's max(a, b) is a > b ? a : b, which loses a's NaN alone. With a constant the compiler makes
  * one instruction of the two conditions; otherwise a canonical NaN is put over it, so that it does
  * not merge them into more. Same values as eager's, zeros included. */
-LLVMValueRef jit_max(jit_fn *f, LLVMValueRef a, LLVMValueRef b, int want_min)
+LLVMValueRef jit_max(jit_fn *f, LLVMValueRef a, LLVMValueRef b, bool want_min)
 {
     const LLVMBuilderRef ir = f->u->ir;
-    const int is_bounded = LLVMIsConstant(a) || LLVMIsConstant(b);
+    const bool is_bounded = LLVMIsConstant(a) || LLVMIsConstant(b);
     const LLVMValueRef first = LLVMBuildFCmp(ir, want_min ? LLVMRealOLT : LLVMRealOGT, a, b, "");
     const LLVMValueRef is_nan = LLVMBuildFCmp(ir, LLVMRealUNO, a, a, "");
     const LLVMValueRef nan = is_bounded ? a : jit_real(LLVMTypeOf(a), (double)NAN);
@@ -54,7 +54,7 @@ static LLVMValueRef compare(jit_fn *f, const scalar *s)
 static LLVMValueRef quotient(jit_fn *f, const scalar *s)
 {
     const LLVMBuilderRef ir = f->u->ir;
-    const int is_signed = s->class_ == ST_LOOP_INTS;
+    const bool is_signed = s->class_ == ST_LOOP_INTS;
     const LLVMTypeRef type = LLVMTypeOf(s->x);
     const uint32_t bits = LLVMGetIntTypeWidth(jit_element_of(type));
     if (s->lanes > 1 && bits <= 32 && !LLVMIsConstant(s->y)) {
@@ -127,7 +127,7 @@ static LLVMValueRef float_op(jit_fn *f, const scalar *s)
 static LLVMValueRef int_op(jit_fn *f, const scalar *s)
 {
     const LLVMBuilderRef ir = f->u->ir;
-    const int is_signed = s->class_ == ST_LOOP_INTS;
+    const bool is_signed = s->class_ == ST_LOOP_INTS;
     switch (s->inst->code) {
     case ST_LOOP_neg:
         return LLVMBuildNeg(ir, s->x, "");
@@ -188,7 +188,7 @@ static LLVMValueRef any_op(jit_fn *f, const scalar *s)
 /* ---- constants ---- */
 
 /* Rows that become an instruction one operand of which may lie in memory. */
-static int may_read(uint32_t code)
+static bool may_read(uint32_t code)
 {
     return code == ST_LOOP_add || code == ST_LOOP_sub || code == ST_LOOP_mul || code == ST_LOOP_fma;
 }

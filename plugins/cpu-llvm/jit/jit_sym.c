@@ -89,7 +89,7 @@ static uint32_t atom_shape(jit_fn *f, const stator_atom_row *atom, int64_t *out_
     if (a == JIT_UNIFORM && b == JIT_UNIFORM) {
         return JIT_UNIFORM;
     }
-    const int is_division = atom->kind == STATOR_ATOM_FLOORDIV || atom->kind == STATOR_ATOM_MOD;
+    const bool is_division = atom->kind == STATOR_ATOM_FLOORDIV || atom->kind == STATOR_ATOM_MOD;
     if (!is_division || a != JIT_LINEAR || b != JIT_UNIFORM || k <= 0 ||
         !st_sym_const(&f->syms->tab, atom->b, &c) || !st_mul_i64(k, f->lanes, &span) ||
         c % span != 0 || jit_sym_divisor(f, atom->a) % span != 0) {
@@ -157,7 +157,7 @@ typedef struct divide {
     int64_t divisor; /* when constant, else 0 */
 } divide;
 
-static int is_power_of_two(int64_t x)
+static bool is_power_of_two(int64_t x)
 {
     return x > 0 && (x & (x - 1)) == 0;
 }
@@ -197,7 +197,7 @@ static LLVMValueRef build_divide(jit_fn *f, const divide *d, LLVMValueRef x, LLV
 {
     const LLVMBuilderRef ir = f->u->ir;
     const LLVMTypeRef type = LLVMTypeOf(x);
-    const int is_floor = d->kind == STATOR_ATOM_FLOORDIV;
+    const bool is_floor = d->kind == STATOR_ATOM_FLOORDIV;
     if (is_power_of_two(d->divisor)) {
         return is_floor ? LLVMBuildAShr(ir, x, jit_int(type, log2_of(d->divisor)), "")
                         : LLVMBuildAnd(ir, x, jit_int(type, d->divisor - 1), "");
@@ -297,7 +297,7 @@ static LLVMValueRef times(jit_fn *f, LLVMValueRef v, int64_t coef)
 }
 
 /* The sym's terms of this level, or those of them that do not differ freely by lane. */
-static LLVMValueRef level_sum(jit_fn *f, const stator_sym_row *row, uint32_t level, int want_all)
+static LLVMValueRef level_sum(jit_fn *f, const stator_sym_row *row, uint32_t level, bool want_all)
 {
     LLVMValueRef sum = NULL;
     for (uint32_t i = 0; i < row->term_count; i++) {
@@ -317,7 +317,7 @@ static LLVMValueRef level_sum(jit_fn *f, const stator_sym_row *row, uint32_t lev
 }
 
 /* Sums outer levels first, so that each part stands as far out as it can. */
-static LLVMValueRef all_levels(jit_fn *f, const stator_sym_row *row, uint32_t top, int want_all)
+static LLVMValueRef all_levels(jit_fn *f, const stator_sym_row *row, uint32_t top, bool want_all)
 {
     LLVMValueRef v = NULL;
     for (uint32_t level = 0; level <= top; level++) {
@@ -341,7 +341,7 @@ LLVMValueRef jit_sym(jit_fn *f, uint32_t sym)
     LLVMValueRef v = jit_memo_get(f, JIT_MEMO_SYM, sym);
     if (v == NULL) {
         const uint32_t top = sym_level(f, sym);
-        v = all_levels(f, row_of(f, sym), top, 1);
+        v = all_levels(f, row_of(f, sym), top, true);
         jit_memo_put(f, JIT_MEMO_SYM, sym, top, v);
     }
     return v;
@@ -361,7 +361,7 @@ LLVMValueRef jit_address(jit_fn *f, uint32_t buffer, uint32_t sym)
     const uint32_t top = sym_level(f, sym);
     p = f->buffers[buffer];
     for (uint32_t level = 0; level <= top; level++) {
-        LLVMValueRef part = level_sum(f, row, level, 1);
+        LLVMValueRef part = level_sum(f, row, level, true);
         if (part != NULL) {
             jit_at(f, level);
             p = LLVMBuildGEP2(f->u->ir, type, p, &part, 1, "");
@@ -379,7 +379,7 @@ LLVMValueRef jit_address(jit_fn *f, uint32_t buffer, uint32_t sym)
 
 /* ---- values in all lanes ---- */
 
-static int is_32bit(const jit_fn *f, uint32_t sym)
+static bool is_32bit(const jit_fn *f, uint32_t sym)
 {
     int64_t lo = 0;
     int64_t hi = 0;
@@ -388,7 +388,7 @@ static int is_32bit(const jit_fn *f, uint32_t sym)
 }
 
 /* Sums and products are right modulo 2^32; the operands of the other atoms must fit. */
-static int parts_are_32bit(const jit_fn *f, uint32_t sym)
+static bool parts_are_32bit(const jit_fn *f, uint32_t sym)
 {
     const stator_sym_row *row = row_of(f, sym);
     for (uint32_t i = 0; i < row->term_count; i++) {
@@ -399,10 +399,10 @@ static int parts_are_32bit(const jit_fn *f, uint32_t sym)
         if (!parts_are_32bit(f, atom->a) || !parts_are_32bit(f, atom->b) ||
             (atom->kind != STATOR_ATOM_PRODUCT &&
              (!is_32bit(f, atom->a) || !is_32bit(f, atom->b)))) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 static LLVMValueRef to_width(jit_fn *f, LLVMValueRef v, LLVMTypeRef element)
@@ -429,7 +429,7 @@ static LLVMValueRef vector_sym(jit_fn *f, uint32_t sym, LLVMTypeRef element)
     const LLVMBuilderRef ir = f->u->ir;
     const stator_sym_row *row = row_of(f, sym);
     int64_t step = 0;
-    LLVMValueRef first = all_levels(f, row, sym_level(f, sym), 0);
+    LLVMValueRef first = all_levels(f, row, sym_level(f, sym), false);
     LLVMValueRef sum = jit_splat(f, to_width(f, first, element));
     for (uint32_t i = 0; i < row->term_count; i++) {
         const stator_term_row *term = term_of(f, row, i);
@@ -448,9 +448,9 @@ static LLVMValueRef vector_sym(jit_fn *f, uint32_t sym, LLVMTypeRef element)
     return step ? LLVMBuildAdd(ir, sum, jit_iota(element, f->lanes, step), "") : sum;
 }
 
-LLVMValueRef jit_vsym(jit_fn *f, uint32_t sym, int may_be_narrow)
+LLVMValueRef jit_vsym(jit_fn *f, uint32_t sym, bool may_be_narrow)
 {
-    const int is_narrow = is_32bit(f, sym) && parts_are_32bit(f, sym);
+    const bool is_narrow = is_32bit(f, sym) && parts_are_32bit(f, sym);
     LLVMValueRef v = jit_memo_get(f, JIT_MEMO_VSYM, sym);
     if (v == NULL) {
         v = vector_sym(f, sym, f->u->types[is_narrow ? JIT_I32 : JIT_I64]);

@@ -282,15 +282,15 @@ void dn_sizes_of(const st_contraction *contraction, const int64_t *numbers, dn_s
  * known. */
 uint32_t dn_sample(const st_contraction *contraction, int64_t numbers[ST_CONTRACTION_NUMBERS_MAX]);
 /* y is a constant of which every call reads the same elements. */
-int dn_is_constant(const st_contraction *contraction);
+bool dn_is_constant(const st_contraction *contraction);
 /* The dtypes and epilogue are such as oneDNN does exactly enough. */
-int dn_is_kind_taken(const dn_lib *lib, const st_contraction *contraction);
+bool dn_is_kind_taken(const dn_lib *lib, const st_contraction *contraction);
 /* Makes a bias of the number that is added to sums of f32 first, where the features are known: what
  * does a bias may do no other row, or do it slowly. Its buffer is DN_FILLED then. Returns how many
  * features it has; 0: nothing was done. */
 int64_t dn_fill_bias(st_contraction *contraction);
 /* 0: the bias that was made for the op has another length than these sizes ask for. */
-int dn_is_fill_whole(const dn_op *op, const dn_sizes *sizes);
+bool dn_is_fill_whole(const dn_op *op, const dn_sizes *sizes);
 /* Output elements and products; INT64_MAX when very many. */
 void dn_work(const st_contraction *contraction, const dn_sizes *sizes, int64_t *out_elements,
              int64_t *out_macs);
@@ -298,11 +298,11 @@ void dn_work(const st_contraction *contraction, const dn_sizes *sizes, int64_t *
 void dn_simplify(const st_contraction *contraction, dn_sizes *sizes);
 uint32_t dn_dtype_size(uint32_t dtype);
 /* Of a convolution of bytes: may a sum pass 2^24? */
-int dn_are_sums_long(const st_contraction *contraction, const dn_sizes *sizes);
+bool dn_are_sums_long(const st_contraction *contraction, const dn_sizes *sizes);
 /* A zero point may be other than 0. */
-int dn_has_zero(const st_contraction_zero *zero);
+bool dn_has_zero(const st_contraction_zero *zero);
 /* Of bytes: signed weights without a zero point, which need no sums of rows. */
-int dn_has_plain_weights(const st_contraction *contraction);
+bool dn_has_plain_weights(const st_contraction *contraction);
 /* First to last element of an operand. */
 int64_t dn_span(const st_contraction *contraction, const dn_sizes *sizes, uint32_t role);
 
@@ -311,27 +311,27 @@ int64_t dn_span(const st_contraction *contraction, const dn_sizes *sizes, uint32
 /* undef: oneDNN has none. */
 dnnl_data_type_t dn_type_of(uint32_t dtype);
 /* Without VNNI oneDNN's products of bytes saturate at 16 bits. */
-int dn_are_onednn_bytes_exact(void);
+bool dn_are_onednn_bytes_exact(void);
 /* Does the processor have tiles of its own for bytes and bf16, and is nothing else asked for? */
-int dn_has_amx(const dn_lib *lib);
+bool dn_has_amx(const dn_lib *lib);
 /* Descriptors for the candidate. DN_NO: it cannot be done so. */
 uint32_t dn_describe(const dn_op *op, const dn_sizes *sizes, const dn_candidate *how, dn_desc *out);
 void dn_desc_deinit(dn_desc *desc);
 uint64_t dn_desc_moved(const dn_desc *desc); /* bytes that are reordered in each call */
 /* Of kernels of our own: what a trial needs memory for. 0: it is too much. */
-int dn_note_operands(const dn_op *op, const dn_sizes *sizes, int64_t features, dn_desc *out);
+bool dn_note_operands(const dn_op *op, const dn_sizes *sizes, int64_t features, dn_desc *out);
 
 /* ---- dn_post.c ---- */
 
 /* Post-ops of the op's epilogue into attr; fills roles of `desc`. 0: not possible. */
-int dn_post_ops(const dn_op *op, const dn_candidate *how, uint32_t feature,
-                const dnnl_memory_desc_t *out, dnnl_primitive_attr_t attr, dn_desc *desc);
+bool dn_post_ops(const dn_op *op, const dn_candidate *how, uint32_t feature,
+                 const dnnl_memory_desc_t *out, dnnl_primitive_attr_t attr, dn_desc *desc);
 
 /* Is row `i` of the epilogue done with a tensor of one element, the row's number? */
-int dn_is_number_read(const dn_op *op, uint32_t i);
+bool dn_is_number_read(const dn_op *op, uint32_t i);
 
 /* Zero points of the operands into attr; fills roles of `desc`. 0: not possible. */
-int dn_zero_points(const dn_op *op, dnnl_primitive_attr_t attr, dn_desc *desc);
+bool dn_zero_points(const dn_op *op, dnnl_primitive_attr_t attr, dn_desc *desc);
 
 /* ---- dn_plan.c ---- */
 
@@ -361,9 +361,9 @@ stator_status dn_fail(stator_diag **err, const char *what, dnnl_status_t status)
 stator_status dn_pack_get(dn_op *op, const dn_desc *desc, const void *y, const dn_sizes *sizes,
                           void **out_data, stator_diag **err);
 /* Weights packed as `to` fit under the library's cap (or are there already). */
-int dn_pack_fits(dn_op *op, const dnnl_memory_desc_t *to);
+bool dn_pack_fits(dn_op *op, const dnnl_memory_desc_t *to);
 /* The op has weights in this order already. */
-int dn_pack_has(dn_op *op, const dnnl_memory_desc_t *md);
+bool dn_pack_has(dn_op *op, const dnnl_memory_desc_t *md);
 void dn_packs_release(dn_op *op);
 
 /* ---- dn_winograd.c ---- */
@@ -374,8 +374,8 @@ void dn_winograd_panel(const float *y, const int64_t stride[4], int64_t n_out, i
                        float *to);
 /* 1: the weights at `y` are at `dst` now, in the form `to`; 0: it is another form than the one that
  * is known here, and nothing was done. */
-int dn_winograd_pack(const dn_op *op, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
-                     const void *y, void *dst);
+bool dn_winograd_pack(const dn_op *op, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
+                      const void *y, void *dst);
 
 /* ---- dn_scratch.c ---- */
 
@@ -398,7 +398,7 @@ void dn_free_large(st_mem *mem, void *data, uint64_t bytes);
 
 /* A plan for the sizes, its weights bound when they are constant (`y`: their first element).
  * `tune`: measure. Under op->making. */
-stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int tune, dn_plan **out,
+stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, bool tune, dn_plan **out,
                         stator_diag **err);
 /* The same with a candidate that was chosen before; weights are those of op->y_blob. Puts the plan
  * in the op's list. DATA_LOSS: it is none for these sizes. */
@@ -413,7 +413,7 @@ uint32_t dn_candidates(const dn_op *op, const dn_sizes *sizes, dn_candidate all[
 /* dn_describe, or dn_tiles_describe where the candidate says so. */
 uint32_t dn_describe_any(const dn_op *op, const dn_sizes *sizes, const dn_candidate *how,
                          dn_desc *out);
-int dn_may_be_winograd(const dn_op *op, const dn_sizes *sizes);
+bool dn_may_be_winograd(const dn_op *op, const dn_sizes *sizes);
 dn_candidate dn_winograd_of(const dn_op *op);
 
 /* ---- dn_tune.c ---- */
@@ -460,13 +460,13 @@ stator_status dn_run_part(void *self, void *op, const st_library_call *call, uin
 /* Once the op has its first plan, for these sizes: is it what every call does, on one thread? */
 void dn_note_steady(dn_op *op, const dn_sizes *sizes);
 /* Makes the plan for the sizes before the first call. */
-stator_status dn_prepare(dn_op *op, const dn_sizes *sizes, const void *y, int is_tuned,
+stator_status dn_prepare(dn_op *op, const dn_sizes *sizes, const void *y, bool is_tuned,
                          stator_diag **err);
 /* Threads that a call of these sizes runs on here: one when there is little to do. */
 int dn_threads(const dn_lib *lib, const st_contraction *contraction, const dn_sizes *sizes,
                stator_ctx *ctx);
 /* oneDNN's code for this processor takes operands at any address. */
-int dn_reads_unaligned(void);
+bool dn_reads_unaligned(void);
 
 /* With the buffers of the call found. */
 stator_status dn_run_at(dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES], stator_ctx *ctx,
@@ -480,8 +480,8 @@ typedef struct dn_call {
     dn_plan *plan;
     void *const *at; /* of DN_ROLES: the first elements by role, as for dn_slot_run */
     stator_ctx *ctx;
-    int is_watched; /* a NaN is looked out for, */
-    int has_nan;    /* and there was one */
+    bool is_watched; /* a NaN is looked out for, */
+    bool has_nan;    /* and there was one */
 } dn_call;
 
 /* With a slot of the plan. Any thread. */
@@ -495,8 +495,8 @@ uint32_t dn_widen(st_contraction *contraction, uint32_t *out_narrow);
 /* Where `roles` are of the dtype, f16 or bf16. */
 stator_status dn_half_make(dn_op *op, uint32_t roles, uint32_t dtype, stator_diag **err);
 void dn_half_destroy(dn_op *op);
-int dn_half_has(const dn_op *op, uint32_t role); /* is the role's buffer narrow? */
-uint32_t dn_half_dtype(const dn_op *op);         /* f16 or bf16, of its narrow roles */
+bool dn_half_has(const dn_op *op, uint32_t role); /* is the role's buffer narrow? */
+uint32_t dn_half_dtype(const dn_op *op);          /* f16 or bf16, of its narrow roles */
 uint32_t dn_half_roles(const dn_op *op);
 /* The constant weights, y their first element, in f32; made once. Any thread. */
 stator_status dn_half_widen(dn_op *op, const dn_sizes *sizes, const void *y, const void **out,
@@ -516,10 +516,10 @@ void dn_plain(const dn_op *op, const dn_sizes *sizes, const float *t, void *cons
 /* ---- dn_skinny.c ---- */
 
 /* Rows of the epilogue that the sums of dn_rows_isa.h can get. */
-int dn_rows_has_epilogue(const st_contraction *contraction);
+bool dn_rows_has_epilogue(const st_contraction *contraction);
 /* Fills the name and the orders of the weights when the sizes (simplified) are for dn_skinny_run.
  */
-int dn_skinny_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
+bool dn_skinny_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
 /* A call of a plan of that kind; its weights are bound. */
 void dn_skinny_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
                    void *const at[DN_ROLES], stator_ctx *ctx);
@@ -531,9 +531,9 @@ void dn_skinny_note(dn_op *op, const dn_plan *plan, const dn_sizes *sizes);
 /* ---- dn_quant.c ---- */
 
 /* Fills the name and the orders of the weights when the sizes (simplified) are for dn_quant_run. */
-int dn_quant_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
+bool dn_quant_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
 /* The dtypes and epilogue are such as it does. */
-int dn_quant_takes(const st_contraction *contraction);
+bool dn_quant_takes(const st_contraction *contraction);
 /* A call of a plan of that kind. Weights that are not bound are packed in it. */
 stator_status dn_quant_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
                            void *const at[DN_ROLES], stator_ctx *ctx, stator_diag **err);
@@ -552,12 +552,12 @@ double dn_quant_weight(const st_contraction *contraction, void *const at[DN_ROLE
 
 /* Fills the name, the orders of the weights and what a trial needs when the sizes (simplified) are
  * for dn_tiles_run. */
-int dn_tiles_describe(const dn_op *op, const dn_sizes *sizes, uint32_t is_winograd, dn_desc *out);
+bool dn_tiles_describe(const dn_op *op, const dn_sizes *sizes, uint32_t is_winograd, dn_desc *out);
 /* oneDNN's implementations of such a contraction are as good where they need no transposing: with
  * AVX-512 of f32, but for transposed convolutions. */
-int dn_tiles_are_second(const dn_lib *lib, const st_contraction *contraction);
+bool dn_tiles_are_second(const dn_lib *lib, const st_contraction *contraction);
 /* Tiles of the op's dtype can multiply what Winograd makes, and its weights are constants. */
-int dn_tiles_has_winograd(const dn_op *op);
+bool dn_tiles_has_winograd(const dn_op *op);
 /* Bytes that a call of these sizes (simplified) needs. */
 uint64_t dn_tiles_scratch(const dn_op *op, const dn_sizes *sizes, uint32_t is_winograd);
 /* A call of a plan of that kind. Weights that are not bound are packed in it. */
@@ -570,7 +570,7 @@ void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, cons
 /* ---- dn_planes.c ---- */
 
 /* Fills the name and what a trial needs when the sizes are for dn_planes_run. */
-int dn_planes_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
+bool dn_planes_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
 /* Bytes that a call of these sizes needs. */
 uint64_t dn_planes_scratch(const dn_op *op, const dn_sizes *sizes);
 /* A call of a plan of that kind, whose weights lie where the caller has them. */
@@ -580,14 +580,14 @@ stator_status dn_planes_run(const dn_op *op, const dn_sizes *sizes, void *const 
 /* ---- dn_transpose.c ---- */
 
 /* Is the reorder one that dn_transpose_run does? Then fills *out. */
-int dn_transpose_of(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
-                    dn_transpose *out);
+bool dn_transpose_of(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
+                     dn_transpose *out);
 void dn_transpose_run(const dn_transpose *transpose, const void *from, void *to, int threads);
 
 /* ---- dn_attention.c ---- */
 
 /* Contractions of kind ST_CONTRACTION_SDPA; ops of them have no plans. */
-int dn_attention_takes(const st_contraction *contraction);
+bool dn_attention_takes(const st_contraction *contraction);
 /* Bytes of scratch that a thread of a call needs; 0: not known. */
 uint64_t dn_attention_scratch(const st_contraction *contraction);
 stator_status dn_attention_run(dn_op *op, const st_library_call *call, stator_ctx *ctx,
@@ -609,6 +609,6 @@ void dn_team_end(const dn_team *before);
 uint32_t dn_flags_clear(int threads);
 /* 1 when a thread of the team has met NaN (or made one) since. This thread's flags are as they were
  * then, and what has come. */
-int dn_flags_found(int threads, uint32_t before);
+bool dn_flags_found(int threads, uint32_t before);
 
 #endif

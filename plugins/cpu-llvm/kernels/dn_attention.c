@@ -61,12 +61,12 @@ typedef struct attention {
     int64_t batch, heads, groups, queries, keys, depth, width;
     place q, k, v, mask, out; /* mask.base NULL: none */
     float scale;
-    int is_causal;
-    int64_t rows;   /* that share k and v: heads / groups * queries */
-    int64_t blocks; /* of rows */
-    int64_t parts;  /* of a group: its blocks are divided among them */
-    int64_t kept;   /* keys that stay in panels, a multiple of KEYS */
-    int asks_ahead; /* for the next head's rows */
+    bool is_causal;
+    int64_t rows;    /* that share k and v: heads / groups * queries */
+    int64_t blocks;  /* of rows */
+    int64_t parts;   /* of a group: its blocks are divided among them */
+    int64_t kept;    /* keys that stay in panels, a multiple of KEYS */
+    bool asks_ahead; /* for the next head's rows */
     atomic_int is_out_of_memory;
 } attention;
 
@@ -169,7 +169,7 @@ static void pack_keys(const attention *a, int64_t batch, int64_t group, int64_t 
     const place *k = &a->k;
     const char *from = element(k, batch, group, first, 0);
     const int64_t step = k->strides[2];
-    const int is_plain = k->dtype == STATOR_F32 && k->strides[3] == 1;
+    const bool is_plain = k->dtype == STATOR_F32 && k->strides[3] == 1;
     const int64_t side = a->isa->side;
     const int64_t keys = is_plain ? n / side * side : 0;
     const int64_t depth = is_plain ? a->depth / side * side : 0;
@@ -193,7 +193,7 @@ static void pack_keys(const attention *a, int64_t batch, int64_t group, int64_t 
 static void pack_values(const attention *a, int64_t batch, int64_t group, int64_t first, int64_t n,
                         float *panels)
 {
-    const int is_plain = a->v.dtype == STATOR_F32 && a->v.strides[3] == 1;
+    const bool is_plain = a->v.dtype == STATOR_F32 && a->v.strides[3] == 1;
     for (int64_t e = 0; e < a->width; e += COLUMNS, panels += KEYS * COLUMNS) {
         const char *from = element(&a->v, batch, group, first, e);
         if (is_plain && a->width - e >= COLUMNS) {
@@ -236,8 +236,8 @@ static int64_t query_of(const attention *a, const block *at, int64_t i)
 static void take_queries(const attention *a, const block *at, int64_t rows, workspace *b)
 {
     const int64_t step = a->q.strides[2];
-    const int is_plain = a->q.dtype == STATOR_F32 && a->q.strides[3] == 1 &&
-                         step * (int64_t)sizeof *b->q % PAGE != 0;
+    const bool is_plain = a->q.dtype == STATOR_F32 && a->q.strides[3] == 1 &&
+                          step * (int64_t)sizeof *b->q % PAGE != 0;
     if (is_plain && rows == at->n_rows && head_of(a, at, 0) == head_of(a, at, rows - 1)) {
         b->rows = (const void *)element(&a->q, at->batch, head_of(a, at, 0), query_of(a, at, 0), 0);
         b->step = step;
@@ -302,12 +302,12 @@ static const float *mask_of(const attention *a, const block *at, int64_t i, floa
     return to;
 }
 
-static int is_read_where_it_lies(const attention *a)
+static bool is_read_where_it_lies(const attention *a)
 {
     return a->k.dtype == STATOR_F32 && a->k.strides[3] == 1 && a->depth % 16 == 0;
 }
 
-static int is_few(const attention *a)
+static bool is_few(const attention *a)
 {
     return a->rows <= FEW && is_read_where_it_lies(a);
 }
@@ -320,7 +320,7 @@ static void run_tiles(const dn_attention_isa *isa, const dn_tile *first, int64_t
     dn_tile t = *first;
     int64_t step = 0;
     for (int64_t i = 0; i < rows; i += step) {
-        const int is_tall = isa->tall_rows && i + isa->tall_rows <= rows;
+        const bool is_tall = isa->tall_rows && i + isa->tall_rows <= rows;
         step = is_tall ? isa->tall_rows : isa->rows;
         t.a = first->a + i * t.lda;
         t.c = first->c + i * t.ldc;
@@ -402,7 +402,7 @@ static void soften_rows(const attention *a, const block *at, int64_t i, int64_t 
 static void soften(const attention *a, const block *at, workspace *b)
 {
     /* One mask for all rows is read once. */
-    const int is_shared =
+    const bool is_shared =
         a->mask.base == NULL || (a->mask.strides[1] == 0 && a->mask.strides[2] == 0);
     const float *mask = NULL;
     for (int64_t i = 0; i < at->n_rows;) {
@@ -422,8 +422,8 @@ static void soften(const attention *a, const block *at, workspace *b)
 static void weigh(const attention *a, const block *at, workspace *b)
 {
     const int64_t wide = padded(a->width, COLUMNS);
-    const int is_direct = a->v.dtype == STATOR_F32 && a->v.strides[3] == 1 && wide == a->width &&
-                          a->rows <= a->isa->rows;
+    const bool is_direct = a->v.dtype == STATOR_F32 && a->v.strides[3] == 1 && wide == a->width &&
+                           a->rows <= a->isa->rows;
     const int64_t first = place_of(a, at->key);
     float *panels = b->v + first * wide;
     dn_tile t = {.a = b->scores,
@@ -518,9 +518,9 @@ static void write_row(const attention *a, const block *at, int64_t i, workspace 
     float *sums = b->sums + i * padded(a->width, COLUMNS);
     const char *to = element(&a->out, at->batch, head_of(a, at, i), query_of(a, at, i), 0);
     const int64_t step = a->out.strides[3];
-    const int is_direct = a->out.dtype == STATOR_F32 && step == 1 && a->width % COLUMNS == 0;
+    const bool is_direct = a->out.dtype == STATOR_F32 && step == 1 && a->width % COLUMNS == 0;
     float *quotients = is_direct ? (float *)(uintptr_t)to : sums;
-    int is_nan = 0;
+    bool is_nan = false;
     for (int pass = 0; pass == 0 || (pass == 1 && is_nan); pass++) {
         if (pass == 1) {
             attend_plainly(a, at, i, b);
@@ -636,12 +636,12 @@ static const dn_attention_isa *isa_of(const dn_lib *lib)
     return dn_attention_128();
 }
 
-int dn_attention_takes(const st_contraction *contraction)
+bool dn_attention_takes(const st_contraction *contraction)
 {
     const uint32_t dtype = contraction->x.dtype;
     const uint32_t mask = contraction->sdpa.mask.dtype;
-    const int is_mask_taken = !contraction->sdpa.has_mask || mask == STATOR_BOOL ||
-                              mask == STATOR_F32 || mask == STATOR_BF16 || mask == STATOR_F16;
+    const bool is_mask_taken = !contraction->sdpa.has_mask || mask == STATOR_BOOL ||
+                               mask == STATOR_F32 || mask == STATOR_BF16 || mask == STATOR_F16;
     return (dtype == STATOR_F32 || dtype == STATOR_BF16 || dtype == STATOR_F16) &&
            contraction->y.dtype == dtype && contraction->sdpa.v.dtype == dtype &&
            contraction->out.dtype == dtype && is_mask_taken;
@@ -676,7 +676,7 @@ static place take_place(const st_contraction_operand *operand, const st_library_
 }
 
 /* Is there work enough to hide the requests behind, and so much to read that it comes from afar? */
-static int should_ask_ahead(const attention *a)
+static bool should_ask_ahead(const attention *a)
 {
     const double keys = (double)a->keys * (double)(a->depth + a->width) * (double)size_of(&a->k);
     const double rows = (double)a->rows * (double)a->depth * (double)size_of(&a->q);

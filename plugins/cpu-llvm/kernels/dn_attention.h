@@ -5,6 +5,7 @@
 #ifndef STATOR_CPU_LLVM_DN_ATTENTION_H
 #define STATOR_CPU_LLVM_DN_ATTENTION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define DN_ATTENTION_COLUMNS 32 /* of a panel, a multiple of every vector */
@@ -46,7 +47,7 @@ typedef struct dn_attention_isa {
     void (*dots)(float *c, const float *a, const float *b, int64_t ldb, int64_t n, int64_t k);
     /* to[j] = x[j] / n within 1.5 ulp for j < count, a multiple of COLUMNS, n >= 1 or NaN; 1: one
      * of them is NaN. `to` may be x. */
-    int (*divide)(float *to, const float *x, float n, int64_t count);
+    bool (*divide)(float *to, const float *x, float n, int64_t count);
     /* Each row becomes exp(x - max). x, mask: `padded` floats can be read, whatever n is; `padded`
      * is the same for all rows. */
     void (*soften)(dn_soften *rows, int64_t n_rows);

@@ -263,7 +263,7 @@ INLINE void soften_some(dn_soften *rows, const int n_rows)
         }
     }
     for (int r = 0; r < n_rows; r++) {
-        const int is_first = rows[r].max == -INFINITY;
+        const bool is_first = rows[r].max == -INFINITY;
         rows[r].before = is_first ? 0.0f : exp_of(splat(rows[r].max - base[r]))[0];
         rows[r].sum = rows[r].sum * rows[r].before + total(sum[r]);
         rows[r].max = max[r];
@@ -281,7 +281,7 @@ static void soften(dn_soften *rows, int64_t n_rows)
     }
 }
 
-static int divide(float *to, const float *x, float n, int64_t count)
+static bool divide(float *to, const float *x, float n, int64_t count)
 {
     const float part = 1.0f / n;
     ivec is_nan = {0};

@@ -54,31 +54,31 @@ static int64_t bytes_of(const dn_planes *p, int64_t n)
            (pixels_held(p, n) + p->places) * (int64_t)sizeof(int64_t);
 }
 
-static int has_add(const st_contraction *contraction)
+static bool has_add(const st_contraction *contraction)
 {
     for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
         if (contraction->epilogue[i].kind == ST_EPILOGUE_ADD) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Transposing takes somewhat less time than 3x3 products of all lanes do: that is saved where lines
  * leave many lanes empty, and where their pixels are copied one by one for the stride. */
-static int is_worth_it(const dn_planes *p)
+static bool is_worth_it(const dn_planes *p)
 {
     return (p->out[1] < 2 * p->isa->lanes || p->stride[1] > 1) &&
            p->s->features >= p->isa->lanes / 2 && !has_add(&p->op->contraction);
 }
 
-int dn_blocked_init(dn_planes *p)
+bool dn_blocked_init(dn_planes *p)
 {
     const int64_t met = (p->out[1] - 1) * p->stride[1] + (p->kernel[1] - 1) * p->dilation[1] + 1;
     const int64_t pitch = st_max_i64(met, p->pad[1] + (p->in[1] - 1) * p->apart[1] + 1);
     if (!is_worth_it(p) || lines_of(p) > EXTENT_MAX || pitch > EXTENT_MAX ||
         p->out[0] > EXTENT_MAX || p->out[1] > EXTENT_MAX || p->places > EXTENT_MAX) {
-        return 0;
+        return false;
     }
     p->pitch = pitch;
     p->block = p->out[0];
@@ -125,7 +125,7 @@ static void take_weights(const blocked *b, const dn_block *block)
 {
     const dn_planes *p = b->p;
     const dn_operand *y = &p->s->y;
-    const int is_dense =
+    const bool is_dense =
         !p->op->contraction.is_transposed && p->w_step[1] == 1 && p->w_step[0] == p->kernel[1];
     const float *rows[LANES_MAX];
     for (int64_t i = 0; i < p->isa->lanes; i++) {
@@ -159,7 +159,7 @@ static void take_lines(const blocked *b, int64_t image, int64_t first, dn_block 
         const int64_t channel = (block->feature + st_min_i64(i, block->count - 1)) / times;
         rows[i] = (const float *)p->at[DN_X] + image * s->x.dims[0] + channel * s->x.dims[1];
     }
-    const int is_dense = p->x_line == p->in[1];
+    const bool is_dense = p->x_line == p->in[1];
     const int64_t run = is_dense ? (end - begin) * p->in[1] : p->in[1];
     for (int64_t i = begin; i < end; i += is_dense ? end - begin : 1) {
         p->isa->to_vectors(rows, i * p->x_line, run, b->place + (i - begin) * p->in[1], b->x);

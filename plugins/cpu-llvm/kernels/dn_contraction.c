@@ -61,12 +61,12 @@ uint32_t dn_sample(const st_contraction *contraction, int64_t numbers[ST_CONTRAC
     return known == n;
 }
 
-int dn_is_constant(const st_contraction *contraction)
+bool dn_is_constant(const st_contraction *contraction)
 {
     const st_symtab *tab = &contraction->syms->tab;
     const st_contraction_operand *y = &contraction->y;
     int64_t v = 0;
-    int is_known = contraction->y_data != NULL && st_sym_const(tab, y->offset, &v);
+    bool is_known = contraction->y_data != NULL && st_sym_const(tab, y->offset, &v);
     if (contraction->kind == ST_CONTRACTION_GEMM) {
         for (uint32_t i = 0; is_known && i < contraction->n_batch; i++) {
             is_known = st_sym_const(tab, y->batch[i], &v) &&
@@ -140,15 +140,15 @@ static void drop_batch(dn_sizes *s, int64_t at)
 }
 
 /* Batch axes at and at + 1 are one walk of every operand. */
-static int is_one_walk(const dn_sizes *s, int64_t at)
+static bool is_one_walk(const dn_sizes *s, int64_t at)
 {
     const dn_operand *const all[3] = {&s->x, &s->y, &s->out};
     for (uint32_t o = 0; o < 3; o++) {
         if (all[o]->batch[at] != times(all[o]->batch[at + 1], s->batch[at + 1])) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 static void join_batches(dn_sizes *s)
@@ -166,22 +166,22 @@ static void join_batches(dn_sizes *s)
 }
 
 /* The last batch axis goes into m when y does not walk it. */
-static int join_rows(dn_sizes *s)
+static bool join_rows(dn_sizes *s)
 {
     const int64_t i = s->n_batch - 1;
     if (i < 0 || s->y.batch[i] != 0) {
-        return 0;
+        return false;
     }
     if (s->m == 1) {
         s->x.stride[0] = s->x.batch[i];
         s->out.stride[0] = s->out.batch[i];
     } else if (s->x.batch[i] != times(s->x.stride[0], s->m) ||
                s->out.batch[i] != times(s->out.stride[0], s->m)) {
-        return 0;
+        return false;
     }
     s->m = times(s->m, s->batch[i]);
     drop_batch(s, i);
-    return 1;
+    return true;
 }
 
 void dn_simplify(const st_contraction *contraction, dn_sizes *s)
@@ -248,17 +248,17 @@ int64_t dn_span(const st_contraction *contraction, const dn_sizes *s, uint32_t r
 
 /* ---- what is taken ---- */
 
-int dn_has_zero(const st_contraction_zero *zero)
+bool dn_has_zero(const st_contraction_zero *zero)
 {
     return zero->has_buffer || zero->value;
 }
 
-int dn_has_plain_weights(const st_contraction *contraction)
+bool dn_has_plain_weights(const st_contraction *contraction)
 {
     return contraction->y.dtype == STATOR_I8 && !dn_has_zero(&contraction->y_zero);
 }
 
-int dn_are_sums_long(const st_contraction *contraction, const dn_sizes *s)
+bool dn_are_sums_long(const st_contraction *contraction, const dn_sizes *s)
 {
     int64_t products = s->channels / contraction->groups;
     for (uint32_t i = 0; i < contraction->n_spatial; i++) {
@@ -268,7 +268,7 @@ int dn_are_sums_long(const st_contraction *contraction, const dn_sizes *s)
 }
 
 /* Sums of integers: as they are, or made f32 before the first row of the epilogue. */
-static int are_bytes_taken(const dn_lib *lib, const st_contraction *contraction)
+static bool are_bytes_taken(const dn_lib *lib, const st_contraction *contraction)
 {
     const uint32_t out = contraction->out.dtype;
     return (contraction->y.dtype == STATOR_I8 || contraction->y.dtype == STATOR_U8) &&
@@ -279,7 +279,7 @@ static int are_bytes_taken(const dn_lib *lib, const st_contraction *contraction)
             dn_tiles_isa_of(lib, contraction->x.dtype) != NULL);
 }
 
-static int are_dtypes_taken(const dn_lib *lib, const st_contraction *contraction)
+static bool are_dtypes_taken(const dn_lib *lib, const st_contraction *contraction)
 {
     const uint32_t x = contraction->x.dtype;
     const uint32_t out = contraction->out.dtype;
@@ -290,7 +290,7 @@ static int are_dtypes_taken(const dn_lib *lib, const st_contraction *contraction
         return are_bytes_taken(lib, contraction);
     }
     if (contraction->y.dtype != x || contraction->acc_dtype != STATOR_F32) {
-        return 0;
+        return false;
     }
     return (x == STATOR_F32 && out == STATOR_F32) ||
            (x == STATOR_BF16 && (out == STATOR_BF16 || out == STATOR_F32));
@@ -298,18 +298,19 @@ static int are_dtypes_taken(const dn_lib *lib, const st_contraction *contraction
 
 /* Buffers that the epilogue adds. A bias of integers meets the sums as f32: exact while both are
  * below 2^24, else it may round a second time. */
-static int is_added_taken(const st_contraction *contraction, const st_epilogue *e)
+static bool is_added_taken(const st_contraction *contraction, const st_epilogue *e)
 {
-    const int is_sum = e == contraction->epilogue && e->kind == ST_EPILOGUE_BIAS &&
-                       contraction->acc_dtype == STATOR_I32 && contraction->out.dtype != STATOR_I32;
+    const bool is_sum = e == contraction->epilogue && e->kind == ST_EPILOGUE_BIAS &&
+                        contraction->acc_dtype == STATOR_I32 &&
+                        contraction->out.dtype != STATOR_I32;
     return !st_epilogue_has_buffer(e->kind) || e->dtype == STATOR_F32 ||
            (e->dtype == STATOR_I32 && is_sum) ||
            (e->dtype == STATOR_BF16 && contraction->x.dtype == STATOR_BF16);
 }
 
 /* Rounding in the middle: by kernels of our own, which nothing may take the place of. */
-static int is_narrowing_taken(const dn_lib *lib, const st_contraction *contraction,
-                              const st_epilogue *e)
+static bool is_narrowing_taken(const dn_lib *lib, const st_contraction *contraction,
+                               const st_epilogue *e)
 {
     return e->kind != ST_EPILOGUE_NARROW ||
            (contraction->x.dtype == STATOR_BF16 && contraction->out.dtype == STATOR_BF16 &&
@@ -318,13 +319,13 @@ static int is_narrowing_taken(const dn_lib *lib, const st_contraction *contracti
 
 /* Measured against f64: tanh 1.2 ulp, gelu_tanh as a composite of such functions; logistic 3.2 ulp
  * and 0 below -87, silu 4.2, gelu_erf 4 units of t * 2^-24 where the composite has 1.7. */
-static int is_exact(uint32_t kind)
+static bool is_exact(uint32_t kind)
 {
     return kind != ST_EPILOGUE_GELU_ERF && kind != ST_EPILOGUE_SIGMOID && kind != ST_EPILOGUE_SILU;
 }
 
 /* Zero points for each row are those of a product's rows. */
-static int are_zeros_taken(const st_contraction *contraction)
+static bool are_zeros_taken(const st_contraction *contraction)
 {
     return !contraction->x_zero.is_each ||
            (contraction->kind == ST_CONTRACTION_GEMM && contraction->n_batch == 0);
@@ -347,28 +348,28 @@ int64_t dn_fill_bias(st_contraction *contraction)
     return n;
 }
 
-int dn_is_fill_whole(const dn_op *op, const dn_sizes *s)
+bool dn_is_fill_whole(const dn_op *op, const dn_sizes *s)
 {
     return op->filled == NULL ||
            (op->contraction.kind == ST_CONTRACTION_CONV ? s->features : s->n) == op->n_filled;
 }
 
-int dn_is_kind_taken(const dn_lib *lib, const st_contraction *contraction)
+bool dn_is_kind_taken(const dn_lib *lib, const st_contraction *contraction)
 {
     if (!are_dtypes_taken(lib, contraction) || !are_zeros_taken(contraction) ||
         contraction->n_epilogue > ST_CONTRACTION_EPILOGUE_MAX) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
         const st_epilogue *e = &contraction->epilogue[i];
-        const int is_known = e->kind >= ST_EPILOGUE_BIAS && e->kind <= ST_EPILOGUE_NARROW;
-        const int is_narrowed =
+        const bool is_known = e->kind >= ST_EPILOGUE_BIAS && e->kind <= ST_EPILOGUE_NARROW;
+        const bool is_narrowed =
             (double)(float)e->value != e->value || (double)(float)e->value2 != e->value2;
-        const int is_crossed = e->kind == ST_EPILOGUE_CLIP && e->value > e->value2;
+        const bool is_crossed = e->kind == ST_EPILOGUE_CLIP && e->value > e->value2;
         if (!is_known || !is_added_taken(contraction, e) ||
             !is_narrowing_taken(lib, contraction, e) || is_narrowed || is_crossed ||
             (!is_exact(e->kind) && !(lib->flags & DNNL_FUSED))) {
-            return 0;
+            return false;
         }
     }
     if (contraction->kind == ST_CONTRACTION_CONV) {

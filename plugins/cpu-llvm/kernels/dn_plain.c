@@ -80,7 +80,7 @@ static sum gemm_at(const plain *p, const int64_t *index)
 }
 
 /* Where a window position of the kernel reads and what it is multiplied with; 0: padding. */
-static int conv_place(const plain *p, const int64_t *index, int64_t window, int64_t *x, int64_t *y)
+static bool conv_place(const plain *p, const int64_t *index, int64_t window, int64_t *x, int64_t *y)
 {
     const st_contraction *contraction = &p->op->contraction;
     for (uint32_t i = contraction->n_spatial; i-- > 0;) {
@@ -93,12 +93,12 @@ static int conv_place(const plain *p, const int64_t *index, int64_t window, int6
             at = reached % contraction->stride[i] ? -1 : reached / contraction->stride[i];
         }
         if (at < 0 || at >= p->s->in[i]) {
-            return 0;
+            return false;
         }
         *x += at * p->s->x.dims[2 + i];
         *y += k * p->s->y.dims[2 + i];
     }
-    return 1;
+    return true;
 }
 
 static sum conv_at(const plain *p, const int64_t *index)

@@ -257,11 +257,11 @@ static void run_range(void *self, int64_t begin, int64_t end)
 
 /* Zeros that stand between pixels are no part of a transposed convolution: times weights that
  * are not finite they would be NaN. */
-static int may_meet_zeros(const dn_planes *p)
+static bool may_meet_zeros(const dn_planes *p)
 {
     float sum = 0;
     if (!p->op->contraction.is_transposed) {
-        return 1;
+        return true;
     }
     for (int64_t feature = 0; feature < p->s->features; feature++) {
         const float *line = first_weight(p, feature);
@@ -307,7 +307,7 @@ uint64_t dn_planes_scratch(const dn_op *op, const dn_sizes *sizes)
 
 /* ---- which ---- */
 
-static int is_epilogue_done(const st_contraction *contraction)
+static bool is_epilogue_done(const st_contraction *contraction)
 {
     for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
         switch (contraction->epilogue[i].kind) {
@@ -316,7 +316,7 @@ static int is_epilogue_done(const st_contraction *contraction)
         case ST_EPILOGUE_TIMES:
         case ST_EPILOGUE_TIMES_ONE:
             if (contraction->epilogue[i].dtype != STATOR_F32) {
-                return 0;
+                return false;
             }
             break;
         case ST_EPILOGUE_SCALE:
@@ -325,14 +325,14 @@ static int is_epilogue_done(const st_contraction *contraction)
         case ST_EPILOGUE_CLIP:
             break;
         default:
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* A group for each channel, of one feature or more. */
-static int is_depthwise(const st_contraction *contraction, const dn_sizes *s)
+static bool is_depthwise(const st_contraction *contraction, const dn_sizes *s)
 {
     return contraction->kind == ST_CONTRACTION_CONV && contraction->n_spatial <= 2 &&
            contraction->groups == s->channels && s->channels > 1 &&
@@ -341,11 +341,11 @@ static int is_depthwise(const st_contraction *contraction, const dn_sizes *s)
 }
 
 /* Lines are dense, and padding is at their begin and end alone. */
-static int are_lines_dense(const st_contraction *contraction, const dn_sizes *s)
+static bool are_lines_dense(const st_contraction *contraction, const dn_sizes *s)
 {
     const uint32_t last = contraction->n_spatial - 1u;
-    int is_sound = (s->x.dims[2u + last] == 1 || s->in[last] == 1) &&
-                   (s->out.dims[2u + last] == 1 || s->out_size[last] == 1);
+    bool is_sound = (s->x.dims[2u + last] == 1 || s->in[last] == 1) &&
+                    (s->out.dims[2u + last] == 1 || s->out_size[last] == 1);
     for (uint32_t i = 0; i < contraction->n_spatial; i++) {
         is_sound = is_sound && s->pad_low[i] >= 0 && s->pad_low[i] < EXTENT_MAX &&
                    s->in[i] < EXTENT_MAX && s->out_size[i] < EXTENT_MAX && s->kernel[i] >= 1 &&
@@ -357,18 +357,18 @@ static int are_lines_dense(const st_contraction *contraction, const dn_sizes *s)
     return is_sound;
 }
 
-int dn_planes_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
+bool dn_planes_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
 {
     const st_contraction *contraction = &op->contraction;
     dn_planes p;
     memset(out, 0, sizeof *out);
     if (s->is_bare || isa_of(op->lib) == NULL || !is_depthwise(contraction, s) ||
         !are_lines_dense(contraction, s) || !is_epilogue_done(contraction)) {
-        return 0;
+        return false;
     }
     planes_init(&p, op, s);
     if (p.places > PLACES_MAX || p.bytes > SCRATCH_MAX) {
-        return 0;
+        return false;
     }
     out->name = "planes";
     out->class_ = DN_GOOD;

@@ -84,7 +84,7 @@ struct dn_planes {
     int64_t pitch;         /* and of all of them; in dn_blocked.c pixels of a line */
     int64_t block, blocks; /* lines of the output in a block, blocks of a plane */
     int64_t bytes;         /* of scratch: offsets, weights, lines */
-    int is_blocked;        /* by dn_blocked.c */
+    bool is_blocked;       /* by dn_blocked.c */
     _Atomic int has_failed;
 };
 
@@ -97,7 +97,7 @@ void dn_planes_weights(const dn_planes *p, int64_t feature, float *weights);
 /* ---- dn_blocked.c ---- */
 
 /* Are these planes done a vector's lanes at a time? Then sets pitch, block, blocks and bytes. */
-int dn_blocked_init(dn_planes *p);
+bool dn_blocked_init(dn_planes *p);
 /* Blocks of all planes; run_range takes a range of them, and a dn_planes. */
 int64_t dn_blocked_count(const dn_planes *p);
 void dn_blocked_run_range(void *self, int64_t begin, int64_t end);

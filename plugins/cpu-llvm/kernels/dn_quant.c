@@ -43,7 +43,7 @@ static const dn_quant_isa *isa_of(const dn_lib *lib)
     return NULL;
 }
 
-static int is_signed(uint32_t dtype)
+static bool is_signed(uint32_t dtype)
 {
     return dtype == STATOR_I4 || dtype == STATOR_I8;
 }
@@ -51,7 +51,7 @@ static int is_signed(uint32_t dtype)
 /* Bits of a number, 0: the weights are of another dtype. */
 static int64_t bits_of(uint32_t dtype)
 {
-    const int is_byte = dtype == STATOR_I8 || dtype == STATOR_U8;
+    const bool is_byte = dtype == STATOR_I8 || dtype == STATOR_U8;
     return dtype == STATOR_I4 || dtype == STATOR_U4 ? 4 : is_byte ? 8 : 0;
 }
 
@@ -68,8 +68,8 @@ static int64_t share_of(const st_contraction_blocks *of, int64_t k)
 }
 
 /* 0: blocks are none that panels have. */
-static int order_of(const dn_op *op, const dn_sizes *s, const dn_quant_isa *isa,
-                    dn_quant_order *out)
+static bool order_of(const dn_op *op, const dn_sizes *s, const dn_quant_isa *isa,
+                     dn_quant_order *out)
 {
     const st_contraction_weights *weights = &op->contraction.weights;
     const int64_t shares[2] = {share_of(&weights->scale, s->k), share_of(&weights->zero, s->k)};
@@ -157,7 +157,7 @@ static void put_words(const packing *p, int64_t column, int64_t columns, int64_t
     const int64_t *stride = p->s->y.stride;
     const int64_t first = p->s->y.offset + k * stride[0] + column * stride[1];
     uint32_t words[COLUMNS_MAX] = {0};
-    const int is_whole = stride[0] == 1 && count == p->order.together;
+    const bool is_whole = stride[0] == 1 && count == p->order.together;
     for (int64_t c = 0; stride[1] != 1 && c < columns; c++) {
         const int64_t at = first + c * stride[1];
         if (is_whole && (p->order.bits == 8 || at % 2 == 0)) {
@@ -419,12 +419,12 @@ static void transpose(const dn_op *op, transposition *t, int64_t threads, stator
     }
 }
 
-static int is_x_transposed(const dn_sizes *s)
+static bool is_x_transposed(const dn_sizes *s)
 {
     return s->x.stride[1] != 1 && s->k > 1;
 }
 
-static int is_out_transposed(const dn_sizes *s)
+static bool is_out_transposed(const dn_sizes *s)
 {
     return s->out.stride[1] != 1 && s->n > 1;
 }
@@ -478,17 +478,17 @@ stator_status dn_quant_run(const dn_op *op, const dn_plan *plan, const dn_sizes 
 /* ---- which ---- */
 
 /* A tensor that is added lies as the results do. */
-static int has_add(const st_contraction *contraction)
+static bool has_add(const st_contraction *contraction)
 {
     for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
         if (contraction->epilogue[i].kind == ST_EPILOGUE_ADD) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
-int dn_quant_takes(const st_contraction *contraction)
+bool dn_quant_takes(const st_contraction *contraction)
 {
     const st_contraction_weights *w = &contraction->weights;
     return contraction->kind == ST_CONTRACTION_GEMM && contraction->x.dtype == STATOR_F32 &&
@@ -502,7 +502,7 @@ int dn_quant_takes(const st_contraction *contraction)
 /* Are zero points numbers that weights have too? Subtracting others, as 0.5, is not exact here.
  * Those of more bits than the weights, as folding leaves a few, are looked at while they are at
  * hand: before the op is made. */
-static int are_zeros_small(const st_contraction *contraction, const dn_sizes *s)
+static bool are_zeros_small(const st_contraction *contraction, const dn_sizes *s)
 {
     const st_contraction_blocks *zero = &contraction->weights.zero;
     const int64_t bias = bias_of(contraction->y.dtype);
@@ -512,18 +512,18 @@ static int are_zeros_small(const st_contraction *contraction, const dn_sizes *s)
         return number >= 0 && number < (double)end && number == floor(number);
     }
     if (zero->data == NULL || zero->dtype == contraction->y.dtype) {
-        return 1;
+        return true;
     }
     for (int64_t k = 0; k < s->k; k += share_of(zero, s->k)) {
         for (int64_t n = 0; n < s->n; n++) {
             const uint64_t at = (uint64_t)st_contraction_block_at(zero, k, n);
             const int64_t number = st_load_i64(zero->dtype, zero->data, at) + bias;
             if (number < 0 || number >= end) {
-                return 0;
+                return false;
             }
         }
     }
-    return 1;
+    return true;
 }
 
 double dn_quant_weight(const st_contraction *contraction, void *const at[DN_ROLES], double y,
@@ -543,7 +543,7 @@ double dn_quant_weight(const st_contraction *contraction, void *const at[DN_ROLE
     return st_load_f64(w->dtype, rounded, 0);
 }
 
-int dn_quant_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
+bool dn_quant_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
 {
     const st_contraction *contraction = &op->contraction;
     const dn_quant_isa *isa = isa_of(op->lib);
@@ -554,7 +554,7 @@ int dn_quant_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
         (is_out_transposed(s) && has_add(contraction)) || s->m > SPAN_MAX / s->k ||
         s->m > SPAN_MAX / s->n || s->y.stride[0] < 0 || s->y.stride[1] < 0 ||
         !are_zeros_small(contraction, s) || !order_of(op, s, isa, &order)) {
-        return 0;
+        return false;
     }
     const dnnl_dims_t panels = {order.panels, order.panel};
     const dnnl_dims_t steps = {order.panel, 1};

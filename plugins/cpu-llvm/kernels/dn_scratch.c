@@ -22,7 +22,7 @@ struct dn_scratch {
 _Static_assert(sizeof(struct dn_scratch) == LINE, "what follows is aligned");
 
 /* The whole pages of `page` bytes inside a block. 0: there are none. */
-static int pages_in(void *data, uint64_t bytes, uintptr_t page, void **out_begin, size_t *out_size)
+static bool pages_in(void *data, uint64_t bytes, uintptr_t page, void **out_begin, size_t *out_size)
 {
     const uintptr_t begin = ((uintptr_t)data + page - 1u) / page * page;
     const uintptr_t end = ((uintptr_t)data + (uintptr_t)bytes) / page * page;

@@ -14,15 +14,15 @@
 
 /* The numbers of a product: those of the contraction, or of a convolution of one position, which
  * is one (squeeze and excite, classifiers). 0: it is none. */
-static int as_product(const dn_op *op, const dn_sizes *s, dn_sizes *out)
+static bool as_product(const dn_op *op, const dn_sizes *s, dn_sizes *out)
 {
     const st_contraction *contraction = &op->contraction;
     *out = *s;
     if (contraction->kind == ST_CONTRACTION_GEMM) {
         dn_simplify(contraction, out);
-        return 1;
+        return true;
     }
-    int is_product = contraction->groups == 1 && !contraction->is_transposed;
+    bool is_product = contraction->groups == 1 && !contraction->is_transposed;
     for (uint32_t i = 0; i < contraction->n_spatial; i++) {
         is_product = is_product && s->in[i] == 1 && s->kernel[i] == 1 && s->out_size[i] == 1 &&
                      s->pad_low[i] == 0 && s->pad_high[i] == 0;
@@ -111,26 +111,26 @@ void dn_skinny_part(const dn_op *op, void *const at[DN_ROLES], uint32_t part, ui
 
 /* ---- which ---- */
 
-int dn_rows_has_epilogue(const st_contraction *contraction)
+bool dn_rows_has_epilogue(const st_contraction *contraction)
 {
     for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
         const st_epilogue *e = &contraction->epilogue[i];
-        const int has_buffer = e->kind == ST_EPILOGUE_BIAS || e->kind == ST_EPILOGUE_ADD;
+        const bool has_buffer = e->kind == ST_EPILOGUE_BIAS || e->kind == ST_EPILOGUE_ADD;
         if ((has_buffer && e->dtype != STATOR_F32) ||
             (!has_buffer && e->kind != ST_EPILOGUE_SCALE && e->kind != ST_EPILOGUE_RELU &&
              e->kind != ST_EPILOGUE_CLIP && e->kind != ST_EPILOGUE_OFFSET)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-int dn_skinny_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out)
+bool dn_skinny_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out)
 {
     const st_contraction *contraction = &op->contraction;
     const dn_skinny_isa *isa = isa_of(op->lib);
     dn_sizes product;
-    const int is_product = as_product(op, sizes, &product);
+    const bool is_product = as_product(op, sizes, &product);
     const dn_sizes *s = &product;
     const dnnl_dims_t dims = {s->k, s->n};
     const dnnl_dims_t strides = {s->y.stride[0], s->y.stride[1]};
@@ -140,7 +140,7 @@ int dn_skinny_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out)
         contraction->out.dtype != STATOR_F32 || s->n_batch != 0 || s->m < 1 ||
         s->m > DN_SKINNY_ROWS || s->n < 1 || s->k < 1 || (s->x.stride[1] != 1 && s->k > 1) ||
         (s->out.stride[1] != 1 && s->n > 1) || !dn_rows_has_epilogue(contraction) || isa == NULL) {
-        return 0;
+        return false;
     }
     out->name = "skinny";
     out->class_ = DN_GOOD;

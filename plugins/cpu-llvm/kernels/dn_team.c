@@ -73,7 +73,7 @@ uint32_t dn_flags_clear(int threads)
     return before;
 }
 
-int dn_flags_found(int threads, uint32_t before)
+bool dn_flags_found(int threads, uint32_t before)
 {
     uint32_t found = 0;
     if (threads <= 1) {

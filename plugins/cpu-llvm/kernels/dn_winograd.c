@@ -115,7 +115,7 @@ static void transform_chunks(void *self, int64_t begin, int64_t end)
     }
 }
 
-static int is_known(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to)
+static bool is_known(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to)
 {
     const dnnl_wino_desc_t *w = &to->format_desc.wino_desc;
     return to->format_kind == dnnl_format_kind_wino && w->wino_format == dnnl_wino_wei_OBaaIBOIio &&
@@ -128,11 +128,11 @@ static int is_known(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to
            w->size == sizeof(float) * TILE * TILE * (size_t)w->oc * (size_t)w->ic;
 }
 
-int dn_winograd_pack(const dn_op *op, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
-                     const void *y, void *dst)
+bool dn_winograd_pack(const dn_op *op, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
+                      const void *y, void *dst)
 {
     if (!is_known(from, to)) {
-        return 0;
+        return false;
     }
     const dnnl_wino_desc_t *w = &to->format_desc.wino_desc;
     const stator_host *host = op->lib->host;
@@ -148,5 +148,5 @@ int dn_winograd_pack(const dn_op *op, const dnnl_memory_desc_t *from, const dnnl
     } else {
         transform_chunks(&t, 0, n);
     }
-    return 1;
+    return true;
 }

@@ -158,7 +158,7 @@ static stator_status try_alone(dn_call *c, dn_slot *slot, stator_diag **err)
     plan->alone = make_alone(c->op, plan);
     void *out = plan->alone ? output_alone(c, bytes) : NULL;
     const stator_status status = run_on(c, plan, slot, err);
-    const int is_same = out && status == STATOR_OK && memcmp(out, c->at[DN_OUT], bytes) == 0;
+    const bool is_same = out && status == STATOR_OK && memcmp(out, c->at[DN_OUT], bytes) == 0;
     atomic_store_explicit(&plan->alone_state, is_same ? DN_ALONE_SAME : DN_ALONE_REFUSED,
                           memory_order_release);
     st_free(c->op->lib->mem, out);

@@ -25,22 +25,22 @@ static void add(dn_candidate *all, uint32_t *n, dn_candidate how)
     }
 }
 
-static int has_add(const dn_op *op)
+static bool has_add(const dn_op *op)
 {
     for (uint32_t i = 0; i < op->contraction.n_epilogue; i++) {
         if (op->contraction.epilogue[i].kind == ST_EPILOGUE_ADD) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* x and out each as they are or moved; weights: free when they are packed or a convolution's. */
 uint32_t dn_candidates(const dn_op *op, const dn_sizes *s, dn_candidate all[DN_CANDIDATES_MAX])
 {
     uint32_t n = 0;
-    const int is_conv = op->contraction.kind == ST_CONTRACTION_CONV;
-    const int is_added = has_add(op) && !s->is_bare;
+    const bool is_conv = op->contraction.kind == ST_CONTRACTION_CONV;
+    const bool is_added = has_add(op) && !s->is_bare;
     const uint32_t free_y = is_conv || op->has_constant;
     for (uint32_t moved = 0; moved < 4; moved++) {
         for (uint32_t sum = 0; sum <= (uint32_t)is_added; sum++) {
@@ -66,27 +66,27 @@ uint32_t dn_candidates(const dn_op *op, const dn_sizes *s, dn_candidate all[DN_C
 }
 
 /* Bytes whose sums stay within 32 bits when they are four times as large. */
-static int may_bytes_be_winograd(const dn_op *op, const dn_sizes *s)
+static bool may_bytes_be_winograd(const dn_op *op, const dn_sizes *s)
 {
     const st_contraction *contraction = &op->contraction;
     return contraction->acc_dtype == STATOR_I32 && dn_has_plain_weights(contraction) &&
            s->channels <= WINOGRAD_BYTES_MAX && dn_tiles_has_winograd(op);
 }
 
-int dn_may_be_winograd(const dn_op *op, const dn_sizes *s)
+bool dn_may_be_winograd(const dn_op *op, const dn_sizes *s)
 {
     const st_contraction *contraction = &op->contraction;
     if (!(op->lib->flags & DNNL_WINOGRAD) || contraction->kind != ST_CONTRACTION_CONV ||
         contraction->is_transposed || contraction->n_spatial != 2 || contraction->groups != 1 ||
         s->is_bare || (contraction->x.dtype != STATOR_F32 && !may_bytes_be_winograd(op, s))) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < 2; i++) {
         if (s->kernel[i] != 3 || contraction->stride[i] != 1 || contraction->dilation[i] != 1) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 uint32_t dn_describe_any(const dn_op *op, const dn_sizes *s, const dn_candidate *how, dn_desc *out)
@@ -110,7 +110,7 @@ dn_candidate dn_winograd_of(const dn_op *op)
 }
 
 /* oneDNN's transposed convolutions do other rows than a bias one element after the other. */
-static int has_slow_rows(const st_contraction *contraction)
+static bool has_slow_rows(const st_contraction *contraction)
 {
     return contraction->is_transposed && contraction->n_epilogue &&
            (contraction->n_epilogue > 1 || contraction->epilogue[0].kind != ST_EPILOGUE_BIAS);
@@ -190,19 +190,19 @@ static void guess_of_onednn(dn_op *op, const dn_sizes *s, dn_desc *out)
 
 /* Are kernels of our own usually the best, as far as they do it? Most groups of a convolution leave
  * their panels half empty, and none of them are written for AMX. */
-static int are_tiles_first(const dn_op *op, const dn_sizes *s)
+static bool are_tiles_first(const dn_op *op, const dn_sizes *s)
 {
     if (op->contraction.x.dtype != STATOR_F32 && dn_has_amx(op->lib)) {
-        return 0;
+        return false;
     }
     if (op->lib->flags & DNNL_TILES_FIRST) {
-        return 1;
+        return true;
     }
     if (dn_tiles_are_second(op->lib, &op->contraction)) {
-        return 0;
+        return false;
     }
     if (op->contraction.groups <= 1 || has_slow_rows(&op->contraction)) {
-        return 1;
+        return true;
     }
     const dn_tiles_isa *isa = dn_tiles_isa_for(op->lib, &op->contraction, s);
     const dn_sections sections =
@@ -284,13 +284,13 @@ void dn_note_hinted(dn_op *op, const dn_sizes *sizes)
 
 /* What was chosen for the sizes of the hints, where it is possible here and not for much less work:
  * there other things count than were measured. */
-static int describe_hinted(const dn_op *op, const dn_sizes *s, int64_t macs, dn_desc *out)
+static bool describe_hinted(const dn_op *op, const dn_sizes *s, int64_t macs, dn_desc *out)
 {
     return op->hinted_macs && macs >= op->hinted_macs / HINTED_LESS && !s->is_bare &&
            dn_describe_any(op, s, &op->hinted, out) != DN_NO;
 }
 
-stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, int is_tuned,
+stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, bool is_tuned,
                         dn_plan **out, stator_diag **err)
 {
     dn_desc desc;
@@ -347,10 +347,10 @@ stator_status dn_adopt(dn_op *op, const dn_sizes *sizes, uint32_t kind, const dn
         ST_TRY(dn_plan_other(op, &key, kind, &plan, err));
     } else {
         dn_simplify(&op->contraction, &simple);
-        const int is_known = kind == DN_PLAN_SKINNY ? dn_skinny_describe(op, &simple, &desc)
-                             : kind == DN_PLAN_QUANT
-                                 ? dn_quant_describe(op, &simple, &desc)
-                                 : dn_describe_any(op, &simple, how, &desc) != DN_NO;
+        const bool is_known = kind == DN_PLAN_SKINNY ? dn_skinny_describe(op, &simple, &desc)
+                              : kind == DN_PLAN_QUANT
+                                  ? dn_quant_describe(op, &simple, &desc)
+                                  : dn_describe_any(op, &simple, how, &desc) != DN_NO;
         if (!is_known) {
             return st_fail(err, STATOR_DATA_LOSS,
                            "inductor-cpu: oneDNN does not know what was chosen for a contraction");

@@ -45,7 +45,7 @@ static void add_axis(tensor *t, int64_t extent, int64_t stride)
 
 /* Strides of the dense tensor whose axes lie in this order, outermost first; 1: ours are the same
  * but for axes of one element, and become these. */
-static int take_order(tensor *t, const uint32_t *order)
+static bool take_order(tensor *t, const uint32_t *order)
 {
     dnnl_dims_t dense;
     int64_t stride = 1;
@@ -54,11 +54,11 @@ static int take_order(tensor *t, const uint32_t *order)
         dense[axis] = stride;
         stride *= t->dims[axis];
         if (t->dims[axis] != 1 && t->strides[axis] != dense[axis]) {
-            return 0;
+            return false;
         }
     }
     memcpy(t->strides, dense, t->n * sizeof dense[0]);
-    return 1;
+    return true;
 }
 
 /* Axes of one element get the stride that continues the axis inside of them. */
@@ -102,19 +102,19 @@ static void normalize_strides(tensor *t, uint32_t is_image)
 }
 
 /* A descriptor as the strides say. oneDNN refuses tensors that overlap themselves. */
-static int exact(const tensor *t, uint32_t dtype, dnnl_memory_desc_t *out)
+static bool exact(const tensor *t, uint32_t dtype, dnnl_memory_desc_t *out)
 {
     for (uint32_t i = 0; i < t->n; i++) {
         if (t->strides[i] <= 0) {
-            return 0;
+            return false;
         }
     }
     return dnnl_memory_desc_init_by_strides(out, (int)t->n, t->dims, dn_type_of(dtype),
                                             t->strides) == dnnl_success;
 }
 
-static int any_order(const tensor *t, uint32_t dtype, uint32_t channels_last,
-                     dnnl_memory_desc_t *out)
+static bool any_order(const tensor *t, uint32_t dtype, uint32_t channels_last,
+                      dnnl_memory_desc_t *out)
 {
     if (!channels_last) {
         return dnnl_memory_desc_init_by_tag(out, (int)t->n, t->dims, dn_type_of(dtype),
@@ -140,7 +140,7 @@ static void gemm_tensors(const dn_sizes *s, tensor t[3])
     for (uint32_t o = 0; o < 3; o++) {
         t[o].n = 0;
         for (int64_t i = 0; i < s->n_batch; i++) {
-            const int is_repeated = all[o]->batch[i] == 0 && o < 2;
+            const bool is_repeated = all[o]->batch[i] == 0 && o < 2;
             add_axis(&t[o], is_repeated ? 1 : s->batch[i], all[o]->batch[i]);
         }
         add_axis(&t[o], extents[o][0], all[o]->stride[0]);
@@ -184,9 +184,9 @@ typedef union operation {
     dnnl_deconvolution_desc_t deconv;
 } operation;
 
-static int conv_operation(const st_contraction *contraction, const dn_sizes *s,
-                          const dn_candidate *how, const dnnl_memory_desc_t md[3],
-                          const dnnl_memory_desc_t *bias, operation *out)
+static bool conv_operation(const st_contraction *contraction, const dn_sizes *s,
+                           const dn_candidate *how, const dnnl_memory_desc_t md[3],
+                           const dnnl_memory_desc_t *bias, operation *out)
 {
     dnnl_dims_t strides = {0};
     dnnl_dims_t dilates = {0};
@@ -209,14 +209,14 @@ static int conv_operation(const st_contraction *contraction, const dn_sizes *s,
                &md[1], bias, &md[2], strides, dilates, low, high) == dnnl_success;
 }
 
-static int bias_of(const dn_op *op, const dn_sizes *s, uint32_t n_dims, dnnl_memory_desc_t *out)
+static bool bias_of(const dn_op *op, const dn_sizes *s, uint32_t n_dims, dnnl_memory_desc_t *out)
 {
     tensor t = {.n = 0};
     if (s->is_bare || op->contraction.n_epilogue == 0 ||
         op->contraction.epilogue[0].kind != ST_EPILOGUE_BIAS ||
         (op->contraction.acc_dtype != STATOR_F32 &&
          op->contraction.epilogue[0].dtype != STATOR_I32)) {
-        return 0;
+        return false;
     }
     if (op->contraction.kind == ST_CONTRACTION_CONV) {
         add_axis(&t, s->features, 1);
@@ -244,14 +244,14 @@ static uint32_t class_of(const char *name)
 
 /* Products of bf16 are summed by pairs. "gemm" completes an odd number of them with the last
  * element times 0, which is no number when that is infinite. */
-static int is_completed(const dn_op *op, const dn_sizes *s, const char *name)
+static bool is_completed(const dn_op *op, const dn_sizes *s, const char *name)
 {
     return op->contraction.x.dtype == STATOR_BF16 && s->k % 2 == 1 && strncmp(name, "gemm", 4) == 0;
 }
 
 /* With groups and channels last, as the primitive has them, "gemm" of oneDNN 2.6 takes a group's
  * first channel for that of the whole where it reads the tensor of a binary post-op. */
-static int is_misread(const dn_op *op, const dn_desc *desc)
+static bool is_misread(const dn_op *op, const dn_desc *desc)
 {
     const dnnl_memory_desc_t *out = &desc->md[DN_OUT2];
     uint32_t n_binary = 0;
@@ -265,7 +265,7 @@ static int is_misread(const dn_op *op, const dn_desc *desc)
 
 /* Convolutions that store integers make f32 of the sums on the way, all but "brgconv:" of u8 that
  * has no zero point to make up for. */
-static int is_exact_enough(const dn_op *op, const dn_sizes *s, const dn_desc *desc)
+static bool is_exact_enough(const dn_op *op, const dn_sizes *s, const dn_desc *desc)
 {
     const st_contraction *contraction = &op->contraction;
     const char *name = desc->name;
@@ -273,27 +273,27 @@ static int is_exact_enough(const dn_op *op, const dn_sizes *s, const dn_desc *de
         return !is_completed(op, s, name);
     }
     if (is_misread(op, desc)) {
-        return 0;
+        return false;
     }
-    const int is_bare = contraction->x.dtype == STATOR_U8 && !dn_has_zero(&contraction->x_zero) &&
-                        !dn_has_zero(&contraction->y_zero) && strncmp(name, "brgconv:", 8) == 0;
+    const bool is_bare = contraction->x.dtype == STATOR_U8 && !dn_has_zero(&contraction->x_zero) &&
+                         !dn_has_zero(&contraction->y_zero) && strncmp(name, "brgconv:", 8) == 0;
     return contraction->out.dtype != STATOR_I32 || is_bare || !dn_are_sums_long(contraction, s);
 }
 
 /* "jit_int8" of oneDNN 2.6 cannot generate code for some convolutions with groups that it
  * describes (4 channels more than whole eights, with a zero point): one way to know is to try. A
  * primitive that is made stays in oneDNN's cache. */
-static int is_made(const dn_op *op, const dn_desc *desc)
+static bool is_made(const dn_op *op, const dn_desc *desc)
 {
     dnnl_primitive_t primitive = NULL;
     if (op->contraction.groups <= 1 || strncmp(desc->name, "jit_int8:", 9) != 0) {
-        return 1;
+        return true;
     }
     if (dnnl_primitive_create(&primitive, desc->primitive) != dnnl_success) {
-        return 0;
+        return false;
     }
     (void)dnnl_primitive_destroy(primitive);
-    return 1;
+    return true;
 }
 
 static void use(dn_desc *desc, uint32_t role, int arg)
@@ -320,25 +320,25 @@ static void query_orders(dn_desc *desc)
 }
 
 /* What the primitive does, and on which memory: `desc` has how. 0: it cannot be said. */
-static int describe_operation(const dn_op *op, const dn_sizes *s, const tensor t[3],
-                              const uint32_t dtypes[3], dn_desc *desc, operation *out)
+static bool describe_operation(const dn_op *op, const dn_sizes *s, const tensor t[3],
+                               const uint32_t dtypes[3], dn_desc *desc, operation *out)
 {
     const dn_candidate *how = &desc->how;
     dnnl_memory_desc_t md[3];
     dnnl_memory_desc_t bias;
     const uint32_t moves[3] = {how->move_x, how->move_y, how->move_out};
     for (uint32_t i = 0; i < 3; i++) {
-        const int is_there =
+        const bool is_there =
             exact(&t[i], dtypes[i], &desc->md[DN_X + i]) &&
             (moves[i] ? any_order(&t[i], dtypes[i], i != 1 && how->channels_last, &md[i]) : 1);
         if (!is_there) {
-            return 0;
+            return false;
         }
         if (!moves[i]) {
             md[i] = desc->md[DN_X + i];
         }
     }
-    const int has_bias = bias_of(op, s, t[2].n, &bias);
+    const bool has_bias = bias_of(op, s, t[2].n, &bias);
     if (has_bias) {
         desc->md[DN_POST] = bias;
         use(desc, DN_POST, DNNL_ARG_BIAS);
@@ -350,8 +350,8 @@ static int describe_operation(const dn_op *op, const dn_sizes *s, const tensor t
            dnnl_success;
 }
 
-static int attributes_of(const dn_op *op, const dn_sizes *s, const dn_candidate *how,
-                         uint32_t n_dims, dnnl_primitive_attr_t attr, dn_desc *desc)
+static bool attributes_of(const dn_op *op, const dn_sizes *s, const dn_candidate *how,
+                          uint32_t n_dims, dnnl_primitive_attr_t attr, dn_desc *desc)
 {
     const uint32_t feature = op->contraction.kind == ST_CONTRACTION_CONV ? 1u : n_dims - 1u;
     return dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) ==
@@ -361,13 +361,13 @@ static int attributes_of(const dn_op *op, const dn_sizes *s, const dn_candidate 
            (s->is_bare || dn_post_ops(op, how, feature, &desc->md[DN_OUT], attr, desc));
 }
 
-int dn_are_onednn_bytes_exact(void)
+bool dn_are_onednn_bytes_exact(void)
 {
     return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_vnni) ==
            dnnl_cpu_isa_avx512_core_vnni;
 }
 
-int dn_has_amx(const dn_lib *lib)
+bool dn_has_amx(const dn_lib *lib)
 {
     return !(lib->flags & (DNNL_VECTORS_32 | DNNL_VECTORS_16 | DNNL_TILES_FIRST)) &&
            (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_amx) ==
@@ -377,14 +377,14 @@ int dn_has_amx(const dn_lib *lib)
 /* ---- operands of kernels of our own ---- */
 
 /* A row of bytes, for what is of no interest to oneDNN. */
-static int bytes_of(int64_t n, dnnl_memory_desc_t *out)
+static bool bytes_of(int64_t n, dnnl_memory_desc_t *out)
 {
     const dnnl_dims_t dims = {n};
     const dnnl_dims_t strides = {1};
     return dnnl_memory_desc_init_by_strides(out, 1, dims, dnnl_u8, strides) == dnnl_success;
 }
 
-static int note_span(const dn_op *op, const dn_sizes *s, uint32_t role, dn_desc *out)
+static bool note_span(const dn_op *op, const dn_sizes *s, uint32_t role, dn_desc *out)
 {
     const uint32_t dtypes[3] = {op->contraction.x.dtype, op->contraction.y.dtype,
                                 op->contraction.out.dtype};
@@ -393,11 +393,11 @@ static int note_span(const dn_op *op, const dn_sizes *s, uint32_t role, dn_desc 
     return span <= SPAN_MAX && bytes_of(span * dn_dtype_size(dtypes[role]), &out->md[role]);
 }
 
-int dn_note_operands(const dn_op *op, const dn_sizes *s, int64_t features, dn_desc *out)
+bool dn_note_operands(const dn_op *op, const dn_sizes *s, int64_t features, dn_desc *out)
 {
     const st_contraction *contraction = &op->contraction;
-    int is_done = note_span(op, s, DN_X, out) && note_span(op, s, DN_OUT, out) &&
-                  (!out->how.is_planes || note_span(op, s, DN_Y, out));
+    bool is_done = note_span(op, s, DN_X, out) && note_span(op, s, DN_OUT, out) &&
+                   (!out->how.is_planes || note_span(op, s, DN_Y, out));
     out->used |= op->has_constant ? 0 : 1u << DN_Y;
     for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
         const st_epilogue *e = &contraction->epilogue[i];
@@ -425,7 +425,7 @@ uint32_t dn_describe(const dn_op *op, const dn_sizes *s, const dn_candidate *how
                                 s->is_bare ? STATOR_F32 : op->contraction.out.dtype};
     memset(out, 0, sizeof *out);
     out->how = *how;
-    const int are_bytes = op->contraction.acc_dtype == STATOR_I32;
+    const bool are_bytes = op->contraction.acc_dtype == STATOR_I32;
     if (op->contraction.y.dtype == STATOR_U8 || op->contraction.x_zero.is_each ||
         op->contraction.y_zero.is_each ||
         (are_bytes && (op->contraction.is_transposed || !dn_are_onednn_bytes_exact()))) {
@@ -446,7 +446,7 @@ uint32_t dn_describe(const dn_op *op, const dn_sizes *s, const dn_candidate *how
             dnnl_success) {
         (void)dnnl_primitive_desc_query(out->primitive, dnnl_query_impl_info_str, 0, &out->name);
         query_orders(out);
-        const int is_usable = is_exact_enough(op, s, out) && is_made(op, out);
+        const bool is_usable = is_exact_enough(op, s, out) && is_made(op, out);
         out->class_ = is_usable ? class_of(out->name) : (uint32_t)DN_NO;
     }
     dn_team_end(&team);

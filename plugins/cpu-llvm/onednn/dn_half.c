@@ -33,9 +33,9 @@ typedef struct dn_half {
 /* Which of the two is made f32. */
 static uint32_t narrow_dtype(const st_contraction *contraction)
 {
-    const int has_bf16 =
+    const bool has_bf16 =
         (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
-    const int is_done = has_bf16 && !contraction->weights.is_scaled;
+    const bool is_done = has_bf16 && !contraction->weights.is_scaled;
     return contraction->x.dtype == STATOR_BF16 && !is_done ? STATOR_BF16 : STATOR_F16;
 }
 
@@ -69,7 +69,7 @@ typedef struct conversion {
     const void *from;
     void *to;
     uint32_t dtype;
-    int is_widening;
+    bool is_widening;
 } conversion;
 
 #if defined(__x86_64__)
@@ -118,7 +118,7 @@ static F16C int64_t narrow_fast(const float *from, uint16_t *to, int64_t n, uint
     return i;
 }
 
-static int is_cpu_able(void)
+static bool is_cpu_able(void)
 {
     __builtin_cpu_init();
     return __builtin_cpu_supports("f16c") && __builtin_cpu_supports("avx2");
@@ -152,7 +152,7 @@ static void convert_range(void *self, int64_t begin, int64_t end)
 {
     const conversion *c = self;
     int64_t done = begin;
-    const int is_fast = is_cpu_able();
+    const bool is_fast = is_cpu_able();
     if (c->is_widening) {
         const uint16_t *from = c->from;
         float *to = c->to;
@@ -167,7 +167,7 @@ static void convert_range(void *self, int64_t begin, int64_t end)
 }
 
 static void convert(const dn_op *op, stator_ctx *ctx, const void *from, void *to, int64_t n,
-                    int is_widening)
+                    bool is_widening)
 {
     conversion c = {from, to, op->half->dtype, is_widening};
     if (n > BLOCK && op->lib->host) {
@@ -179,7 +179,7 @@ static void convert(const dn_op *op, stator_ctx *ctx, const void *from, void *to
 
 /* ---- making ---- */
 
-int dn_half_has(const dn_op *op, uint32_t role)
+bool dn_half_has(const dn_op *op, uint32_t role)
 {
     return op->half && (op->half->roles >> role & 1u);
 }
@@ -223,7 +223,7 @@ stator_status dn_half_widen(dn_op *op, const dn_sizes *sizes, const void *y, con
     if (wide == NULL) {
         return st_fail_oom(err);
     }
-    convert(op, ctx, y, wide, n, 1);
+    convert(op, ctx, y, wide, n, true);
     (void)pthread_mutex_lock(&op->mutex);
     if (half->y == NULL) { /* else another thread was faster */
         half->y = wide;
@@ -311,7 +311,7 @@ static float *kept_weights(dn_op *op)
 }
 
 /* Is the role's buffer narrow, and made f32 in this call? */
-static int is_moved(const dn_op *op, uint32_t role, const float *y)
+static bool is_moved(const dn_op *op, uint32_t role, const float *y)
 {
     return dn_half_has(op, role) && !(role == DN_Y && (y || op->half->keeps_y));
 }
@@ -346,7 +346,7 @@ stator_status dn_half_run(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES]
         wide[role] = next;
         next += padded(n);
         if (role != DN_OUT || out != elements) { /* what lies between its elements stays */
-            convert(op, ctx, at[role], wide[role], n, 1);
+            convert(op, ctx, at[role], wide[role], n, true);
         }
     }
     if (dn_half_has(op, DN_Y) && !is_moved(op, DN_Y, y)) {
@@ -354,7 +354,7 @@ stator_status dn_half_run(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES]
     }
     const stator_status status = dn_run_at(op, s, wide, ctx, err);
     if (status == STATOR_OK && is_moved(op, DN_OUT, y)) {
-        convert(op, ctx, wide[DN_OUT], at[DN_OUT], out, 0);
+        convert(op, ctx, wide[DN_OUT], at[DN_OUT], out, false);
     }
     give_scratch(op, scratch, bytes);
     return status;

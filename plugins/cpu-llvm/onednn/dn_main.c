@@ -13,7 +13,7 @@
 void dn_op_note(dn_op *op)
 {
     const st_contraction *contraction = &op->contraction;
-    const int is_float =
+    const bool is_float =
         dn_dtype_size(contraction->out.dtype) > 1u; /* a NaN as a byte is any byte */
     op->has_bound = 0;
     for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
@@ -110,7 +110,7 @@ stator_status dn_op_fill(dn_op *op, int64_t n, stator_diag **err)
 static stator_status first_weight(dn_op *op, const dn_sizes *sizes, const void **out,
                                   stator_diag **err)
 {
-    const int is_half = dn_half_has(op, DN_Y);
+    const bool is_half = dn_half_has(op, DN_Y);
     const int64_t size = is_half ? 2 : (int64_t)dn_dtype_size(op->contraction.y.dtype);
     if (!op->has_constant) {
         *out = NULL;
@@ -196,7 +196,7 @@ static void note_moved(const dn_op *op, st_library_memory *out)
     const dn_plan *plan = op->is_static && op->n_plans == 1 ? op->plans[0] : NULL;
     for (uint32_t k = 0; plan && plan->kind == DN_PLAN_PRIMITIVE && k < 2; k++) {
         const dnnl_memory_desc_t *to = &plan->desc.md[roles[k][1]];
-        const int is_bound = roles[k][0] == DN_Y && plan->is_packed;
+        const bool is_bound = roles[k][0] == DN_Y && plan->is_packed;
         if (!is_bound && !dnnl_memory_desc_equal(&plan->desc.md[roles[k][0]], to)) {
             out->moved_bytes[k] = dnnl_memory_desc_get_size(to);
         }

@@ -217,11 +217,11 @@ static void release(const dn_op *op, dn_pack *pack)
     }
 }
 
-int dn_pack_fits(dn_op *op, const dnnl_memory_desc_t *to)
+bool dn_pack_fits(dn_op *op, const dnnl_memory_desc_t *to)
 {
     dn_lib *lib = op->lib;
     if (lib->memory_cap == 0 || dn_pack_has(op, to)) {
-        return 1;
+        return true;
     }
     (void)pthread_mutex_lock(&lib->mutex);
     const uint64_t used = lib->packed_bytes;
@@ -263,7 +263,7 @@ stator_status dn_pack_get(dn_op *op, const dn_desc *desc, const void *y, const d
                  .is_quant = (int)desc->how.is_quant,
                  .y = y,
                  .sizes = sizes};
-    const int is_shared = op->lib->host && op->lib->host->cst && op->lib->host->cst->pack;
+    const bool is_shared = op->lib->host && op->lib->host->cst && op->lib->host->cst->pack;
     const stator_status status = is_shared ? pack_shared(&p, &pack, err) : pack_own(&p, &pack, err);
     if (status != STATOR_OK) {
         release(op, &pack);
@@ -275,14 +275,14 @@ stator_status dn_pack_get(dn_op *op, const dn_desc *desc, const void *y, const d
     return STATOR_OK;
 }
 
-int dn_pack_has(dn_op *op, const dnnl_memory_desc_t *md)
+bool dn_pack_has(dn_op *op, const dnnl_memory_desc_t *md)
 {
     for (uint32_t i = 0; i < op->n_packs; i++) {
         if (dnnl_memory_desc_equal(&op->packs[i].md, md)) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 void dn_packs_release(dn_op *op)

@@ -77,9 +77,9 @@ static stator_status add_main(dn_plan *plan, stator_diag **err)
     dn_step *step = new_step(plan);
     for (uint32_t role = 0; role < DN_ROLES; role++) {
         if (plan->desc.arg[role]) {
-            const int is_own = role >= DN_X2 && role <= DN_OUT2;
-            const int is_packed = role == DN_Y2 && plan->is_packed;
-            const int is_callers = is_own && !is_packed && is_in_place(&plan->desc, role - DN_X2);
+            const bool is_own = role >= DN_X2 && role <= DN_OUT2;
+            const bool is_packed = role == DN_Y2 && plan->is_packed;
+            const bool is_callers = is_own && !is_packed && is_in_place(&plan->desc, role - DN_X2);
             add_arg(step, plan->desc.arg[role], is_callers ? role - DN_X2 : role);
         }
     }
@@ -90,7 +90,7 @@ static stator_status add_main(dn_plan *plan, stator_diag **err)
 static stator_status add_steps(dn_op *op, dn_plan *plan, stator_diag **err)
 {
     const int keeps_x = is_in_place(&plan->desc, DN_X);
-    const int keeps_y = is_in_place(&plan->desc, DN_Y) || plan->is_packed;
+    const bool keeps_y = is_in_place(&plan->desc, DN_Y) || plan->is_packed;
     const int keeps_out = is_in_place(&plan->desc, DN_OUT);
     if (!keeps_x) {
         place(plan, DN_X2);
@@ -230,7 +230,7 @@ void dn_plan_destroy(dn_op *op, dn_plan *plan)
     st_free(op->lib->mem, plan);
 }
 
-static int is_of_caller(uint32_t role)
+static bool is_of_caller(uint32_t role)
 {
     return role <= DN_OUT || role >= DN_POST;
 }
@@ -240,7 +240,7 @@ static dnnl_status_t fill_slot(dn_op *op, dn_plan *plan, dn_slot *slot)
     dnnl_status_t status =
         dnnl_stream_create(&slot->stream, op->lib->engine, dnnl_stream_default_flags);
     for (uint32_t role = 0; role < DN_ROLES && status == dnnl_success; role++) {
-        const int is_shared = role == DN_Y2 && plan->is_packed;
+        const bool is_shared = role == DN_Y2 && plan->is_packed;
         if (!(plan->desc.used & 1u << role) || is_shared) {
             continue;
         }
@@ -251,7 +251,7 @@ static dnnl_status_t fill_slot(dn_op *op, dn_plan *plan, dn_slot *slot)
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         for (uint32_t a = 0; a < plan->steps[i].n_args; a++) {
             const dn_arg *arg = &plan->steps[i].args[a];
-            const int is_shared = arg->role == DN_Y2 && plan->is_packed;
+            const bool is_shared = arg->role == DN_Y2 && plan->is_packed;
             slot->args[i][a] =
                 (dnnl_exec_arg_t){arg->arg, is_shared ? plan->packed : slot->memory[arg->role]};
         }

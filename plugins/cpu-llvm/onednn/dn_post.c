@@ -42,8 +42,8 @@ static dnnl_alg_kind_t eltwise_of(const st_epilogue *e, float *alpha, float *bet
 }
 
 /* A vector along the output's axis `feature`. */
-static int vector_of(uint32_t n_dims, uint32_t feature, int64_t extent, uint32_t dtype,
-                     dnnl_memory_desc_t *out)
+static bool vector_of(uint32_t n_dims, uint32_t feature, int64_t extent, uint32_t dtype,
+                      dnnl_memory_desc_t *out)
 {
     dnnl_dims_t dims;
     dnnl_dims_t strides;
@@ -55,17 +55,17 @@ static int vector_of(uint32_t n_dims, uint32_t feature, int64_t extent, uint32_t
            dnnl_success;
 }
 
-static int has_before(const dn_op *op, uint32_t i)
+static bool has_before(const dn_op *op, uint32_t i)
 {
     for (uint32_t k = 0; k < i; k++) {
         if (op->contraction.epilogue[k].kind == op->contraction.epilogue[i].kind) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
-int dn_is_number_read(const dn_op *op, uint32_t i)
+bool dn_is_number_read(const dn_op *op, uint32_t i)
 {
     const uint32_t kind = op->contraction.epilogue[i].kind;
     return kind == ST_EPILOGUE_DIVIDE || kind == ST_EPILOGUE_OFFSET ||
@@ -89,14 +89,14 @@ static dnnl_alg_kind_t binary_of(uint32_t kind)
 
 /* Are the axes of a batch of matrices in memory in another order than here? With such an output
  * oneDNN 2.6 reads the tensor of a binary post-op at an address of its own making. */
-static int is_permuted(const dnnl_memory_desc_t *out)
+static bool is_permuted(const dnnl_memory_desc_t *out)
 {
     for (int i = 1; i < out->ndims; i++) {
         if (out->format_desc.blocking.strides[i] > out->format_desc.blocking.strides[i - 1]) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Post-ops on their way into a primitive. */
@@ -112,21 +112,21 @@ typedef struct appending {
 
 /* Place `i` of the epilogue, which brings a tensor, a vector or a number. A sum into what is there
  * is oneDNN's own. */
-static int append_binary(const appending *a, uint32_t i)
+static bool append_binary(const appending *a, uint32_t i)
 {
     const dn_op *op = a->op;
     const dnnl_memory_desc_t *out = a->out;
     dn_desc *desc = a->desc;
     dnnl_memory_desc_t *md = &desc->md[DN_POST + i];
     const uint32_t kind = op->contraction.epilogue[i].kind;
-    const int is_number = dn_is_number_read(op, i);
+    const bool is_number = dn_is_number_read(op, i);
     const uint32_t dtype = is_number ? (uint32_t)STATOR_F32 : op->contraction.epilogue[i].dtype;
     desc->used |= 1u << (DN_POST + i);
     if (kind != ST_EPILOGUE_ADD) {
         const int64_t extent =
             is_number || kind == ST_EPILOGUE_TIMES_ONE ? 1 : out->dims[a->feature];
         if (!vector_of((uint32_t)out->ndims, a->feature, extent, dtype, md)) {
-            return 0;
+            return false;
         }
     } else {
         *md = *out;
@@ -137,24 +137,24 @@ static int append_binary(const appending *a, uint32_t i)
                    dnnl_post_ops_append_sum(a->ops, 1.0f) == dnnl_success;
         }
         if (a->how->move_out) {
-            return 0; /* it would have to be moved as well */
+            return false; /* it would have to be moved as well */
         }
     }
     if (op->contraction.kind == ST_CONTRACTION_GEMM && out->ndims > 2 && is_permuted(out)) {
-        return 0;
+        return false;
     }
     desc->arg[DN_POST + i] = DNNL_ARG_ATTR_MULTIPLE_POST_OP((int)a->number) | DNNL_ARG_SRC_1;
     return dnnl_post_ops_append_binary(a->ops, binary_of(kind), md) == dnnl_success;
 }
 
 /* Rounding at the end is the store's as well. */
-static int is_of_store(const dn_op *op, uint32_t i)
+static bool is_of_store(const dn_op *op, uint32_t i)
 {
     return op->contraction.epilogue[i].kind == ST_EPILOGUE_ROUND &&
            i + 1u == op->contraction.n_epilogue && dn_dtype_size(op->contraction.out.dtype) == 1u;
 }
 
-static int append_all(appending *a)
+static bool append_all(appending *a)
 {
     const dn_op *op = a->op;
     for (uint32_t i = 0; i < op->contraction.n_epilogue; i++) {
@@ -165,16 +165,16 @@ static int append_all(appending *a)
             continue;
         }
         if (e->kind == ST_EPILOGUE_NARROW || (e->kind == ST_EPILOGUE_CLIP && has_before(op, i))) {
-            return 0;
+            return false;
         }
         const dnnl_alg_kind_t alg =
             dn_is_number_read(op, i) ? dnnl_alg_kind_undef : eltwise_of(e, &alpha, &beta);
-        const int is_done =
+        const bool is_done =
             alg != dnnl_alg_kind_undef
                 ? dnnl_post_ops_append_eltwise(a->ops, 1.0f, alg, alpha, beta) == dnnl_success
                 : append_binary(a, i);
         if (!is_done) {
-            return 0;
+            return false;
         }
         a->number++;
     }
@@ -182,15 +182,15 @@ static int append_all(appending *a)
 }
 
 /* The zero point of an operand, known with each call. */
-static int add_zero(const st_contraction_zero *zero, uint32_t k, dnnl_primitive_attr_t attr,
-                    dn_desc *desc)
+static bool add_zero(const st_contraction_zero *zero, uint32_t k, dnnl_primitive_attr_t attr,
+                     dn_desc *desc)
 {
     static const int args[2] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS};
     static const dnnl_dims_t dims = {1};
     static const dnnl_dims_t strides = {1};
     const int32_t unknown = DNNL_RUNTIME_S32_VAL;
     if (!dn_has_zero(zero)) {
-        return 1;
+        return true;
     }
     desc->used |= 1u << (DN_ZERO + k);
     desc->arg[DN_ZERO + k] = DNNL_ARG_ATTR_ZERO_POINTS | args[k];
@@ -199,22 +199,22 @@ static int add_zero(const st_contraction_zero *zero, uint32_t k, dnnl_primitive_
            dnnl_primitive_attr_set_zero_points(attr, args[k], 1, 0, &unknown) == dnnl_success;
 }
 
-int dn_zero_points(const dn_op *op, dnnl_primitive_attr_t attr, dn_desc *desc)
+bool dn_zero_points(const dn_op *op, dnnl_primitive_attr_t attr, dn_desc *desc)
 {
     return add_zero(&op->contraction.x_zero, 0, attr, desc) &&
            add_zero(&op->contraction.y_zero, 1, attr, desc);
 }
 
-int dn_post_ops(const dn_op *op, const dn_candidate *how, uint32_t feature,
-                const dnnl_memory_desc_t *out, dnnl_primitive_attr_t attr, dn_desc *desc)
+bool dn_post_ops(const dn_op *op, const dn_candidate *how, uint32_t feature,
+                 const dnnl_memory_desc_t *out, dnnl_primitive_attr_t attr, dn_desc *desc)
 {
     dnnl_post_ops_t ops = NULL;
     if (dnnl_post_ops_create(&ops) != dnnl_success) {
-        return 0;
+        return false;
     }
     appending all = {
         .op = op, .how = how, .out = out, .feature = feature, .ops = ops, .desc = desc};
-    const int is_done =
+    const bool is_done =
         append_all(&all) && dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success;
     (void)dnnl_post_ops_destroy(ops);
     return is_done;

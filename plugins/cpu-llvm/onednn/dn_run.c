@@ -29,24 +29,25 @@ static dn_plan *find(dn_op *op, const dn_sizes *key)
 
 /* Under op->mutex: puts the plan into the list. *out_dropped: the one that made room, to be
  * destroyed. 0: every plan is in use. */
-static int insert(dn_op *op, dn_plan *plan, dn_plan **out_dropped)
+static bool insert(dn_op *op, dn_plan *plan, dn_plan **out_dropped)
 {
     uint32_t oldest = UINT32_MAX;
     *out_dropped = NULL;
     if (op->n_plans < DN_PLANS_MAX) {
         op->plans[op->n_plans++] = plan;
-        return 1;
+        return true;
     }
     for (uint32_t i = 0; i < op->n_plans; i++) {
-        const int is_older = oldest == UINT32_MAX || op->plans[i]->stamp < op->plans[oldest]->stamp;
+        const bool is_older =
+            oldest == UINT32_MAX || op->plans[i]->stamp < op->plans[oldest]->stamp;
         oldest = op->plans[i]->refs == 0 && is_older ? i : oldest;
     }
     if (oldest == UINT32_MAX) {
-        return 0;
+        return false;
     }
     *out_dropped = op->plans[oldest];
     op->plans[oldest] = plan;
-    return 1;
+    return true;
 }
 
 static dn_plan *find_locked(dn_op *op, const dn_sizes *key, dn_slot **out_slot)
@@ -70,7 +71,7 @@ void dn_key_of(const dn_sizes *sizes, dn_sizes *out)
     out->x.offset = out->y.offset = out->out.offset = 0;
 }
 
-static stator_status make(dn_op *op, const dn_sizes *sizes, const void *y, int is_tuned,
+static stator_status make(dn_op *op, const dn_sizes *sizes, const void *y, bool is_tuned,
                           dn_plan **out, dn_slot **out_slot, stator_diag **err)
 {
     dn_plan *dropped = NULL;
@@ -105,14 +106,14 @@ static void give_back(dn_op *op, dn_plan *plan, dn_slot *slot)
     }
     op->last = plan->desc.name;
     plan->refs--;
-    const int is_unwanted = plan->is_loose && plan->refs == 0;
+    const bool is_unwanted = plan->is_loose && plan->refs == 0;
     (void)pthread_mutex_unlock(&op->mutex);
     if (is_unwanted) {
         dn_plan_destroy(op, plan);
     }
 }
 
-stator_status dn_prepare(dn_op *op, const dn_sizes *sizes, const void *y, int is_tuned,
+stator_status dn_prepare(dn_op *op, const dn_sizes *sizes, const void *y, bool is_tuned,
                          stator_diag **err)
 {
     dn_plan *plan = NULL;
@@ -195,7 +196,7 @@ static int32_t zero_of(const st_contraction_zero *zero, const st_library_call *c
 }
 
 static stator_status run_plan(dn_op *op, const dn_sizes *s, void *const given[DN_ROLES],
-                              stator_ctx *ctx, int *out_nan, stator_diag **err)
+                              stator_ctx *ctx, bool *out_nan, stator_diag **err)
 {
     void *at[DN_ROLES];
     dn_slot *slot = NULL;
@@ -205,7 +206,7 @@ static stator_status run_plan(dn_op *op, const dn_sizes *s, void *const given[DN
     memcpy(at, given, sizeof at);
     dn_plan *plan = find_locked(op, &key, &slot);
     if (plan == NULL) {
-        ST_TRY(make(op, s, at[DN_Y], 0, &plan, &slot, err));
+        ST_TRY(make(op, s, at[DN_Y], false, &plan, &slot, err));
     }
     if (!plan->is_packed && plan->kind != DN_PLAN_EMPTY && !op->contraction.weights.is_scaled) {
         status = find_weights(op, s, at, err);
@@ -244,7 +245,7 @@ static stator_status run_bare(dn_op *op, const dn_sizes *s, void *const at[DN_RO
 {
     void *bare[DN_ROLES];
     dn_sizes sizes = *s;
-    int unused = 0;
+    bool unused = false;
     float *t = at[DN_OUT];
     memcpy(bare, at, sizeof bare);
     sizes.is_bare = 1;
@@ -265,7 +266,7 @@ static stator_status run_bare(dn_op *op, const dn_sizes *s, void *const at[DN_RO
     return status;
 }
 
-int dn_reads_unaligned(void)
+bool dn_reads_unaligned(void)
 {
     return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2;
 }
@@ -285,7 +286,7 @@ int dn_threads(const dn_lib *lib, const st_contraction *contraction, const dn_si
 stator_status dn_run_at(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES], stator_ctx *ctx,
                         stator_diag **err)
 {
-    int has_nan = 0;
+    bool has_nan = false;
     ST_TRY(run_plan(op, s, at, ctx, &has_nan, err));
     return has_nan ? run_bare(op, s, at, ctx, err) : STATOR_OK;
 }

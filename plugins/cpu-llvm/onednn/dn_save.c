@@ -51,31 +51,31 @@ stator_status dn_op_save(void *self, void *op_, st_str *out, stator_diag **err)
 
 /* ---- loading ---- */
 
-static int read_struct(st_reader *r, void *out, uint64_t size)
+static bool read_struct(st_reader *r, void *out, uint64_t size)
 {
     uint64_t n = 0;
     const void *bytes = st_read_block(r, &n);
     if (r->failed || n != size) {
         r->failed = 1;
-        return 0;
+        return false;
     }
     memcpy(out, bytes, (size_t)size);
-    return 1;
+    return true;
 }
 
-static int is_place(const st_contraction_operand *operand, uint32_t n)
+static bool is_place(const st_contraction_operand *operand, uint32_t n)
 {
     return operand->buffer < n && dn_dtype_size(operand->dtype) != 0;
 }
 
-static int is_zero_sound(const st_contraction_zero *zero, uint32_t n)
+static bool is_zero_sound(const st_contraction_zero *zero, uint32_t n)
 {
     return (zero->has_buffer == 0 && zero->is_each == 0) ||
            (zero->has_buffer == 1 && zero->is_each <= 1 && zero->buffer < n &&
             dn_dtype_size(zero->dtype) != 0);
 }
 
-static int are_blocks_sound(const st_contraction_blocks *of, uint32_t n)
+static bool are_blocks_sound(const st_contraction_blocks *of, uint32_t n)
 {
     return of->buffer == UINT32_MAX ||
            (of->buffer < n && st_dtype_bits(of->dtype) != 0 && of->offset >= 0 &&
@@ -83,13 +83,13 @@ static int are_blocks_sound(const st_contraction_blocks *of, uint32_t n)
 }
 
 /* Scales of weights, and that what is kept and what is not agrees. */
-static int are_weights_sound(const st_contraction_weights *w, uint32_t n)
+static bool are_weights_sound(const st_contraction_weights *w, uint32_t n)
 {
     return w->is_scaled == 0 ||
            (w->is_scaled == 1 && are_blocks_sound(&w->scale, n) && are_blocks_sound(&w->zero, n));
 }
 
-static int is_attention_sound(const st_contraction *contraction, const st_library_kept *kept)
+static bool is_attention_sound(const st_contraction *contraction, const st_library_kept *kept)
 {
     uint32_t syms[ST_CONTRACTION_NUMBERS_MAX];
     const uint32_t n = kept->n_buffers;
@@ -101,8 +101,8 @@ static int is_attention_sound(const st_contraction *contraction, const st_librar
            dn_attention_takes(contraction);
 }
 
-static int is_contraction_sound(const dn_lib *lib, const st_contraction *contraction,
-                                const st_library_kept *kept)
+static bool is_contraction_sound(const dn_lib *lib, const st_contraction *contraction,
+                                 const st_library_kept *kept)
 {
     uint32_t syms[ST_CONTRACTION_NUMBERS_MAX];
     if (contraction->kind == ST_CONTRACTION_SDPA) {
@@ -120,21 +120,21 @@ static int is_contraction_sound(const dn_lib *lib, const st_contraction *contrac
         !is_zero_sound(&contraction->x_zero, kept->n_buffers) ||
         !is_zero_sound(&contraction->y_zero, kept->n_buffers) ||
         !are_weights_sound(&contraction->weights, kept->n_buffers)) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
         const uint32_t kind = contraction->epilogue[i].kind;
         const uint32_t buffer = contraction->epilogue[i].buffer;
-        const int is_filled = i == 0 && kind == ST_EPILOGUE_BIAS && buffer == DN_FILLED;
+        const bool is_filled = i == 0 && kind == ST_EPILOGUE_BIAS && buffer == DN_FILLED;
         if (st_epilogue_has_buffer(kind) && !is_filled && buffer >= kept->n_buffers) {
-            return 0;
+            return false;
         }
     }
     return dn_is_kind_taken(lib, contraction);
 }
 
 /* Roles that hold f16 or bf16: such as the contraction calls f32. */
-static int are_roles_sound(const st_contraction *contraction, uint32_t roles)
+static bool are_roles_sound(const st_contraction *contraction, uint32_t roles)
 {
     const uint32_t dtypes[3] = {contraction->x.dtype, contraction->y.dtype, contraction->out.dtype};
     for (uint32_t role = 0; role < DN_ZERO; role++) {
@@ -146,18 +146,18 @@ static int are_roles_sound(const st_contraction *contraction, uint32_t roles)
                            : role < DN_POST || i >= contraction->n_epilogue ||
                                  !st_epilogue_has_buffer(contraction->epilogue[i].kind) ||
                                  contraction->epilogue[i].dtype != STATOR_F32) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* Where nothing else of the op lies in y's buffer, calls do not read it. */
 static uint32_t unread_buffer(const dn_op *op)
 {
     const st_contraction *contraction = &op->contraction;
-    int is_shared = contraction->x.buffer == contraction->y.buffer ||
-                    contraction->out.buffer == contraction->y.buffer;
+    bool is_shared = contraction->x.buffer == contraction->y.buffer ||
+                     contraction->out.buffer == contraction->y.buffer;
     for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
         const uint32_t kind = contraction->epilogue[i].kind;
         is_shared |= st_epilogue_has_buffer(kind) &&
@@ -166,7 +166,7 @@ static uint32_t unread_buffer(const dn_op *op)
     return op->has_constant && !is_shared ? contraction->y.buffer : NO_BUFFER;
 }
 
-static int is_candidate(const dn_candidate *how)
+static bool is_candidate(const dn_candidate *how)
 {
     return how->move_x < 2 && how->move_y < 2 && how->move_out < 2 && how->channels_last < 2 &&
            how->is_winograd < 2 && how->is_sum < 2 && how->is_tiles < 2 && how->is_planes < 2 &&
@@ -201,9 +201,9 @@ static stator_status load_plan(dn_op *op, st_reader *r, const st_library_kept *k
 static stator_status load_filled(dn_op *op, st_reader *r, stator_diag **err)
 {
     const uint32_t n = st_read_below(r, DN_FILLED_MAX + 1u);
-    const int is_filled = op->contraction.n_epilogue &&
-                          op->contraction.epilogue[0].kind == ST_EPILOGUE_BIAS &&
-                          op->contraction.epilogue[0].buffer == DN_FILLED;
+    const bool is_filled = op->contraction.n_epilogue &&
+                           op->contraction.epilogue[0].kind == ST_EPILOGUE_BIAS &&
+                           op->contraction.epilogue[0].buffer == DN_FILLED;
     if ((n != 0) != is_filled) {
         return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
     }
@@ -300,7 +300,7 @@ stator_status dn_y_data(dn_op *op, const dn_sizes *sizes, int64_t offset, const 
 {
     const stator_host *host = op->lib->host;
     stator_blob_info info = {.struct_size = sizeof info};
-    const int is_half = dn_half_has(op, DN_Y);
+    const bool is_half = dn_half_has(op, DN_Y);
     const int64_t size = is_half ? 2 : (int64_t)dn_dtype_size(op->contraction.y.dtype);
     *out = NULL;
     if (op->y_blob == NULL) {

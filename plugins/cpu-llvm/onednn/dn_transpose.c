@@ -14,13 +14,13 @@
 #define COLUMNS 256 /* of a block: its rows are read so far in one go */
 
 /* Are the axes dense when they lie in this order? */
-static int is_dense(const dnnl_memory_desc_t *md, int is_channels_last)
+static bool is_dense(const dnnl_memory_desc_t *md, bool is_channels_last)
 {
     const dnnl_dim_t *strides = md->format_desc.blocking.strides;
     dnnl_dim_t next = is_channels_last ? md->dims[1] : 1;
     for (int axis = md->ndims - 1; axis >= 2; axis--) {
         if (strides[axis] != next && md->dims[axis] != 1) {
-            return 0;
+            return false;
         }
         next *= md->dims[axis];
     }
@@ -29,21 +29,22 @@ static int is_dense(const dnnl_memory_desc_t *md, int is_channels_last)
     return strides[1] == channel && (strides[0] == image || md->dims[0] == 1);
 }
 
-static int is_plain(const dnnl_memory_desc_t *md)
+static bool is_plain(const dnnl_memory_desc_t *md)
 {
     return md->ndims >= 3 && md->format_kind == dnnl_blocked && md->offset0 == 0 &&
            md->format_desc.blocking.inner_nblks == 0 && md->extra.flags == 0 &&
            memcmp(md->dims, md->padded_dims, (size_t)md->ndims * sizeof md->dims[0]) == 0;
 }
 
-int dn_transpose_of(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to, dn_transpose *out)
+bool dn_transpose_of(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
+                     dn_transpose *out)
 {
-    const int is_half = from->data_type == dnnl_bf16 || from->data_type == dnnl_f16;
+    const bool is_half = from->data_type == dnnl_bf16 || from->data_type == dnnl_f16;
     memset(out, 0, sizeof *out);
     if (!is_half || from->data_type != to->data_type || from->ndims != to->ndims ||
         !is_plain(from) || !is_plain(to) ||
         memcmp(from->dims, to->dims, (size_t)from->ndims * sizeof from->dims[0]) != 0) {
-        return 0;
+        return false;
     }
     int64_t pixels = 1;
     for (int axis = 2; axis < from->ndims; axis++) {
@@ -51,11 +52,11 @@ int dn_transpose_of(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to
     }
     const int64_t channels = from->dims[1];
     if (channels < SIDE || pixels < SIDE) {
-        return 0;
+        return false;
     }
-    if (is_dense(from, 0) && is_dense(to, 1)) {
+    if (is_dense(from, false) && is_dense(to, true)) {
         *out = (dn_transpose){from->dims[0], channels, pixels};
-    } else if (is_dense(from, 1) && is_dense(to, 0)) {
+    } else if (is_dense(from, true) && is_dense(to, false)) {
         *out = (dn_transpose){from->dims[0], pixels, channels};
     }
     return out->matrices != 0;

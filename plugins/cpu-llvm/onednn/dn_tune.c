@@ -57,44 +57,44 @@ static void bench_deinit(dn_op *op, bench *b)
 }
 
 /* At least so many bytes for a role, written to: fresh pages would be one and the same page. */
-static int bench_fit(dn_op *op, bench *b, uint32_t role, size_t bytes)
+static bool bench_fit(dn_op *op, bench *b, uint32_t role, size_t bytes)
 {
     if (b->bytes[role] >= bytes) {
-        return 1;
+        return true;
     }
     dn_free_large(op->lib->mem, b->at[role], b->bytes[role]);
     b->bytes[role] = 0;
     b->at[role] = st_alloc(op->lib->mem, bytes, 64);
     if (b->at[role] == NULL) {
-        return 0;
+        return false;
     }
     dn_advise_huge(b->at[role], bytes);
     memset(b->at[role], FILL_BYTE, bytes);
     b->bytes[role] = bytes;
-    return 1;
+    return true;
 }
 
 /* Packed weights lie in the place of DN_Y2. */
-static int bench_init(dn_op *op, const dn_plan *plan, bench *b)
+static bool bench_init(dn_op *op, const dn_plan *plan, bench *b)
 {
     for (uint32_t role = 0; role < DN_ROLES; role++) {
-        const int is_callers = role <= DN_OUT || role >= DN_POST;
-        const int is_packed = role == DN_Y2 && plan->is_packed;
+        const bool is_callers = role <= DN_OUT || role >= DN_POST;
+        const bool is_packed = role == DN_Y2 && plan->is_packed;
         if (((is_callers && plan->desc.used & 1u << role) || is_packed) &&
             !bench_fit(op, b, role, dnnl_memory_desc_get_size(&plan->desc.md[role]))) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
 /* ---- candidates ---- */
 
-static int is_same(const dn_desc *a, const dn_desc *b)
+static bool is_same(const dn_desc *a, const dn_desc *b)
 {
     for (uint32_t role = DN_X2; role <= DN_OUT2; role++) {
         if (!dnnl_memory_desc_equal(&a->md[role], &b->md[role])) {
-            return 0;
+            return false;
         }
     }
     return a->sum == b->sum && strcmp(a->name, b->name) == 0;
@@ -126,7 +126,7 @@ static void add(tuning *t, const dn_candidate *how)
 }
 
 /* Is what was guessed one way of several? What moves no images, and is not "gemm", mostly wins. */
-static int has_rivals(const tuning *t, const dn_candidate *guessed)
+static bool has_rivals(const tuning *t, const dn_candidate *guessed)
 {
     const dn_op *op = t->op;
     return (op->lib->flags & DNNL_TUNE_ALL) || guessed->is_tiles || guessed->is_planes ||
@@ -136,7 +136,7 @@ static int has_rivals(const tuning *t, const dn_candidate *guessed)
            (guessed->move_y && !op->has_constant && op->contraction.kind == ST_CONTRACTION_GEMM);
 }
 
-static void collect(tuning *t, const dn_candidate *guessed, int with_winograd)
+static void collect(tuning *t, const dn_candidate *guessed, bool with_winograd)
 {
     dn_candidate all[DN_CANDIDATES_MAX];
     const dn_op *op = t->op;
@@ -144,7 +144,7 @@ static void collect(tuning *t, const dn_candidate *guessed, int with_winograd)
     const dn_candidate tiles = {.is_tiles = 1};
     const dn_candidate planes = {.is_planes = 1};
     add(t, guessed);
-    const int is_open = has_rivals(t, guessed);
+    const bool is_open = has_rivals(t, guessed);
     if (is_open || !dn_tiles_are_second(op->lib, &op->contraction)) {
         add(t, &tiles);
     }
@@ -162,14 +162,14 @@ static void collect(tuning *t, const dn_candidate *guessed, int with_winograd)
 
 /* ---- measuring ---- */
 
-static int make_ready(tuning *t, trial *c)
+static bool make_ready(tuning *t, trial *c)
 {
     bench *b = &t->memory;
     if (!bench_init(t->op, c->plan, b)) {
-        return 0;
+        return false;
     }
     if (c->plan->is_packed && dn_plan_bind(t->op, c->plan, b->at[DN_Y2], NULL) != STATOR_OK) {
-        return 0;
+        return false;
     }
     if (c->slot == NULL && c->plan->kind == DN_PLAN_PRIMITIVE) {
         c->slot = dn_slot_make(t->op, c->plan);
@@ -191,19 +191,19 @@ static stator_status call(tuning *t, trial *c)
     }
 }
 
-static int has_converged(const trial *c)
+static bool has_converged(const trial *c)
 {
     return c->next_ns - c->ns <= c->ns / 8u;
 }
 
 /* 0: no more runs are of use. */
-static int run(tuning *t, trial *c)
+static bool run(tuning *t, trial *c)
 {
     const uint64_t begin = st_now_ns();
     const stator_status status = call(t, c);
     if (status != STATOR_OK) {
         c->ns = UINT64_MAX;
-        return 0;
+        return false;
     }
     const uint64_t ns = st_now_ns() - begin;
     if (ns < c->ns) {
@@ -237,12 +237,12 @@ static const trial *winner_of(const tuning *t)
 {
     const trial *best = best_of(t);
     const trial *own = &t->all[0];
-    const int is_preferred =
+    const bool is_preferred =
         (own->how.is_tiles || own->how.is_planes) && t->op->contraction.kind == ST_CONTRACTION_CONV;
     return is_preferred && own->ns - own->ns / 16u <= best->ns ? own : best;
 }
 
-static int is_close(const tuning *t, const trial *c, uint64_t best_ns)
+static bool is_close(const tuning *t, const trial *c, uint64_t best_ns)
 {
     return c->ns != UINT64_MAX && (t->times > 1 || c->ns - best_ns < best_ns / 8u);
 }
@@ -313,7 +313,7 @@ static uint64_t zero_word(const st_contraction_zero *zero)
 }
 
 /* Of the numbers; `with_epilogue` and of what follows the sum. */
-static uint64_t key_of(const dn_op *op, const dn_sizes *s, int with_epilogue)
+static uint64_t key_of(const dn_op *op, const dn_sizes *s, bool with_epilogue)
 {
     const st_contraction *contraction = &op->contraction;
     const uint64_t words[] = {contraction->kind,
@@ -359,11 +359,11 @@ static dn_choice *place_of(dn_lib *lib, uint64_t key)
     return &lib->choices[key % DN_CHOICES];
 }
 
-static int recall(dn_lib *lib, uint64_t key, dn_candidate *out)
+static bool recall(dn_lib *lib, uint64_t key, dn_candidate *out)
 {
     (void)pthread_mutex_lock(&lib->mutex);
     const dn_choice *c = place_of(lib, key);
-    const int is_found = c->key == key;
+    const bool is_found = c->key == key;
     if (is_found) {
         *out = c->how;
     }
@@ -380,27 +380,27 @@ static void remember(dn_lib *lib, uint64_t key, const dn_candidate *how)
 
 /* ---- choosing ---- */
 
-static int can_be(const dn_op *op, const dn_sizes *s, const dn_candidate *how)
+static bool can_be(const dn_op *op, const dn_sizes *s, const dn_candidate *how)
 {
     dn_desc desc;
-    const int is_possible = dn_describe_any(op, s, how, &desc) != DN_NO;
+    const bool is_possible = dn_describe_any(op, s, how, &desc) != DN_NO;
     dn_desc_deinit(&desc);
     return is_possible;
 }
 
 dn_candidate dn_tune(dn_op *op, const dn_sizes *sizes, const dn_candidate *guessed)
 {
-    const uint64_t key = key_of(op, sizes, 1);
-    const uint64_t family = key_of(op, sizes, 0);
-    const int is_thorough = (op->lib->flags & DNNL_TUNE_ALL) != 0;
+    const uint64_t key = key_of(op, sizes, true);
+    const uint64_t family = key_of(op, sizes, false);
+    const bool is_thorough = (op->lib->flags & DNNL_TUNE_ALL) != 0;
     const dn_candidate winograd = dn_winograd_of(op);
     dn_candidate best = *guessed;
     dn_candidate kin;
     if (recall(op->lib, key, &best)) {
         return best;
     }
-    const int may_win = dn_may_be_winograd(op, sizes);
-    const int has_kin = may_win && !is_thorough && recall(op->lib, family, &kin);
+    const bool may_win = dn_may_be_winograd(op, sizes);
+    const bool has_kin = may_win && !is_thorough && recall(op->lib, family, &kin);
     if (has_kin && kin.is_winograd && can_be(op, sizes, &winograd)) {
         return winograd;
     }

@@ -9,7 +9,7 @@ typedef struct params {
     double alpha;
     double beta;
     double gamma;
-    int use_tanh;
+    bool use_tanh;
 } params;
 
 typedef double (*scalar_fn)(double x, const params *p);

@@ -249,7 +249,7 @@ static void complex_op(uint32_t op, const double x[2], const double y[2], double
         z[1] = x[0] * y[1] + x[1] * y[0];
         break;
     default: {
-        const int swap = fabs(y[0]) < fabs(y[1]);
+        const bool swap = fabs(y[0]) < fabs(y[1]);
         const double r = swap ? y[0] / y[1] : y[1] / y[0];
         const double d = swap ? y[1] + y[0] * r : y[0] + y[1] * r;
         z[0] = swap ? (x[0] * r + x[1]) / d : (x[0] + x[1] * r) / d;
@@ -270,7 +270,7 @@ static void complex_row(const void *self, int64_t out_at, const int64_t *at, int
         st_load_c128(c->in[0].dtype, c->in[0].data, at[0] + i * b->l->step[0], x);
         st_load_c128(c->in[1].dtype, c->in[1].data, at[1] + i * b->l->step[1], y);
         if (c->out[0].dtype == STATOR_BOOL) {
-            const int equal = x[0] == y[0] && x[1] == y[1];
+            const bool equal = x[0] == y[0] && x[1] == y[1];
             ((uint8_t *)c->out[0].data)[out_at + i] = equal == (c->op == EAGER_OP_eq);
         } else {
             complex_op(c->op, x, y, z);

@@ -9,16 +9,16 @@
 
 typedef struct cast {
     const ek_call *c;
-    int saturate;
-    int up;
+    bool saturate;
+    bool up;
 } cast;
 
-static int is_complex(uint32_t dtype)
+static bool is_complex(uint32_t dtype)
 {
     return (EK_COMPLEX >> dtype) & 1u;
 }
 
-static int is_f8(uint32_t dtype)
+static bool is_f8(uint32_t dtype)
 {
     return (EK_F8 >> dtype) & 1u;
 }
@@ -67,7 +67,7 @@ static void complex_range(void *self, int64_t begin, int64_t end)
     }
 }
 
-static void store_f8(const ek_tensor *out, int64_t at, int64_t m, const double *x, int saturate)
+static void store_f8(const ek_tensor *out, int64_t at, int64_t m, const double *x, bool saturate)
 {
     uint8_t *z = (uint8_t *)out->data + at;
     for (int64_t k = 0; k < m; k++) {

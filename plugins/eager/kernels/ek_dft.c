@@ -25,7 +25,7 @@ typedef struct dft {
     int64_t length;
     int64_t padded; /* M of Bluestein, or 0 */
     int64_t power;  /* size of the power-of-two transform, or 0 */
-    int inverse, onesided;
+    bool inverse, onesided;
     complex_f64 *twiddle;  /* [power / 2] with -, or direct: [length] with the sign wanted */
     complex_f64 *chirp;    /* Bluestein: e^(-+ pi i k^2 / L) */
     complex_f64 *spectrum; /* Bluestein: transform of the conjugate chirp, [padded] */
@@ -134,7 +134,7 @@ static void bluestein(const dft *d, const complex_f64 *x, complex_f64 *y)
 static void load_line(const dft *d, int64_t at, complex_f64 *x)
 {
     const ek_tensor *t = &d->call->in[0];
-    const int mirrors = d->onesided && d->inverse;
+    const bool mirrors = d->onesided && d->inverse;
     const int64_t wanted = mirrors ? d->length / 2 + 1 : d->length;
     const int64_t n = d->n_in < wanted ? d->n_in : wanted;
     memset(x, 0, (uint64_t)d->length * sizeof *x);
@@ -199,7 +199,7 @@ static stator_status make_chirp(dft *d, stator_diag **err)
 
 static stator_status make_tables(dft *d, stator_diag **err)
 {
-    const int is_power = (d->length & (d->length - 1)) == 0;
+    const bool is_power = (d->length & (d->length - 1)) == 0;
     if (d->length > DIRECT_MAX) {
         for (d->power = 1; d->power < (is_power ? d->length : 2 * d->length - 1);) {
             d->power *= 2;

@@ -91,14 +91,14 @@ stator_status ek_contract(ek_contraction *c, stator_diag **err)
 
 /* ---- dot_general ---- */
 
-static int in_list(const int64_t *list, uint32_t n, uint32_t rank, uint32_t axis)
+static bool in_list(const int64_t *list, uint32_t n, uint32_t rank, uint32_t axis)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (list[i] == (int64_t)axis || list[i] + (int64_t)rank == (int64_t)axis) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static void take_axes(ek_axes *out, const ek_tensor *t, const int64_t *strides, const int64_t *list,
@@ -175,8 +175,8 @@ stator_status ek_matmul(const ek_call *call, stator_diag **err)
     const uint32_t by = y->rank > 2 ? y->rank - 2 : 0;
     const uint32_t n_batch = bx > by ? bx : by;
     for (uint32_t i = 0; i < n_batch; i++) {
-        const int has_x = i + bx >= n_batch;
-        const int has_y = i + by >= n_batch;
+        const bool has_x = i + bx >= n_batch;
+        const bool has_y = i + by >= n_batch;
         const uint32_t ax = i + bx - n_batch;
         const uint32_t ay = i + by - n_batch;
         const int64_t dx = has_x ? x->dims[ax] : 1;

@@ -52,6 +52,6 @@ typedef struct ek_contraction {
 stator_status ek_contract(ek_contraction *c, stator_diag **err);
 
 /* Sizes of the result of einsum (c->out[0] has its rank alone); 0 when the operands do not fit. */
-int ek_einsum_shape(const ek_call *c, int64_t *out_dims);
+bool ek_einsum_shape(const ek_call *c, int64_t *out_dims);
 
 #endif

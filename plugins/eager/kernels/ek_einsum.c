@@ -190,7 +190,7 @@ static void sum_range(void *self, int64_t begin, int64_t end)
     ek_axes outer = s->summed;
     const int64_t inner = outer.n > 0 ? outer.size[outer.n - 1u] : 1;
     const int64_t step = outer.n > 0 ? outer.stride[outer.n - 1u] : 0;
-    const int is_int = ek_is_int_math(s->x->t.dtype);
+    const bool is_int = ek_is_int_math(s->x->t.dtype);
     outer.n -= outer.n > 0;
     for (int64_t i = begin; i < end; i++) {
         const int64_t base = ek_axes_offset(&s->kept, i);
@@ -316,17 +316,17 @@ static stator_status multiply(einsum *e, view *x, const view *y, stator_diag **e
     return STATOR_OK;
 }
 
-int ek_einsum_shape(const ek_call *c, int64_t *out_dims)
+bool ek_einsum_shape(const ek_call *c, int64_t *out_dims)
 {
     einsum e = {.call = c};
     if (c->n_in > OPERANDS_MAX || read_equation(&e, NULL) != STATOR_OK ||
         read_sizes(&e, NULL) != STATOR_OK) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < e.n_out; i++) {
         out_dims[i] = e.size[e.out[i]];
     }
-    return 1;
+    return true;
 }
 
 stator_status ek_einsum(const ek_call *c, stator_diag **err)

@@ -67,7 +67,7 @@ static void *open_with_core(void)
     return dso;
 }
 
-static int wants_core(void)
+static bool wants_core(void)
 {
     return secure_getenv("OPENBLAS_CORETYPE") == NULL && __builtin_cpu_supports("avx512vl");
 }

@@ -41,7 +41,7 @@ int64_t ek_worker_count(const ek_call *call, int64_t n_tasks);
 void ek_workers(const ek_call *call, int64_t workers, int64_t n_tasks, ek_task_fn fn, void *self);
 
 /* Are the elements of this dtype computed as integers? */
-static inline int ek_is_int_math(uint32_t dtype)
+static inline bool ek_is_int_math(uint32_t dtype)
 {
     return !ek_is_float(dtype);
 }

@@ -4,7 +4,7 @@
 /* Least number of elements worth a thread of their own. */
 #define GRAIN 16384
 
-static int same_shape(const ek_tensor *a, const ek_tensor *b)
+static bool same_shape(const ek_tensor *a, const ek_tensor *b)
 {
     return a->rank == b->rank &&
            (a->rank == 0 || memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0);
@@ -29,7 +29,7 @@ static void append_axis(ek_loop *l, int64_t size, const int64_t *strides)
 {
     if (l->rank > 0) {
         const uint32_t last = l->rank - 1u;
-        int merges = 1;
+        bool merges = true;
         for (uint32_t k = 0; k < l->n; k++) {
             merges &= l->strides[k][last] == strides[k] * size;
         }
@@ -69,7 +69,7 @@ static void take_inner(ek_loop *l)
 stator_status ek_loop_init(const ek_call *c, ek_loop *l, uint32_t n, stator_diag **err)
 {
     const ek_tensor *out = &c->out[0];
-    int plain = 1;
+    bool plain = true;
     l->n = n;
     l->rank = 0;
     for (uint32_t k = 0; k < n; k++) {

@@ -245,18 +245,18 @@ static void copy_tiles(void *job_, int64_t begin, int64_t end)
 }
 
 /* 1 when the target is dense along one axis and the source along another: done in tiles. */
-static int copy_transposing(const ek_call *c, const ek_copy *m)
+static bool copy_transposing(const ek_call *c, const ek_copy *m)
 {
     tile_job job = {.m = m, .column_axis = m->rank - 1u};
     if (m->rank < 2 || m->to_strides[job.column_axis] != 1 ||
         m->from_strides[job.column_axis] <= 1) {
-        return 0;
+        return false;
     }
     while (job.row_axis < job.column_axis && m->from_strides[job.row_axis] != 1) {
         job.row_axis++;
     }
     if (job.row_axis == job.column_axis) {
-        return 0;
+        return false;
     }
     job.tiles = (m->sizes[job.row_axis] + TILE - 1) / TILE;
     int64_t tasks = job.tiles;
@@ -265,7 +265,7 @@ static int copy_transposing(const ek_call *c, const ek_copy *m)
     }
     const int64_t work = TILE * m->sizes[job.column_axis];
     ek_parallel(c, tasks, 16384 / work + 1, copy_tiles, &job);
-    return 1;
+    return true;
 }
 
 void ek_copy_run(const ek_call *c, ek_copy *m)
@@ -367,7 +367,7 @@ stator_status ek_slice(const ek_call *c, stator_diag **err)
         const int64_t step = ek_int_at(c, STATOR_slice_steps, a, 1);
         const int64_t size = out->dims[a];
         int64_t last = 0;
-        const int fits =
+        const bool fits =
             size == 0 || (st_mul_i64(size - 1, step, &last) && st_add_i64(last, start, &last) &&
                           start >= 0 && start < in->dims[a] && last >= 0 && last < in->dims[a]);
         if (!fits) {
@@ -451,7 +451,7 @@ stator_status ek_trilu(const ek_call *c, stator_diag **err)
 {
     const ek_tensor *in = &c->in[0];
     const uint32_t size = ek_size(in->dtype);
-    const int upper = ek_int(c, STATOR_trilu_upper) != 0;
+    const bool upper = ek_int(c, STATOR_trilu_upper) != 0;
     const int64_t k = ek_int_at(c, STATOR_trilu_k, 0, 0);
     const int64_t rows = in->dims[in->rank - 2u];
     const int64_t columns = in->dims[in->rank - 1u];

@@ -44,7 +44,7 @@ typedef struct suppression {
     int64_t max_out; /* of a class */
     double iou;
     double least_score;
-    int has_least_score;
+    bool has_least_score;
     double sure_margin;
     columns corners; /* of all images */
     int64_t chunks;
@@ -61,7 +61,7 @@ static void read_boxes(void *self, int64_t begin, int64_t end)
 {
     const suppression *s = self;
     const ek_tensor *t = &s->call->in[0];
-    const int is_centre = ek_int(s->call, STATOR_nms_center_point) != 0;
+    const bool is_centre = ek_int(s->call, STATOR_nms_center_point) != 0;
     double *const *c = s->corners.at;
     for (int64_t i = begin; i < end; i++) {
         double v[4];
@@ -139,9 +139,9 @@ static int64_t count_far(const chunk_room *in, int64_t begin, const box *b, doub
     return far_overlaps(in, begin, b, iou);
 }
 
-static int is_suppressed(const suppression *s, const chunk_room *in, const box *b, int64_t n_kept)
+static bool is_suppressed(const suppression *s, const chunk_room *in, const box *b, int64_t n_kept)
 {
-    const int is_sure = s->iou >= SURE_IOU && s->iou <= 1.0;
+    const bool is_sure = s->iou >= SURE_IOU && s->iou <= 1.0;
     const double iou = s->iou * (1.0 - s->sure_margin);
     for (int64_t k = 0; k < n_kept; k += 8) {
         const int64_t end = n_kept - k < 8 ? n_kept : k + 8;
@@ -151,11 +151,11 @@ static int is_suppressed(const suppression *s, const chunk_room *in, const box *
         for (int64_t i = k; i < end; i++) {
             const box other = box_at(&in->kept, i);
             if (overlap(s, b, &other) > s->iou) {
-                return 1;
+                return true;
             }
         }
     }
-    return 0;
+    return false;
 }
 
 /* ---- a class ---- */
@@ -187,7 +187,7 @@ static int64_t first_take(const suppression *s)
 
 /* Keeps what it may of in->order[begin, end); *out_is_done: no more can be kept of the class. */
 static int64_t keep_some(const suppression *s, int64_t class_index, chunk_room *in,
-                         int64_t range[2], int64_t n_kept, int *out_is_done)
+                         int64_t range[2], int64_t n_kept, bool *out_is_done)
 {
     const ek_tensor *t = &s->call->in[1];
     const int64_t image = class_index / s->classes;
@@ -199,7 +199,7 @@ static int64_t keep_some(const suppression *s, int64_t class_index, chunk_room *
             continue;
         }
         if (s->has_least_score && !(score > s->least_score)) {
-            *out_is_done = 1;
+            *out_is_done = true;
             return n_kept;
         }
         const box b = box_at(&s->corners, image * s->boxes + number);
@@ -219,7 +219,7 @@ static void do_class(const suppression *s, int64_t class_index, chunk_room *in)
 {
     int64_t range[2] = {0, first_take(s)};
     int64_t n_kept = 0;
-    int is_done = 0;
+    bool is_done = false;
     while (!is_done && range[0] < s->boxes) {
         put_in_order(s, class_index, range[1], in);
         n_kept = keep_some(s, class_index, in, range, n_kept, &is_done);
@@ -297,18 +297,18 @@ static stator_status check_sizes(const suppression *s, stator_diag **err)
 }
 
 /* Room for n doubles in each column; 0: out of memory. */
-static int make_columns(const ek_call *c, int64_t n, columns *out)
+static bool make_columns(const ek_call *c, int64_t n, columns *out)
 {
     for (int k = 0; k < 4; k++) {
         out->at[k] = ek_scratch(c, n, sizeof *out->at[k]);
         if (out->at[k] == NULL) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }
 
-static int make_room(const suppression *s, chunk_room *out)
+static bool make_room(const suppression *s, chunk_room *out)
 {
     const ek_call *c = s->call;
     const st_order_job job = {.dtype = c->in[1].dtype, .size = s->boxes, .take = s->boxes};
@@ -336,7 +336,7 @@ static stator_status make_scratch(suppression *s, stator_diag **err)
     s->rooms = ek_scratch(c, s->chunks + 1, sizeof *s->rooms);
     s->kept = ek_scratch(c, s->batch + 1, (uint64_t)each);
     s->n_kept = ek_scratch(c, s->batch + 1, sizeof *s->n_kept);
-    int is_well =
+    bool is_well =
         s->rooms && s->kept && s->n_kept && make_columns(c, s->images * s->boxes + 1, &s->corners);
     for (int64_t chunk = 0; is_well && chunk < s->chunks; chunk++) {
         is_well = make_room(s, &s->rooms[chunk]);

@@ -88,7 +88,7 @@ static void softmax_range(void *self, int64_t begin, int64_t end)
 stator_status ek_softmax(const ek_call *call, stator_diag **err)
 {
     (void)err;
-    const int is_log = call->op == EAGER_OP_log_softmax;
+    const bool is_log = call->op == EAGER_OP_log_softmax;
     rows r = axis_rows(call, ek_axis(call, is_log ? STATOR_log_softmax_axis : STATOR_softmax_axis,
                                      call->in[0].rank));
     r.flag = (uint8_t)is_log;
@@ -418,9 +418,9 @@ stator_status ek_nll_loss(const ek_call *call, stator_diag **err)
     const ek_tensor *target = &call->in[1];
     const int64_t classes = logp->dims[1];
     const int64_t spatial = ek_product(logp->dims, 2, logp->rank);
-    const int has_ignored = ek_has(call, STATOR_nll_loss_ignore_index);
+    const bool has_ignored = ek_has(call, STATOR_nll_loss_ignore_index);
     const int64_t ignored = has_ignored ? ek_int(call, STATOR_nll_loss_ignore_index) : 0;
-    const int is_none = ek_str_is(call, STATOR_nll_loss_reduction, "none");
+    const bool is_none = ek_str_is(call, STATOR_nll_loss_reduction, "none");
     double sum = 0.0;
     double weights = 0.0;
     if (logp->numel != target->numel * classes) {
@@ -451,7 +451,7 @@ stator_status ek_nll_loss(const ek_call *call, stator_diag **err)
         }
     }
     if (!is_none) {
-        const int is_mean = ek_str_is(call, STATOR_nll_loss_reduction, "mean");
+        const bool is_mean = ek_str_is(call, STATOR_nll_loss_reduction, "mean");
         store(&call->out[0], 0, is_mean ? sum / weights : sum);
     }
     return STATOR_OK;

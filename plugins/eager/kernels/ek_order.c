@@ -29,14 +29,14 @@ void ek_order_keys(uint32_t dtype, const void *data, int64_t first, int64_t step
 
 /* ---- merge sort ---- */
 
-static inline int less(const int64_t *keys, int64_t width, int64_t a, int64_t b)
+static inline bool less(const int64_t *keys, int64_t width, int64_t a, int64_t b)
 {
     for (int64_t k = 0; k < width; k++) {
         if (keys[a * width + k] != keys[b * width + k]) {
             return keys[a * width + k] < keys[b * width + k];
         }
     }
-    return 0;
+    return false;
 }
 
 static void insertion_sort(const int64_t *keys, int64_t width, int64_t *index, int64_t n)

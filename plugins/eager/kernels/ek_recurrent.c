@@ -36,11 +36,11 @@ typedef struct net {
     const ek_call *call;
     int64_t steps, batch, inputs, hidden, gates, directions;
     int64_t columns; /* gates * hidden */
-    int first_is_reverse;
+    bool first_is_reverse;
     uint32_t n_functions; /* of one direction */
     activation functions[FUNCTIONS_MAX];
     double clip;    /* 0: none */
-    int option;     /* linear_before_reset or input_forget */
+    bool option;    /* linear_before_reset or input_forget */
     ek_wide *w, *r; /* [D][columns][inputs], [D][columns][hidden] */
     ek_wide *b;     /* [D][columns]: what is added before the loop, zeros without biases */
     ek_wide *rb;    /* [D][hidden]: gru's recurrent bias of the hidden gate, linear_before_reset */
@@ -208,7 +208,7 @@ static double activate(const cell *s, uint32_t which, double x)
 
 /* to[rows][n] (+)= h[rows][hidden] * (rows `gate` on of r)^T; to has ldc columns. */
 static void times_r(const cell *s, const ek_wide *h, int64_t gate, int64_t count, ek_wide *to,
-                    int64_t ldc, int accumulate)
+                    int64_t ldc, bool accumulate)
 {
     const int64_t hidden = s->n->hidden;
     const ek_matrix_tile product = {.m = s->rows,
@@ -227,7 +227,7 @@ static void times_r(const cell *s, const ek_wide *h, int64_t gate, int64_t count
 
 static void rnn_step(const cell *s, ek_wide *gates)
 {
-    times_r(s, s->h, 0, 1, gates, s->n->columns, 1);
+    times_r(s, s->h, 0, 1, gates, s->n->columns, true);
     for (int64_t i = 0; i < s->rows * s->n->hidden; i++) {
         s->fresh[i].f = activate(s, 0, gates[i].f);
     }
@@ -237,10 +237,10 @@ static void rnn_step(const cell *s, ek_wide *gates)
 static void gru_step(const cell *s, ek_wide *gates)
 {
     const int64_t hidden = s->n->hidden;
-    const int after = s->n->option; /* linear_before_reset */
-    times_r(s, s->h, 0, 2, gates, s->n->columns, 1);
+    const bool after = s->n->option; /* linear_before_reset */
+    times_r(s, s->h, 0, 2, gates, s->n->columns, true);
     if (after) {
-        times_r(s, s->h, 2, 1, s->spare, hidden, 0);
+        times_r(s, s->h, 2, 1, s->spare, hidden, false);
     }
     for (int64_t row = 0; row < s->rows; row++) {
         ek_wide *g = gates + row * s->n->columns;
@@ -251,7 +251,7 @@ static void gru_step(const cell *s, ek_wide *gates)
         }
     }
     if (!after) {
-        times_r(s, s->spare, 2, 1, gates + 2 * hidden, s->n->columns, 1);
+        times_r(s, s->spare, 2, 1, gates + 2 * hidden, s->n->columns, true);
     }
     for (int64_t row = 0; row < s->rows; row++) {
         const ek_wide *g = gates + row * s->n->columns;
@@ -268,7 +268,7 @@ static void gru_step(const cell *s, ek_wide *gates)
 static void lstm_step(const cell *s, ek_wide *gates)
 {
     const int64_t hidden = s->n->hidden;
-    times_r(s, s->h, 0, 4, gates, s->n->columns, 1);
+    times_r(s, s->h, 0, 4, gates, s->n->columns, true);
     for (int64_t row = 0; row < s->rows; row++) {
         const ek_wide *g = gates + row * s->n->columns;
         for (int64_t j = 0; j < hidden; j++) {
@@ -295,7 +295,7 @@ static void end_step(const cell *s, int64_t d, int64_t t, int64_t n0)
 {
     const net *n = s->n;
     const int64_t hidden = n->hidden;
-    const int is_lstm = n->gates == 4;
+    const bool is_lstm = n->gates == 4;
     for (int64_t row = 0; row < s->rows; row++) {
         ek_wide *fresh = s->fresh + row * hidden;
         if (n->lengths != NULL && t >= n->lengths[n0 + row]) {
@@ -440,7 +440,7 @@ static ek_wide *widened(const ek_call *c, uint32_t k)
 static stator_status read_biases(net *n, stator_diag **err)
 {
     const ek_call *c = n->call;
-    const int keeps_rb = n->gates == 3 && n->option; /* added inside the loop */
+    const bool keeps_rb = n->gates == 3 && n->option; /* added inside the loop */
     n->b = ek_scratch(c, n->directions * n->columns, sizeof *n->b);
     n->rb = ek_scratch(c, n->directions * n->hidden, sizeof *n->rb);
     if (n->b == NULL || n->rb == NULL) {
@@ -453,7 +453,7 @@ static stator_status read_biases(net *n, stator_diag **err)
         const int64_t j = i % n->columns;
         const double wb = st_load_f64(c->in[3].dtype, c->in[3].data, 2 * d * n->columns + j);
         const double rb = st_load_f64(c->in[3].dtype, c->in[3].data, (2 * d + 1) * n->columns + j);
-        const int is_kept = keeps_rb && j >= 2 * n->hidden;
+        const bool is_kept = keeps_rb && j >= 2 * n->hidden;
         n->b[i].f = is_kept ? wb : wb + rb;
         if (is_kept) {
             n->rb[d * n->hidden + j - 2 * n->hidden].f = rb;
@@ -503,7 +503,7 @@ stator_status ek_recurrent(const ek_call *c, stator_diag **err)
              .clip = ek_float(c, STATOR_lstm_clip)};
     n.option = c->op == EAGER_OP_gru    ? ek_int(c, STATOR_gru_linear_before_reset) != 0
                : c->op == EAGER_OP_lstm ? ek_int(c, STATOR_lstm_input_forget) != 0
-                                        : 0;
+                                        : false;
     n.columns = n.gates * n.hidden;
     ST_TRY(read_functions(&n, err));
     ST_TRY(check_operands(&n, err));

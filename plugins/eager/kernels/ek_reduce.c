@@ -50,7 +50,7 @@ typedef struct reduce_job {
     int64_t number; /* of elements reduced into one result */
 } reduce_job;
 
-static void push_axis(axes *list, int64_t size, int64_t stride, int merges)
+static void push_axis(axes *list, int64_t size, int64_t stride, bool merges)
 {
     if (merges) {
         list->sizes[list->n - 1u] *= size;
@@ -282,7 +282,7 @@ static int64_t identity_i64(int combine, uint32_t dtype)
 
 static inline int64_t combine_i64(int combine, int64_t a, int64_t b, uint64_t flip)
 {
-    const int less = (int64_t)((uint64_t)a ^ flip) < (int64_t)((uint64_t)b ^ flip);
+    const bool less = (int64_t)((uint64_t)a ^ flip) < (int64_t)((uint64_t)b ^ flip);
     switch (combine) {
     case SUM:
         return (int64_t)((uint64_t)a + (uint64_t)b);
@@ -305,7 +305,7 @@ static int64_t map_i64(int64_t x, int premap, int is_signed)
 
 static int64_t finish_i64(const reduce_job *job, int64_t acc)
 {
-    const int is_u64 = job->c->in[0].dtype == STATOR_U64;
+    const bool is_u64 = job->c->in[0].dtype == STATOR_U64;
     const double wide = is_u64 ? (double)(uint64_t)acc : (double)acc;
     switch (job->r.finish) {
     case DIVIDE:
@@ -369,7 +369,7 @@ stator_status ek_reduce(const ek_call *c, stator_diag **err)
                    "place of axes");
     (void)err;
     split_axes(&job, ek_axes_mask(c, STATOR_reduce_sum_axes, c->in[0].rank));
-    const int is_f64 = ek_is_float(c->in[0].dtype) || c->op == EAGER_OP_reduce_log_sum_exp;
+    const bool is_f64 = ek_is_float(c->in[0].dtype) || c->op == EAGER_OP_reduce_log_sum_exp;
     const int64_t tasks = job.kept.count * job.blocks;
     const int64_t work = job.number * (job.inner < EK_BLOCK ? job.inner : EK_BLOCK) + 1;
     if (c->out[0].numel > 0) {

@@ -42,7 +42,7 @@ typedef struct resize {
     const ek_call *call;
     uint32_t rank;
     int mode, coordinates;
-    int exclude_outside, antialias;
+    bool exclude_outside, antialias;
     double cubic_a;
     resize_axis axes[STATOR_RANK_MAX];
 } resize;
@@ -114,7 +114,7 @@ static void weigh(const resize *r, const resize_axis *a, int64_t i, double x, do
     a->count[i] = clamp_index(high, a->in) - first + 1;
     memset(weight, 0, (uint64_t)a->count[i] * sizeof *weight);
     for (double j = low; j <= high; j += 1.0) {
-        const int is_outside = j < 0 || j > (double)(a->in - 1);
+        const bool is_outside = j < 0 || j > (double)(a->in - 1);
         const double w = is_outside && r->exclude_outside ? 0.0 : kernel(r, fabs(j - x) * factor);
         weight[clamp_index(j, a->in) - first] += w;
         sum += w;
@@ -144,7 +144,7 @@ static stator_status make_table(const resize *r, resize_axis *a, double factor, 
     a->first = ek_scratch(c, a->out + 1, sizeof *a->first);
     a->count = ek_scratch(c, a->out + 1, sizeof *a->count);
     a->weight = ek_scratch(c, n_weights + 1, sizeof *a->weight);
-    const int crops = r->coordinates == AT_TF_CROP_AND_RESIZE;
+    const bool crops = r->coordinates == AT_TF_CROP_AND_RESIZE;
     a->is_outside = crops ? ek_scratch(c, a->out + 1, 1) : NULL;
     return a->first && a->count && a->weight && (a->is_outside || !crops) ? STATOR_OK
                                                                           : ek_oom(c, err);
@@ -218,7 +218,7 @@ static void nearest_rows(void *self, int64_t begin, int64_t end)
             memcpy(to, from, (uint64_t)last->out * size);
         } else {
             for (int64_t i = 0; i < last->out; i++) {
-                const int fill = last->is_outside != NULL && last->is_outside[i];
+                const bool fill = last->is_outside != NULL && last->is_outside[i];
                 memcpy(to + (uint64_t)i * size,
                        fill ? job->value : from + (uint64_t)last->first[i] * size, size);
             }
@@ -408,7 +408,7 @@ static stator_status read_axis(resize *r, uint32_t k, const double *scales, stat
 {
     const ek_call *c = r->call;
     resize_axis *a = &r->axes[k];
-    const int crops = r->coordinates == AT_TF_CROP_AND_RESIZE;
+    const bool crops = r->coordinates == AT_TF_CROP_AND_RESIZE;
     a->in = c->in[0].dims[k];
     a->out = c->out[0].dims[k];
     if (a->in == 0) {

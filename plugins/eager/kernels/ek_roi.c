@@ -30,9 +30,9 @@ typedef struct aligner {
     int64_t rows, columns;           /* bins of a region */
     int64_t sampling;
     double scale, shift;
-    int is_max, is_wide; /* is_wide: pixels are f64 */
-    int64_t taps_most;   /* of a region, along y and x together */
-    int64_t chunks;      /* of regions times blocks; each has room of its own: */
+    bool is_max, is_wide; /* is_wide: pixels are f64 */
+    int64_t taps_most;    /* of a region, along y and x together */
+    int64_t chunks;       /* of regions times blocks; each has room of its own: */
     struct tap *taps;
     struct share *shares;
     double *sums;
@@ -48,7 +48,7 @@ typedef struct region {
 typedef struct tap {
     int64_t at[2];
     double weight[2];
-    int is_inside;
+    bool is_inside;
 } tap;
 
 /* What the points of a bin give one pixel along an axis. A bin's shares are two a point, those
@@ -56,7 +56,7 @@ typedef struct tap {
 typedef struct share {
     int64_t at;
     double weight;
-    int is_none;
+    bool is_none;
 } share;
 
 /* The room of one chunk. */
@@ -151,12 +151,12 @@ static void find_shares(const tap *taps, int64_t points, share *out)
             if (i > 0 && i + 2 > n) {
                 out[i - 1].weight += taps[p].weight[k];
             } else {
-                out[n++] = (share){taps[p].at[k], taps[p].weight[k], 0};
+                out[n++] = (share){taps[p].at[k], taps[p].weight[k], false};
             }
         }
     }
     for (; n < 2 * points; n++) {
-        out[n] = (share){.is_none = 1};
+        out[n] = (share){.is_none = true};
     }
 }
 
@@ -279,7 +279,7 @@ static void average_of_bin(const aligner *a, const region *r, const char *image,
 
 /* ---- regions ---- */
 
-static int read_region(const aligner *a, int64_t roi, region *out)
+static bool read_region(const aligner *a, int64_t roi, region *out)
 {
     const ek_tensor *rois = &a->call->in[1];
     double box[4]; /* x1, y1, x2, y2 */
@@ -296,11 +296,11 @@ static int read_region(const aligner *a, int64_t roi, region *out)
     const double n_y = a->sampling > 0 ? (double)a->sampling : ceil(out->bin_y);
     const double n_x = a->sampling > 0 ? (double)a->sampling : ceil(out->bin_x);
     if (!(n_y < 65536.0 && n_x < 65536.0)) {
-        return 0;
+        return false;
     }
     out->n_y = n_y > 0.0 ? (int64_t)n_y : 0;
     out->n_x = n_x > 0.0 ? (int64_t)n_x : 0;
-    return 1;
+    return true;
 }
 
 /* Taps of all points of a region, and shares where values are averages. */
@@ -408,7 +408,7 @@ static stator_status check_regions(aligner *a, stator_diag **err)
     return STATOR_OK;
 }
 
-static int make_scratch(aligner *a)
+static bool make_scratch(aligner *a)
 {
     const ek_call *c = a->call;
     const stator_host *host = c->self->host;

@@ -72,7 +72,7 @@ static double reflect(double v, double lo, double hi)
     const double distance = v < lo ? lo - v : v - hi;
     const double reflections = trunc(distance / range);
     const double rest = distance - reflections * range;
-    const int from_low = (fmod(reflections, 2.0) == 0.0) == (v < lo);
+    const bool from_low = (fmod(reflections, 2.0) == 0.0) == (v < lo);
     return from_low ? lo + rest : hi - rest;
 }
 
@@ -103,7 +103,7 @@ static taps find_taps(const sampler *s, double g, int64_t n)
         x = x < 0.0 ? 0.0 : x > size - 1.0 ? size - 1.0 : x;
     }
     const double first = floor(x) - (s->mode == MODE_CUBIC ? 1.0 : 0.0);
-    const int is_dropped = s->mode == MODE_NEAREST && s->padding == PAD_ZEROS;
+    const bool is_dropped = s->mode == MODE_NEAREST && s->padding == PAD_ZEROS;
     for (uint32_t k = 0; k < t.n; k++) {
         const double i = first + (double)k;
         const double d = fabs(x - i); /* NaN where x is infinite */
@@ -133,9 +133,9 @@ static double combine(const sampler *s, const taps *t, uint32_t k, const double 
 }
 
 /* Taps that are outside elsewhere do not hide a position that is no number. */
-static int has_nan(const sampler *s, const taps *t)
+static bool has_nan(const sampler *s, const taps *t)
 {
-    int is_found = 0;
+    bool is_found = false;
     for (uint32_t k = 0; k < s->n; k++) {
         is_found = is_found || isnan(t[k].weight[0]);
     }
@@ -154,7 +154,7 @@ static void sample_range(void *self, int64_t begin, int64_t end)
             const int64_t at = p * s->n + (s->n - 1u - k);
             t[k] = find_taps(s, st_load_f64(grid->dtype, grid->data, at), s->size[k]);
         }
-        const int is_nan = has_nan(s, t);
+        const bool is_nan = has_nan(s, t);
         for (int64_t c = 0; c < s->channels; c++) {
             const int64_t plane = p / s->points * s->channels + c;
             st_store_f64(out->dtype, out->data, plane * s->points + p % s->points,
@@ -167,8 +167,8 @@ static stator_status check_grid(const sampler *s, stator_diag **err)
 {
     const ek_call *c = s->call;
     const ek_tensor *out = &c->out[0];
-    int fits = c->in[1].dims[0] == c->in[0].dims[0] && out->dims[0] == c->in[0].dims[0] &&
-               out->dims[1] == s->channels && c->in[1].dims[s->n + 1u] == (int64_t)s->n;
+    bool fits = c->in[1].dims[0] == c->in[0].dims[0] && out->dims[0] == c->in[0].dims[0] &&
+                out->dims[1] == s->channels && c->in[1].dims[s->n + 1u] == (int64_t)s->n;
     for (uint32_t k = 0; k < s->n; k++) {
         fits = fits && out->dims[2u + k] == c->in[1].dims[1u + k];
     }

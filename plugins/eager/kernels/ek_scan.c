@@ -8,14 +8,14 @@ typedef struct line_job {
     int64_t size; /* of the axis */
     int64_t inner;
     int64_t blocks; /* of EK_BLOCK positions in an inner run */
-    int flag;       /* select_last; exclusive */
-    int reverse;
+    bool flag;      /* select_last; exclusive */
+    bool reverse;
 } line_job;
 
 /* ---- argmax, argmin ---- */
 
 /* Does b take the place of a? NaN beats everything. */
-static inline int beats(double b, double a, int want_max, int last)
+static inline bool beats(double b, double a, bool want_max, bool last)
 {
     if (b != b || a != a) {
         return b != b && (a == a || last);
@@ -28,7 +28,7 @@ static void arg_f64_line(void *self, int64_t begin, int64_t end)
 {
     const line_job *job = self;
     const ek_tensor *in = &job->c->in[0];
-    const int want_max = job->c->op == EAGER_OP_argmax;
+    const bool want_max = job->c->op == EAGER_OP_argmax;
     double x[EK_BLOCK];
     for (int64_t t = begin; t < end; t++) {
         double best = 0;
@@ -51,7 +51,7 @@ static void arg_f64(void *self, int64_t begin, int64_t end)
 {
     const line_job *job = self;
     const ek_tensor *in = &job->c->in[0];
-    const int want_max = job->c->op == EAGER_OP_argmax;
+    const bool want_max = job->c->op == EAGER_OP_argmax;
     int64_t *out = job->c->out[0].data;
     double best[EK_BLOCK];
     double x[EK_BLOCK];
@@ -92,7 +92,7 @@ static void arg_i64(void *self, int64_t begin, int64_t end)
             for (int64_t a = 0; a < job->size; a++) {
                 int64_t x = st_load_i64(in->dtype, in->data, base + a * job->inner);
                 x = (int64_t)((uint64_t)x ^ flip);
-                const int better = job->c->op == EAGER_OP_argmax ? x > best : x < best;
+                const bool better = job->c->op == EAGER_OP_argmax ? x > best : x < best;
                 if (a == 0 || better || (job->flag && x == best)) {
                     best = x;
                     index = a;
@@ -145,7 +145,7 @@ static void cumulate_f64(void *self, int64_t begin, int64_t end)
     const line_job *job = self;
     const ek_tensor *in = &job->c->in[0];
     const ek_tensor *out = &job->c->out[0];
-    const int is_sum = job->c->op == EAGER_OP_cumsum;
+    const bool is_sum = job->c->op == EAGER_OP_cumsum;
     double x[EK_BLOCK];
     for (int64_t t = begin; t < end; t++) {
         const int64_t step = job->reverse ? -job->inner : job->inner;
@@ -170,7 +170,7 @@ static void cumulate_i64(void *self, int64_t begin, int64_t end)
     const line_job *job = self;
     const ek_tensor *in = &job->c->in[0];
     const ek_tensor *out = &job->c->out[0];
-    const int is_sum = job->c->op == EAGER_OP_cumsum;
+    const bool is_sum = job->c->op == EAGER_OP_cumsum;
     for (int64_t t = begin; t < end; t++) {
         const int64_t step = job->reverse ? -job->inner : job->inner;
         int64_t at = t / job->inner * job->size * job->inner + t % job->inner;

@@ -33,9 +33,9 @@ static double combine_f64(uint32_t reduction, double a, double b)
     }
 }
 
-static int64_t combine_i64(uint32_t reduction, int64_t a, int64_t b, int is_unsigned)
+static int64_t combine_i64(uint32_t reduction, int64_t a, int64_t b, bool is_unsigned)
 {
-    const int less = is_unsigned ? (uint64_t)a < (uint64_t)b : a < b;
+    const bool less = is_unsigned ? (uint64_t)a < (uint64_t)b : a < b;
     switch (reduction) {
     case REDUCE_ADD:
         return (int64_t)((uint64_t)a + (uint64_t)b);
@@ -94,7 +94,7 @@ stator_status ek_scatter_elements(const ek_call *c, stator_diag **err)
         return STATOR_OK;
     }
     const uint32_t axis = x->rank ? ek_axis(c, STATOR_scatter_elements_axis, x->rank) : 0;
-    int fits = index->rank == x->rank && c->in[2].numel == index->numel;
+    bool fits = index->rank == x->rank && c->in[2].numel == index->numel;
     for (uint32_t a = 0; a < x->rank && fits; a++) {
         fits = a == axis || index->dims[a] <= x->dims[a];
     }

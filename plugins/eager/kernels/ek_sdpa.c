@@ -24,7 +24,7 @@ static double score(const attention *a, int64_t batch, int64_t head, int64_t t, 
     const int64_t q = ((batch * a->heads + head) * a->queries + t) * a->depth;
     const int64_t group = head / (a->heads / a->groups);
     const int64_t k = ((batch * a->groups + group) * a->keys + s) * a->depth;
-    int allowed = !a->is_causal || s <= t;
+    bool allowed = !a->is_causal || s <= t;
     double sum = 0.0;
     for (int64_t d = 0; d < a->depth; d++) {
         sum += load(&c->in[0], q + d) * load(&c->in[1], k + d);
@@ -58,7 +58,7 @@ static void attend(void *self, int64_t row, int64_t worker)
         scores[s] = score(a, batch, head, t, s);
         max = scores[s] > max || isnan(scores[s]) ? scores[s] : max;
     }
-    const int any = max != -INFINITY; /* else nothing to attend to */
+    const bool any = max != -INFINITY; /* else nothing to attend to */
     double sum = 0.0;
     for (int64_t s = 0; any && s < a->keys; s++) {
         scores[s] = exp(scores[s] - max);

@@ -63,8 +63,8 @@ static void f64_row(const void *self, int64_t out_at, const int64_t *at, int64_t
 {
     const ternary *t = self;
     const ek_call *c = t->c;
-    const int has_lo = ek_has_in(c, 1);
-    const int has_hi = ek_has_in(c, 2);
+    const bool has_lo = ek_has_in(c, 1);
+    const bool has_hi = ek_has_in(c, 2);
     double v[3][EK_BLOCK];
     double *x = v[0];
     for (int64_t i = 0; i < n; i += EK_BLOCK) {

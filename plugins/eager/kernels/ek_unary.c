@@ -216,8 +216,8 @@ static void predicate_range(void *self, int64_t begin, int64_t end)
         const int64_t m = end - i < EK_BLOCK ? end - i : EK_BLOCK;
         st_load_f64_block(in->dtype, in->data, i, m, x);
         for (int64_t k = 0; k < m; k++) {
-            const int nan = x[k] != x[k];
-            const int inf = fabs(x[k]) > 0x1.fffffffffffffp1023;
+            const bool nan = x[k] != x[k];
+            const bool inf = fabs(x[k]) > 0x1.fffffffffffffp1023;
             out[i + k] = (uint8_t)(c->op == EAGER_OP_is_nan   ? nan
                                    : c->op == EAGER_OP_is_inf ? inf
                                                               : !nan && !inf);

@@ -58,7 +58,7 @@ static stator_status group_items(unique_job *job, stator_diag **err)
 }
 
 /* Places of the distinct items in the result: sorted, or by first appearance. */
-static void rank_groups(unique_job *job, int sorted)
+static void rank_groups(unique_job *job, bool sorted)
 {
     for (int64_t g = 0; g < job->count; g++) {
         job->rank[g] = sorted ? g : -1;
@@ -71,7 +71,7 @@ static void rank_groups(unique_job *job, int sorted)
     }
 }
 
-static stator_status write_results(const unique_job *job, int has_axis, uint32_t axis,
+static stator_status write_results(const unique_job *job, bool has_axis, uint32_t axis,
                                    stator_diag **err)
 {
     const ek_call *c = job->c;
@@ -109,7 +109,7 @@ static stator_status write_results(const unique_job *job, int has_axis, uint32_t
 stator_status ek_unique(const ek_call *c, stator_diag **err)
 {
     const ek_tensor *x = &c->in[0];
-    const int has_axis = ek_has(c, STATOR_unique_axis) && x->rank > 0;
+    const bool has_axis = ek_has(c, STATOR_unique_axis) && x->rank > 0;
     const uint32_t axis = has_axis ? ek_axis(c, STATOR_unique_axis, x->rank) : 0;
     unique_job job = {.c = c, .n = x->numel, .width = 1, .inner = 1};
     if (has_axis) {

@@ -70,9 +70,9 @@ static void place_tap(const window *w, reach *r)
 }
 
 /* The first tap of output position `at` that lies inside; 0: none does. */
-static int first_tap(const window *w, const int64_t *at, reach *r)
+static bool first_tap(const window *w, const int64_t *at, reach *r)
 {
-    int is_any = 1;
+    bool is_any = true;
     for (uint32_t a = 0; a < w->spatial; a++) {
         r->base[a] = at[a] * w->stride[a] - w->low[a];
         r->first[a] = taps_before(w, a, r->base[a], 0);
@@ -87,24 +87,24 @@ static int first_tap(const window *w, const int64_t *at, reach *r)
 }
 
 /* The next one, in row-major order; 0: that was the last. */
-static int next_tap(const window *w, reach *r)
+static bool next_tap(const window *w, reach *r)
 {
     const uint32_t last = w->spatial - 1u;
     if (++r->index[last] < r->end[last]) {
         r->offset += w->dilation[last];
-        return 1;
+        return true;
     }
     for (uint32_t a = w->spatial; a-- > 0;) {
         if (r->index[a] < r->end[a]) {
             place_tap(w, r);
-            return 1;
+            return true;
         }
         r->index[a] = r->first[a];
         if (a > 0) {
             r->index[a - 1u]++;
         }
     }
-    return 0;
+    return false;
 }
 
 /* ---- reduce_window ---- */
@@ -135,7 +135,7 @@ static double combine_f64(int kind, double a, double b)
 }
 
 /* The least and greatest integer of a dtype. */
-static int64_t int_limit(uint32_t dtype, int greatest)
+static int64_t int_limit(uint32_t dtype, bool greatest)
 {
     const uint32_t bits = st_dtype_bits(dtype);
     if (st_dtype_class(dtype) == STATOR_CLASS_UINT || dtype == STATOR_BOOL) {
@@ -153,7 +153,7 @@ static int64_t combine_i64(int kind, uint32_t dtype, int64_t a, int64_t b)
     if (kind == KIND_SUM) {
         return (int64_t)((uint64_t)a + (uint64_t)b);
     }
-    const int b_greater = dtype == STATOR_U64 ? (uint64_t)b > (uint64_t)a : b > a;
+    const bool b_greater = dtype == STATOR_U64 ? (uint64_t)b > (uint64_t)a : b > a;
     return (kind == KIND_MAX) == b_greater ? b : a;
 }
 
@@ -163,7 +163,7 @@ static void reduce_range(void *self, int64_t begin, int64_t end)
     const ek_tensor *x = &w->call->in[0];
     const ek_tensor *y = &w->call->out[0];
     const int kind = window_kind(w->call);
-    const int is_float = ek_is_float(x->dtype);
+    const bool is_float = ek_is_float(x->dtype);
     for (int64_t o = begin; o < end; o++) {
         int64_t at[SPATIAL_MAX];
         ek_unflatten(o % w->out_count, w->out, w->spatial, at);
@@ -171,7 +171,7 @@ static void reduce_range(void *self, int64_t begin, int64_t end)
         double f = identity_f64(kind);
         int64_t i = kind == KIND_SUM ? 0 : int_limit(x->dtype, kind == KIND_MIN);
         reach r;
-        for (int more = first_tap(w, at, &r); more; more = next_tap(w, &r)) {
+        for (bool more = first_tap(w, at, &r); more; more = next_tap(w, &r)) {
             const int64_t from = base + r.offset;
             if (is_float) {
                 f = combine_f64(kind, f, st_load_f64(x->dtype, x->data, from));
@@ -224,7 +224,7 @@ static int64_t column_major_index(const window *w, int64_t offset)
 }
 
 /* Is element b (at a later tap) greater than a? The first NaN wins. */
-static int is_greater(uint32_t dtype, const void *data, int64_t b, int64_t a)
+static bool is_greater(uint32_t dtype, const void *data, int64_t b, int64_t a)
 {
     if (ek_is_float(dtype)) {
         const double x = st_load_f64(dtype, data, a);
@@ -241,7 +241,7 @@ static void store_empty(const ek_tensor *y, int64_t o)
     if (ek_is_float(y->dtype)) {
         st_store_f64(y->dtype, y->data, o, -INFINITY);
     } else {
-        st_store_i64(y->dtype, y->data, o, int_limit(y->dtype, 0));
+        st_store_i64(y->dtype, y->data, o, int_limit(y->dtype, false));
     }
 }
 
@@ -257,7 +257,7 @@ static void max_pool_range(void *self, int64_t begin, int64_t end)
         const int64_t base = o / w->out_count * w->in_count;
         int64_t best = -1;
         reach r;
-        for (int more = first_tap(w, at, &r); more; more = next_tap(w, &r)) {
+        for (bool more = first_tap(w, at, &r); more; more = next_tap(w, &r)) {
             if (best < 0 || is_greater(x->dtype, x->data, base + r.offset, base + best)) {
                 best = r.offset;
             }
@@ -302,7 +302,7 @@ static void avg_pool_range(void *self, int64_t begin, int64_t end)
         double sum = 0.0;
         double count = 1.0;
         reach r;
-        for (int more = first_tap(w, at, &r); more; more = next_tap(w, &r)) {
+        for (bool more = first_tap(w, at, &r); more; more = next_tap(w, &r)) {
             sum += st_load_f64(x->dtype, x->data, base + r.offset);
         }
         for (uint32_t a = 0; a < w->spatial; a++) {
@@ -340,7 +340,7 @@ static void lp_pool_range(void *self, int64_t begin, int64_t end)
         const int64_t base = o / w->out_count * w->in_count;
         double sum = 0.0;
         reach r;
-        for (int more = first_tap(w, at, &r); more; more = next_tap(w, &r)) {
+        for (bool more = first_tap(w, at, &r); more; more = next_tap(w, &r)) {
             const double v = fabs(st_load_f64(x->dtype, x->data, base + r.offset));
             sum += w->p == 1 ? v : w->p == 2 ? v * v : pow(v, (double)w->p);
         }

@@ -17,18 +17,18 @@
 
 /* ---- the rows ---- */
 
-static int is_whole(double value)
+static bool is_whole(double value)
 {
     return value == rint(value);
 }
 
 /* What follows the rounding: an offset that the dtype has, and bounds. */
-static int set_whole(const st_contraction *contraction, uint32_t at, dn_to_bytes *to)
+static bool set_whole(const st_contraction *contraction, uint32_t at, dn_to_bytes *to)
 {
     const st_epilogue *e = &contraction->epilogue[at];
     if (at < contraction->n_epilogue && e->kind == ST_EPILOGUE_OFFSET) {
         if (!(e->value >= to->least && e->value <= to->greatest)) {
-            return 0;
+            return false;
         }
         to->offset = (int16_t)e->value;
         e++;
@@ -40,7 +40,7 @@ static int set_whole(const st_contraction *contraction, uint32_t at, dn_to_bytes
     if (at < contraction->n_epilogue && e->kind == ST_EPILOGUE_CLIP) {
         if (!is_whole(e->value) || !is_whole(e->value2) || e->value < to->least ||
             e->value2 > to->greatest || e->value > e->value2) {
-            return 0;
+            return false;
         }
         to->least = (int16_t)e->value;
         to->greatest = (int16_t)e->value2;
@@ -53,12 +53,12 @@ static int set_whole(const st_contraction *contraction, uint32_t at, dn_to_bytes
 static const st_epilogue *next_of(const st_contraction *contraction, uint32_t *at, uint32_t kind)
 {
     const st_epilogue *e = &contraction->epilogue[*at];
-    const int is_next = *at < contraction->n_epilogue && e->kind == kind;
+    const bool is_next = *at < contraction->n_epilogue && e->kind == kind;
     *at += (uint32_t)is_next;
     return is_next ? e : NULL;
 }
 
-static int set_rows(const st_contraction *contraction, dn_to_bytes *to)
+static bool set_rows(const st_contraction *contraction, dn_to_bytes *to)
 {
     uint32_t at = 0;
     if (next_of(contraction, &at, ST_EPILOGUE_BIAS) &&
@@ -81,7 +81,7 @@ static int set_rows(const st_contraction *contraction, dn_to_bytes *to)
 
 void dn_to_bytes_of(const st_contraction *contraction, dn_to_bytes *out)
 {
-    const int is_signed = contraction->out.dtype == STATOR_I8;
+    const bool is_signed = contraction->out.dtype == STATOR_I8;
     memset(out, 0, sizeof *out);
     if (contraction->acc_dtype != STATOR_I32 ||
         (!is_signed && contraction->out.dtype != STATOR_U8)) {

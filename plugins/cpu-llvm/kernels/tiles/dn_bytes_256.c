@@ -58,7 +58,7 @@ void dn_finish_bytes_256(const dn_finish *f)
     }
     for (int64_t i = 0; i < rows; i += 2) {
         const float *sums = f->sums + i * COLUMNS;
-        const int is_pair = i + 1 < rows;
+        const bool is_pair = i + 1 < rows;
         const __m256i a = words_of(to, &c, sums);
         const __m256i b = words_of(to, &c, is_pair ? sums + COLUMNS : sums);
         const __m256i mixed = to->is_signed ? _mm256_packs_epi16(a, b) : _mm256_packus_epi16(a, b);

@@ -63,7 +63,7 @@ void dn_finish_bytes_512(const dn_finish *f)
     }
     for (int64_t i = 0; i < rows; i += 2) {
         const float *sums = f->sums + i * COLUMNS;
-        const int is_pair = i + 1 < rows;
+        const bool is_pair = i + 1 < rows;
         const __m512i a = words_of(&c, sums);
         const __m512i b = words_of(&c, is_pair ? sums + COLUMNS : sums);
         const __m512i mixed = to->is_signed ? _mm512_packs_epi16(a, b) : _mm512_packus_epi16(a, b);

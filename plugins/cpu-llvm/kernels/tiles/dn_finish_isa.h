@@ -13,14 +13,14 @@
 #include "plugins/cpu-llvm/kernels/tiles/dn_tiles.h"
 
 /* Place in the output of vector i. */
-INLINE int64_t place_of(const dn_finish *f, int64_t i, const int is_across)
+INLINE int64_t place_of(const dn_finish *f, int64_t i, const bool is_across)
 {
     return is_across ? f->out + i / 2 * f->step + i % 2 * LANES : f->out + i * f->step;
 }
 
 /* What the epilogue's row has for the vectors i and those that follow. */
 INLINE void load_operands(const dn_finish *f, const st_epilogue *e, const void *buffer, int64_t i,
-                          vec *o, const int n, const int is_across)
+                          vec *o, const int n, const bool is_across)
 {
     if (e->kind == ST_EPILOGUE_TIMES_ONE) {
         o[0] = load_one(buffer, e->dtype, 0);
@@ -84,7 +84,7 @@ INLINE void apply_number(const st_epilogue *e, vec *v, const int n)
 }
 
 INLINE void apply_row(const dn_finish *f, uint32_t place, int64_t i, vec *v, const int n,
-                      const int is_across)
+                      const bool is_across)
 {
     const st_epilogue *e = &f->contraction->epilogue[place];
     vec o[DN_FINISH_VECTORS];
@@ -93,14 +93,14 @@ INLINE void apply_row(const dn_finish *f, uint32_t place, int64_t i, vec *v, con
         return;
     }
     load_operands(f, e, f->at[DN_POST + place], i, o, n, is_across);
-    const int is_factor = e->kind == ST_EPILOGUE_TIMES || e->kind == ST_EPILOGUE_TIMES_ONE;
+    const bool is_factor = e->kind == ST_EPILOGUE_TIMES || e->kind == ST_EPILOGUE_TIMES_ONE;
 #pragma GCC unroll 8
     for (int k = 0; k < n; k++) {
         v[k] = is_factor ? v[k] * o[k] : v[k] + o[k];
     }
 }
 
-INLINE void apply_rows(const dn_finish *f, int64_t i, vec *v, const int n, const int is_across)
+INLINE void apply_rows(const dn_finish *f, int64_t i, vec *v, const int n, const bool is_across)
 {
     for (uint32_t place = f->first_row; place < f->contraction->n_epilogue; place++) {
         apply_row(f, place, i, v, n, is_across);
@@ -108,9 +108,9 @@ INLINE void apply_rows(const dn_finish *f, int64_t i, vec *v, const int n, const
 }
 
 /* From the sums of vectors i to i + n - 1 to the output. */
-INLINE void finish_vectors(const dn_finish *f, int64_t i, const int n, const int is_across);
+INLINE void finish_vectors(const dn_finish *f, int64_t i, const int n, const bool is_across);
 
-INLINE void finish_all(const dn_finish *f, const int is_across)
+INLINE void finish_all(const dn_finish *f, const bool is_across)
 {
     int64_t i = 0;
     for (; i + DN_FINISH_VECTORS <= f->n; i += DN_FINISH_VECTORS) {
@@ -127,8 +127,8 @@ INLINE void finish_all(const dn_finish *f, const int is_across)
 static void finish(const dn_finish *f)
 {
     if (f->is_across) {
-        finish_all(f, 1);
+        finish_all(f, true);
     } else {
-        finish_all(f, 0);
+        finish_all(f, false);
     }
 }

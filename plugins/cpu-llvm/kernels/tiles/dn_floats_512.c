@@ -117,7 +117,7 @@ INLINE vec others(uint32_t kind, vec v)
 
 #include "plugins/cpu-llvm/kernels/tiles/dn_finish_isa.h"
 
-INLINE void finish_vectors(const dn_finish *f, int64_t i, const int n, const int is_across)
+INLINE void finish_vectors(const dn_finish *f, int64_t i, const int n, const bool is_across)
 {
     const int64_t pitch = is_across ? LANES : f->pitch;
     vec v[DN_FINISH_VECTORS];

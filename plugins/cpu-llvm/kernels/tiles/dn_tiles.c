@@ -80,7 +80,7 @@ static void fill_groups(const dn_job *j, char *to, int64_t bytes)
 }
 
 /* One line of scratch: pixels before and behind the image, or all of it where `is_outside`. */
-static void fill_line(const dn_job *j, char *line, int is_outside)
+static void fill_line(const dn_job *j, char *line, bool is_outside)
 {
     if (is_outside) {
         fill_groups(j, line, j->pitch);
@@ -178,7 +178,7 @@ static void load_images(const worker *w, const dn_range *range, char *to)
     }
 }
 
-static int is_slice_missing(const worker *w)
+static bool is_slice_missing(const worker *w)
 {
     const dn_slices *slices = &w->j->s.slices;
     return slices->n && (slice_of(w->j, w->image, 0) < 0 ||
@@ -191,9 +191,9 @@ static void load_lines(worker *w)
     const int64_t top = dn_job_first_met(j, 0, w->first);
     const int64_t n = dn_job_lines(j, dn_job_rounded(j, w->n));
     const dn_range lines = {top > 0 ? top : 0, dn_least(top + n, j->in_lines)};
-    const int is_missing = is_slice_missing(w);
+    const bool is_missing = is_slice_missing(w);
     for (int64_t i = 0; i < n; i++) {
-        const int is_outside = top + i < 0 || top + i >= j->in_lines;
+        const bool is_outside = top + i < 0 || top + i >= j->in_lines;
         if (!is_outside || !j->is_cut) {
             fill_line(j, w->copy + i * j->pitch, is_outside || is_missing);
         }
@@ -289,8 +289,8 @@ static dn_tile tile_at(const worker *w, int64_t y, int64_t x)
     const dn_job *j = w->j;
     const dn_phase *down = dn_job_phase(j, 0, w->first + y);
     const dn_phase *across = dn_job_phase(j, 1, x);
-    const int is_joined = j->phases[1].dilation == 1 && j->sections.n == 1 &&
-                          !j->sections.are_fours && !j->sections.are_singles;
+    const bool is_joined = j->phases[1].dilation == 1 && j->sections.n == 1 &&
+                           !j->sections.are_fours && !j->sections.are_singles;
     const int64_t run = dn_job_run(j, across);
     int64_t first = 0;
     int64_t end = 0;
@@ -565,7 +565,7 @@ static void run_pixels(worker *w, pixel_chunk *p, const dn_finish *f, int64_t y,
 }
 
 /* The chunk's sums of the block's products: by feature, or by pixel where lanes are features. */
-static void sum_products(const worker *w, const pixel_chunk *p, int is_across)
+static void sum_products(const worker *w, const pixel_chunk *p, bool is_across)
 {
     const dn_job *j = w->j;
     const dn_col2im from = {

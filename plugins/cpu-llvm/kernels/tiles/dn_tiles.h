@@ -58,7 +58,7 @@ typedef struct dn_regroup {
     char *to;         /* where pixel `first` goes, which begins a line */
     int64_t depth;    /* groups of a pixel that are written, */
     int64_t pixel;    /* and bytes from pixel to pixel */
-    int is_tight;     /* pixels follow each other without filled groups */
+    bool is_tight;    /* pixels follow each other without filled groups */
     int64_t line;     /* bytes from line to line of `to` */
     uint32_t flip;    /* each group is xored with it */
     uint32_t fill;    /* a group of what channels are that there are not */
@@ -69,7 +69,7 @@ typedef struct dn_regroup {
 typedef struct dn_finish {
     const st_contraction *contraction;
     void *const *at;
-    int is_across;     /* lanes are features */
+    bool is_across;    /* lanes are features */
     int64_t n;         /* vectors */
     const float *sums; /* of integers: their bits; */
     int64_t pitch;     /* and elements from vector to vector where lanes are pixels */
@@ -124,10 +124,10 @@ typedef struct dn_interleave {
 
 /* The inner loops for one kind of elements. A panel has two vectors of columns. */
 typedef struct dn_tiles_isa {
-    int64_t rows;     /* of a tile, at most: its sums leave registers for their operands */
-    int64_t lanes;    /* of a vector */
-    int64_t size;     /* bytes of an element of a group; of x it may have fewer */
-    int may_be_tight; /* `regroup` leaves the filling of groups out (dn_tiles_is_tight) */
+    int64_t rows;      /* of a tile, at most: its sums leave registers for their operands */
+    int64_t lanes;     /* of a vector */
+    int64_t size;      /* bytes of an element of a group; of x it may have fewer */
+    bool may_be_tight; /* `regroup` leaves the filling of groups out (dn_tiles_is_tight) */
     void (*run)(const dn_tile *t, int64_t rows);
     void (*regroup)(const dn_regroup *r);
     /* n contiguous elements to their size in groups, each group xored with flip. NULL: they have
@@ -284,12 +284,12 @@ static inline __attribute__((always_inline)) void dn_regroup_tight(const dn_regr
 /* Pixels of few channels lie tightly in scratch, filling no groups: the window's line is one run of
  * groups, of which the last alone may have a rest (`has_rest`; of bytes it is filled with what
  * follows, times 0). */
-int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_contraction *contraction,
-                      const dn_sizes *s);
+bool dn_tiles_is_tight(const dn_tiles_isa *isa, const st_contraction *contraction,
+                       const dn_sizes *s);
 
 /* Are the products of these (simplified) sizes done by `run_winograd_product`? */
-int dn_tiles_is_winograd_product(const dn_tiles_isa *isa, const st_contraction *contraction,
-                                 const dn_sizes *s);
+bool dn_tiles_is_winograd_product(const dn_tiles_isa *isa, const st_contraction *contraction,
+                                  const dn_sizes *s);
 
 /* Sections are what the groups of a convolution are to the panels: each has features of its own,
  * which meet some channels of a pixel. Else there is one. */
@@ -297,8 +297,8 @@ typedef struct dn_sections {
     int64_t n, features; /* sections, and features of one */
     int64_t channels;    /* that a feature meets: those of its group, */
     int64_t step;        /* and from a section's first one to that of the next */
-    int are_fours;       /* a section is four groups of four channels and features: `run_fours` */
-    int are_singles;     /* a section is a panel's columns of groups of one each: `run_singles` */
+    bool are_fours;      /* a section is four groups of four channels and features: `run_fours` */
+    bool are_singles;    /* a section is a panel's columns of groups of one each: `run_singles` */
 } dn_sections;
 dn_sections dn_tiles_sections(const dn_tiles_isa *isa, const st_contraction *contraction,
                               const dn_sizes *s);
@@ -334,7 +334,7 @@ typedef struct dn_tiles_part {
 /* How many parts a contraction has, */
 int64_t dn_tiles_slices(const st_contraction *contraction);
 /* are they done, as far as the depth axis tells (1: there is none), */
-int dn_tiles_are_slices_done(const st_contraction *contraction, const dn_sizes *s);
+bool dn_tiles_are_slices_done(const st_contraction *contraction, const dn_sizes *s);
 /* and one of them. */
 void dn_tiles_slice(const st_contraction *contraction, const dn_sizes *s, int64_t phase,
                     dn_tiles_part *out);
@@ -342,7 +342,7 @@ void dn_tiles_slice(const st_contraction *contraction, const dn_sizes *s, int64_
 /* A transposed convolution of few features: each pixel of the image is multiplied with all
  * positions of the window, and col2im sums the products. Its weights are packed as rows,
  * [position][feature][channel]. */
-int dn_tiles_is_col2im(const st_contraction *contraction, const dn_sizes *s);
+bool dn_tiles_is_col2im(const st_contraction *contraction, const dn_sizes *s);
 
 /* Bytes of the sums of weights before the panels, of each phase: none but for bytes. */
 int64_t dn_tiles_sums_bytes(const dn_tiles_isa *isa, int64_t panels, int64_t phases);

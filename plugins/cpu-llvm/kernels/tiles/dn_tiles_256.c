@@ -253,7 +253,7 @@ INLINE __m256i load_bytes(const char *from, int64_t n)
 
 /* Group g of n pixels, 8 at most. */
 INLINE __m256 load_groups(const dn_regroup *r, int64_t g, int64_t pixel, int64_t n,
-                          const int is_bytes)
+                          const bool is_bytes)
 {
     const int64_t size = is_bytes ? 1 : DN_TILE_GROUP;
     const int64_t c = is_bytes ? 2 * g : g;
@@ -275,7 +275,7 @@ INLINE __m256 load_groups(const dn_regroup *r, int64_t g, int64_t pixel, int64_t
 }
 
 /* 8 groups, from `first` on, of up to 8 pixels. */
-INLINE void regroup_block(const dn_regroup *r, int64_t first, int64_t pixel, const int is_bytes)
+INLINE void regroup_block(const dn_regroup *r, int64_t first, int64_t pixel, const bool is_bytes)
 {
     __m256 a[LANES];
     const int64_t n = r->n - pixel < LANES ? r->n - pixel : LANES;
@@ -305,7 +305,7 @@ INLINE void regroup_block(const dn_regroup *r, int64_t first, int64_t pixel, con
 
 /* Each channel lies in pages of its own: no more of them at a time than the processor knows by
  * heart. */
-INLINE void regroup(const dn_regroup *r, const int is_bytes)
+INLINE void regroup(const dn_regroup *r, const bool is_bytes)
 {
     for (int64_t begin = 0; begin < r->n; begin += PIXELS_TOGETHER) {
         const int64_t end = r->n - begin < PIXELS_TOGETHER ? r->n : begin + PIXELS_TOGETHER;
@@ -319,7 +319,7 @@ INLINE void regroup(const dn_regroup *r, const int is_bytes)
 
 void dn_regroup_floats_256(const dn_regroup *r)
 {
-    regroup(r, 0);
+    regroup(r, false);
 }
 
 static void regroup_bytes(const dn_regroup *r)
@@ -327,7 +327,7 @@ static void regroup_bytes(const dn_regroup *r)
     if (r->is_tight) {
         dn_regroup_tight(r, 1, 2);
     } else {
-        regroup(r, 1);
+        regroup(r, true);
     }
 }
 
@@ -432,14 +432,14 @@ INLINE vec others(uint32_t kind, vec v)
 
 #include "plugins/cpu-llvm/kernels/tiles/dn_finish_isa.h"
 
-INLINE __m256i by_feature(const int32_t *numbers, int64_t i, const int is_across)
+INLINE __m256i by_feature(const int32_t *numbers, int64_t i, const bool is_across)
 {
     return is_across ? _mm256_loadu_si256((const __m256i *)(const void *)numbers + i % 2)
                      : _mm256_set1_epi32(numbers[i]);
 }
 
 /* Integers become what they are with their zero points, and f32 but for an output of integers. */
-INLINE __m256 apply_zero_points(const dn_finish *f, __m256 sums, int64_t i, const int is_across)
+INLINE __m256 apply_zero_points(const dn_finish *f, __m256 sums, int64_t i, const bool is_across)
 {
     __m256i v = _mm256_castps_si256(sums);
     v = _mm256_add_epi32(v, by_feature(f->column, i, is_across));
@@ -450,7 +450,7 @@ INLINE __m256 apply_zero_points(const dn_finish *f, __m256 sums, int64_t i, cons
     }
     if (is_across && f->row_zeros) {
         const __m256i zero = _mm256_set1_epi32(f->row_zeros[i / 2]);
-        v = _mm256_add_epi32(v, _mm256_mullo_epi32(zero, by_feature(f->weights, i, 1)));
+        v = _mm256_add_epi32(v, _mm256_mullo_epi32(zero, by_feature(f->weights, i, true)));
     }
     return f->contraction->out.dtype == STATOR_I32 ? _mm256_castsi256_ps(v) : _mm256_cvtepi32_ps(v);
 }
@@ -462,7 +462,7 @@ INLINE __m256i integers_of(__m256 v)
 }
 
 /* Four vectors to 4 x 8 bytes. */
-INLINE __m256i bytes_of(const __m256 *v, int is_signed)
+INLINE __m256i bytes_of(const __m256 *v, bool is_signed)
 {
     const __m256i a = _mm256_packs_epi32(integers_of(v[0]), integers_of(v[1]));
     const __m256i b = _mm256_packs_epi32(integers_of(v[2]), integers_of(v[3]));
@@ -471,13 +471,13 @@ INLINE __m256i bytes_of(const __m256 *v, int is_signed)
 }
 
 INLINE void store_bytes(const dn_finish *f, int64_t i, const __m256 *v, const int n,
-                        const int is_across)
+                        const bool is_across)
 {
-    const int is_signed = f->contraction->out.dtype == STATOR_I8;
+    const bool is_signed = f->contraction->out.dtype == STATOR_I8;
     char *out = f->at[DN_OUT];
 #pragma GCC unroll 2
     for (int k = 0; k < n; k += 4) {
-        const int has_four = k + 4 <= n;
+        const bool has_four = k + 4 <= n;
         const int64_t at[4] = {place_of(f, i + k, is_across), place_of(f, i + k + 1, is_across),
                                place_of(f, i + k + 2, is_across),
                                place_of(f, i + k + 3, is_across)};
@@ -501,7 +501,7 @@ INLINE void store_bytes(const dn_finish *f, int64_t i, const __m256 *v, const in
     }
 }
 
-INLINE void finish_vectors(const dn_finish *f, int64_t i, const int n, const int is_across)
+INLINE void finish_vectors(const dn_finish *f, int64_t i, const int n, const bool is_across)
 {
     const int64_t pitch = is_across ? LANES : f->pitch;
     __m256 v[DN_FINISH_VECTORS];
@@ -545,7 +545,7 @@ const dn_tiles_isa *dn_tiles_256(uint32_t dtype)
                                        .lanes = LANES,
                                        .size = 2,
                                        .run = run_bytes,
-                                       .may_be_tight = 1,
+                                       .may_be_tight = true,
                                        .regroup = regroup_bytes,
                                        .widen = widen,
                                        .sum_bytes = sum_bytes,

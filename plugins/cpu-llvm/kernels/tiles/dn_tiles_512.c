@@ -11,7 +11,7 @@
 
 /* ---- a tile ---- */
 
-INLINE __m512i products(__m512i sum, __m512i x, __m512i weights, const int is_half)
+INLINE __m512i products(__m512i sum, __m512i x, __m512i weights, const bool is_half)
 {
     return is_half ? _mm512_castps_si512(
                          _mm512_dpbf16_ps(_mm512_castsi512_ps(sum), (__m512bh)x, (__m512bh)weights))
@@ -211,7 +211,7 @@ INLINE void thirds_of(int chunk, uint16_t index[2 * LANES], __mmask32 *third)
     *third = 0;
     for (int i = 0; i < 2 * LANES; i++) {
         const int word = chunk * 2 * LANES + i;
-        const int is_second = word % 3 == 1; /* of two adjacent registers */
+        const bool is_second = word % 3 == 1; /* of two adjacent registers */
         index[i] = (uint16_t)(word / 3 + (is_second ? 2 * LANES : 0));
         *third |= (__mmask32)(word % 3 == 2) << i;
     }
@@ -295,7 +295,7 @@ INLINE void regroup_bytes(const dn_regroup *r, int64_t first, int64_t pixel)
 
 /* Each channel lies in pages of its own: no more of them at a time than the processor knows by
  * heart. */
-INLINE void regroup(const dn_regroup *r, const int is_half)
+INLINE void regroup(const dn_regroup *r, const bool is_half)
 {
     const int64_t step = is_half ? 2 * LANES : LANES;
     for (int64_t begin = 0; begin < r->n; begin += PIXELS_TOGETHER) {
@@ -315,7 +315,7 @@ INLINE void regroup(const dn_regroup *r, const int is_half)
 static void regroup_all_half(const dn_regroup *r)
 {
     if (!r->is_tight) {
-        regroup(r, 1);
+        regroup(r, true);
     } else if (r->channels == 3) {
         regroup_three(r);
     } else {
@@ -368,7 +368,7 @@ static void regroup_three_bytes(const dn_regroup *r)
 static void regroup_all_bytes(const dn_regroup *r)
 {
     if (!r->is_tight) {
-        regroup(r, 0);
+        regroup(r, false);
     } else if (r->channels == 3) {
         regroup_three_bytes(r);
     } else {
@@ -438,7 +438,7 @@ INLINE vec others(uint32_t kind, vec v)
 
 #include "plugins/cpu-llvm/kernels/tiles/dn_finish_isa.h"
 
-INLINE void load_sums(const dn_finish *f, int64_t i, __m512 *v, const int n, const int is_across)
+INLINE void load_sums(const dn_finish *f, int64_t i, __m512 *v, const int n, const bool is_across)
 {
     const int64_t pitch = is_across ? LANES : f->pitch;
 #pragma GCC unroll 8
@@ -479,7 +479,7 @@ INLINE void load_sums(const dn_finish *f, int64_t i, __m512 *v, const int n, con
 
 /* ---- stores ---- */
 
-INLINE void store_bytes(int8_t *to, __mmask16 mask, __m512 v, int is_signed)
+INLINE void store_bytes(int8_t *to, __mmask16 mask, __m512 v, bool is_signed)
 {
     const float least = is_signed ? -128.0f : 0.0f;
     v = _mm512_max_ps(v, _mm512_set1_ps(least));
@@ -512,7 +512,7 @@ INLINE void store_float(float *to, __mmask16 mask, __m512 v)
 }
 
 INLINE void store_vectors(const dn_finish *f, int64_t i, const __m512 *v, const int n,
-                          const int is_across)
+                          const bool is_across)
 {
     const uint32_t dtype = f->contraction->out.dtype;
     void *base = f->at[DN_OUT];
@@ -535,7 +535,7 @@ INLINE void store_vectors(const dn_finish *f, int64_t i, const __m512 *v, const 
     }
 }
 
-INLINE void finish_vectors(const dn_finish *f, int64_t i, const int n, const int is_across)
+INLINE void finish_vectors(const dn_finish *f, int64_t i, const int n, const bool is_across)
 {
     __m512 v[DN_FINISH_VECTORS];
     load_sums(f, i, v, n, is_across);
@@ -550,7 +550,7 @@ const dn_tiles_isa *dn_tiles_512(uint32_t dtype)
     static const dn_tiles_isa half = {.rows = ROWS,
                                       .lanes = LANES,
                                       .size = 2,
-                                      .may_be_tight = 1,
+                                      .may_be_tight = true,
                                       .run = run_half,
                                       .regroup = regroup_all_half,
                                       .transpose_sums = transpose_sums,
@@ -558,7 +558,7 @@ const dn_tiles_isa *dn_tiles_512(uint32_t dtype)
     static const dn_tiles_isa bytes = {.rows = ROWS,
                                        .lanes = LANES,
                                        .size = 1,
-                                       .may_be_tight = 1,
+                                       .may_be_tight = true,
                                        .run = run_bytes,
                                        .run_singles = dn_run_singles_512,
                                        .regroup = regroup_all_bytes,

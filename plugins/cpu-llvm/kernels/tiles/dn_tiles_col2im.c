@@ -10,7 +10,7 @@
 #define FEATURES_MAX 8 /* half a panel of AVX2 */
 #define CHANNELS_MIN 8
 
-int dn_tiles_is_col2im(const st_contraction *contraction, const dn_sizes *s)
+bool dn_tiles_is_col2im(const st_contraction *contraction, const dn_sizes *s)
 {
     const uint32_t last = contraction->n_spatial - 1u;
     const int64_t *strides = s->y.dims + 2;
@@ -105,7 +105,7 @@ static void sum_phase(const dn_col2im *c, int64_t y, int64_t x, int64_t n, float
     for (int64_t i = 0; i < n; i += p.n) {
         const dn_range r = inside(met[1] + i, across->places, dilation[1], j->in_width);
         const int64_t whole = j->in_width - met[1] - (across->places - 1) * dilation[1];
-        const int is_whole = r.end - r.begin == across->places;
+        const bool is_whole = r.end - r.begin == across->places;
         p.n = across->places == 0 ? n : is_whole ? dn_least(n, whole) - i : 1;
         p.positions = r.end - r.begin;
         p.from = from + i + r.begin * p.position;

@@ -26,21 +26,21 @@ const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype)
     if (lib->flags & DNNL_VECTORS_16) {
         return NULL;
     }
-    const int is_narrow = (lib->flags & DNNL_VECTORS_32) != 0;
+    const bool is_narrow = (lib->flags & DNNL_VECTORS_32) != 0;
     const dn_tiles_isa *wide = is_narrow             ? NULL
                                : dtype == STATOR_F32 ? dn_tiles_floats_512()
                                                      : dn_tiles_512(dtype);
     return wide ? wide : dn_tiles_256(dtype);
 }
 
-static int has_gelu(const st_contraction *contraction)
+static bool has_gelu(const st_contraction *contraction)
 {
     for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
         if (contraction->epilogue[i].kind == ST_EPILOGUE_GELU_ERF) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 const dn_tiles_isa *dn_tiles_isa_for(const dn_lib *lib, const st_contraction *contraction,
@@ -61,13 +61,14 @@ const dn_tiles_isa *dn_tiles_isa_for(const dn_lib *lib, const st_contraction *co
     return dn_parts(features, columns) % 2 == 0 ? dn_tiles_wide_512() : isa;
 }
 
-int dn_tiles_are_second(const dn_lib *lib, const st_contraction *contraction)
+bool dn_tiles_are_second(const dn_lib *lib, const st_contraction *contraction)
 {
     return contraction->x.dtype == STATOR_F32 && !contraction->is_transposed &&
            dn_tiles_isa_of(lib, STATOR_F32) == dn_tiles_floats_512();
 }
 
-int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_contraction *contraction, const dn_sizes *s)
+bool dn_tiles_is_tight(const dn_tiles_isa *isa, const st_contraction *contraction,
+                       const dn_sizes *s)
 {
     const uint32_t last = contraction->n_spatial - 1u;
     return contraction->kind == ST_CONTRACTION_CONV && isa->may_be_tight &&
@@ -78,15 +79,15 @@ int dn_tiles_is_tight(const dn_tiles_isa *isa, const st_contraction *contraction
 }
 
 /* A group for each channel, of one feature. */
-static int are_singles(const dn_tiles_isa *isa, const st_contraction *contraction,
-                       const dn_sizes *s)
+static bool are_singles(const dn_tiles_isa *isa, const st_contraction *contraction,
+                        const dn_sizes *s)
 {
     int64_t places = 1;
     if (contraction->kind != ST_CONTRACTION_CONV || isa->run_singles == NULL ||
         contraction->is_transposed || contraction->groups == 1 ||
         contraction->groups != s->channels || contraction->groups != s->features ||
         !dn_has_plain_weights(contraction)) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < contraction->n_spatial && places <= DN_SINGLES_MAX; i++) {
         places *= dn_least(s->kernel[i], DN_SINGLES_MAX + 1);
@@ -97,20 +98,20 @@ static int are_singles(const dn_tiles_isa *isa, const st_contraction *contractio
 dn_sections dn_tiles_sections(const dn_tiles_isa *isa, const st_contraction *contraction,
                               const dn_sizes *s)
 {
-    const int is_image = contraction->kind == ST_CONTRACTION_CONV;
+    const bool is_image = contraction->kind == ST_CONTRACTION_CONV;
     dn_sections all = {.n = is_image ? contraction->groups : 1};
     all.features = is_image ? s->features / all.n : s->n;
     all.channels = is_image ? s->channels / all.n : s->k;
     all.channels *= s->slices.n ? s->slices.n : 1;
     all.step = all.channels;
     if (are_singles(isa, contraction, s)) {
-        all = (dn_sections){.channels = 1, .are_singles = 1};
+        all = (dn_sections){.channels = 1, .are_singles = true};
         all.features = 2 * isa->lanes;
         all.step = all.features;
         all.n = dn_parts(s->features, all.features);
     }
     if (isa->run_fours && all.n % 4 == 0 && all.channels == 4 && all.features == 4) {
-        all.are_fours = 1;
+        all.are_fours = true;
         all.n /= 4;
         all.features *= 4;
         all.step *= 4;
@@ -121,20 +122,20 @@ dn_sections dn_tiles_sections(const dn_tiles_isa *isa, const st_contraction *con
 /* ---- sizes ---- */
 
 /* Pixels of each channel are contiguous; or with `pixel` channels those of each pixel. */
-static int is_dense(const int64_t *strides, uint32_t n, const int64_t *extents, int64_t pixel)
+static bool is_dense(const int64_t *strides, uint32_t n, const int64_t *extents, int64_t pixel)
 {
     int64_t next = pixel;
     for (uint32_t i = n; i-- > 0;) {
         if (extents[i] != 1 && strides[2 + i] != next) {
-            return 0;
+            return false;
         }
         next *= extents[i];
     }
-    return 1;
+    return true;
 }
 
-static int is_channels_last(const int64_t *strides, uint32_t n, const int64_t *extents,
-                            int64_t channels)
+static bool is_channels_last(const int64_t *strides, uint32_t n, const int64_t *extents,
+                             int64_t channels)
 {
     return strides[1] == 1 && is_dense(strides, n, extents, channels) &&
            !is_dense(strides, n, extents, 1);
@@ -142,13 +143,13 @@ static int is_channels_last(const int64_t *strides, uint32_t n, const int64_t *e
 
 /* Are the pixels of the images rows of a product, with the output's? Their tiles are full then,
  * whatever the width of an image, and floats are read where they lie. */
-static int is_pointwise(const st_contraction *contraction, const dn_sizes *s)
+static bool is_pointwise(const st_contraction *contraction, const dn_sizes *s)
 {
     int64_t pixels = 1;
     for (uint32_t i = 0; i < contraction->n_spatial; i++) {
         if (s->slices.n || s->kernel[i] != 1 || contraction->stride[i] != 1 || s->pad_low[i] ||
             s->in[i] != s->out_size[i]) {
-            return 0;
+            return false;
         }
         pixels *= s->in[i];
     }
@@ -172,13 +173,13 @@ static void make_product(const st_contraction *contraction, dn_sizes *s)
     s->out.stride[0] = s->features;
 }
 
-int dn_tiles_is_winograd_product(const dn_tiles_isa *isa, const st_contraction *contraction,
-                                 const dn_sizes *s)
+bool dn_tiles_is_winograd_product(const dn_tiles_isa *isa, const st_contraction *contraction,
+                                  const dn_sizes *s)
 {
     dn_sizes product = *s;
     if (isa->run_winograd_product == NULL ||
         (contraction->kind == ST_CONTRACTION_CONV && !is_pointwise(contraction, s))) {
-        return 0;
+        return false;
     }
     if (contraction->kind == ST_CONTRACTION_CONV) {
         make_product(contraction, &product);
@@ -215,7 +216,7 @@ static void set_image(dn_job *j)
     const st_contraction *contraction = j->contraction;
     const dn_sizes *s = &j->s;
     const uint32_t last = contraction->n_spatial - 1u;
-    const int is_flat = last == 0;
+    const bool is_flat = last == 0;
     j->is_last[0] = is_channels_last(s->x.dims, contraction->n_spatial, s->in, s->channels);
     j->is_last[1] = is_channels_last(s->out.dims, contraction->n_spatial, s->out_size, s->features);
     j->images = s->images;
@@ -226,7 +227,7 @@ static void set_image(dn_job *j)
     j->kernel_lines = is_flat ? 1 : s->kernel[0];
     j->kernel_width = s->kernel[last];
     for (uint32_t i = 0; i < 2; i++) {
-        const int is_line = i == 0;
+        const bool is_line = i == 0;
         j->stride[i] = is_line && is_flat ? 1 : contraction->stride[is_line ? 0 : last];
         j->pad[i] = is_line && is_flat ? 0 : s->pad_low[is_line ? 0 : last];
     }
@@ -342,7 +343,7 @@ static int64_t lines_most(dn_job *j)
 
 /* Of a group for each channel a panel meets its own channels alone: copying what all panels meet is
  * much of the time, so threads take lines, where each has about as many. */
-static int are_lines_shared(const dn_job *j)
+static bool are_lines_shared(const dn_job *j)
 {
     const int64_t most = dn_parts(j->lines, j->s.threads);
     return j->sections.are_singles && 8 * most * j->s.threads <= 9 * j->lines;
@@ -364,7 +365,7 @@ static void set_blocks(dn_job *j)
     j->blocks = dn_parts(whole, most);
     j->parts = 1;
     /* Of weights that are larger than the rows each thread reads its own. */
-    const int is_heavy = !j->is_image && j->panels * j->panel_bytes > whole * j->pitch;
+    const bool is_heavy = !j->is_image && j->panels * j->panel_bytes > whole * j->pitch;
     if (threads > 1 && (is_heavy || j->image_chunks * j->blocks % threads != 0)) {
         if (j->panels >= 2 * threads && !are_lines_shared(j)) {
             j->parts = threads;
@@ -417,11 +418,11 @@ int64_t dn_job_packed_bytes(const dn_job *j)
     return dn_job_sums_bytes(j) + j->panels * j->panel_bytes;
 }
 
-int dn_job_init(dn_job *j, const dn_op *op, const dn_tiles_part *part, uint32_t is_wino)
+bool dn_job_init(dn_job *j, const dn_op *op, const dn_tiles_part *part, uint32_t is_wino)
 {
     set_sizes(j, op, part, is_wino);
     if (j->pitch < 1 || j->pitch > PITCH_MAX || j->panel_bytes > PANEL_MAX) {
-        return 0;
+        return false;
     }
     set_blocks(j);
     set_bytes(j);
@@ -430,40 +431,40 @@ int dn_job_init(dn_job *j, const dn_op *op, const dn_tiles_part *part, uint32_t 
 
 /* ---- which ---- */
 
-static int is_epilogue_done(const st_contraction *contraction)
+static bool is_epilogue_done(const st_contraction *contraction)
 {
-    const int is_float = contraction->x.dtype == STATOR_F32;
+    const bool is_float = contraction->x.dtype == STATOR_F32;
     for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
         const st_epilogue *e = &contraction->epilogue[i];
         if (is_float && st_epilogue_has_buffer(e->kind) && e->dtype != STATOR_F32) {
-            return 0;
+            return false;
         }
         switch (e->kind) {
         case ST_EPILOGUE_GELU_ERF:
             if (is_float) {
                 break;
             }
-            return 0;
+            return false;
         case ST_EPILOGUE_GELU_TANH:
         case ST_EPILOGUE_SIGMOID:
         case ST_EPILOGUE_TANH:
         case ST_EPILOGUE_SILU:
-            return 0;
+            return false;
         default:
             break;
         }
     }
-    return 1;
+    return true;
 }
 
-static int is_zero_done(const st_contraction_zero *zero, uint32_t dtype)
+static bool is_zero_done(const st_contraction_zero *zero, uint32_t dtype)
 {
     const int32_t least = dtype == STATOR_I8 ? -128 : 0;
     return zero->has_buffer ? zero->dtype == dtype
                             : zero->value >= least && zero->value <= least + 255;
 }
 
-static int are_dtypes_done(const st_contraction *contraction)
+static bool are_dtypes_done(const st_contraction *contraction)
 {
     if (contraction->x.dtype == STATOR_BF16) {
         return contraction->y.dtype == STATOR_BF16;
@@ -477,15 +478,15 @@ static int are_dtypes_done(const st_contraction *contraction)
            is_zero_done(&contraction->y_zero, contraction->y.dtype);
 }
 
-static int is_small(int64_t n, int64_t least, int64_t most)
+static bool is_small(int64_t n, int64_t least, int64_t most)
 {
     return n >= least && n <= most;
 }
 
 /* One of each, or more than one channel and feature a group, in whole groups of elements; of bytes
  * without zero points of the weights, as sums of rows are not made by section. */
-static int are_sections_done(const dn_tiles_isa *isa, const st_contraction *contraction,
-                             const dn_sizes *s)
+static bool are_sections_done(const dn_tiles_isa *isa, const st_contraction *contraction,
+                              const dn_sizes *s)
 {
     const int64_t channels = s->channels / contraction->groups;
     const int64_t features = s->features / contraction->groups;
@@ -496,15 +497,15 @@ static int are_sections_done(const dn_tiles_isa *isa, const st_contraction *cont
             (isa->sum_bytes == NULL || dn_has_plain_weights(contraction)));
 }
 
-static int is_image_done(const dn_tiles_isa *isa, const st_contraction *contraction,
-                         const dn_sizes *s)
+static bool is_image_done(const dn_tiles_isa *isa, const st_contraction *contraction,
+                          const dn_sizes *s)
 {
     const int64_t stride_most = contraction->is_transposed ? DN_PHASES_MAX : WINDOW_MAX;
     if (contraction->n_spatial > 2 || s->images < 1 || !are_sections_done(isa, contraction, s) ||
         !is_small(s->channels, 1, CHANNELS_MAX) || !is_small(s->features, 1, CHANNELS_MAX)) {
-        return 0;
+        return false;
     }
-    const int may_be_last = contraction->x.dtype == STATOR_F32 || isa->widen != NULL;
+    const bool may_be_last = contraction->x.dtype == STATOR_F32 || isa->widen != NULL;
     const uint32_t n = contraction->n_spatial;
     for (uint32_t i = 0; i < n; i++) {
         if (!is_small(s->in[i], 1, EXTENT_MAX) || !is_small(s->out_size[i], 1, EXTENT_MAX) ||
@@ -512,21 +513,21 @@ static int is_image_done(const dn_tiles_isa *isa, const st_contraction *contract
             (!contraction->is_transposed && !is_small(s->pad_high[i], 0, WINDOW_MAX)) ||
             !is_small(contraction->stride[i], 1, stride_most) ||
             !is_small(contraction->dilation[i], 1, WINDOW_MAX)) {
-            return 0;
+            return false;
         }
     }
     if (!is_dense(s->x.dims, n, s->in, 1) &&
         !(may_be_last && is_channels_last(s->x.dims, n, s->in, s->channels))) {
-        return 0;
+        return false;
     }
     if (!is_dense(s->out.dims, n, s->out_size, 1) &&
         !(may_be_last && is_channels_last(s->out.dims, n, s->out_size, s->features))) {
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
-static int is_product_done(const dn_sizes *s)
+static bool is_product_done(const dn_sizes *s)
 {
     return s->n_batch == 0 && s->m >= 1 && is_small(s->n, 1, EXTENT_MAX) &&
            is_small(s->k, 1, EXTENT_MAX) && (s->x.stride[1] == 1 || s->k == 1) &&
@@ -534,7 +535,7 @@ static int is_product_done(const dn_sizes *s)
 }
 
 /* Packed weights, whose name tells how they lie; the rows of col2im by their strides. */
-static int packed_of(const dn_job *j, int64_t bytes, dnnl_memory_desc_t *out)
+static bool packed_of(const dn_job *j, int64_t bytes, dnnl_memory_desc_t *out)
 {
     if (j->is_col2im) {
         const int64_t depth = bytes / (j->products * DN_TILE_GROUP); /* of all parts */
@@ -550,7 +551,8 @@ static int packed_of(const dn_job *j, int64_t bytes, dnnl_memory_desc_t *out)
 }
 
 /* The caller's weights, for a name that tells their order. */
-static int weights_of(const st_contraction *contraction, const dn_sizes *s, dnnl_memory_desc_t *out)
+static bool weights_of(const st_contraction *contraction, const dn_sizes *s,
+                       dnnl_memory_desc_t *out)
 {
     dnnl_dims_t dims = {s->k, s->n};
     dnnl_dims_t strides = {s->y.stride[0], s->y.stride[1]};
@@ -570,10 +572,10 @@ static int weights_of(const st_contraction *contraction, const dn_sizes *s, dnnl
 }
 
 /* The name of packed weights tells of no strides that run backwards, or nowhere. */
-static int are_strides_named(const st_contraction *contraction, const dn_sizes *s)
+static bool are_strides_named(const st_contraction *contraction, const dn_sizes *s)
 {
-    const int is_image = contraction->kind == ST_CONTRACTION_CONV;
-    int is_done = 1;
+    const bool is_image = contraction->kind == ST_CONTRACTION_CONV;
+    bool is_done = true;
     for (uint32_t i = 0; i < 2; i++) {
         const int64_t extent = is_image ? (i ? s->channels : s->features) : i ? s->n : s->k;
         is_done &= extent <= 1 || (is_image ? s->y.dims[i] : s->y.stride[i]) > 0;
@@ -585,7 +587,7 @@ static int are_strides_named(const st_contraction *contraction, const dn_sizes *
 }
 
 /* Constants, or rows that are worth packing in each call. */
-static int are_weights_done(const dn_op *op, const dn_sizes *s, uint32_t is_winograd)
+static bool are_weights_done(const dn_op *op, const dn_sizes *s, uint32_t is_winograd)
 {
     const st_contraction *contraction = &op->contraction;
     return are_strides_named(contraction, s) &&
@@ -594,28 +596,28 @@ static int are_weights_done(const dn_op *op, const dn_sizes *s, uint32_t is_wino
              !is_winograd && s->m >= ROWS_PACKED && s->y.stride[1] == 1));
 }
 
-int dn_tiles_has_winograd(const dn_op *op)
+bool dn_tiles_has_winograd(const dn_op *op)
 {
     const dn_tiles_isa *isa = dn_tiles_isa_of(op->lib, op->contraction.x.dtype);
     return op->has_constant && isa != NULL && isa->winograd_tile != 0;
 }
 
 /* Products of f32, which oneDNN does as well where there are no tiles but the second best. */
-static int is_left(const dn_lib *lib, const st_contraction *contraction)
+static bool is_left(const dn_lib *lib, const st_contraction *contraction)
 {
     return contraction->kind != ST_CONTRACTION_CONV && dn_tiles_are_second(lib, contraction);
 }
 
 /* The parts of a contraction: the job of the last one, and bytes of the packed weights of all.
  * 0: some part is not done. */
-static int are_parts_done(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, dn_job *out,
-                          int64_t *out_bytes)
+static bool are_parts_done(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, dn_job *out,
+                           int64_t *out_bytes)
 {
     const dn_tiles_isa *isa = dn_tiles_isa_for(op->lib, &op->contraction, s);
     dn_tiles_part part;
     *out_bytes = 0;
     if (!dn_tiles_are_slices_done(&op->contraction, s)) {
-        return 0;
+        return false;
     }
     for (int64_t i = 0; i < dn_tiles_slices(&op->contraction); i++) {
         dn_tiles_slice(&op->contraction, s, i, &part);
@@ -623,14 +625,14 @@ static int are_parts_done(const dn_op *op, const dn_sizes *s, uint32_t is_winogr
                   ? is_image_done(isa, &part.contraction, &part.sizes)
                   : is_product_done(s)) ||
             !dn_job_init(out, op, &part, is_winograd)) {
-            return 0;
+            return false;
         }
         *out_bytes += dn_job_packed_bytes(out);
     }
     return *out_bytes <= PANEL_MAX;
 }
 
-int dn_tiles_describe(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, dn_desc *out)
+bool dn_tiles_describe(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, dn_desc *out)
 {
     const st_contraction *contraction = &op->contraction;
     int64_t bytes = 0;
@@ -641,7 +643,7 @@ int dn_tiles_describe(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, 
         !is_epilogue_done(contraction) ||
         (is_winograd && !(dn_may_be_winograd(op, s) && dn_tiles_has_winograd(op))) ||
         !are_parts_done(op, s, is_winograd, &j, &bytes)) {
-        return 0;
+        return false;
     }
     out->name = is_winograd ? "tiles, winograd" : "tiles";
     out->class_ = DN_GOOD;

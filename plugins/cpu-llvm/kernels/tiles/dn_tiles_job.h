@@ -24,12 +24,12 @@ typedef struct dn_job {
     const dn_tiles_isa *isa;
     int64_t columns; /* of a panel */
     int is_bytes, is_wino;
-    int is_image; /* a convolution that is no product */
-    int is_transposed;
-    int is_last[2];          /* channels of the image that comes in, or goes out, are contiguous */
-    int is_copied;           /* the image, or the rows of a product */
-    int is_tight;            /* dn_tiles_is_tight */
-    int is_winograd_product; /* dn_tiles_is_winograd_product */
+    bool is_image; /* a convolution that is no product */
+    bool is_transposed;
+    bool is_last[2];          /* channels of the image that comes in, or goes out, are contiguous */
+    bool is_copied;           /* the image, or the rows of a product */
+    bool is_tight;            /* dn_tiles_is_tight */
+    bool is_winograd_product; /* dn_tiles_is_winograd_product */
     int64_t features, channels;
     int64_t size;        /* bytes of an element of x */
     int64_t group_bytes; /* of a panel's row of weights */
@@ -45,16 +45,16 @@ typedef struct dn_job {
     int64_t in_lines, in_width, kernel_lines, kernel_width;
     int64_t stride[2], pad[2];
     dn_phases phases[2];
-    int is_mixed;           /* more than one: no line's sums are whole before all are there */
-    int is_col2im;          /* dn_tiles_is_col2im; then: */
+    bool is_mixed;          /* more than one: no line's sums are whole before all are there */
+    bool is_col2im;         /* dn_tiles_is_col2im; then: */
     int64_t products;       /* of a pixel: rows of the weights, and of the products, */
     int64_t products_step;  /* so many elements from row to row */
     int64_t left;           /* pixels before the image's in a line of scratch */
     int64_t pitch;          /* bytes of a line in scratch */
     int32_t x_zero, y_zero; /* where they are one for all */
-    int has_row_sums;
+    bool has_row_sums;
     uint32_t flip, fill;
-    int is_cut; /* places of the window above and below the image are left out, not filled */
+    bool is_cut; /* places of the window above and below the image are left out, not filled */
     const dn_zero_terms *zero_terms; /* of bytes, by panel */
     /* Weights. */
     const int32_t *column_sums;
@@ -76,7 +76,7 @@ typedef struct dn_job {
 
 /* From a part (borrowed) of sizes (simplified) that dn_tiles_describe takes; what comes with the
  * call (at, zero points, weights) is left to it. 0: numbers too large for it. */
-int dn_job_init(dn_job *j, const dn_op *op, const dn_tiles_part *part, uint32_t is_wino);
+bool dn_job_init(dn_job *j, const dn_op *op, const dn_tiles_part *part, uint32_t is_wino);
 
 /* Bytes of the packed weights. */
 int64_t dn_job_packed_bytes(const dn_job *j);
@@ -86,7 +86,7 @@ int64_t dn_job_packed_bytes(const dn_job *j);
 /* The zero point of operand k in the bytes that are multiplied; `each`: of which row or feature. */
 int32_t dn_job_zero(const dn_job *j, uint32_t k, int64_t each);
 /* Has the epilogue a bias of integers, which the zero terms include? */
-int dn_job_has_bias(const st_contraction *contraction);
+bool dn_job_has_bias(const st_contraction *contraction);
 /* What x's zero point is multiplied with, of the panel's places of these phases: by feature. */
 void dn_job_weigh_zero(const dn_job *j, int64_t panel, const dn_phase *down, const dn_phase *across,
                        int32_t *out);

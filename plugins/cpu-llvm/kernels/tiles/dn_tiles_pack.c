@@ -24,10 +24,10 @@ typedef struct packing {
     int64_t line, place; /* elements from one of the window to the next */
     uint8_t flip;
     int is_winograd;
-    int are_singles;         /* dn_sections */
-    int is_winograd_product; /* dn_tiles_is_winograd_product */
-    int are_rows;            /* dn_tiles_is_col2im */
-    int64_t all_features;    /* of all sections */
+    bool are_singles;         /* dn_sections */
+    bool is_winograd_product; /* dn_tiles_is_winograd_product */
+    bool are_rows;            /* dn_tiles_is_col2im */
+    int64_t all_features;     /* of all sections */
 } packing;
 
 int64_t dn_tiles_sums_bytes(const dn_tiles_isa *isa, int64_t panels, int64_t phases)
@@ -308,7 +308,7 @@ static void set_window(packing *p, const st_contraction *contraction, const dn_s
     }
     if (dn_tiles_is_col2im(contraction,
                            s)) { /* features of all positions are the rows of one panel */
-        p->are_rows = 1;
+        p->are_rows = true;
         p->features *= s->kernel[last] * (last ? s->kernel[0] : 1);
         p->apart = p->place;
     }

@@ -65,11 +65,11 @@ void dn_tiles_slice(const st_contraction *contraction, const dn_sizes *s, int64_
     drop_axis(sizes->out.dims + 2);
 }
 
-int dn_tiles_are_slices_done(const st_contraction *contraction, const dn_sizes *s)
+bool dn_tiles_are_slices_done(const st_contraction *contraction, const dn_sizes *s)
 {
     const int64_t kernel_most = DN_TILE_PIXELS; /* far more than any phase's channels are worth */
     if (contraction->n_spatial != 3) {
-        return 1;
+        return true;
     }
     if (!contraction->is_transposed || contraction->x.dtype != STATOR_F32 ||
         contraction->stride[0] < 1 || contraction->stride[0] > DN_PHASES_MAX ||
@@ -77,13 +77,13 @@ int dn_tiles_are_slices_done(const st_contraction *contraction, const dn_sizes *
         contraction->dilation[0] < 1 || contraction->dilation[0] > DN_SLICES_MAX || s->in[0] < 1 ||
         s->in[0] > DN_SLICES_MAX || s->pad_low[0] < 0 || s->pad_low[0] > DN_SLICES_MAX ||
         s->images > DN_SLICES_MAX || s->out_size[0] > DN_SLICES_MAX) {
-        return 0;
+        return false;
     }
     const dn_phases depth = dn_tiles_phases(contraction, s, 0);
     for (int64_t i = 0; i < depth.n; i++) {
         if (depth.of[i].places < 1 || (contraction->groups > 1 && depth.of[i].places > 1)) {
-            return 0;
+            return false;
         }
     }
-    return 1;
+    return true;
 }

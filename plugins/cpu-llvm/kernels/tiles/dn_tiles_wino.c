@@ -43,7 +43,7 @@ void dn_wino_panel(const dn_wino *b, const char *weights)
             const int64_t end = b->tiles * (i + 1) / tiles;
             /* The next matrix, of which each tile asks for a part. */
             const int64_t asked = i * (b->depth / DN_TILE_ASK) * LINE;
-            const int is_asking = k + 1 < places && asked < bytes;
+            const bool is_asking = k + 1 < places && asked < bytes;
             t.ask = weights + (is_asking ? bytes + asked : 0);
             t.ask_step = is_asking ? LINE : 0;
             t.x = (const char *)(b->inputs + (k * b->tiles + begin) * b->depth);

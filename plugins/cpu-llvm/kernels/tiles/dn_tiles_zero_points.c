@@ -24,7 +24,7 @@ int32_t dn_job_zero(const dn_job *j, uint32_t k, int64_t each)
            (zero->is_each ? (int32_t)st_load_i64(zero->dtype, at, each) : *(const int32_t *)at);
 }
 
-int dn_job_has_bias(const st_contraction *contraction)
+bool dn_job_has_bias(const st_contraction *contraction)
 {
     return contraction->acc_dtype == STATOR_I32 && contraction->n_epilogue &&
            contraction->epilogue[0].kind == ST_EPILOGUE_BIAS &&

@@ -162,6 +162,8 @@ class Checker:
         self.strict_words = self.border.words | self.command.vocabulary | \
             self.tree.words(own, is_literal=True)
         self.code = self.tree.words(("",))
+        self.backends = {row["name"] for row in self.command.facts("backends", "--all")} | \
+            {"my_backend", "mybackend"} | self.tree.words(("tests/plugins/",), is_literal=True)
         self.words = self.code | self.strict_words | self.tree.words(product, is_literal=True)
 
     @functools.cached_property
@@ -182,7 +184,13 @@ class Checker:
             return [f"there is no command '{word}'" for word in re.findall(r"^\s+([a-z]+)", rest)
                     if word not in self.command.commands]
         return [f"'stator {name}' has no option {word}" for word in OPTION.findall(rest)
-                if word not in self.command.options[name]] + self.in_values(rest)
+                if word not in self.command.options[name]] + self.in_values(rest) + self.in_backends(rest)
+
+    def in_backends(self, rest):
+        """What is wrong with the backends that a command line names; a and MODEL are placeholders."""
+        given = re.findall(r"--(?:backends?|good|bad|fallback|node-fallbacks)[ =]([\w,-]+)", rest)
+        return [f"there is no backend '{word}'" for words in given for word in words.split(",")
+                if word not in self.backends and not re.fullmatch(r"[A-Z]+|[a-z]", word)]
 
     def in_values(self, text):
         """What is wrong with `key=value` of a backend's option that has a list of values."""
@@ -255,7 +263,7 @@ class Checker:
                 {word for word in self.code if word.startswith(("STATOR_", "stator_"))}
             if is_strict and name.startswith("stator_"):
                 words = self.border.words | self.strict_words | self.tree.names
-            if name in ALLOWED or name in words or f"st{name}" in words:
+            if name in ALLOWED or name in words:
                 continue
             if name.endswith("_") or re.search(re.escape(name) + r"(?:\*|\.\.\.|<|x\b)", text) or \
                     re.search(r"_[xX]$", name):
@@ -295,7 +303,8 @@ class Checker:
         name = re.fullmatch(r"\*{0,2}([A-Za-z_]\w*)(?:\(.*\))?", text)
         words = self.strict_words if is_strict else self.words
         if name and not PREFIXED.fullmatch(name[1]) and not FOREIGN.fullmatch(name[1]):
-            if name[1] not in words and name[1] not in ALLOWED and not self.tree.has(name[1]):
+            is_suffix = name[1][0] == "_" and any(word.endswith(name[1]) for word in words)
+            if not is_suffix and name[1] not in words and name[1] not in ALLOWED and not self.tree.has(name[1]):
                 wrong.append(f"there is no {name[1]}")
         return wrong
 
@@ -382,7 +391,8 @@ SELF_TEST = [
     ("docs/abi.md", "STATOR_HAS(host->ir, slot)", False), ("docs/abi.md", "STATOR_TARGET_ABI", True),
     ("docs/abi.md", "stator backends --probe", False), ("docs/abi.md", "stator plugin run", True),
     ("docs/abi.md", "stator conform --isolate", True), ("docs/abi.md", "stator help backend", True),
-    ("docs/design.md", "--node-fallbacks", False), ("docs/design.md", "--isolate", True),
+    ("docs/design.md", "stator run MODEL --backend eager", False),
+    ("docs/design.md", "stator run MODEL --backend hip", True), ("docs/design.md", "--node-fallbacks", False), ("docs/design.md", "--isolate", True),
     ("docs/design.md", "ir/ops.def", False), ("docs/design.md", "ir/oops.def", True),
     ("docs/design.md", "codegen/gpu", True), ("docs/design.md", "cse", False),
     ("docs/design.md", "plugins/{eager,onnx}", True), ("docs/design.md", "hipify", True),

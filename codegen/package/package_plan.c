@@ -17,6 +17,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The names of kernels tell bodies apart down to there (set_scope in codegen.c). */
+#define DEPTH_MAX 6u
+
 static const char head[] =
     "/* The steps of a compiled program, made by Stator. */\n"
     "#include <omp.h>\n"
@@ -114,74 +117,6 @@ static const char arithmetic[] =
     "\n";
 
 /* ---- sizes ---- */
-
-static const char *name_of_op(int64_t op)
-{
-    switch (op) {
-    case STATOR_ATOM_FLOORDIV:
-        return "floordiv";
-    case STATOR_ATOM_MOD:
-        return "mod";
-    case STATOR_ATOM_PRODUCT:
-        return "product";
-    case STATOR_ATOM_MIN:
-        return "least";
-    default:
-        return "most";
-    }
-}
-
-/* INT64_MIN has no literal. */
-void cg_pack_i64(st_str *out, int64_t value)
-{
-    if (value == INT64_MIN) {
-        st_str_add(out, "INT64_MIN");
-    } else {
-        st_str_addf(out, "%" PRId64, value);
-    }
-}
-
-/* The stack of the postfix code becomes variables. */
-static void put_code(st_str *out, const st_symprog *prog)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < prog->count; i++) {
-        const int64_t op = prog->code[2u * i];
-        const int64_t argument = prog->code[2u * i + 1u];
-        if (op == ST_SYMPROG_CONST) {
-            st_str_addf(out, "    t[%u] = ", n++);
-            cg_pack_i64(out, argument);
-            st_str_add(out, ";\n");
-        } else if (op == ST_SYMPROG_SYMBOL) {
-            st_str_addf(out, "    t[%u] = s[%" PRId64 "];\n", n++, argument);
-        } else if (op == ST_SYMPROG_MADD) {
-            n--;
-            st_str_addf(out, "    ok &= madd(&t[%u], t[%u], ", n - 1u, n);
-            cg_pack_i64(out, argument);
-            st_str_add(out, ");\n");
-        } else {
-            n--;
-            st_str_addf(out, "    ok &= %s(&t[%u], t[%u]);\n", name_of_op(op), n - 1u, n);
-        }
-    }
-}
-
-void cg_pack_size(st_str *out, const char *name, uint32_t k, const st_symprog *prog)
-{
-    if (prog->is_const) {
-        return;
-    }
-    st_str_addf(out,
-                "static int %s%u(const int64_t *s, int64_t *out)\n"
-                "{\n"
-                "    int64_t t[%u];\n"
-                "    int ok = 1;\n",
-                name, k, prog->count);
-    put_code(out, prog);
-    st_str_add(out, "    *out = t[0];\n"
-                    "    return ok;\n"
-                    "}\n\n");
-}
 
 static void put_sizes(const cg_packing *p)
 {
@@ -307,11 +242,6 @@ static void put_layout(const cg_packing *p)
                        "}\n\n");
 }
 
-bool cg_pack_is_symbolic(const st_cg_exe *exe)
-{
-    return (exe->slots != NULL && exe->n_slots != 0) || cg_pack_n_rooms(exe) != 0;
-}
-
 /* How many offsets layout() gives. */
 static uint32_t offset_count(const st_cg_exe *exe)
 {
@@ -390,33 +320,6 @@ static stator_status put_functions(const cg_packing *p, stator_diag **err)
 
 /* ---- steps ---- */
 
-static void put_buffer(const cg_packing *p, uint32_t operand)
-{
-    const st_cg_exe *exe = p->exe;
-    if (operand == UINT32_MAX) {
-        st_str_add(p->out, "NULL");
-        return;
-    }
-    const cg_buffer *buffer = &exe->buffers.data[operand];
-    switch (buffer->kind) {
-    case CG_BUFFER_INPUT:
-        st_str_addf(p->out, "c->in[%u]", buffer->index);
-        break;
-    case CG_BUFFER_OUTPUT:
-        st_str_addf(p->out, "(char *)c->out[%u] + %" PRIu64, buffer->index, buffer->offset);
-        break;
-    case CG_BUFFER_CONSTANT:
-        st_str_addf(p->out, "(void *)(uintptr_t)constant%u", buffer->index);
-        break;
-    default:
-        if (exe->slots) {
-            st_str_addf(p->out, "c->work + c->at[%u]", buffer->index);
-        } else {
-            st_str_addf(p->out, "c->work + %" PRIu64, exe->static_offsets[buffer->index]);
-        }
-    }
-}
-
 /* "k3", or the choice between it and the one that stores past the caches. */
 static void put_choice(const cg_packing *p, const st_cg_code *code)
 {
@@ -429,18 +332,6 @@ static void put_choice(const cg_packing *p, const st_cg_code *code)
         st_str_addf(p->out, "%s(uintptr_t)b[%u]", i ? " | " : "", code->streams[i]);
     }
     st_str_addf(p->out, ") %% %u == 0 ? nt%u : k%u", code->stream_align, code->id, code->id);
-}
-
-void cg_pack_begin_step(const cg_packing *p, uint32_t i)
-{
-    const cg_launch *launch = &p->exe->launches.data[i];
-    st_str_addf(p->out, "static int step%u(call *c)\n{\n    void *const b[] = {", i);
-    for (uint32_t k = 0; k < launch->n_buffers; k++) {
-        const uint32_t operand = p->exe->operands.data[launch->first_buffer + k];
-        st_str_add(p->out, k == 0 ? "" : k % 4u == 0 ? ",\n                       " : ", ");
-        put_buffer(p, cg_pack_is_read(launch, p->exe, k) ? operand : UINT32_MAX);
-    }
-    st_str_add(p->out, "};\n");
 }
 
 static void put_launch(const cg_packing *p, uint32_t i)
@@ -620,7 +511,33 @@ static stator_status write_plan(cg_packing *p, stator_diag **err)
                : st_fail_oom(err);
 }
 
-stator_status cg_pack_unit(cg_packing *p, stator_diag **err)
+static stator_status put_unit(cg_packing *p, stator_diag **err);
+
+/* Sources of the bodies of all scans; p->bodies is set. */
+static stator_status put_bodies(cg_packing *p, stator_diag **err)
+{
+    for (uint32_t i = 0; i < p->exe->launches.count; i++) {
+        const cg_scan *scan = p->exe->launches.data[i].scan;
+        if (scan == NULL) {
+            continue;
+        }
+        if (p->depth == DEPTH_MAX) {
+            return st_fail(err, STATOR_UNSUPPORTED, "scans are nested more than %u deep",
+                           DEPTH_MAX);
+        }
+        cg_packing body = {.exe = scan->body,
+                           .packer = p->packer,
+                           .sink = p->sink,
+                           .n_units = p->n_units,
+                           .depth = p->depth + 1u};
+        p->bodies[i] = *p->n_units;
+        ST_TRY(put_unit(&body, err));
+    }
+    return STATOR_OK;
+}
+
+/* Writes the source and those of the bodies in it; of `p` all up to n_units is set. */
+static stator_status put_unit(cg_packing *p, stator_diag **err)
 {
     st_mem *mem = p->exe->config.mem;
     st_str text;
@@ -635,7 +552,7 @@ stator_status cg_pack_unit(cg_packing *p, stator_diag **err)
     if (status == STATOR_OK) {
         status = p->packer->give(p->packer->self, p->exe->module, p->unit, p->sink, err);
     }
-    status = status == STATOR_OK ? cg_pack_bodies(p, err) : status;
+    status = status == STATOR_OK ? put_bodies(p, err) : status;
     status = status == STATOR_OK ? write_plan(p, err) : status;
     st_free(mem, p->bodies);
     st_str_deinit(&text);
@@ -648,6 +565,6 @@ stator_status st_cg_package(const st_cg_exe *exe, const st_cg_packer *packer,
     stator_diag *own = NULL;
     uint32_t n_units = 0;
     cg_packing p = {.exe = exe, .packer = packer, .sink = sink, .n_units = &n_units};
-    const stator_status status = cg_pack_unit(&p, &own);
+    const stator_status status = put_unit(&p, &own);
     return st_cg_to_host(exe->config.host, status, own, err);
 }

@@ -12,13 +12,9 @@
  * That is cg_run_scan of plan_scan.c in C; nothing of the body's tensors is needed, so that part
  * of the scratch stays unused. */
 #include "codegen/package/package_plan.h"
-#include "codegen/run/scan_loop.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-
-/* The names of kernels tell bodies apart down to there (set_scope in codegen.c). */
-#define DEPTH_MAX 6u
 
 static const char head[] =
     "/* Steps of a body: what it reads, then what it writes, lies at `at`, each step `move` bytes\n"
@@ -218,47 +214,7 @@ void cg_pack_concurrent(const cg_packing *p, uint32_t i)
     st_str_addf(p->out, "};\n    return run_concurrent(c, steps, %u);\n}\n\n", n);
 }
 
-/* ---- bodies ---- */
-
-stator_status cg_pack_bodies(cg_packing *p, stator_diag **err)
-{
-    for (uint32_t i = 0; i < p->exe->launches.count; i++) {
-        const cg_scan *scan = p->exe->launches.data[i].scan;
-        if (scan == NULL) {
-            continue;
-        }
-        if (p->depth == DEPTH_MAX) {
-            return st_fail(err, STATOR_UNSUPPORTED, "scans are nested more than %u deep",
-                           DEPTH_MAX);
-        }
-        cg_packing body = {.exe = scan->body,
-                           .packer = p->packer,
-                           .sink = p->sink,
-                           .n_units = p->n_units,
-                           .depth = p->depth + 1u};
-        p->bodies[i] = *p->n_units;
-        ST_TRY(cg_pack_unit(&body, err));
-    }
-    return STATOR_OK;
-}
-
-/* Constants are the body's own: the step has no use for them. */
-bool cg_pack_is_read(const cg_launch *launch, const st_cg_exe *exe, uint32_t k)
-{
-    if (exe->operands.data[launch->first_buffer + k] == UINT32_MAX || launch->scan == NULL ||
-        !cg_scan_knows(launch->scan, k)) {
-        return true;
-    }
-    const st_cg_exe *body = launch->scan->body;
-    for (uint32_t i = 0; i < body->operands.count; i++) {
-        const uint32_t operand = body->operands.data[i];
-        if (operand != UINT32_MAX && body->buffers.data[operand].kind == CG_BUFFER_INPUT &&
-            body->buffers.data[operand].index == k) {
-            return true;
-        }
-    }
-    return false;
-}
+/* ---- workspaces of bodies ---- */
 
 void cg_pack_body_rooms(const cg_packing *p)
 {
@@ -280,4 +236,9 @@ void cg_pack_body_rooms(const cg_packing *p)
 uint32_t cg_pack_n_rooms(const st_cg_exe *exe)
 {
     return rooms_before(exe, exe->launches.count);
+}
+
+bool cg_pack_is_symbolic(const st_cg_exe *exe)
+{
+    return (exe->slots != NULL && exe->n_slots != 0) || cg_pack_n_rooms(exe) != 0;
 }

@@ -213,6 +213,14 @@ static jit_request request_of(cpu_asked *asked, const st_kernel *const *kernels,
                          .has_function = has_function};
 }
 
+/* Is what this thread compiles to be kept? */
+static bool is_kept(const cpu_inst *inst)
+{
+    const stator_host *host = inst->self->host;
+    return host != NULL && STATOR_HAS(host->cache, wanted) && host->cache->wanted(host->ctx) &&
+           !inst->settings.self_contained;
+}
+
 /* Compiles kernels that all differ and fills the module's entries. */
 static stator_status compile_distinct(cpu_inst *inst, const st_kernel *const *kernels, uint32_t n,
                                       cpu_module *m, stator_diag **err)
@@ -235,7 +243,7 @@ static stator_status compile_distinct(cpu_inst *inst, const st_kernel *const *ke
         }
         status = load_module(inst, kernels, &out, m, err);
     }
-    if (status == STATOR_OK && (inst->settings.self_contained || cpu_is_kept(inst))) {
+    if (status == STATOR_OK && (inst->settings.self_contained || is_kept(inst))) {
         m->jit = jit;
         m->kept = out;
     } else {

@@ -39,7 +39,5 @@ void cpu_module_destroy(void *self, void *module);
 stator_status cpu_module_save(void *self, void *module, st_str *out, stator_diag **err);
 stator_status cpu_module_load(void *self, const void *bytes, uint64_t n, uint32_t n_kernels,
                               void **out_module, stator_diag **err);
-/* Is what this thread compiles to be kept? */
-bool cpu_is_kept(const cpu_inst *inst);
 
 #endif

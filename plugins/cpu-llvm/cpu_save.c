@@ -11,13 +11,6 @@
 #define STREAMS_MAX 4096u
 #define SYMBOL_BYTES_MAX 500u
 
-bool cpu_is_kept(const cpu_inst *inst)
-{
-    const stator_host *host = inst->self->host;
-    return host != NULL && STATOR_HAS(host->cache, wanted) && host->cache->wanted(host->ctx) &&
-           !inst->settings.self_contained;
-}
-
 stator_status cpu_module_save(void *self, void *module, st_str *out, stator_diag **err)
 {
     const cpu_inst *inst = self;

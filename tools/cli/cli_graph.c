@@ -11,36 +11,6 @@
 
 /* ---- symbolic sizes ---- */
 
-static bool bad_dim(const char *arg, int json)
-{
-    (void)cli_fail(json, "INVALID_ARGUMENT", NULL, "--dim '%s': write NAME=SIZE, as in N=8", arg);
-    return false;
-}
-
-bool cli_parse_dims(const cli_list *flags, cli_dims *out, int json)
-{
-    *out = (cli_dims){0};
-    for (uint32_t k = 0; k < flags->count; k++) {
-        const char *arg = flags->items[k]; /* NAME=SIZE: CLI_SIZES */
-        const size_t len = strcspn(arg, "=");
-        if (len >= sizeof out->text[0]) {
-            return bad_dim(arg, json);
-        }
-        (void)snprintf(out->text[k], sizeof out->text[k], "%.*s", (int)len, arg);
-        out->names[k] = out->text[k];
-        for (uint32_t i = 0; i < k; i++) {
-            if (strcmp(out->names[i], out->names[k]) == 0) {
-                (void)cli_fail(json, "INVALID_ARGUMENT", NULL, "--dim %s is given twice",
-                               out->names[k]);
-                return false;
-            }
-        }
-        out->values[k] = strtoll(arg + len + 1, NULL, 10);
-        out->count = k + 1;
-    }
-    return true;
-}
-
 /* Replaces g->model by a copy with the sizes of --dim. */
 static cli_status bind_dims(cli_graph *g)
 {

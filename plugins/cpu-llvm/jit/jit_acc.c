@@ -21,6 +21,19 @@ static bool is_float(uint32_t dtype)
     return st_loop_class_of(dtype) == ST_LOOP_FLOATS;
 }
 
+/* x86's max(a, b) is a > b ? a : b, which loses a's NaN alone. With a constant the compiler makes
+ * one instruction of the two conditions; otherwise a canonical NaN is put over it, so that it does
+ * not merge them into more. Same values as eager's, zeros included. */
+LLVMValueRef jit_max(jit_fn *f, LLVMValueRef a, LLVMValueRef b, bool want_min)
+{
+    const LLVMBuilderRef ir = f->u->ir;
+    const bool is_bounded = LLVMIsConstant(a) || LLVMIsConstant(b);
+    const LLVMValueRef first = LLVMBuildFCmp(ir, want_min ? LLVMRealOLT : LLVMRealOGT, a, b, "");
+    const LLVMValueRef is_nan = LLVMBuildFCmp(ir, LLVMRealUNO, a, a, "");
+    const LLVMValueRef nan = is_bounded ? a : jit_real(LLVMTypeOf(a), (double)NAN);
+    return jit_select(f, is_nan, nan, jit_select(f, first, a, b));
+}
+
 /* ---- lanes and copies ---- */
 
 void jit_acc_plan(jit_fn *f, st_loop_ref ref)

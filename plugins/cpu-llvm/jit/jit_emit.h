@@ -271,6 +271,7 @@ void jit_load_nibbles(jit_fn *f, st_loop_ref ref);
 void jit_prefetch_row(jit_fn *f, uint32_t buffer, uint32_t sym, LLVMValueRef address);
 
 /* ---- jit_acc.c ---- */
+LLVMValueRef jit_max(jit_fn *f, LLVMValueRef a, LLVMValueRef b, bool want_min); /* floats */
 
 void jit_acc_plan(jit_fn *f, st_loop_ref ref); /* before code is written */
 void jit_acc_declare(jit_fn *f, st_loop_ref ref);
@@ -285,7 +286,6 @@ LLVMValueRef jit_identity(jit_fn *f, uint32_t kind, uint32_t dtype, LLVMTypeRef 
 void jit_scalar(jit_fn *f, st_loop_ref ref);
 /* `saturates`: to f8, the largest finite value in place of overflow. */
 LLVMValueRef jit_cast(jit_fn *f, uint32_t to, uint32_t from, LLVMValueRef x, bool saturates);
-LLVMValueRef jit_max(jit_fn *f, LLVMValueRef a, LLVMValueRef b, bool want_min); /* floats */
 /* x 2^y by vscalef, which rounds once; for machines with AVX-512 VL. */
 LLVMValueRef jit_ldexp(jit_fn *f, LLVMValueRef x, LLVMValueRef y);
 /* Entry (bits of x) mod 32 of a table of codegen/loopir/loop_math.h. */

@@ -4,21 +4,6 @@
 
 #include "core/base/check.h"
 
-#include <math.h>
-
-/* x86's max(a, b) is a > b ? a : b, which loses a's NaN alone. With a constant the compiler makes
- * one instruction of the two conditions; otherwise a canonical NaN is put over it, so that it does
- * not merge them into more. Same values as eager's, zeros included. */
-LLVMValueRef jit_max(jit_fn *f, LLVMValueRef a, LLVMValueRef b, bool want_min)
-{
-    const LLVMBuilderRef ir = f->u->ir;
-    const bool is_bounded = LLVMIsConstant(a) || LLVMIsConstant(b);
-    const LLVMValueRef first = LLVMBuildFCmp(ir, want_min ? LLVMRealOLT : LLVMRealOGT, a, b, "");
-    const LLVMValueRef is_nan = LLVMBuildFCmp(ir, LLVMRealUNO, a, a, "");
-    const LLVMValueRef nan = is_bounded ? a : jit_real(LLVMTypeOf(a), (double)NAN);
-    return jit_select(f, is_nan, nan, jit_select(f, first, a, b));
-}
-
 typedef struct scalar {
     const st_loop_inst *inst;
     uint32_t class_; /* of the operands */

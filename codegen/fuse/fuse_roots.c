@@ -3,7 +3,7 @@
  * Each root begins with a fusion group of its own. In topological order a root's group is joined
  * with those of the roots it reads and with the newest one of the same domain that reads what it
  * reads, when the domains fit, no other kernel stands between them, fuel allows it and the joined
- * kernel can be written. A join that is not made leaves a line in the log channel `fusion`.
+ * kernel can be written. A refused join leaves a line in the log channel `fusion`.
  *
  *   before  max: rows x K -> rows     e = exp(x - max)     sum: rows x K -> rows     y = e / sum
  *   after   one group, outer rows, inner K, levels 0 1 1 2 */

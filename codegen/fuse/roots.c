@@ -425,8 +425,8 @@ static stator_status add_contraction(cg_unit *unit, stator_ref value, stator_ref
     return try_copies(unit, value, node, has_library ? 3u : 0u, true, &is_taken, err);
 }
 
-/* A node that a library takes as a contraction is told where each operand lies: what is no elements
- * strides apart is stored for it. */
+/* A contraction of a library needs operands at strides: an operand that is none is stored for the
+ * node. */
 static stator_status add_whole(cg_unit *unit, stator_ref value, stator_ref node, stator_diag **err)
 {
     const cg_node n = cg_node_of(unit, node);

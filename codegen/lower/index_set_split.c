@@ -10,7 +10,7 @@
  * a vector are no gain, and the outermost loop is the one that threads share. */
 #include "codegen/lower/unit.h"
 
-#define ROWS_MAX 2000 /* rows of all pieces together: each repeats the whole body */
+#define INSTS_MAX 2000 /* instructions of all pieces together: each repeats the whole body */
 
 /* The point at which the test of axis + rest against a bound changes, 0: it is no such test. */
 static int64_t point_of(const st_kernel *kernel, const st_loop_axis *axis, const st_loop_inst *test)
@@ -78,7 +78,7 @@ static bool split_points_of(const cg_unit *unit, const st_kernel *kernel, uint32
             return false;
         }
     }
-    return out->n > 0 && kernel->insts.count * (out->n + 1u) <= ROWS_MAX &&
+    return out->n > 0 && kernel->insts.count * (out->n + 1u) <= INSTS_MAX &&
            are_long(unit, out, extent);
 }
 

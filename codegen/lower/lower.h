@@ -21,8 +21,8 @@
 /* Pointwise ops that are ops of codegen/loopir/loop_ops.def. */
 st_loop_ref cg_scalar(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index);
 
-/* Mends an index into `operand` for sizes that are 1, maybe at run time alone, where `dims` has
- * others. */
+/* Broadcasts: sets an index into `operand` to 0 along axes of size 1, known or not, where `dims`
+ * has another size. */
 void cg_fit_index(cg_nest *nest, const cg_value *operand, const uint32_t *dims, uint32_t *index);
 
 /* ---- reduction.c ---- */

@@ -1,7 +1,7 @@
-/* What ops with loops of their own share: opening loops over a shape, reading and writing results.
+/* Helpers of ops with loops of their own: opening loops over a shape, reading and writing results.
  *
- * Such a node is a kernel's only one, so its results are buffers and its operands are asked for at
- * whatever index its loops make. */
+ * Such a node is alone in its kernel: its results are buffers, and it reads its operands at any
+ * index that its loops compute. */
 #include "codegen/lower/lower.h"
 
 uint32_t cg_axis(const cg_node *node, uint32_t attr, uint32_t rank)

@@ -94,8 +94,8 @@ typedef struct cg_lowering {
     /* Writes the loops and stores of a kernel that holds nothing but this node: an element needs
      * others of the same result, or its position is data. */
     void (*write)(cg_nest *nest, const cg_node *node);
-    /* A node that writes its own loops, as a contraction for a library: fills it over the
-     * buffers of the kernel that it wrote. 0: it cannot be told so. NULL: no library does it. */
+    /* Describes a node that writes its own loops as a contraction for a library, over the buffers
+     * of the kernel that it wrote. 0: no contraction describes it. NULL: no library does it. */
     bool (*contraction)(cg_unit *unit, const cg_node *node, const st_kernel *kernel,
                         st_contraction *out);
     /* NULL or a reason why this node is not for us. */

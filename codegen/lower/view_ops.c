@@ -278,7 +278,7 @@ st_loop_ref cg_pad(cg_nest *nest, const cg_node *node, uint32_t result, const ui
 
 /* ---- indirect ---- */
 
-/* Constants that are all indices of an axis of this size need no test. */
+/* Are all elements of the constant indices of an axis of this size? They need no test then. */
 static bool is_inside(const cg_nest *nest, const cg_value *indices, uint32_t size)
 {
     int64_t least = 0;

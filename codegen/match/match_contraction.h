@@ -15,7 +15,7 @@
 bool cg_has_library(const st_cg_config *config, const cg_lowering *lowering);
 
 /* Is the group's kernel a contraction that the emitter's library takes? Fills the contraction; its
- * buffers are indices of kernel->buffers. The kernel's axes may be merged by the look. */
+ * buffers are numbered as kernel->buffers. Matching may merge the kernel's axes. */
 bool cg_match(cg_unit *unit, uint32_t group, st_kernel *kernel, st_contraction *out);
 
 /* Would the library take it, or, where it leaves sums of integers alone, what a consumer that

@@ -15,7 +15,7 @@ typedef struct cg_bytes {
 
 /* value is i32: bytes, or bytes less a zero point? 1 and out filled, or 0. */
 bool cg_centred_of(const cg_unit *unit, stator_ref value, cg_bytes *out);
-/* The same for f32, scaled by one known number, or by one for each index on an axis. */
+/* The same for f32: bytes scaled by one known number, or by one for each position of an axis. */
 bool cg_bytes_of(const cg_unit *unit, stator_ref value, cg_bytes *out);
 /* A convolution or matrix product of scaled bytes that a library might take: what its operands are.
  * The first has one scale, the second maybe one for each feature. */

@@ -4,11 +4,11 @@
  * but two scans of which neither needs the other (the directions of a bidirectional LSTM, the heads
  * of a model) can have a thread each.
  *
- * Before: fusion groups in launch order. After: such scans stand one behind the other, what they
- * need in front of them, and each group is known by its length at its first index. Inside a
- * group each scan has one thread, and its body is made for that (cg_unit.is_alone): steps are
- * too small to divide, or the group has a scan a thread. What a scan brings forward lives
- * longer: a group takes the memory of its members together. */
+ * Before: fusion groups in launch order. After: scans that run concurrently are adjacent, behind
+ * all that they need, and n_concurrent at the index of the first says how many they are. Each of
+ * them has one thread, and its body is made for that (cg_unit.is_alone): its steps are too small
+ * to divide, or there is a scan for each thread. Values that are made earlier for that live
+ * longer, and the memory of concurrent scans is taken at once. */
 #include "codegen/lower/lower.h"
 #include "codegen/plan/plan.h"
 

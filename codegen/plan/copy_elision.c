@@ -1,6 +1,6 @@
 /* Copies that move nothing.
  *
- * Before: a scheduled kernel that only copies, each element to the index that it has (a reshape of
+ * Before: a scheduled kernel that only copies, each element to the same position (a reshape of
  * a value that is stored, an output that another step has made). After: no kernel. What was to be
  * written is another name for what was read, or, where the copy is an output, what was read is made
  * in the output from the start; cg_alias_root finds the buffer behind a name. */

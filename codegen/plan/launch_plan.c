@@ -208,7 +208,7 @@ static stator_status add_launch(planner *p, const st_kernel *kernel, stator_diag
     return set_count(p->exe, kernel, launch, err);
 }
 
-/* The name of what the constant at the kernel's index holds. */
+/* Hash of the constant that is buffer `index` of the kernel. */
 static stator_status hash_constant(const planner *p, const st_kernel *kernel, uint32_t index,
                                    uint8_t out[16], stator_diag **err)
 {

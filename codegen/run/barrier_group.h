@@ -41,8 +41,8 @@ void cg_barrier_group_disband(cg_barrier_group *group);
 bool cg_barrier_group_meet(cg_barrier_group *group, uint32_t member, bool has_failed);
 
 /* ---- run_exe.c ---- */
-/* The member's part of a call of the body. All members call it. *out_on 0: the call ends; the error
- * is told by the member that has it, others answer OK. */
+/* The member's part of a call of the body. All members call it. *out_on 0: the call ends; the
+ * member that failed returns the error, others return OK. */
 stator_status cg_run_part(const st_cg_exe *exe, const stator_call *call, cg_barrier_group *group,
                           uint32_t member, bool *out_on, stator_diag **err);
 

@@ -127,7 +127,7 @@ void st_cg_info(const st_cg_exe *exe, stator_exe_info *out)
     }
 }
 
-/* ---- its steps, told and printed ---- */
+/* ---- steps, reported and printed ---- */
 
 static stator_exe_step step_of(const cg_launch *l, uint32_t depth)
 {
@@ -144,7 +144,8 @@ static stator_exe_step step_of(const cg_launch *l, uint32_t depth)
                              .written_bytes = l->written_bytes};
 }
 
-static stator_status tell(const st_cg_exe *exe, uint32_t depth, const stator_step_sink *sink)
+static stator_status report_steps(const st_cg_exe *exe, uint32_t depth,
+                                  const stator_step_sink *sink)
 {
     for (uint32_t i = 0; i < exe->launches.count; i++) {
         const cg_launch *l = &exe->launches.data[i];
@@ -154,7 +155,7 @@ static stator_status tell(const st_cg_exe *exe, uint32_t depth, const stator_ste
         const stator_exe_step step = step_of(l, depth);
         ST_TRY(sink->step(sink->self, &step));
         if (l->scan) {
-            ST_TRY(tell(l->scan->body, depth + 1u, sink));
+            ST_TRY(report_steps(l->scan->body, depth + 1u, sink));
         }
     }
     return STATOR_OK;
@@ -162,7 +163,7 @@ static stator_status tell(const st_cg_exe *exe, uint32_t depth, const stator_ste
 
 stator_status st_cg_steps(const st_cg_exe *exe, const stator_step_sink *sink)
 {
-    return tell(exe, 0, sink);
+    return report_steps(exe, 0, sink);
 }
 
 stator_status st_cg_print(const st_cg_exe *exe, st_str *out)

@@ -165,7 +165,7 @@ static stator_status op_save(void *self, void *op_, st_str *out, stator_diag **e
     return STATOR_OK;
 }
 
-/* The index of a buffer, or none. */
+/* A buffer's index; UINT32_MAX: none. */
 static uint32_t read_buffer(st_reader *r, uint32_t n)
 {
     const uint32_t index = st_read_u32(r);

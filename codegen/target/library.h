@@ -74,15 +74,15 @@ static inline bool st_epilogue_has_buffer(uint32_t kind)
 
 typedef struct st_epilogue {
     uint32_t kind;
-    uint32_t buffer; /* where the kind has one: index of the contraction's buffer, */
-    uint32_t dtype;  /* its dtype: that of t, or bf16 or f16 where that is f32 */
+    uint32_t buffer; /* index among the contraction's buffers, where the kind has one */
+    uint32_t dtype;  /* the buffer's: that of t, or bf16 or f16 where that is f32 */
     double value, value2;
 } st_epilogue;
 
 /* Where an operand lies: stride along each axis of the contraction, 0 where it does not depend
  * on it. */
 typedef struct st_contraction_operand {
-    uint32_t buffer; /* index of the contraction's buffer */
+    uint32_t buffer; /* index among the contraction's buffers */
     uint32_t dtype;
     uint32_t offset; /* sym, elements */
     uint32_t batch[ST_CONTRACTION_BATCH_MAX];
@@ -134,7 +134,7 @@ typedef struct st_contraction_blocks {
     uint8_t hash[16];
 } st_contraction_blocks;
 
-/* The index of k's and n's number in `data`. */
+/* Index in `data` of the number for (k, n). */
 static inline int64_t st_contraction_block_at(const st_contraction_blocks *of, int64_t k, int64_t n)
 {
     return of->offset + k / of->block[0] * of->stride[0] + n / of->block[1] * of->stride[1];

@@ -41,7 +41,7 @@ stator_status st_instance_deserialize(stator_instance *instance, stator_blob *bl
 stator_status st_instance_package(stator_instance *instance, void *exe,
                                   const stator_package_sink *sink, stator_diag **err);
 const char *st_instance_compat_key(stator_instance *instance); /* "" for none */
-/* The backend's exe_steps; of one without it no step is told. */
+/* The backend's exe_steps; a backend without it reports no step. */
 stator_status st_instance_steps(stator_instance *instance, void *exe, const stator_step_sink *sink,
                                 stator_diag **err);
 /* accepts[1..n_nodes] = 1 when the backend runs the node. reasons (may be NULL) receives for each

@@ -22,10 +22,10 @@ stator_status stator_x_profile_stop(stator_ctx *ctx, stator_x_profile_fn fn, voi
         fn(self, &row);
     }
     const stator_status status =
-        p->is_cut
-            ? st_fail(&diag, STATOR_RESOURCE_EXHAUSTED,
-                      "there was no room for all steps: the first %u are told", p->events.count)
-            : STATOR_OK;
+        p->is_cut ? st_fail(&diag, STATOR_RESOURCE_EXHAUSTED,
+                            "the profile has no room for all steps: only the first %u are reported",
+                            p->events.count)
+                  : STATOR_OK;
     st_profile_forget(p);
     return st_ctx_fail(ctx, status, diag);
 }

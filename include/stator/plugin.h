@@ -353,7 +353,7 @@ typedef struct stator_nested_api {
      * it is run with the syms of the whole graph's call. */
     stator_status (*compile_node)(stator_instance *instance, const stator_graph *graph,
                                   stator_ref node, void **out_exe, stator_diag **err);
-    /* The nested backend's exe_steps; of one that has none no step is told. */
+    /* The nested backend's exe_steps; a backend without it reports no step. */
     stator_status (*exe_steps)(stator_instance *instance, void *exe,
                                const struct stator_step_sink *sink, stator_diag **err);
 } stator_nested_api;

@@ -252,7 +252,8 @@ static stator_status compile_distinct(cpu_inst *inst, const st_kernel *const *ke
     return status;
 }
 
-/* The kernels without repetitions to distinct; entry_of is set to their indices there. */
+/* Collects the kernels that differ in `distinct`; entry_of[k] is the index of kernel k's code
+ * there. */
 static stator_status choose_distinct(cpu_module *m, const st_kernel *const *kernels, uint32_t n,
                                      const st_kernel **distinct, uint32_t *out_count)
 {

@@ -162,8 +162,8 @@ static void look(const st_target *target, const st_kernel *k, uint32_t block, un
     }
 }
 
-/* Is the instruction none that is written anew here: data that tells indices, checks, and scalar
- * instructions that say more than their operands do (a cast's way, a look-up's table)? */
+/* Can the instruction not be cloned here? That is so for indices from data, checks, and scalar
+ * instructions with an immediate (the rounding of a cast, the table of a look-up). */
 static bool is_other(const st_loop_inst *inst)
 {
     switch (inst->code) {

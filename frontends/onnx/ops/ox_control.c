@@ -365,7 +365,8 @@ void ox_loop(ox_node *n)
         body = build_loop_body(n, &l, &again);
     }
     if (ox_ok(n) && again) {
-        ox_fail(n, STATOR_UNIMPLEMENTED, "sizes of its carried values do not settle");
+        ox_fail(n, STATOR_UNIMPLEMENTED,
+                "its carried values get other sizes with each pass over its body");
     }
     if (ox_ok(n)) {
         emit_loop(n, &l, body);

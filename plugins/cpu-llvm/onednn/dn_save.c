@@ -133,7 +133,7 @@ static bool is_contraction_sound(const dn_lib *lib, const st_contraction *contra
     return dn_is_kind_taken(lib, contraction);
 }
 
-/* Roles that hold f16 or bf16: such as the contraction calls f32. */
+/* Are the roles with buffers of f16 or bf16 ones that the contraction calls f32? */
 static bool are_roles_sound(const st_contraction *contraction, uint32_t roles)
 {
     const uint32_t dtypes[3] = {contraction->x.dtype, contraction->y.dtype, contraction->out.dtype};

@@ -26,7 +26,7 @@ typedef struct reader {
     uint32_t n_operands;
     bool is_open; /* an operand was begun: its dtype is read */
     bool has_dims;
-    bool was_operand; /* the word before belongs to an operand, so that ";" may follow */
+    bool was_operand; /* the previous word belongs to an operand, so that ";" may follow */
 } reader;
 
 static bool is_name(word w)

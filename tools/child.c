@@ -47,7 +47,7 @@ void child_take_error(stator_ctx *ctx, child_error *out)
     (void)snprintf(out->hint, sizeof out->hint, "%.500s", hint != NULL ? hint : "");
 }
 
-/* What a plugin prints must not mix with the answer. */
+/* Output of plugins must not mix with the answer. */
 static void quiet_streams(bool is_quiet)
 {
     const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);

@@ -11,7 +11,7 @@
 enum child_file { CHILD_REPORT = 0, CHILD_LIST = 1, CHILD_KEPT = 2, CHILD_FILES = 3 };
 
 typedef struct child {
-    int files[CHILD_FILES]; /* of the child's; -1: none */
+    int files[CHILD_FILES]; /* file descriptors of the child; -1: none */
     int alive[2];           /* closed by the kernel when the child ends */
     bool in_time;           /* 0: it was killed when its time was up */
     int status;             /* as of waitpid */
@@ -25,7 +25,7 @@ typedef struct child_work {
     bool is_quiet; /* stderr goes nowhere, as stdout always does */
 } child_work;
 
-/* What went wrong, in words. */
+/* The failure in words. */
 typedef struct child_error {
     char code[64]; /* name of a status, CRASH or TIMEOUT */
     char message[1024];

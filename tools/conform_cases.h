@@ -22,7 +22,8 @@ typedef struct skip_list {
     uint32_t count;
 } skip_list;
 
-/* What case.json in the folder of a case allows; chosen by st_compare where it says nothing. */
+/* Tolerances that case.json in a case's folder allows; st_compare chooses those that it does not
+ * set. */
 st_tolerance read_tolerance(const char *folder);
 /* Every folder below dir, at any depth, that holds model.onnx and test_data_set_0. */
 bool find_cases(const char *dir, case_list *out, char *errbuf);

@@ -1,4 +1,4 @@
-/* What a model becomes on a backend: what `explain` prints and `report` shows. */
+/* A model as compiled for a backend: `explain` prints it and `report` shows it. */
 #ifndef STATOR_EXPLAIN_H
 #define STATOR_EXPLAIN_H
 

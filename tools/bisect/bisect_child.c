@@ -16,7 +16,7 @@
 /* The part of an outcome that crosses from the child. */
 typedef struct report {
     uint32_t verdict;
-    uint32_t is_whole; /* the last thing written */
+    uint32_t is_whole; /* written last: the record is whole */
     double max_abs;
     child_error error;
     stator_x_place place;

@@ -26,11 +26,11 @@ typedef struct bisect_limit {
     uint64_t n; /* UINT64_MAX: to the end of the scope */
 } bisect_limit;
 
-/* What all runs share. */
+/* Settings that all runs share. */
 typedef struct bisect_setup {
     cli_common common;
     cli_inputs inputs;
-    cli_compile compile; /* of the bad backend */
+    cli_compile compile; /* options of the bad backend's compiles */
     st_tolerance tolerance;
     const char *path;
     const char *good, *bad;
@@ -41,7 +41,7 @@ typedef struct bisect_setup {
 enum bisect_task {
     BISECT_KEEP = 1,    /* run and keep the answers in setup->want */
     BISECT_RUN = 2,     /* run and compare with setup->want */
-    BISECT_LIST = 3,    /* the same, and list what was applied */
+    BISECT_LIST = 3,    /* RUN, and list the applied transformations */
     BISECT_OBSERVE = 4, /* find the first value that differs from the good backend's */
     BISECT_DESCRIBE = 5 /* name the value `wanted` */
 };
@@ -58,7 +58,7 @@ enum bisect_verdict {
     BISECT_DIFFERS = 2,
     BISECT_FAILS = 3,   /* compiling or calling gave an error */
     BISECT_CRASHES = 4, /* a signal, an exit or no answer in time */
-    BISECT_REFUSED = 5  /* it did not come to that: no such model, input, backend or option */
+    BISECT_REFUSED = 5  /* the model, an input, the backend or an option could not be used */
 };
 
 typedef struct bisect_outcome {

@@ -19,8 +19,8 @@ typedef struct bisect_recipe {
 /* NULL when it fails: the context has the error. */
 stator_function *bisect_compile(stator_ctx *ctx, stator_model *model, const bisect_recipe *recipe);
 
-/* What one call gave: the outputs, then the inputs as the call left them (a model may write them).
- */
+/* Results of one call: its outputs, then the inputs as the call left them (a model may write
+ * them). */
 typedef struct bisect_results {
     stator_tensor **tensors;
     uint32_t n_out, n_in;

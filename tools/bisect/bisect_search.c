@@ -21,14 +21,14 @@ typedef struct lane {
     bisect_setup *setup;
     const char *backend;
     bisect_outcome whole; /* with everything applied: the list of steps */
-    bisect_outcome last;  /* of the last run that was bad */
+    bisect_outcome last;  /* outcome of the last bad run */
     bool is_broken;       /* a child could not be run: stop */
 } lane;
 
-/* What halving found in one lane. */
+/* Result of halving one lane. */
 typedef struct culprit {
     const bisect_step *step; /* NULL: wrong with nothing applied */
-    bisect_limit limit;      /* the least one that is wrong */
+    bisect_limit limit;      /* the smallest limit with a wrong answer */
     bisect_outcome outcome;  /* at that limit */
     bool is_unsteady;        /* wrong at first, right when repeated */
 } culprit;

@@ -17,7 +17,7 @@ typedef struct bisect_finding {
     uint64_t n;
     stator_x_place place; /* texts and max_abs; max_abs of the outputs when no value was observed */
     bool has_error;       /* max_abs is one */
-    char message[1024];   /* of an error or a crash */
+    char message[1024];   /* text of an error or a crash */
 } bisect_finding;
 
 /* CLI_OK with the finding, or prints and gives the exit status. */

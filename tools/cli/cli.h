@@ -11,7 +11,7 @@
 #include <stator/inspect.h>
 #include <stdio.h>
 
-/* What a command ends with; cli_parse alone answers CLI_GO_ON: the command is to run. */
+/* Exit statuses of a command; cli_parse alone answers CLI_GO_ON: the command is to run. */
 typedef enum cli_status {
     CLI_GO_ON = -1,
     CLI_OK = 0,
@@ -28,13 +28,13 @@ enum cli_option_kind {
     CLI_NUMBER = 3,    /* int64_t, 0 or more */
     CLI_REAL = 4,      /* double */
     CLI_LIST = 5,      /* repeatable, cli_list */
-    CLI_PAIRS = 6,     /* the same, of KEY=VALUE */
-    CLI_SIZES = 7,     /* the same, of NAME=SIZE, a whole number, 0 or more */
+    CLI_PAIRS = 6,     /* a list of KEY=VALUE */
+    CLI_SIZES = 7,     /* a list of NAME=SIZE, SIZE a whole number, 0 or more */
     CLI_REALS = 8,     /* const char *, numbers between commas */
     CLI_PASS_PAIRS = 9 /* CLI_PAIRS whose key names a pass: PASS:KEY=VALUE */
 };
 
-#define CLI_OPTIONS_MAX 64u /* of one repeatable option */
+#define CLI_OPTIONS_MAX 64u /* values of one repeatable option */
 
 typedef struct cli_list {
     const char *items[CLI_OPTIONS_MAX];
@@ -55,7 +55,7 @@ typedef struct cli_option {
 
 /* The options that several subcommands have, in groups; cli_args.c has the one table of them. */
 
-typedef struct cli_common { /* of every subcommand */
+typedef struct cli_common { /* options of every subcommand */
     int json;
     cli_list plugin_dirs;
     const char *logs; /* channels, as STATOR_LOGS has them */
@@ -65,7 +65,7 @@ typedef struct cli_common { /* of every subcommand */
     int64_t threads;
 } cli_common;
 
-typedef struct cli_inputs { /* of every subcommand that needs a model's inputs */
+typedef struct cli_inputs { /* options of every subcommand that needs a model's inputs */
     const char *inputs;     /* DIR or FILE.npz */
     cli_list input;         /* NAME=FILE.npy */
     cli_list image;         /* NAME=FILE.png */
@@ -75,7 +75,7 @@ typedef struct cli_inputs { /* of every subcommand that needs a model's inputs *
     cli_list dim;   /* N=8 */
 } cli_inputs;
 
-typedef struct cli_compile { /* of every subcommand that compiles */
+typedef struct cli_compile { /* options of every subcommand that compiles */
     const char *backend;
     const char *mode;
     cli_list options; /* K=V */
@@ -94,7 +94,7 @@ typedef struct cli_stage {
     const char *backend; /* whose pipeline */
 } cli_stage;
 
-/* What a subcommand takes. A group that is NULL is not taken. */
+/* The options that a subcommand takes. A group that is NULL is not taken. */
 typedef struct cli_usage {
     const char *command;    /* "run" */
     const char *positional; /* "MODEL"; "[OP]" may be left out */
@@ -103,11 +103,11 @@ typedef struct cli_usage {
     st_tolerance *tolerance;
     cli_stage *stage;
     cli_inputs *inputs;
-    cli_inputs *random; /* of the inputs --random and --dim alone */
+    cli_inputs *random; /* takes --random and --dim of the inputs alone */
     const char **backend;
     cli_compile *compile; /* without --backend */
     cli_common *common;
-    int64_t *threads; /* of common; NULL: nothing is computed */
+    int64_t *threads; /* --threads; NULL: nothing is computed */
     bool reads_again; /* MODEL is loaded more than once: it cannot be a pipe */
 } cli_usage;
 
@@ -308,7 +308,7 @@ typedef struct cli_graph {
     cli_stage stage;
     stator_ctx *ctx;
     stator_model *model;
-    char assumed[512]; /* what was made up to have a graph at all; "" when nothing was */
+    char assumed[512]; /* assumptions that were needed for a graph; "": none */
 } cli_graph;
 /* CLI_OK, or prints and gives the exit status. Close it in both cases. */
 cli_status cli_graph_open(cli_graph *g, const char *path);
@@ -320,7 +320,7 @@ void cli_graph_close(cli_graph *g);
 
 /* ---- compiling ---- */
 
-/* What options of a compile point at. */
+/* Storage that options of a compile point at. */
 typedef struct cli_options_room {
     const char *keys[CLI_OPTIONS_MAX];
     const char *values[CLI_OPTIONS_MAX];
@@ -344,7 +344,7 @@ typedef struct cli_program {
     uint32_t n_in;
 } cli_program;
 
-/* What a program is made with; borrowed. */
+/* The settings that a program is made with; borrowed. */
 typedef struct cli_program_flags {
     const cli_common *common;
     const cli_inputs *inputs;

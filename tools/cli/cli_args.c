@@ -26,7 +26,7 @@ enum option_group {
 typedef struct shared_option {
     uint32_t group;
     uint32_t kind;
-    size_t offset; /* of the target in the group's struct */
+    size_t offset; /* position of the target in the group's struct */
     const char *name, *value_name, *help;
 } shared_option;
 
@@ -296,7 +296,7 @@ static cli_status take_option(line *l)
     }
     const char *value = equals != NULL ? equals + 1 : NULL;
     if (equals == NULL && l->at + 1 < l->argc && strncmp(l->argv[l->at + 1], "--", 2) != 0) {
-        value = l->argv[++l->at]; /* what begins with two dashes is the next option */
+        value = l->argv[++l->at]; /* a word that begins with two dashes is the next option */
     }
     return value != NULL && has_form(&o, value) && store_value(&o, value)
                ? CLI_GO_ON
@@ -353,7 +353,7 @@ static cli_status check_plugin_dirs(const cli_common *common)
     return CLI_GO_ON;
 }
 
-/* What a pipe brought is gone when it is read again: CLI_GO_ON when the model is none. */
+/* A pipe cannot be read twice. CLI_GO_ON: the model is no pipe. */
 static cli_status check_file(const cli_usage *usage, const char *path)
 {
     struct stat st;

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STACK_BYTES 65536u /* of a handler, also when the thread's own stack is full */
+#define STACK_BYTES 65536u /* stack of a handler, for when the thread's own is full */
 
 typedef struct caught {
     int number;

@@ -42,7 +42,7 @@ bool cli_file_open(cli_file *f, const char *path, int json)
         f->part[0] = '\0';
         fd = open_in_place(path);
     } else {
-        (void)unlink(f->part); /* of a process that was killed and had our number */
+        (void)unlink(f->part); /* left by a killed process that had our number */
         fd = open(f->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     }
     f->file = fd >= 0 ? fdopen(fd, "wb") : NULL;
@@ -101,7 +101,7 @@ bool cli_write_file(const char *path, const void *bytes, uint64_t size, int json
         return false;
     }
     if (fwrite(bytes, 1, (size_t)size, f.file) != size) {
-        f.number = errno; /* the close says so */
+        f.number = errno; /* errno of the close */
     }
     return cli_file_close(&f, json);
 }

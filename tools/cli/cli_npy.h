@@ -1,4 +1,4 @@
-/* What .npz files and other readers share with .npy. */
+/* Functions that readers of .npz and of other files share with .npy. */
 #ifndef STATOR_CLI_NPY_H
 #define STATOR_CLI_NPY_H
 

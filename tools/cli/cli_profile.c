@@ -18,11 +18,11 @@ typedef struct row {
     uint64_t calls, total_ns;
 } row;
 
-/* What explain knows of a step. */
+/* A step as explain describes it. */
 typedef struct known_step {
     const cJSON *facts;
     uint64_t key;
-    uint32_t next; /* of this name, plus 1; the last one's is the first */
+    uint32_t next; /* next step of this name, plus 1; the last one's is the first */
 } known_step;
 
 struct cli_profile {
@@ -91,7 +91,7 @@ static void know_steps(cli_profile *p, const cli_program *program)
             ok = ok && add_known(p, step);
         }
     }
-    for (uint32_t i = 0; ok && i < p->n_steps; i++) { /* the first one comes first */
+    for (uint32_t i = 0; ok && i < p->n_steps; i++) { /* the first step comes first */
         const known_step *last = &p->steps[st_map_get(&p->next_of, p->steps[i].key) - 1u];
         ok = last != &p->steps[i] || st_map_put(&p->next_of, last->key, last->next);
     }

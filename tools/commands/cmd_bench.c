@@ -11,7 +11,7 @@
 
 typedef struct lane { /* one backend */
     char name[64];
-    cli_program p; /* of its own context, so that memory is counted apart */
+    cli_program p; /* a program with a context of its own, so that memory is counted apart */
     stator_tensor **out;
     uint32_t n_out;
     double compile_ms, first_ms;
@@ -74,7 +74,8 @@ static cli_status run_rounds(bench *b)
     return CLI_OK;
 }
 
-/* What ran: "eager" in a word, or with counts where nodes were left to another backend. */
+/* The backend that ran: "eager" in a word, or with counts when other backends ran fallback
+ * nodes. */
 static void print_coverage(const lane *l)
 {
     stator_coverage rows[CLI_COVERAGE_MAX];

@@ -11,7 +11,7 @@
 typedef struct build {
     cli_graph g;
     cli_compile compile;
-    cli_list options; /* of the command line */
+    cli_list options; /* options of the command line */
     const char *model, *output, *header, *name, *cpu, *cc, *sources, *backend;
     build_folder folder;
     build_ports ports;
@@ -226,7 +226,7 @@ static const char *find_own(const cli_list *options)
     return NULL;
 }
 
-/* What every package is compiled with, then the user's own. */
+/* Compiler flags of every package, then the user's own. */
 static bool set_options(build *b)
 {
     cli_list *list = &b->compile.options;

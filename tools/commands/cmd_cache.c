@@ -36,7 +36,7 @@ static const char *field_of(const char *key, const char *field, int *out_n)
     return "";
 }
 
-/* What has the name of an entry and no head of one is listed without a key. */
+/* A file with an entry's name but without an entry's head is listed without a key. */
 static bool is_sound(const stator_x_cache_row *row)
 {
     return row->key[0] != '\0';
@@ -167,8 +167,8 @@ static cli_status why(cache_command *c, const char *path)
 
 enum action { LIST = 0, CLEAR, WHY, ANY };
 
-/* Which action a command line asks for, so that it takes the options of that one alone; ANY: none
- * is named and help is wanted. */
+/* The action that a command line asks for, so that it takes the options of that one alone; ANY:
+ * none */
 static enum action action_of(int argc, char **argv)
 {
     static const char *const words[] = {[LIST] = "list", [CLEAR] = "clear", [WHY] = "why"};

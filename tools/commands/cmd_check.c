@@ -160,7 +160,7 @@ static bool has_decomposition(check *c)
     return c->is_split;
 }
 
-/* What the results of c->backend are to be compared with. */
+/* Chooses the backend to compare the results of c->backend with. */
 static void choose_against(check *c, uint32_t elsewhere)
 {
     if (elsewhere > 0) {

@@ -36,7 +36,7 @@ typedef struct run_state {
     uint32_t n_slots;
     uint32_t next; /* the next case to start */
     uint32_t running;
-    uint32_t tries; /* that failed in a row while no child ran */
+    uint32_t tries; /* failed starts in a row while no child ran */
 } run_state;
 
 typedef struct conform {

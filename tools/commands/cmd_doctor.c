@@ -39,7 +39,7 @@ static void report(doctor *d, const char *name, uint32_t state, const char *deta
 
 typedef struct library {
     const char *name;
-    int is_built_in; /* the command was built with it */
+    int is_built_in; /* built into the command */
     const char *soname;
     const char *dev_package;
     const char *run_package;

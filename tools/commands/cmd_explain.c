@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define NODES_SHOWN 6 /* of a step; JSON has all */
+#define NODES_SHOWN 6 /* nodes printed for a step; JSON has all */
 
 typedef struct explain {
     cli_common common;
@@ -17,7 +17,7 @@ typedef struct explain {
 
 /* ---- the facts as text ---- */
 
-/* What the program is for and where it runs. */
+/* The inputs that the program is for, and the backend. */
 static void print_program(const explain *e, const cJSON *facts)
 {
     const cJSON *fallback_nodes = explain_list(facts, "fallback_nodes");

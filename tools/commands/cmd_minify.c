@@ -154,7 +154,7 @@ static cli_status fail_with(const minify *m, const child_error *e)
                     e->message);
 }
 
-/* What the whole model does: m->whole. */
+/* Runs the whole model: m->whole. */
 static cli_status run_whole(minify *m)
 {
     const minify_cut whole = {.is_whole = true};

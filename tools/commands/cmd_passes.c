@@ -27,7 +27,7 @@ static void on_pass(void *self, const char *name, const char *doc)
 typedef struct pass_search {
     const char *name;
     const char *doc;              /* NULL: not found */
-    const char *names[NAMES_MAX]; /* of those that there are */
+    const char *names[NAMES_MAX]; /* names of the passes that exist */
     uint32_t n_names;
 } pass_search;
 

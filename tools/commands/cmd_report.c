@@ -16,7 +16,7 @@
 #include <sys/utsname.h>
 
 #define NODES_DRAWN 300u /* a larger graph takes long to place, and nobody sees anything in it */
-#define NODES_SHOWN 12   /* of a step */
+#define NODES_SHOWN 12   /* nodes shown for a step */
 #define LONGEST_SHOWN 20 /* steps by time */
 
 typedef struct step_time {
@@ -35,7 +35,7 @@ typedef struct report {
     cli_file file;
     st_mem mem;
     st_map place_of;  /* hash of a step's name -> place in times + 1 */
-    step_time *times; /* of all timed calls, by step's name */
+    step_time *times; /* times of all timed calls, by the step's name */
     uint32_t n_times;
     uint64_t total_ns;
     double *calls_ms;

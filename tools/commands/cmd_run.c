@@ -25,14 +25,14 @@ typedef struct run {
     int64_t repeat;
     const char *labels;
     int64_t top;
-    char **names; /* of the classes, from labels */
+    char **names; /* names of the classes, from labels */
     uint32_t n_names;
     cli_program p;
     stator_tensor **out;
     uint32_t n_out;
     cli_tensors want;
     double compile_ms, first_ms;
-    double median_ms, min_ms; /* of the calls of --repeat, where there are any */
+    double median_ms, min_ms; /* times of the calls of --repeat, if any */
     const char *profile_path;
     cli_profile *profile;
 } run;
@@ -423,7 +423,7 @@ static void print_output(const run *r, uint32_t k, const cJSON *row)
         const char *reason = cJSON_GetStringValue(cJSON_GetObjectItem(row, "reason"));
         const char *detail = cJSON_GetStringValue(cJSON_GetObjectItem(row, "detail"));
         (void)printf(" %s%s", reason != NULL ? "WRONG in " : "ok", reason != NULL ? reason : "");
-        if (detail != NULL) { /* of another dtype or shape: there is no error */
+        if (detail != NULL) { /* dtype or shape differ: there is no error to print */
             (void)printf(": %s;", detail);
         } else {
             (void)printf(", max error %s",
@@ -437,7 +437,7 @@ static void print_report(const run *r, const cJSON *report)
 {
     cli_print_coverage(r->p.function);
     (void)printf("compile %.3f ms, first call %.3f ms", r->compile_ms, r->first_ms);
-    if (r->repeat > 0) { /* the first call, which makes ready, says nothing of later ones */
+    if (r->repeat > 0) { /* the first call prepares: its time says nothing of later ones */
         (void)printf(", median %.3f ms, min %.3f ms", r->median_ms, r->min_ms);
     }
     (void)printf("\n");

@@ -25,7 +25,7 @@ typedef struct draw_context {
     const stator_host *host;
     const stator_graph *graph;
     const stator_graph_view *view;
-    uint32_t number; /* of the graph within the picture; node ids begin with it */
+    uint32_t number; /* the graph's number within the picture; node ids begin with it */
 } draw_context;
 
 uint32_t draw_kind_of(const stator_op_desc *op);

@@ -22,7 +22,7 @@ static bool fail(draw_picture *out, const char *what, bool is_missing)
     return false;
 }
 
-/* Of a graph that was placed. */
+/* Renders a graph that was placed. */
 static bool render(GVC_t *gvc, Agraph_t *graph, const char *format, draw_picture *out)
 {
     unsigned int size = 0;

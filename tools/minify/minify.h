@@ -59,9 +59,9 @@ bool minify_is_op(const minify_graph *graph, stator_ref node);
 
 /* A part of the graph as a program of its own. */
 typedef struct minify_cut {
-    bool is_whole;   /* the model as it was loaded; the lists are empty */
+    bool is_whole;   /* the model is as it was loaded; the lists are empty */
     int has_symbols; /* sizes stay symbols */
-    int is_random;   /* the inputs are those of --random 0 */
+    int is_random;   /* inputs are those of --random 0 */
     uint32_t n_nodes, n_inputs, n_outputs;
     stator_ref *nodes; /* ascending, with the constants that they read */
     stator_ref *inputs;
@@ -75,7 +75,7 @@ enum minify_form {
     MINIFY_LEAVES = 1 /* outputs are the results that something outside reads */
 };
 
-/* What to cut. */
+/* The nodes and values to keep. */
 typedef struct minify_cut_spec {
     const uint8_t *is_kept;    /* by node; constants follow their readers */
     uint32_t form;             /* when no outputs are given */
@@ -95,7 +95,7 @@ void minify_ancestors(const minify_graph *graph, const uint8_t *is_kept, uint32_
 
 typedef struct minify_outcome {
     uint32_t verdict;      /* bisect_verdict */
-    uint32_t is_good_done; /* the good backend gave its answers */
+    uint32_t is_good_done; /* the good backend has answered */
     uint32_t result;       /* DIFFERS: the first result that does */
     uint32_t reserved;
     double max_abs;
@@ -120,8 +120,8 @@ typedef struct minify {
     minify_record record;
     minify_outcome whole; /* the failure to keep */
     minify_cut best;      /* the smallest form that fails so */
-    minify_outcome last;  /* what it did */
-    minify_cut exact;     /* the same before its data were made simpler; empty when they were not */
+    minify_outcome last;  /* outcome of `best` */
+    minify_cut exact;     /* `best` before its data were made simpler; empty when they were not */
     uint64_t *seen;       /* hashes of cuts that do not fail so */
     uint32_t n_seen;
     uint32_t trials;

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What crosses from the child: once when the good backend has answered, and once at the end. */
+/* The record that crosses from the child: once when the good backend has answered, and once at the
+ * end. */
 typedef struct report {
     uint32_t is_whole;
     uint32_t reserved;
@@ -23,7 +24,7 @@ typedef struct worker {
     stator_ctx *ctx;
     stator_model *loaded;
     stator_model *graph_model; /* the same without writes into inputs; loaded, where it has none */
-    stator_model *model;       /* the program at hand */
+    stator_model *model;       /* the current program */
     stator_tensor **loaded_in, **in;
     uint32_t n_loaded_in, n_in;
 } worker;
@@ -249,7 +250,7 @@ static bool write_inputs(worker *w)
     return write_npz(w, "inputs.npz", &list);
 }
 
-/* What the good backend gives for the program. */
+/* Runs the program on the good backend. */
 static bool write_expected(worker *w)
 {
     const bisect_recipe good = {.backend = w->job->setup->good};

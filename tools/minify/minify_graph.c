@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 #define INLINE_ELEMENTS 64u /* docs/stir.md: larger data lie in the .blob */
-#define GUESSED_SIZE 64     /* of a symbolic size, for the room that a value takes */
+#define GUESSED_SIZE 64     /* assumed for a symbolic size, for the memory that a value takes */
 
 /* In the file: this, nodes and values from 0, refs, results. */
 typedef struct header {
@@ -221,7 +221,8 @@ static bool is_made(const maker *k, stator_ref value)
     return node != 0 && k->spec->is_kept[node] && minify_is_op(k->g, node);
 }
 
-/* What a kept node reads is made by one, a parameter, a constant, or an input from now on. */
+/* Operands of kept nodes are made by kept nodes, or are parameters or constants, or become
+ * inputs. */
 static void take_operand(maker *k, stator_ref value)
 {
     const minify_value *row = &k->g->values[value];

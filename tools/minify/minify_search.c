@@ -38,7 +38,7 @@ bool minify_is_same(const minify_outcome *a, const minify_outcome *b)
         return true;
     case BISECT_FAILS:
         return strcmp(a->error.code, b->error.code) == 0;
-    default: /* the message tells the signal or the exit status */
+    default: /* the message names the signal or the exit status */
         return strcmp(a->error.code, b->error.code) == 0 &&
                strcmp(a->error.message, b->error.message) == 0;
     }

@@ -40,7 +40,7 @@ typedef struct build_port {
     const char *name; /* in the graph */
     const char *c_type;
     const char *dtype; /* "f32" */
-    uint32_t bytes;    /* of an element */
+    uint32_t bytes;    /* size of an element */
     uint32_t rank;
     stator_ref dims[STATOR_RANK_MAX]; /* syms of the graph */
 } build_port;
@@ -66,7 +66,7 @@ void build_sym_code(const stator_graph_view *v, stator_ref sym, st_str *out);
 
 typedef struct build_facts {
     build_name name;   /* prefix of all public names */
-    build_name upper;  /* of enumerators and macros */
+    build_name upper;  /* prefix of enumerators and macros */
     const char *model; /* file name, for a remark */
     const char *cpu;
     const build_ports *ports;
@@ -88,8 +88,8 @@ typedef struct build_folder {
     char *former;    /* --sources: lines of what former builds made there */
     int json;
     bool failed;      /* an error was printed */
-    int fd;           /* of what the compiler is given: the user's own folder, or that at path */
-    int kept_fd;      /* the user's own, or -1 */
+    int fd;           /* folder of the files for the compiler: the user's own, or that at path */
+    int kept_fd;      /* the user's own folder, or -1 */
     int work_fd;      /* at path */
     uint32_t n_files; /* for the compiler, by name */
     char (*files)[64];

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define SIZE_LIMIT (INT64_C(1) << 40) /* what frontends give sizes without a known end */
+#define SIZE_LIMIT (INT64_C(1) << 40) /* bound that frontends give sizes without a known end */
 
 typedef struct status_row {
     const char *name, *text;

@@ -130,7 +130,7 @@ static int set_attributes(const build_watch *watch, posix_spawnattr_t *attribute
 {
     sigset_t usual;
     (void)sigemptyset(&usual);
-    (void)sigaddset(&usual, SIGXFSZ); /* which main ignores */
+    (void)sigaddset(&usual, SIGXFSZ); /* main ignores it */
     int rc = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
                                                       POSIX_SPAWN_SETSIGDEF);
     rc = rc != 0 ? rc : posix_spawnattr_setpgroup(attributes, 0);

@@ -315,9 +315,7 @@ static stator_status compile_body(const stator_graph *graph, const cg_loop *loop
     cg_unit unit;
     *out = NULL;
     st_cg_exe *exe = cg_new_exe(around->config);
-    if (exe == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(exe, err);
     exe->is_body = 1;
     const stator_status status = build(&unit, around->config, graph, loop, around->fuel, exe, err);
     *out_why = unit.declined.count ? unit.declined.data[0].reason : NULL;

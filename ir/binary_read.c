@@ -234,9 +234,7 @@ static stator_status read_strings(reader *r)
             return fail_at(r, c, "a string is empty or holds a NUL");
         }
         r->strings[i].id = st_module_string(r->m, (const char *)data, len);
-        if (r->strings[i].id == 0) {
-            return st_fail_oom(r->err);
-        }
+        ST_TRY_MEM(r->strings[i].id, r->err);
         r->strings[i].data = st_module_str(r->m, r->strings[i].id);
     }
     r->n_strings = count;
@@ -251,9 +249,7 @@ static stator_status make_symbol(reader *r, const cursor *c, uint32_t name, cons
         return fail_at(r, c, "a symbol's range is empty or its divisor is below 1");
     }
     *out = st_sym_symbol(&r->m->symtab, name, n[0], n[1], n[2], is_unbacked);
-    if (*out == 0) {
-        return st_fail_oom(r->err);
-    }
+    ST_TRY_MEM(*out, r->err);
     if (r->m->symtab.n_symbols == before) {
         return fail_at(r, c, "two symbols have one name");
     }
@@ -282,9 +278,7 @@ static stator_status read_symbols(reader *r)
         }
         last_key = (uint64_t)key + 1u;
         ST_TRY(make_symbol(r, c, r->strings[name].id, numbers, flags & 1u, &sym));
-        if (!st_map_put(&r->symbols, last_key, sym)) {
-            return st_fail_oom(r->err);
-        }
+        ST_TRY_MEM(st_map_put(&r->symbols, last_key, sym), r->err);
     }
     return STATOR_OK;
 }

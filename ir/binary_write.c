@@ -240,9 +240,7 @@ static stator_status blob_entry(writer *w, uint32_t blob, uint32_t *out)
         return status;
     }
     stator_blob **slot = st_vec_push(w->m->mem, &w->blobs);
-    if (slot == NULL) {
-        return st_fail_oom(w->err);
-    }
+    ST_TRY_MEM(slot, w->err);
     *slot = object;
     put_blob(w, ST_STIRB_BLOB_DATA, w->data_bytes, size, no_hash);
     w->data_bytes = align_up(w->data_bytes + size, ST_STIRB_DATA_ALIGN);

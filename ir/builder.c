@@ -301,9 +301,7 @@ stator_status st_build_param(stator_builder *b, const char *name, stator_ref typ
     ST_TRY(check_blob(b->module, type, st_blob_size(blob), "parameter", name != NULL ? name : "",
                       err));
     const uint32_t ref = st_module_blob(b->module, blob);
-    if (ref == 0) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(ref, err);
     return push_input(b, name,
                       (stator_value_row){.type = type, .flags = STATOR_VALUE_PARAM, .blob = ref},
                       out, err);
@@ -383,9 +381,7 @@ stator_status st_build_write_back(stator_builder *b, stator_ref input, stator_re
         return st_fail(err, STATOR_ALREADY_EXISTS, "input '%s' is written back twice", name);
     }
     stator_write_back_row *row = st_seg_push(&g->write_backs, NULL);
-    if (row == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(row, err);
     *row = (stator_write_back_row){input, value};
     target->flags |= STATOR_VALUE_WRITTEN;
     return STATOR_OK;
@@ -533,17 +529,13 @@ stator_status st_build_raw_node(stator_builder *b, const stator_node_row *from,
     uint32_t node = 0;
     row.result_begin = g->values.count;
     if (attrs != NULL && row.attr_count != 0) {
-        if (!st_seg_grow(&m->attrs, row.attr_count, &row.attr_begin)) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(st_seg_grow(&m->attrs, row.attr_count, &row.attr_begin), err);
         for (uint32_t k = 0; k < row.attr_count; k++) {
             *(stator_attr_row *)st_seg_at(&m->attrs, row.attr_begin + k) = attrs[k];
         }
     }
     if (regions != NULL && row.region_count != 0) {
-        if (!st_seg_grow(&m->regions, row.region_count, &row.region_begin)) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(st_seg_grow(&m->regions, row.region_count, &row.region_begin), err);
         for (uint32_t k = 0; k < row.region_count; k++) {
             *(const stator_graph **)st_seg_at(&m->regions, row.region_begin + k) = regions[k];
         }
@@ -652,9 +644,7 @@ stator_status st_build_op(stator_builder *b, const char *op, uint32_t n_operands
 static stator_status push_constant(stator_builder *b, stator_ref type, uint32_t blob,
                                    stator_ref *out, stator_diag **err)
 {
-    if (blob == 0) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(blob, err);
     const stator_attr value = {.name = "value",
                                .kind = STATOR_ATTR_BLOB,
                                .i = type,

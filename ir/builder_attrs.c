@@ -74,9 +74,7 @@ static stator_status ints_of_dims(st_module *m, const st_op *op, const stator_at
                                   const stator_attr *given, stator_attr_row *row, stator_diag **err)
 {
     int64_t *to = st_calloc(m->mem, (uint64_t)given->count + 1u, sizeof *to);
-    if (to == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(to, err);
     const uint32_t *from = given->list;
     bool is_const = true;
     for (uint32_t i = 0; is_const && i < given->count; i++) {
@@ -279,9 +277,7 @@ stator_status st_build_attr_rows(stator_builder *b, const st_op *op, const stato
         const stator_attr_desc *schema = &op->desc.attrs[k];
         rows[k] = (stator_attr_row){.kind = schema->kind};
         rows[k].name = st_module_string(b->module, schema->name, strlen(schema->name));
-        if (rows[k].name == 0) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(rows[k].name, err);
         ST_TRY(given[k] != NULL ? set_given(b, op, schema, given[k], &rows[k], err)
                                 : set_default(b, op, schema, &rows[k], err));
     }

@@ -37,9 +37,7 @@ stator_status st_build_clone_node(stator_builder *b, const stator_graph *from, s
     const uint64_t count = (uint64_t)row->operand_count + row->result_count;
     stator_ref local[64];
     stator_ref *operands = count <= 64 ? local : st_calloc(mem, count, sizeof *operands);
-    if (operands == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(operands, err);
     stator_ref *types = operands + row->operand_count;
     for (uint32_t k = 0; k < row->result_count; k++) {
         types[k] = stator_value_at(v, row->result_begin + k)->type;

@@ -282,9 +282,7 @@ stator_status st_gradient_scan(stator_builder *b, const stator_graph *body,
     }
     st_mem *mem = b->module->mem;
     s.map = st_calloc(mem, s.v->n_values + 1u, sizeof *s.map);
-    if (s.map == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(s.map, err);
     save_states(&s);
     go_back(&s, in_grads);
     st_free(mem, s.map);

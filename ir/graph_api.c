@@ -28,9 +28,7 @@ static stator_status build_input(stator_builder *b, const char *name, stator_ref
     if (plan != NULL && plan->axes.count != 0 && b->parent == NULL && type != 0 &&
         type < b->module->types.count) {
         type = st_size_plan_type(plan, b->module, count_call_inputs(b->graph), type);
-        if (type == 0) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(type, err);
     }
     return st_build_input(b, name, type, out, err);
 }

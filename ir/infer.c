@@ -582,9 +582,7 @@ stator_status st_in_set(st_infer *in, uint32_t k, stator_dtype dtype, uint32_t r
         int64_t lo, hi;
         char text[96];
         sizes[i] = dims[i] ? dims[i] : st_in_unbacked(in, k, i, INT64_MAX);
-        if (sizes[i] == 0) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(sizes[i], err);
         st_in_range(in, sizes[i], &lo, &hi);
         if (hi < 0) {
             return st_in_fail(in, err, "axis %u of the result would have size %s", i,
@@ -626,9 +624,7 @@ stator_status st_attr_from_row(const stator_graph_view *v, const st_module *m, s
                                   : row->kind == STATOR_ATTR_FLOATS ? &v->f64s
                                                                     : &v->refs;
     char *list = st_arena_alloc(arena, (uint64_t)row->count * size + 1u, 16);
-    if (list == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(list, err);
     for (uint32_t i = 0; i < row->count; i++) {
         memcpy(list + (size_t)i * size, stator_column_at(column, row->begin + i), size);
     }

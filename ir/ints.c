@@ -227,9 +227,7 @@ static stator_status bind_unknown(stator_builder *b, stator_ref value, st_ints *
     stator_ref bound = 0;
     for (uint32_t i = 0; i < ints->n; i++) {
         fresh[i] = st_sym_symbol(&b->module->symtab, 0, INT64_MIN, INT64_MAX, 1, 1u);
-        if (fresh[i] == 0) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(fresh[i], err);
     }
     ST_TRY(as_i64_list(b, value, ints, &list, err));
     const stator_attr syms = {

@@ -95,9 +95,7 @@ stator_status st_module_create(st_mem *mem, stator_ctx *ctx, const st_optable *o
 {
     *out_module = NULL;
     st_module *m = module_alloc(mem, ctx, ops);
-    if (m == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(m, err);
     if (!st_symtab_init(&m->symtab, mem) || !push_dummies(m)) {
         st_module_destroy(m);
         return st_fail_oom(err);

@@ -175,9 +175,7 @@ static stator_status read_attrs(st_arena *arena, const st_op_def *def, stator_op
         n++;
     }
     stator_attr_desc *copy = st_arena_zalloc(arena, n + 1u, sizeof *copy);
-    if (copy == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(copy, err);
     memcpy(copy, list, n * sizeof *copy);
     desc->attrs = copy;
     desc->attr_count = n;
@@ -244,9 +242,7 @@ static stator_status publish(st_optable *table, const st_op *op, stator_diag **e
 {
     uint32_t id = 0;
     const st_op **slot = st_seg_push(&table->ops, &id);
-    if (slot == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(slot, err);
     *slot = op;
     if (!st_hashset_add(&table->by_name, hash_name(op->desc.name), id)) {
         st_seg_truncate(&table->ops, id);
@@ -258,9 +254,7 @@ static stator_status publish(st_optable *table, const st_op *op, stator_diag **e
 static stator_status add_def(st_optable *table, const st_op_def *def, stator_diag **err)
 {
     st_op *op = st_arena_zalloc(&table->arena, 1, sizeof *op);
-    if (op == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(op, err);
     op->def = def;
     op->infer = def->infer;
     op->decompose = def->decompose;
@@ -356,9 +350,7 @@ stator_status st_optable_add(st_optable *table, const char *plugin, const void *
 {
     const stator_oplib_op *from = oplib_op;
     st_op *op = st_arena_zalloc(&table->arena, 1, sizeof *op);
-    if (op == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(op, err);
     ST_TRY(copy_lib_desc(from, op, err));
     if (st_optable_find(table, op->desc.name) != 0) {
         return st_fail(err, STATOR_ALREADY_EXISTS,

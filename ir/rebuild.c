@@ -59,9 +59,7 @@ static stator_status define(st_rebuild *r, const char *op, stator_ref sym, stato
                        st_module_str(r->m, row->name));
     }
     uint32_t *slot = st_vec_push(r->m->mem, &r->defined);
-    if (slot == NULL || !st_map_put(&r->places, atom, r->defined.count)) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(slot && st_map_put(&r->places, atom, r->defined.count), err);
     *slot = atom;
     return STATOR_OK;
 }

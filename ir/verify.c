@@ -107,9 +107,7 @@ static stator_status check_type(verifier *c, stator_ref type, stator_diag **err)
         if (dim == 0 || dim >= c->m->symtab.syms.count) {
             return fail(c, err, "type %u: size of axis %u does not exist", type, i);
         }
-        if (!define(c, dim)) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(define(c, dim), err);
     }
     return STATOR_OK;
 }
@@ -367,9 +365,7 @@ static stator_status check_inferred(verifier *c, const stator_node_row *row, sta
     inference f;
     stator_diag *inner = NULL;
     stator_ref *operands = st_calloc(c->m->mem, row->operand_count + 1u, sizeof *operands);
-    if (operands == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(operands, err);
     fill_inference(c, row, operands, &f);
     stator_status status = f.in.op->infer != NULL
                                ? f.in.op->infer(&f.in, &inner)
@@ -419,9 +415,7 @@ static stator_status check_regions(verifier *c, const stator_op_desc *op,
             c->define_order.count = mark;
             st_map_deinit(&c->defined);
             for (uint32_t i = 0; i < mark; i++) {
-                if (!st_map_put(&c->defined, c->define_order.data[i], 1)) {
-                    return st_fail_oom(err);
-                }
+                ST_TRY_MEM(st_map_put(&c->defined, c->define_order.data[i], 1), err);
             }
         }
         ST_TRY(status);
@@ -536,9 +530,7 @@ static stator_status find_constraints_of_node(const verifier *c,
     const stator_node_row *row = stator_node_at(c->v, c->node);
     inference f;
     stator_ref *operands = st_calloc(c->m->mem, row->operand_count + 1u, sizeof *operands);
-    if (operands == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(operands, err);
     fill_inference(c, row, operands, &f);
     f.in.shape_constraints = shape_constraints;
     shape_constraints->node = NULL;

@@ -335,9 +335,7 @@ static stator_status try_join(joiner *j, uint32_t a, uint32_t b, bool *out_joine
     }
     cg_fusion_group *to = &unit->groups.data[a];
     const cg_fusion_group wide = *domain;
-    if (!move_roots(unit, a, b)) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(move_roots(unit, a, b), err);
     to->rank = wide.rank;
     to->n_inner = wide.n_inner;
     memcpy(to->extent, wide.extent, sizeof to->extent);
@@ -377,22 +375,16 @@ static stator_status add_group(joiner *j, uint32_t root_index, stator_diag **err
     if (is_second_result(unit, root_index)) {
         const uint32_t shared = unit->roots.data[root_index - 1u].group;
         uint32_t *next = st_vec_push(unit->mem, &unit->groups.data[shared].roots);
-        if (next == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(next, err);
         *next = root_index;
         unit->roots.data[root_index].group = shared;
         return STATOR_OK;
     }
     cg_fusion_group *group = st_vec_push(unit->mem, &unit->groups);
-    if (group == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(group, err);
     *group = (cg_fusion_group){.rank = 0};
     uint32_t *at = st_vec_push(unit->mem, &group->roots);
-    if (at == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(at, err);
     *at = root_index;
     unit->roots.data[root_index].group = unit->groups.count - 1u;
     cg_domain_of(unit, &unit->roots.data[root_index], group);

@@ -232,9 +232,7 @@ static stator_status add_root(cg_unit *unit, stator_ref value, stator_ref node, 
 {
     cg_value *v = &unit->values[value];
     cg_root *root = st_vec_push(unit->mem, &unit->roots);
-    if (root == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(root, err);
     *root = (cg_root){
         .value = value, .node = node, .group = UINT32_MAX, .stage = cg_stage_of(unit, node)};
     if (node) {
@@ -248,9 +246,7 @@ static stator_status add_root(cg_unit *unit, stator_ref value, stator_ref node, 
     v->root = unit->roots.count;
     v->flags |= CG_VALUE_ROOT;
     cg_buffer *buffer = st_vec_push(unit->mem, &unit->buffers);
-    if (buffer == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(buffer, err);
     uint32_t numel = cg_numel(unit, value);
     if (numel == 0 && node) {
         ST_TRY(
@@ -336,9 +332,7 @@ static stator_status probe(cg_unit *unit, bool *out_is_taken, stator_diag **err)
         *group = (cg_fusion_group){.rank = 0};
         root = st_vec_push(unit->mem, &group->roots);
     }
-    if (root == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(root, err);
     *root = root_index;
     unit->roots.data[root_index].group = unit->groups.count - 1u;
     cg_domain_of(unit, &unit->roots.data[root_index], group);
@@ -522,9 +516,7 @@ static stator_status make_node_roots(cg_unit *unit, const uses *by, stator_diag 
 {
     const stator_graph_view *v = unit->view;
     const stator_ref *users = note_users(unit);
-    if (users == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(users, err);
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(v, node);
         const cg_lowering *lowering = cg_lowering_of(row->op);
@@ -635,9 +627,7 @@ static stator_status note_needs(cg_unit *unit, uint32_t root_index, uint32_t *st
         stamps[value] = root_index + 1u;
         if (at->root && !is_first) {
             uint32_t *need = st_vec_push(unit->mem, &unit->needs);
-            if (need == NULL) {
-                return st_fail_oom(err);
-            }
+            ST_TRY_MEM(need, err);
             *need = at->root - 1u;
             continue;
         }
@@ -662,9 +652,7 @@ static stator_status note_readers(cg_unit *unit, stator_diag **err)
 {
     uint32_t next = 0;
     unit->readers = st_arena_zalloc(&unit->arena, (uint64_t)unit->needs.count + 1u, 4);
-    if (unit->readers == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(unit->readers, err);
     for (uint32_t i = 0; i < unit->needs.count; i++) {
         unit->roots.data[unit->needs.data[i]].n_readers++;
     }
@@ -694,9 +682,7 @@ static stator_status note_all_needs(cg_unit *unit, stator_diag **err)
     uint32_t *stamps =
         st_arena_zalloc(&unit->arena, (uint64_t)v->n_values + v->n_outputs + 1u, sizeof *stamps);
     stator_ref *stack = st_arena_zalloc(&unit->arena, n_operands + 1u, sizeof *stack);
-    if (stamps == NULL || stack == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(stamps && stack, err);
     for (uint32_t root_index = 0; root_index < unit->roots.count; root_index++) {
         ST_TRY(note_needs(unit, root_index, stamps, stack, err));
     }
@@ -759,9 +745,7 @@ stator_status cg_make_roots(cg_unit *unit, stator_diag **err)
     const stator_graph_view *v = unit->view;
     const uint64_t n = (uint64_t)v->n_values + 1u;
     uint8_t *marks = st_arena_zalloc(&unit->arena, n, 4);
-    if (marks == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(marks, err);
     const uses by = {.marks = marks,
                      .recomputed = marks + n,
                      .scaled = marks + 2u * n,

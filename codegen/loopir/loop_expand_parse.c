@@ -401,9 +401,7 @@ stator_status st_expansion_parse(st_expansion *program, st_mem *mem, const char 
 {
     *program = (st_expansion){.mem = mem};
     parser p = {.program = program, .text = text, .at = text, .err = err};
-    if (!st_vec_resize(mem, &program->nodes, 1)) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(st_vec_resize(mem, &program->nodes, 1), err);
     program->root = block(&p);
     skip_space(&p);
     if (*p.at != '\0') {

@@ -16,9 +16,7 @@ static stator_status import_value(cg_unit *unit, stator_ref value, stator_diag *
     const stator_graph_view *v = unit->view;
     const stator_type_row *type = stator_value_type(v, value);
     uint32_t *dims = st_arena_zalloc(&unit->arena, (uint64_t)type->rank + 1u, sizeof *dims);
-    if (dims == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(dims, err);
     for (uint32_t a = 0; a < type->rank; a++) {
         dims[a] = cg_sym(unit, stator_dim_at(v, type, a));
         if (dims[a] == 0) {
@@ -166,9 +164,7 @@ static stator_status import_inputs(cg_unit *unit, stator_diag **err)
 {
     for (uint32_t i = 0; i < unit->view->n_inputs; i++) {
         cg_buffer *buffer = st_vec_push(unit->mem, &unit->buffers);
-        if (buffer == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(buffer, err);
         *buffer = (cg_buffer){.kind = CG_BUFFER_INPUT,
                               .index = i,
                               .dtype = stator_value_type(unit->view, i + 1u)->dtype,
@@ -239,9 +235,7 @@ static stator_status fill(cg_unit *unit, stator_diag **err)
     /* Behind the graph's values: one for each output that has to be a copy. */
     unit->values =
         st_calloc(unit->mem, (uint64_t)v->n_values + v->n_outputs + 1u, sizeof *unit->values);
-    if (unit->values == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(unit->values, err);
     ST_TRY(cg_import_symbols(unit, err));
     for (stator_ref value = 1; value <= v->n_values; value++) {
         ST_TRY(import_value(unit, value, err));

@@ -16,9 +16,7 @@ stator_status cg_find_binds(cg_unit *unit, stator_diag **err)
             continue;
         }
         stator_ref *at = st_vec_push(unit->mem, &unit->binds);
-        if (at == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(at, err);
         *at = node;
     }
     return STATOR_OK;

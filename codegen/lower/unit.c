@@ -63,9 +63,7 @@ stator_status cg_import_symbols(cg_unit *unit, stator_diag **err)
 {
     const stator_graph_view *v = unit->view;
     uint32_t *atoms = st_arena_zalloc(&unit->arena, (uint64_t)v->n_symbols + 1u, sizeof *atoms);
-    if (atoms == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(atoms, err);
     find_all_symbols(unit, atoms);
     for (uint32_t i = 0; i < v->n_symbols; i++) {
         const stator_atom_row *at = atoms[i] ? graph_atom(unit, atoms[i]) : NULL;
@@ -75,9 +73,7 @@ stator_status cg_import_symbols(cg_unit *unit, stator_diag **err)
         const int64_t hi = at ? at->hi : INT64_MAX;
         const uint32_t sym =
             st_loop_symbol_add(unit->syms, &size, lo, hi, at && at->divisor > 0 ? at->divisor : 1);
-        if (sym == 0) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(sym, err);
         st_sym_set_hint(&unit->syms->tab, sym, at ? at->hint : INT64_MIN);
     }
     return STATOR_OK;
@@ -210,9 +206,7 @@ stator_ref cg_operand(const cg_node *node, uint32_t k)
 stator_status cg_decline(cg_unit *unit, stator_ref node, const char *reason, stator_diag **err)
 {
     cg_declined *at = st_vec_push(unit->mem, &unit->declined);
-    if (at == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(at, err);
     *at = (cg_declined){node, reason};
     return STATOR_OK;
 }

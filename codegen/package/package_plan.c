@@ -453,9 +453,7 @@ static stator_status give_constants(const cg_packing *p, stator_diag **err)
     const stator_cst_api *cst = exe->config.host->cst;
     uint8_t *is_read = st_calloc(mem, (uint64_t)exe->blobs.count + 1u, 1);
     stator_status status = STATOR_OK;
-    if (is_read == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(is_read, err);
     mark_constants(exe, is_read);
     for (uint32_t i = 0; status == STATOR_OK && i < exe->blobs.count; i++) {
         stator_blob_info info = {.struct_size = sizeof info};

@@ -279,9 +279,7 @@ static stator_status read_constants(loading *l, stator_diag **err)
     const uint32_t n = st_read_count(&l->r, ITEM_BYTES_MIN);
     exe->constants = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof(void *));
     l->is_read = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, 1);
-    if (exe->constants == NULL || l->is_read == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(exe->constants && l->is_read, err);
     for (uint32_t i = 0; i < n; i++) {
         stator_blob *blob = NULL;
         stator_diag *theirs = NULL;
@@ -398,9 +396,7 @@ static stator_status read_scan(st_cg_exe *exe, st_reader *from, cg_launch *launc
     static const char damaged[] = "the kept plan of a scan is damaged";
     cg_scan *scan = st_arena_zalloc(&exe->arena, 1, sizeof *scan);
     uint64_t n = 0;
-    if (scan == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(scan, err);
     const uint32_t n_in = st_read_below(from, launch->n_buffers + 1u);
     const uint32_t n_out = st_read_below(from, launch->n_buffers + 1u);
     const uint32_t n_carried = st_read_below(from, launch->n_buffers + 1u);
@@ -408,9 +404,7 @@ static stator_status read_scan(st_cg_exe *exe, st_reader *from, cg_launch *launc
     scan->ports = st_arena_zalloc(&exe->arena, (uint64_t)n_in + n_out + 1u, sizeof *scan->ports);
     scan->carried_bytes =
         st_arena_zalloc(&exe->arena, (uint64_t)n_carried + 1u, sizeof *scan->carried_bytes);
-    if (scan->ports == NULL || scan->carried_bytes == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(scan->ports && scan->carried_bytes, err);
     scan->n_in = n_in;
     scan->n_out = n_out;
     scan->n_carried = n_carried;
@@ -421,9 +415,7 @@ static stator_status read_scan(st_cg_exe *exe, st_reader *from, cg_launch *launc
     }
     const void *bytes = st_read_block(from, &n);
     scan->body = cg_new_exe(&exe->config);
-    if (scan->body == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(scan->body, err);
     ST_TRY(load_exe(scan->body, bytes, n, err));
     return scan->body->n_inputs == n_in && scan->body->n_outputs == n_out &&
                    scan->body->n_syms <= exe->n_syms && group > 0 &&
@@ -440,9 +432,7 @@ static stator_status read_steps(loading *l, stator_diag **err)
     const uint32_t n_buffers = st_read_count(&l->r, 4u * ITEM_BYTES_MIN);
     for (uint32_t i = 0; i < n_buffers; i++) {
         cg_buffer *buffer = st_vec_push(l->mem, &exe->buffers);
-        if (buffer == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(buffer, err);
         *buffer = (cg_buffer){.kind = st_read_below(&l->r, CG_BUFFER_WORK + 1u)};
         buffer->index = st_read_u32(&l->r);
         buffer->dtype = st_read_u32(&l->r);
@@ -455,9 +445,7 @@ static stator_status read_steps(loading *l, stator_diag **err)
     const uint32_t n = st_read_count(&l->r, 8u * ITEM_BYTES_MIN);
     for (uint32_t i = 0; i < n; i++) {
         cg_launch *launch = st_vec_push(l->mem, &exe->launches);
-        if (launch == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(launch, err);
         *launch = (cg_launch){.kernel = UINT32_MAX};
         if (!read_launch(l, launch)) {
             return broken(err);
@@ -496,9 +484,7 @@ static stator_status read_binds(loading *l, stator_diag **err)
     const uint32_t n = st_read_count(&l->r, ITEM_BYTES_MIN);
     for (uint32_t k = 0; k < n; k++) {
         cg_size_bind *bind = st_vec_push(l->mem, &l->exe->binds);
-        if (bind == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(bind, err);
         *bind = (cg_size_bind){.n = 0};
         if (!read_bind(l, bind)) {
             return broken(err);
@@ -533,9 +519,7 @@ static stator_status read_shape_constraints(loading *l, stator_diag **err)
     const uint32_t n = st_read_count(&l->r, 6u * ITEM_BYTES_MIN);
     for (uint32_t k = 0; k < n; k++) {
         cg_shape_constraint *constraint = st_vec_push(l->mem, &l->exe->shape_constraints);
-        if (constraint == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(constraint, err);
         *constraint = (cg_shape_constraint){.kind = 0};
         if (!read_shape_constraint(l, constraint)) {
             return broken(err);

@@ -160,9 +160,7 @@ stator_status cg_gather_scans(cg_unit *unit, uint32_t *order, uint32_t n, uint32
     gather g = {.unit = unit, .order = order, .n = n};
     g.is_needed = st_arena_zalloc(&unit->arena, (uint64_t)unit->groups.count + 1u, 1);
     g.moved = st_arena_zalloc(&unit->arena, (uint64_t)n + 1u, sizeof *g.moved);
-    if (g.is_needed == NULL || g.moved == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(g.is_needed && g.moved, err);
     memset(n_concurrent, 0, (size_t)n * sizeof *n_concurrent);
     for (uint32_t i = 0; i < n && unit->config->emitter->target.threads > 1 && !unit->is_alone;
          i++) {

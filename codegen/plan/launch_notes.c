@@ -60,9 +60,7 @@ stator_status cg_note_nodes(const stator_ref *nodes, uint32_t n, st_cg_exe *exe,
                             stator_diag **err)
 {
     stator_ref *kept = st_arena_alloc(&exe->arena, (n + UINT64_C(1)) * sizeof *kept, sizeof *kept);
-    if (kept == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(kept, err);
     memcpy(kept, nodes, n * sizeof *kept);
     launch->nodes = kept;
     launch->n_nodes = n;
@@ -75,9 +73,7 @@ stator_status cg_note_step(const st_kernel *kernel, st_cg_exe *exe, cg_launch *l
     count_bytes(kernel, launch);
     stator_ref *nodes =
         st_calloc(exe->config.mem, kernel->insts.count + UINT64_C(1), sizeof *nodes);
-    if (nodes == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(nodes, err);
     const stator_status status = cg_note_nodes(nodes, list_nodes(kernel, nodes), exe, launch, err);
     st_free(exe->config.mem, nodes);
     return status;

@@ -151,9 +151,7 @@ static stator_status note_checks(planner *p, const st_kernel *kernel, stator_dia
             st_str_ok(&text) ? st_arena_strndup(&exe->arena, text.data, text.len) : NULL;
         st_str_deinit(&text);
         cg_check *check = kept ? st_vec_push(exe->config.mem, &exe->checks) : NULL;
-        if (check == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(check, err);
         *check = (cg_check){inst->origin, kept};
     }
     return STATOR_OK;
@@ -167,9 +165,7 @@ static stator_status add_step(planner *p, const st_kernel *kernel, cg_launch **o
     st_mem *mem = exe->config.mem;
     const uint32_t step = exe->launches.count;
     cg_launch *launch = st_vec_push(mem, &exe->launches);
-    if (launch == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(launch, err);
     *launch = (cg_launch){.kernel = UINT32_MAX,
                           .stage = p->stage,
                           .first_buffer = exe->operands.count,
@@ -177,9 +173,7 @@ static stator_status add_step(planner *p, const st_kernel *kernel, cg_launch **o
     for (uint32_t i = 0; i < kernel->buffers.count; i++) {
         const st_loop_buffer *buffer = &kernel->buffers.data[i];
         uint32_t *operand = st_vec_push(mem, &exe->operands);
-        if (operand == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(operand, err);
         *operand =
             buffer->flags & ST_BUFFER_LOCAL ? UINT32_MAX : cg_alias_root(p->unit, buffer->id);
         cg_buffer *of = *operand == UINT32_MAX ? NULL : &exe->buffers.data[*operand];
@@ -200,9 +194,7 @@ static stator_status add_launch(planner *p, const st_kernel *kernel, stator_diag
     ST_TRY(add_step(p, kernel, &launch, err));
     launch->kernel = p->exe->kernels.count - 1u;
     launch->name = st_arena_strndup(&p->exe->arena, kernel->name, strlen(kernel->name));
-    if (launch->name == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(launch->name, err);
     ST_TRY(cg_note_step(kernel, p->exe, launch, err));
     ST_TRY(note_checks(p, kernel, err));
     return set_count(p->exe, kernel, launch, err);
@@ -265,26 +257,18 @@ static stator_status add_library_call(planner *p, uint32_t group, const st_kerne
     ST_TRY(cg_note_step(kernel, exe, launch, err));
     const uint32_t n = st_contraction_numbers(contraction, syms);
     launch->numbers = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof *launch->numbers);
-    if (launch->numbers == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(launch->numbers, err);
     for (uint32_t i = 0; i < n; i++) {
-        if (!st_symprog_init(&launch->numbers[i], exe->config.mem, &cols, syms[i])) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(st_symprog_init(&launch->numbers[i], exe->config.mem, &cols, syms[i]), err);
         launch->n_numbers = i + 1u;
     }
-    if (!cg_know_numbers(exe, launch)) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(cg_know_numbers(exe, launch), err);
     st_str text;
     st_str_init(&text, exe->config.mem);
     cg_print_contraction(contraction, kernel, &text);
     launch->text = st_str_ok(&text) ? st_arena_strndup(&exe->arena, text.data, text.len) : NULL;
     st_str_deinit(&text);
-    if (launch->text == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(launch->text, err);
     contraction->is_alone = p->unit->is_alone;
     ST_TRY(create_op(p, kernel, contraction, launch, err));
     cg_hint_call(p->unit, group, kernel, contraction, launch->op);
@@ -334,9 +318,7 @@ static stator_status add_scan(planner *p, const cg_root *root, stator_diag **err
 {
     st_cg_exe *exe = p->exe;
     cg_launch *launch = st_vec_push(exe->config.mem, &exe->launches);
-    if (launch == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(launch, err);
     *launch =
         (cg_launch){.kernel = UINT32_MAX, .stage = p->stage, .first_buffer = exe->operands.count};
     const cg_loop loop = {p->unit, root->node, p->is_concurrent || p->unit->is_alone,
@@ -442,21 +424,15 @@ static stator_status set_outputs(planner *p, stator_diag **err)
     const st_sym_cols cols = st_sym_columns(&exe->syms.tab);
     exe->outputs =
         st_arena_zalloc(&exe->arena, (uint64_t)unit->view->n_outputs + 1u, sizeof *exe->outputs);
-    if (exe->outputs == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(exe->outputs, err);
     for (uint32_t k = 0; k < unit->view->n_outputs; k++) {
         const cg_value *v = &unit->values[stator_output_at(unit->view, k)];
         cg_output *out = &exe->outputs[k];
         out->dims = st_arena_zalloc(&exe->arena, (uint64_t)v->rank + 1u, sizeof *out->dims);
-        if (out->dims == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(out->dims, err);
         exe->n_outputs = k + 1u;
         for (uint32_t a = 0; a < v->rank; a++) {
-            if (!st_symprog_init(&out->dims[a], exe->config.mem, &cols, v->dims[a])) {
-                return st_fail_oom(err);
-            }
+            ST_TRY_MEM(st_symprog_init(&out->dims[a], exe->config.mem, &cols, v->dims[a]), err);
             out->rank = a + 1u;
         }
     }
@@ -476,14 +452,10 @@ static stator_status take_constants(planner *p, stator_diag **err)
     const stator_host *host = p->unit->host;
     exe->constants =
         st_arena_zalloc(&exe->arena, (uint64_t)p->unit->blobs.count + 1u, sizeof(void *));
-    if (exe->constants == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(exe->constants, err);
     for (uint32_t i = 0; i < p->unit->blobs.count; i++) {
         stator_blob **kept = st_vec_push(exe->config.mem, &exe->blobs);
-        if (kept == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(kept, err);
         *kept = p->unit->blobs.data[i];
         host->cst->retain(*kept);
         ST_TRY(cg_constant_data(&exe->config, *kept, &exe->constants[i], err));
@@ -497,15 +469,11 @@ static stator_status copy_buffers(planner *p, stator_diag **err)
     cg_unit *unit = p->unit;
     unit->alias_roots = st_arena_zalloc(&unit->arena, (uint64_t)unit->buffers.count + 1u,
                                         sizeof *unit->alias_roots);
-    if (unit->alias_roots == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(unit->alias_roots, err);
     for (uint32_t i = 0; i < unit->buffers.count; i++) {
         unit->alias_roots[i] = i;
         cg_buffer *buffer = st_vec_push(exe->config.mem, &exe->buffers);
-        if (buffer == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(buffer, err);
         *buffer = unit->buffers.data[i];
         buffer->first = UINT32_MAX;
     }
@@ -521,9 +489,7 @@ stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
     p.order = st_arena_zalloc(&unit->arena, (uint64_t)unit->groups.count + 1u, sizeof *p.order);
     p.n_concurrent =
         st_arena_zalloc(&unit->arena, (uint64_t)unit->groups.count + 1u, sizeof *p.n_concurrent);
-    if (p.state == NULL || p.order == NULL || p.n_concurrent == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(p.state && p.order && p.n_concurrent, err);
     ST_TRY(cg_find_shape_constraints(unit, exe, err));
     ST_TRY(order_groups(&p, err));
     ST_TRY(cg_gather_scans(unit, p.order, p.n_order, p.n_concurrent, err));

@@ -307,9 +307,7 @@ static stator_status alias_outputs(st_cg_exe *exe, const uint32_t *alias_root, s
         return STATOR_OK;
     }
     sized *list = st_calloc(mem, (uint64_t)exe->buffers.count + 1u, sizeof *list);
-    if (list == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(list, err);
     const uint32_t n = list_alias_roots(exe, alias_root, list);
     for (uint32_t i = 0; n && i < exe->buffers.count; i++) {
         const cg_buffer *buffer = &exe->buffers.data[i];
@@ -333,9 +331,7 @@ static stator_status pack_static(st_cg_exe *exe, const uint32_t *alias_root, boo
     st_interval *blocks = st_calloc(mem, (uint64_t)exe->buffers.count + 1u, sizeof *blocks);
     uint32_t n = 0;
     *out_done = false;
-    if (blocks == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(blocks, err);
     for (uint32_t i = 0; i < exe->buffers.count; i++) {
         cg_buffer *buffer = &exe->buffers.data[i];
         int64_t numel = 0;

@@ -47,15 +47,11 @@ stator_status cg_make_bind(cg_unit *unit, uint32_t k, st_cg_exe *exe, cg_launch 
         node.row->origin ? stator_column_at(&unit->view->origins, node.row->origin) : NULL;
     const char *name = origin ? stator_string_at(unit->view, origin->name) : "";
     cg_size_bind *bind = st_vec_push(exe->config.mem, &exe->binds);
-    if (bind == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(bind, err);
     *bind = (cg_size_bind){.n = 0};
     bind->name = st_arena_strndup(&exe->arena, name, strlen(name));
     bind->sizes = st_arena_zalloc(&exe->arena, (uint64_t)syms->count + 1u, sizeof *bind->sizes);
-    if (bind->name == NULL || bind->sizes == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(bind->name && bind->sizes, err);
     for (uint32_t i = 0; i < syms->count; i++) {
         const stator_ref sym = stator_ref_at(unit->view, syms->begin + i);
         ST_TRY(make_bound(unit, sym, exe, &bind->sizes[i], err));

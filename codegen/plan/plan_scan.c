@@ -53,9 +53,7 @@ static stator_status give_input(cg_unit *body, uint32_t k, const cg_unit *unit, 
         return STATOR_OK;
     }
     stator_blob **kept = st_vec_push(body->mem, &body->blobs);
-    if (kept == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(kept, err);
     *kept = unit->blobs.data[from->index];
     body->host->cst->retain(*kept);
     cg_buffer *buffer = &body->buffers.data[body->values[k + 1u].buffer];
@@ -169,9 +167,7 @@ static stator_status add_operand(st_cg_exe *exe, uint32_t buffer, uint32_t step,
                                  stator_diag **err)
 {
     uint32_t *operand = st_vec_push(exe->config.mem, &exe->operands);
-    if (operand == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(operand, err);
     *operand = buffer;
     launch->n_buffers++;
     exe->operands_max =
@@ -188,9 +184,7 @@ static stator_status add_scratch(st_cg_exe *exe, uint32_t dtype, uint32_t numel,
                                  cg_launch *launch, stator_diag **err)
 {
     cg_buffer *buffer = st_vec_push(exe->config.mem, &exe->buffers);
-    if (buffer == NULL || numel == 0) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(buffer && numel, err);
     *buffer =
         (cg_buffer){.kind = CG_BUFFER_WORK, .dtype = dtype, .numel = numel, .first = UINT32_MAX};
     return add_operand(exe, exe->buffers.count - 1u, step, launch, err);
@@ -295,18 +289,14 @@ stator_status cg_make_scan(const cg_loop *loop, st_cg_exe *exe, cg_launch *launc
     const stator_node_row *row = stator_node_at(v, loop->node);
     const uint32_t n_ports = row->operand_count + row->result_count;
     cg_scan *scan = st_arena_zalloc(&exe->arena, 1, sizeof *scan);
-    if (scan == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(scan, err);
     scan->n_in = row->operand_count;
     scan->n_out = row->result_count;
     scan->n_carried = count_of(v, row, STATOR_scan_carried);
     scan->ports = st_arena_zalloc(&exe->arena, n_ports, sizeof *scan->ports);
     scan->carried_bytes =
         st_arena_zalloc(&exe->arena, scan->n_carried + 1u, sizeof *scan->carried_bytes);
-    if (scan->ports == NULL || scan->carried_bytes == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(scan->ports && scan->carried_bytes, err);
     launch->scan = scan;
     const char *why = NULL;
     const stator_graph *graph = stator_region_at(v, row, 0);

@@ -77,13 +77,9 @@ static stator_status finish_constraint(finder *f)
         return STATOR_OK;
     }
     a->size = st_arena_zalloc(&f->exe->arena, CG_RANK_MAX, sizeof *a->size);
-    if (a->size == NULL) {
-        return st_fail_oom(f->err);
-    }
+    ST_TRY_MEM(a->size, f->err);
     for (uint32_t i = 0; i < CG_RANK_MAX && syms[i]; i++) {
-        if (!st_symprog_init(&a->size[i], f->exe->config.mem, &cols, syms[i])) {
-            return st_fail_oom(f->err);
-        }
+        ST_TRY_MEM(st_symprog_init(&a->size[i], f->exe->config.mem, &cols, syms[i]), f->err);
         a->n_sizes++;
     }
     return st_hashset_add(&f->seen, hash, id) ? STATOR_OK : st_fail_oom(f->err);

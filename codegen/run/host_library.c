@@ -139,9 +139,7 @@ static stator_status run(void *self, void *op_, const st_library_call *call, sta
         .count = host->thr->thread_count(on.ctx), .parallel_for = parallel_for, .self = &on};
     const st_order_job job = job_of(op, call);
     scratch *block = take_scratch(config, op, st_order_scratch(&job, threads.count));
-    if (block == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(block, err);
     st_order_run(&job, &threads, block + 1);
     st_free(config->mem, atomic_exchange(&op->spare, block));
     return STATOR_OK;

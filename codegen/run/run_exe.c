@@ -97,9 +97,7 @@ static stator_status take_workspace(run *r, spare **out, stator_diag **err)
     uint64_t bytes = 0;
     if (block == NULL) {
         block = st_alloc(mem, sizeof *block + table, WORK_ALIGN);
-        if (block == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(block, err);
         block->capacity = 0;
     }
     r->slots = (uintptr_t *)(block + 1);
@@ -130,9 +128,7 @@ static stator_status take_extra(run *r, uint32_t stage, stator_diag **err)
     uint64_t bytes = 0;
     ST_TRY(measure(r, stage, &bytes, err));
     extra *block = st_alloc(r->exe->config.mem, sizeof *block + bytes, WORK_ALIGN);
-    if (block == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(block, err);
     block->next = r->extra;
     r->extra = block;
     set_slots(r, stage, (const char *)(block + 1));

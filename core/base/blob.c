@@ -100,9 +100,7 @@ stator_status st_blob_from_file(st_mem *mem, st_file *file, uint64_t offset, uin
     }
     void *unused = NULL;
     stator_blob *blob = create(mem, size, 0, &unused);
-    if (blob == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(blob, err);
     st_file_retain(file);
     blob->file = file;
     blob->offset = offset;
@@ -153,9 +151,7 @@ static stator_status fill(stator_blob *blob, stator_diag **err)
     const char *from = (const char *)st_file_data(blob->file) + blob->offset;
     if ((uintptr_t)from % 16u != 0) {
         blob->copy = st_alloc(blob->mem, blob->size, DATA_ALIGN);
-        if (blob->copy == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(blob->copy, err);
         memcpy(blob->copy, from, (size_t)blob->size);
         from = blob->copy;
         st_blob_will_not_read(blob);

@@ -44,6 +44,13 @@ extern const stator_diag_api st_diag_api; /* the host table's `diag` */
             return st_try_status_;                                                                 \
         }                                                                                          \
     } while (0)
+/* Returns RESOURCE_EXHAUSTED unless what an allocation made is there. */
+#define ST_TRY_MEM(is_made, err)                                                                   \
+    do {                                                                                           \
+        if (!(is_made)) {                                                                          \
+            return st_fail_oom(err);                                                               \
+        }                                                                                          \
+    } while (0)
 /* Returns INVALID_ARGUMENT when a pointer from the other side of a border is NULL; of a list only
  * when it is said to have elements. */
 #define ST_REQUIRE(pointer, err)                                                                   \

@@ -449,9 +449,7 @@ static stator_status put_constant(stator_ctx *ctx, stator_blob *blob, uint32_t *
         }
     }
     st_cached_constant *at = st_vec_push(&ctx->mem, &job->constants);
-    if (at == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(at, err);
     st_blob_retain(blob);
     *at = row;
     *out_id = job->constants.count - 1u;

@@ -96,9 +96,7 @@ static stator_status keep_constants(loading *l, stator_diag **err)
 {
     const uint32_t n = l->job->constants.count;
     l->out->blobs = st_calloc(l->mem, n + UINT64_C(1), sizeof *l->out->blobs);
-    if (l->out->blobs == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(l->out->blobs, err);
     for (uint32_t i = 0; i < n; i++) {
         l->out->blobs[i] = l->job->constants.data[i].blob;
         st_blob_retain(l->out->blobs[i]);
@@ -125,9 +123,7 @@ static stator_status read_symbols(loading *l, stator_diag **err)
 {
     l->n_syms = st_read_count(&l->r, 3u * sizeof(int64_t));
     l->out->symbols = st_calloc(l->mem, l->n_syms + UINT64_C(1), sizeof *l->out->symbols);
-    if (l->out->symbols == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(l->out->symbols, err);
     for (uint32_t i = 0; i < l->n_syms; i++) {
         st_symbol *s = &l->out->symbols[i];
         s->lo = st_read_i64(&l->r);
@@ -204,9 +200,7 @@ static stator_status read_shape_constraints(loading *l, stator_diag **err)
     st_guard *g = &l->out->guard;
     const uint32_t n = st_read_count(&l->r, 5u * ITEM_BYTES_MIN);
     g->shape_constraints = st_calloc(l->mem, n + UINT64_C(1), sizeof *g->shape_constraints);
-    if (g->shape_constraints == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(g->shape_constraints, err);
     for (uint32_t i = 0; i < n; i++) {
         if (!read_shape_constraint(l, &g->shape_constraints[g->n_shape_constraints++])) {
             return broken(err, "its shape constraints are damaged");
@@ -228,9 +222,7 @@ static stator_status read_guard(loading *l, stator_diag **err)
     *g = (st_guard){.mem = l->mem, .n_symbols = n_symbols};
     g->inputs = st_calloc(l->mem, n + UINT64_C(1), sizeof *g->inputs);
     g->sizes = st_calloc(l->mem, capacity + UINT64_C(1), sizeof *g->sizes);
-    if (g->inputs == NULL || g->sizes == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(g->inputs && g->sizes, err);
     for (uint32_t i = 0; i < n; i++) {
         if (!read_guard_input(l, &g->inputs[i], capacity)) {
             return broken(err, "its guard is damaged");
@@ -281,9 +273,7 @@ static stator_status read_fallback_nodes(loading *l, stator_diag **err)
         entry.name = keep_text(l);
         entry.count = st_read_u32(&l->r);
         st_fallback_entry *at = st_vec_push(l->mem, &nodes->entries);
-        if (at == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(at, err);
         *at = entry;
         l->r.failed |= entry.op == NULL || entry.reason == NULL || entry.name == NULL;
     }
@@ -377,9 +367,7 @@ static stator_status read_slots(loading *l, st_program *p, stator_diag **err)
     p->slots = st_calloc(l->mem, n + UINT64_C(1), sizeof *p->slots);
     p->dims = st_calloc(l->mem, n_dims, sizeof *p->dims);
     p->bound_symbol = st_calloc(l->mem, n_dims, sizeof *p->bound_symbol);
-    if (p->slots == NULL || p->dims == NULL || p->bound_symbol == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(p->slots && p->dims && p->bound_symbol, err);
     for (uint32_t i = 0; i < n; i++) {
         if (!read_slot(l, p, &p->slots[i])) {
             return broken(err, "a value is damaged");
@@ -415,9 +403,7 @@ static stator_status read_executable(loading *l, st_step *step, stator_diag **er
         return broken(err, "an executable is damaged");
     }
     stator_blob *blob = st_blob_copy(l->mem, bytes, n);
-    if (blob == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(blob, err);
     const stator_status status = st_instance_deserialize(main, blob, &step->exe, err);
     st_blob_release(blob);
     ST_TRY(status);
@@ -502,9 +488,7 @@ static stator_status read_graph(loading *l, const st_program *p, st_step *step, 
         return broken(err, "a part is not that of its step");
     }
     stator_fuel_scope *scope = st_fuel_scope(request->fuel, NULL, fallback->backend->item.name);
-    if (scope == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(scope, err);
     ST_TRY(st_instance_compile(fallback, module->root, scope, &step->exe, err));
     step->graph = module->root;
     return set_executable(l, step, fallback, err);
@@ -633,9 +617,7 @@ static stator_status read_steps(loading *l, st_program *p, uint32_t own, stator_
 {
     const uint32_t n = st_read_count(&l->r, 5u * ITEM_BYTES_MIN);
     p->steps = st_calloc(l->mem, n + UINT64_C(1), sizeof *p->steps);
-    if (p->steps == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(p->steps, err);
     for (uint32_t i = 0; i < n; i++) {
         st_step *step = &p->steps[i];
         step->kind = st_read_below(&l->r, ST_STEP_SCAN + 1u);
@@ -723,14 +705,10 @@ static stator_status read_bodies(loading *l, stator_diag **err)
 {
     const uint32_t n = st_read_count(&l->r, 8u * ITEM_BYTES_MIN);
     l->out->bodies = st_calloc(l->mem, n + UINT64_C(1), sizeof *l->out->bodies);
-    if (l->out->bodies == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(l->out->bodies, err);
     for (uint32_t i = 0; i < n; i++) {
         l->out->bodies[i] = st_calloc(l->mem, 1, sizeof *l->out->bodies[i]);
-        if (l->out->bodies[i] == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(l->out->bodies[i], err);
         l->out->n_bodies = i + 1u;
     }
     for (uint32_t i = n; i > 0; i--) {

@@ -264,9 +264,7 @@ static stator_status put_beside(st_cache_job *job, const st_cached_constant *c, 
                        "(STATOR_CACHE_SIZE)",
                        (unsigned long long)job->store->cap_bytes);
     }
-    if (!st_cache_parcel_add(&job->request->ctx->mem, &job->parcel, &item)) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(st_cache_parcel_add(&job->request->ctx->mem, &job->parcel, &item), err);
     job->data_bytes += c->size_bytes;
     return STATOR_OK;
 }

@@ -72,9 +72,7 @@ static stator_status add_slot(build *b, stator_ref value, stator_diag **err)
     for (uint32_t axis = 0; axis < type->rank; axis++) {
         const stator_ref dim = stator_dim_at(v, type, axis);
         st_symprog *prog = &p->dims[p->n_dims];
-        if (!st_symprog_init(prog, p->mem, &cols, dim)) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(st_symprog_init(prog, p->mem, &cols, dim), err);
         /* A root's inputs bind symbols in the guard, a body's when it starts. */
         p->bound_symbol[p->n_dims] = symbol_to_bind(v, dim, node == 0);
         slot->is_static &= prog->is_const != 0;
@@ -156,9 +154,7 @@ void st_describe_step(const st_compile_request *request, stator_instance *instan
 static stator_status add_ports(build *b, const st_part *part, st_step *step, stator_diag **err)
 {
     uint32_t *slots = st_calloc(b->mem, part->n_in + part->n_out + 1u, sizeof *slots);
-    if (slots == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(slots, err);
     step->n_in = part->n_in;
     step->n_out = part->n_out;
     step->in = slots;
@@ -189,9 +185,7 @@ static stator_status compile_part(build *b, stator_instance *instance, const st_
 {
     stator_fuel_scope *scope =
         st_fuel_scope(request_of(b)->fuel, NULL, instance->backend->item.name);
-    if (scope == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(scope, err);
     ST_TRY(watch_part(b, instance->backend->item.name, err));
     st_fuel_about(scope, part->graph);
     st_dump_part_begin(request_of(b)->ctx, instance->backend->item.name, part->graph);
@@ -329,14 +323,10 @@ static stator_status body_program(build *b, const stator_graph *region, st_progr
     if (u->program == NULL) {
         st_program **grown =
             st_realloc(b->mem, out->bodies, (out->n_bodies + UINT64_C(1)) * sizeof *grown, 16);
-        if (grown == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(grown, err);
         out->bodies = grown;
         st_program *p = st_calloc(b->mem, 1, sizeof *p);
-        if (p == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(p, err);
         out->bodies[out->n_bodies++] = p;
         u->program = p;
         ST_TRY(assemble_unit(b->a, u, p, err));
@@ -404,9 +394,7 @@ static stator_status read_control(build *b, const stator_node_row *row, st_step 
     }
     const uint64_t n_lists = 2u * ((uint64_t)head.n_scanned + head.n_stacked);
     st_control *c = st_calloc(b->mem, 1, sizeof *c + n_lists * sizeof(uint32_t));
-    if (c == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(c, err);
     *c = head;
     step->control = c; /* owned by the program from here on */
     if (step->kind == ST_STEP_SCAN) {
@@ -500,10 +488,9 @@ static stator_status alloc_program(build *b, stator_diag **err)
     p->outputs = st_calloc(b->mem, b->v->n_outputs + UINT64_C(1), sizeof *p->outputs);
     p->write_backs = st_calloc(b->mem, b->v->n_write_backs + UINT64_C(1), sizeof *p->write_backs);
     b->slot_of = st_alloc(b->mem, (b->v->n_values + UINT64_C(1)) * sizeof *b->slot_of, 16);
-    if (p->slots == NULL || p->dims == NULL || p->bound_symbol == NULL || p->steps == NULL ||
-        p->outputs == NULL || p->write_backs == NULL || b->slot_of == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(p->slots && p->dims && p->bound_symbol && p->steps && p->outputs && p->write_backs &&
+                   b->slot_of,
+               err);
     memset(b->slot_of, 0xff, (b->v->n_values + UINT64_C(1)) * sizeof *b->slot_of);
     return STATOR_OK;
 }
@@ -533,9 +520,7 @@ static stator_status list_symbols(st_compiled *out, st_mem *mem, stator_diag **e
 {
     const st_module *m = out->module;
     out->symbols = st_calloc(mem, m->symtab.n_symbols + UINT64_C(1), sizeof *out->symbols);
-    if (out->symbols == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(out->symbols, err);
     for (uint32_t atom = 1; atom < m->symtab.atoms.count; atom++) {
         const stator_atom_row *row = st_seg_at(&m->symtab.atoms, atom);
         if (row->kind == STATOR_ATOM_SYMBOL) {

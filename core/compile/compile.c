@@ -24,9 +24,7 @@ stator_status st_watch_stage(const st_watch *watch, const char *stage, uint32_t 
 stator_status st_compiled_list_files(st_compiled *out, const st_module *m, stator_diag **err)
 {
     out->files = st_calloc(m->mem, m->blobs.count + 1u, sizeof *out->files);
-    if (out->files == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(out->files, err);
     for (uint32_t blob = 1; blob < m->blobs.count; blob++) {
         const st_file *file = st_blob_file(st_module_blob_at(m, blob), NULL);
         uint32_t i = 0;
@@ -116,9 +114,7 @@ stator_status st_graph_guard(st_mem *mem, const stator_graph *graph, st_guard *o
 {
     const stator_graph_view *v = st_graph_view(graph);
     stator_ref *inputs = st_calloc(mem, v->n_inputs + 1u, sizeof *inputs);
-    if (inputs == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(inputs, err);
     const uint32_t n = st_graph_call_inputs(graph, inputs);
     const stator_status status = st_guard_init(out_guard, mem, v, inputs, n, err);
     if (status == STATOR_OK) {
@@ -169,9 +165,7 @@ static stator_status set_shape_constraints(st_compiled *out,
     const st_sym_cols cols = st_sym_columns(&out->module->symtab);
     guard->shape_constraints = st_calloc(guard->mem, shape_constraints->rows.count + UINT64_C(1),
                                          sizeof *guard->shape_constraints);
-    if (guard->shape_constraints == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(guard->shape_constraints, err);
     for (uint32_t i = 0; i < shape_constraints->rows.count; i++) {
         st_shape_constraint *from = &shape_constraints->rows.data[i];
         st_guard_shape_constraint *to = &guard->shape_constraints[guard->n_shape_constraints++];
@@ -179,9 +173,7 @@ static stator_status set_shape_constraints(st_compiled *out,
             (st_guard_shape_constraint){.kind = from->kind, .step = from->step, .text = from->text};
         from->text = NULL;
         for (uint32_t k = 0; k < st_shape_constraint_sizes(to->kind); k++) {
-            if (!st_symprog_init(&to->size[k], guard->mem, &cols, from->size[k])) {
-                return st_fail_oom(err);
-            }
+            ST_TRY_MEM(st_symprog_init(&to->size[k], guard->mem, &cols, from->size[k]), err);
         }
     }
     return STATOR_OK;

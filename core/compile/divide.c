@@ -84,9 +84,7 @@ static stator_status alloc_unit(st_division *d, stator_graph *graph, st_unit **o
                                 stator_diag **err)
 {
     st_unit *u = st_calloc(d->mem, 1, sizeof *u);
-    if (u == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(u, err);
     u->graph = graph;
     u->v = st_graph_view(graph);
     const uint64_t n = u->v->n_nodes + UINT64_C(1);
@@ -131,9 +129,7 @@ static stator_status sum_up(st_division *d, st_unit *u, stator_diag **err)
         if (u->accepts[n] && refused != 0) {
             u->accepts[n] = 0;
             u->reasons[n] = st_strdup(d->mem, "a node of its bodies does not run there");
-            if (u->reasons[n] == NULL) {
-                return st_fail_oom(err);
-            }
+            ST_TRY_MEM(u->reasons[n], err);
         }
         if (!is_constant(u, n)) {
             u->n_counted += 1u + inside;
@@ -222,9 +218,7 @@ static stator_status decompose_refused(st_division *d, stator_graph **out_graph,
 {
     stator_fuel_scope *scope =
         st_fuel_stage(d->request->fuel, "decompose-refused", "decompose", d->graph);
-    if (scope == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(scope, err);
     st_pass_ctx ctx;
     st_pass_ctx_init(d->request, scope, &ctx);
     ctx.keep = keep_unless_refused;
@@ -495,9 +489,7 @@ stator_status st_division_decline(st_division *d, st_unit *u, stator_ref node, c
                                   stator_diag **err)
 {
     char *copy = st_strdup(d->mem, reason);
-    if (copy == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(copy, err);
     st_free(d->mem, u->reasons[node]);
     u->reasons[node] = copy;
     u->declined[node] = 1;

@@ -70,9 +70,7 @@ static stator_status make_buffer(stator_ctx *ctx, const stator_graph_view *v, st
     }
     void *data = NULL;
     out->blob = st_blob_alloc(&ctx->mem, bytes, &data);
-    if (out->blob == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(out->blob, err);
     out->tensor = (DLTensor){.data = data,
                              .device = {.device_type = kDLCPU},
                              .ndim = (int32_t)type->rank,

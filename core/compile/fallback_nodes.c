@@ -40,9 +40,7 @@ static stator_status add_entry(tally *t, uint64_t hash, const char *name, stator
     st_fallback_nodes *out = t->out;
     const st_fallback_entry fresh = {keep(out, t->op), keep(out, t->reason), keep(out, name), 1};
     st_fallback_entry *entry = st_vec_push(out->mem, &out->entries);
-    if (entry == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(entry, err);
     *entry = fresh;
     return fresh.op != NULL && fresh.reason != NULL && fresh.name != NULL &&
                    st_hashset_add(&t->entry_of, hash, out->entries.count)

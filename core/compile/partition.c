@@ -54,9 +54,7 @@ static stator_status sort_nodes(st_part_work *w, st_parts *out, stator_diag **er
         out->parts = st_calloc(w->mem, out->n_parts + UINT64_C(1), sizeof *out->parts);
     }
     st_free(w->mem, count);
-    if (out->parts == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(out->parts, err);
     for (uint32_t i = 0; i < w->v->n_nodes && out->order[i] != 0; i++) {
         st_part *part = &out->parts[w->part_of[out->order[i]]];
         part->nodes = part->n_nodes == 0 ? &out->order[i] : part->nodes;

@@ -164,9 +164,7 @@ static stator_status levels_of_components(tarjan *t, uint32_t n_groups)
     st_part_work *w = t->w;
     do {
         stator_ref *last = st_calloc(w->mem, n_groups + UINT64_C(1), sizeof *last);
-        if (last == NULL) {
-            return st_fail_oom(t->err);
-        }
+        ST_TRY_MEM(last, t->err);
         chain_groups(t, last);
         st_free(w->mem, last);
         t->n_found = t->n_dissolved = 0;

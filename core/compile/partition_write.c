@@ -20,9 +20,7 @@ static stator_status alloc_lists(st_part_work *w, st_part *part, stator_diag **e
     }
     const uint64_t n_copied = part->n_nodes + n_operands + 1u;
     part->in = st_calloc(w->mem, n_operands + n_results + n_copied, sizeof *part->in);
-    if (part->in == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(part->in, err);
     part->out = part->in + n_operands;
     part->node_of = part->out + n_results;
     return STATOR_OK;

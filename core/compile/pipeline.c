@@ -287,9 +287,7 @@ stator_status st_run_stage(const st_compile_request *request, const char *stage,
 {
     *out = in;
     stator_fuel_scope *scope = st_fuel_stage(request->fuel, stage, stage, in);
-    if (scope == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(scope, err);
     const st_pass_def *def = st_pass_find(stage);
     if (def == NULL) {
         const st_loaded *loaded = NULL;

@@ -158,9 +158,7 @@ static stator_status place_blob(void *self, stator_blob *blob, const char **out_
     *out_offset = dump->blob_bytes + gap;
     dump->blob_bytes += gap + size;
     uint64_t *at = st_vec_push(&dump->ctx->mem, &dump->offsets);
-    if (at == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(at, err);
     *at = *out_offset;
     return st_map_put(&dump->places, (uint64_t)(uintptr_t)blob, dump->offsets.count)
                ? STATOR_OK

@@ -94,9 +94,7 @@ stator_status st_instance_open(stator_ctx *ctx, const char *name, uint32_t optio
     const st_loaded *loaded = NULL;
     ST_TRY(st_registry_get(ctx->registry, STATOR_KIND_BACKEND, name, &loaded, err));
     stator_instance *instance = st_calloc(&ctx->mem, 1, sizeof *instance);
-    if (instance == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(instance, err);
     instance->ctx = ctx;
     instance->loaded = loaded;
     instance->backend = loaded->as.backend;

@@ -29,9 +29,7 @@ stator_status st_compile_graph(const st_compile_request *request, st_compiled **
 {
     *out_compiled = NULL;
     st_compiled *out = st_calloc(&request->ctx->mem, 1, sizeof *out);
-    if (out == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(out, err);
     out->ctx = request->ctx;
     const char *backend = request->main != NULL ? request->main->backend->item.name : "none";
     st_dump dump;

@@ -20,9 +20,7 @@ static stator_status ctx_open(stator_ctx *ctx, const stator_ctx_options *options
 {
     ST_TRY(st_optable_init(&ctx->ops, &ctx->mem, err));
     ctx->cache_writer = st_cache_writer_create(ctx);
-    if (ctx->cache_writer == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(ctx->cache_writer, err);
     st_host_table_init(ctx);
     const st_registry_options registry = {.mem = &ctx->mem,
                                           .host = &ctx->host,

@@ -57,9 +57,7 @@ static stator_status take_fuel(stator_function *f, const stator_compile_options 
     }
     if (scope != NULL) {
         f->fuel_scope = st_strdup(&f->ctx->mem, scope);
-        if (f->fuel_scope == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(f->fuel_scope, err);
     }
     return STATOR_OK;
 }

@@ -85,9 +85,7 @@ static stator_status inputs_init(stator_function *f, call_inputs *inputs, uint32
     if (n > FEW_INPUTS) {
         inputs->copies = NULL;
         inputs->block = take_block(f);
-        if (inputs->block == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(inputs->block, err);
         inputs->views = inputs->block->views;
         inputs->copies = inputs->block->copies;
     }
@@ -247,9 +245,7 @@ static stator_status bind_call(stator_bound_call *call, stator_tensor *const *in
     call->views = st_calloc(mem, call->n_in + 1u, sizeof *call->views);
     call->in = st_calloc(mem, call->n_in + 1u, sizeof *call->in);
     call->out = st_calloc(mem, call->n_out + 1u, sizeof *call->out);
-    if (call->views == NULL || call->in == NULL || call->out == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(call->views && call->in && call->out, err);
     ST_TRY(check_counts(f, call->n_in, err));
     ST_REQUIRE_LIST(in, call->n_in, err);
     for (uint32_t i = 0; i < call->n_in; i++) {

@@ -16,9 +16,7 @@ static stator_status publish(stator_function *f, st_compiled *compiled, stator_d
     const uint32_t count = old != NULL ? old->count : 0;
     entry_list *list =
         st_calloc(&f->ctx->mem, 1, sizeof *list + (count + 1u) * sizeof list->entries[0]);
-    if (list == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(list, err);
     list->previous = old;
     list->count = count + 1u;
     list->entries[0] = compiled; /* newest first: the likeliest */

@@ -238,9 +238,7 @@ static stator_status add_pack(stator_ctx *ctx, const uint8_t hash[16], const cha
 {
     const size_t len = strlen(key) + 1;
     struct st_pack *pack = st_calloc(&ctx->mem, 1, sizeof *pack + len);
-    if (pack == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(pack, err);
     memcpy(pack->content_hash, hash, 16);
     memcpy(pack->key, key, len);
     pack->blob = blob;
@@ -292,9 +290,7 @@ static stator_status make_pack(stator_ctx *ctx, const pack_wish *w, stator_blob 
         return STATOR_OK;
     }
     *out = st_blob_alloc(&ctx->mem, w->size, &data);
-    if (*out == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(*out, err);
     advise_large(data, w->size);
     ST_TRY(w->fill(w->self, data, w->size));
     name_pack(*out, w->hash, w->key);

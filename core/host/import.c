@@ -126,9 +126,7 @@ static stator_status declare_ranges(st_module *m, const st_size_plan *size_plan,
     for (uint32_t i = 0; i < n; i++) {
         const st_plan_range *range = &size_plan->ranges.data[i];
         const uint32_t name = st_module_string(m, range->name, strlen(range->name));
-        if (name == 0 || st_sym_symbol(&m->symtab, name, range->lo, range->hi, 1, 0) == 0) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(name && st_sym_symbol(&m->symtab, name, range->lo, range->hi, 1, 0), err);
     }
     return STATOR_OK;
 }
@@ -303,9 +301,7 @@ static stator_status copy_values(stator_model *model, uint32_t n_in, const DLTen
 {
     stator_ctx *ctx = model->ctx;
     stator_tensor **values = st_calloc(&ctx->mem, model->n_needed + 1u, sizeof *values);
-    if (values == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(values, err);
     stator_status status = STATOR_OK;
     for (uint32_t i = 0; status == STATOR_OK && i < model->n_needed; i++) {
         const uint32_t position = st_model_needed_position(model, i);
@@ -513,9 +509,7 @@ static stator_status import_with_size_plan(stator_model *model, stator_tensor *c
     opened_size_plan opened;
     *out_module = NULL;
     if (size_plan != NULL && size_plan->axes.count != 0) {
-        if (!open_size_plan(size_plan, &model->ctx->mem, &opened)) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(open_size_plan(size_plan, &model->ctx->mem, &opened), err);
         const stator_status status = opened.numbers.ranges.count != 0
                                          ? import_opened(model, values, &opened, out_module, err)
                                          : STATOR_OK;

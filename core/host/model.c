@@ -237,9 +237,7 @@ static stator_status read_pipe(stator_model *model, const char *path, stator_dia
     uint8_t *bytes = NULL;
     uint64_t size = 0;
     model->path = st_strdup(mem, path);
-    if (model->path == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(model->path, err);
     stator_status status = st_read_pipe(mem, path, &bytes, &size, err);
     if (status == STATOR_OK) {
         model->source = st_blob_copy(mem, bytes, size);
@@ -272,9 +270,7 @@ static stator_status open_source(stator_model *model, const char *path, stator_d
     const char *slash = strrchr(real, '/');
     model->dir = st_strndup(mem, real, slash == real ? 1 : (uint64_t)(slash - real));
     free(real);
-    if (model->path == NULL || model->dir == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(model->path && model->dir, err);
     st_file *file = NULL;
     ST_TRY(st_file_open(mem, model->path, &file, err));
     model->size = st_file_size(file);

@@ -256,9 +256,7 @@ static stator_status add_outputs(cutter *c, stator_diag **err)
         }
         name_port(c, value, true, name);
         const uint32_t string = st_module_string(c->module, name, strlen(name));
-        if (string == 0 || !st_map_put(&c->names, string, 1)) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(string && st_map_put(&c->names, string, 1), err);
         ST_TRY(st_build_output(c->b, name, c->map[value], err));
     }
     return STATOR_OK;

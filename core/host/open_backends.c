@@ -47,9 +47,7 @@ static stator_status open_backend(stator_ctx *ctx, const char *name, bool stands
     ST_REQUIRE_LIST(options->option_values, options->option_count, err);
     const uint64_t room = (uint64_t)options->option_count + 1u;
     const char **keys = st_calloc(&ctx->mem, 2u * room, sizeof *keys);
-    if (keys == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(keys, err);
     const char **values = keys + room;
     uint32_t n = 0;
     for (uint32_t i = 0; i < options->option_count; i++) {

@@ -95,9 +95,7 @@ static stator_status compile_whole(package *p, stator_diag **err)
     stator_instance *main = p->request.main;
     stator_graph *graph = p->division.root->graph;
     stator_fuel_scope *scope = st_fuel_scope(&p->fuel, NULL, main->backend->item.name);
-    if (scope == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(scope, err);
     st_fuel_about(scope, graph);
     stator_diag *why = NULL;
     stator_status status = st_instance_compile(main, graph, scope, &p->exe, &why);

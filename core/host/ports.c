@@ -23,9 +23,7 @@ static stator_status list_ports(const stator_model *model, port_fn info, port_na
     st_mem *mem = &model->ctx->mem;
     out->names = st_calloc(mem, out->n + UINT64_C(1), sizeof *out->names);
     out->made = st_calloc(mem, out->n + UINT64_C(1), OUTPUT_NAME_BYTES);
-    if (out->names == NULL || out->made == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(out->names && out->made, err);
     for (uint32_t k = 0; k < out->n; k++) {
         stator_port_info port = {.struct_size = sizeof port};
         char *made = out->made + (size_t)k * OUTPUT_NAME_BYTES;

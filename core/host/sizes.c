@@ -44,9 +44,7 @@ static stator_status check(const choice *c, const st_guard *guard, int64_t *syms
     int64_t *own = NULL;
     if (syms == NULL) {
         own = st_alloc(c->mem, (guard->n_symbols + UINT64_C(1)) * sizeof *own, 8);
-        if (own == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(own, err);
     }
     *out_fits = st_guard_check(guard, c->in, syms != NULL ? syms : own);
     st_free(c->mem, own);
@@ -121,9 +119,7 @@ static stator_status note_changed(const choice *c, const st_guard *guard, uint32
                 continue;
             }
             st_changed_axis *slot = st_vec_push(c->mem, &sizes->changed);
-            if (slot == NULL) {
-                return st_fail_oom(err);
-            }
+            ST_TRY_MEM(slot, err);
             *slot = (st_changed_axis){.input = i, .axis = axis};
         }
     }
@@ -194,9 +190,7 @@ static stator_status plan_axes(const choice *c, const st_guard *guard, const st_
         const bool ok = range.name != NULL &&
                         (is_baked_in || st_size_plan_axis(size_plan, at->input, at->axis, &range));
         st_free(c->mem, range.name);
-        if (!ok) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(ok, err);
     }
     return STATOR_OK;
 }
@@ -440,9 +434,7 @@ static stator_status plan_classes(const choice *c, const st_module *m, const st_
         const int64_t value = syms[size->symbol];
         const bool is_number = value < 2 || (c->flags & ST_SIZES_STATIC) != 0;
         const int64_t lo = is_number ? value : size->lo < 2 ? 2 : size->lo;
-        if (!st_size_plan_range(size_plan, name, lo, is_number ? value : size->hi)) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(st_size_plan_range(size_plan, name, lo, is_number ? value : size->hi), err);
         at[size_plan->ranges.count - 1u] = value;
     }
     return STATOR_OK;

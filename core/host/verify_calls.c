@@ -65,9 +65,7 @@ stator_status st_verifier_create(stator_model *model, const stator_compile_optio
     stator_ctx *ctx = model->ctx;
     st_verifier *v = st_calloc(&ctx->mem, 1, sizeof *v);
     *out_verifier = NULL;
-    if (v == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(v, err);
     v->ctx = ctx;
     v->model = model;
     v->n_calls = options->verify;

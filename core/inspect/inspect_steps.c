@@ -64,9 +64,7 @@ static stator_status take_step(void *self, const stator_exe_step *given)
     stator_exe_step whole;
     const stator_exe_step *step = &whole;
     ST_TRY(ST_SIZED_READ(stator_exe_step, &whole, given, &t->err));
-    if (!list_names(t, step)) {
-        return st_fail_oom(&t->err);
-    }
+    ST_TRY_MEM(list_names(t, step), &t->err);
     uint64_t flops = 0;
     for (uint32_t i = 0; t->v != NULL && i < step->n_nodes; i++) {
         const stator_ref node = step->nodes[i];

@@ -94,9 +94,7 @@ static stator_status copy_options(const check *c, stator_item *item)
     ST_TRY(check_size(c, "option_stride", item->option_stride, ours,
                       END_OF(stator_option_desc, default_text)));
     stator_option_desc *rows = st_arena_zalloc(c->arena, item->option_count, ours);
-    if (rows == NULL) {
-        return st_fail_oom(c->err);
-    }
+    ST_TRY_MEM(rows, c->err);
     for (uint32_t i = 0; i < item->option_count; i++) {
         const char *from = (const char *)item->options + (uint64_t)i * item->option_stride;
         memcpy(&rows[i], from, (size_t)(item->option_stride < ours ? item->option_stride : ours));
@@ -197,9 +195,7 @@ static stator_status copy_ops(const check *c, stator_oplib *lib)
     }
     ST_TRY(check_size(c, "op_stride", lib->op_stride, ours, END_OF(stator_oplib_op, infer)));
     stator_oplib_op *ops = st_arena_zalloc(c->arena, lib->op_count, ours);
-    if (ops == NULL) {
-        return st_fail_oom(c->err);
-    }
+    ST_TRY_MEM(ops, c->err);
     for (uint32_t i = 0; i < lib->op_count; i++) {
         memcpy(&ops[i], (const char *)lib->ops + (uint64_t)i * lib->op_stride,
                (size_t)(lib->op_stride < ours ? lib->op_stride : ours));
@@ -276,9 +272,7 @@ stator_status st_descriptor_check_item(const stator_host *host, const stator_ite
                           size.required_end));
     }
     stator_item *copy = copy_grown(&c, item, item->struct_size, size.ours);
-    if (copy == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(copy, err);
     copy->struct_size = (uint32_t)size.ours;
     ST_TRY(check_text(&c, "its doc", copy->doc));
     ST_TRY(copy_options(&c, copy));
@@ -457,9 +451,7 @@ stator_status st_descriptor_check(const stator_host *host, const stator_plugin *
     ST_TRY(check_plugin_head(&c, plugin));
     ST_TRY(compare_plugin(&c, note, plugin));
     st_loaded *items = st_arena_zalloc(arena, plugin->item_count, sizeof *items);
-    if (items == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(items, err);
     uint32_t count = 0;
     for (uint32_t i = 0; i < plugin->item_count; i++) {
         const stator_item *item = plugin->items[i];

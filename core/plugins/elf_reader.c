@@ -165,9 +165,7 @@ static stator_status read_phdrs(elf_file *f, stator_diag **err)
                            (uint64_t)h->e_shnum * h->e_shentsize, err));
     }
     f->phdrs = st_arena_alloc(f->arena, size, 8);
-    if (f->phdrs == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(f->phdrs, err);
     if (!st_elf_read_at(f->source, h->e_phoff, f->phdrs, size)) {
         return st_fail(err, STATOR_DATA_LOSS, "the program header table cannot be read");
     }
@@ -238,9 +236,7 @@ static stator_status take_notes(elf_file *f, const Elf64_Phdr *segment, stator_d
                        (unsigned long long)segment->p_filesz);
     }
     uint8_t *bytes = st_arena_alloc(f->arena, segment->p_filesz, 8);
-    if (bytes == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(bytes, err);
     if (!st_elf_read_at(f->source, segment->p_offset, bytes, segment->p_filesz)) {
         return st_fail(err, STATOR_DATA_LOSS, "a note segment cannot be read");
     }
@@ -309,9 +305,7 @@ static stator_status read_string(elf_file *f, uint64_t at, uint64_t max, const c
         return st_fail(err, STATOR_DATA_LOSS, "a name in the dynamic string table has no end");
     }
     char *text = st_arena_alloc(f->arena, len + 1, 1);
-    if (text == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(text, err);
     if (!st_elf_read_at(f->source, f->strtab_offset + at, text, len)) {
         return st_fail(err, STATOR_DATA_LOSS, "the dynamic string table cannot be read");
     }
@@ -357,9 +351,7 @@ static stator_status read_needed(elf_file *f, const Elf64_Dyn *dyn, uint64_t n,
                        facts->needed_count, NEEDED_MAX);
     }
     const char **names = st_arena_zalloc(f->arena, facts->needed_count + 1u, sizeof *names);
-    if (names == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(names, err);
     uint32_t count = 0;
     for (uint64_t i = 0; i < n && dyn[i].d_tag != DT_NULL; i++) {
         if (dyn[i].d_tag == DT_NEEDED) {
@@ -380,9 +372,7 @@ static stator_status take_dynamic(elf_file *f, const Elf64_Phdr *segment, stator
                        (unsigned long long)n);
     }
     Elf64_Dyn *dyn = st_arena_alloc(f->arena, n * sizeof *dyn + 1, 8);
-    if (dyn == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(dyn, err);
     if (!st_elf_read_at(f->source, segment->p_offset, dyn, n * sizeof *dyn)) {
         return st_fail(err, STATOR_DATA_LOSS, "the dynamic section cannot be read");
     }

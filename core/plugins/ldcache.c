@@ -146,9 +146,7 @@ stator_status st_ldcache_create(st_mem *mem, st_ldcache **out_cache, stator_diag
 {
     *out_cache = NULL;
     st_ldcache *cache = st_calloc(mem, 1, sizeof *cache);
-    if (cache == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(cache, err);
     cache->mem = mem;
     st_arena_init(&cache->arena, mem);
     cache->library_path = secure_getenv("LD_LIBRARY_PATH");
@@ -249,9 +247,7 @@ static stator_status try_path(const seeker *s, const char *soname, const char *p
         return STATOR_OK;
     }
     known = add_known(s->cache, path);
-    if (known == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(known, err);
     if (s->depth >= DEPTH_MAX || s->cache->objects.count >= OBJECTS_MAX) {
         return STATOR_OK; /* The file exists; its own dependencies are left to the linker. */
     }
@@ -259,9 +255,7 @@ static stator_status try_path(const seeker *s, const char *soname, const char *p
     const char *folder = st_arena_strndup(&s->cache->arena, known->path,
                                           slash != NULL ? (uint64_t)(slash - known->path) : 0);
     const char *label = st_arena_strndup(&s->cache->arena, soname, strlen(soname));
-    if (folder == NULL || label == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(folder && label, err);
     const seeker inner = {s->cache, &elf, folder, label, s->depth + 1};
     known->is_visiting = 1;
     const stator_status status = check_needs(&inner, &known->missing, err);

@@ -141,9 +141,7 @@ static stator_status get_list(const st_json *object, const char *key, st_arena *
         size += strlen(w->text) + 1;
     }
     char *text = st_arena_alloc(arena, size, 1);
-    if (text == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(text, err);
     char *at = text;
     for (const st_json *w = first; w != NULL; w = w->next) {
         at = stpcpy(at, w->text);
@@ -263,9 +261,7 @@ static stator_status read_items(const st_json *root, st_arena *arena, st_note *n
     }
     st_note_item *items =
         st_arena_zalloc(arena, list != NULL ? list->count : n_kinds, sizeof *items);
-    if (items == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(items, err);
     note->items = items;
     for (const st_json *k = kinds; k != NULL; k = k->next) {
         st_note_item item = {.name = note->name};
@@ -285,9 +281,7 @@ static stator_status read_requires(const st_json *root, st_arena *arena, st_note
     const st_json *first = NULL;
     ST_TRY(get_array(root, "requires", &first, &note->requires_count, err));
     const char **words = st_arena_zalloc(arena, note->requires_count + 1u, sizeof *words);
-    if (words == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(words, err);
     note->requires_ = words;
     for (const st_json *w = first; w != NULL; w = w->next) {
         if (w->text[0] != '/' && strchr(w->text, '/') != NULL) {

@@ -133,9 +133,7 @@ static stator_status take_string(json_parser *p, const char **out)
         close += *close == '\\' && close + 1 < p->end ? 2 : 1;
     }
     char *text = st_arena_alloc(p->arena, (uint64_t)(p->end < close ? 0 : close - p->at) + 1, 1);
-    if (text == NULL) {
-        return st_fail_oom(p->err);
-    }
+    ST_TRY_MEM(text, p->err);
     char *dst = text;
     while (p->at < p->end && *p->at != '"') {
         const unsigned char c = (unsigned char)*p->at;
@@ -274,9 +272,7 @@ static stator_status parse_nested(json_parser *p, st_json *value)
 static stator_status parse_value(json_parser *p, st_json **out)
 {
     st_json *value = st_arena_zalloc(p->arena, 1, sizeof *value);
-    if (value == NULL) {
-        return st_fail_oom(p->err);
-    }
+    ST_TRY_MEM(value, p->err);
     *out = value;
     skip_space(p);
     if (p->at >= p->end || ++p->values > ST_JSON_VALUES_MAX) {

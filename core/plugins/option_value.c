@@ -164,9 +164,7 @@ static stator_status check_word(const option_text *t, const char *word)
     }
     uint32_t n = 0;
     const char *const *choices = st_option_words(t->row->enum_values, t->arena, WORDS_MAX, &n);
-    if (choices == NULL) {
-        return st_fail_oom(t->err);
-    }
+    ST_TRY_MEM(choices, t->err);
     const char *near = st_nearest(word, choices, n);
     return st_fail(t->err, STATOR_INVALID_ARGUMENT,
                    "option '%s' of '%s'%s is '%s'%s%s%s, expected one of: %s", t->row->key, t->item,
@@ -181,9 +179,7 @@ static stator_status parse_words(const option_text *t, st_option_value *out)
     } else if (t->row->type == STATOR_OPTION_LIST && t->row->enum_values != NULL) {
         uint32_t n = 0;
         const char *const *words = st_option_words(t->text, t->arena, WORDS_MAX, &n);
-        if (words == NULL) {
-            return st_fail_oom(t->err);
-        }
+        ST_TRY_MEM(words, t->err);
         for (uint32_t i = 0; i < n; i++) {
             ST_TRY(check_word(t, words[i]));
         }

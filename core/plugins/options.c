@@ -264,9 +264,7 @@ static stator_status keep_foreign(const options_work *w, uint32_t kind, const ch
     foreign_value *value = st_arena_alloc(&o->arena, sizeof *value, _Alignof(foreign_value));
     char *full_key = st_arena_strndup(&o->arena, key, strlen(key));
     char *copy = st_arena_strndup(&o->arena, text, strlen(text));
-    if (value == NULL || full_key == NULL || copy == NULL) {
-        return st_fail_oom(w->err);
-    }
+    ST_TRY_MEM(value && full_key && copy, w->err);
     *value = (foreign_value){.kind = kind,
                              .space = space,
                              .key = full_key + strlen(space) + 1,
@@ -287,9 +285,7 @@ static stator_status set_given(const options_work *w, const char *key, const cha
         return set_value(w, key, text, 2, "");
     }
     const char *space = st_arena_strndup(&w->options->arena, key, (uint64_t)(end - key));
-    if (space == NULL) {
-        return st_fail_oom(w->err);
-    }
+    ST_TRY_MEM(space, w->err);
     if (kind == w->request->kind && strcmp(space, w->request->item) == 0) {
         return set_value(w, end + 1, text, 2, "");
     }
@@ -377,9 +373,7 @@ static stator_status set_from_env(const options_work *w, const char *variable, s
         return STATOR_OK;
     }
     char *key = st_arena_strndup(&w->options->arena, variable + prefix, n - prefix);
-    if (key == NULL) {
-        return st_fail_oom(w->err);
-    }
+    ST_TRY_MEM(key, w->err);
     for (char *c = key; *c != '\0'; c++) {
         *c = (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
     }
@@ -427,9 +421,7 @@ stator_status st_options_create(st_mem *mem, const st_options_request *request,
     ST_REQUIRE_LIST(request->keys, request->count, err);
     ST_REQUIRE_LIST(request->values, request->count, err);
     stator_options *options = st_calloc(mem, 1, sizeof *options);
-    if (options == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(options, err);
     const options_work w = {options, request, err};
     stator_status status = STATOR_OK;
     options->mem = mem;
@@ -472,9 +464,7 @@ stator_status st_options_foreign(const stator_options *options, uint32_t kind, c
         return STATOR_OK;
     }
     const char **keys = st_calloc(options->mem, 2u * (uint64_t)options->n_foreign, sizeof *keys);
-    if (keys == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(keys, err);
     const char **values = keys + options->n_foreign;
     st_option_pairs pairs = {.mem = options->mem, .keys = keys, .values = values};
     for (const foreign_value *f = options->foreign; f != NULL; f = f->next) {

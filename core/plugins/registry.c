@@ -59,9 +59,7 @@ static stator_status push_item(st_registry *registry, st_plugin *plugin, const s
                                st_verdict verdict, stator_diag **err)
 {
     st_registry_item *item = st_arena_zalloc(&registry->arena, 1, sizeof *item);
-    if (item == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(item, err);
     item->plugin = plugin;
     item->kind = from->kind;
     item->name = from->name;
@@ -75,9 +73,7 @@ static stator_status push_item(st_registry *registry, st_plugin *plugin, const s
     item->verdict = verdict;
     item->found = verdict;
     st_registry_item **slot = st_vec_push(registry->mem, &registry->items);
-    if (slot == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(slot, err);
     item->index = registry->items.count - 1;
     *slot = item;
     return STATOR_OK;
@@ -184,13 +180,9 @@ static stator_status fill(st_registry *registry, const st_registry_options *opti
 {
     for (uint32_t i = 0; i < options->plugin_dir_count; i++) {
         char **slot = st_vec_push(registry->mem, &registry->plugin_dirs);
-        if (slot == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(slot, err);
         *slot = st_strdup(registry->mem, options->plugin_dirs[i]);
-        if (*slot == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(*slot, err);
     }
     ST_TRY(options->lib_dir != NULL ? set_library(registry, options->lib_dir, err)
                                     : find_library(registry, err));
@@ -203,9 +195,7 @@ stator_status st_registry_create(const st_registry_options *options, st_registry
 {
     *out_registry = NULL;
     st_registry *registry = st_calloc(options->mem, 1, sizeof *registry);
-    if (registry == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(registry, err);
     registry->mem = options->mem;
     registry->host = options->host;
     registry->flags = options->flags;

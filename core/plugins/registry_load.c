@@ -105,9 +105,7 @@ static stator_status publish_success(st_registry *registry, st_plugin *plugin,
                                      stator_diag **err)
 {
     st_plugin **slot = st_vec_push(registry->mem, &registry->initialised);
-    if (slot == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(slot, err);
     *slot = plugin;
     plugin->descriptor = result->descriptor;
     plugin->self = result->self;
@@ -167,18 +165,14 @@ static stator_status load_unlocked(st_registry *registry, st_plugin *plugin, st_
     }
     probe_texts *texts = st_arena_zalloc(&result->arena, result->loaded_count + 1u, sizeof *texts);
     st_verdict *probes = st_arena_zalloc(&result->arena, result->loaded_count + 1u, sizeof *probes);
-    if (texts == NULL || probes == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(texts && probes, err);
     for (uint32_t i = 0; i < result->loaded_count; i++) {
         st_loaded *loaded = &result->loaded[i];
         loaded->self = result->self;
         loaded->build_id = plugin->build_id;
         loaded->version = plugin->note.version;
         loaded->callee = &plugin->callee;
-        if (!wrap_ops(loaded, &result->arena)) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(wrap_ops(loaded, &result->arena), err);
         st_probe_verdict(loaded, &probes[i], texts[i].reason, sizeof texts[i].reason, texts[i].hint,
                          sizeof texts[i].hint);
     }
@@ -473,9 +467,7 @@ static stator_status make_static(st_registry *registry, const stator_backend *ba
     st_loaded *loaded = st_arena_zalloc(&plugin->arena, 1, sizeof *loaded);
     st_note_item *row = st_arena_zalloc(&plugin->arena, 1, sizeof *row);
     char *abi = st_arena_alloc(&plugin->arena, 16, 1);
-    if (loaded == NULL || row == NULL || abi == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(loaded && row && abi, err);
     ST_TRY(st_descriptor_check_item(registry->host, &backend->item, &plugin->arena, loaded, err));
     if (loaded->desc->kind != STATOR_KIND_BACKEND) {
         return st_fail(err, STATOR_INVALID_ARGUMENT, "'%s' is a %s, only backends are registered",
@@ -510,9 +502,7 @@ static stator_status add_static_locked(st_registry *registry, const stator_backe
 {
     ST_TRY(st_registry_ensure_scan(registry, err)); /* finds the reference backends */
     st_plugin *plugin = st_arena_zalloc(&registry->arena, 1, sizeof *plugin);
-    if (plugin == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(plugin, err);
     stator_status status = make_static(registry, backend, self, plugin, err);
     for (uint32_t i = 0; i < registry->items.count && status == STATOR_OK; i++) {
         const st_registry_item *other = registry->items.data[i];

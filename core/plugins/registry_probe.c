@@ -280,9 +280,7 @@ static stator_status make_environment(st_registry *registry, const st_plugin *pl
         n++;
     }
     char **list = st_calloc(registry->mem, n + 2, sizeof *list);
-    if (list == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(list, err);
     uint64_t kept = 0;
     for (uint64_t i = 0; i < n; i++) {
         if (strncmp(environ[i], "STATOR_PLUGIN_", 14) != 0 ||
@@ -454,9 +452,7 @@ static stator_status apply_answer(st_registry *registry, st_registry_item *item,
                                   child_result *child, stator_diag **err)
 {
     probe_answer *answer = st_calloc(registry->mem, 1, sizeof *answer);
-    if (answer == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(answer, err);
     char *rest = child->answer.data;
     while (rest != NULL && *rest != '\0') {
         take_answer_line(registry, answer, strsep(&rest, "\n"));

@@ -376,9 +376,7 @@ static stator_status add_file(scan *s, uint32_t origin, const char *folder, cons
     char reason[REASON_SIZE];
     st_verdict verdict;
     st_plugin *plugin = new_plugin(s, origin, folder, base);
-    if (plugin == NULL) {
-        return st_fail_oom(s->err);
-    }
+    ST_TRY_MEM(plugin, s->err);
     if (is_known_file(s->registry, plugin->path)) {
         return STATOR_OK;
     }
@@ -432,9 +430,7 @@ static stator_status list_folder(const scan *s, DIR *dir, const char **names, ui
             continue;
         }
         names[*out_count] = st_arena_strndup(&s->registry->arena, entry->d_name, n);
-        if (names[*out_count] == NULL) {
-            return st_fail_oom(s->err);
-        }
+        ST_TRY_MEM(names[*out_count], s->err);
         (*out_count)++;
     }
     return STATOR_OK;
@@ -454,9 +450,7 @@ static stator_status is_searched(scan *s, const char *folder, bool *out_is)
     }
     if (!*out_is) {
         st_file_identity *slot = st_vec_push(s->registry->mem, &s->folders);
-        if (slot == NULL) {
-            return st_fail_oom(s->err);
-        }
+        ST_TRY_MEM(slot, s->err);
         *slot = st_identity_of(&st);
     }
     return STATOR_OK;
@@ -469,9 +463,7 @@ static stator_status add_fault(const scan *s, uint32_t origin, const char *path,
     const char *slash = strrchr(path, '/');
     st_plugin *plugin =
         new_plugin(s, origin, "", slash != NULL && slash[1] != '\0' ? slash + 1 : path);
-    if (plugin == NULL) {
-        return st_fail_oom(s->err);
-    }
+    ST_TRY_MEM(plugin, s->err);
     plugin->path = st_registry_textf(s->registry, "%s", path);
     return add_bad_row(s, plugin,
                        verdict_of(state, st_registry_textf(s->registry, "%s", reason), hint));
@@ -481,9 +473,7 @@ static stator_status search_folder(scan *s, uint32_t origin, const char *folder,
 {
     const char **names = st_alloc(s->registry->mem, FILES_MAX * sizeof *names, 8);
     uint32_t count = 0;
-    if (names == NULL) {
-        return st_fail_oom(s->err);
-    }
+    ST_TRY_MEM(names, s->err);
     stator_status status = list_folder(s, dir, names, &count);
     const char *fault = count > 0 ? folder_fault(s, folder) : NULL;
     if (count > 1) {
@@ -527,9 +517,7 @@ static stator_status add_named_file(scan *s, uint32_t origin, const char *path)
     const char *slash = strrchr(path, '/');
     const char *above =
         slash == path ? "/" : st_arena_strndup(&s->registry->arena, path, (uint64_t)(slash - path));
-    if (above == NULL) {
-        return st_fail_oom(s->err);
-    }
+    ST_TRY_MEM(above, s->err);
     if (slash[1] == '\0' || realpath(above, folder) == NULL) {
         return add_fault(s, origin, path, ST_STATE_BAD_FILE, "the file does not exist",
                          "correct STATOR_PLUGIN_FILES");
@@ -546,9 +534,7 @@ static stator_status add_env_list(scan *s, uint32_t origin, const char *variable
     while (list != NULL && *list != '\0') {
         const size_t n = strcspn(list, ":");
         const char *path = n > 0 ? st_arena_strndup(&s->registry->arena, list, n) : "";
-        if (path == NULL) {
-            return st_fail_oom(s->err);
-        }
+        ST_TRY_MEM(path, s->err);
         if (n > 0 && path[0] != '/') {
             ST_TRY(
                 add_fault(s, origin, path, ST_STATE_UNTRUSTED_PATH,

@@ -43,9 +43,7 @@ static stator_status take_owned(st_call_state *state, uint32_t k, const st_slot 
     uint64_t bytes = 0;
     ST_TRY(bytes_of(slot, shape, &bytes, err));
     void *data = st_pool_take(state->program->pool, bytes);
-    if (data == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(data, err);
     if (slot->rank != 0) {
         memcpy(owned->shape, shape, slot->rank * sizeof *shape);
     }
@@ -106,9 +104,7 @@ static stator_status find_place(st_call_state *state, uint32_t i, stator_diag **
     }
     ST_TRY(bytes_of(slot, t->shape, &bytes, err));
     t->data = st_pool_take(p->pool, bytes);
-    if (t->data == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(t->data, err);
     state->from_pool[i] = 1;
     return STATOR_OK;
 }

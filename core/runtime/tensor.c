@@ -117,9 +117,7 @@ stator_status st_tensor_create(st_mem *mem, st_pool *pool, stator_dtype dtype, u
     uint64_t bytes = 0;
     ST_TRY(check_shape(dtype, rank, shape, &bytes, err));
     stator_tensor *t = new_tensor(mem, dtype, rank, shape, bytes);
-    if (t == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(t, err);
     t->pool = pool;
     t->view.data = st_pool_take(pool, bytes);
     if (t->view.data == NULL) {
@@ -158,9 +156,7 @@ stator_status st_tensor_adopt(st_mem *mem, DLManagedTensorVersioned *managed,
                        st_dtype_name(dtype));
     }
     stator_tensor *t = new_tensor(mem, dtype, (uint32_t)src->ndim, src->shape, bytes);
-    if (t == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(t, err);
     t->managed = managed;
     t->view.data = src->data;
     t->view.byte_offset = src->byte_offset;
@@ -186,9 +182,7 @@ stator_status st_tensor_wrap(st_mem *mem, const DLTensor *layout, const stator_b
                        buffer->data == NULL ? " and no data" : "");
     }
     stator_tensor *t = new_tensor(mem, dtype, (uint32_t)layout->ndim, layout->shape, bytes);
-    if (t == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(t, err);
     t->view.data = buffer->data;
     t->deleter = buffer->deleter;
     t->deleter_self = buffer->self;

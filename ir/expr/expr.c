@@ -165,9 +165,7 @@ static bool is_comparison(const char *op)
 static stator_status join_lists(st_xeval *e, const st_xvalue *a, const st_xvalue *b, st_xvalue *out)
 {
     st_xvalue *items = st_xitems(e, a->n + b->n);
-    if (items == NULL) {
-        return st_fail_oom(e->err);
-    }
+    ST_TRY_MEM(items, e->err);
     memcpy(items, a->items, a->n * sizeof *items);
     memcpy(items + a->n, b->items, b->n * sizeof *items);
     *out = (st_xvalue){.kind = a->kind, .items = items, .n = a->n + b->n};
@@ -266,9 +264,7 @@ static stator_status eval_unary(st_xeval *e, const st_expr_node *node, st_xvalue
 static stator_status eval_list(st_xeval *e, const st_expr_node *node, st_xvalue *out)
 {
     st_xvalue *items = st_xitems(e, node->n_kids);
-    if (items == NULL) {
-        return st_fail_oom(e->err);
-    }
+    ST_TRY_MEM(items, e->err);
     for (uint32_t i = 0; i < node->n_kids; i++) {
         ST_TRY(st_xeval_node(e, node->kids[i], 1, &items[i]));
     }
@@ -329,9 +325,7 @@ static stator_status eval_call(st_xeval *e, const st_expr_node *node, uint32_t w
         return STATOR_OK;
     }
     st_xvalue *args = st_xitems(e, node->n_kids);
-    if (args == NULL) {
-        return st_fail_oom(e->err);
-    }
+    ST_TRY_MEM(args, e->err);
     for (uint32_t i = 0; i < node->n_kids; i++) {
         ST_TRY(st_xeval_node(e, node->kids[i], 1, &args[i]));
     }
@@ -454,9 +448,7 @@ stator_status st_expr_run(stator_builder *b, const st_expr_inputs *in, bool fewe
                           stator_ref *out, stator_diag **err)
 {
     st_xeval *e = st_calloc(b->module->mem, 1, sizeof *e);
-    if (e == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(e, err);
     e->b = b;
     e->in = in;
     e->err = err;

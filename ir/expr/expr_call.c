@@ -94,9 +94,7 @@ static stator_status pack_results(st_xeval *e, const stator_ref *results, uint32
         return STATOR_OK;
     }
     st_xvalue *items = st_xitems(e, n);
-    if (items == NULL) {
-        return st_fail_oom(e->err);
-    }
+    ST_TRY_MEM(items, e->err);
     for (uint32_t i = 0; i < n; i++) {
         items[i] = st_xtensor(results[i]);
     }
@@ -149,9 +147,7 @@ stator_status st_xcall_op(st_xeval *e, const st_expr_node *node, const st_xvalue
     ST_TRY(find_op(e, node, &op));
     st_xvalue *operands = st_xitems(e, OPERANDS_MAX);
     stator_ref *refs = st_arena_zalloc(&e->arena, OPERANDS_MAX, sizeof *refs);
-    if (operands == NULL || refs == NULL) {
-        return st_fail_oom(e->err);
-    }
+    ST_TRY_MEM(operands && refs, e->err);
     ST_TRY(spread(e, node, args, operands, &n));
     const stator_dtype dtype = literal_dtype(e, node->text, operands, n);
     for (uint32_t i = 0; i < n; i++) {

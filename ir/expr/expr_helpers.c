@@ -174,9 +174,7 @@ static stator_status help_shape(const st_help *c)
     ST_TRY(st_help_tensor(c, 0, &x));
     const uint32_t rank = st_xtype(c->e, x)->rank;
     st_xvalue *items = st_xitems(c->e, rank);
-    if (items == NULL) {
-        return st_fail_oom(c->e->err);
-    }
+    ST_TRY_MEM(items, c->e->err);
     for (uint32_t i = 0; i < rank; i++) {
         items[i] = st_xsize(c->e, st_help_dim(c, x, i));
     }
@@ -299,9 +297,7 @@ static stator_status help_ints(const st_help *c)
     }
     ST_TRY(st_build_as_dims(c->e->b, x, (uint32_t)n, syms, c->e->err));
     st_xvalue *items = st_xitems(c->e, (uint32_t)n);
-    if (items == NULL) {
-        return st_fail_oom(c->e->err);
-    }
+    ST_TRY_MEM(items, c->e->err);
     for (uint32_t i = 0; i < (uint32_t)n; i++) {
         items[i] = st_xsize(c->e, syms[i]);
     }
@@ -341,9 +337,7 @@ static stator_status help_range(const st_help *c)
     ST_TRY(st_help_int(c, c->n - 1u, -4096, 4096, &to));
     const uint32_t n = to > from ? (uint32_t)(to - from) : 0;
     st_xvalue *items = st_xitems(c->e, n);
-    if (items == NULL) {
-        return st_fail_oom(c->e->err);
-    }
+    ST_TRY_MEM(items, c->e->err);
     for (uint32_t i = 0; i < n; i++) {
         items[i] = st_xint(from + i);
     }
@@ -356,9 +350,7 @@ static stator_status help_repeat(const st_help *c)
     int64_t n = 0;
     ST_TRY(st_help_int(c, 1, 0, 4096, &n));
     st_xvalue *items = st_xitems(c->e, (uint32_t)n);
-    if (items == NULL) {
-        return st_fail_oom(c->e->err);
-    }
+    ST_TRY_MEM(items, c->e->err);
     for (int64_t i = 0; i < n; i++) {
         items[i] = c->args[0];
     }
@@ -373,9 +365,7 @@ static stator_status help_reverse(const st_help *c)
         return st_xfail(c->e, c->node, "reverse takes a list, found %s", st_xkind_name(v));
     }
     st_xvalue *items = st_xitems(c->e, v->n);
-    if (items == NULL) {
-        return st_fail_oom(c->e->err);
-    }
+    ST_TRY_MEM(items, c->e->err);
     for (uint32_t i = 0; i < v->n; i++) {
         items[i] = v->items[v->n - 1u - i];
     }
@@ -398,9 +388,7 @@ static stator_status help_each(const st_help *c)
         return st_xfail(c->e, c->node, "each takes lists of one length, or a list and a number");
     }
     st_xvalue *items = st_xitems(c->e, n);
-    if (items == NULL) {
-        return st_fail_oom(c->e->err);
-    }
+    ST_TRY_MEM(items, c->e->err);
     const char op[2] = {c->args[0].s[0] == '/' ? 'f' : c->args[0].s[0], 0};
     for (uint32_t i = 0; i < n; i++) {
         const st_xvalue *x = a->kind == ST_X_LIST ? &a->items[i] : a;

@@ -83,9 +83,7 @@ static stator_status make_node(expr_parser *r, uint32_t kind, const node_list *k
     const uint32_t n = kids ? kids->n : 0;
     st_expr_node **list = st_arena_zalloc(r->arena, n + 1u, sizeof *list);
     const char **keys = st_arena_zalloc(r->arena, n + 1u, sizeof *keys);
-    if (node == NULL || list == NULL || keys == NULL) {
-        return st_fail_oom(r->err);
-    }
+    ST_TRY_MEM(node && list && keys, r->err);
     for (uint32_t i = 0; i < n; i++) {
         list[i] = kids->items[i];
         keys[i] = kids->keys[i];
@@ -339,9 +337,7 @@ static stator_status parse_statement(expr_parser *r, st_expr_statement *out)
     *out = (st_expr_statement){.column = r->token.column};
     if (at_assignment(r, &out->n_names)) {
         out->names = st_arena_zalloc(r->arena, out->n_names, sizeof *out->names);
-        if (out->names == NULL) {
-            return st_fail_oom(r->err);
-        }
+        ST_TRY_MEM(out->names, r->err);
         for (uint32_t i = 0; i < out->n_names; i++) {
             ST_TRY(token_text(r, &out->names[i]));
             advance(r);
@@ -359,9 +355,7 @@ static stator_status parse_statement(expr_parser *r, st_expr_statement *out)
     }
     out->n_values = values.n;
     out->values = st_arena_zalloc(r->arena, values.n, sizeof *out->values);
-    if (out->values == NULL) {
-        return st_fail_oom(r->err);
-    }
+    ST_TRY_MEM(out->values, r->err);
     memcpy(out->values, values.items, values.n * sizeof *out->values);
     return STATOR_OK;
 }
@@ -393,9 +387,7 @@ stator_status st_expr_parse(st_arena *arena, const char *text, st_expr_program *
         return expected(&r, "results after the last assignment");
     }
     out->statements = st_arena_zalloc(arena, n, sizeof *out->statements);
-    if (out->statements == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(out->statements, err);
     memcpy(out->statements, list, n * sizeof *list);
     out->n_statements = n;
     return STATOR_OK;

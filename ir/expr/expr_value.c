@@ -104,9 +104,7 @@ static stator_status literal(st_xeval *e, const st_expr_node *at, const st_xvalu
         st_store_i64(dtype, data, 0, v->i);
     }
     const stator_ref type = st_module_type(e->b->module, dtype, 0, NULL);
-    if (type == 0 || !st_dtype_bytes(dtype, 1, &bytes)) {
-        return st_fail_oom(e->err);
-    }
+    ST_TRY_MEM(type && st_dtype_bytes(dtype, 1, &bytes), e->err);
     return st_build_constant(e->b, type, data, bytes, out, e->err);
 }
 
@@ -124,9 +122,7 @@ static stator_status sizes_tensor(st_xeval *e, const st_expr_node *at, const st_
                                   stator_ref *out)
 {
     stator_ref *syms = st_arena_zalloc(&e->arena, list->n + 1u, sizeof *syms);
-    if (syms == NULL) {
-        return st_fail_oom(e->err);
-    }
+    ST_TRY_MEM(syms, e->err);
     for (uint32_t i = 0; i < list->n; i++) {
         if (!st_xis_size(&list->items[i])) {
             return st_xfail(e, at, "item %u of the list is %s, only sizes become a tensor", i,
@@ -185,9 +181,7 @@ static stator_status list_attr(st_xeval *e, const st_expr_node *at, const st_xva
     const st_xvalue *items = v->kind == ST_X_LIST ? v->items : v;
     const uint32_t n = v->kind == ST_X_LIST ? v->n : 1u;
     char *list = st_arena_zalloc(&e->arena, (uint64_t)n + 1u, 8);
-    if (list == NULL) {
-        return st_fail_oom(e->err);
-    }
+    ST_TRY_MEM(list, e->err);
     for (uint32_t i = 0; i < n; i++) {
         const st_xvalue *item = &items[i];
         if (schema->kind == STATOR_ATTR_INTS && item->kind == ST_X_INT) {

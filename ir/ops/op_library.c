@@ -9,9 +9,7 @@ static stator_status node_of(const st_infer *in, st_arena *arena, stator_node_de
 {
     const stator_op_desc *desc = &in->op->desc;
     stator_attr *attrs = st_arena_zalloc(arena, desc->attr_count + 1u, sizeof *attrs);
-    if (attrs == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(attrs, err);
     for (uint32_t a = 0; a < desc->attr_count; a++) {
         ST_TRY(st_attr_from_row(in->v, in->m, arena, desc->attrs[a].name, in->attrs[a], &attrs[a],
                                 err));

@@ -35,9 +35,7 @@ static stator_status read_operands(lowering *d, const stator_node_row *row, stat
     if (row->operand_count > d->capacity) {
         stator_ref *grown =
             st_realloc(c->ctx->mem, d->operands, (uint64_t)row->operand_count * sizeof *grown, 4);
-        if (grown == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(grown, err);
         d->operands = grown;
         d->capacity = row->operand_count;
     }

@@ -67,9 +67,7 @@ stator_status st_pass_freeze(const st_pass_ctx *ctx, const stator_graph *in, sta
         return STATOR_OK;
     }
     uint8_t *written = st_calloc(ctx->mem, (uint64_t)in->n_inputs + 1u, 1);
-    if (written == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(written, err);
     stator_status status = st_copy_begin(&c, ctx, in, out, st_pass_freeze, false, err);
     if (status == STATOR_OK) {
         status = freeze(&c, written, out_result, err);

@@ -252,9 +252,7 @@ static stator_status make_lookup(lut_pass *l, stator_ref result, const uint8_t *
         st_copy_replace(c, result, c->map[byte]);
         return STATOR_OK;
     }
-    if (type == 0) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(type, err);
     ST_TRY(st_build_constant(c->out, type, entries, ENTRIES, &operands[0], err));
     ST_TRY(st_build_op(c->out, "cast", 1, &c->map[byte], 1, &wide, 1, &operands[1], err));
     ST_TRY(st_build_op(c->out, "gather", 2, operands, 0, NULL, 1, &made, err));
@@ -289,9 +287,7 @@ static stator_status visit_all(lut_pass *l, stator_diag **err)
     const stator_graph_view *v = l->copy.v;
     l->made_of = st_arena_zalloc(&l->arena, (uint64_t)v->n_values + 1u, sizeof *l->made_of);
     l->steps = st_arena_zalloc(&l->arena, (uint64_t)v->n_values + 1u, sizeof *l->steps);
-    if (l->made_of == NULL || l->steps == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(l->made_of && l->steps, err);
     for (stator_ref value = 1; value <= v->n_values; value++) {
         if (stator_value_at(v, value)->node == 0 && is_byte(v, value)) {
             l->made_of[value] = value;

@@ -581,9 +581,7 @@ static stator_status make_region(scan_mover *w, const scan_desc *s, stator_graph
     const uint64_t n = (uint64_t)st_graph_view(s->body)->n_values + 1u;
     stator_ref *inner = st_calloc(w->copy.ctx->mem, n, sizeof *inner);
     stator_builder *b = NULL;
-    if (inner == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(inner, err);
     memset(w->into, 0, (w->copy.v->n_values + 1u) * sizeof *w->into);
     stator_status status =
         st_build_region_begin(w->copy.out, st_module_str(s->body->module, s->body->name), &b, err);

@@ -10,9 +10,7 @@ stator_status st_copy_begin(st_copy *c, const st_pass_ctx *ctx, const stator_gra
 {
     *c = (st_copy){.ctx = ctx, .in = in, .v = st_graph_view(in), .out = out, .pass = pass};
     c->map = st_calloc(ctx->mem, (uint64_t)c->v->n_values + 1u, sizeof *c->map);
-    if (c->map == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(c->map, err);
     return with_inputs ? st_build_clone_inputs(out, in, c->map, err) : STATOR_OK;
 }
 

@@ -269,9 +269,7 @@ static stator_status accept(recomposer *r, const plan *p, stator_ref node, stato
     const stator_ref *nodes = nodes_of(p, &n_nodes);
     const uint32_t n = reads_of(p, reads);
     plan *kept = st_arena_alloc(&r->arena, sizeof *kept, _Alignof(plan));
-    if (kept == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(kept, err);
     *kept = *p;
     r->plans[node] = kept;
     r->n_plans++;
@@ -395,10 +393,7 @@ static stator_status begin(recomposer *r, stator_diag **err)
     r->trial = st_calloc(mem, n_values, sizeof *r->trial);
     r->inside = st_calloc(mem, n_nodes, 1);
     r->dead = st_calloc(mem, n_nodes, 1);
-    if (r->plans == NULL || r->uses == NULL || r->trial == NULL || r->inside == NULL ||
-        r->dead == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(r->plans && r->uses && r->trial && r->inside && r->dead, err);
     count_uses(r);
     return st_rc_patterns_init(&r->patterns, mem, r->copy.in, err);
 }

@@ -102,9 +102,7 @@ static stator_status add_inputs(const writer *w, stator_builder *b, stator_ref *
     for (uint32_t k = 0; k < w->def->operands; k++) {
         const stator_ref type =
             st_module_type(m, w->dtype, k == 0 ? 2 : 1, k == 0 ? dims : &dims[1]);
-        if (type == 0) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(type, err);
         ST_TRY(st_build_input(b, NULL, type, &operands[k], err));
     }
     return STATOR_OK;
@@ -157,9 +155,7 @@ static stator_status add_pattern(const writer *w, const stator_graph *g, stator_
     const stator_ref root = stator_output_at(v, 0);
     const stator_node_row *row = st_rc_producer(v, root);
     st_rc_pattern *grown = st_arena_zalloc(&set->arena, set->n + 1u, sizeof *grown);
-    if (grown == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(grown, err);
     if (row == NULL) {
         return STATOR_OK; /* nothing is left of it */
     }

@@ -382,9 +382,7 @@ stator_status st_ruleset_apply(const st_ruleset *set, st_copy *copy, stator_ref 
     }
     if (row->operand_count > 16) {
         operands = st_calloc(copy->ctx->mem, row->operand_count, sizeof *operands);
-        if (operands == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(operands, err);
     }
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const stator_ref value = stator_operand(copy->v, row, k);

@@ -71,9 +71,7 @@ static stator_status make_body(st_match *m, const count_loop *l, stator_graph **
     stator_builder *b = NULL;
     st_mem *mem = m->copy->ctx->mem;
     stator_ref *map = st_calloc(mem, (uint64_t)l->v->n_values + 1u, sizeof *map);
-    if (map == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(map, err);
     stator_status status =
         st_build_region_begin(m->b, st_module_str(l->body->module, l->body->name), &b, err);
     if (status == STATOR_OK) {

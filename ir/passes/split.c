@@ -328,9 +328,7 @@ stator_status st_fold_filler(const st_copy *c, const st_fold *f, stator_ref *out
         return STATOR_OK;
     }
     const stator_ref type = st_module_type(c->out->module, dtype, 0, NULL);
-    if (type == 0) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(type, err);
     write_neutral(f, dtype, bytes);
     return st_build_constant(c->out, type, bytes, st_dtype_bits(dtype) / 8u, out, err);
 }
@@ -411,9 +409,7 @@ stator_status st_fold_build(st_copy *c, const st_fold *f, const st_fold_program 
 {
     lists l;
     st_build_set_origin_ref(c->out, f->row->origin);
-    if (!make_lists(c, f, &l)) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(make_lists(c, f, &l), err);
     const stator_attr attrs[] = {NUMBER("rest", f->rest),
                                  NUMBER("parts", f->parts),
                                  NUMBER("length", f->length),
@@ -454,9 +450,7 @@ static stator_status count_uses(st_splitter *s, stator_diag **err)
 {
     const stator_graph_view *v = s->copy.v;
     s->uses = st_calloc(s->copy.ctx->mem, (uint64_t)v->n_values + 1u, sizeof *s->uses);
-    if (s->uses == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(s->uses, err);
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(v, node);
         for (uint32_t k = 0; k < row->operand_count; k++) {

@@ -100,9 +100,7 @@ stator_status st_fold_pairs(st_splitter *s, stator_diag **err)
             continue;
         }
         st_fold_pair *at = st_vec_push(s->copy.ctx->mem, &s->pairs);
-        if (at == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(at, err);
         *at = pair;
     }
     return STATOR_OK;

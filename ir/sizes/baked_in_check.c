@@ -115,9 +115,7 @@ stator_status st_baked_in_check(st_baked_in *s, const stator_builder *b, stator_
     for (const stator_graph *g = s->m->graphs; g != NULL && s->values.count != 0; g = g->next) {
         const bool is_open = g == b->graph;
         uint8_t *is_needed = st_calloc(s->m->mem, g->values.count + UINT64_C(1), 1);
-        if (is_needed == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(is_needed, err);
         for (uint32_t k = 0; k < (is_open          ? b->n_outputs
                                   : g->is_finished ? g->n_outputs
                                                    : 0);

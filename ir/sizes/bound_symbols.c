@@ -150,9 +150,7 @@ stator_status st_check_symbols_bound(const stator_graph *root, stator_diag **err
         return STATOR_OK;
     }
     const bound_check t = {.m = m, .is_bound = st_calloc(m->mem, m->symtab.atoms.count + 1u, 1)};
-    if (t.is_bound == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(t.is_bound, err);
     const stator_status status = check_graph(&t, root, err);
     st_free(m->mem, t.is_bound);
     return status;

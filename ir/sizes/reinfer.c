@@ -71,9 +71,7 @@ static stator_status replace_symbols(reinfer *r, stator_diag **err)
             range->lo == range->hi
                 ? st_sym_int(tab, range->lo)
                 : st_sym_symbol(tab, name, range->lo, range->hi, row->divisor, row->flags);
-        if (!st_binding_set(&r->sizes, atom, sym)) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(st_binding_set(&r->sizes, atom, sym), err);
         swap_numbers(tab, atom, sym);
     }
     return STATOR_OK;
@@ -99,9 +97,7 @@ static stator_status follow_unbacked(reinfer *r, stator_ref old, stator_ref fres
             st_map_get(&r->sizes.values, atom) != 0) {
             continue;
         }
-        if (!st_binding_set(&r->sizes, atom, is)) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(st_binding_set(&r->sizes, atom, is), err);
         if (fresh_atom != 0 && (st_atom_at(tab, fresh_atom)->flags & 1u) != 0) {
             swap_numbers(tab, atom, is);
         }
@@ -153,9 +149,7 @@ static stator_status take_operands(writer *w, const stator_node_row *row, stator
 {
     stator_ref *operands =
         st_arena_zalloc(&w->r->arena, row->operand_count + UINT64_C(1), sizeof *operands);
-    if (operands == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(operands, err);
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const stator_ref value = stator_operand(w->v, row, k);
         operands[k] = value != 0 ? w->map[value] : 0;
@@ -273,9 +267,7 @@ static stator_status write_graph(reinfer *r, const stator_graph *from, stator_bu
 {
     writer w = {.r = r, .from = from, .v = st_graph_view(from), .b = b};
     w.map = st_calloc(r->m->mem, w.v->n_values + UINT64_C(1), sizeof *w.map);
-    if (w.map == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(w.map, err);
     b->graph->has_witnesses = from->has_witnesses;
     stator_status status = write_inputs(&w, err);
     for (stator_ref node = 1; status == STATOR_OK && node <= w.v->n_nodes; node++) {

@@ -77,9 +77,7 @@ static stator_status open_file(const st_lexer *lex, uint64_t at, st_text_files *
         }
     }
     st_file **slot = st_vec_push(files->mem, &files->files);
-    if (slot == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(slot, err);
     *slot = NULL;
     ST_TRY(st_file_open(files->mem, real, slot, err));
     *out = *slot;
@@ -195,9 +193,7 @@ static stator_status parse_inline(st_lexer *lex, st_mem *mem, uint32_t dtype, ui
                            (unsigned long long)count);
     }
     stator_blob *blob = st_blob_alloc(mem, bytes, &data);
-    if (blob == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(blob, err);
     if (bytes) {
         memset(data, 0, bytes);
     }

@@ -80,9 +80,7 @@ static void *list_push(parser *p, list *l, uint64_t size)
 static stator_status push_ref(parser *p, list *l, uint32_t ref)
 {
     uint32_t *slot = list_push(p, l, sizeof *slot);
-    if (slot == NULL) {
-        return st_fail_oom(p->err);
-    }
+    ST_TRY_MEM(slot, p->err);
     *slot = ref;
     return STATOR_OK;
 }
@@ -153,9 +151,7 @@ static stator_status parse_definition(parser *p, result *out)
         return st_lex_expected(&p->lex, p->err, "a value such as %1 or %x");
     }
     *out = (result){.key = label_key(p, &label), .offset = label.offset};
-    if (out->key == 0) {
-        return st_fail_oom(p->err);
-    }
+    ST_TRY_MEM(out->key, p->err);
     if (out->key >> 63) {
         out->name = st_module_str(p->m, (uint32_t)out->key);
     }
@@ -269,9 +265,7 @@ static stator_status parse_list_item(parser *p, uint32_t kind, list *l)
 {
     const uint64_t size = kind == STATOR_ATTR_DIMS ? sizeof(uint32_t) : sizeof(int64_t);
     void *slot = list_push(p, l, size);
-    if (slot == NULL) {
-        return st_fail_oom(p->err);
-    }
+    ST_TRY_MEM(slot, p->err);
     if (kind == STATOR_ATTR_INTS) {
         return st_lex_i64(&p->lex, "an integer", slot, p->err);
     }
@@ -367,9 +361,7 @@ static stator_status parse_attr(parser *p, node *n)
         }
     }
     stator_attr *attr = list_push(p, &n->attrs, sizeof *attr);
-    if (attr == NULL) {
-        return st_fail_oom(p->err);
-    }
+    ST_TRY_MEM(attr, p->err);
     *attr = (stator_attr){.name = schema->name, .kind = schema->kind};
     ST_TRY(expect(p, '='));
     return parse_attr_value(p, attr);
@@ -432,9 +424,7 @@ static stator_status parse_results(parser *p, node *n)
     }
     for (bool more = true; more;) {
         result *r = list_push(p, &n->results, sizeof *r);
-        if (r == NULL) {
-            return st_fail_oom(p->err);
-        }
+        ST_TRY_MEM(r, p->err);
         if (n->results.count > ST_RESULTS_MAX) {
             return st_lex_fail(&p->lex, p->err, "a node has at most %u results", ST_RESULTS_MAX);
         }
@@ -554,9 +544,7 @@ static stator_status parse_regions(parser *p, scope *s, node *n)
         stator_graph *graph = NULL;
         ST_TRY(parse_region(p, s, &graph));
         stator_graph **slot = list_push(p, &n->regions, sizeof(stator_graph *));
-        if (slot == NULL) {
-            return st_fail_oom(p->err);
-        }
+        ST_TRY_MEM(slot, p->err);
         *slot = graph;
     }
 }

@@ -376,9 +376,7 @@ stator_status st_text_parse_symbol(st_lexer *lex, st_module *m, stator_diag **er
     }
     const uint32_t sym = st_sym_symbol(&m->symtab, line.name, line.lo, line.hi, line.divisor,
                                        line.is_unbacked ? 1u : 0u);
-    if (sym == 0) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(sym, err);
     if (m->symtab.n_symbols == before) {
         return st_lex_fail_at(lex, begin, err, "the size '%s' is declared twice",
                               st_module_str(m, line.name));
@@ -403,9 +401,7 @@ static stator_status check_sym(const sym_parser *p, uint64_t at, uint32_t sym, s
         return STATOR_OK;
     }
     void *probe = st_alloc(p->m->mem, 1024, 1);
-    if (probe == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(probe, err);
     st_free(p->m->mem, probe);
     return st_lex_fail_at(p->lex, at, err,
                           "this size has more than %u terms, is nested deeper than %u, divides by "

@@ -82,9 +82,7 @@ static stator_status note_streams(cpu_module *m, const st_kernel *kernel, cpu_en
                                   stator_diag **err)
 {
     e->streams = st_calloc(m->mem, kernel->buffers.count + 1u, sizeof *e->streams);
-    if (e->streams == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(e->streams, err);
     for (uint32_t b = 0; b < kernel->buffers.count; b++) {
         if ((kernel->buffers.data[b].flags & (ST_BUFFER_STREAMED | ST_BUFFER_LOCAL)) ==
             ST_BUFFER_STREAMED) {
@@ -103,9 +101,7 @@ static stator_status find_entry(cpu_module *m, const jit_kernel *from, cpu_entry
     e->name = st_strdup(m->mem, from->symbol);
     e->step = from->step;
     e->is_parallel = from->is_parallel;
-    if (e->name == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(e->name, err);
     if (from->is_streamed) {
         (void)snprintf(streamed, sizeof streamed, "%s.nt", from->symbol);
         e->streamed = function_at(image, streamed);
@@ -122,9 +118,7 @@ stator_status cpu_module_fill(cpu_inst *inst, const jit_output *out, cpu_module 
 {
     m->n_entries = out->n_kernels;
     m->entries = st_calloc(m->mem, out->n_kernels + 1u, sizeof *m->entries);
-    if (m->entries == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(m->entries, err);
     ST_TRY(load_images(inst, out, m, err));
     for (uint32_t k = 0; k < out->n_kernels; k++) {
         ST_TRY(find_entry(m, &out->kernels[k], &m->entries[k], err));

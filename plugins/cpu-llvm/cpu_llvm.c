@@ -212,9 +212,7 @@ static stator_status make_instance(cpu_self *self, const stator_options *options
                        device);
     }
     cpu_inst *inst = st_calloc(&self->mem, 1, sizeof *inst);
-    if (inst == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(inst, err);
     inst->self = self;
     inst->settings = settings_of(self->host, options);
     stator_status status = check_options(self->host, options, &inst->settings, err);

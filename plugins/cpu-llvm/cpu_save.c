@@ -106,9 +106,7 @@ static stator_status read_kernels(loading *l, stator_diag **err)
     l->out.kernels = st_calloc(mem, n + UINT64_C(1), sizeof *l->out.kernels);
     l->streams = st_calloc(mem, n + UINT64_C(1), sizeof *l->streams);
     l->stream_bytes = st_calloc(mem, n + UINT64_C(1), sizeof *l->stream_bytes);
-    if (l->out.kernels == NULL || l->streams == NULL || l->stream_bytes == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(l->out.kernels && l->streams && l->stream_bytes, err);
     for (uint32_t k = 0; k < n; k++) {
         if (!read_kernel(l, k)) {
             return broken(err);
@@ -156,9 +154,7 @@ stator_status cpu_module_load(void *self, const void *bytes, uint64_t n, uint32_
     st_mem *mem = &inst->self->mem;
     *out_module = NULL;
     cpu_module *m = st_calloc(mem, 1, sizeof *m);
-    if (m == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(m, err);
     m->mem = mem;
     m->debug_bounds = inst->settings.debug_bounds;
     loading l = {.inst = inst, .m = m, .r = st_reader_of(bytes, n)};

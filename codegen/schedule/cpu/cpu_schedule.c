@@ -373,14 +373,10 @@ static void mark_streamed(const schedule *s)
 stator_status st_cpu_schedule(const st_target *target, st_kernel *kernel, stator_diag **err)
 {
     const schedule s = {target, kernel};
-    if (!cg_order_reductions(kernel) || !st_kernel_merge_axes(kernel)) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(cg_order_reductions(kernel) && st_kernel_merge_axes(kernel), err);
     choose_vector(&s);
     ST_TRY(cg_unroll_and_jam(target, kernel, err));
-    if (!widen_long_sums(&s)) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(widen_long_sums(&s), err);
     mark_streamed(&s);
     return st_kernel_verify(kernel, err);
 }

@@ -357,9 +357,7 @@ static stator_status rebuild(unroll_and_jam *j, st_kernel *kernel, bool *out_don
                              stator_diag **err)
 {
     st_kernel made;
-    if (!st_kernel_init(&made, kernel->mem, kernel->syms, kernel->name)) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(st_kernel_init(&made, kernel->mem, kernel->syms, kernel->name), err);
     st_loop_builder_init(&j->to, &made);
     if (copy_buffers(j)) {
         clone_block(j, 0, 1);

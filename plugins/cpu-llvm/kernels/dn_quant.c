@@ -448,9 +448,7 @@ stator_status dn_quant_run(const dn_op *op, const dn_plan *plan, const dn_sizes 
     }
     dn_scratch *scratch =
         dn_scratch_take(op->lib, (uint64_t)(x_floats + out_floats) * sizeof(float));
-    if (scratch == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(scratch, err);
     float *const data = dn_scratch_data(scratch);
     memcpy(transposed, at, sizeof transposed);
     if (x_floats) {

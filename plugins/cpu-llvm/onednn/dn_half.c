@@ -192,9 +192,7 @@ uint32_t dn_half_dtype(const dn_op *op)
 stator_status dn_half_make(dn_op *op, uint32_t roles, uint32_t dtype, stator_diag **err)
 {
     op->half = st_calloc(op->lib->mem, 1, sizeof *op->half);
-    if (op->half == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(op->half, err);
     op->half->roles = roles;
     op->half->dtype = dtype;
     op->half->keeps_y = op->has_constant;
@@ -220,9 +218,7 @@ stator_status dn_half_widen(dn_op *op, const dn_sizes *sizes, const void *y, con
     const int64_t n = dn_span(&op->contraction, sizes, DN_Y);
     float *wide = st_alloc(op->lib->mem, (uint64_t)n * sizeof *wide, ALIGN);
     float *unused = wide;
-    if (wide == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(wide, err);
     convert(op, ctx, y, wide, n, true);
     (void)pthread_mutex_lock(&op->mutex);
     if (half->y == NULL) { /* else another thread was faster */
@@ -334,9 +330,7 @@ stator_status dn_half_run(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES]
     }
     char *scratch = take_scratch(op, bytes);
     char *next = scratch;
-    if (scratch == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(scratch, err);
     const int64_t out = dn_span(&op->contraction, s, DN_OUT);
     for (uint32_t role = 0; role < DN_ROLES; role++) {
         if (!is_moved(op, role, y)) {

@@ -96,9 +96,7 @@ stator_status dn_op_fill(dn_op *op, int64_t n, stator_diag **err)
         return STATOR_OK;
     }
     op->filled = st_alloc(op->lib->mem, (uint64_t)n * sizeof *op->filled, 64);
-    if (op->filled == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(op->filled, err);
     op->n_filled = n;
     for (int64_t i = 0; i < n; i++) {
         op->filled[i] = (float)op->contraction.epilogue[0].value;
@@ -160,9 +158,7 @@ static stator_status create(void *self, const st_contraction *given, void **out_
     const int64_t n_filled = dn_fill_bias(&wide);
     dn_op *op = st_alloc(lib->mem, sizeof *op, 16);
     *out_op = NULL;
-    if (op == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(op, err);
     op_init(op, lib, contraction);
     dn_to_bytes_of(contraction, &op->to_bytes);
     (void)pthread_mutex_init(&op->mutex, NULL);

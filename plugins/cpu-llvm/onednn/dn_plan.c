@@ -173,9 +173,7 @@ stator_status dn_plan_other(dn_op *op, const dn_sizes *key, uint32_t kind, dn_pl
                             stator_diag **err)
 {
     *out = st_calloc(op->lib->mem, 1, sizeof **out);
-    if (*out == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(*out, err);
     (*out)->key = *key;
     (*out)->kind = kind;
     (*out)->desc.name = kind == DN_PLAN_PLAIN ? "plain" : "";
@@ -324,9 +322,7 @@ stator_status dn_slot_run(dn_op *op, const dn_plan *plan, dn_slot *slot, void *c
     dn_scratch *scratch = NULL;
     if (plan->scratch_bytes) {
         scratch = dn_scratch_take(op->lib, plan->scratch_bytes);
-        if (scratch == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(scratch, err);
     }
     dnnl_status_t status = set_places(plan, slot, at, dn_scratch_data(scratch));
     if (status == dnnl_success) {

@@ -251,9 +251,7 @@ static stator_status run_bare(dn_op *op, const dn_sizes *s, void *const at[DN_RO
     sizes.is_bare = 1;
     if (op->contraction.out.dtype != STATOR_F32) {
         t = st_alloc(op->lib->mem, (uint64_t)dn_span(&op->contraction, s, DN_OUT) * sizeof *t, 64);
-        if (t == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(t, err);
     }
     bare[DN_OUT] = t;
     const stator_status status = run_plan(op, &sizes, bare, ctx, &unused, err);

@@ -277,9 +277,7 @@ stator_status dn_op_load(void *self, const st_library_kept *kept, void **out_op,
     *out_op = NULL;
     *out_unread = NO_BUFFER;
     dn_op *op = st_calloc(lib->mem, 1, sizeof *op);
-    if (op == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(op, err);
     op->lib = lib;
     (void)pthread_mutex_init(&op->mutex, NULL);
     (void)pthread_mutex_init(&op->making, NULL);

@@ -696,9 +696,7 @@ static stator_status run_job(dn_job *j, stator_ctx *ctx, stator_diag **err)
 static stator_status run_unpacked(dn_job *j, stator_ctx *ctx, stator_diag **err)
 {
     dn_scratch *scratch = dn_scratch_take(j->op->lib, (uint64_t)(j->panels * j->panel_bytes));
-    if (scratch == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(scratch, err);
     dn_tiles_pack(j->op, &j->s, 0, j->at[DN_Y], dn_scratch_data(scratch), ctx);
     j->weights = dn_scratch_data(scratch);
     const stator_status status = run_job(j, ctx, err);
@@ -709,9 +707,7 @@ static stator_status run_unpacked(dn_job *j, stator_ctx *ctx, stator_diag **err)
 static stator_status run_with_zero_terms(dn_job *j, stator_ctx *ctx, stator_diag **err)
 {
     dn_scratch *scratch = dn_scratch_take(j->op->lib, dn_job_zero_terms_bytes(j));
-    if (scratch == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(scratch, err);
     dn_job_make_zero_terms(j, dn_scratch_data(scratch), ctx);
     const stator_status status = run_job(j, ctx, err);
     dn_scratch_give(j->op->lib, scratch);

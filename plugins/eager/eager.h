@@ -196,6 +196,25 @@ static inline void ek_unflatten(int64_t i, const int64_t *dims, uint32_t n, int6
         i /= dims[a];
     }
 }
+/* Element offset of index i, row-major over these sizes, by these strides. */
+static inline int64_t ek_offset(int64_t i, const int64_t *sizes, const int64_t *strides, uint32_t n)
+{
+    int64_t offset = 0;
+    for (uint32_t a = n; a-- > 0;) {
+        offset += i % sizes[a] * strides[a];
+        i /= sizes[a];
+    }
+    return offset;
+}
+/* Element i through f64; and back, rounded once. */
+static inline double ek_get(const ek_tensor *t, int64_t i)
+{
+    return st_load_f64(t->dtype, t->data, i);
+}
+static inline void ek_put(const ek_tensor *t, int64_t i, double x)
+{
+    st_store_f64(t->dtype, t->data, i, x);
+}
 /* Bytes of `count` elements. */
 static inline uint64_t ek_bytes(uint32_t dtype, int64_t count)
 {
@@ -209,6 +228,9 @@ static inline uint64_t ek_bytes(uint32_t dtype, int64_t count)
  * executable, so that a warm call allocates nothing. NULL: out of memory (or count * size
  * overflows). From the kernel's own thread only, not inside ek_parallel. */
 void *ek_scratch(const ek_call *c, int64_t count, uint64_t size);
+/* The same as an expression: scratch for `count` elements of *p in p, or RESOURCE_EXHAUSTED. */
+#define EK_SCRATCH(c, p, count, err)                                                               \
+    (((p) = ek_scratch(c, count, sizeof *(p))) != NULL ? STATOR_OK : ek_oom(c, err))
 /* Allocates result k, whose shape was not known before, and fills c->out[k]. */
 stator_status ek_alloc_out(const ek_call *c, uint32_t k, const int64_t *dims, stator_diag **err);
 /* Splits [0, n) into ranges of at least `grain` over the host's threads. */

@@ -299,8 +299,3 @@ stator_status ek_binary(const ek_call *c, stator_diag **err)
     }
     return STATOR_OK;
 }
-
-stator_status ek_compare(const ek_call *c, stator_diag **err)
-{
-    return ek_binary(c, err);
-}

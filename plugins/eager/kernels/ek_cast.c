@@ -81,7 +81,7 @@ static void store_f8(const ek_tensor *out, int64_t at, int64_t m, const double *
 static void round_up(const ek_tensor *out, int64_t at, int64_t m, const double *x)
 {
     for (int64_t k = 0; k < m; k++) {
-        const double got = st_load_f64(out->dtype, out->data, at + k);
+        const double got = ek_get(out, at + k);
         if (!(fabs(got) < fabs(x[k])) || isinf(x[k])) {
             continue;
         }

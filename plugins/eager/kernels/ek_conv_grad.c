@@ -72,35 +72,14 @@ static int64_t block_of(const conv_grad *g, int64_t elements_a_channel)
     return block > 0 ? block : 1;
 }
 
-typedef struct widening {
-    const ek_tensor *t;
-    ek_wide *out;
-} widening;
-
-static void widen_range(void *self, int64_t begin, int64_t end)
-{
-    const widening *w = self;
-    ek_load_wide(w->t, begin, 1, end - begin, w->out + begin);
-}
-
-static ek_wide *widened(const ek_call *call, const ek_tensor *t)
-{
-    widening w = {t, ek_scratch(call, t->numel + 1, sizeof *w.out)};
-    if (w.out != NULL) {
-        ek_parallel(call, t->numel, 65536, widen_range, &w);
-    }
-    return w.out;
-}
-
 /* Scratch for the workers and the operand on the positions' side. */
 static stator_status prepare(conv_grad *g, const ek_tensor *positions, int64_t n_tasks,
                              int64_t *out_workers, stator_diag **err)
 {
     *out_workers = ek_worker_count(g->call, n_tasks);
-    g->positions = widened(g->call, positions);
-    g->scratch = ek_scratch(g->call, *out_workers * g->scratch_size + 1, sizeof *g->scratch);
+    ST_TRY(ek_widen(g->call, positions, &g->positions, err));
     ek_gemm_prepare(g->call);
-    return g->positions != NULL && g->scratch != NULL ? STATOR_OK : ek_oom(g->call, err);
+    return EK_SCRATCH(g->call, g->scratch, *out_workers * g->scratch_size + 1, err);
 }
 
 /* ---- conv_transpose ---- */
@@ -110,10 +89,7 @@ static stator_status transpose_weights(conv_grad *g, stator_diag **err)
 {
     const ek_tensor *w = &g->call->in[1];
     const int64_t rows = g->image_group * g->taps.n_kernel;
-    g->weights = ek_scratch(g->call, w->numel + 1, sizeof *g->weights);
-    if (g->weights == NULL) {
-        return ek_oom(g->call, err);
-    }
+    ST_TRY(EK_SCRATCH(g->call, g->weights, w->numel + 1, err));
     for (int64_t row = 0; row < g->groups * rows; row++) {
         const int64_t first = row / rows * g->position_group * rows + row % rows;
         ek_load_wide(w, first, rows, g->position_group, g->weights + row * g->position_group);
@@ -175,8 +151,7 @@ static void transpose_task(void *self, int64_t task, int64_t worker)
 static stator_status read_sizes(conv_grad *g, const ek_tensor *positions, const ek_tensor *image,
                                 const int64_t *kernel, int64_t groups, stator_diag **err)
 {
-    if (positions->rank < 3 || positions->rank > EK_TAPS_AXES + 2u ||
-        image->rank != positions->rank) {
+    if (positions->rank < 3 || image->rank != positions->rank) {
         return ek_fail(g->call, err, STATOR_UNSUPPORTED, "1 to %u spatial axes are supported",
                        EK_TAPS_AXES);
     }
@@ -209,8 +184,9 @@ stator_status ek_conv_transpose(const ek_call *c, stator_diag **err)
     conv_grad g = {.call = c, .bias = ek_has_in(c, 2) ? &c->in[2] : NULL};
     int64_t workers;
     ST_TRY(read_sizes(&g, x, y, w->dims + 2, ek_int(c, STATOR_conv_transpose_groups), err));
-    ST_TRY(ek_taps_init(c, &g.taps, STATOR_conv_transpose_strides, STATOR_conv_transpose_pads,
-                        STATOR_conv_transpose_dilations, err));
+    ek_taps_read(c, &g.taps, STATOR_conv_transpose_strides, STATOR_conv_transpose_pads,
+                 STATOR_conv_transpose_dilations);
+    ST_TRY(ek_taps_check(c, &g.taps, err));
     if (w->dims[0] != x->dims[1] || w->dims[1] != g.image_group ||
         (g.bias != NULL && g.bias->numel != y->dims[1])) {
         return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
@@ -235,24 +211,6 @@ stator_status ek_conv_transpose(const ek_call *c, stator_diag **err)
 
 /* ---- conv_weight_grad ---- */
 
-/* The values one tap sees at positions [first, first + n), zeros outside the image. */
-static void gather_row(const ek_taps *t, const ek_tensor *x, int64_t base, const int64_t *tap,
-                       int64_t first, int64_t n, ek_wide *row)
-{
-    const ek_wide zero = {.i = 0};
-    for (int64_t done = 0; done < n;) {
-        const ek_tap_run run = ek_tap_run_at(t, tap, first + done, n - done);
-        for (int64_t i = 0; i < run.length; i++) {
-            row[done + i] = zero;
-        }
-        if (run.count > 0) {
-            ek_load_wide(x, base + run.offset, t->stride[t->n - 1u], run.count,
-                         row + done + run.skip);
-        }
-        done += run.length;
-    }
-}
-
 static void weight_task(void *self, int64_t task, int64_t worker)
 {
     const conv_grad *g = self;
@@ -272,8 +230,8 @@ static void weight_task(void *self, int64_t task, int64_t worker)
             for (int64_t row = 0; row < rows; row++) {
                 int64_t tap[EK_TAPS_AXES];
                 ek_unflatten(row % t->n_kernel, t->kernel, t->n, tap);
-                gather_row(t, &g->call->in[0], (channel + row / t->n_kernel) * t->n_image, tap,
-                           first, n, columns + row * n);
+                ek_taps_gather(t, &g->call->in[0], (channel + row / t->n_kernel) * t->n_image, tap,
+                               first, n, columns + row * n);
             }
             const ek_matrix_tile product = {.m = g->position_group,
                                             .n = rows,
@@ -304,8 +262,9 @@ stator_status ek_conv_weight_grad(const ek_call *c, stator_diag **err)
     int64_t workers;
     ST_TRY(read_sizes(&g, &c->in[1], &c->in[0], w->dims + 2,
                       ek_int(c, STATOR_conv_weight_grad_groups), err));
-    ST_TRY(ek_taps_init(c, &g.taps, STATOR_conv_weight_grad_strides, STATOR_conv_weight_grad_pads,
-                        STATOR_conv_weight_grad_dilations, err));
+    ek_taps_read(c, &g.taps, STATOR_conv_weight_grad_strides, STATOR_conv_weight_grad_pads,
+                 STATOR_conv_weight_grad_dilations);
+    ST_TRY(ek_taps_check(c, &g.taps, err));
     if (w->dims[0] != g.groups * g.position_group || w->dims[1] != g.image_group) {
         return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
                        "%lld channels of x and %lld of g do not give weights of %lld by %lld",
@@ -384,8 +343,8 @@ stator_status ek_col2im(const ek_call *c, stator_diag **err)
         g.taps.image[a] = y->dims[2u + a];
         g.taps.kernel[a] = ek_int_at(c, STATOR_col2im_block, a, 1);
     }
-    ST_TRY(ek_taps_init(c, &g.taps, STATOR_col2im_strides, STATOR_col2im_pads,
-                        STATOR_col2im_dilations, err));
+    ek_taps_read(c, &g.taps, STATOR_col2im_strides, STATOR_col2im_pads, STATOR_col2im_dilations);
+    ST_TRY(ek_taps_check(c, &g.taps, err));
     ST_TRY(col2im_positions(&g, err));
     if (y->numel == 0) {
         return STATOR_OK;
@@ -394,10 +353,7 @@ stator_status ek_col2im(const ek_call *c, stator_diag **err)
     const int64_t workers = ek_worker_count(c, n_tasks);
     g.tile = TILE_POSITIONS;
     g.scratch_size = g.taps.n_image + g.tile;
-    g.scratch = ek_scratch(c, workers * g.scratch_size, sizeof *g.scratch);
-    if (g.scratch == NULL) {
-        return ek_oom(c, err);
-    }
+    ST_TRY(EK_SCRATCH(c, g.scratch, workers * g.scratch_size, err));
     ek_workers(c, workers, n_tasks, col2im_task, &g);
     return STATOR_OK;
 }

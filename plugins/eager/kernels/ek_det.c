@@ -58,7 +58,7 @@ static void do_matrix(void *self, int64_t task, int64_t worker)
     const ek_tensor *y = &job->call->out[0];
     double *a = job->scratch + worker * job->n * job->n;
     st_load_f64_block(x->dtype, x->data, task * job->n * job->n, job->n * job->n, a);
-    st_store_f64(y->dtype, y->data, task, determinant(a, job->n));
+    ek_put(y, task, determinant(a, job->n));
 }
 
 stator_status ek_det(const ek_call *c, stator_diag **err)
@@ -70,10 +70,7 @@ stator_status ek_det(const ek_call *c, stator_diag **err)
                        (long long)x->dims[x->rank - 2u], (long long)job.n);
     }
     const int64_t workers = ek_worker_count(c, c->out[0].numel);
-    job.scratch = ek_scratch(c, workers * job.n * job.n + 1, sizeof *job.scratch);
-    if (job.scratch == NULL) {
-        return ek_oom(c, err);
-    }
+    ST_TRY(EK_SCRATCH(c, job.scratch, workers * job.n * job.n + 1, err));
     ek_workers(c, workers, c->out[0].numel, do_matrix, &job);
     return STATOR_OK;
 }

@@ -140,8 +140,8 @@ static void load_line(const dft *d, int64_t at, complex_f64 *x)
     memset(x, 0, (uint64_t)d->length * sizeof *x);
     for (int64_t k = 0; k < n; k++) {
         const int64_t i = (at + k * d->inner) * d->in_parts;
-        x[k].re = st_load_f64(t->dtype, t->data, i);
-        x[k].im = d->in_parts == 2 ? st_load_f64(t->dtype, t->data, i + 1) : 0.0;
+        x[k].re = ek_get(t, i);
+        x[k].im = d->in_parts == 2 ? ek_get(t, i + 1) : 0.0;
     }
     for (int64_t k = wanted; k < d->length; k++) {
         x[k] = (complex_f64){x[d->length - k].re, -x[d->length - k].im};
@@ -166,9 +166,9 @@ static void do_line(void *self, int64_t line, int64_t worker)
     }
     for (int64_t k = 0; k < d->n_out; k++) {
         const int64_t i = ((outer * d->n_out + k) * d->inner + line % d->inner) * d->out_parts;
-        st_store_f64(out->dtype, out->data, i, y[k].re / scale);
+        ek_put(out, i, y[k].re / scale);
         if (d->out_parts == 2) {
-            st_store_f64(out->dtype, out->data, i + 1, y[k].im / scale);
+            ek_put(out, i + 1, y[k].im / scale);
         }
     }
 }
@@ -178,11 +178,8 @@ static void do_line(void *self, int64_t line, int64_t worker)
 static stator_status make_chirp(dft *d, stator_diag **err)
 {
     const double sign = d->inverse ? 1.0 : -1.0;
-    d->chirp = ek_scratch(d->call, d->length, sizeof *d->chirp);
-    d->spectrum = ek_scratch(d->call, d->padded, sizeof *d->spectrum);
-    if (d->chirp == NULL || d->spectrum == NULL) {
-        return ek_oom(d->call, err);
-    }
+    ST_TRY(EK_SCRATCH(d->call, d->chirp, d->length, err));
+    ST_TRY(EK_SCRATCH(d->call, d->spectrum, d->padded, err));
     memset(d->spectrum, 0, (uint64_t)d->padded * sizeof *d->spectrum);
     int64_t square = 0; /* k^2 mod 2L */
     for (int64_t k = 0; k < d->length; k++) {
@@ -209,10 +206,7 @@ static stator_status make_tables(dft *d, stator_diag **err)
     const int64_t n = d->power != 0 ? d->power : d->length;
     const int64_t count = d->power != 0 ? n / 2 : n;
     const double sign = d->power == 0 && d->inverse ? 1.0 : -1.0;
-    d->twiddle = ek_scratch(d->call, count, sizeof *d->twiddle);
-    if (d->twiddle == NULL) {
-        return ek_oom(d->call, err);
-    }
+    ST_TRY(EK_SCRATCH(d->call, d->twiddle, count, err));
     for (int64_t k = 0; k < count; k++) {
         d->twiddle[k] = root(k, n, sign);
     }
@@ -257,10 +251,7 @@ stator_status ek_dft(const ek_call *c, stator_diag **err)
     ST_TRY(make_tables(&d, err));
     const int64_t lines = ek_product(x->dims, 0, axis) * d.inner;
     const int64_t workers = ek_worker_count(c, lines);
-    d.scratch = ek_scratch(c, workers * 2 * d.work, sizeof *d.scratch);
-    if (d.scratch == NULL) {
-        return ek_oom(c, err);
-    }
+    ST_TRY(EK_SCRATCH(c, d.scratch, workers * 2 * d.work, err));
     ek_workers(c, workers, lines, do_line, &d);
     return STATOR_OK;
 }

@@ -73,12 +73,9 @@ stator_status ek_contract(ek_contraction *c, stator_diag **err)
     c->tiles_n = (c->n_n + TILE_N - 1) / TILE_N;
     const int64_t n_tasks = c->n_batch * c->tiles_m * c->tiles_n;
     const int64_t workers = ek_worker_count(call, n_tasks);
-    c->packed_x = ek_scratch(call, c->n_batch * c->n_m * c->n_k + 1, sizeof *c->packed_x);
-    c->packed_y = ek_scratch(call, c->n_batch * c->n_n * c->n_k + 1, sizeof *c->packed_y);
-    c->scratch = ek_scratch(call, workers * TILE_M * TILE_N, sizeof *c->scratch);
-    if (c->packed_x == NULL || c->packed_y == NULL || c->scratch == NULL) {
-        return ek_oom(call, err);
-    }
+    ST_TRY(EK_SCRATCH(call, c->packed_x, c->n_batch * c->n_m * c->n_k + 1, err));
+    ST_TRY(EK_SCRATCH(call, c->packed_y, c->n_batch * c->n_n * c->n_k + 1, err));
+    ST_TRY(EK_SCRATCH(call, c->scratch, workers * TILE_M * TILE_N, err));
     ek_gemm_prepare(call);
     packing px = {c->x, &c->batch_x, &c->m, &c->k_x, c->n_m, c->n_k, c->packed_x};
     packing py = {c->y, &c->batch_y, &c->n, &c->k_y, c->n_n, c->n_k, c->packed_y};

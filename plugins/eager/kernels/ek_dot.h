@@ -28,12 +28,7 @@ static inline int64_t ek_axes_count(const ek_axes *a)
 /* Element offset of the i-th index of the axes, row-major. */
 static inline int64_t ek_axes_offset(const ek_axes *a, int64_t i)
 {
-    int64_t offset = 0;
-    for (uint32_t k = a->n; k-- > 0;) {
-        offset += i % a->size[k] * a->stride[k];
-        i /= a->size[k];
-    }
-    return offset;
+    return ek_offset(i, a->size, a->stride, a->n);
 }
 
 typedef struct ek_contraction {

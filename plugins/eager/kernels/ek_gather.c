@@ -5,11 +5,9 @@ stator_status ek_indices(const ek_call *c, uint32_t k, int64_t size, const int64
                          stator_diag **err)
 {
     const ek_tensor *t = &c->in[k];
-    int64_t *list = ek_scratch(c, t->numel, sizeof *list);
+    int64_t *list;
+    ST_TRY(EK_SCRATCH(c, list, t->numel, err));
     *out = list;
-    if (!list) {
-        return ek_oom(c, err);
-    }
     st_load_i64_block(t->dtype, t->data, 0, t->numel, list);
     for (int64_t i = 0; i < t->numel; i++) {
         const int64_t given = list[i];
@@ -24,8 +22,7 @@ stator_status ek_indices(const ek_call *c, uint32_t k, int64_t size, const int64
 }
 
 typedef struct gather_job {
-    const char *from;
-    char *to;
+    ek_bytes_view view;
     const int64_t *index;
     int64_t count; /* of indices */
     int64_t axis_size;
@@ -38,7 +35,7 @@ static void gather_rows(void *self, int64_t begin, int64_t end)
     const gather_job *job = self;
     for (int64_t r = begin; r < end; r++) {
         const int64_t from = r / job->count * job->axis_size + job->index[r % job->count];
-        memcpy(job->to + (uint64_t)r * job->bytes, job->from + (uint64_t)from * job->bytes,
+        memcpy(job->view.out + (uint64_t)r * job->bytes, job->view.in + (uint64_t)from * job->bytes,
                job->bytes);
     }
 }
@@ -51,14 +48,10 @@ stator_status ek_gather(const ek_call *c, stator_diag **err)
     const int64_t outer = ek_product(x->dims, 0, axis);
     gather_job job = {.count = c->in[1].numel, .axis_size = x->dims[axis]};
     ST_TRY(ek_indices(c, 1, x->dims[axis], &job.index, err));
-    job.from = ek_unpacked_in(c, 0);
-    job.to = ek_unpacked_out(c);
-    job.bytes = (uint64_t)inner * ek_size(x->dtype);
-    if (!job.from || !job.to) {
-        return ek_oom(c, err);
-    }
+    ST_TRY(ek_view_bytes(c, &job.view, err));
+    job.bytes = (uint64_t)inner * job.view.size;
     ek_parallel(c, outer * job.count, 65536 / (int64_t)(job.bytes + 1u) + 1, gather_rows, &job);
-    ek_pack_out(c, job.to);
+    ek_pack_out(c, job.view.out);
     return STATOR_OK;
 }
 
@@ -67,10 +60,7 @@ stator_status ek_gather(const ek_call *c, stator_diag **err)
 typedef struct elements_job {
     const ek_call *c;
     const int64_t *index;
-    const char *from;
-    char *to;
-    uint32_t size;
-    uint32_t axis;
+    ek_bytes_view view;
     int64_t strides[STATOR_RANK_MAX]; /* of x, 0 on the axis */
     int64_t axis_stride;
 } elements_job;
@@ -80,71 +70,59 @@ static void elements_range(void *self, int64_t begin, int64_t end)
     const elements_job *job = self;
     const ek_tensor *shape = &job->c->in[1];
     for (int64_t i = begin; i < end; i++) {
-        int64_t at = job->index[i] * job->axis_stride;
-        int64_t rest = i;
-        for (uint32_t a = shape->rank; a-- > 0;) {
-            at += rest % shape->dims[a] * job->strides[a];
-            rest /= shape->dims[a];
-        }
-        memcpy(job->to + (uint64_t)i * job->size, job->from + (uint64_t)at * job->size, job->size);
+        const int64_t at =
+            job->index[i] * job->axis_stride + ek_offset(i, shape->dims, job->strides, shape->rank);
+        ek_view_copy(&job->view, i, at, 1);
     }
 }
 
 stator_status ek_gather_elements(const ek_call *c, stator_diag **err)
 {
     const ek_tensor *x = &c->in[0];
-    elements_job job = {.c = c, .size = ek_size(x->dtype)};
+    elements_job job = {.c = c};
     if (x->rank == 0) {
         memcpy(c->out[0].data, x->data, ek_bytes(x->dtype, 1));
         return STATOR_OK;
     }
-    job.axis = ek_axis(c, STATOR_gather_elements_axis, x->rank);
+    const uint32_t axis = ek_axis(c, STATOR_gather_elements_axis, x->rank);
     for (uint32_t a = 0; a < x->rank; a++) {
-        if (a != job.axis && c->in[1].dims[a] > x->dims[a]) {
+        if (a != axis && c->in[1].dims[a] > x->dims[a]) {
             return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
                            "index has size %lld on axis %u, x has only %lld",
                            (long long)c->in[1].dims[a], a, (long long)x->dims[a]);
         }
     }
     ek_strides(x->dims, x->rank, job.strides);
-    job.axis_stride = job.strides[job.axis];
-    job.strides[job.axis] = 0;
-    ST_TRY(ek_indices(c, 1, x->dims[job.axis], &job.index, err));
-    job.from = ek_unpacked_in(c, 0);
-    job.to = ek_unpacked_out(c);
-    if (!job.from || !job.to) {
-        return ek_oom(c, err);
-    }
+    job.axis_stride = job.strides[axis];
+    job.strides[axis] = 0;
+    ST_TRY(ek_indices(c, 1, x->dims[axis], &job.index, err));
+    ST_TRY(ek_view_bytes(c, &job.view, err));
     ek_parallel(c, c->in[1].numel, 4096, elements_range, &job);
-    ek_pack_out(c, job.to);
+    ek_pack_out(c, job.view.out);
     return STATOR_OK;
 }
 
 /* ---- gather_nd ---- */
 
-/* Element offset of the slice that tuple `r` of the index names, -1 when it is outside. */
-static int64_t tuple_offset(const ek_call *c, uint32_t batch, const int64_t *strides, int64_t r)
+stator_status ek_tuple_offset(const ek_call *c, uint32_t batch, const int64_t *strides, int64_t r,
+                              int64_t *out_at, stator_diag **err)
 {
     const ek_tensor *x = &c->in[0];
     const ek_tensor *index = &c->in[1];
     const int64_t width = index->dims[index->rank - 1u];
     const int64_t per_batch = ek_product(index->dims, batch, index->rank - 1u);
-    int64_t at = 0;
-    int64_t rest = per_batch ? r / per_batch : 0;
-    for (uint32_t a = batch; a-- > 0;) {
-        at += rest % index->dims[a] * strides[a];
-        rest /= index->dims[a];
-    }
+    *out_at = ek_offset(per_batch ? r / per_batch : 0, index->dims, strides, batch);
     for (int64_t k = 0; k < width; k++) {
         const int64_t size = x->dims[batch + k];
         int64_t i = st_load_i64(index->dtype, index->data, r * width + k);
         i += i < 0 ? size : 0;
         if (i < 0 || i >= size) {
-            return -1;
+            return ek_fail(c, err, STATOR_OUT_OF_RANGE, "index tuple %lld is outside x",
+                           (long long)r);
         }
-        at += i * strides[batch + k];
+        *out_at += i * strides[batch + k];
     }
-    return at;
+    return STATOR_OK;
 }
 
 stator_status ek_gather_nd(const ek_call *c, stator_diag **err)
@@ -165,22 +143,15 @@ stator_status ek_gather_nd(const ek_call *c, stator_diag **err)
         }
     }
     const uint32_t used = (uint32_t)(batch + index->dims[index->rank - 1u]);
-    const uint32_t size = ek_size(x->dtype);
-    const uint64_t bytes = (uint64_t)ek_product(x->dims, used, x->rank) * size;
-    const char *from = ek_unpacked_in(c, 0);
-    char *to = ek_unpacked_out(c);
-    if (!from || !to) {
-        return ek_oom(c, err);
-    }
+    const int64_t inner = ek_product(x->dims, used, x->rank);
+    ek_bytes_view view;
+    ST_TRY(ek_view_bytes(c, &view, err));
     ek_strides(x->dims, x->rank, strides);
     for (int64_t r = 0; r < ek_product(index->dims, 0, index->rank - 1u); r++) {
-        const int64_t at = tuple_offset(c, (uint32_t)batch, strides, r);
-        if (at < 0) {
-            return ek_fail(c, err, STATOR_OUT_OF_RANGE, "index tuple %lld is outside x",
-                           (long long)r);
-        }
-        memcpy(to + (uint64_t)r * bytes, from + (uint64_t)at * size, bytes);
+        int64_t at;
+        ST_TRY(ek_tuple_offset(c, (uint32_t)batch, strides, r, &at, err));
+        ek_view_copy(&view, r * inner, at, inner);
     }
-    ek_pack_out(c, to);
+    ek_pack_out(c, view.out);
     return STATOR_OK;
 }

@@ -237,6 +237,25 @@ void ek_load_wide(const ek_tensor *t, int64_t first, int64_t step, int64_t n, ek
     }
 }
 
+typedef struct widening {
+    const ek_tensor *t;
+    ek_wide *out;
+} widening;
+
+static void widen_range(void *self, int64_t begin, int64_t end)
+{
+    const widening *w = self;
+    ek_load_wide(w->t, begin, 1, end - begin, w->out + begin);
+}
+
+stator_status ek_widen(const ek_call *call, const ek_tensor *t, ek_wide **out, stator_diag **err)
+{
+    ST_TRY(EK_SCRATCH(call, *out, t->numel + 1, err));
+    widening w = {t, *out};
+    ek_parallel(call, t->numel, 65536, widen_range, &w);
+    return STATOR_OK;
+}
+
 void ek_store_wide(const ek_tensor *t, int64_t first, int64_t n, const ek_wide *x)
 {
     if (ek_is_int_math(t->dtype)) {

@@ -45,8 +45,9 @@ static inline bool ek_is_int_math(uint32_t dtype)
 {
     return !ek_is_float(dtype);
 }
-/* n elements from `first`, `step` apart, as wide ones; and back, rounded once. */
+/* n elements from `first`, `step` apart, as wide ones; all, in scratch; and back, rounded once. */
 void ek_load_wide(const ek_tensor *t, int64_t first, int64_t step, int64_t n, ek_wide *out);
+stator_status ek_widen(const ek_call *call, const ek_tensor *t, ek_wide **out, stator_diag **err);
 void ek_store_wide(const ek_tensor *t, int64_t first, int64_t n, const ek_wide *x);
 
 #endif

@@ -1,10 +1,6 @@
 /* Copies by strides: transpose, expand, slice, concat, tile, pad, trilu, one_hot. */
 #include "plugins/eager/kernels/ek_move.h"
 
-typedef struct wide {
-    uint64_t lo, hi;
-} wide;
-
 /* ---- two-a-byte types ---- */
 
 const char *ek_unpacked_in(const ek_call *c, uint32_t k)
@@ -40,36 +36,26 @@ void ek_pack_out(const ek_call *c, const char *bytes)
     }
 }
 
+stator_status ek_view_bytes(const ek_call *c, ek_bytes_view *out, stator_diag **err)
+{
+    *out = (ek_bytes_view){ek_unpacked_in(c, 0), ek_unpacked_out(c), ek_size(c->in[0].dtype)};
+    return out->in != NULL && out->out != NULL ? STATOR_OK : ek_oom(c, err);
+}
+
 /* ---- filling and copying runs ---- */
 
 #define FILL(T)                                                                                    \
-    do {                                                                                           \
+    {                                                                                              \
         T x;                                                                                       \
         memcpy(&x, element, sizeof x);                                                             \
         for (int64_t i = 0; i < n; i++) {                                                          \
             ((T *)(void *)to)[i] = x;                                                              \
         }                                                                                          \
-    } while (0)
+    }
 
 void ek_fill(char *to, const char *element, uint32_t size, int64_t n)
 {
-    switch (size) {
-    case 1:
-        FILL(uint8_t);
-        break;
-    case 2:
-        FILL(uint16_t);
-        break;
-    case 4:
-        FILL(uint32_t);
-        break;
-    case 8:
-        FILL(uint64_t);
-        break;
-    default:
-        FILL(wide);
-        break;
-    }
+    EK_BY_SIZE(size, FILL)
 }
 
 #define STRIDED(T)                                                                                 \
@@ -88,23 +74,7 @@ static void copy_run(char *to, int64_t to_step, const char *from, int64_t from_s
         ek_fill(to, from, size, n);
         return;
     }
-    switch (size) {
-    case 1:
-        STRIDED(uint8_t);
-        break;
-    case 2:
-        STRIDED(uint16_t);
-        break;
-    case 4:
-        STRIDED(uint32_t);
-        break;
-    case 8:
-        STRIDED(uint64_t);
-        break;
-    default:
-        STRIDED(wide);
-        break;
-    }
+    EK_BY_SIZE(size, STRIDED)
 }
 
 /* Drops axes of size 1 and merges neighbours that both sides walk through. */
@@ -186,23 +156,7 @@ typedef struct tile {
 
 static void copy_tile(tile t, uint32_t size)
 {
-    switch (size) {
-    case 1:
-        TILE_LOOP(uint8_t)
-        break;
-    case 2:
-        TILE_LOOP(uint16_t)
-        break;
-    case 4:
-        TILE_LOOP(uint32_t)
-        break;
-    case 8:
-        TILE_LOOP(uint64_t)
-        break;
-    default:
-        TILE_LOOP(wide)
-        break;
-    }
+    EK_BY_SIZE(size, TILE_LOOP)
 }
 
 typedef struct tile_job {

@@ -194,7 +194,7 @@ static int64_t keep_some(const suppression *s, int64_t class_index, chunk_room *
     int64_t *kept = s->kept + (class_index - s->first) * s->max_out;
     for (int64_t i = range[0]; i < range[1] && n_kept < s->max_out; i++) {
         const int64_t number = in->order[i];
-        const double score = st_load_f64(t->dtype, t->data, class_index * s->boxes + number);
+        const double score = ek_get(t, class_index * s->boxes + number);
         if (s->has_least_score && isnan(score)) {
             continue;
         }
@@ -346,7 +346,7 @@ static stator_status make_scratch(suppression *s, stator_diag **err)
 
 static double scalar_or(const ek_call *c, uint32_t k, double other)
 {
-    return ek_has_in(c, k) ? st_load_f64(c->in[k].dtype, c->in[k].data, 0) : other;
+    return ek_has_in(c, k) ? ek_get(&c->in[k], 0) : other;
 }
 
 stator_status ek_nms(const ek_call *c, stator_diag **err)

@@ -18,16 +18,6 @@ static int64_t row_begin(const rows *r, int64_t row)
     return row / r->step * r->n * r->step + row % r->step;
 }
 
-static double load(const ek_tensor *t, int64_t i)
-{
-    return st_load_f64(t->dtype, t->data, i);
-}
-
-static void store(const ek_tensor *t, int64_t i, double v)
-{
-    st_store_f64(t->dtype, t->data, i, v);
-}
-
 /* Rows along one axis. */
 static rows axis_rows(const ek_call *call, uint32_t axis)
 {
@@ -56,7 +46,7 @@ static double row_max(const rows *r, int64_t base)
 {
     double best = -INFINITY;
     for (int64_t i = 0; i < r->n; i++) {
-        const double v = load(&r->call->in[0], base + i * r->step);
+        const double v = ek_get(&r->call->in[0], base + i * r->step);
         best = v > best || isnan(v) ? v : best;
         if (isnan(best)) {
             return best;
@@ -75,12 +65,12 @@ static void softmax_range(void *self, int64_t begin, int64_t end)
         const double max = row_max(r, base);
         double sum = 0.0;
         for (int64_t i = 0; i < r->n; i++) {
-            sum += exp(load(x, base + i * r->step) - max);
+            sum += exp(ek_get(x, base + i * r->step) - max);
         }
         const double log_sum = log(sum);
         for (int64_t i = 0; i < r->n; i++) {
-            const double d = load(x, base + i * r->step) - max;
-            store(y, base + i * r->step, r->flag ? d - log_sum : exp(d) / sum);
+            const double d = ek_get(x, base + i * r->step) - max;
+            ek_put(y, base + i * r->step, r->flag ? d - log_sum : exp(d) / sum);
         }
     }
 }
@@ -107,11 +97,11 @@ static moments row_moments(const rows *r, int64_t base)
     const ek_tensor *x = &r->call->in[0];
     moments m = {0.0, 0.0};
     for (int64_t i = 0; i < r->n; i++) {
-        m.mean += load(x, base + i * r->step);
+        m.mean += ek_get(x, base + i * r->step);
     }
     m.mean /= (double)r->n;
     for (int64_t i = 0; i < r->n; i++) {
-        const double d = load(x, base + i * r->step) - m.mean;
+        const double d = ek_get(x, base + i * r->step) - m.mean;
         m.var += d * d;
     }
     m.var /= (double)r->n;
@@ -124,7 +114,7 @@ static double affine(const ek_call *c, uint32_t k, int64_t i, double other)
     if (!ek_has_in(c, k) || c->in[k].numel == 0) {
         return other;
     }
-    return load(&c->in[k], i % c->in[k].numel);
+    return ek_get(&c->in[k], i % c->in[k].numel);
 }
 
 static void layer_norm_range(void *self, int64_t begin, int64_t end)
@@ -136,14 +126,14 @@ static void layer_norm_range(void *self, int64_t begin, int64_t end)
         const moments m = row_moments(r, base);
         const double rstd = 1.0 / sqrt(m.var + r->eps);
         for (int64_t i = 0; i < r->n; i++) {
-            const double v = (load(&c->in[0], base + i) - m.mean) * rstd;
-            store(&c->out[0], base + i, v * affine(c, 1, i, 1.0) + affine(c, 2, i, 0.0));
+            const double v = (ek_get(&c->in[0], base + i) - m.mean) * rstd;
+            ek_put(&c->out[0], base + i, v * affine(c, 1, i, 1.0) + affine(c, 2, i, 0.0));
         }
         if (c->n_out > 1) {
-            store(&c->out[1], row, m.mean);
+            ek_put(&c->out[1], row, m.mean);
         }
         if (c->n_out > 2) {
-            store(&c->out[2], row, rstd);
+            ek_put(&c->out[2], row, rstd);
         }
     }
 }
@@ -156,12 +146,13 @@ static void rms_norm_range(void *self, int64_t begin, int64_t end)
         const int64_t base = row * r->n;
         double sum = 0.0;
         for (int64_t i = 0; i < r->n; i++) {
-            const double v = load(&c->in[0], base + i);
+            const double v = ek_get(&c->in[0], base + i);
             sum += v * v;
         }
         const double scale = 1.0 / sqrt(sum / (double)r->n + r->eps);
         for (int64_t i = 0; i < r->n; i++) {
-            store(&c->out[0], base + i, load(&c->in[0], base + i) * scale * affine(c, 1, i, 1.0));
+            ek_put(&c->out[0], base + i,
+                   ek_get(&c->in[0], base + i) * scale * affine(c, 1, i, 1.0));
         }
     }
 }
@@ -232,11 +223,12 @@ static void batch_norm_range(void *self, int64_t begin, int64_t end)
     const ek_call *c = r->call;
     for (int64_t row = begin; row < end; row++) {
         const int64_t ch = row % c->in[0].dims[1];
-        const double rstd = 1.0 / sqrt(load(&c->in[4], ch) + r->eps);
-        const double mean = load(&c->in[3], ch);
+        const double rstd = 1.0 / sqrt(ek_get(&c->in[4], ch) + r->eps);
+        const double mean = ek_get(&c->in[3], ch);
         for (int64_t i = row * r->n; i < (row + 1) * r->n; i++) {
-            store(&c->out[0], i,
-                  (load(&c->in[0], i) - mean) * rstd * load(&c->in[1], ch) + load(&c->in[2], ch));
+            ek_put(&c->out[0], i,
+                   (ek_get(&c->in[0], i) - mean) * rstd * ek_get(&c->in[1], ch) +
+                       ek_get(&c->in[2], ch));
         }
     }
 }
@@ -265,25 +257,26 @@ static void batch_norm_train_range(void *self, int64_t begin, int64_t end)
         double var = 0.0;
         const double count = (double)(images * r->n);
         for (int64_t k = 0; k < images * r->n; k++) {
-            mean += load(&c->in[0], (k / r->n * channels + ch) * r->n + k % r->n);
+            mean += ek_get(&c->in[0], (k / r->n * channels + ch) * r->n + k % r->n);
         }
         mean /= count;
         for (int64_t k = 0; k < images * r->n; k++) {
-            const double d = load(&c->in[0], (k / r->n * channels + ch) * r->n + k % r->n) - mean;
+            const double d = ek_get(&c->in[0], (k / r->n * channels + ch) * r->n + k % r->n) - mean;
             var += d * d;
         }
         var /= count;
         const double rstd = 1.0 / sqrt(var + r->eps);
         for (int64_t k = 0; k < images * r->n; k++) {
             const int64_t i = (k / r->n * channels + ch) * r->n + k % r->n;
-            store(&c->out[0], i,
-                  (load(&c->in[0], i) - mean) * rstd * load(&c->in[1], ch) + load(&c->in[2], ch));
+            ek_put(&c->out[0], i,
+                   (ek_get(&c->in[0], i) - mean) * rstd * ek_get(&c->in[1], ch) +
+                       ek_get(&c->in[2], ch));
         }
         if (c->n_out > 1) {
-            store(&c->out[1], ch, load(&c->in[3], ch) * momentum + mean * (1.0 - momentum));
+            ek_put(&c->out[1], ch, ek_get(&c->in[3], ch) * momentum + mean * (1.0 - momentum));
         }
         if (c->n_out > 2) {
-            store(&c->out[2], ch, load(&c->in[4], ch) * momentum + var * (1.0 - momentum));
+            ek_put(&c->out[2], ch, ek_get(&c->in[4], ch) * momentum + var * (1.0 - momentum));
         }
     }
 }
@@ -310,10 +303,10 @@ static void group_norm_range(void *self, int64_t begin, int64_t end)
         const double rstd = 1.0 / sqrt(m.var + r->eps);
         for (int64_t i = 0; i < r->n; i++) {
             const int64_t ch = row % r->groups * per_group + i / spatial;
-            const double v = (load(&c->in[0], row * r->n + i) - m.mean) * rstd;
-            const double scale = ek_has_in(c, 1) ? load(&c->in[1], ch) : 1.0;
-            const double shift = ek_has_in(c, 2) ? load(&c->in[2], ch) : 0.0;
-            store(&c->out[0], row * r->n + i, v * scale + shift);
+            const double v = (ek_get(&c->in[0], row * r->n + i) - m.mean) * rstd;
+            const double scale = ek_has_in(c, 1) ? ek_get(&c->in[1], ch) : 1.0;
+            const double shift = ek_has_in(c, 2) ? ek_get(&c->in[2], ch) : 0.0;
+            ek_put(&c->out[0], row * r->n + i, v * scale + shift);
         }
     }
 }
@@ -357,11 +350,11 @@ static void lrn_range(void *self, int64_t begin, int64_t end)
         for (int64_t i = 0; i < r->n; i++) {
             double sum = 0.0;
             for (int64_t k = first; k <= last; k++) {
-                const double v = load(&c->in[0], (row + k - ch) * r->n + i);
+                const double v = ek_get(&c->in[0], (row + k - ch) * r->n + i);
                 sum += v * v;
             }
-            const double v = load(&c->in[0], row * r->n + i);
-            store(
+            const double v = ek_get(&c->in[0], row * r->n + i);
+            ek_put(
                 &c->out[0], row * r->n + i,
                 v / pow(ek_float(c, STATOR_lrn_bias) + alpha * sum, ek_float(c, STATOR_lrn_beta)));
         }
@@ -387,13 +380,13 @@ static void lp_norm_range(void *self, int64_t begin, int64_t end)
         const int64_t base = row_begin(r, row);
         double sum = 0.0;
         for (int64_t i = 0; i < r->n; i++) {
-            const double v = fabs(load(&c->in[0], base + i * r->step));
+            const double v = fabs(ek_get(&c->in[0], base + i * r->step));
             sum += p == 1 ? v : v * v;
         }
         const double norm = p == 1 ? sum : sqrt(sum);
         for (int64_t i = 0; i < r->n; i++) {
-            const double v = load(&c->in[0], base + i * r->step);
-            store(&c->out[0], base + i * r->step, norm == 0.0 ? 0.0 : v / norm);
+            const double v = ek_get(&c->in[0], base + i * r->step);
+            ek_put(&c->out[0], base + i * r->step, norm == 0.0 ? 0.0 : v / norm);
         }
     }
 }
@@ -440,19 +433,19 @@ stator_status ek_nll_loss(const ek_call *call, stator_diag **err)
                                "target %lld is outside [0, %lld)", (long long)t,
                                (long long)classes);
             }
-            const double w = ek_has_in(call, 2) ? load(&call->in[2], t) : 1.0;
+            const double w = ek_has_in(call, 2) ? ek_get(&call->in[2], t) : 1.0;
             const int64_t at = (i / spatial * classes + t) * spatial + i % spatial;
-            loss = -w * load(logp, at);
+            loss = -w * ek_get(logp, at);
             weights += w;
         }
         sum += loss;
         if (is_none) {
-            store(&call->out[0], i, loss);
+            ek_put(&call->out[0], i, loss);
         }
     }
     if (!is_none) {
         const bool is_mean = ek_str_is(call, STATOR_nll_loss_reduction, "mean");
-        store(&call->out[0], 0, is_mean ? sum / weights : sum);
+        ek_put(&call->out[0], 0, is_mean ? sum / weights : sum);
     }
     return STATOR_OK;
 }

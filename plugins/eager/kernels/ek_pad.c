@@ -24,9 +24,7 @@ static int64_t wrapped(int64_t p, int64_t n)
 
 typedef struct pad_job {
     const ek_call *c;
-    const char *from;
-    char *to;
-    uint32_t size;
+    ek_bytes_view view;
     const int64_t *map[STATOR_RANK_MAX]; /* by axis: source offset in elements of each position */
 } pad_job;
 
@@ -44,10 +42,8 @@ static void pad_rows(void *self, int64_t begin, int64_t end)
             at += job->map[a][rest % out->dims[a]];
             rest /= out->dims[a];
         }
-        char *to = job->to + (uint64_t)(r * inner) * job->size;
         for (int64_t i = 0; i < inner; i++) {
-            memcpy(to + (uint64_t)i * job->size,
-                   job->from + (uint64_t)(at + columns[i]) * job->size, job->size);
+            ek_view_copy(&job->view, r * inner + i, at + columns[i], 1);
         }
     }
 }
@@ -58,24 +54,18 @@ static stator_status pad_mapped(const ek_call *c, int64_t (*map)(int64_t, int64_
 {
     const ek_tensor *in = &c->in[0];
     const ek_tensor *out = &c->out[0];
-    pad_job job = {.c = c, .size = ek_size(out->dtype)};
+    pad_job job = {.c = c};
     int64_t strides[STATOR_RANK_MAX];
-    job.from = ek_unpacked_in(c, 0);
-    job.to = ek_unpacked_out(c);
-    if (!job.from || !job.to) {
-        return ek_oom(c, err);
-    }
+    ST_TRY(ek_view_bytes(c, &job.view, err));
     if (out->rank == 0) {
-        memcpy(job.to, job.from, job.size);
-        ek_pack_out(c, job.to);
+        ek_view_copy(&job.view, 0, 0, 1);
+        ek_pack_out(c, job.view.out);
         return STATOR_OK;
     }
     ek_strides(in->dims, in->rank, strides);
     for (uint32_t a = 0; a < out->rank; a++) {
-        int64_t *list = ek_scratch(c, out->dims[a], sizeof *list);
-        if (!list) {
-            return ek_oom(c, err);
-        }
+        int64_t *list;
+        ST_TRY(EK_SCRATCH(c, list, out->dims[a], err));
         if (in->dims[a] == 0 && out->dims[a] > 0) {
             return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
                            "axis %u is empty: only mode constant can pad it", a);
@@ -90,7 +80,7 @@ static stator_status pad_mapped(const ek_call *c, int64_t (*map)(int64_t, int64_
         const int64_t inner = out->dims[out->rank - 1u];
         ek_parallel(c, out->numel / inner, 4096 / inner + 1, pad_rows, &job);
     }
-    ek_pack_out(c, job.to);
+    ek_pack_out(c, job.view.out);
     return STATOR_OK;
 }
 

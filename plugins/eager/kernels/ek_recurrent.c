@@ -67,79 +67,37 @@ typedef struct cell {
 
 /* ---- activations ---- */
 
-static double a_sigmoid(double x, double a, double b)
-{
-    (void)a, (void)b;
-    return 1.0 / (1.0 + exp(-x));
-}
-static double a_tanh(double x, double a, double b)
-{
-    (void)a, (void)b;
-    return tanh(x);
-}
-static double a_relu(double x, double a, double b)
-{
-    (void)a, (void)b;
-    return x < 0.0 ? 0.0 : x;
-}
-static double a_affine(double x, double a, double b)
-{
-    return a * x + b;
-}
-static double a_leaky_relu(double x, double a, double b)
-{
-    (void)b;
-    return x < 0.0 ? a * x : x;
-}
-static double a_thresholded_relu(double x, double a, double b)
-{
-    (void)b;
-    return x < a ? 0.0 : x;
-}
-static double a_scaled_tanh(double x, double a, double b)
-{
-    return a * tanh(b * x);
-}
-static double a_hard_sigmoid(double x, double a, double b)
-{
-    const double y = a * x + b;
-    return y < 0.0 ? 0.0 : y > 1.0 ? 1.0 : y;
-}
-static double a_elu(double x, double a, double b)
-{
-    (void)b;
-    return x < 0.0 ? a * expm1(x) : x;
-}
-static double a_softsign(double x, double a, double b)
-{
-    (void)a, (void)b;
-    return x / (1.0 + fabs(x));
-}
-static double a_softplus(double x, double a, double b)
-{
-    (void)a, (void)b;
-    return (x < 0.0 ? 0.0 : x) + log1p(exp(-fabs(x)));
-}
+/* clang-format off */
+/* name in lower case, how many of alpha and beta it takes, their defaults (a, b), meaning */
+#define ACTIVATIONS(X)                                                                             \
+    X(sigmoid, 0, 0, 0, 1.0 / (1.0 + exp(-x)))                                                     \
+    X(tanh, 0, 0, 0, tanh(x))                                                                      \
+    X(relu, 0, 0, 0, x < 0.0 ? 0.0 : x)                                                            \
+    X(affine, 2, 1, 0, a * x + b)                                                                  \
+    X(leakyrelu, 1, 0.01, 0, x < 0.0 ? a * x : x)                                                  \
+    X(thresholdedrelu, 1, 1, 0, x < a ? 0.0 : x)                                                   \
+    X(scaledtanh, 2, 1, 1, a * tanh(b * x))                                                        \
+    X(hardsigmoid, 2, 0.2, 0.5, a * x + b < 0.0 ? 0.0 : a * x + b > 1.0 ? 1.0 : a * x + b)         \
+    X(elu, 1, 1, 0, x < 0.0 ? a * expm1(x) : x)                                                    \
+    X(softsign, 0, 0, 0, x / (1.0 + fabs(x)))                                                      \
+    X(softplus, 0, 0, 0, (x < 0.0 ? 0.0 : x) + log1p(exp(-fabs(x))))
+#define FUNCTION(name, parameters, alpha, beta, expr)                                              \
+    static double a_##name(double x, double a, double b)                                           \
+    {                                                                                              \
+        (void)a, (void)b;                                                                          \
+        return expr;                                                                               \
+    }
+#define ROW(name, parameters, alpha, beta, expr) {#name, {a_##name, alpha, beta}, parameters},
+ACTIVATIONS(FUNCTION)
 
 typedef struct activation_row {
-    const char *name; /* lower case */
+    const char *name;
     activation defaults;
-    uint32_t parameters; /* how many of alpha, beta the function takes */
+    uint32_t parameters;
 } activation_row;
 
-static const activation_row rows_by_name[] = {
-    {"sigmoid", {a_sigmoid, 0, 0}, 0},
-    {"tanh", {a_tanh, 0, 0}, 0},
-    {"relu", {a_relu, 0, 0}, 0},
-    {"affine", {a_affine, 1, 0}, 2},
-    {"leakyrelu", {a_leaky_relu, 0.01, 0}, 1},
-    {"thresholdedrelu", {a_thresholded_relu, 1, 0}, 1},
-    {"scaledtanh", {a_scaled_tanh, 1, 1}, 2},
-    {"hardsigmoid", {a_hard_sigmoid, 0.2, 0.5}, 2},
-    {"elu", {a_elu, 1, 0}, 1},
-    {"softsign", {a_softsign, 0, 0}, 0},
-    {"softplus", {a_softplus, 0, 0}, 0},
-};
+static const activation_row rows_by_name[] = {ACTIVATIONS(ROW)};
+/* clang-format on */
 
 static const activation_row *find_row(const char *word, size_t len)
 {
@@ -426,33 +384,20 @@ static stator_status check_operands(const net *n, stator_diag **err)
     return STATOR_OK;
 }
 
-/* Operand k widened; NULL when out of memory. */
-static ek_wide *widened(const ek_call *c, uint32_t k)
-{
-    ek_wide *out = ek_scratch(c, c->in[k].numel + 1, sizeof *out);
-    if (out != NULL) {
-        ek_load_wide(&c->in[k], 0, 1, c->in[k].numel, out);
-    }
-    return out;
-}
-
 /* b[D][2 * columns] holds the input biases, then the recurrent ones. */
 static stator_status read_biases(net *n, stator_diag **err)
 {
     const ek_call *c = n->call;
     const bool keeps_rb = n->gates == 3 && n->option; /* added inside the loop */
-    n->b = ek_scratch(c, n->directions * n->columns, sizeof *n->b);
-    n->rb = ek_scratch(c, n->directions * n->hidden, sizeof *n->rb);
-    if (n->b == NULL || n->rb == NULL) {
-        return ek_oom(c, err);
-    }
+    ST_TRY(EK_SCRATCH(c, n->b, n->directions * n->columns, err));
+    ST_TRY(EK_SCRATCH(c, n->rb, n->directions * n->hidden, err));
     memset(n->b, 0, (uint64_t)(n->directions * n->columns) * sizeof *n->b);
     memset(n->rb, 0, (uint64_t)(n->directions * n->hidden) * sizeof *n->rb);
     for (int64_t i = 0; i < n->directions * n->columns && ek_has_in(c, 3); i++) {
         const int64_t d = i / n->columns;
         const int64_t j = i % n->columns;
-        const double wb = st_load_f64(c->in[3].dtype, c->in[3].data, 2 * d * n->columns + j);
-        const double rb = st_load_f64(c->in[3].dtype, c->in[3].data, (2 * d + 1) * n->columns + j);
+        const double wb = ek_get(&c->in[3], 2 * d * n->columns + j);
+        const double rb = ek_get(&c->in[3], (2 * d + 1) * n->columns + j);
         const bool is_kept = keeps_rb && j >= 2 * n->hidden;
         n->b[i].f = is_kept ? wb : wb + rb;
         if (is_kept) {
@@ -465,23 +410,14 @@ static stator_status read_biases(net *n, stator_diag **err)
 static stator_status read_operands(net *n, stator_diag **err)
 {
     const ek_call *c = n->call;
-    n->w = widened(c, 1);
-    n->r = widened(c, 2);
-    if (n->w == NULL || n->r == NULL) {
-        return ek_oom(c, err);
-    }
+    ST_TRY(ek_widen(c, &c->in[1], &n->w, err));
+    ST_TRY(ek_widen(c, &c->in[2], &n->r, err));
     ST_TRY(read_biases(n, err));
     if (n->gates == 4 && ek_has_in(c, 7)) {
-        n->p = widened(c, 7);
-        if (n->p == NULL) {
-            return ek_oom(c, err);
-        }
+        ST_TRY(ek_widen(c, &c->in[7], &n->p, err));
     }
     if (ek_has_in(c, 4)) {
-        n->lengths = ek_scratch(c, n->batch + 1, sizeof *n->lengths);
-        if (n->lengths == NULL) {
-            return ek_oom(c, err);
-        }
+        ST_TRY(EK_SCRATCH(c, n->lengths, n->batch + 1, err));
         st_load_i64_block(c->in[4].dtype, c->in[4].data, 0, n->batch, n->lengths);
     }
     return STATOR_OK;
@@ -516,10 +452,7 @@ stator_status ek_recurrent(const ek_call *c, stator_diag **err)
     n.blocks = (n.batch + BLOCK_ROWS - 1) / BLOCK_ROWS;
     n.scratch_size = 4 * BLOCK_ROWS * n.hidden + n.chunk * rows * (n.columns + n.inputs);
     const int64_t workers = ek_worker_count(c, n.directions * n.blocks);
-    n.scratch = ek_scratch(c, workers * n.scratch_size, sizeof *n.scratch);
-    if (n.scratch == NULL) {
-        return ek_oom(c, err);
-    }
+    ST_TRY(EK_SCRATCH(c, n.scratch, workers * n.scratch_size, err));
     ek_gemm_prepare(c);
     ek_workers(c, workers, n.directions * n.blocks, run_task, &n);
     return STATOR_OK;

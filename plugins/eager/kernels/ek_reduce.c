@@ -96,12 +96,7 @@ static void split_axes(reduce_job *job, uint32_t mask)
 
 static int64_t offset_of(const axes *list, int64_t i)
 {
-    int64_t at = 0;
-    for (uint32_t a = list->n; a-- > 0;) {
-        at += i % list->sizes[a] * list->strides[a];
-        i /= list->sizes[a];
-    }
-    return at;
+    return ek_offset(i, list->sizes, list->strides, list->n);
 }
 
 /* ---- f64 ---- */

@@ -232,10 +232,7 @@ static stator_status resize_nearest(const resize *r, stator_diag **err)
     const uint32_t dtype = c->in[0].dtype;
     const double value[2] = {ek_float(c, STATOR_resize_extrapolation), 0.0};
     nearest_job job = {.r = r};
-    job.view = (ek_bytes_view){ek_unpacked_in(c, 0), ek_unpacked_out(c), ek_size(dtype)};
-    if (job.view.in == NULL || job.view.out == NULL) {
-        return ek_oom(c, err);
-    }
+    ST_TRY(ek_view_bytes(c, &job.view, err));
     if ((EK_COMPLEX >> dtype) & 1u) {
         st_store_c128(dtype, job.value, 0, value);
     } else {
@@ -421,8 +418,8 @@ static stator_status read_axis(resize *r, uint32_t k, const double *scales, stat
                        a->scale, k);
     }
     if (crops) {
-        a->roi_start = st_load_f64(c->in[1].dtype, c->in[1].data, k);
-        a->roi_end = st_load_f64(c->in[1].dtype, c->in[1].data, (int64_t)r->rank + k);
+        a->roi_start = ek_get(&c->in[1], k);
+        a->roi_end = ek_get(&c->in[1], (int64_t)r->rank + k);
     }
     a->is_kept = a->in == a->out && a->scale == 1.0 && !crops;
     return a->is_kept ? STATOR_OK : fill_table(r, a, err);

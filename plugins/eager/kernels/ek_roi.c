@@ -70,11 +70,6 @@ typedef struct room {
 
 #define TILE 16
 
-static double pixel_of(const ek_tensor *x, int64_t i)
-{
-    return st_load_f64(x->dtype, x->data, i);
-}
-
 /* One tile of rows of pixels by channels; f32 to f32 is by far the most common. */
 static void copy_tile(const aligner *a, int64_t image, int64_t pixel, int64_t channel)
 {
@@ -91,7 +86,7 @@ static void copy_tile(const aligner *a, int64_t image, int64_t pixel, int64_t ch
             } else {
                 ((float *)(uintptr_t)a->pixels)[to] = x->dtype == STATOR_F32
                                                           ? ((const float *)x->data)[from]
-                                                          : (float)pixel_of(x, from);
+                                                          : (float)ek_get(x, from);
             }
         }
     }
@@ -284,7 +279,7 @@ static bool read_region(const aligner *a, int64_t roi, region *out)
     const ek_tensor *rois = &a->call->in[1];
     double box[4]; /* x1, y1, x2, y2 */
     for (int k = 0; k < 4; k++) {
-        box[k] = st_load_f64(rois->dtype, rois->data, roi * 4 + k) * a->scale - a->shift;
+        box[k] = ek_get(rois, roi * 4 + k) * a->scale - a->shift;
     }
     double height = box[3] - box[1];
     double width = box[2] - box[0];
@@ -331,7 +326,7 @@ static void store_block(const aligner *a, int64_t roi, int64_t channel, int64_t 
             if (out->dtype == STATOR_F32) {
                 ((float *)out->data)[at] = (float)sums[bin * BLOCK + c];
             } else {
-                st_store_f64(out->dtype, out->data, at, sums[bin * BLOCK + c]);
+                ek_put(out, at, sums[bin * BLOCK + c]);
             }
         }
     }

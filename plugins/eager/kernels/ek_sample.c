@@ -10,41 +10,18 @@
  * clamped, so that the curve goes on outside: so PyTorch and ONNX Runtime have it, where the text
  * is silent. Sources: the text of ONNX GridSample; cubic kernel with a = -0.75, Keys, IEEE TASSP
  * 29(6), 1981. */
-#include "plugins/eager/eager.h"
+#include "plugins/eager/kernels/ek_gemm.h"
 
 #include <math.h>
 
 #define AXES_MAX 8u
-
-typedef struct loading {
-    const ek_tensor *x;
-    double *out;
-} loading;
-
-static void load_range(void *self, int64_t begin, int64_t end)
-{
-    const loading *l = self;
-    st_load_f64_block(l->x->dtype, l->x->data, begin, end - begin, l->out + begin);
-}
-
-/* An operand as doubles; NULL: out of memory. */
-static double *widened(const ek_call *c, const ek_tensor *x)
-{
-    loading l = {x, ek_scratch(c, x->numel + 1, sizeof(double))};
-    if (l.out != NULL) {
-        ek_parallel(c, x->numel, 65536, load_range, &l);
-    }
-    return l.out;
-}
-
-/* ---- grid_sample ---- */
 
 enum { MODE_NEAREST, MODE_LINEAR, MODE_CUBIC };
 enum { PAD_ZEROS, PAD_BORDER, PAD_REFLECTION };
 
 typedef struct sampler {
     const ek_call *call;
-    const double *x;
+    ek_wide *x;
     uint32_t n; /* spatial axes */
     int mode, padding, align;
     int64_t size[AXES_MAX];
@@ -120,13 +97,13 @@ static taps find_taps(const sampler *s, double g, int64_t n)
 }
 
 /* The sum over all combinations of taps from axis k on; `at` is the offset of the axes before. */
-static double combine(const sampler *s, const taps *t, uint32_t k, const double *x, int64_t at)
+static double combine(const sampler *s, const taps *t, uint32_t k, const ek_wide *x, int64_t at)
 {
     double sum = 0.0;
     for (uint32_t i = 0; i < t[k].n; i++) {
         if (t[k].index[i] >= 0 && t[k].weight[i] != 0.0) { /* 0 * inf would be NaN */
             const int64_t here = at * s->size[k] + t[k].index[i];
-            sum += t[k].weight[i] * (k + 1u < s->n ? combine(s, t, k + 1u, x, here) : x[here]);
+            sum += t[k].weight[i] * (k + 1u < s->n ? combine(s, t, k + 1u, x, here) : x[here].f);
         }
     }
     return sum;
@@ -152,13 +129,13 @@ static void sample_range(void *self, int64_t begin, int64_t end)
         taps t[AXES_MAX];
         for (uint32_t k = 0; k < s->n; k++) {
             const int64_t at = p * s->n + (s->n - 1u - k);
-            t[k] = find_taps(s, st_load_f64(grid->dtype, grid->data, at), s->size[k]);
+            t[k] = find_taps(s, ek_get(grid, at), s->size[k]);
         }
         const bool is_nan = has_nan(s, t);
         for (int64_t c = 0; c < s->channels; c++) {
             const int64_t plane = p / s->points * s->channels + c;
-            st_store_f64(out->dtype, out->data, plane * s->points + p % s->points,
-                         is_nan ? NAN : combine(s, t, 0, s->x + plane * s->plane, 0));
+            ek_put(out, plane * s->points + p % s->points,
+                   is_nan ? NAN : combine(s, t, 0, s->x + plane * s->plane, 0));
         }
     }
 }
@@ -208,10 +185,7 @@ stator_status ek_grid_sample(const ek_call *c, stator_diag **err)
     }
     ST_TRY(check_grid(&s, err));
     s.points = ek_product(c->out[0].dims, 2, x->rank);
-    s.x = widened(c, x);
-    if (s.x == NULL) {
-        return ek_oom(c, err);
-    }
+    ST_TRY(ek_widen(c, x, &s.x, err));
     ek_parallel(c, x->dims[0] * s.points, 1 + 1024 / s.channels, sample_range, &s);
     return STATOR_OK;
 }

@@ -61,9 +61,9 @@ static void put(const ek_call *c, uint32_t reduction, int64_t at, int64_t from, 
     }
     for (int64_t i = 0; i < n; i++) {
         if (ek_is_float(y->dtype)) {
-            const double a = st_load_f64(y->dtype, y->data, at + i);
-            const double b = st_load_f64(u->dtype, u->data, from + i);
-            st_store_f64(y->dtype, y->data, at + i, combine_f64(reduction, a, b));
+            const double a = ek_get(y, at + i);
+            const double b = ek_get(u, from + i);
+            ek_put(y, at + i, combine_f64(reduction, a, b));
         } else {
             const int64_t a = st_load_i64(y->dtype, y->data, at + i);
             const int64_t b = st_load_i64(u->dtype, u->data, from + i);
@@ -140,17 +140,8 @@ stator_status ek_scatter_nd(const ek_call *c, stator_diag **err)
     memcpy(c->out[0].data, x->data, ek_bytes(x->dtype, x->numel));
     ek_strides(x->dims, x->rank, strides);
     for (int64_t r = 0; r < tuples; r++) {
-        int64_t at = 0;
-        for (int64_t k = 0; k < width; k++) {
-            const int64_t size = x->dims[k];
-            int64_t i = st_load_i64(index->dtype, index->data, r * width + k);
-            i += i < 0 ? size : 0;
-            if (i < 0 || i >= size) {
-                return ek_fail(c, err, STATOR_OUT_OF_RANGE, "index tuple %lld is outside x",
-                               (long long)r);
-            }
-            at += i * strides[k];
-        }
+        int64_t at;
+        ST_TRY(ek_tuple_offset(c, 0, strides, r, &at, err));
         put(c, reduction, at, r * inner, inner);
     }
     return STATOR_OK;

@@ -12,11 +12,6 @@ typedef struct attention {
     uint8_t is_causal;
 } attention;
 
-static double load(const ek_tensor *t, int64_t i)
-{
-    return st_load_f64(t->dtype, t->data, i);
-}
-
 /* Score of key s, -inf where the mask or causality forbids it. */
 static double score(const attention *a, int64_t batch, int64_t head, int64_t t, int64_t s)
 {
@@ -27,7 +22,7 @@ static double score(const attention *a, int64_t batch, int64_t head, int64_t t, 
     bool allowed = !a->is_causal || s <= t;
     double sum = 0.0;
     for (int64_t d = 0; d < a->depth; d++) {
-        sum += load(&c->in[0], q + d) * load(&c->in[1], k + d);
+        sum += ek_get(&c->in[0], q + d) * ek_get(&c->in[1], k + d);
     }
     sum *= a->scale;
     if (ek_has_in(c, 3)) {
@@ -36,7 +31,7 @@ static double score(const attention *a, int64_t batch, int64_t head, int64_t t, 
         if (c->in[3].dtype == STATOR_BOOL) {
             allowed &= ((const uint8_t *)c->in[3].data)[m] != 0;
         } else {
-            const double v = load(&c->in[3], m);
+            const double v = ek_get(&c->in[3], m);
             allowed &= v != -INFINITY;
             sum += v;
         }
@@ -69,9 +64,9 @@ static void attend(void *self, int64_t row, int64_t worker)
         for (int64_t s = 0; any && s < a->keys; s++) {
             const int64_t at = ((batch * a->groups + group) * a->keys + s) * a->out_depth + e;
             /* A key with no weight counts nothing, whatever its value. */
-            v += scores[s] == 0.0 ? 0.0 : scores[s] * load(&c->in[2], at);
+            v += scores[s] == 0.0 ? 0.0 : scores[s] * ek_get(&c->in[2], at);
         }
-        st_store_f64(c->out[0].dtype, c->out[0].data, row * a->out_depth + e, any ? v / sum : 0.0);
+        ek_put(&c->out[0], row * a->out_depth + e, any ? v / sum : 0.0);
     }
 }
 
@@ -127,10 +122,7 @@ stator_status ek_sdpa(const ek_call *call, stator_diag **err)
     }
     const int64_t n_rows = q->dims[0] * a.heads * a.queries;
     const int64_t workers = ek_worker_count(call, n_rows);
-    a.scores = ek_scratch(call, workers * a.keys + 1, sizeof *a.scores);
-    if (a.scores == NULL) {
-        return ek_oom(call, err);
-    }
+    ST_TRY(EK_SCRATCH(call, a.scores, workers * a.keys + 1, err));
     ek_workers(call, workers, n_rows, attend, &a);
     return STATOR_OK;
 }

@@ -128,14 +128,14 @@ static void rng_range(void *self, int64_t begin, int64_t end)
         if (job->c->op == EAGER_OP_rng_bits) {
             ((uint32_t *)out->data)[i] = words[lane];
         } else {
-            st_store_f64(out->dtype, out->data, i,
-                         job->c->op == EAGER_OP_rng_uniform ? uniform_of(job, words, lane)
-                                                            : normal_of(job, words, lane));
+            ek_put(out, i,
+                   job->c->op == EAGER_OP_rng_uniform ? uniform_of(job, words, lane)
+                                                      : normal_of(job, words, lane));
         }
     }
 }
 
-static stator_status run_rng(const ek_call *c, double a, double b, stator_diag **err)
+stator_status ek_rng(const ek_call *c, stator_diag **err)
 {
     for (uint32_t k = 0; k < 2; k++) {
         if (c->in[k].numel != 1) {
@@ -143,27 +143,18 @@ static stator_status run_rng(const ek_call *c, double a, double b, stator_diag *
                            k == 0 ? "seed" : "offset");
         }
     }
-    rng_job job = {c, (uint64_t)st_load_i64(c->in[0].dtype, c->in[0].data, 0),
-                   (uint64_t)st_load_i64(c->in[1].dtype, c->in[1].data, 0), a, b};
+    rng_job job = {.c = c,
+                   .seed = (uint64_t)st_load_i64(c->in[0].dtype, c->in[0].data, 0),
+                   .offset = (uint64_t)st_load_i64(c->in[1].dtype, c->in[1].data, 0)};
+    if (c->op == EAGER_OP_rng_uniform) {
+        job.a = ek_float(c, STATOR_rng_uniform_low);
+        job.b = ek_float(c, STATOR_rng_uniform_high);
+    } else if (c->op == EAGER_OP_rng_normal) {
+        job.a = ek_float(c, STATOR_rng_normal_mean);
+        job.b = ek_float(c, STATOR_rng_normal_scale);
+    }
     ek_parallel(c, c->out[0].numel, 4096, rng_range, &job);
     return STATOR_OK;
-}
-
-stator_status ek_rng_bits(const ek_call *c, stator_diag **err)
-{
-    return run_rng(c, 0, 0, err);
-}
-
-stator_status ek_rng_uniform(const ek_call *c, stator_diag **err)
-{
-    return run_rng(c, ek_float(c, STATOR_rng_uniform_low), ek_float(c, STATOR_rng_uniform_high),
-                   err);
-}
-
-stator_status ek_rng_normal(const ek_call *c, stator_diag **err)
-{
-    return run_rng(c, ek_float(c, STATOR_rng_normal_mean), ek_float(c, STATOR_rng_normal_scale),
-                   err);
 }
 
 /* ---- check ---- */

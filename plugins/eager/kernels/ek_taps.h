@@ -1,4 +1,4 @@
-/* Where the taps of a sliding window fall: shared by conv_transpose, conv_weight_grad and col2im.
+/* Where the taps of a sliding window fall: shared by conv, its gradients and col2im.
  *
  * A window op couples two grids: positions (the outputs of a convolution) and an image (its input).
  * Along axis a, position p and tap k touch image index p*stride + k*dilation - low, which may lie
@@ -6,7 +6,7 @@
 #ifndef STATOR_EK_TAPS_H
 #define STATOR_EK_TAPS_H
 
-#include "plugins/eager/eager.h"
+#include "plugins/eager/kernels/ek_gemm.h"
 
 #define EK_TAPS_AXES 14u /* spatial axes at most */
 
@@ -25,31 +25,26 @@ typedef struct ek_tap_run {
     int64_t offset; /* image element of the first inside; the next ones are stride[n-1] apart */
 } ek_tap_run;
 
-/* Reads strides, dilations and low paddings (places of the attributes), fills the products and
- * refuses what would overflow. position, image and kernel are filled by the caller before. */
-static inline stator_status ek_taps_init(const ek_call *c, ek_taps *t, uint32_t strides,
-                                         uint32_t pads, uint32_t dilations, stator_diag **err)
+/* Reads strides, dilations and low paddings (places of the attributes) and fills the products.
+ * position, image and kernel are filled by the caller before. */
+static inline void ek_taps_read(const ek_call *c, ek_taps *t, uint32_t strides, uint32_t pads,
+                                uint32_t dilations)
 {
-    const int64_t limit = INT64_C(1) << 31;
     for (uint32_t a = 0; a < t->n; a++) {
         t->stride[a] = ek_int_at(c, strides, a, 1);
         t->dilation[a] = ek_int_at(c, dilations, a, 1);
         t->low[a] = ek_int_at(c, pads, a, 0);
-        if (t->stride[a] < 1 || t->stride[a] > limit || t->dilation[a] < 1 ||
-            t->dilation[a] > limit || t->low[a] < -limit || t->low[a] > limit ||
-            t->kernel[a] > (INT64_C(1) << 20)) {
-            return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                           "axis %u has kernel %lld, stride %lld, dilation %lld, padding %lld; "
-                           "strides and dilations are at least 1 and all below 2^31 (kernel 2^20)",
-                           a, (long long)t->kernel[a], (long long)t->stride[a],
-                           (long long)t->dilation[a], (long long)t->low[a]);
-        }
     }
     t->n_positions = ek_product(t->position, 0, t->n);
     t->n_image = ek_product(t->image, 0, t->n);
     t->n_kernel = ek_product(t->kernel, 0, t->n);
-    return STATOR_OK;
 }
+/* Refuses what would overflow. */
+stator_status ek_taps_check(const ek_call *c, const ek_taps *t, stator_diag **err);
+/* The values one tap sees at positions [first, first + n)
+ * of x from element `base` on, zeros outside the image. */
+void ek_taps_gather(const ek_taps *t, const ek_tensor *x, int64_t base, const int64_t *tap,
+                    int64_t first, int64_t n, ek_wide *row);
 
 /* The run of positions [p, p + length), length <= limit, for one tap (an index on each axis). */
 static inline ek_tap_run ek_tap_run_at(const ek_taps *t, const int64_t *tap, int64_t p,

@@ -1,27 +1,23 @@
 /* Pointwise ops of up to three operands: select, clamp, lerp. */
 #include "plugins/eager/kernels/ek_loop.h"
+#include "plugins/eager/kernels/ek_move.h"
 
 typedef struct ternary {
     const ek_call *c;
     const ek_loop *l;
-    uint64_t size; /* bytes of an element of the result */
 } ternary;
 
 /* ---- select: moves bytes, so any dtype ---- */
 
 #define SELECT_LOOP(T)                                                                             \
-    do {                                                                                           \
+    {                                                                                              \
         const T *x = (const T *)(const void *)c->in[1].data + at[1];                               \
         const T *y = (const T *)(const void *)c->in[2].data + at[2];                               \
         T *z = (T *)c->out[0].data + out_at;                                                       \
         for (int64_t i = 0; i < n; i++) {                                                          \
             z[i] = cond[i * step[0]] ? x[i * step[1]] : y[i * step[2]];                            \
         }                                                                                          \
-    } while (0)
-
-typedef struct wide {
-    uint64_t lo, hi;
-} wide;
+    }
 
 static void select_row(const void *self, int64_t out_at, const int64_t *at, int64_t n)
 {
@@ -29,32 +25,7 @@ static void select_row(const void *self, int64_t out_at, const int64_t *at, int6
     const ek_call *c = t->c;
     const int32_t *step = t->l->step;
     const uint8_t *cond = (const uint8_t *)c->in[0].data + at[0];
-    switch (t->size) {
-    case 1:
-        SELECT_LOOP(uint8_t);
-        break;
-    case 2:
-        SELECT_LOOP(uint16_t);
-        break;
-    case 4:
-        SELECT_LOOP(uint32_t);
-        break;
-    case 8:
-        SELECT_LOOP(uint64_t);
-        break;
-    default:
-        SELECT_LOOP(wide);
-        break;
-    }
-}
-
-stator_status ek_select(const ek_call *c, stator_diag **err)
-{
-    ek_loop l;
-    ST_TRY(ek_loop_init(c, &l, 3, err));
-    const ternary t = {c, &l, st_dtype_bits(c->out[0].dtype) / 8u};
-    ek_loop_run(c, &l, select_row, &t);
-    return STATOR_OK;
+    EK_BY_SIZE(ek_size(c->out[0].dtype), SELECT_LOOP)
 }
 
 /* ---- clamp and lerp ---- */
@@ -119,20 +90,15 @@ static void clamp_i64_row(const void *self, int64_t out_at, const int64_t *at, i
     }
 }
 
-stator_status ek_clamp(const ek_call *c, stator_diag **err)
+stator_status ek_ternary(const ek_call *c, stator_diag **err)
 {
     ek_loop l;
     ST_TRY(ek_loop_init(c, &l, 3, err));
-    const ternary t = {c, &l, 0};
-    ek_loop_run(c, &l, ek_is_float(c->in[0].dtype) ? f64_row : clamp_i64_row, &t);
-    return STATOR_OK;
-}
-
-stator_status ek_lerp(const ek_call *c, stator_diag **err)
-{
-    ek_loop l;
-    ST_TRY(ek_loop_init(c, &l, 3, err));
-    const ternary t = {c, &l, 0};
-    ek_loop_run(c, &l, f64_row, &t);
+    const ternary t = {c, &l};
+    ek_loop_run(c, &l,
+                c->op == EAGER_OP_select      ? select_row
+                : ek_is_float(c->in[0].dtype) ? f64_row
+                                              : clamp_i64_row,
+                &t);
     return STATOR_OK;
 }

@@ -1,30 +1,69 @@
 /* Pointwise ops of one operand.
  *
- * Transcendental functions are computed in f64 and rounded once. f32 has typed loops for what is
- * exact in f32; integers go through blocks of 64 bits. */
+ * Transcendental functions are computed in f64 and rounded once; composites come from their
+ * formulas (not their bodies). f32 has typed loops for what is exact in f32; integers go through
+ * blocks of 64 bits. */
 #define _DEFAULT_SOURCE /* lgamma_r: lgamma writes a global */
 #include "plugins/eager/kernels/ek_loop.h"
 
 #include <math.h>
 
-typedef void (*row_f64)(double *restrict z, const double *restrict x, int64_t n);
-typedef void (*row_f32)(float *restrict z, const float *restrict x, int64_t n);
-typedef void (*row_i64)(int64_t *restrict z, const int64_t *restrict x, int64_t n);
+/* z[i] = f(x[i]); c: the call, for the op's attributes. */
+typedef void (*row_f64)(const ek_call *c, double *restrict z, const double *restrict x, int64_t n);
+typedef void (*row_f32)(const ek_call *c, float *restrict z, const float *restrict x, int64_t n);
+typedef void (*row_i64)(const ek_call *c, int64_t *restrict z, const int64_t *restrict x,
+                        int64_t n);
 
 #define DEFINE(name, T, expr)                                                                      \
-    static void name(T *restrict z, const T *restrict x, int64_t n)                                \
+    static void name(const ek_call *c, T *restrict z, const T *restrict x, int64_t n)              \
     {                                                                                              \
+        (void)c;                                                                                   \
         for (int64_t i = 0; i < n; i++) {                                                          \
             const T a = x[i];                                                                      \
             z[i] = (expr);                                                                         \
         }                                                                                          \
     }
 
+/* ---- scalar meanings that are more than an expression ---- */
+
 static inline double log_gamma(double a)
 {
     int sign;
     return lgamma_r(a, &sign);
 }
+
+static inline double rectified(double a)
+{
+    return a > 0 || a != a ? a : 0.0;
+}
+
+static inline double celu(double a, double alpha)
+{
+    const double low = alpha * expm1(a / alpha);
+    return rectified(a) + (low < 0 || low != low ? low : 0.0);
+}
+
+static inline double in_unit_interval(double a)
+{
+    return a != a ? a : fmax(fmin(a, 1.0), 0.0);
+}
+
+static inline double softplus(double a)
+{
+    return rectified(a) + log1p(exp(-fabs(a)));
+}
+
+static inline double shrink(double a, double limit, double bias)
+{
+    return a < -limit ? a + bias : a > limit ? a - bias : 0.0;
+}
+
+static inline bool is_infinite(double a)
+{
+    return fabs(a) > 0x1.fffffffffffffp1023;
+}
+
+/* ---- rows ---- */
 
 /* clang-format off */
 DEFINE(neg_f64, double, -a)
@@ -34,28 +73,12 @@ DEFINE(ceil_f64, double, ceil(a))
 DEFINE(floor_f64, double, floor(a))
 DEFINE(round_f64, double, rint(a))
 DEFINE(trunc_f64, double, trunc(a))
-DEFINE(exp_f64, double, exp(a))
-DEFINE(exp2_f64, double, exp2(a))
-DEFINE(expm1_f64, double, expm1(a))
-DEFINE(log_f64, double, log(a))
-DEFINE(log2_f64, double, log2(a))
-DEFINE(log1p_f64, double, log1p(a))
 DEFINE(sqrt_f64, double, sqrt(a))
-DEFINE(rsqrt_f64, double, 1.0 / sqrt(a))
-DEFINE(sin_f64, double, sin(a))
-DEFINE(cos_f64, double, cos(a))
-DEFINE(tan_f64, double, tan(a))
-DEFINE(asin_f64, double, asin(a))
-DEFINE(acos_f64, double, acos(a))
-DEFINE(atan_f64, double, atan(a))
-DEFINE(sinh_f64, double, sinh(a))
-DEFINE(cosh_f64, double, cosh(a))
-DEFINE(tanh_f64, double, tanh(a))
-DEFINE(asinh_f64, double, asinh(a))
-DEFINE(acosh_f64, double, acosh(a))
-DEFINE(atanh_f64, double, atanh(a))
-DEFINE(erf_f64, double, erf(a))
-DEFINE(lgamma_f64, double, log_gamma(a))
+DEFINE(relu_f64, double, rectified(a))
+DEFINE(reciprocal_f64, double, 1.0 / a)
+DEFINE(square_f64, double, a * a)
+DEFINE(gelu_tanh_f64, double,
+       0.5 * a * (1.0 + tanh(0.79788456080286535588 * (a + 0.044715 * a * a * a))))
 
 DEFINE(neg_f32, float, -a)
 DEFINE(abs_f32, float, fabsf(a))
@@ -65,6 +88,7 @@ DEFINE(floor_f32, float, floorf(a))
 DEFINE(round_f32, float, rintf(a))
 DEFINE(trunc_f32, float, truncf(a))
 DEFINE(sqrt_f32, float, sqrtf(a))
+DEFINE(relu_f32, float, a <= 0 ? 0.0f : a) /* max(-0, 0) is 0; NaN stays */
 
 DEFINE(neg_i64, int64_t, (int64_t)(0 - (uint64_t)a))
 DEFINE(abs_i64, int64_t, a < 0 ? (int64_t)(0 - (uint64_t)a) : a)
@@ -73,6 +97,54 @@ DEFINE(same_i64, int64_t, a)
 DEFINE(sign_u64, int64_t, a != 0)
 DEFINE(bit_not_i64, int64_t, ~a)
 DEFINE(not_bool, int64_t, !a)
+DEFINE(relu_i64, int64_t, a > 0 ? a : 0)
+DEFINE(reciprocal_i64, int64_t, a == 1 || a == -1 ? a : 0)
+DEFINE(square_i64, int64_t, (int64_t)((uint64_t)a * (uint64_t)a))
+
+/* Ops of f64 alone: name and meaning. Their other dtypes go through f64. */
+#define ATTR(name) ek_float(c, STATOR_##name)
+#define F64_OPS(X)                                                                                 \
+    X(exp, exp(a))                                                                                 \
+    X(exp2, exp2(a))                                                                               \
+    X(expm1, expm1(a))                                                                             \
+    X(log, log(a))                                                                                 \
+    X(log2, log2(a))                                                                               \
+    X(log1p, log1p(a))                                                                             \
+    X(rsqrt, 1.0 / sqrt(a))                                                                        \
+    X(sin, sin(a))                                                                                 \
+    X(cos, cos(a))                                                                                 \
+    X(tan, tan(a))                                                                                 \
+    X(asin, asin(a))                                                                               \
+    X(acos, acos(a))                                                                               \
+    X(atan, atan(a))                                                                               \
+    X(sinh, sinh(a))                                                                               \
+    X(cosh, cosh(a))                                                                               \
+    X(tanh, tanh(a))                                                                               \
+    X(asinh, asinh(a))                                                                             \
+    X(acosh, acosh(a))                                                                             \
+    X(atanh, atanh(a))                                                                             \
+    X(erf, erf(a))                                                                                 \
+    X(lgamma, log_gamma(a))                                                                        \
+    X(is_nan, a != a)                                                                              \
+    X(is_inf, is_infinite(a))                                                                      \
+    X(is_finite, a == a && !is_infinite(a))                                                        \
+    X(sigmoid, 1.0 / (1.0 + exp(-a)))                                                              \
+    X(silu, a / (1.0 + exp(-ATTR(silu_alpha) * a)))                                                \
+    X(gelu, 0.5 * a * erfc(-a * 0.70710678118654752440)) /* no cancellation for a << 0 */          \
+    X(leaky_relu, a < 0 ? ATTR(leaky_relu_alpha) * a : a)                                          \
+    X(elu, a < 0 ? ATTR(elu_alpha) * expm1(a) : a)                                                 \
+    X(selu, ATTR(selu_gamma) * (a > 0 ? a : ATTR(selu_alpha) * expm1(a)))                          \
+    X(celu, celu(a, ATTR(celu_alpha)))                                                             \
+    X(hard_sigmoid, in_unit_interval(ATTR(hard_sigmoid_alpha) * a + ATTR(hard_sigmoid_beta)))      \
+    X(hard_swish, a * in_unit_interval(a / 6.0 + 0.5))                                             \
+    X(mish, a * tanh(softplus(a)))                                                                 \
+    X(softplus, softplus(a))                                                                       \
+    X(softsign, a / (1.0 + fabs(a)))                                                               \
+    X(thresholded_relu, a > ATTR(thresholded_relu_alpha) ? a : 0.0)                                \
+    X(shrink, shrink(a, ATTR(shrink_lambd), ATTR(shrink_bias)))
+#define F64_FUNCTION(op, expr) DEFINE(op##_f64, double, expr)
+#define F64_ROW(op, expr) [EAGER_OP_##op] = {.f64 = op##_f64},
+F64_OPS(F64_FUNCTION)
 
 typedef struct unary_row {
     row_f64 f64;
@@ -89,74 +161,46 @@ static const unary_row table[EAGER_OP_COUNT] = {
     [EAGER_OP_floor] = {floor_f64, floor_f32, same_i64, same_i64},
     [EAGER_OP_round] = {round_f64, round_f32, same_i64, same_i64},
     [EAGER_OP_trunc] = {trunc_f64, trunc_f32, same_i64, same_i64},
-    [EAGER_OP_exp] = {.f64 = exp_f64},
-    [EAGER_OP_exp2] = {.f64 = exp2_f64},
-    [EAGER_OP_expm1] = {.f64 = expm1_f64},
-    [EAGER_OP_log] = {.f64 = log_f64},
-    [EAGER_OP_log2] = {.f64 = log2_f64},
-    [EAGER_OP_log1p] = {.f64 = log1p_f64},
+    [EAGER_OP_relu] = {relu_f64, relu_f32, relu_i64, same_i64},
+    [EAGER_OP_reciprocal] = {reciprocal_f64, NULL, reciprocal_i64, reciprocal_i64},
+    [EAGER_OP_square] = {square_f64, NULL, square_i64, square_i64},
     [EAGER_OP_sqrt] = {.f64 = sqrt_f64, .f32 = sqrt_f32},
-    [EAGER_OP_rsqrt] = {.f64 = rsqrt_f64},
-    [EAGER_OP_sin] = {.f64 = sin_f64},
-    [EAGER_OP_cos] = {.f64 = cos_f64},
-    [EAGER_OP_tan] = {.f64 = tan_f64},
-    [EAGER_OP_asin] = {.f64 = asin_f64},
-    [EAGER_OP_acos] = {.f64 = acos_f64},
-    [EAGER_OP_atan] = {.f64 = atan_f64},
-    [EAGER_OP_sinh] = {.f64 = sinh_f64},
-    [EAGER_OP_cosh] = {.f64 = cosh_f64},
-    [EAGER_OP_tanh] = {.f64 = tanh_f64},
-    [EAGER_OP_asinh] = {.f64 = asinh_f64},
-    [EAGER_OP_acosh] = {.f64 = acosh_f64},
-    [EAGER_OP_atanh] = {.f64 = atanh_f64},
-    [EAGER_OP_erf] = {.f64 = erf_f64},
-    [EAGER_OP_lgamma] = {.f64 = lgamma_f64},
     [EAGER_OP_bit_not] = {.signed_int = bit_not_i64, .unsigned_int = bit_not_i64},
+    F64_OPS(F64_ROW)
 };
 /* clang-format on */
 
 typedef struct unary {
     const ek_call *c;
-    unary_row row;
-    row_i64 i64;
+    row_f64 f64;
+    row_f32 f32;
+    row_i64 i64; /* of the operand's sign */
 } unary;
 
 static void f32_range(void *self, int64_t begin, int64_t end)
 {
     const unary *u = self;
-    u->row.f32((float *)u->c->out[0].data + begin, (const float *)u->c->in[0].data + begin,
-               end - begin);
+    u->f32(u->c, (float *)u->c->out[0].data + begin, (const float *)u->c->in[0].data + begin,
+           end - begin);
 }
 
-static void f64_range(void *self, int64_t begin, int64_t end)
-{
-    const unary *u = self;
-    const ek_tensor *in = &u->c->in[0];
-    const ek_tensor *out = &u->c->out[0];
-    double x[EK_BLOCK];
-    double z[EK_BLOCK];
-    for (int64_t i = begin; i < end; i += EK_BLOCK) {
-        const int64_t m = end - i < EK_BLOCK ? end - i : EK_BLOCK;
-        st_load_f64_block(in->dtype, in->data, i, m, x);
-        u->row.f64(z, x, m);
-        st_store_f64_block(out->dtype, out->data, i, m, z);
+#define DEFINE_RANGE(S, T)                                                                         \
+    static void S##_range(void *self, int64_t begin, int64_t end)                                  \
+    {                                                                                              \
+        const unary *u = self;                                                                     \
+        const ek_tensor *in = &u->c->in[0];                                                        \
+        const ek_tensor *out = &u->c->out[0];                                                      \
+        T x[EK_BLOCK];                                                                             \
+        T z[EK_BLOCK];                                                                             \
+        for (int64_t i = begin; i < end; i += EK_BLOCK) {                                          \
+            const int64_t m = st_min_i64(end - i, EK_BLOCK);                                       \
+            st_load_##S##_block(in->dtype, in->data, i, m, x);                                     \
+            u->S(u->c, z, x, m);                                                                   \
+            st_store_##S##_block(out->dtype, out->data, i, m, z);                                  \
+        }                                                                                          \
     }
-}
-
-static void i64_range(void *self, int64_t begin, int64_t end)
-{
-    const unary *u = self;
-    const ek_tensor *in = &u->c->in[0];
-    const ek_tensor *out = &u->c->out[0];
-    int64_t x[EK_BLOCK];
-    int64_t z[EK_BLOCK];
-    for (int64_t i = begin; i < end; i += EK_BLOCK) {
-        const int64_t m = end - i < EK_BLOCK ? end - i : EK_BLOCK;
-        st_load_i64_block(in->dtype, in->data, i, m, x);
-        u->i64(z, x, m);
-        st_store_i64_block(out->dtype, out->data, i, m, z);
-    }
-}
+DEFINE_RANGE(f64, double)
+DEFINE_RANGE(i64, int64_t)
 
 /* neg and abs. */
 static void complex_range(void *self, int64_t begin, int64_t end)
@@ -168,7 +212,7 @@ static void complex_range(void *self, int64_t begin, int64_t end)
         double x[2];
         st_load_c128(in->dtype, in->data, i, x);
         if (u->c->op == EAGER_OP_abs) {
-            st_store_f64(out->dtype, out->data, i, hypot(x[0], x[1]));
+            ek_put(out, i, hypot(x[0], x[1]));
         } else {
             const double z[2] = {-x[0], -x[1]};
             st_store_c128(out->dtype, out->data, i, z);
@@ -179,55 +223,27 @@ static void complex_range(void *self, int64_t begin, int64_t end)
 stator_status ek_unary(const ek_call *c, stator_diag **err)
 {
     const uint32_t dtype = c->in[0].dtype;
-    unary u = {c, table[c->op], NULL};
-    if (dtype == STATOR_C64 || dtype == STATOR_C128) {
-        ek_parallel(c, c->in[0].numel, 4096, complex_range, &u);
-        return STATOR_OK;
+    const int64_t n = c->in[0].numel;
+    const unary_row *row = &table[c->op];
+    unary u = {c, row->f64, row->f32,
+               (EK_UINT >> dtype) & 1u ? row->unsigned_int : row->signed_int};
+    if (c->op == EAGER_OP_gelu && ek_str_is(c, STATOR_gelu_approximate, "tanh")) {
+        u.f64 = gelu_tanh_f64;
     }
-    if (dtype == STATOR_F32 && u.row.f32) {
-        ek_parallel(c, c->in[0].numel, 16384, f32_range, &u);
-        return STATOR_OK;
-    }
-    if (ek_is_float(dtype) && u.row.f64) {
-        ek_parallel(c, c->in[0].numel, 2048, f64_range, &u);
-        return STATOR_OK;
-    }
-    u.i64 = (EK_UINT >> dtype) & 1u ? u.row.unsigned_int : u.row.signed_int;
     if (dtype == STATOR_BOOL) {
         u.i64 = c->op == EAGER_OP_bit_not ? not_bool : NULL;
     }
-    if (!u.i64) {
+    if (dtype == STATOR_C64 || dtype == STATOR_C128) {
+        ek_parallel(c, n, 4096, complex_range, &u);
+    } else if (dtype == STATOR_F32 && u.f32) {
+        ek_parallel(c, n, 16384, f32_range, &u);
+    } else if (!ek_is_float(dtype) && u.i64) {
+        ek_parallel(c, n, 16384, i64_range, &u);
+    } else if (u.f64) {
+        ek_parallel(c, n, 2048, f64_range, &u);
+    } else {
         return ek_fail(c, err, STATOR_UNSUPPORTED, "there is no kernel for %s",
                        st_dtype_name(dtype));
     }
-    ek_parallel(c, c->in[0].numel, 16384, i64_range, &u);
-    return STATOR_OK;
-}
-
-/* ---- is_nan, is_inf, is_finite ---- */
-
-static void predicate_range(void *self, int64_t begin, int64_t end)
-{
-    const ek_call *c = self;
-    const ek_tensor *in = &c->in[0];
-    uint8_t *out = c->out[0].data;
-    double x[EK_BLOCK];
-    for (int64_t i = begin; i < end; i += EK_BLOCK) {
-        const int64_t m = end - i < EK_BLOCK ? end - i : EK_BLOCK;
-        st_load_f64_block(in->dtype, in->data, i, m, x);
-        for (int64_t k = 0; k < m; k++) {
-            const bool nan = x[k] != x[k];
-            const bool inf = fabs(x[k]) > 0x1.fffffffffffffp1023;
-            out[i + k] = (uint8_t)(c->op == EAGER_OP_is_nan   ? nan
-                                   : c->op == EAGER_OP_is_inf ? inf
-                                                              : !nan && !inf);
-        }
-    }
-}
-
-stator_status ek_predicate(const ek_call *c, stator_diag **err)
-{
-    (void)err;
-    ek_parallel(c, c->in[0].numel, 8192, predicate_range, (void *)(uintptr_t)c);
     return STATOR_OK;
 }

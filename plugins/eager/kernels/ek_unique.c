@@ -30,11 +30,10 @@ static stator_status group_items(unique_job *job, stator_diag **err)
     if (!st_mul_u64((uint64_t)job->n, (uint64_t)job->width, &n_keys)) {
         return ek_oom(job->c, err);
     }
-    int64_t *keys = ek_scratch(job->c, (int64_t)n_keys, sizeof *keys);
-    int64_t *spare = ek_scratch(job->c, job->n, sizeof *spare);
-    if (!keys || !spare) {
-        return ek_oom(job->c, err);
-    }
+    int64_t *keys;
+    ST_TRY(EK_SCRATCH(job->c, keys, (int64_t)n_keys, err));
+    int64_t *spare;
+    ST_TRY(EK_SCRATCH(job->c, spare, job->n, err));
     for (int64_t i = 0; i < job->n; i++) {
         for (int64_t k = 0; k < job->width; k++) {
             ek_order_keys(x->dtype, x->data, element(job, i, k), 0, 1, &keys[i * job->width + k]);

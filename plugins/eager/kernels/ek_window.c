@@ -14,9 +14,6 @@ typedef struct window {
     int64_t in[SPATIAL_MAX], out[SPATIAL_MAX], size[SPATIAL_MAX];
     int64_t stride[SPATIAL_MAX], dilation[SPATIAL_MAX], low[SPATIAL_MAX], high[SPATIAL_MAX];
     int64_t in_count, out_count, taps;
-    int64_t p; /* lp_pool */
-    uint8_t include_pad;
-    uint8_t column_major;
 } window;
 
 typedef struct places {
@@ -51,6 +48,7 @@ typedef struct reach {
     int64_t first[SPATIAL_MAX], end[SPATIAL_MAX]; /* by axis: taps inside */
     int64_t index[SPATIAL_MAX];                   /* of the tap */
     int64_t base[SPATIAL_MAX];                    /* position of tap 0 */
+    int64_t plane;                                /* the input's element where it begins */
     int64_t offset;                               /* of the tap, in the plane */
 } reach;
 
@@ -69,10 +67,13 @@ static void place_tap(const window *w, reach *r)
     }
 }
 
-/* The first tap of output position `at` that lies inside; 0: none does. */
-static bool first_tap(const window *w, const int64_t *at, reach *r)
+/* The first tap of output element `o` that lies inside; false: none does. */
+static bool first_tap(const window *w, int64_t o, reach *r)
 {
     bool is_any = true;
+    int64_t at[SPATIAL_MAX];
+    ek_unflatten(o % w->out_count, w->out, w->spatial, at);
+    r->plane = o / w->out_count * w->in_count;
     for (uint32_t a = 0; a < w->spatial; a++) {
         r->base[a] = at[a] * w->stride[a] - w->low[a];
         r->first[a] = taps_before(w, a, r->base[a], 0);
@@ -86,7 +87,7 @@ static bool first_tap(const window *w, const int64_t *at, reach *r)
     return is_any;
 }
 
-/* The next one, in row-major order; 0: that was the last. */
+/* The next one, in row-major order; false: that was the last. */
 static bool next_tap(const window *w, reach *r)
 {
     const uint32_t last = w->spatial - 1u;
@@ -165,31 +166,23 @@ static void reduce_range(void *self, int64_t begin, int64_t end)
     const int kind = window_kind(w->call);
     const bool is_float = ek_is_float(x->dtype);
     for (int64_t o = begin; o < end; o++) {
-        int64_t at[SPATIAL_MAX];
-        ek_unflatten(o % w->out_count, w->out, w->spatial, at);
-        const int64_t base = o / w->out_count * w->in_count;
         double f = identity_f64(kind);
         int64_t i = kind == KIND_SUM ? 0 : int_limit(x->dtype, kind == KIND_MIN);
         reach r;
-        for (bool more = first_tap(w, at, &r); more; more = next_tap(w, &r)) {
-            const int64_t from = base + r.offset;
+        for (bool more = first_tap(w, o, &r); more; more = next_tap(w, &r)) {
+            const int64_t from = r.plane + r.offset;
             if (is_float) {
-                f = combine_f64(kind, f, st_load_f64(x->dtype, x->data, from));
+                f = combine_f64(kind, f, ek_get(x, from));
             } else {
                 i = combine_i64(kind, x->dtype, i, st_load_i64(x->dtype, x->data, from));
             }
         }
         if (is_float) {
-            st_store_f64(y->dtype, y->data, o, f);
+            ek_put(y, o, f);
         } else {
             st_store_i64(y->dtype, y->data, o, i);
         }
     }
-}
-
-static int64_t grain_of(const window *w)
-{
-    return 1 + 8192 / (w->taps + 1);
 }
 
 stator_status ek_reduce_window(const ek_call *call, stator_diag **err)
@@ -202,11 +195,9 @@ stator_status ek_reduce_window(const ek_call *call, stator_diag **err)
     window w;
     const places at = {STATOR_reduce_window_window, STATOR_reduce_window_strides,
                        STATOR_reduce_window_pads, STATOR_reduce_window_dilations};
-    const stator_status status = read_window(&w, call, &at, call->in[0].rank - n, err);
-    if (status == STATOR_OK) {
-        ek_parallel(call, call->out[0].numel, grain_of(&w), reduce_range, &w);
-    }
-    return status;
+    ST_TRY(read_window(&w, call, &at, call->in[0].rank - n, err));
+    ek_parallel(call, call->out[0].numel, 1 + 8192 / (w.taps + 1), reduce_range, &w);
+    return STATOR_OK;
 }
 
 /* ---- max_pool ---- */
@@ -239,7 +230,7 @@ static bool is_greater(uint32_t dtype, const void *data, int64_t b, int64_t a)
 static void store_empty(const ek_tensor *y, int64_t o)
 {
     if (ek_is_float(y->dtype)) {
-        st_store_f64(y->dtype, y->data, o, -INFINITY);
+        ek_put(y, o, -INFINITY);
     } else {
         st_store_i64(y->dtype, y->data, o, int_limit(y->dtype, false));
     }
@@ -250,15 +241,13 @@ static void max_pool_range(void *self, int64_t begin, int64_t end)
     const window *w = self;
     const ek_tensor *x = &w->call->in[0];
     const ek_tensor *y = &w->call->out[0];
+    const bool column_major = ek_int(w->call, STATOR_max_pool_column_major) != 0;
     const uint64_t item = st_dtype_bits(x->dtype) / 8u;
     for (int64_t o = begin; o < end; o++) {
-        int64_t at[SPATIAL_MAX];
-        ek_unflatten(o % w->out_count, w->out, w->spatial, at);
-        const int64_t base = o / w->out_count * w->in_count;
         int64_t best = -1;
         reach r;
-        for (bool more = first_tap(w, at, &r); more; more = next_tap(w, &r)) {
-            if (best < 0 || is_greater(x->dtype, x->data, base + r.offset, base + best)) {
+        for (bool more = first_tap(w, o, &r); more; more = next_tap(w, &r)) {
+            if (best < 0 || is_greater(x->dtype, x->data, r.plane + r.offset, r.plane + best)) {
                 best = r.offset;
             }
         }
@@ -266,26 +255,13 @@ static void max_pool_range(void *self, int64_t begin, int64_t end)
             store_empty(y, o);
         } else {
             memcpy((char *)y->data + (uint64_t)o * item,
-                   (const char *)x->data + (uint64_t)(base + best) * item, item);
+                   (const char *)x->data + (uint64_t)(r.plane + best) * item, item);
         }
         if (w->call->n_out > 1) {
             ((int64_t *)w->call->out[1].data)[o] =
-                best < 0 ? -1 : base + (w->column_major ? column_major_index(w, best) : best);
+                best < 0 ? -1 : r.plane + (column_major ? column_major_index(w, best) : best);
         }
     }
-}
-
-stator_status ek_max_pool(const ek_call *call, stator_diag **err)
-{
-    window w;
-    const places at = {STATOR_max_pool_window, STATOR_max_pool_strides, STATOR_max_pool_pads,
-                       STATOR_max_pool_dilations};
-    const stator_status status = read_window(&w, call, &at, 2, err);
-    if (status == STATOR_OK) {
-        w.column_major = ek_int(call, STATOR_max_pool_column_major) != 0;
-        ek_parallel(call, call->out[0].numel, grain_of(&w), max_pool_range, &w);
-    }
-    return status;
 }
 
 /* ---- avg_pool ---- */
@@ -295,36 +271,21 @@ static void avg_pool_range(void *self, int64_t begin, int64_t end)
     const window *w = self;
     const ek_tensor *x = &w->call->in[0];
     const ek_tensor *y = &w->call->out[0];
+    const bool include_pad = ek_int(w->call, STATOR_avg_pool_include_pad) != 0;
     for (int64_t o = begin; o < end; o++) {
-        int64_t at[SPATIAL_MAX];
-        ek_unflatten(o % w->out_count, w->out, w->spatial, at);
-        const int64_t base = o / w->out_count * w->in_count;
         double sum = 0.0;
         double count = 1.0;
         reach r;
-        for (bool more = first_tap(w, at, &r); more; more = next_tap(w, &r)) {
-            sum += st_load_f64(x->dtype, x->data, base + r.offset);
+        for (bool more = first_tap(w, o, &r); more; more = next_tap(w, &r)) {
+            sum += ek_get(x, r.plane + r.offset);
         }
         for (uint32_t a = 0; a < w->spatial; a++) {
             const int64_t inside = r.end[a] > r.first[a] ? r.end[a] - r.first[a] : 0;
-            count *= (double)(w->include_pad ? taps_before(w, a, r.base[a], w->in[a] + w->high[a])
-                                             : inside);
+            count *= (double)(include_pad ? taps_before(w, a, r.base[a], w->in[a] + w->high[a])
+                                          : inside);
         }
-        st_store_f64(y->dtype, y->data, o, sum / count);
+        ek_put(y, o, sum / count);
     }
-}
-
-stator_status ek_avg_pool(const ek_call *call, stator_diag **err)
-{
-    window w;
-    const places at = {STATOR_avg_pool_window, STATOR_avg_pool_strides, STATOR_avg_pool_pads,
-                       STATOR_avg_pool_dilations};
-    const stator_status status = read_window(&w, call, &at, 2, err);
-    if (status == STATOR_OK) {
-        w.include_pad = ek_int(call, STATOR_avg_pool_include_pad) != 0;
-        ek_parallel(call, call->out[0].numel, grain_of(&w), avg_pool_range, &w);
-    }
-    return status;
 }
 
 /* ---- lp_pool ---- */
@@ -334,30 +295,34 @@ static void lp_pool_range(void *self, int64_t begin, int64_t end)
     const window *w = self;
     const ek_tensor *x = &w->call->in[0];
     const ek_tensor *y = &w->call->out[0];
+    const int64_t p = ek_int(w->call, STATOR_lp_pool_p);
     for (int64_t o = begin; o < end; o++) {
-        int64_t at[SPATIAL_MAX];
-        ek_unflatten(o % w->out_count, w->out, w->spatial, at);
-        const int64_t base = o / w->out_count * w->in_count;
         double sum = 0.0;
         reach r;
-        for (bool more = first_tap(w, at, &r); more; more = next_tap(w, &r)) {
-            const double v = fabs(st_load_f64(x->dtype, x->data, base + r.offset));
-            sum += w->p == 1 ? v : w->p == 2 ? v * v : pow(v, (double)w->p);
+        for (bool more = first_tap(w, o, &r); more; more = next_tap(w, &r)) {
+            const double v = fabs(ek_get(x, r.plane + r.offset));
+            sum += p == 1 ? v : p == 2 ? v * v : pow(v, (double)p);
         }
-        const double root = w->p == 1 ? sum : w->p == 2 ? sqrt(sum) : pow(sum, 1.0 / (double)w->p);
-        st_store_f64(y->dtype, y->data, o, root);
+        const double root = p == 1 ? sum : p == 2 ? sqrt(sum) : pow(sum, 1.0 / (double)p);
+        ek_put(y, o, root);
     }
 }
 
-stator_status ek_lp_pool(const ek_call *call, stator_diag **err)
+stator_status ek_pool(const ek_call *call, stator_diag **err)
 {
     window w;
-    const places at = {STATOR_lp_pool_window, STATOR_lp_pool_strides, STATOR_lp_pool_pads,
-                       STATOR_lp_pool_dilations};
-    const stator_status status = read_window(&w, call, &at, 2, err);
-    if (status == STATOR_OK) {
-        w.p = ek_int(call, STATOR_lp_pool_p);
-        ek_parallel(call, call->out[0].numel, grain_of(&w), lp_pool_range, &w);
-    }
-    return status;
+    const places at = {STATOR_max_pool_window, STATOR_max_pool_strides, STATOR_max_pool_pads,
+                       STATOR_max_pool_dilations};
+    _Static_assert((int)STATOR_avg_pool_window == (int)STATOR_max_pool_window &&
+                       (int)STATOR_avg_pool_dilations == (int)STATOR_max_pool_dilations &&
+                       (int)STATOR_lp_pool_window == (int)STATOR_max_pool_window &&
+                       (int)STATOR_lp_pool_dilations == (int)STATOR_max_pool_dilations,
+                   "the pools list window to dilations alike");
+    ST_TRY(read_window(&w, call, &at, 2, err));
+    ek_parallel(call, call->out[0].numel, 1 + 8192 / (w.taps + 1),
+                call->op == EAGER_OP_max_pool   ? max_pool_range
+                : call->op == EAGER_OP_avg_pool ? avg_pool_range
+                                                : lp_pool_range,
+                &w);
+    return STATOR_OK;
 }

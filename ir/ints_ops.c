@@ -189,15 +189,10 @@ static st_int_elem most(const st_ints_eval *at, st_int_elem x, st_int_elem y, bo
     return x.den == y.den ? make(at, st_sym_max(tab_of(at), x.sym, y.sym), x.den) : UNKNOWN;
 }
 
-/* A proof's answer (1, 0, -1 unknown) as a bool element. */
-static st_int_elem truth(const st_ints_eval *at, int answer)
+/* A proof's answer as a bool element. */
+static st_int_elem truth(const st_ints_eval *at, st_proof answer)
 {
-    return answer < 0 ? UNKNOWN : st_int_const(at, answer);
-}
-
-static int negate(int answer)
-{
-    return answer < 0 ? answer : !answer;
+    return answer == ST_UNDECIDED ? UNKNOWN : st_int_const(at, answer);
 }
 
 static st_int_elem is_eq(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
@@ -209,7 +204,7 @@ static st_int_elem is_eq(const st_ints_eval *at, st_int_elem x, st_int_elem y, b
 static st_int_elem is_ne(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
 {
     (void)floats;
-    return x.den == y.den ? truth(at, negate(st_sym_eq(tab_of(at), x.sym, y.sym))) : UNKNOWN;
+    return x.den == y.den ? truth(at, st_proof_not(st_sym_eq(tab_of(at), x.sym, y.sym))) : UNKNOWN;
 }
 
 static st_int_elem is_lt(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)

@@ -88,19 +88,21 @@ static stator_ref dim_of(const st_rebuild *r, const stator_type_row *type, uint3
     return *(const stator_ref *)st_seg_at(&r->m->refs, type->dims_begin + axis);
 }
 
-/* Compares one result. 1 equal, 0 different, -1 different only in sizes that are newer than symbol
+/* How one result's types compare. NEWER: they differ only in sizes that are newer than symbol
  * number n_symbols and declared as an unbacked symbol. */
-static int compare_types(st_rebuild *r, stator_ref inferred, stator_ref declared,
-                         uint32_t n_symbols)
+typedef enum agreement { TYPES_DIFFER, TYPES_AGREE, TYPES_NEWER } agreement;
+
+static agreement compare_types(st_rebuild *r, stator_ref inferred, stator_ref declared,
+                               uint32_t n_symbols)
 {
     const stator_type_row *a = st_seg_at(&r->m->types, inferred);
     const stator_type_row *b = st_seg_at(&r->m->types, declared);
-    int result = 1;
+    agreement result = TYPES_AGREE;
     if (inferred == declared) {
-        return 1;
+        return TYPES_AGREE;
     }
     if (a->dtype != b->dtype || a->rank != b->rank) {
-        return 0;
+        return TYPES_DIFFER;
     }
     for (uint32_t i = 0; i < a->rank; i++) {
         const stator_ref x = dim_of(r, a, i), y = dim_of(r, b, i);
@@ -109,9 +111,9 @@ static int compare_types(st_rebuild *r, stator_ref inferred, stator_ref declared
             continue;
         }
         if (fresh == NULL || fresh->index < n_symbols || !is_unbacked(symbol_row(r, y))) {
-            return 0;
+            return TYPES_DIFFER;
         }
-        result = -1;
+        result = TYPES_NEWER;
     }
     return result;
 }
@@ -174,11 +176,12 @@ static stator_status check_first(st_rebuild *r, stator_builder *b, const stator_
     *out_again = false;
     for (uint32_t k = 0; k < desc->result_count; k++) {
         const stator_ref inferred = type_of(b, results[k]);
-        const int same = declared[k] ? compare_types(r, inferred, declared[k], n_symbols) : 1;
-        if (same == 0) {
+        const agreement same =
+            declared[k] ? compare_types(r, inferred, declared[k], n_symbols) : TYPES_AGREE;
+        if (same == TYPES_DIFFER) {
             return fail_types(r, op, k, inferred, declared[k], err);
         }
-        if (same < 0) {
+        if (same == TYPES_NEWER) {
             ST_TRY(define_declared(r, op, inferred, declared[k], n_symbols, mark, err));
             *out_again = true;
         }
@@ -196,7 +199,7 @@ static stator_status take_declared(st_rebuild *r, stator_builder *b, const stato
         if (declared[k] == 0 || row->type == declared[k]) {
             continue;
         }
-        if (compare_types(r, row->type, declared[k], UINT32_MAX) != 1) {
+        if (compare_types(r, row->type, declared[k], UINT32_MAX) != TYPES_AGREE) {
             return fail_types(r, st_optable_at(r->m->ops, desc->op)->desc.name, k, row->type,
                               declared[k], err);
         }

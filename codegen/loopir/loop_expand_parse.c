@@ -92,14 +92,6 @@ static void expect(parser *p, const char *symbol, const char *what)
 
 /* ---- numbers: no locale has a say ---- */
 
-static int hex_digit(char c)
-{
-    return is_digit(c)            ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 static int32_t exponent(parser *p)
 {
     const bool minus = *p->at == '-';
@@ -119,7 +111,7 @@ static uint64_t digits(parser *p, uint32_t base, uint32_t *out_after, bool *out_
     *out_after = 0;
     *out_point = false;
     for (;; p->at++) {
-        const int digit = base == 16u ? hex_digit(*p->at) : is_digit(*p->at) ? *p->at - '0' : -1;
+        const int digit = base == 16u ? st_hex_digit(*p->at) : is_digit(*p->at) ? *p->at - '0' : -1;
         if (*p->at == '.' && !*out_point) {
             *out_point = true;
             continue;

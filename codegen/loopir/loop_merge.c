@@ -84,25 +84,25 @@ static void set_depths(st_kernel *kernel, uint32_t block, uint32_t depth)
     }
 }
 
-/* Merges the loop with the one that is all of its body; 1 when it did, 0 when not, -1 on
- * failure. */
-static int merge_with_body(st_kernel *kernel, st_loop_ref loop)
+/* Merges the loop with the one that is all of its body, if it can; kernel->failed says when it
+ * failed. */
+static bool merge_with_body(st_kernel *kernel, st_loop_ref loop)
 {
     const st_loop_block *body = &kernel->blocks.data[inst_at(kernel, loop)->body];
     const st_loop_ref next = body->first;
     if (next == 0 || next != body->last || inst_at(kernel, next)->code != ST_LOOP_LOOP) {
-        return 0;
+        return false;
     }
     const st_loop_axis outer = *axis_of(kernel, loop);
     const st_loop_axis inner = *axis_of(kernel, next);
     const uint32_t kinds = ST_AXIS_REDUCE | ST_AXIS_SERIAL;
     if ((outer.flags & kinds) != (inner.flags & kinds) || (outer.flags & ST_AXIS_SERIAL) ||
         !walks_as_one(kernel, inst_at(kernel, next)->body, &outer, &inner)) {
-        return 0;
+        return false;
     }
     const uint32_t extent = st_sym_mul(&kernel->syms->tab, outer.extent, inner.extent);
     if (extent == 0) {
-        return 0;
+        return false;
     }
     /* The outer loop's instruction stays; the block of the inner one becomes its body. */
     st_loop_builder b;
@@ -110,19 +110,19 @@ static int merge_with_body(st_kernel *kernel, st_loop_ref loop)
     const uint32_t merged = st_loop_axis_add(&b, extent, outer.flags | inner.flags);
     st_loop_builder_deinit(&b);
     if (kernel->failed) {
-        return -1;
+        return false;
     }
     const uint32_t block = inst_at(kernel, next)->body;
     if (!rewrite(kernel, block, outer.symbol, inner.symbol, kernel->axes.data[merged].sym)) {
         kernel->failed = STATOR_RESOURCE_EXHAUSTED;
-        return -1;
+        return false;
     }
     inst_at(kernel, next)->code = ST_LOOP_NONE;
     inst_at(kernel, loop)->ref = merged;
     inst_at(kernel, loop)->body = block;
     kernel->axes.data[merged].block = block;
     kernel->blocks.data[block].loop = loop;
-    return 1;
+    return true;
 }
 
 static bool merge_below(st_kernel *kernel, uint32_t block)
@@ -135,11 +135,9 @@ static bool merge_below(st_kernel *kernel, uint32_t block)
         if (!merge_below(kernel, inst_at(kernel, ref)->body)) {
             return false;
         }
-        int merged = 1;
-        while (merged == 1) {
-            merged = merge_with_body(kernel, ref);
+        while (merge_with_body(kernel, ref)) {
         }
-        if (merged < 0) {
+        if (kernel->failed) {
             return false;
         }
     }

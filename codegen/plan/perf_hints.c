@@ -16,7 +16,7 @@
 #define MIB (1024.0 * 1024.0)
 #define CONSTANT_BYTES_MIN (64.0 * 1024.0) /* made anew in each call, worth a line */
 
-static int is_heard(const cg_unit *unit)
+static bool is_heard(const cg_unit *unit)
 {
     const stator_log_api *log = unit->host->log;
     return log->enabled(unit->host->ctx, "perf_hints", 2);

@@ -57,20 +57,22 @@ void st_file_limit_release(uint32_t held)
     errno = number;
 }
 
-/* One more piece; 1: the end, 0: there may be more, -1: errno says what failed. */
-static int read_piece(int fd, uint8_t *into, uint64_t room, uint64_t *size)
+/* What a pipe says after a piece: there may be more, it ended, or errno says what failed. */
+typedef enum pipe_state { PIPE_OPEN, PIPE_ENDED, PIPE_FAILED } pipe_state;
+
+static pipe_state read_piece(int fd, uint8_t *into, uint64_t room, uint64_t *size)
 {
     const ssize_t n = read(fd, into, room);
     if (n > 0) {
         *size += (uint64_t)n;
-        return 0;
+        return PIPE_OPEN;
     }
     if (n == 0) {
-        return 1;
+        return PIPE_ENDED;
     }
     struct pollfd wait = {.fd = fd, .events = POLLIN};
     const bool may_retry = errno == EINTR || (errno == EAGAIN && poll(&wait, 1, -1) >= 0);
-    return may_retry || errno == EINTR ? 0 : -1;
+    return may_retry || errno == EINTR ? PIPE_OPEN : PIPE_FAILED;
 }
 
 static stator_status fail_pipe(const char *path, stator_diag **err)
@@ -90,8 +92,8 @@ stator_status st_read_pipe(st_mem *mem, const char *path, uint8_t **out_bytes, u
     stator_status status = STATOR_OK;
     /* O_NONBLOCK: opening a pipe must not wait for its writer. */
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    int end = fd >= 0 ? 0 : -1;
-    while (end == 0) {
+    pipe_state state = fd >= 0 ? PIPE_OPEN : PIPE_FAILED;
+    while (state == PIPE_OPEN) {
         if (size == room) {
             room = room != 0 ? 2 * room : PIPE_BYTES_FIRST;
             uint8_t *grown = st_realloc(mem, bytes, room, 16);
@@ -100,10 +102,10 @@ stator_status st_read_pipe(st_mem *mem, const char *path, uint8_t **out_bytes, u
             }
             bytes = grown;
         }
-        end = read_piece(fd, bytes + size, room - size, &size);
+        state = read_piece(fd, bytes + size, room - size, &size);
     }
-    if (end <= 0) {
-        status = end < 0 ? fail_pipe(path, err) : st_fail_oom(err);
+    if (state != PIPE_ENDED) {
+        status = state == PIPE_FAILED ? fail_pipe(path, err) : st_fail_oom(err);
         st_free(mem, bytes);
         bytes = NULL;
         size = 0;

@@ -19,6 +19,8 @@ stator_status st_read_pipe(st_mem *mem, const char *path, uint8_t **out_bytes, u
                            stator_diag **err);
 
 /* All n bytes, however many calls that takes; 0: errno says why not. */
+typedef int st_fd; /* a file descriptor, -1: none */
+
 bool st_write_all(int fd, const void *from, uint64_t n);
 
 #endif

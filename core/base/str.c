@@ -215,6 +215,14 @@ const char *st_nearest(const char *word, const char *const *candidates, uint32_t
     return best;
 }
 
+int32_t st_hex_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
 bool st_glob(const char *pattern, const char *text)
 {
     const char *star = NULL; /* the last `*` of the pattern; `from`: where its text begins */

@@ -649,10 +649,10 @@ static bool read_write_backs(loading *l, st_program *p)
 }
 
 /* Each value is made once, before it is read; outputs name values that are made. */
-static int is_in_order(const loading *l, const st_program *p)
+static bool is_in_order(const loading *l, const st_program *p)
 {
     uint8_t *made = st_calloc(l->mem, p->n_slots + UINT64_C(1), 1);
-    int is_ok = made != NULL;
+    bool is_ok = made != NULL;
     for (uint32_t i = 0; is_ok && i < p->n_slots; i++) {
         made[i] = i < p->n_in || p->slots[i].data != NULL;
         is_ok = p->slots[i].output < 0 || ((uint32_t)p->slots[i].output < p->n_outputs && !made[i]);

@@ -4,6 +4,7 @@
 #include "core/cache/cache_entry.h"
 
 #include "core/base/blob_file.h"
+#include "core/base/fdio.h"
 #include "core/base/map.h"
 #include "core/base/threads/threads.h"
 #include "core/base/vec.h"
@@ -298,7 +299,7 @@ void st_cache_remove(st_cache_store *store, uint32_t kind, const char *name)
 /* ---- reading ---- */
 
 /* Only a regular file of our own is believed; -1 otherwise. */
-static int open_entry(st_cache_store *store, uint32_t kind, const char *name, uint64_t *out_size)
+static st_fd open_entry(st_cache_store *store, uint32_t kind, const char *name, uint64_t *out_size)
 {
     char file[64];
     struct stat st;

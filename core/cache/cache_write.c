@@ -19,7 +19,7 @@
  * for itself, and a process that was killed may have had our number: a name that is taken is passed
  * over.
  */
-static int open_temporary(st_cache_store *store, char out_name[64])
+static st_fd open_temporary(st_cache_store *store, char out_name[64])
 {
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     int fd = -1;

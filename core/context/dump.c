@@ -95,7 +95,7 @@ static void say_full(st_dump *dump, const char *name)
 }
 
 /* A new file; where there is one of that name, "name-2.ending" and so on. */
-static int create_file(int folder, const char *name)
+static st_fd create_file(int folder, const char *name)
 {
     char other[NAME_BYTES + 16u];
     const char *dot = strchr(name, '.');
@@ -273,7 +273,7 @@ void st_dump_line(stator_ctx *ctx, const char *channel, const char *text)
 /* ---- a compile ---- */
 
 /* The first free number; the folder's descriptor or -1. */
-static int make_folder(int root, const char *title)
+static st_fd make_folder(int root, const char *title)
 {
     char name[NAME_BYTES];
     for (uint32_t i = 1; i < FOLDERS_MAX; i++) {

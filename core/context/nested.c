@@ -353,20 +353,20 @@ stator_status st_instance_capability(stator_instance *instance, const stator_gra
     return c.status == STATOR_OK ? STATOR_OK : st_fail_oom(err);
 }
 
-static int32_t call_keep(stator_instance *instance, const char *op, uint32_t version,
-                         const stator_dtype *dtypes, const uint32_t *ranks, uint32_t n)
+static bool call_keep(stator_instance *instance, const char *op, uint32_t version,
+                      const stator_dtype *dtypes, const uint32_t *ranks, uint32_t n)
 {
     st_plugin_call call;
     st_plugin_enter(&call, instance->loaded->callee, "keep");
-    const int32_t is_kept = instance->backend->keep(instance->inst, op, version, dtypes, ranks, n);
+    const bool is_kept = instance->backend->keep(instance->inst, op, version, dtypes, ranks, n);
     (void)st_plugin_leave(&call, STATOR_OK, NULL);
     return is_kept;
 }
 
-int st_instance_keeps(stator_instance *instance, const stator_graph *graph, stator_ref node)
+bool st_instance_keeps(stator_instance *instance, const stator_graph *graph, stator_ref node)
 {
     if (instance->backend->keep == NULL) {
-        return 0;
+        return false;
     }
     const stator_graph_view *v = st_graph_view(graph);
     const stator_node_row *row = stator_node_at(v, node);

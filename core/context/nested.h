@@ -50,7 +50,7 @@ stator_status st_instance_steps(stator_instance *instance, void *exe, const stat
 stator_status st_instance_capability(stator_instance *instance, const stator_graph *graph,
                                      uint8_t *accepts, char **reasons, uint32_t *groups,
                                      stator_diag **err);
-int st_instance_keeps(stator_instance *instance, const stator_graph *graph, stator_ref node);
+bool st_instance_keeps(stator_instance *instance, const stator_graph *graph, stator_ref node);
 
 extern const stator_nested_api st_nested_api;
 

@@ -24,11 +24,11 @@ typedef struct import_state {
     stator_status status;
 } import_state;
 
-static int find_needed(const stator_model *model, const char *name)
+static int64_t find_needed(const stator_model *model, const char *name)
 {
     for (uint32_t i = 0; i < model->n_needed; i++) {
         if (strcmp(model->needed[i], name) == 0) {
-            return (int)i;
+            return i;
         }
     }
     return -1;
@@ -37,7 +37,7 @@ static int find_needed(const stator_model *model, const char *name)
 static const DLTensor *input_value(const stator_source *source, const char *name)
 {
     const import_state *state = source->host;
-    const int i = find_needed(state->model, name);
+    const int64_t i = find_needed(state->model, name);
     return i >= 0 && state->values != NULL && state->values[i] != NULL ? &state->values[i]->view
                                                                        : NULL;
 }

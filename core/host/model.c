@@ -87,7 +87,7 @@ typedef struct chooser {
     st_str known;                    /* names of all that can be used */
 } chooser;
 
-static int sniff(const st_loaded *loaded, const stator_model *model)
+static int64_t sniff(const st_loaded *loaded, const stator_model *model)
 {
     const stator_frontend *f = loaded->as.frontend;
     st_plugin_call call;
@@ -102,7 +102,7 @@ static int sniff(const st_loaded *loaded, const stator_model *model)
                             "its sniff answered %u where 100 is the most; it is taken as 0", score);
         return 0;
     }
-    return (int)score;
+    return score;
 }
 
 static stator_status add_found(chooser *c, const st_loaded *loaded)
@@ -160,12 +160,12 @@ static void keep_by_extension(chooser *c)
 static const st_loaded *surest(const chooser *c)
 {
     const st_loaded *best = NULL;
-    int most = -1;
+    int64_t most = -1;
     for (uint32_t i = 0; i < c->found.count; i++) {
         const st_loaded *loaded = c->found.data[i];
         const bool is_named =
             c->extension != NULL && st_list_has(loaded->as.frontend->extensions, c->extension);
-        const int score = is_named && c->found.count == 1 ? 100 : sniff(loaded, c->model);
+        const int64_t score = is_named && c->found.count == 1 ? 100 : sniff(loaded, c->model);
         if (score > most && (score > 0 || is_named)) {
             most = score;
             best = loaded;

@@ -175,12 +175,12 @@ static stator_status read_phdrs(elf_file *f, stator_diag **err)
     return STATOR_OK;
 }
 
-int st_elf_scan_notes(const uint8_t *bytes, uint64_t size, uint64_t align, const uint8_t **out_note,
-                      uint64_t *out_note_len, const uint8_t **out_build_id,
-                      uint64_t *out_build_id_len)
+int32_t st_elf_scan_notes(const uint8_t *bytes, uint64_t size, uint64_t align,
+                          const uint8_t **out_note, uint64_t *out_note_len,
+                          const uint8_t **out_build_id, uint64_t *out_build_id_len)
 {
     const uint64_t pad = align == 8 ? 7 : 3;
-    int found = 0;
+    int32_t found = 0;
     uint64_t at = 0;
     while (size - at >= sizeof(Elf64_Nhdr)) {
         Elf64_Nhdr note;
@@ -244,8 +244,8 @@ static stator_status take_notes(elf_file *f, const Elf64_Phdr *segment, stator_d
     const uint8_t *id = NULL;
     uint64_t note_len = 0;
     uint64_t id_len = 0;
-    const int found = st_elf_scan_notes(bytes, segment->p_filesz, segment->p_align, &note,
-                                        &note_len, &id, &id_len);
+    const int32_t found = st_elf_scan_notes(bytes, segment->p_filesz, segment->p_align, &note,
+                                            &note_len, &id, &id_len);
     if (found < 0) {
         return st_fail(err, STATOR_DATA_LOSS, "a note segment is malformed");
     }

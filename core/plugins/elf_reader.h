@@ -43,9 +43,9 @@ bool st_elf_read_at(const st_elf_source *source, uint64_t offset, void *dst, uin
 
 /* Finds the Stator note (and, when out_build_id is not NULL, the GNU build id) in the bytes of one
  * PT_NOTE segment. Returns the number of Stator notes in it, -1 when the segment is malformed. */
-int st_elf_scan_notes(const uint8_t *bytes, uint64_t size, uint64_t align, const uint8_t **out_note,
-                      uint64_t *out_note_len, const uint8_t **out_build_id,
-                      uint64_t *out_build_id_len);
+int32_t st_elf_scan_notes(const uint8_t *bytes, uint64_t size, uint64_t align,
+                          const uint8_t **out_note, uint64_t *out_note_len,
+                          const uint8_t **out_build_id, uint64_t *out_build_id_len);
 
 uint32_t st_elf_host_machine(void);
 const char *st_elf_machine_name(uint32_t machine); /* "x86-64", "AArch64", ...; NULL unknown */

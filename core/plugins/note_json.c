@@ -41,17 +41,6 @@ static bool take_word(json_parser *p, const char *word)
     return true;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (c >= 'a' && c <= 'f') {
-        return c - 'a' + 10;
-    }
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* Four hexadecimal digits of a \u escape, or -1. */
 static int32_t take_hex4(json_parser *p)
 {
@@ -60,7 +49,7 @@ static int32_t take_hex4(json_parser *p)
         return -1;
     }
     for (int i = 0; i < 4; i++) {
-        const int d = hex_digit(p->at[i]);
+        const int32_t d = st_hex_digit(p->at[i]);
         if (d < 0) {
             return -1;
         }

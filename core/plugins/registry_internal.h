@@ -15,6 +15,7 @@
 #define STATOR_HOST_REGISTRY_INTERNAL_H
 
 #include "core/base/arena.h"
+#include "core/base/fdio.h"
 #include "core/base/vec.h"
 #include "core/plugins/elf_reader.h"
 #include "core/plugins/note.h"
@@ -182,7 +183,7 @@ bool st_is_own_reference(const st_registry_item *item);
 bool st_sanitizer_fits(const char *sanitizer);
 /* Opens the file as discovery demands (no symbolic link, regular) and tells its identity. -1 with a
  * reason otherwise. */
-int st_plugin_open(const char *path, struct stat *out_st, char *reason, size_t reason_size);
+st_fd st_plugin_open(const char *path, struct stat *out_st, char *reason, size_t reason_size);
 st_file_identity st_identity_of(const struct stat *st);
 
 /* ---- loader.c, descriptor.c: run plugin code, no lock held ---- */

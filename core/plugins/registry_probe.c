@@ -105,9 +105,9 @@ static char *read_memory(st_mem *mem, const char *path)
 }
 
 /* Splits a line in place at tabs; returns the number of fields. */
-static int split_line(char *line, char **fields, int max)
+static uint32_t split_line(char *line, char **fields, uint32_t max)
 {
-    int n = 0;
+    uint32_t n = 0;
     while (line != NULL && n < max) {
         fields[n++] = strsep(&line, "\t");
     }
@@ -328,7 +328,8 @@ static bool read_answer(int fd, int64_t timeout_ms, st_str *answer)
     }
 }
 
-static int wait_for(pid_t pid, int64_t limit_ms)
+/* What waitpid says of the child, -1 past the limit; a limit below 0 is none. */
+static int32_t wait_for(pid_t pid, int64_t limit_ms)
 {
     const int64_t end = now_ms() + limit_ms;
     int status = 0;
@@ -349,7 +350,8 @@ static int wait_for(pid_t pid, int64_t limit_ms)
     }
 }
 
-static int spawn_child(char *const argv[], char *const env[], int write_fd, pid_t *out_pid)
+/* 0, or the number of the error as errno has them. */
+static int32_t spawn_child(char *const argv[], char *const env[], int write_fd, pid_t *out_pid)
 {
     posix_spawn_file_actions_t actions;
     if (posix_spawn_file_actions_init(&actions) != 0) {
@@ -374,7 +376,7 @@ static stator_status run_child(st_mem *mem, char *const argv[], char *const env[
         return st_fail(err, STATOR_RESOURCE_EXHAUSTED, "no pipe for the probe: %s",
                        strerror(errno));
     }
-    const int rc = spawn_child(argv, env, fds[1], &pid);
+    const int32_t rc = spawn_child(argv, env, fds[1], &pid);
     close(fds[1]);
     if (rc != 0) {
         close(fds[0]);
@@ -407,7 +409,7 @@ typedef struct probe_answer {
 static void take_answer_line(st_registry *registry, probe_answer *answer, char *line)
 {
     char *f[6] = {NULL};
-    const int n = split_line(line, f, 6);
+    const uint32_t n = split_line(line, f, 6);
     if (n == 2 && strcmp(f[0], "state") == 0) {
         answer->verdict.state = st_state_parse(f[1]);
     } else if (n == 2 && strcmp(f[0], "reason") == 0) {

@@ -46,7 +46,7 @@ st_file_identity st_identity_of(const struct stat *st)
                               (int64_t)st->st_mtim.tv_sec, (int64_t)st->st_mtim.tv_nsec};
 }
 
-int st_plugin_open(const char *path, struct stat *out_st, char *reason, size_t reason_size)
+st_fd st_plugin_open(const char *path, struct stat *out_st, char *reason, size_t reason_size)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) {

@@ -102,12 +102,12 @@ static stator_status read_raw(ox_import *im, const Onnx__TensorProto *t, const c
     uint32_t index = 0;
     uint64_t size = 0;
     const uint8_t *bytes = NULL;
-    const int mark =
+    const ox_mark mark =
         ox_wire_mark(&im->wire, t->raw_data.data, t->raw_data.len, &index, &bytes, &size);
-    if (mark < 0) {
+    if (mark == OX_MARK_BAD) {
         return ox_import_fail(im, STATOR_INTERNAL, "%s '%s' lost its data", what, ox_text(t->name));
     }
-    const ox_cut *range = mark == 1 ? &im->wire.ranges.data[index] : NULL;
+    const ox_cut *range = mark == OX_MARK_CUT ? &im->wire.ranges.data[index] : NULL;
     size = range != NULL ? range->size_bytes : size;
     if (size != out->size_bytes) {
         return wrong_size(im, t, what, size, out->size_bytes, "bytes");

@@ -218,18 +218,18 @@ void ox_wire_deinit(ox_wire *wire, st_mem *mem)
     memset(wire, 0, sizeof *wire);
 }
 
-int ox_wire_mark(const ox_wire *wire, const uint8_t *data, uint64_t size, uint32_t *out_index,
-                 const uint8_t **out_bytes, uint64_t *out_size)
+ox_mark ox_wire_mark(const ox_wire *wire, const uint8_t *data, uint64_t size, uint32_t *out_index,
+                     const uint8_t **out_bytes, uint64_t *out_size)
 {
     if (size >= 1 && data[0] == MARK_INLINE) {
         *out_bytes = data + 1;
         *out_size = size - 1u;
-        return 0;
+        return OX_MARK_INLINE;
     }
     if (size != 5 || data[0] != MARK_CUT) {
-        return -1;
+        return OX_MARK_BAD;
     }
     *out_index = (uint32_t)data[1] | (uint32_t)data[2] << 8 | (uint32_t)data[3] << 16 |
                  (uint32_t)data[4] << 24;
-    return *out_index < wire->ranges.count ? 1 : -1;
+    return *out_index < wire->ranges.count ? OX_MARK_CUT : OX_MARK_BAD;
 }

@@ -40,9 +40,14 @@ typedef struct ox_wire_schema {
 const char *ox_wire_reduce(st_mem *mem, const uint8_t *bytes, uint64_t size,
                            const ox_wire_schema *schema, ox_wire *out, uint64_t *out_at);
 void ox_wire_deinit(ox_wire *wire, st_mem *mem);
-/* Reads a marked raw_data: 1 and the index when it was cut, 0 and inline bytes else; -1 when the
- * mark is not one that ox_wire_reduce writes. */
-int ox_wire_mark(const ox_wire *wire, const uint8_t *data, uint64_t size, uint32_t *out_index,
-                 const uint8_t **out_bytes, uint64_t *out_size);
+typedef enum ox_mark {
+    OX_MARK_BAD,    /* not one that ox_wire_reduce writes */
+    OX_MARK_INLINE, /* the bytes follow */
+    OX_MARK_CUT,    /* the index of the range does */
+} ox_mark;
+
+/* Reads a marked raw_data: its index or its inline bytes. */
+ox_mark ox_wire_mark(const ox_wire *wire, const uint8_t *data, uint64_t size, uint32_t *out_index,
+                     const uint8_t **out_bytes, uint64_t *out_size);
 
 #endif

@@ -107,23 +107,16 @@ bool st_parse_number(const char *s, double *out, const char **out_end)
     return true;
 }
 
-static int hex_digit(char c)
-{
-    const char *digits = "0123456789abcdef";
-    const char *at = c ? strchr(digits, tolower((unsigned char)c)) : NULL;
-    return at ? (int)(at - digits) : -1;
-}
-
 static void read_hex(st_expr_token *token, const char **p)
 {
     const char *q = *p + 2;
     uint64_t value = 0;
-    token->kind = hex_digit(*q) >= 0 ? ST_TOKEN_INT : ST_TOKEN_BAD;
-    for (; hex_digit(*q) >= 0; q++) {
+    token->kind = st_hex_digit(*q) >= 0 ? ST_TOKEN_INT : ST_TOKEN_BAD;
+    for (; st_hex_digit(*q) >= 0; q++) {
         if (value >> 60) {
             token->kind = ST_TOKEN_BAD;
         }
-        value = value << 4 | (uint64_t)hex_digit(*q);
+        value = value << 4 | (uint64_t)st_hex_digit(*q);
     }
     token->i = (int64_t)value;
     *p = q;

@@ -335,21 +335,19 @@ stator_status st_xarith(st_xeval *e, const st_expr_node *at, const char *op, con
     return size_arith(e, at, op[0] == 'f' ? '/' : op[0], a, b, out);
 }
 
-/* Decides lt or le of sizes; -1 when it cannot. */
-static int compare_sizes(st_xeval *e, const char *op, const st_xvalue *a, const st_xvalue *b)
+/* Decides a comparison of sizes. */
+static st_proof compare_sizes(st_xeval *e, const char *op, const st_xvalue *a, const st_xvalue *b)
 {
     st_symtab *tab = &e->b->module->symtab;
     const stator_ref x = st_xsym(e, a), y = st_xsym(e, b);
     if (x == 0 || y == 0) {
-        return -1;
+        return ST_UNDECIDED;
     }
     switch (op[0]) {
     case '=':
         return st_sym_eq(tab, x, y);
-    case '!': {
-        const int equal = st_sym_eq(tab, x, y);
-        return equal < 0 ? -1 : !equal;
-    }
+    case '!':
+        return st_proof_not(st_sym_eq(tab, x, y));
     case '<':
         return op[1] ? st_sym_le(tab, x, y) : st_sym_lt(tab, x, y);
     default:
@@ -372,23 +370,24 @@ static bool compare_floats(const char *op, double a, double b)
 }
 
 /* Equality of what has no order: strings, dtypes, lists, absent attributes. */
-static int equal_values(st_xeval *e, const st_xvalue *a, const st_xvalue *b)
+static st_proof equal_values(st_xeval *e, const st_xvalue *a, const st_xvalue *b)
 {
     if (st_xis_number(a) && st_xis_number(b)) {
-        return a->kind == ST_X_SYM || b->kind == ST_X_SYM ? compare_sizes(e, "==", a, b)
-                                                          : st_xto_float(a) == st_xto_float(b);
+        return a->kind == ST_X_SYM || b->kind == ST_X_SYM
+                   ? compare_sizes(e, "==", a, b)
+                   : st_proof_of(st_xto_float(a) == st_xto_float(b));
     }
     if (a->kind != b->kind) {
-        return 0;
+        return ST_DISPROVED;
     }
     if (a->kind == ST_X_STRING) {
-        return strcmp(a->s, b->s) == 0;
+        return st_proof_of(strcmp(a->s, b->s) == 0);
     }
     if (a->kind != ST_X_LIST) {
-        return a->i == b->i;
+        return st_proof_of(a->i == b->i);
     }
-    int result = a->n == b->n;
-    for (uint32_t i = 0; result == 1 && i < a->n; i++) {
+    st_proof result = st_proof_of(a->n == b->n);
+    for (uint32_t i = 0; result == ST_PROVED && i < a->n; i++) {
         result = equal_values(e, &a->items[i], &b->items[i]);
     }
     return result;
@@ -399,19 +398,19 @@ stator_status st_xcompare(st_xeval *e, const st_expr_node *at, const char *op, c
 {
     const bool numbers = st_xis_number(a) && st_xis_number(b);
     const bool sizes = a->kind == ST_X_SYM || b->kind == ST_X_SYM;
-    int result;
+    st_proof result;
     if (numbers && !sizes) {
-        result = compare_floats(op, st_xto_float(a), st_xto_float(b));
+        result = st_proof_of(compare_floats(op, st_xto_float(a), st_xto_float(b)));
     } else if (numbers && a->kind != ST_X_FLOAT && b->kind != ST_X_FLOAT) {
         result = compare_sizes(e, op, a, b);
     } else if (op[0] == '=' || op[0] == '!') {
         result = equal_values(e, a, b);
-        result = result >= 0 && op[0] == '!' ? !result : result;
+        result = op[0] == '!' ? st_proof_not(result) : result;
     } else {
         return st_xfail(e, at, "'%s' does not compare %s with %s", op, st_xkind_name(a),
                         st_xkind_name(b));
     }
-    if (result < 0) {
+    if (result == ST_UNDECIDED) {
         return st_xfail(e, at, "the sizes cannot be compared before the program runs");
     }
     *out = st_xbool(result);

@@ -31,11 +31,11 @@ typedef struct contraction {
     uint32_t strict;        /* a label whose sizes must be equal, LABELS: none */
 } contraction;
 
-static int find_label(const term *t, uint8_t label)
+static int64_t find_label(const term *t, uint8_t label)
 {
     for (uint32_t i = 0; i < t->n; i++) {
         if (t->labels[i] == label) {
-            return (int)i;
+            return i;
         }
     }
     return -1;

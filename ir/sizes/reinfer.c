@@ -326,7 +326,7 @@ typedef struct narrowing {
 } narrowing;
 
 /* The difference a - b when it is c*S + k with S a symbol of the plan: S's place, else -1. */
-static int difference(const narrowing *n, const stator_atom_row *row, int64_t *c, int64_t *k)
+static int64_t difference(const narrowing *n, const stator_atom_row *row, int64_t *c, int64_t *k)
 {
     const stator_ref sum = st_sym_sub(n->tab, row->a, row->b);
     const stator_sym_row *form = sum != 0 ? st_sym_row_at(n->tab, sum) : NULL;
@@ -342,7 +342,7 @@ static int difference(const narrowing *n, const stator_atom_row *row, int64_t *c
     const st_plan_range *range = st_size_plan_find(n->plan, st_module_str(n->m, atom->name));
     *c = term->coef;
     *k = form->constant;
-    return range != NULL ? (int)(range - n->plan->ranges.data) : -1;
+    return range != NULL ? (range - n->plan->ranges.data) : -1;
 }
 
 static int64_t floor_div(int64_t a, int64_t b)

@@ -114,7 +114,7 @@ done:
 
 /* ---- hashes ---- */
 
-static int hex_digit(char c)
+static int32_t hex_digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }

@@ -20,7 +20,7 @@ static bool is_digit(char c)
 
 static bool is_hex_digit(char c)
 {
-    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+    return st_hex_digit(c) >= 0;
 }
 
 static bool is_word_byte(char c)
@@ -277,11 +277,6 @@ stator_status st_lex_i64(st_lexer *lex, const char *what, int64_t *out, stator_d
     return STATOR_OK;
 }
 
-static int hex_value(char c)
-{
-    return is_digit(c) ? c - '0' : (c | 0x20) - 'a' + 10;
-}
-
 /* Resolves the escape whose letter stands at *at; *at moves past it. */
 static stator_status take_escape(const st_lexer *lex, uint64_t *at, char *out, stator_diag **err)
 {
@@ -297,7 +292,7 @@ static stator_status take_escape(const st_lexer *lex, uint64_t *at, char *out, s
         return st_lex_fail_at(lex, *at - 1, err,
                               "unknown escape; there are \\\" \\\\ \\n \\t \\r and \\xHH");
     }
-    *out = (char)(hex_value(lex->text[*at + 1]) * 16 + hex_value(lex->text[*at + 2]));
+    *out = (char)(st_hex_digit(lex->text[*at + 1]) * 16 + st_hex_digit(lex->text[*at + 2]));
     if (*out == '\0') {
         return st_lex_fail_at(lex, *at - 1, err, "a string cannot hold the byte 00");
     }

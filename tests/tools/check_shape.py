@@ -9,8 +9,9 @@ lines. Of the product: no folder with more than FOLDER_LIMIT files of C, not mor
 CIRCLES_MAX over CIRCLE_FILES_MAX files, not more comparisons with an op's name outside frontends and
 text than BY_NAME_MAX. A call circle is a set of .c files each of which calls each, maybe through
 others; calls through pointers count as none, nor do names that two files define. check_layers.py
-holds that no circle joins folders.
-Printed, and not checked yet: the lines of the product's C and functions that return `int`.
+holds that no circle joins folders. No function of the product returns `int` but main, a comparison
+for qsort, what a foreign library calls and names that end in `_count`.
+Printed alone: the lines of the product's C.
 Functions are found by a brace counter over the text without comments, strings and directives;
 a function runs from the first line of its head to its closing brace. Status 0 when all hold.
 """
@@ -24,8 +25,10 @@ PARAMETER_LIMIT = 6
 FOLDER_LIMIT = 45  # C files
 CIRCLES_MAX, CIRCLE_FILES_MAX, BY_NAME_MAX = 22, 120, 8  # counts that may only sink
 PRODUCT = ("core/", "ir/", "codegen/", "frontends/", "plugins/", "tools/", "include/")
-INT_FUNCTION = re.compile(r"^(?:static )?(?:inline )?int (\w+)\(", re.M)
-MAY_RETURN_INT = re.compile(r"main$|compare|_count$")
+INT_FUNCTION = re.compile(r"^(?:static )?(?:inline )?int (\w+)\(([^)]*)\)", re.M)
+# main, a count, a comparison for qsort, what a foreign library calls
+MAY_RETURN_INT = re.compile(r"main\(|\w*_count\(|\w+\(const void \*\w+, const void \*\w+$|"
+                            r"\w+\(struct dl_phdr_info|be_quiet\(")
 DEFINITION = re.compile(r"^(static )?[A-Za-z_][\w \t*]*?\b(\w+)\([^;{}]*\)\s*\{", re.M)
 CALL = re.compile(r"(?<![\w.>])([A-Za-z_]\w*)\s*\(")
 OP_NAME = re.compile(r'strcmp\([^()]*(?:\([^()]*\)[^()]*)*, "(\w+)"\)')
@@ -194,22 +197,31 @@ def op_names(root):
 def check_counts(root, texts, bad):
     """The product's size, full folders, int functions, ops by name."""
     ops, folders = op_names(root), collections.Counter()
-    lines = ints = by_name = 0
+    lines = by_name = 0
     for path, text in texts.items():
         if not path.startswith(PRODUCT) or not path.endswith((".c", ".h", ".def")):
             continue
         lines += text.count("\n")
         folders[os.path.dirname(path)] += 1
         if path.endswith(".c"):
-            ints += sum(not MAY_RETURN_INT.search(name) for name in INT_FUNCTION.findall(text))
             if not path.startswith(("frontends/", "ir/text", "ir/expr")):
                 by_name += sum(name in ops for name in OP_NAME.findall(text))
     bad += [f"{folder} has {count} files, the limit is {FOLDER_LIMIT}"
             for folder, count in sorted(folders.items()) if count > FOLDER_LIMIT]
     if by_name > BY_NAME_MAX:
         bad.append(f"{by_name} comparisons with an op's name, the limit is {BY_NAME_MAX}")
-    print(f"product: {lines} lines of C; {ints} functions return int; {by_name} comparisons with an op's "
+    print(f"product: {lines} lines of C; {by_name} comparisons with an op's "
           f"name; the fullest folder has {max(folders.values(), default=0)} files")
+
+
+def int_functions(path, text):
+    """Yields a line for each function of the product that returns an int it may not return."""
+    if path.startswith(PRODUCT) and path.endswith((".c", ".h")):
+        for found in INT_FUNCTION.finditer(text):
+            if not MAY_RETURN_INT.match(f"{found.group(1)}({' '.join(found.group(2).split())}"):
+                line = text.count("\n", 0, found.start()) + 1
+                yield (f"{path}:{line}: {found.group(1)} returns int: bool, stator_status, an enum or "
+                       "a type that says what the number is")
 
 
 def main():
@@ -221,6 +233,7 @@ def main():
         lines_of[path] = text.count("\n")
         texts[path] = text
         names[os.path.basename(path)].append(path)
+        bad += int_functions(path, text)
         if path.endswith((".c", ".h", ".def")):
             for name, line, count, n in functions(text):
                 found.append((count, path, line, name))

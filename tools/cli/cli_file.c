@@ -2,6 +2,7 @@
  * its place and renamed, so that a full disk leaves the old one; a device, a pipe or a link
  * (/dev/stdout is one) is written to as it is, for a rename would put a file in its place. */
 #define _GNU_SOURCE
+#include "core/base/fdio.h"
 #include "tools/cli/cli.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@ static bool is_written_in_place(const char *path)
     return lstat(path, &there) == 0 && !S_ISREG(there.st_mode);
 }
 
-static int open_in_place(const char *path)
+static st_fd open_in_place(const char *path)
 {
     return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 }

@@ -24,11 +24,11 @@ bool cli_has_input_files(const cli_inputs *flags)
     return flags->inputs != NULL || flags->input.count > 0 || flags->image.count > 0;
 }
 
-static int find_port(const loader *l, const char *name, size_t len)
+static int64_t find_port(const loader *l, const char *name, size_t len)
 {
     for (uint32_t i = 0; i < l->n; i++) {
         if (strlen(l->ports[i].name) == len && strncmp(l->ports[i].name, name, len) == 0) {
-            return (int)i;
+            return i;
         }
     }
     return -1;
@@ -56,7 +56,7 @@ static bool set_input(loader *l, uint32_t i, stator_tensor *tensor)
 }
 
 /* Splits NAME=FILE; without a name the only input is meant. */
-static bool split(const loader *l, const char *arg, int *out_port, const char **out_path)
+static bool split(const loader *l, const char *arg, int64_t *out_port, const char **out_path)
 {
     const char *equals = strchr(arg, '=');
     if (equals == NULL && l->n == 1) {
@@ -79,7 +79,7 @@ static bool load_single(loader *l)
 {
     char errbuf[ERROR_SIZE];
     for (uint32_t k = 0; k < l->flags->input.count; k++) {
-        int port = 0;
+        int64_t port = 0;
         const char *path = NULL;
         stator_tensor *tensor = NULL;
         if (!split(l, l->flags->input.items[k], &port, &path)) {
@@ -155,7 +155,7 @@ static bool load_images(loader *l)
         return false;
     }
     for (uint32_t k = 0; k < l->flags->image.count; k++) {
-        int port = 0;
+        int64_t port = 0;
         const char *path = NULL;
         stator_tensor *tensor = NULL;
         if (!split(l, l->flags->image.items[k], &port, &path)) {
@@ -189,7 +189,7 @@ static bool load_images(loader *l)
 static bool take_list(loader *l, cli_tensors *list, const char *from)
 {
     for (uint32_t k = 0; k < list->count; k++) {
-        int port = (int)k;
+        int64_t port = (int)k;
         if (list->names[k] != NULL) {
             port = find_port(l, list->names[k], strlen(list->names[k]));
             if (port < 0) {

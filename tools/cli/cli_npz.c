@@ -102,14 +102,16 @@ static const char *name_of(const cli_tensors *tensors, uint32_t i, char fallback
     return tensors->names[i] != NULL ? tensors->names[i] : fallback;
 }
 
-/* Are the values of tensor i in the archive, under its name? -1: others are. */
-static int has_member(zip_t *archive, const cli_tensors *tensors, uint32_t i)
+/* What the archive holds under the name of tensor i: nothing, its values, or others. */
+typedef enum presence { MEMBER_NONE, MEMBER_SAME, MEMBER_OTHER } presence;
+
+static presence find_member(zip_t *archive, const cli_tensors *tensors, uint32_t i)
 {
     char names[2][32];
     char members[2][MEMBER_BYTES];
     member_name(name_of(tensors, i, names[0]), members[0]);
     if (zip_name_locate(archive, members[0], 0) < 0) {
-        return 0;
+        return MEMBER_NONE;
     }
     for (uint32_t k = 0; k < i; k++) {
         const uint64_t size = stator_tensor_size_bytes(tensors->tensors[i]);
@@ -119,11 +121,11 @@ static int has_member(zip_t *archive, const cli_tensors *tensors, uint32_t i)
                            (size == 0 ||
                             memcmp(stator_tensor_data(tensors->tensors[k]),
                                    stator_tensor_data(tensors->tensors[i]), (size_t)size) == 0)
-                       ? 1
-                       : -1;
+                       ? MEMBER_SAME
+                       : MEMBER_OTHER;
         }
     }
-    return -1;
+    return MEMBER_OTHER;
 }
 
 static bool add_member(zip_t *archive, const char *name, const stator_tensor *tensor)
@@ -159,10 +161,10 @@ static bool add_tensor(zip_t *archive, const cli_tensors *tensors, uint32_t i, c
 {
     char fallback[32];
     const char *name = name_of(tensors, i, fallback);
-    const int there = has_member(archive, tensors, i);
-    if (there != 0) {
+    const presence there = find_member(archive, tensors, i);
+    if (there != MEMBER_NONE) {
         (void)snprintf(errbuf, ERROR_SIZE, "two outputs would be '%.300s' in the archive", name);
-        return there > 0;
+        return there == MEMBER_SAME;
     }
     stator_tensor_retain(tensors->tensors[i]);
     stator_tensor *tensor = cli_to_numpy(tensors->ctx, tensors->tensors[i]);
@@ -210,21 +212,22 @@ bool cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf)
 
 #else
 
-int cli_parse_npz(stator_ctx *ctx, const void *bytes, uint64_t size, cli_tensors *out, char *errbuf)
+bool cli_parse_npz(stator_ctx *ctx, const void *bytes, uint64_t size, cli_tensors *out,
+                   char *errbuf)
 {
     (void)ctx;
     (void)bytes;
     (void)size;
     (void)out;
     (void)snprintf(errbuf, ERROR_SIZE, "built without libzip");
-    return 0;
+    return false;
 }
 
-int cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf)
+bool cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf)
 {
     (void)tensors;
     (void)snprintf(errbuf, ERROR_SIZE, "'%s': built without libzip", path);
-    return 0;
+    return false;
 }
 
 #endif

@@ -122,15 +122,15 @@ bool cli_parse_pb(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tens
 
 #else
 
-int cli_parse_pb(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tensor **out_tensor,
-                 char *errbuf)
+bool cli_parse_pb(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tensor **out_tensor,
+                  char *errbuf)
 {
     (void)ctx;
     (void)bytes;
     (void)size;
     *out_tensor = NULL;
     (void)snprintf(errbuf, ERROR_SIZE, "built without protobuf-c");
-    return 0;
+    return false;
 }
 
 #endif

@@ -99,8 +99,8 @@ bool cli_parse_png(stator_ctx *ctx, const void *bytes, uint64_t size, uint32_t c
 
 #else
 
-int cli_parse_png(stator_ctx *ctx, const void *bytes, uint64_t size, uint32_t channels,
-                  const cli_image_norm *norm, stator_tensor **out_tensor, char *errbuf)
+bool cli_parse_png(stator_ctx *ctx, const void *bytes, uint64_t size, uint32_t channels,
+                   const cli_image_norm *norm, stator_tensor **out_tensor, char *errbuf)
 {
     (void)ctx;
     (void)bytes;
@@ -109,7 +109,7 @@ int cli_parse_png(stator_ctx *ctx, const void *bytes, uint64_t size, uint32_t ch
     (void)norm;
     *out_tensor = NULL;
     (void)snprintf(errbuf, ERROR_SIZE, "built without libpng");
-    return 0;
+    return false;
 }
 
 #endif

@@ -65,12 +65,12 @@ void draw_picture_free(draw_picture *picture)
 
 #else
 
-int draw_render(const char *dot, const char *format, draw_picture *out)
+bool draw_render(const char *dot, const char *format, draw_picture *out)
 {
     (void)dot;
     (void)format;
     *out = (draw_picture){.is_missing = 1, .why = "built without Graphviz (libgraphviz-dev)"};
-    return 0;
+    return false;
 }
 
 void draw_picture_free(draw_picture *picture)

@@ -124,8 +124,8 @@ void build_watch_end(build_folder *folder);
 void build_watch_lock(build_folder *folder);
 void build_watch_unlock(build_folder *folder);
 /* Runs argv to its end; the error of starting it, or 0. */
-int build_watch_run(build_folder *folder, const posix_spawn_file_actions_t *actions,
-                    char *const *argv, int *out_status);
+int32_t build_watch_run(build_folder *folder, const posix_spawn_file_actions_t *actions,
+                        char *const *argv, int *out_status);
 /* What is written is renamed to its place: is there nothing, or a file? A device, a pipe or a
  * folder would be lost. 0: it was said. */
 bool build_may_replace(const char *path, int json);

@@ -354,7 +354,7 @@ static char **make_argv(const build_folder *folder, const char *const *fixed, ui
 }
 
 /* Runs argv in the folder with its output in the log; the error of starting it, or 0. */
-static int run_in_folder(build_folder *folder, char *const *argv, int *out_status)
+static int32_t run_in_folder(build_folder *folder, char *const *argv, int *out_status)
 {
     char log[PATH_BYTES];
     posix_spawn_file_actions_t actions;
@@ -416,7 +416,7 @@ static bool compile_files(build_folder *folder, const char *cc, const char *sona
     if (argv == NULL) {
         return fail_memory(folder);
     }
-    const int rc = run_in_folder(folder, argv, &status);
+    const int32_t rc = run_in_folder(folder, argv, &status);
     free(argv);
     if (rc == ENOENT || (rc == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 127)) {
         (void)cli_fail(folder->json, "UNAVAILABLE",

@@ -126,7 +126,7 @@ void build_watch_unlock(build_folder *folder)
 }
 
 /* The child gets the signals as the command had them, in a group of its own. */
-static int set_attributes(const build_watch *watch, posix_spawnattr_t *attributes)
+static int32_t set_attributes(const build_watch *watch, posix_spawnattr_t *attributes)
 {
     sigset_t usual;
     (void)sigemptyset(&usual);
@@ -138,8 +138,8 @@ static int set_attributes(const build_watch *watch, posix_spawnattr_t *attribute
     return rc != 0 ? rc : posix_spawnattr_setsigdefault(attributes, &usual);
 }
 
-int build_watch_run(build_folder *folder, const posix_spawn_file_actions_t *actions,
-                    char *const *argv, int *out_status)
+int32_t build_watch_run(build_folder *folder, const posix_spawn_file_actions_t *actions,
+                        char *const *argv, int *out_status)
 {
     build_watch *watch = folder->watch;
     posix_spawnattr_t attributes;

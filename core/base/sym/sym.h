@@ -80,10 +80,23 @@ void st_sym_set_hint(st_symtab *tab, uint32_t sym, int64_t hint);
  * value of its range, held within what is proved of the sym. What is decided by it must be right
  * for every size in range. */
 int64_t st_sym_size_hint(const st_symtab *tab, uint32_t sym);
-/* 1 proved, 0 disproved, -1 unknown. */
-int st_sym_eq(st_symtab *tab, uint32_t a, uint32_t b);
-int st_sym_lt(st_symtab *tab, uint32_t a, uint32_t b);
-int st_sym_le(st_symtab *tab, uint32_t a, uint32_t b);
+/* What can be said of a relation for all sizes; the numbers are those of sym_compare in
+ * plugin.h. */
+typedef enum st_proof { ST_UNDECIDED = -1, ST_DISPROVED = 0, ST_PROVED = 1 } st_proof;
+
+static inline st_proof st_proof_of(bool is_true)
+{
+    return is_true ? ST_PROVED : ST_DISPROVED;
+}
+
+static inline st_proof st_proof_not(st_proof answer)
+{
+    return answer == ST_UNDECIDED ? answer : st_proof_of(answer == ST_DISPROVED);
+}
+
+st_proof st_sym_eq(st_symtab *tab, uint32_t a, uint32_t b);
+st_proof st_sym_lt(st_symtab *tab, uint32_t a, uint32_t b);
+st_proof st_sym_le(st_symtab *tab, uint32_t a, uint32_t b);
 /* The atom when the sym is exactly one symbol, else 0. */
 uint32_t st_sym_as_symbol(const st_symtab *tab, uint32_t sym);
 /* The first atom that `is` holds for: term by term, a quotient and the like before what it is made

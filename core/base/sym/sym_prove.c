@@ -454,57 +454,57 @@ static bool are_ints(const st_symtab *tab, uint32_t a, uint32_t b, int64_t *out_
     return a != 0 && b != 0 && st_sym_const(tab, a, out_a) && st_sym_const(tab, b, out_b);
 }
 
-int st_sym_eq(st_symtab *tab, uint32_t a, uint32_t b)
+st_proof st_sym_eq(st_symtab *tab, uint32_t a, uint32_t b)
 {
     range r;
     st_lin d;
     int64_t x = 0;
     int64_t y = 0;
     if (a == b && a != 0) {
-        return 1;
+        return ST_PROVED;
     }
     if (are_ints(tab, a, b, &x, &y)) {
-        return x == y;
+        return st_proof_of(x == y);
     }
     if (!difference(tab, a, b, &r, &d)) {
-        return -1;
+        return ST_UNDECIDED;
     }
     if (r.lo > 0 || r.hi < 0) {
-        return 0;
+        return ST_DISPROVED;
     }
     if (r.lo == 0 && r.hi == 0) {
-        return 1;
+        return ST_PROVED;
     }
     const uint64_t g = st_lin_modulus(tab, &d);
-    return g > 1 && st_abs_u64(d.constant) % g != 0 ? 0 : -1;
+    return g > 1 && st_abs_u64(d.constant) % g != 0 ? ST_DISPROVED : ST_UNDECIDED;
 }
 
-int st_sym_lt(st_symtab *tab, uint32_t a, uint32_t b)
+st_proof st_sym_lt(st_symtab *tab, uint32_t a, uint32_t b)
 {
     range r;
     st_lin d;
     int64_t x = 0;
     int64_t y = 0;
     if (are_ints(tab, a, b, &x, &y)) {
-        return x < y;
+        return st_proof_of(x < y);
     }
     if (!difference(tab, a, b, &r, &d)) {
-        return -1;
+        return ST_UNDECIDED;
     }
-    return r.lo >= 1 ? 1 : r.hi <= 0 ? 0 : -1;
+    return r.lo >= 1 ? ST_PROVED : r.hi <= 0 ? ST_DISPROVED : ST_UNDECIDED;
 }
 
-int st_sym_le(st_symtab *tab, uint32_t a, uint32_t b)
+st_proof st_sym_le(st_symtab *tab, uint32_t a, uint32_t b)
 {
     range r;
     st_lin d;
     int64_t x = 0;
     int64_t y = 0;
     if (are_ints(tab, a, b, &x, &y)) {
-        return x <= y;
+        return st_proof_of(x <= y);
     }
     if (!difference(tab, a, b, &r, &d)) {
-        return -1;
+        return ST_UNDECIDED;
     }
-    return r.lo >= 0 ? 1 : r.hi < 0 ? 0 : -1;
+    return r.lo >= 0 ? ST_PROVED : r.hi < 0 ? ST_DISPROVED : ST_UNDECIDED;
 }

@@ -268,7 +268,7 @@ static void emit_loop(ox_node *n, const loop *l, stator_graph *body)
 }
 
 /* Is the condition known to be this? Absent is true. */
-static int is_known_as(ox_node *n, stator_ref condition, int wanted)
+static bool is_known_as(ox_node *n, stator_ref condition, bool wanted)
 {
     uint32_t count;
     const int64_t *known;
@@ -307,7 +307,7 @@ static bool write_out(ox_node *n, const loop *l)
     uint32_t count;
     if (l->n_tensors == l->carried || l->stacked != 0 || ox_in(n, 0) == 0 ||
         !ox_known_ints(n, ox_in(n, 0), &count, &n_iterations) || count != 1 ||
-        n_iterations[0] > ITERATIONS_MAX || !is_known_as(n, ox_in(n, 1), 1)) {
+        n_iterations[0] > ITERATIONS_MAX || !is_known_as(n, ox_in(n, 1), true)) {
         return false;
     }
     stator_ref *values = ox_alloc(n, l->carried + 1u, sizeof *values);
@@ -318,8 +318,8 @@ static bool write_out(ox_node *n, const loop *l)
     memcpy(values + 1, l->initial, l->carried * sizeof *values);
     for (int64_t t = 0; ox_ok(n) && t < n_iterations[0]; t++) {
         write_iteration(n, l, t, values);
-        if (ox_ok(n) && !l->ignores_cond && !is_known_as(n, values[0], 1)) {
-            if (!is_known_as(n, values[0], 0)) {
+        if (ox_ok(n) && !l->ignores_cond && !is_known_as(n, values[0], true)) {
+            if (!is_known_as(n, values[0], false)) {
                 return false; /* the written iterations are discarded */
             }
             break;

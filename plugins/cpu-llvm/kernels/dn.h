@@ -463,8 +463,8 @@ void dn_note_steady(dn_op *op, const dn_sizes *sizes);
 stator_status dn_prepare(dn_op *op, const dn_sizes *sizes, const void *y, bool is_tuned,
                          stator_diag **err);
 /* Threads that a call of these sizes runs on here: one when there is little to do. */
-int dn_threads(const dn_lib *lib, const st_contraction *contraction, const dn_sizes *sizes,
-               stator_ctx *ctx);
+int32_t dn_threads(const dn_lib *lib, const st_contraction *contraction, const dn_sizes *sizes,
+                   stator_ctx *ctx);
 /* oneDNN's code for this processor takes operands at any address. */
 bool dn_reads_unaligned(void);
 
@@ -601,7 +601,7 @@ typedef struct dn_team {
 } dn_team;
 
 /* Threads that a region begun here will get when `wanted` are asked for. */
-int dn_team_size(int wanted);
+int32_t dn_team_size(int wanted);
 /* From here to dn_team_end oneDNN uses so many threads in this thread's regions. */
 dn_team dn_team_begin(int threads);
 void dn_team_end(const dn_team *before);

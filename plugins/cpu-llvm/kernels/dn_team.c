@@ -18,7 +18,7 @@
 #define FLAG_INVALID 1u
 #define FLAGS_ALL 0x3fu
 
-int dn_team_size(int wanted)
+int32_t dn_team_size(int wanted)
 {
     if (wanted <= 1 || omp_in_parallel() || omp_get_max_active_levels() < 1) {
         return 1;
@@ -94,7 +94,7 @@ uint32_t dn_flags_clear(int threads)
     return 0;
 }
 
-int dn_flags_found(int threads, uint32_t before)
+bool dn_flags_found(int threads, uint32_t before)
 {
     (void)threads;
     (void)before;

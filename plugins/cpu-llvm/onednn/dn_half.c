@@ -142,9 +142,9 @@ static int64_t narrow_fast(const float *from, uint16_t *to, int64_t n, uint32_t 
     return 0;
 }
 
-static int is_cpu_able(void)
+static bool is_cpu_able(void)
 {
-    return 0;
+    return false;
 }
 #endif
 

@@ -67,7 +67,7 @@ static stator_status add_reorder(dn_op *op, dn_plan *plan, uint32_t from, uint32
 }
 
 /* The primitive's own order of operand `role` is the caller's. */
-static int is_in_place(const dn_desc *desc, uint32_t role)
+static bool is_in_place(const dn_desc *desc, uint32_t role)
 {
     return dnnl_memory_desc_equal(&desc->md[role], &desc->md[role + DN_X2]);
 }

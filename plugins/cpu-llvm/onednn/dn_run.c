@@ -269,8 +269,8 @@ bool dn_reads_unaligned(void)
     return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2;
 }
 
-int dn_threads(const dn_lib *lib, const st_contraction *contraction, const dn_sizes *sizes,
-               stator_ctx *ctx)
+int32_t dn_threads(const dn_lib *lib, const st_contraction *contraction, const dn_sizes *sizes,
+                   stator_ctx *ctx)
 {
     int64_t elements = 0;
     int64_t macs = 0;

@@ -77,9 +77,9 @@ static void *open_with_core(void)
     return open_first(0);
 }
 
-static int wants_core(void)
+static bool wants_core(void)
 {
-    return 0;
+    return false;
 }
 #endif
 

@@ -388,7 +388,7 @@ static stator_status resize_weighted(const resize *r, stator_diag **err)
 
 /* ---- the op ---- */
 
-static int coordinates_of(const ek_call *c)
+static int32_t coordinates_of(const ek_call *c)
 {
     static const char *const names[] = {
         "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",

@@ -110,21 +110,21 @@ static bool next_tap(const window *w, reach *r)
 
 /* ---- reduce_window ---- */
 
-enum { KIND_SUM, KIND_MAX, KIND_MIN };
+typedef enum reduction { KIND_SUM, KIND_MAX, KIND_MIN } reduction;
 
-static int window_kind(const ek_call *c)
+static reduction window_kind(const ek_call *c)
 {
     return ek_str_is(c, STATOR_reduce_window_kind, "sum")   ? KIND_SUM
            : ek_str_is(c, STATOR_reduce_window_kind, "max") ? KIND_MAX
                                                             : KIND_MIN;
 }
 
-static double identity_f64(int kind)
+static double identity_f64(reduction kind)
 {
     return kind == KIND_SUM ? 0.0 : kind == KIND_MAX ? -INFINITY : INFINITY;
 }
 
-static double combine_f64(int kind, double a, double b)
+static double combine_f64(reduction kind, double a, double b)
 {
     if (kind == KIND_SUM) {
         return a + b;
@@ -149,7 +149,7 @@ static int64_t int_limit(uint32_t dtype, bool greatest)
     return greatest ? top : -top - 1;
 }
 
-static int64_t combine_i64(int kind, uint32_t dtype, int64_t a, int64_t b)
+static int64_t combine_i64(reduction kind, uint32_t dtype, int64_t a, int64_t b)
 {
     if (kind == KIND_SUM) {
         return (int64_t)((uint64_t)a + (uint64_t)b);
@@ -163,7 +163,7 @@ static void reduce_range(void *self, int64_t begin, int64_t end)
     const window *w = self;
     const ek_tensor *x = &w->call->in[0];
     const ek_tensor *y = &w->call->out[0];
-    const int kind = window_kind(w->call);
+    const reduction kind = window_kind(w->call);
     const bool is_float = ek_is_float(x->dtype);
     for (int64_t o = begin; o < end; o++) {
         double f = identity_f64(kind);

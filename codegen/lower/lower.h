@@ -7,14 +7,21 @@
 #define CG_POINT(op, function, cost)                                                               \
     st_loop_ref function(cg_nest *nest, const cg_node *node, uint32_t result,                      \
                          const uint32_t *index);
-#define CG_FOLD(op, fold, element, finish)
-#define CG_REPEAT(op, fold, element, finish)
-#define CG_WRITE(op, write, refuses, repeats) void write(cg_nest *nest, const cg_node *node);
-#define CG_WHOLE(op, write, refuses, contraction)                                                  \
+#define CG_FOLD(op, fold, element, finish)                                                         \
+    void fold(const cg_node *node, cg_fold *out);                                                  \
+    void element(cg_nest *nest, const cg_node *node, const uint32_t *index, const uint32_t *inner, \
+                 cg_element *out);
+#define CG_REPEAT(op, fold, element, finish) CG_FOLD(op, fold, element, finish)
+#define CG_WRITE(op, write, refuses, repeats)                                                      \
     void write(cg_nest *nest, const cg_node *node);                                                \
+    const char *refuses(const stator_graph_view *view, const stator_node_row *row);
+#define CG_WHOLE(op, write, refuses, contraction)                                                  \
+    CG_WRITE(op, write, refuses, 1)                                                                \
     bool contraction(cg_unit *unit, const cg_node *node, const st_kernel *kernel,                  \
                      st_contraction *out);
-#define CG_HOST(op, write, refuses, slow, contraction) CG_WHOLE(op, write, refuses, contraction)
+#define CG_HOST(op, write, refuses, slow, contraction)                                             \
+    CG_WHOLE(op, write, refuses, contraction)                                                      \
+    const char *slow(const stator_graph_view *view, const stator_node_row *row);
 #define CG_LOOP(op, write) void write(cg_nest *nest, const cg_node *node);
 #include "codegen/lower/lower.def"
 
@@ -26,30 +33,12 @@ st_loop_ref cg_scalar(cg_nest *nest, const cg_node *node, uint32_t result, const
 void cg_fit_index(cg_nest *nest, const cg_value *operand, const uint32_t *dims, uint32_t *index);
 
 /* ---- reduction.c ---- */
-void cg_reduce(const cg_node *node, cg_fold *out);
-void cg_reduce_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
-                       const uint32_t *inner, cg_element *out);
-void cg_arg(const cg_node *node, cg_fold *out);
-void cg_arg_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
-                    const uint32_t *inner, cg_element *out);
 st_loop_ref cg_arg_finish(cg_nest *nest, const cg_node *node, const uint32_t *index,
                           st_loop_ref folded);
 
 /* ---- contraction_folds.c ---- */
-void cg_dot(const cg_node *node, cg_fold *out);
-void cg_dot_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
-                    const uint32_t *inner, cg_element *out);
-void cg_conv(const cg_node *node, cg_fold *out);
-void cg_conv_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
-                     const uint32_t *inner, cg_element *out);
 st_loop_ref cg_conv_finish(cg_nest *nest, const cg_node *node, const uint32_t *index,
                            st_loop_ref folded);
-void cg_conv_transpose(const cg_node *node, cg_fold *out);
-void cg_conv_transpose_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
-                               const uint32_t *inner, cg_element *out);
-void cg_window(const cg_node *node, cg_fold *out);
-void cg_window_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
-                       const uint32_t *inner, cg_element *out);
 
 /* Position of an operand for output position o and window position k: o * stride + k * dilation
  * - low. */
@@ -60,15 +49,9 @@ st_loop_ref cg_masked_operand(cg_nest *nest, stator_ref operand, const uint32_t 
                               st_loop_ref ok);
 
 /* ---- gradient_folds.c ---- */
-void cg_weight_grad(const cg_node *node, cg_fold *out);
-void cg_weight_grad_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
-                            const uint32_t *inner, cg_element *out);
-void cg_col2im(const cg_node *node, cg_fold *out);
 /* Columns of blocks along spatial axis i, 0 or less where a block is larger than the image; 0 as a
  * sym: beyond the limits. */
 uint32_t cg_col2im_columns(const cg_node *node, uint32_t i);
-void cg_col2im_element(cg_nest *nest, const cg_node *node, const uint32_t *index,
-                       const uint32_t *inner, cg_element *out);
 
 /* ---- view_ops.c ---- */
 
@@ -97,12 +80,11 @@ void cg_put(cg_nest *nest, const cg_node *node, uint32_t k, const uint32_t *inde
 /* An axis attribute, counted from the front. */
 uint32_t cg_axis(const cg_node *node, uint32_t attr, uint32_t rank);
 
-/* ---- reasons why a node is not lowered ---- */
-const char *cg_cumulate_refuses(const stator_graph_view *view, const stator_node_row *row);
-const char *cg_scatter_refuses(const stator_graph_view *view, const stator_node_row *row);
-const char *cg_order_refuses(const stator_graph_view *view, const stator_node_row *row);
-const char *cg_order_is_slow(const stator_graph_view *view, const stator_node_row *row);
-const char *cg_sdpa_refuses(const stator_graph_view *view, const stator_node_row *row);
+/* ---- scan.c ---- */
+/* Number i of a list among the node's attributes, 0 behind its end; and an attribute's number. */
+int64_t cg_scan_list_at(const stator_graph_view *v, const stator_node_row *row, uint32_t attr,
+                        uint32_t i);
+uint32_t cg_scan_count(const stator_graph_view *v, const stator_node_row *row, uint32_t attr);
 /* How many sizes does a step bind? They are the call's, so no two such bodies run at once. */
 uint32_t cg_scan_binds(const stator_graph_view *body);
 const char *cg_scan_refuses(const stator_host *host, const stator_graph_view *view,

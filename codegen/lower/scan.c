@@ -4,8 +4,8 @@
 
 #include <stator/ops.h>
 
-static int64_t list_at(const stator_graph_view *v, const stator_node_row *row, uint32_t attr,
-                       uint32_t i)
+int64_t cg_scan_list_at(const stator_graph_view *v, const stator_node_row *row, uint32_t attr,
+                        uint32_t i)
 {
     const stator_attr_row *list = stator_attr_at(v, row, attr);
     return list->kind == STATOR_ATTR_INTS && i < list->count
@@ -13,7 +13,7 @@ static int64_t list_at(const stator_graph_view *v, const stator_node_row *row, u
                : 0;
 }
 
-static uint32_t count_of(const stator_graph_view *v, const stator_node_row *row, uint32_t attr)
+uint32_t cg_scan_count(const stator_graph_view *v, const stator_node_row *row, uint32_t attr)
 {
     return (uint32_t)stator_attr_at(v, row, attr)->i;
 }
@@ -41,15 +41,16 @@ static bool is_first_axis(int64_t axis, uint32_t rank)
 static const char *inputs_refuse(const stator_graph_view *v, const stator_node_row *row,
                                  const stator_graph_view *body)
 {
-    const uint32_t carried = count_of(v, row, STATOR_scan_carried);
-    const uint32_t scanned = count_of(v, row, STATOR_scan_scanned);
+    const uint32_t carried = cg_scan_count(v, row, STATOR_scan_carried);
+    const uint32_t scanned = cg_scan_count(v, row, STATOR_scan_scanned);
     if (body->n_inputs != row->operand_count) {
         return "a scan whose body has other inputs";
     }
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const stator_type_row *type = stator_value_type(v, stator_operand(v, row, k));
         const uint32_t is_cut = k >= carried && k < carried + scanned;
-        if (is_cut && !is_first_axis(list_at(v, row, STATOR_scan_axes, k - carried), type->rank)) {
+        if (is_cut &&
+            !is_first_axis(cg_scan_list_at(v, row, STATOR_scan_axes, k - carried), type->rank)) {
             return "a scan along an axis that is not the first";
         }
         if (!is_slice(v, type, stator_value_type(body, k + 1u), is_cut)) {
@@ -62,15 +63,15 @@ static const char *inputs_refuse(const stator_graph_view *v, const stator_node_r
 static const char *outputs_refuse(const stator_graph_view *v, const stator_node_row *row,
                                   const stator_graph_view *body)
 {
-    const uint32_t carried = count_of(v, row, STATOR_scan_carried);
+    const uint32_t carried = cg_scan_count(v, row, STATOR_scan_carried);
     if (body->n_outputs != row->result_count) {
         return "a scan whose body has other outputs";
     }
     for (uint32_t k = 0; k < row->result_count; k++) {
         const stator_type_row *type = stator_value_type(v, row->result_begin + k);
         const uint32_t is_cut = k >= carried;
-        if (is_cut &&
-            !is_first_axis(list_at(v, row, STATOR_scan_out_axes, k - carried), type->rank)) {
+        if (is_cut && !is_first_axis(cg_scan_list_at(v, row, STATOR_scan_out_axes, k - carried),
+                                     type->rank)) {
             return "a scan that stacks along an axis that is not the first";
         }
         if (!is_slice(v, type, stator_value_type(body, stator_output_at(body, k)), is_cut)) {
@@ -111,7 +112,7 @@ const char *cg_scan_refuses(const stator_host *host, const stator_graph_view *v,
                             const stator_node_row *row)
 {
     const stator_graph_view *body = host->ir->view(stator_region_at(v, row, 0));
-    if (count_of(v, row, STATOR_scan_scanned) == 0) {
+    if (cg_scan_count(v, row, STATOR_scan_scanned) == 0) {
         return "a scan over nothing";
     }
     if (cg_scan_binds(body) > CG_STEP_SIZES_MAX) {

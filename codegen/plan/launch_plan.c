@@ -147,9 +147,7 @@ static stator_status note_checks(planner *p, const st_kernel *kernel, stator_dia
         st_str_init(&text, exe->config.mem);
         st_str_addf(&text, "%s%s%s%s: an index is outside its axis",
                     stator_op_at(v, node->op)->name, name[0] ? " '" : "", name, name[0] ? "'" : "");
-        const char *kept =
-            st_str_ok(&text) ? st_arena_strndup(&exe->arena, text.data, text.len) : NULL;
-        st_str_deinit(&text);
+        const char *kept = cg_keep_text(exe, &text);
         cg_check *check = kept ? st_vec_push(exe->config.mem, &exe->checks) : NULL;
         ST_TRY_MEM(check, err);
         *check = (cg_check){inst->origin, kept};
@@ -266,8 +264,7 @@ static stator_status add_library_call(planner *p, uint32_t group, const st_kerne
     st_str text;
     st_str_init(&text, exe->config.mem);
     cg_print_contraction(contraction, kernel, &text);
-    launch->text = st_str_ok(&text) ? st_arena_strndup(&exe->arena, text.data, text.len) : NULL;
-    st_str_deinit(&text);
+    launch->text = cg_keep_text(exe, &text);
     ST_TRY_MEM(launch->text, err);
     contraction->is_alone = p->unit->is_alone;
     ST_TRY(create_op(p, kernel, contraction, launch, err));

@@ -33,8 +33,7 @@ static stator_status write_text(const cg_node *node, st_cg_exe *exe, cg_launch *
         st_loop_sym_print(&exe->syms, cg_attr_dim(node, STATOR_sym_bind_syms, i), &text);
     }
     st_str_addf(&text, " = %s\n", name);
-    launch->text = st_str_ok(&text) ? st_arena_strndup(&exe->arena, text.data, text.len) : NULL;
-    st_str_deinit(&text);
+    launch->text = cg_keep_text(exe, &text);
     return launch->text ? STATOR_OK : st_fail_oom(err);
 }
 

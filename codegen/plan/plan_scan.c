@@ -24,20 +24,6 @@
 
 /* ---- the body ---- */
 
-static int64_t list_at(const stator_graph_view *v, const stator_node_row *row, uint32_t attr,
-                       uint32_t i)
-{
-    const stator_attr_row *list = stator_attr_at(v, row, attr);
-    return list->kind == STATOR_ATTR_INTS && i < list->count
-               ? *(const int64_t *)stator_column_at(&v->i64s, list->begin + i)
-               : 0;
-}
-
-static uint32_t count_of(const stator_graph_view *v, const stator_node_row *row, uint32_t attr)
-{
-    return (uint32_t)stator_attr_at(v, row, attr)->i;
-}
-
 /* Tells the body what is known of an input: a constant is a constant there as well. */
 static stator_status give_input(cg_unit *body, uint32_t k, const cg_unit *unit, stator_ref operand,
                                 stator_diag **err)
@@ -76,8 +62,8 @@ static uint32_t slice_align(const cg_unit *unit, stator_ref value)
 stator_status cg_begin_body(cg_unit *body, const cg_loop *loop, stator_diag **err)
 {
     const stator_node_row *row = stator_node_at(loop->unit->view, loop->node);
-    const uint32_t carried = count_of(loop->unit->view, row, STATOR_scan_carried);
-    const uint32_t scanned = count_of(loop->unit->view, row, STATOR_scan_scanned);
+    const uint32_t carried = cg_scan_count(loop->unit->view, row, STATOR_scan_carried);
+    const uint32_t scanned = cg_scan_count(loop->unit->view, row, STATOR_scan_scanned);
     for (uint32_t k = 0; k < row->operand_count; k++) {
         if (k >= carried && k < carried + scanned) {
             body->buffers.data[body->values[k + 1u].buffer].align = slice_align(body, k + 1u);
@@ -91,7 +77,7 @@ stator_status cg_begin_body(cg_unit *body, const cg_loop *loop, stator_diag **er
 void cg_align_outputs(cg_unit *body, const cg_loop *loop)
 {
     const stator_node_row *row = stator_node_at(loop->unit->view, loop->node);
-    const uint32_t carried = count_of(loop->unit->view, row, STATOR_scan_carried);
+    const uint32_t carried = cg_scan_count(loop->unit->view, row, STATOR_scan_carried);
     for (uint32_t i = 0; i < body->buffers.count; i++) {
         cg_buffer *buffer = &body->buffers.data[i];
         if (buffer->kind == CG_BUFFER_OUTPUT && buffer->index >= carried) {
@@ -234,7 +220,7 @@ static stator_status set_ports(cg_unit *unit, const stator_node_row *row, cg_sca
                                st_cg_exe *exe, stator_diag **err)
 {
     const stator_graph_view *v = unit->view;
-    const uint32_t scanned = count_of(v, row, STATOR_scan_scanned);
+    const uint32_t scanned = cg_scan_count(v, row, STATOR_scan_scanned);
     const uint32_t carried = scan->n_carried;
     const st_sym_cols cols = st_sym_columns(&unit->syms->tab);
     for (uint32_t k = 0; k < scan->n_in + scan->n_out; k++) {
@@ -247,7 +233,7 @@ static stator_status set_ports(cg_unit *unit, const stator_node_row *row, cg_sca
                                                         : CG_PORT_WHOLE;
         if (p->kind == CG_PORT_SLICE) {
             const uint32_t attr = is_out ? STATOR_scan_out_reverse : STATOR_scan_reverse;
-            p->is_reversed = list_at(v, row, attr, index - carried) != 0;
+            p->is_reversed = cg_scan_list_at(v, row, attr, index - carried) != 0;
             ST_TRY(set_bytes(unit, value, 1, exe, &p->bytes, err));
         }
         if (is_out && index < carried) {
@@ -274,11 +260,8 @@ static stator_status set_text(const cg_unit *unit, const cg_scan *scan, uint32_t
     st_str_add(&text, " {\n");
     const stator_status status = st_cg_print(scan->body, &text);
     st_str_add(&text, "}\n");
-    launch->text = status == STATOR_OK && st_str_ok(&text)
-                       ? st_arena_strndup(&exe->arena, text.data, text.len)
-                       : NULL;
-    st_str_deinit(&text);
-    return launch->text ? STATOR_OK : st_fail_oom(err);
+    launch->text = cg_keep_text(exe, &text);
+    return status == STATOR_OK && launch->text ? STATOR_OK : st_fail_oom(err);
 }
 
 stator_status cg_make_scan(const cg_loop *loop, st_cg_exe *exe, cg_launch *launch,
@@ -292,7 +275,7 @@ stator_status cg_make_scan(const cg_loop *loop, st_cg_exe *exe, cg_launch *launc
     ST_TRY_MEM(scan, err);
     scan->n_in = row->operand_count;
     scan->n_out = row->result_count;
-    scan->n_carried = count_of(v, row, STATOR_scan_carried);
+    scan->n_carried = cg_scan_count(v, row, STATOR_scan_carried);
     scan->ports = st_arena_zalloc(&exe->arena, n_ports, sizeof *scan->ports);
     scan->carried_bytes =
         st_arena_zalloc(&exe->arena, scan->n_carried + 1u, sizeof *scan->carried_bytes);

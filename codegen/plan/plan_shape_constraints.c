@@ -57,10 +57,7 @@ static const char *constraint_text(const finder *f, const char *what)
         st_str_addf(&text, " '%.200s'", name);
     }
     st_str_addf(&text, ": %s", what);
-    const char *kept =
-        st_str_ok(&text) ? st_arena_strndup(&f->exe->arena, text.data, text.len) : NULL;
-    st_str_deinit(&text);
-    return kept;
+    return cg_keep_text(f->exe, &text);
 }
 
 /* Compiles the sizes of the newest constraint; drops it when there is one like it. */

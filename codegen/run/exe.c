@@ -54,6 +54,14 @@ bool cg_know_numbers(st_cg_exe *exe, cg_launch *launch)
     return launch->known != NULL;
 }
 
+const char *cg_keep_text(st_cg_exe *exe, st_str *text)
+{
+    const char *kept =
+        st_str_ok(text) ? st_arena_strndup(&exe->arena, text->data, text->len) : NULL;
+    st_str_deinit(text);
+    return kept;
+}
+
 const char *cg_launch_name(const cg_launch *l)
 {
     return l->name ? l->name : l->text ? l->text : "scan";

@@ -146,6 +146,8 @@ static inline const st_library *cg_library_of(const st_cg_exe *exe, const cg_lau
 bool cg_know_numbers(st_cg_exe *exe, cg_launch *launch);
 /* Name of a launch in profiles and explain: the kernel's, or the library call in words. */
 const char *cg_launch_name(const cg_launch *launch);
+/* The text as long as the executable, and freed where it was; NULL: out of memory. */
+const char *cg_keep_text(st_cg_exe *exe, st_str *text);
 /* A constant's bytes for kernels and the library: where they lie if the target reads at any address
  * and they are many. */
 stator_status cg_constant_data(const st_cg_config *config, stator_blob *blob, const void **out_data,

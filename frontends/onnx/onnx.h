@@ -78,6 +78,14 @@ struct ox_row {
 bool ox_ok(const ox_node *n);
 /* Keeps the first failure: "node 'conv1' (Conv): <text>". Returns 0. */
 stator_ref ox_fail(ox_node *n, stator_status code, const char *format, ...) STATOR_PRINTF(3, 4);
+/* Fails with INVALID_ARGUMENT and this text unless the condition holds, which is looked at only
+ * when nothing failed before. True: nothing has failed. */
+#define ox_expect(n, condition, ...)                                                               \
+    ox_holds(ox_ok(n) && ((condition) || ox_fail(n, STATOR_INVALID_ARGUMENT, __VA_ARGS__) != 0))
+static inline bool ox_holds(bool holds)
+{
+    return holds;
+}
 /* Memory of the import, zeroed; NULL after keeping the failure. */
 void *ox_alloc(ox_node *n, uint64_t count, uint64_t size);
 
@@ -152,6 +160,8 @@ stator_ref ox_sparse_tensor(ox_node *n, const Onnx__SparseTensorProto *tensor); 
 const stator_ref *ox_known(ox_node *n, stator_ref v, uint32_t *out_count);
 /* The same, but what is unknown becomes unbacked symbols; fails when the count is not static. */
 const stator_ref *ox_sizes(ox_node *n, stator_ref v, uint32_t *out_count, const char *what);
+/* The one element of v as a size, as ox_sizes. */
+stator_ref ox_size_of(ox_node *n, stator_ref v, const char *what);
 /* Plain integers that the import cannot go on without (axes, permutations, ranks). Unknown: the
  * inputs that v is computed from are asked for and the import fails with NEED_VALUE. */
 const int64_t *ox_need_ints(ox_node *n, stator_ref v, uint32_t *out_count, const char *what);

@@ -75,9 +75,7 @@ int64_t ox_attr_int(ox_node *n, const char *name, int64_t absent)
 
 int64_t ox_attr_int_need(ox_node *n, const char *name)
 {
-    if (ox_ok(n) && !ox_has_attr(n, name)) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute '%s' is required", name);
-    }
+    ox_expect(n, ox_has_attr(n, name), "attribute '%s' is required", name);
     return ox_attr_int(n, name, 0);
 }
 
@@ -90,8 +88,8 @@ double ox_attr_float(ox_node *n, const char *name, double absent)
 
 static const char *text_of(ox_node *n, const char *name, const ProtobufCBinaryData *s)
 {
-    if (s->len != 0 && memchr(s->data, 0, s->len) != NULL) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute '%s' holds a NUL character", name);
+    if (!ox_expect(n, s->len == 0 || memchr(s->data, 0, s->len) == NULL,
+                   "attribute '%s' holds a NUL character", name)) {
         return "";
     }
     char *text = ox_alloc(n, s->len + 1u, 1);
@@ -160,8 +158,7 @@ const Onnx__TensorProto *ox_attr_tensor(ox_node *n, const char *name)
 {
     attribute *a = find(n, name);
     a = find_kind(n, name, KIND(TENSOR), a != NULL && a->t != NULL, a, "a tensor");
-    if (a != NULL && a->t == NULL) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute '%s' holds no tensor", name);
+    if (!ox_expect(n, a == NULL || a->t != NULL, "attribute '%s' holds no tensor", name)) {
         return NULL;
     }
     return a != NULL ? a->t : NULL;
@@ -172,8 +169,8 @@ const Onnx__SparseTensorProto *ox_attr_sparse(ox_node *n, const char *name)
     attribute *a = find(n, name);
     a = find_kind(n, name, KIND(SPARSE_TENSOR), a != NULL && a->sparse_tensor != NULL, a,
                   "a sparse tensor");
-    if (a != NULL && a->sparse_tensor == NULL) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute '%s' holds no tensor", name);
+    if (!ox_expect(n, a == NULL || a->sparse_tensor != NULL, "attribute '%s' holds no tensor",
+                   name)) {
         return NULL;
     }
     return a != NULL ? a->sparse_tensor : NULL;
@@ -183,8 +180,7 @@ const Onnx__GraphProto *ox_attr_graph(ox_node *n, const char *name)
 {
     attribute *a = find(n, name);
     a = find_kind(n, name, KIND(GRAPH), a != NULL && a->g != NULL, a, "a graph");
-    if (a != NULL && a->g == NULL) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute '%s' holds no graph", name);
+    if (!ox_expect(n, a == NULL || a->g != NULL, "attribute '%s' holds no graph", name)) {
         return NULL;
     }
     return a != NULL ? a->g : NULL;
@@ -197,10 +193,8 @@ const int64_t *ox_attr_ints_or(ox_node *n, const char *name, uint32_t count, int
     if (list != NULL && given == count) {
         return list;
     }
-    if (list != NULL && given != 0) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute '%s' has %u entries, expected %u", name,
-                given, count);
-    }
+    ox_expect(n, list == NULL || given == 0, "attribute '%s' has %u entries, expected %u", name,
+              given, count);
     int64_t *filled = ox_alloc(n, count + 1u, sizeof *filled);
     for (uint32_t i = 0; filled != NULL && i < count; i++) {
         filled[i] = fill;

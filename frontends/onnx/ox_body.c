@@ -215,9 +215,8 @@ void ox_body_graph(ox_body *body, const Onnx__GraphProto *graph, uint32_t n_inpu
     ox_graph_nodes(&inner, graph->n_node, graph->node);
     for (size_t i = 0; ox_ok(n) && i < graph->n_output; i++) {
         const char *name = ox_text(graph->output[i]->name);
-        if (!ox_scope_find(&inner, name, &outputs[i]) || outputs[i] == 0) {
-            ox_fail(n, STATOR_INVALID_ARGUMENT, "its subgraph does not make its output '%s'", name);
-        }
+        ox_expect(n, ox_scope_find(&inner, name, &outputs[i]) && outputs[i] != 0,
+                  "its subgraph does not make its output '%s'", name);
     }
     ox_scope_deinit(&inner);
 }

@@ -138,8 +138,7 @@ static const stator_type_row *type_of(ox_node *n, stator_ref v)
     if (!ox_ok(n)) {
         return NULL;
     }
-    if (v == 0) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "a required input is absent");
+    if (!ox_expect(n, v != 0, "a required input is absent")) {
         return NULL;
     }
     if ((v & OX_SEQUENCE) != 0) {
@@ -208,10 +207,7 @@ bool ox_is_unsigned(ox_node *n, stator_ref v)
 void ox_check_rank(ox_node *n, stator_ref v, uint32_t lo, uint32_t hi, const char *what)
 {
     const uint32_t rank = ox_rank(n, v);
-    if (ox_ok(n) && (rank < lo || rank > hi)) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "%s has rank %u, expected %u to %u", what, rank, lo,
-                hi);
-    }
+    ox_expect(n, rank >= lo && rank <= hi, "%s has rank %u, expected %u to %u", what, rank, lo, hi);
 }
 
 uint32_t ox_axis(ox_node *n, int64_t axis, uint32_t rank)

@@ -50,11 +50,10 @@ static void fail_undefined(ox_node *n, size_t count, Onnx__NodeProto *const *nod
                            const char *name)
 {
     const size_t p = producer_of(count, nodes, name);
-    if (p == count) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT,
-                "input '%s' is neither a graph input, an initializer nor the output of a node "
-                "before it",
-                name);
+    if (!ox_expect(n, p != count,
+                   "input '%s' is neither a graph input, an initializer nor the output of a node "
+                   "before it",
+                   name)) {
         return;
     }
     uint8_t *seen = ox_alloc(n, count + 1u, 1);
@@ -79,9 +78,9 @@ static void fail_undefined(ox_node *n, size_t count, Onnx__NodeProto *const *nod
 static void read_operands(ox_node *n, size_t count, Onnx__NodeProto *const *nodes, size_t at)
 {
     const Onnx__NodeProto *p = n->proto;
-    if (p->n_input > OPERANDS_MAX || p->n_output > OPERANDS_MAX) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "it has %zu inputs and %zu outputs, at most %u work",
-                p->n_input, p->n_output, OPERANDS_MAX);
+    if (!ox_expect(n, p->n_input <= OPERANDS_MAX && p->n_output <= OPERANDS_MAX,
+                   "it has %zu inputs and %zu outputs, at most %u work", p->n_input, p->n_output,
+                   OPERANDS_MAX)) {
         return;
     }
     stator_ref *in = ox_alloc(n, p->n_input + 1u, sizeof *in);
@@ -103,8 +102,8 @@ void ox_graph_define(ox_node *n, const char *name, stator_ref v)
     if (!ox_ok(n)) {
         return;
     }
-    if (ox_scope_has_own(n->scope, name)) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "the name '%s' is already defined in this graph", name);
+    if (!ox_expect(n, !ox_scope_has_own(n->scope, name),
+                   "the name '%s' is already defined in this graph", name)) {
         return;
     }
     if (v != 0 && (v & OX_SEQUENCE) == 0) {
@@ -173,9 +172,8 @@ static void run_direct(ox_node *n)
         ox_fail(n, STATOR_INTERNAL, "the op table has no '%s'", n->row->text);
         return;
     }
-    if (n->in_count < desc->operand_min || n->in_count > desc->operand_max) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "it has %u inputs, expected %u", n->in_count,
-                desc->operand_min);
+    if (!ox_expect(n, n->in_count >= desc->operand_min && n->in_count <= desc->operand_max,
+                   "it has %u inputs, expected %u", n->in_count, desc->operand_min)) {
         return;
     }
     stator_attr attrs[16];
@@ -220,8 +218,7 @@ static void run_expr(ox_node *n)
     static const char *const names[] = {"", "a", "a, b", "a, b, c", "a, b, c, d"};
     stator_attr attrs[8];
     const uint32_t count = expr_attrs(n, n->row->attrs, attrs, 8);
-    if (n->in_count > 4) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "it has %u inputs, at most 4 work", n->in_count);
+    if (!ox_expect(n, n->in_count <= 4, "it has %u inputs, at most 4 work", n->in_count)) {
         return;
     }
     ox_out(n, 0, ox_expr(n, n->row->text, names[n->in_count], n->in_count, n->in, count, attrs));
@@ -242,15 +239,13 @@ static void run_function(ox_node *n, const Onnx__FunctionProto *f)
 {
     const ox_frame *caller = n->scope->frame;
     const ox_frame frame = {caller, f, n->proto, caller != NULL ? caller->depth + 1u : 1u};
-    if (is_recursive(caller, f) || frame.depth > OX_NESTING_MAX) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT,
-                "the function '%s' calls itself, or calls nest too deeply", ox_text(f->name));
+    if (!ox_expect(n, !is_recursive(caller, f) && frame.depth <= OX_NESTING_MAX,
+                   "the function '%s' calls itself, or calls nest too deeply", ox_text(f->name))) {
         return;
     }
-    if (n->in_count > f->n_input || n->out_count > f->n_output) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT,
-                "it has %u inputs and %u outputs, the function '%s' has %zu and %zu", n->in_count,
-                n->out_count, ox_text(f->name), f->n_input, f->n_output);
+    if (!ox_expect(n, n->in_count <= f->n_input && n->out_count <= f->n_output,
+                   "it has %u inputs and %u outputs, the function '%s' has %zu and %zu",
+                   n->in_count, n->out_count, ox_text(f->name), f->n_input, f->n_output)) {
         return;
     }
     ox_scope scope;
@@ -261,10 +256,9 @@ static void run_function(ox_node *n, const Onnx__FunctionProto *f)
     }
     ox_graph_nodes(&scope, f->n_node, f->node);
     for (uint32_t k = 0; ox_ok(n) && k < n->out_count; k++) {
-        if (ox_wants(n, k) && !ox_scope_find(&scope, ox_text(f->output[k]), &n->out[k])) {
-            ox_fail(n, STATOR_INVALID_ARGUMENT, "the function '%s' does not make its output '%s'",
-                    ox_text(f->name), ox_text(f->output[k]));
-        }
+        ox_expect(n, !ox_wants(n, k) || ox_scope_find(&scope, ox_text(f->output[k]), &n->out[k]),
+                  "the function '%s' does not make its output '%s'", ox_text(f->name),
+                  ox_text(f->output[k]));
     }
     ox_scope_deinit(&scope);
 }

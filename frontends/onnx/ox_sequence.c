@@ -43,9 +43,7 @@ static stator_ref *new_list(ox_node *n, uint64_t count, ox_sequence *out)
 static const ox_sequence *need_sequence(ox_node *n, uint32_t k)
 {
     const ox_sequence *s = ox_sequence_find(n->im, ox_need(n, k));
-    if (s == NULL) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "input %u is a tensor, expected a sequence", k);
-    }
+    ox_expect(n, s != NULL, "input %u is a tensor, expected a sequence", k);
     return ox_ok(n) ? s : NULL;
 }
 
@@ -153,10 +151,8 @@ static uint32_t place_in(ox_node *n, uint32_t k, uint32_t count, uint32_t absent
     }
     const int64_t given = ox_need_int(n, ox_in(n, k), "the position in the sequence");
     const int64_t place = given < 0 ? given + (int64_t)count : given;
-    if (ox_ok(n) && (place < 0 || place > (int64_t)absent)) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "position %lld is outside a sequence of %u tensors",
-                (long long)given, count);
-    }
+    ox_expect(n, place >= 0 && place <= (int64_t)absent,
+              "position %lld is outside a sequence of %u tensors", (long long)given, count);
     return ox_ok(n) ? (uint32_t)place : 0;
 }
 
@@ -213,9 +209,7 @@ void ox_sequence_at(ox_node *n)
     if (s->stack == 0 && ox_known_ints(n, place, &count, &known)) {
         const uint32_t last = s->count != 0 ? s->count - 1u : 0;
         const uint32_t at = place_in(n, 1, s->count, last);
-        if (ox_ok(n) && s->count == 0) {
-            ox_fail(n, STATOR_INVALID_ARGUMENT, "the sequence has no elements");
-        }
+        ox_expect(n, s->count != 0, "the sequence has no elements");
         ox_out(n, 0, ox_ok(n) ? s->elements[at] : 0);
         return;
     }
@@ -256,8 +250,8 @@ void ox_concat_from_sequence(ox_node *n)
     const ox_sequence *s = need_whole(n, 0);
     const bool is_new = ox_attr_int(n, "new_axis", 0) != 0;
     const int64_t given = ox_attr_int_need(n, "axis");
-    if (s == NULL || (s->count == 0 && s->stack == 0)) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "the sequence has no elements");
+    if (!ox_expect(n, s != NULL && (s->count != 0 || s->stack != 0),
+                   "the sequence has no elements")) {
         return;
     }
     const uint32_t rank = s->stack != 0 ? ox_rank(n, s->stack) - 1u : ox_rank(n, s->elements[0]);
@@ -289,9 +283,8 @@ static void map_element(ox_node *n, const Onnx__GraphProto *g, uint32_t i, ox_se
     ox_graph_nodes(&scope, g->n_node, g->node);
     for (uint32_t k = 0; ox_ok(n) && k < n->out_count; k++) {
         stator_ref v = 0;
-        if (!ox_scope_find(&scope, ox_text(g->output[k]->name), &v)) {
-            ox_fail(n, STATOR_INVALID_ARGUMENT, "its body does not make its output %u", k);
-        }
+        ox_expect(n, ox_scope_find(&scope, ox_text(g->output[k]->name), &v),
+                  "its body does not make its output %u", k);
         ((stator_ref *)out[k].elements)[i] = v;
     }
     ox_scope_deinit(&scope);
@@ -306,8 +299,8 @@ void ox_sequence_map(ox_node *n)
     if (s == NULL || out == NULL) {
         return;
     }
-    if (g == NULL || g->n_input != n->in_count || g->n_output != n->out_count) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "its body does not fit its inputs and outputs");
+    if (!ox_expect(n, g != NULL && g->n_input == n->in_count && g->n_output == n->out_count,
+                   "its body does not fit its inputs and outputs")) {
         return;
     }
     if (s->stack != 0) {
@@ -348,9 +341,7 @@ static const stator_ref *part_sizes(ox_node *n, stator_ref size, uint32_t *out_c
         return ox_sizes(n, list, out_count, "the sizes of the parts");
     }
     part = list != 0 ? ox_need_int(n, list, "the size of the parts") : 1;
-    if (ox_ok(n) && part < 1) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "parts of size %lld", (long long)part);
-    }
+    ox_expect(n, part >= 1, "parts of size %lld", (long long)part);
     if (!ox_ok(n) || !ox_sym_const(n, size, &whole)) {
         if (ox_ok(n) && part != 1) {
             ox_fail(n, STATOR_UNIMPLEMENTED, "the number of parts of size %lld is not known",

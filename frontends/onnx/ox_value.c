@@ -159,9 +159,7 @@ int64_t ox_need_int(ox_node *n, stator_ref v, const char *what)
 {
     uint32_t count;
     const int64_t *list = ox_need_ints(n, v, &count, what);
-    if (list != NULL && count != 1) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "%s has %u elements, expected one", what, count);
-    }
+    ox_expect(n, list == NULL || count == 1, "%s has %u elements, expected one", what, count);
     return list != NULL && count == 1 ? list[0] : 0;
 }
 
@@ -205,4 +203,12 @@ const stator_ref *ox_sizes(ox_node *n, stator_ref v, uint32_t *out_count, const 
                                &n->e, n->e.build->as_dims(n->e.b, v, *out_count, syms, n->e.err))
                ? syms
                : NULL;
+}
+
+stator_ref ox_size_of(ox_node *n, stator_ref v, const char *what)
+{
+    uint32_t count;
+    const stator_ref *syms = ox_sizes(n, v, &count, what);
+    const bool is_one = ox_expect(n, count == 1, "%s has %u elements, expected one", what, count);
+    return is_one ? syms[0] : 0;
 }

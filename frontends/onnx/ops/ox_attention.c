@@ -313,8 +313,8 @@ void ox_rotary(ox_node *n)
     stator_ref x = input;
     ox_check_rank(n, input, 3, 4, "the input");
     ox_dims(n, input, dims);
-    if (!ox_ok(n) || (rank == 3 && heads < 1)) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "an input of rank 3 needs the attribute num_heads");
+    if (!ox_expect(n, rank != 3 || heads >= 1,
+                   "an input of rank 3 needs the attribute num_heads")) {
         return;
     }
     if (rank == 4) { /* both become [B, T, heads, size] */

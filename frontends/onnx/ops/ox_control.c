@@ -24,9 +24,8 @@ static void inline_branch(ox_node *n, const Onnx__GraphProto *graph)
     ox_graph_nodes(&scope, graph->n_node, graph->node);
     for (uint32_t k = 0; ox_ok(n) && k < n->out_count; k++) {
         stator_ref v = 0;
-        if (ox_wants(n, k) && !ox_scope_find(&scope, ox_text(graph->output[k]->name), &v)) {
-            ox_fail(n, STATOR_INVALID_ARGUMENT, "its branch does not make its output %u", k);
-        }
+        ox_expect(n, !ox_wants(n, k) || ox_scope_find(&scope, ox_text(graph->output[k]->name), &v),
+                  "its branch does not make its output %u", k);
         ox_out(n, k, v);
     }
     ox_scope_deinit(&scope);
@@ -88,14 +87,13 @@ void ox_if(ox_node *n)
                                          ox_attr_graph(n, "else_branch")};
     uint32_t count;
     const int64_t *known;
-    if (!ox_ok(n) || graphs[0] == NULL || graphs[1] == NULL) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "it needs a then_branch and an else_branch");
+    if (!ox_expect(n, graphs[0] != NULL && graphs[1] != NULL,
+                   "it needs a then_branch and an else_branch")) {
         return;
     }
-    if (graphs[0]->n_output != n->out_count || graphs[1]->n_output != n->out_count) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT,
-                "its branches have %zu and %zu outputs, the node has %u", graphs[0]->n_output,
-                graphs[1]->n_output, n->out_count);
+    if (!ox_expect(n, graphs[0]->n_output == n->out_count && graphs[1]->n_output == n->out_count,
+                   "its branches have %zu and %zu outputs, the node has %u", graphs[0]->n_output,
+                   graphs[1]->n_output, n->out_count)) {
         return;
     }
     if (ox_known_ints(n, condition, &count, &known) && count == 1) {
@@ -183,8 +181,6 @@ static void give_outputs(ox_body *body, const loop *l, const stator_ref *out)
 /* One try at the body. Sets *out_again when types were widened and the region was dropped. */
 static stator_graph *build_loop_body(ox_node *n, loop *l, bool *out_again)
 {
-    static const int64_t no_dims[1] = {0};
-    const uint8_t yes = 1;
     const Onnx__GraphProto *g = l->graph;
     ox_body body;
     stator_ref *in = ox_alloc(n, l->carried + 2u, sizeof *in);
@@ -202,7 +198,7 @@ static stator_graph *build_loop_body(ox_node *n, loop *l, bool *out_again)
     }
     ox_body_captures(&body, &l->captures);
     if (ox_ok(n)) {
-        in[1] = ox_const(&body.node, STATOR_BOOL, 0, no_dims, &yes);
+        in[1] = ox_scalar(&body.node, STATOR_BOOL, 1);
         ox_body_graph(&body, g, l->carried + 2u, in, out);
     }
     l->n_grown = 0;
@@ -240,8 +236,6 @@ static void name_results(ox_node *n, const loop *l, const stator_ref *results)
 /* Operands of the loop: trips, condition, carried tensors, captures. */
 static void emit_loop(ox_node *n, const loop *l, stator_graph *body)
 {
-    static const int64_t no_dims[1] = {0};
-    const uint8_t yes = 1;
     const uint32_t stacked = l->stacked + l->n_grown;
     uint32_t count = 2u;
     stator_ref *in = ox_alloc(n, 2u + l->carried + l->captures.operand_count, sizeof *in);
@@ -253,7 +247,7 @@ static void emit_loop(ox_node *n, const loop *l, stator_graph *body)
     in[0] = scalar_or(n, trips != 0 ? ox_cast(n, trips, STATOR_I64) : 0, 0);
     in[0] = in[0] != 0 ? in[0] : ox_int(n, INT64_MAX);
     in[1] = scalar_or(n, ox_in(n, 1), 0);
-    in[1] = in[1] != 0 ? in[1] : ox_const(n, STATOR_BOOL, 0, no_dims, &yes);
+    in[1] = in[1] != 0 ? in[1] : ox_scalar(n, STATOR_BOOL, 1);
     for (uint32_t i = 0; i < l->carried; i++) {
         if (l->types[i] != 0) {
             in[count++] = l->initial[i];
@@ -291,9 +285,8 @@ static void write_iteration(ox_node *n, const loop *l, int64_t iteration, stator
     ox_graph_constants(&scope, g);
     ox_graph_nodes(&scope, g->n_node, g->node);
     for (uint32_t i = 0; ox_ok(n) && i <= l->carried; i++) {
-        if (!ox_scope_find(&scope, ox_text(g->output[i]->name), &values[i])) {
-            ox_fail(n, STATOR_INVALID_ARGUMENT, "its body does not make its output %u", i);
-        }
+        ox_expect(n, ox_scope_find(&scope, ox_text(g->output[i]->name), &values[i]),
+                  "its body does not make its output %u", i);
     }
     ox_scope_deinit(&scope);
 }
@@ -301,8 +294,6 @@ static void write_iteration(ox_node *n, const loop *l, int64_t iteration, stator
 /* Writes a loop out whose iterations are counted during the import; 0 when they are not. */
 static bool write_out(ox_node *n, const loop *l)
 {
-    static const int64_t no_dims[1] = {0};
-    const uint8_t yes = 1;
     const int64_t *n_iterations;
     uint32_t count;
     if (l->n_tensors == l->carried || l->stacked != 0 || ox_in(n, 0) == 0 ||
@@ -314,7 +305,7 @@ static bool write_out(ox_node *n, const loop *l)
     if (values == NULL) {
         return false;
     }
-    values[0] = ox_const(n, STATOR_BOOL, 0, no_dims, &yes);
+    values[0] = ox_scalar(n, STATOR_BOOL, 1);
     memcpy(values + 1, l->initial, l->carried * sizeof *values);
     for (int64_t t = 0; ox_ok(n) && t < n_iterations[0]; t++) {
         write_iteration(n, l, t, values);
@@ -332,17 +323,16 @@ static bool write_out(ox_node *n, const loop *l)
 void ox_loop(ox_node *n)
 {
     loop l = {.graph = ox_attr_graph(n, "body")};
-    if (!ox_ok(n) || l.graph == NULL) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "it needs a body");
+    if (!ox_expect(n, l.graph != NULL, "it needs a body")) {
         return;
     }
     l.carried = n->in_count > 2 ? n->in_count - 2u : 0;
     l.ignores_cond = ox_in(n, 1) == 0;
-    if (l.graph->n_input != l.carried + 2u || l.graph->n_output < l.carried + 1u ||
-        l.graph->n_output - 1u != n->out_count) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT,
-                "its body has %zu inputs and %zu outputs; %u and %u were expected",
-                l.graph->n_input, l.graph->n_output, l.carried + 2u, n->out_count + 1u);
+    if (!ox_expect(n,
+                   l.graph->n_input == l.carried + 2u && l.graph->n_output >= l.carried + 1u &&
+                       l.graph->n_output - 1u == n->out_count,
+                   "its body has %zu inputs and %zu outputs; %u and %u were expected",
+                   l.graph->n_input, l.graph->n_output, l.carried + 2u, n->out_count + 1u)) {
         return;
     }
     l.stacked = (uint32_t)l.graph->n_output - 1u - l.carried;
@@ -430,12 +420,12 @@ static bool check_scan(ox_node *n, scan *s, uint32_t inputs)
 {
     const int64_t scanned = ox_attr_int_need(n, "num_scan_inputs");
     s->graph = ox_attr_graph(n, "body");
-    if (!ox_ok(n) || s->graph == NULL || scanned < 1 || scanned > (int64_t)inputs ||
-        s->graph->n_input != inputs || s->graph->n_output != n->out_count ||
-        n->out_count < inputs - (uint32_t)scanned) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT,
-                "its body does not fit: %u inputs, of which %lld scanned, and %u outputs", inputs,
-                (long long)scanned, n->out_count);
+    if (!ox_expect(n,
+                   s->graph != NULL && scanned >= 1 && scanned <= (int64_t)inputs &&
+                       s->graph->n_input == inputs && s->graph->n_output == n->out_count &&
+                       n->out_count >= inputs - (uint32_t)scanned,
+                   "its body does not fit: %u inputs, of which %lld scanned, and %u outputs",
+                   inputs, (long long)scanned, n->out_count)) {
         return false;
     }
     s->scanned = (uint32_t)scanned;

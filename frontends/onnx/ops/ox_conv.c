@@ -15,10 +15,7 @@ stator_ref ox_conv_node(ox_node *n, stator_ref x, stator_ref w, stator_ref b)
         return 0;
     }
     return ox_op(n, "conv", STATOR_IN(x, w, b),
-                 STATOR_AT(STATOR_A_INTS("strides", s.rank, s.strides),
-                           STATOR_A_DIMS("pads", 2 * s.rank, s.pads),
-                           STATOR_A_INTS("dilations", s.rank, s.dilations),
-                           STATOR_A_INT("groups", ox_attr_int(n, "group", 1))));
+                 STATOR_AT(OX_WINDOW_ATTRS(s), STATOR_A_INT("groups", ox_attr_int(n, "group", 1))));
 }
 
 void ox_conv(ox_node *n)
@@ -53,10 +50,8 @@ static bool wanted_sizes(ox_node *n, stator_ref x, const ox_window_spec *s, stat
     const int64_t *shape = ox_attr_ints(n, "output_shape", &count);
     const char *mode = ox_attr_str(n, "auto_pad", "NOTSET");
     const bool is_same = strncmp(mode, "SAME", 4) == 0;
-    if (shape != NULL && count != s->rank && count != s->rank + 2u) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "'output_shape' has %u entries for %u spatial axes",
-                count, s->rank);
-    }
+    ox_expect(n, shape == NULL || count == s->rank || count == s->rank + 2u,
+              "'output_shape' has %u entries for %u spatial axes", count, s->rank);
     if (!ox_ok(n) || (shape == NULL && !is_same)) {
         return false;
     }
@@ -78,19 +73,13 @@ void ox_conv_transpose(ox_node *n)
     ox_check_rank(n, w, ox_rank(n, x), ox_rank(n, x), "the weight");
     ox_window_kernel(n, w, kernel);
     ox_window_read(n, x, kernel, false, &s);
-    if (!ox_ok(n)) {
-        return;
-    }
     const int64_t *output_padding = ox_attr_ints_or(n, "output_padding", s.rank, 0);
     if (output_padding != NULL && wanted_sizes(n, x, &s, wanted)) {
         pads_for_output(n, x, &s, wanted, output_padding);
     }
     ox_out(n, 0,
            ox_op(n, "conv_transpose", STATOR_IN(x, w, ox_in(n, 2)),
-                 STATOR_AT(STATOR_A_INTS("strides", s.rank, s.strides),
-                           STATOR_A_DIMS("pads", 2 * s.rank, s.pads),
-                           STATOR_A_INTS("dilations", s.rank, s.dilations),
-                           STATOR_A_INT("groups", ox_attr_int(n, "group", 1)),
+                 STATOR_AT(OX_WINDOW_ATTRS(s), STATOR_A_INT("groups", ox_attr_int(n, "group", 1)),
                            STATOR_A_INTS("output_padding", s.rank, output_padding))));
 }
 
@@ -103,15 +92,9 @@ void ox_deform_conv(ox_node *n)
     ox_check_rank(n, w, ox_rank(n, x), ox_rank(n, x), "the weight");
     ox_window_kernel(n, w, kernel);
     ox_window_read(n, x, kernel, false, &s);
-    if (!ox_ok(n)) {
-        return;
-    }
     ox_out(n, 0,
            ox_op(n, "deform_conv", STATOR_IN(x, w, ox_need(n, 2), ox_in(n, 3), ox_in(n, 4)),
-                 STATOR_AT(STATOR_A_INTS("strides", s.rank, s.strides),
-                           STATOR_A_DIMS("pads", 2 * s.rank, s.pads),
-                           STATOR_A_INTS("dilations", s.rank, s.dilations),
-                           STATOR_A_INT("groups", ox_attr_int(n, "group", 1)),
+                 STATOR_AT(OX_WINDOW_ATTRS(s), STATOR_A_INT("groups", ox_attr_int(n, "group", 1)),
                            STATOR_A_INT("offset_groups", ox_attr_int(n, "offset_group", 1)))));
 }
 
@@ -122,9 +105,8 @@ void ox_col2im(ox_node *n)
     const stator_ref *image = ox_sizes(n, ox_need(n, 1), &rank, "the image shape");
     const int64_t *block = ox_need_ints(n, ox_need(n, 2), &block_rank, "the block shape");
     stator_ref pads[2 * STATOR_RANK_MAX];
-    if (!ox_ok(n) || rank != block_rank || rank > STATOR_RANK_MAX - 2u) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "image and block shape have %u and %u entries", rank,
-                block_rank);
+    if (!ox_expect(n, rank == block_rank && rank <= STATOR_RANK_MAX - 2u,
+                   "image and block shape have %u and %u entries", rank, block_rank)) {
         return;
     }
     const int64_t *strides = ox_attr_ints_or(n, "strides", rank, 1);
@@ -149,9 +131,6 @@ void ox_causal_conv(ox_node *n)
     static const int64_t ones[1] = {1};
     ox_check_rank(n, x, 3, 3, "the input");
     ox_check_rank(n, w, 3, 3, "the weight");
-    if (!ox_ok(n)) {
-        return;
-    }
     const int64_t channels = ox_dim_need(n, w, 0, "the number of channels");
     const stator_ref zero = ox_sym(n, 0);
     const stator_ref kept = ox_sym_op(n, '-', ox_dim(n, w, 2), ox_sym(n, 1));

@@ -21,8 +21,8 @@ static void read_axes(ox_node *n, stator_ref x, resize *r)
     const int64_t *given = ox_attr_ints(n, "axes", &count);
     r->rank = ox_dims(n, x, r->in);
     r->axis_count = given != NULL ? count : r->rank;
-    if (!ox_ok(n) || r->axis_count > r->rank) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "%u axes for an input of rank %u", count, r->rank);
+    if (!ox_expect(n, r->axis_count <= r->rank, "%u axes for an input of rank %u", count,
+                   r->rank)) {
         return;
     }
     for (uint32_t i = 0; i < r->rank; i++) {
@@ -64,9 +64,8 @@ static const double *spread_roi(ox_node *n, stator_ref given, resize *r)
     uint32_t count;
     const double *list = ox_need_floats(n, given, &count, "the roi");
     double *all = ox_alloc(n, 2u * r->rank + 1u, sizeof *all);
-    if (!ox_ok(n) || list == NULL || count != 2u * r->axis_count) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "the roi has %u entries for %u axes", count,
-                r->axis_count);
+    if (!ox_expect(n, list != NULL && count == 2u * r->axis_count,
+                   "the roi has %u entries for %u axes", count, r->axis_count)) {
         return NULL;
     }
     for (uint32_t i = 0; i < 2u * r->rank; i++) {
@@ -83,17 +82,15 @@ static const double *spread_roi(ox_node *n, stator_ref given, resize *r)
 static void sizes_from_scales(ox_node *n, resize *r, const double *scales, uint32_t count,
                               const double *roi)
 {
-    if (!ox_ok(n) || scales == NULL || count != r->axis_count) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "%u scales for %u axes", count, r->axis_count);
+    if (!ox_expect(n, scales != NULL && count == r->axis_count, "%u scales for %u axes", count,
+                   r->axis_count)) {
         return;
     }
     r->has_scales = true;
     for (uint32_t i = 0; ox_ok(n) && i < count; i++) {
         const uint32_t axis = r->axes[i];
         const double part = roi != NULL ? roi[r->rank + axis] - roi[axis] : 1;
-        if (!(scales[i] > 0)) {
-            ox_fail(n, STATOR_INVALID_ARGUMENT, "scale %u is %g", i, scales[i]);
-        }
+        ox_expect(n, scales[i] > 0, "scale %u is %g", i, scales[i]);
         r->scales[axis] = scales[i];
         r->out[axis] = scaled_size(n, r->in[axis], scales[i] * part);
     }
@@ -118,8 +115,7 @@ static void keep_aspect(ox_node *n, resize *r, const int64_t *sizes, bool is_sma
         ox_sym_const(n, r->in[r->axes[i]], &in);
         r->scales[r->axes[i]] = scale;
         const double size = floor(scale * (double)in + 0.5);
-        if (!(size >= 0 && size < 1e15)) {
-            ox_fail(n, STATOR_INVALID_ARGUMENT, "an output size of %g", size);
+        if (!ox_expect(n, size >= 0 && size < 1e15, "an output size of %g", size)) {
             return;
         }
         r->out[r->axes[i]] = ox_sym(n, (int64_t)size);
@@ -132,8 +128,8 @@ static void sizes_from_input(ox_node *n, resize *r, stator_ref given)
     uint32_t count;
     const bool is_stretch = strcmp(policy, "stretch") == 0;
     const bool is_smallest = strcmp(policy, "not_larger") == 0;
-    if (!is_stretch && !is_smallest && strcmp(policy, "not_smaller") != 0) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "'keep_aspect_ratio_policy' is '%s'", policy);
+    if (!ox_expect(n, is_stretch || is_smallest || strcmp(policy, "not_smaller") == 0,
+                   "'keep_aspect_ratio_policy' is '%s'", policy)) {
         return;
     }
     if (!is_stretch) {
@@ -146,8 +142,7 @@ static void sizes_from_input(ox_node *n, resize *r, stator_ref given)
         return;
     }
     const stator_ref *sizes = ox_sizes(n, given, &count, "the sizes");
-    if (!ox_ok(n) || count != r->axis_count) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "%u sizes for %u axes", count, r->axis_count);
+    if (!ox_expect(n, count == r->axis_count, "%u sizes for %u axes", count, r->axis_count)) {
         return;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -225,8 +220,8 @@ void ox_resize(ox_node *n)
     const double *roi = NULL;
     resize r = {0};
     read_axes(n, x, &r);
-    if (!ox_ok(n) || (scales_in != 0) == (sizes_in != 0)) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "exactly one of 'scales' and 'sizes' must be given");
+    if (!ox_expect(n, (scales_in != 0) != (sizes_in != 0),
+                   "exactly one of 'scales' and 'sizes' must be given")) {
         return;
     }
     if (roi_in != 0 && (scales_in != 0 || r.axis_count != r.rank)) {
@@ -295,8 +290,8 @@ void ox_affine_grid(ox_node *n)
     uint32_t count;
     const stator_ref *size = ox_sizes(n, ox_need(n, 1), &count, "the size");
     ox_check_rank(n, theta, 3, 3, "theta");
-    if (!ox_ok(n) || count < 4 || count > 5) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "the size has %u entries, expected 4 or 5", count);
+    if (!ox_expect(n, count >= 4 && count <= 5, "the size has %u entries, expected 4 or 5",
+                   count)) {
         return;
     }
     const uint32_t spatial = count - 2u;

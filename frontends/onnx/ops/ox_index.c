@@ -82,18 +82,12 @@ void ox_one_hot(ox_node *n)
     const stator_ref values = ox_need(n, 2);
     const uint32_t rank = ox_rank(n, index);
     const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", -1), rank + 1u);
-    uint32_t count;
-    const stator_ref depth_in = ox_cast(n, ox_need(n, 1), STATOR_I64);
-    const stator_ref *depth = ox_sizes(n, depth_in, &count, "the depth");
-    if (!ox_ok(n) || count != 1) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "the depth has %u elements, expected one", count);
-        return;
-    }
+    const stator_ref depth = ox_size_of(n, ox_cast(n, ox_need(n, 1), STATOR_I64), "the depth");
     const stator_ref off = ox_reshape(n, ox_slice_const(n, values, 0, 0, 1), 0, NULL);
     const stator_ref on = ox_reshape(n, ox_slice_const(n, values, 0, 1, 1), 0, NULL);
     ox_out(n, 0,
            ox_op(n, "one_hot", STATOR_IN(index, off, on),
-                 STATOR_AT(STATOR_A_DIMS("depth", 1, depth), STATOR_A_INT("axis", axis))));
+                 STATOR_AT(STATOR_A_DIMS("depth", 1, &depth), STATOR_A_INT("axis", axis))));
 }
 
 static const char *reduction_of(ox_node *n)
@@ -136,8 +130,8 @@ void ox_tensor_scatter(ox_node *n)
     const char *mode = ox_attr_str(n, "mode", "linear");
     stator_ref dims[STATOR_RANK_MAX];
     stator_ref batch[STATOR_RANK_MAX];
-    if (ox_dims(n, update, dims) != rank || !ox_ok(n)) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "cache and update differ in rank");
+    if (!ox_expect(n, ox_dims(n, update, dims) == rank && ox_ok(n),
+                   "cache and update differ in rank")) {
         return;
     }
     stator_ref index = ox_iota(n, STATOR_I64, rank, dims, axis);
@@ -161,22 +155,12 @@ void ox_tensor_scatter(ox_node *n)
 void ox_topk(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
-    stator_ref given = 0;
-    const stator_ref *k = &given;
-    uint32_t count = 1;
+    const stator_ref k =
+        n->version < 10 ? ox_sym(n, ox_attr_int_need(n, "k")) : ox_size_of(n, ox_need(n, 1), "K");
     stator_ref out[2];
-    if (n->version < 10) {
-        given = ox_sym(n, ox_attr_int_need(n, "k"));
-    } else {
-        k = ox_sizes(n, ox_need(n, 1), &count, "K");
-    }
     const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", -1), ox_rank(n, x));
-    if (!ox_ok(n) || count != 1) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "K has %u elements, expected one", count);
-        return;
-    }
     stator_emit_node(&n->e, "topk", STATOR_IN(x),
-                     STATOR_AT(STATOR_A_DIMS("k", 1, k), STATOR_A_INT("axis", axis),
+                     STATOR_AT(STATOR_A_DIMS("k", 1, &k), STATOR_A_INT("axis", axis),
                                STATOR_A_INT("largest", ox_attr_int(n, "largest", 1) != 0),
                                STATOR_A_INT("sorted", ox_attr_int(n, "sorted", 1) != 0)),
                      0, NULL, 2, out);

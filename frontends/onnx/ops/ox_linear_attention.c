@@ -86,19 +86,14 @@ static bool read_rule(ox_node *n, linear_attention *l)
     const char *rule = ox_attr_str(n, "update_rule", "gated_delta");
     l->has_decay = strncmp(rule, "gated", 5) == 0;
     l->has_beta = strcmp(rule, "delta") == 0 || strcmp(rule, "gated_delta") == 0;
-    if (strcmp(rule, "linear") != 0 && strcmp(rule, "gated") != 0 && !l->has_beta) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute 'update_rule' is '%s'", rule);
-    }
+    ox_expect(n, strcmp(rule, "linear") == 0 || strcmp(rule, "gated") == 0 || l->has_beta,
+              "attribute 'update_rule' is '%s'", rule);
     l->heads = ox_attr_int_need(n, "q_num_heads");
     l->groups = ox_attr_int_need(n, "kv_num_heads");
-    if (ox_ok(n) && (l->groups < 1 || l->heads < l->groups || l->heads % l->groups != 0)) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "%lld query heads for %lld key heads",
-                (long long)l->heads, (long long)l->groups);
-    }
-    if (ox_ok(n) && (l->has_decay != (ox_in(n, 4) != 0) || l->has_beta != (ox_in(n, 5) != 0))) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT,
-                "the rule '%s' does not go with its decay and beta inputs", rule);
-    }
+    ox_expect(n, l->groups >= 1 && l->heads >= l->groups && l->heads % l->groups == 0,
+              "%lld query heads for %lld key heads", (long long)l->heads, (long long)l->groups);
+    ox_expect(n, l->has_decay == (ox_in(n, 4) != 0) && l->has_beta == (ox_in(n, 5) != 0),
+              "the rule '%s' does not go with its decay and beta inputs", rule);
     return ox_ok(n);
 }
 

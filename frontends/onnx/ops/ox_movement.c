@@ -26,8 +26,8 @@ static int64_t block_of(ox_node *n, stator_ref x, stator_ref d[4])
         return 0;
     }
     memcpy(d, dims, 4 * sizeof d[0]);
-    if (block < 1 || block > (1 << 20)) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute 'blocksize' is %lld", (long long)block);
+    if (!ox_expect(n, block >= 1 && block <= (1 << 20), "attribute 'blocksize' is %lld",
+                   (long long)block)) {
         return 0;
     }
     return block;
@@ -36,9 +36,8 @@ static int64_t block_of(ox_node *n, stator_ref x, stator_ref d[4])
 static bool is_crd(ox_node *n)
 {
     const char *mode = ox_attr_str(n, "mode", "DCR");
-    if (strcmp(mode, "DCR") != 0 && strcmp(mode, "CRD") != 0) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute 'mode' is '%s', expected DCR or CRD", mode);
-    }
+    ox_expect(n, strcmp(mode, "DCR") == 0 || strcmp(mode, "CRD") == 0,
+              "attribute 'mode' is '%s', expected DCR or CRD", mode);
     return strcmp(mode, "CRD") == 0;
 }
 
@@ -120,11 +119,7 @@ void ox_expand_op(ox_node *n)
     const stator_ref *shape = ox_sizes(n, ox_need(n, 1), &count, "the shape");
     const uint32_t rank = ox_dims(n, x, dims);
     const uint32_t out_rank = count > rank ? count : rank;
-    if (!ox_ok(n)) {
-        return;
-    }
-    if (out_rank > STATOR_RANK_MAX) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "the shape has %u entries", count);
+    if (!ox_expect(n, out_rank <= STATOR_RANK_MAX, "the shape has %u entries", count)) {
         return;
     }
     for (uint32_t i = 0; i < out_rank; i++) { /* from the last axis */
@@ -220,9 +215,7 @@ static const stator_ref *reshape_target(ox_node *n, stator_ref x, const stator_r
                                         "entry %u of the shape is 0, but the input has rank %u", i,
                                         rank);
         } else if (ox_sym_is(n, shape[i], -1)) {
-            if (rest != count) {
-                ox_fail(n, STATOR_INVALID_ARGUMENT, "the shape has more than one -1");
-            }
+            ox_expect(n, rest == count, "the shape has more than one -1");
             rest = i;
         }
     }
@@ -247,9 +240,8 @@ void ox_reshape_op(ox_node *n)
         list = ox_need(n, 1);
     }
     shape = ox_known(n, list, &count);
-    if (count > STATOR_RANK_MAX) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "the shape has %u entries, at most %u work", count,
-                STATOR_RANK_MAX);
+    if (!ox_expect(n, count <= STATOR_RANK_MAX, "the shape has %u entries, at most %u work", count,
+                   STATOR_RANK_MAX)) {
         return;
     }
     if (shape != NULL) {
@@ -296,10 +288,8 @@ void ox_squeeze_op(ox_node *n)
     for (uint32_t i = 0; axes != NULL && ox_ok(n) && i < count; i++) {
         const uint32_t axis = ox_axis(n, axes[i], rank);
         int64_t size = 1;
-        if (ox_ok(n) && ox_sym_const(n, dims[axis], &size) && size != 1) {
-            ox_fail(n, STATOR_INVALID_ARGUMENT, "axis %u has size %lld, expected 1", axis,
-                    (long long)size);
-        }
+        ox_expect(n, !ox_sym_const(n, dims[axis], &size) || size == 1,
+                  "axis %u has size %lld, expected 1", axis, (long long)size);
         drop[axis < STATOR_RANK_MAX ? axis : 0] = 1;
     }
     for (uint32_t i = 0; i < rank; i++) {
@@ -321,14 +311,11 @@ void ox_unsqueeze_op(ox_node *n)
     const int64_t *axes = axes_of(n, &count);
     const uint32_t rank = ox_dims(n, x, dims);
     const uint32_t out_rank = rank + count;
-    if (ox_ok(n) && (axes == NULL || count > STATOR_RANK_MAX || out_rank > STATOR_RANK_MAX)) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "%u axes cannot be added to rank %u", count, rank);
-    }
+    ox_expect(n, axes != NULL && count <= STATOR_RANK_MAX && out_rank <= STATOR_RANK_MAX,
+              "%u axes cannot be added to rank %u", count, rank);
     for (uint32_t i = 0; ox_ok(n) && i < count; i++) {
         const uint32_t axis = ox_axis(n, axes[i], out_rank);
-        if (is_new[axis]) {
-            ox_fail(n, STATOR_INVALID_ARGUMENT, "axis %u is given twice", axis);
-        }
+        ox_expect(n, !is_new[axis], "axis %u is given twice", axis);
         is_new[axis] = 1;
     }
     for (uint32_t i = 0; ox_ok(n) && i < out_rank; i++) {
@@ -347,10 +334,8 @@ void ox_transpose_op(ox_node *n)
     for (uint32_t i = 0; i < rank; i++) {
         reversed[i] = (int64_t)(rank - 1u - i);
     }
-    if (perm != NULL && count != rank) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT,
-                "attribute 'perm' has %u entries, the input has rank %u", count, rank);
-    }
+    ox_expect(n, perm == NULL || count == rank,
+              "attribute 'perm' has %u entries, the input has rank %u", count, rank);
     ox_out(n, 0, ox_transpose(n, x, perm != NULL ? perm : reversed));
 }
 
@@ -389,14 +374,11 @@ void ox_split(ox_node *n)
         list = ox_ints(n, given, ints);
     }
     const int64_t wanted = ox_attr_int(n, "num_outputs", parts);
-    if (wanted != (int64_t)parts) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "'num_outputs' is %lld, the node has %u outputs",
-                (long long)wanted, parts);
-    }
+    ox_expect(n, wanted == (int64_t)parts, "'num_outputs' is %lld, the node has %u outputs",
+              (long long)wanted, parts);
     sizes = list != 0 ? ox_sizes(n, list, &count, "the sizes of the parts")
                       : equal_parts(n, dim, parts);
-    if (!ox_ok(n) || count != parts) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "%u sizes for %u outputs", count, parts);
+    if (!ox_expect(n, count == parts, "%u sizes for %u outputs", count, parts)) {
         return;
     }
     stator_ref start = ox_sym(n, 0);
@@ -421,8 +403,7 @@ void ox_tile(ox_node *n)
         repeats = all;
         count = rank;
     }
-    if (ox_ok(n) && count != rank) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "%u repeats for an input of rank %u", count, rank);
+    if (!ox_expect(n, count == rank, "%u repeats for an input of rank %u", count, rank)) {
         return;
     }
     ox_out(n, 0,
@@ -432,19 +413,10 @@ void ox_tile(ox_node *n)
 void ox_trilu(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
-    const stator_ref zero = ox_sym(n, 0);
-    const stator_ref *k = &zero;
-    uint32_t count = 1;
-    if (ox_in(n, 1) != 0) {
-        k = ox_sizes(n, ox_in(n, 1), &count, "k");
-    }
-    if (!ox_ok(n) || count != 1) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "k has %u elements, expected one", count);
-        return;
-    }
+    const stator_ref k = ox_in(n, 1) != 0 ? ox_size_of(n, ox_in(n, 1), "k") : ox_sym(n, 0);
     ox_out(n, 0,
            ox_op(n, "trilu", STATOR_IN(x),
-                 STATOR_AT(STATOR_A_DIMS("k", 1, k),
+                 STATOR_AT(STATOR_A_DIMS("k", 1, &k),
                            STATOR_A_INT("upper", ox_attr_int(n, "upper", 1) != 0))));
 }
 
@@ -485,12 +457,8 @@ void ox_pad(ox_node *n)
     uint32_t axis_count = rank;
     const int64_t *axes =
         ox_in(n, 3) != 0 ? ox_need_ints(n, ox_in(n, 3), &axis_count, "the axes") : NULL;
-    if (!ox_ok(n)) {
-        return;
-    }
-    if (count != 2u * axis_count) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "%u pads for %u axes, expected two an axis", count,
-                axis_count);
+    if (!ox_expect(n, count == 2u * axis_count, "%u pads for %u axes, expected two an axis", count,
+                   axis_count)) {
         return;
     }
     for (uint32_t i = 0; i < rank; i++) {
@@ -518,10 +486,8 @@ void ox_center_crop_pad(ox_node *n)
     uint32_t axis_count;
     const int64_t *axes = ox_attr_ints(n, "axes", &axis_count);
     const stator_ref *shape = ox_sizes(n, ox_need(n, 1), &count, "the shape");
-    if (ox_ok(n) && count != (axes != NULL ? axis_count : rank)) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "the shape has %u entries for %u axes", count,
-                axes != NULL ? axis_count : rank);
-    }
+    ox_expect(n, count == (axes != NULL ? axis_count : rank),
+              "the shape has %u entries for %u axes", count, axes != NULL ? axis_count : rank);
     const stator_ref zero = ox_sym(n, 0);
     const stator_ref two = ox_sym(n, 2);
     for (uint32_t i = 0; i < rank; i++) {
@@ -554,9 +520,6 @@ void ox_reverse_sequence(ox_node *n)
     ox_dims(n, x, dims);
     for (uint32_t i = 0; i < rank; i++) {
         lens_dims[i] = i == batch ? dims[batch] : ox_sym(n, 1);
-    }
-    if (!ox_ok(n)) {
-        return;
     }
     const stator_ref lens = ox_reshape(n, ox_cast(n, ox_need(n, 1), STATOR_I64), rank, lens_dims);
     const stator_ref t = ox_iota(n, STATOR_I64, rank, dims, time);

@@ -68,9 +68,6 @@ void ox_batch_norm(ox_node *n)
         is_training = is_training && ox_attr_int(n, "is_test", 0) == 0;
     }
     const stator_dtype stats[2] = {ox_dtype(n, v[3]), ox_dtype(n, v[4])};
-    if (!ox_ok(n)) {
-        return;
-    }
     const stator_dtype own = unify(n, v, 5);
     if (is_training) {
         batch_norm_train(n, v, own, stats);
@@ -97,9 +94,7 @@ void ox_group_norm(ox_node *n)
 {
     stator_ref v[3] = {ox_need(n, 0), ox_need(n, 1), ox_need(n, 2)};
     const int64_t groups = ox_attr_int_need(n, "num_groups");
-    if (ox_ok(n) && groups < 1) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute 'num_groups' is %lld", (long long)groups);
-    }
+    ox_expect(n, groups >= 1, "attribute 'num_groups' is %lld", (long long)groups);
     if (n->version < 21) {
         const stator_ref channels = ox_dim(n, v[0], 1);
         v[1] = by_channel(n, v[1], channels, groups);
@@ -143,11 +138,8 @@ void ox_layer_norm(ox_node *n)
     const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", -1), ox_rank(n, x));
     const stator_dtype stash = ox_dtype_of(n, ox_attr_int(n, "stash_type", 1));
     stator_ref out[3];
-    if (!ox_ok(n)) {
-        return;
-    }
     const bool fits = ox_dtype(n, x) == ox_dtype(n, w) && fits_axes(n, x, w, axis) &&
-                      (b == 0 || fits_axes(n, x, b, axis));
+                     (b == 0 || fits_axes(n, x, b, axis));
     stator_emit_node(&n->e, "layer_norm", STATOR_IN(x, fits ? w : 0, fits ? b : 0),
                      STATOR_AT(STATOR_A_INT("axis", axis), STATOR_A_FLOAT("eps", epsilon_of(n))), 0,
                      NULL, 3, out);
@@ -165,9 +157,6 @@ void ox_rms_norm(ox_node *n)
     const stator_ref x = ox_need(n, 0);
     const stator_ref w = ox_need(n, 1);
     const uint32_t axis = ox_axis(n, ox_attr_int(n, "axis", -1), ox_rank(n, x));
-    if (!ox_ok(n)) {
-        return;
-    }
     const bool fits = ox_dtype(n, x) == ox_dtype(n, w) && fits_axes(n, x, w, axis);
     stator_ref y =
         ox_op(n, "rms_norm", STATOR_IN(x, fits ? w : 0),
@@ -191,8 +180,7 @@ void ox_mean_variance_norm(ox_node *n)
         given = usual;
         count = 3;
     }
-    if (!ox_ok(n) || count > rank) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "%u axes for an input of rank %u", count, rank);
+    if (!ox_expect(n, count <= rank, "%u axes for an input of rank %u", count, rank)) {
         return;
     }
     for (uint32_t i = 0; i < count; i++) {

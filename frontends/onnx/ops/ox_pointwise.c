@@ -81,9 +81,8 @@ void ox_bit_shift(ox_node *n)
     const bool is_left = strcmp(direction, "LEFT") == 0;
     const stator_ref x = ox_need(n, 0);
     stator_ref y = ox_need(n, 1);
-    if (!is_left && strcmp(direction, "RIGHT") != 0) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute 'direction' is '%s', expected LEFT or RIGHT",
-                direction);
+    if (!ox_expect(n, is_left || strcmp(direction, "RIGHT") == 0,
+                   "attribute 'direction' is '%s', expected LEFT or RIGHT", direction)) {
         return;
     }
     if (!ox_is_unsigned(n, y)) { /* a negative amount counts as too many bits */

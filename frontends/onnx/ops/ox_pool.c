@@ -18,10 +18,7 @@ static void max_pool(ox_node *n, stator_ref x, ox_window_spec *s, const int64_t 
     high_pads_with_extra(n, s);
     stator_emit_node(
         &n->e, "max_pool", STATOR_IN(x),
-        STATOR_AT(STATOR_A_INTS("window", s->rank, window),
-                  STATOR_A_INTS("strides", s->rank, s->strides),
-                  STATOR_A_DIMS("pads", 2 * s->rank, s->pads),
-                  STATOR_A_INTS("dilations", s->rank, s->dilations),
+        STATOR_AT(STATOR_A_INTS("window", s->rank, window), OX_WINDOW_ATTRS(*s),
                   STATOR_A_INT("column_major", ox_attr_int(n, "storage_order", 0) != 0)),
         0, NULL, 2, out);
     ox_out(n, 0, out[0]);
@@ -32,10 +29,7 @@ static stator_ref avg_pool(ox_node *n, stator_ref x, ox_window_spec *s, const in
 {
     const int64_t include_pad = ox_attr_int(n, "count_include_pad", 0) != 0;
     return ox_op(n, "avg_pool", STATOR_IN(x),
-                 STATOR_AT(STATOR_A_INTS("window", s->rank, window),
-                           STATOR_A_INTS("strides", s->rank, s->strides),
-                           STATOR_A_DIMS("pads", 2 * s->rank, s->pads),
-                           STATOR_A_INTS("dilations", s->rank, s->dilations),
+                 STATOR_AT(STATOR_A_INTS("window", s->rank, window), OX_WINDOW_ATTRS(*s),
                            STATOR_A_INT("include_pad", include_pad),
                            STATOR_A_DIMS("ceil_extra", s->has_ceil ? s->rank : 0, s->ceil_extra)));
 }
@@ -46,9 +40,7 @@ static int64_t norm_order(ox_node *n)
         return st_f64_to_i64(ox_attr_float(n, "p", 2));
     }
     const int64_t p = ox_attr_int(n, "p", 2);
-    if (p < 1) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute 'p' is %lld", (long long)p);
-    }
+    ox_expect(n, p >= 1, "attribute 'p' is %lld", (long long)p);
     return p;
 }
 
@@ -56,10 +48,7 @@ static stator_ref lp_pool(ox_node *n, stator_ref x, ox_window_spec *s, const int
 {
     high_pads_with_extra(n, s);
     return ox_op(n, "lp_pool", STATOR_IN(x),
-                 STATOR_AT(STATOR_A_INTS("window", s->rank, window),
-                           STATOR_A_INTS("strides", s->rank, s->strides),
-                           STATOR_A_DIMS("pads", 2 * s->rank, s->pads),
-                           STATOR_A_INTS("dilations", s->rank, s->dilations),
+                 STATOR_AT(STATOR_A_INTS("window", s->rank, window), OX_WINDOW_ATTRS(*s),
                            STATOR_A_INT("p", norm_order(n))));
 }
 
@@ -69,16 +58,13 @@ static const int64_t *window_of(ox_node *n, stator_ref x, stator_ref *kernel)
     uint32_t count;
     ox_check_rank(n, x, 3, STATOR_RANK_MAX, "the input");
     const int64_t *window = ox_attr_ints(n, "kernel_shape", &count);
-    if (!ox_ok(n) || window == NULL || count != ox_rank(n, x) - 2u) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "'kernel_shape' has %u entries for an input of rank %u",
-                count, ox_rank(n, x));
+    if (!ox_expect(n, window != NULL && count == ox_rank(n, x) - 2u,
+                   "'kernel_shape' has %u entries for an input of rank %u", count, ox_rank(n, x))) {
         return NULL;
     }
     for (uint32_t i = 0; i < count; i++) {
         kernel[i] = ox_sym(n, window[i]);
-        if (window[i] < 1) {
-            ox_fail(n, STATOR_INVALID_ARGUMENT, "'kernel_shape' holds %lld", (long long)window[i]);
-        }
+        ox_expect(n, window[i] >= 1, "'kernel_shape' holds %lld", (long long)window[i]);
     }
     return window;
 }
@@ -90,9 +76,6 @@ void ox_pool(ox_node *n)
     ox_window_spec s;
     const int64_t *window = window_of(n, x, kernel);
     ox_window_read(n, x, kernel, ox_attr_int(n, "ceil_mode", 0) != 0, &s);
-    if (!ox_ok(n)) {
-        return;
-    }
     if (strcmp(n->row->name, "MaxPool") == 0) {
         max_pool(n, x, &s, window);
     } else if (strcmp(n->row->name, "AveragePool") == 0) {
@@ -108,9 +91,6 @@ void ox_global_pool(ox_node *n)
     const uint32_t rank = ox_rank(n, x);
     int64_t axes[STATOR_RANK_MAX];
     ox_check_rank(n, x, 3, STATOR_RANK_MAX, "the input");
-    if (!ox_ok(n)) {
-        return;
-    }
     for (uint32_t i = 2; i < rank; i++) {
         axes[i - 2] = i;
     }
@@ -143,9 +123,6 @@ void ox_max_unpool(ox_node *n)
     ox_window_spec s;
     window_of(n, x, kernel);
     ox_window_read(n, x, kernel, false, &s);
-    if (!ox_ok(n)) {
-        return;
-    }
     const uint32_t rank = ox_dims(n, x, natural);
     for (uint32_t i = 0; i < s.rank; i++) { /* (in - 1) * stride - pads + kernel */
         const stator_ref steps = ox_sym_op(n, '-', natural[i + 2], ox_sym(n, 1));
@@ -159,9 +136,8 @@ void ox_max_unpool(ox_node *n)
     if (ox_in(n, 2) != 0) { /* a larger shape is filled up with zeros at the ends */
         uint32_t count;
         const stator_ref *shape = ox_sizes(n, ox_in(n, 2), &count, "the output shape");
-        if (!ox_ok(n) || count != rank) {
-            ox_fail(n, STATOR_INVALID_ARGUMENT, "the output shape has %u entries, expected %u",
-                    count, rank);
+        if (!ox_expect(n, count == rank, "the output shape has %u entries, expected %u", count,
+                       rank)) {
             return;
         }
         for (uint32_t i = 0; i < rank; i++) {
@@ -259,8 +235,8 @@ void ox_max_roi_pool(ox_node *n)
     const double scale = ox_attr_float(n, "spatial_scale", 1);
     ox_check_rank(n, x, 4, 4, "the input");
     ox_check_rank(n, rois, 2, 2, "the regions");
-    if (!ox_ok(n) || pooled == NULL || count != 2 || pooled[0] < 1 || pooled[1] < 1) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "'pooled_shape' must hold two positive sizes");
+    if (!ox_expect(n, pooled != NULL && count == 2 && pooled[0] >= 1 && pooled[1] >= 1,
+                   "'pooled_shape' must hold two positive sizes")) {
         return;
     }
     const stator_ref batch =

@@ -93,9 +93,6 @@ void ox_quantize(ox_node *n)
     const int64_t precision = ox_attr_int(n, "precision", 0);
     const stator_dtype wide = precision != 0 ? ox_dtype_of(n, precision) : ox_dtype(n, scale);
     const stator_ref q = ox_div(n, ox_cast(n, x, wide), ox_cast(n, scale, wide));
-    if (!ox_ok(n)) {
-        return;
-    }
     if (st_dtype_class(dtype) == STATOR_CLASS_FLOAT) {
         ox_out(n, 0,
                ox_op(n, "cast", STATOR_IN(q),

@@ -53,8 +53,8 @@ void ox_random(ox_node *n)
         rank = ox_dims(n, ox_need(n, 0), dims);
     } else {
         const int64_t *shape = ox_attr_ints(n, "shape", &rank);
-        if (!ox_ok(n) || shape == NULL || rank > STATOR_RANK_MAX) {
-            ox_fail(n, STATOR_INVALID_ARGUMENT, "'shape' has %u entries", rank);
+        if (!ox_expect(n, shape != NULL && rank <= STATOR_RANK_MAX, "'shape' has %u entries",
+                       rank)) {
             return;
         }
         for (uint32_t i = 0; i < rank; i++) {
@@ -85,9 +85,6 @@ void ox_multinomial(ox_node *n)
     const stator_ref logits = ox_cast(n, ox_need(n, 0), STATOR_F32);
     const stator_dtype dtype = ox_dtype_of(n, ox_attr_int(n, "dtype", 6));
     ox_check_rank(n, logits, 2, 2, "the input");
-    if (!ox_ok(n)) {
-        return;
-    }
     const stator_ref samples = ox_sym(n, ox_attr_int(n, "sample_size", 1));
     const stator_ref p = ox_op(n, "softmax", STATOR_IN(logits), STATOR_AT(STATOR_A_INT("axis", 1)));
     const stator_ref sums = ox_op(n, "cumsum", STATOR_IN(p), STATOR_AT(STATOR_A_INT("axis", 1)));
@@ -109,10 +106,7 @@ void ox_dropout(ox_node *n)
     const uint32_t rank = ox_dims(n, x, dims);
     const stator_dtype mask_dtype = n->version < 10 ? ox_dtype(n, x) : STATOR_BOOL;
     const bool is_training = n->version >= 12 && ox_in(n, 2) != 0 &&
-                             ox_need_int(n, ox_in(n, 2), "the training mode") != 0;
-    if (!ox_ok(n)) {
-        return;
-    }
+                            ox_need_int(n, ox_in(n, 2), "the training mode") != 0;
     if (!is_training) {
         ox_out(n, 0, x);
         ox_out(n, 1, ox_wants(n, 1) ? ox_expand(n, ox_scalar(n, mask_dtype, 1), rank, dims) : 0);

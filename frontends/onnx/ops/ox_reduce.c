@@ -38,8 +38,7 @@ void ox_reduce_op(ox_node *n)
         row++;
     }
     const int64_t *axes = reduce_axes(n, &count);
-    if (!ox_ok(n) || count > rank) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "%u axes for an input of rank %u", count, rank);
+    if (!ox_expect(n, count <= rank, "%u axes for an input of rank %u", count, rank)) {
         return;
     }
     if (count == 0 && ox_attr_int(n, "noop_with_empty_axes", 0) != 0) {

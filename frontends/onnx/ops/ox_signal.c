@@ -18,15 +18,10 @@ void ox_window(ox_node *n)
                          : strcmp(name, "HammingWindow") == 0 ? hamming
                                                               : blackman;
     const stator_dtype dtype = ox_dtype_of(n, ox_attr_int(n, "output_datatype", 1));
-    uint32_t count;
-    const stator_ref *size = ox_sizes(n, ox_need(n, 0), &count, "the size");
-    if (!ox_ok(n) || count != 1) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "the size has %u elements, expected one", count);
-        return;
-    }
+    const stator_ref size = ox_size_of(n, ox_need(n, 0), "the size");
     const stator_ref one = ox_scalar(n, STATOR_F64, 1);
-    const stator_ref i = ox_cast(n, ox_iota(n, STATOR_I64, 1, size, 0), STATOR_F64);
-    stator_ref period = ox_cast(n, ox_from_dim(n, size[0]), STATOR_F64);
+    const stator_ref i = ox_cast(n, ox_iota(n, STATOR_I64, 1, &size, 0), STATOR_F64);
+    stator_ref period = ox_cast(n, ox_from_dim(n, size), STATOR_F64);
     if (ox_attr_int(n, "periodic", 1) == 0) {
         period = ox_bin(n, "max", ox_sub(n, period, one), one);
     }
@@ -112,8 +107,7 @@ void ox_dft(ox_node *n)
     }
     const uint32_t axis = ox_axis(n, given, rank);
     ox_check_rank(n, x, 2, STATOR_RANK_MAX, "the input");
-    if (!ox_ok(n) || axis + 1u == rank) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "the last axis cannot be transformed");
+    if (!ox_expect(n, axis + 1u != rank, "the last axis cannot be transformed")) {
         return;
     }
     stator_ref length = ox_dim(n, x, axis);
@@ -159,8 +153,7 @@ void ox_stft(ox_node *n)
     const int64_t step = ox_need_int(n, ox_need(n, 1), "the frame step");
     const stator_ref length = frame_length(n, signal);
     ox_check_rank(n, signal, 3, 3, "the signal");
-    if (!ox_ok(n) || step < 1) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "the frame step is %lld", (long long)step);
+    if (!ox_expect(n, step >= 1, "the frame step is %lld", (long long)step)) {
         return;
     }
     const stator_ref span = ox_sym_op(n, '-', ox_dim(n, signal, 1), length);
@@ -188,8 +181,8 @@ static double one_float(ox_node *n, uint32_t k, const char *what)
 {
     uint32_t count;
     const double *list = ox_need_floats(n, ox_need(n, k), &count, what);
-    if (list == NULL || count != 1) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "%s has %u elements, expected one", what, count);
+    if (!ox_expect(n, list != NULL && count == 1, "%s has %u elements, expected one", what,
+                   count)) {
         return 0;
     }
     return list[0];
@@ -216,10 +209,11 @@ void ox_mel_weights(ox_node *n)
     const double low = mel_of(one_float(n, 3, "the lower edge"));
     const double high = mel_of(one_float(n, 4, "the upper edge"));
     const stator_dtype dtype = ox_dtype_of(n, ox_attr_int(n, "output_datatype", 1));
-    if (!ox_ok(n) || bins < 1 || bins > (1 << 16) || length < 1 || length > (1 << 24) || rate < 1 ||
-        bins * (length / 2 + 1) > ((int64_t)1 << 24)) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "%lld bins of a DFT of %lld at rate %lld",
-                (long long)bins, (long long)length, (long long)rate);
+    if (!ox_expect(n,
+                   bins >= 1 && bins <= (1 << 16) && length >= 1 && length <= (1 << 24) &&
+                       rate >= 1 && bins * (length / 2 + 1) <= ((int64_t)1 << 24),
+                   "%lld bins of a DFT of %lld at rate %lld", (long long)bins, (long long)length,
+                   (long long)rate)) {
         return;
     }
     const int64_t rows = length / 2 + 1;

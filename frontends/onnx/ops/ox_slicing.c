@@ -19,14 +19,9 @@ static void read_axes(ox_node *n, uint32_t rank, const int64_t *axes, bounds *b)
 {
     for (uint32_t i = 0; ox_ok(n) && i < b->count; i++) {
         b->axes[i] = axes != NULL ? ox_axis(n, axes[i], rank) : i;
-        if (axes == NULL && i >= rank) {
-            ox_fail(n, STATOR_INVALID_ARGUMENT, "%u bounds for an input of rank %u", b->count,
-                    rank);
-        }
+        ox_expect(n, axes != NULL || i < rank, "%u bounds for an input of rank %u", b->count, rank);
         for (uint32_t k = 0; ox_ok(n) && k < i; k++) {
-            if (b->axes[k] == b->axes[i]) {
-                ox_fail(n, STATOR_INVALID_ARGUMENT, "axis %u is given twice", b->axes[i]);
-            }
+            ox_expect(n, b->axes[k] != b->axes[i], "axis %u is given twice", b->axes[i]);
         }
     }
 }
@@ -87,16 +82,15 @@ static void read_bounds(ox_node *n, stator_ref x, bounds *b)
         steps = ox_in(n, 4) ? ox_need_ints(n, ox_in(n, 4), &step_count, "the steps") : NULL;
     }
     const int64_t count = bound_count(n, axis_count, b);
-    if (ox_ok(n) && (count > (int64_t)rank || (axes != NULL && axis_count != count) ||
-                     (steps != NULL && step_count != count))) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "starts, ends, axes and steps have different lengths");
-    }
+    ox_expect(n,
+              count <= (int64_t)rank && (axes == NULL || axis_count == count) &&
+                  (steps == NULL || step_count == count),
+              "starts, ends, axes and steps have different lengths");
     b->count = (uint32_t)count;
     for (uint32_t i = 0; ox_ok(n) && i < b->count; i++) {
         b->steps[i] = steps != NULL ? steps[i] : 1;
-        if (b->steps[i] == 0 || b->steps[i] == INT64_MIN) {
-            ox_fail(n, STATOR_INVALID_ARGUMENT, "a step is %lld", (long long)b->steps[i]);
-        }
+        ox_expect(n, b->steps[i] != 0 && b->steps[i] != INT64_MIN, "a step is %lld",
+                  (long long)b->steps[i]);
     }
     read_axes(n, rank, axes, b);
 }

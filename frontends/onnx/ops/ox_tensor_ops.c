@@ -94,9 +94,6 @@ void ox_eye_like(ox_node *n)
     stator_ref dims[STATOR_RANK_MAX];
     ox_check_rank(n, x, 2, 2, "the input");
     ox_dims(n, x, dims);
-    if (!ox_ok(n)) {
-        return;
-    }
     const stator_ref row = ox_iota(n, STATOR_I64, 2, dims, 0);
     const stator_ref column = ox_iota(n, STATOR_I64, 2, dims, 1);
     ox_out(n, 0, ox_cast(n, ox_bin(n, "eq", column, ox_add(n, row, ox_int(n, k))), dtype));
@@ -164,9 +161,6 @@ void ox_range_op(ox_node *n)
     stator_ref count = 0;
     for (uint32_t i = 0; i < 3; i++) {
         v[i] = ox_reshape(n, ox_need(n, i), 0, NULL);
-    }
-    if (!ox_ok(n)) {
-        return;
     }
     const stator_dtype dtype = ox_dtype(n, v[0]);
     if (ox_is_float(n, v[0])) {

@@ -55,10 +55,8 @@ static void explicit_pads(ox_node *n, ox_window_spec *w)
 static bool check_positive(ox_node *n, const char *name, const int64_t *list, uint32_t count)
 {
     for (uint32_t i = 0; list != NULL && i < count; i++) {
-        if (list[i] < 1 || list[i] > INT32_MAX) {
-            ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute '%s' holds %lld", name,
-                    (long long)list[i]);
-        }
+        ox_expect(n, list[i] >= 1 && list[i] <= INT32_MAX, "attribute '%s' holds %lld", name,
+                  (long long)list[i]);
     }
     return ox_ok(n);
 }
@@ -83,9 +81,8 @@ void ox_window_read(ox_node *n, stator_ref x, const stator_ref *kernel, bool cei
         !check_positive(n, "dilations", out->dilations, out->rank)) {
         return;
     }
-    if (!is_upper && !is_lower && !is_valid && !is_explicit) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "attribute 'auto_pad' is '%s'", mode);
-    }
+    ox_expect(n, is_upper || is_lower || is_valid || is_explicit, "attribute 'auto_pad' is '%s'",
+              mode);
     for (uint32_t i = 0; i < 2u * out->rank; i++) {
         out->pads[i] = ox_sym(n, 0);
     }
@@ -113,16 +110,13 @@ void ox_window_kernel(ox_node *n, stator_ref w, stator_ref *out)
     const int64_t *shape = ox_attr_ints(n, "kernel_shape", &given);
     ox_check_rank(n, w, 3, STATOR_RANK_MAX, "the weight");
     const uint32_t rank = ox_dims(n, w, dims);
-    if (ox_ok(n) && shape != NULL && given != rank - 2u) {
-        ox_fail(n, STATOR_INVALID_ARGUMENT, "'kernel_shape' has %u entries, the weight has rank %u",
-                given, rank);
-    }
+    ox_expect(n, shape == NULL || given == rank - 2u,
+              "'kernel_shape' has %u entries, the weight has rank %u", given, rank);
     for (uint32_t i = 0; ox_ok(n) && i + 2u < rank; i++) {
         int64_t size;
         out[i] = dims[i + 2u];
-        if (shape != NULL && ox_sym_const(n, out[i], &size) && size != shape[i]) {
-            ox_fail(n, STATOR_INVALID_ARGUMENT, "'kernel_shape' is %lld where the weight has %lld",
-                    (long long)shape[i], (long long)size);
-        }
+        ox_expect(n, shape == NULL || !ox_sym_const(n, out[i], &size) || size == shape[i],
+                  "'kernel_shape' is %lld where the weight has %lld", (long long)shape[i],
+                  (long long)size);
     }
 }

@@ -16,6 +16,10 @@ typedef struct ox_window_spec {
     stator_ref ceil_extra[STATOR_RANK_MAX]; /* more high padding for a rounded-up last window */
     bool has_ceil;
 } ox_window_spec;
+#define OX_WINDOW_ATTRS(s_)                                                                        \
+    STATOR_A_INTS("strides", (s_).rank, (s_).strides),                                             \
+        STATOR_A_DIMS("pads", 2 * (s_).rank, (s_).pads),                                           \
+        STATOR_A_INTS("dilations", (s_).rank, (s_).dilations)
 
 /* Reads strides, dilations, pads and auto_pad for windows of `kernel` over the axes from 2 on of x;
  * kernel holds x's rank - 2 sizes. With ceil_mode, ceil_extra is computed. */

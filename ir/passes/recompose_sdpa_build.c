@@ -1,79 +1,68 @@
 /* Writing the attention that recompose_sdpa.c found: moves of q, k and v, the mask, sdpa itself
  * and, for three axes, the way back. A mask that only selects stays bool; others are added up. */
+#include "ir/op_emitter.h"
 #include "ir/passes/recompose.h"
 #include <math.h>
 
-static stator_status build_step(stator_builder *b, const st_rc_step *step, stator_ref *value,
-                                stator_diag **err)
+static stator_ref build_step(stator_emitter *e, const st_rc_step *step, stator_ref value)
 {
-    if (step->rank == 0) {
-        return STATOR_OK;
-    }
-    const stator_attr perm = {
-        .name = "perm", .kind = STATOR_ATTR_INTS, .count = step->rank, .list = step->perm};
-    const stator_attr shape = {
-        .name = "shape", .kind = STATOR_ATTR_DIMS, .count = step->rank, .list = step->dims};
-    return step->is_transpose ? st_build_op(b, "transpose", 1, value, 1, &perm, 1, value, err)
-                              : st_build_op(b, "reshape", 1, value, 1, &shape, 1, value, err);
+    return step->rank == 0      ? value
+           : step->is_transpose ? stator_emit_transpose(e, value, step->rank, step->perm)
+                                : stator_emit_reshape(e, value, step->rank, step->dims);
 }
 
-static stator_status build_moved(stator_builder *b, const st_rc_moved *x, const stator_ref *map,
-                                 stator_ref *out, stator_diag **err)
+static stator_ref build_moved(stator_emitter *e, const st_rc_moved *x, const stator_ref *map)
 {
-    *out = map[x->value];
+    stator_ref value = map[x->value];
     for (uint32_t i = 0; i < 3; i++) {
-        ST_TRY(build_step(b, &x->steps[i], out, err));
+        value = build_step(e, &x->steps[i], value);
     }
-    return STATOR_OK;
+    return value;
 }
 
 /* A bool mask as numbers to add, in the dtype of q. */
-static stator_status as_added(stator_builder *b, const st_rc_mask *mask, stator_ref q,
-                              stator_ref *value, stator_diag **err)
+static stator_ref as_added(stator_emitter *e, const st_rc_mask *mask, stator_ref q,
+                           stator_ref value)
 {
-    static const char *const names[] = {"m", "q"};
-    const stator_ref operands[2] = {*value, q};
-    const stator_attr fill = {.name = "fill", .kind = STATOR_ATTR_FLOAT, .f = mask->fill};
-    return st_build_expr(b,
-                         mask->kind == ST_MASK_TRUE    ? "select(m, scalar(0, q), scalar(fill, q))"
-                         : mask->kind == ST_MASK_FALSE ? "select(m, scalar(fill, q), scalar(0, q))"
-                                                       : "cast(m, q)",
-                         2, names, operands, 1, &fill, 1, value, err);
+    return stator_emit_expr(
+        e,
+        mask->kind == ST_MASK_TRUE    ? "select(m, scalar(0, q), scalar(fill, q))"
+        : mask->kind == ST_MASK_FALSE ? "select(m, scalar(fill, q), scalar(0, q))"
+                                      : "cast(m, q)",
+        "m, q", STATOR_IN(value, q), STATOR_AT(STATOR_A_FLOAT("fill", mask->fill)));
 }
 
 /* One bool mask that fills with -inf is sdpa's own; anything else is added up. */
-static stator_status build_mask(const st_rc_attention *a, stator_builder *b, const stator_ref *map,
-                                stator_ref q, stator_ref *out, stator_diag **err)
+static stator_ref build_mask(const st_rc_attention *a, stator_emitter *e, const stator_ref *map,
+                             stator_ref q)
 {
     const st_rc_mask *only = &a->masks[0];
-    *out = 0;
+    stator_ref sum = 0;
     if (a->n_masks == 1 && only->kind != ST_MASK_ADDED && isinf(only->fill)) {
-        ST_TRY(build_moved(b, &only->at, map, out, err));
-        return only->kind == ST_MASK_TRUE ? STATOR_OK
-                                          : st_build_op(b, "bit_not", 1, out, 0, NULL, 1, out, err);
+        const stator_ref mask = build_moved(e, &only->at, map);
+        return only->kind == ST_MASK_TRUE ? mask : stator_emit_unary(e, "bit_not", mask);
     }
     for (uint32_t i = 0; i < a->n_masks; i++) {
-        stator_ref both[2] = {0, *out};
-        ST_TRY(build_moved(b, &a->masks[i].at, map, &both[0], err));
-        ST_TRY(as_added(b, &a->masks[i], q, &both[0], err));
-        *out = both[0];
-        if (i != 0) {
-            ST_TRY(st_build_op(b, "add", 2, both, 0, NULL, 1, out, err));
-        }
+        const stator_ref mask = as_added(e, &a->masks[i], q, build_moved(e, &a->masks[i].at, map));
+        sum = i != 0 ? stator_emit_binary(e, "add", mask, sum) : mask;
     }
-    return STATOR_OK;
+    return sum;
 }
 
 stator_status st_rc_build_sdpa(const st_rc_attention *a, stator_builder *b, const stator_ref *map,
                                stator_ref *out_node, stator_ref *out, stator_diag **err)
 {
+    stator_emitter e = st_emitter(b, err);
     stator_ref operands[4] = {0};
-    ST_TRY(build_moved(b, &a->q, map, &operands[0], err));
-    ST_TRY(build_moved(b, &a->k, map, &operands[1], err));
-    ST_TRY(build_moved(b, &a->v, map, &operands[2], err));
-    ST_TRY(build_mask(a, b, map, operands[0], &operands[3], err));
-    const stator_attr scale = {.name = "scale", .kind = STATOR_ATTR_FLOAT, .f = a->scale};
-    ST_TRY(st_build_op(b, "sdpa", a->n_masks != 0 ? 4 : 3, operands, 1, &scale, 1, out, err));
-    *out_node = stator_value_at(st_graph_view(b->graph), *out)->node;
-    return build_step(b, &a->result, out, err);
+    operands[0] = build_moved(&e, &a->q, map);
+    operands[1] = build_moved(&e, &a->k, map);
+    operands[2] = build_moved(&e, &a->v, map);
+    operands[3] = build_mask(a, &e, map, operands[0]);
+    *out = stator_emit_op(&e, "sdpa", a->n_masks != 0 ? 4 : 3, operands,
+                          STATOR_AT(STATOR_A_FLOAT("scale", a->scale)));
+    if (e.status == STATOR_OK) {
+        *out_node = stator_value_at(st_graph_view(b->graph), *out)->node;
+    }
+    *out = build_step(&e, &a->result, *out);
+    return e.status;
 }

@@ -2,6 +2,7 @@
  * m->out, or returns 0; what it built is dropped then. All are exact, see rules.def. */
 #include "core/base/check.h"
 #include "ir/builder.h"
+#include "ir/op_emitter.h"
 #include "ir/passes/rewrite_rules.h"
 #include <stator/ops.h>
 
@@ -194,22 +195,13 @@ bool st_rule_cast_cast(st_match *m, stator_status *out_status, stator_diag **err
 
 /* One number a channel of `from` channels becomes one for each of `to`, a multiple of them: each is
  * repeated. */
-static stator_status repeat_channels(st_match *m, stator_ref value, int64_t from, int64_t to,
-                                     stator_ref *out, stator_diag **err)
+static stator_ref repeat_channels(stator_emitter *e, stator_ref value, int64_t from, int64_t to)
 {
-    st_symtab *tab = &m->b->module->symtab;
-    const stator_ref one = st_sym_int(tab, 1);
-    const stator_ref n = st_sym_int(tab, from);
-    const stator_ref column[2] = {n, one};
-    const stator_ref table[2] = {n, st_sym_int(tab, to / from)};
-    const stator_ref list[1] = {st_sym_int(tab, to)};
-    stator_attr shape = {.name = "shape", .kind = STATOR_ATTR_DIMS, .count = 2, .list = column};
-    ST_TRY(st_build_op(m->b, "reshape", 1, &value, 1, &shape, 1, out, err));
-    shape.list = table;
-    ST_TRY(st_build_op(m->b, "expand", 1, out, 1, &shape, 1, out, err));
-    shape.count = 1;
-    shape.list = list;
-    return st_build_op(m->b, "reshape", 1, out, 1, &shape, 1, out, err);
+    const stator_ref n = stator_emit_size(e, from);
+    const stator_ref column = stator_emit_reshape(e, value, STATOR_IN(n, stator_emit_size(e, 1)));
+    const stator_ref table =
+        stator_emit_expand(e, column, STATOR_IN(n, stator_emit_size(e, to / from)));
+    return stator_emit_reshape(e, table, STATOR_IN(stator_emit_size(e, to)));
 }
 
 /* A group norm as exporters write it: an instance norm over [N, groups, all the rest], which begins
@@ -233,18 +225,15 @@ bool st_rule_reshape_group_norm(st_match *m, stator_status *out_status, stator_d
         seen_channels < 1 || channels < 1 || channels % seen_channels != 0) {
         return false;
     }
-    stator_ref operands[3] = {m->vars[0], m->vars[1], m->vars[2]};
-    for (uint32_t k = 1; k < 3 && *out_status == STATOR_OK; k++) {
-        *out_status = repeat_channels(m, m->vars[k], seen_channels, channels, &operands[k], err);
-    }
-    const stator_attr attrs[2] = {{.name = "groups", .kind = STATOR_ATTR_INT, .i = groups->i},
-                                  {.name = "eps",
-                                   .kind = STATOR_ATTR_FLOAT,
-                                   .f = attr_of(m, norm, STATOR_group_norm_eps)->f}};
-    if (*out_status == STATOR_OK) {
-        *out_status = st_build_op(m->b, "group_norm", 3, operands, 2, attrs, 1, m->out, err);
-    }
-    return *out_status == STATOR_OK;
+    stator_emitter e = st_emitter(m->b, err);
+    const stator_ref scale = repeat_channels(&e, m->vars[1], seen_channels, channels);
+    const stator_ref bias = repeat_channels(&e, m->vars[2], seen_channels, channels);
+    m->out[0] = stator_emit_op(
+        &e, "group_norm", STATOR_IN(m->vars[0], scale, bias),
+        STATOR_AT(STATOR_A_INT("groups", groups->i),
+                  STATOR_A_FLOAT("eps", attr_of(m, norm, STATOR_group_norm_eps)->f)));
+    *out_status = e.status;
+    return e.status == STATOR_OK;
 }
 
 /* All sizes kept at step 1: every index must lie in x, so the starts are 0. */
@@ -286,11 +275,11 @@ bool st_rule_slice_slice(st_match *m, stator_status *out_status, stator_diag **e
             return false;
         }
     }
-    const stator_attr attrs[] = {
-        {.name = "starts", .kind = STATOR_ATTR_DIMS, .count = n, .list = starts},
-        {.name = "sizes", .kind = STATOR_ATTR_DIMS, .count = n, .list = lens},
-        {.name = "steps", .kind = STATOR_ATTR_INTS, .count = n, .list = steps}};
-    *out_status = st_build_op(m->b, "slice", 1, m->vars, 3, attrs, 1, m->out, err);
+    *out_status =
+        st_build_op(m->b, "slice", 1, m->vars,
+                    STATOR_AT(STATOR_A_DIMS("starts", n, starts), STATOR_A_DIMS("sizes", n, lens),
+                              STATOR_A_INTS("steps", n, steps)),
+                    1, m->out, err);
     return *out_status == STATOR_OK;
 }
 
@@ -322,9 +311,8 @@ bool st_rule_transpose_transpose(st_match *m, stator_status *out_status, stator_
         m->out[0] = m->vars[0];
         return true;
     }
-    const stator_attr attr = {
-        .name = "perm", .kind = STATOR_ATTR_INTS, .count = q->count, .list = perm};
-    *out_status = st_build_op(m->b, "transpose", 1, m->vars, 1, &attr, 1, m->out, err);
+    *out_status = st_build_op(m->b, "transpose", 1, m->vars,
+                              STATOR_AT(STATOR_A_INTS("perm", q->count, perm)), 1, m->out, err);
     return *out_status == STATOR_OK;
 }
 
@@ -354,9 +342,8 @@ bool st_rule_transpose_moves_ones(st_match *m, stator_status *out_status, stator
     if (type_of(m, m->vars[0]) == result_type(m, 0)) {
         return true;
     }
-    const stator_attr shape = {
-        .name = "shape", .kind = STATOR_ATTR_DIMS, .count = type->rank, .list = dims};
-    *out_status = st_build_op(m->b, "reshape", 1, m->vars, 1, &shape, 1, m->out, err);
+    *out_status = st_build_op(m->b, "reshape", 1, m->vars,
+                              STATOR_AT(STATOR_A_DIMS("shape", type->rank, dims)), 1, m->out, err);
     return *out_status == STATOR_OK;
 }
 

@@ -139,6 +139,17 @@ bool child_run(child *c, const child_work *work)
     return true;
 }
 
+bool child_report(const child *c, void *report, uint64_t size)
+{
+    return pread(c->files[CHILD_REPORT], report, size, 0) == (ssize_t)size;
+}
+
+bool child_failed(int json)
+{
+    return cli_fail(json, "RESOURCE_EXHAUSTED", NULL, "cannot run a child process: %s",
+                    strerror(errno)) == CLI_OK;
+}
+
 void child_death(const child *c, child_error *out)
 {
     *out = (child_error){.hint = ""};

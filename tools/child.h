@@ -7,6 +7,7 @@
 #define STATOR_CHILD_H
 
 #include <stator/stator.h>
+#include <stdbool.h>
 
 enum child_file { CHILD_REPORT = 0, CHILD_LIST = 1, CHILD_KEPT = 2, CHILD_FILES = 3 };
 
@@ -35,8 +36,12 @@ typedef struct child_error {
 /* Runs it to its end. 0 when no child could be made (errno says why); close it in both cases. */
 bool child_run(child *c, const child_work *work);
 void child_close(child *c);
-/* How a child ended that left no report. */
+/* The report that the child left; false when there is none. */
+bool child_report(const child *c, void *report, uint64_t size);
+/* How a child ended that left no whole report. */
 void child_death(const child *c, child_error *out);
+/* Says that no child could be made (errno says why); false. */
+bool child_failed(int json);
 
 /* In the child: all of it, at that place of a file. */
 bool child_write(int fd, const void *data, uint64_t size, uint64_t offset);

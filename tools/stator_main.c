@@ -16,7 +16,7 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
-#define CLI_COMMAND(name, function, help) {name, function, help},
+#define CLI_COMMAND(name, function, help, positional, summary) {name, function, help},
 #include "tools/commands.def"
 #undef CLI_COMMAND
 };

@@ -41,12 +41,6 @@ static void take_error(worker *w, uint32_t verdict)
     child_take_error(w->ctx, &w->r->error);
 }
 
-static void take_ctx_error(worker *w, uint32_t verdict)
-{
-    (void)cli_fail_ctx(w->ctx, -1);
-    take_error(w, verdict);
-}
-
 static void write_step(void *self, const stator_x_fuel_row *row)
 {
     const worker *w = self;
@@ -105,7 +99,8 @@ static void run_once(worker *w)
     }
     bisect_results results;
     if (!bisect_call(function, w->n_in, w->in, stator_model_output_count(w->model), &results)) {
-        take_ctx_error(w, BISECT_FAILS);
+        (void)cli_fail_ctx(w->ctx, -1);
+        take_error(w, BISECT_FAILS);
         return;
     }
     if (w->job->task == BISECT_KEEP) {
@@ -151,8 +146,7 @@ bool bisect_load(const bisect_setup *setup, stator_ctx **ctx, stator_model **mod
 {
     if (cli_open(&setup->common, ctx) != STATOR_OK ||
         stator_model_load(*ctx, setup->path, NULL, model) != STATOR_OK) {
-        (void)cli_fail_ctx(*ctx, -1);
-        return false;
+        return cli_fail_ctx(*ctx, -1) == CLI_OK;
     }
     return cli_load_inputs(*ctx, *model, &setup->inputs, -1, in, n_in);
 }
@@ -193,8 +187,7 @@ static bool child_main(void *self, const child *c)
 static void read_report(const child *c, bisect_outcome *out)
 {
     report r = {0};
-    const ssize_t n = pread(c->files[CHILD_REPORT], &r, sizeof r, 0);
-    if (n == (ssize_t)sizeof r && r.is_whole) {
+    if (child_report(c, &r, sizeof r) && r.is_whole) {
         out->verdict = r.verdict;
         out->max_abs = r.max_abs;
         out->place = r.place;
@@ -258,8 +251,8 @@ bool bisect_child(bisect_setup *setup, const bisect_job *job, bisect_outcome *ou
     child_close(&c);
     if (!ok) {
         bisect_outcome_free(out);
-        (void)cli_fail(setup->common.json, "RESOURCE_EXHAUSTED", NULL,
-                       "cannot run a child process: %s", strerror(number));
+        errno = number;
+        (void)child_failed(setup->common.json);
     }
     return ok;
 }

@@ -96,10 +96,8 @@ typedef struct cli_stage {
 
 /* The options that a subcommand takes. A group that is NULL is not taken. */
 typedef struct cli_usage {
-    const char *command;    /* "run" */
-    const char *positional; /* "MODEL"; "[OP]" may be left out */
-    const char *summary;
-    const cli_option *own; /* ended by CLI_END; NULL: none */
+    const struct cli_command *row; /* of commands.def; cli_parse fills it in */
+    const cli_option *own;         /* ended by CLI_END; NULL: none */
     st_tolerance *tolerance;
     cli_stage *stage;
     cli_inputs *inputs;
@@ -107,20 +105,32 @@ typedef struct cli_usage {
     const char **backend;
     cli_compile *compile; /* without --backend */
     cli_common *common;
-    int64_t *threads; /* --threads; NULL: nothing is computed */
+    bool computes;    /* takes --threads though it has none of inputs, random and compile */
     bool reads_again; /* MODEL is loaded more than once: it cannot be a pipe */
 } cli_usage;
 
-/* Reads argv[1..] into the targets and at most max_positional positional arguments. Returns
- * CLI_GO_ON to go on, else the exit status (0 after --help, 2 on a bad line, whose text went to
- * stderr). */
-cli_status cli_parse(const cli_usage *usage, int argc, char **argv, const char **positional,
-                     uint32_t max_positional, uint32_t *out_count);
+/* Reads argv[1..] into the targets and the positional arguments, as many as the row of argv[0]
+ * has, into words. Returns CLI_GO_ON, else the exit status (0 after --help, 2 on a bad line,
+ * whose text went to stderr). */
+cli_status cli_parse(cli_usage *usage, int argc, char **argv, const char **words);
+/* The same in a subcommand, which ends unless it goes on. */
+#define CLI_PARSE(usage, words)                                                                    \
+    do {                                                                                           \
+        const cli_status cli_parsed_ = cli_parse((usage), argc, argv, (words));                    \
+        if (cli_parsed_ != CLI_GO_ON) {                                                            \
+            return cli_parsed_;                                                                    \
+        }                                                                                          \
+    } while (0)
 
 /* Says on stderr how the command line is wrong and where help is; CLI_USAGE. */
 cli_status cli_misused(const cli_usage *usage, const char *format, ...) STATOR_PRINTF(2, 3);
 
 stator_status cli_open(const cli_common *common, stator_ctx **out_ctx);
+/* The same, and the plugins found, or a model loaded. CLI_OK, or prints and gives the exit status;
+ * what was opened is the caller's in both cases. */
+cli_status cli_open_scanned(const cli_common *common, stator_ctx **out_ctx);
+cli_status cli_open_model(const cli_common *common, const char *path, stator_ctx **out_ctx,
+                          stator_model **out_model);
 
 /* The log of every context that cli_open makes; see cli_log.c. main calls cli_log_begin first. */
 void cli_log_begin(void);
@@ -136,6 +146,17 @@ void cli_culprit_end(void);
 
 /* Prints the context's last error (text to stderr, or JSON to stdout) and returns CLI_FAILED. */
 cli_status cli_fail_ctx(stator_ctx *ctx, int json);
+/* Returns the exit status of what did not end with CLI_OK; of a call of the library, after printing
+ * the context's error. */
+#define CLI_TRY(expr)                                                                              \
+    do {                                                                                           \
+        const cli_status cli_status_ = (expr);                                                     \
+        if (cli_status_ != CLI_OK) {                                                               \
+            return cli_status_;                                                                    \
+        }                                                                                          \
+    } while (0)
+#define CLI_TRY_CTX(ctx, json, expr)                                                               \
+    CLI_TRY((expr) == STATOR_OK ? CLI_OK : cli_fail_ctx((ctx), (json)))
 /* The same for an error of the command's own. hint may be NULL. */
 cli_status cli_fail(int json, const char *code, const char *hint, const char *format, ...)
     STATOR_PRINTF(4, 5);
@@ -309,14 +330,16 @@ typedef struct cli_graph {
     stator_ctx *ctx;
     stator_model *model;
     char assumed[512]; /* assumptions that were needed for a graph; "": none */
+    /* Without the nodes that no output needs, for people who look at the graph: frontends leave
+     * some, as the indices of a MaxPool that nobody reads. What was written as text stays as it
+     * was written, and so does a stage. */
+    bool is_tidy;
 } cli_graph;
 /* CLI_OK, or prints and gives the exit status. Close it in both cases. */
 cli_status cli_graph_open(cli_graph *g, const char *path);
-/* Without the nodes that no output needs, for people who look at the graph: frontends leave
- * some, as the indices of a MaxPool that nobody reads. What was written as text stays as it was
- * written, and so does a stage. CLI_OK, or prints. */
-cli_status cli_graph_tidy(cli_graph *g, const char *path);
 void cli_graph_close(cli_graph *g);
+/* Prints {file or text, .. , assumed}; takes root over. */
+void cli_graph_print_json(const cli_graph *g, cJSON *root);
 
 /* ---- compiling ---- */
 
@@ -365,7 +388,8 @@ const char *cli_dtype_name(stator_dtype dtype);
 
 /* ---- subcommands ---- */
 
-#define CLI_COMMAND(name, function, help) cli_status function(int argc, char **argv);
+#define CLI_COMMAND(name, function, help, positional, summary)                                     \
+    cli_status function(int argc, char **argv);
 #include "tools/commands.def"
 #undef CLI_COMMAND
 

@@ -10,6 +10,27 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* ---- the subcommands ---- */
+
+typedef struct cli_command {
+    const char *name, *positional, *summary;
+} cli_command;
+
+static const cli_command rows[] = {
+#define CLI_COMMAND(name, function, help, positional, summary) {name, positional, summary},
+#include "tools/commands.def"
+#undef CLI_COMMAND
+};
+
+static const cli_command *row_of(const char *name)
+{
+    size_t i = sizeof rows / sizeof rows[0] - 1;
+    while (i > 0 && strcmp(rows[i].name, name) != 0) {
+        i--;
+    }
+    return &rows[i];
+}
+
 /* ---- the options that several subcommands have ---- */
 
 enum option_group {
@@ -83,7 +104,10 @@ static void *target_of(const cli_usage *usage, uint32_t group)
     case GROUP_COMPILE:
         return usage->compile;
     case GROUP_THREADS:
-        return usage->threads;
+        return usage->computes || usage->inputs != NULL || usage->random != NULL ||
+                       usage->compile != NULL
+                   ? &usage->common->threads
+                   : NULL;
     default:
         return usage->common;
     }
@@ -135,8 +159,9 @@ static void print_option(const char *name, const char *value_name, const char *h
 static void print_usage(const cli_usage *usage)
 {
     cli_option o;
-    (void)printf("usage: stator %s%s%s [OPTIONS]\n%s\n\n", usage->command,
-                 usage->positional[0] != '\0' ? " " : "", usage->positional, usage->summary);
+    const cli_command *row = usage->row;
+    (void)printf("usage: stator %s%s%s [OPTIONS]\n%s\n\n", row->name,
+                 row->positional[0] != '\0' ? " " : "", row->positional, row->summary);
     for (size_t at = 0; next_option(usage, &at, &o);) {
         print_option(o.name, o.value_name, o.help);
     }
@@ -150,12 +175,12 @@ cli_status cli_misused(const cli_usage *usage, const char *format, ...)
 {
     va_list args;
     char text[2048];
-    (void)fprintf(stderr, "stator %s: ", usage->command);
+    (void)fprintf(stderr, "stator %s: ", usage->row->name);
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     cli_put(stderr, text);
-    (void)fprintf(stderr, "; see stator %s --help\n", usage->command);
+    (void)fprintf(stderr, "; see stator %s --help\n", usage->row->name);
     return CLI_USAGE;
 }
 
@@ -360,14 +385,18 @@ static cli_status check_file(const cli_usage *usage, const char *path)
     return stat(path, &st) == 0 && S_ISFIFO(st.st_mode)
                ? cli_fail(
                      usage->common->json, "INVALID_ARGUMENT", "write the model to a file first",
-                     "%s loads the model several times, and '%s' is a pipe", usage->command, path)
+                     "%s loads the model several times, and '%s' is a pipe", usage->row->name, path)
                : CLI_GO_ON;
 }
 
-cli_status cli_parse(const cli_usage *usage, int argc, char **argv, const char **positional,
-                     uint32_t max_positional, uint32_t *out_count)
+cli_status cli_parse(cli_usage *usage, int argc, char **argv, const char **words)
 {
     line l = {.usage = usage, .argc = argc, .argv = argv};
+    usage->row = row_of(argv[0]);
+    const char *positional = usage->row->positional;
+    const uint32_t wanted = positional[0] == '\0'             ? 0
+                            : strchr(positional, ' ') == NULL ? 1
+                                                              : 2; /* "OP CASE" */
     uint32_t n = 0;
     bool only_positional = false;
     for (l.at = 1; l.at < argc; l.at++) {
@@ -384,20 +413,19 @@ cli_status cli_parse(const cli_usage *usage, int argc, char **argv, const char *
             if (status != CLI_GO_ON) {
                 return status;
             }
-        } else if (n < max_positional) {
-            const bool is_model = n == 0 && strncmp(usage->positional, "MODEL", 5) == 0;
-            positional[n++] = is_model && strcmp(arg, "-") == 0 ? "/dev/stdin" : arg;
+        } else if (n < wanted) {
+            const bool is_model = n == 0 && strncmp(positional, "MODEL", 5) == 0;
+            words[n++] = is_model && strcmp(arg, "-") == 0 ? "/dev/stdin" : arg;
         } else {
             return cli_misused(usage, "'%s' is one argument too many", arg);
         }
     }
-    *out_count = n;
-    if (n < max_positional && usage->positional[0] != '[') {
-        return cli_misused(usage, "%s is missing", usage->positional);
+    if (n < wanted && positional[0] != '[') {
+        return cli_misused(usage, "%s is missing", positional);
     }
     cli_status status = check_given(&l);
     if (status == CLI_GO_ON && usage->reads_again && n > 0) {
-        status = check_file(usage, positional[0]);
+        status = check_file(usage, words[0]);
     }
     return status != CLI_GO_ON ? status : check_plugin_dirs(usage->common);
 }
@@ -467,6 +495,21 @@ cli_status cli_fail(int json, const char *code, const char *hint, const char *fo
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     return print_error(json, code, text, hint);
+}
+
+cli_status cli_open_scanned(const cli_common *common, stator_ctx **out_ctx)
+{
+    const bool is_ok =
+        cli_open(common, out_ctx) == STATOR_OK && stator_ctx_scan(*out_ctx) == STATOR_OK;
+    return is_ok ? CLI_OK : cli_fail_ctx(*out_ctx, common->json);
+}
+
+cli_status cli_open_model(const cli_common *common, const char *path, stator_ctx **out_ctx,
+                          stator_model **out_model)
+{
+    const bool is_ok = cli_open(common, out_ctx) == STATOR_OK &&
+                       stator_model_load(*out_ctx, path, NULL, out_model) == STATOR_OK;
+    return is_ok ? CLI_OK : cli_fail_ctx(*out_ctx, common->json);
 }
 
 const char *cli_did_you_mean(const char *word, const char *const *names, uint32_t n, char out[96])

@@ -13,10 +13,9 @@
 
 static bool fail(const cli_file *f, int number, int json)
 {
-    (void)cli_fail(json, number == ENOENT ? "NOT_FOUND" : "UNAVAILABLE", NULL,
-                   "cannot write '%s': %s", f->path,
-                   number != 0 ? strerror(number) : "an earlier write failed");
-    return false;
+    return cli_fail(json, number == ENOENT ? "NOT_FOUND" : "UNAVAILABLE", NULL,
+                    "cannot write '%s': %s", f->path,
+                    number != 0 ? strerror(number) : "an earlier write failed") == CLI_OK;
 }
 
 /* Is there something that is no file, or that leads to one? */

@@ -22,10 +22,8 @@ static cli_status bind_dims(cli_graph *g)
     if (dims.count == 0) {
         return CLI_OK;
     }
-    if (stator_x_model_with_sizes(g->model, dims.count, dims.names, dims.values, &bound) !=
-        STATOR_OK) {
-        return cli_fail_ctx(g->ctx, g->common.json);
-    }
+    CLI_TRY_CTX(g->ctx, g->common.json,
+                stator_x_model_with_sizes(g->model, dims.count, dims.names, dims.values, &bound));
     stator_model_destroy(g->model);
     g->model = bound;
     return CLI_OK;
@@ -171,24 +169,6 @@ static cli_status give_values(cli_graph *g)
     return CLI_OK;
 }
 
-cli_status cli_graph_open(cli_graph *g, const char *path)
-{
-    if (cli_open(&g->common, &g->ctx) != STATOR_OK ||
-        stator_model_load(g->ctx, path, NULL, &g->model) != STATOR_OK) {
-        return cli_fail_ctx(g->ctx, g->common.json);
-    }
-    cli_status status = give_values(g);
-    if (status == CLI_OK) {
-        status = bind_dims(g);
-    }
-    if (status == CLI_OK && g->stage.after != NULL) {
-        return go_to_stage(g);
-    }
-    return status == CLI_OK && g->stage.backend != NULL
-               ? cli_unknown_backend(g->ctx, g->stage.backend, g->common.json)
-               : status;
-}
-
 static bool has_ending(const char *path, const char *ending)
 {
     const size_t len = strlen(path);
@@ -196,18 +176,35 @@ static bool has_ending(const char *path, const char *ending)
     return len >= n && strcmp(path + len - n, ending) == 0;
 }
 
-cli_status cli_graph_tidy(cli_graph *g, const char *path)
+static cli_status tidy(cli_graph *g, const char *path)
 {
-    stator_model *tidy = NULL;
+    stator_model *tidied = NULL;
     if (g->stage.after != NULL || has_ending(path, ".stir") || has_ending(path, ".stirb")) {
         return CLI_OK;
     }
-    if (stator_x_run_pass(g->model, "dce", 0, NULL, NULL, &tidy) != STATOR_OK) {
-        return cli_fail_ctx(g->ctx, g->common.json);
-    }
+    CLI_TRY_CTX(g->ctx, g->common.json, stator_x_run_pass(g->model, "dce", 0, NULL, NULL, &tidied));
     stator_model_destroy(g->model);
-    g->model = tidy;
+    g->model = tidied;
     return CLI_OK;
+}
+
+cli_status cli_graph_open(cli_graph *g, const char *path)
+{
+    CLI_TRY(cli_open_model(&g->common, path, &g->ctx, &g->model));
+    CLI_TRY(give_values(g));
+    CLI_TRY(bind_dims(g));
+    if (g->stage.after != NULL) {
+        CLI_TRY(go_to_stage(g));
+    } else if (g->stage.backend != NULL) {
+        CLI_TRY(cli_unknown_backend(g->ctx, g->stage.backend, g->common.json));
+    }
+    return g->is_tidy ? tidy(g, path) : CLI_OK;
+}
+
+void cli_graph_print_json(const cli_graph *g, cJSON *root)
+{
+    cli_json_text(root, "assumed", g->assumed[0] != '\0' ? g->assumed : NULL);
+    cli_print_json(root);
 }
 
 void cli_graph_close(cli_graph *g)

@@ -42,9 +42,8 @@ static bool unknown_input(const loader *l, const char *name, size_t len)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%.60s", i > 0 ? ", " : "",
                                  l->ports[i].name);
     }
-    (void)cli_fail(l->json, "NOT_FOUND", NULL, "the model has no input '%.*s' (it has: %s)",
-                   (int)len, name, l->n > 0 ? names : "none");
-    return false;
+    return cli_fail(l->json, "NOT_FOUND", NULL, "the model has no input '%.*s' (it has: %s)",
+                    (int)len, name, l->n > 0 ? names : "none") == CLI_OK;
 }
 
 /* Takes the tensor over; 0 when out of memory. */
@@ -65,10 +64,9 @@ static bool split(const loader *l, const char *arg, int64_t *out_port, const cha
         return true;
     }
     if (equals == NULL || equals[1] == '\0') {
-        (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL,
-                       "'%s': write NAME=FILE, the model has %u input%s", arg, l->n,
-                       l->n == 1 ? "" : "s");
-        return false;
+        return cli_fail(l->json, "INVALID_ARGUMENT", NULL,
+                        "'%s': write NAME=FILE, the model has %u input%s", arg, l->n,
+                        l->n == 1 ? "" : "s") == CLI_OK;
     }
     *out_port = find_port(l, arg, (size_t)(equals - arg));
     *out_path = equals + 1;
@@ -86,8 +84,7 @@ static bool load_single(loader *l)
             return false;
         }
         if (!cli_read_npy(l->ctx, path, &tensor, errbuf)) {
-            (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL, "%s: %s", path, errbuf);
-            return false;
+            return cli_fail(l->json, "INVALID_ARGUMENT", NULL, "%s: %s", path, errbuf) == CLI_OK;
         }
         if (!set_input(l, (uint32_t)port, tensor)) {
             return false;
@@ -106,10 +103,9 @@ static bool parse_floats(const loader *l, const char *flag, const char *list, bo
         const float value = *out_count < 4 ? strtof(at, &end) : 0.0f;
         if (end == NULL || end == at || (*end != ',' && *end != '\0') ||
             (value == 0.0f && !allow_zero)) {
-            (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL,
-                           "%s '%s': write one number, or one a channel between commas%s", flag,
-                           list, allow_zero ? "" : ", none of them 0");
-            return false;
+            return cli_fail(l->json, "INVALID_ARGUMENT", NULL,
+                            "%s '%s': write one number, or one a channel between commas%s", flag,
+                            list, allow_zero ? "" : ", none of them 0") == CLI_OK;
         }
         out[(*out_count)++] = value;
         at = *end == ',' ? end + 1 : NULL;
@@ -163,10 +159,9 @@ static bool load_images(loader *l)
         }
         const stator_port_info *p = &l->ports[port];
         if (p->dtype != STATOR_F32 || (p->rank != 3 && p->rank != 4)) {
-            (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL,
-                           "input '%s' is %s of rank %u; a picture becomes f32 of rank 3 or 4",
-                           p->name, cli_dtype_name(p->dtype), p->rank);
-            return false;
+            return cli_fail(l->json, "INVALID_ARGUMENT", NULL,
+                            "input '%s' is %s of rank %u; a picture becomes f32 of rank 3 or 4",
+                            p->name, cli_dtype_name(p->dtype), p->rank) == CLI_OK;
         }
         const int64_t wanted = p->dims[p->rank - 3];
         const uint32_t channels = wanted > 0 && wanted < 100 ? (uint32_t)wanted : 3u;
@@ -175,8 +170,7 @@ static bool load_images(loader *l)
             return fail_channels(l, p->name, channels);
         }
         if (!cli_read_png(l->ctx, path, channels, &norm, &tensor, errbuf)) {
-            (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL, "%s: %s", path, errbuf);
-            return false;
+            return cli_fail(l->json, "INVALID_ARGUMENT", NULL, "%s: %s", path, errbuf) == CLI_OK;
         }
         if (!set_input(l, (uint32_t)port, fit_rank(l, (uint32_t)port, tensor))) {
             return false;
@@ -196,9 +190,9 @@ static bool take_list(loader *l, cli_tensors *list, const char *from)
                 return unknown_input(l, list->names[k], strlen(list->names[k]));
             }
         } else if (k >= l->n) {
-            (void)cli_fail(l->json, "INVALID_ARGUMENT", NULL,
-                           "'%s' holds %u inputs, the model has %u", from, list->count, l->n);
-            return false;
+            return cli_fail(l->json, "INVALID_ARGUMENT", NULL,
+                            "'%s' holds %u inputs, the model has %u", from, list->count,
+                            l->n) == CLI_OK;
         }
         stator_tensor *tensor = list->tensors[k];
         list->tensors[k] = NULL;
@@ -291,10 +285,9 @@ static bool read_dims(const loader *l, cli_dims *out_dims)
     }
     for (uint32_t k = 0; k < out_dims->count; k++) {
         if (!has_dim(l, out_dims->names[k])) {
-            (void)cli_fail(l->json, "INVALID_ARGUMENT", "`stator print MODEL` shows the inputs",
-                           "--dim %s: no input has a symbolic size of that name",
-                           out_dims->names[k]);
-            return false;
+            return cli_fail(l->json, "INVALID_ARGUMENT", "`stator print MODEL` shows the inputs",
+                            "--dim %s: no input has a symbolic size of that name",
+                            out_dims->names[k]) == CLI_OK;
         }
     }
     return true;
@@ -310,8 +303,7 @@ static bool fill_random(loader *l, const cli_dims *dims)
             shape[axis] = p->dims[axis] >= 0 ? p->dims[axis] : dim_of(dims, p->dim_names[axis]);
         }
         if (stator_tensor_create(l->ctx, p->dtype, p->rank, shape, &l->in[i]) != STATOR_OK) {
-            (void)cli_fail_ctx(l->ctx, l->json);
-            return false;
+            return cli_fail_ctx(l->ctx, l->json) == CLI_OK;
         }
         cli_fill_random(l->in[i], seed, i);
     }
@@ -329,11 +321,10 @@ static bool check_dims(const loader *l, const cli_dims *dims)
                 const char *name = l->ports[i].dim_names[axis];
                 if (name != NULL && strcmp(name, dims->names[k]) == 0 &&
                     view->shape[axis] != dims->values[k]) {
-                    (void)cli_fail(l->json, "INVALID_ARGUMENT", "inputs from files set the sizes",
-                                   "--dim %s=%lld, but axis %u of input '%s' has size %lld", name,
-                                   (long long)dims->values[k], axis, l->ports[i].name,
-                                   (long long)view->shape[axis]);
-                    return false;
+                    return cli_fail(l->json, "INVALID_ARGUMENT", "inputs from files set the sizes",
+                                    "--dim %s=%lld, but axis %u of input '%s' has size %lld", name,
+                                    (long long)dims->values[k], axis, l->ports[i].name,
+                                    (long long)view->shape[axis]) == CLI_OK;
                 }
             }
         }
@@ -345,10 +336,9 @@ static bool check_complete(const loader *l)
 {
     for (uint32_t i = 0; i < l->n; i++) {
         if (l->in[i] == NULL) {
-            (void)cli_fail(l->json, "INVALID_ARGUMENT",
-                           "give it with --inputs, --input or --image, or use --random alone",
-                           "input '%s' is missing", l->ports[i].name);
-            return false;
+            return cli_fail(l->json, "INVALID_ARGUMENT",
+                            "give it with --inputs, --input or --image, or use --random alone",
+                            "input '%s' is missing", l->ports[i].name) == CLI_OK;
         }
     }
     return true;
@@ -361,8 +351,7 @@ static bool load_all(loader *l)
     for (uint32_t i = 0; i < l->n; i++) {
         l->ports[i].struct_size = sizeof l->ports[i];
         if (stator_model_input_info(l->model, i, &l->ports[i]) != STATOR_OK) {
-            (void)cli_fail_ctx(l->ctx, l->json);
-            return false;
+            return cli_fail_ctx(l->ctx, l->json) == CLI_OK;
         }
     }
     if (!read_dims(l, &dims)) {
@@ -455,8 +444,8 @@ bool cli_split_options(const cli_list *pairs, int json, cli_options_room *room)
         const char *arg = pairs->items[k]; /* KEY=VALUE: CLI_PAIRS */
         const size_t len = strcspn(arg, "=");
         if (len >= sizeof room->texts[0]) {
-            (void)cli_fail(json, "INVALID_ARGUMENT", NULL, "option '%s': write KEY=VALUE", arg);
-            return false;
+            return cli_fail(json, "INVALID_ARGUMENT", NULL, "option '%s': write KEY=VALUE", arg) ==
+                   CLI_OK;
         }
         (void)snprintf(room->texts[k], sizeof room->texts[k], "%.*s", (int)len, arg);
         room->keys[k] = room->texts[k];

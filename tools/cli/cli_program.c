@@ -5,10 +5,7 @@ cli_status cli_program_open(cli_program *p, const cli_program_flags *flags, cons
 {
     const int json = flags->common->json;
     *p = (cli_program){.ctx = NULL};
-    if (cli_open(flags->common, &p->ctx) != STATOR_OK ||
-        stator_model_load(p->ctx, path, NULL, &p->model) != STATOR_OK) {
-        return cli_fail_ctx(p->ctx, json);
-    }
+    CLI_TRY(cli_open_model(flags->common, path, &p->ctx, &p->model));
     p->function = cli_compile_model(p->ctx, p->model, flags->compile, flags->backend, json);
     return p->function != NULL &&
                    cli_load_inputs(p->ctx, p->model, flags->inputs, json, &p->in, &p->n_in)

@@ -65,30 +65,19 @@ static cli_status show_backend(stator_ctx *ctx, const flags *f, const char *name
                : cli_unknown_backend(ctx, name, f->common.json);
 }
 
-static cli_status list_command(const char *command, const char *summary, bool backends_only,
-                               int argc, char **argv)
+static cli_status list_command(bool backends_only, int argc, char **argv)
 {
     flags f = {0};
     const cli_option own[] = {
         {"--all", CLI_FLAG, &f.all, NULL, "also those tagged debug or experimental"},
         {"--probe", CLI_FLAG, &f.probe, NULL, "load and try each one, in a child process"},
         CLI_END};
-    const cli_usage usage = {.command = command,
-                             .positional = backends_only ? "[NAME]" : "",
-                             .summary = summary,
-                             .own = own,
-                             .common = &f.common};
-    uint32_t n = 0;
+    cli_usage usage = {.own = own, .common = &f.common};
     const char *name = NULL;
-    const cli_status parsed = cli_parse(&usage, argc, argv, &name, backends_only ? 1 : 0, &n);
-    if (parsed != CLI_GO_ON) {
-        return parsed;
-    }
+    CLI_PARSE(&usage, &name);
     stator_ctx *ctx = NULL;
-    cli_status status = CLI_OK;
-    if (cli_open(&f.common, &ctx) != STATOR_OK || stator_ctx_scan(ctx) != STATOR_OK) {
-        status = cli_fail_ctx(ctx, f.common.json);
-    } else {
+    cli_status status = cli_open_scanned(&f.common, &ctx);
+    if (status == CLI_OK) {
         status = name != NULL ? show_backend(ctx, &f, name) : list_items(ctx, &f, backends_only);
     }
     stator_ctx_destroy(ctx);
@@ -97,13 +86,10 @@ static cli_status list_command(const char *command, const char *summary, bool ba
 
 cli_status cmd_backends(int argc, char **argv)
 {
-    return list_command("backends",
-                        "Lists every backend found, usable or not, and why; of one, its options.",
-                        true, argc, argv);
+    return list_command(true, argc, argv);
 }
 
 cli_status cmd_plugins(int argc, char **argv)
 {
-    return list_command("plugins", "Lists every plugin item found: backends, frontends, passes.",
-                        false, argc, argv);
+    return list_command(false, argc, argv);
 }

@@ -32,10 +32,7 @@ typedef struct bench {
 static cli_status open_lane(bench *b, lane *l, const char *path)
 {
     const cli_program_flags flags = {&b->common, &b->inputs, &b->compile, l->name};
-    const cli_status status = cli_program_open(&l->p, &flags, path);
-    if (status != CLI_OK) {
-        return status;
-    }
+    CLI_TRY(cli_program_open(&l->p, &flags, path));
     l->n_out = stator_model_output_count(l->p.model);
     l->out = calloc(l->n_out + 1u, sizeof(stator_tensor *));
     l->times = calloc((size_t)b->rounds, sizeof *l->times);
@@ -43,9 +40,8 @@ static cli_status open_lane(bench *b, lane *l, const char *path)
         return cli_fail(b->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
     }
     const uint64_t start = st_now_ns();
-    if (stator_call_tensors(l->p.function, l->p.n_in, l->p.in, l->n_out, l->out) != STATOR_OK) {
-        return cli_fail_ctx(l->p.ctx, b->common.json);
-    }
+    CLI_TRY_CTX(l->p.ctx, b->common.json,
+                stator_call_tensors(l->p.function, l->p.n_in, l->p.in, l->n_out, l->out));
     l->first_ms = cli_ms_since(start);
     l->compile_ms = (double)stator_function_compile_ns(l->p.function) / 1e6;
     return CLI_OK;
@@ -64,10 +60,8 @@ static cli_status run_rounds(bench *b)
         for (uint32_t i = 0; i < b->count; i++) {
             lane *l = &b->lanes[i];
             const uint64_t start = st_now_ns();
-            if (stator_call_tensors(l->p.function, l->p.n_in, l->p.in, l->n_out, l->out) !=
-                STATOR_OK) {
-                return cli_fail_ctx(l->p.ctx, b->common.json);
-            }
+            CLI_TRY_CTX(l->p.ctx, b->common.json,
+                        stator_call_tensors(l->p.function, l->p.n_in, l->p.in, l->n_out, l->out));
             l->times[round] = cli_ms_since(start);
         }
     }
@@ -149,26 +143,15 @@ cli_status cmd_bench(int argc, char **argv)
         {"--backends", CLI_TEXT, &b.backends, "A,B", "the backends to time"},
         {"--rounds", CLI_NUMBER, &b.rounds, "N", "calls of each backend (10)"},
         CLI_END};
-    const cli_usage usage = {.command = "bench",
-                             .positional = "MODEL",
-                             .summary = "Times a model on several backends, in turn.",
-                             .own = own,
-                             .inputs = &b.inputs,
-                             .compile = &b.compile,
-                             .common = &b.common,
-                             .threads = &b.common.threads};
+    cli_usage usage = {.own = own, .inputs = &b.inputs, .compile = &b.compile, .common = &b.common};
     const char *path = NULL;
-    uint32_t n = 0;
-    cli_status status = cli_parse(&usage, argc, argv, &path, 1, &n);
-    if (status != CLI_GO_ON) {
-        return status;
-    }
+    CLI_PARSE(&usage, &path);
     if (!split_backends(&b) || b.rounds < 1 || b.rounds > 1000000) {
         return cli_misused(&usage,
                            "write --backends A,B (at most %u) and --rounds from 1 to 1000000",
                            BACKENDS_MAX);
     }
-    status = CLI_OK;
+    cli_status status = CLI_OK;
     for (uint32_t i = 0; status == CLI_OK && i < b.count; i++) {
         status = open_lane(&b, &b.lanes[i], path);
     }

@@ -106,22 +106,13 @@ cli_status cmd_bisect(int argc, char **argv)
         {"--good", CLI_TEXT, &s.good, "BACKEND", "the backend to believe (eager)"},
         {"--timeout", CLI_NUMBER, &s.timeout_s, "S", "seconds before a run counts as hung (300)"},
         CLI_END};
-    const cli_usage usage = {.command = "bisect",
-                             .positional = "MODEL",
-                             .reads_again = true,
-                             .summary = "Finds the pass, rewrite, kernel and node that make a "
-                                        "backend's answer wrong.",
-                             .own = own,
-                             .tolerance = &s.tolerance,
-                             .inputs = &s.inputs,
-                             .compile = &s.compile,
-                             .common = &s.common,
-                             .threads = &s.common.threads};
-    uint32_t n = 0;
-    const cli_status status = cli_parse(&usage, argc, argv, &s.path, 1, &n);
-    if (status != CLI_GO_ON) {
-        return status;
-    }
+    cli_usage usage = {.reads_again = true,
+                       .own = own,
+                       .tolerance = &s.tolerance,
+                       .inputs = &s.inputs,
+                       .compile = &s.compile,
+                       .common = &s.common};
+    CLI_PARSE(&usage, &s.path);
     if (s.bad == NULL || s.timeout_s < 1) {
         return cli_misused(&usage, "write --bad BACKEND (and --timeout from 1)");
     }

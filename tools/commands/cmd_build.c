@@ -180,20 +180,18 @@ static cli_status run_build(build *b)
     if (!build_may_replace(b->output, json) || !build_may_replace(b->header, json)) {
         return CLI_FAILED;
     }
-    cli_status status = cli_graph_open(&b->g, b->model);
-    if (status == CLI_OK && b->g.assumed[0] != '\0') {
+    CLI_TRY(cli_graph_open(&b->g, b->model));
+    if (b->g.assumed[0] != '\0') {
         return cli_fail(json, "UNSUPPORTED", NULL,
                         "values of inputs decide the model's shapes, so there is no one program");
     }
-    if (status == CLI_OK && !build_folder_open(&b->folder, b->output, b->sources)) {
+    if (!build_folder_open(&b->folder, b->output, b->sources)) {
         return CLI_FAILED;
     }
-    status = status == CLI_OK ? make_pieces(b) : status;
-    status = status == CLI_OK ? make_library(b) : status;
-    if (status == CLI_OK) {
-        report(b);
-    }
-    return status;
+    CLI_TRY(make_pieces(b));
+    CLI_TRY(make_library(b));
+    report(b);
+    return CLI_OK;
 }
 
 static void end_build(build *b)
@@ -260,18 +258,8 @@ cli_status cmd_build(int argc, char **argv)
         {"--backend-option", CLI_PAIRS, &b.options, "K=V", "an option of the backend"},
         {"--pass-option", CLI_PASS_PAIRS, &b.options, "PASS:K=V", "an option of a plugin's pass"},
         CLI_END};
-    const cli_usage usage = {.command = "build",
-                             .positional = "MODEL",
-                             .summary =
-                                 "Makes a library and a header of a model that need no Stator.",
-                             .own = own,
-                             .common = &b.g.common,
-                             .threads = &b.g.common.threads};
-    uint32_t n = 0;
-    cli_status status = cli_parse(&usage, argc, argv, &b.model, 1, &n);
-    if (status != CLI_GO_ON) {
-        return status;
-    }
+    cli_usage usage = {.own = own, .common = &b.g.common, .computes = true};
+    CLI_PARSE(&usage, &b.model);
     if (b.output == NULL) {
         return cli_misused(&usage, "-o LIB.so is missing");
     }
@@ -291,9 +279,10 @@ cli_status cmd_build(int argc, char **argv)
     st_mem_init(&b.mem, NULL, NULL, NULL, 0);
     st_str_init(&b.header_text, &b.mem);
     st_str_init(&b.source_text, &b.mem);
-    status = build_watch_begin(&b.folder)
-                 ? run_build(&b)
-                 : cli_fail(b.g.common.json, "RESOURCE_EXHAUSTED", NULL, "no thread can be made");
+    const cli_status status =
+        build_watch_begin(&b.folder)
+            ? run_build(&b)
+            : cli_fail(b.g.common.json, "RESOURCE_EXHAUSTED", NULL, "no thread can be made");
     end_build(&b);
     return status;
 }

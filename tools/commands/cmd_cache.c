@@ -119,9 +119,7 @@ static cli_status clear(cache_command *c)
     if (stator_x_cache_folder(c->ctx, &reason) == NULL) {
         return cli_fail(c->common.json, "UNAVAILABLE", NULL, "nothing was removed: %s", reason);
     }
-    if (stator_x_cache_clear(c->ctx, &entries, &bytes) != STATOR_OK) {
-        return cli_fail_ctx(c->ctx, c->common.json);
-    }
+    CLI_TRY_CTX(c->ctx, c->common.json, stator_x_cache_clear(c->ctx, &entries, &bytes));
     if (!c->common.json) {
         (void)printf("%llu entries removed, %llu bytes\n", (unsigned long long)entries,
                      (unsigned long long)bytes);
@@ -194,9 +192,9 @@ static cli_status with_folder(cache_command *c, cli_status (*action)(cache_comma
     return status;
 }
 
-static cli_status dispatch(cache_command *c, const cli_usage *usage, const char *const *words,
-                           uint32_t n)
+static cli_status dispatch(cache_command *c, const cli_usage *usage, const char *const *words)
 {
+    const uint32_t n = words[0] == NULL ? 0 : words[1] == NULL ? 1 : 2;
     const bool is_why = n >= 1 && strcmp(words[0], "why") == 0;
     if (n == 0 || (n == 1 && strcmp(words[0], "list") == 0)) {
         return with_folder(c, list);
@@ -218,17 +216,12 @@ cli_status cmd_cache(int argc, char **argv)
     const bool is_why = action == WHY || action == ANY;
     const cli_option keys[] = {
         {"--keys", CLI_FLAG, &c.long_list, NULL, "list: what each entry depends on"}, CLI_END};
-    const cli_usage usage = {.command = "cache",
-                             .positional = "[list|clear|why MODEL]",
-                             .summary = "Compiled programs kept on disk (docs/cache.md).",
-                             .own = is_list ? keys : NULL,
-                             .inputs = is_why ? &c.inputs : NULL,
-                             .backend = is_why ? &c.compile.backend : NULL,
-                             .compile = is_why ? &c.compile : NULL,
-                             .common = &c.common,
-                             .threads = is_why ? &c.common.threads : NULL};
+    cli_usage usage = {.own = is_list ? keys : NULL,
+                       .inputs = is_why ? &c.inputs : NULL,
+                       .backend = is_why ? &c.compile.backend : NULL,
+                       .compile = is_why ? &c.compile : NULL,
+                       .common = &c.common};
     const char *words[2] = {NULL, NULL};
-    uint32_t n = 0;
-    const cli_status status = cli_parse(&usage, argc, argv, words, 2, &n);
-    return status != CLI_GO_ON ? status : dispatch(&c, &usage, words, n);
+    const cli_status status = cli_parse(&usage, argc, argv, words);
+    return status != CLI_GO_ON ? status : dispatch(&c, &usage, words);
 }

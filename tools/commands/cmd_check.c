@@ -338,19 +338,14 @@ static cli_status report(const check *c)
 
 static cli_status run_check(check *c)
 {
-    if (cli_open(&c->common, &c->ctx) != STATOR_OK || stator_ctx_scan(c->ctx) != STATOR_OK) {
-        return cli_fail_ctx(c->ctx, c->common.json);
-    }
-    cli_status status = make_model(c);
-    if (status != CLI_OK) {
-        return status;
-    }
+    CLI_TRY(cli_open_scanned(&c->common, &c->ctx));
+    CLI_TRY(make_model(c));
     if (!cli_load_inputs(c->ctx, c->model, &c->inputs, c->common.json, &c->in, &c->n_in)) {
         return CLI_FAILED;
     }
     c->n_out = stator_model_output_count(c->model);
-    status = run_both(c);
-    return status == CLI_OK ? report(c) : status;
+    CLI_TRY(run_both(c));
+    return report(c);
 }
 
 static void end_check(check *c)
@@ -365,20 +360,13 @@ static void end_check(check *c)
 cli_status cmd_check(int argc, char **argv)
 {
     check c = {.tolerance = ST_TOLERANCE_CHOSEN, .inputs = {.random = -1}};
-    const cli_usage usage = {
-        .command = "check",
-        .positional = "OP CASE",
-        .summary = "Runs one op on a backend (default: the best one beside eager) and on eager; "
-                   "eager\nitself against the op's decomposition. CASE: 'f32 4x16; f32 16 axis=1'.",
-        .tolerance = &c.tolerance,
-        .random = &c.inputs,
-        .backend = &c.compile.backend,
-        .compile = &c.compile,
-        .common = &c.common,
-        .threads = &c.common.threads};
+    cli_usage usage = {.tolerance = &c.tolerance,
+                       .random = &c.inputs,
+                       .backend = &c.compile.backend,
+                       .compile = &c.compile,
+                       .common = &c.common};
     const char *words[2] = {NULL, NULL};
-    uint32_t n = 0;
-    cli_status status = cli_parse(&usage, argc, argv, words, 2, &n);
+    cli_status status = cli_parse(&usage, argc, argv, words);
     if (status == CLI_GO_ON) {
         c.name = words[0];
         c.text = words[1];

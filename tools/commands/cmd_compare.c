@@ -181,23 +181,13 @@ static void print_text(const compare *c)
 
 static cli_status run_compare(compare *c, const char *path)
 {
-    if (cli_open(&c->common, &c->ctx) != STATOR_OK ||
-        stator_model_load(c->ctx, path, NULL, &c->model) != STATOR_OK) {
-        return cli_fail_ctx(c->ctx, c->common.json);
-    }
+    CLI_TRY(cli_open_model(&c->common, path, &c->ctx, &c->model));
     if (!cli_load_inputs(c->ctx, c->model, &c->inputs, c->common.json, &c->in, &c->n_in)) {
         return CLI_FAILED;
     }
-    cli_status status = run_backend(c, 0);
-    if (status == CLI_OK) {
-        status = run_backend(c, 1);
-    }
-    if (status == CLI_OK) {
-        status = compare_outputs(c);
-    }
-    if (status != CLI_OK) {
-        return status;
-    }
+    CLI_TRY(run_backend(c, 0));
+    CLI_TRY(run_backend(c, 1));
+    CLI_TRY(compare_outputs(c));
     if (!c->ok) {
         find_first(c);
     }
@@ -214,26 +204,17 @@ cli_status cmd_compare(int argc, char **argv)
     compare c = {.inputs = {.random = -1}, .tolerance = ST_TOLERANCE_CHOSEN};
     const cli_option own[] = {
         {"--backends", CLI_TEXT, &c.backends, "A,B", "the backends; A is believed"}, CLI_END};
-    const cli_usage usage = {.command = "compare",
-                             .positional = "MODEL",
-                             .summary = "Compares the outputs of two backends and names the first "
-                                        "node where they part.",
-                             .own = own,
-                             .tolerance = &c.tolerance,
-                             .inputs = &c.inputs,
-                             .compile = &c.compile,
-                             .common = &c.common,
-                             .threads = &c.common.threads};
+    cli_usage usage = {.own = own,
+                       .tolerance = &c.tolerance,
+                       .inputs = &c.inputs,
+                       .compile = &c.compile,
+                       .common = &c.common};
     const char *path = NULL;
-    uint32_t n = 0;
-    cli_status status = cli_parse(&usage, argc, argv, &path, 1, &n);
-    if (status != CLI_GO_ON) {
-        return status;
-    }
+    CLI_PARSE(&usage, &path);
     if (!split_backends(&c)) {
         return cli_misused(&usage, "write --backends A,B");
     }
-    status = run_compare(&c, path);
+    const cli_status status = run_compare(&c, path);
     bisect_results_free(&c.results[0]);
     bisect_results_free(&c.results[1]);
     free(c.differences);

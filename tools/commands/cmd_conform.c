@@ -345,10 +345,7 @@ static cli_status run_cases(conform *s)
     run_state r = {.n_slots = s->jobs < 1 ? 1u : s->jobs < JOBS_MAX ? (uint32_t)s->jobs : JOBS_MAX};
     const int is_shown = isatty(STDERR_FILENO);
     while (r.next < s->cases.count || r.running > 0) {
-        const cli_status status = fill_slots(s, &r);
-        if (status != CLI_OK) {
-            return status;
-        }
+        CLI_TRY(fill_slots(s, &r));
         hear_children(s, &r);
         if (is_shown) {
             (void)fprintf(stderr, "\r%u of %u ", r.next - r.running, s->cases.count);
@@ -380,11 +377,8 @@ static cli_status conform_backend(conform *s, const char *backend)
 {
     char errbuf[512];
     skip_paths paths;
-    const cli_status status = find_conform_backend(&s->common, backend, s->compile.fallback != NULL,
-                                                   &s->compile.backend, &paths);
-    if (status != CLI_OK) {
-        return status;
-    }
+    CLI_TRY(find_conform_backend(&s->common, backend, s->compile.fallback != NULL,
+                                 &s->compile.backend, &paths));
     if (s->cases_dir == NULL || !find_cases(s->cases_dir, &s->cases, errbuf) ||
         s->cases.count == 0) {
         return cli_fail(s->common.json, "NOT_FOUND", "--cases DIR is searched for model.onnx",
@@ -431,16 +425,9 @@ cli_status cmd_conform(int argc, char **argv)
         {"--jobs", CLI_NUMBER, &s.jobs, "N", "cases at once (all cores)"},
         {"--timeout", CLI_NUMBER, &s.timeout_s, "S", "seconds before a case counts as hung (600)"},
         CLI_END};
-    const cli_usage usage = {.command = "conform",
-                             .positional = "BACKEND|PLUGIN.so",
-                             .summary = "Runs test cases on a backend and compares.",
-                             .own = own,
-                             .compile = &s.compile,
-                             .common = &s.common,
-                             .threads = &s.common.threads};
+    cli_usage usage = {.own = own, .compile = &s.compile, .common = &s.common};
     const char *backend = NULL;
-    uint32_t n = 0;
-    cli_status status = cli_parse(&usage, argc, argv, &backend, 1, &n);
+    cli_status status = cli_parse(&usage, argc, argv, &backend);
     if (status == CLI_GO_ON && s.timeout_s < 1) {
         status = cli_misused(&usage, "--timeout is from 1 second");
     }

@@ -409,9 +409,7 @@ static void print_checks(const doctor *d, const cJSON *packages)
 
 static cli_status examine(doctor *d)
 {
-    if (cli_open(&d->common, &d->ctx) != STATOR_OK || stator_ctx_scan(d->ctx) != STATOR_OK) {
-        return cli_fail_ctx(d->ctx, d->common.json);
-    }
+    CLI_TRY(cli_open_scanned(&d->common, &d->ctx));
     char version[96];
     (void)snprintf(version, sizeof version, "%s, plugin ABI %s", stator_version(), STATOR_ABI_TEXT);
     report(d, "stator", CHECK_OK, version, NULL, NULL);
@@ -449,18 +447,10 @@ static cli_status examine(doctor *d)
 cli_status cmd_doctor(int argc, char **argv)
 {
     doctor d = {.backends = 0};
-    const cli_usage usage = {.command = "doctor",
-                             .positional = "",
-                             .summary = "Says what is missing on this machine and which Debian "
-                                        "package brings it.",
-                             .common = &d.common};
-    uint32_t n = 0;
-    cli_status status = cli_parse(&usage, argc, argv, NULL, 0, &n);
-    if (status != CLI_GO_ON) {
-        return status;
-    }
+    cli_usage usage = {.common = &d.common};
+    CLI_PARSE(&usage, NULL);
     d.checks = cJSON_CreateArray();
-    status = examine(&d);
+    const cli_status status = examine(&d);
     cJSON_Delete(d.checks);
     stator_ctx_destroy(d.ctx);
     return status;

@@ -63,8 +63,7 @@ static cli_status draw(const cli_graph *g, const char *model_path, const char *o
         cJSON *root = cJSON_CreateObject();
         cJSON_AddStringToObject(root, "file", output);
         cJSON_AddStringToObject(root, "format", format);
-        cli_json_text(root, "assumed", g->assumed[0] != '\0' ? g->assumed : NULL);
-        cli_print_json(root);
+        cli_graph_print_json(g, root);
     }
     st_str_deinit(&dot);
     return status;
@@ -72,25 +71,14 @@ static cli_status draw(const cli_graph *g, const char *model_path, const char *o
 
 cli_status cmd_draw(int argc, char **argv)
 {
-    cli_graph g = {.inputs = {.random = -1}};
+    cli_graph g = {.inputs = {.random = -1}, .is_tidy = true};
     const char *output = NULL;
     const cli_option own[] = {
         {"--output", CLI_TEXT, &output, "FILE", "FILE.svg, .png, .pdf, or .dot for the text (-o)"},
         CLI_END};
-    const cli_usage usage = {.command = "draw",
-                             .positional = "MODEL",
-                             .summary = "Draws a model's graph.",
-                             .own = own,
-                             .stage = &g.stage,
-                             .inputs = &g.inputs,
-                             .common = &g.common,
-                             .threads = &g.common.threads};
+    cli_usage usage = {.own = own, .stage = &g.stage, .inputs = &g.inputs, .common = &g.common};
     const char *path = NULL;
-    uint32_t n = 0;
-    cli_status status = cli_parse(&usage, argc, argv, &path, 1, &n);
-    if (status != CLI_GO_ON) {
-        return status;
-    }
+    CLI_PARSE(&usage, &path);
     if (output == NULL) {
         return cli_misused(&usage, "-o FILE is missing");
     }
@@ -98,10 +86,7 @@ cli_status cmd_draw(int argc, char **argv)
         return cli_fail(g.common.json, "INVALID_ARGUMENT", NULL,
                         "'%s' ends in none of .svg, .png, .pdf and .dot", output);
     }
-    status = cli_graph_open(&g, path);
-    if (status == CLI_OK) {
-        status = cli_graph_tidy(&g, path);
-    }
+    cli_status status = cli_graph_open(&g, path);
     if (status == CLI_OK) {
         status = draw(&g, path, output);
     }

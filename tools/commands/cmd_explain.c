@@ -147,13 +147,8 @@ static void print_text(const explain *e, const cJSON *facts)
 static cli_status explain_model(explain *e, const char *path)
 {
     const cli_program_flags flags = {&e->common, &e->inputs, &e->compile, e->compile.backend};
-    const cli_status status = cli_program_open(&e->p, &flags, path);
-    if (status != CLI_OK) {
-        return status;
-    }
-    if (stator_x_prepare(e->p.function, e->p.n_in, e->p.in) != STATOR_OK) {
-        return cli_fail_ctx(e->p.ctx, e->common.json);
-    }
+    CLI_TRY(cli_program_open(&e->p, &flags, path));
+    CLI_TRY_CTX(e->p.ctx, e->common.json, stator_x_prepare(e->p.function, e->p.n_in, e->p.in));
     cJSON *facts = explain_facts(&e->p);
     if (facts == NULL) {
         return cli_fail_ctx(e->p.ctx, e->common.json);
@@ -170,22 +165,13 @@ static cli_status explain_model(explain *e, const char *path)
 cli_status cmd_explain(int argc, char **argv)
 {
     explain e = {.inputs = {.random = -1}, .compile = {.compile_flags = STATOR_COMPILE_NO_CACHE}};
-    const cli_usage usage = {.command = "explain",
-                             .positional = "MODEL",
-                             .summary = "Compiles a model (.onnx, .stir, .stirb) and tells which "
-                                        "parts run where, their memory and steps, in bytes.",
-                             .inputs = &e.inputs,
-                             .backend = &e.compile.backend,
-                             .compile = &e.compile,
-                             .common = &e.common,
-                             .threads = &e.common.threads};
+    cli_usage usage = {.inputs = &e.inputs,
+                       .backend = &e.compile.backend,
+                       .compile = &e.compile,
+                       .common = &e.common};
     const char *path = NULL;
-    uint32_t n = 0;
-    cli_status status = cli_parse(&usage, argc, argv, &path, 1, &n);
-    if (status != CLI_GO_ON) {
-        return status;
-    }
-    status = explain_model(&e, path);
+    CLI_PARSE(&usage, &path);
+    const cli_status status = explain_model(&e, path);
     cli_program_close(&e.p);
     return status;
 }

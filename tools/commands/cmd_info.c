@@ -314,10 +314,7 @@ static void print_text(const info *f)
 
 static cli_status describe(info *f, const char *path)
 {
-    if (cli_open(&f->common, &f->p.ctx) != STATOR_OK ||
-        stator_model_load(f->p.ctx, path, NULL, &f->p.model) != STATOR_OK) {
-        return cli_fail_ctx(f->p.ctx, f->common.json);
-    }
+    CLI_TRY(cli_open_model(&f->common, path, &f->p.ctx, &f->p.model));
     /* Inputs that files give must be there; random ones may not fit a model that needs values. */
     const bool is_silent = !cli_has_input_files(&f->inputs) && f->inputs.dim.count == 0;
     const bool has_inputs = cli_load_inputs(f->p.ctx, f->p.model, &f->inputs,
@@ -355,24 +352,14 @@ cli_status cmd_info(int argc, char **argv)
         {"--metadata", CLI_FLAG, &f.all_metadata, NULL,
          "all of the metadata, not the first 12 entries"},
         CLI_END};
-    const cli_usage usage = {.command = "info",
-                             .positional = "MODEL",
-                             .summary = "Describes a model: inputs, outputs, operator sets, "
-                                        "parameters, operators by count,\nand which backends its "
-                                        "nodes would run on.",
-                             .own = own,
-                             .inputs = &f.inputs,
-                             .backend = &f.compile.backend,
-                             .compile = &f.compile,
-                             .common = &f.common,
-                             .threads = &f.common.threads};
+    cli_usage usage = {.own = own,
+                       .inputs = &f.inputs,
+                       .backend = &f.compile.backend,
+                       .compile = &f.compile,
+                       .common = &f.common};
     const char *path = NULL;
-    uint32_t n = 0;
-    cli_status status = cli_parse(&usage, argc, argv, &path, 1, &n);
-    if (status != CLI_GO_ON) {
-        return status;
-    }
-    status = describe(&f, path);
+    CLI_PARSE(&usage, &path);
+    const cli_status status = describe(&f, path);
     cJSON_Delete(f.facts);
     cli_program_close(&f.p);
     return status;

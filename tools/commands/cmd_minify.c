@@ -200,15 +200,12 @@ static cli_status run_minify(minify *m)
     if (!minify_folder_check(m->folder, m->setup.common.json)) {
         return CLI_FAILED;
     }
-    cli_status status = run_whole(m);
-    if (status == CLI_OK && m->whole.verdict == BISECT_AGREES) {
+    CLI_TRY(run_whole(m));
+    if (m->whole.verdict == BISECT_AGREES) {
         print_agrees(m);
         return CLI_OK;
     }
-    status = status == CLI_OK ? take_survey(m) : status;
-    if (status != CLI_OK) {
-        return status;
-    }
+    CLI_TRY(take_survey(m));
     minify_search(m);
     if (!m->is_broken) {
         minify_simplify(m);
@@ -219,8 +216,8 @@ static cli_status run_minify(minify *m)
     if (m->is_capped) {
         minify_add_note(m, "so many trials are the limit; there may be a smaller one");
     }
-    status = minify_write(m, files);
-    return status == CLI_OK ? report(m, files) : status;
+    CLI_TRY(minify_write(m, files));
+    return report(m, files);
 }
 
 static void free_minify(minify *m)
@@ -246,26 +243,17 @@ cli_status cmd_minify(int argc, char **argv)
         {"--output", CLI_TEXT, &m.folder, "DIR", "a new folder for what is found (-o)"},
         {"--timeout", CLI_NUMBER, &s->timeout_s, "S", "seconds before a run counts as hung (300)"},
         CLI_END};
-    const cli_usage usage = {.command = "minify",
-                             .positional = "MODEL",
-                             .reads_again = true,
-                             .summary = "Finds the smallest program that still fails as the model "
-                                        "does, and writes it.",
-                             .own = own,
-                             .tolerance = &s->tolerance,
-                             .inputs = &s->inputs,
-                             .compile = &s->compile,
-                             .common = &s->common,
-                             .threads = &s->common.threads};
-    uint32_t n = 0;
-    cli_status status = cli_parse(&usage, argc, argv, &s->path, 1, &n);
-    if (status != CLI_GO_ON) {
-        return status;
-    }
+    cli_usage usage = {.reads_again = true,
+                       .own = own,
+                       .tolerance = &s->tolerance,
+                       .inputs = &s->inputs,
+                       .compile = &s->compile,
+                       .common = &s->common};
+    CLI_PARSE(&usage, &s->path);
     if (s->bad == NULL || m.folder == NULL || m.folder[0] == '\0' || s->timeout_s < 1) {
         return cli_misused(&usage, "write --bad BACKEND and -o DIR (and --timeout from 1)");
     }
-    status = run_minify(&m);
+    const cli_status status = run_minify(&m);
     free_minify(&m);
     return status;
 }

@@ -103,28 +103,16 @@ cli_status cmd_passes(int argc, char **argv)
     const cli_option own[] = {
         {"--backend", CLI_TEXT, &backend, "NAME", "only the pipeline of this backend, in order"},
         CLI_END};
-    const cli_usage usage = {.command = "passes",
-                             .positional = "[NAME]",
-                             .summary = "Lists every pass, or what runs before a backend compiles; "
-                                        "of one, its options.",
-                             .own = own,
-                             .common = &common};
-    uint32_t n = 0;
+    cli_usage usage = {.own = own, .common = &common};
     const char *name = NULL;
-    cli_status status = cli_parse(&usage, argc, argv, &name, 1, &n);
-    if (status != CLI_GO_ON) {
-        return status;
-    }
+    CLI_PARSE(&usage, &name);
     if (name != NULL && backend != NULL) {
         return cli_misused(&usage, "--backend lists a pipeline; leave it or the name out");
     }
     stator_ctx *ctx = NULL;
-    if (cli_open(&common, &ctx) != STATOR_OK) {
-        status = cli_fail_ctx(ctx, common.json);
-    } else {
-        status = name != NULL ? show_pass(ctx, name, common.json)
-                              : list_passes(ctx, backend, common.json);
-    }
+    const cli_status status = cli_open(&common, &ctx) != STATOR_OK ? cli_fail_ctx(ctx, common.json)
+                              : name != NULL ? show_pass(ctx, name, common.json)
+                                             : list_passes(ctx, backend, common.json);
     stator_ctx_destroy(ctx);
     return status;
 }
@@ -220,20 +208,13 @@ static cli_status list_ops(stator_ctx *ctx, const char *wanted, int json)
 cli_status cmd_ops(int argc, char **argv)
 {
     cli_common common = {0};
-    const cli_usage usage = {.command = "ops",
-                             .positional = "[OP]",
-                             .summary = "Describes the ops: operands, attributes, formula, body.",
-                             .common = &common};
+    cli_usage usage = {.common = &common};
     const char *wanted = NULL;
-    uint32_t n = 0;
-    cli_status status = cli_parse(&usage, argc, argv, &wanted, 1, &n);
-    if (status != CLI_GO_ON) {
-        return status;
-    }
+    CLI_PARSE(&usage, &wanted);
     stator_ctx *ctx = NULL;
-    status = cli_open(&common, &ctx) == STATOR_OK
-                 ? list_ops(ctx, n > 0 ? wanted : NULL, common.json)
-                 : cli_fail_ctx(ctx, common.json);
+    const cli_status status = cli_open(&common, &ctx) == STATOR_OK
+                                  ? list_ops(ctx, wanted, common.json)
+                                  : cli_fail_ctx(ctx, common.json);
     stator_ctx_destroy(ctx);
     return status;
 }

@@ -4,14 +4,11 @@
 
 static cli_status write_file(const cli_graph *g, const char *output)
 {
-    if (stator_x_model_write(g->model, output) != STATOR_OK) {
-        return cli_fail_ctx(g->ctx, g->common.json);
-    }
+    CLI_TRY_CTX(g->ctx, g->common.json, stator_x_model_write(g->model, output));
     if (g->common.json) {
         cJSON *root = cJSON_CreateObject();
         cJSON_AddStringToObject(root, "file", output);
-        cli_json_text(root, "assumed", g->assumed[0] != '\0' ? g->assumed : NULL);
-        cli_print_json(root);
+        cli_graph_print_json(g, root);
     }
     return CLI_OK;
 }
@@ -34,8 +31,7 @@ static cli_status write_model(const cli_graph *g, const char *output)
     if (g->common.json) {
         cJSON *root = cJSON_CreateObject();
         cJSON_AddStringToObject(root, "text", text);
-        cli_json_text(root, "assumed", g->assumed[0] != '\0' ? g->assumed : NULL);
-        cli_print_json(root);
+        cli_graph_print_json(g, root);
     } else {
         (void)fwrite(text, 1, len, stdout);
     }
@@ -45,29 +41,15 @@ static cli_status write_model(const cli_graph *g, const char *output)
 
 cli_status cmd_print(int argc, char **argv)
 {
-    cli_graph g = {.inputs = {.random = -1}};
+    cli_graph g = {.inputs = {.random = -1}, .is_tidy = true};
     const char *output = NULL;
     const cli_option own[] = {
         {"--output", CLI_TEXT, &output, "FILE", "write FILE.stir (and .blob) or FILE.stirb (-o)"},
         CLI_END};
-    const cli_usage usage = {.command = "print",
-                             .positional = "MODEL",
-                             .summary = "Prints a model's graph in the text form.",
-                             .own = own,
-                             .stage = &g.stage,
-                             .inputs = &g.inputs,
-                             .common = &g.common,
-                             .threads = &g.common.threads};
+    cli_usage usage = {.own = own, .stage = &g.stage, .inputs = &g.inputs, .common = &g.common};
     const char *path = NULL;
-    uint32_t n = 0;
-    cli_status status = cli_parse(&usage, argc, argv, &path, 1, &n);
-    if (status != CLI_GO_ON) {
-        return status;
-    }
-    status = cli_graph_open(&g, path);
-    if (status == CLI_OK) {
-        status = cli_graph_tidy(&g, path);
-    }
+    CLI_PARSE(&usage, &path);
+    cli_status status = cli_graph_open(&g, path);
     if (status == CLI_OK) {
         status = write_model(&g, output);
     }
@@ -111,20 +93,10 @@ cli_status cmd_opt(int argc, char **argv)
         {"--verify-each", CLI_FLAG, &verify, NULL, "verify the graph after each pass"},
         {"--output", CLI_TEXT, &output, "FILE", "write FILE.stir (and .blob) or FILE.stirb (-o)"},
         CLI_END};
-    const cli_usage usage = {.command = "opt",
-                             .positional = "MODEL",
-                             .summary = "Runs passes over a graph and prints the result.",
-                             .own = own,
-                             .inputs = &g.inputs,
-                             .common = &g.common,
-                             .threads = &g.common.threads};
+    cli_usage usage = {.own = own, .inputs = &g.inputs, .common = &g.common};
     const char *path = NULL;
-    uint32_t n = 0;
-    cli_status status = cli_parse(&usage, argc, argv, &path, 1, &n);
-    if (status != CLI_GO_ON) {
-        return status;
-    }
-    status = cli_graph_open(&g, path);
+    CLI_PARSE(&usage, &path);
+    cli_status status = cli_graph_open(&g, path);
     if (status == CLI_OK) {
         status = run_passes(&g, &passes, &options, verify);
     }

@@ -537,10 +537,7 @@ static cli_status make_report(report *r, const char *path)
     if (!cli_file_check(r->output, r->common.json)) {
         return CLI_FAILED;
     }
-    cli_status status = cli_program_open(&r->p, &flags, path);
-    if (status != CLI_OK) {
-        return status;
-    }
+    CLI_TRY(cli_program_open(&r->p, &flags, path));
     if (stator_x_prepare(r->p.function, r->p.n_in, r->p.in) != STATOR_OK ||
         (r->repeat > 0 && time_calls(r) != STATOR_OK)) {
         return cli_fail_ctx(r->p.ctx, r->common.json);
@@ -549,7 +546,7 @@ static cli_status make_report(report *r, const char *path)
     if (facts == NULL) {
         return cli_fail_ctx(r->p.ctx, r->common.json);
     }
-    status = write_page(r, path, facts);
+    const cli_status status = write_page(r, path, facts);
     cJSON_Delete(facts);
     if (status == CLI_OK) {
         say_file(r);
@@ -566,22 +563,13 @@ cli_status cmd_report(int argc, char **argv)
         {"--output", CLI_TEXT, &r.output, "FILE.html", "the page (-o)"},
         {"--repeat", CLI_NUMBER, &r.repeat, "N", "calls that are timed (10); 0: nothing runs"},
         CLI_END};
-    const cli_usage usage = {.command = "report",
-                             .positional = "MODEL",
-                             .summary = "Writes one page about a model on a backend: nodes, guard, "
-                                        "memory, steps with their times, picture.",
-                             .own = own,
-                             .inputs = &r.inputs,
-                             .backend = &r.compile.backend,
-                             .compile = &r.compile,
-                             .common = &r.common,
-                             .threads = &r.common.threads};
+    cli_usage usage = {.own = own,
+                       .inputs = &r.inputs,
+                       .backend = &r.compile.backend,
+                       .compile = &r.compile,
+                       .common = &r.common};
     const char *path = NULL;
-    uint32_t n = 0;
-    cli_status status = cli_parse(&usage, argc, argv, &path, 1, &n);
-    if (status != CLI_GO_ON) {
-        return status;
-    }
+    CLI_PARSE(&usage, &path);
     if (r.output == NULL) {
         return cli_misused(&usage, "-o FILE.html is missing");
     }
@@ -592,7 +580,7 @@ cli_status cmd_report(int argc, char **argv)
     r.common.log_self = &r;
     st_mem_init(&r.mem, NULL, NULL, NULL, 0);
     st_map_init(&r.place_of, &r.mem);
-    status = make_report(&r, path);
+    const cli_status status = make_report(&r, path);
     st_map_deinit(&r.place_of);
     free(r.times);
     free(r.calls_ms);

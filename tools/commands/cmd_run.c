@@ -107,9 +107,8 @@ static cli_status call_profiled(run *r)
     if (r->profile == NULL) {
         return CLI_FAILED;
     }
-    const cli_status status = call_all(r);
-    return status != CLI_OK ? status
-                            : cli_profile_stop(r->profile, &r->p, r->profile_path, r->common.json);
+    CLI_TRY(call_all(r));
+    return cli_profile_stop(r->profile, &r->p, r->profile_path, r->common.json);
 }
 
 /* What the command line leaves open is that of the case, as for conform: case.json lies beside the
@@ -479,8 +478,8 @@ static cli_status check_ending(const run *r, const char *flag, const char *path,
 
 static cli_status check_files(const run *r)
 {
-    const cli_status status = check_ending(r, "--save", r->save, ".npz");
-    return status != CLI_OK ? status : check_ending(r, "--profile", r->profile_path, ".json");
+    CLI_TRY(check_ending(r, "--save", r->save, ".npz"));
+    return check_ending(r, "--profile", r->profile_path, ".json");
 }
 
 static cli_status run_model(run *r, const char *path)
@@ -489,31 +488,17 @@ static cli_status run_model(run *r, const char *path)
         return CLI_FAILED;
     }
     const cli_program_flags flags = {&r->common, &r->inputs, &r->compile, r->compile.backend};
-    cli_status status = cli_program_open(&r->p, &flags, path);
-    if (status != CLI_OK) {
-        return status;
-    }
+    CLI_TRY(cli_program_open(&r->p, &flags, path));
     r->n_out = stator_model_output_count(r->p.model);
     r->out = calloc(r->n_out + 1u, sizeof(stator_tensor *));
     if (r->out == NULL) {
         return cli_fail(r->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
     }
-    status = load_expected(r);
-    if (status == CLI_OK) {
-        status = check_expected(r);
-    }
-    if (status == CLI_OK) {
-        status = load_labels(r);
-    }
-    if (status == CLI_OK) {
-        status = call_profiled(r);
-    }
-    if (status == CLI_OK && r->save != NULL) {
-        status = save_outputs(r);
-    }
-    if (status != CLI_OK) {
-        return status;
-    }
+    CLI_TRY(load_expected(r));
+    CLI_TRY(check_expected(r));
+    CLI_TRY(load_labels(r));
+    CLI_TRY(call_profiled(r));
+    CLI_TRY(r->save != NULL ? save_outputs(r) : CLI_OK);
     int all_ok = 1;
     cJSON *report = report_json(r, &all_ok);
     if (r->common.json) {
@@ -551,19 +536,14 @@ cli_status cmd_run(int argc, char **argv)
         {"--verify", CLI_NUMBER, &r.compile.verify, "N",
          "compare the first N calls with eager; status 1 where one differs"},
         CLI_END};
-    const cli_usage usage = {.command = "run",
-                             .positional = "MODEL",
-                             .summary = "Runs a model (.onnx, .stir, .stirb) on a backend.",
-                             .own = own,
-                             .tolerance = &r.tolerance,
-                             .inputs = &r.inputs,
-                             .backend = &r.compile.backend,
-                             .compile = &r.compile,
-                             .common = &r.common,
-                             .threads = &r.common.threads};
+    cli_usage usage = {.own = own,
+                       .tolerance = &r.tolerance,
+                       .inputs = &r.inputs,
+                       .backend = &r.compile.backend,
+                       .compile = &r.compile,
+                       .common = &r.common};
     const char *path = NULL;
-    uint32_t n = 0;
-    cli_status status = cli_parse(&usage, argc, argv, &path, 1, &n);
+    cli_status status = cli_parse(&usage, argc, argv, &path);
     if (status == CLI_GO_ON && r.top == 0) {
         status = cli_misused(&usage, "--top is 1 or more");
     }

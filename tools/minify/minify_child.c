@@ -327,15 +327,13 @@ bool minify_child(minify *m, const minify_job *job, child *c, minify_outcome *ou
     *out = (minify_outcome){.verdict = 0};
     if (!child_run(c, &todo)) {
         m->is_broken = true;
-        (void)cli_fail(m->setup.common.json, "RESOURCE_EXHAUSTED", NULL,
-                       "cannot run a child process: %s", strerror(errno));
-        return false;
+        return child_failed(m->setup.common.json);
     }
-    const ssize_t n = pread(c->files[CHILD_REPORT], &r, sizeof r, 0);
-    if (n == (ssize_t)sizeof r) {
+    const bool has_report = child_report(c, &r, sizeof r);
+    if (has_report) {
         *out = r.outcome;
     }
-    if (n != (ssize_t)sizeof r || !r.is_whole) {
+    if (!has_report || !r.is_whole) {
         out->verdict = BISECT_CRASHES;
         child_death(c, &out->error);
     }

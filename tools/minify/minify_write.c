@@ -30,9 +30,8 @@ static const char *const names[] = {"repro.stir",   "repro.blob", "inputs.npz",
 
 static bool fail_path(const char *what, const char *path, int json)
 {
-    (void)cli_fail(json, errno == ENOENT ? "NOT_FOUND" : "UNAVAILABLE", NULL, "%s '%s': %s", what,
-                   path, strerror(errno));
-    return false;
+    return cli_fail(json, errno == ENOENT ? "NOT_FOUND" : "UNAVAILABLE", NULL, "%s '%s': %s", what,
+                    path, strerror(errno)) == CLI_OK;
 }
 
 /* ---- before ---- */
@@ -80,9 +79,8 @@ bool minify_folder_check(const char *folder, int json)
     struct stat there;
     name_folder(folder, name);
     if (stat(folder, &there) == 0 ? !is_empty(folder) : lstat(name, &there) == 0) {
-        (void)cli_fail(json, "ALREADY_EXISTS", "name a new folder",
-                       "'%s' is there and is no empty folder", folder);
-        return false;
+        return cli_fail(json, "ALREADY_EXISTS", "name a new folder",
+                        "'%s' is there and is no empty folder", folder) == CLI_OK;
     }
     /* The search takes a while; that there is no such place is told before it. */
     if (!part_of(folder, part) || mkdir(part, 0777) != 0) {

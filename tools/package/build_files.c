@@ -28,16 +28,14 @@
 static bool fail_file(build_folder *folder, const char *what, const char *path)
 {
     folder->failed = true;
-    (void)cli_fail(folder->json, errno == ENOENT ? "NOT_FOUND" : "UNAVAILABLE", NULL, "%s '%s': %s",
-                   what, path, strerror(errno));
-    return false;
+    return cli_fail(folder->json, errno == ENOENT ? "NOT_FOUND" : "UNAVAILABLE", NULL,
+                    "%s '%s': %s", what, path, strerror(errno)) == CLI_OK;
 }
 
 static bool fail_memory(build_folder *folder)
 {
     folder->failed = true;
-    (void)cli_fail(folder->json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
-    return false;
+    return cli_fail(folder->json, "RESOURCE_EXHAUSTED", NULL, "out of memory") == CLI_OK;
 }
 
 /* ---- the user's folder ---- */
@@ -96,9 +94,9 @@ static bool list_file(build_folder *folder, const char *name)
     }
     if (fstatat(folder->kept_fd, name, &there, AT_SYMLINK_NOFOLLOW) == 0) {
         folder->failed = true;
-        (void)cli_fail(folder->json, "ALREADY_EXISTS", "name an empty folder",
-                       "the folder of --sources has a file '%s' that no build has made", name);
-        return false;
+        return cli_fail(folder->json, "ALREADY_EXISTS", "name an empty folder",
+                        "the folder of --sources has a file '%s' that no build has made",
+                        name) == CLI_OK;
     }
     const int n = snprintf(line, sizeof line, "%s\n", name);
     const int fd = openat(folder->kept_fd, LIST_FILE,
@@ -291,9 +289,10 @@ static bool add_data(build_folder *folder, const char *name, const void *bytes, 
     folder->data_bytes += size + 64u;
     if (size > DATA_MAX || folder->data_bytes > DATA_MAX) {
         folder->failed = true;
-        (void)cli_fail(folder->json, "UNSUPPORTED", NULL,
-                       "the model has more than 2 GB of constants, which one library cannot hold");
-        return false;
+        return cli_fail(
+                   folder->json, "UNSUPPORTED", NULL,
+                   "the model has more than 2 GB of constants, which one library cannot hold") ==
+               CLI_OK;
     }
     const int n = snprintf(text, sizeof text,
                            "    .section .rodata,\"a\",@progbits\n"
@@ -463,7 +462,6 @@ bool build_may_replace(const char *path, int json)
     if (stat(path, &there) != 0 || S_ISREG(there.st_mode)) {
         return true;
     }
-    (void)cli_fail(json, "INVALID_ARGUMENT", "name a file that may be written",
-                   "'%s' is there and no regular file: it would be replaced", path);
-    return false;
+    return cli_fail(json, "INVALID_ARGUMENT", "name a file that may be written",
+                    "'%s' is there and no regular file: it would be replaced", path) == CLI_OK;
 }

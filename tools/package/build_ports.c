@@ -190,11 +190,10 @@ static bool fill_port(const build_ports *ports, stator_ref value, const char *na
     out->bytes = st_dtype_bits(type->dtype) / 8u;
     out->rank = type->rank;
     if (out->c_type == NULL) {
-        (void)cli_fail(json, "UNSUPPORTED", NULL,
-                       "%s '%s' has the element type %s, which C has no "
-                       "type for",
-                       what, name, out->dtype);
-        return false;
+        return cli_fail(json, "UNSUPPORTED", NULL,
+                        "%s '%s' has the element type %s, which C has no "
+                        "type for",
+                        what, name, out->dtype) == CLI_OK;
     }
     for (uint32_t a = 0; a < type->rank; a++) {
         out->dims[a] = stator_dim_at(ports->v, type, a);
@@ -281,8 +280,7 @@ bool build_ports_init(build_ports *ports, const stator_host *host, const stator_
     build_name *ids = calloc(n + 1u, sizeof *ids);
     if (ports->in == NULL || ports->out == NULL || ports->symbols == NULL || ids == NULL) {
         free(ids);
-        (void)cli_fail(json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
-        return false;
+        return cli_fail(json, "RESOURCE_EXHAUSTED", NULL, "out of memory") == CLI_OK;
     }
     const bool is_filled = fill_ports(ports, json);
     if (is_filled) {

@@ -42,11 +42,7 @@ static const stator_option_desc options[] = {
      .min_i64 = 0,
      .max_i64 = 64,
      .help = "print this many leading elements of each result"},
-    {.struct_size = sizeof(stator_option_desc),
-     .type = STATOR_OPTION_STR,
-     .key = "op",
-     .default_text = "",
-     .help = "print nodes of this op only"},
+    STATOR_OPTION_ROW(STATOR_OPTION_STR, 0, "op", "", "print nodes of this op only"),
 };
 
 static void destroy(void *self, void *inst)

@@ -22,18 +22,10 @@ static stator_status init(const stator_host *host, void **out_self, stator_diag 
 /* ---- instances ---- */
 
 static const stator_option_desc options[] = {
-    {.struct_size = sizeof(stator_option_desc),
-     .type = STATOR_OPTION_STR,
-     .flags = STATOR_OPTION_AFFECTS_CODE,
-     .key = "cc",
-     .default_text = "cc",
-     .help = "the C compiler: gcc or clang, by name or path"},
-    {.struct_size = sizeof(stator_option_desc),
-     .type = STATOR_OPTION_STR,
-     .flags = STATOR_OPTION_AFFECTS_CODE,
-     .key = "flags",
-     .default_text = "-O2 -march=native",
-     .help = "what it is given besides what the kernels need"},
+    STATOR_OPTION_ROW(STATOR_OPTION_STR, STATOR_OPTION_AFFECTS_CODE, "cc", "cc",
+                      "the C compiler: gcc or clang, by name or path"),
+    STATOR_OPTION_ROW(STATOR_OPTION_STR, STATOR_OPTION_AFFECTS_CODE, "flags", "-O2 -march=native",
+                      "what it is given besides what the kernels need"),
 };
 
 static void destroy(void *self, void *inst)

@@ -175,12 +175,8 @@ static stator_status run_with(void *self, const stator_graph *in, const stator_o
 /* ---- the plugin ---- */
 
 static const stator_option_desc options[] = {
-    {.struct_size = sizeof(stator_option_desc),
-     .type = STATOR_OPTION_LIST,
-     .flags = STATOR_OPTION_AFFECTS_CODE,
-     .key = "only",
-     .default_text = "",
-     .help = "guard the results of these ops alone"},
+    STATOR_OPTION_ROW(STATOR_OPTION_LIST, STATOR_OPTION_AFFECTS_CODE, "only", "",
+                      "guard the results of these ops alone"),
 };
 
 static const stator_pass pass = {

@@ -785,6 +785,18 @@ typedef const stator_plugin *(*stator_plugin_query_fn)(const stator_host *host,
      (doc_), (options_), (count_), sizeof(stator_option_desc)}
 /* clang-format on */
 
+/* Rows of an item's options, C alone: of any type, and of one of `values_`, with commas between. */
+#define STATOR_OPTION_ROW(type_, flags_, key_, default_, help_)                                    \
+    {                                                                                              \
+        .struct_size = sizeof(stator_option_desc), .type = (type_), .flags = (flags_),             \
+        .key = (key_), .default_text = (default_), .help = (help_)                                 \
+    }
+#define STATOR_OPTION_ENUM_ROW(flags_, key_, default_, values_, help_)                             \
+    {                                                                                              \
+        .struct_size = sizeof(stator_option_desc), .type = STATOR_OPTION_ENUM, .flags = (flags_),  \
+        .key = (key_), .default_text = (default_), .help = (help_), .enum_values = (values_)       \
+    }
+
 /* An init for plugins whose self is the host table itself. */
 static inline stator_status stator_init_host(const stator_host *host, void **self,
                                              stator_diag **err)

@@ -529,7 +529,7 @@ stator_status st_gradient_many(stator_builder *b, uint32_t n_y, const stator_ref
                                const stator_ref *seeds, uint32_t n, const stator_ref *xs,
                                stator_ref *out, stator_diag **err)
 {
-    tape t = {.e = st_emitter(b, err)};
+    tape t = {.e = st_op_emitter(b, err)};
     st_arena_init(&t.arena, b->module->mem);
     run(&t, n_y, ys, seeds, n, xs, out);
     st_arena_deinit(&t.arena);

@@ -276,7 +276,7 @@ stator_status st_gradient_scan(stator_builder *b, const stator_graph *body,
               .carried = (uint32_t)node->attrs[STATOR_scan_carried].i,
               .scanned = (uint32_t)node->attrs[STATOR_scan_scanned].i,
               .stacked = (uint32_t)node->attrs[STATOR_scan_stacked].i,
-              .e = st_emitter(b, err)};
+              .e = st_op_emitter(b, err)};
     if (s.n > VALUES_MAX || s.stacked > VALUES_MAX) {
         return st_fail(err, STATOR_UNSUPPORTED, "scan has too many values for a gradient");
     }

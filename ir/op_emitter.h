@@ -6,7 +6,7 @@
 #include "ir/infer.h"
 #include <stator/emit.h>
 
-static inline stator_emitter st_emitter(stator_builder *b, stator_diag **err)
+static inline stator_emitter st_op_emitter(stator_builder *b, stator_diag **err)
 {
     const stator_emitter e = {&st_build_api, &st_types_api, &st_diag_api, b, err, STATOR_OK, 0};
     return e;

@@ -267,7 +267,7 @@ static stator_ref contract_all(stator_emitter *e, term *terms, uint32_t n, const
 stator_status st_dec_einsum(stator_builder *b, const st_decompose_node *node,
                             stator_ref *out_results, stator_diag **err)
 {
-    stator_emitter e = st_emitter(b, err);
+    stator_emitter e = st_op_emitter(b, err);
     st_einsum eq;
     uint32_t ranks[ST_EINSUM_OPERANDS_MAX];
     term terms[ST_EINSUM_OPERANDS_MAX];
@@ -290,7 +290,7 @@ stator_status st_dec_matmul(stator_builder *b, const st_decompose_node *node,
                             stator_ref *out_results, stator_diag **err)
 {
     enum { LABEL_M = 40, LABEL_K = 41, LABEL_N = 42 };
-    stator_emitter e = st_emitter(b, err);
+    stator_emitter e = st_op_emitter(b, err);
     term terms[2] = {{.value = node->operands[0]}, {.value = node->operands[1]}};
     uint8_t out[STATOR_RANK_MAX + 2];
     uint32_t batch[2], n_out = 0;

@@ -38,7 +38,7 @@ static stator_ref tile_axis(stator_emitter *e, stator_ref x, uint32_t axis, stat
 stator_status st_dec_tile(stator_builder *b, const st_decompose_node *node, stator_ref *out_results,
                           stator_diag **err)
 {
-    stator_emitter e = st_emitter(b, err);
+    stator_emitter e = st_op_emitter(b, err);
     const stator_ref *repeats = node->attrs[STATOR_tile_repeats].list;
     stator_ref x = node->operands[0];
     for (uint32_t i = 0; i < node->attrs[STATOR_tile_repeats].count; i++) {
@@ -200,7 +200,7 @@ static stator_ref pool_indices(const pool *p, bool column_major)
 stator_status st_dec_max_pool(stator_builder *b, const st_decompose_node *node,
                               stator_ref *out_results, stator_diag **err)
 {
-    stator_emitter e = st_emitter(b, err);
+    stator_emitter e = st_op_emitter(b, err);
     pool p = {.e = &e,
               .x = node->operands[0],
               .n = node->attrs[STATOR_max_pool_window].count,

@@ -404,7 +404,7 @@ static void read_net(net *n)
 static stator_status decompose(stator_builder *b, const st_decompose_node *node, uint32_t gates,
                                stator_ref *out_results, stator_diag **err)
 {
-    stator_emitter e = st_emitter(b, err);
+    stator_emitter e = st_op_emitter(b, err);
     net n = {.e = &e, .node = node, .gates = gates};
     stator_ref parts[3][2] = {{0, 0}, {0, 0}, {0, 0}}; /* y, h, c of each direction */
     const uint32_t has_c = gates == GATES_LSTM;

@@ -270,7 +270,7 @@ static void resize_axis(resizer *r, const axis_sizes *a)
 stator_status st_dec_resize(stator_builder *b, const st_decompose_node *node,
                             stator_ref *out_results, stator_diag **err)
 {
-    stator_emitter e = st_emitter(b, err);
+    stator_emitter e = st_op_emitter(b, err);
     const stator_attr *sizes = &node->attrs[STATOR_resize_sizes];
     const stator_dtype dtype = stator_emit_dtype(&e, node->operands[0]);
     resizer r = {.e = &e, .node = node, .rank = sizes->count, .x = node->operands[0]};

@@ -146,7 +146,7 @@ static bool is_mode(const st_decompose_node *node, uint32_t attr, const char *wo
 stator_status st_dec_grid_sample(stator_builder *b, const st_decompose_node *node,
                                  stator_ref *out_results, stator_diag **err)
 {
-    stator_emitter e = st_emitter(b, err);
+    stator_emitter e = st_op_emitter(b, err);
     sampler s = {.e = &e,
                  .node = node,
                  .x = node->operands[0],

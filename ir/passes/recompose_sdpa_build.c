@@ -52,7 +52,7 @@ static stator_ref build_mask(const st_rc_attention *a, stator_emitter *e, const 
 stator_status st_rc_build_sdpa(const st_rc_attention *a, stator_builder *b, const stator_ref *map,
                                stator_ref *out_node, stator_ref *out, stator_diag **err)
 {
-    stator_emitter e = st_emitter(b, err);
+    stator_emitter e = st_op_emitter(b, err);
     stator_ref operands[4] = {0};
     operands[0] = build_moved(&e, &a->q, map);
     operands[1] = build_moved(&e, &a->k, map);

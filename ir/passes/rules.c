@@ -225,7 +225,7 @@ bool st_rule_reshape_group_norm(st_match *m, stator_status *out_status, stator_d
         seen_channels < 1 || channels < 1 || channels % seen_channels != 0) {
         return false;
     }
-    stator_emitter e = st_emitter(m->b, err);
+    stator_emitter e = st_op_emitter(m->b, err);
     const stator_ref scale = repeat_channels(&e, m->vars[1], seen_channels, channels);
     const stator_ref bias = repeat_channels(&e, m->vars[2], seen_channels, channels);
     m->out[0] = stator_emit_op(

@@ -318,7 +318,7 @@ stator_ref st_baked_in_constant(st_baked_in_walk *w, stator_ref value, stator_bl
     if (!open_constant(&c, value, blob)) {
         return 0;
     }
-    stator_emitter counting = st_emitter(w->b, NULL), dividing = counting;
+    stator_emitter counting = st_op_emitter(w->b, NULL), dividing = counting;
     stator_ref fresh = count_on(&c, &counting);
     if (fresh == 0) {
         fresh = divide_on(&c, &dividing);

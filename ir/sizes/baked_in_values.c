@@ -341,7 +341,7 @@ static stator_ref repeat(st_baked_in_walk *w, stator_ref value, const stator_ref
     for (uint32_t i = 0; i < type->rank; i++) {
         shape[i] = wanted[i] != 0 ? wanted[i] : stator_dim_at(v, type, i);
     }
-    stator_emitter e = st_emitter(w->b, NULL);
+    stator_emitter e = st_op_emitter(w->b, NULL);
     const stator_ref repeated = stator_emit_expand(&e, value, type->rank, shape);
     w->s->is_oom |= e.status == STATOR_RESOURCE_EXHAUSTED;
     return repeated;

@@ -20,7 +20,7 @@ static void begin(world *w)
     cr_assert_eq(st_optable_init(&w->ops, &w->mem, &w->err), STATOR_OK);
     cr_assert_eq(st_module_create(&w->mem, NULL, &w->ops, &w->m, &w->err), STATOR_OK);
     cr_assert_eq(st_builder_create(w->m, "g", &w->b, &w->err), STATOR_OK);
-    w->e = st_emitter(w->b, &w->err);
+    w->e = st_op_emitter(w->b, &w->err);
     const stator_ref dims[2] = {stator_emit_size(&w->e, 2), stator_emit_size(&w->e, 3)};
     w->x = stator_emit_input(&w->e, "x", st_module_type(w->m, STATOR_F32, 2, dims));
     cr_assert_neq(w->x, 0);

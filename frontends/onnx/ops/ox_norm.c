@@ -139,7 +139,7 @@ void ox_layer_norm(ox_node *n)
     const stator_dtype stash = ox_dtype_of(n, ox_attr_int(n, "stash_type", 1));
     stator_ref out[3];
     const bool fits = ox_dtype(n, x) == ox_dtype(n, w) && fits_axes(n, x, w, axis) &&
-                     (b == 0 || fits_axes(n, x, b, axis));
+                      (b == 0 || fits_axes(n, x, b, axis));
     stator_emit_node(&n->e, "layer_norm", STATOR_IN(x, fits ? w : 0, fits ? b : 0),
                      STATOR_AT(STATOR_A_INT("axis", axis), STATOR_A_FLOAT("eps", epsilon_of(n))), 0,
                      NULL, 3, out);

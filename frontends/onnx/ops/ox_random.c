@@ -106,7 +106,7 @@ void ox_dropout(ox_node *n)
     const uint32_t rank = ox_dims(n, x, dims);
     const stator_dtype mask_dtype = n->version < 10 ? ox_dtype(n, x) : STATOR_BOOL;
     const bool is_training = n->version >= 12 && ox_in(n, 2) != 0 &&
-                            ox_need_int(n, ox_in(n, 2), "the training mode") != 0;
+                             ox_need_int(n, ox_in(n, 2), "the training mode") != 0;
     if (!is_training) {
         ox_out(n, 0, x);
         ox_out(n, 1, ox_wants(n, 1) ? ox_expand(n, ox_scalar(n, mask_dtype, 1), rank, dims) : 0);

@@ -158,10 +158,8 @@ const Onnx__TensorProto *ox_attr_tensor(ox_node *n, const char *name)
 {
     attribute *a = find(n, name);
     a = find_kind(n, name, KIND(TENSOR), a != NULL && a->t != NULL, a, "a tensor");
-    if (!ox_expect(n, a == NULL || a->t != NULL, "attribute '%s' holds no tensor", name)) {
-        return NULL;
-    }
-    return a != NULL ? a->t : NULL;
+    return a != NULL && ox_expect(n, a->t != NULL, "attribute '%s' holds no tensor", name) ? a->t
+                                                                                           : NULL;
 }
 
 const Onnx__SparseTensorProto *ox_attr_sparse(ox_node *n, const char *name)
@@ -169,21 +167,18 @@ const Onnx__SparseTensorProto *ox_attr_sparse(ox_node *n, const char *name)
     attribute *a = find(n, name);
     a = find_kind(n, name, KIND(SPARSE_TENSOR), a != NULL && a->sparse_tensor != NULL, a,
                   "a sparse tensor");
-    if (!ox_expect(n, a == NULL || a->sparse_tensor != NULL, "attribute '%s' holds no tensor",
-                   name)) {
-        return NULL;
-    }
-    return a != NULL ? a->sparse_tensor : NULL;
+    return a != NULL &&
+                   ox_expect(n, a->sparse_tensor != NULL, "attribute '%s' holds no tensor", name)
+               ? a->sparse_tensor
+               : NULL;
 }
 
 const Onnx__GraphProto *ox_attr_graph(ox_node *n, const char *name)
 {
     attribute *a = find(n, name);
     a = find_kind(n, name, KIND(GRAPH), a != NULL && a->g != NULL, a, "a graph");
-    if (!ox_expect(n, a == NULL || a->g != NULL, "attribute '%s' holds no graph", name)) {
-        return NULL;
-    }
-    return a != NULL ? a->g : NULL;
+    return a != NULL && ox_expect(n, a->g != NULL, "attribute '%s' holds no graph", name) ? a->g
+                                                                                          : NULL;
 }
 
 const int64_t *ox_attr_ints_or(ox_node *n, const char *name, uint32_t count, int64_t fill)

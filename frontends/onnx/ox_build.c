@@ -38,14 +38,18 @@ stator_status ox_import_fail(ox_import *im, stator_status code, const char *form
     return im->status;
 }
 
-stator_status ox_import_failed(ox_import *im, stator_status code, stator_diag *diag,
-                               const char *where)
+bool ox_import_check(ox_import *im, stator_status status, const char *where)
 {
     const stator_diag_api *api = im->host->diag;
+    stator_diag *diag = im->emit_diag;
+    if (status == STATOR_OK) {
+        return true;
+    }
+    im->emit_diag = NULL;
     if (im->status == STATOR_OK) {
         const char *text = diag != NULL ? api->text(diag) : "it failed";
         const char *hint = diag != NULL ? api->hint(diag) : NULL;
-        ox_import_fail(im, code, "%s: %s", where, text);
+        ox_import_fail(im, status, "%s: %s", where, text);
         if (hint != NULL && im->diag != NULL) {
             api->set_hint(im->diag, hint);
         }
@@ -53,7 +57,7 @@ stator_status ox_import_failed(ox_import *im, stator_status code, stator_diag *d
     if (diag != NULL) {
         api->release(diag);
     }
-    return im->status;
+    return false;
 }
 
 const char *ox_node_where(const ox_node *n)
@@ -73,10 +77,7 @@ const char *ox_node_where(const ox_node *n)
 void ox_node_end(ox_node *n)
 {
     if (n->e.status != STATOR_OK) {
-        stator_diag *diag = n->im->emit_diag;
-        n->im->emit_diag = NULL;
-        ox_import_failed(n->im, n->e.status, diag,
-                         n->im->status == STATOR_OK ? ox_node_where(n) : "");
+        ox_import_check(n->im, n->e.status, n->im->status == STATOR_OK ? ox_node_where(n) : "");
     }
 }
 

@@ -139,9 +139,9 @@ stator_status ox_external_read(ox_import *im, const Onnx__TensorProto *t, const 
             what, ox_text(t->name), (unsigned long long)size_bytes, (unsigned long long)e.offset,
             e.location, (unsigned long long)info.st_size);
     }
-    stator_diag *diag = NULL;
     const stator_host *h = im->host;
-    const stator_status status = h->cst->from_file(
-        h->ctx, path, e.offset, size_bytes, (int32_t)(im->source->flags & 1u), out_blob, &diag);
-    return status == STATOR_OK ? status : ox_import_failed(im, status, diag, ox_text(t->name));
+    const stator_status status =
+        h->cst->from_file(h->ctx, path, e.offset, size_bytes, (int32_t)(im->source->flags & 1u),
+                          out_blob, &im->emit_diag);
+    return ox_import_check(im, status, ox_text(t->name)) ? STATOR_OK : im->status;
 }

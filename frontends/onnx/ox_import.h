@@ -100,9 +100,9 @@ struct ox_import {
 /* Keeps a failure that belongs to no node. */
 stator_status ox_import_fail(ox_import *im, stator_status code, const char *format, ...)
     STATOR_PRINTF(3, 4);
-/* Keeps a failure of a host call: takes its diag, puts `where` before the text. */
-stator_status ox_import_failed(ox_import *im, stator_status code, stator_diag *diag,
-                               const char *where);
+/* Keeps the failure of a host call whose diag went to im->emit_diag, with `where` before its text.
+ * True: the call went well. */
+bool ox_import_check(ox_import *im, stator_status status, const char *where);
 /* A failure of the node's emitter becomes the import's, with the node's name before its text. */
 void ox_node_end(ox_node *n);
 const char *ox_node_where(const ox_node *n); /* "node 'x' (Conv)"; arena memory */

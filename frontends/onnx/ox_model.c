@@ -291,7 +291,6 @@ static stator_ref add_param(ox_import *im, const Onnx__TensorProto *t)
     const char *name = ox_text(t->name);
     ox_tensor_value v;
     stator_ref ref = 0;
-    stator_diag *diag = NULL;
     if (ox_tensor_read(im, t, "initializer", false, &v) != STATOR_OK) {
         return 0;
     }
@@ -302,10 +301,9 @@ static stator_ref add_param(ox_import *im, const Onnx__TensorProto *t)
         return 0;
     }
     if (type != 0) {
-        const stator_status status = h->build->param(im->root.b, name, type, blob, &ref, &diag);
-        if (status != STATOR_OK) {
-            ox_import_failed(im, status, diag, name);
-        } else if (v.bytes != NULL && v.size_bytes <= 4096) {
+        const stator_status status =
+            h->build->param(im->root.b, name, type, blob, &ref, &im->emit_diag);
+        if (ox_import_check(im, status, name) && v.bytes != NULL && v.size_bytes <= 4096) {
             ox_region_keep(im, &im->root, ref, v.dtype, v.rank, v.dims, v.bytes, v.size_bytes);
         }
     }
@@ -340,13 +338,9 @@ static void add_inputs(ox_import *im, const st_hashset *inits)
         }
         const stator_ref type = input_type(im, g->input[i]);
         stator_ref ref = 0;
-        stator_diag *diag = NULL;
-        if (type == 0) {
-            return;
-        }
-        const stator_status status = im->host->build->input(im->root.b, name, type, &ref, &diag);
-        if (status != STATOR_OK) {
-            ox_import_failed(im, status, diag, name);
+        if (type == 0 ||
+            !ox_import_check(
+                im, im->host->build->input(im->root.b, name, type, &ref, &im->emit_diag), name)) {
             return;
         }
         bind_new(im, name, ref);
@@ -411,13 +405,11 @@ static void add_known_values(ox_import *im)
         }
         const stator_ref type = ox_tensor_type(im, im->root.b, &v);
         stator_ref ref = 0;
-        stator_diag *diag = NULL;
         const stator_status status =
-            type == 0
-                ? im->status
-                : im->host->build->constant(im->root.b, type, v.bytes, v.size_bytes, &ref, &diag);
-        if (status != STATOR_OK) {
-            ox_import_failed(im, status, diag, row->text);
+            type == 0 ? im->status
+                      : im->host->build->constant(im->root.b, type, v.bytes, v.size_bytes, &ref,
+                                                  &im->emit_diag);
+        if (!ox_import_check(im, status, row->text)) {
             return;
         }
         ox_region_keep(im, &im->root, ref, v.dtype, v.rank, v.dims, v.bytes, v.size_bytes);
@@ -431,7 +423,6 @@ static void add_outputs(ox_import *im)
     for (size_t i = 0; i < g->n_output && im->status == STATOR_OK; i++) {
         const char *name = ox_text(g->output[i]->name);
         stator_ref v;
-        stator_diag *diag = NULL;
         if (!ox_scope_find(&im->scope, name, &v) || v == 0) {
             ox_import_fail(im, STATOR_INVALID_ARGUMENT, "no node makes the graph's output '%s'",
                            name);
@@ -442,10 +433,7 @@ static void add_outputs(ox_import *im)
                            "the graph's output '%s' is a sequence; outputs are tensors", name);
             return;
         }
-        const stator_status status = im->host->build->output(im->root.b, name, v, &diag);
-        if (status != STATOR_OK) {
-            ox_import_failed(im, status, diag, name);
-        }
+        ox_import_check(im, im->host->build->output(im->root.b, name, v, &im->emit_diag), name);
     }
     if (g->n_output == 0) {
         ox_import_fail(im, STATOR_INVALID_ARGUMENT, "the graph has no output");

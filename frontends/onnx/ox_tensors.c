@@ -120,12 +120,11 @@ static stator_status read_raw(ox_import *im, const Onnx__TensorProto *t, const c
         out->bytes = (const uint8_t *)im->source->bytes + range->offset;
         return STATOR_OK;
     }
-    stator_diag *diag = NULL;
     const stator_host *h = im->host;
     const stator_status status =
         h->cst->from_file(h->ctx, im->source->path, range->offset, range->size_bytes,
-                          (int32_t)(im->source->flags & 1u), &out->blob, &diag);
-    return status == STATOR_OK ? status : ox_import_failed(im, status, diag, ox_text(t->name));
+                          (int32_t)(im->source->flags & 1u), &out->blob, &im->emit_diag);
+    return ox_import_check(im, status, ox_text(t->name)) ? STATOR_OK : im->status;
 }
 
 /* Elements of int32_data narrowed to the dtype's width (4-bit types: a packed byte each). */
@@ -257,18 +256,14 @@ static stator_ref make_constant(ox_import *im, ox_region *r, const ox_tensor_val
     const stator_build_api *build = im->host->build;
     const stator_ref type = ox_tensor_type(im, r->b, v);
     stator_ref ref = 0;
-    stator_diag *diag = NULL;
     if (type == 0) {
         return 0;
     }
     const stator_status status =
-        v->blob != NULL ? build->constant_blob(r->b, type, v->blob, &ref, &diag)
-                        : build->constant(r->b, type, v->bytes, v->size_bytes, &ref, &diag);
-    if (status != STATOR_OK) {
-        ox_import_failed(im, status, diag, name);
-        return 0;
-    }
-    return ref;
+        v->blob != NULL
+            ? build->constant_blob(r->b, type, v->blob, &ref, &im->emit_diag)
+            : build->constant(r->b, type, v->bytes, v->size_bytes, &ref, &im->emit_diag);
+    return ox_import_check(im, status, name) ? ref : 0;
 }
 
 stator_ref ox_tensor_constant(ox_import *im, ox_region *r, const Onnx__TensorProto *t,

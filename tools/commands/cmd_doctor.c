@@ -187,38 +187,18 @@ static void check_plugins(doctor *d)
 
 /* ---- LLVM and SLEEF, of inductor-cpu ---- */
 
-/* Index of a backend's row; the count when there is none. */
-static uint32_t find_backend(const doctor *d, const char *name)
-{
-    const uint32_t count = stator_ctx_item_count(d->ctx);
-    for (uint32_t i = 0; i < count; i++) {
-        stator_item_info info = {.struct_size = sizeof info};
-        if (stator_ctx_item_info(d->ctx, i, &info) == STATOR_OK &&
-            strcmp(info.kind, "backend") == 0 && strcmp(info.name, name) == 0) {
-            return i;
-        }
-    }
-    return count;
-}
-
 static void check_llvm(doctor *d)
 {
     static const char use[] = "the backend inductor-cpu";
-    const uint32_t i = find_backend(d, "inductor-cpu");
-    stator_item_info info = {.struct_size = sizeof info};
+    stator_item_info info;
     char detail[1024];
-    if (i == stator_ctx_item_count(d->ctx)) {
+    if (!cli_find_item(d->ctx, "backend", "inductor-cpu", 1, &info)) {
         report(d, "LLVM", CHECK_LIMITED, "this build is without the plugin", NULL, use);
         return;
     }
-    if (stator_ctx_item_probe(d->ctx, i) == STATOR_OK &&
-        stator_ctx_item_info(d->ctx, i, &info) == STATOR_OK &&
-        strcmp(info.state, "AVAILABLE") == 0) {
+    if (strcmp(info.state, "AVAILABLE") == 0) {
         report(d, "LLVM", CHECK_OK, "the code generator is there", NULL, use);
         return;
-    }
-    if (stator_ctx_item_info(d->ctx, i, &info) != STATOR_OK) {
-        info.reason = "its state cannot be asked for";
     }
     (void)snprintf(detail, sizeof detail, "%.600s%s%.300s", info.reason ? info.reason : "",
                    info.hint != NULL ? "; " : "", info.hint != NULL ? info.hint : "");
@@ -242,12 +222,10 @@ static void check_onednn(doctor *d)
 {
     static const char name[] = "oneDNN";
     static const char use[] = "fast matrix products and convolutions on inductor-cpu";
-    const uint32_t i = find_backend(d, "inductor-cpu");
-    stator_item_info info = {.struct_size = sizeof info};
+    stator_item_info info;
     char path[1200];
     char detail[1400];
-    if (i == stator_ctx_item_count(d->ctx) || stator_ctx_item_info(d->ctx, i, &info) != STATOR_OK ||
-        info.path == NULL) {
+    if (!cli_find_item(d->ctx, "backend", "inductor-cpu", 0, &info) || info.path == NULL) {
         report(d, name, CHECK_LIMITED, "this build is without the plugin", NULL, use);
         return;
     }

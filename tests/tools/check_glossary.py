@@ -2,8 +2,8 @@
 """Checks that words which were retired do not come back.
 
 usage: check_glossary.py [ROOT]
-docs/glossary.md has a table under "## Retired words": a pattern (a Python one, in backquotes), what
-is said instead, and the folders where the plain word stays allowed (separated by commas, or `-`).
+docs/decisions/retired-words.md has a table: a pattern (a Python one, in backquotes), what is said
+instead, and the folders where the plain word stays allowed (separated by commas, or `-`).
 Looked through are identifiers of the C code, messages (string literals) and names of files; a
 pattern is searched in each. Status 0 when no retired word is found.
 """
@@ -20,10 +20,10 @@ ROW = re.compile(r"\|\s*`(.+?)`\s*\|(.*?)\|(.*?)\|\s*$")
 
 def retired(root):
     """The rows (compiled pattern, what to say, folders where it is allowed) of the table."""
-    with open(os.path.join(root, "docs/glossary.md"), encoding="utf-8") as file:
+    with open(os.path.join(root, "docs/decisions/retired-words.md"), encoding="utf-8") as file:
         text = file.read()
     rows = []
-    for line in text[text.index("## Retired words"):].split("\n"):
+    for line in text.split("\n"):
         match = ROW.match(line)
         if match:
             pattern = match.group(1).replace("\\|", "|")

@@ -302,24 +302,14 @@ static void grad_concat(tape *t, const visit *v, stator_ref grad)
     }
 }
 
-static const struct structural {
-    const char *op;
-    void (*rule)(tape *t, const visit *v, stator_ref grad);
-} structurals[] = {{"dot_general", grad_dot_general},
-                   {"transpose", grad_transpose},
-                   {"slice", grad_slice},
-                   {"pad", grad_pad},
-                   {"concat", grad_concat}};
-
-static const struct structural *structural_of(const visit *v)
-{
-    for (uint32_t i = 0; i < sizeof structurals / sizeof *structurals; i++) {
-        if (strcmp(structurals[i].op, v->op->desc.name) == 0) {
-            return &structurals[i];
-        }
-    }
-    return NULL;
-}
+/* Ops whose derivative is no program of the table. */
+static void (*const structural[STATOR_OPCODE_end])(tape *t, const visit *v, stator_ref grad) = {
+    [STATOR_OPCODE_dot_general] = grad_dot_general,
+    [STATOR_OPCODE_transpose] = grad_transpose,
+    [STATOR_OPCODE_slice] = grad_slice,
+    [STATOR_OPCODE_pad] = grad_pad,
+    [STATOR_OPCODE_concat] = grad_concat,
+};
 
 /* ---- rules of the table ---- */
 
@@ -459,11 +449,10 @@ static void visit_node(tape *t, stator_ref node, uint32_t depth)
     }
     const stator_oplib_op *library_op = v.op->oplib_op;
     const bool is_simple = v.n_grads == 1 && v.grads[0] != 0 && v.op->def != NULL;
-    const struct structural *s = is_simple ? structural_of(&v) : NULL;
     if (v.row.op == STATOR_OPCODE_scan || (library_op != NULL && library_op->gradient != NULL)) {
         through_function(t, node, &v);
-    } else if (s != NULL) {
-        s->rule(t, &v, v.grads[0]);
+    } else if (is_simple && structural[v.row.op] != NULL) {
+        structural[v.row.op](t, &v, v.grads[0]);
     } else if (is_simple && v.op->def->grad != NULL) {
         run_program(t, &v, v.grads[0]);
     } else if ((v.op->desc.flags & STATOR_OP_COMPOSITE) != 0) {

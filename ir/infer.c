@@ -81,6 +81,11 @@ const char *st_in_string(const st_infer *in, uint32_t a)
     return row->kind == STATOR_ATTR_STRING ? stator_string_at(in->v, row->begin) : "";
 }
 
+int st_in_string_is(const st_infer *in, uint32_t a, const char *word)
+{
+    return strcmp(st_in_string(in, a), word) == 0;
+}
+
 uint32_t st_in_list(const st_infer *in, uint32_t a, int64_t *out, uint32_t capacity)
 {
     const stator_attr_row *row = in->attrs[a];

@@ -71,6 +71,7 @@ bool st_in_has(const st_infer *in, uint32_t k);             /* operand k is ther
 bool st_in_has_attr(const st_infer *in, uint32_t a);        /* attribute a is not absent */
 uint32_t st_in_place(const st_infer *in, const char *name); /* an attribute's place; must exist */
 const char *st_in_string(const st_infer *in, uint32_t a);   /* "" when absent */
+bool st_in_string_is(const st_infer *in, uint32_t a, const char *word);
 /* Name of operand k as the row writes it ("x"), into buf. */
 const char *st_in_operand_name(const st_infer *in, uint32_t k, char buf[32]);
 /* Text of a sym ("N + 1"), into buf. */

@@ -5,7 +5,7 @@
  * equal. */
 #include "ir/rebuild.h"
 
-#include <string.h>
+#include <stator/ops.h>
 
 void st_rebuild_init(st_rebuild *r, st_module *m)
 {
@@ -150,11 +150,12 @@ static stator_status define_bound(st_rebuild *r, stator_builder *b, stator_ref r
                                   const st_op *op, stator_diag **err)
 {
     const stator_graph_view *v = st_graph_view(b->graph);
-    if (strcmp(op->desc.name, "sym_bind") != 0 || result == 0) {
+    const stator_node_row *node =
+        result != 0 ? stator_node_at(v, stator_value_at(v, result)->node) : NULL;
+    if (node == NULL || node->op != STATOR_OPCODE_sym_bind) {
         return STATOR_OK;
     }
-    const stator_node_row *node = stator_node_at(v, stator_value_at(v, result)->node);
-    const stator_attr_row *syms = stator_attr_at(v, node, 0);
+    const stator_attr_row *syms = stator_attr_at(v, node, STATOR_sym_bind_syms);
     for (uint32_t i = 0; i < syms->count; i++) {
         const stator_ref sym = stator_ref_at(v, syms->begin + i);
         if (!is_unbacked(symbol_row(r, sym))) {

@@ -408,23 +408,16 @@ static stator_status read_control(build *b, const stator_node_row *row, st_step 
 
 static stator_status add_control(build *b, st_part *part, stator_diag **err)
 {
-    static const struct {
-        const char *op;
-        uint32_t kind;
-    } kinds[] = {{"cond", ST_STEP_COND},
-                 {"call", ST_STEP_CALL},
-                 {"while", ST_STEP_WHILE},
-                 {"scan", ST_STEP_SCAN}};
+    static const uint8_t kinds[STATOR_OPCODE_end] = {[STATOR_OPCODE_cond] = ST_STEP_COND,
+                                                     [STATOR_OPCODE_call] = ST_STEP_CALL,
+                                                     [STATOR_OPCODE_while] = ST_STEP_WHILE,
+                                                     [STATOR_OPCODE_scan] = ST_STEP_SCAN};
     const stator_ref node = part->nodes[0];
     const stator_node_row *row = stator_node_at(b->v, node);
     st_step *step = &b->p->steps[b->p->n_steps++];
     step->op = op_at(b, node)->name;
     step->name = st_node_origin(b->v, node);
-    for (uint32_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        if (strcmp(step->op, kinds[i].op) == 0) {
-            step->kind = kinds[i].kind;
-        }
-    }
+    step->kind = row->op < STATOR_OPCODE_end ? kinds[row->op] : ST_STEP_RUN;
     if (step->kind == ST_STEP_RUN || row->region_count > 2) {
         return st_fail(err, STATOR_UNIMPLEMENTED,
                        "%s '%s': no backend runs it, and the host runs cond, call, while and scan "

@@ -3,7 +3,7 @@
  * serve ratios: they are exact below 2^53. */
 #include "core/inspect/step_flops.h"
 
-#include <string.h>
+#include <stator/ops.h>
 
 typedef struct flop_node {
     const stator_graph_view *v;
@@ -54,15 +54,11 @@ static double of_matmul(const flop_node *n)
 
 static double of_dot_general(const flop_node *n)
 {
+    const stator_attr_row *axes = stator_attr_at(n->v, n->row, STATOR_dot_general_contract_x);
     double flops = 2 * result(n);
-    for (uint32_t k = 0; k < n->row->attr_count; k++) {
-        const stator_attr_row *attr = stator_attr_at(n->v, n->row, k);
-        const bool is_contracted = attr->kind == STATOR_ATTR_INTS &&
-                                   strcmp(stator_string_at(n->v, attr->name), "contract_x") == 0;
-        for (uint32_t i = 0; is_contracted && i < attr->count; i++) {
-            flops *= size_of(n, operand(n, 0),
-                             *(const int64_t *)stator_column_at(&n->v->i64s, attr->begin + i));
-        }
+    for (uint32_t i = 0; i < axes->count; i++) {
+        flops *= size_of(n, operand(n, 0),
+                         *(const int64_t *)stator_column_at(&n->v->i64s, axes->begin + i));
     }
     return flops;
 }
@@ -105,32 +101,29 @@ static double of_recurrent(const flop_node *n)
            (numel(n, operand(n, 1)) + numel(n, operand(n, 2)));
 }
 
-static const struct {
-    const char *op;
-    double (*flops)(const flop_node *n);
-} contractions[] = {{"dot_general", of_dot_general},
-                    {"matmul", of_matmul},
-                    {"conv", of_conv},
-                    {"deform_conv", of_conv},
-                    {"sdpa", of_sdpa},
-                    {"conv_transpose", of_conv_transpose},
-                    {"lstm", of_recurrent},
-                    {"conv_weight_grad", of_conv_weight_grad},
-                    {"gru", of_recurrent},
-                    {"rnn", of_recurrent}};
+static double (*const contraction_flops[STATOR_OPCODE_end])(const flop_node *n) = {
+    [STATOR_OPCODE_dot_general] = of_dot_general,
+    [STATOR_OPCODE_matmul] = of_matmul,
+    [STATOR_OPCODE_conv] = of_conv,
+    [STATOR_OPCODE_deform_conv] = of_conv,
+    [STATOR_OPCODE_sdpa] = of_sdpa,
+    [STATOR_OPCODE_conv_transpose] = of_conv_transpose,
+    [STATOR_OPCODE_lstm] = of_recurrent,
+    [STATOR_OPCODE_conv_weight_grad] = of_conv_weight_grad,
+    [STATOR_OPCODE_gru] = of_recurrent,
+    [STATOR_OPCODE_rnn] = of_recurrent,
+};
 
 uint64_t st_node_flops(const stator_graph_view *v, stator_ref node)
 {
     const flop_node n = {v, stator_node_at(v, node)};
-    const stator_op_desc *op = stator_op_at(v, n.row->op);
+    const uint64_t flags = stator_op_at(v, n.row->op)->flags;
     double flops = 0;
-    if ((op->flags & STATOR_OP_CONTRACTS) != 0) {
-        for (size_t i = 0; i < sizeof contractions / sizeof contractions[0]; i++) {
-            flops = strcmp(contractions[i].op, op->name) == 0 ? contractions[i].flops(&n) : flops;
-        }
-    } else if ((op->flags & STATOR_OP_REDUCES) != 0) {
+    if (n.row->op < STATOR_OPCODE_end && contraction_flops[n.row->op]) {
+        flops = contraction_flops[n.row->op](&n);
+    } else if ((flags & STATOR_OP_REDUCES) != 0) {
         flops = numel(&n, operand(&n, 0));
-    } else if ((op->flags & STATOR_OP_POINTWISE) != 0) {
+    } else if ((flags & STATOR_OP_POINTWISE) != 0) {
         flops = result(&n);
     }
     return flops < 0x1p63 ? (uint64_t)flops : UINT64_MAX;

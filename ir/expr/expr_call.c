@@ -6,16 +6,17 @@
 #include "core/base/str.h"
 #include "ir/expr/expr_eval.h"
 
+#include <stator/ops.h>
 #include <string.h>
 
 #define OPERANDS_MAX 256u
 
 /* The dtype that literals among the operands adopt: that of the first tensor (of select: of its
  * values, since its first operand is a condition). */
-static stator_dtype literal_dtype(const st_xeval *e, const char *op, const st_xvalue *operands,
+static stator_dtype literal_dtype(const st_xeval *e, uint32_t op, const st_xvalue *operands,
                                   uint32_t n)
 {
-    for (uint32_t i = strcmp(op, "select") == 0; i < n; i++) {
+    for (uint32_t i = op == STATOR_OPCODE_select; i < n; i++) {
         if (operands[i].kind == ST_X_TENSOR && operands[i].ref != 0) {
             return st_xtype(e, operands[i].ref)->dtype;
         }
@@ -102,16 +103,15 @@ static stator_status pack_results(st_xeval *e, const stator_ref *results, uint32
     return STATOR_OK;
 }
 
-static stator_status find_op(const st_xeval *e, const st_expr_node *node, const st_op **out)
+static stator_status find_op(const st_xeval *e, const st_expr_node *node, uint32_t *out)
 {
     const char *candidates[512];
     const st_optable *ops = e->b->module->ops;
-    const uint32_t op = st_optable_find(ops, node->text);
-    *out = op ? st_optable_at(ops, op) : NULL;
-    if (op != 0 && (*out)->desc.region_count == 0) {
+    *out = st_optable_find(ops, node->text);
+    if (*out != 0 && st_optable_at(ops, *out)->desc.region_count == 0) {
         return STATOR_OK;
     }
-    if (op != 0) {
+    if (*out != 0) {
         return st_xfail(e, node, "op %s has regions, which programs cannot write", node->text);
     }
     uint32_t n = 0;
@@ -140,16 +140,16 @@ static stator_status located(const st_xeval *e, const st_expr_node *node, stator
 stator_status st_xcall_op(st_xeval *e, const st_expr_node *node, const st_xvalue *args,
                           uint32_t want, st_xvalue *out)
 {
-    const st_op *op = NULL;
-    uint32_t n = 0, n_attrs = 0, n_results = 0;
+    uint32_t id = 0, n = 0, n_attrs = 0, n_results = 0;
     stator_attr attrs[32];
     stator_ref results[OPERANDS_MAX] = {0};
-    ST_TRY(find_op(e, node, &op));
+    ST_TRY(find_op(e, node, &id));
+    const st_op *op = st_optable_at(e->b->module->ops, id);
     st_xvalue *operands = st_xitems(e, OPERANDS_MAX);
     stator_ref *refs = st_arena_zalloc(&e->arena, OPERANDS_MAX, sizeof *refs);
     ST_TRY_MEM(operands && refs, e->err);
     ST_TRY(spread(e, node, args, operands, &n));
-    const stator_dtype dtype = literal_dtype(e, node->text, operands, n);
+    const stator_dtype dtype = literal_dtype(e, id, operands, n);
     for (uint32_t i = 0; i < n; i++) {
         ST_TRY(st_xto_tensor(e, node, &operands[i], dtype, true, &refs[i]));
     }

@@ -6,7 +6,6 @@
 #include "ir/ops/rules.h"
 #include <stator/ops.h>
 #include <stdio.h>
-#include <string.h>
 
 stator_status st_infer_reshape(st_infer *in, stator_diag **err)
 {
@@ -177,7 +176,7 @@ stator_status st_infer_pad(st_infer *in, stator_diag **err)
     ST_TRY(st_in_scalar(in, 1, true, err));
     st_in_syms(in, STATOR_pad_low, low, STATOR_RANK_MAX);
     st_in_syms(in, STATOR_pad_high, high, STATOR_RANK_MAX);
-    const bool is_constant = strcmp(st_in_string(in, STATOR_pad_mode), "constant") == 0;
+    const bool is_constant = st_in_string_is(in, STATOR_pad_mode, "constant");
     for (uint32_t i = 0; i < rank; i++) {
         int64_t size, value;
         const stator_ref dim = st_in_dim(in, 0, i);

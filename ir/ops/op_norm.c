@@ -4,7 +4,6 @@
 #include "core/base/check.h"
 #include "ir/ops/rules.h"
 #include <stator/ops.h>
-#include <string.h>
 
 #define FLOAT_ONLY (1u << STATOR_CLASS_FLOAT)
 
@@ -151,7 +150,7 @@ stator_status st_infer_nll_loss(st_infer *in, stator_diag **err)
         ST_TRY(st_in_rank_is(in, 2, 1, 1, err));
         ST_TRY(st_in_same_dim(in, st_in_dim(in, 2, 0), st_in_dim(in, 0, 1), "w and classes", err));
     }
-    if (strcmp(st_in_string(in, STATOR_nll_loss_reduction), "none") == 0) {
+    if (st_in_string_is(in, STATOR_nll_loss_reduction, "none")) {
         return st_in_like(in, 0, 1, st_in_dtype(in, 0), err);
     }
     return st_in_set(in, 0, st_in_dtype(in, 0), 0, NULL, err);

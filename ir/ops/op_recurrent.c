@@ -3,7 +3,6 @@
 #include "core/base/check.h"
 #include "ir/ops/rules.h"
 #include <stator/ops.h>
-#include <string.h>
 
 typedef struct recurrent_sizes {
     stator_ref t, n, i, d, h;
@@ -63,7 +62,7 @@ stator_status st_infer_recurrent(st_infer *in, stator_diag **err)
     if (hidden < 1) {
         return st_in_fail(in, err, "hidden is %lld, expected at least 1", (long long)hidden);
     }
-    const bool both = strcmp(st_in_string(in, STATOR_lstm_direction), "bidirectional") == 0;
+    const bool both = st_in_string_is(in, STATOR_lstm_direction, "bidirectional");
     s.t = st_in_dim(in, 0, 0);
     s.n = st_in_dim(in, 0, 1);
     s.i = st_in_dim(in, 0, 2);

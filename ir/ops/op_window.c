@@ -4,7 +4,6 @@
 #include "core/base/check.h"
 #include "ir/ops/rules.h"
 #include <stator/ops.h>
-#include <string.h>
 
 #define FLOAT_ONLY (1u << STATOR_CLASS_FLOAT)
 
@@ -161,8 +160,7 @@ stator_status st_infer_resize(st_infer *in, stator_diag **err)
         ST_TRY(st_in_list_count(in, STATOR_resize_scales, rank, err));
     }
     ST_TRY(resize_modes(in, err));
-    const bool crops =
-        strcmp(st_in_string(in, STATOR_resize_coordinates), "tf_crop_and_resize") == 0;
+    const bool crops = st_in_string_is(in, STATOR_resize_coordinates, "tf_crop_and_resize");
     if (crops && !st_in_has(in, 1)) {
         return st_in_fail(in, err, "coordinates tf_crop_and_resize needs the operand roi");
     }

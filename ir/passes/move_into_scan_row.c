@@ -4,7 +4,6 @@
 #include "ir/passes/move_into_scan.h"
 
 #include <stator/ops.h>
-#include <string.h>
 
 #define ATTRS_MAX 8u
 
@@ -20,25 +19,23 @@ enum row_kind {
     ROW_LOOK_UP /* gather: rows of indices in a whole x */
 };
 
-static const struct {
-    const char *op;
-    uint32_t kind;
-} kinds[] = {{"dot_general", ROW_DOT},   {"reshape", ROW_RESHAPE},   {"transpose", ROW_TRANSPOSE},
-             {"concat", ROW_CONCAT},     {"slice", ROW_SLICE},       {"gather", ROW_LOOK_UP},
-             {"reduce_sum", ROW_REDUCE}, {"reduce_max", ROW_REDUCE}, {"reduce_min", ROW_REDUCE},
-             {"reduce_prod", ROW_REDUCE}};
+static const uint8_t kinds[STATOR_OPCODE_end] = {
+    [STATOR_OPCODE_dot_general] = ROW_DOT,     [STATOR_OPCODE_reshape] = ROW_RESHAPE,
+    [STATOR_OPCODE_transpose] = ROW_TRANSPOSE, [STATOR_OPCODE_concat] = ROW_CONCAT,
+    [STATOR_OPCODE_slice] = ROW_SLICE,         [STATOR_OPCODE_gather] = ROW_LOOK_UP,
+    [STATOR_OPCODE_reduce_sum] = ROW_REDUCE,   [STATOR_OPCODE_reduce_max] = ROW_REDUCE,
+    [STATOR_OPCODE_reduce_min] = ROW_REDUCE,   [STATOR_OPCODE_reduce_prod] = ROW_REDUCE,
+};
 
 static uint32_t kind_of(const stator_graph_view *v, stator_ref node)
 {
-    const stator_op_desc *op = stator_op_at(v, stator_node_at(v, node)->op);
-    for (uint32_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        if (strcmp(op->name, kinds[i].op) == 0) {
-            return kinds[i].kind;
-        }
+    const uint32_t op = stator_node_at(v, node)->op;
+    if (op < STATOR_OPCODE_end && kinds[op] != ROW_NONE) {
+        return kinds[op];
     }
-    const uint64_t other = STATOR_OP_RANDOM | STATOR_OP_EFFECT | STATOR_OP_REGIONS;
-    return (op->flags & STATOR_OP_POINTWISE) != 0 && (op->flags & other) == 0 ? ROW_POINT
-                                                                              : ROW_NONE;
+    const uint64_t looked_at =
+        STATOR_OP_POINTWISE | STATOR_OP_RANDOM | STATOR_OP_EFFECT | STATOR_OP_REGIONS;
+    return (stator_op_at(v, op)->flags & looked_at) == STATOR_OP_POINTWISE ? ROW_POINT : ROW_NONE;
 }
 
 static int64_t int_at(const stator_graph_view *v, const stator_attr_row *list, uint32_t i)

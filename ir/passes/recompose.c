@@ -128,7 +128,7 @@ static stator_status build_pattern(const plan *p, stator_builder *b, const stato
                                    stator_ref *out_node, stator_ref *out, stator_diag **err)
 {
     const st_rc_def *def = p->pattern->def;
-    const st_op *op = st_optable_at(b->module->ops, st_optable_find(b->module->ops, def->op));
+    const st_op *op = st_optable_at(b->module->ops, def->op);
     stator_attr attrs[ATTRS_MAX];
     stator_ref operands[ST_RC_VARS] = {0};
     stator_ref results[4] = {0};
@@ -145,7 +145,7 @@ static stator_status build_pattern(const plan *p, stator_builder *b, const stato
     }
     st_name_counts(op->desc.results, &least, &most);
     const uint32_t n = list_attrs(p, &op->desc, attrs);
-    ST_TRY(st_build_op(b, def->op, def->operands, operands, n, attrs, least, results, err));
+    ST_TRY(st_build_op(b, op->desc.name, def->operands, operands, n, attrs, least, results, err));
     *out = results[0];
     *out_node = stator_value_at(st_graph_view(b->graph), results[0])->node;
     return STATOR_OK;

@@ -30,9 +30,9 @@ enum st_rc_term_kind { ST_TERM_NONE = 0, ST_TERM_PRODUCT, ST_TERM_SUM };
 
 typedef struct st_rc_def { /* one row of recompose.def */
     const char *name;
-    const char *op;
+    uint32_t op;         /* stator_opcode, as the anchors: 0 behind the last */
     const char *program; /* NULL: the op's body */
-    const char *anchors;
+    uint32_t anchors[3];
     const char *set;
     const char *to;
     uint32_t operands;

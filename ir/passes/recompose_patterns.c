@@ -9,6 +9,7 @@
  * ST_RC_SIZE elements, so that a literal count of elements is known for what it is. */
 #include "ir/infer.h"
 #include "ir/passes/recompose.h"
+#include <stator/ops.h>
 #include <string.h>
 
 #define LEVELS_MAX 3u
@@ -34,32 +35,15 @@ double st_rc_hole(uint32_t k)
 
 /* ---- which rows ---- */
 
-static bool has_op(const stator_graph *graph, uint32_t op)
+/* Is one of the ops in the graph? */
+static bool has_anchor(const stator_graph *graph, const uint32_t anchors[3])
 {
     const stator_graph_view *v = st_graph_view(graph);
-    for (stator_ref node = 1; op != 0 && node <= v->n_nodes; node++) {
-        if (stator_node_at(v, node)->op == op) {
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        const uint32_t op = stator_node_at(v, node)->op;
+        if (op == anchors[0] || op == anchors[1] || op == anchors[2]) {
             return true;
         }
-    }
-    return false;
-}
-
-/* Is one of the comma-separated ops in the graph? */
-static bool has_anchor(const stator_graph *graph, const char *names)
-{
-    const st_optable *ops = graph->module->ops;
-    char name[32];
-    for (const char *at = names; *at != '\0'; at += *at == ',') {
-        const size_t n = strcspn(at, ",");
-        if (n < sizeof name) {
-            memcpy(name, at, n);
-            name[n] = '\0';
-            if (has_op(graph, st_optable_find(ops, name))) {
-                return true;
-            }
-        }
-        at += n;
     }
     return false;
 }
@@ -214,7 +198,7 @@ static stator_status add_rows(st_rc_patterns *set, const stator_graph *graph, st
         if (set->module == NULL) {
             ST_TRY(st_module_create(set->arena.mem, NULL, ops, &set->module, err));
         }
-        writer w = {set, def, st_optable_at(ops, st_optable_find(ops, def->op)), STATOR_F32};
+        writer w = {set, def, st_optable_at(ops, def->op), STATOR_F32};
         ST_TRY(add_levels(&w, err));
         w.dtype = STATOR_BF16;
         if (is_narrow) {

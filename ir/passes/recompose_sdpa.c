@@ -206,7 +206,7 @@ static stator_ref softmax_operand(const search *s, stator_ref value)
         const st_rc_pattern *p = &s->set->list[i];
         st_rc_found found;
         int64_t axis = 0;
-        if (strcmp(p->def->op, "softmax") != 0 || !st_rc_match(p, s->g, value, &found) ||
+        if (p->def->op != STATOR_OPCODE_softmax || !st_rc_match(p, s->g, value, &found) ||
             !st_rc_axis(p, s->g, &found, &axis) || axis != last) {
             continue;
         }

@@ -9,30 +9,23 @@
 #include "ir/passes/recompose.h"
 #include <math.h>
 #include <stator/ops.h>
-#include <string.h>
 
 #define NUMBER_DEPTH_MAX 8u
 
 typedef struct term_def {
-    const char *op;
-    uint32_t kind;
+    uint32_t kind; /* st_rc_term_kind */
     double a, b, factor;
 } term_def;
 
-static const term_def term_defs[] = {
-#define STATOR_RECOMPOSE_TERM(op_, kind_, a_, b_, factor_) {#op_, kind_, a_, b_, factor_},
+static const term_def term_defs[STATOR_OPCODE_end] = {
+#define STATOR_RECOMPOSE_TERM(op_, ...) [STATOR_OPCODE_##op_] = {__VA_ARGS__},
 #include "ir/passes/recompose.def"
 #undef STATOR_RECOMPOSE_TERM
 };
 
-static const term_def *find_term(const char *op)
+static const term_def *find_term(uint32_t op)
 {
-    for (uint32_t i = 0; i < sizeof term_defs / sizeof term_defs[0]; i++) {
-        if (strcmp(term_defs[i].op, op) == 0) {
-            return &term_defs[i];
-        }
-    }
-    return NULL;
+    return op < STATOR_OPCODE_end && term_defs[op].kind != ST_TERM_NONE ? &term_defs[op] : NULL;
 }
 
 /* ---- numbers ---- */
@@ -99,7 +92,7 @@ static bool number_at(const stator_graph *g, stator_ref value, uint32_t depth, d
         return ok && isfinite(*out);
     }
     const term_def *term = st_dtype_class(stator_value_type(v, value)->dtype) == STATOR_CLASS_FLOAT
-                               ? find_term(op->name)
+                               ? find_term(row->op)
                                : NULL;
     return term != NULL && term_number(g, row, term, depth - 1u, out);
 }
@@ -135,7 +128,7 @@ uint32_t st_rc_term_kind(const stator_graph *graph, stator_ref value)
     if (row == NULL) {
         return ST_TERM_NONE;
     }
-    const term_def *term = find_term(stator_op_at(v, row->op)->name);
+    const term_def *term = find_term(row->op);
     return term != NULL                   ? term->kind
            : power_of(graph, row, &power) ? ST_TERM_PRODUCT
                                           : ST_TERM_NONE;
@@ -175,7 +168,7 @@ static bool split_node(const stator_graph *g, const stator_node_row *row, double
 {
     const stator_graph_view *v = st_graph_view(g);
     const stator_ref x = stator_operand(v, row, 0);
-    const term_def *term = find_term(stator_op_at(v, row->op)->name);
+    const term_def *term = find_term(row->op);
     double n = 0;
     if (t->kind == ST_TERM_PRODUCT && power_of(g, row, &n)) {
         const uint32_t times = n > 1 ? (uint32_t)n : 1u;

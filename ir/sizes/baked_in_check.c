@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stator/ops.h>
-#include <string.h>
 
 #define STEPS_MAX 64u
 
@@ -34,11 +33,11 @@ static bool is_sum_over(st_baked_in *s, const stator_graph_view *v, stator_ref v
     for (uint32_t step = 0; step < STEPS_MAX; step++) {
         const stator_ref node = value != 0 ? stator_value_at(v, value)->node : 0;
         const stator_node_row *row = node != 0 ? stator_node_at(v, node) : NULL;
-        const char *op = row != NULL ? stator_op_at(v, row->op)->name : "";
-        if (strcmp(op, "reduce_sum") == 0) {
+        const uint32_t op = row != NULL ? row->op : STATOR_OPCODE_none;
+        if (op == STATOR_OPCODE_reduce_sum) {
             return sums_over(s, v, row, size);
         }
-        if (strcmp(op, "cast") != 0 && strcmp(op, "reshape") != 0) {
+        if (op != STATOR_OPCODE_cast && op != STATOR_OPCODE_reshape) {
             return false;
         }
         value = stator_operand(v, row, 0);
@@ -50,11 +49,10 @@ stator_status st_baked_in_check_mean(st_baked_in *s, const stator_builder *b,
                                      const stator_node_desc *desc, stator_diag **err)
 {
     const stator_graph_view *v = st_graph_view(b->graph);
-    const char *op = stator_op_at(v, desc->op)->name;
-    const bool is_div = strcmp(op, "div") == 0;
+    const int is_div = desc->op == STATOR_OPCODE_div;
     double number;
     for (uint32_t k = is_div ? 1 : 0; k < 2 && desc->operand_count == 2; k++) {
-        if ((!is_div && strcmp(op, "mul") != 0) ||
+        if ((!is_div && desc->op != STATOR_OPCODE_mul) ||
             !st_value_is_splat(b->graph, desc->operands[k], &number) || number == 0) {
             continue;
         }
@@ -64,7 +62,7 @@ stator_status st_baked_in_check_mean(st_baked_in *s, const stator_builder *b,
             return st_fail(err, STATOR_FAILED_PRECONDITION,
                            "%s: a sum over an axis of %g, which is to become another size, is "
                            "divided by that number",
-                           op, size);
+                           stator_op_at(v, desc->op)->name, size);
         }
     }
     return STATOR_OK;

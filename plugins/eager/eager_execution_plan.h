@@ -43,6 +43,7 @@ enum eager_step_kind {
 /* A row of kernels.def. */
 typedef struct eager_row {
     const char *op;
+    uint32_t opcode; /* stator_opcode */
     ek_kernel_fn fn; /* NULL for the executor's own */
     uint32_t step_kind;
     uint32_t in_mask;

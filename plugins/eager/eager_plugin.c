@@ -2,14 +2,18 @@
  * graph before any composite is decomposed, so its pipeline is functionalize alone. */
 #include "plugins/eager/eager_execution_plan.h"
 
+#include <stator/ops.h>
+
 const eager_row eager_rows[EAGER_OP_COUNT + 1] = {
 #define EAGER_KERNEL(name, function, in, out)                                                      \
-    [EAGER_OP_##name] = {#name, function, EAGER_STEP_KERNEL, (in), (out)},
-#define EAGER_STEP(name, kind) [EAGER_OP_##name] = {#name, NULL, kind, EK_ANY, EK_ANY},
+    [EAGER_OP_##name] = {#name, STATOR_OPCODE_##name, function, EAGER_STEP_KERNEL, (in), (out)},
+#define EAGER_STEP(name, kind)                                                                     \
+    [EAGER_OP_##name] = {#name, STATOR_OPCODE_##name, NULL, kind, EK_ANY, EK_ANY},
 #include "plugins/eager/kernels/kernels.def"
 #undef EAGER_KERNEL
 #undef EAGER_STEP
-    [EAGER_OP_library] = {"library", ek_library, EAGER_STEP_KERNEL, EK_ANY, EK_ANY},
+    [EAGER_OP_library] = {"library", STATOR_OPCODE_none, ek_library, EAGER_STEP_KERNEL, EK_ANY,
+                          EK_ANY},
 };
 
 static stator_status eager_init(const stator_host *host, void **out_self, stator_diag **err)
@@ -34,10 +38,7 @@ static void find_kernels(eager_inst *inst)
 {
     const stator_host *host = inst->self->host;
     for (uint32_t row = 1; row < EAGER_OP_COUNT; row++) {
-        const uint32_t op = host->ir->find_op(host->ctx, eager_rows[row].op);
-        if (op && op < inst->n_ops) {
-            inst->row_of_op[op] = (uint16_t)row;
-        }
+        inst->row_of_op[eager_rows[row].opcode] = (uint16_t)row;
     }
     for (uint32_t op = 1; STATOR_HAS(host->ir, library_op) && op < inst->n_ops; op++) {
         eager_library *library = &inst->libraries[op];

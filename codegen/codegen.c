@@ -90,9 +90,10 @@ static bool defines(const stator_graph_view *v, const stator_node_row *node, sta
     for (uint32_t i = 0; i < row->term_count; i++) {
         const stator_term_row *term = stator_column_at(&v->terms, row->term_begin + i);
         const stator_atom_row *at = stator_column_at(&v->atoms, term->atom);
-        const bool is_new = at->kind == STATOR_ATOM_SYMBOL
-                                ? (at->flags & 1u) && !is_known(v, node, term->atom)
-                                : defines(v, node, at->a) || defines(v, node, at->b);
+        const bool is_new =
+            at->kind == STATOR_ATOM_SYMBOL
+                ? (at->flags & STATOR_ATOM_UNBACKED) && !is_known(v, node, term->atom)
+                : defines(v, node, at->a) || defines(v, node, at->b);
         if (is_new) {
             return true;
         }

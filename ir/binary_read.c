@@ -277,7 +277,7 @@ static stator_status read_symbols(reader *r)
             return fail_at(r, c, "the keys of the symbols do not ascend");
         }
         last_key = (uint64_t)key + 1u;
-        ST_TRY(make_symbol(r, c, r->strings[name].id, numbers, flags & 1u, &sym));
+        ST_TRY(make_symbol(r, c, r->strings[name].id, numbers, flags & STATOR_ATOM_UNBACKED, &sym));
         ST_TRY_MEM(st_map_put(&r->symbols, last_key, sym), r->err);
     }
     return STATOR_OK;

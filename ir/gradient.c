@@ -229,7 +229,8 @@ static void grad_slice(tape *t, const visit *v, stator_ref grad)
         low[a] = high[a] = stator_emit_size(&t->e, 0);
         if (steps[a] == 1) {
             low[a] = start;
-            high[a] = stator_emit_sym(&t->e, '-', stator_emit_sym(&t->e, '-', size, start),
+            high[a] = stator_emit_sym(&t->e, STATOR_SYM_SUB,
+                                      stator_emit_sym(&t->e, STATOR_SYM_SUB, size, start),
                                       stator_emit_dim(&t->e, grad, a));
             continue;
         }
@@ -297,7 +298,7 @@ static void grad_concat(tape *t, const visit *v, stator_ref grad)
             "g,x", 2, (const stator_ref[]){grad, v->operands[i]},
             STATOR_AT(STATOR_A_INT("a", axis), STATOR_A_DIMS("start", 1, &start)));
         add_grad(t, v->operands[i], part);
-        start = stator_emit_sym(&t->e, '+', start,
+        start = stator_emit_sym(&t->e, STATOR_SYM_ADD, start,
                                 stator_emit_dim(&t->e, v->operands[i], (uint32_t)axis));
     }
 }

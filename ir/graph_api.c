@@ -105,10 +105,10 @@ static int32_t types_sym_compare(stator_builder *b, uint32_t op, stator_ref lhs,
     if (!is_sym(b, lhs) || !is_sym(b, rhs)) {
         return -1;
     }
-    return op == '='   ? st_sym_eq(tab, lhs, rhs)
-           : op == '<' ? st_sym_lt(tab, lhs, rhs)
-           : op == 'l' ? st_sym_le(tab, lhs, rhs)
-                       : -1;
+    return op == STATOR_SYM_EQ   ? st_sym_eq(tab, lhs, rhs)
+           : op == STATOR_SYM_LT ? st_sym_lt(tab, lhs, rhs)
+           : op == STATOR_SYM_LE ? st_sym_le(tab, lhs, rhs)
+                                 : -1;
 }
 
 static void types_sym_range(stator_builder *b, stator_ref sym, int64_t *out_lo, int64_t *out_hi)

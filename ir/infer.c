@@ -306,7 +306,7 @@ stator_ref st_in_product(const st_infer *in, const stator_ref *dims, uint32_t n)
 {
     stator_ref product = st_in_size(in, 1);
     for (uint32_t i = 0; i < n; i++) {
-        product = st_in_op(in, '*', product, dims[i]);
+        product = st_in_op(in, STATOR_SYM_MUL, product, dims[i]);
     }
     return product;
 }
@@ -435,7 +435,7 @@ stator_status st_in_multiple(const st_infer *in, stator_ref a, stator_ref b, con
     int64_t left = 0;
     const bool is_number = st_in_const(in, b, &divisor);
     const bool is_known =
-        is_number && divisor >= 1 && st_in_const(in, st_in_op(in, '%', a, b), &left);
+        is_number && divisor >= 1 && st_in_const(in, st_in_op(in, STATOR_SYM_MOD, a, b), &left);
     if (is_number ? divisor < 1 || (is_known && left != 0) : 0) {
         return st_in_fail(in, err, "%s: %s is no multiple of %s", what,
                           st_in_sym_text(in, a, a_text), st_in_sym_text(in, b, b_text));
@@ -475,8 +475,8 @@ static stator_status broadcasts(const st_infer *in, stator_ref x, stator_ref y, 
  * then, a 1 among them or not: min(S, 512) beside S, a table of positions cut to the length S. */
 static bool gives_way(const st_infer *in, stator_ref small, stator_ref large)
 {
-    const stator_ref one = st_in_op_int(in, 'm', large, 1);
-    return one != 0 && one == st_in_op_int(in, 'm', small, 1) &&
+    const stator_ref one = st_in_op_int(in, STATOR_SYM_MIN, large, 1);
+    return one != 0 && one == st_in_op_int(in, STATOR_SYM_MIN, small, 1) &&
            st_sym_le(&in->m->symtab, small, large) == 1;
 }
 
@@ -484,7 +484,7 @@ static bool gives_way(const st_infer *in, stator_ref small, stator_ref large)
  * Exporters write such a size as (S - 1) / 2 + 1, rounded toward zero. */
 static bool is_floored_at_one(const st_infer *in, stator_ref floored, stator_ref size)
 {
-    return st_in_op_int(in, 'M', size, 1) == floored;
+    return st_in_op_int(in, STATOR_SYM_MAX, size, 1) == floored;
 }
 
 /* Known cases first; else the formula max(a, b), which is the result when neither is 0; a 0 against
@@ -515,12 +515,13 @@ stator_ref st_in_broadcast_dim(const st_infer *in, stator_ref a, stator_ref b)
     if (gives_way(in, a, b) || is_floored_at_one(in, a, b)) {
         return b;
     }
-    const stator_ref larger = st_in_op(in, 'M', a, b);
+    const stator_ref larger = st_in_op(in, STATOR_SYM_MAX, a, b);
     if (a_lo >= 1 && b_lo >= 1) {
         return larger;
     }
-    const stator_ref smaller = st_in_op_int(in, 'm', st_in_op(in, 'm', a, b), 1);
-    return st_in_op(in, '*', larger, smaller);
+    const stator_ref smaller =
+        st_in_op_int(in, STATOR_SYM_MIN, st_in_op(in, STATOR_SYM_MIN, a, b), 1);
+    return st_in_op(in, STATOR_SYM_MUL, larger, smaller);
 }
 
 stator_status st_in_broadcast(const st_infer *in, const stator_ref *a, uint32_t a_rank,
@@ -563,7 +564,8 @@ stator_status st_in_window_size(const st_infer *in, const st_sym_window *w, uint
 {
     char size_text[96], window_text[96];
     ST_TRY(st_in_window_count(in, w, axis, out, err));
-    const stator_ref padded = st_in_op(in, '+', st_in_op(in, '+', w->size, w->low), w->high);
+    const stator_ref padded =
+        st_in_op(in, STATOR_SYM_ADD, st_in_op(in, STATOR_SYM_ADD, w->size, w->low), w->high);
     const stator_ref reach = st_sym_window_reach(&in->m->symtab, w);
     if (padded != 0 && reach != 0 && st_sym_le(&in->m->symtab, reach, padded) == 0) {
         return st_in_fail(

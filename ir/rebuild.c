@@ -37,7 +37,7 @@ static const stator_atom_row *symbol_row(const st_rebuild *r, stator_ref sym)
 
 static bool is_unbacked(const stator_atom_row *row)
 {
-    return row != NULL && (row->flags & 1u) != 0;
+    return row != NULL && (row->flags & STATOR_ATOM_UNBACKED) != 0;
 }
 
 /* The place of an atom's definition, UINT32_MAX when none is in sight. */

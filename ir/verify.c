@@ -66,7 +66,7 @@ static bool is_range(uint32_t begin, uint32_t count, const st_seg *seg)
 static bool is_defined(const verifier *c, uint32_t atom)
 {
     const stator_atom_row *row = st_seg_at(&c->m->symtab.atoms, atom);
-    return (row->flags & 1u) == 0 || st_map_get(&c->defined, atom) != 0;
+    return (row->flags & STATOR_ATOM_UNBACKED) == 0 || st_map_get(&c->defined, atom) != 0;
 }
 
 static bool is_undefined(const void *self, const stator_atom_row *row, uint32_t atom)

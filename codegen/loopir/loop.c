@@ -126,22 +126,6 @@ static const stator_atom_row *atom_of(const st_loop_syms *syms, uint32_t atom)
     return st_seg_at(&syms->tab.atoms, atom);
 }
 
-static uint32_t op_letter(uint32_t kind)
-{
-    switch (kind) {
-    case STATOR_ATOM_FLOORDIV:
-        return '/';
-    case STATOR_ATOM_MOD:
-        return '%';
-    case STATOR_ATOM_MIN:
-        return 'm';
-    case STATOR_ATOM_MAX:
-        return 'M';
-    default:
-        return '*';
-    }
-}
-
 static uint32_t subst_atom(st_loop_syms *syms, uint32_t atom, const uint32_t *to, uint32_t n)
 {
     const stator_atom_row *row = atom_of(syms, atom);
@@ -151,7 +135,7 @@ static uint32_t subst_atom(st_loop_syms *syms, uint32_t atom, const uint32_t *to
     }
     const uint32_t a = st_loop_subst(syms, row->a, to, n);
     const uint32_t b = st_loop_subst(syms, row->b, to, n);
-    return a && b ? st_sym_op(&syms->tab, op_letter(row->kind), a, b) : 0;
+    return a && b ? st_sym_op(&syms->tab, row->kind, a, b) : 0;
 }
 
 uint32_t st_loop_subst(st_loop_syms *syms, uint32_t sym, const uint32_t *to, uint32_t n)
@@ -220,7 +204,7 @@ static bool linear_atom(st_loop_syms *syms, uint32_t atom, uint32_t symbol, uint
     const bool in_b = st_loop_mentions(syms, row->b, symbol);
     if (!in_a && !in_b) {
         *out_coef = st_sym_int(tab, 0);
-        *out_rest = st_sym_op(tab, op_letter(row->kind), row->a, row->b);
+        *out_rest = st_sym_op(tab, row->kind, row->a, row->b);
         return *out_coef && *out_rest;
     }
     if (row->kind != STATOR_ATOM_PRODUCT || (in_a && in_b)) {

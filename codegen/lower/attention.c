@@ -201,7 +201,9 @@ static uint32_t group_of(const attention *a, uint32_t h)
 {
     const uint32_t heads = a->q->dims[1];
     const uint32_t groups = a->k->dims[1];
-    return heads == groups ? h : cg_sym_of(a->nest, '/', h, cg_sym_of(a->nest, '/', heads, groups));
+    return heads == groups ? h
+                           : cg_sym_of(a->nest, STATOR_SYM_FLOORDIV, h,
+                                       cg_sym_of(a->nest, STATOR_SYM_FLOORDIV, heads, groups));
 }
 
 void cg_sdpa(cg_nest *nest, const cg_node *node)

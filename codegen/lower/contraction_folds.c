@@ -96,8 +96,9 @@ static uint32_t channel_of(cg_nest *nest, const cg_node *node, uint32_t m, uint3
     if (groups == 1) {
         return c;
     }
-    const uint32_t per_group = cg_sym_of(nest, '/', node->out->dims[1], cg_int(nest, groups));
-    const uint32_t group = cg_sym_of(nest, '/', m, per_group);
+    const uint32_t per_group =
+        cg_sym_of(nest, STATOR_SYM_FLOORDIV, node->out->dims[1], cg_int(nest, groups));
+    const uint32_t group = cg_sym_of(nest, STATOR_SYM_FLOORDIV, m, per_group);
     const cg_value *w = cg_value_of(unit, cg_operand(node, 1));
     return cg_add(nest, cg_mul(nest, group, w->dims[1]), c);
 }
@@ -223,20 +224,22 @@ static void tap_at(cg_nest *nest, const cg_node *node, uint32_t i, tap_position 
         return;
     }
     const uint32_t p = cg_add(nest, at->output, low);
-    const uint32_t shared = cg_sym_of(nest, '/', p, cg_int(nest, t.common));
-    const uint32_t first =
-        cg_sym_of(nest, '%', cg_mul(nest, shared, cg_int(nest, t.inverse)), cg_int(nest, t.step));
+    const uint32_t shared = cg_sym_of(nest, STATOR_SYM_FLOORDIV, p, cg_int(nest, t.common));
+    const uint32_t first = cg_sym_of(
+        nest, STATOR_SYM_MOD, cg_mul(nest, shared, cg_int(nest, t.inverse)), cg_int(nest, t.step));
     const uint32_t rest = cg_sub(nest, p, cg_mul(nest, first, cg_int(nest, t.dilation)));
-    const uint32_t base = cg_sym_of(nest, '/', t.dilation == 1 ? p : rest, cg_int(nest, t.stride));
+    const uint32_t base =
+        cg_sym_of(nest, STATOR_SYM_FLOORDIV, t.dilation == 1 ? p : rest, cg_int(nest, t.stride));
     at->tap = cg_add(nest, first, cg_mul(nest, j, cg_int(nest, t.step)));
     at->input = cg_sub(nest, base, cg_mul(nest, j, cg_int(nest, t.dilation / t.common)));
     if (t.common != 1) {
-        const uint32_t off = cg_sym_of(nest, '%', p, cg_int(nest, t.common));
+        const uint32_t off = cg_sym_of(nest, STATOR_SYM_MOD, p, cg_int(nest, t.common));
         out->mask = st_loop_both(b, out->mask,
                                  st_loop_apply(b, ST_LOOP_eq, 0, st_loop_index(b, off),
                                                st_loop_int(b, STATOR_I64, 0), 0));
     }
-    const bool is_whole = cg_is_zero(nest, cg_sym_of(nest, '%', size, cg_int(nest, t.step)));
+    const bool is_whole =
+        cg_is_zero(nest, cg_sym_of(nest, STATOR_SYM_MOD, size, cg_int(nest, t.step)));
     out->mask = st_loop_both(b, out->mask, cg_within(nest, at->tap, size, false, !is_whole));
     out->mask = st_loop_both(b, out->mask, cg_within(nest, at->input, from, true, true));
 }
@@ -250,11 +253,11 @@ void cg_conv_transpose_element(cg_nest *nest, const cg_node *node, const uint32_
     cg_conv_transpose(node, &fold);
     /* Output channel m lies in group m / (M/g); its inputs are that group's channels. */
     const uint32_t group =
-        groups == 1 ? cg_int(nest, 0) : cg_sym_of(nest, '/', index[1], w->dims[1]);
+        groups == 1 ? cg_int(nest, 0) : cg_sym_of(nest, STATOR_SYM_FLOORDIV, index[1], w->dims[1]);
     const uint32_t c = cg_add(nest, cg_mul(nest, group, fold.inner[0]), inner[0]);
     uint32_t at_x[CG_RANK_MAX] = {index[0], c};
-    uint32_t at_w[CG_RANK_MAX] = {c, groups == 1 ? index[1]
-                                                 : cg_sym_of(nest, '%', index[1], w->dims[1])};
+    uint32_t at_w[CG_RANK_MAX] = {
+        c, groups == 1 ? index[1] : cg_sym_of(nest, STATOR_SYM_MOD, index[1], w->dims[1])};
     for (uint32_t i = 0; i + SPATIAL < w->rank && nest->refusal == NULL; i++) {
         tap_position at = {.output = index[SPATIAL + i], .number = inner[1u + i]};
         tap_at(nest, node, i, &at, out);

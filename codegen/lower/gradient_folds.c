@@ -34,8 +34,9 @@ static uint32_t input_channel(cg_nest *nest, const cg_node *node, uint32_t m, ui
     if (groups == 1) {
         return c;
     }
-    const uint32_t per_group = cg_sym_of(nest, '/', node->out->dims[0], cg_int(nest, groups));
-    const uint32_t group = cg_sym_of(nest, '/', m, per_group);
+    const uint32_t per_group =
+        cg_sym_of(nest, STATOR_SYM_FLOORDIV, node->out->dims[0], cg_int(nest, groups));
+    const uint32_t group = cg_sym_of(nest, STATOR_SYM_FLOORDIV, m, per_group);
     return cg_add(nest, cg_mul(nest, group, node->out->dims[1]), c);
 }
 
@@ -106,8 +107,8 @@ void cg_col2im_element(cg_nest *nest, const cg_node *node, const uint32_t *index
         }
         const uint32_t from =
             cg_sub(nest, cg_add(nest, index[SPATIAL + i], low), cg_mul(nest, inner[i], dilation));
-        const uint32_t at = cg_sym_of(nest, '/', from, stride);
-        const uint32_t rest = cg_sym_of(nest, '%', from, stride);
+        const uint32_t at = cg_sym_of(nest, STATOR_SYM_FLOORDIV, from, stride);
+        const uint32_t rest = cg_sym_of(nest, STATOR_SYM_MOD, from, stride);
         if (!cg_is_zero(nest, rest)) {
             out->mask = st_loop_both(b, out->mask,
                                      st_loop_apply(b, ST_LOOP_eq, 0, st_loop_index(b, rest),

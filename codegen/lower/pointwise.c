@@ -17,7 +17,7 @@ void cg_fit_index(cg_nest *nest, const cg_value *operand, const uint32_t *dims, 
             index[a] = cg_int(nest, 0);
         } else if (operand->dims[a] != dims[a]) {
             const uint32_t last = cg_sub(nest, operand->dims[a], cg_int(nest, 1));
-            index[a] = cg_sym_of(nest, 'm', index[a], last);
+            index[a] = cg_sym_of(nest, STATOR_SYM_MIN, index[a], last);
         }
     }
 }

@@ -25,22 +25,22 @@ void cg_refuse(cg_nest *nest, const char *why)
  * and b, the operation on them, and a symbol bound to its value. */
 static st_loop_ref operation(st_loop_builder *b, uint32_t op, st_loop_ref x, st_loop_ref y)
 {
-    if (op == 'c') { /* ceiling: minus the floor of the opposite */
+    if (op == STATOR_SYM_CEILDIV) { /* ceiling: minus the floor of the opposite */
         const st_loop_ref minus = st_loop_apply(b, ST_LOOP_neg, 0, x, 0, 0);
-        return st_loop_apply(b, ST_LOOP_neg, 0, operation(b, '/', minus, y), 0, 0);
+        return st_loop_apply(b, ST_LOOP_neg, 0, operation(b, STATOR_SYM_FLOORDIV, minus, y), 0, 0);
     }
     switch (op) {
-    case '+':
+    case STATOR_SYM_ADD:
         return st_loop_apply(b, ST_LOOP_add, 0, x, y, 0);
-    case '-':
+    case STATOR_SYM_SUB:
         return st_loop_apply(b, ST_LOOP_sub, 0, x, y, 0);
-    case '*':
+    case STATOR_SYM_MUL:
         return st_loop_apply(b, ST_LOOP_mul, 0, x, y, 0);
-    case 'm':
+    case STATOR_SYM_MIN:
         return st_loop_apply(b, ST_LOOP_min, 0, x, y, 0);
-    case 'M':
+    case STATOR_SYM_MAX:
         return st_loop_apply(b, ST_LOOP_max, 0, x, y, 0);
-    case '%':
+    case STATOR_SYM_MOD:
         return st_loop_apply(b, ST_LOOP_mod, 0, x, y, 0);
     default: /* floor: the remainder has the divisor's sign */
         return st_loop_apply(
@@ -58,7 +58,7 @@ static uint32_t computed(cg_nest *nest, uint32_t op, uint32_t a, uint32_t b)
     const st_loop_ref x = st_loop_index(to, a);
     const st_loop_ref y = x ? st_loop_index(to, b) : 0;
     st_sym_range(&nest->unit->syms->tab, b, &lo, &hi);
-    const bool is_rest = op == '%' && lo > 0;
+    const bool is_rest = op == STATOR_SYM_MOD && lo > 0;
     const uint32_t sym = y ? st_loop_bind(to, operation(to, op, x, y), is_rest ? 0 : INT64_MIN,
                                           is_rest && hi != INT64_MAX ? hi - 1 : INT64_MAX)
                            : 0;
@@ -76,17 +76,17 @@ uint32_t cg_int(cg_nest *nest, int64_t value)
 
 uint32_t cg_add(cg_nest *nest, uint32_t a, uint32_t b)
 {
-    return cg_sym_of(nest, '+', a, b);
+    return cg_sym_of(nest, STATOR_SYM_ADD, a, b);
 }
 
 uint32_t cg_sub(cg_nest *nest, uint32_t a, uint32_t b)
 {
-    return cg_sym_of(nest, '-', a, b);
+    return cg_sym_of(nest, STATOR_SYM_SUB, a, b);
 }
 
 uint32_t cg_mul(cg_nest *nest, uint32_t a, uint32_t b)
 {
-    return cg_sym_of(nest, '*', a, b);
+    return cg_sym_of(nest, STATOR_SYM_MUL, a, b);
 }
 
 uint32_t cg_sym_of(cg_nest *nest, uint32_t op, uint32_t a, uint32_t b)
@@ -153,8 +153,8 @@ void cg_split_flat(cg_nest *nest, uint32_t rank, const uint32_t *dims, const uin
             continue;
         }
         wide--;
-        out_index[a] = wide ? cg_sym_of(nest, '%', rest, divisors[a]) : rest;
-        rest = wide ? cg_sym_of(nest, '/', rest, divisors[a]) : rest;
+        out_index[a] = wide ? cg_sym_of(nest, STATOR_SYM_MOD, rest, divisors[a]) : rest;
+        rest = wide ? cg_sym_of(nest, STATOR_SYM_FLOORDIV, rest, divisors[a]) : rest;
     }
     cg_split *s = rank > 1 ? st_vec_push(nest->unit->mem, &nest->splits) : NULL;
     if (s) {

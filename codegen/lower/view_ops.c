@@ -167,7 +167,7 @@ st_loop_ref cg_expand(cg_nest *nest, const cg_node *node, uint32_t result, const
         if (cg_is_one(nest->unit, size)) {
             own[a] = cg_int(nest, 0);
         } else if (size != node->out->dims[a + shift]) {
-            own[a] = cg_sym_of(nest, 'm', own[a], cg_sub(nest, size, cg_int(nest, 1)));
+            own[a] = cg_sym_of(nest, STATOR_SYM_MIN, own[a], cg_sub(nest, size, cg_int(nest, 1)));
         }
     }
     return cg_at(nest, cg_operand(node, 0), own);
@@ -228,15 +228,16 @@ static uint32_t repeated(cg_nest *nest, const cg_node *node, uint32_t p, uint32_
     const uint32_t zero = cg_int(nest, 0);
     const uint32_t last = cg_sub(nest, size, one);
     if (cg_attr_is(node, STATOR_pad_mode, "edge")) {
-        return cg_sym_of(nest, 'm', cg_sym_of(nest, 'M', p, zero), last);
+        return cg_sym_of(nest, STATOR_SYM_MIN, cg_sym_of(nest, STATOR_SYM_MAX, p, zero), last);
     }
     if (cg_attr_is(node, STATOR_pad_mode, "wrap")) {
-        return cg_sym_of(nest, '%', p, size);
+        return cg_sym_of(nest, STATOR_SYM_MOD, p, size);
     }
     /* reflect: a period of twice the size less the two ends; 1 for an axis of one element */
     const uint32_t period = cg_mul(nest, last, cg_int(nest, 2));
-    const uint32_t q = cg_sym_of(nest, '%', p, cg_sym_of(nest, 'M', period, one));
-    return cg_sym_of(nest, 'm', q, cg_sub(nest, period, q));
+    const uint32_t q =
+        cg_sym_of(nest, STATOR_SYM_MOD, p, cg_sym_of(nest, STATOR_SYM_MAX, period, one));
+    return cg_sym_of(nest, STATOR_SYM_MIN, q, cg_sub(nest, period, q));
 }
 
 st_loop_ref cg_pad(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index)

@@ -38,7 +38,7 @@ static const stator_op_desc *op_at(const build *b, stator_ref node)
 static int32_t symbol_to_bind(const stator_graph_view *v, stator_ref sym, bool any)
 {
     const stator_atom_row *atom = stator_sym_as_symbol(v, sym);
-    const bool is_wanted = atom != NULL && (any || (atom->flags & 1u) != 0);
+    const bool is_wanted = atom != NULL && (any || (atom->flags & STATOR_ATOM_UNBACKED) != 0);
     return is_wanted ? (int32_t)atom->index : -1;
 }
 

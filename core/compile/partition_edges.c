@@ -26,7 +26,7 @@ static const stator_atom_row *atom_at(const stator_graph_view *v, uint32_t term)
 static void define(edges *e, stator_ref sym, stator_ref node)
 {
     const stator_atom_row *atom = stator_sym_as_symbol(e->w->v, sym);
-    if (atom != NULL && (atom->flags & 1u) != 0 && e->definer[atom->index] == 0) {
+    if (atom != NULL && (atom->flags & STATOR_ATOM_UNBACKED) != 0 && e->definer[atom->index] == 0) {
         e->definer[atom->index] = node;
         e->has_definers = 1;
     }

@@ -72,7 +72,7 @@ typedef struct sizes {
 static bool is_new_unbacked(const void *self, const stator_atom_row *row, uint32_t atom)
 {
     const sizes *s = self;
-    return row->kind == STATOR_ATOM_SYMBOL && (row->flags & 1u) != 0 &&
+    return row->kind == STATOR_ATOM_SYMBOL && (row->flags & STATOR_ATOM_UNBACKED) != 0 &&
            st_map_get(&s->seen, atom) == 0;
 }
 

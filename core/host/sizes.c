@@ -445,7 +445,7 @@ static bool has_unbacked(const st_module *m)
 {
     for (uint32_t atom = 1; atom < m->symtab.atoms.count; atom++) {
         const stator_atom_row *row = st_seg_at(&m->symtab.atoms, atom);
-        if (row->kind == STATOR_ATOM_SYMBOL && (row->flags & 1u) != 0) {
+        if (row->kind == STATOR_ATOM_SYMBOL && (row->flags & STATOR_ATOM_UNBACKED) != 0) {
             return true;
         }
     }

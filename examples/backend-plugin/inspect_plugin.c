@@ -179,8 +179,10 @@ static uint32_t lone_unbacked(const stator_graph_view *v, stator_ref sym)
     }
     const stator_term_row *term = stator_column_at(&v->terms, row->term_begin);
     const stator_atom_row *atom = stator_column_at(&v->atoms, term->atom);
-    return term->coef == 1 && atom->kind == STATOR_ATOM_SYMBOL && (atom->flags & 1u) ? atom->index
-                                                                                     : UINT32_MAX;
+    return term->coef == 1 && atom->kind == STATOR_ATOM_SYMBOL &&
+                   (atom->flags & STATOR_ATOM_UNBACKED)
+               ? atom->index
+               : UINT32_MAX;
 }
 
 /* Sizes that are known only when the node has run: those in the types of its results, and what

@@ -100,8 +100,9 @@ static stator_status infer_rotate(void *self, stator_builder *b, const stator_no
     }
     /* Sizes may be symbolic: only an odd size that is proved is refused here. */
     const stator_ref size = stator_dim_at(v, type, type->rank - 1);
-    const stator_ref rest = host->types->sym_op(b, '%', size, host->types->sym_int(b, 2));
-    if (host->types->sym_compare(b, '=', rest, host->types->sym_int(b, 1)) == 1) {
+    const stator_ref rest =
+        host->types->sym_op(b, STATOR_SYM_MOD, size, host->types->sym_int(b, 2));
+    if (host->types->sym_compare(b, STATOR_SYM_EQ, rest, host->types->sym_int(b, 1)) == 1) {
         return stator_fail(host, err, STATOR_INVALID_ARGUMENT,
                            "llm_rotate_half: the last axis of x must have an even size");
     }
@@ -116,8 +117,8 @@ static stator_status decompose_rotate(void *self, stator_builder *b, const stato
     const stator_ref x = node->operands[0];
     const uint32_t last = stator_emit_rank(&e, x) - 1;
     const stator_ref size = stator_emit_dim(&e, x, last);
-    const stator_ref half = stator_emit_sym_int(&e, '/', size, 2);
-    const stator_ref rest = stator_emit_sym(&e, '-', size, half);
+    const stator_ref half = stator_emit_sym_int(&e, STATOR_SYM_FLOORDIV, size, 2);
+    const stator_ref rest = stator_emit_sym(&e, STATOR_SYM_SUB, size, half);
     const stator_ref upper = stator_emit_slice(&e, x, last, half, rest, 1);
     const stator_ref turned = stator_emit_unary(&e, "neg", upper);
     const stator_ref lower = stator_emit_slice(&e, x, last, stator_emit_size(&e, 0), half, 1);

@@ -140,8 +140,8 @@ stator_status ox_external_read(ox_import *im, const Onnx__TensorProto *t, const 
             e.location, (unsigned long long)info.st_size);
     }
     const stator_host *h = im->host;
-    const stator_status status =
-        h->cst->from_file(h->ctx, path, e.offset, size_bytes, (int32_t)(im->source->flags & 1u),
-                          out_blob, &im->emit_diag);
+    const stator_status status = h->cst->from_file(
+        h->ctx, path, e.offset, size_bytes, (int32_t)(im->source->flags & STATOR_SOURCE_COPY),
+        out_blob, &im->emit_diag);
     return ox_import_check(im, status, ox_text(t->name)) ? STATOR_OK : im->status;
 }

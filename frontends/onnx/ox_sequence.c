@@ -240,7 +240,7 @@ static stator_ref lay_out(ox_node *n, stator_ref stack, uint32_t axis, bool is_n
         return moved;
     }
     ox_dims(n, moved, dims);
-    dims[axis] = ox_sym_op(n, '*', dims[axis], dims[axis + 1u]);
+    dims[axis] = ox_sym_op(n, STATOR_SYM_MUL, dims[axis], dims[axis + 1u]);
     memmove(dims + axis + 1u, dims + axis + 2u, (rank - axis - 2u) * sizeof dims[0]);
     return ox_reshape(n, moved, rank - 1u, dims);
 }
@@ -375,7 +375,7 @@ void ox_split_to_sequence(ox_node *n)
     for (uint32_t i = 0; ox_ok(n) && i < count; i++) {
         elements[i] = ox_slice(n, x, axis, start, sizes[i], 1);
         elements[i] = keeps ? elements[i] : ox_squeeze(n, elements[i], axis);
-        start = ox_sym_op(n, '+', start, sizes[i]);
+        start = ox_sym_op(n, STATOR_SYM_ADD, start, sizes[i]);
     }
     ox_out(n, 0, keep(n, &s));
 }

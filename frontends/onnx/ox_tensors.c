@@ -121,9 +121,9 @@ static stator_status read_raw(ox_import *im, const Onnx__TensorProto *t, const c
         return STATOR_OK;
     }
     const stator_host *h = im->host;
-    const stator_status status =
-        h->cst->from_file(h->ctx, im->source->path, range->offset, range->size_bytes,
-                          (int32_t)(im->source->flags & 1u), &out->blob, &im->emit_diag);
+    const stator_status status = h->cst->from_file(
+        h->ctx, im->source->path, range->offset, range->size_bytes,
+        (int32_t)(im->source->flags & STATOR_SOURCE_COPY), &out->blob, &im->emit_diag);
     return ox_import_check(im, status, ox_text(t->name)) ? STATOR_OK : im->status;
 }
 

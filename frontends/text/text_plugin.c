@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-#define TEXT_COPY 1u /* stator_source.flags: the file may change after loading */
-
 static bool is_binary(const uint8_t *bytes, uint64_t size)
 {
     return size >= 5 && memcmp(bytes, "STIRB", 5) == 0;
@@ -52,7 +50,7 @@ static stator_status text_import(void *self, const stator_source *source,
 {
     const stator_host *host = self;
     const bool is_copied =
-        (source->flags & TEXT_COPY) != 0 && is_binary(source->bytes, source->size);
+        (source->flags & STATOR_SOURCE_COPY) != 0 && is_binary(source->bytes, source->size);
     (void)options;
     const stator_status status = host->ir->parse(builder, source->bytes, source->size, source->path,
                                                  is_copied ? NULL : source->dir, err);

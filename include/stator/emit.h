@@ -169,7 +169,7 @@ static inline stator_ref stator_emit_sym_product(stator_emitter *e, uint32_t cou
 {
     stator_ref product = stator_emit_size(e, 1);
     for (uint32_t i = 0; i < count; i++) {
-        product = stator_emit_sym(e, '*', product, syms[i]);
+        product = stator_emit_sym(e, STATOR_SYM_MUL, product, syms[i]);
     }
     return product;
 }

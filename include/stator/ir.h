@@ -101,13 +101,31 @@ enum stator_atom_kind {
     STATOR_ATOM_MAX = 6
 };
 
+/* What sym_op computes of two sizes, and sym_compare asks of them (stator/plugin.h). An operation
+ * that an atom stands for has its number. */
+enum stator_sym_op {
+    STATOR_SYM_ADD = 1,
+    STATOR_SYM_FLOORDIV = STATOR_ATOM_FLOORDIV,
+    STATOR_SYM_MOD = STATOR_ATOM_MOD,
+    STATOR_SYM_MUL = STATOR_ATOM_PRODUCT,
+    STATOR_SYM_MIN = STATOR_ATOM_MIN,
+    STATOR_SYM_MAX = STATOR_ATOM_MAX,
+    STATOR_SYM_SUB = 7,
+    STATOR_SYM_CEILDIV = 8,
+    STATOR_SYM_EQ = 9,
+    STATOR_SYM_LT = 10,
+    STATOR_SYM_LE = 11
+};
+
+enum stator_atom_flag { STATOR_ATOM_UNBACKED = 1u << 0 }; /* a node's result defines it in a run */
+
 typedef struct stator_atom_row {
     uint32_t kind;
     uint32_t a; /* sym refs of the operands, 0 for a SYMBOL */
     uint32_t b;
     uint32_t name;  /* string, SYMBOL only */
     uint32_t index; /* SYMBOL only: dense number of the symbol in its module */
-    uint32_t flags; /* bit 0: unbacked, defined by a node's result while the program runs */
+    uint32_t flags; /* stator_atom_flag */
     int64_t lo;     /* range, inclusive; INT64_MIN / INT64_MAX when open */
     int64_t hi;
     int64_t divisor; /* the value is known to be a multiple of this, >= 1 */

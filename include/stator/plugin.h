@@ -175,9 +175,9 @@ typedef struct stator_types_api {
     stator_ref (*sym_symbol)(stator_builder *b, const char *name, int64_t lo, int64_t hi,
                              int64_t divisor);
     stator_ref (*sym_unbacked)(stator_builder *b, int64_t lo, int64_t hi); /* a fresh one */
-    /* op: '+' '-' '*' '/' (floor) '%' 'm' (min) 'M' (max) 'c' (ceiling division) */
+    /* op: a stator_sym_op before EQ. */
     stator_ref (*sym_op)(stator_builder *b, uint32_t op, stator_ref lhs, stator_ref rhs);
-    /* 1 proved, 0 disproved, -1 unknown. op: '=' '<' 'l' (<=) */
+    /* 1 proved, 0 disproved, -1 unknown. op: STATOR_SYM_EQ, LT, LE. */
     int32_t (*sym_compare)(stator_builder *b, uint32_t op, stator_ref lhs, stator_ref rhs);
     void (*sym_range)(stator_builder *b, stator_ref sym, int64_t *out_lo, int64_t *out_hi);
 } stator_types_api;
@@ -598,10 +598,12 @@ typedef struct stator_backend {
                                stator_diag **err);
 } stator_backend;
 
+enum stator_source_flag { STATOR_SOURCE_COPY = 1u << 0 }; /* the file may change after loading */
+
 /* The source of an import. */
 typedef struct stator_source {
     uint32_t struct_size;
-    uint32_t flags;    /* bit 0: copy, the file may change after loading */
+    uint32_t flags;    /* stator_source_flag */
     const char *path;  /* absolute; NULL for bytes alone */
     const void *bytes; /* the whole file, mapped read-only, or the application's bytes */
     uint64_t size;

@@ -278,8 +278,12 @@ static stator_status divide(st_xeval *e, const st_expr_node *at, const st_xvalue
 static stator_status size_arith(st_xeval *e, const st_expr_node *at, char op, const st_xvalue *a,
                                 const st_xvalue *b, st_xvalue *out)
 {
+    static const uint8_t ops[128] = {
+        ['+'] = STATOR_SYM_ADD,      ['-'] = STATOR_SYM_SUB, ['*'] = STATOR_SYM_MUL,
+        ['f'] = STATOR_SYM_FLOORDIV, ['%'] = STATOR_SYM_MOD, ['c'] = STATOR_SYM_CEILDIV,
+        ['m'] = STATOR_SYM_MIN,      ['M'] = STATOR_SYM_MAX};
     const stator_ref x = st_xsym(e, a), y = st_xsym(e, b);
-    const stator_ref sum = x && y ? st_sym_op(&e->b->module->symtab, (uint32_t)op, x, y) : 0;
+    const stator_ref sum = x && y ? st_sym_op(&e->b->module->symtab, ops[(int)op], x, y) : 0;
     if (sum == 0) {
         return st_xfail(e, at, "the size is past a limit of the symbolic engine, or overflows");
     }
@@ -332,7 +336,7 @@ stator_status st_xarith(st_xeval *e, const st_expr_node *at, const char *op, con
     if ((op[0] == '%' || op[0] == 'f' || op[0] == 'c') && b->kind == ST_X_INT && b->i == 0) {
         return st_xfail(e, at, "division by zero");
     }
-    return size_arith(e, at, op[0] == 'f' ? '/' : op[0], a, b, out);
+    return size_arith(e, at, op[0], a, b, out);
 }
 
 /* Decides a comparison of sizes. */

@@ -206,7 +206,7 @@ stator_status st_infer_conv(st_infer *in, stator_diag **err)
     stator_ref w[STATOR_RANK_MAX], dims[STATOR_RANK_MAX];
     ST_TRY(read_conv(in, &c, err));
     st_in_dims(in, 1, w);
-    ST_TRY(st_in_same_dim(in, st_in_dim(in, 0, 1), st_in_op_int(in, '*', w[1], c.groups),
+    ST_TRY(st_in_same_dim(in, st_in_dim(in, 0, 1), st_in_op_int(in, STATOR_SYM_MUL, w[1], c.groups),
                           "channels of x and of w times groups", err));
     ST_TRY(divisible(in, w[0], c.groups, "the number of filters", err));
     ST_TRY(vector_of(in, 2, w[0], "bias and filters", err));
@@ -230,18 +230,22 @@ stator_status st_infer_conv_transpose(st_infer *in, stator_diag **err)
     ST_TRY(st_in_same_dim(in, st_in_dim(in, 0, 1), w[0], "channels of x and of w", err));
     ST_TRY(divisible(in, w[0], c.groups, "the number of channels", err));
     dims[0] = st_in_dim(in, 0, 0);
-    dims[1] = st_in_op_int(in, '*', w[1], c.groups);
+    dims[1] = st_in_op_int(in, STATOR_SYM_MUL, w[1], c.groups);
     ST_TRY(vector_of(in, 2, dims[1], "bias and filters", err));
     for (uint32_t i = 0; i < c.n; i++) {
         if (c.strides[i] < 1 || c.dilations[i] < 1) {
             return st_in_fail(in, err, "stride and dilation of axis %u must be at least 1", i);
         }
-        stator_ref size =
-            st_in_op_int(in, '*', st_in_op_int(in, '-', st_in_dim(in, 0, 2u + i), 1), c.strides[i]);
-        size = st_in_op(in, '+', size,
-                        st_in_op_int(in, '*', st_in_op_int(in, '-', w[2u + i], 1), c.dilations[i]));
-        size = st_in_op_int(in, '+', size, extra[i] + 1);
-        dims[2u + i] = st_in_op(in, '-', st_in_op(in, '-', size, c.pads[i]), c.pads[c.n + i]);
+        stator_ref size = st_in_op_int(
+            in, STATOR_SYM_MUL, st_in_op_int(in, STATOR_SYM_SUB, st_in_dim(in, 0, 2u + i), 1),
+            c.strides[i]);
+        size =
+            st_in_op(in, STATOR_SYM_ADD, size,
+                     st_in_op_int(in, STATOR_SYM_MUL,
+                                  st_in_op_int(in, STATOR_SYM_SUB, w[2u + i], 1), c.dilations[i]));
+        size = st_in_op_int(in, STATOR_SYM_ADD, size, extra[i] + 1);
+        dims[2u + i] = st_in_op(in, STATOR_SYM_SUB, st_in_op(in, STATOR_SYM_SUB, size, c.pads[i]),
+                                c.pads[c.n + i]);
     }
     return st_in_set(in, 0, st_in_dtype(in, 0), c.n + 2u, dims, err);
 }
@@ -258,7 +262,7 @@ stator_status st_infer_conv_weight_grad(st_infer *in, stator_diag **err)
     ST_TRY(divisible(in, st_in_dim(in, 1, 1), c.groups, "the number of filters", err));
     ST_TRY(conv_sizes(in, &c, kernel, expected, err));
     dims[0] = st_in_dim(in, 1, 1);
-    dims[1] = st_in_op_int(in, '/', st_in_dim(in, 0, 1), c.groups);
+    dims[1] = st_in_op_int(in, STATOR_SYM_FLOORDIV, st_in_dim(in, 0, 1), c.groups);
     for (uint32_t i = 0; i < c.n; i++) {
         ST_TRY(st_in_same_dim(in, expected[i], st_in_dim(in, 1, 2u + i),
                               "output of the convolution and g", err));
@@ -278,7 +282,7 @@ stator_status st_infer_deform_conv(st_infer *in, stator_diag **err)
                           (long long)offset_groups);
     }
     st_in_dims(in, 1, w);
-    ST_TRY(st_in_same_dim(in, st_in_dim(in, 0, 1), st_in_op_int(in, '*', w[1], c.groups),
+    ST_TRY(st_in_same_dim(in, st_in_dim(in, 0, 1), st_in_op_int(in, STATOR_SYM_MUL, w[1], c.groups),
                           "channels of x and of w times groups", err));
     ST_TRY(divisible(in, w[0], c.groups, "the number of filters", err));
     ST_TRY(vector_of(in, 3, w[0], "bias and filters", err));
@@ -287,7 +291,8 @@ stator_status st_infer_deform_conv(st_infer *in, stator_diag **err)
     dims[0] = st_in_dim(in, 0, 0);
     dims[1] = w[0];
     ST_TRY(conv_sizes(in, &c, w + 2, dims + 2, err));
-    const stator_ref taps = st_in_op_int(in, '*', st_in_product(in, w + 2, c.n), offset_groups);
+    const stator_ref taps =
+        st_in_op_int(in, STATOR_SYM_MUL, st_in_product(in, w + 2, c.n), offset_groups);
     for (uint32_t k = 2; k <= 4; k += 2) { /* offset, mask */
         if (!st_in_has(in, k)) {
             continue;
@@ -296,7 +301,7 @@ stator_status st_infer_deform_conv(st_infer *in, stator_diag **err)
         ST_TRY(st_in_same_dim(in, st_in_dim(in, k, 0), dims[0], "batches of offset or mask and x",
                               err));
         ST_TRY(st_in_same_dim(in, st_in_dim(in, k, 1),
-                              k == 2 ? st_in_op_int(in, '*', taps, c.n) : taps,
+                              k == 2 ? st_in_op_int(in, STATOR_SYM_MUL, taps, c.n) : taps,
                               "channels of offset or mask", err));
         for (uint32_t i = 0; i < c.n; i++) {
             ST_TRY(st_in_same_dim(in, st_in_dim(in, k, 2u + i), dims[2u + i],
@@ -328,7 +333,8 @@ static stator_status check_columns(const st_infer *in, const int64_t *block, uin
                                  .dilation = dilations[i],
                                  .stride = strides[i]};
         ST_TRY(st_in_window_count(in, &w, i, &columns, err));
-        all = st_in_op(in, '*', all, st_in_op(in, 'M', columns, st_in_size(in, 0)));
+        all = st_in_op(in, STATOR_SYM_MUL, all,
+                       st_in_op(in, STATOR_SYM_MAX, columns, st_in_size(in, 0)));
     }
     if (st_in_const(in, st_in_dim(in, 0, 2), &given) && st_in_const(in, all, &wanted) &&
         given != wanted) {
@@ -365,7 +371,7 @@ stator_status st_infer_col2im(st_infer *in, stator_diag **err)
     ST_TRY(st_in_multiple(in, columns, st_in_size(in, count), "axis 1 of x by the block", err));
     ST_TRY(check_columns(in, block, n, err));
     dims[0] = st_in_dim(in, 0, 0);
-    dims[1] = st_in_op_int(in, '/', columns, count);
+    dims[1] = st_in_op_int(in, STATOR_SYM_FLOORDIV, columns, count);
     st_in_syms(in, STATOR_col2im_image, dims + 2, STATOR_RANK_MAX - 2);
     return st_in_set(in, 0, st_in_dtype(in, 0), n + 2u, dims, err);
 }
@@ -399,7 +405,9 @@ stator_status st_infer_dft(st_infer *in, stator_diag **err)
         return st_in_fail(in, err, "onesided needs %s input", inverse ? "complex" : "real");
     }
     dims[axis] =
-        onesided && !inverse ? st_in_op_int(in, '+', st_in_op_int(in, '/', length, 2), 1) : length;
+        onesided && !inverse
+            ? st_in_op_int(in, STATOR_SYM_ADD, st_in_op_int(in, STATOR_SYM_FLOORDIV, length, 2), 1)
+            : length;
     dims[rank - 1u] = st_in_size(in, onesided && inverse ? 1 : 2);
     return st_in_set(in, 0, st_in_dtype(in, 0), rank, dims, err);
 }

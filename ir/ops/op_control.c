@@ -141,7 +141,7 @@ static bool is_inner(const region_reader *r, stator_ref sym)
                 return true;
             }
         }
-        if ((atom->flags & 1u) != 0 && !operands_use(r->in, term->atom)) {
+        if ((atom->flags & STATOR_ATOM_UNBACKED) != 0 && !operands_use(r->in, term->atom)) {
             return true;
         }
     }
@@ -308,7 +308,7 @@ static stator_ref trip_count(st_infer *in, const region_reader *r, uint32_t firs
     stator_ref trips = 0;
     double pred = 0, again = 0;
     const int is_known = st_build_known_ints(in->b, in->operands[0], 1, &trips);
-    const stator_ref count = is_known ? st_in_op_int(in, 'M', trips, 0) : 0;
+    const stator_ref count = is_known ? st_in_op_int(in, STATOR_SYM_MAX, trips, 0) : 0;
     if (count != 0 && st_value_is_splat(in->b->graph, in->operands[1], &pred) && pred != 0 &&
         st_value_is_splat(in->regions[0], stator_output_at(r->v, 0), &again) && again != 0) {
         return count;

@@ -100,7 +100,8 @@ static stator_status slice_in_range(const st_infer *in, uint32_t axis, stator_re
         return STATOR_OK;
     }
     const stator_ref last =
-        st_in_op(in, '+', start, st_in_op_int(in, '*', st_in_op_int(in, '-', size, 1), step));
+        st_in_op(in, STATOR_SYM_ADD, start,
+                 st_in_op_int(in, STATOR_SYM_MUL, st_in_op_int(in, STATOR_SYM_SUB, size, 1), step));
     const stator_ref ends[2] = {start, last};
     for (uint32_t i = 0; i < 2; i++) {
         if (ends[i] != 0 &&
@@ -155,7 +156,7 @@ stator_status st_infer_concat(st_infer *in, stator_diag **err)
         for (uint32_t i = 0; i < rank; i++) {
             const stator_ref dim = st_in_dim(in, k, i);
             if (i == axis) {
-                dims[i] = st_in_op(in, '+', dims[i], dim);
+                dims[i] = st_in_op(in, STATOR_SYM_ADD, dims[i], dim);
                 continue;
             }
             ST_TRY(st_in_same_dim(in, dims[i], dim, "axes beside the joined one", err));
@@ -180,14 +181,14 @@ stator_status st_infer_pad(st_infer *in, stator_diag **err)
     for (uint32_t i = 0; i < rank; i++) {
         int64_t size, value;
         const stator_ref dim = st_in_dim(in, 0, i);
-        dims[i] = st_in_op(in, '+', st_in_op(in, '+', dim, low[i]), high[i]);
+        dims[i] = st_in_op(in, STATOR_SYM_ADD, st_in_op(in, STATOR_SYM_ADD, dim, low[i]), high[i]);
         if (!is_constant && st_in_const(in, dim, &size) && size == 0 &&
             st_in_const(in, dims[i], &value) && value > 0) {
             return st_in_fail(in, err, "mode %s needs elements to repeat, axis %u has none",
                               st_in_string(in, STATOR_pad_mode), i);
         }
         if (!is_constant) {
-            ST_TRY(st_in_filled(in, st_in_op_int(in, 'm', dims[i], 1), dim,
+            ST_TRY(st_in_filled(in, st_in_op_int(in, STATOR_SYM_MIN, dims[i], 1), dim,
                                 "an empty axis, which only mode constant can pad", err));
         }
     }
@@ -355,7 +356,7 @@ stator_status st_infer_tile(st_infer *in, stator_diag **err)
             return st_in_fail(in, err, "axis %u is repeated %lld times", i, (long long)repeats);
         }
         ST_TRY(st_in_at_most(in, st_in_size(in, 0), dims[i], "a number of repeats", err));
-        dims[i] = st_in_op(in, '*', st_in_dim(in, 0, i), dims[i]);
+        dims[i] = st_in_op(in, STATOR_SYM_MUL, st_in_dim(in, 0, i), dims[i]);
     }
     return st_in_set(in, 0, st_in_dtype(in, 0), rank, dims, err);
 }

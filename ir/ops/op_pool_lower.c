@@ -22,9 +22,10 @@ static stator_ref tile_axis(stator_emitter *e, stator_ref x, uint32_t axis, stat
     split[0] = split[3] = stator_emit_size(e, 1);
     stator_emit_dims(e, x, dims);
     for (uint32_t i = 0; i < rank; i++) {
-        whole[i] = i == axis ? stator_emit_sym(e, '*', dims[i], repeats) : dims[i];
+        whole[i] = i == axis ? stator_emit_sym(e, STATOR_SYM_MUL, dims[i], repeats) : dims[i];
         if (i != axis) {
-            split[i < axis ? 0 : 3] = stator_emit_sym(e, '*', split[i < axis ? 0 : 3], dims[i]);
+            split[i < axis ? 0 : 3] =
+                stator_emit_sym(e, STATOR_SYM_MUL, split[i < axis ? 0 : 3], dims[i]);
         }
     }
     split[1] = stator_emit_size(e, 1);
@@ -144,7 +145,7 @@ static stator_ref flat_positions(const pool *p, const stator_ref *at, bool colum
                                            STATOR_AT(STATOR_A_DIMS("step", 1, &step)));
         part = spread_matrix(p, part, i);
         all = all ? stator_emit_binary(p->e, "add", all, part) : part;
-        step = stator_emit_sym(p->e, '*', step, stator_emit_dim(p->e, p->x, 2u + i));
+        step = stator_emit_sym(p->e, STATOR_SYM_MUL, step, stator_emit_dim(p->e, p->x, 2u + i));
     }
     for (uint32_t i = 0; i < p->n; i++) {
         dims[i] = p->out[i];
@@ -181,7 +182,7 @@ static stator_ref pool_indices(const pool *p, bool column_major)
     }
     for (uint32_t i = 0; i < p->n; i++) {
         at[i] = positions(p, i);
-        plane = stator_emit_sym(p->e, '*', plane, stator_emit_dim(p->e, p->x, 2u + i));
+        plane = stator_emit_sym(p->e, STATOR_SYM_MUL, plane, stator_emit_dim(p->e, p->x, 2u + i));
     }
     stator_ref flat = flat_positions(p, at, column_major);
     const stator_ref tap = winning_tap(p, at);

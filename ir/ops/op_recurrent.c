@@ -27,11 +27,11 @@ static stator_status has_dims(const st_infer *in, uint32_t k, const stator_ref *
 
 static stator_status check_operands(const st_infer *in, const recurrent_sizes *s, stator_diag **err)
 {
-    const stator_ref gates = st_in_op_int(in, '*', s->h, s->gates);
+    const stator_ref gates = st_in_op_int(in, STATOR_SYM_MUL, s->h, s->gates);
     const stator_ref w[3] = {s->d, gates, s->i}, r[3] = {s->d, gates, s->h};
-    const stator_ref b[2] = {s->d, st_in_op_int(in, '*', gates, 2)};
+    const stator_ref b[2] = {s->d, st_in_op_int(in, STATOR_SYM_MUL, gates, 2)};
     const stator_ref state[3] = {s->d, s->n, s->h};
-    const stator_ref p[2] = {s->d, st_in_op_int(in, '*', s->h, 3)};
+    const stator_ref p[2] = {s->d, st_in_op_int(in, STATOR_SYM_MUL, s->h, 3)};
     ST_TRY(has_dims(in, 1, w, 3, err));
     ST_TRY(has_dims(in, 2, r, 3, err));
     ST_TRY(has_dims(in, 3, b, 2, err));

@@ -34,7 +34,7 @@ static stator_status has_element(const st_infer *in, uint32_t axis, stator_diag 
 {
     stator_ref wanted = st_in_size(in, 1);
     for (uint32_t i = 0; i < st_in_rank(in, 0); i++) {
-        wanted = i == axis ? wanted : st_in_op(in, 'm', wanted, st_in_dim(in, 0, i));
+        wanted = i == axis ? wanted : st_in_op(in, STATOR_SYM_MIN, wanted, st_in_dim(in, 0, i));
     }
     return st_in_filled(in, wanted, st_in_dim(in, 0, axis),
                         "the axis is empty, there is no element to point at", err);

@@ -143,13 +143,14 @@ static void taps_of(const resizer *r, const axis_sizes *a, tap_range *out)
     } else if (r->node->attrs[STATOR_resize_antialias].i != 0) {
         const stator_ref in[2] = {stator_emit_size_scalar(e, a->in, STATOR_F64),
                                   stator_emit_size_scalar(e, a->out, STATOR_F64)};
-        side = stator_emit_sym(e, 'c', stator_emit_sym_int(e, '*', a->in, support),
-                               stator_emit_sym_int(e, 'M', a->out, 1));
-        side = stator_emit_sym_int(e, 'M', side, support);
+        side = stator_emit_sym(e, STATOR_SYM_CEILDIV,
+                               stator_emit_sym_int(e, STATOR_SYM_MUL, a->in, support),
+                               stator_emit_sym_int(e, STATOR_SYM_MAX, a->out, 1));
+        side = stator_emit_sym_int(e, STATOR_SYM_MAX, side, support);
         out->factor = stator_emit_expr(e, "min(o / n, 1)", "n,o", 2, in, STATOR_NONE);
     }
-    out->first = stator_emit_sym(e, '-', stator_emit_size(e, 1), side);
-    out->count = stator_emit_sym_int(e, '*', side, 2);
+    out->first = stator_emit_sym(e, STATOR_SYM_SUB, stator_emit_size(e, 1), side);
+    out->count = stator_emit_sym_int(e, STATOR_SYM_MUL, side, 2);
 }
 
 /* ---- weights and sums ---- */

@@ -160,7 +160,7 @@ stator_status st_dec_grid_sample(stator_builder *b, const st_decompose_node *nod
     s.n = rank - 2u;
     s.points = stator_emit_size(&e, 1);
     for (uint32_t i = 1; i + 1u < rank; i++) {
-        s.points = stator_emit_sym(&e, '*', s.points, stator_emit_dim(&e, s.grid, i));
+        s.points = stator_emit_sym(&e, STATOR_SYM_MUL, s.points, stator_emit_dim(&e, s.grid, i));
     }
     for (uint32_t i = 0; i < s.n && e.status == STATOR_OK; i++) {
         add_axis(&s, i);

@@ -31,7 +31,8 @@ static stator_status window_dims(st_infer *in, const stator_ref *extra, stator_r
             return st_in_fail(in, err, "window entry %u is %lld, expected at least 1", i,
                               (long long)window[i]);
         }
-        const stator_ref hi = extra ? st_in_op(in, '+', pads[n + i], extra[i]) : pads[n + i];
+        const stator_ref hi =
+            extra ? st_in_op(in, STATOR_SYM_ADD, pads[n + i], extra[i]) : pads[n + i];
         const st_sym_window w = {.size = dims[rank - n + i],
                                  .low = pads[i],
                                  .high = hi,

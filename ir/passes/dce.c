@@ -99,7 +99,7 @@ static bool defines_needed(const sweeper *s, stator_ref node)
                 st_sym_as_symbol(&s->copy.in->module->symtab, stator_dim_at(v, type, i));
             const stator_atom_row *a =
                 atom != 0 ? st_seg_at(&s->copy.in->module->symtab.atoms, atom) : NULL;
-            if (a != NULL && (a->flags & 1u) != 0 && s->definer[atom] == node &&
+            if (a != NULL && (a->flags & STATOR_ATOM_UNBACKED) != 0 && s->definer[atom] == node &&
                 s->symbol_live[atom]) {
                 return true;
             }

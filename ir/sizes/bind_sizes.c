@@ -40,11 +40,6 @@ bool st_binding_set(st_binding *b, uint32_t atom, stator_ref sym)
 
 static stator_ref bind_atom(st_binding *b, uint32_t atom)
 {
-    static const uint32_t ops[] = {[STATOR_ATOM_FLOORDIV] = '/',
-                                   [STATOR_ATOM_MOD] = '%',
-                                   [STATOR_ATOM_PRODUCT] = '*',
-                                   [STATOR_ATOM_MIN] = 'm',
-                                   [STATOR_ATOM_MAX] = 'M'};
     st_symtab *tab = &b->m->symtab;
     const uint32_t value = st_map_get(&b->values, atom);
     const stator_atom_row row = *st_atom_at(tab, atom);
@@ -53,7 +48,7 @@ static stator_ref bind_atom(st_binding *b, uint32_t atom)
     }
     const stator_ref lhs = st_binding_sym(b, row.a);
     const stator_ref rhs = st_binding_sym(b, row.b);
-    return lhs != 0 && rhs != 0 ? st_sym_op(tab, ops[row.kind], lhs, rhs) : 0;
+    return lhs != 0 && rhs != 0 ? st_sym_op(tab, row.kind, lhs, rhs) : 0;
 }
 
 /* constant + sum(coef * value of atom). The depth of a sym is capped by the engine. */
@@ -70,8 +65,9 @@ stator_ref st_binding_sym(st_binding *b, stator_ref sym)
         const stator_term_row term = *st_sym_term(tab, &row, i);
         const stator_ref value = bind_atom(b, term.atom);
         const stator_ref factor = st_sym_int(tab, term.coef);
-        const stator_ref part = value != 0 && factor != 0 ? st_sym_op(tab, '*', factor, value) : 0;
-        sum = part != 0 ? st_sym_op(tab, '+', sum, part) : 0;
+        const stator_ref part =
+            value != 0 && factor != 0 ? st_sym_op(tab, STATOR_SYM_MUL, factor, value) : 0;
+        sum = part != 0 ? st_sym_op(tab, STATOR_SYM_ADD, sum, part) : 0;
     }
     if (sum == 0 || !st_map_put(&b->done, sym, sum)) {
         b->failed = true;
@@ -147,7 +143,8 @@ static uint32_t list_symbols(const st_module *m, const char **names, uint32_t *a
     uint32_t n = 0;
     for (uint32_t atom = 1; atom < m->symtab.atoms.count && n < capacity; atom++) {
         const stator_atom_row *row = st_atom_at(&m->symtab, atom);
-        if (row->kind == STATOR_ATOM_SYMBOL && row->name != 0 && (row->flags & 1u) == 0) {
+        if (row->kind == STATOR_ATOM_SYMBOL && row->name != 0 &&
+            (row->flags & STATOR_ATOM_UNBACKED) == 0) {
             atoms[n] = atom;
             names[n++] = st_module_str(m, row->name);
         }

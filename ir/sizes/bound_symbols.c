@@ -35,7 +35,8 @@ static void bind_type(const bound_check *t, const stator_graph_view *v, stator_r
 static bool is_unbound(const void *self, const stator_atom_row *row, uint32_t atom)
 {
     const bound_check *t = self;
-    return row->kind == STATOR_ATOM_SYMBOL && !t->is_bound[atom] && (row->flags & 1u) == 0;
+    return row->kind == STATOR_ATOM_SYMBOL && !t->is_bound[atom] &&
+           (row->flags & STATOR_ATOM_UNBACKED) == 0;
 }
 
 /* A backed symbol in the sym that nothing has bound (the verifier looks at the others), or 0. */

@@ -59,7 +59,8 @@ static stator_status replace_symbols(reinfer *r, stator_diag **err)
     for (uint32_t atom = 1; atom < n_atoms; atom++) {
         stator_atom_row *row = st_seg_at(&tab->atoms, atom);
         const st_plan_range *range =
-            row->kind == STATOR_ATOM_SYMBOL && row->name != 0 && (row->flags & 1u) == 0
+            row->kind == STATOR_ATOM_SYMBOL && row->name != 0 &&
+                    (row->flags & STATOR_ATOM_UNBACKED) == 0
                 ? st_size_plan_find(r->plan, st_module_str(r->m, row->name))
                 : NULL;
         if (range == NULL) {
@@ -93,12 +94,12 @@ static stator_status follow_unbacked(reinfer *r, stator_ref old, stator_ref fres
         const stator_ref was = dim_at(r->m, a, i), is = dim_at(r->m, b, i);
         const uint32_t atom = st_sym_as_symbol(tab, was);
         const uint32_t fresh_atom = st_sym_as_symbol(tab, is);
-        if (was == is || atom == 0 || (st_atom_at(tab, atom)->flags & 1u) == 0 ||
+        if (was == is || atom == 0 || (st_atom_at(tab, atom)->flags & STATOR_ATOM_UNBACKED) == 0 ||
             st_map_get(&r->sizes.values, atom) != 0) {
             continue;
         }
         ST_TRY_MEM(st_binding_set(&r->sizes, atom, is), err);
-        if (fresh_atom != 0 && (st_atom_at(tab, fresh_atom)->flags & 1u) != 0) {
+        if (fresh_atom != 0 && (st_atom_at(tab, fresh_atom)->flags & STATOR_ATOM_UNBACKED) != 0) {
             swap_numbers(tab, atom, is);
         }
     }

@@ -23,7 +23,7 @@ static bool is_unbacked(const void *self, const stator_atom_row *row, uint32_t a
 {
     (void)self;
     (void)atom;
-    return row->kind == STATOR_ATOM_SYMBOL && (row->flags & 1u) != 0;
+    return row->kind == STATOR_ATOM_SYMBOL && (row->flags & STATOR_ATOM_UNBACKED) != 0;
 }
 
 bool st_sym_holds_unbacked(const st_symtab *tab, uint32_t sym)

@@ -290,7 +290,7 @@ void st_text_print_symbols(const st_sym_printer *p, st_str *out)
         const stator_atom_row *row = atom_row(p, atom);
         st_str_add(out, "sym ");
         print_symbol_name(p, row, out);
-        st_str_add(out, row->flags & 1u ? " unbacked in [" : " in [");
+        st_str_add(out, row->flags & STATOR_ATOM_UNBACKED ? " unbacked in [" : " in [");
         print_bound(row->lo, out);
         st_str_add(out, ", ");
         print_bound(row->hi, out);

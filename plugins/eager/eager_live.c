@@ -60,7 +60,8 @@ bool eager_is_unbacked(const stator_graph_view *v, stator_ref sym)
     }
     const stator_sym_row *row = stator_column_at(&v->syms, sym);
     const stator_term_row *term = stator_column_at(&v->terms, row->term_begin);
-    return (((const stator_atom_row *)stator_column_at(&v->atoms, term->atom))->flags & 1u) != 0;
+    return (((const stator_atom_row *)stator_column_at(&v->atoms, term->atom))->flags &
+            STATOR_ATOM_UNBACKED) != 0;
 }
 
 /* Symbols that a node's results bind; 1 when there are any. */

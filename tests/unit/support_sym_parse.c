@@ -24,7 +24,8 @@ typedef struct function {
 } function;
 
 static const function functions[] = {
-    {"floordiv", '/'}, {"mod", '%'}, {"min", 'm'}, {"max", 'M'}, {"ceildiv", 'c'},
+    {"floordiv", STATOR_SYM_FLOORDIV}, {"mod", STATOR_SYM_MOD},         {"min", STATOR_SYM_MIN},
+    {"max", STATOR_SYM_MAX},           {"ceildiv", STATOR_SYM_CEILDIV},
 };
 #define FUNCTION_COUNT (sizeof functions / sizeof functions[0])
 

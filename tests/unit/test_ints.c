@@ -303,7 +303,7 @@ Test(ints, unknown_elements_are_bound_once)
         const uint32_t atom = st_sym_as_symbol(&w.m->symtab, a[i]);
         cr_assert_neq(atom, 0);
         const stator_atom_row *row = st_seg_at(&w.m->symtab.atoms, atom);
-        cr_assert_eq(row->flags & 1u, 1u);
+        cr_assert_eq(row->flags & STATOR_ATOM_UNBACKED, STATOR_ATOM_UNBACKED);
     }
     cr_assert(st_build_known_ints(w.b, list, 3, b));
     cr_assert_eq(st_build_as_dims(w.b, w.x, 3, b, &w.err), STATOR_INVALID_ARGUMENT);

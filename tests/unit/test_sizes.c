@@ -393,7 +393,7 @@ static uint32_t unbacked_sizes(onnx_bytes *m, uint32_t flags)
         const stator_type_row *type = stator_value_type(v, value);
         for (uint32_t axis = 0; axis < type->rank; axis++) {
             const stator_atom_row *atom = stator_sym_as_symbol(v, stator_dim_at(v, type, axis));
-            count += atom != NULL && (atom->flags & 1u) != 0;
+            count += atom != NULL && (atom->flags & STATOR_ATOM_UNBACKED) != 0;
         }
     }
     stator_tensor_release(in);

@@ -38,28 +38,28 @@ static int direct(uint32_t op, int64_t a, int64_t b, int64_t *out)
     int ok = 1;
     *out = 0;
     switch (op) {
-    case '+':
+    case STATOR_SYM_ADD:
         ok = st_add_i64(a, b, out);
         break;
-    case '-':
+    case STATOR_SYM_SUB:
         ok = st_sub_i64(a, b, out);
         break;
-    case '*':
+    case STATOR_SYM_MUL:
         ok = st_mul_i64(a, b, out);
         break;
-    case '/':
+    case STATOR_SYM_FLOORDIV:
         ok = b != 0;
         *out = ok ? st_floordiv(a, b) : 0;
         break;
-    case '%':
+    case STATOR_SYM_MOD:
         ok = b != 0;
         *out = ok ? st_floormod(a, b) : 0;
         break;
-    case 'c':
+    case STATOR_SYM_CEILDIV:
         ok = b != 0;
         *out = ok ? -st_floordiv(-a, b) : 0;
         break;
-    case 'm':
+    case STATOR_SYM_MIN:
         *out = a < b ? a : b;
         break;
     default:
@@ -169,8 +169,12 @@ static void add_integer(trial *t)
 
 static void add_operation(trial *t)
 {
-    static const char ops[] = "++--***///%%cmM";
-    const uint32_t op = (uint32_t)ops[test_random_in(&t->random, 0, (int64_t)sizeof ops - 2)];
+    static const uint8_t ops[] = {STATOR_SYM_ADD,      STATOR_SYM_ADD,      STATOR_SYM_SUB,
+                                  STATOR_SYM_SUB,      STATOR_SYM_MUL,      STATOR_SYM_MUL,
+                                  STATOR_SYM_MUL,      STATOR_SYM_FLOORDIV, STATOR_SYM_MOD,
+                                  STATOR_SYM_FLOORDIV, STATOR_SYM_FLOORDIV, STATOR_SYM_MOD,
+                                  STATOR_SYM_MIN,      STATOR_SYM_MAX,      STATOR_SYM_CEILDIV};
+    const uint32_t op = ops[test_random_in(&t->random, 0, (int64_t)sizeof ops - 1)];
     const node *x = &t->nodes[test_random_in(&t->random, 0, t->count - 1)];
     const node *y = &t->nodes[test_random_in(&t->random, 0, t->count - 1)];
     node *n = &t->nodes[t->count];

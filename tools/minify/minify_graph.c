@@ -31,7 +31,7 @@ static uint64_t count_elements(const stator_graph_view *v, const stator_type_row
         if (!stator_sym_is_const(v, dim, &size)) {
             size = GUESSED_SIZE;
         }
-        if (symbol != NULL && (symbol->flags & 1u) != 0) {
+        if (symbol != NULL && (symbol->flags & STATOR_ATOM_UNBACKED) != 0) {
             *out_flags |= MINIFY_UNBACKED;
         }
         if (size < 0 || !st_mul_u64(count, (uint64_t)size, &count)) {

@@ -232,7 +232,7 @@ static bool check_symbols(build_ports *ports, int json)
         }
         if (unknown != NULL) {
             const char *what = i < ports->n_in ? "input" : "output";
-            if ((unknown->flags & 1u) != 0) {
+            if ((unknown->flags & STATOR_ATOM_UNBACKED) != 0) {
                 (void)cli_fail(json, "UNSUPPORTED", NULL,
                                "%s '%s' has a size that is read from data, and a package's callers "
                                "must know sizes before",

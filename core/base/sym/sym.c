@@ -488,21 +488,21 @@ uint32_t st_sym_sub(st_symtab *tab, uint32_t a, uint32_t b)
 uint32_t st_sym_op(st_symtab *tab, uint32_t op, uint32_t a, uint32_t b)
 {
     switch (op) {
-    case '+':
+    case STATOR_SYM_ADD:
         return st_sym_add(tab, a, b);
-    case '-':
+    case STATOR_SYM_SUB:
         return st_sym_sub(tab, a, b);
-    case '*':
+    case STATOR_SYM_MUL:
         return st_sym_mul(tab, a, b);
-    case '/':
+    case STATOR_SYM_FLOORDIV:
         return st_sym_floordiv(tab, a, b);
-    case '%':
+    case STATOR_SYM_MOD:
         return st_sym_mod(tab, a, b);
-    case 'm':
+    case STATOR_SYM_MIN:
         return st_sym_min(tab, a, b);
-    case 'M':
+    case STATOR_SYM_MAX:
         return st_sym_max(tab, a, b);
-    case 'c':
+    case STATOR_SYM_CEILDIV:
         return st_sym_ceildiv(tab, a, b);
     default:
         return 0;

@@ -32,7 +32,8 @@ static stator_ref split_heads(ox_node *n, stator_ref x, int64_t heads)
                        "inputs of rank 3 need the attributes q_num_heads and kv_num_heads");
     }
     const stator_ref count = ox_sym(n, heads);
-    const stator_ref wide[4] = {dims[0], dims[1], count, ox_sym_op(n, '/', dims[2], count)};
+    const stator_ref wide[4] = {dims[0], dims[1], count,
+                                ox_sym_op(n, STATOR_SYM_FLOORDIV, dims[2], count)};
     return ox_transpose(n, ox_reshape(n, x, 4, wide), perm);
 }
 
@@ -43,7 +44,7 @@ static stator_ref join_heads(ox_node *n, stator_ref x)
     if (ox_dims(n, x, dims) != 4 || !ox_ok(n)) {
         return x;
     }
-    const stator_ref flat[3] = {dims[0], dims[2], ox_sym_op(n, '*', dims[1], dims[3])};
+    const stator_ref flat[3] = {dims[0], dims[2], ox_sym_op(n, STATOR_SYM_MUL, dims[1], dims[3])};
     return ox_reshape(n, ox_transpose(n, x, perm), 3, flat);
 }
 
@@ -85,7 +86,7 @@ static stator_ref full_mask(ox_node *n, stator_ref mask, stator_ref keys)
     for (uint32_t i = 0; i < rank; i++) {
         low[i] = high[i] = ox_sym(n, 0);
     }
-    high[rank - 1u] = ox_sym_op(n, '-', keys, dims[rank - 1u]);
+    high[rank - 1u] = ox_sym_op(n, STATOR_SYM_SUB, keys, dims[rank - 1u]);
     const bool is_bool = ox_dtype(n, mask) == STATOR_BOOL;
     const stator_ref fill = is_bool ? ox_scalar(n, STATOR_BOOL, 0) : ox_like(n, mask, -INFINITY);
     return ox_op(n, "pad", STATOR_IN(mask, fill),
@@ -169,7 +170,7 @@ static stator_ref repeat_heads(ox_node *n, stator_ref x, stator_ref heads)
     if (ox_dims(n, x, dims) != 4 || dims[1] == heads || !ox_ok(n)) {
         return x;
     }
-    const stator_ref times = ox_sym_op(n, '/', heads, dims[1]);
+    const stator_ref times = ox_sym_op(n, STATOR_SYM_FLOORDIV, heads, dims[1]);
     const stator_ref wide[5] = {dims[0], dims[1], times, dims[2], dims[3]};
     const stator_ref all[4] = {dims[0], heads, dims[2], dims[3]};
     return ox_reshape(n, ox_expand(n, ox_unsqueeze(n, x, 2), 5, wide), 4, all);
@@ -321,13 +322,14 @@ void ox_rotary(ox_node *n)
         x = ox_transpose(n, x, perm);
     } else {
         const stator_ref count = ox_sym(n, heads);
-        const stator_ref wide[4] = {dims[0], dims[1], count, ox_sym_op(n, '/', dims[2], count)};
+        const stator_ref wide[4] = {dims[0], dims[1], count,
+                                    ox_sym_op(n, STATOR_SYM_FLOORDIV, dims[2], count)};
         x = ox_reshape(n, x, 4, wide);
     }
     const int64_t part = ox_attr_int(n, "rotary_embedding_dim", 0);
     const stator_ref size = ox_dim(n, x, 3);
     const stator_ref rotary_size = part != 0 ? ox_sym(n, part) : size;
-    const stator_ref half = ox_sym_op(n, '/', rotary_size, ox_sym(n, 2));
+    const stator_ref half = ox_sym_op(n, STATOR_SYM_FLOORDIV, rotary_size, ox_sym(n, 2));
     const stator_ref c = rotary_cache(n, ox_need(n, 1), ox_in(n, 3));
     const stator_ref s = rotary_cache(n, ox_need(n, 2), ox_in(n, 3));
     const stator_ref head =
@@ -335,7 +337,7 @@ void ox_rotary(ox_node *n)
     stator_ref y = rotate(n, head, c, s, half, ox_attr_int(n, "interleaved", 0) != 0);
     if (rotary_size != size) {
         const stator_ref rest =
-            ox_slice(n, x, 3, rotary_size, ox_sym_op(n, '-', size, rotary_size), 1);
+            ox_slice(n, x, 3, rotary_size, ox_sym_op(n, STATOR_SYM_SUB, size, rotary_size), 1);
         y = ox_concat(n, 3, STATOR_IN(y, rest));
     }
     ox_out(n, 0, rank == 4 ? ox_transpose(n, y, perm) : ox_reshape(n, y, 3, dims));

@@ -135,7 +135,7 @@ static stator_ref widened(ox_node *n, stator_ref initial, stator_ref before, sta
         const stator_ref first = stator_dim_at(view, stator_type_at(view, initial), d);
         dims[d] = stator_dim_at(view, a, d);
         if (dims[d] == first &&
-            types->sym_compare(n->e.b, '=', first, stator_dim_at(view, b, d)) != 1) {
+            types->sym_compare(n->e.b, STATOR_SYM_EQ, first, stator_dim_at(view, b, d)) != 1) {
             dims[d] = types->sym_unbacked(n->e.b, 0, (int64_t)1 << 40);
             changed = true;
         }

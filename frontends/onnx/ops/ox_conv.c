@@ -29,15 +29,17 @@ static void pads_for_output(ox_node *n, stator_ref x, ox_window_spec *s, const s
 {
     const bool is_upper = strcmp(ox_attr_str(n, "auto_pad", "NOTSET"), "SAME_UPPER") == 0;
     for (uint32_t i = 0; ox_ok(n) && i < s->rank; i++) {
-        const stator_ref steps = ox_sym_op(n, '-', ox_dim(n, x, (int64_t)i + 2), ox_sym(n, 1));
-        const stator_ref moved = ox_sym_op(n, '*', steps, ox_sym(n, s->strides[i]));
-        const stator_ref taps = ox_sym_op(n, '-', s->kernel[i], ox_sym(n, 1));
-        const stator_ref span = ox_sym_op(n, '*', taps, ox_sym(n, s->dilations[i]));
-        stator_ref full = ox_sym_op(n, '+', ox_sym_op(n, '+', moved, span),
-                                    ox_sym_op(n, '+', ox_sym(n, 1), ox_sym(n, output_padding[i])));
-        const stator_ref total = ox_sym_op(n, '-', full, wanted[i]);
-        const stator_ref half = ox_sym_op(n, '/', total, ox_sym(n, 2));
-        const stator_ref rest = ox_sym_op(n, '-', total, half);
+        const stator_ref steps =
+            ox_sym_op(n, STATOR_SYM_SUB, ox_dim(n, x, (int64_t)i + 2), ox_sym(n, 1));
+        const stator_ref moved = ox_sym_op(n, STATOR_SYM_MUL, steps, ox_sym(n, s->strides[i]));
+        const stator_ref taps = ox_sym_op(n, STATOR_SYM_SUB, s->kernel[i], ox_sym(n, 1));
+        const stator_ref span = ox_sym_op(n, STATOR_SYM_MUL, taps, ox_sym(n, s->dilations[i]));
+        stator_ref full =
+            ox_sym_op(n, STATOR_SYM_ADD, ox_sym_op(n, STATOR_SYM_ADD, moved, span),
+                      ox_sym_op(n, STATOR_SYM_ADD, ox_sym(n, 1), ox_sym(n, output_padding[i])));
+        const stator_ref total = ox_sym_op(n, STATOR_SYM_SUB, full, wanted[i]);
+        const stator_ref half = ox_sym_op(n, STATOR_SYM_FLOORDIV, total, ox_sym(n, 2));
+        const stator_ref rest = ox_sym_op(n, STATOR_SYM_SUB, total, half);
         s->pads[i] = is_upper ? half : rest;
         s->pads[s->rank + i] = is_upper ? rest : half;
     }
@@ -56,9 +58,9 @@ static bool wanted_sizes(ox_node *n, stator_ref x, const ox_window_spec *s, stat
         return false;
     }
     for (uint32_t i = 0; i < s->rank; i++) {
-        wanted[i] = shape != NULL
-                        ? ox_sym(n, shape[count - s->rank + i])
-                        : ox_sym_op(n, '*', ox_dim(n, x, (int64_t)i + 2), ox_sym(n, s->strides[i]));
+        wanted[i] = shape != NULL ? ox_sym(n, shape[count - s->rank + i])
+                                  : ox_sym_op(n, STATOR_SYM_MUL, ox_dim(n, x, (int64_t)i + 2),
+                                              ox_sym(n, s->strides[i]));
     }
     return true;
 }
@@ -133,7 +135,7 @@ void ox_causal_conv(ox_node *n)
     ox_check_rank(n, w, 3, 3, "the weight");
     const int64_t channels = ox_dim_need(n, w, 0, "the number of channels");
     const stator_ref zero = ox_sym(n, 0);
-    const stator_ref kept = ox_sym_op(n, '-', ox_dim(n, w, 2), ox_sym(n, 1));
+    const stator_ref kept = ox_sym_op(n, STATOR_SYM_SUB, ox_dim(n, w, 2), ox_sym(n, 1));
     const stator_ref length = ox_dim(n, x, 2);
     stator_ref all;
     if (ox_in(n, 3) != 0) {

@@ -47,7 +47,8 @@ static stator_ref scaled_size(ox_node *n, stator_ref size, double factor)
     for (int64_t den = 1; den <= 64; den *= 2) {
         const double scaled = factor * (double)den;
         if (scaled == floor(scaled) && scaled >= 0 && scaled < 1e6) {
-            return ox_sym_op(n, '/', ox_sym_op(n, '*', size, ox_sym(n, (int64_t)scaled)),
+            return ox_sym_op(n, STATOR_SYM_FLOORDIV,
+                             ox_sym_op(n, STATOR_SYM_MUL, size, ox_sym(n, (int64_t)scaled)),
                              ox_sym(n, den));
         }
     }

@@ -117,8 +117,10 @@ void ox_linear_attention(ox_node *n)
     const stator_ref q = ox_need(n, 0);
     const stator_ref groups = ox_sym(n, l.groups);
     const stator_ref one = ox_sym(n, 1);
-    const stator_ref k_size = ox_sym_op(n, '/', ox_dim(n, ox_need(n, 1), 2), groups);
-    const stator_ref v_size = ox_sym_op(n, '/', ox_dim(n, ox_need(n, 2), 2), groups);
+    const stator_ref k_size =
+        ox_sym_op(n, STATOR_SYM_FLOORDIV, ox_dim(n, ox_need(n, 1), 2), groups);
+    const stator_ref v_size =
+        ox_sym_op(n, STATOR_SYM_FLOORDIV, ox_dim(n, ox_need(n, 2), 2), groups);
     const stator_ref state_dims[4] = {ox_dim(n, q, 0), groups, k_size, v_size};
     const stator_ref past = ox_in(n, 3);
     const stator_dtype state_dtype = past != 0 ? ox_dtype(n, past) : ox_dtype(n, q);
@@ -131,7 +133,8 @@ void ox_linear_attention(ox_node *n)
     values[2] = split_last(n, q, ox_need(n, 1), STATOR_IN(groups, k_size));
     values[3] = split_last(n, q, ox_need(n, 2), STATOR_IN(groups, v_size));
     if (l.has_decay) {
-        const stator_ref width = ox_sym_op(n, '/', ox_dim(n, ox_in(n, 4), 2), groups);
+        const stator_ref width =
+            ox_sym_op(n, STATOR_SYM_FLOORDIV, ox_dim(n, ox_in(n, 4), 2), groups);
         values[count++] = split_wide(n, q, ox_in(n, 4), (const stator_ref[]){groups, width},
                                      (const stator_ref[]){groups, k_size});
     }
@@ -149,7 +152,7 @@ void ox_linear_attention(ox_node *n)
                      1, &region, 2, out);
     /* [B, T, G, H/G, V] to [B, T, H*V] */
     const stator_ref flat[3] = {ox_dim(n, q, 0), ox_dim(n, q, 1),
-                                ox_sym_op(n, '*', v_size, ox_sym(n, l.heads))};
+                                ox_sym_op(n, STATOR_SYM_MUL, v_size, ox_sym(n, l.heads))};
     ox_out(n, 0, ox_cast(n, ox_reshape(n, out[1], 3, flat), ox_dtype(n, q)));
     ox_out(n, 1, ox_cast(n, out[0], state_dtype));
 }

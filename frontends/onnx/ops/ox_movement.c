@@ -52,11 +52,11 @@ void ox_depth_to_space(ox_node *n)
         return;
     }
     const stator_ref b = ox_sym(n, block);
-    const stator_ref depth = ox_sym_op(n, '/', d[1], ox_sym(n, block * block));
+    const stator_ref depth = ox_sym_op(n, STATOR_SYM_FLOORDIV, d[1], ox_sym(n, block * block));
     const bool crd_mode = is_crd(n);
     const stator_ref split[6] = {d[0], crd_mode ? depth : b, b, crd_mode ? b : depth, d[2], d[3]};
-    const stator_ref joined[4] = {d[0], depth, ox_sym_op(n, '*', d[2], b),
-                                  ox_sym_op(n, '*', d[3], b)};
+    const stator_ref joined[4] = {d[0], depth, ox_sym_op(n, STATOR_SYM_MUL, d[2], b),
+                                  ox_sym_op(n, STATOR_SYM_MUL, d[3], b)};
     const stator_ref moved = ox_transpose(n, ox_reshape(n, x, 6, split), crd_mode ? crd : dcr);
     ox_out(n, 0, ox_reshape(n, moved, 4, joined));
 }
@@ -72,11 +72,11 @@ void ox_space_to_depth(ox_node *n)
         return;
     }
     const stator_ref b = ox_sym(n, block);
-    const stator_ref height = ox_sym_op(n, '/', d[2], b);
-    const stator_ref width = ox_sym_op(n, '/', d[3], b);
+    const stator_ref height = ox_sym_op(n, STATOR_SYM_FLOORDIV, d[2], b);
+    const stator_ref width = ox_sym_op(n, STATOR_SYM_FLOORDIV, d[3], b);
     const stator_ref split[6] = {d[0], d[1], height, b, width, b};
-    const stator_ref joined[4] = {d[0], ox_sym_op(n, '*', d[1], ox_sym(n, block * block)), height,
-                                  width};
+    const stator_ref joined[4] = {
+        d[0], ox_sym_op(n, STATOR_SYM_MUL, d[1], ox_sym(n, block * block)), height, width};
     const stator_ref moved = ox_transpose(n, ox_reshape(n, x, 6, split), is_crd(n) ? crd : dcr);
     ox_out(n, 0, ox_reshape(n, moved, 4, joined));
 }
@@ -100,7 +100,7 @@ static stator_ref broadcast_size(ox_node *n, stator_ref a, stator_ref b)
     if (ox_sym_const(n, b, &size)) {
         return b;
     }
-    const stator_ref larger = ox_sym_try(n, 'M', a, b);
+    const stator_ref larger = ox_sym_try(n, STATOR_SYM_MAX, a, b);
     if (larger != 0 || !ox_ok(n)) {
         return larger;
     }
@@ -160,14 +160,14 @@ static stator_ref remaining_size(ox_node *n, uint32_t rank, const stator_ref *di
         if (k < rank && !ox_sym_is(n, shape[i], 0)) {
             left[k] = ox_sym(n, 1);
         } else {
-            others = ox_sym_op(n, '*', others, shape[i]);
+            others = ox_sym_op(n, STATOR_SYM_MUL, others, shape[i]);
         }
     }
     const stator_ref total = ox_sym_prod(n, rank, left);
     if (ox_sym_is(n, others, 0)) {
         return ox_sym(n, 0);
     }
-    return ox_sym_is(n, others, 1) ? total : ox_sym_op(n, '/', total, others);
+    return ox_sym_is(n, others, 1) ? total : ox_sym_op(n, STATOR_SYM_FLOORDIV, total, others);
 }
 
 /* The shape with its 0 and -1 resolved while the program runs. */
@@ -346,13 +346,13 @@ static const stator_ref *equal_parts(ox_node *n, stator_ref size, uint32_t parts
 {
     stator_ref *out = ox_alloc(n, parts + 1u, sizeof *out);
     stator_ref left = size;
-    const stator_ref part = ox_sym_op(n, 'c', size, ox_sym(n, parts));
+    const stator_ref part = ox_sym_op(n, STATOR_SYM_CEILDIV, size, ox_sym(n, parts));
     for (uint32_t i = 0; out != NULL && i < parts; i++) {
         int64_t ignored;
         const bool is_exact = ox_sym_const(n, size, &ignored) || i + 1u == parts;
-        out[i] = is_exact ? ox_sym_op(n, 'm', part, left) : part;
+        out[i] = is_exact ? ox_sym_op(n, STATOR_SYM_MIN, part, left) : part;
         out[i] = i + 1u == parts ? left : out[i];
-        left = ox_sym_op(n, '-', left, out[i]);
+        left = ox_sym_op(n, STATOR_SYM_SUB, left, out[i]);
     }
     return out;
 }
@@ -384,7 +384,7 @@ void ox_split(ox_node *n)
     stator_ref start = ox_sym(n, 0);
     for (uint32_t i = 0; ox_ok(n) && i < parts; i++) {
         ox_out(n, i, ox_slice(n, x, axis, start, sizes[i], 1));
-        start = ox_sym_op(n, '+', start, sizes[i]);
+        start = ox_sym_op(n, STATOR_SYM_ADD, start, sizes[i]);
     }
 }
 
@@ -495,13 +495,15 @@ void ox_center_crop_pad(ox_node *n)
     }
     for (uint32_t i = 0; ox_ok(n) && i < count; i++) {
         const uint32_t axis = axes != NULL ? ox_axis(n, axes[i], rank) : i;
-        const stator_ref more = ox_sym_op(n, 'M', ox_sym_op(n, '-', shape[i], dims[axis]), zero);
-        const stator_ref less = ox_sym_op(n, 'M', ox_sym_op(n, '-', dims[axis], shape[i]), zero);
-        const stator_ref more_low = ox_sym_op(n, '/', more, two);
-        const stator_ref less_low = ox_sym_op(n, '/', less, two);
-        low[axis] = ox_sym_op(n, '-', more_low, less_low);
-        high[axis] =
-            ox_sym_op(n, '-', ox_sym_op(n, '-', more, more_low), ox_sym_op(n, '-', less, less_low));
+        const stator_ref more =
+            ox_sym_op(n, STATOR_SYM_MAX, ox_sym_op(n, STATOR_SYM_SUB, shape[i], dims[axis]), zero);
+        const stator_ref less =
+            ox_sym_op(n, STATOR_SYM_MAX, ox_sym_op(n, STATOR_SYM_SUB, dims[axis], shape[i]), zero);
+        const stator_ref more_low = ox_sym_op(n, STATOR_SYM_FLOORDIV, more, two);
+        const stator_ref less_low = ox_sym_op(n, STATOR_SYM_FLOORDIV, less, two);
+        low[axis] = ox_sym_op(n, STATOR_SYM_SUB, more_low, less_low);
+        high[axis] = ox_sym_op(n, STATOR_SYM_SUB, ox_sym_op(n, STATOR_SYM_SUB, more, more_low),
+                               ox_sym_op(n, STATOR_SYM_SUB, less, less_low));
     }
     ox_out(n, 0, pad_with(n, x, 0, rank, low, high, "constant"));
 }

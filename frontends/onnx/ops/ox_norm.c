@@ -84,7 +84,7 @@ void ox_batch_norm(ox_node *n)
 static stator_ref by_channel(ox_node *n, stator_ref v, stator_ref channels, int64_t groups)
 {
     const stator_ref g = ox_sym(n, groups);
-    const stator_ref each = ox_sym_op(n, '/', channels, g);
+    const stator_ref each = ox_sym_op(n, STATOR_SYM_FLOORDIV, channels, g);
     const stator_ref column[2] = {g, ox_sym(n, 1)};
     const stator_ref wide[2] = {g, each};
     return ox_reshape(n, ox_expand(n, ox_reshape(n, v, 2, column), 2, wide), 1, &channels);

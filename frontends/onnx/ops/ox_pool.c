@@ -8,7 +8,7 @@
 static void high_pads_with_extra(ox_node *n, ox_window_spec *s)
 {
     for (uint32_t i = 0; i < s->rank; i++) {
-        s->pads[s->rank + i] = ox_sym_op(n, '+', s->pads[s->rank + i], s->ceil_extra[i]);
+        s->pads[s->rank + i] = ox_sym_op(n, STATOR_SYM_ADD, s->pads[s->rank + i], s->ceil_extra[i]);
     }
 }
 
@@ -125,11 +125,12 @@ void ox_max_unpool(ox_node *n)
     ox_window_read(n, x, kernel, false, &s);
     const uint32_t rank = ox_dims(n, x, natural);
     for (uint32_t i = 0; i < s.rank; i++) { /* (in - 1) * stride - pads + kernel */
-        const stator_ref steps = ox_sym_op(n, '-', natural[i + 2], ox_sym(n, 1));
+        const stator_ref steps = ox_sym_op(n, STATOR_SYM_SUB, natural[i + 2], ox_sym(n, 1));
         const stator_ref reach =
-            ox_sym_op(n, '+', ox_sym_op(n, '*', steps, ox_sym(n, s.strides[i])), kernel[i]);
-        const stator_ref pads = ox_sym_op(n, '+', s.pads[i], s.pads[s.rank + i]);
-        natural[i + 2] = ox_sym_op(n, '-', reach, pads);
+            ox_sym_op(n, STATOR_SYM_ADD,
+                      ox_sym_op(n, STATOR_SYM_MUL, steps, ox_sym(n, s.strides[i])), kernel[i]);
+        const stator_ref pads = ox_sym_op(n, STATOR_SYM_ADD, s.pads[i], s.pads[s.rank + i]);
+        natural[i + 2] = ox_sym_op(n, STATOR_SYM_SUB, reach, pads);
     }
     stator_ref y = ox_op(n, "max_unpool", STATOR_IN(x, index),
                          STATOR_AT(STATOR_A_DIMS("shape", rank, natural)));
@@ -142,7 +143,7 @@ void ox_max_unpool(ox_node *n)
         }
         for (uint32_t i = 0; i < rank; i++) {
             low[i] = ox_sym(n, 0);
-            high[i] = ox_sym_op(n, '-', shape[i], natural[i]);
+            high[i] = ox_sym_op(n, STATOR_SYM_SUB, shape[i], natural[i]);
         }
         y = ox_op(n, "pad", STATOR_IN(y),
                   STATOR_AT(STATOR_A_DIMS("low", rank, low), STATOR_A_DIMS("high", rank, high)));

@@ -22,7 +22,7 @@ static stator_ref repeat_blocks(ox_node *n, stator_ref s, stator_ref x, uint32_t
     const stator_ref between = ox_unsqueeze(n, s, axis + 1u);
     ox_dims(n, between, wide);
     wide[axis + 1u] = ox_sym(n, block);
-    dims[axis] = ox_sym_op(n, '*', dims[axis], ox_sym(n, block));
+    dims[axis] = ox_sym_op(n, STATOR_SYM_MUL, dims[axis], ox_sym(n, block));
     const stator_ref repeated = ox_reshape(n, ox_expand(n, between, rank + 1u, wide), rank, dims);
     return dims[axis] == size ? repeated : ox_slice(n, repeated, axis, ox_sym(n, 0), size, 1);
 }

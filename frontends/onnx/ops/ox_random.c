@@ -93,7 +93,8 @@ void ox_multinomial(ox_node *n)
     const stator_ref below = ox_bin(n, "le", ox_unsqueeze(n, sums, 1), draw);
     const stator_ref index =
         ox_reduce(n, "reduce_sum", ox_cast(n, below, STATOR_I64), 1, last, false);
-    const stator_ref top = ox_from_dim(n, ox_sym_op(n, '-', ox_dim(n, logits, 1), ox_sym(n, 1)));
+    const stator_ref top =
+        ox_from_dim(n, ox_sym_op(n, STATOR_SYM_SUB, ox_dim(n, logits, 1), ox_sym(n, 1)));
     ox_out(n, 0, ox_cast(n, ox_bin(n, "min", index, top), dtype));
 }
 

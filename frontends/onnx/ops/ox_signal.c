@@ -71,7 +71,7 @@ static stator_ref fit_axis(ox_node *n, stator_ref x, uint32_t axis, stator_ref s
     for (uint32_t i = 0; i < rank; i++) {
         low[i] = high[i] = ox_sym(n, 0);
     }
-    high[axis] = ox_sym_op(n, '-', size, ox_dim(n, x, axis));
+    high[axis] = ox_sym_op(n, STATOR_SYM_SUB, size, ox_dim(n, x, axis));
     return ox_op(n, "pad", STATOR_IN(x),
                  STATOR_AT(STATOR_A_DIMS("low", rank, low), STATOR_A_DIMS("high", rank, high)));
 }
@@ -82,8 +82,9 @@ static stator_ref inverse_real(ox_node *n, stator_ref x, uint32_t axis, stator_r
 {
     const uint32_t rank = ox_rank(n, x);
     const stator_ref one = ox_sym(n, 1);
-    const stator_ref half = ox_sym_op(n, '+', ox_sym_op(n, '/', length, ox_sym(n, 2)), one);
-    const stator_ref rest = ox_sym_op(n, '-', length, half);
+    const stator_ref half =
+        ox_sym_op(n, STATOR_SYM_ADD, ox_sym_op(n, STATOR_SYM_FLOORDIV, length, ox_sym(n, 2)), one);
+    const stator_ref rest = ox_sym_op(n, STATOR_SYM_SUB, length, half);
     const int64_t signs_dims[1] = {2};
     const double signs[2] = {1, -1};
     const stator_ref kept = fit_axis(n, x, axis, half);
@@ -116,7 +117,8 @@ void ox_dft(ox_node *n)
         const stator_ref *list = ox_sizes(n, ox_in(n, 1), &count, "the length");
         length = list != NULL && count == 1 ? list[0] : 0;
     } else if (inverse && onesided) {
-        length = ox_sym_op(n, '*', ox_sym_op(n, '-', length, ox_sym(n, 1)), ox_sym(n, 2));
+        length = ox_sym_op(n, STATOR_SYM_MUL, ox_sym_op(n, STATOR_SYM_SUB, length, ox_sym(n, 1)),
+                           ox_sym(n, 2));
     }
     ox_out(n, 0,
            inverse && onesided ? inverse_real(n, x, axis, length)
@@ -156,9 +158,9 @@ void ox_stft(ox_node *n)
     if (!ox_expect(n, step >= 1, "the frame step is %lld", (long long)step)) {
         return;
     }
-    const stator_ref span = ox_sym_op(n, '-', ox_dim(n, signal, 1), length);
-    const stator_ref frames =
-        ox_sym_op(n, '+', ox_sym_op(n, '/', span, ox_sym(n, step)), ox_sym(n, 1));
+    const stator_ref span = ox_sym_op(n, STATOR_SYM_SUB, ox_dim(n, signal, 1), length);
+    const stator_ref frames = ox_sym_op(
+        n, STATOR_SYM_ADD, ox_sym_op(n, STATOR_SYM_FLOORDIV, span, ox_sym(n, step)), ox_sym(n, 1));
     const stator_ref dims[2] = {frames, length};
     const stator_ref first = ox_mul(n, ox_iota(n, STATOR_I64, 2, dims, 0), ox_int(n, step));
     const stator_ref index = ox_add(n, first, ox_iota(n, STATOR_I64, 2, dims, 1));

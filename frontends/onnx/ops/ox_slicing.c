@@ -101,7 +101,7 @@ static stator_ref clamp_bound(ox_node *n, stator_ref bound, stator_ref dim, int6
 {
     int64_t least;
     int64_t most;
-    const stator_ref hi = ox_sym_op(n, '+', dim, ox_sym(n, hi_off));
+    const stator_ref hi = ox_sym_op(n, STATOR_SYM_ADD, dim, ox_sym(n, hi_off));
     if (bound == dim && hi_off == 0) {
         return hi;
     }
@@ -110,7 +110,7 @@ static stator_ref clamp_bound(ox_node *n, stator_ref bound, stator_ref dim, int6
         return hi;
     }
     if (least >= 0) {
-        return ox_sym_op(n, 'm', bound, hi);
+        return ox_sym_op(n, STATOR_SYM_MIN, bound, hi);
     }
     if (most >= 0) {
         return 0;
@@ -118,7 +118,7 @@ static stator_ref clamp_bound(ox_node *n, stator_ref bound, stator_ref dim, int6
     if (most <= -HUGE_BOUND) {
         return ox_sym(n, lo);
     }
-    return ox_sym_op(n, 'M', ox_sym_op(n, '+', dim, bound), ox_sym(n, lo));
+    return ox_sym_op(n, STATOR_SYM_MAX, ox_sym_op(n, STATOR_SYM_ADD, dim, bound), ox_sym(n, lo));
 }
 
 /* The slice of one axis. */
@@ -139,11 +139,12 @@ static bool known_axis(ox_node *n, stator_ref dim, axis_range range, stator_ref 
     if (first == 0 || last == 0) {
         return false;
     }
-    const stator_ref span =
-        step > 0 ? ox_sym_op(n, '-', last, first) : ox_sym_op(n, '-', first, last);
-    const stator_ref size = ox_sym_op(n, 'c', span, ox_sym(n, step > 0 ? step : -step));
+    const stator_ref span = step > 0 ? ox_sym_op(n, STATOR_SYM_SUB, last, first)
+                                     : ox_sym_op(n, STATOR_SYM_SUB, first, last);
+    const stator_ref size =
+        ox_sym_op(n, STATOR_SYM_CEILDIV, span, ox_sym(n, step > 0 ? step : -step));
     *out_start = first;
-    *out_size = ox_sym_op(n, 'M', size, ox_sym(n, 0));
+    *out_size = ox_sym_op(n, STATOR_SYM_MAX, size, ox_sym(n, 0));
     return ox_ok(n);
 }
 

@@ -108,10 +108,11 @@ static stator_ref range_count_sym(ox_node *n, stator_ref start, stator_ref limit
     if (!ox_sym_const(n, delta, &step) || step == 0) {
         return 0;
     }
-    const stator_ref span =
-        step > 0 ? ox_sym_op(n, '-', limit, start) : ox_sym_op(n, '-', start, limit);
-    const stator_ref count = ox_sym_op(n, 'c', span, ox_sym(n, step > 0 ? step : -step));
-    return ox_sym_op(n, 'M', count, ox_sym(n, 0));
+    const stator_ref span = step > 0 ? ox_sym_op(n, STATOR_SYM_SUB, limit, start)
+                                     : ox_sym_op(n, STATOR_SYM_SUB, start, limit);
+    const stator_ref count =
+        ox_sym_op(n, STATOR_SYM_CEILDIV, span, ox_sym(n, step > 0 ? step : -step));
+    return ox_sym_op(n, STATOR_SYM_MAX, count, ox_sym(n, 0));
 }
 
 /* The same while the program runs. */

@@ -11,8 +11,9 @@
 
 static stator_ref span_of(ox_node *n, stator_ref kernel, int64_t dilation)
 {
-    const stator_ref less = ox_sym_op(n, '-', kernel, ox_sym(n, 1));
-    return ox_sym_op(n, '+', ox_sym_op(n, '*', less, ox_sym(n, dilation)), ox_sym(n, 1));
+    const stator_ref less = ox_sym_op(n, STATOR_SYM_SUB, kernel, ox_sym(n, 1));
+    return ox_sym_op(n, STATOR_SYM_ADD, ox_sym_op(n, STATOR_SYM_MUL, less, ox_sym(n, dilation)),
+                     ox_sym(n, 1));
 }
 
 /* As much padding on axis i that the result has ceil(size / stride) places. */
@@ -22,11 +23,13 @@ static void same_pads(ox_node *n, ox_window_spec *w, uint32_t i, stator_ref size
     const stator_ref one = ox_sym(n, 1);
     const stator_ref s = ox_sym(n, w->strides[i]);
     const stator_ref last =
-        ox_sym_op(n, '*', ox_sym_op(n, '-', ox_sym_op(n, 'c', size, s), one), s);
-    const stator_ref need = ox_sym_op(n, '-', ox_sym_op(n, '+', last, span), size);
-    const stator_ref total = ox_sym_op(n, 'M', need, ox_sym(n, 0));
-    const stator_ref less = ox_sym_op(n, '/', total, ox_sym(n, 2));
-    const stator_ref more = ox_sym_op(n, '-', total, less);
+        ox_sym_op(n, STATOR_SYM_MUL,
+                  ox_sym_op(n, STATOR_SYM_SUB, ox_sym_op(n, STATOR_SYM_CEILDIV, size, s), one), s);
+    const stator_ref need =
+        ox_sym_op(n, STATOR_SYM_SUB, ox_sym_op(n, STATOR_SYM_ADD, last, span), size);
+    const stator_ref total = ox_sym_op(n, STATOR_SYM_MAX, need, ox_sym(n, 0));
+    const stator_ref less = ox_sym_op(n, STATOR_SYM_FLOORDIV, total, ox_sym(n, 2));
+    const stator_ref more = ox_sym_op(n, STATOR_SYM_SUB, total, less);
     w->pads[i] = is_upper ? less : more;
     w->pads[w->rank + i] = is_upper ? more : less;
 }
@@ -35,12 +38,17 @@ static stator_ref ceil_extra(ox_node *n, stator_ref size, stator_ref span, int64
                              stator_ref low, stator_ref high)
 {
     const stator_ref s = ox_sym(n, stride);
-    const stator_ref padded = ox_sym_op(n, '+', ox_sym_op(n, '+', size, low), high);
-    const stator_ref up = ox_sym_op(n, 'c', ox_sym_op(n, '-', padded, span), s);
-    const stator_ref inside = ox_sym_op(n, '-', ox_sym_op(n, '+', size, low), ox_sym(n, 1));
-    const stator_ref last = ox_sym_op(n, 'm', up, ox_sym_op(n, '/', inside, s));
-    const stator_ref end = ox_sym_op(n, '+', ox_sym_op(n, '*', last, s), span);
-    return ox_sym_op(n, '-', end, padded);
+    const stator_ref padded =
+        ox_sym_op(n, STATOR_SYM_ADD, ox_sym_op(n, STATOR_SYM_ADD, size, low), high);
+    const stator_ref up =
+        ox_sym_op(n, STATOR_SYM_CEILDIV, ox_sym_op(n, STATOR_SYM_SUB, padded, span), s);
+    const stator_ref inside =
+        ox_sym_op(n, STATOR_SYM_SUB, ox_sym_op(n, STATOR_SYM_ADD, size, low), ox_sym(n, 1));
+    const stator_ref last =
+        ox_sym_op(n, STATOR_SYM_MIN, up, ox_sym_op(n, STATOR_SYM_FLOORDIV, inside, s));
+    const stator_ref end =
+        ox_sym_op(n, STATOR_SYM_ADD, ox_sym_op(n, STATOR_SYM_MUL, last, s), span);
+    return ox_sym_op(n, STATOR_SYM_SUB, end, padded);
 }
 
 /* Explicit pads; absent ones are 0. */

@@ -48,10 +48,10 @@ static bool is_loadable(const stator_graph_view *v, uint32_t op, uint32_t dtype,
 /* Is the symbol (an atom) in the sym of the graph? */
 static bool mentions(const stator_graph_view *v, stator_ref sym, uint32_t atom)
 {
-    const stator_sym_row *row = stator_column_at(&v->syms, sym);
+    const stator_sym_row *row = stator_sym_at(v, sym);
     for (uint32_t i = 0; i < row->term_count; i++) {
-        const stator_term_row *term = stator_column_at(&v->terms, row->term_begin + i);
-        const stator_atom_row *at = stator_column_at(&v->atoms, term->atom);
+        const stator_term_row *term = stator_term_at(v, row, i);
+        const stator_atom_row *at = stator_atom_at(v, term->atom);
         if (term->atom == atom || (at->kind != STATOR_ATOM_SYMBOL &&
                                    (mentions(v, at->a, atom) || mentions(v, at->b, atom)))) {
             return true;
@@ -86,10 +86,10 @@ static bool is_known(const stator_graph_view *v, const stator_node_row *node, ui
 /* Has sym an unbacked symbol that this node defines? */
 static bool defines(const stator_graph_view *v, const stator_node_row *node, stator_ref sym)
 {
-    const stator_sym_row *row = stator_column_at(&v->syms, sym);
+    const stator_sym_row *row = stator_sym_at(v, sym);
     for (uint32_t i = 0; i < row->term_count; i++) {
-        const stator_term_row *term = stator_column_at(&v->terms, row->term_begin + i);
-        const stator_atom_row *at = stator_column_at(&v->atoms, term->atom);
+        const stator_term_row *term = stator_term_at(v, row, i);
+        const stator_atom_row *at = stator_atom_at(v, term->atom);
         const bool is_new =
             at->kind == STATOR_ATOM_SYMBOL
                 ? (at->flags & STATOR_ATOM_UNBACKED) && !is_known(v, node, term->atom)

@@ -119,7 +119,7 @@ static uint32_t atom_entry(writer *w, uint32_t atom)
     if (known) {
         return known;
     }
-    const stator_atom_row *row = stator_column_at(&w->v->atoms, atom);
+    const stator_atom_row *row = stator_atom_at(w->v, atom);
     if (row->kind == STATOR_ATOM_SYMBOL) {
         w->failed |= !st_map_put(&w->symbols, (uint64_t)row->index + 1u, atom);
         put_u32(bytes_of(w, ST_STIRB_SYMS), ST_STIRB_SYM_SYMBOL);
@@ -139,17 +139,17 @@ static uint32_t sym_entry(writer *w, uint32_t sym)
     if (known) {
         return known;
     }
-    const stator_sym_row *row = stator_column_at(&w->v->syms, sym);
+    const stator_sym_row *row = stator_sym_at(w->v, sym);
     st_str *out = bytes_of(w, ST_STIRB_SYMS);
     for (uint32_t k = 0; k < row->term_count; k++) {
-        const stator_term_row *term = stator_column_at(&w->v->terms, row->term_begin + k);
+        const stator_term_row *term = stator_term_at(w->v, row, k);
         (void)atom_entry(w, term->atom);
     }
     put_u32(out, ST_STIRB_SYM_SUM);
     put_i64(out, row->constant);
     put_u32(out, row->term_count);
     for (uint32_t k = 0; k < row->term_count; k++) {
-        const stator_term_row *term = stator_column_at(&w->v->terms, row->term_begin + k);
+        const stator_term_row *term = stator_term_at(w->v, row, k);
         put_i64(out, term->coef);
         put_u32(out, atom_entry(w, term->atom));
     }
@@ -179,13 +179,13 @@ static uint32_t origin_entry(writer *w, uint32_t origin)
     while (origin && entry_of(w, ST_STIRB_ORIGINS, origin) == 0) {
         uint32_t last = origin, next = 0;
         for (;;) {
-            next = ((const stator_origin_row *)stator_column_at(&w->v->origins, last))->next;
+            next = stator_origin_at(w->v, last)->next;
             if (next == 0 || entry_of(w, ST_STIRB_ORIGINS, next)) {
                 break;
             }
             last = next;
         }
-        const stator_origin_row *row = stator_column_at(&w->v->origins, last);
+        const stator_origin_row *row = stator_origin_at(w->v, last);
         put_u32(out, string_entry(w, row->name));
         put_u32(out, string_entry(w, row->kind));
         put_u32(out, string_entry(w, row->file));
@@ -376,7 +376,7 @@ static void write_results(writer *w)
     st_str *out = bytes_of(w, ST_STIRB_GRAPH);
     put_u32(out, w->v->n_write_backs);
     for (uint32_t i = 0; i < w->v->n_write_backs; i++) {
-        const stator_write_back_row *row = stator_column_at(&w->v->write_backs, i);
+        const stator_write_back_row *row = stator_write_back_at(w->v, i);
         put_u32(out, row->input);
         put_u32(out, row->value);
     }
@@ -424,7 +424,7 @@ static void write_symbols(writer *w)
         if (atom == 0) {
             continue;
         }
-        const stator_atom_row *row = stator_column_at(&w->v->atoms, atom);
+        const stator_atom_row *row = stator_atom_at(w->v, atom);
         put_u32(out, row->index);
         put_u32(out, symbol_name(w, row));
         put_u32(out, row->flags);

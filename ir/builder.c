@@ -191,17 +191,6 @@ void st_build_set_name(stator_builder *b, stator_ref value, const char *name)
     }
 }
 
-void st_build_note_origin(const stator_builder *b, stator_diag **err)
-{
-    if (b->origin == 0 || err == NULL || *err == NULL) {
-        return;
-    }
-    const st_module *m = b->module;
-    const stator_origin_row *row = st_seg_at(&m->origins, b->origin);
-    st_diag_note(*err, st_module_str(m, row->name), st_module_str(m, row->file), row->line,
-                 st_module_str(m, row->kind));
-}
-
 /* ---- inputs and outputs ---- */
 
 static stator_status check_type(const st_module *m, stator_ref type, const char *what,
@@ -617,7 +606,7 @@ stator_status st_build_node(stator_builder *b, const stator_node_desc *desc,
 {
     const stator_status status = build_node(b, desc, out_results, err);
     if (status != STATOR_OK) {
-        st_build_note_origin(b, err);
+        st_module_note_origin(b->module, b->origin, err);
     }
     return status;
 }

@@ -18,7 +18,5 @@ stator_status st_build_raw_node(stator_builder *b, const stator_node_row *row,
                                 const stator_ref *operands, const stator_attr_row *attrs,
                                 stator_graph *const *regions, const stator_ref *types,
                                 stator_diag **err);
-/* Adds the note "node <name> (<kind>), file:line" of the builder's current origin to *err. */
-void st_build_note_origin(const stator_builder *b, stator_diag **err);
 
 #endif

@@ -112,7 +112,7 @@ stator_status st_build_clone_outputs(stator_builder *b, const stator_graph *from
         ST_TRY(st_build_output(b, name, map[stator_output_at(v, k)], err));
     }
     for (uint32_t k = 0; k < v->n_write_backs; k++) {
-        const stator_write_back_row *row = stator_column_at(&v->write_backs, k);
+        const stator_write_back_row *row = stator_write_back_at(v, k);
         ST_TRY(st_build_write_back(b, map[row->input], map[row->value], err));
     }
     return STATOR_OK;

@@ -138,7 +138,7 @@ bool st_graph_hash(const stator_graph *graph, uint8_t out_hash[16])
         put_u32(&s, stator_output_at(v, k));
     }
     for (uint32_t k = 0; k < v->n_write_backs; k++) {
-        put(&s, stator_column_at(&v->write_backs, k), sizeof(stator_write_back_row));
+        put(&s, stator_write_back_at(v, k), sizeof(stator_write_back_row));
     }
     fold(&s, out_hash);
     const bool is_ok = st_str_ok(&s);

@@ -93,7 +93,7 @@ uint32_t st_in_list(const st_infer *in, uint32_t a, int64_t *out, uint32_t capac
         return 0;
     }
     for (uint32_t i = 0; i < row->count && i < capacity; i++) {
-        out[i] = *(const int64_t *)stator_column_at(&in->v->i64s, row->begin + i);
+        out[i] = stator_attr_int_at(in->v, row, i);
     }
     return row->count;
 }

@@ -558,7 +558,7 @@ static bool rule_expand(const st_ints_eval *at, st_ints *out)
 
 static int64_t int_at(const st_ints_eval *at, const stator_attr_row *list, uint32_t i)
 {
-    return *(const int64_t *)stator_column_at(&at->v->i64s, list->begin + i);
+    return stator_attr_int_at(at->v, list, i);
 }
 
 static bool rule_transpose(const st_ints_eval *at, st_ints *out)

@@ -578,3 +578,12 @@ uint32_t st_module_origin_merge(st_module *m, uint32_t a, uint32_t b)
     }
     return result;
 }
+
+void st_module_note_origin(const st_module *m, uint32_t origin, stator_diag **err)
+{
+    if (origin != 0 && origin < m->origins.count && err != NULL && *err != NULL) {
+        const stator_origin_row *row = origin_at(m, origin);
+        st_diag_note(*err, st_module_str(m, row->name), st_module_str(m, row->file), row->line,
+                     st_module_str(m, row->kind));
+    }
+}

@@ -57,6 +57,8 @@ uint32_t st_module_origin(st_module *m, const char *name, const char *kind, cons
 /* st_module_refs reports no memory as UINT32_MAX. */
 /* The union of two origins (a merged node's). */
 uint32_t st_module_origin_merge(st_module *m, uint32_t a, uint32_t b);
+/* Says in *err, where there is one, which node of the model an error is about. */
+void st_module_note_origin(const st_module *m, uint32_t origin, stator_diag **err);
 /* Text of a type: "f32[N, 3, 224, 224]". */
 void st_module_print_type(const st_module *m, uint32_t type, st_str *out);
 

@@ -47,11 +47,7 @@ static stator_status fail(const verifier *c, stator_diag **err, const char *form
     const stator_status status =
         st_fail(err, STATOR_INVALID_ARGUMENT, "graph '%s', node %u (%s): %s", graph, c->node,
                 is_op ? stator_op_at(c->v, row->op)->name : "?", text);
-    if (row->origin != 0 && row->origin < c->m->origins.count && err != NULL && *err != NULL) {
-        const stator_origin_row *origin = st_seg_at(&c->m->origins, row->origin);
-        st_diag_note(*err, st_module_str(c->m, origin->name), st_module_str(c->m, origin->file),
-                     origin->line, st_module_str(c->m, origin->kind));
-    }
+    st_module_note_origin(c->m, row->origin, err);
     return status;
 }
 
@@ -65,7 +61,7 @@ static bool is_range(uint32_t begin, uint32_t count, const st_seg *seg)
 /* Is the symbol of this atom backed, or unbacked and defined by now? */
 static bool is_defined(const verifier *c, uint32_t atom)
 {
-    const stator_atom_row *row = st_seg_at(&c->m->symtab.atoms, atom);
+    const stator_atom_row *row = st_atom_at(&c->m->symtab, atom);
     return (row->flags & STATOR_ATOM_UNBACKED) == 0 || st_map_get(&c->defined, atom) != 0;
 }
 
@@ -143,7 +139,7 @@ static stator_status check_dims(verifier *c, const char *name, const stator_attr
         }
         const uint32_t atom = undefined_atom(c, sym);
         if (atom != 0) {
-            const stator_atom_row *a = st_seg_at(&c->m->symtab.atoms, atom);
+            const stator_atom_row *a = st_atom_at(&c->m->symtab, atom);
             return fail(c, err,
                         "attribute '%s' reads the size '%s' (symbol %u), which no earlier node "
                         "defines",
@@ -475,7 +471,7 @@ static stator_status check_outputs(verifier *c, stator_diag **err)
         }
     }
     for (uint32_t k = 0; k < v->n_write_backs; k++) {
-        const stator_write_back_row *row = stator_column_at(&v->write_backs, k);
+        const stator_write_back_row *row = stator_write_back_at(v, k);
         if (row->input == 0 || row->input > v->n_inputs || row->value == 0 ||
             row->value > v->n_values ||
             (stator_value_at(v, row->input)->flags & STATOR_VALUE_WRITTEN) == 0) {

@@ -110,25 +110,9 @@ uint32_t st_loop_symbol_add(st_loop_syms *syms, const st_loop_symbol *what, int6
     return sym;
 }
 
-static const stator_sym_row *row_of(const st_loop_syms *syms, uint32_t sym)
-{
-    return st_seg_at(&syms->tab.syms, sym);
-}
-
-static const stator_term_row *term_of(const st_loop_syms *syms, const stator_sym_row *row,
-                                      uint32_t i)
-{
-    return st_seg_at(&syms->tab.terms, row->term_begin + i);
-}
-
-static const stator_atom_row *atom_of(const st_loop_syms *syms, uint32_t atom)
-{
-    return st_seg_at(&syms->tab.atoms, atom);
-}
-
 static uint32_t subst_atom(st_loop_syms *syms, uint32_t atom, const uint32_t *to, uint32_t n)
 {
-    const stator_atom_row *row = atom_of(syms, atom);
+    const stator_atom_row *row = st_atom_at(&syms->tab, atom);
     if (row->kind == STATOR_ATOM_SYMBOL) {
         return row->index < n && to[row->index] ? to[row->index]
                                                 : syms->symbols.data[row->index].sym;
@@ -140,10 +124,10 @@ static uint32_t subst_atom(st_loop_syms *syms, uint32_t atom, const uint32_t *to
 
 uint32_t st_loop_subst(st_loop_syms *syms, uint32_t sym, const uint32_t *to, uint32_t n)
 {
-    const stator_sym_row *row = row_of(syms, sym);
+    const stator_sym_row *row = st_sym_row_at(&syms->tab, sym);
     uint32_t sum = st_sym_int(&syms->tab, row->constant);
     for (uint32_t i = 0; sum && i < row->term_count; i++) {
-        const stator_term_row *term = term_of(syms, row, i);
+        const stator_term_row *term = st_sym_term(&syms->tab, row, i);
         const uint32_t coef = st_sym_int(&syms->tab, term->coef);
         const uint32_t atom = subst_atom(syms, term->atom, to, n);
         const uint32_t part = coef && atom ? st_sym_mul(&syms->tab, coef, atom) : 0;
@@ -155,9 +139,9 @@ uint32_t st_loop_subst(st_loop_syms *syms, uint32_t sym, const uint32_t *to, uin
 void st_loop_each_symbol(const st_loop_syms *syms, uint32_t sym,
                          void (*fn)(void *self, uint32_t index), void *self)
 {
-    const stator_sym_row *row = row_of(syms, sym);
+    const stator_sym_row *row = st_sym_row_at(&syms->tab, sym);
     for (uint32_t i = 0; i < row->term_count; i++) {
-        const stator_atom_row *atom = atom_of(syms, term_of(syms, row, i)->atom);
+        const stator_atom_row *atom = st_atom_at(&syms->tab, st_sym_term(&syms->tab, row, i)->atom);
         if (atom->kind == STATOR_ATOM_SYMBOL) {
             fn(self, atom->index);
             continue;
@@ -193,7 +177,7 @@ static bool linear_atom(st_loop_syms *syms, uint32_t atom, uint32_t symbol, uint
                         uint32_t *out_coef, uint32_t *out_rest)
 {
     st_symtab *tab = &syms->tab;
-    const stator_atom_row *row = atom_of(syms, atom);
+    const stator_atom_row *row = st_atom_at(&syms->tab, atom);
     if (row->kind == STATOR_ATOM_SYMBOL) {
         const bool is_it = row->index == symbol;
         *out_coef = st_sym_int(tab, is_it);
@@ -225,11 +209,11 @@ static bool linear(st_loop_syms *syms, uint32_t sym, uint32_t symbol, uint32_t d
                    uint32_t *out_coef, uint32_t *out_rest)
 {
     st_symtab *tab = &syms->tab;
-    const stator_sym_row *row = row_of(syms, sym);
+    const stator_sym_row *row = st_sym_row_at(&syms->tab, sym);
     uint32_t coef = st_sym_int(tab, 0);
     uint32_t rest = st_sym_int(tab, row->constant);
     for (uint32_t i = 0; i < row->term_count; i++) {
-        const stator_term_row *term = term_of(syms, row, i);
+        const stator_term_row *term = st_sym_term(&syms->tab, row, i);
         const uint32_t times = st_sym_int(tab, term->coef);
         uint32_t c = 0;
         uint32_t r = 0;

@@ -233,7 +233,7 @@ static void put_division(printer *p, const stator_atom_row *atom)
 
 static void put_atom(printer *p, uint32_t ref)
 {
-    const stator_atom_row *atom = st_seg_at(&p->kernel->syms->tab.atoms, ref);
+    const stator_atom_row *atom = st_atom_at(&p->kernel->syms->tab, ref);
     switch (atom->kind) {
     case STATOR_ATOM_SYMBOL:
         put_symbol(p, atom->index);
@@ -263,10 +263,10 @@ static void put_int(printer *p, int64_t value)
 static void put_sym(printer *p, uint32_t sym)
 {
     const st_symtab *tab = &p->kernel->syms->tab;
-    const stator_sym_row *row = st_seg_at(&tab->syms, sym);
+    const stator_sym_row *row = st_sym_row_at(tab, sym);
     put(p, "(");
     for (uint32_t i = 0; i < row->term_count; i++) {
-        const stator_term_row *term = st_seg_at(&tab->terms, row->term_begin + i);
+        const stator_term_row *term = st_sym_term(tab, row, i);
         put(p, i ? " + " : "");
         if (term->coef != 1) {
             put_int(p, term->coef);

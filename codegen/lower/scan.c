@@ -8,9 +8,7 @@ int64_t cg_scan_list_at(const stator_graph_view *v, const stator_node_row *row, 
                         uint32_t i)
 {
     const stator_attr_row *list = stator_attr_at(v, row, attr);
-    return list->kind == STATOR_ATTR_INTS && i < list->count
-               ? *(const int64_t *)stator_column_at(&v->i64s, list->begin + i)
-               : 0;
+    return list->kind == STATOR_ATTR_INTS && i < list->count ? stator_attr_int_at(v, list, i) : 0;
 }
 
 uint32_t cg_scan_count(const stator_graph_view *v, const stator_node_row *row, uint32_t attr)

@@ -8,28 +8,13 @@
 
 /* ---- syms ---- */
 
-static const stator_sym_row *graph_sym_row(const cg_unit *unit, stator_ref sym)
-{
-    return stator_column_at(&unit->view->syms, sym);
-}
-
-static const stator_term_row *graph_term(const cg_unit *unit, const stator_sym_row *row, uint32_t i)
-{
-    return stator_column_at(&unit->view->terms, row->term_begin + i);
-}
-
-static const stator_atom_row *graph_atom(const cg_unit *unit, uint32_t atom)
-{
-    return stator_column_at(&unit->view->atoms, atom);
-}
-
 /* Notes the atom row of every symbol in sym. */
 static void find_symbols(const cg_unit *unit, stator_ref sym, uint32_t *atom_of_symbol)
 {
-    const stator_sym_row *row = graph_sym_row(unit, sym);
+    const stator_sym_row *row = stator_sym_at(unit->view, sym);
     for (uint32_t i = 0; i < row->term_count; i++) {
-        const uint32_t atom = graph_term(unit, row, i)->atom;
-        const stator_atom_row *at = graph_atom(unit, atom);
+        const uint32_t atom = stator_term_at(unit->view, row, i)->atom;
+        const stator_atom_row *at = stator_atom_at(unit->view, atom);
         if (at->kind == STATOR_ATOM_SYMBOL) {
             atom_of_symbol[at->index] = atom;
             continue;
@@ -66,7 +51,7 @@ stator_status cg_import_symbols(cg_unit *unit, stator_diag **err)
     ST_TRY_MEM(atoms, err);
     find_all_symbols(unit, atoms);
     for (uint32_t i = 0; i < v->n_symbols; i++) {
-        const stator_atom_row *at = atoms[i] ? graph_atom(unit, atoms[i]) : NULL;
+        const stator_atom_row *at = atoms[i] ? stator_atom_at(unit->view, atoms[i]) : NULL;
         const st_loop_symbol size = {
             .kind = ST_SYMBOL_SIZE, .id = i, .name = at ? stator_string_at(v, at->name) : NULL};
         const int64_t lo = at ? at->lo : 0;
@@ -81,7 +66,7 @@ stator_status cg_import_symbols(cg_unit *unit, stator_diag **err)
 
 static uint32_t import_atom(cg_unit *unit, uint32_t atom)
 {
-    const stator_atom_row *at = graph_atom(unit, atom);
+    const stator_atom_row *at = stator_atom_at(unit->view, atom);
     if (at->kind == STATOR_ATOM_SYMBOL) {
         return unit->syms->symbols.data[at->index].sym;
     }
@@ -112,10 +97,10 @@ uint32_t cg_sym(cg_unit *unit, stator_ref graph_sym)
         return known;
     }
     st_symtab *tab = &unit->syms->tab;
-    const stator_sym_row *row = graph_sym_row(unit, graph_sym);
+    const stator_sym_row *row = stator_sym_at(unit->view, graph_sym);
     uint32_t sum = st_sym_int(tab, row->constant);
     for (uint32_t i = 0; sum && i < row->term_count; i++) {
-        const stator_term_row *term = graph_term(unit, row, i);
+        const stator_term_row *term = stator_term_at(unit->view, row, i);
         const uint32_t coef = st_sym_int(tab, term->coef);
         const uint32_t atom = import_atom(unit, term->atom);
         const uint32_t part = coef && atom ? st_sym_mul(tab, coef, atom) : 0;
@@ -184,7 +169,7 @@ uint32_t cg_attr_dim(const cg_node *node, uint32_t k, uint32_t i)
 int64_t cg_attr_int_at(const cg_node *node, uint32_t k, uint32_t i)
 {
     const stator_graph_view *v = node->unit->view;
-    return *(const int64_t *)stator_column_at(&v->i64s, cg_attr(node, k)->begin + i);
+    return stator_attr_int_at(v, cg_attr(node, k), i);
 }
 
 const char *cg_attr_text(const cg_node *node, uint32_t k)

@@ -140,9 +140,7 @@ static stator_status note_checks(planner *p, const st_kernel *kernel, stator_dia
             continue;
         }
         const stator_node_row *node = stator_node_at(v, inst->origin);
-        const stator_origin_row *origin =
-            node->origin ? stator_column_at(&v->origins, node->origin) : NULL;
-        const char *name = origin ? stator_string_at(v, origin->name) : "";
+        const char *name = stator_node_origin(v, inst->origin);
         st_str text;
         st_str_init(&text, exe->config.mem);
         st_str_addf(&text, "%s%s%s%s: an index is outside its axis",

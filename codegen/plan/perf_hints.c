@@ -64,18 +64,10 @@ static double numel_of(const cg_unit *unit, const cg_value *v)
     return count;
 }
 
-/* Origin of the node in the model; NULL: not known. */
-static const stator_origin_row *origin_of(const cg_unit *unit, stator_ref node)
-{
-    const stator_node_row *row = stator_node_at(unit->view, node);
-    return row->origin ? stator_column_at(&unit->view->origins, row->origin) : NULL;
-}
-
 /* "matmul 'y'", of an op called so. */
 static void print_named(const cg_unit *unit, stator_ref node, const char *op, st_str *out)
 {
-    const stator_origin_row *origin = origin_of(unit, node);
-    const char *name = origin ? stator_string_at(unit->view, origin->name) : "";
+    const char *name = stator_node_origin(unit->view, node);
     st_str_add(out, op);
     if (name[0]) {
         st_str_addf(out, " '%s'", name);
@@ -270,7 +262,8 @@ static bool has_index(const st_kernel *kernel)
 /* The op that the model has where the node comes from; "": that is not known. */
 static const char *kind_of(const cg_unit *unit, stator_ref node)
 {
-    const stator_origin_row *origin = origin_of(unit, node);
+    const stator_origin_row *origin =
+        stator_origin_at(unit->view, stator_node_at(unit->view, node)->origin);
     return origin ? stator_string_at(unit->view, origin->kind) : "";
 }
 

@@ -42,9 +42,7 @@ stator_status cg_make_bind(cg_unit *unit, uint32_t k, st_cg_exe *exe, cg_launch 
 {
     const cg_node node = cg_node_of(unit, unit->binds.data[k]);
     const stator_attr_row *syms = cg_attr(&node, STATOR_sym_bind_syms);
-    const stator_origin_row *origin =
-        node.row->origin ? stator_column_at(&unit->view->origins, node.row->origin) : NULL;
-    const char *name = origin ? stator_string_at(unit->view, origin->name) : "";
+    const char *name = stator_node_origin(unit->view, node.ref);
     cg_size_bind *bind = st_vec_push(exe->config.mem, &exe->binds);
     ST_TRY_MEM(bind, err);
     *bind = (cg_size_bind){.n = 0};

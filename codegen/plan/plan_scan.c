@@ -99,7 +99,7 @@ static int64_t macs_of(const stator_graph_view *body, const stator_node_row *row
         int64_t dim = 0;
         int64_t axis = i;
         if (i >= z->rank) {
-            axis = *(const int64_t *)stator_column_at(&body->i64s, folded->begin + i - z->rank);
+            axis = stator_attr_int_at(body, folded, i - z->rank);
             axis += axis < 0 ? (int64_t)x->rank : 0;
         }
         if (!stator_sym_is_const(body, stator_dim_at(body, i < z->rank ? z : x, (uint32_t)axis),

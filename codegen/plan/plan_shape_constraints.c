@@ -47,9 +47,7 @@ static const char *constraint_text(const finder *f, const char *what)
 {
     const stator_graph_view *v = f->unit->view;
     const stator_node_row *row = f->node.row;
-    const stator_origin_row *origin =
-        row->origin ? stator_column_at(&v->origins, row->origin) : NULL;
-    const char *name = origin ? stator_string_at(v, origin->name) : "";
+    const char *name = stator_node_origin(v, f->node.ref);
     st_str text;
     st_str_init(&text, f->unit->mem);
     st_str_add(&text, stator_op_at(v, row->op)->name);

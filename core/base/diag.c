@@ -269,6 +269,16 @@ void st_diag_release(stator_diag *diag)
     }
 }
 
+stator_status st_diag_give(stator_status status, stator_diag *diag, stator_diag **err)
+{
+    if (err != NULL && *err == NULL) {
+        *err = diag;
+    } else {
+        st_diag_release(diag);
+    }
+    return status;
+}
+
 static void set_hint(stator_diag *diag, const char *hint)
 {
     if (hint != NULL) {

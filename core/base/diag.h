@@ -35,6 +35,8 @@ const char *st_diag_text(const stator_diag *diag); /* "" for NULL; notes include
 const char *st_diag_hint(const stator_diag *diag); /* NULL when none */
 stator_status st_diag_code(const stator_diag *diag);
 void st_diag_release(stator_diag *diag);
+/* Hands `diag` to who asked, or releases it where that has one or wants none; returns `status`. */
+stator_status st_diag_give(stator_status status, stator_diag *diag, stator_diag **err);
 extern const stator_diag_api st_diag_api; /* the host table's `diag` */
 
 #define ST_TRY(expr)                                                                               \

@@ -229,8 +229,7 @@ static void walk_graph(graph_walk *w, const stator_graph *graph, uint32_t depth)
     }
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(v, node);
-        const stator_origin_row *origin =
-            row->origin != 0 ? stator_column_at(&v->origins, row->origin) : NULL;
+        const stator_origin_row *origin = stator_origin_at(v, row->origin);
         put_name(w, v, origin != NULL ? origin->name : 0);
         for (uint32_t k = 0; k < row->attr_count; k++) {
             const stator_attr_row *attr = stator_attr_at(v, row, k);
@@ -281,7 +280,7 @@ static void put_symbols(st_str *out, st_mem *mem, const st_module *m)
     st_str text;
     st_str_init(&text, mem);
     for (uint32_t atom = 1; atom < m->symtab.atoms.count; atom++) {
-        const stator_atom_row *row = st_seg_at(&m->symtab.atoms, atom);
+        const stator_atom_row *row = st_atom_at(&m->symtab, atom);
         if (row->kind == STATOR_ATOM_SYMBOL) {
             st_str_addf(&text, "%u %s %lld %lld %lld %u;", row->index,
                         row->name != 0 ? st_module_str(m, row->name) : "", (long long)row->lo,

@@ -50,7 +50,7 @@ static stator_status fail_size(const build *b, stator_ref value, stator_diag **e
                        stator_string_at(b->v, row->name));
     }
     return st_fail(err, STATOR_RESOURCE_EXHAUSTED, "the result of %s '%s' has more than 2^62 bytes",
-                   op_at(b, row->node)->name, st_node_origin(b->v, row->node));
+                   op_at(b, row->node)->name, stator_node_origin(b->v, row->node));
 }
 
 static stator_status add_slot(build *b, stator_ref value, stator_diag **err)
@@ -66,7 +66,7 @@ static stator_status add_slot(build *b, stator_ref value, stator_diag **err)
                       .is_static = 1,
                       .output = -1,
                       .op = node != 0 ? op_at(b, node)->name : NULL,
-                      .name = node != 0 ? st_node_origin(v, node) : NULL};
+                      .name = node != 0 ? stator_node_origin(v, node) : NULL};
     const st_sym_cols cols = {.syms = v->syms, .terms = v->terms, .atoms = v->atoms};
     int64_t shape[STATOR_RANK_MAX];
     for (uint32_t axis = 0; axis < type->rank; axis++) {
@@ -228,17 +228,6 @@ static stator_status decline_nodes(build *b, const st_part *part, const stator_d
     return STATOR_OK;
 }
 
-/* Hands `diag` to who asked, unless that has one or wants none. */
-static stator_status give(stator_status status, stator_diag *diag, stator_diag **err)
-{
-    if (diag != NULL && err != NULL && *err == NULL) {
-        *err = diag;
-    } else {
-        st_diag_release(diag);
-    }
-    return status;
-}
-
 static stator_instance *fallback_of(const build *b, const st_part *part)
 {
     return request_of(b)->fallbacks[part->color - ST_COLOR_FALLBACK];
@@ -255,7 +244,7 @@ static stator_status compile_fallback(build *b, st_part *part, st_step *step, st
             st_division_next_fallback(b->a->division, b->u, part, part->color - ST_COLOR_FALLBACK);
         if (status != STATOR_NEED_FALLBACK || step->exe != NULL ||
             next == request_of(b)->n_fallbacks) {
-            return give(status, why, err);
+            return st_diag_give(status, why, err);
         }
         part->color = ST_COLOR_FALLBACK + next;
         st_log(request_of(b)->ctx, "dispatch", 2, "%s: a partition of %u nodes goes to %s: %s",
@@ -307,7 +296,7 @@ static stator_status add_step(build *b, st_part *part, stator_diag **err)
         st_diag_release(why);
         return status;
     }
-    return give(status, why, err);
+    return st_diag_give(status, why, err);
 }
 
 /* ---- control flow ---- */
@@ -345,9 +334,8 @@ static int64_t int_attr(const build *b, const stator_node_row *row, uint32_t pla
 static int64_t list_attr(const build *b, const stator_node_row *row, uint32_t place, uint32_t i)
 {
     const stator_attr_row *attr = stator_attr_at(b->v, row, place);
-    return attr->kind == STATOR_ATTR_INTS && i < attr->count
-               ? *(const int64_t *)stator_column_at(&b->v->i64s, attr->begin + i)
-               : 0;
+    return attr->kind == STATOR_ATTR_INTS && i < attr->count ? stator_attr_int_at(b->v, attr, i)
+                                                             : 0;
 }
 
 static uint32_t axis_of(int64_t axis, uint32_t rank)
@@ -416,7 +404,7 @@ static stator_status add_control(build *b, st_part *part, stator_diag **err)
     const stator_node_row *row = stator_node_at(b->v, node);
     st_step *step = &b->p->steps[b->p->n_steps++];
     step->op = op_at(b, node)->name;
-    step->name = st_node_origin(b->v, node);
+    step->name = stator_node_origin(b->v, node);
     step->kind = row->op < STATOR_OPCODE_end ? kinds[row->op] : ST_STEP_RUN;
     if (step->kind == ST_STEP_RUN || row->region_count > 2) {
         return st_fail(err, STATOR_UNIMPLEMENTED,
@@ -442,7 +430,7 @@ static stator_status bind_outputs(build *b, stator_diag **err)
     }
     p->n_outputs = b->v->n_outputs;
     for (uint32_t k = 0; k < b->v->n_write_backs; k++) {
-        const stator_write_back_row *row = stator_column_at(&b->v->write_backs, k);
+        const stator_write_back_row *row = stator_write_back_at(b->v, k);
         p->write_backs[k].input = b->slot_of[row->input];
         if (p->write_backs[k].input >= p->n_in) {
             return st_fail(
@@ -515,7 +503,7 @@ static stator_status list_symbols(st_compiled *out, st_mem *mem, stator_diag **e
     out->symbols = st_calloc(mem, m->symtab.n_symbols + UINT64_C(1), sizeof *out->symbols);
     ST_TRY_MEM(out->symbols, err);
     for (uint32_t atom = 1; atom < m->symtab.atoms.count; atom++) {
-        const stator_atom_row *row = st_seg_at(&m->symtab.atoms, atom);
+        const stator_atom_row *row = st_atom_at(&m->symtab, atom);
         if (row->kind == STATOR_ATOM_SYMBOL) {
             st_symbol *s = &out->symbols[row->index];
             *s = (st_symbol){.lo = row->lo, .hi = row->hi, .divisor = row->divisor};

@@ -5,16 +5,6 @@
 
 #include <string.h>
 
-const char *st_node_origin(const stator_graph_view *v, stator_ref node)
-{
-    const uint32_t origin = stator_node_at(v, node)->origin;
-    if (origin == 0) {
-        return "";
-    }
-    return stator_string_at(
-        v, ((const stator_origin_row *)stator_column_at(&v->origins, origin))->name);
-}
-
 static uint64_t flags_of(const st_unit *u, stator_ref node)
 {
     return stator_op_at(u->v, stator_node_at(u->v, node)->op)->flags;
@@ -396,10 +386,10 @@ static void list_unsupported(unsupported_nodes *unsupported, st_unit *u)
         const char *op = stator_op_at(u->v, stator_node_at(u->v, n)->op)->name;
         if (u->runs[n] == 0 && unsupported->count++ < 20) {
             st_str_addf(&unsupported->text, "%s%s '%s' (%s)", unsupported->count > 1 ? "; " : "",
-                        op, st_node_origin(u->v, n), st_division_reason(u, n));
+                        op, stator_node_origin(u->v, n), st_division_reason(u, n));
         }
         st_log(request->ctx, "dispatch", 2, "%s: %s '%s': %s", request->main->backend->item.name,
-               op, st_node_origin(u->v, n), st_division_reason(u, n));
+               op, stator_node_origin(u->v, n), st_division_reason(u, n));
     }
 }
 

@@ -70,7 +70,5 @@ uint32_t st_division_next_fallback(const st_division *division, const st_unit *u
                                    const st_part *part, uint32_t after);
 /* Hints about nodes that main does not run; the division's programs are assembled. */
 void st_hint_division(const st_division *division, const st_fallback_nodes *fallback_nodes);
-/* Name of the node that it was imported from, "" unknown. */
-const char *st_node_origin(const stator_graph_view *view, stator_ref node);
 
 #endif

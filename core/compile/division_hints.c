@@ -61,7 +61,7 @@ static void hint_loops(const st_division *d, const st_unit *u)
         const stator_ref node = part->n_nodes != 0 ? part->nodes[0] : 0;
         if (part->color == ST_COLOR_HOST && node != 0 &&
             stator_node_at(u->v, node)->op == STATOR_OPCODE_scan) {
-            const char *name = st_node_origin(u->v, node);
+            const char *name = stator_node_origin(u->v, node);
             st_log(
                 d->request->ctx, ST_HINTS, 2,
                 "scan%s%s%s is stepped by the host, a call of each part of its body a step: %s; a "

@@ -50,7 +50,7 @@ static stator_status add_entry(tally *t, uint64_t hash, const char *name, stator
 
 static stator_status count_node(tally *t, const st_unit *u, stator_ref node, stator_diag **err)
 {
-    const char *name = st_node_origin(u->v, node);
+    const char *name = stator_node_origin(u->v, node);
     t->op = stator_op_at(u->v, stator_node_at(u->v, node)->op)->name;
     t->reason = why_left(u, node);
     const uint64_t hash =

@@ -85,7 +85,7 @@ static void mark_escapes(st_part_work *w)
         w->escapes[stator_output_at(w->v, k)] = 1;
     }
     for (uint32_t k = 0; k < w->v->n_write_backs; k++) {
-        const stator_write_back_row *row = stator_column_at(&w->v->write_backs, k);
+        const stator_write_back_row *row = stator_write_back_at(w->v, k);
         w->escapes[row->value] = 1;
     }
 }

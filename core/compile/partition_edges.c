@@ -16,12 +16,6 @@ typedef struct edges {
     stator_status status;
 } edges;
 
-static const stator_atom_row *atom_at(const stator_graph_view *v, uint32_t term)
-{
-    const stator_term_row *row = stator_column_at(&v->terms, term);
-    return stator_column_at(&v->atoms, row->atom);
-}
-
 /* A size that is exactly one unbacked symbol is defined where it occurs first. */
 static void define(edges *e, stator_ref sym, stator_ref node)
 {
@@ -69,9 +63,9 @@ static void add_producer(edges *e, stator_ref producer)
 static void add_size(edges *e, stator_ref sym)
 {
     const stator_graph_view *v = e->w->v;
-    const stator_sym_row *row = stator_column_at(&v->syms, sym);
+    const stator_sym_row *row = stator_sym_at(v, sym);
     for (uint32_t t = 0; t < row->term_count; t++) {
-        const stator_atom_row *atom = atom_at(v, row->term_begin + t);
+        const stator_atom_row *atom = stator_atom_at(v, stator_term_at(v, row, t)->atom);
         if (atom->kind != STATOR_ATOM_SYMBOL) {
             add_size(e, atom->a);
             add_size(e, atom->b);

@@ -258,12 +258,7 @@ static stator_status find_plugin_pass(const st_compile_request *request, const c
     const stator_status status =
         st_registry_get(ctx->registry, STATOR_KIND_PASS, name, out_loaded, &diag);
     if (status != STATOR_NOT_FOUND) {
-        if (diag != NULL && err != NULL && *err == NULL) {
-            *err = diag;
-        } else {
-            st_diag_release(diag);
-        }
-        return status;
+        return st_diag_give(status, diag, err);
     }
     st_diag_release(diag);
     const char *names[64];

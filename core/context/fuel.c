@@ -125,10 +125,7 @@ static void describe(const stator_graph *graph, st_fuel_record *r)
     if (row->result_count != 0) {
         r->witness = stator_value_at(v, row->result_begin)->witness;
     }
-    if (row->origin != 0) {
-        const stator_origin_row *origin = stator_column_at(&v->origins, row->origin);
-        (void)snprintf(r->node_name, sizeof r->node_name, "%s", stator_string_at(v, origin->name));
-    }
+    (void)snprintf(r->node_name, sizeof r->node_name, "%s", stator_node_origin(v, r->node));
 }
 
 static void keep(st_fuel *fuel, const st_fuel_record *r)

@@ -228,12 +228,7 @@ static stator_status run_frontend(stator_model *model, stator_tensor *const *val
     if (status != STATOR_OK && status != STATOR_NEED_VALUE) {
         name_file(model, diag);
     }
-    if (err != NULL && *err == NULL) {
-        *err = diag;
-    } else {
-        st_diag_release(diag);
-    }
-    return status;
+    return st_diag_give(status, diag, err);
 }
 
 void st_model_publish(stator_model *model, const stator_graph *signature,
@@ -550,12 +545,7 @@ static stator_status import_with(stator_model *model, uint32_t n_in, const DLTen
             st_diag_release(diag);
             continue;
         }
-        if (err != NULL && *err == NULL) {
-            *err = diag;
-        } else {
-            st_diag_release(diag);
-        }
-        return status;
+        return st_diag_give(status, diag, err);
     }
     return st_fail(err, STATOR_INTERNAL, "the frontend keeps asking for input values");
 }

@@ -324,12 +324,7 @@ static stator_status finish_load(stator_model *model, const stator_load_options 
                        model->frontend->callee->name,
                        model->n_needed != 0 ? model->needed[0] : "an input that it does not name");
     }
-    if (err != NULL && *err == NULL) {
-        *err = diag;
-    } else {
-        st_diag_release(diag);
-    }
-    return status;
+    return st_diag_give(status, diag, err);
 }
 
 static stator_status read_options(const stator_load_options *given, stator_load_options *out,

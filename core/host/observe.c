@@ -70,7 +70,7 @@ static void copy_text(char *to, const char *from)
 
 static void describe_origin(const stator_graph_view *v, uint32_t origin, stator_x_place *out)
 {
-    const stator_origin_row *row = stator_column_at(&v->origins, origin);
+    const stator_origin_row *row = stator_origin_at(v, origin);
     const char *file = stator_string_at(v, row->file);
     const char *kind = stator_string_at(v, row->kind);
     char line[16] = "";

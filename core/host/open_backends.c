@@ -65,17 +65,6 @@ static stator_status open_backend(stator_ctx *ctx, const char *name, bool stands
     return status;
 }
 
-/* Hands `diag` to who asked, unless that has one or wants none. */
-static stator_status give(stator_status status, stator_diag *diag, stator_diag **err)
-{
-    if (err != NULL && *err == NULL) {
-        *err = diag;
-    } else {
-        st_diag_release(diag);
-    }
-    return status;
-}
-
 /* The backend of that name, or the one that the caller wants instead of one that is unavailable. */
 static stator_status open_named(stator_ctx *ctx, const char *name,
                                 const stator_compile_options *options, stator_instance **out,
@@ -89,7 +78,7 @@ static stator_status open_named(stator_ctx *ctx, const char *name,
         st_diag_release(diag);
         return open_backend(ctx, options->fallback, true, options, out, err);
     }
-    return give(status, diag, err);
+    return st_diag_give(status, diag, err);
 }
 
 static void say_passed_over(stator_ctx *ctx, const st_registry_item *next, const stator_diag *why)
@@ -116,7 +105,7 @@ static stator_status open_default(stator_ctx *ctx, const stator_compile_options 
         const bool is_last = status != STATOR_UNAVAILABLE ||
                              st_registry_default_backend(registry, item, &item, NULL) != STATOR_OK;
         if (is_last) {
-            return give(status, why, err);
+            return st_diag_give(status, why, err);
         }
         say_passed_over(ctx, item, why);
         st_diag_release(why);

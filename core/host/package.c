@@ -42,7 +42,7 @@ static stator_status check_graph(const stator_graph *graph, stator_diag **err)
 {
     const stator_graph_view *v = st_graph_view(graph);
     if (v->n_write_backs != 0) {
-        const stator_write_back_row *row = stator_column_at(&v->write_backs, 0);
+        const stator_write_back_row *row = stator_write_back_at(v, 0);
         return st_fail(err, STATOR_UNSUPPORTED,
                        "input '%s' is written in place, which a package cannot do",
                        stator_string_at(v, stator_value_at(v, row->input)->name));
@@ -66,7 +66,7 @@ static stator_status check_colors(const st_division *d, stator_diag **err)
             return st_fail(err, STATOR_UNSUPPORTED,
                            "%s '%s' is control flow that Stator itself would run (%s)",
                            stator_op_at(u->v, stator_node_at(u->v, n)->op)->name,
-                           st_node_origin(u->v, n),
+                           stator_node_origin(u->v, n),
                            u->reasons[n] != NULL ? u->reasons[n] : "its bodies are divided");
         }
     }
@@ -85,7 +85,7 @@ static stator_status explain_declined(const package *p, const stator_diag *why, 
     }
     return st_fail(err, STATOR_UNSUPPORTED, "backend '%s' does not run %s '%s' (%s)", backend,
                    stator_op_at(v, stator_node_at(v, at->node)->op)->name,
-                   st_node_origin(v, at->node), at->reason);
+                   stator_node_origin(v, at->node), at->reason);
 }
 
 /* ---- steps ---- */
@@ -215,12 +215,7 @@ static stator_status compile_model(package *p, stator_diag **err)
     if (status == STATOR_UNSUPPORTED && why != NULL) {
         st_diag_set_hint(why, "a package calls no other backend; `--dim N=8` states a size");
     }
-    if (err != NULL && *err == NULL) {
-        *err = why;
-    } else {
-        st_diag_release(why);
-    }
-    return status;
+    return st_diag_give(status, why, err);
 }
 
 static stator_status make_package(package *p, stator_x_package_fn fn, void *self,

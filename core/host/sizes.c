@@ -144,7 +144,7 @@ static void forget_changed(st_sizes *sizes, uint32_t before, bool is_number)
 static bool is_symbol_name(const st_module *m, const char *name)
 {
     for (uint32_t atom = 1; atom < m->symtab.atoms.count; atom++) {
-        const stator_atom_row *row = st_seg_at(&m->symtab.atoms, atom);
+        const stator_atom_row *row = st_atom_at(&m->symtab, atom);
         if (row->kind == STATOR_ATOM_SYMBOL && row->name != 0 &&
             strcmp(st_module_str(m, row->name), name) == 0) {
             return true;
@@ -275,7 +275,7 @@ static void tell_changed(const choice *c, const st_guard *guard, const st_size_p
 static const char *symbol_name(const st_module *m, const st_guard_size *size)
 {
     for (uint32_t atom = 1; size->kind == ST_SIZE_BIND && atom < m->symtab.atoms.count; atom++) {
-        const stator_atom_row *row = st_seg_at(&m->symtab.atoms, atom);
+        const stator_atom_row *row = st_atom_at(&m->symtab, atom);
         if (row->kind == STATOR_ATOM_SYMBOL && row->index == size->symbol && row->name != 0) {
             return st_module_str(m, row->name);
         }
@@ -332,16 +332,6 @@ static stator_status import_changed(const choice *c, const st_guard *guard,
     return status;
 }
 
-static stator_status give_diag(stator_status status, stator_diag *diag, stator_diag **err)
-{
-    if (err != NULL && *err == NULL) {
-        *err = diag;
-    } else {
-        st_diag_release(diag);
-    }
-    return status;
-}
-
 /* The import for a call that changes what is baked into the declared one: with symbols; where
  * that is impossible, for this call's sizes alone. */
 static stator_status changed_import(const choice *c, const st_guard *guard,
@@ -357,7 +347,7 @@ static stator_status changed_import(const choice *c, const st_guard *guard,
     }
     if (status == STATOR_RESOURCE_EXHAUSTED) {
         forget_changed(c->sizes, before, false);
-        return give_diag(status, why, err);
+        return st_diag_give(status, why, err);
     }
     if (status != STATOR_OK) {
         status = import_changed(c, guard, declared, true, is_new, out_spec, &diag);
@@ -380,7 +370,7 @@ static stator_status changed_import(const choice *c, const st_guard *guard,
     if (status != STATOR_RESOURCE_EXHAUSTED) {
         explain_sizes(c, guard, diag);
     }
-    return give_diag(status, diag, err);
+    return st_diag_give(status, diag, err);
 }
 
 static stator_status fail_inputs(const choice *c, const st_guard *guard, stator_diag **err)
@@ -444,7 +434,7 @@ static stator_status plan_classes(const choice *c, const st_module *m, const st_
 static bool has_unbacked(const st_module *m)
 {
     for (uint32_t atom = 1; atom < m->symtab.atoms.count; atom++) {
-        const stator_atom_row *row = st_seg_at(&m->symtab.atoms, atom);
+        const stator_atom_row *row = st_atom_at(&m->symtab, atom);
         if (row->kind == STATOR_ATOM_SYMBOL && (row->flags & STATOR_ATOM_UNBACKED) != 0) {
             return true;
         }

@@ -25,7 +25,7 @@ typedef struct teller {
 static const char *name_of(const stator_graph_view *v, stator_ref node)
 {
     const stator_node_row *row = stator_node_at(v, node);
-    const char *name = st_node_origin(v, node);
+    const char *name = stator_node_origin(v, node);
     if (name[0] == '\0' && row->result_count != 0) {
         name = stator_string_at(v, stator_value_at(v, row->result_begin)->name);
     }

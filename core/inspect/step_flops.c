@@ -57,8 +57,7 @@ static double of_dot_general(const flop_node *n)
     const stator_attr_row *axes = stator_attr_at(n->v, n->row, STATOR_dot_general_contract_x);
     double flops = 2 * result(n);
     for (uint32_t i = 0; i < axes->count; i++) {
-        flops *= size_of(n, operand(n, 0),
-                         *(const int64_t *)stator_column_at(&n->v->i64s, axes->begin + i));
+        flops *= size_of(n, operand(n, 0), stator_attr_int_at(n->v, axes, i));
     }
     return flops;
 }

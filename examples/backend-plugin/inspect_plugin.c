@@ -159,7 +159,7 @@ static char *make_title(const stator_host *host, const stator_graph_view *v,
     const char *op = stator_op_at(v, row->op)->name;
     const char *name = "";
     if (row->origin != 0) {
-        const stator_origin_row *origin = stator_column_at(&v->origins, row->origin);
+        const stator_origin_row *origin = stator_origin_at(v, row->origin);
         name = stator_string_at(v, origin->name);
     }
     const size_t size = strlen(op) + strlen(name) + 2;
@@ -173,12 +173,12 @@ static char *make_title(const stator_host *host, const stator_graph_view *v,
 /* The number of an unbacked symbol when the size is that symbol alone, else UINT32_MAX. */
 static uint32_t lone_unbacked(const stator_graph_view *v, stator_ref sym)
 {
-    const stator_sym_row *row = stator_column_at(&v->syms, sym);
+    const stator_sym_row *row = stator_sym_at(v, sym);
     if (row->constant != 0 || row->term_count != 1) {
         return UINT32_MAX;
     }
-    const stator_term_row *term = stator_column_at(&v->terms, row->term_begin);
-    const stator_atom_row *atom = stator_column_at(&v->atoms, term->atom);
+    const stator_term_row *term = stator_term_at(v, row, 0);
+    const stator_atom_row *atom = stator_atom_at(v, term->atom);
     return term->coef == 1 && atom->kind == STATOR_ATOM_SYMBOL &&
                    (atom->flags & STATOR_ATOM_UNBACKED)
                ? atom->index

@@ -55,7 +55,7 @@ static void copy_inputs(work *w)
 static void copy_outputs(work *w)
 {
     for (uint32_t i = 0; i < w->v->n_write_backs; i++) {
-        const stator_write_back_row *row = stator_column_at(&w->v->write_backs, i);
+        const stator_write_back_row *row = stator_write_back_at(w->v, i);
         stator_emit_write_back(&w->e, w->map[row->input], w->map[row->value]);
     }
     for (uint32_t i = 0; i < w->v->n_outputs; i++) {
@@ -72,7 +72,7 @@ static void add_guard(work *w, const stator_node_row *row, uint32_t k)
     char message[256];
     const char *name = "";
     if (row->origin != 0) {
-        const stator_origin_row *origin = stator_column_at(&w->v->origins, row->origin);
+        const stator_origin_row *origin = stator_origin_at(w->v, row->origin);
         name = stator_string_at(w->v, origin->name);
     }
     (void)snprintf(message, sizeof message, PREFIX "NaN in result %u of %s (%s)", k,

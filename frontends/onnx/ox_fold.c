@@ -120,7 +120,7 @@ static bool attr_list(const fold_node *n, const char *name, int64_t *out, uint32
     *out_count = a->count;
     for (uint32_t i = 0; i < a->count; i++) {
         if (a->kind == STATOR_ATTR_INTS) {
-            out[i] = *(const int64_t *)stator_column_at(&n->view->i64s, a->begin + i);
+            out[i] = stator_attr_int_at(n->view, a, i);
         } else if (!stator_sym_is_const(n->view, stator_ref_at(n->view, a->begin + i), &out[i])) {
             return false;
         }

@@ -301,6 +301,42 @@ static inline const stator_graph *stator_region_at(const stator_graph_view *v,
 {
     return *(const stator_graph *const *)stator_column_at(&v->regions, n->region_begin + k);
 }
+/* Element i of an INTS attribute. */
+static inline int64_t stator_attr_int_at(const stator_graph_view *v, const stator_attr_row *list,
+                                         uint32_t i)
+{
+    return *(const int64_t *)stator_column_at(&v->i64s, list->begin + i);
+}
+static inline const stator_write_back_row *stator_write_back_at(const stator_graph_view *v,
+                                                                uint32_t k)
+{
+    return (const stator_write_back_row *)stator_column_at(&v->write_backs, k);
+}
+/* NULL for 0: the node states no origin. */
+static inline const stator_origin_row *stator_origin_at(const stator_graph_view *v,
+                                                        stator_ref origin)
+{
+    return origin ? (const stator_origin_row *)stator_column_at(&v->origins, origin) : NULL;
+}
+/* The imported name of the model's node that this node comes from; "" when there is none. */
+static inline const char *stator_node_origin(const stator_graph_view *v, stator_ref node)
+{
+    const stator_origin_row *row = stator_origin_at(v, stator_node_at(v, node)->origin);
+    return row ? stator_string_at(v, row->name) : "";
+}
+static inline const stator_sym_row *stator_sym_at(const stator_graph_view *v, stator_ref sym)
+{
+    return (const stator_sym_row *)stator_column_at(&v->syms, sym);
+}
+static inline const stator_term_row *stator_term_at(const stator_graph_view *v,
+                                                    const stator_sym_row *sym, uint32_t i)
+{
+    return (const stator_term_row *)stator_column_at(&v->terms, sym->term_begin + i);
+}
+static inline const stator_atom_row *stator_atom_at(const stator_graph_view *v, uint32_t atom)
+{
+    return (const stator_atom_row *)stator_column_at(&v->atoms, atom);
+}
 /* Dimension `axis` of a type, as a sym ref. */
 static inline stator_ref stator_dim_at(const stator_graph_view *v, const stator_type_row *t,
                                        uint32_t axis)
@@ -310,7 +346,7 @@ static inline stator_ref stator_dim_at(const stator_graph_view *v, const stator_
 /* 1 and the value when the sym is a plain integer, else 0. */
 static inline bool stator_sym_is_const(const stator_graph_view *v, stator_ref sym, int64_t *out)
 {
-    const stator_sym_row *row = (const stator_sym_row *)stator_column_at(&v->syms, sym);
+    const stator_sym_row *row = stator_sym_at(v, sym);
     *out = row->constant;
     return row->term_count == 0;
 }
@@ -318,13 +354,12 @@ static inline bool stator_sym_is_const(const stator_graph_view *v, stator_ref sy
 static inline const stator_atom_row *stator_sym_as_symbol(const stator_graph_view *v,
                                                           stator_ref sym)
 {
-    const stator_sym_row *row = (const stator_sym_row *)stator_column_at(&v->syms, sym);
+    const stator_sym_row *row = stator_sym_at(v, sym);
     if (row->term_count != 1 || row->constant != 0) {
         return NULL;
     }
-    const stator_term_row *term =
-        (const stator_term_row *)stator_column_at(&v->terms, row->term_begin);
-    const stator_atom_row *atom = (const stator_atom_row *)stator_column_at(&v->atoms, term->atom);
+    const stator_term_row *term = stator_term_at(v, row, 0);
+    const stator_atom_row *atom = stator_atom_at(v, term->atom);
     return term->coef == 1 && atom->kind == STATOR_ATOM_SYMBOL ? atom : NULL;
 }
 

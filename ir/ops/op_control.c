@@ -97,10 +97,10 @@ static stator_status match_input(region_reader *r, uint32_t i, uint32_t k, uint3
 /* Does `sym` use the atom? */
 static bool uses_atom(const st_symtab *tab, stator_ref sym, uint32_t atom)
 {
-    const stator_sym_row *row = st_seg_at(&tab->syms, sym);
+    const stator_sym_row *row = st_sym_row_at(tab, sym);
     for (uint32_t t = 0; t < row->term_count; t++) {
-        const stator_term_row *term = st_seg_at(&tab->terms, row->term_begin + t);
-        const stator_atom_row *a = st_seg_at(&tab->atoms, term->atom);
+        const stator_term_row *term = st_sym_term(tab, row, t);
+        const stator_atom_row *a = st_atom_at(tab, term->atom);
         if (term->atom == atom || (a->a != 0 && uses_atom(tab, a->a, atom)) ||
             (a->b != 0 && uses_atom(tab, a->b, atom))) {
             return true;
@@ -126,10 +126,10 @@ static bool operands_use(const st_infer *in, uint32_t atom)
 static bool is_inner(const region_reader *r, stator_ref sym)
 {
     const st_symtab *tab = &r->in->m->symtab;
-    const stator_sym_row *row = st_seg_at(&tab->syms, sym);
+    const stator_sym_row *row = st_sym_row_at(tab, sym);
     for (uint32_t t = 0; t < row->term_count; t++) {
-        const stator_term_row *term = st_seg_at(&tab->terms, row->term_begin + t);
-        const stator_atom_row *atom = st_seg_at(&tab->atoms, term->atom);
+        const stator_term_row *term = st_sym_term(tab, row, t);
+        const stator_atom_row *atom = st_atom_at(tab, term->atom);
         if (atom->kind != STATOR_ATOM_SYMBOL) {
             if (is_inner(r, atom->a) || is_inner(r, atom->b)) {
                 return true;

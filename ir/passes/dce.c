@@ -27,7 +27,7 @@ static void need_atom(sweeper *s, uint32_t atom)
         return;
     }
     s->symbol_live[atom] = 1;
-    const stator_atom_row *row = st_seg_at(&s->copy.in->module->symtab.atoms, atom);
+    const stator_atom_row *row = st_atom_at(&s->copy.in->module->symtab, atom);
     if (row->kind != STATOR_ATOM_SYMBOL) {
         need_sym(s, row->a);
         need_sym(s, row->b);
@@ -37,9 +37,9 @@ static void need_atom(sweeper *s, uint32_t atom)
 static void need_sym(sweeper *s, uint32_t sym)
 {
     const st_symtab *tab = &s->copy.in->module->symtab;
-    const stator_sym_row *row = st_seg_at(&tab->syms, sym);
+    const stator_sym_row *row = st_sym_row_at(tab, sym);
     for (uint32_t i = 0; i < row->term_count; i++) {
-        need_atom(s, ((const stator_term_row *)st_seg_at(&tab->terms, row->term_begin + i))->atom);
+        need_atom(s, st_sym_term(tab, row, i)->atom);
     }
 }
 
@@ -98,7 +98,7 @@ static bool defines_needed(const sweeper *s, stator_ref node)
             const uint32_t atom =
                 st_sym_as_symbol(&s->copy.in->module->symtab, stator_dim_at(v, type, i));
             const stator_atom_row *a =
-                atom != 0 ? st_seg_at(&s->copy.in->module->symtab.atoms, atom) : NULL;
+                atom != 0 ? st_atom_at(&s->copy.in->module->symtab, atom) : NULL;
             if (a != NULL && (a->flags & STATOR_ATOM_UNBACKED) != 0 && s->definer[atom] == node &&
                 s->symbol_live[atom]) {
                 return true;
@@ -144,8 +144,7 @@ static void mark(sweeper *s)
         s->value_live[stator_output_at(v, k)] = 1;
     }
     for (uint32_t k = 0; k < v->n_write_backs; k++) {
-        s->value_live[((const stator_write_back_row *)stator_column_at(&v->write_backs, k))
-                          ->value] = 1;
+        s->value_live[stator_write_back_at(v, k)->value] = 1;
     }
     for (stator_ref node = v->n_nodes; node > 0; node--) {
         if (!is_needed(s, node) && st_pass_may(s->copy.ctx, STATOR_FUEL_REWRITE, "dce", node)) {

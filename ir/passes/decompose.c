@@ -126,16 +126,6 @@ static bool is_stranger(const st_copy *c, stator_ref node)
     return st_optable_at(c->in->module->ops, stator_node_at(c->v, node)->op)->oplib_op != NULL;
 }
 
-static stator_status give(stator_status status, stator_diag *diag, stator_diag **err)
-{
-    if (err != NULL && *err == NULL) {
-        *err = diag;
-    } else {
-        st_diag_release(diag);
-    }
-    return status;
-}
-
 static stator_status visit(lowering *d, stator_ref node, stator_diag **err)
 {
     st_copy *c = &d->copy;
@@ -149,7 +139,7 @@ static stator_status visit(lowering *d, stator_ref node, stator_diag **err)
         return STATOR_OK;
     }
     if (is_stranger(c, node) && status != STATOR_UNSUPPORTED && status != STATOR_UNIMPLEMENTED) {
-        return give(status, inner, err);
+        return st_diag_give(status, inner, err);
     }
     st_diag_release(inner);
     if (status == STATOR_RESOURCE_EXHAUSTED) {

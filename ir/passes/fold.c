@@ -250,7 +250,7 @@ static bool has_batch(const st_copy *c, stator_ref node)
     bool has_long = false;
     for (uint32_t k = 0; axes != NULL && k < axes->count; k++) {
         int64_t size = 0;
-        const int64_t axis = *(const int64_t *)stator_column_at(&c->v->i64s, axes->begin + k);
+        const int64_t axis = stator_attr_int_at(c->v, axes, k);
         const stator_ref dim = stator_dim_at(c->v, type, (uint32_t)axis);
         has_long |= !stator_sym_is_const(c->v, dim, &size) || size != 1;
     }

@@ -31,8 +31,7 @@ static const stator_node_row *maker(const st_copy *c, stator_ref value, const ch
 
 static bool is_axis(const st_copy *c, const stator_attr_row *axes, uint32_t rank, uint32_t axis)
 {
-    const int64_t at =
-        axes->count == 1 ? *(const int64_t *)stator_column_at(&c->v->i64s, axes->begin) : -99;
+    const int64_t at = axes->count == 1 ? stator_attr_int_at(c->v, axes, 0) : -99;
     return at == (int64_t)axis || at + (int64_t)rank == (int64_t)axis;
 }
 
@@ -151,7 +150,7 @@ static stator_status make_known(st_copy *c, stator_ref value, stator_ref *out, s
 static stator_status make_table(st_copy *c, const product *p, stator_ref *out, stator_diag **err)
 {
     const int64_t last = 1;
-    const int64_t axis = *(const int64_t *)stator_column_at(&c->v->i64s, p->contract_y->begin);
+    const int64_t axis = stator_attr_int_at(c->v, p->contract_y, 0);
     const stator_attr attrs[2] = {
         {.name = "contract_x", .kind = STATOR_ATTR_INTS, .count = 1, .list = &last},
         {.name = "contract_y", .kind = STATOR_ATTR_INTS, .count = 1, .list = &axis}};

@@ -81,7 +81,7 @@ static stator_status copy_write_backs(writes *w, stator_diag **err)
 {
     st_copy *c = &w->copy;
     for (uint32_t k = 0; k < c->v->n_write_backs; k++) {
-        const stator_write_back_row *row = stator_column_at(&c->v->write_backs, k);
+        const stator_write_back_row *row = stator_write_back_at(c->v, k);
         if (w->current[row->input] == 0) {
             ST_TRY(st_build_write_back(c->out, row->input, c->map[row->value], err));
         }

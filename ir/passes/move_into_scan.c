@@ -88,7 +88,7 @@ static void dot_work(const stator_graph_view *v, const stator_node_row *row, uin
     const stator_type_row *type = stator_value_type(v, y);
     uint64_t folded = 1;
     for (uint32_t i = 0; i < axes->count; i++) {
-        const int64_t axis = *(const int64_t *)stator_column_at(&v->i64s, axes->begin + i);
+        const int64_t axis = stator_attr_int_at(v, axes, i);
         int64_t dim = 0;
         (void)stator_sym_is_const(
             v, stator_dim_at(v, type, (uint32_t)(axis < 0 ? axis + (int64_t)type->rank : axis)),
@@ -110,7 +110,7 @@ static int64_t list_at(const stator_graph_view *v, const stator_node_row *row, u
                        uint32_t i)
 {
     const stator_attr_row *list = stator_attr_at(v, row, attr);
-    return i < list->count ? *(const int64_t *)stator_column_at(&v->i64s, list->begin + i) : 0;
+    return i < list->count ? stator_attr_int_at(v, list, i) : 0;
 }
 
 /* All along axis 0 and in one direction? */
@@ -680,7 +680,7 @@ static void count_uses(scan_mover *w)
         w->uses[stator_output_at(v, k)]++;
     }
     for (uint32_t k = 0; k < v->n_write_backs; k++) {
-        w->uses[((const stator_write_back_row *)stator_column_at(&v->write_backs, k))->value]++;
+        w->uses[stator_write_back_at(v, k)->value]++;
     }
 }
 

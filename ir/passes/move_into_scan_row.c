@@ -38,11 +38,6 @@ static uint32_t kind_of(const stator_graph_view *v, stator_ref node)
     return (stator_op_at(v, op)->flags & looked_at) == STATOR_OP_POINTWISE ? ROW_POINT : ROW_NONE;
 }
 
-static int64_t int_at(const stator_graph_view *v, const stator_attr_row *list, uint32_t i)
-{
-    return *(const int64_t *)stator_column_at(&v->i64s, list->begin + i);
-}
-
 static bool is_int(const stator_graph_view *v, stator_ref sym, int64_t wanted)
 {
     int64_t value = 0;
@@ -81,7 +76,7 @@ static bool find_points(const stator_graph_view *v, const stator_node_row *row, 
 static bool are_axes_inner(const stator_graph_view *v, const stator_attr_row *axes, uint32_t rank)
 {
     for (uint32_t i = 0; i < axes->count; i++) {
-        const int64_t axis = int_at(v, axes, i);
+        const int64_t axis = stator_attr_int_at(v, axes, i);
         if (axis == 0 || axis + (int64_t)rank == 0) {
             return false;
         }
@@ -103,7 +98,7 @@ static bool is_slice_of_rows(const stator_graph_view *v, const stator_node_row *
     const stator_attr_row *sizes = stator_attr_at(v, row, STATOR_slice_sizes);
     const stator_attr_row *steps = stator_attr_at(v, row, STATOR_slice_steps);
     return is_int(v, stator_ref_at(v, starts->begin), 0) &&
-           stator_ref_at(v, sizes->begin) == length && int_at(v, steps, 0) == 1;
+           stator_ref_at(v, sizes->begin) == length && stator_attr_int_at(v, steps, 0) == 1;
 }
 
 /* The same for ops whose operands have places of their own. */
@@ -124,7 +119,7 @@ static bool is_rows(const stator_graph_view *v, const stator_node_row *row, uint
                are_axes_inner(v, stator_attr_at(v, row, STATOR_reduce_sum_axes), rank);
     case ROW_TRANSPOSE:
         return is_long(v, x, length) &&
-               int_at(v, stator_attr_at(v, row, STATOR_transpose_perm), 0) == 0;
+               stator_attr_int_at(v, stator_attr_at(v, row, STATOR_transpose_perm), 0) == 0;
     case ROW_SLICE:
         return is_long(v, x, length) && is_slice_of_rows(v, row, length);
     case ROW_CONCAT: {

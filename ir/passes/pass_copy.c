@@ -68,8 +68,7 @@ void st_copy_replace(st_copy *c, stator_ref from, stator_ref to)
 
 static bool is_unbacked(const st_symtab *tab, uint32_t atom)
 {
-    return (((const stator_atom_row *)st_seg_at(&tab->atoms, atom))->flags &
-            STATOR_ATOM_UNBACKED) != 0;
+    return (st_atom_at(tab, atom)->flags & STATOR_ATOM_UNBACKED) != 0;
 }
 
 /* Does a value before `end` hold this size in its type, or an earlier node bind it? */

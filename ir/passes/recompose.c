@@ -56,7 +56,7 @@ static void count_uses(recomposer *r)
         r->uses[stator_output_at(v, k)]++;
     }
     for (uint32_t k = 0; k < v->n_write_backs; k++) {
-        r->uses[((const stator_write_back_row *)stator_column_at(&v->write_backs, k))->value]++;
+        r->uses[stator_write_back_at(v, k)->value]++;
     }
 }
 
@@ -86,8 +86,7 @@ static bool defines_size(const recomposer *r, const stator_node_row *row)
         const stator_type_row *type = stator_value_type(v, row->result_begin + k);
         for (uint32_t i = 0; i < type->rank; i++) {
             const uint32_t atom = st_sym_as_symbol(tab, stator_dim_at(v, type, i));
-            if (atom != 0 && (((const stator_atom_row *)st_seg_at(&tab->atoms, atom))->flags &
-                              STATOR_ATOM_UNBACKED) != 0) {
+            if (atom != 0 && (st_atom_at(tab, atom)->flags & STATOR_ATOM_UNBACKED) != 0) {
                 return true;
             }
         }

@@ -289,7 +289,7 @@ static bool axes_of(const stator_graph_view *v, const stator_attr_row *list, uin
 {
     *out = 0;
     for (uint32_t i = 0; i < list->count; i++) {
-        const int64_t axis = *(const int64_t *)stator_column_at(&v->i64s, list->begin + i);
+        const int64_t axis = stator_attr_int_at(v, list, i);
         const int64_t at = axis < 0 ? axis + rank : axis;
         if (at < 0 || at >= rank) {
             return false;

@@ -67,7 +67,7 @@ static bool is_float(const search *s, stator_ref value)
 
 static int64_t list_at(const search *s, const stator_attr_row *list, uint32_t i, uint32_t rank)
 {
-    const int64_t x = *(const int64_t *)stator_column_at(&s->v->i64s, list->begin + i);
+    const int64_t x = stator_attr_int_at(s->v, list, i);
     return x < 0 ? x + rank : x;
 }
 

@@ -31,8 +31,7 @@ typedef struct windows {
 
 static int64_t int_at(const st_match *m, uint32_t place, uint32_t i)
 {
-    const stator_attr_row *list = stator_attr_at(m->v, m->row, place);
-    return *(const int64_t *)stator_column_at(&m->v->i64s, list->begin + i);
+    return stator_attr_int_at(m->v, stator_attr_at(m->v, m->row, place), i);
 }
 
 static bool read(const st_match *m, windows *w)

@@ -28,18 +28,13 @@ static const stator_attr_row *attr_of(const st_match *m, const stator_node_row *
     return stator_attr_at(m->v, row, place);
 }
 
-static int64_t int_at(const st_match *m, const stator_attr_row *list, uint32_t i)
-{
-    return *(const int64_t *)stator_column_at(&m->v->i64s, list->begin + i);
-}
-
 /* Are all elements of a DIMS or INTS attribute this integer? */
 static bool all_equal(const st_match *m, const stator_attr_row *list, int64_t wanted)
 {
     for (uint32_t i = 0; i < list->count; i++) {
         int64_t x = 0;
         if (list->kind == STATOR_ATTR_INTS) {
-            x = int_at(m, list, i);
+            x = stator_attr_int_at(m->v, list, i);
         } else if (!stator_sym_is_const(m->v, stator_ref_at(m->v, list->begin + i), &x)) {
             return false;
         }
@@ -264,14 +259,14 @@ bool st_rule_slice_slice(st_match *m, stator_status *out_status, stator_diag **e
         return false;
     }
     for (uint32_t i = 0; i < n; i++) {
-        const stator_ref step = st_sym_int(tab, int_at(m, step_in, i));
+        const stator_ref step = st_sym_int(tab, stator_attr_int_at(m->v, step_in, i));
         const stator_ref moved =
             step != 0 ? st_sym_mul(tab, stator_ref_at(m->v, start_out->begin + i), step) : 0;
         starts[i] =
             moved != 0 ? st_sym_add(tab, stator_ref_at(m->v, start_in->begin + i), moved) : 0;
         lens[i] = stator_ref_at(m->v, sizes->begin + i);
-        if (starts[i] == 0 ||
-            !st_mul_i64(int_at(m, step_in, i), int_at(m, step_out, i), &steps[i])) {
+        if (starts[i] == 0 || !st_mul_i64(stator_attr_int_at(m->v, step_in, i),
+                                          stator_attr_int_at(m->v, step_out, i), &steps[i])) {
             return false;
         }
     }
@@ -285,7 +280,7 @@ bool st_rule_slice_slice(st_match *m, stator_status *out_status, stator_diag **e
 
 static int64_t perm_at(const st_match *m, const stator_attr_row *perm, uint32_t i)
 {
-    const int64_t p = int_at(m, perm, i);
+    const int64_t p = stator_attr_int_at(m->v, perm, i);
     return p < 0 ? p + perm->count : p;
 }
 

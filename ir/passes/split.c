@@ -52,7 +52,7 @@ static void note_axes(const st_copy *c, st_fold *f)
 {
     const stator_attr_row *axes = stator_attr_at(c->v, f->row, STATOR_reduce_sum_axes);
     for (uint32_t i = 0; i < axes->count; i++) {
-        (void)note_axis(f, *(const int64_t *)stator_column_at(&c->v->i64s, axes->begin + i));
+        (void)note_axis(f, stator_attr_int_at(c->v, axes, i));
     }
     f->keeps = stator_attr_at(c->v, f->row, STATOR_reduce_sum_keepdims)->i;
 }
@@ -462,7 +462,7 @@ static stator_status count_uses(st_splitter *s, stator_diag **err)
         s->uses[stator_output_at(v, k)] += 3;
     }
     for (uint32_t k = 0; k < v->n_write_backs; k++) {
-        s->uses[((const stator_write_back_row *)stator_column_at(&v->write_backs, k))->value] += 3;
+        s->uses[stator_write_back_at(v, k)->value] += 3;
     }
     return STATOR_OK;
 }

@@ -54,7 +54,7 @@ static bool know_symbols(st_baked_in *s)
     s->sizes = sizes;
     s->n_symbols = tab->n_symbols;
     for (uint32_t atom = 1; atom < tab->atoms.count; atom++) {
-        const stator_atom_row *row = st_seg_at(&tab->atoms, atom);
+        const stator_atom_row *row = st_atom_at(tab, atom);
         if (row->kind == STATOR_ATOM_SYMBOL) {
             sizes[row->index] =
                 row->hint != INT64_MIN ? row->hint : UNKNOWN_SIZE + 2 * row->index + 1;

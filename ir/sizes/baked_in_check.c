@@ -16,7 +16,7 @@ static bool sums_over(st_baked_in *s, const stator_graph_view *v, const stator_n
     const stator_type_row *x = stator_value_type(v, stator_operand(v, row, 0));
     const stator_attr_row *over = stator_attr_at(v, row, STATOR_reduce_sum_axes);
     for (uint32_t k = 0; k < over->count; k++) {
-        const int64_t axis = *(const int64_t *)stator_column_at(&v->i64s, over->begin + k);
+        const int64_t axis = stator_attr_int_at(v, over, k);
         const stator_ref dim = stator_dim_at(v, x, (uint32_t)(axis < 0 ? axis + x->rank : axis));
         int64_t was;
         if (!st_baked_in_is_number(s, dim) && st_baked_in_size(s, dim, &was) && was > 1 &&

@@ -47,7 +47,7 @@ static uint32_t find_unbound(const bound_check *t, uint32_t sym)
 
 static const char *name_of(const bound_check *t, uint32_t atom)
 {
-    const stator_atom_row *row = st_seg_at(&t->m->symtab.atoms, atom);
+    const stator_atom_row *row = st_atom_at(&t->m->symtab, atom);
     const char *name = st_module_str(t->m, row->name);
     return name[0] != '\0' ? name : "?";
 }
@@ -72,11 +72,7 @@ static stator_status fail_node(const bound_check *t, const stator_graph_view *v,
         "%s: attribute '%s' reads the size '%s', which is no size of an input by itself: no "
         "call could bind it; write a number, or a size of the inputs",
         op->name, op->attrs[k].name, name_of(t, atom));
-    if (row->origin != 0 && err != NULL && *err != NULL) {
-        const stator_origin_row *origin = st_seg_at(&t->m->origins, row->origin);
-        st_diag_note(*err, st_module_str(t->m, origin->name), st_module_str(t->m, origin->file),
-                     origin->line, st_module_str(t->m, origin->kind));
-    }
+    st_module_note_origin(t->m, row->origin, err);
     return status;
 }
 

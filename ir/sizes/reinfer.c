@@ -277,11 +277,7 @@ static stator_status write_graph(reinfer *r, const stator_graph *from, stator_bu
         if (status != STATOR_OK) {
             name_node(&w, node, diag);
         }
-        if (err != NULL && *err == NULL) {
-            *err = diag;
-        } else {
-            st_diag_release(diag);
-        }
+        (void)st_diag_give(status, diag, err);
     }
     if (status == STATOR_OK) {
         status = st_build_clone_outputs(b, from, w.map, err);

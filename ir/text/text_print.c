@@ -116,7 +116,7 @@ static bool is_default_list(const scope *s, const stator_attr_desc *schema,
             continue;
         }
         if (row->kind == STATOR_ATTR_INTS) {
-            value = *(const int64_t *)stator_column_at(&s->v->i64s, row->begin + i);
+            value = stator_attr_int_at(s->v, row, i);
         } else if (!stator_sym_is_const(s->v, stator_ref_at(s->v, row->begin + i), &value)) {
             return false;
         }
@@ -217,7 +217,7 @@ static stator_status print_attrs(printer *p, const scope *s, const stator_node_r
 static void print_origins(printer *p, const scope *s, uint32_t origin)
 {
     while (origin != 0) {
-        const stator_origin_row *row = stator_column_at(&s->v->origins, origin);
+        const stator_origin_row *row = stator_origin_at(s->v, origin);
         st_str_add(p->out, " @");
         st_print_quoted(p->out, stator_string_at(s->v, row->name));
         if (row->kind != 0) {
@@ -316,7 +316,7 @@ static stator_status print_inputs(printer *p, const scope *s)
 static void print_return(printer *p, const scope *s)
 {
     for (uint32_t i = 0; i < s->v->n_write_backs; i++) {
-        const stator_write_back_row *row = stator_column_at(&s->v->write_backs, i);
+        const stator_write_back_row *row = stator_write_back_at(s->v, i);
         new_line(p, s->indent + 1u);
         st_str_add(p->out, "write ");
         print_value(p, s, row->input);

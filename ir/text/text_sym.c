@@ -39,27 +39,11 @@ void st_sym_printer_deinit(st_sym_printer *p)
     st_map_deinit(&p->used);
 }
 
-static const stator_sym_row *sym_row(const st_sym_printer *p, uint32_t sym)
-{
-    return st_seg_at(&p->m->symtab.syms, sym);
-}
-
-static const stator_term_row *term_row(const st_sym_printer *p, const stator_sym_row *row,
-                                       uint32_t k)
-{
-    return st_seg_at(&p->m->symtab.terms, row->term_begin + k);
-}
-
-static const stator_atom_row *atom_row(const st_sym_printer *p, uint32_t atom)
-{
-    return st_seg_at(&p->m->symtab.atoms, atom);
-}
-
 /* Is there a symbol with this name? Only asked about symbols that have none. */
 static bool name_is_taken(const st_sym_printer *p, const char *name)
 {
     for (uint32_t i = 1; i < p->m->symtab.atoms.count; i++) {
-        const stator_atom_row *row = atom_row(p, i);
+        const stator_atom_row *row = st_atom_at(&p->m->symtab, i);
         if (row->kind == STATOR_ATOM_SYMBOL && row->name != 0 &&
             strcmp(st_module_str(p->m, row->name), name) == 0) {
             return true;
@@ -129,16 +113,17 @@ static void print_atom(st_sym_printer *p, uint32_t atom, st_str *out);
 /* Number of the atom when it is a symbol. */
 static uint32_t rank_of(const st_sym_printer *p, uint32_t atom)
 {
-    const stator_atom_row *row = atom_row(p, atom);
+    const stator_atom_row *row = st_atom_at(&p->m->symtab, atom);
     return row->kind == STATOR_ATOM_SYMBOL ? row->index : UINT32_MAX;
 }
 
 /* The atom when the size is that atom alone, else 0. */
 static uint32_t lone_atom(const st_sym_printer *p, uint32_t sym)
 {
-    const stator_sym_row *row = sym_row(p, sym);
-    return row->constant == 0 && row->term_count == 1 && term_row(p, row, 0)->coef == 1
-               ? term_row(p, row, 0)->atom
+    const stator_sym_row *row = st_sym_row_at(&p->m->symtab, sym);
+    return row->constant == 0 && row->term_count == 1 &&
+                   st_sym_term(&p->m->symtab, row, 0)->coef == 1
+               ? st_sym_term(&p->m->symtab, row, 0)->atom
                : 0;
 }
 
@@ -147,9 +132,9 @@ static void add_factors(st_sym_printer *p, uint32_t sym, parts *to)
 {
     const uint32_t atom = lone_atom(p, sym);
     st_str text;
-    if (atom != 0 && atom_row(p, atom)->kind == STATOR_ATOM_PRODUCT) {
-        add_factors(p, atom_row(p, atom)->a, to);
-        add_factors(p, atom_row(p, atom)->b, to);
+    if (atom != 0 && st_atom_at(&p->m->symtab, atom)->kind == STATOR_ATOM_PRODUCT) {
+        add_factors(p, st_atom_at(&p->m->symtab, atom)->a, to);
+        add_factors(p, st_atom_at(&p->m->symtab, atom)->b, to);
         return;
     }
     st_str_init(&text, p->m->mem);
@@ -209,7 +194,7 @@ static void print_atom(st_sym_printer *p, uint32_t atom, st_str *out)
                                         [STATOR_ATOM_MOD] = "mod",
                                         [STATOR_ATOM_MIN] = "min",
                                         [STATOR_ATOM_MAX] = "max"};
-    const stator_atom_row *row = atom_row(p, atom);
+    const stator_atom_row *row = st_atom_at(&p->m->symtab, atom);
     if (row->kind == STATOR_ATOM_SYMBOL) {
         p->failed |= !st_map_put(&p->used, (uint64_t)row->index + 1u, atom);
         print_symbol_name(p, row, out);
@@ -239,10 +224,10 @@ static void print_term(int64_t coef, const char *text, bool is_first, st_str *ou
 
 void st_text_print_sym(st_sym_printer *p, uint32_t sym, st_str *out)
 {
-    const stator_sym_row *row = sym_row(p, sym);
+    const stator_sym_row *row = st_sym_row_at(&p->m->symtab, sym);
     parts terms = {.count = 0};
     for (uint32_t k = 0; k < row->term_count && !p->failed; k++) {
-        const stator_term_row *term = term_row(p, row, k);
+        const stator_term_row *term = st_sym_term(&p->m->symtab, row, k);
         st_str text;
         st_str_init(&text, p->m->mem);
         print_atom(p, term->atom, &text);
@@ -287,7 +272,7 @@ void st_text_print_symbols(const st_sym_printer *p, st_str *out)
         if (atom == 0) {
             continue;
         }
-        const stator_atom_row *row = atom_row(p, atom);
+        const stator_atom_row *row = st_atom_at(&p->m->symtab, atom);
         st_str_add(out, "sym ");
         print_symbol_name(p, row, out);
         st_str_add(out, row->flags & STATOR_ATOM_UNBACKED ? " unbacked in [" : " in [");

@@ -39,24 +39,19 @@ static uint64_t symbol_key(const form *f, uint32_t index)
 
 static uint64_t atom_hash(const form *f, uint32_t atom)
 {
-    const stator_atom_row *row = st_seg_at(&f->kernel->syms->tab.atoms, atom);
+    const stator_atom_row *row = st_atom_at(&f->kernel->syms->tab, atom);
     if (row->kind == STATOR_ATOM_SYMBOL) {
         return mix(row->kind, symbol_key(f, row->index));
     }
     return mix(row->kind, mix(sym_hash(f, row->a), sym_hash(f, row->b)));
 }
 
-static const stator_term_row *term_at(const form *f, const stator_sym_row *row, uint32_t i)
-{
-    return st_seg_at(&f->kernel->syms->tab.terms, row->term_begin + i);
-}
-
 static uint64_t sym_hash(const form *f, uint32_t sym)
 {
-    const stator_sym_row *row = st_seg_at(&f->kernel->syms->tab.syms, sym);
+    const stator_sym_row *row = st_sym_row_at(&f->kernel->syms->tab, sym);
     uint64_t sum = mix((uint64_t)row->constant, row->term_count);
     for (uint32_t i = 0; i < row->term_count; i++) {
-        const stator_term_row *term = term_at(f, row, i);
+        const stator_term_row *term = st_sym_term(&f->kernel->syms->tab, row, i);
         sum += mix((uint64_t)term->coef, atom_hash(f, term->atom));
     }
     return sum;
@@ -66,7 +61,7 @@ static void put_sym(form *f, uint32_t sym);
 
 static void put_atom(form *f, uint32_t atom)
 {
-    const stator_atom_row *row = st_seg_at(&f->kernel->syms->tab.atoms, atom);
+    const stator_atom_row *row = st_atom_at(&f->kernel->syms->tab, atom);
     put(f, row->kind);
     if (row->kind == STATOR_ATOM_SYMBOL) {
         put(f, symbol_key(f, row->index));
@@ -83,11 +78,11 @@ static void put_sym(form *f, uint32_t sym)
 {
     uint64_t hashes[TERMS_MAX];
     uint32_t order[TERMS_MAX];
-    const stator_sym_row *row = st_seg_at(&f->kernel->syms->tab.syms, sym);
+    const stator_sym_row *row = st_sym_row_at(&f->kernel->syms->tab, sym);
     put(f, (uint64_t)row->constant);
     put(f, row->term_count);
     for (uint32_t i = 0; i < row->term_count && i < TERMS_MAX; i++) {
-        const stator_term_row *term = term_at(f, row, i);
+        const stator_term_row *term = st_sym_term(&f->kernel->syms->tab, row, i);
         const uint64_t hash = mix((uint64_t)term->coef, atom_hash(f, term->atom));
         uint32_t at = i;
         for (; at > 0 && hashes[at - 1u] > hash; at--) {
@@ -98,7 +93,7 @@ static void put_sym(form *f, uint32_t sym)
         order[at] = i;
     }
     for (uint32_t i = 0; i < row->term_count && i < TERMS_MAX; i++) {
-        const stator_term_row *term = term_at(f, row, order[i]);
+        const stator_term_row *term = st_sym_term(&f->kernel->syms->tab, row, order[i]);
         put(f, (uint64_t)term->coef);
         put_atom(f, term->atom);
     }

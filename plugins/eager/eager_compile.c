@@ -352,7 +352,7 @@ static stator_status read_step(eager_graph_state *g, const stator_node_row *node
                                                       (STATOR_OP_EFFECT | STATOR_OP_UNBACKED)) == 0;
     step->node_name = step->node_kind = "";
     if (node->origin) {
-        const stator_origin_row *origin = stator_column_at(&g->v->origins, node->origin);
+        const stator_origin_row *origin = stator_origin_at(g->v, node->origin);
         step->node_name = copy_text(g, origin->name);
         step->node_kind = copy_text(g, origin->kind);
     }
@@ -428,7 +428,7 @@ static stator_status read_ends(eager_graph_state *g)
         plan->outputs[k] = stator_output_at(g->v, k);
     }
     for (uint32_t k = 0; k < plan->n_write_backs; k++) {
-        const stator_write_back_row *row = stator_column_at(&g->v->write_backs, k);
+        const stator_write_back_row *row = stator_write_back_at(g->v, k);
         plan->write_back_inputs[k] = stator_value_at(g->v, row->input)->index;
         plan->write_back_values[k] = row->value;
     }
@@ -481,12 +481,8 @@ static stator_status check_accepted(eager_inst *inst, const stator_graph_view *v
         if (eager_accepts(inst, v, node, why, sizeof why)) {
             continue;
         }
-        stator_ref name = 0;
-        if (node->origin) {
-            name = ((const stator_origin_row *)stator_column_at(&v->origins, node->origin))->name;
-        }
         return eager_fail(inst->self, NULL, err, STATOR_UNSUPPORTED, "%s (node '%s')", why,
-                          stator_string_at(v, name));
+                          stator_node_origin(v, n));
     }
     return STATOR_OK;
 }

@@ -9,10 +9,10 @@
 /* Marks in `set` the symbols that a sym is made of. */
 static void mark_symbols(const stator_graph_view *v, stator_ref sym, uint8_t *set)
 {
-    const stator_sym_row *row = stator_column_at(&v->syms, sym);
+    const stator_sym_row *row = stator_sym_at(v, sym);
     for (uint32_t t = 0; t < row->term_count; t++) {
-        const stator_term_row *term = stator_column_at(&v->terms, row->term_begin + t);
-        const stator_atom_row *atom = stator_column_at(&v->atoms, term->atom);
+        const stator_term_row *term = stator_term_at(v, row, t);
+        const stator_atom_row *atom = stator_atom_at(v, term->atom);
         if (atom->kind == STATOR_ATOM_SYMBOL) {
             set[atom->index] = 1;
         } else {
@@ -44,9 +44,9 @@ static void note_symbol(eager_graph_state *g, stator_ref sym)
     if (!eager_lone_symbol(g->v, sym, &index)) {
         return;
     }
-    const stator_sym_row *row = stator_column_at(&g->v->syms, sym);
-    const stator_term_row *term = stator_column_at(&g->v->terms, row->term_begin);
-    const stator_atom_row *atom = stator_column_at(&g->v->atoms, term->atom);
+    const stator_sym_row *row = stator_sym_at(g->v, sym);
+    const stator_term_row *term = stator_term_at(g->v, row, 0);
+    const stator_atom_row *atom = stator_atom_at(g->v, term->atom);
     g->c->exe->syms[index] = (eager_sym){atom->lo, atom->hi, atom->divisor > 0 ? atom->divisor : 1};
 }
 
@@ -58,10 +58,9 @@ bool eager_is_unbacked(const stator_graph_view *v, stator_ref sym)
     if (!eager_lone_symbol(v, sym, &index)) {
         return false;
     }
-    const stator_sym_row *row = stator_column_at(&v->syms, sym);
-    const stator_term_row *term = stator_column_at(&v->terms, row->term_begin);
-    return (((const stator_atom_row *)stator_column_at(&v->atoms, term->atom))->flags &
-            STATOR_ATOM_UNBACKED) != 0;
+    const stator_sym_row *row = stator_sym_at(v, sym);
+    const stator_term_row *term = stator_term_at(v, row, 0);
+    return (stator_atom_at(v, term->atom)->flags & STATOR_ATOM_UNBACKED) != 0;
 }
 
 /* Symbols that a node's results bind; 1 when there are any. */
@@ -121,7 +120,7 @@ void eager_find_live(eager_graph_state *g)
         mark_value(g, stator_output_at(v, k));
     }
     for (uint32_t k = 0; k < v->n_write_backs; k++) {
-        mark_value(g, ((const stator_write_back_row *)stator_column_at(&v->write_backs, k))->value);
+        mark_value(g, stator_write_back_at(v, k)->value);
     }
     for (uint32_t n = v->n_nodes; n > 0; n--) {
         const stator_node_row *node = stator_node_at(v, n);

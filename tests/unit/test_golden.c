@@ -87,7 +87,7 @@ static stator_status evaluate_table(golden *g, const stator_graph *graph,
         return STATOR_OK;
     }
     const stator_attr_row *axes = stator_attr_at(v, row, STATOR_dot_general_contract_y);
-    const int64_t axis = *(const int64_t *)stator_column_at(&v->i64s, axes->begin);
+    const int64_t axis = stator_attr_int_at(v, axes, 0);
     const stator_type_row *y_type = stator_value_type(v, y_value);
     cr_assert(stator_sym_is_const(v, stator_dim_at(v, y_type, (uint32_t)axis), &k_end));
     cr_assert(stator_sym_is_const(v, stator_dim_at(v, y_type, (uint32_t)(1 - axis)), &columns));

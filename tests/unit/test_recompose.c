@@ -177,7 +177,7 @@ static int has_origin(const stator_graph_view *v, stator_ref node, const char *n
 {
     stator_ref at = stator_node_at(v, node)->origin;
     while (at != 0) {
-        const stator_origin_row *row = stator_column_at(&v->origins, at);
+        const stator_origin_row *row = stator_origin_at(v, at);
         if (strcmp(stator_string_at(v, row->name), name) == 0) {
             return 1;
         }

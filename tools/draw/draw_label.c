@@ -90,7 +90,7 @@ static void add_atom(st_str *out, const stator_graph_view *v, uint32_t atom)
                                             [STATOR_ATOM_MOD] = "mod",
                                             [STATOR_ATOM_MIN] = "min",
                                             [STATOR_ATOM_MAX] = "max"};
-    const stator_atom_row *row = stator_column_at(&v->atoms, atom);
+    const stator_atom_row *row = stator_atom_at(v, atom);
     if (row->kind == STATOR_ATOM_SYMBOL && row->name != 0) {
         draw_escape(out, stator_string_at(v, row->name), NAME_CHARS);
     } else if (row->kind == STATOR_ATOM_SYMBOL) {
@@ -112,9 +112,9 @@ static void add_atom(st_str *out, const stator_graph_view *v, uint32_t atom)
 
 static void add_sym(st_str *out, const stator_graph_view *v, stator_ref sym)
 {
-    const stator_sym_row *row = stator_column_at(&v->syms, sym);
+    const stator_sym_row *row = stator_sym_at(v, sym);
     for (uint32_t i = 0; i < row->term_count; i++) {
-        const stator_term_row *term = stator_column_at(&v->terms, row->term_begin + i);
+        const stator_term_row *term = stator_term_at(v, row, i);
         if (i > 0) {
             st_str_add(out, " + ");
         }
@@ -239,7 +239,7 @@ static int64_t list_element(const draw_context *d, const stator_attr_row *attr, 
     int64_t value = 0;
     *out_is_const = true;
     if (attr->kind == STATOR_ATTR_INTS) {
-        return *(const int64_t *)stator_column_at(&d->view->i64s, attr->begin + i);
+        return stator_attr_int_at(d->view, attr, i);
     }
     *out_is_const = stator_sym_is_const(d->view, stator_ref_at(d->view, attr->begin + i), &value);
     return value;
@@ -282,8 +282,7 @@ static void add_list(st_str *out, const draw_context *d, const stator_attr_row *
         if (attr->kind == STATOR_ATTR_DIMS) {
             add_sym(out, d->view, stator_ref_at(d->view, attr->begin + i));
         } else {
-            st_str_addf(out, "%" PRId64,
-                        *(const int64_t *)stator_column_at(&d->view->i64s, attr->begin + i));
+            st_str_addf(out, "%" PRId64, stator_attr_int_at(d->view, attr, i));
         }
     }
     st_str_add(out, shown < attr->count && !all_equal ? ", ..." : "");
@@ -342,8 +341,7 @@ void draw_node_label(st_str *out, const draw_context *d, stator_ref node)
 {
     const stator_node_row *row = stator_node_at(d->view, node);
     const stator_op_desc *op = stator_op_at(d->view, row->op);
-    const stator_origin_row *origin =
-        row->origin != 0 ? stator_column_at(&d->view->origins, row->origin) : NULL;
+    const stator_origin_row *origin = stator_origin_at(d->view, row->origin);
     const char *name = origin != NULL ? stator_string_at(d->view, origin->name) : "";
     st_str_add(out, "<<B>");
     draw_escape(out, op->name, NAME_CHARS);

@@ -92,7 +92,7 @@ static uint32_t describe_results(const stator_graph_view *v, uint32_t *results,
     uint32_t n = 0;
     for (uint32_t k = 0; k < v->n_outputs + v->n_write_backs; k++) {
         const stator_write_back_row *write =
-            k >= v->n_outputs ? stator_column_at(&v->write_backs, k - v->n_outputs) : NULL;
+            k >= v->n_outputs ? stator_write_back_at(v, k - v->n_outputs) : NULL;
         const stator_ref value = write != NULL ? write->value : stator_output_at(v, k);
         if ((values[value].flags & MINIFY_RESULT) == 0) {
             values[value].flags |= MINIFY_RESULT | MINIFY_READ;

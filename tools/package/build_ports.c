@@ -9,23 +9,18 @@
 
 /* ---- sizes ---- */
 
-static const stator_sym_row *sym_at(const stator_graph_view *v, stator_ref sym)
-{
-    return stator_column_at(&v->syms, sym);
-}
-
 static const stator_atom_row *term_at(const stator_graph_view *v, const stator_sym_row *row,
                                       uint32_t i, int64_t *out_coef)
 {
-    const stator_term_row *term = stator_column_at(&v->terms, row->term_begin + i);
+    const stator_term_row *term = stator_term_at(v, row, i);
     *out_coef = term->coef;
-    return stator_column_at(&v->atoms, term->atom);
+    return stator_atom_at(v, term->atom);
 }
 
 /* The first symbol that no input binds; NULL: there is none. */
 static const stator_atom_row *unknown_symbol(const build_ports *ports, stator_ref sym)
 {
-    const stator_sym_row *row = sym_at(ports->v, sym);
+    const stator_sym_row *row = stator_sym_at(ports->v, sym);
     const stator_atom_row *found = NULL;
     for (uint32_t i = 0; found == NULL && i < row->term_count; i++) {
         int64_t coef = 0;
@@ -70,7 +65,7 @@ static const char *atom_name(uint32_t kind)
 
 void build_sym_text(const stator_graph_view *v, stator_ref sym, st_str *out)
 {
-    const stator_sym_row *row = sym_at(v, sym);
+    const stator_sym_row *row = stator_sym_at(v, sym);
     for (uint32_t i = 0; i < row->term_count; i++) {
         int64_t coef = 0;
         const stator_atom_row *atom = term_at(v, row, i, &coef);
@@ -119,7 +114,7 @@ static void put_atom(const stator_graph_view *v, const stator_atom_row *atom, st
 
 void build_sym_code(const stator_graph_view *v, stator_ref sym, st_str *out)
 {
-    const stator_sym_row *row = sym_at(v, sym);
+    const stator_sym_row *row = stator_sym_at(v, sym);
     const bool has_constant = row->constant != 0 || row->term_count == 0;
     const uint32_t n = row->term_count + (has_constant ? 1u : 0u);
     for (uint32_t i = 1; i < n; i++) {

@@ -35,7 +35,22 @@ typedef struct st_symtab {
     uint32_t n_symbols;
 } st_symtab;
 
-bool st_symtab_init(st_symtab *tab, st_mem *mem); /* 0: out of memory */
+/* Rows. */
+static inline const stator_sym_row *st_sym_row_at(const st_symtab *tab, uint32_t sym)
+{
+    return (const stator_sym_row *)st_seg_at(&tab->syms, sym);
+}
+static inline const stator_term_row *st_sym_term(const st_symtab *tab, const stator_sym_row *row,
+                                                 uint32_t i)
+{
+    return (const stator_term_row *)st_seg_at(&tab->terms, row->term_begin + i);
+}
+static inline const stator_atom_row *st_atom_at(const st_symtab *tab, uint32_t atom)
+{
+    return (const stator_atom_row *)st_seg_at(&tab->atoms, atom);
+}
+
+int st_symtab_init(st_symtab *tab, st_mem *mem); /* 0: out of memory */
 void st_symtab_deinit(st_symtab *tab);
 /* *to, uninitialised storage, becomes a copy in `mem` with the same refs; 0: out of memory, *to is
  * then deinitialised. */

@@ -28,21 +28,6 @@ typedef struct st_mono {
     uint32_t atoms[ST_MONO_MAX];
 } st_mono;
 
-/* Rows. */
-static inline const stator_sym_row *st_sym_row_at(const st_symtab *tab, uint32_t sym)
-{
-    return (const stator_sym_row *)st_seg_at(&tab->syms, sym);
-}
-static inline const stator_term_row *st_sym_term(const st_symtab *tab, const stator_sym_row *row,
-                                                 uint32_t i)
-{
-    return (const stator_term_row *)st_seg_at(&tab->terms, row->term_begin + i);
-}
-static inline const stator_atom_row *st_atom_at(const st_symtab *tab, uint32_t atom)
-{
-    return (const stator_atom_row *)st_seg_at(&tab->atoms, atom);
-}
-
 uint64_t st_abs_u64(int64_t v);
 uint64_t st_gcd_u64(uint64_t a, uint64_t b);
 

@@ -376,7 +376,7 @@ static void bind(jit_fn *f, st_loop_ref ref)
 {
     const st_loop_inst *inst = st_loop_at(f->kernel, ref);
     const uint32_t atom = st_sym_as_symbol(&f->syms->tab, inst->sym);
-    const stator_atom_row *symbol = atom ? st_seg_at(&f->syms->tab.atoms, atom) : NULL;
+    const stator_atom_row *symbol = atom ? st_atom_at(&f->syms->tab, atom) : NULL;
     const LLVMValueRef v = jit_inst(f, inst->args[0], 1);
     if (symbol == NULL) {
         (void)jit_fail(f->u, STATOR_INTERNAL, "kernel '%s': instruction %%%u binds no symbol",

@@ -13,21 +13,6 @@
 
 #define DIVISOR_MAX ((int64_t)1 << 40)
 
-static const stator_sym_row *row_of(const jit_fn *f, uint32_t sym)
-{
-    return st_seg_at(&f->syms->tab.syms, sym);
-}
-
-static const stator_term_row *term_of(const jit_fn *f, const stator_sym_row *row, uint32_t i)
-{
-    return st_seg_at(&f->syms->tab.terms, row->term_begin + i);
-}
-
-static const stator_atom_row *atom_of(const jit_fn *f, uint32_t atom)
-{
-    return st_seg_at(&f->syms->tab.atoms, atom);
-}
-
 static int64_t gcd(int64_t a, int64_t b)
 {
     while (b) {
@@ -55,12 +40,13 @@ static int64_t atom_divisor(jit_fn *f, const stator_atom_row *atom)
 
 int64_t jit_sym_divisor(jit_fn *f, uint32_t sym)
 {
-    const stator_sym_row *row = row_of(f, sym);
+    const stator_sym_row *row = st_sym_row_at(&f->syms->tab, sym);
     int64_t g = row->constant == INT64_MIN ? 1 : row->constant;
     for (uint32_t i = 0; i < row->term_count; i++) {
-        const stator_term_row *term = term_of(f, row, i);
+        const stator_term_row *term = st_sym_term(&f->syms->tab, row, i);
         int64_t part = 0;
-        if (!st_mul_i64(atom_divisor(f, atom_of(f, term->atom)), term->coef, &part) ||
+        if (!st_mul_i64(atom_divisor(f, st_atom_at(&f->syms->tab, term->atom)), term->coef,
+                        &part) ||
             part == INT64_MIN) {
             part = 1;
         }
@@ -108,12 +94,12 @@ uint32_t jit_sym_shape(jit_fn *f, uint32_t sym, int64_t *out_coef)
     if (f->lanes <= 1) {
         return JIT_UNIFORM;
     }
-    const stator_sym_row *row = row_of(f, sym);
+    const stator_sym_row *row = st_sym_row_at(&f->syms->tab, sym);
     uint32_t shape = JIT_UNIFORM;
     for (uint32_t i = 0; i < row->term_count; i++) {
-        const stator_term_row *term = term_of(f, row, i);
+        const stator_term_row *term = st_sym_term(&f->syms->tab, row, i);
         int64_t k = 0;
-        const uint32_t s = atom_shape(f, atom_of(f, term->atom), &k);
+        const uint32_t s = atom_shape(f, st_atom_at(&f->syms->tab, term->atom), &k);
         if (!st_mul_i64(k, term->coef, &k) || !st_add_i64(*out_coef, k, out_coef)) {
             return JIT_GENERAL;
         }
@@ -128,7 +114,7 @@ static uint32_t sym_level(const jit_fn *f, uint32_t sym);
 
 static uint32_t atom_level(const jit_fn *f, uint32_t atom)
 {
-    const stator_atom_row *row = atom_of(f, atom);
+    const stator_atom_row *row = st_atom_at(&f->syms->tab, atom);
     if (row->kind == STATOR_ATOM_SYMBOL) {
         return f->symbols[row->index].level;
     }
@@ -139,10 +125,10 @@ static uint32_t atom_level(const jit_fn *f, uint32_t atom)
 
 static uint32_t sym_level(const jit_fn *f, uint32_t sym)
 {
-    const stator_sym_row *row = row_of(f, sym);
+    const stator_sym_row *row = st_sym_row_at(&f->syms->tab, sym);
     uint32_t level = 0;
     for (uint32_t i = 0; i < row->term_count; i++) {
-        const uint32_t l = atom_level(f, term_of(f, row, i)->atom);
+        const uint32_t l = atom_level(f, st_sym_term(&f->syms->tab, row, i)->atom);
         level = l > level ? l : level;
     }
     return level;
@@ -275,7 +261,7 @@ static LLVMValueRef atom_value(jit_fn *f, uint32_t atom)
     if (v != NULL) {
         return v;
     }
-    const stator_atom_row *row = atom_of(f, atom);
+    const stator_atom_row *row = st_atom_at(&f->syms->tab, atom);
     const uint32_t level = atom_level(f, atom);
     if (row->kind == STATOR_ATOM_SYMBOL) {
         jit_at(f, level);
@@ -301,10 +287,11 @@ static LLVMValueRef level_sum(jit_fn *f, const stator_sym_row *row, uint32_t lev
 {
     LLVMValueRef sum = NULL;
     for (uint32_t i = 0; i < row->term_count; i++) {
-        const stator_term_row *term = term_of(f, row, i);
+        const stator_term_row *term = st_sym_term(&f->syms->tab, row, i);
         int64_t coef = 0;
         if (atom_level(f, term->atom) != level ||
-            (!want_all && atom_shape(f, atom_of(f, term->atom), &coef) == JIT_GENERAL)) {
+            (!want_all &&
+             atom_shape(f, st_atom_at(&f->syms->tab, term->atom), &coef) == JIT_GENERAL)) {
             continue;
         }
         const LLVMValueRef v = atom_value(f, term->atom);
@@ -341,7 +328,7 @@ LLVMValueRef jit_sym(jit_fn *f, uint32_t sym)
     LLVMValueRef v = jit_memo_get(f, JIT_MEMO_SYM, sym);
     if (v == NULL) {
         const uint32_t top = sym_level(f, sym);
-        v = all_levels(f, row_of(f, sym), top, true);
+        v = all_levels(f, st_sym_row_at(&f->syms->tab, sym), top, true);
         jit_memo_put(f, JIT_MEMO_SYM, sym, top, v);
     }
     return v;
@@ -357,7 +344,7 @@ LLVMValueRef jit_address(jit_fn *f, uint32_t buffer, uint32_t sym)
         return p;
     }
     const LLVMTypeRef type = jit_buffer_type(f, buffer);
-    const stator_sym_row *row = row_of(f, sym);
+    const stator_sym_row *row = st_sym_row_at(&f->syms->tab, sym);
     const uint32_t top = sym_level(f, sym);
     p = f->buffers[buffer];
     for (uint32_t level = 0; level <= top; level++) {
@@ -390,9 +377,10 @@ static bool is_32bit(const jit_fn *f, uint32_t sym)
 /* Sums and products are right modulo 2^32; the operands of the other atoms must fit. */
 static bool parts_are_32bit(const jit_fn *f, uint32_t sym)
 {
-    const stator_sym_row *row = row_of(f, sym);
+    const stator_sym_row *row = st_sym_row_at(&f->syms->tab, sym);
     for (uint32_t i = 0; i < row->term_count; i++) {
-        const stator_atom_row *atom = atom_of(f, term_of(f, row, i)->atom);
+        const stator_atom_row *atom =
+            st_atom_at(&f->syms->tab, st_sym_term(&f->syms->tab, row, i)->atom);
         if (atom->kind == STATOR_ATOM_SYMBOL) {
             continue;
         }
@@ -427,13 +415,13 @@ static LLVMValueRef vector_atom(jit_fn *f, const stator_atom_row *atom, LLVMType
 static LLVMValueRef vector_sym(jit_fn *f, uint32_t sym, LLVMTypeRef element)
 {
     const LLVMBuilderRef ir = f->u->ir;
-    const stator_sym_row *row = row_of(f, sym);
+    const stator_sym_row *row = st_sym_row_at(&f->syms->tab, sym);
     int64_t step = 0;
     LLVMValueRef first = all_levels(f, row, sym_level(f, sym), false);
     LLVMValueRef sum = jit_splat(f, to_width(f, first, element));
     for (uint32_t i = 0; i < row->term_count; i++) {
-        const stator_term_row *term = term_of(f, row, i);
-        const stator_atom_row *atom = atom_of(f, term->atom);
+        const stator_term_row *term = st_sym_term(&f->syms->tab, row, i);
+        const stator_atom_row *atom = st_atom_at(&f->syms->tab, term->atom);
         int64_t coef = 0;
         const uint32_t shape = atom_shape(f, atom, &coef);
         if (shape == JIT_GENERAL) {

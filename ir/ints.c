@@ -152,8 +152,7 @@ static bool evaluate(const st_ints_eval *at, stator_ref value, st_ints *out)
     }
     const st_ints_eval inner = {at->b, at->v, stator_node_at(at->v, row->node), row->index,
                                 at->depth + 1u};
-    const st_ints_fn rule = st_ints_rule(stator_op_at(at->v, inner.node->op)->name);
-    if (rule == NULL || inner.depth > DEPTH_MAX || !rule(&inner, out)) {
+    if (inner.depth > DEPTH_MAX || !st_ints_apply_rule(&inner, out)) {
         return false;
     }
     drop_what_wraps(at, out);

@@ -34,10 +34,9 @@ bool st_ints_of(const st_ints_eval *at, stator_ref value, st_ints *out);
 /* Contents of operand k of the node at hand; 0 also when it is absent. */
 bool st_ints_operand(const st_ints_eval *at, uint32_t k, st_ints *out);
 
-typedef bool (*st_ints_fn)(const st_ints_eval *at, st_ints *out);
-/* The rule of an op, NULL when there is none. A rule finds out->dtype, dims and n set and every
- * element unknown; it returns 0 when it learns nothing. */
-st_ints_fn st_ints_rule(const char *op);
+/* Applies the rule of the node's op to *out, whose dtype, dims and n are set and every element is
+ * unknown; 0 when there is none, or it learns nothing. */
+bool st_ints_apply_rule(const st_ints_eval *at, st_ints *out);
 
 st_int_elem st_int_const(const st_ints_eval *at, int64_t value);
 bool st_int_is_const(const st_ints_eval *at, st_int_elem e, int64_t *out); /* an integer */

@@ -15,11 +15,6 @@ static st_symtab *tab_of(const st_ints_eval *at)
     return &at->b->module->symtab;
 }
 
-static bool is_float(const st_ints *t)
-{
-    return st_dtype_class(t->dtype) == STATOR_CLASS_FLOAT;
-}
-
 /* sym / den with the fraction cut down by what both are known to be multiples of. */
 static st_int_elem make(const st_ints_eval *at, stator_ref sym, uint64_t den)
 {
@@ -46,20 +41,13 @@ static stator_ref scaled(const st_ints_eval *at, stator_ref sym, int64_t k)
     return k == 1 ? sym : st_sym_mul(tab_of(at), sym, st_sym_int(tab_of(at), k));
 }
 
-static bool is_nonneg(const st_ints_eval *at, stator_ref sym)
+/* The least value that the sym can have. */
+static int64_t lower(const st_ints_eval *at, stator_ref sym)
 {
     int64_t lo = 0;
     int64_t hi = 0;
     st_sym_range(tab_of(at), sym, &lo, &hi);
-    return lo >= 0;
-}
-
-static bool is_positive(const st_ints_eval *at, stator_ref sym)
-{
-    int64_t lo = 0;
-    int64_t hi = 0;
-    st_sym_range(tab_of(at), sym, &lo, &hi);
-    return lo > 0;
+    return lo;
 }
 
 /* Is x / y above -1, so that truncating it gives 0 or what rounding down gives? */
@@ -77,7 +65,7 @@ static stator_ref truncated_quotient(const st_ints_eval *at, stator_ref x, stato
 {
     st_symtab *tab = tab_of(at);
     const stator_ref zero = st_sym_int(tab, 0);
-    if (is_nonneg(at, x)) {
+    if (lower(at, x) >= 0) {
         return st_sym_floordiv(tab, x, y);
     }
     if (is_above_minus(at, x, y)) {
@@ -93,30 +81,26 @@ static stator_ref truncated_quotient(const st_ints_eval *at, stator_ref x, stato
 
 /* ---- scalar rules: two operands ---- */
 
-typedef st_int_elem (*binary_fn)(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats);
+typedef st_int_elem (*binary_fn)(const st_ints_eval *at, st_int_elem x, st_int_elem y);
 
-static st_int_elem add(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
+static st_int_elem sum(const st_ints_eval *at, st_int_elem x, st_int_elem y)
 {
-    (void)floats;
+    const uint32_t op = at->node->op == STATOR_OPCODE_sub ? STATOR_SYM_SUB : STATOR_SYM_ADD;
     const stator_ref a = scaled(at, x.sym, y.den);
     const stator_ref b = scaled(at, y.sym, x.den);
-    return a == 0 || b == 0 ? UNKNOWN
-                            : make(at, st_sym_add(tab_of(at), a, b), (uint64_t)x.den * y.den);
+    return make(at, st_sym_op(tab_of(at), op, a, b), (uint64_t)x.den * y.den);
 }
 
-static st_int_elem sub(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
+static st_int_elem product(const st_ints_eval *at, st_int_elem x, st_int_elem y)
 {
-    (void)floats;
-    const stator_ref a = scaled(at, x.sym, y.den);
-    const stator_ref b = scaled(at, y.sym, x.den);
-    return a == 0 || b == 0 ? UNKNOWN
-                            : make(at, st_sym_sub(tab_of(at), a, b), (uint64_t)x.den * y.den);
-}
-
-static st_int_elem mul(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
-{
-    (void)floats;
     return make(at, st_sym_mul(tab_of(at), x.sym, y.sym), (uint64_t)x.den * y.den);
+}
+
+/* Are the node's operands of this class of dtypes? */
+static int is_of(const st_ints_eval *at, uint32_t class_)
+{
+    const stator_type_row *x = stator_value_type(at->v, stator_operand(at->v, at->node, 0));
+    return st_dtype_class(x->dtype) == class_;
 }
 
 static st_int_elem int_div(const st_ints_eval *at, st_int_elem x, st_int_elem y)
@@ -129,19 +113,19 @@ static st_int_elem int_div(const st_ints_eval *at, st_int_elem x, st_int_elem y)
     if (st_int_is_const(at, x, &a) && st_int_is_const(at, y, &b)) {
         return a == INT64_MIN && b == -1 ? UNKNOWN : st_int_const(at, a / b);
     }
-    if (x.sym == y.sym && is_positive(at, x.sym)) {
+    if (x.sym == y.sym && lower(at, x.sym) > 0) {
         return st_int_const(at, 1);
     }
-    return is_positive(at, y.sym) ? make(at, truncated_quotient(at, x.sym, y.sym), 1) : UNKNOWN;
+    return lower(at, y.sym) > 0 ? make(at, truncated_quotient(at, x.sym, y.sym), 1) : UNKNOWN;
 }
 
-static st_int_elem quotient(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
+static st_int_elem quotient(const st_ints_eval *at, st_int_elem x, st_int_elem y)
 {
     int64_t b = 0;
-    if (!floats) {
+    if (!is_of(at, STATOR_CLASS_FLOAT)) {
         return int_div(at, x, y);
     }
-    if (x.sym == y.sym && x.den == y.den && is_positive(at, x.sym)) {
+    if (x.sym == y.sym && x.den == y.den && lower(at, x.sym) > 0) {
         return st_int_const(at, 1);
     }
     if (!st_sym_const(tab_of(at), y.sym, &b) || b <= 0) {
@@ -151,10 +135,10 @@ static st_int_elem quotient(const st_ints_eval *at, st_int_elem x, st_int_elem y
     return st_mul_u64(x.den, (uint64_t)b, &den) ? make(at, scaled(at, x.sym, y.den), den) : UNKNOWN;
 }
 
-static st_int_elem modulo(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
+static st_int_elem modulo(const st_ints_eval *at, st_int_elem x, st_int_elem y)
 {
     int64_t b = 0;
-    if (floats || x.den != 1 || y.den != 1) {
+    if (is_of(at, STATOR_CLASS_FLOAT) || x.den != 1 || y.den != 1) {
         return UNKNOWN;
     }
     if (st_int_is_const(at, y, &b) && b == 0) {
@@ -164,28 +148,27 @@ static st_int_elem modulo(const st_ints_eval *at, st_int_elem x, st_int_elem y, 
     if (b < 0 && st_int_is_const(at, x, &a)) {
         return b == -1 ? st_int_const(at, 0) : st_int_const(at, st_floormod(a, b));
     }
-    return is_positive(at, y.sym) ? make(at, st_sym_mod(tab_of(at), x.sym, y.sym), 1) : UNKNOWN;
+    return lower(at, y.sym) > 0 ? make(at, st_sym_mod(tab_of(at), x.sym, y.sym), 1) : UNKNOWN;
 }
 
-static st_int_elem remainder_of(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
+static st_int_elem remainder_of(const st_ints_eval *at, st_int_elem x, st_int_elem y)
 {
     int64_t a = 0;
     int64_t b = 0;
-    if (!floats && st_int_is_const(at, x, &a) && st_int_is_const(at, y, &b)) {
+    if (!is_of(at, STATOR_CLASS_FLOAT) && st_int_is_const(at, x, &a) &&
+        st_int_is_const(at, y, &b)) {
         return st_int_const(at, b == 0 || b == -1 ? 0 : a % b);
     }
-    return is_nonneg(at, x.sym) ? modulo(at, x, y, floats) : UNKNOWN;
+    return lower(at, x.sym) >= 0 ? modulo(at, x, y) : UNKNOWN;
 }
 
-static st_int_elem least(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
+static st_int_elem least(const st_ints_eval *at, st_int_elem x, st_int_elem y)
 {
-    (void)floats;
     return x.den == y.den ? make(at, st_sym_min(tab_of(at), x.sym, y.sym), x.den) : UNKNOWN;
 }
 
-static st_int_elem most(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
+static st_int_elem most(const st_ints_eval *at, st_int_elem x, st_int_elem y)
 {
-    (void)floats;
     return x.den == y.den ? make(at, st_sym_max(tab_of(at), x.sym, y.sym), x.den) : UNKNOWN;
 }
 
@@ -195,59 +178,39 @@ static st_int_elem truth(const st_ints_eval *at, st_proof answer)
     return answer == ST_UNDECIDED ? UNKNOWN : st_int_const(at, answer);
 }
 
-static st_int_elem is_eq(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
+static st_int_elem compared(const st_ints_eval *at, st_int_elem x, st_int_elem y)
 {
-    (void)floats;
-    return x.den == y.den ? truth(at, st_sym_eq(tab_of(at), x.sym, y.sym)) : UNKNOWN;
+    st_symtab *tab = tab_of(at);
+    if (x.den != y.den) {
+        return UNKNOWN;
+    }
+    switch (at->node->op) {
+    case STATOR_OPCODE_eq:
+        return truth(at, st_sym_eq(tab, x.sym, y.sym));
+    case STATOR_OPCODE_ne:
+        return truth(at, st_proof_not(st_sym_eq(tab, x.sym, y.sym)));
+    case STATOR_OPCODE_lt:
+        return truth(at, st_sym_lt(tab, x.sym, y.sym));
+    case STATOR_OPCODE_le:
+        return truth(at, st_sym_le(tab, x.sym, y.sym));
+    case STATOR_OPCODE_gt:
+        return truth(at, st_sym_lt(tab, y.sym, x.sym));
+    default:
+        return truth(at, st_sym_le(tab, y.sym, x.sym));
+    }
 }
 
-static st_int_elem is_ne(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
+static st_int_elem bits(const st_ints_eval *at, st_int_elem x, st_int_elem y)
 {
-    (void)floats;
-    return x.den == y.den ? truth(at, st_proof_not(st_sym_eq(tab_of(at), x.sym, y.sym))) : UNKNOWN;
-}
-
-static st_int_elem is_lt(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
-{
-    (void)floats;
-    return x.den == y.den ? truth(at, st_sym_lt(tab_of(at), x.sym, y.sym)) : UNKNOWN;
-}
-
-static st_int_elem is_le(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
-{
-    (void)floats;
-    return x.den == y.den ? truth(at, st_sym_le(tab_of(at), x.sym, y.sym)) : UNKNOWN;
-}
-
-static st_int_elem is_gt(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
-{
-    return is_lt(at, y, x, floats);
-}
-
-static st_int_elem is_ge(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
-{
-    return is_le(at, y, x, floats);
-}
-
-static st_int_elem both(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
-{
-    (void)floats;
     int64_t a = 0;
     int64_t b = 0;
-    return st_int_is_const(at, x, &a) && st_int_is_const(at, y, &b) ? st_int_const(at, a & b)
-                                                                    : UNKNOWN;
+    if (!st_int_is_const(at, x, &a) || !st_int_is_const(at, y, &b)) {
+        return UNKNOWN;
+    }
+    return st_int_const(at, at->node->op == STATOR_OPCODE_bit_and ? a & b : a | b);
 }
 
-static st_int_elem either(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
-{
-    (void)floats;
-    int64_t a = 0;
-    int64_t b = 0;
-    return st_int_is_const(at, x, &a) && st_int_is_const(at, y, &b) ? st_int_const(at, a | b)
-                                                                    : UNKNOWN;
-}
-
-static st_int_elem power(const st_ints_eval *at, st_int_elem x, st_int_elem y, bool floats)
+static st_int_elem power(const st_ints_eval *at, st_int_elem x, st_int_elem y)
 {
     int64_t n = 0;
     if (!st_int_is_const(at, y, &n) || n < 0 || n > 16) {
@@ -255,7 +218,7 @@ static st_int_elem power(const st_ints_eval *at, st_int_elem x, st_int_elem y, b
     }
     st_int_elem r = st_int_const(at, 1);
     for (int64_t i = 0; i < n && r.sym != 0; i++) {
-        r = mul(at, r, x, floats);
+        r = product(at, r, x);
     }
     return r;
 }
@@ -277,41 +240,36 @@ static st_int_elem absolute(const st_ints_eval *at, st_int_elem x)
     return lo >= 0 ? x : hi <= 0 ? negated(at, x) : UNKNOWN;
 }
 
-static st_int_elem floored(const st_ints_eval *at, st_int_elem x)
+/* floor, ceil, and for trunc and casts toward zero; what is no integer is rounded by no rule. */
+static st_int_elem rounded(const st_ints_eval *at, st_int_elem x)
 {
-    return x.den == 1
-               ? x
-               : make(at, st_sym_floordiv(tab_of(at), x.sym, st_sym_int(tab_of(at), x.den)), 1);
-}
-
-static st_int_elem ceiled(const st_ints_eval *at, st_int_elem x)
-{
-    return x.den == 1
-               ? x
-               : make(at, st_sym_ceildiv(tab_of(at), x.sym, st_sym_int(tab_of(at), x.den)), 1);
-}
-
-static st_int_elem truncated(const st_ints_eval *at, st_int_elem x)
-{
-    return x.den == 1 ? x
-                      : make(at, truncated_quotient(at, x.sym, st_sym_int(tab_of(at), x.den)), 1);
-}
-
-static st_int_elem only_integer(const st_ints_eval *at, st_int_elem x)
-{
-    (void)at;
-    return x.den == 1 ? x : UNKNOWN;
+    const stator_ref den = st_sym_int(tab_of(at), x.den);
+    if (x.den == 1) {
+        return x;
+    }
+    switch (at->node->op) {
+    case STATOR_OPCODE_round:
+        return UNKNOWN;
+    case STATOR_OPCODE_floor:
+        return make(at, st_sym_floordiv(tab_of(at), x.sym, den), 1);
+    case STATOR_OPCODE_ceil:
+        return make(at, st_sym_ceildiv(tab_of(at), x.sym, den), 1);
+    default:
+        return make(at, truncated_quotient(at, x.sym, den), 1);
+    }
 }
 
 static st_int_elem squared(const st_ints_eval *at, st_int_elem x)
 {
-    return mul(at, x, x, false);
+    return product(at, x, x);
 }
 
 static st_int_elem not_bool(const st_ints_eval *at, st_int_elem x)
 {
     int64_t c = 0;
-    return st_int_is_const(at, x, &c) && (c == 0 || c == 1) ? st_int_const(at, !c) : UNKNOWN;
+    return is_of(at, STATOR_CLASS_BOOL) && st_int_is_const(at, x, &c) && (c == 0 || c == 1)
+               ? st_int_const(at, !c)
+               : UNKNOWN;
 }
 
 /* ---- walking ---- */
@@ -368,58 +326,16 @@ static bool apply_binary(const st_ints_eval *at, st_ints *out, binary_fn fn)
     for (uint32_t i = 0; i < out->n; i++) {
         const st_int_elem a = broadcast_elem(out, i, &x);
         const st_int_elem b = broadcast_elem(out, i, &y);
-        out->e[i] = a.sym != 0 && b.sym != 0 ? fn(at, a, b, is_float(&x)) : UNKNOWN;
+        out->e[i] = a.sym != 0 && b.sym != 0 ? fn(at, a, b) : UNKNOWN;
     }
     return true;
-}
-
-#define UNARY(name_, fn_)                                                                          \
-    static bool rule_##name_(const st_ints_eval *at, st_ints *out)                                 \
-    {                                                                                              \
-        return apply_unary(at, out, fn_);                                                          \
-    }
-#define BINARY(name_, fn_)                                                                         \
-    static bool rule_##name_(const st_ints_eval *at, st_ints *out)                                 \
-    {                                                                                              \
-        return apply_binary(at, out, fn_);                                                         \
-    }
-UNARY(neg, negated)
-UNARY(abs, absolute)
-UNARY(floor, floored)
-UNARY(ceil, ceiled)
-UNARY(trunc, truncated)
-UNARY(round, only_integer)
-UNARY(square, squared)
-BINARY(add, add)
-BINARY(sub, sub)
-BINARY(mul, mul)
-BINARY(div, quotient)
-BINARY(mod, modulo)
-BINARY(rem, remainder_of)
-BINARY(min, least)
-BINARY(max, most)
-BINARY(eq, is_eq)
-BINARY(ne, is_ne)
-BINARY(lt, is_lt)
-BINARY(le, is_le)
-BINARY(gt, is_gt)
-BINARY(ge, is_ge)
-BINARY(bit_and, both)
-BINARY(bit_or, either)
-BINARY(pow, power)
-#undef UNARY
-#undef BINARY
-
-static bool rule_bit_not(const st_ints_eval *at, st_ints *out)
-{
-    return out->dtype == STATOR_BOOL && apply_unary(at, out, not_bool);
 }
 
 static bool rule_cast(const st_ints_eval *at, st_ints *out)
 {
     st_ints x;
     if (!st_ints_operand(at, 0, &x)) {
-        return false;
+        return 0;
     }
     for (uint32_t i = 0; i < out->n; i++) {
         int64_t c = 0;
@@ -428,13 +344,14 @@ static bool rule_cast(const st_ints_eval *at, st_ints *out)
         }
         if (out->dtype == STATOR_BOOL) {
             out->e[i] = st_sym_const(tab_of(at), x.e[i].sym, &c) ? st_int_const(at, c != 0)
-                        : is_positive(at, x.e[i].sym)            ? st_int_const(at, 1)
+                        : lower(at, x.e[i].sym) > 0              ? st_int_const(at, 1)
                                                                  : UNKNOWN;
         } else {
-            out->e[i] = is_float(out) ? x.e[i] : truncated(at, x.e[i]);
+            out->e[i] =
+                st_dtype_class(out->dtype) == STATOR_CLASS_FLOAT ? x.e[i] : rounded(at, x.e[i]);
         }
     }
-    return true;
+    return 1;
 }
 
 static bool rule_select(const st_ints_eval *at, st_ints *out)
@@ -443,17 +360,17 @@ static bool rule_select(const st_ints_eval *at, st_ints *out)
     st_ints x;
     st_ints y;
     if (!st_ints_operand(at, 0, &c)) {
-        return false;
+        return 0;
     }
     const bool has_x = st_ints_operand(at, 1, &x);
-    const bool has_y = st_ints_operand(at, 2, &y);
-    bool any = false;
+    const int has_y = st_ints_operand(at, 2, &y);
+    int any = false;
     for (uint32_t i = 0; i < out->n; i++) {
         int64_t flag = 0;
         if (!st_int_is_const(at, broadcast_elem(out, i, &c), &flag)) {
             continue;
         }
-        const bool is_there = flag ? has_x : has_y;
+        const int is_there = flag ? has_x : has_y;
         out->e[i] = is_there ? broadcast_elem(out, i, flag ? &x : &y) : UNKNOWN;
         any |= out->e[i].sym != 0;
     }
@@ -481,8 +398,8 @@ static bool rule_clamp(const st_ints_eval *at, st_ints *out)
             const st_int_elem b = broadcast_elem(out, i, &bound);
             const st_int_elem e = out->e[i];
             out->e[i] = e.sym == 0 || b.sym == 0 ? UNKNOWN
-                        : k == 1                 ? most(at, e, b, false)
-                                                 : least(at, e, b, false);
+                        : k == 1                 ? most(at, e, b)
+                                                 : least(at, e, b);
         }
     }
     return true;
@@ -556,12 +473,7 @@ static bool rule_expand(const st_ints_eval *at, st_ints *out)
     return true;
 }
 
-static int64_t int_at(const st_ints_eval *at, const stator_attr_row *list, uint32_t i)
-{
-    return stator_attr_int_at(at->v, list, i);
-}
-
-static bool rule_transpose(const st_ints_eval *at, st_ints *out)
+static int rule_transpose(const st_ints_eval *at, st_ints *out)
 {
     const stator_attr_row *perm = attr_at(at, STATOR_transpose_perm);
     st_ints x;
@@ -573,7 +485,7 @@ static bool rule_transpose(const st_ints_eval *at, st_ints *out)
         int64_t in[STATOR_RANK_MAX] = {0};
         coords_of(out, i, coords);
         for (uint32_t a = 0; a < out->rank && a < perm->count; a++) {
-            const int64_t p = int_at(at, perm, a);
+            const int64_t p = stator_attr_int_at(at->v, perm, a);
             in[p < 0 ? p + out->rank : p] = coords[a];
         }
         out->e[i] = x.e[place_of(&x, in)];
@@ -599,7 +511,7 @@ static bool rule_slice(const st_ints_eval *at, st_ints *out)
         int64_t coords[STATOR_RANK_MAX] = {0};
         coords_of(out, i, coords);
         for (uint32_t a = 0; a < x.rank; a++) {
-            coords[a] = start[a] + coords[a] * int_at(at, steps, a);
+            coords[a] = start[a] + coords[a] * stator_attr_int_at(at->v, steps, a);
             if (coords[a] < 0 || coords[a] >= x.dims[a]) {
                 return false;
             }
@@ -692,8 +604,10 @@ static bool rule_gather_elements(const st_ints_eval *at, st_ints *out)
 
 /* ---- reductions ---- */
 
-static bool reduce(const st_ints_eval *at, st_ints *out, binary_fn fn, int64_t identity,
-                   bool has_identity)
+#define NO_IDENTITY INT64_MIN
+
+/* Folds over axes. `identity` is the fold of no elements; UNKNOWN where there is none. */
+static bool reduce(const st_ints_eval *at, st_ints *out, binary_fn fn, st_int_elem identity)
 {
     const stator_attr_row *axes = attr_at(at, STATOR_reduce_sum_axes);
     const bool keepdims = attr_at(at, STATOR_reduce_sum_keepdims)->i != 0;
@@ -704,11 +618,11 @@ static bool reduce(const st_ints_eval *at, st_ints *out, binary_fn fn, int64_t i
         return false;
     }
     for (uint32_t i = 0; i < axes->count; i++) {
-        const int64_t axis = int_at(at, axes, i);
+        const int64_t axis = stator_attr_int_at(at->v, axes, i);
         set |= 1u << (axis < 0 ? axis + x.rank : axis);
     }
-    for (uint32_t i = 0; has_identity && i < out->n; i++) {
-        out->e[i] = st_int_const(at, identity);
+    for (uint32_t i = 0; identity.sym != 0 && i < out->n; i++) {
+        out->e[i] = identity;
         seen[i] = true;
     }
     for (uint32_t i = 0; i < x.n; i++) {
@@ -724,60 +638,58 @@ static bool reduce(const st_ints_eval *at, st_ints *out, binary_fn fn, int64_t i
         }
         const uint32_t p = place_of(out, to);
         const st_int_elem e = out->e[p];
-        out->e[p] = !seen[p]                        ? x.e[i]
-                    : e.sym == 0 || x.e[i].sym == 0 ? UNKNOWN
-                                                    : fn(at, e, x.e[i], is_float(&x));
+        out->e[p] = !seen[p] ? x.e[i] : e.sym == 0 || x.e[i].sym == 0 ? UNKNOWN : fn(at, e, x.e[i]);
         seen[p] = true;
     }
     return true;
 }
 
-static bool rule_reduce_sum(const st_ints_eval *at, st_ints *out)
-{
-    return reduce(at, out, add, 0, true);
-}
-
-static bool rule_reduce_prod(const st_ints_eval *at, st_ints *out)
-{
-    return reduce(at, out, mul, 1, true);
-}
-
-static bool rule_reduce_min(const st_ints_eval *at, st_ints *out)
-{
-    return reduce(at, out, least, 0, false);
-}
-
-static bool rule_reduce_max(const st_ints_eval *at, st_ints *out)
-{
-    return reduce(at, out, most, 0, false);
-}
-
 /* ---- the table ---- */
 
-st_ints_fn st_ints_rule(const char *op)
-{
-    static const struct {
-        const char *op;
-        st_ints_fn fn;
-    } rules[] = {
-#define RULE(name_) {#name_, rule_##name_}
-        /* clang-format off */
-        RULE(dims), RULE(sym_bind), RULE(iota), RULE(cast), RULE(reshape), RULE(expand),
-        RULE(transpose), RULE(slice), RULE(concat), RULE(gather), RULE(gather_elements),
-        RULE(add), RULE(sub), RULE(mul), RULE(div), RULE(mod), RULE(rem), RULE(min), RULE(max),
-        RULE(pow), RULE(neg), RULE(abs), RULE(floor), RULE(ceil), RULE(trunc), RULE(round),
-        RULE(square), RULE(select), RULE(clamp), RULE(eq), RULE(ne), RULE(lt), RULE(le),
-        RULE(gt), RULE(ge), RULE(bit_and), RULE(bit_or), RULE(bit_not), RULE(reduce_sum),
-        RULE(reduce_prod), RULE(reduce_min), RULE(reduce_max),
-    /* clang-format on */
+static const struct {
+    unary_fn unary;   /* of each element, */
+    binary_fn binary; /* of two that broadcast, */
+    binary_fn fold;   /* or over axes, from its identity where it has one; */
+    int64_t identity;
+    int (*fill)(const st_ints_eval *at, st_ints *out); /* or the whole tensor */
+} rules[STATOR_OPCODE_end] = {
+#define UNARY(op, fn) [STATOR_OPCODE_##op] = {.unary = fn}
+#define BINARY(op, fn) [STATOR_OPCODE_##op] = {.binary = fn}
+#define REDUCE(op, fn, identity_) [STATOR_OPCODE_##op] = {.fold = fn, .identity = identity_}
+#define RULE(op) [STATOR_OPCODE_##op] = {.fill = rule_##op}
+    /* clang-format off */
+    UNARY(neg, negated), UNARY(abs, absolute), UNARY(square, squared), UNARY(floor, rounded),
+    UNARY(ceil, rounded), UNARY(trunc, rounded), UNARY(round, rounded), UNARY(bit_not, not_bool),
+    BINARY(add, sum), BINARY(sub, sum), BINARY(mul, product), BINARY(div, quotient),
+    BINARY(mod, modulo), BINARY(rem, remainder_of), BINARY(min, least), BINARY(max, most),
+    BINARY(eq, compared), BINARY(ne, compared), BINARY(lt, compared), BINARY(le, compared),
+    BINARY(gt, compared), BINARY(ge, compared), BINARY(bit_and, bits), BINARY(bit_or, bits),
+    BINARY(pow, power), REDUCE(reduce_sum, sum, 0), REDUCE(reduce_prod, product, 1),
+    REDUCE(reduce_min, least, NO_IDENTITY), REDUCE(reduce_max, most, NO_IDENTITY),
+    RULE(dims), RULE(sym_bind), RULE(iota), RULE(cast), RULE(reshape), RULE(expand),
+    RULE(transpose), RULE(slice), RULE(concat), RULE(gather), RULE(gather_elements),
+    RULE(select), RULE(clamp),
+/* clang-format on */
+#undef UNARY
+#undef BINARY
+#undef REDUCE
 #undef RULE
-    };
-    for (uint32_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-        if (strcmp(rules[i].op, op) == 0) {
-            return rules[i].fn;
-        }
+};
+
+int st_ints_apply_rule(const st_ints_eval *at, st_ints *out)
+{
+    const uint32_t op = at->node->op;
+    if (op >= STATOR_OPCODE_end) {
+        return 0;
     }
-    return NULL;
+    if (rules[op].fold != NULL) {
+        const int64_t identity = rules[op].identity;
+        return reduce(at, out, rules[op].fold,
+                      identity == NO_IDENTITY ? UNKNOWN : st_int_const(at, identity));
+    }
+    return rules[op].unary != NULL    ? apply_unary(at, out, rules[op].unary)
+           : rules[op].binary != NULL ? apply_binary(at, out, rules[op].binary)
+                                      : rules[op].fill != NULL && rules[op].fill(at, out);
 }
 
 _Static_assert((int)STATOR_reduce_sum_axes == (int)STATOR_reduce_prod_axes &&

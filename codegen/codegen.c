@@ -45,29 +45,15 @@ static bool is_loadable(const stator_graph_view *v, uint32_t op, uint32_t dtype,
 
 /* ---- sizes that only the result tells ---- */
 
-/* Is the symbol (an atom) in the sym of the graph? */
-static bool mentions(const stator_graph_view *v, stator_ref sym, uint32_t atom)
-{
-    const stator_sym_row *row = stator_sym_at(v, sym);
-    for (uint32_t i = 0; i < row->term_count; i++) {
-        const stator_term_row *term = stator_term_at(v, row, i);
-        const stator_atom_row *at = stator_atom_at(v, term->atom);
-        if (term->atom == atom || (at->kind != STATOR_ATOM_SYMBOL &&
-                                   (mentions(v, at->a, atom) || mentions(v, at->b, atom)))) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Is it known before the node runs: a size of an operand, or in an attribute? */
 static bool is_known(const stator_graph_view *v, const stator_node_row *node, uint32_t atom)
 {
+    const st_sym_cols cols = st_sym_view_columns(v);
     for (uint32_t k = 0; k < node->operand_count; k++) {
         const stator_ref operand = stator_operand(v, node, k);
         const stator_type_row *type = operand ? stator_value_type(v, operand) : NULL;
         for (uint32_t a = 0; type && a < type->rank; a++) {
-            if (mentions(v, stator_dim_at(v, type, a), atom)) {
+            if (st_sym_uses(&cols, stator_dim_at(v, type, a), atom)) {
                 return true;
             }
         }
@@ -75,7 +61,7 @@ static bool is_known(const stator_graph_view *v, const stator_node_row *node, ui
     for (uint32_t k = 0; k < node->attr_count; k++) {
         const stator_attr_row *attr = stator_attr_at(v, node, k);
         for (uint32_t i = 0; attr->kind == STATOR_ATTR_DIMS && i < attr->count; i++) {
-            if (mentions(v, stator_ref_at(v, attr->begin + i), atom)) {
+            if (st_sym_uses(&cols, stator_ref_at(v, attr->begin + i), atom)) {
                 return true;
             }
         }
@@ -83,30 +69,27 @@ static bool is_known(const stator_graph_view *v, const stator_node_row *node, ui
     return false;
 }
 
-/* Has sym an unbacked symbol that this node defines? */
-static bool defines(const stator_graph_view *v, const stator_node_row *node, stator_ref sym)
+typedef struct definer {
+    const stator_graph_view *v;
+    const stator_node_row *node;
+} definer;
+
+/* Is it an unbacked symbol that the node defines? */
+static bool is_defined(const void *self, const stator_atom_row *row, uint32_t atom)
 {
-    const stator_sym_row *row = stator_sym_at(v, sym);
-    for (uint32_t i = 0; i < row->term_count; i++) {
-        const stator_term_row *term = stator_term_at(v, row, i);
-        const stator_atom_row *at = stator_atom_at(v, term->atom);
-        const bool is_new =
-            at->kind == STATOR_ATOM_SYMBOL
-                ? (at->flags & STATOR_ATOM_UNBACKED) && !is_known(v, node, term->atom)
-                : defines(v, node, at->a) || defines(v, node, at->b);
-        if (is_new) {
-            return true;
-        }
-    }
-    return false;
+    const definer *d = self;
+    return row->kind == STATOR_ATOM_SYMBOL && (row->flags & STATOR_ATOM_UNBACKED) != 0 &&
+           !is_known(d->v, d->node, atom);
 }
 
 static bool defines_sizes(const stator_graph_view *v, const stator_node_row *node)
 {
+    const st_sym_cols cols = st_sym_view_columns(v);
+    const definer d = {v, node};
     for (uint32_t k = 0; k < node->result_count; k++) {
         const stator_type_row *type = stator_value_type(v, node->result_begin + k);
         for (uint32_t a = 0; a < type->rank; a++) {
-            if (defines(v, node, stator_dim_at(v, type, a))) {
+            if (st_sym_find_in(&cols, stator_dim_at(v, type, a), is_defined, &d)) {
                 return true;
             }
         }

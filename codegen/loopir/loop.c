@@ -136,37 +136,37 @@ uint32_t st_loop_subst(st_loop_syms *syms, uint32_t sym, const uint32_t *to, uin
     return sum;
 }
 
+typedef struct each_symbol {
+    void (*fn)(void *self, uint32_t index);
+    void *self;
+} each_symbol;
+
+static bool call_each(const void *self, const stator_atom_row *row, uint32_t atom)
+{
+    const each_symbol *each = self;
+    (void)atom;
+    if (row->kind == STATOR_ATOM_SYMBOL) {
+        each->fn(each->self, row->index);
+    }
+    return false;
+}
+
 void st_loop_each_symbol(const st_loop_syms *syms, uint32_t sym,
                          void (*fn)(void *self, uint32_t index), void *self)
 {
-    const stator_sym_row *row = st_sym_row_at(&syms->tab, sym);
-    for (uint32_t i = 0; i < row->term_count; i++) {
-        const stator_atom_row *atom = st_atom_at(&syms->tab, st_sym_term(&syms->tab, row, i)->atom);
-        if (atom->kind == STATOR_ATOM_SYMBOL) {
-            fn(self, atom->index);
-            continue;
-        }
-        st_loop_each_symbol(syms, atom->a, fn, self);
-        st_loop_each_symbol(syms, atom->b, fn, self);
-    }
+    const each_symbol each = {fn, self};
+    (void)st_sym_find_atom(&syms->tab, sym, call_each, &each);
 }
 
-typedef struct mention {
-    uint32_t symbol;
-    bool found;
-} mention;
-
-static void note_mention(void *self, uint32_t index)
+static bool is_symbol(const void *self, const stator_atom_row *row, uint32_t atom)
 {
-    mention *m = self;
-    m->found |= index == m->symbol;
+    (void)atom;
+    return row->kind == STATOR_ATOM_SYMBOL && row->index == *(const uint32_t *)self;
 }
 
 bool st_loop_mentions(const st_loop_syms *syms, uint32_t sym, uint32_t symbol)
 {
-    mention m = {symbol, false};
-    st_loop_each_symbol(syms, sym, note_mention, &m);
-    return m.found;
+    return st_sym_find_atom(&syms->tab, sym, is_symbol, &symbol) != 0;
 }
 
 static bool linear(st_loop_syms *syms, uint32_t sym, uint32_t symbol, uint32_t depth,

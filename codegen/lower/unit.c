@@ -8,29 +8,24 @@
 
 /* ---- syms ---- */
 
-/* Notes the atom row of every symbol in sym. */
-static void find_symbols(const cg_unit *unit, stator_ref sym, uint32_t *atom_of_symbol)
+/* Notes the atom of every symbol in a list by symbol. */
+static int note_symbol(const void *self, const stator_atom_row *row, uint32_t atom)
 {
-    const stator_sym_row *row = stator_sym_at(unit->view, sym);
-    for (uint32_t i = 0; i < row->term_count; i++) {
-        const uint32_t atom = stator_term_at(unit->view, row, i)->atom;
-        const stator_atom_row *at = stator_atom_at(unit->view, atom);
-        if (at->kind == STATOR_ATOM_SYMBOL) {
-            atom_of_symbol[at->index] = atom;
-            continue;
-        }
-        find_symbols(unit, at->a, atom_of_symbol);
-        find_symbols(unit, at->b, atom_of_symbol);
+    uint32_t *const *atom_of_symbol = self;
+    if (row->kind == STATOR_ATOM_SYMBOL) {
+        (*atom_of_symbol)[row->index] = atom;
     }
+    return 0;
 }
 
 static void find_all_symbols(const cg_unit *unit, uint32_t *atom_of_symbol)
 {
     const stator_graph_view *v = unit->view;
+    const st_sym_cols cols = st_sym_view_columns(v);
     for (stator_ref value = 1; value <= v->n_values; value++) {
         const stator_type_row *type = stator_value_type(v, value);
         for (uint32_t a = 0; a < type->rank; a++) {
-            find_symbols(unit, stator_dim_at(v, type, a), atom_of_symbol);
+            (void)st_sym_find_in(&cols, stator_dim_at(v, type, a), note_symbol, &atom_of_symbol);
         }
     }
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
@@ -38,7 +33,8 @@ static void find_all_symbols(const cg_unit *unit, uint32_t *atom_of_symbol)
         for (uint32_t k = 0; k < row->attr_count; k++) {
             const stator_attr_row *attr = stator_attr_at(v, row, k);
             for (uint32_t i = 0; attr->kind == STATOR_ATTR_DIMS && i < attr->count; i++) {
-                find_symbols(unit, stator_ref_at(v, attr->begin + i), atom_of_symbol);
+                (void)st_sym_find_in(&cols, stator_ref_at(v, attr->begin + i), note_symbol,
+                                     &atom_of_symbol);
             }
         }
     }
@@ -72,22 +68,7 @@ static uint32_t import_atom(cg_unit *unit, uint32_t atom)
     }
     const uint32_t a = cg_sym(unit, at->a);
     const uint32_t b = cg_sym(unit, at->b);
-    st_symtab *tab = &unit->syms->tab;
-    if (a == 0 || b == 0) {
-        return 0;
-    }
-    switch (at->kind) {
-    case STATOR_ATOM_FLOORDIV:
-        return st_sym_floordiv(tab, a, b);
-    case STATOR_ATOM_MOD:
-        return st_sym_mod(tab, a, b);
-    case STATOR_ATOM_MIN:
-        return st_sym_min(tab, a, b);
-    case STATOR_ATOM_MAX:
-        return st_sym_max(tab, a, b);
-    default:
-        return st_sym_mul(tab, a, b);
-    }
+    return a && b ? st_sym_op(&unit->syms->tab, at->kind, a, b) : 0;
 }
 
 uint32_t cg_sym(cg_unit *unit, stator_ref graph_sym)

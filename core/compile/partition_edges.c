@@ -5,6 +5,8 @@
  * order. Out: for each node the list of its producers, constants left out. */
 #include "core/compile/partition_work.h"
 
+#include "core/base/sym/sym.h"
+
 #include <stator/ops.h>
 #include <string.h>
 
@@ -60,19 +62,20 @@ static void add_producer(edges *e, stator_ref producer)
 }
 
 /* The definers of a size's symbols; those of later nodes are the region's own. */
+static bool add_definer(const void *self, const stator_atom_row *row, uint32_t atom)
+{
+    edges *const *e = self;
+    (void)atom;
+    if (row->kind == STATOR_ATOM_SYMBOL && (*e)->definer[row->index] < (*e)->node) {
+        add_producer(*e, (*e)->definer[row->index]);
+    }
+    return false;
+}
+
 static void add_size(edges *e, stator_ref sym)
 {
-    const stator_graph_view *v = e->w->v;
-    const stator_sym_row *row = stator_sym_at(v, sym);
-    for (uint32_t t = 0; t < row->term_count; t++) {
-        const stator_atom_row *atom = stator_atom_at(v, stator_term_at(v, row, t)->atom);
-        if (atom->kind != STATOR_ATOM_SYMBOL) {
-            add_size(e, atom->a);
-            add_size(e, atom->b);
-        } else if (e->definer[atom->index] < e->node) {
-            add_producer(e, e->definer[atom->index]);
-        }
-    }
+    const st_sym_cols cols = st_sym_view_columns(e->w->v);
+    (void)st_sym_find_in(&cols, sym, add_definer, &e);
 }
 
 /* Sizes that a node states: its attributes', its results', and those inside its regions. */

@@ -94,58 +94,36 @@ static stator_status match_input(region_reader *r, uint32_t i, uint32_t k, uint3
     return STATOR_OK;
 }
 
-/* Does `sym` use the atom? */
-static bool uses_atom(const st_symtab *tab, stator_ref sym, uint32_t atom)
-{
-    const stator_sym_row *row = st_sym_row_at(tab, sym);
-    for (uint32_t t = 0; t < row->term_count; t++) {
-        const stator_term_row *term = st_sym_term(tab, row, t);
-        const stator_atom_row *a = st_atom_at(tab, term->atom);
-        if (term->atom == atom || (a->a != 0 && uses_atom(tab, a->a, atom)) ||
-            (a->b != 0 && uses_atom(tab, a->b, atom))) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool operands_use(const st_infer *in, uint32_t atom)
 {
+    const st_sym_cols cols = st_sym_columns(&in->m->symtab);
     for (uint32_t k = 0; k < in->n_operands; k++) {
         for (uint32_t d = 0; d < st_in_rank(in, k); d++) {
-            if (uses_atom(&in->m->symtab, st_in_dim(in, k, d), atom)) {
+            if (st_sym_uses(&cols, st_in_dim(in, k, d), atom)) {
                 return true;
             }
         }
     }
     return false;
+}
+
+static bool is_inner_symbol(const void *self, const stator_atom_row *row, uint32_t atom)
+{
+    const region_reader *r = self;
+    for (uint32_t i = 0; i < r->n_bound; i++) {
+        if (r->bound[i] == atom) {
+            return true;
+        }
+    }
+    return row->kind == STATOR_ATOM_SYMBOL && (row->flags & STATOR_ATOM_UNBACKED) != 0 &&
+           !operands_use(r->in, atom);
 }
 
 /* Is the size meaningless outside of the region: bound by its inputs, or made by one of its nodes?
  */
 static bool is_inner(const region_reader *r, stator_ref sym)
 {
-    const st_symtab *tab = &r->in->m->symtab;
-    const stator_sym_row *row = st_sym_row_at(tab, sym);
-    for (uint32_t t = 0; t < row->term_count; t++) {
-        const stator_term_row *term = st_sym_term(tab, row, t);
-        const stator_atom_row *atom = st_atom_at(tab, term->atom);
-        if (atom->kind != STATOR_ATOM_SYMBOL) {
-            if (is_inner(r, atom->a) || is_inner(r, atom->b)) {
-                return true;
-            }
-            continue;
-        }
-        for (uint32_t i = 0; i < r->n_bound; i++) {
-            if (r->bound[i] == term->atom) {
-                return true;
-            }
-        }
-        if ((atom->flags & STATOR_ATOM_UNBACKED) != 0 && !operands_use(r->in, term->atom)) {
-            return true;
-        }
-    }
-    return false;
+    return st_sym_find_atom(&r->in->m->symtab, sym, is_inner_symbol, r) != 0;
 }
 
 static int64_t upper_bound(const st_infer *in, stator_ref sym)

@@ -6,20 +6,15 @@
 
 /* ---- symbols ---- */
 
-/* Marks in `set` the symbols that a sym is made of. */
-static void mark_symbols(const stator_graph_view *v, stator_ref sym, uint8_t *set)
+/* Marks a symbol in a set by symbol. */
+static bool mark_symbol(const void *self, const stator_atom_row *row, uint32_t atom)
 {
-    const stator_sym_row *row = stator_sym_at(v, sym);
-    for (uint32_t t = 0; t < row->term_count; t++) {
-        const stator_term_row *term = stator_term_at(v, row, t);
-        const stator_atom_row *atom = stator_atom_at(v, term->atom);
-        if (atom->kind == STATOR_ATOM_SYMBOL) {
-            set[atom->index] = 1;
-        } else {
-            mark_symbols(v, atom->a, set);
-            mark_symbols(v, atom->b, set);
-        }
+    uint8_t *const *set = self;
+    (void)atom;
+    if (row->kind == STATOR_ATOM_SYMBOL) {
+        (*set)[row->index] = 1;
     }
+    return false;
 }
 
 /* The symbol when the sym is exactly one. */
@@ -32,35 +27,28 @@ bool eager_lone_symbol(const stator_graph_view *v, stator_ref sym, uint32_t *out
 
 void eager_mark_type(const stator_graph_view *v, const stator_type_row *type, uint8_t *set)
 {
+    const st_sym_cols cols = st_sym_view_columns(v);
     for (uint32_t a = 0; a < type->rank; a++) {
-        mark_symbols(v, stator_dim_at(v, type, a), set);
+        (void)st_sym_find_in(&cols, stator_dim_at(v, type, a), mark_symbol, &set);
     }
 }
 
 /* Keeps range and divisor of a symbol that is about to be bound. */
 static void note_symbol(eager_graph_state *g, stator_ref sym)
 {
-    uint32_t index;
-    if (!eager_lone_symbol(g->v, sym, &index)) {
-        return;
+    const stator_atom_row *atom = stator_sym_as_symbol(g->v, sym);
+    if (atom != NULL) {
+        g->c->exe->syms[atom->index] =
+            (eager_sym){atom->lo, atom->hi, atom->divisor > 0 ? atom->divisor : 1};
     }
-    const stator_sym_row *row = stator_sym_at(g->v, sym);
-    const stator_term_row *term = stator_term_at(g->v, row, 0);
-    const stator_atom_row *atom = stator_atom_at(g->v, term->atom);
-    g->c->exe->syms[index] = (eager_sym){atom->lo, atom->hi, atom->divisor > 0 ? atom->divisor : 1};
 }
 
 /* ---- which nodes run ---- */
 
 bool eager_is_unbacked(const stator_graph_view *v, stator_ref sym)
 {
-    uint32_t index;
-    if (!eager_lone_symbol(v, sym, &index)) {
-        return false;
-    }
-    const stator_sym_row *row = stator_sym_at(v, sym);
-    const stator_term_row *term = stator_term_at(v, row, 0);
-    return (stator_atom_at(v, term->atom)->flags & STATOR_ATOM_UNBACKED) != 0;
+    const stator_atom_row *atom = stator_sym_as_symbol(v, sym);
+    return atom != NULL && (atom->flags & STATOR_ATOM_UNBACKED) != 0;
 }
 
 /* Symbols that a node's results bind; 1 when there are any. */

@@ -2,6 +2,7 @@
 #include "tools/package/build.h"
 
 #include "core/base/check.h"
+#include "core/base/sym/sym.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,22 +18,19 @@ static const stator_atom_row *term_at(const stator_graph_view *v, const stator_s
     return stator_atom_at(v, term->atom);
 }
 
+static bool is_unknown(const void *self, const stator_atom_row *row, uint32_t atom)
+{
+    const build_ports *ports = self;
+    (void)atom;
+    return row->kind == STATOR_ATOM_SYMBOL && ports->symbols[row->index] == NULL;
+}
+
 /* The first symbol that no input binds; NULL: there is none. */
 static const stator_atom_row *unknown_symbol(const build_ports *ports, stator_ref sym)
 {
-    const stator_sym_row *row = stator_sym_at(ports->v, sym);
-    const stator_atom_row *found = NULL;
-    for (uint32_t i = 0; found == NULL && i < row->term_count; i++) {
-        int64_t coef = 0;
-        const stator_atom_row *atom = term_at(ports->v, row, i, &coef);
-        if (atom->kind == STATOR_ATOM_SYMBOL) {
-            found = ports->symbols[atom->index] != NULL ? NULL : atom;
-        } else {
-            found = unknown_symbol(ports, atom->a);
-            found = found != NULL ? found : unknown_symbol(ports, atom->b);
-        }
-    }
-    return found;
+    const st_sym_cols cols = st_sym_view_columns(ports->v);
+    const uint32_t atom = st_sym_find_in(&cols, sym, is_unknown, ports);
+    return atom != 0 ? stator_atom_at(ports->v, atom) : NULL;
 }
 
 /* One of name(a, b) with what two syms are written by. */

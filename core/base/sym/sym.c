@@ -522,22 +522,37 @@ uint32_t st_sym_as_symbol(const st_symtab *tab, uint32_t sym)
     return atom != 0 && st_atom_at(tab, atom)->kind == STATOR_ATOM_SYMBOL ? atom : 0;
 }
 
-uint32_t st_sym_find_atom(const st_symtab *tab, uint32_t sym,
-                          bool (*is)(const void *self, const stator_atom_row *row, uint32_t atom),
-                          const void *self)
+uint32_t st_sym_find_in(const st_sym_cols *cols, uint32_t sym, st_sym_atom_fn is, const void *self)
 {
-    const stator_sym_row *row = st_sym_row_at(tab, sym);
+    const stator_sym_row *row = stator_column_at(&cols->syms, sym);
     uint32_t found = 0;
     for (uint32_t i = 0; i < row->term_count && found == 0; i++) {
-        const uint32_t atom = st_sym_term(tab, row, i)->atom;
-        const stator_atom_row *at = st_atom_at(tab, atom);
-        found = is(self, at, atom) ? atom : 0;
+        const stator_term_row *term = stator_column_at(&cols->terms, row->term_begin + i);
+        const stator_atom_row *at = stator_column_at(&cols->atoms, term->atom);
+        found = is(self, at, term->atom) ? term->atom : 0;
         if (found == 0 && at->kind != STATOR_ATOM_SYMBOL) {
-            found = st_sym_find_atom(tab, at->a, is, self);
-            found = found != 0 ? found : st_sym_find_atom(tab, at->b, is, self);
+            found = st_sym_find_in(cols, at->a, is, self);
+            found = found != 0 ? found : st_sym_find_in(cols, at->b, is, self);
         }
     }
     return found;
+}
+
+uint32_t st_sym_find_atom(const st_symtab *tab, uint32_t sym, st_sym_atom_fn is, const void *self)
+{
+    const st_sym_cols cols = st_sym_columns(tab);
+    return st_sym_find_in(&cols, sym, is, self);
+}
+
+static bool is_atom(const void *self, const stator_atom_row *row, uint32_t atom)
+{
+    (void)row;
+    return atom == *(const uint32_t *)self;
+}
+
+bool st_sym_uses(const st_sym_cols *cols, uint32_t sym, uint32_t atom)
+{
+    return st_sym_find_in(cols, sym, is_atom, &atom) != 0;
 }
 
 int64_t st_sym_divisor(const st_symtab *tab, uint32_t sym)

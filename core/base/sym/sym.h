@@ -50,7 +50,19 @@ static inline const stator_atom_row *st_atom_at(const st_symtab *tab, uint32_t a
     return (const stator_atom_row *)st_seg_at(&tab->atoms, atom);
 }
 
-int st_symtab_init(st_symtab *tab, st_mem *mem); /* 0: out of memory */
+/* The columns alone, of a table or of a view, so that plugins are served as well. */
+typedef struct st_sym_cols {
+    stator_column syms, terms, atoms;
+} st_sym_cols;
+st_sym_cols st_sym_columns(const st_symtab *tab);
+static inline st_sym_cols st_sym_view_columns(const stator_graph_view *v)
+{
+    const st_sym_cols cols = {v->syms, v->terms, v->atoms};
+    return cols;
+}
+typedef bool (*st_sym_atom_fn)(const void *self, const stator_atom_row *row, uint32_t atom);
+
+bool st_symtab_init(st_symtab *tab, st_mem *mem); /* 0: out of memory */
 void st_symtab_deinit(st_symtab *tab);
 /* *to, uninitialised storage, becomes a copy in `mem` with the same refs; 0: out of memory, *to is
  * then deinitialised. */
@@ -115,17 +127,15 @@ st_proof st_sym_le(st_symtab *tab, uint32_t a, uint32_t b);
 /* The atom when the sym is exactly one symbol, else 0. */
 uint32_t st_sym_as_symbol(const st_symtab *tab, uint32_t sym);
 /* The first atom that `is` holds for: term by term, a quotient and the like before what it is made
- * of; 0: none. */
-uint32_t st_sym_find_atom(const st_symtab *tab, uint32_t sym,
-                          bool (*is)(const void *self, const stator_atom_row *row, uint32_t atom),
-                          const void *self);
+ * of; 0: none. What only looks at each atom answers 0. */
+uint32_t st_sym_find_atom(const st_symtab *tab, uint32_t sym, st_sym_atom_fn is, const void *self);
+/* The same over columns, as a graph's view has them. */
+uint32_t st_sym_find_in(const st_sym_cols *cols, uint32_t sym, st_sym_atom_fn is, const void *self);
+/* Is it made of this atom? */
+bool st_sym_uses(const st_sym_cols *cols, uint32_t sym, uint32_t atom);
 
 /* Value under env (by symbol index). 0 when a symbol it needs is INT64_MIN (unset), on overflow or
- * division by zero. Reads only columns, so it serves plugins over a view as well. */
-typedef struct st_sym_cols {
-    stator_column syms, terms, atoms;
-} st_sym_cols;
-st_sym_cols st_sym_columns(const st_symtab *tab);
+ * division by zero. */
 bool st_sym_eval(const st_sym_cols *cols, uint32_t sym, const int64_t *env, int64_t *out);
 
 /* A sym flattened for repeated evaluation without the graph: postfix code in one block, pairs of

@@ -479,32 +479,28 @@ st_proof st_sym_eq(st_symtab *tab, uint32_t a, uint32_t b)
     return g > 1 && st_abs_u64(d.constant) % g != 0 ? ST_DISPROVED : ST_UNDECIDED;
 }
 
-st_proof st_sym_lt(st_symtab *tab, uint32_t a, uint32_t b)
+/* b - a >= least, where least is 0 or 1. */
+static st_proof is_above(st_symtab *tab, uint32_t a, uint32_t b, int64_t least)
 {
     range r;
     st_lin d;
     int64_t x = 0;
     int64_t y = 0;
     if (are_ints(tab, a, b, &x, &y)) {
-        return st_proof_of(x < y);
+        return st_proof_of(least == 0 ? x <= y : x < y);
     }
     if (!difference(tab, a, b, &r, &d)) {
         return ST_UNDECIDED;
     }
-    return r.lo >= 1 ? ST_PROVED : r.hi <= 0 ? ST_DISPROVED : ST_UNDECIDED;
+    return r.lo >= least ? ST_PROVED : r.hi < least ? ST_DISPROVED : ST_UNDECIDED;
+}
+
+st_proof st_sym_lt(st_symtab *tab, uint32_t a, uint32_t b)
+{
+    return is_above(tab, a, b, 1);
 }
 
 st_proof st_sym_le(st_symtab *tab, uint32_t a, uint32_t b)
 {
-    range r;
-    st_lin d;
-    int64_t x = 0;
-    int64_t y = 0;
-    if (are_ints(tab, a, b, &x, &y)) {
-        return st_proof_of(x <= y);
-    }
-    if (!difference(tab, a, b, &r, &d)) {
-        return ST_UNDECIDED;
-    }
-    return r.lo >= 0 ? ST_PROVED : r.hi < 0 ? ST_DISPROVED : ST_UNDECIDED;
+    return is_above(tab, a, b, 0);
 }

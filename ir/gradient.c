@@ -119,11 +119,11 @@ static uint32_t rest_axes(const stator_attr *batch, const stator_attr *contract,
         bool taken = false;
         for (uint32_t i = 0; i < batch->count; i++) {
             const int64_t at = ((const int64_t *)batch->list)[i];
-            taken |= (at < 0 ? at + rank : at) == a;
+            taken |= st_normalize_axis(at, rank) == a;
         }
         for (uint32_t i = 0; i < contract->count; i++) {
             const int64_t at = ((const int64_t *)contract->list)[i];
-            taken |= (at < 0 ? at + rank : at) == a;
+            taken |= st_normalize_axis(at, rank) == a;
         }
         if (!taken) {
             out[n++] = a;
@@ -169,7 +169,7 @@ static void dot_side(tape *t, const visit *v, stator_ref grad, int is_y)
     const int64_t *mine = contract[own]->list, *theirs = contract[other]->list;
     for (uint32_t i = 0; i < nb; i++) {
         const int64_t at = ((const int64_t *)batch[own]->list)[i];
-        perm[at < 0 ? at + ranks[own] : at] = i;
+        perm[st_normalize_axis(at, ranks[own])] = i;
     }
     for (uint32_t i = 0; i < n; i++) {
         perm[rests[own][i]] = nb + i;
@@ -199,7 +199,7 @@ static void grad_transpose(tape *t, const visit *v, stator_ref grad)
     int64_t inverse[STATOR_RANK_MAX];
     for (uint32_t i = 0; i < perm->count; i++) {
         const int64_t at = ((const int64_t *)perm->list)[i];
-        inverse[at < 0 ? at + perm->count : at] = i;
+        inverse[st_normalize_axis(at, perm->count)] = i;
     }
     add_grad(t, v->operands[0], stator_emit_transpose(&t->e, grad, perm->count, inverse));
 }
@@ -288,7 +288,7 @@ static void grad_pad(tape *t, const visit *v, stator_ref grad)
 static void grad_concat(tape *t, const visit *v, stator_ref grad)
 {
     const int64_t given = v->attrs[STATOR_concat_axis].i, rank = stator_emit_rank(&t->e, grad);
-    const int64_t axis = given < 0 ? given + rank : given;
+    const int64_t axis = st_normalize_axis(given, rank);
     stator_ref start = stator_emit_size(&t->e, 0);
     for (uint32_t i = 0; i < v->row.operand_count; i++) {
         const stator_ref part = stator_emit_expr(

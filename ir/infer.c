@@ -81,7 +81,7 @@ const char *st_in_string(const st_infer *in, uint32_t a)
     return row->kind == STATOR_ATTR_STRING ? stator_string_at(in->v, row->begin) : "";
 }
 
-int st_in_string_is(const st_infer *in, uint32_t a, const char *word)
+bool st_in_string_is(const st_infer *in, uint32_t a, const char *word)
 {
     return strcmp(st_in_string(in, a), word) == 0;
 }
@@ -163,7 +163,7 @@ stator_status st_in_axis(const st_infer *in, int64_t axis, uint32_t rank, uint32
         return st_in_fail(in, err, "axis %lld is outside [%d, %d) of a tensor of rank %u",
                           (long long)axis, -(int)rank, (int)rank, rank);
     }
-    *out = (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
+    *out = (uint32_t)st_normalize_axis(axis, rank);
     return STATOR_OK;
 }
 

@@ -97,7 +97,7 @@ static st_int_elem product(const st_ints_eval *at, st_int_elem x, st_int_elem y)
 }
 
 /* Are the node's operands of this class of dtypes? */
-static int is_of(const st_ints_eval *at, uint32_t class_)
+static bool is_of(const st_ints_eval *at, uint32_t class_)
 {
     const stator_type_row *x = stator_value_type(at->v, stator_operand(at->v, at->node, 0));
     return st_dtype_class(x->dtype) == class_;
@@ -335,7 +335,7 @@ static bool rule_cast(const st_ints_eval *at, st_ints *out)
 {
     st_ints x;
     if (!st_ints_operand(at, 0, &x)) {
-        return 0;
+        return false;
     }
     for (uint32_t i = 0; i < out->n; i++) {
         int64_t c = 0;
@@ -351,7 +351,7 @@ static bool rule_cast(const st_ints_eval *at, st_ints *out)
                 st_dtype_class(out->dtype) == STATOR_CLASS_FLOAT ? x.e[i] : rounded(at, x.e[i]);
         }
     }
-    return 1;
+    return true;
 }
 
 static bool rule_select(const st_ints_eval *at, st_ints *out)
@@ -360,17 +360,17 @@ static bool rule_select(const st_ints_eval *at, st_ints *out)
     st_ints x;
     st_ints y;
     if (!st_ints_operand(at, 0, &c)) {
-        return 0;
+        return false;
     }
     const bool has_x = st_ints_operand(at, 1, &x);
-    const int has_y = st_ints_operand(at, 2, &y);
-    int any = false;
+    const bool has_y = st_ints_operand(at, 2, &y);
+    bool any = false;
     for (uint32_t i = 0; i < out->n; i++) {
         int64_t flag = 0;
         if (!st_int_is_const(at, broadcast_elem(out, i, &c), &flag)) {
             continue;
         }
-        const int is_there = flag ? has_x : has_y;
+        const bool is_there = flag ? has_x : has_y;
         out->e[i] = is_there ? broadcast_elem(out, i, flag ? &x : &y) : UNKNOWN;
         any |= out->e[i].sym != 0;
     }
@@ -440,7 +440,7 @@ static bool rule_sym_bind(const st_ints_eval *at, st_ints *out)
 static bool rule_iota(const st_ints_eval *at, st_ints *out)
 {
     const int64_t axis = attr_at(at, STATOR_iota_axis)->i;
-    const int64_t place = axis < 0 ? axis + out->rank : axis;
+    const int64_t place = st_normalize_axis(axis, out->rank);
     for (uint32_t i = 0; i < out->n; i++) {
         int64_t coords[STATOR_RANK_MAX] = {0};
         coords_of(out, i, coords);
@@ -473,7 +473,7 @@ static bool rule_expand(const st_ints_eval *at, st_ints *out)
     return true;
 }
 
-static int rule_transpose(const st_ints_eval *at, st_ints *out)
+static bool rule_transpose(const st_ints_eval *at, st_ints *out)
 {
     const stator_attr_row *perm = attr_at(at, STATOR_transpose_perm);
     st_ints x;
@@ -486,7 +486,7 @@ static int rule_transpose(const st_ints_eval *at, st_ints *out)
         coords_of(out, i, coords);
         for (uint32_t a = 0; a < out->rank && a < perm->count; a++) {
             const int64_t p = stator_attr_int_at(at->v, perm, a);
-            in[p < 0 ? p + out->rank : p] = coords[a];
+            in[st_normalize_axis(p, out->rank)] = coords[a];
         }
         out->e[i] = x.e[place_of(&x, in)];
     }
@@ -523,7 +523,7 @@ static bool rule_slice(const st_ints_eval *at, st_ints *out)
 
 static uint32_t axis_of(const stator_attr_row *attr, uint32_t rank)
 {
-    return (uint32_t)(attr->i < 0 ? attr->i + rank : attr->i);
+    return (uint32_t)st_normalize_axis(attr->i, rank);
 }
 
 static bool rule_concat(const st_ints_eval *at, st_ints *out)
@@ -619,7 +619,7 @@ static bool reduce(const st_ints_eval *at, st_ints *out, binary_fn fn, st_int_el
     }
     for (uint32_t i = 0; i < axes->count; i++) {
         const int64_t axis = stator_attr_int_at(at->v, axes, i);
-        set |= 1u << (axis < 0 ? axis + x.rank : axis);
+        set |= 1u << st_normalize_axis(axis, x.rank);
     }
     for (uint32_t i = 0; identity.sym != 0 && i < out->n; i++) {
         out->e[i] = identity;
@@ -651,7 +651,7 @@ static const struct {
     binary_fn binary; /* of two that broadcast, */
     binary_fn fold;   /* or over axes, from its identity where it has one; */
     int64_t identity;
-    int (*fill)(const st_ints_eval *at, st_ints *out); /* or the whole tensor */
+    bool (*fill)(const st_ints_eval *at, st_ints *out); /* or the whole tensor */
 } rules[STATOR_OPCODE_end] = {
 #define UNARY(op, fn) [STATOR_OPCODE_##op] = {.unary = fn}
 #define BINARY(op, fn) [STATOR_OPCODE_##op] = {.binary = fn}
@@ -676,11 +676,11 @@ static const struct {
 #undef RULE
 };
 
-int st_ints_apply_rule(const st_ints_eval *at, st_ints *out)
+bool st_ints_apply_rule(const st_ints_eval *at, st_ints *out)
 {
     const uint32_t op = at->node->op;
     if (op >= STATOR_OPCODE_end) {
-        return 0;
+        return false;
     }
     if (rules[op].fold != NULL) {
         const int64_t identity = rules[op].identity;

@@ -3,11 +3,12 @@
  * Such a node is alone in its kernel: its results are buffers, and it reads its operands at any
  * index that its loops compute. */
 #include "codegen/lower/lower.h"
+#include "core/base/check.h"
 
 uint32_t cg_axis(const cg_node *node, uint32_t attr, uint32_t rank)
 {
     const int64_t axis = cg_attr(node, attr)->i;
-    return (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
+    return (uint32_t)st_normalize_axis(axis, rank);
 }
 
 /* ---- loops ---- */

@@ -3,6 +3,7 @@
  * A scalar op computes in f32 on storage types and rounds to the declared dtype at once, so a fused
  * chain gives what separate ops give. */
 #include "codegen/lower/lower.h"
+#include "core/base/check.h"
 
 #include <math.h>
 #include <stator/ops.h>
@@ -110,7 +111,7 @@ static st_loop_ref number_of_sym(cg_nest *nest, uint32_t sym, uint32_t dtype)
 st_loop_ref cg_iota(cg_nest *nest, const cg_node *node, uint32_t result, const uint32_t *index)
 {
     const int64_t axis = cg_attr(node, STATOR_iota_axis)->i;
-    const uint32_t a = (uint32_t)(axis < 0 ? axis + node->out->rank : axis);
+    const uint32_t a = (uint32_t)st_normalize_axis(axis, node->out->rank);
     return number_of_sym(nest, index[a], node->out[result].dtype);
 }
 

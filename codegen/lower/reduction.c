@@ -1,5 +1,6 @@
 /* Reductions: each element of the result folds over axes of one operand. */
 #include "codegen/lower/lower.h"
+#include "core/base/check.h"
 
 #include <stator/ops.h>
 
@@ -32,7 +33,7 @@ void cg_reduce(const cg_node *node, cg_fold *out)
     uint32_t mask = 0;
     for (uint32_t i = 0; i < axes->count; i++) {
         const int64_t axis = cg_attr_int_at(node, STATOR_reduce_sum_axes, i);
-        mask |= 1u << (axis < 0 ? axis + x->rank : axis);
+        mask |= 1u << st_normalize_axis(axis, x->rank);
     }
     *out = (cg_fold){
         .acc = acc_of(node, x->dtype), .dtype = cg_wide_dtype(x->dtype), .is_reduction = 1};
@@ -81,7 +82,7 @@ void cg_arg(const cg_node *node, cg_fold *out)
     *out = (cg_fold){.acc = is_min ? ST_ACC_ARGMIN : ST_ACC_ARGMAX,
                      .dtype = cg_wide_dtype(x->dtype),
                      .is_reduction = 1};
-    add_inner(node, out, (uint32_t)(axis < 0 ? axis + x->rank : axis));
+    add_inner(node, out, (uint32_t)st_normalize_axis(axis, x->rank));
 }
 
 /* The last one of equals is the first one counted from the end. */

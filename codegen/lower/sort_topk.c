@@ -9,6 +9,7 @@
  * sorts as the largest; of equal elements the one with the lower index comes first. */
 #include "codegen/lower/lower.h"
 #include "codegen/target/contraction_desc.h"
+#include "core/base/check.h"
 
 #include <stator/ops.h>
 #include <string.h>
@@ -35,7 +36,7 @@ const char *cg_order_is_slow(const stator_graph_view *view, const stator_node_ro
 {
     const stator_type_row *x = stator_value_type(view, stator_operand(view, row, 0));
     const int64_t axis = axis_attr(view, row);
-    const uint32_t a = (uint32_t)(axis < 0 ? axis + x->rank : axis);
+    const uint32_t a = (uint32_t)st_normalize_axis(axis, x->rank);
     int64_t size = 0;
     if (!stator_sym_is_const(view, stator_dim_at(view, x, a), &size)) {
         return "sorting an axis of a size that is not known";
@@ -86,7 +87,7 @@ void cg_order(cg_nest *nest, const cg_node *node)
     const stator_ref operand = cg_operand(node, 0);
     const cg_value *x = cg_value_of(nest->unit, operand);
     const int64_t given = axis_attr(node->unit->view, node->row);
-    const uint32_t axis = (uint32_t)(given < 0 ? given + x->rank : given);
+    const uint32_t axis = (uint32_t)st_normalize_axis(given, x->rank);
     uint32_t index[CG_RANK_MAX] = {0};
     const uint32_t n_open = cg_open_all(nest, x->rank, x->dims, axis, 0, index);
     const uint32_t i = cg_open(nest, x->dims[axis], 0);
@@ -142,7 +143,7 @@ bool cg_order_contraction(cg_unit *unit, const cg_node *node, const st_kernel *k
     }
     const int64_t axis = axis_attr(unit->view, node->row);
     *contraction = (st_contraction_order){.rank = rank,
-                                          .axis = (uint32_t)(axis < 0 ? axis + rank : axis),
+                                          .axis = (uint32_t)st_normalize_axis(axis, rank),
                                           .is_falling = (uint32_t)falls(node)};
     contraction->take = node->out->dims[contraction->axis];
     memcpy(contraction->dims, x->dims, rank * sizeof *contraction->dims);

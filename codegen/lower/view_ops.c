@@ -1,13 +1,14 @@
 /* Lowerings that move data: each turns an index of its result into an index of an operand, with a
  * mask where a result element comes from nowhere. No element is copied. */
 #include "codegen/lower/lower.h"
+#include "core/base/check.h"
 
 #include <stator/ops.h>
 #include <string.h>
 
 static uint32_t axis_of(int64_t axis, uint32_t rank)
 {
-    return (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
+    return (uint32_t)st_normalize_axis(axis, rank);
 }
 
 /* ---- conditions ---- */

@@ -14,6 +14,7 @@
 #include "codegen/lower/lower.h"
 #include "codegen/plan/plan.h"
 #include "codegen/run/scan_loop.h"
+#include "core/base/check.h"
 
 #include <stator/ops.h>
 #include <string.h>
@@ -100,7 +101,7 @@ static int64_t macs_of(const stator_graph_view *body, const stator_node_row *row
         int64_t axis = i;
         if (i >= z->rank) {
             axis = stator_attr_int_at(body, folded, i - z->rank);
-            axis += axis < 0 ? (int64_t)x->rank : 0;
+            axis = st_normalize_axis(axis, x->rank);
         }
         if (!stator_sym_is_const(body, stator_dim_at(body, i < z->rank ? z : x, (uint32_t)axis),
                                  &dim) ||

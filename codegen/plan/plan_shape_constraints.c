@@ -158,7 +158,7 @@ static const cg_value *operand_of(const finder *f, uint32_t k)
 
 static uint32_t axis_of(int64_t axis, uint32_t rank)
 {
-    return (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
+    return (uint32_t)st_normalize_axis(axis, rank);
 }
 
 /* Every operand to the result, axes counted from the last. */

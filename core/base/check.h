@@ -49,6 +49,11 @@ static inline int64_t st_floormod(int64_t a, int64_t b)
     int64_t r = a % b;
     return (r != 0 && ((r < 0) != (b < 0))) ? r + b : r;
 }
+/* An axis that may be counted from the end (-1 is the last), counted from the start. */
+static inline int64_t st_normalize_axis(int64_t axis, int64_t rank)
+{
+    return axis < 0 ? axis + rank : axis;
+}
 /* Product of dims, each >= 0; 0 on overflow past 2^62 or a negative one. */
 bool st_numel(const int64_t *dims, uint32_t rank, uint64_t *out);
 /* Bytes of count elements of dtype (sub-byte types round up). */

@@ -340,7 +340,7 @@ static int64_t list_attr(const build *b, const stator_node_row *row, uint32_t pl
 
 static uint32_t axis_of(int64_t axis, uint32_t rank)
 {
-    return (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
+    return (uint32_t)st_normalize_axis(axis, rank);
 }
 
 /* Lists of a scan, behind its control. */

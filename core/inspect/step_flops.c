@@ -2,6 +2,7 @@
  * each, in a table; all others go by the properties of their op. Doubles, since counts only
  * serve ratios: they are exact below 2^53. */
 #include "core/inspect/step_flops.h"
+#include "core/base/check.h"
 
 #include <stator/ops.h>
 
@@ -18,7 +19,7 @@ static double size_of(const flop_node *n, stator_ref value, int64_t axis)
         return 0;
     }
     const stator_type_row *type = stator_value_type(n->v, value);
-    const int64_t at = axis < 0 ? axis + (int64_t)type->rank : axis;
+    const int64_t at = st_normalize_axis(axis, type->rank);
     if (at < 0 || at >= (int64_t)type->rank ||
         !stator_sym_is_const(n->v, stator_dim_at(n->v, type, (uint32_t)at), &size)) {
         return 0;

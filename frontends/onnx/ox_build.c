@@ -1,5 +1,6 @@
 /* Helpers of operator functions over the host's builder: nodes, types, sizes, constants, and the
  * one failure an import keeps. */
+#include "core/base/check.h"
 #include "frontends/onnx/ox_import.h"
 
 #include <math.h>
@@ -167,7 +168,7 @@ stator_ref ox_dim(ox_node *n, stator_ref v, int64_t axis)
     if (t == NULL) {
         return 0;
     }
-    axis += axis < 0 ? (int64_t)t->rank : 0;
+    axis = st_normalize_axis(axis, t->rank);
     if (axis < 0 || axis >= (int64_t)t->rank) {
         return ox_fail(n, STATOR_INVALID_ARGUMENT, "an input of rank %u has no axis %lld", t->rank,
                        (long long)axis);
@@ -214,7 +215,7 @@ void ox_check_rank(ox_node *n, stator_ref v, uint32_t lo, uint32_t hi, const cha
 uint32_t ox_axis(ox_node *n, int64_t axis, uint32_t rank)
 {
     if (axis >= -(int64_t)rank && axis < (int64_t)rank) {
-        return (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
+        return (uint32_t)st_normalize_axis(axis, rank);
     }
     return ox_fail(n, STATOR_INVALID_ARGUMENT, "axis %lld is outside a tensor of rank %u",
                    (long long)axis, rank);

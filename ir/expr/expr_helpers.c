@@ -155,7 +155,7 @@ static stator_status tensor_axis(const st_help *c, uint32_t tensor, uint32_t axi
     ST_TRY(st_help_tensor(c, tensor, out_tensor));
     const int64_t rank = st_xtype(c->e, *out_tensor)->rank;
     ST_TRY(st_help_int(c, axis, -rank, rank - 1, &named));
-    *out_axis = (uint32_t)(named < 0 ? named + rank : named);
+    *out_axis = (uint32_t)st_normalize_axis(named, rank);
     return STATOR_OK;
 }
 

@@ -91,8 +91,7 @@ static void dot_work(const stator_graph_view *v, const stator_node_row *row, uin
         const int64_t axis = stator_attr_int_at(v, axes, i);
         int64_t dim = 0;
         (void)stator_sym_is_const(
-            v, stator_dim_at(v, type, (uint32_t)(axis < 0 ? axis + (int64_t)type->rank : axis)),
-            &dim);
+            v, stator_dim_at(v, type, (uint32_t)st_normalize_axis(axis, type->rank)), &dim);
         folded *= dim > 0 ? (uint64_t)dim : 1u;
     }
     *out_macs = result * folded;

@@ -4,6 +4,7 @@
  * still agree. One pair is taken at a time; where there is a choice (commuting operands, terms of a
  * sum or a product) each is tried on a copy of the state, so that a choice which turns out wrong
  * further on is taken back. Attempts are cut off after ST_RC_STEPS pairs. */
+#include "core/base/check.h"
 #include "core/base/convert.h"
 #include "ir/passes/recompose.h"
 #include <math.h>
@@ -290,7 +291,7 @@ static bool axes_of(const stator_graph_view *v, const stator_attr_row *list, uin
     *out = 0;
     for (uint32_t i = 0; i < list->count; i++) {
         const int64_t axis = stator_attr_int_at(v, list, i);
-        const int64_t at = axis < 0 ? axis + rank : axis;
+        const int64_t at = st_normalize_axis(axis, rank);
         if (at < 0 || at >= rank) {
             return false;
         }

@@ -12,6 +12,7 @@
  *
  * Where a row is masked everywhere with -inf, softmax gives NaN and sdpa gives 0; a bool mask whose
  * fill is finite is added, so that such rows stay what they were. */
+#include "core/base/check.h"
 #include "ir/passes/recompose.h"
 #include <math.h>
 #include <stator/ops.h>
@@ -68,7 +69,7 @@ static bool is_float(const search *s, stator_ref value)
 static int64_t list_at(const search *s, const stator_attr_row *list, uint32_t i, uint32_t rank)
 {
     const int64_t x = stator_attr_int_at(s->v, list, i);
-    return x < 0 ? x + rank : x;
+    return st_normalize_axis(x, rank);
 }
 
 static const stator_attr_row *attr_of(const search *s, stator_ref value, const char *name)

@@ -281,7 +281,7 @@ bool st_rule_slice_slice(st_match *m, stator_status *out_status, stator_diag **e
 static int64_t perm_at(const st_match *m, const stator_attr_row *perm, uint32_t i)
 {
     const int64_t p = stator_attr_int_at(m->v, perm, i);
-    return p < 0 ? p + perm->count : p;
+    return st_normalize_axis(p, perm->count);
 }
 
 /* Axis k of the outer result is axis q[k] of the inner one, which is axis p[q[k]] of x. */

@@ -43,7 +43,7 @@ static bool is_foldable(uint32_t dtype)
 
 static bool note_axis(st_fold *f, int64_t axis)
 {
-    axis += axis < 0 ? (int64_t)f->rank : 0;
+    axis = st_normalize_axis(axis, f->rank);
     f->folded |= axis >= 0 && axis < (int64_t)f->rank ? 1u << axis : 0;
     return f->folded != 0;
 }

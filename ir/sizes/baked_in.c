@@ -182,7 +182,7 @@ void st_unify_sizes_gather_elements(reading *r)
     if (axis == NULL || x == NULL || index == NULL || x->rank != index->rank) {
         return;
     }
-    const int64_t along = axis->i < 0 ? axis->i + x->rank : axis->i;
+    const int64_t along = st_normalize_axis(axis->i, x->rank);
     for (uint32_t i = 0; i < x->rank; i++) {
         if (i != along) {
             want(r, 0, i, dim_of(r, index, i));

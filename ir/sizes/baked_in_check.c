@@ -1,5 +1,6 @@
 /* Refusals: values whose baked-in sizes cannot be told from numbers, or that follow them in part
  * alone; see baked_in.h. */
+#include "core/base/check.h"
 #include "ir/sizes/baked_in_parts.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@ static bool sums_over(st_baked_in *s, const stator_graph_view *v, const stator_n
     const stator_attr_row *over = stator_attr_at(v, row, STATOR_reduce_sum_axes);
     for (uint32_t k = 0; k < over->count; k++) {
         const int64_t axis = stator_attr_int_at(v, over, k);
-        const stator_ref dim = stator_dim_at(v, x, (uint32_t)(axis < 0 ? axis + x->rank : axis));
+        const stator_ref dim = stator_dim_at(v, x, (uint32_t)st_normalize_axis(axis, x->rank));
         int64_t was;
         if (!st_baked_in_is_number(s, dim) && st_baked_in_size(s, dim, &was) && was > 1 &&
             (double)was == size) {
@@ -49,7 +50,7 @@ stator_status st_baked_in_check_mean(st_baked_in *s, const stator_builder *b,
                                      const stator_node_desc *desc, stator_diag **err)
 {
     const stator_graph_view *v = st_graph_view(b->graph);
-    const int is_div = desc->op == STATOR_OPCODE_div;
+    const bool is_div = desc->op == STATOR_OPCODE_div;
     double number;
     for (uint32_t k = is_div ? 1 : 0; k < 2 && desc->operand_count == 2; k++) {
         if ((!is_div && desc->op != STATOR_OPCODE_mul) ||

@@ -4,6 +4,7 @@
  * these sizes, from constants that go on. Column `size_requirements` of the op's row says what
  * sizes that requires of its operands; values of an op without it stay as they are. A size of 1
  * needs no rule: it is repeated. */
+#include "core/base/check.h"
 #include "ir/sizes/baked_in_parts.h"
 
 #include "ir/op_emitter.h"
@@ -195,7 +196,7 @@ bool st_size_requirements_slice(again *a)
 bool st_size_requirements_concat(again *a)
 {
     const stator_attr *axis = st_find_attr(a->attrs, a->n_attrs, "axis");
-    const int64_t joined = axis->i < 0 ? axis->i + a->type->rank : axis->i;
+    const int64_t joined = st_normalize_axis(axis->i, a->type->rank);
     for (uint32_t k = 0; k < a->row->operand_count; k++) {
         memcpy(a->required[k], a->wanted, sizeof a->required[k]);
     }
@@ -206,7 +207,7 @@ bool st_size_requirements_gather(again *a)
 {
     const stator_type_row *x = operand_type(a, 0), *index = operand_type(a, 1);
     const stator_attr *attr = st_find_attr(a->attrs, a->n_attrs, "axis");
-    const uint32_t axis = (uint32_t)(attr->i < 0 ? attr->i + x->rank : attr->i);
+    const uint32_t axis = (uint32_t)st_normalize_axis(attr->i, x->rank);
     for (uint32_t i = 0; i < a->type->rank; i++) {
         if (i < axis) {
             a->required[0][i] = a->wanted[i];

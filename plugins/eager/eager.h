@@ -153,7 +153,7 @@ static inline int64_t ek_int_at(const ek_call *c, uint32_t place, uint32_t i, in
 static inline uint32_t ek_axis(const ek_call *c, uint32_t place, uint32_t rank)
 {
     const int64_t axis = c->attrs[place].i;
-    return (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
+    return (uint32_t)st_normalize_axis(axis, rank);
 }
 /* Bit a is set when axis a is in an INTS attribute. */
 static inline uint32_t ek_axes_mask(const ek_call *c, uint32_t place, uint32_t rank)
@@ -161,7 +161,7 @@ static inline uint32_t ek_axes_mask(const ek_call *c, uint32_t place, uint32_t r
     uint32_t mask = 0;
     for (uint32_t i = 0; i < c->attrs[place].count; i++) {
         const int64_t axis = c->attrs[place].ints[i];
-        mask |= 1u << (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
+        mask |= 1u << (uint32_t)st_normalize_axis(axis, rank);
     }
     return mask;
 }

@@ -5,6 +5,7 @@
  *
  * In: the operands of the step. Out: all its results, placed. Meanings: rows cond, while, scan and
  * call of ir/ops.def. */
+#include "core/base/check.h"
 #include "plugins/eager/eager_execution_plan.h"
 
 /* Results of iterations put together along a new axis. */
@@ -354,7 +355,7 @@ static stator_status scanned_begin(loop *l, uint32_t k, scanned *s)
     if (rank == 0 || axis < -rank || axis >= rank) {
         return bad_node(l, "the axis of a scanned value lies outside its rank");
     }
-    s->axis = (uint32_t)(axis < 0 ? axis + rank : axis);
+    s->axis = (uint32_t)st_normalize_axis(axis, rank);
     s->is_reversed = list_at(l->step, STATOR_scan_reverse, k) != 0;
     for (uint32_t a = 0, b = 0; a < s->whole.rank; a++) {
         if (a != s->axis) {
@@ -420,7 +421,7 @@ static stator_status scan_loop(loop *l, scanned *cut, uint32_t n_scanned)
     for (uint32_t k = 0; k < l->n_stacked; k++) {
         const int64_t axis = list_at(l->step, STATOR_scan_out_axes, k);
         const int64_t rank = l->frame->values[l->step->out + l->n_carried + k].rank;
-        l->stacks[k].axis = (uint32_t)(axis < 0 ? axis + rank : axis);
+        l->stacks[k].axis = (uint32_t)st_normalize_axis(axis, rank);
     }
     for (uint32_t k = 0; k < n_values; k++) {
         l->in[k] = l->frame->values[l->step->in[k]];

@@ -4,6 +4,7 @@
  *
  * In: a step whose operands are there and whose attributes are evaluated. Out: sizes of result 0,
  * which are those of the indices of max_pool too. */
+#include "core/base/check.h"
 #include "plugins/eager/eager_execution_plan.h"
 #include "plugins/eager/kernels/ek_dot.h"
 
@@ -31,7 +32,7 @@ static bool concat_shape(const eager_frame *f, const eager_step *step, const ek_
                          uint32_t rank, int64_t *out)
 {
     const int64_t given = attrs[STATOR_concat_axis].i;
-    const int64_t axis = given < 0 ? given + (int64_t)rank : given;
+    const int64_t axis = st_normalize_axis(given, rank);
     for (uint32_t k = 0; k < step->n_in; k++) {
         const ek_tensor *t = &f->values[step->in[k]];
         for (uint32_t a = 0; a < rank; a++) {

@@ -1,4 +1,5 @@
 /* Dtypes, constants and sizes: Cast and its kin, Constant, ConstantOfShape, Range, Shape, Size. */
+#include "core/base/check.h"
 #include "frontends/onnx/onnx.h"
 
 #include <math.h>
@@ -187,7 +188,7 @@ void ox_range_op(ox_node *n)
 
 static uint32_t clamp_axis(int64_t axis, uint32_t rank)
 {
-    axis += axis < 0 ? (int64_t)rank : 0;
+    axis = st_normalize_axis(axis, rank);
     return axis < 0 ? 0 : axis > (int64_t)rank ? rank : (uint32_t)axis;
 }
 

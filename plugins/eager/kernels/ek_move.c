@@ -1,5 +1,6 @@
 /* Copies by strides: transpose, expand, slice, concat, tile, pad, trilu, one_hot. */
 #include "plugins/eager/kernels/ek_move.h"
+#include "core/base/check.h"
 
 /* ---- two-a-byte types ---- */
 
@@ -284,8 +285,7 @@ stator_status ek_transpose(const ek_call *c, stator_diag **err)
     const ek_tensor *in = w.in, *out = w.out;
     for (uint32_t a = 0; a < out->rank; a++) {
         const int64_t axis = ek_int_at(c, STATOR_transpose_perm, a, a);
-        ek_copy_axis(&w.m, out->dims[a], w.to[a],
-                     w.from[axis < 0 ? axis + (int64_t)in->rank : axis]);
+        ek_copy_axis(&w.m, out->dims[a], w.to[a], w.from[st_normalize_axis(axis, in->rank)]);
     }
     return end_copy(c, &w);
 }
@@ -437,7 +437,7 @@ stator_status ek_one_hot(const ek_call *c, stator_diag **err)
     const ek_tensor *index = &c->in[0];
     const ek_tensor *out = &c->out[0];
     const int64_t given = ek_int(c, STATOR_one_hot_axis);
-    const uint32_t axis = (uint32_t)(given < 0 ? given + (int64_t)out->rank : given);
+    const uint32_t axis = (uint32_t)st_normalize_axis(given, out->rank);
     const int64_t depth = out->dims[axis];
     const int64_t inner = ek_product(out->dims, axis + 1u, out->rank);
     const uint32_t size = ek_size(out->dtype);

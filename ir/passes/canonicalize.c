@@ -19,33 +19,26 @@ const st_rule_def *st_rule_defs(uint32_t *out_count)
     return rule_defs;
 }
 
-static stator_status rewrite_nodes(const st_ruleset *set, st_copy *c, uint32_t *out_result,
-                                   stator_diag **err)
+typedef struct rewriter {
+    st_copy *copy;
+    st_ruleset set;
+} rewriter;
+
+static stator_status visit(void *self, stator_ref node, stator_diag **err)
 {
-    for (stator_ref node = 1; node <= c->v->n_nodes; node++) {
-        uint32_t applied = 0;
-        ST_TRY(st_ruleset_apply(set, c, node, &applied, err));
-        if (!applied) {
-            ST_TRY(st_copy_node(c, node, err));
-        }
-    }
-    return st_copy_end(c, out_result, err);
+    const rewriter *r = self;
+    uint32_t applied = 0;
+    ST_TRY(st_ruleset_apply(&r->set, r->copy, node, &applied, err));
+    return applied ? STATOR_OK : st_copy_node(r->copy, node, err);
 }
 
-stator_status st_pass_canonicalize(const st_pass_ctx *ctx, const stator_graph *in,
-                                   stator_builder *out, uint32_t *out_result, stator_diag **err)
+stator_status st_pass_canonicalize(st_copy *c, stator_diag **err)
 {
-    st_copy c = {.ctx = ctx};
-    st_ruleset set;
+    rewriter r = {.copy = c};
     uint32_t n = 0;
     const st_rule_def *defs = st_rule_defs(&n);
-    *out_result = STATOR_PASS_SAME;
-    ST_TRY(st_ruleset_init(&set, ctx->mem, in->module->ops, defs, n, err));
-    stator_status status = st_copy_begin(&c, ctx, in, out, st_pass_canonicalize, true, err);
-    if (status == STATOR_OK) {
-        status = rewrite_nodes(&set, &c, out_result, err);
-    }
-    st_ruleset_deinit(&set);
-    st_copy_deinit(&c);
+    ST_TRY(st_ruleset_init(&r.set, c->ctx->mem, c->in->module->ops, defs, n, err));
+    const stator_status status = st_copy_nodes(c, visit, &r, err);
+    st_ruleset_deinit(&r.set);
     return status;
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 
 typedef struct merger {
-    st_copy copy;
+    st_copy *copy;
     st_hashset seen;              /* out-nodes */
     const stator_graph_view *out; /* view of the graph that is written */
     uint32_t node;                /* in-node at hand */
@@ -24,8 +24,8 @@ static bool in_order(const merger *g, const stator_node_row *row, const stator_o
     if ((op->flags & STATOR_OP_COMMUTES) == 0 || row->operand_count != 2) {
         return false;
     }
-    const stator_ref a = g->copy.map[stator_operand(g->copy.v, row, 0)];
-    const stator_ref b = g->copy.map[stator_operand(g->copy.v, row, 1)];
+    const stator_ref a = g->copy->map[stator_operand(g->copy->v, row, 0)];
+    const stator_ref b = g->copy->map[stator_operand(g->copy->v, row, 1)];
     out[0] = a < b ? a : b;
     out[1] = a < b ? b : a;
     return true;
@@ -63,7 +63,7 @@ static uint64_t hash_attr(const st_module *m, const stator_attr_row *row, uint64
 
 static uint64_t hash_node(const merger *g, const stator_node_row *row, const stator_op_desc *op)
 {
-    const st_copy *c = &g->copy;
+    const st_copy *c = g->copy;
     stator_ref pair[2];
     uint64_t h = st_hash64(&row->op, sizeof row->op, row->result_count);
     if (in_order(g, row, op, pair)) {
@@ -112,7 +112,7 @@ static bool same_attr(const st_module *m, const stator_attr_row *a, const stator
 
 static bool same_operands(const merger *g, const stator_node_row *a, const stator_node_row *b)
 {
-    const st_copy *c = &g->copy;
+    const st_copy *c = g->copy;
     stator_ref pair[2];
     if (a->operand_count != b->operand_count) {
         return false;
@@ -134,7 +134,7 @@ static bool same_operands(const merger *g, const stator_node_row *a, const stato
 static bool same_regions_and_types(const merger *g, const stator_node_row *a,
                                    const stator_node_row *b)
 {
-    const st_copy *c = &g->copy;
+    const st_copy *c = g->copy;
     for (uint32_t k = 0; k < a->region_count; k++) {
         if (stator_region_at(c->v, a, k) != stator_region_at(g->out, b, k)) {
             return false;
@@ -152,7 +152,7 @@ static bool same_regions_and_types(const merger *g, const stator_node_row *a,
 static bool same_node(void *self, uint32_t out_node)
 {
     const merger *g = self;
-    const st_copy *c = &g->copy;
+    const st_copy *c = g->copy;
     const stator_node_row *a = stator_node_at(c->v, g->node);
     const stator_node_row *b = stator_node_at(g->out, out_node);
     if (a->op != b->op || a->attr_count != b->attr_count || a->result_count != b->result_count ||
@@ -171,7 +171,7 @@ static bool same_node(void *self, uint32_t out_node)
 
 static void merge_into(merger *g, const stator_node_row *row, uint32_t out_node)
 {
-    st_copy *c = &g->copy;
+    st_copy *c = g->copy;
     stator_node_row *kept = st_seg_at(&c->out->graph->nodes, out_node);
     kept->origin = st_module_origin_merge(c->out->module, kept->origin, row->origin);
     for (uint32_t k = 0; k < row->result_count; k++) {
@@ -179,10 +179,12 @@ static void merge_into(merger *g, const stator_node_row *row, uint32_t out_node)
     }
 }
 
-static stator_status visit(merger *g, stator_diag **err)
+static stator_status visit(void *self, stator_ref node, stator_diag **err)
 {
-    st_copy *c = &g->copy;
-    const stator_node_row *row = stator_node_at(c->v, g->node);
+    merger *g = self;
+    st_copy *c = g->copy;
+    const stator_node_row *row = stator_node_at(c->v, node);
+    g->node = node;
     const stator_op_desc *op = stator_op_at(c->v, row->op);
     if ((op->flags & (STATOR_OP_RANDOM | STATOR_OP_EFFECT)) != 0) {
         return st_copy_node(c, g->node, err);
@@ -199,20 +201,11 @@ static stator_status visit(merger *g, stator_diag **err)
                                                                            : st_fail_oom(err);
 }
 
-stator_status st_pass_cse(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                          uint32_t *out_result, stator_diag **err)
+stator_status st_pass_cse(st_copy *c, stator_diag **err)
 {
-    merger g = {.node = 0};
-    *out_result = STATOR_PASS_SAME;
-    st_hashset_init(&g.seen, ctx->mem);
-    stator_status status = st_copy_begin(&g.copy, ctx, in, out, st_pass_cse, true, err);
-    for (g.node = 1; status == STATOR_OK && g.node < in->nodes.count; g.node++) {
-        status = visit(&g, err);
-    }
-    if (status == STATOR_OK) {
-        status = st_copy_end(&g.copy, out_result, err);
-    }
+    merger g = {.copy = c};
+    st_hashset_init(&g.seen, c->ctx->mem);
+    const stator_status status = st_copy_nodes(c, visit, &g, err);
     st_hashset_deinit(&g.seen);
-    st_copy_deinit(&g.copy);
     return status;
 }

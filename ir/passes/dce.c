@@ -9,7 +9,7 @@
 #include "ir/passes/pass_copy.h"
 
 typedef struct sweeper {
-    st_copy copy;
+    st_copy *copy;
     uint8_t *value_live; /* in-values */
     uint8_t *node_live;
     uint8_t *symbol_live; /* by atom */
@@ -27,7 +27,7 @@ static void need_atom(sweeper *s, uint32_t atom)
         return;
     }
     s->symbol_live[atom] = 1;
-    const stator_atom_row *row = st_atom_at(&s->copy.in->module->symtab, atom);
+    const stator_atom_row *row = st_atom_at(&s->copy->in->module->symtab, atom);
     if (row->kind != STATOR_ATOM_SYMBOL) {
         need_sym(s, row->a);
         need_sym(s, row->b);
@@ -36,7 +36,7 @@ static void need_atom(sweeper *s, uint32_t atom)
 
 static void need_sym(sweeper *s, uint32_t sym)
 {
-    const st_symtab *tab = &s->copy.in->module->symtab;
+    const st_symtab *tab = &s->copy->in->module->symtab;
     const stator_sym_row *row = st_sym_row_at(tab, sym);
     for (uint32_t i = 0; i < row->term_count; i++) {
         need_atom(s, st_sym_term(tab, row, i)->atom);
@@ -73,8 +73,8 @@ static void need_symbols(sweeper *s, const stator_graph_view *v, const stator_no
 
 static void find_definers(sweeper *s)
 {
-    const stator_graph_view *v = s->copy.v;
-    const st_symtab *tab = &s->copy.in->module->symtab;
+    const stator_graph_view *v = s->copy->v;
+    const st_symtab *tab = &s->copy->in->module->symtab;
     for (stator_ref value = v->n_inputs + 1u; value <= v->n_values; value++) {
         const stator_value_row *row = stator_value_at(v, value);
         const stator_type_row *type = stator_type_at(v, row->type);
@@ -90,15 +90,15 @@ static void find_definers(sweeper *s)
 /* Does this node define a symbol that something later needs? */
 static bool defines_needed(const sweeper *s, stator_ref node)
 {
-    const stator_graph_view *v = s->copy.v;
+    const stator_graph_view *v = s->copy->v;
     const stator_node_row *row = stator_node_at(v, node);
     for (uint32_t k = 0; k < row->result_count; k++) {
         const stator_type_row *type = stator_value_type(v, row->result_begin + k);
         for (uint32_t i = 0; i < type->rank; i++) {
             const uint32_t atom =
-                st_sym_as_symbol(&s->copy.in->module->symtab, stator_dim_at(v, type, i));
+                st_sym_as_symbol(&s->copy->in->module->symtab, stator_dim_at(v, type, i));
             const stator_atom_row *a =
-                atom != 0 ? st_atom_at(&s->copy.in->module->symtab, atom) : NULL;
+                atom != 0 ? st_atom_at(&s->copy->in->module->symtab, atom) : NULL;
             if (a != NULL && (a->flags & STATOR_ATOM_UNBACKED) != 0 && s->definer[atom] == node &&
                 s->symbol_live[atom]) {
                 return true;
@@ -128,18 +128,18 @@ static bool has_effect(const stator_graph_view *v, const stator_node_row *row)
 
 static bool is_needed(const sweeper *s, stator_ref node)
 {
-    const stator_node_row *row = stator_node_at(s->copy.v, node);
+    const stator_node_row *row = stator_node_at(s->copy->v, node);
     for (uint32_t k = 0; k < row->result_count; k++) {
         if (s->value_live[row->result_begin + k]) {
             return true;
         }
     }
-    return has_effect(s->copy.v, row) || defines_needed(s, node);
+    return has_effect(s->copy->v, row) || defines_needed(s, node);
 }
 
 static void mark(sweeper *s)
 {
-    const stator_graph_view *v = s->copy.v;
+    const stator_graph_view *v = s->copy->v;
     for (uint32_t k = 0; k < v->n_outputs; k++) {
         s->value_live[stator_output_at(v, k)] = 1;
     }
@@ -147,7 +147,7 @@ static void mark(sweeper *s)
         s->value_live[stator_write_back_at(v, k)->value] = 1;
     }
     for (stator_ref node = v->n_nodes; node > 0; node--) {
-        if (!is_needed(s, node) && st_pass_may(s->copy.ctx, STATOR_FUEL_REWRITE, "dce", node)) {
+        if (!is_needed(s, node) && st_pass_may(s->copy->ctx, STATOR_FUEL_REWRITE, "dce", node)) {
             continue;
         }
         const stator_node_row *row = stator_node_at(v, node);
@@ -159,42 +159,27 @@ static void mark(sweeper *s)
     }
 }
 
-static stator_status sweep(sweeper *s, uint32_t *out_result, stator_diag **err)
+static stator_status visit(void *self, stator_ref node, stator_diag **err)
 {
-    st_copy *c = &s->copy;
-    find_definers(s);
-    mark(s);
-    for (stator_ref node = 1; node <= c->v->n_nodes; node++) {
-        if (s->node_live[node]) {
-            ST_TRY(st_copy_node(c, node, err));
-        } else {
-            c->changed = 1;
-        }
+    const sweeper *s = self;
+    if (s->node_live[node]) {
+        return st_copy_node(s->copy, node, err);
     }
-    return st_copy_end(c, out_result, err);
+    s->copy->changed = 1;
+    return STATOR_OK;
 }
 
-stator_status st_pass_dce(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                          uint32_t *out_result, stator_diag **err)
+stator_status st_pass_dce(st_copy *c, stator_diag **err)
 {
-    sweeper s = {.n_atoms = in->module->symtab.atoms.count};
-    *out_result = STATOR_PASS_SAME;
-    stator_status status = st_copy_begin(&s.copy, ctx, in, out, st_pass_dce, true, err);
-    s.value_live = st_calloc(ctx->mem, in->values.count, 1);
-    s.node_live = st_calloc(ctx->mem, in->nodes.count, 1);
-    s.symbol_live = st_calloc(ctx->mem, (uint64_t)s.n_atoms + 1u, 1);
-    s.definer = st_calloc(ctx->mem, (uint64_t)s.n_atoms + 1u, sizeof *s.definer);
-    if (status == STATOR_OK && (s.value_live == NULL || s.node_live == NULL ||
-                                s.symbol_live == NULL || s.definer == NULL)) {
-        status = st_fail_oom(err);
+    sweeper s = {.copy = c, .n_atoms = c->in->module->symtab.atoms.count};
+    s.value_live = st_arena_zalloc(&c->arena, c->in->values.count, 1);
+    s.node_live = st_arena_zalloc(&c->arena, c->in->nodes.count, 1);
+    s.symbol_live = st_arena_zalloc(&c->arena, (uint64_t)s.n_atoms + 1u, 1);
+    s.definer = st_arena_zalloc(&c->arena, (uint64_t)s.n_atoms + 1u, sizeof *s.definer);
+    if (s.value_live == NULL || s.node_live == NULL || s.symbol_live == NULL || s.definer == NULL) {
+        return st_fail_oom(err);
     }
-    if (status == STATOR_OK) {
-        status = sweep(&s, out_result, err);
-    }
-    st_free(ctx->mem, s.value_live);
-    st_free(ctx->mem, s.node_live);
-    st_free(ctx->mem, s.symbol_live);
-    st_free(ctx->mem, s.definer);
-    st_copy_deinit(&s.copy);
-    return status;
+    find_definers(&s);
+    mark(&s);
+    return st_copy_nodes(c, visit, &s, err);
 }

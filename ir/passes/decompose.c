@@ -15,10 +15,8 @@
 #define RESULTS_MAX 256u
 
 typedef struct lowering {
-    st_copy copy;
-    st_arena arena; /* attribute lists, by node */
-    stator_ref *operands;
-    uint32_t capacity;
+    st_copy *copy;
+    st_arena arena; /* of a node: its attribute lists and operands */
 } lowering;
 
 static bool is_wanted(const st_copy *c, stator_ref node)
@@ -29,27 +27,10 @@ static bool is_wanted(const st_copy *c, stator_ref node)
            st_pass_may(c->ctx, STATOR_FUEL_DECOMPOSITION, op->name, node);
 }
 
-static stator_status read_operands(lowering *d, const stator_node_row *row, stator_diag **err)
-{
-    st_copy *c = &d->copy;
-    if (row->operand_count > d->capacity) {
-        stator_ref *grown =
-            st_realloc(c->ctx->mem, d->operands, (uint64_t)row->operand_count * sizeof *grown, 4);
-        ST_TRY_MEM(grown, err);
-        d->operands = grown;
-        d->capacity = row->operand_count;
-    }
-    for (uint32_t k = 0; k < row->operand_count; k++) {
-        const stator_ref value = stator_operand(c->v, row, k);
-        d->operands[k] = value != 0 ? c->map[value] : 0;
-    }
-    return STATOR_OK;
-}
-
 static stator_status write_body(lowering *d, const stator_node_row *row, stator_ref *results,
                                 stator_diag **err)
 {
-    st_copy *c = &d->copy;
+    st_copy *c = d->copy;
     stator_attr attrs[ATTRS_MAX];
     const st_op *op = st_optable_at(c->in->module->ops, row->op);
     if (row->attr_count > ATTRS_MAX || row->result_count > RESULTS_MAX) {
@@ -57,13 +38,17 @@ static stator_status write_body(lowering *d, const stator_node_row *row, stator_
                        op->desc.name);
     }
     st_arena_reset(&d->arena);
-    ST_TRY(read_operands(d, row, err));
+    stator_ref *operands = st_arena_zalloc(&d->arena, row->operand_count + 1u, sizeof *operands);
+    ST_TRY_MEM(operands, err);
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        operands[k] = c->map[stator_operand(c->v, row, k)]; /* map[0] is 0 */
+    }
     for (uint32_t k = 0; k < row->attr_count; k++) {
         ST_TRY(st_attr_from_row(c->v, c->in->module, &d->arena, op->desc.attrs[k].name,
                                 stator_attr_at(c->v, row, k), &attrs[k], err));
     }
     const st_decompose_node node = {.op = op,
-                                    .operands = d->operands,
+                                    .operands = operands,
                                     .n_operands = row->operand_count,
                                     .n_attrs = row->attr_count,
                                     .attrs = attrs,
@@ -78,7 +63,7 @@ static stator_status write_body(lowering *d, const stator_node_row *row, stator_
 /* Brings a result to the type of the value it replaces. */
 static stator_status fit_type(lowering *d, stator_ref old, stator_ref *value, stator_diag **err)
 {
-    st_copy *c = &d->copy;
+    st_copy *c = d->copy;
     const stator_graph_view *out = st_graph_view(c->out->graph);
     const stator_ref wanted = stator_value_at(c->v, old)->type;
     if (*value == 0 || *value > out->n_values) {
@@ -107,7 +92,7 @@ static stator_status fit_type(lowering *d, stator_ref old, stator_ref *value, st
 
 static stator_status lower(lowering *d, stator_ref node, stator_diag **err)
 {
-    st_copy *c = &d->copy;
+    st_copy *c = d->copy;
     const stator_node_row *row = stator_node_at(c->v, node);
     stator_ref results[RESULTS_MAX] = {0};
     ST_TRY(write_body(d, row, results, err));
@@ -126,9 +111,10 @@ static bool is_stranger(const st_copy *c, stator_ref node)
     return st_optable_at(c->in->module->ops, stator_node_at(c->v, node)->op)->oplib_op != NULL;
 }
 
-static stator_status visit(lowering *d, stator_ref node, stator_diag **err)
+static stator_status visit(void *self, stator_ref node, stator_diag **err)
 {
-    st_copy *c = &d->copy;
+    lowering *d = self;
+    st_copy *c = d->copy;
     if (!is_wanted(c, node)) {
         return st_copy_node(c, node, err);
     }
@@ -149,21 +135,11 @@ static stator_status visit(lowering *d, stator_ref node, stator_diag **err)
     return st_copy_node(c, node, err);
 }
 
-stator_status st_pass_decompose(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                                uint32_t *out_result, stator_diag **err)
+stator_status st_pass_decompose(st_copy *c, stator_diag **err)
 {
-    lowering d = {.capacity = 0};
-    *out_result = STATOR_PASS_SAME;
-    st_arena_init(&d.arena, ctx->mem);
-    stator_status status = st_copy_begin(&d.copy, ctx, in, out, st_pass_decompose, true, err);
-    for (stator_ref node = 1; status == STATOR_OK && node < in->nodes.count; node++) {
-        status = visit(&d, node, err);
-    }
-    if (status == STATOR_OK) {
-        status = st_copy_end(&d.copy, out_result, err);
-    }
-    st_free(ctx->mem, d.operands);
+    lowering d = {.copy = c};
+    st_arena_init(&d.arena, c->ctx->mem);
+    const stator_status status = st_copy_nodes(c, visit, &d, err);
     st_arena_deinit(&d.arena);
-    st_copy_deinit(&d.copy);
     return status;
 }

@@ -167,9 +167,9 @@ static stator_status fold_node(st_copy *c, stator_ref node, st_build_mark before
 /* ---- views that stay ---- */
 
 /* folding.is_read; NULL: no memory. */
-static uint8_t *mark_read(const st_copy *c)
+static uint8_t *mark_read(st_copy *c)
 {
-    uint8_t *is_read = st_calloc(c->in->module->mem, c->v->n_values + 1u, 1);
+    uint8_t *is_read = st_arena_zalloc(&c->arena, c->v->n_values + 1u, 1);
     for (uint32_t k = 0; is_read != NULL && k < c->v->n_outputs; k++) {
         is_read[stator_output_at(c->v, k)] = 1;
     }
@@ -214,9 +214,9 @@ static bool is_elementwise(const st_copy *c, stator_ref node)
 }
 
 /* By value: bytes, or made of bytes element by element. NULL: no memory. */
-static uint8_t *mark_bytes(const st_copy *c)
+static uint8_t *mark_bytes(st_copy *c)
 {
-    uint8_t *is_of_bytes = st_calloc(c->in->module->mem, c->v->n_values + 1u, 1);
+    uint8_t *is_of_bytes = st_arena_zalloc(&c->arena, c->v->n_values + 1u, 1);
     for (stator_ref value = 1; is_of_bytes != NULL && value <= c->v->n_values; value++) {
         is_of_bytes[value] = (uint8_t)is_byte(c, value);
     }
@@ -270,10 +270,10 @@ static bool meets_floats(const st_copy *c, stator_ref node, const uint8_t *is_of
 }
 
 /* folding.is_float; NULL: no memory. */
-static uint8_t *mark_float(const st_copy *c)
+static uint8_t *mark_float(st_copy *c)
 {
     uint8_t *is_of_bytes = mark_bytes(c);
-    uint8_t *is_float = st_calloc(c->in->module->mem, c->v->n_values + 1u, 1);
+    uint8_t *is_float = st_arena_zalloc(&c->arena, c->v->n_values + 1u, 1);
     for (stator_ref node = c->v->n_nodes; is_of_bytes && is_float && node >= 1; node--) {
         const stator_node_row *row = stator_node_at(c->v, node);
         if (meets_floats(c, node, is_of_bytes)) {
@@ -284,16 +284,12 @@ static uint8_t *mark_float(const st_copy *c)
             is_float[stator_operand(c->v, row, k)] = 1;
         }
     }
-    if (is_of_bytes == NULL) {
-        st_free(c->in->module->mem, is_float);
-        is_float = NULL;
-    }
-    st_free(c->in->module->mem, is_of_bytes);
-    return is_float;
+    return is_of_bytes != NULL ? is_float : NULL;
 }
 
-static stator_status visit(const folding *f, stator_ref node, stator_diag **err)
+static stator_status visit(void *self, stator_ref node, stator_diag **err)
 {
+    const folding *f = self;
     st_copy *c = f->copy;
     const st_build_mark before = st_build_here(c->out);
     const bool is_wanted = is_foldable(f, stator_node_at(c->v, node)) && !is_kept_view(f, node) &&
@@ -302,51 +298,26 @@ static stator_status visit(const folding *f, stator_ref node, stator_diag **err)
     return is_wanted ? fold_node(c, node, before, err) : STATOR_OK;
 }
 
-static stator_status fold_all(folding *f, const stator_graph *in, stator_diag **err)
+static stator_status run_fold(st_copy *c, bool is_lean, stator_diag **err)
 {
-    stator_status status = STATOR_OK;
-    f->is_read = mark_read(f->copy);
-    f->is_float = f->is_lean ? mark_float(f->copy) : NULL;
-    if (f->is_read == NULL || (f->is_lean && f->is_float == NULL)) {
-        status = st_fail_oom(err);
-    }
-    for (stator_ref node = 1; status == STATOR_OK && node < in->nodes.count; node++) {
-        status = visit(f, node, err);
-    }
-    st_free(in->module->mem, f->is_read);
-    st_free(in->module->mem, f->is_float);
-    return status;
-}
-
-/* `self`: the pass itself, which regions go through too. */
-static stator_status run_fold(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                              st_pass_fn self, uint32_t *out_result, stator_diag **err)
-{
-    st_copy c;
-    folding f = {.copy = &c, .is_lean = self == st_pass_fold_lean};
-    *out_result = STATOR_PASS_SAME;
-    if (ctx->evaluate == NULL) {
+    folding f = {.copy = c, .is_lean = is_lean};
+    if (c->ctx->evaluate == NULL) {
         return STATOR_OK;
     }
-    stator_status status = st_copy_begin(&c, ctx, in, out, self, true, err);
-    if (status == STATOR_OK) {
-        status = fold_all(&f, in, err);
+    f.is_read = mark_read(c);
+    f.is_float = f.is_lean ? mark_float(c) : NULL;
+    if (f.is_read == NULL || (f.is_lean && f.is_float == NULL)) {
+        return st_fail_oom(err);
     }
-    if (status == STATOR_OK) {
-        status = st_copy_end(&c, out_result, err);
-    }
-    st_copy_deinit(&c);
-    return status;
+    return st_copy_nodes(c, visit, &f, err);
 }
 
-stator_status st_pass_fold(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                           uint32_t *out_result, stator_diag **err)
+stator_status st_pass_fold(st_copy *c, stator_diag **err)
 {
-    return run_fold(ctx, in, out, st_pass_fold, out_result, err);
+    return run_fold(c, false, err);
 }
 
-stator_status st_pass_fold_lean(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                                uint32_t *out_result, stator_diag **err)
+stator_status st_pass_fold_lean(st_copy *c, stator_diag **err)
 {
-    return run_fold(ctx, in, out, st_pass_fold_lean, out_result, err);
+    return run_fold(c, true, err);
 }

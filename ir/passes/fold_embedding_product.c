@@ -171,8 +171,9 @@ static stator_status make_table(st_copy *c, const product *p, stator_ref *out, s
     return STATOR_OK;
 }
 
-static stator_status visit(st_copy *c, stator_ref node, stator_diag **err)
+static stator_status visit(void *self, stator_ref node, stator_diag **err)
 {
+    st_copy *c = self;
     product p;
     stator_ref operands[2] = {0, 0};
     stator_ref result = 0;
@@ -191,23 +192,7 @@ static stator_status visit(st_copy *c, stator_ref node, stator_diag **err)
     return STATOR_OK;
 }
 
-stator_status st_pass_fold_embedding_product(const st_pass_ctx *ctx, const stator_graph *in,
-                                             stator_builder *out, uint32_t *out_result,
-                                             stator_diag **err)
+stator_status st_pass_fold_embedding_product(st_copy *c, stator_diag **err)
 {
-    st_copy c;
-    *out_result = STATOR_PASS_SAME;
-    if (ctx->evaluate == NULL) {
-        return STATOR_OK;
-    }
-    stator_status status =
-        st_copy_begin(&c, ctx, in, out, st_pass_fold_embedding_product, true, err);
-    for (stator_ref node = 1; status == STATOR_OK && node < in->nodes.count; node++) {
-        status = visit(&c, node, err);
-    }
-    if (status == STATOR_OK) {
-        status = st_copy_end(&c, out_result, err);
-    }
-    st_copy_deinit(&c);
-    return status;
+    return c->ctx->evaluate != NULL ? st_copy_nodes(c, visit, c, err) : STATOR_OK;
 }

@@ -48,31 +48,17 @@ static stator_status freeze_inputs(st_copy *c, const uint8_t *written, stator_di
     return STATOR_OK;
 }
 
-static stator_status freeze(st_copy *c, uint8_t *written, uint32_t *out_result, stator_diag **err)
+stator_status st_pass_freeze(st_copy *c, stator_diag **err)
 {
+    if (!c->ctx->freeze) {
+        return STATOR_OK;
+    }
+    uint8_t *written = st_arena_zalloc(&c->arena, (uint64_t)c->v->n_inputs + 1u, 1);
+    ST_TRY_MEM(written, err);
     mark_written(c, written);
     ST_TRY(freeze_inputs(c, written, err));
     for (stator_ref node = 1; node <= c->v->n_nodes; node++) {
         ST_TRY(st_copy_node(c, node, err));
     }
-    return st_copy_end(c, out_result, err);
-}
-
-stator_status st_pass_freeze(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                             uint32_t *out_result, stator_diag **err)
-{
-    st_copy c;
-    *out_result = STATOR_PASS_SAME;
-    if (!ctx->freeze) {
-        return STATOR_OK;
-    }
-    uint8_t *written = st_calloc(ctx->mem, (uint64_t)in->n_inputs + 1u, 1);
-    ST_TRY_MEM(written, err);
-    stator_status status = st_copy_begin(&c, ctx, in, out, st_pass_freeze, false, err);
-    if (status == STATOR_OK) {
-        status = freeze(&c, written, out_result, err);
-    }
-    st_copy_deinit(&c);
-    st_free(ctx->mem, written);
-    return status;
+    return st_copy_end(c, err);
 }

@@ -11,7 +11,7 @@
 #include "ir/passes/pass_copy.h"
 
 typedef struct writes {
-    st_copy copy;
+    st_copy *copy;
     stator_ref *root;    /* in-value -> the input whose buffer it is, or 0 */
     stator_ref *current; /* input -> out-value with its contents now, 0: never written */
     uint8_t *pending;    /* input -> 1 when its contents must be written back at the end */
@@ -22,7 +22,7 @@ static void redirect(writes *w, stator_ref value)
 {
     const stator_ref root = value != 0 ? w->root[value] : 0;
     if (root != 0 && w->current[root] != 0) {
-        w->copy.map[value] = w->current[root];
+        w->copy->map[value] = w->current[root];
     }
 }
 
@@ -33,7 +33,7 @@ static bool same_type(const st_copy *c, stator_ref a, stator_ref b)
 
 static stator_status apply_write(writes *w, stator_ref node, stator_diag **err)
 {
-    st_copy *c = &w->copy;
+    st_copy *c = w->copy;
     const stator_node_row *row = stator_node_at(c->v, node);
     const stator_ref target = stator_operand(c->v, row, 0);
     const stator_ref value = stator_operand(c->v, row, 1);
@@ -60,7 +60,7 @@ static stator_status apply_write(writes *w, stator_ref node, stator_diag **err)
 
 static stator_status copy_nodes(writes *w, stator_diag **err)
 {
-    st_copy *c = &w->copy;
+    st_copy *c = w->copy;
     for (stator_ref i = 1; i <= c->v->n_inputs; i++) {
         w->root[i] = i;
     }
@@ -79,7 +79,7 @@ static stator_status copy_nodes(writes *w, stator_diag **err)
 /* An input's final contents: the last applied write, else what the graph wrote back before. */
 static stator_status copy_write_backs(writes *w, stator_diag **err)
 {
-    st_copy *c = &w->copy;
+    st_copy *c = w->copy;
     for (uint32_t k = 0; k < c->v->n_write_backs; k++) {
         const stator_write_back_row *row = stator_write_back_at(c->v, k);
         if (w->current[row->input] == 0) {
@@ -95,10 +95,9 @@ static stator_status copy_write_backs(writes *w, stator_diag **err)
 }
 
 /* The inputs were copied first, so they have the same refs in both graphs. */
-static stator_status copy_ends(writes *w, uint32_t *out_result, stator_diag **err)
+static stator_status copy_ends(writes *w, stator_diag **err)
 {
-    st_copy *c = &w->copy;
-    *out_result = c->changed ? STATOR_PASS_CHANGED : STATOR_PASS_SAME;
+    st_copy *c = w->copy;
     if (!c->changed) {
         return STATOR_OK;
     }
@@ -111,28 +110,17 @@ static stator_status copy_ends(writes *w, uint32_t *out_result, stator_diag **er
     return copy_write_backs(w, err);
 }
 
-stator_status st_pass_functionalize(const st_pass_ctx *ctx, const stator_graph *in,
-                                    stator_builder *out, uint32_t *out_result, stator_diag **err)
+stator_status st_pass_functionalize(st_copy *c, stator_diag **err)
 {
-    writes w = {.root = NULL};
-    const uint64_t n = (uint64_t)in->values.count;
-    *out_result = STATOR_PASS_SAME;
-    stator_status status = st_copy_begin(&w.copy, ctx, in, out, st_pass_functionalize, true, err);
-    w.root = st_calloc(ctx->mem, n, sizeof *w.root);
-    w.current = st_calloc(ctx->mem, n, sizeof *w.current);
-    w.pending = st_calloc(ctx->mem, n, sizeof *w.pending);
-    if (status == STATOR_OK && (w.root == NULL || w.current == NULL || w.pending == NULL)) {
-        status = st_fail_oom(err);
+    const uint64_t n = (uint64_t)c->v->n_values + 1u;
+    writes w = {.copy = c,
+                .root = st_arena_zalloc(&c->arena, n, sizeof *w.root),
+                .current = st_arena_zalloc(&c->arena, n, sizeof *w.current),
+                .pending = st_arena_zalloc(&c->arena, n, sizeof *w.pending)};
+    if (w.root == NULL || w.current == NULL || w.pending == NULL) {
+        return st_fail_oom(err);
     }
-    if (status == STATOR_OK) {
-        status = copy_nodes(&w, err);
-    }
-    if (status == STATOR_OK) {
-        status = copy_ends(&w, out_result, err);
-    }
-    st_free(ctx->mem, w.root);
-    st_free(ctx->mem, w.current);
-    st_free(ctx->mem, w.pending);
-    st_copy_deinit(&w.copy);
-    return status;
+    ST_TRY(st_build_clone_inputs(c->out, c->in, c->map, err));
+    ST_TRY(copy_nodes(&w, err));
+    return copy_ends(&w, err);
 }

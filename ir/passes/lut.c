@@ -22,8 +22,7 @@
 #define ATTRS_MAX 4u
 
 typedef struct lut_pass {
-    st_copy copy;
-    st_arena arena;
+    st_copy *copy;
     stator_ref *made_of; /* by in-value: the byte that it is a function of, or is; 0: of none */
     uint32_t *steps;     /* by in-value: ops on the longest way from that byte */
 } lut_pass;
@@ -65,7 +64,7 @@ static bool are_dims_equal(const stator_graph_view *v, stator_ref a, stator_ref 
 /* The byte of which the node's result is a function, element by element; 0: none. */
 static stator_ref byte_behind(const lut_pass *l, const stator_node_row *row, uint32_t *out_steps)
 {
-    const st_copy *c = &l->copy;
+    const st_copy *c = l->copy;
     const uint64_t flags = stator_op_at(c->v, row->op)->flags;
     stator_ref found = 0;
     *out_steps = 0;
@@ -97,7 +96,7 @@ static void note(lut_pass *l, const stator_node_row *row)
     l->made_of[result] = byte_behind(l, row, &steps);
     l->steps[result] = steps;
     for (uint32_t k = 0; k < row->result_count; k++) {
-        if (l->made_of[result + k] == 0 && is_byte(l->copy.v, result + k)) {
+        if (l->made_of[result + k] == 0 && is_byte(l->copy->v, result + k)) {
             l->made_of[result + k] = result + k;
         }
     }
@@ -117,7 +116,7 @@ static stator_ref *find(table *t, stator_ref value)
 
 static stator_ref table_type(lut_pass *l, uint32_t dtype)
 {
-    st_module *module = l->copy.in->module;
+    st_module *module = l->copy->in->module;
     const stator_ref dim = st_sym_int(&module->symtab, ENTRIES);
     return dim ? st_module_type(module, dtype, 1, &dim) : 0;
 }
@@ -126,13 +125,13 @@ static stator_ref table_type(lut_pass *l, uint32_t dtype)
 static stator_status begin_table(lut_pass *l, stator_ref byte, table *t, stator_diag **err)
 {
     uint8_t all[ENTRIES];
-    const stator_ref type = table_type(l, stator_value_type(l->copy.v, byte)->dtype);
+    const stator_ref type = table_type(l, stator_value_type(l->copy->v, byte)->dtype);
     for (uint32_t i = 0; i < ENTRIES; i++) {
         all[i] = (uint8_t)i;
     }
     t->n = 1;
     t->from[0] = byte;
-    return type ? st_build_constant(l->copy.out, type, all, sizeof all, &t->to[0], err)
+    return type ? st_build_constant(l->copy->out, type, all, sizeof all, &t->to[0], err)
                 : st_fail_oom(err);
 }
 
@@ -140,7 +139,7 @@ static stator_status begin_table(lut_pass *l, stator_ref byte, table *t, stator_
 static stator_status add_to_table(lut_pass *l, const stator_node_row *row, table *t,
                                   stator_ref *out, stator_diag **err)
 {
-    st_copy *c = &l->copy;
+    st_copy *c = l->copy;
     stator_builder *b = c->out;
     const stator_op_desc *op = stator_op_at(c->v, row->op);
     stator_ref operands[OPERANDS_MAX] = {0};
@@ -155,7 +154,7 @@ static stator_status add_to_table(lut_pass *l, const stator_node_row *row, table
         operands[k] = known ? *known : value ? c->map[value] : 0;
     }
     for (uint32_t k = 0; k < row->attr_count; k++) {
-        ST_TRY(st_attr_from_row(c->v, b->module, &l->arena, op->attrs[k].name,
+        ST_TRY(st_attr_from_row(c->v, b->module, &l->copy->arena, op->attrs[k].name,
                                 stator_attr_at(c->v, row, k), &attrs[k], err));
     }
     ST_TRY(st_build_op(b, op->name, row->operand_count, operands, row->attr_count, attrs, 1, &made,
@@ -178,8 +177,8 @@ static stator_status add_to_table(lut_pass *l, const stator_node_row *row, table
 /* The values between the byte and the result, operands first; 0: too many. */
 static bool list_nodes(const lut_pass *l, stator_ref value, stator_ref byte, table *t)
 {
-    const stator_graph_view *v = l->copy.v;
-    if (value == 0 || value == byte || is_known_number(&l->copy, value) || find(t, value)) {
+    const stator_graph_view *v = l->copy->v;
+    if (value == 0 || value == byte || is_known_number(l->copy, value) || find(t, value)) {
         return true;
     }
     const stator_node_row *row = stator_node_at(v, stator_value_at(v, value)->node);
@@ -199,7 +198,7 @@ static bool list_nodes(const lut_pass *l, stator_ref value, stator_ref byte, tab
 static stator_status make_table(lut_pass *l, stator_ref result, uint8_t out[ENTRIES],
                                 bool *out_is_made, stator_diag **err)
 {
-    stator_builder *b = l->copy.out;
+    stator_builder *b = l->copy->out;
     const stator_ref byte = l->made_of[result];
     const st_build_mark before = st_build_here(b);
     table t = {.n = 1, .from = {byte}};
@@ -211,8 +210,8 @@ static stator_status make_table(lut_pass *l, stator_ref result, uint8_t out[ENTR
     const uint32_t n = t.n;
     ST_TRY(begin_table(l, byte, &t, err));
     for (; t.n < n; t.n++) {
-        const stator_ref node = stator_value_at(l->copy.v, t.from[t.n])->node;
-        ST_TRY(add_to_table(l, stator_node_at(l->copy.v, node), &t, &t.to[t.n], err));
+        const stator_ref node = stator_value_at(l->copy->v, t.from[t.n])->node;
+        ST_TRY(add_to_table(l, stator_node_at(l->copy->v, node), &t, &t.to[t.n], err));
         if (t.to[t.n] == 0) {
             st_build_rollback(b, before);
             return STATOR_OK;
@@ -241,7 +240,7 @@ static bool is_in_order(const uint8_t *entries)
 static stator_status make_lookup(lut_pass *l, stator_ref result, const uint8_t *entries,
                                  stator_diag **err)
 {
-    st_copy *c = &l->copy;
+    st_copy *c = l->copy;
     const uint32_t dtype = stator_value_type(c->v, result)->dtype;
     const stator_ref byte = l->made_of[result];
     const stator_attr wide = {.name = "dtype", .kind = STATOR_ATTR_DTYPE, .i = STATOR_I32};
@@ -263,14 +262,15 @@ static stator_status make_lookup(lut_pass *l, stator_ref result, const uint8_t *
 static bool is_wanted(const lut_pass *l, const stator_node_row *row)
 {
     const stator_ref result = row->result_begin;
-    return row->result_count == 1 && is_byte(l->copy.v, result) && l->made_of[result] &&
+    return row->result_count == 1 && is_byte(l->copy->v, result) && l->made_of[result] &&
            l->made_of[result] != result && l->steps[result] >= STEPS_MIN &&
            l->steps[result] <= NODES_MAX; /* list_nodes goes as deep */
 }
 
-static stator_status visit(lut_pass *l, stator_ref node, stator_diag **err)
+static stator_status visit(void *self, stator_ref node, stator_diag **err)
 {
-    st_copy *c = &l->copy;
+    lut_pass *l = self;
+    st_copy *c = l->copy;
     const stator_node_row *row = stator_node_at(c->v, node);
     uint8_t entries[ENTRIES];
     bool is_made = false;
@@ -282,40 +282,19 @@ static stator_status visit(lut_pass *l, stator_ref node, stator_diag **err)
     return is_made ? make_lookup(l, row->result_begin, entries, err) : st_copy_node(c, node, err);
 }
 
-static stator_status visit_all(lut_pass *l, stator_diag **err)
+stator_status st_pass_lut(st_copy *c, stator_diag **err)
 {
-    const stator_graph_view *v = l->copy.v;
-    l->made_of = st_arena_zalloc(&l->arena, (uint64_t)v->n_values + 1u, sizeof *l->made_of);
-    l->steps = st_arena_zalloc(&l->arena, (uint64_t)v->n_values + 1u, sizeof *l->steps);
-    ST_TRY_MEM(l->made_of && l->steps, err);
-    for (stator_ref value = 1; value <= v->n_values; value++) {
-        if (stator_value_at(v, value)->node == 0 && is_byte(v, value)) {
-            l->made_of[value] = value;
-        }
-    }
-    for (stator_ref node = 1; node <= v->n_nodes; node++) {
-        ST_TRY(visit(l, node, err));
-    }
-    return STATOR_OK;
-}
-
-stator_status st_pass_lut(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                          uint32_t *out_result, stator_diag **err)
-{
-    lut_pass l = {.made_of = NULL};
-    *out_result = STATOR_PASS_SAME;
-    if (ctx->evaluate == NULL) {
+    lut_pass l = {.copy = c};
+    if (c->ctx->evaluate == NULL) {
         return STATOR_OK;
     }
-    stator_status status = st_copy_begin(&l.copy, ctx, in, out, st_pass_lut, true, err);
-    st_arena_init(&l.arena, in->module->mem);
-    if (status == STATOR_OK) {
-        status = visit_all(&l, err);
+    l.made_of = st_arena_zalloc(&c->arena, (uint64_t)c->v->n_values + 1u, sizeof *l.made_of);
+    l.steps = st_arena_zalloc(&c->arena, (uint64_t)c->v->n_values + 1u, sizeof *l.steps);
+    ST_TRY_MEM(l.made_of && l.steps, err);
+    for (stator_ref value = 1; value <= c->v->n_values; value++) {
+        if (stator_value_at(c->v, value)->node == 0 && is_byte(c->v, value)) {
+            l.made_of[value] = value;
+        }
     }
-    if (status == STATOR_OK) {
-        status = st_copy_end(&l.copy, out_result, err);
-    }
-    st_arena_deinit(&l.arena);
-    st_copy_deinit(&l.copy);
-    return status;
+    return st_copy_nodes(c, visit, &l, err);
 }

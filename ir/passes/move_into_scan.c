@@ -31,8 +31,7 @@
 #define MARK_ROW 1 /* by value: the body has its row */
 
 typedef struct scan_mover {
-    st_copy copy;
-    st_arena arena;
+    st_copy *copy;
     uint32_t *uses;   /* by value: nodes, outputs, write-backs */
     uint32_t *taken;  /* by value: of those, what moves */
     uint8_t *marks;   /* by value */
@@ -159,7 +158,7 @@ static bool is_as_long(const stator_graph_view *v, const stator_node_row *row, c
 /* Another scan of as many steps that neither needs this one nor is needed by it. */
 static bool has_sibling(scan_mover *w, const scan_desc *s)
 {
-    const stator_graph_view *v = w->copy.v;
+    const stator_graph_view *v = w->copy->v;
     uint8_t *is_tied = w->marks; /* unused as yet */
     bool found = false;
     memset(is_tied, 0, v->n_values + 1u);
@@ -198,7 +197,7 @@ static bool has_sibling(scan_mover *w, const scan_desc *s)
 /* 0: a scan that stays as it is. */
 static bool describe_scan(scan_mover *w, stator_ref node, scan_desc *s)
 {
-    const stator_graph_view *v = w->copy.v;
+    const stator_graph_view *v = w->copy->v;
     const stator_node_row *row = stator_node_at(v, node);
     *s = (scan_desc){.node = node, .row = row};
     if (row->op != STATOR_OPCODE_scan || row->operand_count > OPERANDS_MAX) {
@@ -269,7 +268,7 @@ static bool is_early(const stator_graph_view *v, const scan_desc *s, stator_ref 
 /* From the scan backwards. 1: nodes move, and what is scanned then is smaller. */
 static bool find_makers(scan_mover *w, scan_desc *s)
 {
-    const stator_graph_view *v = w->copy.v;
+    const stator_graph_view *v = w->copy->v;
     uint64_t before = 0;
     uint64_t after = 0;
     uint32_t n = 0;
@@ -310,7 +309,7 @@ static bool find_makers(scan_mover *w, scan_desc *s)
 /* Rows of operands are moved values, the rest is there before the scan? */
 static bool is_user(scan_mover *w, const scan_desc *s, stator_ref node)
 {
-    const stator_graph_view *v = w->copy.v;
+    const stator_graph_view *v = w->copy->v;
     const stator_node_row *row = stator_node_at(v, node);
     uint64_t timed = 0;
     if (!st_row_is(v, node, s->length, &timed) || numel(v, row->result_begin, 1) == 0) {
@@ -328,7 +327,7 @@ static bool is_user(scan_mover *w, const scan_desc *s, stator_ref node)
 /* From the scan forwards. 1: nodes move, and what is stacked then is smaller. */
 static bool find_users(scan_mover *w, scan_desc *s)
 {
-    const stator_graph_view *v = w->copy.v;
+    const stator_graph_view *v = w->copy->v;
     uint64_t before = 0;
     uint64_t after = 0;
     uint32_t n = 0;
@@ -384,7 +383,7 @@ static bool add_once(stator_ref *list, uint32_t *n, stator_ref value)
  * whole. */
 static bool add_reads(scan_mover *w, scan_desc *s, stator_ref node)
 {
-    const stator_graph_view *v = w->copy.v;
+    const stator_graph_view *v = w->copy->v;
     const stator_node_row *row = stator_node_at(v, node);
     uint64_t timed = 0;
     bool is_ok = st_row_is(v, node, s->length, &timed);
@@ -406,7 +405,7 @@ static bool add_reads(scan_mover *w, scan_desc *s, stator_ref node)
 /* Is the body given this value, or what it makes it from, by its rows? */
 static bool is_by_row(const scan_mover *w, const scan_desc *s, stator_ref value)
 {
-    const stator_graph_view *v = w->copy.v;
+    const stator_graph_view *v = w->copy->v;
     while (value) {
         const stator_ref node = stator_value_at(v, value)->node;
         for (uint32_t i = 0; i < s->n_rows; i++) {
@@ -428,7 +427,7 @@ static bool is_by_row(const scan_mover *w, const scan_desc *s, stator_ref value)
  */
 static bool reads_both(const scan_mover *w, const scan_desc *s, stator_ref node)
 {
-    const stator_graph_view *v = w->copy.v;
+    const stator_graph_view *v = w->copy->v;
     const stator_node_row *row = stator_node_at(v, node);
     uint64_t timed = 0;
     bool is_both = !st_row_is(v, node, s->length, &timed);
@@ -441,7 +440,7 @@ static bool reads_both(const scan_mover *w, const scan_desc *s, stator_ref node)
 /* 0: too many, or not possible. */
 static bool list_operands(scan_mover *w, scan_desc *s)
 {
-    const stator_graph_view *v = w->copy.v;
+    const stator_graph_view *v = w->copy->v;
     bool is_ok = true;
     for (uint32_t k = 0; k < s->scanned && is_ok; k++) {
         const stator_ref value = stator_operand(v, s->row, s->carried + k);
@@ -472,7 +471,7 @@ static bool list_operands(scan_mover *w, scan_desc *s)
 static stator_status add_inputs(scan_mover *w, const scan_desc *s, stator_builder *b,
                                 stator_ref *inner, stator_diag **err)
 {
-    const stator_graph_view *v = w->copy.v;
+    const stator_graph_view *v = w->copy->v;
     const stator_graph_view *body = st_graph_view(s->body);
     for (uint32_t k = 0; k < s->carried; k++) {
         ST_TRY(st_build_input(b, "", stator_value_at(body, k + 1u)->type, &inner[k + 1u], err));
@@ -501,7 +500,7 @@ static void forget_witness(stator_builder *b, stator_ref value)
 static stator_status make_inside(scan_mover *w, stator_builder *b, stator_ref value,
                                  stator_diag **err)
 {
-    const stator_graph_view *v = w->copy.v;
+    const stator_graph_view *v = w->copy->v;
     stator_ref chain[DEPTH_MAX + 2u];
     uint32_t n = 0;
     while (value && w->into[value] == 0 && n < DEPTH_MAX + 2u) {
@@ -512,7 +511,7 @@ static stator_status make_inside(scan_mover *w, stator_builder *b, stator_ref va
     }
     while (n > 0) {
         const stator_node_row *row = stator_node_at(v, chain[--n]);
-        ST_TRY(st_build_clone_node(b, w->copy.in, chain[n], NULL, w->into, err));
+        ST_TRY(st_build_clone_node(b, w->copy->in, chain[n], NULL, w->into, err));
         forget_witness(b, w->into[row->result_begin]);
     }
     return STATOR_OK;
@@ -521,7 +520,7 @@ static stator_status make_inside(scan_mover *w, stator_builder *b, stator_ref va
 static stator_status move_node(scan_mover *w, const scan_desc *s, stator_builder *b,
                                stator_ref node, stator_diag **err)
 {
-    const stator_graph_view *v = w->copy.v;
+    const stator_graph_view *v = w->copy->v;
     const stator_node_row *row = stator_node_at(v, node);
     st_row r = {.v = v, .node = node};
     if (!st_row_is(v, node, s->length, &r.timed)) {
@@ -534,7 +533,7 @@ static stator_status move_node(scan_mover *w, const scan_desc *s, stator_builder
         }
         r.operands[k] = value ? w->into[value] : 0;
     }
-    return st_row_build(b, &r, &w->arena, &w->into[row->result_begin], err);
+    return st_row_build(b, &r, &w->copy->arena, &w->into[row->result_begin], err);
 }
 
 static stator_status move_nodes(scan_mover *w, const scan_desc *s, stator_builder *b,
@@ -551,7 +550,7 @@ static stator_status move_nodes(scan_mover *w, const scan_desc *s, stator_builde
 static stator_status write_body(scan_mover *w, const scan_desc *s, stator_builder *b,
                                 stator_ref *inner, stator_diag **err)
 {
-    const stator_graph_view *v = w->copy.v;
+    const stator_graph_view *v = w->copy->v;
     const stator_graph_view *body = st_graph_view(s->body);
     ST_TRY(add_inputs(w, s, b, inner, err));
     ST_TRY(move_nodes(w, s, b, 1, s->node - 1u, err));
@@ -578,12 +577,12 @@ static stator_status make_region(scan_mover *w, const scan_desc *s, stator_graph
                                  stator_diag **err)
 {
     const uint64_t n = (uint64_t)st_graph_view(s->body)->n_values + 1u;
-    stator_ref *inner = st_calloc(w->copy.ctx->mem, n, sizeof *inner);
+    stator_ref *inner = st_calloc(w->copy->ctx->mem, n, sizeof *inner);
     stator_builder *b = NULL;
     ST_TRY_MEM(inner, err);
-    memset(w->into, 0, (w->copy.v->n_values + 1u) * sizeof *w->into);
+    memset(w->into, 0, (w->copy->v->n_values + 1u) * sizeof *w->into);
     stator_status status =
-        st_build_region_begin(w->copy.out, st_module_str(s->body->module, s->body->name), &b, err);
+        st_build_region_begin(w->copy->out, st_module_str(s->body->module, s->body->name), &b, err);
     if (status == STATOR_OK) {
         status = write_body(w, s, b, inner, err);
         if (status == STATOR_OK) {
@@ -592,7 +591,7 @@ static stator_status make_region(scan_mover *w, const scan_desc *s, stator_graph
             st_build_region_abort(b);
         }
     }
-    st_free(w->copy.ctx->mem, inner);
+    st_free(w->copy->ctx->mem, inner);
     return status;
 }
 
@@ -602,8 +601,8 @@ static stator_status make_region(scan_mover *w, const scan_desc *s, stator_graph
  * are all there. */
 static void list_values(const scan_mover *w, const scan_desc *s, stator_ref *out)
 {
-    const stator_ref *map = w->copy.map;
-    const stator_graph_view *v = w->copy.v;
+    const stator_ref *map = w->copy->map;
+    const stator_graph_view *v = w->copy->v;
     for (uint32_t k = 0; k < s->carried; k++) {
         *out++ = map[stator_operand(v, s->row, k)];
     }
@@ -642,8 +641,8 @@ static stator_status build_scan(scan_mover *w, const scan_desc *s, stator_graph 
                                    .attr_count = 5,
                                    .regions = &region,
                                    .region_count = 1};
-    st_build_set_origin_ref(w->copy.out, s->row->origin);
-    return st_build_node(w->copy.out, &desc, out, err);
+    st_build_set_origin_ref(w->copy->out, s->row->origin);
+    return st_build_node(w->copy->out, &desc, out, err);
 }
 
 static stator_status rewrite(scan_mover *w, const scan_desc *s, stator_diag **err)
@@ -653,12 +652,12 @@ static stator_status rewrite(scan_mover *w, const scan_desc *s, stator_diag **er
     ST_TRY(make_region(w, s, &region, err));
     ST_TRY(build_scan(w, s, region, results, err));
     for (uint32_t k = 0; k < s->carried; k++) {
-        st_copy_replace(&w->copy, s->row->result_begin + k, results[k]);
+        st_copy_replace(w->copy, s->row->result_begin + k, results[k]);
     }
     for (uint32_t k = 0; k < s->n_out; k++) {
-        st_copy_replace(&w->copy, s->out[k], results[s->carried + k]);
+        st_copy_replace(w->copy, s->out[k], results[s->carried + k]);
     }
-    for (stator_ref node = s->node + 1u; node <= w->copy.v->n_nodes; node++) {
+    for (stator_ref node = s->node + 1u; node <= w->copy->v->n_nodes; node++) {
         w->moves[node] = w->moves[node] == 1 ? 2 : w->moves[node];
     }
     return STATOR_OK;
@@ -666,29 +665,12 @@ static stator_status rewrite(scan_mover *w, const scan_desc *s, stator_diag **er
 
 /* ---- the pass ---- */
 
-static void count_uses(scan_mover *w)
-{
-    const stator_graph_view *v = w->copy.v;
-    for (stator_ref node = 1; node <= v->n_nodes; node++) {
-        const stator_node_row *row = stator_node_at(v, node);
-        for (uint32_t k = 0; k < row->operand_count; k++) {
-            w->uses[stator_operand(v, row, k)]++;
-        }
-    }
-    for (uint32_t k = 0; k < v->n_outputs; k++) {
-        w->uses[stator_output_at(v, k)]++;
-    }
-    for (uint32_t k = 0; k < v->n_write_backs; k++) {
-        w->uses[stator_write_back_at(v, k)->value]++;
-    }
-}
-
 /* Keeps the nodes behind the scan in place: only makers of slices move. */
 static void leave_users(scan_mover *w, const scan_desc *s)
 {
     const stator_ref first = s->row->result_begin;
-    stay(w, s->node + 1u, w->copy.v->n_nodes);
-    memset(w->taken + first, 0, (w->copy.v->n_values + 1u - first) * sizeof *w->taken);
+    stay(w, s->node + 1u, w->copy->v->n_nodes);
+    memset(w->taken + first, 0, (w->copy->v->n_values + 1u - first) * sizeof *w->taken);
 }
 
 /* Lists the makers of slices alone, when the users of the results stood in the way. */
@@ -701,15 +683,16 @@ static bool list_makers(scan_mover *w, scan_desc *s)
     return list_operands(w, s);
 }
 
-static stator_status visit(scan_mover *w, stator_ref node, stator_diag **err)
+static stator_status visit(void *self, stator_ref node, stator_diag **err)
 {
+    scan_mover *w = self;
     scan_desc s;
-    const stator_graph_view *v = w->copy.v;
+    const stator_graph_view *v = w->copy->v;
     if (w->moves[node] == 2) {
         return STATOR_OK;
     }
     if (!describe_scan(w, node, &s)) {
-        return st_copy_node(&w->copy, node, err);
+        return st_copy_node(w->copy, node, err);
     }
     memset(w->taken, 0, (v->n_values + 1u) * sizeof *w->taken);
     const uint64_t held = s.body_bytes;
@@ -726,50 +709,24 @@ static stator_status visit(scan_mover *w, stator_ref node, stator_diag **err)
         (has_makers || has_users) &&
         (list_operands(w, &s) || (has_makers && has_users && list_makers(w, &s)));
     const bool is_wanted =
-        is_possible && st_pass_may(w->copy.ctx, STATOR_FUEL_REWRITE, "move_into_scan", node);
-    const stator_status status =
-        is_wanted ? rewrite(w, &s, err) : st_copy_node(&w->copy, node, err);
+        is_possible && st_pass_may(w->copy->ctx, STATOR_FUEL_REWRITE, "move_into_scan", node);
+    const stator_status status = is_wanted ? rewrite(w, &s, err) : st_copy_node(w->copy, node, err);
     stay(w, 1, v->n_nodes);
     return status;
 }
 
-static bool take_tables(scan_mover *w)
+stator_status st_pass_move_into_scan(st_copy *c, stator_diag **err)
 {
-    st_mem *mem = w->copy.ctx->mem;
-    const uint64_t n = (uint64_t)w->copy.v->n_values + 1u;
-    w->uses = st_calloc(mem, n, sizeof *w->uses);
-    w->taken = st_calloc(mem, n, sizeof *w->taken);
-    w->marks = st_calloc(mem, n, 1);
-    w->into = st_calloc(mem, n, sizeof *w->into);
-    w->moves = st_calloc(mem, (uint64_t)w->copy.v->n_nodes + 1u, 1);
-    return w->uses && w->taken && w->marks && w->into && w->moves;
-}
-
-stator_status st_pass_move_into_scan(const st_pass_ctx *ctx, const stator_graph *in,
-                                     stator_builder *out, uint32_t *out_result, stator_diag **err)
-{
-    scan_mover w = {.uses = NULL};
-    *out_result = STATOR_PASS_SAME;
-    st_arena_init(&w.arena, ctx->mem);
-    stator_status status = st_copy_begin(&w.copy, ctx, in, out, st_pass_move_into_scan, true, err);
-    if (status == STATOR_OK && !take_tables(&w)) {
-        status = st_fail_oom(err);
+    const uint64_t n = (uint64_t)c->v->n_values + 1u;
+    scan_mover w = {.copy = c,
+                    .uses = st_arena_zalloc(&c->arena, n, sizeof *w.uses),
+                    .taken = st_arena_zalloc(&c->arena, n, sizeof *w.taken),
+                    .marks = st_arena_zalloc(&c->arena, n, 1),
+                    .moves = st_arena_zalloc(&c->arena, (uint64_t)c->v->n_nodes + 1u, 1),
+                    .into = st_arena_zalloc(&c->arena, n, sizeof *w.into)};
+    if (!w.uses || !w.taken || !w.marks || !w.moves || !w.into) {
+        return st_fail_oom(err);
     }
-    if (status == STATOR_OK) {
-        count_uses(&w);
-    }
-    for (stator_ref node = 1; status == STATOR_OK && node < in->nodes.count; node++) {
-        status = visit(&w, node, err);
-    }
-    if (status == STATOR_OK) {
-        status = st_copy_end(&w.copy, out_result, err);
-    }
-    st_free(ctx->mem, w.uses);
-    st_free(ctx->mem, w.taken);
-    st_free(ctx->mem, w.marks);
-    st_free(ctx->mem, w.into);
-    st_free(ctx->mem, w.moves);
-    st_arena_deinit(&w.arena);
-    st_copy_deinit(&w.copy);
-    return status;
+    st_copy_count_uses(c, 1, w.uses);
+    return st_copy_nodes(c, visit, &w, err);
 }

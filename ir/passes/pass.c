@@ -49,7 +49,7 @@ static stator_status run_once(const st_pass_def *def, const st_pass_ctx *ctx, st
     *out_graph = in;
     ST_TRY(st_builder_create(in->module, st_module_str(in->module, in->name), &b, err));
     st_pass_about(ctx, in);
-    const stator_status status = def->run(ctx, in, b, &result, err);
+    const stator_status status = st_copy_run(def->run, ctx, in, b, &result, err);
     if (status != STATOR_OK || result == STATOR_PASS_SAME) {
         st_builder_abort(b);
         return status;

@@ -4,22 +4,16 @@
 
 #define REGIONS_MAX 8u
 
-stator_status st_copy_begin(st_copy *c, const st_pass_ctx *ctx, const stator_graph *in,
-                            stator_builder *out, st_pass_fn pass, bool with_inputs,
-                            stator_diag **err)
+stator_status st_copy_run(st_pass_fn pass, const st_pass_ctx *ctx, const stator_graph *in,
+                          stator_builder *out, uint32_t *out_result, stator_diag **err)
 {
-    *c = (st_copy){.ctx = ctx, .in = in, .v = st_graph_view(in), .out = out, .pass = pass};
-    c->map = st_calloc(ctx->mem, (uint64_t)c->v->n_values + 1u, sizeof *c->map);
-    ST_TRY_MEM(c->map, err);
-    return with_inputs ? st_build_clone_inputs(out, in, c->map, err) : STATOR_OK;
-}
-
-void st_copy_deinit(st_copy *c)
-{
-    if (c->map != NULL) {
-        st_free(c->ctx->mem, c->map);
-        c->map = NULL;
-    }
+    st_copy c = {.ctx = ctx, .in = in, .v = st_graph_view(in), .out = out, .pass = pass};
+    st_arena_init(&c.arena, ctx->mem);
+    c.map = st_arena_zalloc(&c.arena, (uint64_t)c.v->n_values + 1u, sizeof *c.map);
+    const stator_status status = c.map != NULL ? pass(&c, err) : st_fail_oom(err);
+    *out_result = status == STATOR_OK && c.changed ? STATOR_PASS_CHANGED : STATOR_PASS_SAME;
+    st_arena_deinit(&c.arena);
+    return status;
 }
 
 /* Runs the pass on one region; *out_graph is the old one when nothing changed. */
@@ -31,7 +25,7 @@ static stator_status rewrite_region(st_copy *c, const stator_graph *region,
     *out_graph = (stator_graph *)(uintptr_t)region;
     ST_TRY(st_build_region_begin(c->out, st_module_str(region->module, region->name), &b, err));
     st_pass_about(c->ctx, region);
-    const stator_status status = c->pass(c->ctx, region, b, &result, err);
+    const stator_status status = st_copy_run(c->pass, c->ctx, region, b, &result, err);
     st_pass_about(c->ctx, c->in);
     if (status != STATOR_OK || result == STATOR_PASS_SAME) {
         st_build_region_abort(b);
@@ -124,8 +118,33 @@ stator_status st_copy_bind_sizes(st_copy *c, stator_ref from, stator_ref to, sta
     return st_build_op(c->out, "sym_bind", 1, &list, 1, &attr, 1, &bound, err);
 }
 
-stator_status st_copy_end(st_copy *c, uint32_t *out_result, stator_diag **err)
+stator_status st_copy_end(st_copy *c, stator_diag **err)
 {
-    *out_result = c->changed ? STATOR_PASS_CHANGED : STATOR_PASS_SAME;
     return c->changed ? st_build_clone_outputs(c->out, c->in, c->map, err) : STATOR_OK;
+}
+
+stator_status st_copy_nodes(st_copy *c, st_copy_visit_fn visit, void *self, stator_diag **err)
+{
+    ST_TRY(st_build_clone_inputs(c->out, c->in, c->map, err));
+    for (stator_ref node = 1; node <= c->v->n_nodes; node++) {
+        ST_TRY(visit(self, node, err));
+    }
+    return st_copy_end(c, err);
+}
+
+void st_copy_count_uses(const st_copy *c, uint32_t kept, uint32_t *uses)
+{
+    const stator_graph_view *v = c->v;
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(v, node);
+        for (uint32_t k = 0; k < row->operand_count; k++) {
+            uses[stator_operand(v, row, k)]++;
+        }
+    }
+    for (uint32_t k = 0; k < v->n_outputs; k++) {
+        uses[stator_output_at(v, k)] += kept;
+    }
+    for (uint32_t k = 0; k < v->n_write_backs; k++) {
+        uses[stator_write_back_at(v, k)->value] += kept;
+    }
 }

@@ -12,13 +12,16 @@ typedef struct st_copy {
     stator_builder *out;
     stator_ref *map; /* in's values -> out's values, 0: not there yet */
     st_pass_fn pass; /* runs on regions */
+    st_arena arena;  /* of what the pass keeps while it runs */
     uint32_t changed;
 } st_copy;
 
-/* Copies the inputs too, unless with_inputs is 0. */
-stator_status st_copy_begin(st_copy *c, const st_pass_ctx *ctx, const stator_graph *in,
-                            stator_builder *out, st_pass_fn pass, bool with_inputs,
-                            stator_diag **err);
+/* Runs a pass over one graph. */
+stator_status st_copy_run(st_pass_fn pass, const st_pass_ctx *ctx, const stator_graph *in,
+                          stator_builder *out, uint32_t *out_result, stator_diag **err);
+/* Copies the inputs, calls `visit` for each node, and ends. */
+typedef stator_status (*st_copy_visit_fn)(void *self, stator_ref node, stator_diag **err);
+stator_status st_copy_nodes(st_copy *c, st_copy_visit_fn visit, void *self, stator_diag **err);
 /* Copies one node; its regions are run through the pass first. */
 stator_status st_copy_node(st_copy *c, stator_ref node, stator_diag **err);
 /* Says that in-value `from` is computed by out-value `to`, which takes over witness and name when
@@ -27,9 +30,10 @@ void st_copy_replace(st_copy *c, stator_ref from, stator_ref to);
 /* Before out-value `to` takes the place of in-value `from`: unbacked sizes that from's node defines
  * and to's type does not hold are bound to to's sizes, for those who read them. */
 stator_status st_copy_bind_sizes(st_copy *c, stator_ref from, stator_ref to, stator_diag **err);
-/* Copies outputs and write-backs and sets the result. */
-stator_status st_copy_end(st_copy *c, uint32_t *out_result, stator_diag **err);
-void st_copy_deinit(st_copy *c);
+/* Copies outputs and write-backs where something changed. */
+stator_status st_copy_end(st_copy *c, stator_diag **err);
+/* Adds to uses[value] for each operand that is the value, and `kept` for each output and write-back. */
+void st_copy_count_uses(const st_copy *c, uint32_t kept, uint32_t *uses);
 
 /* The op of an in-node. */
 static inline const stator_op_desc *st_copy_op(const st_copy *c, stator_ref node)
@@ -37,32 +41,8 @@ static inline const stator_op_desc *st_copy_op(const st_copy *c, stator_ref node
     return stator_op_at(c->v, stator_node_at(c->v, node)->op);
 }
 
-stator_status st_pass_functionalize(const st_pass_ctx *ctx, const stator_graph *in,
-                                    stator_builder *out, uint32_t *out_result, stator_diag **err);
-stator_status st_pass_freeze(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                             uint32_t *out_result, stator_diag **err);
-stator_status st_pass_canonicalize(const st_pass_ctx *ctx, const stator_graph *in,
-                                   stator_builder *out, uint32_t *out_result, stator_diag **err);
-stator_status st_pass_fold(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                           uint32_t *out_result, stator_diag **err);
-stator_status st_pass_fold_lean(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                                uint32_t *out_result, stator_diag **err);
-stator_status st_pass_recompose(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                                uint32_t *out_result, stator_diag **err);
-stator_status st_pass_decompose(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                                uint32_t *out_result, stator_diag **err);
-stator_status st_pass_cse(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                          uint32_t *out_result, stator_diag **err);
-stator_status st_pass_fold_embedding_product(const st_pass_ctx *ctx, const stator_graph *in,
-                                             stator_builder *out, uint32_t *out_result,
-                                             stator_diag **err);
-stator_status st_pass_lut(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                          uint32_t *out_result, stator_diag **err);
-stator_status st_pass_move_into_scan(const st_pass_ctx *ctx, const stator_graph *in,
-                                     stator_builder *out, uint32_t *out_result, stator_diag **err);
-stator_status st_pass_split(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                            uint32_t *out_result, stator_diag **err);
-stator_status st_pass_dce(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                          uint32_t *out_result, stator_diag **err);
+#define STATOR_PASS(name, fn, rounds, doc) stator_status fn(st_copy *c, stator_diag **err);
+#include "ir/passes/passes.def"
+#undef STATOR_PASS
 
 #endif

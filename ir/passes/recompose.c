@@ -30,8 +30,7 @@ typedef struct plan {
 } plan;
 
 typedef struct recomposer {
-    st_copy copy;
-    st_arena arena; /* plans */
+    st_copy *copy;
     st_rc_patterns patterns;
     plan **plans;    /* by node */
     uint32_t *uses;  /* by value: nodes, outputs and write-backs that read it */
@@ -43,27 +42,10 @@ typedef struct recomposer {
 
 /* ---- uses ---- */
 
-static void count_uses(recomposer *r)
-{
-    const stator_graph_view *v = r->copy.v;
-    for (stator_ref node = 1; node <= v->n_nodes; node++) {
-        const stator_node_row *row = stator_node_at(v, node);
-        for (uint32_t k = 0; k < row->operand_count; k++) {
-            r->uses[stator_operand(v, row, k)]++;
-        }
-    }
-    for (uint32_t k = 0; k < v->n_outputs; k++) {
-        r->uses[stator_output_at(v, k)]++;
-    }
-    for (uint32_t k = 0; k < v->n_write_backs; k++) {
-        r->uses[stator_write_back_at(v, k)->value]++;
-    }
-}
-
 static void drop_operands(recomposer *r, const stator_node_row *row)
 {
     for (uint32_t k = 0; k < row->operand_count; k++) {
-        r->uses[stator_operand(r->copy.v, row, k)]--;
+        r->uses[stator_operand(r->copy->v, row, k)]--;
     }
 }
 
@@ -80,8 +62,8 @@ static bool is_used(const recomposer *r, const stator_node_row *row)
 /* Does the node define a run-time size? Others may read that without reading the value. */
 static bool defines_size(const recomposer *r, const stator_node_row *row)
 {
-    const stator_graph_view *v = r->copy.v;
-    const st_symtab *tab = &r->copy.in->module->symtab;
+    const stator_graph_view *v = r->copy->v;
+    const st_symtab *tab = &r->copy->in->module->symtab;
     for (uint32_t k = 0; k < row->result_count; k++) {
         const stator_type_row *type = stator_value_type(v, row->result_begin + k);
         for (uint32_t i = 0; i < type->rank; i++) {
@@ -191,7 +173,7 @@ static const stator_ref *nodes_of(const plan *p, uint32_t *out_n)
  * before those. */
 static bool take_vectors(const recomposer *r, plan *p)
 {
-    const stator_graph_view *v = r->copy.v;
+    const stator_graph_view *v = r->copy->v;
     const stator_type_row *x = stator_value_type(v, p->found.vars[0]);
     const uint32_t n = x->rank - (uint32_t)p->axis;
     for (uint32_t k = 1; k < p->pattern->def->operands; k++) {
@@ -226,7 +208,7 @@ static stator_status add_trial_inputs(recomposer *r, const plan *p, stator_build
     }
     for (uint32_t i = 0; i < n; i++) {
         if (r->trial[reads[i]] == 0) {
-            ST_TRY(st_build_input(b, NULL, stator_value_at(r->copy.v, reads[i])->type,
+            ST_TRY(st_build_input(b, NULL, stator_value_at(r->copy->v, reads[i])->type,
                                   &r->trial[reads[i]], err));
         }
     }
@@ -238,19 +220,19 @@ static stator_status add_trial_inputs(recomposer *r, const plan *p, stator_build
 static stator_status try_plan(recomposer *r, const plan *p, stator_ref value, bool *out_fits,
                               stator_diag **err)
 {
-    const st_pass_ctx *ctx = r->copy.ctx;
+    const st_pass_ctx *ctx = r->copy->ctx;
     stator_builder *b = NULL;
     stator_diag *why = NULL;
     stator_ref node = 0, result = 0;
     *out_fits = false;
-    ST_TRY(st_builder_create(r->copy.in->module, "recompose", &b, err));
+    ST_TRY(st_builder_create(r->copy->in->module, "recompose", &b, err));
     stator_status status = add_trial_inputs(r, p, b, &why);
     if (status == STATOR_OK) {
         status = build(p, b, r->trial, &node, &result, &why);
     }
     if (status == STATOR_OK) {
         const stator_graph_view *v = st_graph_view(b->graph);
-        *out_fits = stator_value_at(v, result)->type == stator_value_at(r->copy.v, value)->type &&
+        *out_fits = stator_value_at(v, result)->type == stator_value_at(r->copy->v, value)->type &&
                     ctx->keep(ctx->keep_self, b->graph, node);
     }
     st_builder_abort(b);
@@ -267,12 +249,12 @@ static stator_status accept(recomposer *r, const plan *p, stator_ref node, stato
     uint32_t n_nodes = 0;
     const stator_ref *nodes = nodes_of(p, &n_nodes);
     const uint32_t n = reads_of(p, reads);
-    plan *kept = st_arena_alloc(&r->arena, sizeof *kept, _Alignof(plan));
+    plan *kept = st_arena_alloc(&r->copy->arena, sizeof *kept, _Alignof(plan));
     ST_TRY_MEM(kept, err);
     *kept = *p;
     r->plans[node] = kept;
     r->n_plans++;
-    drop_operands(r, stator_node_at(r->copy.v, node));
+    drop_operands(r, stator_node_at(r->copy->v, node));
     for (uint32_t i = 0; i < n; i++) {
         r->uses[reads[i]]++;
     }
@@ -284,10 +266,10 @@ static stator_status accept(recomposer *r, const plan *p, stator_ref node, stato
 
 static stator_status consider(recomposer *r, const plan *p, stator_ref node, stator_diag **err)
 {
-    const stator_ref value = stator_node_at(r->copy.v, node)->result_begin;
+    const stator_ref value = stator_node_at(r->copy->v, node)->result_begin;
     bool fits = false;
     ST_TRY(try_plan(r, p, value, &fits, err));
-    if (!fits || !st_pass_may(r->copy.ctx, STATOR_FUEL_REWRITE, p->name, node)) {
+    if (!fits || !st_pass_may(r->copy->ctx, STATOR_FUEL_REWRITE, p->name, node)) {
         return STATOR_OK;
     }
     return accept(r, p, node, err);
@@ -295,8 +277,8 @@ static stator_status consider(recomposer *r, const plan *p, stator_ref node, sta
 
 static stator_status plan_patterns(recomposer *r, plan *p, stator_ref node, stator_diag **err)
 {
-    const stator_ref value = stator_node_at(r->copy.v, node)->result_begin;
-    const stator_graph *g = r->copy.in;
+    const stator_ref value = stator_node_at(r->copy->v, node)->result_begin;
+    const stator_graph *g = r->copy->in;
     for (uint32_t i = 0; i < r->patterns.n && r->plans[node] == NULL; i++) {
         p->pattern = &r->patterns.list[i];
         p->name = p->pattern->def->name;
@@ -312,7 +294,7 @@ static stator_status plan_patterns(recomposer *r, plan *p, stator_ref node, stat
 
 static stator_status plan_node(recomposer *r, stator_ref node, stator_diag **err)
 {
-    const stator_graph_view *v = r->copy.v;
+    const stator_graph_view *v = r->copy->v;
     const stator_node_row *row = stator_node_at(v, node);
     plan p = {.pattern = NULL, .name = st_rc_sdpa_name};
     if (r->inside[node] && !is_used(r, row)) {
@@ -326,7 +308,7 @@ static stator_status plan_node(recomposer *r, stator_ref node, stator_diag **err
         st_dtype_class(stator_value_type(v, row->result_begin)->dtype) != STATOR_CLASS_FLOAT) {
         return STATOR_OK;
     }
-    if (st_rc_match_sdpa(&r->patterns, r->copy.in, r->uses, row->result_begin, &p.attention)) {
+    if (st_rc_match_sdpa(&r->patterns, r->copy->in, r->uses, row->result_begin, &p.attention)) {
         ST_TRY(consider(r, &p, node, err));
     }
     return r->plans[node] == NULL ? plan_patterns(r, &p, node, err) : STATOR_OK;
@@ -336,7 +318,7 @@ static stator_status plan_node(recomposer *r, stator_ref node, stator_diag **err
 
 static stator_status write_plan(recomposer *r, stator_ref node, stator_diag **err)
 {
-    st_copy *c = &r->copy;
+    st_copy *c = r->copy;
     const plan *p = r->plans[node];
     const stator_node_row *row = stator_node_at(c->v, node);
     uint32_t n_nodes = 0, origin = row->origin;
@@ -364,69 +346,42 @@ static bool has_regions(const stator_graph_view *v)
     return false;
 }
 
-static stator_status rewrite(recomposer *r, uint32_t *out_result, stator_diag **err)
+static stator_status rewrite(recomposer *r, stator_diag **err)
 {
-    const uint32_t n = r->copy.v->n_nodes;
+    const uint32_t n = r->copy->v->n_nodes;
     for (stator_ref node = n; node != 0; node--) {
         ST_TRY(plan_node(r, node, err));
     }
-    if (r->n_plans == 0 && !has_regions(r->copy.v)) {
+    if (r->n_plans == 0 && !has_regions(r->copy->v)) {
         return STATOR_OK;
     }
+    ST_TRY(st_build_clone_inputs(r->copy->out, r->copy->in, r->copy->map, err));
     for (stator_ref node = 1; node <= n; node++) {
         if (r->plans[node] != NULL) {
             ST_TRY(write_plan(r, node, err));
         } else if (!r->dead[node]) {
-            ST_TRY(st_copy_node(&r->copy, node, err));
+            ST_TRY(st_copy_node(r->copy, node, err));
         }
     }
-    return st_copy_end(&r->copy, out_result, err);
+    return st_copy_end(r->copy, err);
 }
 
-static stator_status begin(recomposer *r, stator_diag **err)
+stator_status st_pass_recompose(st_copy *c, stator_diag **err)
 {
-    st_mem *mem = r->copy.ctx->mem;
-    const uint64_t n_nodes = r->copy.v->n_nodes + 1u, n_values = r->copy.v->n_values + 1u;
-    r->plans = st_calloc(mem, n_nodes, sizeof *r->plans);
-    r->uses = st_calloc(mem, n_values, sizeof *r->uses);
-    r->trial = st_calloc(mem, n_values, sizeof *r->trial);
-    r->inside = st_calloc(mem, n_nodes, 1);
-    r->dead = st_calloc(mem, n_nodes, 1);
-    ST_TRY_MEM(r->plans && r->uses && r->trial && r->inside && r->dead, err);
-    count_uses(r);
-    return st_rc_patterns_init(&r->patterns, mem, r->copy.in, err);
-}
-
-static void end(recomposer *r)
-{
-    st_mem *mem = r->copy.ctx->mem;
-    st_rc_patterns_deinit(&r->patterns);
-    st_arena_deinit(&r->arena);
-    st_free(mem, r->plans);
-    st_free(mem, r->uses);
-    st_free(mem, r->trial);
-    st_free(mem, r->inside);
-    st_free(mem, r->dead);
-    st_copy_deinit(&r->copy);
-}
-
-stator_status st_pass_recompose(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                                uint32_t *out_result, stator_diag **err)
-{
-    recomposer r = {.n_plans = 0};
-    *out_result = STATOR_PASS_SAME;
-    if (ctx->keep == NULL) {
+    if (c->ctx->keep == NULL) {
         return STATOR_OK;
     }
-    st_arena_init(&r.arena, ctx->mem);
-    st_arena_init(&r.patterns.arena, ctx->mem);
-    stator_status status = st_copy_begin(&r.copy, ctx, in, out, st_pass_recompose, true, err);
-    if (status == STATOR_OK) {
-        status = begin(&r, err);
-    }
-    if (status == STATOR_OK) {
-        status = rewrite(&r, out_result, err);
-    }
-    end(&r);
+    const uint64_t n_nodes = c->v->n_nodes + 1u, n_values = c->v->n_values + 1u;
+    recomposer r = {.copy = c,
+                    .plans = st_arena_zalloc(&c->arena, n_nodes, sizeof *r.plans),
+                    .uses = st_arena_zalloc(&c->arena, n_values, sizeof *r.uses),
+                    .inside = st_arena_zalloc(&c->arena, n_nodes, 1),
+                    .dead = st_arena_zalloc(&c->arena, n_nodes, 1),
+                    .trial = st_arena_zalloc(&c->arena, n_values, sizeof *r.trial)};
+    ST_TRY_MEM(r.plans && r.uses && r.inside && r.dead && r.trial, err);
+    st_copy_count_uses(c, 1, r.uses);
+    ST_TRY(st_rc_patterns_init(&r.patterns, c->ctx->mem, c->in, err));
+    const stator_status status = rewrite(&r, err);
+    st_rc_patterns_deinit(&r.patterns);
     return status;
 }

@@ -226,8 +226,8 @@ static bool is_pointwise(const st_copy *c, stator_ref node)
 /* Made element by element, and read in n places? */
 static bool has_readers(const st_splitter *s, stator_ref value, uint32_t n)
 {
-    const stator_ref node = value ? stator_value_at(s->copy.v, value)->node : 0;
-    return node != 0 && is_pointwise(&s->copy, node) && s->uses[value] == n;
+    const stator_ref node = value ? stator_value_at(s->copy->v, value)->node : 0;
+    return node != 0 && is_pointwise(s->copy, node) && s->uses[value] == n;
 }
 
 bool st_fold_is_shaped_as(const stator_graph_view *v, stator_ref value, stator_ref other)
@@ -245,7 +245,7 @@ bool st_fold_is_shaped_as(const stator_graph_view *v, stator_ref value, stator_r
 /* The nodes that make the value, the last first, as far as nothing else reads what they make. */
 static uint32_t list_producers(const st_splitter *s, stator_ref value, stator_ref *out_nodes)
 {
-    const stator_graph_view *v = s->copy.v;
+    const stator_graph_view *v = s->copy->v;
     uint32_t n = 0;
     out_nodes[n++] = stator_value_at(v, value)->node;
     for (uint32_t done = 0; done < n; done++) {
@@ -277,7 +277,7 @@ static stator_status redo(st_copy *c, stator_ref node, stator_diag **err)
 
 stator_status st_fold_operand(st_splitter *s, stator_ref value, stator_ref *out, stator_diag **err)
 {
-    st_copy *c = &s->copy;
+    st_copy *c = s->copy;
     stator_ref nodes[REDONE_MAX];
     stator_ref old[REDONE_MAX];
     const uint32_t n = has_readers(s, value, 2) ? list_producers(s, value, nodes) : 0;
@@ -431,7 +431,7 @@ stator_status st_fold_build(st_copy *c, const st_fold *f, const st_fold_program 
 
 static stator_status write_fold(st_splitter *s, const st_fold *f, stator_diag **err)
 {
-    st_copy *c = &s->copy;
+    st_copy *c = s->copy;
     static const char *const names[2] = {"x", "e"};
     stator_ref values[2] = {0, 0};
     stator_ref result = 0;
@@ -446,62 +446,33 @@ static stator_status write_fold(st_splitter *s, const st_fold *f, stator_diag **
 
 /* ---- the pass ---- */
 
-static stator_status count_uses(st_splitter *s, stator_diag **err)
+static stator_status visit(void *self, stator_ref node, stator_diag **err)
 {
-    const stator_graph_view *v = s->copy.v;
-    s->uses = st_calloc(s->copy.ctx->mem, (uint64_t)v->n_values + 1u, sizeof *s->uses);
-    ST_TRY_MEM(s->uses, err);
-    for (stator_ref node = 1; node <= v->n_nodes; node++) {
-        const stator_node_row *row = stator_node_at(v, node);
-        for (uint32_t k = 0; k < row->operand_count; k++) {
-            s->uses[stator_operand(v, row, k)]++;
-        }
-    }
-    /* A value that is stored anyway counts as read three times more. */
-    for (uint32_t k = 0; k < v->n_outputs; k++) {
-        s->uses[stator_output_at(v, k)] += 3;
-    }
-    for (uint32_t k = 0; k < v->n_write_backs; k++) {
-        s->uses[stator_write_back_at(v, k)->value] += 3;
-    }
-    return STATOR_OK;
-}
-
-static stator_status visit(st_splitter *s, stator_ref node, stator_diag **err)
-{
+    st_splitter *s = self;
     st_fold f;
     bool is_done = false;
     ST_TRY(st_fold_pair_visit(s, node, &is_done, err));
     if (is_done) {
         return STATOR_OK;
     }
-    if (!st_fold_read(&s->copy, node, &f) || !st_fold_plan(&f, false) ||
-        !st_pass_may(s->copy.ctx, STATOR_FUEL_REWRITE, "split", node)) {
-        return st_copy_node(&s->copy, node, err);
+    if (!st_fold_read(s->copy, node, &f) || !st_fold_plan(&f, 0) ||
+        !st_pass_may(s->copy->ctx, STATOR_FUEL_REWRITE, "split", node)) {
+        return st_copy_node(s->copy, node, err);
     }
     return write_fold(s, &f, err);
 }
 
-stator_status st_pass_split(const st_pass_ctx *ctx, const stator_graph *in, stator_builder *out,
-                            uint32_t *out_result, stator_diag **err)
+stator_status st_pass_split(st_copy *c, stator_diag **err)
 {
-    st_splitter s = {.uses = NULL};
-    *out_result = STATOR_PASS_SAME;
-    stator_status status = st_copy_begin(&s.copy, ctx, in, out, st_pass_split, true, err);
+    st_splitter s = {.copy = c};
+    s.uses = st_arena_zalloc(&c->arena, (uint64_t)c->v->n_values + 1u, sizeof *s.uses);
+    ST_TRY_MEM(s.uses, err);
+    /* A value that is stored anyway counts as read three times more. */
+    st_copy_count_uses(c, 3, s.uses);
+    stator_status status = st_fold_pairs(&s, err);
     if (status == STATOR_OK) {
-        status = count_uses(&s, err);
+        status = st_copy_nodes(c, visit, &s, err);
     }
-    if (status == STATOR_OK) {
-        status = st_fold_pairs(&s, err);
-    }
-    for (stator_ref node = 1; status == STATOR_OK && node < in->nodes.count; node++) {
-        status = visit(&s, node, err);
-    }
-    if (status == STATOR_OK) {
-        status = st_copy_end(&s.copy, out_result, err);
-    }
-    st_vec_free(ctx->mem, &s.pairs);
-    st_free(ctx->mem, s.uses);
-    st_copy_deinit(&s.copy);
+    st_vec_free(c->ctx->mem, &s.pairs);
     return status;
 }

@@ -32,7 +32,7 @@ typedef struct st_fold_pair {
 } st_fold_pair;
 
 typedef struct st_splitter {
-    st_copy copy;
+    st_copy *copy;
     uint32_t *uses; /* by value: nodes, outputs, write-backs */
     struct {
         st_fold_pair *data;

@@ -94,12 +94,12 @@ static st_fold_pair *pair_of(st_splitter *s, stator_ref node)
 
 stator_status st_fold_pairs(st_splitter *s, stator_diag **err)
 {
-    for (stator_ref node = 1; node <= s->copy.v->n_nodes; node++) {
+    for (stator_ref node = 1; node <= s->copy->v->n_nodes; node++) {
         st_fold_pair pair;
-        if (!match_pair(&s->copy, node, &pair) || pair_of(s, pair.first)) {
+        if (!match_pair(s->copy, node, &pair) || pair_of(s, pair.first)) {
             continue;
         }
-        st_fold_pair *at = st_vec_push(s->copy.ctx->mem, &s->pairs);
+        st_fold_pair *at = st_vec_push(s->copy->ctx->mem, &s->pairs);
         ST_TRY_MEM(at, err);
         *at = pair;
     }
@@ -127,7 +127,7 @@ static const char second_of_squares[] =
 
 static stator_status write_first(st_splitter *s, st_fold_pair *p, stator_diag **err)
 {
-    st_copy *c = &s->copy;
+    st_copy *c = s->copy;
     static const char *const names[2] = {"x", "e"};
     stator_ref values[2] = {0, 0};
     stator_ref out[3] = {0, 0, 0};
@@ -147,7 +147,7 @@ static stator_status write_first(st_splitter *s, st_fold_pair *p, stator_diag **
 
 static stator_status write_second(st_splitter *s, const st_fold_pair *p, stator_diag **err)
 {
-    st_copy *c = &s->copy;
+    st_copy *c = s->copy;
     static const char *const names[3] = {"a", "c", "s"};
     const stator_ref values[3] = {c->map[p->shift], p->base, p->part};
     const stator_node_row *row = stator_node_at(c->v, p->second);
@@ -174,7 +174,7 @@ stator_status st_fold_pair_visit(st_splitter *s, stator_ref node, bool *out_is_d
         return STATOR_OK;
     }
     if (node == p->first) {
-        *out_is_done = st_pass_may(s->copy.ctx, STATOR_FUEL_REWRITE, "split", node);
+        *out_is_done = st_pass_may(s->copy->ctx, STATOR_FUEL_REWRITE, "split", node);
         return *out_is_done ? write_first(s, p, err) : STATOR_OK;
     }
     *out_is_done = p->part != 0;

@@ -32,7 +32,8 @@ void st_copy_replace(st_copy *c, stator_ref from, stator_ref to);
 stator_status st_copy_bind_sizes(st_copy *c, stator_ref from, stator_ref to, stator_diag **err);
 /* Copies outputs and write-backs where something changed. */
 stator_status st_copy_end(st_copy *c, stator_diag **err);
-/* Adds to uses[value] for each operand that is the value, and `kept` for each output and write-back. */
+/* Adds to uses[value] for each operand that is the value, and `kept` for each output and
+ * write-back. */
 void st_copy_count_uses(const st_copy *c, uint32_t kept, uint32_t *uses);
 
 /* The op of an in-node. */

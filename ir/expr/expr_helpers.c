@@ -11,6 +11,7 @@ typedef struct helper_row {
     const char *name;
     uint32_t least, most; /* arguments */
     stator_status (*run)(const st_help *c);
+    uint32_t with; /* given to `run` */
 } helper_row;
 
 /* ---- reading arguments ---- */
@@ -56,7 +57,7 @@ stator_status st_help_axes(const st_help *c, uint32_t k, uint32_t rank, uint32_t
             return st_xfail(c->e, c->node, "%s: axes must be integers in [-%u, %u)", c->node->text,
                             rank, rank);
         }
-        *out |= 1u << (items[i].i < 0 ? items[i].i + (int64_t)rank : items[i].i);
+        *out |= 1u << st_normalize_axis(items[i].i, rank);
     }
     return STATOR_OK;
 }
@@ -104,37 +105,13 @@ static stator_status help_dtype(const st_help *c)
     return STATOR_OK;
 }
 
-static stator_status has_class(const st_help *c, uint32_t classes)
+/* Is the dtype of one of the classes (`with`: a bit set)? */
+static stator_status has_class(const st_help *c)
 {
     stator_dtype dtype = 0;
     ST_TRY(st_help_dtype(c, 0, &dtype));
-    *c->out = st_xbool((classes >> st_dtype_class(dtype) & 1u) != 0);
+    *c->out = st_xbool((c->with >> st_dtype_class(dtype) & 1u) != 0);
     return STATOR_OK;
-}
-
-static stator_status help_is_float(const st_help *c)
-{
-    return has_class(c, 1u << STATOR_CLASS_FLOAT);
-}
-
-static stator_status help_is_int(const st_help *c)
-{
-    return has_class(c, 1u << STATOR_CLASS_INT | 1u << STATOR_CLASS_UINT);
-}
-
-static stator_status help_is_unsigned(const st_help *c)
-{
-    return has_class(c, 1u << STATOR_CLASS_UINT);
-}
-
-static stator_status help_is_bool(const st_help *c)
-{
-    return has_class(c, 1u << STATOR_CLASS_BOOL);
-}
-
-static stator_status help_is_complex(const st_help *c)
-{
-    return has_class(c, 1u << STATOR_CLASS_COMPLEX);
 }
 
 static stator_status help_bits(const st_help *c)
@@ -143,6 +120,14 @@ static stator_status help_bits(const st_help *c)
     ST_TRY(st_help_dtype(c, 0, &dtype));
     *c->out = st_xint(st_dtype_bits(dtype));
     return STATOR_OK;
+}
+
+/* The result as a list of n items, to be filled; NULL: out of memory. */
+static st_xvalue *new_list(const st_help *c, uint32_t n)
+{
+    st_xvalue *items = st_xitems(c->e, n);
+    *c->out = (st_xvalue){.kind = ST_X_LIST, .items = items, .n = n};
+    return items;
 }
 
 /* ---- sizes ---- */
@@ -173,12 +158,11 @@ static stator_status help_shape(const st_help *c)
     stator_ref x = 0;
     ST_TRY(st_help_tensor(c, 0, &x));
     const uint32_t rank = st_xtype(c->e, x)->rank;
-    st_xvalue *items = st_xitems(c->e, rank);
+    st_xvalue *items = new_list(c, rank);
     ST_TRY_MEM(items, c->e->err);
     for (uint32_t i = 0; i < rank; i++) {
         items[i] = st_xsize(c->e, st_help_dim(c, x, i));
     }
-    *c->out = (st_xvalue){.kind = ST_X_LIST, .items = items, .n = rank};
     return STATOR_OK;
 }
 
@@ -230,7 +214,14 @@ static stator_status help_product(const st_help *c)
     return STATOR_OK;
 }
 
-static stator_status two_sizes(const st_help *c, const char *op)
+/* The operator `with` between both arguments. */
+static stator_status combine(const st_help *c)
+{
+    const char op[2] = {(char)c->with, 0};
+    return st_xarith(c->e, c->node, op, &c->args[0], &c->args[1], c->out);
+}
+
+static stator_status two_sizes(const st_help *c)
 {
     for (uint32_t k = 0; k < 2; k++) {
         if (!st_xis_size(&c->args[k])) {
@@ -238,38 +229,13 @@ static stator_status two_sizes(const st_help *c, const char *op)
                             k + 1u, st_xkind_name(&c->args[k]));
         }
     }
-    return st_xarith(c->e, c->node, op, &c->args[0], &c->args[1], c->out);
-}
-
-static stator_status help_floordiv(const st_help *c)
-{
-    return two_sizes(c, "f");
-}
-
-static stator_status help_ceildiv(const st_help *c)
-{
-    return two_sizes(c, "c");
+    return combine(c);
 }
 
 /* min and max of numbers; with a tensor among them they are ops. */
-static stator_status numbers_only(const st_help *c, const char *op)
+static stator_status numbers_only(const st_help *c)
 {
-    for (uint32_t k = 0; k < 2; k++) {
-        if (!st_xis_number(&c->args[k])) {
-            return STATOR_NOT_FOUND;
-        }
-    }
-    return st_xarith(c->e, c->node, op, &c->args[0], &c->args[1], c->out);
-}
-
-static stator_status help_min(const st_help *c)
-{
-    return numbers_only(c, "m");
-}
-
-static stator_status help_max(const st_help *c)
-{
-    return numbers_only(c, "M");
+    return st_xis_number(&c->args[0]) && st_xis_number(&c->args[1]) ? combine(c) : STATOR_NOT_FOUND;
 }
 
 static stator_status help_axis(const st_help *c)
@@ -296,12 +262,11 @@ static stator_status help_ints(const st_help *c)
                         "elements, their number known");
     }
     ST_TRY(st_build_as_dims(c->e->b, x, (uint32_t)n, syms, c->e->err));
-    st_xvalue *items = st_xitems(c->e, (uint32_t)n);
+    st_xvalue *items = new_list(c, (uint32_t)n);
     ST_TRY_MEM(items, c->e->err);
     for (uint32_t i = 0; i < (uint32_t)n; i++) {
         items[i] = st_xsize(c->e, syms[i]);
     }
-    *c->out = (st_xvalue){.kind = ST_X_LIST, .items = items, .n = (uint32_t)n};
     return STATOR_OK;
 }
 
@@ -336,12 +301,11 @@ static stator_status help_range(const st_help *c)
     }
     ST_TRY(st_help_int(c, c->n - 1u, -4096, 4096, &to));
     const uint32_t n = to > from ? (uint32_t)(to - from) : 0;
-    st_xvalue *items = st_xitems(c->e, n);
+    st_xvalue *items = new_list(c, n);
     ST_TRY_MEM(items, c->e->err);
     for (uint32_t i = 0; i < n; i++) {
         items[i] = st_xint(from + i);
     }
-    *c->out = (st_xvalue){.kind = ST_X_LIST, .items = items, .n = n};
     return STATOR_OK;
 }
 
@@ -349,12 +313,11 @@ static stator_status help_repeat(const st_help *c)
 {
     int64_t n = 0;
     ST_TRY(st_help_int(c, 1, 0, 4096, &n));
-    st_xvalue *items = st_xitems(c->e, (uint32_t)n);
+    st_xvalue *items = new_list(c, (uint32_t)n);
     ST_TRY_MEM(items, c->e->err);
     for (int64_t i = 0; i < n; i++) {
         items[i] = c->args[0];
     }
-    *c->out = (st_xvalue){.kind = ST_X_LIST, .items = items, .n = (uint32_t)n};
     return STATOR_OK;
 }
 
@@ -387,7 +350,7 @@ static stator_status help_each(const st_help *c)
     if (lists == 0 || (lists == 2 && a->n != b->n)) {
         return st_xfail(c->e, c->node, "each takes lists of one length, or a list and a number");
     }
-    st_xvalue *items = st_xitems(c->e, n);
+    st_xvalue *items = new_list(c, n);
     ST_TRY_MEM(items, c->e->err);
     const char op[2] = {c->args[0].s[0] == '/' ? 'f' : c->args[0].s[0], 0};
     for (uint32_t i = 0; i < n; i++) {
@@ -398,7 +361,6 @@ static stator_status help_each(const st_help *c)
         }
         ST_TRY(st_xarith(c->e, c->node, op, x, y, &items[i]));
     }
-    *c->out = (st_xvalue){.kind = ST_X_LIST, .items = items, .n = n};
     return STATOR_OK;
 }
 
@@ -424,42 +386,44 @@ static stator_status help_fold(const st_help *c)
     return STATOR_OK;
 }
 
+#define CLASS(name) (1u << STATOR_CLASS_##name)
+
 static const helper_row helpers[] = {
-    {"has", 1, 1, help_has},
-    {"rank", 1, 1, help_rank},
-    {"dtype", 1, 1, help_dtype},
-    {"is_float", 1, 1, help_is_float},
-    {"is_int", 1, 1, help_is_int},
-    {"is_unsigned", 1, 1, help_is_unsigned},
-    {"is_bool", 1, 1, help_is_bool},
-    {"is_complex", 1, 1, help_is_complex},
-    {"bits", 1, 1, help_bits},
-    {"dim", 2, 2, help_dim},
-    {"shape", 1, 1, help_shape},
-    {"count", 2, 2, help_count},
-    {"numel", 1, 1, help_numel},
-    {"product", 1, 1, help_product},
-    {"floordiv", 2, 2, help_floordiv},
-    {"ceildiv", 2, 2, help_ceildiv},
-    {"min", 2, 2, help_min},
-    {"max", 2, 2, help_max},
-    {"axis", 2, 2, help_axis},
-    {"ints", 1, 1, help_ints},
-    {"len", 1, 1, help_len},
-    {"first", 1, 1, help_first},
-    {"range", 1, 2, help_range},
-    {"repeat", 2, 2, help_repeat},
-    {"reverse", 1, 1, help_reverse},
-    {"each", 3, 3, help_each},
-    {"fold", 2, 2, help_fold},
-    {"squeeze", 2, 2, st_help_squeeze},
-    {"unsqueeze", 2, 2, st_help_unsqueeze},
-    {"zeros_like", 1, 1, st_help_zeros_like},
-    {"ones_like", 1, 1, st_help_ones_like},
-    {"full_like", 2, 2, st_help_full_like},
-    {"scalar", 2, 2, st_help_scalar},
-    {"cast", 2, 4, st_help_cast},
-    {"wide", 1, 1, st_help_wide},
+    {"has", 1, 1, help_has, 0},
+    {"rank", 1, 1, help_rank, 0},
+    {"dtype", 1, 1, help_dtype, 0},
+    {"is_float", 1, 1, has_class, CLASS(FLOAT)},
+    {"is_int", 1, 1, has_class, CLASS(INT) | CLASS(UINT)},
+    {"is_unsigned", 1, 1, has_class, CLASS(UINT)},
+    {"is_bool", 1, 1, has_class, CLASS(BOOL)},
+    {"is_complex", 1, 1, has_class, CLASS(COMPLEX)},
+    {"bits", 1, 1, help_bits, 0},
+    {"dim", 2, 2, help_dim, 0},
+    {"shape", 1, 1, help_shape, 0},
+    {"count", 2, 2, help_count, 0},
+    {"numel", 1, 1, help_numel, 0},
+    {"product", 1, 1, help_product, 0},
+    {"floordiv", 2, 2, two_sizes, 'f'},
+    {"ceildiv", 2, 2, two_sizes, 'c'},
+    {"min", 2, 2, numbers_only, 'm'},
+    {"max", 2, 2, numbers_only, 'M'},
+    {"axis", 2, 2, help_axis, 0},
+    {"ints", 1, 1, help_ints, 0},
+    {"len", 1, 1, help_len, 0},
+    {"first", 1, 1, help_first, 0},
+    {"range", 1, 2, help_range, 0},
+    {"repeat", 2, 2, help_repeat, 0},
+    {"reverse", 1, 1, help_reverse, 0},
+    {"each", 3, 3, help_each, 0},
+    {"fold", 2, 2, help_fold, 0},
+    {"squeeze", 2, 2, st_help_squeeze, 0},
+    {"unsqueeze", 2, 2, st_help_unsqueeze, 0},
+    {"zeros_like", 1, 1, st_help_zeros_like, 0},
+    {"ones_like", 1, 1, st_help_ones_like, 0},
+    {"full_like", 2, 2, st_help_full_like, 0},
+    {"scalar", 2, 2, st_help_scalar, 0},
+    {"cast", 2, 4, st_help_cast, 0},
+    {"wide", 1, 1, st_help_wide, 0},
 };
 #define HELPERS ((uint32_t)(sizeof helpers / sizeof helpers[0]))
 
@@ -487,10 +451,10 @@ stator_status st_xcall_helper(st_xeval *e, const st_expr_node *node, const st_xv
                               st_xvalue *out)
 {
     const helper_row *row = find_helper(node->text);
-    const st_help call = {e, node, args, node->n_kids, out};
     if (row == NULL) {
         return STATOR_NOT_FOUND;
     }
+    const st_help call = {e, node, args, node->n_kids, row->with, out};
     if (node->n_kids < row->least || node->n_kids > row->most) {
         return row->least == row->most ? st_xfail(e, node, "%s takes %u arguments, found %u",
                                                   row->name, row->least, node->n_kids)

@@ -9,13 +9,13 @@
 /* ---- syms ---- */
 
 /* Notes the atom of every symbol in a list by symbol. */
-static int note_symbol(const void *self, const stator_atom_row *row, uint32_t atom)
+static bool note_symbol(const void *self, const stator_atom_row *row, uint32_t atom)
 {
     uint32_t *const *atom_of_symbol = self;
     if (row->kind == STATOR_ATOM_SYMBOL) {
         (*atom_of_symbol)[row->index] = atom;
     }
-    return 0;
+    return false;
 }
 
 static void find_all_symbols(const cg_unit *unit, uint32_t *atom_of_symbol)
@@ -120,6 +120,12 @@ bool cg_strides(cg_unit *unit, const cg_value *value, uint32_t *out_strides)
         stride = st_sym_mul(&unit->syms->tab, stride, value->dims[order[k]]);
     }
     return stride != 0;
+}
+
+bool cg_same_shape(const cg_value *a, const cg_value *b)
+{
+    return a->rank == b->rank &&
+           (a->rank == 0 || memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0);
 }
 
 bool cg_is_one(const cg_unit *unit, uint32_t sym)

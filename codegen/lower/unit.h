@@ -210,6 +210,7 @@ uint32_t cg_numel(cg_unit *unit, stator_ref value);
 void cg_storage_order(const cg_value *value, uint32_t *out_axes);
 /* Strides of a value as it is stored, in elements; 0 beyond the limits. */
 bool cg_strides(cg_unit *unit, const cg_value *value, uint32_t *out_strides);
+bool cg_same_shape(const cg_value *a, const cg_value *b);
 bool cg_is_one(const cg_unit *unit, uint32_t sym);
 /* Attribute rows of a node; DIMS element as our sym. */
 const stator_attr_row *cg_attr(const cg_node *node, uint32_t k);

@@ -518,12 +518,6 @@ static bool set_operands(cg_matcher *m, const cg_node *node)
     return cg_is_byte_product(m->unit, node->row, of) && set_bytes(m, of);
 }
 
-/* A reshape that moves axes of size 1 shares the kernel, and has other strides. */
-static bool has_dims_of(const cg_value *a, const cg_value *b)
-{
-    return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
-}
-
 static bool match_conv(cg_matcher *m, const cg_root *fold)
 {
     const cg_node node = cg_node_of(m->unit, fold->node);
@@ -534,7 +528,8 @@ static bool match_conv(cg_matcher *m, const cg_root *fold)
         const cg_value *v = cg_value_of(m->unit, root->value);
         out = v->buffer == stored->id ? v : out;
     }
-    if (out == NULL || !has_dims_of(out, node.out) ||
+    /* A reshape that moves axes of size 1 shares the kernel, and has other strides. */
+    if (out == NULL || !cg_same_shape(out, node.out) ||
         cg_value_of(m->unit, cg_operand(&node, 0))->rank > 2u + ST_CONTRACTION_SPATIAL_MAX ||
         !fill_conv(m, &node)) {
         return false;

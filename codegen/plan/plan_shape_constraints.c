@@ -497,23 +497,17 @@ static bool is_total(const st_symtab *tab, uint32_t sym)
     return st_sym_find_atom(tab, sym, may_divide_by_0, tab) == 0;
 }
 
-static bool is_alike(const cg_value *v, const cg_value *other)
-{
-    return v->rank == other->rank &&
-           (v->rank == 0 || memcmp(v->dims, other->dims, v->rank * sizeof *v->dims) == 0);
-}
-
 /* Sizes of an input, which is there, or of an output, which got memory before. */
 static bool is_at_the_border(const cg_unit *unit, const cg_value *v)
 {
     const stator_graph_view *view = unit->view;
     for (stator_ref i = 1; i <= view->n_inputs; i++) {
-        if (is_alike(v, cg_value_of(unit, i))) {
+        if (cg_same_shape(v, cg_value_of(unit, i))) {
             return true;
         }
     }
     for (uint32_t k = 0; k < view->n_outputs; k++) {
-        if (is_alike(v, cg_value_of(unit, stator_output_at(view, k)))) {
+        if (cg_same_shape(v, cg_value_of(unit, stator_output_at(view, k)))) {
             return true;
         }
     }

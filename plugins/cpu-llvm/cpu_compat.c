@@ -15,7 +15,7 @@
 #endif
 
 #define PATH_BYTES 4096u
-#define FILE_BYTES 64u /* of size and time of a file */
+#define FILE_BYTES 64u /* size and time of a file, as text */
 
 /* Model and features. Leaf 1 ebx tells the core that this thread is on, and is left out. */
 static void put_processor(char *out, size_t size)

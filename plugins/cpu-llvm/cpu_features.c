@@ -14,7 +14,7 @@ enum reg { EAX = 0, EBX = 1, ECX = 2, EDX = 3 };
 
 typedef struct feature {
     const char *name; /* LLVM's */
-    uint32_t level;   /* that has it; UINT32_MAX: none */
+    uint32_t level;   /* level that has the feature; UINT32_MAX: none */
     uint32_t leaf, subleaf, reg, bit;
     uint32_t os; /* bits of XCR0 that it needs */
 } feature;

@@ -7,10 +7,10 @@
 
 #define CPU_ASKED_MAX 16u
 
-/* What the code generator asks about functions in one compile, from several threads. */
+/* Functions that the code generator asks for in one compile, from several threads. */
 typedef struct cpu_asked {
     cpu_inst *inst;
-    uint32_t is_heard; /* what is missing is noted */
+    uint32_t is_heard; /* missing functions are noted */
     pthread_mutex_t mutex;
     uint32_t n_missing;
     char missing[CPU_ASKED_MAX][24]; /* as the C library names the function for f64 */

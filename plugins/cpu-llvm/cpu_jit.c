@@ -130,7 +130,7 @@ static bool is_mathematics(const char *name)
             return true;
         }
     }
-    /* What LLVM itself calls for fma and rounding on processors without the instructions. */
+    /* LLVM's own calls for fma and rounding on processors without the instructions. */
     static const char *const more[] = {"fma",   "fmaf",   "roundeven", "roundevenf",
                                        "floor", "floorf", "ceil",      "ceilf",
                                        "trunc", "truncf", "rint",      "rintf"};

@@ -16,7 +16,7 @@
 typedef struct cpu_self {    /* begins as st_plugin_self */
     const stator_host *host; /* NULL in unit tests */
     st_mem mem;
-    pthread_mutex_t mutex; /* of what follows */
+    pthread_mutex_t mutex; /* guards the fields below */
     uint32_t is_open;      /* the code generator was looked for */
     const jit_api *jit;    /* NULL: `reason` says why */
     uint32_t tried[3];     /* whether the library was looked for */
@@ -36,7 +36,7 @@ typedef struct cpu_settings {
     uint32_t loops_only;   /* contractions=loops */
     uint32_t winograd;
     uint32_t measure;
-    int64_t memory_cap;      /* of packed weights, bytes; 0: no limit */
+    int64_t memory_cap;      /* limit of packed weights, bytes; 0: none */
     uint32_t measure_all;    /* mode=max-autotune */
     uint32_t self_contained; /* target=self_contained: code for packages, see cpu_package.c */
     uint32_t level;          /* cpu_level of such code */
@@ -49,8 +49,8 @@ typedef struct cpu_inst {
     cpu_settings settings;
     st_emitter emitter;
     cpu_dnnl dnnl;
-    char features[512]; /* of self-contained code, LLVM's names */
-    char compat[768];   /* of cpu_compat_key */
+    char features[512]; /* features of self-contained code, LLVM's names */
+    char compat[768];   /* text of cpu_compat_key */
 } cpu_inst;
 
 /* Caches, vector width and threads of this machine. */

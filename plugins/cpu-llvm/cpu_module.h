@@ -25,7 +25,7 @@ typedef struct cpu_module {
     uint32_t debug_bounds;
     cpu_image images[JIT_MODULES_MAX];
     cpu_named *names[JIT_MODULES_MAX]; /* NULL without debug_names */
-    const jit_api *jit;                /* of `kept`, or NULL */
+    const jit_api *jit;                /* code generator that owns `kept`, or NULL */
     jit_output kept;                   /* the objects: of self-contained code, or to be saved */
 } cpu_module;
 

@@ -15,7 +15,7 @@ typedef struct cpu_image {
     uint64_t size;
     const uint8_t *object; /* borrowed until cpu_image_seal */
     uint64_t object_size;
-    uint64_t *offsets; /* of sections in the mapping, UINT64_MAX: not there */
+    uint64_t *offsets; /* positions of sections in the mapping, UINT64_MAX: none */
     uint64_t imports;  /* offset of the entries */
     uint32_t n_sections;
     uint32_t symbols; /* section of the symbol table */

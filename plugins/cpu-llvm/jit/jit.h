@@ -44,8 +44,9 @@ typedef struct jit_request {
     uint32_t tier;
     uint32_t vector_bytes; /* 16, 32 or 64 */
     uint32_t modules;      /* compiled concurrently, 1..JIT_MODULES_MAX */
-    const uint8_t *spells; /* of st_target */
-    /* What the code may use beyond x86-64, "+avx,+avx2"; NULL: all that this machine has. */
+    const uint8_t *spells; /* as in st_target */
+    /* Features beyond x86-64 that the code may use, "+avx,+avx2"; NULL: all that this machine
+     * has. */
     const char *features;
     void *self;
     /* Does the loader know a function of this name? */

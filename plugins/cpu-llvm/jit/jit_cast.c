@@ -55,7 +55,7 @@ static LLVMValueRef exceeds(jit_fn *f, LLVMValueRef v, uint32_t limit)
 
 /* ---- storage floats to f32 ---- */
 
-/* Of a CPU without the instruction: the exponent is rebiased in the integer. */
+/* For processors without the instruction: the exponent is rebiased in the integer. */
 static LLVMValueRef half_by_parts(jit_fn *f, LLVMValueRef bits16)
 {
     const LLVMBuilderRef ir = f->u->ir;

@@ -42,7 +42,7 @@ enum jit_type {
     JIT_TYPE_COUNT
 };
 
-/* What the machine has that code depends on. */
+/* Features of the machine that code depends on. */
 typedef struct jit_features {
     uint32_t has_fma;
     uint32_t has_f16c;
@@ -94,7 +94,7 @@ typedef struct jit_memo_entry {
     uint32_t level;
 } jit_memo_entry;
 
-/* What a symbol of the kernel stands for at this point. */
+/* Value of a kernel's symbol at the current point of the code. */
 typedef struct jit_symbol {
     LLVMValueRef value; /* NULL: out of scope. AXIS: of lane 0 */
     uint32_t level;
@@ -112,14 +112,14 @@ typedef struct jit_acc {
     uint32_t is_combined; /* lanes meet at READ; else each lane has its own result */
     uint32_t is_declared;
     LLVMValueRef value[JIT_UNROLL_MAX]; /* stack slots */
-    LLVMValueRef index[JIT_UNROLL_MAX]; /* of ARGMIN, ARGMAX */
+    LLVMValueRef index[JIT_UNROLL_MAX]; /* stack slots of the indices of ARGMIN, ARGMAX */
 } jit_acc;
 
 /* Elements of a buffer that vector loops walk along a row; see jit_prefetch.c. */
 typedef struct jit_walk {
     uint32_t buffer;
-    uint32_t rest;   /* of the index, without the vector axis */
-    uint32_t symbol; /* of the axis whose loop asks for the next row; UINT32_MAX: none */
+    uint32_t rest;   /* the index without the vector axis */
+    uint32_t symbol; /* axis whose loop prefetches the next row; UINT32_MAX: none */
 } jit_walk;
 
 /* Rows that are run one behind the other; see jit_pipeline.c. */
@@ -130,7 +130,7 @@ typedef struct jit_pipeline {
     st_loop_ref kept[JIT_KEPT_MAX]; /* values of a row that `last` uses */
     LLVMValueRef slots[JIT_KEPT_MAX];
     uint32_t row_symbol;
-    uint32_t level;        /* of the rows' body */
+    uint32_t level;        /* level of the rows' body */
     LLVMValueRef previous; /* index of the row before; NULL: `last` is left out */
     LLVMValueRef values[JIT_KEPT_MAX];
     LLVMValueRef late[JIT_LATE_MAX]; /* stores of `last` that go behind the body of `with` */
@@ -159,14 +159,14 @@ typedef struct jit_fn {
     int64_t private_bytes;
     LLVMValueRef hoist[ST_LOOP_DEPTH_MAX + 1u];
     uint32_t depth;
-    uint32_t copy; /* of the unrolled body being written */
+    uint32_t copy; /* number of the unrolled body being written */
     /* the vector loop being written, lanes 1 outside one */
     uint32_t lanes;
     uint32_t vec_symbol;
     uint32_t vec_level;
     LLVMValueRef mask;      /* active lanes, NULL: all */
     LLVMValueRef last;      /* i64: the last active lane, NULL: lanes - 1 */
-    jit_pipeline *pipeline; /* of the rows being written, NULL: one after the other */
+    jit_pipeline *pipeline; /* pipelined rows being written, NULL: one row after the other */
     st_map memo_map;
     st_vec(jit_memo_entry) memo;
     st_vec(jit_walk) walks;
@@ -179,7 +179,7 @@ stator_status jit_fail(jit_unit *u, stator_status status, const char *format, ..
 bool jit_failed(const jit_fn *f);
 LLVMTypeRef jit_type_of(const jit_fn *f, uint32_t dtype); /* in registers */
 LLVMTypeRef jit_memory_type(const jit_fn *f, uint32_t dtype);
-LLVMTypeRef jit_buffer_type(const jit_fn *f, uint32_t buffer); /* of what an index counts */
+LLVMTypeRef jit_buffer_type(const jit_fn *f, uint32_t buffer); /* type that an index counts */
 uint32_t jit_dtype_bytes(uint32_t dtype);
 LLVMTypeRef jit_wide(LLVMTypeRef type, uint32_t lanes); /* the type itself for one lane */
 uint32_t jit_lanes_of(LLVMValueRef v);                  /* 1: scalar */
@@ -205,7 +205,7 @@ void jit_go(jit_fn *f, LLVMBasicBlockRef b); /* code is appended there from now 
 LLVMValueRef jit_slot(jit_fn *f, LLVMTypeRef type, uint32_t align);
 LLVMValueRef jit_memo_get(const jit_fn *f, uint32_t kind, uint64_t key);
 void jit_memo_put(jit_fn *f, uint32_t kind, uint64_t key, uint32_t level, LLVMValueRef value);
-void jit_memo_drop(jit_fn *f, uint32_t level); /* what this level and inner ones have */
+void jit_memo_drop(jit_fn *f, uint32_t level); /* forgets values of this level and of inner ones */
 /* A call of an LLVM intrinsic overloaded in `types`. */
 LLVMValueRef jit_intrinsic(jit_fn *f, const char *name, LLVMTypeRef *types, uint32_t n_types,
                            LLVMValueRef *args, uint32_t n_args);
@@ -213,7 +213,7 @@ LLVMValueRef jit_intrinsic1(jit_fn *f, const char *name,
                             LLVMValueRef x); /* overloaded in x's type */
 LLVMValueRef jit_intrinsic2(jit_fn *f, const char *name, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef jit_any(jit_fn *f, LLVMValueRef mask); /* i1: some lane is set */
-/* What the load reads is never written while the kernel runs. */
+/* Marks a load of memory that is never written while the kernel runs. */
 void jit_set_invariant(const jit_fn *f, LLVMValueRef load);
 /* n lanes of a vector from `first` on; those past its end are poison. */
 LLVMValueRef jit_slice(jit_fn *f, LLVMValueRef v, uint32_t first, uint32_t n);
@@ -277,7 +277,7 @@ void jit_acc_plan(jit_fn *f, st_loop_ref ref); /* before code is written */
 void jit_acc_declare(jit_fn *f, st_loop_ref ref);
 void jit_acc_update(jit_fn *f, st_loop_ref ref);
 void jit_acc_read(jit_fn *f, st_loop_ref ref);
-/* What two values combine to; kinds SUM to MAX, ANY, ALL. */
+/* Combines two values; kinds SUM to MAX, ANY, ALL. */
 LLVMValueRef jit_combine(jit_fn *f, uint32_t kind, uint32_t dtype, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef jit_identity(jit_fn *f, uint32_t kind, uint32_t dtype, LLVMTypeRef type);
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define LANES 16u /* of a register */
+#define LANES 16u /* lanes of a register */
 #define FEW_LANES ((uint32_t)ST_MATH_FEW)
 
 /* Entries first .. first+n-1 of a table. */

@@ -9,7 +9,7 @@
  * vector axis is at a multiple of the lanes in every body (ranges begin at multiples of them). */
 #include "jit_emit.h"
 
-/* What of a row is written: all of it, or a part of rows that run one behind the other. */
+/* The part of a row that is written: all of it, or one of the parts of pipelined rows. */
 enum stage { STAGE_WHOLE = 0, STAGE_FIRST, STAGE_NEXT, STAGE_LAST };
 
 typedef struct loop {

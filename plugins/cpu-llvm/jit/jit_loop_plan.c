@@ -11,7 +11,7 @@
 /* Instructions of the bodies in flight together. A body of so many instructions takes longer
  * than an addition waits for the one before it, and each copy costs time to compile. */
 #define INSTS_IN_FLIGHT 64u
-#define PRIVATE_BYTES_MAX ((int64_t)128 << 10) /* of stack, all private scratch of a kernel */
+#define PRIVATE_BYTES_MAX ((int64_t)128 << 10) /* stack for all private scratch of a kernel */
 
 static bool is_power_of_two(uint32_t n)
 {

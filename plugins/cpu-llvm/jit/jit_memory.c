@@ -14,7 +14,7 @@ typedef struct access {
     const st_loop_inst *inst;
     const st_loop_buffer *buffer;
     st_loop_ref ref;
-    LLVMTypeRef type; /* of an element in memory */
+    LLVMTypeRef type; /* type of an element in memory */
     uint32_t shape;
     int64_t coef;
     uint32_t align;
@@ -266,7 +266,7 @@ static LLVMValueRef load_branch(jit_fn *f, const access *a, LLVMValueRef is_on, 
     return phi;
 }
 
-/* What stands where the mask is false, as it would be in memory. */
+/* Elements where the mask is false, in the type that memory has. */
 static LLVMValueRef other_value(jit_fn *f, const access *a, uint32_t lanes)
 {
     const st_loop_ref other = a->inst->args[0] ? a->inst->args[1] : 0;

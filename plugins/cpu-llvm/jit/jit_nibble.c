@@ -10,7 +10,7 @@
 
 typedef struct nibbles {
     const st_loop_inst *inst;
-    uint32_t lanes;    /* of the result, 1: it is the same in all */
+    uint32_t lanes;    /* lanes of the result, 1: the same in all */
     LLVMValueRef mask; /* lanes that count, NULL: all */
 } nibbles;
 
@@ -111,7 +111,7 @@ static LLVMValueRef chosen(jit_fn *f, const nibbles *n, LLVMValueRef v)
                          (mask && jit_lanes_of(jit_inst(f, mask, 1)) > 1);
     const uint32_t lanes = n->lanes > 1 || is_wide ? f->lanes : 1;
     if (other == 0 && (n->lanes > 1 || !is_wide)) {
-        return v; /* what is not loaded is 0 already, or nobody looks at it */
+        return v; /* lanes that are not loaded are 0 already, or unused */
     }
     v = n->lanes == 1 && lanes > 1 ? jit_splat(f, v) : v;
     const LLVMValueRef otherwise = other ? jit_inst(f, other, lanes) : LLVMConstNull(LLVMTypeOf(v));

@@ -6,7 +6,7 @@
 
 typedef struct scalar {
     const st_loop_inst *inst;
-    uint32_t class_; /* of the operands */
+    uint32_t class_; /* class of the operands */
     uint32_t dtype;  /* likewise */
     uint32_t lanes;
     LLVMValueRef x, y, z;

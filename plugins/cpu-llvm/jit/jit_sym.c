@@ -138,7 +138,7 @@ static uint32_t sym_level(const jit_fn *f, uint32_t sym)
 
 typedef struct divide {
     uint32_t kind;
-    int64_t lo; /* of the dividend */
+    int64_t lo; /* least value of the dividend */
     int64_t divisor_lo;
     int64_t divisor; /* when constant, else 0 */
 } divide;
@@ -411,7 +411,8 @@ static LLVMValueRef vector_atom(jit_fn *f, const stator_atom_row *atom, LLVMType
     return build_atom(f, atom, a, b);
 }
 
-/* What is the same in all lanes or linear is summed in lane 0 and broadcast; the rest follows. */
+/* Terms that are uniform or linear in the lanes are summed in lane 0 and broadcast; the others
+ * follow. */
 static LLVMValueRef vector_sym(jit_fn *f, uint32_t sym, LLVMTypeRef element)
 {
     const LLVMBuilderRef ir = f->u->ir;

@@ -81,7 +81,7 @@ typedef struct dn_slices {
 } dn_slices;
 
 typedef struct dn_sizes {
-    int64_t threads; /* that the plan is for */
+    int64_t threads; /* threads that the plan is for */
     int64_t is_bare; /* no epilogue, output f32 */
     int64_t n_batch;
     int64_t batch[ST_CONTRACTION_BATCH_MAX], m, n, k;
@@ -89,12 +89,12 @@ typedef struct dn_sizes {
     int64_t in[DN_SPATIAL], kernel[DN_SPATIAL], out_size[DN_SPATIAL];
     int64_t pad_low[DN_SPATIAL], pad_high[DN_SPATIAL];
     dn_operand x, y, out;
-    dn_slices slices; /* of dn_tiles_slice alone, else 0 */
+    dn_slices slices; /* set by dn_tiles_slice alone, else 0 */
 } dn_sizes;
 
 /* ---- an op ---- */
 
-/* What dn_memory objects stand for. */
+/* The memory that a dn_memory object stands for. */
 enum dn_role {
     DN_X = 0, /* the caller's */
     DN_Y,
@@ -105,14 +105,14 @@ enum dn_role {
     DN_SCRATCH,
     DN_POST, /* and the following: buffers of the epilogue, by place in it */
     DN_ZERO = DN_POST + ST_CONTRACTION_EPILOGUE_MAX, /* zero points, i32; is_each: as they are */
-    DN_SCALE = DN_ZERO + 2, /* of weights.scale, as they are; of weights.zero: DN_ZERO + 1 */
+    DN_SCALE = DN_ZERO + 2, /* weights.scale as they are; DN_ZERO + 1: weights.zero */
     DN_ROLES
 };
 
 /* One way to do it. */
 typedef struct dn_candidate {
     uint32_t move_x, move_y, move_out; /* let the primitive choose the order, and reorder */
-    uint32_t channels_last; /* of what is moved: NHWC instead of the primitive's choice */
+    uint32_t channels_last;            /* moved operands are NHWC, not in the primitive's choice */
     uint32_t is_winograd;
     uint32_t is_sum;    /* an ADD begins in the output, instead of being read beside it */
     uint32_t is_tiles;  /* by dn_tiles.c; the others are 0, but for is_winograd */
@@ -131,7 +131,7 @@ typedef struct dn_desc {
     const char *name;
     dnnl_primitive_desc_t primitive;
     dnnl_memory_desc_t md[DN_ROLES];
-    int arg[DN_ROLES]; /* of the primitive; 0: none */
+    int arg[DN_ROLES]; /* argument of the primitive; 0: none */
 } dn_desc;
 
 typedef struct dn_arg {
@@ -147,12 +147,12 @@ typedef struct dn_transpose {
 
 typedef struct dn_step {
     dnnl_primitive_t primitive; /* NULL: */
-    dn_transpose transpose;     /* of the first argument into the second */
+    dn_transpose transpose;     /* transposes the first argument into the second */
     uint32_t n_args;
     dn_arg args[DN_ARGS_MAX];
 } dn_step;
 
-/* What one call at a time needs. */
+/* State that one call at a time needs. */
 typedef struct dn_slot {
     struct dn_slot *next;
     dnnl_stream_t stream;
@@ -173,16 +173,16 @@ enum dn_plan_kind {
 enum dn_alone_state {
     DN_ALONE_UNTRIED = 0,
     DN_ALONE_TRYING,
-    DN_ALONE_SAME,   /* it gives the same bits */
+    DN_ALONE_SAME,   /* one thread gives the same bits */
     DN_ALONE_REFUSED /* there is none that does */
 };
 
 typedef struct dn_plan {
     dn_sizes key;     /* offsets 0 */
-    int64_t y_offset; /* of the weights that are packed */
+    int64_t y_offset; /* where the packed weights begin in y */
     uint32_t kind;
     uint32_t refs;  /* calls that are in it */
-    uint32_t stamp; /* of the last use */
+    uint32_t stamp; /* stamp of the last use */
     uint32_t n_steps;
     dn_desc desc;
     uint32_t is_packed; /* DN_Y2 is `packed` */
@@ -201,7 +201,7 @@ typedef struct dn_plan {
 
 typedef struct dn_pack {
     dnnl_memory_desc_t md;
-    stator_blob *blob; /* of the host; NULL: `data` is the account's */
+    stator_blob *blob; /* a blob of the host; NULL: `data` is on the account */
     void *data;
     uint64_t bytes;
     uint32_t is_winograd;
@@ -215,7 +215,7 @@ typedef struct dn_to_bytes {
     int32_t is_done; /* 0: it is another one */
     int32_t is_signed, is_positive;
     uint32_t times, bias;       /* rows of the epilogue, counted from 1; 0: none */
-    double factor, bias_factor; /* of `times`, or of 1, and of `bias` */
+    double factor, bias_factor; /* factors of `times`, or 1, and of `bias` */
     int16_t offset, least, greatest;
 } dn_to_bytes;
 
@@ -225,19 +225,19 @@ typedef struct dn_op {
     st_contraction contraction; /* syms and y_data are of create alone */
     uint32_t has_constant;
     uint32_t has_bound;                         /* RELU or CLIP: NaN needs care */
-    float numbers[ST_CONTRACTION_EPILOGUE_MAX]; /* of the epilogue, for oneDNN */
+    float numbers[ST_CONTRACTION_EPILOGUE_MAX]; /* values of the epilogue, for oneDNN */
     float *filled; /* a bias whose numbers are equal; NULL: it has none */
     int64_t n_filled;
     uint32_t is_static;
     uint32_t n_numbers;
-    /* Of sizes that are not known: what was chosen for those of the hints, which plans for others
-     * take over as far as they have such work to do; hinted_macs 0: nothing was. */
+    /* With sizes that are not known: the candidate chosen for those of the hints, which plans for
+     * other sizes use as long as they have about as much work; hinted_macs 0: none was chosen. */
     dn_candidate hinted;
     int64_t hinted_macs;
-    const struct dn_plan *steady; /* what every call does, few rows by packed weights; or NULL */
-    dn_sizes sizes;               /* of every call then, as a product */
+    const struct dn_plan *steady; /* plan of every call, few rows by packed weights; or NULL */
+    dn_sizes sizes;               /* sizes of every call of `steady`, as a product */
     const float *panels;          /* the weights then */
-    uint64_t attention_bytes;     /* of dn_attention_scratch */
+    uint64_t attention_bytes;     /* size of dn_attention_scratch */
     dn_to_bytes to_bytes;
     stator_blob *y_blob;         /* of an op from the cache: the constant weights, else NULL; */
     stator_blob *block_blobs[2]; /* and their scales and zero points, or NULL */
@@ -266,8 +266,8 @@ typedef struct dn_lib {
     uint32_t flags;
     dnnl_engine_t engine;
     uint64_t memory_cap;           /* packed weights at most, bytes; 0: no limit */
-    pthread_mutex_t mutex;         /* of what follows */
-    uint64_t packed_bytes;         /* of all ops */
+    pthread_mutex_t mutex;         /* guards the fields below */
+    uint64_t packed_bytes;         /* bytes of all ops */
     struct dn_scratch *scratch;    /* not in use */
     dn_choice choices[DN_CHOICES]; /* measured already */
 } dn_lib;
@@ -297,11 +297,11 @@ void dn_work(const st_contraction *contraction, const dn_sizes *sizes, int64_t *
 /* Fewer, longer axes where the strides allow it. GEMM alone. */
 void dn_simplify(const st_contraction *contraction, dn_sizes *sizes);
 uint32_t dn_dtype_size(uint32_t dtype);
-/* Of a convolution of bytes: may a sum pass 2^24? */
+/* May a sum of a convolution of bytes exceed 2^24? */
 bool dn_are_sums_long(const st_contraction *contraction, const dn_sizes *sizes);
 /* A zero point may be other than 0. */
 bool dn_has_zero(const st_contraction_zero *zero);
-/* Of bytes: signed weights without a zero point, which need no sums of rows. */
+/* Are the weights signed bytes without a zero point, which need no sums of rows? */
 bool dn_has_plain_weights(const st_contraction *contraction);
 /* First to last element of an operand. */
 int64_t dn_span(const st_contraction *contraction, const dn_sizes *sizes, uint32_t role);
@@ -432,7 +432,7 @@ static inline void dn_contraction_forget(st_contraction *contraction)
     contraction->weights.scale.data = NULL;
     contraction->weights.zero.data = NULL;
 }
-/* What is known of an op by its contraction. */
+/* Properties of an op that its contraction decides. */
 void dn_op_note(dn_op *op);
 /* Makes the `n` numbers of a bias that dn_fill_bias made; none where n is 0. */
 stator_status dn_op_fill(dn_op *op, int64_t n, stator_diag **err);
@@ -452,7 +452,7 @@ stator_status dn_y_data(dn_op *op, const dn_sizes *sizes, int64_t offset, const 
 
 /* ---- dn_run.c ---- */
 
-/* What a plan is found by: it is the same wherever its tensors begin. */
+/* The key of a plan: it does not depend on where tensors begin. */
 void dn_key_of(const dn_sizes *sizes, dn_sizes *out);
 stator_status dn_run(void *self, void *op, const st_library_call *call, stator_diag **err);
 stator_status dn_run_part(void *self, void *op, const st_library_call *call, uint32_t part,
@@ -478,7 +478,7 @@ stator_status dn_run_at(dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLE
 typedef struct dn_call {
     dn_op *op;
     dn_plan *plan;
-    void *const *at; /* of DN_ROLES: the first elements by role, as for dn_slot_run */
+    void *const *at; /* first elements by role (DN_ROLES), as for dn_slot_run */
     stator_ctx *ctx;
     bool is_watched; /* a NaN is looked out for, */
     bool has_nan;    /* and there was one */
@@ -544,7 +544,8 @@ stator_status dn_quant_pack(const dn_op *op, const dn_sizes *sizes, const void *
 /* DATA_LOSS: weights of few bits, scales or zero points of an op from the cache do not lie in their
  * constants, by these sizes, whatever the way they are multiplied. */
 stator_status dn_quant_check(const dn_op *op, const dn_sizes *sizes);
-/* What the number y at k and n stands for, by the numbers in at[DN_SCALE] and at[DN_ZERO + 1]. */
+/* The weight that the number y at (k, n) stands for, by the numbers in at[DN_SCALE] and at[DN_ZERO
+ * + 1]. */
 double dn_quant_weight(const st_contraction *contraction, void *const at[DN_ROLES], double y,
                        int64_t k, int64_t n);
 

@@ -138,7 +138,7 @@ static void *output_alone(const dn_call *c, size_t bytes)
         return NULL;
     }
     memcpy(at, c->at, sizeof at);
-    memcpy(out, at[DN_OUT], bytes); /* what lies between its rows */
+    memcpy(out, at[DN_OUT], bytes); /* bytes between the rows of the output stay */
     at[DN_OUT] = out;
     copy.at = at;
     if (run_alone(&copy, NULL) != STATOR_OK) {

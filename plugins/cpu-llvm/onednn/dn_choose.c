@@ -12,7 +12,7 @@
 #define TUNE_MACS 1000000   /* below, the choice is not worth the time to measure */
 #define TUNE_MACS_ALL 10000 /* the same with DNNL_TUNE_ALL */
 
-#define HINTED_LESS 16 /* what was measured holds down to a sixteenth of the work */
+#define HINTED_LESS 16 /* a measurement holds down to a sixteenth of the work */
 
 #define WINOGRAD_BYTES_MAX 1800 /* channels: 4 * 9 * 1800 * 255 * 128 < 2^31 */
 
@@ -154,7 +154,7 @@ static uint64_t cost_of(dn_op *op, const dn_sizes *s, const dn_desc *desc)
         cost -= 2u * dnnl_memory_desc_get_size(&desc->md[DN_Y2]); /* packed once */
     }
     if (op->has_constant && op->n_packs && !dn_pack_has(op, &desc->md[DN_Y2])) {
-        cost += 1; /* of two equals the one that is packed already */
+        cost += 1; /* a tie goes to the one that is packed already */
     }
     if (desc->sum) {
         cost += 2u * dnnl_memory_desc_get_size(&desc->md[DN_OUT2]);

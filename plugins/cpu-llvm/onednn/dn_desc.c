@@ -429,7 +429,7 @@ uint32_t dn_describe(const dn_op *op, const dn_sizes *s, const dn_candidate *how
     if (op->contraction.y.dtype == STATOR_U8 || op->contraction.x_zero.is_each ||
         op->contraction.y_zero.is_each ||
         (are_bytes && (op->contraction.is_transposed || !dn_are_onednn_bytes_exact()))) {
-        return DN_NO; /* it has no unsigned weights, nor zero points of their own */
+        return DN_NO; /* oneDNN has no unsigned weights, nor zero points by feature */
     }
     if (op->contraction.kind == ST_CONTRACTION_CONV) {
         conv_tensors(&op->contraction, s, t);

@@ -30,7 +30,7 @@ typedef struct dn_half {
 
 /* ---- contractions ---- */
 
-/* Which of the two is made f32. */
+/* The narrow dtype of the two that is made f32. */
 static uint32_t narrow_dtype(const st_contraction *contraction)
 {
     const bool has_bf16 =
@@ -339,7 +339,7 @@ stator_status dn_half_run(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES]
         const int64_t n = elements_of(op, s, role, macs);
         wide[role] = next;
         next += padded(n);
-        if (role != DN_OUT || out != elements) { /* what lies between its elements stays */
+        if (role != DN_OUT || out != elements) { /* bytes between the output's elements stay */
             convert(op, ctx, at[role], wide[role], n, true);
         }
     }

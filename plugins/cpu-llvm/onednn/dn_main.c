@@ -127,7 +127,7 @@ static stator_status prepare(dn_op *op, const st_contraction *contraction, uint3
     dn_sizes sizes;
     if (contraction->kind == ST_CONTRACTION_SDPA) {
         op->attention_bytes = dn_attention_scratch(contraction);
-        return STATOR_OK; /* it has no plans */
+        return STATOR_OK; /* such an op has no plans */
     }
     op->is_static = dn_sample(contraction, numbers);
     dn_sizes_of(contraction, numbers, &sizes);
@@ -185,7 +185,7 @@ static uint32_t packed_buffer(const dn_op *op)
                : UINT32_MAX;
 }
 
-/* What each call of sizes that are known puts into another order before the primitive. */
+/* Bytes that each call of known sizes puts into another order before the primitive. */
 static void note_moved(const dn_op *op, st_library_memory *out)
 {
     static const uint32_t roles[2][2] = {{DN_X, DN_X2}, {DN_Y, DN_Y2}};

@@ -105,7 +105,7 @@ typedef struct appending {
     const dn_candidate *how;
     const dnnl_memory_desc_t *out;
     uint32_t feature; /* the axis of out that a vector goes along */
-    uint32_t number;  /* of post-ops so far */
+    uint32_t number;  /* post-ops so far */
     dnnl_post_ops_t ops;
     dn_desc *desc;
 } appending;
@@ -137,7 +137,7 @@ static bool append_binary(const appending *a, uint32_t i)
                    dnnl_post_ops_append_sum(a->ops, 1.0f) == dnnl_success;
         }
         if (a->how->move_out) {
-            return false; /* it would have to be moved as well */
+            return false; /* the buffer would have to be moved as well */
         }
     }
     if (op->contraction.kind == ST_CONTRACTION_GEMM && out->ndims > 2 && is_permuted(out)) {

@@ -67,7 +67,7 @@ static dn_plan *find_locked(dn_op *op, const dn_sizes *key, dn_slot **out_slot)
 
 void dn_key_of(const dn_sizes *sizes, dn_sizes *out)
 {
-    memcpy(out, sizes, sizeof *out); /* it is compared byte by byte */
+    memcpy(out, sizes, sizeof *out); /* padding too: keys are compared byte by byte */
     out->x.offset = out->y.offset = out->out.offset = 0;
 }
 

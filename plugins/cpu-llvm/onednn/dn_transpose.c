@@ -10,8 +10,8 @@
 #endif
 #include <string.h>
 
-#define SIDE 8      /* of a block that is transposed in registers */
-#define COLUMNS 256 /* of a block: its rows are read so far in one go */
+#define SIDE 8      /* side of a block that is transposed in registers */
+#define COLUMNS 256 /* columns of a block: its rows are read so far in one go */
 
 /* Are the axes dense when they lie in this order? */
 static bool is_dense(const dnnl_memory_desc_t *md, bool is_channels_last)

@@ -13,13 +13,13 @@
 
 #define TRIALS_MAX (DN_CANDIDATES_MAX + 2u)
 #define MACS_MAX                                                                                   \
-    ((int64_t)1 << 28) /* of one run: more is measured on a part of the images or rows */
+    ((int64_t)1 << 28) /* multiply-adds of a run: larger problems are measured in part */
 #define ROWS_MIN 64
 #define RUNS_MIN 2u
 #define RUNS_MAX 8u
 #define RUNS_MORE 2u
 #define TIMES_ALL 4u                  /* runs with DNNL_TUNE_ALL: so many times as many */
-#define RUN_NS_MAX UINT64_C(20000000) /* what takes longer runs once */
+#define RUN_NS_MAX UINT64_C(20000000) /* a longer run is done once */
 #define FILL_BYTE 0x3c                /* a small normal number in every dtype */
 #define PROBES 8u                     /* places at which a choice is looked for */
 

@@ -17,7 +17,7 @@ enum dnnl_flag {
     DNNL_TUNE = 1u << 2,       /* measure the candidates of large contractions of known size */
     DNNL_TUNE_ALL = 1u << 3,   /* all candidates, of small ones too, on the whole size and longer */
     DNNL_VECTORS_32 = 1u << 4, /* kernels of our own use vectors of 32 bytes at most */
-    DNNL_VECTORS_16 = 1u << 5, /* of 16 bytes */
+    DNNL_VECTORS_16 = 1u << 5, /* vectors of 16 bytes */
     DNNL_WINOGRAD_FIRST = 1u << 6, /* Winograd of our own without measuring (tests) */
     DNNL_TILES_FIRST = 1u << 7     /* other kernels of our own likewise */
 };

@@ -48,7 +48,7 @@ typedef struct ek_tensor {
 
 typedef struct ek_attr { /* an attribute with its symbolic sizes evaluated */
     uint32_t kind;       /* stator_attr_kind; STATOR_ATTR_NONE: absent and without a default */
-    uint32_t count;      /* of ints or floats */
+    uint32_t count;      /* number of ints or floats */
     int64_t i;           /* INT, DTYPE */
     double f;            /* FLOAT */
     const char *s;       /* STRING */

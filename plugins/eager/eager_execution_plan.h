@@ -109,10 +109,10 @@ typedef struct eager_step {
     uint32_t n_regions;
     struct eager_execution_plan **regions;
     uint64_t region_offset; /* their frame, in the data part */
-    eager_library library;  /* of op EAGER_OP_library */
-    const char *node_name;  /* of the origin, "" unknown */
+    eager_library library;  /* library of op EAGER_OP_library */
+    const char *node_name;  /* name of the origin, "" unknown */
     const char *node_kind;
-    stator_ref node; /* of the graph, or of the region */
+    stator_ref node; /* node of the graph, or of the region */
 } eager_step;
 
 typedef struct eager_execution_plan {
@@ -142,11 +142,11 @@ typedef struct eager_execution_plan {
 
 typedef struct eager_prog { /* a symbolic size */
     st_symprog code;
-    uint32_t has_symbol; /* it is exactly one symbol */
+    uint32_t has_symbol; /* the size is exactly one symbol */
     uint32_t symbol;
 } eager_prog;
 
-typedef struct eager_sym { /* what is known of a symbol */
+typedef struct eager_sym { /* range and divisor of a symbol */
     int64_t lo, hi, divisor;
 } eager_sym;
 
@@ -161,7 +161,7 @@ typedef struct eager_pool { /* recycled blocks, by size class; thread-safe */
 
 typedef struct eager_exe {
     eager_self *self;
-    st_arena arena; /* of all plans */
+    st_arena arena; /* arena of all plans */
     eager_execution_plan *root;
     st_vec(eager_prog) progs;
     st_vec(stator_blob *) blobs;
@@ -277,7 +277,7 @@ stator_status eager_region_run(eager_frame *parent, const eager_step *step, uint
 
 /* ---- eager_steps.c ---- */
 
-/* What the step does and, where the model names its node, for whom; returns out. */
+/* Names a step: its op and, where the model names its node, that name; returns out. */
 #define EAGER_STEP_NAME 160u
 const char *eager_step_name(const eager_step *step, char out[EAGER_STEP_NAME]);
 stator_status eager_tell_steps(const eager_exe *exe, const stator_step_sink *sink);

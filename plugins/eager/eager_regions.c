@@ -12,7 +12,7 @@
 typedef struct stack {
     void *data;
     uint64_t capacity_bytes;
-    int64_t slice_dims[STATOR_RANK_MAX]; /* of one iteration */
+    int64_t slice_dims[STATOR_RANK_MAX]; /* shape of an iteration's slice */
     int64_t slice_numel;
     uint32_t slice_rank;
     uint32_t dtype;
@@ -28,13 +28,13 @@ typedef struct loop { /* a while or scan that runs */
     stator_diag **err;
     uint32_t n_carried;
     uint32_t n_stacked;
-    uint32_t n_in; /* of the region */
+    uint32_t n_in; /* inputs of the region */
     uint32_t n_out;
     ek_tensor *in;
     eager_owned *out;
     eager_owned *carried; /* data NULL: still the operand */
     stack *stacks;
-    void *memory; /* of the four arrays */
+    void *memory; /* memory of the four arrays */
 } loop;
 
 static stator_status no_memory(const loop *l)
@@ -336,7 +336,7 @@ typedef struct scanned { /* an operand cut into slices */
     ek_tensor whole;
     uint32_t axis;
     uint32_t is_reversed;
-    int64_t dims[STATOR_RANK_MAX]; /* of a slice */
+    int64_t dims[STATOR_RANK_MAX]; /* shape of a slice */
     int64_t outer, inner;
     void *copy; /* room for one slice, NULL when slices lie in one piece */
 } scanned;

@@ -27,7 +27,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define ROWS 64  /* of queries in a block, a multiple of every tile but tall ones */
+#define ROWS 64  /* queries of a block, a multiple of every tile but tall ones */
 #define KEYS 256 /* in a block, a multiple of COLUMNS */
 #define KEPT 512 /* keys, a multiple of KEYS, that stay in panels */
 /* More of them while they take no more than this: 1500 keys of 64 columns took 0.85 of the time. */
@@ -62,9 +62,9 @@ typedef struct attention {
     place q, k, v, mask, out; /* mask.base NULL: none */
     float scale;
     bool is_causal;
-    int64_t rows;    /* that share k and v: heads / groups * queries */
-    int64_t blocks;  /* of rows */
-    int64_t parts;   /* of a group: its blocks are divided among them */
+    int64_t rows;    /* rows that share k and v: heads / groups * queries */
+    int64_t blocks;  /* blocks of rows */
+    int64_t parts;   /* parts of a group, among which its blocks are divided */
     int64_t kept;    /* keys that stay in panels, a multiple of KEYS */
     bool asks_ahead; /* for the next head's rows */
     atomic_int is_out_of_memory;
@@ -218,7 +218,7 @@ static void pack_values(const attention *a, int64_t batch, int64_t group, int64_
 
 typedef struct block {
     int64_t batch, group;
-    int64_t row, n_rows; /* of those that share k and v */
+    int64_t row, n_rows; /* rows among those that share k and v */
     int64_t key, n_keys;
 } block;
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DN_ATTENTION_COLUMNS 32 /* of a panel, a multiple of every vector */
+#define DN_ATTENTION_COLUMNS 32 /* keys of a panel, a multiple of every vector */
 
 /* A row of scores: x = s * scale + mask where the mask is not -inf, else -inf. */
 typedef struct dn_soften {
@@ -16,7 +16,7 @@ typedef struct dn_soften {
     int64_t n; /* keys that count; what follows up to `padded` is made 0 */
     int64_t padded;
     float scale;
-    const float *mask; /* of n, NULL: none */
+    const float *mask; /* n numbers, NULL: none */
     float max;         /* in: of the keys before, -INFINITY at first; out: with these */
     float sum;         /* in: of exp(x - max) of the keys before; out: with these */
     float before;      /* out: what sums over the keys before are to be multiplied with */
@@ -34,12 +34,12 @@ typedef struct dn_tile {
 } dn_tile;
 
 typedef struct dn_attention_isa {
-    int64_t rows; /* of a tile */
-    int64_t side; /* of the block that `transpose` takes */
+    int64_t rows; /* rows of a tile */
+    int64_t side; /* side of the block that `transpose` takes */
     /* side rows of side elements, `step` apart, become columns, DN_ATTENTION_COLUMNS apart. */
     void (*transpose)(float *to, const float *from, int64_t step);
     void (*tile)(const dn_tile *t);
-    void (*half)(const dn_tile *t); /* of j < COLUMNS / 2 alone */
+    void (*half)(const dn_tile *t); /* columns j < COLUMNS / 2 alone */
     /* A tile of more rows, faster for each of them; 0 rows: there is none. */
     int64_t tall_rows;
     void (*tall)(const dn_tile *t, int64_t columns); /* of j < columns, COLUMNS or half as many */

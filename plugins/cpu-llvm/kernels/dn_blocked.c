@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define LANES_MAX 16
-#define BYTES_MAX ((int64_t)96 << 10) /* of scratch, about: a part of the second cache */
+#define BYTES_MAX ((int64_t)96 << 10) /* scratch, about: a part of the second cache */
 #define EXTENT_MAX 4096               /* so that products of extents stay within 64 bits */
 
 /* Scratch of a thread. */
@@ -23,7 +23,7 @@ typedef struct blocked {
     const dn_planes *p;
     int64_t *place;      /* by pixel of the lines that lie in scratch: its place there */
     int64_t *place_w;    /* by place of the window: the same */
-    float *lane_weights; /* of one lane behind the other, where the caller's do not lie so */
+    float *lane_weights; /* the weights lane by lane, where the caller's do not lie so */
     float *x, *out, *weights;
 } blocked;
 

@@ -11,7 +11,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define LANES 8
-#define COLUMNS 16 /* of a panel */
+#define COLUMNS 16 /* columns of a panel */
 
 /* The lanes of the mask's bits. */
 INLINE __m256i lanes_of(uint32_t mask)
@@ -22,7 +22,7 @@ INLINE __m256i lanes_of(uint32_t mask)
 
 #define ALL_LANES 0xffu
 
-/* Of the first n lanes. */
+/* Mask of the first n lanes. */
 INLINE uint32_t mask_of(int64_t n)
 {
     return n >= LANES ? ALL_LANES : (1u << n) - 1u;

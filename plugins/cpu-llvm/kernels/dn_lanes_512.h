@@ -9,7 +9,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define LANES 16
-#define ROWS 14 /* of a tile */
+#define ROWS 14 /* rows of a tile */
 
 /* One text for each height of a tile, and the table of the functions that it made. */
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)

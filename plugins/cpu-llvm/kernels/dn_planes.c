@@ -85,7 +85,7 @@ static void set_blocks(dn_planes *p)
     p->phase = whole + (p->kernel[1] - 1) * p->dilation[1] / p->stride[1] + 1;
     p->pitch = p->phase * p->stride[1];
     const int64_t lines = LINES_BYTES / (p->pitch * (int64_t)sizeof(float));
-    const int64_t shared = lines_met(p, 1); /* which neighbouring blocks copy both */
+    const int64_t shared = lines_met(p, 1); /* lines that neighbouring blocks both copy */
     p->block = st_min_i64(p->out[0],
                           st_max_i64((lines - shared) / p->stride[0] + 1, st_max_i64(shared, 8)));
     p->blocks = (p->out[0] + p->block - 1) / p->block;

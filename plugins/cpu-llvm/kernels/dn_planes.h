@@ -16,7 +16,7 @@ typedef struct dn_plane {
     const float *x; /* what place 0 of the window meets for the first pixel; */
     int64_t line;   /* floats from there to the same of the next line */
     int64_t lines, width;
-    int64_t places;        /* of the window */
+    int64_t places;        /* positions of the window */
     const int64_t *offset; /* by place: floats from x to what it meets */
     const float *weights;  /* by place */
     /* Places of a line of the window, where the next line of the output meets the same lines of
@@ -45,9 +45,9 @@ typedef struct dn_planes dn_planes;
 typedef struct dn_block {
     const dn_planes *p;
     int64_t feature, count;
-    int64_t lines;     /* of x, `pitch` pixels each; others are zeros */
+    int64_t lines;     /* lines of x, `pitch` pixels each; others are zeros */
     int64_t top;       /* line of x that the first line of the window and of out meet */
-    int64_t out_lines; /* of out, dense */
+    int64_t out_lines; /* lines of out, dense */
     const float *x;
     const float *weights; /* by place, a vector each */
     float *out;
@@ -79,11 +79,11 @@ struct dn_planes {
     int64_t apart[2];         /* from a pixel of the image to the next, zeros between them */
     int64_t x_line, out_line; /* elements from line to line */
     int64_t w_step[2];
-    int64_t places, table; /* of the window; entries of a table of them */
+    int64_t places, table; /* positions of the window; entries of a table of them */
     int64_t phase;         /* floats of a line that are every stride-th pixel; */
     int64_t pitch;         /* and of all of them; in dn_blocked.c pixels of a line */
     int64_t block, blocks; /* lines of the output in a block, blocks of a plane */
-    int64_t bytes;         /* of scratch: offsets, weights, lines */
+    int64_t bytes;         /* scratch: offsets, weights, lines */
     bool is_blocked;       /* by dn_blocked.c */
     _Atomic int has_failed;
 };

@@ -18,7 +18,7 @@
 #include <math.h>
 #include <string.h>
 
-#define GRAIN_BYTES ((int64_t)32 << 10) /* of weights, worth a thread */
+#define GRAIN_BYTES ((int64_t)32 << 10) /* weights that are worth a thread */
 #define ALIGN 64
 #define COLUMNS_MAX 32
 #define SPAN_MAX ((int64_t)1 << 40)
@@ -55,7 +55,7 @@ static int64_t bits_of(uint32_t dtype)
     return dtype == STATOR_I4 || dtype == STATOR_U4 ? 4 : is_byte ? 8 : 0;
 }
 
-/* What is added to signed numbers. */
+/* Offset that makes signed numbers unsigned. */
 static int32_t bias_of(uint32_t dtype)
 {
     return is_signed(dtype) ? 1 << (bits_of(dtype) - 1) : 0;
@@ -366,7 +366,7 @@ static stator_status run_rows(const dn_op *op, const dn_plan *plan, const dn_siz
     const dn_sizes s = *sizes;
     void *packed = NULL;
     dn_quant q = {.isa = isa_of(op->lib), .op = op, .s = &s, .at = at};
-    (void)order_of(op, &s, q.isa, &q.order); /* it was described */
+    (void)order_of(op, &s, q.isa, &q.order); /* succeeds: it was described */
     if (plan->is_packed) {
         (void)dnnl_memory_get_data_handle(plan->packed, &packed);
     }

@@ -28,7 +28,7 @@ struct dn_quant_isa;
 
 /* How panels lie. */
 typedef struct dn_quant_order {
-    int64_t bits;     /* of a number: 4 or 8 */
+    int64_t bits;     /* bits of a number: 4 or 8 */
     int64_t together; /* numbers of a word */
     int64_t block;    /* numbers of k that share a scale; the last block may have less */
     int64_t k, columns;
@@ -36,8 +36,8 @@ typedef struct dn_quant_order {
     int64_t panel; /* bytes from one to the next */
     int64_t panels;
     int32_t has_zeros;
-    float zero;     /* of all, where there are none */
-    uint32_t dtype; /* that weights are rounded to */
+    float zero;     /* zero point of all, where there are none */
+    uint32_t dtype; /* dtype that weights are rounded to */
 } dn_quant_order;
 
 /* A call. */
@@ -58,11 +58,11 @@ typedef struct dn_quant_part {
     const char *panel;
     int64_t column; /* the first */
     int64_t row, rows;
-    float *scratch; /* of `scratch_floats`, aligned to 64 */
+    float *scratch; /* `scratch_floats` numbers, aligned to 64 */
 } dn_quant_part;
 
 typedef struct dn_quant_isa {
-    int64_t columns; /* of a panel */
+    int64_t columns; /* columns of a panel */
     int64_t (*scratch_floats)(int64_t rows);
     void (*run)(const dn_quant_part *part);
 } dn_quant_isa;

@@ -4,7 +4,7 @@
 #pragma GCC target("avx2,fma,f16c")
 #include <immintrin.h>
 #define LANES 8
-#define WALK_ROWS 4 /* of 16 registers 8 are sums then, and 4 words and numbers */
+#define WALK_ROWS 4 /* 8 of 16 registers are sums, 4 are words and numbers */
 #define TILE_ROWS 6 /* and here 12 */
 #define NEAR 2048   /* bytes */
 #define FAR 8192

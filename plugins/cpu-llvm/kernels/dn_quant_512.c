@@ -4,14 +4,14 @@
 #pragma GCC target("avx512f,prefer-vector-width=512")
 #include <immintrin.h>
 #define LANES 16
-#define WALK_ROWS 8  /* of 32 registers 16 are sums then */
+#define WALK_ROWS 8  /* 16 of 32 registers are sums */
 #define TILE_ROWS 14 /* and here 28 */
 #define NEAR 4096    /* bytes; cold weights are read fastest so (Zen 5) */
 #define FAR 16384
 #define ISA dn_quant_512
 #define round_half(v)                                                                              \
     ((vec)_mm512_cvtph_ps(_mm512_cvtps_ph((__m512)(v), _MM_FROUND_TO_NEAREST_INT)))
-/* Of a table of 16, by the low bits of each word. */
+/* Looks up a table of 16 by the low bits of each word. */
 #define look_up(table, words) ((vec)_mm512_permutexvar_ps((__m512i)(words), (__m512)(table)))
 #include "plugins/cpu-llvm/kernels/dn_quant_isa.h"
 #endif

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#define GRAIN_BYTES ((int64_t)64 << 10) /* of weights, worth a thread */
+#define GRAIN_BYTES ((int64_t)64 << 10) /* weights that are worth a thread */
 
 /* The numbers of a product: those of the contraction, or of a convolution of one position, which
  * is one (squeeze and excite, classifiers). 0: it is none. */

@@ -24,7 +24,7 @@ typedef struct dn_skinny {
 } dn_skinny;
 
 typedef struct dn_skinny_isa {
-    int64_t columns;         /* of a panel, [k][columns] */
+    int64_t columns;         /* columns of a panel, [k][columns] */
     dnnl_format_tag_t order; /* oneDNN's name for the panels */
     /* Panels begin to end - 1. */
     void (*run)(const dn_skinny *s, int64_t begin, int64_t end);

@@ -3,7 +3,7 @@
 #if defined(__x86_64__)
 #pragma GCC target("avx2,fma")
 #define LANES 8
-#define WALK_ROWS 6 /* of 16 registers 12 are sums then */
+#define WALK_ROWS 6 /* 12 of 16 registers are sums */
 /* Bytes; the distances at which cold weights were read fastest (Zen 4). */
 #define NEAR 4096
 #define FAR 16384

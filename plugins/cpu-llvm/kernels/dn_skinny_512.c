@@ -3,7 +3,7 @@
 #if defined(__x86_64__)
 #pragma GCC target("avx512f,prefer-vector-width=512")
 #define LANES 16
-#define WALK_ROWS 8 /* of 32 registers 16 are sums then */
+#define WALK_ROWS 8 /* 16 of 32 registers are sums */
 /* Bytes; the distances at which cold weights were read fastest. */
 #define NEAR 2048
 #define FAR 8192

@@ -9,7 +9,7 @@
 #include "plugins/eager/kernels/ek_taps.h"
 
 #define TILE_POSITIONS 512
-#define TILE_BYTES (2 << 20) /* of one tile's columns: the second level cache */
+#define TILE_BYTES (2 << 20) /* columns of one tile: the second level cache */
 
 typedef struct conv_grad {
     const ek_call *call;

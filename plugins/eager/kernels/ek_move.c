@@ -164,7 +164,7 @@ typedef struct tile_job {
     const ek_copy *m;
     uint32_t row_axis; /* the source is dense along it */
     uint32_t column_axis;
-    int64_t tiles; /* of rows */
+    int64_t tiles; /* tiles of rows */
 } tile_job;
 
 /* Task t: tile t % tiles of the rows at position t / tiles of the other axes. */

@@ -52,7 +52,7 @@ void ek_copy_run(const ek_call *c, ek_copy *m);
 typedef struct ek_bytes_view {
     const char *in;
     char *out;
-    uint32_t size; /* of an element */
+    uint32_t size; /* size of an element */
 } ek_bytes_view;
 
 /* Element size of a dtype when unpacked: 1 for the 4-bit ones. */

@@ -15,10 +15,10 @@
 
 #include <math.h>
 
-#define BATCH_BYTES (64 * 1024 * 1024) /* of boxes kept that wait for the result */
+#define BATCH_BYTES (64 * 1024 * 1024) /* kept boxes that wait for the result */
 #define FIRST_MIN 256                  /* boxes put in order at first, */
 #define FIRST_EACH 4                   /* and for each that may be kept */
-#define CHUNKS_EACH 4                  /* of a batch, for a thread */
+#define CHUNKS_EACH 4                  /* chunks of a batch, for a thread */
 /* Below iou * (1 - margin) a quotient stays below iou when it is rounded to the boxes' dtype: f8
  * has three bits at least, from 2^-6 on. */
 #define SURE_IOU 0x1p-4
@@ -35,18 +35,18 @@ typedef struct chunk_room {
     int64_t *order;
     columns kept; /* copies of the boxes kept of the current class */
     double *areas;
-    void *scratch; /* of the order */
+    void *scratch; /* scratch of `order` */
 } chunk_room;
 
 typedef struct suppression {
     const ek_call *call;
     int64_t images, classes, boxes;
-    int64_t max_out; /* of a class */
+    int64_t max_out; /* most boxes of a class */
     double iou;
     double least_score;
     bool has_least_score;
     double sure_margin;
-    columns corners; /* of all images */
+    columns corners; /* corners of all images */
     int64_t chunks;
     chunk_room *rooms;
     int64_t first, batch; /* classes of all images, counted through, that are done now */

@@ -10,7 +10,7 @@
 
 typedef struct search {
     const ek_tensor *x;
-    int64_t count;   /* of all */
+    int64_t count;   /* nonzero elements in all */
     int64_t *counts; /* by chunk; then places before it */
     int64_t *out;    /* [rank, count] */
 } search;

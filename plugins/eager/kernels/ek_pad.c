@@ -108,7 +108,7 @@ static stator_status pad_constant(const ek_call *c, stator_diag **err)
     ek_strides(out->dims, out->rank, to);
     for (uint32_t a = 0; a < out->rank; a++) {
         const int64_t low = ek_int_at(c, STATOR_pad_low, a, 0);
-        const int64_t first = low < 0 ? -low : 0; /* of the input */
+        const int64_t first = low < 0 ? -low : 0; /* first element of the input */
         const int64_t place = low < 0 ? 0 : low;  /* in the result */
         int64_t n = in->dims[a] - first;
         n = n > out->dims[a] - place ? out->dims[a] - place : n;

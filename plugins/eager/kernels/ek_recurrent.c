@@ -37,7 +37,7 @@ typedef struct net {
     int64_t steps, batch, inputs, hidden, gates, directions;
     int64_t columns; /* gates * hidden */
     bool first_is_reverse;
-    uint32_t n_functions; /* of one direction */
+    uint32_t n_functions; /* activations of one direction */
     activation functions[FUNCTIONS_MAX];
     double clip;    /* 0: none */
     bool option;    /* linear_before_reset or input_forget */

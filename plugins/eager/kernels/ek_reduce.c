@@ -46,8 +46,8 @@ typedef struct reduce_job {
     axes reduced;
     int64_t run;    /* length of contiguous runs of one result, 1 when the inner axis is kept */
     int64_t inner;  /* contiguous results, 1 when the inner axis is reduced */
-    int64_t blocks; /* of EK_BLOCK results in an inner run */
-    int64_t number; /* of elements reduced into one result */
+    int64_t blocks; /* blocks of EK_BLOCK results in an inner run */
+    int64_t number; /* elements reduced into one result */
 } reduce_job;
 
 static void push_axis(axes *list, int64_t size, int64_t stride, bool merges)
@@ -152,10 +152,10 @@ static double sum_block(const double *x, int64_t n)
            ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-/* What becomes of an element before it is combined, and how that is. */
+/* How an element is changed before it is combined, and how it is combined. */
 typedef struct sweep {
     int combine, premap;
-    const double *shift; /* of EXP_SHIFTED, one a result */
+    const double *shift; /* shifts of EXP_SHIFTED, one a result */
 } sweep;
 
 /* One result from a run. */

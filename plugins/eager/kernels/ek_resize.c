@@ -53,7 +53,7 @@ static double position(const resize *r, const resize_axis *a, int64_t i)
 {
     const double x = (double)i;
     const double n = (double)a->in;
-    const double length = a->scale * n; /* of the result, before it became an integer */
+    const double length = a->scale * n; /* length of the result, before it became an integer */
     switch (r->coordinates) {
     case AT_HALF_PIXEL_SYMMETRIC:
         return n / 2.0 * (1.0 - (double)a->out / length) + (x + 0.5) / a->scale - 0.5;

@@ -20,19 +20,19 @@
 
 #define BLOCK 64 /* channels that a thread does together: the sums of 7x7 bins stay in its cache */
 #define LANES 16 /* channels whose sums are in registers */
-#define PIXELS_MAX 64 /* that are added at a time */
+#define PIXELS_MAX 64 /* pixels that are added at a time */
 
 typedef struct aligner {
     const ek_call *call;
     const void *pixels;              /* f64 where x is, else f32, which holds every x */
-    int64_t channels, height, width; /* of x */
-    int64_t blocks;                  /* of channels */
+    int64_t channels, height, width; /* sizes of x */
+    int64_t blocks;                  /* blocks of channels */
     int64_t rows, columns;           /* bins of a region */
     int64_t sampling;
     double scale, shift;
     bool is_max, is_wide; /* is_wide: pixels are f64 */
-    int64_t taps_most;    /* of a region, along y and x together */
-    int64_t chunks;       /* of regions times blocks; each has room of its own: */
+    int64_t taps_most;    /* taps of a region, along y and x together */
+    int64_t chunks;       /* regions times blocks; each has room of its own: */
     struct tap *taps;
     struct share *shares;
     double *sums;

@@ -5,9 +5,9 @@
 
 typedef struct line_job {
     const ek_call *c;
-    int64_t size; /* of the axis */
+    int64_t size; /* size of the axis */
     int64_t inner;
-    int64_t blocks; /* of EK_BLOCK positions in an inner run */
+    int64_t blocks; /* blocks of EK_BLOCK positions in an inner run */
     bool flag;      /* select_last; exclusive */
     bool reverse;
 } line_job;

@@ -6,7 +6,7 @@
 typedef struct attention {
     const ek_call *call;
     int64_t heads, groups, queries, keys, depth, out_depth;
-    int64_t mask_stride[4]; /* of [B, H, T, S], 0 where it broadcasts */
+    int64_t mask_stride[4]; /* strides of [B, H, T, S], 0 where it broadcasts */
     double scale;
     double *scores; /* a row of `keys` for each worker */
     uint8_t is_causal;

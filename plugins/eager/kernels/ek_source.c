@@ -13,7 +13,7 @@
 
 typedef struct iota_job {
     const ek_call *c;
-    int64_t size;  /* of the axis */
+    int64_t size;  /* size of the axis */
     int64_t inner; /* elements that repeat one number */
 } iota_job;
 

@@ -20,7 +20,7 @@ typedef struct ek_taps {
 /* Part of a run along the last axis that lies inside the image. */
 typedef struct ek_tap_run {
     int64_t length; /* positions up to the end of the row, or of what was asked for */
-    int64_t skip;   /* of them before the first inside */
+    int64_t skip;   /* positions before the first inside */
     int64_t count;  /* inside, one after the other */
     int64_t offset; /* image element of the first inside; the next ones are stride[n-1] apart */
 } ek_tap_run;

@@ -114,10 +114,10 @@ const char *cg_scan_refuses(const stator_host *host, const stator_graph_view *v,
         return "a scan over nothing";
     }
     if (cg_scan_binds(body) > CG_STEP_SIZES_MAX) {
-        return "a scan whose steps tell many sizes";
+        return "a scan whose steps bind too many sizes";
     }
     if (cg_scan_binds(body) && !are_outputs_known(body)) {
-        return "a scan whose steps tell the sizes of its results";
+        return "a scan whose steps bind the sizes of its results";
     }
     const char *why = inputs_refuse(v, row, body);
     return why ? why : outputs_refuse(v, row, body);

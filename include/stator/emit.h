@@ -156,7 +156,7 @@ static inline stator_ref stator_emit_sym(stator_emitter *e, uint32_t op, stator_
     const stator_ref sym = stator_emit_sym_try(e, op, a, b);
     return sym != 0 ? sym
                     : stator_emit_fail(e, STATOR_UNIMPLEMENTED,
-                                       "a size is past a limit of the symbolic engine");
+                                       "a size exceeds a limit of the symbolic engine");
 }
 static inline stator_ref stator_emit_sym_int(stator_emitter *e, uint32_t op, stator_ref a,
                                              int64_t b)

@@ -285,7 +285,7 @@ static stator_status size_arith(st_xeval *e, const st_expr_node *at, char op, co
     const stator_ref x = st_xsym(e, a), y = st_xsym(e, b);
     const stator_ref sum = x && y ? st_sym_op(&e->b->module->symtab, ops[(int)op], x, y) : 0;
     if (sum == 0) {
-        return st_xfail(e, at, "the size is past a limit of the symbolic engine, or overflows");
+        return st_xfail(e, at, "the size exceeds a limit of the symbolic engine, or 64 bits");
     }
     *out = st_xsize(e, sum);
     return STATOR_OK;

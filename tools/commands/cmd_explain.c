@@ -126,7 +126,7 @@ static void print_steps(const cJSON *part)
         written += explain_number(step, "written_bytes");
     }
     if (n == 0) {
-        (void)printf("%14s %14s  not told\n", "", "");
+        (void)printf("%14s %14s  not reported\n", "", "");
     } else {
         print_bytes(is_open, read, written);
         (void)printf("in %d step%s\n", n, n == 1 ? "" : "s");

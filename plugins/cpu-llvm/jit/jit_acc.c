@@ -238,10 +238,7 @@ void jit_acc_declare(jit_fn *f, st_loop_ref ref)
     if (inst->args[0]) {
         pair first = none;
         const LLVMValueRef v = jit_inst(f, inst->args[0], acc->is_combined ? 1 : acc->lanes);
-        first.value = acc->lanes > 1 && acc->is_combined
-                          ? LLVMBuildInsertElement(f->u->ir, none.value, v,
-                                                   LLVMConstInt(f->u->types[JIT_I32], 0, 0), "")
-                          : v;
+        first.value = acc->lanes > 1 && acc->is_combined ? jit_set_lane0(f, none.value, v) : v;
         store_copy(f, acc, 0, first);
     }
 }
@@ -267,19 +264,16 @@ static LLVMValueRef fused(jit_fn *f, const st_loop_inst *update, const st_loop_i
 static void update_lane0(jit_fn *f, const st_loop_inst *update, const st_loop_inst *inst,
                          const jit_acc *acc)
 {
-    const LLVMBuilderRef ir = f->u->ir;
-    const LLVMValueRef lane = LLVMConstInt(f->u->types[JIT_I32], 0, 0);
     const pair all = load_copy(f, inst, acc, 0);
-    const pair old = {LLVMBuildExtractElement(ir, all.value, lane, ""),
-                      all.index ? LLVMBuildExtractElement(ir, all.index, lane, "") : NULL};
+    const pair old = {jit_lane(f, all.value, 0), all.index ? jit_lane(f, all.index, 0) : NULL};
     const pair given = {jit_inst(f, update->args[0], 1),
                         all.index ? jit_inst(f, update->args[1], 1) : NULL};
     pair now = combine(f, inst, old, given);
     if (update->args[2]) {
         now = choose(f, jit_inst(f, update->args[2], 1), now, old);
     }
-    now.value = LLVMBuildInsertElement(ir, all.value, now.value, lane, "");
-    now.index = all.index ? LLVMBuildInsertElement(ir, all.index, now.index, lane, "") : NULL;
+    now.value = jit_set_lane0(f, all.value, now.value);
+    now.index = all.index ? jit_set_lane0(f, all.index, now.index) : NULL;
     store_copy(f, acc, 0, now);
 }
 
@@ -316,11 +310,6 @@ void jit_acc_update(jit_fn *f, st_loop_ref ref)
 
 /* ---- read ---- */
 
-static LLVMValueRef lane0(jit_fn *f, LLVMValueRef v)
-{
-    return LLVMBuildExtractElement(f->u->ir, v, LLVMConstInt(f->u->types[JIT_I32], 0, 0), "");
-}
-
 static pair across_lanes(jit_fn *f, const st_loop_inst *inst, pair p, uint32_t lanes)
 {
     for (uint32_t n = lanes / 2u; n >= 1u; n /= 2u) {
@@ -330,7 +319,7 @@ static pair across_lanes(jit_fn *f, const st_loop_inst *inst, pair p, uint32_t l
                            p.index ? jit_slice(f, p.index, n, n) : NULL};
         p = combine(f, inst, low, high);
     }
-    return (pair){lane0(f, p.value), p.index ? lane0(f, p.index) : NULL};
+    return (pair){jit_lane(f, p.value, 0), p.index ? jit_lane(f, p.index, 0) : NULL};
 }
 
 void jit_acc_read(jit_fn *f, st_loop_ref ref)

@@ -28,6 +28,11 @@ bool jit_failed(const jit_fn *f)
     return f->u->status != STATOR_OK;
 }
 
+void jit_no_memory(jit_fn *f)
+{
+    (void)jit_fail(f->u, STATOR_RESOURCE_EXHAUSTED, "out of memory");
+}
+
 /* ---- types ---- */
 
 uint32_t jit_dtype_bytes(uint32_t dtype)
@@ -105,6 +110,11 @@ LLVMValueRef jit_i64(const jit_fn *f, int64_t value)
     return LLVMConstInt(f->u->types[JIT_I64], (unsigned long long)value, 1);
 }
 
+LLVMValueRef jit_i32(const jit_fn *f, uint32_t value)
+{
+    return LLVMConstInt(f->u->types[JIT_I32], value, 0);
+}
+
 LLVMValueRef jit_int(LLVMTypeRef type, int64_t value)
 {
     return splat_constant(type, LLVMConstInt(jit_element_of(type), (unsigned long long)value, 1));
@@ -156,19 +166,41 @@ void jit_go(jit_fn *f, LLVMBasicBlockRef b)
     jit_here(f);
 }
 
-LLVMValueRef jit_seldom(jit_fn *f, LLVMValueRef is_on, LLVMBasicBlockRef then,
-                        LLVMBasicBlockRef otherwise)
+static void set_seldom(jit_fn *f, LLVMValueRef branch)
 {
     static const char kind[] = "branch_weights";
     LLVMContextRef context = f->u->context;
-    const LLVMTypeRef i32 = f->u->types[JIT_I32];
-    const LLVMValueRef branch = LLVMBuildCondBr(f->u->ir, is_on, then, otherwise);
     LLVMMetadataRef parts[3] = {LLVMMDStringInContext2(context, kind, sizeof kind - 1u),
-                                LLVMValueAsMetadata(LLVMConstInt(i32, 1, 0)),
-                                LLVMValueAsMetadata(LLVMConstInt(i32, SELDOM_ODDS, 0))};
+                                LLVMValueAsMetadata(jit_i32(f, 1)),
+                                LLVMValueAsMetadata(jit_i32(f, SELDOM_ODDS))};
     LLVMSetMetadata(branch, f->u->kind_profile,
                     LLVMMetadataAsValue(context, LLVMMDNodeInContext2(context, parts, 3)));
-    return branch;
+}
+
+jit_if jit_begin_if(jit_fn *f, LLVMValueRef is_on, bool is_seldom)
+{
+    const LLVMBasicBlockRef then = jit_block(f);
+    jit_if in = {.before = f->block, .join = jit_block(f)};
+    in.branch = LLVMBuildCondBr(f->u->ir, is_on, then, in.join);
+    if (is_seldom) {
+        set_seldom(f, in.branch);
+    }
+    jit_go(f, then);
+    return in;
+}
+
+LLVMValueRef jit_end_if(jit_fn *f, const jit_if *in, LLVMValueRef then, LLVMValueRef otherwise)
+{
+    LLVMBasicBlockRef from[2] = {in->before, f->block};
+    LLVMValueRef values[2] = {otherwise, then};
+    LLVMBuildBr(f->u->ir, in->join);
+    jit_go(f, in->join);
+    if (then == NULL) {
+        return NULL;
+    }
+    const LLVMValueRef phi = LLVMBuildPhi(f->u->ir, LLVMTypeOf(then), "");
+    LLVMAddIncoming(phi, values, from, 2);
+    return phi;
 }
 
 LLVMValueRef jit_slot(jit_fn *f, LLVMTypeRef type, uint32_t align)
@@ -203,7 +235,7 @@ void jit_memo_put(jit_fn *f, uint32_t kind, uint64_t key, uint32_t level, LLVMVa
     const uint64_t all = memo_key(kind, key);
     jit_memo_entry *entry = st_vec_push(f->u->mem, &f->memo);
     if (entry == NULL || !st_map_put(&f->memo_map, all, f->memo.count)) {
-        (void)jit_fail(f->u, STATOR_RESOURCE_EXHAUSTED, "out of memory");
+        jit_no_memory(f);
         return;
     }
     *entry = (jit_memo_entry){all, value, level};
@@ -230,11 +262,9 @@ static LLVMValueRef build_splat(jit_fn *f, LLVMValueRef scalar, uint32_t lanes)
     if (LLVMIsConstant(scalar)) {
         return splat_constant(type, scalar);
     }
-    const LLVMTypeRef i32 = f->u->types[JIT_I32];
-    const LLVMValueRef one =
-        LLVMBuildInsertElement(f->u->ir, jit_poison(type), scalar, LLVMConstInt(i32, 0, 0), "");
-    return LLVMBuildShuffleVector(f->u->ir, one, jit_poison(type),
-                                  LLVMConstNull(jit_wide(i32, lanes)), "");
+    return LLVMBuildShuffleVector(f->u->ir, jit_set_lane0(f, jit_poison(type), scalar),
+                                  jit_poison(type),
+                                  LLVMConstNull(jit_wide(f->u->types[JIT_I32], lanes)), "");
 }
 
 LLVMValueRef jit_splat(jit_fn *f, LLVMValueRef scalar)
@@ -306,7 +336,7 @@ LLVMValueRef jit_slice(jit_fn *f, LLVMValueRef v, uint32_t first, uint32_t n)
         return v;
     }
     for (uint32_t i = 0; i < n; i++) {
-        order[i] = first + i < lanes ? LLVMConstInt(i32, first + i, 0) : jit_poison(i32);
+        order[i] = first + i < lanes ? jit_i32(f, first + i) : jit_poison(i32);
     }
     return LLVMBuildShuffleVector(f->u->ir, v, jit_poison(LLVMTypeOf(v)), LLVMConstVector(order, n),
                                   "");
@@ -317,9 +347,19 @@ LLVMValueRef jit_join(jit_fn *f, LLVMValueRef low, LLVMValueRef high)
     LLVMValueRef order[JIT_LANES_MAX];
     const uint32_t n = 2u * jit_lanes_of(low);
     for (uint32_t i = 0; i < n; i++) {
-        order[i] = LLVMConstInt(f->u->types[JIT_I32], i, 0);
+        order[i] = jit_i32(f, i);
     }
     return LLVMBuildShuffleVector(f->u->ir, low, high, LLVMConstVector(order, n), "");
+}
+
+LLVMValueRef jit_lane(jit_fn *f, LLVMValueRef v, uint32_t lane)
+{
+    return LLVMBuildExtractElement(f->u->ir, v, jit_i32(f, lane), "");
+}
+
+LLVMValueRef jit_set_lane0(jit_fn *f, LLVMValueRef v, LLVMValueRef x)
+{
+    return LLVMBuildInsertElement(f->u->ir, v, x, jit_i32(f, 0), "");
 }
 
 /* Lanes first .. first + lanes - 1 of the operands; a scalar becomes the first lane. */
@@ -331,8 +371,7 @@ static LLVMValueRef on_lanes(jit_fn *f, const jit_instruction *op, const LLVMVal
         const LLVMTypeRef type = LLVMTypeOf(args[k]);
         part[k] = jit_lanes_of(args[k]) > 1
                       ? jit_slice(f, args[k], first, lanes)
-                      : LLVMBuildInsertElement(f->u->ir, jit_poison(jit_wide(type, lanes)), args[k],
-                                               LLVMConstInt(f->u->types[JIT_I32], 0, 0), "");
+                      : jit_set_lane0(f, jit_poison(jit_wide(type, lanes)), args[k]);
     }
     return lanes > op->most ? jit_by_registers(f, op, part) : op->one(f, part, op->detail);
 }
@@ -346,9 +385,7 @@ LLVMValueRef jit_by_registers(jit_fn *f, const jit_instruction *op, const LLVMVa
         return jit_join(f, low, on_lanes(f, op, args, n, n));
     }
     const LLVMValueRef v = on_lanes(f, op, args, 0, lanes < op->least ? op->least : lanes);
-    return lanes == 1
-               ? LLVMBuildExtractElement(f->u->ir, v, LLVMConstInt(f->u->types[JIT_I32], 0, 0), "")
-               : jit_slice(f, v, 0, lanes);
+    return lanes == 1 ? jit_lane(f, v, 0) : jit_slice(f, v, 0, lanes);
 }
 
 /* ---- masks ---- */

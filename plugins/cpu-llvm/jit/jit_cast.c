@@ -132,22 +132,16 @@ static LLVMValueRef bf16_by_cpu(jit_fn *f, LLVMValueRef x)
     const LLVMBuilderRef ir = f->u->ir;
     const LLVMValueRef bf16 = LLVMBuildFPTrunc(ir, x, jit_like(f, JIT_BF16, x), "");
     const LLVMTypeRef i16 = jit_like(f, JIT_I16, x);
-    LLVMValueRef values[2] = {LLVMBuildBitCast(ir, bf16, i16, ""), NULL};
+    const LLVMValueRef usual = LLVMBuildBitCast(ir, bf16, i16, "");
     const LLVMValueRef u = to_bits(f, x);
     const LLVMValueRef below_1 =
         add_int(f, shift_left(f, u, 1), -1); /* without the sign; 0: huge */
     const LLVMValueRef is_small =
         LLVMBuildICmp(ir, LLVMIntULT, below_1, jit_int(LLVMTypeOf(u), 0x00ffffff), "");
-    LLVMBasicBlockRef from[2] = {f->block, jit_block(f)};
-    const LLVMBasicBlockRef join = jit_block(f);
-    (void)jit_seldom(f, jit_any(f, is_small), from[1], join);
-    jit_go(f, from[1]);
-    values[1] = jit_select(f, is_small, LLVMBuildTrunc(ir, bf16_bits(f, u), i16, ""), values[0]);
-    LLVMBuildBr(ir, join);
-    jit_go(f, join);
-    const LLVMValueRef out = LLVMBuildPhi(ir, i16, "");
-    LLVMAddIncoming(out, values, from, 2);
-    return out;
+    const jit_if small = jit_begin_if(f, jit_any(f, is_small), true);
+    return jit_end_if(f, &small,
+                      jit_select(f, is_small, LLVMBuildTrunc(ir, bf16_bits(f, u), i16, ""), usual),
+                      usual);
 }
 
 static LLVMValueRef f32_to_bf16(jit_fn *f, LLVMValueRef x)

@@ -186,6 +186,7 @@ uint32_t jit_lanes_of(LLVMValueRef v);                  /* 1: scalar */
 LLVMTypeRef jit_element_of(LLVMTypeRef type);
 LLVMTypeRef jit_like(const jit_fn *f, uint32_t type, LLVMValueRef v); /* jit_type, v's lanes */
 LLVMValueRef jit_i64(const jit_fn *f, int64_t value);
+LLVMValueRef jit_i32(const jit_fn *f, uint32_t value);
 LLVMValueRef jit_int(LLVMTypeRef type, int64_t value); /* scalar or vector of it */
 LLVMValueRef jit_real(LLVMTypeRef type, double value);
 LLVMValueRef jit_poison(LLVMTypeRef type);
@@ -197,14 +198,22 @@ LLVMValueRef jit_inst(jit_fn *f, st_loop_ref ref, uint32_t lanes);
 /* The builder goes to the block of a level; jit_here brings it back. */
 void jit_at(jit_fn *f, uint32_t level);
 void jit_here(jit_fn *f);
-LLVMBasicBlockRef jit_block(jit_fn *f); /* a new one */
-/* To `then` where the i1 holds, which is seldom: what stands there costs the usual way nothing. */
-LLVMValueRef jit_seldom(jit_fn *f, LLVMValueRef is_on, LLVMBasicBlockRef then,
-                        LLVMBasicBlockRef otherwise);
+LLVMBasicBlockRef jit_block(jit_fn *f);      /* a new one */
 void jit_go(jit_fn *f, LLVMBasicBlockRef b); /* code is appended there from now on */
+
+/* Code that runs where an i1 holds: from jit_begin_if on it is appended, up to jit_end_if. */
+typedef struct jit_if {
+    LLVMBasicBlockRef before, join;
+    LLVMValueRef branch;
+} jit_if;
+/* is_seldom: what stands there costs the usual way nothing. */
+jit_if jit_begin_if(jit_fn *f, LLVMValueRef is_on, bool is_seldom);
+/* Of two values the one that was computed there, else `otherwise`; both NULL: there is none. */
+LLVMValueRef jit_end_if(jit_fn *f, const jit_if *in, LLVMValueRef then, LLVMValueRef otherwise);
 LLVMValueRef jit_slot(jit_fn *f, LLVMTypeRef type, uint32_t align);
 LLVMValueRef jit_memo_get(const jit_fn *f, uint32_t kind, uint64_t key);
 void jit_memo_put(jit_fn *f, uint32_t kind, uint64_t key, uint32_t level, LLVMValueRef value);
+void jit_no_memory(jit_fn *f);                 /* an error */
 void jit_memo_drop(jit_fn *f, uint32_t level); /* forgets values of this level and of inner ones */
 /* A call of an LLVM intrinsic overloaded in `types`. */
 LLVMValueRef jit_intrinsic(jit_fn *f, const char *name, LLVMTypeRef *types, uint32_t n_types,
@@ -218,6 +227,8 @@ void jit_set_invariant(const jit_fn *f, LLVMValueRef load);
 /* n lanes of a vector from `first` on; those past its end are poison. */
 LLVMValueRef jit_slice(jit_fn *f, LLVMValueRef v, uint32_t first, uint32_t n);
 LLVMValueRef jit_join(jit_fn *f, LLVMValueRef low, LLVMValueRef high); /* behind one another */
+LLVMValueRef jit_lane(jit_fn *f, LLVMValueRef v, uint32_t lane);
+LLVMValueRef jit_set_lane0(jit_fn *f, LLVMValueRef v, LLVMValueRef x); /* v with x in lane 0 */
 
 /* An instruction that is asked for by name: LLVM splits other operations, but not those. */
 typedef struct jit_instruction {
@@ -295,6 +306,7 @@ LLVMValueRef jit_math(jit_fn *f, const st_loop_op_desc *desc, uint32_t dtype, LL
 
 /* ---- jit_loop_plan.c, jit_pipeline.c, jit_loop.c ---- */
 
+bool jit_is_power_of_two(uint32_t n);
 bool jit_is_within(const st_kernel *kernel, uint32_t block, uint32_t outer);
 /* Does the sym hold the symbol `axis`, or a value that is bound inside the body? axis UINT32_MAX:
  * bound values alone; body 0: of the whole kernel. */

@@ -88,7 +88,7 @@ static void make_scopes(jit_fn *f, const char *name)
     LLVMMetadataRef *list = st_calloc(f->u->mem, 2u * n + 1u, sizeof *list);
     LLVMMetadataRef *each = list + n;
     if (list == NULL) {
-        (void)jit_fail(f->u, STATOR_RESOURCE_EXHAUSTED, "out of memory");
+        jit_no_memory(f);
         return;
     }
     const LLVMMetadataRef domain = text_node(f, name, NULL);
@@ -192,7 +192,7 @@ static stator_status emit_variant(jit_unit *u, const st_kernel *kernel, const ch
                   .vec_symbol = UINT32_MAX,
                   .is_streamed = is_streamed};
     if (!make_tables(f)) {
-        (void)jit_fail(u, STATOR_RESOURCE_EXHAUSTED, "out of memory");
+        jit_no_memory(f);
     } else {
         jit_make_loop_plans(f);
         open_function(f, name);

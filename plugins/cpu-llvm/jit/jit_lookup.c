@@ -45,7 +45,6 @@ static LLVMValueRef by_lane(jit_fn *f, LLVMValueRef bits, uint32_t table)
 {
     const LLVMBuilderRef ir = f->u->ir;
     const uint32_t lanes = jit_lanes_of(bits);
-    const LLVMTypeRef i32 = f->u->types[JIT_I32];
     const LLVMValueRef at =
         LLVMBuildAnd(ir, bits, jit_int(LLVMTypeOf(bits), ST_MATH_ENTRIES - 1), "");
     const LLVMValueRef values = entries(f, table, 0, ST_MATH_ENTRIES);
@@ -54,7 +53,7 @@ static LLVMValueRef by_lane(jit_fn *f, LLVMValueRef bits, uint32_t table)
     }
     LLVMValueRef out = jit_poison(jit_wide(f->u->types[JIT_F32], lanes));
     for (uint32_t k = 0; k < lanes; k++) {
-        const LLVMValueRef lane = LLVMConstInt(i32, k, 0);
+        const LLVMValueRef lane = jit_i32(f, k);
         const LLVMValueRef i = LLVMBuildExtractElement(ir, at, lane, "");
         out = LLVMBuildInsertElement(ir, out, LLVMBuildExtractElement(ir, values, i, ""), lane, "");
     }

@@ -30,11 +30,6 @@ typedef struct part {
     uint32_t is_single; /* at most one iteration */
 } part;
 
-static bool is_power_of_two(uint32_t n)
-{
-    return n != 0 && (n & (n - 1u)) == 0;
-}
-
 /* ---- one part of a loop ---- */
 
 static bool is_constant(LLVMValueRef v, int64_t *out)
@@ -218,8 +213,9 @@ static LLVMValueRef whole_steps(jit_fn *f, const loop *l, uint32_t step)
         return l->hi;
     }
     LLVMValueRef n = LLVMBuildSub(ir, l->hi, l->lo, "");
-    n = is_power_of_two(step) ? LLVMBuildAnd(ir, n, jit_i64(f, -(int64_t)step), "")
-                              : LLVMBuildSub(ir, n, LLVMBuildSRem(ir, n, jit_i64(f, step), ""), "");
+    n = jit_is_power_of_two(step)
+            ? LLVMBuildAnd(ir, n, jit_i64(f, -(int64_t)step), "")
+            : LLVMBuildSub(ir, n, LLVMBuildSRem(ir, n, jit_i64(f, step), ""), "");
     return LLVMBuildAdd(ir, l->lo, n, "");
 }
 
@@ -337,7 +333,6 @@ static bool body_is_wide(jit_fn *f, uint32_t body)
 
 static void emit_rare(jit_fn *f, st_loop_ref ref)
 {
-    const LLVMBuilderRef ir = f->u->ir;
     const st_loop_inst *inst = st_loop_at(f->kernel, ref);
     const uint32_t lanes =
         is_wide(f, inst->args[0]) || is_wide(f, inst->args[1]) || body_is_wide(f, inst->body)
@@ -346,30 +341,31 @@ static void emit_rare(jit_fn *f, st_loop_ref ref)
     const LLVMValueRef usual = jit_inst(f, inst->args[1], lanes);
     const LLVMValueRef is_rare = jit_inst(f, inst->args[0], lanes);
     const LLVMValueRef some = jit_any(f, jit_active(f, inst->args[0], lanes));
-    LLVMBasicBlockRef from[2] = {f->block, NULL};
-    const LLVMBasicBlockRef then = jit_block(f);
-    const LLVMBasicBlockRef join = jit_block(f);
-    f->hoist[f->depth++] = jit_seldom(f, some, then, join);
-    jit_go(f, then);
+    const jit_if rare = jit_begin_if(f, some, true);
+    f->hoist[f->depth++] = rare.branch;
     jit_emit_block(f, inst->body);
-    LLVMValueRef values[2] = {usual,
-                              jit_select(f, is_rare, jit_inst(f, inst->args[2], lanes), usual)};
+    const LLVMValueRef v = jit_select(f, is_rare, jit_inst(f, inst->args[2], lanes), usual);
     jit_memo_drop(f, f->depth);
     f->depth--;
-    from[1] = f->block;
-    LLVMBuildBr(ir, join);
-    jit_go(f, join);
-    f->values[ref] = LLVMBuildPhi(ir, LLVMTypeOf(usual), "");
-    LLVMAddIncoming(f->values[ref], values, from, 2);
+    f->values[ref] = jit_end_if(f, &rare, v, usual);
 }
 
 /* ---- instructions ---- */
 
-static LLVMValueRef constant(const jit_fn *f, const st_loop_inst *inst)
+static void emit_constant(jit_fn *f, st_loop_ref ref)
 {
+    const st_loop_inst *inst = st_loop_at(f->kernel, ref);
     const LLVMTypeRef type = jit_type_of(f, inst->dtype);
-    return st_loop_class_of(inst->dtype) == ST_LOOP_FLOATS ? jit_real(type, inst->imm.f)
-                                                           : jit_int(type, inst->imm.i);
+    f->values[ref] = st_loop_class_of(inst->dtype) == ST_LOOP_FLOATS ? jit_real(type, inst->imm.f)
+                                                                     : jit_int(type, inst->imm.i);
+}
+
+static void emit_index(jit_fn *f, st_loop_ref ref)
+{
+    int64_t coef = 0;
+    const uint32_t sym = st_loop_at(f->kernel, ref)->sym;
+    f->values[ref] =
+        jit_sym_shape(f, sym, &coef) == JIT_UNIFORM ? jit_sym(f, sym) : jit_vsym(f, sym, false);
 }
 
 static void bind(jit_fn *f, st_loop_ref ref)
@@ -387,56 +383,23 @@ static void bind(jit_fn *f, st_loop_ref ref)
         (jit_symbol){v, f->kernel->blocks.data[inst->block].depth, jit_lanes_of(v) > 1};
 }
 
-static void emit_inst(jit_fn *f, st_loop_ref ref)
-{
-    const st_loop_inst *inst = st_loop_at(f->kernel, ref);
-    int64_t coef = 0;
-    switch (inst->code) {
-    case ST_LOOP_CONST:
-        f->values[ref] = constant(f, inst);
-        break;
-    case ST_LOOP_INDEX:
-        f->values[ref] = jit_sym_shape(f, inst->sym, &coef) == JIT_UNIFORM
-                             ? jit_sym(f, inst->sym)
-                             : jit_vsym(f, inst->sym, false);
-        break;
-    case ST_LOOP_LOAD:
-        jit_load(f, ref);
-        break;
-    case ST_LOOP_STORE:
-        jit_store(f, ref);
-        break;
-    case ST_LOOP_CHECK:
-        jit_check(f, ref);
-        break;
-    case ST_LOOP_LOOP:
-        emit_loop(f, ref);
-        break;
-    case ST_LOOP_BIND:
-        bind(f, ref);
-        break;
-    case ST_LOOP_ACC:
-        jit_acc_declare(f, ref);
-        break;
-    case ST_LOOP_UPDATE:
-        jit_acc_update(f, ref);
-        break;
-    case ST_LOOP_READ:
-        jit_acc_read(f, ref);
-        break;
-    case ST_LOOP_RARE:
-        emit_rare(f, ref);
-        break;
-    default:
-        jit_scalar(f, ref);
-        break;
-    }
-}
-
 void jit_emit_block(jit_fn *f, uint32_t block)
 {
+    static void (*const emit[ST_LOOP_CODE_COUNT])(jit_fn * f, st_loop_ref ref) = {
+        [ST_LOOP_CONST] = emit_constant,
+        [ST_LOOP_INDEX] = emit_index,
+        [ST_LOOP_LOAD] = jit_load,
+        [ST_LOOP_STORE] = jit_store,
+        [ST_LOOP_CHECK] = jit_check,
+        [ST_LOOP_LOOP] = emit_loop,
+        [ST_LOOP_BIND] = bind,
+        [ST_LOOP_ACC] = jit_acc_declare,
+        [ST_LOOP_UPDATE] = jit_acc_update,
+        [ST_LOOP_READ] = jit_acc_read,
+        [ST_LOOP_RARE] = emit_rare};
     for (st_loop_ref ref = f->kernel->blocks.data[block].first; ref && !jit_failed(f);
          ref = st_loop_at(f->kernel, ref)->next) {
-        emit_inst(f, ref);
+        const uint32_t code = st_loop_at(f->kernel, ref)->code;
+        (code < ST_LOOP_CODE_COUNT && emit[code] ? emit[code] : jit_scalar)(f, ref);
     }
 }

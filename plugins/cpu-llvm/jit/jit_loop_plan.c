@@ -13,7 +13,7 @@
 #define INSTS_IN_FLIGHT 64u
 #define PRIVATE_BYTES_MAX ((int64_t)128 << 10) /* stack for all private scratch of a kernel */
 
-static bool is_power_of_two(uint32_t n)
+bool jit_is_power_of_two(uint32_t n)
 {
     return n != 0 && (n & (n - 1u)) == 0;
 }
@@ -143,7 +143,7 @@ static bool inst_can_widen(const jit_fn *f, const st_loop_inst *inst, uint32_t b
 static bool can_widen(const jit_fn *f, const st_loop_axis *axis, uint32_t body)
 {
     if (!(axis->flags & ST_AXIS_VECTOR) || (axis->flags & ST_AXIS_SERIAL) || axis->lanes < 2 ||
-        axis->lanes > JIT_LANES_MAX || !is_power_of_two(axis->lanes)) {
+        axis->lanes > JIT_LANES_MAX || !jit_is_power_of_two(axis->lanes)) {
         return false;
     }
     for (st_loop_ref ref = 1; ref < f->kernel->insts.count; ref++) {

@@ -135,19 +135,8 @@ static LLVMValueRef is_distrusted(jit_fn *f, const char *name, bool is_f32, LLVM
 static LLVMValueRef with_slow_path(jit_fn *f, const char *scalar_name, LLVMValueRef is_bad,
                                    const LLVMValueRef *args, uint32_t n, LLVMValueRef usual)
 {
-    const LLVMBuilderRef ir = f->u->ir;
-    LLVMBasicBlockRef from[2] = {f->block, NULL};
-    const LLVMBasicBlockRef slow = jit_block(f);
-    const LLVMBasicBlockRef join = jit_block(f);
-    (void)jit_seldom(f, is_bad, slow, join);
-    jit_go(f, slow);
-    LLVMValueRef values[2] = {usual, by_lane(f, scalar_name, args, n)};
-    from[1] = f->block;
-    LLVMBuildBr(ir, join);
-    jit_go(f, join);
-    const LLVMValueRef phi = LLVMBuildPhi(ir, LLVMTypeOf(usual), "");
-    LLVMAddIncoming(phi, values, from, 2);
-    return phi;
+    const jit_if slow = jit_begin_if(f, is_bad, true);
+    return jit_end_if(f, &slow, by_lane(f, scalar_name, args, n), usual);
 }
 
 /* ---- vector functions ---- */

@@ -100,7 +100,7 @@ static LLVMValueRef reversed(jit_fn *f, LLVMValueRef v)
                                 LLVMTypeOf(v), "");
     }
     for (uint32_t i = 0; i < lanes; i++) {
-        order[i] = LLVMConstInt(f->u->types[JIT_I32], lanes - 1u - i, 0);
+        order[i] = jit_i32(f, lanes - 1u - i);
     }
     return LLVMBuildShuffleVector(f->u->ir, v, jit_poison(LLVMTypeOf(v)),
                                   LLVMConstVector(order, lanes), "");
@@ -120,9 +120,7 @@ static LLVMValueRef masked_call(jit_fn *f, const char *name, LLVMTypeRef *types,
 #else
     LLVMValueRef all[5];
     for (uint32_t i = 0; i <= n; i++) {
-        all[i] = i <= pointer       ? args[i]
-                 : i == pointer + 1 ? LLVMConstInt(f->u->types[JIT_I32], align, 0)
-                                    : args[i - 1u];
+        all[i] = i <= pointer ? args[i] : i == pointer + 1 ? jit_i32(f, align) : args[i - 1u];
     }
     return jit_intrinsic(f, name, types, 2, all, n + 1u);
 #endif
@@ -247,23 +245,14 @@ static LLVMValueRef load_scalar(jit_fn *f, const access *a)
 static LLVMValueRef load_branch(jit_fn *f, const access *a, LLVMValueRef is_on, LLVMValueRef mask,
                                 LLVMValueRef other)
 {
-    const LLVMBuilderRef ir = f->u->ir;
     const bool is_wide = jit_lanes_of(other) > 1;
     const LLVMValueRef at = is_wide ? pointers(f, a) : NULL;
     if (!is_wide) {
         (void)jit_address(f, a->inst->ref,
                           a->inst->sym); /* before the branch, for later instructions */
     }
-    LLVMBasicBlockRef from[2] = {f->block, jit_block(f)};
-    const LLVMBasicBlockRef join = jit_block(f);
-    LLVMBuildCondBr(ir, is_on, from[1], join);
-    jit_go(f, from[1]);
-    LLVMValueRef values[2] = {other, is_wide ? gather(f, a, at, mask, other) : load_scalar(f, a)};
-    LLVMBuildBr(ir, join);
-    jit_go(f, join);
-    const LLVMValueRef phi = LLVMBuildPhi(ir, LLVMTypeOf(other), "");
-    LLVMAddIncoming(phi, values, from, 2);
-    return phi;
+    const jit_if on = jit_begin_if(f, is_on, false);
+    return jit_end_if(f, &on, is_wide ? gather(f, a, at, mask, other) : load_scalar(f, a), other);
 }
 
 /* Elements where the mask is false, in the type that memory has. */
@@ -342,8 +331,7 @@ static void store_lane(jit_fn *f, const access *a, LLVMValueRef value, LLVMValue
 {
     const LLVMBuilderRef ir = f->u->ir;
     LLVMValueRef at = jit_i64(f, lane);
-    const LLVMValueRef x = LLVMBuildExtractElement(
-        ir, value, LLVMConstInt(f->u->types[JIT_I32], (uint64_t)lane, 0), "");
+    const LLVMValueRef x = jit_lane(f, value, (uint32_t)lane);
     const LLVMValueRef store =
         LLVMBuildStore(ir, x, LLVMBuildGEP2(ir, LLVMTypeOf(x), p, &at, 1, ""));
     LLVMSetAlignment(store, jit_dtype_bytes(a->buffer->dtype));
@@ -376,7 +364,7 @@ static void store_run(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueR
     jit_pipeline_note(f, store);
     if (f->is_streamed && (a->buffer->flags & ST_BUFFER_STREAMED) && bytes >= 16u &&
         align >= (bytes < 64u ? bytes : 64u)) {
-        LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(f->u->types[JIT_I32], 1, 0));
+        LLVMMetadataRef one = LLVMValueAsMetadata(jit_i32(f, 1));
         LLVMSetMetadata(
             store, f->u->kind_nontemporal,
             LLVMMetadataAsValue(f->u->context, LLVMMDNodeInContext2(f->u->context, &one, 1)));
@@ -386,20 +374,12 @@ static void store_run(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueR
 static void store_scalar(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueRef is_on)
 {
     const LLVMValueRef p = jit_address(f, a->inst->ref, a->inst->sym);
-    const LLVMBuilderRef ir = f->u->ir;
-    LLVMBasicBlockRef join = NULL;
-    if (is_on != NULL) {
-        const LLVMBasicBlockRef then = jit_block(f);
-        join = jit_block(f);
-        LLVMBuildCondBr(ir, is_on, then, join);
-        jit_go(f, then);
-    }
-    const LLVMValueRef store = LLVMBuildStore(ir, value, p);
+    const jit_if on = is_on ? jit_begin_if(f, is_on, false) : (jit_if){NULL};
+    const LLVMValueRef store = LLVMBuildStore(f->u->ir, value, p);
     LLVMSetAlignment(store, a->align);
     jit_tag(f, store, a->inst->ref);
     if (is_on != NULL) {
-        LLVMBuildBr(ir, join);
-        jit_go(f, join);
+        (void)jit_end_if(f, &on, NULL, NULL);
     }
 }
 
@@ -449,19 +429,15 @@ void jit_store(jit_fn *f, st_loop_ref ref)
 void jit_report(jit_fn *f, LLVMValueRef bad, uint32_t value)
 {
     const LLVMBuilderRef ir = f->u->ir;
-    const LLVMBasicBlockRef then = jit_block(f);
-    const LLVMBasicBlockRef join = jit_block(f);
-    (void)jit_seldom(f, bad, then, join);
-    jit_go(f, then);
+    const jit_if is_bad = jit_begin_if(f, bad, true);
     LLVMValueRef field = jit_i64(f, (int64_t)(offsetof(st_kernel_args, status) / sizeof(void *)));
     const LLVMTypeRef pointer = f->u->types[JIT_PTR];
     const LLVMValueRef at =
         LLVMBuildLoad2(ir, pointer, LLVMBuildGEP2(ir, pointer, f->args, &field, 1, ""), "");
-    const LLVMValueRef store = LLVMBuildStore(ir, LLVMConstInt(f->u->types[JIT_I32], value, 0), at);
+    const LLVMValueRef store = LLVMBuildStore(ir, jit_i32(f, value), at);
     LLVMSetAlignment(store, 4);
     LLVMSetOrdering(store, LLVMAtomicOrderingMonotonic);
-    LLVMBuildBr(ir, join);
-    jit_go(f, join);
+    (void)jit_end_if(f, &is_bad, NULL, NULL);
 }
 
 void jit_check(jit_fn *f, st_loop_ref ref)

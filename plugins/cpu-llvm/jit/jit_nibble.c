@@ -56,18 +56,9 @@ static LLVMValueRef load_one(jit_fn *f, const nibbles *n)
 /* One element where the mask, of one lane, holds; else 0. */
 static LLVMValueRef load_one_if(jit_fn *f, const nibbles *n)
 {
-    const LLVMBuilderRef ir = f->u->ir;
     (void)jit_sym(f, n->inst->sym); /* before the branch, for later instructions */
-    LLVMBasicBlockRef from[2] = {f->block, jit_block(f)};
-    const LLVMBasicBlockRef join = jit_block(f);
-    LLVMBuildCondBr(ir, n->mask, from[1], join);
-    jit_go(f, from[1]);
-    LLVMValueRef values[2] = {jit_int(f->u->types[JIT_I8], 0), load_one(f, n)};
-    LLVMBuildBr(ir, join);
-    jit_go(f, join);
-    const LLVMValueRef phi = LLVMBuildPhi(ir, f->u->types[JIT_I8], "");
-    LLVMAddIncoming(phi, values, from, 2);
-    return phi;
+    const jit_if on = jit_begin_if(f, n->mask, false);
+    return jit_end_if(f, &on, load_one(f, n), jit_int(f->u->types[JIT_I8], 0));
 }
 
 /* All lanes, contiguous from an even element on. */
@@ -82,7 +73,7 @@ static LLVMValueRef load_run(jit_fn *f, const nibbles *n)
     LLVMSetAlignment(bytes, 1);
     jit_tag(f, bytes, n->inst->ref);
     for (uint32_t i = 0; i < n->lanes; i++) {
-        twice[i] = LLVMConstInt(f->u->types[JIT_I32], n->lanes > 2u ? i / 2u : 0, 0);
+        twice[i] = jit_i32(f, n->lanes > 2u ? i / 2u : 0);
         shifts[i] = LLVMConstInt(i8, i % 2u * 4u, 0);
     }
     const LLVMValueRef splat =

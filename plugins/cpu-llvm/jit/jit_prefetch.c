@@ -73,7 +73,7 @@ static uint32_t find_walk(jit_fn *f, uint32_t buffer, uint32_t rest)
     const jit_walk walk = {buffer, rest, choose_walk(f, buffer, rest)};
     jit_walk *kept = st_vec_push(f->u->mem, &f->walks);
     if (kept == NULL) {
-        (void)jit_fail(f->u, STATOR_RESOURCE_EXHAUSTED, "out of memory");
+        jit_no_memory(f);
     } else {
         *kept = walk;
     }
@@ -82,10 +82,8 @@ static uint32_t find_walk(jit_fn *f, uint32_t buffer, uint32_t rest)
 
 static void prefetch(jit_fn *f, LLVMValueRef address)
 {
-    const LLVMTypeRef i32 = f->u->types[JIT_I32];
     LLVMTypeRef type = f->u->types[JIT_PTR];
-    LLVMValueRef args[4] = {address, LLVMConstInt(i32, 0, 0), LLVMConstInt(i32, LOCALITY_L2, 0),
-                            LLVMConstInt(i32, 1, 0)};
+    LLVMValueRef args[4] = {address, jit_i32(f, 0), jit_i32(f, LOCALITY_L2), jit_i32(f, 1)};
     (void)jit_intrinsic(f, "llvm.prefetch", &type, 1, args, 4);
 }
 

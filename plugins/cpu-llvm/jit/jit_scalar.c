@@ -72,23 +72,18 @@ static LLVMValueRef float_op(jit_fn *f, const scalar *s)
     const LLVMBuilderRef ir = f->u->ir;
     LLVMTypeRef type = LLVMTypeOf(s->x);
     LLVMValueRef args[3] = {s->x, s->y, s->z};
+    static const char *const intrinsics[ST_LOOP_CODE_COUNT] = {
+        [ST_LOOP_abs] = "llvm.fabs",    [ST_LOOP_ceil] = "llvm.ceil",
+        [ST_LOOP_floor] = "llvm.floor", [ST_LOOP_round] = "llvm.roundeven",
+        [ST_LOOP_trunc] = "llvm.trunc", [ST_LOOP_sqrt] = "llvm.sqrt"};
+    if (intrinsics[s->inst->code]) {
+        return jit_intrinsic1(f, intrinsics[s->inst->code], s->x);
+    }
     switch (s->inst->code) {
     case ST_LOOP_lookup:
         return jit_lookup(f, s->x, (uint32_t)s->inst->imm.i);
     case ST_LOOP_neg:
         return LLVMBuildFNeg(ir, s->x, "");
-    case ST_LOOP_abs:
-        return jit_intrinsic1(f, "llvm.fabs", s->x);
-    case ST_LOOP_ceil:
-        return jit_intrinsic1(f, "llvm.ceil", s->x);
-    case ST_LOOP_floor:
-        return jit_intrinsic1(f, "llvm.floor", s->x);
-    case ST_LOOP_round:
-        return jit_intrinsic1(f, "llvm.roundeven", s->x);
-    case ST_LOOP_trunc:
-        return jit_intrinsic1(f, "llvm.trunc", s->x);
-    case ST_LOOP_sqrt:
-        return jit_intrinsic1(f, "llvm.sqrt", s->x);
     case ST_LOOP_add:
         return LLVMBuildFAdd(ir, s->x, s->y, "");
     case ST_LOOP_sub:

@@ -11,7 +11,6 @@
 static LLVMValueRef scale(jit_fn *f, const LLVMValueRef *xy, uint32_t bytes)
 {
     char name[64];
-    const LLVMTypeRef i32 = f->u->types[JIT_I32];
     const LLVMTypeRef type = LLVMTypeOf(xy[0]);
     const uint32_t lanes = jit_lanes_of(xy[0]);
     const uint32_t is_full = lanes * bytes == REGISTER_MAX;
@@ -19,7 +18,7 @@ static LLVMValueRef scale(jit_fn *f, const LLVMValueRef *xy, uint32_t bytes)
                    lanes * bytes * 8u);
     const LLVMTypeRef bits = f->u->types[lanes > 8u ? JIT_I16 : JIT_I8];
     LLVMValueRef args[5] = {xy[0], xy[1], LLVMConstNull(type), LLVMConstAllOnes(bits),
-                            LLVMConstInt(i32, 4, 0)}; /* 4: round as the mode says */
+                            jit_i32(f, 4)}; /* 4: round as the mode says */
     return jit_intrinsic(f, name, NULL, 0, args, is_full ? 5 : 4);
 }
 

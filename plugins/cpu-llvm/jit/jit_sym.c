@@ -158,49 +158,34 @@ static int64_t log2_of(int64_t x)
     return n;
 }
 
-/* floordiv or mod by what may be of either sign; nothing that counts runs when y is 0, but the
- * division may stand before that is known. */
-static LLVMValueRef divide_any(jit_fn *f, const divide *d, LLVMValueRef x, LLVMValueRef y)
-{
-    const LLVMBuilderRef ir = f->u->ir;
-    const LLVMTypeRef type = LLVMTypeOf(x);
-    const LLVMValueRef zero = jit_int(type, 0);
-    y = LLVMBuildSelect(ir, LLVMBuildICmp(ir, LLVMIntEQ, y, zero, ""), jit_int(type, 1), y, "");
-    const LLVMValueRef rest = LLVMBuildSRem(ir, x, y, "");
-    const LLVMValueRef signs_differ =
-        LLVMBuildICmp(ir, LLVMIntSLT, LLVMBuildXor(ir, rest, y, ""), zero, "");
-    const LLVMValueRef is_off =
-        LLVMBuildAnd(ir, signs_differ, LLVMBuildICmp(ir, LLVMIntNE, rest, zero, ""), "");
-    if (d->kind == STATOR_ATOM_FLOORDIV) {
-        return LLVMBuildAdd(ir, LLVMBuildSDiv(ir, x, y, ""), LLVMBuildSExt(ir, is_off, type, ""),
-                            "");
-    }
-    return LLVMBuildAdd(ir, rest, LLVMBuildSelect(ir, is_off, y, zero, ""), "");
-}
-
-/* floordiv or mod of scalars or vectors. */
+/* floordiv or mod of scalars or vectors. Where the divisor may be of either sign nothing that
+ * counts runs when it is 0, but the division may stand before that is known. */
 static LLVMValueRef build_divide(jit_fn *f, const divide *d, LLVMValueRef x, LLVMValueRef y)
 {
     const LLVMBuilderRef ir = f->u->ir;
     const LLVMTypeRef type = LLVMTypeOf(x);
+    const LLVMValueRef zero = jit_int(type, 0);
     const bool is_floor = d->kind == STATOR_ATOM_FLOORDIV;
+    const bool has_sign = d->divisor_lo < 1; /* the divisor */
     if (is_power_of_two(d->divisor)) {
         return is_floor ? LLVMBuildAShr(ir, x, jit_int(type, log2_of(d->divisor)), "")
                         : LLVMBuildAnd(ir, x, jit_int(type, d->divisor - 1), "");
     }
-    if (d->divisor_lo < 1) {
-        return divide_any(f, d, x, y);
-    }
-    if (d->lo >= 0) {
+    if (!has_sign && d->lo >= 0) {
         return is_floor ? LLVMBuildUDiv(ir, x, y, "") : LLVMBuildURem(ir, x, y, "");
     }
-    const LLVMValueRef rest = LLVMBuildSRem(ir, x, y, "");
-    const LLVMValueRef is_below = LLVMBuildICmp(ir, LLVMIntSLT, rest, jit_int(type, 0), "");
-    if (is_floor) {
-        return LLVMBuildAdd(ir, LLVMBuildSDiv(ir, x, y, ""), LLVMBuildSExt(ir, is_below, type, ""),
-                            "");
+    if (has_sign) {
+        y = jit_select(f, LLVMBuildICmp(ir, LLVMIntEQ, y, zero, ""), jit_int(type, 1), y);
     }
-    return LLVMBuildAdd(ir, rest, LLVMBuildSelect(ir, is_below, y, jit_int(type, 0), ""), "");
+    const LLVMValueRef rest = LLVMBuildSRem(ir, x, y, "");
+    LLVMValueRef is_off =
+        LLVMBuildICmp(ir, LLVMIntSLT, has_sign ? LLVMBuildXor(ir, rest, y, "") : rest, zero, "");
+    if (has_sign) {
+        is_off = LLVMBuildAnd(ir, is_off, LLVMBuildICmp(ir, LLVMIntNE, rest, zero, ""), "");
+    }
+    return is_floor ? LLVMBuildAdd(ir, LLVMBuildSDiv(ir, x, y, ""),
+                                   LLVMBuildSExt(ir, is_off, type, ""), "")
+                    : LLVMBuildAdd(ir, rest, jit_select(f, is_off, y, zero), "");
 }
 
 static LLVMValueRef build_atom(jit_fn *f, const stator_atom_row *atom, LLVMValueRef x,

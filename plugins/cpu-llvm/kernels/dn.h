@@ -377,6 +377,40 @@ void dn_winograd_panel(const float *y, const int64_t stride[4], int64_t n_out, i
 bool dn_winograd_pack(const dn_op *op, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
                       const void *y, void *dst);
 
+/* fn over [0, n), in ranges of at least `grain` on the host's threads; NULL: on this one. */
+static inline void dn_parallel(const stator_host *host, stator_ctx *ctx, int64_t n, int64_t grain,
+                               stator_range_fn fn, void *fn_self)
+{
+    if (host) {
+        host->thr->parallel_for(ctx, n, grain, fn, fn_self);
+    } else {
+        fn(fn_self, 0, n);
+    }
+}
+
+#if defined(__x86_64__)
+/* Bytes of the vectors that this processor and the flags allow: 64 (AVX-512F), 32 (AVX2 and FMA) or
+ * 0. */
+static inline uint32_t dn_vector_bytes(const dn_lib *lib)
+{
+    __builtin_cpu_init();
+    if (!(lib->flags & (DNNL_VECTORS_32 | DNNL_VECTORS_16)) && __builtin_cpu_supports("avx512f")) {
+        return 64;
+    }
+    return !(lib->flags & DNNL_VECTORS_16) && __builtin_cpu_supports("avx2") &&
+                   __builtin_cpu_supports("fma")
+               ? 32
+               : 0;
+}
+/* family_512(), family_256(), or NULL: this processor has none. */
+#define DN_ISA_OF(lib, family)                                                                     \
+    (dn_vector_bytes(lib) == 64   ? family##_512()                                                 \
+     : dn_vector_bytes(lib) == 32 ? family##_256()                                                 \
+                                  : NULL)
+#else
+#define DN_ISA_OF(lib, family) ((void)(lib), NULL)
+#endif
+
 /* ---- dn_scratch.c ---- */
 
 typedef struct dn_scratch dn_scratch;

@@ -29,18 +29,7 @@
 /* NULL: this processor has none. */
 static const dn_planes_isa *isa_of(const dn_lib *lib)
 {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (!(lib->flags & (DNNL_VECTORS_32 | DNNL_VECTORS_16)) && __builtin_cpu_supports("avx512f")) {
-        return dn_planes_512();
-    }
-    if (!(lib->flags & DNNL_VECTORS_16) && __builtin_cpu_supports("avx2") &&
-        __builtin_cpu_supports("fma")) {
-        return dn_planes_256();
-    }
-#endif
-    (void)lib;
-    return NULL;
+    return DN_ISA_OF(lib, dn_planes);
 }
 
 /* ---- sizes ---- */
@@ -290,11 +279,7 @@ stator_status dn_planes_run(const dn_op *op, const dn_sizes *sizes, void *const 
     const int64_t grain = GRAIN_MACS / (p.block * p.out[1] * p.places * planes) + 1;
     void (*const run)(void *, int64_t, int64_t) = p.is_blocked ? dn_blocked_run_range : run_range;
     dn_scratch_reserve(op->lib, (uint64_t)p.bytes, st_min_i64(n, sizes->threads));
-    if (op->lib->host && sizes->threads > 1) {
-        op->lib->host->thr->parallel_for(ctx, n, grain, run, &p);
-    } else {
-        run(&p, 0, n);
-    }
+    dn_parallel(sizes->threads > 1 ? op->lib->host : NULL, ctx, n, grain, run, &p);
     return p.has_failed ? dn_fail(err, "", dnnl_out_of_memory) : STATOR_OK;
 }
 

@@ -30,17 +30,11 @@
 static const dn_quant_isa *isa_of(const dn_lib *lib)
 {
 #if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (!(lib->flags & (DNNL_VECTORS_32 | DNNL_VECTORS_16)) && __builtin_cpu_supports("avx512f")) {
-        return dn_quant_512();
-    }
-    if (!(lib->flags & DNNL_VECTORS_16) && __builtin_cpu_supports("avx2") &&
-        __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
-        return dn_quant_256();
+    if (dn_vector_bytes(lib) == 32 && !__builtin_cpu_supports("f16c")) {
+        return NULL;
     }
 #endif
-    (void)lib;
-    return NULL;
+    return DN_ISA_OF(lib, dn_quant);
 }
 
 static bool is_signed(uint32_t dtype)
@@ -375,11 +369,7 @@ static stator_status run_rows(const dn_op *op, const dn_plan *plan, const dn_siz
     const int64_t n = chunks_of(&q) * q.order.panels;
     const int64_t grain = s.m > 1 ? 1 : GRAIN_BYTES / q.order.panel + 1;
     dn_scratch_reserve(op->lib, (uint64_t)q.scratch, n < s.threads ? n : s.threads);
-    if (op->lib->host && s.threads > 1) {
-        op->lib->host->thr->parallel_for(ctx, n, grain, run_range, &q);
-    } else {
-        run_range(&q, 0, n);
-    }
+    dn_parallel(s.threads > 1 ? op->lib->host : NULL, ctx, n, grain, run_range, &q);
     return q.has_failed ? st_fail_oom(err) : STATOR_OK;
 }
 
@@ -412,11 +402,7 @@ static void transpose_range(void *self, int64_t begin, int64_t end)
 static void transpose(const dn_op *op, transposition *t, int64_t threads, stator_ctx *ctx)
 {
     const int64_t n = (t->rows + TRANSPOSE_ROWS - 1) / TRANSPOSE_ROWS;
-    if (op->lib->host && threads > 1) {
-        op->lib->host->thr->parallel_for(ctx, n, 1, transpose_range, t);
-    } else {
-        transpose_range(t, 0, n);
-    }
+    dn_parallel(threads > 1 ? op->lib->host : NULL, ctx, n, 1, transpose_range, t);
 }
 
 static bool is_x_transposed(const dn_sizes *s)

@@ -42,18 +42,7 @@ static bool as_product(const dn_op *op, const dn_sizes *s, dn_sizes *out)
 /* NULL: this processor has none. */
 static const dn_skinny_isa *isa_of(const dn_lib *lib)
 {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (!(lib->flags & (DNNL_VECTORS_32 | DNNL_VECTORS_16)) && __builtin_cpu_supports("avx512f")) {
-        return dn_skinny_512();
-    }
-    if (!(lib->flags & DNNL_VECTORS_16) && __builtin_cpu_supports("avx2") &&
-        __builtin_cpu_supports("fma")) {
-        return dn_skinny_256();
-    }
-#endif
-    (void)lib;
-    return NULL;
+    return DN_ISA_OF(lib, dn_skinny);
 }
 
 /* ---- a call ---- */
@@ -87,11 +76,8 @@ void dn_skinny_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
     (void)dnnl_memory_get_data_handle(plan->packed, &w);
     dn_skinny s = call_of(op, &product, at, w);
     const int64_t grain = GRAIN_BYTES / (s.panel * (int64_t)sizeof *s.w) + 1;
-    if (op->lib->host && sizes->threads > 1) {
-        op->lib->host->thr->parallel_for(ctx, count_of(&s), grain, run_panels, &s);
-    } else {
-        run_panels(&s, 0, count_of(&s));
-    }
+    dn_parallel(sizes->threads > 1 ? op->lib->host : NULL, ctx, count_of(&s), grain, run_panels,
+                &s);
 }
 
 void dn_skinny_note(dn_op *op, const dn_plan *plan, const dn_sizes *sizes)

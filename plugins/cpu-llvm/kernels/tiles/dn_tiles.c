@@ -684,11 +684,7 @@ static stator_status run_job(dn_job *j, stator_ctx *ctx, stator_diag **err)
     dn_lib *lib = j->op->lib;
     const int64_t n = j->image_chunks * j->blocks * j->parts;
     dn_scratch_reserve(lib, (uint64_t)j->bytes.all, dn_least(n, j->s.threads));
-    if (lib->host && j->s.threads > 1) {
-        lib->host->thr->parallel_for(ctx, n, grain_of(j, n), run_range, j);
-    } else {
-        run_range(j, 0, n);
-    }
+    dn_parallel(j->s.threads > 1 ? lib->host : NULL, ctx, n, grain_of(j, n), run_range, j);
     return j->has_failed ? st_fail_oom(err) : STATOR_OK;
 }
 

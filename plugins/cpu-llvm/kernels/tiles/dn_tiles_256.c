@@ -150,31 +150,18 @@ INLINE void tile(const dn_tile *t, const int rows, const int kind)
     }
 }
 
-#define ROWS_TILE(name, kind)                                                                      \
-    static void tile_##name##_1(const dn_tile *t)                                                  \
+#define ROWS_TILE(name, kind, rows)                                                                \
+    static void tile_##name##_##rows(const dn_tile *t)                                             \
     {                                                                                              \
-        tile(t, 1, kind);                                                                          \
-    }                                                                                              \
-    static void tile_##name##_2(const dn_tile *t)                                                  \
-    {                                                                                              \
-        tile(t, 2, kind);                                                                          \
-    }                                                                                              \
-    static void tile_##name##_3(const dn_tile *t)                                                  \
-    {                                                                                              \
-        tile(t, 3, kind);                                                                          \
-    }                                                                                              \
-    static void tile_##name##_4(const dn_tile *t)                                                  \
-    {                                                                                              \
-        tile(t, 4, kind);                                                                          \
-    }                                                                                              \
-    static void tile_##name##_5(const dn_tile *t)                                                  \
-    {                                                                                              \
-        tile(t, 5, kind);                                                                          \
-    }                                                                                              \
-    static void tile_##name##_6(const dn_tile *t)                                                  \
-    {                                                                                              \
-        tile(t, 6, kind);                                                                          \
-    }                                                                                              \
+        tile(t, rows, kind);                                                                       \
+    }
+#define ROWS_TILES(name, kind)                                                                     \
+    ROWS_TILE(name, kind, 1)                                                                       \
+    ROWS_TILE(name, kind, 2)                                                                       \
+    ROWS_TILE(name, kind, 3)                                                                       \
+    ROWS_TILE(name, kind, 4)                                                                       \
+    ROWS_TILE(name, kind, 5)                                                                       \
+    ROWS_TILE(name, kind, 6)                                                                       \
     static void run_##name(const dn_tile *t, int64_t rows)                                         \
     {                                                                                              \
         static void (*const all[ROWS])(const dn_tile *) = {tile_##name##_1, tile_##name##_2,       \
@@ -182,11 +169,10 @@ INLINE void tile(const dn_tile *t, const int rows, const int kind)
                                                            tile_##name##_5, tile_##name##_6};      \
         all[rows - 1](t);                                                                          \
     }
-ROWS_TILE(floats, FLOATS)
-ROWS_TILE(bytes, BYTES)
-ROWS_TILE(words, WORDS)
-ROWS_TILE(fours, FOURS)
-#undef ROWS_TILE
+ROWS_TILES(floats, FLOATS)
+ROWS_TILES(bytes, BYTES)
+ROWS_TILES(words, WORDS)
+ROWS_TILES(fours, FOURS)
 
 /* ---- blocks of 8 x 8 ---- */
 

@@ -343,7 +343,6 @@ static int64_t pack_part(const dn_op *op, const dn_tiles_part *part, int is_wino
 {
     const st_contraction *contraction = &part->contraction;
     const dn_sizes *s = &part->sizes;
-    const stator_host *host = op->lib->host;
     const dn_tiles_isa *isa = dn_tiles_isa_for(op->lib, contraction, s);
     const dn_sections sections = dn_tiles_sections(isa, contraction, s);
     packing p = {.y = y + s->slices.weight_first * (int64_t)dn_dtype_size(contraction->y.dtype),
@@ -370,11 +369,7 @@ static int64_t pack_part(const dn_op *op, const dn_tiles_part *part, int is_wino
     p.section = p.are_rows ? 1 : dn_parts(p.features, p.columns);
     p.panels = p.section * sections.n;
     p.panel_bytes = panel_bytes_of(&p);
-    if (host && s->threads > 1) {
-        host->thr->parallel_for(ctx, p.panels, 1, pack_panels, &p);
-    } else {
-        pack_panels(&p, 0, p.panels);
-    }
+    dn_parallel(s->threads > 1 ? op->lib->host : NULL, ctx, p.panels, 1, pack_panels, &p);
     return p.panels * p.panel_bytes;
 }
 

@@ -7,7 +7,6 @@
 
 #include <math.h>
 
-enum combine { SUM, PROD, MIN, MAX };
 enum premap { AS_IS, ABS, SQUARE, EXP_SHIFTED };
 enum finish { NOTHING, DIVIDE, ROOT, LOGARITHM, LOG_SHIFTED };
 
@@ -19,16 +18,16 @@ typedef struct recipe {
 
 /* clang-format off */
 static const recipe recipes[EAGER_OP_COUNT] = {
-    [EAGER_OP_reduce_sum] = {SUM, AS_IS, NOTHING},
-    [EAGER_OP_reduce_prod] = {PROD, AS_IS, NOTHING},
-    [EAGER_OP_reduce_min] = {MIN, AS_IS, NOTHING},
-    [EAGER_OP_reduce_max] = {MAX, AS_IS, NOTHING},
-    [EAGER_OP_reduce_mean] = {SUM, AS_IS, DIVIDE},
-    [EAGER_OP_reduce_l1] = {SUM, ABS, NOTHING},
-    [EAGER_OP_reduce_l2] = {SUM, SQUARE, ROOT},
-    [EAGER_OP_reduce_sum_square] = {SUM, SQUARE, NOTHING},
-    [EAGER_OP_reduce_log_sum] = {SUM, AS_IS, LOGARITHM},
-    [EAGER_OP_reduce_log_sum_exp] = {SUM, EXP_SHIFTED, LOG_SHIFTED},
+    [EAGER_OP_reduce_sum] = {EK_SUM, AS_IS, NOTHING},
+    [EAGER_OP_reduce_prod] = {EK_PROD, AS_IS, NOTHING},
+    [EAGER_OP_reduce_min] = {EK_MIN, AS_IS, NOTHING},
+    [EAGER_OP_reduce_max] = {EK_MAX, AS_IS, NOTHING},
+    [EAGER_OP_reduce_mean] = {EK_SUM, AS_IS, DIVIDE},
+    [EAGER_OP_reduce_l1] = {EK_SUM, ABS, NOTHING},
+    [EAGER_OP_reduce_l2] = {EK_SUM, SQUARE, ROOT},
+    [EAGER_OP_reduce_sum_square] = {EK_SUM, SQUARE, NOTHING},
+    [EAGER_OP_reduce_log_sum] = {EK_SUM, AS_IS, LOGARITHM},
+    [EAGER_OP_reduce_log_sum_exp] = {EK_SUM, EXP_SHIFTED, LOG_SHIFTED},
 };
 /* clang-format on */
 
@@ -116,24 +115,10 @@ static void map_f64(double *x, int64_t n, int premap, const double *shift, int64
 
 static double identity_f64(int combine)
 {
-    return combine == PROD  ? 1.0
-           : combine == MIN ? (double)INFINITY
-           : combine == MAX ? -(double)INFINITY
-                            : 0.0;
-}
-
-static inline double combine_f64(int combine, double a, double b)
-{
-    switch (combine) {
-    case SUM:
-        return a + b;
-    case PROD:
-        return a * b;
-    case MIN:
-        return a < b || a != a ? a : b;
-    default:
-        return a > b || a != a ? a : b;
-    }
+    return combine == EK_PROD  ? 1.0
+           : combine == EK_MIN ? (double)INFINITY
+           : combine == EK_MAX ? -(double)INFINITY
+                               : 0.0;
 }
 
 static double sum_block(const double *x, int64_t n)
@@ -167,11 +152,11 @@ static void run_f64(const reduce_job *job, int64_t at, const sweep *s, double *a
         const int64_t m = job->run - i < EK_BLOCK ? job->run - i : EK_BLOCK;
         st_load_f64_block(in->dtype, in->data, at + i, m, x);
         map_f64(x, m, s->premap, s->shift, 0);
-        if (s->combine == SUM) {
+        if (s->combine == EK_SUM) {
             *acc += sum_block(x, m);
         }
-        for (int64_t k = 0; s->combine != SUM && k < m; k++) {
-            *acc = combine_f64(s->combine, *acc, x[k]);
+        for (int64_t k = 0; s->combine != EK_SUM && k < m; k++) {
+            *acc = ek_combine_f64((uint32_t)s->combine, *acc, x[k]);
         }
     }
 }
@@ -194,14 +179,14 @@ static void sweep_f64(const reduce_job *job, int64_t base, int64_t n, const swee
         st_load_f64_block(in->dtype, in->data, at, n, x);
         map_f64(x, n, s->premap, s->shift, 1);
         switch (combine) { /* one loop each, so that it vectorises */
-        case SUM:
+        case EK_SUM:
             for (int64_t k = 0; k < n; k++) {
                 acc[k] += x[k];
             }
             break;
         default:
             for (int64_t k = 0; k < n; k++) {
-                acc[k] = combine_f64(combine, acc[k], x[k]);
+                acc[k] = ek_combine_f64((uint32_t)combine, acc[k], x[k]);
             }
             break;
         }
@@ -237,7 +222,7 @@ static void range_f64(void *self, int64_t begin, int64_t end)
     const ek_tensor *out = &job->c->out[0];
     double acc[EK_BLOCK];
     double shift[EK_BLOCK] = {0};
-    const sweep largest = {.combine = MAX, .premap = AS_IS};
+    const sweep largest = {.combine = EK_MAX, .premap = AS_IS};
     const sweep all = {.combine = job->r.combine, .premap = job->r.premap, .shift = shift};
     for (int64_t t = begin; t < end; t++) {
         const int64_t row = t / job->blocks;
@@ -260,34 +245,7 @@ static void range_f64(void *self, int64_t begin, int64_t end)
 
 static int64_t identity_i64(int combine, uint32_t dtype)
 {
-    const uint32_t bits = dtype == STATOR_BOOL ? 1 : st_dtype_bits(dtype);
-    const int is_signed = (EK_INT >> dtype) & 1u;
-    const uint64_t top = is_signed ? (UINT64_C(1) << (bits - 1u)) - 1u : UINT64_MAX >> (64u - bits);
-    switch (combine) {
-    case SUM:
-        return 0;
-    case PROD:
-        return 1;
-    case MIN:
-        return (int64_t)top;
-    default:
-        return is_signed ? -(int64_t)top - 1 : 0;
-    }
-}
-
-static inline int64_t combine_i64(int combine, int64_t a, int64_t b, uint64_t flip)
-{
-    const bool less = (int64_t)((uint64_t)a ^ flip) < (int64_t)((uint64_t)b ^ flip);
-    switch (combine) {
-    case SUM:
-        return (int64_t)((uint64_t)a + (uint64_t)b);
-    case PROD:
-        return (int64_t)((uint64_t)a * (uint64_t)b);
-    case MIN:
-        return less ? a : b;
-    default:
-        return less ? b : a;
-    }
+    return combine == EK_SUM ? 0 : combine == EK_PROD ? 1 : ek_int_limit(dtype, combine == EK_MIN);
 }
 
 static int64_t map_i64(int64_t x, int premap, int is_signed)
@@ -322,7 +280,7 @@ static void range_i64(void *self, int64_t begin, int64_t end)
     const reduce_job *job = self;
     const ek_tensor *in = &job->c->in[0];
     const ek_tensor *out = &job->c->out[0];
-    const uint64_t flip = in->dtype == STATOR_U64 ? UINT64_C(1) << 63 : 0;
+    const uint64_t flip = ek_flip(in->dtype);
     const int is_signed = (EK_INT >> in->dtype) & 1u;
     int64_t x[EK_BLOCK];
     int64_t acc[EK_BLOCK];
@@ -343,8 +301,8 @@ static void range_i64(void *self, int64_t begin, int64_t end)
                 st_load_i64_block(in->dtype, in->data, at + i, m, x);
                 for (int64_t k = 0; k < m; k++) {
                     int64_t *a = &acc[k * step];
-                    *a = combine_i64(job->r.combine, *a, map_i64(x[k], job->r.premap, is_signed),
-                                     flip);
+                    *a = ek_combine_i64(job->r.combine, *a, map_i64(x[k], job->r.premap, is_signed),
+                                        flip);
                 }
             }
         }

@@ -79,7 +79,7 @@ static void arg_i64(void *self, int64_t begin, int64_t end)
 {
     const line_job *job = self;
     const ek_tensor *in = &job->c->in[0];
-    const uint64_t flip = in->dtype == STATOR_U64 ? UINT64_C(1) << 63 : 0;
+    const uint64_t flip = ek_flip(in->dtype);
     int64_t *out = job->c->out[0].data;
     for (int64_t t = begin; t < end; t++) {
         const int64_t row = t / job->blocks;

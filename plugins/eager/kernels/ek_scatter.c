@@ -1,15 +1,17 @@
 /* scatter_elements and scatter_nd: a copy of x with updates put in, one after the other, so that
  * the last one wins and sums have one order. */
+#include "plugins/eager/kernels/ek_loop.h"
 #include "plugins/eager/kernels/ek_move.h"
 
 #include <math.h>
 
-enum reduction { REDUCE_NONE, REDUCE_ADD, REDUCE_MUL, REDUCE_MIN, REDUCE_MAX };
+/* What is behind ek_combine. */
+#define REDUCE_NONE (EK_MAX + 1u)
 
 static stator_status reduction_of(const ek_call *c, uint32_t place, uint32_t *out,
                                   stator_diag **err)
 {
-    static const char *const names[] = {"none", "add", "mul", "min", "max"};
+    static const char *const names[] = {"add", "mul", "min", "max", "none"}; /* by ek_combine */
     for (*out = 0; *out < 5; (*out)++) {
         if (ek_str_is(c, place, names[*out])) {
             return STATOR_OK;
@@ -17,35 +19,6 @@ static stator_status reduction_of(const ek_call *c, uint32_t place, uint32_t *ou
     }
     return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
                    "unknown reduction '%s' (known: none, add, mul, min, max)", ek_str(c, place));
-}
-
-static double combine_f64(uint32_t reduction, double a, double b)
-{
-    switch (reduction) {
-    case REDUCE_ADD:
-        return a + b;
-    case REDUCE_MUL:
-        return a * b;
-    case REDUCE_MIN:
-        return a < b || a != a ? a : b;
-    default:
-        return a > b || a != a ? a : b;
-    }
-}
-
-static int64_t combine_i64(uint32_t reduction, int64_t a, int64_t b, bool is_unsigned)
-{
-    const bool less = is_unsigned ? (uint64_t)a < (uint64_t)b : a < b;
-    switch (reduction) {
-    case REDUCE_ADD:
-        return (int64_t)((uint64_t)a + (uint64_t)b);
-    case REDUCE_MUL:
-        return (int64_t)((uint64_t)a * (uint64_t)b);
-    case REDUCE_MIN:
-        return less ? a : b;
-    default:
-        return less ? b : a;
-    }
 }
 
 /* y[at + i] gets updates[from + i]. */
@@ -63,12 +36,12 @@ static void put(const ek_call *c, uint32_t reduction, int64_t at, int64_t from, 
         if (ek_is_float(y->dtype)) {
             const double a = ek_get(y, at + i);
             const double b = ek_get(u, from + i);
-            ek_put(y, at + i, combine_f64(reduction, a, b));
+            ek_put(y, at + i, ek_combine_f64(reduction, a, b));
         } else {
             const int64_t a = st_load_i64(y->dtype, y->data, at + i);
             const int64_t b = st_load_i64(u->dtype, u->data, from + i);
             st_store_i64(y->dtype, y->data, at + i,
-                         combine_i64(reduction, a, b, y->dtype == STATOR_U64));
+                         ek_combine_i64(reduction, a, b, ek_flip(y->dtype)));
         }
     }
 }

@@ -65,7 +65,7 @@ static void clamp_i64_row(const void *self, int64_t out_at, const int64_t *at, i
     const ternary *t = self;
     const ek_call *c = t->c;
     /* Flipping the top bit orders unsigned numbers as signed ones. */
-    const uint64_t flip = c->in[0].dtype == STATOR_U64 ? UINT64_C(1) << 63 : 0;
+    const uint64_t flip = ek_flip(c->in[0].dtype);
     int64_t v[3][EK_BLOCK];
     for (int64_t i = 0; i < n; i += EK_BLOCK) {
         const int64_t m = n - i < EK_BLOCK ? n - i : EK_BLOCK;

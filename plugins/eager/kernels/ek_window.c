@@ -1,7 +1,7 @@
 /* Windows over the trailing axes of x[N, C, spatial]: reduce_window, max_pool (with indices),
  * avg_pool, lp_pool. Each output element is computed by one thread from its window, in row-major
  * tap order. */
-#include "plugins/eager/eager.h"
+#include "plugins/eager/kernels/ek_loop.h"
 
 #include <math.h>
 
@@ -135,20 +135,6 @@ static double combine_f64(reduction kind, double a, double b)
     return (kind == KIND_MAX) == (b > a) ? b : a;
 }
 
-/* The least and greatest integer of a dtype. */
-static int64_t int_limit(uint32_t dtype, bool greatest)
-{
-    const uint32_t bits = st_dtype_bits(dtype);
-    if (st_dtype_class(dtype) == STATOR_CLASS_UINT || dtype == STATOR_BOOL) {
-        const uint64_t top = dtype == STATOR_BOOL ? 1
-                             : bits == 64         ? UINT64_MAX
-                                                  : (UINT64_C(1) << bits) - 1;
-        return greatest ? (int64_t)top : 0;
-    }
-    const int64_t top = (int64_t)((UINT64_C(1) << (bits - 1)) - 1);
-    return greatest ? top : -top - 1;
-}
-
 static int64_t combine_i64(reduction kind, uint32_t dtype, int64_t a, int64_t b)
 {
     if (kind == KIND_SUM) {
@@ -167,7 +153,7 @@ static void reduce_range(void *self, int64_t begin, int64_t end)
     const bool is_float = ek_is_float(x->dtype);
     for (int64_t o = begin; o < end; o++) {
         double f = identity_f64(kind);
-        int64_t i = kind == KIND_SUM ? 0 : int_limit(x->dtype, kind == KIND_MIN);
+        int64_t i = kind == KIND_SUM ? 0 : ek_int_limit(x->dtype, kind == KIND_MIN);
         reach r;
         for (bool more = first_tap(w, o, &r); more; more = next_tap(w, &r)) {
             const int64_t from = r.plane + r.offset;
@@ -232,7 +218,7 @@ static void store_empty(const ek_tensor *y, int64_t o)
     if (ek_is_float(y->dtype)) {
         ek_put(y, o, -INFINITY);
     } else {
-        st_store_i64(y->dtype, y->data, o, int_limit(y->dtype, false));
+        st_store_i64(y->dtype, y->data, o, ek_int_limit(y->dtype, false));
     }
 }
 

@@ -85,13 +85,10 @@ stator_status st_blob_from_file(st_mem *mem, st_file *file, uint64_t offset, uin
 {
     *out_blob = NULL;
     uint64_t end = 0;
-    if (!st_add_u64(offset, size, &end) || end > st_file_size(file)) {
-        return st_fail(err, STATOR_OUT_OF_RANGE,
-                       "bytes %llu to %llu + %llu are wanted of '%s', which has %llu",
-                       (unsigned long long)offset, (unsigned long long)offset,
-                       (unsigned long long)size, st_file_path(file),
-                       (unsigned long long)st_file_size(file));
-    }
+    ST_FAIL_IF(!st_add_u64(offset, size, &end) || end > st_file_size(file), err,
+               STATOR_OUT_OF_RANGE, "bytes %llu to %llu + %llu are wanted of '%s', which has %llu",
+               (unsigned long long)offset, (unsigned long long)offset, (unsigned long long)size,
+               st_file_path(file), (unsigned long long)st_file_size(file));
     ST_TRY(st_file_check(file, err));
     if (copy || size == 0) {
         const char *from = st_file_data(file);

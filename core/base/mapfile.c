@@ -64,11 +64,9 @@ static stator_status map_file(st_file *file, int fd, stator_diag **err)
     if (fstat(fd, &st) != 0) {
         return fail_errno(err, file->path, errno);
     }
-    if (!S_ISREG(st.st_mode)) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "'%s' is %s, expected a regular file",
-                       file->path,
-                       S_ISDIR(st.st_mode) ? "a folder" : "a device, a pipe or a socket");
-    }
+    ST_FAIL_IF(!S_ISREG(st.st_mode), err, STATOR_INVALID_ARGUMENT,
+               "'%s' is %s, expected a regular file", file->path,
+               S_ISDIR(st.st_mode) ? "a folder" : "a device, a pipe or a socket");
     remember(file, &st);
     if (file->size == 0) {
         return STATOR_OK;

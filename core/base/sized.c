@@ -10,9 +10,7 @@ enum { SIZE_MIN = 8, SANE_SIZE_MAX = 4096 };
 static stator_status check(const void *given, const char *type, uint32_t *out_size,
                            stator_diag **err)
 {
-    if (given == NULL) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "the %s is NULL", type);
-    }
+    ST_FAIL_IF(given == NULL, err, STATOR_INVALID_ARGUMENT, "the %s is NULL", type);
     memcpy(out_size, given, sizeof *out_size);
     if (*out_size < SIZE_MIN || *out_size > SANE_SIZE_MAX) {
         return st_fail(err, STATOR_INVALID_ARGUMENT,
@@ -30,11 +28,8 @@ stator_status st_sized_read(void *out, uint32_t size, const void *given, const c
     ST_TRY(check(given, type, &theirs, err));
     const unsigned char *bytes = given;
     for (uint32_t i = size; i < theirs; i++) {
-        if (bytes[i] != 0) {
-            return st_fail(err, STATOR_INVALID_ARGUMENT,
-                           "the %s sets a member that Stator " STATOR_VERSION " does not know",
-                           type);
-        }
+        ST_FAIL_IF(bytes[i] != 0, err, STATOR_INVALID_ARGUMENT,
+                   "the %s sets a member that Stator " STATOR_VERSION " does not know", type);
     }
     memcpy(out, given, theirs < size ? theirs : size);
     memcpy(out, &size, sizeof size);

@@ -436,9 +436,8 @@ static stator_status put_constant(stator_ctx *ctx, stator_blob *blob, uint32_t *
     st_cached_constant row = {.blob = blob};
     *out_id = 0;
     ST_REQUIRE(blob, err);
-    if (job == NULL || job->phase != ST_CACHE_SAVING) {
-        return st_fail(err, STATOR_FAILED_PRECONDITION, "nothing is being kept on this thread");
-    }
+    ST_FAIL_IF(job == NULL || job->phase != ST_CACHE_SAVING, err, STATOR_FAILED_PRECONDITION,
+               "nothing is being kept on this thread");
     ST_TRY(st_blob_hash(blob, row.hash, err));
     row.size_bytes = st_blob_size(blob);
     for (uint32_t i = 0; i < job->constants.count; i++) {
@@ -461,9 +460,8 @@ static stator_status get_constant(stator_ctx *ctx, uint32_t id, stator_blob **ou
 {
     const st_cache_job *job = job_of(ctx);
     *out = NULL;
-    if (job == NULL || job->phase != ST_CACHE_LOADING || id >= job->constants.count) {
-        return st_fail(err, STATOR_DATA_LOSS, "there is no constant %u", id);
-    }
+    ST_FAIL_IF(job == NULL || job->phase != ST_CACHE_LOADING || id >= job->constants.count, err,
+               STATOR_DATA_LOSS, "there is no constant %u", id);
     *out = job->constants.data[id].blob;
     st_blob_retain(*out);
     return STATOR_OK;

@@ -109,9 +109,8 @@ static stator_status put_control(saving *s, const st_step *step, uint32_t own, s
         while (place < s->compiled->n_bodies && s->compiled->bodies[place] != c->bodies[k]) {
             place++;
         }
-        if (place + 1u <= own) {
-            return st_fail(err, STATOR_UNSUPPORTED, "a body of control flow is used twice");
-        }
+        ST_FAIL_IF(place + 1u <= own, err, STATOR_UNSUPPORTED,
+                   "a body of control flow is used twice");
         st_put_u32(s->out, place);
     }
     st_put_u32(s->out, c->n_carried);
@@ -258,12 +257,11 @@ static stator_status put_beside(st_cache_job *job, const st_cached_constant *c, 
     const st_cache_item item = {
         .key = key, .name = name, .payload = c->blob, .kind = ST_CACHE_DATA, .is_needed = 1};
     st_cache_constant_key(c->hash, key, name);
-    if (job->data_bytes + c->size_bytes > job->store->cap_bytes / 2u) {
-        return st_fail(err, STATOR_RESOURCE_EXHAUSTED,
-                       "its constants are more than half of the cache's size, %llu bytes "
-                       "(STATOR_CACHE_SIZE)",
-                       (unsigned long long)job->store->cap_bytes);
-    }
+    ST_FAIL_IF(job->data_bytes + c->size_bytes > job->store->cap_bytes / 2u, err,
+               STATOR_RESOURCE_EXHAUSTED,
+               "its constants are more than half of the cache's size, %llu bytes "
+               "(STATOR_CACHE_SIZE)",
+               (unsigned long long)job->store->cap_bytes);
     ST_TRY_MEM(st_cache_parcel_add(&job->request->ctx->mem, &job->parcel, &item), err);
     job->data_bytes += c->size_bytes;
     return STATOR_OK;
@@ -308,12 +306,8 @@ stator_status st_cache_write_compiled(st_cache_job *job, const st_compiled *comp
     for (uint32_t i = compiled->n_bodies; i > 0 && status == STATOR_OK; i--) {
         status = put_program(&s, compiled->bodies[i - 1u], i, err);
     }
-    if (status == STATOR_OK) {
-        status = put_program(&s, &compiled->program, 0, err);
-    }
-    if (status == STATOR_OK) {
-        status = put_constants(job, out, err);
-    }
+    ST_THEN(status, put_program(&s, &compiled->program, 0, err));
+    ST_THEN(status, put_constants(job, out, err));
     if (status == STATOR_OK) {
         st_put_block(out, rest.data, rest.len);
         out->failed |= rest.failed;

@@ -45,10 +45,8 @@ static int32_t symbol_to_bind(const stator_graph_view *v, stator_ref sym, bool a
 static stator_status fail_size(const build *b, stator_ref value, stator_diag **err)
 {
     const stator_value_row *row = stator_value_at(b->v, value);
-    if (row->node == 0) {
-        return st_fail(err, STATOR_RESOURCE_EXHAUSTED, "input '%s' has more than 2^62 bytes",
-                       stator_string_at(b->v, row->name));
-    }
+    ST_FAIL_IF(row->node == 0, err, STATOR_RESOURCE_EXHAUSTED,
+               "input '%s' has more than 2^62 bytes", stator_string_at(b->v, row->name));
     return st_fail(err, STATOR_RESOURCE_EXHAUSTED, "the result of %s '%s' has more than 2^62 bytes",
                    op_at(b, row->node)->name, stator_node_origin(b->v, row->node));
 }
@@ -198,16 +196,12 @@ static stator_status compile_part(build *b, stator_instance *instance, const st_
     st_describe_step(request_of(b), instance, &info, step);
     const char *name =
         stator_string_at(st_graph_view(part->graph), st_graph_view(part->graph)->name);
-    if (status != STATOR_OK) {
-        return st_fail(err, status, "backend '%s' cannot tell what its executable of '%s' needs",
-                       instance->backend->item.name, name);
-    }
-    if (info.workspace_bytes > INT64_MAX) {
-        return st_fail(err, STATOR_RESOURCE_EXHAUSTED,
-                       "no memory for a workspace of %llu bytes, which backend '%s' needs for '%s'",
-                       (unsigned long long)info.workspace_bytes, instance->backend->item.name,
-                       name);
-    }
+    ST_FAIL_IF(status != STATOR_OK, err, status,
+               "backend '%s' cannot tell what its executable of '%s' needs",
+               instance->backend->item.name, name);
+    ST_FAIL_IF(info.workspace_bytes > INT64_MAX, err, STATOR_RESOURCE_EXHAUSTED,
+               "no memory for a workspace of %llu bytes, which backend '%s' needs for '%s'",
+               (unsigned long long)info.workspace_bytes, instance->backend->item.name, name);
     return STATOR_OK;
 }
 
@@ -269,11 +263,9 @@ static stator_status fall_back(build *b, st_part *part, st_step *step, const sta
     if (count != 0) {
         return STATOR_OK;
     }
-    if (request->n_fallbacks == 0) {
-        return st_fail(err, STATOR_UNSUPPORTED,
-                       "backend '%s' declined a partition of %u nodes while compiling it: %s",
-                       backend, part->n_nodes, st_diag_text(why));
-    }
+    ST_FAIL_IF(request->n_fallbacks == 0, err, STATOR_UNSUPPORTED,
+               "backend '%s' declined a partition of %u nodes while compiling it: %s", backend,
+               part->n_nodes, st_diag_text(why));
     const uint32_t first = st_division_next_fallback(b->a->division, b->u, part, UINT32_MAX);
     const uint32_t last = request->n_fallbacks - 1u;
     part->color = ST_COLOR_FALLBACK + (first < last ? first : last);
@@ -406,12 +398,10 @@ static stator_status add_control(build *b, st_part *part, stator_diag **err)
     step->op = op_at(b, node)->name;
     step->name = stator_node_origin(b->v, node);
     step->kind = row->op < STATOR_OPCODE_end ? kinds[row->op] : ST_STEP_RUN;
-    if (step->kind == ST_STEP_RUN || row->region_count > 2) {
-        return st_fail(err, STATOR_UNIMPLEMENTED,
-                       "%s '%s': no backend runs it, and the host runs cond, call, while and scan "
-                       "alone",
-                       step->op, step->name);
-    }
+    ST_FAIL_IF(step->kind == ST_STEP_RUN || row->region_count > 2, err, STATOR_UNIMPLEMENTED,
+               "%s '%s': no backend runs it, and the host runs cond, call, while and scan "
+               "alone",
+               step->op, step->name);
     ST_TRY(add_ports(b, part, step, err));
     return read_control(b, row, step, err);
 }

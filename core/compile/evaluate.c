@@ -27,9 +27,7 @@ static stator_status single_node_graph(const stator_graph *graph, stator_ref nod
     stator_ref *map = st_calloc(mem, v->n_values + 1u, sizeof *map);
     stator_builder *b = NULL;
     stator_status status = map != NULL ? STATOR_OK : st_fail_oom(err);
-    if (status == STATOR_OK) {
-        status = st_builder_create(graph->module, "fold", &b, err);
-    }
+    ST_THEN(status, st_builder_create(graph->module, "fold", &b, err));
     for (uint32_t k = 0; status == STATOR_OK && k < row->operand_count; k++) {
         const stator_ref operand = stator_operand(v, row, k);
         if (operand != 0 && map[operand] == 0) {
@@ -37,9 +35,7 @@ static stator_status single_node_graph(const stator_graph *graph, stator_ref nod
             status = st_build_clone(b, graph, producer, producer, map, err);
         }
     }
-    if (status == STATOR_OK) {
-        status = st_build_clone(b, graph, node, node, map, err);
-    }
+    ST_THEN(status, st_build_clone(b, graph, node, node, map, err));
     for (uint32_t k = 0; status == STATOR_OK && k < row->result_count; k++) {
         status = st_build_output(b, "y", map[row->result_begin + k], err);
     }
@@ -142,12 +138,8 @@ stator_status st_evaluate_node(void *self, const stator_graph *graph, stator_ref
         status = make_buffer(evaluator->ctx, v, row->result_begin + k, &buffers[k], err);
     }
     stator_graph *single = NULL;
-    if (status == STATOR_OK) {
-        status = single_node_graph(graph, node, &single, err);
-    }
-    if (status == STATOR_OK) {
-        status = run_once(evaluator, single, row->result_count, buffers, err);
-    }
+    ST_THEN(status, single_node_graph(graph, node, &single, err));
+    ST_THEN(status, run_once(evaluator, single, row->result_count, buffers, err));
     for (uint32_t k = 0; k < row->result_count; k++) {
         if (status == STATOR_OK) {
             out_blobs[k] = buffers[k].blob;

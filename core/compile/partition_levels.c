@@ -48,13 +48,10 @@ static stator_status dissolve(tarjan *t, const stator_ref *vertices, uint32_t n)
         if (w->group[vertices[i]] == 0) {
             continue;
         }
-        if (!w->may_dissolve) {
-            return st_fail(t->err, STATOR_FAILED_PRECONDITION,
-                           "the ATOMIC group of node %u (%s) is not convex: a node that is not "
-                           "claimed lies between two of its members",
-                           vertices[i],
-                           stator_op_at(w->v, stator_node_at(w->v, vertices[i])->op)->name);
-        }
+        ST_FAIL_IF(!w->may_dissolve, t->err, STATOR_FAILED_PRECONDITION,
+                   "the ATOMIC group of node %u (%s) is not convex: a node that is not "
+                   "claimed lies between two of its members",
+                   vertices[i], stator_op_at(w->v, stator_node_at(w->v, vertices[i])->op)->name);
         t->n_dissolved++;
         for (stator_ref m = vertices[i]; m != 0; m = t->next_member[m]) {
             w->color[m] = w->fallback != NULL ? w->fallback[m] : ST_COLOR_FALLBACK;

@@ -163,12 +163,8 @@ stator_status st_part_write(st_part_work *w, st_part *part, uint32_t number, sta
     (void)snprintf(name, sizeof name, "part%u", number);
     ST_TRY(st_builder_create(w->graph->module, name, &b, err));
     stator_status status = declare_inputs(w, b, part, number, err);
-    if (status == STATOR_OK) {
-        status = copy_nodes(w, b, part, err);
-    }
-    if (status == STATOR_OK) {
-        status = add_outputs(w, b, part, err);
-    }
+    ST_THEN(status, copy_nodes(w, b, part, err));
+    ST_THEN(status, add_outputs(w, b, part, err));
     clear_map(w, part);
     if (status != STATOR_OK) {
         st_builder_abort(b);

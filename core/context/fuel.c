@@ -39,10 +39,9 @@ stator_status st_fuel_configure(st_fuel *fuel, int64_t limit, const char *scope,
     if (scope != NULL && scope[0] != '\0') {
         char *end = NULL;
         const unsigned long index = strtoul(scope, &end, 10);
-        if (end == scope || (*end != '\0' && *end != '.') || index > UINT32_MAX || limit < 0) {
-            return st_fail(err, STATOR_INVALID_ARGUMENT,
-                           "fuel scope '%s' is not a scope number such as \"3\"", scope);
-        }
+        ST_FAIL_IF(end == scope || (*end != '\0' && *end != '.') || index > UINT32_MAX || limit < 0,
+                   err, STATOR_INVALID_ARGUMENT,
+                   "fuel scope '%s' is not a scope number such as \"3\"", scope);
         fuel->mode = ST_FUEL_SERIAL;
         fuel->limit_scope = (uint32_t)index;
         fuel->limit = limit;

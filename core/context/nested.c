@@ -103,9 +103,7 @@ stator_status st_instance_open(stator_ctx *ctx, const char *name, uint32_t optio
     const st_option_pairs given = {.count = option_count, .keys = keys, .values = values};
     stator_status status =
         st_item_options(ctx, &instance->backend->item, &given, &instance->options, err);
-    if (status == STATOR_OK) {
-        status = create_inst(instance, err);
-    }
+    ST_THEN(status, create_inst(instance, err));
     if (status != STATOR_OK) {
         st_instance_close(instance);
         return status;
@@ -479,9 +477,8 @@ static stator_status nested_compile_node(stator_instance *instance, const stator
 {
     stator_graph *one = NULL;
     *out_exe = NULL;
-    if (node == 0 || node > st_graph_view(graph)->n_nodes) {
-        return st_fail(err, STATOR_OUT_OF_RANGE, "the graph has no node %u", node);
-    }
+    ST_FAIL_IF(node == 0 || node > st_graph_view(graph)->n_nodes, err, STATOR_OUT_OF_RANGE,
+               "the graph has no node %u", node);
     ST_TRY(single_node(graph, node, &one, err));
     return st_instance_compile(instance, one, nested_scope(instance, one), out_exe, err);
 }

@@ -151,9 +151,7 @@ stator_status stator_ctx_item_probe(stator_ctx *ctx, uint32_t index)
     const st_registry_item *item = NULL;
     stator_diag *diag = NULL;
     stator_status status = item_at(ctx, index, &item, &diag);
-    if (status == STATOR_OK) {
-        status = st_registry_probe(ctx->registry, item, &diag);
-    }
+    ST_THEN(status, st_registry_probe(ctx->registry, item, &diag));
     return st_ctx_fail(ctx, status, diag);
 }
 

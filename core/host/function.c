@@ -47,10 +47,9 @@ static stator_status take_fuel(stator_function *f, const stator_compile_options 
         const char *limit = text[before] == ':' ? text + before + 1 : text;
         char *end = NULL;
         f->fuel_limit = strtoll(limit, &end, 10);
-        if (end == limit || *end != '\0' || f->fuel_limit < 0 || before >= sizeof number) {
-            return st_fail(err, STATOR_INVALID_ARGUMENT,
-                           "STATOR_FUEL is '%s': write a number N, or SCOPE:N", text);
-        }
+        ST_FAIL_IF(end == limit || *end != '\0' || f->fuel_limit < 0 || before >= sizeof number,
+                   err, STATOR_INVALID_ARGUMENT,
+                   "STATOR_FUEL is '%s': write a number N, or SCOPE:N", text);
         (void)snprintf(number, sizeof number, "%.*s", (int)before, text);
         scope = limit != text ? number : NULL;
         f->flags |= scope == NULL && f->fuel_limit == 0 ? (uint32_t)STATOR_COMPILE_NO_FUEL : 0;
@@ -92,9 +91,7 @@ stator_status stator_compile(stator_model *model, const stator_compile_options *
     stator_diag *diag = NULL;
     stator_status status =
         given != NULL ? ST_SIZED_READ(stator_compile_options, &options, given, &diag) : STATOR_OK;
-    if (status == STATOR_OK) {
-        status = st_check_flags(options.flags, COMPILE_FLAGS, "stator_compile_options", &diag);
-    }
+    ST_THEN(status, st_check_flags(options.flags, COMPILE_FLAGS, "stator_compile_options", &diag));
     if (status != STATOR_OK) {
         return st_ctx_fail(ctx, status, diag);
     }

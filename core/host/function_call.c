@@ -59,9 +59,7 @@ static void inputs_deinit(stator_function *f, call_inputs *inputs)
 static stator_status take_input(stator_function *f, call_inputs *inputs, uint32_t i,
                                 stator_tensor *tensor, stator_diag **err)
 {
-    if (tensor == NULL) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "input %u is missing", i);
-    }
+    ST_FAIL_IF(tensor == NULL, err, STATOR_INVALID_ARGUMENT, "input %u is missing", i);
     const DLTensor *view = &tensor->view;
     const uintptr_t address = (uintptr_t)stator_tensor_data(tensor);
     if (view->strides == NULL && address % 16u == 0) {
@@ -179,21 +177,11 @@ stator_status stator_call_tensors(stator_function *f, uint32_t n_in, stator_tens
     stator_status status = check_counts(f, n_in, &diag);
     if (status == STATOR_OK) {
         status = inputs_init(f, &inputs, n_in, in, &diag);
-        if (status == STATOR_OK) {
-            status = st_function_entry_for(f, n_in, inputs.views, &entry, &state, &diag);
-        }
-        if (status == STATOR_OK) {
-            status = st_compiled_check_files(entry, &diag);
-        }
-        if (status == STATOR_OK) {
-            status = check_outputs(entry, n_out, &diag);
-        }
-        if (status == STATOR_OK) {
-            status = check_apart(n_in, in, n_out, out, &diag);
-        }
-        if (status == STATOR_OK) {
-            status = run_entry(f, entry, state, inputs.views, out, &diag);
-        }
+        ST_THEN(status, st_function_entry_for(f, n_in, inputs.views, &entry, &state, &diag));
+        ST_THEN(status, st_compiled_check_files(entry, &diag));
+        ST_THEN(status, check_outputs(entry, n_out, &diag));
+        ST_THEN(status, check_apart(n_in, in, n_out, out, &diag));
+        ST_THEN(status, run_entry(f, entry, state, inputs.views, out, &diag));
         if (state != NULL) {
             st_program_release(&entry->program, state);
         }
@@ -299,15 +287,10 @@ stator_status stator_bound_call_run(stator_bound_call *call)
         status = st_fail(&diag, STATOR_FAILED_PRECONDITION,
                          "an input of the bound call no longer fits what was compiled");
     }
-    if (status == STATOR_OK) {
-        status = st_guard_check_shape_constraints(&call->entry->guard,
-                                                  st_call_state_syms(call->state), &diag);
-    }
-    if (status == STATOR_OK) {
-        status = st_compiled_check_files(call->entry, &diag);
-    }
-    if (status == STATOR_OK) {
-        status = run_entry(call->function, call->entry, call->state, call->views, call->out, &diag);
-    }
+    ST_THEN(status, st_guard_check_shape_constraints(&call->entry->guard,
+                                                     st_call_state_syms(call->state), &diag));
+    ST_THEN(status, st_compiled_check_files(call->entry, &diag));
+    ST_THEN(status,
+            run_entry(call->function, call->entry, call->state, call->views, call->out, &diag));
     return status == STATOR_OK ? STATOR_OK : st_ctx_fail(call->function->ctx, status, diag);
 }

@@ -258,11 +258,9 @@ stator_status st_function_entry_for(stator_function *f, uint32_t n_in, const DLT
     pthread_mutex_unlock(&f->lock);
     if (status == STATOR_OK && *out_state == NULL) {
         *out_state = st_program_acquire(&(*out_entry)->program);
-        if (*out_state == NULL) {
-            return st_fail(err, STATOR_RESOURCE_EXHAUSTED,
-                           "no memory for a workspace of %llu bytes",
-                           (unsigned long long)(*out_entry)->program.workspace_bytes);
-        }
+        ST_FAIL_IF(*out_state == NULL, err, STATOR_RESOURCE_EXHAUSTED,
+                   "no memory for a workspace of %llu bytes",
+                   (unsigned long long)(*out_entry)->program.workspace_bytes);
         if (!st_guard_check(&(*out_entry)->guard, in, st_call_state_syms(*out_state))) {
             st_program_release(&(*out_entry)->program, *out_state);
             *out_state = NULL; /* the free list owns it again */
@@ -290,12 +288,8 @@ stator_status st_function_cache_why(stator_function *f, uint32_t n_in, const DLT
     uint32_t n_hints = 0;
     pthread_mutex_lock(&f->lock);
     stator_status status = choose_spec(f, n_in, in, &spec, err);
-    if (status == STATOR_OK) {
-        status = reset_fuel(f, err);
-    }
-    if (status == STATOR_OK) {
-        status = st_sizes_hints(&f->ctx->mem, spec, in, &hints, &n_hints, err);
-    }
+    ST_THEN(status, reset_fuel(f, err));
+    ST_THEN(status, st_sizes_hints(&f->ctx->mem, spec, in, &hints, &n_hints, err));
     if (status == STATOR_OK) {
         st_function_request(f, spec, &request);
         request.hints = hints;

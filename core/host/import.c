@@ -106,9 +106,7 @@ static stator_status read_source(stator_model *model, const stator_source *sourc
     status = st_plugin_leave(&call, status, status != STATOR_NEED_VALUE ? err : NULL);
     m->plan = NULL;
     if (has_axes) {
-        if (status == STATOR_OK) {
-            status = st_baked_in_check(&baked_in, b, err);
-        }
+        ST_THEN(status, st_baked_in_check(&baked_in, b, err));
         if (status == STATOR_OK && st_str_ok(&baked_in.log) && baked_in.log.len != 0) {
             st_log(model->ctx, "recompiles", 2, "constants that go on: %s", baked_in.log.data);
         }
@@ -184,9 +182,7 @@ static stator_status import_once(stator_model *model, stator_tensor *const *valu
     } else {
         st_builder_abort(b);
     }
-    if (status == STATOR_OK) {
-        status = st_verify(module->root, err);
-    }
+    ST_THEN(status, st_verify(module->root, err));
     if (status != STATOR_OK) {
         st_module_destroy(module);
         return status;
@@ -387,9 +383,7 @@ static stator_status import_as(stator_model *model, stator_tensor *const *values
         status = st_reinfer(from, &copy, NULL, out_module, err);
         st_size_plan_deinit(&copy);
     }
-    if (status == STATOR_OK) {
-        status = st_verify((*out_module)->root, err);
-    }
+    ST_THEN(status, st_verify((*out_module)->root, err));
     if (status != STATOR_OK) {
         st_module_destroy(*out_module);
         *out_module = NULL;

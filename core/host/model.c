@@ -263,9 +263,7 @@ static stator_status open_source(stator_model *model, const char *path, stator_d
         return read_pipe(model, path, err);
     }
     char *real = realpath(path, NULL);
-    if (real == NULL) {
-        return st_fail(err, STATOR_NOT_FOUND, "cannot open '%s': %m", path);
-    }
+    ST_FAIL_IF(real == NULL, err, STATOR_NOT_FOUND, "cannot open '%s': %m", path);
     model->path = st_strdup(mem, real);
     const char *slash = strrchr(real, '/');
     model->dir = st_strndup(mem, real, slash == real ? 1 : (uint64_t)(slash - real));
@@ -317,13 +315,11 @@ static stator_status finish_load(stator_model *model, const stator_load_options 
         st_diag_release(diag);
         return STATOR_OK;
     }
-    if (status == STATOR_NEED_VALUE && diag == NULL) {
-        return st_fail(err, status,
-                       "plugin '%s' needs the value of '%s' to import the model, and has declared "
-                       "no such input",
-                       model->frontend->callee->name,
-                       model->n_needed != 0 ? model->needed[0] : "an input that it does not name");
-    }
+    ST_FAIL_IF(status == STATOR_NEED_VALUE && diag == NULL, err, status,
+               "plugin '%s' needs the value of '%s' to import the model, and has declared "
+               "no such input",
+               model->frontend->callee->name,
+               model->n_needed != 0 ? model->needed[0] : "an input that it does not name");
     return st_diag_give(status, diag, err);
 }
 
@@ -364,9 +360,7 @@ stator_status stator_model_load(stator_ctx *ctx, const char *path, const stator_
         return st_ctx_fail(ctx, STATOR_RESOURCE_EXHAUSTED, NULL);
     }
     status = open_source(model, path, &diag);
-    if (status == STATOR_OK) {
-        status = finish_load(model, &options, &diag);
-    }
+    ST_THEN(status, finish_load(model, &options, &diag));
     return end_load(model, status, diag, out_model);
 }
 
@@ -400,9 +394,7 @@ stator_status stator_model_load_bytes(stator_ctx *ctx, const void *bytes, uint64
     if (model->path == NULL || ((options.flags & LOAD_COPY) != 0 && model->source == NULL)) {
         status = st_fail_oom(&diag);
     }
-    if (status == STATOR_OK) {
-        status = finish_load(model, &options, &diag);
-    }
+    ST_THEN(status, finish_load(model, &options, &diag));
     return end_load(model, status, diag, out_model);
 }
 
@@ -414,9 +406,7 @@ stator_status stator_model_begin(stator_ctx *ctx, stator_builder **out_builder)
     stator_diag *diag = NULL;
     st_module *module = NULL;
     stator_status status = st_ctx_load_oplibs(ctx, &diag);
-    if (status == STATOR_OK) {
-        status = st_module_create(&ctx->mem, ctx, &ctx->ops, &module, &diag);
-    }
+    ST_THEN(status, st_module_create(&ctx->mem, ctx, &ctx->ops, &module, &diag));
     if (status == STATOR_OK) {
         status = st_builder_create(module, "main", out_builder, &diag);
         if (status != STATOR_OK) {
@@ -453,9 +443,7 @@ stator_status stator_model_finish(stator_builder *builder, stator_model **out_mo
     stator_ctx *ctx = module->ctx;
     stator_diag *diag = NULL;
     stator_status status = st_builder_finish(builder, &module->root, &diag);
-    if (status == STATOR_OK) {
-        status = st_check_symbols_bound(module->root, &diag);
-    }
+    ST_THEN(status, st_check_symbols_bound(module->root, &diag));
     if (status != STATOR_OK) {
         st_module_destroy(module);
     } else {
@@ -495,9 +483,7 @@ stator_status stator_model_specialise(stator_model *model, uint32_t n_in, stator
         }
     }
     st_specialisation *spec = NULL;
-    if (status == STATOR_OK) {
-        status = st_model_specialise(model, n_in, views, NULL, &spec, &diag);
-    }
+    ST_THEN(status, st_model_specialise(model, n_in, views, NULL, &spec, &diag));
     st_free(&ctx->mem, views);
     return st_ctx_fail(ctx, status, diag);
 }

@@ -31,9 +31,7 @@ stator_status stator_x_model_of_graph(stator_ctx *ctx, const stator_graph *graph
     st_module *copy = NULL;
     stator_status status = st_module_clone(from, &copy, &diag);
     from->root = kept_root;
-    if (status == STATOR_OK) {
-        status = st_model_wrap(ctx, copy, out_model, &diag);
-    }
+    ST_THEN(status, st_model_wrap(ctx, copy, out_model, &diag));
     return st_ctx_fail(ctx, status, diag);
 }
 
@@ -45,12 +43,8 @@ static stator_status with_outputs(st_module *module, uint32_t n, const stator_re
     stator_ref *map = st_calloc(module->mem, v->n_values + 1u, sizeof *map);
     stator_builder *b = NULL;
     stator_status status = map != NULL ? STATOR_OK : st_fail_oom(err);
-    if (status == STATOR_OK) {
-        status = st_builder_create(module, stator_string_at(v, v->name), &b, err);
-    }
-    if (status == STATOR_OK) {
-        status = st_build_clone_inputs(b, from, map, err);
-    }
+    ST_THEN(status, st_builder_create(module, stator_string_at(v, v->name), &b, err));
+    ST_THEN(status, st_build_clone_inputs(b, from, map, err));
     if (status == STATOR_OK && v->n_nodes != 0) {
         status = st_build_clone(b, from, 1, v->n_nodes, map, err);
     }
@@ -99,9 +93,7 @@ stator_status stator_x_model_with_outputs(const stator_model *model, uint32_t n,
     stator_diag *diag = NULL;
     st_module *copy = NULL;
     stator_status status = st_model_copy(model, &copy, &diag);
-    if (status == STATOR_OK) {
-        status = with_outputs(copy, n, values, &diag);
-    }
+    ST_THEN(status, with_outputs(copy, n, values, &diag));
     return st_model_end_copy(model, copy, status, out_model, diag);
 }
 
@@ -129,11 +121,7 @@ stator_status stator_x_model_with_sizes(const stator_model *model, uint32_t n,
     stator_diag *diag = NULL;
     st_module *copy = NULL;
     stator_status status = st_model_copy(model, &copy, &diag);
-    if (status == STATOR_OK) {
-        status = st_bind_sizes(copy, n, names, values, &diag);
-    }
-    if (status == STATOR_OK) {
-        status = st_model_reinfer(&copy, &diag);
-    }
+    ST_THEN(status, st_bind_sizes(copy, n, names, values, &diag));
+    ST_THEN(status, st_model_reinfer(&copy, &diag));
     return st_model_end_copy(model, copy, status, out_model, diag);
 }

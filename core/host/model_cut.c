@@ -38,9 +38,8 @@ static stator_status check_refs(const stator_ref *refs, uint32_t n, uint32_t cou
                                 const char *what, stator_diag **err)
 {
     for (uint32_t k = 0; k < n; k++) {
-        if (refs[k] == 0 || refs[k] > count) {
-            return st_fail(err, STATOR_OUT_OF_RANGE, "the graph has no %s %u", what, refs[k]);
-        }
+        ST_FAIL_IF(refs[k] == 0 || refs[k] > count, err, STATOR_OUT_OF_RANGE,
+                   "the graph has no %s %u", what, refs[k]);
     }
     return STATOR_OK;
 }
@@ -52,9 +51,8 @@ static stator_status mark_kept(cutter *c, stator_diag **err)
     ST_TRY(check_refs(cut->inputs, cut->n_inputs, c->v->n_values, "value", err));
     ST_TRY(check_refs(cut->outputs, cut->n_outputs, c->v->n_values, "value", err));
     for (uint32_t k = 0; k < cut->n_nodes; k++) {
-        if (k > 0 && cut->nodes[k] <= cut->nodes[k - 1u]) {
-            return st_fail(err, STATOR_INVALID_ARGUMENT, "the nodes of a cut are not ascending");
-        }
+        ST_FAIL_IF(k > 0 && cut->nodes[k] <= cut->nodes[k - 1u], err, STATOR_INVALID_ARGUMENT,
+                   "the nodes of a cut are not ascending");
         c->is_kept[cut->nodes[k]] = 1;
     }
     return STATOR_OK;
@@ -223,9 +221,7 @@ static stator_status add_inputs(cutter *c, stator_diag **err)
             return st_fail(err, STATOR_INVALID_ARGUMENT,
                            "value %u is an input of the cut and something else as well", value);
         }
-        if (type == 0) {
-            return st_fail(err, STATOR_INVALID_ARGUMENT, "value %u has no such shape", value);
-        }
+        ST_FAIL_IF(type == 0, err, STATOR_INVALID_ARGUMENT, "value %u has no such shape", value);
         name_port(c, value, false, name);
         ST_TRY(st_build_input(c->b, name, type, &c->map[value], err));
     }
@@ -250,10 +246,8 @@ static stator_status add_outputs(cutter *c, stator_diag **err)
     char name[PORT_NAME_BYTES];
     for (uint32_t k = 0; k < c->cut->n_outputs; k++) {
         const stator_ref value = c->cut->outputs[k];
-        if (c->map[value] == 0) {
-            return st_fail(err, STATOR_INVALID_ARGUMENT, "output %u of the cut is not made by it",
-                           value);
-        }
+        ST_FAIL_IF(c->map[value] == 0, err, STATOR_INVALID_ARGUMENT,
+                   "output %u of the cut is not made by it", value);
         name_port(c, value, true, name);
         const uint32_t string = st_module_string(c->module, name, strlen(name));
         ST_TRY_MEM(string && st_map_put(&c->names, string, 1), err);
@@ -338,15 +332,9 @@ stator_status stator_x_model_cut(const stator_model *model, const stator_x_cut *
     st_module *copy = NULL;
     stator_status status = st_model_copy(model, &copy, &diag);
     stator_x_cut whole;
-    if (status == STATOR_OK) {
-        status = read_cut(&whole, cut, &diag);
-    }
-    if (status == STATOR_OK) {
-        status = cut_module(copy, &whole, &diag);
-    }
-    if (status == STATOR_OK) {
-        status = st_model_reinfer(&copy, &diag);
-    }
+    ST_THEN(status, read_cut(&whole, cut, &diag));
+    ST_THEN(status, cut_module(copy, &whole, &diag));
+    ST_THEN(status, st_model_reinfer(&copy, &diag));
     if (status == STATOR_OK) {
         /* As for a file: every size has an origin. */
         status = st_check_symbols_bound(copy->root, &diag);

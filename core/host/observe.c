@@ -52,9 +52,7 @@ stator_status stator_x_call_copies(stator_function *function, uint32_t n_in,
         out[n_out + i] = in[i] != NULL ? copy_tensor(ctx, in[i]) : NULL;
         status = in[i] == NULL || out[n_out + i] != NULL ? STATOR_OK : STATOR_RESOURCE_EXHAUSTED;
     }
-    if (status == STATOR_OK) {
-        status = stator_call_tensors(function, n_in, &out[n_out], n_out, out);
-    }
+    ST_THEN(status, stator_call_tensors(function, n_in, &out[n_out], n_out, out));
     if (status != STATOR_OK) {
         release_all(out, n_out + n_in);
     }

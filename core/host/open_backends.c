@@ -140,10 +140,8 @@ static stator_status open_fallback(st_backends *b, const char *name, stator_diag
     if (strcmp(name, b->main->backend->item.name) == 0) {
         return STATOR_OK; /* main itself has refused these nodes */
     }
-    if (b->n_fallbacks == ST_FALLBACKS_MAX) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "there are more than %d node fallbacks",
-                       (int)ST_FALLBACKS_MAX);
-    }
+    ST_FAIL_IF(b->n_fallbacks == ST_FALLBACKS_MAX, err, STATOR_INVALID_ARGUMENT,
+               "there are more than %d node fallbacks", (int)ST_FALLBACKS_MAX);
     if (b->reference != NULL && strcmp(name, b->reference->backend->item.name) == 0) {
         instance = b->reference;
     } else {
@@ -166,11 +164,9 @@ stator_status st_open_fallbacks(st_backends *b, const stator_compile_options *op
     }
     while (*at != '\0') {
         const size_t n = strcspn(at, ",");
-        if (n == 0 || n >= sizeof name) {
-            return st_fail(err, STATOR_INVALID_ARGUMENT,
-                           "the node fallbacks '%s' are not names of backends with a comma between",
-                           options->node_fallbacks);
-        }
+        ST_FAIL_IF(n == 0 || n >= sizeof name, err, STATOR_INVALID_ARGUMENT,
+                   "the node fallbacks '%s' are not names of backends with a comma between",
+                   options->node_fallbacks);
         memcpy(name, at, n);
         name[n] = '\0';
         ST_TRY(open_fallback(b, name, err));

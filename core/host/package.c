@@ -28,11 +28,9 @@ typedef struct package {
 
 static stator_status check_model(const stator_model *model, stator_diag **err)
 {
-    if (model->n_needed != 0) {
-        return st_fail(err, STATOR_UNSUPPORTED,
-                       "the value of input '%s' decides shapes: the graph is known only at a call",
-                       model->needed[0]);
-    }
+    ST_FAIL_IF(model->n_needed != 0, err, STATOR_UNSUPPORTED,
+               "the value of input '%s' decides shapes: the graph is known only at a call",
+               model->needed[0]);
     return stator_model_graph(model) != NULL
                ? STATOR_OK
                : st_fail(err, STATOR_NEED_VALUE, "the model has no graph yet");
@@ -48,10 +46,9 @@ static stator_status check_graph(const stator_graph *graph, stator_diag **err)
                        stator_string_at(v, stator_value_at(v, row->input)->name));
     }
     for (stator_ref value = 1; value <= v->n_inputs; value++) {
-        if ((stator_value_at(v, value)->flags & STATOR_VALUE_PARAM) != 0) {
-            return st_fail(err, STATOR_UNSUPPORTED, "parameter '%s' was not made a constant",
-                           stator_string_at(v, stator_value_at(v, value)->name));
-        }
+        ST_FAIL_IF((stator_value_at(v, value)->flags & STATOR_VALUE_PARAM) != 0, err,
+                   STATOR_UNSUPPORTED, "parameter '%s' was not made a constant",
+                   stator_string_at(v, stator_value_at(v, value)->name));
     }
     return STATOR_OK;
 }
@@ -62,13 +59,11 @@ static stator_status check_colors(const st_division *d, stator_diag **err)
 {
     const st_unit *u = d->root;
     for (stator_ref n = 1; n <= u->v->n_nodes; n++) {
-        if (u->color[n] != ST_COLOR_MAIN) {
-            return st_fail(err, STATOR_UNSUPPORTED,
-                           "%s '%s' is control flow that Stator itself would run (%s)",
-                           stator_op_at(u->v, stator_node_at(u->v, n)->op)->name,
-                           stator_node_origin(u->v, n),
-                           u->reasons[n] != NULL ? u->reasons[n] : "its bodies are divided");
-        }
+        ST_FAIL_IF(u->color[n] != ST_COLOR_MAIN, err, STATOR_UNSUPPORTED,
+                   "%s '%s' is control flow that Stator itself would run (%s)",
+                   stator_op_at(u->v, stator_node_at(u->v, n)->op)->name,
+                   stator_node_origin(u->v, n),
+                   u->reasons[n] != NULL ? u->reasons[n] : "its bodies are divided");
     }
     return STATOR_OK;
 }
@@ -79,10 +74,8 @@ static stator_status explain_declined(const package *p, const stator_diag *why, 
     const st_diag_node *at = st_diag_nodes(why);
     const stator_graph_view *v = p->division.root->v;
     const char *backend = p->request.main->backend->item.name;
-    if (at == NULL || at->node == 0 || at->node > v->n_nodes) {
-        return st_fail(err, STATOR_UNSUPPORTED, "backend '%s' declined the graph: %s", backend,
-                       st_diag_text(why));
-    }
+    ST_FAIL_IF(at == NULL || at->node == 0 || at->node > v->n_nodes, err, STATOR_UNSUPPORTED,
+               "backend '%s' declined the graph: %s", backend, st_diag_text(why));
     return st_fail(err, STATOR_UNSUPPORTED, "backend '%s' does not run %s '%s' (%s)", backend,
                    stator_op_at(v, stator_node_at(v, at->node)->op)->name,
                    stator_node_origin(v, at->node), at->reason);
@@ -116,10 +109,8 @@ static stator_status compile_spec(package *p, const st_specialisation *spec, sta
     p->request.fuel = &p->fuel;
     p->request.n_fallbacks = 0;
     p->request.flags |= STATOR_COMPILE_STRICT;
-    if (p->request.main->backend->exe_package == NULL) {
-        return st_fail(err, STATOR_UNSUPPORTED, "backend '%s' makes no packages",
-                       p->request.main->backend->item.name);
-    }
+    ST_FAIL_IF(p->request.main->backend->exe_package == NULL, err, STATOR_UNSUPPORTED,
+               "backend '%s' makes no packages", p->request.main->backend->item.name);
     ST_TRY(st_run_pipeline(&p->request, &p->shape_constraints, &p->module, err));
     ST_TRY(st_divide(&p->request, p->module->root, &p->division, err));
     ST_TRY(check_colors(&p->division, err));
@@ -186,9 +177,8 @@ static stator_status refine(package *p, st_specialisation **out_spec, stator_dia
     if (status == STATOR_OK && !small_inputs(v, syms, shapes, in)) {
         status = st_fail(err, STATOR_UNSUPPORTED, "a size of an input cannot be computed");
     }
-    if (status == STATOR_OK) {
-        status = st_sizes_choose(&sizes, p->model, ST_SIZES_REFINE, v->n_inputs, in, out_spec, err);
-    }
+    ST_THEN(status,
+            st_sizes_choose(&sizes, p->model, ST_SIZES_REFINE, v->n_inputs, in, out_spec, err));
     st_sizes_deinit(&sizes, mem);
     st_free(mem, in);
     st_free(mem, shapes);

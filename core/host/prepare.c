@@ -7,21 +7,18 @@ static stator_status read_shapes(const stator_model *model, uint32_t n_in, const
 {
     for (uint32_t i = 0; i < n_in; i++) {
         stator_port_info port = {.struct_size = sizeof port};
-        if (in[i].rank > STATOR_RANK_MAX || (in[i].rank != 0 && in[i].dims == NULL)) {
-            return st_fail(err, STATOR_INVALID_ARGUMENT, "input %u has %u axes%s", i, in[i].rank,
-                           in[i].rank > STATOR_RANK_MAX ? ", more than a tensor may have"
-                                                        : " and no sizes");
-        }
+        ST_FAIL_IF(in[i].rank > STATOR_RANK_MAX || (in[i].rank != 0 && in[i].dims == NULL), err,
+                   STATOR_INVALID_ARGUMENT, "input %u has %u axes%s", i, in[i].rank,
+                   in[i].rank > STATOR_RANK_MAX ? ", more than a tensor may have"
+                                                : " and no sizes");
         if (in[i].reserved != 0) {
             return st_fail(err, STATOR_INVALID_ARGUMENT,
                            "member 'reserved' of the stator_shape of input %u is %u; set it to 0",
                            i, in[i].reserved);
         }
         for (uint32_t axis = 0; axis < in[i].rank; axis++) {
-            if (in[i].dims[axis] < 0) {
-                return st_fail(err, STATOR_INVALID_ARGUMENT, "axis %u of input %u has size %lld",
-                               axis, i, (long long)in[i].dims[axis]);
-            }
+            ST_FAIL_IF(in[i].dims[axis] < 0, err, STATOR_INVALID_ARGUMENT,
+                       "axis %u of input %u has size %lld", axis, i, (long long)in[i].dims[axis]);
         }
         ST_TRY(stator_model_input_info(model, i, &port));
         views[i] = (DLTensor){.device = {.device_type = kDLCPU},
@@ -36,10 +33,8 @@ static stator_status check_model(const stator_model *model, uint32_t n_in, const
                                  stator_diag **err)
 {
     const uint32_t wanted = stator_model_input_count(model);
-    if (n_in != wanted || (in == NULL && n_in != 0)) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "shapes of %u inputs given, the model has %u",
-                       in != NULL ? n_in : 0, wanted);
-    }
+    ST_FAIL_IF(n_in != wanted || (in == NULL && n_in != 0), err, STATOR_INVALID_ARGUMENT,
+               "shapes of %u inputs given, the model has %u", in != NULL ? n_in : 0, wanted);
     return model->n_needed == 0 ? STATOR_OK
                                 : st_fail(err, STATOR_NEED_VALUE,
                                           "the graph depends on the value of input '%s', which is "
@@ -60,9 +55,7 @@ stator_status stator_function_prepare(stator_function *function, uint32_t n_in,
         views = st_calloc(&ctx->mem, n_in + UINT64_C(1), sizeof *views);
         status = views != NULL ? read_shapes(model, n_in, in, views, &diag) : st_fail_oom(&diag);
     }
-    if (status == STATOR_OK) {
-        status = st_function_prepare(function, n_in, views, &compiled, &diag);
-    }
+    ST_THEN(status, st_function_prepare(function, n_in, views, &compiled, &diag));
     st_free(&ctx->mem, views);
     return st_ctx_fail(ctx, status, diag);
 }

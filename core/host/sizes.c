@@ -302,9 +302,7 @@ static stator_status try_numbers(const choice *c, const st_specialisation *spec,
             status = st_fail_oom(err);
         }
     }
-    if (status == STATOR_OK) {
-        status = st_reinfer(spec->module, &size_plan, NULL, &numbers, err);
-    }
+    ST_THEN(status, st_reinfer(spec->module, &size_plan, NULL, &numbers, err));
     st_module_destroy(numbers);
     st_free(c->mem, syms);
     st_size_plan_deinit(&size_plan);
@@ -319,9 +317,7 @@ static stator_status import_changed(const choice *c, const st_guard *guard,
     st_size_plan size_plan;
     st_size_plan_init(&size_plan, c->mem);
     stator_status status = plan_axes(c, guard, declared->module, as_numbers, &size_plan, err);
-    if (status == STATOR_OK) {
-        status = st_model_specialise(c->model, c->n_in, c->in, &size_plan, out_spec, err);
-    }
+    ST_THEN(status, st_model_specialise(c->model, c->n_in, c->in, &size_plan, out_spec, err));
     if (status == STATOR_OK && !as_numbers) {
         status = try_numbers(c, *out_spec, err);
     }
@@ -400,9 +396,7 @@ static stator_status choose_import(const choice *c, const st_specialisation *dec
     } else if (status == STATOR_OK && n_changed != 0) {
         uint32_t before = 0;
         status = note_changed(c, &guard, &before, err);
-        if (status == STATOR_OK) {
-            status = changed_import(c, &guard, declared, before, out_spec, err);
-        }
+        ST_THEN(status, changed_import(c, &guard, declared, before, out_spec, err));
     }
     st_guard_deinit(&guard);
     return status;

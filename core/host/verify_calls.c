@@ -265,13 +265,10 @@ static stator_status compare_with_reference(both *b, stator_diag **err)
     const st_verified_call *call = b->call;
     stator_function *reference = NULL;
     stator_status status = reference_of(call->verifier, &reference);
-    if (status == STATOR_OK) {
-        status = call_reference(b, reference);
-    }
-    if (status != STATOR_OK) {
-        return st_fail(err, status, "the call cannot be verified, as the reference failed: %s",
-                       stator_ctx_error_text(call->verifier->ctx));
-    }
+    ST_THEN(status, call_reference(b, reference));
+    ST_FAIL_IF(status != STATOR_OK, err, status,
+               "the call cannot be verified, as the reference failed: %s",
+               stator_ctx_error_text(call->verifier->ctx));
     const uint32_t k = compare_results(b);
     return k == UINT32_MAX ? STATOR_OK : report(b, k, err);
 }

@@ -69,10 +69,8 @@ stator_status stator_x_pipeline(stator_ctx *ctx, const char *backend, stator_x_p
     stator_diag *diag = NULL;
     stator_instance *instance = NULL;
     stator_status status = st_instance_open(ctx, backend, 0, NULL, NULL, &instance, &diag);
-    if (status == STATOR_OK) {
-        status =
-            st_pipeline_stages(ctx, instance->loaded, instance->options, stage_name, &w, &diag);
-    }
+    ST_THEN(status,
+            st_pipeline_stages(ctx, instance->loaded, instance->options, stage_name, &w, &diag));
     st_instance_close(instance);
     return st_ctx_fail(ctx, status, diag);
 }
@@ -87,9 +85,7 @@ stator_status stator_x_item_options(stator_ctx *ctx, uint32_t index, stator_x_op
     if (status == STATOR_OK && item == NULL) {
         status = st_fail(&diag, STATOR_OUT_OF_RANGE, "there is no plugin item %u", index);
     }
-    if (status == STATOR_OK) {
-        status = st_registry_load(ctx->registry, item, &loaded, &diag);
-    }
+    ST_THEN(status, st_registry_load(ctx->registry, item, &loaded, &diag));
     for (uint32_t i = 0; status == STATOR_OK && i < loaded->desc->option_count; i++) {
         fn(self, &loaded->desc->options[i]);
     }
@@ -116,9 +112,7 @@ stator_status stator_x_run_pass(const stator_model *model, const char *pass, uin
     stator_status status = st_item_options(ctx, &no_item, &given, &options, &diag);
     const st_compile_request request = {
         .ctx = ctx, .evaluator = evaluator, .options = options, .fuel = &fuel};
-    if (status == STATOR_OK) {
-        status = st_model_copy(model, &copy, &diag);
-    }
+    ST_THEN(status, st_model_copy(model, &copy, &diag));
     if (status == STATOR_OK) {
         stator_graph *after = NULL;
         status = st_run_stage(&request, pass, copy->root, &after, &diag);
@@ -135,9 +129,7 @@ stator_status stator_x_verify(const stator_model *model)
     stator_diag *diag = NULL;
     const stator_graph *graph = NULL;
     stator_status status = st_model_need_graph(model, &graph, &diag);
-    if (status == STATOR_OK) {
-        status = st_verify(graph, &diag);
-    }
+    ST_THEN(status, st_verify(graph, &diag));
     return st_ctx_fail(model->ctx, status, diag);
 }
 
@@ -186,9 +178,8 @@ static stator_status place_blob(void *self, stator_blob *blob, const char **out_
     ST_TRY(st_blob_get(blob, &data, err));
     const uint64_t size = st_blob_size(blob);
     const uint64_t gap = (64u - w->offset % 64u) % 64u;
-    if (fwrite(zeros, 1, gap, w->file) != gap || fwrite(data, 1, size, w->file) != size) {
-        return st_fail(err, STATOR_UNAVAILABLE, "cannot write '%s': %m", w->path);
-    }
+    ST_FAIL_IF(fwrite(zeros, 1, gap, w->file) != gap || fwrite(data, 1, size, w->file) != size, err,
+               STATOR_UNAVAILABLE, "cannot write '%s': %m", w->path);
     *out_path = w->name;
     *out_offset = w->offset + gap;
     w->offset += gap + size;
@@ -207,9 +198,8 @@ static stator_status open_part(const char *path, part_file *out, stator_diag **e
 {
     *out = (part_file){.path = path};
     const int n = snprintf(out->part, sizeof out->part, "%s.%ld.part", path, (long)getpid());
-    if (n < 0 || (size_t)n >= sizeof out->part) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "the path is too long");
-    }
+    ST_FAIL_IF(n < 0 || (size_t)n >= sizeof out->part, err, STATOR_INVALID_ARGUMENT,
+               "the path is too long");
     out->file = fopen(out->part, "wb");
     return out->file != NULL ? STATOR_OK
                              : st_fail(err, STATOR_UNAVAILABLE, "cannot create '%s': %m", path);
@@ -256,9 +246,7 @@ static stator_status write_text(const stator_graph *graph, const char *path, st_
 {
     char blob_path[4096];
     const size_t len = strlen(path);
-    if (len + 6 > sizeof blob_path) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "the path is too long");
-    }
+    ST_FAIL_IF(len + 6 > sizeof blob_path, err, STATOR_INVALID_ARGUMENT, "the path is too long");
     (void)snprintf(blob_path, sizeof blob_path, "%.*s.blob", (int)(len - 5), path);
     const char *slash = strrchr(blob_path, '/');
     part_file p;
@@ -292,9 +280,7 @@ stator_status stator_x_model_write(const stator_model *model, const char *path)
         status =
             st_fail(&diag, STATOR_INVALID_ARGUMENT, "'%s' ends neither in .stir nor .stirb", path);
     }
-    if (status == STATOR_OK) {
-        status = st_str_ok(&text) ? write_file(path, &text, &diag) : st_fail_oom(&diag);
-    }
+    ST_THEN(status, st_str_ok(&text) ? write_file(path, &text, &diag) : st_fail_oom(&diag));
     st_file_limit_release(held);
     st_str_deinit(&text);
     return st_ctx_fail(model->ctx, status, diag);
@@ -326,9 +312,7 @@ stator_status stator_x_prepare(stator_function *function, uint32_t n_in, stator_
         }
     }
     st_compiled *compiled = NULL;
-    if (status == STATOR_OK) {
-        status = st_function_prepare(function, n_in, views, &compiled, &diag);
-    }
+    ST_THEN(status, st_function_prepare(function, n_in, views, &compiled, &diag));
     st_free(&ctx->mem, views);
     return st_ctx_fail(ctx, status, diag);
 }

@@ -85,12 +85,8 @@ stator_status stator_x_cache_why(stator_function *function, uint32_t n_in, stato
     for (uint32_t i = 0; status == STATOR_OK && i < n_in; i++) {
         views[i] = *stator_tensor_view(in[i]);
     }
-    if (status == STATOR_OK) {
-        status = st_function_cache_why(function, n_in, views, &is_hit, &text, &diag);
-    }
-    if (status == STATOR_OK) {
-        status = st_str_ok(&text) ? STATOR_OK : st_fail_oom(&diag);
-    }
+    ST_THEN(status, st_function_cache_why(function, n_in, views, &is_hit, &text, &diag));
+    ST_THEN(status, st_str_ok(&text) ? STATOR_OK : st_fail_oom(&diag));
     if (status == STATOR_OK) {
         fn(self, is_hit, text.data != NULL ? text.data : "");
     }

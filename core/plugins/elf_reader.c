@@ -108,12 +108,10 @@ const char *st_elf_machine_name(uint32_t machine)
 static stator_status read_header(elf_file *f, stator_diag **err)
 {
     unsigned char ident[EI_NIDENT + 4];
-    if (f->source->size == 0) {
-        return st_fail(err, STATOR_DATA_LOSS, "the file is empty");
-    }
-    if (!st_elf_read_at(f->source, 0, ident, sizeof ident) || memcmp(ident, ELFMAG, SELFMAG) != 0) {
-        return st_fail(err, STATOR_DATA_LOSS, "the file is not an ELF shared object");
-    }
+    ST_FAIL_IF(f->source->size == 0, err, STATOR_DATA_LOSS, "the file is empty");
+    ST_FAIL_IF(!st_elf_read_at(f->source, 0, ident, sizeof ident) ||
+                   memcmp(ident, ELFMAG, SELFMAG) != 0,
+               err, STATOR_DATA_LOSS, "the file is not an ELF shared object");
     f->out->class_bits = ident[EI_CLASS] == ELFCLASS64 ? 64u : 32u;
     f->out->is_big_endian = ident[EI_DATA] == ELFDATA2MSB;
     const unsigned lo = f->out->is_big_endian ? 1u : 0u;
@@ -123,16 +121,13 @@ static stator_status read_header(elf_file *f, stator_diag **err)
         (ident[EI_DATA] != ELFDATA2LSB && ident[EI_DATA] != ELFDATA2MSB)) {
         return st_fail(err, STATOR_DATA_LOSS, "the ELF header names no known class or byte order");
     }
-    if (type != ET_DYN) {
-        return st_fail(err, STATOR_DATA_LOSS,
-                       "the file is an ELF file of type %u, not a shared object", (unsigned)type);
-    }
+    ST_FAIL_IF(type != ET_DYN, err, STATOR_DATA_LOSS,
+               "the file is an ELF file of type %u, not a shared object", (unsigned)type);
     if (f->out->class_bits != 64 || f->out->is_big_endian) {
         return STATOR_OK;
     }
-    if (!st_elf_read_at(f->source, 0, &f->header, sizeof f->header)) {
-        return st_fail(err, STATOR_DATA_LOSS, "the file ends inside its ELF header");
-    }
+    ST_FAIL_IF(!st_elf_read_at(f->source, 0, &f->header, sizeof f->header), err, STATOR_DATA_LOSS,
+               "the file ends inside its ELF header");
     f->out->is_read = 1;
     return STATOR_OK;
 }
@@ -142,22 +137,18 @@ static stator_status check_range(const elf_file *f, const char *what, uint64_t o
                                  uint64_t size, stator_diag **err)
 {
     uint64_t end;
-    if (!st_add_u64(offset, size, &end) || end > f->source->size) {
-        return st_fail(err, STATOR_DATA_LOSS,
-                       "the file is truncated: %s should end at byte %llu, the file has %llu", what,
-                       (unsigned long long)(offset + size), (unsigned long long)f->source->size);
-    }
+    ST_FAIL_IF(!st_add_u64(offset, size, &end) || end > f->source->size, err, STATOR_DATA_LOSS,
+               "the file is truncated: %s should end at byte %llu, the file has %llu", what,
+               (unsigned long long)(offset + size), (unsigned long long)f->source->size);
     return STATOR_OK;
 }
 
 static stator_status read_phdrs(elf_file *f, stator_diag **err)
 {
     const Elf64_Ehdr *h = &f->header;
-    if (h->e_phentsize != sizeof(Elf64_Phdr) || h->e_phnum == 0 || h->e_phnum > PHDRS_MAX) {
-        return st_fail(err, STATOR_DATA_LOSS,
-                       "the ELF header is corrupt: %u program headers of %u bytes",
-                       (unsigned)h->e_phnum, (unsigned)h->e_phentsize);
-    }
+    ST_FAIL_IF(h->e_phentsize != sizeof(Elf64_Phdr) || h->e_phnum == 0 || h->e_phnum > PHDRS_MAX,
+               err, STATOR_DATA_LOSS, "the ELF header is corrupt: %u program headers of %u bytes",
+               (unsigned)h->e_phnum, (unsigned)h->e_phentsize);
     const uint64_t size = (uint64_t)h->e_phnum * sizeof(Elf64_Phdr);
     ST_TRY(check_range(f, "the program header table", h->e_phoff, size, err));
     if (h->e_shoff != 0) {
@@ -166,9 +157,8 @@ static stator_status read_phdrs(elf_file *f, stator_diag **err)
     }
     f->phdrs = st_arena_alloc(f->arena, size, 8);
     ST_TRY_MEM(f->phdrs, err);
-    if (!st_elf_read_at(f->source, h->e_phoff, f->phdrs, size)) {
-        return st_fail(err, STATOR_DATA_LOSS, "the program header table cannot be read");
-    }
+    ST_FAIL_IF(!st_elf_read_at(f->source, h->e_phoff, f->phdrs, size), err, STATOR_DATA_LOSS,
+               "the program header table cannot be read");
     for (uint32_t i = 0; i < h->e_phnum; i++) {
         ST_TRY(check_range(f, "a segment", f->phdrs[i].p_offset, f->phdrs[i].p_filesz, err));
     }
@@ -231,32 +221,25 @@ static stator_status take_notes(elf_file *f, const Elf64_Phdr *segment, stator_d
     if (segment->p_filesz == 0) {
         return STATOR_OK;
     }
-    if (segment->p_filesz > NOTE_SEGMENT_MAX) {
-        return st_fail(err, STATOR_DATA_LOSS, "a note segment of %llu bytes is too large",
-                       (unsigned long long)segment->p_filesz);
-    }
+    ST_FAIL_IF(segment->p_filesz > NOTE_SEGMENT_MAX, err, STATOR_DATA_LOSS,
+               "a note segment of %llu bytes is too large", (unsigned long long)segment->p_filesz);
     uint8_t *bytes = st_arena_alloc(f->arena, segment->p_filesz, 8);
     ST_TRY_MEM(bytes, err);
-    if (!st_elf_read_at(f->source, segment->p_offset, bytes, segment->p_filesz)) {
-        return st_fail(err, STATOR_DATA_LOSS, "a note segment cannot be read");
-    }
+    ST_FAIL_IF(!st_elf_read_at(f->source, segment->p_offset, bytes, segment->p_filesz), err,
+               STATOR_DATA_LOSS, "a note segment cannot be read");
     const uint8_t *note = NULL;
     const uint8_t *id = NULL;
     uint64_t note_len = 0;
     uint64_t id_len = 0;
     const int32_t found = st_elf_scan_notes(bytes, segment->p_filesz, segment->p_align, &note,
                                             &note_len, &id, &id_len);
-    if (found < 0) {
-        return st_fail(err, STATOR_DATA_LOSS, "a note segment is malformed");
-    }
-    if (found > 1 || (found == 1 && f->out->note != NULL)) {
-        return st_fail(err, STATOR_DATA_LOSS, "the file holds more than one Stator note");
-    }
+    ST_FAIL_IF(found < 0, err, STATOR_DATA_LOSS, "a note segment is malformed");
+    ST_FAIL_IF(found > 1 || (found == 1 && f->out->note != NULL), err, STATOR_DATA_LOSS,
+               "the file holds more than one Stator note");
     if (found == 1) {
-        if (note_len > ST_ELF_NOTE_MAX) {
-            return st_fail(err, STATOR_DATA_LOSS, "the Stator note has %llu bytes, at most %u fit",
-                           (unsigned long long)note_len, ST_ELF_NOTE_MAX);
-        }
+        ST_FAIL_IF(note_len > ST_ELF_NOTE_MAX, err, STATOR_DATA_LOSS,
+                   "the Stator note has %llu bytes, at most %u fit", (unsigned long long)note_len,
+                   ST_ELF_NOTE_MAX);
         f->out->note = (const char *)note;
         f->out->note_len = note_len;
     }
@@ -284,9 +267,8 @@ static bool offset_of(const elf_file *f, uint64_t address, uint64_t *out_offset,
 static stator_status read_string(elf_file *f, uint64_t at, uint64_t max, const char **out,
                                  stator_diag **err)
 {
-    if (at >= f->strtab_size) {
-        return st_fail(err, STATOR_DATA_LOSS, "a name lies outside the dynamic string table");
-    }
+    ST_FAIL_IF(at >= f->strtab_size, err, STATOR_DATA_LOSS,
+               "a name lies outside the dynamic string table");
     uint64_t n = f->strtab_size - at;
     n = n < max ? n : max;
     char chunk[64];
@@ -294,21 +276,17 @@ static stator_status read_string(elf_file *f, uint64_t at, uint64_t max, const c
     bool done = false;
     while (len < n && !done) {
         const uint64_t part = n - len < sizeof chunk ? n - len : sizeof chunk;
-        if (!st_elf_read_at(f->source, f->strtab_offset + at + len, chunk, part)) {
-            return st_fail(err, STATOR_DATA_LOSS, "the dynamic string table cannot be read");
-        }
+        ST_FAIL_IF(!st_elf_read_at(f->source, f->strtab_offset + at + len, chunk, part), err,
+                   STATOR_DATA_LOSS, "the dynamic string table cannot be read");
         const char *nul = memchr(chunk, 0, part);
         len += nul != NULL ? (uint64_t)(nul - chunk) : part;
         done = nul != NULL;
     }
-    if (!done) {
-        return st_fail(err, STATOR_DATA_LOSS, "a name in the dynamic string table has no end");
-    }
+    ST_FAIL_IF(!done, err, STATOR_DATA_LOSS, "a name in the dynamic string table has no end");
     char *text = st_arena_alloc(f->arena, len + 1, 1);
     ST_TRY_MEM(text, err);
-    if (!st_elf_read_at(f->source, f->strtab_offset + at, text, len)) {
-        return st_fail(err, STATOR_DATA_LOSS, "the dynamic string table cannot be read");
-    }
+    ST_FAIL_IF(!st_elf_read_at(f->source, f->strtab_offset + at, text, len), err, STATOR_DATA_LOSS,
+               "the dynamic string table cannot be read");
     text[len] = '\0';
     *out = text;
     return STATOR_OK;
@@ -346,10 +324,8 @@ static void collect_facts(const Elf64_Dyn *dyn, uint64_t n, dynamic_facts *facts
 static stator_status read_needed(elf_file *f, const Elf64_Dyn *dyn, uint64_t n,
                                  const dynamic_facts *facts, stator_diag **err)
 {
-    if (facts->needed_count > NEEDED_MAX) {
-        return st_fail(err, STATOR_DATA_LOSS, "the file names %u needed libraries, more than %d",
-                       facts->needed_count, NEEDED_MAX);
-    }
+    ST_FAIL_IF(facts->needed_count > NEEDED_MAX, err, STATOR_DATA_LOSS,
+               "the file names %u needed libraries, more than %d", facts->needed_count, NEEDED_MAX);
     const char **names = st_arena_zalloc(f->arena, facts->needed_count + 1u, sizeof *names);
     ST_TRY_MEM(names, err);
     uint32_t count = 0;
@@ -367,21 +343,18 @@ static stator_status read_needed(elf_file *f, const Elf64_Dyn *dyn, uint64_t n,
 static stator_status take_dynamic(elf_file *f, const Elf64_Phdr *segment, stator_diag **err)
 {
     const uint64_t n = segment->p_filesz / sizeof(Elf64_Dyn);
-    if (n > DYNAMIC_MAX) {
-        return st_fail(err, STATOR_DATA_LOSS, "a dynamic section of %llu entries is too large",
-                       (unsigned long long)n);
-    }
+    ST_FAIL_IF(n > DYNAMIC_MAX, err, STATOR_DATA_LOSS,
+               "a dynamic section of %llu entries is too large", (unsigned long long)n);
     Elf64_Dyn *dyn = st_arena_alloc(f->arena, n * sizeof *dyn + 1, 8);
     ST_TRY_MEM(dyn, err);
-    if (!st_elf_read_at(f->source, segment->p_offset, dyn, n * sizeof *dyn)) {
-        return st_fail(err, STATOR_DATA_LOSS, "the dynamic section cannot be read");
-    }
+    ST_FAIL_IF(!st_elf_read_at(f->source, segment->p_offset, dyn, n * sizeof *dyn), err,
+               STATOR_DATA_LOSS, "the dynamic section cannot be read");
     dynamic_facts facts = {0};
     collect_facts(dyn, n, &facts);
     uint64_t left = 0;
-    if (!offset_of(f, facts.strtab_address, &f->strtab_offset, &left) || facts.strtab_size > left) {
-        return st_fail(err, STATOR_DATA_LOSS, "the dynamic string table lies outside the file");
-    }
+    ST_FAIL_IF(!offset_of(f, facts.strtab_address, &f->strtab_offset, &left) ||
+                   facts.strtab_size > left,
+               err, STATOR_DATA_LOSS, "the dynamic string table lies outside the file");
     f->strtab_size = facts.strtab_size;
     ST_TRY(read_needed(f, dyn, n, &facts, err));
     if (facts.soname != 0) {

@@ -56,12 +56,10 @@ static stator_status get_text(const st_json *object, const char *key, const char
     if (m == NULL || m->type == ST_JSON_NULL) {
         return STATOR_OK;
     }
-    if (m->type != ST_JSON_STRING || strlen(m->text) > TEXT_MAX) {
-        return st_fail(err, STATOR_DATA_LOSS,
-                       "the note's member '%s' is not a string of at most "
-                       "%d bytes",
-                       key, TEXT_MAX);
-    }
+    ST_FAIL_IF(m->type != ST_JSON_STRING || strlen(m->text) > TEXT_MAX, err, STATOR_DATA_LOSS,
+               "the note's member '%s' is not a string of at most "
+               "%d bytes",
+               key, TEXT_MAX);
     *out = m->text;
     return STATOR_OK;
 }
@@ -70,9 +68,7 @@ static stator_status need_text(const st_json *object, const char *key, const cha
                                stator_diag **err)
 {
     ST_TRY(get_text(object, key, out, err));
-    if (*out == NULL || **out == '\0') {
-        return st_fail(err, STATOR_DATA_LOSS, "the note has no '%s'", key);
-    }
+    ST_FAIL_IF(*out == NULL || **out == '\0', err, STATOR_DATA_LOSS, "the note has no '%s'", key);
     return STATOR_OK;
 }
 
@@ -84,11 +80,9 @@ static stator_status get_int(const st_json *object, const char *key, int64_t lo,
     if (m == NULL || m->type == ST_JSON_NULL) {
         return STATOR_OK;
     }
-    if (m->type != ST_JSON_INT || m->number < lo || m->number > hi) {
-        return st_fail(err, STATOR_DATA_LOSS,
-                       "the note's member '%s' is not a whole number in [%lld, %lld]", key,
-                       (long long)lo, (long long)hi);
-    }
+    ST_FAIL_IF(m->type != ST_JSON_INT || m->number < lo || m->number > hi, err, STATOR_DATA_LOSS,
+               "the note's member '%s' is not a whole number in [%lld, %lld]", key, (long long)lo,
+               (long long)hi);
     *out = m->number;
     *out_has = 1;
     return STATOR_OK;
@@ -104,18 +98,14 @@ static stator_status get_array(const st_json *object, const char *key, const st_
     if (m == NULL || m->type == ST_JSON_NULL) {
         return STATOR_OK;
     }
-    if (m->type != ST_JSON_ARRAY || m->count > LIST_WORDS_MAX) {
-        return st_fail(err, STATOR_DATA_LOSS,
-                       "the note's member '%s' is not an array of at most %d strings", key,
-                       LIST_WORDS_MAX);
-    }
+    ST_FAIL_IF(m->type != ST_JSON_ARRAY || m->count > LIST_WORDS_MAX, err, STATOR_DATA_LOSS,
+               "the note's member '%s' is not an array of at most %d strings", key, LIST_WORDS_MAX);
     for (const st_json *w = m->first; w != NULL; w = w->next) {
-        if (w->type != ST_JSON_STRING || w->text[0] == '\0' || strlen(w->text) > TEXT_MAX) {
-            return st_fail(err, STATOR_DATA_LOSS,
-                           "the note's array '%s' holds something else than "
-                           "non-empty strings",
-                           key);
-        }
+        ST_FAIL_IF(w->type != ST_JSON_STRING || w->text[0] == '\0' || strlen(w->text) > TEXT_MAX,
+                   err, STATOR_DATA_LOSS,
+                   "the note's array '%s' holds something else than "
+                   "non-empty strings",
+                   key);
     }
     *out_first = m->first;
     *out_count = m->count;
@@ -134,10 +124,8 @@ static stator_status get_list(const st_json *object, const char *key, st_arena *
     }
     uint64_t size = 1;
     for (const st_json *w = first; w != NULL; w = w->next) {
-        if (strchr(w->text, ',') != NULL) {
-            return st_fail(err, STATOR_DATA_LOSS, "the note's array '%s' holds a word with a comma",
-                           key);
-        }
+        ST_FAIL_IF(strchr(w->text, ',') != NULL, err, STATOR_DATA_LOSS,
+                   "the note's array '%s' holds a word with a comma", key);
         size += strlen(w->text) + 1;
     }
     char *text = st_arena_alloc(arena, size, 1);
@@ -168,10 +156,8 @@ static stator_status parse_abi(st_note *note, stator_diag **err)
         ok = at > begin && *at == (i == 0 ? '.' : '\0');
         at++;
     }
-    if (!ok || parts[0] > UINT16_MAX || parts[1] > UINT16_MAX) {
-        return st_fail(err, STATOR_DATA_LOSS,
-                       "the note's abi '%.32s' is not of the form major.minor", note->abi);
-    }
+    ST_FAIL_IF(!ok || parts[0] > UINT16_MAX || parts[1] > UINT16_MAX, err, STATOR_DATA_LOSS,
+               "the note's abi '%.32s' is not of the form major.minor", note->abi);
     note->abi_major = parts[0];
     note->abi_minor = parts[1];
     return STATOR_OK;
@@ -197,27 +183,22 @@ static stator_status read_item_facts(const st_json *object, st_arena *arena, st_
 static stator_status take_kind(const char *text, uint32_t *out, stator_diag **err)
 {
     *out = st_kind_parse(text);
-    if (*out == 0) {
-        return st_fail(err, STATOR_DATA_LOSS,
-                       "the note names the unknown kind '%.32s' (known: "
-                       "backend, frontend, pass, oplib)",
-                       text);
-    }
+    ST_FAIL_IF(*out == 0, err, STATOR_DATA_LOSS,
+               "the note names the unknown kind '%.32s' (known: "
+               "backend, frontend, pass, oplib)",
+               text);
     return STATOR_OK;
 }
 
 static stator_status add_item(st_note_item *items, uint32_t *count, const st_note_item *item,
                               stator_diag **err)
 {
-    if (!st_item_name_ok(item->kind, item->name)) {
-        return st_fail(err, STATOR_DATA_LOSS, "'%.64s' is no valid name of a %s", item->name,
-                       st_kind_name(item->kind));
-    }
+    ST_FAIL_IF(!st_item_name_ok(item->kind, item->name), err, STATOR_DATA_LOSS,
+               "'%.64s' is no valid name of a %s", item->name, st_kind_name(item->kind));
     for (uint32_t i = 0; i < *count; i++) {
-        if (items[i].kind == item->kind && strcmp(items[i].name, item->name) == 0) {
-            return st_fail(err, STATOR_DATA_LOSS, "the note names the %s '%s' twice",
-                           st_kind_name(item->kind), item->name);
-        }
+        ST_FAIL_IF(items[i].kind == item->kind && strcmp(items[i].name, item->name) == 0, err,
+                   STATOR_DATA_LOSS, "the note names the %s '%s' twice", st_kind_name(item->kind),
+                   item->name);
     }
     items[(*count)++] = *item;
     return STATOR_OK;
@@ -238,10 +219,8 @@ static stator_status read_named_items(const st_json *list, st_arena *arena, uint
         ST_TRY(add_item(items, &note->item_count, &item, err));
         seen_mask |= 1u << item.kind;
     }
-    if (seen_mask != kinds_mask) {
-        return st_fail(err, STATOR_DATA_LOSS,
-                       "the note's 'kinds' are not the kinds of its 'items'");
-    }
+    ST_FAIL_IF(seen_mask != kinds_mask, err, STATOR_DATA_LOSS,
+               "the note's 'kinds' are not the kinds of its 'items'");
     return STATOR_OK;
 }
 
@@ -284,12 +263,10 @@ static stator_status read_requires(const st_json *root, st_arena *arena, st_note
     ST_TRY_MEM(words, err);
     note->requires_ = words;
     for (const st_json *w = first; w != NULL; w = w->next) {
-        if (w->text[0] != '/' && strchr(w->text, '/') != NULL) {
-            return st_fail(err, STATOR_DATA_LOSS,
-                           "the note requires '%.64s', which is neither a "
-                           "soname nor an absolute path",
-                           w->text);
-        }
+        ST_FAIL_IF(w->text[0] != '/' && strchr(w->text, '/') != NULL, err, STATOR_DATA_LOSS,
+                   "the note requires '%.64s', which is neither a "
+                   "soname nor an absolute path",
+                   w->text);
         *words++ = w->text;
     }
     return STATOR_OK;
@@ -304,17 +281,14 @@ stator_status st_note_parse(const char *json, uint64_t len, st_arena *arena, st_
         len--;
     }
     ST_TRY(st_json_parse(json, len, arena, &root, err));
-    if (root->type != ST_JSON_OBJECT) {
-        return st_fail(err, STATOR_DATA_LOSS, "the note is not a JSON object");
-    }
+    ST_FAIL_IF(root->type != ST_JSON_OBJECT, err, STATOR_DATA_LOSS,
+               "the note is not a JSON object");
     const char *name = NULL;
     ST_TRY(need_text(root, "name", &name, err));
-    if (!st_item_name_ok(STATOR_KIND_PASS, name)) {
-        return st_fail(err, STATOR_DATA_LOSS,
-                       "the note's name '%.64s' is not made of letters, "
-                       "digits, '_', '-', '+' and '.'",
-                       name);
-    }
+    ST_FAIL_IF(!st_item_name_ok(STATOR_KIND_PASS, name), err, STATOR_DATA_LOSS,
+               "the note's name '%.64s' is not made of letters, "
+               "digits, '_', '-', '+' and '.'",
+               name);
     out_note->name = name;
     ST_TRY(need_text(root, "version", &out_note->version, err));
     ST_TRY(need_text(root, "abi", &out_note->abi, err));

@@ -77,24 +77,16 @@ static stator_status check_row(const stator_option_desc *schema, uint32_t i, st_
                                stator_diag **err)
 {
     const stator_option_desc *row = &schema[i];
-    if (!is_key(row->key)) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "option %u has no valid key (a-z, 0-9, '_', '-', at most 64)", i);
-    }
-    if (find_row(schema, i, row->key) < i) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "option '%s' occurs twice", row->key);
-    }
-    if (st_option_type_name(row->type) == NULL) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "option '%s' has the unknown type %u",
-                       row->key, row->type);
-    }
-    if (row->type == STATOR_OPTION_ENUM && row->enum_values == NULL) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "option '%s' is an enum without values",
-                       row->key);
-    }
-    if (row->min_i64 > row->max_i64 || row->min_f64 > row->max_f64) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "option '%s' has an empty range", row->key);
-    }
+    ST_FAIL_IF(!is_key(row->key), err, STATOR_INVALID_ARGUMENT,
+               "option %u has no valid key (a-z, 0-9, '_', '-', at most 64)", i);
+    ST_FAIL_IF(find_row(schema, i, row->key) < i, err, STATOR_INVALID_ARGUMENT,
+               "option '%s' occurs twice", row->key);
+    ST_FAIL_IF(st_option_type_name(row->type) == NULL, err, STATOR_INVALID_ARGUMENT,
+               "option '%s' has the unknown type %u", row->key, row->type);
+    ST_FAIL_IF(row->type == STATOR_OPTION_ENUM && row->enum_values == NULL, err,
+               STATOR_INVALID_ARGUMENT, "option '%s' is an enum without values", row->key);
+    ST_FAIL_IF(row->min_i64 > row->max_i64 || row->min_f64 > row->max_f64, err,
+               STATOR_INVALID_ARGUMENT, "option '%s' has an empty range", row->key);
     st_option_value value;
     if (row->default_text != NULL &&
         st_option_parse(row, "schema", "", row->default_text, arena, &value, NULL) != STATOR_OK) {
@@ -108,10 +100,9 @@ static stator_status check_row(const stator_option_desc *schema, uint32_t i, st_
 stator_status st_options_check_schema(const stator_option_desc *schema, uint32_t count,
                                       stator_diag **err)
 {
-    if (count > SCHEMA_MAX || (count > 0 && schema == NULL)) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "an option schema of %u rows at %s", count,
-                       schema == NULL ? "NULL" : "most 512 are allowed");
-    }
+    ST_FAIL_IF(count > SCHEMA_MAX || (count > 0 && schema == NULL), err, STATOR_INVALID_ARGUMENT,
+               "an option schema of %u rows at %s", count,
+               schema == NULL ? "NULL" : "most 512 are allowed");
     st_mem mem;
     st_arena arena;
     st_mem_init(&mem, NULL, NULL, NULL, 0);
@@ -189,10 +180,9 @@ static stator_status set_value(const options_work *w, const char *key, const cha
     }
     at = follow_rename(w, at, where);
     option_slot *slot = &w->options->slots[at];
-    if (slot->is_set == source && source == 2 && slot->row->type != STATOR_OPTION_LIST) {
-        return st_fail(w->err, STATOR_INVALID_ARGUMENT, "option '%s' of '%s' is given twice",
-                       slot->row->key, r->item);
-    }
+    ST_FAIL_IF(slot->is_set == source && source == 2 && slot->row->type != STATOR_OPTION_LIST,
+               w->err, STATOR_INVALID_ARGUMENT, "option '%s' of '%s' is given twice",
+               slot->row->key, r->item);
     if ((slot->row->flags & STATOR_OPTION_DEPRECATED) != 0 && slot->is_set != source) {
         st_str_addf(&w->options->warnings, "option '%s' of '%s'%s is deprecated\n", slot->row->key,
                     r->item, where);
@@ -232,11 +222,9 @@ static stator_status check_foreign(const options_work *w, uint32_t kind, const c
     const st_options_request *r = w->request;
     const char *key = full_key + strlen(space) + 1;
     st_option_schema schema = {0};
-    if (r->foreign == NULL || !r->foreign(r->foreign_self, kind, space, &schema)) {
-        return st_fail(w->err, STATOR_INVALID_ARGUMENT,
-                       "option '%s' is for '%s', and there is no %s of that name", full_key, space,
-                       kind == STATOR_KIND_PASS ? "pass" : "backend or frontend");
-    }
+    ST_FAIL_IF(r->foreign == NULL || !r->foreign(r->foreign_self, kind, space, &schema), w->err,
+               STATOR_INVALID_ARGUMENT, "option '%s' is for '%s', and there is no %s of that name",
+               full_key, space, kind == STATOR_KIND_PASS ? "pass" : "backend or frontend");
     if (schema.is_names_only) {
         if (schema.names_only == NULL || st_list_has(schema.names_only, key)) {
             return STATOR_OK;
@@ -248,10 +236,9 @@ static stator_status check_foreign(const options_work *w, uint32_t kind, const c
     if (at == schema.count) {
         return unknown_key(w, space, key, &schema, "");
     }
-    if (schema.options[at].type != STATOR_OPTION_LIST && is_given_already(w->options, full_key)) {
-        return st_fail(w->err, STATOR_INVALID_ARGUMENT, "option '%s' of '%s' is given twice", key,
-                       space);
-    }
+    ST_FAIL_IF(schema.options[at].type != STATOR_OPTION_LIST &&
+                   is_given_already(w->options, full_key),
+               w->err, STATOR_INVALID_ARGUMENT, "option '%s' of '%s' is given twice", key, space);
     st_option_value value;
     return st_option_parse(&schema.options[at], space, "", text, &w->options->arena, &value,
                            w->err);

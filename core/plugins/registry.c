@@ -165,9 +165,8 @@ static stator_status set_library(st_registry *registry, const char *lib_dir, sta
 {
     char path[PATH_SIZE];
     char file[PATH_SIZE];
-    if (realpath(lib_dir, path) == NULL) {
-        return st_fail(err, STATOR_NOT_FOUND, "the library folder %s does not exist", lib_dir);
-    }
+    ST_FAIL_IF(realpath(lib_dir, path) == NULL, err, STATOR_NOT_FOUND,
+               "the library folder %s does not exist", lib_dir);
     const int n = snprintf(file, sizeof file, "%s/libstator.so", path);
     registry->lib_dir = st_strdup(registry->mem, path);
     registry->lib_path = st_strdup(
@@ -487,9 +486,7 @@ stator_status st_registry_find(st_registry *registry, uint32_t kind, const char 
     *out_item = NULL;
     pthread_mutex_lock(&registry->lock);
     stator_status status = st_registry_ensure_scan(registry, err);
-    if (status == STATOR_OK) {
-        status = find_locked(registry, kind, name, out_item, err);
-    }
+    ST_THEN(status, find_locked(registry, kind, name, out_item, err));
     pthread_mutex_unlock(&registry->lock);
     return status;
 }

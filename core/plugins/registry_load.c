@@ -239,12 +239,10 @@ static bool is_loading_something(const st_registry *registry)
 static stator_status ensure_loaded(st_registry *registry, st_plugin *plugin, stator_diag **err)
 {
     while (plugin->load_state == ST_LOAD_BUSY) {
-        if (is_loading_something(registry)) {
-            return st_fail(err, STATOR_FAILED_PRECONDITION,
-                           "plugin '%s' is being loaded, and the init or probe of a plugin must "
-                           "not wait for that",
-                           plugin->note.name);
-        }
+        ST_FAIL_IF(is_loading_something(registry), err, STATOR_FAILED_PRECONDITION,
+                   "plugin '%s' is being loaded, and the init or probe of a plugin must "
+                   "not wait for that",
+                   plugin->note.name);
         pthread_cond_wait(&registry->changed, &registry->lock);
     }
     return plugin->load_state == ST_LOAD_NONE ? load_plugin(registry, plugin, err) : STATOR_OK;
@@ -469,10 +467,9 @@ static stator_status make_static(st_registry *registry, const stator_backend *ba
     char *abi = st_arena_alloc(&plugin->arena, 16, 1);
     ST_TRY_MEM(loaded && row && abi, err);
     ST_TRY(st_descriptor_check_item(registry->host, &backend->item, &plugin->arena, loaded, err));
-    if (loaded->desc->kind != STATOR_KIND_BACKEND) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "'%s' is a %s, only backends are registered",
-                       loaded->desc->name, st_kind_name(loaded->desc->kind));
-    }
+    ST_FAIL_IF(loaded->desc->kind != STATOR_KIND_BACKEND, err, STATOR_INVALID_ARGUMENT,
+               "'%s' is a %s, only backends are registered", loaded->desc->name,
+               st_kind_name(loaded->desc->kind));
     loaded->self = self;
     plugin->callee = (st_callee){
         .name = loaded->desc->name, .warn = registry->warn, .warn_self = registry->warn_self};
@@ -532,9 +529,7 @@ static stator_status add_static_locked(st_registry *registry, const stator_backe
 stator_status st_registry_add_static(st_registry *registry, const stator_backend *backend,
                                      void *self, stator_diag **err)
 {
-    if (backend == NULL) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "no backend was given");
-    }
+    ST_FAIL_IF(backend == NULL, err, STATOR_INVALID_ARGUMENT, "no backend was given");
     pthread_mutex_lock(&registry->lock);
     const stator_status status = add_static_locked(registry, backend, self, err);
     pthread_mutex_unlock(&registry->lock);

@@ -372,10 +372,8 @@ static stator_status run_child(st_mem *mem, char *const argv[], char *const env[
     int fds[2];
     pid_t pid = 0;
     st_str_init(&out->answer, mem);
-    if (pipe2(fds, O_CLOEXEC) != 0) {
-        return st_fail(err, STATOR_RESOURCE_EXHAUSTED, "no pipe for the probe: %s",
-                       strerror(errno));
-    }
+    ST_FAIL_IF(pipe2(fds, O_CLOEXEC) != 0, err, STATOR_RESOURCE_EXHAUSTED,
+               "no pipe for the probe: %s", strerror(errno));
     const int32_t rc = spawn_child(argv, env, fds[1], &pid);
     close(fds[1]);
     if (rc != 0) {
@@ -487,15 +485,11 @@ static stator_status find_helper(const st_registry *registry, char out[PATH_SIZE
         registry->lib_dir != NULL
             ? snprintf(out, PATH_SIZE, "%s/stator/libexec/stator-probe", registry->lib_dir)
             : 0;
-    if (getauxval(AT_SECURE) != 0) {
-        return st_fail(err, STATOR_FAILED_PRECONDITION,
-                       "plugins are not probed by a program with raised rights");
-    }
-    if (n <= 0 || n >= PATH_SIZE || lstat(out, &st) != 0 || !S_ISREG(st.st_mode)) {
-        return st_fail(err, STATOR_NOT_FOUND,
-                       "the probe helper stator-probe is not in %s/stator/libexec",
-                       registry->lib_dir != NULL ? registry->lib_dir : "the folder of libstator");
-    }
+    ST_FAIL_IF(getauxval(AT_SECURE) != 0, err, STATOR_FAILED_PRECONDITION,
+               "plugins are not probed by a program with raised rights");
+    ST_FAIL_IF(n <= 0 || n >= PATH_SIZE || lstat(out, &st) != 0 || !S_ISREG(st.st_mode), err,
+               STATOR_NOT_FOUND, "the probe helper stator-probe is not in %s/stator/libexec",
+               registry->lib_dir != NULL ? registry->lib_dir : "the folder of libstator");
     char folder[PATH_SIZE];
     snprintf(folder, sizeof folder, "%s/stator/libexec", registry->lib_dir);
     if (!st_trust_check_folder(&registry->trust, folder, why, sizeof why) ||

@@ -397,9 +397,7 @@ static stator_status add_file(scan *s, uint32_t origin, const char *folder, cons
     }
     close(c.fd);
     const uint32_t first = s->registry->items.count;
-    if (status == STATOR_OK) {
-        status = st_registry_add_rows(s->registry, plugin, verdict, s->err);
-    }
+    ST_THEN(status, st_registry_add_rows(s->registry, plugin, verdict, s->err));
     if (status == STATOR_OK) {
         recall_probes(s, first);
     }

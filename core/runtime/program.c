@@ -29,9 +29,9 @@ static stator_status bytes_of(const st_slot *slot, const int64_t *shape, uint64_
                               stator_diag **err)
 {
     uint64_t count = 0;
-    if (!st_numel(shape, slot->rank, &count) || !st_dtype_bytes(slot->dtype, count, out_bytes)) {
-        return st_fail(err, STATOR_RESOURCE_EXHAUSTED, "an intermediate tensor is too large");
-    }
+    ST_FAIL_IF(!st_numel(shape, slot->rank, &count) ||
+                   !st_dtype_bytes(slot->dtype, count, out_bytes),
+               err, STATOR_RESOURCE_EXHAUSTED, "an intermediate tensor is too large");
     return STATOR_OK;
 }
 
@@ -123,15 +123,11 @@ static stator_status alloc_output(const stator_call *call, uint32_t k, uint32_t 
                                   const int64_t *shape, stator_diag **err)
 {
     st_call_state *state = call->host;
-    if (k >= state->step->n_out) {
-        return st_fail(err, STATOR_INTERNAL, "the executable has no output %u", k);
-    }
+    ST_FAIL_IF(k >= state->step->n_out, err, STATOR_INTERNAL, "the executable has no output %u", k);
     const uint32_t i = state->step->out[k];
     const st_slot *slot = &state->program->slots[i];
-    if (rank != slot->rank) {
-        return st_fail(err, STATOR_INTERNAL, "output %u has rank %u, its type says %u", k, rank,
-                       slot->rank);
-    }
+    ST_FAIL_IF(rank != slot->rank, err, STATOR_INTERNAL, "output %u has rank %u, its type says %u",
+               k, rank, slot->rank);
     int64_t *known = &state->shapes[slot->dim_begin];
     if (state->slots[i].data != NULL) { /* placed before the step began, or asked for twice */
         if (rank != 0 && memcmp(known, shape, rank * sizeof *shape) != 0) {
@@ -246,11 +242,9 @@ static stator_status run_step(st_call_state *state, const st_step *step, stator_
     }
     for (uint32_t k = 0; k < step->n_out; k++) {
         const uint32_t i = step->out[k];
-        if (state->slots[i].data == NULL) {
-            return st_fail(err, STATOR_INTERNAL,
-                           "backend '%s': its exe_run left output %u without data",
-                           step->backend != NULL ? step->backend : step->op, k);
-        }
+        ST_FAIL_IF(state->slots[i].data == NULL, err, STATOR_INTERNAL,
+                   "backend '%s': its exe_run left output %u without data",
+                   step->backend != NULL ? step->backend : step->op, k);
         if (!p->slots[i].is_static) {
             ST_TRY(st_state_bind_shape(state, i, err));
         }
@@ -305,11 +299,10 @@ static stator_status keep_sources(st_call_state *state, stator_diag **err)
         if (!p->write_backs[k].is_kept) {
             continue;
         }
-        if (!st_numel(source->shape, (uint32_t)source->ndim, &count) ||
-            !st_dtype_bytes(p->slots[p->write_backs[k].slot].dtype, count, &bytes) ||
-            (state->kept[k] = st_pool_take(p->pool, bytes)) == NULL) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(st_numel(source->shape, (uint32_t)source->ndim, &count) &&
+                       st_dtype_bytes(p->slots[p->write_backs[k].slot].dtype, count, &bytes) &&
+                       (state->kept[k] = st_pool_take(p->pool, bytes)) != NULL,
+                   err);
         memcpy(state->kept[k], source->data, bytes);
         source->data = state->kept[k];
     }
@@ -358,12 +351,8 @@ stator_status st_program_run(st_program *p, st_call_state *state, const DLTensor
     memset(state->is_fresh, 0, p->n_outputs);
     take_inputs(state, in);
     stator_status status = run_steps(state, err);
-    if (status == STATOR_OK) {
-        status = copy_shared_outputs(state, err);
-    }
-    if (status == STATOR_OK) {
-        status = write_back(state, in, err);
-    }
+    ST_THEN(status, copy_shared_outputs(state, err));
+    ST_THEN(status, write_back(state, in, err));
     give_back(state, p->releases, p->n_pooled); /* buffers that a failure or a write-back left */
     for (uint32_t k = 0; status != STATOR_OK && k < p->n_outputs; k++) {
         if (state->is_fresh[k]) {
@@ -384,12 +373,8 @@ stator_status st_body_run(st_program *p, st_call_state *state, const int64_t *sy
     memcpy(state->syms, syms, p->n_syms * sizeof *syms);
     take_inputs(state, in);
     stator_status status = st_state_bind_inputs(state, in, err);
-    if (status == STATOR_OK) {
-        status = run_steps(state, err);
-    }
-    if (status == STATOR_OK) {
-        status = copy_shared_outputs(state, err);
-    }
+    ST_THEN(status, run_steps(state, err));
+    ST_THEN(status, copy_shared_outputs(state, err));
     give_back(state, p->releases, p->n_pooled);
     return status;
 }

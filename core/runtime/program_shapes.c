@@ -62,11 +62,9 @@ static stator_status bind(st_call_state *state, uint32_t i, uint32_t axis, uint3
     if (size < s->lo || size > s->hi || (s->divisor > 1 && size % s->divisor != 0)) {
         return out_of_range(p, i, axis, size, s, err);
     }
-    if (state->syms[symbol] != INT64_MIN && state->syms[symbol] != size) {
-        return st_fail(
-            err, STATOR_INVALID_ARGUMENT, "%s is %lld, but symbol %s is bound to %lld already",
-            where(p, i, axis, place), (long long)size, s->name, (long long)state->syms[symbol]);
-    }
+    ST_FAIL_IF(state->syms[symbol] != INT64_MIN && state->syms[symbol] != size, err,
+               STATOR_INVALID_ARGUMENT, "%s is %lld, but symbol %s is bound to %lld already",
+               where(p, i, axis, place), (long long)size, s->name, (long long)state->syms[symbol]);
     state->syms[symbol] = size;
     return STATOR_OK;
 }
@@ -127,11 +125,8 @@ stator_status st_state_bind_inputs(st_call_state *state, const DLTensor *in, sta
     const st_program *p = state->program;
     for (uint32_t i = 0; i < p->n_in; i++) {
         const st_slot *slot = &p->slots[i];
-        if ((uint32_t)in[i].ndim != slot->rank) {
-            return st_fail(err, STATOR_INVALID_ARGUMENT,
-                           "input %u of the body has rank %d, expected %u", i, in[i].ndim,
-                           slot->rank);
-        }
+        ST_FAIL_IF((uint32_t)in[i].ndim != slot->rank, err, STATOR_INVALID_ARGUMENT,
+                   "input %u of the body has rank %d, expected %u", i, in[i].ndim, slot->rank);
         for (uint32_t axis = 0; axis < slot->rank; axis++) {
             const int32_t symbol = p->bound_symbol[slot->dim_begin + axis];
             if (symbol >= 0 && state->syms[symbol] == INT64_MIN) {

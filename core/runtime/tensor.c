@@ -68,14 +68,10 @@ const char *st_shape_text(const int64_t *shape, uint32_t rank, char *buf, size_t
 static stator_status check_shape(stator_dtype dtype, uint32_t rank, const int64_t *shape,
                                  uint64_t *out_bytes, stator_diag **err)
 {
-    if (rank > STATOR_RANK_MAX) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "a tensor has at most %d axes, not %u",
-                       STATOR_RANK_MAX, rank);
-    }
-    if (st_dtype_bits(dtype) == 0) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "dtype %u is not one of stator/dtype.def",
-                       dtype);
-    }
+    ST_FAIL_IF(rank > STATOR_RANK_MAX, err, STATOR_INVALID_ARGUMENT,
+               "a tensor has at most %d axes, not %u", STATOR_RANK_MAX, rank);
+    ST_FAIL_IF(st_dtype_bits(dtype) == 0, err, STATOR_INVALID_ARGUMENT,
+               "dtype %u is not one of stator/dtype.def", dtype);
     uint64_t count = 0;
     ST_REQUIRE_LIST(shape, rank, err);
     if (!st_numel(shape, rank, &count) || !st_dtype_bytes(dtype, count, out_bytes)) {
@@ -135,26 +131,18 @@ stator_status st_tensor_adopt(st_mem *mem, DLManagedTensorVersioned *managed,
     *out_tensor = NULL;
     ST_REQUIRE(managed, err);
     const DLTensor *src = &managed->dl_tensor;
-    if (managed->version.major != DLPACK_MAJOR_VERSION) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "DLPack %u.%u is not version 1",
-                       managed->version.major, managed->version.minor);
-    }
-    if (src->device.device_type != kDLCPU) {
-        return st_fail(err, STATOR_UNIMPLEMENTED, "only tensors in host memory can be taken over");
-    }
-    if (src->ndim < 0) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "ndim is negative");
-    }
+    ST_FAIL_IF(managed->version.major != DLPACK_MAJOR_VERSION, err, STATOR_INVALID_ARGUMENT,
+               "DLPack %u.%u is not version 1", managed->version.major, managed->version.minor);
+    ST_FAIL_IF(src->device.device_type != kDLCPU, err, STATOR_UNIMPLEMENTED,
+               "only tensors in host memory can be taken over");
+    ST_FAIL_IF(src->ndim < 0, err, STATOR_INVALID_ARGUMENT, "ndim is negative");
     uint64_t bytes = 0;
     const stator_dtype dtype = st_dtype_from_dl(src->dtype);
     ST_TRY(check_shape(dtype, (uint32_t)src->ndim, src->shape, &bytes, err));
-    if (bytes != 0 && src->data == NULL) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "the tensor's data is NULL");
-    }
-    if (st_dtype_bits(dtype) < 8 && !st_tensor_is_dense(src)) {
-        return st_fail(err, STATOR_UNIMPLEMENTED, "tensors of %s must be dense",
-                       st_dtype_name(dtype));
-    }
+    ST_FAIL_IF(bytes != 0 && src->data == NULL, err, STATOR_INVALID_ARGUMENT,
+               "the tensor's data is NULL");
+    ST_FAIL_IF(st_dtype_bits(dtype) < 8 && !st_tensor_is_dense(src), err, STATOR_UNIMPLEMENTED,
+               "tensors of %s must be dense", st_dtype_name(dtype));
     stator_tensor *t = new_tensor(mem, dtype, (uint32_t)src->ndim, src->shape, bytes);
     ST_TRY_MEM(t, err);
     t->managed = managed;
@@ -175,12 +163,10 @@ stator_status st_tensor_wrap(st_mem *mem, const DLTensor *layout, const stator_b
     uint64_t bytes = 0;
     const stator_dtype dtype = st_dtype_from_dl(layout->dtype);
     ST_TRY(check_shape(dtype, (uint32_t)layout->ndim, layout->shape, &bytes, err));
-    if (buffer->size_bytes < bytes || (buffer->data == NULL && bytes != 0)) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "the tensor takes %llu bytes, the buffer has %llu%s",
-                       (unsigned long long)bytes, (unsigned long long)buffer->size_bytes,
-                       buffer->data == NULL ? " and no data" : "");
-    }
+    ST_FAIL_IF(buffer->size_bytes < bytes || (buffer->data == NULL && bytes != 0), err,
+               STATOR_INVALID_ARGUMENT, "the tensor takes %llu bytes, the buffer has %llu%s",
+               (unsigned long long)bytes, (unsigned long long)buffer->size_bytes,
+               buffer->data == NULL ? " and no data" : "");
     stator_tensor *t = new_tensor(mem, dtype, (uint32_t)layout->ndim, layout->shape, bytes);
     ST_TRY_MEM(t, err);
     t->view.data = buffer->data;

@@ -61,9 +61,7 @@ static stator_status load_images(cpu_inst *inst, const jit_output *out, cpu_modu
         const stator_status status =
             cpu_image_load(m->mem, out->objects[i].bytes, out->objects[i].size, cpu_resolve,
                            inst->self, &m->images[i], msg, sizeof msg);
-        if (status != STATOR_OK) {
-            return st_fail(err, status, "inductor-cpu: %s", msg);
-        }
+        ST_FAIL_IF(status != STATOR_OK, err, status, "inductor-cpu: %s", msg);
         m->n_images = i + 1u;
     }
     return STATOR_OK;
@@ -106,10 +104,8 @@ static stator_status find_entry(cpu_module *m, const jit_kernel *from, cpu_entry
         (void)snprintf(streamed, sizeof streamed, "%s.nt", from->symbol);
         e->streamed = function_at(image, streamed);
     }
-    if (e->fn == NULL || (from->is_streamed && e->streamed == NULL)) {
-        return st_fail(err, STATOR_INTERNAL, "inductor-cpu: the object has no function '%s'",
-                       from->symbol);
-    }
+    ST_FAIL_IF(e->fn == NULL || (from->is_streamed && e->streamed == NULL), err, STATOR_INTERNAL,
+               "inductor-cpu: the object has no function '%s'", from->symbol);
     return STATOR_OK;
 }
 
@@ -352,12 +348,9 @@ static stator_status run_checked(const cpu_inst *inst, const cpu_entry *e, const
     const st_kernel_args args = {
         .buffers = launch->args->buffers, .syms = launch->args->syms, .status = &found};
     run(inst, e, launch, &args);
-    if (found & JIT_STATUS_BOUNDS) {
-        return st_fail(
-            err, STATOR_INTERNAL,
-            "inductor-cpu: kernel '%s', instruction %%%u: an index lies outside its buffer",
-            e->name, found & ~JIT_STATUS_BOUNDS);
-    }
+    ST_FAIL_IF(found & JIT_STATUS_BOUNDS, err, STATOR_INTERNAL,
+               "inductor-cpu: kernel '%s', instruction %%%u: an index lies outside its buffer",
+               e->name, found & ~JIT_STATUS_BOUNDS);
     if (found && launch->args->status) {
         *launch->args->status = found;
     }

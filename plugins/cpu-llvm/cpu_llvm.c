@@ -158,10 +158,8 @@ static void open_library(cpu_inst *inst)
 static stator_status make_instance(cpu_self *self, const stator_options *options, uint32_t device,
                                    cpu_inst **out, stator_diag **err)
 {
-    if (device != 0) {
-        return st_fail(err, STATOR_NOT_FOUND, "inductor-cpu: there is no device %u, only 0",
-                       device);
-    }
+    ST_FAIL_IF(device != 0, err, STATOR_NOT_FOUND, "inductor-cpu: there is no device %u, only 0",
+               device);
     cpu_inst *inst = st_calloc(&self->mem, 1, sizeof *inst);
     ST_TRY_MEM(inst, err);
     inst->self = self;

@@ -15,9 +15,8 @@ stator_status cpu_module_save(void *self, void *module, st_str *out, stator_diag
 {
     const cpu_inst *inst = self;
     cpu_module *m = module;
-    if (m->jit == NULL || inst->settings.self_contained) {
-        return st_fail(err, STATOR_UNSUPPORTED, "inductor-cpu: this code is not kept");
-    }
+    ST_FAIL_IF(m->jit == NULL || inst->settings.self_contained, err, STATOR_UNSUPPORTED,
+               "inductor-cpu: this code is not kept");
     st_put_block(out, m->entry_of, (uint64_t)m->n_kernels * sizeof *m->entry_of);
     st_put_u32(out, m->kept.n_objects);
     for (uint32_t i = 0; i < m->kept.n_objects; i++) {

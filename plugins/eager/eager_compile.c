@@ -539,9 +539,7 @@ stator_status eager_compile(eager_inst *inst, const stator_graph *graph, eager_e
     st_arena_init(&c.exe->arena, mem);
     st_map_init(&c.prog_of_sym, mem);
     stator_status status = eager_pool_init(&c.exe->pool, mem);
-    if (status == STATOR_OK) {
-        status = compile_root(&c, graph);
-    }
+    ST_THEN(status, compile_root(&c, graph));
     st_map_deinit(&c.prog_of_sym);
     if (status != STATOR_OK) {
         eager_exe_destroy(c.exe);

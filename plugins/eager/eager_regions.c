@@ -323,9 +323,7 @@ static stator_status run_while(eager_frame *f, const eager_step *step, stator_di
               .n_carried = (uint32_t)step->attrs[STATOR_while_carried].i,
               .n_stacked = (uint32_t)step->attrs[STATOR_while_stacked].i};
     stator_status status = loop_begin(&l);
-    if (status == STATOR_OK) {
-        status = while_loop(&l);
-    }
+    ST_THEN(status, while_loop(&l));
     loop_end(&l);
     return status;
 }
@@ -461,9 +459,7 @@ static stator_status run_scan(eager_frame *f, const eager_step *step, stator_dia
     }
     memset(cut, 0, bytes);
     stator_status status = loop_begin(&l);
-    if (status == STATOR_OK) {
-        status = scan_loop(&l, cut, (uint32_t)n_scanned);
-    }
+    ST_THEN(status, scan_loop(&l, cut, (uint32_t)n_scanned));
     loop_end(&l);
     for (int64_t k = 0; k < n_scanned; k++) {
         eager_pool_give(&f->exe->pool, cut[k].copy);

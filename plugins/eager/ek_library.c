@@ -47,9 +47,7 @@ stator_status ek_library(const ek_call *c, stator_diag **err)
     const stator_oplib_op *op = c->step->library.op;
     DLTensor *tensors = ek_scratch(c, (int64_t)c->n_in + c->n_out, sizeof *tensors);
     stator_attr *attrs = ek_scratch(c, (int64_t)c->n_attrs + 1, sizeof *attrs);
-    if (!tensors || !attrs) {
-        return ek_oom(c, err);
-    }
+    EK_TRY_MEM(tensors && attrs, c, err);
     for (uint32_t k = 0; k < c->n_in; k++) {
         tensors[k] = to_dlpack(&c->in[k]);
     }

@@ -728,11 +728,9 @@ stator_status dn_attention_run(dn_op *op, const st_library_call *call, stator_ct
     /* Operands that are expanded may have sizes whose products no integer holds. */
     const double macs = (double)a.rows * (double)a.keys * (double)(a.depth + a.width) *
                         (double)a.batch * (double)a.groups;
-    if (a.depth > DEPTH_MAX) {
-        return st_fail(err, STATOR_RESOURCE_EXHAUSTED,
-                       "inductor-cpu: attention over %lld elements a key: no memory holds them",
-                       (long long)a.depth);
-    }
+    ST_FAIL_IF(a.depth > DEPTH_MAX, err, STATOR_RESOURCE_EXHAUSTED,
+               "inductor-cpu: attention over %lld elements a key: no memory holds them",
+               (long long)a.depth);
     if (units > 1 && op->lib->host && macs > ALONE_MACS) {
         const int64_t share = units / op->lib->host->thr->thread_count(ctx);
         const int64_t grain = a.parts < share ? a.parts : share; /* about a head */

@@ -351,10 +351,8 @@ stator_status dn_adopt(dn_op *op, const dn_sizes *sizes, uint32_t kind, const dn
                               : kind == DN_PLAN_QUANT
                                   ? dn_quant_describe(op, &simple, &desc)
                                   : dn_describe_any(op, &simple, how, &desc) != DN_NO;
-        if (!is_known) {
-            return st_fail(err, STATOR_DATA_LOSS,
-                           "inductor-cpu: oneDNN does not know what was chosen for a contraction");
-        }
+        ST_FAIL_IF(!is_known, err, STATOR_DATA_LOSS,
+                   "inductor-cpu: oneDNN does not know what was chosen for a contraction");
         ST_TRY(make_bound(op, &key, sizes, &desc, NULL, &plan, err));
     }
     op->plans[op->n_plans++] = plan;

@@ -164,9 +164,7 @@ static stator_status create(void *self, const st_contraction *given, void **out_
     (void)pthread_mutex_init(&op->mutex, NULL);
     (void)pthread_mutex_init(&op->making, NULL);
     stator_status status = dn_op_fill(op, n_filled, err);
-    if (status == STATOR_OK) {
-        status = prepare(op, contraction, roles, narrow, err);
-    }
+    ST_THEN(status, prepare(op, contraction, roles, narrow, err));
     dn_contraction_forget(&op->contraction);
     if (status != STATOR_OK) {
         dn_op_destroy(lib, op);

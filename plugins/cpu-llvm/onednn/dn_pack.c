@@ -247,11 +247,8 @@ stator_status dn_pack_get(dn_op *op, const dn_desc *desc, const void *y, const d
             return STATOR_OK;
         }
     }
-    if (op->n_packs == DN_PACKS_MAX) {
-        return st_fail(err, STATOR_RESOURCE_EXHAUSTED,
-                       "inductor-cpu: a constant would be packed in more than %u ways",
-                       DN_PACKS_MAX);
-    }
+    ST_FAIL_IF(op->n_packs == DN_PACKS_MAX, err, STATOR_RESOURCE_EXHAUSTED,
+               "inductor-cpu: a constant would be packed in more than %u ways", DN_PACKS_MAX);
     dn_pack pack = {.md = *to,
                     .bytes = dnnl_memory_desc_get_size(to) + LINE,
                     .is_winograd = desc->how.is_winograd};

@@ -331,9 +331,8 @@ stator_status dn_run(void *self, void *op_, const st_library_call *call, stator_
         return STATOR_OK;
     }
     dn_sizes_of(&op->contraction, call->numbers, &sizes);
-    if (!dn_is_fill_whole(op, &sizes)) {
-        return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
-    }
+    ST_FAIL_IF(!dn_is_fill_whole(op, &sizes), err, STATOR_DATA_LOSS,
+               "inductor-cpu: a kept contraction is damaged");
     sizes.threads = dn_threads(lib, &op->contraction, &sizes, ctx);
     find_buffers(op, &sizes, call, at);
     int32_t zeros[2] = {zero_of(&op->contraction.x_zero, call),

@@ -27,9 +27,8 @@ stator_status dn_op_save(void *self, void *op_, st_str *out, stator_diag **err)
     const dn_op *op = op_;
     const st_contraction contraction = bare_contraction(&op->contraction);
     (void)self;
-    if (op->n_plans > 1u) {
-        return st_fail(err, STATOR_UNSUPPORTED, "inductor-cpu: a contraction was called already");
-    }
+    ST_FAIL_IF(op->n_plans > 1u, err, STATOR_UNSUPPORTED,
+               "inductor-cpu: a contraction was called already");
     st_put_block(out, &contraction, sizeof contraction);
     st_put_u32(out, dn_half_roles(op));
     st_put_u32(out, dn_half_dtype(op) == STATOR_BF16);
@@ -204,9 +203,8 @@ static stator_status load_filled(dn_op *op, st_reader *r, stator_diag **err)
     const bool is_filled = op->contraction.n_epilogue &&
                            op->contraction.epilogue[0].kind == ST_EPILOGUE_BIAS &&
                            op->contraction.epilogue[0].buffer == DN_FILLED;
-    if ((n != 0) != is_filled) {
-        return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
-    }
+    ST_FAIL_IF((n != 0) != is_filled, err, STATOR_DATA_LOSS,
+               "inductor-cpu: a kept contraction is damaged");
     return dn_op_fill(op, n, err);
 }
 
@@ -220,9 +218,8 @@ static stator_status load_blocks(dn_op *op, const st_library_kept *kept, stator_
             continue;
         }
         op->block_blobs[k] = kept->constant(kept->self, blocks[k]->buffer);
-        if (op->block_blobs[k] == NULL) {
-            return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: kept scales are no constant");
-        }
+        ST_FAIL_IF(op->block_blobs[k] == NULL, err, STATOR_DATA_LOSS,
+                   "inductor-cpu: kept scales are no constant");
         op->lib->host->cst->retain(op->block_blobs[k]);
     }
     return STATOR_OK;
@@ -239,9 +236,8 @@ static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **
     op->contraction = bare_contraction(&op->contraction);
     const uint32_t roles = st_read_below(&r, 1u << DN_ZERO);
     const uint32_t narrow = st_read_below(&r, 2) ? STATOR_BF16 : STATOR_F16;
-    if (!are_roles_sound(&op->contraction, roles)) {
-        return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
-    }
+    ST_FAIL_IF(!are_roles_sound(&op->contraction, roles), err, STATOR_DATA_LOSS,
+               "inductor-cpu: a kept contraction is damaged");
     op->attention_bytes = st_read_u64(&r);
     ST_TRY(load_filled(op, &r, err));
     const uint32_t limit =
@@ -255,9 +251,8 @@ static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **
     op->is_static = kept->is_static;
     if (op->has_constant) {
         op->y_blob = kept->constant(kept->self, op->contraction.y.buffer);
-        if (op->y_blob == NULL) {
-            return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: kept weights are no constant");
-        }
+        ST_FAIL_IF(op->y_blob == NULL, err, STATOR_DATA_LOSS,
+                   "inductor-cpu: kept weights are no constant");
         host->cst->retain(op->y_blob);
         ST_TRY(load_blocks(op, kept, err));
     }
@@ -301,16 +296,14 @@ stator_status dn_y_data(dn_op *op, const dn_sizes *sizes, int64_t offset, const 
     const bool is_half = dn_half_has(op, DN_Y);
     const int64_t size = is_half ? 2 : (int64_t)dn_dtype_size(op->contraction.y.dtype);
     *out = NULL;
-    if (op->y_blob == NULL) {
-        return st_fail(err, STATOR_INTERNAL, "inductor-cpu: a contraction has no weights");
-    }
+    ST_FAIL_IF(op->y_blob == NULL, err, STATOR_INTERNAL,
+               "inductor-cpu: a contraction has no weights");
     /* A reorder reads at any address from AVX on. */
     const stator_status status = STATOR_HAS(host->cst, peek) && dn_reads_unaligned()
                                      ? host->cst->peek(op->y_blob, &info, NULL)
                                      : host->cst->get(op->y_blob, &info, NULL);
-    if (status != STATOR_OK) {
-        return st_fail(err, status, "inductor-cpu: the weights of a contraction cannot be read");
-    }
+    ST_FAIL_IF(status != STATOR_OK, err, status,
+               "inductor-cpu: the weights of a contraction cannot be read");
     const int64_t elements = (int64_t)(info.size_bytes / (uint64_t)size);
     if (offset < 0 || offset > elements ||
         dn_span(&op->contraction, sizes, DN_Y) > elements - offset) {

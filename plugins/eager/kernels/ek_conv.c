@@ -182,25 +182,20 @@ static stator_status check_sizes(const conv *c, stator_diag **err)
     const ek_tensor *x = &c->call->in[0];
     const ek_tensor *y = &c->call->out[0];
     const int64_t filters = c->call->in[1].dims[0];
-    if (c->groups < 1 || filters % c->groups != 0) {
-        return ek_fail(c->call, err, STATOR_INVALID_ARGUMENT,
-                       "%lld filters are no multiple of %lld groups", (long long)filters,
-                       (long long)c->groups);
-    }
-    if (c->bias != NULL && c->bias->numel != filters) {
-        return ek_fail(c->call, err, STATOR_INVALID_ARGUMENT,
-                       "bias has %lld elements, expected one for each of %lld filters",
-                       (long long)c->bias->numel, (long long)filters);
-    }
-    if (x->dims[1] != c->groups * c->c_group || y->dims[0] != x->dims[0] || y->dims[1] != filters) {
-        return ek_fail(c->call, err, STATOR_INVALID_ARGUMENT,
-                       "input has %lld channels, weights want %lld groups of %lld",
-                       (long long)x->dims[1], (long long)c->groups, (long long)c->c_group);
-    }
+    EK_FAIL_IF(c->groups < 1 || filters % c->groups != 0, c->call, err, STATOR_INVALID_ARGUMENT,
+               "%lld filters are no multiple of %lld groups", (long long)filters,
+               (long long)c->groups);
+    EK_FAIL_IF(c->bias != NULL && c->bias->numel != filters, c->call, err, STATOR_INVALID_ARGUMENT,
+               "bias has %lld elements, expected one for each of %lld filters",
+               (long long)c->bias->numel, (long long)filters);
+    EK_FAIL_IF(x->dims[1] != c->groups * c->c_group || y->dims[0] != x->dims[0] ||
+                   y->dims[1] != filters,
+               c->call, err, STATOR_INVALID_ARGUMENT,
+               "input has %lld channels, weights want %lld groups of %lld", (long long)x->dims[1],
+               (long long)c->groups, (long long)c->c_group);
     for (uint32_t a = 0; a < c->taps.n; a++) {
-        if (c->taps.kernel[a] > 0 && c->taps.position[a] < 0) {
-            return ek_fail(c->call, err, STATOR_INVALID_ARGUMENT, "the kernel exceeds the input");
-        }
+        EK_FAIL_IF(c->taps.kernel[a] > 0 && c->taps.position[a] < 0, c->call, err,
+                   STATOR_INVALID_ARGUMENT, "the kernel exceeds the input");
     }
     return STATOR_OK;
 }
@@ -261,9 +256,8 @@ stator_status ek_conv(const ek_call *call, stator_diag **err)
 stator_status ek_deform_conv(const ek_call *call, stator_diag **err)
 {
     conv c = {0};
-    if (call->in[0].rank != 4) {
-        return ek_fail(call, err, STATOR_UNSUPPORTED, "deform_conv has two spatial axes");
-    }
+    EK_FAIL_IF(call->in[0].rank != 4, call, err, STATOR_UNSUPPORTED,
+               "deform_conv has two spatial axes");
     read_geometry(&c, call, STATOR_deform_conv_strides, STATOR_deform_conv_pads,
                   STATOR_deform_conv_dilations, STATOR_deform_conv_groups);
     c.offset = &call->in[2];

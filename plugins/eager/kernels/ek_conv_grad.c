@@ -151,10 +151,8 @@ static void transpose_task(void *self, int64_t task, int64_t worker)
 static stator_status read_sizes(conv_grad *g, const ek_tensor *positions, const ek_tensor *image,
                                 const int64_t *kernel, int64_t groups, stator_diag **err)
 {
-    if (positions->rank < 3 || image->rank != positions->rank) {
-        return ek_fail(g->call, err, STATOR_UNSUPPORTED, "1 to %u spatial axes are supported",
-                       EK_TAPS_AXES);
-    }
+    EK_FAIL_IF(positions->rank < 3 || image->rank != positions->rank, g->call, err,
+               STATOR_UNSUPPORTED, "1 to %u spatial axes are supported", EK_TAPS_AXES);
     g->groups = groups;
     g->batch = positions->dims[0];
     if (groups < 1 || positions->dims[1] % groups != 0 || image->dims[1] % groups != 0 ||
@@ -265,12 +263,11 @@ stator_status ek_conv_weight_grad(const ek_call *c, stator_diag **err)
     ek_taps_read(c, &g.taps, STATOR_conv_weight_grad_strides, STATOR_conv_weight_grad_pads,
                  STATOR_conv_weight_grad_dilations);
     ST_TRY(ek_taps_check(c, &g.taps, err));
-    if (w->dims[0] != g.groups * g.position_group || w->dims[1] != g.image_group) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                       "%lld channels of x and %lld of g do not give weights of %lld by %lld",
-                       (long long)c->in[0].dims[1], (long long)c->in[1].dims[1],
-                       (long long)w->dims[0], (long long)w->dims[1]);
-    }
+    EK_FAIL_IF(w->dims[0] != g.groups * g.position_group || w->dims[1] != g.image_group, c, err,
+               STATOR_INVALID_ARGUMENT,
+               "%lld channels of x and %lld of g do not give weights of %lld by %lld",
+               (long long)c->in[0].dims[1], (long long)c->in[1].dims[1], (long long)w->dims[0],
+               (long long)w->dims[1]);
     if (w->numel == 0) {
         return STATOR_OK;
     }
@@ -324,13 +321,11 @@ static stator_status col2im_positions(conv_grad *g, stator_diag **err)
             break;
         }
     }
-    if (t->n_positions != x->dims[2] || g->call->out[0].dims[1] * t->n_kernel != x->dims[1]) {
-        return ek_fail(g->call, err, STATOR_INVALID_ARGUMENT,
-                       "x has %lld rows of %lld blocks, image and block give %lld rows of %lld",
-                       (long long)x->dims[1], (long long)x->dims[2],
-                       (long long)(g->call->out[0].dims[1] * t->n_kernel),
-                       (long long)t->n_positions);
-    }
+    EK_FAIL_IF(t->n_positions != x->dims[2] || g->call->out[0].dims[1] * t->n_kernel != x->dims[1],
+               g->call, err, STATOR_INVALID_ARGUMENT,
+               "x has %lld rows of %lld blocks, image and block give %lld rows of %lld",
+               (long long)x->dims[1], (long long)x->dims[2],
+               (long long)(g->call->out[0].dims[1] * t->n_kernel), (long long)t->n_positions);
     return STATOR_OK;
 }
 

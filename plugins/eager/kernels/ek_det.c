@@ -65,10 +65,9 @@ stator_status ek_det(const ek_call *c, stator_diag **err)
 {
     const ek_tensor *x = &c->in[0];
     det_job job = {.call = c, .n = x->dims[x->rank - 1u]};
-    if (x->dims[x->rank - 2u] != job.n) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT, "matrices of %lld by %lld are not square",
-                       (long long)x->dims[x->rank - 2u], (long long)job.n);
-    }
+    EK_FAIL_IF(x->dims[x->rank - 2u] != job.n, c, err, STATOR_INVALID_ARGUMENT,
+               "matrices of %lld by %lld are not square", (long long)x->dims[x->rank - 2u],
+               (long long)job.n);
     const int64_t workers = ek_worker_count(c, c->out[0].numel);
     ST_TRY(EK_SCRATCH(c, job.scratch, workers * job.n * job.n + 1, err));
     ek_workers(c, workers, c->out[0].numel, do_matrix, &job);

@@ -217,10 +217,9 @@ static stator_status make_tables(dft *d, stator_diag **err)
 static stator_status check_sizes(const dft *d, stator_diag **err)
 {
     const int64_t n_out = d->onesided && !d->inverse ? d->length / 2 + 1 : d->length;
-    if (d->length < 1 || d->length > (INT64_C(1) << 32)) {
-        return ek_fail(d->call, err, STATOR_INVALID_ARGUMENT,
-                       "the length is %lld, expected 1 to 2^32", (long long)d->length);
-    }
+    EK_FAIL_IF(d->length < 1 || d->length > (INT64_C(1) << 32), d->call, err,
+               STATOR_INVALID_ARGUMENT, "the length is %lld, expected 1 to 2^32",
+               (long long)d->length);
     if ((d->in_parts != 1 && d->in_parts != 2) || d->n_out != n_out ||
         d->out_parts != (d->onesided && d->inverse ? 1 : 2)) {
         return ek_fail(d->call, err, STATOR_INVALID_ARGUMENT,

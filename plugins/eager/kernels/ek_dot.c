@@ -136,11 +136,9 @@ static stator_status check_pairs(const ek_call *c, const ek_axes *x, const ek_ax
                                  const char *what, stator_diag **err)
 {
     for (uint32_t i = 0; i < x->n; i++) {
-        if (i >= y->n || x->size[i] != y->size[i]) {
-            return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                           "%s sizes of the operands differ: %lld and %lld", what,
-                           (long long)x->size[i], i < y->n ? (long long)y->size[i] : -1LL);
-        }
+        EK_FAIL_IF(i >= y->n || x->size[i] != y->size[i], c, err, STATOR_INVALID_ARGUMENT,
+                   "%s sizes of the operands differ: %lld and %lld", what, (long long)x->size[i],
+                   i < y->n ? (long long)y->size[i] : -1LL);
     }
     return STATOR_OK;
 }
@@ -151,9 +149,7 @@ stator_status ek_dot_general(const ek_call *call, stator_diag **err)
     split_axes(call, 0, (axis_split){&c.batch_x, &c.k_x, &c.m});
     split_axes(call, 1, (axis_split){&c.batch_y, &c.k_y, &c.n});
     stator_status status = check_pairs(call, &c.batch_x, &c.batch_y, "batch", err);
-    if (status == STATOR_OK) {
-        status = check_pairs(call, &c.k_x, &c.k_y, "contracted", err);
-    }
+    ST_THEN(status, check_pairs(call, &c.k_x, &c.k_y, "contracted", err));
     return status == STATOR_OK ? ek_contract(&c, err) : status;
 }
 
@@ -178,11 +174,8 @@ stator_status ek_matmul(const ek_call *call, stator_diag **err)
         const uint32_t ay = i + by - n_batch;
         const int64_t dx = has_x ? x->dims[ax] : 1;
         const int64_t dy = has_y ? y->dims[ay] : 1;
-        if (dx != dy && dx != 1 && dy != 1) {
-            return ek_fail(call, err, STATOR_INVALID_ARGUMENT,
-                           "batch sizes %lld and %lld do not broadcast", (long long)dx,
-                           (long long)dy);
-        }
+        EK_FAIL_IF(dx != dy && dx != 1 && dy != 1, call, err, STATOR_INVALID_ARGUMENT,
+                   "batch sizes %lld and %lld do not broadcast", (long long)dx, (long long)dy);
         const int64_t size = dx == 1 ? dy : dx;
         ek_axes_add(&c.batch_x, size, has_x && dx != 1 ? sx[ax] : 0);
         ek_axes_add(&c.batch_y, size, has_y && dy != 1 ? sy[ay] : 0);

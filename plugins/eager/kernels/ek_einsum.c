@@ -80,11 +80,9 @@ static stator_status read_equation(einsum *e, stator_diag **err)
     uint32_t seen[LABELS] = {0};
     for (uint32_t k = 0; k < c->n_in; k++) {
         const uint32_t rank = c->in[k].rank;
-        if (read_term(&p, rank, e->terms[k], STATOR_RANK_MAX) != rank) {
-            return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                           "equation '%.100s' does not fit operand %u of rank %u",
-                           ek_str(c, STATOR_einsum_equation), k, rank);
-        }
+        EK_FAIL_IF(read_term(&p, rank, e->terms[k], STATOR_RANK_MAX) != rank, c, err,
+                   STATOR_INVALID_ARGUMENT, "equation '%.100s' does not fit operand %u of rank %u",
+                   ek_str(c, STATOR_einsum_equation), k, rank);
         p += *p == ',';
         for (uint32_t i = 0; i < rank; i++) {
             seen[e->terms[k][i]]++;
@@ -114,11 +112,10 @@ static stator_status read_sizes(einsum *e, stator_diag **err)
         for (uint32_t i = 0; i < c->in[k].rank; i++) {
             const uint32_t label = e->terms[k][i];
             const int64_t size = c->in[k].dims[i];
-            if (size != 1 && e->size[label] != 1 && size != e->size[label]) {
-                return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                               "axis %u of operand %u has size %lld, the same label elsewhere %lld",
-                               i, k, (long long)size, (long long)e->size[label]);
-            }
+            EK_FAIL_IF(size != 1 && e->size[label] != 1 && size != e->size[label], c, err,
+                       STATOR_INVALID_ARGUMENT,
+                       "axis %u of operand %u has size %lld, the same label elsewhere %lld", i, k,
+                       (long long)size, (long long)e->size[label]);
             e->size[label] = size != 1 ? size : e->size[label];
             is_here[label] |= size != 1;
         }
@@ -135,11 +132,9 @@ static stator_status read_result(einsum *e, stator_diag **err)
     const ek_call *c = e->call;
     for (uint32_t i = 0; i < e->n_out; i++) {
         e->uses[e->out[i]]++;
-        if (c->out[0].dims[i] != e->size[e->out[i]]) {
-            return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                           "axis %u of the result has size %lld, the operands give %lld", i,
-                           (long long)c->out[0].dims[i], (long long)e->size[e->out[i]]);
-        }
+        EK_FAIL_IF(c->out[0].dims[i] != e->size[e->out[i]], c, err, STATOR_INVALID_ARGUMENT,
+                   "axis %u of the result has size %lld, the operands give %lld", i,
+                   (long long)c->out[0].dims[i], (long long)e->size[e->out[i]]);
     }
     return STATOR_OK;
 }

@@ -12,11 +12,9 @@ stator_status ek_indices(const ek_call *c, uint32_t k, int64_t size, const int64
     for (int64_t i = 0; i < t->numel; i++) {
         const int64_t given = list[i];
         list[i] += given < 0 ? size : 0;
-        if (list[i] < 0 || list[i] >= size) {
-            return ek_fail(c, err, STATOR_OUT_OF_RANGE,
-                           "index %lld at position %lld is outside an axis of size %lld",
-                           (long long)given, (long long)i, (long long)size);
-        }
+        EK_FAIL_IF(list[i] < 0 || list[i] >= size, c, err, STATOR_OUT_OF_RANGE,
+                   "index %lld at position %lld is outside an axis of size %lld", (long long)given,
+                   (long long)i, (long long)size);
     }
     return STATOR_OK;
 }
@@ -86,11 +84,9 @@ stator_status ek_gather_elements(const ek_call *c, stator_diag **err)
     }
     const uint32_t axis = ek_axis(c, STATOR_gather_elements_axis, x->rank);
     for (uint32_t a = 0; a < x->rank; a++) {
-        if (a != axis && c->in[1].dims[a] > x->dims[a]) {
-            return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                           "index has size %lld on axis %u, x has only %lld",
-                           (long long)c->in[1].dims[a], a, (long long)x->dims[a]);
-        }
+        EK_FAIL_IF(a != axis && c->in[1].dims[a] > x->dims[a], c, err, STATOR_INVALID_ARGUMENT,
+                   "index has size %lld on axis %u, x has only %lld", (long long)c->in[1].dims[a],
+                   a, (long long)x->dims[a]);
     }
     ek_strides(x->dims, x->rank, job.strides);
     job.axis_stride = job.strides[axis];
@@ -116,10 +112,8 @@ stator_status ek_tuple_offset(const ek_call *c, uint32_t batch, const int64_t *s
         const int64_t size = x->dims[batch + k];
         int64_t i = st_load_i64(index->dtype, index->data, r * width + k);
         i += i < 0 ? size : 0;
-        if (i < 0 || i >= size) {
-            return ek_fail(c, err, STATOR_OUT_OF_RANGE, "index tuple %lld is outside x",
-                           (long long)r);
-        }
+        EK_FAIL_IF(i < 0 || i >= size, c, err, STATOR_OUT_OF_RANGE, "index tuple %lld is outside x",
+                   (long long)r);
         *out_at += i * strides[batch + k];
     }
     return STATOR_OK;
@@ -138,9 +132,8 @@ stator_status ek_gather_nd(const ek_call *c, stator_diag **err)
                        (long long)batch, x->rank);
     }
     for (uint32_t a = 0; a < (uint32_t)batch; a++) {
-        if (index->dims[a] != x->dims[a]) {
-            return ek_fail(c, err, STATOR_INVALID_ARGUMENT, "batch axis %u differs", a);
-        }
+        EK_FAIL_IF(index->dims[a] != x->dims[a], c, err, STATOR_INVALID_ARGUMENT,
+                   "batch axis %u differs", a);
     }
     const uint32_t used = (uint32_t)(batch + index->dims[index->rank - 1u]);
     const int64_t inner = ek_product(x->dims, used, x->rank);

@@ -88,12 +88,10 @@ stator_status ek_loop_init(const ek_call *c, ek_loop *l, uint32_t n, stator_diag
             static const ek_tensor absent;
             const ek_tensor *t = k < c->n_in ? &c->in[k] : &absent;
             strides[k] = stride_of(t, out, a);
-            if (strides[k] < 0 || t->rank > out->rank) {
-                return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                               "operand %u does not broadcast to the result: its sizes must be 1 "
-                               "or those of the result",
-                               k);
-            }
+            EK_FAIL_IF(strides[k] < 0 || t->rank > out->rank, c, err, STATOR_INVALID_ARGUMENT,
+                       "operand %u does not broadcast to the result: its sizes must be 1 "
+                       "or those of the result",
+                       k);
         }
         if (out->dims[a] != 1) {
             append_axis(l, out->dims[a], strides);

@@ -299,11 +299,9 @@ stator_status ek_expand(const ek_call *c, stator_diag **err)
         int64_t stride = 0;
         if (a + in->rank >= out->rank) {
             const uint32_t own = a + in->rank - out->rank;
-            if (in->dims[own] != 1 && in->dims[own] != out->dims[a]) {
-                return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                               "size %lld of axis %u cannot be expanded to %lld",
-                               (long long)in->dims[own], own, (long long)out->dims[a]);
-            }
+            EK_FAIL_IF(in->dims[own] != 1 && in->dims[own] != out->dims[a], c, err,
+                       STATOR_INVALID_ARGUMENT, "size %lld of axis %u cannot be expanded to %lld",
+                       (long long)in->dims[own], own, (long long)out->dims[a]);
             stride = in->dims[own] == 1 ? 0 : w.from[own];
         }
         ek_copy_axis(&w.m, out->dims[a], w.to[a], stride);
@@ -324,12 +322,9 @@ stator_status ek_slice(const ek_call *c, stator_diag **err)
         const bool fits =
             size == 0 || (st_mul_i64(size - 1, step, &last) && st_add_i64(last, start, &last) &&
                           start >= 0 && start < in->dims[a] && last >= 0 && last < in->dims[a]);
-        if (!fits) {
-            return ek_fail(c, err, STATOR_OUT_OF_RANGE,
-                           "axis %u: %lld elements from %lld by %lld leave its size %lld", a,
-                           (long long)size, (long long)start, (long long)step,
-                           (long long)in->dims[a]);
-        }
+        EK_FAIL_IF(!fits, c, err, STATOR_OUT_OF_RANGE,
+                   "axis %u: %lld elements from %lld by %lld leave its size %lld", a,
+                   (long long)size, (long long)start, (long long)step, (long long)in->dims[a]);
         w.m.from += size ? start * w.from[a] * (int64_t)w.m.size : 0;
         ek_copy_axis(&w.m, size, w.to[a], w.from[a] * step);
     }
@@ -347,36 +342,28 @@ stator_status ek_concat(const ek_call *c, stator_diag **err)
     const int64_t outer = ek_product(out->dims, 0, axis);
     char *to = ek_unpacked_out(c);
     int64_t at = 0;
-    if (!to) {
-        return ek_oom(c, err);
-    }
+    EK_TRY_MEM(to, c, err);
     for (uint32_t k = 0; k < c->n_in; k++) {
         const ek_tensor *in = &c->in[k];
         for (uint32_t a = 0; a < out->rank; a++) {
-            if (a != axis && in->dims[a] != out->dims[a]) {
-                return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                               "operand %u has size %lld on axis %u, expected %lld", k,
-                               (long long)in->dims[a], a, (long long)out->dims[a]);
-            }
+            EK_FAIL_IF(a != axis && in->dims[a] != out->dims[a], c, err, STATOR_INVALID_ARGUMENT,
+                       "operand %u has size %lld on axis %u, expected %lld", k,
+                       (long long)in->dims[a], a, (long long)out->dims[a]);
         }
         if (at + in->dims[axis] > out->dims[axis]) {
             break;
         }
         ek_copy m = {.size = size, .from = ek_unpacked_in(c, k)};
-        if (!m.from) {
-            return ek_oom(c, err);
-        }
+        EK_TRY_MEM(m.from, c, err);
         m.to = to + at * inner * (int64_t)size;
         ek_copy_axis(&m, outer, out->dims[axis] * inner, in->dims[axis] * inner);
         ek_copy_axis(&m, in->dims[axis] * inner, 1, 1);
         ek_copy_run(c, &m);
         at += in->dims[axis];
     }
-    if (at != out->dims[axis]) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                       "the operands' sizes on axis %u do not add up to %lld", axis,
-                       (long long)out->dims[axis]);
-    }
+    EK_FAIL_IF(at != out->dims[axis], c, err, STATOR_INVALID_ARGUMENT,
+               "the operands' sizes on axis %u do not add up to %lld", axis,
+               (long long)out->dims[axis]);
     ek_pack_out(c, to);
     return STATOR_OK;
 }
@@ -388,11 +375,9 @@ stator_status ek_tile(const ek_call *c, stator_diag **err)
     const ek_tensor *in = w.in, *out = w.out;
     for (uint32_t a = 0; a < out->rank; a++) {
         const int64_t repeats = ek_int_at(c, STATOR_tile_repeats, a, 1);
-        if (repeats < 0 || repeats * in->dims[a] != out->dims[a]) {
-            return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                           "axis %u: %lld repeats of %lld elements are not %lld", a,
-                           (long long)repeats, (long long)in->dims[a], (long long)out->dims[a]);
-        }
+        EK_FAIL_IF(repeats < 0 || repeats * in->dims[a] != out->dims[a], c, err,
+                   STATOR_INVALID_ARGUMENT, "axis %u: %lld repeats of %lld elements are not %lld",
+                   a, (long long)repeats, (long long)in->dims[a], (long long)out->dims[a]);
         ek_copy_axis(&w.m, repeats, w.to[a] * in->dims[a], 0);
         ek_copy_axis(&w.m, in->dims[a], w.to[a], w.from[a]);
     }
@@ -442,9 +427,8 @@ stator_status ek_one_hot(const ek_call *c, stator_diag **err)
     const int64_t inner = ek_product(out->dims, axis + 1u, out->rank);
     const uint32_t size = ek_size(out->dtype);
     char *to = out->data;
-    if (c->in[1].numel != 1 || c->in[2].numel != 1) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT, "the off and on values must be scalars");
-    }
+    EK_FAIL_IF(c->in[1].numel != 1 || c->in[2].numel != 1, c, err, STATOR_INVALID_ARGUMENT,
+               "the off and on values must be scalars");
     ek_fill(to, c->in[1].data, size, out->numel);
     for (int64_t i = 0; i < index->numel; i++) {
         int64_t at = st_load_i64(index->dtype, index->data, i);

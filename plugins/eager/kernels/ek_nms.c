@@ -280,18 +280,13 @@ static stator_status add_batch(suppression *s, stator_diag **err)
 static stator_status check_sizes(const suppression *s, stator_diag **err)
 {
     const ek_call *c = s->call;
-    if (c->in[0].dims[2] != 4 || c->in[1].dims[0] != s->images || c->in[1].dims[2] != s->boxes) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                       "boxes[%lld, %lld, 4] need scores[%lld, classes, %lld]",
-                       (long long)s->images, (long long)s->boxes, (long long)s->images,
-                       (long long)s->boxes);
-    }
+    EK_FAIL_IF(
+        c->in[0].dims[2] != 4 || c->in[1].dims[0] != s->images || c->in[1].dims[2] != s->boxes, c,
+        err, STATOR_INVALID_ARGUMENT, "boxes[%lld, %lld, 4] need scores[%lld, classes, %lld]",
+        (long long)s->images, (long long)s->boxes, (long long)s->images, (long long)s->boxes);
     for (uint32_t k = 2; k < 5; k++) {
-        if (ek_has_in(c, k) && c->in[k].numel != 1) {
-            return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                           "operand %u has %lld elements, expected one", k,
-                           (long long)c->in[k].numel);
-        }
+        EK_FAIL_IF(ek_has_in(c, k) && c->in[k].numel != 1, c, err, STATOR_INVALID_ARGUMENT,
+                   "operand %u has %lld elements, expected one", k, (long long)c->in[k].numel);
     }
     return STATOR_OK;
 }

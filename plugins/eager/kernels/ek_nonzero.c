@@ -129,9 +129,7 @@ stator_status ek_nonzero(const ek_call *c, stator_diag **err)
     const ek_tensor *x = &c->in[0];
     const int64_t chunks = (x->numel + CHUNK - 1) / CHUNK;
     search s = {.x = x, .counts = ek_scratch(c, chunks + 1, sizeof *s.counts)};
-    if (s.counts == NULL) {
-        return ek_oom(c, err);
-    }
+    EK_TRY_MEM(s.counts != NULL, c, err);
     ek_parallel(c, chunks, 4, count_range, &s);
     for (int64_t i = 0; i < chunks; i++) {
         const int64_t n = s.counts[i];

@@ -161,11 +161,9 @@ static void rms_norm_range(void *self, int64_t begin, int64_t end)
  * right. Sizes 1 inside them are the importer's to expand. */
 static stator_status check_affine(const ek_call *c, const rows *r, uint32_t k, stator_diag **err)
 {
-    if (ek_has_in(c, k) && (c->in[k].numel == 0 || r->n % c->in[k].numel != 0)) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                       "scale or shift has %lld elements, a row has %lld",
-                       (long long)c->in[k].numel, (long long)r->n);
-    }
+    EK_FAIL_IF(ek_has_in(c, k) && (c->in[k].numel == 0 || r->n % c->in[k].numel != 0), c, err,
+               STATOR_INVALID_ARGUMENT, "scale or shift has %lld elements, a row has %lld",
+               (long long)c->in[k].numel, (long long)r->n);
     return STATOR_OK;
 }
 
@@ -208,11 +206,10 @@ static stator_status check_channels(const ek_call *c, uint32_t first, uint32_t l
                                     stator_diag **err)
 {
     for (uint32_t k = first; k <= last; k++) {
-        if (ek_has_in(c, k) && c->in[k].numel != c->in[0].dims[1]) {
-            return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                           "operand %u has %lld elements, the input has %lld channels", k,
-                           (long long)c->in[k].numel, (long long)c->in[0].dims[1]);
-        }
+        EK_FAIL_IF(ek_has_in(c, k) && c->in[k].numel != c->in[0].dims[1], c, err,
+                   STATOR_INVALID_ARGUMENT,
+                   "operand %u has %lld elements, the input has %lld channels", k,
+                   (long long)c->in[k].numel, (long long)c->in[0].dims[1]);
     }
     return STATOR_OK;
 }
@@ -315,11 +312,9 @@ stator_status ek_group_norm(const ek_call *call, stator_diag **err)
 {
     const ek_tensor *x = &call->in[0];
     const int64_t groups = ek_int(call, STATOR_group_norm_groups);
-    if (groups < 1 || x->dims[1] % groups != 0) {
-        return ek_fail(call, err, STATOR_INVALID_ARGUMENT,
-                       "%lld channels cannot be divided into %lld groups", (long long)x->dims[1],
-                       (long long)groups);
-    }
+    EK_FAIL_IF(groups < 1 || x->dims[1] % groups != 0, call, err, STATOR_INVALID_ARGUMENT,
+               "%lld channels cannot be divided into %lld groups", (long long)x->dims[1],
+               (long long)groups);
     const int64_t count = x->dims[0] * groups;
     rows r = {.call = call,
               .n = count > 0 ? x->numel / count : 0,
@@ -364,9 +359,8 @@ static void lrn_range(void *self, int64_t begin, int64_t end)
 stator_status ek_lrn(const ek_call *call, stator_diag **err)
 {
     rows r = channel_rows(call);
-    if (ek_int(call, STATOR_lrn_size) < 1) {
-        return ek_fail(call, err, STATOR_INVALID_ARGUMENT, "size must be 1 or more");
-    }
+    EK_FAIL_IF(ek_int(call, STATOR_lrn_size) < 1, call, err, STATOR_INVALID_ARGUMENT,
+               "size must be 1 or more");
     for_rows(&r, lrn_range);
     return STATOR_OK;
 }
@@ -416,23 +410,18 @@ stator_status ek_nll_loss(const ek_call *call, stator_diag **err)
     const bool is_none = ek_str_is(call, STATOR_nll_loss_reduction, "none");
     double sum = 0.0;
     double weights = 0.0;
-    if (logp->numel != target->numel * classes) {
-        return ek_fail(call, err, STATOR_INVALID_ARGUMENT, "target does not fit the input");
-    }
-    if (ek_has_in(call, 2) && call->in[2].numel != classes) {
-        return ek_fail(call, err, STATOR_INVALID_ARGUMENT,
-                       "w has %lld elements, expected one for each of %lld classes",
-                       (long long)call->in[2].numel, (long long)classes);
-    }
+    EK_FAIL_IF(logp->numel != target->numel * classes, call, err, STATOR_INVALID_ARGUMENT,
+               "target does not fit the input");
+    EK_FAIL_IF(ek_has_in(call, 2) && call->in[2].numel != classes, call, err,
+               STATOR_INVALID_ARGUMENT,
+               "w has %lld elements, expected one for each of %lld classes",
+               (long long)call->in[2].numel, (long long)classes);
     for (int64_t i = 0; i < target->numel; i++) {
         const int64_t t = st_load_i64(target->dtype, target->data, i);
         double loss = 0.0;
         if (!has_ignored || t != ignored) {
-            if (t < 0 || t >= classes) {
-                return ek_fail(call, err, STATOR_INVALID_ARGUMENT,
-                               "target %lld is outside [0, %lld)", (long long)t,
-                               (long long)classes);
-            }
+            EK_FAIL_IF(t < 0 || t >= classes, call, err, STATOR_INVALID_ARGUMENT,
+                       "target %lld is outside [0, %lld)", (long long)t, (long long)classes);
             const double w = ek_has_in(call, 2) ? ek_get(&call->in[2], t) : 1.0;
             const int64_t at = (i / spatial * classes + t) * spatial + i % spatial;
             loss = -w * ek_get(logp, at);

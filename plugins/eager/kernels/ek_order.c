@@ -108,9 +108,7 @@ static stator_status run_order(const ek_call *c, st_order_job *job, stator_diag 
     job->indices = c->n_out > 1 ? c->out[1].data : NULL;
     const uint64_t bytes = st_order_scratch(job, threads.count);
     void *scratch = bytes <= INT64_MAX ? ek_scratch(c, (int64_t)bytes, 1) : NULL;
-    if (scratch == NULL) {
-        return ek_oom(c, err);
-    }
+    EK_TRY_MEM(scratch != NULL, c, err);
     st_order_run(job, &threads, scratch);
     return STATOR_OK;
 }
@@ -145,9 +143,7 @@ stator_status ek_topk(const ek_call *c, stator_diag **err)
 {
     st_order_job job = job_of(c, STATOR_topk_axis);
     job.is_falling = ek_int(c, STATOR_topk_largest) != 0;
-    if (job.take > job.size) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT, "k is %lld, but the axis has size %lld",
-                       (long long)job.take, (long long)job.size);
-    }
+    EK_FAIL_IF(job.take > job.size, c, err, STATOR_INVALID_ARGUMENT,
+               "k is %lld, but the axis has size %lld", (long long)job.take, (long long)job.size);
     return run_order(c, &job, err);
 }

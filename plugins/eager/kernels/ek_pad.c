@@ -66,10 +66,8 @@ static stator_status pad_mapped(const ek_call *c, int64_t (*map)(int64_t, int64_
     for (uint32_t a = 0; a < out->rank; a++) {
         int64_t *list;
         ST_TRY(EK_SCRATCH(c, list, out->dims[a], err));
-        if (in->dims[a] == 0 && out->dims[a] > 0) {
-            return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                           "axis %u is empty: only mode constant can pad it", a);
-        }
+        EK_FAIL_IF(in->dims[a] == 0 && out->dims[a] > 0, c, err, STATOR_INVALID_ARGUMENT,
+                   "axis %u is empty: only mode constant can pad it", a);
         const int64_t low = ek_int_at(c, STATOR_pad_low, a, 0);
         for (int64_t i = 0; i < out->dims[a]; i++) {
             list[i] = map(i - low, in->dims[a]) * strides[a];
@@ -95,13 +93,9 @@ static stator_status pad_constant(const ek_call *c, stator_diag **err)
     int64_t to[STATOR_RANK_MAX];
     m.from = ek_unpacked_in(c, 0);
     m.to = ek_unpacked_out(c);
-    if (!m.from || !m.to || !value) {
-        return ek_oom(c, err);
-    }
-    if (ek_has_in(c, 1) && c->in[1].numel != 1) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT, "the value has %lld elements, expected 1",
-                       (long long)c->in[1].numel);
-    }
+    EK_TRY_MEM(m.from && m.to && value, c, err);
+    EK_FAIL_IF(ek_has_in(c, 1) && c->in[1].numel != 1, c, err, STATOR_INVALID_ARGUMENT,
+               "the value has %lld elements, expected 1", (long long)c->in[1].numel);
     char *begin = m.to;
     ek_fill(m.to, value, m.size, out->numel);
     ek_strides(in->dims, in->rank, from);

@@ -361,11 +361,9 @@ static void run_task(void *self, int64_t task, int64_t worker)
 static stator_status check_count(const net *n, uint32_t k, const char *name, int64_t count,
                                  stator_diag **err)
 {
-    if (ek_has_in(n->call, k) && n->call->in[k].numel != count) {
-        return ek_fail(n->call, err, STATOR_INVALID_ARGUMENT,
-                       "operand %s has %lld elements, expected %lld", name,
-                       (long long)n->call->in[k].numel, (long long)count);
-    }
+    EK_FAIL_IF(ek_has_in(n->call, k) && n->call->in[k].numel != count, n->call, err,
+               STATOR_INVALID_ARGUMENT, "operand %s has %lld elements, expected %lld", name,
+               (long long)n->call->in[k].numel, (long long)count);
     return STATOR_OK;
 }
 

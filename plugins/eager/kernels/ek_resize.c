@@ -138,9 +138,7 @@ static stator_status make_table(const resize *r, resize_axis *a, double factor, 
     const int64_t taps = 2 * (int64_t)ceil(reach) + 1;
     int64_t n_weights;
     a->width = r->mode == MODE_NEAREST ? 0 : taps < a->in ? taps : a->in;
-    if (!st_mul_i64(a->out, a->width, &n_weights)) {
-        return ek_oom(c, err);
-    }
+    EK_TRY_MEM(st_mul_i64(a->out, a->width, &n_weights), c, err);
     a->first = ek_scratch(c, a->out + 1, sizeof *a->first);
     a->count = ek_scratch(c, a->out + 1, sizeof *a->count);
     a->weight = ek_scratch(c, n_weights + 1, sizeof *a->weight);
@@ -360,9 +358,7 @@ static stator_status resize_weighted(const resize *r, stator_diag **err)
     uint32_t order[STATOR_RANK_MAX];
     int64_t dims[STATOR_RANK_MAX];
     double *buffers[2] = {ek_scratch(c, most, sizeof(double)), ek_scratch(c, most, sizeof(double))};
-    if (buffers[0] == NULL || buffers[1] == NULL) {
-        return ek_oom(c, err);
-    }
+    EK_TRY_MEM(buffers[0] != NULL && buffers[1] != NULL, c, err);
     const uint32_t n = order_axes(r, order);
     load_job load = {x, buffers[0]};
     memcpy(dims, x->dims, r->rank * sizeof *dims);
@@ -408,10 +404,8 @@ static stator_status read_axis(resize *r, uint32_t k, const double *scales, stat
     const bool crops = r->coordinates == AT_TF_CROP_AND_RESIZE;
     a->in = c->in[0].dims[k];
     a->out = c->out[0].dims[k];
-    if (a->in == 0) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT, "axis %u is empty, %lld elements wanted", k,
-                       (long long)a->out);
-    }
+    EK_FAIL_IF(a->in == 0, c, err, STATOR_INVALID_ARGUMENT,
+               "axis %u is empty, %lld elements wanted", k, (long long)a->out);
     a->scale = scales != NULL ? scales[k] : (double)a->out / (double)a->in;
     if (!(a->scale > 0.0) || !(a->scale < INFINITY)) {
         return ek_fail(c, err, STATOR_INVALID_ARGUMENT, "scale %g of axis %u; scales are positive",
@@ -439,9 +433,8 @@ stator_status ek_resize(const ek_call *c, stator_diag **err)
                 .cubic_a = ek_float(c, STATOR_resize_cubic_a)};
     uint32_t n_scales;
     const double *scales = ek_floats(c, STATOR_resize_scales, &n_scales);
-    if (r.mode != MODE_NEAREST && ((EK_COMPLEX >> dtype) & 1u)) {
-        return ek_fail(c, err, STATOR_UNSUPPORTED, "complex elements can only be copied (nearest)");
-    }
+    EK_FAIL_IF(r.mode != MODE_NEAREST && ((EK_COMPLEX >> dtype) & 1u), c, err, STATOR_UNSUPPORTED,
+               "complex elements can only be copied (nearest)");
     if (r.coordinates == AT_TF_CROP_AND_RESIZE &&
         (!ek_has_in(c, 1) || c->in[1].numel != 2 * (int64_t)r.rank)) {
         return ek_fail(c, err, STATOR_INVALID_ARGUMENT,

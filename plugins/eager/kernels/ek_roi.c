@@ -388,15 +388,11 @@ static stator_status check_regions(aligner *a, stator_diag **err)
     for (int64_t i = 0; i < n; i++) {
         const int64_t image = st_load_i64(c->in[2].dtype, c->in[2].data, i);
         region r;
-        if (image < 0 || image >= c->in[0].dims[0]) {
-            return ek_fail(c, err, STATOR_OUT_OF_RANGE, "region %lld is in image %lld of %lld",
-                           (long long)i, (long long)image, (long long)c->in[0].dims[0]);
-        }
-        if (!read_region(a, i, &r)) {
-            return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                           "region %lld needs more than 65535 points a bin or is not finite",
-                           (long long)i);
-        }
+        EK_FAIL_IF(image < 0 || image >= c->in[0].dims[0], c, err, STATOR_OUT_OF_RANGE,
+                   "region %lld is in image %lld of %lld", (long long)i, (long long)image,
+                   (long long)c->in[0].dims[0]);
+        EK_FAIL_IF(!read_region(a, i, &r), c, err, STATOR_INVALID_ARGUMENT,
+                   "region %lld needs more than 65535 points a bin or is not finite", (long long)i);
         const int64_t taps = a->rows * r.n_y + a->columns * r.n_x;
         a->taps_most = taps > a->taps_most ? taps : a->taps_most;
     }
@@ -435,9 +431,7 @@ stator_status ek_roi_align(const ek_call *c, stator_diag **err)
         return STATOR_OK;
     }
     ST_TRY(check_regions(&a, err));
-    if (!make_scratch(&a)) {
-        return ek_oom(c, err);
-    }
+    EK_TRY_MEM(make_scratch(&a), c, err);
     ek_parallel(c, x->dims[0] * ((a.height * a.width + TILE - 1) / TILE), 1 + 4096 / a.channels,
                 copy_range, &a);
     ek_parallel(c, a.chunks, 1, align_range, &a);

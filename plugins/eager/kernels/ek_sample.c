@@ -149,13 +149,9 @@ static stator_status check_grid(const sampler *s, stator_diag **err)
     for (uint32_t k = 0; k < s->n; k++) {
         fits = fits && out->dims[2u + k] == c->in[1].dims[1u + k];
     }
-    if (!fits) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                       "x[N, C, spatial] needs grid[N, out.., %u] of the same N", s->n);
-    }
-    if (s->plane == 0) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT, "an empty image cannot be sampled");
-    }
+    EK_FAIL_IF(!fits, c, err, STATOR_INVALID_ARGUMENT,
+               "x[N, C, spatial] needs grid[N, out.., %u] of the same N", s->n);
+    EK_FAIL_IF(s->plane == 0, c, err, STATOR_INVALID_ARGUMENT, "an empty image cannot be sampled");
     return STATOR_OK;
 }
 

@@ -127,9 +127,7 @@ stator_status ek_arg(const ek_call *c, stator_diag **err)
     if (c->out[0].numel == 0) {
         return STATOR_OK;
     }
-    if (job.size == 0) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT, "the axis is empty");
-    }
+    EK_FAIL_IF(job.size == 0, c, err, STATOR_INVALID_ARGUMENT, "the axis is empty");
     const int64_t tasks = c->out[0].numel / job.inner * job.blocks;
     const int64_t work = job.size * (job.inner < EK_BLOCK ? job.inner : EK_BLOCK);
     stator_range_fn fn = job.inner == 1 ? arg_f64_line : arg_f64;

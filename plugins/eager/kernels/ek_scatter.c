@@ -48,9 +48,8 @@ static void put(const ek_call *c, uint32_t reduction, int64_t at, int64_t from, 
 
 static stator_status check_reduction(const ek_call *c, uint32_t reduction, stator_diag **err)
 {
-    if (reduction != REDUCE_NONE && (EK_COMPLEX >> c->in[0].dtype) & 1u) {
-        return ek_fail(c, err, STATOR_UNSUPPORTED, "there is no reduction of complex numbers");
-    }
+    EK_FAIL_IF(reduction != REDUCE_NONE && (EK_COMPLEX >> c->in[0].dtype) & 1u, c, err,
+               STATOR_UNSUPPORTED, "there is no reduction of complex numbers");
     return STATOR_OK;
 }
 
@@ -71,10 +70,8 @@ stator_status ek_scatter_elements(const ek_call *c, stator_diag **err)
     for (uint32_t a = 0; a < x->rank && fits; a++) {
         fits = a == axis || index->dims[a] <= x->dims[a];
     }
-    if (!fits) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                       "index and updates must have equal shapes that fit x off the axis");
-    }
+    EK_FAIL_IF(!fits, c, err, STATOR_INVALID_ARGUMENT,
+               "index and updates must have equal shapes that fit x off the axis");
     const int64_t *list = NULL;
     ST_TRY(ek_indices(c, 1, x->rank ? x->dims[axis] : 1, &list, err));
     ek_strides(x->dims, x->rank, strides);
@@ -99,17 +96,13 @@ stator_status ek_scatter_nd(const ek_call *c, stator_diag **err)
     ST_TRY(reduction_of(c, STATOR_scatter_nd_reduction, &reduction, err));
     ST_TRY(check_reduction(c, reduction, err));
     const int64_t width = index->rank ? index->dims[index->rank - 1u] : 0;
-    if (index->rank == 0 || width > (int64_t)x->rank) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                       "the index holds tuples of %lld for rank %u of x", (long long)width,
-                       x->rank);
-    }
+    EK_FAIL_IF(index->rank == 0 || width > (int64_t)x->rank, c, err, STATOR_INVALID_ARGUMENT,
+               "the index holds tuples of %lld for rank %u of x", (long long)width, x->rank);
     const int64_t tuples = ek_product(index->dims, 0, index->rank - 1u);
     const int64_t inner = ek_product(x->dims, (uint32_t)width, x->rank);
-    if (c->in[2].numel != tuples * inner) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT, "updates have %lld elements, expected %lld",
-                       (long long)c->in[2].numel, (long long)(tuples * inner));
-    }
+    EK_FAIL_IF(c->in[2].numel != tuples * inner, c, err, STATOR_INVALID_ARGUMENT,
+               "updates have %lld elements, expected %lld", (long long)c->in[2].numel,
+               (long long)(tuples * inner));
     memcpy(c->out[0].data, x->data, ek_bytes(x->dtype, x->numel));
     ek_strides(x->dims, x->rank, strides);
     for (int64_t r = 0; r < tuples; r++) {

@@ -76,17 +76,13 @@ static stator_status mask_strides(attention *a, stator_diag **err)
     const ek_tensor *m = &a->call->in[3];
     const int64_t full[4] = {a->call->in[0].dims[0], a->heads, a->queries, a->keys};
     int64_t stride = 1;
-    if (m->rank > 4) {
-        return ek_fail(a->call, err, STATOR_INVALID_ARGUMENT, "the mask has more than 4 axes");
-    }
+    EK_FAIL_IF(m->rank > 4, a->call, err, STATOR_INVALID_ARGUMENT, "the mask has more than 4 axes");
     for (uint32_t i = 0; i < m->rank; i++) {
         const uint32_t axis = 3 - i;
         const int64_t size = m->dims[m->rank - 1 - i];
-        if (size != 1 && size != full[axis]) {
-            return ek_fail(a->call, err, STATOR_INVALID_ARGUMENT,
-                           "mask size %lld does not broadcast to %lld", (long long)size,
-                           (long long)full[axis]);
-        }
+        EK_FAIL_IF(size != 1 && size != full[axis], a->call, err, STATOR_INVALID_ARGUMENT,
+                   "mask size %lld does not broadcast to %lld", (long long)size,
+                   (long long)full[axis]);
         a->mask_stride[axis] = size == 1 ? 0 : stride;
         stride *= size;
     }

@@ -55,10 +55,8 @@ stator_status ek_dims(const ek_call *c, stator_diag **err)
 {
     uint32_t n;
     const int64_t *values = ek_ints(c, STATOR_dims_values, &n);
-    if ((int64_t)n != c->out[0].numel) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT, "%u values for a tensor of %lld elements",
-                       n, (long long)c->out[0].numel);
-    }
+    EK_FAIL_IF((int64_t)n != c->out[0].numel, c, err, STATOR_INVALID_ARGUMENT,
+               "%u values for a tensor of %lld elements", n, (long long)c->out[0].numel);
     memcpy(c->out[0].data, values, n * sizeof *values);
     return STATOR_OK;
 }
@@ -138,10 +136,8 @@ static void rng_range(void *self, int64_t begin, int64_t end)
 stator_status ek_rng(const ek_call *c, stator_diag **err)
 {
     for (uint32_t k = 0; k < 2; k++) {
-        if (c->in[k].numel != 1) {
-            return ek_fail(c, err, STATOR_INVALID_ARGUMENT, "%s must be a scalar",
-                           k == 0 ? "seed" : "offset");
-        }
+        EK_FAIL_IF(c->in[k].numel != 1, c, err, STATOR_INVALID_ARGUMENT, "%s must be a scalar",
+                   k == 0 ? "seed" : "offset");
     }
     rng_job job = {.c = c,
                    .seed = (uint64_t)st_load_i64(c->in[0].dtype, c->in[0].data, 0),
@@ -163,10 +159,8 @@ stator_status ek_check(const ek_call *c, stator_diag **err)
 {
     const uint8_t *ok = c->in[0].data;
     for (int64_t i = 0; i < c->in[0].numel; i++) {
-        if (!ok[i]) {
-            return ek_fail(c, err, STATOR_FAILED_PRECONDITION, "%s",
-                           ek_str(c, STATOR_check_message));
-        }
+        EK_FAIL_IF(!ok[i], c, err, STATOR_FAILED_PRECONDITION, "%s",
+                   ek_str(c, STATOR_check_message));
     }
     memcpy(c->out[0].data, ok, (uint64_t)c->in[0].numel);
     return STATOR_OK;

@@ -120,9 +120,7 @@ stator_status ek_unique(const ek_call *c, stator_diag **err)
     int64_t **const lists[] = {&job.order, &job.group, &job.first, &job.counts, &job.rank};
     for (uint32_t k = 0; k < 5; k++) {
         *lists[k] = ek_scratch(c, job.n, sizeof(int64_t));
-        if (!*lists[k]) {
-            return ek_oom(c, err);
-        }
+        EK_TRY_MEM(*lists[k], c, err);
     }
     ST_TRY(group_items(&job, err));
     rank_groups(&job, ek_int(c, STATOR_unique_sorted) != 0);

@@ -25,9 +25,8 @@ static stator_status read_window(window *w, const ek_call *call, const places *a
 {
     const ek_tensor *x = &call->in[0];
     *w = (window){.call = call, .lead = lead, .spatial = x->rank - lead};
-    if (x->rank <= lead || w->spatial > SPATIAL_MAX) {
-        return ek_fail(call, err, STATOR_UNSUPPORTED, "windows need 1 to %u axes", SPATIAL_MAX);
-    }
+    EK_FAIL_IF(x->rank <= lead || w->spatial > SPATIAL_MAX, call, err, STATOR_UNSUPPORTED,
+               "windows need 1 to %u axes", SPATIAL_MAX);
     for (uint32_t a = 0; a < w->spatial; a++) {
         w->in[a] = x->dims[lead + a];
         w->out[a] = call->out[0].dims[lead + a];
@@ -175,9 +174,8 @@ stator_status ek_reduce_window(const ek_call *call, stator_diag **err)
 {
     uint32_t n = 0;
     (void)ek_ints(call, STATOR_reduce_window_window, &n);
-    if (n > call->in[0].rank) {
-        return ek_fail(call, err, STATOR_INVALID_ARGUMENT, "more window axes than the input has");
-    }
+    EK_FAIL_IF(n > call->in[0].rank, call, err, STATOR_INVALID_ARGUMENT,
+               "more window axes than the input has");
     window w;
     const places at = {STATOR_reduce_window_window, STATOR_reduce_window_strides,
                        STATOR_reduce_window_pads, STATOR_reduce_window_dilations};

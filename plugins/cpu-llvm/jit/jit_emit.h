@@ -208,7 +208,7 @@ typedef struct jit_if {
 } jit_if;
 /* Opens a branch for where is_on holds. With is_seldom the branch is laid out of the usual path. */
 jit_if jit_begin_if(jit_fn *f, LLVMValueRef is_on, bool is_seldom);
-/* Closes the branch. Returns a phi of `then`, from the branch, and `otherwise`, or NULL for none. */
+/* Closes the branch. Returns a phi of `then`, from the branch, and `otherwise`; NULL if none. */
 LLVMValueRef jit_end_if(jit_fn *f, const jit_if *in, LLVMValueRef then, LLVMValueRef otherwise);
 LLVMValueRef jit_slot(jit_fn *f, LLVMTypeRef type, uint32_t align);
 LLVMValueRef jit_memo_get(const jit_fn *f, uint32_t kind, uint64_t key);

@@ -1,6 +1,6 @@
 /* The folder of what may be lost: compiled programs, what probes found. */
-#ifndef STATOR_HOST_CACHE_ROOT_H
-#define STATOR_HOST_CACHE_ROOT_H
+#ifndef STATOR_BASE_CACHE_ROOT_H
+#define STATOR_BASE_CACHE_ROOT_H
 
 #include <stdbool.h>
 

@@ -14,8 +14,8 @@
  *
  * A job is what one compile has to do with the cache. It belongs to its thread, which is how the
  * slots of stator_cache_api, called by a plugin on that thread, find it. */
-#ifndef STATOR_HOST_CACHE_H
-#define STATOR_HOST_CACHE_H
+#ifndef STATOR_CACHE_CACHE_H
+#define STATOR_CACHE_CACHE_H
 
 #include "core/cache/cache_store.h"
 #include "core/cache/cache_writer.h"

@@ -1,8 +1,8 @@
 /* An entry's file, for the two that know its bytes: cache_store.c, which reads, and cache_write.c.
  *
  *     head | key with its NUL, padded to 64 bytes | payload */
-#ifndef STATOR_HOST_CACHE_ENTRY_H
-#define STATOR_HOST_CACHE_ENTRY_H
+#ifndef STATOR_CACHE_CACHE_ENTRY_H
+#define STATOR_CACHE_CACHE_ENTRY_H
 
 #include "core/cache/cache_store.h"
 

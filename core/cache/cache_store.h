@@ -13,8 +13,8 @@
  * ROOT/programs belongs to the effective user and to nobody else (0700, files 0600), else there is
  * no cache. Its size is capped: the oldest data go first, then the oldest code; reading makes an
  * entry young. Threads and processes may use one folder at once. */
-#ifndef STATOR_HOST_CACHE_STORE_H
-#define STATOR_HOST_CACHE_STORE_H
+#ifndef STATOR_CACHE_CACHE_STORE_H
+#define STATOR_CACHE_CACHE_STORE_H
 
 #include "core/base/alloc.h"
 #include "core/base/blob.h"

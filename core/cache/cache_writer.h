@@ -10,8 +10,8 @@
  *
  * A process that ends before that keeps nothing of what is left. In a child made by fork after
  * something was put, nothing is written any more. */
-#ifndef STATOR_HOST_CACHE_WRITER_H
-#define STATOR_HOST_CACHE_WRITER_H
+#ifndef STATOR_CACHE_CACHE_WRITER_H
+#define STATOR_CACHE_CACHE_WRITER_H
 
 #include "core/base/blob.h"
 #include "core/base/vec.h"

@@ -1,6 +1,6 @@
 /* From a divided graph to programs: slots, steps, executables. */
-#ifndef STATOR_HOST_ASSEMBLE_H
-#define STATOR_HOST_ASSEMBLE_H
+#ifndef STATOR_COMPILE_ASSEMBLE_H
+#define STATOR_COMPILE_ASSEMBLE_H
 
 #include "core/compile/divide.h"
 

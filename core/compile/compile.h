@@ -8,8 +8,8 @@
  *
  * Bodies of control flow that the backend does not run whole are divided like the graph around
  * them (divide.h) and become programs of their own (assemble.h). */
-#ifndef STATOR_HOST_COMPILE_H
-#define STATOR_HOST_COMPILE_H
+#ifndef STATOR_COMPILE_COMPILE_H
+#define STATOR_COMPILE_COMPILE_H
 
 #include "core/base/blob.h"
 #include "core/compile/fallback_nodes.h"

@@ -4,8 +4,8 @@
  * first; it may claim a control-flow node only with its whole bodies. A node that it does not claim
  * so is run by the host when the backend claims something inside, else by a fallback whole. Other
  * nodes that it leaves go to the first fallback that runs them. */
-#ifndef STATOR_HOST_DIVIDE_H
-#define STATOR_HOST_DIVIDE_H
+#ifndef STATOR_COMPILE_DIVIDE_H
+#define STATOR_COMPILE_DIVIDE_H
 
 #include "core/base/vec.h"
 #include "core/compile/compile.h"

@@ -1,7 +1,7 @@
 /* The nodes of a divided graph that main does not run, by op and reason: what perf_hints and
  * explain print. */
-#ifndef STATOR_HOST_FALLBACK_NODES_H
-#define STATOR_HOST_FALLBACK_NODES_H
+#ifndef STATOR_COMPILE_FALLBACK_NODES_H
+#define STATOR_COMPILE_FALLBACK_NODES_H
 
 #include "core/base/arena.h"
 #include "core/base/diag.h"

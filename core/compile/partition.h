@@ -1,7 +1,7 @@
 /* Division of a graph into convex parts: each runs on one backend, or is one control-flow node that
  * the host runs itself. See partition.c for the method. */
-#ifndef STATOR_HOST_PARTITION_H
-#define STATOR_HOST_PARTITION_H
+#ifndef STATOR_COMPILE_PARTITION_H
+#define STATOR_COMPILE_PARTITION_H
 
 #include "core/base/diag.h"
 #include "ir/graph.h"

@@ -1,6 +1,6 @@
 /* State that the files of the partitioner share. */
-#ifndef STATOR_HOST_PARTITION_WORK_H
-#define STATOR_HOST_PARTITION_WORK_H
+#ifndef STATOR_COMPILE_PARTITION_WORK_H
+#define STATOR_COMPILE_PARTITION_WORK_H
 
 #include "core/base/vec.h"
 #include "core/compile/partition.h"

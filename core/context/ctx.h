@@ -3,8 +3,8 @@
  *
  * The context: one session's memory account, op table, plugins, log and last error. No globals:
  * what needs any of these gets the context. */
-#ifndef STATOR_HOST_CTX_H
-#define STATOR_HOST_CTX_H
+#ifndef STATOR_CONTEXT_CTX_H
+#define STATOR_CONTEXT_CTX_H
 
 #include "core/base/alloc.h"
 #include "core/base/diag.h"

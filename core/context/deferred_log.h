@@ -1,7 +1,7 @@
 /* Lines of perf_hints of a compile that may be tried again: they are deferred until it is known
  * whether the parts that they describe stay; each line is said once. */
-#ifndef STATOR_HOST_DEFERRED_LOG_H
-#define STATOR_HOST_DEFERRED_LOG_H
+#ifndef STATOR_CONTEXT_DEFERRED_LOG_H
+#define STATOR_CONTEXT_DEFERRED_LOG_H
 
 #include "core/base/vec.h"
 #include "core/context/ctx.h"

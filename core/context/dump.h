@@ -10,8 +10,8 @@
  * A compile that dumps is not read from the cache. A folder that cannot be made is an error of the
  * compile; files that cannot be written later are a line in the log. Threads: a dump belongs to the
  * thread that compiles; on others the functions below find none and do nothing. */
-#ifndef STATOR_HOST_DUMP_H
-#define STATOR_HOST_DUMP_H
+#ifndef STATOR_CONTEXT_DUMP_H
+#define STATOR_CONTEXT_DUMP_H
 
 #include "core/context/ctx.h"
 #include "ir/graph.h"

@@ -4,8 +4,8 @@
  * work is given to threads), n counts questions inside a scope from 1. A limit (scope, n) allows
  * every question of earlier scopes, the first n of that scope, and none after. What was granted is
  * recorded and told to a watcher, with the imported node it is about. See docs/fuel.md. */
-#ifndef STATOR_HOST_FUEL_H
-#define STATOR_HOST_FUEL_H
+#ifndef STATOR_CONTEXT_FUEL_H
+#define STATOR_CONTEXT_FUEL_H
 
 #include "core/base/alloc.h"
 #include "core/base/diag.h"

@@ -1,8 +1,8 @@
 /* The option values that an item of a plugin receives in a context: given ones, those of the
  * environment where the context reads it, defaults. What the user should be told of them goes to
  * the channel "options". */
-#ifndef STATOR_HOST_ITEM_OPTIONS_H
-#define STATOR_HOST_ITEM_OPTIONS_H
+#ifndef STATOR_CONTEXT_ITEM_OPTIONS_H
+#define STATOR_CONTEXT_ITEM_OPTIONS_H
 
 #include "core/context/ctx.h"
 #include "core/plugins/options.h"

@@ -1,8 +1,8 @@
 /* Backend instances: created with validated options, used by the driver and, through the host
  * table, by other backends (aot_eager runs on eager). Opening a backend from inside itself,
  * directly or through others, is refused with the chain named. */
-#ifndef STATOR_HOST_NESTED_H
-#define STATOR_HOST_NESTED_H
+#ifndef STATOR_CONTEXT_NESTED_H
+#define STATOR_CONTEXT_NESTED_H
 
 #include "core/context/ctx.h"
 #include "core/plugins/plugin_call.h"

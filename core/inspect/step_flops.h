@@ -2,8 +2,8 @@
  * program and how much each computes.
  *
  * How much a node computes, for people who look at times. */
-#ifndef STATOR_HOST_STEP_FLOPS_H
-#define STATOR_HOST_STEP_FLOPS_H
+#ifndef STATOR_INSPECT_STEP_FLOPS_H
+#define STATOR_INSPECT_STEP_FLOPS_H
 
 #include <stator/ir.h>
 

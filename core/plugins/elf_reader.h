@@ -6,8 +6,8 @@
  * In: an open file or bytes in memory. Out: st_elf, its strings in the caller's arena.
  * Only 64-bit little-endian files are read past their header; others report class and machine.
  * Source: System V ABI, "Object Files" and "Program Loading"; gABI note sections. */
-#ifndef STATOR_HOST_ELF_READER_H
-#define STATOR_HOST_ELF_READER_H
+#ifndef STATOR_PLUGINS_ELF_READER_H
+#define STATOR_PLUGINS_ELF_READER_H
 
 #include "core/base/arena.h"
 #include "core/base/diag.h"

@@ -6,8 +6,8 @@
  * In: an st_elf and the folder it lies in. Out: the first missing soname and who needs it.
  * Invariants: results are remembered by path, so 50 plugins cost one walk. Not thread-safe.
  * Source: ld.so(8), and for the cache file glibc's sysdeps/generic/dl-cache.h (new format). */
-#ifndef STATOR_HOST_LDCACHE_H
-#define STATOR_HOST_LDCACHE_H
+#ifndef STATOR_PLUGINS_LDCACHE_H
+#define STATOR_PLUGINS_LDCACHE_H
 
 #include "core/plugins/elf_reader.h"
 

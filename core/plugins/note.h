@@ -6,8 +6,8 @@
  * (names), extensions (frontends), devices (kinds), requires, and items: an array of {kind, name,
  * description, tags, aliases, priority, options, extensions}. Without `items` the plugin holds one
  * item of each kind, of its own name. Unknown members are passed over. */
-#ifndef STATOR_HOST_NOTE_H
-#define STATOR_HOST_NOTE_H
+#ifndef STATOR_PLUGINS_NOTE_H
+#define STATOR_PLUGINS_NOTE_H
 
 #include "core/base/arena.h"
 #include "core/base/diag.h"

@@ -2,8 +2,8 @@
  * and number of values are limited, strings must be UTF-8 without control characters or NUL,
  * members of an object must differ. Independent of the locale; allocates in the caller's arena
  * only. */
-#ifndef STATOR_HOST_NOTE_JSON_H
-#define STATOR_HOST_NOTE_JSON_H
+#ifndef STATOR_PLUGINS_NOTE_JSON_H
+#define STATOR_PLUGINS_NOTE_JSON_H
 
 #include "core/base/arena.h"
 #include "core/base/diag.h"

@@ -1,6 +1,6 @@
 /* One option's text turned into a typed value and checked against its schema row. */
-#ifndef STATOR_HOST_OPTION_VALUE_H
-#define STATOR_HOST_OPTION_VALUE_H
+#ifndef STATOR_PLUGINS_OPTION_VALUE_H
+#define STATOR_PLUGINS_OPTION_VALUE_H
 
 #include "core/base/arena.h"
 #include "core/base/diag.h"

@@ -10,8 +10,8 @@
  * who opens `other` or runs PASS (st_options_foreign). A pass has a sign of its own because its
  * name may contain dots. Invariants: every value has its row's type and lies in its range; the
  * plugin never sees text that was not checked. */
-#ifndef STATOR_HOST_OPTIONS_H
-#define STATOR_HOST_OPTIONS_H
+#ifndef STATOR_PLUGINS_OPTIONS_H
+#define STATOR_PLUGINS_OPTIONS_H
 
 #include "core/base/alloc.h"
 #include "core/base/diag.h"

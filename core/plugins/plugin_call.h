@@ -13,8 +13,8 @@
  * Reading the control twice takes 11 ns on a Zen 5, a fifth of the cheapest call. Stator's own
  * plugins, which keep it and are tested for that, are spared it where calls are counted in
  * nanoseconds: exe_run and its ranges begin with st_plugin_enter_run (bench/scalar_call). */
-#ifndef STATOR_HOST_PLUGIN_CALL_H
-#define STATOR_HOST_PLUGIN_CALL_H
+#ifndef STATOR_PLUGINS_PLUGIN_CALL_H
+#define STATOR_PLUGINS_PLUGIN_CALL_H
 
 #include "core/base/arena.h"
 #include "core/base/diag.h"

@@ -13,8 +13,8 @@
  * not reach is NULL in them, so readers need not test struct_size.
  * Threads: every function may be called from any thread; plugin code is called with no lock held.
  * Loading one plugin is serialised; a second thread waits for the first. */
-#ifndef STATOR_HOST_REGISTRY_H
-#define STATOR_HOST_REGISTRY_H
+#ifndef STATOR_PLUGINS_REGISTRY_H
+#define STATOR_PLUGINS_REGISTRY_H
 
 #include "core/base/alloc.h"
 #include "core/base/diag.h"

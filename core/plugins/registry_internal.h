@@ -11,8 +11,8 @@
  * Locking: `lock` guards every mutable field of plugins and items, the arena and the list of rows.
  * It is never held while plugin code runs; a plugin that is being loaded is marked LOADING and
  * others wait on `changed`. Pointers to plugins, items and loaded items never move. */
-#ifndef STATOR_HOST_REGISTRY_INTERNAL_H
-#define STATOR_HOST_REGISTRY_INTERNAL_H
+#ifndef STATOR_PLUGINS_REGISTRY_INTERNAL_H
+#define STATOR_PLUGINS_REGISTRY_INTERNAL_H
 
 #include "core/base/arena.h"
 #include "core/base/fdio.h"

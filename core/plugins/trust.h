@@ -8,8 +8,8 @@
  * An owner without a passwd entry (a container's uid): its primary group is taken to be the one of
  * the same number, or for the effective user the effective group; or the group that may write
  * libstator.so itself, which could already run what it likes in this process. */
-#ifndef STATOR_HOST_TRUST_H
-#define STATOR_HOST_TRUST_H
+#ifndef STATOR_PLUGINS_TRUST_H
+#define STATOR_PLUGINS_TRUST_H
 
 #include <stdbool.h>
 #include <stddef.h>

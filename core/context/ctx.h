@@ -1,5 +1,6 @@
 /* core/context is what a session has at hand before anything is compiled: the context with its log
- * and errors, backend instances (nested.h), fuel (fuel.h), and dumps of compiles (dump.h).
+ * and errors, backend instances (nested.h), fuel (fuel.h), the handle of a compile
+ * (compile_handle.h) and what is found by it, dumps (dump.h) and lines that wait (deferred_log.h).
  *
  * The context: one session's memory account, op table, plugins, log and last error. No globals:
  * what needs any of these gets the context. */
@@ -36,20 +37,15 @@ struct stator_ctx {
     uint32_t n_channels;
     void (*log)(void *self, const char *channel, uint32_t level, const char *text);
     void *log_self;
-    pthread_mutex_t lock;       /* guards error, packs, opening and last_file */
+    pthread_mutex_t lock;       /* guards errors, packs, last_file, what helpers log and dump */
     pthread_mutex_t oplib_lock; /* held while op libraries fill the op table */
     struct st_error *errors;    /* the last failure of each thread that failed */
     uint32_t oplibs_loaded;
-    struct st_open_entry *opening; /* backends being created or compiling, see nested.c */
-    struct st_file *last_file;     /* last file of cst.from_file; its ranges share the mapping */
-    struct st_pack *packs;         /* packed constants by (content hash, format key) */
-    struct st_cache_store *cache;  /* NULL until it is asked for; see cache.h */
+    struct st_file *last_file;    /* last file of cst.from_file; its ranges share the mapping */
+    struct st_pack *packs;        /* packed constants by (content hash, format key) */
+    struct st_cache_store *cache; /* NULL until it is asked for; see cache.h */
     struct st_cache_writer *cache_writer; /* entries that wait to be written */
     struct st_cache_job *cache_jobs;      /* compiles that are in the middle of it */
-    struct st_dump *dumps;                /* compiles that are written down, see dump.h */
-    _Atomic uint32_t n_dumps;
-    struct st_deferred_log *deferred; /* deferred lines of perf_hints, see deferred_log.h */
-    _Atomic uint32_t n_deferred;
 };
 
 /* Stores a failure as the context's last error and gives its code back: every public function ends

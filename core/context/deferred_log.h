@@ -4,21 +4,18 @@
 #define STATOR_CONTEXT_DEFERRED_LOG_H
 
 #include "core/base/vec.h"
-#include "core/context/ctx.h"
+#include "core/context/compile_handle.h"
 
-/* The deferred lines of one compile on one thread; the innermost such log of a thread takes a
+/* The deferred lines of one compile and of its helper threads; the innermost such log takes a
  * line. */
 typedef struct st_deferred_log {
-    stator_ctx *ctx;
-    pthread_t thread;
-    struct st_deferred_log *next;
+    st_compile_handle handle;
     st_vec(char *) lines;
 } st_deferred_log;
 
-/* From here on lines of this thread are deferred. */
+/* From here on lines of this compile are deferred. */
 void st_deferred_log_begin(st_deferred_log *deferred, stator_ctx *ctx);
-/* Until here: the deferred lines are said in their order, or forgotten. Another thread's lines stay
- * as they are. */
+/* Until here: the deferred lines are said in their order, or forgotten. */
 void st_deferred_log_end(st_deferred_log *deferred, bool is_said);
 /* Is the line deferred? Without memory it is not, and the caller says it at once. */
 bool st_deferred_log_take(stator_ctx *ctx, const char *channel, const char *text);

@@ -24,47 +24,6 @@
 #define SAME_NAME_MAX 1000u
 #define BLOB_ALIGN 64u
 
-/* ---- finding it ---- */
-
-/* The dump of this thread's compile, NULL: none. */
-static st_dump *dump_of(const stator_ctx *const_ctx)
-{
-    stator_ctx *ctx = (stator_ctx *)(uintptr_t)const_ctx; /* cast for the lock alone */
-    if (atomic_load(&ctx->n_dumps) == 0) {
-        return NULL;
-    }
-    (void)pthread_mutex_lock(&ctx->lock);
-    st_dump *dump = ctx->dumps;
-    while (dump != NULL && !pthread_equal(dump->thread, pthread_self())) {
-        dump = dump->next;
-    }
-    (void)pthread_mutex_unlock(&ctx->lock);
-    return dump;
-}
-
-static void enter(st_dump *dump)
-{
-    stator_ctx *ctx = dump->ctx;
-    (void)pthread_mutex_lock(&ctx->lock);
-    dump->next = ctx->dumps;
-    ctx->dumps = dump;
-    (void)pthread_mutex_unlock(&ctx->lock);
-    atomic_fetch_add(&ctx->n_dumps, 1u);
-}
-
-static void leave(st_dump *dump)
-{
-    stator_ctx *ctx = dump->ctx;
-    atomic_fetch_sub(&ctx->n_dumps, 1u);
-    (void)pthread_mutex_lock(&ctx->lock);
-    st_dump **at = &ctx->dumps;
-    while (*at != dump) {
-        at = &(*at)->next;
-    }
-    *at = dump->next;
-    (void)pthread_mutex_unlock(&ctx->lock);
-}
-
 /* ---- writing ---- */
 
 /* `name` as a file's: what is no letter, digit, '-', '_' or '.' becomes '_', a '.' in front too. */
@@ -86,11 +45,10 @@ static void plain_name(const char *name, char out[NAME_BYTES])
 
 static void say_full(st_dump *dump, const char *name)
 {
-    if (!dump->is_full) {
+    if (!atomic_exchange(&dump->is_full, true)) {
         char text[96] = "";
-        st_log(dump->ctx, "dump", 1, "STATOR_DUMP: cannot write %s: %s", name,
+        st_log(dump->handle.ctx, "dump", 1, "STATOR_DUMP: cannot write %s: %s", name,
                strerror_r(errno, text, sizeof text));
-        dump->is_full = 1;
     }
 }
 
@@ -157,7 +115,7 @@ static stator_status place_blob(void *self, stator_blob *blob, const char **out_
     }
     *out_offset = dump->blob_bytes + gap;
     dump->blob_bytes += gap + size;
-    uint64_t *at = st_vec_push(&dump->ctx->mem, &dump->offsets);
+    uint64_t *at = st_vec_push(&dump->handle.ctx->mem, &dump->offsets);
     ST_TRY_MEM(at, err);
     *at = *out_offset;
     return st_map_put(&dump->places, (uint64_t)(uintptr_t)blob, dump->offsets.count)
@@ -170,11 +128,11 @@ static void write_graph(st_dump *dump, const char *name, const stator_graph *gra
     const st_print_options options = {.place = place_blob, .self = dump};
     stator_diag *why = NULL;
     st_str text;
-    st_str_init(&text, &dump->ctx->mem);
+    st_str_init(&text, &dump->handle.ctx->mem);
     if (st_print_graph(graph, &options, &text, &why) == STATOR_OK && st_str_ok(&text)) {
         write_file(dump, dump->fd, name, text.data, text.len);
     } else {
-        st_log(dump->ctx, "dump", 1, "STATOR_DUMP: %s: %s", name,
+        st_log(dump->handle.ctx, "dump", 1, "STATOR_DUMP: %s: %s", name,
                why != NULL ? st_diag_text(why) : "out of memory");
     }
     st_diag_release(why);
@@ -184,7 +142,7 @@ static void write_graph(st_dump *dump, const char *name, const stator_graph *gra
 void st_dump_stage(stator_ctx *ctx, const char *stage, const stator_graph *graph)
 {
     char name[NAME_BYTES];
-    st_dump *dump = dump_of(ctx);
+    st_dump *dump = st_compile_of(ctx).dump;
     if (dump != NULL) {
         (void)snprintf(name, sizeof name, "%02u-%.64s.stir", dump->n_stages++, stage);
         write_graph(dump, name, graph);
@@ -195,7 +153,7 @@ void st_dump_part_begin(stator_ctx *ctx, const char *backend, const stator_graph
 {
     char name[NAME_BYTES];
     char folder[NAME_BYTES];
-    st_dump *dump = dump_of(ctx);
+    st_dump *dump = st_compile_of(ctx).dump;
     if (dump == NULL) {
         return;
     }
@@ -212,7 +170,7 @@ void st_dump_part_begin(stator_ctx *ctx, const char *backend, const stator_graph
 
 void st_dump_part_end(stator_ctx *ctx)
 {
-    st_dump *dump = dump_of(ctx);
+    st_dump *dump = st_compile_of(ctx).dump;
     if (dump != NULL && dump->part_fd >= 0) {
         (void)close(dump->part_fd);
         dump->part_fd = -1;
@@ -223,12 +181,12 @@ void st_dump_part_end(stator_ctx *ctx)
 
 int32_t st_dump_is_on(stator_ctx *ctx)
 {
-    return dump_of(ctx) != NULL;
+    return st_compile_of(ctx).dump != NULL;
 }
 
 void st_dump_file(stator_ctx *ctx, const char *name, const void *bytes, uint64_t size_bytes)
 {
-    st_dump *dump = dump_of(ctx);
+    st_dump *dump = st_compile_of(ctx).dump;
     if (dump != NULL) {
         write_file(dump, dump->part_fd >= 0 ? dump->part_fd : dump->fd, name, bytes, size_bytes);
     }
@@ -241,28 +199,28 @@ const char *const st_compile_channels[ST_COMPILE_CHANNELS] = {"passes", "dispatc
 
 bool st_dump_hears(const stator_ctx *ctx, const char *channel, uint32_t level)
 {
-    if (level > 2 || atomic_load(&ctx->n_dumps) == 0) {
-        return false;
+    bool is_heard = false;
+    for (uint32_t i = 0; level <= 2 && i < ST_COMPILE_CHANNELS; i++) {
+        is_heard |= strcmp(st_compile_channels[i], channel) == 0;
     }
-    for (uint32_t i = 0; i < ST_COMPILE_CHANNELS; i++) {
-        if (strcmp(st_compile_channels[i], channel) == 0) {
-            return dump_of(ctx) != NULL;
-        }
-    }
-    return false;
+    return is_heard && st_compile_of(ctx).dump != NULL;
 }
 
 void st_dump_line(stator_ctx *ctx, const char *channel, const char *text)
 {
     char name[NAME_BYTES];
-    st_dump *dump = dump_of(ctx);
+    st_dump *dump = st_compile_of(ctx).dump;
     if (dump == NULL) {
         return;
     }
     (void)snprintf(name, sizeof name, "%.64s.log", channel);
     const int fd =
         openat(dump->fd, name, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd < 0 || !st_write_all(fd, text, strlen(text)) || !st_write_all(fd, "\n", 1)) {
+    (void)pthread_mutex_lock(&ctx->lock); /* helpers of one compile write whole lines */
+    const bool is_written =
+        fd >= 0 && st_write_all(fd, text, strlen(text)) && st_write_all(fd, "\n", 1);
+    (void)pthread_mutex_unlock(&ctx->lock);
+    if (!is_written) {
         say_full(dump, name);
     }
     if (fd >= 0) {
@@ -301,7 +259,7 @@ stator_status st_dump_begin(st_dump *dump, stator_ctx *ctx, const stator_graph *
 {
     char title[NAME_BYTES];
     const char *root = (ctx->flags & STATOR_CTX_NO_ENV) == 0 ? secure_getenv("STATOR_DUMP") : NULL;
-    *dump = (st_dump){.ctx = ctx, .thread = pthread_self(), .fd = -1, .part_fd = -1, .blob_fd = -1};
+    *dump = (st_dump){.fd = -1, .part_fd = -1, .blob_fd = -1};
     if (root == NULL || root[0] == '\0') {
         return STATOR_OK;
     }
@@ -320,7 +278,8 @@ stator_status st_dump_begin(st_dump *dump, stator_ctx *ctx, const stator_graph *
     (void)close(at);
     dump->blob_fd = create_file(dump->fd, BLOB_FILE);
     st_map_init(&dump->places, &ctx->mem);
-    enter(dump);
+    st_compile_enter(&dump->handle, ctx);
+    dump->handle.dump = dump;
     return STATOR_OK;
 }
 
@@ -329,14 +288,14 @@ void st_dump_end(st_dump *dump)
     if (dump->fd < 0) {
         return;
     }
-    st_dump_part_end(dump->ctx);
-    leave(dump);
+    st_dump_part_end(dump->handle.ctx);
+    st_compile_leave(&dump->handle);
     close_blobs(dump);
     if (dump->blob_bytes == 0) {
         (void)unlinkat(dump->fd, BLOB_FILE, 0);
     }
     (void)close(dump->fd);
     st_map_deinit(&dump->places);
-    st_vec_free(&dump->ctx->mem, &dump->offsets);
+    st_vec_free(&dump->handle.ctx->mem, &dump->offsets);
     dump->fd = -1;
 }

@@ -8,18 +8,17 @@
  *       part-0-inductor-cpu/             what the backend hands over, under its names
  *
  * A compile that dumps is not read from the cache. A folder that cannot be made is an error of the
- * compile; files that cannot be written later are a line in the log. Threads: a dump belongs to the
- * thread that compiles; on others the functions below find none and do nothing. */
+ * compile; files that cannot be written later are a line in the log. Threads: the functions below
+ * find the dump by the handle of the compile (compile_handle.h), those of graphs on the thread that
+ * compiles, the others on its helpers too; where there is none they do nothing. */
 #ifndef STATOR_CONTEXT_DUMP_H
 #define STATOR_CONTEXT_DUMP_H
 
-#include "core/context/ctx.h"
+#include "core/context/compile_handle.h"
 #include "ir/graph.h"
 
 typedef struct st_dump {
-    struct st_dump *next; /* list of the context's dumps */
-    stator_ctx *ctx;
-    pthread_t thread;
+    st_compile_handle handle;
     int fd;      /* folder; -1: nothing is dumped */
     int part_fd; /* folder of the part that is being compiled, or -1 */
     int blob_fd;
@@ -27,7 +26,7 @@ typedef struct st_dump {
     st_map places; /* blob -> place in offsets, + 1 */
     st_vec(uint64_t) offsets;
     uint32_t n_stages, n_parts;
-    uint32_t is_full; /* a write has failed: said once */
+    _Atomic bool is_full; /* a write has failed: said once */
 } st_dump;
 
 /* Nothing when STATOR_DUMP is not set. */

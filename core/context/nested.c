@@ -3,71 +3,63 @@
 
 #include "core/base/sized.h"
 #include "core/base/str.h"
+#include "core/context/compile_handle.h"
 #include "core/context/fuel.h"
 #include "core/context/item_options.h"
 #include "ir/graph.h"
 
 #include <string.h>
 
-/* A backend that is being created or is compiling, on this thread: what it opens meanwhile runs in
- * the same call stack, so a name met twice there is a circle. Entries live on the stack. */
+/* A backend that is being created or is compiling: what it opens meanwhile belongs to the same
+ * compile, so a name met twice there is a circle. Entries live on the stack. */
 struct st_open_entry {
-    struct st_open_entry *next;
-    pthread_t thread;
+    st_compile_handle handle;
+    const struct st_open_entry *outer;
     const char *name;
     stator_fuel_scope *fuel; /* fuel scope of the compile, NULL for a creation */
     const stator_options *options;
 };
 
-static void print_chain(const struct st_open_entry *entry, pthread_t thread, st_str *out)
+static void print_chain(const struct st_open_entry *entry, st_str *out)
 {
-    if (entry == NULL) {
-        return;
-    }
-    print_chain(entry->next, thread, out);
-    if (pthread_equal(entry->thread, thread)) {
+    if (entry != NULL) {
+        print_chain(entry->outer, out);
         st_str_addf(out, "%s > ", entry->name);
     }
+}
+
+static stator_status refuse_circle(const stator_instance *instance, stator_diag **err)
+{
+    const char *name = instance->backend->item.name;
+    const struct st_open_entry *opening = st_compile_of(instance->ctx).opening;
+    const struct st_open_entry *same = opening;
+    while (same != NULL && strcmp(same->name, name) != 0) {
+        same = same->outer;
+    }
+    if (same == NULL) {
+        return STATOR_OK;
+    }
+    st_str chain;
+    st_str_init(&chain, &instance->ctx->mem);
+    print_chain(opening, &chain);
+    const stator_status status =
+        st_fail(err, STATOR_FAILED_PRECONDITION, "backends open each other in a circle: %s%s",
+                chain.data != NULL ? chain.data : "", name);
+    st_str_deinit(&chain);
+    return status;
 }
 
 static stator_status enter(const stator_instance *instance, struct st_open_entry *entry,
                            stator_fuel_scope *fuel, stator_diag **err)
 {
-    stator_ctx *ctx = instance->ctx;
-    const char *name = instance->backend->item.name;
-    *entry = (struct st_open_entry){
-        .thread = pthread_self(), .name = name, .fuel = fuel, .options = instance->options};
-    st_str chain;
-    st_str_init(&chain, &ctx->mem);
-    bool is_circle = false;
-    pthread_mutex_lock(&ctx->lock);
-    for (const struct st_open_entry *e = ctx->opening; e != NULL; e = e->next) {
-        is_circle |= pthread_equal(e->thread, entry->thread) && strcmp(e->name, name) == 0;
-    }
-    if (is_circle) {
-        print_chain(ctx->opening, entry->thread, &chain);
-    } else {
-        entry->next = ctx->opening;
-        ctx->opening = entry;
-    }
-    pthread_mutex_unlock(&ctx->lock);
-    const stator_status status = is_circle ? st_fail(err, STATOR_FAILED_PRECONDITION,
-                                                     "backends open each other in a circle: %s%s",
-                                                     chain.data != NULL ? chain.data : "", name)
-                                           : STATOR_OK;
-    st_str_deinit(&chain);
-    return status;
-}
-
-static void leave(stator_ctx *ctx, const struct st_open_entry *entry)
-{
-    pthread_mutex_lock(&ctx->lock);
-    struct st_open_entry **at = &ctx->opening;
-    while (*at != entry) {
-        at = &(*at)->next;
-    }
-    *at = entry->next;
-    pthread_mutex_unlock(&ctx->lock);
+    ST_TRY(refuse_circle(instance, err));
+    st_compile_enter(&entry->handle, instance->ctx);
+    entry->outer = entry->handle.opening;
+    entry->name = instance->backend->item.name;
+    entry->fuel = fuel;
+    entry->options = instance->options;
+    entry->handle.opening = entry;
+    return STATOR_OK;
 }
 
 static stator_status create_inst(stator_instance *instance, stator_diag **err)
@@ -79,7 +71,7 @@ static stator_status create_inst(stator_instance *instance, stator_diag **err)
     stator_status status = instance->backend->create(instance->loaded->self, instance->options, 0,
                                                      &instance->inst, err);
     status = st_plugin_leave(&call, status, err);
-    leave(instance->ctx, &entry);
+    st_compile_leave(&entry.handle);
     if (status != STATOR_OK) {
         instance->inst = NULL;
     }
@@ -166,7 +158,7 @@ stator_status st_instance_compile(stator_instance *instance, const stator_graph 
     if (is_serial) {
         pthread_mutex_unlock(&instance->compile_lock);
     }
-    leave(instance->ctx, &entry);
+    st_compile_leave(&entry.handle);
     if (status != STATOR_OK) {
         *out_exe = NULL; /* a partial result belongs to the plugin */
         return status;
@@ -385,18 +377,6 @@ bool st_instance_keeps(stator_instance *instance, const stator_graph *graph, sta
 
 /* ---- the table ---- */
 
-/* The entry of what this thread is in the middle of, or NULL. Entries are this thread's own. */
-static const struct st_open_entry *innermost(stator_ctx *ctx)
-{
-    pthread_mutex_lock(&ctx->lock);
-    const struct st_open_entry *e = ctx->opening;
-    while (e != NULL && !pthread_equal(e->thread, pthread_self())) {
-        e = e->next;
-    }
-    pthread_mutex_unlock(&ctx->lock);
-    return e;
-}
-
 static stator_status nested_open(stator_ctx *ctx, const char *opener, const char *backend,
                                  const stator_options *options, stator_instance **out,
                                  stator_diag **err)
@@ -404,23 +384,21 @@ static stator_status nested_open(stator_ctx *ctx, const char *opener, const char
     (void)opener; /* the call stack names the chain */
     *out = NULL;
     ST_REQUIRE(backend, err);
-    const struct st_open_entry *entry = options == NULL ? innermost(ctx) : NULL;
-    return st_instance_open_below(ctx, backend, entry != NULL ? entry->options : options, out, err);
+    const struct st_open_entry *entry = st_compile_of(ctx).opening;
+    options = options == NULL && entry != NULL ? entry->options : options;
+    return st_instance_open_below(ctx, backend, options, out, err);
 }
 
-/* A scope for a compile inside the compile that this thread is in; NULL (nothing optional is done)
- * when it is in none. */
-static stator_fuel_scope *nested_scope(stator_instance *instance, const stator_graph *graph)
+/* A scope for a compile inside the compile that this thread works for; NULL (nothing optional is
+ * done) when it is in none. */
+static stator_fuel_scope *nested_scope(const stator_instance *instance, const stator_graph *graph)
 {
-    stator_ctx *ctx = instance->ctx;
-    stator_fuel_scope *outer = NULL;
-    pthread_mutex_lock(&ctx->lock);
-    for (const struct st_open_entry *e = ctx->opening; e != NULL && outer == NULL; e = e->next) {
-        outer = pthread_equal(e->thread, pthread_self()) ? e->fuel : NULL;
+    const struct st_open_entry *e = st_compile_of(instance->ctx).opening;
+    while (e != NULL && e->fuel == NULL) {
+        e = e->outer;
     }
-    pthread_mutex_unlock(&ctx->lock);
     stator_fuel_scope *scope =
-        outer != NULL ? st_fuel_scope(outer->fuel, outer, instance->backend->item.name) : NULL;
+        e != NULL ? st_fuel_scope(e->fuel->fuel, e->fuel, instance->backend->item.name) : NULL;
     st_fuel_about(scope, graph);
     return scope;
 }

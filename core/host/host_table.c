@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "core/host/host_table.h"
 #include "core/cache/cache.h"
+#include "core/context/compile_handle.h"
 #include "core/context/dump.h"
 #include "core/context/fuel.h"
 #include "core/context/nested.h"
@@ -387,6 +388,7 @@ static void thr_note_team(stator_ctx *ctx, uint64_t team_ns, uint64_t alone_ns)
 
 typedef struct ranges {
     const st_plugin_call *call; /* the call that asked for the threads */
+    const st_compile_handle *compile;
     stator_range_fn fn;
     void *self;
 } ranges;
@@ -395,15 +397,18 @@ static void run_range(void *self, int64_t begin, int64_t end)
 {
     const ranges *r = self;
     st_plugin_call call;
+    const st_compile_handle *before = st_compile_running;
+    st_compile_running = r->compile;
     st_plugin_enter_run(&call, r->call->callee, r->call->slot);
     r->fn(r->self, begin, end);
     (void)st_plugin_leave(&call, STATOR_OK, NULL);
+    st_compile_running = before;
 }
 
-/* Each range runs as part of the slot that asked for it. */
+/* Each range runs as part of the slot that asked for it, and of its compile. */
 static void parallel_for(stator_ctx *ctx, int64_t n, int64_t grain, stator_range_fn fn, void *self)
 {
-    ranges r = {.call = st_plugin_running, .fn = fn, .self = self};
+    ranges r = {st_plugin_running, st_compile_running, fn, self};
     if (r.call != NULL) {
         st_parallel_for(ctx->threads, n, grain, run_range, &r);
     } else { /* a thread of the plugin's own */

@@ -236,9 +236,10 @@ typedef struct stator_log_api {
     uint32_t reserved;
     int32_t (*enabled)(stator_ctx *ctx, const char *channel, uint32_t level);
     void (*write)(stator_ctx *ctx, const char *channel, uint32_t level, const char *text);
-    /* For a plugin that compiles, on the thread of its compile slot. Is what it makes to be written
-     * to files (STATOR_DUMP)? Then it hands texts over by name: "plan.txt", "add_mul.ll". Names are
-     * made plain, equal ones get a number; bytes are borrowed for the call. Since 0.9, appended. */
+    /* For a plugin that compiles, in its compile slot and on threads of parallel_for there. Is what
+     * it makes to be written to files (STATOR_DUMP)? Then it hands texts over by name: "plan.txt",
+     * "add_mul.ll". Names are made plain, equal ones get a number; bytes are borrowed for the call.
+     * Since 0.9, appended. */
     int32_t (*is_dumping)(stator_ctx *ctx);
     void (*dump)(stator_ctx *ctx, const char *name, const void *bytes, uint64_t size_bytes);
 } stator_log_api;

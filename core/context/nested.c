@@ -134,11 +134,14 @@ void st_instance_close(stator_instance *instance)
     st_free(&instance->ctx->mem, instance);
 }
 
-/* OK without what the slot was called for. */
-static stator_status no_result(const stator_instance *instance, const char *slot, stator_diag **err)
+/* `status`, or a failure where it is OK without what the slot was called for. */
+static stator_status check_made(const stator_instance *instance, const char *slot,
+                                stator_status status, bool is_made, stator_diag **err)
 {
-    return st_fail(err, STATOR_INTERNAL, "plugin '%s', slot %s answered OK and gave nothing",
-                   instance->loaded->callee->name, slot);
+    ST_FAIL_IF(status == STATOR_OK && !is_made, err, STATOR_INTERNAL,
+               "plugin '%s', slot %s answered OK and gave nothing", instance->loaded->callee->name,
+               slot);
+    return status;
 }
 
 stator_status st_instance_compile(stator_instance *instance, const stator_graph *graph,
@@ -159,11 +162,8 @@ stator_status st_instance_compile(stator_instance *instance, const stator_graph 
         pthread_mutex_unlock(&instance->compile_lock);
     }
     st_compile_leave(&entry.handle);
-    if (status != STATOR_OK) {
-        *out_exe = NULL; /* a partial result belongs to the plugin */
-        return status;
-    }
-    return *out_exe == NULL ? no_result(instance, "compile", err) : STATOR_OK;
+    *out_exe = status == STATOR_OK ? *out_exe : NULL; /* a partial result belongs to the plugin */
+    return check_made(instance, "compile", status, *out_exe != NULL, err);
 }
 
 stator_status st_instance_run(stator_instance *instance, void *exe, const stator_call *call,
@@ -208,8 +208,7 @@ stator_status st_instance_serialize(stator_instance *instance, void *exe, stator
     st_plugin_enter(&call, instance->loaded->callee, "exe_serialize");
     stator_status status = instance->backend->exe_serialize(instance->inst, exe, out_blob, err);
     status = st_plugin_leave(&call, status, err);
-    return status == STATOR_OK && *out_blob == NULL ? no_result(instance, "exe_serialize", err)
-                                                    : status;
+    return check_made(instance, "exe_serialize", status, *out_blob != NULL, err);
 }
 
 stator_status st_instance_deserialize(stator_instance *instance, stator_blob *blob, void **out_exe,
@@ -220,11 +219,8 @@ stator_status st_instance_deserialize(stator_instance *instance, stator_blob *bl
     st_plugin_enter(&call, instance->loaded->callee, "exe_deserialize");
     stator_status status = instance->backend->exe_deserialize(instance->inst, blob, out_exe, err);
     status = st_plugin_leave(&call, status, err);
-    if (status != STATOR_OK) {
-        *out_exe = NULL;
-        return status;
-    }
-    return *out_exe == NULL ? no_result(instance, "exe_deserialize", err) : STATOR_OK;
+    *out_exe = status == STATOR_OK ? *out_exe : NULL;
+    return check_made(instance, "exe_deserialize", status, *out_exe != NULL, err);
 }
 
 const char *st_instance_compat_key(stator_instance *instance)

@@ -315,3 +315,21 @@ Test(fuel, nested_compile_records_below_the_outer_scope)
     stator_function_destroy(function);
     tear_down(&f);
 }
+
+Test(fuel, backends_that_open_each_other_are_refused)
+{
+    static const stator_backend outer = NEST_BACKEND("outer");
+    static const stator_backend inner = NEST_BACKEND("inner");
+    const stator_compile_options options = {.struct_size = sizeof options, .backend = "outer"};
+    stator_function *function = NULL;
+    fixture f;
+    set_up(&f, model_text, 1);
+    nest outer_self = {.host = stator_ctx_host(f.ctx), .inner = "inner"};
+    nest inner_self = {.host = stator_ctx_host(f.ctx), .inner = "outer"};
+    cr_assert_eq(stator_backend_register(f.ctx, &outer, &outer_self), STATOR_OK);
+    cr_assert_eq(stator_backend_register(f.ctx, &inner, &inner_self), STATOR_OK);
+    cr_assert_neq(stator_compile(f.model, &options, &function), STATOR_OK);
+    cr_assert(strstr(stator_ctx_error_text(f.ctx), "in a circle: outer > inner > outer") != NULL,
+              "%s", stator_ctx_error_text(f.ctx));
+    tear_down(&f);
+}

@@ -5,6 +5,7 @@
  * of each strongly connected component (Tarjan 1972, without recursion) get one level together. A
  * component of two colors means that a group would have to wait for itself: it is dissolved, its
  * nodes going to the fallback, and the levels are found again. Time O(nodes + edges) a round. */
+#include "core/base/arena.h"
 #include "core/compile/partition_work.h"
 
 typedef struct frame { /* a vertex whose producers are being looked at */
@@ -180,28 +181,20 @@ static stator_status levels_of_components(tarjan *t, uint32_t n_groups)
 static stator_status levels_with_groups(st_part_work *w, uint32_t n_groups, stator_diag **err)
 {
     const uint64_t n = w->v->n_nodes + UINT64_C(1);
+    st_arena arena;
+    st_arena_init(&arena, w->mem);
     tarjan t = {.w = w, .err = err};
-    t.vertex_of = st_calloc(w->mem, n, sizeof *t.vertex_of);
-    t.next_member = st_calloc(w->mem, n, sizeof *t.next_member);
-    t.index = st_calloc(w->mem, n, sizeof *t.index);
-    t.low = st_calloc(w->mem, n, sizeof *t.low);
-    t.on_stack = st_calloc(w->mem, n, 1);
-    t.stack = st_calloc(w->mem, n, sizeof *t.stack);
-    t.frames = st_calloc(w->mem, n, sizeof *t.frames);
-    stator_status status = STATOR_OK;
-    if (t.vertex_of == NULL || t.next_member == NULL || t.index == NULL || t.low == NULL ||
-        t.on_stack == NULL || t.stack == NULL || t.frames == NULL) {
-        status = st_fail_oom(err);
-    } else {
-        status = levels_of_components(&t, n_groups);
-    }
-    st_free(w->mem, t.vertex_of);
-    st_free(w->mem, t.next_member);
-    st_free(w->mem, t.index);
-    st_free(w->mem, t.low);
-    st_free(w->mem, t.on_stack);
-    st_free(w->mem, t.stack);
-    st_free(w->mem, t.frames);
+    t.vertex_of = st_arena_zalloc(&arena, n, sizeof *t.vertex_of);
+    t.next_member = st_arena_zalloc(&arena, n, sizeof *t.next_member);
+    t.index = st_arena_zalloc(&arena, n, sizeof *t.index);
+    t.low = st_arena_zalloc(&arena, n, sizeof *t.low);
+    t.on_stack = st_arena_zalloc(&arena, n, 1);
+    t.stack = st_arena_zalloc(&arena, n, sizeof *t.stack);
+    t.frames = st_arena_zalloc(&arena, n, sizeof *t.frames);
+    const bool is_made =
+        t.vertex_of && t.next_member && t.index && t.low && t.on_stack && t.stack && t.frames;
+    const stator_status status = is_made ? levels_of_components(&t, n_groups) : st_fail_oom(err);
+    st_arena_deinit(&arena);
     return status;
 }
 

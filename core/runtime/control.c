@@ -67,11 +67,6 @@ static stator_status fail(const loop *l, stator_status code, const char *format,
     return st_fail(l->err, code, "%s '%s': %s", l->step->op, l->step->name, text);
 }
 
-static stator_status no_memory(const loop *l)
-{
-    return st_fail_oom(l->err);
-}
-
 static st_pool *pool_of(const loop *l)
 {
     return l->state->program->pool;
@@ -129,9 +124,7 @@ static stator_status loop_begin(loop *l, uint32_t body)
     l->cut = (scanned *)(void *)(l->stacks + c->n_stacked);
     l->body = c->bodies[body];
     l->body_state = st_program_acquire(l->body);
-    if (l->body_state == NULL) {
-        return no_memory(l);
-    }
+    ST_TRY_MEM(l->body_state, l->err);
     l->body_state->is_filled = l->state->is_filled;
     return STATOR_OK;
 }
@@ -222,9 +215,7 @@ static stator_status finish_carried(loop *l, uint32_t first_operand)
             owned->view = *t;
             owned->view.shape = owned->shape;
             owned->view.data = st_pool_take(pool_of(l), bytes);
-            if (owned->view.data == NULL) {
-                return no_memory(l);
-            }
+            ST_TRY_MEM(owned->view.data, l->err);
             memcpy(owned->shape, t->shape, rank * sizeof *t->shape);
             memcpy(owned->view.data, t->data, bytes);
         }
@@ -266,25 +257,21 @@ static stator_status stack_reserve(loop *l, stack *s, int64_t length)
 {
     uint64_t count = 0;
     uint64_t bytes = 0;
-    if (!st_mul_u64((uint64_t)s->slice_count, (uint64_t)length, &count) ||
-        !st_dtype_bytes(s->dtype, count, &bytes)) {
-        return no_memory(l);
-    }
+    ST_TRY_MEM(st_mul_u64((uint64_t)s->slice_count, (uint64_t)length, &count) &&
+                   st_dtype_bytes(s->dtype, count, &bytes),
+               l->err);
+    s->length = length;
     if (s->data != NULL && bytes <= s->capacity_bytes) {
-        s->length = length;
         return STATOR_OK;
     }
     void *data = st_pool_take(pool_of(l), bytes);
-    if (data == NULL) {
-        return no_memory(l);
-    }
+    ST_TRY_MEM(data, l->err);
     if (s->data != NULL) {
         memcpy(data, s->data, bytes_of(s->dtype, s->used * s->slice_count));
         st_pool_give(pool_of(l), s->data);
     }
     s->data = data;
     s->capacity_bytes = bytes;
-    s->length = length;
     return STATOR_OK;
 }
 
@@ -439,7 +426,7 @@ static stator_status scanned_begin(loop *l, uint32_t k, scanned *s)
                     "slices of a 4-bit type must have an even number of elements");
     }
     s->copy = st_pool_take(pool_of(l), bytes_of(s->dtype, s->outer * s->inner));
-    return s->copy != NULL ? STATOR_OK : no_memory(l);
+    return s->copy != NULL ? STATOR_OK : st_fail_oom(l->err);
 }
 
 /* Slice t: where it lies, or a copy when it lies in pieces or unaligned. */

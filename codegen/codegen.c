@@ -177,9 +177,7 @@ static stator_status emit(st_cg_exe *exe, stator_diag **err)
             break;
         }
     }
-    if (status == STATOR_OK) {
-        status = emitter->compile(emitter->self, list, n, &exe->module, err);
-    }
+    ST_THEN(status, emitter->compile(emitter->self, list, n, &exe->module, err));
     for (uint32_t i = 0; i < made; i++) {
         st_kernel_deinit(&expanded[i]);
     }

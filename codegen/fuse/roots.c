@@ -520,10 +520,8 @@ static stator_status make_node_roots(cg_unit *unit, const uses *by, stator_diag 
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(v, node);
         const cg_lowering *lowering = cg_lowering_of(row->op);
-        if (lowering == NULL) {
-            return st_fail(err, STATOR_UNSUPPORTED, "op '%s' has no lowering",
-                           stator_op_at(v, row->op)->name);
-        }
+        ST_FAIL_IF(lowering == NULL, err, STATOR_UNSUPPORTED, "op '%s' has no lowering",
+                   stator_op_at(v, row->op)->name);
         if (lowering->is_loop) {
             ST_TRY(add_loop_operands(unit, row, err));
         }

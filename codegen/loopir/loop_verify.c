@@ -44,13 +44,9 @@ static stator_status broken(const checker *c, const char *format, ...)
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     const st_loop_op_desc *desc = c->inst ? st_loop_desc(at(c, c->inst)->code) : NULL;
-    if (c->inst == 0) {
-        return st_fail(c->err, STATOR_INTERNAL, "kernel %s: %s", c->kernel->name, text);
-    }
-    if (desc != NULL) {
-        return st_fail(c->err, STATOR_INTERNAL, "kernel %s, instruction %" PRIu32 " (%s): %s",
-                       c->kernel->name, c->inst, desc->name, text);
-    }
+    ST_FAIL_IF(c->inst == 0, c->err, STATOR_INTERNAL, "kernel %s: %s", c->kernel->name, text);
+    ST_FAIL_IF(desc != NULL, c->err, STATOR_INTERNAL, "kernel %s, instruction %" PRIu32 " (%s): %s",
+               c->kernel->name, c->inst, desc->name, text);
     return st_fail(c->err, STATOR_INTERNAL, "kernel %s, instruction %" PRIu32 " (code %u): %s",
                    c->kernel->name, c->inst, (unsigned)at(c, c->inst)->code, text);
 }
@@ -610,10 +606,8 @@ static stator_status check_kernel(checker *c)
 
 stator_status st_kernel_verify(const st_kernel *kernel, stator_diag **err)
 {
-    if (kernel->failed) {
-        return st_fail(err, STATOR_INTERNAL, "kernel %s: building it failed with status %" PRIu32,
-                       kernel->name, kernel->failed);
-    }
+    ST_FAIL_IF(kernel->failed, err, STATOR_INTERNAL,
+               "kernel %s: building it failed with status %" PRIu32, kernel->name, kernel->failed);
     checker c = {.kernel = kernel, .err = err};
     if (kernel->insts.count == 0 || kernel->blocks.count == 0) {
         return broken(&c, "it has no root block");

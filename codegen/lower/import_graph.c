@@ -19,10 +19,8 @@ static stator_status import_value(cg_unit *unit, stator_ref value, stator_diag *
     ST_TRY_MEM(dims, err);
     for (uint32_t a = 0; a < type->rank; a++) {
         dims[a] = cg_sym(unit, stator_dim_at(v, type, a));
-        if (dims[a] == 0) {
-            return st_fail(err, STATOR_UNSUPPORTED,
-                           "a size exceeds the limit of 16 terms, depth 4");
-        }
+        ST_FAIL_IF(dims[a] == 0, err, STATOR_UNSUPPORTED,
+                   "a size exceeds the limit of 16 terms, depth 4");
     }
     unit->values[value] = (cg_value){.dims = dims,
                                      .rank = type->rank,
@@ -129,9 +127,7 @@ static stator_status import_constant(cg_unit *unit, stator_ref value, stator_dia
     stator_blob_info info = {.struct_size = sizeof info};
     const uint64_t size = st_loop_dtype_bytes(v->dtype);
     const uint32_t dtype = stator_value_type(unit->view, value)->dtype;
-    if (blob == NULL || size == 0) {
-        return st_fail(err, STATOR_INTERNAL, "a constant has no contents");
-    }
+    ST_FAIL_IF(blob == NULL || size == 0, err, STATOR_INTERNAL, "a constant has no contents");
     ST_TRY(cg_look_at_constant(unit->config, blob, &info, err));
     note_range(v, &info, size);
     const bool is_loaded = (v->flags & CG_VALUE_WEIGHT) && info.size_bytes > size;

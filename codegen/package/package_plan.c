@@ -366,11 +366,9 @@ static stator_status put_step(const cg_packing *p, uint32_t i, stator_diag **err
     const st_cg_exe *exe = p->exe;
     const cg_launch *launch = &exe->launches.data[i];
     const char *text = launch->text ? launch->text : "";
-    if (launch->bind) {
-        return st_fail(err, STATOR_UNSUPPORTED,
-                       "sym_bind '%s': a size that is read from data is not known before the call",
-                       exe->binds.data[launch->bind - 1u].name);
-    }
+    ST_FAIL_IF(launch->bind, err, STATOR_UNSUPPORTED,
+               "sym_bind '%s': a size that is read from data is not known before the call",
+               exe->binds.data[launch->bind - 1u].name);
     if (launch->scan) {
         cg_pack_scan_step(p, i);
     } else if (launch->kernel == UINT32_MAX) {
@@ -467,10 +465,8 @@ static stator_status give_constants(const cg_packing *p, stator_diag **err)
                     name);
         status = cst->get(exe->blobs.data[i], &info, &theirs);
         status = st_cg_from_host(exe->config.host, status, &theirs, err);
-        if (status == STATOR_OK) {
-            status = p->sink->piece(p->sink->self, STATOR_PACKAGE_DATA, name, info.data,
-                                    info.size_bytes);
-        }
+        ST_THEN(status, p->sink->piece(p->sink->self, STATOR_PACKAGE_DATA, name, info.data,
+                                       info.size_bytes));
     }
     st_free(mem, is_read);
     return status;
@@ -519,10 +515,8 @@ static stator_status put_bodies(cg_packing *p, stator_diag **err)
         if (scan == NULL) {
             continue;
         }
-        if (p->depth == DEPTH_MAX) {
-            return st_fail(err, STATOR_UNSUPPORTED, "scans are nested more than %u deep",
-                           DEPTH_MAX);
-        }
+        ST_FAIL_IF(p->depth == DEPTH_MAX, err, STATOR_UNSUPPORTED,
+                   "scans are nested more than %u deep", DEPTH_MAX);
         cg_packing body = {.exe = scan->body,
                            .packer = p->packer,
                            .sink = p->sink,
@@ -547,9 +541,7 @@ static stator_status put_unit(cg_packing *p, stator_diag **err)
         (void)snprintf(p->suffix, sizeof p->suffix, "%u", p->unit);
     }
     stator_status status = p->bodies ? STATOR_OK : st_fail_oom(err);
-    if (status == STATOR_OK) {
-        status = p->packer->give(p->packer->self, p->exe->module, p->unit, p->sink, err);
-    }
+    ST_THEN(status, p->packer->give(p->packer->self, p->exe->module, p->unit, p->sink, err));
     status = status == STATOR_OK ? put_bodies(p, err) : status;
     status = status == STATOR_OK ? write_plan(p, err) : status;
     st_free(mem, p->bodies);

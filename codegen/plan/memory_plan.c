@@ -435,9 +435,7 @@ stator_status cg_plan_memory(st_cg_exe *exe, stator_diag **err)
         share_alias_roots(exe, alias_root, is_taken);
         status = alias_outputs(exe, alias_root, err);
     }
-    if (status == STATOR_OK) {
-        status = pack_static(exe, alias_root, &is_static, err);
-    }
+    ST_THEN(status, pack_static(exe, alias_root, &is_static, err));
     if (status == STATOR_OK && !is_static) {
         status = pack_symbolic(exe, alias_root, err);
     }

@@ -11,9 +11,7 @@ static stator_status make_bound(cg_unit *unit, stator_ref graph_sym, st_cg_exe *
     const stator_atom_row *atom = stator_sym_as_symbol(unit->view, graph_sym);
     const uint32_t sym = cg_sym(unit, graph_sym);
     const st_sym_cols cols = st_sym_columns(&exe->syms.tab);
-    if (sym == 0) {
-        return st_fail(err, STATOR_UNSUPPORTED, "a size exceeds the limit of 16 terms, depth 4");
-    }
+    ST_FAIL_IF(sym == 0, err, STATOR_UNSUPPORTED, "a size exceeds the limit of 16 terms, depth 4");
     *out = (cg_bound){.index = atom ? atom->index : UINT32_MAX,
                       .lo = atom ? atom->lo : 0,
                       .hi = atom ? atom->hi : INT64_MAX,

@@ -210,9 +210,8 @@ static stator_status set_bytes(cg_unit *unit, stator_ref value, uint32_t from, s
     for (uint32_t a = from; a < v->rank && bytes; a++) {
         bytes = st_sym_mul(tab, bytes, v->dims[a]);
     }
-    if (bytes == 0) {
-        return st_fail(err, STATOR_UNSUPPORTED, "a size exceeds the limit of 16 terms, depth 4");
-    }
+    ST_FAIL_IF(bytes == 0, err, STATOR_UNSUPPORTED,
+               "a size exceeds the limit of 16 terms, depth 4");
     const st_sym_cols cols = st_sym_columns(tab);
     return st_symprog_init(out, exe->config.mem, &cols, bytes) ? STATOR_OK : st_fail_oom(err);
 }

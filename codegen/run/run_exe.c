@@ -44,10 +44,8 @@ static stator_status give_outputs(const run *r, uint32_t stage, stator_diag **er
             continue;
         }
         for (uint32_t a = 0; a < out->rank; a++) {
-            if (!st_symprog_eval(&out->dims[a], call->syms, &shape[a])) {
-                return st_fail(err, STATOR_OUT_OF_RANGE, "the size of output %u cannot be computed",
-                               k);
-            }
+            ST_FAIL_IF(!st_symprog_eval(&out->dims[a], call->syms, &shape[a]), err,
+                       STATOR_OUT_OF_RANGE, "the size of output %u cannot be computed", k);
         }
         stator_diag *theirs = NULL;
         const stator_status status = call->alloc_output(call, k, out->rank, shape, &theirs);
@@ -210,9 +208,8 @@ static stator_status launch(run *r, const cg_launch *l, void **pointers, stator_
 {
     const st_emitter *emitter = r->exe->config.emitter;
     int64_t count = 1;
-    if (l->has_parallel && !st_symprog_eval(&l->count, r->call->syms, &count)) {
-        return st_fail(err, STATOR_OUT_OF_RANGE, "a size cannot be computed");
-    }
+    ST_FAIL_IF(l->has_parallel && !st_symprog_eval(&l->count, r->call->syms, &count), err,
+               STATOR_OUT_OF_RANGE, "a size cannot be computed");
     if (count <= 0) {
         return STATOR_OK;
     }
@@ -339,9 +336,9 @@ static stator_status run_call(const st_cg_exe *exe, const stator_call *call, sta
     void **pointers = few;
     spare *block = NULL;
     stator_status status = STATOR_OK;
-    if (call->n_in < exe->n_inputs || call->n_out < exe->n_outputs || call->n_syms < exe->n_syms) {
-        return st_fail(err, STATOR_INTERNAL, "a call of another program");
-    }
+    ST_FAIL_IF(call->n_in < exe->n_inputs || call->n_out < exe->n_outputs ||
+                   call->n_syms < exe->n_syms,
+               err, STATOR_INTERNAL, "a call of another program");
     ST_TRY(cg_check_shape_constraints(exe, 0, call->syms, err));
     ST_TRY(give_outputs(&r, 0, err));
     if (exe->slots && exe->n_slots) {
@@ -394,9 +391,8 @@ static stator_status launch_part(run *r, const cg_launch *l, void **pointers, ui
     if (!l->has_parallel && member) {
         return STATOR_OK;
     }
-    if (l->has_parallel && !st_symprog_eval(&l->count, r->call->syms, &count)) {
-        return st_fail(err, STATOR_OUT_OF_RANGE, "a size cannot be computed");
-    }
+    ST_FAIL_IF(l->has_parallel && !st_symprog_eval(&l->count, r->call->syms, &count), err,
+               STATOR_OUT_OF_RANGE, "a size cannot be computed");
     const int64_t groups = (count + l->lanes - 1) / l->lanes;
     const int64_t begin = groups * member / n * l->lanes;
     const int64_t end = l->has_parallel ? groups * (member + 1) / n * l->lanes : 1;

@@ -44,9 +44,8 @@ static stator_status begin_steps(steps *s, const int64_t *syms, stator_diag **er
         if (p->kind != CG_PORT_SLICE) {
             continue;
         }
-        if (!st_symprog_eval(&p->bytes, syms, &s->bytes[k])) {
-            return st_fail(err, STATOR_OUT_OF_RANGE, "a size cannot be computed");
-        }
+        ST_FAIL_IF(!st_symprog_eval(&p->bytes, syms, &s->bytes[k]), err, STATOR_OUT_OF_RANGE,
+                   "a size cannot be computed");
         if (p->is_reversed) {
             s->tensors[k].byte_offset = (uint64_t)(s->bytes[k] * (s->length - 1));
             s->bytes[k] = -s->bytes[k];
@@ -61,9 +60,8 @@ static stator_status copy_carried(const steps *s, const int64_t *syms, stator_di
     const cg_scan *scan = s->scan;
     for (uint32_t k = 0; k < scan->n_carried; k++) {
         int64_t bytes = 0;
-        if (!st_symprog_eval(&scan->carried_bytes[k], syms, &bytes)) {
-            return st_fail(err, STATOR_OUT_OF_RANGE, "a size cannot be computed");
-        }
+        ST_FAIL_IF(!st_symprog_eval(&scan->carried_bytes[k], syms, &bytes), err,
+                   STATOR_OUT_OF_RANGE, "a size cannot be computed");
         if (bytes > 0) {
             memcpy(s->pointers[scan->n_in + k], s->pointers[k], (size_t)bytes);
         }
@@ -194,9 +192,8 @@ stator_status cg_run_scan(const cg_scan *scan, const stator_call *call, void *co
     char *scratch = pointers[n + scan->n_carried];
     steps s = {.scan = scan, .pointers = pointers, .tensors = (DLTensor *)(void *)scratch};
     s.bytes = (int64_t *)(void *)(s.tensors + n);
-    if (!st_symprog_eval(&scan->length, call->syms, &s.length)) {
-        return st_fail(err, STATOR_OUT_OF_RANGE, "a size cannot be computed");
-    }
+    ST_FAIL_IF(!st_symprog_eval(&scan->length, call->syms, &s.length), err, STATOR_OUT_OF_RANGE,
+               "a size cannot be computed");
     if (s.length <= 0) {
         return copy_carried(&s, call->syms, err);
     }

@@ -16,20 +16,17 @@ stator_status cg_run_bind(const cg_size_bind *bind, const int64_t *elements, int
         const int64_t value = elements[i];
         int64_t known = 0;
         if (b->index == UINT32_MAX || syms[b->index] != UNSET) {
-            if (st_symprog_eval(&b->sym, syms, &known) && known != value) {
-                return st_fail(err, STATOR_INVALID_ARGUMENT,
-                               "sym_bind %s: size %u is %lld, but it must be %lld", bind->name, i,
-                               (long long)value, (long long)known);
-            }
+            ST_FAIL_IF(st_symprog_eval(&b->sym, syms, &known) && known != value, err,
+                       STATOR_INVALID_ARGUMENT, "sym_bind %s: size %u is %lld, but it must be %lld",
+                       bind->name, i, (long long)value, (long long)known);
             continue;
         }
-        if (value < b->lo || value > b->hi || value % b->divisor != 0) {
-            return st_fail(err, STATOR_OUT_OF_RANGE,
-                           "sym_bind %s: a size is %lld, but it must lie in [%lld, %lld] and be a "
-                           "multiple of %lld",
-                           bind->name, (long long)value, (long long)b->lo, (long long)b->hi,
-                           (long long)b->divisor);
-        }
+        ST_FAIL_IF(value < b->lo || value > b->hi || value % b->divisor != 0, err,
+                   STATOR_OUT_OF_RANGE,
+                   "sym_bind %s: a size is %lld, but it must lie in [%lld, %lld] and be a "
+                   "multiple of %lld",
+                   bind->name, (long long)value, (long long)b->lo, (long long)b->hi,
+                   (long long)b->divisor);
         syms[b->index] = value;
     }
     return STATOR_OK;
@@ -81,9 +78,8 @@ static stator_status check_one(const cg_shape_constraint *a, const int64_t *syms
 {
     int64_t n[CG_RANK_MAX] = {0};
     for (uint32_t i = 0; i < a->n_sizes; i++) {
-        if (!st_symprog_eval(&a->size[i], syms, &n[i])) {
-            return st_fail(err, STATOR_OUT_OF_RANGE, "%s: a size cannot be computed", a->text);
-        }
+        ST_FAIL_IF(!st_symprog_eval(&a->size[i], syms, &n[i]), err, STATOR_OUT_OF_RANGE,
+                   "%s: a size cannot be computed", a->text);
     }
     if (a->kind != CG_SHAPE_CONSTRAINT_NUMEL) {
         return st_shape_constraint_check(a->kind, n, a->step, a->text, err);

@@ -20,33 +20,332 @@ _Static_assert(sizeof(cg_launch) == 160 && sizeof(cg_buffer) == 56 && sizeof(cg_
                    sizeof(cg_bound) == 56 && sizeof(cg_shape_constraint) == 40,
                "what is kept of a plan");
 
-/* ---- writing ---- */
+/* ---- a plan on its way to bytes or back ---- */
 
-static void put_launch(const cg_launch *l, st_str *out)
+/* Each function below names the fields of a struct once, in the order of the bytes, for both ways.
+ * A failure of reading is sticky: counts and numbers are zeros from then on. */
+typedef struct archive {
+    st_cg_exe *exe;
+    st_mem *mem;
+    st_str *out;        /* NULL: the plan is read */
+    st_reader in;       /* `failed`: also when memory ran out */
+    bool is_oom;        /* memory ran out while the plan was read */
+    uint8_t *is_read;   /* by constant: some step reads it */
+    uint32_t n_kernels; /* kernels of the module */
+} archive;
+
+static stator_status broken(stator_diag **err)
 {
-    st_put_u32(out, l->kernel);
-    st_put_u32(out, l->first_buffer);
-    st_put_u32(out, l->n_buffers);
-    st_put_u32(out, l->has_parallel);
-    if (l->has_parallel) {
-        st_symprog_put(&l->count, out);
-    }
-    st_put_i64(out, l->grain);
-    st_put_u32(out, l->lanes);
-    st_put_text(out, l->text);
-    st_put_text(out, l->name);
-    st_put_u32(out, l->is_host);
-    st_put_u32(out, l->n_numbers);
-    for (uint32_t i = 0; i < l->n_numbers; i++) {
-        st_symprog_put(&l->numbers[i], out);
-    }
-    st_put_u32(out, l->stage);
-    st_put_u32(out, l->bind);
-    st_put_u32(out, l->n_concurrent);
-    st_put_u32(out, l->step_flags);
-    st_put_u64(out, l->read_bytes);
-    st_put_u64(out, l->written_bytes);
+    return st_fail(err, STATOR_DATA_LOSS, "the kept plan is damaged");
 }
+
+static stator_status result_of(const archive *a, stator_diag **err)
+{
+    const bool is_oom = a->is_oom || (a->out && !st_str_ok(a->out));
+    ST_TRY_MEM(!is_oom, err);
+    return a->in.failed ? broken(err) : STATOR_OK;
+}
+
+/* Reading fails unless what was read is sound. */
+static void expect(archive *a, bool is_sound)
+{
+    a->in.failed |= a->out == NULL && !is_sound;
+}
+
+static bool expect_made(archive *a, bool is_made)
+{
+    a->is_oom |= !is_made;
+    a->in.failed |= !is_made;
+    return is_made;
+}
+
+static void field_u32(archive *a, uint32_t *field)
+{
+    if (a->out) {
+        st_put_u32(a->out, *field);
+    } else {
+        *field = st_read_u32(&a->in);
+    }
+}
+
+/* A number that is below `limit`. */
+static void field_below(archive *a, uint32_t *field, uint32_t limit)
+{
+    if (a->out) {
+        st_put_u32(a->out, *field);
+    } else {
+        *field = st_read_below(&a->in, limit);
+    }
+}
+
+/* A count of things that take at least `least` bytes each. */
+static void field_count(archive *a, uint32_t *field, uint64_t least)
+{
+    if (a->out) {
+        st_put_u32(a->out, *field);
+    } else {
+        *field = st_read_count(&a->in, least);
+    }
+}
+
+static void field_u64(archive *a, uint64_t *field)
+{
+    if (a->out) {
+        st_put_u64(a->out, *field);
+    } else {
+        *field = st_read_u64(&a->in);
+    }
+}
+
+static void field_i64(archive *a, int64_t *field)
+{
+    if (a->out) {
+        st_put_i64(a->out, *field);
+    } else {
+        *field = st_read_i64(&a->in);
+    }
+}
+
+static void field_text(archive *a, const char **field)
+{
+    if (a->out) {
+        st_put_text(a->out, *field);
+        return;
+    }
+    const char *text = st_read_text(&a->in);
+    if (text && !a->in.failed) {
+        *field = st_arena_strndup(&a->exe->arena, text, strlen(text));
+        expect_made(a, *field != NULL);
+    }
+}
+
+static void field_prog(archive *a, st_symprog *field)
+{
+    if (a->out) {
+        st_symprog_put(field, a->out);
+    } else if (!a->in.failed && !st_symprog_read(field, a->mem, &a->in, a->exe->n_syms)) {
+        expect_made(a, a->in.failed);
+    }
+}
+
+/* Makes the *n zeroed elements of a list that is read; where memory runs out, *n becomes 0. */
+#define make_list(a, list, n) make_list_((a), (void **)(list), (n), sizeof **(list))
+static void make_list_(archive *a, void **list, uint32_t *n, uint64_t size)
+{
+    if (a->out == NULL) {
+        *list = st_arena_zalloc(&a->exe->arena, (uint64_t)*n + 1u, size);
+        *n = expect_made(a, *list != NULL) ? *n : 0;
+    }
+}
+
+/* The count of a vector; its zeroed elements are made when it is read. */
+#define field_vec(a, v, least)                                                                     \
+    do {                                                                                           \
+        uint32_t count_ = (v)->count;                                                              \
+        field_count((a), &count_, (least));                                                        \
+        expect_made((a), (a)->out || st_vec_resize((a)->mem, (v), count_));                        \
+    } while (0)
+
+/* Programs of sizes, whose count is known. */
+static void field_progs(archive *a, st_symprog **list, uint32_t *n)
+{
+    make_list(a, list, n);
+    for (uint32_t i = 0; i < *n; i++) {
+        field_prog(a, &(*list)[i]);
+    }
+}
+
+/* ---- structs ---- */
+
+static void field_launch(archive *a, cg_launch *l)
+{
+    const uint32_t n_operands = a->exe->operands.count;
+    field_u32(a, &l->kernel);
+    field_below(a, &l->first_buffer, n_operands + 1u);
+    field_below(a, &l->n_buffers, n_operands - l->first_buffer + 1u);
+    field_below(a, &l->has_parallel, 2);
+    if (l->has_parallel) {
+        field_prog(a, &l->count);
+    }
+    field_i64(a, &l->grain);
+    field_u32(a, &l->lanes);
+    field_text(a, &l->text);
+    field_text(a, &l->name);
+    field_below(a, &l->is_host, 2);
+    field_below(a, &l->n_numbers, ST_CONTRACTION_NUMBERS_MAX + 1u);
+    if (l->n_numbers) {
+        field_progs(a, &l->numbers, &l->n_numbers);
+    }
+    field_u32(a, &l->stage);
+    field_u32(a, &l->bind);
+    field_u32(a, &l->n_concurrent);
+    field_u32(a, &l->step_flags);
+    field_u64(a, &l->read_bytes);
+    field_u64(a, &l->written_bytes);
+    expect(a, (l->grain > 0 && l->lanes > 0) || !l->has_parallel);
+}
+
+static void field_operands(archive *a)
+{
+    st_cg_exe *exe = a->exe;
+    uint64_t n = 0;
+    if (a->out) {
+        st_put_block(a->out, exe->operands.data, (uint64_t)exe->operands.count * sizeof(uint32_t));
+        return;
+    }
+    const void *list = st_read_block(&a->in, &n);
+    expect(a, n % sizeof(uint32_t) == 0);
+    if (expect_made(a, st_vec_resize(a->mem, &exe->operands, (uint32_t)(n / sizeof(uint32_t)))) &&
+        exe->operands.count) {
+        memcpy(exe->operands.data, list, exe->operands.count * sizeof(uint32_t));
+    }
+    for (uint32_t i = 0; i < exe->operands.count; i++) {
+        const uint32_t operand = exe->operands.data[i];
+        expect(a, operand == UINT32_MAX || operand < exe->buffers.count);
+    }
+}
+
+static void field_steps(archive *a)
+{
+    st_cg_exe *exe = a->exe;
+    field_u32(a, &exe->n_inputs);
+    field_u32(a, &exe->n_syms);
+    field_vec(a, &exe->buffers, 4u * ITEM_BYTES_MIN);
+    for (uint32_t i = 0; i < exe->buffers.count; i++) {
+        cg_buffer *buffer = &exe->buffers.data[i];
+        field_below(a, &buffer->kind, CG_BUFFER_WORK + 1u);
+        field_u32(a, &buffer->index);
+        field_u32(a, &buffer->dtype);
+        field_u64(a, &buffer->offset);
+        field_u64(a, &buffer->output_alias_bytes);
+    }
+    field_operands(a);
+    field_vec(a, &exe->launches, 8u * ITEM_BYTES_MIN);
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        cg_launch *launch = &exe->launches.data[i];
+        field_launch(a, launch);
+        if (a->out == NULL) {
+            expect_made(a, !launch->n_numbers || cg_know_numbers(exe, launch));
+            exe->operands_max =
+                launch->n_buffers > exe->operands_max ? launch->n_buffers : exe->operands_max;
+        }
+    }
+}
+
+static void field_binds(archive *a)
+{
+    st_cg_exe *exe = a->exe;
+    field_vec(a, &exe->binds, ITEM_BYTES_MIN);
+    for (uint32_t k = 0; k < exe->binds.count; k++) {
+        cg_size_bind *bind = &exe->binds.data[k];
+        field_text(a, &bind->name);
+        field_count(a, &bind->n, ITEM_BYTES_MIN);
+        make_list(a, &bind->sizes, &bind->n);
+        expect(a, bind->name != NULL);
+        for (uint32_t i = 0; i < bind->n; i++) {
+            cg_bound *b = &bind->sizes[i];
+            field_u32(a, &b->index);
+            field_i64(a, &b->lo);
+            field_i64(a, &b->hi);
+            field_i64(a, &b->divisor);
+            field_prog(a, &b->sym);
+            expect(a, b->divisor > 0 && (b->index == UINT32_MAX || b->index < exe->n_syms));
+        }
+    }
+}
+
+static void field_shape_constraints(archive *a)
+{
+    st_cg_exe *exe = a->exe;
+    field_vec(a, &exe->shape_constraints, 6u * ITEM_BYTES_MIN);
+    for (uint32_t k = 0; k < exe->shape_constraints.count; k++) {
+        cg_shape_constraint *c = &exe->shape_constraints.data[k];
+        field_below(a, &c->kind, CG_SHAPE_CONSTRAINT_NUMEL + 1u);
+        field_below(a, &c->stage, exe->binds.count + 1u);
+        field_i64(a, &c->step);
+        field_text(a, &c->text);
+        field_below(a, &c->n_sizes, CG_RANK_MAX + 1u);
+        expect(a, c->kind && c->text &&
+                      (c->kind == CG_SHAPE_CONSTRAINT_NUMEL ||
+                       c->n_sizes == st_shape_constraint_sizes(c->kind)));
+        field_progs(a, &c->size, &c->n_sizes);
+    }
+}
+
+static void field_workspace(archive *a)
+{
+    st_cg_exe *exe = a->exe;
+    uint32_t is_symbolic = exe->slots != NULL;
+    field_count(a, &exe->n_slots, ITEM_BYTES_MIN);
+    field_below(a, &is_symbolic, 2);
+    field_u64(a, &exe->static_bytes);
+    make_list(a, &exe->static_offsets, &exe->n_slots);
+    make_list(a, &exe->slot_stages, &exe->n_slots);
+    if (is_symbolic) {
+        make_list(a, &exe->slots, &exe->n_slots);
+    }
+    for (uint32_t i = 0; i < exe->n_slots; i++) {
+        if (is_symbolic) {
+            field_prog(a, &exe->slots[i]);
+            field_below(a, &exe->slot_stages[i], exe->binds.count + 1u);
+        } else {
+            field_u64(a, &exe->static_offsets[i]);
+            expect(a, exe->static_offsets[i] <= exe->static_bytes);
+        }
+    }
+}
+
+static void field_outputs(archive *a)
+{
+    st_cg_exe *exe = a->exe;
+    field_count(a, &exe->n_outputs, 2u * ITEM_BYTES_MIN);
+    make_list(a, &exe->outputs, &exe->n_outputs);
+    for (uint32_t k = 0; k < exe->n_outputs; k++) {
+        field_below(a, &exe->outputs[k].stage, exe->binds.count + 1u);
+        field_below(a, &exe->outputs[k].rank, CG_RANK_MAX + 1u);
+        field_progs(a, &exe->outputs[k].dims, &exe->outputs[k].rank);
+    }
+    field_vec(a, &exe->checks, 2u * ITEM_BYTES_MIN);
+    for (uint32_t i = 0; i < exe->checks.count; i++) {
+        field_u32(a, &exe->checks.data[i].origin);
+        field_text(a, &exe->checks.data[i].text);
+        expect(a, exe->checks.data[i].text != NULL);
+    }
+}
+
+/* All of the plan but its constants and the parts of others. */
+static stator_status field_plan(archive *a, stator_diag **err)
+{
+    field_steps(a);
+    field_binds(a);
+    field_shape_constraints(a);
+    field_workspace(a);
+    field_outputs(a);
+    return result_of(a, err);
+}
+
+/* The body's own plan comes behind these. */
+static void field_scan(archive *a, cg_scan *scan, uint32_t n_buffers)
+{
+    field_below(a, &scan->n_in, n_buffers + 1u);
+    field_below(a, &scan->n_out, n_buffers + 1u);
+    field_below(a, &scan->n_carried, n_buffers + 1u);
+    field_below(a, &scan->group, CG_CONCURRENT_MAX + 1u);
+    field_prog(a, &scan->length);
+    field_progs(a, &scan->carried_bytes, &scan->n_carried);
+    uint32_t n_ports = scan->n_in + scan->n_out;
+    make_list(a, &scan->ports, &n_ports);
+    for (uint32_t k = 0; k < n_ports; k++) {
+        cg_port *port = &scan->ports[k];
+        field_below(a, &port->kind, CG_PORT_SLICE + 1u);
+        field_below(a, &port->is_reversed, 2);
+        if (port->kind == CG_PORT_SLICE) {
+            field_prog(a, &port->bytes);
+        }
+    }
+}
+
+/* ---- writing ---- */
 
 static stator_status put_constants(const st_cg_exe *exe, st_str *out, stator_diag **err)
 {
@@ -63,117 +362,6 @@ static stator_status put_constants(const st_cg_exe *exe, st_str *out, stator_dia
     return STATOR_OK;
 }
 
-static void put_binds(const st_cg_exe *exe, st_str *out)
-{
-    st_put_u32(out, exe->binds.count);
-    for (uint32_t k = 0; k < exe->binds.count; k++) {
-        const cg_size_bind *bind = &exe->binds.data[k];
-        st_put_text(out, bind->name);
-        st_put_u32(out, bind->n);
-        for (uint32_t i = 0; i < bind->n; i++) {
-            st_put_u32(out, bind->sizes[i].index);
-            st_put_i64(out, bind->sizes[i].lo);
-            st_put_i64(out, bind->sizes[i].hi);
-            st_put_i64(out, bind->sizes[i].divisor);
-            st_symprog_put(&bind->sizes[i].sym, out);
-        }
-    }
-}
-
-static void put_shape_constraints(const st_cg_exe *exe, st_str *out)
-{
-    st_put_u32(out, exe->shape_constraints.count);
-    for (uint32_t k = 0; k < exe->shape_constraints.count; k++) {
-        const cg_shape_constraint *constraint = &exe->shape_constraints.data[k];
-        st_put_u32(out, constraint->kind);
-        st_put_u32(out, constraint->stage);
-        st_put_i64(out, constraint->step);
-        st_put_text(out, constraint->text);
-        st_put_u32(out, constraint->n_sizes);
-        for (uint32_t i = 0; i < constraint->n_sizes; i++) {
-            st_symprog_put(&constraint->size[i], out);
-        }
-    }
-}
-
-static void put_workspace(const st_cg_exe *exe, st_str *out)
-{
-    st_put_u32(out, exe->n_slots);
-    st_put_u32(out, exe->slots != NULL);
-    st_put_u64(out, exe->static_bytes);
-    for (uint32_t i = 0; i < exe->n_slots; i++) {
-        if (exe->slots) {
-            st_symprog_put(&exe->slots[i], out);
-            st_put_u32(out, exe->slot_stages[i]);
-        } else {
-            st_put_u64(out, exe->static_offsets[i]);
-        }
-    }
-}
-
-static void put_outputs(const st_cg_exe *exe, st_str *out)
-{
-    st_put_u32(out, exe->n_outputs);
-    for (uint32_t k = 0; k < exe->n_outputs; k++) {
-        st_put_u32(out, exe->outputs[k].stage);
-        st_put_u32(out, exe->outputs[k].rank);
-        for (uint32_t a = 0; a < exe->outputs[k].rank; a++) {
-            st_symprog_put(&exe->outputs[k].dims[a], out);
-        }
-    }
-    st_put_u32(out, exe->checks.count);
-    for (uint32_t i = 0; i < exe->checks.count; i++) {
-        st_put_u32(out, exe->checks.data[i].origin);
-        st_put_text(out, exe->checks.data[i].text);
-    }
-}
-static stator_status put_scan(const cg_scan *scan, st_str *out, stator_diag **err)
-{
-    st_str body;
-    st_put_u32(out, scan->n_in);
-    st_put_u32(out, scan->n_out);
-    st_put_u32(out, scan->n_carried);
-    st_put_u32(out, scan->group);
-    st_symprog_put(&scan->length, out);
-    for (uint32_t k = 0; k < scan->n_carried; k++) {
-        st_symprog_put(&scan->carried_bytes[k], out);
-    }
-    for (uint32_t k = 0; k < scan->n_in + scan->n_out; k++) {
-        st_put_u32(out, scan->ports[k].kind);
-        st_put_u32(out, scan->ports[k].is_reversed);
-        if (scan->ports[k].kind == CG_PORT_SLICE) {
-            st_symprog_put(&scan->ports[k].bytes, out);
-        }
-    }
-    st_str_init(&body, out->mem);
-    stator_status status = st_cg_save(scan->body, &body, err);
-    if (status == STATOR_OK) {
-        st_put_block(out, body.data, body.len);
-        status = st_str_ok(&body) && st_str_ok(out) ? STATOR_OK : st_fail_oom(err);
-    }
-    st_str_deinit(&body);
-    return status;
-}
-
-static void put_steps(const st_cg_exe *exe, st_str *out)
-{
-    st_put_u32(out, exe->n_inputs);
-    st_put_u32(out, exe->n_syms);
-    st_put_u32(out, exe->buffers.count);
-    for (uint32_t i = 0; i < exe->buffers.count; i++) {
-        st_put_u32(out, exe->buffers.data[i].kind);
-        st_put_u32(out, exe->buffers.data[i].index);
-        st_put_u32(out, exe->buffers.data[i].dtype);
-        st_put_u64(out, exe->buffers.data[i].offset);
-        st_put_u64(out, exe->buffers.data[i].output_alias_bytes);
-    }
-    st_put_block(out, exe->operands.data, (uint64_t)exe->operands.count * sizeof(uint32_t));
-    st_put_u32(out, exe->launches.count);
-    for (uint32_t i = 0; i < exe->launches.count; i++) {
-        put_launch(&exe->launches.data[i], out);
-    }
-}
-
 /* Appends the bytes that the emitter or the library wrote, their length in front. */
 static stator_status put_part(st_str *out, const st_str *part, stator_status status,
                               stator_diag **err)
@@ -187,8 +375,23 @@ static stator_status put_part(st_str *out, const st_str *part, stator_status sta
     return status;
 }
 
-static stator_status put_code(const st_cg_exe *exe, st_str *out, stator_diag **err)
+static stator_status put_all(const st_cg_exe *exe, st_str *out, stator_diag **err);
+
+static stator_status put_scan(archive *a, const cg_launch *launch, stator_diag **err)
 {
+    st_str body;
+    field_scan(a, launch->scan, launch->n_buffers);
+    st_str_init(&body, a->mem);
+    const stator_status status =
+        put_part(a->out, &body, put_all(launch->scan->body, &body, err), err);
+    st_str_deinit(&body);
+    return status;
+}
+
+static stator_status put_code(archive *a, stator_diag **err)
+{
+    const st_cg_exe *exe = a->exe;
+    st_str *out = a->out;
     const st_emitter *emitter = exe->config.emitter;
     st_str part;
     stator_status status = STATOR_OK;
@@ -207,7 +410,7 @@ static stator_status put_code(const st_cg_exe *exe, st_str *out, stator_diag **e
             status = put_part(out, &part, library->op_save(library->self, op, &part, err), err);
             st_str_deinit(&part);
         } else if (exe->launches.data[i].scan) {
-            status = put_scan(exe->launches.data[i].scan, out, err);
+            status = put_scan(a, &exe->launches.data[i], err);
         }
     }
     return status;
@@ -227,18 +430,14 @@ static bool is_savable(const st_cg_exe *exe)
 
 static stator_status put_all(const st_cg_exe *exe, st_str *out, stator_diag **err)
 {
-    if (!is_savable(exe)) {
-        return st_fail(err, STATOR_UNSUPPORTED, "the code of this program cannot be kept");
-    }
+    archive a = {.exe = (st_cg_exe *)exe, .mem = exe->config.mem, .out = out}; /* changes nothing */
+    ST_FAIL_IF(!is_savable(exe), err, STATOR_UNSUPPORTED,
+               "the code of this program cannot be kept");
     st_put_u32(out, FORMAT);
     ST_TRY(put_constants(exe, out, err));
-    put_steps(exe, out);
-    put_binds(exe, out);
-    put_shape_constraints(exe, out);
-    put_workspace(exe, out);
-    put_outputs(exe, out);
-    ST_TRY(put_code(exe, out, err));
-    return st_str_ok(out) ? STATOR_OK : st_fail_oom(err);
+    ST_TRY(field_plan(&a, err));
+    ST_TRY(put_code(&a, err));
+    return result_of(&a, err);
 }
 
 stator_status st_cg_save(const st_cg_exe *exe, st_str *out, stator_diag **err)
@@ -250,43 +449,21 @@ stator_status st_cg_save(const st_cg_exe *exe, st_str *out, stator_diag **err)
 
 /* ---- reading ---- */
 
-typedef struct loading {
-    st_cg_exe *exe;
-    st_mem *mem;
-    st_reader r;
-    uint8_t *is_read;   /* by constant: some step reads it */
-    uint32_t n_kernels; /* kernels of the module */
-} loading;
-
-static bool read_prog(loading *l, st_symprog *prog)
+static stator_status read_constants(archive *a, stator_diag **err)
 {
-    return st_symprog_read(prog, l->mem, &l->r, l->exe->n_syms);
-}
-
-static const char *keep_text(loading *l)
-{
-    const char *text = st_read_text(&l->r);
-    const char *kept =
-        text && !l->r.failed ? st_arena_strndup(&l->exe->arena, text, strlen(text)) : NULL;
-    l->r.failed |= text != NULL && kept == NULL;
-    return kept;
-}
-
-static stator_status read_constants(loading *l, stator_diag **err)
-{
-    st_cg_exe *exe = l->exe;
+    st_cg_exe *exe = a->exe;
     const stator_host *host = exe->config.host;
-    const uint32_t n = st_read_count(&l->r, ITEM_BYTES_MIN);
+    const uint32_t n = st_read_count(&a->in, ITEM_BYTES_MIN);
     exe->constants = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof(void *));
-    l->is_read = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, 1);
-    ST_TRY_MEM(exe->constants && l->is_read, err);
+    a->is_read = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, 1);
+    ST_TRY_MEM(exe->constants && a->is_read, err);
     for (uint32_t i = 0; i < n; i++) {
         stator_blob *blob = NULL;
         stator_diag *theirs = NULL;
         const stator_status status =
-            host->cache->get_constant(host->ctx, st_read_u32(&l->r), &blob, &theirs);
+            host->cache->get_constant(host->ctx, st_read_u32(&a->in), &blob, &theirs);
         ST_TRY(st_cg_from_host(host, status, &theirs, err));
-        stator_blob **at = st_vec_push(l->mem, &exe->blobs);
+        stator_blob **at = st_vec_push(a->mem, &exe->blobs);
         if (at == NULL) {
             host->cst->release(blob);
             return st_fail_oom(err);
@@ -294,85 +471,6 @@ static stator_status read_constants(loading *l, stator_diag **err)
         *at = blob;
     }
     return STATOR_OK;
-}
-
-static bool read_launch(loading *l, cg_launch *launch)
-{
-    launch->kernel = st_read_u32(&l->r);
-    launch->first_buffer = st_read_below(&l->r, l->exe->operands.count + 1u);
-    launch->n_buffers = st_read_below(&l->r, l->exe->operands.count - launch->first_buffer + 1u);
-    launch->has_parallel = st_read_below(&l->r, 2);
-    if (l->r.failed || (launch->has_parallel && !read_prog(l, &launch->count))) {
-        return false;
-    }
-    launch->grain = st_read_i64(&l->r);
-    launch->lanes = st_read_u32(&l->r);
-    launch->text = keep_text(l);
-    launch->name = keep_text(l);
-    launch->is_host = st_read_below(&l->r, 2);
-    const uint32_t n = st_read_below(&l->r, ST_CONTRACTION_NUMBERS_MAX + 1u);
-    launch->numbers =
-        n ? st_arena_zalloc(&l->exe->arena, (uint64_t)n + 1u, sizeof *launch->numbers) : NULL;
-    for (uint32_t i = 0; i < n && launch->numbers; i++) {
-        if (!read_prog(l, &launch->numbers[i])) {
-            return false;
-        }
-        launch->n_numbers = i + 1u;
-    }
-    if (n && !cg_know_numbers(l->exe, launch)) {
-        return false;
-    }
-    launch->stage = st_read_u32(&l->r);
-    launch->bind = st_read_u32(&l->r);
-    launch->n_concurrent = st_read_u32(&l->r);
-    launch->step_flags = st_read_u32(&l->r);
-    launch->read_bytes = st_read_u64(&l->r);
-    launch->written_bytes = st_read_u64(&l->r);
-    if (launch->n_buffers > l->exe->operands_max) {
-        l->exe->operands_max = launch->n_buffers;
-    }
-    return !l->r.failed && launch->n_numbers == n &&
-           ((launch->grain > 0 && launch->lanes > 0) || !launch->has_parallel);
-}
-
-static bool read_operands(loading *l)
-{
-    uint64_t bytes = 0;
-    st_cg_exe *exe = l->exe;
-    const uint8_t *list = st_read_block(&l->r, &bytes);
-    for (uint64_t at = 0; !l->r.failed && at + sizeof(uint32_t) <= bytes; at += sizeof(uint32_t)) {
-        uint32_t *operand = st_vec_push(l->mem, &exe->operands);
-        if (operand == NULL) {
-            return false;
-        }
-        memcpy(operand, list + at, sizeof *operand);
-        if (*operand != UINT32_MAX && *operand >= exe->buffers.count) {
-            return false;
-        }
-    }
-    return !l->r.failed && bytes % sizeof(uint32_t) == 0;
-}
-
-static stator_status broken(stator_diag **err)
-{
-    return st_fail(err, STATOR_DATA_LOSS, "the kept plan is damaged");
-}
-static stator_status load_exe(st_cg_exe *exe, const void *bytes, uint64_t n, stator_diag **err);
-
-static bool read_ports(cg_scan *scan, st_cg_exe *exe, st_reader *r)
-{
-    st_mem *mem = exe->config.mem;
-    bool is_ok = st_symprog_read(&scan->length, mem, r, exe->n_syms);
-    for (uint32_t k = 0; k < scan->n_carried && is_ok; k++) {
-        is_ok = st_symprog_read(&scan->carried_bytes[k], mem, r, exe->n_syms);
-    }
-    for (uint32_t k = 0; k < scan->n_in + scan->n_out && is_ok; k++) {
-        cg_port *p = &scan->ports[k];
-        p->kind = st_read_below(r, CG_PORT_SLICE + 1u);
-        p->is_reversed = st_read_below(r, 2);
-        is_ok = p->kind != CG_PORT_SLICE || st_symprog_read(&p->bytes, mem, r, exe->n_syms);
-    }
-    return is_ok && !r->failed;
 }
 
 /* Results, twins and scratch are there; operands may be numbers that the body knows. */
@@ -390,210 +488,31 @@ static bool are_buffers_there(const cg_scan *scan, const st_cg_exe *exe, const c
     return true;
 }
 
-static stator_status read_scan(st_cg_exe *exe, st_reader *from, cg_launch *launch,
-                               stator_diag **err)
+static stator_status load_exe(st_cg_exe *exe, const void *bytes, uint64_t n, stator_diag **err);
+
+static stator_status read_scan(archive *a, cg_launch *launch, stator_diag **err)
 {
     static const char damaged[] = "the kept plan of a scan is damaged";
-    cg_scan *scan = st_arena_zalloc(&exe->arena, 1, sizeof *scan);
+    st_cg_exe *exe = a->exe;
     uint64_t n = 0;
+    cg_scan *scan = st_arena_zalloc(&exe->arena, 1, sizeof *scan);
     ST_TRY_MEM(scan, err);
-    const uint32_t n_in = st_read_below(from, launch->n_buffers + 1u);
-    const uint32_t n_out = st_read_below(from, launch->n_buffers + 1u);
-    const uint32_t n_carried = st_read_below(from, launch->n_buffers + 1u);
-    const uint32_t group = st_read_below(from, CG_CONCURRENT_MAX + 1u);
-    scan->ports = st_arena_zalloc(&exe->arena, (uint64_t)n_in + n_out + 1u, sizeof *scan->ports);
-    scan->carried_bytes =
-        st_arena_zalloc(&exe->arena, (uint64_t)n_carried + 1u, sizeof *scan->carried_bytes);
-    ST_TRY_MEM(scan->ports && scan->carried_bytes, err);
-    scan->n_in = n_in;
-    scan->n_out = n_out;
-    scan->n_carried = n_carried;
-    scan->group = group;
     launch->scan = scan; /* destroyed with the executable */
-    if (from->failed || !are_buffers_there(scan, exe, launch) || !read_ports(scan, exe, from)) {
-        return st_fail(err, STATOR_DATA_LOSS, damaged);
-    }
-    const void *bytes = st_read_block(from, &n);
+    field_scan(a, scan, launch->n_buffers);
+    scan->n_in = scan->ports ? scan->n_in : 0;
+    scan->n_out = scan->ports ? scan->n_out : 0;
+    const void *bytes = st_read_block(&a->in, &n);
+    ST_TRY_MEM(!a->is_oom, err);
+    ST_FAIL_IF(a->in.failed || !are_buffers_there(scan, exe, launch), err, STATOR_DATA_LOSS,
+               damaged);
     scan->body = cg_new_exe(&exe->config);
     ST_TRY_MEM(scan->body, err);
     ST_TRY(load_exe(scan->body, bytes, n, err));
-    return scan->body->n_inputs == n_in && scan->body->n_outputs == n_out &&
-                   scan->body->n_syms <= exe->n_syms && group > 0 &&
-                   (group == 1 || cg_barrier_group_can(scan->body))
+    return scan->body->n_inputs == scan->n_in && scan->body->n_outputs == scan->n_out &&
+                   scan->body->n_syms <= exe->n_syms && scan->group > 0 &&
+                   (scan->group == 1 || cg_barrier_group_can(scan->body))
                ? STATOR_OK
                : st_fail(err, STATOR_DATA_LOSS, damaged);
-}
-
-static stator_status read_steps(loading *l, stator_diag **err)
-{
-    st_cg_exe *exe = l->exe;
-    exe->n_inputs = st_read_u32(&l->r);
-    exe->n_syms = st_read_u32(&l->r);
-    const uint32_t n_buffers = st_read_count(&l->r, 4u * ITEM_BYTES_MIN);
-    for (uint32_t i = 0; i < n_buffers; i++) {
-        cg_buffer *buffer = st_vec_push(l->mem, &exe->buffers);
-        ST_TRY_MEM(buffer, err);
-        *buffer = (cg_buffer){.kind = st_read_below(&l->r, CG_BUFFER_WORK + 1u)};
-        buffer->index = st_read_u32(&l->r);
-        buffer->dtype = st_read_u32(&l->r);
-        buffer->offset = st_read_u64(&l->r);
-        buffer->output_alias_bytes = st_read_u64(&l->r);
-    }
-    if (!read_operands(l)) {
-        return broken(err);
-    }
-    const uint32_t n = st_read_count(&l->r, 8u * ITEM_BYTES_MIN);
-    for (uint32_t i = 0; i < n; i++) {
-        cg_launch *launch = st_vec_push(l->mem, &exe->launches);
-        ST_TRY_MEM(launch, err);
-        *launch = (cg_launch){.kernel = UINT32_MAX};
-        if (!read_launch(l, launch)) {
-            return broken(err);
-        }
-    }
-    return l->r.failed ? broken(err) : STATOR_OK;
-}
-
-static bool read_bound(loading *l, cg_bound *b)
-{
-    b->index = st_read_u32(&l->r);
-    b->lo = st_read_i64(&l->r);
-    b->hi = st_read_i64(&l->r);
-    b->divisor = st_read_i64(&l->r);
-    return !l->r.failed && read_prog(l, &b->sym) && b->divisor > 0 &&
-           (b->index == UINT32_MAX || b->index < l->exe->n_syms);
-}
-
-static bool read_bind(loading *l, cg_size_bind *bind)
-{
-    bind->name = keep_text(l);
-    const uint32_t n = st_read_count(&l->r, ITEM_BYTES_MIN);
-    bind->sizes = st_arena_zalloc(&l->exe->arena, (uint64_t)n + 1u, sizeof *bind->sizes);
-    for (uint32_t i = 0; i < n && bind->sizes; i++) {
-        const bool is_ok = read_bound(l, &bind->sizes[i]);
-        bind->n = i + 1u;
-        if (!is_ok) {
-            return false;
-        }
-    }
-    return bind->sizes && bind->name && !l->r.failed;
-}
-
-static stator_status read_binds(loading *l, stator_diag **err)
-{
-    const uint32_t n = st_read_count(&l->r, ITEM_BYTES_MIN);
-    for (uint32_t k = 0; k < n; k++) {
-        cg_size_bind *bind = st_vec_push(l->mem, &l->exe->binds);
-        ST_TRY_MEM(bind, err);
-        *bind = (cg_size_bind){.n = 0};
-        if (!read_bind(l, bind)) {
-            return broken(err);
-        }
-    }
-    return l->r.failed ? broken(err) : STATOR_OK;
-}
-
-static bool read_shape_constraint(loading *l, cg_shape_constraint *constraint)
-{
-    constraint->kind = st_read_below(&l->r, CG_SHAPE_CONSTRAINT_NUMEL + 1u);
-    constraint->stage = st_read_below(&l->r, l->exe->binds.count + 1u);
-    constraint->step = st_read_i64(&l->r);
-    constraint->text = keep_text(l);
-    const uint32_t n = st_read_below(&l->r, CG_RANK_MAX + 1u);
-    constraint->size = st_arena_zalloc(&l->exe->arena, (uint64_t)n + 1u, sizeof *constraint->size);
-    if (constraint->size == NULL || (constraint->kind != CG_SHAPE_CONSTRAINT_NUMEL &&
-                                     n != st_shape_constraint_sizes(constraint->kind))) {
-        return false;
-    }
-    for (uint32_t i = 0; i < n && !l->r.failed; i++) {
-        if (!read_prog(l, &constraint->size[i])) {
-            return false;
-        }
-        constraint->n_sizes = i + 1u;
-    }
-    return !l->r.failed && constraint->text && constraint->kind;
-}
-
-static stator_status read_shape_constraints(loading *l, stator_diag **err)
-{
-    const uint32_t n = st_read_count(&l->r, 6u * ITEM_BYTES_MIN);
-    for (uint32_t k = 0; k < n; k++) {
-        cg_shape_constraint *constraint = st_vec_push(l->mem, &l->exe->shape_constraints);
-        ST_TRY_MEM(constraint, err);
-        *constraint = (cg_shape_constraint){.kind = 0};
-        if (!read_shape_constraint(l, constraint)) {
-            return broken(err);
-        }
-    }
-    return l->r.failed ? broken(err) : STATOR_OK;
-}
-
-static stator_status read_workspace(loading *l, stator_diag **err)
-{
-    st_cg_exe *exe = l->exe;
-    const uint32_t n = st_read_count(&l->r, ITEM_BYTES_MIN);
-    const uint32_t is_symbolic = st_read_below(&l->r, 2);
-    exe->static_bytes = st_read_u64(&l->r);
-    exe->static_offsets = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof(uint64_t));
-    exe->slot_stages = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof(uint32_t));
-    exe->slots =
-        is_symbolic ? st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof *exe->slots) : NULL;
-    if (!exe->static_offsets || !exe->slot_stages || (is_symbolic && !exe->slots)) {
-        return st_fail_oom(err);
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        if (is_symbolic && !read_prog(l, &exe->slots[i])) {
-            return broken(err);
-        }
-        exe->n_slots = i + 1u;
-        if (is_symbolic) {
-            exe->slot_stages[i] = st_read_below(&l->r, exe->binds.count + 1u);
-        } else {
-            exe->static_offsets[i] = st_read_u64(&l->r);
-        }
-        if (exe->static_offsets[i] > exe->static_bytes) {
-            return broken(err);
-        }
-    }
-    return l->r.failed ? broken(err) : STATOR_OK;
-}
-
-static bool read_output(loading *l, cg_output *out)
-{
-    out->stage = st_read_below(&l->r, l->exe->binds.count + 1u);
-    const uint32_t rank = st_read_below(&l->r, CG_RANK_MAX + 1u);
-    out->dims = st_arena_zalloc(&l->exe->arena, (uint64_t)rank + 1u, sizeof *out->dims);
-    for (uint32_t a = 0; a < rank && out->dims; a++) {
-        if (!read_prog(l, &out->dims[a])) {
-            return false;
-        }
-        out->rank = a + 1u;
-    }
-    return out->dims && !l->r.failed;
-}
-
-static stator_status read_outputs(loading *l, stator_diag **err)
-{
-    st_cg_exe *exe = l->exe;
-    const uint32_t n = st_read_count(&l->r, 2u * ITEM_BYTES_MIN);
-    exe->outputs = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof *exe->outputs);
-    for (uint32_t k = 0; k < n && exe->outputs; k++) {
-        exe->n_outputs = k + 1u;
-        if (!read_output(l, &exe->outputs[k])) {
-            return broken(err);
-        }
-    }
-    const uint32_t n_checks = st_read_count(&l->r, 2u * ITEM_BYTES_MIN);
-    for (uint32_t i = 0; i < n_checks; i++) {
-        const uint32_t origin = st_read_u32(&l->r);
-        const char *text = keep_text(l);
-        cg_check *check = text ? st_vec_push(l->mem, &exe->checks) : NULL;
-        if (check == NULL) {
-            return broken(err);
-        }
-        *check = (cg_check){origin, text};
-    }
-    return exe->outputs == NULL ? st_fail_oom(err) : l->r.failed ? broken(err) : STATOR_OK;
 }
 
 /* ---- the parts of others ---- */
@@ -619,19 +538,19 @@ static stator_blob *constant_at(void *self, uint32_t i)
                : NULL;
 }
 
-static stator_status read_op(loading *l, cg_launch *launch, uint32_t *out_unread, stator_diag **err)
+static stator_status read_op(archive *a, cg_launch *launch, uint32_t *out_unread, stator_diag **err)
 {
-    const st_library *library = cg_library_of(l->exe, launch);
-    launch_buffers buffers = {l->exe, launch};
+    const st_library *library = cg_library_of(a->exe, launch);
+    launch_buffers buffers = {a->exe, launch};
     st_library_kept kept = {
         .n_buffers = launch->n_buffers, .self = &buffers, .constant = constant_at};
     int64_t numbers[ST_CONTRACTION_NUMBERS_MAX];
     if (library == NULL || library->op_load == NULL ||
-        (launch->is_host && !(l->exe->config.emitter->flags & ST_EMITTER_HOST)) ||
+        (launch->is_host && !(a->exe->config.emitter->flags & ST_EMITTER_HOST)) ||
         launch->n_numbers == 0) {
         return broken(err);
     }
-    kept.bytes = st_read_block(&l->r, &kept.size_bytes);
+    kept.bytes = st_read_block(&a->in, &kept.size_bytes);
     kept.n_numbers = launch->n_numbers;
     for (uint32_t i = 0; i < launch->n_numbers; i++) {
         kept.is_static = i == 0 || kept.is_static;
@@ -639,7 +558,7 @@ static stator_status read_op(loading *l, cg_launch *launch, uint32_t *out_unread
         numbers[i] = launch->numbers[i].constant;
     }
     kept.numbers = numbers;
-    if (l->r.failed) {
+    if (a->in.failed) {
         return broken(err);
     }
     const stator_status status =
@@ -648,35 +567,35 @@ static stator_status read_op(loading *l, cg_launch *launch, uint32_t *out_unread
     return status;
 }
 
-static stator_status read_code(loading *l, stator_diag **err)
+static stator_status read_code(archive *a, stator_diag **err)
 {
-    st_cg_exe *exe = l->exe;
+    st_cg_exe *exe = a->exe;
     const st_emitter *emitter = exe->config.emitter;
-    l->n_kernels = st_read_u32(&l->r);
-    if (l->n_kernels) {
+    a->n_kernels = st_read_u32(&a->in);
+    if (a->n_kernels) {
         uint64_t n = 0;
-        const void *bytes = st_read_block(&l->r, &n);
-        if (l->r.failed || emitter->module_load == NULL) {
+        const void *bytes = st_read_block(&a->in, &n);
+        if (a->in.failed || emitter->module_load == NULL) {
             return broken(err);
         }
-        ST_TRY(emitter->module_load(emitter->self, bytes, n, l->n_kernels, &exe->module, err));
+        ST_TRY(emitter->module_load(emitter->self, bytes, n, a->n_kernels, &exe->module, err));
     }
     for (uint32_t i = 0; i < exe->launches.count; i++) {
         cg_launch *launch = &exe->launches.data[i];
         uint32_t unread = UINT32_MAX;
         if (launch->bind == 0 && launch->kernel == UINT32_MAX) {
-            ST_TRY(launch->n_numbers ? read_op(l, launch, &unread, err)
-                                     : read_scan(exe, &l->r, launch, err));
+            ST_TRY(launch->n_numbers ? read_op(a, launch, &unread, err)
+                                     : read_scan(a, launch, err));
         }
         for (uint32_t k = 0; k < launch->n_buffers; k++) {
             const cg_buffer *buffer = buffer_of(exe, launch, k);
             if (buffer && buffer->kind == CG_BUFFER_CONSTANT && buffer->index < exe->blobs.count &&
                 k != unread) {
-                l->is_read[buffer->index] = 1;
+                a->is_read[buffer->index] = 1;
             }
         }
     }
-    return l->r.failed || l->r.left ? broken(err) : STATOR_OK;
+    return a->in.failed || a->in.left ? broken(err) : STATOR_OK;
 }
 
 /* ---- the whole ---- */
@@ -752,20 +671,20 @@ static bool are_concurrent_sound(st_cg_exe *exe, uint32_t first)
     return true;
 }
 
-static bool are_launches_sound(const loading *l)
+static bool are_launches_sound(const archive *a)
 {
-    for (uint32_t i = 0; i < l->exe->launches.count; i++) {
-        const cg_launch *launch = &l->exe->launches.data[i];
-        if (!are_concurrent_sound(l->exe, i)) {
+    for (uint32_t i = 0; i < a->exe->launches.count; i++) {
+        const cg_launch *launch = &a->exe->launches.data[i];
+        if (!are_concurrent_sound(a->exe, i)) {
             return false;
         }
         if (launch->bind) {
             const cg_size_bind *bind =
-                launch->bind <= l->exe->binds.count ? &l->exe->binds.data[launch->bind - 1u] : NULL;
-            if (bind == NULL || launch->n_buffers != 1u || buffer_of(l->exe, launch, 0) == NULL) {
+                launch->bind <= a->exe->binds.count ? &a->exe->binds.data[launch->bind - 1u] : NULL;
+            if (bind == NULL || launch->n_buffers != 1u || buffer_of(a->exe, launch, 0) == NULL) {
                 return false;
             }
-        } else if (launch->kernel != UINT32_MAX && launch->kernel >= l->n_kernels) {
+        } else if (launch->kernel != UINT32_MAX && launch->kernel >= a->n_kernels) {
             return false;
         }
     }
@@ -773,11 +692,11 @@ static bool are_launches_sound(const loading *l)
 }
 
 /* Data of the constants that steps read. */
-static stator_status read_data(loading *l, stator_diag **err)
+static stator_status read_data(archive *a, stator_diag **err)
 {
-    st_cg_exe *exe = l->exe;
+    st_cg_exe *exe = a->exe;
     for (uint32_t i = 0; i < exe->blobs.count; i++) {
-        if (l->is_read[i]) {
+        if (a->is_read[i]) {
             ST_TRY(cg_constant_data(&exe->config, exe->blobs.data[i], &exe->constants[i], err));
         }
     }
@@ -786,22 +705,18 @@ static stator_status read_data(loading *l, stator_diag **err)
 
 static stator_status load_exe(st_cg_exe *exe, const void *bytes, uint64_t n, stator_diag **err)
 {
-    loading l = {.exe = exe, .mem = exe->config.mem, .r = st_reader_of(bytes, n)};
+    archive a = {.exe = exe, .mem = exe->config.mem, .in = st_reader_of(bytes, n)};
     exe->is_loaded = 1;
-    if (!STATOR_HAS(exe->config.host->cache, get_constant) || st_read_u32(&l.r) != FORMAT) {
+    if (!STATOR_HAS(exe->config.host->cache, get_constant) || st_read_u32(&a.in) != FORMAT) {
         return broken(err);
     }
-    ST_TRY(read_constants(&l, err));
-    ST_TRY(read_steps(&l, err));
-    ST_TRY(read_binds(&l, err));
-    ST_TRY(read_shape_constraints(&l, err));
-    ST_TRY(read_workspace(&l, err));
-    ST_TRY(read_outputs(&l, err));
-    ST_TRY(read_code(&l, err));
-    if (!are_buffers_sound(exe) || !are_launches_sound(&l)) {
+    ST_TRY(read_constants(&a, err));
+    ST_TRY(field_plan(&a, err));
+    ST_TRY(read_code(&a, err));
+    if (!are_buffers_sound(exe) || !are_launches_sound(&a)) {
         return broken(err);
     }
-    return read_data(&l, err);
+    return read_data(&a, err);
 }
 
 stator_status st_cg_load(const st_cg_config *config, const void *bytes, uint64_t n, st_cg_exe **out,

@@ -51,6 +51,14 @@ static stator_status broken(const checker *c, const char *format, ...)
                    c->kernel->name, c->inst, (unsigned)at(c, c->inst)->code, text);
 }
 
+/* Returns broken(c, format, ...) where the condition holds. */
+#define BROKEN_IF(condition, ...)                                                                  \
+    do {                                                                                           \
+        if (condition) {                                                                           \
+            return broken(__VA_ARGS__);                                                            \
+        }                                                                                          \
+    } while (0)
+
 /* ---- symbols ---- */
 
 typedef struct sym_check {
@@ -91,9 +99,8 @@ static void check_symbol(void *self, uint32_t index)
 static stator_status check_sym(const checker *c, const char *what, uint32_t sym, uint32_t allowed)
 {
     sym_check s = {c, allowed, NULL};
-    if (sym == 0 || sym >= c->kernel->syms->tab.syms.count) {
-        return broken(c, "its %s is sym %" PRIu32 ", which does not exist", what, sym);
-    }
+    BROKEN_IF(sym == 0 || sym >= c->kernel->syms->tab.syms.count, c,
+              "its %s is sym %" PRIu32 ", which does not exist", what, sym);
     st_loop_each_symbol(c->kernel->syms, sym, check_symbol, &s);
     return s.fault ? broken(c, "its %s holds %s", what, s.fault) : STATOR_OK;
 }
@@ -103,15 +110,12 @@ static stator_status check_sym(const checker *c, const char *what, uint32_t sym,
 /* Operand k exists, is live and has a value. */
 static stator_status check_value(const checker *c, st_loop_ref ref, const char *what)
 {
-    if (ref == 0 || ref >= c->kernel->insts.count) {
-        return broken(c, "its %s is instruction %" PRIu32 ", which does not exist", what, ref);
-    }
-    if (c->insts[ref] != LIVE) {
-        return broken(c, "its %s, instruction %" PRIu32 ", is not in scope", what, ref);
-    }
-    if (at(c, ref)->dtype == 0 || at(c, ref)->code == ST_LOOP_ACC) {
-        return broken(c, "its %s, instruction %" PRIu32 ", has no value", what, ref);
-    }
+    BROKEN_IF(ref == 0 || ref >= c->kernel->insts.count, c,
+              "its %s is instruction %" PRIu32 ", which does not exist", what, ref);
+    BROKEN_IF(c->insts[ref] != LIVE, c, "its %s, instruction %" PRIu32 ", is not in scope", what,
+              ref);
+    BROKEN_IF(at(c, ref)->dtype == 0 || at(c, ref)->code == ST_LOOP_ACC, c,
+              "its %s, instruction %" PRIu32 ", has no value", what, ref);
     return STATOR_OK;
 }
 
@@ -119,10 +123,8 @@ static stator_status check_typed(const checker *c, st_loop_ref ref, const char *
                                  uint32_t dtype)
 {
     ST_TRY(check_value(c, ref, what));
-    if (at(c, ref)->dtype != dtype) {
-        return broken(c, "its %s is %s, expected %s", what, st_dtype_name(at(c, ref)->dtype),
-                      st_dtype_name(dtype));
-    }
+    BROKEN_IF(at(c, ref)->dtype != dtype, c, "its %s is %s, expected %s", what,
+              st_dtype_name(at(c, ref)->dtype), st_dtype_name(dtype));
     return STATOR_OK;
 }
 
@@ -135,14 +137,10 @@ static stator_status check_mask(const checker *c, st_loop_ref mask)
 static stator_status check_form(const checker *c, uint32_t dtype, uint32_t first)
 {
     const st_loop_inst *inst = at(c, c->inst);
-    if (inst->dtype != dtype) {
-        return broken(c, "its dtype is %s, expected %s", st_dtype_name(inst->dtype),
-                      dtype ? st_dtype_name(dtype) : "none");
-    }
+    BROKEN_IF(inst->dtype != dtype, c, "its dtype is %s, expected %s", st_dtype_name(inst->dtype),
+              dtype ? st_dtype_name(dtype) : "none");
     for (uint32_t k = first; k < 3; k++) {
-        if (inst->args[k]) {
-            return broken(c, "it has an operand %" PRIu32 " too many", k);
-        }
+        BROKEN_IF(inst->args[k], c, "it has an operand %" PRIu32 " too many", k);
     }
     return STATOR_OK;
 }
@@ -150,9 +148,8 @@ static stator_status check_form(const checker *c, uint32_t dtype, uint32_t first
 static stator_status check_class(const checker *c, uint32_t dtype, uint32_t allowed)
 {
     const uint32_t class_ = st_loop_class_of(dtype);
-    if (class_ == 0 || !(class_ & allowed)) {
-        return broken(c, "it is not defined for %s", st_dtype_name(dtype));
-    }
+    BROKEN_IF(class_ == 0 || !(class_ & allowed), c, "it is not defined for %s",
+              st_dtype_name(dtype));
     return STATOR_OK;
 }
 
@@ -166,10 +163,9 @@ static stator_status check_conversion(const checker *c, const st_loop_inst *inst
     ST_TRY(check_value(c, inst->args[0], "operand x"));
     ST_TRY(check_class(c, at(c, inst->args[0])->dtype, allowed));
     ST_TRY(check_class(c, inst->dtype, allowed));
-    if (!is_cast && st_dtype_bits(inst->dtype) != st_dtype_bits(at(c, inst->args[0])->dtype)) {
-        return broken(c, "%s and %s have different widths", st_dtype_name(inst->dtype),
-                      st_dtype_name(at(c, inst->args[0])->dtype));
-    }
+    BROKEN_IF(!is_cast && st_dtype_bits(inst->dtype) != st_dtype_bits(at(c, inst->args[0])->dtype),
+              c, "%s and %s have different widths", st_dtype_name(inst->dtype),
+              st_dtype_name(at(c, inst->args[0])->dtype));
     return STATOR_OK;
 }
 
@@ -177,9 +173,7 @@ static stator_status check_scalar(const checker *c, const st_loop_inst *inst)
 {
     static const char *const names[] = {"operand x", "operand y", "operand z"};
     const st_loop_op_desc *desc = st_loop_desc(inst->code);
-    if (desc == NULL) {
-        return broken(c, "no such code");
-    }
+    BROKEN_IF(desc == NULL, c, "no such code");
     ST_TRY(check_form(c, inst->dtype, desc->arity));
     if (desc->result == ST_LOOP_ANY) {
         return check_conversion(c, inst, desc);
@@ -195,9 +189,8 @@ static stator_status check_scalar(const checker *c, const st_loop_inst *inst)
         ST_TRY(check_typed(c, inst->args[k], names[k], dtype));
     }
     ST_TRY(check_class(c, dtype, desc->on));
-    if (inst->code == ST_LOOP_lookup && (inst->imm.i < 0 || inst->imm.i >= ST_MATH_TABLES)) {
-        return broken(c, "there is no table %" PRId64, inst->imm.i);
-    }
+    BROKEN_IF(inst->code == ST_LOOP_lookup && (inst->imm.i < 0 || inst->imm.i >= ST_MATH_TABLES), c,
+              "there is no table %" PRId64, inst->imm.i);
     return check_form(c, desc->result == ST_LOOP_BOOL ? (uint32_t)STATOR_BOOL : dtype, desc->arity);
 }
 
@@ -205,14 +198,11 @@ static stator_status check_scalar(const checker *c, const st_loop_inst *inst)
 
 static stator_status check_access(const checker *c, const st_loop_inst *inst, uint32_t flag)
 {
-    if (inst->ref >= c->kernel->buffers.count) {
-        return broken(c, "buffer %" PRIu32 " does not exist", inst->ref);
-    }
+    BROKEN_IF(inst->ref >= c->kernel->buffers.count, c, "buffer %" PRIu32 " does not exist",
+              inst->ref);
     const st_loop_buffer *buffer = &c->kernel->buffers.data[inst->ref];
-    if (!(buffer->flags & (flag | ST_BUFFER_LOCAL))) {
-        return broken(c, "buffer %s is not one that is %s", buffer->name,
-                      flag == ST_BUFFER_READ ? "read" : "written");
-    }
+    BROKEN_IF(!(buffer->flags & (flag | ST_BUFFER_LOCAL)), c, "buffer %s is not one that is %s",
+              buffer->name, flag == ST_BUFFER_READ ? "read" : "written");
     return check_sym(c, "index", inst->sym, SIZES | VALUES | AXES);
 }
 
@@ -221,9 +211,7 @@ static stator_status check_load(const checker *c, const st_loop_inst *inst)
     ST_TRY(check_access(c, inst, ST_BUFFER_READ));
     ST_TRY(check_form(c, st_loop_loaded(c->kernel->buffers.data[inst->ref].dtype), 2));
     ST_TRY(check_mask(c, inst->args[0]));
-    if (inst->args[1] && !inst->args[0]) {
-        return broken(c, "it has a value for a false mask and no mask");
-    }
+    BROKEN_IF(inst->args[1] && !inst->args[0], c, "it has a value for a false mask and no mask");
     return inst->args[1] ? check_typed(c, inst->args[1], "other value", inst->dtype) : STATOR_OK;
 }
 
@@ -274,19 +262,16 @@ static stator_status check_acc(const checker *c, const st_loop_inst *inst)
 {
     ST_TRY(check_kind(c, inst->imm.i, inst->dtype));
     ST_TRY(check_form(c, inst->dtype, 1));
-    if (inst->args[0] && has_index(inst->imm.i)) {
-        return broken(c, "a first value has no index");
-    }
+    BROKEN_IF(inst->args[0] && has_index(inst->imm.i), c, "a first value has no index");
     return inst->args[0] ? check_typed(c, inst->args[0], "first value", inst->dtype) : STATOR_OK;
 }
 
 /* The ACC instruction that `ref` names. */
 static stator_status check_acc_ref(const checker *c, const st_loop_inst *inst)
 {
-    if (inst->ref == 0 || inst->ref >= c->kernel->insts.count || c->insts[inst->ref] != LIVE ||
-        at(c, inst->ref)->code != ST_LOOP_ACC) {
-        return broken(c, "instruction %" PRIu32 " is no accumulator in scope", inst->ref);
-    }
+    BROKEN_IF(inst->ref == 0 || inst->ref >= c->kernel->insts.count ||
+                  c->insts[inst->ref] != LIVE || at(c, inst->ref)->code != ST_LOOP_ACC,
+              c, "instruction %" PRIu32 " is no accumulator in scope", inst->ref);
     return STATOR_OK;
 }
 
@@ -313,13 +298,10 @@ static stator_status check_update(const checker *c, const st_loop_inst *inst)
         const uint32_t flags = axis ? axis->flags : 0;
         const uint32_t allowed =
             acc->imm.i == ST_ACC_LAST ? ST_AXIS_SERIAL : ST_AXIS_SERIAL | ST_AXIS_REDUCE;
-        if (!(flags & allowed)) {
-            return broken(
-                c,
-                "instruction %" PRIu32 ", a loop around it and not around its accumulator, is "
-                "not %s",
-                c->open[d], acc->imm.i == ST_ACC_LAST ? "serial" : "a reduction or serial");
-        }
+        BROKEN_IF(!(flags & allowed), c,
+                  "instruction %" PRIu32 ", a loop around it and not around its accumulator, is "
+                  "not %s",
+                  c->open[d], acc->imm.i == ST_ACC_LAST ? "serial" : "a reduction or serial");
     }
     return STATOR_OK;
 }
@@ -353,13 +335,10 @@ static stator_status check_read(const checker *c, const st_loop_inst *inst)
     ST_TRY(check_form(c, is_index ? (uint32_t)STATOR_I64 : acc->dtype, 0));
     for (uint32_t d = c->kernel->blocks.data[acc->block].depth; d < c->depth; d++) {
         const st_loop_axis *axis = open_axis(c, d);
-        if (axis && !(axis->flags & ST_AXIS_SERIAL) && updates(c, c->open[d], inst->ref)) {
-            return broken(c,
-                          "it reads an accumulator inside instruction %" PRIu32
-                          ", a loop that updates "
-                          "it and is not serial",
-                          c->open[d]);
-        }
+        BROKEN_IF(axis && !(axis->flags & ST_AXIS_SERIAL) && updates(c, c->open[d], inst->ref), c,
+                  "it reads an accumulator inside instruction %" PRIu32 ", a loop that updates "
+                  "it and is not serial",
+                  c->open[d]);
     }
     return STATOR_OK;
 }
@@ -388,27 +367,18 @@ static stator_status check_body(checker *c, st_loop_ref ref);
 static stator_status check_loop_inst(checker *c, const st_loop_inst *inst)
 {
     ST_TRY(check_form(c, 0, 0));
-    if (inst->ref >= c->kernel->axes.count) {
-        return broken(c, "axis %" PRIu32 " does not exist", inst->ref);
-    }
+    BROKEN_IF(inst->ref >= c->kernel->axes.count, c, "axis %" PRIu32 " does not exist", inst->ref);
     const st_loop_axis *axis = &c->kernel->axes.data[inst->ref];
-    if (c->axes[inst->ref] != UNSEEN) {
-        return broken(c, "another loop runs over its axis");
-    }
-    if (axis->block != inst->body) {
-        return broken(c, "its axis names block %" PRIu32 " as the body", axis->block);
-    }
+    BROKEN_IF(c->axes[inst->ref] != UNSEEN, c, "another loop runs over its axis");
+    BROKEN_IF(axis->block != inst->body, c, "its axis names block %" PRIu32 " as the body",
+              axis->block);
     if (axis->flags & ST_AXIS_PARALLEL) {
-        if (c->depth || c->parallel) {
-            return broken(c, "a parallel loop that is not the outermost one");
-        }
+        BROKEN_IF(c->depth || c->parallel, c, "a parallel loop that is not the outermost one");
         c->parallel = c->inst;
     }
     for (uint32_t d = 0; d < c->depth && (axis->flags & ST_AXIS_VECTOR); d++) {
         const st_loop_axis *around = open_axis(c, d);
-        if (around && (around->flags & ST_AXIS_VECTOR)) {
-            return broken(c, "a vector loop inside another");
-        }
+        BROKEN_IF(around && (around->flags & ST_AXIS_VECTOR), c, "a vector loop inside another");
     }
     return check_sym(c, "extent", axis->extent,
                      axis->flags & ST_AXIS_PARALLEL ? SIZES : SIZES | VALUES);
@@ -478,21 +448,16 @@ static stator_status check_chain(checker *c, uint32_t block)
     const st_loop_block *b = &c->kernel->blocks.data[block];
     st_loop_ref last = 0;
     for (st_loop_ref ref = b->first; ref; ref = at(c, ref)->next) {
-        if (ref >= c->kernel->insts.count || c->insts[ref] != UNSEEN) {
-            return broken(c, "block %" PRIu32 " goes on at instruction %" PRIu32 ", which %s",
-                          block, ref,
-                          ref < c->kernel->insts.count ? "stands elsewhere" : "does not exist");
-        }
+        BROKEN_IF(ref >= c->kernel->insts.count || c->insts[ref] != UNSEEN, c,
+                  "block %" PRIu32 " goes on at instruction %" PRIu32 ", which %s", block, ref,
+                  ref < c->kernel->insts.count ? "stands elsewhere" : "does not exist");
         const st_loop_inst *inst = at(c, ref);
         c->inst = ref;
-        if (inst->block != block) {
-            return broken(c, "it stands in block %" PRIu32 " and says block %" PRIu32, block,
-                          inst->block);
-        }
-        if (is_inside_rare(c) && inst->code != ST_LOOP_CONST && inst->code != ST_LOOP_RARE &&
-            st_loop_desc(inst->code) == NULL) {
-            return broken(c, "it may not stand in the body of a rare instruction");
-        }
+        BROKEN_IF(inst->block != block, c, "it stands in block %" PRIu32 " and says block %" PRIu32,
+                  block, inst->block);
+        BROKEN_IF(is_inside_rare(c) && inst->code != ST_LOOP_CONST && inst->code != ST_LOOP_RARE &&
+                      st_loop_desc(inst->code) == NULL,
+                  c, "it may not stand in the body of a rare instruction");
         ST_TRY(check_inst(c, inst));
         c->insts[ref] = LIVE;
         last = ref;
@@ -518,13 +483,12 @@ static stator_status check_body(checker *c, st_loop_ref ref)
 {
     const st_kernel *kernel = c->kernel;
     const uint32_t block = at(c, ref)->body;
-    if (block == 0 || block >= kernel->blocks.count || kernel->blocks.data[block].loop != ref ||
-        kernel->blocks.data[block].depth != c->depth + 1u) {
-        return broken(c, "block %" PRIu32 " is not its body", block);
-    }
-    if (c->depth == ST_LOOP_DEPTH_MAX) {
-        return broken(c, "more than %u blocks within blocks", ST_LOOP_DEPTH_MAX);
-    }
+    BROKEN_IF(block == 0 || block >= kernel->blocks.count ||
+                  kernel->blocks.data[block].loop != ref ||
+                  kernel->blocks.data[block].depth != c->depth + 1u,
+              c, "block %" PRIu32 " is not its body", block);
+    BROKEN_IF(c->depth == ST_LOOP_DEPTH_MAX, c, "more than %u blocks within blocks",
+              ST_LOOP_DEPTH_MAX);
     c->insts[ref] = ENDED; /* nothing inside may name it or stand there again */
     c->open[c->depth++] = ref;
     ST_TRY(check_chain(c, block));
@@ -544,21 +508,20 @@ static stator_status check_buffers(const checker *c)
         const bool is_local = (buffer->flags & ST_BUFFER_LOCAL) != 0;
         int64_t numel = 0;
         uint64_t bytes = 0;
-        if (buffer->name == NULL || st_loop_class_of(st_loop_loaded(buffer->dtype)) == 0 ||
-            (st_loop_loaded(buffer->dtype) != buffer->dtype &&
-             (buffer->flags & (ST_BUFFER_WRITTEN | ST_BUFFER_LOCAL)))) {
-            return broken(c, "buffer %" PRIu32 " has no name or no dtype of the loop IR", i);
-        }
+        BROKEN_IF(buffer->name == NULL || st_loop_class_of(st_loop_loaded(buffer->dtype)) == 0 ||
+                      (st_loop_loaded(buffer->dtype) != buffer->dtype &&
+                       (buffer->flags & (ST_BUFFER_WRITTEN | ST_BUFFER_LOCAL))),
+                  c, "buffer %" PRIu32 " has no name or no dtype of the loop IR", i);
         ST_TRY(check_sym(c, buffer->name, buffer->numel, SIZES));
         if (!is_local) {
             continue;
         }
-        if (!st_sym_const(&c->kernel->syms->tab, buffer->numel, &numel) || numel < 0 ||
-            !st_dtype_bytes(buffer->dtype, (uint64_t)numel, &bytes) ||
-            !st_add_u64(local_bytes, bytes, &local_bytes) || local_bytes > ST_LOCAL_BYTES_MAX) {
-            return broken(c, "local buffer %s is not of a constant size below %u bytes together",
-                          buffer->name, ST_LOCAL_BYTES_MAX);
-        }
+        BROKEN_IF(!st_sym_const(&c->kernel->syms->tab, buffer->numel, &numel) || numel < 0 ||
+                      !st_dtype_bytes(buffer->dtype, (uint64_t)numel, &bytes) ||
+                      !st_add_u64(local_bytes, bytes, &local_bytes) ||
+                      local_bytes > ST_LOCAL_BYTES_MAX,
+                  c, "local buffer %s is not of a constant size below %u bytes together",
+                  buffer->name, ST_LOCAL_BYTES_MAX);
     }
     return STATOR_OK;
 }
@@ -569,31 +532,27 @@ static stator_status check_axes(const checker *c)
         const st_loop_axis *axis = &c->kernel->axes.data[i];
         const st_loop_syms *syms = c->kernel->syms;
         const uint32_t others = ST_AXIS_PARALLEL | ST_AXIS_VECTOR | ST_AXIS_REDUCE;
-        if (axis->symbol >= syms->symbols.count ||
-            syms->symbols.data[axis->symbol].kind != ST_SYMBOL_AXIS ||
-            syms->symbols.data[axis->symbol].owner != c->kernel->number ||
-            syms->symbols.data[axis->symbol].id != i ||
-            syms->symbols.data[axis->symbol].sym != axis->sym) {
-            return broken(c, "the symbol of axis %" PRIu32 " is not its own", i);
-        }
-        if (((axis->flags & ST_AXIS_SERIAL) && (axis->flags & others)) ||
-            ((axis->flags & ST_AXIS_PARALLEL) && (axis->flags & ST_AXIS_REDUCE))) {
-            return broken(c, "the flags of axis %" PRIu32 " contradict each other", i);
-        }
-        if (axis->lanes == 0 || axis->lanes > ST_LOOP_LANES_MAX || axis->unroll == 0 ||
-            (axis->lanes > 1 && !(axis->flags & ST_AXIS_VECTOR))) {
-            return broken(c, "axis %" PRIu32 " has %" PRIu32 " lanes, unrolled %" PRIu32 " times",
-                          i, axis->lanes, axis->unroll);
-        }
+        BROKEN_IF(axis->symbol >= syms->symbols.count ||
+                      syms->symbols.data[axis->symbol].kind != ST_SYMBOL_AXIS ||
+                      syms->symbols.data[axis->symbol].owner != c->kernel->number ||
+                      syms->symbols.data[axis->symbol].id != i ||
+                      syms->symbols.data[axis->symbol].sym != axis->sym,
+                  c, "the symbol of axis %" PRIu32 " is not its own", i);
+        BROKEN_IF(((axis->flags & ST_AXIS_SERIAL) && (axis->flags & others)) ||
+                      ((axis->flags & ST_AXIS_PARALLEL) && (axis->flags & ST_AXIS_REDUCE)),
+                  c, "the flags of axis %" PRIu32 " contradict each other", i);
+        BROKEN_IF(axis->lanes == 0 || axis->lanes > ST_LOOP_LANES_MAX || axis->unroll == 0 ||
+                      (axis->lanes > 1 && !(axis->flags & ST_AXIS_VECTOR)),
+                  c, "axis %" PRIu32 " has %" PRIu32 " lanes, unrolled %" PRIu32 " times", i,
+                  axis->lanes, axis->unroll);
     }
     return STATOR_OK;
 }
 
 static stator_status check_kernel(checker *c)
 {
-    if (c->kernel->blocks.data[0].loop || c->kernel->blocks.data[0].depth) {
-        return broken(c, "block 0 is not the root");
-    }
+    BROKEN_IF(c->kernel->blocks.data[0].loop || c->kernel->blocks.data[0].depth, c,
+              "block 0 is not the root");
     ST_TRY(check_buffers(c));
     ST_TRY(check_axes(c));
     ST_TRY(check_chain(c, 0));
@@ -609,9 +568,7 @@ stator_status st_kernel_verify(const st_kernel *kernel, stator_diag **err)
     ST_FAIL_IF(kernel->failed, err, STATOR_INTERNAL,
                "kernel %s: building it failed with status %" PRIu32, kernel->name, kernel->failed);
     checker c = {.kernel = kernel, .err = err};
-    if (kernel->insts.count == 0 || kernel->blocks.count == 0) {
-        return broken(&c, "it has no root block");
-    }
+    BROKEN_IF(kernel->insts.count == 0 || kernel->blocks.count == 0, &c, "it has no root block");
     c.insts = st_calloc(kernel->mem, kernel->insts.count, 1);
     c.axes = st_calloc(kernel->mem, kernel->axes.count + 1u, 1);
     const stator_status status = c.insts && c.axes ? check_kernel(&c) : st_fail_oom(err);

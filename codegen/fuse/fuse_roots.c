@@ -116,6 +116,7 @@ static bool push_needs(joiner *j, const cg_fusion_group *group)
         for (uint32_t k = 0; k < root->n_needs; k++) {
             uint32_t *at = st_vec_push(unit->mem, &j->stack);
             if (at == NULL) {
+                j->unit->is_oom = true;
                 return false;
             }
             *at = unit->roots.data[unit->needs.data[root->first_need + k]].group;
@@ -311,9 +312,11 @@ static stator_status try_kernel(joiner *j, uint32_t group, const char **out_why,
     st_kernel trial;
     st_contraction contraction;
     ST_TRY(cg_build_kernel(unit, group, &trial, out_why, err));
-    unit->groups.data[group].is_library = (uint8_t)cg_match(unit, group, &trial, &contraction);
+    bool is_taken = false;
+    const stator_status status = cg_match(unit, group, &trial, &contraction, &is_taken, err);
+    unit->groups.data[group].is_library = is_taken;
     st_kernel_deinit(&trial);
-    return STATOR_OK;
+    return status;
 }
 
 /* Joins group b into group a when that is possible; *out_joined says so. */
@@ -325,6 +328,7 @@ static stator_status try_join(joiner *j, uint32_t a, uint32_t b, bool *out_joine
     const cg_fusion_group old = unit->groups.data[a];
     const cg_fusion_group *domain = wider(&unit->groups.data[a], &unit->groups.data[b]);
     const char *why = why_not(j, a, b, domain);
+    ST_TRY_MEM(!unit->is_oom, err);
     const cg_root *last = &unit->roots.data[unit->groups.data[b].roots.data[0]];
     if (!why && !unit->host->fuel->may_apply(unit->fuel, STATOR_FUEL_FUSION, "join", last->node)) {
         why = "fuel has run out";

@@ -339,12 +339,12 @@ static stator_status probe(cg_unit *unit, bool *out_is_taken, stator_diag **err)
     st_kernel trial;
     st_contraction contraction;
     const char *why = NULL;
-    const stator_status status = cg_build_kernel(unit, unit->groups.count - 1u, &trial, &why, err);
+    const uint32_t self = unit->groups.count - 1u;
+    stator_status status = cg_build_kernel(unit, self, &trial, &why, err);
     if (status == STATOR_OK) {
-        const uint32_t self = unit->groups.count - 1u;
-        *out_is_taken = unit->values[unit->roots.data[root_index].value].uses == 1
-                            ? cg_may_match(unit, self, &trial)
-                            : cg_match(unit, self, &trial, &contraction);
+        status = unit->values[unit->roots.data[root_index].value].uses == 1
+                     ? cg_may_match(unit, self, &trial, out_is_taken, err)
+                     : cg_match(unit, self, &trial, &contraction, out_is_taken, err);
         st_kernel_deinit(&trial);
     }
     unit->roots.data[root_index].group = UINT32_MAX;
@@ -428,7 +428,10 @@ static stator_status add_whole(cg_unit *unit, stator_ref value, stator_ref node,
     for (uint32_t k = 0; has_library && k < n.row->operand_count; k++) {
         const stator_ref operand = cg_operand(&n, k);
         cg_strided unused;
-        if (is_unstored(unit, operand) && !cg_strided_of(unit, operand, &unused)) {
+        const bool is_strided =
+            !is_unstored(unit, operand) || cg_strided_of(unit, operand, &unused);
+        ST_TRY_MEM(!unit->is_oom, err);
+        if (!is_strided) {
             ST_TRY(add_root(unit, operand, stator_value_at(unit->view, operand)->node, err));
         }
     }
@@ -540,10 +543,8 @@ static stator_status make_node_roots(cg_unit *unit, const uses *by, stator_diag 
                        wants_root(unit, row, lowering, value, by)) {
                 ST_TRY(add_root(unit, value, node, err));
             }
-            if (!by->outputs[value] && !(out->flags & CG_VALUE_DENSE) &&
-                !follow_transpose(unit, value, users[value])) {
-                return st_fail_oom(err);
-            }
+            const bool is_free = !by->outputs[value] && !(out->flags & CG_VALUE_DENSE);
+            ST_TRY_MEM(!is_free || follow_transpose(unit, value, users[value]), err);
         }
     }
     return STATOR_OK;
@@ -730,9 +731,8 @@ static stator_status choose_layouts(cg_unit *unit, stator_diag **err)
         const cg_root *root = &unit->roots.data[root_index];
         const cg_value *value = &unit->values[root->value];
         if (unit->buffers.data[value->buffer].kind == CG_BUFFER_WORK &&
-            !(value->flags & CG_VALUE_DENSE) && value->order == NULL &&
-            !follow_channels(unit, root)) {
-            return st_fail_oom(err);
+            !(value->flags & CG_VALUE_DENSE) && value->order == NULL) {
+            ST_TRY_MEM(follow_channels(unit, root) && !unit->is_oom, err);
         }
     }
     return STATOR_OK;

@@ -4,7 +4,22 @@
  */
 #include "codegen/lower/unit.h"
 
-/* Opens a loop an axis; 0: out of memory. */
+/* A kernel on trial and its nest, to be dropped whatever comes of it. */
+static bool begin_trial(cg_nest *nest, cg_unit *unit, const char *name, st_kernel *trial)
+{
+    const bool is_made = cg_nest_init(nest, unit, CG_NO_GROUP, name, trial);
+    unit->is_oom |= !is_made;
+    return is_made;
+}
+
+static void end_trial(cg_nest *nest)
+{
+    nest->unit->is_oom |= nest->kernel->failed == STATOR_RESOURCE_EXHAUSTED;
+    cg_nest_deinit(nest);
+    st_kernel_deinit(nest->kernel);
+}
+
+/* Opens a loop an axis; 0: the kernel has failed. */
 static bool open_axes(cg_nest *nest, const cg_value *v, uint32_t *out_index, uint32_t *out_symbols)
 {
     for (uint32_t a = 0; a < v->rank; a++) {
@@ -59,14 +74,13 @@ bool cg_strided_of(cg_unit *unit, stator_ref value, cg_strided *out)
     uint32_t symbols[CG_RANK_MAX];
     st_kernel trial;
     cg_nest nest;
-    if (!cg_nest_init(&nest, unit, CG_NO_GROUP, "view", &trial)) {
+    if (!begin_trial(&nest, unit, "view", &trial)) {
         return false;
     }
     const st_loop_ref inst = load_of(&nest, value, symbols);
     const bool is_strided =
         inst && take_apart(&nest, inst, cg_value_of(unit, value)->rank, symbols, out);
-    cg_nest_deinit(&nest);
-    st_kernel_deinit(&trial);
+    end_trial(&nest);
     return is_strided;
 }
 
@@ -148,7 +162,7 @@ bool cg_reads_channels(cg_unit *unit, const cg_root *root)
     cg_nest nest;
     if (v->rank < 3 || root->is_fold || root->lowering == NULL || root->lowering->point == NULL ||
         st_loop_known_or(&unit->syms->tab, v->dims[1], lanes) < lanes ||
-        !cg_nest_init(&nest, unit, CG_NO_GROUP, "look", &trial)) {
+        !begin_trial(&nest, unit, "look", &trial)) {
         return false;
     }
     const cg_node node = cg_node_of(unit, root->node);
@@ -156,7 +170,6 @@ bool cg_reads_channels(cg_unit *unit, const cg_root *root)
         open_axes(&nest, v, index, symbols) &&
         root->lowering->point(&nest, &node, root->value - node.row->result_begin, index) != 0 &&
         nest.refusal == NULL && !trial.failed && all_walk(&nest, symbols, v->rank);
-    cg_nest_deinit(&nest);
-    st_kernel_deinit(&trial);
+    end_trial(&nest);
     return is_so;
 }

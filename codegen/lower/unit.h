@@ -184,6 +184,7 @@ struct cg_unit {
     uint32_t stamp;
     uint32_t *alias_roots; /* by buffer: its alias root, mostly itself; see copy_elision.c */
     uint32_t is_alone;     /* its launches are one thread's, whose others do something else */
+    bool is_oom; /* memory ran out behind a question of yes or no, whose answer does not count */
     /* cg_lowering_of; elements of lowerings are made of others, and the table names all of them. */
     const cg_lowering *(*lowering_of)(uint32_t op);
     /* Makes an executable of a loop's body; set by codegen.c, which is above the rooms. */
@@ -353,10 +354,10 @@ typedef struct cg_strided {
     uint32_t stride[CG_RANK_MAX];
 } cg_strided;
 
-/* Is the value nothing but elements of a buffer that lie strides apart? */
+/* Is the value nothing but elements of a buffer that lie strides apart? Sets unit->is_oom. */
 bool cg_strided_of(cg_unit *unit, stator_ref value, cg_strided *out);
 /* Is the root made element by element of values whose channels (axis 1, enough for a vector) are
- * neighbours in memory, as views show them? */
+ * neighbours in memory, as views show them? Sets unit->is_oom. */
 bool cg_reads_channels(cg_unit *unit, const cg_root *root);
 
 #endif

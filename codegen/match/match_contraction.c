@@ -66,18 +66,10 @@ static void set_buffer(cg_matcher *m, st_contraction_operand *operand, const st_
 
 static bool set_constant(cg_matcher *m)
 {
-    const st_loop_buffer *of = &m->kernel->buffers.data[m->contraction->y.buffer];
-    const cg_buffer *buffer = &m->unit->buffers.data[of->id];
-    if (buffer->kind != CG_BUFFER_CONSTANT) {
-        return true;
-    }
-    stator_diag *err = NULL;
-    if (cg_constant_data(m->unit->config, m->unit->blobs.data[buffer->index],
-                         &m->contraction->y_data, &err) != STATOR_OK) {
-        m->unit->host->diag->release(err);
-        return false;
-    }
-    return true;
+    const uint32_t y = m->contraction->y.buffer;
+    const bool is_constant =
+        m->unit->buffers.data[m->kernel->buffers.data[y].id].kind == CG_BUFFER_CONSTANT;
+    return !is_constant || cg_read_constant(m, y, &m->contraction->y_data);
 }
 
 static bool is_constant(const cg_matcher *m, const st_loop_inst *load)
@@ -596,8 +588,11 @@ static bool match_contraction(cg_unit *unit, uint32_t group, st_kernel *kernel, 
     out->is_transposed = op == STATOR_OPCODE_conv_transpose;
     const bool is_conv = out->is_transposed || op == STATOR_OPCODE_conv;
     out->kind = is_conv ? ST_CONTRACTION_CONV : ST_CONTRACTION_GEMM;
-    return (is_conv || st_kernel_merge_axes(kernel)) && find_insts(&m) && find_outer(&m) &&
-           (is_conv ? match_conv(&m, fold) : match_gemm(&m));
+    if (!is_conv && !st_kernel_merge_axes(kernel)) {
+        unit->is_oom = true;
+        return false;
+    }
+    return find_insts(&m) && find_outer(&m) && (is_conv ? match_conv(&m, fold) : match_gemm(&m));
 }
 
 static bool is_taken(const cg_unit *unit, const st_contraction *contraction)
@@ -607,23 +602,24 @@ static bool is_taken(const cg_unit *unit, const st_contraction *contraction)
            library->takes(library->self, contraction) == 1;
 }
 
-bool cg_match(cg_unit *unit, uint32_t group, st_kernel *kernel, st_contraction *out)
+stator_status cg_match(cg_unit *unit, uint32_t group, st_kernel *kernel, st_contraction *out,
+                       bool *out_is_taken, stator_diag **err)
 {
-    return match_contraction(unit, group, kernel, out) && is_taken(unit, out);
+    *out_is_taken = match_contraction(unit, group, kernel, out) && is_taken(unit, out);
+    ST_TRY_MEM(!unit->is_oom, err);
+    return STATOR_OK;
 }
 
-bool cg_may_match(cg_unit *unit, uint32_t group, st_kernel *kernel)
+stator_status cg_may_match(cg_unit *unit, uint32_t group, st_kernel *kernel, bool *out_is_taken,
+                           stator_diag **err)
 {
     st_contraction contraction;
-    if (!match_contraction(unit, group, kernel, &contraction)) {
-        return false;
+    *out_is_taken = match_contraction(unit, group, kernel, &contraction);
+    ST_TRY_MEM(!unit->is_oom, err);
+    if (*out_is_taken && !is_taken(unit, &contraction)) {
+        *out_is_taken = contraction.out.dtype == STATOR_I32;
+        contraction.out.dtype = STATOR_F32;
+        *out_is_taken = *out_is_taken && is_taken(unit, &contraction);
     }
-    if (is_taken(unit, &contraction)) {
-        return true;
-    }
-    if (contraction.out.dtype != STATOR_I32) {
-        return false;
-    }
-    contraction.out.dtype = STATOR_F32;
-    return is_taken(unit, &contraction);
+    return STATOR_OK;
 }

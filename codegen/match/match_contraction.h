@@ -14,12 +14,15 @@
  * emitter's? */
 bool cg_has_library(const st_cg_config *config, const cg_lowering *lowering);
 
-/* Is the group's kernel a contraction that the emitter's library takes? Fills the contraction; its
- * buffers are numbered as kernel->buffers. Matching may merge the kernel's axes. */
-bool cg_match(cg_unit *unit, uint32_t group, st_kernel *kernel, st_contraction *out);
+/* Is the group's kernel a contraction that the emitter's library takes (*out_is_taken)? Fills the
+ * contraction; its buffers are numbered as kernel->buffers. Matching may merge the kernel's axes.
+ * RESOURCE_EXHAUSTED: memory ran out, and nothing is known. */
+stator_status cg_match(cg_unit *unit, uint32_t group, st_kernel *kernel, st_contraction *out,
+                       bool *out_is_taken, stator_diag **err);
 
 /* Would the library take it, or, where it leaves sums of integers alone, what a consumer that
  * makes f32 of them may make of it? */
-bool cg_may_match(cg_unit *unit, uint32_t group, st_kernel *kernel);
+stator_status cg_may_match(cg_unit *unit, uint32_t group, st_kernel *kernel, bool *out_is_taken,
+                           stator_diag **err);
 
 #endif

@@ -52,11 +52,6 @@ static bool append_buffer(cg_matcher *m, uint32_t kind, uint32_t buffer)
     return append_entry(m, &entry);
 }
 
-static bool is_half(uint32_t dtype)
-{
-    return dtype == STATOR_BF16 || dtype == STATOR_F16;
-}
-
 const st_loop_inst *cg_through_cast(const cg_matcher *m, st_loop_ref ref)
 {
     const st_loop_inst *inst = cg_inst_at(m, ref);
@@ -338,7 +333,7 @@ static bool match_cast(cg_matcher *m, const st_loop_inst *inst, uint32_t depth)
     if (narrow->dtype == STATOR_I32) {
         return m->contraction->acc_dtype == STATOR_I32 && match_sum(m, inst->args[0]);
     }
-    return is_half(narrow->dtype) && narrow->dtype == m->contraction->out.dtype &&
+    return cg_is_half(narrow->dtype) && narrow->dtype == m->contraction->out.dtype &&
            narrow->code == ST_LOOP_cast && cg_inst_at(m, narrow->args[0])->dtype == STATOR_F32 &&
            match_value(m, narrow->args[0], depth) && append(m, ST_EPILOGUE_NARROW, 0, 0);
 }
@@ -441,7 +436,7 @@ bool cg_match_epilogue(cg_matcher *m)
     }
     if (inst->code == ST_LOOP_cast && st_loop_class_of(inst->dtype) == ST_LOOP_STORAGE) {
         ref = inst->args[0];
-        m->bounded = is_half(inst->dtype) ? inst->dtype : 0;
+        m->bounded = cg_is_half(inst->dtype) ? inst->dtype : 0;
     }
     return inst->dtype == STATOR_I32 ? match_sum(m, ref)
                                      : match_value(m, ref, ST_CONTRACTION_EPILOGUE_MAX + 2u);

@@ -34,11 +34,6 @@ static const st_loop_inst *behind_casts(const cg_matcher *m, const st_loop_inst 
     return inst;
 }
 
-static bool is_half(uint32_t dtype)
-{
-    return dtype == STATOR_F16 || dtype == STATOR_BF16;
-}
-
 /* Skips a rounding to f16 or bf16 that is widened again; *out_dtype: that dtype, else f32. */
 static const st_loop_inst *behind_rounding(const cg_matcher *m, const st_loop_inst *wide,
                                            uint32_t *out_dtype)
@@ -48,7 +43,7 @@ static const st_loop_inst *behind_rounding(const cg_matcher *m, const st_loop_in
         return wide;
     }
     const st_loop_inst *narrow = cg_inst_at(m, wide->args[0]);
-    if (narrow->code != ST_LOOP_cast || !is_half(narrow->dtype)) {
+    if (narrow->code != ST_LOOP_cast || !cg_is_half(narrow->dtype)) {
         return wide;
     }
     const st_loop_inst *exact = cg_inst_at(m, narrow->args[0]);
@@ -170,6 +165,17 @@ static bool locate_load(const cg_matcher *m, const cg_walks *walks, const st_loo
     return st_sym_const(tab, rest, &out->offset);
 }
 
+bool cg_read_constant(const cg_matcher *m, uint32_t buffer, const void **out_data)
+{
+    const cg_buffer *of = &m->unit->buffers.data[m->kernel->buffers.data[buffer].id];
+    stator_diag *err = NULL;
+    const stator_status status =
+        cg_constant_data(m->unit->config, m->unit->blobs.data[of->index], out_data, &err);
+    m->unit->host->diag->release(err);
+    m->unit->is_oom |= status == STATOR_RESOURCE_EXHAUSTED;
+    return status == STATOR_OK;
+}
+
 static bool locate_number(cg_matcher *m, const cg_walks *walks, const st_loop_inst *inst,
                           st_contraction_blocks *out)
 {
@@ -182,17 +188,9 @@ static bool locate_number(cg_matcher *m, const cg_walks *walks, const st_loop_in
         out->value = is_float ? inst->imm.f : (double)inst->imm.i;
         return true;
     }
-    const st_loop_buffer *of = &m->kernel->buffers.data[inst->ref];
-    const cg_buffer *buffer = &m->unit->buffers.data[of->id];
-    stator_diag *err = NULL;
     out->buffer = inst->ref;
-    out->dtype = of->dtype;
-    if (cg_constant_data(m->unit->config, m->unit->blobs.data[buffer->index], &out->data, &err) !=
-        STATOR_OK) {
-        m->unit->host->diag->release(err);
-        return false;
-    }
-    return locate_load(m, walks, inst, out);
+    out->dtype = m->kernel->buffers.data[inst->ref].dtype;
+    return cg_read_constant(m, inst->ref, &out->data) && locate_load(m, walks, inst, out);
 }
 
 bool cg_locate_weights(cg_matcher *m, const cg_weights *of, const cg_walks *walks)

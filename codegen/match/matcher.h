@@ -30,6 +30,16 @@ static inline const st_loop_inst *cg_inst_at(const cg_matcher *m, st_loop_ref re
 /* The instruction, or what it widens from a narrow dtype. */
 const st_loop_inst *cg_through_cast(const cg_matcher *m, st_loop_ref ref);
 
+/* The data of a constant of the program, a buffer of the kernel; 0: it cannot be read (out of
+ * memory: unit->is_oom is set). */
+bool cg_read_constant(const cg_matcher *m, uint32_t buffer, const void **out_data);
+
+/* Rounded to by what is computed in f32. */
+static inline bool cg_is_half(uint32_t dtype)
+{
+    return dtype == STATOR_BF16 || dtype == STATOR_F16;
+}
+
 /* Is it the buffer's first element at each step? */
 bool cg_loads_first(const cg_matcher *m, const st_loop_inst *load);
 

@@ -342,8 +342,12 @@ static stator_status add_kernel(planner *p, uint32_t group, stator_diag **err)
         return STATOR_OK;
     }
     st_contraction contraction;
-    if (p->unit->groups.data[group].is_library && cg_match(p->unit, group, &plain, &contraction)) {
-        status = add_library_call(p, group, &plain, &contraction, err);
+    bool is_taken = false;
+    if (p->unit->groups.data[group].is_library) {
+        status = cg_match(p->unit, group, &plain, &contraction, &is_taken, err);
+    }
+    if (is_taken || status != STATOR_OK) {
+        ST_THEN(status, add_library_call(p, group, &plain, &contraction, err));
         st_kernel_deinit(&plain);
         return status;
     }

@@ -276,6 +276,19 @@ void st_kernel_deinit(st_kernel *kernel)
     st_vec_free(kernel->mem, &kernel->buffers);
 }
 
+void st_loop_chain(st_kernel *kernel, uint32_t block, st_loop_ref ref)
+{
+    st_loop_block *of = &kernel->blocks.data[block];
+    kernel->insts.data[ref].block = block;
+    kernel->insts.data[ref].next = 0;
+    if (of->last) {
+        kernel->insts.data[of->last].next = ref;
+    } else {
+        of->first = ref;
+    }
+    of->last = ref;
+}
+
 st_loop_ref st_kernel_parallel_loop(const st_kernel *kernel)
 {
     for (st_loop_ref ref = kernel->blocks.data[0].first; ref; ref = st_loop_at(kernel, ref)->next) {

@@ -251,6 +251,9 @@ static inline const st_loop_inst *st_loop_at(const st_kernel *kernel, st_loop_re
     return &kernel->insts.data[ref];
 }
 
+/* Puts the instruction at the end of the block. */
+void st_loop_chain(st_kernel *kernel, uint32_t block, st_loop_ref ref);
+
 #define ST_STATUS_UNKNOWN 0x7fffffffu /* a failed check of no known node */
 
 /* The status that a failed CHECK instruction reports; never 0. */

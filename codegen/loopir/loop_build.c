@@ -50,7 +50,7 @@ static st_loop_inst *inst_at(st_loop_builder *b, st_loop_ref ref)
 
 /* ---- placement ---- */
 
-static bool block_is_open(const st_loop_builder *b, uint32_t block)
+bool st_loop_is_open(const st_loop_builder *b, uint32_t block)
 {
     const uint32_t depth = b->kernel->blocks.data[block].depth;
     return depth < b->open.count && b->open.data[depth] == block;
@@ -58,7 +58,7 @@ static bool block_is_open(const st_loop_builder *b, uint32_t block)
 
 static uint32_t depth_of_block(const st_loop_builder *b, uint32_t block)
 {
-    return block_is_open(b, block) ? b->kernel->blocks.data[block].depth : NO_DEPTH;
+    return st_loop_is_open(b, block) ? b->kernel->blocks.data[block].depth : NO_DEPTH;
 }
 
 static uint32_t deeper(uint32_t a, uint32_t b)
@@ -123,15 +123,8 @@ static st_loop_ref append(st_loop_builder *b, const st_loop_inst *inst, uint32_t
         return out_of_memory(b);
     }
     *at = *inst;
-    at->block = b->open.data[depth];
     at->origin = b->origin;
-    st_loop_block *block = &kernel->blocks.data[at->block];
-    if (block->last) {
-        inst_at(b, block->last)->next = ref;
-    } else {
-        block->first = ref;
-    }
-    block->last = ref;
+    st_loop_chain(kernel, b->open.data[depth], ref);
     return ref;
 }
 
@@ -155,7 +148,7 @@ static bool same_inst(void *self, uint32_t id)
     return a->code == c->code && a->dtype == c->dtype && a->args[0] == c->args[0] &&
            a->args[1] == c->args[1] && a->args[2] == c->args[2] && a->ref == c->ref &&
            a->sym == c->sym && memcmp(&a->imm, &c->imm, sizeof a->imm) == 0 &&
-           block_is_open(s->b, a->block);
+           st_loop_is_open(s->b, a->block);
 }
 
 static uint64_t hash_inst(const st_loop_inst *inst)
@@ -166,24 +159,23 @@ static uint64_t hash_inst(const st_loop_inst *inst)
     return st_hash64(key, sizeof key, 0);
 }
 
-/* An instruction without effects: an equal one in scope, or a new one as far out as it can
- * stand. */
-static st_loop_ref pure(st_loop_builder *b, const st_loop_inst *inst)
+/* An instruction without effects: an equal one in scope, or a new one at this depth (NO_DEPTH: as
+ * far out as it can stand). */
+static st_loop_ref pure_at(st_loop_builder *b, const st_loop_inst *inst, uint32_t depth)
 {
-    if (b->kernel->failed) {
-        return 0;
-    }
     const uint64_t hash = hash_inst(inst);
     sought s = {b, inst};
     const st_loop_ref found = st_hashset_find(&b->memo, hash, same_inst, &s);
     if (found) {
         return found;
     }
-    const st_loop_ref ref = append(b, inst, depth_of_inst(b, inst));
-    if (ref && !st_hashset_add(&b->memo, hash, ref)) {
-        return out_of_memory(b);
-    }
-    return ref;
+    const st_loop_ref ref = append(b, inst, depth == NO_DEPTH ? depth_of_inst(b, inst) : depth);
+    return ref && !st_hashset_add(&b->memo, hash, ref) ? out_of_memory(b) : ref;
+}
+
+static st_loop_ref pure(st_loop_builder *b, const st_loop_inst *inst)
+{
+    return b->kernel->failed ? 0 : pure_at(b, inst, NO_DEPTH);
 }
 
 /* ---- buffers, axes, loops ---- */
@@ -377,7 +369,8 @@ uint32_t st_loop_bind(st_loop_builder *b, st_loop_ref value, int64_t lo, int64_t
     }
     for (st_loop_ref ref = 1; ref < kernel->insts.count; ref++) {
         const st_loop_inst *inst = st_loop_at(kernel, ref);
-        if (inst->code == ST_LOOP_BIND && inst->args[0] == value && block_is_open(b, inst->block)) {
+        if (inst->code == ST_LOOP_BIND && inst->args[0] == value &&
+            st_loop_is_open(b, inst->block)) {
             return inst->sym;
         }
     }
@@ -415,7 +408,7 @@ static bool is_running(st_loop_builder *b, st_loop_ref acc)
     for (st_loop_ref ref = acc + 1u; ref < kernel->insts.count; ref++) {
         const st_loop_inst *inst = st_loop_at(kernel, ref);
         if (inst->code == ST_LOOP_UPDATE && inst->ref == acc) {
-            return block_is_open(b, inst->block) && inst->block != inst_at(b, acc)->block;
+            return st_loop_is_open(b, inst->block) && inst->block != inst_at(b, acc)->block;
         }
     }
     return true;
@@ -431,15 +424,5 @@ st_loop_ref st_loop_read(st_loop_builder *b, st_loop_ref acc, uint32_t dtype)
         return append_here(b, &inst);
     }
     /* Once for all who need it: right behind the loop, in the block of the declaration. */
-    const uint64_t hash = hash_inst(&inst);
-    sought s = {b, &inst};
-    const st_loop_ref found = st_hashset_find(&b->memo, hash, same_inst, &s);
-    if (found) {
-        return found;
-    }
-    const st_loop_ref ref = append(b, &inst, b->kernel->blocks.data[inst_at(b, acc)->block].depth);
-    if (ref && !st_hashset_add(&b->memo, hash, ref)) {
-        return out_of_memory(b);
-    }
-    return ref;
+    return pure_at(b, &inst, b->kernel->blocks.data[inst_at(b, acc)->block].depth);
 }

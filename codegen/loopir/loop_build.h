@@ -28,6 +28,8 @@ uint32_t st_loop_axis_add(st_loop_builder *b, uint32_t extent, uint32_t flags);
 /* Opens a loop over the axis inside the innermost open block; close ends it. */
 void st_loop_open(st_loop_builder *b, uint32_t axis);
 void st_loop_close(st_loop_builder *b);
+/* Is the block open, so that its instructions can be used? */
+bool st_loop_is_open(const st_loop_builder *b, uint32_t block);
 
 /* ---- values ---- */
 st_loop_ref st_loop_int(st_loop_builder *b, uint32_t dtype, int64_t value); /* any int, bool */

@@ -49,20 +49,6 @@ static uint32_t dtype_at(const expander *e, st_loop_ref ref)
 
 /* ---- instructions ---- */
 
-static void chain(expander *e, st_loop_ref ref)
-{
-    st_loop_block *block = &e->out->blocks.data[e->block];
-    st_loop_inst *inst = &e->out->insts.data[ref];
-    inst->block = e->block;
-    inst->next = 0;
-    if (block->last) {
-        e->out->insts.data[block->last].next = ref;
-    } else {
-        block->first = ref;
-    }
-    block->last = ref;
-}
-
 /* Is the block the current one or around it? */
 static bool is_around(const expander *e, uint32_t block)
 {
@@ -124,7 +110,7 @@ static st_loop_ref pure(expander *e, const st_loop_inst *inst)
     }
     *at = *inst;
     at->origin = e->origin;
-    chain(e, ref);
+    st_loop_chain(e->out, e->block, ref);
     remember(e, ref);
     return e->status == STATOR_OK ? ref : 0;
 }
@@ -175,14 +161,12 @@ static uint32_t as_other(uint32_t dtype, bool to_float)
 /* The dtype that an expression has by itself; 0: it takes that of its surroundings. */
 static uint32_t own_dtype(const run *r, uint32_t node);
 
-static uint32_t own_dtype_of_op(const run *r, const st_expr *expr)
+/* The same of the operands of an op. */
+static uint32_t own_dtype_of_args(const run *r, const st_expr *expr)
 {
-    const st_loop_op_desc *desc = st_loop_desc(expr->code);
-    if (desc->result == ST_LOOP_BOOL) {
-        return STATOR_BOOL;
-    }
     uint32_t dtype = 0;
-    for (uint32_t k = expr->code == ST_LOOP_select; k < desc->arity && dtype == 0; k++) {
+    for (uint32_t k = expr->code == ST_LOOP_select;
+         k < st_loop_desc(expr->code)->arity && dtype == 0; k++) {
         dtype = own_dtype(r, expr->args[k]);
     }
     return dtype;
@@ -196,7 +180,8 @@ static uint32_t own_dtype(const run *r, uint32_t node)
     case ST_EXPR_OPERAND:
         return dtype_at(r->e, r->operands[expr->i]);
     case ST_EXPR_OP:
-        return own_dtype_of_op(r, expr);
+        return st_loop_desc(expr->code)->result == ST_LOOP_BOOL ? (uint32_t)STATOR_BOOL
+                                                                : own_dtype_of_args(r, expr);
     case ST_EXPR_CAST:
         return expr->code;
     case ST_EXPR_AS_INT:
@@ -241,10 +226,7 @@ static st_loop_ref eval_op(run *r, const st_expr *expr, uint32_t want)
 {
     const st_loop_op_desc *desc = st_loop_desc(expr->code);
     st_loop_ref args[3] = {0};
-    uint32_t dtype = 0;
-    for (uint32_t k = expr->code == ST_LOOP_select; k < desc->arity && dtype == 0; k++) {
-        dtype = own_dtype(r, expr->args[k]);
-    }
+    uint32_t dtype = own_dtype_of_args(r, expr);
     if (dtype == 0) {
         dtype = desc->result == ST_LOOP_BOOL ? r->dtype : want;
     }
@@ -296,7 +278,7 @@ static st_loop_ref eval_rare(run *r, const st_expr *expr, uint32_t want)
                            .body = body,
                            .origin = e->origin};
     *block = (st_loop_block){.loop = ref, .depth = out->blocks.data[around].depth + 1u};
-    chain(e, ref);
+    st_loop_chain(e->out, e->block, ref);
     e->block = body;
     const st_loop_ref given = eval(r, expr->args[1], dtype_at(e, usual));
     e->block = around;
@@ -555,7 +537,7 @@ static void expand_inst(expander *e, st_loop_ref ref)
         inst->args[k] = now(e, inst->args[k]);
     }
     if (!is_scalar) {
-        chain(e, ref);
+        st_loop_chain(e->out, e->block, ref);
         if (inst->code == ST_LOOP_CONST) {
             remember(e, ref);
         } else if (inst->code == ST_LOOP_LOOP || inst->code == ST_LOOP_RARE) {

@@ -3,21 +3,12 @@
 
 #include <inttypes.h>
 
-static const char *name_of_op(int64_t op)
-{
-    switch (op) {
-    case STATOR_ATOM_FLOORDIV:
-        return "floordiv";
-    case STATOR_ATOM_MOD:
-        return "mod";
-    case STATOR_ATOM_PRODUCT:
-        return "product";
-    case STATOR_ATOM_MIN:
-        return "least";
-    default:
-        return "most";
-    }
-}
+/* The function of the package that does each operation. */
+static const char *const functions[] = {[STATOR_ATOM_FLOORDIV] = "floordiv",
+                                        [STATOR_ATOM_MOD] = "mod",
+                                        [STATOR_ATOM_PRODUCT] = "product",
+                                        [STATOR_ATOM_MIN] = "least",
+                                        [STATOR_ATOM_MAX] = "most"};
 
 /* INT64_MIN has no literal. */
 void cg_pack_i64(st_str *out, int64_t value)
@@ -49,7 +40,7 @@ static void put_code(st_str *out, const st_symprog *prog)
             st_str_add(out, ");\n");
         } else {
             n--;
-            st_str_addf(out, "    ok &= %s(&t[%u], t[%u]);\n", name_of_op(op), n - 1u, n);
+            st_str_addf(out, "    ok &= %s(&t[%u], t[%u]);\n", functions[op], n - 1u, n);
         }
     }
 }

@@ -222,17 +222,10 @@ st_cg_exe *cg_new_exe(const st_cg_config *config)
     return exe;
 }
 
-static void bind_deinit(cg_size_bind *bind, st_mem *mem)
+static void progs_deinit(st_symprog *list, uint32_t n, st_mem *mem)
 {
-    for (uint32_t i = 0; i < bind->n; i++) {
-        st_symprog_deinit(&bind->sizes[i].sym, mem);
-    }
-}
-
-static void shape_constraint_deinit(cg_shape_constraint *constraint, st_mem *mem)
-{
-    for (uint32_t i = 0; i < constraint->n_sizes; i++) {
-        st_symprog_deinit(&constraint->size[i], mem);
+    for (uint32_t i = 0; list && i < n; i++) {
+        st_symprog_deinit(&list[i], mem);
     }
 }
 
@@ -240,9 +233,7 @@ static void scan_deinit(cg_scan *scan, st_mem *mem)
 {
     st_cg_destroy(scan->body);
     st_symprog_deinit(&scan->length, mem);
-    for (uint32_t k = 0; k < scan->n_carried; k++) {
-        st_symprog_deinit(&scan->carried_bytes[k], mem);
-    }
+    progs_deinit(scan->carried_bytes, scan->n_carried, mem);
     for (uint32_t k = 0; k < scan->n_in + scan->n_out; k++) {
         st_symprog_deinit(&scan->ports[k].bytes, mem);
     }
@@ -266,22 +257,16 @@ void st_cg_destroy(st_cg_exe *exe)
         if (launch->scan) {
             scan_deinit(launch->scan, mem);
         }
-        for (uint32_t k = 0; k < launch->n_numbers; k++) {
-            st_symprog_deinit(&launch->numbers[k], mem);
-        }
+        progs_deinit(launch->numbers, launch->n_numbers, mem);
         if (launch->op) {
             const st_library *library = cg_library_of(exe, launch);
             library->destroy(library->self, launch->op);
         }
     }
     for (uint32_t i = 0; i < exe->n_outputs; i++) {
-        for (uint32_t a = 0; a < exe->outputs[i].rank; a++) {
-            st_symprog_deinit(&exe->outputs[i].dims[a], mem);
-        }
+        progs_deinit(exe->outputs[i].dims, exe->outputs[i].rank, mem);
     }
-    for (uint32_t i = 0; exe->slots && i < exe->n_slots; i++) {
-        st_symprog_deinit(&exe->slots[i], mem);
-    }
+    progs_deinit(exe->slots, exe->n_slots, mem);
     for (uint32_t i = 0; i < exe->blobs.count; i++) {
         exe->config.host->cst->release(exe->blobs.data[i]);
     }
@@ -293,11 +278,14 @@ void st_cg_destroy(st_cg_exe *exe)
     st_vec_free(mem, &exe->blobs);
     st_vec_free(mem, &exe->checks);
     for (uint32_t i = 0; i < exe->binds.count; i++) {
-        bind_deinit(&exe->binds.data[i], mem);
+        for (uint32_t k = 0; k < exe->binds.data[i].n; k++) {
+            st_symprog_deinit(&exe->binds.data[i].sizes[k].sym, mem);
+        }
     }
     st_vec_free(mem, &exe->binds);
     for (uint32_t i = 0; i < exe->shape_constraints.count; i++) {
-        shape_constraint_deinit(&exe->shape_constraints.data[i], mem);
+        cg_shape_constraint *constraint = &exe->shape_constraints.data[i];
+        progs_deinit(constraint->size, constraint->n_sizes, mem);
     }
     st_vec_free(mem, &exe->shape_constraints);
     st_loop_syms_deinit(&exe->syms);

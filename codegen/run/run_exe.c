@@ -194,14 +194,21 @@ static const int64_t *numbers_of(const run *r, const cg_launch *l,
     return l->known ? l->known : room;
 }
 
-static stator_status call_library(run *r, const cg_launch *l, void **pointers, stator_diag **err)
+/* The part of one of n members; n = 0: all of it. */
+static stator_status call_library(run *r, const cg_launch *l, void **pointers, uint32_t member,
+                                  uint32_t n, stator_diag **err)
 {
     const st_library *library = cg_library_of(r->exe, l);
+    const bool has_parts = n && STATOR_HAS(library, run_part) && library->run_part;
     int64_t room[ST_CONTRACTION_NUMBERS_MAX];
+    if (!has_parts && member) {
+        return STATOR_OK;
+    }
     const st_library_call what = {
         .call = r->call, .buffers = pointers, .numbers = numbers_of(r, l, room)};
-    return what.numbers ? library->run(library->self, l->op, &what, err)
-                        : st_fail(err, STATOR_OUT_OF_RANGE, "a size cannot be computed");
+    ST_FAIL_IF(what.numbers == NULL, err, STATOR_OUT_OF_RANGE, "a size cannot be computed");
+    return has_parts ? library->run_part(library->self, l->op, &what, member, n, err)
+                     : library->run(library->self, l->op, &what, err);
 }
 
 static stator_status launch(run *r, const cg_launch *l, void **pointers, stator_diag **err)
@@ -218,7 +225,7 @@ static stator_status launch(run *r, const cg_launch *l, void **pointers, stator_
         return cg_run_scan(l->scan, r->call, pointers, err);
     }
     if (l->kernel == UINT32_MAX) {
-        return call_library(r, l, pointers, err);
+        return call_library(r, l, pointers, 0, 0, err);
     }
     const st_kernel_args args = {.buffers = pointers, .syms = r->call->syms, .status = &r->status};
     const st_launch what = {.call = r->call, .args = &args, .count = count, .grain = l->grain};
@@ -365,20 +372,6 @@ done:
 
 /* ---- a member's part ---- */
 
-static stator_status call_library_part(run *r, const cg_launch *l, void **pointers, uint32_t member,
-                                       uint32_t n, stator_diag **err)
-{
-    const st_library *library = cg_library_of(r->exe, l);
-    int64_t room[ST_CONTRACTION_NUMBERS_MAX];
-    if (!STATOR_HAS(library, run_part) || library->run_part == NULL) {
-        return member == 0 ? call_library(r, l, pointers, err) : STATOR_OK;
-    }
-    const st_library_call what = {
-        .call = r->call, .buffers = pointers, .numbers = numbers_of(r, l, room)};
-    return what.numbers ? library->run_part(library->self, l->op, &what, member, n, err)
-                        : st_fail(err, STATOR_OUT_OF_RANGE, "a size cannot be computed");
-}
-
 static stator_status launch_part(run *r, const cg_launch *l, void **pointers, uint32_t member,
                                  uint32_t n, stator_diag **err)
 {
@@ -386,7 +379,7 @@ static stator_status launch_part(run *r, const cg_launch *l, void **pointers, ui
     int64_t count = 1;
     find_pointers(r, l, pointers);
     if (l->kernel == UINT32_MAX) {
-        return call_library_part(r, l, pointers, member, n, err);
+        return call_library(r, l, pointers, member, n, err);
     }
     if (!l->has_parallel && member) {
         return STATOR_OK;

@@ -31,33 +31,22 @@ static const st_loop_axis *axis_of(const schedule *s, st_loop_ref loop)
 
 /* ---- the vector axis ---- */
 
-static bool holds_loop(const schedule *s, uint32_t block)
+/* Does an instruction with the code stand in the block itself? */
+static bool holds(const schedule *s, uint32_t block, uint32_t code)
 {
     for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {
-        if (inst_at(s, ref)->code == ST_LOOP_LOOP) {
+        if (inst_at(s, ref)->code == code) {
             return true;
         }
     }
     return false;
 }
 
+/* Bytes of an element in registers: what is only stored is f32 there. */
 static uint32_t bytes_of(uint32_t dtype)
 {
-    switch (dtype) {
-    case STATOR_F64:
-    case STATOR_I64:
-    case STATOR_U64:
-        return 8;
-    case STATOR_BOOL:
-    case STATOR_I8:
-    case STATOR_U8:
-        return 1;
-    case STATOR_I16:
-    case STATOR_U16:
-        return 2;
-    default:
-        return 4;
-    }
+    const uint32_t computed = ST_LOOP_BOOLS | ST_LOOP_INTS | ST_LOOP_UINTS | ST_LOOP_FLOATS;
+    return st_loop_class_of(dtype) & computed ? st_loop_dtype_bytes(dtype) : 4u;
 }
 
 /* Is the load an index into a buffer, and nothing else? */
@@ -185,7 +174,7 @@ static void look_at_loops(const schedule *s, uint32_t block, uint32_t lanes, cho
         if (axis_of(s, ref)->flags & ST_AXIS_SERIAL) {
             c->has_serial = 1;
         }
-        if (!holds_loop(s, inst->body)) {
+        if (!holds(s, inst->body, ST_LOOP_LOOP)) {
             c->inner += gain_of(s, ref, lanes);
             continue;
         }
@@ -208,16 +197,6 @@ static void make_vector(const schedule *s, st_loop_ref loop, uint32_t lanes, uin
     axis->unroll = unroll;
 }
 
-static bool holds_update(const schedule *s, uint32_t block)
-{
-    for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {
-        if (inst_at(s, ref)->code == ST_LOOP_UPDATE) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void vectorise_innermost(const schedule *s, uint32_t block)
 {
     for (st_loop_ref ref = s->kernel->blocks.data[block].first; ref; ref = inst_at(s, ref)->next) {
@@ -225,7 +204,7 @@ static void vectorise_innermost(const schedule *s, uint32_t block)
         if (inst->code != ST_LOOP_LOOP) {
             continue;
         }
-        if (holds_loop(s, inst->body)) {
+        if (holds(s, inst->body, ST_LOOP_LOOP)) {
             vectorise_innermost(s, inst->body);
             continue;
         }
@@ -237,7 +216,8 @@ static void vectorise_innermost(const schedule *s, uint32_t block)
         }
         if (lanes > 1 && extent > 1 && !(axis_of(s, ref)->flags & ST_AXIS_SERIAL)) {
             const bool is_long = extent >= (int64_t)(lanes * REDUCE_IN_FLIGHT);
-            const uint32_t unroll = is_long && holds_update(s, inst->body) ? REDUCE_IN_FLIGHT : 1u;
+            const uint32_t unroll =
+                is_long && holds(s, inst->body, ST_LOOP_UPDATE) ? REDUCE_IN_FLIGHT : 1u;
             make_vector(s, ref, lanes, unroll);
         }
     }

@@ -174,21 +174,13 @@ static uint32_t loop_order(const cg_nest *nest, uint32_t *out)
         const cg_value *v = &unit->values[unit->roots.data[group->roots.data[i]].value];
         ordered = v->order ? v : NULL;
     }
-    for (uint32_t a = 0; ordered && a < ordered->rank; a++) {
-        wide += !cg_is_one(unit, ordered->dims[a]);
-    }
-    if (ordered == NULL || wide != n) {
+    if (ordered == NULL || cg_wide_axes(unit, ordered->dims, ordered->rank) != n) {
         return n;
     }
     /* Axis a of the value is outer axis number (wide axes before a). */
-    wide = 0;
     for (uint32_t k = 0; k < ordered->rank; k++) {
-        uint32_t wide_axis = 0;
-        for (uint32_t a = 0; a < ordered->order[k]; a++) {
-            wide_axis += !cg_is_one(unit, ordered->dims[a]);
-        }
         if (!cg_is_one(unit, ordered->dims[ordered->order[k]])) {
-            out[wide++] = outer[wide_axis];
+            out[wide++] = outer[cg_wide_axes(unit, ordered->dims, ordered->order[k])];
         }
     }
     return n;

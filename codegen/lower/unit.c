@@ -93,14 +93,19 @@ uint32_t cg_sym(cg_unit *unit, stator_ref graph_sym)
     return sum;
 }
 
+uint32_t cg_product(st_symtab *tab, const uint32_t *dims, uint32_t n)
+{
+    uint32_t count = st_sym_int(tab, 1);
+    for (uint32_t a = 0; count && a < n; a++) {
+        count = st_sym_mul(tab, count, dims[a]);
+    }
+    return count;
+}
+
 uint32_t cg_numel(cg_unit *unit, stator_ref value)
 {
     const cg_value *v = &unit->values[value];
-    uint32_t numel = st_sym_int(&unit->syms->tab, 1);
-    for (uint32_t a = 0; numel && a < v->rank; a++) {
-        numel = st_sym_mul(&unit->syms->tab, numel, v->dims[a]);
-    }
-    return numel;
+    return cg_product(&unit->syms->tab, v->dims, v->rank);
 }
 
 void cg_storage_order(const cg_value *value, uint32_t *out_axes)
@@ -132,6 +137,15 @@ bool cg_is_one(const cg_unit *unit, uint32_t sym)
 {
     int64_t value = 0;
     return st_sym_const(&unit->syms->tab, sym, &value) && value == 1;
+}
+
+uint32_t cg_wide_axes(const cg_unit *unit, const uint32_t *dims, uint32_t n)
+{
+    uint32_t wide = 0;
+    for (uint32_t a = 0; a < n; a++) {
+        wide += !cg_is_one(unit, dims[a]);
+    }
+    return wide;
 }
 
 /* ---- reading a node ---- */

@@ -206,6 +206,8 @@ void cg_unit_deinit(cg_unit *unit);
 stator_status cg_import_symbols(cg_unit *unit, stator_diag **err);
 /* A sym of the graph in our table; 0 beyond the limits. */
 uint32_t cg_sym(cg_unit *unit, stator_ref graph_sym);
+/* The product of n sizes; 0 beyond the limits. */
+uint32_t cg_product(st_symtab *tab, const uint32_t *dims, uint32_t n);
 uint32_t cg_numel(cg_unit *unit, stator_ref value);
 /* The axes of a value in the order in which they are stored, the outermost first. */
 void cg_storage_order(const cg_value *value, uint32_t *out_axes);
@@ -213,6 +215,8 @@ void cg_storage_order(const cg_value *value, uint32_t *out_axes);
 bool cg_strides(cg_unit *unit, const cg_value *value, uint32_t *out_strides);
 bool cg_same_shape(const cg_value *a, const cg_value *b);
 bool cg_is_one(const cg_unit *unit, uint32_t sym);
+/* How many of n sizes are not 1. */
+uint32_t cg_wide_axes(const cg_unit *unit, const uint32_t *dims, uint32_t n);
 /* Attribute rows of a node; DIMS element as our sym. */
 const stator_attr_row *cg_attr(const cg_node *node, uint32_t k);
 uint32_t cg_attr_dim(const cg_node *node, uint32_t k, uint32_t i);
@@ -291,6 +295,10 @@ st_loop_ref cg_at(cg_nest *nest, stator_ref value, const uint32_t *index);
 st_loop_ref cg_wide_at(cg_nest *nest, stator_ref value, const uint32_t *index);
 /* The same at a row-major position; `divisors` as for cg_split_flat. */
 st_loop_ref cg_at_flat(cg_nest *nest, stator_ref value, const uint32_t *divisors, uint32_t flat);
+static inline bool cg_is_half(uint32_t dtype)
+{
+    return dtype == STATOR_BF16 || dtype == STATOR_F16;
+}
 /* The dtype in which an op on `dtype` computes: f32 for storage types. */
 uint32_t cg_wide_dtype(uint32_t dtype);
 /* Index of an element of a stored value in its buffer. */

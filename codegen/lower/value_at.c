@@ -25,29 +25,20 @@ void cg_refuse(cg_nest *nest, const char *why)
  * and b, the operation on them, and a symbol bound to its value. */
 static st_loop_ref operation(st_loop_builder *b, uint32_t op, st_loop_ref x, st_loop_ref y)
 {
+    static const uint16_t codes[] = {
+        [STATOR_SYM_ADD] = ST_LOOP_add,      [STATOR_SYM_SUB] = ST_LOOP_sub,
+        [STATOR_SYM_MUL] = ST_LOOP_mul,      [STATOR_SYM_MIN] = ST_LOOP_min,
+        [STATOR_SYM_MAX] = ST_LOOP_max,      [STATOR_SYM_MOD] = ST_LOOP_mod,
+        [STATOR_SYM_FLOORDIV] = ST_LOOP_div,
+    };
     if (op == STATOR_SYM_CEILDIV) { /* ceiling: minus the floor of the opposite */
         const st_loop_ref minus = st_loop_apply(b, ST_LOOP_neg, 0, x, 0, 0);
         return st_loop_apply(b, ST_LOOP_neg, 0, operation(b, STATOR_SYM_FLOORDIV, minus, y), 0, 0);
     }
-    switch (op) {
-    case STATOR_SYM_ADD:
-        return st_loop_apply(b, ST_LOOP_add, 0, x, y, 0);
-    case STATOR_SYM_SUB:
-        return st_loop_apply(b, ST_LOOP_sub, 0, x, y, 0);
-    case STATOR_SYM_MUL:
-        return st_loop_apply(b, ST_LOOP_mul, 0, x, y, 0);
-    case STATOR_SYM_MIN:
-        return st_loop_apply(b, ST_LOOP_min, 0, x, y, 0);
-    case STATOR_SYM_MAX:
-        return st_loop_apply(b, ST_LOOP_max, 0, x, y, 0);
-    case STATOR_SYM_MOD:
-        return st_loop_apply(b, ST_LOOP_mod, 0, x, y, 0);
-    default: /* floor: the remainder has the divisor's sign */
-        return st_loop_apply(
-            b, ST_LOOP_div, 0,
-            st_loop_apply(b, ST_LOOP_sub, 0, x, st_loop_apply(b, ST_LOOP_mod, 0, x, y, 0), 0), y,
-            0);
+    if (op == STATOR_SYM_FLOORDIV) { /* the remainder has the divisor's sign */
+        x = st_loop_apply(b, ST_LOOP_sub, 0, x, st_loop_apply(b, ST_LOOP_mod, 0, x, y, 0), 0);
     }
+    return st_loop_apply(b, codes[op], 0, x, y, 0);
 }
 
 static uint32_t computed(cg_nest *nest, uint32_t op, uint32_t a, uint32_t b)
@@ -143,10 +134,7 @@ void cg_split_flat(cg_nest *nest, uint32_t rank, const uint32_t *dims, const uin
                    uint32_t flat, uint32_t *out_index)
 {
     uint32_t rest = flat;
-    uint32_t wide = 0; /* axes that are not of size 1 */
-    for (uint32_t a = 0; a < rank; a++) {
-        wide += !cg_is_one(nest->unit, dims[a]);
-    }
+    uint32_t wide = cg_wide_axes(nest->unit, dims, rank);
     for (uint32_t a = rank; a-- > 0;) {
         if (cg_is_one(nest->unit, dims[a])) {
             out_index[a] = cg_int(nest, 0);
@@ -197,11 +185,7 @@ bool cg_is_full(const cg_unit *unit, const cg_fusion_group *group, const cg_root
         return group->n_inner == 0;
     }
     const cg_value *v = &unit->values[root->value];
-    uint32_t wide = 0;
-    for (uint32_t a = 0; a < v->rank; a++) {
-        wide += !cg_is_one(unit, v->dims[a]);
-    }
-    return wide == group->rank;
+    return cg_wide_axes(unit, v->dims, v->rank) == group->rank;
 }
 
 void cg_own_index(const cg_nest *nest, const cg_root *root, uint32_t *out_index)
@@ -366,20 +350,13 @@ typedef struct sought {
     uint32_t rank;
 } sought;
 
-static bool block_is_open(const cg_nest *nest, st_loop_ref inst)
-{
-    const uint32_t block = st_loop_at(nest->kernel, inst)->block;
-    const uint32_t depth = nest->kernel->blocks.data[block].depth;
-    return depth < nest->b.open.count && nest->b.open.data[depth] == block;
-}
-
 static bool same_question(void *self, uint32_t id)
 {
     const sought *s = self;
     const cg_known *k = &s->nest->known.data[id - 1u];
     return k->value == s->key->value && k->mask == s->key->mask &&
            memcmp(k->index, s->key->index, s->rank * sizeof *k->index) == 0 &&
-           block_is_open(s->nest, k->inst);
+           st_loop_is_open(&s->nest->b, st_loop_at(s->nest->kernel, k->inst)->block);
 }
 
 static void remember(cg_nest *nest, uint64_t hash, const cg_known *answer)
@@ -429,9 +406,9 @@ static st_loop_ref unrounded(const cg_nest *nest, st_loop_ref inst)
     if (nest->unit->config->exact || cast == NULL || cast->code != ST_LOOP_cast) {
         return inst;
     }
-    const bool is_half = cast->dtype == STATOR_BF16 || cast->dtype == STATOR_F16;
-    return is_half && st_loop_at(nest->kernel, cast->args[0])->dtype == STATOR_F32 ? cast->args[0]
-                                                                                   : inst;
+    return cg_is_half(cast->dtype) && st_loop_at(nest->kernel, cast->args[0])->dtype == STATOR_F32
+               ? cast->args[0]
+               : inst;
 }
 
 st_loop_ref cg_wide_at(cg_nest *nest, stator_ref value, const uint32_t *index)

@@ -6,11 +6,6 @@
 #include <stator/ops.h>
 #include <string.h>
 
-static uint32_t axis_of(int64_t axis, uint32_t rank)
-{
-    return (uint32_t)st_normalize_axis(axis, rank);
-}
-
 /* ---- conditions ---- */
 
 /* Is the index known to be outside 0..size - 1? */
@@ -55,16 +50,6 @@ static st_loop_ref masked_at(cg_nest *nest, stator_ref operand, const uint32_t *
 
 /* ---- views ---- */
 
-/* The product of n sizes; 0: beyond the limits of the symbolic engine. */
-static uint32_t product_of(st_symtab *tab, const uint32_t *dims, uint32_t n)
-{
-    uint32_t count = st_sym_int(tab, 1);
-    for (uint32_t a = 0; count && a < n; a++) {
-        count = st_sym_mul(tab, count, dims[a]);
-    }
-    return count;
-}
-
 /* Replaces dims[a] for each axis behind `solved` by the least product of the result's last axes
  * that is proved to be no smaller; 0 where there is none. */
 static bool join_last_axes(st_symtab *tab, const cg_value *to, uint32_t rank, uint32_t solved,
@@ -95,15 +80,15 @@ static void sizes_as_in_result(cg_nest *nest, const cg_value *from, const cg_val
                                uint32_t *dims)
 {
     st_symtab *tab = &nest->unit->syms->tab;
-    const uint32_t total = product_of(tab, to->dims, to->rank);
+    const uint32_t total = cg_product(tab, to->dims, to->rank);
     memcpy(dims, from->dims, from->rank * sizeof *dims);
-    if (total == 0 || product_of(tab, dims, from->rank) == total) {
+    if (total == 0 || cg_product(tab, dims, from->rank) == total) {
         return;
     }
     for (uint32_t solved = from->rank; solved-- > 0;) {
         if (join_last_axes(tab, to, from->rank, solved, dims)) {
             dims[solved] = st_sym_int(tab, 1);
-            const uint32_t others = product_of(tab, dims, from->rank);
+            const uint32_t others = cg_product(tab, dims, from->rank);
             dims[solved] = others != 0 ? st_sym_floordiv(tab, total, others) : 0;
             if (dims[solved] != 0 && st_sym_le(tab, from->dims[solved], dims[solved]) == 1 &&
                 st_sym_mul(tab, dims[solved], others) == total) {
@@ -196,7 +181,7 @@ st_loop_ref cg_concat(cg_nest *nest, const cg_node *node, uint32_t result, const
 {
     const cg_unit *unit = nest->unit;
     const uint32_t n = node->row->operand_count;
-    const uint32_t axis = axis_of(cg_attr(node, STATOR_concat_axis)->i, node->out->rank);
+    const uint32_t axis = cg_axis(node, STATOR_concat_axis, node->out->rank);
     const uint32_t dtype = node->out->dtype;
     const uint32_t wide = cg_wide_dtype(dtype);
     uint32_t own[CG_RANK_MAX];
@@ -331,7 +316,7 @@ st_loop_ref cg_gather(cg_nest *nest, const cg_node *node, uint32_t result, const
     const stator_ref x = cg_operand(node, 0);
     const stator_ref indices = cg_operand(node, 1);
     const cg_value *from = cg_value_of(nest->unit, x);
-    const uint32_t axis = axis_of(cg_attr(node, STATOR_gather_axis)->i, from->rank);
+    const uint32_t axis = cg_axis(node, STATOR_gather_axis, from->rank);
     const uint32_t wide = cg_value_of(nest->unit, indices)->rank;
     uint32_t own[CG_RANK_MAX];
     st_loop_ref ok = 0;
@@ -349,7 +334,7 @@ st_loop_ref cg_gather_elements(cg_nest *nest, const cg_node *node, uint32_t resu
 {
     const stator_ref x = cg_operand(node, 0);
     const cg_value *from = cg_value_of(nest->unit, x);
-    const uint32_t axis = axis_of(cg_attr(node, STATOR_gather_elements_axis)->i, from->rank);
+    const uint32_t axis = cg_axis(node, STATOR_gather_elements_axis, from->rank);
     uint32_t own[CG_RANK_MAX];
     st_loop_ref ok = 0;
     (void)result;

@@ -34,12 +34,6 @@ const st_loop_inst *cg_through_cast(const cg_matcher *m, st_loop_ref ref);
  * memory: unit->is_oom is set). */
 bool cg_read_constant(const cg_matcher *m, uint32_t buffer, const void **out_data);
 
-/* Rounded to by what is computed in f32. */
-static inline bool cg_is_half(uint32_t dtype)
-{
-    return dtype == STATOR_BF16 || dtype == STATOR_F16;
-}
-
 /* Is it the buffer's first element at each step? */
 bool cg_loads_first(const cg_matcher *m, const st_loop_inst *load);
 

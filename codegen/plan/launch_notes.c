@@ -78,3 +78,20 @@ stator_status cg_note_step(const st_kernel *kernel, st_cg_exe *exe, cg_launch *l
     st_free(exe->config.mem, nodes);
     return status;
 }
+
+stator_status cg_add_operand(st_cg_exe *exe, uint32_t buffer, cg_launch *launch, stator_diag **err)
+{
+    const uint32_t step = exe->launches.count - 1u;
+    uint32_t *operand = st_vec_push(exe->config.mem, &exe->operands);
+    ST_TRY_MEM(operand, err);
+    *operand = buffer;
+    launch->n_buffers++;
+    exe->operands_max =
+        launch->n_buffers > exe->operands_max ? launch->n_buffers : exe->operands_max;
+    if (buffer != UINT32_MAX) {
+        cg_buffer *of = &exe->buffers.data[buffer];
+        of->first = of->first == UINT32_MAX ? step : of->first;
+        of->last = step;
+    }
+    return STATOR_OK;
+}

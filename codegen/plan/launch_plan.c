@@ -153,34 +153,27 @@ static stator_status note_checks(planner *p, const st_kernel *kernel, stator_dia
     return STATOR_OK;
 }
 
+/* A step of the stage that nothing runs yet and that has no operands. */
+static stator_status add_launch_of(planner *p, cg_launch **out, stator_diag **err)
+{
+    *out = st_vec_push(p->exe->config.mem, &p->exe->launches);
+    ST_TRY_MEM(*out, err);
+    **out = (cg_launch){
+        .kernel = UINT32_MAX, .stage = p->stage, .first_buffer = p->exe->operands.count};
+    return STATOR_OK;
+}
+
 /* A step over the kernel's buffers, whatever will run it. */
 static stator_status add_step(planner *p, const st_kernel *kernel, cg_launch **out,
                               stator_diag **err)
 {
-    st_cg_exe *exe = p->exe;
-    st_mem *mem = exe->config.mem;
-    const uint32_t step = exe->launches.count;
-    cg_launch *launch = st_vec_push(mem, &exe->launches);
-    ST_TRY_MEM(launch, err);
-    *launch = (cg_launch){.kernel = UINT32_MAX,
-                          .stage = p->stage,
-                          .first_buffer = exe->operands.count,
-                          .n_buffers = kernel->buffers.count};
+    ST_TRY(add_launch_of(p, out, err));
     for (uint32_t i = 0; i < kernel->buffers.count; i++) {
         const st_loop_buffer *buffer = &kernel->buffers.data[i];
-        uint32_t *operand = st_vec_push(mem, &exe->operands);
-        ST_TRY_MEM(operand, err);
-        *operand =
-            buffer->flags & ST_BUFFER_LOCAL ? UINT32_MAX : cg_alias_root(p->unit, buffer->id);
-        cg_buffer *of = *operand == UINT32_MAX ? NULL : &exe->buffers.data[*operand];
-        if (of) {
-            of->first = of->first == UINT32_MAX ? step : of->first;
-            of->last = step;
-        }
+        const bool is_local = buffer->flags & ST_BUFFER_LOCAL;
+        ST_TRY(cg_add_operand(p->exe, is_local ? UINT32_MAX : cg_alias_root(p->unit, buffer->id),
+                              *out, err));
     }
-    exe->operands_max =
-        launch->n_buffers > exe->operands_max ? launch->n_buffers : exe->operands_max;
-    *out = launch;
     return STATOR_OK;
 }
 
@@ -273,25 +266,14 @@ static stator_status add_library_call(planner *p, uint32_t group, const st_kerne
 /* The steps that bind sizes, up to the stage. */
 static stator_status bind_until(planner *p, uint32_t stage, stator_diag **err)
 {
-    st_cg_exe *exe = p->exe;
     for (; p->stage < stage; p->stage++) {
-        const uint32_t step = exe->launches.count;
-        cg_launch *launch = st_vec_push(exe->config.mem, &exe->launches);
-        uint32_t *operand = launch ? st_vec_push(exe->config.mem, &exe->operands) : NULL;
-        if (operand == NULL) {
-            exe->launches.count -= launch != NULL;
-            return st_fail_oom(err);
-        }
         const stator_ref node = p->unit->binds.data[p->stage];
         const stator_node_row *row = stator_node_at(p->unit->view, node);
-        *operand = cg_alias_root(p->unit, p->unit->values[row->result_begin].buffer);
-        *launch = (cg_launch){.kernel = UINT32_MAX,
-                              .stage = p->stage,
-                              .first_buffer = exe->operands.count - 1u,
-                              .n_buffers = 1};
-        exe->buffers.data[*operand].last = step;
-        exe->operands_max = exe->operands_max ? exe->operands_max : 1u;
-        ST_TRY(cg_make_bind(p->unit, p->stage, exe, launch, err));
+        const uint32_t buffer = p->unit->values[row->result_begin].buffer;
+        cg_launch *launch = NULL;
+        ST_TRY(add_launch_of(p, &launch, err));
+        ST_TRY(cg_add_operand(p->exe, cg_alias_root(p->unit, buffer), launch, err));
+        ST_TRY(cg_make_bind(p->unit, p->stage, p->exe, launch, err));
     }
     return STATOR_OK;
 }
@@ -312,10 +294,8 @@ static stator_status decline_group(planner *p, uint32_t group, const char *why, 
 static stator_status add_scan(planner *p, const cg_root *root, stator_diag **err)
 {
     st_cg_exe *exe = p->exe;
-    cg_launch *launch = st_vec_push(exe->config.mem, &exe->launches);
-    ST_TRY_MEM(launch, err);
-    *launch =
-        (cg_launch){.kernel = UINT32_MAX, .stage = p->stage, .first_buffer = exe->operands.count};
+    cg_launch *launch = NULL;
+    ST_TRY(add_launch_of(p, &launch, err));
     const cg_loop loop = {p->unit, root->node, p->is_concurrent || p->unit->is_alone,
                           exe->launches.count - 1u};
     ST_TRY(cg_note_nodes(&root->node, 1, exe, launch, err));

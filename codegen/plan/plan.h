@@ -20,6 +20,8 @@ stator_status cg_note_step(const st_kernel *kernel, st_cg_exe *exe, cg_launch *l
 /* Its nodes alone, ascending and each once; they are copied. */
 stator_status cg_note_nodes(const stator_ref *nodes, uint32_t n, st_cg_exe *exe, cg_launch *launch,
                             stator_diag **err);
+/* Gives the newest step one more operand (UINT32_MAX: LOCAL), which is alive there. */
+stator_status cg_add_operand(st_cg_exe *exe, uint32_t buffer, cg_launch *launch, stator_diag **err);
 
 /* ---- memory_plan.c ---- */
 /* Gives the buffers of the workspace their offsets, two of them the same where a kernel may write

@@ -150,54 +150,35 @@ static uint32_t threads_wanted(const cg_unit *unit, const stator_graph_view *bod
 
 /* ---- the step ---- */
 
-static stator_status add_operand(st_cg_exe *exe, uint32_t buffer, uint32_t step, cg_launch *launch,
+static stator_status add_scratch(st_cg_exe *exe, uint32_t dtype, uint32_t numel, cg_launch *launch,
                                  stator_diag **err)
-{
-    uint32_t *operand = st_vec_push(exe->config.mem, &exe->operands);
-    ST_TRY_MEM(operand, err);
-    *operand = buffer;
-    launch->n_buffers++;
-    exe->operands_max =
-        launch->n_buffers > exe->operands_max ? launch->n_buffers : exe->operands_max;
-    if (buffer != UINT32_MAX) {
-        cg_buffer *of = &exe->buffers.data[buffer];
-        of->first = of->first == UINT32_MAX ? step : of->first;
-        of->last = step;
-    }
-    return STATOR_OK;
-}
-
-static stator_status add_scratch(st_cg_exe *exe, uint32_t dtype, uint32_t numel, uint32_t step,
-                                 cg_launch *launch, stator_diag **err)
 {
     cg_buffer *buffer = st_vec_push(exe->config.mem, &exe->buffers);
     ST_TRY_MEM(buffer && numel, err);
     *buffer =
         (cg_buffer){.kind = CG_BUFFER_WORK, .dtype = dtype, .numel = numel, .first = UINT32_MAX};
-    return add_operand(exe, exe->buffers.count - 1u, step, launch, err);
+    return cg_add_operand(exe, exe->buffers.count - 1u, launch, err);
 }
 
 static stator_status add_buffers(cg_unit *unit, const stator_node_row *row, const cg_scan *scan,
                                  st_cg_exe *exe, cg_launch *launch, stator_diag **err)
 {
-    const uint32_t step = exe->launches.count - 1u;
     const uint64_t scratch =
         cg_scan_tensor_bytes(scan) + (scan->body->slots ? 0 : scan->body->static_bytes);
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const cg_value *v = &unit->values[stator_operand(unit->view, row, k)];
         const bool is_number = v->flags & CG_VALUE_SPLAT && !v->root;
-        ST_TRY(add_operand(exe, is_number ? UINT32_MAX : cg_alias_root(unit, v->buffer), step,
-                           launch, err));
+        ST_TRY(cg_add_operand(exe, is_number ? UINT32_MAX : cg_alias_root(unit, v->buffer), launch,
+                              err));
     }
     for (uint32_t k = 0; k < row->result_count; k++) {
-        ST_TRY(add_operand(exe, unit->values[row->result_begin + k].buffer, step, launch, err));
+        ST_TRY(cg_add_operand(exe, unit->values[row->result_begin + k].buffer, launch, err));
     }
     for (uint32_t k = 0; k < scan->n_carried; k++) {
         const cg_buffer *result = &exe->buffers.data[unit->values[row->result_begin + k].buffer];
-        ST_TRY(add_scratch(exe, result->dtype, result->numel, step, launch, err));
+        ST_TRY(add_scratch(exe, result->dtype, result->numel, launch, err));
     }
-    return add_scratch(exe, STATOR_U8, st_sym_int(&unit->syms->tab, (int64_t)scratch), step, launch,
-                       err);
+    return add_scratch(exe, STATOR_U8, st_sym_int(&unit->syms->tab, (int64_t)scratch), launch, err);
 }
 
 /* Bytes of the value's elements, from axis `from` on. */

@@ -103,48 +103,38 @@ static void constrain_all(finder *f, cg_shape_constraint constraint, const uint3
     f->status = finish_constraint(f);
 }
 
-/* The same for two sizes, or three where the last is not 0. */
-static void constrain(finder *f, cg_shape_constraint constraint, const uint32_t syms[3],
-                      const char *what)
+/* The same for two sizes. */
+static void constrain(finder *f, uint32_t kind, uint32_t a, uint32_t b, const char *what)
 {
-    constrain_all(f, constraint, syms, syms[2] ? 3u : 2u, what);
+    const uint32_t syms[2] = {a, b};
+    constrain_all(f, (cg_shape_constraint){.kind = kind}, syms, 2, what);
 }
 
 static void constrain_equal(finder *f, uint32_t a, uint32_t b, const char *what)
 {
-    const uint32_t syms[3] = {a, b, 0};
     if (a == 0 || b == 0) {
         f->beyond_limits = "sizes that must be equal exceed the limit of 16 terms, depth 4";
     } else if (st_sym_eq(&f->unit->syms->tab, a, b) != 1) {
-        constrain(f, (cg_shape_constraint){.kind = ST_SHAPE_CONSTRAINT_EQUAL}, syms, what);
+        constrain(f, ST_SHAPE_CONSTRAINT_EQUAL, a, b, what);
     }
 }
 
 static void constrain_fit(finder *f, uint32_t k, uint32_t axis, uint32_t size, uint32_t wanted)
 {
-    const uint32_t syms[3] = {size, wanted, 0};
     char what[96];
     if (!cg_is_one(f->unit, size) && st_sym_eq(&f->unit->syms->tab, size, wanted) != 1) {
         (void)snprintf(what, sizeof what, "operand %u does not broadcast to the result: axis %u", k,
                        axis);
-        constrain(f, (cg_shape_constraint){.kind = ST_SHAPE_CONSTRAINT_FITS}, syms, what);
+        constrain(f, ST_SHAPE_CONSTRAINT_FITS, size, wanted, what);
     }
 }
 
-static void constrain_at_most(finder *f, uint32_t size, uint32_t limit, const char *what)
+/* AT_MOST, or FILLED: `a` is 1 where an element is needed, a number of the test that says nothing
+ * to a reader. */
+static void constrain_order(finder *f, uint32_t kind, uint32_t a, uint32_t b, const char *what)
 {
-    const uint32_t syms[3] = {size, limit, 0};
-    if (st_sym_le(&f->unit->syms->tab, size, limit) != 1) {
-        constrain(f, (cg_shape_constraint){.kind = ST_SHAPE_CONSTRAINT_AT_MOST}, syms, what);
-    }
-}
-
-/* `least` is 1 where an element is needed: a number of the test that says nothing to a reader. */
-static void constrain_filled(finder *f, uint32_t least, uint32_t size, const char *what)
-{
-    const uint32_t syms[3] = {least, size, 0};
-    if (st_sym_le(&f->unit->syms->tab, least, size) != 1) {
-        constrain(f, (cg_shape_constraint){.kind = ST_SHAPE_CONSTRAINT_FILLED}, syms, what);
+    if (st_sym_le(&f->unit->syms->tab, a, b) != 1) {
+        constrain(f, kind, a, b, what);
     }
 }
 
@@ -154,11 +144,6 @@ static const cg_value *operand_of(const finder *f, uint32_t k)
 {
     const stator_ref operand = k < f->node.row->operand_count ? cg_operand(&f->node, k) : 0;
     return operand ? cg_value_of(f->unit, operand) : NULL;
-}
-
-static uint32_t axis_of(int64_t axis, uint32_t rank)
-{
-    return (uint32_t)st_normalize_axis(axis, rank);
 }
 
 /* Every operand to the result, axes counted from the last. */
@@ -173,32 +158,23 @@ static void constrain_expand(finder *f)
     }
 }
 
-static uint32_t product(const finder *f, const uint32_t *dims, uint32_t n)
-{
-    st_symtab *tab = &f->unit->syms->tab;
-    uint32_t count = st_sym_int(tab, 1);
-    for (uint32_t a = 0; count && a < n; a++) {
-        count = st_sym_mul(tab, count, dims[a]);
-    }
-    return count;
-}
-
 /* A product beyond the limits may still be proved equal to the other without the axes that both
  * begin with; those may be empty, so what is not proved cannot be tested without them. */
 static void constrain_reshape(finder *f)
 {
+    st_symtab *tab = &f->unit->syms->tab;
     const cg_value *x = operand_of(f, 0);
     const cg_value *out = f->node.out;
     uint32_t front = 0;
-    uint32_t from = product(f, x->dims, x->rank);
-    uint32_t to = product(f, out->dims, out->rank);
+    uint32_t from = cg_product(tab, x->dims, x->rank);
+    uint32_t to = cg_product(tab, out->dims, out->rank);
     if (from == 0 || to == 0) {
         while (front < x->rank && front < out->rank && x->dims[front] == out->dims[front]) {
             front++;
         }
-        from = product(f, x->dims + front, x->rank - front);
-        to = product(f, out->dims + front, out->rank - front);
-        to = from && to && st_sym_eq(&f->unit->syms->tab, from, to) == 1 ? to : 0;
+        from = cg_product(tab, x->dims + front, x->rank - front);
+        to = cg_product(tab, out->dims + front, out->rank - front);
+        to = from && to && st_sym_eq(tab, from, to) == 1 ? to : 0;
     }
     constrain_equal(f, from, to, "elements of x and of the new shape");
 }
@@ -224,8 +200,9 @@ static void constrain_slice(finder *f)
         } else if (low == 0 || high == 0 || st_sym_le(tab, st_sym_int(tab, 0), low) != 1 ||
                    st_sym_lt(tab, high, x->dims[a]) != 1) {
             (void)snprintf(what, sizeof what, "axis %u", a);
-            constrain(f, (cg_shape_constraint){.kind = ST_SHAPE_CONSTRAINT_INSIDE, .step = step},
-                      syms, what);
+            constrain_all(f,
+                          (cg_shape_constraint){.kind = ST_SHAPE_CONSTRAINT_INSIDE, .step = step},
+                          syms, 3, what);
         }
     }
 }
@@ -233,7 +210,7 @@ static void constrain_slice(finder *f)
 static void constrain_concat(finder *f)
 {
     const cg_value *out = f->node.out;
-    const uint32_t axis = axis_of(cg_attr(&f->node, STATOR_concat_axis)->i, out->rank);
+    const uint32_t axis = cg_axis(&f->node, STATOR_concat_axis, out->rank);
     for (uint32_t k = 0; k < f->node.row->operand_count; k++) {
         for (uint32_t a = 0; a < out->rank; a++) {
             if (a != axis) {
@@ -251,7 +228,8 @@ static void constrain_axis_pairs(finder *f, uint32_t attr_x, uint32_t attr_y, co
     for (uint32_t i = 0; i < cg_attr(&f->node, attr_x)->count; i++) {
         const int64_t a = cg_attr_int_at(&f->node, attr_x, i);
         const int64_t b = cg_attr_int_at(&f->node, attr_y, i);
-        constrain_equal(f, x->dims[axis_of(a, x->rank)], y->dims[axis_of(b, y->rank)], what);
+        constrain_equal(f, x->dims[st_normalize_axis(a, x->rank)],
+                        y->dims[st_normalize_axis(b, y->rank)], what);
     }
 }
 
@@ -309,20 +287,21 @@ static void constrain_conv_weight_grad(finder *f)
 }
 
 /* The index reaches no further than x beside the axis. */
-static void constrain_index_extents(finder *f, int64_t given)
+static void constrain_index_extents(finder *f, uint32_t attr)
 {
     const cg_value *x = operand_of(f, 0);
+    const uint32_t axis = cg_axis(&f->node, attr, x->rank);
     for (uint32_t a = 0; a < x->rank; a++) {
-        if (a != axis_of(given, x->rank)) {
-            constrain_at_most(f, operand_of(f, 1)->dims[a], x->dims[a],
-                              "index and x beside the axis");
+        if (a != axis) {
+            constrain_order(f, ST_SHAPE_CONSTRAINT_AT_MOST, operand_of(f, 1)->dims[a], x->dims[a],
+                            "index and x beside the axis");
         }
     }
 }
 
 static void constrain_gather_elements(finder *f)
 {
-    constrain_index_extents(f, cg_attr(&f->node, STATOR_gather_elements_axis)->i);
+    constrain_index_extents(f, STATOR_gather_elements_axis);
 }
 
 static void constrain_gather_nd(finder *f)
@@ -334,7 +313,7 @@ static void constrain_gather_nd(finder *f)
 
 static void constrain_scatter_elements(finder *f)
 {
-    constrain_index_extents(f, cg_attr(&f->node, STATOR_scatter_elements_axis)->i);
+    constrain_index_extents(f, STATOR_scatter_elements_axis);
     for (uint32_t a = 0; a < operand_of(f, 1)->rank; a++) {
         constrain_equal(f, operand_of(f, 2)->dims[a], operand_of(f, 1)->dims[a],
                         "index and updates");
@@ -356,8 +335,9 @@ static void constrain_scatter_nd(finder *f)
 static void constrain_topk(finder *f)
 {
     const cg_value *x = operand_of(f, 0);
-    const uint32_t axis = axis_of(cg_attr(&f->node, STATOR_topk_axis)->i, x->rank);
-    constrain_at_most(f, f->node.out->dims[axis], x->dims[axis], "k and the axis of x");
+    const uint32_t axis = cg_axis(&f->node, STATOR_topk_axis, x->rank);
+    constrain_order(f, ST_SHAPE_CONSTRAINT_AT_MOST, f->node.out->dims[axis], x->dims[axis],
+                    "k and the axis of x");
 }
 
 /* Where there is a result there is an element along the axis; argmax and argmin. */
@@ -366,7 +346,7 @@ static void constrain_argmax(finder *f)
     _Static_assert((int)STATOR_argmax_axis == (int)STATOR_argmin_axis, "one place");
     st_symtab *tab = &f->unit->syms->tab;
     const cg_value *x = operand_of(f, 0);
-    const uint32_t axis = axis_of(cg_attr(&f->node, STATOR_argmax_axis)->i, x->rank);
+    const uint32_t axis = cg_axis(&f->node, STATOR_argmax_axis, x->rank);
     uint32_t wanted = st_sym_int(tab, 1);
     if (st_sym_le(tab, wanted, x->dims[axis]) == 1) {
         return;
@@ -378,7 +358,7 @@ static void constrain_argmax(finder *f)
         f->beyond_limits =
             "an axis that may be empty, and sizes that exceed the limit of 16 terms, depth 4";
     } else {
-        constrain_filled(f, wanted, x->dims[axis], "the axis is empty");
+        constrain_order(f, ST_SHAPE_CONSTRAINT_FILLED, wanted, x->dims[axis], "the axis is empty");
     }
 }
 
@@ -430,8 +410,8 @@ static void constrain_pad(finder *f)
         if (wanted == 0) {
             f->beyond_limits = "a padded size exceeds the limit of 16 terms, depth 4";
         } else {
-            constrain_filled(f, wanted, x->dims[a],
-                             "an empty axis, which only mode constant can pad");
+            constrain_order(f, ST_SHAPE_CONSTRAINT_FILLED, wanted, x->dims[a],
+                            "an empty axis, which only mode constant can pad");
         }
     }
 }
@@ -563,7 +543,6 @@ static void constrain_count(finder *f, const cg_value *v)
     }
 }
 
-/* The sizes of results are counted. */
 static bool is_dim(const cg_value *v, uint32_t sym)
 {
     for (uint32_t a = 0; a < v->rank; a++) {
@@ -574,6 +553,7 @@ static bool is_dim(const cg_value *v, uint32_t sym)
     return false;
 }
 
+/* The sizes of results are counted. */
 static void count_results(finder *f)
 {
     for (uint32_t k = 0; k < f->node.row->result_count; k++) {
@@ -604,27 +584,20 @@ static void compute_attrs(finder *f)
         const stator_attr_row *attr = cg_attr(&f->node, k);
         for (uint32_t i = 0; attr->kind == STATOR_ATTR_DIMS && i < attr->count; i++) {
             const uint32_t sym = cg_attr_dim(&f->node, k, i);
-            const uint32_t twice[3] = {sym, sym, 0};
             if (sym == 0) {
                 f->beyond_limits = "an attribute exceeds the limit of 16 terms, depth 4";
             } else if (!is_dim(f->node.out, sym) && !is_safe(f, sym)) {
-                constrain(f, (cg_shape_constraint){.kind = ST_SHAPE_CONSTRAINT_EQUAL}, twice,
-                          "an attribute");
+                constrain(f, ST_SHAPE_CONSTRAINT_EQUAL, sym, sym, "an attribute");
             }
         }
     }
-}
-
-static bool is_symbolic(const cg_unit *unit)
-{
-    return unit->view->n_symbols != 0;
 }
 
 stator_status cg_find_shape_constraints(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
 {
     finder f = {.unit = unit, .exe = exe, .status = STATOR_OK, .err = err};
     st_hashset_init(&f.seen, unit->mem);
-    for (stator_ref node = 1; is_symbolic(unit) && node <= unit->view->n_nodes; node++) {
+    for (stator_ref node = 1; unit->view->n_symbols && node <= unit->view->n_nodes; node++) {
         f.node = cg_node_of(unit, node);
         f.beyond_limits = NULL;
         constrain_operands(&f);

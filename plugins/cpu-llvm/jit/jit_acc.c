@@ -254,10 +254,8 @@ static LLVMValueRef fused(jit_fn *f, const st_loop_inst *update, const st_loop_i
         !mul->origin || mul->origin != update->origin || !f->u->features.has_fma) {
         return NULL;
     }
-    LLVMValueRef args[3] = {jit_inst(f, mul->args[0], lanes), jit_inst(f, mul->args[1], lanes),
-                            sum};
-    LLVMTypeRef type = LLVMTypeOf(sum);
-    return jit_intrinsic(f, "llvm.fma", &type, 1, args, 3);
+    const LLVMValueRef x = jit_inst(f, mul->args[0], lanes);
+    return jit_fma(f, x, jit_inst(f, mul->args[1], lanes), sum);
 }
 
 /* An update outside the vector loop of an accumulator that has lanes: goes to lane 0. */

@@ -166,6 +166,12 @@ void jit_go(jit_fn *f, LLVMBasicBlockRef b)
     jit_here(f);
 }
 
+LLVMValueRef jit_node(const jit_fn *f, LLVMMetadataRef *parts, uint32_t n)
+{
+    LLVMContextRef context = f->u->context;
+    return LLVMMetadataAsValue(context, LLVMMDNodeInContext2(context, parts, n));
+}
+
 static void set_seldom(jit_fn *f, LLVMValueRef branch)
 {
     static const char kind[] = "branch_weights";
@@ -173,8 +179,7 @@ static void set_seldom(jit_fn *f, LLVMValueRef branch)
     LLVMMetadataRef parts[3] = {LLVMMDStringInContext2(context, kind, sizeof kind - 1u),
                                 LLVMValueAsMetadata(jit_i32(f, 1)),
                                 LLVMValueAsMetadata(jit_i32(f, SELDOM_ODDS))};
-    LLVMSetMetadata(branch, f->u->kind_profile,
-                    LLVMMetadataAsValue(context, LLVMMDNodeInContext2(context, parts, 3)));
+    LLVMSetMetadata(branch, f->u->kind_profile, jit_node(f, parts, 3));
 }
 
 jit_if jit_begin_if(jit_fn *f, LLVMValueRef is_on, bool is_seldom)
@@ -325,7 +330,32 @@ LLVMValueRef jit_intrinsic2(jit_fn *f, const char *name, LLVMValueRef x, LLVMVal
     return jit_intrinsic(f, name, &type, 1, args, 2);
 }
 
+LLVMValueRef jit_fma(jit_fn *f, LLVMValueRef x, LLVMValueRef y, LLVMValueRef z)
+{
+    LLVMTypeRef type = LLVMTypeOf(x);
+    LLVMValueRef args[3] = {x, y, z};
+    return jit_intrinsic(f, "llvm.fma", &type, 1, args, 3);
+}
+
+void jit_mark(const jit_unit *u, LLVMValueRef fn, const char *attribute)
+{
+    const unsigned kind = LLVMGetEnumAttributeKindForName(attribute, strlen(attribute));
+    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(u->context, kind, 0));
+}
+
+LLVMValueRef jit_element(const jit_fn *f, LLVMTypeRef type, LLVMValueRef base, LLVMValueRef index)
+{
+    return LLVMBuildGEP2(f->u->ir, type, base, &index, 1, "");
+}
+
 /* ---- lanes ---- */
+
+LLVMValueRef jit_shuffle(const jit_fn *f, LLVMValueRef v, LLVMValueRef *order, uint32_t n)
+{
+    return LLVMBuildShuffleVector(f->u->ir, v, jit_poison(LLVMTypeOf(v)), LLVMConstVector(order, n),
+                                  "");
+}
 
 LLVMValueRef jit_slice(jit_fn *f, LLVMValueRef v, uint32_t first, uint32_t n)
 {
@@ -338,8 +368,7 @@ LLVMValueRef jit_slice(jit_fn *f, LLVMValueRef v, uint32_t first, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         order[i] = first + i < lanes ? jit_i32(f, first + i) : jit_poison(i32);
     }
-    return LLVMBuildShuffleVector(f->u->ir, v, jit_poison(LLVMTypeOf(v)), LLVMConstVector(order, n),
-                                  "");
+    return jit_shuffle(f, v, order, n);
 }
 
 LLVMValueRef jit_join(jit_fn *f, LLVMValueRef low, LLVMValueRef high)

@@ -16,6 +16,7 @@
 
 #include "jit.h"
 
+#include "core/base/arena.h"
 #include "core/base/map.h"
 
 #include <llvm-c/Core.h>
@@ -148,6 +149,7 @@ typedef struct jit_fn {
     LLVMBasicBlockRef block; /* where code is appended */
     LLVMValueRef args, begin, end, sizes;
     uint32_t is_streamed; /* this variant writes past the caches */
+    st_arena tables;      /* memory of the arrays that follow */
     LLVMValueRef *buffers;
     LLVMValueRef *noalias; /* by buffer: metadata, NULL without */
     LLVMValueRef *scopes;
@@ -222,10 +224,19 @@ LLVMValueRef jit_intrinsic1(jit_fn *f, const char *name,
                             LLVMValueRef x); /* overloaded in x's type */
 LLVMValueRef jit_intrinsic2(jit_fn *f, const char *name, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef jit_any(jit_fn *f, LLVMValueRef mask); /* i1: some lane is set */
+LLVMValueRef jit_fma(jit_fn *f, LLVMValueRef x, LLVMValueRef y, LLVMValueRef z); /* x y + z */
+/* The function is marked with an attribute of LLVM that has no value. */
+void jit_mark(const jit_unit *u, LLVMValueRef fn, const char *attribute);
+/* A node of metadata, of n parts. */
+LLVMValueRef jit_node(const jit_fn *f, LLVMMetadataRef *parts, uint32_t n);
 /* Marks a load of memory that is never written while the kernel runs. */
 void jit_set_invariant(const jit_fn *f, LLVMValueRef load);
+/* Address of the element `index` (or of each of a vector of them) from `base` on. */
+LLVMValueRef jit_element(const jit_fn *f, LLVMTypeRef type, LLVMValueRef base, LLVMValueRef index);
 /* n lanes of a vector from `first` on; those past its end are poison. */
 LLVMValueRef jit_slice(jit_fn *f, LLVMValueRef v, uint32_t first, uint32_t n);
+/* The n lanes of a vector whose numbers `order` has. */
+LLVMValueRef jit_shuffle(const jit_fn *f, LLVMValueRef v, LLVMValueRef *order, uint32_t n);
 LLVMValueRef jit_join(jit_fn *f, LLVMValueRef low, LLVMValueRef high); /* behind one another */
 LLVMValueRef jit_lane(jit_fn *f, LLVMValueRef v, uint32_t lane);
 LLVMValueRef jit_set_lane0(jit_fn *f, LLVMValueRef v, LLVMValueRef x); /* v with x in lane 0 */
@@ -269,7 +280,9 @@ void jit_check(jit_fn *f, st_loop_ref ref);
 void jit_report(jit_fn *f, LLVMValueRef bad, uint32_t value);
 /* Lanes whose index is outside the buffer are reported and taken out of `mask` (NULL: all). */
 LLVMValueRef jit_bounds(jit_fn *f, st_loop_ref ref, uint32_t lanes, LLVMValueRef mask);
-void jit_tag(jit_fn *f, LLVMValueRef access, uint32_t buffer); /* alias metadata */
+/* A load or store of a buffer's memory, with its alias metadata. */
+LLVMValueRef jit_load_at(jit_fn *f, LLVMTypeRef type, LLVMValueRef at, uint32_t align,
+                         uint32_t buffer);
 
 /* ---- jit_nibble.c ---- */
 

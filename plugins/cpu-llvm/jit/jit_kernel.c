@@ -25,10 +25,8 @@ static LLVMValueRef new_function(jit_unit *u, const char *name)
 {
     char bits[16];
     const LLVMValueRef fn = LLVMAddFunction(u->module, name, u->kernel_type);
-    const unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
     (void)snprintf(bits, sizeof bits, "%u", u->request->vector_bytes * 8u);
-    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                            LLVMCreateEnumAttribute(u->context, nounwind, 0));
+    jit_mark(u, fn, "nounwind");
     add_text(u, fn, "target-cpu", u->cpu);
     add_text(u, fn, "target-features", u->cpu_features);
     add_text(u, fn, "prefer-vector-width", bits);
@@ -41,33 +39,26 @@ static LLVMValueRef new_function(jit_unit *u, const char *name)
 
 static void free_tables(jit_fn *f)
 {
-    st_mem *mem = f->u->mem;
-    st_free(mem, f->buffers);
-    st_free(mem, f->noalias);
-    st_free(mem, f->scopes);
-    st_free(mem, f->values);
-    st_free(mem, f->symbols);
-    st_free(mem, f->loop_plans);
-    st_free(mem, f->accs);
-    st_free(mem, f->private_lanes);
-    st_vec_free(mem, &f->memo);
-    st_vec_free(mem, &f->walks);
+    st_arena_deinit(&f->tables);
+    st_vec_free(f->u->mem, &f->memo);
+    st_vec_free(f->u->mem, &f->walks);
     st_map_deinit(&f->memo_map);
 }
 
 static bool make_tables(jit_fn *f)
 {
-    st_mem *mem = f->u->mem;
+    st_arena *mem = &f->tables;
     const st_kernel *k = f->kernel;
-    st_map_init(&f->memo_map, mem);
-    f->buffers = st_calloc(mem, k->buffers.count + 1u, sizeof *f->buffers);
-    f->noalias = st_calloc(mem, k->buffers.count + 1u, sizeof *f->noalias);
-    f->private_lanes = st_calloc(mem, k->buffers.count + 1u, sizeof *f->private_lanes);
-    f->scopes = st_calloc(mem, k->buffers.count + 1u, sizeof *f->scopes);
-    f->values = st_calloc(mem, k->insts.count + 1u, sizeof *f->values);
-    f->accs = st_calloc(mem, k->insts.count + 1u, sizeof *f->accs);
-    f->loop_plans = st_calloc(mem, k->axes.count + 1u, sizeof *f->loop_plans);
-    f->symbols = st_calloc(mem, k->syms->symbols.count + 1u, sizeof *f->symbols);
+    st_arena_init(mem, f->u->mem);
+    st_map_init(&f->memo_map, f->u->mem);
+    f->buffers = st_arena_zalloc(mem, k->buffers.count + 1u, sizeof *f->buffers);
+    f->noalias = st_arena_zalloc(mem, k->buffers.count + 1u, sizeof *f->noalias);
+    f->private_lanes = st_arena_zalloc(mem, k->buffers.count + 1u, sizeof *f->private_lanes);
+    f->scopes = st_arena_zalloc(mem, k->buffers.count + 1u, sizeof *f->scopes);
+    f->values = st_arena_zalloc(mem, k->insts.count + 1u, sizeof *f->values);
+    f->accs = st_arena_zalloc(mem, k->insts.count + 1u, sizeof *f->accs);
+    f->loop_plans = st_arena_zalloc(mem, k->axes.count + 1u, sizeof *f->loop_plans);
+    f->symbols = st_arena_zalloc(mem, k->syms->symbols.count + 1u, sizeof *f->symbols);
     return f->buffers && f->private_lanes && f->noalias && f->scopes && f->values && f->accs &&
            f->loop_plans && f->symbols;
 }
@@ -84,7 +75,6 @@ static LLVMMetadataRef text_node(const jit_fn *f, const char *text, LLVMMetadata
 static void make_scopes(jit_fn *f, const char *name)
 {
     const uint32_t n = f->kernel->buffers.count;
-    LLVMContextRef context = f->u->context;
     LLVMMetadataRef *list = st_calloc(f->u->mem, 2u * n + 1u, sizeof *list);
     LLVMMetadataRef *each = list + n;
     if (list == NULL) {
@@ -97,7 +87,7 @@ static void make_scopes(jit_fn *f, const char *name)
         (void)snprintf(scope, sizeof scope, "buffer %u", b);
         if (f->kernel->buffers.data[b].flags & ST_BUFFER_UNIQUE) {
             each[b] = text_node(f, scope, domain);
-            f->scopes[b] = LLVMMetadataAsValue(context, LLVMMDNodeInContext2(context, &each[b], 1));
+            f->scopes[b] = jit_node(f, &each[b], 1);
         }
     }
     for (uint32_t b = 0; b < n; b++) {
@@ -107,10 +97,7 @@ static void make_scopes(jit_fn *f, const char *name)
                 list[count++] = each[c];
             }
         }
-        if (count) {
-            f->noalias[b] =
-                LLVMMetadataAsValue(context, LLVMMDNodeInContext2(context, list, count));
-        }
+        f->noalias[b] = count ? jit_node(f, list, count) : NULL;
     }
     st_free(f->u->mem, list);
 }
@@ -120,9 +107,8 @@ static void make_scopes(jit_fn *f, const char *name)
 static LLVMValueRef load_field(jit_fn *f, LLVMValueRef base, uint32_t index)
 {
     const LLVMTypeRef pointer = f->u->types[JIT_PTR];
-    LLVMValueRef at = jit_i64(f, index);
-    const LLVMValueRef v =
-        LLVMBuildLoad2(f->u->ir, pointer, LLVMBuildGEP2(f->u->ir, pointer, base, &at, 1, ""), "");
+    const LLVMValueRef at = jit_element(f, pointer, base, jit_i64(f, index));
+    const LLVMValueRef v = LLVMBuildLoad2(f->u->ir, pointer, at, "");
     jit_set_invariant(f, v);
     return v;
 }

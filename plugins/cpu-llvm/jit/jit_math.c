@@ -11,13 +11,6 @@
 
 #define NAME_BYTES_MAX 64u
 
-static void add_attribute(jit_fn *f, LLVMValueRef fn, const char *name)
-{
-    const unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
-    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                            LLVMCreateEnumAttribute(f->u->context, kind, 0));
-}
-
 /* n operands of one type, a result of the same. */
 static LLVMValueRef function(jit_fn *f, const char *name, LLVMTypeRef type, uint32_t n,
                              LLVMTypeRef *out_type)
@@ -27,9 +20,9 @@ static LLVMValueRef function(jit_fn *f, const char *name, LLVMTypeRef type, uint
     LLVMValueRef fn = LLVMGetNamedFunction(f->u->module, name);
     if (fn == NULL) {
         fn = LLVMAddFunction(f->u->module, name, *out_type);
-        add_attribute(f, fn, "nounwind");
-        add_attribute(f, fn, "willreturn");
-        add_attribute(f, fn, "memory"); /* value 0: reads and writes none */
+        jit_mark(f->u, fn, "nounwind");
+        jit_mark(f->u, fn, "willreturn");
+        jit_mark(f->u, fn, "memory"); /* value 0: reads and writes none */
     }
     return fn;
 }
@@ -60,13 +53,12 @@ static LLVMValueRef by_lane(jit_fn *f, const char *name, const LLVMValueRef *arg
     const LLVMBasicBlockRef after = jit_block(f);
     LLVMBuildBr(ir, body);
     jit_go(f, body);
-    LLVMValueRef lane = LLVMBuildPhi(ir, f->u->types[JIT_I64], "");
+    const LLVMValueRef lane = LLVMBuildPhi(ir, f->u->types[JIT_I64], "");
     for (uint32_t k = 0; k < n; k++) {
-        one[k] =
-            LLVMBuildLoad2(ir, element, LLVMBuildGEP2(ir, element, slots[k], &lane, 1, ""), "");
+        one[k] = LLVMBuildLoad2(ir, element, jit_element(f, element, slots[k], lane), "");
     }
     const LLVMValueRef y = call(f, name, element, one, n);
-    LLVMBuildStore(ir, y, LLVMBuildGEP2(ir, element, out, &lane, 1, ""));
+    LLVMBuildStore(ir, y, jit_element(f, element, out, lane));
     LLVMValueRef next[2] = {jit_i64(f, 0), LLVMBuildAdd(ir, lane, jit_i64(f, 1), "")};
     LLVMBasicBlockRef from[2] = {before, body};
     const LLVMValueRef more =

@@ -22,7 +22,7 @@ typedef struct access {
 
 /* ---- alias facts ---- */
 
-void jit_tag(jit_fn *f, LLVMValueRef memory_access, uint32_t buffer)
+static void tag(jit_fn *f, LLVMValueRef memory_access, uint32_t buffer)
 {
     if (f->scopes[buffer] != NULL) {
         LLVMSetMetadata(memory_access, f->u->kind_scope, f->scopes[buffer]);
@@ -30,6 +30,24 @@ void jit_tag(jit_fn *f, LLVMValueRef memory_access, uint32_t buffer)
     if (f->noalias[buffer] != NULL) {
         LLVMSetMetadata(memory_access, f->u->kind_noalias, f->noalias[buffer]);
     }
+}
+
+LLVMValueRef jit_load_at(jit_fn *f, LLVMTypeRef type, LLVMValueRef at, uint32_t align,
+                         uint32_t buffer)
+{
+    const LLVMValueRef v = LLVMBuildLoad2(f->u->ir, type, at, "");
+    LLVMSetAlignment(v, align);
+    tag(f, v, buffer);
+    return v;
+}
+
+static LLVMValueRef store_at(jit_fn *f, LLVMValueRef value, LLVMValueRef at, uint32_t align,
+                             uint32_t buffer)
+{
+    const LLVMValueRef store = LLVMBuildStore(f->u->ir, value, at);
+    LLVMSetAlignment(store, align);
+    tag(f, store, buffer);
+    return store;
 }
 
 /* ---- what is known of an access ---- */
@@ -102,8 +120,7 @@ static LLVMValueRef reversed(jit_fn *f, LLVMValueRef v)
     for (uint32_t i = 0; i < lanes; i++) {
         order[i] = jit_i32(f, lanes - 1u - i);
     }
-    return LLVMBuildShuffleVector(f->u->ir, v, jit_poison(LLVMTypeOf(v)),
-                                  LLVMConstVector(order, lanes), "");
+    return jit_shuffle(f, v, order, lanes);
 }
 
 /* ---- LLVM's masked accesses ---- */
@@ -129,14 +146,11 @@ static LLVMValueRef masked_call(jit_fn *f, const char *name, LLVMTypeRef *types,
 /* The lanes' addresses. */
 static LLVMValueRef pointers(jit_fn *f, const access *a)
 {
-    const LLVMBuilderRef ir = f->u->ir;
     if (a->shape == JIT_LINEAR && a->coef <= INT16_MAX && a->coef >= INT16_MIN) {
-        LLVMValueRef offsets = jit_iota(f->u->types[JIT_I32], f->lanes, a->coef);
-        return LLVMBuildGEP2(ir, a->type, jit_address(f, a->inst->ref, a->inst->sym), &offsets, 1,
-                             "");
+        const LLVMValueRef first = jit_address(f, a->inst->ref, a->inst->sym);
+        return jit_element(f, a->type, first, jit_iota(f->u->types[JIT_I32], f->lanes, a->coef));
     }
-    LLVMValueRef index = jit_vsym(f, a->inst->sym, true);
-    return LLVMBuildGEP2(ir, a->type, f->buffers[a->inst->ref], &index, 1, "");
+    return jit_element(f, a->type, f->buffers[a->inst->ref], jit_vsym(f, a->inst->sym, true));
 }
 
 LLVMValueRef jit_gather(jit_fn *f, LLVMValueRef at, LLVMValueRef mask, LLVMValueRef other,
@@ -170,8 +184,7 @@ static LLVMValueRef run_address(jit_fn *f, const access *a, uint32_t *out_align)
     LLVMValueRef p = jit_address(f, a->inst->ref, a->inst->sym);
     *out_align = a->align;
     if (a->coef == -1) {
-        LLVMValueRef back = jit_i64(f, 1 - (int64_t)f->lanes);
-        p = LLVMBuildGEP2(f->u->ir, a->type, p, &back, 1, "");
+        p = jit_element(f, a->type, p, jit_i64(f, 1 - (int64_t)f->lanes));
         *out_align = jit_dtype_bytes(a->buffer->dtype);
     }
     return p;
@@ -214,8 +227,7 @@ static LLVMValueRef load_run(jit_fn *f, const access *a, LLVMValueRef mask, LLVM
     const bool is_back = a->coef == -1;
     LLVMValueRef v;
     if (mask == NULL) {
-        v = LLVMBuildLoad2(f->u->ir, type, p, "");
-        LLVMSetAlignment(v, align);
+        v = jit_load_at(f, type, p, align, a->inst->ref);
         if (!is_back) {
             jit_prefetch_row(f, a->inst->ref, a->inst->sym, p);
         }
@@ -224,9 +236,9 @@ static LLVMValueRef load_run(jit_fn *f, const access *a, LLVMValueRef mask, LLVM
         LLVMValueRef args[3] = {p, is_back ? reversed(f, mask) : mask,
                                 is_back ? reversed(f, other) : other};
         v = masked_call(f, "llvm.masked.load", types, args, 3, 0, align);
+        tag(f, v, a->inst->ref);
+        v = fenced(f, v, jit_dtype_bytes(a->buffer->dtype));
     }
-    jit_tag(f, v, a->inst->ref);
-    v = mask ? fenced(f, v, jit_dtype_bytes(a->buffer->dtype)) : v;
     return is_back ? reversed(f, v) : v;
 }
 
@@ -234,11 +246,8 @@ static LLVMValueRef load_run(jit_fn *f, const access *a, LLVMValueRef mask, LLVM
 
 static LLVMValueRef load_scalar(jit_fn *f, const access *a)
 {
-    const LLVMValueRef v =
-        LLVMBuildLoad2(f->u->ir, a->type, jit_address(f, a->inst->ref, a->inst->sym), "");
-    LLVMSetAlignment(v, a->align);
-    jit_tag(f, v, a->inst->ref);
-    return v;
+    const LLVMValueRef at = jit_address(f, a->inst->ref, a->inst->sym);
+    return jit_load_at(f, a->type, at, a->align, a->inst->ref);
 }
 
 /* The load where `is_on` (i1) holds, `other` elsewhere. Of lanes (a gather): those of `mask`. */
@@ -329,13 +338,9 @@ static int64_t lone_lane(LLVMValueRef mask, uint32_t lanes)
  * of the wide element. */
 static void store_lane(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueRef p, int64_t lane)
 {
-    const LLVMBuilderRef ir = f->u->ir;
-    LLVMValueRef at = jit_i64(f, lane);
     const LLVMValueRef x = jit_lane(f, value, (uint32_t)lane);
-    const LLVMValueRef store =
-        LLVMBuildStore(ir, x, LLVMBuildGEP2(ir, LLVMTypeOf(x), p, &at, 1, ""));
-    LLVMSetAlignment(store, jit_dtype_bytes(a->buffer->dtype));
-    jit_tag(f, store, a->inst->ref);
+    (void)store_at(f, x, jit_element(f, LLVMTypeOf(x), p, jit_i64(f, lane)),
+                   jit_dtype_bytes(a->buffer->dtype), a->inst->ref);
 }
 
 static void store_run(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueRef mask)
@@ -355,19 +360,15 @@ static void store_run(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueR
     if (mask != NULL) {
         LLVMTypeRef types[2] = {LLVMTypeOf(value), LLVMTypeOf(p)};
         LLVMValueRef args[3] = {value, p, mask};
-        jit_tag(f, masked_call(f, "llvm.masked.store", types, args, 3, 1, align), a->inst->ref);
+        tag(f, masked_call(f, "llvm.masked.store", types, args, 3, 1, align), a->inst->ref);
         return;
     }
-    const LLVMValueRef store = LLVMBuildStore(f->u->ir, value, p);
-    LLVMSetAlignment(store, align);
-    jit_tag(f, store, a->inst->ref);
+    const LLVMValueRef store = store_at(f, value, p, align, a->inst->ref);
     jit_pipeline_note(f, store);
     if (f->is_streamed && (a->buffer->flags & ST_BUFFER_STREAMED) && bytes >= 16u &&
         align >= (bytes < 64u ? bytes : 64u)) {
         LLVMMetadataRef one = LLVMValueAsMetadata(jit_i32(f, 1));
-        LLVMSetMetadata(
-            store, f->u->kind_nontemporal,
-            LLVMMetadataAsValue(f->u->context, LLVMMDNodeInContext2(f->u->context, &one, 1)));
+        LLVMSetMetadata(store, f->u->kind_nontemporal, jit_node(f, &one, 1));
     }
 }
 
@@ -375,9 +376,7 @@ static void store_scalar(jit_fn *f, const access *a, LLVMValueRef value, LLVMVal
 {
     const LLVMValueRef p = jit_address(f, a->inst->ref, a->inst->sym);
     const jit_if on = is_on ? jit_begin_if(f, is_on, false) : (jit_if){NULL};
-    const LLVMValueRef store = LLVMBuildStore(f->u->ir, value, p);
-    LLVMSetAlignment(store, a->align);
-    jit_tag(f, store, a->inst->ref);
+    (void)store_at(f, value, p, a->align, a->inst->ref);
     if (is_on != NULL) {
         (void)jit_end_if(f, &on, NULL, NULL);
     }
@@ -430,10 +429,10 @@ void jit_report(jit_fn *f, LLVMValueRef bad, uint32_t value)
 {
     const LLVMBuilderRef ir = f->u->ir;
     const jit_if is_bad = jit_begin_if(f, bad, true);
-    LLVMValueRef field = jit_i64(f, (int64_t)(offsetof(st_kernel_args, status) / sizeof(void *)));
+    const int64_t field = (int64_t)(offsetof(st_kernel_args, status) / sizeof(void *));
     const LLVMTypeRef pointer = f->u->types[JIT_PTR];
     const LLVMValueRef at =
-        LLVMBuildLoad2(ir, pointer, LLVMBuildGEP2(ir, pointer, f->args, &field, 1, ""), "");
+        LLVMBuildLoad2(ir, pointer, jit_element(f, pointer, f->args, jit_i64(f, field)), "");
     const LLVMValueRef store = LLVMBuildStore(ir, jit_i32(f, value), at);
     LLVMSetAlignment(store, 4);
     LLVMSetOrdering(store, LLVMAtomicOrderingMonotonic);

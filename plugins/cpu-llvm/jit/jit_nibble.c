@@ -36,21 +36,18 @@ static LLVMValueRef address_of(jit_fn *f, const nibbles *n, LLVMValueRef index,
 {
     const LLVMBuilderRef ir = f->u->ir;
     const LLVMTypeRef type = LLVMTypeOf(index);
-    LLVMValueRef byte = LLVMBuildAShr(ir, index, jit_int(type, 1), "");
+    const LLVMValueRef byte = LLVMBuildAShr(ir, index, jit_int(type, 1), "");
     LLVMValueRef odd = LLVMBuildAnd(ir, index, jit_int(type, 1), "");
     odd = LLVMBuildTrunc(ir, odd, jit_like(f, JIT_I8, odd), "");
     *out_shift = LLVMBuildShl(ir, odd, jit_int(LLVMTypeOf(odd), 2), "");
-    return LLVMBuildGEP2(ir, f->u->types[JIT_I8], f->buffers[n->inst->ref], &byte, 1, "");
+    return jit_element(f, f->u->types[JIT_I8], f->buffers[n->inst->ref], byte);
 }
 
 static LLVMValueRef load_one(jit_fn *f, const nibbles *n)
 {
     LLVMValueRef shift = NULL;
     const LLVMValueRef at = address_of(f, n, jit_sym(f, n->inst->sym), &shift);
-    const LLVMValueRef byte = LLVMBuildLoad2(f->u->ir, f->u->types[JIT_I8], at, "");
-    LLVMSetAlignment(byte, 1);
-    jit_tag(f, byte, n->inst->ref);
-    return taken(f, n, byte, shift);
+    return taken(f, n, jit_load_at(f, f->u->types[JIT_I8], at, 1, n->inst->ref), shift);
 }
 
 /* One element where the mask, of one lane, holds; else 0. */
@@ -69,17 +66,13 @@ static LLVMValueRef load_run(jit_fn *f, const nibbles *n)
     LLVMValueRef shift = NULL;
     const LLVMTypeRef i8 = f->u->types[JIT_I8];
     const LLVMValueRef at = address_of(f, n, jit_sym(f, n->inst->sym), &shift);
-    const LLVMValueRef bytes = LLVMBuildLoad2(f->u->ir, jit_wide(i8, n->lanes / 2u), at, "");
-    LLVMSetAlignment(bytes, 1);
-    jit_tag(f, bytes, n->inst->ref);
+    const LLVMValueRef bytes = jit_load_at(f, jit_wide(i8, n->lanes / 2u), at, 1, n->inst->ref);
     for (uint32_t i = 0; i < n->lanes; i++) {
         twice[i] = jit_i32(f, n->lanes > 2u ? i / 2u : 0);
         shifts[i] = LLVMConstInt(i8, i % 2u * 4u, 0);
     }
     const LLVMValueRef splat =
-        n->lanes > 2u ? LLVMBuildShuffleVector(f->u->ir, bytes, jit_poison(LLVMTypeOf(bytes)),
-                                               LLVMConstVector(twice, n->lanes), "")
-                      : jit_splat(f, bytes);
+        n->lanes > 2u ? jit_shuffle(f, bytes, twice, n->lanes) : jit_splat(f, bytes);
     return taken(f, n, splat, LLVMConstVector(shifts, n->lanes));
 }
 

@@ -102,13 +102,11 @@ void jit_prefetch_row(jit_fn *f, uint32_t buffer, uint32_t sym, LLVMValueRef add
         (st_sym_const(&f->syms->tab, coef, &step) && step <= 0)) {
         return;
     }
-    LLVMValueRef ahead = jit_sym(f, coef);
     const LLVMTypeRef type = jit_memory_type(f, f->kernel->buffers.data[buffer].dtype);
-    const LLVMValueRef next = LLVMBuildGEP2(f->u->ir, type, address, &ahead, 1, "");
+    const LLVMValueRef next = jit_element(f, type, address, jit_sym(f, coef));
     const uint32_t bytes = f->lanes * jit_dtype_bytes(f->kernel->buffers.data[buffer].dtype);
     prefetch(f, next);
     for (uint32_t at = LINE_BYTES; at < bytes; at += LINE_BYTES) {
-        LLVMValueRef offset = jit_i64(f, at);
-        prefetch(f, LLVMBuildGEP2(f->u->ir, f->u->types[JIT_I8], next, &offset, 1, ""));
+        prefetch(f, jit_element(f, f->u->types[JIT_I8], next, jit_i64(f, at)));
     }
 }

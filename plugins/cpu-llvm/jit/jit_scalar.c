@@ -70,30 +70,27 @@ static LLVMValueRef scale_of(jit_fn *f, const scalar *s)
 static LLVMValueRef float_op(jit_fn *f, const scalar *s)
 {
     const LLVMBuilderRef ir = f->u->ir;
-    LLVMTypeRef type = LLVMTypeOf(s->x);
-    LLVMValueRef args[3] = {s->x, s->y, s->z};
     static const char *const intrinsics[ST_LOOP_CODE_COUNT] = {
         [ST_LOOP_abs] = "llvm.fabs",    [ST_LOOP_ceil] = "llvm.ceil",
         [ST_LOOP_floor] = "llvm.floor", [ST_LOOP_round] = "llvm.roundeven",
         [ST_LOOP_trunc] = "llvm.trunc", [ST_LOOP_sqrt] = "llvm.sqrt"};
+    static const LLVMOpcode opcodes[ST_LOOP_CODE_COUNT] = {[ST_LOOP_add] = LLVMFAdd,
+                                                           [ST_LOOP_sub] = LLVMFSub,
+                                                           [ST_LOOP_mul] = LLVMFMul,
+                                                           [ST_LOOP_div] = LLVMFDiv};
     if (intrinsics[s->inst->code]) {
         return jit_intrinsic1(f, intrinsics[s->inst->code], s->x);
+    }
+    if (opcodes[s->inst->code]) {
+        return LLVMBuildBinOp(ir, opcodes[s->inst->code], s->x, s->y, "");
     }
     switch (s->inst->code) {
     case ST_LOOP_lookup:
         return jit_lookup(f, s->x, (uint32_t)s->inst->imm.i);
     case ST_LOOP_neg:
         return LLVMBuildFNeg(ir, s->x, "");
-    case ST_LOOP_add:
-        return LLVMBuildFAdd(ir, s->x, s->y, "");
-    case ST_LOOP_sub:
-        return LLVMBuildFSub(ir, s->x, s->y, "");
-    case ST_LOOP_mul:
-        return LLVMBuildFMul(ir, s->x, s->y, "");
-    case ST_LOOP_div:
-        return LLVMBuildFDiv(ir, s->x, s->y, "");
     case ST_LOOP_fma:
-        return jit_intrinsic(f, "llvm.fma", &type, 1, args, 3);
+        return jit_fma(f, s->x, s->y, s->z);
     case ST_LOOP_ldexp:
         return jit_ldexp(f, s->x, scale_of(f, s));
     case ST_LOOP_min:
@@ -108,15 +105,16 @@ static LLVMValueRef int_op(jit_fn *f, const scalar *s)
 {
     const LLVMBuilderRef ir = f->u->ir;
     const bool is_signed = s->class_ == ST_LOOP_INTS;
+    static const LLVMOpcode opcodes[ST_LOOP_CODE_COUNT] = {
+        [ST_LOOP_add] = LLVMAdd,       [ST_LOOP_sub] = LLVMSub,   [ST_LOOP_mul] = LLVMMul,
+        [ST_LOOP_bit_and] = LLVMAnd,   [ST_LOOP_bit_or] = LLVMOr, [ST_LOOP_bit_xor] = LLVMXor,
+        [ST_LOOP_shift_left] = LLVMShl};
+    if (opcodes[s->inst->code]) {
+        return LLVMBuildBinOp(ir, opcodes[s->inst->code], s->x, s->y, "");
+    }
     switch (s->inst->code) {
     case ST_LOOP_neg:
         return LLVMBuildNeg(ir, s->x, "");
-    case ST_LOOP_add:
-        return LLVMBuildAdd(ir, s->x, s->y, "");
-    case ST_LOOP_sub:
-        return LLVMBuildSub(ir, s->x, s->y, "");
-    case ST_LOOP_mul:
-        return LLVMBuildMul(ir, s->x, s->y, "");
     case ST_LOOP_quot:
         return quotient(f, s);
     case ST_LOOP_min:
@@ -125,14 +123,6 @@ static LLVMValueRef int_op(jit_fn *f, const scalar *s)
         return jit_combine(f, ST_ACC_MAX, s->dtype, s->x, s->y);
     case ST_LOOP_bit_not:
         return LLVMBuildNot(ir, s->x, "");
-    case ST_LOOP_bit_and:
-        return LLVMBuildAnd(ir, s->x, s->y, "");
-    case ST_LOOP_bit_or:
-        return LLVMBuildOr(ir, s->x, s->y, "");
-    case ST_LOOP_bit_xor:
-        return LLVMBuildXor(ir, s->x, s->y, "");
-    case ST_LOOP_shift_left:
-        return LLVMBuildShl(ir, s->x, s->y, "");
     case ST_LOOP_shift_right:
         return is_signed ? LLVMBuildAShr(ir, s->x, s->y, "") : LLVMBuildLShr(ir, s->x, s->y, "");
     default:

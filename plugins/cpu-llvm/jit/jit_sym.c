@@ -218,10 +218,9 @@ static LLVMValueRef build_atom(jit_fn *f, const stator_atom_row *atom, LLVMValue
 
 static LLVMValueRef size_value(jit_fn *f, uint32_t id)
 {
-    LLVMValueRef at = jit_i64(f, id);
-    const LLVMBuilderRef ir = f->u->ir;
-    at = LLVMBuildGEP2(ir, f->u->types[JIT_I64], f->sizes, &at, 1, "");
-    const LLVMValueRef v = LLVMBuildLoad2(ir, f->u->types[JIT_I64], at, "");
+    const LLVMTypeRef i64 = f->u->types[JIT_I64];
+    const LLVMValueRef at = jit_element(f, i64, f->sizes, jit_i64(f, id));
+    const LLVMValueRef v = LLVMBuildLoad2(f->u->ir, i64, at, "");
     jit_set_invariant(f, v);
     return v;
 }
@@ -333,16 +332,15 @@ LLVMValueRef jit_address(jit_fn *f, uint32_t buffer, uint32_t sym)
     const uint32_t top = sym_level(f, sym);
     p = f->buffers[buffer];
     for (uint32_t level = 0; level <= top; level++) {
-        LLVMValueRef part = level_sum(f, row, level, true);
+        const LLVMValueRef part = level_sum(f, row, level, true);
         if (part != NULL) {
             jit_at(f, level);
-            p = LLVMBuildGEP2(f->u->ir, type, p, &part, 1, "");
+            p = jit_element(f, type, p, part);
         }
     }
     if (row->constant) {
-        LLVMValueRef constant = jit_i64(f, row->constant);
         jit_at(f, top);
-        p = LLVMBuildGEP2(f->u->ir, type, p, &constant, 1, "");
+        p = jit_element(f, type, p, jit_i64(f, row->constant));
     }
     jit_here(f);
     jit_memo_put(f, JIT_MEMO_ADDRESS, key, top, p);

@@ -3,39 +3,9 @@
  * plugins/cpu-llvm/onednn is the library around them: candidates, plans, calls, and oneDNN's
  * primitives.
  *
- * Contractions by oneDNN: what the files of this folder share.
- *
- *   dn_main.c   the library's slots, opening and closing
- *   dn_contraction.c   a contraction's numbers; which contractions are taken
- *   dn_desc.c   numbers to oneDNN's descriptors; one candidate of doing it
- *   dn_post.c   epilogues to post-ops
- *   dn_plan.c   a candidate made ready: primitives, reorders, memory
- *   dn_winograd.c constant weights of 3x3 convolutions in Winograd's form
- *   dn_pack.c   constant weights in the form that a primitive asks for
- *   dn_choose.c which candidate
- *   dn_tune.c   candidates timed
- *   dn_scratch.c memory of a call
- *   dn_run.c    plans by their numbers; a call
- *   dn_alone.c  a call of a primitive, on one thread where the machine is contended
- *   dn_save.c   ops in the compile cache
- *   dn_skinny.c few rows against constant weights: kernels of our own; dn_skinny_*.c the inner
- *               loops
- *   dn_quant.c  products against weights of four or eight bits; dn_quant_*.c the inner loops;
- *               what few rows and they share (dn_rows_isa.h)
- *   dn_tiles.c  products and convolutions by kernels of our own, weights in panels; its sizes
- *               (dn_tiles_job.c), weights (dn_tiles_pack.c), the phases of transposed convolutions
- *               (dn_tiles_phases.c), over three axes (dn_tiles_slices.c), Winograd's way
- *               (dn_tiles_wino.c and dn_wino_256.c), the inner loops for bf16 and bytes
- *               (dn_tiles_512.c), for f32 and bytes (dn_tiles_256.c), for f32 (dn_floats_512.c),
- * for
- *               bytes with a group a channel (dn_depthwise_*.c), sums to bytes (dn_bytes_*.c)
- *   dn_planes.c convolutions with a group for each channel, channels first; of short lines and of
- *               strides dn_blocked.c; dn_planes_*.c the inner loops
- *   dn_plain.c  plain loops: what oneDNN cannot, and epilogues of values that are not finite
- *   dn_half.c   f16, and bf16 without AVX-512, done in f32
- *   dn_transpose.c   images to channels last and back
- *   dn_attention.c   attention in one kernel; dn_attention_*.c its inner loops
- *   dn_team.c   threads and floating point flags
+ * A contraction's numbers (dn_contraction.c) become candidates (onednn/dn_choose.c), the best of
+ * which becomes a plan (onednn/dn_plan.c) that each call runs (onednn/dn_run.c): primitives of
+ * oneDNN, or one of the kernels here. Each file begins with what it does.
  *
  * oneDNN 2.x (the C API of 3.x has other descriptors). Names of oneDNN begin with dnnl_. */
 #ifndef STATOR_CPU_LLVM_DN_H
@@ -299,6 +269,11 @@ void dn_simplify(const st_contraction *contraction, dn_sizes *sizes);
 uint32_t dn_dtype_size(uint32_t dtype);
 /* May a sum of a convolution of bytes exceed 2^24? */
 bool dn_are_sums_long(const st_contraction *contraction, const dn_sizes *sizes);
+/* The kinds of rows that the epilogue has, a bit each, of which DN_KIND names one. */
+uint32_t dn_epilogue_kinds(const st_contraction *contraction);
+#define DN_KIND(name) (1u << ST_EPILOGUE_##name)
+/* Are all buffers of the epilogue f32? */
+bool dn_is_epilogue_f32(const st_contraction *contraction);
 /* A zero point may be other than 0. */
 bool dn_has_zero(const st_contraction_zero *zero);
 /* Are the weights signed bytes without a zero point, which need no sums of rows? */
@@ -310,6 +285,12 @@ int64_t dn_span(const st_contraction *contraction, const dn_sizes *sizes, uint32
 
 /* undef: oneDNN has none. */
 dnnl_data_type_t dn_type_of(uint32_t dtype);
+/* The descriptor of a tensor that lies so. 0: oneDNN has none. */
+static inline bool dn_strided(int n, const dnnl_dims_t dims, dnnl_data_type_t type,
+                              const dnnl_dims_t strides, dnnl_memory_desc_t *out)
+{
+    return dnnl_memory_desc_init_by_strides(out, n, dims, type, strides) == dnnl_success;
+}
 /* Without VNNI oneDNN's products of bytes saturate at 16 bits. */
 bool dn_are_onednn_bytes_exact(void);
 /* Does the processor have tiles of its own for bytes and bf16, and is nothing else asked for? */
@@ -334,6 +315,9 @@ bool dn_is_number_read(const dn_op *op, uint32_t i);
 bool dn_zero_points(const dn_op *op, dnnl_primitive_attr_t attr, dn_desc *desc);
 
 /* ---- dn_plan.c ---- */
+
+/* The next step of a chain of calls of oneDNN, which the first failure ends. */
+#define DN_THEN(status, expr) ((status) = (status) == dnnl_success ? (expr) : (status))
 
 /* Takes desc over. Weights are not bound yet when they are constant. */
 stator_status dn_plan_make(dn_op *op, const dn_sizes *key, dn_desc *desc, dn_plan **out,

@@ -731,12 +731,9 @@ stator_status dn_attention_run(dn_op *op, const st_library_call *call, stator_ct
     ST_FAIL_IF(a.depth > DEPTH_MAX, err, STATOR_RESOURCE_EXHAUSTED,
                "inductor-cpu: attention over %lld elements a key: no memory holds them",
                (long long)a.depth);
-    if (units > 1 && op->lib->host && macs > ALONE_MACS) {
-        const int64_t share = units / op->lib->host->thr->thread_count(ctx);
-        const int64_t grain = a.parts < share ? a.parts : share; /* about a head */
-        op->lib->host->thr->parallel_for(ctx, units, grain, attend_range, &a);
-    } else {
-        attend_range(&a, 0, units);
-    }
+    const stator_host *host = units > 1 && macs > ALONE_MACS ? op->lib->host : NULL;
+    const int64_t share = host ? units / host->thr->thread_count(ctx) : units;
+    const int64_t grain = a.parts < share ? a.parts : share; /* about a head */
+    dn_parallel(host, ctx, units, grain, attend_range, &a);
     return atomic_load(&a.is_out_of_memory) ? st_fail_oom(err) : STATOR_OK;
 }

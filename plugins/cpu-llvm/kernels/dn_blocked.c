@@ -54,22 +54,13 @@ static int64_t bytes_of(const dn_planes *p, int64_t n)
            (pixels_held(p, n) + p->places) * (int64_t)sizeof(int64_t);
 }
 
-static bool has_add(const st_contraction *contraction)
-{
-    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
-        if (contraction->epilogue[i].kind == ST_EPILOGUE_ADD) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Transposing takes somewhat less time than 3x3 products of all lanes do: that is saved where lines
  * leave many lanes empty, and where their pixels are copied one by one for the stride. */
 static bool is_worth_it(const dn_planes *p)
 {
     return (p->out[1] < 2 * p->isa->lanes || p->stride[1] > 1) &&
-           p->s->features >= p->isa->lanes / 2 && !has_add(&p->op->contraction);
+           p->s->features >= p->isa->lanes / 2 &&
+           !(dn_epilogue_kinds(&p->op->contraction) & DN_KIND(ADD));
 }
 
 bool dn_blocked_init(dn_planes *p)

@@ -253,6 +253,25 @@ bool dn_has_zero(const st_contraction_zero *zero)
     return zero->has_buffer || zero->value;
 }
 
+uint32_t dn_epilogue_kinds(const st_contraction *contraction)
+{
+    uint32_t kinds = 0;
+    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
+        kinds |= 1u << (contraction->epilogue[i].kind & 31u); /* of a damaged file it may be any */
+    }
+    return kinds;
+}
+
+bool dn_is_epilogue_f32(const st_contraction *contraction)
+{
+    bool is_f32 = true;
+    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
+        const st_epilogue *e = &contraction->epilogue[i];
+        is_f32 &= !st_epilogue_has_buffer(e->kind) || e->dtype == STATOR_F32;
+    }
+    return is_f32;
+}
+
 bool dn_has_plain_weights(const st_contraction *contraction)
 {
     return contraction->y.dtype == STATOR_I8 && !dn_has_zero(&contraction->y_zero);

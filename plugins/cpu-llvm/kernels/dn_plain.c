@@ -272,9 +272,7 @@ void dn_plain(const dn_op *op, const dn_sizes *s, const float *t, void *const at
     int64_t macs = 0;
     set_axes(&p);
     dn_work(&op->contraction, s, &elements, &macs);
-    if (elements > 0 && op->lib->host) {
-        op->lib->host->thr->parallel_for(ctx, elements, 256, run_range, &p);
-    } else if (elements > 0) {
-        run_range(&p, 0, elements);
+    if (elements > 0) {
+        dn_parallel(op->lib->host, ctx, elements, 256, run_range, &p);
     }
 }

@@ -294,26 +294,9 @@ uint64_t dn_planes_scratch(const dn_op *op, const dn_sizes *sizes)
 
 static bool is_epilogue_done(const st_contraction *contraction)
 {
-    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
-        switch (contraction->epilogue[i].kind) {
-        case ST_EPILOGUE_BIAS:
-        case ST_EPILOGUE_ADD:
-        case ST_EPILOGUE_TIMES:
-        case ST_EPILOGUE_TIMES_ONE:
-            if (contraction->epilogue[i].dtype != STATOR_F32) {
-                return false;
-            }
-            break;
-        case ST_EPILOGUE_SCALE:
-        case ST_EPILOGUE_OFFSET:
-        case ST_EPILOGUE_RELU:
-        case ST_EPILOGUE_CLIP:
-            break;
-        default:
-            return false;
-        }
-    }
-    return true;
+    const uint32_t done = DN_KIND(BIAS) | DN_KIND(ADD) | DN_KIND(TIMES) | DN_KIND(TIMES_ONE) |
+                          DN_KIND(SCALE) | DN_KIND(OFFSET) | DN_KIND(RELU) | DN_KIND(CLIP);
+    return !(dn_epilogue_kinds(contraction) & ~done) && dn_is_epilogue_f32(contraction);
 }
 
 /* A group for each channel, of one feature or more. */

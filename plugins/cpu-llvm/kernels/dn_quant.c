@@ -300,11 +300,7 @@ stator_status dn_quant_pack(const dn_op *op, const dn_sizes *sizes, const void *
     }
     ST_TRY(read_blocks(op, &s, 0, &p.from.scale));
     ST_TRY(read_blocks(op, &s, 1, &p.from.zero));
-    if (op->lib->host && ctx) {
-        op->lib->host->thr->parallel_for(ctx, p.order.panels, 1, pack_range, &p);
-    } else {
-        pack_range(&p, 0, p.order.panels);
-    }
+    dn_parallel(ctx ? op->lib->host : NULL, ctx, p.order.panels, 1, pack_range, &p);
     return STATOR_OK;
 }
 
@@ -461,17 +457,6 @@ stator_status dn_quant_run(const dn_op *op, const dn_plan *plan, const dn_sizes 
 
 /* ---- which ---- */
 
-/* A tensor that is added lies as the results do. */
-static bool has_add(const st_contraction *contraction)
-{
-    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
-        if (contraction->epilogue[i].kind == ST_EPILOGUE_ADD) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool dn_quant_takes(const st_contraction *contraction)
 {
     const st_contraction_weights *w = &contraction->weights;
@@ -535,9 +520,9 @@ bool dn_quant_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
     memset(out, 0, sizeof *out);
     if (!contraction->weights.is_scaled || !dn_quant_takes(contraction) || isa == NULL ||
         s->is_bare || s->n_batch != 0 || s->m < 1 || s->n < 1 || s->k < 1 ||
-        (is_out_transposed(s) && has_add(contraction)) || s->m > SPAN_MAX / s->k ||
-        s->m > SPAN_MAX / s->n || s->y.stride[0] < 0 || s->y.stride[1] < 0 ||
-        !are_zeros_small(contraction, s) || !order_of(op, s, isa, &order)) {
+        (is_out_transposed(s) && (dn_epilogue_kinds(contraction) & DN_KIND(ADD))) ||
+        s->m > SPAN_MAX / s->k || s->m > SPAN_MAX / s->n || s->y.stride[0] < 0 ||
+        s->y.stride[1] < 0 || !are_zeros_small(contraction, s) || !order_of(op, s, isa, &order)) {
         return false;
     }
     const dnnl_dims_t panels = {order.panels, order.panel};
@@ -549,8 +534,6 @@ bool dn_quant_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
     out->class_ = DN_GOOD;
     out->how.is_quant = 1;
     return order.panel < SPAN_MAX / order.panels &&
-           dnnl_memory_desc_init_by_strides(&out->md[DN_Y], 2, dims, dnnl_u8, strides) ==
-               dnnl_success &&
-           dnnl_memory_desc_init_by_strides(&out->md[DN_Y2], 2, panels, dnnl_u8, steps) ==
-               dnnl_success;
+           dn_strided(2, dims, dnnl_u8, strides, &out->md[DN_Y]) &&
+           dn_strided(2, panels, dnnl_u8, steps, &out->md[DN_Y2]);
 }

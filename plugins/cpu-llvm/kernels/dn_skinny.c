@@ -99,16 +99,9 @@ void dn_skinny_part(const dn_op *op, void *const at[DN_ROLES], uint32_t part, ui
 
 bool dn_rows_has_epilogue(const st_contraction *contraction)
 {
-    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
-        const st_epilogue *e = &contraction->epilogue[i];
-        const bool has_buffer = e->kind == ST_EPILOGUE_BIAS || e->kind == ST_EPILOGUE_ADD;
-        if ((has_buffer && e->dtype != STATOR_F32) ||
-            (!has_buffer && e->kind != ST_EPILOGUE_SCALE && e->kind != ST_EPILOGUE_RELU &&
-             e->kind != ST_EPILOGUE_CLIP && e->kind != ST_EPILOGUE_OFFSET)) {
-            return false;
-        }
-    }
-    return true;
+    const uint32_t done = DN_KIND(BIAS) | DN_KIND(ADD) | DN_KIND(SCALE) | DN_KIND(RELU) |
+                          DN_KIND(CLIP) | DN_KIND(OFFSET);
+    return !(dn_epilogue_kinds(contraction) & ~done) && dn_is_epilogue_f32(contraction);
 }
 
 bool dn_skinny_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out)
@@ -130,8 +123,7 @@ bool dn_skinny_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out)
     }
     out->name = "skinny";
     out->class_ = DN_GOOD;
-    return dnnl_memory_desc_init_by_strides(&out->md[DN_Y], 2, dims, dnnl_f32, strides) ==
-               dnnl_success &&
+    return dn_strided(2, dims, dnnl_f32, strides, &out->md[DN_Y]) &&
            dnnl_memory_desc_init_by_tag(&out->md[DN_Y2], 2, dims, dnnl_f32, isa->order) ==
                dnnl_success;
 }

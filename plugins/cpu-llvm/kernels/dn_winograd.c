@@ -143,10 +143,6 @@ bool dn_winograd_pack(const dn_op *op, const dnnl_memory_desc_t *from, const dnn
                    .in_blocks = w->ic2_block};
     memcpy(t.stride, from->format_desc.blocking.strides, sizeof t.stride);
     const int64_t n = w->oc / (LANES * w->oc2_block) * t.in_chunks;
-    if (host) {
-        host->thr->parallel_for(host->ctx, n, 1, transform_chunks, &t);
-    } else {
-        transform_chunks(&t, 0, n);
-    }
+    dn_parallel(host, host ? host->ctx : NULL, n, 1, transform_chunks, &t);
     return true;
 }

@@ -27,12 +27,7 @@ static void add(dn_candidate *all, uint32_t *n, dn_candidate how)
 
 static bool has_add(const dn_op *op)
 {
-    for (uint32_t i = 0; i < op->contraction.n_epilogue; i++) {
-        if (op->contraction.epilogue[i].kind == ST_EPILOGUE_ADD) {
-            return true;
-        }
-    }
-    return false;
+    return (dn_epilogue_kinds(&op->contraction) & DN_KIND(ADD)) != 0;
 }
 
 /* x and out each as they are or moved; weights: free when they are packed or a convolution's. */

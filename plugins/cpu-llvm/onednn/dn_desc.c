@@ -109,8 +109,7 @@ static bool exact(const tensor *t, uint32_t dtype, dnnl_memory_desc_t *out)
             return false;
         }
     }
-    return dnnl_memory_desc_init_by_strides(out, (int)t->n, t->dims, dn_type_of(dtype),
-                                            t->strides) == dnnl_success;
+    return dn_strided((int)t->n, t->dims, dn_type_of(dtype), t->strides, out);
 }
 
 static bool any_order(const tensor *t, uint32_t dtype, uint32_t channels_last,
@@ -381,7 +380,7 @@ static bool bytes_of(int64_t n, dnnl_memory_desc_t *out)
 {
     const dnnl_dims_t dims = {n};
     const dnnl_dims_t strides = {1};
-    return dnnl_memory_desc_init_by_strides(out, 1, dims, dnnl_u8, strides) == dnnl_success;
+    return dn_strided(1, dims, dnnl_u8, strides, out);
 }
 
 static bool note_span(const dn_op *op, const dn_sizes *s, uint32_t role, dn_desc *out)

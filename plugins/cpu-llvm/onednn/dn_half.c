@@ -3,7 +3,7 @@
  *
  * The op inside is one of f32. Constant weights are made f32 once, before they are packed (an op
  * from the cache does so when it looks at them at all); the other operands with each call, in
- * scratch that the op keeps. The result is rounded once, from f32, as the contraction asks. */
+ * scratch of the library. The result is rounded once, from f32, as the contraction asks. */
 #include "plugins/cpu-llvm/kernels/dn.h"
 
 #include "core/base/convert.h"
@@ -24,8 +24,6 @@ typedef struct dn_half {
     /* under op->mutex: */
     float *y; /* constant weights; NULL: not made yet, or y comes with the call */
     uint64_t y_bytes;
-    void *spare; /* scratch of a call that has ended */
-    uint64_t spare_bytes;
 } dn_half;
 
 /* ---- contractions ---- */
@@ -170,10 +168,8 @@ static void convert(const dn_op *op, stator_ctx *ctx, const void *from, void *to
                     bool is_widening)
 {
     conversion c = {from, to, op->half->dtype, is_widening};
-    if (n > BLOCK && op->lib->host) {
-        op->lib->host->thr->parallel_for(ctx, n, BLOCK, convert_range, &c);
-    } else if (n > 0) {
-        convert_range(&c, 0, n);
+    if (n > 0) {
+        dn_parallel(n > BLOCK ? op->lib->host : NULL, ctx, n, BLOCK, convert_range, &c);
     }
 }
 
@@ -204,14 +200,21 @@ uint32_t dn_half_roles(const dn_op *op)
     return op->half ? op->half->roles : 0;
 }
 
+/* The constant weights in f32, as far as they are made; NULL: not yet, or y comes with the call. */
+static float *kept_weights(dn_op *op)
+{
+    (void)pthread_mutex_lock(&op->mutex);
+    float *y = op->half->y;
+    (void)pthread_mutex_unlock(&op->mutex);
+    return y;
+}
+
 stator_status dn_half_widen(dn_op *op, const dn_sizes *sizes, const void *y, const void **out,
                             stator_diag **err)
 {
     stator_ctx *ctx = op->lib->host ? op->lib->host->ctx : NULL;
     dn_half *half = op->half;
-    (void)pthread_mutex_lock(&op->mutex);
-    *out = half->y;
-    (void)pthread_mutex_unlock(&op->mutex);
+    *out = kept_weights(op);
     if (*out) {
         return STATOR_OK;
     }
@@ -236,7 +239,6 @@ void dn_half_destroy(dn_op *op)
 {
     if (op->half) {
         st_free(op->lib->mem, op->half->y);
-        st_free(op->lib->mem, op->half->spare);
         st_free(op->lib->mem, op->half);
         op->half = NULL;
     }
@@ -244,7 +246,7 @@ void dn_half_destroy(dn_op *op)
 
 uint64_t dn_half_bytes(const dn_op *op)
 {
-    return op->half ? op->half->y_bytes + op->half->spare_bytes : 0;
+    return op->half ? op->half->y_bytes : 0;
 }
 
 /* ---- a call ---- */
@@ -271,41 +273,6 @@ static int64_t elements_of(const dn_op *op, const dn_sizes *s, uint32_t role, in
     }
 }
 
-static void *take_scratch(dn_op *op, uint64_t bytes)
-{
-    void *taken = NULL;
-    (void)pthread_mutex_lock(&op->mutex);
-    if (op->half->spare_bytes >= bytes) {
-        taken = op->half->spare;
-        op->half->spare = NULL;
-        op->half->spare_bytes = 0;
-    }
-    (void)pthread_mutex_unlock(&op->mutex);
-    return taken ? taken : st_alloc(op->lib->mem, bytes, ALIGN);
-}
-
-static void give_scratch(dn_op *op, void *scratch, uint64_t bytes)
-{
-    void *dropped = scratch;
-    (void)pthread_mutex_lock(&op->mutex);
-    if (op->half->spare_bytes < bytes) {
-        dropped = op->half->spare;
-        op->half->spare = scratch;
-        op->half->spare_bytes = bytes;
-    }
-    (void)pthread_mutex_unlock(&op->mutex);
-    st_free(op->lib->mem, dropped);
-}
-
-/* The constant weights in f32, as far as they are made; NULL: not yet, or y comes with the call. */
-static float *kept_weights(dn_op *op)
-{
-    (void)pthread_mutex_lock(&op->mutex);
-    float *y = op->half->y;
-    (void)pthread_mutex_unlock(&op->mutex);
-    return y;
-}
-
 /* Is the role's buffer narrow, and made f32 in this call? */
 static bool is_moved(const dn_op *op, uint32_t role, const float *y)
 {
@@ -318,7 +285,7 @@ stator_status dn_half_run(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES]
     void *wide[DN_ROLES];
     int64_t elements = 0;
     int64_t macs = 0;
-    uint64_t bytes = ALIGN;
+    uint64_t bytes = 0;
     float *y = kept_weights(op);
     memcpy(wide, at, sizeof wide);
     dn_work(&op->contraction, s, &elements, &macs);
@@ -328,8 +295,8 @@ stator_status dn_half_run(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES]
     for (uint32_t role = 0; role < DN_ROLES; role++) {
         bytes += is_moved(op, role, y) ? padded(elements_of(op, s, role, macs)) : 0;
     }
-    char *scratch = take_scratch(op, bytes);
-    char *next = scratch;
+    dn_scratch *scratch = dn_scratch_take(op->lib, bytes);
+    char *next = dn_scratch_data(scratch);
     ST_TRY_MEM(scratch, err);
     const int64_t out = dn_span(&op->contraction, s, DN_OUT);
     for (uint32_t role = 0; role < DN_ROLES; role++) {
@@ -350,6 +317,6 @@ stator_status dn_half_run(dn_op *op, const dn_sizes *s, void *const at[DN_ROLES]
     if (status == STATOR_OK && is_moved(op, DN_OUT, y)) {
         convert(op, ctx, wide[DN_OUT], at[DN_OUT], out, false);
     }
-    give_scratch(op, scratch, bytes);
+    dn_scratch_give(op->lib, scratch);
     return status;
 }

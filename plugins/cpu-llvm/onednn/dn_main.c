@@ -15,11 +15,9 @@ void dn_op_note(dn_op *op)
     const st_contraction *contraction = &op->contraction;
     const bool is_float =
         dn_dtype_size(contraction->out.dtype) > 1u; /* a NaN as a byte is any byte */
-    op->has_bound = 0;
+    op->has_bound = is_float && (dn_epilogue_kinds(contraction) & (DN_KIND(RELU) | DN_KIND(CLIP)));
     for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
-        const st_epilogue *e = &contraction->epilogue[i];
-        op->has_bound |= is_float && (e->kind == ST_EPILOGUE_RELU || e->kind == ST_EPILOGUE_CLIP);
-        op->numbers[i] = (float)e->value;
+        op->numbers[i] = (float)contraction->epilogue[i].value;
     }
 }
 

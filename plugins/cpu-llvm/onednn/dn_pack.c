@@ -67,7 +67,7 @@ typedef struct packing {
     dn_op *op;
     const dnnl_memory_desc_t *from;
     const dnnl_memory_desc_t *to;
-    int is_tiles, is_winograd, is_quant;
+    const dn_candidate *how;
     const void *y; /* NULL: to be read from the op's blob */
     const dn_sizes *sizes;
     dnnl_status_t failed;
@@ -79,21 +79,13 @@ static dnnl_status_t reorder(const packing *p, dnnl_memory_t from, dnnl_memory_t
     dnnl_primitive_desc_t pd = NULL;
     dnnl_primitive_t primitive = NULL;
     dnnl_stream_t stream = NULL;
+    const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
     dnnl_status_t status =
         dnnl_reorder_primitive_desc_create(&pd, p->from, engine, p->to, engine, NULL);
-    if (status == dnnl_success) {
-        status = dnnl_primitive_create(&primitive, pd);
-    }
-    if (status == dnnl_success) {
-        status = dnnl_stream_create(&stream, engine, dnnl_stream_default_flags);
-    }
-    if (status == dnnl_success) {
-        const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
-        status = dnnl_primitive_execute(primitive, stream, 2, args);
-    }
-    if (status == dnnl_success) {
-        status = dnnl_stream_wait(stream);
-    }
+    DN_THEN(status, dnnl_primitive_create(&primitive, pd));
+    DN_THEN(status, dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
+    DN_THEN(status, dnnl_primitive_execute(primitive, stream, 2, args));
+    DN_THEN(status, dnnl_stream_wait(stream));
     (void)(stream ? dnnl_stream_destroy(stream) : dnnl_success);
     (void)(primitive ? dnnl_primitive_destroy(primitive) : dnnl_success);
     (void)(pd ? dnnl_primitive_desc_destroy(pd) : dnnl_success);
@@ -134,16 +126,16 @@ static stator_status fill(void *self, void *dst, uint64_t size)
     packing *p = self;
     dnnl_memory_t from = NULL;
     dnnl_memory_t to = NULL;
-    if (p->is_quant) {
-        const stator_host *host = p->op->lib->host;
+    const stator_host *host = p->op->lib->host;
+    if (p->how->is_quant) {
         return dn_quant_pack(p->op, p->sizes, p->y, align(dst), host ? host->ctx : NULL);
     }
     if (p->y == NULL) {
         ST_TRY(dn_y_data(p->op, p->sizes, p->sizes->y.offset, &p->y, NULL));
     }
-    if (p->is_tiles) {
-        const stator_host *host = p->op->lib->host;
-        dn_tiles_pack(p->op, p->sizes, p->is_winograd, p->y, align(dst), host ? host->ctx : NULL);
+    if (p->how->is_tiles) {
+        dn_tiles_pack(p->op, p->sizes, (int)p->how->is_winograd, p->y, align(dst),
+                      host ? host->ctx : NULL);
         return STATOR_OK;
     }
     clear(p, dst, size);
@@ -154,12 +146,8 @@ static stator_status fill(void *self, void *dst, uint64_t size)
     /* oneDNN does not write to a tensor that is reordered from. */
     dnnl_status_t status =
         dnnl_memory_create(&from, p->from, p->op->lib->engine, (void *)(uintptr_t)p->y);
-    if (status == dnnl_success) {
-        status = dnnl_memory_create(&to, p->to, p->op->lib->engine, align(dst));
-    }
-    if (status == dnnl_success) {
-        status = reorder(p, from, to);
-    }
+    DN_THEN(status, dnnl_memory_create(&to, p->to, p->op->lib->engine, align(dst)));
+    DN_THEN(status, reorder(p, from, to));
     dn_team_end(&team);
     (void)(from ? dnnl_memory_destroy(from) : dnnl_success);
     (void)(to ? dnnl_memory_destroy(to) : dnnl_success);
@@ -179,11 +167,11 @@ static stator_status pack_shared(packing *p, dn_pack *pack, stator_diag **err)
     stator_blob_info info = {.struct_size = sizeof info};
     mix_order(&hash, p->from);
     mix_order(&hash, p->to);
-    if (p->is_tiles && contraction->is_transposed) { /* the order of its phases */
+    if (p->how->is_tiles && contraction->is_transposed) { /* the order of its phases */
         mix(&hash, contraction->stride, contraction->n_spatial * sizeof contraction->stride[0]);
         mix(&hash, contraction->dilation, contraction->n_spatial * sizeof contraction->dilation[0]);
     }
-    if (p->is_quant) {
+    if (p->how->is_quant) {
         mix(&hash, &contraction->y.dtype, sizeof contraction->y.dtype);
         mix_blocks(&hash, &contraction->weights.scale);
         mix_blocks(&hash, &contraction->weights.zero);
@@ -217,6 +205,22 @@ static void release(const dn_op *op, dn_pack *pack)
     }
 }
 
+/* The pack of the weights in this order; NULL: there is none. */
+static const dn_pack *find(const dn_op *op, const dnnl_memory_desc_t *md)
+{
+    for (uint32_t i = 0; i < op->n_packs; i++) {
+        if (dnnl_memory_desc_equal(&op->packs[i].md, md)) {
+            return &op->packs[i];
+        }
+    }
+    return NULL;
+}
+
+bool dn_pack_has(dn_op *op, const dnnl_memory_desc_t *md)
+{
+    return find(op, md) != NULL;
+}
+
 bool dn_pack_fits(dn_op *op, const dnnl_memory_desc_t *to)
 {
     dn_lib *lib = op->lib;
@@ -241,25 +245,18 @@ stator_status dn_pack_get(dn_op *op, const dn_desc *desc, const void *y, const d
                           void **out_data, stator_diag **err)
 {
     const dnnl_memory_desc_t *to = &desc->md[DN_Y2];
-    for (uint32_t i = 0; i < op->n_packs; i++) {
-        if (dnnl_memory_desc_equal(&op->packs[i].md, to)) {
-            *out_data = op->packs[i].data;
-            return STATOR_OK;
-        }
+    const dn_pack *made = find(op, to);
+    if (made) {
+        *out_data = made->data;
+        return STATOR_OK;
     }
     ST_FAIL_IF(op->n_packs == DN_PACKS_MAX, err, STATOR_RESOURCE_EXHAUSTED,
                "inductor-cpu: a constant would be packed in more than %u ways", DN_PACKS_MAX);
     dn_pack pack = {.md = *to,
                     .bytes = dnnl_memory_desc_get_size(to) + LINE,
                     .is_winograd = desc->how.is_winograd};
-    packing p = {.op = op,
-                 .from = &desc->md[DN_Y],
-                 .to = to,
-                 .is_tiles = (int)desc->how.is_tiles,
-                 .is_winograd = (int)desc->how.is_winograd,
-                 .is_quant = (int)desc->how.is_quant,
-                 .y = y,
-                 .sizes = sizes};
+    packing p = {
+        .op = op, .from = &desc->md[DN_Y], .to = to, .how = &desc->how, .y = y, .sizes = sizes};
     const bool is_shared = op->lib->host && op->lib->host->cst && op->lib->host->cst->pack;
     const stator_status status = is_shared ? pack_shared(&p, &pack, err) : pack_own(&p, &pack, err);
     if (status != STATOR_OK) {
@@ -270,16 +267,6 @@ stator_status dn_pack_get(dn_op *op, const dn_desc *desc, const void *y, const d
     op->packs[op->n_packs++] = pack;
     *out_data = pack.data;
     return STATOR_OK;
-}
-
-bool dn_pack_has(dn_op *op, const dnnl_memory_desc_t *md)
-{
-    for (uint32_t i = 0; i < op->n_packs; i++) {
-        if (dnnl_memory_desc_equal(&op->packs[i].md, md)) {
-            return true;
-        }
-    }
-    return false;
 }
 
 void dn_packs_release(dn_op *op)

@@ -292,14 +292,12 @@ static dnnl_status_t run_step(const dn_plan *plan, dn_slot *slot, uint32_t i)
         return dnnl_primitive_execute(step->primitive, slot->stream, (int)step->n_args,
                                       slot->args[i]);
     }
-    for (uint32_t a = 0; a < 2; a++) {
-        const dnnl_status_t status = dnnl_memory_get_data_handle(slot->args[i][a].memory, &data[a]);
-        if (status != dnnl_success) {
-            return status;
-        }
+    dnnl_status_t status = dnnl_memory_get_data_handle(slot->args[i][0].memory, &data[0]);
+    DN_THEN(status, dnnl_memory_get_data_handle(slot->args[i][1].memory, &data[1]));
+    if (status == dnnl_success) {
+        dn_transpose_run(&step->transpose, data[0], data[1], (int)plan->key.threads);
     }
-    dn_transpose_run(&step->transpose, data[0], data[1], (int)plan->key.threads);
-    return dnnl_success;
+    return status;
 }
 
 static dnnl_status_t execute(const dn_plan *plan, dn_slot *slot)
@@ -309,9 +307,7 @@ static dnnl_status_t execute(const dn_plan *plan, dn_slot *slot)
     for (uint32_t i = 0; i < plan->n_steps && status == dnnl_success; i++) {
         status = run_step(plan, slot, i);
     }
-    if (status == dnnl_success) {
-        status = dnnl_stream_wait(slot->stream);
-    }
+    DN_THEN(status, dnnl_stream_wait(slot->stream));
     dn_team_end(&team);
     return status;
 }
@@ -325,9 +321,7 @@ stator_status dn_slot_run(dn_op *op, const dn_plan *plan, dn_slot *slot, void *c
         ST_TRY_MEM(scratch, err);
     }
     dnnl_status_t status = set_places(plan, slot, at, dn_scratch_data(scratch));
-    if (status == dnnl_success) {
-        status = execute(plan, slot);
-    }
+    DN_THEN(status, execute(plan, slot));
     dn_scratch_give(op->lib, scratch);
     return status == dnnl_success ? STATOR_OK : dn_fail(err, "run a primitive", status);
 }

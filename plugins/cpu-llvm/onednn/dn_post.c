@@ -51,8 +51,7 @@ static bool vector_of(uint32_t n_dims, uint32_t feature, int64_t extent, uint32_
         dims[i] = i == feature ? extent : 1;
         strides[i] = i < feature ? extent : 1;
     }
-    return dnnl_memory_desc_init_by_strides(out, (int)n_dims, dims, dn_type_of(dtype), strides) ==
-           dnnl_success;
+    return dn_strided((int)n_dims, dims, dn_type_of(dtype), strides, out);
 }
 
 static bool has_before(const dn_op *op, uint32_t i)
@@ -194,8 +193,7 @@ static bool add_zero(const st_contraction_zero *zero, uint32_t k, dnnl_primitive
     }
     desc->used |= 1u << (DN_ZERO + k);
     desc->arg[DN_ZERO + k] = DNNL_ARG_ATTR_ZERO_POINTS | args[k];
-    return dnnl_memory_desc_init_by_strides(&desc->md[DN_ZERO + k], 1, dims, dnnl_s32, strides) ==
-               dnnl_success &&
+    return dn_strided(1, dims, dnnl_s32, strides, &desc->md[DN_ZERO + k]) &&
            dnnl_primitive_attr_set_zero_points(attr, args[k], 1, 0, &unknown) == dnnl_success;
 }
 

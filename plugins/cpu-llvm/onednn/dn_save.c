@@ -50,6 +50,11 @@ stator_status dn_op_save(void *self, void *op_, st_str *out, stator_diag **err)
 
 /* ---- loading ---- */
 
+static stator_status damaged(stator_diag **err)
+{
+    return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
+}
+
 static bool read_struct(st_reader *r, void *out, uint64_t size)
 {
     uint64_t n = 0;
@@ -65,6 +70,12 @@ static bool read_struct(st_reader *r, void *out, uint64_t size)
 static bool is_place(const st_contraction_operand *operand, uint32_t n)
 {
     return operand->buffer < n && dn_dtype_size(operand->dtype) != 0;
+}
+
+static bool are_operands_sound(const st_contraction *contraction, uint32_t n)
+{
+    return is_place(&contraction->x, n) && is_place(&contraction->y, n) &&
+           is_place(&contraction->out, n);
 }
 
 static bool is_zero_sound(const st_contraction_zero *zero, uint32_t n)
@@ -94,8 +105,7 @@ static bool is_attention_sound(const st_contraction *contraction, const st_libra
     const uint32_t n = kept->n_buffers;
     return contraction->sdpa.has_mask <= 1 &&
            st_contraction_numbers(contraction, syms) == kept->n_numbers &&
-           is_place(&contraction->x, n) && is_place(&contraction->y, n) &&
-           is_place(&contraction->out, n) && is_place(&contraction->sdpa.v, n) &&
+           are_operands_sound(contraction, n) && is_place(&contraction->sdpa.v, n) &&
            (!contraction->sdpa.has_mask || is_place(&contraction->sdpa.mask, n)) &&
            dn_attention_takes(contraction);
 }
@@ -113,9 +123,7 @@ static bool is_contraction_sound(const dn_lib *lib, const st_contraction *contra
         contraction->n_epilogue > ST_CONTRACTION_EPILOGUE_MAX ||
         (contraction->kind == ST_CONTRACTION_CONV && contraction->groups < 1) ||
         st_contraction_numbers(contraction, syms) != kept->n_numbers ||
-        !is_place(&contraction->x, kept->n_buffers) ||
-        !is_place(&contraction->y, kept->n_buffers) ||
-        !is_place(&contraction->out, kept->n_buffers) ||
+        !are_operands_sound(contraction, kept->n_buffers) ||
         !is_zero_sound(&contraction->x_zero, kept->n_buffers) ||
         !is_zero_sound(&contraction->y_zero, kept->n_buffers) ||
         !are_weights_sound(&contraction->weights, kept->n_buffers)) {
@@ -180,7 +188,7 @@ static stator_status load_plan(dn_op *op, st_reader *r, const st_library_kept *k
     dn_sizes sizes;
     if (!read_struct(r, &sizes, sizeof sizes) || !read_struct(r, &how, sizeof how) ||
         !is_candidate(&how) || sizes.n_batch < 0 || sizes.n_batch > ST_CONTRACTION_BATCH_MAX) {
-        return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
+        return damaged(err);
     }
     if (kept->is_static) {
         dn_sizes_of(&op->contraction, kept->numbers, &sizes);
@@ -188,7 +196,7 @@ static stator_status load_plan(dn_op *op, st_reader *r, const st_library_kept *k
     }
     if (!dn_is_fill_whole(op, &sizes) ||
         (op->has_constant && dn_quant_check(op, &sizes) != STATOR_OK)) {
-        return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
+        return damaged(err);
     }
     ST_TRY(dn_adopt(op, &sizes, kind, &how, err));
     dn_note_steady(op, &sizes);
@@ -203,41 +211,45 @@ static stator_status load_filled(dn_op *op, st_reader *r, stator_diag **err)
     const bool is_filled = op->contraction.n_epilogue &&
                            op->contraction.epilogue[0].kind == ST_EPILOGUE_BIAS &&
                            op->contraction.epilogue[0].buffer == DN_FILLED;
-    ST_FAIL_IF((n != 0) != is_filled, err, STATOR_DATA_LOSS,
-               "inductor-cpu: a kept contraction is damaged");
-    return dn_op_fill(op, n, err);
+    return (n != 0) == is_filled ? dn_op_fill(op, n, err) : damaged(err);
 }
 
-/* Scales and zero points of constant weights. */
-static stator_status load_blocks(dn_op *op, const st_library_kept *kept, stator_diag **err)
+static stator_status load_constant(const dn_op *op, const st_library_kept *kept, uint32_t buffer,
+                                   stator_blob **out, stator_diag **err)
+{
+    *out = kept->constant(kept->self, buffer);
+    ST_FAIL_IF(*out == NULL, err, STATOR_DATA_LOSS, "inductor-cpu: kept weights are no constant");
+    op->lib->host->cst->retain(*out);
+    return STATOR_OK;
+}
+
+/* The constant weights, their scales and zero points. */
+static stator_status load_constants(dn_op *op, const st_library_kept *kept, stator_diag **err)
 {
     const st_contraction_weights *w = &op->contraction.weights;
-    const st_contraction_blocks *const blocks[2] = {&w->scale, &w->zero};
+    const uint32_t buffers[2] = {w->scale.buffer, w->zero.buffer};
+    ST_TRY(load_constant(op, kept, op->contraction.y.buffer, &op->y_blob, err));
     for (uint32_t k = 0; w->is_scaled && k < 2; k++) {
-        if (blocks[k]->buffer == UINT32_MAX) {
-            continue;
+        if (buffers[k] != UINT32_MAX) {
+            ST_TRY(load_constant(op, kept, buffers[k], &op->block_blobs[k], err));
         }
-        op->block_blobs[k] = kept->constant(kept->self, blocks[k]->buffer);
-        ST_FAIL_IF(op->block_blobs[k] == NULL, err, STATOR_DATA_LOSS,
-                   "inductor-cpu: kept scales are no constant");
-        op->lib->host->cst->retain(op->block_blobs[k]);
     }
     return STATOR_OK;
 }
 
 static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **err)
 {
-    const stator_host *host = op->lib->host;
     st_reader r = st_reader_of(kept->bytes, kept->size_bytes);
     if (!read_struct(&r, &op->contraction, sizeof op->contraction) ||
         !is_contraction_sound(op->lib, &op->contraction, kept)) {
-        return st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged");
+        return damaged(err);
     }
     op->contraction = bare_contraction(&op->contraction);
     const uint32_t roles = st_read_below(&r, 1u << DN_ZERO);
     const uint32_t narrow = st_read_below(&r, 2) ? STATOR_BF16 : STATOR_F16;
-    ST_FAIL_IF(!are_roles_sound(&op->contraction, roles), err, STATOR_DATA_LOSS,
-               "inductor-cpu: a kept contraction is damaged");
+    if (!are_roles_sound(&op->contraction, roles)) {
+        return damaged(err);
+    }
     op->attention_bytes = st_read_u64(&r);
     ST_TRY(load_filled(op, &r, err));
     const uint32_t limit =
@@ -250,19 +262,12 @@ static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **
     dn_to_bytes_of(&op->contraction, &op->to_bytes);
     op->is_static = kept->is_static;
     if (op->has_constant) {
-        op->y_blob = kept->constant(kept->self, op->contraction.y.buffer);
-        ST_FAIL_IF(op->y_blob == NULL, err, STATOR_DATA_LOSS,
-                   "inductor-cpu: kept weights are no constant");
-        host->cst->retain(op->y_blob);
-        ST_TRY(load_blocks(op, kept, err));
+        ST_TRY(load_constants(op, kept, err));
     }
-    const uint32_t n_plans = st_read_below(&r, limit);
-    if (n_plans) {
+    if (st_read_below(&r, limit)) { /* the number of plans */
         ST_TRY(load_plan(op, &r, kept, err));
     }
-    return r.failed || r.left
-               ? st_fail(err, STATOR_DATA_LOSS, "inductor-cpu: a kept contraction is damaged")
-               : STATOR_OK;
+    return r.failed || r.left ? damaged(err) : STATOR_OK;
 }
 
 stator_status dn_op_load(void *self, const st_library_kept *kept, void **out_op,

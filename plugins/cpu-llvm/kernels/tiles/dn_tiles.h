@@ -254,13 +254,6 @@ static inline int64_t dn_tiles_places(const dn_tiles_isa *isa)
     return (isa->winograd_tile + 2) * (isa->winograd_tile + 2);
 }
 
-/* Bytes of the weights of a panel of singles. */
-static inline int64_t dn_tiles_singles_bytes(const dn_tiles_isa *isa, int64_t lines, int64_t width)
-{
-    return isa->size == 1 ? width * dn_parts(lines, 4) * DN_TILE_COLUMN
-                          : dn_parts(lines * width, 2) * DN_TILE_PAIR;
-}
-
 /* A few contiguous channels, of elements of `size` bytes, which become `to_size` (1 or 2). */
 static inline __attribute__((always_inline)) void dn_regroup_tight(const dn_regroup *r,
                                                                    const int64_t size,
@@ -343,8 +336,5 @@ void dn_tiles_slice(const st_contraction *contraction, const dn_sizes *s, int64_
  * positions of the window, and col2im sums the products. Its weights are packed as rows,
  * [position][feature][channel]. */
 bool dn_tiles_is_col2im(const st_contraction *contraction, const dn_sizes *s);
-
-/* Bytes of the sums of weights before the panels, of each phase: none but for bytes. */
-int64_t dn_tiles_sums_bytes(const dn_tiles_isa *isa, int64_t panels, int64_t phases);
 
 #endif

@@ -33,22 +33,12 @@ const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype)
     return wide ? wide : dn_tiles_256(dtype);
 }
 
-static bool has_gelu(const st_contraction *contraction)
-{
-    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
-        if (contraction->epilogue[i].kind == ST_EPILOGUE_GELU_ERF) {
-            return true;
-        }
-    }
-    return false;
-}
-
 const dn_tiles_isa *dn_tiles_isa_for(const dn_lib *lib, const st_contraction *contraction,
                                      const dn_sizes *s)
 {
     const dn_tiles_isa *isa = dn_tiles_isa_of(lib, contraction->x.dtype);
     if (isa == NULL || isa != dn_tiles_floats_512() || contraction->x.dtype != STATOR_F32 ||
-        has_gelu(contraction)) {
+        (dn_epilogue_kinds(contraction) & DN_KIND(GELU_ERF))) {
         return isa;
     }
     if (dn_tiles_is_col2im(contraction, s)) { /* columns are pixels */
@@ -262,7 +252,9 @@ static void set_places(dn_job *j)
     }
     j->places_at[n] = j->places_at[n - 1];
     j->section_depth = dn_parts(n, 2);
-    j->panel_bytes = dn_tiles_singles_bytes(j->isa, j->kernel_lines, j->kernel_width);
+    j->panel_bytes = j->isa->size == 1
+                         ? j->kernel_width * dn_parts(j->kernel_lines, 4) * DN_TILE_COLUMN
+                         : j->section_depth * DN_TILE_PAIR;
 }
 
 /* Sizes (simplified) and what follows from them alone. */
@@ -434,27 +426,10 @@ bool dn_job_init(dn_job *j, const dn_op *op, const dn_tiles_part *part, uint32_t
 static bool is_epilogue_done(const st_contraction *contraction)
 {
     const bool is_float = contraction->x.dtype == STATOR_F32;
-    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
-        const st_epilogue *e = &contraction->epilogue[i];
-        if (is_float && st_epilogue_has_buffer(e->kind) && e->dtype != STATOR_F32) {
-            return false;
-        }
-        switch (e->kind) {
-        case ST_EPILOGUE_GELU_ERF:
-            if (is_float) {
-                break;
-            }
-            return false;
-        case ST_EPILOGUE_GELU_TANH:
-        case ST_EPILOGUE_SIGMOID:
-        case ST_EPILOGUE_TANH:
-        case ST_EPILOGUE_SILU:
-            return false;
-        default:
-            break;
-        }
-    }
-    return true;
+    const uint32_t others = DN_KIND(GELU_TANH) | DN_KIND(SIGMOID) | DN_KIND(TANH) | DN_KIND(SILU) |
+                            (is_float ? 0 : DN_KIND(GELU_ERF));
+    return !(dn_epilogue_kinds(contraction) & others) &&
+           (!is_float || dn_is_epilogue_f32(contraction));
 }
 
 static bool is_zero_done(const st_contraction_zero *zero, uint32_t dtype)
@@ -541,13 +516,13 @@ static bool packed_of(const dn_job *j, int64_t bytes, dnnl_memory_desc_t *out)
         const int64_t depth = bytes / (j->products * DN_TILE_GROUP); /* of all parts */
         const dnnl_dims_t dims = {depth, j->products, DN_TILE_GROUP};
         const dnnl_dims_t strides = {DN_TILE_GROUP, depth * DN_TILE_GROUP, 1};
-        return dnnl_memory_desc_init_by_strides(out, 3, dims, dnnl_u8, strides) == dnnl_success;
+        return dn_strided(3, dims, dnnl_u8, strides, out);
     }
     const int64_t row = j->columns * j->isa->size;
     const int64_t rows = bytes / row / j->sections.n;
     const dnnl_dims_t dims = {j->sections.n, rows, j->columns, j->isa->size};
     const dnnl_dims_t strides = {rows * row, row, j->isa->size, 1};
-    return dnnl_memory_desc_init_by_strides(out, 4, dims, dnnl_u8, strides) == dnnl_success;
+    return dn_strided(4, dims, dnnl_u8, strides, out);
 }
 
 /* The caller's weights, for a name that tells their order. */
@@ -567,8 +542,7 @@ static bool weights_of(const st_contraction *contraction, const dn_sizes *s,
     for (int i = 0; i < n; i++) {
         strides[i] = strides[i] > 0 ? strides[i] : 1;
     }
-    return dnnl_memory_desc_init_by_strides(out, n, dims, dn_type_of(contraction->y.dtype),
-                                            strides) == dnnl_success;
+    return dn_strided(n, dims, dn_type_of(contraction->y.dtype), strides, out);
 }
 
 /* The name of packed weights tells of no strides that run backwards, or nowhere. */

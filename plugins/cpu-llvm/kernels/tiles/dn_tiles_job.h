@@ -96,10 +96,11 @@ void dn_job_set_zeros(dn_job *j);
 uint64_t dn_job_zero_terms_bytes(const dn_job *j);
 void dn_job_make_zero_terms(dn_job *j, void *to, stator_ctx *ctx);
 
-/* Bytes of the sums of weights, before the panels. */
+/* Bytes of the sums of each phase's weights, before the panels: none but for bytes. */
 static inline int64_t dn_job_sums_bytes(const dn_job *j)
 {
-    return dn_tiles_sums_bytes(j->isa, j->panels, j->phases[0].n * j->phases[1].n);
+    const int64_t sums = j->panels * j->phases[0].n * j->phases[1].n * j->columns;
+    return j->isa->sum_bytes ? sums * (int64_t)sizeof(int32_t) : 0;
 }
 
 /* A group of bytes that are all the same. */

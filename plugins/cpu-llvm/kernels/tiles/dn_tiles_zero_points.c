@@ -128,12 +128,8 @@ uint64_t dn_job_zero_terms_bytes(const dn_job *j)
 
 void dn_job_make_zero_terms(dn_job *j, void *to, stator_ctx *ctx)
 {
-    const stator_host *host = j->op->lib->host;
+    const bool is_shared = j->s.threads > 1 && j->panels >= 2 * PANELS_GRAIN;
     zero_terms_job all = {.job = j, .to = to};
     j->zero_terms = to;
-    if (host && j->s.threads > 1 && j->panels >= 2 * PANELS_GRAIN) {
-        host->thr->parallel_for(ctx, j->panels, PANELS_GRAIN, set_range, &all);
-    } else {
-        set_range(&all, 0, j->panels);
-    }
+    dn_parallel(is_shared ? j->op->lib->host : NULL, ctx, j->panels, PANELS_GRAIN, set_range, &all);
 }

@@ -162,7 +162,7 @@ typedef struct dn_plan {
     uint64_t scratch_bytes;
     uint32_t is_loose; /* in no list: destroyed after the call */
     dn_slot *slots;    /* not in use */
-    /* The same on one thread (dn_alone.c), and how far it has come; */
+    /* The plan's counterpart on one thread (dn_alone.c), and the state of trying it; */
     struct dn_plan *alone;
     _Atomic uint32_t alone_state; /* enum dn_alone_state */
     _Atomic uint64_t team_ns;     /* the shortest call on all threads; 0: there was none, */
@@ -253,8 +253,6 @@ void dn_sizes_of(const st_contraction *contraction, const int64_t *numbers, dn_s
 uint32_t dn_sample(const st_contraction *contraction, int64_t numbers[ST_CONTRACTION_NUMBERS_MAX]);
 /* y is a constant of which every call reads the same elements. */
 bool dn_is_constant(const st_contraction *contraction);
-/* The dtypes and epilogue are such as oneDNN does exactly enough. */
-bool dn_is_kind_taken(const dn_lib *lib, const st_contraction *contraction);
 /* Makes a bias of the number that is added to sums of f32 first, where the features are known: what
  * does a bias may do no other row, or do it slowly. Its buffer is DN_FILLED then. Returns how many
  * features it has; 0: nothing was done. */
@@ -280,9 +278,6 @@ bool dn_has_zero(const st_contraction_zero *zero);
 bool dn_has_plain_weights(const st_contraction *contraction);
 /* First to last element of an operand. */
 int64_t dn_span(const st_contraction *contraction, const dn_sizes *sizes, uint32_t role);
-
-/* ---- dn_desc.c ---- */
-
 /* undef: oneDNN has none. */
 dnnl_data_type_t dn_type_of(uint32_t dtype);
 /* The descriptor of a tensor that lies so. 0: oneDNN has none. */
@@ -295,60 +290,8 @@ static inline bool dn_strided(int n, const dnnl_dims_t dims, dnnl_data_type_t ty
 bool dn_are_onednn_bytes_exact(void);
 /* Does the processor have tiles of its own for bytes and bf16, and is nothing else asked for? */
 bool dn_has_amx(const dn_lib *lib);
-/* Descriptors for the candidate. DN_NO: it cannot be done so. */
-uint32_t dn_describe(const dn_op *op, const dn_sizes *sizes, const dn_candidate *how, dn_desc *out);
-void dn_desc_deinit(dn_desc *desc);
-uint64_t dn_desc_moved(const dn_desc *desc); /* bytes that are reordered in each call */
-/* Of kernels of our own: what a trial needs memory for. 0: it is too much. */
+/* Notes the memory that a trial of a kernel of our own needs. 0: that is too much. */
 bool dn_note_operands(const dn_op *op, const dn_sizes *sizes, int64_t features, dn_desc *out);
-
-/* ---- dn_post.c ---- */
-
-/* Post-ops of the op's epilogue into attr; fills roles of `desc`. 0: not possible. */
-bool dn_post_ops(const dn_op *op, const dn_candidate *how, uint32_t feature,
-                 const dnnl_memory_desc_t *out, dnnl_primitive_attr_t attr, dn_desc *desc);
-
-/* Is row `i` of the epilogue done with a tensor of one element, the row's number? */
-bool dn_is_number_read(const dn_op *op, uint32_t i);
-
-/* Zero points of the operands into attr; fills roles of `desc`. 0: not possible. */
-bool dn_zero_points(const dn_op *op, dnnl_primitive_attr_t attr, dn_desc *desc);
-
-/* ---- dn_plan.c ---- */
-
-/* The next step of a chain of calls of oneDNN, which the first failure ends. */
-#define DN_THEN(status, expr) ((status) = (status) == dnnl_success ? (expr) : (status))
-
-/* Takes desc over. Weights are not bound yet when they are constant. */
-stator_status dn_plan_make(dn_op *op, const dn_sizes *key, dn_desc *desc, dn_plan **out,
-                           stator_diag **err);
-stator_status dn_plan_other(dn_op *op, const dn_sizes *key, uint32_t kind, dn_plan **out,
-                            stator_diag **err); /* PLAIN, EMPTY */
-/* Of what dn_skinny_describe, dn_tiles_describe or dn_planes_describe said, by kernels of our
- * own; the weights are not bound yet. */
-stator_status dn_plan_own(dn_op *op, const dn_sizes *key, const dn_desc *desc, dn_plan **out,
-                          stator_diag **err);
-void dn_plan_destroy(dn_op *op, dn_plan *plan);
-/* Constant weights at `data`, in the order of desc.md[DN_Y2]. */
-stator_status dn_plan_bind(dn_op *op, dn_plan *plan, void *data, stator_diag **err);
-dn_slot *dn_slot_make(dn_op *op, dn_plan *plan);
-/* `at`: the first elements by role: X, Y, OUT and the epilogue's. */
-stator_status dn_slot_run(dn_op *op, const dn_plan *plan, dn_slot *slot, void *const at[DN_ROLES],
-                          stator_diag **err);
-stator_status dn_fail(stator_diag **err, const char *what, dnnl_status_t status);
-
-/* ---- dn_pack.c ---- */
-
-/* Weights at `y`, the first element by `sizes`, packed as the descriptors say; made once an op and
- * format. y NULL: those of op->y_blob, if they must be read at all. Under op->making, as is
- * dn_pack_has. */
-stator_status dn_pack_get(dn_op *op, const dn_desc *desc, const void *y, const dn_sizes *sizes,
-                          void **out_data, stator_diag **err);
-/* Weights packed as `to` fit under the library's cap (or are there already). */
-bool dn_pack_fits(dn_op *op, const dnnl_memory_desc_t *to);
-/* The op has weights in this order already. */
-bool dn_pack_has(dn_op *op, const dnnl_memory_desc_t *md);
-void dn_packs_release(dn_op *op);
 
 /* ---- dn_winograd.c ---- */
 
@@ -412,117 +355,9 @@ void dn_advise_huge(void *data, uint64_t bytes);
  * up to 32 MB once it has seen such a one go, and what it keeps is resident. */
 void dn_free_large(st_mem *mem, void *data, uint64_t bytes);
 
-/* ---- dn_choose.c ---- */
-
-/* A plan for the sizes, its weights bound when they are constant (`y`: their first element).
- * `tune`: measure. Under op->making. */
-stator_status dn_choose(dn_op *op, const dn_sizes *sizes, const void *y, bool tune, dn_plan **out,
-                        stator_diag **err);
-/* The same with a candidate that was chosen before; weights are those of op->y_blob. Puts the plan
- * in the op's list. DATA_LOSS: it is none for these sizes. */
-stator_status dn_adopt(dn_op *op, const dn_sizes *sizes, uint32_t kind, const dn_candidate *how,
-                       stator_diag **err);
-/* Notes what was chosen for the sizes of the hints, once the op has a plan for them. */
-void dn_note_hinted(dn_op *op, const dn_sizes *sizes);
-/* Best class that any candidate has. */
-uint32_t dn_best_class(const dn_op *op, const dn_sizes *sizes);
-/* All candidates but Winograd; their number. */
-uint32_t dn_candidates(const dn_op *op, const dn_sizes *sizes, dn_candidate all[DN_CANDIDATES_MAX]);
-/* dn_describe, or dn_tiles_describe where the candidate says so. */
-uint32_t dn_describe_any(const dn_op *op, const dn_sizes *sizes, const dn_candidate *how,
-                         dn_desc *out);
-bool dn_may_be_winograd(const dn_op *op, const dn_sizes *sizes);
-dn_candidate dn_winograd_of(const dn_op *op);
-
-/* ---- dn_tune.c ---- */
-
-/* The fastest of the guessed candidate, its rivals in moving, and Winograd. */
-dn_candidate dn_tune(dn_op *op, const dn_sizes *sizes, const dn_candidate *guessed);
-
-/* ---- dn_main.c ---- */
-
-void dn_op_destroy(void *self, void *op);
-/* Drops what a contraction borrows for create. */
-static inline void dn_contraction_forget(st_contraction *contraction)
-{
-    contraction->syms = NULL;
-    contraction->y_data = NULL;
-    contraction->weights.scale.data = NULL;
-    contraction->weights.zero.data = NULL;
-}
-/* Properties of an op that its contraction decides. */
-void dn_op_note(dn_op *op);
-/* Makes the `n` numbers of a bias that dn_fill_bias made; none where n is 0. */
-stator_status dn_op_fill(dn_op *op, int64_t n, stator_diag **err);
-
 /* ---- dn_bytes.c ---- */
 
 void dn_to_bytes_of(const st_contraction *contraction, dn_to_bytes *out);
-
-/* ---- dn_save.c ---- */
-
-stator_status dn_op_save(void *self, void *op, st_str *out, stator_diag **err);
-stator_status dn_op_load(void *self, const st_library_kept *kept, void **out_op,
-                         uint32_t *out_unread, stator_diag **err);
-/* Element `offset` of the weights of an op from the cache, read now. */
-stator_status dn_y_data(dn_op *op, const dn_sizes *sizes, int64_t offset, const void **out,
-                        stator_diag **err);
-
-/* ---- dn_run.c ---- */
-
-/* The key of a plan: it does not depend on where tensors begin. */
-void dn_key_of(const dn_sizes *sizes, dn_sizes *out);
-stator_status dn_run(void *self, void *op, const st_library_call *call, stator_diag **err);
-stator_status dn_run_part(void *self, void *op, const st_library_call *call, uint32_t part,
-                          uint32_t parts, stator_diag **err);
-/* Once the op has its first plan, for these sizes: is it what every call does, on one thread? */
-void dn_note_steady(dn_op *op, const dn_sizes *sizes);
-/* Makes the plan for the sizes before the first call. */
-stator_status dn_prepare(dn_op *op, const dn_sizes *sizes, const void *y, bool is_tuned,
-                         stator_diag **err);
-/* Threads that a call of these sizes runs on here: one when there is little to do. */
-int32_t dn_threads(const dn_lib *lib, const st_contraction *contraction, const dn_sizes *sizes,
-                   stator_ctx *ctx);
-/* oneDNN's code for this processor takes operands at any address. */
-bool dn_reads_unaligned(void);
-
-/* With the buffers of the call found. */
-stator_status dn_run_at(dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES], stator_ctx *ctx,
-                        stator_diag **err);
-
-/* ---- dn_alone.c ---- */
-
-/* A call of a primitive. */
-typedef struct dn_call {
-    dn_op *op;
-    dn_plan *plan;
-    void *const *at; /* first elements by role (DN_ROLES), as for dn_slot_run */
-    stator_ctx *ctx;
-    bool is_watched; /* a NaN is looked out for, */
-    bool has_nan;    /* and there was one */
-} dn_call;
-
-/* With a slot of the plan. Any thread. */
-stator_status dn_primitive_run(dn_call *call, dn_slot *slot, stator_diag **err);
-
-/* ---- dn_half.c ---- */
-
-/* Makes f32 of the contraction's f16, or of its bf16 where oneDNN has none; *out_narrow: which.
- * Returns a bit for each role that had it. */
-uint32_t dn_widen(st_contraction *contraction, uint32_t *out_narrow);
-/* Where `roles` are of the dtype, f16 or bf16. */
-stator_status dn_half_make(dn_op *op, uint32_t roles, uint32_t dtype, stator_diag **err);
-void dn_half_destroy(dn_op *op);
-bool dn_half_has(const dn_op *op, uint32_t role); /* is the role's buffer narrow? */
-uint32_t dn_half_dtype(const dn_op *op);          /* f16 or bf16, of its narrow roles */
-uint32_t dn_half_roles(const dn_op *op);
-/* The constant weights, y their first element, in f32; made once. Any thread. */
-stator_status dn_half_widen(dn_op *op, const dn_sizes *sizes, const void *y, const void **out,
-                            stator_diag **err);
-uint64_t dn_half_bytes(const dn_op *op);
-/* dn_run_at with f16 in the buffers. */
-stator_status dn_half_run(dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES],
-                          stator_ctx *ctx, stator_diag **err);
 
 /* ---- dn_plain.c ---- */
 
@@ -577,6 +412,8 @@ bool dn_tiles_describe(const dn_op *op, const dn_sizes *sizes, uint32_t is_winog
 bool dn_tiles_are_second(const dn_lib *lib, const st_contraction *contraction);
 /* Tiles of the op's dtype can multiply what Winograd makes, and its weights are constants. */
 bool dn_tiles_has_winograd(const dn_op *op);
+/* The convolution is one that Winograd's algorithm does, and sums of bytes stay exact. */
+bool dn_may_be_winograd(const dn_op *op, const dn_sizes *sizes);
 /* Bytes that a call of these sizes (simplified) needs. */
 uint64_t dn_tiles_scratch(const dn_op *op, const dn_sizes *sizes, uint32_t is_winograd);
 /* A call of a plan of that kind. Weights that are not bound are packed in it. */
@@ -595,13 +432,6 @@ uint64_t dn_planes_scratch(const dn_op *op, const dn_sizes *sizes);
 /* A call of a plan of that kind, whose weights lie where the caller has them. */
 stator_status dn_planes_run(const dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES],
                             stator_ctx *ctx, stator_diag **err);
-
-/* ---- dn_transpose.c ---- */
-
-/* Is the reorder one that dn_transpose_run does? Then fills *out. */
-bool dn_transpose_of(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
-                     dn_transpose *out);
-void dn_transpose_run(const dn_transpose *transpose, const void *from, void *to, int threads);
 
 /* ---- dn_attention.c ---- */
 

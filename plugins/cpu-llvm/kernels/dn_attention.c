@@ -70,7 +70,7 @@ typedef struct attention {
     atomic_int is_out_of_memory;
 } attention;
 
-/* What a thread does after the head it is at: its rows are asked for meanwhile. */
+/* The next unit of a thread, if it is of another head: its rows are fetched meanwhile. */
 typedef struct following {
     int64_t batch, group; /* batch -1: nothing */
     int64_t row, n_rows;  /* that are done meanwhile, of those that share k and v */
@@ -569,7 +569,7 @@ static void attend(const attention *a, block *at, workspace *b)
     }
 }
 
-/* What comes after the unit when that is another head's. */
+/* The unit after this one, if it is of another head. */
 static following following_unit(const attention *a, int64_t unit, int64_t end)
 {
     const int64_t part = unit % a->parts;

@@ -35,7 +35,7 @@ static int64_t lines_of(const dn_planes *p)
     return (p->in[0] - 1) * p->apart[0] + 1;
 }
 
-/* Those of them that lie in scratch for n lines of the output. */
+/* Lines of the image that lie in scratch for n lines of the output. */
 static int64_t lines_held(const dn_planes *p, int64_t n)
 {
     const int64_t met = (n - 1) * p->stride[0] + (p->kernel[0] - 1) * p->dilation[0] + 1;

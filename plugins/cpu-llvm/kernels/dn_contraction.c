@@ -1,7 +1,9 @@
-/* A contraction's numbers, and which contractions are taken. */
-#include "plugins/cpu-llvm/kernels/tiles/dn_tiles.h"
+/* A contraction's numbers, and properties that all kernels ask for. */
+#include "plugins/cpu-llvm/kernels/dn.h"
 
 #include <string.h>
+
+#define SPAN_MAX ((int64_t)1 << 56) /* elements */
 
 /* ---- numbers ---- */
 
@@ -207,6 +209,24 @@ uint32_t dn_dtype_size(uint32_t dtype)
     }
 }
 
+dnnl_data_type_t dn_type_of(uint32_t dtype)
+{
+    switch (dtype) {
+    case STATOR_F32:
+        return dnnl_f32;
+    case STATOR_BF16:
+        return dnnl_bf16;
+    case STATOR_I32:
+        return dnnl_s32;
+    case STATOR_I8:
+        return dnnl_s8;
+    case STATOR_U8:
+        return dnnl_u8;
+    default:
+        return dnnl_data_type_undef;
+    }
+}
+
 static int64_t plus(int64_t a, int64_t b)
 {
     int64_t sum = 0;
@@ -246,7 +266,20 @@ int64_t dn_span(const st_contraction *contraction, const dn_sizes *s, uint32_t r
     return plus(last, 1);
 }
 
-/* ---- what is taken ---- */
+/* ---- properties ---- */
+
+bool dn_are_onednn_bytes_exact(void)
+{
+    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_vnni) ==
+           dnnl_cpu_isa_avx512_core_vnni;
+}
+
+bool dn_has_amx(const dn_lib *lib)
+{
+    return !(lib->flags & (DNNL_VECTORS_32 | DNNL_VECTORS_16 | DNNL_TILES_FIRST)) &&
+           (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_amx) ==
+               dnnl_cpu_isa_avx512_core_amx;
+}
 
 bool dn_has_zero(const st_contraction_zero *zero)
 {
@@ -286,70 +319,6 @@ bool dn_are_sums_long(const st_contraction *contraction, const dn_sizes *s)
     return products > (1 << 24) / (255 * 128);
 }
 
-/* Sums of integers: as they are, or made f32 before the first row of the epilogue. */
-static bool are_bytes_taken(const dn_lib *lib, const st_contraction *contraction)
-{
-    const uint32_t out = contraction->out.dtype;
-    return (contraction->y.dtype == STATOR_I8 || contraction->y.dtype == STATOR_U8) &&
-           contraction->acc_dtype == STATOR_I32 &&
-           (out == STATOR_F32 || out == STATOR_U8 || out == STATOR_I8 ||
-            (out == STATOR_I32 && contraction->n_epilogue == 0)) &&
-           ((dn_are_onednn_bytes_exact() && !contraction->is_transposed) ||
-            dn_tiles_isa_of(lib, contraction->x.dtype) != NULL);
-}
-
-static bool are_dtypes_taken(const dn_lib *lib, const st_contraction *contraction)
-{
-    const uint32_t x = contraction->x.dtype;
-    const uint32_t out = contraction->out.dtype;
-    if (contraction->weights.is_scaled) {
-        return dn_quant_takes(contraction);
-    }
-    if (x == STATOR_U8 || x == STATOR_I8) {
-        return are_bytes_taken(lib, contraction);
-    }
-    if (contraction->y.dtype != x || contraction->acc_dtype != STATOR_F32) {
-        return false;
-    }
-    return (x == STATOR_F32 && out == STATOR_F32) ||
-           (x == STATOR_BF16 && (out == STATOR_BF16 || out == STATOR_F32));
-}
-
-/* Buffers that the epilogue adds. A bias of integers meets the sums as f32: exact while both are
- * below 2^24, else it may round a second time. */
-static bool is_added_taken(const st_contraction *contraction, const st_epilogue *e)
-{
-    const bool is_sum = e == contraction->epilogue && e->kind == ST_EPILOGUE_BIAS &&
-                        contraction->acc_dtype == STATOR_I32 &&
-                        contraction->out.dtype != STATOR_I32;
-    return !st_epilogue_has_buffer(e->kind) || e->dtype == STATOR_F32 ||
-           (e->dtype == STATOR_I32 && is_sum) ||
-           (e->dtype == STATOR_BF16 && contraction->x.dtype == STATOR_BF16);
-}
-
-/* Rounding in the middle: by kernels of our own, which nothing may take the place of. */
-static bool is_narrowing_taken(const dn_lib *lib, const st_contraction *contraction,
-                               const st_epilogue *e)
-{
-    return e->kind != ST_EPILOGUE_NARROW ||
-           (contraction->x.dtype == STATOR_BF16 && contraction->out.dtype == STATOR_BF16 &&
-            !lib->memory_cap && !dn_has_amx(lib));
-}
-
-/* Measured against f64: tanh 1.2 ulp, gelu_tanh as a composite of such functions; logistic 3.2 ulp
- * and 0 below -87, silu 4.2, gelu_erf 4 units of t * 2^-24 where the composite has 1.7. */
-static bool is_exact(uint32_t kind)
-{
-    return kind != ST_EPILOGUE_GELU_ERF && kind != ST_EPILOGUE_SIGMOID && kind != ST_EPILOGUE_SILU;
-}
-
-/* Zero points for each row are those of a product's rows. */
-static bool are_zeros_taken(const st_contraction *contraction)
-{
-    return !contraction->x_zero.is_each ||
-           (contraction->kind == ST_CONTRACTION_GEMM && contraction->n_batch == 0);
-}
-
 int64_t dn_fill_bias(st_contraction *contraction)
 {
     st_epilogue *first = &contraction->epilogue[0];
@@ -373,28 +342,44 @@ bool dn_is_fill_whole(const dn_op *op, const dn_sizes *s)
            (op->contraction.kind == ST_CONTRACTION_CONV ? s->features : s->n) == op->n_filled;
 }
 
-bool dn_is_kind_taken(const dn_lib *lib, const st_contraction *contraction)
+/* ---- operands of kernels of our own ---- */
+
+/* A row of bytes, for what is of no interest to oneDNN. */
+static bool bytes_of(int64_t n, dnnl_memory_desc_t *out)
 {
-    if (!are_dtypes_taken(lib, contraction) || !are_zeros_taken(contraction) ||
-        contraction->n_epilogue > ST_CONTRACTION_EPILOGUE_MAX) {
-        return false;
-    }
+    const dnnl_dims_t dims = {n};
+    const dnnl_dims_t strides = {1};
+    return dn_strided(1, dims, dnnl_u8, strides, out);
+}
+
+static bool note_span(const dn_op *op, const dn_sizes *s, uint32_t role, dn_desc *out)
+{
+    const uint32_t dtypes[3] = {op->contraction.x.dtype, op->contraction.y.dtype,
+                                op->contraction.out.dtype};
+    const int64_t span = dn_span(&op->contraction, s, role);
+    out->used |= 1u << role;
+    return span <= SPAN_MAX && bytes_of(span * dn_dtype_size(dtypes[role]), &out->md[role]);
+}
+
+bool dn_note_operands(const dn_op *op, const dn_sizes *s, int64_t features, dn_desc *out)
+{
+    const st_contraction *contraction = &op->contraction;
+    bool is_done = note_span(op, s, DN_X, out) && note_span(op, s, DN_OUT, out) &&
+                   (!out->how.is_planes || note_span(op, s, DN_Y, out));
+    out->used |= op->has_constant ? 0 : 1u << DN_Y;
     for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
         const st_epilogue *e = &contraction->epilogue[i];
-        const bool is_known = e->kind >= ST_EPILOGUE_BIAS && e->kind <= ST_EPILOGUE_NARROW;
-        const bool is_narrowed =
-            (double)(float)e->value != e->value || (double)(float)e->value2 != e->value2;
-        const bool is_crossed = e->kind == ST_EPILOGUE_CLIP && e->value > e->value2;
-        if (!is_known || !is_added_taken(contraction, e) ||
-            !is_narrowing_taken(lib, contraction, e) || is_narrowed || is_crossed ||
-            (!is_exact(e->kind) && !(lib->flags & DNNL_FUSED))) {
-            return false;
+        const int64_t n = e->kind == ST_EPILOGUE_ADD ? dn_span(contraction, s, DN_OUT) : features;
+        if (st_epilogue_has_buffer(e->kind) && n <= SPAN_MAX) {
+            out->used |= 1u << (DN_POST + i);
+            is_done &= bytes_of(n * dn_dtype_size(e->dtype), &out->md[DN_POST + i]);
         }
     }
-    if (contraction->kind == ST_CONTRACTION_CONV) {
-        return contraction->n_spatial >= 1 &&
-               contraction->n_spatial <= ST_CONTRACTION_SPATIAL_MAX && contraction->groups >= 1;
+    for (uint32_t i = 0; i < 2; i++) {
+        const int64_t each = i == 0 ? s->m : features;
+        const int is_each = i == 0 ? contraction->x_zero.is_each : contraction->y_zero.is_each;
+        out->used |= 1u << (DN_ZERO + i);
+        is_done &= bytes_of(is_each ? each : (int64_t)sizeof(int32_t), &out->md[DN_ZERO + i]);
     }
-    return contraction->kind == ST_CONTRACTION_GEMM &&
-           contraction->n_batch <= ST_CONTRACTION_BATCH_MAX;
+    return is_done;
 }

@@ -72,7 +72,7 @@ INLINE void transpose_block(__m512i a[LANES])
     }
 }
 
-/* As many rows of sums, of two vectors each, as there are lanes: a vector for each column. */
+/* Transposes LANES rows of sums, two vectors each, to a vector for each column. */
 static inline void transpose_sums(const int32_t *sums, float *to)
 {
     __m512i a[LANES];

@@ -48,7 +48,7 @@ static void add_product(const plain *p, int64_t x, int64_t y, int64_t row, int64
     }
 }
 
-/* The same of weights of few bits, which lie in their buffer. */
+/* add_product with a weight of few bits, whose scale and zero point depend on k and n. */
 static void add_weighted(const plain *p, int64_t x, int64_t y, int64_t k, int64_t n, sum *to)
 {
     const st_contraction *contraction = &p->op->contraction;
@@ -131,7 +131,7 @@ static sum conv_at(const plain *p, const int64_t *index)
 
 /* ---- the epilogue ---- */
 
-/* As an element of the dtype. */
+/* The number, rounded to the dtype. */
 static float narrowed(uint32_t dtype, float t)
 {
     char element[sizeof t];

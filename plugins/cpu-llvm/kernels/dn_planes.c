@@ -13,6 +13,7 @@
 #include "plugins/cpu-llvm/kernels/dn_planes.h"
 
 #include "core/base/check.h"
+#include "core/base/diag.h"
 
 #include <string.h>
 
@@ -178,29 +179,6 @@ static void set_offsets(const dn_planes *p, int64_t *offset)
     }
 }
 
-static const float *first_weight(const dn_planes *p, int64_t feature)
-{
-    const dn_operand *y = &p->s->y;
-    const int64_t times = p->s->features / p->s->channels;
-    return (const float *)p->at[DN_Y] +
-           (p->op->contraction.is_transposed
-                ? feature % times * y->dims[0] + feature / times * y->dims[1]
-                : feature * y->dims[0]);
-}
-
-void dn_planes_weights(const dn_planes *p, int64_t feature, float *weights)
-{
-    const int is_transposed = (int)p->op->contraction.is_transposed;
-    const float *line = first_weight(p, feature);
-    float *to = is_transposed ? weights + p->places - 1 : weights;
-    const int64_t step = is_transposed ? -1 : 1;
-    for (int64_t i = 0; i < p->kernel[0]; i++, line += p->w_step[0]) {
-        for (int64_t k = 0; k < p->kernel[1]; k++, to += step) {
-            *to = line[k * p->w_step[1]];
-        }
-    }
-}
-
 /* Blocks begin to end - 1 of all planes, one behind the other. */
 static void run_range(void *self, int64_t begin, int64_t end)
 {
@@ -244,32 +222,13 @@ static void run_range(void *self, int64_t begin, int64_t end)
     dn_scratch_give(p->lib, scratch);
 }
 
-/* Zeros that stand between pixels are no part of a transposed convolution: times weights that
- * are not finite they would be NaN. */
-static bool may_meet_zeros(const dn_planes *p)
-{
-    float sum = 0;
-    if (!p->op->contraction.is_transposed) {
-        return true;
-    }
-    for (int64_t feature = 0; feature < p->s->features; feature++) {
-        const float *line = first_weight(p, feature);
-        for (int64_t i = 0; i < p->kernel[0]; i++, line += p->w_step[0]) {
-            for (int64_t k = 0; k < p->kernel[1]; k++) {
-                sum += 0.0f * line[k * p->w_step[1]];
-            }
-        }
-    }
-    return sum == 0;
-}
-
 stator_status dn_planes_run(const dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES],
                             stator_ctx *ctx, stator_diag **err)
 {
     dn_planes p;
     planes_init(&p, op, sizes);
     p.at = at;
-    if (!may_meet_zeros(&p)) {
+    if (!dn_planes_may_meet_zeros(&p)) {
         dn_plain(op, sizes, NULL, at, ctx);
         return STATOR_OK;
     }
@@ -280,7 +239,7 @@ stator_status dn_planes_run(const dn_op *op, const dn_sizes *sizes, void *const 
     void (*const run)(void *, int64_t, int64_t) = p.is_blocked ? dn_blocked_run_range : run_range;
     dn_scratch_reserve(op->lib, (uint64_t)p.bytes, st_min_i64(n, sizes->threads));
     dn_parallel(sizes->threads > 1 ? op->lib->host : NULL, ctx, n, grain, run, &p);
-    return p.has_failed ? dn_fail(err, "", dnnl_out_of_memory) : STATOR_OK;
+    return p.has_failed ? st_fail_oom(err) : STATOR_OK;
 }
 
 uint64_t dn_planes_scratch(const dn_op *op, const dn_sizes *sizes)

@@ -91,8 +91,13 @@ struct dn_planes {
 const dn_planes_isa *dn_planes_512(void); /* AVX-512F */
 const dn_planes_isa *dn_planes_256(void); /* AVX2 and FMA */
 
+/* ---- dn_planes_weights.c ---- */
+
 /* A feature's weights, by place; those of a transposed convolution from the last to the first. */
 void dn_planes_weights(const dn_planes *p, int64_t feature, float *weights);
+/* Zeros that stand between pixels are no part of a transposed convolution: times weights that
+ * are not finite they would be NaN. */
+bool dn_planes_may_meet_zeros(const dn_planes *p);
 
 /* ---- dn_blocked.c ---- */
 

@@ -349,7 +349,7 @@ static void run_range(void *self, int64_t begin, int64_t end)
     dn_scratch_give(q->op->lib, scratch);
 }
 
-/* With numbers of k, and columns of the results, contiguous. */
+/* A call whose rows of x, and rows of results, are contiguous. */
 static stator_status run_rows(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
                               void *const at[DN_ROLES], stator_ctx *ctx, stator_diag **err)
 {

@@ -31,7 +31,7 @@ INLINE int places_of(const int bits)
     return MANTISSA / bits;
 }
 
-/* What is subtracted at each place, for the zero points of a block. */
+/* The number that the zero points of a block subtract at each place. */
 typedef struct bases {
     vec at[5][2];
     vec table; /* LOOKED_UP: that alone */
@@ -45,7 +45,7 @@ INLINE vec load_bytes(const uint8_t *from)
     return __builtin_convertvector(__builtin_convertvector(v, ivec), vec);
 }
 
-/* What numbers of four bits stand for, less the zero point of all. */
+/* The values of numbers of four bits, less the zero point that all share. */
 INLINE vec table_of(const dn_quant_order *order)
 {
     vec table;
@@ -261,7 +261,7 @@ typedef void (*few_fn)(const dn_quant_part *part, vec (*total)[2]);
     }
 #endif
 
-/* By the number of rows. */
+/* The loop is chosen by the number of rows. */
 static const few_fn *few_of(const dn_quant_order *order)
 {
     static const few_fn of_4[WALK_ROWS] = ALL_FEW(few_4_);

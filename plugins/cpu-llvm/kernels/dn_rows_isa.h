@@ -26,7 +26,7 @@ INLINE vec load_some(const float *from, int64_t count)
     return v;
 }
 
-/* Of `count` sums at `column`, which go to element `out`. A bound is not chosen over NaN. */
+/* Applies the epilogue to `count` sums at `column`, which go to element `out`. NaN is kept. */
 INLINE vec finish(const rows_out *r, vec v, int64_t out, int64_t column, int64_t count)
 {
     const st_contraction *contraction = r->contraction;

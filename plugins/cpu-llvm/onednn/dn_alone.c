@@ -9,7 +9,7 @@
  * first call that wants it, from the same candidate and the same packed weights. That call does
  * both and compares: a counterpart that sums in another order, so that its bits differ, or that
  * would need its weights packed anew is never used, and the plan goes on with its team. */
-#include "plugins/cpu-llvm/kernels/dn.h"
+#include "plugins/cpu-llvm/onednn/dn_library.h"
 
 #include "core/base/threads/threads.h"
 
@@ -167,8 +167,8 @@ static stator_status try_alone(dn_call *c, dn_slot *slot, stator_diag **err)
 
 /* ---- a call ---- */
 
-/* What the call would take alone, as far as that is known. Until then a try is worth while where
- * two threads take 1.25 times their shortest call, or 16 take three times theirs. */
+/* The time that the call would take alone, as far as that is known. Until then a try is worth while
+ * where two threads take 1.25 times their shortest call, or 16 take three times theirs. */
 static uint64_t expected_alone(const dn_plan *plan, uint64_t took)
 {
     const uint64_t alone = get(&plan->alone_ns);

@@ -4,6 +4,7 @@
  * oneDNN likes; Winograd, which has an order of its own. Without measuring, the best class with the
  * least to move is taken. With it, large contractions of known size are tried (dn_tune.c). */
 #include "plugins/cpu-llvm/kernels/tiles/dn_tiles.h"
+#include "plugins/cpu-llvm/onednn/dn_library.h"
 
 #include "core/base/diag.h"
 
@@ -13,8 +14,6 @@
 #define TUNE_MACS_ALL 10000 /* the same with DNNL_TUNE_ALL */
 
 #define HINTED_LESS 16 /* a measurement holds down to a sixteenth of the work */
-
-#define WINOGRAD_BYTES_MAX 1800 /* channels: 4 * 9 * 1800 * 255 * 128 < 2^31 */
 
 /* ---- candidates ---- */
 
@@ -58,30 +57,6 @@ uint32_t dn_candidates(const dn_op *op, const dn_sizes *s, dn_candidate all[DN_C
                            .is_sum = (uint32_t)is_added});
     }
     return n;
-}
-
-/* Bytes whose sums stay within 32 bits when they are four times as large. */
-static bool may_bytes_be_winograd(const dn_op *op, const dn_sizes *s)
-{
-    const st_contraction *contraction = &op->contraction;
-    return contraction->acc_dtype == STATOR_I32 && dn_has_plain_weights(contraction) &&
-           s->channels <= WINOGRAD_BYTES_MAX && dn_tiles_has_winograd(op);
-}
-
-bool dn_may_be_winograd(const dn_op *op, const dn_sizes *s)
-{
-    const st_contraction *contraction = &op->contraction;
-    if (!(op->lib->flags & DNNL_WINOGRAD) || contraction->kind != ST_CONTRACTION_CONV ||
-        contraction->is_transposed || contraction->n_spatial != 2 || contraction->groups != 1 ||
-        s->is_bare || (contraction->x.dtype != STATOR_F32 && !may_bytes_be_winograd(op, s))) {
-        return false;
-    }
-    for (uint32_t i = 0; i < 2; i++) {
-        if (s->kernel[i] != 3 || contraction->stride[i] != 1 || contraction->dilation[i] != 1) {
-            return false;
-        }
-    }
-    return true;
 }
 
 uint32_t dn_describe_any(const dn_op *op, const dn_sizes *s, const dn_candidate *how, dn_desc *out)
@@ -277,8 +252,8 @@ void dn_note_hinted(dn_op *op, const dn_sizes *sizes)
     }
 }
 
-/* What was chosen for the sizes of the hints, where it is possible here and not for much less work:
- * there other things count than were measured. */
+/* The candidate chosen for the sizes of the hints, where it is possible here and not for much less
+ * work: there other things count than were measured. */
 static bool describe_hinted(const dn_op *op, const dn_sizes *s, int64_t macs, dn_desc *out)
 {
     return op->hinted_macs && macs >= op->hinted_macs / HINTED_LESS && !s->is_bare &&

@@ -4,29 +4,9 @@
  * of axes of one element too, which here may be anything; so such strides are set to what makes the
  * tensor look dense. An implementation counts by its name: "brg..." and "jit..." are fast, "gemm"
  * is usable, "ref" never is. */
-#include "plugins/cpu-llvm/kernels/dn.h"
+#include "plugins/cpu-llvm/onednn/dn_library.h"
 
 #include <string.h>
-
-#define SPAN_MAX ((int64_t)1 << 56) /* elements */
-
-dnnl_data_type_t dn_type_of(uint32_t dtype)
-{
-    switch (dtype) {
-    case STATOR_F32:
-        return dnnl_f32;
-    case STATOR_BF16:
-        return dnnl_bf16;
-    case STATOR_I32:
-        return dnnl_s32;
-    case STATOR_I8:
-        return dnnl_s8;
-    case STATOR_U8:
-        return dnnl_u8;
-    default:
-        return dnnl_data_type_undef;
-    }
-}
 
 /* ---- one tensor ---- */
 
@@ -318,7 +298,7 @@ static void query_orders(dn_desc *desc)
     }
 }
 
-/* What the primitive does, and on which memory: `desc` has how. 0: it cannot be said. */
+/* Describes the operation and its memory for the candidate in `desc`. 0: oneDNN cannot have it. */
 static bool describe_operation(const dn_op *op, const dn_sizes *s, const tensor t[3],
                                const uint32_t dtypes[3], dn_desc *desc, operation *out)
 {
@@ -358,61 +338,6 @@ static bool attributes_of(const dn_op *op, const dn_sizes *s, const dn_candidate
            dnnl_primitive_attr_set_fpmath_mode(attr, dnnl_fpmath_mode_strict) == dnnl_success &&
            dn_zero_points(op, attr, desc) &&
            (s->is_bare || dn_post_ops(op, how, feature, &desc->md[DN_OUT], attr, desc));
-}
-
-bool dn_are_onednn_bytes_exact(void)
-{
-    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_vnni) ==
-           dnnl_cpu_isa_avx512_core_vnni;
-}
-
-bool dn_has_amx(const dn_lib *lib)
-{
-    return !(lib->flags & (DNNL_VECTORS_32 | DNNL_VECTORS_16 | DNNL_TILES_FIRST)) &&
-           (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_amx) ==
-               dnnl_cpu_isa_avx512_core_amx;
-}
-
-/* ---- operands of kernels of our own ---- */
-
-/* A row of bytes, for what is of no interest to oneDNN. */
-static bool bytes_of(int64_t n, dnnl_memory_desc_t *out)
-{
-    const dnnl_dims_t dims = {n};
-    const dnnl_dims_t strides = {1};
-    return dn_strided(1, dims, dnnl_u8, strides, out);
-}
-
-static bool note_span(const dn_op *op, const dn_sizes *s, uint32_t role, dn_desc *out)
-{
-    const uint32_t dtypes[3] = {op->contraction.x.dtype, op->contraction.y.dtype,
-                                op->contraction.out.dtype};
-    const int64_t span = dn_span(&op->contraction, s, role);
-    out->used |= 1u << role;
-    return span <= SPAN_MAX && bytes_of(span * dn_dtype_size(dtypes[role]), &out->md[role]);
-}
-
-bool dn_note_operands(const dn_op *op, const dn_sizes *s, int64_t features, dn_desc *out)
-{
-    const st_contraction *contraction = &op->contraction;
-    bool is_done = note_span(op, s, DN_X, out) && note_span(op, s, DN_OUT, out) &&
-                   (!out->how.is_planes || note_span(op, s, DN_Y, out));
-    out->used |= op->has_constant ? 0 : 1u << DN_Y;
-    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
-        const st_epilogue *e = &contraction->epilogue[i];
-        const int64_t n = e->kind == ST_EPILOGUE_ADD ? dn_span(contraction, s, DN_OUT) : features;
-        if (st_epilogue_has_buffer(e->kind) && n <= SPAN_MAX) {
-            out->used |= 1u << (DN_POST + i);
-            is_done &= bytes_of(n * dn_dtype_size(e->dtype), &out->md[DN_POST + i]);
-        }
-    }
-    for (uint32_t i = 0; i < 2; i++) {
-        const int64_t each = i == 0 ? s->m : features;
-        const int is_each = i == 0 ? contraction->x_zero.is_each : contraction->y_zero.is_each;
-        out->used |= 1u << (DN_ZERO + i);
-        is_done &= bytes_of(is_each ? each : (int64_t)sizeof(int32_t), &out->md[DN_ZERO + i]);
-    }
-    return is_done;
 }
 
 uint32_t dn_describe(const dn_op *op, const dn_sizes *s, const dn_candidate *how, dn_desc *out)

@@ -4,7 +4,7 @@
  * The op inside is one of f32. Constant weights are made f32 once, before they are packed (an op
  * from the cache does so when it looks at them at all); the other operands with each call, in
  * scratch of the library. The result is rounded once, from f32, as the contraction asks. */
-#include "plugins/cpu-llvm/kernels/dn.h"
+#include "plugins/cpu-llvm/onednn/dn_library.h"
 
 #include "core/base/convert.h"
 #include "core/base/diag.h"
@@ -80,7 +80,7 @@ static F16C __m256 widened(__m128i bits, uint32_t dtype)
                : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
 }
 
-/* As st_f32_to_bf16: to the nearest, to even between two; a NaN is a quiet one. */
+/* Rounds as st_f32_to_bf16 does: to the nearest, to even between two; a NaN becomes a quiet one. */
 static F16C __m128i brain_of(__m256 x)
 {
     const __m256i bits = _mm256_castps_si256(x);
@@ -121,29 +121,10 @@ static bool is_cpu_able(void)
     __builtin_cpu_init();
     return __builtin_cpu_supports("f16c") && __builtin_cpu_supports("avx2");
 }
-#else
-static int64_t widen_fast(const uint16_t *from, float *to, int64_t n, uint32_t dtype)
-{
-    (void)from;
-    (void)to;
-    (void)n;
-    (void)dtype;
-    return 0;
-}
-
-static int64_t narrow_fast(const float *from, uint16_t *to, int64_t n, uint32_t dtype)
-{
-    (void)from;
-    (void)to;
-    (void)n;
-    (void)dtype;
-    return 0;
-}
-
-static bool is_cpu_able(void)
-{
-    return false;
-}
+#else /* the loops behind these do it all */
+#define widen_fast(from, to, n, dtype) 0
+#define narrow_fast(from, to, n, dtype) 0
+#define is_cpu_able() false
 #endif
 
 static void convert_range(void *self, int64_t begin, int64_t end)

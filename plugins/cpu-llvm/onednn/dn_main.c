@@ -1,5 +1,6 @@
-/* The library of contractions over oneDNN: its slots, opening and closing. */
-#include "plugins/cpu-llvm/kernels/dn.h"
+/* The library of contractions over oneDNN: what it takes, its slots, opening and closing. */
+#include "plugins/cpu-llvm/kernels/tiles/dn_tiles.h"
+#include "plugins/cpu-llvm/onednn/dn_library.h"
 
 #include "core/base/diag.h"
 
@@ -9,6 +10,96 @@
 #define MACS_MIN 8192 /* below, a call costs more than the loops */
 
 /* ---- takes ---- */
+
+/* Sums of integers: as they are, or made f32 before the first row of the epilogue. */
+static bool are_bytes_taken(const dn_lib *lib, const st_contraction *contraction)
+{
+    const uint32_t out = contraction->out.dtype;
+    return (contraction->y.dtype == STATOR_I8 || contraction->y.dtype == STATOR_U8) &&
+           contraction->acc_dtype == STATOR_I32 &&
+           (out == STATOR_F32 || out == STATOR_U8 || out == STATOR_I8 ||
+            (out == STATOR_I32 && contraction->n_epilogue == 0)) &&
+           ((dn_are_onednn_bytes_exact() && !contraction->is_transposed) ||
+            dn_tiles_isa_of(lib, contraction->x.dtype) != NULL);
+}
+
+static bool are_dtypes_taken(const dn_lib *lib, const st_contraction *contraction)
+{
+    const uint32_t x = contraction->x.dtype;
+    const uint32_t out = contraction->out.dtype;
+    if (contraction->weights.is_scaled) {
+        return dn_quant_takes(contraction);
+    }
+    if (x == STATOR_U8 || x == STATOR_I8) {
+        return are_bytes_taken(lib, contraction);
+    }
+    if (contraction->y.dtype != x || contraction->acc_dtype != STATOR_F32) {
+        return false;
+    }
+    return (x == STATOR_F32 && out == STATOR_F32) ||
+           (x == STATOR_BF16 && (out == STATOR_BF16 || out == STATOR_F32));
+}
+
+/* Buffers that the epilogue adds. A bias of integers meets the sums as f32: exact while both are
+ * below 2^24, else it may round a second time. */
+static bool is_added_taken(const st_contraction *contraction, const st_epilogue *e)
+{
+    const bool is_sum = e == contraction->epilogue && e->kind == ST_EPILOGUE_BIAS &&
+                        contraction->acc_dtype == STATOR_I32 &&
+                        contraction->out.dtype != STATOR_I32;
+    return !st_epilogue_has_buffer(e->kind) || e->dtype == STATOR_F32 ||
+           (e->dtype == STATOR_I32 && is_sum) ||
+           (e->dtype == STATOR_BF16 && contraction->x.dtype == STATOR_BF16);
+}
+
+/* Rounding in the middle: by kernels of our own, which nothing may take the place of. */
+static bool is_narrowing_taken(const dn_lib *lib, const st_contraction *contraction,
+                               const st_epilogue *e)
+{
+    return e->kind != ST_EPILOGUE_NARROW ||
+           (contraction->x.dtype == STATOR_BF16 && contraction->out.dtype == STATOR_BF16 &&
+            !lib->memory_cap && !dn_has_amx(lib));
+}
+
+/* Measured against f64: tanh 1.2 ulp, gelu_tanh as a composite of such functions; logistic 3.2 ulp
+ * and 0 below -87, silu 4.2, gelu_erf 4 units of t * 2^-24 where the composite has 1.7. */
+static bool is_exact(uint32_t kind)
+{
+    return kind != ST_EPILOGUE_GELU_ERF && kind != ST_EPILOGUE_SIGMOID && kind != ST_EPILOGUE_SILU;
+}
+
+/* Zero points for each row are those of a product's rows. */
+static bool are_zeros_taken(const st_contraction *contraction)
+{
+    return !contraction->x_zero.is_each ||
+           (contraction->kind == ST_CONTRACTION_GEMM && contraction->n_batch == 0);
+}
+
+bool dn_is_kind_taken(const dn_lib *lib, const st_contraction *contraction)
+{
+    if (!are_dtypes_taken(lib, contraction) || !are_zeros_taken(contraction) ||
+        contraction->n_epilogue > ST_CONTRACTION_EPILOGUE_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
+        const st_epilogue *e = &contraction->epilogue[i];
+        const bool is_known = e->kind >= ST_EPILOGUE_BIAS && e->kind <= ST_EPILOGUE_NARROW;
+        const bool is_narrowed =
+            (double)(float)e->value != e->value || (double)(float)e->value2 != e->value2;
+        const bool is_crossed = e->kind == ST_EPILOGUE_CLIP && e->value > e->value2;
+        if (!is_known || !is_added_taken(contraction, e) ||
+            !is_narrowing_taken(lib, contraction, e) || is_narrowed || is_crossed ||
+            (!is_exact(e->kind) && !(lib->flags & DNNL_FUSED))) {
+            return false;
+        }
+    }
+    if (contraction->kind == ST_CONTRACTION_CONV) {
+        return contraction->n_spatial >= 1 &&
+               contraction->n_spatial <= ST_CONTRACTION_SPATIAL_MAX && contraction->groups >= 1;
+    }
+    return contraction->kind == ST_CONTRACTION_GEMM &&
+           contraction->n_batch <= ST_CONTRACTION_BATCH_MAX;
+}
 
 void dn_op_note(dn_op *op)
 {

@@ -1,6 +1,6 @@
 /* Constant weights in the order that a primitive asks for, made once: shared through the host by
  * everything that holds the same constant, or the op's own where there is no host. */
-#include "plugins/cpu-llvm/kernels/dn.h"
+#include "plugins/cpu-llvm/onednn/dn_library.h"
 
 #include "codegen/codegen.h"
 #include "core/base/diag.h"

@@ -3,7 +3,7 @@
  * A plan is a short list of steps: reorders of what the main one wants in another order, the
  * main one, a reorder of its result. Primitives are shared by all calls; memory objects are not, so
  * each call takes a slot that has them. A slot that is not in use waits in the plan's list. */
-#include "plugins/cpu-llvm/kernels/dn.h"
+#include "plugins/cpu-llvm/onednn/dn_library.h"
 
 #include "core/base/diag.h"
 

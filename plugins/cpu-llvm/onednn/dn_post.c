@@ -4,7 +4,7 @@
  * Of two eltwise post-ops of one algorithm oneDNN 2.6 does both with the numbers of the first
  * ("brg..." implementations). So a second factor is read from memory, and two clips are not taken.
  */
-#include "plugins/cpu-llvm/kernels/dn.h"
+#include "plugins/cpu-llvm/onednn/dn_library.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  *
  * A steady call takes the op's lock twice for a few loads and allocates nothing. Making a plan
  * holds another lock, so calls with known numbers go on meanwhile. */
-#include "plugins/cpu-llvm/kernels/dn.h"
+#include "plugins/cpu-llvm/onednn/dn_library.h"
 
 #include "core/base/convert.h"
 #include "core/base/diag.h"

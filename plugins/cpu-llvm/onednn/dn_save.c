@@ -4,7 +4,7 @@
  * Structs are kept as they lie in memory: what reads them is of the same build. An op that was
  * loaded has its constant weights as a blob and looks at them only when they must be packed
  * anew. */
-#include "plugins/cpu-llvm/kernels/dn.h"
+#include "plugins/cpu-llvm/onednn/dn_library.h"
 
 #include "core/base/bytes.h"
 #include "core/base/check.h"

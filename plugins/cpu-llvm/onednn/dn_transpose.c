@@ -3,7 +3,7 @@
  * One matrix of each image is transposed: 8 x 8 elements at a time in registers, so many of
  * them adjacent that the rows written stay in the first cache. oneDNN 2.6's reorder takes
  * two to three times as long. */
-#include "plugins/cpu-llvm/kernels/dn.h"
+#include "plugins/cpu-llvm/onednn/dn_library.h"
 
 #if defined(__x86_64__)
 #include <emmintrin.h>

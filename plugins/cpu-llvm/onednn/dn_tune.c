@@ -5,7 +5,7 @@
  * another way, and those that are close to the fastest run some times more. What was found is kept
  * for others of the same numbers; whether Winograd's algorithm won also for the same sizes with
  * another epilogue, which changes little on either side. */
-#include "plugins/cpu-llvm/kernels/dn.h"
+#include "plugins/cpu-llvm/onednn/dn_library.h"
 
 #include "core/base/threads/threads.h"
 
@@ -280,7 +280,7 @@ static void tuning_deinit(tuning *t)
     bench_deinit(t->op, &t->memory);
 }
 
-/* As much of a large contraction as tells which way is the fastest. */
+/* The sizes of a part of a large contraction that is enough to tell which way is the fastest. */
 static dn_sizes part_of(const dn_op *op, const dn_sizes *s)
 {
     dn_sizes part = *s;
@@ -312,7 +312,7 @@ static uint64_t zero_word(const st_contraction_zero *zero)
     return (uint64_t)dn_has_zero(zero) | (uint64_t)(zero->is_each != 0) << 1;
 }
 
-/* Of the numbers; `with_epilogue` and of what follows the sum. */
+/* A hash of the numbers, and with `with_epilogue` of the epilogue's rows. */
 static uint64_t key_of(const dn_op *op, const dn_sizes *s, bool with_epilogue)
 {
     const st_contraction *contraction = &op->contraction;

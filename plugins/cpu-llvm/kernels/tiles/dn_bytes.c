@@ -22,7 +22,7 @@ static bool is_whole(double value)
     return value == rint(value);
 }
 
-/* What follows the rounding: an offset that the dtype has, and bounds. */
+/* Rows after the rounding: an offset within the dtype, and bounds. */
 static bool set_whole(const st_contraction *contraction, uint32_t at, dn_to_bytes *to)
 {
     const st_epilogue *e = &contraction->epilogue[at];

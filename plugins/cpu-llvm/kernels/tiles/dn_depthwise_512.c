@@ -18,7 +18,7 @@
 #define SOME 4    /* pixels of either half: their sums leave registers for a column */
 #define MORE 7    /* the same where sums are stored before the last ones begin */
 
-/* What all pixels of a tile share. */
+/* The values that all pixels of a tile share. */
 typedef struct window {
     const dn_tile *t;
     int64_t other;                        /* bytes from a pixel to that of the other half */
@@ -110,7 +110,7 @@ INLINE void run_any(const window *w, int64_t first, int64_t shift, const int n)
     }
 }
 
-/* The same of a window of `width` columns, which are `step` from pixel to pixel. */
+/* A tile with a window of `width` columns; pixels are `step` columns apart. */
 INLINE void run_shared(const window *w, int64_t first, int64_t shift, const int n, const int width,
                        const int step)
 {

@@ -18,7 +18,7 @@ INLINE int64_t place_of(const dn_finish *f, int64_t i, const bool is_across)
     return is_across ? f->out + i / 2 * f->step + i % 2 * LANES : f->out + i * f->step;
 }
 
-/* What the epilogue's row has for the vectors i and those that follow. */
+/* Operands of the epilogue's row for vector i and those that follow. */
 INLINE void load_operands(const dn_finish *f, const st_epilogue *e, const void *buffer, int64_t i,
                           vec *o, const int n, const bool is_across)
 {

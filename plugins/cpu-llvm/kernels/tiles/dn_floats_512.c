@@ -147,11 +147,4 @@ const dn_tiles_isa *dn_tiles_wide_512(void)
                                       .finish = finish};
     return dn_tiles_floats_512() ? &wide : NULL;
 }
-
-#else
-
-const dn_tiles_isa *dn_tiles_wide_512(void)
-{
-    return NULL;
-}
 #endif

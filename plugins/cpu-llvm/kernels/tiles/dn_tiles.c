@@ -22,7 +22,7 @@
 
 #define RANGES_A_THREAD 2 /* at most, of copied blocks */
 
-/* What one thread works on. */
+/* The state of one thread. */
 typedef struct worker {
     const dn_job *j;
     int64_t block;           /* that is in scratch; -1: none */
@@ -282,8 +282,7 @@ static void window_of(const dn_job *j, int64_t y, int64_t *out_first, int64_t *o
     }
 }
 
-/* What the window meets at pixel x of output line y (counted in the block), with the first panel.
- */
+/* The operands of the sums at pixel x of the block's output line y, with the first panel. */
 static dn_tile tile_at(const worker *w, int64_t y, int64_t x)
 {
     const dn_job *j = w->j;
@@ -402,7 +401,7 @@ static void set_zero_terms(const dn_job *j, const dn_zero_terms *of, dn_finish *
     }
 }
 
-/* Of the chunk's first pixel. */
+/* Describes how sums become output from the chunk's first pixel on. */
 static dn_finish finish_of(const worker *w, const pixel_chunk *p)
 {
     const dn_job *j = w->j;
@@ -505,7 +504,7 @@ static void ask_for_output(const dn_job *j, const dn_finish *f, int64_t begin, i
     }
 }
 
-/* What the zero point of x makes of a phase's sums: pixels of line y from `first` on. */
+/* Adds the terms of x's zero point to a phase's sums: pixels of line y from `first` on. */
 static void shift_sums(const worker *w, const pixel_chunk *p, int64_t y, int64_t first)
 {
     const dn_job *j = w->j;
@@ -672,7 +671,7 @@ static void run_range(void *self, int64_t begin, int64_t end)
     dn_scratch_give(j->op->lib, scratch);
 }
 
-/* What is copied is in scratch for one range: few of them, of about whole blocks. */
+/* A copy of the input lasts for one range: ranges are few, and about whole blocks. */
 static int64_t grain_of(const dn_job *j, int64_t n)
 {
     const int64_t blocks = dn_parts(j->image_chunks * j->blocks, RANGES_A_THREAD * j->s.threads);

@@ -139,30 +139,30 @@ typedef struct dn_tiles_isa {
      * read, too. */
     void (*transpose_sums)(const int32_t *sums, float *to);
     void (*finish)(const dn_finish *f);
-    /* The same of f->to_bytes, across; NULL: it has none. */
+    /* Finishes by f->to_bytes, lanes being features. NULL: `finish` does it. */
     void (*finish_bytes)(const dn_finish *f);
     /* For col2im (dn_tiles_col2im.c); NULL but for f32. */
     void (*copy_panel)(const dn_panel *p);
     void (*sum_positions)(const dn_positions *p);
     void (*interleave)(const dn_interleave *p);
-    /* As `run`, of a section of groups of four channels and features (dn_sections): row u of
+    /* `run` for a section of groups of four channels and features (dn_sections): row u of
      * the weights at a place of the window meets channel u of each feature's group, and `length` is
      * 4. NULL: it has none. */
     void (*run_fours)(const dn_tile *t, int64_t rows);
-    /* As `run`, of a section of groups of one channel and feature: `length` pairs of `places`,
+    /* `run` for a section of groups of one channel and feature: `length` pairs of `places`,
      * or of bytes `pixels` columns of `lines`. NULL: it has none. */
     void (*run_singles)(const dn_tile *t, int64_t rows);
-    /* As `run`, of rows of an even number of groups, DN_WINOGRAD_PRODUCT_ROWS at most: half the
+    /* `run` for rows of an even number of groups, DN_WINOGRAD_PRODUCT_ROWS at most: half the
      * products (dn_winograd_product_256.c), against words. NULL: it has none. */
     void (*run_winograd_product)(const dn_tile *t, int64_t rows);
-    /* What a row of so many groups adds to where its sums begin. */
+    /* The value with which the sums of a row of so many groups begin. */
     int32_t (*start_winograd_product)(const char *x, int64_t groups);
     /* A panel of so many groups, of bytes, to words. */
     void (*widen_winograd_product)(const char *from, int64_t groups, char *to);
     /* Winograd's tiles, of so many pixels an edge as they come out; 0: it has none. They are made
      * of tiles with two more, one group for each channel or channels of one. */
     int64_t winograd_tile;
-    /* As `run`, of what both operands have become. */
+    /* `run` for operands that are transformed already. */
     void (*wino_run)(const dn_tile *t, int64_t rows);
     /* A tile of pixels, of `groups` contiguous and with `line` groups from line to line, to as
      * many places (36 or 16), `step` groups from one to the next. */
@@ -203,7 +203,7 @@ void dn_widen_winograd_product_256(const char *from, int64_t groups, char *to);
 void dn_run_winograd_product_256(const dn_tile *t, int64_t rows);
 int32_t dn_start_winograd_product_256(const char *x, int64_t groups);
 
-/* Of f32 for col2im with AVX2 (dn_col2im_256.c), for AVX-512 as well. */
+/* The loops of col2im over f32 (dn_col2im_256.c), which AVX-512 uses as well. */
 void dn_copy_panel_256(const dn_panel *p);
 void dn_sum_positions_256(const dn_positions *p);
 void dn_interleave_256(const dn_interleave *p);
@@ -222,11 +222,18 @@ void dn_run_floats_512(const dn_tile *t, int64_t rows);
 void dn_finish_bytes_256(const dn_finish *f);
 void dn_finish_bytes_512(const dn_finish *f);
 
-/* Of what this processor has; NULL: nothing for x of this dtype. */
+/* The inner loops that this processor has. NULL: it has none for x of this dtype. */
+#if defined(__x86_64__)
 const dn_tiles_isa *dn_tiles_512(uint32_t dtype); /* bf16, bytes */
 const dn_tiles_isa *dn_tiles_256(uint32_t dtype); /* f32, bytes */
 const dn_tiles_isa *dn_tiles_floats_512(void);    /* f32, panels of AVX2's width; */
 const dn_tiles_isa *dn_tiles_wide_512(void);      /* and of two vectors of AVX-512 */
+#else
+#define dn_tiles_512(dtype) NULL
+#define dn_tiles_256(dtype) NULL
+#define dn_tiles_floats_512() NULL
+#define dn_tiles_wide_512() NULL
+#endif
 /* The narrowest for x of this dtype, and the one that does a contraction of these (simplified)
  * sizes. */
 const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype);
@@ -314,7 +321,7 @@ typedef struct dn_phases {
     dn_phase of[DN_PHASES_MAX];
 } dn_phases;
 
-/* Of the lines (axis 0) or of the pixels (1); the strides are DN_PHASES_MAX at most. */
+/* The phases of the lines (axis 0) or of the pixels (1). Strides are DN_PHASES_MAX at most. */
 dn_phases dn_tiles_phases(const st_contraction *contraction, const dn_sizes *s, uint32_t axis);
 
 /* A contraction over one or two spatial axes: the whole of a contraction, or one depth phase of

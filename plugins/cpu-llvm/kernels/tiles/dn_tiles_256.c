@@ -10,8 +10,8 @@
 
 /* ---- a tile ---- */
 
-/* What a tile's weights are; groups of x are words for BYTES and WORDS. FOURS: floats, which groups
- * of four channels and features meet. */
+/* The kind of a tile's weights. Groups of x are words for BYTES and WORDS; FOURS are floats for
+ * groups of four channels and features. */
 enum { FLOATS, BYTES, WORDS, FOURS };
 
 INLINE __m256i products(__m256i sum, __m256i x, __m256i weights, const int kind)
@@ -37,8 +37,8 @@ INLINE __m256i weights_at(const char *row, int half, const int kind)
 /* Bytes of a panel's row. */
 #define WEIGHTS(kind) ((kind) == BYTES ? 2 * COLUMNS : 4 * COLUMNS)
 
-/* What a tile has come to: the groups of its rows (a pointer for three rows: as many registers as
- * there are), the panel's row that they meet, and what is asked for. */
+/* The position of a tile: the groups of its rows (a pointer for three rows: as many registers as
+ * there are), the panel's row that they meet, and the cache line that is fetched next. */
 typedef struct walk {
     const char *at[(ROWS + 2) / 3];
     const char *w, *ask;
@@ -223,7 +223,7 @@ static void transpose_sums(const int32_t *sums, float *to)
 
 #define PIXELS_TOGETHER 512
 
-/* Up to 8 bytes, as integers. */
+/* Loads up to 8 bytes as integers. */
 INLINE __m256i load_bytes(const char *from, int64_t n)
 {
     uint64_t bytes = 0;
@@ -576,18 +576,4 @@ const dn_tiles_isa *dn_tiles_floats_512(void)
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx512f") ? &floats : NULL;
 }
-
-#else
-
-const dn_tiles_isa *dn_tiles_256(uint32_t dtype)
-{
-    (void)dtype;
-    return NULL;
-}
-
-const dn_tiles_isa *dn_tiles_floats_512(void)
-{
-    return NULL;
-}
-
 #endif

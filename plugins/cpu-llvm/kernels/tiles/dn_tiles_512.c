@@ -323,8 +323,7 @@ static void regroup_all_half(const dn_regroup *r)
     }
 }
 
-/* Of three contiguous channels, 16 bytes of part `part`: which of a channel's 16 pixels go there.
- */
+/* Indices of a channel's 16 pixels in part `part` (16 bytes) of three contiguous channels. */
 INLINE __m128i third_of(int part, int channel)
 {
     char index[16];
@@ -582,13 +581,4 @@ const dn_tiles_isa *dn_tiles_512(uint32_t dtype)
         return NULL;
     }
 }
-
-#else
-
-const dn_tiles_isa *dn_tiles_512(uint32_t dtype)
-{
-    (void)dtype;
-    return NULL;
-}
-
 #endif

@@ -20,6 +20,7 @@
 #define WINDOW_MAX ((int64_t)1 << 16)
 #define PITCH_MAX ((int64_t)1 << 24) /* bytes */
 #define PANEL_MAX ((int64_t)1 << 36)
+#define WINOGRAD_BYTES_MAX 1800 /* channels: 4 * 9 * 1800 * 255 * 128 < 2^31 */
 
 const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype)
 {
@@ -333,8 +334,8 @@ static int64_t lines_most(dn_job *j)
     return (winograd_tiles < j->across ? 1 : winograd_tiles / j->across) * j->isa->winograd_tile;
 }
 
-/* Of a group for each channel a panel meets its own channels alone: copying what all panels meet is
- * much of the time, so threads take lines, where each has about as many. */
+/* With a group for each channel a panel meets its own channels alone, and copying the image, which
+ * all panels need, is much of the time: so threads share the lines where each gets as many. */
 static bool are_lines_shared(const dn_job *j)
 {
     const int64_t most = dn_parts(j->lines, j->s.threads);
@@ -356,7 +357,7 @@ static void set_blocks(dn_job *j)
     j->image_chunks = dn_parts(j->images, j->together);
     j->blocks = dn_parts(whole, most);
     j->parts = 1;
-    /* Of weights that are larger than the rows each thread reads its own. */
+    /* Where the weights are larger than the rows, each thread reads panels of its own. */
     const bool is_heavy = !j->is_image && j->panels * j->panel_bytes > whole * j->pitch;
     if (threads > 1 && (is_heavy || j->image_chunks * j->blocks % threads != 0)) {
         if (j->panels >= 2 * threads && !are_lines_shared(j)) {
@@ -395,7 +396,7 @@ static void set_bytes(dn_job *j)
     const int64_t panels = dn_parts(j->scratch_lines * j->in_width, j->columns);
     j->products_step = (rounded(panels * j->columns * size) | DN_TILE_ALIGN) / size;
     j->bytes.products = j->is_col2im ? j->products * j->products_step * size : 0;
-    /* Of the last pixel a whole section is read. */
+    /* Kernels of singles read a whole section of the last pixel. */
     const int64_t more = j->sections.are_singles ? j->columns * j->isa->size : 0;
     const int64_t copied =
         j->is_col2im ? j->depth * j->columns * size : j->scratch_lines * j->pitch + more;
@@ -574,6 +575,30 @@ bool dn_tiles_has_winograd(const dn_op *op)
 {
     const dn_tiles_isa *isa = dn_tiles_isa_of(op->lib, op->contraction.x.dtype);
     return op->has_constant && isa != NULL && isa->winograd_tile != 0;
+}
+
+/* Bytes whose sums stay within 32 bits when they are four times as large. */
+static bool may_bytes_be_winograd(const dn_op *op, const dn_sizes *s)
+{
+    const st_contraction *contraction = &op->contraction;
+    return contraction->acc_dtype == STATOR_I32 && dn_has_plain_weights(contraction) &&
+           s->channels <= WINOGRAD_BYTES_MAX && dn_tiles_has_winograd(op);
+}
+
+bool dn_may_be_winograd(const dn_op *op, const dn_sizes *s)
+{
+    const st_contraction *contraction = &op->contraction;
+    if (!(op->lib->flags & DNNL_WINOGRAD) || contraction->kind != ST_CONTRACTION_CONV ||
+        contraction->is_transposed || contraction->n_spatial != 2 || contraction->groups != 1 ||
+        s->is_bare || (contraction->x.dtype != STATOR_F32 && !may_bytes_be_winograd(op, s))) {
+        return false;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        if (s->kernel[i] != 3 || contraction->stride[i] != 1 || contraction->dilation[i] != 1) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Products of f32, which oneDNN does as well where there are no tiles but the second best. */

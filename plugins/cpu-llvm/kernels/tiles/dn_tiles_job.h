@@ -9,13 +9,13 @@
 #define DN_TILE_ALIGN 64
 #define DN_SUMS_PITCH (DN_TILE_PIXELS + DN_TILE_LANES_MAX) /* sums of a feature, in scratch */
 
-/* What integers need before they are f32, by feature of a panel. */
+/* The terms that sums of integers get before they become f32, by feature of a panel. */
 typedef struct dn_zero_terms {
     int32_t column[DN_TILE_COLUMNS_MAX], factor[DN_TILE_COLUMNS_MAX], weights[DN_TILE_COLUMNS_MAX];
     float times[DN_TILE_COLUMNS_MAX], bias[DN_TILE_COLUMNS_MAX]; /* of to_bytes, divided */
 } dn_zero_terms;
 
-/* What is the same for all blocks of a call. */
+/* The facts that all blocks of a call share. */
 typedef struct dn_job {
     const dn_op *op;
     const st_contraction *contraction;
@@ -40,7 +40,7 @@ typedef struct dn_job {
     int64_t pixel;                         /* bytes of a pixel in scratch */
     int64_t run;  /* groups of a line of the window, where they follow each other, */
     int has_rest; /* of which the last has one element (dn_tile) */
-    /* Of an image; a product is a line of pixels, its rows. */
+    /* Sizes of an image; a product is one line, whose pixels are its rows. */
     int64_t images, lines, width;
     int64_t in_lines, in_width, kernel_lines, kernel_width;
     int64_t stride[2], pad[2];
@@ -87,7 +87,7 @@ int64_t dn_job_packed_bytes(const dn_job *j);
 int32_t dn_job_zero(const dn_job *j, uint32_t k, int64_t each);
 /* Has the epilogue a bias of integers, which the zero terms include? */
 bool dn_job_has_bias(const st_contraction *contraction);
-/* What x's zero point is multiplied with, of the panel's places of these phases: by feature. */
+/* The factors of x's zero point for the panel's places of these phases, by feature. */
 void dn_job_weigh_zero(const dn_job *j, int64_t panel, const dn_phase *down, const dn_phase *across,
                        int32_t *out);
 /* Zero points of this call, and what follows from them. */

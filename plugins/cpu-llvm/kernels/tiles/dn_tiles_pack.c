@@ -70,7 +70,7 @@ static void pack_group(const packing *p, int64_t panel, int64_t offset, int64_t 
     }
 }
 
-/* Of bytes. */
+/* Adds a group of bytes to the sums of their features. */
 static void sum_group(const char *from, int64_t columns, int64_t together, int32_t *sums)
 {
     for (int64_t i = 0; i < columns * together; i++) {
@@ -78,7 +78,7 @@ static void sum_group(const char *from, int64_t columns, int64_t together, int32
     }
 }
 
-/* Of bytes: twice F(2,3)'s in each direction, as words. */
+/* Taps of bytes are transformed by twice the matrix of F(2,3) in each direction, to words. */
 _Static_assert(DN_WINO_BYTES + 2 == 4, "a tile of 3x3 taps");
 
 static void winograd_taps(int32_t taps[3][3], int32_t out[4][4])
@@ -137,7 +137,7 @@ static void pack_winograd(const packing *p, int64_t panel, char *to, int32_t *su
                       p->channels, (float *)(void *)to);
 }
 
-/* Of bytes with a group for each channel: words, [pair of places][channel][place], channels in the
+/* Weights of a group for each channel, as words: [pair of places][channel][place], channels in the
  * order in which unpacking words gives them (dn_depthwise_256.c). */
 static void pack_singles(const packing *p, int64_t panel, int16_t *to, int32_t *sums)
 {
@@ -157,8 +157,8 @@ static void pack_singles(const packing *p, int64_t panel, int16_t *to, int32_t *
     }
 }
 
-/* The same of bytes that stay bytes: [column][group of four lines][vector][channel][line], twice,
- * for either pixel (dn_depthwise_512.c). */
+/* Weights of a group for each channel, as bytes, twice, for either pixel (dn_depthwise_512.c):
+ * [column][group of four lines][vector][channel][line]. */
 static void pack_columns(const packing *p, int64_t panel, char *to, int32_t *sums)
 {
     const int64_t lines = p->j.phases[0].of[0].places;
@@ -181,7 +181,7 @@ static void pack_columns(const packing *p, int64_t panel, char *to, int32_t *sum
     }
 }
 
-/* Of bytes for `run_winograd_product`: a row of what sums begin with, then [group][feature]. */
+/* Bytes for `run_winograd_product`: numbers with which sums begin, then [group][feature]. */
 static void pack_winograd_product(const packing *p, int64_t panel, char *to, int32_t *sums)
 {
     int32_t *starts = (int32_t *)(void *)to;
@@ -203,7 +203,7 @@ static void pack_winograd_product(const packing *p, int64_t panel, char *to, int
     }
 }
 
-/* Of col2im: [position][feature][channel]. */
+/* Weights of col2im, [position][feature][channel]. */
 static void pack_rows(const packing *p, char *to)
 {
     for (int64_t row = 0; row < p->features; row++) {

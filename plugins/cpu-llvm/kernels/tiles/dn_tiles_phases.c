@@ -24,7 +24,7 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* Those of phase number `phase`, of a window of so many places. */
+/* The places that phase number `phase` meets in a window of so many. */
 static dn_phase places_of(int64_t kernel, int64_t dilation, int64_t stride, int64_t phase)
 {
     const int64_t step = stride / common_divisor(dilation, stride);

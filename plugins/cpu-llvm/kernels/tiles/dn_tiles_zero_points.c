@@ -1,4 +1,4 @@
-/* What zero points add to sums of bytes, by feature (their zero terms), and what an epilogue
+/* Terms that zero points add to sums of bytes, by feature (their zero terms), and what an epilogue
  * that makes bytes of them has for each feature. Made once a call. */
 #include "plugins/cpu-llvm/kernels/tiles/dn_tiles_job.h"
 
@@ -62,7 +62,7 @@ static float factor_of(double value)
     return (float)(value > FLT_MAX ? FLT_MAX : value < -FLT_MAX ? -FLT_MAX : value);
 }
 
-/* What the epilogue multiplies with and adds, by feature, divided by its divisor. */
+/* Factors and addends of the epilogue, by feature, divided by its divisor. */
 static void set_byte_terms(const dn_job *j, int64_t panel, dn_zero_terms *out)
 {
     const dn_to_bytes *to = &j->op->to_bytes;
@@ -76,7 +76,7 @@ static void set_byte_terms(const dn_job *j, int64_t panel, dn_zero_terms *out)
     }
 }
 
-/* Of phases each has its part of this added to its own sums (shift_sums). */
+/* The terms of a panel. Where there are several phases, shift_sums adds those of x's zero point. */
 static void set_panel_terms(const dn_job *j, int64_t panel, dn_zero_terms *out)
 {
     const int64_t first = dn_job_feature(j, panel);

@@ -168,7 +168,7 @@ void dn_wino_words_in_256(const float *x, int64_t line, int64_t groups, int64_t 
     }
 }
 
-/* What comes out is four times the sums. */
+/* The transform gives four times the sums. */
 void dn_wino_words_out_256(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
                            float *to)
 {

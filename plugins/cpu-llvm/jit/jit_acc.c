@@ -16,11 +16,6 @@ static bool is_arg(uint32_t kind)
     return kind == ST_ACC_ARGMIN || kind == ST_ACC_ARGMAX;
 }
 
-static bool is_float(uint32_t dtype)
-{
-    return st_loop_class_of(dtype) == ST_LOOP_FLOATS;
-}
-
 /* x86's max(a, b) is a > b ? a : b, which loses a's NaN alone. With a constant the compiler makes
  * one instruction of the two conditions; otherwise a canonical NaN is put over it, so that it does
  * not merge them into more. Same values as eager's, zeros included. */
@@ -78,13 +73,15 @@ LLVMValueRef jit_identity(jit_fn *f, uint32_t kind, uint32_t dtype, LLVMTypeRef 
     (void)f;
     switch (kind) {
     case ST_ACC_PROD:
-        return is_float(dtype) ? jit_real(type, 1.0) : jit_int(type, 1);
+        return jit_is_float(dtype) ? jit_real(type, 1.0) : jit_int(type, 1);
     case ST_ACC_MIN:
     case ST_ACC_ARGMIN:
-        return is_float(dtype) ? jit_real(type, (double)INFINITY) : int_limit(type, dtype, true);
+        return jit_is_float(dtype) ? jit_real(type, (double)INFINITY)
+                                   : int_limit(type, dtype, true);
     case ST_ACC_MAX:
     case ST_ACC_ARGMAX:
-        return is_float(dtype) ? jit_real(type, -(double)INFINITY) : int_limit(type, dtype, false);
+        return jit_is_float(dtype) ? jit_real(type, -(double)INFINITY)
+                                   : int_limit(type, dtype, false);
     case ST_ACC_ALL:
         return jit_int(type, -1);
     default:
@@ -125,7 +122,7 @@ LLVMValueRef jit_combine(jit_fn *f, uint32_t kind, uint32_t dtype, LLVMValueRef 
     if (kind == ST_ACC_ALL) {
         return LLVMBuildAnd(ir, a, b, "");
     }
-    if (!is_float(dtype)) {
+    if (!jit_is_float(dtype)) {
         return combine_ints(f, kind, dtype, a, b);
     }
     if (kind == ST_ACC_MIN || kind == ST_ACC_MAX) {
@@ -150,7 +147,7 @@ static LLVMValueRef is_better(jit_fn *f, uint32_t kind, uint32_t dtype, pair a, 
     const LLVMBuilderRef ir = f->u->ir;
     const bool want_max = kind == ST_ACC_ARGMAX;
     const LLVMValueRef is_earlier = LLVMBuildICmp(ir, LLVMIntSLT, b.index, a.index, "");
-    if (!is_float(dtype)) {
+    if (!jit_is_float(dtype)) {
         const bool is_signed = st_loop_class_of(dtype) == ST_LOOP_INTS;
         const LLVMIntPredicate p = want_max ? (is_signed ? LLVMIntSGT : LLVMIntUGT)
                                             : (is_signed ? LLVMIntSLT : LLVMIntULT);
@@ -250,7 +247,7 @@ static LLVMValueRef fused(jit_fn *f, const st_loop_inst *update, const st_loop_i
                           LLVMValueRef sum, uint32_t lanes)
 {
     const st_loop_inst *mul = st_loop_at(f->kernel, update->args[0]);
-    if (inst->imm.i != ST_ACC_SUM || !is_float(inst->dtype) || mul->code != ST_LOOP_mul ||
+    if (inst->imm.i != ST_ACC_SUM || !jit_is_float(inst->dtype) || mul->code != ST_LOOP_mul ||
         !mul->origin || mul->origin != update->origin || !f->u->features.has_fma) {
         return NULL;
     }

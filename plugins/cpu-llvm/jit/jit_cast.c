@@ -13,11 +13,6 @@ static bool is_storage(uint32_t dtype)
     return st_loop_class_of(dtype) == ST_LOOP_STORAGE;
 }
 
-static bool is_float(uint32_t dtype)
-{
-    return st_loop_class_of(dtype) == ST_LOOP_FLOATS;
-}
-
 static LLVMValueRef to_bits(jit_fn *f, LLVMValueRef x)
 {
     return LLVMBuildBitCast(f->u->ir, x, jit_like(f, JIT_I32, x), "");
@@ -278,12 +273,12 @@ LLVMValueRef jit_cast(jit_fn *f, uint32_t to, uint32_t from, LLVMValueRef x, boo
     if (is_storage(to)) {
         return narrow(f, to, x, saturates);
     }
-    if (is_float(from) && is_float(to)) {
+    if (jit_is_float(from) && jit_is_float(to)) {
         return to == STATOR_F64 ? LLVMBuildFPExt(ir, x, jit_like(f, JIT_F64, x), "")
                                 : LLVMBuildFPTrunc(ir, x, jit_like(f, JIT_F32, x), "");
     }
-    if (is_float(from)) {
+    if (jit_is_float(from)) {
         return float_to_int(f, to, x);
     }
-    return is_float(to) ? int_to_float(f, to, from, x) : int_to_int(f, to, from, x);
+    return jit_is_float(to) ? int_to_float(f, to, from, x) : int_to_int(f, to, from, x);
 }

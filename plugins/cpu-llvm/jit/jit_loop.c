@@ -356,8 +356,8 @@ static void emit_constant(jit_fn *f, st_loop_ref ref)
 {
     const st_loop_inst *inst = st_loop_at(f->kernel, ref);
     const LLVMTypeRef type = jit_type_of(f, inst->dtype);
-    f->values[ref] = st_loop_class_of(inst->dtype) == ST_LOOP_FLOATS ? jit_real(type, inst->imm.f)
-                                                                     : jit_int(type, inst->imm.i);
+    f->values[ref] =
+        jit_is_float(inst->dtype) ? jit_real(type, inst->imm.f) : jit_int(type, inst->imm.i);
 }
 
 static void emit_index(jit_fn *f, st_loop_ref ref)

@@ -148,16 +148,6 @@ static bool is_power_of_two(int64_t x)
     return x > 0 && (x & (x - 1)) == 0;
 }
 
-static int64_t log2_of(int64_t x)
-{
-    int64_t n = 0;
-    while (x > 1) {
-        x >>= 1;
-        n++;
-    }
-    return n;
-}
-
 /* floordiv or mod of scalars or vectors. Where the divisor may be of either sign nothing that
  * counts runs when it is 0, but the division may stand before that is known. */
 static LLVMValueRef build_divide(jit_fn *f, const divide *d, LLVMValueRef x, LLVMValueRef y)
@@ -168,8 +158,9 @@ static LLVMValueRef build_divide(jit_fn *f, const divide *d, LLVMValueRef x, LLV
     const bool is_floor = d->kind == STATOR_ATOM_FLOORDIV;
     const bool has_sign = d->divisor_lo < 1; /* the divisor */
     if (is_power_of_two(d->divisor)) {
-        return is_floor ? LLVMBuildAShr(ir, x, jit_int(type, log2_of(d->divisor)), "")
-                        : LLVMBuildAnd(ir, x, jit_int(type, d->divisor - 1), "");
+        return is_floor
+                   ? LLVMBuildAShr(ir, x, jit_int(type, __builtin_ctzll((uint64_t)d->divisor)), "")
+                   : LLVMBuildAnd(ir, x, jit_int(type, d->divisor - 1), "");
     }
     if (!has_sign && d->lo >= 0) {
         return is_floor ? LLVMBuildUDiv(ir, x, y, "") : LLVMBuildURem(ir, x, y, "");

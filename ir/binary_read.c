@@ -188,16 +188,12 @@ static stator_status read_head(reader *r, uint64_t size)
         return fail_at(r, &here, "the file is too short or has another magic");
     }
     const uint32_t version = load_u32(p + 8), count = load_u32(p + 12);
-    if (version == 0 || version > ST_STIRB_VERSION) {
-        return st_fail(r->err, STATOR_INVALID_ARGUMENT,
-                       "stirb: this file is of version %u, this program reads version %u", version,
-                       ST_STIRB_VERSION);
-    }
-    if (load_u64(p + 16) != size) {
-        return st_fail(r->err, STATOR_DATA_LOSS,
-                       "stirb: the file says that it has %llu bytes, it has %llu",
-                       (unsigned long long)load_u64(p + 16), (unsigned long long)size);
-    }
+    ST_FAIL_IF(version == 0 || version > ST_STIRB_VERSION, r->err, STATOR_INVALID_ARGUMENT,
+               "stirb: this file is of version %u, this program reads version %u", version,
+               ST_STIRB_VERSION);
+    ST_FAIL_IF(load_u64(p + 16) != size, r->err, STATOR_DATA_LOSS,
+               "stirb: the file says that it has %llu bytes, it has %llu",
+               (unsigned long long)load_u64(p + 16), (unsigned long long)size);
     if (count > ST_STIRB_SECTIONS_MAX ||
         (uint64_t)count * ST_STIRB_ROW_BYTES > size - ST_STIRB_HEAD_BYTES) {
         return fail_at(r, &here, "the section table is too long");
@@ -206,9 +202,8 @@ static stator_status read_head(reader *r, uint64_t size)
         ST_TRY(read_row(r, size, k));
     }
     for (uint32_t id = 1; id < ST_STIRB_DATA; id++) {
-        if (r->sections[id].at == NULL) {
-            return st_fail(r->err, STATOR_DATA_LOSS, "stirb: section %u is missing", id);
-        }
+        ST_FAIL_IF(r->sections[id].at == NULL, r->err, STATOR_DATA_LOSS,
+                   "stirb: section %u is missing", id);
     }
     if (r->sections[ST_STIRB_DATA].at == NULL) {
         r->sections[ST_STIRB_DATA] = (cursor){p, p, ST_STIRB_DATA};
@@ -510,9 +505,7 @@ static stator_status read_op(reader *r, cursor *c, node *n)
     ST_TRY(string_of(r, c, &name));
     ST_TRY(u32_of(r, c, &version));
     n->desc.op = st_optable_find(r->m->ops, name);
-    if (n->desc.op == 0) {
-        return st_fail(r->err, STATOR_NOT_FOUND, "stirb: there is no op named '%s'", name);
-    }
+    ST_FAIL_IF(n->desc.op == 0, r->err, STATOR_NOT_FOUND, "stirb: there is no op named '%s'", name);
     const uint32_t known = st_optable_at(r->m->ops, n->desc.op)->desc.version;
     return version == known ? STATOR_OK
                             : st_fail(r->err, STATOR_INVALID_ARGUMENT,
@@ -544,10 +537,8 @@ static stator_status read_attrs(reader *r, cursor *c, node *n)
 static stator_status read_region(reader *r, stator_builder *b, stator_graph **out)
 {
     stator_builder *region = NULL;
-    if (r->depth == ST_STIRB_REGIONS_MAX) {
-        return st_fail(r->err, STATOR_INVALID_ARGUMENT, "stirb: regions are nested deeper than %u",
-                       ST_STIRB_REGIONS_MAX);
-    }
+    ST_FAIL_IF(r->depth == ST_STIRB_REGIONS_MAX, r->err, STATOR_INVALID_ARGUMENT,
+               "stirb: regions are nested deeper than %u", ST_STIRB_REGIONS_MAX);
     const uint32_t mark = st_rebuild_enter(&r->rebuild);
     ST_TRY(st_build_region_begin(b, NULL, &region, r->err));
     r->depth++;
@@ -721,9 +712,7 @@ stator_status st_parse_binary(stator_builder *b, const void *bytes, uint64_t siz
     st_rebuild_init(&r.rebuild, r.m);
     st_map_init(&r.symbols, r.m->mem);
     stator_status status = open_file(&r, path, size);
-    if (status == STATOR_OK) {
-        status = read_file(&r, b, size);
-    }
+    ST_THEN(status, read_file(&r, b, size));
     for (uint32_t i = 1; i <= r.n_blobs; i++) {
         st_blob_release(r.blobs[i]);
     }

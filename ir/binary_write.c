@@ -531,9 +531,7 @@ static stator_status write_binary(const stator_graph *graph, bool has_all_symbol
     if (has_all_symbols) {
         add_symbols(&w);
     }
-    if (status == STATOR_OK) {
-        status = write_file(&w, out);
-    }
+    ST_THEN(status, write_file(&w, out));
     for (uint32_t id = 0; id < ST_STIRB_SECTIONS; id++) {
         st_str_deinit(&w.sections[id].bytes);
         st_map_deinit(&w.sections[id].entries);

@@ -196,24 +196,19 @@ void st_build_set_name(stator_builder *b, stator_ref value, const char *name)
 static stator_status check_type(const st_module *m, stator_ref type, const char *what,
                                 const char *name, stator_diag **err)
 {
-    if (type == 0 || type >= m->types.count) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "%s '%s': no type of this module has ref %u (0 comes from a wrong dtype, a "
-                       "rank above 16 or a limit of the symbolic engine)",
-                       what, name, type);
-    }
+    ST_FAIL_IF(type == 0 || type >= m->types.count, err, STATOR_INVALID_ARGUMENT,
+               "%s '%s': no type of this module has ref %u (0 comes from a wrong dtype, a "
+               "rank above 16 or a limit of the symbolic engine)",
+               what, name, type);
     return STATOR_OK;
 }
 
 static stator_status check_value(const stator_builder *b, stator_ref value, const char *what,
                                  const char *name, stator_diag **err)
 {
-    if (value == 0 || value >= b->graph->values.count) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "%s '%s': value %u is not in graph '%s', which has values 1 to %u", what,
-                       name, value, st_module_str(b->module, b->graph->name),
-                       b->graph->values.count - 1u);
-    }
+    ST_FAIL_IF(value == 0 || value >= b->graph->values.count, err, STATOR_INVALID_ARGUMENT,
+               "%s '%s': value %u is not in graph '%s', which has values 1 to %u", what, name,
+               value, st_module_str(b->module, b->graph->name), b->graph->values.count - 1u);
     return STATOR_OK;
 }
 
@@ -230,9 +225,8 @@ static stator_status push_input(stator_builder *b, const char *name, stator_valu
                        "input '%s' comes after the first node; inputs are declared first", name);
     }
     row.name = st_module_string(m, name, strlen(name));
-    if (row.name != 0 && st_map_get(&b->input_names, row.name) != 0) {
-        return st_fail(err, STATOR_ALREADY_EXISTS, "two inputs are named '%s'", name);
-    }
+    ST_FAIL_IF(row.name != 0 && st_map_get(&b->input_names, row.name) != 0, err,
+               STATOR_ALREADY_EXISTS, "two inputs are named '%s'", name);
     row.index = g->n_inputs;
     row.flags |= STATOR_VALUE_INPUT;
     stator_value_row *slot = st_seg_push(&g->values, out);
@@ -266,16 +260,12 @@ static stator_status check_blob(const st_module *m, stator_ref type, uint64_t si
     uint64_t elements = 0;
     uint64_t bytes = 0;
     ST_TRY(check_type(m, type, what, name, err));
-    if (!st_type_static_size(m, type, &elements, &bytes)) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "%s '%s': its sizes must be plain integers whose product fits in memory",
-                       what, name);
-    }
-    if (bytes != size) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "%s '%s' has %llu bytes of data, its type needs %llu", what, name,
-                       (unsigned long long)size, (unsigned long long)bytes);
-    }
+    ST_FAIL_IF(!st_type_static_size(m, type, &elements, &bytes), err, STATOR_INVALID_ARGUMENT,
+               "%s '%s': its sizes must be plain integers whose product fits in memory", what,
+               name);
+    ST_FAIL_IF(bytes != size, err, STATOR_INVALID_ARGUMENT,
+               "%s '%s' has %llu bytes of data, its type needs %llu", what, name,
+               (unsigned long long)size, (unsigned long long)bytes);
     return STATOR_OK;
 }
 
@@ -283,10 +273,8 @@ stator_status st_build_param(stator_builder *b, const char *name, stator_ref typ
                              stator_blob *blob, stator_ref *out, stator_diag **err)
 {
     *out = 0;
-    if (blob == NULL) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "parameter '%s' has no data",
-                       name != NULL ? name : "");
-    }
+    ST_FAIL_IF(blob == NULL, err, STATOR_INVALID_ARGUMENT, "parameter '%s' has no data",
+               name != NULL ? name : "");
     ST_TRY(check_blob(b->module, type, st_blob_size(blob), "parameter", name != NULL ? name : "",
                       err));
     const uint32_t ref = st_module_blob(b->module, blob);
@@ -362,13 +350,11 @@ stator_status st_build_write_back(stator_builder *b, stator_ref input, stator_re
                        "written",
                        input);
     }
-    if (!same_shape(m, st_seg_at(&m->types, target->type), st_seg_at(&m->types, source->type))) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "write-back to '%s': the value has another dtype or shape", name);
-    }
-    if (target->flags & STATOR_VALUE_WRITTEN) {
-        return st_fail(err, STATOR_ALREADY_EXISTS, "input '%s' is written back twice", name);
-    }
+    ST_FAIL_IF(
+        !same_shape(m, st_seg_at(&m->types, target->type), st_seg_at(&m->types, source->type)), err,
+        STATOR_INVALID_ARGUMENT, "write-back to '%s': the value has another dtype or shape", name);
+    ST_FAIL_IF(target->flags & STATOR_VALUE_WRITTEN, err, STATOR_ALREADY_EXISTS,
+               "input '%s' is written back twice", name);
     stator_write_back_row *row = st_seg_push(&g->write_backs, NULL);
     ST_TRY_MEM(row, err);
     *row = (stator_write_back_row){input, value};
@@ -408,10 +394,9 @@ const char *st_list_name(const char *names, uint32_t k, uint32_t *out_len, char 
 static stator_status check_operands(const stator_builder *b, const st_op *op,
                                     const stator_node_desc *desc, stator_diag **err)
 {
-    if (desc->operand_count > op->desc.operand_max) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "%s: %u operands given, takes at most %u (%s)",
-                       op->desc.name, desc->operand_count, op->desc.operand_max, op->desc.operands);
-    }
+    ST_FAIL_IF(desc->operand_count > op->desc.operand_max, err, STATOR_INVALID_ARGUMENT,
+               "%s: %u operands given, takes at most %u (%s)", op->desc.name, desc->operand_count,
+               op->desc.operand_max, op->desc.operands);
     for (uint32_t k = 0;; k++) {
         uint32_t len = 0;
         char mark = 0;
@@ -424,10 +409,8 @@ static stator_status check_operands(const stator_builder *b, const st_op *op,
         if (value == 0 && mark == '?') {
             continue;
         }
-        if (value == 0) {
-            return st_fail(err, STATOR_INVALID_ARGUMENT, "%s: operand %u ('%.*s') is missing",
-                           op->desc.name, k, (int)len, name);
-        }
+        ST_FAIL_IF(value == 0, err, STATOR_INVALID_ARGUMENT, "%s: operand %u ('%.*s') is missing",
+                   op->desc.name, k, (int)len, name);
         if (value >= b->graph->values.count) {
             return st_fail(
                 err, STATOR_INVALID_ARGUMENT,
@@ -442,17 +425,14 @@ static stator_status check_operands(const stator_builder *b, const st_op *op,
 static stator_status check_regions(const stator_builder *b, const st_op *op,
                                    const stator_node_desc *desc, stator_diag **err)
 {
-    if (desc->region_count != op->desc.region_count) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "%s: %u regions given, takes %u",
-                       op->desc.name, desc->region_count, op->desc.region_count);
-    }
+    ST_FAIL_IF(desc->region_count != op->desc.region_count, err, STATOR_INVALID_ARGUMENT,
+               "%s: %u regions given, takes %u", op->desc.name, desc->region_count,
+               op->desc.region_count);
     for (uint32_t k = 0; k < desc->region_count; k++) {
         const stator_graph *g = desc->regions[k];
-        if (g == NULL || g->module != b->module || !g->is_finished || g == b->graph) {
-            return st_fail(err, STATOR_INVALID_ARGUMENT,
-                           "%s: region %u is not a finished graph of this module", op->desc.name,
-                           k);
-        }
+        ST_FAIL_IF(g == NULL || g->module != b->module || !g->is_finished || g == b->graph, err,
+                   STATOR_INVALID_ARGUMENT, "%s: region %u is not a finished graph of this module",
+                   op->desc.name, k);
     }
     return STATOR_OK;
 }
@@ -465,10 +445,9 @@ static stator_status wanted_results(const st_op *op, const stator_node_desc *des
     uint32_t most = 0;
     st_name_counts(op->desc.results, &least, &most);
     *out = desc->result_count != 0 ? desc->result_count : least;
-    if (*out > ST_RESULTS_MAX || (*out != 0 && (*out < least || *out > most))) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "%s: %u results asked for, has %s",
-                       op->desc.name, *out, op->desc.results);
-    }
+    ST_FAIL_IF(*out > ST_RESULTS_MAX || (*out != 0 && (*out < least || *out > most)), err,
+               STATOR_INVALID_ARGUMENT, "%s: %u results asked for, has %s", op->desc.name, *out,
+               op->desc.results);
     return STATOR_OK;
 }
 
@@ -492,15 +471,13 @@ static stator_status infer_types(stator_builder *b, const st_op *op, const stato
                    .given_types = desc->result_types,
                    .types = types};
     ST_TRY(wanted_results(op, desc, &in.n_results, err));
-    if (op->infer == NULL) {
-        return st_fail(err, STATOR_UNIMPLEMENTED, "%s: has no infer rule", op->desc.name);
-    }
+    ST_FAIL_IF(op->infer == NULL, err, STATOR_UNIMPLEMENTED, "%s: has no infer rule",
+               op->desc.name);
     ST_TRY(op->infer(&in, err));
     for (uint32_t k = 0; k < in.n_results; k++) {
-        if (k >= ST_RESULTS_MAX || types[k] == 0 || types[k] >= b->module->types.count) {
-            return st_fail(err, STATOR_INTERNAL, "%s: its infer rule gave no type for result %u",
-                           op->desc.name, k);
-        }
+        ST_FAIL_IF(k >= ST_RESULTS_MAX || types[k] == 0 || types[k] >= b->module->types.count, err,
+                   STATOR_INTERNAL, "%s: its infer rule gave no type for result %u", op->desc.name,
+                   k);
     }
     *out_n = in.n_results;
     return STATOR_OK;
@@ -580,9 +557,8 @@ static stator_status build_node(stator_builder *b, const stator_node_desc *given
     ST_REQUIRE_LIST(desc.operands, desc.operand_count, err);
     ST_REQUIRE_LIST(desc.attrs, desc.attr_count, err);
     ST_REQUIRE_LIST(desc.regions, desc.region_count, err);
-    if (desc.op == 0 || desc.op > st_optable_count(b->module->ops)) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "no op has id %u", desc.op);
-    }
+    ST_FAIL_IF(desc.op == 0 || desc.op > st_optable_count(b->module->ops), err,
+               STATOR_INVALID_ARGUMENT, "no op has id %u", desc.op);
     const st_op *op = st_optable_at(b->module->ops, desc.op);
     st_baked_in *baked_in = b->module->baked_in;
     ST_TRY(check_operands(b, op, &desc, err));
@@ -594,9 +570,7 @@ static stator_status build_node(stator_builder *b, const stator_node_desc *given
         return append_node(b, op, &desc, out_results, err);
     }
     stator_status status = st_baked_in_read(baked_in, b, &desc, err);
-    if (status == STATOR_OK) {
-        status = append_node(b, op, &desc, out_results, err);
-    }
+    ST_THEN(status, append_node(b, op, &desc, out_results, err));
     st_baked_in_done(baked_in);
     return status;
 }
@@ -622,9 +596,7 @@ stator_status st_build_op(stator_builder *b, const char *op, uint32_t n_operands
                                    .attrs = attrs,
                                    .attr_count = n_attrs,
                                    .result_count = n_results};
-    if (desc.op == 0) {
-        return st_fail(err, STATOR_NOT_FOUND, "no op is named '%s'", op);
-    }
+    ST_FAIL_IF(desc.op == 0, err, STATOR_NOT_FOUND, "no op is named '%s'", op);
     return st_build_node(b, &desc, out_results, err);
 }
 
@@ -654,9 +626,7 @@ stator_status st_build_constant_blob(stator_builder *b, stator_ref type, stator_
                                      stator_ref *out, stator_diag **err)
 {
     *out = 0;
-    if (blob == NULL) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "constant: no data");
-    }
+    ST_FAIL_IF(blob == NULL, err, STATOR_INVALID_ARGUMENT, "constant: no data");
     ST_TRY(check_blob(b->module, type, st_blob_size(blob), "constant", "", err));
     return push_constant(b, type, st_module_blob(b->module, blob), out, err);
 }

@@ -111,10 +111,8 @@ static stator_status set_list(stator_builder *b, const st_op *op, const stator_a
     const bool is_list = st_attr_is_list(given->kind);
     bool ok = true;
     row->count = is_list ? given->count : 1u;
-    if (is_list && given->count != 0 && given->list == NULL) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "%s: attribute '%s' has no list",
-                       op->desc.name, schema->name);
-    }
+    ST_FAIL_IF(is_list && given->count != 0 && given->list == NULL, err, STATOR_INVALID_ARGUMENT,
+               "%s: attribute '%s' has no list", op->desc.name, schema->name);
     if (is_list && given->count == 0) {
         return STATOR_OK;
     }
@@ -155,11 +153,10 @@ static stator_status set_string(stator_builder *b, const char *s, stator_attr_ro
 static stator_status set_blob(stator_builder *b, const st_op *op, const stator_attr_desc *schema,
                               const stator_attr *given, stator_attr_row *row, stator_diag **err)
 {
-    if (given->blob == NULL || given->i <= 0 || given->i >= (int64_t)b->module->types.count) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "%s: attribute '%s' needs a blob and, in `i`, the type of its contents",
-                       op->desc.name, schema->name);
-    }
+    ST_FAIL_IF(given->blob == NULL || given->i <= 0 || given->i >= (int64_t)b->module->types.count,
+               err, STATOR_INVALID_ARGUMENT,
+               "%s: attribute '%s' needs a blob and, in `i`, the type of its contents",
+               op->desc.name, schema->name);
     row->begin = st_module_blob(b->module, given->blob);
     row->i = given->i;
     return row->begin != 0 ? STATOR_OK : st_fail_oom(err);
@@ -188,10 +185,9 @@ static stator_status set_given(stator_builder *b, const st_op *op, const stator_
     case STATOR_ATTR_BLOB:
         return set_blob(b, op, schema, given, row, err);
     case STATOR_ATTR_DTYPE:
-        if (given->i <= 0 || given->i >= STATOR_DTYPE_COUNT) {
-            return st_fail(err, STATOR_INVALID_ARGUMENT, "%s: attribute '%s': no dtype has id %lld",
-                           op->desc.name, schema->name, (long long)given->i);
-        }
+        ST_FAIL_IF(given->i <= 0 || given->i >= STATOR_DTYPE_COUNT, err, STATOR_INVALID_ARGUMENT,
+                   "%s: attribute '%s': no dtype has id %lld", op->desc.name, schema->name,
+                   (long long)given->i);
         break;
     default:
         break;
@@ -208,11 +204,9 @@ static stator_status set_default_list(stator_builder *b, const st_op *op,
     double list[DEFAULT_LIST_MAX];
     int64_t ints[DEFAULT_LIST_MAX];
     uint32_t n = 0;
-    if (schema->s != NULL && !st_attr_default_list(schema, list, DEFAULT_LIST_MAX, &n)) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "%s: attribute '%s': cannot read the default '%s'", op->desc.name,
-                       schema->name, schema->s);
-    }
+    ST_FAIL_IF(schema->s != NULL && !st_attr_default_list(schema, list, DEFAULT_LIST_MAX, &n), err,
+               STATOR_INVALID_ARGUMENT, "%s: attribute '%s': cannot read the default '%s'",
+               op->desc.name, schema->name, schema->s);
     for (uint32_t i = 0; i < n; i++) {
         ints[i] = (int64_t)list[i];
     }
@@ -226,10 +220,9 @@ static stator_status set_default_list(stator_builder *b, const st_op *op,
 static stator_status set_default(stator_builder *b, const st_op *op, const stator_attr_desc *schema,
                                  stator_attr_row *row, stator_diag **err)
 {
-    if (schema->is_required) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "%s: attribute '%s' (%s) is missing",
-                       op->desc.name, schema->name, kind_name(schema->kind));
-    }
+    ST_FAIL_IF(schema->is_required, err, STATOR_INVALID_ARGUMENT,
+               "%s: attribute '%s' (%s) is missing", op->desc.name, schema->name,
+               kind_name(schema->kind));
     if (st_attr_default_is_absent(schema) || schema->kind == STATOR_ATTR_BLOB) {
         row->kind = STATOR_ATTR_NONE;
         return STATOR_OK;
@@ -267,10 +260,8 @@ stator_status st_build_attr_rows(stator_builder *b, const st_op *op, const stato
         if (place == UINT32_MAX) {
             return unknown_name(op, name != NULL ? name : "", err);
         }
-        if (given[place] != NULL) {
-            return st_fail(err, STATOR_INVALID_ARGUMENT, "%s: attribute '%s' is given twice",
-                           op->desc.name, name);
-        }
+        ST_FAIL_IF(given[place] != NULL, err, STATOR_INVALID_ARGUMENT,
+                   "%s: attribute '%s' is given twice", op->desc.name, name);
         given[place] = &desc->attrs[i];
     }
     for (uint32_t k = 0; k < op->desc.attr_count; k++) {

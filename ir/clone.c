@@ -12,11 +12,9 @@ static stator_status map_operands(const stator_graph_view *v, const stator_node_
     for (uint32_t k = 0; k < node->operand_count; k++) {
         const stator_ref value = stator_operand(v, node, k);
         out[k] = value != 0 ? map[value] : 0;
-        if (value != 0 && out[k] == 0) {
-            return st_fail(err, STATOR_INVALID_ARGUMENT,
-                           "clone: %s reads value %u, which is not mapped yet",
-                           stator_op_at(v, node->op)->name, value);
-        }
+        ST_FAIL_IF(value != 0 && out[k] == 0, err, STATOR_INVALID_ARGUMENT,
+                   "clone: %s reads value %u, which is not mapped yet",
+                   stator_op_at(v, node->op)->name, value);
     }
     return STATOR_OK;
 }
@@ -44,9 +42,7 @@ stator_status st_build_clone_node(stator_builder *b, const stator_graph *from, s
     }
     const stator_ref first = b->graph->values.count;
     stator_status status = map_operands(v, row, map, operands, err);
-    if (status == STATOR_OK) {
-        status = st_build_raw_node(b, row, operands, NULL, regions, types, err);
-    }
+    ST_THEN(status, st_build_raw_node(b, row, operands, NULL, regions, types, err));
     if (status == STATOR_OK) {
         for (uint32_t k = 0; k < row->result_count; k++) {
             copy_value(b, stator_value_at(v, row->result_begin + k), first + k);
@@ -64,14 +60,10 @@ stator_status st_build_clone(stator_builder *b, const stator_graph *from, stator
 {
     ST_REQUIRE(from, err);
     ST_REQUIRE(map, err);
-    if (from->module != b->module) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "clone: the graph to copy from is of another module");
-    }
-    if (first == 0 || last >= from->nodes.count) {
-        return st_fail(err, STATOR_OUT_OF_RANGE, "clone: nodes %u to %u, the graph has 1 to %u",
-                       first, last, from->nodes.count - 1u);
-    }
+    ST_FAIL_IF(from->module != b->module, err, STATOR_INVALID_ARGUMENT,
+               "clone: the graph to copy from is of another module");
+    ST_FAIL_IF(first == 0 || last >= from->nodes.count, err, STATOR_OUT_OF_RANGE,
+               "clone: nodes %u to %u, the graph has 1 to %u", first, last, from->nodes.count - 1u);
     for (stator_ref node = first; node <= last; node++) {
         ST_TRY(st_build_clone_node(b, from, node, NULL, map, err));
     }

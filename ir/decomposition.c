@@ -51,10 +51,8 @@ static stator_status bind_names(const st_decompose_node *node, body_names *out, 
         const bool many = p[len] == '*';
         p += len + strspn(p + len, "?*");
         do {
-            if (out->n == NAMED_MAX) {
-                return st_fail(err, STATOR_UNIMPLEMENTED, "%s: more than %u operands",
-                               node->op->desc.name, NAMED_MAX);
-            }
+            ST_FAIL_IF(out->n == NAMED_MAX, err, STATOR_UNIMPLEMENTED, "%s: more than %u operands",
+                       node->op->desc.name, NAMED_MAX);
             out->names[out->n] = text;
             out->values[out->n++] = operand < node->n_operands ? node->operands[operand] : 0;
             operand++;

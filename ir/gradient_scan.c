@@ -277,9 +277,8 @@ stator_status st_gradient_scan(stator_builder *b, const stator_graph *body,
               .scanned = (uint32_t)node->attrs[STATOR_scan_scanned].i,
               .stacked = (uint32_t)node->attrs[STATOR_scan_stacked].i,
               .e = st_op_emitter(b, err)};
-    if (s.n > VALUES_MAX || s.stacked > VALUES_MAX) {
-        return st_fail(err, STATOR_UNSUPPORTED, "scan has too many values for a gradient");
-    }
+    ST_FAIL_IF(s.n > VALUES_MAX || s.stacked > VALUES_MAX, err, STATOR_UNSUPPORTED,
+               "scan has too many values for a gradient");
     st_mem *mem = b->module->mem;
     s.map = st_calloc(mem, s.v->n_values + 1u, sizeof *s.map);
     ST_TRY_MEM(s.map, err);

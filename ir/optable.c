@@ -166,12 +166,10 @@ static stator_status read_attrs(st_arena *arena, const st_op_def *def, stator_op
     const char *p = def->attrs ? def->attrs : "";
     for (p = skip_space(p); *p; p = skip_space(p)) {
         const char *at = p;
-        if (n == ATTRS_MAX || !read_attr(arena, &p, &list[n])) {
-            return st_fail(err, STATOR_INVALID_ARGUMENT,
-                           "op %s: cannot read the attribute at '%.40s', expected "
-                           "name:kind or name:kind=default",
-                           def->name, at);
-        }
+        ST_FAIL_IF(n == ATTRS_MAX || !read_attr(arena, &p, &list[n]), err, STATOR_INVALID_ARGUMENT,
+                   "op %s: cannot read the attribute at '%.40s', expected "
+                   "name:kind or name:kind=default",
+                   def->name, at);
         n++;
     }
     stator_attr_desc *copy = st_arena_zalloc(arena, n + 1u, sizeof *copy);
@@ -280,15 +278,11 @@ static stator_status add_def(st_optable *table, const st_op_def *def, stator_dia
 
 static stator_status check_lib_desc(const stator_op_desc *desc, stator_diag **err)
 {
-    if (!is_name(desc->name)) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "op library: '%s' is no op name, expected letters, digits and _",
-                       desc->name ? desc->name : "(null)");
-    }
-    if (desc->operands == NULL || desc->results == NULL || desc->doc == NULL) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "op %s: operands, results and doc must be set",
-                       desc->name);
-    }
+    ST_FAIL_IF(!is_name(desc->name), err, STATOR_INVALID_ARGUMENT,
+               "op library: '%s' is no op name, expected letters, digits and _",
+               desc->name ? desc->name : "(null)");
+    ST_FAIL_IF(desc->operands == NULL || desc->results == NULL || desc->doc == NULL, err,
+               STATOR_INVALID_ARGUMENT, "op %s: operands, results and doc must be set", desc->name);
     uint32_t least = 0;
     uint32_t most = 0;
     st_name_counts(desc->results, &least, &most);
@@ -298,14 +292,12 @@ static stator_status check_lib_desc(const stator_op_desc *desc, stator_diag **er
                        "gives an operand back",
                        desc->name);
     }
-    if ((desc->flags & STATOR_OP_CONSTANT) != 0 && desc->operands[0] != '\0') {
-        return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "op %s: is flagged as a constant and has operands", desc->name);
-    }
-    if (desc->attr_count > ATTRS_MAX || (desc->attr_count > 0 && desc->attrs == NULL)) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "op %s: has %u attributes, at most %u",
-                       desc->name, desc->attr_count, ATTRS_MAX);
-    }
+    ST_FAIL_IF((desc->flags & STATOR_OP_CONSTANT) != 0 && desc->operands[0] != '\0', err,
+               STATOR_INVALID_ARGUMENT, "op %s: is flagged as a constant and has operands",
+               desc->name);
+    ST_FAIL_IF(desc->attr_count > ATTRS_MAX || (desc->attr_count > 0 && desc->attrs == NULL), err,
+               STATOR_INVALID_ARGUMENT, "op %s: has %u attributes, at most %u", desc->name,
+               desc->attr_count, ATTRS_MAX);
     for (uint32_t k = 0; k < desc->attr_count; k++) {
         const stator_attr_desc *attr = &desc->attrs[k];
         if (!is_name(attr->name) || attr->kind == STATOR_ATTR_NONE ||
@@ -321,11 +313,10 @@ static stator_status check_lib_desc(const stator_op_desc *desc, stator_diag **er
 static stator_status copy_lib_desc(const stator_oplib_op *from, st_op *op, stator_diag **err)
 {
     const uint32_t size = from->desc.struct_size;
-    if (size < offsetof(stator_op_desc, flags) + sizeof(uint64_t)) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "op library: op descriptor of %u bytes, expected at least %u", size,
-                       (uint32_t)sizeof(stator_op_desc));
-    }
+    ST_FAIL_IF(size < offsetof(stator_op_desc, flags) + sizeof(uint64_t), err,
+               STATOR_INVALID_ARGUMENT,
+               "op library: op descriptor of %u bytes, expected at least %u", size,
+               (uint32_t)sizeof(stator_op_desc));
     op->desc = from->desc;
     op->desc.struct_size = sizeof op->desc;
     ST_TRY(check_lib_desc(&op->desc, err));
@@ -357,9 +348,8 @@ stator_status st_optable_add(st_optable *table, const char *plugin, const void *
                        "op library: an op named '%s' exists already; use a prefix of your own",
                        op->desc.name);
     }
-    if (from->infer == NULL) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "op %s: has no infer function", op->desc.name);
-    }
+    ST_FAIL_IF(from->infer == NULL, err, STATOR_INVALID_ARGUMENT, "op %s: has no infer function",
+               op->desc.name);
     op->oplib_op = from;
     op->oplib_self = self;
     op->plugin = plugin;

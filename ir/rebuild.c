@@ -53,11 +53,9 @@ static stator_status define(st_rebuild *r, const char *op, stator_ref sym, stato
 {
     const stator_atom_row *row = symbol_row(r, sym);
     const uint32_t atom = st_sym_as_symbol(&r->m->symtab, sym);
-    if (place_of(r, atom) != UINT32_MAX) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "%s defines the size '%s', which an earlier node defines already", op,
-                       st_module_str(r->m, row->name));
-    }
+    ST_FAIL_IF(place_of(r, atom) != UINT32_MAX, err, STATOR_INVALID_ARGUMENT,
+               "%s defines the size '%s', which an earlier node defines already", op,
+               st_module_str(r->m, row->name));
     uint32_t *slot = st_vec_push(r->m->mem, &r->defined);
     ST_TRY_MEM(slot && st_map_put(&r->places, atom, r->defined.count), err);
     *slot = atom;
@@ -158,10 +156,8 @@ static stator_status define_bound(st_rebuild *r, stator_builder *b, stator_ref r
     const stator_attr_row *syms = stator_attr_at(v, node, STATOR_sym_bind_syms);
     for (uint32_t i = 0; i < syms->count; i++) {
         const stator_ref sym = stator_ref_at(v, syms->begin + i);
-        if (!is_unbacked(symbol_row(r, sym))) {
-            return st_fail(err, STATOR_INVALID_ARGUMENT,
-                           "sym_bind: element %u of syms is no unbacked symbol", i);
-        }
+        ST_FAIL_IF(!is_unbacked(symbol_row(r, sym)), err, STATOR_INVALID_ARGUMENT,
+                   "sym_bind: element %u of syms is no unbacked symbol", i);
         ST_TRY(define(r, op->desc.name, sym, err));
     }
     return STATOR_OK;

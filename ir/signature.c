@@ -71,18 +71,12 @@ static stator_status compare_ports(const stator_graph_view *a, const stator_grap
         if (!has_x && !has_y) {
             return STATOR_OK;
         }
-        if (has_x != has_y) {
-            return st_fail(err, STATOR_INTERNAL, "it %s the %s '%s'", has_x ? "removes" : "adds",
-                           what, has_x ? x.name : y.name);
-        }
-        if (strcmp(x.name, y.name) != 0) {
-            return st_fail(err, STATOR_INTERNAL, "it puts '%s' where the %s '%s' was", y.name, what,
-                           x.name);
-        }
-        if (!is_same_type(a, x.value, b, y.value, next == next_output)) {
-            return st_fail(err, STATOR_INTERNAL, "it changes the type of the %s '%s'", what,
-                           x.name);
-        }
+        ST_FAIL_IF(has_x != has_y, err, STATOR_INTERNAL, "it %s the %s '%s'",
+                   has_x ? "removes" : "adds", what, has_x ? x.name : y.name);
+        ST_FAIL_IF(strcmp(x.name, y.name) != 0, err, STATOR_INTERNAL,
+                   "it puts '%s' where the %s '%s' was", y.name, what, x.name);
+        ST_FAIL_IF(!is_same_type(a, x.value, b, y.value, next == next_output), err, STATOR_INTERNAL,
+                   "it changes the type of the %s '%s'", what, x.name);
     }
 }
 

@@ -39,9 +39,8 @@ static stator_status fail(const verifier *c, stator_diag **err, const char *form
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     const char *graph = st_module_str(c->m, c->g->name);
-    if (c->node == 0 || c->node > c->v->n_nodes) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT, "graph '%s': %s", graph, text);
-    }
+    ST_FAIL_IF(c->node == 0 || c->node > c->v->n_nodes, err, STATOR_INVALID_ARGUMENT,
+               "graph '%s': %s", graph, text);
     const stator_node_row *row = stator_node_at(c->v, c->node);
     const bool is_op = row->op != 0 && row->op <= st_optable_count(c->m->ops);
     const stator_status status =

@@ -33,9 +33,8 @@ static stator_status node_of(const st_infer *in, st_arena *arena, stator_node_de
 static stator_status told(const stator_op_desc *desc, stator_status status, const char *what,
                           stator_diag **err)
 {
-    if (status != STATOR_OK && err != NULL && *err == NULL) {
-        return st_fail(err, status, "%s: the op library's %s refused the node", desc->name, what);
-    }
+    ST_FAIL_IF(status != STATOR_OK && err != NULL && *err == NULL, err, status,
+               "%s: the op library's %s refused the node", desc->name, what);
     return status;
 }
 
@@ -82,11 +81,9 @@ stator_status st_dec_oplib(stator_builder *b, const st_decompose_node *node,
     const stator_status status = lib->decompose(node->op->oplib_self, b, &desc, out_results, err);
     ST_TRY(told(&node->op->desc, status, "decompose function", err));
     for (uint32_t k = 0; k < node->n_results; k++) {
-        if (out_results[k] == 0 || out_results[k] > st_graph_view(b->graph)->n_values) {
-            return st_fail(err, STATOR_INTERNAL,
-                           "plugin '%s', slot decompose gave no value for result %u",
-                           node->op->plugin, k);
-        }
+        ST_FAIL_IF(out_results[k] == 0 || out_results[k] > st_graph_view(b->graph)->n_values, err,
+                   STATOR_INTERNAL, "plugin '%s', slot decompose gave no value for result %u",
+                   node->op->plugin, k);
     }
     return STATOR_OK;
 }

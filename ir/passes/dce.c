@@ -176,9 +176,9 @@ stator_status st_pass_dce(st_copy *c, stator_diag **err)
     s.node_live = st_arena_zalloc(&c->arena, c->in->nodes.count, 1);
     s.symbol_live = st_arena_zalloc(&c->arena, (uint64_t)s.n_atoms + 1u, 1);
     s.definer = st_arena_zalloc(&c->arena, (uint64_t)s.n_atoms + 1u, sizeof *s.definer);
-    if (s.value_live == NULL || s.node_live == NULL || s.symbol_live == NULL || s.definer == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(s.value_live != NULL && s.node_live != NULL && s.symbol_live != NULL &&
+                   s.definer != NULL,
+               err);
     find_definers(&s);
     mark(&s);
     return st_copy_nodes(c, visit, &s, err);

@@ -33,10 +33,8 @@ static stator_status write_body(lowering *d, const stator_node_row *row, stator_
     st_copy *c = d->copy;
     stator_attr attrs[ATTRS_MAX];
     const st_op *op = st_optable_at(c->in->module->ops, row->op);
-    if (row->attr_count > ATTRS_MAX || row->result_count > RESULTS_MAX) {
-        return st_fail(err, STATOR_UNIMPLEMENTED, "%s: too many attributes or results",
-                       op->desc.name);
-    }
+    ST_FAIL_IF(row->attr_count > ATTRS_MAX || row->result_count > RESULTS_MAX, err,
+               STATOR_UNIMPLEMENTED, "%s: too many attributes or results", op->desc.name);
     st_arena_reset(&d->arena);
     stator_ref *operands = st_arena_zalloc(&d->arena, row->operand_count + 1u, sizeof *operands);
     ST_TRY_MEM(operands, err);
@@ -66,9 +64,8 @@ static stator_status fit_type(lowering *d, stator_ref old, stator_ref *value, st
     st_copy *c = d->copy;
     const stator_graph_view *out = st_graph_view(c->out->graph);
     const stator_ref wanted = stator_value_at(c->v, old)->type;
-    if (*value == 0 || *value > out->n_values) {
-        return st_fail(err, STATOR_INTERNAL, "a decomposition gave no value for a result");
-    }
+    ST_FAIL_IF(*value == 0 || *value > out->n_values, err, STATOR_INTERNAL,
+               "a decomposition gave no value for a result");
     const stator_ref given = stator_value_at(out, *value)->type;
     if (given == wanted) {
         return STATOR_OK;
@@ -81,9 +78,7 @@ static stator_status fit_type(lowering *d, stator_ref old, stator_ref *value, st
         dims[i] = stator_dim_at(out, b, i);
         is_possible = st_sym_eq(&c->out->module->symtab, stator_dim_at(out, a, i), dims[i]) != 0;
     }
-    if (!is_possible) {
-        return st_fail(err, STATOR_INTERNAL, "a decomposition gave a result of another type");
-    }
+    ST_FAIL_IF(!is_possible, err, STATOR_INTERNAL, "a decomposition gave a result of another type");
     ST_TRY(st_copy_bind_sizes(c, old, *value, err));
     const stator_attr shape = {
         .name = "shape", .kind = STATOR_ATTR_DIMS, .count = b->rank, .list = dims};

@@ -38,12 +38,10 @@ static stator_status apply_write(writes *w, stator_ref node, stator_diag **err)
     const stator_ref target = stator_operand(c->v, row, 0);
     const stator_ref value = stator_operand(c->v, row, 1);
     const stator_ref root = w->root[target];
-    if (root == 0) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "%s (node %u): its target is neither a graph input nor the result of an "
-                       "earlier write to one",
-                       st_copy_op(c, node)->name, node);
-    }
+    ST_FAIL_IF(root == 0, err, STATOR_INVALID_ARGUMENT,
+               "%s (node %u): its target is neither a graph input nor the result of an "
+               "earlier write to one",
+               st_copy_op(c, node)->name, node);
     const bool is_applied = same_type(c, target, value) &&
                             st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "functionalize", node);
     if (is_applied) {
@@ -117,9 +115,7 @@ stator_status st_pass_functionalize(st_copy *c, stator_diag **err)
                 .root = st_arena_zalloc(&c->arena, n, sizeof *w.root),
                 .current = st_arena_zalloc(&c->arena, n, sizeof *w.current),
                 .pending = st_arena_zalloc(&c->arena, n, sizeof *w.pending)};
-    if (w.root == NULL || w.current == NULL || w.pending == NULL) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(w.root != NULL && w.current != NULL && w.pending != NULL, err);
     ST_TRY(st_build_clone_inputs(c->out, c->in, c->map, err));
     ST_TRY(copy_nodes(&w, err));
     return copy_ends(&w, err);

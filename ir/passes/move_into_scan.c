@@ -523,9 +523,8 @@ static stator_status move_node(scan_mover *w, const scan_desc *s, stator_builder
     const stator_graph_view *v = w->copy->v;
     const stator_node_row *row = stator_node_at(v, node);
     st_row r = {.v = v, .node = node};
-    if (!st_row_is(v, node, s->length, &r.timed)) {
-        return st_fail(err, STATOR_INTERNAL, "move_into_scan: a node that has no rows");
-    }
+    ST_FAIL_IF(!st_row_is(v, node, s->length, &r.timed), err, STATOR_INTERNAL,
+               "move_into_scan: a node that has no rows");
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const stator_ref value = stator_operand(v, row, k);
         if (value && w->into[value] == 0) {
@@ -724,9 +723,7 @@ stator_status st_pass_move_into_scan(st_copy *c, stator_diag **err)
                     .marks = st_arena_zalloc(&c->arena, n, 1),
                     .moves = st_arena_zalloc(&c->arena, (uint64_t)c->v->n_nodes + 1u, 1),
                     .into = st_arena_zalloc(&c->arena, n, sizeof *w.into)};
-    if (!w.uses || !w.taken || !w.marks || !w.moves || !w.into) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(w.uses && w.taken && w.marks && w.moves && w.into, err);
     st_copy_count_uses(c, 1, w.uses);
     return st_copy_nodes(c, visit, &w, err);
 }

@@ -39,10 +39,9 @@ stator_status st_copy_node(st_copy *c, stator_ref node, stator_diag **err)
 {
     const stator_node_row *row = stator_node_at(c->v, node);
     stator_graph *regions[REGIONS_MAX];
-    if (row->region_count > REGIONS_MAX) {
-        return st_fail(err, STATOR_UNIMPLEMENTED, "%s: has %u regions, at most %u",
-                       st_copy_op(c, node)->name, row->region_count, REGIONS_MAX);
-    }
+    ST_FAIL_IF(row->region_count > REGIONS_MAX, err, STATOR_UNIMPLEMENTED,
+               "%s: has %u regions, at most %u", st_copy_op(c, node)->name, row->region_count,
+               REGIONS_MAX);
     for (uint32_t k = 0; k < row->region_count; k++) {
         ST_TRY(rewrite_region(c, stator_region_at(c->v, row, k), &regions[k], err));
     }

@@ -227,9 +227,7 @@ static stator_status try_plan(recomposer *r, const plan *p, stator_ref value, bo
     *out_fits = false;
     ST_TRY(st_builder_create(r->copy->in->module, "recompose", &b, err));
     stator_status status = add_trial_inputs(r, p, b, &why);
-    if (status == STATOR_OK) {
-        status = build(p, b, r->trial, &node, &result, &why);
-    }
+    ST_THEN(status, build(p, b, r->trial, &node, &result, &why));
     if (status == STATOR_OK) {
         const stator_graph_view *v = st_graph_view(b->graph);
         *out_fits = stator_value_at(v, result)->type == stator_value_at(r->copy->v, value)->type &&

@@ -119,12 +119,8 @@ static stator_status write_pattern(const writer *w, stator_graph **out, stator_d
     stator_ref result[1] = {0};
     ST_TRY(st_builder_create(w->set->module, w->def->name, &b, err));
     stator_status status = add_inputs(w, b, operands, err);
-    if (status == STATOR_OK) {
-        status = write_program(w, b, operands, result, err);
-    }
-    if (status == STATOR_OK) {
-        status = st_build_output(b, "y", result[0], err);
-    }
+    ST_THEN(status, write_program(w, b, operands, result, err));
+    ST_THEN(status, st_build_output(b, "y", result[0], err));
     if (status != STATOR_OK) {
         st_builder_abort(b);
         return status;

@@ -470,9 +470,7 @@ stator_status st_pass_split(st_copy *c, stator_diag **err)
     /* A value that is stored anyway counts as read three times more. */
     st_copy_count_uses(c, 3, s.uses);
     stator_status status = st_fold_pairs(&s, err);
-    if (status == STATOR_OK) {
-        status = st_copy_nodes(c, visit, &s, err);
-    }
+    ST_THEN(status, st_copy_nodes(c, visit, &s, err));
     st_vec_free(c->ctx->mem, &s.pairs);
     return status;
 }

@@ -173,10 +173,9 @@ static stator_status build(writer *w, const st_op *op, const stator_node_row *ro
 {
     stator_ref results[ST_RESULTS_MAX];
     ST_TRY(st_build_node(w->b, desc, results, err));
-    if (row->result_count != 0 && w->b->graph->values.count - results[0] != row->result_count) {
-        return st_fail(err, STATOR_INTERNAL, "%s has another number of results under these sizes",
-                       op->desc.name);
-    }
+    ST_FAIL_IF(
+        row->result_count != 0 && w->b->graph->values.count - results[0] != row->result_count, err,
+        STATOR_INTERNAL, "%s has another number of results under these sizes", op->desc.name);
     for (uint32_t k = 0; k < row->result_count; k++) {
         const stator_ref old = row->result_begin + k;
         const stator_value_row *fresh = st_seg_at(&w->b->graph->values, results[k]);
@@ -194,10 +193,8 @@ static stator_status write_node(writer *w, stator_ref node, stator_diag **err)
     stator_attr attrs[ST_ATTRS_MAX];
     stator_graph *regions[REGIONS_MAX];
     stator_ref *operands = NULL;
-    if (row->attr_count > ST_ATTRS_MAX || row->region_count > REGIONS_MAX) {
-        return st_fail(err, STATOR_UNIMPLEMENTED, "%s: too many attributes or regions",
-                       op->desc.name);
-    }
+    ST_FAIL_IF(row->attr_count > ST_ATTRS_MAX || row->region_count > REGIONS_MAX, err,
+               STATOR_UNIMPLEMENTED, "%s: too many attributes or regions", op->desc.name);
     for (uint32_t k = 0; k < row->region_count; k++) {
         ST_TRY(write_region(w, stator_region_at(w->v, row, k), &regions[k], err));
     }
@@ -279,9 +276,7 @@ static stator_status write_graph(reinfer *r, const stator_graph *from, stator_bu
         }
         (void)st_diag_give(status, diag, err);
     }
-    if (status == STATOR_OK) {
-        status = st_build_clone_outputs(b, from, w.map, err);
-    }
+    ST_THEN(status, st_build_clone_outputs(b, from, w.map, err));
     st_free(r->m->mem, w.map);
     return status;
 }
@@ -447,9 +442,7 @@ static stator_status rewrite(st_module *m, const st_size_plan *plan, stator_diag
     st_binding_init(&r.sizes, m);
     st_arena_init(&r.arena, m->mem);
     stator_status status = replace_symbols(&r, err);
-    if (status == STATOR_OK) {
-        status = st_builder_create(m, st_module_str(m, root->name), &b, err);
-    }
+    ST_THEN(status, st_builder_create(m, st_module_str(m, root->name), &b, err));
     if (status == STATOR_OK) {
         if (plan->axes.count != 0) {
             st_baked_in_begin(&baked_in, m);
@@ -465,9 +458,7 @@ static stator_status rewrite(st_module *m, const st_size_plan *plan, stator_diag
             st_baked_in_end(&baked_in);
         }
     }
-    if (status == STATOR_OK) {
-        status = st_builder_finish(b, &m->root, err);
-    }
+    ST_THEN(status, st_builder_finish(b, &m->root, err));
     if (status == STATOR_OK) {
         drop_graphs(m, old);
     }
@@ -497,9 +488,7 @@ stator_status st_reinfer(const st_module *from, st_size_plan *plan, const int64_
         uint32_t changes = 0;
         ST_TRY(st_module_clone(from, &m, err));
         stator_status status = round == 0 ? narrow(m, plan, at, &changes, err) : STATOR_OK;
-        if (status == STATOR_OK) {
-            status = rewrite(m, plan, err);
-        }
+        ST_THEN(status, rewrite(m, plan, err));
         if (status == STATOR_OK && round < ROUNDS_MAX) {
             status = narrow(m, plan, at, &changes, err);
         }

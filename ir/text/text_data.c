@@ -272,10 +272,9 @@ stator_status st_text_print_data(const st_module *m, const st_print_options *opt
     const stator_type_row *row = st_seg_at(&m->types, type);
     const void *data = NULL;
     uint64_t count = 0, bytes = 0;
-    if (!st_type_static_size(m, type, &count, &bytes) || bytes != st_blob_size(blob)) {
-        return st_fail(err, STATOR_INTERNAL, "a constant of %llu bytes has a type of %llu",
-                       (unsigned long long)st_blob_size(blob), (unsigned long long)bytes);
-    }
+    ST_FAIL_IF(!st_type_static_size(m, type, &count, &bytes) || bytes != st_blob_size(blob), err,
+               STATOR_INTERNAL, "a constant of %llu bytes has a type of %llu",
+               (unsigned long long)st_blob_size(blob), (unsigned long long)bytes);
     if (is_hash_only(blob)) {
         return print_hash(blob, out, err);
     }

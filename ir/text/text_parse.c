@@ -650,9 +650,7 @@ static stator_status parse_graph(parser *p, scope *s)
     s->b->graph->name = st_module_string(p->m, name, strlen(name));
     st_map_init(&s->labels, p->m->mem);
     stator_status status = parse_inputs(p, s);
-    if (status == STATOR_OK) {
-        status = parse_statements(p, s);
-    }
+    ST_THEN(status, parse_statements(p, s));
     st_map_deinit(&s->labels);
     return status;
 }

@@ -24,21 +24,20 @@ typedef struct rewriter {
     st_ruleset set;
 } rewriter;
 
-static stator_status visit(void *self, stator_ref node, stator_diag **err)
+static void visit(void *self, stator_ref node)
 {
     const rewriter *r = self;
-    uint32_t applied = 0;
-    ST_TRY(st_ruleset_apply(&r->set, r->copy, node, &applied, err));
-    return applied ? STATOR_OK : st_copy_node(r->copy, node, err);
+    if (!st_ruleset_apply(&r->set, r->copy, node)) {
+        st_copy_node(r->copy, node);
+    }
 }
 
-stator_status st_pass_canonicalize(st_copy *c, stator_diag **err)
+void st_pass_canonicalize(st_copy *c)
 {
     rewriter r = {.copy = c};
     uint32_t n = 0;
     const st_rule_def *defs = st_rule_defs(&n);
-    ST_TRY(st_ruleset_init(&r.set, c->ctx->mem, c->in->module->ops, defs, n, err));
-    const stator_status status = st_copy_nodes(c, visit, &r, err);
+    c->e.status = st_ruleset_init(&r.set, c->ctx->mem, c->in->module->ops, defs, n, c->e.err);
+    st_copy_nodes(c, visit, &r);
     st_ruleset_deinit(&r.set);
-    return status;
 }

@@ -179,7 +179,7 @@ static void merge_into(merger *g, const stator_node_row *row, uint32_t out_node)
     }
 }
 
-static stator_status visit(void *self, stator_ref node, stator_diag **err)
+static void visit(void *self, stator_ref node)
 {
     merger *g = self;
     st_copy *c = g->copy;
@@ -187,25 +187,26 @@ static stator_status visit(void *self, stator_ref node, stator_diag **err)
     g->node = node;
     const stator_op_desc *op = stator_op_at(c->v, row->op);
     if ((op->flags & (STATOR_OP_RANDOM | STATOR_OP_EFFECT)) != 0) {
-        return st_copy_node(c, g->node, err);
+        st_copy_node(c, node);
+        return;
     }
     const uint64_t hash = hash_node(g, row, op);
     g->out = st_graph_view(c->out->graph);
     const uint32_t found = st_hashset_find(&g->seen, hash, same_node, g);
-    if (found != 0 && st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "cse", g->node)) {
+    if (found != 0 && st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "cse", node)) {
         merge_into(g, row, found);
-        return STATOR_OK;
+        return;
     }
-    ST_TRY(st_copy_node(c, g->node, err));
-    return st_hashset_add(&g->seen, hash, c->out->graph->nodes.count - 1u) ? STATOR_OK
-                                                                           : st_fail_oom(err);
+    st_copy_node(c, node);
+    if (st_copy_is_ok(c) && !st_hashset_add(&g->seen, hash, c->out->graph->nodes.count - 1u)) {
+        c->e.status = st_fail_oom(c->e.err);
+    }
 }
 
-stator_status st_pass_cse(st_copy *c, stator_diag **err)
+void st_pass_cse(st_copy *c)
 {
     merger g = {.copy = c};
     st_hashset_init(&g.seen, c->ctx->mem);
-    const stator_status status = st_copy_nodes(c, visit, &g, err);
+    st_copy_nodes(c, visit, &g);
     st_hashset_deinit(&g.seen);
-    return status;
 }

@@ -159,27 +159,28 @@ static void mark(sweeper *s)
     }
 }
 
-static stator_status visit(void *self, stator_ref node, stator_diag **err)
+static void visit(void *self, stator_ref node)
 {
     const sweeper *s = self;
     if (s->node_live[node]) {
-        return st_copy_node(s->copy, node, err);
+        st_copy_node(s->copy, node);
+    } else {
+        s->copy->changed = 1;
     }
-    s->copy->changed = 1;
-    return STATOR_OK;
 }
 
-stator_status st_pass_dce(st_copy *c, stator_diag **err)
+void st_pass_dce(st_copy *c)
 {
-    sweeper s = {.copy = c, .n_atoms = c->in->module->symtab.atoms.count};
-    s.value_live = st_arena_zalloc(&c->arena, c->in->values.count, 1);
-    s.node_live = st_arena_zalloc(&c->arena, c->in->nodes.count, 1);
-    s.symbol_live = st_arena_zalloc(&c->arena, (uint64_t)s.n_atoms + 1u, 1);
-    s.definer = st_arena_zalloc(&c->arena, (uint64_t)s.n_atoms + 1u, sizeof *s.definer);
-    ST_TRY_MEM(s.value_live != NULL && s.node_live != NULL && s.symbol_live != NULL &&
-                   s.definer != NULL,
-               err);
-    find_definers(&s);
-    mark(&s);
-    return st_copy_nodes(c, visit, &s, err);
+    const uint32_t n_atoms = c->in->module->symtab.atoms.count;
+    sweeper s = {.copy = c,
+                 .n_atoms = n_atoms,
+                 .value_live = st_copy_zalloc(c, c->v->n_values, 1),
+                 .node_live = st_copy_zalloc(c, c->v->n_nodes, 1),
+                 .symbol_live = st_copy_zalloc(c, n_atoms, 1),
+                 .definer = st_copy_zalloc(c, n_atoms, sizeof *s.definer)};
+    if (st_copy_is_ok(c)) {
+        find_definers(&s);
+        mark(&s);
+        st_copy_nodes(c, visit, &s);
+    }
 }

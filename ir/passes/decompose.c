@@ -27,10 +27,10 @@ static bool is_wanted(const st_copy *c, stator_ref node)
            st_pass_may(c->ctx, STATOR_FUEL_DECOMPOSITION, op->name, node);
 }
 
-static stator_status write_body(lowering *d, const stator_node_row *row, stator_ref *results,
-                                stator_diag **err)
+static stator_status write_body(lowering *d, const stator_node_row *row, stator_ref *results)
 {
     st_copy *c = d->copy;
+    stator_diag **err = c->e.err;
     stator_attr attrs[ATTRS_MAX];
     const st_op *op = st_optable_at(c->in->module->ops, row->op);
     ST_FAIL_IF(row->attr_count > ATTRS_MAX || row->result_count > RESULTS_MAX, err,
@@ -59,16 +59,17 @@ static stator_status write_body(lowering *d, const stator_node_row *row, stator_
 }
 
 /* Brings a result to the type of the value it replaces. */
-static stator_status fit_type(lowering *d, stator_ref old, stator_ref *value, stator_diag **err)
+static void fit_type(st_copy *c, stator_ref old, stator_ref *value)
 {
-    st_copy *c = d->copy;
     const stator_graph_view *out = st_graph_view(c->out->graph);
     const stator_ref wanted = stator_value_at(c->v, old)->type;
-    ST_FAIL_IF(*value == 0 || *value > out->n_values, err, STATOR_INTERNAL,
-               "a decomposition gave no value for a result");
+    if (*value == 0 || *value > out->n_values) {
+        stator_emit_fail(&c->e, STATOR_INTERNAL, "a decomposition gave no value for a result");
+        return;
+    }
     const stator_ref given = stator_value_at(out, *value)->type;
     if (given == wanted) {
-        return STATOR_OK;
+        return;
     }
     const stator_type_row *a = stator_type_at(out, given);
     const stator_type_row *b = stator_type_at(out, wanted);
@@ -78,26 +79,25 @@ static stator_status fit_type(lowering *d, stator_ref old, stator_ref *value, st
         dims[i] = stator_dim_at(out, b, i);
         is_possible = st_sym_eq(&c->out->module->symtab, stator_dim_at(out, a, i), dims[i]) != 0;
     }
-    ST_FAIL_IF(!is_possible, err, STATOR_INTERNAL, "a decomposition gave a result of another type");
-    ST_TRY(st_copy_bind_sizes(c, old, *value, err));
-    const stator_attr shape = {
-        .name = "shape", .kind = STATOR_ATTR_DIMS, .count = b->rank, .list = dims};
-    return st_build_op(c->out, "reshape", 1, value, 1, &shape, 1, value, err);
+    if (!is_possible) {
+        stator_emit_fail(&c->e, STATOR_INTERNAL, "a decomposition gave a result of another type");
+    }
+    st_copy_bind_sizes(c, old, *value);
+    *value = stator_emit_reshape(&c->e, *value, b->rank, dims);
 }
 
-static stator_status lower(lowering *d, stator_ref node, stator_diag **err)
+static void lower(lowering *d, stator_ref node)
 {
     st_copy *c = d->copy;
     const stator_node_row *row = stator_node_at(c->v, node);
     stator_ref results[RESULTS_MAX] = {0};
-    ST_TRY(write_body(d, row, results, err));
-    for (uint32_t k = 0; k < row->result_count; k++) {
-        ST_TRY(fit_type(d, row->result_begin + k, &results[k], err));
+    c->e.status = write_body(d, row, results);
+    for (uint32_t k = 0; st_copy_is_ok(c) && k < row->result_count; k++) {
+        fit_type(c, row->result_begin + k, &results[k]);
     }
     for (uint32_t k = 0; k < row->result_count; k++) {
         st_copy_replace(c, row->result_begin + k, results[k]);
     }
-    return STATOR_OK;
 }
 
 /* An op of a library, whose decomposition may fail for reasons that are no property of the node. */
@@ -106,35 +106,35 @@ static bool is_stranger(const st_copy *c, stator_ref node)
     return st_optable_at(c->in->module->ops, stator_node_at(c->v, node)->op)->oplib_op != NULL;
 }
 
-static stator_status visit(void *self, stator_ref node, stator_diag **err)
+static void visit(void *self, stator_ref node)
 {
     lowering *d = self;
     st_copy *c = d->copy;
-    if (!is_wanted(c, node)) {
-        return st_copy_node(c, node, err);
-    }
     const st_build_mark before = st_build_here(c->out);
-    stator_diag *inner = NULL;
-    const stator_status status = lower(d, node, &inner);
-    if (status == STATOR_OK) {
-        return STATOR_OK;
+    stator_diag **err = c->e.err, *inner = NULL;
+    if (is_wanted(c, node)) {
+        c->e.err = &inner;
+        lower(d, node);
+        c->e.err = err;
+        const stator_status status = c->e.status;
+        if (status == STATOR_OK) {
+            return;
+        }
+        if (is_stranger(c, node) && status != STATOR_UNSUPPORTED &&
+            status != STATOR_UNIMPLEMENTED) {
+            (void)st_diag_give(status, inner, err);
+            return;
+        }
+        st_copy_forgive(c, inner);
+        st_build_rollback(c->out, before);
     }
-    if (is_stranger(c, node) && status != STATOR_UNSUPPORTED && status != STATOR_UNIMPLEMENTED) {
-        return st_diag_give(status, inner, err);
-    }
-    st_diag_release(inner);
-    if (status == STATOR_RESOURCE_EXHAUSTED) {
-        return st_fail_oom(err);
-    }
-    st_build_rollback(c->out, before);
-    return st_copy_node(c, node, err);
+    st_copy_node(c, node);
 }
 
-stator_status st_pass_decompose(st_copy *c, stator_diag **err)
+void st_pass_decompose(st_copy *c)
 {
     lowering d = {.copy = c};
     st_arena_init(&d.arena, c->ctx->mem);
-    const stator_status status = st_copy_nodes(c, visit, &d, err);
+    st_copy_nodes(c, visit, &d);
     st_arena_deinit(&d.arena);
-    return status;
 }

@@ -127,41 +127,32 @@ static bool is_foldable(const folding *f, const stator_node_row *row)
     return all_bytes <= in_bytes || (all_bytes <= FREE_BYTES && !is_repeated);
 }
 
-static stator_status make_constants(st_copy *c, stator_ref node, stator_blob *const *blobs,
-                                    stator_diag **err)
+static void make_constants(st_copy *c, stator_ref node, stator_blob *const *blobs)
 {
     const stator_node_row *row = stator_node_at(c->v, node);
     st_build_set_origin_ref(c->out, row->origin);
     for (uint32_t k = 0; k < row->result_count; k++) {
         const stator_ref from = row->result_begin + k;
         stator_ref to = 0;
-        ST_TRY(
-            st_build_constant_blob(c->out, stator_value_at(c->v, from)->type, blobs[k], &to, err));
+        ST_THEN(c->e.status, st_build_constant_blob(c->out, stator_value_at(c->v, from)->type,
+                                                    blobs[k], &to, c->e.err));
         st_copy_replace(c, from, to);
     }
-    return STATOR_OK;
 }
 
 /* The node is copied by now. An evaluation that fails (no kernel for a dtype, an index out of
  * range) leaves it: it will fail, or run, where it would have. */
-static stator_status fold_node(st_copy *c, stator_ref node, st_build_mark before, stator_diag **err)
+static void fold_node(st_copy *c, stator_ref node, st_build_mark before)
 {
     const stator_node_row *row = stator_node_at(c->v, node);
     stator_blob *blobs[RESULTS_MAX] = {NULL};
-    stator_diag *inner = NULL;
-    const stator_graph *graph = c->out->graph;
-    const stator_status evaluated = c->ctx->evaluate(c->ctx->evaluate_self, graph,
-                                                     st_graph_view(graph)->n_nodes, blobs, &inner);
-    st_diag_release(inner);
-    stator_status status = evaluated == STATOR_RESOURCE_EXHAUSTED ? st_fail_oom(err) : STATOR_OK;
-    if (evaluated == STATOR_OK) {
+    if (st_copy_evaluate(c, blobs)) {
         st_build_rollback(c->out, before);
-        status = make_constants(c, node, blobs, err);
+        make_constants(c, node, blobs);
     }
     for (uint32_t k = 0; k < row->result_count && k < RESULTS_MAX; k++) {
         st_blob_release(blobs[k]);
     }
-    return status;
 }
 
 /* ---- views that stay ---- */
@@ -169,7 +160,7 @@ static stator_status fold_node(st_copy *c, stator_ref node, st_build_mark before
 /* folding.is_read; NULL: no memory. */
 static uint8_t *mark_read(st_copy *c)
 {
-    uint8_t *is_read = st_arena_zalloc(&c->arena, c->v->n_values + 1u, 1);
+    uint8_t *is_read = st_copy_zalloc(c, c->v->n_values, 1);
     for (uint32_t k = 0; is_read != NULL && k < c->v->n_outputs; k++) {
         is_read[stator_output_at(c->v, k)] = 1;
     }
@@ -216,7 +207,7 @@ static bool is_elementwise(const st_copy *c, stator_ref node)
 /* By value: bytes, or made of bytes element by element. NULL: no memory. */
 static uint8_t *mark_bytes(st_copy *c)
 {
-    uint8_t *is_of_bytes = st_arena_zalloc(&c->arena, c->v->n_values + 1u, 1);
+    uint8_t *is_of_bytes = st_copy_zalloc(c, c->v->n_values, 1);
     for (stator_ref value = 1; is_of_bytes != NULL && value <= c->v->n_values; value++) {
         is_of_bytes[value] = (uint8_t)is_byte(c, value);
     }
@@ -273,8 +264,8 @@ static bool meets_floats(const st_copy *c, stator_ref node, const uint8_t *is_of
 static uint8_t *mark_float(st_copy *c)
 {
     uint8_t *is_of_bytes = mark_bytes(c);
-    uint8_t *is_float = st_arena_zalloc(&c->arena, c->v->n_values + 1u, 1);
-    for (stator_ref node = c->v->n_nodes; is_of_bytes && is_float && node >= 1; node--) {
+    uint8_t *is_float = st_copy_zalloc(c, c->v->n_values, 1);
+    for (stator_ref node = c->v->n_nodes; is_float && node >= 1; node--) {
         const stator_node_row *row = stator_node_at(c->v, node);
         if (meets_floats(c, node, is_of_bytes)) {
             is_float[stator_operand(c->v, row, 1)] = 1;
@@ -284,40 +275,39 @@ static uint8_t *mark_float(st_copy *c)
             is_float[stator_operand(c->v, row, k)] = 1;
         }
     }
-    return is_of_bytes != NULL ? is_float : NULL;
+    return is_float;
 }
 
-static stator_status visit(void *self, stator_ref node, stator_diag **err)
+static void visit(void *self, stator_ref node)
 {
     const folding *f = self;
     st_copy *c = f->copy;
     const st_build_mark before = st_build_here(c->out);
     const bool is_wanted = is_foldable(f, stator_node_at(c->v, node)) && !is_kept_view(f, node) &&
                            st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "fold", node);
-    ST_TRY(st_copy_node(c, node, err));
-    return is_wanted ? fold_node(c, node, before, err) : STATOR_OK;
-}
-
-static stator_status run_fold(st_copy *c, bool is_lean, stator_diag **err)
-{
-    folding f = {.copy = c, .is_lean = is_lean};
-    if (c->ctx->evaluate == NULL) {
-        return STATOR_OK;
+    st_copy_node(c, node);
+    if (is_wanted) {
+        fold_node(c, node, before);
     }
-    f.is_read = mark_read(c);
-    f.is_float = f.is_lean ? mark_float(c) : NULL;
-    if (f.is_read == NULL || (f.is_lean && f.is_float == NULL)) {
-        return st_fail_oom(err);
+}
+
+static void run_fold(st_copy *c, bool is_lean)
+{
+    if (c->ctx->evaluate != NULL) {
+        folding f = {.copy = c,
+                     .is_lean = is_lean,
+                     .is_read = mark_read(c),
+                     .is_float = is_lean ? mark_float(c) : NULL};
+        st_copy_nodes(c, visit, &f);
     }
-    return st_copy_nodes(c, visit, &f, err);
 }
 
-stator_status st_pass_fold(st_copy *c, stator_diag **err)
+void st_pass_fold(st_copy *c)
 {
-    return run_fold(c, false, err);
+    run_fold(c, false);
 }
 
-stator_status st_pass_fold_lean(st_copy *c, stator_diag **err)
+void st_pass_fold_lean(st_copy *c)
 {
-    return run_fold(c, true, err);
+    run_fold(c, true);
 }

@@ -5,7 +5,6 @@
  * In: any graph, and an evaluator in the pass context (none: nothing changes). Out: such products
  * of constants are made once, when the new table is not much larger than the table and the weights
  * that it stands for. Results agree within rounding: it is the same sums, in another order. */
-#include "core/base/blob.h"
 #include "core/base/check.h"
 #include "ir/passes/pass_copy.h"
 
@@ -100,29 +99,8 @@ static bool find(const st_copy *c, stator_ref node, product *p)
 
 /* ---- making it ---- */
 
-/* The newest node, built since `before`, becomes a constant; *out 0: it could not be computed. */
-static stator_status evaluate(st_copy *c, st_build_mark before, stator_ref *out, stator_diag **err)
-{
-    const stator_graph *graph = c->out->graph;
-    const stator_graph_view *v = st_graph_view(graph);
-    const stator_ref node = v->n_nodes;
-    const stator_ref type = stator_value_at(v, stator_node_at(v, node)->result_begin)->type;
-    stator_blob *blob = NULL;
-    stator_diag *inner = NULL;
-    const stator_status done = c->ctx->evaluate(c->ctx->evaluate_self, graph, node, &blob, &inner);
-    st_diag_release(inner);
-    *out = 0;
-    if (done != STATOR_OK) {
-        return done == STATOR_RESOURCE_EXHAUSTED ? st_fail_oom(err) : STATOR_OK;
-    }
-    st_build_rollback(c->out, before);
-    const stator_status status = st_build_constant_blob(c->out, type, blob, out, err);
-    st_blob_release(blob);
-    return status;
-}
-
-/* The value as one constant of the graph being written. */
-static stator_status make_known(st_copy *c, stator_ref value, stator_ref *out, stator_diag **err)
+/* The value as one constant of the graph being written; 0: it could not be computed. */
+static stator_ref make_known(st_copy *c, stator_ref value)
 {
     stator_ref chain[DEPTH_MAX];
     uint32_t n = 0;
@@ -130,69 +108,64 @@ static stator_status make_known(st_copy *c, stator_ref value, stator_ref *out, s
         chain[n++] = value;
         value = stator_operand(c->v, stator_node_at(c->v, stator_value_at(c->v, value)->node), 0);
     }
-    *out = c->map[value];
-    while (n > 0 && *out) {
+    stator_ref made = c->map[value];
+    while (n > 0 && made) {
         const stator_ref view = chain[--n];
         const stator_ref old[2] = {c->map[value], c->map[view]};
         const st_build_mark before = st_build_here(c->out);
-        c->map[value] = *out;
-        const stator_status status = st_build_clone_node(
-            c->out, c->in, stator_value_at(c->v, view)->node, NULL, c->map, err);
+        c->map[value] = made;
+        ST_THEN(c->e.status, st_build_clone_node(c->out, c->in, stator_value_at(c->v, view)->node,
+                                                 NULL, c->map, c->e.err));
         c->map[value] = old[0];
         c->map[view] = old[1];
-        ST_TRY(status);
-        ST_TRY(evaluate(c, before, out, err));
+        made = st_copy_constant(c, before);
         value = view;
     }
-    return STATOR_OK;
+    return made;
 }
 
-static stator_status make_table(st_copy *c, const product *p, stator_ref *out, stator_diag **err)
+/* 0: it could not be computed. */
+static stator_ref make_table(st_copy *c, const product *p)
 {
     const int64_t last = 1;
     const int64_t axis = stator_attr_int_at(c->v, p->contract_y, 0);
-    const stator_attr attrs[2] = {
-        {.name = "contract_x", .kind = STATOR_ATTR_INTS, .count = 1, .list = &last},
-        {.name = "contract_y", .kind = STATOR_ATTR_INTS, .count = 1, .list = &axis}};
-    stator_ref operands[2] = {0, 0};
     const st_build_mark before = st_build_here(c->out);
-    *out = 0;
-    ST_TRY(make_known(c, p->table, &operands[0], err));
-    if (operands[0]) {
-        ST_TRY(make_known(c, p->weights, &operands[1], err));
+    const stator_ref table = make_known(c, p->table);
+    const stator_ref weights = table ? make_known(c, p->weights) : 0;
+    stator_ref made = 0;
+    if (weights) {
+        stator_emit_op(&c->e, "dot_general", STATOR_IN(table, weights),
+                       STATOR_AT(STATOR_A_INTS("contract_x", 1, &last),
+                                 STATOR_A_INTS("contract_y", 1, &axis)));
+        made = st_copy_constant(c, before);
     }
-    if (operands[1]) {
-        ST_TRY(st_build_op(c->out, "dot_general", 2, operands, 2, attrs, 1, out, err));
-        ST_TRY(evaluate(c, before, out, err));
-    }
-    if (*out == 0) {
+    if (made == 0) {
         st_build_rollback(c->out, before);
     }
-    return STATOR_OK;
+    return made;
 }
 
-static stator_status visit(void *self, stator_ref node, stator_diag **err)
+static void visit(void *self, stator_ref node)
 {
     st_copy *c = self;
+    const stator_node_row *row = stator_node_at(c->v, node);
     product p;
-    stator_ref operands[2] = {0, 0};
-    stator_ref result = 0;
-    if (!find(c, node, &p) ||
-        !st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "fold_embedding_product", node)) {
-        return st_copy_node(c, node, err);
+    stator_ref table = 0;
+    if (find(c, node, &p) &&
+        st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "fold_embedding_product", node)) {
+        st_build_set_origin_ref(c->out, row->origin);
+        table = make_table(c, &p);
     }
-    st_build_set_origin_ref(c->out, stator_node_at(c->v, node)->origin);
-    ST_TRY(make_table(c, &p, &operands[0], err));
-    if (operands[0] == 0) {
-        return st_copy_node(c, node, err);
+    if (table == 0) {
+        st_copy_node(c, node);
+        return;
     }
-    operands[1] = c->map[p.ids];
-    ST_TRY(st_build_op(c->out, "gather", 2, operands, 0, NULL, 1, &result, err));
-    st_copy_replace(c, stator_node_at(c->v, node)->result_begin, result);
-    return STATOR_OK;
+    st_copy_replace(c, row->result_begin, stator_emit_gather(&c->e, table, c->map[p.ids], 0));
 }
 
-stator_status st_pass_fold_embedding_product(st_copy *c, stator_diag **err)
+void st_pass_fold_embedding_product(st_copy *c)
 {
-    return c->ctx->evaluate != NULL ? st_copy_nodes(c, visit, c, err) : STATOR_OK;
+    if (c->ctx->evaluate != NULL) {
+        st_copy_nodes(c, visit, c);
+    }
 }

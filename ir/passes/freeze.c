@@ -29,36 +29,35 @@ static bool is_frozen(const st_copy *c, const uint8_t *written, stator_ref input
            st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "freeze", input);
 }
 
-static stator_status freeze_inputs(st_copy *c, const uint8_t *written, stator_diag **err)
+static void freeze_inputs(st_copy *c, const uint8_t *written)
 {
     for (stator_ref i = 1; i <= c->v->n_inputs; i++) {
         if (!is_frozen(c, written, i)) {
-            ST_TRY(st_build_clone_input(c->out, c->in, i, c->map, err));
+            ST_THEN(c->e.status, st_build_clone_input(c->out, c->in, i, c->map, c->e.err));
         }
     }
     for (stator_ref i = 1; i <= c->v->n_inputs; i++) {
         if (c->map[i] == 0) {
             const stator_value_row *row = stator_value_at(c->v, i);
             stator_ref value = 0;
-            ST_TRY(st_build_constant_blob(c->out, row->type, st_graph_blob_at(c->in, row->blob),
-                                          &value, err));
+            ST_THEN(c->e.status,
+                    st_build_constant_blob(c->out, row->type, st_graph_blob_at(c->in, row->blob),
+                                           &value, c->e.err));
             st_copy_replace(c, i, value);
         }
     }
-    return STATOR_OK;
 }
 
-stator_status st_pass_freeze(st_copy *c, stator_diag **err)
+void st_pass_freeze(st_copy *c)
 {
-    if (!c->ctx->freeze) {
-        return STATOR_OK;
+    uint8_t *written = c->ctx->freeze ? st_copy_zalloc(c, c->v->n_inputs, 1) : NULL;
+    if (written == NULL) {
+        return;
     }
-    uint8_t *written = st_arena_zalloc(&c->arena, (uint64_t)c->v->n_inputs + 1u, 1);
-    ST_TRY_MEM(written, err);
     mark_written(c, written);
-    ST_TRY(freeze_inputs(c, written, err));
-    for (stator_ref node = 1; node <= c->v->n_nodes; node++) {
-        ST_TRY(st_copy_node(c, node, err));
+    freeze_inputs(c, written);
+    for (stator_ref node = 1; st_copy_is_ok(c) && node <= c->v->n_nodes; node++) {
+        st_copy_node(c, node);
     }
-    return st_copy_end(c, err);
+    st_copy_end(c);
 }

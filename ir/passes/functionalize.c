@@ -31,92 +31,95 @@ static bool same_type(const st_copy *c, stator_ref a, stator_ref b)
     return stator_value_at(c->v, a)->type == stator_value_at(c->v, b)->type;
 }
 
-static stator_status apply_write(writes *w, stator_ref node, stator_diag **err)
+static void apply_write(writes *w, stator_ref node)
 {
     st_copy *c = w->copy;
     const stator_node_row *row = stator_node_at(c->v, node);
     const stator_ref target = stator_operand(c->v, row, 0);
     const stator_ref value = stator_operand(c->v, row, 1);
     const stator_ref root = w->root[target];
-    ST_FAIL_IF(root == 0, err, STATOR_INVALID_ARGUMENT,
-               "%s (node %u): its target is neither a graph input nor the result of an "
-               "earlier write to one",
-               st_copy_op(c, node)->name, node);
+    if (root == 0) {
+        stator_emit_fail(&c->e, STATOR_INVALID_ARGUMENT,
+                         "%s (node %u): its target is neither a graph input nor the result of an "
+                         "earlier write to one",
+                         st_copy_op(c, node)->name, node);
+        return;
+    }
     const bool is_applied = same_type(c, target, value) &&
                             st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "functionalize", node);
     if (is_applied) {
         st_copy_replace(c, row->result_begin, c->map[value]);
     } else {
         c->map[target] = root; /* the buffer itself, not its contents; inputs keep their refs */
-        ST_TRY(st_copy_node(c, node, err));
+        st_copy_node(c, node);
     }
     w->root[row->result_begin] = root;
     w->current[root] = c->map[row->result_begin];
     w->pending[root] = (uint8_t)is_applied;
-    return STATOR_OK;
 }
 
-static stator_status copy_nodes(writes *w, stator_diag **err)
+static void copy_nodes(writes *w)
 {
     st_copy *c = w->copy;
     for (stator_ref i = 1; i <= c->v->n_inputs; i++) {
         w->root[i] = i;
     }
-    for (stator_ref node = 1; node <= c->v->n_nodes; node++) {
+    for (stator_ref node = 1; st_copy_is_ok(c) && node <= c->v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(c->v, node);
         for (uint32_t k = 0; k < row->operand_count; k++) {
             redirect(w, stator_operand(c->v, row, k));
         }
         const bool is_write = (st_copy_op(c, node)->flags & STATOR_OP_WRITES) != 0;
-        ST_TRY(is_write && c->in->parent == NULL ? apply_write(w, node, err)
-                                                 : st_copy_node(c, node, err));
+        if (is_write && c->in->parent == NULL) {
+            apply_write(w, node);
+        } else {
+            st_copy_node(c, node);
+        }
     }
-    return STATOR_OK;
 }
 
 /* An input's final contents: the last applied write, else what the graph wrote back before. */
-static stator_status copy_write_backs(writes *w, stator_diag **err)
+static void copy_write_backs(writes *w)
 {
     st_copy *c = w->copy;
     for (uint32_t k = 0; k < c->v->n_write_backs; k++) {
         const stator_write_back_row *row = stator_write_back_at(c->v, k);
         if (w->current[row->input] == 0) {
-            ST_TRY(st_build_write_back(c->out, row->input, c->map[row->value], err));
+            stator_emit_write_back(&c->e, row->input, c->map[row->value]);
         }
     }
     for (stator_ref i = 1; i <= c->v->n_inputs; i++) {
         if (w->pending[i]) {
-            ST_TRY(st_build_write_back(c->out, i, w->current[i], err));
+            stator_emit_write_back(&c->e, i, w->current[i]);
         }
     }
-    return STATOR_OK;
 }
 
 /* The inputs were copied first, so they have the same refs in both graphs. */
-static stator_status copy_ends(writes *w, stator_diag **err)
+static void copy_ends(writes *w)
 {
     st_copy *c = w->copy;
-    if (!c->changed) {
-        return STATOR_OK;
-    }
     for (uint32_t k = 0; k < c->v->n_outputs; k++) {
         const stator_ref value = stator_output_at(c->v, k);
         redirect(w, value);
         const char *name = stator_string_at(c->v, stator_ref_at(c->v, c->v->output_name_begin + k));
-        ST_TRY(st_build_output(c->out, name, c->map[value], err));
+        stator_emit_output(&c->e, name, c->map[value]);
     }
-    return copy_write_backs(w, err);
+    copy_write_backs(w);
 }
 
-stator_status st_pass_functionalize(st_copy *c, stator_diag **err)
+void st_pass_functionalize(st_copy *c)
 {
-    const uint64_t n = (uint64_t)c->v->n_values + 1u;
+    const uint64_t n = c->v->n_values;
     writes w = {.copy = c,
-                .root = st_arena_zalloc(&c->arena, n, sizeof *w.root),
-                .current = st_arena_zalloc(&c->arena, n, sizeof *w.current),
-                .pending = st_arena_zalloc(&c->arena, n, sizeof *w.pending)};
-    ST_TRY_MEM(w.root != NULL && w.current != NULL && w.pending != NULL, err);
-    ST_TRY(st_build_clone_inputs(c->out, c->in, c->map, err));
-    ST_TRY(copy_nodes(&w, err));
-    return copy_ends(&w, err);
+                .root = st_copy_zalloc(c, n, sizeof *w.root),
+                .current = st_copy_zalloc(c, n, sizeof *w.current),
+                .pending = st_copy_zalloc(c, n, sizeof *w.pending)};
+    ST_THEN(c->e.status, st_build_clone_inputs(c->out, c->in, c->map, c->e.err));
+    if (st_copy_is_ok(c)) {
+        copy_nodes(&w);
+    }
+    if (st_copy_is_ok(c) && c->changed) {
+        copy_ends(&w);
+    }
 }

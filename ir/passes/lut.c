@@ -114,39 +114,39 @@ static stator_ref *find(table *t, stator_ref value)
     return NULL;
 }
 
-static stator_ref table_type(lut_pass *l, uint32_t dtype)
+/* A constant with an entry for each byte. */
+static stator_ref make_constant(lut_pass *l, uint32_t dtype, const uint8_t *entries)
 {
-    st_module *module = l->copy->in->module;
-    const stator_ref dim = st_sym_int(&module->symtab, ENTRIES);
-    return dim ? st_module_type(module, dtype, 1, &dim) : 0;
+    st_copy *c = l->copy;
+    st_module *module = c->in->module;
+    const stator_ref dim = stator_emit_size(&c->e, ENTRIES);
+    const stator_ref type = dim ? st_module_type(module, dtype, 1, &dim) : 0;
+    stator_ref made = 0;
+    ST_THEN(c->e.status, type ? st_build_constant(c->out, type, entries, ENTRIES, &made, c->e.err)
+                              : st_fail_oom(c->e.err));
+    return made;
 }
 
 /* The byte itself: all there are, in the order of their bits. */
-static stator_status begin_table(lut_pass *l, stator_ref byte, table *t, stator_diag **err)
+static void begin_table(lut_pass *l, stator_ref byte, table *t)
 {
     uint8_t all[ENTRIES];
-    const stator_ref type = table_type(l, stator_value_type(l->copy->v, byte)->dtype);
     for (uint32_t i = 0; i < ENTRIES; i++) {
         all[i] = (uint8_t)i;
     }
     t->n = 1;
     t->from[0] = byte;
-    return type ? st_build_constant(l->copy->out, type, all, sizeof all, &t->to[0], err)
-                : st_fail_oom(err);
+    t->to[0] = make_constant(l, stator_value_type(l->copy->v, byte)->dtype, all);
 }
 
-/* A node on the way at all bytes, its operands before it: *out 0: it could not be computed. */
-static stator_status add_to_table(lut_pass *l, const stator_node_row *row, table *t,
-                                  stator_ref *out, stator_diag **err)
+/* A node on the way at all bytes, its operands before it; 0: it could not be computed. */
+static stator_ref add_to_table(lut_pass *l, const stator_node_row *row, table *t)
 {
     st_copy *c = l->copy;
     stator_builder *b = c->out;
     const stator_op_desc *op = stator_op_at(c->v, row->op);
     stator_ref operands[OPERANDS_MAX] = {0};
     stator_attr attrs[ATTRS_MAX];
-    stator_blob *blob = NULL;
-    stator_diag *inner = NULL;
-    stator_ref made = 0;
     const st_build_mark before = st_build_here(b);
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const stator_ref value = stator_operand(c->v, row, k);
@@ -154,24 +154,11 @@ static stator_status add_to_table(lut_pass *l, const stator_node_row *row, table
         operands[k] = known ? *known : value ? c->map[value] : 0;
     }
     for (uint32_t k = 0; k < row->attr_count; k++) {
-        ST_TRY(st_attr_from_row(c->v, b->module, &l->copy->arena, op->attrs[k].name,
-                                stator_attr_at(c->v, row, k), &attrs[k], err));
+        ST_THEN(c->e.status, st_attr_from_row(c->v, b->module, &c->arena, op->attrs[k].name,
+                                              stator_attr_at(c->v, row, k), &attrs[k], c->e.err));
     }
-    ST_TRY(st_build_op(b, op->name, row->operand_count, operands, row->attr_count, attrs, 1, &made,
-                       err));
-    const stator_graph_view *v = st_graph_view(b->graph);
-    const stator_status done =
-        c->ctx->evaluate(c->ctx->evaluate_self, b->graph, v->n_nodes, &blob, &inner);
-    st_diag_release(inner);
-    *out = 0;
-    if (done != STATOR_OK) {
-        return done == STATOR_RESOURCE_EXHAUSTED ? st_fail_oom(err) : STATOR_OK;
-    }
-    const stator_ref type = stator_value_at(v, made)->type;
-    st_build_rollback(b, before);
-    const stator_status status = st_build_constant_blob(b, type, blob, out, err);
-    st_blob_release(blob);
-    return status;
+    stator_emit_op(&c->e, op->name, row->operand_count, operands, row->attr_count, attrs);
+    return st_copy_constant(c, before);
 }
 
 /* The values between the byte and the result, operands first; 0: too many. */
@@ -194,35 +181,35 @@ static bool list_nodes(const lut_pass *l, stator_ref value, stator_ref byte, tab
     return true;
 }
 
-/* Results at all bytes into `out`; *out_is_made 0: some node could not be computed. */
-static stator_status make_table(lut_pass *l, stator_ref result, uint8_t out[ENTRIES],
-                                bool *out_is_made, stator_diag **err)
+/* Results at all bytes into `out`; false: some node could not be computed. */
+static bool make_table(lut_pass *l, stator_ref result, uint8_t out[ENTRIES])
 {
-    stator_builder *b = l->copy->out;
+    st_copy *c = l->copy;
+    stator_builder *b = c->out;
     const stator_ref byte = l->made_of[result];
     const st_build_mark before = st_build_here(b);
     table t = {.n = 1, .from = {byte}};
     const void *data = NULL;
-    *out_is_made = false;
-    if (!list_nodes(l, result, byte, &t)) {
-        return STATOR_OK;
-    }
+    bool is_made = list_nodes(l, result, byte, &t);
     const uint32_t n = t.n;
-    ST_TRY(begin_table(l, byte, &t, err));
-    for (; t.n < n; t.n++) {
-        const stator_ref node = stator_value_at(l->copy->v, t.from[t.n])->node;
-        ST_TRY(add_to_table(l, stator_node_at(l->copy->v, node), &t, &t.to[t.n], err));
-        if (t.to[t.n] == 0) {
-            st_build_rollback(b, before);
-            return STATOR_OK;
+    if (is_made) {
+        begin_table(l, byte, &t);
+    }
+    for (; is_made && t.n < n; t.n++) {
+        const stator_ref node = stator_value_at(c->v, t.from[t.n])->node;
+        t.to[t.n] = add_to_table(l, stator_node_at(c->v, node), &t);
+        is_made = t.to[t.n] != 0;
+    }
+    if (is_made && st_copy_is_ok(c)) {
+        stator_blob *blob = st_graph_value_blob(b->graph, t.to[n - 1u]);
+        c->e.status = st_blob_get(blob, &data, c->e.err);
+        is_made = st_copy_is_ok(c) && st_blob_size(blob) == ENTRIES;
+        if (is_made) {
+            memcpy(out, data, ENTRIES);
         }
     }
-    stator_blob *blob = st_graph_value_blob(b->graph, t.to[n - 1u]);
-    ST_TRY(st_blob_get(blob, &data, err));
-    *out_is_made = st_blob_size(blob) == ENTRIES;
-    memcpy(out, data, *out_is_made ? ENTRIES : 0);
     st_build_rollback(b, before);
-    return STATOR_OK;
+    return is_made && st_copy_is_ok(c);
 }
 
 /* ---- the look-up ---- */
@@ -237,26 +224,18 @@ static bool is_in_order(const uint8_t *entries)
     return true;
 }
 
-static stator_status make_lookup(lut_pass *l, stator_ref result, const uint8_t *entries,
-                                 stator_diag **err)
+static void make_lookup(lut_pass *l, stator_ref result, const uint8_t *entries)
 {
     st_copy *c = l->copy;
     const uint32_t dtype = stator_value_type(c->v, result)->dtype;
     const stator_ref byte = l->made_of[result];
-    const stator_attr wide = {.name = "dtype", .kind = STATOR_ATTR_DTYPE, .i = STATOR_I32};
-    const stator_ref type = table_type(l, dtype);
-    stator_ref operands[2] = {0, 0};
-    stator_ref made = 0;
     if (is_in_order(entries) && stator_value_type(c->v, byte)->dtype == dtype) {
         st_copy_replace(c, result, c->map[byte]);
-        return STATOR_OK;
+        return;
     }
-    ST_TRY_MEM(type, err);
-    ST_TRY(st_build_constant(c->out, type, entries, ENTRIES, &operands[0], err));
-    ST_TRY(st_build_op(c->out, "cast", 1, &c->map[byte], 1, &wide, 1, &operands[1], err));
-    ST_TRY(st_build_op(c->out, "gather", 2, operands, 0, NULL, 1, &made, err));
-    st_copy_replace(c, result, made);
-    return STATOR_OK;
+    const stator_ref made = make_constant(l, dtype, entries);
+    const stator_ref places = stator_emit_cast(&c->e, c->map[byte], STATOR_I32);
+    st_copy_replace(c, result, stator_emit_gather(&c->e, made, places, 0));
 }
 
 static bool is_wanted(const lut_pass *l, const stator_node_row *row)
@@ -267,7 +246,7 @@ static bool is_wanted(const lut_pass *l, const stator_node_row *row)
            l->steps[result] <= NODES_MAX; /* list_nodes goes as deep */
 }
 
-static stator_status visit(void *self, stator_ref node, stator_diag **err)
+static void visit(void *self, stator_ref node)
 {
     lut_pass *l = self;
     st_copy *c = l->copy;
@@ -277,24 +256,27 @@ static stator_status visit(void *self, stator_ref node, stator_diag **err)
     note(l, row);
     if (is_wanted(l, row) && st_pass_may(c->ctx, STATOR_FUEL_REWRITE, "lut", node)) {
         st_build_set_origin_ref(c->out, row->origin);
-        ST_TRY(make_table(l, row->result_begin, entries, &is_made, err));
+        is_made = make_table(l, row->result_begin, entries);
     }
-    return is_made ? make_lookup(l, row->result_begin, entries, err) : st_copy_node(c, node, err);
+    if (is_made) {
+        make_lookup(l, row->result_begin, entries);
+    } else {
+        st_copy_node(c, node);
+    }
 }
 
-stator_status st_pass_lut(st_copy *c, stator_diag **err)
+void st_pass_lut(st_copy *c)
 {
     lut_pass l = {.copy = c};
     if (c->ctx->evaluate == NULL) {
-        return STATOR_OK;
+        return;
     }
-    l.made_of = st_arena_zalloc(&c->arena, (uint64_t)c->v->n_values + 1u, sizeof *l.made_of);
-    l.steps = st_arena_zalloc(&c->arena, (uint64_t)c->v->n_values + 1u, sizeof *l.steps);
-    ST_TRY_MEM(l.made_of && l.steps, err);
-    for (stator_ref value = 1; value <= c->v->n_values; value++) {
+    l.made_of = st_copy_zalloc(c, c->v->n_values, sizeof *l.made_of);
+    l.steps = st_copy_zalloc(c, c->v->n_values, sizeof *l.steps);
+    for (stator_ref value = 1; st_copy_is_ok(c) && value <= c->v->n_values; value++) {
         if (stator_value_at(c->v, value)->node == 0 && is_byte(c->v, value)) {
             l.made_of[value] = value;
         }
     }
-    return st_copy_nodes(c, visit, &l, err);
+    st_copy_nodes(c, visit, &l);
 }

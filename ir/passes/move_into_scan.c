@@ -468,26 +468,24 @@ static bool list_operands(scan_mover *w, scan_desc *s)
 
 /* ---- the new body ---- */
 
-static stator_status add_inputs(scan_mover *w, const scan_desc *s, stator_builder *b,
-                                stator_ref *inner, stator_diag **err)
+static void add_inputs(scan_mover *w, const scan_desc *s, stator_ref *inner)
 {
+    stator_emitter *e = &w->copy->e;
     const stator_graph_view *v = w->copy->v;
     const stator_graph_view *body = st_graph_view(s->body);
     for (uint32_t k = 0; k < s->carried; k++) {
-        ST_TRY(st_build_input(b, "", stator_value_at(body, k + 1u)->type, &inner[k + 1u], err));
+        inner[k + 1u] = stator_emit_input(e, "", stator_value_at(body, k + 1u)->type);
     }
     for (uint32_t k = 0; k < s->n_rows; k++) {
-        ST_TRY(st_build_input(b, "", st_row_type(b, v, s->rows[k]), &w->into[s->rows[k]], err));
+        w->into[s->rows[k]] = stator_emit_input(e, "", st_row_type(e->b, v, s->rows[k]));
     }
     for (uint32_t k = 0; k < s->n_captured; k++) {
         const stator_ref input = s->carried + s->scanned + k + 1u;
-        ST_TRY(st_build_input(b, "", stator_value_at(body, input)->type, &inner[input], err));
+        inner[input] = stator_emit_input(e, "", stator_value_at(body, input)->type);
     }
     for (uint32_t k = 0; k < s->n_whole; k++) {
-        ST_TRY(st_build_input(b, "", stator_value_at(v, s->whole[k])->type, &w->into[s->whole[k]],
-                              err));
+        w->into[s->whole[k]] = stator_emit_input(e, "", stator_value_at(v, s->whole[k])->type);
     }
-    return STATOR_OK;
 }
 
 /* A copy stands for no value of the imported graph. */
@@ -497,9 +495,9 @@ static void forget_witness(stator_builder *b, stator_ref value)
 }
 
 /* A constant, or views of one (is_made_inside), inside the body. */
-static stator_status make_inside(scan_mover *w, stator_builder *b, stator_ref value,
-                                 stator_diag **err)
+static void make_inside(scan_mover *w, stator_ref value)
 {
+    stator_emitter *e = &w->copy->e;
     const stator_graph_view *v = w->copy->v;
     stator_ref chain[DEPTH_MAX + 2u];
     uint32_t n = 0;
@@ -509,89 +507,76 @@ static stator_status make_inside(scan_mover *w, stator_builder *b, stator_ref va
         chain[n++] = node;
         value = row->operand_count ? stator_operand(v, row, 0) : 0;
     }
-    while (n > 0) {
+    while (n > 0 && e->status == STATOR_OK) {
         const stator_node_row *row = stator_node_at(v, chain[--n]);
-        ST_TRY(st_build_clone_node(b, w->copy->in, chain[n], NULL, w->into, err));
-        forget_witness(b, w->into[row->result_begin]);
+        e->status = st_build_clone_node(e->b, w->copy->in, chain[n], NULL, w->into, e->err);
+        forget_witness(e->b, w->into[row->result_begin]);
     }
-    return STATOR_OK;
 }
 
-static stator_status move_node(scan_mover *w, const scan_desc *s, stator_builder *b,
-                               stator_ref node, stator_diag **err)
+static void move_node(scan_mover *w, const scan_desc *s, stator_ref node)
 {
     const stator_graph_view *v = w->copy->v;
     const stator_node_row *row = stator_node_at(v, node);
     st_row r = {.v = v, .node = node};
-    ST_FAIL_IF(!st_row_is(v, node, s->length, &r.timed), err, STATOR_INTERNAL,
-               "move_into_scan: a node that has no rows");
+    if (!st_row_is(v, node, s->length, &r.timed)) {
+        stator_emit_fail(&w->copy->e, STATOR_INTERNAL, "move_into_scan: a node that has no rows");
+        return;
+    }
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const stator_ref value = stator_operand(v, row, k);
         if (value && w->into[value] == 0) {
-            ST_TRY(make_inside(w, b, value, err));
+            make_inside(w, value);
         }
         r.operands[k] = value ? w->into[value] : 0;
     }
-    return st_row_build(b, &r, &w->copy->arena, &w->into[row->result_begin], err);
+    w->into[row->result_begin] = st_row_build(&w->copy->e, &r, &w->copy->arena);
 }
 
-static stator_status move_nodes(scan_mover *w, const scan_desc *s, stator_builder *b,
-                                stator_ref first, stator_ref last, stator_diag **err)
+static void move_nodes(scan_mover *w, const scan_desc *s, stator_ref first, stator_ref last)
 {
     for (stator_ref node = first; node <= last; node++) {
         if (w->moves[node] == 1) {
-            ST_TRY(move_node(w, s, b, node, err));
+            move_node(w, s, node);
         }
     }
-    return STATOR_OK;
 }
 
-static stator_status write_body(scan_mover *w, const scan_desc *s, stator_builder *b,
-                                stator_ref *inner, stator_diag **err)
+static void write_body(scan_mover *w, const scan_desc *s, stator_ref *inner)
 {
+    stator_emitter *e = &w->copy->e;
     const stator_graph_view *v = w->copy->v;
     const stator_graph_view *body = st_graph_view(s->body);
-    ST_TRY(add_inputs(w, s, b, inner, err));
-    ST_TRY(move_nodes(w, s, b, 1, s->node - 1u, err));
+    add_inputs(w, s, inner);
+    move_nodes(w, s, 1, s->node - 1u);
     for (uint32_t k = 0; k < s->scanned; k++) {
         inner[s->carried + k + 1u] = w->into[stator_operand(v, s->row, s->carried + k)];
     }
-    if (body->n_nodes) {
-        ST_TRY(st_build_clone(b, s->body, 1, body->n_nodes, inner, err));
-    }
+    stator_emit_clone(e, s->body, 1, body->n_nodes, inner);
     for (uint32_t k = 0; k < s->row->result_count; k++) {
         w->into[s->row->result_begin + k] = inner[stator_output_at(body, k)];
     }
-    ST_TRY(move_nodes(w, s, b, s->node + 1u, v->n_nodes, err));
+    move_nodes(w, s, s->node + 1u, v->n_nodes);
     for (uint32_t k = 0; k < s->carried; k++) {
-        ST_TRY(st_build_output(b, "", w->into[s->row->result_begin + k], err));
+        stator_emit_output(e, "", w->into[s->row->result_begin + k]);
     }
     for (uint32_t k = 0; k < s->n_out; k++) {
-        ST_TRY(st_build_output(b, "", w->into[s->out[k]], err));
+        stator_emit_output(e, "", w->into[s->out[k]]);
     }
-    return STATOR_OK;
 }
 
-static stator_status make_region(scan_mover *w, const scan_desc *s, stator_graph **out,
-                                 stator_diag **err)
+/* NULL after a failure. */
+static stator_graph *make_region(scan_mover *w, const scan_desc *s)
 {
-    const uint64_t n = (uint64_t)st_graph_view(s->body)->n_values + 1u;
-    stator_ref *inner = st_calloc(w->copy->ctx->mem, n, sizeof *inner);
-    stator_builder *b = NULL;
-    ST_TRY_MEM(inner, err);
-    memset(w->into, 0, (w->copy->v->n_values + 1u) * sizeof *w->into);
-    stator_status status =
-        st_build_region_begin(w->copy->out, st_module_str(s->body->module, s->body->name), &b, err);
-    if (status == STATOR_OK) {
-        status = write_body(w, s, b, inner, err);
-        if (status == STATOR_OK) {
-            status = st_build_region_end(b, out, err);
-        } else {
-            st_build_region_abort(b);
-        }
+    st_copy *c = w->copy;
+    stator_ref *inner = st_copy_zalloc(c, st_graph_view(s->body)->n_values, sizeof *inner);
+    stator_builder *around =
+        stator_emit_region_begin(&c->e, st_module_str(s->body->module, s->body->name));
+    if (around != NULL) {
+        memset(w->into, 0, (c->v->n_values + 1u) * sizeof *w->into);
+        write_body(w, s, inner);
     }
-    st_free(w->copy->ctx->mem, inner);
-    return status;
+    return stator_emit_region_end(&c->e, around);
 }
 
 /* ---- the new scan ---- */
@@ -616,8 +601,7 @@ static void list_values(const scan_mover *w, const scan_desc *s, stator_ref *out
     }
 }
 
-static stator_status build_scan(scan_mover *w, const scan_desc *s, stator_graph *region,
-                                stator_ref *out, stator_diag **err)
+static void build_scan(scan_mover *w, const scan_desc *s, stator_graph *region, stator_ref *out)
 {
     stator_ref operands[OPERANDS_MAX];
     int64_t flags[OPERANDS_MAX];
@@ -625,31 +609,19 @@ static stator_status build_scan(scan_mover *w, const scan_desc *s, stator_graph 
         flags[i] = s->is_reversed;
     }
     list_values(w, s, operands);
-    const stator_attr attrs[5] = {
-        {.name = "carried", .kind = STATOR_ATTR_INT, .i = s->carried},
-        {.name = "scanned", .kind = STATOR_ATTR_INT, .i = s->n_rows},
-        {.name = "stacked", .kind = STATOR_ATTR_INT, .i = s->n_out},
-        {.name = "reverse", .kind = STATOR_ATTR_INTS, .count = s->n_rows, .list = flags},
-        {.name = "out_reverse", .kind = STATOR_ATTR_INTS, .count = s->n_out, .list = flags}};
-    const stator_node_desc desc = {.struct_size = sizeof desc,
-                                   .op = s->row->op,
-                                   .operands = operands,
-                                   .operand_count =
-                                       s->carried + s->n_rows + s->n_captured + s->n_whole,
-                                   .attrs = attrs,
-                                   .attr_count = 5,
-                                   .regions = &region,
-                                   .region_count = 1};
     st_build_set_origin_ref(w->copy->out, s->row->origin);
-    return st_build_node(w->copy->out, &desc, out, err);
+    stator_emit_node(
+        &w->copy->e, "scan", s->carried + s->n_rows + s->n_captured + s->n_whole, operands,
+        STATOR_AT(STATOR_A_INT("carried", s->carried), STATOR_A_INT("scanned", s->n_rows),
+                  STATOR_A_INT("stacked", s->n_out), STATOR_A_INTS("reverse", s->n_rows, flags),
+                  STATOR_A_INTS("out_reverse", s->n_out, flags)),
+        1, &region, s->carried + s->n_out, out);
 }
 
-static stator_status rewrite(scan_mover *w, const scan_desc *s, stator_diag **err)
+static void rewrite(scan_mover *w, const scan_desc *s)
 {
-    stator_graph *region = NULL;
     stator_ref results[OPERANDS_MAX];
-    ST_TRY(make_region(w, s, &region, err));
-    ST_TRY(build_scan(w, s, region, results, err));
+    build_scan(w, s, make_region(w, s), results);
     for (uint32_t k = 0; k < s->carried; k++) {
         st_copy_replace(w->copy, s->row->result_begin + k, results[k]);
     }
@@ -659,7 +631,6 @@ static stator_status rewrite(scan_mover *w, const scan_desc *s, stator_diag **er
     for (stator_ref node = s->node + 1u; node <= w->copy->v->n_nodes; node++) {
         w->moves[node] = w->moves[node] == 1 ? 2 : w->moves[node];
     }
-    return STATOR_OK;
 }
 
 /* ---- the pass ---- */
@@ -682,16 +653,17 @@ static bool list_makers(scan_mover *w, scan_desc *s)
     return list_operands(w, s);
 }
 
-static stator_status visit(void *self, stator_ref node, stator_diag **err)
+static void visit(void *self, stator_ref node)
 {
     scan_mover *w = self;
     scan_desc s;
     const stator_graph_view *v = w->copy->v;
     if (w->moves[node] == 2) {
-        return STATOR_OK;
+        return;
     }
     if (!describe_scan(w, node, &s)) {
-        return st_copy_node(w->copy, node, err);
+        st_copy_node(w->copy, node);
+        return;
     }
     memset(w->taken, 0, (v->n_values + 1u) * sizeof *w->taken);
     const uint64_t held = s.body_bytes;
@@ -707,23 +679,22 @@ static stator_status visit(void *self, stator_ref node, stator_diag **err)
     const bool is_possible =
         (has_makers || has_users) &&
         (list_operands(w, &s) || (has_makers && has_users && list_makers(w, &s)));
-    const bool is_wanted =
-        is_possible && st_pass_may(w->copy->ctx, STATOR_FUEL_REWRITE, "move_into_scan", node);
-    const stator_status status = is_wanted ? rewrite(w, &s, err) : st_copy_node(w->copy, node, err);
+    if (is_possible && st_pass_may(w->copy->ctx, STATOR_FUEL_REWRITE, "move_into_scan", node)) {
+        rewrite(w, &s);
+    } else {
+        st_copy_node(w->copy, node);
+    }
     stay(w, 1, v->n_nodes);
-    return status;
 }
 
-stator_status st_pass_move_into_scan(st_copy *c, stator_diag **err)
+void st_pass_move_into_scan(st_copy *c)
 {
-    const uint64_t n = (uint64_t)c->v->n_values + 1u;
+    const uint64_t n = c->v->n_values;
     scan_mover w = {.copy = c,
-                    .uses = st_arena_zalloc(&c->arena, n, sizeof *w.uses),
-                    .taken = st_arena_zalloc(&c->arena, n, sizeof *w.taken),
-                    .marks = st_arena_zalloc(&c->arena, n, 1),
-                    .moves = st_arena_zalloc(&c->arena, (uint64_t)c->v->n_nodes + 1u, 1),
-                    .into = st_arena_zalloc(&c->arena, n, sizeof *w.into)};
-    ST_TRY_MEM(w.uses && w.taken && w.marks && w.moves && w.into, err);
-    st_copy_count_uses(c, 1, w.uses);
-    return st_copy_nodes(c, visit, &w, err);
+                    .uses = st_copy_count_uses(c, 1),
+                    .taken = st_copy_zalloc(c, n, sizeof *w.taken),
+                    .marks = st_copy_zalloc(c, n, 1),
+                    .moves = st_copy_zalloc(c, c->v->n_nodes, 1),
+                    .into = st_copy_zalloc(c, n, sizeof *w.into)};
+    st_copy_nodes(c, visit, &w);
 }

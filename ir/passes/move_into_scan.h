@@ -23,8 +23,7 @@ typedef struct st_row {
     uint64_t timed;
     stator_ref operands[ST_ROW_OPERANDS];
 } st_row;
-stator_status st_row_build(stator_builder *b, const st_row *r, st_arena *arena, stator_ref *out,
-                           stator_diag **err);
+stator_ref st_row_build(stator_emitter *e, const st_row *r, st_arena *arena);
 
 /* The type of one row of a value. */
 stator_ref st_row_type(stator_builder *b, const stator_graph_view *v, stator_ref value);

@@ -216,25 +216,14 @@ static void lower_attrs(uint32_t kind, stator_attr *attrs)
 }
 
 /* A whole operand with a first axis of size 1 loses it, as the others lose theirs. */
-static stator_status drop_one(stator_builder *b, uint32_t rank, stator_ref *value,
-                              stator_diag **err)
+static stator_ref drop_one(stator_emitter *e, uint32_t rank, stator_ref value)
 {
-    const stator_graph_view *v = st_graph_view(b->graph);
-    const stator_type_row *type = *value ? stator_value_type(v, *value) : NULL;
     stator_ref dims[STATOR_RANK_MAX];
-    if (type == NULL || type->rank != rank) {
-        return STATOR_OK;
-    }
-    for (uint32_t a = 1; a < rank; a++) {
-        dims[a - 1u] = stator_dim_at(v, type, a);
-    }
-    const stator_attr shape = {
-        .name = "shape", .kind = STATOR_ATTR_DIMS, .count = rank - 1u, .list = dims};
-    return st_build_op(b, "reshape", 1, value, 1, &shape, 1, value, err);
+    const bool is_longer = value != 0 && stator_emit_dims(e, value, dims) == rank;
+    return is_longer ? stator_emit_reshape(e, value, rank - 1u, dims + 1) : value;
 }
 
-stator_status st_row_build(stator_builder *b, const st_row *r, st_arena *arena, stator_ref *out,
-                           stator_diag **err)
+stator_ref st_row_build(stator_emitter *e, const st_row *r, st_arena *arena)
 {
     const stator_graph_view *v = r->v;
     const stator_ref node = r->node;
@@ -245,17 +234,18 @@ stator_status st_row_build(stator_builder *b, const st_row *r, st_arena *arena, 
     stator_attr attrs[ATTRS_MAX];
     stator_ref operands[ST_ROW_OPERANDS];
     for (uint32_t k = 0; k < row->attr_count; k++) {
-        ST_TRY(st_attr_from_row(v, b->module, arena, op->attrs[k].name, stator_attr_at(v, row, k),
-                                &attrs[k], err));
+        ST_THEN(e->status, st_attr_from_row(v, e->b->module, arena, op->attrs[k].name,
+                                            stator_attr_at(v, row, k), &attrs[k], e->err));
     }
-    st_build_set_origin_ref(b, row->origin);
+    st_build_set_origin_ref(e->b, row->origin);
     for (uint32_t k = 0; k < row->operand_count; k++) {
         operands[k] = r->operands[k];
         if (kind == ROW_POINT && !(r->timed >> k & 1u)) {
-            ST_TRY(drop_one(b, rank, &operands[k], err));
+            operands[k] = drop_one(e, rank, operands[k]);
         }
     }
-    lower_attrs(kind, attrs);
-    return st_build_op(b, op->name, row->operand_count, operands, row->attr_count, attrs, 1, out,
-                       err);
+    if (e->status == STATOR_OK) {
+        lower_attrs(kind, attrs);
+    }
+    return stator_emit_op(e, op->name, row->operand_count, operands, row->attr_count, attrs);
 }

@@ -24,8 +24,8 @@ typedef struct st_pass_ctx {
     uint32_t freeze; /* parameters become constants */
 } st_pass_ctx;
 
-struct st_copy; /* pass_copy.h */
-typedef stator_status (*st_pass_fn)(struct st_copy *c, stator_diag **err);
+struct st_copy;                                /* pass_copy.h */
+typedef void (*st_pass_fn)(struct st_copy *c); /* what fails is kept in the copy */
 
 typedef struct st_pass_def { /* one row of the pass list */
     const char *name;

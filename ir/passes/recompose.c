@@ -105,11 +105,11 @@ static uint32_t list_attrs(const plan *p, const stator_op_desc *op, stator_attr 
     return n;
 }
 
-static stator_status build_pattern(const plan *p, stator_builder *b, const stator_ref *map,
-                                   stator_ref *out_node, stator_ref *out, stator_diag **err)
+static stator_ref build_pattern(const plan *p, stator_emitter *e, const stator_ref *map,
+                                stator_ref *out_node)
 {
     const st_rc_def *def = p->pattern->def;
-    const st_op *op = st_optable_at(b->module->ops, def->op);
+    const st_op *op = st_optable_at(e->b->module->ops, def->op);
     stator_attr attrs[ATTRS_MAX];
     stator_ref operands[ST_RC_VARS] = {0};
     stator_ref results[4] = {0};
@@ -117,26 +117,22 @@ static stator_status build_pattern(const plan *p, stator_builder *b, const stato
     for (uint32_t k = 0; k < def->operands; k++) {
         operands[k] = map[p->found.vars[k]];
         if (p->vectors[k].rank != 0) {
-            const stator_attr shape = {.name = "shape",
-                                       .kind = STATOR_ATTR_DIMS,
-                                       .count = p->vectors[k].rank,
-                                       .list = p->vectors[k].dims};
-            ST_TRY(st_build_op(b, "reshape", 1, &operands[k], 1, &shape, 1, &operands[k], err));
+            operands[k] =
+                stator_emit_reshape(e, operands[k], p->vectors[k].rank, p->vectors[k].dims);
         }
     }
     st_name_counts(op->desc.results, &least, &most);
     const uint32_t n = list_attrs(p, &op->desc, attrs);
-    ST_TRY(st_build_op(b, op->desc.name, def->operands, operands, n, attrs, least, results, err));
-    *out = results[0];
-    *out_node = stator_value_at(st_graph_view(b->graph), results[0])->node;
-    return STATOR_OK;
+    stator_emit_node(e, op->desc.name, def->operands, operands, n, attrs, 0, NULL, least, results);
+    *out_node = results[0] ? stator_value_at(st_graph_view(e->b->graph), results[0])->node : 0;
+    return results[0];
 }
 
-static stator_status build(const plan *p, stator_builder *b, const stator_ref *map,
-                           stator_ref *out_node, stator_ref *out, stator_diag **err)
+static stator_ref build(const plan *p, stator_emitter *e, const stator_ref *map,
+                        stator_ref *out_node)
 {
-    return p->pattern != NULL ? build_pattern(p, b, map, out_node, out, err)
-                              : st_rc_build_sdpa(&p->attention, b, map, out_node, out, err);
+    return p->pattern != NULL ? build_pattern(p, e, map, out_node)
+                              : st_rc_build_sdpa(&p->attention, e, map, out_node);
 }
 
 #define READS_MAX (ST_RC_MASKS + 3u)
@@ -198,8 +194,7 @@ static bool take_vectors(const recomposer *r, plan *p)
 }
 
 /* Inputs with the types of what the plan reads, in r->trial. */
-static stator_status add_trial_inputs(recomposer *r, const plan *p, stator_builder *b,
-                                      stator_diag **err)
+static void add_trial_inputs(recomposer *r, const plan *p, stator_emitter *e)
 {
     stator_ref reads[READS_MAX];
     const uint32_t n = reads_of(p, reads);
@@ -208,47 +203,52 @@ static stator_status add_trial_inputs(recomposer *r, const plan *p, stator_build
     }
     for (uint32_t i = 0; i < n; i++) {
         if (r->trial[reads[i]] == 0) {
-            ST_TRY(st_build_input(b, NULL, stator_value_at(r->copy->v, reads[i])->type,
-                                  &r->trial[reads[i]], err));
+            r->trial[reads[i]] =
+                stator_emit_input(e, NULL, stator_value_at(r->copy->v, reads[i])->type);
         }
     }
-    return STATOR_OK;
 }
 
 /* Builds the composite in a graph of its own: it must have the type of the value that it replaces,
  * and the backend must keep it. */
-static stator_status try_plan(recomposer *r, const plan *p, stator_ref value, bool *out_fits,
-                              stator_diag **err)
+static bool try_plan(recomposer *r, const plan *p, stator_ref value)
 {
-    const st_pass_ctx *ctx = r->copy->ctx;
+    st_copy *c = r->copy;
     stator_builder *b = NULL;
     stator_diag *why = NULL;
-    stator_ref node = 0, result = 0;
-    *out_fits = false;
-    ST_TRY(st_builder_create(r->copy->in->module, "recompose", &b, err));
-    stator_status status = add_trial_inputs(r, p, b, &why);
-    ST_THEN(status, build(p, b, r->trial, &node, &result, &why));
-    if (status == STATOR_OK) {
+    stator_ref node = 0;
+    bool fits = false;
+    ST_THEN(c->e.status, st_builder_create(c->in->module, "recompose", &b, c->e.err));
+    if (b == NULL) {
+        return false;
+    }
+    stator_emitter e = st_op_emitter(b, &why);
+    add_trial_inputs(r, p, &e);
+    const stator_ref result = build(p, &e, r->trial, &node);
+    if (e.status == STATOR_OK) {
         const stator_graph_view *v = st_graph_view(b->graph);
-        *out_fits = stator_value_at(v, result)->type == stator_value_at(r->copy->v, value)->type &&
-                    ctx->keep(ctx->keep_self, b->graph, node);
+        fits = stator_value_at(v, result)->type == stator_value_at(c->v, value)->type &&
+               c->ctx->keep(c->ctx->keep_self, b->graph, node);
     }
     st_builder_abort(b);
-    st_diag_release(why);
-    return status == STATOR_RESOURCE_EXHAUSTED ? st_fail_oom(err) : STATOR_OK;
+    c->e.status = e.status;
+    st_copy_forgive(c, why);
+    return fits;
 }
 
 /* ---- planning ---- */
 
 /* The plan is kept: what it replaces loses its reader, what it reads has one more. */
-static stator_status accept(recomposer *r, const plan *p, stator_ref node, stator_diag **err)
+static void accept(recomposer *r, const plan *p, stator_ref node)
 {
     stator_ref reads[READS_MAX];
     uint32_t n_nodes = 0;
     const stator_ref *nodes = nodes_of(p, &n_nodes);
     const uint32_t n = reads_of(p, reads);
-    plan *kept = st_arena_alloc(&r->copy->arena, sizeof *kept, _Alignof(plan));
-    ST_TRY_MEM(kept, err);
+    plan *kept = st_copy_zalloc(r->copy, 0, sizeof *kept);
+    if (kept == NULL) {
+        return;
+    }
     *kept = *p;
     r->plans[node] = kept;
     r->n_plans++;
@@ -259,21 +259,17 @@ static stator_status accept(recomposer *r, const plan *p, stator_ref node, stato
     for (uint32_t i = 0; i < n_nodes; i++) {
         r->inside[nodes[i]] = 1;
     }
-    return STATOR_OK;
 }
 
-static stator_status consider(recomposer *r, const plan *p, stator_ref node, stator_diag **err)
+static void consider(recomposer *r, const plan *p, stator_ref node)
 {
-    const stator_ref value = stator_node_at(r->copy->v, node)->result_begin;
-    bool fits = false;
-    ST_TRY(try_plan(r, p, value, &fits, err));
-    if (!fits || !st_pass_may(r->copy->ctx, STATOR_FUEL_REWRITE, p->name, node)) {
-        return STATOR_OK;
+    if (try_plan(r, p, stator_node_at(r->copy->v, node)->result_begin) &&
+        st_pass_may(r->copy->ctx, STATOR_FUEL_REWRITE, p->name, node)) {
+        accept(r, p, node);
     }
-    return accept(r, p, node, err);
 }
 
-static stator_status plan_patterns(recomposer *r, plan *p, stator_ref node, stator_diag **err)
+static void plan_patterns(recomposer *r, plan *p, stator_ref node)
 {
     const stator_ref value = stator_node_at(r->copy->v, node)->result_begin;
     const stator_graph *g = r->copy->in;
@@ -284,13 +280,12 @@ static stator_status plan_patterns(recomposer *r, plan *p, stator_ref node, stat
         if (st_rc_match(p->pattern, g, value, &p->found) &&
             st_rc_axis(p->pattern, g, &p->found, &p->axis) &&
             (p->pattern->def->axes != ST_AXES_TRAILING || take_vectors(r, p))) {
-            ST_TRY(consider(r, p, node, err));
+            consider(r, p, node);
         }
     }
-    return STATOR_OK;
 }
 
-static stator_status plan_node(recomposer *r, stator_ref node, stator_diag **err)
+static void plan_node(recomposer *r, stator_ref node)
 {
     const stator_graph_view *v = r->copy->v;
     const stator_node_row *row = stator_node_at(v, node);
@@ -300,28 +295,28 @@ static stator_status plan_node(recomposer *r, stator_ref node, stator_diag **err
         if (r->dead[node]) {
             drop_operands(r, row);
         }
-        return STATOR_OK;
+        return;
     }
     if (row->result_count != 1 || row->operand_count == 0 || row->region_count != 0 ||
         st_dtype_class(stator_value_type(v, row->result_begin)->dtype) != STATOR_CLASS_FLOAT) {
-        return STATOR_OK;
+        return;
     }
     if (st_rc_match_sdpa(&r->patterns, r->copy->in, r->uses, row->result_begin, &p.attention)) {
-        ST_TRY(consider(r, &p, node, err));
+        consider(r, &p, node);
     }
-    return r->plans[node] == NULL ? plan_patterns(r, &p, node, err) : STATOR_OK;
+    plan_patterns(r, &p, node);
 }
 
 /* ---- writing ---- */
 
-static stator_status write_plan(recomposer *r, stator_ref node, stator_diag **err)
+static void write_plan(recomposer *r, stator_ref node)
 {
     st_copy *c = r->copy;
     const plan *p = r->plans[node];
     const stator_node_row *row = stator_node_at(c->v, node);
     uint32_t n_nodes = 0, origin = row->origin;
     const stator_ref *nodes = nodes_of(p, &n_nodes);
-    stator_ref made = 0, result = 0;
+    stator_ref made = 0;
     for (uint32_t i = 0; i < n_nodes; i++) {
         if (r->dead[nodes[i]]) {
             origin = st_module_origin_merge(c->out->module, origin,
@@ -329,9 +324,7 @@ static stator_status write_plan(recomposer *r, stator_ref node, stator_diag **er
         }
     }
     st_build_set_origin_ref(c->out, origin);
-    ST_TRY(build(p, c->out, c->map, &made, &result, err));
-    st_copy_replace(c, row->result_begin, result);
-    return STATOR_OK;
+    st_copy_replace(c, row->result_begin, build(p, &c->e, c->map, &made));
 }
 
 static bool has_regions(const stator_graph_view *v)
@@ -344,42 +337,42 @@ static bool has_regions(const stator_graph_view *v)
     return false;
 }
 
-static stator_status rewrite(recomposer *r, stator_diag **err)
+static void visit(void *self, stator_ref node)
 {
-    const uint32_t n = r->copy->v->n_nodes;
-    for (stator_ref node = n; node != 0; node--) {
-        ST_TRY(plan_node(r, node, err));
+    recomposer *r = self;
+    if (r->plans[node] != NULL) {
+        write_plan(r, node);
+    } else if (!r->dead[node]) {
+        st_copy_node(r->copy, node);
     }
-    if (r->n_plans == 0 && !has_regions(r->copy->v)) {
-        return STATOR_OK;
-    }
-    ST_TRY(st_build_clone_inputs(r->copy->out, r->copy->in, r->copy->map, err));
-    for (stator_ref node = 1; node <= n; node++) {
-        if (r->plans[node] != NULL) {
-            ST_TRY(write_plan(r, node, err));
-        } else if (!r->dead[node]) {
-            ST_TRY(st_copy_node(r->copy, node, err));
-        }
-    }
-    return st_copy_end(r->copy, err);
 }
 
-stator_status st_pass_recompose(st_copy *c, stator_diag **err)
+static void rewrite(recomposer *r)
+{
+    const stator_graph_view *v = r->copy->v;
+    for (stator_ref node = v->n_nodes; st_copy_is_ok(r->copy) && node != 0; node--) {
+        plan_node(r, node);
+    }
+    if (r->n_plans != 0 || has_regions(v)) {
+        st_copy_nodes(r->copy, visit, r);
+    }
+}
+
+void st_pass_recompose(st_copy *c)
 {
     if (c->ctx->keep == NULL) {
-        return STATOR_OK;
+        return;
     }
-    const uint64_t n_nodes = c->v->n_nodes + 1u, n_values = c->v->n_values + 1u;
+    const uint64_t n_nodes = c->v->n_nodes, n_values = c->v->n_values;
     recomposer r = {.copy = c,
-                    .plans = st_arena_zalloc(&c->arena, n_nodes, sizeof *r.plans),
-                    .uses = st_arena_zalloc(&c->arena, n_values, sizeof *r.uses),
-                    .inside = st_arena_zalloc(&c->arena, n_nodes, 1),
-                    .dead = st_arena_zalloc(&c->arena, n_nodes, 1),
-                    .trial = st_arena_zalloc(&c->arena, n_values, sizeof *r.trial)};
-    ST_TRY_MEM(r.plans && r.uses && r.inside && r.dead && r.trial, err);
-    st_copy_count_uses(c, 1, r.uses);
-    ST_TRY(st_rc_patterns_init(&r.patterns, c->ctx->mem, c->in, err));
-    const stator_status status = rewrite(&r, err);
-    st_rc_patterns_deinit(&r.patterns);
-    return status;
+                    .plans = st_copy_zalloc(c, n_nodes, sizeof *r.plans),
+                    .uses = st_copy_count_uses(c, 1),
+                    .inside = st_copy_zalloc(c, n_nodes, 1),
+                    .dead = st_copy_zalloc(c, n_nodes, 1),
+                    .trial = st_copy_zalloc(c, n_values, sizeof *r.trial)};
+    ST_THEN(c->e.status, st_rc_patterns_init(&r.patterns, c->ctx->mem, c->in, c->e.err));
+    if (st_copy_is_ok(c)) {
+        rewrite(&r);
+        st_rc_patterns_deinit(&r.patterns);
+    }
 }

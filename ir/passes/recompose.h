@@ -153,10 +153,9 @@ extern const char st_rc_sdpa_name[]; /* the rule's name */
 /* Does the contraction that makes `value` end an attention? uses[v] is how often v is read. */
 bool st_rc_match_sdpa(const st_rc_patterns *set, const stator_graph *graph, const uint32_t *uses,
                       stator_ref value, st_rc_attention *out);
-/* Builds it over map (values of the graph that is read -> values of b). *out_node: the sdpa node.
- */
-stator_status st_rc_build_sdpa(const st_rc_attention *a, stator_builder *b, const stator_ref *map,
-                               stator_ref *out_node, stator_ref *out, stator_diag **err);
+/* Builds it over map (values of the graph that is read -> the emitter's). *out_node: the sdpa. */
+stator_ref st_rc_build_sdpa(const st_rc_attention *a, stator_emitter *e, const stator_ref *map,
+                            stator_ref *out_node);
 
 /* The node that makes a value, NULL for an input or a result other than the first. */
 static inline const stator_node_row *st_rc_producer(const stator_graph_view *v, stator_ref value)

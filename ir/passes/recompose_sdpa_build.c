@@ -1,6 +1,5 @@
 /* Writing the attention that recompose_sdpa.c found: moves of q, k and v, the mask, sdpa itself
  * and, for three axes, the way back. A mask that only selects stays bool; others are added up. */
-#include "ir/op_emitter.h"
 #include "ir/passes/recompose.h"
 #include <math.h>
 
@@ -49,20 +48,16 @@ static stator_ref build_mask(const st_rc_attention *a, stator_emitter *e, const 
     return sum;
 }
 
-stator_status st_rc_build_sdpa(const st_rc_attention *a, stator_builder *b, const stator_ref *map,
-                               stator_ref *out_node, stator_ref *out, stator_diag **err)
+stator_ref st_rc_build_sdpa(const st_rc_attention *a, stator_emitter *e, const stator_ref *map,
+                            stator_ref *out_node)
 {
-    stator_emitter e = st_op_emitter(b, err);
     stator_ref operands[4] = {0};
-    operands[0] = build_moved(&e, &a->q, map);
-    operands[1] = build_moved(&e, &a->k, map);
-    operands[2] = build_moved(&e, &a->v, map);
-    operands[3] = build_mask(a, &e, map, operands[0]);
-    *out = stator_emit_op(&e, "sdpa", a->n_masks != 0 ? 4 : 3, operands,
-                          STATOR_AT(STATOR_A_FLOAT("scale", a->scale)));
-    if (e.status == STATOR_OK) {
-        *out_node = stator_value_at(st_graph_view(b->graph), *out)->node;
-    }
-    *out = build_step(&e, &a->result, *out);
-    return e.status;
+    operands[0] = build_moved(e, &a->q, map);
+    operands[1] = build_moved(e, &a->k, map);
+    operands[2] = build_moved(e, &a->v, map);
+    operands[3] = build_mask(a, e, map, operands[0]);
+    const stator_ref made = stator_emit_op(e, "sdpa", a->n_masks != 0 ? 4 : 3, operands,
+                                           STATOR_AT(STATOR_A_FLOAT("scale", a->scale)));
+    *out_node = made ? stator_value_at(st_graph_view(e->b->graph), made)->node : 0;
+    return build_step(e, &a->result, made);
 }

@@ -290,28 +290,25 @@ static const stator_type_row *type_of(const st_match *m, stator_ref type)
 }
 
 /* The replacement may have a smaller shape that broadcasts to the result's. */
-static stator_status fit_shape(st_match *m, uint32_t k, uint32_t *out_fits, stator_diag **err)
+static bool fit_shape(st_match *m, uint32_t k)
 {
     const stator_ref wanted = stator_value_at(m->copy->v, m->row->result_begin + k)->type;
     const stator_ref given = stator_value_at(st_graph_view(m->b->graph), m->out[k])->type;
     const stator_type_row *to = type_of(m, wanted);
-    *out_fits = given == wanted;
-    if (*out_fits || type_of(m, given)->dtype != to->dtype ||
+    if (given == wanted || type_of(m, given)->dtype != to->dtype ||
         (m->op->flags & STATOR_OP_POINTWISE) == 0) {
-        return STATOR_OK;
+        return given == wanted;
     }
     stator_ref dims[STATOR_RANK_MAX];
     for (uint32_t i = 0; i < to->rank; i++) {
         dims[i] = stator_dim_at(m->v, to, i);
     }
-    ST_TRY(st_copy_bind_sizes(m->copy, m->row->result_begin + k, m->out[k], err));
-    const stator_attr shape = {
-        .name = "shape", .kind = STATOR_ATTR_DIMS, .count = to->rank, .list = dims};
-    *out_fits = 1;
-    return st_build_op(m->b, "expand", 1, &m->out[k], 1, &shape, 1, &m->out[k], err);
+    st_copy_bind_sizes(m->copy, m->row->result_begin + k, m->out[k]);
+    m->out[k] = stator_emit_expand(m->e, m->out[k], to->rank, dims);
+    return true;
 }
 
-static bool replace(st_match *m, const st_rule *rule, stator_status *out_status, stator_diag **err)
+static bool replace(st_match *m, const st_rule *rule)
 {
     for (uint32_t i = 0; i < rule->n_vars; i++) {
         if (strcmp(rule->names[i], rule->def->replace) == 0) {
@@ -319,76 +316,65 @@ static bool replace(st_match *m, const st_rule *rule, stator_status *out_status,
             return true;
         }
     }
-    *out_status = st_build_expr(m->b, rule->def->replace, rule->n_vars, rule->names, m->vars, 0,
-                                NULL, 1, m->out, err);
-    return *out_status == STATOR_OK;
-}
-
-/* Builds the replacement; 0 when the rule does not fit after all. */
-static bool build(st_match *m, const st_rule *rule, stator_status *out_status, stator_diag **err)
-{
-    if (!(rule->def->apply != NULL ? rule->def->apply(m, out_status, err)
-                                   : replace(m, rule, out_status, err))) {
-        return false;
-    }
-    for (uint32_t k = 0; k < m->row->result_count; k++) {
-        uint32_t fits = 0;
-        *out_status = fit_shape(m, k, &fits, err);
-        if (*out_status != STATOR_OK || !fits) {
-            return false;
-        }
-    }
+    m->e->status = st_build_expr(m->b, rule->def->replace, rule->n_vars, rule->names, m->vars, 0,
+                                 NULL, 1, m->out, m->e->err);
     return true;
 }
 
-static stator_status try_rule(const st_ruleset *set, st_match *m, const st_rule *rule,
-                              uint32_t *out_applied, stator_diag **err)
+/* Builds the replacement; false when the rule does not fit after all. */
+static bool build(st_match *m, const st_rule *rule)
+{
+    bool fits = rule->def->apply != NULL ? rule->def->apply(m) : replace(m, rule);
+    for (uint32_t k = 0; fits && st_copy_is_ok(m->copy) && k < m->row->result_count; k++) {
+        fits = fit_shape(m, k);
+    }
+    return fits && st_copy_is_ok(m->copy);
+}
+
+static bool try_rule(const st_ruleset *set, st_match *m, const st_rule *rule)
 {
     const st_build_mark before = st_build_here(m->b);
-    stator_status status = STATOR_OK;
     if (!match_root(set, m, rule)) {
-        return STATOR_OK;
+        return false;
     }
-    *out_applied = (uint32_t)build(m, rule, &status, err) &&
-                   st_pass_may(m->copy->ctx, STATOR_FUEL_REWRITE, rule->def->name, m->node);
-    if (!*out_applied) {
+    if (!build(m, rule) ||
+        !st_pass_may(m->copy->ctx, STATOR_FUEL_REWRITE, rule->def->name, m->node)) {
         st_build_rollback(m->b, before);
-        return status;
+        return false;
     }
     for (uint32_t k = 0; k < m->row->result_count; k++) {
         st_copy_replace(m->copy, m->row->result_begin + k, m->out[k]);
     }
-    return STATOR_OK;
+    return true;
 }
 
-static stator_status try_list(const st_ruleset *set, st_match *m, uint32_t first,
-                              uint32_t *out_applied, stator_diag **err)
+static bool try_list(const st_ruleset *set, st_match *m, uint32_t first)
 {
-    for (uint32_t id = first; id != 0 && !*out_applied; id = set->rules[id].next) {
-        ST_TRY(try_rule(set, m, &set->rules[id], out_applied, err));
+    bool is_applied = false;
+    for (uint32_t id = first; id != 0 && !is_applied && st_copy_is_ok(m->copy);
+         id = set->rules[id].next) {
+        is_applied = try_rule(set, m, &set->rules[id]);
     }
-    return STATOR_OK;
+    return is_applied;
 }
 
-stator_status st_ruleset_apply(const st_ruleset *set, st_copy *copy, stator_ref node,
-                               uint32_t *out_applied, stator_diag **err)
+bool st_ruleset_apply(const st_ruleset *set, st_copy *copy, stator_ref node)
 {
     const stator_node_row *row = stator_node_at(copy->v, node);
     stator_ref local[16];
     stator_ref *operands = local;
-    *out_applied = 0;
-    if (row->result_count > ST_RULE_RESULTS) {
-        return STATOR_OK;
-    }
     if (row->operand_count > 16) {
-        operands = st_calloc(copy->ctx->mem, row->operand_count, sizeof *operands);
-        ST_TRY_MEM(operands, err);
+        operands = st_copy_zalloc(copy, row->operand_count, sizeof *operands);
+    }
+    if (row->result_count > ST_RULE_RESULTS || operands == NULL) {
+        return false;
     }
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const stator_ref value = stator_operand(copy->v, row, k);
         operands[k] = value != 0 ? copy->map[value] : 0;
     }
     st_match m = {.copy = copy,
+                  .e = &copy->e,
                   .b = copy->out,
                   .v = st_graph_view(copy->out->graph),
                   .node = node,
@@ -396,12 +382,5 @@ stator_status st_ruleset_apply(const st_ruleset *set, st_copy *copy, stator_ref 
                   .op = stator_op_at(copy->v, row->op),
                   .operands = operands};
     st_build_set_origin_ref(copy->out, row->origin);
-    stator_status status = try_list(set, &m, set->by_op[row->op], out_applied, err);
-    if (status == STATOR_OK && !*out_applied) {
-        status = try_list(set, &m, set->any, out_applied, err);
-    }
-    if (operands != local) {
-        st_free(copy->ctx->mem, operands);
-    }
-    return status;
+    return try_list(set, &m, set->by_op[row->op]) || try_list(set, &m, set->any);
 }

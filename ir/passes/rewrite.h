@@ -29,6 +29,7 @@ enum st_rule_when {
 /* A node at which a rule is tried. */
 typedef struct st_match {
     st_copy *copy;
+    stator_emitter *e;          /* = &copy->e */
     stator_builder *b;          /* = copy->out */
     const stator_graph_view *v; /* view of the graph being written */
     stator_ref node;            /* in-node */
@@ -39,9 +40,9 @@ typedef struct st_match {
     stator_ref out[ST_RULE_RESULTS]; /* replacements of the results */
 } st_match;
 
-/* Looks further and sets m->out; 1 applied, 0 not, and a failure's status in *out_status. It may
- * build nodes: they are dropped when it returns 0. */
-typedef bool (*st_rule_fn)(st_match *m, stator_status *out_status, stator_diag **err);
+/* Looks further and sets m->out. It may build nodes: they are dropped when it returns false, or
+ * when the match's emitter failed. */
+typedef bool (*st_rule_fn)(st_match *m);
 
 typedef struct st_rule_def { /* one row */
     const char *name;
@@ -87,9 +88,8 @@ const st_rule_def *st_rule_defs(uint32_t *out_count);
 stator_status st_ruleset_init(st_ruleset *set, st_mem *mem, const st_optable *ops,
                               const st_rule_def *defs, uint32_t n, stator_diag **err);
 void st_ruleset_deinit(st_ruleset *set);
-/* Tries the rules on copy's in-node `node`, whose operands are mapped. *out_applied: 1 when its
- * results are mapped now. Each application is asked for (fuel kind REWRITE, the rule's name). */
-stator_status st_ruleset_apply(const st_ruleset *set, st_copy *copy, stator_ref node,
-                               uint32_t *out_applied, stator_diag **err);
+/* Tries the rules on copy's in-node `node`, whose operands are mapped. True when its results are
+ * mapped now. Each application is asked for (fuel kind REWRITE, the rule's name). */
+bool st_ruleset_apply(const st_ruleset *set, st_copy *copy, stator_ref node);
 
 #endif

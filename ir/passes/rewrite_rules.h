@@ -1,11 +1,11 @@
-/* The rules of rules.def that are C functions (rules.c). Each returns 1 with m->out set, 0 when it
- * does not apply. */
+/* The rules of rules.def that are C functions (rules.c). Each returns true with m->out set, false
+ * when it does not apply. */
 #ifndef STATOR_PASSES_REWRITE_RULES_H
 #define STATOR_PASSES_REWRITE_RULES_H
 
 #include "ir/passes/rewrite.h"
 
-#define ST_RULE(name_) bool name_(st_match *m, stator_status *out_status, stator_diag **err)
+#define ST_RULE(name_) bool name_(st_match *m)
 ST_RULE(st_rule_involution);
 ST_RULE(st_rule_idempotent);
 ST_RULE(st_rule_constant_right);

@@ -45,83 +45,55 @@ static bool find(st_match *m, count_loop *l)
 }
 
 /* The region of the scan: carried, the number of the step, captures. */
-static stator_status write_body(const count_loop *l, stator_builder *b, stator_ref *map,
-                                stator_diag **err)
+static void write_body(const count_loop *l, stator_emitter *e, stator_ref *map)
 {
-    for (uint32_t k = 0; k < l->carried; k++) {
-        ST_TRY(st_build_clone_input(b, l->body, k + 2u, map, err));
+    for (uint32_t k = 0; k <= l->carried; k++) {
+        const stator_ref input = k < l->carried ? k + 2u : 1u;
+        ST_THEN(e->status, st_build_clone_input(e->b, l->body, input, map, e->err));
     }
-    ST_TRY(st_build_clone_input(b, l->body, 1, map, err));
     for (uint32_t k = 0; k < l->captured; k++) {
-        ST_TRY(st_build_clone_input(b, l->body, l->carried + k + 2u, map, err));
+        const stator_ref input = l->carried + k + 2u;
+        ST_THEN(e->status, st_build_clone_input(e->b, l->body, input, map, e->err));
     }
-    if (l->v->n_nodes) {
-        ST_TRY(st_build_clone(b, l->body, 1, l->v->n_nodes, map, err));
-    }
-    for (uint32_t k = 1; k < l->v->n_outputs; k++) {
+    stator_emit_clone(e, l->body, 1, l->v->n_nodes, map);
+    for (uint32_t k = 1; k < l->v->n_outputs && e->status == STATOR_OK; k++) {
         const char *name = stator_string_at(l->v, stator_ref_at(l->v, l->v->output_name_begin + k));
-        ST_TRY(st_build_output(b, name, map[stator_output_at(l->v, k)], err));
+        stator_emit_output(e, name, map[stator_output_at(l->v, k)]);
     }
-    return STATOR_OK;
 }
 
-static stator_status make_body(st_match *m, const count_loop *l, stator_graph **out,
-                               stator_diag **err)
-{
-    stator_builder *b = NULL;
-    st_mem *mem = m->copy->ctx->mem;
-    stator_ref *map = st_calloc(mem, (uint64_t)l->v->n_values + 1u, sizeof *map);
-    ST_TRY_MEM(map, err);
-    stator_status status =
-        st_build_region_begin(m->b, st_module_str(l->body->module, l->body->name), &b, err);
-    if (status == STATOR_OK) {
-        status = write_body(l, b, map, err);
-        if (status == STATOR_OK) {
-            status = st_build_region_end(b, out, err);
-        } else {
-            st_build_region_abort(b);
-        }
-    }
-    st_free(mem, map);
-    return status;
-}
-
-static stator_status build(st_match *m, const count_loop *l, stator_diag **err)
+static void build(st_match *m, const count_loop *l)
 {
     stator_ref operands[OPERANDS_MAX];
-    stator_graph *region = NULL;
-    const stator_attr shape = {
-        .name = "shape", .kind = STATOR_ATTR_DIMS, .count = 1, .list = &l->length};
-    const stator_attr attrs[3] = {{.name = "carried", .kind = STATOR_ATTR_INT, .i = l->carried},
-                                  {.name = "scanned", .kind = STATOR_ATTR_INT, .i = 1},
-                                  {.name = "stacked", .kind = STATOR_ATTR_INT, .i = l->stacked}};
-    const stator_node_desc desc = {.struct_size = sizeof desc,
-                                   .op = STATOR_OPCODE_scan,
-                                   .operands = operands,
-                                   .operand_count = l->carried + 1u + l->captured,
-                                   .attrs = attrs,
-                                   .attr_count = 3,
-                                   .regions = &region,
-                                   .region_count = 1};
+    stator_ref *map = st_copy_zalloc(m->copy, l->v->n_values, sizeof *map);
     memcpy(operands, m->operands + 2, l->carried * sizeof *operands);
     memcpy(operands + l->carried + 1, m->operands + 2 + l->carried, l->captured * sizeof *operands);
-    ST_TRY(st_build_op(m->b, "iota", 0, NULL, 1, &shape, 1, &operands[l->carried], err));
-    ST_TRY(make_body(m, l, &region, err));
-    return st_build_node(m->b, &desc, m->out, err);
+    operands[l->carried] =
+        stator_emit_op(m->e, "iota", STATOR_NONE, STATOR_AT(STATOR_A_DIMS("shape", 1, &l->length)));
+    stator_builder *around =
+        stator_emit_region_begin(m->e, st_module_str(l->body->module, l->body->name));
+    write_body(l, m->e, map);
+    stator_graph *region = stator_emit_region_end(m->e, around);
+    stator_emit_node(m->e, "scan", l->carried + 1u + l->captured, operands,
+                     STATOR_AT(STATOR_A_INT("carried", l->carried), STATOR_A_INT("scanned", 1),
+                               STATOR_A_INT("stacked", l->stacked)),
+                     1, &region, m->row->result_count, m->out);
 }
 
 /* A loop that no scan can be (a carried value that changes its size) stays one. */
-bool st_rule_count_loop(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_count_loop(st_match *m)
 {
     count_loop l;
-    stator_diag *inner = NULL;
+    stator_diag **err = m->e->err, *inner = NULL;
     if (!find(m, &l)) {
         return false;
     }
-    const stator_status status = build(m, &l, &inner);
-    st_diag_release(inner);
-    if (status != STATOR_OK) {
-        *out_status = status == STATOR_RESOURCE_EXHAUSTED ? st_fail_oom(err) : STATOR_OK;
+    m->e->err = &inner;
+    build(m, &l);
+    const bool is_built = st_copy_is_ok(m->copy);
+    m->e->err = err;
+    st_copy_forgive(m->copy, inner);
+    if (!is_built) {
         return false;
     }
     const stator_graph_view *v = st_graph_view(m->b->graph);

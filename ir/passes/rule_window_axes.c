@@ -115,16 +115,14 @@ static void leave(windows *w, uint32_t axis, stator_ref zero)
     w->pads[axis] = w->pads[w->n + axis] = zero;
 }
 
-static stator_status build(const st_match *m, const windows *w, stator_ref x, stator_ref *out,
-                           stator_diag **err)
+static stator_ref build(const st_match *m, const windows *w, stator_ref x)
 {
-    const stator_attr attrs[] = {
-        {.name = "kind", .kind = STATOR_ATTR_STRING, .s = kind_of(m)},
-        {.name = "window", .kind = STATOR_ATTR_INTS, .count = w->n, .list = w->size},
-        {.name = "strides", .kind = STATOR_ATTR_INTS, .count = w->n, .list = w->stride},
-        {.name = "pads", .kind = STATOR_ATTR_DIMS, .count = 2u * w->n, .list = w->pads},
-        {.name = "dilations", .kind = STATOR_ATTR_INTS, .count = w->n, .list = w->dilation}};
-    return st_build_op(m->b, "reduce_window", 1, &x, 5, attrs, 1, out, err);
+    return stator_emit_op(m->e, "reduce_window", STATOR_IN(x),
+                          STATOR_AT(STATOR_A_STR("kind", kind_of(m)),
+                                    STATOR_A_INTS("window", w->n, w->size),
+                                    STATOR_A_INTS("strides", w->n, w->stride),
+                                    STATOR_A_DIMS("pads", 2u * w->n, w->pads),
+                                    STATOR_A_INTS("dilations", w->n, w->dilation)));
 }
 
 /* A window along one axis in two steps. */
@@ -216,22 +214,14 @@ static bool split(const st_match *m, const windows *w, stator_ref zero, windows 
     return st_mul_i64(w->dilation[axis], s.apart, &parts[1].dilation[axis]);
 }
 
-bool st_rule_window_axes(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_window_axes(st_match *m)
 {
     windows w;
     windows parts[2];
-    stator_ref first = 0;
-    const stator_ref zero = st_sym_int(&m->b->module->symtab, 0);
-    if (zero == 0) {
-        *out_status = st_fail_oom(err);
-        return false;
-    }
+    const stator_ref zero = stator_emit_size(m->e, 0);
     if (!read(m, &w) || !is_sound(m) || !split(m, &w, zero, parts)) {
         return false;
     }
-    *out_status = build(m, &parts[0], m->operands[0], &first, err);
-    if (*out_status == STATOR_OK) {
-        *out_status = build(m, &parts[1], first, m->out, err);
-    }
-    return *out_status == STATOR_OK;
+    m->out[0] = build(m, &parts[1], build(m, &parts[0], m->operands[0]));
+    return true;
 }

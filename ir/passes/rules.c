@@ -2,7 +2,6 @@
  * m->out, or returns 0; what it built is dropped then. All are exact, see rules.def. */
 #include "core/base/check.h"
 #include "ir/builder.h"
-#include "ir/op_emitter.h"
 #include "ir/passes/rewrite_rules.h"
 #include <stator/ops.h>
 
@@ -46,8 +45,7 @@ static bool all_equal(const st_match *m, const stator_attr_row *list, int64_t wa
 }
 
 /* The same node over other operands. */
-static bool rebuild(st_match *m, const stator_ref *operands, stator_status *out_status,
-                    stator_diag **err)
+static bool rebuild(st_match *m, const stator_ref *operands)
 {
     stator_ref types[ST_RULE_RESULTS];
     const stator_ref first = m->b->graph->values.count;
@@ -55,17 +53,15 @@ static bool rebuild(st_match *m, const stator_ref *operands, stator_status *out_
         types[k] = result_type(m, k);
         m->out[k] = first + k;
     }
-    *out_status = st_build_raw_node(m->b, m->row, operands, NULL, NULL, types, err);
-    return *out_status == STATOR_OK;
+    m->e->status = st_build_raw_node(m->b, m->row, operands, NULL, NULL, types, m->e->err);
+    return true;
 }
 
 /* ---- by flags ---- */
 
 /* f(f(x)) = x */
-bool st_rule_involution(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_involution(st_match *m)
 {
-    (void)out_status;
-    (void)err;
     const stator_node_row *inner = m->row->operand_count == 1 ? producer(m, m->operands[0]) : NULL;
     if (inner == NULL || inner->op != m->row->op || inner->attr_count != 0) {
         return false;
@@ -75,10 +71,8 @@ bool st_rule_involution(st_match *m, stator_status *out_status, stator_diag **er
 }
 
 /* f(f(x)) = f(x);  f(x, x) = x */
-bool st_rule_idempotent(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_idempotent(st_match *m)
 {
-    (void)out_status;
-    (void)err;
     m->out[0] = m->operands[0];
     if (m->row->operand_count == 2) {
         return m->operands[0] == m->operands[1];
@@ -88,30 +82,28 @@ bool st_rule_idempotent(st_match *m, stator_status *out_status, stator_diag **er
 }
 
 /* f(C, x) = f(x, C) */
-bool st_rule_constant_right(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_constant_right(st_match *m)
 {
     if (m->row->operand_count != 2 || !st_value_is_constant(m->b->graph, m->operands[0]) ||
         st_value_is_constant(m->b->graph, m->operands[1])) {
         return false;
     }
     const stator_ref swapped[2] = {m->operands[1], m->operands[0]};
-    return rebuild(m, swapped, out_status, err);
+    return rebuild(m, swapped);
 }
 
 /* ---- one type, two casts ---- */
 
-bool st_rule_same_type(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_same_type(st_match *m)
 {
-    (void)out_status;
-    (void)err;
     m->out[0] = m->vars[0];
     return type_of(m, m->vars[0]) == result_type(m, 0);
 }
 
 /* f(g(x)) = f(x) */
-bool st_rule_inner_operand(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_inner_operand(st_match *m)
 {
-    return rebuild(m, m->vars, out_status, err);
+    return rebuild(m, m->vars);
 }
 
 /* Bits of an integer that a float dtype holds exactly (with its hidden bit); 0 for other dtypes. */
@@ -172,7 +164,7 @@ static uint32_t dtype_of(const st_match *m, stator_ref type)
 
 /* cast<T>(cast<U>(x)) = cast<T>(x) when U holds every value of x's dtype. An integer that went
  * through a float is converted by other rules than an integer when it does not fit: left alone. */
-bool st_rule_cast_cast(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_cast_cast(st_match *m)
 {
     const uint32_t from = dtype_of(m, type_of(m, m->vars[0]));
     const uint32_t via = dtype_of(m, type_of(m, m->operands[0]));
@@ -183,7 +175,7 @@ bool st_rule_cast_cast(st_match *m, stator_status *out_status, stator_diag **err
     if (!holds(from, via) || (changes_class && !holds(from, to))) {
         return false;
     }
-    return rebuild(m, m->vars, out_status, err);
+    return rebuild(m, m->vars);
 }
 
 /* ---- movement ---- */
@@ -202,7 +194,7 @@ static stator_ref repeat_channels(stator_emitter *e, stator_ref value, int64_t f
 /* A group norm as exporters write it: an instance norm over [N, groups, all the rest], which begins
  * and ends with a reshape. A group's elements lie one behind the other either way; without the
  * reshapes no index has to be taken apart by sizes known only at call time. */
-bool st_rule_reshape_group_norm(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_reshape_group_norm(st_match *m)
 {
     const stator_node_row *norm = producer(m, m->operands[0]);
     const stator_ref x_type = type_of(m, m->vars[0]);
@@ -220,25 +212,22 @@ bool st_rule_reshape_group_norm(st_match *m, stator_status *out_status, stator_d
         seen_channels < 1 || channels < 1 || channels % seen_channels != 0) {
         return false;
     }
-    stator_emitter e = st_op_emitter(m->b, err);
-    const stator_ref scale = repeat_channels(&e, m->vars[1], seen_channels, channels);
-    const stator_ref bias = repeat_channels(&e, m->vars[2], seen_channels, channels);
+    const stator_ref scale = repeat_channels(m->e, m->vars[1], seen_channels, channels);
+    const stator_ref bias = repeat_channels(m->e, m->vars[2], seen_channels, channels);
     m->out[0] = stator_emit_op(
-        &e, "group_norm", STATOR_IN(m->vars[0], scale, bias),
+        m->e, "group_norm", STATOR_IN(m->vars[0], scale, bias),
         STATOR_AT(STATOR_A_INT("groups", groups->i),
                   STATOR_A_FLOAT("eps", attr_of(m, norm, STATOR_group_norm_eps)->f)));
-    *out_status = e.status;
-    return e.status == STATOR_OK;
+    return true;
 }
 
 /* All sizes kept at step 1: every index must lie in x, so the starts are 0. */
-bool st_rule_slice_all(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_slice_all(st_match *m)
 {
-    return all_equal(m, attr_of(m, m->row, STATOR_slice_steps), 1) &&
-           st_rule_same_type(m, out_status, err);
+    return all_equal(m, attr_of(m, m->row, STATOR_slice_steps), 1) && st_rule_same_type(m);
 }
 
-bool st_rule_slice_slice(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_slice_slice(st_match *m)
 {
     const stator_node_row *inner = producer(m, m->operands[0]);
     if (inner == NULL) {
@@ -270,12 +259,11 @@ bool st_rule_slice_slice(st_match *m, stator_status *out_status, stator_diag **e
             return false;
         }
     }
-    *out_status =
-        st_build_op(m->b, "slice", 1, m->vars,
-                    STATOR_AT(STATOR_A_DIMS("starts", n, starts), STATOR_A_DIMS("sizes", n, lens),
-                              STATOR_A_INTS("steps", n, steps)),
-                    1, m->out, err);
-    return *out_status == STATOR_OK;
+    m->out[0] = stator_emit_op(m->e, "slice", STATOR_IN(m->vars[0]),
+                               STATOR_AT(STATOR_A_DIMS("starts", n, starts),
+                                         STATOR_A_DIMS("sizes", n, lens),
+                                         STATOR_A_INTS("steps", n, steps)));
+    return true;
 }
 
 static int64_t perm_at(const st_match *m, const stator_attr_row *perm, uint32_t i)
@@ -285,7 +273,7 @@ static int64_t perm_at(const st_match *m, const stator_attr_row *perm, uint32_t 
 }
 
 /* Axis k of the outer result is axis q[k] of the inner one, which is axis p[q[k]] of x. */
-bool st_rule_transpose_transpose(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_transpose_transpose(st_match *m)
 {
     const stator_node_row *inner = producer(m, m->operands[0]);
     if (inner == NULL) {
@@ -294,26 +282,19 @@ bool st_rule_transpose_transpose(st_match *m, stator_status *out_status, stator_
     const stator_attr_row *p = attr_of(m, inner, STATOR_transpose_perm);
     const stator_attr_row *q = attr_of(m, m->row, STATOR_transpose_perm);
     int64_t perm[STATOR_RANK_MAX];
-    bool is_identity = true;
     if (q->count > STATOR_RANK_MAX || p->count != q->count) {
         return false;
     }
     for (uint32_t k = 0; k < q->count; k++) {
         perm[k] = perm_at(m, p, (uint32_t)perm_at(m, q, k));
-        is_identity = is_identity && perm[k] == k;
     }
-    if (is_identity) {
-        m->out[0] = m->vars[0];
-        return true;
-    }
-    *out_status = st_build_op(m->b, "transpose", 1, m->vars,
-                              STATOR_AT(STATOR_A_INTS("perm", q->count, perm)), 1, m->out, err);
-    return *out_status == STATOR_OK;
+    m->out[0] = stator_emit_transpose(m->e, m->vars[0], q->count, perm);
+    return true;
 }
 
 /* A transpose that keeps the order of the axes longer than 1 moves nothing: it is a reshape, or
  * nothing at all. */
-bool st_rule_transpose_moves_ones(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_transpose_moves_ones(st_match *m)
 {
     const stator_attr_row *perm = attr_of(m, m->row, STATOR_transpose_perm);
     const stator_type_row *type = stator_type_at(m->v, result_type(m, 0));
@@ -333,33 +314,27 @@ bool st_rule_transpose_moves_ones(st_match *m, stator_status *out_status, stator
         }
         last = perm_at(m, perm, k);
     }
-    m->out[0] = m->vars[0];
-    if (type_of(m, m->vars[0]) == result_type(m, 0)) {
-        return true;
+    if (!st_rule_same_type(m)) {
+        m->out[0] = stator_emit_reshape(m->e, m->vars[0], type->rank, dims);
     }
-    *out_status = st_build_op(m->b, "reshape", 1, m->vars,
-                              STATOR_AT(STATOR_A_DIMS("shape", type->rank, dims)), 1, m->out, err);
-    return *out_status == STATOR_OK;
+    return true;
 }
 
-bool st_rule_pad_nothing(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_pad_nothing(st_match *m)
 {
     return all_equal(m, attr_of(m, m->row, STATOR_pad_low), 0) &&
-           all_equal(m, attr_of(m, m->row, STATOR_pad_high), 0) &&
-           st_rule_same_type(m, out_status, err);
+           all_equal(m, attr_of(m, m->row, STATOR_pad_high), 0) && st_rule_same_type(m);
 }
 
-bool st_rule_tile_once(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_tile_once(st_match *m)
 {
-    return all_equal(m, attr_of(m, m->row, STATOR_tile_repeats), 1) &&
-           st_rule_same_type(m, out_status, err);
+    return all_equal(m, attr_of(m, m->row, STATOR_tile_repeats), 1) && st_rule_same_type(m);
 }
 
 /* ---- control flow ---- */
 
 /* Copies a region's nodes in place of the node; its inputs are operands[skip..]. */
-static bool inline_region(st_match *m, uint32_t region, uint32_t skip, stator_status *out_status,
-                          stator_diag **err)
+static bool inline_region(st_match *m, uint32_t region, uint32_t skip)
 {
     const stator_graph *g = stator_region_at(m->copy->v, m->row, region);
     const stator_graph_view *v = st_graph_view(g);
@@ -377,36 +352,29 @@ static bool inline_region(st_match *m, uint32_t region, uint32_t skip, stator_st
             return false;
         }
     }
-    stator_ref *map = st_calloc(m->copy->ctx->mem, (uint64_t)v->n_values + 1u, sizeof *map);
-    if (map == NULL) {
-        *out_status = st_fail_oom(err);
-        return false;
-    }
-    for (uint32_t i = 0; i < v->n_inputs; i++) {
+    stator_ref *map = st_copy_zalloc(m->copy, v->n_values, sizeof *map);
+    for (uint32_t i = 0; map != NULL && i < v->n_inputs; i++) {
         map[i + 1u] = m->operands[skip + i];
     }
-    if (v->n_nodes != 0) {
-        *out_status = st_build_clone(m->b, g, 1, v->n_nodes, map, err);
-    }
-    for (uint32_t k = 0; k < v->n_outputs; k++) {
+    stator_emit_clone(m->e, g, 1, v->n_nodes, map);
+    for (uint32_t k = 0; map != NULL && k < v->n_outputs; k++) {
         m->out[k] = map[stator_output_at(v, k)];
     }
-    st_free(m->copy->ctx->mem, map);
-    return *out_status == STATOR_OK;
+    return true;
 }
 
 /* call{region}(xs) = the region on xs */
-bool st_rule_inline_call(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_inline_call(st_match *m)
 {
-    return inline_region(m, 0, 0, out_status, err);
+    return inline_region(m, 0, 0);
 }
 
 /* cond(constant, xs) = the chosen region on xs */
-bool st_rule_inline_cond(st_match *m, stator_status *out_status, stator_diag **err)
+bool st_rule_inline_cond(st_match *m)
 {
     double pred = 0;
     if (!st_value_is_splat(m->b->graph, m->operands[0], &pred)) {
         return false;
     }
-    return inline_region(m, pred != 0 ? 0 : 1, 1, out_status, err);
+    return inline_region(m, pred != 0 ? 0 : 1, 1);
 }

@@ -265,32 +265,33 @@ static uint32_t list_producers(const st_splitter *s, stator_ref value, stator_re
 }
 
 /* A second node like that of the value, which it leaves its name and witness. */
-static stator_status redo(st_copy *c, stator_ref node, stator_diag **err)
+static void redo(st_copy *c, stator_ref node)
 {
-    ST_TRY(st_build_clone_node(c->out, c->in, node, NULL, c->map, err));
+    ST_THEN(c->e.status, st_build_clone_node(c->out, c->in, node, NULL, c->map, c->e.err));
+    if (!st_copy_is_ok(c)) {
+        return;
+    }
     stator_value_row *row =
         st_seg_at(&c->out->graph->values, c->map[stator_node_at(c->v, node)->result_begin]);
     row->name = 0;
     row->witness = 0;
-    return STATOR_OK;
 }
 
-stator_status st_fold_operand(st_splitter *s, stator_ref value, stator_ref *out, stator_diag **err)
+stator_ref st_fold_operand(st_splitter *s, stator_ref value)
 {
     st_copy *c = s->copy;
     stator_ref nodes[REDONE_MAX];
     stator_ref old[REDONE_MAX];
     const uint32_t n = has_readers(s, value, 2) ? list_producers(s, value, nodes) : 0;
-    stator_status status = STATOR_OK;
     for (uint32_t i = n; i-- > 0;) {
         old[i] = c->map[stator_node_at(c->v, nodes[i])->result_begin];
-        status = status == STATOR_OK ? redo(c, nodes[i], err) : status;
+        redo(c, nodes[i]);
     }
-    *out = c->map[value];
+    const stator_ref made = c->map[value];
     for (uint32_t i = 0; i < n; i++) {
         c->map[stator_node_at(c->v, nodes[i])->result_begin] = old[i];
     }
-    return status;
+    return made;
 }
 
 /* ---- what fills the last part ---- */
@@ -318,19 +319,21 @@ static void write_neutral(const st_fold *f, uint32_t dtype, uint8_t *out)
     }
 }
 
-stator_status st_fold_filler(const st_copy *c, const st_fold *f, stator_ref *out, stator_diag **err)
+stator_ref st_fold_filler(st_copy *c, const st_fold *f)
 {
     const bool is_narrow = f->dtype == STATOR_BF16 || f->dtype == STATOR_F16;
     const stator_dtype dtype = is_narrow ? STATOR_F32 : (stator_dtype)f->dtype;
     uint8_t bytes[8];
-    *out = 0;
+    stator_ref made = 0;
     if (f->rest == 0) {
-        return STATOR_OK;
+        return 0;
     }
     const stator_ref type = st_module_type(c->out->module, dtype, 0, NULL);
-    ST_TRY_MEM(type, err);
     write_neutral(f, dtype, bytes);
-    return st_build_constant(c->out, type, bytes, st_dtype_bits(dtype) / 8u, out, err);
+    ST_THEN(c->e.status, type ? st_build_constant(c->out, type, bytes, st_dtype_bits(dtype) / 8u,
+                                                  &made, c->e.err)
+                              : st_fail_oom(c->e.err));
+    return made;
 }
 
 /* ---- writing it ---- */
@@ -383,15 +386,6 @@ static bool make_lists(const st_copy *c, const st_fold *f, lists *l)
            is_known(l->shape, l->n_shape) && is_known(l->base, l->n_base);
 }
 
-#define NUMBER(name_, value_)                                                                      \
-    {                                                                                              \
-        .name = (name_), .kind = STATOR_ATTR_INT, .i = (value_)                                    \
-    }
-#define LIST(name_, kind_, count_, list_)                                                          \
-    {                                                                                              \
-        .name = (name_), .kind = (kind_), .count = (count_), .list = (list_)                       \
-    }
-
 /* Elements that the first step folds into one. */
 static int64_t folded_of(const st_fold *f)
 {
@@ -404,73 +398,68 @@ static int64_t folded_of(const st_fold *f)
     return n;
 }
 
-stator_status st_fold_build(st_copy *c, const st_fold *f, const st_fold_program *program,
-                            stator_ref *out, stator_diag **err)
+void st_fold_build(st_copy *c, const st_fold *f, const st_fold_program *program, stator_ref *out)
 {
     lists l;
     st_build_set_origin_ref(c->out, f->row->origin);
-    ST_TRY_MEM(make_lists(c, f, &l), err);
-    const stator_attr attrs[] = {NUMBER("rest", f->rest),
-                                 NUMBER("parts", f->parts),
-                                 NUMBER("length", f->length),
-                                 NUMBER("folded", folded_of(f)),
-                                 NUMBER("keeps", f->keeps != 0),
-                                 NUMBER("at", f->at),
-                                 NUMBER("last", f->is_last),
-                                 NUMBER("n", f->dims[f->at]),
-                                 LIST("shape", STATOR_ATTR_DIMS, l.n_shape, l.shape),
-                                 LIST("base", STATOR_ATTR_DIMS, l.n_base, l.base),
-                                 LIST("low", STATOR_ATTR_DIMS, f->rank, l.low),
-                                 LIST("high", STATOR_ATTR_DIMS, f->rank, l.high),
-                                 LIST("out", STATOR_ATTR_DIMS, f->rank, l.out),
-                                 LIST("first", STATOR_ATTR_INTS, l.n_first, l.first),
-                                 LIST("second", STATOR_ATTR_INTS, l.n_second, l.second)};
-    return st_build_expr(c->out, program->text, program->n_values, program->names, program->values,
-                         sizeof attrs / sizeof attrs[0], attrs, program->n_out, out, err);
+    if (!make_lists(c, f, &l)) {
+        stator_emit_check(&c->e, st_fail_oom(c->e.err));
+    }
+    const stator_attr attrs[] = {STATOR_A_INT("rest", f->rest),
+                                 STATOR_A_INT("parts", f->parts),
+                                 STATOR_A_INT("length", f->length),
+                                 STATOR_A_INT("folded", folded_of(f)),
+                                 STATOR_A_INT("keeps", f->keeps != 0),
+                                 STATOR_A_INT("at", f->at),
+                                 STATOR_A_INT("last", f->is_last),
+                                 STATOR_A_INT("n", f->dims[f->at]),
+                                 STATOR_A_DIMS("shape", l.n_shape, l.shape),
+                                 STATOR_A_DIMS("base", l.n_base, l.base),
+                                 STATOR_A_DIMS("low", f->rank, l.low),
+                                 STATOR_A_DIMS("high", f->rank, l.high),
+                                 STATOR_A_DIMS("out", f->rank, l.out),
+                                 STATOR_A_INTS("first", l.n_first, l.first),
+                                 STATOR_A_INTS("second", l.n_second, l.second)};
+    ST_THEN(c->e.status,
+            st_build_expr(c->out, program->text, program->n_values, program->names, program->values,
+                          sizeof attrs / sizeof attrs[0], attrs, program->n_out, out, c->e.err));
 }
 
-static stator_status write_fold(st_splitter *s, const st_fold *f, stator_diag **err)
+static void write_fold(st_splitter *s, const st_fold *f)
 {
     st_copy *c = s->copy;
     static const char *const names[2] = {"x", "e"};
-    stator_ref values[2] = {0, 0};
+    const stator_ref x = st_fold_operand(s, stator_operand(c->v, f->row, 0));
+    const stator_ref values[2] = {x, st_fold_filler(c, f)};
     stator_ref result = 0;
     const st_fold_program program = {
         .text = program_of(f), .n_values = 2, .names = names, .values = values, .n_out = 1};
-    ST_TRY(st_fold_operand(s, stator_operand(c->v, f->row, 0), &values[0], err));
-    ST_TRY(st_fold_filler(c, f, &values[1], err));
-    ST_TRY(st_fold_build(c, f, &program, &result, err));
+    st_fold_build(c, f, &program, &result);
     st_copy_replace(c, f->row->result_begin, result);
-    return STATOR_OK;
 }
 
 /* ---- the pass ---- */
 
-static stator_status visit(void *self, stator_ref node, stator_diag **err)
+static void visit(void *self, stator_ref node)
 {
     st_splitter *s = self;
     st_fold f;
-    bool is_done = false;
-    ST_TRY(st_fold_pair_visit(s, node, &is_done, err));
-    if (is_done) {
-        return STATOR_OK;
+    if (st_fold_pair_visit(s, node)) {
+        return;
     }
-    if (!st_fold_read(s->copy, node, &f) || !st_fold_plan(&f, 0) ||
-        !st_pass_may(s->copy->ctx, STATOR_FUEL_REWRITE, "split", node)) {
-        return st_copy_node(s->copy, node, err);
+    if (st_fold_read(s->copy, node, &f) && st_fold_plan(&f, 0) &&
+        st_pass_may(s->copy->ctx, STATOR_FUEL_REWRITE, "split", node)) {
+        write_fold(s, &f);
+    } else {
+        st_copy_node(s->copy, node);
     }
-    return write_fold(s, &f, err);
 }
 
-stator_status st_pass_split(st_copy *c, stator_diag **err)
+void st_pass_split(st_copy *c)
 {
-    st_splitter s = {.copy = c};
-    s.uses = st_arena_zalloc(&c->arena, (uint64_t)c->v->n_values + 1u, sizeof *s.uses);
-    ST_TRY_MEM(s.uses, err);
     /* A value that is stored anyway counts as read three times more. */
-    st_copy_count_uses(c, 3, s.uses);
-    stator_status status = st_fold_pairs(&s, err);
-    ST_THEN(status, st_copy_nodes(c, visit, &s, err));
+    st_splitter s = {.copy = c, .uses = st_copy_count_uses(c, 3)};
+    st_fold_pairs(&s);
+    st_copy_nodes(c, visit, &s);
     st_vec_free(c->ctx->mem, &s.pairs);
-    return status;
 }

@@ -56,16 +56,14 @@ bool st_fold_plan(st_fold *f, bool is_pair);
 /* Runs a program, with these attributes: parts, length, rest, keeps, at, last, n; the lists shape
  * (of the operand in parts), low, high (of what it lacks), out (of the result with all its axes),
  * base (of a part's result, all parts as one), first and second (the axes of both steps). */
-stator_status st_fold_build(st_copy *c, const st_fold *f, const st_fold_program *program,
-                            stator_ref *out, stator_diag **err);
+void st_fold_build(st_copy *c, const st_fold *f, const st_fold_program *program, stator_ref *out);
 /* The folded operand in the graph being written, with producers of its own where it has one more
  * reader. */
-stator_status st_fold_operand(st_splitter *s, stator_ref value, stator_ref *out, stator_diag **err);
+stator_ref st_fold_operand(st_splitter *s, stator_ref value);
 /* Do two values have the same sizes? */
 bool st_fold_is_shaped_as(const stator_graph_view *v, stator_ref value, stator_ref other);
 /* A scalar that changes no result, of the operand's dtype or f32; 0: no part lacks anything. */
-stator_status st_fold_filler(const st_copy *c, const st_fold *f, stator_ref *out,
-                             stator_diag **err);
+stator_ref st_fold_filler(st_copy *c, const st_fold *f);
 
 /* Puts w as x, filled up and cut, into t. */
 #define ST_FOLD_CUT                                                                                \
@@ -75,9 +73,8 @@ stator_status st_fold_filler(const st_copy *c, const st_fold *f, stator_ref *out
 /* ---- split_pair.c ---- */
 
 /* Finds the pairs of the graph. */
-stator_status st_fold_pairs(st_splitter *s, stator_diag **err);
-/* Writes node when it is one of a pair; *out_is_done: it was. */
-stator_status st_fold_pair_visit(st_splitter *s, stator_ref node, bool *out_is_done,
-                                 stator_diag **err);
+void st_fold_pairs(st_splitter *s);
+/* Writes node when it is one of a pair; false: it is not. */
+bool st_fold_pair_visit(st_splitter *s, stator_ref node);
 
 #endif

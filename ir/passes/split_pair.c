@@ -92,7 +92,7 @@ static st_fold_pair *pair_of(st_splitter *s, stator_ref node)
     return NULL;
 }
 
-stator_status st_fold_pairs(st_splitter *s, stator_diag **err)
+void st_fold_pairs(st_splitter *s)
 {
     for (stator_ref node = 1; node <= s->copy->v->n_nodes; node++) {
         st_fold_pair pair;
@@ -100,10 +100,12 @@ stator_status st_fold_pairs(st_splitter *s, stator_diag **err)
             continue;
         }
         st_fold_pair *at = st_vec_push(s->copy->ctx->mem, &s->pairs);
-        ST_TRY_MEM(at, err);
+        if (at == NULL) {
+            stator_emit_check(&s->copy->e, st_fail_oom(s->copy->e.err));
+            return;
+        }
         *at = pair;
     }
-    return STATOR_OK;
 }
 
 /* ---- writing them ---- */
@@ -125,27 +127,25 @@ static const char second_of_squares[] =
     "d = c - reshape(a, shape=base); "
     "r = reduce_sum(s + d * d * folded, axes=second); " RESULT("r");
 
-static stator_status write_first(st_splitter *s, st_fold_pair *p, stator_diag **err)
+static void write_first(st_splitter *s, st_fold_pair *p)
 {
     st_copy *c = s->copy;
     static const char *const names[2] = {"x", "e"};
-    stator_ref values[2] = {0, 0};
+    const stator_ref x = st_fold_operand(s, stator_operand(c->v, p->fold.row, 0));
+    const stator_ref values[2] = {x, st_fold_filler(c, &p->fold)};
     stator_ref out[3] = {0, 0, 0};
-    ST_TRY(st_fold_operand(s, stator_operand(c->v, p->fold.row, 0), &values[0], err));
-    ST_TRY(st_fold_filler(c, &p->fold, &values[1], err));
     const st_fold_program program = {.text = p->is_exp ? first_of_exp : first_of_squares,
                                      .n_values = 2,
                                      .names = names,
                                      .values = values,
                                      .n_out = 3};
-    ST_TRY(st_fold_build(c, &p->fold, &program, out, err));
+    st_fold_build(c, &p->fold, &program, out);
     st_copy_replace(c, p->fold.row->result_begin, out[0]);
     p->base = out[1];
     p->part = out[2];
-    return STATOR_OK;
 }
 
-static stator_status write_second(st_splitter *s, const st_fold_pair *p, stator_diag **err)
+static void write_second(st_splitter *s, const st_fold_pair *p)
 {
     st_copy *c = s->copy;
     static const char *const names[3] = {"a", "c", "s"};
@@ -160,23 +160,25 @@ static stator_status write_second(st_splitter *s, const st_fold_pair *p, stator_
                                      .names = names,
                                      .values = values,
                                      .n_out = 1};
-    ST_TRY(st_fold_build(c, &fold, &program, &out, err));
+    st_fold_build(c, &fold, &program, &out);
     st_copy_replace(c, row->result_begin, out);
-    return STATOR_OK;
 }
 
-stator_status st_fold_pair_visit(st_splitter *s, stator_ref node, bool *out_is_done,
-                                 stator_diag **err)
+bool st_fold_pair_visit(st_splitter *s, stator_ref node)
 {
     st_fold_pair *p = pair_of(s, node);
-    *out_is_done = false;
     if (p == NULL) {
-        return STATOR_OK;
+        return false;
     }
     if (node == p->first) {
-        *out_is_done = st_pass_may(s->copy->ctx, STATOR_FUEL_REWRITE, "split", node);
-        return *out_is_done ? write_first(s, p, err) : STATOR_OK;
+        const bool is_wanted = st_pass_may(s->copy->ctx, STATOR_FUEL_REWRITE, "split", node);
+        if (is_wanted) {
+            write_first(s, p);
+        }
+        return is_wanted;
     }
-    *out_is_done = p->part != 0;
-    return *out_is_done ? write_second(s, p, err) : STATOR_OK;
+    if (p->part != 0) {
+        write_second(s, p);
+    }
+    return p->part != 0;
 }

@@ -58,6 +58,7 @@ bool st_is_binary(const void *bytes, uint64_t size)
 
 /* ---- bytes ---- */
 
+#define FAIL_AT_IF(condition, ...) ST_FAIL_BY_IF(fail_at, condition, __VA_ARGS__)
 static stator_status fail_at(const reader *r, const cursor *c, const char *text)
 {
     static const char *const names[] = {"the head", "STRINGS", "SYMBOLS", "SYMS", "TYPES",
@@ -83,9 +84,7 @@ static uint64_t bytes_left(const cursor *c)
 
 static stator_status take(const reader *r, cursor *c, uint64_t n, const unsigned char **out)
 {
-    if (n > bytes_left(c)) {
-        return fail_at(r, c, "the section ends too early");
-    }
+    FAIL_AT_IF(n > bytes_left(c), r, c, "the section ends too early");
     *out = c->at;
     c->at += n;
     return STATOR_OK;
@@ -167,15 +166,12 @@ static stator_status read_row(reader *r, uint64_t size, uint32_t k)
     const uint64_t offset = load_u64(row + 8), length = load_u64(row + 16);
     const uint64_t align = id == ST_STIRB_DATA ? ST_STIRB_DATA_ALIGN : 8u;
     const cursor here = {.at = row};
-    if (offset > size || length > size - offset || offset % align != 0) {
-        return fail_at(r, &here, "a section lies outside the file or is not aligned");
-    }
+    FAIL_AT_IF(offset > size || length > size - offset || offset % align != 0, r, &here,
+               "a section lies outside the file or is not aligned");
     if (id == 0 || id >= ST_STIRB_SECTIONS) {
         return STATOR_OK; /* a section of a later version */
     }
-    if (r->sections[id].at != NULL) {
-        return fail_at(r, &here, "a section is there twice");
-    }
+    FAIL_AT_IF(r->sections[id].at != NULL, r, &here, "a section is there twice");
     r->sections[id] = (cursor){r->bytes + offset, r->bytes + offset + length, id};
     return STATOR_OK;
 }
@@ -184,9 +180,8 @@ static stator_status read_head(reader *r, uint64_t size)
 {
     const unsigned char *p = r->bytes;
     const cursor here = {.at = p};
-    if (size < ST_STIRB_HEAD_BYTES || !st_is_binary(p, size)) {
-        return fail_at(r, &here, "the file is too short or has another magic");
-    }
+    FAIL_AT_IF(size < ST_STIRB_HEAD_BYTES || !st_is_binary(p, size), r, &here,
+               "the file is too short or has another magic");
     const uint32_t version = load_u32(p + 8), count = load_u32(p + 12);
     ST_FAIL_IF(version == 0 || version > ST_STIRB_VERSION, r->err, STATOR_INVALID_ARGUMENT,
                "stirb: this file is of version %u, this program reads version %u", version,
@@ -225,9 +220,7 @@ static stator_status read_strings(reader *r)
         const unsigned char *data = NULL;
         ST_TRY(u32_of(r, c, &len));
         ST_TRY(take(r, c, len, &data));
-        if (len == 0 || memchr(data, 0, len)) {
-            return fail_at(r, c, "a string is empty or holds a NUL");
-        }
+        FAIL_AT_IF(len == 0 || memchr(data, 0, len), r, c, "a string is empty or holds a NUL");
         r->strings[i].id = st_module_string(r->m, (const char *)data, len);
         ST_TRY_MEM(r->strings[i].id, r->err);
         r->strings[i].data = st_module_str(r->m, r->strings[i].id);
@@ -240,14 +233,11 @@ static stator_status make_symbol(reader *r, const cursor *c, uint32_t name, cons
                                  uint32_t is_unbacked, uint32_t *out)
 {
     const uint32_t before = r->m->symtab.n_symbols;
-    if (n[0] > n[1] || n[2] < 1) {
-        return fail_at(r, c, "a symbol's range is empty or its divisor is below 1");
-    }
+    FAIL_AT_IF(n[0] > n[1] || n[2] < 1, r, c,
+               "a symbol's range is empty or its divisor is below 1");
     *out = st_sym_symbol(&r->m->symtab, name, n[0], n[1], n[2], is_unbacked);
     ST_TRY_MEM(*out, r->err);
-    if (r->m->symtab.n_symbols == before) {
-        return fail_at(r, c, "two symbols have one name");
-    }
+    FAIL_AT_IF(r->m->symtab.n_symbols == before, r, c, "two symbols have one name");
     stator_atom_row *row = st_seg_at(&r->m->symtab.atoms, st_sym_as_symbol(&r->m->symtab, *out));
     row->hint = n[3];
     return STATOR_OK;
@@ -268,9 +258,7 @@ static stator_status read_symbols(reader *r)
         for (uint32_t k = 0; k < 4; k++) {
             ST_TRY(i64_of(r, c, &numbers[k]));
         }
-        if ((uint64_t)key + 1u <= last_key) {
-            return fail_at(r, c, "the keys of the symbols do not ascend");
-        }
+        FAIL_AT_IF((uint64_t)key + 1u <= last_key, r, c, "the keys of the symbols do not ascend");
         last_key = (uint64_t)key + 1u;
         ST_TRY(make_symbol(r, c, r->strings[name].id, numbers, flags & STATOR_ATOM_UNBACKED, &sym));
         ST_TRY_MEM(st_map_put(&r->symbols, last_key, sym), r->err);
@@ -338,16 +326,13 @@ static stator_status read_type(reader *r, cursor *c, uint32_t *out)
     uint32_t dims[STATOR_RANK_MAX];
     ST_TRY(u32_of(r, c, &dtype));
     ST_TRY(u32_of(r, c, &rank));
-    if (dtype == 0 || dtype >= STATOR_DTYPE_COUNT || rank > STATOR_RANK_MAX) {
-        return fail_at(r, c, "a type has an unknown dtype or too many axes");
-    }
+    FAIL_AT_IF(dtype == 0 || dtype >= STATOR_DTYPE_COUNT || rank > STATOR_RANK_MAX, r, c,
+               "a type has an unknown dtype or too many axes");
     for (uint32_t i = 0; i < rank; i++) {
         int64_t lo, hi;
         ST_TRY(entry_of(r, c, &r->syms, false, &dims[i]));
         st_sym_range(&r->m->symtab, dims[i], &lo, &hi);
-        if (hi < 0) {
-            return fail_at(r, c, "a type has a negative size");
-        }
+        FAIL_AT_IF(hi < 0, r, c, "a type has a negative size");
     }
     *out = st_module_type(r->m, dtype, rank, dims);
     return *out ? STATOR_OK : st_fail_oom(r->err);
@@ -411,9 +396,7 @@ static stator_status read_blob(reader *r, cursor *c, stator_blob **out)
     if (kind == ST_STIRB_BLOB_DATA) {
         return read_data(r, c, offset, size, out);
     }
-    if (kind != ST_STIRB_BLOB_HASH || offset != 0) {
-        return fail_at(r, c, "a constant is of an unknown kind");
-    }
+    FAIL_AT_IF(kind != ST_STIRB_BLOB_HASH || offset != 0, r, c, "a constant is of an unknown kind");
     *out = st_blob_from_hash(r->m->mem, hash, size);
     return *out ? STATOR_OK : st_fail_oom(r->err);
 }
@@ -573,9 +556,7 @@ static stator_status read_results(reader *r, cursor *c, node *n)
 {
     ST_TRY(count_of(r, c, 12, &n->desc.result_count));
     const uint32_t count = n->desc.result_count;
-    if (count > ST_RESULTS_MAX) {
-        return fail_at(r, c, "a node has more than 256 results");
-    }
+    FAIL_AT_IF(count > ST_RESULTS_MAX, r, c, "a node has more than 256 results");
     ST_TRY(alloc_of(r, count, sizeof *n->types, &n->types));
     ST_TRY(alloc_of(r, count, sizeof *n->names, &n->names));
     ST_TRY(alloc_of(r, count, sizeof *n->witnesses, &n->witnesses));

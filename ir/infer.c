@@ -159,10 +159,9 @@ stator_status st_in_axis(const st_infer *in, int64_t axis, uint32_t rank, uint32
                          stator_diag **err)
 {
     *out = 0;
-    if (axis < -(int64_t)rank || axis >= (int64_t)rank) {
-        return st_in_fail(in, err, "axis %lld is outside [%d, %d) of a tensor of rank %u",
-                          (long long)axis, -(int)rank, (int)rank, rank);
-    }
+    ST_IN_FAIL_IF(axis < -(int64_t)rank || axis >= (int64_t)rank, in, err,
+                  "axis %lld is outside [%d, %d) of a tensor of rank %u", (long long)axis,
+                  -(int)rank, (int)rank, rank);
     *out = (uint32_t)st_normalize_axis(axis, rank);
     return STATOR_OK;
 }
@@ -176,9 +175,7 @@ stator_status st_in_rank_is(const st_infer *in, uint32_t k, uint32_t lo, uint32_
         return STATOR_OK;
     }
     st_in_operand_name(in, k, name);
-    if (lo == hi) {
-        return st_in_fail(in, err, "%s has rank %u, expected %u", name, rank, lo);
-    }
+    ST_IN_FAIL_IF(lo == hi, in, err, "%s has rank %u, expected %u", name, rank, lo);
     return hi >= STATOR_RANK_MAX
                ? st_in_fail(in, err, "%s has rank %u, expected at least %u", name, rank, lo)
                : st_in_fail(in, err, "%s has rank %u, expected %u to %u", name, rank, lo, hi);
@@ -269,16 +266,13 @@ stator_status st_in_axes(const st_infer *in, uint32_t a, uint32_t rank, uint32_t
     const uint32_t n = st_in_list(in, a, axes, STATOR_RANK_MAX);
     uint32_t set = 0;
     *out_set = 0;
-    if (n > rank) {
-        return st_in_fail(in, err, "%s has %u entries, x has rank %u", in->op->desc.attrs[a].name,
-                          n, rank);
-    }
+    ST_IN_FAIL_IF(n > rank, in, err, "%s has %u entries, x has rank %u", in->op->desc.attrs[a].name,
+                  n, rank);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t axis = 0;
         ST_TRY(st_in_axis(in, axes[i], rank, &axis, err));
-        if (set >> axis & 1u) {
-            return st_in_fail(in, err, "%s names axis %u twice", in->op->desc.attrs[a].name, axis);
-        }
+        ST_IN_FAIL_IF(set >> axis & 1u, in, err, "%s names axis %u twice",
+                      in->op->desc.attrs[a].name, axis);
         set |= 1u << axis;
     }
     *out_set = set;
@@ -388,10 +382,9 @@ stator_status st_in_fits(const st_infer *in, stator_ref a, stator_ref b, const c
     }
     const int is_one = st_sym_eq(&in->m->symtab, a, st_in_size(in, 1));
     const int is_same = st_sym_eq(&in->m->symtab, a, b);
-    if (is_one == 0 && is_same == 0) {
-        return st_in_fail(in, err, "axis %u of %s has size %s, which does not broadcast to %s",
-                          axis, name, st_in_sym_text(in, a, a_text), st_in_sym_text(in, b, b_text));
-    }
+    ST_IN_FAIL_IF(is_one == 0 && is_same == 0, in, err,
+                  "axis %u of %s has size %s, which does not broadcast to %s", axis, name,
+                  st_in_sym_text(in, a, a_text), st_in_sym_text(in, b, b_text));
     if (is_one != 1 && is_same != 1) {
         (void)snprintf(what, sizeof what, "axis %u of %s", axis, name);
         st_in_shape_constraint(in, ST_SHAPE_CONSTRAINT_FITS, a, b, what);
@@ -404,10 +397,8 @@ stator_status st_in_at_most(const st_infer *in, stator_ref a, stator_ref b, cons
 {
     char a_text[96], b_text[96];
     const int answer = a == 0 || b == 0 ? -1 : st_sym_le(&in->m->symtab, a, b);
-    if (answer == 0) {
-        return st_in_fail(in, err, "%s: %s is more than %s", what, st_in_sym_text(in, a, a_text),
-                          st_in_sym_text(in, b, b_text));
-    }
+    ST_IN_FAIL_IF(answer == 0, in, err, "%s: %s is more than %s", what,
+                  st_in_sym_text(in, a, a_text), st_in_sym_text(in, b, b_text));
     if (answer < 0) {
         st_in_shape_constraint(in, ST_SHAPE_CONSTRAINT_AT_MOST, a, b, what);
     }
@@ -418,9 +409,7 @@ stator_status st_in_filled(const st_infer *in, stator_ref least, stator_ref size
                            stator_diag **err)
 {
     const int answer = least == 0 || size == 0 ? -1 : st_sym_le(&in->m->symtab, least, size);
-    if (answer == 0) {
-        return st_in_fail(in, err, "%s", what);
-    }
+    ST_IN_FAIL_IF(answer == 0, in, err, "%s", what);
     if (answer < 0) {
         st_in_shape_constraint(in, ST_SHAPE_CONSTRAINT_FILLED, least, size, what);
     }
@@ -436,10 +425,9 @@ stator_status st_in_multiple(const st_infer *in, stator_ref a, stator_ref b, con
     const bool is_number = st_in_const(in, b, &divisor);
     const bool is_known =
         is_number && divisor >= 1 && st_in_const(in, st_in_op(in, STATOR_SYM_MOD, a, b), &left);
-    if (is_number ? divisor < 1 || (is_known && left != 0) : 0) {
-        return st_in_fail(in, err, "%s: %s is no multiple of %s", what,
-                          st_in_sym_text(in, a, a_text), st_in_sym_text(in, b, b_text));
-    }
+    ST_IN_FAIL_IF(is_number ? divisor < 1 || (is_known && left != 0) : 0, in, err,
+                  "%s: %s is no multiple of %s", what, st_in_sym_text(in, a, a_text),
+                  st_in_sym_text(in, b, b_text));
     if (!is_known) {
         st_in_shape_constraint(in, ST_SHAPE_CONSTRAINT_MULTIPLE, a, b, what);
     }
@@ -460,10 +448,9 @@ static stator_status broadcasts(const st_infer *in, stator_ref x, stator_ref y, 
     const bool never_one = (lo > 1 || hi < 1) && (y_lo > 1 || y_hi < 1);
     const bool is_one = (lo == 1 && hi == 1) || (y_lo == 1 && y_hi == 1);
     const int is_same = is_one ? 1 : st_sym_eq(&in->m->symtab, x, y);
-    if (never_one && is_same == 0) {
-        return st_in_fail(in, err, "sizes %s and %s of axis %u (of %u) do not broadcast",
-                          st_in_sym_text(in, x, x_text), st_in_sym_text(in, y, y_text), axis, rank);
-    }
+    ST_IN_FAIL_IF(never_one && is_same == 0, in, err,
+                  "sizes %s and %s of axis %u (of %u) do not broadcast",
+                  st_in_sym_text(in, x, x_text), st_in_sym_text(in, y, y_text), axis, rank);
     if (is_same != 1) {
         (void)snprintf(what, sizeof what, "axis %u of %u", axis, rank);
         st_in_shape_constraint(in, ST_SHAPE_CONSTRAINT_BROADCAST, x, y, what);
@@ -547,10 +534,9 @@ stator_status st_in_window_count(const st_infer *in, const st_sym_window *w, uin
 {
     int64_t known = 0;
     *out = 0;
-    if (w->stride < 1 || w->dilation < 1) {
-        return st_in_fail(in, err, "stride %lld and dilation %lld of axis %u must be at least 1",
-                          (long long)w->stride, (long long)w->dilation, axis);
-    }
+    ST_IN_FAIL_IF(w->stride < 1 || w->dilation < 1, in, err,
+                  "stride %lld and dilation %lld of axis %u must be at least 1",
+                  (long long)w->stride, (long long)w->dilation, axis);
     *out = st_sym_window_count(&in->m->symtab, w);
     if (*out == 0 && st_in_const(in, w->size, &known) && st_in_const(in, w->low, &known) &&
         st_in_const(in, w->high, &known) && st_in_const(in, w->taps, &known)) {
@@ -567,11 +553,9 @@ stator_status st_in_window_size(const st_infer *in, const st_sym_window *w, uint
     const stator_ref padded =
         st_in_op(in, STATOR_SYM_ADD, st_in_op(in, STATOR_SYM_ADD, w->size, w->low), w->high);
     const stator_ref reach = st_sym_window_reach(&in->m->symtab, w);
-    if (padded != 0 && reach != 0 && st_sym_le(&in->m->symtab, reach, padded) == 0) {
-        return st_in_fail(
-            in, err, "axis %u: the window reaches over %s elements, the padded size is %s", axis,
-            st_in_sym_text(in, reach, window_text), st_in_sym_text(in, padded, size_text));
-    }
+    ST_IN_FAIL_IF(padded != 0 && reach != 0 && st_sym_le(&in->m->symtab, reach, padded) == 0, in,
+                  err, "axis %u: the window reaches over %s elements, the padded size is %s", axis,
+                  st_in_sym_text(in, reach, window_text), st_in_sym_text(in, padded, size_text));
     return st_in_at_most(in, reach, padded, "what a window reaches over and the padded size", err);
 }
 
@@ -581,20 +565,16 @@ stator_status st_in_set(st_infer *in, uint32_t k, stator_dtype dtype, uint32_t r
                         const stator_ref *dims, stator_diag **err)
 {
     stator_ref sizes[STATOR_RANK_MAX];
-    if (rank > STATOR_RANK_MAX) {
-        return st_in_fail(in, err, "the result would have rank %u, at most %d are possible", rank,
-                          STATOR_RANK_MAX);
-    }
+    ST_IN_FAIL_IF(rank > STATOR_RANK_MAX, in, err,
+                  "the result would have rank %u, at most %d are possible", rank, STATOR_RANK_MAX);
     for (uint32_t i = 0; i < rank; i++) {
         int64_t lo, hi;
         char text[96];
         sizes[i] = dims[i] ? dims[i] : st_in_unbacked(in, k, i, INT64_MAX);
         ST_TRY_MEM(sizes[i], err);
         st_in_range(in, sizes[i], &lo, &hi);
-        if (hi < 0) {
-            return st_in_fail(in, err, "axis %u of the result would have size %s", i,
-                              st_in_sym_text(in, sizes[i], text));
-        }
+        ST_IN_FAIL_IF(hi < 0, in, err, "axis %u of the result would have size %s", i,
+                      st_in_sym_text(in, sizes[i], text));
     }
     in->types[k] = st_module_type(in->m, dtype, rank, sizes);
     return in->types[k] ? STATOR_OK : st_fail_oom(err);

@@ -38,6 +38,7 @@ stator_status st_in_axis(const st_infer *in, int64_t axis, uint32_t rank, uint32
 /* Failing: "conv: weight has 4 channels, input has 3". */
 stator_status st_in_fail(const st_infer *in, stator_diag **err, const char *format, ...)
     STATOR_PRINTF(3, 4);
+#define ST_IN_FAIL_IF(condition, ...) ST_FAIL_BY_IF(st_in_fail, condition, __VA_ARGS__)
 /* Notes a constraint that cannot be decided yet: sizes a and b must obey `kind` at the call. */
 void st_in_shape_constraint(const st_infer *in, uint32_t kind, stator_ref a, stator_ref b,
                             const char *what);

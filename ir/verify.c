@@ -29,6 +29,7 @@ typedef struct verifier {
 
 /* ---- failing ---- */
 
+#define FAIL_IF(condition, ...) ST_FAIL_BY_IF(fail, condition, __VA_ARGS__)
 static stator_status fail(const verifier *c, stator_diag **err, const char *format, ...)
     STATOR_PRINTF(3, 4);
 static stator_status fail(const verifier *c, stator_diag **err, const char *format, ...)
@@ -89,9 +90,7 @@ static bool define(verifier *c, uint32_t sym)
 
 static stator_status check_type(verifier *c, stator_ref type, stator_diag **err)
 {
-    if (type == 0 || type >= c->m->types.count) {
-        return fail(c, err, "type %u does not exist", type);
-    }
+    FAIL_IF(type == 0 || type >= c->m->types.count, c, err, "type %u does not exist", type);
     const stator_type_row *row = stator_type_at(c->v, type);
     if (row->dtype == 0 || row->dtype >= STATOR_DTYPE_COUNT || row->rank > STATOR_RANK_MAX ||
         !is_range(row->dims_begin, row->rank, &c->m->refs)) {
@@ -99,9 +98,8 @@ static stator_status check_type(verifier *c, stator_ref type, stator_diag **err)
     }
     for (uint32_t i = 0; i < row->rank; i++) {
         const uint32_t dim = stator_dim_at(c->v, row, i);
-        if (dim == 0 || dim >= c->m->symtab.syms.count) {
-            return fail(c, err, "type %u: size of axis %u does not exist", type, i);
-        }
+        FAIL_IF(dim == 0 || dim >= c->m->symtab.syms.count, c, err,
+                "type %u: size of axis %u does not exist", type, i);
         ST_TRY_MEM(define(c, dim), err);
     }
     return STATOR_OK;
@@ -133,9 +131,8 @@ static stator_status check_dims(verifier *c, const char *name, const stator_attr
 {
     for (uint32_t i = 0; i < row->count; i++) {
         const uint32_t sym = stator_ref_at(c->v, row->begin + i);
-        if (sym == 0 || sym >= c->m->symtab.syms.count) {
-            return fail(c, err, "attribute '%s': element %u is no size", name, i);
-        }
+        FAIL_IF(sym == 0 || sym >= c->m->symtab.syms.count, c, err,
+                "attribute '%s': element %u is no size", name, i);
         const uint32_t atom = undefined_atom(c, sym);
         if (atom != 0) {
             const stator_atom_row *a = st_atom_at(&c->m->symtab, atom);
@@ -171,16 +168,13 @@ static stator_status check_attr(verifier *c, const stator_attr_desc *schema,
     if (row->kind == STATOR_ATTR_NONE && !schema->is_required) {
         return STATOR_OK;
     }
-    if (row->kind != schema->kind) {
-        return fail(c, err, "attribute '%s' has kind %u, expected %u", schema->name, row->kind,
-                    schema->kind);
-    }
+    FAIL_IF(row->kind != schema->kind, c, err, "attribute '%s' has kind %u, expected %u",
+            schema->name, row->kind, schema->kind);
     const st_seg *pool = row->kind == STATOR_ATTR_INTS     ? &c->m->i64s
                          : row->kind == STATOR_ATTR_FLOATS ? &c->m->f64s
                                                            : &c->m->refs;
-    if (st_attr_is_list(row->kind) && !is_range(row->begin, row->count, pool)) {
-        return fail(c, err, "attribute '%s': its list is out of range", schema->name);
-    }
+    FAIL_IF(st_attr_is_list(row->kind) && !is_range(row->begin, row->count, pool), c, err,
+            "attribute '%s': its list is out of range", schema->name);
     switch (row->kind) {
     case STATOR_ATTR_DIMS:
         return check_dims(c, schema->name, row, err);
@@ -248,13 +242,11 @@ static stator_status check_operands(verifier *c, const stator_op_desc *op,
             return STATOR_OK;
         }
         const stator_ref value = stator_operand(c->v, row, k);
-        if (value == 0 && mark != '?') {
-            return fail(c, err, "operand %u ('%.*s') is missing", k, (int)len, name);
-        }
-        if (value >= row->result_begin) {
-            return fail(c, err, "operand %u ('%.*s') is value %u, which is not computed before it",
-                        k, (int)len, name, value);
-        }
+        FAIL_IF(value == 0 && mark != '?', c, err, "operand %u ('%.*s') is missing", k, (int)len,
+                name);
+        FAIL_IF(value >= row->result_begin, c, err,
+                "operand %u ('%.*s') is value %u, which is not computed before it", k, (int)len,
+                name, value);
     }
 }
 
@@ -272,9 +264,8 @@ static stator_status check_results(verifier *c, const stator_op_desc *op,
     }
     for (uint32_t k = 0; k < row->result_count; k++) {
         const stator_value_row *value = stator_value_at(c->v, next + k);
-        if (value->node != c->node || value->index != k || value->flags != 0) {
-            return fail(c, err, "value %u is not marked as its result %u", next + k, k);
-        }
+        FAIL_IF(value->node != c->node || value->index != k || value->flags != 0, c, err,
+                "value %u is not marked as its result %u", next + k, k);
         ST_TRY(check_type(c, value->type, err));
     }
     return STATOR_OK;
@@ -339,14 +330,11 @@ static stator_status fail_result(const verifier *c, uint32_t k, stator_ref decla
 static stator_status compare_results(const verifier *c, const stator_node_row *row,
                                      const inference *f, stator_diag **err)
 {
-    if (f->in.n_results != row->result_count) {
-        return fail(c, err, "has %u results, its infer rule gives %u", row->result_count,
-                    f->in.n_results);
-    }
+    FAIL_IF(f->in.n_results != row->result_count, c, err, "has %u results, its infer rule gives %u",
+            row->result_count, f->in.n_results);
     for (uint32_t k = 0; k < row->result_count; k++) {
-        if (f->types[k] == 0 || f->types[k] >= c->m->types.count) {
-            return fail(c, err, "its infer rule gives no type for result %u", k);
-        }
+        FAIL_IF(f->types[k] == 0 || f->types[k] >= c->m->types.count, c, err,
+                "its infer rule gives no type for result %u", k);
         if (!same_types(c, f->declared[k], f->types[k])) {
             return fail_result(c, k, f->declared[k], f->types[k], err);
         }
@@ -389,12 +377,10 @@ static stator_status check_regions(verifier *c, const stator_op_desc *op,
     }
     for (uint32_t k = 0; k < row->region_count; k++) {
         const stator_graph *region = stator_region_at(c->v, row, k);
-        if (region == NULL || region->module != c->m || !region->is_finished || region == c->g) {
-            return fail(c, err, "region %u is not a finished graph of this module", k);
-        }
-        if (c->depth + 1u >= REGION_DEPTH_MAX) {
-            return fail(c, err, "regions are nested deeper than %u", REGION_DEPTH_MAX);
-        }
+        FAIL_IF(region == NULL || region->module != c->m || !region->is_finished || region == c->g,
+                c, err, "region %u is not a finished graph of this module", k);
+        FAIL_IF(c->depth + 1u >= REGION_DEPTH_MAX, c, err, "regions are nested deeper than %u",
+                REGION_DEPTH_MAX);
         verifier inner = *c;
         inner.depth = c->depth + 1u;
         inner.node = 0;
@@ -421,17 +407,14 @@ static stator_status check_regions(verifier *c, const stator_op_desc *op,
 static stator_status check_node(verifier *c, uint32_t next, stator_diag **err)
 {
     const stator_node_row *row = stator_node_at(c->v, c->node);
-    if (row->op == 0 || row->op > st_optable_count(c->m->ops)) {
-        return fail(c, err, "op id %u does not exist", row->op);
-    }
+    FAIL_IF(row->op == 0 || row->op > st_optable_count(c->m->ops), c, err,
+            "op id %u does not exist", row->op);
     const stator_op_desc *op = stator_op_at(c->v, row->op);
     ST_TRY(check_attrs(c, op, row, err));
     ST_TRY(check_regions(c, op, row, err));
     ST_TRY(check_results(c, op, row, next, err));
     ST_TRY(check_operands(c, op, row, err));
-    if (row->origin >= c->m->origins.count) {
-        return fail(c, err, "origin %u does not exist", row->origin);
-    }
+    FAIL_IF(row->origin >= c->m->origins.count, c, err, "origin %u does not exist", row->origin);
     return check_inferred(c, row, err);
 }
 
@@ -439,9 +422,8 @@ static stator_status check_node(verifier *c, uint32_t next, stator_diag **err)
 
 static stator_status check_inputs(verifier *c, stator_diag **err)
 {
-    if (c->v->n_inputs > c->v->n_values) {
-        return fail(c, err, "has %u inputs and %u values", c->v->n_inputs, c->v->n_values);
-    }
+    FAIL_IF(c->v->n_inputs > c->v->n_values, c, err, "has %u inputs and %u values", c->v->n_inputs,
+            c->v->n_values);
     for (stator_ref i = 1; i <= c->v->n_inputs; i++) {
         const stator_value_row *row = stator_value_at(c->v, i);
         const bool is_param = (row->flags & STATOR_VALUE_PARAM) != 0;
@@ -489,9 +471,7 @@ static stator_status check_graph(verifier *c, const stator_graph *g, stator_diag
 {
     c->g = g;
     c->v = st_graph_view(g);
-    if (!g->is_finished) {
-        return fail(c, err, "is not finished");
-    }
+    FAIL_IF(!g->is_finished, c, err, "is not finished");
     ST_TRY(check_inputs(c, err));
     uint32_t next = c->v->n_inputs + 1u;
     for (c->node = 1; c->node <= c->v->n_nodes; c->node++) {
@@ -499,9 +479,8 @@ static stator_status check_graph(verifier *c, const stator_graph *g, stator_diag
         next += stator_node_at(c->v, c->node)->result_count;
     }
     c->node = 0;
-    if (next != c->v->n_values + 1u) {
-        return fail(c, err, "has %u values, its nodes make %u", c->v->n_values, next - 1u);
-    }
+    FAIL_IF(next != c->v->n_values + 1u, c, err, "has %u values, its nodes make %u", c->v->n_values,
+            next - 1u);
     return check_outputs(c, err);
 }
 

@@ -55,13 +55,15 @@ extern const stator_diag_api st_diag_api; /* the host table's `diag` */
     } while (0)
 /* Does the next step of several unless one before it failed; `status` is a variable. */
 #define ST_THEN(status, expr) ((status) = (status) == STATOR_OK ? (expr) : (status))
-/* Returns st_fail(err, code, format, ...) where the condition holds. */
-#define ST_FAIL_IF(condition, ...)                                                                 \
+/* Returns st_fail(err, code, format, ...) where the condition holds; or what another function of
+ * its kind, which knows a place too, gives for its arguments. */
+#define ST_FAIL_BY_IF(fail, condition, ...)                                                        \
     do {                                                                                           \
         if (condition) {                                                                           \
-            return st_fail(__VA_ARGS__);                                                           \
+            return fail(__VA_ARGS__);                                                              \
         }                                                                                          \
     } while (0)
+#define ST_FAIL_IF(condition, ...) ST_FAIL_BY_IF(st_fail, condition, __VA_ARGS__)
 /* Returns INVALID_ARGUMENT when a pointer from the other side of a border is NULL; of a list only
  * when it is said to have elements. */
 #define ST_REQUIRE(pointer, err)                                                                   \

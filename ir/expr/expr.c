@@ -120,10 +120,8 @@ static stator_status unknown_name(st_xeval *e, const st_expr_node *node)
 
 static stator_status need_node(const st_xeval *e, const st_expr_node *node, const st_xvalue *v)
 {
-    if (v->kind == ST_X_TENSOR && v->ref == 0) {
-        return st_xfail(e, node, "operand '%s' is absent; ask has(...) first",
-                        node->text ? node->text : "");
-    }
+    ST_XFAIL_IF(v->kind == ST_X_TENSOR && v->ref == 0, e, node,
+                "operand '%s' is absent; ask has(...) first", node->text ? node->text : "");
     return STATOR_OK;
 }
 
@@ -177,14 +175,11 @@ static stator_status truth(st_xeval *e, const st_expr_node *node, bool *out)
     st_xvalue v;
     ST_TRY(st_xeval_node(e, node, 1, &v));
     *out = v.i != 0;
-    if (v.kind == ST_X_TENSOR) {
-        return st_xfail(e, node,
-                        "the condition is a tensor, which is not known when the graph is "
-                        "built; write select(condition, a, b)");
-    }
-    if (v.kind != ST_X_BOOL && v.kind != ST_X_INT) {
-        return st_xfail(e, node, "the condition is %s, expected a truth value", st_xkind_name(&v));
-    }
+    ST_XFAIL_IF(v.kind == ST_X_TENSOR, e, node,
+                "the condition is a tensor, which is not known when the graph is "
+                "built; write select(condition, a, b)");
+    ST_XFAIL_IF(v.kind != ST_X_BOOL && v.kind != ST_X_INT, e, node,
+                "the condition is %s, expected a truth value", st_xkind_name(&v));
     return STATOR_OK;
 }
 
@@ -220,10 +215,8 @@ static stator_status eval_binary(st_xeval *e, const st_expr_node *node, st_xvalu
     if (a.kind == b.kind && a.kind == ST_X_LIST && node->op[0] == '+') {
         return join_lists(e, &a, &b, out);
     }
-    if (!st_xis_number(&a) || !st_xis_number(&b)) {
-        return st_xfail(e, node, "'%s' does not take %s and %s", node->op, st_xkind_name(&a),
-                        st_xkind_name(&b));
-    }
+    ST_XFAIL_IF(!st_xis_number(&a) || !st_xis_number(&b), e, node, "'%s' does not take %s and %s",
+                node->op, st_xkind_name(&a), st_xkind_name(&b));
     return st_xarith(e, node, node->op, &a, &b, out);
 }
 
@@ -248,9 +241,7 @@ static stator_status eval_unary(st_xeval *e, const st_expr_node *node, st_xvalue
         *out = st_xtensor(y);
         return STATOR_OK;
     }
-    if (!st_xis_number(&v)) {
-        return st_xfail(e, node, "'-' does not take %s", st_xkind_name(&v));
-    }
+    ST_XFAIL_IF(!st_xis_number(&v), e, node, "'-' does not take %s", st_xkind_name(&v));
     if (v.kind == ST_X_FLOAT) { /* not 0 - x: -0.0 keeps its sign */
         *out = st_xfloat(-v.f);
         return STATOR_OK;
@@ -279,9 +270,8 @@ static stator_status eval_bound(st_xeval *e, const st_expr_node *node, uint32_t 
     st_xvalue v = st_xint(missing);
     if (node != NULL) {
         ST_TRY(st_xeval_node(e, node, 1, &v));
-        if (v.kind != ST_X_INT) {
-            return st_xfail(e, node, "an index must be an integer, found %s", st_xkind_name(&v));
-        }
+        ST_XFAIL_IF(v.kind != ST_X_INT, e, node, "an index must be an integer, found %s",
+                    st_xkind_name(&v));
     }
     *out = v.i < 0 ? v.i + (int64_t)n : v.i;
     return STATOR_OK;
@@ -292,15 +282,12 @@ static stator_status eval_index(st_xeval *e, const st_expr_node *node, st_xvalue
     st_xvalue list;
     int64_t from = 0, to = 0;
     ST_TRY(st_xeval_node(e, node->kids[0], 1, &list));
-    if (list.kind != ST_X_LIST && list.kind != ST_X_TUPLE) {
-        return st_xfail(e, node, "only lists and tuples have items, found %s",
-                        st_xkind_name(&list));
-    }
+    ST_XFAIL_IF(list.kind != ST_X_LIST && list.kind != ST_X_TUPLE, e, node,
+                "only lists and tuples have items, found %s", st_xkind_name(&list));
     ST_TRY(eval_bound(e, node->kids[1], list.n, 0, &from));
     if (node->kind == ST_EXPR_INDEX) {
-        if (from < 0 || from >= (int64_t)list.n) {
-            return st_xfail(e, node, "index %lld is outside a list of %u", (long long)from, list.n);
-        }
+        ST_XFAIL_IF(from < 0 || from >= (int64_t)list.n, e, node,
+                    "index %lld is outside a list of %u", (long long)from, list.n);
         *out = list.items[from];
         return STATOR_OK;
     }
@@ -373,9 +360,8 @@ static stator_status eval_inside(st_xeval *e, const st_expr_node *node, uint32_t
 stator_status st_xeval_node(st_xeval *e, const st_expr_node *node, uint32_t want, st_xvalue *out)
 {
     *out = (st_xvalue){0};
-    if (e->depth >= EVAL_DEPTH_MAX) {
-        return st_xfail(e, node, "the expression is nested more than %u deep", EVAL_DEPTH_MAX);
-    }
+    ST_XFAIL_IF(e->depth >= EVAL_DEPTH_MAX, e, node, "the expression is nested more than %u deep",
+                EVAL_DEPTH_MAX);
     e->depth++;
     const stator_status status = eval_inside(e, node, want, out);
     e->depth--;
@@ -388,17 +374,15 @@ static stator_status assign_names(st_xeval *e, const st_expr_statement *s)
 {
     st_xvalue v;
     ST_TRY(st_xeval_node(e, s->values[0], s->n_names, &v));
-    if (s->n_names > LOCALS_MAX - e->n_locals) {
-        return st_xfail(e, s->values[0], "more than %u names", LOCALS_MAX);
-    }
+    ST_XFAIL_IF(s->n_names > LOCALS_MAX - e->n_locals, e, s->values[0], "more than %u names",
+                LOCALS_MAX);
     if (s->n_names == 1) {
         e->locals[e->n_locals++] = (st_xlocal){s->names[0], v};
         return STATOR_OK;
     }
-    if ((v.kind != ST_X_TUPLE && v.kind != ST_X_LIST) || v.n < s->n_names) {
-        return st_xfail(e, s->values[0], "%u names, but the value is %s of %u", s->n_names,
-                        st_xkind_name(&v), v.kind == ST_X_TUPLE || v.kind == ST_X_LIST ? v.n : 1u);
-    }
+    ST_XFAIL_IF((v.kind != ST_X_TUPLE && v.kind != ST_X_LIST) || v.n < s->n_names, e, s->values[0],
+                "%u names, but the value is %s of %u", s->n_names, st_xkind_name(&v),
+                v.kind == ST_X_TUPLE || v.kind == ST_X_LIST ? v.n : 1u);
     for (uint32_t i = 0; i < s->n_names; i++) {
         e->locals[e->n_locals++] = (st_xlocal){s->names[i], v.items[i]};
     }
@@ -411,10 +395,8 @@ static stator_status give_results(st_xeval *e, const st_expr_statement *s, bool 
     st_xvalue single;
     const st_expr_node *at = s->values[0];
     if (s->n_values > 1) {
-        if (s->n_values != n_out && !(fewer && s->n_values > n_out)) {
-            return st_xfail(e, at, "the program gives %u results, %u are wanted", s->n_values,
-                            n_out);
-        }
+        ST_XFAIL_IF(s->n_values != n_out && !(fewer && s->n_values > n_out), e, at,
+                    "the program gives %u results, %u are wanted", s->n_values, n_out);
         for (uint32_t i = 0; i < n_out; i++) {
             st_xvalue v;
             ST_TRY(st_xeval_node(e, s->values[i], 1, &v));
@@ -425,9 +407,8 @@ static stator_status give_results(st_xeval *e, const st_expr_statement *s, bool 
     ST_TRY(st_xeval_node(e, at, n_out, &single));
     const bool is_tuple = single.kind == ST_X_TUPLE;
     const uint32_t n = is_tuple ? single.n : 1u;
-    if (n != n_out && !(fewer && n > n_out)) {
-        return st_xfail(e, at, "the program gives %u results, %u are wanted", n, n_out);
-    }
+    ST_XFAIL_IF(n != n_out && !(fewer && n > n_out), e, at,
+                "the program gives %u results, %u are wanted", n, n_out);
     for (uint32_t i = 0; i < n_out; i++) {
         ST_TRY(st_xto_tensor(e, at, is_tuple ? &single.items[i] : &single, 0, false, &out[i]));
     }

@@ -32,9 +32,7 @@ static stator_status spread(const st_xeval *e, const st_expr_node *node, const s
     for (uint32_t i = 0; i < node->n_kids && node->keys[i] == NULL; i++) {
         const uint32_t count = args[i].kind == ST_X_TUPLE ? args[i].n : 1u;
         const st_xvalue *items = args[i].kind == ST_X_TUPLE ? args[i].items : &args[i];
-        if (count > OPERANDS_MAX - n) {
-            return st_xfail(e, node, "more than %u operands", OPERANDS_MAX);
-        }
+        ST_XFAIL_IF(count > OPERANDS_MAX - n, e, node, "more than %u operands", OPERANDS_MAX);
         memcpy(out + n, items, count * sizeof *out);
         n += count;
     }
@@ -61,13 +59,9 @@ static stator_status read_attrs(st_xeval *e, const st_expr_node *node, const st_
             continue;
         }
         const stator_attr_desc *schema = schema_of(op, node->keys[i]);
-        if (schema == NULL) {
-            return st_xfail(e, node->kids[i], "op %s has no attribute '%s'", op->desc.name,
-                            node->keys[i]);
-        }
-        if (*out_n == 32) {
-            return st_xfail(e, node, "more than 32 attributes");
-        }
+        ST_XFAIL_IF(schema == NULL, e, node->kids[i], "op %s has no attribute '%s'", op->desc.name,
+                    node->keys[i]);
+        ST_XFAIL_IF(*out_n == 32, e, node, "more than 32 attributes");
         ST_TRY(st_xto_attr(e, node->kids[i], &args[i], schema, &out[(*out_n)++]));
     }
     return STATOR_OK;
@@ -80,10 +74,8 @@ static stator_status result_count(const st_xeval *e, const st_expr_node *node, c
     uint32_t least = 0, most = 0;
     st_name_counts(op->desc.results, &least, &most);
     *out = want > least ? want : least;
-    if (*out > most) {
-        return st_xfail(e, node, "op %s gives at most %u results, %u wanted", op->desc.name, most,
-                        want);
-    }
+    ST_XFAIL_IF(*out > most, e, node, "op %s gives at most %u results, %u wanted", op->desc.name,
+                most, want);
     return STATOR_OK;
 }
 
@@ -111,9 +103,7 @@ static stator_status find_op(const st_xeval *e, const st_expr_node *node, uint32
     if (*out != 0 && st_optable_at(ops, *out)->desc.region_count == 0) {
         return STATOR_OK;
     }
-    if (*out != 0) {
-        return st_xfail(e, node, "op %s has regions, which programs cannot write", node->text);
-    }
+    ST_XFAIL_IF(*out != 0, e, node, "op %s has regions, which programs cannot write", node->text);
     uint32_t n = 0;
     for (uint32_t i = 1; i <= st_optable_count(ops) && n < 400; i++) {
         candidates[n++] = st_optable_at(ops, i)->desc.name;

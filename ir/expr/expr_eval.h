@@ -62,6 +62,7 @@ stator_status st_xeval_node(st_xeval *e, const st_expr_node *node, uint32_t want
 /* Fails at a node. */
 stator_status st_xfail(const st_xeval *e, const st_expr_node *node, const char *format, ...)
     STATOR_PRINTF(3, 4);
+#define ST_XFAIL_IF(condition, ...) ST_FAIL_BY_IF(st_xfail, condition, __VA_ARGS__)
 const char *st_xkind_name(const st_xvalue *v);
 
 /* ---- values (expr_value.c) ---- */

@@ -19,28 +19,23 @@ typedef struct helper_row {
 stator_status st_help_tensor(const st_help *c, uint32_t k, stator_ref *out)
 {
     *out = c->args[k].ref;
-    if (c->args[k].kind != ST_X_TENSOR) {
-        return st_xfail(c->e, c->node, "%s: argument %u is %s, expected a tensor", c->node->text,
-                        k + 1u, st_xkind_name(&c->args[k]));
-    }
-    if (*out == 0) {
-        return st_xfail(c->e, c->node, "%s: argument %u is absent; ask has(...) first",
-                        c->node->text, k + 1u);
-    }
+    ST_XFAIL_IF(c->args[k].kind != ST_X_TENSOR, c->e, c->node,
+                "%s: argument %u is %s, expected a tensor", c->node->text, k + 1u,
+                st_xkind_name(&c->args[k]));
+    ST_XFAIL_IF(*out == 0, c->e, c->node, "%s: argument %u is absent; ask has(...) first",
+                c->node->text, k + 1u);
     return STATOR_OK;
 }
 
 stator_status st_help_int(const st_help *c, uint32_t k, int64_t lo, int64_t hi, int64_t *out)
 {
     *out = c->args[k].i;
-    if (c->args[k].kind != ST_X_INT) {
-        return st_xfail(c->e, c->node, "%s: argument %u is %s, expected an integer", c->node->text,
-                        k + 1u, st_xkind_name(&c->args[k]));
-    }
-    if (*out < lo || *out > hi) {
-        return st_xfail(c->e, c->node, "%s: argument %u is %lld, expected %lld to %lld",
-                        c->node->text, k + 1u, (long long)*out, (long long)lo, (long long)hi);
-    }
+    ST_XFAIL_IF(c->args[k].kind != ST_X_INT, c->e, c->node,
+                "%s: argument %u is %s, expected an integer", c->node->text, k + 1u,
+                st_xkind_name(&c->args[k]));
+    ST_XFAIL_IF(*out < lo || *out > hi, c->e, c->node,
+                "%s: argument %u is %lld, expected %lld to %lld", c->node->text, k + 1u,
+                (long long)*out, (long long)lo, (long long)hi);
     return STATOR_OK;
 }
 
@@ -199,15 +194,12 @@ static stator_status help_numel(const st_help *c)
 static stator_status help_product(const st_help *c)
 {
     st_xvalue product = st_xint(1);
-    if (c->args[0].kind != ST_X_LIST) {
-        return st_xfail(c->e, c->node, "product takes a list, found %s",
-                        st_xkind_name(&c->args[0]));
-    }
+    ST_XFAIL_IF(c->args[0].kind != ST_X_LIST, c->e, c->node, "product takes a list, found %s",
+                st_xkind_name(&c->args[0]));
     for (uint32_t i = 0; i < c->args[0].n; i++) {
         const st_xvalue *item = &c->args[0].items[i];
-        if (!st_xis_number(item)) {
-            return st_xfail(c->e, c->node, "product: item %u is %s", i, st_xkind_name(item));
-        }
+        ST_XFAIL_IF(!st_xis_number(item), c->e, c->node, "product: item %u is %s", i,
+                    st_xkind_name(item));
         ST_TRY(st_xarith(c->e, c->node, "*", &product, item, &product));
     }
     *c->out = product;
@@ -224,10 +216,9 @@ static stator_status combine(const st_help *c)
 static stator_status two_sizes(const st_help *c)
 {
     for (uint32_t k = 0; k < 2; k++) {
-        if (!st_xis_size(&c->args[k])) {
-            return st_xfail(c->e, c->node, "%s: argument %u is %s, expected a size", c->node->text,
-                            k + 1u, st_xkind_name(&c->args[k]));
-        }
+        ST_XFAIL_IF(!st_xis_size(&c->args[k]), c->e, c->node,
+                    "%s: argument %u is %s, expected a size", c->node->text, k + 1u,
+                    st_xkind_name(&c->args[k]));
     }
     return combine(c);
 }
@@ -275,9 +266,8 @@ static stator_status help_ints(const st_help *c)
 static stator_status help_len(const st_help *c)
 {
     const st_xvalue *v = &c->args[0];
-    if (v->kind != ST_X_LIST && v->kind != ST_X_TUPLE && v->kind != ST_X_TENSOR) {
-        return st_xfail(c->e, c->node, "len takes a list or a tuple, found %s", st_xkind_name(v));
-    }
+    ST_XFAIL_IF(v->kind != ST_X_LIST && v->kind != ST_X_TUPLE && v->kind != ST_X_TENSOR, c->e,
+                c->node, "len takes a list or a tuple, found %s", st_xkind_name(v));
     *c->out = st_xint(v->kind == ST_X_TENSOR ? 1 : (int64_t)v->n);
     return STATOR_OK;
 }
@@ -286,9 +276,7 @@ static stator_status help_first(const st_help *c)
 {
     const st_xvalue *v = &c->args[0];
     const bool is_list = v->kind == ST_X_LIST || v->kind == ST_X_TUPLE;
-    if (is_list && v->n == 0) {
-        return st_xfail(c->e, c->node, "first: the list is empty");
-    }
+    ST_XFAIL_IF(is_list && v->n == 0, c->e, c->node, "first: the list is empty");
     *c->out = is_list ? v->items[0] : *v;
     return STATOR_OK;
 }
@@ -324,9 +312,8 @@ static stator_status help_repeat(const st_help *c)
 static stator_status help_reverse(const st_help *c)
 {
     const st_xvalue *v = &c->args[0];
-    if (v->kind != ST_X_LIST && v->kind != ST_X_TUPLE) {
-        return st_xfail(c->e, c->node, "reverse takes a list, found %s", st_xkind_name(v));
-    }
+    ST_XFAIL_IF(v->kind != ST_X_LIST && v->kind != ST_X_TUPLE, c->e, c->node,
+                "reverse takes a list, found %s", st_xkind_name(v));
     st_xvalue *items = st_xitems(c->e, v->n);
     ST_TRY_MEM(items, c->e->err);
     for (uint32_t i = 0; i < v->n; i++) {
@@ -347,18 +334,16 @@ static stator_status help_each(const st_help *c)
         strchr("+-*/%mMc", c->args[0].s[0]) == NULL) {
         return st_xfail(c->e, c->node, "each: argument 1 is one of '+-*/%%mMc' as a string");
     }
-    if (lists == 0 || (lists == 2 && a->n != b->n)) {
-        return st_xfail(c->e, c->node, "each takes lists of one length, or a list and a number");
-    }
+    ST_XFAIL_IF(lists == 0 || (lists == 2 && a->n != b->n), c->e, c->node,
+                "each takes lists of one length, or a list and a number");
     st_xvalue *items = new_list(c, n);
     ST_TRY_MEM(items, c->e->err);
     const char op[2] = {c->args[0].s[0] == '/' ? 'f' : c->args[0].s[0], 0};
     for (uint32_t i = 0; i < n; i++) {
         const st_xvalue *x = a->kind == ST_X_LIST ? &a->items[i] : a;
         const st_xvalue *y = b->kind == ST_X_LIST ? &b->items[i] : b;
-        if (!st_xis_number(x) || !st_xis_number(y)) {
-            return st_xfail(c->e, c->node, "each: item %u is no number", i);
-        }
+        ST_XFAIL_IF(!st_xis_number(x) || !st_xis_number(y), c->e, c->node,
+                    "each: item %u is no number", i);
         ST_TRY(st_xarith(c->e, c->node, op, x, y, &items[i]));
     }
     return STATOR_OK;
@@ -369,9 +354,8 @@ static stator_status help_fold(const st_help *c)
 {
     const st_xvalue *xs = &c->args[1];
     const uint32_t n = xs->kind == ST_X_TUPLE ? xs->n : 1u;
-    if (c->args[0].kind != ST_X_STRING) {
-        return st_xfail(c->e, c->node, "fold: argument 1 is the name of an op, as in 'add'");
-    }
+    ST_XFAIL_IF(c->args[0].kind != ST_X_STRING, c->e, c->node,
+                "fold: argument 1 is the name of an op, as in 'add'");
     st_expr_node call = *c->node;
     const char *no_keys[2] = {NULL, NULL};
     st_xvalue pair[2] = {xs->kind == ST_X_TUPLE ? xs->items[0] : *xs};
@@ -462,9 +446,8 @@ stator_status st_xcall_helper(st_xeval *e, const st_expr_node *node, const st_xv
                                                   row->name, row->least, row->most, node->n_kids);
     }
     for (uint32_t i = 0; row->run != st_help_cast && i < node->n_kids; i++) {
-        if (node->keys[i] != NULL) {
-            return st_xfail(e, node, "%s takes no attribute '%s'", row->name, node->keys[i]);
-        }
+        ST_XFAIL_IF(node->keys[i] != NULL, e, node, "%s takes no attribute '%s'", row->name,
+                    node->keys[i]);
     }
     return row->run(&call);
 }

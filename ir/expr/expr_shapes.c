@@ -46,13 +46,11 @@ stator_status st_help_unsqueeze(const st_help *c)
     ST_TRY(st_help_tensor(c, 0, &x));
     const uint32_t added = c->args[1].kind == ST_X_LIST ? c->args[1].n : 1u;
     const uint32_t rank = st_xtype(c->e, x)->rank + added;
-    if (added > STATOR_RANK_MAX || rank > STATOR_RANK_MAX) {
-        return st_xfail(c->e, c->node, "unsqueeze: more than %d axes", STATOR_RANK_MAX);
-    }
+    ST_XFAIL_IF(added > STATOR_RANK_MAX || rank > STATOR_RANK_MAX, c->e, c->node,
+                "unsqueeze: more than %d axes", STATOR_RANK_MAX);
     ST_TRY(st_help_axes(c, 1, rank, &set));
-    if ((uint32_t)__builtin_popcount(set) != added) {
-        return st_xfail(c->e, c->node, "unsqueeze: an axis is named twice");
-    }
+    ST_XFAIL_IF((uint32_t)__builtin_popcount(set) != added, c->e, c->node,
+                "unsqueeze: an axis is named twice");
     const stator_ref one = st_sym_int(&c->e->b->module->symtab, 1);
     for (uint32_t i = 0; i < rank; i++) {
         dims[i] = set >> i & 1u ? one : st_help_dim(c, x, from++);

@@ -84,10 +84,8 @@ static stator_status check_literal(const st_xeval *e, const st_expr_node *at, co
         return STATOR_OK;
     }
     int_range(dtype, &lo, &hi);
-    if (!(x >= lo && x <= hi) || x != trunc(x)) {
-        return st_xfail(e, at, "the number %g has no exact value in dtype %s", x,
-                        st_dtype_name(dtype));
-    }
+    ST_XFAIL_IF(!(x >= lo && x <= hi) || x != trunc(x), e, at,
+                "the number %g has no exact value in dtype %s", x, st_dtype_name(dtype));
     return STATOR_OK;
 }
 
@@ -124,10 +122,9 @@ static stator_status sizes_tensor(st_xeval *e, const st_expr_node *at, const st_
     stator_ref *syms = st_arena_zalloc(&e->arena, list->n + 1u, sizeof *syms);
     ST_TRY_MEM(syms, e->err);
     for (uint32_t i = 0; i < list->n; i++) {
-        if (!st_xis_size(&list->items[i])) {
-            return st_xfail(e, at, "item %u of the list is %s, only sizes become a tensor", i,
-                            st_xkind_name(&list->items[i]));
-        }
+        ST_XFAIL_IF(!st_xis_size(&list->items[i]), e, at,
+                    "item %u of the list is %s, only sizes become a tensor", i,
+                    st_xkind_name(&list->items[i]));
         syms[i] = st_xsym(e, &list->items[i]);
     }
     return st_build_from_dims(e->b, syms, list->n, out, e->err);
@@ -144,9 +141,8 @@ stator_status st_xto_tensor(st_xeval *e, const st_expr_node *at, const st_xvalue
     case ST_X_INT:
     case ST_X_FLOAT:
     case ST_X_BOOL:
-        if (dtype == STATOR_DTYPE_NONE) {
-            return st_xfail(e, at, "the number has no dtype here; write scalar(number, dtype)");
-        }
+        ST_XFAIL_IF(dtype == STATOR_DTYPE_NONE, e, at,
+                    "the number has no dtype here; write scalar(number, dtype)");
         return literal(e, at, v, dtype, out);
     case ST_X_SYM:
         ST_TRY(st_build_from_dims(e->b, &v->ref, UINT32_MAX, out, e->err));
@@ -158,9 +154,7 @@ stator_status st_xto_tensor(st_xeval *e, const st_expr_node *at, const st_xvalue
     default:
         return st_xfail(e, at, "expected a tensor, found %s", st_xkind_name(v));
     }
-    if (*out == 0 && !optional) {
-        return st_xfail(e, at, "the operand is absent; ask has(...) first");
-    }
+    ST_XFAIL_IF(*out == 0 && !optional, e, at, "the operand is absent; ask has(...) first");
     return STATOR_OK;
 }
 
@@ -265,10 +259,9 @@ static stator_status divide(st_xeval *e, const st_expr_node *at, const st_xvalue
                             const st_xvalue *b, st_xvalue *out)
 {
     if (a->kind == ST_X_INT && b->kind == ST_X_INT) {
-        if (b->i == 0 || (a->i == INT64_MIN && b->i == -1) || a->i % b->i != 0) {
-            return st_xfail(e, at, "%lld / %lld is no integer; write a float or floordiv",
-                            (long long)a->i, (long long)b->i);
-        }
+        ST_XFAIL_IF(b->i == 0 || (a->i == INT64_MIN && b->i == -1) || a->i % b->i != 0, e, at,
+                    "%lld / %lld is no integer; write a float or floordiv", (long long)a->i,
+                    (long long)b->i);
         *out = st_xint(a->i / b->i);
         return STATOR_OK;
     }
@@ -284,9 +277,7 @@ static stator_status size_arith(st_xeval *e, const st_expr_node *at, char op, co
         ['m'] = STATOR_SYM_MIN,      ['M'] = STATOR_SYM_MAX};
     const stator_ref x = st_xsym(e, a), y = st_xsym(e, b);
     const stator_ref sum = x && y ? st_sym_op(&e->b->module->symtab, ops[(int)op], x, y) : 0;
-    if (sum == 0) {
-        return st_xfail(e, at, "the size exceeds a limit of the symbolic engine, or 64 bits");
-    }
+    ST_XFAIL_IF(sum == 0, e, at, "the size exceeds a limit of the symbolic engine, or 64 bits");
     *out = st_xsize(e, sum);
     return STATOR_OK;
 }
@@ -322,20 +313,17 @@ stator_status st_xarith(st_xeval *e, const st_expr_node *at, const char *op, con
                         const st_xvalue *b, st_xvalue *out)
 {
     const bool has_float = a->kind == ST_X_FLOAT || b->kind == ST_X_FLOAT;
-    if (has_float && (a->kind == ST_X_SYM || b->kind == ST_X_SYM)) {
-        return st_xfail(e, at,
-                        "a float and a size that is not known yet; write "
-                        "scalar(size, dtype) to make a tensor of it");
-    }
+    ST_XFAIL_IF(has_float && (a->kind == ST_X_SYM || b->kind == ST_X_SYM), e, at,
+                "a float and a size that is not known yet; write "
+                "scalar(size, dtype) to make a tensor of it");
     if (has_float) {
         return float_arith(e, at, op[0], st_xto_float(a), st_xto_float(b), out);
     }
     if (op[0] == '/') {
         return divide(e, at, a, b, out);
     }
-    if ((op[0] == '%' || op[0] == 'f' || op[0] == 'c') && b->kind == ST_X_INT && b->i == 0) {
-        return st_xfail(e, at, "division by zero");
-    }
+    ST_XFAIL_IF((op[0] == '%' || op[0] == 'f' || op[0] == 'c') && b->kind == ST_X_INT && b->i == 0,
+                e, at, "division by zero");
     return size_arith(e, at, op[0], a, b, out);
 }
 
@@ -414,9 +402,8 @@ stator_status st_xcompare(st_xeval *e, const st_expr_node *at, const char *op, c
         return st_xfail(e, at, "'%s' does not compare %s with %s", op, st_xkind_name(a),
                         st_xkind_name(b));
     }
-    if (result == ST_UNDECIDED) {
-        return st_xfail(e, at, "the sizes cannot be compared before the program runs");
-    }
+    ST_XFAIL_IF(result == ST_UNDECIDED, e, at,
+                "the sizes cannot be compared before the program runs");
     *out = st_xbool(result);
     return STATOR_OK;
 }

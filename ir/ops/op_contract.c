@@ -15,16 +15,12 @@ static stator_status read_axes(const st_infer *in, uint32_t a, uint32_t k, uint3
 {
     int64_t list[STATOR_RANK_MAX];
     *out_n = st_in_list(in, a, list, STATOR_RANK_MAX);
-    if (*out_n > st_in_rank(in, k)) {
-        return st_in_fail(in, err, "%s has %u entries, the operand has rank %u",
-                          in->op->desc.attrs[a].name, *out_n, st_in_rank(in, k));
-    }
+    ST_IN_FAIL_IF(*out_n > st_in_rank(in, k), in, err, "%s has %u entries, the operand has rank %u",
+                  in->op->desc.attrs[a].name, *out_n, st_in_rank(in, k));
     for (uint32_t i = 0; i < *out_n; i++) {
         ST_TRY(st_in_axis(in, list[i], st_in_rank(in, k), &axes[i], err));
-        if (*set >> axes[i] & 1u) {
-            return st_in_fail(in, err, "%s names axis %u a second time", in->op->desc.attrs[a].name,
-                              axes[i]);
-        }
+        ST_IN_FAIL_IF(*set >> axes[i] & 1u, in, err, "%s names axis %u a second time",
+                      in->op->desc.attrs[a].name, axes[i]);
         *set |= 1u << axes[i];
     }
     return STATOR_OK;
@@ -37,10 +33,8 @@ static stator_status pair_axes(const st_infer *in, uint32_t a, uint32_t b, uint3
     uint32_t x[STATOR_RANK_MAX], y[STATOR_RANK_MAX], n = 0;
     ST_TRY(read_axes(in, a, 0, &set[0], x, out_n, err));
     ST_TRY(read_axes(in, b, 1, &set[1], y, &n, err));
-    if (n != *out_n) {
-        return st_in_fail(in, err, "%s has %u entries and %s has %u, expected equally many",
-                          in->op->desc.attrs[a].name, *out_n, in->op->desc.attrs[b].name, n);
-    }
+    ST_IN_FAIL_IF(n != *out_n, in, err, "%s has %u entries and %s has %u, expected equally many",
+                  in->op->desc.attrs[a].name, *out_n, in->op->desc.attrs[b].name, n);
     for (uint32_t i = 0; i < n; i++) {
         const stator_ref p = st_in_dim(in, 0, x[i]), q = st_in_dim(in, 1, y[i]);
         int64_t value;
@@ -100,10 +94,8 @@ stator_status st_infer_einsum(st_infer *in, stator_diag **err)
     st_einsum eq;
     uint32_t ranks[ST_EINSUM_OPERANDS_MAX];
     stator_ref size[ST_EINSUM_LABELS], dims[ST_EINSUM_LABELS_MAX];
-    if (in->n_operands == 0 || in->n_operands > ST_EINSUM_OPERANDS_MAX) {
-        return st_in_fail(in, err, "has %u operands, expected 1 to %u", in->n_operands,
-                          ST_EINSUM_OPERANDS_MAX);
-    }
+    ST_IN_FAIL_IF(in->n_operands == 0 || in->n_operands > ST_EINSUM_OPERANDS_MAX, in, err,
+                  "has %u operands, expected 1 to %u", in->n_operands, ST_EINSUM_OPERANDS_MAX);
     for (uint32_t k = 0; k < in->n_operands; k++) {
         ST_TRY(st_in_same_dtype(in, 0, k, err));
         ranks[k] = st_in_rank(in, k);
@@ -153,9 +145,8 @@ static stator_status read_conv(const st_infer *in, conv_values *out, stator_diag
     st_in_list(in, at.dilations, out->dilations, STATOR_RANK_MAX);
     st_in_syms(in, at.pads, out->pads, 2 * STATOR_RANK_MAX);
     out->groups = st_in_int(in, at.groups);
-    if (out->groups < 1) {
-        return st_in_fail(in, err, "groups is %lld, expected at least 1", (long long)out->groups);
-    }
+    ST_IN_FAIL_IF(out->groups < 1, in, err, "groups is %lld, expected at least 1",
+                  (long long)out->groups);
     for (uint32_t k = 1; k < in->n_operands; k++) {
         ST_TRY(st_in_same_dtype(in, 0, k, err));
     }
@@ -167,10 +158,9 @@ static stator_status divisible(const st_infer *in, stator_ref size, int64_t grou
                                const char *what, stator_diag **err)
 {
     int64_t value;
-    if (st_in_const(in, size, &value) && value % groups != 0) {
-        return st_in_fail(in, err, "%s is %lld, no multiple of groups = %lld", what,
-                          (long long)value, (long long)groups);
-    }
+    ST_IN_FAIL_IF(st_in_const(in, size, &value) && value % groups != 0, in, err,
+                  "%s is %lld, no multiple of groups = %lld", what, (long long)value,
+                  (long long)groups);
     return st_in_multiple(in, size, st_in_size(in, groups), what, err);
 }
 
@@ -233,9 +223,8 @@ stator_status st_infer_conv_transpose(st_infer *in, stator_diag **err)
     dims[1] = st_in_op_int(in, STATOR_SYM_MUL, w[1], c.groups);
     ST_TRY(vector_of(in, 2, dims[1], "bias and filters", err));
     for (uint32_t i = 0; i < c.n; i++) {
-        if (c.strides[i] < 1 || c.dilations[i] < 1) {
-            return st_in_fail(in, err, "stride and dilation of axis %u must be at least 1", i);
-        }
+        ST_IN_FAIL_IF(c.strides[i] < 1 || c.dilations[i] < 1, in, err,
+                      "stride and dilation of axis %u must be at least 1", i);
         stator_ref size = st_in_op_int(
             in, STATOR_SYM_MUL, st_in_op_int(in, STATOR_SYM_SUB, st_in_dim(in, 0, 2u + i), 1),
             c.strides[i]);
@@ -277,10 +266,8 @@ stator_status st_infer_deform_conv(st_infer *in, stator_diag **err)
     stator_ref w[STATOR_RANK_MAX], dims[STATOR_RANK_MAX];
     const int64_t offset_groups = st_in_int(in, STATOR_deform_conv_offset_groups);
     ST_TRY(read_conv(in, &c, err));
-    if (offset_groups < 1) {
-        return st_in_fail(in, err, "offset_groups is %lld, expected at least 1",
-                          (long long)offset_groups);
-    }
+    ST_IN_FAIL_IF(offset_groups < 1, in, err, "offset_groups is %lld, expected at least 1",
+                  (long long)offset_groups);
     st_in_dims(in, 1, w);
     ST_TRY(st_in_same_dim(in, st_in_dim(in, 0, 1), st_in_op_int(in, STATOR_SYM_MUL, w[1], c.groups),
                           "channels of x and of w times groups", err));
@@ -350,24 +337,20 @@ stator_status st_infer_col2im(st_infer *in, stator_diag **err)
     int64_t block[STATOR_RANK_MAX], count = 1, channels = 0;
     ST_TRY(st_in_rank_is(in, 0, 3, 3, err));
     const uint32_t n = st_in_list(in, STATOR_col2im_block, block, STATOR_RANK_MAX);
-    if (n == 0 || n + 2u > STATOR_RANK_MAX) {
-        return st_in_fail(in, err, "block has %u entries, expected 1 to %d", n,
-                          STATOR_RANK_MAX - 2);
-    }
+    ST_IN_FAIL_IF(n == 0 || n + 2u > STATOR_RANK_MAX, in, err,
+                  "block has %u entries, expected 1 to %d", n, STATOR_RANK_MAX - 2);
     ST_TRY(st_in_list_count(in, STATOR_col2im_image, n, err));
     ST_TRY(st_in_list_count(in, STATOR_col2im_strides, n, err));
     ST_TRY(st_in_list_count(in, STATOR_col2im_dilations, n, err));
     ST_TRY(st_in_list_count(in, STATOR_col2im_pads, 2u * n, err));
     for (uint32_t i = 0; i < n; i++) {
-        if (block[i] < 1 || !st_mul_i64(count, block[i], &count)) {
-            return st_in_fail(in, err, "block entry %u is %lld", i, (long long)block[i]);
-        }
+        ST_IN_FAIL_IF(block[i] < 1 || !st_mul_i64(count, block[i], &count), in, err,
+                      "block entry %u is %lld", i, (long long)block[i]);
     }
     const stator_ref columns = st_in_dim(in, 0, 1);
-    if (st_in_const(in, columns, &channels) && channels % count != 0) {
-        return st_in_fail(in, err, "axis 1 of x is %lld, no multiple of the block's %lld elements",
-                          (long long)channels, (long long)count);
-    }
+    ST_IN_FAIL_IF(st_in_const(in, columns, &channels) && channels % count != 0, in, err,
+                  "axis 1 of x is %lld, no multiple of the block's %lld elements",
+                  (long long)channels, (long long)count);
     ST_TRY(st_in_multiple(in, columns, st_in_size(in, count), "axis 1 of x by the block", err));
     ST_TRY(check_columns(in, block, n, err));
     dims[0] = st_in_dim(in, 0, 0);
@@ -390,20 +373,16 @@ stator_status st_infer_dft(st_infer *in, stator_diag **err)
     ST_TRY(st_in_list_count(in, STATOR_dft_length, 1, err));
     st_in_syms(in, STATOR_dft_length, &length, 1);
     st_in_dims(in, 0, dims);
-    if (axis == rank - 1u) {
-        return st_in_fail(in, err, "axis %u is the last one, which holds real and imaginary parts",
-                          axis);
-    }
-    if (st_in_const(in, dims[rank - 1u], &parts) && parts != 1 && parts != 2) {
-        return st_in_fail(in, err, "the last axis has size %lld, expected 1 (real) or 2 (complex)",
-                          (long long)parts);
-    }
+    ST_IN_FAIL_IF(axis == rank - 1u, in, err,
+                  "axis %u is the last one, which holds real and imaginary parts", axis);
+    ST_IN_FAIL_IF(st_in_const(in, dims[rank - 1u], &parts) && parts != 1 && parts != 2, in, err,
+                  "the last axis has size %lld, expected 1 (real) or 2 (complex)",
+                  (long long)parts);
     ST_TRY(st_in_fits(in, dims[rank - 1u], st_in_size(in, 2), "x", rank - 1u, err));
     const bool inverse = st_in_int(in, STATOR_dft_inverse) != 0;
     const bool onesided = st_in_int(in, STATOR_dft_onesided) != 0;
-    if (onesided && parts != (inverse ? 2 : 1)) {
-        return st_in_fail(in, err, "onesided needs %s input", inverse ? "complex" : "real");
-    }
+    ST_IN_FAIL_IF(onesided && parts != (inverse ? 2 : 1), in, err, "onesided needs %s input",
+                  inverse ? "complex" : "real");
     dims[axis] =
         onesided && !inverse
             ? st_in_op_int(in, STATOR_SYM_ADD, st_in_op_int(in, STATOR_SYM_FLOORDIV, length, 2), 1)

@@ -31,14 +31,10 @@ static void open_region(region_reader *r, st_infer *in, uint32_t k, const char *
 static stator_status counts_are(const region_reader *r, uint32_t inputs, uint32_t outputs,
                                 stator_diag **err)
 {
-    if (r->v->n_inputs != inputs) {
-        return st_in_fail(r->in, err, "the %s has %u inputs, expected %u", r->what, r->v->n_inputs,
-                          inputs);
-    }
-    if (r->v->n_outputs != outputs) {
-        return st_in_fail(r->in, err, "the %s has %u outputs, expected %u", r->what,
-                          r->v->n_outputs, outputs);
-    }
+    ST_IN_FAIL_IF(r->v->n_inputs != inputs, r->in, err, "the %s has %u inputs, expected %u",
+                  r->what, r->v->n_inputs, inputs);
+    ST_IN_FAIL_IF(r->v->n_outputs != outputs, r->in, err, "the %s has %u outputs, expected %u",
+                  r->what, r->v->n_outputs, outputs);
     return STATOR_OK;
 }
 
@@ -70,23 +66,19 @@ static stator_status match_input(region_reader *r, uint32_t i, uint32_t k, uint3
     const stator_type_row *type = input_type(r, i);
     const uint32_t rank = st_in_rank(r->in, k) - (skip != NO_AXIS);
     char a_text[96], b_text[96];
-    if (type->dtype != st_in_dtype(r->in, k) || type->rank != rank) {
-        return st_in_fail(r->in, err,
-                          "operand %u is %s of rank %u, input %u of the %s is %s of rank %u", k,
-                          st_dtype_name(st_in_dtype(r->in, k)), rank, i, r->what,
-                          st_dtype_name(type->dtype), type->rank);
-    }
+    ST_IN_FAIL_IF(type->dtype != st_in_dtype(r->in, k) || type->rank != rank, r->in, err,
+                  "operand %u is %s of rank %u, input %u of the %s is %s of rank %u", k,
+                  st_dtype_name(st_in_dtype(r->in, k)), rank, i, r->what,
+                  st_dtype_name(type->dtype), type->rank);
     for (uint32_t d = 0; d < rank; d++) {
         const stator_ref inner = stator_dim_at(r->v, type, d);
         const stator_ref outer = st_in_dim(r->in, k, d + (skip != NO_AXIS && d >= skip));
         const uint32_t atom = st_sym_as_symbol(&r->in->m->symtab, inner);
-        if (st_sym_eq(&r->in->m->symtab, inner, outer) == 0) {
-            return st_in_fail(r->in, err,
-                              "axis %u of operand %u has size %s, input %u of the %s "
-                              "expects %s",
-                              d, k, st_in_sym_text(r->in, outer, a_text), i, r->what,
-                              st_in_sym_text(r->in, inner, b_text));
-        }
+        ST_IN_FAIL_IF(st_sym_eq(&r->in->m->symtab, inner, outer) == 0, r->in, err,
+                      "axis %u of operand %u has size %s, input %u of the %s "
+                      "expects %s",
+                      d, k, st_in_sym_text(r->in, outer, a_text), i, r->what,
+                      st_in_sym_text(r->in, inner, b_text));
         if (inner != outer && atom != 0 && r->n_bound < BOUND_MAX) {
             r->bound[r->n_bound++] = atom;
         }
@@ -147,9 +139,7 @@ static stator_status results_are(st_infer *in, uint32_t n, stator_diag **err)
     } else if (in->n_results != n) {
         return st_in_fail(in, err, "%u results asked for, the regions give %u", in->n_results, n);
     }
-    if (n > 256u) {
-        return st_in_fail(in, err, "%u results, at most 256 are possible", n);
-    }
+    ST_IN_FAIL_IF(n > 256u, in, err, "%u results, at most 256 are possible", n);
     in->n_results = n;
     return STATOR_OK;
 }
@@ -160,10 +150,8 @@ static stator_status count_attr(const st_infer *in, uint32_t a, uint32_t limit, 
 {
     const int64_t value = st_in_int(in, a);
     *out = (uint32_t)value;
-    if (value < 0 || value > (int64_t)limit) {
-        return st_in_fail(in, err, "%s is %lld, expected 0 to %u", in->op->desc.attrs[a].name,
-                          (long long)value, limit);
-    }
+    ST_IN_FAIL_IF(value < 0 || value > (int64_t)limit, in, err, "%s is %lld, expected 0 to %u",
+                  in->op->desc.attrs[a].name, (long long)value, limit);
     return STATOR_OK;
 }
 
@@ -195,12 +183,10 @@ static stator_status join_branches(st_infer *in, const region_reader *then_branc
 {
     stator_ref dims[STATOR_RANK_MAX];
     const stator_type_row *a = output_type(then_branch, k), *b = output_type(else_branch, k);
-    if (a->dtype != b->dtype || a->rank != b->rank) {
-        return st_in_fail(in, err,
-                          "result %u is %s of rank %u in the then branch and %s of rank %u in the "
-                          "else branch, expected equal ones",
-                          k, st_dtype_name(a->dtype), a->rank, st_dtype_name(b->dtype), b->rank);
-    }
+    ST_IN_FAIL_IF(a->dtype != b->dtype || a->rank != b->rank, in, err,
+                  "result %u is %s of rank %u in the then branch and %s of rank %u in the "
+                  "else branch, expected equal ones",
+                  k, st_dtype_name(a->dtype), a->rank, st_dtype_name(b->dtype), b->rank);
     for (uint32_t d = 0; d < a->rank; d++) {
         const stator_ref x = stator_dim_at(then_branch->v, a, d);
         const stator_ref y = stator_dim_at(else_branch->v, b, d);
@@ -243,24 +229,20 @@ static stator_status carried_result(st_infer *in, region_reader *r, const uint32
     char a_text[96], b_text[96];
     st_symtab *tab = &in->m->symtab;
     const stator_type_row *before = input_type(r, at[1]), *after = output_type(r, at[2]);
-    if (before->dtype != after->dtype || before->rank != after->rank) {
-        return st_in_fail(in, err,
-                          "carried value %u enters the %s as %s of rank %u and leaves it as %s of "
-                          "rank %u, expected equal ones",
-                          result, r->what, st_dtype_name(before->dtype), before->rank,
-                          st_dtype_name(after->dtype), after->rank);
-    }
+    ST_IN_FAIL_IF(before->dtype != after->dtype || before->rank != after->rank, in, err,
+                  "carried value %u enters the %s as %s of rank %u and leaves it as %s of "
+                  "rank %u, expected equal ones",
+                  result, r->what, st_dtype_name(before->dtype), before->rank,
+                  st_dtype_name(after->dtype), after->rank);
     for (uint32_t d = 0; d < before->rank; d++) {
         const stator_ref first = st_in_dim(in, at[0], d);
         const stator_ref x = stator_dim_at(r->v, before, d), y = stator_dim_at(r->v, after, d);
         const int same = st_sym_eq(tab, x, y);
-        if (same == 0 && x == first) {
-            return st_in_fail(in, err,
-                              "axis %u of carried value %u has size %s in one iteration and %s in "
-                              "the next; give the %s's input a symbol for it",
-                              d, result, st_in_sym_text(in, x, a_text),
-                              st_in_sym_text(in, y, b_text), r->what);
-        }
+        ST_IN_FAIL_IF(same == 0 && x == first, in, err,
+                      "axis %u of carried value %u has size %s in one iteration and %s in "
+                      "the next; give the %s's input a symbol for it",
+                      d, result, st_in_sym_text(in, x, a_text), st_in_sym_text(in, y, b_text),
+                      r->what);
         const bool stable = same == 1 || st_sym_eq(tab, y, first) == 1;
         dims[d] = stable ? first : st_in_unbacked(in, result, d, upper_bound(in, y));
     }
@@ -374,9 +356,8 @@ stator_status st_infer_scan(st_infer *in, stator_diag **err)
     ST_TRY(count_attr(in, STATOR_scan_carried, in->n_operands, &carried, err));
     ST_TRY(count_attr(in, STATOR_scan_scanned, in->n_operands - carried, &scanned, err));
     ST_TRY(count_attr(in, STATOR_scan_stacked, 256, &stacked, err));
-    if (scanned == 0 || scanned > 256) {
-        return st_in_fail(in, err, "scans %u operands, expected 1 to 256", scanned);
-    }
+    ST_IN_FAIL_IF(scanned == 0 || scanned > 256, in, err, "scans %u operands, expected 1 to 256",
+                  scanned);
     ST_TRY(scan_lists(in, scanned, stacked, err));
     open_region(&r, in, 0, "body");
     ST_TRY(counts_are(&r, in->n_operands, carried + stacked, err));

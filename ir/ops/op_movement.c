@@ -16,10 +16,9 @@ stator_status st_infer_reshape(st_infer *in, stator_diag **err)
         st_in_dims(in, 0, from);
         const stator_ref a = st_in_product(in, from, st_in_rank(in, 0));
         const stator_ref b = st_in_product(in, to, rank);
-        if (a != 0 && b != 0 && st_sym_eq(&in->m->symtab, a, b) == 0) {
-            return st_in_fail(in, err, "x has %s elements, the new shape has %s",
-                              st_in_sym_text(in, a, a_text), st_in_sym_text(in, b, b_text));
-        }
+        ST_IN_FAIL_IF(a != 0 && b != 0 && st_sym_eq(&in->m->symtab, a, b) == 0, in, err,
+                      "x has %s elements, the new shape has %s", st_in_sym_text(in, a, a_text),
+                      st_in_sym_text(in, b, b_text));
         ST_TRY(st_in_same_dim(in, a, b, "elements of x and of the new shape", err));
     }
     return st_in_set(in, 0, st_in_dtype(in, 0), rank, to, err);
@@ -55,16 +54,13 @@ stator_status st_infer_expand(st_infer *in, stator_diag **err)
     char a_text[96], b_text[96];
     const uint32_t x_rank = st_in_rank(in, 0);
     const uint32_t rank = st_in_syms(in, STATOR_expand_shape, to, STATOR_RANK_MAX);
-    if (rank < x_rank) {
-        return st_in_fail(in, err, "x has rank %u, the shape only %u sizes", x_rank, rank);
-    }
+    ST_IN_FAIL_IF(rank < x_rank, in, err, "x has rank %u, the shape only %u sizes", x_rank, rank);
     for (uint32_t i = 0; i < x_rank && rank <= STATOR_RANK_MAX; i++) {
         const stator_ref from = st_in_dim(in, 0, i);
-        if (!expands(in, from, to[rank - x_rank + i])) {
-            return st_in_fail(in, err, "axis %u of x has size %s, which cannot become %s", i,
-                              st_in_sym_text(in, from, a_text),
-                              st_in_sym_text(in, to[rank - x_rank + i], b_text));
-        }
+        ST_IN_FAIL_IF(!expands(in, from, to[rank - x_rank + i]), in, err,
+                      "axis %u of x has size %s, which cannot become %s", i,
+                      st_in_sym_text(in, from, a_text),
+                      st_in_sym_text(in, to[rank - x_rank + i], b_text));
         ST_TRY(st_in_fits(in, from, to[rank - x_rank + i], "x", i, err));
     }
     return st_in_set(in, 0, st_in_dtype(in, 0), rank, to, err);
@@ -130,10 +126,8 @@ stator_status st_infer_slice(st_infer *in, stator_diag **err)
     st_in_syms(in, STATOR_slice_sizes, sizes, STATOR_RANK_MAX);
     st_in_list(in, STATOR_slice_steps, steps, STATOR_RANK_MAX);
     for (uint32_t i = 0; i < rank; i++) {
-        if (steps[i] == 0 || steps[i] == INT64_MIN) {
-            return st_in_fail(in, err, "the step of axis %u is %lld, expected another", i,
-                              (long long)steps[i]);
-        }
+        ST_IN_FAIL_IF(steps[i] == 0 || steps[i] == INT64_MIN, in, err,
+                      "the step of axis %u is %lld, expected another", i, (long long)steps[i]);
         ST_TRY(slice_in_range(in, i, starts[i], sizes[i], steps[i], err));
     }
     return st_in_set(in, 0, st_in_dtype(in, 0), rank, sizes, err);
@@ -144,9 +138,7 @@ stator_status st_infer_concat(st_infer *in, stator_diag **err)
     stator_ref dims[STATOR_RANK_MAX];
     uint32_t axis = 0;
     int64_t value;
-    if (in->n_operands == 0) {
-        return st_in_fail(in, err, "has no operand, expected at least one");
-    }
+    ST_IN_FAIL_IF(in->n_operands == 0, in, err, "has no operand, expected at least one");
     const uint32_t rank = st_in_rank(in, 0);
     ST_TRY(st_in_axis(in, st_in_int(in, STATOR_concat_axis), rank, &axis, err));
     st_in_dims(in, 0, dims);
@@ -235,10 +227,9 @@ static stator_status check_elements(const st_infer *in, uint32_t axis_attr, stat
     ST_TRY(st_in_axis(in, st_in_int(in, axis_attr), rank, &axis, err));
     for (uint32_t i = 0; i < rank; i++) {
         const stator_ref a = st_in_dim(in, 1, i), b = st_in_dim(in, 0, i);
-        if (i != axis && st_sym_le(&in->m->symtab, a, b) == 0) {
-            return st_in_fail(in, err, "axis %u: index has size %s, x only %s", i,
-                              st_in_sym_text(in, a, a_text), st_in_sym_text(in, b, b_text));
-        }
+        ST_IN_FAIL_IF(i != axis && st_sym_le(&in->m->symtab, a, b) == 0, in, err,
+                      "axis %u: index has size %s, x only %s", i, st_in_sym_text(in, a, a_text),
+                      st_in_sym_text(in, b, b_text));
         if (i != axis) {
             ST_TRY(st_in_at_most(in, a, b, "index and x beside the axis", err));
         }
@@ -259,13 +250,11 @@ static stator_status tuple_length(const st_infer *in, uint32_t *out, stator_diag
     *out = 0;
     ST_TRY(st_in_index_dtype(in, 1, err));
     ST_TRY(st_in_rank_is(in, 1, 1, STATOR_RANK_MAX, err));
-    if (!st_in_const(in, st_in_dim(in, 1, st_in_rank(in, 1) - 1u), &length)) {
-        return st_in_fail(in, err, "the last size of index must be known when the graph is built");
-    }
-    if (length > st_in_rank(in, 0)) {
-        return st_in_fail(in, err, "index tuples have %lld entries, x has rank %u",
-                          (long long)length, st_in_rank(in, 0));
-    }
+    ST_IN_FAIL_IF(!st_in_const(in, st_in_dim(in, 1, st_in_rank(in, 1) - 1u), &length), in, err,
+                  "the last size of index must be known when the graph is built");
+    ST_IN_FAIL_IF(length > st_in_rank(in, 0), in, err,
+                  "index tuples have %lld entries, x has rank %u", (long long)length,
+                  st_in_rank(in, 0));
     *out = (uint32_t)length;
     return STATOR_OK;
 }
@@ -277,11 +266,9 @@ stator_status st_infer_gather_nd(st_infer *in, stator_diag **err)
     const int64_t batch = st_in_int(in, STATOR_gather_nd_batch_dims);
     ST_TRY(tuple_length(in, &length, err));
     const uint32_t i_rank = st_in_rank(in, 1);
-    if (batch < 0 || batch >= i_rank || batch + length > st_in_rank(in, 0)) {
-        return st_in_fail(in, err,
-                          "batch_dims %lld with index of rank %u, tuples of %u and x of rank %u",
-                          (long long)batch, i_rank, length, st_in_rank(in, 0));
-    }
+    ST_IN_FAIL_IF(batch < 0 || batch >= i_rank || batch + length > st_in_rank(in, 0), in, err,
+                  "batch_dims %lld with index of rank %u, tuples of %u and x of rank %u",
+                  (long long)batch, i_rank, length, st_in_rank(in, 0));
     for (uint32_t i = 0; i < (uint32_t)batch; i++) {
         ST_TRY(st_in_same_dim(in, st_in_dim(in, 0, i), st_in_dim(in, 1, i), "batch axes", err));
     }
@@ -352,9 +339,8 @@ stator_status st_infer_tile(st_infer *in, stator_diag **err)
     st_in_syms(in, STATOR_tile_repeats, dims, STATOR_RANK_MAX);
     for (uint32_t i = 0; i < rank; i++) {
         int64_t repeats;
-        if (st_in_const(in, dims[i], &repeats) && repeats < 0) {
-            return st_in_fail(in, err, "axis %u is repeated %lld times", i, (long long)repeats);
-        }
+        ST_IN_FAIL_IF(st_in_const(in, dims[i], &repeats) && repeats < 0, in, err,
+                      "axis %u is repeated %lld times", i, (long long)repeats);
         ST_TRY(st_in_at_most(in, st_in_size(in, 0), dims[i], "a number of repeats", err));
         dims[i] = st_in_op(in, STATOR_SYM_MUL, st_in_dim(in, 0, i), dims[i]);
     }

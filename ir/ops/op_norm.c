@@ -24,9 +24,7 @@ static stator_status fits_x(const st_infer *in, uint32_t k, stator_diag **err)
     }
     const uint32_t x_rank = st_in_rank(in, 0), rank = st_in_rank(in, k);
     st_in_operand_name(in, k, name);
-    if (rank > x_rank) {
-        return st_in_fail(in, err, "%s has rank %u, more than x (%u)", name, rank, x_rank);
-    }
+    ST_IN_FAIL_IF(rank > x_rank, in, err, "%s has rank %u, more than x (%u)", name, rank, x_rank);
     for (uint32_t i = 0; i < rank; i++) {
         ST_TRY(
             st_in_fits(in, st_in_dim(in, k, i), st_in_dim(in, 0, x_rank - rank + i), name, i, err));
@@ -104,10 +102,9 @@ stator_status st_infer_group_norm(st_infer *in, stator_diag **err)
     int64_t channels;
     const int64_t groups = st_in_int(in, STATOR_group_norm_groups);
     ST_TRY(per_channel(in, 1, 2, err));
-    if (groups < 1 || (st_in_const(in, st_in_dim(in, 0, 1), &channels) && channels % groups != 0)) {
-        return st_in_fail(in, err, "groups is %lld, expected a divisor of the channels",
-                          (long long)groups);
-    }
+    ST_IN_FAIL_IF(groups < 1 ||
+                      (st_in_const(in, st_in_dim(in, 0, 1), &channels) && channels % groups != 0),
+                  in, err, "groups is %lld, expected a divisor of the channels", (long long)groups);
     ST_TRY(
         st_in_multiple(in, st_in_dim(in, 0, 1), st_in_size(in, groups), "channels by groups", err));
     return st_in_like(in, 0, 0, 0, err);
@@ -117,19 +114,15 @@ stator_status st_infer_lrn(st_infer *in, stator_diag **err)
 {
     ST_TRY(all_float(in, err));
     ST_TRY(st_in_rank_is(in, 0, 2, STATOR_RANK_MAX, err));
-    if (st_in_int(in, STATOR_lrn_size) < 1) {
-        return st_in_fail(in, err, "size is %lld, expected at least 1",
-                          (long long)st_in_int(in, STATOR_lrn_size));
-    }
+    ST_IN_FAIL_IF(st_in_int(in, STATOR_lrn_size) < 1, in, err, "size is %lld, expected at least 1",
+                  (long long)st_in_int(in, STATOR_lrn_size));
     return st_in_like(in, 0, 0, 0, err);
 }
 
 stator_status st_infer_lp_norm(st_infer *in, stator_diag **err)
 {
     const int64_t p = st_in_int(in, STATOR_lp_norm_p);
-    if (p != 1 && p != 2) {
-        return st_in_fail(in, err, "p is %lld, expected 1 or 2", (long long)p);
-    }
+    ST_IN_FAIL_IF(p != 1 && p != 2, in, err, "p is %lld, expected 1 or 2", (long long)p);
     return st_infer_along_float(in, err);
 }
 

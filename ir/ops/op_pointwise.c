@@ -43,10 +43,8 @@ static stator_status dtype_attr(const st_infer *in, uint32_t a, stator_dtype *ou
 {
     const int64_t dtype = st_in_int(in, a);
     *out = (stator_dtype)dtype;
-    if (dtype <= STATOR_DTYPE_NONE || dtype >= STATOR_DTYPE_COUNT) {
-        return st_in_fail(in, err, "dtype %lld is not one of 1 to %d", (long long)dtype,
-                          STATOR_DTYPE_COUNT - 1);
-    }
+    ST_IN_FAIL_IF(dtype <= STATOR_DTYPE_NONE || dtype >= STATOR_DTYPE_COUNT, in, err,
+                  "dtype %lld is not one of 1 to %d", (long long)dtype, STATOR_DTYPE_COUNT - 1);
     return STATOR_OK;
 }
 
@@ -62,11 +60,10 @@ stator_status st_infer_bitcast(st_infer *in, stator_diag **err)
 {
     stator_dtype dtype = 0;
     ST_TRY(dtype_attr(in, 0, &dtype, err));
-    if (st_dtype_bits(dtype) != st_dtype_bits(st_in_dtype(in, 0))) {
-        return st_in_fail(in, err, "%s has %u bits and %s has %u, expected equal widths",
-                          st_dtype_name(st_in_dtype(in, 0)), st_dtype_bits(st_in_dtype(in, 0)),
-                          st_dtype_name(dtype), st_dtype_bits(dtype));
-    }
+    ST_IN_FAIL_IF(st_dtype_bits(dtype) != st_dtype_bits(st_in_dtype(in, 0)), in, err,
+                  "%s has %u bits and %s has %u, expected equal widths",
+                  st_dtype_name(st_in_dtype(in, 0)), st_dtype_bits(st_in_dtype(in, 0)),
+                  st_dtype_name(dtype), st_dtype_bits(dtype));
     return st_in_like(in, 0, 0, dtype, err);
 }
 

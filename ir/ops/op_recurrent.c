@@ -59,9 +59,7 @@ stator_status st_infer_recurrent(st_infer *in, stator_diag **err)
     if (st_in_has(in, 4)) {
         ST_TRY(st_in_index_dtype(in, 4, err));
     }
-    if (hidden < 1) {
-        return st_in_fail(in, err, "hidden is %lld, expected at least 1", (long long)hidden);
-    }
+    ST_IN_FAIL_IF(hidden < 1, in, err, "hidden is %lld, expected at least 1", (long long)hidden);
     const bool both = st_in_string_is(in, STATOR_lstm_direction, "bidirectional");
     s.t = st_in_dim(in, 0, 0);
     s.n = st_in_dim(in, 0, 1);

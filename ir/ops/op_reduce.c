@@ -45,9 +45,8 @@ stator_status st_infer_arg(st_infer *in, stator_diag **err)
     uint32_t axis = 0;
     int64_t size;
     ST_TRY(st_in_axis(in, st_in_int(in, STATOR_argmax_axis), st_in_rank(in, 0), &axis, err));
-    if (st_in_const(in, st_in_dim(in, 0, axis), &size) && size == 0) {
-        return st_in_fail(in, err, "axis %u of x is empty, there is no element to point at", axis);
-    }
+    ST_IN_FAIL_IF(st_in_const(in, st_in_dim(in, 0, axis), &size) && size == 0, in, err,
+                  "axis %u of x is empty, there is no element to point at", axis);
     ST_TRY(has_element(in, axis, err));
     return set_reduced(in, 1u << axis, st_in_int(in, STATOR_argmax_keepdims) != 0, STATOR_I64, err);
 }
@@ -83,11 +82,9 @@ stator_status st_infer_topk(st_infer *in, stator_diag **err)
     ST_TRY(st_in_axis(in, st_in_int(in, STATOR_topk_axis), rank, &axis, err));
     st_in_syms(in, STATOR_topk_k, &k, 1);
     st_in_dims(in, 0, dims);
-    if (k != 0 && st_sym_le(&in->m->symtab, k, dims[axis]) == 0) {
-        return st_in_fail(in, err, "k is %s, axis %u of x has only %s elements",
-                          st_in_sym_text(in, k, a_text), axis,
-                          st_in_sym_text(in, dims[axis], b_text));
-    }
+    ST_IN_FAIL_IF(k != 0 && st_sym_le(&in->m->symtab, k, dims[axis]) == 0, in, err,
+                  "k is %s, axis %u of x has only %s elements", st_in_sym_text(in, k, a_text), axis,
+                  st_in_sym_text(in, dims[axis], b_text));
     ST_TRY(st_in_at_most(in, k, dims[axis], "k and the axis of x", err));
     dims[axis] = k;
     ST_TRY(st_in_set(in, 0, st_in_dtype(in, 0), rank, dims, err));

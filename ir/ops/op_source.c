@@ -10,24 +10,21 @@ stator_status st_infer_constant(st_infer *in, stator_diag **err)
     const stator_attr_row *row = in->attrs[STATOR_constant_value];
     int64_t dims[STATOR_RANK_MAX];
     uint64_t count = 0, bytes = 0;
-    if (row->i <= 0 || (uint64_t)row->i >= in->m->types.count) {
-        return st_in_fail(in, err, "the value has no type");
-    }
+    ST_IN_FAIL_IF(row->i <= 0 || (uint64_t)row->i >= in->m->types.count, in, err,
+                  "the value has no type");
     const stator_type_row *type = stator_type_at(in->v, (stator_ref)row->i);
     for (uint32_t i = 0; i < type->rank; i++) {
-        if (!st_in_const(in, stator_dim_at(in->v, type, i), &dims[i])) {
-            return st_in_fail(in, err, "axis %u of the type has no fixed size", i);
-        }
+        ST_IN_FAIL_IF(!st_in_const(in, stator_dim_at(in->v, type, i), &dims[i]), in, err,
+                      "axis %u of the type has no fixed size", i);
     }
     const stator_blob *blob = st_module_blob_at(in->m, row->begin);
     if (blob == NULL || !st_numel(dims, type->rank, &count) ||
         !st_dtype_bytes(type->dtype, count, &bytes)) {
         return st_in_fail(in, err, "the value has no contents, or is larger than memory can be");
     }
-    if (bytes != st_blob_size(blob)) {
-        return st_in_fail(in, err, "the type needs %llu bytes, the value has %llu",
-                          (unsigned long long)bytes, (unsigned long long)st_blob_size(blob));
-    }
+    ST_IN_FAIL_IF(bytes != st_blob_size(blob), in, err,
+                  "the type needs %llu bytes, the value has %llu", (unsigned long long)bytes,
+                  (unsigned long long)st_blob_size(blob));
     in->types[0] = (stator_ref)row->i;
     return STATOR_OK;
 }
@@ -79,10 +76,8 @@ stator_status st_infer_sym_bind(st_infer *in, stator_diag **err)
     for (uint32_t i = 0; i < row->count; i++) {
         char text[96];
         const stator_ref sym = stator_ref_at(in->v, row->begin + i);
-        if (st_sym_as_symbol(&in->m->symtab, sym) == 0) {
-            return st_in_fail(in, err, "entry %u is '%s', expected one symbol", i,
-                              st_in_sym_text(in, sym, text));
-        }
+        ST_IN_FAIL_IF(st_sym_as_symbol(&in->m->symtab, sym) == 0, in, err,
+                      "entry %u is '%s', expected one symbol", i, st_in_sym_text(in, sym, text));
     }
     return st_in_like(in, 0, 0, 0, err);
 }
@@ -106,8 +101,7 @@ stator_status st_infer_rng(st_infer *in, stator_diag **err)
 {
     const stator_dtype dtype = (stator_dtype)st_in_int(in, st_in_place(in, "dtype"));
     ST_TRY(check_seed(in, err));
-    if (st_dtype_class(dtype) != STATOR_CLASS_FLOAT) {
-        return st_in_fail(in, err, "dtype is %s, expected a float dtype", st_dtype_name(dtype));
-    }
+    ST_IN_FAIL_IF(st_dtype_class(dtype) != STATOR_CLASS_FLOAT, in, err,
+                  "dtype is %s, expected a float dtype", st_dtype_name(dtype));
     return set_shaped(in, st_in_place(in, "shape"), dtype, err);
 }

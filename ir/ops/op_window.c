@@ -16,9 +16,7 @@ static stator_status window_dims(st_infer *in, const stator_ref *extra, stator_r
     const uint32_t at = st_in_place(in, "window");
     const uint32_t n = st_in_list(in, at, window, STATOR_RANK_MAX);
     const uint32_t rank = st_in_rank(in, 0);
-    if (n == 0 || n > rank) {
-        return st_in_fail(in, err, "window has %u entries, x has rank %u", n, rank);
-    }
+    ST_IN_FAIL_IF(n == 0 || n > rank, in, err, "window has %u entries, x has rank %u", n, rank);
     ST_TRY(st_in_list_count(in, st_in_place(in, "strides"), n, err));
     ST_TRY(st_in_list_count(in, st_in_place(in, "dilations"), n, err));
     ST_TRY(st_in_list_count(in, st_in_place(in, "pads"), 2u * n, err));
@@ -27,10 +25,8 @@ static stator_status window_dims(st_infer *in, const stator_ref *extra, stator_r
     st_in_syms(in, st_in_place(in, "pads"), pads, 2 * STATOR_RANK_MAX);
     st_in_dims(in, 0, dims);
     for (uint32_t i = 0; i < n; i++) {
-        if (window[i] < 1) {
-            return st_in_fail(in, err, "window entry %u is %lld, expected at least 1", i,
-                              (long long)window[i]);
-        }
+        ST_IN_FAIL_IF(window[i] < 1, in, err, "window entry %u is %lld, expected at least 1", i,
+                      (long long)window[i]);
         const stator_ref hi =
             extra ? st_in_op(in, STATOR_SYM_ADD, pads[n + i], extra[i]) : pads[n + i];
         const st_sym_window w = {.size = dims[rank - n + i],
@@ -68,10 +64,8 @@ stator_status st_infer_lp_pool(st_infer *in, stator_diag **err)
 {
     ST_TRY(st_in_class_is(in, 0, FLOAT_ONLY, "a float dtype", err));
     ST_TRY(is_pool(in, err));
-    if (st_in_int(in, STATOR_lp_pool_p) < 1) {
-        return st_in_fail(in, err, "p is %lld, expected at least 1",
-                          (long long)st_in_int(in, STATOR_lp_pool_p));
-    }
+    ST_IN_FAIL_IF(st_in_int(in, STATOR_lp_pool_p) < 1, in, err, "p is %lld, expected at least 1",
+                  (long long)st_in_int(in, STATOR_lp_pool_p));
     return st_infer_window(in, err);
 }
 
@@ -110,10 +104,8 @@ stator_status st_infer_roi_align(st_infer *in, stator_diag **err)
     ST_TRY(st_in_same_dim(in, st_in_dim(in, 1, 0), st_in_dim(in, 2, 0), "rois and batch", err));
     const int64_t height = st_in_int(in, STATOR_roi_align_height);
     const int64_t width = st_in_int(in, STATOR_roi_align_width);
-    if (height < 1 || width < 1 || st_in_int(in, STATOR_roi_align_sampling_ratio) < 0) {
-        return st_in_fail(in, err,
-                          "height and width must be at least 1, sampling_ratio at least 0");
-    }
+    ST_IN_FAIL_IF(height < 1 || width < 1 || st_in_int(in, STATOR_roi_align_sampling_ratio) < 0, in,
+                  err, "height and width must be at least 1, sampling_ratio at least 0");
     const stator_ref dims[4] = {st_in_dim(in, 1, 0), st_in_dim(in, 0, 1), st_in_size(in, height),
                                 st_in_size(in, width)};
     return st_in_set(in, 0, st_in_dtype(in, 0), 4, dims, err);
@@ -162,9 +154,8 @@ stator_status st_infer_resize(st_infer *in, stator_diag **err)
     }
     ST_TRY(resize_modes(in, err));
     const bool crops = st_in_string_is(in, STATOR_resize_coordinates, "tf_crop_and_resize");
-    if (crops && !st_in_has(in, 1)) {
-        return st_in_fail(in, err, "coordinates tf_crop_and_resize needs the operand roi");
-    }
+    ST_IN_FAIL_IF(crops && !st_in_has(in, 1), in, err,
+                  "coordinates tf_crop_and_resize needs the operand roi");
     if (st_in_has(in, 1)) {
         ST_TRY(st_in_dtype_is(in, 1, STATOR_F32, err));
         ST_TRY(st_in_rank_is(in, 1, 1, 1, err));

@@ -61,15 +61,11 @@ static stator_status open_file(const st_lexer *lex, uint64_t at, st_text_files *
                                const char *path, st_file **out, stator_diag **err)
 {
     char real[PATH_MAX];
-    if (files->dir == NULL) {
-        return st_lex_fail_at(
-            lex, at, err, "file(\"%s\") is refused: this text came without a folder to read from",
-            path);
-    }
+    ST_LEX_FAIL_AT_IF(files->dir == NULL, lex, at, err,
+                      "file(\"%s\") is refused: this text came without a folder to read from",
+                      path);
     const char *reason = resolve_below(files->dir, path, real);
-    if (reason) {
-        return st_lex_fail_at(lex, at, err, "file(\"%s\") %s", path, reason);
-    }
+    ST_LEX_FAIL_AT_IF(reason, lex, at, err, "file(\"%s\") %s", path, reason);
     for (uint32_t i = 0; i < files->files.count; i++) {
         if (strcmp(st_file_path(files->files.data[i]), real) == 0) {
             *out = files->files.data[i];
@@ -151,12 +147,10 @@ static stator_status parse_hash(st_lexer *lex, st_mem *mem, uint64_t bytes, stat
     ST_TRY(st_lex_expect(lex, ',', err));
     ST_TRY(st_lex_u64(lex, "a number of bytes", INT64_MAX, &size, err));
     ST_TRY(st_lex_expect(lex, ')', err));
-    if (!is_hash || size != bytes) {
-        return st_lex_fail_at(lex, at, err,
-                              is_hash ? "hash(...) names %llu bytes, the type has %llu"
-                                      : "hash(...) needs 32 lower-case hexadecimal digits",
-                              (unsigned long long)size, (unsigned long long)bytes);
-    }
+    ST_LEX_FAIL_AT_IF(!is_hash || size != bytes, lex, at, err,
+                      is_hash ? "hash(...) names %llu bytes, the type has %llu"
+                              : "hash(...) needs 32 lower-case hexadecimal digits",
+                      (unsigned long long)size, (unsigned long long)bytes);
     *out = st_blob_from_hash(mem, hash, size);
     return *out ? STATOR_OK : st_fail_oom(err);
 }
@@ -177,10 +171,8 @@ static stator_status parse_elements(st_lexer *lex, uint32_t dtype, uint64_t coun
         }
         ST_TRY(st_literal_parse(lex, dtype, data, i, err));
     }
-    if (st_lex_is(lex, ',')) {
-        return st_lex_fail(lex, err, "more elements are given than the %llu of the type",
-                           (unsigned long long)count);
-    }
+    ST_LEX_FAIL_IF(st_lex_is(lex, ','), lex, err,
+                   "more elements are given than the %llu of the type", (unsigned long long)count);
     return st_lex_expect(lex, '}', err);
 }
 
@@ -212,10 +204,8 @@ stator_status st_text_parse_data(st_lexer *lex, const st_module *m, st_text_file
     const stator_type_row *row = st_seg_at(&m->types, type);
     uint64_t count = 0, bytes = 0;
     *out = NULL;
-    if (!st_type_static_size(m, type, &count, &bytes)) {
-        return st_lex_fail(lex, err,
-                           "a constant needs sizes that are plain integers and fit in memory");
-    }
+    ST_LEX_FAIL_IF(!st_type_static_size(m, type, &count, &bytes), lex, err,
+                   "a constant needs sizes that are plain integers and fit in memory");
     if (st_lex_is_word(lex, "file")) {
         return parse_file(lex, files, bytes, out, err);
     }

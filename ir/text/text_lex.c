@@ -80,9 +80,8 @@ stator_status st_lex_fail_at(const st_lexer *lex, uint64_t offset, stator_diag *
 
 stator_status st_lex_expected(const st_lexer *lex, stator_diag **err, const char *what)
 {
-    if (lex->token.kind == ST_TEXT_END) {
-        return st_lex_fail(lex, err, "expected %s, found the end of the text", what);
-    }
+    ST_LEX_FAIL_IF(lex->token.kind == ST_TEXT_END, lex, err,
+                   "expected %s, found the end of the text", what);
     const uint64_t begin = lex->token.offset;
     const uint64_t len = lex->pos - begin < 40 ? lex->pos - begin : 40;
     return st_lex_fail(lex, err, "expected %s, found '%.*s'", what, (int)len, lex->text + begin);
@@ -145,17 +144,12 @@ static stator_status scan_string(st_lexer *lex, stator_diag **err)
     uint64_t at = lex->token.offset + 1;
     while (peek(lex, at) != '"') {
         const unsigned char *s = (const unsigned char *)lex->text + at;
-        if (at >= lex->len || *s == '\n') {
-            return st_lex_fail(lex, err, "this string has no closing '\"' on its line");
-        }
-        if (*s < 0x20 || *s == 0x7f) {
-            return st_lex_fail_at(lex, at, err, "control byte 0x%02x in a string; write \\x%02x",
-                                  *s, *s);
-        }
+        ST_LEX_FAIL_IF(at >= lex->len || *s == '\n', lex, err,
+                       "this string has no closing '\"' on its line");
+        ST_LEX_FAIL_AT_IF(*s < 0x20 || *s == 0x7f, lex, at, err,
+                          "control byte 0x%02x in a string; write \\x%02x", *s, *s);
         const uint64_t n = *s == '\\' ? 1 : st_utf8_length(s, lex->len - at);
-        if (n == 0) {
-            return st_lex_fail_at(lex, at, err, "byte 0x%02x is not UTF-8; write \\x%02x", *s, *s);
-        }
+        ST_LEX_FAIL_AT_IF(n == 0, lex, at, err, "byte 0x%02x is not UTF-8; write \\x%02x", *s, *s);
         at += n;
         at += *s == '\\' && at < lex->len && lex->text[at] != '\n';
     }
@@ -180,14 +174,10 @@ stator_status st_lex_next(st_lexer *lex, stator_diag **err)
         lex->token.kind = ST_TEXT_VALUE;
         lex->token.text++;
         lex->pos = skip_digits(lex, begin + 1, is_word_byte);
-        if (lex->pos == begin + 1) {
-            return st_lex_fail(lex, err, "expected a number or a name after '%%'");
-        }
+        ST_LEX_FAIL_IF(lex->pos == begin + 1, lex, err, "expected a number or a name after '%%'");
     } else if (is_digit(c)) {
         lex->token.kind = scan_number(lex, begin, &lex->pos);
-        if (is_word_byte(peek(lex, lex->pos))) {
-            return st_lex_fail(lex, err, "malformed number");
-        }
+        ST_LEX_FAIL_IF(is_word_byte(peek(lex, lex->pos)), lex, err, "malformed number");
     } else if (c == '"') {
         ST_TRY(scan_string(lex, err));
     } else if (c != '\0' && strchr("(){}[],:=@^*+-", c)) {
@@ -260,10 +250,8 @@ stator_status st_lex_u64(st_lexer *lex, const char *what, uint64_t max, uint64_t
     if (lex->token.kind != ST_TEXT_INT) {
         return st_lex_expected(lex, err, what);
     }
-    if (!digits_value(&lex->token, max, out)) {
-        return st_lex_fail(lex, err, "%s is too large, the most is %llu", what,
-                           (unsigned long long)max);
-    }
+    ST_LEX_FAIL_IF(!digits_value(&lex->token, max, out), lex, err,
+                   "%s is too large, the most is %llu", what, (unsigned long long)max);
     return st_lex_next(lex, err);
 }
 
@@ -288,14 +276,11 @@ static stator_status take_escape(const st_lexer *lex, uint64_t *at, char *out, s
         *at += 1;
         return STATOR_OK;
     }
-    if (c != 'x' || !is_hex_digit(peek(lex, *at + 1)) || !is_hex_digit(peek(lex, *at + 2))) {
-        return st_lex_fail_at(lex, *at - 1, err,
-                              "unknown escape; there are \\\" \\\\ \\n \\t \\r and \\xHH");
-    }
+    ST_LEX_FAIL_AT_IF(
+        c != 'x' || !is_hex_digit(peek(lex, *at + 1)) || !is_hex_digit(peek(lex, *at + 2)), lex,
+        *at - 1, err, "unknown escape; there are \\\" \\\\ \\n \\t \\r and \\xHH");
     *out = (char)(st_hex_digit(lex->text[*at + 1]) * 16 + st_hex_digit(lex->text[*at + 2]));
-    if (*out == '\0') {
-        return st_lex_fail_at(lex, *at - 1, err, "a string cannot hold the byte 00");
-    }
+    ST_LEX_FAIL_AT_IF(*out == '\0', lex, *at - 1, err, "a string cannot hold the byte 00");
     *at += 3;
     return STATOR_OK;
 }

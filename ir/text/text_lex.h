@@ -39,9 +39,11 @@ void st_lex_place(const st_lexer *lex, uint64_t offset, uint32_t *out_line, uint
 /* Fails with "file:line:column: " and the text, at the current token. */
 stator_status st_lex_fail(const st_lexer *lex, stator_diag **err, const char *format, ...)
     STATOR_PRINTF(3, 4);
+#define ST_LEX_FAIL_IF(condition, ...) ST_FAIL_BY_IF(st_lex_fail, condition, __VA_ARGS__)
 /* The same at a byte offset. */
 stator_status st_lex_fail_at(const st_lexer *lex, uint64_t offset, stator_diag **err,
                              const char *format, ...) STATOR_PRINTF(4, 5);
+#define ST_LEX_FAIL_AT_IF(condition, ...) ST_FAIL_BY_IF(st_lex_fail_at, condition, __VA_ARGS__)
 /* "expected X, found Y". */
 stator_status st_lex_expected(const st_lexer *lex, stator_diag **err, const char *what);
 

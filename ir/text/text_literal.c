@@ -193,17 +193,13 @@ static stator_status parse_bits(st_lexer *lex, uint32_t dtype, uint64_t *out, st
     const st_token *token = &lex->token;
     const uint32_t width = st_dtype_bits(dtype);
     uint64_t value = 0;
-    if (token->len < 3 || token->len > 18) {
-        return st_lex_fail(lex, err, "expected 1 to 16 digits after 0x");
-    }
+    ST_LEX_FAIL_IF(token->len < 3 || token->len > 18, lex, err, "expected 1 to 16 digits after 0x");
     for (uint64_t i = 2; i < token->len; i++) {
         const char c = token->text[i];
         value = value * 16u + (uint64_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
     }
-    if (width < 64 && value >> width) {
-        return st_lex_fail(lex, err, "%.*s has more than the %u bits of %s", (int)token->len,
-                           token->text, width, st_dtype_name(dtype));
-    }
+    ST_LEX_FAIL_IF(width < 64 && value >> width, lex, err, "%.*s has more than the %u bits of %s",
+                   (int)token->len, token->text, width, st_dtype_name(dtype));
     *out = value;
     return STATOR_OK;
 }
@@ -218,19 +214,16 @@ static stator_status parse_decimal(st_lexer *lex, uint32_t dtype, uint64_t *out,
     const st_token *token = &lex->token;
     char text[128];
     char *end = NULL;
-    if (token->len >= sizeof text) {
-        return st_lex_fail(lex, err, "a number of %llu digits; the most is %u",
-                           (unsigned long long)token->len, (unsigned)sizeof text - 1u);
-    }
+    ST_LEX_FAIL_IF(token->len >= sizeof text, lex, err, "a number of %llu digits; the most is %u",
+                   (unsigned long long)token->len, (unsigned)sizeof text - 1u);
     memcpy(text, token->text, token->len);
     text[token->len] = '\0';
     *out = bits_of_text(dtype, text, &end);
     if (end != text + token->len) {
         return st_lex_expected(lex, err, "a number");
     }
-    if (is_bits_infinite(dtype, *out)) {
-        return st_lex_fail(lex, err, "%s is outside the range of %s", text, st_dtype_name(dtype));
-    }
+    ST_LEX_FAIL_IF(is_bits_infinite(dtype, *out), lex, err, "%s is outside the range of %s", text,
+                   st_dtype_name(dtype));
     return STATOR_OK;
 }
 
@@ -275,10 +268,8 @@ static stator_status parse_integer(st_lexer *lex, uint32_t dtype, void *data, ui
                       &magnitude, err));
     const uint64_t top = (UINT64_C(1) << (width - 1u)) - 1u; /* largest signed */
     const uint64_t max = is_signed ? top + (uint64_t)is_negative : top * 2u + 1u;
-    if (magnitude > max) {
-        return st_lex_fail_at(lex, begin, err, "%s%llu does not fit %s", is_negative ? "-" : "",
-                              (unsigned long long)magnitude, st_dtype_name(dtype));
-    }
+    ST_LEX_FAIL_AT_IF(magnitude > max, lex, begin, err, "%s%llu does not fit %s",
+                      is_negative ? "-" : "", (unsigned long long)magnitude, st_dtype_name(dtype));
     const uint64_t bits = is_negative ? 0u - magnitude : magnitude;
     if (dtype == STATOR_BOOL) {
         ((uint8_t *)data)[i] = (uint8_t)bits;

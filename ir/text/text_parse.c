@@ -162,9 +162,8 @@ static stator_status parse_definition(parser *p, result *out)
 
 static stator_status define(parser *p, scope *s, const result *r, stator_ref value)
 {
-    if (st_map_get(&s->labels, r->key) != 0) {
-        return st_lex_fail_at(&p->lex, r->offset, p->err, "this value is defined twice");
-    }
+    ST_LEX_FAIL_AT_IF(st_map_get(&s->labels, r->key) != 0, &p->lex, r->offset, p->err,
+                      "this value is defined twice");
     return st_map_put(&s->labels, r->key, value) ? STATOR_OK : st_fail_oom(p->err);
 }
 
@@ -355,10 +354,8 @@ static stator_status parse_attr(parser *p, node *n)
     }
     stator_attr *attrs = n->attrs.data;
     for (uint32_t k = 0; k < n->attrs.count; k++) {
-        if (strcmp(attrs[k].name, name) == 0) {
-            return st_lex_fail_at(&p->lex, offset, p->err, "the attribute '%s' is given twice",
-                                  name);
-        }
+        ST_LEX_FAIL_AT_IF(strcmp(attrs[k].name, name) == 0, &p->lex, offset, p->err,
+                          "the attribute '%s' is given twice", name);
     }
     stator_attr *attr = list_push(p, &n->attrs, sizeof *attr);
     ST_TRY_MEM(attr, p->err);
@@ -425,9 +422,8 @@ static stator_status parse_results(parser *p, node *n)
     for (bool more = true; more;) {
         result *r = list_push(p, &n->results, sizeof *r);
         ST_TRY_MEM(r, p->err);
-        if (n->results.count > ST_RESULTS_MAX) {
-            return st_lex_fail(&p->lex, p->err, "a node has at most %u results", ST_RESULTS_MAX);
-        }
+        ST_LEX_FAIL_IF(n->results.count > ST_RESULTS_MAX, &p->lex, p->err,
+                       "a node has at most %u results", ST_RESULTS_MAX);
         ST_TRY(parse_definition(p, r));
         ST_TRY(accept(p, ',', &more));
     }
@@ -516,9 +512,8 @@ static stator_status parse_origins(parser *p, node *n)
 static stator_status parse_region(parser *p, scope *s, stator_graph **out)
 {
     scope inner = {0};
-    if (p->depth == REGIONS_MAX) {
-        return st_lex_fail(&p->lex, p->err, "regions are nested deeper than %u", REGIONS_MAX);
-    }
+    ST_LEX_FAIL_IF(p->depth == REGIONS_MAX, &p->lex, p->err, "regions are nested deeper than %u",
+                   REGIONS_MAX);
     const uint32_t mark = st_rebuild_enter(&p->rebuild);
     const uint64_t offset = p->lex.token.offset;
     ST_TRY(st_build_region_begin(s->b, NULL, &inner.b, p->err));
@@ -663,10 +658,9 @@ static stator_status parse_file(parser *p, stator_builder *b)
     ST_TRY(st_lex_expect_word(&p->lex, "stir", p->err));
     const st_lexer at = p->lex;
     ST_TRY(st_lex_u64(&p->lex, "the version of the form", UINT32_MAX, &version, p->err));
-    if (version == 0 || version > TEXT_VERSION) {
-        return st_lex_fail(&at, p->err, "this text is of version %u, this program reads version %u",
-                           (uint32_t)version, TEXT_VERSION);
-    }
+    ST_LEX_FAIL_IF(version == 0 || version > TEXT_VERSION, &at, p->err,
+                   "this text is of version %u, this program reads version %u", (uint32_t)version,
+                   TEXT_VERSION);
     for (;;) {
         bool found;
         ST_TRY(st_lex_accept_word(&p->lex, "sym", &found, p->err));

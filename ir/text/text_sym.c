@@ -354,18 +354,14 @@ stator_status st_text_parse_symbol(st_lexer *lex, st_module *m, stator_diag **er
     const uint32_t before = m->symtab.n_symbols;
     symbol_line line;
     ST_TRY(parse_line(lex, m, &line, err));
-    if (line.lo > line.hi || line.divisor < 1) {
-        return st_lex_fail_at(lex, begin, err,
-                              "the range of '%s' is empty or its divisor is below 1",
-                              st_module_str(m, line.name));
-    }
+    ST_LEX_FAIL_AT_IF(line.lo > line.hi || line.divisor < 1, lex, begin, err,
+                      "the range of '%s' is empty or its divisor is below 1",
+                      st_module_str(m, line.name));
     const uint32_t sym = st_sym_symbol(&m->symtab, line.name, line.lo, line.hi, line.divisor,
                                        line.is_unbacked ? 1u : 0u);
     ST_TRY_MEM(sym, err);
-    if (m->symtab.n_symbols == before) {
-        return st_lex_fail_at(lex, begin, err, "the size '%s' is declared twice",
-                              st_module_str(m, line.name));
-    }
+    ST_LEX_FAIL_AT_IF(m->symtab.n_symbols == before, lex, begin, err,
+                      "the size '%s' is declared twice", st_module_str(m, line.name));
     stator_atom_row *row = st_seg_at(&m->symtab.atoms, st_sym_as_symbol(&m->symtab, sym));
     row->hint = line.hint;
     return STATOR_OK;
@@ -488,9 +484,7 @@ static stator_status parse_term(sym_parser *p, uint32_t *out, stator_diag **err)
 static stator_status parse_sum(sym_parser *p, uint32_t *out, stator_diag **err)
 {
     const uint64_t at = p->lex->token.offset;
-    if (++p->depth > DEPTH_MAX) {
-        return st_lex_fail(p->lex, err, "a size nested deeper than %u", DEPTH_MAX);
-    }
+    ST_LEX_FAIL_IF(++p->depth > DEPTH_MAX, p->lex, err, "a size nested deeper than %u", DEPTH_MAX);
     ST_TRY(parse_term(p, out, err));
     while (st_lex_is(p->lex, '+') || st_lex_is(p->lex, '-')) {
         const bool is_minus = st_lex_is(p->lex, '-');
@@ -524,18 +518,15 @@ stator_status st_text_parse_type(st_lexer *lex, st_module *m, uint32_t *out, sta
     ST_TRY(st_lex_expect(lex, '[', err));
     while (!st_lex_is(lex, ']')) {
         int64_t lo, hi;
-        if (rank == STATOR_RANK_MAX) {
-            return st_lex_fail(lex, err, "a type has at most %d axes", STATOR_RANK_MAX);
-        }
+        ST_LEX_FAIL_IF(rank == STATOR_RANK_MAX, lex, err, "a type has at most %d axes",
+                       STATOR_RANK_MAX);
         if (rank > 0) {
             ST_TRY(st_lex_expect(lex, ',', err));
         }
         const uint64_t at = lex->token.offset;
         ST_TRY(st_text_parse_sym(lex, m, &dims[rank], err));
         st_sym_range(&m->symtab, dims[rank], &lo, &hi);
-        if (hi < 0) {
-            return st_lex_fail_at(lex, at, err, "the size of axis %u is negative", rank);
-        }
+        ST_LEX_FAIL_AT_IF(hi < 0, lex, at, err, "the size of axis %u is negative", rank);
         rank++;
     }
     ST_TRY(st_lex_next(lex, err));

@@ -204,18 +204,13 @@ static uint32_t divide_bounded(st_symtab *tab, const st_lin *r, int64_t c)
     return row.kind == STATOR_ATOM_MIN ? st_sym_min(tab, x, n) : st_sym_max(tab, x, n);
 }
 
-uint32_t st_lin_div_int(st_symtab *tab, const st_lin *a, int64_t c)
+/* floordiv(a, c) for c > 0. 0: limit. */
+static uint32_t div_int(st_symtab *tab, const st_lin *a, int64_t c)
 {
     st_lin q;
     st_lin r;
     st_lin_set(&q, 0);
     st_lin_copy(&r, a);
-    if (c < 0) {
-        if (c == INT64_MIN || !st_lin_scale(&r, -1)) {
-            return 0;
-        }
-        c = -c;
-    }
     int64_t folded = 0;
     int64_t unused = 1;
     st_lin rest;
@@ -277,7 +272,8 @@ static bool reduce_mod(st_symtab *tab, st_lin *r, int64_t c)
     return true;
 }
 
-uint32_t st_lin_mod_int(st_symtab *tab, const st_lin *a, int64_t c)
+/* mod(a, c) for c > 0. 0: limit. */
+static uint32_t mod_int(st_symtab *tab, const st_lin *a, int64_t c)
 {
     st_lin r;
     st_lin_copy(&r, a);
@@ -317,18 +313,29 @@ uint32_t st_lin_mod_int(st_symtab *tab, const st_lin *a, int64_t c)
 
 /* ---- public ---- */
 
+/* Is b an integer by which one divides? Then *out is a, negated where b is, and *out_c is |b|. */
+static bool is_by_int(const st_symtab *tab, uint32_t a, uint32_t b, st_lin *out, int64_t *out_c)
+{
+    int64_t c = 0;
+    st_lin_set(out, 0);
+    if (!st_sym_const(tab, b, &c) || c == 0 || c == INT64_MIN) {
+        return false;
+    }
+    *out_c = c < 0 ? -c : c;
+    return st_lin_add_sym(tab, out, a, c < 0 ? -1 : 1);
+}
+
 uint32_t st_sym_floordiv(st_symtab *tab, uint32_t a, uint32_t b)
 {
     int64_t c = 0;
     st_lin lin;
-    st_lin_set(&lin, 0);
     if (a == 0 || b == 0) {
         return 0;
     }
     if (!st_sym_const(tab, b, &c)) {
         return st_sym_div_sym(tab, a, b);
     }
-    return c != 0 && st_lin_add_sym(tab, &lin, a, 1) ? st_lin_div_int(tab, &lin, c) : 0;
+    return is_by_int(tab, a, b, &lin, &c) ? div_int(tab, &lin, c) : 0;
 }
 
 uint32_t st_sym_ceildiv(st_symtab *tab, uint32_t a, uint32_t b)
@@ -344,21 +351,15 @@ uint32_t st_sym_ceildiv(st_symtab *tab, uint32_t a, uint32_t b)
 uint32_t st_sym_mod(st_symtab *tab, uint32_t a, uint32_t b)
 {
     int64_t c = 0;
+    int64_t size = 0;
     st_lin lin;
-    st_lin_set(&lin, 0);
     if (a == 0 || b == 0) {
         return 0;
     }
     if (!st_sym_const(tab, b, &c)) {
         return st_sym_mod_sym(tab, a, b);
     }
-    if (c == 0 || c == INT64_MIN || !st_lin_add_sym(tab, &lin, a, 1)) {
-        return 0;
-    }
-    if (c > 0) {
-        return st_lin_mod_int(tab, &lin, c);
-    }
     /* mod(a, -c) = -mod(-a, c) */
-    const uint32_t positive = st_lin_scale(&lin, -1) ? st_lin_mod_int(tab, &lin, -c) : 0;
-    return st_sym_mul(tab, positive, st_sym_int(tab, -1));
+    const uint32_t rest = is_by_int(tab, a, b, &lin, &size) ? mod_int(tab, &lin, size) : 0;
+    return c < 0 ? st_sym_mul(tab, rest, st_sym_int(tab, -1)) : rest;
 }

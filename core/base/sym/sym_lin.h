@@ -61,9 +61,7 @@ bool st_mono_from_term(const st_symtab *tab, const stator_term_row *term, st_mon
 bool st_mono_mul(const st_mono *a, const st_mono *b, st_mono *out);
 bool st_lin_add_mono(st_symtab *tab, st_lin *lin, const st_mono *mono);
 
-/* Division (sym_div.c by an integer c > 0 or, for div, c != 0; sym_poly.c by a sym). 0: limit. */
-uint32_t st_lin_div_int(st_symtab *tab, const st_lin *a, int64_t c);
-uint32_t st_lin_mod_int(st_symtab *tab, const st_lin *a, int64_t c);
+/* Division by a sym that is no integer (sym_poly.c). 0: limit. */
 uint32_t st_sym_div_sym(st_symtab *tab, uint32_t a, uint32_t b);
 uint32_t st_sym_mod_sym(st_symtab *tab, uint32_t a, uint32_t b);
 

@@ -332,7 +332,6 @@ static bool fold_small(const st_symtab *tab, uint32_t a, uint32_t b, int64_t *ou
 uint32_t st_sym_div_sym(st_symtab *tab, uint32_t a, uint32_t b)
 {
     division d;
-    st_lin lin;
     int64_t c = 0;
     if (!start_division(tab, a, b, &d)) {
         return 0;
@@ -347,10 +346,7 @@ uint32_t st_sym_div_sym(st_symtab *tab, uint32_t a, uint32_t b)
         return 0;
     }
     if (st_sym_const(tab, den, &c)) {
-        st_lin_set(&lin, 0);
-        return c != 0 && st_lin_add_sym(tab, &lin, num, 1)
-                   ? st_sym_add(tab, q, st_lin_div_int(tab, &lin, c))
-                   : 0;
+        return st_sym_add(tab, q, st_sym_floordiv(tab, num, den));
     }
     const uint32_t nested = div_nested(tab, num, den);
     if (nested != 0) {
@@ -381,7 +377,6 @@ static uint32_t scale_back(st_symtab *tab, uint32_t a, const st_mono *g)
 uint32_t st_sym_mod_sym(st_symtab *tab, uint32_t a, uint32_t b)
 {
     division d;
-    st_lin lin;
     int64_t c = 0;
     if (!start_division(tab, a, b, &d)) {
         return 0;
@@ -395,9 +390,7 @@ uint32_t st_sym_mod_sym(st_symtab *tab, uint32_t a, uint32_t b)
         return 0;
     }
     if (st_sym_const(tab, den, &c)) {
-        st_lin_set(&lin, 0);
-        const bool ok = c > 0 && st_lin_add_sym(tab, &lin, num, 1);
-        return ok ? scale_back(tab, st_lin_mod_int(tab, &lin, c), &d.g) : 0;
+        return c > 0 ? scale_back(tab, st_sym_mod(tab, num, den), &d.g) : 0;
     }
     if (fold_small(tab, num, den, &c)) {
         return scale_back(tab, c == 0 ? num : st_sym_add(tab, num, den), &d.g);

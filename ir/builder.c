@@ -469,11 +469,12 @@ static stator_status infer_types(stator_builder *b, const st_op *op, const stato
                    .regions = desc->regions,
                    .n_regions = desc->region_count,
                    .given_types = desc->result_types,
-                   .types = types};
+                   .types = types,
+                   .err = err};
     ST_TRY(wanted_results(op, desc, &in.n_results, err));
     ST_FAIL_IF(op->infer == NULL, err, STATOR_UNIMPLEMENTED, "%s: has no infer rule",
                op->desc.name);
-    ST_TRY(op->infer(&in, err));
+    ST_TRY(op->infer(&in));
     for (uint32_t k = 0; k < in.n_results; k++) {
         ST_FAIL_IF(k >= ST_RESULTS_MAX || types[k] == 0 || types[k] >= b->module->types.count, err,
                    STATOR_INTERNAL, "%s: its infer rule gave no type for result %u", op->desc.name,

@@ -145,29 +145,27 @@ const char *st_in_sym_text(const st_infer *in, stator_ref sym, char buf[96])
 
 /* ---- failing ---- */
 
-stator_status st_in_fail(const st_infer *in, stator_diag **err, const char *format, ...)
+stator_status st_in_fail(const st_infer *in, const char *format, ...)
 {
     char text[512];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return st_fail(err, STATOR_INVALID_ARGUMENT, "%s: %s", in->op->desc.name, text);
+    return st_fail(in->err, STATOR_INVALID_ARGUMENT, "%s: %s", in->op->desc.name, text);
 }
 
-stator_status st_in_axis(const st_infer *in, int64_t axis, uint32_t rank, uint32_t *out,
-                         stator_diag **err)
+stator_status st_in_axis(const st_infer *in, int64_t axis, uint32_t rank, uint32_t *out)
 {
     *out = 0;
-    ST_IN_FAIL_IF(axis < -(int64_t)rank || axis >= (int64_t)rank, in, err,
+    ST_IN_FAIL_IF(axis < -(int64_t)rank || axis >= (int64_t)rank, in,
                   "axis %lld is outside [%d, %d) of a tensor of rank %u", (long long)axis,
                   -(int)rank, (int)rank, rank);
     *out = (uint32_t)st_normalize_axis(axis, rank);
     return STATOR_OK;
 }
 
-stator_status st_in_rank_is(const st_infer *in, uint32_t k, uint32_t lo, uint32_t hi,
-                            stator_diag **err)
+stator_status st_in_rank_is(const st_infer *in, uint32_t k, uint32_t lo, uint32_t hi)
 {
     char name[32];
     const uint32_t rank = st_in_rank(in, k);
@@ -175,56 +173,55 @@ stator_status st_in_rank_is(const st_infer *in, uint32_t k, uint32_t lo, uint32_
         return STATOR_OK;
     }
     st_in_operand_name(in, k, name);
-    ST_IN_FAIL_IF(lo == hi, in, err, "%s has rank %u, expected %u", name, rank, lo);
+    ST_IN_FAIL_IF(lo == hi, in, "%s has rank %u, expected %u", name, rank, lo);
     return hi >= STATOR_RANK_MAX
-               ? st_in_fail(in, err, "%s has rank %u, expected at least %u", name, rank, lo)
-               : st_in_fail(in, err, "%s has rank %u, expected %u to %u", name, rank, lo, hi);
+               ? st_in_fail(in, "%s has rank %u, expected at least %u", name, rank, lo)
+               : st_in_fail(in, "%s has rank %u, expected %u to %u", name, rank, lo, hi);
 }
 
-stator_status st_in_same_dtype(const st_infer *in, uint32_t a, uint32_t b, stator_diag **err)
+stator_status st_in_same_dtype(const st_infer *in, uint32_t a, uint32_t b)
 {
     char a_name[32], b_name[32];
     if (!st_in_has(in, a) || !st_in_has(in, b) || st_in_dtype(in, a) == st_in_dtype(in, b)) {
         return STATOR_OK;
     }
-    return st_in_fail(in, err, "%s is %s and %s is %s, expected equal dtypes (cast one of them)",
+    return st_in_fail(in, "%s is %s and %s is %s, expected equal dtypes (cast one of them)",
                       st_in_operand_name(in, a, a_name), st_dtype_name(st_in_dtype(in, a)),
                       st_in_operand_name(in, b, b_name), st_dtype_name(st_in_dtype(in, b)));
 }
 
-stator_status st_in_dtype_is(const st_infer *in, uint32_t k, stator_dtype dtype, stator_diag **err)
+stator_status st_in_dtype_is(const st_infer *in, uint32_t k, stator_dtype dtype)
 {
     char name[32];
     if (!st_in_has(in, k) || st_in_dtype(in, k) == dtype) {
         return STATOR_OK;
     }
-    return st_in_fail(in, err, "%s is %s, expected %s", st_in_operand_name(in, k, name),
+    return st_in_fail(in, "%s is %s, expected %s", st_in_operand_name(in, k, name),
                       st_dtype_name(st_in_dtype(in, k)), st_dtype_name(dtype));
 }
 
-stator_status st_in_class_is(const st_infer *in, uint32_t k, uint32_t classes, const char *what,
-                             stator_diag **err)
+stator_status st_in_class_is(const st_infer *in, uint32_t k, uint32_t classes, const char *what)
 {
     char name[32];
     if (!st_in_has(in, k) || (classes >> st_dtype_class(st_in_dtype(in, k)) & 1u) != 0) {
         return STATOR_OK;
     }
-    return st_in_fail(in, err, "%s is %s, expected %s", st_in_operand_name(in, k, name),
+    return st_in_fail(in, "%s is %s, expected %s", st_in_operand_name(in, k, name),
                       st_dtype_name(st_in_dtype(in, k)), what);
 }
 
-stator_status st_in_index_dtype(const st_infer *in, uint32_t k, stator_diag **err)
+stator_status st_in_index_dtype(const st_infer *in, uint32_t k)
 {
     const stator_dtype dtype = st_in_dtype(in, k);
     char name[32];
     if (dtype == STATOR_I64 || dtype == STATOR_I32) {
         return STATOR_OK;
     }
-    return st_in_fail(in, err, "%s is %s, expected i32 or i64", st_in_operand_name(in, k, name),
+    return st_in_fail(in, "%s is %s, expected i32 or i64", st_in_operand_name(in, k, name),
                       st_dtype_name(dtype));
 }
 
-stator_status st_in_scalar(const st_infer *in, uint32_t k, bool one_ok, stator_diag **err)
+stator_status st_in_scalar(const st_infer *in, uint32_t k, bool one_ok)
 {
     char name[32];
     const uint32_t rank = st_in_rank(in, k);
@@ -233,46 +230,44 @@ stator_status st_in_scalar(const st_infer *in, uint32_t k, bool one_ok, stator_d
     }
     if (one_ok && rank == 1) {
         return st_in_same_dim(in, st_in_dim(in, k, 0), st_in_size(in, 1),
-                              st_in_operand_name(in, k, name), err);
+                              st_in_operand_name(in, k, name));
     }
-    return st_in_fail(in, err, "%s has rank %u, expected a scalar", st_in_operand_name(in, k, name),
+    return st_in_fail(in, "%s has rank %u, expected a scalar", st_in_operand_name(in, k, name),
                       rank);
 }
 
-stator_status st_in_one_of(const st_infer *in, uint32_t a, const char *words, stator_diag **err)
+stator_status st_in_one_of(const st_infer *in, uint32_t a, const char *words)
 {
     const char *word = st_in_string(in, a);
     if (st_list_has(words, word)) {
         return STATOR_OK;
     }
-    return st_in_fail(in, err, "%s is '%s', expected one of %s", in->op->desc.attrs[a].name, word,
+    return st_in_fail(in, "%s is '%s', expected one of %s", in->op->desc.attrs[a].name, word,
                       words);
 }
 
-stator_status st_in_list_count(const st_infer *in, uint32_t a, uint32_t n, stator_diag **err)
+stator_status st_in_list_count(const st_infer *in, uint32_t a, uint32_t n)
 {
     const uint32_t count = in->attrs[a]->count;
     if (count == n) {
         return STATOR_OK;
     }
-    return st_in_fail(in, err, "%s has %u entries, expected %u", in->op->desc.attrs[a].name, count,
-                      n);
+    return st_in_fail(in, "%s has %u entries, expected %u", in->op->desc.attrs[a].name, count, n);
 }
 
-stator_status st_in_axes(const st_infer *in, uint32_t a, uint32_t rank, uint32_t *out_set,
-                         stator_diag **err)
+stator_status st_in_axes(const st_infer *in, uint32_t a, uint32_t rank, uint32_t *out_set)
 {
     int64_t axes[STATOR_RANK_MAX];
     const uint32_t n = st_in_list(in, a, axes, STATOR_RANK_MAX);
     uint32_t set = 0;
     *out_set = 0;
-    ST_IN_FAIL_IF(n > rank, in, err, "%s has %u entries, x has rank %u", in->op->desc.attrs[a].name,
-                  n, rank);
+    ST_IN_FAIL_IF(n > rank, in, "%s has %u entries, x has rank %u", in->op->desc.attrs[a].name, n,
+                  rank);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t axis = 0;
-        ST_TRY(st_in_axis(in, axes[i], rank, &axis, err));
-        ST_IN_FAIL_IF(set >> axis & 1u, in, err, "%s names axis %u twice",
-                      in->op->desc.attrs[a].name, axis);
+        ST_TRY(st_in_axis(in, axes[i], rank, &axis));
+        ST_IN_FAIL_IF(set >> axis & 1u, in, "%s names axis %u twice", in->op->desc.attrs[a].name,
+                      axis);
         set |= 1u << axis;
     }
     *out_set = set;
@@ -358,8 +353,7 @@ void st_in_shape_constraint(const st_infer *in, uint32_t kind, stator_ref a, sta
     }
 }
 
-stator_status st_in_same_dim(const st_infer *in, stator_ref a, stator_ref b, const char *what,
-                             stator_diag **err)
+stator_status st_in_same_dim(const st_infer *in, stator_ref a, stator_ref b, const char *what)
 {
     char a_text[96], b_text[96];
     const int answer = a == 0 || b == 0 ? -1 : st_sym_eq(&in->m->symtab, a, b);
@@ -369,12 +363,12 @@ stator_status st_in_same_dim(const st_infer *in, stator_ref a, stator_ref b, con
         }
         return STATOR_OK;
     }
-    return st_in_fail(in, err, "%s: sizes %s and %s differ", what, st_in_sym_text(in, a, a_text),
+    return st_in_fail(in, "%s: sizes %s and %s differ", what, st_in_sym_text(in, a, a_text),
                       st_in_sym_text(in, b, b_text));
 }
 
 stator_status st_in_fits(const st_infer *in, stator_ref a, stator_ref b, const char *name,
-                         uint32_t axis, stator_diag **err)
+                         uint32_t axis)
 {
     char a_text[96], b_text[96], what[96];
     if (a == 0 || b == 0) {
@@ -382,7 +376,7 @@ stator_status st_in_fits(const st_infer *in, stator_ref a, stator_ref b, const c
     }
     const int is_one = st_sym_eq(&in->m->symtab, a, st_in_size(in, 1));
     const int is_same = st_sym_eq(&in->m->symtab, a, b);
-    ST_IN_FAIL_IF(is_one == 0 && is_same == 0, in, err,
+    ST_IN_FAIL_IF(is_one == 0 && is_same == 0, in,
                   "axis %u of %s has size %s, which does not broadcast to %s", axis, name,
                   st_in_sym_text(in, a, a_text), st_in_sym_text(in, b, b_text));
     if (is_one != 1 && is_same != 1) {
@@ -392,32 +386,29 @@ stator_status st_in_fits(const st_infer *in, stator_ref a, stator_ref b, const c
     return STATOR_OK;
 }
 
-stator_status st_in_at_most(const st_infer *in, stator_ref a, stator_ref b, const char *what,
-                            stator_diag **err)
+stator_status st_in_at_most(const st_infer *in, stator_ref a, stator_ref b, const char *what)
 {
     char a_text[96], b_text[96];
     const int answer = a == 0 || b == 0 ? -1 : st_sym_le(&in->m->symtab, a, b);
-    ST_IN_FAIL_IF(answer == 0, in, err, "%s: %s is more than %s", what,
-                  st_in_sym_text(in, a, a_text), st_in_sym_text(in, b, b_text));
+    ST_IN_FAIL_IF(answer == 0, in, "%s: %s is more than %s", what, st_in_sym_text(in, a, a_text),
+                  st_in_sym_text(in, b, b_text));
     if (answer < 0) {
         st_in_shape_constraint(in, ST_SHAPE_CONSTRAINT_AT_MOST, a, b, what);
     }
     return STATOR_OK;
 }
 
-stator_status st_in_filled(const st_infer *in, stator_ref least, stator_ref size, const char *what,
-                           stator_diag **err)
+stator_status st_in_filled(const st_infer *in, stator_ref least, stator_ref size, const char *what)
 {
     const int answer = least == 0 || size == 0 ? -1 : st_sym_le(&in->m->symtab, least, size);
-    ST_IN_FAIL_IF(answer == 0, in, err, "%s", what);
+    ST_IN_FAIL_IF(answer == 0, in, "%s", what);
     if (answer < 0) {
         st_in_shape_constraint(in, ST_SHAPE_CONSTRAINT_FILLED, least, size, what);
     }
     return STATOR_OK;
 }
 
-stator_status st_in_multiple(const st_infer *in, stator_ref a, stator_ref b, const char *what,
-                             stator_diag **err)
+stator_status st_in_multiple(const st_infer *in, stator_ref a, stator_ref b, const char *what)
 {
     char a_text[96], b_text[96];
     int64_t divisor = 0;
@@ -425,7 +416,7 @@ stator_status st_in_multiple(const st_infer *in, stator_ref a, stator_ref b, con
     const bool is_number = st_in_const(in, b, &divisor);
     const bool is_known =
         is_number && divisor >= 1 && st_in_const(in, st_in_op(in, STATOR_SYM_MOD, a, b), &left);
-    ST_IN_FAIL_IF(is_number ? divisor < 1 || (is_known && left != 0) : 0, in, err,
+    ST_IN_FAIL_IF(is_number ? divisor < 1 || (is_known && left != 0) : 0, in,
                   "%s: %s is no multiple of %s", what, st_in_sym_text(in, a, a_text),
                   st_in_sym_text(in, b, b_text));
     if (!is_known) {
@@ -436,7 +427,7 @@ stator_status st_in_multiple(const st_infer *in, stator_ref a, stator_ref b, con
 
 /* Two sizes that broadcast to one another. */
 static stator_status broadcasts(const st_infer *in, stator_ref x, stator_ref y, uint32_t axis,
-                                uint32_t rank, stator_diag **err)
+                                uint32_t rank)
 {
     char x_text[96], y_text[96], what[64];
     int64_t lo, hi, y_lo, y_hi;
@@ -448,7 +439,7 @@ static stator_status broadcasts(const st_infer *in, stator_ref x, stator_ref y, 
     const bool never_one = (lo > 1 || hi < 1) && (y_lo > 1 || y_hi < 1);
     const bool is_one = (lo == 1 && hi == 1) || (y_lo == 1 && y_hi == 1);
     const int is_same = is_one ? 1 : st_sym_eq(&in->m->symtab, x, y);
-    ST_IN_FAIL_IF(never_one && is_same == 0, in, err,
+    ST_IN_FAIL_IF(never_one && is_same == 0, in,
                   "sizes %s and %s of axis %u (of %u) do not broadcast",
                   st_in_sym_text(in, x, x_text), st_in_sym_text(in, y, y_text), axis, rank);
     if (is_same != 1) {
@@ -513,7 +504,7 @@ stator_ref st_in_broadcast_dim(const st_infer *in, stator_ref a, stator_ref b)
 
 stator_status st_in_broadcast(const st_infer *in, const stator_ref *a, uint32_t a_rank,
                               const stator_ref *b, uint32_t b_rank, stator_ref *out,
-                              uint32_t *out_rank, stator_diag **err)
+                              uint32_t *out_rank)
 {
     const uint32_t rank = a_rank > b_rank ? a_rank : b_rank;
     const stator_ref one = st_in_size(in, 1);
@@ -521,7 +512,7 @@ stator_status st_in_broadcast(const st_infer *in, const stator_ref *a, uint32_t 
     for (uint32_t i = 0; i < rank; i++) {
         const stator_ref x = i + a_rank >= rank ? a[i + a_rank - rank] : one;
         const stator_ref y = i + b_rank >= rank ? b[i + b_rank - rank] : one;
-        ST_TRY(broadcasts(in, x, y, i, rank, err));
+        ST_TRY(broadcasts(in, x, y, i, rank));
         dims[i] = st_in_broadcast_dim(in, x, y);
     }
     memcpy(out, dims, rank * sizeof *out);
@@ -530,62 +521,61 @@ stator_status st_in_broadcast(const st_infer *in, const stator_ref *a, uint32_t 
 }
 
 stator_status st_in_window_count(const st_infer *in, const st_sym_window *w, uint32_t axis,
-                                 stator_ref *out, stator_diag **err)
+                                 stator_ref *out)
 {
     int64_t known = 0;
     *out = 0;
-    ST_IN_FAIL_IF(w->stride < 1 || w->dilation < 1, in, err,
+    ST_IN_FAIL_IF(w->stride < 1 || w->dilation < 1, in,
                   "stride %lld and dilation %lld of axis %u must be at least 1",
                   (long long)w->stride, (long long)w->dilation, axis);
     *out = st_sym_window_count(&in->m->symtab, w);
     if (*out == 0 && st_in_const(in, w->size, &known) && st_in_const(in, w->low, &known) &&
         st_in_const(in, w->high, &known) && st_in_const(in, w->taps, &known)) {
-        return st_in_fail(in, err, "axis %u: window and padding pass 64 bits", axis);
+        return st_in_fail(in, "axis %u: window and padding pass 64 bits", axis);
     }
     return STATOR_OK;
 }
 
 stator_status st_in_window_size(const st_infer *in, const st_sym_window *w, uint32_t axis,
-                                stator_ref *out, stator_diag **err)
+                                stator_ref *out)
 {
     char size_text[96], window_text[96];
-    ST_TRY(st_in_window_count(in, w, axis, out, err));
+    ST_TRY(st_in_window_count(in, w, axis, out));
     const stator_ref padded =
         st_in_op(in, STATOR_SYM_ADD, st_in_op(in, STATOR_SYM_ADD, w->size, w->low), w->high);
     const stator_ref reach = st_sym_window_reach(&in->m->symtab, w);
     ST_IN_FAIL_IF(padded != 0 && reach != 0 && st_sym_le(&in->m->symtab, reach, padded) == 0, in,
-                  err, "axis %u: the window reaches over %s elements, the padded size is %s", axis,
+                  "axis %u: the window reaches over %s elements, the padded size is %s", axis,
                   st_in_sym_text(in, reach, window_text), st_in_sym_text(in, padded, size_text));
-    return st_in_at_most(in, reach, padded, "what a window reaches over and the padded size", err);
+    return st_in_at_most(in, reach, padded, "what a window reaches over and the padded size");
 }
 
 /* ---- results ---- */
 
 stator_status st_in_set(st_infer *in, uint32_t k, stator_dtype dtype, uint32_t rank,
-                        const stator_ref *dims, stator_diag **err)
+                        const stator_ref *dims)
 {
     stator_ref sizes[STATOR_RANK_MAX];
-    ST_IN_FAIL_IF(rank > STATOR_RANK_MAX, in, err,
+    ST_IN_FAIL_IF(rank > STATOR_RANK_MAX, in,
                   "the result would have rank %u, at most %d are possible", rank, STATOR_RANK_MAX);
     for (uint32_t i = 0; i < rank; i++) {
         int64_t lo, hi;
         char text[96];
         sizes[i] = dims[i] ? dims[i] : st_in_unbacked(in, k, i, INT64_MAX);
-        ST_TRY_MEM(sizes[i], err);
+        ST_TRY_MEM(sizes[i], in->err);
         st_in_range(in, sizes[i], &lo, &hi);
-        ST_IN_FAIL_IF(hi < 0, in, err, "axis %u of the result would have size %s", i,
+        ST_IN_FAIL_IF(hi < 0, in, "axis %u of the result would have size %s", i,
                       st_in_sym_text(in, sizes[i], text));
     }
     in->types[k] = st_module_type(in->m, dtype, rank, sizes);
-    return in->types[k] ? STATOR_OK : st_fail_oom(err);
+    return in->types[k] ? STATOR_OK : st_fail_oom(in->err);
 }
 
-stator_status st_in_like(st_infer *in, uint32_t k, uint32_t j, stator_dtype dtype,
-                         stator_diag **err)
+stator_status st_in_like(st_infer *in, uint32_t k, uint32_t j, stator_dtype dtype)
 {
     stator_ref dims[STATOR_RANK_MAX];
     return st_in_set(in, k, dtype ? dtype : st_in_dtype(in, j), st_in_rank(in, j),
-                     st_in_dims(in, j, dims), err);
+                     st_in_dims(in, j, dims));
 }
 
 /* ---- rows as attributes ---- */

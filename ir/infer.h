@@ -19,6 +19,7 @@ typedef struct st_infer {
     uint32_t n_results;                      /* in: wanted (0: the schema's); a rule may set it */
     stator_ref *types;                       /* out, room for 256 */
     st_shape_constraints *shape_constraints; /* receives what cannot be decided yet, or NULL */
+    stator_diag **err;                       /* receives why a rule fails */
 } st_infer;
 
 /* Is the node that is inferred of this built-in op (stator_opcode)? */
@@ -33,38 +34,32 @@ int64_t st_in_int(const st_infer *in, uint32_t a);
 uint32_t st_in_list(const st_infer *in, uint32_t a, int64_t *out, uint32_t capacity);    /* INTS */
 uint32_t st_in_syms(const st_infer *in, uint32_t a, stator_ref *out, uint32_t capacity); /* DIMS */
 /* An axis attribute brought into [0, rank); fails with a text naming op and range. */
-stator_status st_in_axis(const st_infer *in, int64_t axis, uint32_t rank, uint32_t *out,
-                         stator_diag **err);
+stator_status st_in_axis(const st_infer *in, int64_t axis, uint32_t rank, uint32_t *out);
 /* Failing: "conv: weight has 4 channels, input has 3". */
-stator_status st_in_fail(const st_infer *in, stator_diag **err, const char *format, ...)
-    STATOR_PRINTF(3, 4);
+stator_status st_in_fail(const st_infer *in, const char *format, ...) STATOR_PRINTF(2, 3);
 #define ST_IN_FAIL_IF(condition, ...) ST_FAIL_BY_IF(st_in_fail, condition, __VA_ARGS__)
 /* Notes a constraint that cannot be decided yet: sizes a and b must obey `kind` at the call. */
 void st_in_shape_constraint(const st_infer *in, uint32_t kind, stator_ref a, stator_ref b,
                             const char *what);
 /* Are two sizes equal? Proved unequal fails; unknown becomes a shape constraint. */
-stator_status st_in_same_dim(const st_infer *in, stator_ref a, stator_ref b, const char *what,
-                             stator_diag **err);
+stator_status st_in_same_dim(const st_infer *in, stator_ref a, stator_ref b, const char *what);
 /* `a` is 1 or `b`; `name` is what has it ("mask"), at its axis `axis`. */
 stator_status st_in_fits(const st_infer *in, stator_ref a, stator_ref b, const char *name,
-                         uint32_t axis, stator_diag **err);
+                         uint32_t axis);
 /* least, 1 or 0, <= size: `what` is the whole text of the shape constraint. */
-stator_status st_in_filled(const st_infer *in, stator_ref least, stator_ref size, const char *what,
-                           stator_diag **err);
+stator_status st_in_filled(const st_infer *in, stator_ref least, stator_ref size, const char *what);
 /* a <= b; a is a multiple of b. As for equal sizes. */
-stator_status st_in_at_most(const st_infer *in, stator_ref a, stator_ref b, const char *what,
-                            stator_diag **err);
-stator_status st_in_multiple(const st_infer *in, stator_ref a, stator_ref b, const char *what,
-                             stator_diag **err);
+stator_status st_in_at_most(const st_infer *in, stator_ref a, stator_ref b, const char *what);
+stator_status st_in_multiple(const st_infer *in, stator_ref a, stator_ref b, const char *what);
 /* One size of a broadcast; 0 when its formula is beyond a limit. */
 stator_ref st_in_broadcast_dim(const st_infer *in, stator_ref a, stator_ref b);
 /* Numpy broadcasting of two dims lists; result into out. */
 stator_status st_in_broadcast(const st_infer *in, const stator_ref *a, uint32_t a_rank,
                               const stator_ref *b, uint32_t b_rank, stator_ref *out,
-                              uint32_t *out_rank, stator_diag **err);
+                              uint32_t *out_rank);
 /* Setting result k. */
 stator_status st_in_set(st_infer *in, uint32_t k, stator_dtype dtype, uint32_t rank,
-                        const stator_ref *dims, stator_diag **err);
+                        const stator_ref *dims);
 
 /* ---- more helpers ---- */
 
@@ -91,33 +86,29 @@ stator_ref st_in_unbacked(const st_infer *in, uint32_t k, uint32_t axis, int64_t
 /* Largest possible element count of operand k (INT64_MAX when open). */
 int64_t st_in_numel_bound(const st_infer *in, uint32_t k);
 /* Checks. */
-stator_status st_in_rank_is(const st_infer *in, uint32_t k, uint32_t lo, uint32_t hi,
-                            stator_diag **err);
-stator_status st_in_same_dtype(const st_infer *in, uint32_t a, uint32_t b, stator_diag **err);
-stator_status st_in_dtype_is(const st_infer *in, uint32_t k, stator_dtype dtype, stator_diag **err);
+stator_status st_in_rank_is(const st_infer *in, uint32_t k, uint32_t lo, uint32_t hi);
+stator_status st_in_same_dtype(const st_infer *in, uint32_t a, uint32_t b);
+stator_status st_in_dtype_is(const st_infer *in, uint32_t k, stator_dtype dtype);
 /* classes: bit (1 << stator_dtype_class); what: "a float dtype". */
-stator_status st_in_class_is(const st_infer *in, uint32_t k, uint32_t classes, const char *what,
-                             stator_diag **err);
-stator_status st_in_index_dtype(const st_infer *in, uint32_t k, stator_diag **err);
+stator_status st_in_class_is(const st_infer *in, uint32_t k, uint32_t classes, const char *what);
+stator_status st_in_index_dtype(const st_infer *in, uint32_t k);
 /* Operand k is a scalar (rank 0, or rank 1 of size 1 when one_ok). */
-stator_status st_in_scalar(const st_infer *in, uint32_t k, bool one_ok, stator_diag **err);
+stator_status st_in_scalar(const st_infer *in, uint32_t k, bool one_ok);
 /* The string attribute is one of a comma-separated list. */
-stator_status st_in_one_of(const st_infer *in, uint32_t a, const char *words, stator_diag **err);
+stator_status st_in_one_of(const st_infer *in, uint32_t a, const char *words);
 /* A list attribute (INTS or DIMS) has exactly n entries. */
-stator_status st_in_list_count(const st_infer *in, uint32_t a, uint32_t n, stator_diag **err);
+stator_status st_in_list_count(const st_infer *in, uint32_t a, uint32_t n);
 /* Axes of a list attribute in [0, rank), each once, as a bit set. */
-stator_status st_in_axes(const st_infer *in, uint32_t a, uint32_t rank, uint32_t *out_set,
-                         stator_diag **err);
+stator_status st_in_axes(const st_infer *in, uint32_t a, uint32_t rank, uint32_t *out_set);
 /* Places of a window (core/base/sym/sym.h) along an axis, 0 or less where it is larger; *out 0: not
  * known. Fails for a stride or dilation below 1 and where known sizes pass 64 bits. */
 stator_status st_in_window_count(const st_infer *in, const st_sym_window *w, uint32_t axis,
-                                 stator_ref *out, stator_diag **err);
+                                 stator_ref *out);
 /* The same; fails too where the window is proved larger than the padded size. */
 stator_status st_in_window_size(const st_infer *in, const st_sym_window *w, uint32_t axis,
-                                stator_ref *out, stator_diag **err);
+                                stator_ref *out);
 /* Sets result k to the type of operand j, with another dtype when dtype is not 0. */
-stator_status st_in_like(st_infer *in, uint32_t k, uint32_t j, stator_dtype dtype,
-                         stator_diag **err);
+stator_status st_in_like(st_infer *in, uint32_t k, uint32_t j, stator_dtype dtype);
 
 /* A row as an attribute for st_build_node; lists are copied into the arena. `type` receives the
  * type ref of a BLOB. */

@@ -20,7 +20,7 @@
 struct st_infer;
 
 /* Computes result types (see infer.h). */
-typedef stator_status (*st_infer_fn)(struct st_infer *in, stator_diag **err);
+typedef stator_status (*st_infer_fn)(struct st_infer *in);
 
 struct stator_builder;
 struct st_decompose_node;

@@ -38,8 +38,9 @@ static stator_status told(const stator_op_desc *desc, stator_status status, cons
     return status;
 }
 
-stator_status st_infer_oplib(st_infer *in, stator_diag **err)
+stator_status st_infer_oplib(st_infer *in)
 {
+    stator_diag **err = in->err;
     const stator_oplib_op *lib = in->op->oplib_op;
     const uint32_t n = in->n_results;
     stator_node_desc node;
@@ -53,7 +54,7 @@ stator_status st_infer_oplib(st_infer *in, stator_diag **err)
     st_arena_deinit(&arena);
     for (uint32_t k = 0; status == STATOR_OK && k < n; k++) {
         if (in->types[k] == 0 || in->types[k] >= in->m->types.count) {
-            status = st_in_fail(in, err, "plugin '%s', slot infer gave no type for result %u",
+            status = st_in_fail(in, "plugin '%s', slot infer gave no type for result %u",
                                 in->op->plugin, k);
         }
     }

@@ -6,7 +6,7 @@
 
 #include "ir/infer.h"
 
-#define ST_INFER_RULE(name) stator_status name(st_infer *in, stator_diag **err)
+#define ST_INFER_RULE(name) stator_status name(st_infer *in)
 #define ST_DECOMPOSITION(name)                                                                     \
     stator_status name(stator_builder *b, const st_decompose_node *node, stator_ref *out_results,  \
                        stator_diag **err)

@@ -220,10 +220,8 @@ static stator_status push_input(stator_builder *b, const char *name, stator_valu
     *out = 0;
     name = name != NULL ? name : "";
     ST_TRY(check_type(m, row.type, "input", name, err));
-    if (g->nodes.count > 1) {
-        return st_fail(err, STATOR_FAILED_PRECONDITION,
-                       "input '%s' comes after the first node; inputs are declared first", name);
-    }
+    ST_FAIL_IF(g->nodes.count > 1, err, STATOR_FAILED_PRECONDITION,
+               "input '%s' comes after the first node; inputs are declared first", name);
     row.name = st_module_string(m, name, strlen(name));
     ST_FAIL_IF(row.name != 0 && st_map_get(&b->input_names, row.name) != 0, err,
                STATOR_ALREADY_EXISTS, "two inputs are named '%s'", name);
@@ -344,12 +342,10 @@ stator_status st_build_write_back(stator_builder *b, stator_ref input, stator_re
     stator_value_row *target = st_seg_at(&g->values, input);
     const stator_value_row *source = st_seg_at(&g->values, value);
     const char *name = st_module_str(m, target->name);
-    if ((target->flags & STATOR_VALUE_INPUT) == 0) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "write-back: value %u is no graph input; only an input's buffer can be "
-                       "written",
-                       input);
-    }
+    ST_FAIL_IF((target->flags & STATOR_VALUE_INPUT) == 0, err, STATOR_INVALID_ARGUMENT,
+               "write-back: value %u is no graph input; only an input's buffer can be "
+               "written",
+               input);
     ST_FAIL_IF(
         !same_shape(m, st_seg_at(&m->types, target->type), st_seg_at(&m->types, source->type)), err,
         STATOR_INVALID_ARGUMENT, "write-back to '%s': the value has another dtype or shape", name);
@@ -411,14 +407,11 @@ static stator_status check_operands(const stator_builder *b, const st_op *op,
         }
         ST_FAIL_IF(value == 0, err, STATOR_INVALID_ARGUMENT, "%s: operand %u ('%.*s') is missing",
                    op->desc.name, k, (int)len, name);
-        if (value >= b->graph->values.count) {
-            return st_fail(
-                err, STATOR_INVALID_ARGUMENT,
-                "%s: operand %u ('%.*s') is value %u, which is not in graph '%s' (values "
-                "1 to %u); a region reads outer values through its inputs",
-                op->desc.name, k, (int)len, name, value, st_module_str(b->module, b->graph->name),
-                b->graph->values.count - 1u);
-        }
+        ST_FAIL_IF(value >= b->graph->values.count, err, STATOR_INVALID_ARGUMENT,
+                   "%s: operand %u ('%.*s') is value %u, which is not in graph '%s' (values "
+                   "1 to %u); a region reads outer values through its inputs",
+                   op->desc.name, k, (int)len, name, value,
+                   st_module_str(b->module, b->graph->name), b->graph->values.count - 1u);
     }
 }
 

@@ -93,12 +93,10 @@ static stator_status check_syms(const st_module *m, const st_op *op, const stato
 {
     const uint32_t *syms = given->list;
     for (uint32_t i = 0; i < given->count; i++) {
-        if (syms[i] == 0 || syms[i] >= m->symtab.syms.count) {
-            return st_fail(err, STATOR_INVALID_ARGUMENT,
-                           "%s: attribute '%s': element %u is no size of this module (ref %u); a "
-                           "size of 0 refs comes from a limit of the symbolic engine",
-                           op->desc.name, schema->name, i, syms[i]);
-        }
+        ST_FAIL_IF(syms[i] == 0 || syms[i] >= m->symtab.syms.count, err, STATOR_INVALID_ARGUMENT,
+                   "%s: attribute '%s': element %u is no size of this module (ref %u); a "
+                   "size of 0 refs comes from a limit of the symbolic engine",
+                   op->desc.name, schema->name, i, syms[i]);
     }
     return STATOR_OK;
 }

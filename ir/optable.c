@@ -343,11 +343,9 @@ stator_status st_optable_add(st_optable *table, const char *plugin, const void *
     st_op *op = st_arena_zalloc(&table->arena, 1, sizeof *op);
     ST_TRY_MEM(op, err);
     ST_TRY(copy_lib_desc(from, op, err));
-    if (st_optable_find(table, op->desc.name) != 0) {
-        return st_fail(err, STATOR_ALREADY_EXISTS,
-                       "op library: an op named '%s' exists already; use a prefix of your own",
-                       op->desc.name);
-    }
+    ST_FAIL_IF(st_optable_find(table, op->desc.name) != 0, err, STATOR_ALREADY_EXISTS,
+               "op library: an op named '%s' exists already; use a prefix of your own",
+               op->desc.name);
     ST_FAIL_IF(from->infer == NULL, err, STATOR_INVALID_ARGUMENT, "op %s: has no infer function",
                op->desc.name);
     op->oplib_op = from;

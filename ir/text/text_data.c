@@ -58,14 +58,14 @@ static const char *resolve_below(const char *dir, const char *path, char out[PAT
 }
 
 static stator_status open_file(const st_lexer *lex, uint64_t at, st_text_files *files,
-                               const char *path, st_file **out, stator_diag **err)
+                               const char *path, st_file **out)
 {
     char real[PATH_MAX];
-    ST_LEX_FAIL_AT_IF(files->dir == NULL, lex, at, err,
+    ST_LEX_FAIL_AT_IF(files->dir == NULL, lex, at,
                       "file(\"%s\") is refused: this text came without a folder to read from",
                       path);
     const char *reason = resolve_below(files->dir, path, real);
-    ST_LEX_FAIL_AT_IF(reason, lex, at, err, "file(\"%s\") %s", path, reason);
+    ST_LEX_FAIL_AT_IF(reason, lex, at, "file(\"%s\") %s", path, reason);
     for (uint32_t i = 0; i < files->files.count; i++) {
         if (strcmp(st_file_path(files->files.data[i]), real) == 0) {
             *out = files->files.data[i];
@@ -73,36 +73,36 @@ static stator_status open_file(const st_lexer *lex, uint64_t at, st_text_files *
         }
     }
     st_file **slot = st_vec_push(files->mem, &files->files);
-    ST_TRY_MEM(slot, err);
+    ST_TRY_MEM(slot, lex->err);
     *slot = NULL;
-    ST_TRY(st_file_open(files->mem, real, slot, err));
+    ST_TRY(st_file_open(files->mem, real, slot, lex->err));
     *out = *slot;
     return STATOR_OK;
 }
 
 static stator_status parse_file(st_lexer *lex, st_text_files *files, uint64_t bytes,
-                                stator_blob **out, stator_diag **err)
+                                stator_blob **out)
 {
     const uint64_t at = lex->token.offset;
     uint64_t offset = 0, size = 0;
     st_file *file = NULL;
     st_str path;
-    ST_TRY(st_lex_next(lex, err));
-    ST_TRY(st_lex_expect(lex, '(', err));
+    ST_TRY(st_lex_next(lex));
+    ST_TRY(st_lex_expect(lex, '('));
     st_str_init(&path, files->mem);
-    stator_status status = st_lex_string(lex, "a path in quotes", false, &path, err);
+    stator_status status = st_lex_string(lex, "a path in quotes", false, &path);
     ST_TRY_DONE(status);
-    ST_TRY_DONE(st_lex_expect(lex, ',', err));
-    ST_TRY_DONE(st_lex_u64(lex, "an offset", INT64_MAX, &offset, err));
-    ST_TRY_DONE(st_lex_expect(lex, ',', err));
-    ST_TRY_DONE(st_lex_u64(lex, "a number of bytes", INT64_MAX, &size, err));
-    ST_TRY_DONE(st_lex_expect(lex, ')', err));
+    ST_TRY_DONE(st_lex_expect(lex, ','));
+    ST_TRY_DONE(st_lex_u64(lex, "an offset", INT64_MAX, &offset));
+    ST_TRY_DONE(st_lex_expect(lex, ','));
+    ST_TRY_DONE(st_lex_u64(lex, "a number of bytes", INT64_MAX, &size));
+    ST_TRY_DONE(st_lex_expect(lex, ')'));
     if (size != bytes) {
-        ST_TRY_DONE(st_lex_fail_at(lex, at, err, "file(...) names %llu bytes, the type has %llu",
+        ST_TRY_DONE(st_lex_fail_at(lex, at, "file(...) names %llu bytes, the type has %llu",
                                    (unsigned long long)size, (unsigned long long)bytes));
     }
-    ST_TRY_DONE(open_file(lex, at, files, path.data ? path.data : "", &file, err));
-    ST_TRY_DONE(st_blob_from_file(files->mem, file, offset, size, 0, out, err));
+    ST_TRY_DONE(open_file(lex, at, files, path.data ? path.data : "", &file));
+    ST_TRY_DONE(st_blob_from_file(files->mem, file, offset, size, 0, out, lex->err));
 done:
     st_str_deinit(&path);
     return status;
@@ -130,66 +130,64 @@ static bool read_hash(const st_str *text, uint8_t out[HASH_BYTES])
     return true;
 }
 
-static stator_status parse_hash(st_lexer *lex, st_mem *mem, uint64_t bytes, stator_blob **out,
-                                stator_diag **err)
+static stator_status parse_hash(st_lexer *lex, st_mem *mem, uint64_t bytes, stator_blob **out)
 {
     const uint64_t at = lex->token.offset;
     uint8_t hash[HASH_BYTES];
     uint64_t size = 0;
     st_str text;
-    ST_TRY(st_lex_next(lex, err));
-    ST_TRY(st_lex_expect(lex, '(', err));
+    ST_TRY(st_lex_next(lex));
+    ST_TRY(st_lex_expect(lex, '('));
     st_str_init(&text, mem);
-    stator_status status = st_lex_string(lex, "32 hexadecimal digits in quotes", false, &text, err);
+    stator_status status = st_lex_string(lex, "32 hexadecimal digits in quotes", false, &text);
     const bool is_hash = status == STATOR_OK && read_hash(&text, hash);
     st_str_deinit(&text);
     ST_TRY(status);
-    ST_TRY(st_lex_expect(lex, ',', err));
-    ST_TRY(st_lex_u64(lex, "a number of bytes", INT64_MAX, &size, err));
-    ST_TRY(st_lex_expect(lex, ')', err));
-    ST_LEX_FAIL_AT_IF(!is_hash || size != bytes, lex, at, err,
+    ST_TRY(st_lex_expect(lex, ','));
+    ST_TRY(st_lex_u64(lex, "a number of bytes", INT64_MAX, &size));
+    ST_TRY(st_lex_expect(lex, ')'));
+    ST_LEX_FAIL_AT_IF(!is_hash || size != bytes, lex, at,
                       is_hash ? "hash(...) names %llu bytes, the type has %llu"
                               : "hash(...) needs 32 lower-case hexadecimal digits",
                       (unsigned long long)size, (unsigned long long)bytes);
     *out = st_blob_from_hash(mem, hash, size);
-    return *out ? STATOR_OK : st_fail_oom(err);
+    return *out ? STATOR_OK : st_fail_oom(lex->err);
 }
 
 /* ---- inline ---- */
 
-static stator_status parse_elements(st_lexer *lex, uint32_t dtype, uint64_t count, void *data,
-                                    stator_diag **err)
+static stator_status parse_elements(st_lexer *lex, uint32_t dtype, uint64_t count, void *data)
 {
-    ST_TRY(st_lex_expect(lex, '{', err));
+    ST_TRY(st_lex_expect(lex, '{'));
     for (uint64_t i = 0; i < count; i++) {
         if (st_lex_is(lex, '}')) {
-            return st_lex_fail(lex, err, "%llu elements are given, the type has %llu",
+            return st_lex_fail(lex, "%llu elements are given, the type has %llu",
                                (unsigned long long)i, (unsigned long long)count);
         }
         if (i > 0) {
-            ST_TRY(st_lex_expect(lex, ',', err));
+            ST_TRY(st_lex_expect(lex, ','));
         }
-        ST_TRY(st_literal_parse(lex, dtype, data, i, err));
+        ST_TRY(st_literal_parse(lex, dtype, data, i));
     }
-    ST_LEX_FAIL_IF(st_lex_is(lex, ','), lex, err,
-                   "more elements are given than the %llu of the type", (unsigned long long)count);
-    return st_lex_expect(lex, '}', err);
+    ST_LEX_FAIL_IF(st_lex_is(lex, ','), lex, "more elements are given than the %llu of the type",
+                   (unsigned long long)count);
+    return st_lex_expect(lex, '}');
 }
 
 static stator_status parse_inline(st_lexer *lex, st_mem *mem, uint32_t dtype, uint64_t count,
-                                  uint64_t bytes, stator_blob **out, stator_diag **err)
+                                  uint64_t bytes, stator_blob **out)
 {
     void *data = NULL;
     if (count > lex->len - lex->token.offset) { /* an element takes a byte at least */
-        return st_lex_fail(lex, err, "the type has %llu elements, the rest of the text fewer bytes",
+        return st_lex_fail(lex, "the type has %llu elements, the rest of the text fewer bytes",
                            (unsigned long long)count);
     }
     stator_blob *blob = st_blob_alloc(mem, bytes, &data);
-    ST_TRY_MEM(blob, err);
+    ST_TRY_MEM(blob, lex->err);
     if (bytes) {
         memset(data, 0, bytes);
     }
-    const stator_status status = parse_elements(lex, dtype, count, data, err);
+    const stator_status status = parse_elements(lex, dtype, count, data);
     if (status != STATOR_OK) {
         st_blob_release(blob);
         return status;
@@ -199,23 +197,23 @@ static stator_status parse_inline(st_lexer *lex, st_mem *mem, uint32_t dtype, ui
 }
 
 stator_status st_text_parse_data(st_lexer *lex, const st_module *m, st_text_files *files,
-                                 stator_ref type, stator_blob **out, stator_diag **err)
+                                 stator_ref type, stator_blob **out)
 {
     const stator_type_row *row = st_seg_at(&m->types, type);
     uint64_t count = 0, bytes = 0;
     *out = NULL;
-    ST_LEX_FAIL_IF(!st_type_static_size(m, type, &count, &bytes), lex, err,
+    ST_LEX_FAIL_IF(!st_type_static_size(m, type, &count, &bytes), lex,
                    "a constant needs sizes that are plain integers and fit in memory");
     if (st_lex_is_word(lex, "file")) {
-        return parse_file(lex, files, bytes, out, err);
+        return parse_file(lex, files, bytes, out);
     }
     if (st_lex_is_word(lex, "hash")) {
-        return parse_hash(lex, files->mem, bytes, out, err);
+        return parse_hash(lex, files->mem, bytes, out);
     }
     if (!st_lex_is(lex, '{')) {
-        return st_lex_expected(lex, err, "'{', file(...) or hash(...)");
+        return st_lex_expected(lex, "'{', file(...) or hash(...)");
     }
-    return parse_inline(lex, files->mem, row->dtype, count, bytes, out, err);
+    return parse_inline(lex, files->mem, row->dtype, count, bytes, out);
 }
 
 /* ---- printing ---- */

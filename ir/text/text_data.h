@@ -20,7 +20,7 @@ void st_text_files_deinit(st_text_files *files);
 
 /* Reads `data` of the grammar for a constant of this type. The caller gets one reference. */
 stator_status st_text_parse_data(st_lexer *lex, const st_module *m, st_text_files *files,
-                                 stator_ref type, stator_blob **out, stator_diag **err);
+                                 stator_ref type, stator_blob **out);
 /* Appends it. */
 stator_status st_text_print_data(const st_module *m, const st_print_options *options,
                                  stator_ref type, stator_blob *blob, st_str *out,

@@ -48,43 +48,41 @@ void st_lex_place(const st_lexer *lex, uint64_t offset, uint32_t *out_line, uint
     *out_column = (uint32_t)(offset - begin + 1);
 }
 
-static stator_status fail_va(const st_lexer *lex, uint64_t offset, stator_diag **err,
-                             const char *format, va_list args)
+static stator_status fail_va(const st_lexer *lex, uint64_t offset, const char *format, va_list args)
 {
     char text[512];
     uint32_t line, column;
     (void)vsnprintf(text, sizeof text, format, args);
     st_lex_place(lex, offset, &line, &column);
-    return st_fail(err, STATOR_INVALID_ARGUMENT, "%s:%u:%u: %s", lex->file_name, line, column,
+    return st_fail(lex->err, STATOR_INVALID_ARGUMENT, "%s:%u:%u: %s", lex->file_name, line, column,
                    text);
 }
 
-stator_status st_lex_fail(const st_lexer *lex, stator_diag **err, const char *format, ...)
+stator_status st_lex_fail(const st_lexer *lex, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    const stator_status status = fail_va(lex, lex->token.offset, err, format, args);
+    const stator_status status = fail_va(lex, lex->token.offset, format, args);
     va_end(args);
     return status;
 }
 
-stator_status st_lex_fail_at(const st_lexer *lex, uint64_t offset, stator_diag **err,
-                             const char *format, ...)
+stator_status st_lex_fail_at(const st_lexer *lex, uint64_t offset, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    const stator_status status = fail_va(lex, offset, err, format, args);
+    const stator_status status = fail_va(lex, offset, format, args);
     va_end(args);
     return status;
 }
 
-stator_status st_lex_expected(const st_lexer *lex, stator_diag **err, const char *what)
+stator_status st_lex_expected(const st_lexer *lex, const char *what)
 {
-    ST_LEX_FAIL_IF(lex->token.kind == ST_TEXT_END, lex, err,
-                   "expected %s, found the end of the text", what);
+    ST_LEX_FAIL_IF(lex->token.kind == ST_TEXT_END, lex, "expected %s, found the end of the text",
+                   what);
     const uint64_t begin = lex->token.offset;
     const uint64_t len = lex->pos - begin < 40 ? lex->pos - begin : 40;
-    return st_lex_fail(lex, err, "expected %s, found '%.*s'", what, (int)len, lex->text + begin);
+    return st_lex_fail(lex, "expected %s, found '%.*s'", what, (int)len, lex->text + begin);
 }
 
 /* ---- scanning ---- */
@@ -139,17 +137,17 @@ static st_token_kind scan_number(const st_lexer *lex, uint64_t at, uint64_t *out
     return kind;
 }
 
-static stator_status scan_string(st_lexer *lex, stator_diag **err)
+static stator_status scan_string(st_lexer *lex)
 {
     uint64_t at = lex->token.offset + 1;
     while (peek(lex, at) != '"') {
         const unsigned char *s = (const unsigned char *)lex->text + at;
-        ST_LEX_FAIL_IF(at >= lex->len || *s == '\n', lex, err,
+        ST_LEX_FAIL_IF(at >= lex->len || *s == '\n', lex,
                        "this string has no closing '\"' on its line");
-        ST_LEX_FAIL_AT_IF(*s < 0x20 || *s == 0x7f, lex, at, err,
+        ST_LEX_FAIL_AT_IF(*s < 0x20 || *s == 0x7f, lex, at,
                           "control byte 0x%02x in a string; write \\x%02x", *s, *s);
         const uint64_t n = *s == '\\' ? 1 : st_utf8_length(s, lex->len - at);
-        ST_LEX_FAIL_AT_IF(n == 0, lex, at, err, "byte 0x%02x is not UTF-8; write \\x%02x", *s, *s);
+        ST_LEX_FAIL_AT_IF(n == 0, lex, at, "byte 0x%02x is not UTF-8; write \\x%02x", *s, *s);
         at += n;
         at += *s == '\\' && at < lex->len && lex->text[at] != '\n';
     }
@@ -158,7 +156,7 @@ static stator_status scan_string(st_lexer *lex, stator_diag **err)
     return STATOR_OK;
 }
 
-stator_status st_lex_next(st_lexer *lex, stator_diag **err)
+stator_status st_lex_next(st_lexer *lex)
 {
     skip_space(lex);
     const uint64_t begin = lex->pos;
@@ -174,17 +172,17 @@ stator_status st_lex_next(st_lexer *lex, stator_diag **err)
         lex->token.kind = ST_TEXT_VALUE;
         lex->token.text++;
         lex->pos = skip_digits(lex, begin + 1, is_word_byte);
-        ST_LEX_FAIL_IF(lex->pos == begin + 1, lex, err, "expected a number or a name after '%%'");
+        ST_LEX_FAIL_IF(lex->pos == begin + 1, lex, "expected a number or a name after '%%'");
     } else if (is_digit(c)) {
         lex->token.kind = scan_number(lex, begin, &lex->pos);
-        ST_LEX_FAIL_IF(is_word_byte(peek(lex, lex->pos)), lex, err, "malformed number");
+        ST_LEX_FAIL_IF(is_word_byte(peek(lex, lex->pos)), lex, "malformed number");
     } else if (c == '"') {
-        ST_TRY(scan_string(lex, err));
+        ST_TRY(scan_string(lex));
     } else if (c != '\0' && strchr("(){}[],:=@^*+-", c)) {
         lex->token.kind = ST_TEXT_PUNCT;
         lex->pos = begin + 1;
     } else {
-        return st_lex_fail(lex, err, "unexpected byte 0x%02x", (unsigned char)c);
+        return st_lex_fail(lex, "unexpected byte 0x%02x", (unsigned char)c);
     }
     lex->token.len = lex->pos - (uint64_t)(lex->token.text - lex->text);
     return STATOR_OK;
@@ -203,30 +201,29 @@ bool st_lex_is_word(const st_lexer *lex, const char *word)
            memcmp(word, lex->token.text, lex->token.len) == 0;
 }
 
-stator_status st_lex_accept(st_lexer *lex, char punct, bool *out_found, stator_diag **err)
+stator_status st_lex_accept(st_lexer *lex, char punct, bool *out_found)
 {
     *out_found = st_lex_is(lex, punct);
-    return *out_found ? st_lex_next(lex, err) : STATOR_OK;
+    return *out_found ? st_lex_next(lex) : STATOR_OK;
 }
 
-stator_status st_lex_accept_word(st_lexer *lex, const char *word, bool *out_found,
-                                 stator_diag **err)
+stator_status st_lex_accept_word(st_lexer *lex, const char *word, bool *out_found)
 {
     *out_found = st_lex_is_word(lex, word);
-    return *out_found ? st_lex_next(lex, err) : STATOR_OK;
+    return *out_found ? st_lex_next(lex) : STATOR_OK;
 }
 
-stator_status st_lex_expect(st_lexer *lex, char punct, stator_diag **err)
+stator_status st_lex_expect(st_lexer *lex, char punct)
 {
     const char what[4] = {'\'', punct, '\'', '\0'};
-    return st_lex_is(lex, punct) ? st_lex_next(lex, err) : st_lex_expected(lex, err, what);
+    return st_lex_is(lex, punct) ? st_lex_next(lex) : st_lex_expected(lex, what);
 }
 
-stator_status st_lex_expect_word(st_lexer *lex, const char *word, stator_diag **err)
+stator_status st_lex_expect_word(st_lexer *lex, const char *word)
 {
     char what[48];
     (void)snprintf(what, sizeof what, "'%s'", word);
-    return st_lex_is_word(lex, word) ? st_lex_next(lex, err) : st_lex_expected(lex, err, what);
+    return st_lex_is_word(lex, word) ? st_lex_next(lex) : st_lex_expected(lex, what);
 }
 
 /* Value of the digits of an INT token, 0 when above max. */
@@ -244,29 +241,28 @@ static bool digits_value(const st_token *token, uint64_t max, uint64_t *out)
     return true;
 }
 
-stator_status st_lex_u64(st_lexer *lex, const char *what, uint64_t max, uint64_t *out,
-                         stator_diag **err)
+stator_status st_lex_u64(st_lexer *lex, const char *what, uint64_t max, uint64_t *out)
 {
     if (lex->token.kind != ST_TEXT_INT) {
-        return st_lex_expected(lex, err, what);
+        return st_lex_expected(lex, what);
     }
-    ST_LEX_FAIL_IF(!digits_value(&lex->token, max, out), lex, err,
-                   "%s is too large, the most is %llu", what, (unsigned long long)max);
-    return st_lex_next(lex, err);
+    ST_LEX_FAIL_IF(!digits_value(&lex->token, max, out), lex, "%s is too large, the most is %llu",
+                   what, (unsigned long long)max);
+    return st_lex_next(lex);
 }
 
-stator_status st_lex_i64(st_lexer *lex, const char *what, int64_t *out, stator_diag **err)
+stator_status st_lex_i64(st_lexer *lex, const char *what, int64_t *out)
 {
     bool is_negative;
     uint64_t magnitude = 0;
-    ST_TRY(st_lex_accept(lex, '-', &is_negative, err));
-    ST_TRY(st_lex_u64(lex, what, (uint64_t)INT64_MAX + (uint64_t)is_negative, &magnitude, err));
+    ST_TRY(st_lex_accept(lex, '-', &is_negative));
+    ST_TRY(st_lex_u64(lex, what, (uint64_t)INT64_MAX + (uint64_t)is_negative, &magnitude));
     *out = is_negative ? (int64_t)(0u - magnitude) : (int64_t)magnitude;
     return STATOR_OK;
 }
 
 /* Resolves the escape whose letter stands at *at; *at moves past it. */
-static stator_status take_escape(const st_lexer *lex, uint64_t *at, char *out, stator_diag **err)
+static stator_status take_escape(const st_lexer *lex, uint64_t *at, char *out)
 {
     static const char letters[] = "\"\\ntr", bytes[] = "\"\\\n\t\r";
     const char c = peek(lex, *at);
@@ -276,17 +272,16 @@ static stator_status take_escape(const st_lexer *lex, uint64_t *at, char *out, s
         *at += 1;
         return STATOR_OK;
     }
-    ST_LEX_FAIL_AT_IF(
-        c != 'x' || !is_hex_digit(peek(lex, *at + 1)) || !is_hex_digit(peek(lex, *at + 2)), lex,
-        *at - 1, err, "unknown escape; there are \\\" \\\\ \\n \\t \\r and \\xHH");
+    ST_LEX_FAIL_AT_IF(c != 'x' || !is_hex_digit(peek(lex, *at + 1)) ||
+                          !is_hex_digit(peek(lex, *at + 2)),
+                      lex, *at - 1, "unknown escape; there are \\\" \\\\ \\n \\t \\r and \\xHH");
     *out = (char)(st_hex_digit(lex->text[*at + 1]) * 16 + st_hex_digit(lex->text[*at + 2]));
-    ST_LEX_FAIL_AT_IF(*out == '\0', lex, *at - 1, err, "a string cannot hold the byte 00");
+    ST_LEX_FAIL_AT_IF(*out == '\0', lex, *at - 1, "a string cannot hold the byte 00");
     *at += 3;
     return STATOR_OK;
 }
 
-stator_status st_lex_string(st_lexer *lex, const char *what, bool is_name, st_str *out,
-                            stator_diag **err)
+stator_status st_lex_string(st_lexer *lex, const char *what, bool is_name, st_str *out)
 {
     const st_token *token = &lex->token;
     if (is_name && token->kind == ST_TEXT_IDENT) {
@@ -297,14 +292,14 @@ stator_status st_lex_string(st_lexer *lex, const char *what, bool is_name, st_st
         while (at < end) {
             char c = lex->text[at++];
             if (c == '\\') {
-                ST_TRY(take_escape(lex, &at, &c, err));
+                ST_TRY(take_escape(lex, &at, &c));
             }
             st_str_addn(out, &c, 1);
         }
     } else {
-        return st_lex_expected(lex, err, what);
+        return st_lex_expected(lex, what);
     }
-    return st_str_ok(out) ? st_lex_next(lex, err) : st_fail_oom(err);
+    return st_str_ok(out) ? st_lex_next(lex) : st_fail_oom(lex->err);
 }
 
 /* ---- printing ---- */

@@ -188,17 +188,17 @@ void st_literal_print_f64(st_str *out, double value)
 /* ---- reading ---- */
 
 /* Bits of a HEX token; refused when the dtype has fewer. */
-static stator_status parse_bits(st_lexer *lex, uint32_t dtype, uint64_t *out, stator_diag **err)
+static stator_status parse_bits(st_lexer *lex, uint32_t dtype, uint64_t *out)
 {
     const st_token *token = &lex->token;
     const uint32_t width = st_dtype_bits(dtype);
     uint64_t value = 0;
-    ST_LEX_FAIL_IF(token->len < 3 || token->len > 18, lex, err, "expected 1 to 16 digits after 0x");
+    ST_LEX_FAIL_IF(token->len < 3 || token->len > 18, lex, "expected 1 to 16 digits after 0x");
     for (uint64_t i = 2; i < token->len; i++) {
         const char c = token->text[i];
         value = value * 16u + (uint64_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
     }
-    ST_LEX_FAIL_IF(width < 64 && value >> width, lex, err, "%.*s has more than the %u bits of %s",
+    ST_LEX_FAIL_IF(width < 64 && value >> width, lex, "%.*s has more than the %u bits of %s",
                    (int)token->len, token->text, width, st_dtype_name(dtype));
     *out = value;
     return STATOR_OK;
@@ -209,33 +209,33 @@ static bool is_bits_infinite(uint32_t dtype, uint64_t bits)
     return !isfinite(value_of_bits(dtype, bits));
 }
 
-static stator_status parse_decimal(st_lexer *lex, uint32_t dtype, uint64_t *out, stator_diag **err)
+static stator_status parse_decimal(st_lexer *lex, uint32_t dtype, uint64_t *out)
 {
     const st_token *token = &lex->token;
     char text[128];
     char *end = NULL;
-    ST_LEX_FAIL_IF(token->len >= sizeof text, lex, err, "a number of %llu digits; the most is %u",
+    ST_LEX_FAIL_IF(token->len >= sizeof text, lex, "a number of %llu digits; the most is %u",
                    (unsigned long long)token->len, (unsigned)sizeof text - 1u);
     memcpy(text, token->text, token->len);
     text[token->len] = '\0';
     *out = bits_of_text(dtype, text, &end);
     if (end != text + token->len) {
-        return st_lex_expected(lex, err, "a number");
+        return st_lex_expected(lex, "a number");
     }
-    ST_LEX_FAIL_IF(is_bits_infinite(dtype, *out), lex, err, "%s is outside the range of %s", text,
+    ST_LEX_FAIL_IF(is_bits_infinite(dtype, *out), lex, "%s is outside the range of %s", text,
                    st_dtype_name(dtype));
     return STATOR_OK;
 }
 
-static stator_status parse_float(st_lexer *lex, uint32_t dtype, uint64_t *out, stator_diag **err)
+static stator_status parse_float(st_lexer *lex, uint32_t dtype, uint64_t *out)
 {
     const uint32_t width = st_dtype_bits(dtype);
     bool is_negative;
-    ST_TRY(st_lex_accept(lex, '-', &is_negative, err));
+    ST_TRY(st_lex_accept(lex, '-', &is_negative));
     if (lex->token.kind == ST_TEXT_HEX && !is_negative) {
-        ST_TRY(parse_bits(lex, dtype, out, err));
+        ST_TRY(parse_bits(lex, dtype, out));
     } else if (lex->token.kind == ST_TEXT_INT || lex->token.kind == ST_TEXT_FLOAT) {
-        ST_TRY(parse_decimal(lex, dtype, out, err));
+        ST_TRY(parse_decimal(lex, dtype, out));
     } else if (st_lex_is_word(lex, "inf") && dtype != STATOR_F8E4M3FN) {
         *out = bits_of_text(dtype, "inf", NULL);
     } else if (st_lex_is_word(lex, "nan") && !is_negative) {
@@ -243,14 +243,13 @@ static stator_status parse_float(st_lexer *lex, uint32_t dtype, uint64_t *out, s
     } else {
         char what[64];
         (void)snprintf(what, sizeof what, "a number of type %s", st_dtype_name(dtype));
-        return st_lex_expected(lex, err, what);
+        return st_lex_expected(lex, what);
     }
     *out |= is_negative ? UINT64_C(1) << (width - 1u) : 0;
-    return st_lex_next(lex, err);
+    return st_lex_next(lex);
 }
 
-static stator_status parse_integer(st_lexer *lex, uint32_t dtype, void *data, uint64_t i,
-                                   stator_diag **err)
+static stator_status parse_integer(st_lexer *lex, uint32_t dtype, void *data, uint64_t i)
 {
     const uint32_t width = st_dtype_bits(dtype);
     const bool is_signed = st_dtype_class(dtype) == STATOR_CLASS_INT;
@@ -259,17 +258,17 @@ static stator_status parse_integer(st_lexer *lex, uint32_t dtype, void *data, ui
     uint64_t magnitude = 0;
     if (dtype == STATOR_BOOL && (st_lex_is_word(lex, "true") || st_lex_is_word(lex, "false"))) {
         ((uint8_t *)data)[i] = st_lex_is_word(lex, "true");
-        return st_lex_next(lex, err);
+        return st_lex_next(lex);
     }
     if (is_signed) {
-        ST_TRY(st_lex_accept(lex, '-', &is_negative, err));
+        ST_TRY(st_lex_accept(lex, '-', &is_negative));
     }
     ST_TRY(st_lex_u64(lex, dtype == STATOR_BOOL ? "true or false" : "an integer", UINT64_MAX,
-                      &magnitude, err));
+                      &magnitude));
     const uint64_t top = (UINT64_C(1) << (width - 1u)) - 1u; /* largest signed */
     const uint64_t max = is_signed ? top + (uint64_t)is_negative : top * 2u + 1u;
-    ST_LEX_FAIL_AT_IF(magnitude > max, lex, begin, err, "%s%llu does not fit %s",
-                      is_negative ? "-" : "", (unsigned long long)magnitude, st_dtype_name(dtype));
+    ST_LEX_FAIL_AT_IF(magnitude > max, lex, begin, "%s%llu does not fit %s", is_negative ? "-" : "",
+                      (unsigned long long)magnitude, st_dtype_name(dtype));
     const uint64_t bits = is_negative ? 0u - magnitude : magnitude;
     if (dtype == STATOR_BOOL) {
         ((uint8_t *)data)[i] = (uint8_t)bits;
@@ -279,38 +278,36 @@ static stator_status parse_integer(st_lexer *lex, uint32_t dtype, void *data, ui
     return STATOR_OK;
 }
 
-static stator_status parse_complex(st_lexer *lex, uint32_t dtype, void *data, uint64_t i,
-                                   stator_diag **err)
+static stator_status parse_complex(st_lexer *lex, uint32_t dtype, void *data, uint64_t i)
 {
     const uint32_t part = part_of(dtype), width = st_dtype_bits(part);
     uint64_t re = 0, im = 0;
-    ST_TRY(st_lex_expect(lex, '(', err));
-    ST_TRY(parse_float(lex, part, &re, err));
-    ST_TRY(st_lex_expect(lex, ',', err));
-    ST_TRY(parse_float(lex, part, &im, err));
-    ST_TRY(st_lex_expect(lex, ')', err));
+    ST_TRY(st_lex_expect(lex, '('));
+    ST_TRY(parse_float(lex, part, &re));
+    ST_TRY(st_lex_expect(lex, ','));
+    ST_TRY(parse_float(lex, part, &im));
+    ST_TRY(st_lex_expect(lex, ')'));
     store_bits(width, data, 2 * i, re);
     store_bits(width, data, 2 * i + 1, im);
     return STATOR_OK;
 }
 
-stator_status st_literal_parse(st_lexer *lex, uint32_t dtype, void *data, uint64_t i,
-                               stator_diag **err)
+stator_status st_literal_parse(st_lexer *lex, uint32_t dtype, void *data, uint64_t i)
 {
     uint64_t bits = 0;
     switch (st_dtype_class(dtype)) {
     case STATOR_CLASS_FLOAT:
-        ST_TRY(parse_float(lex, dtype, &bits, err));
+        ST_TRY(parse_float(lex, dtype, &bits));
         store_bits(st_dtype_bits(dtype), data, i, bits);
         return STATOR_OK;
     case STATOR_CLASS_COMPLEX:
-        return parse_complex(lex, dtype, data, i, err);
+        return parse_complex(lex, dtype, data, i);
     default:
-        return parse_integer(lex, dtype, data, i, err);
+        return parse_integer(lex, dtype, data, i);
     }
 }
 
-stator_status st_literal_parse_f64(st_lexer *lex, double *out, stator_diag **err)
+stator_status st_literal_parse_f64(st_lexer *lex, double *out)
 {
-    return st_literal_parse(lex, STATOR_F64, out, 0, err);
+    return st_literal_parse(lex, STATOR_F64, out, 0);
 }

@@ -16,8 +16,7 @@ void st_c_locale_leave(st_c_locale locale);
 void st_literal_print(st_str *out, uint32_t dtype, const void *data, uint64_t i);
 void st_literal_print_f64(st_str *out, double value);
 /* Reads one element into place i of data (the buffer zeroed before). */
-stator_status st_literal_parse(st_lexer *lex, uint32_t dtype, void *data, uint64_t i,
-                               stator_diag **err);
-stator_status st_literal_parse_f64(st_lexer *lex, double *out, stator_diag **err);
+stator_status st_literal_parse(st_lexer *lex, uint32_t dtype, void *data, uint64_t i);
+stator_status st_literal_parse_f64(st_lexer *lex, double *out);
 
 #endif

@@ -32,7 +32,6 @@ typedef struct parser {
     st_text_files files;
     st_vec(stator_blob *) blobs; /* references held until the end */
     uint32_t depth;
-    stator_diag **err;
 } parser;
 
 /* One graph while it is read. */
@@ -80,33 +79,33 @@ static void *list_push(parser *p, list *l, uint64_t size)
 static stator_status push_ref(parser *p, list *l, uint32_t ref)
 {
     uint32_t *slot = list_push(p, l, sizeof *slot);
-    ST_TRY_MEM(slot, p->err);
+    ST_TRY_MEM(slot, p->lex.err);
     *slot = ref;
     return STATOR_OK;
 }
 
 static stator_status next(parser *p)
 {
-    return st_lex_next(&p->lex, p->err);
+    return st_lex_next(&p->lex);
 }
 
 static stator_status expect(parser *p, char punct)
 {
-    return st_lex_expect(&p->lex, punct, p->err);
+    return st_lex_expect(&p->lex, punct);
 }
 
 static stator_status accept(parser *p, char punct, bool *out_found)
 {
-    return st_lex_accept(&p->lex, punct, out_found, p->err);
+    return st_lex_accept(&p->lex, punct, out_found);
 }
 
 /* A builder's failure gets the place of the statement. */
 static stator_status at_place(parser *p, uint64_t offset, stator_status status)
 {
     uint32_t line, column;
-    if (status != STATOR_OK && p->err != NULL && *p->err != NULL) {
+    if (status != STATOR_OK && p->lex.err != NULL && *p->lex.err != NULL) {
         st_lex_place(&p->lex, offset, &line, &column);
-        st_diag_prefix(*p->err, "%s:%u:%u", p->lex.file_name, line, column);
+        st_diag_prefix(*p->lex.err, "%s:%u:%u", p->lex.file_name, line, column);
     }
     return status;
 }
@@ -116,10 +115,10 @@ static stator_status parse_string(parser *p, const char *what, bool is_name, con
 {
     st_str text;
     st_str_init(&text, p->m->mem);
-    stator_status status = st_lex_string(&p->lex, what, is_name, &text, p->err);
+    stator_status status = st_lex_string(&p->lex, what, is_name, &text);
     if (status == STATOR_OK) {
         *out = st_arena_strndup(&p->arena, text.data ? text.data : "", text.len);
-        status = *out ? STATOR_OK : st_fail_oom(p->err);
+        status = *out ? STATOR_OK : st_fail_oom(p->lex.err);
     }
     st_str_deinit(&text);
     return status;
@@ -148,10 +147,10 @@ static stator_status parse_definition(parser *p, result *out)
 {
     const st_token label = p->lex.token;
     if (label.kind != ST_TEXT_VALUE) {
-        return st_lex_expected(&p->lex, p->err, "a value such as %1 or %x");
+        return st_lex_expected(&p->lex, "a value such as %1 or %x");
     }
     *out = (result){.key = label_key(p, &label), .offset = label.offset};
-    ST_TRY_MEM(out->key, p->err);
+    ST_TRY_MEM(out->key, p->lex.err);
     if (out->key >> 63) {
         out->name = st_module_str(p->m, (uint32_t)out->key);
     }
@@ -162,9 +161,9 @@ static stator_status parse_definition(parser *p, result *out)
 
 static stator_status define(parser *p, scope *s, const result *r, stator_ref value)
 {
-    ST_LEX_FAIL_AT_IF(st_map_get(&s->labels, r->key) != 0, &p->lex, r->offset, p->err,
+    ST_LEX_FAIL_AT_IF(st_map_get(&s->labels, r->key) != 0, &p->lex, r->offset,
                       "this value is defined twice");
-    return st_map_put(&s->labels, r->key, value) ? STATOR_OK : st_fail_oom(p->err);
+    return st_map_put(&s->labels, r->key, value) ? STATOR_OK : st_fail_oom(p->lex.err);
 }
 
 /* VALUE: a use. */
@@ -172,16 +171,15 @@ static stator_status parse_use(parser *p, const scope *s, stator_ref *out)
 {
     const st_token *label = &p->lex.token;
     if (label->kind != ST_TEXT_VALUE) {
-        return st_lex_expected(&p->lex, p->err, "a value such as %1 or %x");
+        return st_lex_expected(&p->lex, "a value such as %1 or %x");
     }
     const uint64_t key = label_key(p, label);
     *out = st_map_get(&s->labels, key);
     if (*out == 0) {
-        return key == 0
-                   ? st_fail_oom(p->err)
-                   : st_lex_fail(&p->lex, p->err, "no value of this graph is called %%%.*s here%s",
-                                 label->len < 60 ? (int)label->len : 60, label->text,
-                                 s->is_root ? "" : "; a region sees its own inputs only");
+        return key == 0 ? st_fail_oom(p->lex.err)
+                        : st_lex_fail(&p->lex, "no value of this graph is called %%%.*s here%s",
+                                      label->len < 60 ? (int)label->len : 60, label->text,
+                                      s->is_root ? "" : "; a region sees its own inputs only");
     }
     return next(p);
 }
@@ -193,7 +191,7 @@ static stator_status parse_witness(parser *p, uint32_t *out)
     *out = NOT_WRITTEN;
     ST_TRY(accept(p, '^', &found));
     if (found) {
-        ST_TRY(st_lex_u64(&p->lex, "a value number", UINT32_MAX - 1u, &number, p->err));
+        ST_TRY(st_lex_u64(&p->lex, "a value number", UINT32_MAX - 1u, &number));
         *out = (uint32_t)number;
     }
     return STATOR_OK;
@@ -211,7 +209,7 @@ static stator_status hold_blob(parser *p, stator_blob *blob)
     stator_blob **slot = st_vec_push(p->m->mem, &p->blobs);
     if (slot == NULL) {
         st_blob_release(blob);
-        return st_fail_oom(p->err);
+        return st_fail_oom(p->lex.err);
     }
     *slot = blob;
     return STATOR_OK;
@@ -219,7 +217,7 @@ static stator_status hold_blob(parser *p, stator_blob *blob)
 
 static stator_status parse_data(parser *p, stator_ref type, stator_blob **out)
 {
-    ST_TRY(st_text_parse_data(&p->lex, p->m, &p->files, type, out, p->err));
+    ST_TRY(st_text_parse_data(&p->lex, p->m, &p->files, type, out));
     return hold_blob(p, *out);
 }
 
@@ -230,17 +228,18 @@ static stator_status parse_input(parser *p, scope *s)
     uint32_t type = 0, witness = 0;
     stator_ref value = 0;
     stator_blob *blob = NULL;
-    ST_TRY(st_lex_accept_word(&p->lex, "param", &is_param, p->err));
+    ST_TRY(st_lex_accept_word(&p->lex, "param", &is_param));
     ST_TRY(parse_definition(p, &r));
     ST_TRY(expect(p, ':'));
-    ST_TRY(st_text_parse_type(&p->lex, p->m, &type, p->err));
+    ST_TRY(st_text_parse_type(&p->lex, p->m, &type));
     ST_TRY(parse_witness(p, &witness));
     if (is_param) {
         ST_TRY(expect(p, '='));
         ST_TRY(parse_data(p, type, &blob));
     }
-    const stator_status status = is_param ? st_build_param(s->b, r.name, type, blob, &value, p->err)
-                                          : st_build_input(s->b, r.name, type, &value, p->err);
+    const stator_status status = is_param
+                                     ? st_build_param(s->b, r.name, type, blob, &value, p->lex.err)
+                                     : st_build_input(s->b, r.name, type, &value, p->lex.err);
     ST_TRY(at_place(p, r.offset, status));
     set_witness(s, value, witness);
     return define(p, s, &r, value);
@@ -264,14 +263,14 @@ static stator_status parse_list_item(parser *p, uint32_t kind, list *l)
 {
     const uint64_t size = kind == STATOR_ATTR_DIMS ? sizeof(uint32_t) : sizeof(int64_t);
     void *slot = list_push(p, l, size);
-    ST_TRY_MEM(slot, p->err);
+    ST_TRY_MEM(slot, p->lex.err);
     if (kind == STATOR_ATTR_INTS) {
-        return st_lex_i64(&p->lex, "an integer", slot, p->err);
+        return st_lex_i64(&p->lex, "an integer", slot);
     }
     if (kind == STATOR_ATTR_FLOATS) {
-        return st_literal_parse_f64(&p->lex, slot, p->err);
+        return st_literal_parse_f64(&p->lex, slot);
     }
-    return st_text_parse_sym(&p->lex, p->m, slot, p->err);
+    return st_text_parse_sym(&p->lex, p->m, slot);
 }
 
 static stator_status parse_list(parser *p, stator_attr *attr)
@@ -294,18 +293,18 @@ static stator_status parse_attr_value(parser *p, stator_attr *attr)
     uint32_t type = 0;
     switch (attr->kind) {
     case STATOR_ATTR_INT:
-        return st_lex_i64(&p->lex, "an integer", &attr->i, p->err);
+        return st_lex_i64(&p->lex, "an integer", &attr->i);
     case STATOR_ATTR_FLOAT:
-        return st_literal_parse_f64(&p->lex, &attr->f, p->err);
+        return st_literal_parse_f64(&p->lex, &attr->f);
     case STATOR_ATTR_STRING:
         return parse_string(p, "a string in quotes", false, &attr->s);
     case STATOR_ATTR_DTYPE:
         attr->i = p->lex.token.kind == ST_TEXT_IDENT
                       ? st_dtype_parse(p->lex.token.text, p->lex.token.len)
                       : 0;
-        return attr->i ? next(p) : st_lex_expected(&p->lex, p->err, "a dtype such as f32");
+        return attr->i ? next(p) : st_lex_expected(&p->lex, "a dtype such as f32");
     case STATOR_ATTR_BLOB:
-        ST_TRY(st_text_parse_type(&p->lex, p->m, &type, p->err));
+        ST_TRY(st_text_parse_type(&p->lex, p->m, &type));
         attr->i = type;
         return parse_data(p, type, &attr->blob);
     default:
@@ -318,10 +317,9 @@ static stator_status fail_unknown(parser *p, uint64_t offset, const char *what, 
                                   const char *const *names, uint32_t n)
 {
     const char *near = st_nearest(name, names, n);
-    const stator_status status =
-        st_lex_fail_at(&p->lex, offset, p->err, "%s named '%s'", what, name);
-    if (near != NULL && p->err != NULL && *p->err != NULL) {
-        st_diag_set_hint(*p->err, "did you mean '%s'?", near);
+    const stator_status status = st_lex_fail_at(&p->lex, offset, "%s named '%s'", what, name);
+    if (near != NULL && p->lex.err != NULL && *p->lex.err != NULL) {
+        st_diag_set_hint(*p->lex.err, "did you mean '%s'?", near);
     }
     return status;
 }
@@ -354,11 +352,11 @@ static stator_status parse_attr(parser *p, node *n)
     }
     stator_attr *attrs = n->attrs.data;
     for (uint32_t k = 0; k < n->attrs.count; k++) {
-        ST_LEX_FAIL_AT_IF(strcmp(attrs[k].name, name) == 0, &p->lex, offset, p->err,
+        ST_LEX_FAIL_AT_IF(strcmp(attrs[k].name, name) == 0, &p->lex, offset,
                           "the attribute '%s' is given twice", name);
     }
     stator_attr *attr = list_push(p, &n->attrs, sizeof *attr);
-    ST_TRY_MEM(attr, p->err);
+    ST_TRY_MEM(attr, p->lex.err);
     *attr = (stator_attr){.name = schema->name, .kind = schema->kind};
     ST_TRY(expect(p, '='));
     return parse_attr_value(p, attr);
@@ -405,11 +403,11 @@ static stator_status parse_op(parser *p, node *n)
     }
     ST_TRY(accept(p, '@', &found));
     if (found) {
-        ST_TRY(st_lex_u64(&p->lex, "the version of the op", UINT32_MAX, &version, p->err));
+        ST_TRY(st_lex_u64(&p->lex, "the version of the op", UINT32_MAX, &version));
     }
     const uint32_t known = st_optable_at(p->m->ops, n->op)->desc.version;
     return version == known ? STATOR_OK
-                            : st_lex_fail_at(&p->lex, n->offset, p->err,
+                            : st_lex_fail_at(&p->lex, n->offset,
                                              "op %s is written in version %u, here it has %u", name,
                                              (uint32_t)version, known);
 }
@@ -421,9 +419,9 @@ static stator_status parse_results(parser *p, node *n)
     }
     for (bool more = true; more;) {
         result *r = list_push(p, &n->results, sizeof *r);
-        ST_TRY_MEM(r, p->err);
-        ST_LEX_FAIL_IF(n->results.count > ST_RESULTS_MAX, &p->lex, p->err,
-                       "a node has at most %u results", ST_RESULTS_MAX);
+        ST_TRY_MEM(r, p->lex.err);
+        ST_LEX_FAIL_IF(n->results.count > ST_RESULTS_MAX, &p->lex, "a node has at most %u results",
+                       ST_RESULTS_MAX);
         ST_TRY(parse_definition(p, r));
         ST_TRY(accept(p, ',', &more));
     }
@@ -443,7 +441,7 @@ static stator_status parse_operands(parser *p, const scope *s, node *n)
         if (!is_first) {
             ST_TRY(expect(p, ','));
         }
-        ST_TRY(st_lex_accept_word(&p->lex, "_", &is_absent, p->err));
+        ST_TRY(st_lex_accept_word(&p->lex, "_", &is_absent));
         if (!is_absent) {
             ST_TRY(parse_use(p, s, &value));
         }
@@ -463,7 +461,7 @@ static stator_status parse_types(parser *p, node *n)
             ST_TRY(expect(p, ','));
         }
         if (found) {
-            ST_TRY(st_text_parse_type(&p->lex, p->m, &type, p->err));
+            ST_TRY(st_text_parse_type(&p->lex, p->m, &type));
             ST_TRY(parse_witness(p, &witness));
         }
         ST_TRY(push_ref(p, &n->types, type));
@@ -483,12 +481,12 @@ static stator_status parse_origin(parser *p, uint32_t *out)
     if (found) {
         ST_TRY(parse_string(p, "the kind of a node", true, &kind));
     }
-    ST_TRY(st_lex_accept_word(&p->lex, "in", &found, p->err));
+    ST_TRY(st_lex_accept_word(&p->lex, "in", &found));
     if (found) {
         ST_TRY(parse_string(p, "the name of a file in quotes", false, &file));
         ST_TRY(accept(p, ':', &found));
         if (found) {
-            ST_TRY(st_lex_u64(&p->lex, "a line number", UINT32_MAX, &line, p->err));
+            ST_TRY(st_lex_u64(&p->lex, "a line number", UINT32_MAX, &line));
         }
     }
     *out = st_module_origin(p->m, name, kind, file, (uint32_t)line);
@@ -512,11 +510,11 @@ static stator_status parse_origins(parser *p, node *n)
 static stator_status parse_region(parser *p, scope *s, stator_graph **out)
 {
     scope inner = {0};
-    ST_LEX_FAIL_IF(p->depth == REGIONS_MAX, &p->lex, p->err, "regions are nested deeper than %u",
+    ST_LEX_FAIL_IF(p->depth == REGIONS_MAX, &p->lex, "regions are nested deeper than %u",
                    REGIONS_MAX);
     const uint32_t mark = st_rebuild_enter(&p->rebuild);
     const uint64_t offset = p->lex.token.offset;
-    ST_TRY(st_build_region_begin(s->b, NULL, &inner.b, p->err));
+    ST_TRY(st_build_region_begin(s->b, NULL, &inner.b, p->lex.err));
     p->depth++;
     const stator_status status = parse_graph(p, &inner);
     p->depth--;
@@ -525,21 +523,21 @@ static stator_status parse_region(parser *p, scope *s, stator_graph **out)
         st_build_region_abort(inner.b);
         return status;
     }
-    return at_place(p, offset, st_build_region_end(inner.b, out, p->err));
+    return at_place(p, offset, st_build_region_end(inner.b, out, p->lex.err));
 }
 
 static stator_status parse_regions(parser *p, scope *s, node *n)
 {
     for (;;) {
         bool found;
-        ST_TRY(st_lex_accept_word(&p->lex, "region", &found, p->err));
+        ST_TRY(st_lex_accept_word(&p->lex, "region", &found));
         if (!found) {
             return STATOR_OK;
         }
         stator_graph *graph = NULL;
         ST_TRY(parse_region(p, s, &graph));
         stator_graph **slot = list_push(p, &n->regions, sizeof(stator_graph *));
-        ST_TRY_MEM(slot, p->err);
+        ST_TRY_MEM(slot, p->lex.err);
         *slot = graph;
     }
 }
@@ -560,7 +558,7 @@ static stator_status build_node(parser *p, scope *s, const node *n)
     stator_ref values[ST_RESULTS_MAX] = {0};
     st_build_set_origin_ref(s->b, n->origin);
     ST_TRY(at_place(p, n->offset,
-                    st_rebuild_node(&p->rebuild, s->b, &desc, n->types.data, values, p->err)));
+                    st_rebuild_node(&p->rebuild, s->b, &desc, n->types.data, values, p->lex.err)));
     for (uint32_t k = 0; k < n->results.count; k++) {
         if (results[k].name != NULL) {
             st_build_set_name(s->b, values[k], results[k].name);
@@ -593,7 +591,7 @@ static stator_status parse_write(parser *p, scope *s)
     ST_TRY(parse_use(p, s, &input));
     ST_TRY(expect(p, '='));
     ST_TRY(parse_use(p, s, &value));
-    return at_place(p, offset, st_build_write_back(s->b, input, value, p->err));
+    return at_place(p, offset, st_build_write_back(s->b, input, value, p->lex.err));
 }
 
 static stator_status parse_output(parser *p, scope *s)
@@ -606,7 +604,7 @@ static stator_status parse_output(parser *p, scope *s)
         ST_TRY(expect(p, ':'));
     }
     ST_TRY(parse_use(p, s, &value));
-    return at_place(p, offset, st_build_output(s->b, name, value, p->err));
+    return at_place(p, offset, st_build_output(s->b, name, value, p->lex.err));
 }
 
 static stator_status parse_outputs(parser *p, scope *s)
@@ -625,11 +623,11 @@ static stator_status parse_statements(parser *p, scope *s)
     ST_TRY(expect(p, '{'));
     for (;;) {
         bool is_write, is_return;
-        ST_TRY(st_lex_accept_word(&p->lex, "return", &is_return, p->err));
+        ST_TRY(st_lex_accept_word(&p->lex, "return", &is_return));
         if (is_return) {
             return parse_outputs(p, s);
         }
-        ST_TRY(st_lex_accept_word(&p->lex, "write", &is_write, p->err));
+        ST_TRY(st_lex_accept_word(&p->lex, "write", &is_write));
         ST_TRY(is_write ? parse_write(p, s) : parse_node(p, s));
     }
 }
@@ -655,26 +653,25 @@ static stator_status parse_file(parser *p, stator_builder *b)
     scope root = {.b = b, .is_root = true};
     uint64_t version = 0;
     ST_TRY(next(p));
-    ST_TRY(st_lex_expect_word(&p->lex, "stir", p->err));
+    ST_TRY(st_lex_expect_word(&p->lex, "stir"));
     const st_lexer at = p->lex;
-    ST_TRY(st_lex_u64(&p->lex, "the version of the form", UINT32_MAX, &version, p->err));
-    ST_LEX_FAIL_IF(version == 0 || version > TEXT_VERSION, &at, p->err,
+    ST_TRY(st_lex_u64(&p->lex, "the version of the form", UINT32_MAX, &version));
+    ST_LEX_FAIL_IF(version == 0 || version > TEXT_VERSION, &at,
                    "this text is of version %u, this program reads version %u", (uint32_t)version,
                    TEXT_VERSION);
     for (;;) {
         bool found;
-        ST_TRY(st_lex_accept_word(&p->lex, "sym", &found, p->err));
+        ST_TRY(st_lex_accept_word(&p->lex, "sym", &found));
         if (!found) {
             break;
         }
-        ST_TRY(st_text_parse_symbol(&p->lex, p->m, p->err));
+        ST_TRY(st_text_parse_symbol(&p->lex, p->m));
     }
-    ST_TRY(st_lex_expect_word(&p->lex, "graph", p->err));
+    ST_TRY(st_lex_expect_word(&p->lex, "graph"));
     b->graph->has_witnesses = 1;
     ST_TRY(parse_graph(p, &root));
-    return p->lex.token.kind == ST_TEXT_END
-               ? STATOR_OK
-               : st_lex_expected(&p->lex, p->err, "the end of the text");
+    return p->lex.token.kind == ST_TEXT_END ? STATOR_OK
+                                            : st_lex_expected(&p->lex, "the end of the text");
 }
 
 stator_status st_parse_text(stator_builder *b, const char *text, uint64_t len,
@@ -682,10 +679,9 @@ stator_status st_parse_text(stator_builder *b, const char *text, uint64_t len,
 {
     const st_c_locale locale = st_c_locale_enter();
     stator_diag *own = NULL; /* messages are completed on the way out, so there is always one */
-    parser p = {.m = b->module,
-                .files = {.mem = b->module->mem, .dir = dir},
-                .err = err != NULL && *err == NULL ? err : &own};
+    parser p = {.m = b->module, .files = {.mem = b->module->mem, .dir = dir}};
     st_lexer_init(&p.lex, text, len, file_name);
+    p.lex.err = err != NULL && *err == NULL ? err : &own;
     st_arena_init(&p.arena, p.m->mem);
     st_rebuild_init(&p.rebuild, p.m);
     const stator_status status = parse_file(&p, b);

@@ -292,30 +292,30 @@ void st_text_print_symbols(const st_sym_printer *p, st_str *out)
 
 /* ---- reading ---- */
 
-static stator_status parse_bound(st_lexer *lex, int64_t *out, stator_diag **err)
+static stator_status parse_bound(st_lexer *lex, int64_t *out)
 {
     const st_lexer before = *lex;
     bool is_negative;
-    ST_TRY(st_lex_accept(lex, '-', &is_negative, err));
+    ST_TRY(st_lex_accept(lex, '-', &is_negative));
     if (st_lex_is_word(lex, "inf")) {
         *out = is_negative ? INT64_MIN : INT64_MAX;
-        return st_lex_next(lex, err);
+        return st_lex_next(lex);
     }
     *lex = before;
-    return st_lex_i64(lex, "a bound: an integer, inf or -inf", out, err);
+    return st_lex_i64(lex, "a bound: an integer, inf or -inf", out);
 }
 
 /* The id of the name at the current token. */
-static stator_status parse_name(st_lexer *lex, st_module *m, uint32_t *out, stator_diag **err)
+static stator_status parse_name(st_lexer *lex, st_module *m, uint32_t *out)
 {
     st_str name;
     st_str_init(&name, m->mem);
-    stator_status status = st_lex_string(lex, "the name of a size", true, &name, err);
+    stator_status status = st_lex_string(lex, "the name of a size", true, &name);
     if (status == STATOR_OK) {
         *out = st_module_string(m, name.data, name.len);
         status = *out != 0  ? STATOR_OK
-                 : name.len ? st_fail_oom(err)
-                            : st_lex_fail(lex, err, "the name of a size cannot be empty");
+                 : name.len ? st_fail_oom(lex->err)
+                            : st_lex_fail(lex, "the name of a size cannot be empty");
     }
     st_str_deinit(&name);
     return status;
@@ -327,41 +327,41 @@ typedef struct symbol_line {
     int64_t lo, hi, divisor, hint;
 } symbol_line;
 
-static stator_status parse_line(st_lexer *lex, st_module *m, symbol_line *out, stator_diag **err)
+static stator_status parse_line(st_lexer *lex, st_module *m, symbol_line *out)
 {
     bool found;
     *out = (symbol_line){.divisor = 1, .hint = INT64_MIN};
-    ST_TRY(parse_name(lex, m, &out->name, err));
-    ST_TRY(st_lex_accept_word(lex, "unbacked", &out->is_unbacked, err));
-    ST_TRY(st_lex_expect_word(lex, "in", err));
-    ST_TRY(st_lex_expect(lex, '[', err));
-    ST_TRY(parse_bound(lex, &out->lo, err));
-    ST_TRY(st_lex_expect(lex, ',', err));
-    ST_TRY(parse_bound(lex, &out->hi, err));
-    ST_TRY(st_lex_expect(lex, ']', err));
-    ST_TRY(st_lex_accept_word(lex, "multiple", &found, err));
+    ST_TRY(parse_name(lex, m, &out->name));
+    ST_TRY(st_lex_accept_word(lex, "unbacked", &out->is_unbacked));
+    ST_TRY(st_lex_expect_word(lex, "in"));
+    ST_TRY(st_lex_expect(lex, '['));
+    ST_TRY(parse_bound(lex, &out->lo));
+    ST_TRY(st_lex_expect(lex, ','));
+    ST_TRY(parse_bound(lex, &out->hi));
+    ST_TRY(st_lex_expect(lex, ']'));
+    ST_TRY(st_lex_accept_word(lex, "multiple", &found));
     if (found) {
-        ST_TRY(st_lex_expect_word(lex, "of", err));
-        ST_TRY(st_lex_i64(lex, "a divisor", &out->divisor, err));
+        ST_TRY(st_lex_expect_word(lex, "of"));
+        ST_TRY(st_lex_i64(lex, "a divisor", &out->divisor));
     }
-    ST_TRY(st_lex_accept_word(lex, "hint", &found, err));
-    return found ? st_lex_i64(lex, "a likely value", &out->hint, err) : STATOR_OK;
+    ST_TRY(st_lex_accept_word(lex, "hint", &found));
+    return found ? st_lex_i64(lex, "a likely value", &out->hint) : STATOR_OK;
 }
 
-stator_status st_text_parse_symbol(st_lexer *lex, st_module *m, stator_diag **err)
+stator_status st_text_parse_symbol(st_lexer *lex, st_module *m)
 {
     const uint64_t begin = lex->token.offset;
     const uint32_t before = m->symtab.n_symbols;
     symbol_line line;
-    ST_TRY(parse_line(lex, m, &line, err));
-    ST_LEX_FAIL_AT_IF(line.lo > line.hi || line.divisor < 1, lex, begin, err,
+    ST_TRY(parse_line(lex, m, &line));
+    ST_LEX_FAIL_AT_IF(line.lo > line.hi || line.divisor < 1, lex, begin,
                       "the range of '%s' is empty or its divisor is below 1",
                       st_module_str(m, line.name));
     const uint32_t sym = st_sym_symbol(&m->symtab, line.name, line.lo, line.hi, line.divisor,
                                        line.is_unbacked ? 1u : 0u);
-    ST_TRY_MEM(sym, err);
-    ST_LEX_FAIL_AT_IF(m->symtab.n_symbols == before, lex, begin, err,
-                      "the size '%s' is declared twice", st_module_str(m, line.name));
+    ST_TRY_MEM(sym, lex->err);
+    ST_LEX_FAIL_AT_IF(m->symtab.n_symbols == before, lex, begin, "the size '%s' is declared twice",
+                      st_module_str(m, line.name));
     stator_atom_row *row = st_seg_at(&m->symtab.atoms, st_sym_as_symbol(&m->symtab, sym));
     row->hint = line.hint;
     return STATOR_OK;
@@ -373,18 +373,18 @@ typedef struct sym_parser {
     uint32_t depth;
 } sym_parser;
 
-static stator_status parse_sum(sym_parser *p, uint32_t *out, stator_diag **err);
+static stator_status parse_sum(sym_parser *p, uint32_t *out);
 
 /* The engine says 0 for its limits and for no memory alike; one request tells them apart. */
-static stator_status check_sym(const sym_parser *p, uint64_t at, uint32_t sym, stator_diag **err)
+static stator_status check_sym(const sym_parser *p, uint64_t at, uint32_t sym)
 {
     if (sym != 0) {
         return STATOR_OK;
     }
     void *probe = st_alloc(p->m->mem, 1024, 1);
-    ST_TRY_MEM(probe, err);
+    ST_TRY_MEM(probe, p->lex->err);
     st_free(p->m->mem, probe);
-    return st_lex_fail_at(p->lex, at, err,
+    return st_lex_fail_at(p->lex, at,
                           "this size has more than %u terms, is nested deeper than %u, divides by "
                           "what may be 0, or leaves 64 bits",
                           ST_SYM_TERMS_MAX, ST_SYM_DEPTH_MAX);
@@ -411,125 +411,123 @@ static sym_function function_at(const st_lexer *lex)
     return NULL;
 }
 
-static stator_status parse_call(sym_parser *p, sym_function fn, uint32_t *out, stator_diag **err)
+static stator_status parse_call(sym_parser *p, sym_function fn, uint32_t *out)
 {
     const uint64_t at = p->lex->token.offset;
     uint32_t a = 0, b = 0;
-    ST_TRY(st_lex_next(p->lex, err));
-    ST_TRY(st_lex_expect(p->lex, '(', err));
-    ST_TRY(parse_sum(p, &a, err));
-    ST_TRY(st_lex_expect(p->lex, ',', err));
-    ST_TRY(parse_sum(p, &b, err));
-    ST_TRY(st_lex_expect(p->lex, ')', err));
+    ST_TRY(st_lex_next(p->lex));
+    ST_TRY(st_lex_expect(p->lex, '('));
+    ST_TRY(parse_sum(p, &a));
+    ST_TRY(st_lex_expect(p->lex, ','));
+    ST_TRY(parse_sum(p, &b));
+    ST_TRY(st_lex_expect(p->lex, ')'));
     *out = fn(&p->m->symtab, a, b);
-    return check_sym(p, at, *out, err);
+    return check_sym(p, at, *out);
 }
 
-static stator_status parse_symbol_use(sym_parser *p, uint32_t *out, stator_diag **err)
+static stator_status parse_symbol_use(sym_parser *p, uint32_t *out)
 {
     uint32_t name = 0;
-    ST_TRY(parse_name(p->lex, p->m, &name, err));
+    ST_TRY(parse_name(p->lex, p->m, &name));
     *out = st_sym_symbol(&p->m->symtab, name, 0, INT64_MAX, 1, 0);
-    return *out != 0 ? STATOR_OK : st_fail_oom(err);
+    return *out != 0 ? STATOR_OK : st_fail_oom(p->lex->err);
 }
 
-static stator_status parse_number(sym_parser *p, bool is_negative, uint32_t *out, stator_diag **err)
+static stator_status parse_number(sym_parser *p, bool is_negative, uint32_t *out)
 {
     uint64_t magnitude = 0;
-    ST_TRY(
-        st_lex_u64(p->lex, "a size", (uint64_t)INT64_MAX + (uint64_t)is_negative, &magnitude, err));
+    ST_TRY(st_lex_u64(p->lex, "a size", (uint64_t)INT64_MAX + (uint64_t)is_negative, &magnitude));
     *out = st_sym_int(&p->m->symtab, is_negative ? (int64_t)(0u - magnitude) : (int64_t)magnitude);
-    return *out != 0 ? STATOR_OK : st_fail_oom(err);
+    return *out != 0 ? STATOR_OK : st_fail_oom(p->lex->err);
 }
 
-static stator_status parse_factor(sym_parser *p, uint32_t *out, stator_diag **err)
+static stator_status parse_factor(sym_parser *p, uint32_t *out)
 {
     const uint64_t at = p->lex->token.offset;
     bool is_negative = false, found;
-    ST_TRY(st_lex_accept(p->lex, '-', &is_negative, err));
+    ST_TRY(st_lex_accept(p->lex, '-', &is_negative));
     if (p->lex->token.kind == ST_TEXT_INT) {
-        return parse_number(p, is_negative, out, err);
+        return parse_number(p, is_negative, out);
     }
     const sym_function fn = function_at(p->lex);
-    ST_TRY(st_lex_accept(p->lex, '(', &found, err));
+    ST_TRY(st_lex_accept(p->lex, '(', &found));
     if (found) {
-        ST_TRY(parse_sum(p, out, err));
-        ST_TRY(st_lex_expect(p->lex, ')', err));
+        ST_TRY(parse_sum(p, out));
+        ST_TRY(st_lex_expect(p->lex, ')'));
     } else {
-        ST_TRY(fn ? parse_call(p, fn, out, err) : parse_symbol_use(p, out, err));
+        ST_TRY(fn ? parse_call(p, fn, out) : parse_symbol_use(p, out));
     }
     if (is_negative) {
         *out = st_sym_mul(&p->m->symtab, *out, st_sym_int(&p->m->symtab, -1));
     }
-    return check_sym(p, at, *out, err);
+    return check_sym(p, at, *out);
 }
 
-static stator_status parse_term(sym_parser *p, uint32_t *out, stator_diag **err)
+static stator_status parse_term(sym_parser *p, uint32_t *out)
 {
     const uint64_t at = p->lex->token.offset;
-    ST_TRY(parse_factor(p, out, err));
+    ST_TRY(parse_factor(p, out));
     for (;;) {
         bool found;
         uint32_t factor = 0;
-        ST_TRY(st_lex_accept(p->lex, '*', &found, err));
+        ST_TRY(st_lex_accept(p->lex, '*', &found));
         if (!found) {
             return STATOR_OK;
         }
-        ST_TRY(parse_factor(p, &factor, err));
+        ST_TRY(parse_factor(p, &factor));
         *out = st_sym_mul(&p->m->symtab, *out, factor);
-        ST_TRY(check_sym(p, at, *out, err));
+        ST_TRY(check_sym(p, at, *out));
     }
 }
 
-static stator_status parse_sum(sym_parser *p, uint32_t *out, stator_diag **err)
+static stator_status parse_sum(sym_parser *p, uint32_t *out)
 {
     const uint64_t at = p->lex->token.offset;
-    ST_LEX_FAIL_IF(++p->depth > DEPTH_MAX, p->lex, err, "a size nested deeper than %u", DEPTH_MAX);
-    ST_TRY(parse_term(p, out, err));
+    ST_LEX_FAIL_IF(++p->depth > DEPTH_MAX, p->lex, "a size nested deeper than %u", DEPTH_MAX);
+    ST_TRY(parse_term(p, out));
     while (st_lex_is(p->lex, '+') || st_lex_is(p->lex, '-')) {
         const bool is_minus = st_lex_is(p->lex, '-');
         uint32_t term = 0;
-        ST_TRY(st_lex_next(p->lex, err));
-        ST_TRY(parse_term(p, &term, err));
+        ST_TRY(st_lex_next(p->lex));
+        ST_TRY(parse_term(p, &term));
         *out = is_minus ? st_sym_sub(&p->m->symtab, *out, term)
                         : st_sym_add(&p->m->symtab, *out, term);
-        ST_TRY(check_sym(p, at, *out, err));
+        ST_TRY(check_sym(p, at, *out));
     }
     p->depth--;
     return STATOR_OK;
 }
 
-stator_status st_text_parse_sym(st_lexer *lex, st_module *m, uint32_t *out, stator_diag **err)
+stator_status st_text_parse_sym(st_lexer *lex, st_module *m, uint32_t *out)
 {
     sym_parser p = {.lex = lex, .m = m};
-    return parse_sum(&p, out, err);
+    return parse_sum(&p, out);
 }
 
-stator_status st_text_parse_type(st_lexer *lex, st_module *m, uint32_t *out, stator_diag **err)
+stator_status st_text_parse_type(st_lexer *lex, st_module *m, uint32_t *out)
 {
     uint32_t dims[STATOR_RANK_MAX];
     uint32_t rank = 0;
     const uint32_t dtype =
         lex->token.kind == ST_TEXT_IDENT ? st_dtype_parse(lex->token.text, lex->token.len) : 0;
     if (dtype == 0) {
-        return st_lex_expected(lex, err, "a type such as f32[2, N]");
+        return st_lex_expected(lex, "a type such as f32[2, N]");
     }
-    ST_TRY(st_lex_next(lex, err));
-    ST_TRY(st_lex_expect(lex, '[', err));
+    ST_TRY(st_lex_next(lex));
+    ST_TRY(st_lex_expect(lex, '['));
     while (!st_lex_is(lex, ']')) {
         int64_t lo, hi;
-        ST_LEX_FAIL_IF(rank == STATOR_RANK_MAX, lex, err, "a type has at most %d axes",
-                       STATOR_RANK_MAX);
+        ST_LEX_FAIL_IF(rank == STATOR_RANK_MAX, lex, "a type has at most %d axes", STATOR_RANK_MAX);
         if (rank > 0) {
-            ST_TRY(st_lex_expect(lex, ',', err));
+            ST_TRY(st_lex_expect(lex, ','));
         }
         const uint64_t at = lex->token.offset;
-        ST_TRY(st_text_parse_sym(lex, m, &dims[rank], err));
+        ST_TRY(st_text_parse_sym(lex, m, &dims[rank]));
         st_sym_range(&m->symtab, dims[rank], &lo, &hi);
-        ST_LEX_FAIL_AT_IF(hi < 0, lex, at, err, "the size of axis %u is negative", rank);
+        ST_LEX_FAIL_AT_IF(hi < 0, lex, at, "the size of axis %u is negative", rank);
         rank++;
     }
-    ST_TRY(st_lex_next(lex, err));
+    ST_TRY(st_lex_next(lex));
     *out = st_module_type(m, dtype, rank, dims);
-    return *out != 0 ? STATOR_OK : st_fail_oom(err);
+    return *out != 0 ? STATOR_OK : st_fail_oom(lex->err);
 }

@@ -23,9 +23,9 @@ void st_text_symbol_name(const st_sym_printer *p, const stator_atom_row *row, ch
 void st_text_print_symbols(const st_sym_printer *p, st_str *out);
 
 /* One `sym` line, at the word behind "sym". */
-stator_status st_text_parse_symbol(st_lexer *lex, st_module *m, stator_diag **err);
-stator_status st_text_parse_sym(st_lexer *lex, st_module *m, uint32_t *out, stator_diag **err);
+stator_status st_text_parse_symbol(st_lexer *lex, st_module *m);
+stator_status st_text_parse_sym(st_lexer *lex, st_module *m, uint32_t *out);
 /* "[" list(size) "]" of at most `max` sizes. */
-stator_status st_text_parse_type(st_lexer *lex, st_module *m, uint32_t *out, stator_diag **err);
+stator_status st_text_parse_type(st_lexer *lex, st_module *m, uint32_t *out);
 
 #endif

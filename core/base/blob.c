@@ -138,12 +138,10 @@ const st_file *st_blob_file(const stator_blob *blob, uint64_t *out_offset)
 /* The first read of a file range; under the lock. */
 static stator_status fill(stator_blob *blob, stator_diag **err)
 {
-    if (blob->file == NULL) {
-        return st_fail(err, STATOR_FAILED_PRECONDITION,
-                       "this constant of %llu bytes is known by its hash only: it can be printed "
-                       "but not read; write the graph to a file to keep its constants",
-                       (unsigned long long)blob->size);
-    }
+    ST_FAIL_IF(blob->file == NULL, err, STATOR_FAILED_PRECONDITION,
+               "this constant of %llu bytes is known by its hash only: it can be printed "
+               "but not read; write the graph to a file to keep its constants",
+               (unsigned long long)blob->size);
     ST_TRY(st_file_check(blob->file, err));
     const char *from = (const char *)st_file_data(blob->file) + blob->offset;
     if ((uintptr_t)from % 16u != 0) {

@@ -2,6 +2,7 @@
 #include "core/base/check.h"
 
 #include <stator/base.h>
+#include <stdio.h>
 #include <string.h>
 
 typedef struct dtype_info {
@@ -60,6 +61,16 @@ uint32_t st_dtype_parse(const char *s, uint64_t n)
         }
     }
     return 0;
+}
+
+const char *st_shape_text(const int64_t *shape, uint32_t rank, char *buf, size_t size)
+{
+    size_t n = (size_t)snprintf(buf, size, "[");
+    for (uint32_t a = 0; a < rank && n + 24 < size; a++) {
+        n += (size_t)snprintf(buf + n, size - n, a ? ", %lld" : "%lld", (long long)shape[a]);
+    }
+    (void)snprintf(buf + n, size - n, "]");
+    return buf;
 }
 
 bool st_dtype_bytes(uint32_t dtype, uint64_t count, uint64_t *out)

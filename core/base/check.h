@@ -4,6 +4,7 @@
 
 #include <stator/dlpack.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -56,6 +57,8 @@ static inline int64_t st_normalize_axis(int64_t axis, int64_t rank)
 }
 /* Product of dims, each >= 0; 0 on overflow past 2^62 or a negative one. */
 bool st_numel(const int64_t *dims, uint32_t rank, uint64_t *out);
+/* The shape as "[2, 3]", cut where buf ends; returns buf. */
+const char *st_shape_text(const int64_t *shape, uint32_t rank, char *buf, size_t size);
 /* Bytes of count elements of dtype (sub-byte types round up). */
 bool st_dtype_bytes(uint32_t dtype, uint64_t count, uint64_t *out);
 uint32_t st_dtype_bits(uint32_t dtype);             /* 0 for an unknown dtype */

@@ -242,6 +242,16 @@ static inline void nibble_store(uint8_t *base, int64_t i, int64_t x)
         LOOP((((double *)base)[2 * (at)] = (double)x[k], ((double *)base)[2 * (at) + 1] = 0));     \
         break;
 
+/* A function over a block of n elements: `cases` between `base` and `list`. */
+#define BLOCK_OF(name, base_type, list, cases)                                                     \
+    void name(uint32_t dtype, base_type *base, int64_t first, int64_t n, list)                     \
+    {                                                                                              \
+        switch (dtype) {                                                                           \
+            cases                                                                                  \
+        default: break;                                                                            \
+        }                                                                                          \
+    }
+
 /* clang-format on */
 
 /* ---- blocks ---- */
@@ -253,55 +263,14 @@ static inline void nibble_store(uint8_t *base, int64_t i, int64_t x)
         statement;                                                                                 \
     }
 
-void st_load_f64_block(uint32_t dtype, const void *base, int64_t first, int64_t n, double *out)
-{
-    switch (dtype) {
-        LOAD_CASES(double)
-        LOAD_FLOAT_CASES((double))
-    default:
-        break;
-    }
-}
-
-void st_load_f32_block(uint32_t dtype, const void *base, int64_t first, int64_t n, float *out)
-{
-    switch (dtype) {
-        LOAD_CASES(float)
-        LOAD_FLOAT_CASES((float))
-    default:
-        break;
-    }
-}
-
-void st_load_i64_block(uint32_t dtype, const void *base, int64_t first, int64_t n, int64_t *out)
-{
-    switch (dtype) {
-        LOAD_CASES(int64_t)
-        LOAD_FLOAT_CASES(st_f64_to_i64)
-    default:
-        break;
-    }
-}
-
-void st_store_f64_block(uint32_t dtype, void *base, int64_t first, int64_t n, const double *x)
-{
-    switch (dtype) {
-        STORE_FLOATS_AS_INTS
-        STORE_FLOAT_CASES(st_f64_to_f16, st_f64_to_bf16)
-    default:
-        break;
-    }
-}
-
-void st_store_f32_block(uint32_t dtype, void *base, int64_t first, int64_t n, const float *x)
-{
-    switch (dtype) {
-        STORE_FLOATS_AS_INTS
-        STORE_FLOAT_CASES(st_f32_to_f16, st_f32_to_bf16)
-    default:
-        break;
-    }
-}
+BLOCK_OF(st_load_f64_block, const void, double *out, LOAD_CASES(double) LOAD_FLOAT_CASES((double)))
+BLOCK_OF(st_load_f32_block, const void, float *out, LOAD_CASES(float) LOAD_FLOAT_CASES((float)))
+BLOCK_OF(st_load_i64_block, const void, int64_t *out,
+         LOAD_CASES(int64_t) LOAD_FLOAT_CASES(st_f64_to_i64))
+BLOCK_OF(st_store_f64_block, void, const double *x,
+         STORE_FLOATS_AS_INTS STORE_FLOAT_CASES(st_f64_to_f16, st_f64_to_bf16))
+BLOCK_OF(st_store_f32_block, void, const float *x,
+         STORE_FLOATS_AS_INTS STORE_FLOAT_CASES(st_f32_to_f16, st_f32_to_bf16))
 
 void st_store_i64_block(uint32_t dtype, void *base, int64_t first, int64_t n, const int64_t *x)
 {

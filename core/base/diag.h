@@ -46,6 +46,13 @@ extern const stator_diag_api st_diag_api; /* the host table's `diag` */
             return st_try_status_;                                                                 \
         }                                                                                          \
     } while (0)
+/* The same of a step that says yes or no: returns false unless the condition holds. */
+#define ST_NEED(condition)                                                                         \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            return false;                                                                          \
+        }                                                                                          \
+    } while (0)
 /* Returns RESOURCE_EXHAUSTED unless what an allocation made is there. */
 #define ST_TRY_MEM(is_made, err)                                                                   \
     do {                                                                                           \

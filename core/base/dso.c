@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 void *st_dso_open(const char *path, char *msg, uint64_t msg_size)
 {
@@ -42,4 +43,12 @@ bool st_dso_folder_of(const void *address, char *out, uint64_t out_size)
     }
     memcpy(out, path, n + 1u);
     return true;
+}
+
+bool st_dso_is_trusted(const char *path, const char *folder)
+{
+    struct stat file;
+    struct stat plugin;
+    return stat(path, &file) == 0 && stat(folder, &plugin) == 0 && S_ISREG(file.st_mode) &&
+           (file.st_uid == plugin.st_uid || file.st_uid == 0) && !(file.st_mode & S_IWOTH);
 }

@@ -14,6 +14,9 @@ void *st_dso_open(const char *path, char *msg, uint64_t msg_size);
 void *st_dso_symbol(void *dso, const char *name);
 /* Folder of the object that holds `address` into out (dladdr, realpath); 0 on failure. */
 bool st_dso_folder_of(const void *address, char *out, uint64_t out_size);
+/* The file may be trusted like the folder of the plugin that opens it: they have one owner, or
+ * root owns the file, and nobody else writes it. */
+bool st_dso_is_trusted(const char *path, const char *folder);
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,7 @@
 #include "core/base/interval.h"
 
 #include "core/base/check.h"
+#include "core/base/diag.h"
 #include "core/base/vec.h"
 #include <stdlib.h>
 #include <string.h>
@@ -114,9 +115,7 @@ static uint32_t rank_of(const packing *p, uint32_t t)
 static bool add_link(packing *p, uint32_t *list, uint32_t block)
 {
     link *l = st_vec_push(p->mem, &p->links);
-    if (l == NULL) {
-        return false;
-    }
+    ST_NEED(l != NULL);
     *l = (link){block, *list};
     *list = p->links.count - 1u;
     return true;
@@ -142,9 +141,7 @@ static bool collect(packing *p, uint32_t list)
 {
     for (uint32_t i = list; i != 0; i = p->links.data[i].next) {
         uint32_t *slot = st_vec_push(p->mem, &p->found);
-        if (slot == NULL) {
-            return false;
-        }
+        ST_NEED(slot != NULL);
         *slot = p->links.data[i].block;
     }
     return true;
@@ -177,9 +174,7 @@ static bool find_offset(const packing *p, range *ranges, uint32_t n, uint64_t si
     qsort(ranges, n, sizeof *ranges, by_begin);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t end = 0;
-        if (!st_add_u64(at, size, &end)) {
-            return false;
-        }
+        ST_NEED(st_add_u64(at, size, &end));
         if (end <= ranges[i].begin) {
             break;
         }

@@ -3,6 +3,7 @@
 #include "core/base/map.h"
 
 #include "core/base/check.h"
+#include "core/base/diag.h"
 
 typedef struct st_map_slot {
     uint64_t key;
@@ -63,9 +64,7 @@ static bool grow_map(st_map *map)
 {
     const uint32_t capacity = next_capacity(map->capacity);
     st_map_slot *slots = capacity ? st_calloc(map->mem, capacity, sizeof *slots) : NULL;
-    if (slots == NULL) {
-        return false;
-    }
+    ST_NEED(slots != NULL);
     for (uint32_t i = 0; i < map->capacity; i++) {
         if (map->slots[i].value != 0) {
             *find_slot(slots, capacity, map->slots[i].key) = map->slots[i];
@@ -79,9 +78,7 @@ static bool grow_map(st_map *map)
 
 bool st_map_put(st_map *map, uint64_t key, uint32_t value)
 {
-    if (is_full(map->count, map->capacity) && st_map_get(map, key) == 0 && !grow_map(map)) {
-        return false;
-    }
+    ST_NEED(!is_full(map->count, map->capacity) || st_map_get(map, key) != 0 || grow_map(map));
     st_map_slot *slot = find_slot(map->slots, map->capacity, key);
     map->count += slot->value == 0;
     slot->key = key;
@@ -129,9 +126,7 @@ static void insert(uint64_t *hashes, uint32_t *ids, uint32_t capacity, uint64_t 
 static bool grow_set(st_hashset *set)
 {
     const uint32_t capacity = next_capacity(set->capacity);
-    if (capacity == 0) {
-        return false;
-    }
+    ST_NEED(capacity != 0);
     uint64_t *hashes = st_calloc(set->mem, capacity, sizeof *hashes);
     uint32_t *ids = st_calloc(set->mem, capacity, sizeof *ids);
     if (hashes == NULL || ids == NULL) {
@@ -154,9 +149,7 @@ static bool grow_set(st_hashset *set)
 
 bool st_hashset_add(st_hashset *set, uint64_t hash, uint32_t id)
 {
-    if (is_full(set->count, set->capacity) && !grow_set(set)) {
-        return false;
-    }
+    ST_NEED(!is_full(set->count, set->capacity) || grow_set(set));
     insert(set->hashes, set->ids, set->capacity, hash, id);
     set->count++;
     return true;

@@ -12,10 +12,8 @@ static stator_status check(const void *given, const char *type, uint32_t *out_si
 {
     ST_FAIL_IF(given == NULL, err, STATOR_INVALID_ARGUMENT, "the %s is NULL", type);
     memcpy(out_size, given, sizeof *out_size);
-    if (*out_size < SIZE_MIN || *out_size > SANE_SIZE_MAX) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "struct_size of the %s is %u; set it to sizeof(%s)", type, *out_size, type);
-    }
+    ST_FAIL_IF(*out_size < SIZE_MIN || *out_size > SANE_SIZE_MAX, err, STATOR_INVALID_ARGUMENT,
+               "struct_size of the %s is %u; set it to sizeof(%s)", type, *out_size, type);
     return STATOR_OK;
 }
 

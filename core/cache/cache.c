@@ -307,9 +307,7 @@ bool st_cache_load(st_cache_job *job, st_compiled *out)
     stator_ctx *ctx = job->request->ctx;
     st_cache_bytes entry;
     stator_diag *why = NULL;
-    if (!job->may_read) {
-        return false;
-    }
+    ST_NEED(job->may_read);
     const uint64_t start = st_now_ns();
     const uint64_t refused = atomic_load(&ctx->mem.refused);
     if (!st_cache_read(job->store, ST_CACHE_CODE, job->name, job->key.data, &entry)) {
@@ -389,9 +387,7 @@ static bool pack_key(const uint8_t hash[16], const char *format, char key[256],
     memcpy(halves, hash, sizeof halves);
     const int n = snprintf(key, 256, "packed: %016llx%016llx %s", (unsigned long long)halves[0],
                            (unsigned long long)halves[1], format);
-    if (n <= 0 || n >= 256) {
-        return false;
-    }
+    ST_NEED(n > 0 && n < 256);
     st_cache_name(key, (uint64_t)n, name);
     return true;
 }

@@ -297,9 +297,7 @@ static bool put_graph(st_cache_job *job)
     const st_module *m = job->request->source;
     uint8_t hash[16];
     graph_walk w;
-    if (!st_cache_hash_constants(job->store, m) || !st_graph_hash(m->root, hash)) {
-        return false;
-    }
+    ST_NEED(st_cache_hash_constants(job->store, m) && st_graph_hash(m->root, hash));
     put_hash(&job->key, "graph", hash, sizeof hash);
     put_symbols(&job->key, &job->request->ctx->mem, m);
     put_hints(job);

@@ -29,6 +29,12 @@ static stator_status broken(stator_diag **err, const char *what)
 {
     return st_fail(err, STATOR_DATA_LOSS, "%s", what);
 }
+#define BROKEN_IF(condition, err, what)                                                            \
+    do {                                                                                           \
+        if (condition) {                                                                           \
+            return broken((err), (what));                                                          \
+        }                                                                                          \
+    } while (0)
 
 /* ---- constants ---- */
 
@@ -78,9 +84,7 @@ static stator_status read_constants(loading *l, stator_diag **err)
         c.size_bytes = st_read_u64(&l->r);
         const uint32_t place = st_read_below(&l->r, ST_CACHED_BESIDE + 1u);
         c.blob = l->r.failed ? NULL : take_constant(l, &c, place);
-        if (c.blob == NULL) {
-            return broken(err, "a constant is not there");
-        }
+        BROKEN_IF(c.blob == NULL, err, "a constant is not there");
         st_cached_constant *at = st_vec_push(l->mem, &l->job->constants);
         if (at == NULL) {
             st_blob_release(c.blob);
@@ -150,9 +154,7 @@ static bool read_guard_size(loading *l, st_guard_size *size)
         return false;
     }
     size->text = text != NULL ? st_strdup(l->mem, text) : NULL;
-    if (kind == ST_SIZE_EXPR && !st_symprog_read(&size->prog, l->mem, &l->r, l->n_syms)) {
-        return false;
-    }
+    ST_NEED(kind != ST_SIZE_EXPR || st_symprog_read(&size->prog, l->mem, &l->r, l->n_syms));
     size->kind = kind;
     l->out->guard.n_exprs += kind == ST_SIZE_EXPR;
     return text == NULL || size->text != NULL;
@@ -171,9 +173,7 @@ static bool read_guard_input(loading *l, st_guard_input *input, uint32_t capacit
         return false;
     }
     for (uint32_t axis = 0; axis < input->rank; axis++) {
-        if (!read_guard_size(l, &g->sizes[g->n_sizes++])) {
-            return false;
-        }
+        ST_NEED(read_guard_size(l, &g->sizes[g->n_sizes++]));
     }
     return true;
 }
@@ -188,9 +188,7 @@ static bool read_shape_constraint(loading *l, st_guard_shape_constraint *constra
     }
     constraint->text = st_strdup(l->mem, text);
     for (uint32_t k = 0; k < st_shape_constraint_sizes(constraint->kind); k++) {
-        if (!st_symprog_read(&constraint->size[k], l->mem, &l->r, l->n_syms)) {
-            return false;
-        }
+        ST_NEED(st_symprog_read(&constraint->size[k], l->mem, &l->r, l->n_syms));
     }
     return constraint->text != NULL;
 }
@@ -202,9 +200,8 @@ static stator_status read_shape_constraints(loading *l, stator_diag **err)
     g->shape_constraints = st_calloc(l->mem, n + UINT64_C(1), sizeof *g->shape_constraints);
     ST_TRY_MEM(g->shape_constraints, err);
     for (uint32_t i = 0; i < n; i++) {
-        if (!read_shape_constraint(l, &g->shape_constraints[g->n_shape_constraints++])) {
-            return broken(err, "its shape constraints are damaged");
-        }
+        BROKEN_IF(!read_shape_constraint(l, &g->shape_constraints[g->n_shape_constraints++]), err,
+                  "its shape constraints are damaged");
     }
     return l->r.failed ? broken(err, "its shape constraints are damaged") : STATOR_OK;
 }
@@ -215,18 +212,14 @@ static stator_status read_guard(loading *l, stator_diag **err)
     const uint32_t n_symbols = st_read_below(&l->r, l->n_syms + 1u);
     (void)st_read_u32(&l->r); /* expressions: counted again */
     const uint32_t n = st_read_count(&l->r, 5u * ITEM_BYTES_MIN);
-    if (l->r.failed || n > UINT32_MAX / STATOR_RANK_MAX) {
-        return broken(err, "its guard is damaged");
-    }
+    BROKEN_IF(l->r.failed || n > UINT32_MAX / STATOR_RANK_MAX, err, "its guard is damaged");
     const uint32_t capacity = n * STATOR_RANK_MAX;
     *g = (st_guard){.mem = l->mem, .n_symbols = n_symbols};
     g->inputs = st_calloc(l->mem, n + UINT64_C(1), sizeof *g->inputs);
     g->sizes = st_calloc(l->mem, capacity + UINT64_C(1), sizeof *g->sizes);
     ST_TRY_MEM(g->inputs && g->sizes, err);
     for (uint32_t i = 0; i < n; i++) {
-        if (!read_guard_input(l, &g->inputs[i], capacity)) {
-            return broken(err, "its guard is damaged");
-        }
+        BROKEN_IF(!read_guard_input(l, &g->inputs[i], capacity), err, "its guard is damaged");
     }
     g->n_inputs = n;
     return l->r.failed || n_symbols != l->n_syms ? broken(err, "its guard is damaged")
@@ -291,20 +284,14 @@ static bool read_places(loading *l, uint32_t limit, bool may_lack, uint32_t **to
     const uint64_t n = bytes / sizeof(uint32_t);
     *out_n = 0;
     *to = NULL;
-    if (l->r.failed || bytes % sizeof(uint32_t) != 0 || n >= UINT32_MAX / 4u) {
-        return false;
-    }
+    ST_NEED(!l->r.failed && bytes % sizeof(uint32_t) == 0 && n < UINT32_MAX / 4u);
     *to = st_calloc(l->mem, n + UINT64_C(1), sizeof **to);
-    if (*to == NULL) {
-        return false;
-    }
+    ST_NEED(*to != NULL);
     if (n != 0) {
         memcpy(*to, list, (size_t)bytes);
     }
     for (uint64_t i = 0; i < n; i++) {
-        if ((*to)[i] >= limit && !(may_lack && (*to)[i] == ST_NO_SLOT)) {
-            return false;
-        }
+        ST_NEED((*to)[i] < limit || (may_lack && (*to)[i] == ST_NO_SLOT));
     }
     *out_n = (uint32_t)n;
     return true;
@@ -318,9 +305,7 @@ static bool read_dims(loading *l, st_program *p, st_slot *slot)
     slot->dim_begin = p->n_dims;
     for (uint32_t axis = 0; axis < slot->rank; axis++) {
         st_symprog *dim = &p->dims[p->n_dims];
-        if (!st_symprog_read(dim, l->mem, &l->r, l->n_syms)) {
-            return false;
-        }
+        ST_NEED(st_symprog_read(dim, l->mem, &l->r, l->n_syms));
         p->bound_symbol[p->n_dims++] = (int32_t)st_read_below(&l->r, l->n_syms + 1u) - 1;
         is_static &= dim->is_const;
         shape[axis] = dim->constant;
@@ -335,9 +320,7 @@ static bool read_dims(loading *l, st_program *p, st_slot *slot)
 static bool read_data(loading *l, st_slot *slot)
 {
     const uint32_t id = st_read_below(&l->r, l->job->constants.count);
-    if (l->r.failed) {
-        return false;
-    }
+    ST_NEED(!l->r.failed);
     slot->blob = l->job->constants.data[id].blob;
     return slot->is_static && st_blob_size(slot->blob) >= slot->size_bytes &&
            st_blob_get(slot->blob, &slot->data, NULL) == STATOR_OK;
@@ -369,16 +352,12 @@ static stator_status read_slots(loading *l, st_program *p, stator_diag **err)
     p->bound_symbol = st_calloc(l->mem, n_dims, sizeof *p->bound_symbol);
     ST_TRY_MEM(p->slots && p->dims && p->bound_symbol, err);
     for (uint32_t i = 0; i < n; i++) {
-        if (!read_slot(l, p, &p->slots[i])) {
-            return broken(err, "a value is damaged");
-        }
+        BROKEN_IF(!read_slot(l, p, &p->slots[i]), err, "a value is damaged");
         p->n_slots = i + 1u;
     }
     p->n_in = n_in;
     for (uint32_t i = 0; i < n_in && n_in <= n; i++) {
-        if (p->slots[i].data != NULL) {
-            return broken(err, "an input is damaged");
-        }
+        BROKEN_IF(p->slots[i].data != NULL, err, "an input is damaged");
     }
     return l->r.failed || n_in > n ? broken(err, "its values are damaged") : STATOR_OK;
 }
@@ -399,9 +378,7 @@ static stator_status read_executable(loading *l, st_step *step, stator_diag **er
     stator_instance *main = l->job->request->main;
     uint64_t n = 0;
     const void *bytes = st_read_block(&l->r, &n);
-    if (l->r.failed) {
-        return broken(err, "an executable is damaged");
-    }
+    BROKEN_IF(l->r.failed, err, "an executable is damaged");
     stator_blob *blob = st_blob_copy(l->mem, bytes, n);
     ST_TRY_MEM(blob, err);
     const stator_status status = st_instance_deserialize(main, blob, &step->exe, err);
@@ -479,14 +456,10 @@ static stator_status read_graph(loading *l, const st_program *p, st_step *step, 
     uint64_t n = 0;
     const uint32_t which = st_read_u32(&l->r);
     const void *bytes = st_read_block(&l->r, &n);
-    if (l->r.failed || which >= request->n_fallbacks) {
-        return broken(err, "a part is damaged");
-    }
+    BROKEN_IF(l->r.failed || which >= request->n_fallbacks, err, "a part is damaged");
     stator_instance *fallback = request->fallbacks[which];
     ST_TRY(parse_graph(l, bytes, n, &module, err));
-    if (!is_graph_of(l, p, step, module->root)) {
-        return broken(err, "a part is not that of its step");
-    }
+    BROKEN_IF(!is_graph_of(l, p, step, module->root), err, "a part is not that of its step");
     stator_fuel_scope *scope = st_fuel_scope(request->fuel, NULL, fallback->backend->item.name);
     ST_TRY_MEM(scope, err);
     ST_TRY(st_instance_compile(fallback, module->root, scope, &step->exe, err));
@@ -568,22 +541,16 @@ static bool read_control(loading *l, st_program *p, st_step *step, uint32_t own)
     head.n_bodies = st_read_below(&l->r, 3);
     for (uint32_t k = 0; k < head.n_bodies; k++) {
         const uint32_t place = st_read_below(&l->r, l->out->n_bodies);
-        if (l->r.failed || place + 1u <= own) {
-            return false;
-        }
+        ST_NEED(!l->r.failed && place + 1u > own);
         head.bodies[k] = l->out->bodies[place];
     }
     head.n_carried = st_read_below(&l->r, UINT32_MAX / 8u);
     head.n_scanned = st_read_below(&l->r, step->n_in + 1u);
     head.n_stacked = st_read_below(&l->r, step->n_out + 1u);
-    if (l->r.failed || !is_arity_right(step, &head)) {
-        return false;
-    }
+    ST_NEED(!l->r.failed && is_arity_right(step, &head));
     const uint64_t lists = 2u * ((uint64_t)head.n_scanned + head.n_stacked);
     st_control *c = st_calloc(l->mem, 1, sizeof *c + lists * sizeof(uint32_t));
-    if (c == NULL) {
-        return false;
-    }
+    ST_NEED(c != NULL);
     *c = head;
     step->control = c;
     return step->kind != ST_STEP_SCAN || read_scan(l, p, step, c);
@@ -622,9 +589,7 @@ static stator_status read_steps(loading *l, st_program *p, uint32_t own, stator_
         st_step *step = &p->steps[i];
         step->kind = st_read_below(&l->r, ST_STEP_SCAN + 1u);
         p->n_steps = i + 1u;
-        if (l->r.failed || !read_ports(l, p, step)) {
-            return broken(err, "a step is damaged");
-        }
+        BROKEN_IF(l->r.failed || !read_ports(l, p, step), err, "a step is damaged");
         if (step->kind == ST_STEP_RUN) {
             ST_TRY(read_part(l, p, step, err));
         } else if (!read_control(l, p, step, own)) {
@@ -687,17 +652,13 @@ static stator_status read_program(loading *l, st_program *p, uint32_t own, stato
                       .symbols = l->out->symbols};
     pthread_mutex_init(&p->lock, NULL);
     p->n_syms = st_read_below(&l->r, l->n_syms + 1u);
-    if (l->r.failed || p->n_syms != l->n_syms) {
-        return broken(err, "its symbols are damaged");
-    }
+    BROKEN_IF(l->r.failed || p->n_syms != l->n_syms, err, "its symbols are damaged");
     ST_TRY(read_slots(l, p, err));
     if (!read_places(l, p->n_slots, false, &p->outputs, &p->n_outputs) || !read_write_backs(l, p)) {
         return broken(err, "its outputs are damaged");
     }
     ST_TRY(read_steps(l, p, own, err));
-    if (!is_in_order(l, p)) {
-        return broken(err, "a value is read before it is made");
-    }
+    BROKEN_IF(!is_in_order(l, p), err, "a value is read before it is made");
     return st_program_plan_memory(p) ? STATOR_OK : st_fail_oom(err);
 }
 
@@ -726,9 +687,7 @@ stator_status st_cache_read_compiled(st_cache_job *job, const void *bytes, uint6
     st_arena_init(&out->arena, l.mem);
     ST_TRY(read_constants(&l, err));
     const void *body = st_read_block(&l.r, &rest);
-    if (l.r.failed || l.r.left != 0) {
-        return broken(err, "its length is wrong");
-    }
+    BROKEN_IF(l.r.failed || l.r.left != 0, err, "its length is wrong");
     l.r = st_reader_of(body, rest);
     ST_TRY(read_symbols(&l, err));
     ST_TRY(read_guard(&l, err));
@@ -736,8 +695,7 @@ stator_status st_cache_read_compiled(st_cache_job *job, const void *bytes, uint6
     ST_TRY(read_fallback_nodes(&l, err));
     ST_TRY(read_bodies(&l, err));
     ST_TRY(read_program(&l, &out->program, 0, err));
-    if (l.r.failed || l.r.left != 0 || out->guard.n_inputs != out->program.n_in) {
-        return broken(err, "there is more than a program");
-    }
+    BROKEN_IF(l.r.failed || l.r.left != 0 || out->guard.n_inputs != out->program.n_in, err,
+              "there is more than a program");
     return keep_constants(&l, err);
 }

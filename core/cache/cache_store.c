@@ -74,9 +74,7 @@ static bool sum_of(st_mem *mem, const void *bytes, uint64_t size, int32_t thread
     const uint64_t n = size / BLOCK_BYTES + 1u;
     uint64_t few[16];
     uint64_t *sums = n <= 16 ? few : st_calloc(mem, n, sizeof *sums);
-    if (sums == NULL) {
-        return false;
-    }
+    ST_NEED(sums != NULL);
     blocks b = {.bytes = bytes, .size = size, .sums = sums};
     if (n <= 2 || threads <= 1) {
         sum_blocks(&b, 0, (int64_t)n);
@@ -108,9 +106,7 @@ static bool sum_entry(st_mem *mem, const st_cache_head *h, const char *key, cons
     all.rest = *h;
     memset(all.rest.checksum, 0, sizeof all.rest.checksum);
     st_hash128(key, h->key_bytes, all.key);
-    if (!sum_of(mem, payload, h->payload_bytes, threads, all.payload)) {
-        return false;
-    }
+    ST_NEED(sum_of(mem, payload, h->payload_bytes, threads, all.payload));
     st_hash128(&all, sizeof all, out);
     return true;
 }
@@ -155,25 +151,19 @@ bool st_cache_parse(const void *bytes, uint64_t n, uint32_t kind, int32_t thread
     uint8_t sum[16];
     st_mem mem;
     *out = (st_cache_bytes){.file = NULL};
-    if (n < sizeof h) {
-        return false;
-    }
+    ST_NEED(n >= sizeof h);
     memcpy(&h, bytes, sizeof h);
-    if (memcmp(h.magic, magic, sizeof magic) != 0 || h.format != FORMAT || h.kind != kind ||
-        h.size_bytes != n || h.key_bytes == 0 || h.key_bytes > KEY_BYTES_MAX || h.reserved != 0 ||
-        padded(h.key_bytes) > n - sizeof h ||
-        h.payload_bytes != n - sizeof h - padded(h.key_bytes)) {
-        return false;
-    }
+    ST_NEED(memcmp(h.magic, magic, sizeof magic) == 0 && h.format == FORMAT && h.kind == kind &&
+            h.size_bytes == n && h.key_bytes != 0 && h.key_bytes <= KEY_BYTES_MAX &&
+            h.reserved == 0 && padded(h.key_bytes) <= n - sizeof h &&
+            h.payload_bytes == n - sizeof h - padded(h.key_bytes));
     const char *key = (const char *)bytes + sizeof h;
     const uint8_t *payload = (const uint8_t *)key + padded(h.key_bytes);
     st_mem_init(&mem, NULL, NULL, NULL, 0);
-    if (memchr(key, 0, h.key_bytes) != key + h.key_bytes - 1u ||
-        !is_zero(key + h.key_bytes, padded(h.key_bytes) - h.key_bytes) ||
-        !sum_entry(&mem, &h, key, payload, threads, sum) ||
-        memcmp(sum, h.checksum, sizeof sum) != 0) {
-        return false;
-    }
+    ST_NEED(memchr(key, 0, h.key_bytes) == key + h.key_bytes - 1u &&
+            is_zero(key + h.key_bytes, padded(h.key_bytes) - h.key_bytes) &&
+            sum_entry(&mem, &h, key, payload, threads, sum) &&
+            memcmp(sum, h.checksum, sizeof sum) == 0);
     out->key = key;
     out->payload = payload;
     out->size_bytes = h.payload_bytes;
@@ -328,9 +318,7 @@ static bool read_all(int fd, void *to, uint64_t n)
         if (got < 0 && errno == EINTR) {
             continue;
         }
-        if (got <= 0) {
-            return false;
-        }
+        ST_NEED(got > 0);
         at += got;
         n -= (uint64_t)got;
     }
@@ -360,9 +348,7 @@ bool st_cache_read(st_cache_store *store, uint32_t kind, const char *name, const
     const uint64_t refused = atomic_load(&store->mem->refused);
     *out = (st_cache_bytes){.file = NULL};
     const int fd = open_entry(store, kind, name, &n);
-    if (fd < 0) {
-        return false;
-    }
+    ST_NEED(fd >= 0);
     void *bytes = n <= store->cap_bytes ? st_alloc(store->mem, n, ST_CACHE_ALIGN) : NULL;
     const bool is_read = bytes != NULL && read_all(fd, bytes, n);
     const bool is_sound = is_read && st_cache_parse(bytes, n, kind, store->threads, out);
@@ -389,9 +375,7 @@ bool st_cache_read_key(st_cache_store *store, uint32_t kind, const char *name, s
     st_cache_head h;
     uint64_t n = 0;
     const int fd = open_entry(store, kind, name, &n);
-    if (fd < 0) {
-        return false;
-    }
+    ST_NEED(fd >= 0);
     bool is_ok = n > sizeof h && read_all(fd, &h, sizeof h) &&
                  memcmp(h.magic, magic, sizeof magic) == 0 && h.format == FORMAT &&
                  h.kind == kind && h.size_bytes == n && h.key_bytes != 0 &&

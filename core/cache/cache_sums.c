@@ -192,9 +192,7 @@ bool st_cache_hash_constants(st_cache_store *store, const st_module *module)
     if (module->blobs.count > 1) {
         st_parallel_for(store->threads, (int64_t)module->blobs.count - 1, 1, hash_range, &h);
     }
-    if (atomic_load(&h.failed)) {
-        return false;
-    }
+    ST_NEED(!atomic_load(&h.failed));
     if (unknown != 0) {
         each_file(store, module, remember_if_sure);
     }

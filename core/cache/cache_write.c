@@ -61,9 +61,7 @@ static bool publish(st_cache_store *store, const char *name, const st_cache_head
     char file[64];
     char temporary[64];
     const int fd = open_temporary(store, temporary);
-    if (fd < 0) {
-        return false;
-    }
+    ST_NEED(fd >= 0);
     st_cache_file_name(h->kind, name, file);
     bool is_ok = write_parts(fd, h, key, payload);
     is_ok = close(fd) == 0 && is_ok;
@@ -80,8 +78,6 @@ bool st_cache_write(st_cache_store *store, uint32_t kind, const char *name, cons
                     const void *payload, uint64_t size_bytes)
 {
     st_cache_head h;
-    if (!make_head(store, kind, key, payload, size_bytes, &h)) {
-        return false;
-    }
+    ST_NEED(make_head(store, kind, key, payload, size_bytes, &h));
     return publish(store, name, &h, key, payload);
 }

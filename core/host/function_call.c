@@ -127,21 +127,17 @@ static stator_status check_apart(uint32_t n_in, stator_tensor *const *in, uint32
     ST_REQUIRE_LIST(out, n_out, err);
     for (uint32_t k = 0; k < n_out; k++) {
         for (uint32_t i = 0; out[k] != NULL && i < n_in; i++) {
-            if (shares_memory(out[k], in[i])) {
-                return st_fail(
-                    err, STATOR_INVALID_ARGUMENT,
-                    "output %u shares memory with input %u; pass another tensor, or NULL "
-                    "for a new one",
-                    k, i);
-            }
+            ST_FAIL_IF(shares_memory(out[k], in[i]), err, STATOR_INVALID_ARGUMENT,
+                       "output %u shares memory with input %u; pass another tensor, or NULL "
+                       "for a new one",
+                       k, i);
         }
         for (uint32_t i = 0; out[k] != NULL && i < k; i++) {
-            if (out[i] != NULL && shares_memory(out[k], out[i])) {
-                return st_fail(err, STATOR_INVALID_ARGUMENT,
-                               "outputs %u and %u share memory; pass another tensor, or NULL for a "
-                               "new one",
-                               i, k);
-            }
+            ST_FAIL_IF(out[i] != NULL && shares_memory(out[k], out[i]), err,
+                       STATOR_INVALID_ARGUMENT,
+                       "outputs %u and %u share memory; pass another tensor, or NULL for a "
+                       "new one",
+                       i, k);
         }
     }
     return STATOR_OK;
@@ -237,11 +233,10 @@ static stator_status bind_call(stator_bound_call *call, stator_tensor *const *in
     ST_TRY(check_counts(f, call->n_in, err));
     ST_REQUIRE_LIST(in, call->n_in, err);
     for (uint32_t i = 0; i < call->n_in; i++) {
-        if (in[i] == NULL || in[i]->view.strides != NULL ||
-            (uintptr_t)stator_tensor_data(in[i]) % 16u != 0) {
-            return st_fail(err, STATOR_INVALID_ARGUMENT,
-                           "input %u of a bound call must be dense and aligned to 16 bytes", i);
-        }
+        ST_FAIL_IF(in[i] == NULL || in[i]->view.strides != NULL ||
+                       (uintptr_t)stator_tensor_data(in[i]) % 16u != 0,
+                   err, STATOR_INVALID_ARGUMENT,
+                   "input %u of a bound call must be dense and aligned to 16 bytes", i);
         call->views[i] = in[i]->view;
         call->in[i] = in[i];
         stator_tensor_retain(in[i]);

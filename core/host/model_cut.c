@@ -79,9 +79,7 @@ static bool note_definitions(sizes *s, stator_ref sym, int is_kept)
 {
     const st_symtab *tab = &s->c->module->symtab;
     for (uint32_t atom; (atom = st_sym_find_atom(tab, sym, is_new_unbacked, s)) != 0;) {
-        if (!st_map_put(&s->seen, atom, is_kept ? 1 : 2)) {
-            return false;
-        }
+        ST_NEED(st_map_put(&s->seen, atom, is_kept ? 1 : 2));
     }
     return true;
 }
@@ -121,9 +119,7 @@ static bool take_shape(sizes *s, stator_ref value, const DLTensor *known)
         }
         uint32_t *symbol = st_vec_push(s->c->mem, &s->atoms);
         int64_t *number = st_vec_push(s->c->mem, &s->values);
-        if (symbol == NULL || number == NULL || !st_map_put(&s->seen, key, 1)) {
-            return false;
-        }
+        ST_NEED(symbol != NULL && number != NULL && st_map_put(&s->seen, key, 1));
         *symbol = atom;
         *number = known->shape[axis];
     }
@@ -216,11 +212,10 @@ static stator_status add_inputs(cutter *c, stator_diag **err)
         const stator_node_row *node = stator_value_at(c->v, value)->node != 0
                                           ? stator_node_at(c->v, stator_value_at(c->v, value)->node)
                                           : NULL;
-        if (c->map[value] != 0 ||
-            (node != NULL && c->is_kept[stator_value_at(c->v, value)->node])) {
-            return st_fail(err, STATOR_INVALID_ARGUMENT,
-                           "value %u is an input of the cut and something else as well", value);
-        }
+        ST_FAIL_IF(c->map[value] != 0 ||
+                       (node != NULL && c->is_kept[stator_value_at(c->v, value)->node]),
+                   err, STATOR_INVALID_ARGUMENT,
+                   "value %u is an input of the cut and something else as well", value);
         ST_FAIL_IF(type == 0, err, STATOR_INVALID_ARGUMENT, "value %u has no such shape", value);
         name_port(c, value, false, name);
         ST_TRY(st_build_input(c->b, name, type, &c->map[value], err));

@@ -107,9 +107,7 @@ static bool put_size(st_str *code, st_str *rows, uint32_t *at, const st_sym_cols
                      stator_ref sym, st_mem *mem)
 {
     st_symprog prog;
-    if (!st_symprog_init(&prog, mem, cols, sym)) {
-        return false;
-    }
+    ST_NEED(st_symprog_init(&prog, mem, cols, sym));
     const int64_t number[2] = {ST_SYMPROG_CONST, prog.constant};
     const int64_t *from = prog.is_const ? number : prog.code;
     const uint32_t count = prog.is_const ? 1u : prog.count;
@@ -133,9 +131,7 @@ static bool put_rows(const st_shape_constraints *shape_constraints, const st_sym
         put_i64(rows, constraint->step);
         st_str_add(rows, "{");
         for (uint32_t k = 0; k < st_shape_constraint_sizes(constraint->kind); k++) {
-            if (!put_size(code, rows, &at, cols, constraint->size[k], shape_constraints->mem)) {
-                return false;
-            }
+            ST_NEED(put_size(code, rows, &at, cols, constraint->size[k], shape_constraints->mem));
         }
         st_str_add(rows, "}},\n");
     }

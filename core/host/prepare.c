@@ -11,11 +11,9 @@ static stator_status read_shapes(const stator_model *model, uint32_t n_in, const
                    STATOR_INVALID_ARGUMENT, "input %u has %u axes%s", i, in[i].rank,
                    in[i].rank > STATOR_RANK_MAX ? ", more than a tensor may have"
                                                 : " and no sizes");
-        if (in[i].reserved != 0) {
-            return st_fail(err, STATOR_INVALID_ARGUMENT,
-                           "member 'reserved' of the stator_shape of input %u is %u; set it to 0",
-                           i, in[i].reserved);
-        }
+        ST_FAIL_IF(in[i].reserved != 0, err, STATOR_INVALID_ARGUMENT,
+                   "member 'reserved' of the stator_shape of input %u is %u; set it to 0", i,
+                   in[i].reserved);
         for (uint32_t axis = 0; axis < in[i].rank; axis++) {
             ST_FAIL_IF(in[i].dims[axis] < 0, err, STATOR_INVALID_ARGUMENT,
                        "axis %u of input %u has size %lld", axis, i, (long long)in[i].dims[axis]);

@@ -29,6 +29,12 @@ typedef struct check {
 
 /* "backend 'x': " in front of what st_fail says. */
 #define REFUSE(c, ...) refuse((c), st_fail((c)->err, STATOR_INVALID_ARGUMENT, __VA_ARGS__))
+#define REFUSE_IF(condition, ...)                                                                  \
+    do {                                                                                           \
+        if (condition) {                                                                           \
+            return REFUSE(__VA_ARGS__);                                                            \
+        }                                                                                          \
+    } while (0)
 
 static stator_status refuse(const check *c, stator_status status)
 {
@@ -46,16 +52,14 @@ static stator_status check_size(const check *c, const char *what, uint64_t size,
     const bool fits = c->built == minor  ? size == ours
                       : c->built < minor ? size <= ours && size >= required_end
                                          : size >= ours && size <= STRIDE_MAX;
-    if (!fits || size % 8 != 0) {
-        return REFUSE(c,
-                      "%s has struct_size %llu; built for ABI %u.%u it should be %s%llu in this "
-                      "host of ABI %u.%u",
-                      what, (unsigned long long)size, c->host->abi_major, c->built,
-                      c->built == minor  ? ""
-                      : c->built < minor ? "at most "
-                                         : "at least ",
-                      (unsigned long long)ours, c->host->abi_major, minor);
-    }
+    REFUSE_IF(!fits || size % 8 != 0, c,
+              "%s has struct_size %llu; built for ABI %u.%u it should be %s%llu in this "
+              "host of ABI %u.%u",
+              what, (unsigned long long)size, c->host->abi_major, c->built,
+              c->built == minor  ? ""
+              : c->built < minor ? "at most "
+                                 : "at least ",
+              (unsigned long long)ours, c->host->abi_major, minor);
     return STATOR_OK;
 }
 
@@ -87,10 +91,9 @@ static stator_status copy_options(const check *c, stator_item *item)
         item->options = NULL;
         return STATOR_OK;
     }
-    if (item->option_count > OPTIONS_MAX || item->options == NULL) {
-        return REFUSE(c, "it says that it has %u options at %p", item->option_count,
-                      (const void *)item->options);
-    }
+    REFUSE_IF(item->option_count > OPTIONS_MAX || item->options == NULL, c,
+              "it says that it has %u options at %p", item->option_count,
+              (const void *)item->options);
     ST_TRY(check_size(c, "option_stride", item->option_stride, ours,
                       END_OF(stator_option_desc, default_text)));
     stator_option_desc *rows = st_arena_zalloc(c->arena, item->option_count, ours);
@@ -98,10 +101,9 @@ static stator_status copy_options(const check *c, stator_item *item)
     for (uint32_t i = 0; i < item->option_count; i++) {
         const char *from = (const char *)item->options + (uint64_t)i * item->option_stride;
         memcpy(&rows[i], from, (size_t)(item->option_stride < ours ? item->option_stride : ours));
-        if (rows[i].struct_size != item->option_stride) {
-            return REFUSE(c, "option %u has struct_size %u, its stride is %u", i,
-                          rows[i].struct_size, item->option_stride);
-        }
+        REFUSE_IF(rows[i].struct_size != item->option_stride, c,
+                  "option %u has struct_size %u, its stride is %u", i, rows[i].struct_size,
+                  item->option_stride);
         rows[i].struct_size = (uint32_t)ours;
         ST_TRY(check_text(c, "the key of an option", rows[i].key));
         ST_TRY(check_text(c, "the help of an option", rows[i].help));
@@ -117,17 +119,10 @@ static stator_status copy_options(const check *c, stator_item *item)
 /* ---- slots by kind ---- */
 
 #define NEED_SLOT(c, desc, slot)                                                                   \
-    do {                                                                                           \
-        if ((desc)->slot == NULL) {                                                                \
-            return REFUSE((c), "the required slot '%s' is NULL", #slot);                           \
-        }                                                                                          \
-    } while (0)
+    REFUSE_IF((desc)->slot == NULL, (c), "the required slot '%s' is NULL", #slot)
 #define NEED_PAIR(c, desc, a, b)                                                                   \
-    do {                                                                                           \
-        if (((desc)->a == NULL) != ((desc)->b == NULL)) {                                          \
-            return REFUSE((c), "of the slots '%s' and '%s' only one is set", #a, #b);              \
-        }                                                                                          \
-    } while (0)
+    REFUSE_IF(((desc)->a == NULL) != ((desc)->b == NULL), (c),                                     \
+              "of the slots '%s' and '%s' only one is set", #a, #b)
 
 static stator_status check_backend(const check *c, const stator_backend *b)
 {
@@ -160,39 +155,31 @@ static stator_status check_pass(const check *c, stator_pass *p)
     if (p->run_with == NULL && c->item->struct_size < END_OF(stator_pass, run_with)) {
         p->item.option_count = 0;
     }
-    if (p->run_with == NULL && p->item.option_count != 0) {
-        return REFUSE(c, "it lists options, and the slot 'run_with', which receives them, is NULL");
-    }
-    if (p->phase < STATOR_PHASE_PRE_GRAD || p->phase > STATOR_PHASE_BACKEND) {
-        return REFUSE(c, "the phase %u is unknown", p->phase);
-    }
+    REFUSE_IF(p->run_with == NULL && p->item.option_count != 0, c,
+              "it lists options, and the slot 'run_with', which receives them, is NULL");
+    REFUSE_IF(p->phase < STATOR_PHASE_PRE_GRAD || p->phase > STATOR_PHASE_BACKEND, c,
+              "the phase %u is unknown", p->phase);
     return STATOR_OK;
 }
 
 static stator_status check_op(const check *c, const stator_oplib_op *op, uint32_t i)
 {
-    if (op->desc.name == NULL || !st_item_name_ok(STATOR_KIND_OPLIB, op->desc.name)) {
-        return REFUSE(c, "op %u has no valid name", i);
-    }
-    if (op->desc.struct_size != sizeof op->desc) {
-        return REFUSE(c, "op '%s' has a descriptor of size %u, expected %u", op->desc.name,
-                      op->desc.struct_size, (unsigned)sizeof op->desc);
-    }
-    if (op->infer == NULL) {
-        return REFUSE(c, "op '%s': the required slot 'infer' is NULL", op->desc.name);
-    }
-    if (op->decompose == NULL && op->desc.body == NULL && op->kernel == NULL) {
-        return REFUSE(c, "op '%s' has neither body, decompose nor kernel", op->desc.name);
-    }
+    REFUSE_IF(op->desc.name == NULL || !st_item_name_ok(STATOR_KIND_OPLIB, op->desc.name), c,
+              "op %u has no valid name", i);
+    REFUSE_IF(op->desc.struct_size != sizeof op->desc, c,
+              "op '%s' has a descriptor of size %u, expected %u", op->desc.name,
+              op->desc.struct_size, (unsigned)sizeof op->desc);
+    REFUSE_IF(op->infer == NULL, c, "op '%s': the required slot 'infer' is NULL", op->desc.name);
+    REFUSE_IF(op->decompose == NULL && op->desc.body == NULL && op->kernel == NULL, c,
+              "op '%s' has neither body, decompose nor kernel", op->desc.name);
     return STATOR_OK;
 }
 
 static stator_status copy_ops(const check *c, stator_oplib *lib)
 {
     const uint64_t ours = sizeof(stator_oplib_op);
-    if (lib->op_count == 0 || lib->op_count > OPS_MAX || lib->ops == NULL) {
-        return REFUSE(c, "it says that it has %u ops at %p", lib->op_count, (const void *)lib->ops);
-    }
+    REFUSE_IF(lib->op_count == 0 || lib->op_count > OPS_MAX || lib->ops == NULL, c,
+              "it says that it has %u ops at %p", lib->op_count, (const void *)lib->ops);
     ST_TRY(check_size(c, "op_stride", lib->op_stride, ours, END_OF(stator_oplib_op, infer)));
     stator_oplib_op *ops = st_arena_zalloc(c->arena, lib->op_count, ours);
     ST_TRY_MEM(ops, c->err);
@@ -227,13 +214,12 @@ static stator_status check_head(check *c, const stator_item *item)
         c->item = NULL;
         return REFUSE(c, "an item of kind '%s' has no valid name", st_kind_name(item->kind));
     }
-    if (item->abi_major != c->host->abi_major || item->abi_minor_min > item->abi_minor_built ||
-        item->abi_minor_min > c->host->abi_minor ||
-        (c->host->abi_major == 0 && item->abi_minor_built != c->host->abi_minor)) {
-        return REFUSE(c, "it says ABI %u.%u (at least minor %u), this host has %u.%u",
-                      item->abi_major, item->abi_minor_built, item->abi_minor_min,
-                      c->host->abi_major, c->host->abi_minor);
-    }
+    REFUSE_IF(item->abi_major != c->host->abi_major ||
+                  item->abi_minor_min > item->abi_minor_built ||
+                  item->abi_minor_min > c->host->abi_minor ||
+                  (c->host->abi_major == 0 && item->abi_minor_built != c->host->abi_minor),
+              c, "it says ABI %u.%u (at least minor %u), this host has %u.%u", item->abi_major,
+              item->abi_minor_built, item->abi_minor_min, c->host->abi_major, c->host->abi_minor);
     return STATOR_OK;
 }
 
@@ -255,12 +241,10 @@ stator_status st_descriptor_check_item(const stator_host *host, const stator_ite
                                        st_arena *arena, st_loaded *out_item, stator_diag **err)
 {
     check c = {.host = host, .arena = arena, .err = err};
-    if (item == NULL || item->struct_size < sizeof *item) {
-        return REFUSE(&c, "an item is %s", item == NULL ? "NULL" : "shorter than its own head");
-    }
-    if (item->kind < STATOR_KIND_BACKEND || item->kind > STATOR_KIND_OPLIB) {
-        return REFUSE(&c, "an item has the unknown kind %u", item->kind);
-    }
+    REFUSE_IF(item == NULL || item->struct_size < sizeof *item, &c, "an item is %s",
+              item == NULL ? "NULL" : "shorter than its own head");
+    REFUSE_IF(item->kind < STATOR_KIND_BACKEND || item->kind > STATOR_KIND_OPLIB, &c,
+              "an item has the unknown kind %u", item->kind);
     c.item = item;
     c.built = item->abi_minor_built;
     ST_TRY(check_head(&c, item));
@@ -347,10 +331,9 @@ static stator_status compare_item(check *c, const st_note_item *row, const st_lo
     if (row->aliases != NULL && !same_words(row->aliases, b->aliases)) {
         return lie(c, "aliases", row->aliases, b->aliases);
     }
-    if (row->has_priority && row->priority != b->priority) {
-        return REFUSE(c, "the note does not match: it says priority %d, the plugin says %d",
-                      row->priority, b->priority);
-    }
+    REFUSE_IF(row->has_priority && row->priority != b->priority, c,
+              "the note does not match: it says priority %d, the plugin says %d", row->priority,
+              b->priority);
     return STATOR_OK;
 }
 
@@ -372,24 +355,20 @@ static stator_status compare_items(check *c, const st_note *note, const st_loade
             }
         }
         c->item = NULL;
-        if (fits == 0) {
-            return REFUSE(c,
-                          "the note does not match: it promises the %s '%s', which the plugin "
-                          "does not have (member 'items' lists items of other names)",
-                          st_kind_name(row->kind), row->name);
-        }
+        REFUSE_IF(fits == 0, c,
+                  "the note does not match: it promises the %s '%s', which the plugin "
+                  "does not have (member 'items' lists items of other names)",
+                  st_kind_name(row->kind), row->name);
     }
     for (uint32_t i = 0; i < count; i++) {
         bool fits = false;
         for (uint32_t r = 0; r < note->item_count && !fits; r++) {
             fits = row_fits(&note->items[r], items[i].desc);
         }
-        if (!fits) {
-            return REFUSE(c,
-                          "the note does not match: it does not name the %s '%s' of the plugin "
-                          "(member 'items' lists items of other names)",
-                          st_kind_name(items[i].desc->kind), items[i].desc->name);
-        }
+        REFUSE_IF(!fits, c,
+                  "the note does not match: it does not name the %s '%s' of the plugin "
+                  "(member 'items' lists items of other names)",
+                  st_kind_name(items[i].desc->kind), items[i].desc->name);
     }
     return STATOR_OK;
 }
@@ -403,14 +382,13 @@ static stator_status compare_plugin(const check *c, const st_note *note,
     if (plugin->version == NULL || strcmp(plugin->version, note->version) != 0) {
         return lie(c, "version", note->version, plugin->version);
     }
-    if (plugin->abi_major != note->abi_major || plugin->abi_minor_built != note->abi_minor ||
-        (note->has_min_host_minor && plugin->abi_minor_min != note->min_host_minor)) {
-        return REFUSE(c,
-                      "the note does not match: it says ABI %u.%u, at least minor %u; the "
-                      "plugin says %u.%u, at least minor %u",
-                      note->abi_major, note->abi_minor, note->min_host_minor, plugin->abi_major,
-                      plugin->abi_minor_built, plugin->abi_minor_min);
-    }
+    REFUSE_IF(plugin->abi_major != note->abi_major || plugin->abi_minor_built != note->abi_minor ||
+                  (note->has_min_host_minor && plugin->abi_minor_min != note->min_host_minor),
+              c,
+              "the note does not match: it says ABI %u.%u, at least minor %u; the "
+              "plugin says %u.%u, at least minor %u",
+              note->abi_major, note->abi_minor, note->min_host_minor, plugin->abi_major,
+              plugin->abi_minor_built, plugin->abi_minor_min);
     if (plugin->sanitizer != NULL && strcmp(plugin->sanitizer, note->sanitizer) != 0) {
         return lie(c, "sanitizer", note->sanitizer, plugin->sanitizer);
     }
@@ -421,17 +399,14 @@ static stator_status compare_plugin(const check *c, const st_note *note,
 
 static stator_status check_plugin_head(check *c, const stator_plugin *plugin)
 {
-    if (plugin->struct_size < END_OF(stator_plugin, item_count)) {
-        return REFUSE(c, "the plugin's descriptor has struct_size %u, too short to read",
-                      plugin->struct_size);
-    }
+    REFUSE_IF(plugin->struct_size < END_OF(stator_plugin, item_count), c,
+              "the plugin's descriptor has struct_size %u, too short to read", plugin->struct_size);
     c->built = plugin->abi_minor_built;
-    if (plugin->abi_major != c->host->abi_major || plugin->abi_minor_min > c->host->abi_minor ||
-        plugin->abi_minor_min > plugin->abi_minor_built) {
-        return REFUSE(c, "the plugin says ABI %u.%u (at least minor %u), this host has %u.%u",
-                      plugin->abi_major, plugin->abi_minor_built, plugin->abi_minor_min,
-                      c->host->abi_major, c->host->abi_minor);
-    }
+    REFUSE_IF(
+        plugin->abi_major != c->host->abi_major || plugin->abi_minor_min > c->host->abi_minor ||
+            plugin->abi_minor_min > plugin->abi_minor_built,
+        c, "the plugin says ABI %u.%u (at least minor %u), this host has %u.%u", plugin->abi_major,
+        plugin->abi_minor_built, plugin->abi_minor_min, c->host->abi_major, c->host->abi_minor);
     ST_TRY(check_size(c, "the plugin's descriptor", plugin->struct_size, sizeof *plugin,
                       END_OF(stator_plugin, items)));
     if (plugin->item_count == 0 || plugin->item_count > PLUGIN_ITEMS_MAX || plugin->items == NULL) {
@@ -462,11 +437,10 @@ stator_status st_descriptor_check(const stator_host *host, const stator_plugin *
         }
         ST_TRY(st_descriptor_check_item(host, item, arena, &items[count], err));
         for (uint32_t j = 0; j < count; j++) {
-            if (items[j].desc->kind == items[count].desc->kind &&
-                strcmp(items[j].desc->name, items[count].desc->name) == 0) {
-                return REFUSE(&c, "the plugin holds the %s '%s' twice",
-                              st_kind_name(items[j].desc->kind), items[j].desc->name);
-            }
+            REFUSE_IF(items[j].desc->kind == items[count].desc->kind &&
+                          strcmp(items[j].desc->name, items[count].desc->name) == 0,
+                      &c, "the plugin holds the %s '%s' twice", st_kind_name(items[j].desc->kind),
+                      items[j].desc->name);
         }
         count++;
     }

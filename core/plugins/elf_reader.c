@@ -58,9 +58,7 @@ bool st_elf_read_at(const st_elf_source *source, uint64_t offset, void *dst, uin
         if (got < 0 && errno == EINTR) {
             continue;
         }
-        if (got <= 0) {
-            return false;
-        }
+        ST_NEED(got > 0);
         done += (uint64_t)got;
     }
     return true;
@@ -117,10 +115,9 @@ static stator_status read_header(elf_file *f, stator_diag **err)
     const unsigned lo = f->out->is_big_endian ? 1u : 0u;
     const uint32_t type = (uint32_t)ident[16 + lo] | (uint32_t)ident[17 - lo] << 8;
     f->out->machine = (uint32_t)ident[18 + lo] | (uint32_t)ident[19 - lo] << 8;
-    if ((ident[EI_CLASS] != ELFCLASS64 && ident[EI_CLASS] != ELFCLASS32) ||
-        (ident[EI_DATA] != ELFDATA2LSB && ident[EI_DATA] != ELFDATA2MSB)) {
-        return st_fail(err, STATOR_DATA_LOSS, "the ELF header names no known class or byte order");
-    }
+    ST_FAIL_IF((ident[EI_CLASS] != ELFCLASS64 && ident[EI_CLASS] != ELFCLASS32) ||
+                   (ident[EI_DATA] != ELFDATA2LSB && ident[EI_DATA] != ELFDATA2MSB),
+               err, STATOR_DATA_LOSS, "the ELF header names no known class or byte order");
     ST_FAIL_IF(type != ET_DYN, err, STATOR_DATA_LOSS,
                "the file is an ELF file of type %u, not a shared object", (unsigned)type);
     if (f->out->class_bits != 64 || f->out->is_big_endian) {

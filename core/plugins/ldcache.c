@@ -215,9 +215,7 @@ static bool open_library(st_ldcache *cache, const char *path, st_elf *out_elf)
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
     bool ok = false;
-    if (fd < 0) {
-        return false;
-    }
+    ST_NEED(fd >= 0);
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
         const st_elf_source file = {.fd = fd, .size = (uint64_t)st.st_size};
         ok = st_elf_read(&file, &cache->arena, out_elf, NULL) == STATOR_OK && out_elf->is_read &&
@@ -283,9 +281,7 @@ static bool expand_folder(const char *entry, size_t n, const char *origin, const
             put = lib, used = 6;
         }
         const size_t put_len = put != NULL ? strlen(put) : 1;
-        if (len + put_len >= out_size) {
-            return false;
-        }
+        ST_NEED(len + put_len < out_size);
         memcpy(out + len, put != NULL ? put : entry, put_len);
         len += put_len;
         entry += put != NULL ? used : 1;

@@ -36,14 +36,10 @@ bool st_item_name_ok(uint32_t kind, const char *name)
 {
     const bool dot_ok = kind != STATOR_KIND_BACKEND && kind != STATOR_KIND_FRONTEND;
     const size_t n = strnlen(name, NAME_BYTES_MAX + 1);
-    if (n == 0 || n > NAME_BYTES_MAX || !is_alnum(name[0])) {
-        return false;
-    }
+    ST_NEED(n != 0 && n <= NAME_BYTES_MAX && is_alnum(name[0]));
     for (size_t i = 0; i < n; i++) {
         const char c = name[i];
-        if (!is_alnum(c) && c != '_' && c != '-' && c != '+' && !(c == '.' && dot_ok)) {
-            return false;
-        }
+        ST_NEED(is_alnum(c) || c == '_' || c == '-' || c == '+' || (c == '.' && dot_ok));
     }
     return true;
 }
@@ -232,12 +228,11 @@ static stator_status read_items(const st_json *root, st_arena *arena, st_note *n
     uint32_t mask = 0;
     ST_TRY(get_array(root, "kinds", &kinds, &n_kinds, err));
     const st_json *list = st_json_member(root, "items");
-    if (n_kinds == 0 || (list != NULL && (list->type != ST_JSON_ARRAY || list->count == 0 ||
-                                          list->count > ITEMS_MAX))) {
-        return st_fail(err, STATOR_DATA_LOSS,
-                       n_kinds == 0 ? "the note has no 'kinds'"
-                                    : "the note's 'items' are not an array of 1 to 256 objects");
-    }
+    ST_FAIL_IF(n_kinds == 0 || (list != NULL && (list->type != ST_JSON_ARRAY || list->count == 0 ||
+                                                 list->count > ITEMS_MAX)),
+               err, STATOR_DATA_LOSS,
+               n_kinds == 0 ? "the note has no 'kinds'"
+                            : "the note's 'items' are not an array of 1 to 256 objects");
     st_note_item *items =
         st_arena_zalloc(arena, list != NULL ? list->count : n_kinds, sizeof *items);
     ST_TRY_MEM(items, err);

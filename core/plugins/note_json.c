@@ -22,6 +22,12 @@ static stator_status bad(json_parser *p, const char *what)
     return st_fail(p->err, STATOR_DATA_LOSS, "not valid JSON at byte %llu: %s",
                    (unsigned long long)(p->at - p->begin), what);
 }
+#define BAD_IF(condition, p, what)                                                                 \
+    do {                                                                                           \
+        if (condition) {                                                                           \
+            return bad((p), (what));                                                               \
+        }                                                                                          \
+    } while (0)
 
 static void skip_space(json_parser *p)
 {
@@ -84,9 +90,7 @@ static stator_status take_escape(json_parser *p, char **dst)
 {
     static const char from[] = "\"\\/bfnrt";
     static const char to[] = "\"\\/\b\f\n\r\t";
-    if (p->at >= p->end) {
-        return bad(p, "the string has no end");
-    }
+    BAD_IF(p->at >= p->end, p, "the string has no end");
     const char c = *p->at++;
     const char *simple = c != '\0' ? strchr(from, c) : NULL;
     if (simple != NULL) {
@@ -94,22 +98,16 @@ static stator_status take_escape(json_parser *p, char **dst)
         *(*dst)++ = mapped < ' ' ? ' ' : mapped; /* one line of text */
         return STATOR_OK;
     }
-    if (c != 'u') {
-        return bad(p, "unknown escape");
-    }
+    BAD_IF(c != 'u', p, "unknown escape");
     int32_t code = take_hex4(p);
     if (code >= 0xD800 && code < 0xDC00) {
         const int32_t low = take_word(p, "\\u") ? take_hex4(p) : -1;
-        if (low < 0xDC00 || low > 0xDFFF) {
-            return bad(p, "half of a surrogate pair");
-        }
+        BAD_IF(low < 0xDC00 || low > 0xDFFF, p, "half of a surrogate pair");
         code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
     } else if (code >= 0xDC00 && code <= 0xDFFF) {
         return bad(p, "half of a surrogate pair");
     }
-    if (code < ' ' || code == 0x7F) {
-        return bad(p, "control character or wrong \\u escape");
-    }
+    BAD_IF(code < ' ' || code == 0x7F, p, "control character or wrong \\u escape");
     *dst = put_utf8(*dst, (uint32_t)code);
     return STATOR_OK;
 }
@@ -132,16 +130,13 @@ static stator_status take_string(json_parser *p, const char **out)
             continue;
         }
         const uint32_t n = st_utf8_length(p->at, (uint64_t)(p->end - p->at));
-        if (c < ' ' || c == 0x7F || n == 0) {
-            return bad(p, n == 0 ? "text that is not UTF-8" : "control character in a string");
-        }
+        BAD_IF(c < ' ' || c == 0x7F || n == 0, p,
+               n == 0 ? "text that is not UTF-8" : "control character in a string");
         memcpy(dst, p->at, n);
         dst += n;
         p->at += n;
     }
-    if (p->at >= p->end) {
-        return bad(p, "the string has no end");
-    }
+    BAD_IF(p->at >= p->end, p, "the string has no end");
     p->at++;
     *dst = '\0';
     *out = text;
@@ -167,9 +162,7 @@ static stator_status take_number(json_parser *p, st_json *value)
     const int is_negative = *p->at == '-';
     p->at += is_negative;
     const char *digits = p->at;
-    if (!take_digits(p) || (*digits == '0' && p->at - digits > 1)) {
-        return bad(p, "malformed number");
-    }
+    BAD_IF(!take_digits(p) || (*digits == '0' && p->at - digits > 1), p, "malformed number");
     bool fits = true;
     int64_t number = 0;
     for (const char *d = digits; d < p->at; d++) {
@@ -184,17 +177,13 @@ static stator_status take_number(json_parser *p, st_json *value)
     if (p->at < p->end && *p->at == '.') {
         p->at++;
         value->type = ST_JSON_FLOAT;
-        if (!take_digits(p)) {
-            return bad(p, "malformed number");
-        }
+        BAD_IF(!take_digits(p), p, "malformed number");
     }
     if (p->at < p->end && (*p->at == 'e' || *p->at == 'E')) {
         p->at++;
         value->type = ST_JSON_FLOAT;
         p->at += p->at < p->end && (*p->at == '+' || *p->at == '-');
-        if (!take_digits(p)) {
-            return bad(p, "malformed number");
-        }
+        BAD_IF(!take_digits(p), p, "malformed number");
     }
     return STATOR_OK;
 }
@@ -205,13 +194,9 @@ static stator_status take_key(json_parser *p, const st_json *object, const char 
         return bad(p, "expected a member name in quotes");
     }
     ST_TRY(take_string(p, out));
-    if (st_json_member(object, *out) != NULL) {
-        return bad(p, "a member occurs twice");
-    }
+    BAD_IF(st_json_member(object, *out) != NULL, p, "a member occurs twice");
     skip_space(p);
-    if (!take_word(p, ":")) {
-        return bad(p, "expected ':'");
-    }
+    BAD_IF(!take_word(p, ":"), p, "expected ':'");
     return STATOR_OK;
 }
 
@@ -240,17 +225,13 @@ static stator_status take_children(json_parser *p, st_json *parent)
         if (take_word(p, close)) {
             return STATOR_OK;
         }
-        if (!take_word(p, ",")) {
-            return bad(p, "expected ',' or a closing bracket");
-        }
+        BAD_IF(!take_word(p, ","), p, "expected ',' or a closing bracket");
     }
 }
 
 static stator_status parse_nested(json_parser *p, st_json *value)
 {
-    if (p->depth == ST_JSON_DEPTH_MAX) {
-        return bad(p, "nested too deeply");
-    }
+    BAD_IF(p->depth == ST_JSON_DEPTH_MAX, p, "nested too deeply");
     p->at++;
     p->depth++;
     ST_TRY(take_children(p, value));
@@ -264,9 +245,8 @@ static stator_status parse_value(json_parser *p, st_json **out)
     ST_TRY_MEM(value, p->err);
     *out = value;
     skip_space(p);
-    if (p->at >= p->end || ++p->values > ST_JSON_VALUES_MAX) {
-        return bad(p, p->at >= p->end ? "the text ends early" : "too many values");
-    }
+    BAD_IF(p->at >= p->end || ++p->values > ST_JSON_VALUES_MAX, p,
+           p->at >= p->end ? "the text ends early" : "too many values");
     const char c = *p->at;
     if (c == '{' || c == '[') {
         value->type = c == '{' ? ST_JSON_OBJECT : ST_JSON_ARRAY;

@@ -96,13 +96,11 @@ static stator_status parse_int(const option_text *t, st_option_value *out)
         __builtin_mul_overflow((int64_t)value, factor, &out->i) || (is_bytes && out->i < 0)) {
         return refuse(t, st_option_type_name(row->type));
     }
-    if ((row->min_i64 != 0 || row->max_i64 != 0) &&
-        (out->i < row->min_i64 || out->i > row->max_i64)) {
-        return st_fail(t->err, STATOR_OUT_OF_RANGE,
-                       "option '%s' of '%s'%s is %" PRId64 ", outside its range [%" PRId64
-                       ", %" PRId64 "]",
-                       row->key, t->item, t->where, out->i, row->min_i64, row->max_i64);
-    }
+    ST_FAIL_IF((row->min_i64 != 0 || row->max_i64 != 0) &&
+                   (out->i < row->min_i64 || out->i > row->max_i64),
+               t->err, STATOR_OUT_OF_RANGE,
+               "option '%s' of '%s'%s is %" PRId64 ", outside its range [%" PRId64 ", %" PRId64 "]",
+               row->key, t->item, t->where, out->i, row->min_i64, row->max_i64);
     return STATOR_OK;
 }
 

@@ -88,12 +88,11 @@ static stator_status check_row(const stator_option_desc *schema, uint32_t i, st_
     ST_FAIL_IF(row->min_i64 > row->max_i64 || row->min_f64 > row->max_f64, err,
                STATOR_INVALID_ARGUMENT, "option '%s' has an empty range", row->key);
     st_option_value value;
-    if (row->default_text != NULL &&
-        st_option_parse(row, "schema", "", row->default_text, arena, &value, NULL) != STATOR_OK) {
-        return st_fail(err, STATOR_INVALID_ARGUMENT,
-                       "the default '%.64s' of option '%s' is not %s inside its range",
-                       row->default_text, row->key, st_option_type_name(row->type));
-    }
+    ST_FAIL_IF(row->default_text != NULL && st_option_parse(row, "schema", "", row->default_text,
+                                                            arena, &value, NULL) != STATOR_OK,
+               err, STATOR_INVALID_ARGUMENT,
+               "the default '%.64s' of option '%s' is not %s inside its range", row->default_text,
+               row->key, st_option_type_name(row->type));
     return STATOR_OK;
 }
 
@@ -294,9 +293,7 @@ static char env_char(char c)
 static bool env_name(const char *item, const char *key, char out[ENV_NAME_MAX])
 {
     static const char head[] = "STATOR_OPT_";
-    if (sizeof head + strlen(item) + strlen(key) + 1 >= ENV_NAME_MAX) {
-        return false;
-    }
+    ST_NEED(sizeof head + strlen(item) + strlen(key) + 1 < ENV_NAME_MAX);
     char *at = stpcpy(out, head);
     for (; *item != '\0'; item++) {
         *at++ = env_char(*item);

@@ -562,9 +562,7 @@ bool st_registry_option_schema(void *self, uint32_t kind, const char *name,
         return true; /* Stator's own have none */
     }
     const st_registry_item *item = find_space(registry, kind, name);
-    if (item == NULL) {
-        return false;
-    }
+    ST_NEED(item != NULL);
     if (st_registry_load(registry, item, &loaded, NULL) == STATOR_OK) {
         out->options = loaded->desc->options;
         out->count = loaded->desc->option_count;

@@ -51,9 +51,7 @@ static bool memory_path(const st_registry *registry, char out[PATH_SIZE], bool m
 {
     const char *own =
         (registry->flags & STATOR_CTX_NO_ENV) == 0 ? secure_getenv("STATOR_CACHE_DIR") : NULL;
-    if (!st_cache_root(own, out)) {
-        return false;
-    }
+    ST_NEED(st_cache_root(own, out));
     if (make_folders) {
         (void)st_make_folders(out);
     }
@@ -312,9 +310,7 @@ static bool read_answer(int fd, int64_t timeout_ms, st_str *answer)
         const int64_t left = end - now_ms();
         struct pollfd wait = {.fd = fd, .events = POLLIN};
         const int ready = left > 0 ? poll(&wait, 1, (int)left) : 0;
-        if (ready == 0) {
-            return false;
-        }
+        ST_NEED(ready != 0);
         const ssize_t n = ready > 0 ? read(fd, chunk, sizeof chunk) : -1;
         if (n == 0) {
             return true;
@@ -492,10 +488,9 @@ static stator_status find_helper(const st_registry *registry, char out[PATH_SIZE
                registry->lib_dir != NULL ? registry->lib_dir : "the folder of libstator");
     char folder[PATH_SIZE];
     snprintf(folder, sizeof folder, "%s/stator/libexec", registry->lib_dir);
-    if (!st_trust_check_folder(&registry->trust, folder, why, sizeof why) ||
-        !st_trust_check_stat(&registry->trust, &st, out, false, why, sizeof why)) {
-        return st_fail(err, STATOR_PERMISSION_DENIED, "the probe helper is not trusted: %s", why);
-    }
+    ST_FAIL_IF(!st_trust_check_folder(&registry->trust, folder, why, sizeof why) ||
+                   !st_trust_check_stat(&registry->trust, &st, out, false, why, sizeof why),
+               err, STATOR_PERMISSION_DENIED, "the probe helper is not trusted: %s", why);
     return STATOR_OK;
 }
 

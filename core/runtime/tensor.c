@@ -55,16 +55,6 @@ void st_tensor_copy_dense(const DLTensor *src, void *dst)
     }
 }
 
-const char *st_shape_text(const int64_t *shape, uint32_t rank, char *buf, size_t size)
-{
-    size_t n = (size_t)snprintf(buf, size, "[");
-    for (uint32_t a = 0; a < rank && n + 24 < size; a++) {
-        n += (size_t)snprintf(buf + n, size - n, a ? ", %lld" : "%lld", (long long)shape[a]);
-    }
-    (void)snprintf(buf + n, size - n, "]");
-    return buf;
-}
-
 static stator_status check_shape(stator_dtype dtype, uint32_t rank, const int64_t *shape,
                                  uint64_t *out_bytes, stator_diag **err)
 {

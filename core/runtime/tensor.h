@@ -28,8 +28,6 @@ stator_status st_tensor_adopt(st_mem *mem, DLManagedTensorVersioned *managed,
 /* See stator_tensor_wrap. */
 stator_status st_tensor_wrap(st_mem *mem, const DLTensor *layout, const stator_buffer *buffer,
                              stator_tensor **out_tensor, stator_diag **err);
-/* "[2, 3]" */
-const char *st_shape_text(const int64_t *shape, uint32_t rank, char *buf, size_t size);
 bool st_tensor_is_dense(const DLTensor *tensor);
 /* Elements of src, of any strides, row-major into dst. */
 void st_tensor_copy_dense(const DLTensor *src, void *dst);

@@ -10,15 +10,6 @@
 
 #define PATH_BYTES 4096u
 
-/* The file may be trusted like the plugin that opens it: the same owner, nobody else writes. */
-static bool is_trusted(const char *path, const char *folder)
-{
-    struct stat file;
-    struct stat plugin;
-    return stat(path, &file) == 0 && stat(folder, &plugin) == 0 && S_ISREG(file.st_mode) &&
-           (file.st_uid == plugin.st_uid || file.st_uid == 0) && !(file.st_mode & S_IWOTH);
-}
-
 static void refuse(cpu_dnnl *out, const char *what, const char *detail)
 {
     (void)snprintf(out->reason, sizeof out->reason, "%s%.*s", what,
@@ -42,7 +33,7 @@ static void look(cpu_dnnl *out)
                path);
         return;
     }
-    if (!is_trusted(path, folder)) {
+    if (!st_dso_is_trusted(path, folder)) {
         refuse(out, "owner or mode of the part with oneDNN cannot be trusted: ", path);
         return;
     }

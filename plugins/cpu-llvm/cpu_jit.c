@@ -13,15 +13,6 @@
 
 enum library { LIBRARY_M = 0, LIBRARY_C = 1, LIBRARY_SLEEF = 2 };
 
-/* The file may be trusted like the plugin that opens it: the same owner, nobody else writes. */
-static bool is_trusted(const char *path, const char *folder)
-{
-    struct stat file;
-    struct stat plugin;
-    return stat(path, &file) == 0 && stat(folder, &plugin) == 0 && S_ISREG(file.st_mode) &&
-           (file.st_uid == plugin.st_uid || file.st_uid == 0) && !(file.st_mode & S_IWOTH);
-}
-
 static void refuse(cpu_self *self, const char *hint, const char *what, const char *path)
 {
     (void)snprintf(self->reason, sizeof self->reason, "%s%.*s", what,
@@ -45,7 +36,7 @@ static void open_generator(cpu_self *self)
         refuse(self, build_hint, "this build has no code generator: there is no ", path);
         return;
     }
-    if (!is_trusted(path, folder)) {
+    if (!st_dso_is_trusted(path, folder)) {
         refuse(self, "check the owner and the mode of the file",
                "owner or mode of the code generator cannot be trusted: ", path);
         return;
@@ -91,7 +82,7 @@ stator_status cpu_jit_look(cpu_self *self, stator_diag **err)
     const jit_api *jit = NULL;
     if (st_dso_folder_of((const void *)(uintptr_t)&cpu_jit_open, folder, sizeof folder)) {
         (void)snprintf(path, sizeof path, "%s/../jit/cpu_llvm_jit.so", folder);
-        if (has_llvm() && stat(path, &there) == 0 && is_trusted(path, folder)) {
+        if (has_llvm() && stat(path, &there) == 0 && st_dso_is_trusted(path, folder)) {
             return STATOR_OK;
         }
     }

@@ -8,11 +8,6 @@
 
 #include <stdio.h>
 
-static stator_status no_memory(eager_compile_state *c)
-{
-    return eager_fail(c->inst->self, NULL, c->err, STATOR_RESOURCE_EXHAUSTED, "out of memory");
-}
-
 static void *take(eager_compile_state *c, uint64_t count, uint64_t size)
 {
     return st_arena_zalloc(&c->exe->arena, count ? count : 1, size);
@@ -101,9 +96,7 @@ static stator_status read_symbols(eager_compile_state *c, const stator_graph_vie
     eager_exe *exe = c->exe;
     exe->n_syms = v->n_symbols;
     exe->syms = take(c, v->n_symbols, sizeof *exe->syms);
-    if (!exe->syms) {
-        return no_memory(c);
-    }
+    EAGER_TRY_MEM(exe->syms, c->inst->self, c->err);
     for (uint32_t i = 0; i < exe->n_syms; i++) {
         exe->syms[i] = (eager_sym){INT64_MIN, INT64_MAX, 1};
     }
@@ -126,9 +119,7 @@ static stator_status read_value(eager_graph_state *g, uint32_t i, uint32_t *dims
     for (uint32_t a = 0; a < type->rank; a++) {
         const stator_ref dim = stator_dim_at(g->v, type, a);
         const uint32_t prog = prog_of(g->c, g->v, dim);
-        if (!prog) {
-            return no_memory(g->c);
-        }
+        EAGER_TRY_MEM(prog, g->c->inst->self, g->c->err);
         plan->dim_progs[*dims_at + a] = prog - 1;
         if (!stator_sym_is_const(g->v, dim, &dims[a])) {
             value->is_static = 0;
@@ -174,9 +165,8 @@ static stator_status read_values(eager_graph_state *g)
     plan->dims = take(g->c, plan->n_dims, sizeof *plan->dims);
     plan->dim_progs = take(g->c, plan->n_dims, sizeof *plan->dim_progs);
     uint8_t *scratch = take(g->c, g->v->n_symbols, 1);
-    if (!plan->values || !plan->tensors || !plan->dims || !plan->dim_progs || !scratch) {
-        return no_memory(g->c);
-    }
+    EAGER_TRY_MEM(plan->values && plan->tensors && plan->dims && plan->dim_progs && scratch,
+                  g->c->inst->self, g->c->err);
     plan->is_static = 1;
     for (uint32_t i = 1; i <= plan->n_values; i++) {
         ST_TRY(read_value(g, i, &dims_at));
@@ -194,16 +184,12 @@ static stator_status read_dims_attr(eager_graph_state *g, const stator_attr_row 
 {
     int64_t *ints = take(g->c, row->count, sizeof *ints);
     uint32_t *progs = take(g->c, row->count, sizeof *progs);
-    if (!ints || !progs) {
-        return no_memory(g->c);
-    }
+    EAGER_TRY_MEM(ints && progs, g->c->inst->self, g->c->err);
     attr->ints = ints;
     for (uint32_t i = 0; i < row->count; i++) {
         const stator_ref sym = stator_ref_at(g->v, row->begin + i);
         const uint32_t prog = prog_of(g->c, g->v, sym);
-        if (!prog) {
-            return no_memory(g->c);
-        }
+        EAGER_TRY_MEM(prog, g->c->inst->self, g->c->err);
         progs[i] = prog - 1;
         if (!stator_sym_is_const(g->v, sym, &ints[i])) {
             *out_progs = progs;
@@ -215,9 +201,7 @@ static stator_status read_dims_attr(eager_graph_state *g, const stator_attr_row 
 static stator_status read_list_attr(eager_graph_state *g, const stator_attr_row *row, ek_attr *attr)
 {
     int64_t *ints = take(g->c, row->count, sizeof *ints); /* as wide as a double */
-    if (!ints) {
-        return no_memory(g->c);
-    }
+    EAGER_TRY_MEM(ints, g->c->inst->self, g->c->err);
     const bool is_ints = row->kind == STATOR_ATTR_INTS;
     const stator_column *from = is_ints ? &g->v->i64s : &g->v->f64s;
     for (uint32_t i = 0; i < row->count; i++) {
@@ -239,7 +223,8 @@ static stator_status read_attr(eager_graph_state *g, const stator_attr_row *row,
     case STATOR_ATTR_STRING: {
         const char *text = stator_string_at(g->v, row->begin);
         attr->s = st_arena_strndup(&g->c->exe->arena, text, strlen(text));
-        return attr->s ? STATOR_OK : no_memory(g->c);
+        EAGER_TRY_MEM(attr->s, g->c->inst->self, g->c->err);
+        return STATOR_OK;
     }
     case STATOR_ATTR_INTS:
     case STATOR_ATTR_FLOATS:
@@ -257,9 +242,7 @@ static stator_status read_attrs(eager_graph_state *g, const stator_node_row *nod
 {
     ek_attr *attrs = take(g->c, node->attr_count, sizeof *attrs);
     const uint32_t **progs = take(g->c, node->attr_count, sizeof *progs);
-    if (!attrs || !progs) {
-        return no_memory(g->c);
-    }
+    EAGER_TRY_MEM(attrs && progs, g->c->inst->self, g->c->err);
     for (uint32_t k = 0; k < node->attr_count; k++) {
         ST_TRY(read_attr(g, stator_attr_at(g->v, node, k), &attrs[k], &progs[k]));
         if (progs[k]) {
@@ -284,9 +267,7 @@ static stator_status compile_regions(eager_graph_state *g, const stator_node_row
     step->n_regions = node->region_count;
     step->regions = take(g->c, node->region_count, sizeof *step->regions);
     uint8_t *known = take(g->c, g->v->n_symbols, 1);
-    if (!step->regions || !known) {
-        return no_memory(g->c);
-    }
+    EAGER_TRY_MEM(step->regions && known, g->c->inst->self, g->c->err);
     for (uint32_t i = 0; i < g->v->n_symbols; i++) {
         known[i] = g->known[i] || g->fresh[i];
     }
@@ -304,28 +285,20 @@ static stator_status read_constant(eager_graph_state *g, const stator_node_row *
     const stator_cst_api *cst = g->c->host->cst;
     stator_blob *blob = cst->of_value(g->graph, node->result_begin);
     stator_blob_info info = {.struct_size = sizeof info};
-    if (!blob) {
-        return eager_fail(g->c->inst->self, step, g->c->err, STATOR_INVALID_ARGUMENT,
-                          "the constant has no contents");
-    }
+    EAGER_FAIL_IF(!blob, g->c->inst->self, step, g->c->err, STATOR_INVALID_ARGUMENT,
+                  "the constant has no contents");
     ST_TRY(cst->get(blob, &info, g->c->err));
     const ek_tensor *t = &g->plan->tensors[node->result_begin];
-    if (info.size_bytes < ek_bytes(t->dtype, t->numel)) {
-        return eager_fail(g->c->inst->self, step, g->c->err, STATOR_INVALID_ARGUMENT,
-                          "the constant has %llu bytes, its type needs %llu",
-                          (unsigned long long)info.size_bytes,
-                          (unsigned long long)ek_bytes(t->dtype, t->numel));
-    }
+    EAGER_FAIL_IF(info.size_bytes < ek_bytes(t->dtype, t->numel), g->c->inst->self, step, g->c->err,
+                  STATOR_INVALID_ARGUMENT, "the constant has %llu bytes, its type needs %llu",
+                  (unsigned long long)info.size_bytes,
+                  (unsigned long long)ek_bytes(t->dtype, t->numel));
     stator_blob **kept = st_vec_push(&exe->self->mem, &exe->blobs);
-    if (!kept) {
-        return no_memory(g->c);
-    }
+    EAGER_TRY_MEM(kept, g->c->inst->self, g->c->err);
     *kept = blob;
     cst->retain(blob);
     const void **data = st_vec_push(&exe->self->mem, &exe->constants);
-    if (!data) {
-        return no_memory(g->c);
-    }
+    EAGER_TRY_MEM(data, g->c->inst->self, g->c->err);
     *data = info.data ? info.data : (const void *)exe;
     g->plan->values[node->result_begin].storage = EAGER_CONSTANT;
     g->plan->values[node->result_begin].index = exe->constants.count - 1u;
@@ -357,9 +330,7 @@ static stator_status read_step(eager_graph_state *g, const stator_node_row *node
         step->node_kind = copy_text(g, origin->kind);
     }
     uint32_t *in = take(g->c, node->operand_count, sizeof *in);
-    if (!in) {
-        return no_memory(g->c);
-    }
+    EAGER_TRY_MEM(in, g->c->inst->self, g->c->err);
     for (uint32_t k = 0; k < node->operand_count; k++) {
         in[k] = stator_operand(g->v, node, k);
     }
@@ -385,9 +356,7 @@ static stator_status read_steps(eager_graph_state *g)
         plan->n_steps += g->is_live[n];
     }
     plan->steps = take(g->c, plan->n_steps, sizeof *plan->steps);
-    if (!plan->steps) {
-        return no_memory(g->c);
-    }
+    EAGER_TRY_MEM(plan->steps, g->c->inst->self, g->c->err);
     eager_step *step = plan->steps;
     for (uint32_t n = 1; n <= g->v->n_nodes; n++) {
         if (!g->is_live[n]) {
@@ -420,10 +389,9 @@ static stator_status read_ends(eager_graph_state *g)
     plan->write_back_inputs = take(g->c, plan->n_write_backs, sizeof(uint32_t));
     plan->write_back_values = take(g->c, plan->n_write_backs, sizeof(uint32_t));
     plan->fresh_syms = take(g->c, g->v->n_symbols, sizeof *plan->fresh_syms);
-    if (!plan->outputs || !plan->output_in_place || !plan->write_back_inputs ||
-        !plan->write_back_values || !plan->fresh_syms) {
-        return no_memory(g->c);
-    }
+    EAGER_TRY_MEM(plan->outputs && plan->output_in_place && plan->write_back_inputs &&
+                      plan->write_back_values && plan->fresh_syms,
+                  g->c->inst->self, g->c->err);
     for (uint32_t k = 0; k < plan->n_outputs; k++) {
         plan->outputs[k] = stator_output_at(g->v, k);
     }
@@ -455,9 +423,7 @@ static stator_status compile_graph(eager_compile_state *c, const stator_graph *g
     g.fresh = take(c, v->n_symbols, 1);
     g.is_live = take(c, v->n_nodes + 1u, 1);
     uint8_t *known_inside = take(c, v->n_symbols, 1);
-    if (!g.plan || !g.fresh || !g.is_live || !known_inside) {
-        return no_memory(c);
-    }
+    EAGER_TRY_MEM(g.plan && g.fresh && g.is_live && known_inside, c->inst->self, c->err);
     memcpy(known_inside, known, v->n_symbols);
     eager_input_symbols(&g, known_inside);
     g.known = known_inside;
@@ -513,9 +479,7 @@ static stator_status compile_root(eager_compile_state *c, const stator_graph *gr
     ST_TRY(check_accepted(c->inst, v, c->err));
     ST_TRY(read_symbols(c, v));
     const uint8_t *known = take(c, v->n_symbols, 1);
-    if (!known) {
-        return no_memory(c);
-    }
+    EAGER_TRY_MEM(known, c->inst->self, c->err);
     ST_TRY(compile_graph(c, graph, known, true, &c->exe->root));
     uint32_t is_early = 1;
     for (uint32_t k = 0; k < c->exe->root->n_outputs; k++) {
@@ -532,9 +496,7 @@ stator_status eager_compile(eager_inst *inst, const stator_graph *graph, eager_e
     st_mem *mem = &inst->self->mem;
     eager_compile_state c = {.inst = inst, .host = inst->self->host, .err = err};
     c.exe = st_calloc(mem, 1, sizeof *c.exe);
-    if (!c.exe) {
-        return no_memory(&c);
-    }
+    EAGER_TRY_MEM(c.exe, c.inst->self, c.err);
     c.exe->self = inst->self;
     st_arena_init(&c.exe->arena, mem);
     st_map_init(&c.prog_of_sym, mem);

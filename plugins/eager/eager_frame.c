@@ -64,17 +64,6 @@ stator_status ek_oom(const ek_call *c, stator_diag **err)
     return eager_fail(c->self, c->step, err, STATOR_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-/* "[2, 3]" */
-const char *eager_shape_text(const int64_t *dims, uint32_t rank, char *buf, size_t size)
-{
-    size_t n = (size_t)snprintf(buf, size, "[");
-    for (uint32_t a = 0; a < rank && n + 24 < size; a++) {
-        n += (size_t)snprintf(buf + n, size - n, a ? ", %lld" : "%lld", (long long)dims[a]);
-    }
-    (void)snprintf(buf + n, size - n, "]");
-    return buf;
-}
-
 /* ---- sizes ---- */
 
 bool eager_eval(const eager_frame *f, uint32_t prog, int64_t *out)
@@ -91,9 +80,7 @@ bool eager_eval_dims(const eager_frame *f, uint32_t v, int64_t *out_dims)
 {
     const uint32_t *progs = f->plan->dim_progs + f->plan->values[v].dims_at;
     for (uint32_t a = 0; a < f->values[v].rank; a++) {
-        if (!eager_eval(f, progs[a], &out_dims[a])) {
-            return false;
-        }
+        ST_NEED(eager_eval(f, progs[a], &out_dims[a]));
     }
     return true;
 }
@@ -107,12 +94,10 @@ stator_status eager_set_symbol(eager_frame *f, const eager_step *step, uint32_t 
                                int64_t value, stator_diag **err)
 {
     const eager_sym *s = &f->exe->syms[symbol];
-    if (value < s->lo || value > s->hi || value % s->divisor != 0) {
-        return eager_fail(
-            f->exe->self, step, err, STATOR_OUT_OF_RANGE,
-            "a size is %lld, but it must lie in [%lld, %lld] and be a multiple of %lld",
-            (long long)value, (long long)s->lo, (long long)s->hi, (long long)s->divisor);
-    }
+    EAGER_FAIL_IF(value < s->lo || value > s->hi || value % s->divisor != 0, f->exe->self, step,
+                  err, STATOR_OUT_OF_RANGE,
+                  "a size is %lld, but it must lie in [%lld, %lld] and be a multiple of %lld",
+                  (long long)value, (long long)s->lo, (long long)s->hi, (long long)s->divisor);
     f->syms[symbol] = value;
     return STATOR_OK;
 }
@@ -142,7 +127,7 @@ stator_status eager_check_dims(eager_frame *f, const eager_step *step, uint32_t 
             char text[200];
             return eager_fail(f->exe->self, step, err, STATOR_INVALID_ARGUMENT,
                               "%s has shape %s, but size %u must be %lld", what,
-                              eager_shape_text(dims, f->values[v].rank, text, sizeof text), a,
+                              st_shape_text(dims, f->values[v].rank, text, sizeof text), a,
                               (long long)want);
         }
     }
@@ -160,7 +145,7 @@ stator_status eager_take_dims(eager_frame *f, const eager_step *step, uint32_t v
         char text[200];
         return eager_fail(f->exe->self, step, err, STATOR_RESOURCE_EXHAUSTED,
                           "shape %s is negative or larger than memory",
-                          eager_shape_text(dims, t->rank, text, sizeof text));
+                          st_shape_text(dims, t->rank, text, sizeof text));
     }
     memmove(own, dims, t->rank * sizeof *own);
     t->dims = own;
@@ -175,11 +160,9 @@ static stator_status pooled(eager_frame *f, const eager_step *step, uint32_t v, 
     ek_tensor *t = &f->values[v];
     t->data = eager_pool_take(&f->exe->pool, ek_bytes(t->dtype, t->numel));
     f->blocks[v] = t->data;
-    if (!t->data) {
-        return eager_fail(f->exe->self, step, err, STATOR_RESOURCE_EXHAUSTED,
-                          "out of memory for a result of %llu bytes",
-                          (unsigned long long)ek_bytes(t->dtype, t->numel));
-    }
+    EAGER_FAIL_IF(!t->data, f->exe->self, step, err, STATOR_RESOURCE_EXHAUSTED,
+                  "out of memory for a result of %llu bytes",
+                  (unsigned long long)ek_bytes(t->dtype, t->numel));
     return STATOR_OK;
 }
 
@@ -191,23 +174,19 @@ stator_status eager_caller_output(eager_frame *f, const eager_step *step, uint32
     DLTensor *out = &call->out[k];
     const uint32_t rank = f->values[f->plan->outputs[k]].rank;
     if (out->data == NULL) {
-        if (!call->alloc_output) {
-            return eager_fail(f->exe->self, step, err, STATOR_INVALID_ARGUMENT,
-                              "output %u has no data and the call has no alloc_output", k);
-        }
+        EAGER_FAIL_IF(!call->alloc_output, f->exe->self, step, err, STATOR_INVALID_ARGUMENT,
+                      "output %u has no data and the call has no alloc_output", k);
         ST_TRY(call->alloc_output(call, k, rank, dims, err));
-        if (out->data == NULL) {
-            return eager_fail(f->exe->self, step, err, STATOR_INTERNAL,
-                              "alloc_output gave no memory for output %u", k);
-        }
+        EAGER_FAIL_IF(out->data == NULL, f->exe->self, step, err, STATOR_INTERNAL,
+                      "alloc_output gave no memory for output %u", k);
     } else if (out->ndim != (int32_t)rank ||
                (rank && memcmp(out->shape, dims, rank * sizeof *dims) != 0)) {
         char want[200];
         char got[200];
         return eager_fail(f->exe->self, step, err, STATOR_INVALID_ARGUMENT,
                           "output %u was given with shape %s, but its shape is %s", k,
-                          eager_shape_text(out->shape, (uint32_t)out->ndim, got, sizeof got),
-                          eager_shape_text(dims, rank, want, sizeof want));
+                          st_shape_text(out->shape, (uint32_t)out->ndim, got, sizeof got),
+                          st_shape_text(dims, rank, want, sizeof want));
     }
     *out_data = (char *)out->data + out->byte_offset;
     return STATOR_OK;
@@ -240,13 +219,12 @@ stator_status eager_prepare_results(eager_frame *f, const eager_step *step, stat
                 if (step->tells_shape) {
                     continue;
                 }
-                if (!eager_shape(f, step, v - step->out, dims)) {
-                    return eager_fail(
-                        f->exe->self, step, err, STATOR_FAILED_PRECONDITION,
-                        "the shape of result %u has a size that cannot be computed: it passes 64 "
-                        "bits, divides by 0 or needs a size that nothing has bound yet",
-                        v - step->out);
-                }
+                EAGER_FAIL_IF(
+                    !eager_shape(f, step, v - step->out, dims), f->exe->self, step, err,
+                    STATOR_FAILED_PRECONDITION,
+                    "the shape of result %u has a size that cannot be computed: it passes 64 "
+                    "bits, divides by 0 or needs a size that nothing has bound yet",
+                    v - step->out);
             }
             ST_TRY(eager_take_dims(f, step, v, dims, err));
         }
@@ -314,14 +292,12 @@ stator_status eager_eval_attrs(eager_frame *f, const eager_step *step, stator_di
         }
         f->attrs[k].ints = next;
         for (uint32_t i = 0; i < step->attrs[k].count; i++) {
-            if (!eager_eval(f, step->attr_progs[k][i], next)) {
-                return eager_fail(
-                    f->exe->self, step, err, STATOR_FAILED_PRECONDITION,
-                    "element %u of attribute %u is a size that cannot be computed: it "
-                    "passes 64 bits, divides by 0 or needs a size that nothing has "
-                    "bound yet",
-                    i, k);
-            }
+            EAGER_FAIL_IF(!eager_eval(f, step->attr_progs[k][i], next), f->exe->self, step, err,
+                          STATOR_FAILED_PRECONDITION,
+                          "element %u of attribute %u is a size that cannot be computed: it "
+                          "passes 64 bits, divides by 0 or needs a size that nothing has "
+                          "bound yet",
+                          i, k);
             next++;
         }
     }
@@ -341,11 +317,9 @@ stator_status eager_adopt(eager_frame *f, const eager_step *step, uint32_t k, ea
 {
     const uint32_t v = step->out + k;
     ek_tensor *t = &f->values[v];
-    if (owned->rank != t->rank || owned->dtype != t->dtype) {
-        return eager_fail(f->exe->self, step, err, STATOR_INTERNAL,
-                          "result %u of the region has another rank or dtype than the node states",
-                          k);
-    }
+    EAGER_FAIL_IF(owned->rank != t->rank || owned->dtype != t->dtype, f->exe->self, step, err,
+                  STATOR_INTERNAL,
+                  "result %u of the region has another rank or dtype than the node states", k);
     if (f->plan->values[v].is_static) {
         ST_TRY(eager_check_dims(f, step, v, owned->dims, "the result", err));
     } else {

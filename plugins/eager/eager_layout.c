@@ -16,11 +16,6 @@ typedef struct layout {
     stator_diag **err;
 } layout;
 
-static stator_status no_memory(layout *l)
-{
-    return eager_fail(l->exe->self, NULL, l->err, STATOR_RESOURCE_EXHAUSTED, "out of memory");
-}
-
 static uint32_t root_of(const eager_execution_plan *plan, uint32_t v)
 {
     while (v && plan->values[v].storage == EAGER_ALIAS) {
@@ -105,9 +100,7 @@ static stator_status list_releases(layout *l)
 {
     eager_execution_plan *plan = l->plan;
     uint32_t *counts = st_arena_zalloc(&l->exe->arena, plan->n_steps + 1u, sizeof *counts);
-    if (!counts) {
-        return no_memory(l);
-    }
+    EAGER_TRY_MEM(counts, l->exe->self, l->err);
     for (uint32_t v = 1; v <= plan->n_values; v++) {
         if (plan->values[v].storage == EAGER_POOLED) {
             plan->has_pooled = 1;
@@ -115,10 +108,9 @@ static stator_status list_releases(layout *l)
         }
     }
     for (uint32_t s = 0; s < plan->n_steps; s++) {
-        uint32_t *list = NULL;
-        if (counts[s] && !(list = st_arena_zalloc(&l->exe->arena, counts[s], sizeof *list))) {
-            return no_memory(l);
-        }
+        uint32_t *list =
+            counts[s] ? st_arena_zalloc(&l->exe->arena, counts[s], sizeof *list) : NULL;
+        EAGER_TRY_MEM(list || !counts[s], l->exe->self, l->err);
         plan->steps[s].release = list;
     }
     for (uint32_t v = 1; v <= plan->n_values; v++) {
@@ -180,7 +172,8 @@ static stator_status pack(layout *l, uint64_t *out_bytes)
         }
     }
     st_vec_free(mem, &blocks);
-    return ok ? STATOR_OK : no_memory(l);
+    EAGER_TRY_MEM(ok, l->exe->self, l->err);
+    return STATOR_OK;
 }
 
 static uint64_t part(uint64_t *at, uint64_t count, uint64_t size)
@@ -196,9 +189,7 @@ stator_status eager_layout(eager_exe *exe, eager_execution_plan *plan, bool is_r
     layout l = {.exe = exe, .plan = plan, .is_root = is_root, .err = err};
     l.first = st_arena_zalloc(&exe->arena, plan->n_values + 1u, sizeof *l.first);
     l.last = st_arena_zalloc(&exe->arena, plan->n_values + 1u, sizeof *l.last);
-    if (!l.first || !l.last) {
-        return no_memory(&l);
-    }
+    EAGER_TRY_MEM(l.first && l.last, l.exe->self, l.err);
     choose(&l);
     place_outputs(&l);
     ST_TRY(list_releases(&l));
@@ -214,9 +205,8 @@ stator_status eager_layout(eager_exe *exe, eager_execution_plan *plan, bool is_r
     plan->at_attr_ints = part(&at, plan->max_attr_ints, sizeof(int64_t));
     plan->at_syms = part(&at, exe->n_syms, sizeof(int64_t));
     plan->at_data = at;
-    if (!st_add_u64(at, (data_bytes + EAGER_ALIGN - 1u) & ~(uint64_t)(EAGER_ALIGN - 1u),
-                    &plan->frame_bytes)) {
-        return no_memory(&l);
-    }
+    EAGER_TRY_MEM(st_add_u64(at, (data_bytes + EAGER_ALIGN - 1u) & ~(uint64_t)(EAGER_ALIGN - 1u),
+                             &plan->frame_bytes),
+                  l.exe->self, l.err);
     return STATOR_OK;
 }

@@ -55,10 +55,8 @@ static stator_status eager_create(void *self_, const stator_options *options, ui
     eager_self *self = self_;
     (void)options;
     *out_inst = NULL;
-    if (device != 0) {
-        return eager_fail(self, NULL, err, STATOR_NOT_FOUND, "there is no device %u, only 0",
-                          device);
-    }
+    EAGER_FAIL_IF(device != 0, self, NULL, err, STATOR_NOT_FOUND, "there is no device %u, only 0",
+                  device);
     eager_inst *inst = st_calloc(&self->mem, 1, sizeof *inst);
     if (inst) {
         inst->self = self;

@@ -36,9 +36,7 @@ static bool class_of(uint64_t size, uint32_t *out_bin, uint64_t *out_bytes)
         63u - (uint32_t)__builtin_clzll(size - 1); /* 2^log2 <= size-1, log2 >= 6 */
     const uint64_t quarter = UINT64_C(1) << (log2 - 2u);
     const uint64_t quarters = (size + quarter - 1) / quarter; /* 5 to 8 */
-    if (log2 > 56) {
-        return false;
-    }
+    ST_NEED(log2 <= 56);
     *out_bin = 1u + (log2 - 6u) * 4u + (uint32_t)(quarters - 5u);
     *out_bytes = quarters * quarter;
     return true;

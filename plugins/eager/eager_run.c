@@ -18,10 +18,8 @@ static stator_status bind_results(eager_frame *f, const eager_step *step, stator
         if (f->plan->values[v].is_static) {
             continue;
         }
-        if (!f->values[v].data) {
-            return eager_fail(f->exe->self, step, err, STATOR_INTERNAL,
-                              "the shape of result %u is not known", v - step->out);
-        }
+        EAGER_FAIL_IF(!f->values[v].data, f->exe->self, step, err, STATOR_INTERNAL,
+                      "the shape of result %u is not known", v - step->out);
         ST_TRY(eager_bind_dims(f, step, v, f->values[v].dims, err));
         ST_TRY(eager_check_dims(f, step, v, f->values[v].dims, "the result", err));
     }
@@ -81,9 +79,8 @@ static stator_status run_kernel(eager_frame *f, const eager_step *step, stator_d
                        .step = step};
     const stator_status status = step->fn(&c, err);
     eager_give_scratch(f);
-    if (status != STATOR_OK) {
-        return eager_fail(f->exe->self, step, err, status, "failed with status %d", status);
-    }
+    EAGER_FAIL_IF(status != STATOR_OK, f->exe->self, step, err, status, "failed with status %d",
+                  status);
     return step->is_static ? STATOR_OK : bind_results(f, step, err);
 }
 
@@ -96,10 +93,9 @@ static stator_status run_alias(eager_frame *f, const eager_step *step, stator_di
     if (!step->is_static) {
         int64_t dims[STATOR_RANK_MAX];
         if (!eager_eval_dims(f, step->out, dims)) {
-            if (to->rank != from->rank) {
-                return eager_fail(f->exe->self, step, err, STATOR_FAILED_PRECONDITION,
-                                  "the shape of the result is not known when the node runs");
-            }
+            EAGER_FAIL_IF(to->rank != from->rank, f->exe->self, step, err,
+                          STATOR_FAILED_PRECONDITION,
+                          "the shape of the result is not known when the node runs");
             memcpy(dims, from->dims, from->rank * sizeof *dims);
             ST_TRY(eager_bind_dims(f, step, step->out, dims, err));
             ST_TRY(eager_check_dims(f, step, step->out, dims, "the result", err));
@@ -111,8 +107,8 @@ static stator_status run_alias(eager_frame *f, const eager_step *step, stator_di
         char want[200];
         return eager_fail(f->exe->self, step, err, STATOR_INVALID_ARGUMENT,
                           "shape %s does not hold the elements of shape %s",
-                          eager_shape_text(to->dims, to->rank, want, sizeof want),
-                          eager_shape_text(from->dims, from->rank, have, sizeof have));
+                          st_shape_text(to->dims, to->rank, want, sizeof want),
+                          st_shape_text(from->dims, from->rank, have, sizeof have));
     }
     return STATOR_OK;
 }
@@ -122,10 +118,9 @@ static stator_status run_sym_bind(eager_frame *f, const eager_step *step, stator
     const ek_tensor *t = &f->values[step->in[0]];
     const ek_attr *attr = &step->attrs[STATOR_sym_bind_syms];
     const uint32_t *progs = step->attr_progs[STATOR_sym_bind_syms];
-    if (t->numel != (int64_t)attr->count) {
-        return eager_fail(f->exe->self, step, err, STATOR_INVALID_ARGUMENT,
-                          "%lld values for %u sizes", (long long)t->numel, attr->count);
-    }
+    EAGER_FAIL_IF(t->numel != (int64_t)attr->count, f->exe->self, step, err,
+                  STATOR_INVALID_ARGUMENT, "%lld values for %u sizes", (long long)t->numel,
+                  attr->count);
     for (uint32_t i = 0; i < attr->count; i++) {
         const int64_t value = st_load_i64(t->dtype, t->data, i);
         const eager_prog *prog = progs ? &f->exe->progs.data[progs[i]] : NULL;
@@ -134,11 +129,9 @@ static stator_status run_sym_bind(eager_frame *f, const eager_step *step, stator
             continue;
         }
         int64_t known = attr->ints[i];
-        if ((!prog || eager_eval(f, progs[i], &known)) && known != value) {
-            return eager_fail(f->exe->self, step, err, STATOR_INVALID_ARGUMENT,
-                              "size %u is %lld, but it must be %lld", i, (long long)value,
-                              (long long)known);
-        }
+        EAGER_FAIL_IF((!prog || eager_eval(f, progs[i], &known)) && known != value, f->exe->self,
+                      step, err, STATOR_INVALID_ARGUMENT, "size %u is %lld, but it must be %lld", i,
+                      (long long)value, (long long)known);
     }
     return run_alias(f, step, err);
 }
@@ -147,11 +140,10 @@ static stator_status run_assign(eager_frame *f, const eager_step *step, stator_d
 {
     ek_tensor *target = &f->values[step->in[0]];
     const ek_tensor *value = &f->values[step->in[1]];
-    if (target->numel != value->numel || target->dtype != value->dtype) {
-        return eager_fail(f->exe->self, step, err, STATOR_INVALID_ARGUMENT,
-                          "%lld elements are written to a buffer of %lld", (long long)value->numel,
-                          (long long)target->numel);
-    }
+    EAGER_FAIL_IF(target->numel != value->numel || target->dtype != value->dtype, f->exe->self,
+                  step, err, STATOR_INVALID_ARGUMENT,
+                  "%lld elements are written to a buffer of %lld", (long long)value->numel,
+                  (long long)target->numel);
     memmove(target->data, value->data, ek_bytes(value->dtype, value->numel));
     return run_alias(f, step, err);
 }
@@ -247,10 +239,8 @@ static stator_status take_input(eager_frame *f, uint32_t i, void *data, uint32_t
 {
     ek_tensor *t = &f->values[i + 1u];
     t->data = data ? data : (void *)f; /* an empty tensor may come without data */
-    if (rank != t->rank) {
-        return eager_fail(f->exe->self, NULL, err, STATOR_INVALID_ARGUMENT,
-                          "input %u has rank %u, expected %u", i, rank, t->rank);
-    }
+    EAGER_FAIL_IF(rank != t->rank, f->exe->self, NULL, err, STATOR_INVALID_ARGUMENT,
+                  "input %u has rank %u, expected %u", i, rank, t->rank);
     if (f->plan->values[i + 1u].is_static) {
         return STATOR_OK;
     }
@@ -289,9 +279,8 @@ static stator_status export_results(eager_frame *f, eager_owned *out, stator_dia
             continue;
         }
         out[k].data = eager_pool_take(&f->exe->pool, bytes);
-        if (!out[k].data) {
-            return eager_fail(f->exe->self, NULL, err, STATOR_RESOURCE_EXHAUSTED, "out of memory");
-        }
+        EAGER_FAIL_IF(!out[k].data, f->exe->self, NULL, err, STATOR_RESOURCE_EXHAUSTED,
+                      "out of memory");
         memcpy(out[k].data, t->data, bytes);
     }
     return STATOR_OK;
@@ -328,11 +317,10 @@ done:
 static stator_status take_inputs(eager_frame *f, const stator_call *call, stator_diag **err)
 {
     const uint32_t n = f->plan->n_inputs;
-    if (call->n_in != n || call->n_out != f->plan->n_outputs) {
-        return eager_fail(f->exe->self, NULL, err, STATOR_INVALID_ARGUMENT,
-                          "the call has %u inputs and %u outputs, the graph %u and %u", call->n_in,
-                          call->n_out, n, f->plan->n_outputs);
-    }
+    EAGER_FAIL_IF(call->n_in != n || call->n_out != f->plan->n_outputs, f->exe->self, NULL, err,
+                  STATOR_INVALID_ARGUMENT,
+                  "the call has %u inputs and %u outputs, the graph %u and %u", call->n_in,
+                  call->n_out, n, f->plan->n_outputs);
     for (uint32_t i = 0; i < n; i++) {
         const DLTensor *in = &call->in[i];
         char *data = in->data ? (char *)in->data + in->byte_offset : NULL;
@@ -456,10 +444,8 @@ stator_status eager_exe_run(eager_exe *exe, const stator_call *call, stator_diag
         return run_root(exe, call, (char *)aligned, err);
     }
     void *own = eager_pool_take(&exe->pool, need);
-    if (!own) {
-        return eager_fail(exe->self, NULL, err, STATOR_RESOURCE_EXHAUSTED,
-                          "out of memory for a workspace of %llu bytes", (unsigned long long)need);
-    }
+    EAGER_FAIL_IF(!own, exe->self, NULL, err, STATOR_RESOURCE_EXHAUSTED,
+                  "out of memory for a workspace of %llu bytes", (unsigned long long)need);
     const stator_status status = run_root(exe, call, own, err);
     eager_pool_give(&exe->pool, own);
     return status;

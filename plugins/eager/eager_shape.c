@@ -45,9 +45,7 @@ static bool concat_shape(const eager_frame *f, const eager_step *step, const ek_
 static bool tile_shape(const ek_tensor *x, const ek_attr *attrs, int64_t *out)
 {
     for (uint32_t a = 0; a < x->rank; a++) {
-        if (!st_mul_i64(x->dims[a], attrs[STATOR_tile_repeats].ints[a], &out[a])) {
-            return false;
-        }
+        ST_NEED(st_mul_i64(x->dims[a], attrs[STATOR_tile_repeats].ints[a], &out[a]));
     }
     return true;
 }
@@ -55,10 +53,8 @@ static bool tile_shape(const ek_tensor *x, const ek_attr *attrs, int64_t *out)
 static bool pad_shape(const ek_tensor *x, const ek_attr *attrs, int64_t *out)
 {
     for (uint32_t a = 0; a < x->rank; a++) {
-        if (!st_add_i64(x->dims[a], attrs[STATOR_pad_low].ints[a], &out[a]) ||
-            !st_add_i64(out[a], attrs[STATOR_pad_high].ints[a], &out[a])) {
-            return false;
-        }
+        ST_NEED(st_add_i64(x->dims[a], attrs[STATOR_pad_low].ints[a], &out[a]) &&
+                st_add_i64(out[a], attrs[STATOR_pad_high].ints[a], &out[a]));
     }
     return true;
 }
@@ -118,9 +114,7 @@ static bool matmul_shape(const ek_tensor *x, const ek_tensor *y, uint32_t rank, 
     for (uint32_t k = 0; k < 2; k++) {
         const ek_tensor *t = operands[k];
         const uint32_t own = t->rank > 2 ? t->rank - 2 : 0;
-        if (own > batch) {
-            return false;
-        }
+        ST_NEED(own <= batch);
         for (uint32_t a = 0; a < own; a++) {
             int64_t *size = &out[a + batch - own];
             *size = t->dims[a] != 1 ? t->dims[a] : *size; /* the kernel checks that all fit */

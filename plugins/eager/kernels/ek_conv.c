@@ -33,15 +33,14 @@ stator_status ek_taps_check(const ek_call *c, const ek_taps *t, stator_diag **er
 {
     const int64_t limit = INT64_C(1) << 31;
     for (uint32_t a = 0; a < t->n; a++) {
-        if (t->stride[a] < 1 || t->stride[a] > limit || t->dilation[a] < 1 ||
-            t->dilation[a] > limit || t->low[a] < -limit || t->low[a] > limit ||
-            t->kernel[a] > (INT64_C(1) << 20)) {
-            return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                           "axis %u has kernel %lld, stride %lld, dilation %lld, padding %lld; "
-                           "strides and dilations are at least 1 and all below 2^31 (kernel 2^20)",
-                           a, (long long)t->kernel[a], (long long)t->stride[a],
-                           (long long)t->dilation[a], (long long)t->low[a]);
-        }
+        EK_FAIL_IF(t->stride[a] < 1 || t->stride[a] > limit || t->dilation[a] < 1 ||
+                       t->dilation[a] > limit || t->low[a] < -limit || t->low[a] > limit ||
+                       t->kernel[a] > (INT64_C(1) << 20),
+                   c, err, STATOR_INVALID_ARGUMENT,
+                   "axis %u has kernel %lld, stride %lld, dilation %lld, padding %lld; "
+                   "strides and dilations are at least 1 and all below 2^31 (kernel 2^20)",
+                   a, (long long)t->kernel[a], (long long)t->stride[a], (long long)t->dilation[a],
+                   (long long)t->low[a]);
     }
     return STATOR_OK;
 }
@@ -242,10 +241,9 @@ static void read_geometry(conv *c, const ek_call *call, uint32_t strides, uint32
 stator_status ek_conv(const ek_call *call, stator_diag **err)
 {
     conv c = {0};
-    if (call->in[0].rank < 3 || call->in[0].rank > EK_TAPS_AXES + 2) {
-        return ek_fail(call, err, STATOR_UNSUPPORTED, "%u spatial axes; 1 to %u are supported",
-                       call->in[0].rank - 2, EK_TAPS_AXES);
-    }
+    EK_FAIL_IF(call->in[0].rank < 3 || call->in[0].rank > EK_TAPS_AXES + 2, call, err,
+               STATOR_UNSUPPORTED, "%u spatial axes; 1 to %u are supported", call->in[0].rank - 2,
+               EK_TAPS_AXES);
     read_geometry(&c, call, STATOR_conv_strides, STATOR_conv_pads, STATOR_conv_dilations,
                   STATOR_conv_groups);
     c.bias = ek_has_in(call, 2) ? &call->in[2] : NULL;
@@ -266,10 +264,9 @@ stator_status ek_deform_conv(const ek_call *call, stator_diag **err)
     c.offset_groups = ek_int(call, STATOR_deform_conv_offset_groups);
     ST_TRY(check_sizes(&c, err));
     const int64_t planes = c.batch * c.offset_groups * c.taps.n_kernel * c.taps.n_positions;
-    if (c.offset->numel != 2 * planes || (c.mask != NULL && c.mask->numel != planes) ||
-        c.offset_groups < 1 || c.groups * c.c_group % c.offset_groups != 0) {
-        return ek_fail(call, err, STATOR_INVALID_ARGUMENT,
-                       "offset and mask do not fit kernel, groups and output size");
-    }
+    EK_FAIL_IF(c.offset->numel != 2 * planes || (c.mask != NULL && c.mask->numel != planes) ||
+                   c.offset_groups < 1 || c.groups * c.c_group % c.offset_groups != 0,
+               call, err, STATOR_INVALID_ARGUMENT,
+               "offset and mask do not fit kernel, groups and output size");
     return run(&c, err);
 }

@@ -155,13 +155,12 @@ static stator_status read_sizes(conv_grad *g, const ek_tensor *positions, const 
                STATOR_UNSUPPORTED, "1 to %u spatial axes are supported", EK_TAPS_AXES);
     g->groups = groups;
     g->batch = positions->dims[0];
-    if (groups < 1 || positions->dims[1] % groups != 0 || image->dims[1] % groups != 0 ||
-        image->dims[0] != g->batch) {
-        return ek_fail(g->call, err, STATOR_INVALID_ARGUMENT,
-                       "%lld and %lld channels of %lld and %lld images do not fit %lld groups",
-                       (long long)positions->dims[1], (long long)image->dims[1],
-                       (long long)g->batch, (long long)image->dims[0], (long long)groups);
-    }
+    EK_FAIL_IF(groups < 1 || positions->dims[1] % groups != 0 || image->dims[1] % groups != 0 ||
+                   image->dims[0] != g->batch,
+               g->call, err, STATOR_INVALID_ARGUMENT,
+               "%lld and %lld channels of %lld and %lld images do not fit %lld groups",
+               (long long)positions->dims[1], (long long)image->dims[1], (long long)g->batch,
+               (long long)image->dims[0], (long long)groups);
     g->position_group = positions->dims[1] / groups;
     g->image_group = image->dims[1] / groups;
     g->taps.n = positions->rank - 2u;
@@ -185,14 +184,13 @@ stator_status ek_conv_transpose(const ek_call *c, stator_diag **err)
     ek_taps_read(c, &g.taps, STATOR_conv_transpose_strides, STATOR_conv_transpose_pads,
                  STATOR_conv_transpose_dilations);
     ST_TRY(ek_taps_check(c, &g.taps, err));
-    if (w->dims[0] != x->dims[1] || w->dims[1] != g.image_group ||
-        (g.bias != NULL && g.bias->numel != y->dims[1])) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                       "weights of %lld by %lld channels or the bias do not fit %lld channels in, "
-                       "%lld out",
-                       (long long)w->dims[0], (long long)w->dims[1], (long long)x->dims[1],
-                       (long long)y->dims[1]);
-    }
+    EK_FAIL_IF(w->dims[0] != x->dims[1] || w->dims[1] != g.image_group ||
+                   (g.bias != NULL && g.bias->numel != y->dims[1]),
+               c, err, STATOR_INVALID_ARGUMENT,
+               "weights of %lld by %lld channels or the bias do not fit %lld channels in, "
+               "%lld out",
+               (long long)w->dims[0], (long long)w->dims[1], (long long)x->dims[1],
+               (long long)y->dims[1]);
     if (y->numel == 0) {
         return STATOR_OK;
     }

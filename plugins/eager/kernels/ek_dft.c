@@ -220,12 +220,11 @@ static stator_status check_sizes(const dft *d, stator_diag **err)
     EK_FAIL_IF(d->length < 1 || d->length > (INT64_C(1) << 32), d->call, err,
                STATOR_INVALID_ARGUMENT, "the length is %lld, expected 1 to 2^32",
                (long long)d->length);
-    if ((d->in_parts != 1 && d->in_parts != 2) || d->n_out != n_out ||
-        d->out_parts != (d->onesided && d->inverse ? 1 : 2)) {
-        return ek_fail(d->call, err, STATOR_INVALID_ARGUMENT,
-                       "the last axis has size %lld, expected 1 (real) or 2 (complex)",
-                       (long long)d->in_parts);
-    }
+    EK_FAIL_IF((d->in_parts != 1 && d->in_parts != 2) || d->n_out != n_out ||
+                   d->out_parts != (d->onesided && d->inverse ? 1 : 2),
+               d->call, err, STATOR_INVALID_ARGUMENT,
+               "the last axis has size %lld, expected 1 (real) or 2 (complex)",
+               (long long)d->in_parts);
     return STATOR_OK;
 }
 

@@ -328,10 +328,8 @@ stator_status ek_einsum(const ek_call *c, stator_diag **err)
 {
     einsum e = {.call = c};
     view x, y;
-    if (c->n_in > OPERANDS_MAX) {
-        return ek_fail(c, err, STATOR_UNSUPPORTED, "%u operands; at most %u are supported", c->n_in,
-                       OPERANDS_MAX);
-    }
+    EK_FAIL_IF(c->n_in > OPERANDS_MAX, c, err, STATOR_UNSUPPORTED,
+               "%u operands; at most %u are supported", c->n_in, OPERANDS_MAX);
     ST_TRY(read_equation(&e, err));
     ST_TRY(read_sizes(&e, err));
     ST_TRY(read_result(&e, err));

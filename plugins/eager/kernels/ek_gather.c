@@ -125,12 +125,11 @@ stator_status ek_gather_nd(const ek_call *c, stator_diag **err)
     const ek_tensor *index = &c->in[1];
     const int64_t batch = ek_int(c, STATOR_gather_nd_batch_dims);
     int64_t strides[STATOR_RANK_MAX];
-    if (index->rank == 0 || batch < 0 || batch >= (int64_t)index->rank ||
-        batch + index->dims[index->rank - 1u] > (int64_t)x->rank) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                       "batch_dims %lld and the tuples of the index do not fit rank %u of x",
-                       (long long)batch, x->rank);
-    }
+    EK_FAIL_IF(index->rank == 0 || batch < 0 || batch >= (int64_t)index->rank ||
+                   batch + index->dims[index->rank - 1u] > (int64_t)x->rank,
+               c, err, STATOR_INVALID_ARGUMENT,
+               "batch_dims %lld and the tuples of the index do not fit rank %u of x",
+               (long long)batch, x->rank);
     for (uint32_t a = 0; a < (uint32_t)batch; a++) {
         EK_FAIL_IF(index->dims[a] != x->dims[a], c, err, STATOR_INVALID_ARGUMENT,
                    "batch axis %u differs", a);

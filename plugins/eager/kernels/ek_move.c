@@ -210,9 +210,7 @@ static bool copy_transposing(const ek_call *c, const ek_copy *m)
     while (job.row_axis < job.column_axis && m->from_strides[job.row_axis] != 1) {
         job.row_axis++;
     }
-    if (job.row_axis == job.column_axis) {
-        return false;
-    }
+    ST_NEED(job.row_axis != job.column_axis);
     job.tiles = (m->sizes[job.row_axis] + TILE - 1) / TILE;
     int64_t tasks = job.tiles;
     for (uint32_t a = 0; a < job.column_axis; a++) {

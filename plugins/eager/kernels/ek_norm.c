@@ -171,25 +171,19 @@ stator_status ek_layer_norm(const ek_call *call, stator_diag **err)
 {
     rows r = trailing_rows(call, ek_axis(call, STATOR_layer_norm_axis, call->in[0].rank));
     r.eps = ek_float(call, STATOR_layer_norm_eps);
-    stator_status status = r.n > 0 ? check_affine(call, &r, 1, err) : STATOR_OK;
-    if (status == STATOR_OK && r.n > 0) {
-        status = check_affine(call, &r, 2, err);
-    }
-    if (status == STATOR_OK) {
-        for_rows(&r, layer_norm_range);
-    }
-    return status;
+    ST_TRY(r.n > 0 ? check_affine(call, &r, 1, err) : STATOR_OK);
+    ST_TRY(r.n > 0 ? check_affine(call, &r, 2, err) : STATOR_OK);
+    for_rows(&r, layer_norm_range);
+    return STATOR_OK;
 }
 
 stator_status ek_rms_norm(const ek_call *call, stator_diag **err)
 {
     rows r = trailing_rows(call, ek_axis(call, STATOR_rms_norm_axis, call->in[0].rank));
     r.eps = ek_float(call, STATOR_rms_norm_eps);
-    const stator_status status = r.n > 0 ? check_affine(call, &r, 1, err) : STATOR_OK;
-    if (status == STATOR_OK) {
-        for_rows(&r, rms_norm_range);
-    }
-    return status;
+    ST_TRY(r.n > 0 ? check_affine(call, &r, 1, err) : STATOR_OK);
+    for_rows(&r, rms_norm_range);
+    return STATOR_OK;
 }
 
 /* ---- batch_norm, group_norm ---- */
@@ -234,11 +228,9 @@ stator_status ek_batch_norm(const ek_call *call, stator_diag **err)
 {
     rows r = channel_rows(call);
     r.eps = ek_float(call, STATOR_batch_norm_eps);
-    const stator_status status = check_channels(call, 1, 4, err);
-    if (status == STATOR_OK) {
-        for_rows(&r, batch_norm_range);
-    }
-    return status;
+    ST_TRY(check_channels(call, 1, 4, err));
+    for_rows(&r, batch_norm_range);
+    return STATOR_OK;
 }
 
 /* One channel over the whole batch. */
@@ -282,11 +274,9 @@ stator_status ek_batch_norm_train(const ek_call *call, stator_diag **err)
 {
     rows r = channel_rows(call);
     r.eps = ek_float(call, STATOR_batch_norm_train_eps);
-    const stator_status status = check_channels(call, 1, 4, err);
-    if (status == STATOR_OK) {
-        ek_parallel(call, call->in[0].dims[1], 1, batch_norm_train_range, &r);
-    }
-    return status;
+    ST_TRY(check_channels(call, 1, 4, err));
+    ek_parallel(call, call->in[0].dims[1], 1, batch_norm_train_range, &r);
+    return STATOR_OK;
 }
 
 static void group_norm_range(void *self, int64_t begin, int64_t end)
@@ -322,11 +312,9 @@ stator_status ek_group_norm(const ek_call *call, stator_diag **err)
               .count = x->numel > 0 ? count : 0,
               .eps = ek_float(call, STATOR_group_norm_eps),
               .groups = groups};
-    const stator_status status = check_channels(call, 1, 2, err);
-    if (status == STATOR_OK) {
-        for_rows(&r, group_norm_range);
-    }
-    return status;
+    ST_TRY(check_channels(call, 1, 2, err));
+    for_rows(&r, group_norm_range);
+    return STATOR_OK;
 }
 
 /* ---- lrn, lp_norm ---- */
@@ -388,10 +376,8 @@ static void lp_norm_range(void *self, int64_t begin, int64_t end)
 stator_status ek_lp_norm(const ek_call *call, stator_diag **err)
 {
     const int64_t p = ek_int(call, STATOR_lp_norm_p);
-    if (p != 1 && p != 2) {
-        return ek_fail(call, err, STATOR_UNSUPPORTED, "p is %lld; 1 and 2 are defined",
-                       (long long)p);
-    }
+    EK_FAIL_IF(p != 1 && p != 2, call, err, STATOR_UNSUPPORTED, "p is %lld; 1 and 2 are defined",
+               (long long)p);
     rows r = axis_rows(call, ek_axis(call, STATOR_lp_norm_axis, call->in[0].rank));
     for_rows(&r, lp_norm_range);
     return STATOR_OK;

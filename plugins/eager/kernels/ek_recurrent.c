@@ -132,13 +132,11 @@ static stator_status read_functions(net *n, stator_diag **err)
         p += strspn(p, ", ");
         const size_t len = strcspn(p, ", ");
         const activation_row *row = find_row(p, len);
-        if (row == NULL) {
-            return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                           "activation %u of '%.100s' is unknown or missing; there are Sigmoid, "
-                           "Tanh, Relu, Affine, LeakyRelu, ThresholdedRelu, ScaledTanh, "
-                           "HardSigmoid, Elu, Softsign, Softplus",
-                           i, text);
-        }
+        EK_FAIL_IF(row == NULL, c, err, STATOR_INVALID_ARGUMENT,
+                   "activation %u of '%.100s' is unknown or missing; there are Sigmoid, "
+                   "Tanh, Relu, Affine, LeakyRelu, ThresholdedRelu, ScaledTanh, "
+                   "HardSigmoid, Elu, Softsign, Softplus",
+                   i, text);
         n->functions[i] = row->defaults;
         if (row->parameters > 0 && used_alpha < n_alpha) {
             n->functions[i].alpha = alpha[used_alpha++];

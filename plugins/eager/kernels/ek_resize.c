@@ -129,12 +129,10 @@ static stator_status make_table(const resize *r, resize_axis *a, double factor, 
 {
     const ek_call *c = r->call;
     const double reach = (r->mode == MODE_CUBIC ? 2.0 : 1.0) / factor;
-    if (!(reach < (double)TAPS_MAX)) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                       "scale %g needs more than %lld input elements for one of the output; scales "
-                       "and sizes must fit each other",
-                       a->scale, (long long)TAPS_MAX);
-    }
+    EK_FAIL_IF(!(reach < (double)TAPS_MAX), c, err, STATOR_INVALID_ARGUMENT,
+               "scale %g needs more than %lld input elements for one of the output; scales "
+               "and sizes must fit each other",
+               a->scale, (long long)TAPS_MAX);
     const int64_t taps = 2 * (int64_t)ceil(reach) + 1;
     int64_t n_weights;
     a->width = r->mode == MODE_NEAREST ? 0 : taps < a->in ? taps : a->in;
@@ -407,10 +405,8 @@ static stator_status read_axis(resize *r, uint32_t k, const double *scales, stat
     EK_FAIL_IF(a->in == 0, c, err, STATOR_INVALID_ARGUMENT,
                "axis %u is empty, %lld elements wanted", k, (long long)a->out);
     a->scale = scales != NULL ? scales[k] : (double)a->out / (double)a->in;
-    if (!(a->scale > 0.0) || !(a->scale < INFINITY)) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT, "scale %g of axis %u; scales are positive",
-                       a->scale, k);
-    }
+    EK_FAIL_IF(!(a->scale > 0.0) || !(a->scale < INFINITY), c, err, STATOR_INVALID_ARGUMENT,
+               "scale %g of axis %u; scales are positive", a->scale, k);
     if (crops) {
         a->roi_start = ek_get(&c->in[1], k);
         a->roi_end = ek_get(&c->in[1], (int64_t)r->rank + k);
@@ -435,11 +431,10 @@ stator_status ek_resize(const ek_call *c, stator_diag **err)
     const double *scales = ek_floats(c, STATOR_resize_scales, &n_scales);
     EK_FAIL_IF(r.mode != MODE_NEAREST && ((EK_COMPLEX >> dtype) & 1u), c, err, STATOR_UNSUPPORTED,
                "complex elements can only be copied (nearest)");
-    if (r.coordinates == AT_TF_CROP_AND_RESIZE &&
-        (!ek_has_in(c, 1) || c->in[1].numel != 2 * (int64_t)r.rank)) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                       "tf_crop_and_resize needs roi with %u values", 2u * r.rank);
-    }
+    EK_FAIL_IF(r.coordinates == AT_TF_CROP_AND_RESIZE &&
+                   (!ek_has_in(c, 1) || c->in[1].numel != 2 * (int64_t)r.rank),
+               c, err, STATOR_INVALID_ARGUMENT, "tf_crop_and_resize needs roi with %u values",
+               2u * r.rank);
     if (c->out[0].numel == 0) {
         return STATOR_OK;
     }

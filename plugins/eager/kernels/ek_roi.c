@@ -290,9 +290,7 @@ static bool read_region(const aligner *a, int64_t roi, region *out)
     *out = (region){box[1], box[0], height / (double)a->rows, width / (double)a->columns, 0, 0};
     const double n_y = a->sampling > 0 ? (double)a->sampling : ceil(out->bin_y);
     const double n_x = a->sampling > 0 ? (double)a->sampling : ceil(out->bin_x);
-    if (!(n_y < 65536.0 && n_x < 65536.0)) {
-        return false;
-    }
+    ST_NEED(n_y < 65536.0 && n_x < 65536.0);
     out->n_y = n_y > 0.0 ? (int64_t)n_y : 0;
     out->n_x = n_x > 0.0 ? (int64_t)n_x : 0;
     return true;
@@ -379,12 +377,11 @@ static stator_status check_regions(aligner *a, stator_diag **err)
 {
     const ek_call *c = a->call;
     const int64_t n = c->in[2].numel;
-    if (c->in[1].numel != 4 * n || c->out[0].dims[0] != n || c->out[0].dims[1] != a->channels ||
-        a->height * a->width == 0) {
-        return ek_fail(c, err, STATOR_INVALID_ARGUMENT,
-                       "%lld image numbers need rois[%lld, 4] and an image that is not empty",
-                       (long long)n, (long long)n);
-    }
+    EK_FAIL_IF(c->in[1].numel != 4 * n || c->out[0].dims[0] != n ||
+                   c->out[0].dims[1] != a->channels || a->height * a->width == 0,
+               c, err, STATOR_INVALID_ARGUMENT,
+               "%lld image numbers need rois[%lld, 4] and an image that is not empty", (long long)n,
+               (long long)n);
     for (int64_t i = 0; i < n; i++) {
         const int64_t image = st_load_i64(c->in[2].dtype, c->in[2].data, i);
         region r;

@@ -169,10 +169,8 @@ stator_status ek_grid_sample(const ek_call *c, stator_diag **err)
                  .align = ek_int(c, STATOR_grid_sample_align_corners) != 0,
                  .channels = x->dims[1],
                  .plane = ek_product(x->dims, 2, x->rank)};
-    if (s.n > AXES_MAX) {
-        return ek_fail(c, err, STATOR_UNSUPPORTED, "%u spatial axes; 1 to %u are supported", s.n,
-                       AXES_MAX);
-    }
+    EK_FAIL_IF(s.n > AXES_MAX, c, err, STATOR_UNSUPPORTED, "%u spatial axes; 1 to %u are supported",
+               s.n, AXES_MAX);
     if (c->out[0].numel == 0) {
         return STATOR_OK;
     }

@@ -102,12 +102,11 @@ stator_status ek_sdpa(const ek_call *call, stator_diag **err)
                    .depth = q->dims[3],
                    .out_depth = v->dims[3],
                    .is_causal = ek_int(call, STATOR_sdpa_is_causal) != 0};
-    if (a.groups < 1 || a.heads % a.groups != 0 || k->dims[3] != a.depth ||
-        v->dims[1] != a.groups || v->dims[2] != a.keys || k->dims[0] != q->dims[0] ||
-        v->dims[0] != q->dims[0]) {
-        return ek_fail(call, err, STATOR_INVALID_ARGUMENT,
-                       "q, k and v do not fit: wanted q[B,H,T,D], k[B,G,S,D], v[B,G,S,E]");
-    }
+    EK_FAIL_IF(a.groups < 1 || a.heads % a.groups != 0 || k->dims[3] != a.depth ||
+                   v->dims[1] != a.groups || v->dims[2] != a.keys || k->dims[0] != q->dims[0] ||
+                   v->dims[0] != q->dims[0],
+               call, err, STATOR_INVALID_ARGUMENT,
+               "q, k and v do not fit: wanted q[B,H,T,D], k[B,G,S,D], v[B,G,S,E]");
     a.scale = ek_has(call, STATOR_sdpa_scale) ? ek_float(call, STATOR_sdpa_scale)
                                               : 1.0 / sqrt((double)a.depth);
     if (ek_has_in(call, 3)) {

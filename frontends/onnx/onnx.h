@@ -86,6 +86,13 @@ static inline bool ox_holds(bool holds)
 {
     return holds;
 }
+/* The same in a function that returns nothing: it ends unless nothing has failed. */
+#define OX_NEED(n, ...)                                                                            \
+    do {                                                                                           \
+        if (!ox_expect(n, __VA_ARGS__)) {                                                          \
+            return;                                                                                \
+        }                                                                                          \
+    } while (0)
 /* Memory of the import, zeroed; NULL after keeping the failure. */
 void *ox_alloc(ox_node *n, uint64_t count, uint64_t size);
 

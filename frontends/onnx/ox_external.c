@@ -21,9 +21,7 @@ typedef struct external {
 static bool parse_u64(const char *text, uint64_t *out)
 {
     char *end;
-    if (text[0] < '0' || text[0] > '9') {
-        return false;
-    }
+    ST_NEED(text[0] >= '0' && text[0] <= '9');
     errno = 0;
     *out = strtoull(text, &end, 10);
     return errno == 0 && *end == '\0';
@@ -44,17 +42,12 @@ static stator_status read_keys(ox_import *im, const Onnx__TensorProto *t, const 
         } else if (strcmp(key, "length") == 0) {
             is_good = out->has_length = parse_u64(value, &out->length);
         }
-        if (!is_good) {
-            return ox_import_fail(im, STATOR_INVALID_ARGUMENT,
-                                  "%s '%s': %s of its external data is '%s', expected a number",
-                                  what, ox_text(t->name), key, value);
-        }
+        OX_FAIL_IF(!is_good, im, STATOR_INVALID_ARGUMENT,
+                   "%s '%s': %s of its external data is '%s', expected a number", what,
+                   ox_text(t->name), key, value);
     }
-    if (out->location == NULL || out->location[0] == '\0') {
-        return ox_import_fail(im, STATOR_INVALID_ARGUMENT,
-                              "%s '%s' is stored outside the file but names no location", what,
-                              ox_text(t->name));
-    }
+    OX_FAIL_IF(out->location == NULL || out->location[0] == '\0', im, STATOR_INVALID_ARGUMENT,
+               "%s '%s' is stored outside the file but names no location", what, ox_text(t->name));
     return STATOR_OK;
 }
 
@@ -75,42 +68,28 @@ static stator_status locate(ox_import *im, const Onnx__TensorProto *t, const cha
 {
     char dir[PATH_MAX];
     const char *name = ox_text(t->name);
-    if (im->source->dir == NULL) {
-        return ox_import_fail(
-            im, STATOR_PERMISSION_DENIED,
-            "%s '%s' lies in the file '%s', but a model given as bytes has no folder", what, name,
-            location);
-    }
-    if (location[0] == '/' || has_dot_dot(location)) {
-        return ox_import_fail(im, STATOR_PERMISSION_DENIED,
-                              "%s '%s': the location '%s' must be a relative path without '..'",
-                              what, name, location);
-    }
+    OX_FAIL_IF(im->source->dir == NULL, im, STATOR_PERMISSION_DENIED,
+               "%s '%s' lies in the file '%s', but a model given as bytes has no folder", what,
+               name, location);
+    OX_FAIL_IF(location[0] == '/' || has_dot_dot(location), im, STATOR_PERMISSION_DENIED,
+               "%s '%s': the location '%s' must be a relative path without '..'", what, name,
+               location);
     st_str path;
     st_str_init(&path, &im->mem);
     st_str_addf(&path, "%s/%s", im->source->dir, location);
     const bool is_ok = st_str_ok(&path);
     const char *real = is_ok ? realpath(path.data, out) : NULL;
     st_str_deinit(&path);
-    if (!is_ok) {
-        return ox_import_fail(im, STATOR_RESOURCE_EXHAUSTED, "out of memory");
-    }
-    if (real == NULL) {
-        return ox_import_fail(
-            im, STATOR_NOT_FOUND,
-            "%s '%s' needs the file '%s' beside the model, which is not there (%s)", what, name,
-            location, strerror(errno));
-    }
-    if (realpath(im->source->dir, dir) == NULL) {
-        return ox_import_fail(im, STATOR_NOT_FOUND, "the model's folder '%s' is gone",
-                              im->source->dir);
-    }
+    OX_FAIL_IF(!is_ok, im, STATOR_RESOURCE_EXHAUSTED, "out of memory");
+    OX_FAIL_IF(real == NULL, im, STATOR_NOT_FOUND,
+               "%s '%s' needs the file '%s' beside the model, which is not there (%s)", what, name,
+               location, strerror(errno));
+    OX_FAIL_IF(realpath(im->source->dir, dir) == NULL, im, STATOR_NOT_FOUND,
+               "the model's folder '%s' is gone", im->source->dir);
     const size_t n = strlen(dir);
-    if (strncmp(out, dir, n) != 0 || (out[n] != '/' && n != 1)) {
-        return ox_import_fail(im, STATOR_PERMISSION_DENIED,
-                              "%s '%s': '%s' is a link that leads out of the model's folder", what,
-                              name, location);
-    }
+    OX_FAIL_IF(strncmp(out, dir, n) != 0 || (out[n] != '/' && n != 1), im, STATOR_PERMISSION_DENIED,
+               "%s '%s': '%s' is a link that leads out of the model's folder", what, name,
+               location);
     return STATOR_OK;
 }
 
@@ -123,22 +102,15 @@ stator_status ox_external_read(ox_import *im, const Onnx__TensorProto *t, const 
     uint64_t end;
     ST_TRY(read_keys(im, t, what, &e));
     ST_TRY(locate(im, t, what, e.location, path));
-    if (e.has_length && e.length != size_bytes) {
-        return ox_import_fail(im, STATOR_DATA_LOSS,
-                              "%s '%s' has %llu bytes in '%s', its shape needs %llu", what,
-                              ox_text(t->name), (unsigned long long)e.length, e.location,
-                              (unsigned long long)size_bytes);
-    }
-    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) {
-        return ox_import_fail(im, STATOR_NOT_FOUND, "%s '%s': '%s' is not a regular file", what,
-                              ox_text(t->name), e.location);
-    }
-    if (!st_add_u64(e.offset, size_bytes, &end) || end > (uint64_t)info.st_size) {
-        return ox_import_fail(
-            im, STATOR_DATA_LOSS, "%s '%s' needs %llu bytes at offset %llu of '%s', which has %llu",
-            what, ox_text(t->name), (unsigned long long)size_bytes, (unsigned long long)e.offset,
-            e.location, (unsigned long long)info.st_size);
-    }
+    OX_FAIL_IF(e.has_length && e.length != size_bytes, im, STATOR_DATA_LOSS,
+               "%s '%s' has %llu bytes in '%s', its shape needs %llu", what, ox_text(t->name),
+               (unsigned long long)e.length, e.location, (unsigned long long)size_bytes);
+    OX_FAIL_IF(stat(path, &info) != 0 || !S_ISREG(info.st_mode), im, STATOR_NOT_FOUND,
+               "%s '%s': '%s' is not a regular file", what, ox_text(t->name), e.location);
+    OX_FAIL_IF(!st_add_u64(e.offset, size_bytes, &end) || end > (uint64_t)info.st_size, im,
+               STATOR_DATA_LOSS, "%s '%s' needs %llu bytes at offset %llu of '%s', which has %llu",
+               what, ox_text(t->name), (unsigned long long)size_bytes, (unsigned long long)e.offset,
+               e.location, (unsigned long long)info.st_size);
     const stator_host *h = im->host;
     const stator_status status = h->cst->from_file(
         h->ctx, path, e.offset, size_bytes, (int32_t)(im->source->flags & STATOR_SOURCE_COPY),

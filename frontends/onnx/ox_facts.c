@@ -40,13 +40,9 @@ static bool add_nodes(op_list *list, size_t n, Onnx__NodeProto *const *nodes)
 {
     for (size_t i = 0; i < n; i++) {
         const char **slot = st_vec_push(&list->im->mem, &list->types);
-        if (slot == NULL) {
-            return false;
-        }
+        ST_NEED(slot != NULL);
         *slot = ox_text(nodes[i]->op_type);
-        if (!ox_node_each_graph(nodes[i], add_graph, list)) {
-            return false;
-        }
+        ST_NEED(ox_node_each_graph(nodes[i], add_graph, list));
     }
     return true;
 }

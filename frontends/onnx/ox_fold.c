@@ -54,9 +54,7 @@ static long double round_to_dtype(stator_dtype dtype, long double x)
 static bool make(folder *f, ox_folded *out, stator_dtype dtype, uint32_t rank, const int64_t *dims)
 {
     uint64_t count;
-    if (!st_numel(dims, rank, &count) || count > OX_FOLD_MAX) {
-        return false;
-    }
+    ST_NEED(st_numel(dims, rank, &count) && count <= OX_FOLD_MAX);
     out->dtype = dtype;
     out->rank = rank;
     out->count = (uint32_t)count;
@@ -75,9 +73,7 @@ static bool static_shape(const stator_graph_view *view, stator_ref v, stator_dty
     *dtype = t->dtype;
     *rank = t->rank;
     for (uint32_t i = 0; i < t->rank; i++) {
-        if (!stator_sym_is_const(view, stator_dim_at(view, t, i), &dims[i])) {
-            return false;
-        }
+        ST_NEED(stator_sym_is_const(view, stator_dim_at(view, t, i), &dims[i]));
     }
     return true;
 }
@@ -173,55 +169,42 @@ static long double f_mod(long double x, long double y)
     return y == 0 ? 0 : x - y * floorl(x / y);
 }
 
+typedef struct named_value {
+    const char *op;
+    long double value;
+} named_value;
+
+static bool value_of(const char *op, const named_value *rows, size_t n, long double *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(rows[i].op, op) == 0) {
+            *out = rows[i].value;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* One binary op on rounded values; 0 when the name is unknown. */
 static bool binary(const char *op, bool is_int, long double x, long double y, long double *out)
 {
-    if (strcmp(op, "add") == 0) {
-        *out = x + y;
-    } else if (strcmp(op, "sub") == 0) {
-        *out = x - y;
-    } else if (strcmp(op, "mul") == 0) {
-        *out = x * y;
-    } else if (strcmp(op, "div") == 0) {
-        *out = is_int ? (y == 0 ? 0 : truncl(x / y)) : x / y;
-    } else if (strcmp(op, "mod") == 0) {
-        *out = f_mod(x, y);
-    } else if (strcmp(op, "pow") == 0) {
-        *out = powl(x, y);
-    } else if (strcmp(op, "min") == 0) {
-        *out = x < y ? x : y;
-    } else if (strcmp(op, "max") == 0) {
-        *out = x > y ? x : y;
-    } else if (strcmp(op, "eq") == 0) {
-        *out = x == y;
-    } else if (strcmp(op, "ne") == 0) {
-        *out = x != y;
-    } else if (strcmp(op, "lt") == 0) {
-        *out = x < y;
-    } else if (strcmp(op, "le") == 0) {
-        *out = x <= y;
-    } else if (strcmp(op, "gt") == 0) {
-        *out = x > y;
-    } else if (strcmp(op, "ge") == 0) {
-        *out = x >= y;
-    } else {
-        return false;
-    }
-    return true;
+    const named_value rows[] = {
+        {"add", x + y},         {"sub", x - y},
+        {"mul", x * y},         {"div", is_int ? (y == 0 ? 0 : truncl(x / y)) : x / y},
+        {"mod", f_mod(x, y)},   {"pow", powl(x, y)},
+        {"min", x < y ? x : y}, {"max", x > y ? x : y},
+        {"eq", x == y},         {"ne", x != y},
+        {"lt", x < y},          {"le", x <= y},
+        {"gt", x > y},          {"ge", x >= y}};
+    return value_of(op, rows, sizeof rows / sizeof rows[0], out);
 }
 
 static bool logical(const char *op, long double x, long double y, long double *out)
 {
-    if (strcmp(op, "bit_and") == 0) {
-        *out = x != 0 && y != 0;
-    } else if (strcmp(op, "bit_or") == 0) {
-        *out = x != 0 || y != 0;
-    } else if (strcmp(op, "bit_xor") == 0) {
-        *out = (x != 0) != (y != 0);
-    } else {
-        return false;
-    }
-    return true;
+    const named_value rows[] = {{"bit_and", x != 0 && y != 0},
+                                {"bit_or", x != 0 || y != 0},
+                                {"bit_xor", (x != 0) != (y != 0)}};
+    return value_of(op, rows, sizeof rows / sizeof rows[0], out);
 }
 
 /* Position in `from` of element i of `to`, numpy broadcasting. */
@@ -414,9 +397,7 @@ static bool fold_args(folder *f, const ox_region *r, fold_node *n, uint32_t dept
     n->args = st_arena_zalloc(&f->im->scratch, n->n_args + 1u, sizeof *n->args);
     for (uint32_t k = 0; n->args != NULL && k < n->n_args; k++) {
         const stator_ref arg = stator_operand(n->view, n->row, k);
-        if (arg == 0 || !fold(f, r, arg, depth + 1u, &n->args[k])) {
-            return false;
-        }
+        ST_NEED(arg != 0 && fold(f, r, arg, depth + 1u, &n->args[k]));
     }
     return n->args != NULL;
 }
@@ -460,10 +441,8 @@ static bool fold(folder *f, const ox_region *r, stator_ref v, uint32_t depth, ox
     int64_t dims[STATOR_RANK_MAX];
     n.row = stator_node_at(n.view, value->node);
     n.desc = stator_op_at(n.view, n.row->op);
-    if (!static_shape(n.view, v, &dtype, &rank, dims) ||
-        st_dtype_class(dtype) == STATOR_CLASS_COMPLEX || !make(f, out, dtype, rank, dims)) {
-        return false;
-    }
+    ST_NEED(static_shape(n.view, v, &dtype, &rank, dims) &&
+            st_dtype_class(dtype) != STATOR_CLASS_COMPLEX && make(f, out, dtype, rank, dims));
     return n.row->result_count == 1 && fold_known_node(f, r, &n, depth, out);
 }
 

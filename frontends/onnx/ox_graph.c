@@ -50,12 +50,10 @@ static void fail_undefined(ox_node *n, size_t count, Onnx__NodeProto *const *nod
                            const char *name)
 {
     const size_t p = producer_of(count, nodes, name);
-    if (!ox_expect(n, p != count,
-                   "input '%s' is neither a graph input, an initializer nor the output of a node "
-                   "before it",
-                   name)) {
-        return;
-    }
+    OX_NEED(n, p != count,
+            "input '%s' is neither a graph input, an initializer nor the output of a node "
+            "before it",
+            name);
     uint8_t *seen = ox_alloc(n, count + 1u, 1);
     size_t *stack = ox_alloc(n, count + 1u, sizeof *stack);
     if (seen == NULL || stack == NULL) {
@@ -78,11 +76,9 @@ static void fail_undefined(ox_node *n, size_t count, Onnx__NodeProto *const *nod
 static void read_operands(ox_node *n, size_t count, Onnx__NodeProto *const *nodes, size_t at)
 {
     const Onnx__NodeProto *p = n->proto;
-    if (!ox_expect(n, p->n_input <= OPERANDS_MAX && p->n_output <= OPERANDS_MAX,
-                   "it has %zu inputs and %zu outputs, at most %u work", p->n_input, p->n_output,
-                   OPERANDS_MAX)) {
-        return;
-    }
+    OX_NEED(n, p->n_input <= OPERANDS_MAX && p->n_output <= OPERANDS_MAX,
+            "it has %zu inputs and %zu outputs, at most %u work", p->n_input, p->n_output,
+            OPERANDS_MAX);
     stator_ref *in = ox_alloc(n, p->n_input + 1u, sizeof *in);
     stator_ref *out = ox_alloc(n, p->n_output + 1u, sizeof *out);
     for (size_t i = 0; ox_ok(n) && i < p->n_input; i++) {
@@ -102,10 +98,8 @@ void ox_graph_define(ox_node *n, const char *name, stator_ref v)
     if (!ox_ok(n)) {
         return;
     }
-    if (!ox_expect(n, !ox_scope_has_own(n->scope, name),
-                   "the name '%s' is already defined in this graph", name)) {
-        return;
-    }
+    OX_NEED(n, !ox_scope_has_own(n->scope, name), "the name '%s' is already defined in this graph",
+            name);
     if (v != 0 && (v & OX_SEQUENCE) == 0) {
         const stator_graph_view *view = n->e.build->view(n->e.b);
         const stator_value_row *row = stator_value_at(view, v);
@@ -144,9 +138,7 @@ static void define_results(ox_node *n)
 /* An attribute of a stator op taken from the ONNX attribute of the same name. 0: not given. */
 static bool direct_attr(ox_node *n, const stator_attr_desc *d, stator_attr *out)
 {
-    if (!ox_has_attr(n, d->name)) {
-        return false;
-    }
+    ST_NEED(ox_has_attr(n, d->name));
     *out = (stator_attr){.name = d->name, .kind = d->kind};
     switch (d->kind) {
     case STATOR_ATTR_INT:
@@ -172,10 +164,8 @@ static void run_direct(ox_node *n)
         ox_fail(n, STATOR_INTERNAL, "the op table has no '%s'", n->row->text);
         return;
     }
-    if (!ox_expect(n, n->in_count >= desc->operand_min && n->in_count <= desc->operand_max,
-                   "it has %u inputs, expected %u", n->in_count, desc->operand_min)) {
-        return;
-    }
+    OX_NEED(n, n->in_count >= desc->operand_min && n->in_count <= desc->operand_max,
+            "it has %u inputs, expected %u", n->in_count, desc->operand_min);
     stator_attr attrs[16];
     uint32_t count = 0;
     for (uint32_t i = 0; i < desc->attr_count && count < 16; i++) {
@@ -218,9 +208,7 @@ static void run_expr(ox_node *n)
     static const char *const names[] = {"", "a", "a, b", "a, b, c", "a, b, c, d"};
     stator_attr attrs[8];
     const uint32_t count = expr_attrs(n, n->row->attrs, attrs, 8);
-    if (!ox_expect(n, n->in_count <= 4, "it has %u inputs, at most 4 work", n->in_count)) {
-        return;
-    }
+    OX_NEED(n, n->in_count <= 4, "it has %u inputs, at most 4 work", n->in_count);
     ox_out(n, 0, ox_expr(n, n->row->text, names[n->in_count], n->in_count, n->in, count, attrs));
 }
 
@@ -239,15 +227,11 @@ static void run_function(ox_node *n, const Onnx__FunctionProto *f)
 {
     const ox_frame *caller = n->scope->frame;
     const ox_frame frame = {caller, f, n->proto, caller != NULL ? caller->depth + 1u : 1u};
-    if (!ox_expect(n, !is_recursive(caller, f) && frame.depth <= OX_NESTING_MAX,
-                   "the function '%s' calls itself, or calls nest too deeply", ox_text(f->name))) {
-        return;
-    }
-    if (!ox_expect(n, n->in_count <= f->n_input && n->out_count <= f->n_output,
-                   "it has %u inputs and %u outputs, the function '%s' has %zu and %zu",
-                   n->in_count, n->out_count, ox_text(f->name), f->n_input, f->n_output)) {
-        return;
-    }
+    OX_NEED(n, !is_recursive(caller, f) && frame.depth <= OX_NESTING_MAX,
+            "the function '%s' calls itself, or calls nest too deeply", ox_text(f->name));
+    OX_NEED(n, n->in_count <= f->n_input && n->out_count <= f->n_output,
+            "it has %u inputs and %u outputs, the function '%s' has %zu and %zu", n->in_count,
+            n->out_count, ox_text(f->name), f->n_input, f->n_output);
     ox_scope scope;
     ox_scope_init(&scope, n->im, n->scope->region, NULL, &frame);
     scope.depth = n->scope->depth + 1u;

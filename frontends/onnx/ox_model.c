@@ -48,33 +48,24 @@ static stator_status unpack(ox_import *im)
                                    .raw_data_field = 9};
     const char *problem =
         ox_wire_reduce(&im->mem, im->source->bytes, im->source->size, &schema, &im->wire, &at);
-    if (problem != NULL && strcmp(problem, "out of memory") == 0) {
-        return ox_import_fail(im, STATOR_RESOURCE_EXHAUSTED, "out of memory");
-    }
-    if (problem != NULL) {
-        return ox_import_fail(im, STATOR_DATA_LOSS,
-                              "'%s' is not a whole ONNX file: at byte %llu %s", im->file,
-                              (unsigned long long)at, problem);
-    }
+    OX_FAIL_IF(problem != NULL && strcmp(problem, "out of memory") == 0, im,
+               STATOR_RESOURCE_EXHAUSTED, "out of memory");
+    OX_FAIL_IF(problem != NULL, im, STATOR_DATA_LOSS,
+               "'%s' is not a whole ONNX file: at byte %llu %s", im->file, (unsigned long long)at,
+               problem);
     st_mem_init_host(&im->pb_mem, im->host, budget_for(im));
     ProtobufCAllocator allocator = {pb_alloc, pb_free, im};
     static const uint8_t nothing[1] = {0};
     im->model = onnx__model_proto__unpack(&allocator, im->wire.size,
                                           im->wire.data != NULL ? im->wire.data : nothing);
-    if (im->model == NULL && im->pb_refused) {
-        return ox_import_fail(im, STATOR_RESOURCE_EXHAUSTED,
-                              "unpacking '%s' runs out of memory, or needs more than the budget of "
-                              "%llu MiB (option 'budget')",
-                              im->file, (unsigned long long)(budget_for(im) >> 20));
-    }
-    if (im->model == NULL) {
-        return ox_import_fail(im, STATOR_DATA_LOSS, "'%s' is not an ONNX model", im->file);
-    }
+    OX_FAIL_IF(im->model == NULL && im->pb_refused, im, STATOR_RESOURCE_EXHAUSTED,
+               "unpacking '%s' runs out of memory, or needs more than the budget of "
+               "%llu MiB (option 'budget')",
+               im->file, (unsigned long long)(budget_for(im) >> 20));
+    OX_FAIL_IF(im->model == NULL, im, STATOR_DATA_LOSS, "'%s' is not an ONNX model", im->file);
     im->graph = im->model->graph;
-    if (im->graph == NULL) {
-        return ox_import_fail(im, STATOR_INVALID_ARGUMENT,
-                              "'%s' holds no graph; is it an ONNX model?", im->file);
-    }
+    OX_FAIL_IF(im->graph == NULL, im, STATOR_INVALID_ARGUMENT,
+               "'%s' holds no graph; is it an ONNX model?", im->file);
     return STATOR_OK;
 }
 
@@ -252,18 +243,15 @@ static const Onnx__TensorProto *initializer_of(const ox_import *im, const st_has
 static stator_status index_initializers(ox_import *im, st_hashset *set)
 {
     const Onnx__GraphProto *g = im->graph;
-    if (g->n_initializer > UINT32_MAX - 1u) {
-        return ox_import_fail(im, STATOR_INVALID_ARGUMENT, "too many initializers");
-    }
+    OX_FAIL_IF(g->n_initializer > UINT32_MAX - 1u, im, STATOR_INVALID_ARGUMENT,
+               "too many initializers");
     for (uint32_t i = 0; i < g->n_initializer; i++) {
         const char *name = ox_text(g->initializer[i]->name);
-        if (name[0] == '\0' || initializer_of(im, set, name) != NULL) {
-            return ox_import_fail(im, STATOR_INVALID_ARGUMENT,
-                                  "initializer %u ('%s') has no name of its own", i, name);
-        }
-        if (!st_hashset_add(set, st_hash64(name, strlen(name), 0), i + 1u)) {
-            return ox_import_fail(im, STATOR_RESOURCE_EXHAUSTED, "out of memory");
-        }
+        OX_FAIL_IF(name[0] == '\0' || initializer_of(im, set, name) != NULL, im,
+                   STATOR_INVALID_ARGUMENT, "initializer %u ('%s') has no name of its own", i,
+                   name);
+        OX_FAIL_IF(!st_hashset_add(set, st_hash64(name, strlen(name), 0), i + 1u), im,
+                   STATOR_RESOURCE_EXHAUSTED, "out of memory");
     }
     return STATOR_OK;
 }

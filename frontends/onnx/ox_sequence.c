@@ -250,10 +250,7 @@ void ox_concat_from_sequence(ox_node *n)
     const ox_sequence *s = need_whole(n, 0);
     const bool is_new = ox_attr_int(n, "new_axis", 0) != 0;
     const int64_t given = ox_attr_int_need(n, "axis");
-    if (!ox_expect(n, s != NULL && (s->count != 0 || s->stack != 0),
-                   "the sequence has no elements")) {
-        return;
-    }
+    OX_NEED(n, s != NULL && (s->count != 0 || s->stack != 0), "the sequence has no elements");
     const uint32_t rank = s->stack != 0 ? ox_rank(n, s->stack) - 1u : ox_rank(n, s->elements[0]);
     const uint32_t axis = ox_ok(n) ? ox_axis(n, given, rank + (uint32_t)is_new) : 0;
     if (!ox_ok(n)) {
@@ -299,10 +296,8 @@ void ox_sequence_map(ox_node *n)
     if (s == NULL || out == NULL) {
         return;
     }
-    if (!ox_expect(n, g != NULL && g->n_input == n->in_count && g->n_output == n->out_count,
-                   "its body does not fit its inputs and outputs")) {
-        return;
-    }
+    OX_NEED(n, g != NULL && g->n_input == n->in_count && g->n_output == n->out_count,
+            "its body does not fit its inputs and outputs");
     if (s->stack != 0) {
         ox_fail(n, STATOR_UNIMPLEMENTED, "the length of the sequence is not known");
         return;

@@ -58,9 +58,7 @@ bool ox_node_each_graph(const Onnx__NodeProto *node, ox_graph_fn fn, void *self)
             return false;
         }
         for (size_t k = 0; k < a->n_graphs; k++) {
-            if (!fn(self, a->graphs[k])) {
-                return false;
-            }
+            ST_NEED(fn(self, a->graphs[k]));
         }
     }
     return true;
@@ -153,17 +151,13 @@ static bool survey_node(survey *s, const Onnx__NodeProto *node)
 {
     const Onnx__FunctionProto *f = ox_function_find(s->im, node);
     if (f != NULL) {
-        if (!survey_function(s, f)) {
-            return false;
-        }
+        ST_NEED(survey_function(s, f));
     } else {
         const int64_t version = ox_opset(s->im, s->frame, node->domain);
         const ox_row *row =
             ox_is_default_domain(node->domain) ? ox_row_find(ox_text(node->op_type)) : NULL;
         if (row == NULL || version < (int64_t)row->since) {
-            if (!note_missing(s, node, version, row != NULL ? row->since : 0)) {
-                return false;
-            }
+            ST_NEED(note_missing(s, node, version, row != NULL ? row->since : 0));
         }
     }
     return ox_node_each_graph(node, survey_graph, s);
@@ -172,9 +166,7 @@ static bool survey_node(survey *s, const Onnx__NodeProto *node)
 static bool survey_nodes(survey *s, size_t n, Onnx__NodeProto *const *nodes)
 {
     for (size_t i = 0; i < n; i++) {
-        if (!survey_node(s, nodes[i])) {
-            return false;
-        }
+        ST_NEED(survey_node(s, nodes[i]));
     }
     return true;
 }
@@ -232,11 +224,9 @@ static stator_status report(survey *s)
 
 static stator_status check_opset(ox_import *im, int64_t version, const char *where)
 {
-    if (version < OX_OPSET_MIN || version > OX_OPSET_MAX) {
-        return ox_import_fail(im, STATOR_UNIMPLEMENTED,
-                              "%s uses operator set %lld of ai.onnx; %u to %u are supported", where,
-                              (long long)version, OX_OPSET_MIN, OX_OPSET_MAX);
-    }
+    OX_FAIL_IF(version < OX_OPSET_MIN || version > OX_OPSET_MAX, im, STATOR_UNIMPLEMENTED,
+               "%s uses operator set %lld of ai.onnx; %u to %u are supported", where,
+               (long long)version, OX_OPSET_MIN, OX_OPSET_MAX);
     return STATOR_OK;
 }
 
@@ -262,9 +252,7 @@ stator_status ox_survey(ox_import *im)
     }
     ST_TRY(check_function_opsets(im));
     s.visited = st_arena_zalloc(&im->arena, im->model->n_functions + 1u, 1);
-    if (s.visited == NULL) {
-        return ox_import_fail(im, STATOR_RESOURCE_EXHAUSTED, "out of memory");
-    }
+    OX_FAIL_IF(s.visited == NULL, im, STATOR_RESOURCE_EXHAUSTED, "out of memory");
     survey_nodes(&s, im->graph->n_node, im->graph->node);
     if (im->status == STATOR_OK) {
         report(&s);

@@ -63,28 +63,22 @@ static stator_status read_head(ox_import *im, const Onnx__TensorProto *t, const 
 {
     const char *type_name;
     out->dtype = ox_import_dtype(t->data_type, &type_name);
-    if (out->dtype == 0) {
-        return ox_import_fail(im, STATOR_UNIMPLEMENTED,
-                              "%s '%s' has element type %s (%d), which Stator does not have", what,
-                              ox_text(t->name), type_name, t->data_type);
-    }
-    if (t->segment != NULL) {
-        return ox_import_fail(im, STATOR_UNIMPLEMENTED, "%s '%s' is stored in segments", what,
-                              ox_text(t->name));
-    }
-    if (t->n_dims > STATOR_RANK_MAX) {
-        return ox_import_fail(im, STATOR_INVALID_ARGUMENT, "%s '%s' has rank %zu, at most %u works",
-                              what, ox_text(t->name), t->n_dims, STATOR_RANK_MAX);
-    }
+    OX_FAIL_IF(out->dtype == 0, im, STATOR_UNIMPLEMENTED,
+               "%s '%s' has element type %s (%d), which Stator does not have", what,
+               ox_text(t->name), type_name, t->data_type);
+    OX_FAIL_IF(t->segment != NULL, im, STATOR_UNIMPLEMENTED, "%s '%s' is stored in segments", what,
+               ox_text(t->name));
+    OX_FAIL_IF(t->n_dims > STATOR_RANK_MAX, im, STATOR_INVALID_ARGUMENT,
+               "%s '%s' has rank %zu, at most %u works", what, ox_text(t->name), t->n_dims,
+               STATOR_RANK_MAX);
     static const int64_t no_dims[1] = {0};
     out->rank = (uint32_t)t->n_dims;
     out->dims = t->n_dims != 0 ? t->dims : no_dims;
-    if (!st_numel(out->dims, out->rank, &out->count) ||
-        !st_dtype_bytes(out->dtype, out->count, &out->size_bytes)) {
-        return ox_import_fail(im, STATOR_INVALID_ARGUMENT,
-                              "%s '%s' has a shape with a negative size or too many elements", what,
-                              ox_text(t->name));
-    }
+    OX_FAIL_IF(!st_numel(out->dims, out->rank, &out->count) ||
+                   !st_dtype_bytes(out->dtype, out->count, &out->size_bytes),
+               im, STATOR_INVALID_ARGUMENT,
+               "%s '%s' has a shape with a negative size or too many elements", what,
+               ox_text(t->name));
     return STATOR_OK;
 }
 
@@ -104,9 +98,8 @@ static stator_status read_raw(ox_import *im, const Onnx__TensorProto *t, const c
     const uint8_t *bytes = NULL;
     const ox_mark mark =
         ox_wire_mark(&im->wire, t->raw_data.data, t->raw_data.len, &index, &bytes, &size);
-    if (mark == OX_MARK_BAD) {
-        return ox_import_fail(im, STATOR_INTERNAL, "%s '%s' lost its data", what, ox_text(t->name));
-    }
+    OX_FAIL_IF(mark == OX_MARK_BAD, im, STATOR_INTERNAL, "%s '%s' lost its data", what,
+               ox_text(t->name));
     const ox_cut *range = mark == OX_MARK_CUT ? &im->wire.ranges.data[index] : NULL;
     size = range != NULL ? range->size_bytes : size;
     if (size != out->size_bytes) {
@@ -148,9 +141,7 @@ static stator_status read_narrow(ox_import *im, const Onnx__TensorProto *t, cons
         return wrong_size(im, t, what, t->n_int32_data, needs, "elements");
     }
     void *copy = st_arena_alloc(&im->arena, out->size_bytes + 1u, 16);
-    if (copy == NULL) {
-        return ox_import_fail(im, STATOR_RESOURCE_EXHAUSTED, "out of memory");
-    }
+    OX_FAIL_IF(copy == NULL, im, STATOR_RESOURCE_EXHAUSTED, "out of memory");
     narrow(t->int32_data, needs, bits, copy);
     out->bytes = copy;
     return STATOR_OK;
@@ -159,9 +150,7 @@ static stator_status read_narrow(ox_import *im, const Onnx__TensorProto *t, cons
 static stator_status read_u32(ox_import *im, const Onnx__TensorProto *t, ox_tensor_value *out)
 {
     uint32_t *copy = st_arena_alloc(&im->arena, out->size_bytes + 1u, 16);
-    if (copy == NULL) {
-        return ox_import_fail(im, STATOR_RESOURCE_EXHAUSTED, "out of memory");
-    }
+    OX_FAIL_IF(copy == NULL, im, STATOR_RESOURCE_EXHAUSTED, "out of memory");
     for (uint64_t i = 0; i < out->count; i++) {
         copy[i] = (uint32_t)t->uint64_data[i];
     }

@@ -13,13 +13,9 @@ static bool small_count(ox_node *n, stator_ref v, uint32_t *out_count)
     *out_count = 0;
     for (uint32_t i = 0; i < rank; i++) {
         int64_t size;
-        if (!ox_sym_const(n, dims[i], &size) || size > OX_FOLD_MAX) {
-            return false;
-        }
+        ST_NEED(ox_sym_const(n, dims[i], &size) && size <= OX_FOLD_MAX);
         count *= (uint64_t)size;
-        if (count > OX_FOLD_MAX) {
-            return false;
-        }
+        ST_NEED(count <= OX_FOLD_MAX);
     }
     *out_count = (uint32_t)count;
     return ox_ok(n);

@@ -314,10 +314,7 @@ void ox_rotary(ox_node *n)
     stator_ref x = input;
     ox_check_rank(n, input, 3, 4, "the input");
     ox_dims(n, input, dims);
-    if (!ox_expect(n, rank != 3 || heads >= 1,
-                   "an input of rank 3 needs the attribute num_heads")) {
-        return;
-    }
+    OX_NEED(n, rank != 3 || heads >= 1, "an input of rank 3 needs the attribute num_heads");
     if (rank == 4) { /* both become [B, T, heads, size] */
         x = ox_transpose(n, x, perm);
     } else {

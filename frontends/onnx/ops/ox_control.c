@@ -87,15 +87,10 @@ void ox_if(ox_node *n)
                                          ox_attr_graph(n, "else_branch")};
     uint32_t count;
     const int64_t *known;
-    if (!ox_expect(n, graphs[0] != NULL && graphs[1] != NULL,
-                   "it needs a then_branch and an else_branch")) {
-        return;
-    }
-    if (!ox_expect(n, graphs[0]->n_output == n->out_count && graphs[1]->n_output == n->out_count,
-                   "its branches have %zu and %zu outputs, the node has %u", graphs[0]->n_output,
-                   graphs[1]->n_output, n->out_count)) {
-        return;
-    }
+    OX_NEED(n, graphs[0] != NULL && graphs[1] != NULL, "it needs a then_branch and an else_branch");
+    OX_NEED(n, graphs[0]->n_output == n->out_count && graphs[1]->n_output == n->out_count,
+            "its branches have %zu and %zu outputs, the node has %u", graphs[0]->n_output,
+            graphs[1]->n_output, n->out_count);
     if (ox_known_ints(n, condition, &count, &known) && count == 1) {
         inline_branch(n, graphs[known[0] != 0 ? 0 : 1]);
     } else if (ox_ok(n)) {
@@ -323,18 +318,14 @@ static bool write_out(ox_node *n, const loop *l)
 void ox_loop(ox_node *n)
 {
     loop l = {.graph = ox_attr_graph(n, "body")};
-    if (!ox_expect(n, l.graph != NULL, "it needs a body")) {
-        return;
-    }
+    OX_NEED(n, l.graph != NULL, "it needs a body");
     l.carried = n->in_count > 2 ? n->in_count - 2u : 0;
     l.ignores_cond = ox_in(n, 1) == 0;
-    if (!ox_expect(n,
-                   l.graph->n_input == l.carried + 2u && l.graph->n_output >= l.carried + 1u &&
-                       l.graph->n_output - 1u == n->out_count,
-                   "its body has %zu inputs and %zu outputs; %u and %u were expected",
-                   l.graph->n_input, l.graph->n_output, l.carried + 2u, n->out_count + 1u)) {
-        return;
-    }
+    OX_NEED(n,
+            l.graph->n_input == l.carried + 2u && l.graph->n_output >= l.carried + 1u &&
+                l.graph->n_output - 1u == n->out_count,
+            "its body has %zu inputs and %zu outputs; %u and %u were expected", l.graph->n_input,
+            l.graph->n_output, l.carried + 2u, n->out_count + 1u);
     l.stacked = (uint32_t)l.graph->n_output - 1u - l.carried;
     l.initial = ox_alloc(n, l.carried + 1u, sizeof *l.initial);
     l.types = ox_alloc(n, l.carried + 1u, sizeof *l.types);

@@ -107,10 +107,8 @@ void ox_col2im(ox_node *n)
     const stator_ref *image = ox_sizes(n, ox_need(n, 1), &rank, "the image shape");
     const int64_t *block = ox_need_ints(n, ox_need(n, 2), &block_rank, "the block shape");
     stator_ref pads[2 * STATOR_RANK_MAX];
-    if (!ox_expect(n, rank == block_rank && rank <= STATOR_RANK_MAX - 2u,
-                   "image and block shape have %u and %u entries", rank, block_rank)) {
-        return;
-    }
+    OX_NEED(n, rank == block_rank && rank <= STATOR_RANK_MAX - 2u,
+            "image and block shape have %u and %u entries", rank, block_rank);
     const int64_t *strides = ox_attr_ints_or(n, "strides", rank, 1);
     const int64_t *dilations = ox_attr_ints_or(n, "dilations", rank, 1);
     const int64_t *given = ox_attr_ints_or(n, "pads", 2 * rank, 0);

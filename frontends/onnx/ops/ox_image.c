@@ -21,10 +21,7 @@ static void read_axes(ox_node *n, stator_ref x, resize *r)
     const int64_t *given = ox_attr_ints(n, "axes", &count);
     r->rank = ox_dims(n, x, r->in);
     r->axis_count = given != NULL ? count : r->rank;
-    if (!ox_expect(n, r->axis_count <= r->rank, "%u axes for an input of rank %u", count,
-                   r->rank)) {
-        return;
-    }
+    OX_NEED(n, r->axis_count <= r->rank, "%u axes for an input of rank %u", count, r->rank);
     for (uint32_t i = 0; i < r->rank; i++) {
         r->out[i] = r->in[i];
         r->scales[i] = 1;
@@ -83,10 +80,8 @@ static const double *spread_roi(ox_node *n, stator_ref given, resize *r)
 static void sizes_from_scales(ox_node *n, resize *r, const double *scales, uint32_t count,
                               const double *roi)
 {
-    if (!ox_expect(n, scales != NULL && count == r->axis_count, "%u scales for %u axes", count,
-                   r->axis_count)) {
-        return;
-    }
+    OX_NEED(n, scales != NULL && count == r->axis_count, "%u scales for %u axes", count,
+            r->axis_count);
     r->has_scales = true;
     for (uint32_t i = 0; ox_ok(n) && i < count; i++) {
         const uint32_t axis = r->axes[i];
@@ -116,9 +111,7 @@ static void keep_aspect(ox_node *n, resize *r, const int64_t *sizes, bool is_sma
         ox_sym_const(n, r->in[r->axes[i]], &in);
         r->scales[r->axes[i]] = scale;
         const double size = floor(scale * (double)in + 0.5);
-        if (!ox_expect(n, size >= 0 && size < 1e15, "an output size of %g", size)) {
-            return;
-        }
+        OX_NEED(n, size >= 0 && size < 1e15, "an output size of %g", size);
         r->out[r->axes[i]] = ox_sym(n, (int64_t)size);
     }
 }
@@ -129,10 +122,8 @@ static void sizes_from_input(ox_node *n, resize *r, stator_ref given)
     uint32_t count;
     const bool is_stretch = strcmp(policy, "stretch") == 0;
     const bool is_smallest = strcmp(policy, "not_larger") == 0;
-    if (!ox_expect(n, is_stretch || is_smallest || strcmp(policy, "not_smaller") == 0,
-                   "'keep_aspect_ratio_policy' is '%s'", policy)) {
-        return;
-    }
+    OX_NEED(n, is_stretch || is_smallest || strcmp(policy, "not_smaller") == 0,
+            "'keep_aspect_ratio_policy' is '%s'", policy);
     if (!is_stretch) {
         const int64_t *ints = ox_need_ints(n, given, &count, "the sizes");
         if (ints != NULL && count == r->axis_count) {
@@ -143,9 +134,7 @@ static void sizes_from_input(ox_node *n, resize *r, stator_ref given)
         return;
     }
     const stator_ref *sizes = ox_sizes(n, given, &count, "the sizes");
-    if (!ox_expect(n, count == r->axis_count, "%u sizes for %u axes", count, r->axis_count)) {
-        return;
-    }
+    OX_NEED(n, count == r->axis_count, "%u sizes for %u axes", count, r->axis_count);
     for (uint32_t i = 0; i < count; i++) {
         r->out[r->axes[i]] = sizes[i];
     }
@@ -221,10 +210,8 @@ void ox_resize(ox_node *n)
     const double *roi = NULL;
     resize r = {0};
     read_axes(n, x, &r);
-    if (!ox_expect(n, (scales_in != 0) != (sizes_in != 0),
-                   "exactly one of 'scales' and 'sizes' must be given")) {
-        return;
-    }
+    OX_NEED(n, (scales_in != 0) != (sizes_in != 0),
+            "exactly one of 'scales' and 'sizes' must be given");
     if (roi_in != 0 && (scales_in != 0 || r.axis_count != r.rank)) {
         roi = spread_roi(n, roi_in, &r);
     } else if (roi_in != 0) {
@@ -291,10 +278,7 @@ void ox_affine_grid(ox_node *n)
     uint32_t count;
     const stator_ref *size = ox_sizes(n, ox_need(n, 1), &count, "the size");
     ox_check_rank(n, theta, 3, 3, "theta");
-    if (!ox_expect(n, count >= 4 && count <= 5, "the size has %u entries, expected 4 or 5",
-                   count)) {
-        return;
-    }
+    OX_NEED(n, count >= 4 && count <= 5, "the size has %u entries, expected 4 or 5", count);
     const uint32_t spatial = count - 2u;
     const stator_dtype dtype = ox_dtype(n, theta);
     stator_ref dims[5];

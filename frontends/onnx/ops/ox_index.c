@@ -130,10 +130,7 @@ void ox_tensor_scatter(ox_node *n)
     const char *mode = ox_attr_str(n, "mode", "linear");
     stator_ref dims[STATOR_RANK_MAX];
     stator_ref batch[STATOR_RANK_MAX];
-    if (!ox_expect(n, ox_dims(n, update, dims) == rank && ox_ok(n),
-                   "cache and update differ in rank")) {
-        return;
-    }
+    OX_NEED(n, ox_dims(n, update, dims) == rank && ox_ok(n), "cache and update differ in rank");
     stator_ref index = ox_iota(n, STATOR_I64, rank, dims, axis);
     if (ox_in(n, 2) != 0) {
         for (uint32_t i = 0; i < rank; i++) {

@@ -119,9 +119,7 @@ void ox_expand_op(ox_node *n)
     const stator_ref *shape = ox_sizes(n, ox_need(n, 1), &count, "the shape");
     const uint32_t rank = ox_dims(n, x, dims);
     const uint32_t out_rank = count > rank ? count : rank;
-    if (!ox_expect(n, out_rank <= STATOR_RANK_MAX, "the shape has %u entries", count)) {
-        return;
-    }
+    OX_NEED(n, out_rank <= STATOR_RANK_MAX, "the shape has %u entries", count);
     for (uint32_t i = 0; i < out_rank; i++) { /* from the last axis */
         const stator_ref own = i < rank ? dims[rank - 1u - i] : ox_sym(n, 1);
         const stator_ref want = i < count ? shape[count - 1u - i] : ox_sym(n, 1);
@@ -240,10 +238,8 @@ void ox_reshape_op(ox_node *n)
         list = ox_need(n, 1);
     }
     shape = ox_known(n, list, &count);
-    if (!ox_expect(n, count <= STATOR_RANK_MAX, "the shape has %u entries, at most %u work", count,
-                   STATOR_RANK_MAX)) {
-        return;
-    }
+    OX_NEED(n, count <= STATOR_RANK_MAX, "the shape has %u entries, at most %u work", count,
+            STATOR_RANK_MAX);
     if (shape != NULL) {
         shape = reshape_target(n, x, shape, count, allow_zero);
     } else if (ox_ok(n)) {
@@ -378,9 +374,7 @@ void ox_split(ox_node *n)
               (long long)wanted, parts);
     sizes = list != 0 ? ox_sizes(n, list, &count, "the sizes of the parts")
                       : equal_parts(n, dim, parts);
-    if (!ox_expect(n, count == parts, "%u sizes for %u outputs", count, parts)) {
-        return;
-    }
+    OX_NEED(n, count == parts, "%u sizes for %u outputs", count, parts);
     stator_ref start = ox_sym(n, 0);
     for (uint32_t i = 0; ox_ok(n) && i < parts; i++) {
         ox_out(n, i, ox_slice(n, x, axis, start, sizes[i], 1));
@@ -403,9 +397,7 @@ void ox_tile(ox_node *n)
         repeats = all;
         count = rank;
     }
-    if (!ox_expect(n, count == rank, "%u repeats for an input of rank %u", count, rank)) {
-        return;
-    }
+    OX_NEED(n, count == rank, "%u repeats for an input of rank %u", count, rank);
     ox_out(n, 0,
            ox_op(n, "tile", STATOR_IN(x), STATOR_AT(STATOR_A_DIMS("repeats", count, repeats))));
 }
@@ -457,10 +449,8 @@ void ox_pad(ox_node *n)
     uint32_t axis_count = rank;
     const int64_t *axes =
         ox_in(n, 3) != 0 ? ox_need_ints(n, ox_in(n, 3), &axis_count, "the axes") : NULL;
-    if (!ox_expect(n, count == 2u * axis_count, "%u pads for %u axes, expected two an axis", count,
-                   axis_count)) {
-        return;
-    }
+    OX_NEED(n, count == 2u * axis_count, "%u pads for %u axes, expected two an axis", count,
+            axis_count);
     for (uint32_t i = 0; i < rank; i++) {
         low[i] = high[i] = ox_sym(n, 0);
     }

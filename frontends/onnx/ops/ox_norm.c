@@ -180,9 +180,7 @@ void ox_mean_variance_norm(ox_node *n)
         given = usual;
         count = 3;
     }
-    if (!ox_expect(n, count <= rank, "%u axes for an input of rank %u", count, rank)) {
-        return;
-    }
+    OX_NEED(n, count <= rank, "%u axes for an input of rank %u", count, rank);
     for (uint32_t i = 0; i < count; i++) {
         axes[i] = ox_axis(n, given[i], rank);
     }

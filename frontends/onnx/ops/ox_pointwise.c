@@ -81,10 +81,8 @@ void ox_bit_shift(ox_node *n)
     const bool is_left = strcmp(direction, "LEFT") == 0;
     const stator_ref x = ox_need(n, 0);
     stator_ref y = ox_need(n, 1);
-    if (!ox_expect(n, is_left || strcmp(direction, "RIGHT") == 0,
-                   "attribute 'direction' is '%s', expected LEFT or RIGHT", direction)) {
-        return;
-    }
+    OX_NEED(n, is_left || strcmp(direction, "RIGHT") == 0,
+            "attribute 'direction' is '%s', expected LEFT or RIGHT", direction);
     if (!ox_is_unsigned(n, y)) { /* a negative amount counts as too many bits */
         const stator_ref is_negative = ox_bin(n, "lt", y, ox_like(n, y, 0));
         y = ox_select(n, is_negative, ox_like(n, y, st_dtype_bits(ox_dtype(n, x))), y);

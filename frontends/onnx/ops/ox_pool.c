@@ -137,10 +137,7 @@ void ox_max_unpool(ox_node *n)
     if (ox_in(n, 2) != 0) { /* a larger shape is filled up with zeros at the ends */
         uint32_t count;
         const stator_ref *shape = ox_sizes(n, ox_in(n, 2), &count, "the output shape");
-        if (!ox_expect(n, count == rank, "the output shape has %u entries, expected %u", count,
-                       rank)) {
-            return;
-        }
+        OX_NEED(n, count == rank, "the output shape has %u entries, expected %u", count, rank);
         for (uint32_t i = 0; i < rank; i++) {
             low[i] = ox_sym(n, 0);
             high[i] = ox_sym_op(n, STATOR_SYM_SUB, shape[i], natural[i]);
@@ -236,10 +233,8 @@ void ox_max_roi_pool(ox_node *n)
     const double scale = ox_attr_float(n, "spatial_scale", 1);
     ox_check_rank(n, x, 4, 4, "the input");
     ox_check_rank(n, rois, 2, 2, "the regions");
-    if (!ox_expect(n, pooled != NULL && count == 2 && pooled[0] >= 1 && pooled[1] >= 1,
-                   "'pooled_shape' must hold two positive sizes")) {
-        return;
-    }
+    OX_NEED(n, pooled != NULL && count == 2 && pooled[0] >= 1 && pooled[1] >= 1,
+            "'pooled_shape' must hold two positive sizes");
     const stator_ref batch =
         ox_cast(n, ox_squeeze(n, ox_slice_const(n, rois, 1, 0, 1), 1), STATOR_I64);
     const stator_ref height = ox_dim(n, x, 2);

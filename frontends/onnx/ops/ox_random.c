@@ -53,10 +53,7 @@ void ox_random(ox_node *n)
         rank = ox_dims(n, ox_need(n, 0), dims);
     } else {
         const int64_t *shape = ox_attr_ints(n, "shape", &rank);
-        if (!ox_expect(n, shape != NULL && rank <= STATOR_RANK_MAX, "'shape' has %u entries",
-                       rank)) {
-            return;
-        }
+        OX_NEED(n, shape != NULL && rank <= STATOR_RANK_MAX, "'shape' has %u entries", rank);
         for (uint32_t i = 0; i < rank; i++) {
             dims[i] = ox_sym(n, shape[i]);
         }

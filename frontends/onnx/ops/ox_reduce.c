@@ -38,9 +38,7 @@ void ox_reduce_op(ox_node *n)
         row++;
     }
     const int64_t *axes = reduce_axes(n, &count);
-    if (!ox_expect(n, count <= rank, "%u axes for an input of rank %u", count, rank)) {
-        return;
-    }
+    OX_NEED(n, count <= rank, "%u axes for an input of rank %u", count, rank);
     if (count == 0 && ox_attr_int(n, "noop_with_empty_axes", 0) != 0) {
         ox_out(n, 0, REDUCTIONS[row].alone != NULL ? ox_un(n, REDUCTIONS[row].alone, x) : x);
         return;

@@ -108,9 +108,7 @@ void ox_dft(ox_node *n)
     }
     const uint32_t axis = ox_axis(n, given, rank);
     ox_check_rank(n, x, 2, STATOR_RANK_MAX, "the input");
-    if (!ox_expect(n, axis + 1u != rank, "the last axis cannot be transformed")) {
-        return;
-    }
+    OX_NEED(n, axis + 1u != rank, "the last axis cannot be transformed");
     stator_ref length = ox_dim(n, x, axis);
     if (ox_in(n, 1) != 0) {
         uint32_t count;
@@ -155,9 +153,7 @@ void ox_stft(ox_node *n)
     const int64_t step = ox_need_int(n, ox_need(n, 1), "the frame step");
     const stator_ref length = frame_length(n, signal);
     ox_check_rank(n, signal, 3, 3, "the signal");
-    if (!ox_expect(n, step >= 1, "the frame step is %lld", (long long)step)) {
-        return;
-    }
+    OX_NEED(n, step >= 1, "the frame step is %lld", (long long)step);
     const stator_ref span = ox_sym_op(n, STATOR_SYM_SUB, ox_dim(n, signal, 1), length);
     const stator_ref frames = ox_sym_op(
         n, STATOR_SYM_ADD, ox_sym_op(n, STATOR_SYM_FLOORDIV, span, ox_sym(n, step)), ox_sym(n, 1));
@@ -211,13 +207,11 @@ void ox_mel_weights(ox_node *n)
     const double low = mel_of(one_float(n, 3, "the lower edge"));
     const double high = mel_of(one_float(n, 4, "the upper edge"));
     const stator_dtype dtype = ox_dtype_of(n, ox_attr_int(n, "output_datatype", 1));
-    if (!ox_expect(n,
-                   bins >= 1 && bins <= (1 << 16) && length >= 1 && length <= (1 << 24) &&
-                       rate >= 1 && bins * (length / 2 + 1) <= ((int64_t)1 << 24),
-                   "%lld bins of a DFT of %lld at rate %lld", (long long)bins, (long long)length,
-                   (long long)rate)) {
-        return;
-    }
+    OX_NEED(n,
+            bins >= 1 && bins <= (1 << 16) && length >= 1 && length <= (1 << 24) && rate >= 1 &&
+                bins * (length / 2 + 1) <= ((int64_t)1 << 24),
+            "%lld bins of a DFT of %lld at rate %lld", (long long)bins, (long long)length,
+            (long long)rate);
     const int64_t rows = length / 2 + 1;
     const double step = (high - low) / (double)(bins + 2);
     double *out = ox_alloc(n, (uint64_t)(rows * bins), sizeof *out);

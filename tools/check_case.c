@@ -56,10 +56,8 @@ static stator_status add_symbol(reader *r, word name, bool in_shape)
             return STATOR_OK;
         }
     }
-    if (r->n_symbols == SYMBOLS_MAX) {
-        return st_fail(r->err, STATOR_INVALID_ARGUMENT, "the case has more than %u symbolic sizes",
-                       SYMBOLS_MAX);
-    }
+    ST_FAIL_IF(r->n_symbols == SYMBOLS_MAX, r->err, STATOR_INVALID_ARGUMENT,
+               "the case has more than %u symbolic sizes", SYMBOLS_MAX);
     r->in_shape[r->n_symbols] = in_shape;
     r->symbols[r->n_symbols++] = name;
     return STATOR_OK;
@@ -72,11 +70,9 @@ static stator_status add_dims(reader *r, word w)
     for (const char *at = w.at; at <= end;) {
         const char *next = memchr(at, 'x', (size_t)(end - at));
         const word size = {at, (size_t)((next != NULL ? next : end) - at)};
-        if (!is_number(size) && !is_name(size)) {
-            return st_fail(r->err, STATOR_INVALID_ARGUMENT,
-                           "'%.*s' is no shape: write sizes as 4x16, or none for a scalar",
-                           (int)w.len, w.at);
-        }
+        ST_FAIL_IF(!is_number(size) && !is_name(size), r->err, STATOR_INVALID_ARGUMENT,
+                   "'%.*s' is no shape: write sizes as 4x16, or none for a scalar", (int)w.len,
+                   w.at);
         if (!is_number(size)) {
             ST_TRY(add_symbol(r, size, true));
         }
@@ -100,16 +96,12 @@ static stator_status open_operand(reader *r, word w)
 {
     const uint32_t dtype = st_dtype_parse(w.at, w.len);
     const bool is_absent = w.len == 1 && *w.at == '_';
-    if (dtype == 0 && !is_absent) {
-        return st_fail(r->err, STATOR_INVALID_ARGUMENT,
-                       "'%.*s' is neither a dtype nor KEY=VALUE: an operand is written 'f32 4x16', "
-                       "the next one after ';'",
-                       (int)w.len, w.at);
-    }
-    if (r->n_operands == OPERANDS_MAX) {
-        return st_fail(r->err, STATOR_INVALID_ARGUMENT, "the case has more than %u operands",
-                       OPERANDS_MAX);
-    }
+    ST_FAIL_IF(dtype == 0 && !is_absent, r->err, STATOR_INVALID_ARGUMENT,
+               "'%.*s' is neither a dtype nor KEY=VALUE: an operand is written 'f32 4x16', "
+               "the next one after ';'",
+               (int)w.len, w.at);
+    ST_FAIL_IF(r->n_operands == OPERANDS_MAX, r->err, STATOR_INVALID_ARGUMENT,
+               "the case has more than %u operands", OPERANDS_MAX);
     st_str_add(&r->operands, r->n_operands > 0 ? ", " : "");
     if (is_absent) {
         st_str_add(&r->operands, "_");
@@ -181,12 +173,10 @@ static stator_status add_attr(reader *r, word key, word value)
     const bool is_list = desc->kind == STATOR_ATTR_INTS || desc->kind == STATOR_ATTR_FLOATS ||
                          desc->kind == STATOR_ATTR_DIMS;
     const bool has_brackets = value.len > 0 && value.at[0] == '[';
-    if (desc->kind == STATOR_ATTR_BLOB) {
-        return st_fail(r->err, STATOR_UNSUPPORTED,
-                       "attribute '%s' of %s holds data; write a .stir "
-                       "file and use stator compare",
-                       desc->name, r->op->name);
-    }
+    ST_FAIL_IF(desc->kind == STATOR_ATTR_BLOB, r->err, STATOR_UNSUPPORTED,
+               "attribute '%s' of %s holds data; write a .stir "
+               "file and use stator compare",
+               desc->name, r->op->name);
     if (desc->kind == STATOR_ATTR_DIMS) {
         ST_TRY(declare_sizes(r, value));
     }
@@ -228,10 +218,8 @@ static stator_status take_word(reader *r, word w)
         r->has_dims = true;
         return add_dims(r, w);
     }
-    if (r->was_operand) {
-        return st_fail(r->err, STATOR_INVALID_ARGUMENT,
-                       "'%.*s' follows an operand; separate operands by ';'", (int)w.len, w.at);
-    }
+    ST_FAIL_IF(r->was_operand, r->err, STATOR_INVALID_ARGUMENT,
+               "'%.*s' follows an operand; separate operands by ';'", (int)w.len, w.at);
     r->was_operand = true;
     return open_operand(r, w);
 }
@@ -257,11 +245,9 @@ static stator_status read_case(reader *r)
 static stator_status check_symbols(const reader *r)
 {
     for (uint32_t i = 0; i < r->n_symbols; i++) {
-        if (!r->in_shape[i]) {
-            return st_fail(r->err, STATOR_INVALID_ARGUMENT,
-                           "size '%.*s' is in no operand's shape; write a number",
-                           (int)r->symbols[i].len, r->symbols[i].at);
-        }
+        ST_FAIL_IF(!r->in_shape[i], r->err, STATOR_INVALID_ARGUMENT,
+                   "size '%.*s' is in no operand's shape; write a number", (int)r->symbols[i].len,
+                   r->symbols[i].at);
     }
     return STATOR_OK;
 }
@@ -305,10 +291,8 @@ stator_status check_case_text(const stator_op_desc *op, const char *text, st_str
                               stator_diag **err)
 {
     reader r = {.op = op, .at = text, .err = err};
-    if (op->region_count > 0 || strchr(op->results, '*') != NULL) {
-        return st_fail(err, STATOR_UNSUPPORTED,
-                       "%s has regions; write a .stir file and use stator compare", op->name);
-    }
+    ST_FAIL_IF(op->region_count > 0 || strchr(op->results, '*') != NULL, err, STATOR_UNSUPPORTED,
+               "%s has regions; write a .stir file and use stator compare", op->name);
     st_str_init(&r.inputs, out->mem);
     st_str_init(&r.operands, out->mem);
     st_str_init(&r.attrs, out->mem);

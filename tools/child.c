@@ -25,9 +25,7 @@ bool child_write(int fd, const void *data, uint64_t size, uint64_t offset)
     const char *p = data;
     while (size > 0) {
         const ssize_t n = pwrite(fd, p, size, (off_t)offset);
-        if (n <= 0) {
-            return false;
-        }
+        ST_NEED(n > 0);
         p += n;
         size -= (uint64_t)n;
         offset += (uint64_t)n;
@@ -121,9 +119,7 @@ static bool wait_child(pid_t pid, int alive, int64_t timeout_s, int *out_status)
 
 bool child_run(child *c, const child_work *work)
 {
-    if (!open_files(c)) {
-        return false;
-    }
+    ST_NEED(open_files(c));
     (void)fflush(NULL);
     const pid_t pid = fork();
     if (pid == 0) {
@@ -132,9 +128,7 @@ bool child_run(child *c, const child_work *work)
     }
     (void)close(c->alive[1]);
     c->alive[1] = -1;
-    if (pid < 0) {
-        return false;
-    }
+    ST_NEED(pid >= 0);
     c->in_time = wait_child(pid, c->alive[0], work->timeout_s, &c->status);
     return true;
 }

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "tools/child_tensors.h"
 
+#include "core/base/diag.h"
 #include "tools/child.h"
 
 #include <stdlib.h>
@@ -38,11 +39,9 @@ bool child_tensors_write(int fd, uint32_t n, stator_tensor *const *tensors)
         }
         const uint64_t data_at = round_up(offset + sizeof h);
         const uint64_t end = round_up(data_at + h.size_bytes);
-        if (!child_write(fd, &h, sizeof h, offset) ||
-            !child_write(fd, stator_tensor_data(tensors[i]), h.size_bytes, data_at) ||
-            ftruncate(fd, (off_t)end) != 0) {
-            return false;
-        }
+        ST_NEED(child_write(fd, &h, sizeof h, offset) &&
+                child_write(fd, stator_tensor_data(tensors[i]), h.size_bytes, data_at) &&
+                ftruncate(fd, (off_t)end) == 0);
         offset = end;
     }
     return true;
@@ -64,9 +63,7 @@ static bool read_heads(child_tensors *t)
         if (shapes != NULL) {
             t->shapes = shapes;
         }
-        if (tensors == NULL || shapes == NULL) {
-            return false;
-        }
+        ST_NEED(tensors != NULL && shapes != NULL);
         const uint64_t data_at = round_up(offset + sizeof h);
         memcpy(shapes[t->count], h.shape, sizeof h.shape);
         tensors[t->count++] = (DLTensor){.data = base + data_at,

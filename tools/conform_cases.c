@@ -42,9 +42,7 @@ st_tolerance read_tolerance(const char *folder)
 static bool add_case(case_list *list, const char *root, const char *path)
 {
     test_case *grown = realloc(list->items, (list->count + 1u) * sizeof *grown);
-    if (grown == NULL) {
-        return false;
-    }
+    ST_NEED(grown != NULL);
     list->items = grown;
     const char *name = path + strlen(root);
     name += strspn(name, "/");

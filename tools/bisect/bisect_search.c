@@ -199,9 +199,7 @@ static bool look(const lane *l, const culprit *c, uint32_t task, bisect_limit li
                             .limit = limit,
                             .wanted = c->step != NULL ? c->step->witness : 0};
     *out = (stator_x_place){0};
-    if (!bisect_child(l->setup, &job, &outcome)) {
-        return false;
-    }
+    ST_NEED(bisect_child(l->setup, &job, &outcome));
     if (outcome.verdict == BISECT_AGREES) {
         *out = outcome.place;
     }
@@ -235,9 +233,7 @@ static bool name_place(const lane *l, const culprit *c, bisect_finding *out)
     const bisect_step *step = c->step;
     const bool is_dead = c->outcome.verdict == BISECT_CRASHES || c->outcome.verdict == BISECT_FAILS;
     stator_x_place seen = {0};
-    if (!is_dead && !observe(l, c, &seen)) {
-        return false;
-    }
+    ST_NEED(is_dead || observe(l, c, &seen));
     if (seen.n_steps != 0 && out->message[0] == '\0') {
         bisect_print_steps(&seen, out->message, sizeof out->message);
     }
@@ -285,9 +281,7 @@ static cli_status run_good(bisect_setup *setup)
 {
     bisect_outcome outcome;
     const bisect_job job = {.task = BISECT_KEEP, .backend = setup->good};
-    if (!bisect_child(setup, &job, &outcome)) {
-        return CLI_FAILED;
-    }
+    CLI_NEED(bisect_child(setup, &job, &outcome));
     progress(setup->good, &job.limit, &outcome);
     if (outcome.verdict == BISECT_AGREES) {
         return CLI_OK;
@@ -303,9 +297,7 @@ static cli_status run_good(bisect_setup *setup)
 static bool run_whole(lane *l)
 {
     const bisect_job job = {.task = BISECT_LIST, .backend = l->backend};
-    if (!bisect_child(l->setup, &job, &l->whole)) {
-        return false;
-    }
+    ST_NEED(bisect_child(l->setup, &job, &l->whole));
     progress(l->backend, &job.limit, &l->whole);
     return true;
 }
@@ -321,18 +313,12 @@ static bool is_same(const culprit *a, const culprit *b)
 static bool search(lane *ladder, lane *bad, bisect_finding *out)
 {
     culprit c;
-    if (!find_culprit(bad, &c)) {
-        return false;
-    }
+    ST_NEED(find_culprit(bad, &c));
     if (strcmp(bad->backend, LADDER_BACKEND) != 0 && c.step != NULL && c.step->pass[0] != '\0') {
-        if (!run_whole(ladder)) {
-            return false;
-        }
+        ST_NEED(run_whole(ladder));
         culprit lower;
         if (is_bad_verdict(ladder->whole.verdict)) {
-            if (!find_culprit(ladder, &lower)) {
-                return false;
-            }
+            ST_NEED(find_culprit(ladder, &lower));
             if (is_same(&lower, &c)) {
                 return report_culprit(ladder, &lower, out);
             }

@@ -283,10 +283,9 @@ static bool has_form(const cli_option *o, const char *text)
 
 static cli_status bad_value(const cli_usage *usage, const cli_option *o, const char *value)
 {
-    if (is_list(o) && value != NULL && has_form(o, value)) {
-        return cli_misused(usage, "%s may be given at most %zu times", o->name,
-                           sizeof((cli_list *)0)->items / sizeof(char *));
-    }
+    CLI_MISUSED_IF(is_list(o) && value != NULL && has_form(o, value), usage,
+                   "%s may be given at most %zu times", o->name,
+                   sizeof((cli_list *)0)->items / sizeof(char *));
     return cli_misused(
         usage, "%s wants %s%s%s%s", o->name, o->value_name != NULL ? o->value_name : "no value",
         value != NULL ? ", not '" : "", value != NULL ? value : "", value != NULL ? "'" : "");
@@ -342,20 +341,15 @@ static bool is_given(const line *l, const char *name)
 static cli_status check_given(const line *l)
 {
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
-        if (is_given(l, needs[i].name) && !is_given(l, needs[i].needs)) {
-            return cli_misused(l->usage, "%s is of use only with %s", needs[i].name,
-                               needs[i].needs);
-        }
+        CLI_MISUSED_IF(is_given(l, needs[i].name) && !is_given(l, needs[i].needs), l->usage,
+                       "%s is of use only with %s", needs[i].name, needs[i].needs);
     }
-    if (l->usage->common->threads > THREADS_MAX) {
-        return cli_misused(l->usage, "--threads is at most %d", THREADS_MAX);
-    }
+    CLI_MISUSED_IF(l->usage->common->threads > THREADS_MAX, l->usage, "--threads is at most %d",
+                   THREADS_MAX);
     static const char *const files[] = {"--inputs", "--input", "--image"};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        if (is_given(l, "--random") && is_given(l, files[i])) {
-            return cli_misused(l->usage, "--random fills every input; leave it or %s out",
-                               files[i]);
-        }
+        CLI_MISUSED_IF(is_given(l, "--random") && is_given(l, files[i]), l->usage,
+                       "--random fills every input; leave it or %s out", files[i]);
     }
     return CLI_GO_ON;
 }
@@ -366,14 +360,11 @@ static cli_status check_plugin_dirs(const cli_common *common)
     for (uint32_t i = 0; i < common->plugin_dirs.count; i++) {
         const char *dir = common->plugin_dirs.items[i];
         struct stat st;
-        if (stat(dir, &st) != 0) {
-            return cli_fail(common->json, "NOT_FOUND", NULL, "--plugin-dir '%s': %s", dir,
-                            strerror(errno));
-        }
-        if (!S_ISDIR(st.st_mode)) {
-            return cli_fail(common->json, "NOT_FOUND", "STATOR_PLUGIN_FILES names single files",
-                            "--plugin-dir '%s' is not a folder", dir);
-        }
+        CLI_FAIL_IF(stat(dir, &st) != 0, common->json, "NOT_FOUND", NULL, "--plugin-dir '%s': %s",
+                    dir, strerror(errno));
+        CLI_FAIL_IF(!S_ISDIR(st.st_mode), common->json, "NOT_FOUND",
+                    "STATOR_PLUGIN_FILES names single files", "--plugin-dir '%s' is not a folder",
+                    dir);
     }
     return CLI_GO_ON;
 }
@@ -420,9 +411,7 @@ cli_status cli_parse(cli_usage *usage, int argc, char **argv, const char **words
             return cli_misused(usage, "'%s' is one argument too many", arg);
         }
     }
-    if (n < wanted && positional[0] != '[') {
-        return cli_misused(usage, "%s is missing", positional);
-    }
+    CLI_MISUSED_IF(n < wanted && positional[0] != '[', usage, "%s is missing", positional);
     cli_status status = check_given(&l);
     if (status == CLI_GO_ON && usage->reads_again && n > 0) {
         status = check_file(usage, words[0]);
@@ -455,9 +444,7 @@ const char *cli_last_error(void)
 static cli_status print_error(int json, const char *code, const char *message, const char *hint)
 {
     (void)snprintf(last_error, sizeof last_error, "%.60s: %s", code, message);
-    if (json < 0) {
-        return CLI_FAILED;
-    }
+    CLI_NEED(json >= 0);
     if (!json) {
         (void)fprintf(stderr, "stator: ");
         cli_put_lines(stderr, message);

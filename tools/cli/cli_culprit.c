@@ -42,9 +42,7 @@ static bool say(const char *what)
     char line[512] = "stator: ";
     const char *plugin = NULL;
     const char *slot = NULL;
-    if (!stator_x_running_slot(&plugin, &slot)) {
-        return false;
-    }
+    ST_NEED(stator_x_running_slot(&plugin, &slot));
     const char *const parts[] = {what, " in plugin ", plugin, ", slot ", slot, "\n"};
     size_t n = strlen(line);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {

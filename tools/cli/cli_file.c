@@ -86,9 +86,7 @@ bool cli_file_check(const char *path, int json)
                                                                              : 0;
         return number == 0 || fail(&(cli_file){.path = path}, number, json);
     }
-    if (!cli_file_open(&f, path, json)) {
-        return false;
-    }
+    ST_NEED(cli_file_open(&f, path, json));
     (void)fclose(f.file);
     (void)unlink(f.part);
     return true;
@@ -97,9 +95,7 @@ bool cli_file_check(const char *path, int json)
 bool cli_write_file(const char *path, const void *bytes, uint64_t size, int json)
 {
     cli_file f;
-    if (!cli_file_open(&f, path, json)) {
-        return false;
-    }
+    ST_NEED(cli_file_open(&f, path, json));
     if (fwrite(bytes, 1, (size_t)size, f.file) != size) {
         f.number = errno; /* errno of the close */
     }

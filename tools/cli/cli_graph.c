@@ -16,9 +16,7 @@ static cli_status bind_dims(cli_graph *g)
 {
     cli_dims dims;
     stator_model *bound = NULL;
-    if (!cli_parse_dims(&g->inputs.dim, &dims, g->common.json)) {
-        return CLI_FAILED;
-    }
+    CLI_NEED(cli_parse_dims(&g->inputs.dim, &dims, g->common.json));
     if (dims.count == 0) {
         return CLI_OK;
     }
@@ -159,9 +157,7 @@ static cli_status give_values(cli_graph *g)
     if (stator_model_graph(g->model) != NULL) {
         return CLI_OK;
     }
-    if (!cli_load_inputs(g->ctx, g->model, &g->inputs, g->common.json, &in, &n)) {
-        return CLI_FAILED;
-    }
+    CLI_NEED(cli_load_inputs(g->ctx, g->model, &g->inputs, g->common.json, &in, &n));
     if (!cli_has_input_files(&g->inputs)) {
         note_assumed(g, in, n);
     }

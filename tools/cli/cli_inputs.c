@@ -80,15 +80,11 @@ static bool load_single(loader *l)
         int64_t port = 0;
         const char *path = NULL;
         stator_tensor *tensor = NULL;
-        if (!split(l, l->flags->input.items[k], &port, &path)) {
-            return false;
-        }
+        ST_NEED(split(l, l->flags->input.items[k], &port, &path));
         if (!cli_read_npy(l->ctx, path, &tensor, errbuf)) {
             return cli_fail(l->json, "INVALID_ARGUMENT", NULL, "%s: %s", path, errbuf) == CLI_OK;
         }
-        if (!set_input(l, (uint32_t)port, tensor)) {
-            return false;
-        }
+        ST_NEED(set_input(l, (uint32_t)port, tensor));
     }
     return true;
 }
@@ -146,17 +142,13 @@ static bool load_images(loader *l)
 {
     cli_image_norm norm = {0};
     char errbuf[ERROR_SIZE];
-    if (!parse_floats(l, "--mean", l->flags->mean, true, norm.mean, &norm.n_mean) ||
-        !parse_floats(l, "--std", l->flags->std, false, norm.std, &norm.n_std)) {
-        return false;
-    }
+    ST_NEED(parse_floats(l, "--mean", l->flags->mean, true, norm.mean, &norm.n_mean) &&
+            parse_floats(l, "--std", l->flags->std, false, norm.std, &norm.n_std));
     for (uint32_t k = 0; k < l->flags->image.count; k++) {
         int64_t port = 0;
         const char *path = NULL;
         stator_tensor *tensor = NULL;
-        if (!split(l, l->flags->image.items[k], &port, &path)) {
-            return false;
-        }
+        ST_NEED(split(l, l->flags->image.items[k], &port, &path));
         const stator_port_info *p = &l->ports[port];
         if (p->dtype != STATOR_F32 || (p->rank != 3 && p->rank != 4)) {
             return cli_fail(l->json, "INVALID_ARGUMENT", NULL,
@@ -172,9 +164,7 @@ static bool load_images(loader *l)
         if (!cli_read_png(l->ctx, path, channels, &norm, &tensor, errbuf)) {
             return cli_fail(l->json, "INVALID_ARGUMENT", NULL, "%s: %s", path, errbuf) == CLI_OK;
         }
-        if (!set_input(l, (uint32_t)port, fit_rank(l, (uint32_t)port, tensor))) {
-            return false;
-        }
+        ST_NEED(set_input(l, (uint32_t)port, fit_rank(l, (uint32_t)port, tensor)));
     }
     return true;
 }
@@ -196,9 +186,7 @@ static bool take_list(loader *l, cli_tensors *list, const char *from)
         }
         stator_tensor *tensor = list->tensors[k];
         list->tensors[k] = NULL;
-        if (!set_input(l, (uint32_t)port, tensor)) {
-            return false;
-        }
+        ST_NEED(set_input(l, (uint32_t)port, tensor));
     }
     return true;
 }
@@ -280,9 +268,7 @@ bool cli_parse_dims(const cli_list *flags, cli_dims *out, int json)
 
 static bool read_dims(const loader *l, cli_dims *out_dims)
 {
-    if (!cli_parse_dims(&l->flags->dim, out_dims, l->json)) {
-        return false;
-    }
+    ST_NEED(cli_parse_dims(&l->flags->dim, out_dims, l->json));
     for (uint32_t k = 0; k < out_dims->count; k++) {
         if (!has_dim(l, out_dims->names[k])) {
             return cli_fail(l->json, "INVALID_ARGUMENT", "`stator print MODEL` shows the inputs",
@@ -354,9 +340,7 @@ static bool load_all(loader *l)
             return cli_fail_ctx(l->ctx, l->json) == CLI_OK;
         }
     }
-    if (!read_dims(l, &dims)) {
-        return false;
-    }
+    ST_NEED(read_dims(l, &dims));
     if (!cli_has_input_files(f)) {
         return fill_random(l, &dims);
     }
@@ -457,9 +441,7 @@ bool cli_split_options(const cli_list *pairs, int json, cli_options_room *room)
 bool cli_compile_options(const cli_compile *flags, const char *backend, int json,
                          cli_options_room *room, stator_compile_options *out)
 {
-    if (!cli_split_options(&flags->options, json, room)) {
-        return false;
-    }
+    ST_NEED(cli_split_options(&flags->options, json, room));
     const uint32_t strict = (flags->strict ? STATOR_COMPILE_STRICT : 0) |
                             (flags->strict_sizes ? STATOR_COMPILE_STRICT_SIZES : 0);
     *out = (stator_compile_options){

@@ -154,9 +154,7 @@ bool cli_parse_npy(stator_ctx *ctx, const void *bytes, uint64_t size, stator_ten
 {
     *out_tensor = NULL;
     header h;
-    if (!parse_header(bytes, size, &h, errbuf)) {
-        return false;
-    }
+    ST_NEED(parse_header(bytes, size, &h, errbuf));
     uint64_t count = 0;
     uint64_t data_bytes = 0;
     if (!st_numel(h.shape, h.rank, &count) || !st_dtype_bytes(h.dtype, count, &data_bytes) ||
@@ -215,9 +213,7 @@ bool cli_read_npy(stator_ctx *ctx, const char *path, stator_tensor **out_tensor,
     void *bytes = NULL;
     uint64_t size = 0;
     *out_tensor = NULL;
-    if (!cli_map_file(path, &bytes, &size, errbuf)) {
-        return false;
-    }
+    ST_NEED(cli_map_file(path, &bytes, &size, errbuf));
     const bool ok = cli_parse_npy(ctx, bytes, size, out_tensor, errbuf);
     cli_unmap_file(bytes, size);
     return ok;

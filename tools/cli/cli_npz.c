@@ -77,9 +77,7 @@ bool cli_parse_npz(stator_ctx *ctx, const void *bytes, uint64_t size, cli_tensor
                    char *errbuf)
 {
     zip_t *archive = open_archive(bytes, size, errbuf);
-    if (archive == NULL) {
-        return false;
-    }
+    ST_NEED(archive != NULL);
     bool ok = true;
     const zip_int64_t count = zip_get_num_entries(archive, 0);
     for (zip_int64_t i = 0; ok && i < count; i++) {
@@ -134,9 +132,7 @@ static bool add_member(zip_t *archive, const char *name, const stator_tensor *te
     const uint32_t header_size = cli_npy_header(tensor, header);
     const uint64_t data_size = stator_tensor_size_bytes(tensor);
     char *bytes = malloc(header_size + data_size);
-    if (bytes == NULL) {
-        return false;
-    }
+    ST_NEED(bytes != NULL);
     memcpy(bytes, header, header_size);
     if (data_size != 0) {
         memcpy(bytes + header_size, stator_tensor_data(tensor), data_size);
@@ -236,9 +232,7 @@ bool cli_read_npz(stator_ctx *ctx, const char *path, cli_tensors *out, char *err
 {
     void *bytes = NULL;
     uint64_t size = 0;
-    if (!cli_map_file(path, &bytes, &size, errbuf)) {
-        return false;
-    }
+    ST_NEED(cli_map_file(path, &bytes, &size, errbuf));
     const bool ok = cli_parse_npz(ctx, bytes, size, out, errbuf);
     cli_unmap_file(bytes, size);
     return ok;

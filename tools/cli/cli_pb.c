@@ -140,9 +140,7 @@ bool cli_read_pb(stator_ctx *ctx, const char *path, stator_tensor **out_tensor, 
     void *bytes = NULL;
     uint64_t size = 0;
     *out_tensor = NULL;
-    if (!cli_map_file(path, &bytes, &size, errbuf)) {
-        return false;
-    }
+    ST_NEED(cli_map_file(path, &bytes, &size, errbuf));
     const bool ok = cli_parse_pb(ctx, bytes, size, out_tensor, errbuf);
     cli_unmap_file(bytes, size);
     return ok;
@@ -177,9 +175,7 @@ bool cli_read_pb_folder(stator_ctx *ctx, const char *dir, const char *prefix, cl
                         char *errbuf)
 {
     uint32_t count = 0;
-    if (!count_files(dir, prefix, &count, errbuf)) {
-        return false;
-    }
+    ST_NEED(count_files(dir, prefix, &count, errbuf));
     for (uint32_t i = 0; i < count; i++) {
         char path[4096];
         stator_tensor *tensor = NULL;

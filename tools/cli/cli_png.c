@@ -120,9 +120,7 @@ bool cli_read_png(stator_ctx *ctx, const char *path, uint32_t channels, const cl
     void *bytes = NULL;
     uint64_t size = 0;
     *out_tensor = NULL;
-    if (!cli_map_file(path, &bytes, &size, errbuf)) {
-        return false;
-    }
+    ST_NEED(cli_map_file(path, &bytes, &size, errbuf));
     const bool ok = cli_parse_png(ctx, bytes, size, channels, norm, out_tensor, errbuf);
     cli_unmap_file(bytes, size);
     return ok;

@@ -184,22 +184,16 @@ cli_profile *cli_profile_start(stator_ctx *ctx, const char *path, int json)
 cli_status cli_profile_stop(cli_profile *p, const cli_program *program, const char *path, int json)
 {
     stator_ctx *ctx = program->ctx;
-    if (!cli_file_open(&p->file, path, json)) {
-        return CLI_FAILED;
-    }
+    CLI_NEED(cli_file_open(&p->file, path, json));
     know_steps(p, program);
     (void)fprintf(p->file.file, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
     const stator_status status = stator_x_profile_stop(ctx, on_event, p);
     (void)fprintf(p->file.file, "\n]}\n");
-    if (!cli_file_close(&p->file, json)) {
-        return CLI_FAILED;
-    }
+    CLI_NEED(cli_file_close(&p->file, json));
     if (p->n_rows > 0) {
         qsort(p->rows, p->n_rows, sizeof *p->rows, longest_first);
     }
-    if (p->failed) {
-        return cli_fail(json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
-    }
+    CLI_FAIL_IF(p->failed, json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
     if (status != STATOR_OK) {
         (void)fprintf(stderr, "stator: warning: %s\n", stator_ctx_error_text(ctx));
     }

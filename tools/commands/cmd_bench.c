@@ -36,9 +36,8 @@ static cli_status open_lane(bench *b, lane *l, const char *path)
     l->n_out = stator_model_output_count(l->p.model);
     l->out = calloc(l->n_out + 1u, sizeof(stator_tensor *));
     l->times = calloc((size_t)b->rounds, sizeof *l->times);
-    if (l->out == NULL || l->times == NULL) {
-        return cli_fail(b->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
-    }
+    CLI_FAIL_IF(l->out == NULL || l->times == NULL, b->common.json, "RESOURCE_EXHAUSTED", NULL,
+                "out of memory");
     const uint64_t start = st_now_ns();
     CLI_TRY_CTX(l->p.ctx, b->common.json,
                 stator_call_tensors(l->p.function, l->p.n_in, l->p.in, l->n_out, l->out));
@@ -146,11 +145,9 @@ cli_status cmd_bench(int argc, char **argv)
     cli_usage usage = {.own = own, .inputs = &b.inputs, .compile = &b.compile, .common = &b.common};
     const char *path = NULL;
     CLI_PARSE(&usage, &path);
-    if (!split_backends(&b) || b.rounds < 1 || b.rounds > 1000000) {
-        return cli_misused(&usage,
-                           "write --backends A,B (at most %u) and --rounds from 1 to 1000000",
-                           BACKENDS_MAX);
-    }
+    CLI_MISUSED_IF(!split_backends(&b) || b.rounds < 1 || b.rounds > 1000000, &usage,
+                   "write --backends A,B (at most %u) and --rounds from 1 to 1000000",
+                   BACKENDS_MAX);
     cli_status status = CLI_OK;
     for (uint32_t i = 0; status == CLI_OK && i < b.count; i++) {
         status = open_lane(&b, &b.lanes[i], path);

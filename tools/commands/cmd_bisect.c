@@ -113,8 +113,7 @@ cli_status cmd_bisect(int argc, char **argv)
                        .compile = &s.compile,
                        .common = &s.common};
     CLI_PARSE(&usage, &s.path);
-    if (s.bad == NULL || s.timeout_s < 1) {
-        return cli_misused(&usage, "write --bad BACKEND (and --timeout from 1)");
-    }
+    CLI_MISUSED_IF(s.bad == NULL || s.timeout_s < 1, &usage,
+                   "write --bad BACKEND (and --timeout from 1)");
     return run_bisect(&s);
 }

@@ -125,16 +125,12 @@ static cli_status check_backend(const build *b)
 
 static cli_status make_pieces(build *b)
 {
-    if (check_backend(b) != CLI_OK) {
-        return CLI_FAILED;
-    }
+    CLI_NEED(check_backend(b) == CLI_OK);
     const stator_package_sink sink = {
         .struct_size = sizeof sink, .self = &b->folder, .piece = build_folder_piece};
     stator_function *function =
         cli_compile_model(b->g.ctx, b->g.model, &b->compile, b->backend, b->g.common.json);
-    if (function == NULL) {
-        return CLI_FAILED;
-    }
+    CLI_NEED(function != NULL);
     const stator_status status = stator_x_package(function, on_graph, b, &sink);
     stator_function_destroy(function);
     return status == STATOR_OK ? CLI_OK
@@ -177,17 +173,11 @@ static void report(build *b)
 static cli_status run_build(build *b)
 {
     const int json = b->g.common.json;
-    if (!build_may_replace(b->output, json) || !build_may_replace(b->header, json)) {
-        return CLI_FAILED;
-    }
+    CLI_NEED(build_may_replace(b->output, json) && build_may_replace(b->header, json));
     CLI_TRY(cli_graph_open(&b->g, b->model));
-    if (b->g.assumed[0] != '\0') {
-        return cli_fail(json, "UNSUPPORTED", NULL,
-                        "values of inputs decide the model's shapes, so there is no one program");
-    }
-    if (!build_folder_open(&b->folder, b->output, b->sources)) {
-        return CLI_FAILED;
-    }
+    CLI_FAIL_IF(b->g.assumed[0] != '\0', json, "UNSUPPORTED", NULL,
+                "values of inputs decide the model's shapes, so there is no one program");
+    CLI_NEED(build_folder_open(&b->folder, b->output, b->sources));
     CLI_TRY(make_pieces(b));
     CLI_TRY(make_library(b));
     report(b);
@@ -260,22 +250,14 @@ cli_status cmd_build(int argc, char **argv)
         CLI_END};
     cli_usage usage = {.own = own, .common = &b.g.common, .computes = true};
     CLI_PARSE(&usage, &b.model);
-    if (b.output == NULL) {
-        return cli_misused(&usage, "-o LIB.so is missing");
-    }
-    if (!choose_header(&b)) {
-        return cli_misused(&usage, "model, library and header must be three files");
-    }
+    CLI_MISUSED_IF(b.output == NULL, &usage, "-o LIB.so is missing");
+    CLI_MISUSED_IF(!choose_header(&b), &usage, "model, library and header must be three files");
     b.facts.model = base_of(b.model);
     b.facts.cpu = b.cpu;
     choose_name(&b);
     const char *own_option = find_own(&b.options);
-    if (own_option != NULL) {
-        return cli_misused(&usage, "%s", own_option);
-    }
-    if (!set_options(&b)) {
-        return cli_misused(&usage, "too many options");
-    }
+    CLI_MISUSED_IF(own_option != NULL, &usage, "%s", own_option);
+    CLI_MISUSED_IF(!set_options(&b), &usage, "too many options");
     st_mem_init(&b.mem, NULL, NULL, NULL, 0);
     st_str_init(&b.header_text, &b.mem);
     st_str_init(&b.source_text, &b.mem);

@@ -116,9 +116,8 @@ static cli_status clear(cache_command *c)
     uint64_t entries = 0;
     uint64_t bytes = 0;
     const char *reason = NULL;
-    if (stator_x_cache_folder(c->ctx, &reason) == NULL) {
-        return cli_fail(c->common.json, "UNAVAILABLE", NULL, "nothing was removed: %s", reason);
-    }
+    CLI_FAIL_IF(stator_x_cache_folder(c->ctx, &reason) == NULL, c->common.json, "UNAVAILABLE", NULL,
+                "nothing was removed: %s", reason);
     CLI_TRY_CTX(c->ctx, c->common.json, stator_x_cache_clear(c->ctx, &entries, &bytes));
     if (!c->common.json) {
         (void)printf("%llu entries removed, %llu bytes\n", (unsigned long long)entries,

@@ -340,9 +340,7 @@ static cli_status run_check(check *c)
 {
     CLI_TRY(cli_open_scanned(&c->common, &c->ctx));
     CLI_TRY(make_model(c));
-    if (!cli_load_inputs(c->ctx, c->model, &c->inputs, c->common.json, &c->in, &c->n_in)) {
-        return CLI_FAILED;
-    }
+    CLI_NEED(cli_load_inputs(c->ctx, c->model, &c->inputs, c->common.json, &c->in, &c->n_in));
     c->n_out = stator_model_output_count(c->model);
     CLI_TRY(run_both(c));
     return report(c);

@@ -41,9 +41,7 @@ static cli_status run_backend(compare *c, uint32_t i)
 {
     stator_function *function =
         cli_compile_model(c->ctx, c->model, &c->compile, c->names[i], c->common.json);
-    if (function == NULL) {
-        return CLI_FAILED;
-    }
+    CLI_NEED(function != NULL);
     const uint32_t n_out = stator_model_output_count(c->model);
     const bool ok = bisect_call(function, c->n_in, c->in, n_out, &c->results[i]);
     stator_function_destroy(function);
@@ -55,9 +53,8 @@ static cli_status compare_outputs(compare *c)
     const bisect_results *good = &c->results[0];
     const uint32_t count = good->n_out + good->n_in;
     c->differences = calloc(count + 1u, sizeof *c->differences);
-    if (c->differences == NULL) {
-        return cli_fail(c->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
-    }
+    CLI_FAIL_IF(c->differences == NULL, c->common.json, "RESOURCE_EXHAUSTED", NULL,
+                "out of memory");
     c->ok = 1;
     for (uint32_t k = 0; k < count; k++) {
         st_compare(stator_tensor_view(c->results[1].tensors[k]),
@@ -182,9 +179,7 @@ static void print_text(const compare *c)
 static cli_status run_compare(compare *c, const char *path)
 {
     CLI_TRY(cli_open_model(&c->common, path, &c->ctx, &c->model));
-    if (!cli_load_inputs(c->ctx, c->model, &c->inputs, c->common.json, &c->in, &c->n_in)) {
-        return CLI_FAILED;
-    }
+    CLI_NEED(cli_load_inputs(c->ctx, c->model, &c->inputs, c->common.json, &c->in, &c->n_in));
     CLI_TRY(run_backend(c, 0));
     CLI_TRY(run_backend(c, 1));
     CLI_TRY(compare_outputs(c));
@@ -211,9 +206,7 @@ cli_status cmd_compare(int argc, char **argv)
                        .common = &c.common};
     const char *path = NULL;
     CLI_PARSE(&usage, &path);
-    if (!split_backends(&c)) {
-        return cli_misused(&usage, "write --backends A,B");
-    }
+    CLI_MISUSED_IF(!split_backends(&c), &usage, "write --backends A,B");
     const cli_status status = run_compare(&c, path);
     bisect_results_free(&c.results[0]);
     bisect_results_free(&c.results[1]);

@@ -175,9 +175,7 @@ static void child_main(const conform *s, uint32_t index, int fd)
 static bool start_child(const conform *s, child *slot, uint32_t index)
 {
     int fds[2];
-    if (pipe(fds) != 0) {
-        return false;
-    }
+    ST_NEED(pipe(fds) == 0);
     (void)fflush(NULL);
     const pid_t pid = fork();
     if (pid == 0) {
@@ -269,9 +267,7 @@ static bool read_child(conform *s, child *slot)
         slot->len += to == spill ? 0 : (size_t)n;
         return false;
     }
-    if (n < 0 && errno == EINTR) {
-        return false;
-    }
+    ST_NEED(n >= 0 || errno != EINTR);
     int wait_status = 0;
     (void)close(slot->fd);
     (void)waitpid(slot->pid, &wait_status, 0);
@@ -306,12 +302,11 @@ static cli_status fill_slots(const conform *s, run_state *r)
             r->tries = 0;
             continue;
         }
-        if (r->running == 0 && ++r->tries == TRIES_MAX) {
-            return cli_fail(s->common.json, "RESOURCE_EXHAUSTED",
-                            "fewer --jobs, or higher limits of processes and open files (ulimit)",
-                            "cannot start a child process for case '%s': %s",
-                            s->cases.items[r->next].name, strerror(errno));
-        }
+        CLI_FAIL_IF(r->running == 0 && ++r->tries == TRIES_MAX, s->common.json,
+                    "RESOURCE_EXHAUSTED",
+                    "fewer --jobs, or higher limits of processes and open files (ulimit)",
+                    "cannot start a child process for case '%s': %s", s->cases.items[r->next].name,
+                    strerror(errno));
         break;
     }
     return CLI_OK;
@@ -379,25 +374,19 @@ static cli_status conform_backend(conform *s, const char *backend)
     skip_paths paths;
     CLI_TRY(find_conform_backend(&s->common, backend, s->compile.fallback != NULL,
                                  &s->compile.backend, &paths));
-    if (s->cases_dir == NULL || !find_cases(s->cases_dir, &s->cases, errbuf) ||
-        s->cases.count == 0) {
-        return cli_fail(s->common.json, "NOT_FOUND", "--cases DIR is searched for model.onnx",
-                        "no test case found in '%s'",
-                        s->cases_dir != NULL ? s->cases_dir : "(no --cases given)");
-    }
+    CLI_FAIL_IF(
+        s->cases_dir == NULL || !find_cases(s->cases_dir, &s->cases, errbuf) || s->cases.count == 0,
+        s->common.json, "NOT_FOUND", "--cases DIR is searched for model.onnx",
+        "no test case found in '%s'", s->cases_dir != NULL ? s->cases_dir : "(no --cases given)");
     (void)read_skips(paths.own, &s->skips); /* there need be none */
     (void)read_skips(paths.reference, &s->reference_skips);
     for (uint32_t i = 0; i < s->skip_files.count; i++) {
-        if (!read_skips(s->skip_files.items[i], &s->skips)) {
-            return cli_fail(s->common.json, "NOT_FOUND",
-                            "a line of the file is a case's name, blanks and the reason",
-                            "the skip list '%s' cannot be read", s->skip_files.items[i]);
-        }
+        CLI_FAIL_IF(!read_skips(s->skip_files.items[i], &s->skips), s->common.json, "NOT_FOUND",
+                    "a line of the file is a case's name, blanks and the reason",
+                    "the skip list '%s' cannot be read", s->skip_files.items[i]);
     }
     s->rows = calloc(s->cases.count, sizeof(cJSON *));
-    if (s->rows == NULL) {
-        return cli_fail(s->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
-    }
+    CLI_FAIL_IF(s->rows == NULL, s->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
     const cli_status ran = run_cases(s);
     if (ran != CLI_OK) {
         return ran;

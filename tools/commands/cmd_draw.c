@@ -15,12 +15,10 @@ static cli_status write_bytes(const cli_graph *g, const char *path, const char *
 static cli_status render(const cli_graph *g, const char *dot, const char *format, const char *path)
 {
     draw_picture picture;
-    if (!draw_render(dot, format, &picture)) {
-        return cli_fail(g->common.json, picture.is_missing ? "UNAVAILABLE" : "INTERNAL",
-                        picture.is_missing ? "write a .dot file and draw it with `dot -Tsvg`"
-                                           : NULL,
-                        "'%s' cannot be drawn: %s", path, picture.why);
-    }
+    CLI_FAIL_IF(!draw_render(dot, format, &picture), g->common.json,
+                picture.is_missing ? "UNAVAILABLE" : "INTERNAL",
+                picture.is_missing ? "write a .dot file and draw it with `dot -Tsvg`" : NULL,
+                "'%s' cannot be drawn: %s", path, picture.why);
     const cli_status status = write_bytes(g, path, picture.bytes, picture.size);
     draw_picture_free(&picture);
     return status;
@@ -79,13 +77,9 @@ cli_status cmd_draw(int argc, char **argv)
     cli_usage usage = {.own = own, .stage = &g.stage, .inputs = &g.inputs, .common = &g.common};
     const char *path = NULL;
     CLI_PARSE(&usage, &path);
-    if (output == NULL) {
-        return cli_misused(&usage, "-o FILE is missing");
-    }
-    if (format_of(output) == NULL) {
-        return cli_fail(g.common.json, "INVALID_ARGUMENT", NULL,
-                        "'%s' ends in none of .svg, .png, .pdf and .dot", output);
-    }
+    CLI_MISUSED_IF(output == NULL, &usage, "-o FILE is missing");
+    CLI_FAIL_IF(format_of(output) == NULL, g.common.json, "INVALID_ARGUMENT", NULL,
+                "'%s' ends in none of .svg, .png, .pdf and .dot", output);
     cli_status status = cli_graph_open(&g, path);
     if (status == CLI_OK) {
         status = draw(&g, path, output);

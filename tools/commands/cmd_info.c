@@ -319,9 +319,7 @@ static cli_status describe(info *f, const char *path)
     const bool is_silent = !cli_has_input_files(&f->inputs) && f->inputs.dim.count == 0;
     const bool has_inputs = cli_load_inputs(f->p.ctx, f->p.model, &f->inputs,
                                             is_silent ? -1 : f->common.json, &f->p.in, &f->p.n_in);
-    if (!has_inputs && !is_silent) {
-        return CLI_FAILED;
-    }
+    CLI_NEED(has_inputs || is_silent);
     const bool is_named = f->compile.backend != NULL;
     f->p.function = f->no_compile
                         ? NULL

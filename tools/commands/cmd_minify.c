@@ -163,9 +163,7 @@ static cli_status run_whole(minify *m)
     const bool ok = minify_child(m, &job, &c, &m->whole);
     child_close(&c);
     m->trials++;
-    if (!ok) {
-        return CLI_FAILED;
-    }
+    CLI_NEED(ok);
     if (m->whole.verdict == BISECT_REFUSED) {
         return fail_with(m, &m->whole.error);
     }
@@ -197,9 +195,7 @@ static cli_status take_survey(minify *m)
 static cli_status run_minify(minify *m)
 {
     const char *files[8];
-    if (!minify_folder_check(m->folder, m->setup.common.json)) {
-        return CLI_FAILED;
-    }
+    CLI_NEED(minify_folder_check(m->folder, m->setup.common.json));
     CLI_TRY(run_whole(m));
     if (m->whole.verdict == BISECT_AGREES) {
         print_agrees(m);
@@ -210,9 +206,7 @@ static cli_status run_minify(minify *m)
     if (!m->is_broken) {
         minify_simplify(m);
     }
-    if (m->is_broken) {
-        return CLI_FAILED;
-    }
+    CLI_NEED(!m->is_broken);
     if (m->is_capped) {
         minify_add_note(m, "so many trials are the limit; there may be a smaller one");
     }
@@ -250,9 +244,8 @@ cli_status cmd_minify(int argc, char **argv)
                        .compile = &s->compile,
                        .common = &s->common};
     CLI_PARSE(&usage, &s->path);
-    if (s->bad == NULL || m.folder == NULL || m.folder[0] == '\0' || s->timeout_s < 1) {
-        return cli_misused(&usage, "write --bad BACKEND and -o DIR (and --timeout from 1)");
-    }
+    CLI_MISUSED_IF(s->bad == NULL || m.folder == NULL || m.folder[0] == '\0' || s->timeout_s < 1,
+                   &usage, "write --bad BACKEND and -o DIR (and --timeout from 1)");
     const cli_status status = run_minify(&m);
     free_minify(&m);
     return status;

@@ -106,9 +106,8 @@ cli_status cmd_passes(int argc, char **argv)
     cli_usage usage = {.own = own, .common = &common};
     const char *name = NULL;
     CLI_PARSE(&usage, &name);
-    if (name != NULL && backend != NULL) {
-        return cli_misused(&usage, "--backend lists a pipeline; leave it or the name out");
-    }
+    CLI_MISUSED_IF(name != NULL && backend != NULL, &usage,
+                   "--backend lists a pipeline; leave it or the name out");
     stator_ctx *ctx = NULL;
     const cli_status status = cli_open(&common, &ctx) != STATOR_OK ? cli_fail_ctx(ctx, common.json)
                               : name != NULL ? show_pass(ctx, name, common.json)
@@ -182,9 +181,7 @@ static cli_status list_ops(stator_ctx *ctx, const char *wanted, int json)
 {
     const stator_ir_api *ir = stator_ctx_host(ctx)->ir;
     const stator_op_desc *only = wanted != NULL ? cli_find_op(ctx, wanted, json) : NULL;
-    if (wanted != NULL && only == NULL) {
-        return CLI_FAILED;
-    }
+    CLI_NEED(wanted == NULL || only != NULL);
     cJSON *array = cJSON_CreateArray();
     for (uint32_t op = 1; op <= ir->op_count(ctx); op++) {
         const stator_op_desc *desc = ir->op_desc(ctx, op);

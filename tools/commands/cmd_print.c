@@ -63,9 +63,7 @@ static cli_status run_passes(cli_graph *g, const cli_list *passes, const cli_lis
                              int verify)
 {
     cli_options_room room;
-    if (!cli_split_options(options, g->common.json, &room)) {
-        return CLI_FAILED;
-    }
+    CLI_NEED(cli_split_options(options, g->common.json, &room));
     for (uint32_t i = 0; i < passes->count; i++) {
         stator_model *next = NULL;
         if (stator_x_run_pass(g->model, passes->items[i], options->count, room.keys, room.values,

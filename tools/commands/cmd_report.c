@@ -507,9 +507,7 @@ static void put_picture(report *r, const char *path)
 static cli_status write_page(report *r, const char *path, const cJSON *facts)
 {
     const char *slash = strrchr(path, '/');
-    if (!cli_file_open(&r->file, r->output, r->common.json)) {
-        return CLI_FAILED;
-    }
+    CLI_NEED(cli_file_open(&r->file, r->output, r->common.json));
     put_head(r, path);
     put_summary(r, facts);
     put_fallback_nodes(r, facts);
@@ -534,9 +532,7 @@ static void say_file(const report *r)
 static cli_status make_report(report *r, const char *path)
 {
     const cli_program_flags flags = {&r->common, &r->inputs, &r->compile, r->compile.backend};
-    if (!cli_file_check(r->output, r->common.json)) {
-        return CLI_FAILED;
-    }
+    CLI_NEED(cli_file_check(r->output, r->common.json));
     CLI_TRY(cli_program_open(&r->p, &flags, path));
     if (stator_x_prepare(r->p.function, r->p.n_in, r->p.in) != STATOR_OK ||
         (r->repeat > 0 && time_calls(r) != STATOR_OK)) {
@@ -570,9 +566,7 @@ cli_status cmd_report(int argc, char **argv)
                        .common = &r.common};
     const char *path = NULL;
     CLI_PARSE(&usage, &path);
-    if (r.output == NULL) {
-        return cli_misused(&usage, "-o FILE.html is missing");
-    }
+    CLI_MISUSED_IF(r.output == NULL, &usage, "-o FILE.html is missing");
     (void)snprintf(r.logs, sizeof r.logs, "perf_hints%s%s", r.common.logs != NULL ? "," : "",
                    r.common.logs != NULL ? r.common.logs : "");
     r.common.logs = r.logs;

@@ -82,9 +82,7 @@ static cli_status call_all(run *r)
     }
     const uint64_t n = (uint64_t)r->repeat;
     double *times = calloc(n, sizeof *times);
-    if (times == NULL) {
-        return cli_fail(r->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
-    }
+    CLI_FAIL_IF(times == NULL, r->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
     status = call_more(r, times, n);
     if (status != STATOR_OK) {
         free(times);
@@ -136,14 +134,10 @@ static cli_status load_expected(run *r)
     choose_tolerance(r, is_dir);
     const bool ok = is_dir ? cli_read_pb_folder(r->p.ctx, r->expect, "output", &r->want, errbuf)
                            : cli_read_npz(r->p.ctx, r->expect, &r->want, errbuf);
-    if (!ok) {
-        return cli_fail(r->common.json, "INVALID_ARGUMENT", NULL, "%s: %s", r->expect, errbuf);
-    }
-    if (r->want.count == 0) {
-        return cli_fail(r->common.json, "INVALID_ARGUMENT",
-                        "a folder of output_I.pb, or an .npz with the outputs' names",
-                        "'%s' holds no output", r->expect);
-    }
+    CLI_FAIL_IF(!ok, r->common.json, "INVALID_ARGUMENT", NULL, "%s: %s", r->expect, errbuf);
+    CLI_FAIL_IF(r->want.count == 0, r->common.json, "INVALID_ARGUMENT",
+                "a folder of output_I.pb, or an .npz with the outputs' names",
+                "'%s' holds no output", r->expect);
     return CLI_OK;
 }
 
@@ -173,11 +167,8 @@ static cli_status check_expected(const run *r)
         if (!is_known && r->want.names[i] != NULL) {
             return unknown_output(r, r->want.names[i]);
         }
-        if (!is_known) {
-            return cli_fail(r->common.json, "INVALID_ARGUMENT", NULL,
-                            "'%s' holds %u outputs, the model has %u", r->expect, r->want.count,
-                            r->n_out);
-        }
+        CLI_FAIL_IF(!is_known, r->common.json, "INVALID_ARGUMENT", NULL,
+                    "'%s' holds %u outputs, the model has %u", r->expect, r->want.count, r->n_out);
     }
     return CLI_OK;
 }
@@ -246,10 +237,8 @@ static cli_status load_labels(run *r)
     }
     FILE *file = fopen(r->labels, "r");
     struct stat st;
-    if (file == NULL || fstat(fileno(file), &st) != 0) {
-        return cli_fail(r->common.json, "NOT_FOUND", NULL, "cannot open '%s': %s", r->labels,
-                        strerror(errno));
-    }
+    CLI_FAIL_IF(file == NULL || fstat(fileno(file), &st) != 0, r->common.json, "NOT_FOUND", NULL,
+                "cannot open '%s': %s", r->labels, strerror(errno));
     if (!S_ISREG(st.st_mode)) {
         (void)fclose(file);
         return cli_fail(r->common.json, "INVALID_ARGUMENT", "name a file of one name a line",
@@ -484,16 +473,12 @@ static cli_status check_files(const run *r)
 
 static cli_status run_model(run *r, const char *path)
 {
-    if (check_files(r) != CLI_OK) {
-        return CLI_FAILED;
-    }
+    CLI_NEED(check_files(r) == CLI_OK);
     const cli_program_flags flags = {&r->common, &r->inputs, &r->compile, r->compile.backend};
     CLI_TRY(cli_program_open(&r->p, &flags, path));
     r->n_out = stator_model_output_count(r->p.model);
     r->out = calloc(r->n_out + 1u, sizeof(stator_tensor *));
-    if (r->out == NULL) {
-        return cli_fail(r->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
-    }
+    CLI_FAIL_IF(r->out == NULL, r->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
     CLI_TRY(load_expected(r));
     CLI_TRY(check_expected(r));
     CLI_TRY(load_labels(r));

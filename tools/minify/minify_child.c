@@ -256,9 +256,7 @@ static bool write_expected(worker *w)
     const bisect_recipe good = {.backend = w->job->setup->good};
     cli_tensors list = {.ctx = w->ctx};
     bisect_results results;
-    if (!run_backend(w, &good, &results)) {
-        return false;
-    }
+    ST_NEED(run_backend(w, &good, &results));
     for (uint32_t k = 0; k < results.n_out; k++) {
         char buffer[32];
         stator_tensor_retain(results.tensors[k]);

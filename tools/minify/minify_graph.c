@@ -149,9 +149,7 @@ bool minify_graph_map(int fd, minify_graph *out)
         return false;
     }
     char *base = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-    if (base == MAP_FAILED) {
-        return false;
-    }
+    ST_NEED(base != MAP_FAILED);
     memcpy(&h, base, sizeof h);
     *out = (minify_graph){.n_nodes = h.n_nodes,
                           .n_values = h.n_values,

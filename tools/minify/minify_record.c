@@ -44,9 +44,7 @@ static bool make_groups(minify *m)
 static bool take_group(minify_record *r, const child *c, uint32_t n, const stator_ref *values)
 {
     child_tensors *groups = realloc(r->groups, (r->n_groups + 1u) * sizeof *groups);
-    if (groups == NULL) {
-        return false;
-    }
+    ST_NEED(groups != NULL);
     r->groups = groups;
     child_tensors *group = &groups[r->n_groups++];
     if (!child_tensors_map(c->files[CHILD_KEPT], group) || group->count < n) {

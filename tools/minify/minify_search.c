@@ -91,13 +91,9 @@ static bool run_trial(minify *m, const minify_cut *cut)
     const bool ok = minify_child(m, &job, &c, &outcome);
     child_close(&c);
     m->trials++;
-    if (!ok) {
-        return false;
-    }
+    ST_NEED(ok);
     progress(m, cut, &outcome);
-    if (!minify_is_same(&m->whole, &outcome)) {
-        return false;
-    }
+    ST_NEED(minify_is_same(&m->whole, &outcome));
     m->last = outcome;
     return true;
 }
@@ -146,13 +142,9 @@ static void take_best(search *s)
 static bool try_cut(search *s, const minify_cut_spec *spec)
 {
     minify_cut cut;
-    if (!minify_cut_make(&s->m->graph, spec, &cut)) {
-        return false;
-    }
+    ST_NEED(minify_cut_make(&s->m->graph, spec, &cut));
     cut.has_symbols = s->m->best.has_symbols;
-    if (!minify_try(s->m, &cut)) {
-        return false;
-    }
+    ST_NEED(minify_try(s->m, &cut));
     take_best(s);
     return true;
 }

@@ -47,9 +47,7 @@ static bool try_given(simplify *s)
                                   .n_outputs = s->n_outputs,
                                   .is_given = s->is_given};
     minify_cut cut;
-    if (!minify_cut_make(&s->m->graph, &spec, &cut)) {
-        return false;
-    }
+    ST_NEED(minify_cut_make(&s->m->graph, &spec, &cut));
     cut.is_random = 1;
     return minify_try(s->m, &cut);
 }

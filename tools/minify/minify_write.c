@@ -276,9 +276,7 @@ static bool fails_again(minify *m, const char *part)
 /* The next larger form; 0: there is none. */
 static bool take_larger(minify *m)
 {
-    if (m->best.is_whole) {
-        return false;
-    }
+    ST_NEED(!m->best.is_whole);
     minify_cut_free(&m->best);
     if (m->exact.n_nodes != 0) {
         m->best = m->exact;
@@ -333,9 +331,7 @@ static bool write_form(minify *m, const char *part)
             return write_script(m, part) && move_part(part, m->folder, json);
         }
         remove_part(part);
-        if (m->is_broken) {
-            return false;
-        }
+        ST_NEED(!m->is_broken);
         if (!take_larger(m)) {
             return is_written
                        ? cli_fail(json, "DATA_LOSS", NULL,

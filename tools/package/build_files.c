@@ -251,9 +251,7 @@ static bool fail_part(build_folder *folder, const char *name)
 
 static bool add_file(build_folder *folder, const char *name, const void *bytes, uint64_t size)
 {
-    if (!note_file(folder, name)) {
-        return false;
-    }
+    ST_NEED(note_file(folder, name));
     if (folder->kept_fd >= 0 && !list_file(folder, name)) {
         return false;
     }
@@ -305,9 +303,7 @@ static bool add_data(build_folder *folder, const char *name, const void *bytes, 
                            "    .section .note.GNU-stack,\"\",@progbits\n",
                            name, name, name, name);
     (void)snprintf(file, sizeof file, "%s.bin", name);
-    if (!build_folder_add(folder, file, bytes, size)) {
-        return false;
-    }
+    ST_NEED(build_folder_add(folder, file, bytes, size));
     (void)snprintf(file, sizeof file, "%s.s", name);
     return build_folder_add(folder, file, text, (uint64_t)n);
 }
@@ -441,10 +437,8 @@ bool build_folder_link(build_folder *folder, const char *cc, const char *name, c
     const char *slash = strrchr(output, '/');
     const char *soname = slash != NULL ? slash + 1 : output;
     const int n = snprintf(map, sizeof map, "{ global: %s_*; local: *; };\n", name);
-    if (!build_folder_add(folder, "exports.map", map, (uint64_t)n) ||
-        !compile_files(folder, cc, soname)) {
-        return false;
-    }
+    ST_NEED(build_folder_add(folder, "exports.map", map, (uint64_t)n) &&
+            compile_files(folder, cc, soname));
     build_watch_lock(folder);
     const bool ok = renameat(folder->work_fd, LIBRARY_FILE, AT_FDCWD, output) == 0;
     if (ok) {

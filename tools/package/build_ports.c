@@ -246,16 +246,12 @@ static bool fill_ports(build_ports *ports, int json)
     const stator_graph_view *v = ports->v;
     for (uint32_t i = 0; i < v->n_inputs; i++) {
         const char *name = stator_string_at(v, stator_value_at(v, i + 1u)->name);
-        if (!fill_port(ports, i + 1u, name, "input", &ports->in[i], json)) {
-            return false;
-        }
+        ST_NEED(fill_port(ports, i + 1u, name, "input", &ports->in[i], json));
         ports->n_in = i + 1u;
     }
     for (uint32_t k = 0; k < v->n_outputs; k++) {
         const char *name = stator_string_at(v, stator_ref_at(v, v->output_name_begin + k));
-        if (!fill_port(ports, stator_output_at(v, k), name, "output", &ports->out[k], json)) {
-            return false;
-        }
+        ST_NEED(fill_port(ports, stator_output_at(v, k), name, "output", &ports->out[k], json));
         ports->n_out = k + 1u;
     }
     return true;

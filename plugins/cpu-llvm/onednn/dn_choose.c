@@ -75,11 +75,8 @@ dn_candidate dn_winograd_of(const dn_op *op)
     if (dn_tiles_has_winograd(op)) {
         return (dn_candidate){.is_tiles = 1, .is_winograd = 1};
     }
-    return (dn_candidate){.move_x = 1,
-                          .move_y = 1,
-                          .move_out = 1,
-                          .is_winograd = 1,
-                          .is_sum = (uint32_t)has_add(op)};
+    return (dn_candidate){
+        .move_x = 1, .move_y = 1, .move_out = 1, .is_winograd = 1, .is_sum = (uint32_t)has_add(op)};
 }
 
 /* oneDNN's transposed convolutions do other rows than a bias one element after the other. */

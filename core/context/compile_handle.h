@@ -5,8 +5,8 @@
  * slots that plugins call (log, nested) read the handle of the call that they are in, and
  * parallel_for of the host table takes it along, so that what a helper thread logs or dumps
  * belongs to the compile that asked for help. Handles lie on the stack of who enters them. */
-#ifndef STATOR_HOST_COMPILE_HANDLE_H
-#define STATOR_HOST_COMPILE_HANDLE_H
+#ifndef STATOR_CONTEXT_COMPILE_HANDLE_H
+#define STATOR_CONTEXT_COMPILE_HANDLE_H
 
 #include "core/context/ctx.h"
 

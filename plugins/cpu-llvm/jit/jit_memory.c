@@ -375,7 +375,7 @@ static void store_run(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueR
 static void store_scalar(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueRef is_on)
 {
     const LLVMValueRef p = jit_address(f, a->inst->ref, a->inst->sym);
-    const jit_if on = is_on ? jit_begin_if(f, is_on, false) : (jit_if){NULL};
+    const jit_if on = is_on ? jit_begin_if(f, is_on, false) : (jit_if){.join = NULL};
     (void)store_at(f, value, p, a->align, a->inst->ref);
     if (is_on != NULL) {
         (void)jit_end_if(f, &on, NULL, NULL);

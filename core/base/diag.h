@@ -53,17 +53,10 @@ extern const stator_diag_api st_diag_api; /* the host table's `diag` */
             return false;                                                                          \
         }                                                                                          \
     } while (0)
-/* Returns RESOURCE_EXHAUSTED unless what an allocation made is there. */
-#define ST_TRY_MEM(is_made, err)                                                                   \
-    do {                                                                                           \
-        if (!(is_made)) {                                                                          \
-            return st_fail_oom(err);                                                               \
-        }                                                                                          \
-    } while (0)
 /* Does the next step of several unless one before it failed; `status` is a variable. */
 #define ST_THEN(status, expr) ((status) = (status) == STATOR_OK ? (expr) : (status))
-/* Returns st_fail(err, code, format, ...) where the condition holds; or what another function of
- * its kind, which knows a place too, gives for its arguments. */
+/* Where the condition holds, returns what `fail` gives for the other arguments: a function that
+ * keeps the reason, most often with a place that it knows. ST_FAIL_IF is the one of st_fail. */
 #define ST_FAIL_BY_IF(fail, condition, ...)                                                        \
     do {                                                                                           \
         if (condition) {                                                                           \
@@ -71,23 +64,15 @@ extern const stator_diag_api st_diag_api; /* the host table's `diag` */
         }                                                                                          \
     } while (0)
 #define ST_FAIL_IF(condition, ...) ST_FAIL_BY_IF(st_fail, condition, __VA_ARGS__)
+/* Returns RESOURCE_EXHAUSTED unless what an allocation made is there. */
+#define ST_TRY_MEM(is_made, err) ST_FAIL_BY_IF(st_fail_oom, !(is_made), err)
 /* Returns INVALID_ARGUMENT when a pointer from the other side of a border is NULL; of a list only
  * when it is said to have elements. */
 #define ST_REQUIRE(pointer, err)                                                                   \
-    do {                                                                                           \
-        if ((pointer) == NULL) {                                                                   \
-            return st_fail((err), STATOR_INVALID_ARGUMENT, "%s is NULL", #pointer);                \
-        }                                                                                          \
-    } while (0)
+    ST_FAIL_IF((pointer) == NULL, (err), STATOR_INVALID_ARGUMENT, "%s is NULL", #pointer)
 #define ST_REQUIRE_LIST(list, count, err)                                                          \
-    do {                                                                                           \
-        if ((list) == NULL && (count) != 0) {                                                      \
-            return st_fail((err), STATOR_INVALID_ARGUMENT,                                         \
-                           "%s is NULL, %llu elements were to be "                                 \
-                           "there",                                                                \
-                           #list, (unsigned long long)(count));                                    \
-        }                                                                                          \
-    } while (0)
+    ST_FAIL_IF((list) == NULL && (count) != 0, (err), STATOR_INVALID_ARGUMENT,                     \
+               "%s is NULL, %llu elements were to be there", #list, (unsigned long long)(count))
 /* The same with cleanup at the label `done`; needs `stator_status status` in scope. */
 #define ST_TRY_DONE(expr)                                                                          \
     do {                                                                                           \

@@ -101,12 +101,7 @@ struct ox_import {
 stator_status ox_import_fail(ox_import *im, stator_status code, const char *format, ...)
     STATOR_PRINTF(3, 4);
 /* The same where the condition holds. */
-#define OX_FAIL_IF(condition, ...)                                                                 \
-    do {                                                                                           \
-        if (condition) {                                                                           \
-            return ox_import_fail(__VA_ARGS__);                                                    \
-        }                                                                                          \
-    } while (0)
+#define OX_FAIL_IF(condition, ...) ST_FAIL_BY_IF(ox_import_fail, condition, __VA_ARGS__)
 /* Keeps the failure of a host call whose diag went to im->emit_diag, with `where` before its text.
  * True: the call went well. */
 bool ox_import_check(ox_import *im, stator_status status, const char *where);

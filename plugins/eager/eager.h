@@ -240,17 +240,7 @@ stator_status ek_fail(const ek_call *c, stator_diag **err, stator_status code, c
                       ...) STATOR_PRINTF(4, 5);
 stator_status ek_oom(const ek_call *c, stator_diag **err); /* RESOURCE_EXHAUSTED */
 /* The same where the condition holds, and where there was no memory to make something. */
-#define EK_FAIL_IF(condition, ...)                                                                 \
-    do {                                                                                           \
-        if (condition) {                                                                           \
-            return ek_fail(__VA_ARGS__);                                                           \
-        }                                                                                          \
-    } while (0)
-#define EK_TRY_MEM(is_made, c, err)                                                                \
-    do {                                                                                           \
-        if (!(is_made)) {                                                                          \
-            return ek_oom((c), (err));                                                             \
-        }                                                                                          \
-    } while (0)
+#define EK_FAIL_IF(condition, ...) ST_FAIL_BY_IF(ek_fail, condition, __VA_ARGS__)
+#define EK_TRY_MEM(is_made, c, err) ST_FAIL_BY_IF(ek_oom, !(is_made), c, err)
 
 #endif

@@ -237,12 +237,7 @@ stator_status eager_layout(eager_exe *exe, eager_execution_plan *plan, bool is_r
 stator_status eager_fail(const eager_self *self, const eager_step *step, stator_diag **err,
                          stator_status code, const char *format, ...) STATOR_PRINTF(5, 6);
 /* The same where the condition holds. */
-#define EAGER_FAIL_IF(condition, ...)                                                              \
-    do {                                                                                           \
-        if (condition) {                                                                           \
-            return eager_fail(__VA_ARGS__);                                                        \
-        }                                                                                          \
-    } while (0)
+#define EAGER_FAIL_IF(condition, ...) ST_FAIL_BY_IF(eager_fail, condition, __VA_ARGS__)
 #define EAGER_TRY_MEM(is_made, self, err)                                                          \
     EAGER_FAIL_IF(!(is_made), (self), NULL, (err), STATOR_RESOURCE_EXHAUSTED, "out of memory")
 /* Value of a program of the executable; 0 when it needs a symbol that is not set. */

@@ -125,12 +125,7 @@ cli_status cli_parse(cli_usage *usage, int argc, char **argv, const char **words
 
 /* Says on stderr how the command line is wrong and where help is; CLI_USAGE. */
 cli_status cli_misused(const cli_usage *usage, const char *format, ...) STATOR_PRINTF(2, 3);
-#define CLI_MISUSED_IF(condition, ...)                                                             \
-    do {                                                                                           \
-        if (condition) {                                                                           \
-            return cli_misused(__VA_ARGS__);                                                       \
-        }                                                                                          \
-    } while (0)
+#define CLI_MISUSED_IF(condition, ...) ST_FAIL_BY_IF(cli_misused, condition, __VA_ARGS__)
 
 stator_status cli_open(const cli_common *common, stator_ctx **out_ctx);
 /* The same, and the plugins found, or a model loaded. CLI_OK, or prints and gives the exit status;
@@ -168,12 +163,7 @@ cli_status cli_fail_ctx(stator_ctx *ctx, int json);
 cli_status cli_fail(int json, const char *code, const char *hint, const char *format, ...)
     STATOR_PRINTF(4, 5);
 /* The same where the condition holds. */
-#define CLI_FAIL_IF(condition, ...)                                                                \
-    do {                                                                                           \
-        if (condition) {                                                                           \
-            return cli_fail(__VA_ARGS__);                                                          \
-        }                                                                                          \
-    } while (0)
+#define CLI_FAIL_IF(condition, ...) ST_FAIL_BY_IF(cli_fail, condition, __VA_ARGS__)
 /* Returns CLI_FAILED unless it holds; what failed has printed why. */
 #define CLI_NEED(is_done) CLI_TRY((is_done) ? CLI_OK : CLI_FAILED)
 /* json -1 prints nothing: the text stays here until the next failure. */

@@ -71,9 +71,8 @@ static stator_ref fit(tape *t, stator_ref grad, stator_ref operand)
     stator_emitter *e = &t->e;
     const uint32_t rank = stator_emit_rank(e, grad), less = stator_emit_rank(e, operand);
     const uint32_t extra = rank - less;
-    if (e->status != STATOR_OK || rank < less) {
-        return stator_emit_fail(e, STATOR_INTERNAL, "a gradient has fewer axes than its value");
-    }
+    ST_FAIL_BY_IF(stator_emit_fail, e->status != STATOR_OK || rank < less, e, STATOR_INTERNAL,
+                  "a gradient has fewer axes than its value");
     stator_emit_dims(e, grad, have);
     stator_emit_dims(e, operand, want);
     for (uint32_t i = 0; i < rank; i++) {

@@ -6,6 +6,8 @@
  * closed: instructions hoisted out of it meanwhile stand before it. */
 #include "codegen/loopir/loop_build.h"
 
+#include "core/base/diag.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -114,14 +116,10 @@ static st_loop_ref append(st_loop_builder *b, const st_loop_inst *inst, uint32_t
     if (kernel->failed) {
         return 0;
     }
-    if (depth >= b->open.count) {
-        return fail(b, STATOR_INTERNAL);
-    }
+    ST_FAIL_BY_IF(fail, depth >= b->open.count, b, STATOR_INTERNAL);
     const st_loop_ref ref = kernel->insts.count;
     st_loop_inst *at = st_vec_push(kernel->mem, &kernel->insts);
-    if (at == NULL) {
-        return out_of_memory(b);
-    }
+    ST_FAIL_BY_IF(out_of_memory, at == NULL, b);
     *at = *inst;
     at->origin = b->origin;
     st_loop_chain(kernel, b->open.data[depth], ref);
@@ -187,9 +185,7 @@ uint32_t st_loop_buffer_add(st_loop_builder *b, const char *name, uint32_t dtype
     const uint32_t index = kernel->buffers.count;
     const char *copy = st_arena_strndup(&kernel->syms->names, name, strlen(name));
     st_loop_buffer *at = copy ? st_vec_push(kernel->mem, &kernel->buffers) : NULL;
-    if (at == NULL) {
-        return out_of_memory(b);
-    }
+    ST_FAIL_BY_IF(out_of_memory, at == NULL, b);
     *at = (st_loop_buffer){
         .name = copy, .dtype = dtype, .flags = flags, .numel = numel, .id = id, .align = 16};
     return index;
@@ -200,9 +196,7 @@ uint32_t st_loop_axis_add(st_loop_builder *b, uint32_t extent, uint32_t flags)
     st_kernel *kernel = b->kernel;
     const uint32_t index = kernel->axes.count;
     st_loop_axis *at = kernel->failed ? NULL : st_vec_push(kernel->mem, &kernel->axes);
-    if (at == NULL) {
-        return out_of_memory(b);
-    }
+    ST_FAIL_BY_IF(out_of_memory, at == NULL, b);
     char name[16];
     int64_t lo = 0;
     int64_t hi = 0;
@@ -276,9 +270,7 @@ st_loop_ref st_loop_number(st_loop_builder *b, uint32_t dtype, double value)
 st_loop_ref st_loop_index(st_loop_builder *b, uint32_t sym)
 {
     int64_t value = 0;
-    if (sym == 0) {
-        return fail(b, STATOR_UNSUPPORTED);
-    }
+    ST_FAIL_BY_IF(fail, sym == 0, b, STATOR_UNSUPPORTED);
     if (st_sym_const(&b->kernel->syms->tab, sym, &value)) {
         return st_loop_int(b, STATOR_I64, value);
     }
@@ -294,9 +286,7 @@ st_loop_ref st_loop_apply(st_loop_builder *b, uint32_t code, uint32_t dtype, st_
     if (b->kernel->failed) {
         return 0;
     }
-    if (desc == NULL || args[desc->arity - 1u] == 0) {
-        return fail(b, STATOR_INTERNAL);
-    }
+    ST_FAIL_BY_IF(fail, desc == NULL || args[desc->arity - 1u] == 0, b, STATOR_INTERNAL);
     if (desc->result == ST_LOOP_BOOL) {
         dtype = STATOR_BOOL;
     } else if (dtype == 0) {
@@ -330,9 +320,7 @@ st_loop_ref st_loop_load(st_loop_builder *b, uint32_t buffer, uint32_t index, st
     if (b->kernel->failed) {
         return 0; /* the buffer may not exist */
     }
-    if (index == 0) {
-        return fail(b, STATOR_UNSUPPORTED);
-    }
+    ST_FAIL_BY_IF(fail, index == 0, b, STATOR_UNSUPPORTED);
     const st_loop_buffer *from = &b->kernel->buffers.data[buffer];
     const st_loop_inst inst = {.code = ST_LOOP_LOAD,
                                .dtype = (uint8_t)st_loop_loaded(from->dtype),
@@ -417,9 +405,7 @@ static bool is_running(st_loop_builder *b, st_loop_ref acc)
 st_loop_ref st_loop_read(st_loop_builder *b, st_loop_ref acc, uint32_t dtype)
 {
     st_loop_inst inst = {.code = ST_LOOP_READ, .dtype = (uint8_t)dtype, .ref = acc};
-    if (b->kernel->failed || acc == 0) {
-        return fail(b, STATOR_INTERNAL);
-    }
+    ST_FAIL_BY_IF(fail, b->kernel->failed || acc == 0, b, STATOR_INTERNAL);
     if (is_running(b, acc)) {
         return append_here(b, &inst);
     }

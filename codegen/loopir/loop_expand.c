@@ -105,9 +105,7 @@ static st_loop_ref pure(expander *e, const st_loop_inst *inst)
     }
     const st_loop_ref ref = e->out->insts.count;
     st_loop_inst *at = st_vec_push(e->out->mem, &e->out->insts);
-    if (at == NULL) {
-        return out_of_memory(e);
-    }
+    ST_FAIL_BY_IF(out_of_memory, at == NULL, e);
     *at = *inst;
     at->origin = e->origin;
     st_loop_chain(e->out, e->block, ref);
@@ -268,9 +266,7 @@ static st_loop_ref eval_rare(run *r, const st_expr *expr, uint32_t want)
     st_loop_inst *inst = e->status == STATOR_OK ? st_vec_push(out->mem, &out->insts) : NULL;
     const uint32_t body = out->blocks.count;
     st_loop_block *block = inst ? st_vec_push(out->mem, &out->blocks) : NULL;
-    if (block == NULL) {
-        return out_of_memory(e);
-    }
+    ST_FAIL_BY_IF(out_of_memory, block == NULL, e);
     const uint32_t around = e->block;
     *inst = (st_loop_inst){.code = ST_LOOP_RARE,
                            .dtype = (uint8_t)dtype_at(e, usual),

@@ -35,9 +35,7 @@ static uint32_t node(parser *p, const st_expr *expr)
     if (p->status != STATOR_OK) {
         return 0;
     }
-    if (p->program->nodes.count >= NODES_MAX) {
-        return fail(p, "more than 4096 nodes");
-    }
+    ST_FAIL_BY_IF(fail, p->program->nodes.count >= NODES_MAX, p, "more than 4096 nodes");
     st_expr *to = st_vec_push(p->program->mem, &p->program->nodes);
     if (to == NULL) {
         p->status = st_fail_oom(p->err);
@@ -144,9 +142,8 @@ static uint32_t number(parser *p)
             p->at++;
             scale = exponent(p);
         }
-        if (!is_hex && value >= (UINT64_C(1) << 53)) {
-            return fail(p, "a decimal fraction of too many digits");
-        }
+        ST_FAIL_BY_IF(fail, !is_hex && value >= (UINT64_C(1) << 53), p,
+                      "a decimal fraction of too many digits");
         /* 10^after is exact up to 22, so the quotient is rounded once. */
         expr.number = is_hex ? ldexp((double)value, scale - 4 * (int32_t)after)
                              : (double)value / pow(10, (double)after);
@@ -271,9 +268,7 @@ static uint32_t primary(parser *p)
     while (is_letter(*p->at) || is_digit(*p->at)) {
         p->at++;
     }
-    if (p->at == word) {
-        return fail(p, "an operand expected");
-    }
+    ST_FAIL_BY_IF(fail, p->at == word, p, "an operand expected");
     const uint32_t n = (uint32_t)(p->at - word);
     return take(p, "(") ? call(p, word, n) : name(p, word, n);
 }
@@ -368,9 +363,7 @@ static uint32_t block(parser *p)
             break;
         }
         st_expr let = {.kind = ST_EXPR_LET, .name = p->at, .name_len = n};
-        if (n == 1 && strchr("xyz", *p->at)) {
-            return fail(p, "an operand is given a value");
-        }
+        ST_FAIL_BY_IF(fail, n == 1 && strchr("xyz", *p->at), p, "an operand is given a value");
         p->at += n;
         expect(p, "=", "'=' expected");
         let.args[0] = choice(p);

@@ -558,9 +558,7 @@ static stator_status read_op(archive *a, cg_launch *launch, uint32_t *out_unread
         numbers[i] = launch->numbers[i].constant;
     }
     kept.numbers = numbers;
-    if (a->in.failed) {
-        return broken(err);
-    }
+    ST_FAIL_BY_IF(broken, a->in.failed, err);
     const stator_status status =
         library->op_load(library->self, &kept, &launch->op, out_unread, err);
     launch->op = status == STATOR_OK ? launch->op : NULL;
@@ -575,9 +573,7 @@ static stator_status read_code(archive *a, stator_diag **err)
     if (a->n_kernels) {
         uint64_t n = 0;
         const void *bytes = st_read_block(&a->in, &n);
-        if (a->in.failed || emitter->module_load == NULL) {
-            return broken(err);
-        }
+        ST_FAIL_BY_IF(broken, a->in.failed || emitter->module_load == NULL, err);
         ST_TRY(emitter->module_load(emitter->self, bytes, n, a->n_kernels, &exe->module, err));
     }
     for (uint32_t i = 0; i < exe->launches.count; i++) {
@@ -713,9 +709,7 @@ static stator_status load_exe(st_cg_exe *exe, const void *bytes, uint64_t n, sta
     ST_TRY(read_constants(&a, err));
     ST_TRY(field_plan(&a, err));
     ST_TRY(read_code(&a, err));
-    if (!are_buffers_sound(exe) || !are_launches_sound(&a)) {
-        return broken(err);
-    }
+    ST_FAIL_BY_IF(broken, !are_buffers_sound(exe) || !are_launches_sound(&a), err);
     return read_data(&a, err);
 }
 

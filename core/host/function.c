@@ -92,13 +92,9 @@ stator_status stator_compile(stator_model *model, const stator_compile_options *
     stator_status status =
         given != NULL ? ST_SIZED_READ(stator_compile_options, &options, given, &diag) : STATOR_OK;
     ST_THEN(status, st_check_flags(options.flags, COMPILE_FLAGS, "stator_compile_options", &diag));
-    if (status != STATOR_OK) {
-        return st_ctx_fail(ctx, status, diag);
-    }
+    ST_FAIL_BY_IF(st_ctx_fail, status != STATOR_OK, ctx, status, diag);
     stator_function *f = st_calloc(&ctx->mem, 1, sizeof *f);
-    if (f == NULL) {
-        return st_ctx_fail(ctx, STATOR_RESOURCE_EXHAUSTED, NULL);
-    }
+    ST_FAIL_BY_IF(st_ctx_fail, f == NULL, ctx, STATOR_RESOURCE_EXHAUSTED, NULL);
     f->ctx = ctx;
     f->model = model;
     f->n_inputs = stator_model_input_count(model);

@@ -257,9 +257,7 @@ stator_status stator_bind(stator_function *f, uint32_t n_in, stator_tensor *cons
 {
     *out_call = NULL;
     stator_bound_call *call = st_calloc(&f->ctx->mem, 1, sizeof *call);
-    if (call == NULL) {
-        return st_ctx_fail(f->ctx, STATOR_RESOURCE_EXHAUSTED, NULL);
-    }
+    ST_FAIL_BY_IF(st_ctx_fail, call == NULL, f->ctx, STATOR_RESOURCE_EXHAUSTED, NULL);
     call->function = f;
     call->n_in = n_in;
     call->n_out = n_out;

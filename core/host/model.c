@@ -352,13 +352,9 @@ stator_status stator_model_load(stator_ctx *ctx, const char *path, const stator_
     stator_load_options options;
     stator_diag *diag = NULL;
     stator_status status = read_options(given, &options, &diag);
-    if (status != STATOR_OK) {
-        return st_ctx_fail(ctx, status, diag);
-    }
+    ST_FAIL_BY_IF(st_ctx_fail, status != STATOR_OK, ctx, status, diag);
     stator_model *model = new_model(ctx, options.flags);
-    if (model == NULL) {
-        return st_ctx_fail(ctx, STATOR_RESOURCE_EXHAUSTED, NULL);
-    }
+    ST_FAIL_BY_IF(st_ctx_fail, model == NULL, ctx, STATOR_RESOURCE_EXHAUSTED, NULL);
     status = open_source(model, path, &diag);
     ST_THEN(status, finish_load(model, &options, &diag));
     return end_load(model, status, diag, out_model);
@@ -375,13 +371,9 @@ stator_status stator_model_load_bytes(stator_ctx *ctx, const void *bytes, uint64
     if (status == STATOR_OK && bytes == NULL && size != 0) {
         status = st_fail(&diag, STATOR_INVALID_ARGUMENT, "the model's bytes are NULL");
     }
-    if (status != STATOR_OK) {
-        return st_ctx_fail(ctx, status, diag);
-    }
+    ST_FAIL_BY_IF(st_ctx_fail, status != STATOR_OK, ctx, status, diag);
     stator_model *model = new_model(ctx, options.flags);
-    if (model == NULL) {
-        return st_ctx_fail(ctx, STATOR_RESOURCE_EXHAUSTED, NULL);
-    }
+    ST_FAIL_BY_IF(st_ctx_fail, model == NULL, ctx, STATOR_RESOURCE_EXHAUSTED, NULL);
     model->path = st_strdup(&ctx->mem, name != NULL ? name : "<bytes>");
     model->bytes = bytes;
     model->size = size;

@@ -325,12 +325,10 @@ static stator_status compare_item(check *c, const st_note_item *row, const st_lo
         return STATOR_OK;
     }
     const stator_backend *b = loaded->as.backend;
-    if (row->tags != NULL && !same_words(row->tags, b->tags)) {
-        return lie(c, "tags", row->tags, b->tags);
-    }
-    if (row->aliases != NULL && !same_words(row->aliases, b->aliases)) {
-        return lie(c, "aliases", row->aliases, b->aliases);
-    }
+    ST_FAIL_BY_IF(lie, row->tags != NULL && !same_words(row->tags, b->tags), c, "tags", row->tags,
+                  b->tags);
+    ST_FAIL_BY_IF(lie, row->aliases != NULL && !same_words(row->aliases, b->aliases), c, "aliases",
+                  row->aliases, b->aliases);
     REFUSE_IF(row->has_priority && row->priority != b->priority, c,
               "the note does not match: it says priority %d, the plugin says %d", row->priority,
               b->priority);
@@ -376,12 +374,10 @@ static stator_status compare_items(check *c, const st_note *note, const st_loade
 static stator_status compare_plugin(const check *c, const st_note *note,
                                     const stator_plugin *plugin)
 {
-    if (plugin->name == NULL || strcmp(plugin->name, note->name) != 0) {
-        return lie(c, "name", note->name, plugin->name);
-    }
-    if (plugin->version == NULL || strcmp(plugin->version, note->version) != 0) {
-        return lie(c, "version", note->version, plugin->version);
-    }
+    ST_FAIL_BY_IF(lie, plugin->name == NULL || strcmp(plugin->name, note->name) != 0, c, "name",
+                  note->name, plugin->name);
+    ST_FAIL_BY_IF(lie, plugin->version == NULL || strcmp(plugin->version, note->version) != 0, c,
+                  "version", note->version, plugin->version);
     REFUSE_IF(plugin->abi_major != note->abi_major || plugin->abi_minor_built != note->abi_minor ||
                   (note->has_min_host_minor && plugin->abi_minor_min != note->min_host_minor),
               c,
@@ -389,9 +385,8 @@ static stator_status compare_plugin(const check *c, const st_note *note,
               "plugin says %u.%u, at least minor %u",
               note->abi_major, note->abi_minor, note->min_host_minor, plugin->abi_major,
               plugin->abi_minor_built, plugin->abi_minor_min);
-    if (plugin->sanitizer != NULL && strcmp(plugin->sanitizer, note->sanitizer) != 0) {
-        return lie(c, "sanitizer", note->sanitizer, plugin->sanitizer);
-    }
+    ST_FAIL_BY_IF(lie, plugin->sanitizer != NULL && strcmp(plugin->sanitizer, note->sanitizer) != 0,
+                  c, "sanitizer", note->sanitizer, plugin->sanitizer);
     return STATOR_OK;
 }
 

@@ -190,9 +190,7 @@ static stator_status take_number(json_parser *p, st_json *value)
 
 static stator_status take_key(json_parser *p, const st_json *object, const char **out)
 {
-    if (p->at >= p->end || *p->at != '"') {
-        return bad(p, "expected a member name in quotes");
-    }
+    ST_FAIL_BY_IF(bad, p->at >= p->end || *p->at != '"', p, "expected a member name in quotes");
     ST_TRY(take_string(p, out));
     BAD_IF(st_json_member(object, *out) != NULL, p, "a member occurs twice");
     skip_space(p);

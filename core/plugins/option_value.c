@@ -108,9 +108,7 @@ static stator_status parse_float(const option_text *t, st_option_value *out)
 {
     const stator_option_desc *row = t->row;
     const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (plain == (locale_t)0) {
-        return st_fail_oom(t->err);
-    }
+    ST_TRY_MEM(plain != (locale_t)0, t->err);
     char *end = NULL;
     out->f = strtod_l(t->text, &end, plain);
     freelocale(plain);

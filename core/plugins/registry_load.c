@@ -157,9 +157,7 @@ static stator_status load_unlocked(st_registry *registry, st_plugin *plugin, st_
                                    st_verdict **out_probes, stator_diag **err)
 {
     st_plugin_load(registry, plugin, result);
-    if (result->is_out_of_memory) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(!result->is_out_of_memory, err);
     if (result->verdict.state != ST_STATE_AVAILABLE) {
         return STATOR_OK;
     }
@@ -323,9 +321,7 @@ stator_status st_registry_each(st_registry *registry, uint32_t kind,
             continue;
         }
         const stator_status status = st_registry_load_unnamed(registry, item, &loaded, NULL);
-        if (status == STATOR_RESOURCE_EXHAUSTED) {
-            return st_fail_oom(err);
-        }
+        ST_TRY_MEM(status != STATOR_RESOURCE_EXHAUSTED, err);
         if (status == STATOR_OK) {
             ST_TRY(fn(self, loaded));
         }
@@ -391,9 +387,7 @@ static stator_status show_devices(st_registry *registry, st_registry_item *item,
 {
     stator_device_info *rows =
         st_arena_zalloc(&registry->arena, list->rows.count + 1u, sizeof *rows);
-    if (rows == NULL || list->failed) {
-        return st_fail_oom(err);
-    }
+    ST_TRY_MEM(rows != NULL && !list->failed, err);
     for (uint32_t i = 0; i < list->rows.count; i++) {
         rows[i] = list->rows.data[i];
         rows[i].name = printable_text(registry, rows[i].name);

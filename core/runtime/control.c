@@ -243,10 +243,8 @@ static stator_status run_cond(loop *l)
 {
     const DLTensor *pred = operand(l, 0);
     const int64_t count = product(pred->shape, 0, (uint32_t)pred->ndim);
-    if (count != 1) {
-        return fail(l, STATOR_INVALID_ARGUMENT, "the condition has %lld elements, expected 1",
-                    (long long)count);
-    }
+    ST_FAIL_BY_IF(fail, count != 1, l, STATOR_INVALID_ARGUMENT,
+                  "the condition has %lld elements, expected 1", (long long)count);
     return run_once(l, st_load_i64(dtype_of(pred), pred->data, 0) ? 0 : 1, 1);
 }
 
@@ -360,9 +358,8 @@ static stator_status while_iteration(loop *l, int64_t *out_again)
 {
     ST_TRY(run_body(l));
     const DLTensor *again = &l->out[0].view;
-    if (product(again->shape, 0, (uint32_t)again->ndim) != 1) {
-        return fail(l, STATOR_INVALID_ARGUMENT, "the body's first result must be one bool");
-    }
+    ST_FAIL_BY_IF(fail, product(again->shape, 0, (uint32_t)again->ndim) != 1, l,
+                  STATOR_INVALID_ARGUMENT, "the body's first result must be one bool");
     *out_again = st_load_i64(dtype_of(again), again->data, 0);
     carry(l, 1, 1);
     for (uint32_t k = 0; k < l->control->n_stacked; k++) {

@@ -139,12 +139,10 @@ stator_ref ox_body_input(ox_body *body, const char *name, stator_ref type)
 
 stator_ref ox_type_of(ox_node *n, stator_ref v)
 {
-    if (!ox_ok(n) || v == 0) {
-        return ox_fail(n, STATOR_INVALID_ARGUMENT, "a required input is absent");
-    }
-    if ((v & OX_SEQUENCE) != 0) {
-        return ox_fail(n, STATOR_UNIMPLEMENTED, "a sequence stands where a tensor is needed");
-    }
+    ST_FAIL_BY_IF(ox_fail, !ox_ok(n) || v == 0, n, STATOR_INVALID_ARGUMENT,
+                  "a required input is absent");
+    ST_FAIL_BY_IF(ox_fail, (v & OX_SEQUENCE) != 0, n, STATOR_UNIMPLEMENTED,
+                  "a sequence stands where a tensor is needed");
     return stator_value_at(n->e.build->view(n->e.b), v)->type;
 }
 
@@ -152,9 +150,8 @@ stator_ref ox_type_without(ox_node *n, stator_ref v, uint32_t drop)
 {
     stator_ref dims[STATOR_RANK_MAX];
     const uint32_t rank = ox_dims(n, v, dims);
-    if (!ox_ok(n) || drop >= rank) {
-        return ox_fail(n, STATOR_INVALID_ARGUMENT, "a scanned input has rank %u", rank);
-    }
+    ST_FAIL_BY_IF(ox_fail, !ox_ok(n) || drop >= rank, n, STATOR_INVALID_ARGUMENT,
+                  "a scanned input has rank %u", rank);
     memmove(dims + drop, dims + drop + 1, (rank - drop - 1u) * sizeof dims[0]);
     const stator_ref type = n->e.types->tensor(n->e.b, ox_dtype(n, v), rank - 1u, dims);
     return type != 0 ? type : ox_fail(n, STATOR_RESOURCE_EXHAUSTED, "out of memory");

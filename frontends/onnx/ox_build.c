@@ -169,10 +169,8 @@ stator_ref ox_dim(ox_node *n, stator_ref v, int64_t axis)
         return 0;
     }
     axis = st_normalize_axis(axis, t->rank);
-    if (axis < 0 || axis >= (int64_t)t->rank) {
-        return ox_fail(n, STATOR_INVALID_ARGUMENT, "an input of rank %u has no axis %lld", t->rank,
-                       (long long)axis);
-    }
+    ST_FAIL_BY_IF(ox_fail, axis < 0 || axis >= (int64_t)t->rank, n, STATOR_INVALID_ARGUMENT,
+                  "an input of rank %u has no axis %lld", t->rank, (long long)axis);
     return stator_emit_dim(&n->e, v, (uint32_t)axis);
 }
 
@@ -260,10 +258,8 @@ stator_ref ox_unsqueeze(ox_node *n, stator_ref x, uint32_t axis)
     if (!ox_ok(n)) {
         return 0;
     }
-    if (rank == STATOR_RANK_MAX || axis > rank) {
-        return ox_fail(n, STATOR_INVALID_ARGUMENT, "axis %u cannot be added to rank %u", axis,
-                       rank);
-    }
+    ST_FAIL_BY_IF(ox_fail, rank == STATOR_RANK_MAX || axis > rank, n, STATOR_INVALID_ARGUMENT,
+                  "axis %u cannot be added to rank %u", axis, rank);
     memmove(dims + axis + 1, dims + axis, (rank - axis) * sizeof dims[0]);
     dims[axis] = ox_sym(n, 1);
     return ox_reshape(n, x, rank + 1u, dims);
@@ -276,9 +272,8 @@ stator_ref ox_squeeze(ox_node *n, stator_ref x, uint32_t axis)
     if (!ox_ok(n)) {
         return 0;
     }
-    if (axis >= rank) {
-        return ox_fail(n, STATOR_INVALID_ARGUMENT, "axis %u is outside rank %u", axis, rank);
-    }
+    ST_FAIL_BY_IF(ox_fail, axis >= rank, n, STATOR_INVALID_ARGUMENT, "axis %u is outside rank %u",
+                  axis, rank);
     memmove(dims + axis, dims + axis + 1, (rank - axis - 1u) * sizeof dims[0]);
     return ox_reshape(n, x, rank - 1u, dims);
 }

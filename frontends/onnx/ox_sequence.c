@@ -17,9 +17,7 @@ static stator_ref keep(ox_node *n, const ox_sequence *s)
 {
     ox_sequence *own = ox_alloc(n, 1, sizeof *own);
     const ox_sequence **slot = own != NULL ? st_vec_push(&n->im->mem, &n->im->sequences) : NULL;
-    if (slot == NULL) {
-        return ox_fail(n, STATOR_RESOURCE_EXHAUSTED, "out of memory");
-    }
+    ST_FAIL_BY_IF(ox_fail, slot == NULL, n, STATOR_RESOURCE_EXHAUSTED, "out of memory");
     *own = *s;
     *slot = own;
     return OX_SEQUENCE | (n->im->sequences.count - 1u);
@@ -78,16 +76,13 @@ static stator_ref stack_list(ox_node *n, uint32_t axis, const ox_sequence *s)
 stator_ref ox_sequence_stack(ox_node *n, stator_ref sequence)
 {
     const ox_sequence *s = ox_sequence_find(n->im, sequence);
-    if (s == NULL || s->begun != 0) {
-        return ox_fail(n, STATOR_UNIMPLEMENTED,
-                       "a sequence that is carried by a loop can only be appended to in its body");
-    }
+    ST_FAIL_BY_IF(ox_fail, s == NULL || s->begun != 0, n, STATOR_UNIMPLEMENTED,
+                  "a sequence that is carried by a loop can only be appended to in its body");
     if (s->stack != 0) {
         return s->stack;
     }
-    if (s->count == 0) {
-        return ox_fail(n, STATOR_UNIMPLEMENTED, "a subgraph reads a sequence without elements");
-    }
+    ST_FAIL_BY_IF(ox_fail, s->count == 0, n, STATOR_UNIMPLEMENTED,
+                  "a subgraph reads a sequence without elements");
     return stack_list(n, 0, s);
 }
 

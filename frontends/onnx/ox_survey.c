@@ -97,9 +97,7 @@ static bool note_missing(survey *s, const Onnx__NodeProto *node, int64_t version
         }
     }
     missing *m = st_vec_push(&s->im->mem, &s->missing);
-    if (m == NULL) {
-        return out_of_memory(s);
-    }
+    ST_FAIL_BY_IF(out_of_memory, m == NULL, s);
     *m = (missing){ox_text(node->domain), op_type, version, since, 1};
     return true;
 }

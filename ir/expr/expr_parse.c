@@ -130,9 +130,7 @@ static stator_status parse_items(expr_parser *r, const char *close, bool keys, n
     out->n = 0;
     while (!at(r, close)) {
         const char *key = NULL;
-        if (out->n == ITEMS_MAX) {
-            return expected(r, "at most 256 items");
-        }
+        ST_FAIL_BY_IF(expected, out->n == ITEMS_MAX, r, "at most 256 items");
         if (keys && at_key(r)) {
             ST_TRY(token_text(r, &key));
             advance(r);
@@ -142,9 +140,8 @@ static stator_status parse_items(expr_parser *r, const char *close, bool keys, n
         }
         ST_TRY(parse_cond(r, &out->items[out->n]));
         out->keys[out->n++] = key;
-        if (!at(r, close) && !accept(r, ",")) {
-            return expected(r, close[0] == ')' ? "',' or ')'" : "',' or ']'");
-        }
+        ST_FAIL_BY_IF(expected, !at(r, close) && !accept(r, ","), r,
+                      close[0] == ')' ? "',' or ')'" : "',' or ']'");
     }
     advance(r);
     return STATOR_OK;
@@ -228,9 +225,7 @@ static stator_status parse_postfix(expr_parser *r, st_expr_node **out)
                 ST_TRY(parse_cond(r, &kids[2]));
             }
         }
-        if (!accept(r, "]")) {
-            return expected(r, "']'");
-        }
+        ST_FAIL_BY_IF(expected, !accept(r, "]"), r, "']'");
         ST_TRY(make_op(r, kind, &open, kids, kind == ST_EXPR_RANGE ? 3 : 2, out));
     }
     return STATOR_OK;
@@ -278,9 +273,7 @@ static stator_status parse_binary(expr_parser *r, uint32_t level, st_expr_node *
     for (uint32_t n = 0; at_level(r, level); n++) {
         const st_expr_token op = r->token;
         st_expr_node *kids[2] = {*out, NULL};
-        if (n == ITEMS_MAX) {
-            return expected(r, "a shorter chain of operators");
-        }
+        ST_FAIL_BY_IF(expected, n == ITEMS_MAX, r, "a shorter chain of operators");
         advance(r);
         ST_TRY(parse_binary(r, level + 1u, &kids[1]));
         ST_TRY(make_op(r, ST_EXPR_BINARY, &op, kids, 2, out));
@@ -300,9 +293,7 @@ static stator_status parse_cond(expr_parser *r, st_expr_node **out)
         advance(r);
         kids[0] = *out;
         ST_TRY(parse_cond(r, &kids[1]));
-        if (!accept(r, ":")) {
-            return expected(r, "':' of the '?'");
-        }
+        ST_FAIL_BY_IF(expected, !accept(r, ":"), r, "':' of the '?'");
         ST_TRY(parse_cond(r, &kids[2]));
         ST_TRY(make_op(r, ST_EXPR_COND, &op, kids, 3, out));
     }
@@ -347,9 +338,7 @@ static stator_status parse_statement(expr_parser *r, st_expr_statement *out)
     } else {
         out->n_names = 0;
         do {
-            if (values.n == ITEMS_MAX) {
-                return expected(r, "at most 256 results");
-            }
+            ST_FAIL_BY_IF(expected, values.n == ITEMS_MAX, r, "at most 256 results");
             ST_TRY(parse_cond(r, &values.items[values.n++]));
         } while (accept(r, ","));
     }
@@ -372,20 +361,13 @@ stator_status st_expr_parse(st_arena *arena, const char *text, st_expr_program *
         if (r.token.kind == ST_TOKEN_END && n > 0) {
             break;
         }
-        if (n == ITEMS_MAX) {
-            return expected(&r, "at most 256 statements");
-        }
-        if (n > 0 && list[n - 1u].names == NULL) {
-            return expected(&r, "the end: results are the last statement");
-        }
+        ST_FAIL_BY_IF(expected, n == ITEMS_MAX, &r, "at most 256 statements");
+        ST_FAIL_BY_IF(expected, n > 0 && list[n - 1u].names == NULL, &r,
+                      "the end: results are the last statement");
         ST_TRY(parse_statement(&r, &list[n++]));
     } while (accept(&r, ";"));
-    if (r.token.kind != ST_TOKEN_END) {
-        return expected(&r, "';' or the end");
-    }
-    if (list[n - 1u].names != NULL) {
-        return expected(&r, "results after the last assignment");
-    }
+    ST_FAIL_BY_IF(expected, r.token.kind != ST_TOKEN_END, &r, "';' or the end");
+    ST_FAIL_BY_IF(expected, list[n - 1u].names != NULL, &r, "results after the last assignment");
     out->statements = st_arena_zalloc(arena, n, sizeof *out->statements);
     ST_TRY_MEM(out->statements, err);
     memcpy(out->statements, list, n * sizeof *list);

@@ -40,18 +40,14 @@ static stator_status read_term(einsum_reader *r, uint32_t extra, uint8_t *labels
     *out_dots = false;
     for (skip_blanks(r); *r->p && *r->p != ',' && *r->p != '-'; skip_blanks(r)) {
         if (strncmp(r->p, "...", 3) == 0) {
-            if (*out_dots) {
-                return bad(r, "a second ellipsis in one term");
-            }
+            ST_FAIL_BY_IF(bad, *out_dots, r, "a second ellipsis in one term");
             *out_dots = true;
             for (uint32_t i = extra; i-- > 0 && n < capacity;) {
                 labels[n++] = (uint8_t)(ST_EINSUM_LETTERS + i);
             }
             r->p += 3;
         } else if (isalpha((unsigned char)*r->p)) {
-            if (n >= capacity) {
-                return bad(r, "more labels than the operand has axes");
-            }
+            ST_FAIL_BY_IF(bad, n >= capacity, r, "more labels than the operand has axes");
             labels[n++] = (uint8_t)letter(*r->p++);
         } else {
             return bad(r, "expected a letter, '...', ',' or '->'");
@@ -78,9 +74,7 @@ static stator_status read_operand(einsum_reader *r, uint32_t rank, uint8_t *labe
     const uint32_t letters = count_letters(r);
     const uint32_t extra = rank > letters ? rank - letters : 0;
     ST_TRY(read_term(r, extra, labels, rank, &n, &dots));
-    if (n != rank) {
-        return bad(r, "the term has another number of axes than its operand");
-    }
+    ST_FAIL_BY_IF(bad, n != rank, r, "the term has another number of axes than its operand");
     if (dots && extra > r->ellipsis) {
         r->ellipsis = extra;
     }
@@ -111,13 +105,10 @@ static stator_status explicit_output(einsum_reader *r, st_einsum *out)
     uint32_t seen[ST_EINSUM_LABELS] = {0};
     bool dots = false;
     ST_TRY(read_term(r, r->ellipsis, out->out, ST_EINSUM_LABELS, &out->n_out, &dots));
-    if (*r->p != '\0') {
-        return bad(r, "expected the end of the equation");
-    }
+    ST_FAIL_BY_IF(bad, *r->p != '\0', r, "expected the end of the equation");
     for (uint32_t i = 0; i < out->n_out; i++) {
-        if (r->uses[out->out[i]] == 0) {
-            return bad(r, "the result names a label that no operand has");
-        }
+        ST_FAIL_BY_IF(bad, r->uses[out->out[i]] == 0, r,
+                      "the result names a label that no operand has");
         if (seen[out->out[i]]++) {
             return bad(r, "the result names a label twice");
         }
@@ -133,22 +124,16 @@ stator_status st_einsum_parse(const char *equation, uint32_t n, const uint32_t *
     for (uint32_t k = 0; k < n; k++) {
         ST_TRY(read_operand(&r, ranks[k], out->labels[k]));
         if (k + 1u < n) {
-            if (*r.p != ',') {
-                return bad(&r, "expected ',' and a term for each operand");
-            }
+            ST_FAIL_BY_IF(bad, *r.p != ',', &r, "expected ',' and a term for each operand");
             r.p++;
         }
     }
-    if (*r.p == ',') {
-        return bad(&r, "more terms than operands");
-    }
+    ST_FAIL_BY_IF(bad, *r.p == ',', &r, "more terms than operands");
     if (*r.p == '\0') {
         implicit_output(&r, out);
         return STATOR_OK;
     }
-    if (strncmp(r.p, "->", 2) != 0) {
-        return bad(&r, "expected '->'");
-    }
+    ST_FAIL_BY_IF(bad, strncmp(r.p, "->", 2) != 0, &r, "expected '->'");
     r.p += 2;
     return explicit_output(&r, out);
 }

@@ -204,9 +204,8 @@ static stator_ref in_order(const contraction *c, const term *t, const uint8_t *o
     int64_t perm[STATOR_RANK_MAX];
     for (uint32_t i = 0; i < n_out && i < STATOR_RANK_MAX; i++) {
         const int at = find_label(t, out[i]);
-        if (at < 0 || n_out != t->n) {
-            return stator_emit_fail(c->e, STATOR_INTERNAL, "the contraction lost an axis");
-        }
+        ST_FAIL_BY_IF(stator_emit_fail, at < 0 || n_out != t->n, c->e, STATOR_INTERNAL,
+                      "the contraction lost an axis");
         perm[i] = at;
     }
     return stator_emit_transpose(c->e, t->value, n_out, perm);

@@ -92,9 +92,8 @@ static stator_ref join_windows(const pool *p, stator_ref x, uint32_t lead)
     stator_ref dims[STATOR_RANK_MAX];
     int64_t taps = 1;
     for (uint32_t i = 0; i < p->n; i++) {
-        if (!st_mul_i64(taps, p->window[i], &taps)) {
-            return stator_emit_fail(p->e, STATOR_UNIMPLEMENTED, "the window is too large");
-        }
+        ST_FAIL_BY_IF(stator_emit_fail, !st_mul_i64(taps, p->window[i], &taps), p->e,
+                      STATOR_UNIMPLEMENTED, "the window is too large");
     }
     stator_emit_dims(p->e, x, dims);
     dims[lead] = stator_emit_size(p->e, taps);
@@ -176,10 +175,8 @@ static stator_ref winning_tap(const pool *p, const stator_ref *at)
 static stator_ref pool_indices(const pool *p, bool column_major)
 {
     stator_ref at[STATOR_RANK_MAX], dims[STATOR_RANK_MAX], plane = stator_emit_size(p->e, 1);
-    if (2u + 2u * p->n > STATOR_RANK_MAX) {
-        return stator_emit_fail(p->e, STATOR_UNIMPLEMENTED, "more than %d spatial axes",
-                                STATOR_RANK_MAX / 2 - 1);
-    }
+    ST_FAIL_BY_IF(stator_emit_fail, 2u + 2u * p->n > STATOR_RANK_MAX, p->e, STATOR_UNIMPLEMENTED,
+                  "more than %d spatial axes", STATOR_RANK_MAX / 2 - 1);
     for (uint32_t i = 0; i < p->n; i++) {
         at[i] = positions(p, i);
         plane = stator_emit_sym(p->e, STATOR_SYM_MUL, plane, stator_emit_dim(p->e, p->x, 2u + i));

@@ -160,10 +160,8 @@ static stator_status parse_elements(st_lexer *lex, uint32_t dtype, uint64_t coun
 {
     ST_TRY(st_lex_expect(lex, '{'));
     for (uint64_t i = 0; i < count; i++) {
-        if (st_lex_is(lex, '}')) {
-            return st_lex_fail(lex, "%llu elements are given, the type has %llu",
-                               (unsigned long long)i, (unsigned long long)count);
-        }
+        ST_LEX_FAIL_IF(st_lex_is(lex, '}'), lex, "%llu elements are given, the type has %llu",
+                       (unsigned long long)i, (unsigned long long)count);
         if (i > 0) {
             ST_TRY(st_lex_expect(lex, ','));
         }
@@ -210,9 +208,7 @@ stator_status st_text_parse_data(st_lexer *lex, const st_module *m, st_text_file
     if (st_lex_is_word(lex, "hash")) {
         return parse_hash(lex, files->mem, bytes, out);
     }
-    if (!st_lex_is(lex, '{')) {
-        return st_lex_expected(lex, "'{', file(...) or hash(...)");
-    }
+    ST_FAIL_BY_IF(st_lex_expected, !st_lex_is(lex, '{'), lex, "'{', file(...) or hash(...)");
     return parse_inline(lex, files->mem, row->dtype, count, bytes, out);
 }
 

@@ -243,9 +243,7 @@ static bool digits_value(const st_token *token, uint64_t max, uint64_t *out)
 
 stator_status st_lex_u64(st_lexer *lex, const char *what, uint64_t max, uint64_t *out)
 {
-    if (lex->token.kind != ST_TEXT_INT) {
-        return st_lex_expected(lex, what);
-    }
+    ST_FAIL_BY_IF(st_lex_expected, lex->token.kind != ST_TEXT_INT, lex, what);
     ST_LEX_FAIL_IF(!digits_value(&lex->token, max, out), lex, "%s is too large, the most is %llu",
                    what, (unsigned long long)max);
     return st_lex_next(lex);

@@ -219,9 +219,7 @@ static stator_status parse_decimal(st_lexer *lex, uint32_t dtype, uint64_t *out)
     memcpy(text, token->text, token->len);
     text[token->len] = '\0';
     *out = bits_of_text(dtype, text, &end);
-    if (end != text + token->len) {
-        return st_lex_expected(lex, "a number");
-    }
+    ST_FAIL_BY_IF(st_lex_expected, end != text + token->len, lex, "a number");
     ST_LEX_FAIL_IF(is_bits_infinite(dtype, *out), lex, "%s is outside the range of %s", text,
                    st_dtype_name(dtype));
     return STATOR_OK;

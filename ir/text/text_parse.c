@@ -146,9 +146,8 @@ static uint64_t label_key(parser *p, const st_token *token)
 static stator_status parse_definition(parser *p, result *out)
 {
     const st_token label = p->lex.token;
-    if (label.kind != ST_TEXT_VALUE) {
-        return st_lex_expected(&p->lex, "a value such as %1 or %x");
-    }
+    ST_FAIL_BY_IF(st_lex_expected, label.kind != ST_TEXT_VALUE, &p->lex,
+                  "a value such as %1 or %x");
     *out = (result){.key = label_key(p, &label), .offset = label.offset};
     ST_TRY_MEM(out->key, p->lex.err);
     if (out->key >> 63) {
@@ -170,9 +169,8 @@ static stator_status define(parser *p, scope *s, const result *r, stator_ref val
 static stator_status parse_use(parser *p, const scope *s, stator_ref *out)
 {
     const st_token *label = &p->lex.token;
-    if (label->kind != ST_TEXT_VALUE) {
-        return st_lex_expected(&p->lex, "a value such as %1 or %x");
-    }
+    ST_FAIL_BY_IF(st_lex_expected, label->kind != ST_TEXT_VALUE, &p->lex,
+                  "a value such as %1 or %x");
     const uint64_t key = label_key(p, label);
     *out = st_map_get(&s->labels, key);
     if (*out == 0) {

@@ -510,9 +510,7 @@ stator_status st_text_parse_type(st_lexer *lex, st_module *m, uint32_t *out)
     uint32_t rank = 0;
     const uint32_t dtype =
         lex->token.kind == ST_TEXT_IDENT ? st_dtype_parse(lex->token.text, lex->token.len) : 0;
-    if (dtype == 0) {
-        return st_lex_expected(lex, "a type such as f32[2, N]");
-    }
+    ST_FAIL_BY_IF(st_lex_expected, dtype == 0, lex, "a type such as f32[2, N]");
     ST_TRY(st_lex_next(lex));
     ST_TRY(st_lex_expect(lex, '['));
     while (!st_lex_is(lex, ']')) {

@@ -107,9 +107,7 @@ static stator_status read_kernels(loading *l, stator_diag **err)
     l->stream_bytes = st_calloc(mem, n + UINT64_C(1), sizeof *l->stream_bytes);
     ST_TRY_MEM(l->out.kernels && l->streams && l->stream_bytes, err);
     for (uint32_t k = 0; k < n; k++) {
-        if (!read_kernel(l, k)) {
-            return broken(err);
-        }
+        ST_FAIL_BY_IF(broken, !read_kernel(l, k), err);
         l->out.n_kernels = k + 1u;
     }
     return l->r.failed || l->r.left != 0 ? broken(err) : STATOR_OK;
@@ -121,9 +119,7 @@ static stator_status take_streams(loading *l, stator_diag **err)
         cpu_entry *e = &l->m->entries[k];
         const uint64_t n = l->stream_bytes[k] / sizeof(uint32_t);
         e->streams = read_list(l->m->mem, l->streams[k], n, STREAMS_MAX);
-        if (e->streams == NULL) {
-            return broken(err);
-        }
+        ST_FAIL_BY_IF(broken, e->streams == NULL, err);
         e->n_streams = (uint32_t)n;
     }
     return STATOR_OK;
@@ -138,9 +134,7 @@ static stator_status read_module(loading *l, uint32_t n_kernels, stator_diag **e
     }
     ST_TRY(read_kernels(l, err));
     l->m->entry_of = read_list(l->m->mem, entries, n_kernels, l->out.n_kernels);
-    if (l->m->entry_of == NULL) {
-        return broken(err);
-    }
+    ST_FAIL_BY_IF(broken, l->m->entry_of == NULL, err);
     l->m->n_kernels = n_kernels;
     ST_TRY(cpu_module_fill(l->inst, &l->out, l->m, err));
     return take_streams(l, err);

@@ -62,9 +62,7 @@ static stator_status run_once(eager_frame *f, const eager_step *step, uint32_t r
     const uint64_t in_bytes = (uint64_t)plan->n_inputs * sizeof(ek_tensor);
     char *memory = eager_pool_take(&f->exe->pool,
                                    in_bytes + (uint64_t)plan->n_outputs * sizeof(eager_owned) + 1u);
-    if (!memory) {
-        return eager_fail(f->exe->self, step, err, STATOR_RESOURCE_EXHAUSTED, "out of memory");
-    }
+    EAGER_FAIL_IF(!memory, f->exe->self, step, err, STATOR_RESOURCE_EXHAUSTED, "out of memory");
     ek_tensor *in = (ek_tensor *)(void *)memory;
     eager_owned *out = (eager_owned *)(void *)(memory + in_bytes);
     for (uint32_t k = 0; k < plan->n_inputs; k++) {
@@ -82,10 +80,8 @@ static stator_status run_once(eager_frame *f, const eager_step *step, uint32_t r
 static stator_status run_cond(eager_frame *f, const eager_step *step, stator_diag **err)
 {
     const ek_tensor *pred = &f->values[step->in[0]];
-    if (pred->numel != 1) {
-        return eager_fail(f->exe->self, step, err, STATOR_INVALID_ARGUMENT,
-                          "the condition has %lld elements, expected 1", (long long)pred->numel);
-    }
+    EAGER_FAIL_IF(pred->numel != 1, f->exe->self, step, err, STATOR_INVALID_ARGUMENT,
+                  "the condition has %lld elements, expected 1", (long long)pred->numel);
     return run_once(f, step, st_load_i64(pred->dtype, pred->data, 0) ? 0 : 1, 1, err);
 }
 
@@ -96,18 +92,15 @@ static stator_status loop_begin(loop *l)
     const eager_execution_plan *plan = l->step->regions[0];
     l->n_in = plan->n_inputs;
     l->n_out = plan->n_outputs;
-    if (l->n_carried + l->n_stacked != l->step->n_out) {
-        return bad_node(l, "the attributes carried and stacked do not match the results");
-    }
+    ST_FAIL_BY_IF(bad_node, l->n_carried + l->n_stacked != l->step->n_out, l,
+                  "the attributes carried and stacked do not match the results");
     const uint64_t in_bytes = (uint64_t)l->n_in * sizeof(ek_tensor);
     const uint64_t out_bytes = (uint64_t)l->n_out * sizeof(eager_owned);
     const uint64_t carried_bytes = (uint64_t)l->n_carried * sizeof(eager_owned);
     const uint64_t stack_bytes = (uint64_t)l->n_stacked * sizeof(stack);
     const uint64_t bytes = in_bytes + out_bytes + carried_bytes + stack_bytes;
     char *memory = eager_pool_take(&l->frame->exe->pool, bytes + 1u);
-    if (!memory) {
-        return no_memory(l);
-    }
+    ST_FAIL_BY_IF(no_memory, !memory, l);
     memset(memory, 0, bytes);
     l->memory = memory;
     l->in = (ek_tensor *)(void *)memory;
@@ -158,9 +151,7 @@ static stator_status finish_carried(loop *l, uint32_t operand)
             *owned = (eager_owned){.numel = t->numel, .dtype = t->dtype, .rank = t->rank};
             memcpy(owned->dims, t->dims, t->rank * sizeof *t->dims);
             owned->data = eager_pool_take(&l->frame->exe->pool, bytes);
-            if (!owned->data) {
-                return no_memory(l);
-            }
+            ST_FAIL_BY_IF(no_memory, !owned->data, l);
             memcpy(owned->data, t->data, bytes);
         }
         ST_TRY(eager_adopt(l->frame, l->step, k, owned, l->err));
@@ -183,9 +174,7 @@ static stator_status stack_reserve(loop *l, stack *s, int64_t length)
         return STATOR_OK;
     }
     void *data = eager_pool_take(&l->frame->exe->pool, bytes);
-    if (!data) {
-        return no_memory(l);
-    }
+    ST_FAIL_BY_IF(no_memory, !data, l);
     if (s->data) {
         memcpy(data, s->data, ek_bytes(s->dtype, s->used * s->slice_numel));
         eager_pool_give(&l->frame->exe->pool, s->data);
@@ -203,9 +192,8 @@ static stator_status stack_first(loop *l, stack *s, const eager_owned *slice)
     s->slice_numel = slice->numel;
     s->has_slice = 1;
     memcpy(s->slice_dims, slice->dims, slice->rank * sizeof *slice->dims);
-    if (slice->rank + 1u > STATOR_RANK_MAX || s->axis > slice->rank) {
-        return bad_node(l, "the axis of a stacked result lies outside its rank");
-    }
+    ST_FAIL_BY_IF(bad_node, slice->rank + 1u > STATOR_RANK_MAX || s->axis > slice->rank, l,
+                  "the axis of a stacked result lies outside its rank");
     return STATOR_OK;
 }
 
@@ -219,9 +207,8 @@ static stator_status stack_put(loop *l, stack *s, const eager_owned *slice, int6
     }
     const int64_t outer = ek_product(s->slice_dims, 0, s->axis);
     const int64_t inner = ek_product(s->slice_dims, s->axis, s->slice_rank);
-    if (((uint64_t)inner * st_dtype_bits(s->dtype)) % 8u != 0) {
-        return bad_node(l, "slices of a 4-bit type must have an even number of elements");
-    }
+    ST_FAIL_BY_IF(bad_node, ((uint64_t)inner * st_dtype_bits(s->dtype)) % 8u != 0, l,
+                  "slices of a 4-bit type must have an even number of elements");
     const uint64_t bytes = ek_bytes(s->dtype, inner);
     for (int64_t o = 0; o < outer; o++) {
         memcpy((char *)s->data + (uint64_t)(o * s->length + at) * bytes,
@@ -267,9 +254,7 @@ static stator_status stack_finish(loop *l, uint32_t k, int64_t length)
 static stator_status while_iteration(loop *l, int64_t *out_again)
 {
     ST_TRY(eager_region_run(l->frame, l->step, 0, l->in, l->out, l->err));
-    if (l->out[0].numel != 1) {
-        return bad_node(l, "the region's first result must be one bool");
-    }
+    ST_FAIL_BY_IF(bad_node, l->out[0].numel != 1, l, "the region's first result must be one bool");
     *out_again = st_load_i64(l->out[0].dtype, l->out[0].data, 0);
     carry(l, 1, 1);
     for (uint32_t k = 0; k < l->n_stacked; k++) {
@@ -350,9 +335,8 @@ static stator_status scanned_begin(loop *l, uint32_t k, scanned *s)
     const int64_t axis = list_at(l->step, STATOR_scan_axes, k);
     s->whole = l->frame->values[l->step->in[l->n_carried + k]];
     const int64_t rank = s->whole.rank;
-    if (rank == 0 || axis < -rank || axis >= rank) {
-        return bad_node(l, "the axis of a scanned value lies outside its rank");
-    }
+    ST_FAIL_BY_IF(bad_node, rank == 0 || axis < -rank || axis >= rank, l,
+                  "the axis of a scanned value lies outside its rank");
     s->axis = (uint32_t)st_normalize_axis(axis, rank);
     s->is_reversed = list_at(l->step, STATOR_scan_reverse, k) != 0;
     for (uint32_t a = 0, b = 0; a < s->whole.rank; a++) {
@@ -362,15 +346,12 @@ static stator_status scanned_begin(loop *l, uint32_t k, scanned *s)
     }
     s->outer = ek_product(s->whole.dims, 0, s->axis);
     s->inner = ek_product(s->whole.dims, s->axis + 1u, s->whole.rank);
-    if (((uint64_t)s->inner * st_dtype_bits(s->whole.dtype)) % 8u != 0) {
-        return bad_node(l, "slices of a 4-bit type must have an even number of elements");
-    }
+    ST_FAIL_BY_IF(bad_node, ((uint64_t)s->inner * st_dtype_bits(s->whole.dtype)) % 8u != 0, l,
+                  "slices of a 4-bit type must have an even number of elements");
     if (s->outer > 1) {
         s->copy =
             eager_pool_take(&l->frame->exe->pool, ek_bytes(s->whole.dtype, s->outer * s->inner));
-        if (!s->copy) {
-            return no_memory(l);
-        }
+        ST_FAIL_BY_IF(no_memory, !s->copy, l);
     }
     return STATOR_OK;
 }
@@ -412,9 +393,8 @@ static stator_status scan_loop(loop *l, scanned *cut, uint32_t n_scanned)
     }
     for (uint32_t k = 0; k < n_scanned; k++) {
         ST_TRY(scanned_begin(l, k, &cut[k]));
-        if (cut[k].whole.dims[cut[k].axis] != cut[0].whole.dims[cut[0].axis]) {
-            return bad_node(l, "the scanned values have different lengths along their axes");
-        }
+        ST_FAIL_BY_IF(bad_node, cut[k].whole.dims[cut[k].axis] != cut[0].whole.dims[cut[0].axis], l,
+                      "the scanned values have different lengths along their axes");
     }
     for (uint32_t k = 0; k < l->n_stacked; k++) {
         const int64_t axis = list_at(l->step, STATOR_scan_out_axes, k);
@@ -449,14 +429,11 @@ static stator_status run_scan(eager_frame *f, const eager_step *step, stator_dia
               .n_carried = (uint32_t)step->attrs[STATOR_scan_carried].i,
               .n_stacked = (uint32_t)step->attrs[STATOR_scan_stacked].i};
     const int64_t n_scanned = step->attrs[STATOR_scan_scanned].i;
-    if (n_scanned < 0 || n_scanned > step->n_in) {
-        return bad_node(&l, "the attribute scanned is not a number of operands");
-    }
+    ST_FAIL_BY_IF(bad_node, n_scanned < 0 || n_scanned > step->n_in, &l,
+                  "the attribute scanned is not a number of operands");
     const uint64_t bytes = (uint64_t)n_scanned * sizeof(scanned);
     scanned *cut = eager_pool_take(&f->exe->pool, bytes + 1u);
-    if (!cut) {
-        return no_memory(&l);
-    }
+    ST_FAIL_BY_IF(no_memory, !cut, &l);
     memset(cut, 0, bytes);
     stator_status status = loop_begin(&l);
     ST_THEN(status, scan_loop(&l, cut, (uint32_t)n_scanned));

@@ -34,9 +34,7 @@ bool cli_file_open(cli_file *f, const char *path, int json)
 {
     *f = (cli_file){.path = path};
     const int n = snprintf(f->part, sizeof f->part, "%s.%ld.part", path, (long)getpid());
-    if (n < 0 || (size_t)n >= sizeof f->part) {
-        return fail(f, ENAMETOOLONG, json);
-    }
+    ST_FAIL_BY_IF(fail, n < 0 || (size_t)n >= sizeof f->part, f, ENAMETOOLONG, json);
     int fd = -1;
     if (is_written_in_place(path)) {
         f->part[0] = '\0';

@@ -61,12 +61,8 @@ static const char *value_of(const char *dict, const char *key)
 
 static bool parse_descr(const char *at, header *out, char *errbuf)
 {
-    if (at == NULL || *at != '\'' || at[1] == '\0') {
-        return bad(errbuf, "no descr");
-    }
-    if (at[1] == '>') {
-        return bad(errbuf, "big-endian data");
-    }
+    ST_FAIL_BY_IF(bad, at == NULL || *at != '\'' || at[1] == '\0', errbuf, "no descr");
+    ST_FAIL_BY_IF(bad, at[1] == '>', errbuf, "big-endian data");
     const char *name = at + 1 + (strchr("<|=", at[1]) != NULL);
     for (size_t i = 0; i < sizeof descrs / sizeof descrs[0]; i++) {
         const size_t len = strlen(descrs[i].text);
@@ -91,9 +87,8 @@ static bool parse_shape(const char *at, header *out, char *errbuf)
         char *end = NULL;
         errno = 0;
         const long long size = strtoll(at, &end, 10);
-        if (end == at || errno != 0 || size < 0 || out->rank == STATOR_RANK_MAX) {
-            return bad(errbuf, "a shape that is not a tuple of at most 16 sizes");
-        }
+        ST_FAIL_BY_IF(bad, end == at || errno != 0 || size < 0 || out->rank == STATOR_RANK_MAX,
+                      errbuf, "a shape that is not a tuple of at most 16 sizes");
         out->shape[out->rank++] = size;
         at = end;
     }
@@ -101,25 +96,19 @@ static bool parse_shape(const char *at, header *out, char *errbuf)
 
 static bool parse_header(const uint8_t *bytes, uint64_t size, header *out, char *errbuf)
 {
-    if (size < 10 || memcmp(bytes, "\x93NUMPY", 6) != 0) {
-        return bad(errbuf, "the magic is missing");
-    }
+    ST_FAIL_BY_IF(bad, size < 10 || memcmp(bytes, "\x93NUMPY", 6) != 0, errbuf,
+                  "the magic is missing");
     const uint32_t wide = bytes[6] >= 2;
-    if (bytes[6] < 1 || bytes[6] > 3 || (wide && size < 12)) {
-        return bad(errbuf, "an unknown version");
-    }
+    ST_FAIL_BY_IF(bad, bytes[6] < 1 || bytes[6] > 3 || (wide && size < 12), errbuf,
+                  "an unknown version");
     uint64_t length = (uint64_t)bytes[8] | (uint64_t)bytes[9] << 8;
     if (wide) {
         length |= (uint64_t)bytes[10] << 16 | (uint64_t)bytes[11] << 24;
     }
     const uint64_t begin = wide ? 12 : 10;
-    if (length > size - begin || length > 65536) {
-        return bad(errbuf, "the header is cut off");
-    }
+    ST_FAIL_BY_IF(bad, length > size - begin || length > 65536, errbuf, "the header is cut off");
     char *dict = calloc(1, length + 1u);
-    if (dict == NULL) {
-        return bad(errbuf, "out of memory");
-    }
+    ST_FAIL_BY_IF(bad, dict == NULL, errbuf, "out of memory");
     memcpy(dict, bytes + begin, length);
     *out = (header){.data_begin = begin + length};
     const char *order = value_of(dict, "fortran_order");

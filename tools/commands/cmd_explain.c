@@ -150,9 +150,7 @@ static cli_status explain_model(explain *e, const char *path)
     CLI_TRY(cli_program_open(&e->p, &flags, path));
     CLI_TRY_CTX(e->p.ctx, e->common.json, stator_x_prepare(e->p.function, e->p.n_in, e->p.in));
     cJSON *facts = explain_facts(&e->p);
-    if (facts == NULL) {
-        return cli_fail_ctx(e->p.ctx, e->common.json);
-    }
+    ST_FAIL_BY_IF(cli_fail_ctx, facts == NULL, e->p.ctx, e->common.json);
     if (e->common.json) {
         cli_print_json(facts);
     } else {

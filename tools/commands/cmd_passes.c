@@ -64,16 +64,12 @@ static cli_status show_pass(stator_ctx *ctx, const char *name, int json)
     pass_search search = {.name = name};
     char how[192];
     char near[96];
-    if (stator_ctx_scan(ctx) != STATOR_OK) {
-        return cli_fail_ctx(ctx, json);
-    }
+    CLI_TRY_CTX(ctx, json, stator_ctx_scan(ctx));
     if (cli_find_item(ctx, "pass", name, 0, &item)) {
         (void)snprintf(how, sizeof how, "--pass-option %.100s:KEY=VALUE", name);
         return cli_show_item(ctx, &item, how, json);
     }
-    if (stator_x_passes(ctx, find_pass, &search) != STATOR_OK) {
-        return cli_fail_ctx(ctx, json);
-    }
+    CLI_TRY_CTX(ctx, json, stator_x_passes(ctx, find_pass, &search));
     return search.doc != NULL
                ? show_own(&search, json)
                : cli_fail(json, "NOT_FOUND", "'stator passes' lists them",

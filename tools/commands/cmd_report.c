@@ -539,9 +539,7 @@ static cli_status make_report(report *r, const char *path)
         return cli_fail_ctx(r->p.ctx, r->common.json);
     }
     cJSON *facts = explain_facts(&r->p);
-    if (facts == NULL) {
-        return cli_fail_ctx(r->p.ctx, r->common.json);
-    }
+    ST_FAIL_BY_IF(cli_fail_ctx, facts == NULL, r->p.ctx, r->common.json);
     const cli_status status = write_page(r, path, facts);
     cJSON_Delete(facts);
     if (status == CLI_OK) {

@@ -134,7 +134,7 @@ static double element(stator_dtype dtype, const void *data, uint64_t i)
     }
 }
 
-static int is_readable(stator_dtype dtype)
+static bool is_readable(stator_dtype dtype)
 {
     return dtype == STATOR_F32 || dtype == STATOR_F64 || dtype == STATOR_I64 ||
            dtype == STATOR_I32 || dtype == STATOR_I8 || dtype == STATOR_U8 || dtype == STATOR_BOOL;

@@ -58,9 +58,9 @@ static void remove_folder(const paths *p)
 static stator_status write_source(const paths *p, const char *text, stator_diag **err)
 {
     FILE *file = fopen(p->source, "w");
-    int is_ok = file != NULL && fputs(text, file) >= 0;
+    bool is_ok = file != NULL && fputs(text, file) >= 0;
     if (file != NULL && fclose(file) != 0) {
-        is_ok = 0;
+        is_ok = false;
     }
     return is_ok ? STATOR_OK
                  : st_fail(err, STATOR_UNAVAILABLE, "cc: cannot write %s: %s", p->source,

@@ -29,7 +29,7 @@ static const char *npy_field(const char *text, const char *key)
 }
 
 /* Parses "{'descr': '<f4', 'fortran_order': False, 'shape': (540, 1, 8, 8), }". */
-static int npy_parse(const char *text, npy_header *out_header)
+static bool npy_parse(const char *text, npy_header *out_header)
 {
     const char *descr = npy_field(text, "'descr'");
     const char *order = npy_field(text, "'fortran_order'");
@@ -38,7 +38,7 @@ static int npy_parse(const char *text, npy_header *out_header)
     if (descr == NULL || order == NULL || shape == NULL || strstr(order, "True") != NULL ||
         sscanf(descr, ": '%7[^']'", out_header->descr) != 1 ||
         (shape = strchr(shape, '(')) == NULL) {
-        return 0;
+        return false;
     }
     for (char *end; *shape != '\0' && *shape != ')'; shape = end) {
         shape++;
@@ -47,7 +47,7 @@ static int npy_parse(const char *text, npy_header *out_header)
             break; /* the comma that ends "(540,)" */
         }
         if (out_header->rank == IMAGE_RANK || size < 1 || size > 1 << 20) {
-            return 0;
+            return false;
         }
         out_header->shape[out_header->rank++] = size;
     }
@@ -55,16 +55,16 @@ static int npy_parse(const char *text, npy_header *out_header)
 }
 
 /* Reads magic, version and the dictionary; leaves the file at the first element. */
-static int npy_open(FILE *file, npy_header *out_header)
+static bool npy_open(FILE *file, npy_header *out_header)
 {
     unsigned char head[10];
     char text[HEADER_MAX];
     if (fread(head, 1, sizeof head, file) != sizeof head || memcmp(head, "\x93NUMPY\x01", 7) != 0) {
-        return 0;
+        return false;
     }
     size_t length = head[8] | (size_t)head[9] << 8;
     if (length >= sizeof text || fread(text, 1, length, file) != length) {
-        return 0;
+        return false;
     }
     text[length] = '\0';
     return npy_parse(text, out_header);

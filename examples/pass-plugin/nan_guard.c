@@ -83,27 +83,27 @@ static void add_guard(work *w, const stator_node_row *row, uint32_t k)
                    STATOR_AT(STATOR_A_STR("message", message)));
 }
 
-static int is_float(const stator_type_row *type)
+static bool is_float(const stator_type_row *type)
 {
     return type->dtype >= STATOR_F8E4M3FN && type->dtype <= STATOR_F64;
 }
 
 /* Is it a word of the list? */
-static int is_listed(const char *list, const char *name)
+static bool is_listed(const char *list, const char *name)
 {
     const size_t n = strlen(name);
     while (*list != '\0') {
         const size_t len = strcspn(list, ",");
         if (len == n && strncmp(list, name, n) == 0) {
-            return 1;
+            return true;
         }
         list += len + (list[len] == ',');
     }
-    return 0;
+    return false;
 }
 
 /* Constants hold what they hold, and views move what was checked already. */
-static int is_wanted(const work *w, const stator_node_row *row)
+static bool is_wanted(const work *w, const stator_node_row *row)
 {
     const stator_op_desc *op = stator_op_at(w->v, row->op);
     return (op->flags & (STATOR_OP_CONSTANT | STATOR_OP_VIEW)) == 0 &&
@@ -124,16 +124,16 @@ static void copy_node(work *w, stator_ref node)
 }
 
 /* Has the graph guards already? Then there is nothing to do. */
-static int is_guarded(const work *w)
+static bool is_guarded(const work *w)
 {
     for (stator_ref node = 1; node <= w->v->n_nodes; node++) {
         const stator_attr_row *attr = w->host->ir->attr(w->in, node, "message");
         if (attr != NULL && attr->kind == STATOR_ATTR_STRING &&
             strncmp(stator_string_at(w->v, attr->begin), PREFIX, strlen(PREFIX)) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 static void rewrite(work *w)

@@ -11,7 +11,7 @@
 
 #define PORTS_MAX 16
 
-static int ok(stator_ctx *ctx, stator_status status)
+static bool ok(stator_ctx *ctx, stator_status status)
 {
     if (status != STATOR_OK) {
         fprintf(stderr, "%s: %s\n", stator_status_name(status), stator_ctx_error_text(ctx));
@@ -32,10 +32,10 @@ static void show(const char *name, const DLTensor *t)
 }
 
 /* A tensor of zeros for input i; symbolic sizes are taken as 1. */
-static int zeros_for_input(stator_ctx *ctx, stator_model *model, uint32_t i, stator_tensor **out)
+static bool zeros_for_input(stator_ctx *ctx, stator_model *model, uint32_t i, stator_tensor **out)
 {
     stator_port_info port = {.struct_size = sizeof port};
-    int good = ok(ctx, stator_model_input_info(model, i, &port));
+    bool good = ok(ctx, stator_model_input_info(model, i, &port));
     for (uint32_t k = 0; good && k < port.rank; k++) {
         port.dims[k] = port.dims[k] < 0 ? 1 : port.dims[k];
     }
@@ -55,9 +55,9 @@ int main(int argc, char **argv)
     stator_port_info port = {.struct_size = sizeof port};
     const stator_compile_options options = {.struct_size = sizeof options,
                                             .backend = argc > 2 ? argv[2] : NULL};
-    int good = argc > 1 && ok(ctx, stator_ctx_create(NULL, &ctx)) &&
-               ok(ctx, stator_model_load(ctx, argv[1], NULL, &model)) &&
-               ok(ctx, stator_compile(model, &options, &fn));
+    bool good = argc > 1 && ok(ctx, stator_ctx_create(NULL, &ctx)) &&
+                ok(ctx, stator_model_load(ctx, argv[1], NULL, &model)) &&
+                ok(ctx, stator_compile(model, &options, &fn));
     const uint32_t n_in = good ? stator_model_input_count(model) : 0;
     const uint32_t n_out = good ? stator_model_output_count(model) : 0;
     good = good && n_in <= PORTS_MAX && n_out <= PORTS_MAX;

@@ -124,6 +124,36 @@ Test(dnnl_transposed, groups_of_floats)
     check_floats(&grouped_volume, 1, NULL);
 }
 
+/* Windows of one place, strides of 1, batches of 1 and 2, one axis and two: where both images have
+ * their channels last the pixels are rows of a product, else up to 8 features are col2im's. Weights
+ * are packed in panels for the one and in rows for the other. */
+static void check_one_place(void)
+{
+    for (int64_t i = 0; i < 36; i++) {
+        transposed_case c = {.c = {.n_spatial = 1 + (uint32_t)(i / 18),
+                                   .images = 1 + i / 9 % 2,
+                                   .channels = 8 + i % 5,
+                                   .features = 1 + i % 9,
+                                   .groups = 1}};
+        for (uint32_t k = 0; k < c.c.n_spatial; k++) {
+            c.c.in[k] = k ? 2 : 1030 / c.c.features; /* work enough for a library */
+            c.c.kernel[k] = c.c.stride[k] = c.c.dilation[k] = 1;
+        }
+        check_floats(&c, 1, "tiles");
+    }
+}
+
+Test(dnnl_transposed, window_of_one_place_and_few_features)
+{
+    if (has_wide(STATOR_F32)) {
+        check_one_place();
+    }
+    if (!dnnl_begin_narrow(0)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    check_one_place();
+}
+
 /* With vectors of 64 bytes. */
 Test(dnnl_transposed, floats_wide)
 {

@@ -269,12 +269,6 @@ static inline int64_t st_loop_known_or(const st_symtab *tab, uint32_t sym, int64
     return st_sym_const(tab, sym, &value) ? value : otherwise;
 }
 
-/* Bytes of an element, a whole one of four bits; 0: it has none. */
-static inline uint32_t st_loop_dtype_bytes(uint32_t dtype)
-{
-    return (st_dtype_bits(dtype) + 7u) / 8u;
-}
-
 /* Merges loops that every access walks as one; 0: out of memory. */
 bool st_kernel_merge_axes(st_kernel *kernel);
 

@@ -125,7 +125,7 @@ static stator_status import_constant(cg_unit *unit, stator_ref value, stator_dia
     cg_value *v = &unit->values[value];
     stator_blob *blob = host->cst->of_value(unit->graph, value);
     stator_blob_info info = {.struct_size = sizeof info};
-    const uint64_t size = st_loop_dtype_bytes(v->dtype);
+    const uint64_t size = st_element_bytes(v->dtype);
     const uint32_t dtype = stator_value_type(unit->view, value)->dtype;
     ST_FAIL_IF(blob == NULL || size == 0, err, STATOR_INTERNAL, "a constant has no contents");
     ST_TRY(cg_look_at_constant(unit->config, blob, &info, err));

@@ -155,7 +155,7 @@ bool cg_reads_channels(cg_unit *unit, const cg_root *root)
 {
     const cg_value *v = &unit->values[root->value];
     const int64_t lanes =
-        (int64_t)(unit->config->emitter->target.vector_bytes / st_loop_dtype_bytes(v->dtype));
+        (int64_t)(unit->config->emitter->target.vector_bytes / st_element_bytes(v->dtype));
     uint32_t symbols[CG_RANK_MAX];
     uint32_t index[CG_RANK_MAX];
     st_kernel trial;

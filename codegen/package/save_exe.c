@@ -602,7 +602,7 @@ static uint32_t element_bytes(const st_cg_exe *exe, uint32_t index)
     for (uint32_t i = 0; i < exe->buffers.count; i++) {
         const cg_buffer *b = &exe->buffers.data[i];
         if (b->kind == CG_BUFFER_OUTPUT && b->index == index && b->output_alias_bytes == 0) {
-            return st_loop_dtype_bytes(b->dtype);
+            return st_element_bytes(b->dtype);
         }
     }
     return 0;

@@ -137,7 +137,7 @@ static bool may_replace(st_cg_exe *exe, const cg_launch *l, uint32_t from, uint3
     const cg_buffer *old = &exe->buffers.data[operands[from]];
     const cg_buffer *new = &exe->buffers.data[operands[to]];
     if (!is_work(old) || old->last != step || old->first == step || old->numel != new->numel ||
-        st_loop_dtype_bytes(old->dtype) != st_loop_dtype_bytes(new->dtype) ||
+        st_element_bytes(old->dtype) != st_element_bytes(new->dtype) ||
         (kernel->buffers.data[from].flags & ST_BUFFER_WRITTEN)) {
         return false;
     }
@@ -204,7 +204,7 @@ static uint64_t bytes_of(st_cg_exe *exe, const cg_buffer *buffer)
 {
     int64_t numel = 0;
     return st_sym_const(&exe->syms.tab, buffer->numel, &numel) && numel > 0
-               ? (uint64_t)numel * st_loop_dtype_bytes(buffer->dtype)
+               ? (uint64_t)numel * st_element_bytes(buffer->dtype)
                : 0;
 }
 
@@ -342,10 +342,9 @@ static stator_status pack_static(st_cg_exe *exe, const uint32_t *alias_root, boo
             st_free(mem, blocks);
             return STATOR_OK;
         }
-        blocks[n] =
-            (st_interval){.size_bytes = (uint64_t)numel * st_loop_dtype_bytes(buffer->dtype),
-                          .first = buffer->first,
-                          .last = buffer->last};
+        blocks[n] = (st_interval){.size_bytes = (uint64_t)numel * st_element_bytes(buffer->dtype),
+                                  .first = buffer->first,
+                                  .last = buffer->last};
         buffer->index = n++;
     }
     exe->static_offsets = st_arena_zalloc(&exe->arena, (uint64_t)n + 1u, sizeof(uint64_t));
@@ -397,7 +396,7 @@ static stator_status pack_symbolic(st_cg_exe *exe, const uint32_t *alias_root, s
         if (!is_work(buffer) || alias_root[i] != i) {
             continue;
         }
-        const uint32_t size = st_sym_int(tab, (int64_t)st_loop_dtype_bytes(buffer->dtype));
+        const uint32_t size = st_sym_int(tab, (int64_t)st_element_bytes(buffer->dtype));
         const uint32_t bytes = size ? st_sym_mul(tab, buffer->numel, size) : 0;
         if (bytes == 0) {
             status = st_fail(err, STATOR_UNSUPPORTED,

@@ -231,7 +231,7 @@ static double bytes_touched(const cg_unit *unit, const st_kernel *kernel, uint32
             touched = runs > touched ? runs : touched;
         }
     }
-    return (touched < all ? touched : all) * st_loop_dtype_bytes(buffer->dtype);
+    return (touched < all ? touched : all) * st_element_bytes(buffer->dtype);
 }
 
 /* Flags of the loops of the kernel's root block, all together. */

@@ -53,7 +53,7 @@ static stator_status give_input(cg_unit *body, uint32_t k, const cg_unit *unit, 
 /* Alignment of slices of a value. */
 static uint32_t slice_align(const cg_unit *unit, stator_ref value)
 {
-    const uint32_t size = st_loop_dtype_bytes(unit->values[value].dtype);
+    const uint32_t size = st_element_bytes(unit->values[value].dtype);
     const uint32_t numel = cg_numel((cg_unit *)(uintptr_t)unit, value);
     const int64_t bytes = st_loop_known_or(&unit->syms->tab, numel, 1) * (int64_t)size;
     const uint32_t lowest = (uint32_t)(bytes & -bytes);
@@ -187,7 +187,7 @@ static stator_status set_bytes(cg_unit *unit, stator_ref value, uint32_t from, s
 {
     st_symtab *tab = &unit->syms->tab;
     const cg_value *v = &unit->values[value];
-    uint32_t bytes = st_sym_int(tab, (int64_t)st_loop_dtype_bytes(v->dtype));
+    uint32_t bytes = st_sym_int(tab, (int64_t)st_element_bytes(v->dtype));
     for (uint32_t a = from; a < v->rank && bytes; a++) {
         bytes = st_sym_mul(tab, bytes, v->dims[a]);
     }

@@ -498,7 +498,7 @@ static bool is_at_the_border(const cg_unit *unit, const cg_value *v)
 static bool is_small(const cg_unit *unit, const cg_value *v)
 {
     const st_symtab *tab = &unit->syms->tab;
-    int64_t bytes = st_loop_dtype_bytes(v->dtype);
+    int64_t bytes = st_element_bytes(v->dtype);
     for (uint32_t a = 0; a < v->rank; a++) {
         int64_t lo = 0, hi = 0;
         st_sym_range(tab, v->dims[a], &lo, &hi);
@@ -528,7 +528,7 @@ static void constrain_count(finder *f, const cg_value *v)
 {
     uint32_t syms[CG_RANK_MAX];
     uint32_t n = 0;
-    int64_t step = st_loop_dtype_bytes(v->dtype);
+    int64_t step = st_element_bytes(v->dtype);
     for (uint32_t a = 0; a < v->rank; a++) {
         int64_t number = 0;
         if (!st_sym_const(&f->unit->syms->tab, v->dims[a], &number)) {

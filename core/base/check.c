@@ -42,6 +42,11 @@ uint32_t st_dtype_bits(uint32_t dtype)
     return dtype < STATOR_DTYPE_COUNT ? dtypes[dtype].bits : 0;
 }
 
+uint32_t st_element_bytes(uint32_t dtype)
+{
+    return (st_dtype_bits(dtype) + 7u) / 8u;
+}
+
 uint32_t st_dtype_class(uint32_t dtype)
 {
     return dtype < STATOR_DTYPE_COUNT ? dtypes[dtype].class_ : 0;

@@ -62,6 +62,7 @@ const char *st_shape_text(const int64_t *shape, uint32_t rank, char *buf, size_t
 /* Bytes of count elements of dtype (sub-byte types round up). */
 bool st_dtype_bytes(uint32_t dtype, uint64_t count, uint64_t *out);
 uint32_t st_dtype_bits(uint32_t dtype);             /* 0 for an unknown dtype */
+uint32_t st_element_bytes(uint32_t dtype);          /* a whole one of four bits; 0 as above */
 uint32_t st_dtype_class(uint32_t dtype);            /* stator_dtype_class, 0 unknown */
 const char *st_dtype_name(uint32_t dtype);          /* "f32"; "?" unknown */
 uint32_t st_dtype_parse(const char *s, uint64_t n); /* 0 unknown */

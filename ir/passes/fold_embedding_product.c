@@ -68,7 +68,7 @@ static bool is_worth(const st_copy *c, const product *p)
     const uint64_t rows = table[0] / (uint64_t)folded;
     const uint64_t columns = weights[0] / (uint64_t)folded;
     return table[0] <= MACS_MAX / columns &&
-           rows * columns * (st_dtype_bits(x->dtype) / 8u) <= GROWS(table[1] + weights[1]);
+           rows * columns * st_element_bytes(x->dtype) <= GROWS(table[1] + weights[1]);
 }
 
 static bool find(const st_copy *c, stator_ref node, product *p)

@@ -162,7 +162,7 @@ static void cut(st_fold *f, uint32_t axis, int64_t most)
 
 static int64_t size_of(const st_fold *f)
 {
-    return st_dtype_bits(f->dtype) / 8;
+    return st_element_bytes(f->dtype);
 }
 
 /* Elements that are contiguous in memory are folded together. */
@@ -300,7 +300,7 @@ stator_ref st_fold_operand(st_splitter *s, stator_ref value)
 static void write_neutral(const st_fold *f, uint32_t dtype, uint8_t *out)
 {
     const uint32_t class_ = st_dtype_class(dtype);
-    const uint32_t bytes = st_dtype_bits(dtype) / 8u;
+    const uint32_t bytes = st_element_bytes(dtype);
     const bool is_least =
         f->row->op == STATOR_OPCODE_reduce_max || f->row->op == STATOR_OPCODE_argmax;
     const bool is_most =
@@ -330,9 +330,9 @@ stator_ref st_fold_filler(st_copy *c, const st_fold *f)
     }
     const stator_ref type = st_module_type(c->out->module, dtype, 0, NULL);
     write_neutral(f, dtype, bytes);
-    ST_THEN(c->e.status, type ? st_build_constant(c->out, type, bytes, st_dtype_bits(dtype) / 8u,
-                                                  &made, c->e.err)
-                              : st_fail_oom(c->e.err));
+    ST_THEN(c->e.status,
+            type ? st_build_constant(c->out, type, bytes, st_element_bytes(dtype), &made, c->e.err)
+                 : st_fail_oom(c->e.err));
     return made;
 }
 

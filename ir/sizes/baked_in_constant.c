@@ -54,7 +54,7 @@ static bool open_constant(constant *c, stator_ref value, stator_blob *blob)
         return false;
     }
     c->data = data;
-    c->width = st_dtype_bits(c->dtype) / 8u;
+    c->width = st_element_bytes(c->dtype);
     uint64_t stride = 1;
     for (uint32_t i = c->rank; i-- > 0;) {
         c->strides[i] = stride;

@@ -177,11 +177,13 @@ Test(str, dtypes_have_names_and_sizes)
         cr_assert_eq(st_dtype_parse(name, strlen(name)), d, "%s", name);
         cr_assert(st_dtype_bits(d) != 0 && st_dtype_class(d) != 0);
         cr_assert(st_dtype_bytes(d, 16, &bytes) && bytes == 2 * st_dtype_bits(d));
+        cr_assert(st_dtype_bytes(d, 1, &bytes) && bytes == st_element_bytes(d));
     }
     cr_assert(st_dtype_bytes(STATOR_I4, 3, &bytes) && bytes == 2);
     cr_assert(st_dtype_bytes(STATOR_U4, UINT64_MAX, &bytes) && bytes == UINT64_C(1) << 63);
     cr_assert_not(st_dtype_bytes(STATOR_C128, UINT64_MAX / 8, &bytes));
     cr_assert_not(st_dtype_bytes(0, 1, &bytes));
+    cr_assert_eq(st_element_bytes(0), 0);
     cr_assert_not(st_dtype_bytes(STATOR_DTYPE_COUNT, 1, &bytes));
     cr_assert_str_eq(st_dtype_name(99), "?");
     cr_assert_eq(st_dtype_parse("f3", 2), 0);

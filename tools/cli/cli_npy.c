@@ -156,7 +156,7 @@ bool cli_parse_npy(stator_ctx *ctx, const void *bytes, uint64_t size, stator_ten
     }
     const char *data = (const char *)bytes + h.data_begin;
     if (h.fortran && h.rank > 1) {
-        reorder(&h, data, stator_tensor_data(*out_tensor), st_dtype_bits(h.dtype) / 8u, count);
+        reorder(&h, data, stator_tensor_data(*out_tensor), st_element_bytes(h.dtype), count);
     } else if (data_bytes != 0) {
         memcpy(stator_tensor_data(*out_tensor), data, data_bytes);
     }

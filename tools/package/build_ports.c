@@ -180,7 +180,7 @@ static bool fill_port(const build_ports *ports, stator_ref value, const char *na
     out->name = name;
     out->dtype = st_dtype_name(type->dtype);
     out->c_type = c_type_of(type->dtype);
-    out->bytes = st_dtype_bits(type->dtype) / 8u;
+    out->bytes = st_element_bytes(type->dtype);
     out->rank = type->rank;
     if (out->c_type == NULL) {
         return cli_fail(json, "UNSUPPORTED", NULL,

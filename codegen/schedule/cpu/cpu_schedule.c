@@ -46,7 +46,7 @@ static bool holds(const schedule *s, uint32_t block, uint32_t code)
 static uint32_t bytes_of(uint32_t dtype)
 {
     const uint32_t computed = ST_LOOP_BOOLS | ST_LOOP_INTS | ST_LOOP_UINTS | ST_LOOP_FLOATS;
-    return st_loop_class_of(dtype) & computed ? st_loop_dtype_bytes(dtype) : 4u;
+    return st_loop_class_of(dtype) & computed ? st_element_bytes(dtype) : 4u;
 }
 
 /* Is the load an index into a buffer, and nothing else? */

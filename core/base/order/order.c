@@ -133,7 +133,7 @@ static bool make_plan(const st_order_job *job, int32_t threads, order_plan *plan
     }
     *plan = (order_plan){.sizes = {rows, job->size, job->take},
                          .method = method_of(job),
-                         .bytes = order_element_bytes(job->dtype),
+                         .bytes = st_element_bytes(job->dtype),
                          .chunks = 1};
     plan->word_bytes = plan->bytes < 8u && job->size <= (int64_t)UINT32_MAX ? 8u : 16u;
     if (rows == 0 || job->take == 0) {

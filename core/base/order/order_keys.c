@@ -4,6 +4,8 @@
  * worth it is compiled twice, for AVX2 and for what the build is for (order_lanes.inc). */
 #include "core/base/order/order_keys.h"
 
+#include "core/base/check.h"
+
 #include <stator/base.h>
 #include <string.h>
 
@@ -121,7 +123,6 @@ void order_ranks(uint64_t *words, int64_t n, int64_t *out_ranks)
 
 /* How bits of a dtype, moved to the high end of a key, become one. */
 typedef struct key_rule {
-    uint32_t bytes;
     uint32_t is_float;
     uint64_t number; /* floats: the largest magnitude that is no NaN; integers: added by xor */
 } key_rule;
@@ -130,47 +131,35 @@ static key_rule rule_of(uint32_t dtype)
 {
     switch (dtype) { /* a table */
     case STATOR_F64:
-        return (key_rule){8, 1, UINT64_C(0x7ff0) << 48};
+        return (key_rule){1, UINT64_C(0x7ff0) << 48};
     case STATOR_F32:
-        return (key_rule){4, 1, 0x7f800000u};
+        return (key_rule){1, 0x7f800000u};
     case STATOR_F16:
-        return (key_rule){2, 1, 0x7c000000u};
+        return (key_rule){1, 0x7c000000u};
     case STATOR_BF16:
-        return (key_rule){2, 1, 0x7f800000u};
+        return (key_rule){1, 0x7f800000u};
     case STATOR_F8E4M3FN:
-        return (key_rule){1, 1, 0x7e000000u};
+        return (key_rule){1, 0x7e000000u};
     case STATOR_F8E5M2:
-        return (key_rule){1, 1, 0x7c000000u};
-    case STATOR_I64:
-        return (key_rule){8, 0, 0};
+        return (key_rule){1, 0x7c000000u};
     case STATOR_U64:
-        return (key_rule){8, 0, UINT64_C(1) << 63};
+        return (key_rule){0, UINT64_C(1) << 63};
+    case STATOR_I64:
     case STATOR_I32:
-        return (key_rule){4, 0, 0};
     case STATOR_I16:
-        return (key_rule){2, 0, 0};
     case STATOR_I8:
-        return (key_rule){1, 0, 0};
-    case STATOR_U32:
-        return (key_rule){4, 0, 0x80000000u};
-    case STATOR_U16:
-        return (key_rule){2, 0, 0x80000000u};
-    default: /* U8, BOOL */
-        return (key_rule){1, 0, 0x80000000u};
+        return (key_rule){0, 0};
+    default: /* narrower ones without a sign, BOOL */
+        return (key_rule){0, 0x80000000u};
     }
-}
-
-uint32_t order_element_bytes(uint32_t dtype)
-{
-    return rule_of(dtype).bytes;
 }
 
 /* ---- keys ---- */
 
 /* The elements' bits at the high end of 32. */
-static const uint32_t *bits_32(const order_line *line, uint32_t bytes, int64_t first, int64_t n,
-                               uint32_t *room)
+static const uint32_t *bits_32(const order_line *line, int64_t first, int64_t n, uint32_t *room)
 {
+    const uint32_t bytes = st_element_bytes(line->dtype);
     if (bytes == 4 && line->step == 1 && (uintptr_t)line->data % 4u == 0) {
         return (const uint32_t *)(const void *)(line->data + first * 4);
     }
@@ -194,7 +183,7 @@ static void block_32(const order_line *line, int64_t first, int64_t n, int32_t *
     const key_rule rule = rule_of(line->dtype);
     const int32_t flip = line->is_falling ? -1 : 0;
     uint32_t room[ORDER_BLOCK];
-    const uint32_t *bits = bits_32(line, rule.bytes, first, n, room);
+    const uint32_t *bits = bits_32(line, first, n, room);
     if (rule.is_float) {
         CALL(float_keys_32, bits, n, (uint32_t)rule.number, flip, out);
     } else {
@@ -214,7 +203,7 @@ static void block_64(const order_line *line, int64_t first, int64_t n, int64_t *
     const key_rule rule = rule_of(line->dtype);
     const int64_t flip = line->is_falling ? -1 : 0;
     uint64_t room[ORDER_BLOCK];
-    if (rule.bytes < 8) {
+    if (st_element_bytes(line->dtype) < 8) {
         int32_t narrow[ORDER_BLOCK];
         block_32(line, first, n, narrow);
         for (int64_t i = 0; i < n; i++) {

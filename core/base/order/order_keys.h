@@ -17,8 +17,6 @@ typedef struct order_line {
     uint32_t is_falling;
 } order_line;
 
-/* Bytes of an element; for 1, 2 or 4 keys of 32 bits suffice. */
-uint32_t order_element_bytes(uint32_t dtype);
 /* Keys of elements [first, first + n). Signed: the lower one stands before; INT_MAX of its width
  * is NaN, or a number. The second form takes any dtype. */
 void order_keys_32(const order_line *line, int64_t first, int64_t n, int32_t *out);

@@ -35,11 +35,6 @@ void jit_no_memory(jit_fn *f)
 
 /* ---- types ---- */
 
-uint32_t jit_dtype_bytes(uint32_t dtype)
-{
-    return st_dtype_bits(dtype) / 8u;
-}
-
 LLVMTypeRef jit_type_of(const jit_fn *f, uint32_t dtype)
 {
     const jit_unit *u = f->u;

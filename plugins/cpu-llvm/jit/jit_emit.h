@@ -182,8 +182,7 @@ bool jit_failed(const jit_fn *f);
 LLVMTypeRef jit_type_of(const jit_fn *f, uint32_t dtype); /* in registers */
 LLVMTypeRef jit_memory_type(const jit_fn *f, uint32_t dtype);
 LLVMTypeRef jit_buffer_type(const jit_fn *f, uint32_t buffer); /* type that an index counts */
-uint32_t jit_dtype_bytes(uint32_t dtype);
-static inline bool jit_is_float(uint32_t dtype) /* f32 or f64, in registers */
+static inline bool jit_is_float(uint32_t dtype)                /* f32 or f64, in registers */
 {
     return st_loop_class_of(dtype) == ST_LOOP_FLOATS;
 }

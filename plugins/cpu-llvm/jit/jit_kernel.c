@@ -125,7 +125,7 @@ static LLVMValueRef local_buffer(jit_fn *f, uint32_t index)
     const st_loop_buffer *buffer = &f->kernel->buffers.data[index];
     int64_t numel = 0;
     if (!st_sym_const(&f->syms->tab, buffer->numel, &numel) || numel < 0 ||
-        numel > (int64_t)(ST_LOCAL_BYTES_MAX / jit_dtype_bytes(buffer->dtype))) {
+        numel > (int64_t)(ST_LOCAL_BYTES_MAX / st_element_bytes(buffer->dtype))) {
         (void)jit_fail(f->u, STATOR_INTERNAL,
                        "kernel '%s': local buffer '%s' has no small constant "
                        "size",
@@ -134,7 +134,7 @@ static LLVMValueRef local_buffer(jit_fn *f, uint32_t index)
     }
     const LLVMTypeRef type =
         LLVMArrayType2(jit_buffer_type(f, index), (uint64_t)(numel ? numel : 1));
-    const bool is_large = numel * (int64_t)jit_dtype_bytes(buffer->dtype) >= PAGE_BYTES;
+    const bool is_large = numel * (int64_t)st_element_bytes(buffer->dtype) >= PAGE_BYTES;
     return jit_slot(f, type, is_large ? PAGE_BYTES : 64);
 }
 

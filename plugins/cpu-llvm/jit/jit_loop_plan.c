@@ -112,7 +112,7 @@ static bool privatize_scratch(jit_fn *f, uint32_t body, uint32_t axis, uint32_t 
                 continue;
             }
             (void)st_sym_const(&f->syms->tab, buffer->numel, &numel);
-            bytes += numel * (int64_t)(jit_dtype_bytes(buffer->dtype) * lanes);
+            bytes += numel * (int64_t)(st_element_bytes(buffer->dtype) * lanes);
             if (u.shared || u.outside || bytes > PRIVATE_BYTES_MAX) {
                 return false;
             }

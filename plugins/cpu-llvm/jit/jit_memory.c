@@ -56,7 +56,7 @@ static LLVMValueRef store_at(jit_fn *f, LLVMValueRef value, LLVMValueRef at, uin
 static uint32_t align_of(jit_fn *f, const st_loop_buffer *buffer, uint32_t sym)
 {
     const uint64_t divisor = (uint64_t)jit_sym_divisor(f, sym);
-    const uint64_t bytes = jit_dtype_bytes(buffer->dtype);
+    const uint64_t bytes = st_element_bytes(buffer->dtype);
     uint64_t base = buffer->align ? buffer->align : bytes;
     if (f->is_streamed && (buffer->flags & ST_BUFFER_STREAMED) && base < JIT_STREAM_ALIGN) {
         base = JIT_STREAM_ALIGN;
@@ -76,7 +76,7 @@ static access access_of(jit_fn *f, st_loop_ref ref)
     if (f->private_lanes[inst->ref] > 1) { /* a vector for each element: one run */
         a.shape = JIT_LINEAR;
         a.coef = 1;
-        a.align = jit_dtype_bytes(a.buffer->dtype) * f->lanes;
+        a.align = st_element_bytes(a.buffer->dtype) * f->lanes;
         a.align = a.align < 64u ? a.align : 64u;
         return a;
     }
@@ -164,7 +164,7 @@ LLVMValueRef jit_gather(jit_fn *f, LLVMValueRef at, LLVMValueRef mask, LLVMValue
 static LLVMValueRef gather(jit_fn *f, const access *a, LLVMValueRef at, LLVMValueRef mask,
                            LLVMValueRef other)
 {
-    return jit_gather(f, at, mask, other, jit_dtype_bytes(a->buffer->dtype));
+    return jit_gather(f, at, mask, other, st_element_bytes(a->buffer->dtype));
 }
 
 static void scatter(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueRef mask)
@@ -175,7 +175,7 @@ static void scatter(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueRef
     LLVMTypeRef types[2] = {jit_wide(a->type, f->lanes), LLVMTypeOf(at)};
     LLVMValueRef args[3] = {value, at, mask ? mask : all_lanes(f)};
     (void)masked_call(f, "llvm.masked.scatter", types, args, 3, 1,
-                      jit_dtype_bytes(a->buffer->dtype));
+                      st_element_bytes(a->buffer->dtype));
 }
 
 /* Address of the lowest of the lanes' elements, and its alignment. */
@@ -185,7 +185,7 @@ static LLVMValueRef run_address(jit_fn *f, const access *a, uint32_t *out_align)
     *out_align = a->align;
     if (a->coef == -1) {
         p = jit_element(f, a->type, p, jit_i64(f, 1 - (int64_t)f->lanes));
-        *out_align = jit_dtype_bytes(a->buffer->dtype);
+        *out_align = st_element_bytes(a->buffer->dtype);
     }
     return p;
 }
@@ -237,7 +237,7 @@ static LLVMValueRef load_run(jit_fn *f, const access *a, LLVMValueRef mask, LLVM
                                 is_back ? reversed(f, other) : other};
         v = masked_call(f, "llvm.masked.load", types, args, 3, 0, align);
         tag(f, v, a->inst->ref);
-        v = fenced(f, v, jit_dtype_bytes(a->buffer->dtype));
+        v = fenced(f, v, st_element_bytes(a->buffer->dtype));
     }
     return is_back ? reversed(f, v) : v;
 }
@@ -340,14 +340,14 @@ static void store_lane(jit_fn *f, const access *a, LLVMValueRef value, LLVMValue
 {
     const LLVMValueRef x = jit_lane(f, value, (uint32_t)lane);
     (void)store_at(f, x, jit_element(f, LLVMTypeOf(x), p, jit_i64(f, lane)),
-                   jit_dtype_bytes(a->buffer->dtype), a->inst->ref);
+                   st_element_bytes(a->buffer->dtype), a->inst->ref);
 }
 
 static void store_run(jit_fn *f, const access *a, LLVMValueRef value, LLVMValueRef mask)
 {
     uint32_t align = 0;
     const LLVMValueRef p = run_address(f, a, &align);
-    const uint32_t bytes = jit_dtype_bytes(a->buffer->dtype) * f->lanes;
+    const uint32_t bytes = st_element_bytes(a->buffer->dtype) * f->lanes;
     if (a->coef == -1) {
         value = reversed(f, value);
         mask = mask ? reversed(f, mask) : NULL;

@@ -104,7 +104,7 @@ void jit_prefetch_row(jit_fn *f, uint32_t buffer, uint32_t sym, LLVMValueRef add
     }
     const LLVMTypeRef type = jit_memory_type(f, f->kernel->buffers.data[buffer].dtype);
     const LLVMValueRef next = jit_element(f, type, address, jit_sym(f, coef));
-    const uint32_t bytes = f->lanes * jit_dtype_bytes(f->kernel->buffers.data[buffer].dtype);
+    const uint32_t bytes = f->lanes * st_element_bytes(f->kernel->buffers.data[buffer].dtype);
     prefetch(f, next);
     for (uint32_t at = LINE_BYTES; at < bytes; at += LINE_BYTES) {
         prefetch(f, jit_element(f, f->u->types[JIT_I8], next, jit_i64(f, at)));

@@ -13,6 +13,8 @@
 
 #include "plugins/cpu-llvm/onednn/dnnl_api.h"
 
+#include "core/base/check.h"
+
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 
@@ -264,7 +266,6 @@ void dn_work(const st_contraction *contraction, const dn_sizes *sizes, int64_t *
              int64_t *out_macs);
 /* Fewer, longer axes where the strides allow it. GEMM alone. */
 void dn_simplify(const st_contraction *contraction, dn_sizes *sizes);
-uint32_t dn_dtype_size(uint32_t dtype);
 /* May a sum of a convolution of bytes exceed 2^24? */
 bool dn_are_sums_long(const st_contraction *contraction, const dn_sizes *sizes);
 /* The kinds of rows that the epilogue has, a bit each, of which DN_KIND names one. */

@@ -135,7 +135,7 @@ static void lay_out(const attention *a, float *at, workspace *b)
 
 static int64_t size_of(const place *p)
 {
-    return (int64_t)dn_dtype_size(p->dtype);
+    return (int64_t)st_element_bytes(p->dtype);
 }
 
 static const char *element(const place *p, int64_t i, int64_t j, int64_t k, int64_t l)
@@ -668,7 +668,7 @@ static place take_place(const st_contraction_operand *operand, const st_library_
                         const int64_t **at)
 {
     const place p = {.base = (const char *)call->buffers[operand->buffer] +
-                             **at * (int64_t)dn_dtype_size(operand->dtype),
+                             **at * (int64_t)st_element_bytes(operand->dtype),
                      .dtype = operand->dtype,
                      .strides = *at + 1};
     *at += 5;

@@ -195,20 +195,6 @@ void dn_simplify(const st_contraction *contraction, dn_sizes *s)
     }
 }
 
-uint32_t dn_dtype_size(uint32_t dtype)
-{
-    switch (dtype) {
-    case STATOR_F32:
-    case STATOR_I32:
-        return 4;
-    case STATOR_BF16:
-    case STATOR_F16:
-        return 2;
-    default:
-        return 1;
-    }
-}
-
 dnnl_data_type_t dn_type_of(uint32_t dtype)
 {
     switch (dtype) {
@@ -358,7 +344,7 @@ static bool note_span(const dn_op *op, const dn_sizes *s, uint32_t role, dn_desc
                                 op->contraction.out.dtype};
     const int64_t span = dn_span(&op->contraction, s, role);
     out->used |= 1u << role;
-    return span <= SPAN_MAX && bytes_of(span * dn_dtype_size(dtypes[role]), &out->md[role]);
+    return span <= SPAN_MAX && bytes_of(span * st_element_bytes(dtypes[role]), &out->md[role]);
 }
 
 bool dn_note_operands(const dn_op *op, const dn_sizes *s, int64_t features, dn_desc *out)
@@ -372,7 +358,7 @@ bool dn_note_operands(const dn_op *op, const dn_sizes *s, int64_t features, dn_d
         const int64_t n = e->kind == ST_EPILOGUE_ADD ? dn_span(contraction, s, DN_OUT) : features;
         if (st_epilogue_has_buffer(e->kind) && n <= SPAN_MAX) {
             out->used |= 1u << (DN_POST + i);
-            is_done &= bytes_of(n * dn_dtype_size(e->dtype), &out->md[DN_POST + i]);
+            is_done &= bytes_of(n * st_element_bytes(e->dtype), &out->md[DN_POST + i]);
         }
     }
     for (uint32_t i = 0; i < 2; i++) {

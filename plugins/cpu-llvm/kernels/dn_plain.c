@@ -180,7 +180,7 @@ static float apply(const st_epilogue *e, float t, const void *buffer, int64_t fe
 static void store(const plain *p, int64_t out, float t)
 {
     const uint32_t dtype = p->op->contraction.out.dtype;
-    if (dn_dtype_size(dtype) == 1u) {
+    if (st_element_bytes(dtype) == 1u) {
         const float least = dtype == STATOR_I8 ? -128.0f : 0.0f;
         t = fminf(fmaxf(t, least), least + 255.0f);
     }

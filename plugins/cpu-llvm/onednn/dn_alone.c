@@ -154,7 +154,7 @@ static stator_status try_alone(dn_call *c, dn_slot *slot, stator_diag **err)
     dn_plan *plan = c->plan;
     const st_contraction *contraction = &c->op->contraction;
     const uint32_t dtype = plan->key.is_bare ? STATOR_F32 : contraction->out.dtype;
-    const size_t bytes = (size_t)dn_span(contraction, &plan->key, DN_OUT) * dn_dtype_size(dtype);
+    const size_t bytes = (size_t)dn_span(contraction, &plan->key, DN_OUT) * st_element_bytes(dtype);
     plan->alone = make_alone(c->op, plan);
     void *out = plan->alone ? output_alone(c, bytes) : NULL;
     const stator_status status = run_on(c, plan, slot, err);

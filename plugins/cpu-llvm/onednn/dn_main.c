@@ -105,7 +105,7 @@ void dn_op_note(dn_op *op)
 {
     const st_contraction *contraction = &op->contraction;
     const bool is_float =
-        dn_dtype_size(contraction->out.dtype) > 1u; /* a NaN as a byte is any byte */
+        st_element_bytes(contraction->out.dtype) > 1u; /* a NaN as a byte is any byte */
     op->has_bound = is_float && (dn_epilogue_kinds(contraction) & (DN_KIND(RELU) | DN_KIND(CLIP)));
     for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
         op->numbers[i] = (float)contraction->epilogue[i].value;
@@ -198,7 +198,7 @@ static stator_status first_weight(dn_op *op, const dn_sizes *sizes, const void *
                                   stator_diag **err)
 {
     const bool is_half = dn_half_has(op, DN_Y);
-    const int64_t size = is_half ? 2 : (int64_t)dn_dtype_size(op->contraction.y.dtype);
+    const int64_t size = is_half ? 2 : (int64_t)st_element_bytes(op->contraction.y.dtype);
     if (!op->has_constant) {
         *out = NULL;
         return STATOR_OK;

@@ -104,7 +104,7 @@ static void clear(const packing *p, char *dst, uint64_t size)
 {
     const dnnl_memory_desc_t *to = p->to;
     char *first = align(dst);
-    uint64_t bytes = dn_dtype_size(p->op->contraction.y.dtype);
+    uint64_t bytes = st_element_bytes(p->op->contraction.y.dtype);
     for (int i = 0; i < to->ndims; i++) {
         bytes *= (uint64_t)to->dims[i];
     }

@@ -150,7 +150,8 @@ static bool append_binary(const appending *a, uint32_t i)
 static bool is_of_store(const dn_op *op, uint32_t i)
 {
     return op->contraction.epilogue[i].kind == ST_EPILOGUE_ROUND &&
-           i + 1u == op->contraction.n_epilogue && dn_dtype_size(op->contraction.out.dtype) == 1u;
+           i + 1u == op->contraction.n_epilogue &&
+           st_element_bytes(op->contraction.out.dtype) == 1u;
 }
 
 static bool append_all(appending *a)

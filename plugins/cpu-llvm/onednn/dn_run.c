@@ -127,7 +127,7 @@ stator_status dn_prepare(dn_op *op, const dn_sizes *sizes, const void *y, bool i
 
 static void *element(void *base, int64_t offset, uint32_t dtype)
 {
-    return (char *)base + offset * (int64_t)dn_dtype_size(dtype);
+    return (char *)base + offset * (int64_t)st_element_bytes(dtype);
 }
 
 /* The dtype of what is in memory behind a role. */

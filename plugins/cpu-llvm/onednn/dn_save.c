@@ -69,7 +69,7 @@ static bool read_struct(st_reader *r, void *out, uint64_t size)
 
 static bool is_place(const st_contraction_operand *operand, uint32_t n)
 {
-    return operand->buffer < n && dn_dtype_size(operand->dtype) != 0;
+    return operand->buffer < n && st_element_bytes(operand->dtype) != 0;
 }
 
 static bool are_operands_sound(const st_contraction *contraction, uint32_t n)
@@ -82,7 +82,7 @@ static bool is_zero_sound(const st_contraction_zero *zero, uint32_t n)
 {
     return (zero->has_buffer == 0 && zero->is_each == 0) ||
            (zero->has_buffer == 1 && zero->is_each <= 1 && zero->buffer < n &&
-            dn_dtype_size(zero->dtype) != 0);
+            st_element_bytes(zero->dtype) != 0);
 }
 
 static bool are_blocks_sound(const st_contraction_blocks *of, uint32_t n)
@@ -299,7 +299,7 @@ stator_status dn_y_data(dn_op *op, const dn_sizes *sizes, int64_t offset, const 
     const stator_host *host = op->lib->host;
     stator_blob_info info = {.struct_size = sizeof info};
     const bool is_half = dn_half_has(op, DN_Y);
-    const int64_t size = is_half ? 2 : (int64_t)dn_dtype_size(op->contraction.y.dtype);
+    const int64_t size = is_half ? 2 : (int64_t)st_element_bytes(op->contraction.y.dtype);
     *out = NULL;
     ST_FAIL_IF(op->y_blob == NULL, err, STATOR_INTERNAL,
                "inductor-cpu: a contraction has no weights");

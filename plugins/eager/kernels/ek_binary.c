@@ -284,8 +284,8 @@ stator_status ek_binary(const ek_call *c, stator_diag **err)
     const uint32_t dtype = c->in[0].dtype;
     ek_loop l;
     ST_TRY(ek_loop_init(c, &l, 2, err));
-    binary b = {c, &l, table[c->op][dtype], st_dtype_bits(dtype) / 8u,
-                st_dtype_bits(c->out[0].dtype) / 8u};
+    binary b = {c, &l, table[c->op][dtype], st_element_bytes(dtype),
+                st_element_bytes(c->out[0].dtype)};
     if (dtype == STATOR_C64 || dtype == STATOR_C128) {
         ek_loop_run(c, &l, complex_row, &b);
     } else if (b.fn) {

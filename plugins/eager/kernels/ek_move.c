@@ -39,7 +39,8 @@ void ek_pack_out(const ek_call *c, const char *bytes)
 
 stator_status ek_view_bytes(const ek_call *c, ek_bytes_view *out, stator_diag **err)
 {
-    *out = (ek_bytes_view){ek_unpacked_in(c, 0), ek_unpacked_out(c), ek_size(c->in[0].dtype)};
+    *out =
+        (ek_bytes_view){ek_unpacked_in(c, 0), ek_unpacked_out(c), st_element_bytes(c->in[0].dtype)};
     return out->in != NULL && out->out != NULL ? STATOR_OK : ek_oom(c, err);
 }
 
@@ -259,7 +260,7 @@ typedef struct whole_copy {
 static stator_status begin_copy(const ek_call *c, whole_copy *w, stator_diag **err)
 {
     *w = (whole_copy){.in = &c->in[0], .out = &c->out[0]};
-    w->m.size = ek_size(w->out->dtype);
+    w->m.size = st_element_bytes(w->out->dtype);
     w->m.from = ek_unpacked_in(c, 0);
     w->m.to = w->begin = ek_unpacked_out(c);
     ek_strides(w->in->dims, w->in->rank, w->from);
@@ -335,7 +336,7 @@ stator_status ek_concat(const ek_call *c, stator_diag **err)
 {
     const ek_tensor *out = &c->out[0];
     const uint32_t axis = ek_axis(c, STATOR_concat_axis, out->rank);
-    const uint32_t size = ek_size(out->dtype);
+    const uint32_t size = st_element_bytes(out->dtype);
     const int64_t inner = ek_product(out->dims, axis + 1u, out->rank);
     const int64_t outer = ek_product(out->dims, 0, axis);
     char *to = ek_unpacked_out(c);
@@ -387,7 +388,7 @@ stator_status ek_tile(const ek_call *c, stator_diag **err)
 stator_status ek_trilu(const ek_call *c, stator_diag **err)
 {
     const ek_tensor *in = &c->in[0];
-    const uint32_t size = ek_size(in->dtype);
+    const uint32_t size = st_element_bytes(in->dtype);
     const bool upper = ek_int(c, STATOR_trilu_upper) != 0;
     const int64_t k = ek_int_at(c, STATOR_trilu_k, 0, 0);
     const int64_t rows = in->dims[in->rank - 2u];
@@ -423,7 +424,7 @@ stator_status ek_one_hot(const ek_call *c, stator_diag **err)
     const uint32_t axis = (uint32_t)st_normalize_axis(given, out->rank);
     const int64_t depth = out->dims[axis];
     const int64_t inner = ek_product(out->dims, axis + 1u, out->rank);
-    const uint32_t size = ek_size(out->dtype);
+    const uint32_t size = st_element_bytes(out->dtype);
     char *to = out->data;
     EK_FAIL_IF(c->in[1].numel != 1 || c->in[2].numel != 1, c, err, STATOR_INVALID_ARGUMENT,
                "the off and on values must be scalars");

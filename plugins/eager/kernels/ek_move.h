@@ -52,15 +52,9 @@ void ek_copy_run(const ek_call *c, ek_copy *m);
 typedef struct ek_bytes_view {
     const char *in;
     char *out;
-    uint32_t size; /* size of an element */
+    uint32_t size; /* bytes of an element, unpacked */
 } ek_bytes_view;
 
-/* Element size of a dtype when unpacked: 1 for the 4-bit ones. */
-static inline uint32_t ek_size(uint32_t dtype)
-{
-    const uint32_t bits = st_dtype_bits(dtype);
-    return bits < 8u ? 1u : bits / 8u;
-}
 /* Copies n elements from `from` of the operand to `to` of the result. */
 static inline void ek_view_copy(const ek_bytes_view *v, int64_t to, int64_t from, int64_t n)
 {

@@ -48,7 +48,7 @@ static uint32_t mask_of_complex(const ek_tensor *t, int64_t first, int64_t n)
 
 static uint32_t mask_at(const ek_tensor *t, int64_t first, int64_t n)
 {
-    const uint64_t bytes = st_dtype_bits(t->dtype) / 8u;
+    const uint64_t bytes = st_element_bytes(t->dtype);
     const char *data = (const char *)t->data + (uint64_t)first * bytes;
     const uint64_t sign = ek_is_float(t->dtype) ? UINT64_C(1) << (bytes * 8u - 1u) : 0;
     if ((EK_COMPLEX >> t->dtype) & 1u) {

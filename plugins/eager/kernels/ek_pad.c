@@ -88,7 +88,7 @@ static stator_status pad_constant(const ek_call *c, stator_diag **err)
     const ek_tensor *out = &c->out[0];
     const char zero[16] = {0};
     const char *value = ek_has_in(c, 1) ? ek_unpacked_in(c, 1) : zero;
-    ek_copy m = {.size = ek_size(out->dtype)};
+    ek_copy m = {.size = st_element_bytes(out->dtype)};
     int64_t from[STATOR_RANK_MAX];
     int64_t to[STATOR_RANK_MAX];
     m.from = ek_unpacked_in(c, 0);

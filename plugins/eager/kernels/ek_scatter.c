@@ -27,7 +27,7 @@ static void put(const ek_call *c, uint32_t reduction, int64_t at, int64_t from, 
     const ek_tensor *y = &c->out[0];
     const ek_tensor *u = &c->in[2];
     if (reduction == REDUCE_NONE) {
-        const uint64_t size = ek_size(y->dtype);
+        const uint64_t size = st_element_bytes(y->dtype);
         memcpy((char *)y->data + (uint64_t)at * size, (const char *)u->data + (uint64_t)from * size,
                (uint64_t)n * size);
         return;

@@ -25,7 +25,7 @@ static void select_row(const void *self, int64_t out_at, const int64_t *at, int6
     const ek_call *c = t->c;
     const int32_t *step = t->l->step;
     const uint8_t *cond = (const uint8_t *)c->in[0].data + at[0];
-    EK_BY_SIZE(ek_size(c->out[0].dtype), SELECT_LOOP)
+    EK_BY_SIZE(st_element_bytes(c->out[0].dtype), SELECT_LOOP)
 }
 
 /* ---- clamp and lerp ---- */

@@ -75,7 +75,7 @@ static stator_status write_results(const unique_job *job, bool has_axis, uint32_
 {
     const ek_call *c = job->c;
     const ek_tensor *x = &c->in[0];
-    const uint64_t size = st_dtype_bits(x->dtype) / 8u;
+    const uint64_t size = st_element_bytes(x->dtype);
     int64_t dims[STATOR_RANK_MAX] = {job->count};
     if (has_axis) {
         memcpy(dims, x->dims, x->rank * sizeof *dims);

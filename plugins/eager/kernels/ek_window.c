@@ -226,7 +226,7 @@ static void max_pool_range(void *self, int64_t begin, int64_t end)
     const ek_tensor *x = &w->call->in[0];
     const ek_tensor *y = &w->call->out[0];
     const bool column_major = ek_int(w->call, STATOR_max_pool_column_major) != 0;
-    const uint64_t item = st_dtype_bits(x->dtype) / 8u;
+    const uint64_t item = st_element_bytes(x->dtype);
     for (int64_t o = begin; o < end; o++) {
         int64_t best = -1;
         reach r;

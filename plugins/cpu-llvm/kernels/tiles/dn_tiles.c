@@ -490,7 +490,7 @@ static void finish_some(const worker *w, pixel_chunk *p, const dn_finish *f, int
 /* The output's cache lines of pixels `begin` to `end` are fetched while the sums are made. */
 static void ask_for_output(const dn_job *j, const dn_finish *f, int64_t begin, int64_t end)
 {
-    const int64_t size = (int64_t)dn_dtype_size(j->contraction->out.dtype);
+    const int64_t size = (int64_t)st_element_bytes(j->contraction->out.dtype);
     const int64_t runs = f->is_across ? end - begin : f->n;
     const int64_t step = f->step * size;
     const int64_t bytes = (f->is_across ? j->columns : end - begin) * size;

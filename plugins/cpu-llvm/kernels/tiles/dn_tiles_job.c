@@ -278,13 +278,13 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_tiles_part *part, uin
     j->is_col2im = j->is_transposed && dn_tiles_is_col2im(j->contraction, s);
     j->is_mixed = j->is_col2im || j->phases[0].n * j->phases[1].n > 1;
     j->is_wino = (int)is_wino;
-    j->size = (int64_t)dn_dtype_size(j->contraction->x.dtype);
+    j->size = (int64_t)st_element_bytes(j->contraction->x.dtype);
     j->is_bytes = j->size == 1;
     j->features = j->is_image ? s->features : j->s.n;
     j->channels = j->is_image ? s->channels * (s->slices.n ? s->slices.n : 1) : j->s.k;
     const int64_t together = dn_tiles_together(j->isa);
     const int64_t of_weight =
-        is_wino ? j->isa->size : (int64_t)dn_dtype_size(j->contraction->y.dtype);
+        is_wino ? j->isa->size : (int64_t)st_element_bytes(j->contraction->y.dtype);
     j->group_bytes = together * of_weight * j->columns;
     j->is_winograd_product = !is_wino && dn_tiles_is_winograd_product(j->isa, j->contraction, s);
     j->depth = dn_parts(j->channels, together);

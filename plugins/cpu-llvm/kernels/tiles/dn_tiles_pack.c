@@ -301,7 +301,7 @@ static int64_t pack_part(const dn_op *op, const dn_tiles_part *part, int is_wino
 {
     const st_contraction *contraction = &part->contraction;
     const dn_sizes *s = &part->sizes;
-    const int64_t size = (int64_t)dn_dtype_size(contraction->y.dtype);
+    const int64_t size = (int64_t)st_element_bytes(contraction->y.dtype);
     packing p = {.y = y + s->slices.weight_first * size,
                  .dst = dst,
                  .size = size,

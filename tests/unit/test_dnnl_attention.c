@@ -7,6 +7,7 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -376,6 +377,14 @@ Test(attention, contraction_round_trips_through_the_compile_cache)
     kept.n_buffers = 3; /* v and the mask are not there then */
     cr_assert_eq(lib->op_load(lib->self, &kept, &again, &unread, &err), STATOR_DATA_LOSS);
     st_diag_release(err);
+    kept.n_buffers = N; /* an epilogue, which attention has not, however long */
+    for (uint32_t i = 0; i < 3; i++) {
+        const uint32_t counts[3] = {1, ST_CONTRACTION_EPILOGUE_MAX + 1u, UINT32_MAX};
+        memcpy(bytes.data + sizeof(uint64_t) + offsetof(st_contraction, n_epilogue), &counts[i],
+               sizeof counts[i]);
+        cr_assert_eq(lib->op_load(lib->self, &kept, &again, &unread, &err), STATOR_DATA_LOSS);
+        st_diag_release(err);
+    }
     lib->destroy(lib->self, op);
     st_str_deinit(&bytes);
     world_deinit(&w);

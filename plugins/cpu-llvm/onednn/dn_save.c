@@ -103,7 +103,7 @@ static bool is_attention_sound(const st_contraction *contraction, const st_libra
 {
     uint32_t syms[ST_CONTRACTION_NUMBERS_MAX];
     const uint32_t n = kept->n_buffers;
-    return contraction->sdpa.has_mask <= 1 &&
+    return contraction->sdpa.has_mask <= 1 && contraction->n_epilogue == 0 &&
            st_contraction_numbers(contraction, syms) == kept->n_numbers &&
            are_operands_sound(contraction, n) && is_place(&contraction->sdpa.v, n) &&
            (!contraction->sdpa.has_mask || is_place(&contraction->sdpa.mask, n)) &&

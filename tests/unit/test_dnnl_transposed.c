@@ -62,6 +62,12 @@ static const transposed_case volumes[] = {
 static const transposed_case grouped_volume = {
     {3, 2, 24, 54, 3, {3, 6, 5}, {2, 3, 3}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}}, {0, 1, 1}};
 
+/* Groups of at most eight features, whose windows have one place. */
+static const transposed_case grouped_places[] = {
+    {{2, 2, 40, 8, 2, {24, 20}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}, {0, 0}},
+    {{2, 1, 16, 16, 2, {9, 30}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}, {0, 0}},
+    {{1, 2, 24, 12, 3, {100}, {1}, {1}, {1}, {0}, {0}}, {0}}};
+
 /* Groups: of four channels and features, in chunks of four groups and not; and of others. */
 static const transposed_case grouped[] = {
     {{2, 2, 64, 64, 16, {7, 6}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}, {1, 1}},
@@ -122,6 +128,7 @@ Test(dnnl_transposed, groups_of_floats)
     }
     check_floats(grouped, GROUPED, NULL);
     check_floats(&grouped_volume, 1, NULL);
+    check_floats(grouped_places, sizeof grouped_places / sizeof grouped_places[0], NULL);
 }
 
 /* Windows of one place, strides of 1, batches of 1 and 2, one axis and two: where both images have

@@ -68,15 +68,15 @@ static bool probe(stator_ctx *ctx, char **argv, FILE *out)
 {
     stator_item_info info = {.struct_size = sizeof info};
     if (stator_ctx_scan(ctx) != STATOR_OK) {
-        return true;
+        return false;
     }
     const uint32_t index = find_item(ctx, argv, &info);
     if (index == stator_ctx_item_count(ctx) || stator_ctx_item_probe(ctx, index) != STATOR_OK ||
         stator_ctx_item_info(ctx, index, &info) != STATOR_OK) {
-        return true;
+        return false;
     }
     put_item(out, &info);
-    return false;
+    return true;
 }
 
 int main(int argc, char **argv)
@@ -105,11 +105,11 @@ int main(int argc, char **argv)
     if (stator_ctx_create(&options, &ctx) != STATOR_OK) {
         return 1;
     }
-    const bool status = probe(ctx, argv, out);
+    const bool is_probed = probe(ctx, argv, out);
     stator_ctx_destroy(ctx); /* shutdown is part of what is probed */
-    if (status == 0) {
+    if (is_probed) {
         fputs("end\n", out);
         fflush(out);
     }
-    return status;
+    return is_probed ? 0 : 1;
 }

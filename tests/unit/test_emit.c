@@ -97,3 +97,50 @@ Test(emit, failure_drops_the_region_and_turns_back)
     cr_expect_eq(w.e.status, STATOR_UNIMPLEMENTED);
     end(&w);
 }
+
+/* What a decomposition does: sizes, views, an expression, a region. */
+static stator_ref build_much(world *w)
+{
+    stator_emitter *e = &w->e;
+    const stator_ref n = stator_emit_dim(e, w->x, 0);
+    const stator_ref size = stator_emit_sym_int(e, STATOR_SYM_ADD, n, 5);
+    const stator_ref half =
+        stator_emit_slice(e, w->x, 0, stator_emit_size(e, 0), stator_emit_size(e, 1), 1);
+    const stator_ref turned = stator_emit_transpose(e, half, 2, (const int64_t[]){1, 0});
+    const stator_ref y =
+        stator_emit_expr(e, "a * a + k", "a", STATOR_IN(turned), STATOR_AT(STATOR_A_FLOAT("k", 2)));
+    stator_builder *around = stator_emit_region_begin(e, "body");
+    stator_emit_output(e, "s", stator_emit_size_scalar(e, size, STATOR_I64));
+    (void)stator_emit_region_end(e, around);
+    const stator_ref dims = stator_emit_from_dims(e, 1, &size);
+    return stator_emit_concat(
+        e, 0,
+        STATOR_IN(stator_emit_cast(e, dims, STATOR_F32),
+                  stator_emit_reshape(e, y, 1, &(stator_ref){stator_emit_size(e, 3)})));
+}
+
+Test(emit, out_of_memory_anywhere_is_kept_and_crashes_nothing)
+{
+    bool is_whole = false;
+    for (uint64_t at = 1; !is_whole; at++) {
+        world w;
+        begin(&w);
+        w.mem.fail_at = w.mem.requests + at;
+        const stator_ref y = build_much(&w);
+        is_whole = w.mem.requests < w.mem.fail_at;
+        w.mem.fail_at = 0;
+        if (w.e.status != STATOR_OK) {
+            const uint32_t n = node_count(&w);
+            const stator_status first = w.e.status;
+            cr_expect_eq(first, STATOR_RESOURCE_EXHAUSTED, "request %u: %d", (unsigned)at, first);
+            cr_expect_eq(y, 0);
+            cr_expect_eq(build_much(&w), 0);
+            cr_expect_eq(w.e.status, first);
+            cr_expect_eq(node_count(&w), n);
+        } else {
+            cr_expect_neq(y, 0);
+        }
+        end(&w);
+        cr_assert(at < 10000);
+    }
+}

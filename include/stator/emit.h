@@ -8,10 +8,11 @@
  *     return e.status;
  *
  * The error is sticky, as the error state of a stream is. The first failure is kept in `status` and
- * its diag in *err; every later call does nothing and returns 0, so straight code needs no tests
- * between its calls. A value of 0 is an absent operand where an op takes one; the types of value 0
- * are dtype NONE and rank 0. Only a loop whose end depends on a value, and an array that is read at
- * a place that a value gives, must look at `status` before.
+ * its diag in *err; every later call builds nothing and returns 0, or its operand where there is
+ * nothing to build, so straight code needs no tests between its calls. A value of 0 is an absent
+ * operand where an op takes one; the types of value 0 are dtype NONE and rank 0. Only a loop whose
+ * end depends on a value, and an array that is read at a place that a value gives, must look at
+ * `status` before.
  *
  * Everything here is inline over the host's `build`, `types` and `diag` tables. An emitter belongs
  * to one thread and lives no longer than its builder. All of it since 0.9. */

@@ -28,8 +28,8 @@
 #define DN_ARGS_MAX 16u
 #define DN_SPATIAL ST_CONTRACTION_SPATIAL_MAX
 #define DN_DIMS_MAX (ST_CONTRACTION_BATCH_MAX + 2u)
-#define DN_FILLED UINT32_MAX             /* in place of a bias's buffer: dn_op.filled */
-#define DN_FILLED_MAX ((int64_t)1 << 20) /* numbers in it: 4 MiB */
+#define DN_FILLED UINT32_MAX             /* a bias's "buffer" that is dn_op.filled */
+#define DN_FILLED_MAX ((int64_t)1 << 20) /* numbers of dn_op.filled: 4 MiB */
 
 /* ---- sizes: a contraction with numbers in it ---- */
 
@@ -44,12 +44,12 @@ typedef struct dn_operand {
 typedef struct dn_slices {
     int64_t n;         /* input slices that an output slice reads; 0: there is no depth axis */
     int64_t in, out;   /* slices of an image; of the output those of one phase alone */
-    int64_t first;     /* input slice that output slice 0 reads first; below 0 it is padding, */
-    int64_t dilation;  /* and the distance to the next one */
-    int64_t x_step;    /* elements from slice to slice: of x, */
-    int64_t out_step;  /* of the output, within the phase, */
-    int64_t out_first; /* which begins so many elements behind its image; */
-    int64_t weight_first, weight_step; /* and of y, in the order of the input slices */
+    int64_t first;     /* input slice that output slice 0 reads first; below 0 it is padding */
+    int64_t dilation;  /* input slices from one that is read to the next */
+    int64_t x_step;    /* elements of x from slice to slice */
+    int64_t out_step;  /* elements of the output from slice to slice of the phase */
+    int64_t out_first; /* elements of the output before the phase's first slice */
+    int64_t weight_first, weight_step; /* elements of y, in the order of the input slices */
 } dn_slices;
 
 typedef struct dn_sizes {
@@ -66,16 +66,16 @@ typedef struct dn_sizes {
 
 /* ---- an op ---- */
 
-/* The memory that a dn_memory object stands for. */
+/* The memory that an operand of a primitive stands for. */
 enum dn_role {
     DN_X = 0, /* the caller's */
     DN_Y,
     DN_OUT,
-    DN_X2, /* in the order that the primitive asks for */
+    DN_X2, /* x, y and the output in the primitive's order */
     DN_Y2,
     DN_OUT2,
     DN_SCRATCH,
-    DN_POST, /* and the following: buffers of the epilogue, by place in it */
+    DN_POST, /* the first of the epilogue's buffers, by place in it */
     DN_ZERO = DN_POST + ST_CONTRACTION_EPILOGUE_MAX, /* zero points, i32; is_each: as they are */
     DN_SCALE = DN_ZERO + 2, /* weights.scale as they are; DN_ZERO + 1: weights.zero */
     DN_ROLES
@@ -87,12 +87,12 @@ typedef struct dn_candidate {
     uint32_t channels_last;            /* moved operands are NHWC, not in the primitive's choice */
     uint32_t is_winograd;
     uint32_t is_sum;    /* an ADD begins in the output, instead of being read beside it */
-    uint32_t is_tiles;  /* by dn_tiles.c; the others are 0, but for is_winograd */
-    uint32_t is_planes; /* by dn_planes.c; the others are 0 */
-    uint32_t is_quant;  /* by dn_quant.c; the others are 0 */
+    uint32_t is_tiles;  /* dn_tiles.c does it; the others are 0, but for is_winograd */
+    uint32_t is_planes; /* dn_planes.c does it; the others are 0 */
+    uint32_t is_quant;  /* dn_quant.c does it; the others are 0 */
 } dn_candidate;
 
-enum dn_class { DN_NO = 0, DN_GEMM = 1, DN_GOOD = 2 }; /* by the implementation's name */
+enum dn_class { DN_NO = 0, DN_GEMM = 1, DN_GOOD = 2 }; /* judged by the implementation's name */
 
 /* Descriptors of one candidate. */
 typedef struct dn_desc {
@@ -151,7 +151,7 @@ enum dn_alone_state {
 
 typedef struct dn_plan {
     dn_sizes key;     /* offsets 0 */
-    int64_t y_offset; /* where the packed weights begin in y */
+    int64_t y_offset; /* the packed weights' first element in y */
     uint32_t kind;
     uint32_t refs;  /* calls that are in it */
     uint32_t stamp; /* stamp of the last use */
@@ -160,15 +160,15 @@ typedef struct dn_plan {
     uint32_t is_packed; /* DN_Y2 is `packed` */
     dnnl_memory_t packed;
     dn_step steps[DN_STEPS_MAX];
-    uint64_t place[DN_ROLES]; /* in a call's scratch */
+    uint64_t place[DN_ROLES]; /* bytes from the start of a call's scratch */
     uint64_t scratch_bytes;
-    uint32_t is_loose; /* in no list: destroyed after the call */
+    uint32_t is_loose; /* the plan is in no list: destroyed after the call */
     dn_slot *slots;    /* not in use */
-    /* The plan's counterpart on one thread (dn_alone.c), and the state of trying it; */
+    /* The plan's counterpart on one thread (dn_alone.c), and the state of trying it. */
     struct dn_plan *alone;
     _Atomic uint32_t alone_state; /* enum dn_alone_state */
-    _Atomic uint64_t team_ns;     /* the shortest call on all threads; 0: there was none, */
-    _Atomic uint64_t alone_ns;    /* and a usual one on one thread */
+    _Atomic uint64_t team_ns;     /* the shortest call on all threads; 0: there was none */
+    _Atomic uint64_t alone_ns;    /* a usual call on one thread */
 } dn_plan;
 
 typedef struct dn_pack {
@@ -211,9 +211,9 @@ typedef struct dn_op {
     const float *panels;          /* the weights then */
     uint64_t attention_bytes;     /* size of dn_attention_scratch */
     dn_to_bytes to_bytes;
-    stator_blob *y_blob;         /* of an op from the cache: the constant weights, else NULL; */
-    stator_blob *block_blobs[2]; /* and their scales and zero points, or NULL */
-    pthread_mutex_t making;      /* held while a plan is made; of the packs */
+    stator_blob *y_blob;         /* the constant weights of an op from the cache, else NULL */
+    stator_blob *block_blobs[2]; /* their scales and zero points, or NULL */
+    pthread_mutex_t making;      /* held while a plan is made; guards the packs */
     uint32_t n_packs;
     dn_pack packs[DN_PACKS_MAX];
     pthread_mutex_t mutex; /* short; of what follows */
@@ -330,7 +330,7 @@ static inline uint32_t dn_vector_bytes(const dn_lib *lib)
                ? 32
                : 0;
 }
-/* family_512(), family_256(), or NULL: this processor has none. */
+/* The inner loops of a family (dn_planes, ...) for this processor, or NULL. */
 #define DN_ISA_OF(lib, family)                                                                     \
     (dn_vector_bytes(lib) == 64   ? family##_512()                                                 \
      : dn_vector_bytes(lib) == 32 ? family##_256()                                                 \
@@ -452,7 +452,7 @@ typedef struct dn_team {
 
 /* Threads that a region begun here will get when `wanted` are asked for. */
 int32_t dn_team_size(int wanted);
-/* From here to dn_team_end oneDNN uses so many threads in this thread's regions. */
+/* Until dn_team_end oneDNN uses `threads` threads in this thread's regions. */
 dn_team dn_team_begin(int threads);
 void dn_team_end(const dn_team *before);
 /* Clears the invalid-operation flag of the team's threads; returns the flags of this thread. */

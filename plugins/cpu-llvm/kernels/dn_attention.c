@@ -28,7 +28,7 @@
 #include <string.h>
 
 #define ROWS 64  /* queries of a block, a multiple of every tile but tall ones */
-#define KEYS 256 /* in a block, a multiple of COLUMNS */
+#define KEYS 256 /* keys of a block, a multiple of COLUMNS */
 #define KEPT 512 /* keys, a multiple of KEYS, that stay in panels */
 /* More of them while they take no more than this: 1500 keys of 64 columns took 0.85 of the time. */
 #define KEPT_BYTES ((int64_t)1 << 20)
@@ -66,14 +66,14 @@ typedef struct attention {
     int64_t blocks;  /* blocks of rows */
     int64_t parts;   /* parts of a group, among which its blocks are divided */
     int64_t kept;    /* keys that stay in panels, a multiple of KEYS */
-    bool asks_ahead; /* for the next head's rows */
+    bool asks_ahead; /* the next head's rows are prefetched */
     atomic_int is_out_of_memory;
 } attention;
 
 /* The next unit of a thread, if it is of another head: its rows are fetched meanwhile. */
 typedef struct following {
     int64_t batch, group; /* batch -1: nothing */
-    int64_t row, n_rows;  /* that are done meanwhile, of those that share k and v */
+    int64_t row, n_rows;  /* rows done meanwhile, of those that share k and v */
 } following;
 
 /* Scratch of a thread. */
@@ -82,11 +82,11 @@ typedef struct workspace {
     float *scores;     /* ROWS x KEYS */
     float *sums;       /* ROWS x width, padded */
     float *k;          /* a block of keys behind the other: panels, depth x COLUMNS each */
-    float *v;          /* likewise: panels of the width, KEYS x COLUMNS each */
+    float *v;          /* a block behind the other: panels of the width, KEYS x COLUMNS each */
     float *mask;       /* KEYS */
     int64_t n_k, n_v;  /* keys that are in panels; at most a->kept */
     const float *rows; /* the block's queries: q, or where they lie */
-    int64_t step;      /* from one to the next */
+    int64_t step;      /* floats from one query to the next */
     float max[ROWS], n[ROWS], before[ROWS];
     following next;
 } workspace;
@@ -333,7 +333,7 @@ static void run_tiles(const dn_attention_isa *isa, const dn_tile *first, int64_t
     }
 }
 
-/* Where a key is in the panels when all of them stay there; else each block begins at place 0. */
+/* The key's place in the panels, if all keys stay there; else each block begins at place 0. */
 static int64_t place_of(const attention *a, int64_t key)
 {
     return a->keys <= a->kept ? key : 0;

@@ -17,8 +17,8 @@ typedef struct dn_soften {
     int64_t padded;
     float scale;
     const float *mask; /* n numbers, NULL: none */
-    float max;         /* in: of the keys before, -INFINITY at first; out: with these */
-    float sum;         /* in: of exp(x - max) of the keys before; out: with these */
+    float max;         /* in: the keys' before, -INFINITY at first; out: with these */
+    float sum;         /* in: the keys' before, of exp(x - max); out: with these */
     float before;      /* out: what sums over the keys before are to be multiplied with */
 } dn_soften;
 
@@ -42,7 +42,7 @@ typedef struct dn_attention_isa {
     void (*half)(const dn_tile *t); /* columns j < COLUMNS / 2 alone */
     /* A tile of more rows, faster for each of them; 0 rows: there is none. */
     int64_t tall_rows;
-    void (*tall)(const dn_tile *t, int64_t columns); /* of j < columns, COLUMNS or half as many */
+    void (*tall)(const dn_tile *t, int64_t columns); /* columns: COLUMNS or half as many */
     /* c[j] = sum over k of a[k] * b[j][k], j < n; k is a multiple of 16. */
     void (*dots)(float *c, const float *a, const float *b, int64_t ldb, int64_t n, int64_t k);
     /* to[j] = x[j] / n within 1.5 ulp for j < count, a multiple of COLUMNS, n >= 1 or NaN; 1: one

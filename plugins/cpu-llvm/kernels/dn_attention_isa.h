@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#define VECTORS (DN_ATTENTION_COLUMNS / LANES) /* in a row of a panel */
+#define VECTORS (DN_ATTENTION_COLUMNS / LANES) /* vectors in a row of a panel */
 #define SOFTENED 2                             /* rows interleaved */
 #define EXP_MIN -87.33654f                     /* e^x is a normal number from here on */
 

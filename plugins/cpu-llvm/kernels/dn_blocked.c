@@ -21,8 +21,8 @@
 /* Scratch of a thread. */
 typedef struct blocked {
     const dn_planes *p;
-    int64_t *place;      /* by pixel of the lines that lie in scratch: its place there */
-    int64_t *place_w;    /* by place of the window: the same */
+    int64_t *place;      /* place in scratch of each pixel of the lines there */
+    int64_t *place_w;    /* place in scratch of each weight of the window */
     float *lane_weights; /* the weights lane by lane, where the caller's do not lie so */
     float *x, *out, *weights;
 } blocked;

@@ -123,7 +123,7 @@ INLINE void apply_lanes(const dn_block *b, uint32_t place, vec *v, const int n)
 /* The lines of the window that a line of the output meets. */
 typedef struct met_lines {
     int64_t begin, end;
-    int64_t x; /* of what place 0 of line 0 meets for the first pixel of a tile, in floats */
+    int64_t x; /* place of the float that place 0 of line 0 meets for a tile's first pixel */
     float *out;
 } met_lines;
 

@@ -276,7 +276,7 @@ uint32_t dn_epilogue_kinds(const st_contraction *contraction)
 {
     uint32_t kinds = 0;
     for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
-        kinds |= 1u << (contraction->epilogue[i].kind & 31u); /* of a damaged file it may be any */
+        kinds |= 1u << (contraction->epilogue[i].kind & 31u); /* a damaged file may hold any kind */
     }
     return kinds;
 }

@@ -79,7 +79,7 @@ static sum gemm_at(const plain *p, const int64_t *index)
     return total;
 }
 
-/* Where a window position of the kernel reads and what it is multiplied with; 0: padding. */
+/* The places in x and y that a position of the window multiplies; false: it is padding. */
 static bool conv_place(const plain *p, const int64_t *index, int64_t window, int64_t *x, int64_t *y)
 {
     const st_contraction *contraction = &p->op->contraction;
@@ -176,7 +176,7 @@ static float apply(const st_epilogue *e, float t, const void *buffer, int64_t fe
     }
 }
 
-/* In the output's dtype; bytes: the nearest that there is. */
+/* Stores t in the output's dtype; as a byte, the nearest one. */
 static void store(const plain *p, int64_t out, float t)
 {
     const uint32_t dtype = p->op->contraction.out.dtype;

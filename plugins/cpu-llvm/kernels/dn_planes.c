@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-#define LINES_BYTES ((int64_t)24 << 10) /* of scratch for what a block's lines meet, about */
+#define LINES_BYTES ((int64_t)24 << 10) /* scratch for the input of a block's lines, about */
 #define SCRATCH_MAX ((int64_t)16 << 20)
 #define TABLE_ALIGN 16 /* entries: lines begin at a multiple of 64 bytes */
 /* Larger numbers than these are left to others: so products of them stay within 64 bits. */

@@ -13,28 +13,28 @@
 typedef struct dn_plane {
     const dn_op *op;
     void *const *at;
-    const float *x; /* what place 0 of the window meets for the first pixel; */
-    int64_t line;   /* floats from there to the same of the next line */
+    const float *x; /* the float that place 0 of the window meets for the first pixel */
+    int64_t line;   /* floats from x to the same of the next line */
     int64_t lines, width;
     int64_t places;        /* positions of the window */
-    const int64_t *offset; /* by place: floats from x to what it meets */
-    const float *weights;  /* by place */
+    const int64_t *offset; /* floats from x to what each place meets */
+    const float *weights;  /* the weight of each place */
     /* Places of a line of the window, where the next line of the output meets the same lines of
      * the image one later, so that it meets at place i + shift what this line meets there with the
      * weight of place i; there are as many offsets more. 0: it does not. */
     int64_t shift;
-    const float *ask;  /* of the image, for later: */
-    int64_t ask_bytes; /* so many for each line of the output */
+    const float *ask;  /* the image's next lines, prefetched for later */
+    int64_t ask_bytes; /* bytes to prefetch for each line of the output */
     int64_t feature;
-    int64_t out;      /* place of the first pixel in the output; */
-    int64_t out_line; /* and from line to line */
+    int64_t out;      /* place of the first pixel in the output */
+    int64_t out_line; /* floats of the output from line to line */
 } dn_plane;
 
 /* Lines of an image between zeros: `width` floats each, of which those from `begin` to `end` - 1
  * are copied. Up to a vector behind the last line is written, too. */
 typedef struct dn_padding {
-    const float *from; /* the first one copied; */
-    int64_t line;      /* floats from there to the same of the next line */
+    const float *from; /* the first float copied */
+    int64_t line;      /* floats of `from` from line to line */
     int64_t lines, width, begin, end;
 } dn_padding;
 
@@ -49,7 +49,7 @@ typedef struct dn_block {
     int64_t top;       /* line of x that the first line of the window and of out meet */
     int64_t out_lines; /* lines of out, dense */
     const float *x;
-    const float *weights; /* by place, a vector each */
+    const float *weights; /* a vector for each place */
     float *out;
 } dn_block;
 
@@ -76,15 +76,15 @@ struct dn_planes {
     void *const *at;
     const dn_planes_isa *isa;
     int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2];
-    int64_t apart[2];         /* from a pixel of the image to the next, zeros between them */
+    int64_t apart[2];         /* pixels from one of the image to the next, zeros between them */
     int64_t x_line, out_line; /* elements from line to line */
     int64_t w_step[2];
     int64_t places, table; /* positions of the window; entries of a table of them */
-    int64_t phase;         /* floats of a line that are every stride-th pixel; */
-    int64_t pitch;         /* and of all of them; in dn_blocked.c pixels of a line */
+    int64_t phase;         /* floats of a line that are every stride-th pixel */
+    int64_t pitch;         /* floats of a padded line; in dn_blocked.c pixels of one */
     int64_t block, blocks; /* lines of the output in a block, blocks of a plane */
     int64_t bytes;         /* scratch: offsets, weights, lines */
-    bool is_blocked;       /* by dn_blocked.c */
+    bool is_blocked;       /* dn_blocked.c does it */
     _Atomic int has_failed;
 };
 

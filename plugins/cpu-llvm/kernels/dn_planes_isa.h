@@ -27,7 +27,7 @@ INLINE uint32_t bits_of(int64_t begin, int64_t end)
  * which begins at `last`, and has `count` pixels. */
 typedef struct run_of {
     int64_t last, count;
-    const float *x; /* what place 0 of the window meets first */
+    const float *x; /* the float that place 0 of the window meets first */
     int64_t out;    /* place of the first pixel in the output */
 } run_of;
 
@@ -170,7 +170,7 @@ INLINE void sum_tile(const dn_plane *p, const run_of *of, const int rows, const 
     finish(p, of, sum, rows, n);
 }
 
-/* From pixel `at` of the line on. */
+/* The run from pixel `at` of the line on. */
 INLINE run_of run_at(const dn_plane *p, int64_t line, int64_t at, int64_t last, int64_t count)
 {
     return (run_of){last, count, p->x + line * p->line + at, p->out + line * p->out_line + at};
@@ -304,7 +304,7 @@ static void run_any(const dn_plane *p)
 static void take_second(const float *from, int64_t n, float *to)
 {
     int64_t i = 0;
-    for (; i + LANES < n; i += LANES) { /* what follows the last one may be behind the line */
+    for (; i + LANES < n; i += LANES) { /* i + LANES == n would load a float past the line */
         const vec low = load(from + 2 * i);
         const vec high = load(from + 2 * i + LANES);
         const vec v = EVEN(low, high);

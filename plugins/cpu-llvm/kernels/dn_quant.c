@@ -90,7 +90,7 @@ static bool order_of(const dn_op *op, const dn_sizes *s, const dn_quant_isa *isa
 
 /* ---- panels ---- */
 
-/* Where constants lie: elements of y from the first of its buffer on. */
+/* The constants' addresses; elements of y count from the first of its buffer on. */
 typedef struct sources {
     const uint8_t *y;
     const void *scale, *zero;

@@ -21,7 +21,7 @@
 #include "plugins/cpu-llvm/kernels/dn.h"
 
 #define DN_QUANT_BITS_A_WORD 32
-#define DN_QUANT_ROWS 256  /* of x that share what a panel was made, at most */
+#define DN_QUANT_ROWS 256  /* rows of x that share a panel made f32, at most */
 #define DN_QUANT_CHUNK 128 /* numbers of k of a panel that are made f32 together, at most */
 
 struct dn_quant_isa;
@@ -33,7 +33,7 @@ typedef struct dn_quant_order {
     int64_t block;    /* numbers of k that share a scale; the last block may have less */
     int64_t k, columns;
     int64_t head;  /* bytes of a block before its words */
-    int64_t panel; /* bytes from one to the next */
+    int64_t panel; /* bytes from one panel to the next */
     int64_t panels;
     int32_t has_zeros;
     float zero;     /* zero point of all, where there are none */

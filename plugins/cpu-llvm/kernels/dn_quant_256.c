@@ -5,7 +5,7 @@
 #include <immintrin.h>
 #define LANES 8
 #define WALK_ROWS 4 /* 8 of 16 registers are sums, 4 are words and numbers */
-#define TILE_ROWS 6 /* and here 12 */
+#define TILE_ROWS 6 /* 12 of 16 registers are sums */
 #define NEAR 2048   /* bytes */
 #define FAR 8192
 #define ISA dn_quant_256

@@ -5,7 +5,7 @@
 #include <immintrin.h>
 #define LANES 16
 #define WALK_ROWS 8  /* 16 of 32 registers are sums */
-#define TILE_ROWS 14 /* and here 28 */
+#define TILE_ROWS 14 /* 28 of 32 registers are sums */
 #define NEAR 4096    /* bytes; cold weights are read fastest so (Zen 5) */
 #define FAR 16384
 #define ISA dn_quant_512

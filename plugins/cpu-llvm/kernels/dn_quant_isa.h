@@ -119,9 +119,9 @@ INLINE void ask(const char *words)
 /* Numbers of k of some rows of x. */
 typedef struct few_rows {
     const float *x;
-    int64_t step; /* from row to row */
-    int rows;     /* a constant where it is used, as is */
-    int kind;     /* of a weight's number */
+    int64_t step; /* floats from row to row */
+    int rows;     /* a constant where it is used */
+    int kind;     /* the kind of a weight's number, a constant too */
 } few_rows;
 
 /* A product waits for its sum as long as several others take, so few rows have more sums for each
@@ -176,7 +176,7 @@ INLINE void add_block(vec (*total)[2], const dn_quant_order *order, const char *
         ask(words);
         add_words(sum, words, &b, r);
     }
-    if (k < count) { /* as many as a word has, of which the last count nothing */
+    if (k < count) { /* the last word has numbers past the end, which meet zeros */
         float rest[WALK_ROWS * 8] = {0};
         for (int i = 0; i < r.rows; i++) {
             memcpy(rest + i * together, x + i * r.step + k, (size_t)(count - k) * sizeof *x);
@@ -294,7 +294,7 @@ INLINE vec rounded(vec v, uint32_t dtype)
     if (dtype == STATOR_F16) {
         return round_half(v);
     }
-    if (dtype == STATOR_BF16) { /* to the nearest, to even between two */
+    if (dtype == STATOR_BF16) { /* the nearest, ties to even */
         const uvec bits = (uvec)v;
         return (vec)((bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u);
     }
@@ -325,11 +325,11 @@ INLINE void widen_words(const dn_quant_order *order, const char *head, const cha
     }
 }
 
-/* Where the next chunk of a panel begins. */
+/* The begin of a panel's next chunk. */
 typedef struct place {
-    const char *head; /* of its block */
-    int64_t k;        /* in the block: whole words */
-    int64_t left;     /* of the panel */
+    const char *head; /* the chunk's block */
+    int64_t k;        /* numbers of k before the chunk in its block: whole words */
+    int64_t left;     /* numbers of k left in the panel */
 } place;
 
 /* Makes the next numbers of k f32, rows of COLUMNS: up to DN_QUANT_CHUNK. Returns how many. */
@@ -337,7 +337,7 @@ static int64_t widen(const dn_quant_order *order, place *at, float *to)
 {
     int64_t made = 0;
     while (made < DN_QUANT_CHUNK && at->left > 0) {
-        const int64_t before = at->left + at->k; /* of the block and what follows */
+        const int64_t before = at->left + at->k; /* numbers of the block and what follows */
         const int64_t size = before < order->block ? before : order->block;
         int64_t n = size - at->k;
         n = n < DN_QUANT_CHUNK - made ? n : DN_QUANT_CHUNK - made;

@@ -7,9 +7,9 @@
 #include "plugins/cpu-llvm/kernels/dn.h"
 #include "plugins/cpu-llvm/kernels/dn_vec.h"
 
-#define COLUMNS (2 * LANES) /* of a panel */
+#define COLUMNS (2 * LANES) /* columns of a panel */
 
-/* Where sums go. */
+/* The output that sums become. */
 typedef struct rows_out {
     const st_contraction *contraction;
     const dn_sizes *s; /* as a product */

@@ -20,7 +20,7 @@ typedef struct dn_skinny {
     const dn_sizes *s; /* as a product */
     void *const *at;
     const float *w; /* panels */
-    int64_t panel;  /* floats from one to the next */
+    int64_t panel;  /* floats from one panel to the next */
 } dn_skinny;
 
 typedef struct dn_skinny_isa {

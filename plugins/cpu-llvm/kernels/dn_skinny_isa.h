@@ -11,7 +11,7 @@
 #include "plugins/cpu-llvm/kernels/dn_skinny.h"
 
 #define CACHED_WEIGHTS (1 << 17) /* elements; up to here they stay in a core's cache */
-#define FAR_WEIGHTS (1 << 18)    /* from here on they come from afar */
+#define FAR_WEIGHTS (1 << 18)    /* elements; from here on they come from memory */
 #define SPLIT_ROWS 3
 #define BLOCK 64 /* 4 KiB of weights; 32 were as fast, 128 slower */
 #define LINE 64  /* bytes, of a cache */

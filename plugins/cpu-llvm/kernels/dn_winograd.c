@@ -19,8 +19,8 @@ typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(s
 typedef struct transform {
     const float *y;
     float *dst;
-    int64_t stride[4]; /* of y: out channel, in channel, row, column */
-    int64_t in_chunks; /* of in_blocks blocks */
+    int64_t stride[4]; /* elements of y: out channel, in channel, row, column */
+    int64_t in_chunks; /* chunks of in_blocks blocks */
     int64_t out_blocks, in_blocks;
 } transform;
 

@@ -6,7 +6,7 @@
 #if defined(__x86_64__)
 
 typedef struct constants {
-    __m256i column[2]; /* by feature, as are */
+    __m256i column[2]; /* by feature */
     __m256 times[2], bias[2];
     __m256 most;
 } constants;

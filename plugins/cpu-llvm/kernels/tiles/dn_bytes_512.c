@@ -11,7 +11,7 @@
 #define COLUMNS 32
 
 typedef struct constants {
-    __m512i column[2]; /* by feature, as are */
+    __m512i column[2]; /* by feature */
     __m512 times[2], bias[2];
     __m512 most;
     __m512i offset, least, greatest;

@@ -13,8 +13,8 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define LANES 16
-#define VECTORS 4 /* of a column: 8 channels each, of either pixel */
-#define LINES 4   /* that one instruction sums */
+#define VECTORS 4 /* vectors of a column: 8 channels each, of either pixel */
+#define LINES 4   /* lines that one instruction sums */
 #define SOME 4    /* pixels of either half: their sums leave registers for a column */
 #define MORE 7    /* the same where sums are stored before the last ones begin */
 
@@ -22,7 +22,7 @@
 typedef struct window {
     const dn_tile *t;
     int64_t other;                        /* bytes from a pixel to that of the other half */
-    int64_t groups;                       /* of lines, of a column */
+    int64_t groups;                       /* groups of LINES lines in a column */
     int64_t line[DN_SINGLES_MAX + LINES]; /* bytes from a column's top; the last one again */
 } window;
 

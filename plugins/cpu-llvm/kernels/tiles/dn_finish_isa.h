@@ -107,7 +107,7 @@ INLINE void apply_rows(const dn_finish *f, int64_t i, vec *v, const int n, const
     }
 }
 
-/* From the sums of vectors i to i + n - 1 to the output. */
+/* Finishes the sums of vectors i to i + n - 1 and writes them to the output. */
 INLINE void finish_vectors(const dn_finish *f, int64_t i, const int n, const bool is_across);
 
 INLINE void finish_all(const dn_finish *f, const bool is_across)

@@ -25,14 +25,14 @@
 /* The state of one thread. */
 typedef struct worker {
     const dn_job *j;
-    int64_t block;           /* that is in scratch; -1: none */
-    int64_t image, first, n; /* its lines, or rows */
-    int64_t images;          /* so many, from this one on */
+    int64_t block;           /* the block in scratch; -1: none */
+    int64_t image, first, n; /* the block's lines, or rows */
+    int64_t images;          /* images in scratch, from `image` on */
     dn_wino winograd;
     int64_t top;   /* line of the image that is the first in scratch */
-    const char *x; /* of the first line */
+    const char *x; /* the first line in scratch */
     char *copy;
-    float *products; /* of col2im, aligned to 64 */
+    float *products; /* the products of col2im, aligned to 64 */
     int32_t *row_sums, *row_zeros, *row_starts;
     int32_t *sums;
     char *panel; /* words of the weights that are met, of is_winograd_product */
@@ -373,10 +373,10 @@ static uint16_t mask_of(const dn_job *j, int64_t left)
 /* Pixels of consecutive lines of an image (or some of one line), or rows of a product. */
 typedef struct pixel_chunk {
     int64_t panel;
-    int64_t y, lines; /* in the block */
+    int64_t y, lines; /* lines of the block */
     int64_t x, width;
     int64_t n;    /* pixels */
-    int64_t done; /* of them are finished */
+    int64_t done; /* pixels that are finished */
 } pixel_chunk;
 
 /* Place of the first feature of the chunk's panel at its first pixel. */
@@ -549,7 +549,7 @@ static void run_pixels(worker *w, pixel_chunk *p, const dn_finish *f, int64_t y,
         t.ask = w->ask < w->ask_end ? w->ask : t.weights;
         t.ask_step = w->ask < w->ask_end ? DN_TILE_ALIGN : 0;
         w->ask += ask_bytes;
-        if (!f->to_bytes) { /* which fill few lines */
+        if (!f->to_bytes) { /* bytes fill few cache lines */
             ask_for_output(j, f, asked + begin, asked + end);
         }
         run(&t, end - begin);
@@ -722,7 +722,7 @@ stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes
         dn_tiles_part part;
         dn_job j;
         dn_tiles_slice(&op->contraction, &simple, i, &part);
-        (void)dn_job_init(&j, op, &part, plan->desc.how.is_winograd); /* it was described */
+        (void)dn_job_init(&j, op, &part, plan->desc.how.is_winograd); /* described: cannot fail */
         j.at = at;
         dn_job_set_zeros(&j);
         if (!plan->is_packed) {

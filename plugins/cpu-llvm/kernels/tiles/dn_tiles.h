@@ -16,36 +16,36 @@
 
 #define DN_TILE_GROUP 4          /* bytes */
 #define DN_TILE_PIXELS 128       /* rows of sums that are finished together, at most */
-#define DN_TILE_LANES_MAX 16     /* of a vector */
-#define DN_TILE_COLUMNS_MAX 32   /* of a panel of weights: two vectors */
+#define DN_TILE_LANES_MAX 16     /* lanes of a vector, at most */
+#define DN_TILE_COLUMNS_MAX 32   /* columns of a panel of weights: two vectors */
 #define DN_FINISH_VECTORS 8      /* vectors that are finished together, best */
 #define DN_FINISH_BYTE_ROWS 64   /* rows that become bytes together, best */
 #define DN_TILE_WHOLE_MAX 512.0f /* quotients above make the same byte, whatever the offset */
-#define DN_TILE_ASK 8            /* groups between two cache lines of weights asked for, AVX2 */
-#define DN_TILE_AHEAD 128 /* bytes; of an image that is asked for while others are regrouped */
-#define DN_PHASES_MAX 16  /* largest stride of a transposed convolution */
+#define DN_TILE_ASK 8            /* groups from one prefetched line of weights to the next */
+#define DN_TILE_AHEAD 128        /* bytes of an image that a regroup prefetches ahead */
+#define DN_PHASES_MAX 16         /* largest stride of a transposed convolution */
 #define DN_SLICES_MAX ((int64_t)1 << 16) /* extents of a depth axis: products stay in 64 bits */
 #define DN_SINGLES_MAX 64  /* places of a window of a convolution with a group a channel */
 #define DN_TILE_PAIR 64    /* bytes: weights of two places then, of 16 channels; words of a group */
-#define DN_TILE_COLUMN 256 /* of four places, of 32 channels twice (dn_depthwise_512.c) */
-#define DN_WINOGRAD_PRODUCT_ROWS 4 /* of a tile of `run_winograd_product` */
-#define DN_FLOATS_ROWS 14          /* of a tile of f32 with AVX-512 */
+#define DN_TILE_COLUMN 256 /* bytes: four places of 32 channels twice (dn_depthwise_512.c) */
+#define DN_WINOGRAD_PRODUCT_ROWS 4 /* rows of a tile of `run_winograd_product` */
+#define DN_FLOATS_ROWS 14          /* rows of a tile of f32 with AVX-512 */
 
 /* Rows of sums against a panel: sums over `lines` times `pixels` runs of `length` groups. */
 typedef struct dn_tile {
-    const char *x; /* of the first row */
-    int64_t row;   /* bytes from row to row, as are the following */
-    int64_t lines, line, pixels, pixel;
+    const char *x;                      /* the first row */
+    int64_t row;                        /* bytes from row to row */
+    int64_t lines, line, pixels, pixel; /* line, pixel: bytes from one to the next */
     int64_t length;
     int has_rest; /* a run has one more group, of which the first element alone is there */
     const char *weights;
-    const char *ask;  /* what is asked for meanwhile, AVX2: so many bytes on (a cache line, or 0) */
-    int64_t ask_step; /* each time */
-    const int32_t *starts; /* for Winograd's product: by row, */
-    const char *first;     /* and by column, of the weights */
-    const int64_t *places; /* for run_singles of words: bytes from x to each one of the window */
-    int32_t *sums;         /* out: rows of columns, f32 but for bytes; aligned to 64, */
-    int64_t step;          /* and so many from row to row */
+    const char *ask;       /* the address to prefetch first while the tile runs */
+    int64_t ask_step;      /* bytes from one prefetch to the next: a cache line, or 0 */
+    const int32_t *starts; /* run_winograd_product: the first value of the sums, by row */
+    const char *first;     /* run_winograd_product: the same of the weights, by column */
+    const int64_t *places; /* run_singles of words: bytes from x to each place of the window */
+    int32_t *sums;         /* out: rows of columns, f32 but for bytes; aligned to 64 */
+    int64_t step;          /* sums from row to row */
 } dn_tile;
 
 /* Elements of an image, [channels][pixels], to groups of channels, [pixels][depth]. */
@@ -54,14 +54,14 @@ typedef struct dn_regroup {
     int64_t plane; /* elements from channel to channel */
     int64_t channels;
     int64_t first, n; /* pixels */
-    int64_t width;    /* pixels of a line; */
-    char *to;         /* where pixel `first` goes, which begins a line */
-    int64_t depth;    /* groups of a pixel that are written, */
-    int64_t pixel;    /* and bytes from pixel to pixel */
+    int64_t width;    /* pixels of a line */
+    char *to;         /* place of pixel `first`, which begins a line */
+    int64_t depth;    /* groups of a pixel that are written */
+    int64_t pixel;    /* bytes of `to` from pixel to pixel */
     bool is_tight;    /* pixels follow each other without filled groups */
     int64_t line;     /* bytes from line to line of `to` */
     uint32_t flip;    /* each group is xored with it */
-    uint32_t fill;    /* a group of what channels are that there are not */
+    uint32_t fill;    /* the group that stands for channels past the last one */
 } dn_regroup;
 
 /* Sums that become elements of the output, in vectors: features of a row, two vectors a row; or
@@ -71,21 +71,20 @@ typedef struct dn_finish {
     void *const *at;
     bool is_across;    /* lanes are features */
     int64_t n;         /* vectors */
-    const float *sums; /* of integers: their bits; */
-    int64_t pitch;     /* and elements from vector to vector where lanes are pixels */
+    const float *sums; /* sums of integers are here as their bits */
+    int64_t pitch;     /* elements of sums from vector to vector where lanes are pixels */
     int64_t feature;   /* the first */
-    int64_t out;       /* place in the output of the first element; */
-    int64_t step;      /* to the next row, or feature */
-    uint16_t
-        mask[2]; /* lanes that there are, of even and odd vectors (the same where not across) */
-    /* Integers: first sum + column, and + row_sums * factor. By feature; row_sums NULL: nothing. */
-    const int32_t *column, *factor;
-    const int32_t *row_sums; /* by row or pixel */
-    /* + row_zeros * weights, across alone: by row; NULL: nothing; and by feature. */
-    const int32_t *row_zeros, *weights;
-    uint32_t first_row; /* of the epilogue */
-    /* For finish_bytes: and by feature what is multiplied with and what is added, both divided by
-     * the epilogue's divisor. */
+    int64_t out;       /* place in the output of the first element */
+    int64_t step;      /* elements of the output to the next row, or feature */
+    /* Lanes in use of even and of odd vectors (the same where not across). */
+    uint16_t mask[2];
+    /* A sum of integers becomes sum + column + row_sums * factor + row_zeros * weights first. */
+    const int32_t *column, *factor;     /* by feature */
+    const int32_t *row_sums;            /* by row or pixel; NULL: the term is 0 */
+    const int32_t *row_zeros, *weights; /* across alone, by row and by feature; NULL: it is 0 */
+    uint32_t first_row;                 /* the epilogue's row to begin with */
+    /* For finish_bytes: the factor and the summand of each feature, both divided by the epilogue's
+     * divisor. */
     const dn_to_bytes *to_bytes;
     const float *times, *bias;
 } dn_finish;
@@ -111,7 +110,7 @@ typedef struct dn_positions {
     const float *from;
     int64_t lines, line, positions, position, features, from_step, n;
     float *to;
-    int64_t to_step; /* from feature to feature */
+    int64_t to_step; /* elements of `to` from feature to feature */
 } dn_positions;
 
 /* [every][n] elements to [n][every], `step` apart. */
@@ -124,8 +123,8 @@ typedef struct dn_interleave {
 
 /* The inner loops for one kind of elements. A panel has two vectors of columns. */
 typedef struct dn_tiles_isa {
-    int64_t rows;      /* of a tile, at most: its sums leave registers for their operands */
-    int64_t lanes;     /* of a vector */
+    int64_t rows;      /* rows of a tile, at most: its sums leave registers for their operands */
+    int64_t lanes;     /* lanes of a vector */
     int64_t size;      /* bytes of an element of a group; of x it may have fewer */
     bool may_be_tight; /* `regroup` leaves the filling of groups out (dn_tiles_is_tight) */
     void (*run)(const dn_tile *t, int64_t rows);
@@ -141,7 +140,7 @@ typedef struct dn_tiles_isa {
     void (*finish)(const dn_finish *f);
     /* Finishes by f->to_bytes, lanes being features. NULL: `finish` does it. */
     void (*finish_bytes)(const dn_finish *f);
-    /* For col2im (dn_tiles_col2im.c); NULL but for f32. */
+    /* The loops of col2im (dn_tiles_col2im.c); NULL but for f32. */
     void (*copy_panel)(const dn_panel *p);
     void (*sum_positions)(const dn_positions *p);
     void (*interleave)(const dn_interleave *p);
@@ -226,8 +225,8 @@ void dn_finish_bytes_512(const dn_finish *f);
 #if defined(__x86_64__)
 const dn_tiles_isa *dn_tiles_512(uint32_t dtype); /* bf16, bytes */
 const dn_tiles_isa *dn_tiles_256(uint32_t dtype); /* f32, bytes */
-const dn_tiles_isa *dn_tiles_floats_512(void);    /* f32, panels of AVX2's width; */
-const dn_tiles_isa *dn_tiles_wide_512(void);      /* and of two vectors of AVX-512 */
+const dn_tiles_isa *dn_tiles_floats_512(void);    /* f32, panels of AVX2's width */
+const dn_tiles_isa *dn_tiles_wide_512(void);      /* f32, panels of two vectors of AVX-512 */
 #else
 #define dn_tiles_512(dtype) NULL
 #define dn_tiles_256(dtype) NULL
@@ -295,8 +294,8 @@ bool dn_tiles_is_winograd_product(const dn_tiles_isa *isa, const st_contraction 
  * which meet some channels of a pixel. Else there is one. */
 typedef struct dn_sections {
     int64_t n, features; /* sections, and features of one */
-    int64_t channels;    /* that a feature meets: those of its group, */
-    int64_t step;        /* and from a section's first one to that of the next */
+    int64_t channels;    /* channels that a feature meets: those of its group */
+    int64_t step;        /* channels from a section's first one to that of the next */
     bool are_fours;      /* a section is four groups of four channels and features: `run_fours` */
     bool are_singles;    /* a section is a panel's columns of groups of one each: `run_singles` */
 } dn_sections;
@@ -306,7 +305,7 @@ dn_sections dn_tiles_sections(const dn_tiles_isa *isa, const st_contraction *con
 /* Lines (or pixels) of the output that meet the same places of the window. */
 typedef struct dn_phase {
     int64_t places;
-    int64_t first, step; /* those of the window, in the order of what they meet in the image */
+    int64_t first, step; /* the first place and the way to the next, in the image's order */
     int64_t back;        /* lines from the output's place in the image back to what is met first */
     int64_t before;      /* places of the phases before this one */
 } dn_phase;
@@ -331,11 +330,11 @@ typedef struct dn_tiles_part {
     dn_sizes sizes;
 } dn_tiles_part;
 
-/* How many parts a contraction has, */
+/* How many parts a contraction has. */
 int64_t dn_tiles_slices(const st_contraction *contraction);
-/* are they done, as far as the depth axis tells (1: there is none), */
+/* Are the parts done here, as far as the depth axis tells? True without a depth axis. */
 bool dn_tiles_are_slices_done(const st_contraction *contraction, const dn_sizes *s);
-/* and one of them. */
+/* The part of depth phase `phase`. */
 void dn_tiles_slice(const st_contraction *contraction, const dn_sizes *s, int64_t phase,
                     dn_tiles_part *out);
 

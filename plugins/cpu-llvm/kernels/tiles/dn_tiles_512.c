@@ -125,7 +125,7 @@ static void run_half(const dn_tile *t, int64_t rows)
 
 #define PIXELS_TOGETHER 512
 
-/* Where pixels of a block go. */
+/* The places of a block's pixels in scratch. */
 INLINE void places_of(const dn_regroup *r, int64_t first, int64_t pixel, int64_t n, char **to)
 {
     const int64_t step = r->pixel;
@@ -211,7 +211,7 @@ INLINE void thirds_of(int chunk, uint16_t index[2 * LANES], __mmask32 *third)
     *third = 0;
     for (int i = 0; i < 2 * LANES; i++) {
         const int word = chunk * 2 * LANES + i;
-        const bool is_second = word % 3 == 1; /* of two adjacent registers */
+        const bool is_second = word % 3 == 1; /* taken from the second register */
         index[i] = (uint16_t)(word / 3 + (is_second ? 2 * LANES : 0));
         *third |= (__mmask32)(word % 3 == 2) << i;
     }

@@ -4,16 +4,16 @@
 
 #include <string.h>
 
-#define CACHE_BYTES ((int64_t)448 << 10) /* of an image's lines, or of rows, in scratch */
-#define ROWS_MAX 126                     /* of a product's block, */
-#define ROWS_MIN 24                      /* however long they are */
+#define CACHE_BYTES ((int64_t)448 << 10) /* an image's lines, or rows, in scratch */
+#define ROWS_MAX 126                     /* rows of a product's block, at most */
+#define ROWS_MIN 24                      /* rows of a block, at least, however long they are */
 #define TIGHT_MAX 7                      /* channels of a pixel that fills no groups */
-#define WINOGRAD_PRODUCT_ROWS 16         /* below, it is the weights' memory that counts, */
-#define WINOGRAD_PRODUCT_DEPTH 64       /* and what a tile of fewer rows has besides its products */
-#define ROWS_PACKED 48                  /* that are worth packing weights in each call */
-#define WINO_BYTES ((int64_t)400 << 10) /* of Winograd tiles in scratch, */
-#define WINO_MIN 32                     /* but so many of them at least */
-#define SCRATCH_MAX ((int64_t)16 << 20) /* of a thread: an image is not cut across its lines */
+#define WINOGRAD_PRODUCT_ROWS 16         /* with fewer, the weights' memory counts */
+#define WINOGRAD_PRODUCT_DEPTH 64        /* with less, the work besides products counts */
+#define ROWS_PACKED 48                   /* rows that are worth packing weights in each call */
+#define WINO_BYTES ((int64_t)400 << 10)  /* bytes of Winograd tiles in scratch */
+#define WINO_MIN 32                      /* Winograd tiles in scratch, at least */
+#define SCRATCH_MAX ((int64_t)16 << 20)  /* a thread's scratch: images are not cut across lines */
 /* Larger numbers than these are left to others: so products of them stay within 64 bits. */
 #define EXTENT_MAX ((int64_t)1 << 24)
 #define CHANNELS_MAX ((int64_t)1 << 20)
@@ -342,7 +342,7 @@ static bool are_lines_shared(const dn_job *j)
     return j->sections.are_singles && 8 * most * j->s.threads <= 9 * j->lines;
 }
 
-/* So many blocks that threads have the same number of them, or panels to share. */
+/* Cuts the call so that threads have the same number of blocks each, or panels to share. */
 static void set_blocks(dn_job *j)
 {
     const int64_t threads = j->s.threads;
@@ -514,7 +514,7 @@ static bool is_product_done(const dn_sizes *s)
 static bool packed_of(const dn_job *j, int64_t bytes, dnnl_memory_desc_t *out)
 {
     if (j->is_col2im) {
-        const int64_t depth = bytes / (j->products * DN_TILE_GROUP); /* of all parts */
+        const int64_t depth = bytes / (j->products * DN_TILE_GROUP); /* groups of all parts */
         const dnnl_dims_t dims = {depth, j->products, DN_TILE_GROUP};
         const dnnl_dims_t strides = {DN_TILE_GROUP, depth * DN_TILE_GROUP, 1};
         return dn_strided(3, dims, dnnl_u8, strides, out);

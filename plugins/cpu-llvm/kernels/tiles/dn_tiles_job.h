@@ -12,7 +12,7 @@
 /* The terms that sums of integers get before they become f32, by feature of a panel. */
 typedef struct dn_zero_terms {
     int32_t column[DN_TILE_COLUMNS_MAX], factor[DN_TILE_COLUMNS_MAX], weights[DN_TILE_COLUMNS_MAX];
-    float times[DN_TILE_COLUMNS_MAX], bias[DN_TILE_COLUMNS_MAX]; /* of to_bytes, divided */
+    float times[DN_TILE_COLUMNS_MAX], bias[DN_TILE_COLUMNS_MAX]; /* dn_finish's */
 } dn_zero_terms;
 
 /* The facts that all blocks of a call share. */
@@ -22,7 +22,7 @@ typedef struct dn_job {
     void *const *at;
     dn_sizes s;
     const dn_tiles_isa *isa;
-    int64_t columns; /* of a panel */
+    int64_t columns; /* columns of a panel */
     int is_bytes, is_wino;
     bool is_image; /* a convolution that is no product */
     bool is_transposed;
@@ -32,45 +32,45 @@ typedef struct dn_job {
     bool is_winograd_product; /* dn_tiles_is_winograd_product */
     int64_t features, channels;
     int64_t size;        /* bytes of an element of x */
-    int64_t group_bytes; /* of a panel's row of weights */
+    int64_t group_bytes; /* bytes of a panel's row of weights */
     int64_t depth;       /* groups of a pixel, or of a row */
     dn_sections sections;
-    int64_t section_panels, section_depth; /* panels of one, and groups of a pixel that they meet */
-    int64_t places_at[DN_SINGLES_MAX + 1]; /* of singles: dn_tile.places */
+    int64_t section_panels, section_depth; /* panels of a section, groups of a pixel they meet */
+    int64_t places_at[DN_SINGLES_MAX + 1]; /* dn_tile.places of singles */
     int64_t pixel;                         /* bytes of a pixel in scratch */
-    int64_t run;  /* groups of a line of the window, where they follow each other, */
-    int has_rest; /* of which the last has one element (dn_tile) */
+    int64_t run;  /* groups of a line of the window, where they follow each other */
+    int has_rest; /* the last group of a run has one element (dn_tile) */
     /* Sizes of an image; a product is one line, whose pixels are its rows. */
     int64_t images, lines, width;
     int64_t in_lines, in_width, kernel_lines, kernel_width;
     int64_t stride[2], pad[2];
     dn_phases phases[2];
-    bool is_mixed;          /* more than one: no line's sums are whole before all are there */
-    bool is_col2im;         /* dn_tiles_is_col2im; then: */
-    int64_t products;       /* of a pixel: rows of the weights, and of the products, */
-    int64_t products_step;  /* so many elements from row to row */
+    bool is_mixed;          /* more than one phase: no line's sums are whole before all are there */
+    bool is_col2im;         /* dn_tiles_is_col2im */
+    int64_t products;       /* col2im: rows of the weights, and of the products */
+    int64_t products_step;  /* col2im: elements from one row of products to the next */
     int64_t left;           /* pixels before the image's in a line of scratch */
     int64_t pitch;          /* bytes of a line in scratch */
-    int32_t x_zero, y_zero; /* where they are one for all */
+    int32_t x_zero, y_zero; /* zero points where one is for all */
     bool has_row_sums;
     uint32_t flip, fill;
     bool is_cut; /* places of the window above and below the image are left out, not filled */
-    const dn_zero_terms *zero_terms; /* of bytes, by panel */
+    const dn_zero_terms *zero_terms; /* sums of bytes: the terms of each panel */
     /* Weights. */
     const int32_t *column_sums;
     const char *weights;
     int64_t panels, panel_bytes;
     /* Blocks: of so many lines (rows), an image (product) has so many; panels in so many parts. */
     int64_t block, blocks, parts;
-    int64_t image_chunks;   /* of `together` images */
+    int64_t image_chunks;   /* chunks of `together` images */
     int64_t together;       /* images in scratch at a time, as Winograd tiles */
-    int64_t places;         /* of a Winograd tile */
-    int64_t across;         /* Winograd tiles of a line, */
-    int64_t winograd_tiles; /* and in scratch */
-    int64_t scratch_lines;  /* of a block, in scratch */
+    int64_t places;         /* places of a Winograd tile */
+    int64_t across;         /* Winograd tiles of a line */
+    int64_t winograd_tiles; /* Winograd tiles in scratch */
+    int64_t scratch_lines;  /* lines of the input in scratch for a block */
     struct {
         int64_t sums, panel, transposed, row_sums, winograd_tiles, products, copy, all;
-    } bytes; /* of a thread's scratch */
+    } bytes; /* the parts of a thread's scratch */
     _Atomic int has_failed;
 } dn_job;
 
@@ -181,8 +181,8 @@ static inline int64_t dn_job_run(const dn_job *j, const dn_phase *across)
     return j->is_tight ? j->run : across->places * j->section_depth;
 }
 
-/* Line (axis 0) or pixel (1) of the image that the window meets first for this one of the output,
- */
+/* Line (axis 0) or pixel (1) of the image that the window meets first for this one of the
+ * output. */
 static inline int64_t dn_job_met(const dn_job *j, uint32_t axis, int64_t at)
 {
     return j->is_transposed
@@ -190,7 +190,8 @@ static inline int64_t dn_job_met(const dn_job *j, uint32_t axis, int64_t at)
                : at * j->stride[axis] - j->pad[axis];
 }
 
-/* and that this and the following ones meet, of all phases. */
+/* The first line or pixel that this one of the output and the following ones meet, of all phases.
+ */
 static inline int64_t dn_job_first_met(const dn_job *j, uint32_t axis, int64_t at)
 {
     return j->is_transposed ? (at + j->pad[axis]) / j->stride[axis] - j->phases[axis].back

@@ -12,12 +12,12 @@ typedef struct packing {
     const char *y;
     char *dst;
     int64_t size;               /* bytes of an element */
-    int64_t features, channels; /* those of a section; a tight line's are all one pixel's */
-    int64_t feature, channel;   /* elements from one to the next, */
-    int64_t together, apart;    /* of so many features, and from those to the next ones */
-    int64_t pixel; /* channels of one; others lie in the next ones of its line, or next slices, */
-    int64_t next;  /* so many elements on */
-    int64_t line, place; /* elements from one of the window to the next */
+    int64_t features, channels; /* a section's; a tight line's are all one pixel's */
+    int64_t feature, channel;   /* elements from one to the next */
+    int64_t together, apart;    /* features that lie together; elements from these to the next */
+    int64_t pixel; /* channels of a pixel; others lie in its line's next ones, or next slices */
+    int64_t next;  /* elements from a pixel to the next one with channels */
+    int64_t line, place; /* elements from a line or place of the window to the next */
     uint8_t flip;
 } packing;
 
@@ -308,7 +308,7 @@ static int64_t pack_part(const dn_op *op, const dn_tiles_part *part, int is_wino
                  .feature = s->y.stride[1],
                  .channel = s->y.stride[0],
                  .flip = contraction->y.dtype == STATOR_U8 ? MOVED : 0};
-    (void)dn_job_init(&p.j, op, part, (uint32_t)is_winograd); /* it was described */
+    (void)dn_job_init(&p.j, op, part, (uint32_t)is_winograd); /* described: cannot fail */
     p.features = p.j.sections.features;
     p.channels = p.pixel = p.j.sections.channels;
     p.together = p.features * p.j.sections.n;

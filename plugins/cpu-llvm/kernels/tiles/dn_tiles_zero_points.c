@@ -7,8 +7,8 @@
 #include <float.h>
 #include <string.h>
 
-#define MOVE 128         /* of bytes of the other sign */
-#define PANELS_GRAIN 128 /* that are worth another thread */
+#define MOVE 128         /* added to bytes of the other sign */
+#define PANELS_GRAIN 128 /* panels that are worth another thread */
 
 int32_t dn_job_zero(const dn_job *j, uint32_t k, int64_t each)
 {

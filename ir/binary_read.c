@@ -22,7 +22,7 @@ typedef struct cursor {
 
 typedef struct string_entry {
     const char *data; /* NUL-terminated, in the arena */
-    uint32_t id;      /* in the module */
+    uint32_t id;      /* the module's id of the string */
 } string_entry;
 
 /* Entries by number; element 0 is unused. */

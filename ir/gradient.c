@@ -104,7 +104,7 @@ typedef struct visit {
     const st_op *op;
     stator_node_row row;
     stator_ref operands[OPERANDS_MAX];
-    stator_ref grads[RESULTS_MAX]; /* of the results; 0: none */
+    stator_ref grads[RESULTS_MAX]; /* gradients of the results; 0: none */
     uint32_t n_grads;
     stator_attr attrs[ST_ATTRS_MAX];
     st_decompose_node node; /* the same, for functions outside */

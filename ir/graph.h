@@ -10,7 +10,7 @@
 struct stator_graph {
     st_module *module;
     struct stator_graph *next;
-    struct stator_graph *parent; /* of a region, the graph that was being built */
+    struct stator_graph *parent; /* a region's: the graph that was being built; else NULL */
     st_seg nodes;                /* stator_node_row, from 1 */
     st_seg values;               /* stator_value_row, from 1 */
     st_seg write_backs;

@@ -647,11 +647,11 @@ static bool reduce(const st_ints_eval *at, st_ints *out, binary_fn fn, st_int_el
 /* ---- the table ---- */
 
 static const struct {
-    unary_fn unary;   /* of each element, */
-    binary_fn binary; /* of two that broadcast, */
-    binary_fn fold;   /* or over axes, from its identity where it has one; */
+    unary_fn unary;   /* element by element */
+    binary_fn binary; /* two operands, which broadcast */
+    binary_fn fold;   /* a reduction over axes, from its identity where it has one */
     int64_t identity;
-    bool (*fill)(const st_ints_eval *at, st_ints *out); /* or the whole tensor */
+    bool (*fill)(const st_ints_eval *at, st_ints *out); /* makes the whole tensor */
 } rules[STATOR_OPCODE_end] = {
 #define UNARY(op, fn) [STATOR_OPCODE_##op] = {.unary = fn}
 #define BINARY(op, fn) [STATOR_OPCODE_##op] = {.binary = fn}

@@ -30,7 +30,7 @@ typedef struct st_module {
     uint32_t n_read_as_sizes;     /* how many were */
 } st_module;
 
-/* Blobs are st_blob objects of core/base (see blob.h); the module holds one reference to each. */
+/* Blobs are those of core/base/blob.h; the module holds one reference to each. */
 
 stator_status st_module_create(st_mem *mem, stator_ctx *ctx, const st_optable *ops,
                                st_module **out_module, stator_diag **err);

@@ -43,7 +43,7 @@ void child_death(const child *c, child_error *out);
 /* Says that no child could be made (errno says why); false. */
 bool child_failed(int json);
 
-/* In the child: all of it, at that place of a file. */
+/* In the child: writes all of the data at that place of a file. */
 bool child_write(int fd, const void *data, uint64_t size, uint64_t offset);
 /* In the child: the last error that the command's helpers kept, as "CODE: message". ctx may be
  * NULL. */

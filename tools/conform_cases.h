@@ -6,7 +6,7 @@
 
 typedef struct test_case {
     char *path; /* the folder */
-    char *name; /* its path below DIR */
+    char *name; /* the folder's path below DIR */
     uint32_t n_sets;
     st_tolerance tolerance;
 } test_case;

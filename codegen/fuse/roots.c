@@ -387,7 +387,7 @@ static stator_status try_copies(cg_unit *unit, stator_ref value, stator_ref node
         }
     }
     if (copies && unit->roots.count == before && !is_kept) {
-        return STATOR_OK; /* as without copies */
+        return STATOR_OK; /* no root came of it: the copies are as good as none */
     }
     ST_TRY(add_root(unit, value, node, err));
     if (is_kept) {

@@ -168,7 +168,7 @@ enum st_loop_axis_flag {
 
 typedef struct st_loop_axis {
     uint32_t sym;    /* the axis as a sym: 0 <= axis < extent */
-    uint32_t symbol; /* its symbol's index */
+    uint32_t symbol; /* index of the symbol that `sym` is */
     uint32_t extent; /* sym of sizes (and of bound values) */
     uint32_t flags;
     uint32_t block;  /* the loop's body, 0 before it is opened */

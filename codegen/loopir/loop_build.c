@@ -346,7 +346,7 @@ void st_loop_store(st_loop_builder *b, uint32_t buffer, uint32_t index, st_loop_
 void st_loop_check(st_loop_builder *b, st_loop_ref ok, st_loop_ref mask)
 {
     const st_loop_inst inst = {.code = ST_LOOP_CHECK, .args = {ok, mask}};
-    (void)pure(b, &inst); /* as far out as it can stand, and once */
+    (void)pure(b, &inst); /* the check stands as far out as it can, once */
 }
 
 uint32_t st_loop_bind(st_loop_builder *b, st_loop_ref value, int64_t lo, int64_t hi)

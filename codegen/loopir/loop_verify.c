@@ -398,7 +398,7 @@ static stator_status check_rare(checker *c, const st_loop_inst *inst)
     ST_TRY(check_class(c, inst->dtype, COMPUTED));
     ST_TRY(check_typed(c, inst->args[0], "condition", STATOR_BOOL));
     ST_TRY(check_typed(c, inst->args[1], "usual value", inst->dtype));
-    return check_body(c, c->inst); /* and there its own value */
+    return check_body(c, c->inst); /* checks the body's value, too */
 }
 
 /* A dispatch switch: one case a structural code. */

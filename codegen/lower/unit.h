@@ -23,13 +23,11 @@
 /* ---- values ---- */
 
 enum cg_value_flag {
-    CG_VALUE_ROOT = 1u << 0,     /* made by a root */
-    CG_VALUE_REALISED = 1u << 1, /* has a buffer */
-    CG_VALUE_SPLAT = 1u << 2,    /* a constant whose elements are all `splat` */
-    CG_VALUE_DENSE = 1u << 3,    /* stored row-major whatever reads it */
-    CG_VALUE_RANGED =
-        1u << 4, /* integers between lo and hi: few constants, and what is made of them */
-    CG_VALUE_WEIGHT = 1u << 5 /* an operand of a contraction, or what views make one of */
+    CG_VALUE_ROOT = 1u << 0,   /* made by a root */
+    CG_VALUE_SPLAT = 1u << 1,  /* a constant whose elements are all `splat` */
+    CG_VALUE_DENSE = 1u << 2,  /* stored row-major whatever reads it */
+    CG_VALUE_RANGED = 1u << 3, /* integers from lo to hi: few constants, what is made of them */
+    CG_VALUE_WEIGHT = 1u << 4  /* an operand of a contraction, or what views make one of */
 };
 
 typedef struct cg_value {
@@ -183,7 +181,7 @@ struct cg_unit {
     st_vec(stator_ref) binds; /* sym_bind nodes, in order */
     uint32_t stamp;
     uint32_t *alias_roots; /* by buffer: its alias root, mostly itself; see copy_elision.c */
-    uint32_t is_alone;     /* its launches are one thread's, whose others do something else */
+    uint32_t is_alone;     /* one thread runs its launches; the others do something else */
     bool is_oom; /* memory ran out behind a question of yes or no, whose answer does not count */
     /* cg_lowering_of; elements of lowerings are made of others, and the table names all of them. */
     const cg_lowering *(*lowering_of)(uint32_t op);
@@ -264,7 +262,7 @@ typedef struct cg_split {
 #define CG_SPLIT_POINTS_MAX 63u
 
 typedef struct cg_split_points {
-    uint32_t loop; /* its index among the loops, the outermost is 0 */
+    uint32_t loop; /* the loop's index among the loops, the outermost is 0 */
     uint32_t n;    /* 0: no loop is split */
     int64_t at[CG_SPLIT_POINTS_MAX];
 } cg_split_points;

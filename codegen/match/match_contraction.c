@@ -494,7 +494,7 @@ static bool set_bytes(cg_matcher *m, const cg_bytes of[2])
     return scale[0] && scale[1] && cg_match_scales(m, scale);
 }
 
-/* As they are stored, or as bytes. */
+/* Sets x and y as they are stored, or as bytes. */
 static bool set_operands(cg_matcher *m, const cg_node *node)
 {
     const stator_ref x = cg_operand(node, 0);

@@ -429,7 +429,7 @@ static void put_run(const cg_packing *p)
 
 /* ---- constants ---- */
 
-/* Those that a step reads. */
+/* Marks the constants that a step reads. */
 static void mark_constants(const st_cg_exe *exe, uint8_t *is_read)
 {
     for (uint32_t i = 0; i < exe->launches.count; i++) {

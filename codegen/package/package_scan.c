@@ -9,7 +9,7 @@
  *         return run_scan(c, &s, b);
  *     }
  *
- * That is cg_run_scan of plan_scan.c in C; nothing of the body's tensors is needed, so that part
+ * That is cg_run_scan of run_scan.c in C; nothing of the body's tensors is needed, so that part
  * of the scratch stays unused. */
 #include "codegen/package/package_plan.h"
 

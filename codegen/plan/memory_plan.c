@@ -108,7 +108,7 @@ static bool is_read_there(const st_kernel *kernel, uint32_t buffer, st_loop_ref 
     return true;
 }
 
-/* As many iterations as elements: since all are written, no two iterations write to one. */
+/* True with as many iterations as elements: all are written, so no two iterations write to one. */
 static bool is_once_each(st_cg_exe *exe, const st_kernel *kernel, st_loop_ref store, uint32_t numel)
 {
     st_symtab *tab = &exe->syms.tab;

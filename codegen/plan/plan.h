@@ -17,7 +17,7 @@ stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err);
 /* Records nodes, flops and bytes of a launch, read off the kernel that it runs or stands for. */
 stator_status cg_note_step(const st_kernel *kernel, st_cg_exe *exe, cg_launch *launch,
                            stator_diag **err);
-/* Its nodes alone, ascending and each once; they are copied. */
+/* Records a launch's nodes alone, ascending and each once; they are copied. */
 stator_status cg_note_nodes(const stator_ref *nodes, uint32_t n, st_cg_exe *exe, cg_launch *launch,
                             stator_diag **err);
 /* Gives the newest step one more operand (UINT32_MAX: LOCAL), which is alive there. */

@@ -340,7 +340,7 @@ static void constrain_topk(finder *f)
                     "k and the axis of x");
 }
 
-/* Where there is a result there is an element along the axis; argmax and argmin. */
+/* argmax and argmin: a result needs an element along the axis. */
 static void constrain_argmax(finder *f)
 {
     _Static_assert((int)STATOR_argmax_axis == (int)STATOR_argmin_axis, "one place");

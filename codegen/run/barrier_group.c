@@ -15,9 +15,9 @@
 #include <sched.h>
 
 #define GATHER_NS 50000u /* time that the first member waits */
-#define SPINS 4096u      /* before the processor is lent */
-#define TRIES 4u         /* timed calls of each way, */
-#define PERIOD 1024u     /* in so many calls */
+#define SPINS 4096u      /* spins before the processor is lent */
+#define TRIES 4u         /* timed calls of each way in a period */
+#define PERIOD 1024u     /* calls of a period */
 
 enum group_state { GROUP_GATHERS = 0, GROUP_RUNS, GROUP_IS_ONE };
 

@@ -157,6 +157,8 @@ stator_status cg_look_at_constant(const st_cg_config *config, stator_blob *blob,
                                   stator_blob_info *info, stator_diag **err);
 /* Such bytes may lie at any address. */
 bool cg_is_unaligned_mapped(const st_cg_config *config, uint64_t size_bytes);
+/* Was the body given buffer k of the step as a constant, if it is one? */
+bool cg_scan_knows(const cg_scan *scan, uint32_t k);
 
 /* ---- run_sizes.c: sizes that calls bind and test ---- */
 /* Reads the elements and writes the call's syms. */
@@ -176,8 +178,6 @@ stator_status cg_check_shape_constraints(const st_cg_exe *exe, uint32_t stage, c
 /* `pointers`: of the step's buffers. */
 stator_status cg_run_scan(const cg_scan *scan, const stator_call *call, void *const *pointers,
                           stator_diag **err);
-/* Is buffer k of the step one that the body was given as a constant, if it is one? */
-bool cg_scan_knows(const cg_scan *scan, uint32_t k);
 
 /* ---- run_exe.c ---- */
 stator_status cg_run_body(const st_cg_exe *exe, const stator_call *call, stator_diag **err);

@@ -69,7 +69,7 @@ static stator_status copy_carried(const steps *s, const int64_t *syms, stator_di
     return STATOR_OK;
 }
 
-/* Where step t writes the carried values: the last one into the results. */
+/* Sets where step t writes the carried values: the last step, into the results. */
 static void set_carried(const steps *s, int64_t t)
 {
     const cg_scan *scan = s->scan;

@@ -10,8 +10,8 @@ extern "C" {
 
 /* Makes a diag with a formatted text, stores it in *err (when err is not NULL and *err is NULL) and
  * returns code: `return st_fail(err, STATOR_NOT_FOUND, "no op named '%s'", name);`. Never fails
- * itself: out of memory gives a static text. Diags are plain malloc memory (st_mem_process), so
- * that a context's end does not take its last error away. */
+ * itself: out of memory gives a static text. Diags are plain malloc memory (st_process_alloc),
+ * so that a context's end does not take its last error away. */
 stator_status st_fail(stator_diag **err, stator_status code, const char *format, ...)
     STATOR_PRINTF(3, 4);
 /* Out of memory: code RESOURCE_EXHAUSTED, static text, allocates nothing. */

@@ -35,7 +35,7 @@ const char *st_format_f64(double value, char buf[32]);
 /* Nearest of n candidates by Damerau-Levenshtein distance, or NULL when none is near. */
 const char *st_nearest(const char *word, const char *const *candidates, uint32_t n);
 int32_t st_hex_digit(char c);                        /* -1: it is none */
-bool st_glob(const char *pattern, const char *text); /* * and ? */
+bool st_glob(const char *pattern, const char *text); /* knows * and ? */
 /* Does the comma-separated list hold the word? NULL list: no. */
 bool st_list_has(const char *list, const char *word);
 

@@ -79,7 +79,7 @@ static bool is_switched_off(const stator_ctx *ctx)
     return (ctx->flags & STATOR_CTX_NO_CACHE) != 0 || (text != NULL && is_one_of(text, off));
 }
 
-/* Who wrote something into STATOR_CACHE has seldom meant what happens without it. */
+/* Warns of a STATOR_CACHE that is no known word: its writer meant something by it. */
 static void check_switch(stator_ctx *ctx)
 {
     static const char *const on[4] = {"1", "on", "yes", "true"};
@@ -149,7 +149,7 @@ st_cache_store *st_cache_of(stator_ctx *ctx)
     if (is_news && store->fd >= 0) {
         st_log(ctx, "cache", 2, "in %s", store->folder);
     } else if (is_news) {
-        /* who names no folder, by HOME neither, asked for no cache */
+        /* without any folder named, HOME neither, nobody asked for a cache */
         st_log(ctx, "cache", store->folder != NULL ? 1 : 2,
                "compiled programs are not kept on disk: %s; STATOR_CACHE_DIR names another folder, "
                "STATOR_CACHE=0 does without",
@@ -226,7 +226,7 @@ void st_cache_begin(st_cache_job *job, const st_compile_request *request)
     if (job->store != NULL && st_cache_writer_has(ctx->cache_writer, ST_CACHE_CODE, job->name)) {
         st_cache_writer_flush(ctx->cache_writer);
     }
-    /* Who wants to see the code has it made. */
+    /* Code that is to be shown is made, not loaded. */
     job->may_read =
         job->store != NULL && !st_log_enabled(ctx, "output_code", 2) && !st_dump_is_on(ctx);
     job->phase = job->store != NULL ? ST_CACHE_COMPILING : ST_CACHE_OFF;

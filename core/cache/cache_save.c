@@ -294,7 +294,7 @@ static stator_status put_constants(st_cache_job *job, st_str *out, stator_diag *
 stator_status st_cache_write_compiled(st_cache_job *job, const st_compiled *compiled, st_str *out,
                                       stator_diag **err)
 {
-    st_str rest; /* its executables say which constants there are */
+    st_str rest; /* written first: the executables say which constants there are */
     st_str_init(&rest, &job->request->ctx->mem);
     saving s = {.job = job, .compiled = compiled, .out = &rest};
     put_symbols(&s);

@@ -25,7 +25,7 @@
 /* Called with the graph after each stage; stage "import" comes first. */
 typedef void (*st_stage_fn)(void *self, const char *stage, const stator_graph *graph, uint64_t ns);
 
-/* Who hears of a compile and may end it; see stator_compile_options. */
+/* The functions that hear of a compile and may end it; see stator_compile_options. */
 typedef struct st_watch {
     void (*progress)(void *self, const char *stage, uint32_t done, uint32_t total);
     int32_t (*is_cancelled)(void *self);
@@ -81,7 +81,8 @@ typedef struct st_compiled {
     _Atomic uint32_t n_verified; /* calls that ran on the reference too, or were asked about it */
 } st_compiled;
 
-/* Before a stage: tells of it (stage NULL: of none), and CANCELLED where that is wanted. */
+/* Tells of the stage that begins (NULL: none). CANCELLED where the caller wants the compile to
+ * end. */
 stator_status st_watch_stage(const st_watch *watch, const char *stage, uint32_t done,
                              uint32_t total, stator_diag **err);
 /* Runs the pipeline over a copy of request->source; *out_module owns the result, whose root is the

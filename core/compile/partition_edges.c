@@ -14,7 +14,7 @@ typedef struct edges {
     st_part_work *w;
     stator_ref *definer; /* by symbol index: the first node that defines it, 0 none */
     uint32_t has_definers;
-    stator_ref node; /* whose producers are listed */
+    stator_ref node; /* the node whose producers are listed */
     stator_status status;
 } edges;
 

@@ -14,7 +14,7 @@ typedef struct st_compile_handle {
     const struct st_compile_handle *outer; /* what the thread worked for before */
     stator_ctx *ctx;
     struct st_dump *dump;                /* where it is written down; NULL: nowhere */
-    struct st_deferred_log *deferred;    /* what takes lines of perf_hints; NULL: they are said */
+    struct st_deferred_log *deferred;    /* takes lines of perf_hints; NULL: none is deferred */
     const struct st_open_entry *opening; /* the innermost backend that is created or compiles */
 } st_compile_handle;
 

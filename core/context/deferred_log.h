@@ -13,9 +13,9 @@ typedef struct st_deferred_log {
     st_vec(char *) lines;
 } st_deferred_log;
 
-/* From here on lines of this compile are deferred. */
+/* Begins to defer the lines of this compile. */
 void st_deferred_log_begin(st_deferred_log *deferred, stator_ctx *ctx);
-/* Until here: the deferred lines are said in their order, or forgotten. */
+/* Ends that; the deferred lines are said in their order, or forgotten. */
 void st_deferred_log_end(st_deferred_log *deferred, bool is_said);
 /* Is the line deferred? Without memory it is not, and the caller says it at once. */
 bool st_deferred_log_take(stator_ctx *ctx, const char *channel, const char *text);

@@ -13,7 +13,7 @@ void st_hint_settings(const st_compile_request *request);
 /* A function that has programs is about to get one more. */
 typedef struct st_hint_recompile {
     stator_ctx *ctx;
-    st_compiled *const *programs; /* those it has, newest first; at least one */
+    st_compiled *const *programs; /* the programs it has, newest first; at least one */
     uint32_t n_programs;
     const st_specialisation *next; /* import that the new program is made of */
     const DLTensor *in;            /* dense inputs of the call */

@@ -394,7 +394,7 @@ static stator_status import_as(stator_model *model, stator_tensor *const *values
 
 /* A plan whose numbers are symbols while the source is read. */
 typedef struct opened_size_plan {
-    st_size_plan open;    /* with symbols */
+    st_size_plan open;    /* the plan with symbols */
     st_size_plan numbers; /* the same sizes as numbers again */
     bool has_one;         /* a 1 where the model has more: it would broadcast where it must not */
 } opened_size_plan;

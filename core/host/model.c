@@ -122,7 +122,7 @@ static stator_status add_any(void *self, const st_loaded *loaded)
     return add_found(c, loaded);
 }
 
-/* Those whose note names the extension; nothing of the others is loaded. */
+/* Finds frontends whose note names the extension; the others are not loaded. */
 static stator_status find_by_note(chooser *c)
 {
     st_registry *registry = c->model->ctx->registry;

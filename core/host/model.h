@@ -53,7 +53,7 @@ struct stator_model {
     /* Set once, read without the lock: the graph to ask about inputs, and about outputs. */
     _Atomic(const stator_graph *) signature;
     _Atomic(const stator_graph *) imported;
-    st_module *declared; /* when values are needed: a module whose root has the inputs only */
+    st_module *declared; /* a module whose root has the inputs only; made when values are needed */
     uint32_t n_specialisations;
     st_vec(st_fact) facts; /* facts of the newest import; guarded by lock */
 };

@@ -331,7 +331,7 @@ stator_status stator_x_model_cut(const stator_model *model, const stator_x_cut *
     ST_THEN(status, cut_module(copy, &whole, &diag));
     ST_THEN(status, st_model_reinfer(&copy, &diag));
     if (status == STATOR_OK) {
-        /* As for a file: every size has an origin. */
+        /* every size needs an origin, as in a file */
         status = st_check_symbols_bound(copy->root, &diag);
     }
     return st_model_end_copy(model, copy, status, out_model, diag);

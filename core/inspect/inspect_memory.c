@@ -5,7 +5,7 @@
 #include <stator/inspect.h>
 #include <string.h>
 
-/* Where an executable stands. */
+/* The place of an executable. */
 typedef struct place {
     const st_program *program;
     uint32_t number; /* number of the program, newest first */

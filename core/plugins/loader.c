@@ -79,7 +79,7 @@ static void *open_object(st_plugin *plugin, st_load_result *result)
 {
     char text[sizeof result->reason - 64];
     st_plugin_call call;
-    st_plugin_enter(&call, &plugin->callee, "dlopen"); /* its constructors */
+    st_plugin_enter(&call, &plugin->callee, "dlopen"); /* runs its constructors */
     void *object = st_dso_open(plugin->path, text, sizeof text);
     (void)st_plugin_leave(&call, STATOR_OK, NULL);
     if (object != NULL) {
@@ -242,7 +242,7 @@ void st_plugin_load(st_registry *registry, st_plugin *plugin, st_load_result *ou
     }
     stator_diag *why = NULL;
     st_plugin_call call;
-    st_plugin_enter(&call, &plugin->callee, "query"); /* its pointers may lead anywhere */
+    st_plugin_enter(&call, &plugin->callee, "query"); /* a descriptor may point anywhere */
     const stator_status status = st_plugin_leave(
         &call,
         st_descriptor_check(registry->host, descriptor, &plugin->note, &out_result->arena,

@@ -80,13 +80,13 @@ typedef struct st_plugin {
     const char *file_name; /* without .so */
     uint32_t is_own;       /* lies in the plugin folder beside libstator.so itself */
     st_file_identity identity;
-    st_callee callee; /* its name is the note's */
+    st_callee callee; /* the name is the note's */
     st_note note;     /* name NULL when unreadable */
     const char *note_text;
     uint64_t note_len;
     const char *build_id;
     pthread_t loader;                /* while BUSY */
-    st_verdict failure;              /* when FAILED */
+    st_verdict failure;              /* why it is FAILED */
     const stator_plugin *descriptor; /* as the plugin gave it */
     void *self;
     uint32_t is_initialised;
@@ -109,7 +109,7 @@ struct st_registry_item {
     uint32_t is_recalled; /* verdict comes from an earlier probe of this build */
     uint32_t is_tried;    /* a probe of this build in a child went well */
     uint32_t is_winner;
-    uint32_t is_warned; /* its being left out was said */
+    uint32_t is_warned; /* the log said that it is left out */
     const st_registry_item *shadowed_by;
     int32_t probed;
     uint32_t device_count;

@@ -63,7 +63,7 @@ static bool is_name(void *self, uint32_t id)
     return memcmp(&p->profile->names.data[id - 1u], p->name, sizeof *p->name) == 0;
 }
 
-/* Its place; UINT32_MAX: no memory. */
+/* The name's place in profile->names; UINT32_MAX: no memory. */
 static uint32_t name_of(st_profile *profile, const char *given)
 {
     st_profile_name name = {.text = ""};

@@ -259,8 +259,8 @@ void st_program_deinit(st_program *p)
         st_symprog_deinit(&p->dims[i], p->mem);
     }
     for (uint32_t s = 0; p->steps != NULL && s < p->n_steps; s++) {
-        st_free(p->mem, (void *)(uintptr_t)p->steps[s].in);      /* in and out are one block */
-        st_free(p->mem, (void *)(uintptr_t)p->steps[s].control); /* with its lists */
+        st_free(p->mem, (void *)(uintptr_t)p->steps[s].in);      /* one block with `out` */
+        st_free(p->mem, (void *)(uintptr_t)p->steps[s].control); /* one block with its lists */
     }
     st_free(p->mem, p->steps);
     st_free(p->mem, p->slots);

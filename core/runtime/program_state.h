@@ -24,7 +24,7 @@ struct st_call_state {
     uint8_t *from_pool;  /* per slot */
     void **kept;         /* per write-back: the copy made before the first is written */
     stator_tensor **out; /* outputs of a call; NULL: `owned` holds those of a body */
-    st_owned *owned;     /* those of a body */
+    st_owned *owned;     /* outputs of a body */
     uint8_t *is_fresh;   /* per output: made by this call */
     const st_step *step;
     uint32_t is_filled; /* see st_call_state_fill */

@@ -78,7 +78,7 @@ struct ox_import {
     const stator_options *options;
     stator_status status;
     stator_diag *diag;
-    stator_diag *emit_diag; /* of an emitter's failure whose node has not ended yet */
+    stator_diag *emit_diag; /* an emitter's failure, until its node ends */
     st_mem mem;             /* the host's memory */
     st_mem pb_mem;          /* protobuf-c's share of it, with a limit */
     uint32_t pb_refused;    /* protobuf-c asked for memory and got none */

@@ -125,7 +125,7 @@ typedef struct stator_x_part {
     uint32_t struct_size;
     uint32_t program; /* index of the function's program, newest first */
     uint32_t body;    /* 0: the graph itself; k: body k - 1 of its control flow */
-    uint32_t step;    /* its place among the steps of that graph or body */
+    uint32_t step;    /* place among the steps of that graph or body */
     const char *backend;
     uint64_t result_bytes;    /* values that it makes; sizes known only at call time count 0 */
     uint64_t workspace_bytes; /* own workspace of a call; the rest as in stator_x_memory */

@@ -89,8 +89,8 @@ STATOR_EXPORT void stator_ctx_mem_reset_peak(stator_ctx *ctx);
 
 /* ---- plugins and backends ---- */
 
-/* One row of `stator backends` and `stator plugins`; strings live until the context ends or
- * stator_ctx_rescan. NULL means unknown. */
+/* One row of `stator backends` and `stator plugins`; strings live until the context ends.
+ * NULL means unknown. */
 typedef struct stator_item_info {
     uint32_t struct_size;
     uint32_t index;
@@ -111,7 +111,7 @@ typedef struct stator_item_info {
     int32_t probed;
     uint32_t device_count;
     uint32_t option_count;
-    const stator_device_info *devices; /* filled by stator_item_probe */
+    const stator_device_info *devices; /* filled by stator_ctx_item_probe */
 } stator_item_info;
 
 /* Finds plugins (once; later calls return at once). Runs no plugin code. */

@@ -9,7 +9,7 @@ typedef struct st_help {
     const st_expr_node *node;
     const st_xvalue *args;
     uint32_t n;
-    uint32_t with; /* of the helper's row */
+    uint32_t with; /* `with` of the helper's row */
     st_xvalue *out;
 } st_help;
 

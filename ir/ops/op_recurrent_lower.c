@@ -227,7 +227,7 @@ static void lstm_cell(const net *n, cell *c)
 
 typedef struct loop {
     stator_ref values[10];  /* operands of the scan: carried, scanned, captures */
-    stator_ref types[10];   /* of the region's inputs */
+    stator_ref types[10];   /* types of the region's inputs */
     stator_ref *inputs[10]; /* where the region's input goes in the cell */
     uint32_t n, carried, scanned;
 } loop;

@@ -16,7 +16,7 @@
 
 typedef struct lowering {
     st_copy *copy;
-    st_arena arena; /* of a node: its attribute lists and operands */
+    st_arena arena; /* attribute lists and operands of the node in hand */
 } lowering;
 
 static bool is_wanted(const st_copy *c, stator_ref node)

@@ -22,8 +22,8 @@
 #include <string.h>
 
 #define FREE_BYTES 65536u /* a result up to this size is always worth a constant */
-#define ROW_BYTES 1024u   /* integers from this size on stay as they are, */
-#define WEIGHT_BYTES 64u  /* and of weights: scales and zero points have one axis */
+#define ROW_BYTES 1024u   /* integers from this size on stay as they are */
+#define WEIGHT_BYTES 64u  /* the same of weights: scales and zero points have one axis */
 #define RESULTS_MAX 16u
 
 typedef struct folding {

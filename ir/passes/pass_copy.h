@@ -15,7 +15,7 @@ typedef struct st_copy {
     stator_emitter e; /* writes to `out`; its status is the copy's */
     stator_ref *map;  /* in's values -> out's values, 0: not there yet */
     st_pass_fn pass;  /* runs on regions */
-    st_arena arena;   /* of what the pass keeps while it runs */
+    st_arena arena;   /* holds what the pass keeps while it runs */
     uint32_t changed;
 } st_copy;
 

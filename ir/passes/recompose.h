@@ -57,7 +57,7 @@ typedef struct st_rc_terms {
     uint32_t n_leaves;
     uint32_t n_groups;
     uint32_t numbers;            /* bit i: leaf i is a number */
-    double number[ST_RC_LEAVES]; /* its part of the product or sum */
+    double number[ST_RC_LEAVES]; /* a number's part of the product or sum */
     st_rc_group leaf[ST_RC_LEAVES];
     st_rc_group group[ST_RC_GROUPS];
 } st_rc_terms;

@@ -33,7 +33,7 @@ typedef struct st_match {
     stator_builder *b;          /* = copy->out */
     const stator_graph_view *v; /* view of the graph being written */
     stator_ref node;            /* in-node */
-    const stator_node_row *row; /* its row; attributes and types are the module's */
+    const stator_node_row *row; /* the in-node's; attributes and types are the module's */
     const stator_op_desc *op;
     const stator_ref *operands;      /* out-values, 0 absent */
     stator_ref vars[ST_RULE_VARS];   /* out-values bound by the pattern, in order of their names */

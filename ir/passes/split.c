@@ -29,7 +29,7 @@
 #define PART_LOG2_MIN 14               /* elements of a part: 64 KiB of f32 */
 #define PARTS_MAX 1024                 /* at most 1 us for the second step */
 #define COLUMNS 64                     /* contiguous results that a thread does at once */
-#define UNITS_MAX 32                   /* so many rows, and more, keep threads busy */
+#define UNITS_MAX 32                   /* rows from which on threads are busy without a split */
 #define REDONE_MAX 8u                  /* nodes that a fold gets of its own */
 
 /* ---- which folds ---- */

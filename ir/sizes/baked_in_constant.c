@@ -26,7 +26,7 @@ typedef struct constant {
     int64_t dims[STATOR_RANK_MAX];
     uint64_t strides[STATOR_RANK_MAX]; /* in elements */
     const stator_ref *wanted;
-    uint32_t axes[STATOR_RANK_MAX], n_axes; /* those wanted longer */
+    uint32_t axes[STATOR_RANK_MAX], n_axes; /* axes that are wanted longer */
     stator_ref shape[STATOR_RANK_MAX];      /* with the wanted sizes */
 } constant;
 

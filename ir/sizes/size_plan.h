@@ -32,7 +32,7 @@ typedef struct st_size_plan {
 
 void st_size_plan_init(st_size_plan *plan, st_mem *mem);
 void st_size_plan_deinit(st_size_plan *plan);
-/* *to is initialised; 0: out of memory, as for the functions below. */
+/* Initialises *to as a copy. False: out of memory, as for the functions below. */
 bool st_size_plan_copy(st_size_plan *to, st_mem *mem, const st_size_plan *from);
 /* The range of the symbol `name`, made or narrowed. */
 bool st_size_plan_range(st_size_plan *plan, const char *name, int64_t lo, int64_t hi);

@@ -10,7 +10,7 @@
 
 enum reg { EAX = 0, EBX = 1, ECX = 2, EDX = 3 };
 #define OS_AVX 0x6u     /* XCR0: SSE and AVX state */
-#define OS_AVX512 0xe6u /* and that of AVX-512 */
+#define OS_AVX512 0xe6u /* XCR0: SSE, AVX and AVX-512 state */
 
 typedef struct feature {
     const char *name; /* LLVM's */

@@ -104,7 +104,7 @@ typedef stator_status (*ek_kernel_fn)(const ek_call *c, stator_diag **err);
 #define EK_COMPLEX (EK_DT(C64) | EK_DT(C128))
 #define EK_INTS (EK_INT | EK_UINT)
 #define EK_NUM (EK_INTS | EK_FLOAT)           /* real numbers */
-#define EK_REAL (EK_NUM | EK_BOOL)            /* and bool */
+#define EK_REAL (EK_NUM | EK_BOOL)            /* real numbers and bool */
 #define EK_ANY (EK_REAL | EK_I4 | EK_COMPLEX) /* everything */
 
 /* ---- reading a call ---- */

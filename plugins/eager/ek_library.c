@@ -31,7 +31,7 @@ static stator_status at_node(const ek_call *c, stator_status status, stator_diag
                              stator_diag **err)
 {
     const stator_diag_api *diag = c->self->host->diag;
-    if (why == NULL) { /* also a host may be out of memory */
+    if (why == NULL) { /* the host may have had no memory for it */
         return status;
     }
     (void)ek_fail(c, err, status, "%s", diag->text(why));

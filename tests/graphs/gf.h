@@ -107,6 +107,7 @@ void gf_live(const gf_program *p, uint8_t live[GF_VALUES]);
  * result r, -3001 - n - 100 r factors of its result. Returns how many. */
 int gf_inputs(const gf_program *p, int with_noise, int out[GF_INPUTS]);
 
+/* ---- gf_read.c ---- */
 /* Reads a text that gf_write made (without noise). 0: it cannot be read. */
 int gf_read(const char *text, gf_program *out);
 

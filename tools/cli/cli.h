@@ -92,7 +92,7 @@ typedef struct cli_compile { /* options of every subcommand that compiles */
 
 typedef struct cli_stage {
     const char *after;   /* stage, or NULL */
-    const char *backend; /* whose pipeline */
+    const char *backend; /* the backend of the pipeline */
 } cli_stage;
 
 /* The options that a subcommand takes. A group that is NULL is not taken. */
@@ -230,7 +230,7 @@ void cli_sort(double *values, size_t n); /* ascending */
 
 typedef struct cli_file {
     const char *path; /* as the user gave it; borrowed */
-    char part[4200];  /* what is written and renamed; "": path itself, a device or a pipe */
+    char part[4200];  /* the file to write and rename; "": path itself, a device or a pipe */
     FILE *file;
     int number; /* errno of what went wrong already, or 0 */
 } cli_file;
@@ -323,7 +323,7 @@ typedef struct cli_dims {
     int64_t values[64];
     uint32_t count;
 } cli_dims;
-/* On a malformed one prints and returns 0. */
+/* Reads the --dim flags. False after printing that one is malformed. */
 bool cli_parse_dims(const cli_list *flags, cli_dims *out, int json);
 
 /* ---- graphs ---- */

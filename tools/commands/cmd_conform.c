@@ -20,7 +20,7 @@
 
 #define REASON_SIZE 1024u
 #define JOBS_MAX 64u
-#define TRIES_MAX 5u /* to make a child while none runs, a fifth of a second apart */
+#define TRIES_MAX 5u /* tries to make a child while none runs, 0.2 s apart */
 
 typedef struct child {
     pid_t pid; /* 0: slot is free */

@@ -117,7 +117,7 @@ static void print_steps(const cJSON *part)
                     explain_number(step, "written_bytes"));
         (void)printf("%*s%-8s %s\n", (int)explain_number(step, "depth") * 2, "",
                      explain_text(step, "kind"), cli_clean(explain_text(step, "name"), clean));
-        if (strcmp(explain_text(step, "kind"), "node") != 0) { /* its name names it */
+        if (strcmp(explain_text(step, "kind"), "node") != 0) { /* a node's step has its name */
             print_nodes(explain_list(step, "nodes"));
         }
         n++;

@@ -26,7 +26,7 @@ typedef struct minify_node {
 enum minify_value_flag {
     MINIFY_PARAM = 1u << 0,
     MINIFY_RESULT = 1u << 1,   /* an output, or what an input is overwritten with */
-    MINIFY_READ = 1u << 2,     /* by some node, or a result */
+    MINIFY_READ = 1u << 2,     /* a node reads it, or it is a result */
     MINIFY_LARGE = 1u << 3,    /* a parameter or constant that a .stir file keeps in its .blob */
     MINIFY_UNBACKED = 1u << 4, /* its sizes are known only when its node has run */
     MINIFY_CONSTANT = 1u << 5
@@ -108,7 +108,7 @@ typedef struct minify_record {
     child_tensors *groups;
     uint32_t n_groups;
     uint32_t *group_of; /* by value: values that are kept together */
-    uint8_t *is_tried;  /* by such a number */
+    uint8_t *is_tried;  /* by group: it was tried */
     uint64_t size_bytes;
 } minify_record;
 
@@ -161,9 +161,9 @@ void minify_record_free(minify_record *record);
 bool minify_try(minify *m, minify_cut *cut);
 bool minify_is_same(const minify_outcome *a, const minify_outcome *b);
 void minify_add_note(minify *m, const char *text);
-/* From the whole model to fewer nodes; m->best holds them. */
+/* Goes from the whole model to fewer nodes; m->best holds them. */
 void minify_search(minify *m);
-/* From there to simpler data. */
+/* Goes on from there to simpler data. */
 void minify_simplify(minify *m);
 
 /* ---- the folder ---- */

@@ -220,7 +220,7 @@ static void halve(search *s)
 /* The shortest beginning that fails, by halving. */
 static void shorten_end(search *s)
 {
-    uint32_t right = 0; /* so many agree */
+    uint32_t right = 0; /* a beginning of this length agrees */
     while (s->n - right > 1) {
         const uint32_t middle = right + (s->n - right) / 2;
         if (!try_range(s, 0, middle, 0)) {

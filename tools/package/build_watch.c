@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define END SIGURG        /* to the thread when the build is done; to others it means nothing */
+#define END SIGURG        /* ends the thread when the build is done; means nothing to others */
 #define PATIENCE_MS 2000u /* a compiler removes its own files when it is asked to end */
 
 struct build_watch {

@@ -20,12 +20,11 @@
 #include <string.h>
 
 #define FACTOR_MAX 8
-#define IN_FLIGHT 4          /* copies that need no further bodies of a sum */
-#define TIMES 2              /* axes: rows and columns */
-#define CODE_INSTS_MAX 3000u /* instructions of the kernel after it, about */
+#define TIMES 2              /* axes at most: rows and columns */
+#define CODE_INSTS_MAX 3000u /* instructions of the kernel afterwards, about */
 #define TILES_MIN 4          /* tiles that a parallel axis keeps at least */
-#define REGISTERS_WIDE 24u   /* for sums: of 32, with vectors of 64 bytes */
-#define REGISTERS 12u        /* for sums: of 16, with narrower vectors */
+#define REGISTERS_WIDE 24u   /* registers for sums: of 32, with vectors of 64 bytes */
+#define REGISTERS 12u        /* registers for sums: of 16, with narrower vectors */
 
 typedef struct unroll_and_jam {
     const st_kernel *from;

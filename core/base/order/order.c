@@ -43,7 +43,7 @@ typedef struct order_plan {
     uint64_t room_bytes; /* room of a group, or of a chunk */
 } order_plan;
 
-/* Where results of a row go. */
+/* The place of a row's results. */
 typedef struct order_target {
     char *values;
     int64_t *indices;

@@ -355,7 +355,7 @@ static bool join_mods(const st_symtab *tab, st_lin *lin, bool *out_changed)
             return false;
         }
         *out_changed = true;
-        i = UINT32_MAX; /* from the start again */
+        i = UINT32_MAX; /* start again */
     }
     return true;
 }

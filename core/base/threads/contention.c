@@ -11,10 +11,10 @@
 #include <stdatomic.h>
 
 #define WINDOW_NS UINT64_C(20000000) /* parallel time after which a window is judged */
-#define GAIN_PARTS 8                 /* one of so many parts of it would be saved: a bad window */
-#define BAD_WINDOWS 3                /* in a row: the machine is contended */
-#define REST_NS UINT64_C(250000000)  /* for so long; then one more bad window is enough, */
-#define REST_DOUBLINGS 5             /* each time for twice as long, so often at most */
+#define GAIN_PARTS 8  /* a window is bad when one of so many parts of it would be saved */
+#define BAD_WINDOWS 3 /* bad windows in a row that show a contended machine */
+#define REST_NS UINT64_C(250000000) /* the first rest; after a rest one more bad window is enough */
+#define REST_DOUBLINGS 5            /* each rest takes twice as long, so often at most */
 
 /* Threads that race here lose a note of one of them. */
 static struct {

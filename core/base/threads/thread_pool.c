@@ -18,7 +18,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-#define SPIN_NS UINT64_C(10000) /* before sleeping */
+#define SPIN_NS UINT64_C(10000) /* time that a thread spins before it sleeps */
 #define LOOKS 64u               /* between two looks at the clock */
 
 typedef struct job {
@@ -37,7 +37,7 @@ static struct {
     job *first;
     int32_t asked;         /* threads that were asked for */
     int32_t asleep;        /* asked-for threads that sleep */
-    _Atomic uint32_t jobs; /* so far */
+    _Atomic uint32_t jobs; /* jobs so far */
 } pool = {.mutex = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP, .has_job = PTHREAD_COND_INITIALIZER};
 
 /* For a while, or until there are other jobs than those seen. */
@@ -151,7 +151,7 @@ static void withdraw(job *j)
     while (atomic_load_explicit(&j->at_work, memory_order_relaxed) && st_now_ns() < end) {
         st_cpu_pause();
     }
-    (void)pthread_mutex_lock(&pool.mutex); /* who has left still signals under it */
+    (void)pthread_mutex_lock(&pool.mutex); /* a thread that has left still signals under it */
     while (atomic_load_explicit(&j->at_work, memory_order_acquire)) {
         (void)pthread_cond_wait(&j->is_done, &pool.mutex);
     }

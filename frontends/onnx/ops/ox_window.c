@@ -16,7 +16,7 @@ static stator_ref span_of(ox_node *n, stator_ref kernel, int64_t dilation)
                      ox_sym(n, 1));
 }
 
-/* As much padding on axis i that the result has ceil(size / stride) places. */
+/* Pads axis i so that the result has ceil(size / stride) places. */
 static void same_pads(ox_node *n, ox_window_spec *w, uint32_t i, stator_ref size, stator_ref span,
                       bool is_upper)
 {

@@ -161,7 +161,7 @@ static LLVMValueRef round_small(jit_fn *f, LLVMValueRef magnitude, int64_t manti
     const LLVMBuilderRef ir = f->u->ir;
     const int64_t drop = 23 - mantissa;
     const int64_t least = (127 - bias + 1) << 23;        /* smallest normal */
-    const int64_t align = (127 - bias + 1 + drop) << 23; /* its last place is the format's */
+    const int64_t align = (127 - bias + 1 + drop) << 23; /* an f32 with the format's last place */
     const LLVMValueRef aligned = LLVMBuildFAdd(
         ir, to_f32(f, magnitude), to_f32(f, jit_int(LLVMTypeOf(magnitude), align)), "");
     const LLVMValueRef small = add_int(f, to_bits(f, aligned), -align);

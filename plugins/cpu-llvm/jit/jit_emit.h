@@ -179,7 +179,7 @@ typedef struct jit_fn {
 stator_status jit_fail(jit_unit *u, stator_status status, const char *format, ...)
     STATOR_PRINTF(3, 4);
 bool jit_failed(const jit_fn *f);
-LLVMTypeRef jit_type_of(const jit_fn *f, uint32_t dtype); /* in registers */
+LLVMTypeRef jit_type_of(const jit_fn *f, uint32_t dtype); /* type in registers */
 LLVMTypeRef jit_memory_type(const jit_fn *f, uint32_t dtype);
 LLVMTypeRef jit_buffer_type(const jit_fn *f, uint32_t buffer); /* type that an index counts */
 static inline bool jit_is_float(uint32_t dtype)                /* f32 or f64, in registers */

@@ -48,7 +48,7 @@ static void set_mask(jit_fn *f, const part *p, LLVMValueRef i)
     const LLVMTypeRef i32 = f->u->types[JIT_I32];
     LLVMValueRef count = LLVMBuildSub(ir, p->to, i, "");
     int64_t n = 0;
-    if (is_constant(count, &n)) { /* as the mask is to be, which store_run looks at */
+    if (is_constant(count, &n)) { /* keeps the mask constant for store_run */
         count = jit_i64(f, n < (int64_t)f->lanes ? n : (int64_t)f->lanes);
     } else if (!p->is_single) {
         count = jit_intrinsic2(f, "llvm.smin", count, jit_i64(f, f->lanes));

@@ -63,7 +63,7 @@ bool jit_may_differ(const jit_fn *f, uint32_t sym, uint32_t body, uint32_t axis)
 
 typedef struct uses {
     uint32_t shared;  /* accesses inside the loop whose index holds the axis */
-    uint32_t own;     /* those whose index does not */
+    uint32_t own;     /* accesses inside whose index does not */
     uint32_t stores;  /* inside, among `own` */
     uint32_t outside; /* the loop */
 } uses;

@@ -244,10 +244,13 @@ typedef struct dn_lib {
     dn_choice choices[DN_CHOICES]; /* measured already */
 } dn_lib;
 
-/* ---- dn_contraction.c ---- */
+/* ---- dn_main.c ---- */
 
 /* dnnl_api.identity. */
 void dn_identity(char *out, uint64_t size);
+
+/* ---- dn_contraction.c ---- */
+
 /* Numbers of a contraction, in the order of st_contraction_numbers, into sizes. */
 void dn_sizes_of(const st_contraction *contraction, const int64_t *numbers, dn_sizes *out);
 /* Numbers of the contraction, those that are not known under the hints of its symbols. 1: all are

@@ -32,7 +32,7 @@ static void set(_Atomic uint64_t *x, uint64_t value)
 
 /* ---- one call ---- */
 
-/* On the threads of the plan, which is the call's or its counterpart. */
+/* Runs the plan, the call's or its counterpart, on the plan's threads. */
 static stator_status run_on(dn_call *c, dn_plan *plan, dn_slot *slot, stator_diag **err)
 {
     const int threads = (int)plan->key.threads;
@@ -74,7 +74,8 @@ static void note_alone(dn_plan *plan, uint64_t took)
     }
 }
 
-/* On the caller's thread. UNAVAILABLE: there was no memory for that, and nothing was done. */
+/* Runs the call on the caller's thread. UNAVAILABLE: there was no memory for that, and nothing
+ * was done. */
 static stator_status run_alone(dn_call *c, stator_diag **err)
 {
     dn_plan *alone = c->plan->alone;

@@ -143,8 +143,8 @@ typedef struct dn_call {
     dn_plan *plan;
     void *const *at; /* first elements by role (DN_ROLES), as for dn_slot_run */
     stator_ctx *ctx;
-    bool is_watched; /* a NaN is looked out for, */
-    bool has_nan;    /* and there was one */
+    bool is_watched; /* the call looks out for NaN */
+    bool has_nan;    /* there was a NaN */
 } dn_call;
 
 /* Runs the call with a slot of the plan. Any thread. */

@@ -31,7 +31,7 @@ typedef struct dnnl_api {
      * not shared. UNAVAILABLE with the reason in msg when the processor or libdnnl will not do. */
     stator_status (*open)(const stator_host *host, st_mem *mem, uint32_t flags,
                           const st_library **out, char *msg, uint64_t msg_size);
-    void (*close)(const st_library *library); /* its ops are destroyed */
+    void (*close)(const st_library *library); /* its ops are destroyed already */
     /* How the op ran a call of these sizes last, for tests and logs: oneDNN's name for the
      * implementation, "plain" or "". */
     const char *(*describe)(const void *op);

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#define COLUMN_BYTES (2 << 20) /* of one tile's columns: the second level cache */
+#define COLUMN_BYTES (2 << 20) /* one tile's columns: the second level cache */
 
 typedef struct conv {
     const ek_call *call;
@@ -48,7 +48,7 @@ stator_status ek_taps_check(const ek_call *c, const ek_taps *t, stator_diag **er
 void ek_taps_gather(const ek_taps *t, const ek_tensor *x, int64_t base, const int64_t *tap,
                     int64_t first, int64_t n, ek_wide *row)
 {
-    const ek_wide zero = {.i = 0}; /* also the bits of 0.0 */
+    const ek_wide zero = {.i = 0}; /* 0.0 has these bits, too */
     for (int64_t done = 0; done < n;) {
         const ek_tap_run run = ek_tap_run_at(t, tap, first + done, n - done);
         for (int64_t i = 0; i < run.length; i++) {

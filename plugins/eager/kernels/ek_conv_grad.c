@@ -99,7 +99,7 @@ static stator_status transpose_weights(conv_grad *g, stator_diag **err)
 
 static void fill_bias(const conv_grad *g, int64_t channel, ek_wide *image)
 {
-    ek_wide value = {.i = 0}; /* also the bits of 0.0 */
+    ek_wide value = {.i = 0}; /* 0.0 has these bits, too */
     if (g->bias != NULL) {
         ek_load_wide(g->bias, channel, 1, 1, &value);
     }

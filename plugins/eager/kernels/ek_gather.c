@@ -22,9 +22,9 @@ stator_status ek_indices(const ek_call *c, uint32_t k, int64_t size, const int64
 typedef struct gather_job {
     ek_bytes_view view;
     const int64_t *index;
-    int64_t count; /* of indices */
+    int64_t count; /* indices */
     int64_t axis_size;
-    uint64_t bytes; /* of a slice */
+    uint64_t bytes; /* bytes of a slice */
 } gather_job;
 
 /* Slice r of the result is index r % count of outer position r / count. */

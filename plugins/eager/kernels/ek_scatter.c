@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* What is behind ek_combine. */
+/* The value behind the last of ek_combine: elements are replaced. */
 #define REDUCE_NONE (EK_MAX + 1u)
 
 static stator_status reduction_of(const ek_call *c, uint32_t place, uint32_t *out,

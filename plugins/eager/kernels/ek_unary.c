@@ -174,7 +174,7 @@ typedef struct unary {
     const ek_call *c;
     row_f64 f64;
     row_f32 f32;
-    row_i64 i64; /* of the operand's sign */
+    row_i64 i64; /* the row for the operand's signedness */
 } unary;
 
 static void f32_range(void *self, int64_t begin, int64_t end)

@@ -45,10 +45,10 @@ static stator_status read_window(window *w, const ek_call *call, const places *a
 /* The taps of an output element that lie inside the plane, one after the other. */
 typedef struct reach {
     int64_t first[SPATIAL_MAX], end[SPATIAL_MAX]; /* by axis: taps inside */
-    int64_t index[SPATIAL_MAX];                   /* of the tap */
+    int64_t index[SPATIAL_MAX];                   /* the tap's place */
     int64_t base[SPATIAL_MAX];                    /* position of tap 0 */
-    int64_t plane;                                /* the input's element where it begins */
-    int64_t offset;                               /* of the tap, in the plane */
+    int64_t plane;                                /* the input's element where the plane begins */
+    int64_t offset;                               /* the tap's element in the plane */
 } reach;
 
 /* Taps 0 to the result - 1 of an axis lie before position `limit`. */

@@ -7,7 +7,6 @@
 #include "ir/binary.h"
 
 #include "core/base/blob.h"
-#include "core/base/check.h"
 #include "ir/binary_format.h"
 #include "ir/builder.h"
 #include "ir/rebuild.h"

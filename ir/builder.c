@@ -6,7 +6,6 @@
  * op's infer rule, so that a graph can only be wrong in ways that infer rules cannot see. */
 #include "ir/builder.h"
 #include "core/base/blob.h"
-#include "core/base/check.h"
 #include "core/base/sized.h"
 #include "ir/infer.h"
 #include "ir/sizes/baked_in.h"

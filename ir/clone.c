@@ -4,7 +4,6 @@
  * types, regions and origins with the old ones (all of them are immutable pools of the module), and
  * the map extended by the results. Nothing is inferred again: equal operands give equal types. */
 #include "ir/builder.h"
-#include <string.h>
 
 static stator_status map_operands(const stator_graph_view *v, const stator_node_row *node,
                                   const stator_ref *map, stator_ref *out, stator_diag **err)

@@ -9,7 +9,6 @@
 
 #include "core/base/check.h"
 #include "ir/expr/expr.h"
-#include "ir/infer.h"
 #include "ir/ops/rules.h"
 #include <ctype.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 #include "codegen/lower/lower.h"
 
 #include <stator/ops.h>
-#include <string.h>
 
 #define SPATIAL 2u /* first spatial axis of N C ... */
 

@@ -1,7 +1,6 @@
 /* Lowerings that move data: each turns an index of its result into an index of an operand, with a
  * mask where a result element comes from nowhere. No element is copied. */
 #include "codegen/lower/lower.h"
-#include "core/base/check.h"
 
 #include <stator/ops.h>
 #include <string.h>

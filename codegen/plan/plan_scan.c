@@ -17,7 +17,6 @@
 #include "core/base/check.h"
 
 #include <stator/ops.h>
-#include <string.h>
 
 #define MEMBER_MACS ((int64_t)50000)
 #define STEP_MACS_MAX ((int64_t)1000000) /* longer steps are divided launch by launch */

@@ -11,7 +11,6 @@
 #include "core/base/str.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 #define SCRATCH_ALIGN 64u
 

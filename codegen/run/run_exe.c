@@ -6,8 +6,6 @@
 
 #include "core/base/threads/threads.h"
 
-#include <string.h>
-
 #define STACK_OPERANDS 64u
 #define WORK_ALIGN 64u
 

@@ -5,7 +5,6 @@
  * rounding decides as if it saw the f64. f32 to f16 is F. Giesen's float_to_half_fast3_rtne. */
 #include "core/base/convert.h"
 
-#include "core/base/check.h"
 #include <math.h>
 
 static uint32_t bits_of(float x)

@@ -2,7 +2,6 @@
  * grow). A zero value or id marks a free slot. */
 #include "core/base/map.h"
 
-#include "core/base/check.h"
 #include "core/base/diag.h"
 
 typedef struct st_map_slot {

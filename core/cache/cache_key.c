@@ -13,7 +13,6 @@
 #include "core/plugins/elf_reader.h"
 
 #include <link.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 

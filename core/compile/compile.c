@@ -5,8 +5,6 @@
 
 #include "ir/text/text_sym.h"
 
-#include <string.h>
-
 stator_status st_watch_stage(const st_watch *watch, const char *stage, uint32_t done,
                              uint32_t total, stator_diag **err)
 {

@@ -3,8 +3,6 @@
 
 #include "core/base/str.h"
 
-#include <string.h>
-
 static uint64_t flags_of(const st_unit *u, stator_ref node)
 {
     return stator_op_at(u->v, stator_node_at(u->v, node)->op)->flags;

@@ -4,8 +4,6 @@
 
 #include "core/base/check.h"
 
-#include <string.h>
-
 #define RESULTS_MAX 8u
 #define FOLDED_BYTES_MAX                                                                           \
     (UINT64_C(64) << 20) /* larger results cost more to keep than to compute  \

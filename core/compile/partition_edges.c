@@ -8,7 +8,6 @@
 #include "core/base/sym/sym.h"
 
 #include <stator/ops.h>
-#include <string.h>
 
 typedef struct edges {
     st_part_work *w;

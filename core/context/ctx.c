@@ -5,12 +5,10 @@
 
 #include "core/base/sized.h"
 #include "core/base/str.h"
-#include "core/base/threads/threads.h"
 #include "core/base/utf8.h"
 #include "core/runtime/tensor.h"
 
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

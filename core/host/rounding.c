@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <stator/ops.h>
-#include <string.h>
 
 #define STEP_SHARE 50u
 

@@ -3,7 +3,6 @@
 #include "core/host/function.h"
 
 #include <stator/inspect.h>
-#include <string.h>
 
 const char *stator_x_cache_folder(stator_ctx *ctx, const char **out_reason)
 {

@@ -1,9 +1,7 @@
 /* Memory that functions take, as their backends report it; see stator/inspect.h. */
-#include "core/compile/assemble.h"
 #include "core/host/function.h"
 
 #include <stator/inspect.h>
-#include <string.h>
 
 /* The place of an executable. */
 typedef struct place {

@@ -8,7 +8,6 @@
 #include "core/base/str.h"
 
 #include <stator/inspect.h>
-#include <string.h>
 
 /* ---- steps ---- */
 

@@ -6,7 +6,6 @@
 
 #include "core/base/map.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>

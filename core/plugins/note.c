@@ -4,7 +4,6 @@
 
 #include "core/plugins/note_json.h"
 #include <stator/plugin.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { ITEMS_MAX = 256, NAME_BYTES_MAX = 64, TEXT_MAX = 1024, LIST_WORDS_MAX = 256 };

@@ -5,7 +5,6 @@
 #include "core/base/arena.h"
 #include "core/plugins/option_value.h"
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>

@@ -7,7 +7,6 @@
 #include "core/runtime/program_state.h"
 
 #include <stdio.h>
-#include <string.h>
 
 bool st_state_eval_shape(st_call_state *state, const st_slot *slot)
 {

@@ -7,7 +7,6 @@
 #include "core/base/check.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 bool st_tensor_is_dense(const DLTensor *t)

@@ -3,9 +3,7 @@
 #include "core/base/check.h"
 #include "frontends/onnx/ox_import.h"
 
-#include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- failures ---- */

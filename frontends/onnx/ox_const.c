@@ -3,8 +3,6 @@
 
 #include "core/base/convert.h"
 
-#include <string.h>
-
 stator_ref ox_const(ox_node *n, stator_dtype dtype, uint32_t rank, const int64_t *dims,
                     const void *data)
 {

@@ -3,7 +3,6 @@
  * Functions are looked at once, and only those that are called. */
 #include "frontends/onnx/ox_import.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define ONNX_DIRECT(name_, since_, text_)                                                          \

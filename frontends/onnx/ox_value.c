@@ -2,8 +2,6 @@
  * what it does when it must know and does not: it asks for the graph inputs behind the value. */
 #include "frontends/onnx/ox_fold.h"
 
-#include <string.h>
-
 /* Number of elements when static and small enough to look at. */
 static bool small_count(ox_node *n, stator_ref v, uint32_t *out_count)
 {

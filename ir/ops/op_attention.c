@@ -1,6 +1,5 @@
 /* Infer rule of scaled dot product attention, with grouped heads: H query heads share G key and
  * value heads, H a multiple of G. */
-#include "core/base/check.h"
 #include "ir/ops/rules.h"
 #include <stator/ops.h>
 

@@ -5,7 +5,6 @@
 #include "ir/ops/op_einsum.h"
 #include "ir/ops/rules.h"
 #include <stator/ops.h>
-#include <string.h>
 
 /* ---- dot_general, matmul ---- */
 

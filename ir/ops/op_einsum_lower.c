@@ -9,7 +9,6 @@
  * turn out to be 1 in one operand: both are expanded to the size they broadcast to (a view).
  * Broadcasting thus moves no data.
  * Invariant: the labels of a term are distinct and one an axis. */
-#include "core/base/check.h"
 #include "ir/op_emitter.h"
 #include "ir/ops/op_einsum.h"
 #include "ir/ops/rules.h"

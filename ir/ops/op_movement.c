@@ -2,7 +2,6 @@
  * gathers and scatters, tile, one_hot, trilu, max_unpool. In: operands and static or symbolic
  * sizes. Out: one type. What is proved to be out of range is refused here, the rest is stated as
  * a shape constraint. */
-#include "core/base/check.h"
 #include "ir/ops/rules.h"
 #include <stator/ops.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* Infer rules of normalisations and losses. In: x and optional per-channel or per-axis vectors; the
  * float dtypes of scales and statistics may differ from x's, as ONNX allows. Out: x's type, and the
  * types of statistics. */
-#include "core/base/check.h"
 #include "ir/ops/rules.h"
 #include <stator/ops.h>
 

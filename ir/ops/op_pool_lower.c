@@ -11,7 +11,6 @@
 #include "ir/op_emitter.h"
 #include "ir/ops/rules.h"
 #include <stator/ops.h>
-#include <string.h>
 
 /* ---- tile ---- */
 

@@ -1,6 +1,5 @@
 /* Infer rule of the recurrent nets rnn, gru and lstm in ONNX's layout 0: x[T,N,I], w[D,G*H,I],
  * r[D,G*H,H] with G gates (1, 3, 4) and D directions. */
-#include "core/base/check.h"
 #include "ir/ops/rules.h"
 #include <stator/ops.h>
 

@@ -8,7 +8,6 @@
  * lengths[n] keeps the state and gives 0. Narrow floats are computed in f32 and cast back once.
  * Equations: the ONNX operator texts RNN, GRU, LSTM; Cho et al., 2014; Hochreiter and Schmidhuber,
  * 1997. */
-#include "core/base/check.h"
 #include "ir/op_emitter.h"
 #include "ir/ops/rules.h"
 #include <ctype.h>

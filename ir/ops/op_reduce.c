@@ -1,7 +1,6 @@
 /* Infer rules of reductions, running sums, sorting, and of ops whose number of results depends on
  * the data (nonzero, unique). In: one operand. Out: types; a size known only at run time is an
  * unbacked symbol with the number of elements as its upper bound. */
-#include "core/base/check.h"
 #include "ir/ops/rules.h"
 #include <stator/ops.h>
 

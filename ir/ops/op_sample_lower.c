@@ -8,7 +8,6 @@
  * clamps, reflection mirrors; a position outside is brought inside first, and each tap again, as
  * in ONNX GridSample; with cubic and border the taps alone, as PyTorch and ONNX Runtime have it.
  * Positions are computed in f64. Invariant: indices lie inside x even where the grid holds NaN. */
-#include "core/base/check.h"
 #include "ir/op_emitter.h"
 #include "ir/ops/rules.h"
 #include <stator/ops.h>

@@ -1,7 +1,6 @@
 /* Infer rules of sliding windows (reduce_window, pools), region features and image sampling
  * (roi_align, grid_sample, resize). In: window attributes in the order of the spatial axes, pads as
  * lows then highs. Out: sizes by st_in_window_size. */
-#include "core/base/check.h"
 #include "ir/ops/rules.h"
 #include <stator/ops.h>
 

@@ -9,7 +9,6 @@
  * f: pointwise ops and constants of one element. The table has the evaluator's own results, at
  * place i for the q whose bits are i: a negative q counts from the table's end. */
 #include "core/base/blob.h"
-#include "core/base/check.h"
 #include "ir/infer.h"
 #include "ir/passes/pass_copy.h"
 

@@ -12,7 +12,6 @@
 #include "core/base/check.h"
 #include "core/base/convert.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define ELEMENTS_MAX (UINT64_C(1) << 24)

@@ -9,7 +9,6 @@
 #include "ir/sizes/bound_symbols.h"
 
 #include "ir/builder.h"
-#include "ir/infer.h"
 
 typedef struct bound_check {
     st_module *m;

@@ -14,7 +14,6 @@
 #include "ir/sizes/bind_sizes.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 #define ROUNDS_MAX 3u
 #define REGIONS_MAX 8u

@@ -4,7 +4,6 @@
 #define _GNU_SOURCE /* realpath */
 #include "ir/text/text_data.h"
 
-#include "core/base/check.h"
 #include "ir/text/text_literal.h"
 
 #include <limits.h>

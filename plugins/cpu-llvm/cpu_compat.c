@@ -7,7 +7,6 @@
 #include "core/base/dso.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #if defined(__x86_64__)

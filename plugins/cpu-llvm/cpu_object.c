@@ -3,8 +3,6 @@
 #define _GNU_SOURCE
 #include "cpu_object.h"
 
-#include "core/base/check.h"
-
 #include <elf.h>
 #include <stdio.h>
 #include <string.h>

@@ -10,7 +10,6 @@
 #include "core/base/diag.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* ---- settings ---- */
 

@@ -7,8 +7,6 @@
 #include "gf.h"
 #include "gf_write.h"
 
-#include "core/base/check.h"
-
 #include <string.h>
 
 static int is_narrow(uint8_t dtype)

@@ -3,7 +3,6 @@
 #include "gf_make.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #define N(list) ((int64_t)(sizeof(list) / sizeof((list)[0])))

@@ -4,9 +4,7 @@
 
 #include "core/base/check.h"
 
-#include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #define N(list) ((int64_t)(sizeof(list) / sizeof((list)[0])))
 #define CONSTANT_MAX 250 /* elements that an attribute has room for */

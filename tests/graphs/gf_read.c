@@ -3,8 +3,6 @@
 
 #include "core/base/check.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

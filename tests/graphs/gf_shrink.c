@@ -2,8 +2,6 @@
  * step is kept when the program still fails. */
 #include "gf.h"
 
-#include <string.h>
-
 typedef int (*fails_fn)(void *self, const gf_program *p);
 
 static int keep_if_fails(gf_program *p, const gf_program *tried, fails_fn fails, void *self)

@@ -9,7 +9,6 @@
  * leaves the graph as it was imported. */
 #include "tests/over/over_backend.h"
 
-#include <stdio.h>
 #include <string.h>
 
 typedef struct instance {

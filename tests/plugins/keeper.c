@@ -5,7 +5,6 @@
  * comparison. */
 #include "tests/over/over_backend.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define KEEPS                                                                                      \

@@ -1,7 +1,6 @@
 #include "dnnl_support.h"
 
 #include "core/base/blob.h"
-#include "core/base/check.h"
 #include "core/base/convert.h"
 #include "core/base/diag.h"
 #include "core/base/dso.h"

@@ -8,7 +8,6 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define GUARD 256u /* bytes on both sides that must stay as they are */

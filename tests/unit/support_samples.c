@@ -1,6 +1,5 @@
 #include "support_samples.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 

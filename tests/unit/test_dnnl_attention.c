@@ -8,7 +8,6 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 TestSuite(attention, .init = dnnl_begin, .fini = dnnl_end);

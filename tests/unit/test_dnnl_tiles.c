@@ -6,7 +6,6 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 TestSuite(dnnl_tiles, .init = dnnl_begin_tiles, .fini = dnnl_end);

@@ -3,7 +3,6 @@
  * Each program computes y from inputs; the test appends st_gradient of sum(seed * y), prints the
  * graph, runs it, and moves every element of every input by +-h. Error of the differences: h^2
  * times a third derivative of a few tens, and 1e-16/h of rounding; h = 1e-4 leaves 1e-6. */
-#include "core/base/check.h"
 #include "core/base/diag.h"
 #include "ir/gradient.h"
 #include "ir/optable.h"

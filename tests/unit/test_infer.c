@@ -3,7 +3,6 @@
 #include "support_samples.h"
 
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <string.h>
 
 static uint32_t has_sample(const char *op, const op_sample *samples, uint32_t n)

@@ -1,6 +1,5 @@
 /* The emitter as a whole: bounds checked in code, launches from many threads, memory that runs out,
  * objects that are broken, kernels that cannot be compiled. */
-#include "core/base/check.h"
 #include "core/base/diag.h"
 #include "llvm_support.h"
 

@@ -3,7 +3,6 @@
 #include "llvm_support.h"
 
 #include <criterion/criterion.h>
-#include <string.h>
 
 static llvm_world v;
 

@@ -5,7 +5,6 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <string.h>
 
 #define COUNT 173 /* elements: whole vectors and a rest */
 

@@ -12,7 +12,6 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define COUNT 64 /* values of a dtype */

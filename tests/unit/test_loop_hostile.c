@@ -9,9 +9,7 @@
 #include "tests/oracle/loop_oracle.h"
 
 #include <criterion/criterion.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define ROUNDS 4000
 #define BYTES 4096 /* of each buffer: more than any size below asks for */

@@ -11,7 +11,6 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <stator/plugin.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,7 +1,6 @@
 /* The op table: every row parses, defaults are what the text says, ops of libraries are added and
  * refused. */
 #include "ir/expr/expr.h"
-#include "ir/infer.h"
 #include <stator/ops.h>
 
 #include <criterion/criterion.h>

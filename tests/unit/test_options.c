@@ -3,8 +3,6 @@
 #include "core/plugins/options.h"
 
 #include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

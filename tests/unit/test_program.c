@@ -3,7 +3,6 @@
 #include "core/runtime/program.h"
 
 #include <criterion/criterion.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define UNKNOWN INT64_MIN

@@ -5,7 +5,6 @@
 #include "support_text.h"
 
 #include <criterion/criterion.h>
-#include <string.h>
 
 static text_world w;
 

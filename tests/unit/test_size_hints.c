@@ -4,8 +4,6 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 /* Weights that are folded: sin(i), so that no two filters are alike. */
 #define WEIGHTS(name, n, shape)                                                                    \

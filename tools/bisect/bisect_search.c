@@ -10,7 +10,6 @@
  * them. */
 #include "tools/bisect/bisect_search.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -2,8 +2,6 @@
  * which node. Every run is a child process; see bisect_search.c. */
 #include "tools/bisect/bisect_search.h"
 
-#include <string.h>
-
 /* "" is null. */
 static void add_text(cJSON *to, const char *key, const char *text)
 {

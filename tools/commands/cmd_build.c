@@ -5,7 +5,6 @@
  * all. */
 #include "tools/package/build.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct build {

@@ -4,7 +4,6 @@
 
 #include "tools/draw/draw.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static cli_status write_bytes(const cli_graph *g, const char *path, const char *bytes, size_t size)

@@ -5,7 +5,6 @@
 #include "core/base/str.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static const char *failure_of(const minify_outcome *o)
 {

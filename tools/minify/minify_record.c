@@ -5,7 +5,6 @@
 #include "tools/minify/minify.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define GROUP_VALUES 512u
 #define GROUP_BYTES (UINT64_C(256) << 20)

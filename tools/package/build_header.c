@@ -2,7 +2,6 @@
 #include "tools/package/build.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #define SIZE_LIMIT (INT64_C(1) << 40) /* bound that frontends give sizes without a known end */
 

@@ -7,8 +7,6 @@
  * them (columns of a reduction over rows): whichever has more accesses of stride one. */
 #include "codegen/schedule/cpu/cpu_schedule.h"
 
-#include <string.h>
-
 #define WIDE_COLUMNS 4u     /* adjacent vectors in a loop around a reduction */
 #define REDUCE_IN_FLIGHT 4u /* accumulators of a reduction over the vector axis */
 #define LONG_SUM 4096       /* f32 additions in a row that one accumulator may do */

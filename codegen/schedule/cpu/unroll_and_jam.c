@@ -17,8 +17,6 @@
  * known, and the sums of two copies or more fit into the registers. */
 #include "codegen/schedule/cpu/cpu_schedule.h"
 
-#include <string.h>
-
 #define FACTOR_MAX 8
 #define TIMES 2              /* axes at most: rows and columns */
 #define CODE_INSTS_MAX 3000u /* instructions of the kernel afterwards, about */

@@ -6,7 +6,6 @@
 #include "core/base/sym/sym_lin.h"
 
 #include "core/base/check.h"
-#include <string.h>
 
 /* ---- products ---- */
 

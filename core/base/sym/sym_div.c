@@ -13,7 +13,6 @@
 #include "core/base/sym/sym_lin.h"
 
 #include "core/base/check.h"
-#include <string.h>
 
 #define ROUNDS 16u /* rewrites of one division; each but the last shrinks it */
 

@@ -3,7 +3,6 @@
  * grammar stands in tests/unit/support_sym_parse.c, which reads what is printed here. */
 #include "core/base/sym/sym_lin.h"
 
-#include "core/base/check.h"
 #include <inttypes.h>
 #include <string.h>
 

@@ -7,7 +7,6 @@
 #include "frontends/onnx/onnx.h"
 
 #include <math.h>
-#include <string.h>
 
 typedef struct attention {
     stator_ref q, k, v; /* [B, heads, length, size] */

@@ -1,8 +1,6 @@
 /* Normalisations. What the operator texts compute in a wider type (stash_type) is computed so. */
 #include "frontends/onnx/onnx.h"
 
-#include <string.h>
-
 static double epsilon_of(ox_node *n)
 {
     return ox_attr_float(n, "epsilon", 1e-5);

@@ -6,7 +6,6 @@
 #include "frontends/onnx/ops/ox_conv.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Repeats each entry of s `block` times along the axis and cuts to x's size. */
 static stator_ref repeat_blocks(ox_node *n, stator_ref s, stator_ref x, uint32_t axis,

@@ -8,7 +8,6 @@
  * wins in MIN and MAX; of ARGMIN and ARGMAX the smallest index of equal values (or of NaNs). */
 #include "jit_emit.h"
 
-#include <float.h>
 #include <math.h>
 
 static bool is_arg(uint32_t kind)

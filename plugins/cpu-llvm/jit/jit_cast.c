@@ -6,8 +6,6 @@
  * poison, and the instruction's value is the smallest integer. */
 #include "jit_emit.h"
 
-#include "core/base/check.h"
-
 static bool is_storage(uint32_t dtype)
 {
     return st_loop_class_of(dtype) == ST_LOOP_STORAGE;

@@ -21,7 +21,6 @@
 
 #include "core/base/convert.h"
 #include "core/base/diag.h"
-#include "core/base/threads/threads.h"
 
 #include <math.h>
 #include <stdatomic.h>

@@ -7,8 +7,6 @@
 
 #include "core/base/diag.h"
 
-#include <string.h>
-
 #define ALIGN 64u
 
 stator_status dn_fail(stator_diag **err, const char *what, dnnl_status_t status)

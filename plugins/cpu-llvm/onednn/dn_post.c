@@ -6,8 +6,6 @@
  */
 #include "plugins/cpu-llvm/onednn/dn_library.h"
 
-#include <string.h>
-
 /* The eltwise algorithm, 0: it is none. Value and value2 are alpha and beta. */
 static dnnl_alg_kind_t eltwise_of(const st_epilogue *e, float *alpha, float *beta)
 {

@@ -1,8 +1,6 @@
 /* Along one axis: argmax, argmin, cumsum, cumprod. x is seen as [outer, axis, inner]. */
 #include "plugins/eager/kernels/ek_loop.h"
 
-#include <math.h>
-
 typedef struct line_job {
     const ek_call *c;
     int64_t size; /* size of the axis */

@@ -3,8 +3,6 @@
 #include "plugins/eager/kernels/ek_loop.h"
 #include "plugins/eager/kernels/ek_move.h"
 
-#include <math.h>
-
 /* The value behind the last of ek_combine: elements are replaced. */
 #define REDUCE_NONE (EK_MAX + 1u)
 

@@ -5,7 +5,6 @@
 #include "core/base/diag.h"
 
 #include <math.h>
-#include <string.h>
 
 typedef struct op {
     st_contraction contraction;

@@ -61,10 +61,10 @@ const st_loop_inst *cg_through_cast(const cg_matcher *m, st_loop_ref ref)
     return is_widening ? cg_inst_at(m, inst->args[0]) : inst;
 }
 
-/* What is rounded to the output's dtype and widened again, when nothing but bounds are applied
- * after it: that rounding is left to the end. Rounding r never turns the order of two values round,
- * and r(r(y)) = r(y), so r(min(r(y), h)) = r(min(y, h)) for every h, one that the dtype does not
- * have too:
+/* Takes a value that is rounded to the output's dtype and widened again, when nothing but bounds
+ * are applied after it: that rounding is left to the end. Rounding r never turns the order of two
+ * values round, and r(r(y)) = r(y), so r(min(r(y), h)) = r(min(y, h)) for every h, one that the
+ * dtype does not have too:
  *
  *     y <= h:  r(y) <= r(h). r(y) <= h: both are r(y). Else y <= h < r(y), and r(h) = r(y).
  *     y > h:   r(y) >= r(h). r(y) >= h: both are r(h). Else r(y) < h < y, and r(h) = r(y).

@@ -10,8 +10,8 @@
 stator_status st_item_options(stator_ctx *ctx, const stator_item *item,
                               const st_option_pairs *given, stator_options **out_options,
                               stator_diag **err);
-/* Those of a pass, by what was given for it ("PASS:key") to `given`, the values of a compile; NULL:
- * nothing was. */
+/* The options of a pass, from what `given`, the values of a compile, has for it ("PASS:key"); NULL:
+ * nothing was given. */
 stator_status st_pass_options(stator_ctx *ctx, const stator_item *pass, const stator_options *given,
                               stator_options **out_options, stator_diag **err);
 

@@ -242,8 +242,8 @@ static stator_status report(const both *b, uint32_t k, stator_diag **err)
     return status;
 }
 
-/* Its steps are none of the program's, so they are not timed; nor are those of other threads
- * meanwhile. */
+/* Calls the reference. Its steps are none of the program's, so they are not timed; nor are those of
+ * other threads meanwhile. */
 static stator_status call_reference(both *b, stator_function *reference)
 {
     const st_verified_call *call = b->call;

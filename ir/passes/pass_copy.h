@@ -46,8 +46,8 @@ void st_copy_replace(st_copy *c, stator_ref from, stator_ref to);
 void st_copy_bind_sizes(st_copy *c, stator_ref from, stator_ref to);
 /* Copies outputs and write-backs where something changed. */
 void st_copy_end(st_copy *c);
-/* By in-value: 1 for each operand that is the value, and `kept` for each output and write-back, in
- * the arena; NULL after a failure. */
+/* Counts each in-value's uses: 1 for an operand, `kept` for an output or write-back. The array lies
+ * in the arena; NULL after a failure. */
 uint32_t *st_copy_count_uses(st_copy *c, uint32_t kept);
 
 /* The op of an in-node. */

@@ -221,8 +221,8 @@ static stator_ref softmax_operand(const search *s, stator_ref value)
     return 0;
 }
 
-/* From the operand of the second contraction to the scores; every value between is read by nothing
- * else, or the scores would be computed twice. */
+/* Walks from the operand of the second contraction to the scores; nothing else reads the values
+ * between, or the scores would be computed twice. */
 static stator_ref scores_of(const search *s, stator_ref value)
 {
     for (uint32_t i = 0; i < PEEL_MAX; i++) {

@@ -118,7 +118,7 @@ static LLVMValueRef bf16_bits(jit_fn *f, LLVMValueRef u)
     return shift_right(f, LLVMBuildAdd(f->u->ir, add_int(f, u, 0x7fff), odd, ""), 16);
 }
 
-/* By vcvtneps2bf16, which makes 0 of subnormal numbers: when a lane holds one, those lanes are
+/* Rounds by vcvtneps2bf16, which makes 0 of subnormals: when a lane holds one, those lanes are
  * rounded as integers in a block that is skipped otherwise. */
 static LLVMValueRef bf16_by_cpu(jit_fn *f, LLVMValueRef x)
 {

@@ -251,8 +251,8 @@ typedef struct jit_instruction {
     uint32_t n_args;      /* at most 2, all of as many lanes */
     uint32_t least, most; /* lanes of a register, powers of two */
 } jit_instruction;
-/* Of operands of any number of lanes: scalars and few lanes take the smallest register, many are
- * done piece by piece. */
+/* Applies op to operands of any number of lanes: scalars and few lanes take the smallest register,
+ * many are done piece by piece. */
 LLVMValueRef jit_by_registers(jit_fn *f, const jit_instruction *op, const LLVMValueRef *args);
 LLVMValueRef jit_select(jit_fn *f, LLVMValueRef mask, LLVMValueRef a, LLVMValueRef b);
 /* Lanes that count: the active ones and the instruction's mask (0: none); NULL: all. `lanes` 1:

@@ -134,8 +134,8 @@ typedef struct dn_tiles_isa {
     void (*widen)(const char *from, int64_t n, uint32_t flip, char *to);
     /* Sums of the elements of the `groups` groups at x, unsigned; NULL but for bytes. */
     int32_t (*sum_bytes)(const char *x, int64_t groups);
-    /* As many rows of sums as there are lanes to a vector of rows for each column. Rows past n are
-     * read, too. */
+    /* Makes a vector of each column of as many rows of sums as there are lanes. That many rows are
+     * read, also where fewer count. */
     void (*transpose_sums)(const int32_t *sums, float *to);
     void (*finish)(const dn_finish *f);
     /* Finishes by f->to_bytes, lanes being features. NULL: `finish` does it. */

@@ -74,8 +74,8 @@ typedef struct dn_job {
     _Atomic int has_failed;
 } dn_job;
 
-/* From a part (borrowed) of sizes (simplified) that dn_tiles_describe takes; what comes with the
- * call (at, zero points, weights) is left to it. 0: numbers too large for it. */
+/* Sets *j from a part (borrowed) of sizes (simplified) that dn_tiles_describe takes, but for what
+ * comes with the call (at, zero points, weights). False: numbers are too large for it. */
 bool dn_job_init(dn_job *j, const dn_op *op, const dn_tiles_part *part, uint32_t is_wino);
 
 /* Bytes of the packed weights. */

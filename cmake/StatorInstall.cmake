@@ -27,6 +27,9 @@ endif()
 if(TARGET st_codegen)
   install(TARGETS st_codegen ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 endif()
+if(TARGET st_codegen_gpu)
+  install(TARGETS st_codegen_gpu ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
 install(EXPORT StatorTargets NAMESPACE Stator:: DESTINATION "${st_package_dir}")
 
 configure_package_config_file(cmake/StatorConfig.cmake.in

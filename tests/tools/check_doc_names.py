@@ -19,8 +19,8 @@ import subprocess
 import sys
 
 STRICT = {"docs/abi.md", "docs/design.md", "docs/plugins.md"}
-# Generated from ir/ops.def, and records of what was.
-SKIPPED = {"docs/ops.md", "CHANGELOG.md"}
+# Generated from ir/ops.def, records of what was, and the GPU backends, whose code is being written.
+SKIPPED = {"docs/ops.md", "CHANGELOG.md", "docs/gpu.md"}
 # Sections that speak of what is to come, or of words that went.
 SKIPPED_SECTIONS = {"docs/roadmap.md": {"Later"}}
 # Names that a reader's own files, or files that a command makes, have in examples.
@@ -394,7 +394,7 @@ SELF_TEST = [
     ("docs/design.md", "stator run MODEL --backend eager", False),
     ("docs/design.md", "stator run MODEL --backend hip", True), ("docs/design.md", "--node-fallbacks", False), ("docs/design.md", "--isolate", True),
     ("docs/design.md", "ir/ops.def", False), ("docs/design.md", "ir/oops.def", True),
-    ("docs/design.md", "codegen/gpu", True), ("docs/design.md", "cse", False),
+    ("docs/design.md", "codegen/npu", True), ("docs/design.md", "cse", False),
     ("docs/design.md", "plugins/{eager,onnx}", True), ("docs/design.md", "hipify", True),
     ("docs/command.md", "STATOR_LOGS=passes,dispatch:debug", False),
     ("docs/command.md", "STATOR_LOGS=guardrails", True), ("docs/command.md", "numerics=fused", False),

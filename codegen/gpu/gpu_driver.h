@@ -6,8 +6,8 @@
  *
  * Addresses of device memory are numbers (st_gpu_address): the host never reads through them.
  * Streams, events, modules and functions are handles of the driver. Each function makes the
- * device's context current on the calling thread itself. Threads: any thread, concurrently, but one
- * stream or event is used by one thread at a time.
+ * device's context current on the calling thread itself. Threads: any thread, concurrently, on one
+ * stream too: what a thread queues on it happens in that thread's order.
  *
  * Errors: RESOURCE_EXHAUSTED when device memory runs out, with the bytes asked for, free and held;
  * UNAVAILABLE once the context is lost (an illegal address, a launch that timed out): from then on

@@ -124,6 +124,23 @@ static stator_status copy_options(const check *c, stator_item *item)
     REFUSE_IF(((desc)->a == NULL) != ((desc)->b == NULL), (c),                                     \
               "of the slots '%s' and '%s' only one is set", #a, #b)
 
+/* Memory of a device is all of its slots, or none. */
+static stator_status check_device_slots(const check *c, const stator_backend *b)
+{
+    NEED_PAIR(c, b, memory, alloc);
+    NEED_PAIR(c, b, memory, free);
+    NEED_PAIR(c, b, memory, copy);
+    NEED_PAIR(c, b, memory, fill);
+    NEED_PAIR(c, b, memory, stream_create);
+    NEED_PAIR(c, b, memory, stream_destroy);
+    NEED_PAIR(c, b, memory, synchronize);
+    NEED_PAIR(c, b, memory, event_create);
+    NEED_PAIR(c, b, memory, event_destroy);
+    NEED_PAIR(c, b, memory, event_record);
+    NEED_PAIR(c, b, memory, event_wait);
+    return STATOR_OK;
+}
+
 static stator_status check_backend(const check *c, const stator_backend *b)
 {
     NEED_SLOT(c, b, create);
@@ -133,8 +150,7 @@ static stator_status check_backend(const check *c, const stator_backend *b)
     NEED_SLOT(c, b, exe_run);
     NEED_SLOT(c, b, exe_destroy);
     NEED_PAIR(c, b, exe_serialize, exe_deserialize);
-    NEED_PAIR(c, b, alloc, free);
-    NEED_PAIR(c, b, stream_create, stream_destroy);
+    ST_TRY(check_device_slots(c, b));
     ST_TRY(check_text(c, "the list of its tags", b->tags));
     return check_text(c, "the list of its aliases", b->aliases);
 }
@@ -202,7 +218,8 @@ typedef struct kind_size {
 } kind_size;
 
 static const kind_size kind_sizes[] = {
-    [STATOR_KIND_BACKEND] = {sizeof(stator_backend), END_OF(stator_backend, exe_destroy), 0},
+    [STATOR_KIND_BACKEND] = {sizeof(stator_backend), END_OF(stator_backend, exe_destroy),
+                             END_OF(stator_backend, exe_steps)},
     [STATOR_KIND_FRONTEND] = {sizeof(stator_frontend), END_OF(stator_frontend, import), 0},
     [STATOR_KIND_PASS] = {sizeof(stator_pass), END_OF(stator_pass, run), END_OF(stator_pass, run)},
     [STATOR_KIND_OPLIB] = {sizeof(stator_oplib), END_OF(stator_oplib, op_stride), 0},

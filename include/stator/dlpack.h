@@ -22,7 +22,7 @@ typedef struct {
 } DLPackVersion;
 
 typedef int32_t DLDeviceType;
-enum { kDLCPU = 1, kDLCUDA = 2, kDLCUDAHost = 3, kDLROCM = 10, kDLROCMHost = 11 };
+enum { kDLCPU = 1, kDLCUDA = 2, kDLCUDAHost = 3, kDLROCM = 10, kDLROCMHost = 11, kDLExtDev = 12 };
 
 typedef struct {
     DLDeviceType device_type;

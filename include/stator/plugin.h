@@ -296,7 +296,7 @@ typedef struct stator_call {
     int64_t *syms;
     void *workspace;
     uint64_t workspace_bytes;
-    void *stream;
+    void *stream; /* of a backend with memory of its own; else NULL */
     stator_ctx *ctx;
     /* Allocates out[k] with this shape; fills data, shape and dtype. */
     stator_status (*alloc_output)(const struct stator_call *call, uint32_t k, uint32_t rank,
@@ -536,6 +536,31 @@ typedef struct stator_device_info {
     uint64_t memory_bytes;
 } stator_device_info;
 
+/* Memory of a device that the host does not read.
+ *
+ * A backend with it fills `memory`, `alloc`, `free`, `copy`, `fill`, `stream_*`, `synchronize` and
+ * `event_*`. Inputs and outputs of its executables then lie on the device: DLTensor.device says so
+ * and `data` is an address of the device. The host copies what lies elsewhere. exe_run queues its
+ * work on stator_call.stream, which is one of stream_create, and may return before it is done;
+ * syms that it binds and shapes for alloc_output it must know, so it waits where these need it.
+ * exe_info.workspace_bytes is 0: such a plugin has a workspace of its own. Constants are its
+ * matter too.
+ *
+ * Addresses, streams and events hold for all instances of the backend on the same device in one
+ * context: the host makes them with one instance and uses them with the others. */
+typedef struct stator_memory_info {
+    uint32_t struct_size;
+    uint32_t flags;     /* 0 */
+    DLDevice device;    /* as tensors in this memory say; not kDLCPU */
+    uint64_t alignment; /* of what alloc gives: a power of two, bytes, at least 16 */
+} stator_memory_info;
+
+enum stator_copy_direction {
+    STATOR_COPY_TO_DEVICE = 1,
+    STATOR_COPY_TO_HOST = 2,
+    STATOR_COPY_ON_DEVICE = 3
+};
+
 typedef void (*stator_device_fn)(void *self, const stator_device_info *device);
 
 enum stator_backend_flag {
@@ -580,13 +605,27 @@ typedef struct stator_backend {
     stator_status (*exe_serialize)(void *inst, void *exe, stator_blob **out, stator_diag **err);
     stator_status (*exe_deserialize)(void *inst, stator_blob *blob, void **exe, stator_diag **err);
     const char *(*compat_key)(void *inst);
-    /* May be NULL: device memory is host memory and calls are synchronous. */
-    stator_status (*alloc)(void *inst, uint64_t size, void **out, stator_diag **err);
-    void (*free)(void *inst, void *p);
-    stator_status (*copy)(void *inst, void *dst, const void *src, uint64_t size, void *stream);
-    stator_status (*stream_create)(void *inst, void **out);
-    void (*stream_destroy)(void *inst, void *stream);
-    stator_status (*synchronize)(void *inst, void *stream);
+    /* Memory of a device: all of the slots below and `memory`, or none (see stator_memory_info).
+     *
+     * What one thread queues on a stream happens in its order. Slots may be called from several
+     * threads at once, also on one stream. A failure that shows after a call has returned (a check
+     * in a kernel, a lost device) is what the next synchronize of that stream answers; from a lost
+     * device on every slot answers UNAVAILABLE.
+     *
+     * alloc: memory that what is queued on `stream` may use, RESOURCE_EXHAUSTED when there is none;
+     * never called in a call that has been warmed up, the host recycles. free: what was queued on
+     * `stream` may still use it, the plugin waits where it must. stream NULL: nothing queued is
+     * concerned. */
+    stator_status (*alloc)(void *inst, uint64_t size, void *stream, void **out, stator_diag **err);
+    void (*free)(void *inst, void *p, void *stream);
+    /* direction: stator_copy_direction. TO_DEVICE has read `src` when it returns; TO_HOST has
+     * written `dst` when the stream has been waited for. Any alignment. */
+    stator_status (*copy)(void *inst, void *dst, const void *src, uint64_t size, uint32_t direction,
+                          void *stream, stator_diag **err);
+    stator_status (*stream_create)(void *inst, void **out, stator_diag **err);
+    void (*stream_destroy)(void *inst, void *stream); /* waits for it first */
+    /* Waits until everything that is queued on the stream is done. */
+    stator_status (*synchronize)(void *inst, void *stream, stator_diag **err);
     stator_status (*explain)(void *inst, void *exe, stator_ref node, stator_diag **out);
     stator_status (*self_test)(void *inst, stator_diag **err);
     /* The executable as pieces that, compiled and linked with each other, libc, libm and libgomp,
@@ -597,6 +636,19 @@ typedef struct stator_backend {
      * An executable from the cache may report less. */
     stator_status (*exe_steps)(void *inst, void *exe, const stator_step_sink *sink,
                                stator_diag **err);
+    /* Where the executables of the instance read and write; see stator_memory_info. May be NULL:
+     * in host memory, and exe_run returns when it is done. Since 0.9, appended. */
+    stator_status (*memory)(void *inst, stator_memory_info *out, stator_diag **err);
+    /* An event marks a point of a stream: what is queued on the other stream after event_wait
+     * happens after that point. An event may be recorded again; a wait is for its last record.
+     * Since 0.9, appended. */
+    stator_status (*event_create)(void *inst, void **out, stator_diag **err);
+    void (*event_destroy)(void *inst, void *event);
+    stator_status (*event_record)(void *inst, void *event, void *stream, stator_diag **err);
+    stator_status (*event_wait)(void *inst, void *event, void *stream, stator_diag **err);
+    /* Sets bytes, in the order of the stream. Since 0.9, appended. */
+    stator_status (*fill)(void *inst, void *dst, uint8_t value, uint64_t size, void *stream,
+                          stator_diag **err);
 } stator_backend;
 
 enum stator_source_flag { STATOR_SOURCE_COPY = 1u << 0 }; /* the file may change after loading */

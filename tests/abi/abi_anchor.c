@@ -50,6 +50,7 @@ struct stator_abi_anchor {
     const stator_exe_step *p_stator_exe_step;
     const stator_step_sink *p_stator_step_sink;
     const stator_device_info *p_stator_device_info;
+    const stator_memory_info *p_stator_memory_info;
     const stator_backend *p_stator_backend;
     const stator_source *p_stator_source;
     const stator_frontend *p_stator_frontend;

@@ -474,6 +474,11 @@ FROZEN(stator_device_info, name, 8, const char *);
 FROZEN(stator_device_info, arch, 16, const char *);
 FROZEN(stator_device_info, memory_bytes, 24, uint64_t);
 
+FROZEN(stator_memory_info, struct_size, 0, uint32_t);
+FROZEN(stator_memory_info, flags, 4, uint32_t);
+FROZEN(stator_memory_info, device, 8, DLDevice);
+FROZEN(stator_memory_info, alignment, 16, uint64_t);
+
 FROZEN(stator_backend, item, 0, stator_item);
 FROZEN(stator_backend, aliases, 48, const char *);
 FROZEN(stator_backend, tags, 56, const char *);
@@ -504,13 +509,15 @@ FROZEN(stator_backend, exe_deserialize, 168,
        stator_status (*)(void *inst, stator_blob *blob, void **exe, stator_diag **err));
 FROZEN(stator_backend, compat_key, 176, const char * (*)(void *inst));
 FROZEN(stator_backend, alloc, 184,
-       stator_status (*)(void *inst, uint64_t size, void **out, stator_diag **err));
-FROZEN(stator_backend, free, 192, void (*)(void *inst, void *p));
+       stator_status (*)(void *inst, uint64_t size, void *stream, void **out, stator_diag **err));
+FROZEN(stator_backend, free, 192, void (*)(void *inst, void *p, void *stream));
 FROZEN(stator_backend, copy, 200,
-       stator_status (*)(void *inst, void *dst, const void *src, uint64_t size, void *stream));
-FROZEN(stator_backend, stream_create, 208, stator_status (*)(void *inst, void **out));
+       stator_status (*)(void *inst, void *dst, const void *src, uint64_t size, uint32_t direction, void *stream, stator_diag **err));
+FROZEN(stator_backend, stream_create, 208,
+       stator_status (*)(void *inst, void **out, stator_diag **err));
 FROZEN(stator_backend, stream_destroy, 216, void (*)(void *inst, void *stream));
-FROZEN(stator_backend, synchronize, 224, stator_status (*)(void *inst, void *stream));
+FROZEN(stator_backend, synchronize, 224,
+       stator_status (*)(void *inst, void *stream, stator_diag **err));
 FROZEN(stator_backend, explain, 232,
        stator_status (*)(void *inst, void *exe, stator_ref node, stator_diag **out));
 FROZEN(stator_backend, self_test, 240, stator_status (*)(void *inst, stator_diag **err));
@@ -518,6 +525,17 @@ FROZEN(stator_backend, exe_package, 248,
        stator_status (*)(void *inst, void *exe, const stator_package_sink *sink, stator_diag **err));
 FROZEN(stator_backend, exe_steps, 256,
        stator_status (*)(void *inst, void *exe, const stator_step_sink *sink, stator_diag **err));
+FROZEN(stator_backend, memory, 264,
+       stator_status (*)(void *inst, stator_memory_info *out, stator_diag **err));
+FROZEN(stator_backend, event_create, 272,
+       stator_status (*)(void *inst, void **out, stator_diag **err));
+FROZEN(stator_backend, event_destroy, 280, void (*)(void *inst, void *event));
+FROZEN(stator_backend, event_record, 288,
+       stator_status (*)(void *inst, void *event, void *stream, stator_diag **err));
+FROZEN(stator_backend, event_wait, 296,
+       stator_status (*)(void *inst, void *event, void *stream, stator_diag **err));
+FROZEN(stator_backend, fill, 304,
+       stator_status (*)(void *inst, void *dst, uint8_t value, uint64_t size, void *stream, stator_diag **err));
 
 FROZEN(stator_source, struct_size, 0, uint32_t);
 FROZEN(stator_source, flags, 4, uint32_t);
@@ -786,6 +804,7 @@ _Static_assert(kDLCUDA == 2, "kDLCUDA changed");
 _Static_assert(kDLCUDAHost == 3, "kDLCUDAHost changed");
 _Static_assert(kDLROCM == 10, "kDLROCM changed");
 _Static_assert(kDLROCMHost == 11, "kDLROCMHost changed");
+_Static_assert(kDLExtDev == 12, "kDLExtDev changed");
 _Static_assert(kDLInt == 0, "kDLInt changed");
 _Static_assert(kDLUInt == 1, "kDLUInt changed");
 _Static_assert(kDLFloat == 2, "kDLFloat changed");
@@ -878,6 +897,9 @@ _Static_assert(STATOR_STEP_LIBRARY == 2, "STATOR_STEP_LIBRARY changed");
 _Static_assert(STATOR_STEP_NODE == 3, "STATOR_STEP_NODE changed");
 _Static_assert(STATOR_STEP_LOOP == 4, "STATOR_STEP_LOOP changed");
 _Static_assert(STATOR_STEP_OPEN == 1, "STATOR_STEP_OPEN changed");
+_Static_assert(STATOR_COPY_TO_DEVICE == 1, "STATOR_COPY_TO_DEVICE changed");
+_Static_assert(STATOR_COPY_TO_HOST == 2, "STATOR_COPY_TO_HOST changed");
+_Static_assert(STATOR_COPY_ON_DEVICE == 3, "STATOR_COPY_ON_DEVICE changed");
 _Static_assert(STATOR_BACKEND_SERIAL_RUN == 1, "STATOR_BACKEND_SERIAL_RUN changed");
 _Static_assert(STATOR_BACKEND_CONCURRENT_COMPILE == 2, "STATOR_BACKEND_CONCURRENT_COMPILE changed");
 _Static_assert(STATOR_BACKEND_FORK_SAFE == 4, "STATOR_BACKEND_FORK_SAFE changed");

@@ -92,6 +92,20 @@ Test(registry_load, passes_with_and_without_run_with_load)
     cr_expect_eq(st_registry_option_schema(t.registry, 0, "pass_old", &schema), 0);
 }
 
+/* A backend built before the slots of devices were appended to 0.9 has none of them. */
+Test(registry_load, a_backend_without_the_appended_slots_loads)
+{
+    put("before_memory");
+    test_open(&t, 0, 0, NULL);
+    test_expect_load(&t, "before_memory", "AVAILABLE", NULL);
+    const stator_backend *b = NULL;
+    const st_loaded *loaded = NULL;
+    cr_assert_eq(st_registry_get(t.registry, STATOR_KIND_BACKEND, "before_memory", &loaded, NULL),
+                 STATOR_OK);
+    b = loaded->as.backend;
+    cr_expect(b->memory == NULL && b->event_wait == NULL && b->fill == NULL);
+}
+
 /* Everything that only loading tells, next to a plugin that stays usable. */
 Test(registry_load, mutants_are_invalid_each_for_its_reason)
 {
@@ -103,6 +117,7 @@ Test(registry_load, mutants_are_invalid_each_for_its_reason)
         {"size_minus_8", "struct_size"},
         {"plugin_plus_8", "struct_size"},
         {"plugin_minus_8", "struct_size"},
+        {"half_device", "of the slots 'memory' and 'synchronize' only one is set"},
         {"null_slot", "the required slot 'compile' is NULL"},
         {"many_items", "1000000 items"},
         {"bad_default", "the default '99' of option 'level'"},

@@ -178,6 +178,18 @@ static void exe_destroy(void *inst, void *exe)
     (void)exe;
 }
 
+#ifdef MUTANT_HALF_DEVICE
+static stator_status wait_for(void *inst, void *stream, stator_diag **err)
+{
+    (void)inst;
+    (void)stream;
+    (void)err;
+    return STATOR_OK;
+}
+#else
+#define wait_for NULL
+#endif
+
 static const stator_option_desc options[] = {
     {.struct_size = sizeof(stator_option_desc),
      .type = STATOR_OPTION_I64,
@@ -220,7 +232,8 @@ static const struct {
                 .compile = MUTANT_COMPILE,
                 .exe_info = exe_info,
                 .exe_run = exe_run,
-                .exe_destroy = exe_destroy},
+                .exe_destroy = exe_destroy,
+                .synchronize = wait_for},
 };
 
 #ifdef MUTANT_THREAD

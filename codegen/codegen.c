@@ -273,6 +273,7 @@ static stator_status build(cg_unit *unit, const st_cg_config *config, const stat
         return STATOR_NEED_FALLBACK;
     }
     dump(exe);
+    ST_TRY(cg_move_to_device(exe, err));
     return exe->kernels.count ? emit(exe, err) : STATOR_OK;
 }
 

@@ -692,7 +692,7 @@ static stator_status read_data(archive *a, stator_diag **err)
 {
     st_cg_exe *exe = a->exe;
     for (uint32_t i = 0; i < exe->blobs.count; i++) {
-        if (a->is_read[i]) {
+        if (a->is_read[i] && exe->config.emitter->memory == NULL) {
             ST_TRY(cg_constant_data(&exe->config, exe->blobs.data[i], &exe->constants[i], err));
         }
     }
@@ -710,7 +710,8 @@ static stator_status load_exe(st_cg_exe *exe, const void *bytes, uint64_t n, sta
     ST_TRY(field_plan(&a, err));
     ST_TRY(read_code(&a, err));
     ST_FAIL_BY_IF(broken, !are_buffers_sound(exe) || !are_launches_sound(&a), err);
-    return read_data(&a, err);
+    ST_TRY(read_data(&a, err));
+    return cg_move_to_device(exe, err);
 }
 
 stator_status st_cg_load(const st_cg_config *config, const void *bytes, uint64_t n, st_cg_exe **out,

@@ -162,7 +162,9 @@ stator_status cg_gather_scans(cg_unit *unit, uint32_t *order, uint32_t n, uint32
     g.moved = st_arena_zalloc(&unit->arena, (uint64_t)n + 1u, sizeof *g.moved);
     ST_TRY_MEM(g.is_needed && g.moved, err);
     memset(n_concurrent, 0, (size_t)n * sizeof *n_concurrent);
-    for (uint32_t i = 0; i < n && unit->config->emitter->target.threads > 1 && !unit->is_alone;
+    const st_emitter *emitter = unit->config->emitter;
+    const bool is_on_host = emitter->memory == NULL;
+    for (uint32_t i = 0; i < n && emitter->target.threads > 1 && is_on_host && !unit->is_alone;
          i++) {
         if (may_join(unit, order[i])) {
             uint32_t first = i;

@@ -146,9 +146,9 @@ static stator_status note_checks(planner *p, const st_kernel *kernel, stator_dia
         st_str_addf(&text, "%s%s%s%s: an index is outside its axis",
                     stator_op_at(v, node->op)->name, name[0] ? " '" : "", name, name[0] ? "'" : "");
         const char *kept = cg_keep_text(exe, &text);
-        cg_check *check = kept ? st_vec_push(exe->config.mem, &exe->checks) : NULL;
+        st_check_text *check = kept ? st_vec_push(exe->config.mem, &exe->checks) : NULL;
         ST_TRY_MEM(check, err);
-        *check = (cg_check){inst->origin, kept};
+        *check = (st_check_text){inst->origin, kept};
     }
     return STATOR_OK;
 }
@@ -437,7 +437,9 @@ static stator_status take_constants(planner *p, stator_diag **err)
         ST_TRY_MEM(kept, err);
         *kept = p->unit->blobs.data[i];
         host->cst->retain(*kept);
-        ST_TRY(cg_constant_data(&exe->config, *kept, &exe->constants[i], err));
+        if (exe->config.emitter->memory == NULL) { /* else see cg_move_to_device */
+            ST_TRY(cg_constant_data(&exe->config, *kept, &exe->constants[i], err));
+        }
     }
     return STATOR_OK;
 }

@@ -138,7 +138,7 @@ static uint32_t threads_wanted(const cg_unit *unit, const stator_graph_view *bod
     const st_emitter *emitter = unit->config->emitter;
     const int64_t macs = step_macs(body);
     const uint32_t threads = emitter->target.threads;
-    if (threads < 2 || unit->is_alone || !(emitter->flags & ST_EMITTER_PARTS) ||
+    if (threads < 2 || unit->is_alone || !(emitter->flags & ST_EMITTER_PARTS) || emitter->memory ||
         cg_scan_binds(body)) {
         return 1;
     }
@@ -162,8 +162,9 @@ static stator_status add_scratch(st_cg_exe *exe, uint32_t dtype, uint32_t numel,
 static stator_status add_buffers(cg_unit *unit, const stator_node_row *row, const cg_scan *scan,
                                  st_cg_exe *exe, cg_launch *launch, stator_diag **err)
 {
-    const uint64_t scratch =
-        cg_scan_tensor_bytes(scan) + (scan->body->slots ? 0 : scan->body->static_bytes);
+    const bool is_on_host = exe->config.emitter->memory == NULL;
+    const uint64_t scratch = (is_on_host ? cg_scan_tensor_bytes(scan) : 1u) +
+                             (scan->body->slots ? 0 : scan->body->static_bytes);
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const cg_value *v = &unit->values[stator_operand(unit->view, row, k)];
         const bool is_number = v->flags & CG_VALUE_SPLAT && !v->root;

@@ -74,20 +74,35 @@ bool cg_scan_knows(const cg_scan *scan, uint32_t k)
 
 /* ---- what it takes of memory ---- */
 
-/* Adds the library's ops; constants that they hold in another form are marked in `unread`. */
-static void add_ops(const st_cg_exe *exe, uint8_t *is_read, stator_exe_info *out)
+/* Of the library's op, if the step is one. */
+static st_library_memory op_memory(const st_cg_exe *exe, const cg_launch *l)
+{
+    const st_library *library = cg_library_of(exe, l);
+    st_library_memory op = {.unread = UINT32_MAX};
+    if (l->op && library && STATOR_HAS(library, memory) && library->memory) {
+        library->memory(library->self, l->op, &op);
+    }
+    return op;
+}
+
+static void add_ops(const st_cg_exe *exe, stator_exe_info *out)
 {
     for (uint32_t i = 0; i < exe->launches.count; i++) {
-        const cg_launch *l = &exe->launches.data[i];
-        const st_library *library = cg_library_of(exe, l);
-        st_library_memory op = {.unread = UINT32_MAX};
-        if (l->op && library && STATOR_HAS(library, memory) && library->memory) {
-            library->memory(library->self, l->op, &op);
-        }
+        const st_library_memory op = op_memory(exe, &exe->launches.data[i]);
         out->packed_bytes += op.packed_bytes;
         out->winograd_bytes += op.winograd_bytes;
         out->scratch_bytes =
             op.scratch_bytes > out->scratch_bytes ? op.scratch_bytes : out->scratch_bytes;
+    }
+}
+
+/* Marks the constants that steps read: not those that an op holds in another form, nor those that
+ * are a body's own. */
+static void mark_read(const st_cg_exe *exe, uint8_t *is_read)
+{
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        const cg_launch *l = &exe->launches.data[i];
+        const st_library_memory op = op_memory(exe, l);
         for (uint32_t k = 0; k < l->n_buffers; k++) {
             const uint32_t operand = exe->operands.data[l->first_buffer + k];
             if (operand != UINT32_MAX && k != op.unread &&
@@ -113,7 +128,8 @@ static void add_memory(const st_cg_exe *exe, stator_exe_info *out)
         st_free(exe->config.mem, is_read);
         return;
     }
-    add_ops(exe, is_read, out);
+    add_ops(exe, out);
+    mark_read(exe, is_read);
     for (uint32_t i = 0; i < exe->blobs.count; i++) {
         stator_blob_info info = {.struct_size = sizeof info};
         stator_diag *err = NULL;
@@ -128,10 +144,57 @@ static void add_memory(const st_cg_exe *exe, stator_exe_info *out)
 void st_cg_info(const st_cg_exe *exe, stator_exe_info *out)
 {
     out->flags = exe->binds.count ? 0 : STATOR_EXE_STATIC_OUTPUTS;
-    out->workspace_bytes = exe->slots ? 0 : exe->static_bytes;
+    out->workspace_bytes = exe->slots || exe->config.emitter->memory ? 0 : exe->static_bytes;
     if (out->struct_size >= sizeof *out) {
         out->constant_bytes = out->packed_bytes = out->winograd_bytes = out->scratch_bytes = 0;
         add_memory(exe, out);
+    }
+}
+
+/* ---- on a device ---- */
+
+static stator_status take_constants(st_cg_exe *exe, const uint8_t *is_read, stator_diag **err)
+{
+    const st_device_memory *memory = exe->config.emitter->memory;
+    exe->device_constants =
+        st_arena_zalloc(&exe->arena, (uint64_t)exe->blobs.count + 1u, sizeof(void *));
+    ST_TRY_MEM(exe->device_constants, err);
+    for (uint32_t i = 0; i < exe->blobs.count; i++) {
+        if (is_read[i]) {
+            ST_TRY(memory->constant_take(memory->self, exe->blobs.data[i],
+                                         &exe->device_constants[i], &exe->constants[i], err));
+        }
+    }
+    return STATOR_OK;
+}
+
+stator_status cg_move_to_device(st_cg_exe *exe, stator_diag **err)
+{
+    const st_device_memory *memory = exe->config.emitter->memory;
+    if (memory == NULL) {
+        return STATOR_OK;
+    }
+    uint8_t *is_read = st_calloc(exe->config.mem, exe->blobs.count + 1u, 1);
+    ST_TRY_MEM(is_read, err);
+    mark_read(exe, is_read);
+    const stator_status status = take_constants(exe, is_read, err);
+    st_free(exe->config.mem, is_read);
+    ST_TRY(status);
+    return exe->checks.count ? memory->checks_create(memory->self, exe->checks.data,
+                                                     exe->checks.count, &exe->device_checks, err)
+                             : STATOR_OK;
+}
+
+static void leave_device(st_cg_exe *exe)
+{
+    const st_device_memory *memory = exe->config.emitter->memory;
+    for (uint32_t i = 0; exe->device_constants && i < exe->blobs.count; i++) {
+        if (exe->device_constants[i]) {
+            memory->constant_give(memory->self, exe->device_constants[i]);
+        }
+    }
+    if (exe->device_checks) {
+        memory->checks_release(memory->self, exe->device_checks);
     }
 }
 
@@ -231,6 +294,7 @@ static void progs_deinit(st_symprog *list, uint32_t n, st_mem *mem)
 
 static void scan_deinit(cg_scan *scan, st_mem *mem)
 {
+    st_free(mem, atomic_load(&scan->spare));
     st_cg_destroy(scan->body);
     st_symprog_deinit(&scan->length, mem);
     progs_deinit(scan->carried_bytes, scan->n_carried, mem);
@@ -245,6 +309,7 @@ void st_cg_destroy(st_cg_exe *exe)
         return;
     }
     st_mem *mem = exe->config.mem;
+    leave_device(exe);
     if (exe->module) {
         exe->config.emitter->module_destroy(exe->config.emitter->self, exe->module);
     }

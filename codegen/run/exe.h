@@ -84,11 +84,6 @@ typedef struct cg_output {
     st_symprog *dims;
 } cg_output;
 
-typedef struct cg_check {
-    uint32_t origin;
-    const char *text;
-} cg_check;
-
 /* The kind of a shape constraint on a call (plan_shape_constraints.c) is one of enum
  * st_shape_constraint_kind, or NUMEL: the elements of a value, times `step`, are a number. */
 enum { CG_SHAPE_CONSTRAINT_NUMEL = ST_SHAPE_CONSTRAINT_KINDS };
@@ -116,10 +111,12 @@ struct st_cg_exe {
     st_vec(uint32_t) operands; /* program buffers of each launch; UINT32_MAX: LOCAL */
     st_vec(cg_buffer) buffers;
     st_vec(stator_blob *) blobs;
-    const void **constants; /* data by index */
+    const void **constants;  /* data by index */
+    void **device_constants; /* with memory of a device, by index: whose they are, NULL: not read */
+    void *device_checks;     /* likewise; NULL: no kernel has a check */
     uint32_t n_outputs;
     cg_output *outputs;
-    st_vec(cg_check) checks;
+    st_vec(st_check_text) checks;
     st_vec(cg_size_bind) binds;
     st_vec(cg_shape_constraint) shape_constraints;
     uint32_t operands_max;     /* operands of the largest launch */
@@ -155,6 +152,8 @@ stator_status cg_constant_data(const st_cg_config *config, stator_blob *blob, co
 /* What is known of a constant without reading it; its data, when they are few, aligned. */
 stator_status cg_look_at_constant(const st_cg_config *config, stator_blob *blob,
                                   stator_blob_info *info, stator_diag **err);
+/* With memory of a device: brings what calls need of the finished executable there. */
+stator_status cg_move_to_device(st_cg_exe *exe, stator_diag **err);
 /* Such bytes may lie at any address. */
 bool cg_is_unaligned_mapped(const st_cg_config *config, uint64_t size_bytes);
 /* Was the body given buffer k of the step as a constant, if it is one? */
@@ -177,9 +176,11 @@ stator_status cg_check_shape_constraints(const st_cg_exe *exe, uint32_t stage, c
 /* ---- run_scan.c ---- */
 /* `pointers`: of the step's buffers. */
 stator_status cg_run_scan(const cg_scan *scan, const stator_call *call, void *const *pointers,
-                          stator_diag **err);
+                          void *device_call, stator_diag **err);
 
 /* ---- run_exe.c ---- */
-stator_status cg_run_body(const st_cg_exe *exe, const stator_call *call, stator_diag **err);
+/* `around`: the device call that it is a step of; NULL with host memory. */
+stator_status cg_run_body(const st_cg_exe *exe, const stator_call *call, void *around,
+                          stator_diag **err);
 
 #endif

@@ -1,7 +1,9 @@
 /* One call of an executable: pointers gathered, kernels launched in order.
  *
  * With known sizes nothing is computed and nothing allocated. With symbolic ones the workspace is
- * kept from call to call; calls that overlap get one of their own. */
+ * kept from call to call; calls that overlap get one of their own. On a device (st_device_memory)
+ * values lie in memory that is taken in the order of the call's stream, and only the table of slots
+ * is kept; a size that data states is read back, which waits. */
 #include "codegen/run/barrier_group.h"
 
 #include "core/base/threads/threads.h"
@@ -16,12 +18,16 @@ typedef struct run {
     uintptr_t *slots; /* addresses, when sizes are symbolic */
     struct extra *extra;
     uint32_t status;
+    const st_device_memory *memory; /* NULL: values lie in host memory */
+    void *device_call;
+    void *device_work; /* of the first stage */
 } run;
 
 /* Memory of a stage behind the first: its sizes were not known when the call began. */
 typedef struct extra {
     struct extra *next;
-    char padding[WORK_ALIGN - sizeof(void *)];
+    void *on_device; /* else it follows */
+    char padding[WORK_ALIGN - 2u * sizeof(void *)];
 } extra;
 
 typedef struct spare {
@@ -82,6 +88,24 @@ static void set_slots(const run *r, uint32_t stage, const char *base)
     }
 }
 
+/* The values of the first stage, behind a table of the block that may move, or on the device. */
+static stator_status take_values(run *r, uint64_t table, uint64_t bytes, spare **block,
+                                 stator_diag **err)
+{
+    if (r->memory) {
+        ST_TRY(r->memory->take(r->memory->self, r->device_call, bytes, &r->device_work, err));
+    } else if (bytes > (*block)->capacity) {
+        spare *larger =
+            st_realloc(r->exe->config.mem, *block, sizeof **block + table + bytes, WORK_ALIGN);
+        ST_TRY_MEM(larger, err);
+        *block = larger;
+        larger->capacity = bytes;
+        r->slots = (uintptr_t *)(larger + 1);
+    }
+    set_slots(r, 0, r->memory ? r->device_work : (char *)(*block + 1) + table);
+    return STATOR_OK;
+}
+
 /* The table of slots stands behind the head of the block, values of the first stage behind it. */
 static stator_status take_workspace(run *r, spare **out, stator_diag **err)
 {
@@ -98,17 +122,7 @@ static stator_status take_workspace(run *r, spare **out, stator_diag **err)
     }
     r->slots = (uintptr_t *)(block + 1);
     stator_status status = measure(r, 0, &bytes, err);
-    if (status == STATOR_OK && bytes > block->capacity) {
-        spare *larger = st_realloc(mem, block, sizeof *block + table + bytes, WORK_ALIGN);
-        if (larger == NULL) {
-            status = st_fail_oom(err);
-        } else {
-            block = larger;
-            block->capacity = bytes;
-            r->slots = (uintptr_t *)(block + 1);
-        }
-    }
-    set_slots(r, 0, (char *)(block + 1) + table);
+    ST_THEN(status, take_values(r, table, bytes, &block, err));
     *out = block;
     return status;
 }
@@ -123,11 +137,16 @@ static stator_status take_extra(run *r, uint32_t stage, stator_diag **err)
 {
     uint64_t bytes = 0;
     ST_TRY(measure(r, stage, &bytes, err));
-    extra *block = st_alloc(r->exe->config.mem, sizeof *block + bytes, WORK_ALIGN);
+    extra *block =
+        st_alloc(r->exe->config.mem, sizeof *block + (r->memory ? 0 : bytes), WORK_ALIGN);
     ST_TRY_MEM(block, err);
     block->next = r->extra;
+    block->on_device = NULL;
     r->extra = block;
-    set_slots(r, stage, (const char *)(block + 1));
+    if (r->memory) {
+        ST_TRY(r->memory->take(r->memory->self, r->device_call, bytes, &block->on_device, err));
+    }
+    set_slots(r, stage, r->memory ? block->on_device : (char *)(block + 1));
     return STATOR_OK;
 }
 
@@ -135,6 +154,9 @@ static void free_extra(run *r)
 {
     while (r->extra) {
         extra *next = r->extra->next;
+        if (r->memory) {
+            r->memory->give(r->memory->self, r->device_call, r->extra->on_device);
+        }
         st_free(r->exe->config.mem, r->extra);
         r->extra = next;
     }
@@ -220,13 +242,18 @@ static stator_status launch(run *r, const cg_launch *l, void **pointers, stator_
     }
     find_pointers(r, l, pointers);
     if (l->scan) {
-        return cg_run_scan(l->scan, r->call, pointers, err);
+        return cg_run_scan(l->scan, r->call, pointers, r->device_call, err);
     }
     if (l->kernel == UINT32_MAX) {
         return call_library(r, l, pointers, 0, 0, err);
     }
-    const st_kernel_args args = {.buffers = pointers, .syms = r->call->syms, .status = &r->status};
-    const st_launch what = {.call = r->call, .args = &args, .count = count, .grain = l->grain};
+    const st_kernel_args args = {
+        .buffers = pointers, .syms = r->call->syms, .status = r->memory ? NULL : &r->status};
+    const st_launch what = {.call = r->call,
+                            .args = &args,
+                            .count = count,
+                            .grain = l->grain,
+                            .device_call = r->device_call};
     return emitter->launch(emitter->self, r->exe->module, l->kernel, &what, err);
 }
 
@@ -250,7 +277,7 @@ static void run_concurrent(void *self, int64_t begin, int64_t end)
             pointers += before->n_buffers;
         }
         find_pointers(s->run, l, pointers);
-        s->status[i] = cg_run_scan(l->scan, s->run->call, pointers, &s->err[i]);
+        s->status[i] = cg_run_scan(l->scan, s->run->call, pointers, NULL, &s->err[i]);
     }
 }
 
@@ -306,10 +333,30 @@ static stator_status launch_timed(run *r, const cg_launch *l, void **pointers, u
                                   stator_diag **err)
 {
     const uint64_t begin = st_now_ns();
-    const stator_status status = launch_next(r, l, pointers, out_count, err);
+    stator_status status = launch_next(r, l, pointers, out_count, err);
+    if (r->memory) {
+        ST_THEN(status, r->memory->wait(r->memory->self, r->device_call, err));
+    }
     const uint64_t end = st_now_ns();
     r->call->note_time(r->call, cg_launch_name(l), begin, end);
     return status;
+}
+
+/* Reads the elements of a bind where they lie, and binds them. */
+static stator_status bind_sizes(run *r, const cg_launch *l, stator_diag **err)
+{
+    const cg_size_bind *bind = &r->exe->binds.data[l->bind - 1u];
+    const int64_t *elements = pointer_of(r, r->exe->operands.data[l->first_buffer]);
+    int64_t read[CG_STEP_SIZES_MAX];
+    if (r->memory) {
+        ST_FAIL_IF(bind->n > CG_STEP_SIZES_MAX, err, STATOR_UNSUPPORTED,
+                   "sym_bind %s binds %u sizes; a device reads back up to %u", bind->name, bind->n,
+                   CG_STEP_SIZES_MAX);
+        ST_TRY(r->memory->read_back(r->memory->self, r->device_call, read, elements,
+                                    bind->n * sizeof *read, err));
+        elements = read;
+    }
+    return cg_run_bind(bind, elements, r->call->syms, err);
 }
 
 static stator_status launch_all(run *r, void **pointers, stator_diag **err)
@@ -318,8 +365,7 @@ static stator_status launch_all(run *r, void **pointers, stator_diag **err)
     for (uint32_t i = 0; i < r->exe->launches.count; i++) {
         const cg_launch *l = &r->exe->launches.data[i];
         if (l->bind) {
-            const int64_t *elements = pointer_of(r, r->exe->operands.data[l->first_buffer]);
-            ST_TRY(cg_run_bind(&r->exe->binds.data[l->bind - 1u], elements, r->call->syms, err));
+            ST_TRY(bind_sizes(r, l, err));
             ST_TRY(begin_stage(r, l->stage + 1u, err));
             continue;
         }
@@ -334,20 +380,16 @@ static stator_status launch_all(run *r, void **pointers, stator_diag **err)
     return STATOR_OK;
 }
 
-static stator_status run_call(const st_cg_exe *exe, const stator_call *call, stator_diag **err)
+/* Pointers, workspace and launches of a call whose first outputs are there. */
+static stator_status run_steps(run *r, stator_diag **err)
 {
-    run r = {.exe = exe, .call = call, .work = call->workspace};
+    const st_cg_exe *exe = r->exe;
     void *few[STACK_OPERANDS];
     void **pointers = few;
     spare *block = NULL;
     stator_status status = STATOR_OK;
-    ST_FAIL_IF(call->n_in < exe->n_inputs || call->n_out < exe->n_outputs ||
-                   call->n_syms < exe->n_syms,
-               err, STATOR_INTERNAL, "a call of another program");
-    ST_TRY(cg_check_shape_constraints(exe, 0, call->syms, err));
-    ST_TRY(give_outputs(&r, 0, err));
     if (exe->slots && exe->n_slots) {
-        ST_TRY_DONE(take_workspace(&r, &block, err));
+        ST_TRY_DONE(take_workspace(r, &block, err));
     }
     if (exe->operands_max > STACK_OPERANDS) {
         pointers = st_calloc(exe->config.mem, exe->operands_max, sizeof *pointers);
@@ -356,9 +398,9 @@ static stator_status run_call(const st_cg_exe *exe, const stator_call *call, sta
             goto done;
         }
     }
-    status = launch_all(&r, pointers, err);
+    status = launch_all(r, pointers, err);
 done:
-    free_extra(&r);
+    free_extra(r);
     if (pointers != few) {
         st_free(exe->config.mem, pointers);
     }
@@ -366,6 +408,37 @@ done:
         give_back(exe, block);
     }
     return status;
+}
+
+/* The same on a device. The body of a scan is given its workspace, as with host memory. */
+static stator_status run_on_device(run *r, void *around, stator_diag **err)
+{
+    const st_device_memory *memory = r->memory;
+    const st_cg_exe *exe = r->exe;
+    ST_TRY(memory->begin(memory->self, r->call, exe->device_checks, around, &r->device_call, err));
+    stator_status status = STATOR_OK;
+    if (exe->slots == NULL && exe->static_bytes && !exe->is_body) {
+        status =
+            memory->take(memory->self, r->device_call, exe->static_bytes, &r->device_work, err);
+        r->work = r->device_work;
+    }
+    ST_THEN(status, run_steps(r, err));
+    memory->give(memory->self, r->device_call, r->device_work);
+    memory->end(memory->self, r->device_call);
+    return status;
+}
+
+static stator_status run_call(const st_cg_exe *exe, const stator_call *call, void *around,
+                              stator_diag **err)
+{
+    run r = {
+        .exe = exe, .call = call, .work = call->workspace, .memory = exe->config.emitter->memory};
+    ST_FAIL_IF(call->n_in < exe->n_inputs || call->n_out < exe->n_outputs ||
+                   call->n_syms < exe->n_syms,
+               err, STATOR_INTERNAL, "a call of another program");
+    ST_TRY(cg_check_shape_constraints(exe, 0, call->syms, err));
+    ST_TRY(give_outputs(&r, 0, err));
+    return r.memory ? run_on_device(&r, around, err) : run_steps(&r, err);
 }
 
 /* ---- a member's part ---- */
@@ -417,14 +490,15 @@ stator_status cg_run_part(const st_cg_exe *exe, const stator_call *call, cg_barr
     return status;
 }
 
-stator_status cg_run_body(const st_cg_exe *exe, const stator_call *call, stator_diag **err)
+stator_status cg_run_body(const st_cg_exe *exe, const stator_call *call, void *around,
+                          stator_diag **err)
 {
-    return run_call(exe, call, err);
+    return run_call(exe, call, around, err);
 }
 
 stator_status st_cg_run(const st_cg_exe *exe, const stator_call *call, stator_diag **err)
 {
     stator_diag *own = NULL;
-    const stator_status status = run_call(exe, call, &own);
+    const stator_status status = run_call(exe, call, NULL, &own);
     return st_cg_to_host(exe->config.host, status, own, err);
 }

@@ -24,6 +24,7 @@ typedef struct steps {
     DLTensor *tensors;
     int64_t *bytes; /* from slice to slice, by port */
     int64_t length;
+    void *device_call; /* NULL: in host memory */
 } steps;
 
 /* A pointer that is never NULL: an empty output's may be. */
@@ -62,7 +63,11 @@ static stator_status copy_carried(const steps *s, const int64_t *syms, stator_di
         int64_t bytes = 0;
         ST_FAIL_IF(!st_symprog_eval(&scan->carried_bytes[k], syms, &bytes), err,
                    STATOR_OUT_OF_RANGE, "a size cannot be computed");
-        if (bytes > 0) {
+        if (bytes > 0 && s->device_call) {
+            const st_device_memory *memory = scan->body->config.emitter->memory;
+            ST_TRY(memory->copy(memory->self, s->device_call, s->pointers[scan->n_in + k],
+                                s->pointers[k], (uint64_t)bytes, err));
+        } else if (bytes > 0) {
             memcpy(s->pointers[scan->n_in + k], s->pointers[k], (size_t)bytes);
         }
     }
@@ -95,7 +100,7 @@ static stator_status run_steps(const steps *s, const stator_call *body, stator_d
     const uint32_t n_sizes = cg_unbound(s->scan->body, body->syms, sizes);
     for (int64_t t = 0; t < s->length; t++) {
         set_carried(s, t);
-        ST_TRY(cg_run_body(s->scan->body, body, err));
+        ST_TRY(cg_run_body(s->scan->body, body, s->device_call, err));
         cg_unbind(body->syms, sizes, n_sizes);
         end_step(s);
     }
@@ -185,27 +190,52 @@ static stator_status run_best(const steps *s, const stator_call *body, stator_di
     return status;
 }
 
-stator_status cg_run_scan(const cg_scan *scan, const stator_call *call, void *const *pointers,
-                          stator_diag **err)
+/* All steps, with `tensors` for their descriptors and `work` for the body's values. */
+static stator_status run_all(steps *s, const stator_call *call, void *work, stator_diag **err)
 {
-    const uint32_t n = scan->n_in + scan->n_out;
-    char *scratch = pointers[n + scan->n_carried];
-    steps s = {.scan = scan, .pointers = pointers, .tensors = (DLTensor *)(void *)scratch};
-    s.bytes = (int64_t *)(void *)(s.tensors + n);
-    ST_FAIL_IF(!st_symprog_eval(&scan->length, call->syms, &s.length), err, STATOR_OUT_OF_RANGE,
+    const cg_scan *scan = s->scan;
+    s->bytes = (int64_t *)(void *)(s->tensors + scan->n_in + scan->n_out);
+    ST_FAIL_IF(!st_symprog_eval(&scan->length, call->syms, &s->length), err, STATOR_OUT_OF_RANGE,
                "a size cannot be computed");
-    if (s.length <= 0) {
-        return copy_carried(&s, call->syms, err);
+    if (s->length <= 0) {
+        return copy_carried(s, call->syms, err);
     }
-    ST_TRY(begin_steps(&s, call->syms, err));
+    ST_TRY(begin_steps(s, call->syms, err));
     stator_call body = {.struct_size = 0}; /* the host's struct may be shorter */
     memcpy(&body, call, call->struct_size < sizeof body ? call->struct_size : sizeof body);
     body.note_time = NULL; /* timed from outside, as one step */
     body.n_in = scan->n_in;
     body.n_out = scan->n_out;
-    body.in = s.tensors;
-    body.out = s.tensors + scan->n_in;
-    body.workspace = scratch + cg_scan_tensor_bytes(scan);
+    body.in = s->tensors;
+    body.out = s->tensors + scan->n_in;
+    body.workspace = work;
     body.workspace_bytes = scan->body->static_bytes;
-    return scan->group > 1 ? run_best(&s, &body, err) : run_steps(&s, &body, err);
+    return scan->group > 1 ? run_best(s, &body, err) : run_steps(s, &body, err);
+}
+
+/* On a device the step's last buffer has the body's values alone. */
+static stator_status run_on_device(steps *s, const stator_call *call, void *work, stator_diag **err)
+{
+    cg_scan *scan = (cg_scan *)(uintptr_t)s->scan; /* only `spare`, which is atomic */
+    st_mem *mem = scan->body->config.mem;
+    s->tensors = atomic_exchange(&scan->spare, NULL);
+    if (s->tensors == NULL) {
+        s->tensors = st_alloc(mem, cg_scan_tensor_bytes(scan), WORK_ALIGN);
+        ST_TRY_MEM(s->tensors, err);
+    }
+    const stator_status status = run_all(s, call, work, err);
+    st_free(mem, atomic_exchange(&scan->spare, s->tensors));
+    return status;
+}
+
+stator_status cg_run_scan(const cg_scan *scan, const stator_call *call, void *const *pointers,
+                          void *device_call, stator_diag **err)
+{
+    char *scratch = pointers[scan->n_in + scan->n_out + scan->n_carried];
+    steps s = {.scan = scan, .pointers = pointers, .device_call = device_call};
+    if (device_call) {
+        return run_on_device(&s, call, scratch, err);
+    }
+    s.tensors = (DLTensor *)(void *)scratch;
+    return run_all(&s, call, scratch + cg_scan_tensor_bytes(scan), err);
 }

@@ -20,11 +20,12 @@ struct cg_scan {
     st_symprog length; /* steps */
     st_symprog *carried_bytes;
     cg_port *ports;                 /* inputs, then outputs */
-    cg_barrier_group_record record; /* timings: all that calls change */
+    cg_barrier_group_record record; /* timings: with `spare` all that calls change */
+    _Atomic(void *) spare;          /* on a device: tensor descriptors that nobody uses */
 };
 
 /* Bytes of tensor descriptors at the head of the step's last buffer; the body's workspace lies
- * behind them. */
+ * behind them. On a device they are host memory, and the buffer has the workspace alone. */
 uint64_t cg_scan_tensor_bytes(const cg_scan *scan);
 
 #endif

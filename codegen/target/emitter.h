@@ -8,6 +8,7 @@
 #define STATOR_CODEGEN_EMITTER_H
 
 #include "codegen/loopir/loop.h"
+#include "codegen/target/device_memory.h"
 #include "codegen/target/library.h"
 #include <stator/plugin.h>
 
@@ -49,6 +50,7 @@ typedef struct st_launch {
     uint32_t is_part;
     uint32_t reserved;
     int64_t begin;
+    void *device_call; /* of st_device_memory.begin; then args->status is NULL */
 } st_launch;
 
 enum st_emitter_flag {
@@ -78,6 +80,9 @@ typedef struct st_emitter {
     stator_status (*module_save)(void *self, void *module, st_str *out, stator_diag **err);
     stator_status (*module_load)(void *self, const void *bytes, uint64_t n, uint32_t n_kernels,
                                  void **out_module, stator_diag **err);
+    /* NULL: buffers are host memory, and `launch` has done its work when it returns. Else without
+     * PARTS and HOST. */
+    const st_device_memory *memory;
 } st_emitter;
 
 #endif

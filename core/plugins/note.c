@@ -248,6 +248,23 @@ static stator_status read_items(const st_json *root, st_arena *arena, st_note *n
     return list != NULL ? read_named_items(list, arena, mask, items, note, err) : STATOR_OK;
 }
 
+/* An entry names a soname or an absolute path; alternatives stand side by side, with '|' between
+ * them, and are all of the first one's kind: device nodes, other files, sonames. */
+static bool is_required_ok(const char *entry)
+{
+    const bool is_device = strncmp(entry, "/dev/", 5) == 0;
+    const bool is_path = entry[0] == '/';
+    for (const char *at = entry;; at++) {
+        const size_t n = strcspn(at, "|");
+        ST_NEED(n > 0 && (strncmp(at, "/dev/", 5) == 0) == is_device);
+        ST_NEED(is_path ? at[0] == '/' : memchr(at, '/', n) == NULL);
+        at += n;
+        if (*at == '\0') {
+            return true;
+        }
+    }
+}
+
 static stator_status read_requires(const st_json *root, st_arena *arena, st_note *note,
                                    stator_diag **err)
 {
@@ -257,9 +274,9 @@ static stator_status read_requires(const st_json *root, st_arena *arena, st_note
     ST_TRY_MEM(words, err);
     note->requires_ = words;
     for (const st_json *w = first; w != NULL; w = w->next) {
-        ST_FAIL_IF(w->text[0] != '/' && strchr(w->text, '/') != NULL, err, STATOR_DATA_LOSS,
-                   "the note requires '%.64s', which is neither a "
-                   "soname nor an absolute path",
+        ST_FAIL_IF(!is_required_ok(w->text), err, STATOR_DATA_LOSS,
+                   "the note requires '%.64s', which is neither a soname nor an absolute path, nor "
+                   "alternatives of one kind with '|' between them",
                    w->text);
         *words++ = w->text;
     }

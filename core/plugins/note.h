@@ -37,7 +37,7 @@ typedef struct st_note {
     const char *sanitizer; /* "" when absent */
     const char *vendor;
     const char *licence;
-    const char *const *requires_; /* sonames and absolute paths */
+    const char *const *requires_; /* sonames, absolute paths; alternatives as "a|b" */
     uint32_t requires_count;
     uint32_t item_count;
     const st_note_item *items;

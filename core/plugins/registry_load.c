@@ -31,15 +31,19 @@ void st_probe_verdict(const st_loaded *loaded, st_verdict *out_verdict, char *re
     const stator_status status =
         st_plugin_leave(&call, loaded->as.backend->probe(loaded->self, &why), &why);
     if (status != STATOR_OK) {
-        const bool is_device = status == STATOR_UNAVAILABLE || status == STATOR_NOT_FOUND;
+        const bool is_device = status == STATOR_UNAVAILABLE;
+        const bool is_missing = status == STATOR_NOT_FOUND;
         const char *text = st_diag_hint(why);
         snprintf(reason, reason_size, "%s", st_diag_text(why));
         snprintf(hint, hint_size, "%s",
                  text != NULL ? text
                  : is_device  ? "connect or switch on the device, or choose another backend"
+                 : is_missing ? "install what is named, or choose another backend"
                               : "see the plugin's own documentation");
-        *out_verdict =
-            (st_verdict){is_device ? ST_STATE_NO_DEVICE : ST_STATE_INIT_FAILED, reason, hint};
+        *out_verdict = (st_verdict){is_device    ? ST_STATE_NO_DEVICE
+                                    : is_missing ? ST_STATE_MISSING_DEPENDENCY
+                                                 : ST_STATE_INIT_FAILED,
+                                    reason, hint};
     }
     st_diag_release(why);
 }

@@ -120,8 +120,8 @@ static bool is_line_of(char **fields, const st_registry_item *item)
 
 static bool is_refusal(uint32_t state)
 {
-    return state == ST_STATE_NO_DEVICE || state == ST_STATE_INIT_FAILED ||
-           state == ST_STATE_CRASHED_IN_PROBE;
+    return state == ST_STATE_NO_DEVICE || state == ST_STATE_MISSING_DEPENDENCY ||
+           state == ST_STATE_INIT_FAILED || state == ST_STATE_CRASHED_IN_PROBE;
 }
 
 /* 1: the line is the item's. */

@@ -3,8 +3,9 @@
  * In: the environment (unless NO_ENV; never with raised rights), the options' folders, the folder
  * of libstator. Out: one row per item of each *.so found, in order of rank, by file name inside a
  * folder. A file that two rules find is listed once, for the first. The rules for a file, in order:
- * readable ELF and note -> SELECT / DISABLE -> trust -> machine -> ABI -> sanitizer -> libraries ->
- * required files -> what an earlier probe remembered. The first that fails gives the state. */
+ * readable ELF and note -> SELECT / DISABLE -> trust -> machine -> ABI -> sanitizer -> required
+ * devices -> libraries -> required files -> what an earlier probe remembered. The first that fails
+ * gives the state. */
 #define _GNU_SOURCE
 #include "core/plugins/ldcache.h"
 #include "core/plugins/registry_internal.h"
@@ -216,16 +217,11 @@ static bool fits_sanitizer(const scan *s, const candidate *c, st_verdict *out)
     return false;
 }
 
+/* The library of a soname and all that it needs are there. */
 static stator_status has_libraries(const scan *s, const candidate *c, st_verdict *out)
 {
     st_missing missing = {0};
     ST_TRY(st_ldcache_check(s->libraries, &c->elf, c->plugin->folder, &missing, s->err));
-    const st_note *note = &c->plugin->note;
-    for (uint32_t i = 0; i < note->requires_count && missing.soname == NULL; i++) {
-        if (note->requires_[i][0] != '/') {
-            ST_TRY(st_ldcache_check_soname(s->libraries, note->requires_[i], &missing, s->err));
-        }
-    }
     if (missing.soname != NULL) {
         const bool is_direct = missing.needed_by == NULL;
         *out =
@@ -241,24 +237,85 @@ static stator_status has_libraries(const scan *s, const candidate *c, st_verdict
     return STATOR_OK;
 }
 
-/* Required paths: a device node, or any other file. */
-static void has_files(const scan *s, const candidate *c, st_verdict *out)
+/* ---- what a note requires ---- */
+
+enum required_kind { REQUIRED_DEVICE, REQUIRED_FILE, REQUIRED_LIBRARY };
+
+static uint32_t kind_of_required(const char *entry)
+{
+    return strncmp(entry, "/dev/", 5) == 0 ? REQUIRED_DEVICE
+           : entry[0] == '/'               ? REQUIRED_FILE
+                                           : REQUIRED_LIBRARY;
+}
+
+/* Is one of the alternatives there? They are of one kind, with '|' between them. */
+static stator_status has_alternative(const scan *s, const char *entry, bool *out_found)
+{
+    *out_found = false;
+    for (const char *at = entry; *at != '\0' && !*out_found;) {
+        const size_t n = strcspn(at, "|");
+        const char *name = st_arena_strndup(&s->registry->arena, at, n);
+        struct stat st;
+        st_missing missing = {0};
+        ST_TRY_MEM(name, s->err);
+        if (name[0] == '/') {
+            *out_found = stat(name, &st) == 0 || errno == EACCES;
+        } else {
+            ST_TRY(st_ldcache_check_soname(s->libraries, name, &missing, s->err));
+            *out_found = missing.soname == NULL;
+        }
+        at += n + (at[n] == '|');
+    }
+    return STATOR_OK;
+}
+
+/* "A is not there", "the library A is not installed", or "there is no A or B or C". */
+static const char *say_absent(const scan *s, const char *entry)
+{
+    char words[REASON_SIZE / 2] = "";
+    size_t n = 0;
+    if (strchr(entry, '|') == NULL) {
+        return st_registry_textf(
+            s->registry,
+            entry[0] == '/' ? "%.500s is not there" : "the library %.500s is not installed", entry);
+    }
+    for (const char *at = entry; *at != '\0' && n + 5 < sizeof words; at++) {
+        n += (size_t)snprintf(words + n, sizeof words - n, *at == '|' ? " or " : "%c", *at);
+    }
+    return st_registry_textf(s->registry, "there is no %s", words);
+}
+
+static st_verdict verdict_of_required(const scan *s, const char *entry)
+{
+    const char *reason = say_absent(s, entry);
+    switch (kind_of_required(entry)) {
+    case REQUIRED_DEVICE:
+        return verdict_of(ST_STATE_NO_DEVICE, reason,
+                          "install or load the device's driver, or choose another backend");
+    case REQUIRED_FILE:
+        return verdict_of(ST_STATE_MISSING_DEPENDENCY, reason,
+                          "install the package that holds this file");
+    default:
+        return verdict_of(ST_STATE_MISSING_DEPENDENCY, reason,
+                          "install the package that holds this library, or add its folder to "
+                          "LD_LIBRARY_PATH");
+    }
+}
+
+/* The note's entries of one kind: the first that is not there gives the verdict. */
+static stator_status has_required(const scan *s, const candidate *c, uint32_t kind, st_verdict *out)
 {
     const st_note *note = &c->plugin->note;
-    for (uint32_t i = 0; i < note->requires_count; i++) {
-        const char *path = note->requires_[i];
-        struct stat st;
-        if (path[0] != '/' || stat(path, &st) == 0 || errno == EACCES) {
-            continue;
+    for (uint32_t i = 0; i < note->requires_count && out->state == ST_STATE_AVAILABLE; i++) {
+        bool is_found = true;
+        if (kind_of_required(note->requires_[i]) == kind) {
+            ST_TRY(has_alternative(s, note->requires_[i], &is_found));
         }
-        const bool is_device = strncmp(path, "/dev/", 5) == 0;
-        *out =
-            verdict_of(is_device ? ST_STATE_NO_DEVICE : ST_STATE_MISSING_DEPENDENCY,
-                       st_registry_textf(s->registry, "%s is not there", path),
-                       is_device ? "install or load the device's driver, or choose another backend"
-                                 : "install the package that holds this file");
-        return;
+        if (!is_found) {
+            *out = verdict_of_required(s, note->requires_[i]);
+        }
     }
+    return STATOR_OK;
 }
 
 /* Everything that is asked of a file whose note could be read. */
@@ -269,11 +326,13 @@ static stator_status judge(const scan *s, const candidate *c, st_verdict *out)
         !st_abi_fits(s->registry, &c->plugin->note, out) || !fits_sanitizer(s, c, out)) {
         return STATOR_OK;
     }
-    ST_TRY(has_libraries(s, c, out));
+    /* Without the device a library for it would be installed in vain. */
+    ST_TRY(has_required(s, c, REQUIRED_DEVICE, out));
     if (out->state == ST_STATE_AVAILABLE) {
-        has_files(s, c, out);
+        ST_TRY(has_libraries(s, c, out));
     }
-    return STATOR_OK;
+    ST_TRY(has_required(s, c, REQUIRED_LIBRARY, out));
+    return has_required(s, c, REQUIRED_FILE, out);
 }
 
 /* ---- one file ---- */
@@ -560,13 +619,22 @@ static stator_status add_user_folder(scan *s)
     return n > 0 && (size_t)n < sizeof path ? add_folder(s, ST_ORIGIN_USER, path) : STATOR_OK;
 }
 
-/* The plugin folder beside libstator.so in `path`; 0 when there is none. */
-static bool own_folder(const st_registry *registry, char path[PATH_SIZE])
+/* The folder of that name beside libstator.so in `path`; 0 when there is none. */
+static bool folder_beside(const st_registry *registry, const char *name, char path[PATH_SIZE])
 {
     const int n = registry->lib_dir != NULL
-                      ? snprintf(path, PATH_SIZE, "%s/stator/plugins-1", registry->lib_dir)
+                      ? snprintf(path, PATH_SIZE, "%s/stator/%s", registry->lib_dir, name)
                       : 0;
     return n > 0 && n < PATH_SIZE;
+}
+
+/* Backends over the software device (docs/cuda.md): a build tree has them, an installation has not.
+ */
+static bool wants_soft_device(const st_registry *registry)
+{
+    const char *value =
+        (registry->flags & STATOR_CTX_NO_ENV) == 0 ? secure_getenv("STATOR_SOFT_DEVICE") : NULL;
+    return value != NULL && strcmp(value, "1") == 0;
 }
 
 static stator_status add_all(scan *s)
@@ -574,7 +642,7 @@ static stator_status add_all(scan *s)
     st_registry *registry = s->registry;
     char path[PATH_SIZE];
     char real[PATH_SIZE];
-    if (own_folder(registry, path) && realpath(path, real) != NULL) {
+    if (folder_beside(registry, "plugins-1", path) && realpath(path, real) != NULL) {
         s->own_folder = st_arena_strndup(&registry->arena, real, strlen(real));
     }
     if ((registry->flags & STATOR_CTX_NO_ENV) == 0) {
@@ -589,7 +657,10 @@ static stator_status add_all(scan *s)
         ST_TRY(add_folder(s, ST_ORIGIN_PLUGIN_DIR, registry->plugin_dirs.data[i]));
     }
     ST_TRY(add_user_folder(s));
-    if (own_folder(registry, path)) {
+    if (folder_beside(registry, "plugins-1", path)) {
+        ST_TRY(add_folder(s, ST_ORIGIN_LIBDIR, path));
+    }
+    if (wants_soft_device(registry) && folder_beside(registry, "plugins-soft", path)) {
         ST_TRY(add_folder(s, ST_ORIGIN_LIBDIR, path));
     }
     return add_folder(s, ST_ORIGIN_USR_LOCAL, "/usr/local/lib/stator/plugins-1");

@@ -138,6 +138,17 @@ Test(registry, missing_libraries_and_devices)
     test_expect_state(&t, "needs_device", "NO_DEVICE", "/dev/stator_test_absent");
 }
 
+/* One of the alternatives is enough. What a device needs is asked for when the device is there. */
+Test(registry, alternatives_of_what_a_note_requires)
+{
+    test_put_mutant(&t, "needs_either_device", "plugins/needs_either_device.so");
+    test_put_mutant(&t, "has_either", "plugins/has_either.so");
+    test_open(&t, 0, 0, NULL);
+    test_expect_state(&t, "needs_either_device", "NO_DEVICE",
+                      "there is no /dev/stator_a or /dev/stator_b");
+    test_expect_state(&t, "has_either", "AVAILABLE", NULL);
+}
+
 Test(registry, library_path_serves_missing_library)
 {
     test_put_mutant(&t, "missing_library", "plugins/missing_library.so");
@@ -272,6 +283,22 @@ static void open_with_own_folder(void)
         .mem = &t.mem, .host = &t.host, .plugin_dir_count = 1, .plugin_dirs = dirs, .lib_dir = lib};
     cr_assert_eq(st_registry_create(&options, &t.registry, NULL), STATOR_OK);
     cr_assert_eq(st_registry_scan(t.registry, NULL), STATOR_OK);
+}
+
+/* Backends over the software device are found in a folder of their own, when they are wanted. */
+Test(registry, soft_device_is_found_when_it_is_wanted)
+{
+    cr_assert_eq(mkdir(test_path(&t, "lib"), 0755), 0);
+    cr_assert_eq(mkdir(test_path(&t, "lib/stator"), 0755), 0);
+    test_put_mutant(&t, "good", "lib/stator/plugins-soft/good.so");
+    unsetenv("STATOR_SOFT_DEVICE");
+    open_with_own_folder();
+    cr_expect_eq(st_registry_count(t.registry), 0);
+    st_registry_destroy(t.registry);
+    setenv("STATOR_SOFT_DEVICE", "1", 1);
+    open_with_own_folder();
+    cr_expect_eq(st_registry_count(t.registry), 1);
+    test_expect_state(&t, "good", "AVAILABLE", NULL);
 }
 
 /* The tag reference makes the name of a backend beside libstator.so its own. */

@@ -87,6 +87,7 @@ Test(registry_probe, bad_plugins_end_in_their_state_without_harm)
         {"probe_segfault", "CRASHED_IN_PROBE", NULL}, /* a signal, or a sanitizer's status */
         {"probe_exit", "CRASHED_IN_PROBE", "ended with status 7 before it could answer"},
         {"probe_no_device", "NO_DEVICE", "the toy device is switched off"},
+        {"probe_missing", "MISSING_DEPENDENCY", "the toy device is switched off"},
         {"init_fails", "INIT_FAILED", "the licence server does not answer"},
         {"null_slot", "INVALID", "required slot 'compile'"},
         {"undefined", "INVALID", "undefined symbol"},

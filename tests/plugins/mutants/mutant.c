@@ -86,13 +86,13 @@ static stator_status probe(void *self, stator_diag **err)
     *nowhere = 1;
 #elif defined(MUTANT_PROBE_EXIT)
     _exit(7);
-#elif defined(MUTANT_PROBE_NO_DEVICE)
+#elif defined(MUTANT_PROBE_ANSWER)
     static const char text[] = "the toy device is switched off";
     if (err != NULL) {
-        *err = host->diag->create(STATOR_UNAVAILABLE, text, sizeof text - 1);
+        *err = host->diag->create(MUTANT_PROBE_ANSWER, text, sizeof text - 1);
         host->diag->set_hint(*err, "switch it on");
     }
-    return STATOR_UNAVAILABLE;
+    return MUTANT_PROBE_ANSWER;
 #elif defined(MUTANT_NEEDS_GONE)
     return stator_test_gone() == 0 ? STATOR_OK : STATOR_INTERNAL;
 #elif defined(MUTANT_UNDEFINED)

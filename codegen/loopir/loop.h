@@ -166,14 +166,24 @@ enum st_loop_axis_flag {
     ST_AXIS_SERIAL = 1u << 3    /* in order: a scan */
 };
 
+/* Over what the iterations of an axis are spread on a GPU (docs/gpu.md). The meaning of a kernel
+ * does not depend on it; text without a GPU's frame ignores it. */
+enum st_axis_mapping {
+    ST_MAPPING_SEQUENTIAL = 0, /* each thread that comes by runs all iterations */
+    ST_MAPPING_GRID = 1,       /* the parallel loop's: each thread of the grid takes an iteration */
+    ST_MAPPING_BLOCKS = 2,     /* the parallel loop's: each block of threads takes an iteration */
+    ST_MAPPING_THREADS = 3     /* the threads of a block share the iterations */
+};
+
 typedef struct st_loop_axis {
     uint32_t sym;    /* the axis as a sym: 0 <= axis < extent */
     uint32_t symbol; /* index of the symbol that `sym` is */
     uint32_t extent; /* sym of sizes (and of bound values) */
     uint32_t flags;
-    uint32_t block;  /* the loop's body, 0 before it is opened */
-    uint32_t lanes;  /* VECTOR: elements at once, else 1 */
-    uint32_t unroll; /* bodies in flight, >= 1: with REDUCE each has accumulators of its own */
+    uint32_t block;   /* the loop's body, 0 before it is opened */
+    uint32_t lanes;   /* VECTOR: elements at once, else 1 */
+    uint32_t unroll;  /* bodies in flight, >= 1: with REDUCE each has accumulators of its own */
+    uint32_t mapping; /* st_axis_mapping */
 } st_loop_axis;
 
 enum st_loop_buffer_flag {
@@ -229,6 +239,7 @@ typedef struct st_kernel {
     const char *name;   /* an identifier; made of the ops inside */
     uint32_t number;    /* owner of its symbols */
     uint32_t failed;    /* a status: building went wrong, the kernel is useless */
+    uint32_t threads;   /* of a block of a GPU's grid; 0: the kernel is mapped onto no grid */
     st_vec(st_loop_inst) insts;
     st_vec(st_loop_block) blocks;
     st_vec(st_loop_axis) axes;
@@ -241,7 +252,8 @@ void st_kernel_deinit(st_kernel *kernel);
  * instruction stands in one chain; what the loops between an ACC and its UPDATE run is REDUCE or
  * SERIAL (SERIAL alone for LAST), between an ACC and a READ of it inside a loop that updates it
  * SERIAL; with a parallel loop all stores are inside it, and its extent is made of sizes; one
- * VECTOR axis on a path. */
+ * VECTOR axis on a path. GRID and BLOCKS are of the parallel loop alone; a THREADS axis is neither
+ * SERIAL nor inside a GRID or another THREADS axis; a kernel with a mapped axis has threads. */
 stator_status st_kernel_verify(const st_kernel *kernel, stator_diag **err);
 /* The text form, exact: golden tests and `output_code` print it. */
 void st_kernel_print(const st_kernel *kernel, st_str *out);

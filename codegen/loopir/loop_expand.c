@@ -579,7 +579,8 @@ static bool copy_kernel(const st_kernel *from, st_kernel *to)
                       .syms = from->syms,
                       .name = from->name,
                       .number = from->number,
-                      .failed = from->failed};
+                      .failed = from->failed,
+                      .threads = from->threads};
     return COPY(to->mem, &to->insts, &from->insts) && COPY(to->mem, &to->blocks, &from->blocks) &&
            COPY(to->mem, &to->axes, &from->axes) && COPY(to->mem, &to->buffers, &from->buffers);
 }

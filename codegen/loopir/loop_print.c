@@ -154,6 +154,11 @@ static void put_update(printer *p, const st_loop_inst *inst)
 static void put_loop(printer *p, const st_loop_inst *inst)
 {
     static const char *const names[] = {" parallel", " vector", " reduce", " serial"};
+    static const char *const mappings[] = {
+        [ST_MAPPING_GRID] = " over the grid",
+        [ST_MAPPING_BLOCKS] = " over blocks",
+        [ST_MAPPING_THREADS] = " over threads",
+    };
     put(p, "loop ");
     if (inst->ref >= p->kernel->axes.count) {
         put(p, "?");
@@ -173,6 +178,9 @@ static void put_loop(printer *p, const st_loop_inst *inst)
     }
     if (axis->unroll > 1) {
         st_str_addf(p->out, " unroll %" PRIu32, axis->unroll);
+    }
+    if (axis->mapping) {
+        put(p, axis->mapping <= ST_MAPPING_THREADS ? mappings[axis->mapping] : " ?");
     }
 }
 
@@ -326,7 +334,11 @@ static void put_head(printer *p)
     put_buffers(p, shown, 0, ", ");
     put(p, ") -> (");
     put_buffers(p, shown, ST_BUFFER_WRITTEN, ", ");
-    put(p, ")\n");
+    put(p, ")");
+    if (p->kernel->threads) {
+        st_str_addf(p->out, " in blocks of %" PRIu32, p->kernel->threads);
+    }
+    put(p, "\n");
     if (n_local) {
         put(p, "  local ");
         put_buffers(p, ST_BUFFER_LOCAL, ST_BUFFER_LOCAL, ", ");

@@ -364,6 +364,27 @@ static stator_status check_bind(const checker *c, const st_loop_inst *inst)
 
 static stator_status check_body(checker *c, st_loop_ref ref);
 
+static stator_status check_mapping(const checker *c, const st_loop_axis *axis)
+{
+    const bool is_of_grid = axis->mapping == ST_MAPPING_GRID || axis->mapping == ST_MAPPING_BLOCKS;
+    const bool is_of_block = axis->mapping == ST_MAPPING_THREADS;
+    BROKEN_IF(axis->mapping > ST_MAPPING_THREADS, c, "%" PRIu32 " is no mapping", axis->mapping);
+    BROKEN_IF(axis->mapping && c->kernel->threads == 0, c,
+              "it is mapped, and the kernel has no threads of a block");
+    BROKEN_IF(is_of_grid && !(axis->flags & ST_AXIS_PARALLEL), c,
+              "a loop over the grid that is not parallel");
+    BROKEN_IF(is_of_block && (axis->flags & ST_AXIS_SERIAL), c,
+              "a serial loop over the threads of a block");
+    for (uint32_t d = 0; d < c->depth && is_of_block; d++) {
+        const st_loop_axis *around = open_axis(c, d);
+        const uint32_t mapping = around ? around->mapping : 0;
+        BROKEN_IF(mapping == ST_MAPPING_GRID || mapping == ST_MAPPING_THREADS, c,
+                  "a loop over the threads of a block inside one over %s",
+                  mapping == ST_MAPPING_GRID ? "the grid" : "them");
+    }
+    return STATOR_OK;
+}
+
 static stator_status check_loop_inst(checker *c, const st_loop_inst *inst)
 {
     ST_TRY(check_form(c, 0, 0));
@@ -380,6 +401,7 @@ static stator_status check_loop_inst(checker *c, const st_loop_inst *inst)
         const st_loop_axis *around = open_axis(c, d);
         BROKEN_IF(around && (around->flags & ST_AXIS_VECTOR), c, "a vector loop inside another");
     }
+    ST_TRY(check_mapping(c, axis));
     return check_sym(c, "extent", axis->extent,
                      axis->flags & ST_AXIS_PARALLEL ? SIZES : SIZES | VALUES);
 }

@@ -12,6 +12,11 @@
 #include "codegen/target/library.h"
 #include <stator/plugin.h>
 
+enum st_target_kind {
+    ST_TARGET_CPU = 0,
+    ST_TARGET_GPU = 1 /* kernels are mapped onto blocks of threads, docs/gpu.md */
+};
+
 enum st_target_flag {
     ST_TARGET_GATHER = 1u << 0, /* indirect vector loads are worth it */
     /* Kernels, as the buffer's `align` says, and the library read constants at any address. */
@@ -38,6 +43,14 @@ typedef struct st_target {
      * the entries of a table that is fast: ST_MATH_FEW or ST_MATH_ENTRIES. */
     const uint8_t *spells;
     st_schedule_fn schedule;
+    /* Of a GPU; a CPU's are 0. There `threads` are those that keep it busy, and vectors have 0
+     * bytes. */
+    uint32_t kind; /* st_target_kind */
+    uint32_t n_multiprocessors;
+    uint32_t warp_size;         /* threads that run together: 32 or 64 */
+    uint32_t block_threads_max; /* threads of a block */
+    uint32_t shared_bytes;      /* of memory that the threads of a block share */
+    uint32_t reserved;
 } st_target;
 
 typedef struct st_launch {

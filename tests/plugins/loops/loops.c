@@ -38,6 +38,7 @@ static int copy_kernel(st_mem *mem, const st_kernel *from, st_kernel *to)
         return 0;
     }
     to->number = from->number;
+    to->threads = from->threads;
     const int is_ok = st_vec_resize(mem, &to->insts, from->insts.count) &&
                       st_vec_resize(mem, &to->blocks, from->blocks.count) &&
                       st_vec_resize(mem, &to->axes, from->axes.count) &&

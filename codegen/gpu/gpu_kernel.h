@@ -28,10 +28,10 @@ typedef struct st_gpu_kernel {
     /* A launch has ceil(count / iterations) blocks, where count is the extent of the parallel loop,
      * 1 without one. */
     uint32_t iterations;
-    uint32_t shared_bytes; /* static shared memory of a block */
+    uint32_t shared_bytes; /* shared memory that the text declares, at most; none is dynamic */
     uint32_t n_arguments;
     st_gpu_argument *arguments; /* from the arena given */
-    uint64_t scratch_bytes;     /* of each thread of the grid; 0: none */
+    uint64_t scratch_bytes;     /* of each block of the grid; 0: none */
 } st_gpu_kernel;
 
 /* The schedule of a GPU: which axis is spread over the blocks of the grid and over the threads of a
@@ -42,5 +42,9 @@ stator_status st_gpu_schedule(const st_target *target, st_kernel *kernel, stator
 stator_status st_gpu_print(const st_target *target, const st_kernel *kernel, const char *name,
                            st_arena *arena, st_str *out, st_gpu_kernel *out_kernel,
                            stator_diag **err);
+
+/* The text of "gpu_prelude.h" for a driver's compiler: gpu_prelude_cuda.h, made a string by the
+ * build. */
+extern const char st_gpu_prelude_cuda[];
 
 #endif

@@ -284,6 +284,9 @@ static inline int64_t st_loop_known_or(const st_symtab *tab, uint32_t sym, int64
 /* Merges loops that every access walks as one; 0: out of memory. */
 bool st_kernel_merge_axes(st_kernel *kernel);
 
+/* Writes how deep the block and those of the loops inside lie, after loops have been moved. */
+void st_loop_set_depths(st_kernel *kernel, uint32_t block, uint32_t depth);
+
 /* The outermost loop when it is PARALLEL, else 0 (the kernel runs once). */
 st_loop_ref st_kernel_parallel_loop(const st_kernel *kernel);
 

@@ -73,13 +73,13 @@ static bool rewrite(st_kernel *kernel, uint32_t block, uint32_t outer, uint32_t 
     return true;
 }
 
-static void set_depths(st_kernel *kernel, uint32_t block, uint32_t depth)
+void st_loop_set_depths(st_kernel *kernel, uint32_t block, uint32_t depth)
 {
     kernel->blocks.data[block].depth = depth;
     for (st_loop_ref ref = kernel->blocks.data[block].first; ref;
          ref = inst_at(kernel, ref)->next) {
         if (inst_at(kernel, ref)->code == ST_LOOP_LOOP) {
-            set_depths(kernel, inst_at(kernel, ref)->body, depth + 1u);
+            st_loop_set_depths(kernel, inst_at(kernel, ref)->body, depth + 1u);
         }
     }
 }
@@ -149,6 +149,6 @@ bool st_kernel_merge_axes(st_kernel *kernel)
     if (!merge_below(kernel, 0)) {
         return false;
     }
-    set_depths(kernel, 0, 0);
+    st_loop_set_depths(kernel, 0, 0);
     return true;
 }

@@ -197,13 +197,13 @@ static const char *find_pattern(const st_loop_pattern *patterns, size_t n, uint1
     return NULL;
 }
 
-/* The cast that lets a sum, a product or a shift of integers wrap; "" where none is needed. */
-static const char *wrapping(const text *t, uint32_t dtype)
+/* The cast before an operand that lets a sum, a product or a shift of integers wrap. */
+static void put_wrapping(text *t, uint32_t dtype)
 {
-    if (t->spelling->is_wrapping || !(st_loop_class_of(dtype) & (ST_LOOP_INTS | ST_LOOP_UINTS))) {
-        return "";
+    const uint32_t integers = ST_LOOP_INTS | ST_LOOP_UINTS;
+    if (!t->spelling->is_wrapping && (st_loop_class_of(dtype) & integers)) {
+        put(t, "(%s)", t->spelling->types[st_dtype_bits(dtype) == 64 ? STATOR_U64 : STATOR_U32]);
     }
-    return st_dtype_bits(dtype) == 64 ? "(st_u64)" : "(st_u32)";
 }
 
 static bool may_overflow(uint16_t code)
@@ -214,10 +214,12 @@ static bool may_overflow(uint16_t code)
 
 static void put_pattern(text *t, const st_loop_inst *inst, const char *pattern)
 {
-    const char *cast = may_overflow(inst->code) ? wrapping(t, inst->dtype) : "";
     for (const char *c = pattern; *c != '\0'; c++) {
         if (*c >= '1' && *c <= '3') {
-            put(t, "%sv%" PRIu32, cast, inst->args[*c - '1']);
+            if (may_overflow(inst->code)) {
+                put_wrapping(t, inst->dtype);
+            }
+            put(t, "v%" PRIu32, inst->args[*c - '1']);
         } else if (*c == '#') {
             put(t, "%s", t->spelling->suffix[width_of(inst->dtype)]);
         } else {
@@ -392,7 +394,6 @@ static void put_best(text *t, const st_loop_inst *acc, const st_loop_operands *o
 /* A dispatch switch: one case a kind. */
 void st_loop_text_combine(text *t, const st_loop_inst *acc, const st_loop_operands *o)
 {
-    const char *cast = wrapping(t, acc->dtype);
     if (st_loop_has_index(acc)) {
         put_best(t, acc, o);
         return;
@@ -400,10 +401,11 @@ void st_loop_text_combine(text *t, const st_loop_inst *acc, const st_loop_operan
     put(t, "%s = (%s)(", o->old, st_loop_text_type(t, acc->dtype));
     switch (acc->imm.i) {
     case ST_ACC_SUM:
-        put(t, "%s%s + %s%s", cast, o->old, cast, o->value);
-        break;
     case ST_ACC_PROD:
-        put(t, "%s%s * %s%s", cast, o->old, cast, o->value);
+        put_wrapping(t, acc->dtype);
+        put(t, "%s %s ", o->old, acc->imm.i == ST_ACC_SUM ? "+" : "*");
+        put_wrapping(t, acc->dtype);
+        put(t, "%s", o->value);
         break;
     case ST_ACC_MIN:
         put(t, "ST_MIN(%s, %s)", o->old, o->value);

@@ -2,16 +2,23 @@
  * by the oracle of the loop IR. What is wrong here is wrong before any machine code is made.
  */
 #include "codegen/codegen.h"
+#include "codegen/gpu/gpu_kernel.h"
+#include "codegen/loopir/loop_expand.h"
 #include "codegen/schedule/cpu/cpu_schedule.h"
 #include "core/base/diag.h"
 #include "plain_library.h"
 #include "tests/oracle/loop_oracle.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #ifdef LOOPS_LIBRARY
 #define NAME "loops_library"
 #define DOC "codegen's kernels, interpreted; contractions by a plain library"
+#elif defined(LOOPS_GPU)
+#define NAME "loops_gpu"
+#define DOC "codegen's kernels as they are mapped onto a GPU, interpreted"
 #else
 #define NAME "loops"
 #define DOC "codegen's kernels, interpreted"
@@ -69,6 +76,50 @@ static void module_destroy(void *self_, void *module_)
     st_free(&self->mem, m);
 }
 
+#ifdef LOOPS_GPU
+/* Appends the program of the kernel to the file that STATOR_GPU_TEXTS names. */
+static stator_status write_text(st_mem *mem, const st_target *target, const st_kernel *kernel,
+                                FILE *to, stator_diag **err)
+{
+    st_kernel plain;
+    st_arena arena;
+    st_str text;
+    st_gpu_kernel what;
+    stator_status status = st_loop_expand(kernel, NULL, &plain, err);
+    if (status != STATOR_OK) {
+        return status;
+    }
+    st_arena_init(&arena, mem);
+    st_str_init(&text, mem);
+    status = st_gpu_print(target, &plain, plain.name, &arena, &text, &what, err);
+    if (status == STATOR_OK) {
+        (void)fprintf(to, "%s", text.data);
+        (void)fprintf(to,
+                      "// %u iterations a block, %u bytes of shared memory, %llu of scratch\n\n",
+                      what.iterations, what.shared_bytes, (unsigned long long)what.scratch_bytes);
+    }
+    st_str_deinit(&text);
+    st_arena_deinit(&arena);
+    st_kernel_deinit(&plain);
+    return status;
+}
+
+static stator_status write_texts(st_mem *mem, const st_target *target,
+                                 const st_kernel *const *kernels, uint32_t n, stator_diag **err)
+{
+    const char *path = getenv("STATOR_GPU_TEXTS");
+    FILE *to = path ? fopen(path, "a") : NULL;
+    stator_status status = STATOR_OK;
+    for (uint32_t i = 0; to && i < n && status == STATOR_OK; i++) {
+        status = write_text(mem, target, kernels[i], to, err);
+    }
+    if (to) {
+        (void)fclose(to);
+    }
+    return status;
+}
+#endif
+
 static stator_status emit(void *self_, const st_kernel *const *kernels, uint32_t n, void **out,
                           stator_diag **err)
 {
@@ -88,7 +139,11 @@ static stator_status emit(void *self_, const st_kernel *const *kernels, uint32_t
         return st_fail_oom(err);
     }
     *out = m;
+#ifdef LOOPS_GPU
+    return write_texts(&self->mem, &self->emitter.target, kernels, n, err);
+#else
     return STATOR_OK;
+#endif
 }
 
 static stator_status launch(void *self, void *module_, uint32_t k, const st_launch *what,
@@ -139,6 +194,16 @@ static stator_status loops_init(const stator_host *host, void **out_self, stator
     self->library = plain_library(&self->mem);
 #ifdef LOOPS_LIBRARY
     self->emitter.library = &self->library;
+#elif defined(LOOPS_GPU)
+    self->emitter.target = (st_target){.struct_size = sizeof(st_target),
+                                       .threads = 132 * 2048, /* as an H100 */
+                                       .l2_bytes = 50u << 20,
+                                       .schedule = st_gpu_schedule,
+                                       .kind = ST_TARGET_GPU,
+                                       .n_multiprocessors = 132,
+                                       .warp_size = 32,
+                                       .block_threads_max = 1024,
+                                       .shared_bytes = 49152};
 #endif
     *out_self = self;
     return STATOR_OK;

@@ -1,0 +1,153 @@
+/* The dialect of docs/gpu.md for NVRTC: the prelude of kernels on CUDA devices.
+ *
+ * The driver gives it to the compiler as the named header "gpu_prelude.h"; it stands in libraries
+ * as a string. Programs are compiled with --fmad=false, so that products and sums are rounded each,
+ * and with NVRTC's exact division and square root, which are its defaults. No header is used. */
+#ifndef STATOR_GPU_PRELUDE_H
+#define STATOR_GPU_PRELUDE_H
+
+typedef signed char st_i8;
+typedef short st_i16;
+typedef int st_i32;
+typedef long long st_i64;
+typedef unsigned char st_u8;
+typedef unsigned short st_u16;
+typedef unsigned int st_u32;
+typedef unsigned long long st_u64;
+typedef bool st_bool;
+
+#define ST_DEVICE static __device__ __forceinline__
+#define ST_KERNEL(name, arguments, threads)                                                        \
+    extern "C" __global__ void __launch_bounds__(threads) name(const arguments st_arguments)
+#define ST_ARG(field) (st_arguments.field)
+#define ST_GLOBAL(type, address) ((type *)(address))
+#define ST_SHARED(type, name, n) __shared__ type name[n]
+
+#define ST_WARP 32
+#define ST_BLOCK ((st_i64)blockIdx.x)
+#define ST_BLOCKS ((st_i64)gridDim.x)
+#define ST_THREAD ((st_u32)threadIdx.x)
+#define ST_LANE ((st_u32)threadIdx.x % ST_WARP)
+
+ST_DEVICE void st_barrier()
+{
+    __syncthreads();
+}
+
+/* ---- lanes ---- */
+
+ST_DEVICE st_u32 st_shuffle_xor_u32(st_u32 x, st_u32 mask)
+{
+    return __shfl_xor_sync(0xffffffffu, x, (int)mask);
+}
+
+ST_DEVICE st_u64 st_shuffle_xor_u64(st_u64 x, st_u32 mask)
+{
+    return __shfl_xor_sync(0xffffffffu, x, (int)mask);
+}
+
+/* ---- bits ---- */
+
+ST_DEVICE st_u32 st_bits_of_f32(float x)
+{
+    return __float_as_uint(x);
+}
+
+ST_DEVICE st_u64 st_bits_of_f64(double x)
+{
+    return (st_u64)__double_as_longlong(x);
+}
+
+ST_DEVICE float st_f32_of_bits(st_u32 x)
+{
+    return __uint_as_float(x);
+}
+
+ST_DEVICE double st_f64_of_bits(st_u64 x)
+{
+    return __longlong_as_double((long long)x);
+}
+
+/* ---- what IEEE 754 defines, rounded once ---- */
+
+ST_DEVICE float st_fma_f32(float x, float y, float z)
+{
+    return __fmaf_rn(x, y, z);
+}
+
+ST_DEVICE double st_fma_f64(double x, double y, double z)
+{
+    return __fma_rn(x, y, z);
+}
+
+ST_DEVICE float st_sqrt_f32(float x)
+{
+    return __fsqrt_rn(x);
+}
+
+ST_DEVICE double st_sqrt_f64(double x)
+{
+    return __dsqrt_rn(x);
+}
+
+#define ST_PRELUDE_FUNCTION(name, of_f32, of_f64)                                                  \
+    ST_DEVICE float st_##name##_f32(float x)                                                       \
+    {                                                                                              \
+        return of_f32(x);                                                                          \
+    }                                                                                              \
+    ST_DEVICE double st_##name##_f64(double x)                                                     \
+    {                                                                                              \
+        return of_f64(x);                                                                          \
+    }
+
+ST_PRELUDE_FUNCTION(floor, floorf, floor)
+ST_PRELUDE_FUNCTION(ceil, ceilf, ceil)
+ST_PRELUDE_FUNCTION(trunc, truncf, trunc)
+ST_PRELUDE_FUNCTION(rint, rintf, rint)
+ST_PRELUDE_FUNCTION(abs, fabsf, fabs)
+
+/* ---- functions without a program in the loop IR ---- */
+
+ST_PRELUDE_FUNCTION(exp, expf, exp)
+ST_PRELUDE_FUNCTION(exp2, exp2f, exp2)
+ST_PRELUDE_FUNCTION(expm1, expm1f, expm1)
+ST_PRELUDE_FUNCTION(log, logf, log)
+ST_PRELUDE_FUNCTION(log2, log2f, log2)
+ST_PRELUDE_FUNCTION(log1p, log1pf, log1p)
+ST_PRELUDE_FUNCTION(sin, sinf, sin)
+ST_PRELUDE_FUNCTION(cos, cosf, cos)
+ST_PRELUDE_FUNCTION(tan, tanf, tan)
+ST_PRELUDE_FUNCTION(asin, asinf, asin)
+ST_PRELUDE_FUNCTION(acos, acosf, acos)
+ST_PRELUDE_FUNCTION(atan, atanf, atan)
+ST_PRELUDE_FUNCTION(sinh, sinhf, sinh)
+ST_PRELUDE_FUNCTION(cosh, coshf, cosh)
+ST_PRELUDE_FUNCTION(tanh, tanhf, tanh)
+ST_PRELUDE_FUNCTION(asinh, asinhf, asinh)
+ST_PRELUDE_FUNCTION(acosh, acoshf, acosh)
+ST_PRELUDE_FUNCTION(atanh, atanhf, atanh)
+ST_PRELUDE_FUNCTION(erf, erff, erf)
+ST_PRELUDE_FUNCTION(lgamma, lgammaf, lgamma)
+
+#define ST_PRELUDE_FUNCTION_2(name, of_f32, of_f64)                                                \
+    ST_DEVICE float st_##name##_f32(float x, float y)                                              \
+    {                                                                                              \
+        return of_f32(x, y);                                                                       \
+    }                                                                                              \
+    ST_DEVICE double st_##name##_f64(double x, double y)                                           \
+    {                                                                                              \
+        return of_f64(x, y);                                                                       \
+    }
+
+ST_PRELUDE_FUNCTION_2(fmod, fmodf, fmod)
+ST_PRELUDE_FUNCTION_2(pow, powf, pow)
+ST_PRELUDE_FUNCTION_2(atan2, atan2f, atan2)
+
+/* ---- the status word ---- */
+
+ST_DEVICE void st_set_status(st_u64 address, st_u32 value)
+{
+    *(volatile st_u32 *)address = value;
+}
+
+#endif

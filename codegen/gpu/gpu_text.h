@@ -1,0 +1,49 @@
+/* The room of the GPU's text, shared by its files: gpu_text.c prints the program around a kernel,
+ * gpu_block.c what the threads of a block do together, gpu_combine.c how their accumulators become
+ * one, gpu_spelling.c has the words of the dialect. */
+#ifndef STATOR_CODEGEN_GPU_TEXT_H
+#define STATOR_CODEGEN_GPU_TEXT_H
+
+#include "codegen/gpu/gpu_kernel.h"
+#include "codegen/loopir/loop_text.h"
+
+/* What a thread's copy of an accumulator holds, between two instructions of the block. */
+enum gpu_acc_state {
+    GPU_ACC_IDENTITY = 0, /* what an update leaves as it is */
+    GPU_ACC_UNIFORM = 1,  /* the same in all threads */
+    GPU_ACC_PARTIAL = 2   /* what this thread's iterations gave */
+};
+
+enum gpu_access { GPU_ACCESS_READ = 1u << 0, GPU_ACCESS_WRITTEN = 1u << 1 };
+
+typedef struct gpu_text {
+    st_loop_text t;
+    const st_kernel *kernel;
+    uint32_t n_loops;     /* around the instruction, that all threads of the block run together */
+    uint8_t *acc_state;   /* gpu_acc_state, by ACC instruction */
+    uint8_t *is_combined; /* over the block, by ACC instruction */
+    uint8_t *touched;     /* gpu_access since the last barrier, by buffer */
+    /* Is there a function that combines such accumulators over a warp? By kind and dtype. */
+    uint8_t has_function[ST_ACC_LAST + 1u][STATOR_DTYPE_COUNT];
+} gpu_text;
+
+/* ---- gpu_spelling.c ---- */
+extern const st_loop_spelling gpu_spelling;
+/* Appends the helpers of the dialect that `body` names. */
+void gpu_put_helpers(const char *body, st_str *out);
+
+/* ---- gpu_block.c ---- */
+/* Prints a block of instructions that all threads of a block run together. */
+void gpu_put_shared_block(gpu_text *g, uint32_t block);
+/* A LOOP that one thread runs by itself; for st_loop_text.put_loop. */
+void gpu_put_loop(st_loop_text *t, const st_loop_inst *inst);
+
+/* ---- gpu_combine.c ---- */
+/* The accumulator becomes the same in all threads; a barrier is part of it. */
+void gpu_put_combine(gpu_text *g, st_loop_ref acc);
+/* The functions that the body calls. */
+void gpu_put_functions(gpu_text *g);
+/* Shared memory through which warps exchange accumulators; its bytes. */
+uint32_t gpu_put_exchanges(gpu_text *g);
+
+#endif

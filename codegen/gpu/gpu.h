@@ -13,6 +13,7 @@
  * A stream is a handle of the driver, from st_gpu_stream_create or a caller's own; NULL is a stream
  * of the runtime's.
  *
+ * Diags are core/base's own: a slot hands them to the host with st_cg_to_host.
  * Errors that show late (a check inside a kernel) are told by the next wait for the stream. Once
  * the context is lost every function answers UNAVAILABLE. Threads: any thread, concurrently, also
  * on one stream; create and destroy alone. */

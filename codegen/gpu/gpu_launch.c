@@ -1,0 +1,128 @@
+/* Calls and launches: the arguments of a kernel are filled and it is queued. Nothing is allocated
+ * and nothing waits, but for the first calls of a kind. */
+#include "codegen/gpu/gpu_runtime.h"
+
+/* ---- calls ---- */
+
+/* Under the lock. */
+static stator_status begin(st_gpu *gpu, gpu_call *call, gpu_checks *checks, const gpu_call *around,
+                           stator_diag **err)
+{
+    call->word = NULL;
+    call->number = around ? around->number : ++gpu->n_calls;
+    call->stream->queued = call->stream->epoch;
+    return checks ? gpu_word_begin(gpu, call->stream, checks, call->number, &call->word, err)
+                  : STATOR_OK;
+}
+
+static gpu_call *new_call(st_gpu *gpu)
+{
+    gpu_call *call = gpu->unused_calls;
+    if (call) {
+        gpu->unused_calls = call->next;
+        return call;
+    }
+    return st_calloc(gpu->mem, 1, sizeof *call);
+}
+
+stator_status gpu_call_begin(void *self, const stator_call *of, void *checks, void *around,
+                             void **out_call, stator_diag **err)
+{
+    st_gpu *gpu = self;
+    stator_status status = STATOR_OK;
+    pthread_mutex_lock(&gpu->lock);
+    gpu_call *call = new_call(gpu);
+    if (call) {
+        call->stream = gpu_stream_of(gpu, of->stream);
+    }
+    if (call == NULL || call->stream == NULL) {
+        status = st_fail_oom(err);
+    }
+    ST_THEN(status, begin(gpu, call, checks, around, err));
+    if (status != STATOR_OK && call) {
+        call->next = gpu->unused_calls;
+        gpu->unused_calls = call;
+    }
+    pthread_mutex_unlock(&gpu->lock);
+    *out_call = status == STATOR_OK ? call : NULL;
+    return status;
+}
+
+void gpu_call_end(void *self, void *call_)
+{
+    st_gpu *gpu = self;
+    gpu_call *call = call_;
+    pthread_mutex_lock(&gpu->lock);
+    call->stream->queued = call->stream->epoch;
+    if (call->word) {
+        gpu_word_end(call->stream, call->word);
+    }
+    call->next = gpu->unused_calls;
+    gpu->unused_calls = call;
+    pthread_mutex_unlock(&gpu->lock);
+}
+
+/* ---- launches ---- */
+
+static uint64_t argument_of(const st_gpu *gpu, const st_gpu_argument *argument,
+                            const st_launch *launch, st_gpu_address scratch)
+{
+    const gpu_call *call = launch->device_call;
+    switch (argument->kind) {
+    case ST_GPU_ARGUMENT_BUFFER:
+        return gpu_address(launch->args->buffers[argument->index]);
+    case ST_GPU_ARGUMENT_SIZE:
+        return (uint64_t)launch->args->syms[argument->index];
+    case ST_GPU_ARGUMENT_STATUS:
+        return gpu_address(call->word ? (const void *)call->word->value
+                                      : (const void *)gpu->ignored);
+    default:
+        return scratch;
+    }
+}
+
+/* Blocks of the grid; 0: more than a device takes. */
+static uint32_t blocks_of(const st_gpu_kernel *kernel, int64_t count)
+{
+    const uint64_t each = kernel->iterations ? kernel->iterations : 1;
+    const uint64_t blocks = ((uint64_t)count + each - 1u) / each;
+    return blocks <= INT32_MAX ? (uint32_t)blocks : 0;
+}
+
+static stator_status launch_with(st_gpu *gpu, const gpu_function *f, const st_launch *launch,
+                                 st_gpu_launch *what, stator_diag **err)
+{
+    const gpu_call *call = launch->device_call;
+    const st_gpu_kernel *kernel = &f->kernel;
+    const uint64_t scratch_bytes = kernel->scratch_bytes * what->blocks[0] * what->threads;
+    uint64_t arguments[GPU_ARGUMENTS_MAX];
+    st_gpu_address scratch = 0;
+    if (scratch_bytes) {
+        ST_TRY(gpu_take(gpu, &gpu->device, call->stream, scratch_bytes, &scratch, err));
+    }
+    for (uint32_t i = 0; i < kernel->n_arguments; i++) {
+        arguments[i] = argument_of(gpu, &kernel->arguments[i], launch, scratch);
+    }
+    what->arguments = arguments;
+    what->argument_bytes = kernel->n_arguments * (uint32_t)sizeof *arguments;
+    const stator_status status =
+        gpu->driver->launch(gpu->driver->self, what, call->stream->driver_stream, err);
+    gpu_give(gpu, &gpu->device, call->stream, scratch);
+    return status;
+}
+
+stator_status gpu_launch(void *self, void *module_, uint32_t k, const st_launch *launch,
+                         stator_diag **err)
+{
+    st_gpu *gpu = self;
+    const gpu_module *module = module_;
+    const gpu_function *f = &module->functions[k];
+    st_gpu_launch what = {.function = f->function,
+                          .blocks = {blocks_of(&f->kernel, launch->count), 1, 1},
+                          .threads = f->kernel.threads};
+    ST_FAIL_IF(what.blocks[0] == 0, err, STATOR_OUT_OF_RANGE,
+               "kernel %s: %lld iterations are more than one grid has", f->kernel.name,
+               (long long)launch->count);
+    atomic_fetch_add(&gpu->launches, 1);
+    return launch_with(gpu, f, launch, &what, err);
+}

@@ -1,0 +1,173 @@
+/* The prelude of the software device: the names of docs/gpu.md over a C compiler.
+ *
+ * libnvrtc puts it in the place of the "gpu_prelude.h" that a program names, and the executor
+ * (soft_block.c) includes it for the structs that both see. A kernel's thread runs on a stack of
+ * ST_SOFT_STACK_BYTES, aligned to its size, whose last bytes are its st_soft_thread: so each
+ * function finds the thread that runs it without an argument or thread-local storage. */
+#ifndef GPU_PRELUDE_SOFT_H
+#define GPU_PRELUDE_SOFT_H
+
+typedef signed char st_i8;
+typedef unsigned char st_u8;
+typedef short st_i16;
+typedef unsigned short st_u16;
+typedef int st_i32;
+typedef unsigned st_u32;
+typedef long long st_i64;
+typedef unsigned long long st_u64;
+typedef _Bool st_bool;
+
+#ifndef ST_WARP
+#define ST_WARP 32
+#endif
+
+/* ---- what the executor and a kernel share ---- */
+
+#define ST_SOFT_STACK_BYTES 65536ull
+/* Addresses of device memory are this much above where the memory lies. */
+#define ST_SOFT_OFFSET (1ull << 46)
+
+enum st_soft_meeting { ST_SOFT_BARRIER = 1, ST_SOFT_SHUFFLE_U32 = 2, ST_SOFT_SHUFFLE_U64 = 3 };
+
+struct st_soft_shared {
+    st_u32 bytes;
+    st_u32 align;
+};
+
+struct st_soft_thread {
+    st_i64 block, blocks;
+    st_u32 thread;
+    st_u32 shared_used;
+    unsigned char *shared;
+    /* Waits for the others at a barrier or a shuffle; answers what a shuffle brings. */
+    st_u64 (*meet)(struct st_soft_thread *self, st_u32 kind, st_u32 line, st_u64 value,
+                   st_u32 mask);
+    void *worker;
+    void *stack;
+    st_u64 pad;
+};
+
+/* One for each kernel, exported as <name>_st_kernel. */
+struct st_soft_kernel {
+    st_u32 threads;
+    st_u32 argument_bytes;
+    st_u32 warp;
+    st_u32 pad;
+    void (*entry)(const void *arguments);
+};
+
+#ifndef ST_SOFT_EXECUTOR
+
+_Static_assert(sizeof(struct st_soft_thread) == 64, "the last bytes of a stack");
+
+/* Where the section of the program's shared arrays begins and ends; without one, nowhere. */
+extern const struct st_soft_shared __start_st_soft_shared[]
+    __attribute__((weak, visibility("hidden")));
+extern const struct st_soft_shared __stop_st_soft_shared[]
+    __attribute__((weak, visibility("hidden")));
+__attribute__((visibility("default"))) const struct st_soft_shared *const st_soft_shared_ends[2] = {
+    __start_st_soft_shared, __stop_st_soft_shared};
+
+/* The chip that the program is compiled for, 90 for sm_90. */
+__attribute__((visibility("default"))) const st_u32 st_soft_arch = ST_SOFT_ARCH;
+
+static inline struct st_soft_thread *st_soft_self(void)
+{
+    const st_u64 here = (st_u64)__builtin_frame_address(0);
+    return (struct st_soft_thread *)((here | (ST_SOFT_STACK_BYTES - 1)) + 1) - 1;
+}
+
+static inline void *st_soft_take_shared(const struct st_soft_shared *array)
+{
+    struct st_soft_thread *self = st_soft_self();
+    const st_u32 at = (self->shared_used + array->align - 1) / array->align * array->align;
+    self->shared_used = at + array->bytes;
+    return self->shared + at;
+}
+
+static inline st_u64 st_soft_meet(st_u32 kind, st_u32 line, st_u64 value, st_u32 mask)
+{
+    struct st_soft_thread *self = st_soft_self();
+    return self->meet(self, kind, line, value, mask);
+}
+
+/* ---- the dialect ---- */
+
+#define ST_DEVICE static
+
+#define ST_KERNEL(name, arguments, n_threads)                                                      \
+    static void name(const arguments *st_arguments);                                               \
+    static void name##_st_entry(const void *p)                                                     \
+    {                                                                                              \
+        name((const arguments *)p);                                                                \
+    }                                                                                              \
+    __attribute__((visibility("default"))) const struct st_soft_kernel name##_st_kernel = {        \
+        n_threads, sizeof(arguments), ST_WARP, 0, name##_st_entry};                                \
+    static void name(const arguments *st_arguments)
+
+#define ST_ARG(field) (st_arguments->field)
+#define ST_GLOBAL(type, address) ((type *)((st_u64)(address)-ST_SOFT_OFFSET))
+
+/* What a program has of these is summed over their section when it is loaded. */
+#define ST_SHARED(type, name, n)                                                                   \
+    static const struct st_soft_shared name##_st_shared                                            \
+        __attribute__((section("st_soft_shared"), used)) = {sizeof(type) * (n), _Alignof(type)};   \
+    type *const name = (type *)st_soft_take_shared(&name##_st_shared)
+
+#define ST_BLOCK (st_soft_self()->block)
+#define ST_BLOCKS (st_soft_self()->blocks)
+#define ST_THREAD (st_soft_self()->thread)
+#define ST_LANE (ST_THREAD % ST_WARP)
+
+#define st_barrier() ((void)st_soft_meet(ST_SOFT_BARRIER, __LINE__, 0, 0))
+#define st_shuffle_xor_u32(x, mask)                                                                \
+    ((st_u32)st_soft_meet(ST_SOFT_SHUFFLE_U32, __LINE__, (st_u32)(x), (mask)))
+#define st_shuffle_xor_u64(x, mask) st_soft_meet(ST_SOFT_SHUFFLE_U64, __LINE__, (st_u64)(x), (mask))
+
+static inline st_u32 st_bits_of_f32(float x)
+{
+    st_u32 bits;
+    __builtin_memcpy(&bits, &x, 4);
+    return bits;
+}
+static inline st_u64 st_bits_of_f64(double x)
+{
+    st_u64 bits;
+    __builtin_memcpy(&bits, &x, 8);
+    return bits;
+}
+static inline float st_f32_of_bits(st_u32 bits)
+{
+    float x;
+    __builtin_memcpy(&x, &bits, 4);
+    return x;
+}
+static inline double st_f64_of_bits(st_u64 bits)
+{
+    double x;
+    __builtin_memcpy(&x, &bits, 8);
+    return x;
+}
+
+#define st_fma_f32 __builtin_fmaf
+#define st_sqrt_f32 __builtin_sqrtf
+#define st_floor_f32 __builtin_floorf
+#define st_ceil_f32 __builtin_ceilf
+#define st_trunc_f32 __builtin_truncf
+#define st_rint_f32 __builtin_rintf
+#define st_abs_f32 __builtin_fabsf
+#define st_fma_f64 __builtin_fma
+#define st_sqrt_f64 __builtin_sqrt
+#define st_floor_f64 __builtin_floor
+#define st_ceil_f64 __builtin_ceil
+#define st_trunc_f64 __builtin_trunc
+#define st_rint_f64 __builtin_rint
+#define st_abs_f64 __builtin_fabs
+
+static inline void st_set_status(st_u64 address, st_u32 value)
+{
+    __atomic_store_n(ST_GLOBAL(st_u32, address), value, __ATOMIC_RELAXED);
+}
+
+#endif
+#endif

@@ -11,6 +11,9 @@ has() { grep -qE -- "$2" "$1" || fail "no '$2' in: $(cat "$1")"; }
 has "$work/plain" '^(ok|limited) +OpenBLAS '
 has "$work/plain" '^ok +plugins +[0-9]+ found'
 has "$work/plain" '^(ok|limited) +python3 '
+has "$work/plain" '^(ok|limited) +NVIDIA GPU +(/dev|no /dev/nvidiactl and no /dev/dxg)'
+has "$work/plain" '^(ok|limited) +CUDA driver .*libcuda.so.1'
+has "$work/plain" '^(ok|limited) +NVRTC .*libnvrtc.so.1[23]'
 has "$work/plain" '^ok +C compiler +/'
 has "$work/plain" '^(ok|limited) +huge pages '
 PATH=/nowhere "$STATOR" doctor >"$work/bare" || fail "status $? without a path"

@@ -1,7 +1,7 @@
 /* stator doctor: what this machine has of what Stator can use, and which Debian package brings
- * the rest. Looks at: the libraries the command was built with, OpenBLAS, LLVM, SLEEF, oneDNN,
- * every plugin that is not available, Python (tests alone), a C compiler, huge pages, cores.
- * Status 0 when some backend is available, else 3. */
+ * the rest. Looks at: the libraries the command was built with, OpenBLAS, LLVM, SLEEF, oneDNN, the
+ * CUDA driver and NVRTC, every plugin that is not available, Python (tests alone), a C compiler,
+ * huge pages, cores. Status 0 when some backend is available, else 3. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -131,7 +131,7 @@ static const struct {
     const char *package;
 } providers[] = {{"libgomp.so.1", "libgomp1"},       {"libopenblas.so.0", "libopenblas0-openmp"},
                  {"libstdc++.so.6", "libstdc++6"},   {"libLLVM", "llvm"},
-                 {"libcuda.so", "libcuda1"},         {"libnvrtc", "nvidia-cuda-toolkit"},
+                 {"libcuda.so", "libcuda1"},         {"libnvrtc", "libnvrtc12"},
                  {"libamdhip64", "libamdhip64-dev"}, {"libdnnl", "libdnnl-dev"}};
 
 /* The Debian package of the library that a MISSING_DEPENDENCY reason names, or NULL. */
@@ -249,6 +249,50 @@ static void check_onednn(doctor *d)
     if (libdnnl != NULL) {
         (void)dlclose(libdnnl);
     }
+}
+
+/* ---- what GPUs need ---- */
+
+/* The first of the libraries that opens; NULL. */
+static void *open_first(const char *const sonames[2])
+{
+    void *dso = dlopen(sonames[0], RTLD_LAZY | RTLD_LOCAL);
+    return dso != NULL || sonames[1] == NULL ? dso : dlopen(sonames[1], RTLD_LAZY | RTLD_LOCAL);
+}
+
+static void check_gpu_library(doctor *d, const char *name, const char *const sonames[2],
+                              const char *package, const char *needed_for)
+{
+    char detail[512];
+    void *dso = open_first(sonames);
+    if (dso != NULL) {
+        report(d, name, CHECK_OK, place_of(dso), NULL, needed_for);
+        (void)dlclose(dso);
+        return;
+    }
+    (void)snprintf(detail, sizeof detail,
+                   "no %s%s%s where the dynamic linker looks; the backend has more places, see "
+                   "docs/cuda.md",
+                   sonames[0], sonames[1] != NULL ? " or " : "",
+                   sonames[1] != NULL ? sonames[1] : "");
+    report(d, name, CHECK_LIMITED, detail, package, needed_for);
+}
+
+/* Packages are named only where there is a device that would use them. */
+static void check_cuda(doctor *d)
+{
+    static const char *const nodes[] = {"/dev/nvidiactl", "/dev/dxg"};
+    static const char use[] = "the backend cuda";
+    const char *node = access(nodes[0], F_OK) == 0   ? nodes[0]
+                       : access(nodes[1], F_OK) == 0 ? nodes[1]
+                                                     : NULL;
+    const bool has_device = node != NULL;
+    report(d, "NVIDIA GPU", has_device ? CHECK_OK : CHECK_LIMITED,
+           has_device ? node : "no /dev/nvidiactl and no /dev/dxg", NULL, use);
+    check_gpu_library(d, "CUDA driver", (const char *const[2]){"libcuda.so.1", NULL},
+                      has_device ? "libcuda1" : NULL, use);
+    check_gpu_library(d, "NVRTC", (const char *const[2]){"libnvrtc.so.13", "libnvrtc.so.12"},
+                      has_device ? "libnvrtc12" : NULL, use);
 }
 
 /* ---- the machine ---- */
@@ -396,6 +440,7 @@ static cli_status examine(doctor *d)
     check_llvm(d); /* before the plugins: its probe may change a row of theirs */
     check_sleef(d);
     check_onednn(d);
+    check_cuda(d);
     check_plugins(d);
     check_python(d);
     check_compiler(d);

@@ -364,16 +364,18 @@ static stator_status read_slots(loading *l, st_program *p, stator_diag **err)
 
 /* ---- steps ---- */
 
-static stator_status set_executable(const loading *l, st_step *step, stator_instance *instance,
-                                    stator_diag **err)
+static stator_status set_executable(const loading *l, const st_program *p, st_step *step,
+                                    stator_instance *instance, stator_diag **err)
 {
     stator_exe_info info = {.struct_size = sizeof info};
+    step->self = instance; /* ends the executable, whatever fails from here on */
     const stator_status status = st_instance_exe_info(instance, step->exe, &info);
-    st_describe_step(l->job->request, instance, &info, step);
-    return status == STATOR_OK ? STATOR_OK : broken(err, "an executable does not tell its needs");
+    BROKEN_IF(status != STATOR_OK, err, "an executable does not tell its needs");
+    return st_describe_step(l->job->request, p, instance, &info, step, err);
 }
 
-static stator_status read_executable(loading *l, st_step *step, stator_diag **err)
+static stator_status read_executable(loading *l, const st_program *p, st_step *step,
+                                     stator_diag **err)
 {
     stator_instance *main = l->job->request->main;
     uint64_t n = 0;
@@ -384,7 +386,7 @@ static stator_status read_executable(loading *l, st_step *step, stator_diag **er
     const stator_status status = st_instance_deserialize(main, blob, &step->exe, err);
     st_blob_release(blob);
     ST_TRY(status);
-    return set_executable(l, step, main, err);
+    return set_executable(l, p, step, main, err);
 }
 
 /* A part's graph in a module of its own, which lives as long as the program. */
@@ -464,13 +466,13 @@ static stator_status read_graph(loading *l, const st_program *p, st_step *step, 
     ST_TRY_MEM(scope, err);
     ST_TRY(st_instance_compile(fallback, module->root, scope, &step->exe, err));
     step->graph = module->root;
-    return set_executable(l, step, fallback, err);
+    return set_executable(l, p, step, fallback, err);
 }
 
 static stator_status read_part(loading *l, const st_program *p, st_step *step, stator_diag **err)
 {
     const uint32_t how = st_read_below(&l->r, ST_CACHED_GRAPH + 1u);
-    return how == ST_CACHED_GRAPH ? read_graph(l, p, step, err) : read_executable(l, step, err);
+    return how == ST_CACHED_GRAPH ? read_graph(l, p, step, err) : read_executable(l, p, step, err);
 }
 
 /* Do the inputs and outputs of the bodies match those of the step? */
@@ -651,6 +653,7 @@ static stator_status read_program(loading *l, st_program *p, uint32_t own, stato
                       .ctx = ctx,
                       .symbols = l->out->symbols};
     pthread_mutex_init(&p->lock, NULL);
+    ST_TRY(st_request_domains(l->job->request, p, err));
     p->n_syms = st_read_below(&l->r, l->n_syms + 1u);
     BROKEN_IF(l->r.failed || p->n_syms != l->n_syms, err, "its symbols are damaged");
     ST_TRY(read_slots(l, p, err));
@@ -659,6 +662,7 @@ static stator_status read_program(loading *l, st_program *p, uint32_t own, stato
     }
     ST_TRY(read_steps(l, p, own, err));
     BROKEN_IF(!is_in_order(l, p), err, "a value is read before it is made");
+    ST_TRY_MEM(st_program_plan_copies(p), err);
     return st_program_plan_memory(p) ? STATOR_OK : st_fail_oom(err);
 }
 

@@ -125,10 +125,20 @@ static stator_status put_control(saving *s, const st_step *step, uint32_t own, s
     return STATOR_OK;
 }
 
-static stator_status put_step(saving *s, const st_step *step, uint32_t own, stator_diag **err)
+/* The inputs of a step before copies between devices were put in front of it. */
+static void put_sources(st_str *out, const st_program *p, const st_step *step)
+{
+    st_put_u64(out, (uint64_t)step->n_in * sizeof *step->in);
+    for (uint32_t k = 0; k < step->n_in; k++) {
+        st_put_u32(out, st_program_source(p, step->in[k]));
+    }
+}
+
+static stator_status put_step(saving *s, const st_program *p, const st_step *step, uint32_t own,
+                              stator_diag **err)
 {
     st_put_u32(s->out, step->kind);
-    put_list(s->out, step->in, step->n_in);
+    put_sources(s->out, p, step);
     put_list(s->out, step->out, step->n_out);
     return step->kind == ST_STEP_RUN ? put_part(s, step, err) : put_control(s, step, own, err);
 }
@@ -138,8 +148,8 @@ static stator_status put_program(saving *s, const st_program *p, uint32_t own, s
 {
     st_put_u32(s->out, p->n_syms);
     st_put_u32(s->out, p->n_in);
-    st_put_u32(s->out, p->n_slots);
-    for (uint32_t i = 0; i < p->n_slots; i++) {
+    st_put_u32(s->out, p->n_own_slots);
+    for (uint32_t i = 0; i < p->n_own_slots; i++) {
         ST_TRY(put_slot(s, p, &p->slots[i], err));
     }
     put_list(s->out, p->outputs, p->n_outputs);
@@ -148,9 +158,15 @@ static stator_status put_program(saving *s, const st_program *p, uint32_t own, s
         st_put_u32(s->out, p->write_backs[k].input);
         st_put_u32(s->out, p->write_backs[k].slot);
     }
-    st_put_u32(s->out, p->n_steps);
+    uint32_t n_steps = 0; /* copies are planned anew when it is read */
     for (uint32_t i = 0; i < p->n_steps; i++) {
-        ST_TRY(put_step(s, &p->steps[i], own, err));
+        n_steps += p->steps[i].kind != ST_STEP_COPY;
+    }
+    st_put_u32(s->out, n_steps);
+    for (uint32_t i = 0; i < p->n_steps; i++) {
+        if (p->steps[i].kind != ST_STEP_COPY) {
+            ST_TRY(put_step(s, p, &p->steps[i], own, err));
+        }
     }
     return STATOR_OK;
 }

@@ -137,15 +137,59 @@ static stator_status run_instance(void *self, void *exe, const stator_call *call
     return st_instance_run(self, exe, call, err);
 }
 
-void st_describe_step(const st_compile_request *request, stator_instance *instance,
-                      const stator_exe_info *info, st_step *step)
+static stator_status add_domain(st_program *p, const stator_instance *instance, stator_diag **err)
 {
+    if (instance == NULL || instance->domain == NULL) {
+        return STATOR_OK;
+    }
+    for (uint32_t d = 0; d < p->n_domains; d++) {
+        const st_domain *other = p->domains[d];
+        if (other == instance->domain) {
+            return STATOR_OK;
+        }
+        ST_FAIL_IF(other->device.device_type == instance->domain->device.device_type &&
+                       other->device.device_id == instance->domain->device.device_id,
+                   err, STATOR_UNSUPPORTED,
+                   "the backends of %s and %s share a device and have memories of their own; use "
+                   "one of them for all nodes",
+                   other->name, instance->domain->name);
+    }
+    ST_FAIL_IF(p->n_domains == ST_DOMAINS_MAX, err, STATOR_UNSUPPORTED,
+               "the backends and node fallbacks of a function have more than %u devices",
+               ST_DOMAINS_MAX);
+    p->domains[p->n_domains++] = instance->domain;
+    return STATOR_OK;
+}
+
+stator_status st_request_domains(const st_compile_request *request, st_program *p,
+                                 stator_diag **err)
+{
+    ST_TRY(add_domain(p, request->main, err));
+    for (uint32_t i = 0; i < request->n_fallbacks; i++) {
+        ST_TRY(add_domain(p, request->fallbacks[i], err));
+    }
+    return STATOR_OK;
+}
+
+stator_status st_describe_step(const st_compile_request *request, const st_program *p,
+                               stator_instance *instance, const stator_exe_info *info,
+                               st_step *step, stator_diag **err)
+{
+    ST_FAIL_IF(instance->domain != NULL && info->workspace_bytes != 0, err, STATOR_INTERNAL,
+               "backend '%s': its exe_info asks for %llu bytes of workspace; a backend with memory "
+               "of its own takes it there itself",
+               instance->backend->item.name, (unsigned long long)info->workspace_bytes);
+    step->domain = 0;
+    for (uint32_t d = 0; d < p->n_domains; d++) {
+        step->domain = p->domains[d] == instance->domain ? d + 1u : step->domain;
+    }
     step->self = instance;
     step->run = run_instance;
     step->backend = instance->backend->item.name;
     step->workspace_bytes = info->workspace_bytes;
     step->is_filled = (request->flags & STATOR_COMPILE_FILL_OUTPUTS) != 0 ||
                       (info->flags & STATOR_EXE_FILL_OUTPUTS) != 0;
+    return STATOR_OK;
 }
 
 /* Slots of a step's inputs and outputs, in one block. */
@@ -190,10 +234,10 @@ static stator_status compile_part(build *b, stator_instance *instance, const st_
     const stator_status made = st_instance_compile(instance, part->graph, scope, &step->exe, err);
     st_dump_part_end(request_of(b)->ctx);
     ST_TRY(made);
+    step->self = instance; /* ends the executable, whatever fails from here on */
     step->graph = part->graph;
     stator_exe_info info = {.struct_size = sizeof info};
     const stator_status status = st_instance_exe_info(instance, step->exe, &info);
-    st_describe_step(request_of(b), instance, &info, step);
     const char *name =
         stator_string_at(st_graph_view(part->graph), st_graph_view(part->graph)->name);
     ST_FAIL_IF(status != STATOR_OK, err, status,
@@ -202,7 +246,7 @@ static stator_status compile_part(build *b, stator_instance *instance, const st_
     ST_FAIL_IF(info.workspace_bytes > INT64_MAX, err, STATOR_RESOURCE_EXHAUSTED,
                "no memory for a workspace of %llu bytes, which backend '%s' needs for '%s'",
                (unsigned long long)info.workspace_bytes, instance->backend->item.name, name);
-    return STATOR_OK;
+    return st_describe_step(request_of(b), b->p, instance, &info, step, err);
 }
 
 /* Marks the nodes that main's compile named; how many are new. */
@@ -448,6 +492,7 @@ static stator_status alloc_program(build *b, stator_diag **err)
                       .n_syms = b->v->n_symbols,
                       .symbols = b->a->out->symbols};
     pthread_mutex_init(&p->lock, NULL);
+    ST_TRY(st_request_domains(request_of(b), p, err));
     uint64_t n_dims = 1;
     for (stator_ref value = 1; value <= b->v->n_values; value++) {
         n_dims += stator_value_type(b->v, value)->rank;
@@ -475,6 +520,7 @@ static stator_status add_all(build *b, stator_diag **err)
         ST_TRY(part->color == ST_COLOR_HOST ? add_control(b, part, err) : add_step(b, part, err));
     }
     ST_TRY(bind_outputs(b, err));
+    ST_TRY_MEM(st_program_plan_copies(b->p), err);
     return st_program_plan_memory(b->p) ? STATOR_OK : st_fail_oom(err);
 }
 
@@ -519,6 +565,7 @@ stator_status st_assemble(st_assembly *a, stator_diag **err)
 
 static void end_program(st_program *p)
 {
+    st_program_wait(p);
     for (uint32_t s = 0; s < p->n_steps; s++) {
         stator_instance *instance = p->steps[s].self;
         if (p->steps[s].exe != NULL) {

@@ -14,9 +14,10 @@ typedef struct st_assembly {
 /* Compiles the parts of the root and of the bodies that the host runs, and fills out->program and
  * out->bodies. With n_declined != 0 the programs are not complete: divide again. */
 stator_status st_assemble(st_assembly *assembly, stator_diag **err);
-/* Makes the step one that runs its executable, of which the instance told `info`. */
-void st_describe_step(const st_compile_request *request, stator_instance *instance,
-                      const stator_exe_info *info, st_step *step);
+/* Makes the step of `program` one that runs its executable, of which the instance told `info`. */
+stator_status st_describe_step(const st_compile_request *request, const st_program *program,
+                               stator_instance *instance, const stator_exe_info *info,
+                               st_step *step, stator_diag **err);
 /* Ends executables and programs of `compiled`. */
 void st_disassemble(st_compiled *compiled);
 

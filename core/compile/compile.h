@@ -107,6 +107,11 @@ stator_status st_graph_guard(st_mem *mem, const stator_graph *graph, st_guard *o
 /* FAILED_PRECONDITION when a file that constants are mapped from was changed since. */
 stator_status st_compiled_check_files(const st_compiled *compiled, stator_diag **err);
 
+/* The memories of devices that backends of the request work in, each once, in a fixed order: the
+ * domains of its programs. */
+stator_status st_request_domains(const st_compile_request *request, st_program *program,
+                                 stator_diag **err);
+
 /* Fills request-independent parts of a pass context (pipeline.c). */
 void st_pass_ctx_init(const st_compile_request *request, stator_fuel_scope *scope,
                       st_pass_ctx *out_ctx);

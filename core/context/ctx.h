@@ -46,6 +46,8 @@ struct stator_ctx {
     struct st_cache_store *cache; /* NULL until it is asked for; see cache.h */
     struct st_cache_writer *cache_writer; /* entries that wait to be written */
     struct st_cache_job *cache_jobs;      /* compiles that are in the middle of it */
+    struct st_domain *domains;            /* memories of devices in use; see devices.h */
+    pthread_mutex_t devices_lock;         /* of the list; held while a domain is opened */
 };
 
 /* Stores a failure as the context's last error and gives its code back: every public function ends

@@ -68,8 +68,8 @@ static stator_status create_inst(stator_instance *instance, stator_diag **err)
     ST_TRY(enter(instance, &entry, NULL, err));
     st_plugin_call call;
     st_plugin_enter(&call, instance->loaded->callee, "create");
-    stator_status status = instance->backend->create(instance->loaded->self, instance->options, 0,
-                                                     &instance->inst, err);
+    stator_status status = instance->backend->create(instance->loaded->self, instance->options,
+                                                     instance->device, &instance->inst, err);
     status = st_plugin_leave(&call, status, err);
     st_compile_leave(&entry.handle);
     if (status != STATOR_OK) {
@@ -78,9 +78,9 @@ static stator_status create_inst(stator_instance *instance, stator_diag **err)
     return status;
 }
 
-stator_status st_instance_open(stator_ctx *ctx, const char *name, uint32_t option_count,
-                               const char *const *keys, const char *const *values,
-                               stator_instance **out_instance, stator_diag **err)
+stator_status st_instance_open_on(stator_ctx *ctx, const char *name, uint32_t device,
+                                  const st_option_pairs *given, stator_instance **out_instance,
+                                  stator_diag **err)
 {
     *out_instance = NULL;
     const st_loaded *loaded = NULL;
@@ -90,11 +90,12 @@ stator_status st_instance_open(stator_ctx *ctx, const char *name, uint32_t optio
     instance->ctx = ctx;
     instance->loaded = loaded;
     instance->backend = loaded->as.backend;
+    instance->device = device;
+    atomic_init(&instance->refs, 1);
     pthread_mutex_init(&instance->compile_lock, NULL);
     pthread_mutex_init(&instance->run_lock, NULL);
-    const st_option_pairs given = {.count = option_count, .keys = keys, .values = values};
     stator_status status =
-        st_item_options(ctx, &instance->backend->item, &given, &instance->options, err);
+        st_item_options(ctx, &instance->backend->item, given, &instance->options, err);
     ST_THEN(status, create_inst(instance, err));
     if (status != STATOR_OK) {
         st_instance_close(instance);
@@ -102,6 +103,14 @@ stator_status st_instance_open(stator_ctx *ctx, const char *name, uint32_t optio
     }
     *out_instance = instance;
     return STATOR_OK;
+}
+
+stator_status st_instance_open(stator_ctx *ctx, const char *name, uint32_t option_count,
+                               const char *const *keys, const char *const *values,
+                               stator_instance **out_instance, stator_diag **err)
+{
+    const st_option_pairs given = {.count = option_count, .keys = keys, .values = values};
+    return st_instance_open_on(ctx, name, 0, &given, out_instance, err);
 }
 
 stator_status st_instance_open_below(stator_ctx *ctx, const char *name,
@@ -117,9 +126,15 @@ stator_status st_instance_open_below(stator_ctx *ctx, const char *name,
     return status;
 }
 
+void st_instance_retain(stator_instance *instance)
+{
+    atomic_fetch_add_explicit(&instance->refs, 1, memory_order_relaxed);
+}
+
 void st_instance_close(stator_instance *instance)
 {
-    if (instance == NULL) {
+    if (instance == NULL ||
+        atomic_fetch_sub_explicit(&instance->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
     if (instance->inst != NULL) {
@@ -382,7 +397,16 @@ static stator_status nested_open(stator_ctx *ctx, const char *opener, const char
     ST_REQUIRE(backend, err);
     const struct st_open_entry *entry = st_compile_of(ctx).opening;
     options = options == NULL && entry != NULL ? entry->options : options;
-    return st_instance_open_below(ctx, backend, options, out, err);
+    ST_TRY(st_instance_open_below(ctx, backend, options, out, err));
+    if ((*out)->backend->memory != NULL) {
+        st_instance_close(*out);
+        *out = NULL;
+        return st_fail(err, STATOR_UNSUPPORTED,
+                       "backend '%s' has memory of its own, and a backend inside another runs on "
+                       "the host's; name it as the main backend or as a node fallback",
+                       backend);
+    }
+    return STATOR_OK;
 }
 
 /* A scope for a compile inside the compile that this thread works for; NULL (nothing optional is

@@ -5,7 +5,10 @@
 #define STATOR_CONTEXT_NESTED_H
 
 #include "core/context/ctx.h"
+#include "core/plugins/options.h"
 #include "core/plugins/plugin_call.h"
+#include "core/runtime/domain.h"
+#include <stdatomic.h>
 
 struct stator_instance {
     stator_ctx *ctx;
@@ -13,6 +16,9 @@ struct stator_instance {
     const stator_backend *backend;
     stator_options *options;
     void *inst;
+    _Atomic uint32_t refs;
+    uint32_t device;              /* number of the device, as create got it */
+    st_domain *domain;            /* memory of its executables; NULL: the host's (see devices.h) */
     pthread_mutex_t compile_lock; /* compiles on one instance are serial unless the flag says not */
     pthread_mutex_t run_lock;     /* SERIAL_RUN */
 };
@@ -21,11 +27,17 @@ struct stator_instance {
 stator_status st_instance_open(stator_ctx *ctx, const char *backend, uint32_t option_count,
                                const char *const *keys, const char *const *values,
                                stator_instance **out_instance, stator_diag **err);
+/* The same on one of the backend's devices, by its number. */
+stator_status st_instance_open_on(stator_ctx *ctx, const char *backend, uint32_t device,
+                                  const st_option_pairs *given, stator_instance **out_instance,
+                                  stator_diag **err);
 /* The same with what `options`, another backend's, hold in the namespace of `backend` ("eager.x=1"
  * given for aot_eager); the rest of them is passed on for what `backend` opens in its turn. */
 stator_status st_instance_open_below(stator_ctx *ctx, const char *backend,
                                      const stator_options *options, stator_instance **out_instance,
                                      stator_diag **err);
+/* Close ends one of its references; whoever opened it has the first. */
+void st_instance_retain(stator_instance *instance);
 void st_instance_close(stator_instance *instance);
 stator_status st_instance_compile(stator_instance *instance, const stator_graph *graph,
                                   stator_fuel_scope *fuel, void **out_exe, stator_diag **err);

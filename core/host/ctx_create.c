@@ -1,6 +1,7 @@
 /* Creating and ending contexts, and the public functions over the registry. See ctx.h and
  * stator/stator.h. */
 #include "core/cache/cache.h"
+#include "core/context/devices.h"
 #include "core/host/host_table.h"
 
 #include "core/base/sized.h"
@@ -57,6 +58,7 @@ stator_status stator_ctx_create(const stator_ctx_options *given, stator_ctx **ou
     st_profile_init(&ctx->profile, &ctx->mem);
     pthread_mutex_init(&ctx->lock, NULL);
     pthread_mutex_init(&ctx->oplib_lock, NULL);
+    pthread_mutex_init(&ctx->devices_lock, NULL);
     ctx->flags = options.flags;
     ctx->is_threads_given = options.threads > 0;
     ctx->threads = options.threads > 0 ? options.threads : st_cpu_count();
@@ -79,6 +81,7 @@ void stator_ctx_destroy(stator_ctx *ctx)
         return;
     }
     st_cache_destroy(ctx);
+    st_devices_close(ctx);
     st_registry_destroy(ctx->registry);
     st_packs_destroy(ctx);
     st_optable_deinit(&ctx->ops);
@@ -87,6 +90,7 @@ void stator_ctx_destroy(stator_ctx *ctx)
     st_profile_deinit(&ctx->profile);
     pthread_mutex_destroy(&ctx->lock);
     pthread_mutex_destroy(&ctx->oplib_lock);
+    pthread_mutex_destroy(&ctx->devices_lock);
     st_mem last;
     st_mem_init(&last, ctx->mem.raw_alloc, ctx->mem.raw_free, ctx->mem.raw_self, 0);
     st_free(&last, ctx);
@@ -232,13 +236,5 @@ stator_status stator_tensor_wrap(stator_ctx *ctx, stator_dtype dtype, uint32_t r
                                  .shape = (int64_t *)(uintptr_t)shape};
         status = st_tensor_wrap(&ctx->mem, &layout, &buffer, out_tensor, &diag);
     }
-    return st_ctx_fail(ctx, status, diag);
-}
-
-stator_status stator_tensor_from_dlpack(stator_ctx *ctx, DLManagedTensorVersioned *managed,
-                                        stator_tensor **out_tensor)
-{
-    stator_diag *diag = NULL;
-    const stator_status status = st_tensor_adopt(&ctx->mem, managed, out_tensor, &diag);
     return st_ctx_fail(ctx, status, diag);
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define DEFAULT_RECOMPILE_LIMIT 8u
-#define COMPILE_FLAGS (2u * STATOR_COMPILE_FILL_OUTPUTS - 1u) /* stator_compile_flag, all of it */
+#define COMPILE_FLAGS (2u * STATOR_COMPILE_STRICT_COPIES - 1u) /* stator_compile_flag, all of it */
 
 static stator_status check_mode(const char *mode, stator_diag **err)
 {
@@ -72,10 +72,14 @@ static stator_status open_function(stator_function *f, const stator_compile_opti
     f->recompile_limit =
         options->recompile_limit != 0 ? options->recompile_limit : DEFAULT_RECOMPILE_LIMIT;
     ST_TRY(take_fuel(f, options, err));
+    f->has_devices = f->backends.main->domain != NULL;
     if (strcmp(f->backends.main->backend->item.name, "eager") != 0) {
         f->backends.reference = st_open_reference(f->backends.main);
     }
     ST_TRY(st_open_fallbacks(&f->backends, options, err));
+    for (uint32_t i = 0; i < f->backends.n_fallbacks; i++) {
+        f->has_devices |= f->backends.fallbacks[i]->domain != NULL;
+    }
     return options->verify != 0
                ? st_verifier_create(f->model, options, f->backends.main->backend->item.name,
                                     &f->verifier, err)
@@ -158,6 +162,22 @@ uint32_t stator_function_compiles(stator_function *f)
 {
     const entry_list *list = atomic_load(&f->list);
     return list != NULL ? list->count : 0;
+}
+
+stator_status stator_function_copies(stator_function *f, stator_copy_info *out)
+{
+    entry_list *list = atomic_load(&f->list);
+    stator_copy_info info = {.struct_size = sizeof info};
+    if (list != NULL) {
+        st_program *p = &list->entries[list->count - 1u]->program;
+        pthread_mutex_lock(&p->lock);
+        info.n_copies = (uint32_t)p->last_counts.n_copies;
+        info.bytes = p->last_counts.n_bytes;
+        info.n_waits = (uint32_t)p->last_counts.n_waits;
+        info.n_devices = p->n_domains;
+        pthread_mutex_unlock(&p->lock);
+    }
+    return ST_CTX_WRITE(f->ctx, stator_copy_info, out, &info);
 }
 
 uint64_t stator_function_compile_ns(stator_function *f)

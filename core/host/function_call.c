@@ -56,20 +56,39 @@ static void inputs_deinit(stator_function *f, call_inputs *inputs)
     }
 }
 
+/* May calls take the tensor where it lies? In host memory; or on a device of the function, unless
+ * values of inputs, which the host reads, decide its shapes. */
+static bool is_reached(const stator_function *f, const stator_tensor *tensor)
+{
+    return tensor->domain == NULL || (f->has_devices && f->model->n_needed == 0 &&
+                                      st_backends_use(&f->backends, tensor->domain));
+}
+
+static bool is_plain(const stator_tensor *tensor)
+{
+    return tensor->view.strides == NULL && (uintptr_t)st_tensor_address(tensor) % 16u == 0;
+}
+
 static stator_status take_input(stator_function *f, call_inputs *inputs, uint32_t i,
                                 stator_tensor *tensor, stator_diag **err)
 {
     ST_FAIL_IF(tensor == NULL, err, STATOR_INVALID_ARGUMENT, "input %u is missing", i);
     const DLTensor *view = &tensor->view;
-    const uintptr_t address = (uintptr_t)stator_tensor_data(tensor);
-    if (view->strides == NULL && address % 16u == 0) {
+    const bool is_where_it_lies = is_reached(f, tensor);
+    if (is_where_it_lies && is_plain(tensor)) {
         inputs->views[i] = *view;
         return STATOR_OK;
     }
-    ST_TRY(st_tensor_create(&f->ctx->mem, &f->ctx->pool, tensor->dtype, (uint32_t)view->ndim,
-                            view->shape, &inputs->copies[i], err));
-    st_tensor_copy_dense(view, inputs->copies[i]->view.data);
-    inputs->views[i] = inputs->copies[i]->view;
+    stator_tensor **copy = &inputs->copies[i];
+    if (is_where_it_lies && tensor->domain != NULL) {
+        ST_TRY(st_tensor_create_on(tensor->domain, NULL, tensor->dtype, (uint32_t)view->ndim,
+                                   view->shape, copy, err));
+    } else {
+        ST_TRY(st_tensor_create(&f->ctx->mem, &f->ctx->pool, tensor->dtype, (uint32_t)view->ndim,
+                                view->shape, copy, err));
+    }
+    ST_TRY(st_tensor_copy(*copy, tensor, err));
+    inputs->views[i] = (*copy)->view;
     return STATOR_OK;
 }
 
@@ -114,8 +133,11 @@ static stator_status check_outputs(const st_compiled *entry, uint32_t n_out, sta
 /* Do the tensors share a byte? */
 static bool shares_memory(const stator_tensor *a, const stator_tensor *b)
 {
-    const uintptr_t x = (uintptr_t)stator_tensor_data(a);
-    const uintptr_t y = (uintptr_t)stator_tensor_data(b);
+    const uintptr_t x = (uintptr_t)st_tensor_address(a);
+    const uintptr_t y = (uintptr_t)st_tensor_address(b);
+    if (a->domain != b->domain) {
+        return false;
+    }
     return x < y ? y - x < stator_tensor_size_bytes(a) && stator_tensor_size_bytes(b) != 0
                  : x - y < stator_tensor_size_bytes(b) && stator_tensor_size_bytes(a) != 0;
 }
@@ -143,6 +165,56 @@ static stator_status check_apart(uint32_t n_in, stator_tensor *const *in, uint32
     return STATOR_OK;
 }
 
+/* Outputs that the caller has room for lie where the function can write. */
+static stator_status check_reached(const stator_function *f, uint32_t n_out,
+                                   stator_tensor *const *out, stator_diag **err)
+{
+    for (uint32_t k = 0; k < n_out; k++) {
+        ST_FAIL_IF(out[k] != NULL && out[k]->domain != NULL &&
+                       !st_backends_use(&f->backends, out[k]->domain),
+                   err, STATOR_INVALID_ARGUMENT,
+                   "output %u lies on %s, where no backend of the function works (%s); give a "
+                   "tensor of the host or of its device, or NULL for a new one",
+                   k, out[k]->domain->name, f->backends.main->backend->item.name);
+    }
+    return STATOR_OK;
+}
+
+/* Device tensors and the call's stream get in order: before the call, and again behind it, since
+ * another call may have used a tensor meanwhile. */
+static stator_status use_tensors(const stator_function *f, st_call_state *state, uint32_t n,
+                                 stator_tensor *const *tensors, stator_diag **err)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (tensors[i] == NULL || tensors[i]->domain == NULL || !is_reached(f, tensors[i])) {
+            continue;
+        }
+        st_stream *stream = NULL;
+        ST_TRY(st_call_state_stream(state, tensors[i]->domain, &stream, err));
+        if (stream != NULL) {
+            ST_TRY(st_tensor_use(tensors[i], stream, err));
+        }
+    }
+    return STATOR_OK;
+}
+
+typedef struct call_tensors {
+    uint32_t n_in, n_out;
+    stator_tensor *const *in;
+    stator_tensor *const *copies; /* of inputs; NULL: none */
+    stator_tensor **out;
+} call_tensors;
+
+static stator_status use_all(const stator_function *f, st_call_state *state,
+                             const call_tensors *tensors, stator_diag **err)
+{
+    ST_TRY(use_tensors(f, state, tensors->n_in, tensors->in, err));
+    if (tensors->copies != NULL) {
+        ST_TRY(use_tensors(f, state, tensors->n_in, tensors->copies, err));
+    }
+    return use_tensors(f, state, tensors->n_out, tensors->out, err);
+}
+
 /* The program on dense inputs, one of its first calls beside the reference. */
 static stator_status run_entry(stator_function *f, st_compiled *entry, st_call_state *state,
                                const DLTensor *in, stator_tensor **out, stator_diag **err)
@@ -158,6 +230,38 @@ static stator_status run_entry(stator_function *f, st_compiled *entry, st_call_s
                                    .in = in,
                                    .out = out};
     return st_verify_call(&call, state, err);
+}
+
+static bool is_any_on_device(const call_tensors *tensors)
+{
+    bool is_any = false;
+    for (uint32_t k = 0; k < tensors->n_out; k++) {
+        is_any |= tensors->out[k] != NULL && tensors->out[k]->domain != NULL;
+    }
+    return is_any;
+}
+
+/* The same where tensors may lie on devices. */
+static stator_status run_on_devices(stator_function *f, st_compiled *entry, st_call_state *state,
+                                    const DLTensor *in, const call_tensors *tensors,
+                                    stator_diag **err)
+{
+    ST_TRY(check_reached(f, tensors->n_out, tensors->out, err));
+    ST_TRY(use_all(f, state, tensors, err));
+    bool is_on_host = !is_any_on_device(tensors);
+    for (uint32_t i = 0; i < tensors->n_in; i++) {
+        is_on_host &= in[i].device.device_type == kDLCPU;
+    }
+    const stator_status status =
+        is_on_host ? run_entry(f, entry, state, in, tensors->out, err) /* may be verified */
+                   : st_program_run(&entry->program, state, in, tensors->out, err);
+    stator_diag *behind = NULL;
+    const stator_status used = use_all(f, state, tensors, &behind);
+    if (status != STATOR_OK) {
+        st_diag_release(behind);
+        return status;
+    }
+    return st_diag_give(used, behind, err);
 }
 
 stator_status stator_call_tensors(stator_function *f, uint32_t n_in, stator_tensor *const *in,
@@ -177,7 +281,12 @@ stator_status stator_call_tensors(stator_function *f, uint32_t n_in, stator_tens
         ST_THEN(status, st_compiled_check_files(entry, &diag));
         ST_THEN(status, check_outputs(entry, n_out, &diag));
         ST_THEN(status, check_apart(n_in, in, n_out, out, &diag));
-        ST_THEN(status, run_entry(f, entry, state, inputs.views, out, &diag));
+        const call_tensors tensors = {n_in, n_out, in, inputs.copies, out};
+        if (status == STATOR_OK) {
+            status = f->has_devices || is_any_on_device(&tensors)
+                         ? run_on_devices(f, entry, state, inputs.views, &tensors, &diag)
+                         : run_entry(f, entry, state, inputs.views, out, &diag);
+        }
         if (state != NULL) {
             st_program_release(&entry->program, state);
         }
@@ -233,10 +342,11 @@ static stator_status bind_call(stator_bound_call *call, stator_tensor *const *in
     ST_TRY(check_counts(f, call->n_in, err));
     ST_REQUIRE_LIST(in, call->n_in, err);
     for (uint32_t i = 0; i < call->n_in; i++) {
-        ST_FAIL_IF(in[i] == NULL || in[i]->view.strides != NULL ||
-                       (uintptr_t)stator_tensor_data(in[i]) % 16u != 0,
-                   err, STATOR_INVALID_ARGUMENT,
-                   "input %u of a bound call must be dense and aligned to 16 bytes", i);
+        ST_FAIL_IF(in[i] == NULL || !is_plain(in[i]) || !is_reached(f, in[i]), err,
+                   STATOR_INVALID_ARGUMENT,
+                   "input %u of a bound call must be dense, aligned to 16 bytes and lie in host "
+                   "memory or on the function's device",
+                   i);
         call->views[i] = in[i]->view;
         call->in[i] = in[i];
         stator_tensor_retain(in[i]);
@@ -244,7 +354,10 @@ static stator_status bind_call(stator_bound_call *call, stator_tensor *const *in
     ST_TRY(st_function_entry_for(f, call->n_in, call->views, &call->entry, &call->state, err));
     ST_TRY(check_outputs(call->entry, call->n_out, err));
     ST_TRY(check_apart(call->n_in, in, call->n_out, out, err));
-    ST_TRY(run_entry(f, call->entry, call->state, call->views, out, err));
+    const call_tensors tensors = {call->n_in, call->n_out, in, NULL, out};
+    ST_TRY(f->has_devices || is_any_on_device(&tensors)
+               ? run_on_devices(f, call->entry, call->state, call->views, &tensors, err)
+               : run_entry(f, call->entry, call->state, call->views, out, err));
     for (uint32_t k = 0; k < call->n_out; k++) {
         call->out[k] = out[k];
         stator_tensor_retain(out[k]);
@@ -283,7 +396,13 @@ stator_status stator_bound_call_run(stator_bound_call *call)
     ST_THEN(status, st_guard_check_shape_constraints(&call->entry->guard,
                                                      st_call_state_syms(call->state), &diag));
     ST_THEN(status, st_compiled_check_files(call->entry, &diag));
-    ST_THEN(status,
-            run_entry(call->function, call->entry, call->state, call->views, call->out, &diag));
+    if (status == STATOR_OK) {
+        const call_tensors tensors = {call->n_in, call->n_out, call->in, NULL, call->out};
+        status = call->function->has_devices
+                     ? run_on_devices(call->function, call->entry, call->state, call->views,
+                                      &tensors, &diag)
+                     : run_entry(call->function, call->entry, call->state, call->views, call->out,
+                                 &diag);
+    }
     return status == STATOR_OK ? STATOR_OK : st_ctx_fail(call->function->ctx, status, diag);
 }

@@ -34,6 +34,7 @@ struct stator_function {
     int64_t fuel_limit;
     char *fuel_scope;
     uint32_t is_recording;
+    uint32_t has_devices; /* a backend of it has memory of its own */
     stator_x_fuel_fn fuel_watch;
     void *fuel_watch_self;
     st_watch watch;       /* the application's watcher */

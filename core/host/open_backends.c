@@ -2,9 +2,12 @@
  * leaves. See open_backends.h. */
 #include "core/host/open_backends.h"
 
+#include "core/context/devices.h"
 #include "core/plugins/options.h"
 
 #include <string.h>
+
+enum { NAME_BYTES = 128 };
 
 /* Does the backend have an option `mode`? */
 static bool has_mode(const stator_ctx *ctx, const char *backend)
@@ -37,6 +40,31 @@ static bool has_space(const char *key)
     return key != NULL && strpbrk(key, ".:") != NULL;
 }
 
+/* An instance with its memory. */
+static stator_status open_attached(stator_ctx *ctx, const char *name, uint32_t device,
+                                   const st_option_pairs *given, stator_instance **out,
+                                   stator_diag **err)
+{
+    ST_TRY(st_instance_open_on(ctx, name, device, given, out, err));
+    const stator_status status = st_device_attach(*out, err);
+    if (status != STATOR_OK) {
+        st_instance_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* The number behind the colon of the device that the options name. */
+static uint32_t device_of(const stator_compile_options *options)
+{
+    char name[NAME_BYTES];
+    uint32_t number = 0;
+    return options->device != NULL &&
+                   st_device_parse(options->device, name, sizeof name, &number, NULL) == STATOR_OK
+               ? number
+               : 0;
+}
+
 /* The backend with the options that were given, and the mode when it has an option for it. One that
  * stands in for another has no use for keys without a name: they are the other's. */
 static stator_status open_backend(stator_ctx *ctx, const char *name, bool stands_in,
@@ -60,7 +88,9 @@ static stator_status open_backend(stator_ctx *ctx, const char *name, bool stands
         keys[n] = "mode";
         values[n++] = options->mode;
     }
-    const stator_status status = st_instance_open(ctx, name, n, keys, values, out, err);
+    const st_option_pairs given = {.count = n, .keys = keys, .values = values};
+    const stator_status status =
+        open_attached(ctx, name, stands_in ? 0 : device_of(options), &given, out, err);
     st_free(&ctx->mem, (void *)(uintptr_t)keys);
     return status;
 }
@@ -112,10 +142,42 @@ static stator_status open_default(stator_ctx *ctx, const stator_compile_options 
     }
 }
 
+/* The device that the options name is one of the backend's: without a backend it names that. */
+static stator_status open_on_device(stator_ctx *ctx, const stator_compile_options *options,
+                                    stator_instance **out, stator_diag **err)
+{
+    char name[NAME_BYTES];
+    uint32_t number = 0;
+    ST_TRY(st_device_parse(options->device, name, sizeof name, &number, err));
+    const bool is_cpu = strcmp(name, "cpu") == 0;
+    if (is_cpu && options->backend == NULL) {
+        return open_default(ctx, options, out, err);
+    }
+    ST_TRY(open_named(ctx, options->backend != NULL ? options->backend : name, options, out, err));
+    const char *backend = (*out)->backend->item.name;
+    const bool is_right =
+        is_cpu ? (*out)->domain == NULL && number == 0 : strcmp(backend, name) == 0;
+    if (!is_right) {
+        const bool is_on_host = (*out)->domain == NULL;
+        const stator_status status = st_fail(
+            err, STATOR_INVALID_ARGUMENT,
+            "device '%s' is none of the backend '%s', which works on %s; name the backend of the "
+            "device, or leave one of both out",
+            options->device, backend, is_on_host ? "cpu" : (*out)->domain->name);
+        st_instance_close(*out);
+        *out = NULL;
+        return status;
+    }
+    return STATOR_OK;
+}
+
 stator_status st_open_main(stator_ctx *ctx, const stator_compile_options *options,
                            stator_instance **out, stator_diag **err)
 {
     *out = NULL;
+    if (options->device != NULL) {
+        return open_on_device(ctx, options, out, err);
+    }
     return options->backend != NULL ? open_named(ctx, options->backend, options, out, err)
                                     : open_default(ctx, options, out, err);
 }
@@ -132,8 +194,6 @@ stator_instance *st_open_reference(const stator_instance *main)
     return instance;
 }
 
-enum { NAME_BYTES = 128 };
-
 static stator_status open_fallback(st_backends *b, const char *name, stator_diag **err)
 {
     stator_instance *instance = NULL;
@@ -147,8 +207,8 @@ static stator_status open_fallback(st_backends *b, const char *name, stator_diag
     } else {
         ST_TRY(st_instance_open_below(b->main->ctx, name, b->main->options, &instance, err));
     }
-    b->fallbacks[b->n_fallbacks++] = instance;
-    return STATOR_OK;
+    b->fallbacks[b->n_fallbacks++] = instance; /* closed with the others from here on */
+    return st_device_attach(instance, err);
 }
 
 stator_status st_open_fallbacks(st_backends *b, const stator_compile_options *options,
@@ -173,6 +233,15 @@ stator_status st_open_fallbacks(st_backends *b, const stator_compile_options *op
         at += n + (at[n] == ',');
     }
     return STATOR_OK;
+}
+
+bool st_backends_use(const st_backends *b, const st_domain *domain)
+{
+    bool is_used = b->main->domain == domain;
+    for (uint32_t i = 0; i < b->n_fallbacks; i++) {
+        is_used |= b->fallbacks[i]->domain == domain;
+    }
+    return is_used;
 }
 
 void st_backends_close(st_backends *b)

@@ -24,6 +24,8 @@ stator_instance *st_open_reference(const stator_instance *main);
  * STRICT. main and reference are open. */
 stator_status st_open_fallbacks(st_backends *b, const stator_compile_options *options,
                                 stator_diag **err);
+/* Does one of them work in this memory? */
+bool st_backends_use(const st_backends *b, const st_domain *domain);
 void st_backends_close(st_backends *b);
 
 #endif

@@ -18,7 +18,8 @@
 
 typedef struct stack { /* results of iterations put together along a new axis */
     void *data;
-    uint64_t capacity_bytes;
+    uint64_t capacity_bytes;              /* of the block, as it was taken */
+    uint64_t domain;                      /* of the block and of all slices */
     int64_t slice_shape[STATOR_RANK_MAX]; /* shape of an iteration's slice */
     int64_t slice_count;
     uint32_t slice_rank;
@@ -65,11 +66,6 @@ static stator_status fail(const loop *l, stator_status code, const char *format,
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     return st_fail(l->err, code, "%s '%s': %s", l->step->op, l->step->name, text);
-}
-
-static st_pool *pool_of(const loop *l)
-{
-    return l->state->program->pool;
 }
 
 static const DLTensor *operand(const loop *l, uint32_t k)
@@ -126,6 +122,8 @@ static stator_status loop_begin(loop *l, uint32_t body)
     l->body_state = st_program_acquire(l->body);
     ST_TRY_MEM(l->body_state, l->err);
     l->body_state->is_filled = l->state->is_filled;
+    l->body_state->around = l->state;
+    memcpy(l->body_state->streams, l->state->streams, sizeof l->state->streams);
     return STATOR_OK;
 }
 _Static_assert(sizeof(DLTensor) % 8 == 0 && sizeof(st_owned) % 8 == 0 && sizeof(stack) % 8 == 0,
@@ -134,9 +132,16 @@ _Static_assert(sizeof(DLTensor) % 8 == 0 && sizeof(st_owned) % 8 == 0 && sizeof(
 static void give_owned(const loop *l, st_owned *owned, uint32_t n)
 {
     for (uint32_t k = 0; k < n; k++) {
-        st_pool_give(pool_of(l), owned[k].view.data);
+        if (owned[k].view.data != NULL) {
+            st_state_give_tensor(l->state, &owned[k].view);
+        }
         owned[k].view.data = NULL;
     }
+}
+
+static uint32_t domain_of(const loop *l, const DLTensor *t)
+{
+    return st_state_domain(l->state, t);
 }
 
 static void loop_end(loop *l)
@@ -147,10 +152,13 @@ static void loop_end(loop *l)
     give_owned(l, l->out, l->body->n_outputs);
     give_owned(l, l->carried, l->control->n_carried);
     for (uint32_t k = 0; k < l->control->n_stacked; k++) {
-        st_pool_give(pool_of(l), l->stacks[k].data);
+        stack *s = &l->stacks[k];
+        st_state_give(l->state, (uint32_t)s->domain, s->data, s->capacity_bytes);
     }
     for (uint32_t k = 0; k < l->control->n_scanned; k++) {
-        st_pool_give(pool_of(l), l->cut[k].copy);
+        scanned *s = &l->cut[k];
+        st_state_give(l->state, domain_of(l, &s->whole), s->copy,
+                      bytes_of(s->dtype, s->outer * s->inner));
     }
     st_program_release(l->body, l->body_state);
 }
@@ -178,8 +186,9 @@ static stator_status adopt(loop *l, uint32_t k, st_owned *owned)
     } else if (memcmp(shape, owned->shape, shape_bytes) != 0) {
         return st_state_bad_shape(state, i, owned->shape, l->err);
     }
-    if (slot->output < 0 && !slot->has_offset) {
+    if (state->program->n_domains != 0 || (slot->output < 0 && !slot->has_offset)) {
         state->slots[i].data = owned->view.data;
+        state->slots[i].device = owned->view.device;
         state->from_pool[i] = 1;
         owned->view.data = NULL;
         return STATOR_OK;
@@ -195,7 +204,7 @@ static stator_status adopt(loop *l, uint32_t k, st_owned *owned)
 static void carry(loop *l, uint32_t first, uint32_t in_first)
 {
     for (uint32_t k = 0; k < l->control->n_carried; k++) {
-        st_pool_give(pool_of(l), l->carried[k].view.data);
+        give_owned(l, &l->carried[k], 1);
         l->carried[k] = l->out[first + k];
         l->carried[k].view.shape = l->carried[k].shape;
         l->out[first + k].view.data = NULL;
@@ -214,10 +223,11 @@ static stator_status finish_carried(loop *l, uint32_t first_operand)
             const uint64_t bytes = bytes_of(dtype_of(t), product(t->shape, 0, rank));
             owned->view = *t;
             owned->view.shape = owned->shape;
-            owned->view.data = st_pool_take(pool_of(l), bytes);
-            ST_TRY_MEM(owned->view.data, l->err);
+            const uint32_t domain = domain_of(l, t);
             memcpy(owned->shape, t->shape, rank * sizeof *t->shape);
-            memcpy(owned->view.data, t->data, bytes);
+            ST_TRY(st_state_take(l->state, domain, bytes, &owned->view.data, l->err));
+            ST_TRY(
+                st_state_move(l->state, domain, owned->view.data, domain, t->data, bytes, l->err));
         }
         ST_TRY(adopt(l, k, owned));
     }
@@ -245,7 +255,9 @@ static stator_status run_cond(loop *l)
     const int64_t count = product(pred->shape, 0, (uint32_t)pred->ndim);
     ST_FAIL_BY_IF(fail, count != 1, l, STATOR_INVALID_ARGUMENT,
                   "the condition has %lld elements, expected 1", (long long)count);
-    return run_once(l, st_load_i64(dtype_of(pred), pred->data, 0) ? 0 : 1, 1);
+    int64_t is_true = 0;
+    ST_TRY(st_state_load_i64(l->state, pred, &is_true, l->err));
+    return run_once(l, is_true ? 0 : 1, 1);
 }
 
 /* ---- stacking ---- */
@@ -262,20 +274,24 @@ static stator_status stack_reserve(loop *l, stack *s, int64_t length)
     if (s->data != NULL && bytes <= s->capacity_bytes) {
         return STATOR_OK;
     }
-    void *data = st_pool_take(pool_of(l), bytes);
-    ST_TRY_MEM(data, l->err);
+    const uint32_t domain = (uint32_t)s->domain;
+    void *data = NULL;
+    ST_TRY(st_state_take(l->state, domain, bytes, &data, l->err));
+    stator_status status = STATOR_OK;
     if (s->data != NULL) {
-        memcpy(data, s->data, bytes_of(s->dtype, s->used * s->slice_count));
-        st_pool_give(pool_of(l), s->data);
+        status = st_state_move(l->state, domain, data, domain, s->data,
+                               bytes_of(s->dtype, s->used * s->slice_count), l->err);
+        st_state_give(l->state, domain, s->data, s->capacity_bytes);
     }
     s->data = data;
     s->capacity_bytes = bytes;
-    return STATOR_OK;
+    return status;
 }
 
 static stator_status stack_first(loop *l, stack *s, const DLTensor *slice)
 {
     s->dtype = dtype_of(slice);
+    s->domain = domain_of(l, slice);
     s->slice_rank = (uint32_t)slice->ndim;
     s->slice_count = product(slice->shape, 0, s->slice_rank);
     s->has_slice = 1;
@@ -303,8 +319,9 @@ static stator_status stack_put(loop *l, stack *s, const DLTensor *slice, int64_t
     }
     const uint64_t bytes = bytes_of(s->dtype, inner);
     for (int64_t o = 0; o < outer; o++) {
-        memcpy((char *)s->data + (uint64_t)(o * s->length + at) * bytes,
-               (const char *)slice->data + (uint64_t)o * bytes, bytes);
+        ST_TRY(st_state_move(
+            l->state, (uint32_t)s->domain, (char *)s->data + (uint64_t)(o * s->length + at) * bytes,
+            domain_of(l, slice), (const char *)slice->data + (uint64_t)o * bytes, bytes, l->err));
     }
     return STATOR_OK;
 }
@@ -339,7 +356,7 @@ static stator_status stack_finish(loop *l, uint32_t k, int64_t length)
     }
     ST_TRY(stack_reserve(l, s, length));
     st_owned owned = {.view = {.data = s->data,
-                               .device = {.device_type = kDLCPU},
+                               .device = st_state_device(l->state, (uint32_t)s->domain),
                                .ndim = (int32_t)s->slice_rank + 1,
                                .dtype = st_dtype_to_dl(s->dtype),
                                .shape = owned.shape}};
@@ -360,7 +377,7 @@ static stator_status while_iteration(loop *l, int64_t *out_again)
     const DLTensor *again = &l->out[0].view;
     ST_FAIL_BY_IF(fail, product(again->shape, 0, (uint32_t)again->ndim) != 1, l,
                   STATOR_INVALID_ARGUMENT, "the body's first result must be one bool");
-    *out_again = st_load_i64(dtype_of(again), again->data, 0);
+    ST_TRY(st_state_load_i64(l->state, again, out_again, l->err));
     carry(l, 1, 1);
     for (uint32_t k = 0; k < l->control->n_stacked; k++) {
         stack *s = &l->stacks[k];
@@ -382,9 +399,15 @@ static stator_status run_while(loop *l)
 {
     const DLTensor *trips = operand(l, 0);
     const DLTensor *pred = operand(l, 1);
-    const int64_t limit = trips ? st_load_i64(dtype_of(trips), trips->data, 0) : INT64_MAX;
-    int64_t again = pred ? st_load_i64(dtype_of(pred), pred->data, 0) : 1;
+    int64_t limit = INT64_MAX;
+    int64_t again = 1;
     _Alignas(16) int64_t iteration = 0; /* executables expect their inputs aligned */
+    if (trips != NULL) {
+        ST_TRY(st_state_load_i64(l->state, trips, &limit, l->err));
+    }
+    if (pred != NULL) {
+        ST_TRY(st_state_load_i64(l->state, pred, &again, l->err));
+    }
     ST_TRY(loop_begin(l, 0));
     l->in[0] = (DLTensor){
         .data = &iteration, .device = {.device_type = kDLCPU}, .dtype = st_dtype_to_dl(STATOR_I64)};
@@ -422,12 +445,12 @@ static stator_status scanned_begin(loop *l, uint32_t k, scanned *s)
         return fail(l, STATOR_INVALID_ARGUMENT,
                     "slices of a 4-bit type must have an even number of elements");
     }
-    s->copy = st_pool_take(pool_of(l), bytes_of(s->dtype, s->outer * s->inner));
-    return s->copy != NULL ? STATOR_OK : st_fail_oom(l->err);
+    return st_state_take(l->state, domain_of(l, &s->whole), bytes_of(s->dtype, s->outer * s->inner),
+                         &s->copy, l->err);
 }
 
 /* Slice t: where it lies, or a copy when it lies in pieces or unaligned. */
-static DLTensor slice_of(const scanned *s, int64_t t)
+static stator_status slice_of(const loop *l, const scanned *s, int64_t t, DLTensor *out)
 {
     const int64_t length = s->whole.shape[s->axis];
     const int64_t at = s->is_reversed ? length - 1 - t : t;
@@ -438,20 +461,22 @@ static DLTensor slice_of(const scanned *s, int64_t t)
     slice.shape = (int64_t *)(uintptr_t)s->shape;
     slice.data = from;
     if (s->outer != 1 || (uintptr_t)from % 16u != 0) {
+        const uint32_t domain = domain_of(l, &s->whole);
         slice.data = s->copy;
         for (int64_t o = 0; o < s->outer; o++) {
-            memcpy((char *)s->copy + (uint64_t)o * bytes, from + (uint64_t)(o * length) * bytes,
-                   bytes);
+            ST_TRY(st_state_move(l->state, domain, (char *)s->copy + (uint64_t)o * bytes, domain,
+                                 from + (uint64_t)(o * length) * bytes, bytes, l->err));
         }
     }
-    return slice;
+    *out = slice;
+    return STATOR_OK;
 }
 
 static stator_status scan_iteration(loop *l, int64_t t, int64_t length)
 {
     const st_control *c = l->control;
     for (uint32_t k = 0; k < c->n_scanned; k++) {
-        l->in[c->n_carried + k] = slice_of(&l->cut[k], t);
+        ST_TRY(slice_of(l, &l->cut[k], t, &l->in[c->n_carried + k]));
     }
     ST_TRY(run_body(l));
     for (uint32_t k = 0; k < c->n_stacked; k++) {

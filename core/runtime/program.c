@@ -35,44 +35,55 @@ static stator_status bytes_of(const st_slot *slot, const int64_t *shape, uint64_
     return STATOR_OK;
 }
 
-/* A block of the pool for output k of a body. */
+/* A block of a pool for output k of a body. */
 static stator_status take_owned(st_call_state *state, uint32_t k, const st_slot *slot,
-                                const int64_t *shape, stator_diag **err)
+                                const DLTensor *shaped, stator_diag **err)
 {
+    const int64_t *shape = shaped->shape;
     st_owned *owned = &state->owned[k];
     uint64_t bytes = 0;
     ST_TRY(bytes_of(slot, shape, &bytes, err));
-    void *data = st_pool_take(state->program->pool, bytes);
-    ST_TRY_MEM(data, err);
+    void *data = NULL;
+    ST_TRY(st_state_take(state, st_state_domain(state, shaped), bytes, &data, err));
     if (slot->rank != 0) {
         memcpy(owned->shape, shape, slot->rank * sizeof *shape);
     }
     owned->view = (DLTensor){.data = data,
-                             .device = {.device_type = kDLCPU},
+                             .device = shaped->device,
                              .ndim = (int32_t)slot->rank,
                              .dtype = st_dtype_to_dl(slot->dtype),
                              .shape = owned->shape};
     return STATOR_OK;
 }
 
+/* A new tensor for output k, where it is wanted. */
+static stator_status make_output(st_call_state *state, const st_slot *slot, const int64_t *shape,
+                                 stator_tensor **out, stator_diag **err)
+{
+    const st_program *p = state->program;
+    const uint32_t wanted = state->wanted_domain;
+    return wanted == 0 ? st_tensor_create(p->mem, p->pool, slot->dtype, slot->rank, shape, out, err)
+                       : st_tensor_create_on(p->domains[wanted - 1u], state->streams[wanted - 1u],
+                                             slot->dtype, slot->rank, shape, out, err);
+}
+
 /* The call's output k with this shape: a new tensor, or the caller's. */
 static stator_status take_output(st_call_state *state, uint32_t k, const DLTensor *shaped,
                                  const st_slot *slot, void **out_data, stator_diag **err)
 {
-    const st_program *p = state->program;
     if (state->owned != NULL) {
-        ST_TRY(take_owned(state, k, slot, shaped->shape, err));
+        ST_TRY(take_owned(state, k, slot, shaped, err));
         *out_data = state->owned[k].view.data;
         return STATOR_OK;
     }
     stator_tensor **out = &state->out[k];
     if (*out == NULL) {
-        ST_TRY(st_tensor_create(p->mem, p->pool, slot->dtype, slot->rank, shaped->shape, out, err));
+        ST_TRY(make_output(state, slot, shaped->shape, out, err));
         state->is_fresh[k] = 1;
     } else {
         ST_TRY(check_given(&(*out)->view, shaped, "output", k, err));
     }
-    *out_data = stator_tensor_data(*out);
+    *out_data = (char *)(*out)->view.data + (*out)->view.byte_offset;
     return STATOR_OK;
 }
 
@@ -82,12 +93,24 @@ void st_call_state_fill(st_call_state *state, bool is_filled)
 }
 
 /* All ones are a NaN in every float and complex type. */
-static stator_status fill(const st_slot *slot, const DLTensor *t, stator_diag **err)
+static stator_status fill(const st_call_state *state, const st_slot *slot, const DLTensor *t,
+                          stator_diag **err)
 {
     uint64_t bytes = 0;
     ST_TRY(bytes_of(slot, t->shape, &bytes, err));
-    memset(t->data, st_dtype_class(slot->dtype) >= STATOR_CLASS_FLOAT ? 0xff : 0xa5, bytes);
-    return STATOR_OK;
+    return st_domain_fill(t->data, slot->domain != 0 ? state->streams[slot->domain - 1u] : NULL,
+                          st_dtype_class(slot->dtype) >= STATOR_CLASS_FLOAT ? 0xff : 0xa5, bytes,
+                          err);
+}
+
+/* Does the result of a step lie at once where the caller wants output k? */
+static bool is_placed_at_once(const st_call_state *state, uint32_t k, const st_slot *slot)
+{
+    if (state->program->n_domains == 0 || state->owned != NULL) {
+        return true;
+    }
+    return slot->domain == (state->out[k] != NULL ? st_state_domain(state, &state->out[k]->view)
+                                                  : state->wanted_domain);
 }
 
 static stator_status find_place(st_call_state *state, uint32_t i, stator_diag **err)
@@ -96,15 +119,14 @@ static stator_status find_place(st_call_state *state, uint32_t i, stator_diag **
     const st_slot *slot = &p->slots[i];
     DLTensor *t = &state->slots[i];
     uint64_t bytes = 0;
-    if (slot->output >= 0) {
+    if (slot->output >= 0 && is_placed_at_once(state, (uint32_t)slot->output, slot)) {
         return take_output(state, (uint32_t)slot->output, t, slot, &t->data, err);
     }
     if (slot->has_offset) {
         return STATOR_OK;
     }
     ST_TRY(bytes_of(slot, t->shape, &bytes, err));
-    t->data = st_pool_take(p->pool, bytes);
-    ST_TRY_MEM(t->data, err);
+    ST_TRY(st_state_take(state, slot->domain, bytes, &t->data, err));
     state->from_pool[i] = 1;
     return STATOR_OK;
 }
@@ -113,7 +135,7 @@ stator_status st_state_place(st_call_state *state, uint32_t i, stator_diag **err
 {
     ST_TRY(find_place(state, i, err));
     const bool is_filled = state->is_filled || (state->step != NULL && state->step->is_filled);
-    return is_filled ? fill(&state->program->slots[i], &state->slots[i], err) : STATOR_OK;
+    return is_filled ? fill(state, &state->program->slots[i], &state->slots[i], err) : STATOR_OK;
 }
 
 /* ---- running ---- */
@@ -199,6 +221,17 @@ static stator_status check_places(const st_call_state *state, const st_step *ste
     return STATOR_OK;
 }
 
+/* A step on a device gets its stream; one on the host gets what was copied for it. */
+static stator_status prepare_domain(st_call_state *state, const st_step *step, stator_diag **err)
+{
+    if (step->domain == 0) {
+        return st_state_flush(state, err);
+    }
+    state->call.stream = state->streams[step->domain - 1u]->handle;
+    state->call.workspace = NULL;
+    return STATOR_OK;
+}
+
 static stator_status run_executable(st_call_state *state, const st_step *step, stator_diag **err)
 {
     const st_program *p = state->program;
@@ -222,6 +255,9 @@ static stator_status run_executable(st_call_state *state, const st_step *step, s
                                 .ctx = p->ctx,
                                 .alloc_output = alloc_output,
                                 .host = state};
+    if (p->n_domains != 0) {
+        ST_TRY(prepare_domain(state, step, err));
+    }
     if (p->profile != NULL && st_profile_is_on(p->profile)) {
         ST_TRY(run_timed(state, step, err));
         return check_places(state, step, err);
@@ -237,6 +273,8 @@ static stator_status run_step(st_call_state *state, const st_step *step, stator_
     if (step->kind == ST_STEP_RUN) {
         ST_TRY(place_results(state, step, err));
         ST_TRY(run_executable(state, step, err));
+    } else if (step->kind == ST_STEP_COPY) {
+        return st_state_run_copy(state, step, err);
     } else {
         ST_TRY(st_control_run(state, step, err));
     }
@@ -252,13 +290,13 @@ static stator_status run_step(st_call_state *state, const st_step *step, stator_
     return STATOR_OK;
 }
 
-/* Gives back those of the slots that lie in buffers of the pool. */
+/* Gives back those of the slots that lie in buffers of a pool. */
 static void give_back(st_call_state *state, const uint32_t *slots, uint32_t n)
 {
     for (uint32_t k = 0; k < n; k++) {
         const uint32_t i = slots[k];
         if (state->from_pool[i]) {
-            st_pool_give(state->program->pool, state->slots[i].data);
+            st_state_give_tensor(state, &state->slots[i]);
             state->from_pool[i] = 0;
         }
     }
@@ -274,16 +312,30 @@ static stator_status run_steps(st_call_state *state, stator_diag **err)
     return STATOR_OK;
 }
 
-/* Outputs that are inputs, parameters, or another output's value. */
+/* Copies a dense value to where something of another domain may lie. */
+static stator_status move_value(st_call_state *state, const DLTensor *src, const DLTensor *to,
+                                void *dst, stator_diag **err)
+{
+    if (state->program->n_domains == 0) {
+        st_tensor_copy_dense(src, dst);
+        return STATOR_OK;
+    }
+    return st_state_move(state, st_state_domain(state, to), dst, st_state_domain(state, src),
+                         src->data, st_state_bytes(src), err);
+}
+
+/* Outputs that are inputs, parameters, or another output's value, or lie elsewhere than wanted. */
 static stator_status copy_shared_outputs(st_call_state *state, stator_diag **err)
 {
     const st_program *p = state->program;
     for (uint32_t k = 0; k < p->n_outputs; k++) {
         const uint32_t i = p->outputs[k];
-        if (p->slots[i].output != (int32_t)k) {
+        if (p->slots[i].output != (int32_t)k || state->from_pool[i]) {
             void *data = NULL;
             ST_TRY(take_output(state, k, &state->slots[i], &p->slots[i], &data, err));
-            st_tensor_copy_dense(&state->slots[i], data);
+            ST_TRY(move_value(state, &state->slots[i],
+                              state->owned != NULL ? &state->owned[k].view : &state->out[k]->view,
+                              data, err));
         }
     }
     return STATOR_OK;
@@ -295,15 +347,13 @@ static stator_status keep_sources(st_call_state *state, stator_diag **err)
     const st_program *p = state->program;
     for (uint32_t k = 0; k < p->n_write_backs; k++) {
         DLTensor *source = &state->slots[p->write_backs[k].slot];
-        uint64_t count = 0, bytes = 0;
         if (!p->write_backs[k].is_kept) {
             continue;
         }
-        ST_TRY_MEM(st_numel(source->shape, (uint32_t)source->ndim, &count) &&
-                       st_dtype_bytes(p->slots[p->write_backs[k].slot].dtype, count, &bytes) &&
-                       (state->kept[k] = st_pool_take(p->pool, bytes)) != NULL,
-                   err);
-        memcpy(state->kept[k], source->data, bytes);
+        const uint32_t domain = st_state_domain(state, source);
+        const uint64_t bytes = st_state_bytes(source);
+        ST_TRY(st_state_take(state, domain, bytes, &state->kept[k], err));
+        ST_TRY(st_state_move(state, domain, state->kept[k], domain, source->data, bytes, err));
         source->data = state->kept[k];
     }
     return STATOR_OK;
@@ -322,13 +372,17 @@ static stator_status write_back(st_call_state *state, const DLTensor *in, stator
         const DLTensor *target = &in[w->input];
         status = check_given(target, &state->slots[w->slot], "the written input", w->input, err);
         if (status == STATOR_OK) {
-            st_tensor_copy_dense(&state->slots[w->slot],
-                                 (char *)target->data + target->byte_offset);
+            status = move_value(state, &state->slots[w->slot], target,
+                                (char *)target->data + target->byte_offset, err);
         }
     }
     for (uint32_t k = 0; k < p->n_write_backs; k++) {
-        st_pool_give(p->pool, state->kept[k]);
-        state->kept[k] = NULL;
+        const DLTensor *source = &state->slots[p->write_backs[k].slot];
+        if (state->kept[k] != NULL) {
+            st_state_give(state, st_state_domain(state, source), state->kept[k],
+                          st_state_bytes(source));
+            state->kept[k] = NULL;
+        }
     }
     return status;
 }
@@ -344,15 +398,45 @@ static void take_inputs(st_call_state *state, const DLTensor *in)
     }
 }
 
+/* Streams, and where results are wanted: on the device where an input lies. */
+static stator_status begin_on_devices(st_call_state *state, stator_diag **err)
+{
+    const st_program *p = state->program;
+    state->counts = (st_copy_counts){0};
+    state->wanted_domain = 0;
+    for (uint32_t i = 0; i < p->n_in && state->wanted_domain == 0; i++) {
+        state->wanted_domain = st_state_domain(state, &state->slots[i]);
+    }
+    return st_state_open_streams(state, err);
+}
+
+/* The call's one wait, if the host has received something. */
+static stator_status end_on_devices(st_call_state *state, stator_status status, stator_diag **err)
+{
+    st_program *p = state->program;
+    ST_THEN(status, st_state_flush(state, err));
+    if (status != STATOR_OK) {
+        st_state_drain(state);
+    }
+    pthread_mutex_lock(&p->lock);
+    p->last_counts = state->counts;
+    pthread_mutex_unlock(&p->lock);
+    return status;
+}
+
 stator_status st_program_run(st_program *p, st_call_state *state, const DLTensor *in,
                              stator_tensor **out, stator_diag **err)
 {
     state->out = out;
     memset(state->is_fresh, 0, p->n_outputs);
     take_inputs(state, in);
-    stator_status status = run_steps(state, err);
+    stator_status status = p->n_domains != 0 ? begin_on_devices(state, err) : STATOR_OK;
+    ST_THEN(status, run_steps(state, err));
     ST_THEN(status, copy_shared_outputs(state, err));
     ST_THEN(status, write_back(state, in, err));
+    if (p->n_domains != 0) {
+        status = end_on_devices(state, status, err);
+    }
     give_back(state, p->releases, p->n_pooled); /* buffers that a failure or a write-back left */
     for (uint32_t k = 0; status != STATOR_OK && k < p->n_outputs; k++) {
         if (state->is_fresh[k]) {

@@ -6,12 +6,18 @@
  * one workspace when all sizes are fixed (interval packing), else they come from the pool.
  *
  * A step runs an executable of a backend, or is a control-flow node that the host runs itself: its
- * bodies are programs too, run per iteration in states of their own (control.c). */
+ * bodies are programs too, run per iteration in states of their own (control.c).
+ *
+ * Where a backend has memory of its own, a value lies in the domain of the step that made it; that
+ * of an input, or of a result of control flow, is known at the call alone. Steps of kind COPY
+ * (program_copies.c) put what another domain's step reads where that step wants it; where the value
+ * lies there already they copy nothing. */
 #ifndef STATOR_RUNTIME_PROGRAM_H
 #define STATOR_RUNTIME_PROGRAM_H
 
 #include "core/base/diag.h"
 #include "core/base/sym/sym.h"
+#include "core/runtime/domain.h"
 #include "core/runtime/pool.h"
 #include "core/runtime/profile.h"
 #include "core/runtime/tensor.h"
@@ -21,6 +27,7 @@
 typedef stator_status (*st_step_fn)(void *self, void *exe, const stator_call *call,
                                     stator_diag **err);
 
+#define ST_DOMAINS_MAX 4u     /* devices of one program */
 #define ST_NO_SLOT UINT32_MAX /* an absent optional operand of a control-flow node */
 
 typedef struct st_slot {
@@ -35,6 +42,8 @@ typedef struct st_slot {
     stator_blob *blob;   /* blob that holds the data; borrowed */
     uint64_t offset;     /* in the workspace, when has_offset */
     uint32_t has_offset;
+    uint32_t domain; /* a step leaves it in domains[domain - 1] of the program; 0: host memory */
+    uint32_t source; /* of a copy: the slot that is copied */
     uint32_t reserved;
     const char *op; /* op of the producing node, for messages; NULL for inputs; borrowed */
     const char *name;
@@ -45,7 +54,8 @@ enum st_step_kind {
     ST_STEP_COND,
     ST_STEP_CALL,
     ST_STEP_WHILE,
-    ST_STEP_SCAN
+    ST_STEP_SCAN,
+    ST_STEP_COPY /* in[0] into out[0], in another domain */
 };
 
 /* A control-flow node that the host runs; see rows cond, while, scan and call of ir/ops.def. Axes
@@ -75,7 +85,7 @@ typedef struct st_step {
     const uint32_t *release; /* slots whose buffers from the pool nobody reads after this step */
     const char *backend;     /* backend of the executable, for messages; borrowed */
     uint32_t is_filled;      /* results are filled with a pattern before it runs, as for a call */
-    uint32_t reserved;
+    uint32_t domain;         /* memory that the executable works in, as st_slot has it */
     /* Graph of the owner's module that the executable was made of; NULL: it came from the cache, or
      * there is no executable. */
     const stator_graph *graph;
@@ -88,6 +98,12 @@ typedef struct st_slot_write {
     uint32_t is_kept; /* the slot is an input that is written as well: copied first */
     uint32_t reserved;
 } st_slot_write;
+
+/* What a call moved between memories. */
+typedef struct st_copy_counts {
+    uint64_t n_copies, n_bytes;
+    uint64_t n_waits; /* times that the host waited for a device */
+} st_copy_counts;
 
 /* Range and divisor of a symbol's values, and its name for messages. */
 typedef struct st_symbol {
@@ -122,7 +138,20 @@ typedef struct st_program {
     uint32_t n_pooled;  /* number of releases */
     pthread_mutex_t lock;
     struct st_call_state *free_states;
+    st_domain *domains[ST_DOMAINS_MAX]; /* devices whose backends may run steps; borrowed */
+    uint32_t n_domains;
+    uint32_t n_own_slots;       /* those behind them are copies */
+    void **uploads;             /* by slot: a constant on the device of this copy; under `lock` */
+    st_copy_counts last_counts; /* of the last call that ended; under `lock` */
 } st_program;
+
+/* Puts copies between the steps of a program whose domains are set, before its memory is planned;
+ * false when out of memory. */
+bool st_program_plan_copies(st_program *program);
+/* A copy's source, else the slot itself. */
+uint32_t st_program_source(const st_program *program, uint32_t slot);
+/* Waits for the devices that calls of the program still keep busy. */
+void st_program_wait(st_program *program);
 
 /* Frees states, dims and arrays (executables and bodies are the owner's). */
 void st_program_deinit(st_program *program);
@@ -141,11 +170,15 @@ int64_t *st_call_state_syms(st_call_state *state);
  * what an executable leaves out cannot pass for a result; 0: where the step itself asks for it
  * alone. */
 void st_call_state_fill(st_call_state *state, bool is_filled);
+/* The stream that calls in this state use on one of the program's domains. */
+stator_status st_call_state_stream(st_call_state *state, const st_domain *domain,
+                                   st_stream **out_stream, stator_diag **err);
 
-/* Runs with dense inputs. out[k] given: written in place (shape and dtype are checked); NULL: a new
- * tensor. On failure tensors made here are released and out[k] is NULL again. A size that a result
- * binds is held against its symbol: OUT_OF_RANGE, or INVALID_ARGUMENT when it was bound before and
- * differs. */
+/* Runs with dense inputs. out[k] given: written in place (shape and dtype are checked); NULL: a
+ * new tensor, on the device where an input lies, else in host memory. Work on devices may still
+ * be queued when it returns, unless a result lies in host memory. On failure tensors made here
+ * are released and out[k] is NULL again. A size that a result binds is held against its symbol:
+ * OUT_OF_RANGE, or INVALID_ARGUMENT when it was bound before and differs. */
 stator_status st_program_run(st_program *program, st_call_state *state, const DLTensor *in,
                              stator_tensor **out, stator_diag **err);
 

@@ -29,6 +29,14 @@ static void last_uses(st_program *p)
     for (uint32_t k = 0; k < p->n_write_backs; k++) {
         p->slots[p->write_backs[k].slot].last_use = p->n_steps;
     }
+    for (uint32_t k = 0; k < p->n_outputs; k++) {
+        p->slots[p->outputs[k]].last_use = p->n_steps;
+    }
+    for (uint32_t i = p->n_own_slots; i < p->n_slots; i++) { /* a copy may be the value itself */
+        st_slot *source = &p->slots[p->slots[i].source];
+        source->last_use =
+            p->slots[i].last_use > source->last_use ? p->slots[i].last_use : source->last_use;
+    }
 }
 
 /* Inputs that are read by one write-back and written by another (x and y swap) are copied first. */
@@ -54,7 +62,7 @@ static void measure_steps(st_program *p)
 {
     for (uint32_t s = 0; s < p->n_steps; s++) {
         const st_step *step = &p->steps[s];
-        const uint64_t control = step->kind != ST_STEP_RUN ? st_control_bytes(step) : 0;
+        const uint64_t control = step->control != NULL ? st_control_bytes(step) : 0;
         if (step->workspace_bytes > p->step_workspace_bytes) {
             p->step_workspace_bytes = step->workspace_bytes;
         }
@@ -67,10 +75,14 @@ static void measure_steps(st_program *p)
     }
 }
 
-/* May the slot lie in a buffer of the pool? A step makes it, and its size is known only at call
- * time. */
-static bool is_pooled(const st_slot *slot)
+/* May the result of a step lie in a buffer of a pool? Its size is known only at call time; or
+ * there are devices: it lies on one, it is an output that is wanted elsewhere, or control flow
+ * made it. */
+static bool is_pooled(const st_program *p, const st_step *step, const st_slot *slot)
 {
+    if (p->n_domains != 0 && (slot->domain != 0 || slot->output >= 0 || step->control != NULL)) {
+        return true;
+    }
     return !slot->is_static && slot->output < 0;
 }
 
@@ -86,7 +98,7 @@ static bool plan_releases(st_program *p)
     for (uint32_t s = 0; s < p->n_steps; s++) {
         for (uint32_t k = 0; k < p->steps[s].n_out; k++) {
             const st_slot *slot = &p->slots[p->steps[s].out[k]];
-            begin[slot->last_use + 1u] += is_pooled(slot);
+            begin[slot->last_use + 1u] += is_pooled(p, &p->steps[s], slot);
         }
     }
     for (uint32_t s = 0; s <= p->n_steps; s++) {
@@ -99,7 +111,7 @@ static bool plan_releases(st_program *p)
     for (uint32_t s = 0; s < p->n_steps; s++) {
         for (uint32_t k = 0; k < p->steps[s].n_out; k++) {
             const uint32_t i = p->steps[s].out[k];
-            if (is_pooled(&p->slots[i])) {
+            if (is_pooled(p, &p->steps[s], &p->slots[i])) {
                 p->releases[begin[p->slots[i].last_use]++] = i;
             }
         }
@@ -115,7 +127,7 @@ static uint32_t collect_intervals(st_program *p, st_interval *blocks, uint32_t *
     for (uint32_t s = 0; s < p->n_steps; s++) {
         for (uint32_t k = 0; k < p->steps[s].n_out; k++) {
             const uint32_t slot = p->steps[s].out[k];
-            if (p->slots[slot].is_static && p->slots[slot].output < 0) {
+            if (p->slots[slot].output < 0 && !is_pooled(p, &p->steps[s], &p->slots[slot])) {
                 blocks[n] = (st_interval){.size_bytes = p->slots[slot].size_bytes,
                                           .first = s,
                                           .last = p->slots[slot].last_use};
@@ -158,6 +170,9 @@ static void free_state(st_mem *mem, st_call_state *state)
     if (state == NULL) {
         return;
     }
+    for (uint32_t d = 0; state->around == NULL && d < ST_DOMAINS_MAX; d++) {
+        st_stream_release(state->streams[d]);
+    }
     st_free(mem, state->slots);
     st_free(mem, state->shapes);
     st_free(mem, state->syms);
@@ -176,7 +191,7 @@ static void init_slots(st_call_state *state)
     for (uint32_t i = 0; i < p->n_slots; i++) {
         const st_slot *slot = &p->slots[i];
         int64_t *shape = &state->shapes[slot->dim_begin];
-        state->slots[i] = (DLTensor){.device = {.device_type = kDLCPU},
+        state->slots[i] = (DLTensor){.device = st_state_device(state, slot->domain),
                                      .ndim = (int32_t)slot->rank,
                                      .dtype = st_dtype_to_dl(slot->dtype),
                                      .shape = shape};
@@ -250,6 +265,13 @@ void st_program_deinit(st_program *p)
     if (p->mem == NULL) {
         return;
     }
+    st_program_wait(p);
+    for (uint32_t i = 0; p->uploads != NULL && i < p->n_slots; i++) {
+        if (p->uploads[i] != NULL) {
+            st_domain_give(p->domains[p->slots[i].domain - 1u], p->uploads[i],
+                           p->slots[i].size_bytes, NULL);
+        }
+    }
     while (p->free_states != NULL) {
         st_call_state *state = p->free_states;
         p->free_states = state->next;
@@ -269,6 +291,7 @@ void st_program_deinit(st_program *p)
     st_free(p->mem, p->dims);
     st_free(p->mem, p->bound_symbol);
     st_free(p->mem, p->releases);
+    st_free(p->mem, p->uploads);
     pthread_mutex_destroy(&p->lock);
     *p = (st_program){0};
 }

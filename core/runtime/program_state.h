@@ -1,6 +1,6 @@
 /* The state of one call, and what the files of the launcher share: program.c (running steps),
  * program_memory_plan.c (the memory plan, states), program_shapes.c (sizes), control.c (control
- * flow). */
+ * flow), program_copies.c (memories of devices). */
 #ifndef STATOR_RUNTIME_PROGRAM_STATE_H
 #define STATOR_RUNTIME_PROGRAM_STATE_H
 
@@ -30,6 +30,12 @@ struct st_call_state {
     uint32_t is_filled; /* see st_call_state_fill */
     uint32_t n_noted;   /* times that the step's executable has told */
     stator_call call;
+    /* By domain of the program; a body's state has those of the state around it. */
+    st_stream *streams[ST_DOMAINS_MAX];
+    struct st_call_state *around; /* NULL: of the call itself, which owns the streams */
+    uint32_t wanted_domain;       /* of outputs that the caller has no tensor for */
+    uint32_t is_host_pending;     /* copies into host memory are queued: wait before it is read */
+    st_copy_counts counts;
 };
 
 /* ---- program_shapes.c ---- */
@@ -52,6 +58,33 @@ stator_status st_state_place(st_call_state *state, uint32_t i, stator_diag **err
  * caller, also after a failure. */
 stator_status st_body_run(st_program *body, st_call_state *state, const int64_t *syms,
                           const DLTensor *in, st_owned *out, stator_diag **err);
+
+/* Bytes of a tensor that exists. */
+uint64_t st_state_bytes(const DLTensor *t);
+
+/* ---- program_copies.c ---- */
+
+/* 0: host memory, k: domains[k - 1]. */
+uint32_t st_state_domain(const st_call_state *state, const DLTensor *t);
+DLDevice st_state_device(const st_call_state *state, uint32_t domain);
+/* Memory of a domain, and back; give(NULL) does nothing. */
+stator_status st_state_take(st_call_state *state, uint32_t domain, uint64_t bytes, void **out,
+                            stator_diag **err);
+void st_state_give(st_call_state *state, uint32_t domain, void *p, uint64_t bytes);
+void st_state_give_tensor(st_call_state *state, const DLTensor *t);
+/* Copies bytes between domains, queued where a device takes part. The host reads what it has
+ * received after st_state_flush. */
+stator_status st_state_move(st_call_state *state, uint32_t to, void *dst, uint32_t from,
+                            const void *src, uint64_t bytes, stator_diag **err);
+stator_status st_state_flush(st_call_state *state, stator_diag **err);
+/* Element 0, wherever it lies. */
+stator_status st_state_load_i64(st_call_state *state, const DLTensor *t, int64_t *out,
+                                stator_diag **err);
+stator_status st_state_run_copy(st_call_state *state, const st_step *step, stator_diag **err);
+/* The streams of a call that begins in this state. */
+stator_status st_state_open_streams(st_call_state *state, stator_diag **err);
+/* After a failure: nothing of the call is queued any more. */
+void st_state_drain(st_call_state *state);
 
 /* ---- control.c ---- */
 

@@ -4,6 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/base/diag.h"
+#include "core/runtime/domain.h"
 #include "core/runtime/pool.h"
 #include <stator/stator.h>
 
@@ -16,6 +17,10 @@ struct stator_tensor {
     void *deleter_self;
     DLManagedTensorVersioned *managed; /* the foreign owner of the data, or NULL */
     st_mem *mem;
+    st_domain *domain; /* of the data; NULL: the host's memory */
+    /* The stream that used the data last: who uses it on another one lets that follow first. NULL:
+     * nothing that is queued uses it. */
+    _Atomic(st_stream *) stream;
     DLTensor view; /* shape points at `shape`; strides NULL when dense */
     int64_t shape[STATOR_RANK_MAX];
     int64_t strides[STATOR_RANK_MAX];
@@ -23,7 +28,12 @@ struct stator_tensor {
 
 stator_status st_tensor_create(st_mem *mem, st_pool *pool, stator_dtype dtype, uint32_t rank,
                                const int64_t *shape, stator_tensor **out_tensor, stator_diag **err);
-stator_status st_tensor_adopt(st_mem *mem, DLManagedTensorVersioned *managed,
+/* On a device; what is queued on `stream` (may be NULL) may use it. */
+stator_status st_tensor_create_on(st_domain *domain, st_stream *stream, stator_dtype dtype,
+                                  uint32_t rank, const int64_t *shape, stator_tensor **out_tensor,
+                                  stator_diag **err);
+/* `domain` is that of the tensor's device, NULL for the host's memory. */
+stator_status st_tensor_adopt(st_mem *mem, st_domain *domain, DLManagedTensorVersioned *managed,
                               stator_tensor **out_tensor, stator_diag **err);
 /* See stator_tensor_wrap. */
 stator_status st_tensor_wrap(st_mem *mem, const DLTensor *layout, const stator_buffer *buffer,
@@ -31,5 +41,15 @@ stator_status st_tensor_wrap(st_mem *mem, const DLTensor *layout, const stator_b
 bool st_tensor_is_dense(const DLTensor *tensor);
 /* Elements of src, of any strides, row-major into dst. */
 void st_tensor_copy_dense(const DLTensor *src, void *dst);
+/* Where the data begins, on whatever device. */
+void *st_tensor_address(const stator_tensor *tensor);
+/* `stream` is about to use a device tensor, or has queued work that uses it: it follows who used it
+ * last and is that from here on. */
+stator_status st_tensor_use(stator_tensor *tensor, st_stream *stream, stator_diag **err);
+/* Waits for what uses a device tensor, and tells the errors of it. */
+stator_status st_tensor_wait(stator_tensor *tensor, stator_diag **err);
+/* Elements of src, row-major, to dst, which is dense; both may lie on devices. Host memory is there
+ * when this returns. */
+stator_status st_tensor_copy(stator_tensor *dst, stator_tensor *src, stator_diag **err);
 
 #endif

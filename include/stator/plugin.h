@@ -649,6 +649,9 @@ typedef struct stator_backend {
     /* Sets bytes, in the order of the stream. Since 0.9, appended. */
     stator_status (*fill)(void *inst, void *dst, uint8_t value, uint64_t size, void *stream,
                           stator_diag **err);
+    /* Is it an address of the device, in memory of whoever? INVALID_ARGUMENT, saying what it is
+     * instead, when it is not. May be NULL: every address is believed. Since 0.9, appended. */
+    stator_status (*check_address)(void *inst, const void *p, stator_diag **err);
 } stator_backend;
 
 enum stator_source_flag { STATOR_SOURCE_COPY = 1u << 0 }; /* the file may change after loading */

@@ -130,7 +130,7 @@ STATOR_EXPORT const stator_host *stator_ctx_host(stator_ctx *ctx);
 
 /* ---- tensors ---- */
 
-/* A new dense tensor on the CPU, contents undefined. */
+/* A new dense tensor in host memory, contents undefined. */
 STATOR_EXPORT stator_status stator_tensor_create(stator_ctx *ctx, stator_dtype dtype, uint32_t rank,
                                                  const int64_t *shape,
                                                  stator_tensor **out_tensor) STATOR_MUST_USE;
@@ -153,17 +153,42 @@ typedef struct stator_buffer {
 STATOR_EXPORT stator_status stator_tensor_wrap(stator_ctx *ctx, stator_dtype dtype, uint32_t rank,
                                                const int64_t *shape, const stator_buffer *buffer,
                                                stator_tensor **out_tensor) STATOR_MUST_USE;
-/* Takes over a DLPack tensor without copying; its deleter runs when the last reference goes. */
+/* A new dense tensor on a device, "NAME:N" for device N of backend NAME (or "cpu"), contents
+ * undefined. NOT_FOUND: there is no such backend; what the backend answers about the device.
+ * Since 0.1. */
+STATOR_EXPORT stator_status stator_tensor_create_on(stator_ctx *ctx, const char *device,
+                                                    stator_dtype dtype, uint32_t rank,
+                                                    const int64_t *shape,
+                                                    stator_tensor **out_tensor) STATOR_MUST_USE;
+/* Copies all elements of src to dst, which has the same dtype and shape and is dense; each lies
+ * in host memory or on any device. Ordered behind the calls that write src or use dst. Host
+ * memory has been written when this returns; a copy to a device may still be under way, and
+ * whatever uses dst waits for it. INVALID_ARGUMENT when the two do not fit; errors of the
+ * devices, also of calls whose results these are. Since 0.1. */
+STATOR_EXPORT stator_status stator_tensor_copy(stator_ctx *ctx, stator_tensor *dst,
+                                               stator_tensor *src) STATOR_MUST_USE;
+/* Waits until the tensor's elements are there; tells the errors of the calls that made them. At
+ * once for one in host memory. Since 0.1. */
+STATOR_EXPORT stator_status stator_tensor_wait(stator_ctx *ctx,
+                                               stator_tensor *tensor) STATOR_MUST_USE;
+/* "cuda:0"; "cpu" for host memory. Borrowed from the context. Since 0.1. */
+STATOR_EXPORT const char *stator_tensor_device(const stator_tensor *tensor);
+/* Takes over a DLPack tensor without copying; its deleter runs when the last reference goes. One on
+ * a device needs a backend that has opened the device in this context (a function compiled for it,
+ * or stator_tensor_create_on); what its maker queued must be done. FAILED_PRECONDITION: no backend
+ * has. */
 STATOR_EXPORT stator_status stator_tensor_from_dlpack(stator_ctx *ctx,
                                                       DLManagedTensorVersioned *managed,
                                                       stator_tensor **out_tensor) STATOR_MUST_USE;
-/* A DLPack view of the tensor, without copying; holds a reference until its deleter runs. */
+/* A DLPack view of the tensor, without copying; holds a reference until its deleter runs. Waits for
+ * the elements of one on a device, whose `data` is an address of the device. */
 STATOR_EXPORT stator_status stator_tensor_to_dlpack(
     stator_tensor *tensor, DLManagedTensorVersioned **out_managed) STATOR_MUST_USE;
 STATOR_EXPORT void stator_tensor_retain(stator_tensor *tensor);
 STATOR_EXPORT void stator_tensor_release(stator_tensor *tensor);
 STATOR_EXPORT const DLTensor *stator_tensor_view(const stator_tensor *tensor); /* borrowed */
 STATOR_EXPORT stator_dtype stator_tensor_dtype(const stator_tensor *tensor);
+/* NULL for a tensor on a device, and the context's error text says so. */
 STATOR_EXPORT void *stator_tensor_data(const stator_tensor *tensor);
 STATOR_EXPORT uint64_t stator_tensor_size_bytes(const stator_tensor *tensor);
 
@@ -261,6 +286,9 @@ typedef struct stator_compile_options {
      * the first of them that runs it. NULL: "eager". UNSUPPORTED, naming the nodes, when none does.
      * With STATOR_COMPILE_STRICT there are none. */
     const char *node_fallbacks;
+    /* 0.1: where to compute, "NAME:N": device N of backend NAME, or "cpu". With `backend` it is one
+     * of that backend's; without, it names the backend. NULL: device 0. */
+    const char *device;
 } stator_compile_options;
 
 enum stator_compile_flag {
@@ -275,7 +303,10 @@ enum stator_compile_flag {
     STATOR_COMPILE_STRICT_SIZES = 1u << 6,
     /* Results are filled with a pattern (NaN, or bytes of 0xa5) before a backend writes them, so
      * that what it leaves out cannot pass for a result. Calls that are verified do so anyway. */
-    STATOR_COMPILE_FILL_OUTPUTS = 1u << 7
+    STATOR_COMPILE_FILL_OUTPUTS = 1u << 7,
+    /* A value that one part leaves in another memory than the next part reads it from is an error
+     * that names both. Since 0.1. */
+    STATOR_COMPILE_STRICT_COPIES = 1u << 8
 };
 
 /* Checks names and options now; compiles at the first call of each shape. */
@@ -298,8 +329,10 @@ typedef struct stator_shape {
 STATOR_EXPORT stator_status stator_function_prepare(stator_function *function, uint32_t n_in,
                                                     const stator_shape *in) STATOR_MUST_USE;
 
-/* Runs. in[] are the model's inputs in order (parameters left out), dense host tensors. out[k] ==
- * NULL receives a new tensor (release it); otherwise it is written in place and must fit; it shares
+/* Runs. in[] are the model's inputs in order (parameters left out), in host memory or on devices.
+ * out[k] == NULL receives a new tensor (release it), on the function's device when an input lies
+ * there, else in host memory; results on a device may still be computed when this returns
+ * (stator_tensor_wait). Otherwise it is written in place and must fit; it shares
  * no memory with an input or another output, and its contents before do not last. Any number of
  * threads may call one function at once. */
 STATOR_EXPORT stator_status stator_call_tensors(stator_function *function, uint32_t n_in,
@@ -325,6 +358,18 @@ typedef struct stator_coverage {
 
 STATOR_EXPORT uint32_t stator_function_coverage(stator_function *function, uint32_t capacity,
                                                 stator_coverage *out_rows);
+/* What the last call that ended moved between the memories of host and devices. */
+typedef struct stator_copy_info {
+    uint32_t struct_size;
+    uint32_t n_copies;
+    uint64_t bytes;
+    uint32_t n_waits;   /* of the host for a device */
+    uint32_t n_devices; /* on which parts of the function may run; 0: nothing is ever copied */
+} stator_copy_info;
+
+/* Since 0.1. */
+STATOR_EXPORT stator_status stator_function_copies(stator_function *function,
+                                                   stator_copy_info *out_info) STATOR_MUST_USE;
 STATOR_EXPORT uint64_t stator_function_compile_ns(stator_function *function);
 /* Graphs compiled so far: one for each class of sizes that calls brought (docs/sizes.md). */
 STATOR_EXPORT uint32_t stator_function_compiles(stator_function *function);

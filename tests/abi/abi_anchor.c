@@ -67,6 +67,7 @@ struct stator_abi_anchor {
     const stator_compile_options *p_stator_compile_options;
     const stator_shape *p_stator_shape;
     const stator_coverage *p_stator_coverage;
+    const stator_copy_info *p_stator_copy_info;
     const stator_x_cut *p_stator_x_cut;
     const stator_x_fuel_row *p_stator_x_fuel_row;
     const stator_x_memory *p_stator_x_memory;
@@ -96,6 +97,10 @@ struct stator_abi_anchor {
     __typeof__(stator_ctx_host) *call_stator_ctx_host;
     __typeof__(stator_tensor_create) *call_stator_tensor_create;
     __typeof__(stator_tensor_wrap) *call_stator_tensor_wrap;
+    __typeof__(stator_tensor_create_on) *call_stator_tensor_create_on;
+    __typeof__(stator_tensor_copy) *call_stator_tensor_copy;
+    __typeof__(stator_tensor_wait) *call_stator_tensor_wait;
+    __typeof__(stator_tensor_device) *call_stator_tensor_device;
     __typeof__(stator_tensor_from_dlpack) *call_stator_tensor_from_dlpack;
     __typeof__(stator_tensor_to_dlpack) *call_stator_tensor_to_dlpack;
     __typeof__(stator_tensor_retain) *call_stator_tensor_retain;
@@ -125,6 +130,7 @@ struct stator_abi_anchor {
     __typeof__(stator_bound_call_run) *call_stator_bound_call_run;
     __typeof__(stator_bound_call_destroy) *call_stator_bound_call_destroy;
     __typeof__(stator_function_coverage) *call_stator_function_coverage;
+    __typeof__(stator_function_copies) *call_stator_function_copies;
     __typeof__(stator_function_compile_ns) *call_stator_function_compile_ns;
     __typeof__(stator_function_compiles) *call_stator_function_compiles;
     __typeof__(stator_x_pipeline) *call_stator_x_pipeline;

@@ -536,6 +536,8 @@ FROZEN(stator_backend, event_wait, 296,
        stator_status (*)(void *inst, void *event, void *stream, stator_diag **err));
 FROZEN(stator_backend, fill, 304,
        stator_status (*)(void *inst, void *dst, uint8_t value, uint64_t size, void *stream, stator_diag **err));
+FROZEN(stator_backend, check_address, 312,
+       stator_status (*)(void *inst, const void *p, stator_diag **err));
 
 FROZEN(stator_source, struct_size, 0, uint32_t);
 FROZEN(stator_source, flags, 4, uint32_t);
@@ -679,6 +681,7 @@ FROZEN(stator_compile_options, progress, 80,
 FROZEN(stator_compile_options, is_cancelled, 88, int32_t (*)(void *self));
 FROZEN(stator_compile_options, watch_self, 96, void *);
 FROZEN(stator_compile_options, node_fallbacks, 104, const char *);
+FROZEN(stator_compile_options, device, 112, const char *);
 
 FROZEN(stator_shape, rank, 0, uint32_t);
 FROZEN(stator_shape, reserved, 4, uint32_t);
@@ -687,6 +690,12 @@ FROZEN(stator_shape, dims, 8, const int64_t *);
 FROZEN(stator_coverage, backend, 0, const char *);
 FROZEN(stator_coverage, nodes, 8, uint32_t);
 FROZEN(stator_coverage, partitions, 12, uint32_t);
+
+FROZEN(stator_copy_info, struct_size, 0, uint32_t);
+FROZEN(stator_copy_info, n_copies, 4, uint32_t);
+FROZEN(stator_copy_info, bytes, 8, uint64_t);
+FROZEN(stator_copy_info, n_waits, 16, uint32_t);
+FROZEN(stator_copy_info, n_devices, 20, uint32_t);
 
 FROZEN(stator_x_cut, struct_size, 0, uint32_t);
 FROZEN(stator_x_cut, n_nodes, 4, uint32_t);
@@ -925,6 +934,7 @@ _Static_assert(STATOR_COMPILE_STATIC == 16, "STATOR_COMPILE_STATIC changed");
 _Static_assert(STATOR_COMPILE_NO_CACHE == 32, "STATOR_COMPILE_NO_CACHE changed");
 _Static_assert(STATOR_COMPILE_STRICT_SIZES == 64, "STATOR_COMPILE_STRICT_SIZES changed");
 _Static_assert(STATOR_COMPILE_FILL_OUTPUTS == 128, "STATOR_COMPILE_FILL_OUTPUTS changed");
+_Static_assert(STATOR_COMPILE_STRICT_COPIES == 256, "STATOR_COMPILE_STRICT_COPIES changed");
 _Static_assert(STATOR_X_GUARD_INPUT == 1, "STATOR_X_GUARD_INPUT changed");
 _Static_assert(STATOR_X_GUARD_SIZE == 2, "STATOR_X_GUARD_SIZE changed");
 _Static_assert(STATOR_X_GUARD_NEED == 3, "STATOR_X_GUARD_NEED changed");

@@ -1,0 +1,106 @@
+/* Memory domains: memory of a device that the host does not read, and the streams that order work
+ * on it. The host's own memory is the domain NULL.
+ *
+ * A domain belongs to a context and lives as long. Its memory comes from a backend's slots and is
+ * recycled here: a warmed call takes nothing from the backend.
+ *
+ * Order. What is queued on a stream happens in that order, and nothing orders two streams but
+ * st_stream_follow. A block that is free belongs to the stream that was given with it; a take for
+ * another stream lets that one follow first. So memory may be given back while work that uses it is
+ * still queued. Threads: any, at once, on one domain and on one stream. */
+#ifndef STATOR_RUNTIME_DOMAIN_H
+#define STATOR_RUNTIME_DOMAIN_H
+
+#include "core/base/alloc.h"
+#include "core/base/diag.h"
+#include "core/runtime/pool.h"
+
+#include <pthread.h>
+#include <stator/plugin.h>
+
+/* Eight classes of sizes to each power of two: a block is at most an eighth larger than what was
+ * asked for. */
+#define ST_DOMAIN_CLASSES 448u
+
+/* The slots of a backend, for one instance of it; see stator/plugin.h. */
+typedef struct st_device_ops {
+    stator_status (*alloc)(void *self, uint64_t size, void *stream, void **out, stator_diag **err);
+    void (*free)(void *self, void *p, void *stream);
+    stator_status (*copy)(void *self, void *dst, const void *src, uint64_t size, uint32_t direction,
+                          void *stream, stator_diag **err);
+    stator_status (*fill)(void *self, void *dst, uint8_t value, uint64_t size, void *stream,
+                          stator_diag **err);
+    stator_status (*stream_create)(void *self, void **out, stator_diag **err);
+    void (*stream_destroy)(void *self, void *stream);
+    stator_status (*synchronize)(void *self, void *stream, stator_diag **err);
+    stator_status (*event_create)(void *self, void **out, stator_diag **err);
+    void (*event_destroy)(void *self, void *event);
+    stator_status (*event_record)(void *self, void *event, void *stream, stator_diag **err);
+    stator_status (*event_wait)(void *self, void *event, void *stream, stator_diag **err);
+    stator_status (*check_address)(void *self, const void *p, stator_diag **err);
+    /* Says why a pointer of the device is not given to the host. */
+    void (*refuse)(void *self, const char *text);
+} st_device_ops;
+
+typedef struct st_domain st_domain;
+
+/* A stream of a domain; lives as long as the domain. */
+typedef struct st_stream {
+    struct st_stream *next; /* in the domain's list of free ones */
+    struct st_stream *all;
+    st_domain *domain;
+    void *handle;
+    void *event;          /* recorded when another stream is to follow */
+    pthread_mutex_t lock; /* of the event */
+} st_stream;
+
+struct st_domain {
+    struct st_domain *next; /* of the context's domains */
+    st_mem *mem;
+    st_pool *host_pool; /* for bytes on their way between two devices */
+    const st_device_ops *ops;
+    void *self; /* first argument of the ops */
+    DLDevice device;
+    uint64_t alignment;
+    char name[64]; /* "cuda:0", for messages */
+    pthread_mutex_t lock;
+    st_stream *free_streams;
+    st_stream *all_streams;
+    struct st_device_block *free_blocks[ST_DOMAIN_CLASSES];
+    struct st_device_block *spare; /* blocks whose memory is taken: their structs */
+    uint64_t held_bytes;           /* taken from the backend */
+    uint64_t used_bytes;           /* of these, not free */
+    uint64_t n_allocs;             /* calls of the backend's alloc */
+};
+
+/* name, device, alignment, ops and self of *domain are set. */
+void st_domain_init(st_domain *domain, st_mem *mem, st_pool *host_pool);
+/* Frees memory and streams; every block must have come back. */
+void st_domain_deinit(st_domain *domain);
+
+/* Memory for `bytes`, aligned as the domain says, which what is queued on the stream may use.
+ * RESOURCE_EXHAUSTED with the sizes, once the free blocks did not help. */
+stator_status st_domain_take(st_domain *domain, uint64_t bytes, st_stream *stream, void **out,
+                             stator_diag **err);
+/* `bytes` as it was taken; the stream is the last that uses it, NULL: none does. */
+void st_domain_give(st_domain *domain, void *p, uint64_t bytes, st_stream *stream);
+/* Gives free blocks back to the backend. */
+void st_domain_trim(st_domain *domain);
+
+/* A stream of its own for the caller, back with release; what is queued on it stays queued. */
+stator_status st_stream_acquire(st_domain *domain, st_stream **out, stator_diag **err);
+void st_stream_release(st_stream *stream);
+/* What `later` queues from here on happens after what is queued on `earlier` now. */
+stator_status st_stream_follow(st_stream *later, st_stream *earlier, stator_diag **err);
+/* Waits for all that is queued, and tells the errors of it. */
+stator_status st_stream_wait(st_stream *stream, stator_diag **err);
+
+/* Between two places, each the host's (stream NULL) or on the device of a stream. Host memory that
+ * is read has been read when this returns; host memory that is written has been when the stream has
+ * been waited for. Two devices exchange bytes through the host, with a wait. */
+stator_status st_domain_copy(void *dst, st_stream *dst_stream, const void *src,
+                             st_stream *src_stream, uint64_t bytes, stator_diag **err);
+stator_status st_domain_fill(void *dst, st_stream *stream, uint8_t value, uint64_t bytes,
+                             stator_diag **err);
+
+#endif

@@ -1,0 +1,503 @@
+/* The backend "sim": elementwise f32 graphs on a simulated device with memory of its own. It shows
+ * what a backend for an accelerator is to Stator (docs/devices.md), and the tests of that:
+ *
+ *     stator run model.onnx --backend sim --plugin-dir build
+ *
+ * An executable is one list of instructions; a kernel runs it for each element of an output on the
+ * thread of the call's stream. A division by zero is an error here, found while the kernel runs,
+ * long after exe_run has returned: the next wait of the stream tells it. */
+#include "sim_device.h"
+
+#include <stator/plugin.h>
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VERSION "1.0.0"
+#define ABOUT "elementwise f32 on a simulated device with memory of its own"
+
+enum { DEVICES = 2, VALUES_MAX = 64, PORTS_MAX = 24 };
+
+typedef struct sim_instance {
+    const stator_host *host;
+    uint32_t device;
+    uint32_t delay_us;
+    uint64_t memory_cap;
+    _Atomic uint64_t used_bytes;
+} sim_instance;
+
+static stator_status no_memory(const stator_host *host, stator_diag **err)
+{
+    return stator_fail(host, err, STATOR_RESOURCE_EXHAUSTED, "sim: out of memory");
+}
+
+/* ---- instances ---- */
+
+static const stator_option_desc options[] = {
+    {.struct_size = sizeof(stator_option_desc),
+     .type = STATOR_OPTION_I64,
+     .key = "delay_us",
+     .default_text = "0",
+     .min_i64 = 0,
+     .max_i64 = 1000000,
+     .help = "each piece of work begins so many microseconds late"},
+    {.struct_size = sizeof(stator_option_desc),
+     .type = STATOR_OPTION_BYTES,
+     .key = "memory",
+     .default_text = "1G",
+     .min_i64 = 0,
+     .max_i64 = INT64_MAX,
+     .help = "bytes of memory that the device has"},
+};
+
+static stator_status devices(void *self, stator_device_fn fn, void *fn_self)
+{
+    (void)self;
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        const stator_device_info info = {.struct_size = sizeof info,
+                                         .id = i,
+                                         .name = "simulated device",
+                                         .arch = "sim",
+                                         .memory_bytes = UINT64_C(1) << 30};
+        fn(fn_self, &info);
+    }
+    return STATOR_OK;
+}
+
+static stator_status create(void *self, const stator_options *values, uint32_t device, void **inst,
+                            stator_diag **err)
+{
+    const stator_host *host = self;
+    if (device >= DEVICES) {
+        return stator_fail(host, err, STATOR_NOT_FOUND, "sim: there are devices 0 and 1 alone");
+    }
+    sim_instance *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        return no_memory(host, err);
+    }
+    s->host = host;
+    s->device = device;
+    s->delay_us = (uint32_t)host->opt->get_i64(values, "delay_us");
+    s->memory_cap = (uint64_t)host->opt->get_i64(values, "memory");
+    *inst = s;
+    return STATOR_OK;
+}
+
+static void destroy(void *self, void *inst)
+{
+    (void)self;
+    free(inst);
+}
+
+/* ---- memory ---- */
+
+static stator_status memory(void *inst, stator_memory_info *out, stator_diag **err)
+{
+    const sim_instance *s = inst;
+    (void)err;
+    out->device = (DLDevice){.device_type = kDLExtDev, .device_id = (int32_t)s->device};
+    out->alignment = SIM_ALIGNMENT;
+    return STATOR_OK;
+}
+
+/* A block begins with its size, SIM_ALIGNMENT before the address that is given out. */
+static stator_status alloc(void *inst, uint64_t size, void *stream, void **out, stator_diag **err)
+{
+    sim_instance *s = inst;
+    (void)stream;
+    *out = NULL;
+    if (size > s->memory_cap || atomic_load(&s->used_bytes) > s->memory_cap - size) {
+        return stator_fail(s->host, err, STATOR_RESOURCE_EXHAUSTED, "sim: the memory is full");
+    }
+    char *p = sim_alloc(size + SIM_ALIGNMENT);
+    if (p == NULL) {
+        return no_memory(s->host, err);
+    }
+    memcpy(sim_host(p), &size, sizeof size);
+    atomic_fetch_add(&s->used_bytes, size);
+    *out = p + SIM_ALIGNMENT;
+    return STATOR_OK;
+}
+
+static void free_memory(void *inst, void *p, void *stream)
+{
+    sim_instance *s = inst;
+    uint64_t size = 0;
+    if (stream != NULL) {
+        (void)sim_stream_wait(stream);
+    }
+    memcpy(&size, sim_host((char *)p - SIM_ALIGNMENT), sizeof size);
+    atomic_fetch_sub(&s->used_bytes, size);
+    sim_free((char *)p - SIM_ALIGNMENT);
+}
+
+static stator_status check_address(void *inst, const void *p, stator_diag **err)
+{
+    const sim_instance *s = inst;
+    return sim_is_device(p) ? STATOR_OK
+                            : stator_fail(s->host, err, STATOR_INVALID_ARGUMENT,
+                                          "sim: the pointer is one of the host's memory");
+}
+
+typedef struct transfer {
+    void *dst, *src; /* as the host sees them */
+    uint64_t size;
+    uint32_t value;
+    uint32_t frees_src;
+} transfer;
+
+static const char *run_copy(void *arguments)
+{
+    const transfer *t = arguments;
+    memcpy(t->dst, t->src, t->size);
+    if (t->frees_src) {
+        free(t->src);
+    }
+    return NULL;
+}
+
+static const char *run_fill(void *arguments)
+{
+    const transfer *t = arguments;
+    memset(t->dst, (int)t->value, t->size);
+    return NULL;
+}
+
+/* The host's bytes are read now, into a buffer that the copy frees. */
+static stator_status copy(void *inst, void *dst, const void *src, uint64_t size, uint32_t direction,
+                          void *stream, stator_diag **err)
+{
+    const sim_instance *s = inst;
+    transfer t = {.size = size};
+    t.dst = direction == STATOR_COPY_TO_HOST ? dst : sim_host(dst);
+    if (direction == STATOR_COPY_TO_DEVICE) {
+        t.src = malloc(size);
+        t.frees_src = 1;
+        if (t.src == NULL) {
+            return no_memory(s->host, err);
+        }
+        memcpy(t.src, src, size);
+    } else {
+        t.src = sim_host(src);
+    }
+    if (!sim_launch(stream, run_copy, &t, sizeof t)) {
+        free(t.frees_src ? t.src : NULL);
+        return no_memory(s->host, err);
+    }
+    return STATOR_OK;
+}
+
+static stator_status fill(void *inst, void *dst, uint8_t value, uint64_t size, void *stream,
+                          stator_diag **err)
+{
+    const sim_instance *s = inst;
+    const transfer t = {.dst = sim_host(dst), .size = size, .value = value};
+    return sim_launch(stream, run_fill, &t, sizeof t) ? STATOR_OK : no_memory(s->host, err);
+}
+
+/* ---- streams ---- */
+
+static stator_status stream_create(void *inst, void **out, stator_diag **err)
+{
+    const sim_instance *s = inst;
+    *out = sim_stream_create(s->delay_us);
+    return *out != NULL ? STATOR_OK : no_memory(s->host, err);
+}
+
+static void stream_destroy(void *inst, void *stream)
+{
+    (void)inst;
+    sim_stream_destroy(stream);
+}
+
+static stator_status synchronize(void *inst, void *stream, stator_diag **err)
+{
+    const sim_instance *s = inst;
+    const char *failure = sim_stream_wait(stream);
+    return failure == NULL ? STATOR_OK
+                           : stator_fail(s->host, err, STATOR_INVALID_ARGUMENT, failure);
+}
+
+static stator_status event_create(void *inst, void **out, stator_diag **err)
+{
+    const sim_instance *s = inst;
+    *out = sim_event_create();
+    return *out != NULL ? STATOR_OK : no_memory(s->host, err);
+}
+
+static void event_destroy(void *inst, void *event)
+{
+    (void)inst;
+    sim_event_destroy(event);
+}
+
+static stator_status event_record(void *inst, void *event, void *stream, stator_diag **err)
+{
+    const sim_instance *s = inst;
+    return sim_event_record(event, stream) ? STATOR_OK : no_memory(s->host, err);
+}
+
+static stator_status event_wait(void *inst, void *event, void *stream, stator_diag **err)
+{
+    const sim_instance *s = inst;
+    return sim_event_wait(event, stream) ? STATOR_OK : no_memory(s->host, err);
+}
+
+/* ---- compiling ---- */
+
+enum op { OP_INPUT, OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_NEG, OP_EXP, OP_TANH, OP_NONE };
+
+static const char *const op_names[] = {"", "add", "sub", "mul", "div", "neg", "exp", "tanh"};
+
+typedef struct instruction {
+    uint16_t op;
+    uint16_t a, b; /* values */
+    uint16_t type; /* equal for values of equal shape */
+} instruction;
+
+/* Values are numbered as in the graph: inputs first, then a result for each node. */
+typedef struct program {
+    instruction values[VALUES_MAX];
+    uint16_t outputs[PORTS_MAX];
+    uint32_t n_values, n_inputs, n_outputs;
+} program;
+
+static uint32_t op_of(const stator_graph_view *v, const stator_node_row *row)
+{
+    const char *name = stator_op_at(v, row->op)->name;
+    uint32_t op = OP_ADD;
+    while (op < OP_NONE && strcmp(op_names[op], name) != 0) {
+        op++;
+    }
+    return row->result_count == 1 ? op : (uint32_t)OP_NONE;
+}
+
+/* An op that it knows, of f32, without broadcasting. */
+static bool is_run(const stator_graph_view *v, const stator_node_row *row)
+{
+    const stator_ref type = stator_value_at(v, row->result_begin)->type;
+    bool is_so =
+        op_of(v, row) != OP_NONE && stator_value_type(v, row->result_begin)->dtype == STATOR_F32;
+    for (uint32_t k = 0; is_so && k < row->operand_count; k++) {
+        is_so = stator_value_at(v, stator_operand(v, row, k))->type == type;
+    }
+    return is_so;
+}
+
+/* Constants stay with the host, which hands them in as inputs. */
+static stator_status capability(void *inst, const stator_graph *graph,
+                                const stator_capability_sink *sink, stator_diag **err)
+{
+    const sim_instance *s = inst;
+    const stator_graph_view *v = s->host->ir->view(graph);
+    (void)err;
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        if (is_run(v, stator_node_at(v, node))) {
+            sink->yes(sink->self, node, 0);
+        } else {
+            sink->no(sink->self, node, STATOR_UNSUPPORTED,
+                     "sim runs a few elementwise ops of f32, without broadcasting");
+        }
+    }
+    return STATOR_OK;
+}
+
+static stator_status decline(const stator_host *host, stator_diag **err, const char *text)
+{
+    return stator_fail(host, err, STATOR_NEED_FALLBACK, text);
+}
+
+static stator_status write_program(const sim_instance *s, const stator_graph *graph, program *p,
+                                   stator_diag **err)
+{
+    const stator_graph_view *v = s->host->ir->view(graph);
+    if (v->n_values >= VALUES_MAX || v->n_outputs > PORTS_MAX || v->n_inputs > PORTS_MAX) {
+        return decline(s->host, err, "sim: the part has more than 63 values or 24 ports");
+    }
+    p->n_values = v->n_values;
+    p->n_inputs = v->n_inputs;
+    p->n_outputs = v->n_outputs;
+    for (stator_ref value = 1; value <= v->n_values; value++) {
+        p->values[value].type = (uint16_t)stator_value_at(v, value)->type;
+    }
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(v, node);
+        if (!is_run(v, row)) {
+            return decline(s->host, err, "sim: the part has a node that it does not run");
+        }
+        instruction *at = &p->values[row->result_begin];
+        at->op = (uint16_t)op_of(v, row);
+        at->a = (uint16_t)stator_operand(v, row, 0);
+        at->b = row->operand_count > 1 ? (uint16_t)stator_operand(v, row, 1) : 0;
+    }
+    for (uint32_t k = 0; k < v->n_outputs; k++) {
+        p->outputs[k] = (uint16_t)stator_output_at(v, k);
+    }
+    return STATOR_OK;
+}
+
+static stator_status compile(void *inst, const stator_graph *graph, stator_fuel_scope *fuel,
+                             void **exe, stator_diag **err)
+{
+    const sim_instance *s = inst;
+    program *p = calloc(1, sizeof *p);
+    (void)fuel;
+    *exe = NULL;
+    if (p == NULL) {
+        return no_memory(s->host, err);
+    }
+    const stator_status status = write_program(s, graph, p, err);
+    if (status != STATOR_OK) {
+        free(p);
+        return status;
+    }
+    *exe = p;
+    return STATOR_OK;
+}
+
+static stator_status exe_info(void *inst, void *exe, stator_exe_info *out)
+{
+    (void)inst, (void)exe;
+    out->flags = STATOR_EXE_STATIC_OUTPUTS;
+    return STATOR_OK;
+}
+
+static void exe_destroy(void *inst, void *exe)
+{
+    (void)inst;
+    free(exe);
+}
+
+/* ---- running ---- */
+
+typedef struct kernel {
+    const program *program;
+    const float *in[PORTS_MAX]; /* as the host sees them; those of the output's shape are read */
+    float *out;
+    uint64_t count;
+    uint32_t output;
+} kernel;
+_Static_assert(sizeof(kernel) <= SIM_ARGUMENTS, "a kernel's arguments fit");
+
+static float compute(const instruction *i, const float *x, bool *is_bad)
+{
+    switch (i->op) {
+    case OP_ADD:
+        return x[i->a] + x[i->b];
+    case OP_SUB:
+        return x[i->a] - x[i->b];
+    case OP_MUL:
+        return x[i->a] * x[i->b];
+    case OP_DIV:
+        *is_bad |= x[i->b] == 0.0f;
+        return x[i->a] / x[i->b];
+    case OP_NEG:
+        return -x[i->a];
+    case OP_EXP:
+        return expf(x[i->a]);
+    default:
+        return tanhf(x[i->a]);
+    }
+}
+
+static const char *run_kernel(void *arguments)
+{
+    const kernel *k = arguments;
+    const program *p = k->program;
+    const uint32_t result = p->outputs[k->output];
+    float x[VALUES_MAX];
+    bool is_bad = false;
+    for (uint64_t e = 0; e < k->count; e++) {
+        for (uint32_t v = 1; v <= p->n_values; v++) {
+            if (p->values[v].type != p->values[result].type) {
+                continue;
+            }
+            x[v] =
+                p->values[v].op == OP_INPUT ? k->in[v - 1][e] : compute(&p->values[v], x, &is_bad);
+        }
+        k->out[e] = x[result];
+    }
+    return is_bad ? "sim: a divisor is 0" : NULL;
+}
+
+static uint64_t count_of(const DLTensor *t)
+{
+    uint64_t n = 1;
+    for (int32_t axis = 0; axis < t->ndim; axis++) {
+        n *= (uint64_t)t->shape[axis];
+    }
+    return n;
+}
+
+/* An output without data has the shape of an input of its type. */
+static stator_status shape_output(const program *p, const stator_call *call, uint32_t k,
+                                  stator_diag **err)
+{
+    uint32_t like = 1;
+    while (like < p->n_inputs && p->values[like].type != p->values[p->outputs[k]].type) {
+        like++;
+    }
+    const DLTensor *in = &call->in[like - 1];
+    return call->alloc_output(call, k, (uint32_t)in->ndim, in->shape, err);
+}
+
+static stator_status exe_run(void *inst, void *exe, const stator_call *call, stator_diag **err)
+{
+    const sim_instance *s = inst;
+    const program *p = exe;
+    for (uint32_t k = 0; k < p->n_outputs; k++) {
+        kernel work = {.program = p, .output = k};
+        if (call->out[k].data == NULL) {
+            const stator_status status = shape_output(p, call, k, err);
+            if (status != STATOR_OK) {
+                return status;
+            }
+        }
+        for (uint32_t i = 0; i < p->n_inputs; i++) {
+            work.in[i] = sim_host(call->in[i].data);
+        }
+        work.out = sim_host(call->out[k].data);
+        work.count = count_of(&call->out[k]);
+        if (!sim_launch(call->stream, run_kernel, &work, sizeof work)) {
+            return no_memory(s->host, err);
+        }
+    }
+    return STATOR_OK;
+}
+
+static const stator_backend backend = {
+    .item = STATOR_ITEM_OPTIONS(stator_backend, STATOR_KIND_BACKEND, "sim", ABOUT, options),
+    .tags = "experimental",
+    .priority = -20,
+    .flags = STATOR_BACKEND_CONCURRENT_COMPILE,
+    .devices = devices,
+    .create = create,
+    .destroy = destroy,
+    .pipeline = stator_pipeline_primitives,
+    .capability = capability,
+    .compile = compile,
+    .exe_info = exe_info,
+    .exe_run = exe_run,
+    .exe_destroy = exe_destroy,
+    .alloc = alloc,
+    .free = free_memory,
+    .copy = copy,
+    .stream_create = stream_create,
+    .stream_destroy = stream_destroy,
+    .synchronize = synchronize,
+    .memory = memory,
+    .event_create = event_create,
+    .event_destroy = event_destroy,
+    .event_record = event_record,
+    .event_wait = event_wait,
+    .fill = fill,
+    .check_address = check_address,
+};
+
+static const stator_item *const items[] = {&backend.item};
+
+STATOR_PLUGIN("sim", VERSION, "Stator examples", "[\"backend\"]",
+              ",\"tags\":[\"experimental\"],\"priority\":-20,\"description\":\"" ABOUT "\"", items,
+              stator_init_host, NULL);

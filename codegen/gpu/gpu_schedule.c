@@ -1,318 +1,37 @@
-/* The GPU's schedule: loops ordered and merged, then spread over a grid.
+/* The GPU's schedule: loops ordered and merged, then spread over a grid of blocks of threads.
  *
  *   before  loop i0 < N parallel { loop i1 < 64 { ... x[64*i0 + i1], y[i1] ... } }
  *   after   loop i2 < 64*N parallel over the grid { n = mod(i2, 64); ... x[i2], y[n] ... }
  *
- * Independent loops right inside each other become one axis, of which each thread takes an
- * iteration and runs what is left inside. Where rows are long each block takes an iteration and its
- * threads share the loops inside (gpu_row.c). */
+ * Independent loops right inside each other become one, of which each thread takes an iteration and
+ * runs what is left inside. Where rows are long each block takes an iteration and its threads share
+ * the loops inside (gpu_row.c). */
 #include "codegen/gpu/gpu_schedule.h"
 
-#include "codegen/loopir/loop_build.h"
 #include "codegen/schedule/cpu/cpu_schedule.h"
 
-#include <string.h>
-
 #define GRID_THREADS 256u /* of a block of independent iterations: the best of those measured */
-#define NEST_MAX 8u
 
-/* ---- independent loops right inside each other ---- */
-
-/* Does an instruction below update an accumulator that stands around the loop's body? */
-static bool updates_outside(const gpu_mapper *m, uint32_t block, uint32_t depth)
-{
-    for (st_loop_ref ref = m->kernel->blocks.data[block].first; ref; ref = gpu_at(m, ref)->next) {
-        const st_loop_inst *inst = gpu_at(m, ref);
-        if (inst->code == ST_LOOP_LOOP && updates_outside(m, inst->body, depth)) {
-            return true;
-        }
-        if (inst->code == ST_LOOP_UPDATE &&
-            m->kernel->blocks.data[gpu_at(m, inst->ref)->block].depth < depth) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool gpu_is_independent(const gpu_mapper *m, st_loop_ref loop)
-{
-    const uint32_t body = gpu_at(m, loop)->body;
-    return !(gpu_axis_of(m, loop)->flags & ST_AXIS_SERIAL) &&
-           !updates_outside(m, body, m->kernel->blocks.data[body].depth);
-}
-
-/* Does the kernel write memory that the buffer may be part of? */
-static bool is_written(const gpu_mapper *m, uint32_t index)
-{
-    const st_loop_buffer *buffer = &m->kernel->buffers.data[index];
-    for (uint32_t i = 0; i < m->kernel->buffers.count; i++) {
-        const st_loop_buffer *other = &m->kernel->buffers.data[i];
-        const bool may_share = i == index || !((buffer->flags | other->flags) & ST_BUFFER_UNIQUE);
-        if ((other->flags & ST_BUFFER_WRITTEN) && may_share) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* May the instruction run once in each iteration of a loop that stands beside it? */
-static bool can_sink(const gpu_mapper *m, const st_loop_inst *inst)
-{
-    switch (inst->code) {
-    case ST_LOOP_CONST:
-    case ST_LOOP_INDEX:
-    case ST_LOOP_BIND:
-        return true;
-    case ST_LOOP_LOAD:
-        return !is_written(m, inst->ref);
-    default:
-        return st_loop_desc(inst->code) != NULL;
-    }
-}
-
-typedef struct symbol_search {
-    const st_loop_syms *syms;
-    bool has_value;
-} symbol_search;
-
-static void note_value(void *self, uint32_t index)
-{
-    symbol_search *s = self;
-    s->has_value = s->has_value || s->syms->symbols.data[index].kind != ST_SYMBOL_SIZE;
-}
-
-static bool is_of_sizes(const gpu_mapper *m, uint32_t sym)
-{
-    symbol_search s = {m->kernel->syms, false};
-    st_loop_each_symbol(m->kernel->syms, sym, note_value, &s);
-    return !s.has_value;
-}
-
-/* The independent loop inside `loop` when all else there can be done by each of its iterations and
- * its extent is made of sizes; else 0. */
-static st_loop_ref next_inside(const gpu_mapper *m, st_loop_ref loop)
-{
-    st_loop_ref inside = 0;
-    for (st_loop_ref ref = m->kernel->blocks.data[gpu_at(m, loop)->body].first; ref;
-         ref = gpu_at(m, ref)->next) {
-        const st_loop_inst *inst = gpu_at(m, ref);
-        if (inst->code == ST_LOOP_LOOP && inside == 0) {
-            inside = ref;
-        } else if (inst->code == ST_LOOP_LOOP || !can_sink(m, inst)) {
-            return 0;
-        }
-    }
-    return inside && gpu_is_independent(m, inside) && is_of_sizes(m, gpu_axis_of(m, inside)->extent)
-               ? inside
-               : 0;
-}
-
-/* ---- one axis instead of a nest ---- */
-
-typedef struct nest {
-    uint32_t n;
-    st_loop_ref loops[NEST_MAX];
-    st_loop_axis axes[NEST_MAX];
-    uint32_t stride[NEST_MAX]; /* product of the extents inside, syms */
-    uint32_t extent;           /* of all together, a sym */
-    uint32_t whole;            /* the one axis, a sym */
-    uint32_t *to;              /* by symbol: what is put in its place, see st_loop_subst */
-    uint32_t n_to;
-} nest;
-
-static void find_nest(const gpu_mapper *m, nest *out)
-{
-    out->n = 0;
-    for (st_loop_ref loop = st_kernel_parallel_loop(m->kernel); loop && out->n < NEST_MAX;
-         loop = next_inside(m, loop)) {
-        out->axes[out->n] = *gpu_axis_of(m, loop);
-        out->loops[out->n++] = loop;
-    }
-}
-
-/* 0: beyond the limits of syms. */
-static bool set_strides(nest *of, st_symtab *tab)
-{
-    of->extent = st_sym_int(tab, 1);
-    for (uint32_t k = of->n; of->extent && k-- > 0;) {
-        of->stride[k] = of->extent;
-        of->extent = st_sym_mul(tab, of->extent, of->axes[k].extent);
-    }
-    return of->extent != 0;
-}
-
-/* The sym over the whole axis when it walks the nest in its order, else 0. */
-static uint32_t walk_whole(const nest *of, st_loop_syms *syms, uint32_t sym)
-{
-    uint32_t coef[NEST_MAX];
-    for (uint32_t k = 0; k < of->n; k++) {
-        if (!st_loop_linear(syms, sym, of->axes[k].symbol, &coef[k], &sym)) {
-            return 0;
-        }
-    }
-    const uint32_t step = coef[of->n - 1u];
-    for (uint32_t k = 0; k + 1u < of->n; k++) {
-        if (coef[k] != st_sym_mul(&syms->tab, step, of->stride[k])) {
-            return 0;
-        }
-    }
-    const uint32_t moved = st_sym_mul(&syms->tab, step, of->whole);
-    return moved ? st_sym_add(&syms->tab, moved, sym) : 0;
-}
-
-/* Are there indices that do not walk the nest in its order? */
-static bool needs_places(const gpu_mapper *m, const nest *of, uint32_t block)
-{
-    for (st_loop_ref ref = m->kernel->blocks.data[block].first; ref; ref = gpu_at(m, ref)->next) {
-        const st_loop_inst *inst = gpu_at(m, ref);
-        if (inst->code == ST_LOOP_LOOP && needs_places(m, of, inst->body)) {
-            return true;
-        }
-        if (inst->sym && inst->code != ST_LOOP_BIND &&
-            walk_whole(of, m->kernel->syms, inst->sym) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* 0: beyond the limits of syms. */
-static bool rewrite(const gpu_mapper *m, const nest *of, uint32_t block)
-{
-    st_loop_syms *syms = m->kernel->syms;
-    for (st_loop_ref ref = m->kernel->blocks.data[block].first; ref; ref = gpu_at(m, ref)->next) {
-        st_loop_inst *inst = gpu_at(m, ref);
-        if (inst->code == ST_LOOP_LOOP && !rewrite(m, of, inst->body)) {
-            return false;
-        }
-        if (inst->sym == 0 || inst->code == ST_LOOP_BIND) {
-            continue;
-        }
-        const uint32_t whole = walk_whole(of, syms, inst->sym);
-        inst->sym = whole ? whole : st_loop_subst(syms, inst->sym, of->to, of->n_to);
-        if (inst->sym == 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Appends an instruction to the block; 0: out of memory. */
-static st_loop_ref append(const gpu_mapper *m, uint32_t block, const st_loop_inst *inst)
-{
-    const st_loop_ref ref = m->kernel->insts.count;
-    st_loop_inst *at = st_vec_push(m->kernel->mem, &m->kernel->insts);
-    if (at == NULL) {
-        return 0;
-    }
-    *at = *inst;
-    st_loop_chain(m->kernel, block, ref);
-    return ref;
-}
-
-/* Binds a symbol to the place along axis k of the nest, at the end of the block. */
-static bool bind_place(const gpu_mapper *m, const nest *of, uint32_t k, uint32_t block)
-{
-    st_loop_syms *syms = m->kernel->syms;
-    const uint32_t quotient = st_sym_floordiv(&syms->tab, of->whole, of->stride[k]);
-    const uint32_t place =
-        quotient && k ? st_sym_mod(&syms->tab, quotient, of->axes[k].extent) : quotient;
-    const st_loop_inst index = {.code = ST_LOOP_INDEX, .dtype = STATOR_I64, .sym = place};
-    const st_loop_ref value = place ? append(m, block, &index) : 0;
-    const st_loop_symbol symbol = {
-        .kind = ST_SYMBOL_VALUE, .id = m->kernel->insts.count, .owner = m->kernel->number};
-    int64_t lo = 0;
-    int64_t hi = 0;
-    st_sym_range(&syms->tab, of->axes[k].sym, &lo, &hi);
-    const st_loop_inst bind = {.code = ST_LOOP_BIND,
-                               .args = {value},
-                               .sym = value ? st_loop_symbol_add(syms, &symbol, lo, hi, 1) : 0};
-    of->to[of->axes[k].symbol] = bind.sym;
-    return bind.sym && append(m, block, &bind);
-}
-
-/* Moves what stands in the nest's bodies, but for its loops, to the end of the block. */
-static void move_bodies(const gpu_mapper *m, const nest *of, uint32_t block)
-{
-    for (uint32_t k = 0; k < of->n; k++) {
-        st_loop_block *body = &m->kernel->blocks.data[gpu_at(m, of->loops[k])->body];
-        const st_loop_ref inside = k + 1u < of->n ? of->loops[k + 1u] : 0;
-        for (st_loop_ref ref = body->first; ref;) {
-            const st_loop_ref next = gpu_at(m, ref)->next;
-            gpu_at(m, ref)->next = 0;
-            if (ref != inside) {
-                st_loop_chain(m->kernel, block, ref);
-            }
-            ref = next;
-        }
-        body->first = 0;
-        body->last = 0;
-    }
-}
-
-/* The loops of the nest become one over the axis; 0: out of memory or beyond the limits. */
-static bool make_one(const gpu_mapper *m, nest *of, uint32_t axis)
-{
-    st_kernel *kernel = m->kernel;
-    const uint32_t block = kernel->blocks.count;
-    st_loop_block *made = st_vec_push(kernel->mem, &kernel->blocks);
-    if (made == NULL) {
-        return false;
-    }
-    *made = (st_loop_block){.loop = of->loops[0], .depth = 1};
-    of->whole = kernel->axes.data[axis].sym;
-    const bool has_places = needs_places(m, of, gpu_at(m, of->loops[0])->body);
-    for (uint32_t k = 0; has_places && k < of->n; k++) {
-        if (!bind_place(m, of, k, block)) {
-            return false;
-        }
-    }
-    move_bodies(m, of, block);
-    for (uint32_t k = 1; k < of->n; k++) {
-        gpu_at(m, of->loops[k])->code = ST_LOOP_NONE;
-    }
-    gpu_at(m, of->loops[0])->ref = axis;
-    gpu_at(m, of->loops[0])->body = block;
-    kernel->axes.data[axis].block = block;
-    st_loop_set_depths(kernel, 0, 0);
-    return rewrite(m, of, block);
-}
-
-/* 0: out of memory or beyond the limits. */
-static bool flatten(const gpu_mapper *m, nest *of)
-{
-    st_loop_builder b;
-    if (of->n < 2u || !set_strides(of, &m->kernel->syms->tab)) {
-        return true;
-    }
-    st_loop_builder_init(&b, m->kernel);
-    const uint32_t axis = st_loop_axis_add(&b, of->extent, ST_AXIS_PARALLEL);
-    st_loop_builder_deinit(&b);
-    of->n_to = m->kernel->syms->symbols.count;
-    of->to = m->kernel->failed ? NULL : st_calloc(m->kernel->mem, of->n_to, sizeof *of->to);
-    const bool is_done = of->to && make_one(m, of, axis);
-    st_free(m->kernel->mem, of->to);
-    return is_done;
-}
-
-/* ---- the grid ---- */
-
-static void map_grid(const gpu_mapper *m)
+static void map_grid(const gpu_mapper *m, uint32_t mapping)
 {
     const st_loop_ref loop = st_kernel_parallel_loop(m->kernel);
-    m->kernel->threads = loop ? GRID_THREADS : 1u;
+    if (mapping == ST_MAPPING_GRID) {
+        m->kernel->threads = loop ? GRID_THREADS : 1u;
+    }
     if (loop) {
-        gpu_axis_of(m, loop)->mapping = ST_MAPPING_GRID;
+        gpu_axis_of(m, loop)->mapping = mapping;
     }
 }
 
 stator_status st_gpu_schedule(const st_target *target, st_kernel *kernel, stator_diag **err)
 {
     const gpu_mapper m = {target, kernel};
-    nest of;
+    gpu_nest of;
     ST_TRY_MEM(cg_order_reductions(kernel) && st_kernel_merge_axes(kernel), err);
-    find_nest(&m, &of);
-    ST_TRY_MEM(flatten(&m, &of), err);
-    map_grid(&m);
+    gpu_find_nest(&m, st_kernel_parallel_loop(kernel), &of);
+    const bool is_row = gpu_is_row(&m, &of);
+    ST_TRY_MEM(gpu_flatten(&m, &of) && (!is_row || gpu_map_row(&m)), err);
+    map_grid(&m, is_row ? ST_MAPPING_BLOCKS : ST_MAPPING_GRID);
+    ST_TRY_MEM(cg_widen_long_sums(kernel), err);
     return st_kernel_verify(kernel, err);
 }

@@ -1,5 +1,5 @@
-/* The room of the GPU's schedule, shared by its files: gpu_schedule.c decides and makes one axis of
- * a nest, gpu_row.c spreads rows over blocks. */
+/* The room of the GPU's schedule, shared by its files: gpu_schedule.c spreads the parallel loop,
+ * gpu_row.c the loops inside over the threads of a block, gpu_nest.c makes one loop of several. */
 #ifndef STATOR_CODEGEN_GPU_SCHEDULE_H
 #define STATOR_CODEGEN_GPU_SCHEDULE_H
 
@@ -20,14 +20,38 @@ static inline st_loop_axis *gpu_axis_of(const gpu_mapper *m, st_loop_ref loop)
     return &m->kernel->axes.data[gpu_at(m, loop)->ref];
 }
 
-/* Do the iterations of the loop touch nothing of each other, accumulators included? */
-bool gpu_is_independent(const gpu_mapper *m, st_loop_ref loop);
+/* The extent to decide by. */
+static inline int64_t gpu_hint_of(const gpu_mapper *m, st_loop_ref loop)
+{
+    return st_sym_size_hint(&m->kernel->syms->tab, gpu_axis_of(m, loop)->extent);
+}
+
+/* ---- gpu_nest.c ---- */
+#define GPU_NEST_MAX 8u
+
+/* Loops right inside each other, the outermost first. */
+typedef struct gpu_nest {
+    uint32_t n;
+    st_loop_ref loops[GPU_NEST_MAX];
+    st_loop_axis axes[GPU_NEST_MAX];
+    uint32_t stride[GPU_NEST_MAX]; /* product of the extents inside, syms */
+    uint32_t extent;               /* of all together, a sym */
+    uint32_t whole;                /* the one axis, a sym */
+    uint32_t *to;                  /* by symbol: what is put in its place, see st_loop_subst */
+    uint32_t n_to;
+} gpu_nest;
+
+/* The nest from the loop (0: none) inwards whose iterations may be run in any order; of the
+ * parallel loop those that do not meet in accumulators either. */
+void gpu_find_nest(const gpu_mapper *m, st_loop_ref loop, gpu_nest *out);
+/* The nest becomes one loop, its first; 0: out of memory or beyond the limits of syms. */
+bool gpu_flatten(const gpu_mapper *m, gpu_nest *of);
 
 /* ---- gpu_row.c ---- */
-/* Is the kernel better run with a block for each iteration of the parallel loop? `inner` is the
- * symbol that neighbouring iterations of it differ in, 0: there is no parallel loop. */
-bool gpu_is_row(const gpu_mapper *m, uint32_t inner_axis, int64_t n_iterations);
-/* Spreads the iterations over blocks, and the loops inside over their threads. */
-void gpu_map_row(const gpu_mapper *m);
+/* Is the kernel run better by a block for each iteration of the nest of its parallel loop (n = 0:
+ * there is none)? */
+bool gpu_is_row(const gpu_mapper *m, const gpu_nest *of);
+/* Spreads the loops inside over the threads of a block; 0: as gpu_flatten. */
+bool gpu_map_row(const gpu_mapper *m);
 
 #endif

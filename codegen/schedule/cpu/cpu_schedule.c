@@ -9,7 +9,6 @@
 
 #define WIDE_COLUMNS 4u     /* adjacent vectors in a loop around a reduction */
 #define REDUCE_IN_FLIGHT 4u /* accumulators of a reduction over the vector axis */
-#define LONG_SUM 4096       /* f32 additions in a row that one accumulator may do */
 #define DEPTH_MAX 8u
 
 typedef struct schedule {
@@ -244,94 +243,6 @@ static void choose_vector(const schedule *s)
     }
 }
 
-/* ---- long sums in one lane ---- */
-
-/* Puts a copy of `inst` into its block right before `before`; 0: out of memory. */
-static st_loop_ref insert_before(const schedule *s, st_loop_ref before, const st_loop_inst *inst)
-{
-    st_kernel *kernel = s->kernel;
-    const st_loop_ref ref = kernel->insts.count;
-    st_loop_inst *at = st_vec_push(kernel->mem, &kernel->insts);
-    if (at == NULL) {
-        return 0;
-    }
-    *at = *inst;
-    at->block = inst_at(s, before)->block;
-    at->next = before;
-    st_loop_block *block = &kernel->blocks.data[at->block];
-    st_loop_ref previous = block->first;
-    if (previous == before) {
-        block->first = ref;
-        return ref;
-    }
-    while (inst_at(s, previous)->next != before) {
-        previous = inst_at(s, previous)->next;
-    }
-    inst_at(s, previous)->next = ref;
-    return ref;
-}
-
-/* Iterations between the accumulator and its update when all of them run one after the other in
- * each lane; 0 when a vector axis shares them out. */
-static int64_t serial_steps(const schedule *s, st_loop_ref acc, st_loop_ref update)
-{
-    const st_kernel *kernel = s->kernel;
-    int64_t steps = 1;
-    for (uint32_t block = inst_at(s, update)->block; block != inst_at(s, acc)->block;) {
-        const st_loop_ref loop = kernel->blocks.data[block].loop;
-        const st_loop_axis *axis = axis_of(s, loop);
-        const int64_t extent = st_loop_known_or(&kernel->syms->tab, axis->extent, LONG_SUM);
-        const bool is_serial = !(axis->flags & ST_AXIS_VECTOR) && extent > 0;
-        steps = steps > LONG_SUM || !is_serial ? steps : steps * extent;
-        block = inst_at(s, loop)->block;
-    }
-    return steps;
-}
-
-/* The accumulator becomes f64: its updates are widened, its reads rounded. */
-static bool widen(const schedule *s, st_loop_ref acc)
-{
-    const uint32_t n = s->kernel->insts.count;
-    inst_at(s, acc)->dtype = STATOR_F64;
-    for (st_loop_ref ref = acc + 1u; ref < n; ref++) {
-        const st_loop_inst inst = *inst_at(s, ref);
-        st_loop_inst wide = {.dtype = STATOR_F64, .origin = inst.origin};
-        if (inst.ref != acc || (inst.code != ST_LOOP_UPDATE && inst.code != ST_LOOP_READ)) {
-            continue;
-        }
-        const bool is_update = inst.code == ST_LOOP_UPDATE;
-        wide.code = is_update ? ST_LOOP_cast : ST_LOOP_READ;
-        wide.args[0] = is_update ? inst.args[0] : 0;
-        wide.ref = is_update ? 0 : acc;
-        const st_loop_ref made = insert_before(s, ref, &wide);
-        if (made == 0) {
-            return false;
-        }
-        st_loop_inst *old = inst_at(s, ref);
-        old->args[0] = made;
-        if (!is_update) {
-            old->code = ST_LOOP_cast;
-            old->ref = 0;
-        }
-    }
-    return true;
-}
-
-/* Thousands of f32 values added one by one lose digits that a tree of sums would keep. */
-static bool widen_long_sums(const schedule *s)
-{
-    const uint32_t n = s->kernel->insts.count;
-    for (st_loop_ref ref = 1; ref < n; ref++) {
-        const st_loop_inst *inst = inst_at(s, ref);
-        const st_loop_inst *acc = inst->code == ST_LOOP_UPDATE ? inst_at(s, inst->ref) : NULL;
-        if (acc && acc->imm.i == ST_ACC_SUM && acc->dtype == STATOR_F32 && acc->args[0] == 0 &&
-            serial_steps(s, inst->ref, ref) >= LONG_SUM && !widen(s, inst->ref)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* ---- stores past the caches ---- */
 
 static void mark_streamed(const schedule *s)
@@ -354,7 +265,7 @@ stator_status st_cpu_schedule(const st_target *target, st_kernel *kernel, stator
     ST_TRY_MEM(cg_order_reductions(kernel) && st_kernel_merge_axes(kernel), err);
     choose_vector(&s);
     ST_TRY(cg_unroll_and_jam(target, kernel, err));
-    ST_TRY_MEM(widen_long_sums(&s), err);
+    ST_TRY_MEM(cg_widen_long_sums(kernel), err);
     mark_streamed(&s);
     return st_kernel_verify(kernel, err);
 }

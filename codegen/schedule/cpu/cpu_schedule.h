@@ -19,6 +19,10 @@ stator_status st_cpu_schedule(const st_target *target, st_kernel *kernel, stator
 /* Puts the loops of reductions into the order of memory; 0: out of memory or beyond the limits. */
 bool cg_order_reductions(st_kernel *kernel);
 
+/* ---- long_sums.c ---- */
+/* Widens sums of f32 that one lane or thread adds to thousands of times; 0: out of memory. */
+bool cg_widen_long_sums(st_kernel *kernel);
+
 /* ---- unroll_and_jam.c ---- */
 /* With the vector axis chosen: steps of an outer axis are interleaved where that saves loads. */
 stator_status cg_unroll_and_jam(const st_target *target, st_kernel *kernel, stator_diag **err);

@@ -1,0 +1,183 @@
+/* Rows: a block takes an iteration of the parallel loop, and its threads share the loops inside.
+ *
+ *   before  loop i0 < N parallel { loop i1 < 4096 reduce { ... } loop i2 < 4096 { ... } }
+ *   after   loop i0 < N parallel over blocks {
+ *             loop i1 < 4096 reduce over threads { ... } loop i2 < 4096 over threads { ... } }
+ *
+ * A row is worth it when it is longer than a warp, unless there are iterations enough and
+ * neighbouring ones lie side by side in memory: columns are summed by a thread each. */
+#include "codegen/gpu/gpu_schedule.h"
+
+#define ROW_MIN 33           /* shorter rows are run by one thread */
+#define WARP 32              /* a loop this long is worth the threads of a block */
+#define BUSY_THREADS 256     /* of a multiprocessor, that hide most of its waiting */
+#define THREADS_MIN 64u      /* of a block */
+#define THREADS_MAX 512u     /* more cost occupancy: 1,024 took 20 % longer */
+#define ELEMENTS_A_THREAD 4u /* of a row */
+#define LONG_INSIDE 1024     /* the innermost of a nest alone serves the threads */
+#define DEPTH_MAX 6
+
+/* ---- how memory is walked ---- */
+
+/* How well one access suits neighbours along the symbol: adjacent, the same element, or
+ * scattered. */
+static int64_t fitness(const gpu_mapper *m, const st_loop_inst *inst, uint32_t symbol)
+{
+    uint32_t coef = 0;
+    uint32_t rest = 0;
+    if (!st_loop_linear(m->kernel->syms, inst->sym, symbol, &coef, &rest)) {
+        return -2;
+    }
+    const int64_t stride = st_sym_size_hint(&m->kernel->syms->tab, coef);
+    if (stride == 0) {
+        return inst->code == ST_LOOP_LOAD ? 1 : 0;
+    }
+    return stride == 1 || stride == -1 ? 2 : -2;
+}
+
+/* Sum over the accesses below; those in deeper loops count more. */
+static int64_t gain_below(const gpu_mapper *m, uint32_t block, uint32_t symbol, uint32_t depth)
+{
+    int64_t gain = 0;
+    for (st_loop_ref ref = m->kernel->blocks.data[block].first; ref; ref = gpu_at(m, ref)->next) {
+        const st_loop_inst *inst = gpu_at(m, ref);
+        const bool is_memory = inst->code == ST_LOOP_LOAD || inst->code == ST_LOOP_STORE;
+        if (inst->code == ST_LOOP_LOOP) {
+            gain += gain_below(m, inst->body, symbol, depth + 1u);
+        } else if (is_memory && !(m->kernel->buffers.data[inst->ref].flags & ST_BUFFER_LOCAL)) {
+            gain += fitness(m, inst, symbol) << 4u * (depth < DEPTH_MAX ? depth : DEPTH_MAX);
+        }
+    }
+    return gain;
+}
+
+/* ---- the loops that threads share ---- */
+
+typedef struct walk_sum {
+    int64_t longest; /* iterations of a walk */
+    int64_t gain;    /* of neighbouring threads along the walks */
+    bool is_serial;  /* there is a serial loop without a walk inside */
+} walk_sum;
+
+static int64_t product_of(const gpu_mapper *m, const gpu_nest *of)
+{
+    int64_t product = 1;
+    for (uint32_t k = 0; k < of->n; k++) {
+        const int64_t extent = gpu_hint_of(m, of->loops[k]);
+        if (extent <= 0 || __builtin_mul_overflow(product, extent, &product)) {
+            return extent <= 0 ? 0 : INT64_MAX;
+        }
+    }
+    return product;
+}
+
+static int64_t longest_below(const gpu_mapper *m, uint32_t block)
+{
+    int64_t longest = 0;
+    for (st_loop_ref ref = m->kernel->blocks.data[block].first; ref; ref = gpu_at(m, ref)->next) {
+        if (gpu_at(m, ref)->code != ST_LOOP_LOOP) {
+            continue;
+        }
+        const bool is_serial = (gpu_axis_of(m, ref)->flags & ST_AXIS_SERIAL) != 0;
+        const int64_t extent = is_serial ? 0 : gpu_hint_of(m, ref);
+        const int64_t inside = longest_below(m, gpu_at(m, ref)->body);
+        longest = extent > longest ? extent : longest;
+        longest = inside > longest ? inside : longest;
+    }
+    return longest;
+}
+
+/* Do all threads run this loop together, and share those inside? */
+static bool is_around(const gpu_mapper *m, const gpu_nest *of)
+{
+    if (of->axes[0].flags & ST_AXIS_SERIAL) {
+        return true;
+    }
+    const int64_t product = product_of(m, of);
+    return product < WARP && longest_below(m, gpu_at(m, of->loops[of->n - 1u])->body) > product;
+}
+
+static void look_at_walks(const gpu_mapper *m, uint32_t block, uint32_t depth, walk_sum *out)
+{
+    for (st_loop_ref ref = m->kernel->blocks.data[block].first; ref; ref = gpu_at(m, ref)->next) {
+        gpu_nest of;
+        if (gpu_at(m, ref)->code != ST_LOOP_LOOP) {
+            continue;
+        }
+        gpu_find_nest(m, ref, &of);
+        const uint32_t body = gpu_at(m, of.loops[of.n - 1u])->body;
+        if (is_around(m, &of)) {
+            walk_sum inside = {.longest = 0};
+            look_at_walks(m, gpu_at(m, ref)->body, depth + 1u, &inside);
+            out->is_serial = out->is_serial || inside.is_serial || inside.longest == 0;
+            out->longest = inside.longest > out->longest ? inside.longest : out->longest;
+            out->gain += inside.gain;
+            continue;
+        }
+        const int64_t product = product_of(m, &of);
+        out->longest = product > out->longest ? product : out->longest;
+        out->gain += gain_below(m, body, of.axes[of.n - 1u].symbol, depth + of.n);
+    }
+}
+
+bool gpu_is_row(const gpu_mapper *m, const gpu_nest *of)
+{
+    walk_sum walks = {.longest = 0};
+    const uint32_t body = of->n ? gpu_at(m, of->loops[of->n - 1u])->body : 0;
+    look_at_walks(m, body, 0, &walks);
+    if (walks.longest < ROW_MIN || walks.is_serial) {
+        return false;
+    }
+    const int64_t busy = (int64_t)m->target->n_multiprocessors * BUSY_THREADS;
+    return of->n == 0 || product_of(m, of) < busy ||
+           gain_below(m, body, of->axes[of->n - 1u].symbol, 0) < walks.gain;
+}
+
+/* ---- mapping ---- */
+
+static uint32_t threads_for(const gpu_mapper *m, int64_t longest)
+{
+    uint32_t threads = THREADS_MIN > m->target->warp_size ? THREADS_MIN : m->target->warp_size;
+    while (threads < THREADS_MAX && threads < m->target->block_threads_max &&
+           (int64_t)threads * ELEMENTS_A_THREAD < longest) {
+        threads *= 2u;
+    }
+    return threads;
+}
+
+static bool map_walks(const gpu_mapper *m, uint32_t block)
+{
+    for (st_loop_ref ref = m->kernel->blocks.data[block].first; ref; ref = gpu_at(m, ref)->next) {
+        gpu_nest of;
+        if (gpu_at(m, ref)->code != ST_LOOP_LOOP) {
+            continue;
+        }
+        gpu_find_nest(m, ref, &of);
+        if (is_around(m, &of)) {
+            if (!map_walks(m, gpu_at(m, ref)->body)) {
+                return false;
+            }
+            continue;
+        }
+        const st_loop_ref inside = of.loops[of.n - 1u];
+        if (gpu_hint_of(m, inside) >= LONG_INSIDE) {
+            gpu_axis_of(m, inside)->mapping = ST_MAPPING_THREADS;
+            continue;
+        }
+        if (!gpu_flatten(m, &of)) {
+            return false;
+        }
+        gpu_axis_of(m, ref)->mapping = ST_MAPPING_THREADS;
+    }
+    return true;
+}
+
+bool gpu_map_row(const gpu_mapper *m)
+{
+    const st_loop_ref loop = st_kernel_parallel_loop(m->kernel);
+    const uint32_t body = loop ? gpu_at(m, loop)->body : 0;
+    walk_sum walks = {.longest = 0};
+    look_at_walks(m, body, 0, &walks);
+    m->kernel->threads = threads_for(m, walks.longest);
+    return map_walks(m, body);
+}

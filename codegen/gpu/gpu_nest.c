@@ -55,6 +55,7 @@ static bool can_sink(const gpu_mapper *m, const st_loop_inst *inst)
     case ST_LOOP_CONST:
     case ST_LOOP_INDEX:
     case ST_LOOP_BIND:
+    case ST_LOOP_CHECK: /* it says the same each time */
         return true;
     case ST_LOOP_LOAD:
         return !is_written(m, inst->ref);

@@ -4,7 +4,7 @@
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-backends="loops loops_library"
+backends="loops loops_library loops_gpu"
 "$STATOR" backends 2>/dev/null | grep -q "^inductor-cpu" && backends="$backends inductor-cpu"
 bad=0
 n=0

@@ -418,3 +418,54 @@ Test(loop_verify, failed_builder_fails_verification)
     w.kernel.failed = STATOR_UNSUPPORTED;
     loop_must_fail(&w.kernel, "building it failed");
 }
+
+/* ---- the mapping of a GPU ---- */
+
+Test(loop_verify, prints_the_mapping)
+{
+    rows();
+    w.kernel.threads = 256;
+    w.kernel.axes.data[0].mapping = ST_MAPPING_BLOCKS;
+    w.kernel.axes.data[1].mapping = ST_MAPPING_THREADS;
+    loop_must_verify(&w.kernel);
+    loop_must_print(&w.kernel, "kernel k(x: f32[N*M]) -> (y: f32[N], k: i64[N]) in blocks of 256\n"
+                               "  v1 = const f32 0.5\n"
+                               "  v2 = const f32 0\n"
+                               "  loop i0 < N parallel over blocks\n"
+                               "    v3 = acc sum f32\n"
+                               "    v4 = acc argmax f32\n"
+                               "    loop i1 < M reduce over threads\n"
+                               "      v5 = load x[M*i0 + i1]\n"
+                               "      v6 = ne v5, v1\n"
+                               "      update v3, v5 if v6\n"
+                               "      v7 = index i1\n"
+                               "      update v4, v5 at v7\n"
+                               "    v8 = read f32 v3\n"
+                               "    store y[i0], v8\n"
+                               "    v9 = gt v8, v2\n"
+                               "    v10 = read i64 v4\n"
+                               "    store k[i0], v10 if v9\n");
+}
+
+Test(loop_verify, refuses_mappings_that_no_grid_has)
+{
+    rows();
+    st_loop_axis *outer = &w.kernel.axes.data[0];
+    st_loop_axis *inner = &w.kernel.axes.data[1];
+    outer->mapping = ST_MAPPING_GRID;
+    loop_must_fail(&w.kernel, "the kernel has no threads of a block");
+    w.kernel.threads = 256;
+    loop_must_verify(&w.kernel);
+    inner->mapping = ST_MAPPING_THREADS;
+    loop_must_fail(&w.kernel, "inside one over the grid");
+    outer->mapping = ST_MAPPING_THREADS;
+    loop_must_fail(&w.kernel, "inside one over them");
+    outer->mapping = ST_MAPPING_SEQUENTIAL;
+    inner->mapping = ST_MAPPING_BLOCKS;
+    loop_must_fail(&w.kernel, "a loop over the grid that is not parallel");
+    inner->mapping = ST_MAPPING_THREADS;
+    inner->flags = ST_AXIS_SERIAL;
+    loop_must_fail(&w.kernel, "a serial loop over the threads of a block");
+    inner->mapping = ST_MAPPING_THREADS + 1u;
+    loop_must_fail(&w.kernel, "4 is no mapping");
+}

@@ -1,0 +1,35 @@
+#include "gpu_prelude.h"
+
+typedef struct k0_reduce_sum_arguments {
+    st_u64 b0; /* in0 */
+    st_u64 b1; /* out0 */
+} k0_reduce_sum_arguments;
+
+ST_DEVICE st_i32 st_sum_i32(st_i32 a, st_u32 n)
+{
+    for (st_u32 m = 1; m < n; m *= 2) {
+        const st_i32 o = (st_i32)st_shuffle_xor_u32((st_u32)a, m);
+        a = (st_i32)((st_u32)a + (st_u32)o);
+    }
+    return a;
+}
+
+ST_KERNEL(k0_reduce_sum, k0_reduce_sum_arguments, 512)
+{
+    ST_SHARED(st_i32, m1, 512 / ST_WARP);
+    const st_i32 *b0 = ST_GLOBAL(const st_i32, ST_ARG(b0));
+    st_i32 *b1 = ST_GLOBAL(st_i32, ST_ARG(b1));
+    st_i32 a1 = 0;
+    for (st_i32 i2 = (st_i32)ST_THREAD; i2 < (10000); i2 += 512) {
+        const st_i32 v2 = b0[(i2)];
+        a1 = (st_i32)((st_u32)a1 + (st_u32)v2);
+    }
+    a1 = st_sum_i32(a1, ST_WARP);
+    if (ST_LANE == 0) m1[ST_THREAD / ST_WARP] = a1;
+    st_barrier();
+    a1 = st_sum_i32(m1[ST_THREAD % (512 / ST_WARP)], 512 / ST_WARP);
+    const st_i32 v6 = a1;
+    if (ST_THREAD == 0) b1[(0)] = v6;
+}
+// 1 iterations a block, 128 bytes of shared memory, 0 of scratch
+

@@ -1,0 +1,24 @@
+#include "gpu_prelude.h"
+
+typedef struct k0_reduce_sum_arguments {
+    st_u64 b0; /* in0 */
+    st_u64 b1; /* out0 */
+} k0_reduce_sum_arguments;
+
+ST_KERNEL(k0_reduce_sum, k0_reduce_sum_arguments, 256)
+{
+    const float *b0 = ST_GLOBAL(const float, ST_ARG(b0));
+    float *b1 = ST_GLOBAL(float, ST_ARG(b1));
+    const st_i32 i0 = (st_i32)(ST_BLOCK * 256 + ST_THREAD);
+    if (i0 < (65536)) {
+        float a1 = 0;
+        for (st_i32 i1 = 0; i1 < (64); i1++) {
+            const float v2 = b0[(i0 + 65536 * i1)];
+            a1 = (float)(a1 + v2);
+        }
+        const float v5 = a1;
+        b1[(i0)] = v5;
+    }
+}
+// 256 iterations a block, 0 bytes of shared memory, 0 of scratch
+

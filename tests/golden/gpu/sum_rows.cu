@@ -1,0 +1,58 @@
+#include "gpu_prelude.h"
+
+typedef struct k0_reduce_sum_arguments {
+    st_u64 b0; /* in0 */
+    st_u64 b1; /* out0 */
+    st_i64 s0;
+} k0_reduce_sum_arguments;
+
+ST_DEVICE float st_sum_f32(float a, st_u32 n)
+{
+    for (st_u32 m = 1; m < n; m *= 2) {
+        const float o = st_f32_of_bits(st_shuffle_xor_u32(st_bits_of_f32(a), m));
+        a = (float)(a + o);
+    }
+    return a;
+}
+
+ST_KERNEL(k0_reduce_sum, k0_reduce_sum_arguments, 512)
+{
+    ST_SHARED(float, m1, 512 / ST_WARP);
+    const st_u16 *b0 = ST_GLOBAL(const st_u16, ST_ARG(b0));
+    st_u16 *b1 = ST_GLOBAL(st_u16, ST_ARG(b1));
+    const st_i64 s0 = (st_i64)ST_ARG(s0);
+    const st_i64 i0 = (st_i64)ST_BLOCK;
+    float a1 = 0;
+    for (st_i64 i1 = (st_i64)ST_THREAD; i1 < (2000ll); i1 += 512) {
+        const st_u16 v2 = b0[(2000ll * i0 + i1)];
+        const st_u16 v30 = (st_u16)((v2));
+        const st_i32 v31 = (st_i32)(v30);
+        const st_i32 v12 = (st_i32)0x10ull;
+        const st_i32 v32 = (st_i32)((st_u32)v31 << (st_u32)v12);
+        const float v33 = (float)st_f32_of_bits((v32));
+        a1 = (float)(a1 + v33);
+    }
+    a1 = st_sum_f32(a1, ST_WARP);
+    if (ST_LANE == 0) m1[ST_THREAD / ST_WARP] = a1;
+    st_barrier();
+    a1 = st_sum_f32(m1[ST_THREAD % (512 / ST_WARP)], 512 / ST_WARP);
+    const float v6 = a1;
+    const st_i32 v34 = (st_i32)(st_bits_of_f32(v6));
+    const st_i32 v16 = (st_i32)0x10ull;
+    const st_i32 v35 = (st_i32)(v34 >> v16);
+    const st_i32 v18 = (st_i32)0x40ull;
+    const st_i32 v36 = (st_i32)(v35 | v18);
+    const st_i32 v20 = (st_i32)0x7fffull;
+    const st_i32 v37 = (st_i32)((st_u32)v34 + (st_u32)v20);
+    const st_i32 v22 = (st_i32)0x1ull;
+    const st_i32 v38 = (st_i32)(v35 & v22);
+    const st_i32 v39 = (st_i32)((st_u32)v37 + (st_u32)v38);
+    const st_i32 v40 = (st_i32)(v39 >> v16);
+    const st_bool v41 = (st_bool)(v6 != v6);
+    const st_i32 v42 = (st_i32)(v41 ? v36 : v40);
+    const st_u16 v43 = (st_u16)(v42);
+    const st_u16 v44 = (st_u16)((v43));
+    if (ST_THREAD == 0) b1[(i0)] = v44;
+}
+// 1 iterations a block, 128 bytes of shared memory, 0 of scratch
+

@@ -33,7 +33,7 @@ static uint32_t bin_of(uint64_t bytes, uint64_t *out_bytes)
     const uint64_t step = base / 8u < BYTES_MIN ? BYTES_MIN : base / 8u;
     const uint64_t over = bytes > base ? (bytes - base + step - 1u) / step : 0;
     *out_bytes = base + over * step;
-    return (power - 8u) * 8u + (uint32_t)over;
+    return *out_bytes == 2u * base ? (power - 7u) * 8u : (power - 8u) * 8u + (uint32_t)over;
 }
 
 /* ---- the driver's memory ---- */

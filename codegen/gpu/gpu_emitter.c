@@ -76,15 +76,23 @@ static stator_status call_wait(void *gpu, void *call_, stator_diag **err)
 
 /* ---- the emitter ---- */
 
+/* Fewer long rows than twice the multiprocessors are worth a kernel that shares each out. */
+#define BLOCKS_APART 2u
+
 static st_target target_of(const st_gpu_config *config)
 {
     const st_gpu_device *device = &config->driver->device;
     return (st_target){.struct_size = sizeof(st_target),
-                       .threads = 1, /* a kernel is not divided by the host */
+                       .kind = ST_TARGET_GPU,
+                       .threads = device->n_multiprocessors * BLOCKS_APART,
                        .l1_bytes = device->shared_bytes,
                        .l2_bytes = device->l2_bytes,
                        .l3_bytes = device->l2_bytes,
-                       .schedule = config->schedule};
+                       .schedule = config->schedule,
+                       .n_multiprocessors = device->n_multiprocessors,
+                       .warp_size = device->warp_size,
+                       .block_threads_max = device->block_threads_max,
+                       .shared_bytes = device->shared_bytes};
 }
 
 static void set_tables(st_gpu *gpu)

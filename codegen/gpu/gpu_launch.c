@@ -94,7 +94,7 @@ static stator_status launch_with(st_gpu *gpu, const gpu_function *f, const st_la
 {
     const gpu_call *call = launch->device_call;
     const st_gpu_kernel *kernel = &f->kernel;
-    const uint64_t scratch_bytes = kernel->scratch_bytes * what->blocks[0] * what->threads;
+    const uint64_t scratch_bytes = kernel->scratch_bytes * what->blocks[0];
     uint64_t arguments[GPU_ARGUMENTS_MAX];
     st_gpu_address scratch = 0;
     if (scratch_bytes) {

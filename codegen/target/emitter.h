@@ -43,7 +43,7 @@ typedef struct st_target {
      * the entries of a table that is fast: ST_MATH_FEW or ST_MATH_ENTRIES. */
     const uint8_t *spells;
     st_schedule_fn schedule;
-    /* Of a GPU; a CPU's are 0. There `threads` are those that keep it busy, and vectors have 0
+    /* Of a GPU; a CPU's are 0. There `threads` are the blocks that keep it busy, and vectors have 0
      * bytes. */
     uint32_t kind; /* st_target_kind */
     uint32_t n_multiprocessors;

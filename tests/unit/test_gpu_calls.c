@@ -93,7 +93,7 @@ Test(gpu_calls, arguments_and_grid)
     cr_expect_eq(f.noted[0], 1234567890123u);
     cr_expect_eq(f.noted[1], (uintptr_t)buffers[1]);
     cr_expect_neq(f.noted[2], 0, "a status for checks that have no text");
-    cr_expect_neq(f.noted[3], 0, "16 bytes for each of 192 threads");
+    cr_expect_neq(f.noted[3], 0, "16 bytes for each of 3 blocks");
     st_gpu_stats s;
     st_gpu_get_stats(f.gpu, &s);
     cr_expect_eq(s.launches, 1);

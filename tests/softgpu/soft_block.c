@@ -293,18 +293,36 @@ static bool run_warps(soft_worker *w)
     return true;
 }
 
-/* The text of a signal of a kernel. */
+/* Whether an address is in the guard page of a thread's stack. */
+static bool is_below_stack(const soft_worker *w, uint64_t address)
+{
+    for (unsigned i = 0; i < w->n_stacks; i++) {
+        const uint64_t low = (uint64_t)(uintptr_t)(w->stacks[i].self + 1) - ST_SOFT_STACK_BYTES;
+        if (address - low < SOFT_GUARD_BYTES) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The error that a signal of a kernel stands for. Kernels are compiled so that an access that is
+ * not aligned to its type is an illegal instruction. */
 static void explain_trap(soft_worker *w)
 {
     char where[300];
-    const bool is_memory = w->trap.signal == SIGSEGV || w->trap.signal == SIGBUS;
-    if (is_memory) {
-        soft_describe_address(w->trap.address, where, sizeof(where));
-        fail(w, CUDA_ERROR_ILLEGAL_ADDRESS, "thread %u %s %s", w->current,
-             w->trap.is_write ? "writes" : "reads", where);
+    const soft_trap *trap = &w->trap;
+    if (trap->signal == SIGFPE) {
+        fail(w, CUDA_ERROR_LAUNCH_FAILED, "thread %u: integer division by zero", w->current);
+    } else if (trap->signal == SIGILL) {
+        fail(w, CUDA_ERROR_MISALIGNED_ADDRESS,
+             "thread %u reads or writes at an address that is not aligned to its type", w->current);
+    } else if (is_below_stack(w, trap->address)) {
+        fail(w, CUDA_ERROR_LAUNCH_FAILED, "thread %u has used up its stack of %llu bytes",
+             w->current, ST_SOFT_STACK_BYTES);
     } else {
-        fail(w, CUDA_ERROR_LAUNCH_FAILED, "thread %u is ended by signal %d (%s)", w->current,
-             w->trap.signal, w->trap.signal == SIGFPE ? "division by zero" : "illegal instruction");
+        soft_describe_address(trap->address, where, sizeof(where));
+        fail(w, CUDA_ERROR_ILLEGAL_ADDRESS, "thread %u %s %s", w->current,
+             trap->is_write ? "writes" : "reads", where);
     }
 }
 

@@ -128,6 +128,8 @@ static void begin_command(const soft_program *program, command *c)
                                         "-fno-math-errno",
                                         "-fno-trapping-math",
                                         "-fno-stack-protector",
+                                        "-fsanitize=alignment",
+                                        "-fsanitize-undefined-trap-on-error",
                                         "-Werror=implicit-function-declaration",
                                         "-Werror=implicit-int",
                                         "-Werror=int-conversion",

@@ -2,9 +2,9 @@
 #define _GNU_SOURCE
 #include "soft_fiber.h"
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 /* The memory of a group is mapped at once, so that its alignment costs one stack in a group. */
 bool soft_stacks_create(soft_stack *out)
@@ -17,7 +17,7 @@ bool soft_stacks_create(soft_stack *out)
     }
     char *low = memory + (bytes - (uintptr_t)memory % bytes) % bytes;
     for (unsigned i = 0; i < SOFT_STACK_GROUP; i++, low += bytes) {
-        if (mprotect(low, (size_t)sysconf(_SC_PAGESIZE), PROT_NONE) != 0) {
+        if (mprotect(low, SOFT_GUARD_BYTES, PROT_NONE) != 0) {
             return false;
         }
         out[i].self = (struct st_soft_thread *)(low + bytes) - 1;

@@ -25,6 +25,7 @@ typedef struct soft_fiber {
 } soft_fiber;
 
 #define SOFT_STACK_GROUP 32u
+#define SOFT_GUARD_BYTES 4096u
 
 typedef struct soft_stack {
     soft_fiber fiber;

@@ -1,81 +1,72 @@
-/* Tests of the software device: kernels, memory, streams, events, faults and limits. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+/* Tests of the software device. Each row is a process: what it runs, with which options, how it
+ * must end, and what it must say. */
+#include "soft_test_cases.h"
 
-#include "soft_test.h"
+#define LEAKS_OK "STATOR_SOFT_LEAKS=0"
+#define MISUSE_STATUS 67 /* docs/softgpu.md */
+#define SEGV_STATUS (128 + 11)
 
-#define LEAKS_OFF "STATOR_SOFT_LEAKS=0"
-
-struct pointwise_arguments {
-    CUdeviceptr x, y;
-    int64_t n;
+/* clang-format off */
+static const soft_case cases[] = {
+    {"pointwise", case_pointwise, NULL, 0, NULL},
+    {"pointwise ascending", case_pointwise, "STATOR_SOFT_ORDER=ascending", 0, NULL},
+    {"pointwise descending", case_pointwise, "STATOR_SOFT_ORDER=descending", 0, NULL},
+    {"pointwise for a debugger", case_pointwise, "STATOR_SOFT_DEBUG=1", 0, NULL},
+    {"softmax", case_softmax, LEAKS_OK, 0, NULL},
+    {"softmax in another order", case_softmax, LEAKS_OK " STATOR_SOFT_ORDER=random:77", 0, NULL},
+    {"softmax descending", case_softmax, LEAKS_OK " STATOR_SOFT_ORDER=descending", 0, NULL},
+    {"softmax on one thread", case_softmax, LEAKS_OK " STATOR_SOFT_THREADS=1", 0, NULL},
+    {"functions", case_functions, LEAKS_OK, 0, NULL},
+    {"missing barrier", case_missing_barrier, LEAKS_OK, 0, NULL},
+    {"divergent barrier", case_divergent_barrier, LEAKS_OK " STATOR_SOFT_ORDER=ascending", 0,
+     "thread 0 waits at the barrier of line 5, but thread 32 waits at the barrier of line 4; "
+     "all threads of a block must meet there"},
+    {"ended thread", case_ended_thread, LEAKS_OK, 0,
+     "thread 32 waits at the barrier of line 5, but thread 63 has ended"},
+    {"missing lane", case_lane_missing, LEAKS_OK, 0, "waits at the shuffle of line 6, but thread"},
+    {"shuffle beyond the warp", case_shuffle_width, LEAKS_OK, 0, "but its warp has 16 lanes"},
+    {"past the end", case_past_the_end, LEAKS_OK, 0,
+     "thread 63 writes byte 256 of an allocation of 256 bytes"},
+    {"address without ST_GLOBAL", case_no_address, LEAKS_OK, 0, "without ST_GLOBAL?"},
+    {"null address", case_null_address, LEAKS_OK, 0, "at device address 8"},
+    {"misaligned", case_misaligned, LEAKS_OK, 0, "that is not aligned to its type"},
+    {"division by zero", case_division, LEAKS_OK, 0, "division by zero"},
+    {"stack", case_stack, LEAKS_OK, 0, "has used up its stack"},
+    {"host pointer", case_host_pointer, LEAKS_OK, 0, "reads memory of the host"},
+    {"use after free", case_use_after_free, LEAKS_OK, 0, "reads memory that has been freed"},
+    {"host reads device memory", case_host_dereference, LEAKS_OK, SEGV_STATUS, NULL},
+    {"does not compile", case_does_not_compile, LEAKS_OK, 1, "unknown"},
+    {"compiler's options", case_options, LEAKS_OK, 0, NULL},
+    {"no compiler", case_pointwise, LEAKS_OK " STATOR_SOFT_CC=/no/cc", 1,
+     "/no/cc"},
+    {"limits", case_limits, LEAKS_OK, 0, NULL},
+    {"small chip", case_small_chip, LEAKS_OK " STATOR_SOFT_CHIP=small", 0, NULL},
+    {"streams and events", case_streams, NULL, 0, NULL},
+    {"events", case_events, LEAKS_OK, 0, NULL},
+    {"stream 0", case_legacy_stream, LEAKS_OK, 0, NULL},
+    {"pinned memory", case_pinned, "STATOR_SOFT_LEAKS=1", MISUSE_STATUS, NULL},
+    {"copies", case_copies, LEAKS_OK, 0, NULL},
+    {"source of a copy gone", case_source_gone, LEAKS_OK, 0, "a copy reads host memory"},
+    {"host threads", case_threads, NULL, 0, NULL},
+    {"two devices", case_two_devices, "STATOR_SOFT_DEVICES=2", 0, NULL},
+    {"out of memory", case_fail_alloc, "STATOR_SOFT_FAIL=alloc:2", 0, NULL},
+    {"out of pinned memory", case_fail_pinned, "STATOR_SOFT_FAIL=pinned:1", 0, NULL},
+    {"launch refused", case_fail_launch, "STATOR_SOFT_FAIL=alloc:9,launch:2", 0, NULL},
+    {"device lost", case_fail_lost, "STATOR_SOFT_FAIL=lost:1", 0, "the device is lost"},
+    {"leak", case_leak, NULL, MISUSE_STATUS, "allocation 1 of 100 bytes was not freed"},
+    {"leak that is allowed", case_leak, LEAKS_OK, 0, NULL},
+    {"double free", case_double_free, NULL, MISUSE_STATUS, "has been freed before"},
+    {"write beside an allocation", case_beside, NULL, MISUSE_STATUS,
+     "memory was written 12 bytes from the begin of an allocation of 12 bytes"},
+    {"fork", case_fork, NULL, 0, NULL},
+    {"cuGetProcAddress", case_proc_address, NULL, 0, NULL},
+    {"unknown chip", case_bad_option, "STATOR_SOFT_CHIP=sm_1", 1, "expected sm_90 or small"},
+    {"unknown order", case_bad_option, "STATOR_SOFT_ORDER=odd", 1, "expected ascending"},
+    {"unknown fault", case_bad_option, "STATOR_SOFT_FAIL=alloc:0", 1, "expected alloc:N"},
 };
-
-static void pointwise(void)
-{
-    enum { N = 100000 };
-    static float x[N];
-    static float y[N];
-    CUdeviceptr pinned_y = 0;
-    soft_test_open(0);
-    for (int i = 0; i < N; i++) {
-        x[i] = (float)i * 0.25f;
-    }
-    struct pointwise_arguments a = {soft_test_floats(x, N), soft_test_floats(NULL, N), N};
-    CHECK_OK(soft_test_launch(soft_test_kernel("pointwise"), (N + 255) / 256, &a, NULL));
-    CHECK_OK(cu.cuMemcpyDtoHAsync_v2(y, a.y, sizeof(y), NULL));
-    CHECK(y[1] == 0.0f); /* nothing has run yet */
-    CHECK_OK(cu.cuStreamSynchronize(NULL));
-    for (int i = 0; i < N; i++) {
-        CHECK(y[i] == x[i] * x[i] + 1.0f);
-    }
-    CHECK_OK(cu.cuMemFree_v2(a.x));
-    CHECK_OK(cu.cuMemFree_v2(a.y));
-    CHECK(cu.cuMemFree_v2(pinned_y) == CUDA_SUCCESS);
-    CHECK_OK(cu.cuDevicePrimaryCtxRelease_v2(0));
-}
-
-struct softmax_arguments {
-    CUdeviceptr x, y;
-    int64_t columns;
-};
-
-static void softmax(void)
-{
-    enum { ROWS = 33, COLUMNS = 1000 };
-    static float x[ROWS * COLUMNS];
-    static float y[ROWS * COLUMNS];
-    soft_test_open(0);
-    for (int i = 0; i < ROWS * COLUMNS; i++) {
-        x[i] = (float)((i * 7919) % 1013) * 0.01f;
-    }
-    struct softmax_arguments a = {soft_test_floats(x, ROWS * COLUMNS),
-                                  soft_test_floats(NULL, ROWS * COLUMNS), COLUMNS};
-    CHECK_OK(soft_test_launch(soft_test_kernel("softmax"), ROWS, &a, NULL));
-    CHECK_OK(cu.cuMemcpyDtoHAsync_v2(y, a.y, sizeof(y), NULL));
-    CHECK_OK(cu.cuStreamSynchronize(NULL));
-    for (int row = 0; row < ROWS; row++) {
-        double sum = 0;
-        for (int i = 0; i < COLUMNS; i++) {
-            sum += exp2((double)x[row * COLUMNS + i]);
-        }
-        for (int i = 0; i < COLUMNS; i++) {
-            const double want = exp2((double)x[row * COLUMNS + i]) / sum;
-            CHECK(fabs((double)y[row * COLUMNS + i] - want) <= 1e-6 * want + 1e-9);
-        }
-    }
-}
+/* clang-format on */
 
 int main(void)
 {
-    const soft_case cases[] = {
-        {"pointwise", pointwise, NULL, 0, NULL},
-        {"pointwise ascending", pointwise, "STATOR_SOFT_ORDER=ascending", 0, NULL},
-        {"softmax", softmax, LEAKS_OFF, 0, NULL},
-        {"softmax in another order", softmax, LEAKS_OFF " STATOR_SOFT_ORDER=random:77", 0, NULL},
-        {"softmax descending", softmax, LEAKS_OFF " STATOR_SOFT_ORDER=descending", 0, NULL},
-    };
     return soft_run_cases(cases, sizeof(cases) / sizeof(cases[0])) == 0 ? 0 : 1;
 }

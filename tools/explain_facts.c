@@ -151,6 +151,18 @@ cJSON *explain_coverage(const cli_program *p)
     return root;
 }
 
+static void add_copy(void *self, const stator_x_copy *copy)
+{
+    cJSON *row = cJSON_CreateObject();
+    cJSON_AddStringToObject(row, "value", copy->value);
+    cJSON_AddStringToObject(row, "from", copy->is_border ? "where it lies" : copy->from);
+    cJSON_AddStringToObject(row, "to", copy->to);
+    cJSON_AddStringToObject(row, "backend", copy->backend);
+    cJSON_AddStringToObject(row, "node", copy->node);
+    cJSON_AddStringToObject(row, "op", copy->op);
+    cJSON_AddItemToArray(self, row);
+}
+
 cJSON *explain_facts(const cli_program *p)
 {
     cJSON *guards = cJSON_CreateArray();
@@ -163,6 +175,7 @@ cJSON *explain_facts(const cli_program *p)
     cJSON *root = explain_coverage(p);
     cJSON_AddNumberToObject(root, "compile_ms",
                             (double)stator_function_compile_ns(p->function) / 1e6);
+    stator_x_copies(p->function, add_copy, cJSON_AddArrayToObject(root, "copies"));
     cJSON_AddItemToObject(root, "guards", guards);
     cJSON_AddItemToObject(root, "memory", cli_json_memory(p->function));
     cJSON_AddItemToObject(root, "parts", parts);

@@ -511,6 +511,23 @@ static stator_status alloc_program(build *b, stator_diag **err)
     return STATOR_OK;
 }
 
+/* With STRICT_COPIES a part that leaves a value where the next one does not read it is an error. */
+static stator_status check_copies(const build *b, stator_diag **err)
+{
+    const st_program *p = b->p;
+    for (uint32_t s = 0; s < p->n_steps; s++) {
+        const st_step *step = &p->steps[s];
+        const st_slot *slot = step->kind == ST_STEP_COPY ? &p->slots[step->in[0]] : NULL;
+        ST_FAIL_IF(slot != NULL && !slot->is_varying && slot->data == NULL, err, STATOR_UNSUPPORTED,
+                   "the result of %s '%s' is copied from %s to %s for backend '%s'; with strict "
+                   "copies the parts must work in one memory",
+                   slot->op, slot->name,
+                   slot->domain != 0 ? p->domains[slot->domain - 1u]->name : "cpu",
+                   step->domain != 0 ? p->domains[step->domain - 1u]->name : "cpu", step->backend);
+    }
+    return STATOR_OK;
+}
+
 static stator_status add_all(build *b, stator_diag **err)
 {
     ST_TRY(alloc_program(b, err));
@@ -521,6 +538,9 @@ static stator_status add_all(build *b, stator_diag **err)
     }
     ST_TRY(bind_outputs(b, err));
     ST_TRY_MEM(st_program_plan_copies(b->p), err);
+    if ((request_of(b)->flags & STATOR_COMPILE_STRICT_COPIES) != 0) {
+        ST_TRY(check_copies(b, err));
+    }
     return st_program_plan_memory(b->p) ? STATOR_OK : st_fail_oom(err);
 }
 

@@ -175,6 +175,7 @@ stator_status stator_function_copies(stator_function *f, stator_copy_info *out)
         info.bytes = p->last_counts.n_bytes;
         info.n_waits = (uint32_t)p->last_counts.n_waits;
         info.n_devices = p->n_domains;
+        info.n_calls = p->n_calls;
         pthread_mutex_unlock(&p->lock);
     }
     return ST_CTX_WRITE(f->ctx, stator_copy_info, out, &info);

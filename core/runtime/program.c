@@ -420,6 +420,7 @@ static stator_status end_on_devices(st_call_state *state, stator_status status, 
     }
     pthread_mutex_lock(&p->lock);
     p->last_counts = state->counts;
+    p->n_calls++;
     pthread_mutex_unlock(&p->lock);
     return status;
 }

@@ -44,8 +44,8 @@ typedef struct st_slot {
     uint32_t has_offset;
     uint32_t domain; /* a step leaves it in domains[domain - 1] of the program; 0: host memory */
     uint32_t source; /* of a copy: the slot that is copied */
-    uint32_t reserved;
-    const char *op; /* op of the producing node, for messages; NULL for inputs; borrowed */
+    uint32_t is_varying; /* it may lie in any domain: an input, a result of control flow */
+    const char *op;      /* op of the producing node, for messages; NULL for inputs; borrowed */
     const char *name;
 } st_slot;
 
@@ -143,11 +143,15 @@ typedef struct st_program {
     uint32_t n_own_slots;       /* those behind them are copies */
     void **uploads;             /* by slot: a constant on the device of this copy; under `lock` */
     st_copy_counts last_counts; /* of the last call that ended; under `lock` */
+    uint64_t n_calls;           /* that have ended, where there are devices */
 } st_program;
 
 /* Puts copies between the steps of a program whose domains are set, before its memory is planned;
  * false when out of memory. */
 bool st_program_plan_copies(st_program *program);
+/* Is it known at the call alone where the slot lies? It is an input, or a result of control
+ * flow. */
+bool st_program_is_varying(const st_program *program, uint32_t slot);
 /* A copy's source, else the slot itself. */
 uint32_t st_program_source(const st_program *program, uint32_t slot);
 /* Waits for the devices that calls of the program still keep busy. */

@@ -16,9 +16,8 @@
 
 typedef struct copying {
     st_program *p;
-    uint32_t *copies;    /* by slot and domain: the slot of the copy, 0 none */
-    uint8_t *is_varying; /* by slot: where it lies is known at the call alone */
-    st_step *steps;      /* the new list */
+    uint32_t *copies; /* by slot and domain: the slot of the copy, 0 none */
+    st_step *steps;   /* the new list */
     uint32_t n_steps;
 } copying;
 
@@ -46,6 +45,7 @@ static uint32_t copy_of(copying *c, uint32_t slot, uint32_t domain, const st_ste
     copy->output = -1;
     copy->data = NULL;
     copy->blob = NULL;
+    copy->is_varying = 0;
     copy->domain = domain;
     copy->source = slot;
     ports[0] = slot;
@@ -68,14 +68,14 @@ static bool add_step(copying *c, const st_step *step)
     const bool is_run = step->kind == ST_STEP_RUN;
     for (uint32_t k = 0; is_run && k < step->n_in; k++) {
         uint32_t *in = (uint32_t *)(uintptr_t)&step->in[k]; /* the program's own */
-        if (c->is_varying[*in] || p->slots[*in].domain != step->domain) {
+        if (p->slots[*in].is_varying || p->slots[*in].domain != step->domain) {
             *in = copy_of(c, *in, step->domain, step);
             ST_NEED(*in != ST_NO_SLOT);
         }
     }
     for (uint32_t k = 0; k < step->n_out; k++) {
         p->slots[step->out[k]].domain = step->domain;
-        c->is_varying[step->out[k]] = !is_run;
+        p->slots[step->out[k]].is_varying = !is_run;
     }
     c->steps[c->n_steps++] = *step;
     return true;
@@ -89,11 +89,12 @@ static bool plan_copies(copying *c)
     ST_NEED(slots != NULL);
     p->slots = slots;
     c->copies = st_calloc(p->mem, room, sizeof *c->copies);
-    c->is_varying = st_calloc(p->mem, p->n_slots + UINT64_C(1), 1);
     c->steps = st_calloc(p->mem, p->n_steps + room, sizeof *c->steps);
     p->uploads = st_calloc(p->mem, room, sizeof(void *));
-    ST_NEED(c->copies != NULL && c->is_varying != NULL && c->steps != NULL && p->uploads != NULL);
-    memset(c->is_varying, 1, p->n_in);
+    ST_NEED(c->copies != NULL && c->steps != NULL && p->uploads != NULL);
+    for (uint32_t i = 0; i < p->n_in; i++) {
+        p->slots[i].is_varying = 1;
+    }
     for (uint32_t s = 0; s < p->n_steps; s++) {
         ST_NEED(add_step(c, &p->steps[s]));
     }
@@ -122,8 +123,12 @@ bool st_program_plan_copies(st_program *p)
     }
     st_free(p->mem, c.steps);
     st_free(p->mem, c.copies);
-    st_free(p->mem, c.is_varying);
     return is_ok;
+}
+
+bool st_program_is_varying(const st_program *p, uint32_t slot)
+{
+    return p->slots[slot].is_varying != 0;
 }
 
 uint32_t st_program_source(const st_program *p, uint32_t slot)

@@ -32,7 +32,8 @@ static void last_uses(st_program *p)
     for (uint32_t k = 0; k < p->n_outputs; k++) {
         p->slots[p->outputs[k]].last_use = p->n_steps;
     }
-    for (uint32_t i = p->n_own_slots; i < p->n_slots; i++) { /* a copy may be the value itself */
+    const uint32_t first_copy = p->n_domains != 0 ? p->n_own_slots : p->n_slots;
+    for (uint32_t i = first_copy; i < p->n_slots; i++) { /* a copy may be the value itself */
         st_slot *source = &p->slots[p->slots[i].source];
         source->last_use =
             p->slots[i].last_use > source->last_use ? p->slots[i].last_use : source->last_use;

@@ -99,7 +99,7 @@ static void *work(void *self)
     }
 }
 
-static bool push(sim_stream *s, sim_function function, const void *arguments, size_t size)
+bool sim_launch(sim_stream *s, sim_function function, const void *arguments, size_t size)
 {
     command *c = malloc(sizeof *c);
     if (c == NULL || size > SIM_ARGUMENTS) {
@@ -155,18 +155,13 @@ const char *sim_stream_wait(sim_stream *s)
 
 void sim_stream_destroy(sim_stream *s)
 {
-    while (!push(s, NULL, NULL, 0)) { /* without memory: until there is some */
+    while (!sim_launch(s, NULL, NULL, 0)) { /* without memory: until there is some */
         sleep_us(1000);
     }
     pthread_join(s->thread, NULL);
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->changed);
     free(s);
-}
-
-bool sim_launch(sim_stream *s, sim_function function, const void *arguments, size_t size)
-{
-    return push(s, function, arguments, size);
 }
 
 /* ---- events ---- */
@@ -216,18 +211,21 @@ void sim_event_destroy(sim_event *e)
     free(e);
 }
 
-bool sim_event_record(sim_event *e, sim_stream *s)
+static bool push_point(sim_event *e, sim_stream *s, sim_function function, uint64_t step)
 {
     pthread_mutex_lock(&e->lock);
-    const event_point point = {e, ++e->n_recorded};
+    e->n_recorded += step;
+    const event_point point = {e, e->n_recorded};
     pthread_mutex_unlock(&e->lock);
-    return push(s, reach, &point, sizeof point);
+    return sim_launch(s, function, &point, sizeof point);
+}
+
+bool sim_event_record(sim_event *e, sim_stream *s)
+{
+    return push_point(e, s, reach, 1);
 }
 
 bool sim_event_wait(sim_event *e, sim_stream *s)
 {
-    pthread_mutex_lock(&e->lock);
-    const event_point point = {e, e->n_recorded};
-    pthread_mutex_unlock(&e->lock);
-    return push(s, wait_for, &point, sizeof point);
+    return push_point(e, s, wait_for, 0);
 }

@@ -11,12 +11,13 @@
 #include <stator/plugin.h>
 
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define VERSION "1.0.0"
 #define ABOUT "elementwise f32 on a simulated device with memory of its own"
+
+#define MEMORY_BYTES (UINT64_C(1) << 30) /* the largest block */
 
 enum { DEVICES = 2, VALUES_MAX = 64, PORTS_MAX = 24 };
 
@@ -24,13 +25,17 @@ typedef struct sim_instance {
     const stator_host *host;
     uint32_t device;
     uint32_t delay_us;
-    uint64_t memory_cap;
-    _Atomic uint64_t used_bytes;
 } sim_instance;
 
 static stator_status no_memory(const stator_host *host, stator_diag **err)
 {
     return stator_fail(host, err, STATOR_RESOURCE_EXHAUSTED, "sim: out of memory");
+}
+
+static stator_status launch(const sim_instance *s, void *stream, sim_function function,
+                            const void *arguments, size_t size, stator_diag **err)
+{
+    return sim_launch(stream, function, arguments, size) ? STATOR_OK : no_memory(s->host, err);
 }
 
 /* ---- instances ---- */
@@ -43,13 +48,6 @@ static const stator_option_desc options[] = {
      .min_i64 = 0,
      .max_i64 = 1000000,
      .help = "each piece of work begins so many microseconds late"},
-    {.struct_size = sizeof(stator_option_desc),
-     .type = STATOR_OPTION_BYTES,
-     .key = "memory",
-     .default_text = "1G",
-     .min_i64 = 0,
-     .max_i64 = INT64_MAX,
-     .help = "bytes of memory that the device has"},
 };
 
 static stator_status devices(void *self, stator_device_fn fn, void *fn_self)
@@ -60,7 +58,7 @@ static stator_status devices(void *self, stator_device_fn fn, void *fn_self)
                                          .id = i,
                                          .name = "simulated device",
                                          .arch = "sim",
-                                         .memory_bytes = UINT64_C(1) << 30};
+                                         .memory_bytes = MEMORY_BYTES};
         fn(fn_self, &info);
     }
     return STATOR_OK;
@@ -80,7 +78,6 @@ static stator_status create(void *self, const stator_options *values, uint32_t d
     s->host = host;
     s->device = device;
     s->delay_us = (uint32_t)host->opt->get_i64(values, "delay_us");
-    s->memory_cap = (uint64_t)host->opt->get_i64(values, "memory");
     *inst = s;
     return STATOR_OK;
 }
@@ -102,35 +99,23 @@ static stator_status memory(void *inst, stator_memory_info *out, stator_diag **e
     return STATOR_OK;
 }
 
-/* A block begins with its size, SIM_ALIGNMENT before the address that is given out. */
 static stator_status alloc(void *inst, uint64_t size, void *stream, void **out, stator_diag **err)
 {
-    sim_instance *s = inst;
+    const sim_instance *s = inst;
     (void)stream;
-    *out = NULL;
-    if (size > s->memory_cap || atomic_load(&s->used_bytes) > s->memory_cap - size) {
-        return stator_fail(s->host, err, STATOR_RESOURCE_EXHAUSTED, "sim: the memory is full");
-    }
-    char *p = sim_alloc(size + SIM_ALIGNMENT);
-    if (p == NULL) {
-        return no_memory(s->host, err);
-    }
-    memcpy(sim_host(p), &size, sizeof size);
-    atomic_fetch_add(&s->used_bytes, size);
-    *out = p + SIM_ALIGNMENT;
-    return STATOR_OK;
+    *out = size <= MEMORY_BYTES ? sim_alloc(size) : NULL;
+    return *out != NULL
+               ? STATOR_OK
+               : stator_fail(s->host, err, STATOR_RESOURCE_EXHAUSTED, "sim: the memory is full");
 }
 
 static void free_memory(void *inst, void *p, void *stream)
 {
-    sim_instance *s = inst;
-    uint64_t size = 0;
+    (void)inst;
     if (stream != NULL) {
         (void)sim_stream_wait(stream);
     }
-    memcpy(&size, sim_host((char *)p - SIM_ALIGNMENT), sizeof size);
-    atomic_fetch_sub(&s->used_bytes, size);
-    sim_free((char *)p - SIM_ALIGNMENT);
+    sim_free(p);
 }
 
 static stator_status check_address(void *inst, const void *p, stator_diag **err)
@@ -142,59 +127,46 @@ static stator_status check_address(void *inst, const void *p, stator_diag **err)
 }
 
 typedef struct transfer {
-    void *dst, *src; /* as the host sees them */
+    void *dst, *src; /* as the host sees them; src NULL: a fill */
     uint64_t size;
     uint32_t value;
     uint32_t frees_src;
 } transfer;
 
-static const char *run_copy(void *arguments)
+static const char *run_transfer(void *arguments)
 {
     const transfer *t = arguments;
-    memcpy(t->dst, t->src, t->size);
-    if (t->frees_src) {
-        free(t->src);
+    if (t->src != NULL) {
+        memcpy(t->dst, t->src, t->size);
+    } else {
+        memset(t->dst, (int)t->value, t->size);
     }
+    free(t->frees_src ? t->src : NULL);
     return NULL;
 }
 
-static const char *run_fill(void *arguments)
-{
-    const transfer *t = arguments;
-    memset(t->dst, (int)t->value, t->size);
-    return NULL;
-}
-
-/* The host's bytes are read now, into a buffer that the copy frees. */
+/* The host's bytes are read now, into a buffer that the command frees. */
 static stator_status copy(void *inst, void *dst, const void *src, uint64_t size, uint32_t direction,
                           void *stream, stator_diag **err)
 {
     const sim_instance *s = inst;
-    transfer t = {.size = size};
-    t.dst = direction == STATOR_COPY_TO_HOST ? dst : sim_host(dst);
-    if (direction == STATOR_COPY_TO_DEVICE) {
-        t.src = malloc(size);
-        t.frees_src = 1;
-        if (t.src == NULL) {
-            return no_memory(s->host, err);
-        }
-        memcpy(t.src, src, size);
-    } else {
-        t.src = sim_host(src);
-    }
-    if (!sim_launch(stream, run_copy, &t, sizeof t)) {
-        free(t.frees_src ? t.src : NULL);
+    transfer t = {.dst = direction == STATOR_COPY_TO_HOST ? dst : sim_host(dst), .size = size};
+    t.frees_src = direction == STATOR_COPY_TO_DEVICE;
+    t.src = t.frees_src ? malloc(size) : sim_host(src);
+    if (t.src == NULL) {
         return no_memory(s->host, err);
     }
-    return STATOR_OK;
+    if (t.frees_src) {
+        memcpy(t.src, src, size);
+    }
+    return launch(s, stream, run_transfer, &t, sizeof t, err);
 }
 
 static stator_status fill(void *inst, void *dst, uint8_t value, uint64_t size, void *stream,
                           stator_diag **err)
 {
-    const sim_instance *s = inst;
     const transfer t = {.dst = sim_host(dst), .size = size, .value = value};
-    return sim_launch(stream, run_fill, &t, sizeof t) ? STATOR_OK : no_memory(s->host, err);
+    return launch(inst, stream, run_transfer, &t, sizeof t, err);
 }
 
 /* ---- streams ---- */
@@ -431,40 +403,22 @@ static uint64_t count_of(const DLTensor *t)
     return n;
 }
 
-/* An output without data has the shape of an input of its type. */
-static stator_status shape_output(const program *p, const stator_call *call, uint32_t k,
-                                  stator_diag **err)
-{
-    uint32_t like = 1;
-    while (like < p->n_inputs && p->values[like].type != p->values[p->outputs[k]].type) {
-        like++;
-    }
-    const DLTensor *in = &call->in[like - 1];
-    return call->alloc_output(call, k, (uint32_t)in->ndim, in->shape, err);
-}
-
+/* Sizes of outputs are those of inputs, so the host has placed all of them. */
 static stator_status exe_run(void *inst, void *exe, const stator_call *call, stator_diag **err)
 {
     const sim_instance *s = inst;
     const program *p = exe;
-    for (uint32_t k = 0; k < p->n_outputs; k++) {
+    stator_status status = STATOR_OK;
+    for (uint32_t k = 0; status == STATOR_OK && k < p->n_outputs; k++) {
         kernel work = {.program = p, .output = k};
-        if (call->out[k].data == NULL) {
-            const stator_status status = shape_output(p, call, k, err);
-            if (status != STATOR_OK) {
-                return status;
-            }
-        }
         for (uint32_t i = 0; i < p->n_inputs; i++) {
             work.in[i] = sim_host(call->in[i].data);
         }
         work.out = sim_host(call->out[k].data);
         work.count = count_of(&call->out[k]);
-        if (!sim_launch(call->stream, run_kernel, &work, sizeof work)) {
-            return no_memory(s->host, err);
-        }
+        status = launch(s, call->stream, run_kernel, &work, sizeof work, err);
     }
-    return STATOR_OK;
+    return status;
 }
 
 static const stator_backend backend = {

@@ -177,6 +177,24 @@ typedef void (*stator_x_fallback_fn)(void *self, const stator_x_fallback_entry *
 STATOR_EXPORT void stator_x_fallback_nodes(stator_function *function, stator_x_fallback_fn fn,
                                            void *self);
 
+/* Values of the newest program that one part leaves in another memory than the next reads them
+ * from, and inputs that a part reads in a memory of its own. fn is called for each; the entry is
+ * valid for that call. What a call does copy, stator_function_copies counts: an input that lies
+ * there already is not copied. RESOURCE_EXHAUSTED. */
+typedef struct stator_x_copy {
+    uint32_t struct_size;
+    uint32_t
+        is_border;     /* an input of a call, or what control flow hands on: where it lies varies */
+    const char *value; /* name of the node that makes it, or of the input; "" unknown */
+    const char *from;  /* "cpu", "cuda:0"; "" when it varies */
+    const char *to;
+    const char *backend; /* that reads it */
+    const char *node;    /* the first node that reads it; "" unknown */
+    const char *op;
+} stator_x_copy;
+typedef void (*stator_x_copy_fn)(void *self, const stator_x_copy *row);
+STATOR_EXPORT void stator_x_copies(stator_function *function, stator_x_copy_fn fn, void *self);
+
 /* Conditions on inputs for a call to run the newest program: fn is called for each input, size and
  * condition, the row is valid for that call. RESOURCE_EXHAUSTED. */
 enum stator_x_guard_kind {

@@ -365,6 +365,7 @@ typedef struct stator_copy_info {
     uint64_t bytes;
     uint32_t n_waits;   /* of the host for a device */
     uint32_t n_devices; /* on which parts of the function may run; 0: nothing is ever copied */
+    uint64_t n_calls;   /* of the newest program; 0: the other counts say nothing yet */
 } stator_copy_info;
 
 /* Since 0.1. */

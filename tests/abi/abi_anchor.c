@@ -74,6 +74,7 @@ struct stator_abi_anchor {
     const stator_x_part *p_stator_x_part;
     const stator_x_step *p_stator_x_step;
     const stator_x_fallback_entry *p_stator_x_fallback_entry;
+    const stator_x_copy *p_stator_x_copy;
     const stator_x_guard *p_stator_x_guard;
     const stator_x_place *p_stator_x_place;
     const stator_x_pair *p_stator_x_pair;
@@ -152,6 +153,7 @@ struct stator_abi_anchor {
     __typeof__(stator_x_part_at) *call_stator_x_part_at;
     __typeof__(stator_x_part_steps) *call_stator_x_part_steps;
     __typeof__(stator_x_fallback_nodes) *call_stator_x_fallback_nodes;
+    __typeof__(stator_x_copies) *call_stator_x_copies;
     __typeof__(stator_x_guards) *call_stator_x_guards;
     __typeof__(stator_x_prepare) *call_stator_x_prepare;
     __typeof__(stator_x_fuel_count) *call_stator_x_fuel_count;

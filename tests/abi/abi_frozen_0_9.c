@@ -696,6 +696,7 @@ FROZEN(stator_copy_info, n_copies, 4, uint32_t);
 FROZEN(stator_copy_info, bytes, 8, uint64_t);
 FROZEN(stator_copy_info, n_waits, 16, uint32_t);
 FROZEN(stator_copy_info, n_devices, 20, uint32_t);
+FROZEN(stator_copy_info, n_calls, 24, uint64_t);
 
 FROZEN(stator_x_cut, struct_size, 0, uint32_t);
 FROZEN(stator_x_cut, n_nodes, 4, uint32_t);
@@ -756,6 +757,15 @@ FROZEN(stator_x_fallback_entry, count, 4, uint32_t);
 FROZEN(stator_x_fallback_entry, op, 8, const char *);
 FROZEN(stator_x_fallback_entry, name, 16, const char *);
 FROZEN(stator_x_fallback_entry, reason, 24, const char *);
+
+FROZEN(stator_x_copy, struct_size, 0, uint32_t);
+FROZEN(stator_x_copy, is_border, 4, uint32_t);
+FROZEN(stator_x_copy, value, 8, const char *);
+FROZEN(stator_x_copy, from, 16, const char *);
+FROZEN(stator_x_copy, to, 24, const char *);
+FROZEN(stator_x_copy, backend, 32, const char *);
+FROZEN(stator_x_copy, node, 40, const char *);
+FROZEN(stator_x_copy, op, 48, const char *);
 
 FROZEN(stator_x_guard, struct_size, 0, uint32_t);
 FROZEN(stator_x_guard, kind, 4, uint32_t);

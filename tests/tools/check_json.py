@@ -42,7 +42,9 @@ HELD = dict.fromkeys(["workspace_bytes", "scratch_bytes", "constant_bytes", "pac
 MEMORY = dict(HELD, output_bytes=int)
 STEP = {"kind": {"kernel", "library", "node", "loop"}, "depth": int, "name": str, "open": bool,
         "read_bytes": int, "written_bytes": int, "flops": int, "nodes": [str]}
-EXPLAINED = {"compile_ms": NUMBER, "coverage": COVERAGE, "memory": MEMORY,
+EXPLAINED = {"compile_ms": NUMBER, "coverage": COVERAGE,
+             "copies": [{"value": str, "from": str, "to": str, "backend": str, "node": str, "op": str}],
+             "memory": MEMORY,
              "fallback_nodes": [{"op": str, "nodes": int, "first": TEXT_OR_NULL, "reason": str}],
              "guards": [{"kind": {"input", "size", "need"}, "name": TEXT_OR_NULL, "text": str}],
              "parts": [dict(HELD, name=str, backend=str, result_bytes=int, steps=[STEP])]}

@@ -82,6 +82,8 @@ typedef struct cli_compile { /* options of every subcommand that compiles */
     cli_list options; /* K=V */
     int strict;
     int strict_sizes;
+    int strict_copies;
+    const char *device; /* NAME:N */
     const char *fallback;
     const char *node_fallbacks; /* with commas between */
     int64_t fuel;               /* see stator_compile_options; no option of the command line */

@@ -71,6 +71,8 @@ static const shared_option shared[] = {
     {GROUP_COMPILE, CLI_PASS_PAIRS, AT(compile, options), "--pass-option", "PASS:K=V", "an option of a plugin's pass"},
     {GROUP_COMPILE, CLI_FLAG, AT(compile, strict), "--strict", NULL, "nodes left to another backend are an error"},
     {GROUP_COMPILE, CLI_FLAG, AT(compile, strict_sizes), "--strict-sizes", NULL, "other sizes than the model declares are an error"},
+    {GROUP_COMPILE, CLI_FLAG, AT(compile, strict_copies), "--strict-copies", NULL, "values that parts hand on from one memory to another are an error"},
+    {GROUP_COMPILE, CLI_TEXT, AT(compile, device), "--device", "NAME:N", "device N of backend NAME, as cuda:1 (default 0)"},
     {GROUP_COMPILE, CLI_TEXT, AT(compile, fallback), "--fallback", "NAME", "use this if the backend is there but unavailable"},
     {GROUP_COMPILE, CLI_TEXT, AT(compile, node_fallbacks), "--node-fallbacks", "A,B", "nodes that the backend leaves go to the first of these (default eager)"},
     {GROUP_COMMON, CLI_FLAG, AT(common, json), "--json", NULL, "print facts as JSON"},

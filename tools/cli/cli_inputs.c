@@ -443,7 +443,8 @@ bool cli_compile_options(const cli_compile *flags, const char *backend, int json
 {
     ST_NEED(cli_split_options(&flags->options, json, room));
     const uint32_t strict = (flags->strict ? STATOR_COMPILE_STRICT : 0) |
-                            (flags->strict_sizes ? STATOR_COMPILE_STRICT_SIZES : 0);
+                            (flags->strict_sizes ? STATOR_COMPILE_STRICT_SIZES : 0) |
+                            (flags->strict_copies ? STATOR_COMPILE_STRICT_COPIES : 0);
     *out = (stator_compile_options){
         .struct_size = sizeof *out,
         .flags = flags->compile_flags | strict,
@@ -451,6 +452,7 @@ bool cli_compile_options(const cli_compile *flags, const char *backend, int json
         .mode = flags->mode,
         .fallback = flags->fallback,
         .node_fallbacks = flags->node_fallbacks,
+        .device = flags->device,
         .option_keys = room->keys,
         .option_values = room->values,
         .option_count = flags->options.count,

@@ -83,6 +83,13 @@ cJSON *cli_json_coverage(stator_function *function)
     }
     cJSON_AddNumberToObject(coverage, "total", total);
     cJSON_AddItemToObject(coverage, "by_backend", by_backend);
+    stator_copy_info copies = {.struct_size = sizeof copies};
+    if (stator_function_copies(function, &copies) == STATOR_OK && copies.n_devices != 0 &&
+        copies.n_calls != 0) {
+        cJSON_AddNumberToObject(coverage, "copies", copies.n_copies);
+        cJSON_AddNumberToObject(coverage, "copy_bytes", (double)copies.bytes);
+        cJSON_AddNumberToObject(coverage, "waits", copies.n_waits);
+    }
     return coverage;
 }
 
@@ -100,6 +107,12 @@ void cli_print_coverage(stator_function *function)
         (void)printf("%s%s: %u node%s in %u partition%s", i > 0 ? "; " : "", rows[i].backend,
                      rows[i].nodes, rows[i].nodes == 1 ? "" : "s", rows[i].partitions,
                      rows[i].partitions == 1 ? "" : "s");
+    }
+    stator_copy_info copies = {.struct_size = sizeof copies};
+    if (stator_function_copies(function, &copies) == STATOR_OK && copies.n_devices != 0 &&
+        copies.n_calls != 0) {
+        (void)printf("; copies %u, %llu bytes, %u waits a call", copies.n_copies,
+                     (unsigned long long)copies.bytes, copies.n_waits);
     }
     (void)printf("\n");
 }

@@ -249,7 +249,12 @@ static void add_command(const check *c, st_str *out)
         st_str_add(out, " --node-fallbacks");
         quote(out, c->compile.node_fallbacks);
     }
+    if (c->compile.device != NULL) {
+        st_str_add(out, " --device");
+        quote(out, c->compile.device);
+    }
     st_str_add(out, c->compile.strict ? " --strict" : "");
+    st_str_add(out, c->compile.strict_copies ? " --strict-copies" : "");
 }
 
 static cJSON *result_json(const check *c, uint32_t k, int *all_ok)

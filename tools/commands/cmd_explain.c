@@ -17,6 +17,27 @@ typedef struct explain {
 
 /* ---- the facts as text ---- */
 
+/* What goes from one memory to another, and for whom. */
+static void print_copies(const cJSON *facts)
+{
+    const cJSON *copies = explain_list(facts, "copies");
+    const cJSON *row = NULL;
+    char value[CLI_CLEAN_BYTES], node[CLI_CLEAN_BYTES];
+    if (cJSON_GetArraySize(copies) != 0) {
+        (void)printf("copied between memories, unless it lies there:\n");
+    }
+    cJSON_ArrayForEach(row, copies)
+    {
+        const char *name = cli_clean(explain_text(row, "value"), value);
+        const char *reader = cli_clean(explain_text(row, "node"), node);
+        (void)printf("  %s from %s to %s for %s%s%s%s%s%s\n", name[0] != '\0' ? name : "an input",
+                     explain_text(row, "from"), explain_text(row, "to"),
+                     explain_text(row, "backend"), explain_text(row, "op")[0] != '\0' ? ": " : "",
+                     explain_text(row, "op"), reader[0] != '\0' ? " '" : "", reader,
+                     reader[0] != '\0' ? "'" : "");
+    }
+}
+
 /* The inputs that the program is for, and the backend. */
 static void print_program(const explain *e, const cJSON *facts)
 {
@@ -38,6 +59,7 @@ static void print_program(const explain *e, const cJSON *facts)
                                       : "'",
                      cli_clean(explain_text(row, "reason"), text));
     }
+    print_copies(facts);
     (void)printf("the program is for calls in which:\n");
     cJSON_ArrayForEach(row, explain_list(facts, "guards"))
     {

@@ -149,6 +149,7 @@ static void add_compile_flags(st_str *out, const bisect_setup *s)
     st_str_add(out, s->compile.strict ? " --strict" : "");
     add_option(out, "--fallback", s->compile.fallback);
     add_option(out, "--node-fallbacks", s->compile.node_fallbacks);
+    add_option(out, "--device", s->compile.device);
     if (s->common.threads > 0) {
         st_str_addf(out, " --threads %lld", (long long)s->common.threads);
     }
@@ -175,7 +176,7 @@ void minify_command(const minify *m, const char *folder, st_str *out)
     const bisect_setup *s = &m->setup;
     const bool compares = s->compile.options.count == 0 && s->compile.mode == NULL &&
                           !s->compile.strict && s->compile.fallback == NULL &&
-                          s->compile.node_fallbacks == NULL;
+                          s->compile.node_fallbacks == NULL && s->compile.device == NULL;
     if (strcmp(m->whole.error.code, "TIMEOUT") == 0) {
         st_str_addf(out, "timeout %lld ", (long long)s->timeout_s);
     }

@@ -43,8 +43,4 @@ stator_status st_gpu_print(const st_target *target, const st_kernel *kernel, con
                            st_arena *arena, st_str *out, st_gpu_kernel *out_kernel,
                            stator_diag **err);
 
-/* The text of "gpu_prelude.h" for a driver's compiler: gpu_prelude_cuda.h, made a string by the
- * build. */
-extern const char st_gpu_prelude_cuda[];
-
 #endif

@@ -1,8 +1,9 @@
 /* The dialect of docs/gpu.md for NVRTC: the prelude of kernels on CUDA devices.
  *
- * The driver gives it to the compiler as the named header "gpu_prelude.h"; it stands in libraries
- * as a string. Programs are compiled with --fmad=false, so that products and sums are rounded each,
- * and with NVRTC's exact division and square root, which are its defaults. No header is used. */
+ * The driver gives it to the compiler as the named header "gpu_prelude.h"; it stands in the
+ * plugin as a string. Programs are compiled with --fmad=false, so that products and sums are
+ * rounded each, and with NVRTC's exact division and square root, which are its defaults. No
+ * header is used. */
 #ifndef STATOR_GPU_PRELUDE_H
 #define STATOR_GPU_PRELUDE_H
 

@@ -435,7 +435,7 @@ Test(loop_verify, prints_the_mapping)
                                "    v3 = acc sum f32\n"
                                "    v4 = acc argmax f32\n"
                                "    loop i1 < M reduce over threads\n"
-                               "      v5 = load x[M*i0 + i1]\n"
+                               "      v5 = load x[i1 + M*i0]\n"
                                "      v6 = ne v5, v1\n"
                                "      update v3, v5 if v6\n"
                                "      v7 = index i1\n"

@@ -64,7 +64,7 @@ static bool is_reached(const stator_function *f, const stator_tensor *tensor)
                                       st_backends_use(&f->backends, tensor->domain));
 }
 
-static bool is_plain(const stator_tensor *tensor)
+static inline bool is_plain(const stator_tensor *tensor)
 {
     return tensor->view.strides == NULL && (uintptr_t)st_tensor_address(tensor) % 16u == 0;
 }
@@ -74,7 +74,7 @@ static stator_status take_input(stator_function *f, call_inputs *inputs, uint32_
 {
     ST_FAIL_IF(tensor == NULL, err, STATOR_INVALID_ARGUMENT, "input %u is missing", i);
     const DLTensor *view = &tensor->view;
-    const bool is_where_it_lies = is_reached(f, tensor);
+    const bool is_where_it_lies = tensor->domain == NULL || is_reached(f, tensor);
     if (is_where_it_lies && is_plain(tensor)) {
         inputs->views[i] = *view;
         return STATOR_OK;
@@ -385,6 +385,16 @@ stator_status stator_bind(stator_function *f, uint32_t n_in, stator_tensor *cons
     return st_ctx_fail(f->ctx, status, diag);
 }
 
+static stator_status run_bound(const stator_bound_call *call, stator_diag **err)
+{
+    stator_function *f = call->function;
+    if (!f->has_devices) {
+        return run_entry(f, call->entry, call->state, call->views, call->out, err);
+    }
+    const call_tensors tensors = {call->n_in, call->n_out, call->in, NULL, call->out};
+    return run_on_devices(f, call->entry, call->state, call->views, &tensors, err);
+}
+
 stator_status stator_bound_call_run(stator_bound_call *call)
 {
     stator_diag *diag = NULL;
@@ -396,13 +406,6 @@ stator_status stator_bound_call_run(stator_bound_call *call)
     ST_THEN(status, st_guard_check_shape_constraints(&call->entry->guard,
                                                      st_call_state_syms(call->state), &diag));
     ST_THEN(status, st_compiled_check_files(call->entry, &diag));
-    if (status == STATOR_OK) {
-        const call_tensors tensors = {call->n_in, call->n_out, call->in, NULL, call->out};
-        status = call->function->has_devices
-                     ? run_on_devices(call->function, call->entry, call->state, call->views,
-                                      &tensors, &diag)
-                     : run_entry(call->function, call->entry, call->state, call->views, call->out,
-                                 &diag);
-    }
+    ST_THEN(status, run_bound(call, &diag));
     return status == STATOR_OK ? STATOR_OK : st_ctx_fail(call->function->ctx, status, diag);
 }

@@ -83,7 +83,7 @@ static stator_status take_output(st_call_state *state, uint32_t k, const DLTenso
     } else {
         ST_TRY(check_given(&(*out)->view, shaped, "output", k, err));
     }
-    *out_data = (char *)(*out)->view.data + (*out)->view.byte_offset;
+    *out_data = st_tensor_address(*out);
     return STATOR_OK;
 }
 

@@ -189,11 +189,6 @@ stator_status st_tensor_wrap(st_mem *mem, const DLTensor *layout, const stator_b
 
 /* ---- devices ---- */
 
-void *st_tensor_address(const stator_tensor *t)
-{
-    return (char *)t->view.data + t->view.byte_offset;
-}
-
 stator_status st_tensor_use(stator_tensor *t, st_stream *stream, stator_diag **err)
 {
     st_stream *before = atomic_exchange(&t->stream, stream);

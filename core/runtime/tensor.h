@@ -42,7 +42,10 @@ bool st_tensor_is_dense(const DLTensor *tensor);
 /* Elements of src, of any strides, row-major into dst. */
 void st_tensor_copy_dense(const DLTensor *src, void *dst);
 /* Where the data begins, on whatever device. */
-void *st_tensor_address(const stator_tensor *tensor);
+static inline void *st_tensor_address(const stator_tensor *tensor)
+{
+    return (char *)tensor->view.data + tensor->view.byte_offset;
+}
 /* `stream` is about to use a device tensor, or has queued work that uses it: it follows who used it
  * last and is that from here on. */
 stator_status st_tensor_use(stator_tensor *tensor, st_stream *stream, stator_diag **err);

@@ -86,7 +86,9 @@ static void *work(void *self)
             free(c);
             return NULL;
         }
-        sleep_us(s->delay_us);
+        if (s->delay_us != 0) {
+            sleep_us(s->delay_us);
+        }
         const char *failure = c->function(c->arguments);
         free(c);
         pthread_mutex_lock(&s->lock);

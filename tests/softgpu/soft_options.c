@@ -127,6 +127,24 @@ static bool read_count(const char *name, unsigned max, unsigned otherwise, unsig
     return true;
 }
 
+/* CUDA_VISIBLE_DEVICES: the devices that a process sees, up to the first number that is none. As
+ * they are all alike, only how many counts. */
+static void hide_devices(soft_options *out)
+{
+    const char *list = getenv("CUDA_VISIBLE_DEVICES");
+    unsigned n = 0;
+    while (list != NULL && *list >= '0' && *list <= '9') {
+        char *end = NULL;
+        if (strtoul(list, &end, 10) >= out->n_devices) {
+            break;
+        }
+        n++;
+        list = *end == ',' ? end + 1 : end;
+    }
+    out->n_devices =
+        getenv("CUDA_VISIBLE_DEVICES") == NULL || n > out->n_devices ? out->n_devices : n;
+}
+
 bool soft_options_read(soft_options *out)
 {
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -140,6 +158,7 @@ bool soft_options_read(soft_options *out)
         !read_count("STATOR_SOFT_THREADS", 2, debug != 0 || cpus < 2 ? 1 : 2, &out->n_workers)) {
         return false;
     }
+    hide_devices(out);
     out->n_workers += out->n_workers == 0;
     out->reports_leaks = leaks != 0;
     out->keeps_objects = debug != 0;

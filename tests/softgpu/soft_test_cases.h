@@ -36,6 +36,7 @@ void case_copies(void);
 void case_source_gone(void);
 void case_threads(void);
 void case_two_devices(void);
+void case_one_device(void);
 
 /* soft_test_faults.c */
 void case_fail_alloc(void);

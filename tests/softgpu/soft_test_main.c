@@ -49,6 +49,7 @@ static const soft_case cases[] = {
     {"source of a copy gone", case_source_gone, LEAKS_OK, 0, "a copy reads host memory"},
     {"host threads", case_threads, NULL, 0, NULL},
     {"two devices", case_two_devices, "STATOR_SOFT_DEVICES=2", 0, NULL},
+    {"one device of two", case_one_device, "STATOR_SOFT_DEVICES=2 CUDA_VISIBLE_DEVICES=1", 0, NULL},
     {"out of memory", case_fail_alloc, "STATOR_SOFT_FAIL=alloc:2", 0, NULL},
     {"out of pinned memory", case_fail_pinned, "STATOR_SOFT_FAIL=pinned:1", 0, NULL},
     {"launch refused", case_fail_launch, "STATOR_SOFT_FAIL=alloc:9,launch:2", 0, NULL},

@@ -247,3 +247,11 @@ void case_two_devices(void)
     CHECK_OK(cu.cuDevicePrimaryCtxRelease_v2(1));
     CHECK_OK(cu.cuDevicePrimaryCtxRelease_v2(0));
 }
+
+void case_one_device(void)
+{
+    int n = 0;
+    soft_test_open(0);
+    CHECK_OK(cu.cuDeviceGetCount(&n));
+    CHECK(n == 1);
+}

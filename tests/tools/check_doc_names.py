@@ -121,7 +121,8 @@ class Command:
 
     def run(self, *words):
         return subprocess.run([self.program, *words], text=True, stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL).stdout
+                              stderr=subprocess.DEVNULL,
+                              env={**os.environ, "STATOR_SOFT_DEVICE": "1"}).stdout
 
     def facts(self, *words):
         return json.loads(self.run(*words, "--json"))

@@ -160,23 +160,25 @@ static bool needs_places(const gpu_mapper *m, const gpu_nest *of, uint32_t block
     return false;
 }
 
-/* 0: beyond the limits of syms. */
-static bool rewrite(const gpu_mapper *m, const gpu_nest *of, uint32_t block)
+/* Writes the indices below over the one axis, or on trial only tries; 0: beyond the limits of syms.
+ */
+static bool rewrite(const gpu_mapper *m, const gpu_nest *of, uint32_t block, bool is_trial)
 {
     st_loop_syms *syms = m->kernel->syms;
     for (st_loop_ref ref = m->kernel->blocks.data[block].first; ref; ref = gpu_at(m, ref)->next) {
         st_loop_inst *inst = gpu_at(m, ref);
-        if (inst->code == ST_LOOP_LOOP && !rewrite(m, of, inst->body)) {
+        if (inst->code == ST_LOOP_LOOP && !rewrite(m, of, inst->body, is_trial)) {
             return false;
         }
         if (inst->sym == 0 || inst->code == ST_LOOP_BIND) {
             continue;
         }
-        const uint32_t whole = walk_whole(of, syms, inst->sym);
-        inst->sym = whole ? whole : st_loop_subst(syms, inst->sym, of->to, of->n_to);
-        if (inst->sym == 0) {
+        uint32_t sym = walk_whole(of, syms, inst->sym);
+        sym = sym ? sym : st_loop_subst(syms, inst->sym, of->to, of->n_to);
+        if (sym == 0) {
             return false;
         }
+        inst->sym = is_trial ? inst->sym : sym;
     }
     return true;
 }
@@ -234,7 +236,21 @@ static void move_bodies(const gpu_mapper *m, const gpu_nest *of, uint32_t block)
     }
 }
 
-/* The loops of the nest become one over the axis; 0: out of memory or beyond the limits. */
+/* Binds the places along the nest's axes where indices need them; 0: out of memory or beyond the
+ * limits of syms. */
+static bool bind_places(const gpu_mapper *m, const gpu_nest *of, uint32_t block)
+{
+    const bool has_places = needs_places(m, of, gpu_at(m, of->loops[0])->body);
+    for (uint32_t k = 0; has_places && k < of->n; k++) {
+        if (!bind_place(m, of, k, block)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The loops of the nest become one over the axis, or stay as they are where an index would be
+ * beyond the limits of syms; 0: out of memory. */
 static bool make_one(const gpu_mapper *m, gpu_nest *of, uint32_t axis)
 {
     st_kernel *kernel = m->kernel;
@@ -245,11 +261,8 @@ static bool make_one(const gpu_mapper *m, gpu_nest *of, uint32_t axis)
     }
     *made = (st_loop_block){.loop = of->loops[0]};
     of->whole = kernel->axes.data[axis].sym;
-    const bool has_places = needs_places(m, of, gpu_at(m, of->loops[0])->body);
-    for (uint32_t k = 0; has_places && k < of->n; k++) {
-        if (!bind_place(m, of, k, block)) {
-            return false;
-        }
+    if (!bind_places(m, of, block) || !rewrite(m, of, gpu_at(m, of->loops[0])->body, true)) {
+        return true;
     }
     move_bodies(m, of, block);
     for (uint32_t k = 1; k < of->n; k++) {
@@ -259,7 +272,7 @@ static bool make_one(const gpu_mapper *m, gpu_nest *of, uint32_t axis)
     gpu_at(m, of->loops[0])->body = block;
     kernel->axes.data[axis].block = block;
     st_loop_set_depths(kernel, 0, 0);
-    return rewrite(m, of, block);
+    return rewrite(m, of, block, false);
 }
 
 bool gpu_flatten(const gpu_mapper *m, gpu_nest *of)

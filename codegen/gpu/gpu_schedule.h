@@ -44,7 +44,8 @@ typedef struct gpu_nest {
 /* The nest from the loop (0: none) inwards whose iterations may be run in any order; of the
  * parallel loop those that do not meet in accumulators either. */
 void gpu_find_nest(const gpu_mapper *m, st_loop_ref loop, gpu_nest *out);
-/* The nest becomes one loop, its first; 0: out of memory or beyond the limits of syms. */
+/* The nest becomes one loop, its first, unless an index would be beyond the limits of syms; 0: out
+ * of memory. */
 bool gpu_flatten(const gpu_mapper *m, gpu_nest *of);
 
 /* ---- gpu_row.c ---- */

@@ -338,7 +338,9 @@ static stator_status add_kernel(planner *p, uint32_t group, stator_diag **err)
         st_kernel_deinit(&plain);
         return decline_group(p, group, why, err);
     }
-    status = cg_split_index_set(p->unit, group, &plain, err);
+    if (target->kind == ST_TARGET_CPU) { /* a thread of a GPU tests its place anyway */
+        status = cg_split_index_set(p->unit, group, &plain, err);
+    }
     status = status == STATOR_OK ? target->schedule(target, &plain, err) : status;
     if (status == STATOR_OK && cg_drop_copy(p->unit, exe, &plain)) {
         st_kernel_deinit(&plain);

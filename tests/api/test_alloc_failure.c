@@ -1,7 +1,8 @@
 /* The n-th allocation fails, for every n until none fails any more: loading, compiling, running,
  * a verified call and asking for steps, guards and a cut each end with RESOURCE_EXHAUSTED (or
  * succeed), lose no memory, and work again afterwards. Over a text model with control flow, and the
- * digits model through the onnx frontend. */
+ * digits model through the onnx frontend; and over a backend with memory of its own. */
+#define _GNU_SOURCE
 #include "api_check.h"
 
 static const char loop_text[] = "stir 1\n"
@@ -140,6 +141,8 @@ static void fail_each(const char *path, const char *backend, uint32_t verify)
 
 int main(void)
 {
+    CHECK(setenv("STATOR_PLUGIN_FILES", ST_TEST_BUILD "/tests/device/sim.so", 1) == 0);
+    fail_each(NULL, "sim", 0);
     fail_each(NULL, "eager", 0);
     fail_each(NULL, "aot_eager", 0);
     fail_each(ST_TEST_SOURCE "/examples/digits/digits.onnx", "eager", 0);

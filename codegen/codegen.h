@@ -116,4 +116,37 @@ static inline void st_cg_slot_exe_destroy(void *inst, void *exe)
     st_cg_destroy(exe);
 }
 
+static inline stator_status st_cg_slot_exe_serialize(void *inst, void *exe, stator_blob **out,
+                                                     stator_diag **err)
+{
+    const st_cg_config *config = inst;
+    const stator_host *host = config->host;
+    st_str bytes;
+    *out = NULL;
+    st_str_init(&bytes, config->mem);
+    stator_status status = st_cg_save(exe, &bytes, err);
+    if (status == STATOR_OK) {
+        *out = host->cst->create(host->ctx, bytes.data, bytes.len);
+        status =
+            *out != NULL ? STATOR_OK : st_cg_to_host(host, STATOR_RESOURCE_EXHAUSTED, NULL, err);
+    }
+    st_str_deinit(&bytes);
+    return status;
+}
+
+static inline stator_status st_cg_slot_exe_deserialize(void *inst, stator_blob *blob,
+                                                       void **out_exe, stator_diag **err)
+{
+    const st_cg_config *config = inst;
+    stator_blob_info info = {.struct_size = sizeof info};
+    st_cg_exe *exe = NULL;
+    *out_exe = NULL;
+    stator_status status = config->host->cst->get(blob, &info, err);
+    if (status == STATOR_OK) {
+        status = st_cg_load(config, info.data, info.size_bytes, &exe, err);
+    }
+    *out_exe = exe;
+    return status;
+}
+
 #endif

@@ -271,38 +271,6 @@ static stator_status cpu_exe_info(void *inst_, void *exe, stator_exe_info *out)
     return STATOR_OK;
 }
 
-/* ---- the compile cache ---- */
-
-static stator_status cpu_exe_serialize(void *inst_, void *exe, stator_blob **out, stator_diag **err)
-{
-    const cpu_inst *inst = inst_;
-    const stator_host *host = inst->self->host;
-    st_str bytes;
-    *out = NULL;
-    st_str_init(&bytes, &inst->self->mem);
-    stator_status status = st_cg_save(exe, &bytes, err);
-    if (status == STATOR_OK) {
-        *out = host->cst->create(host->ctx, bytes.data, bytes.len);
-        status =
-            *out != NULL ? STATOR_OK : st_cg_to_host(host, STATOR_RESOURCE_EXHAUSTED, NULL, err);
-    }
-    st_str_deinit(&bytes);
-    return status;
-}
-
-static stator_status cpu_exe_deserialize(void *inst_, stator_blob *blob, void **out_exe,
-                                         stator_diag **err)
-{
-    const cpu_inst *inst = inst_;
-    stator_blob_info info = {.struct_size = sizeof info};
-    st_cg_exe *exe = NULL;
-    *out_exe = NULL;
-    ST_TRY(inst->self->host->cst->get(blob, &info, err));
-    const stator_status status = st_cg_load(&inst->config, info.data, info.size_bytes, &exe, err);
-    *out_exe = exe;
-    return status;
-}
-
 /* ---- the descriptor ---- */
 
 static const stator_backend backend = {
@@ -321,8 +289,8 @@ static const stator_backend backend = {
     .exe_info = cpu_exe_info,
     .exe_run = st_cg_slot_exe_run,
     .exe_destroy = st_cg_slot_exe_destroy,
-    .exe_serialize = cpu_exe_serialize,
-    .exe_deserialize = cpu_exe_deserialize,
+    .exe_serialize = st_cg_slot_exe_serialize,
+    .exe_deserialize = st_cg_slot_exe_deserialize,
     .compat_key = cpu_compat_key,
     .exe_package = cpu_package,
     .exe_steps = st_cg_slot_exe_steps,

@@ -65,9 +65,15 @@ bool cuda_is_fused(const stator_host *host, const stator_options *options)
     return numerics != NULL && strcmp(numerics, "fused") == 0;
 }
 
-bool cuda_settings_equal(const cuda_settings *a, const cuda_settings *b)
+static bool text_serves(const char *open, const char *wanted)
 {
-    return a->device == b->device && a->memory_cap == b->memory_cap &&
-           strcmp(a->driver, b->driver) == 0 && strcmp(a->nvrtc, b->nvrtc) == 0 &&
-           strcmp(a->arch, b->arch) == 0;
+    return wanted[0] == '\0' || strcmp(open, wanted) == 0;
+}
+
+bool cuda_settings_serve(const cuda_settings *open, const cuda_settings *wanted)
+{
+    const bool is_cap_served = wanted->memory_cap == 0 || open->memory_cap == wanted->memory_cap;
+    return open->device == wanted->device && is_cap_served &&
+           text_serves(open->driver, wanted->driver) && text_serves(open->nvrtc, wanted->nvrtc) &&
+           text_serves(open->arch, wanted->arch);
 }

@@ -11,7 +11,7 @@
 
 extern const stator_option_desc cuda_option_rows[CUDA_OPTION_COUNT];
 
-/* What an open device depends on; instances of other values cannot share it. */
+/* What an open device depends on. */
 typedef struct cuda_settings {
     uint32_t device; /* the driver's number */
     uint64_t memory_cap;
@@ -26,7 +26,8 @@ stator_status cuda_settings_of(const stator_host *host, const stator_options *op
                                uint32_t device, cuda_settings *out, stator_diag **err);
 /* numerics=fused */
 bool cuda_is_fused(const stator_host *host, const stator_options *options);
-/* Do two instances want the same device opened in the same way? */
-bool cuda_settings_equal(const cuda_settings *a, const cuda_settings *b);
+/* Does a device that is open so serve an instance that wants this? What is left at its default is
+ * served by any value. */
+bool cuda_settings_serve(const cuda_settings *open, const cuda_settings *wanted);
 
 #endif

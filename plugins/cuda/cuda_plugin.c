@@ -182,12 +182,13 @@ static stator_status acquire_locked(cuda_self *self, const cuda_settings *settin
 {
     cuda_gpu **at = find_gpu(self, settings->device);
     cuda_gpu *gpu = *at;
-    const bool is_same = gpu != NULL && cuda_settings_equal(&gpu->settings, settings);
-    ST_FAIL_IF(gpu != NULL && !is_same && gpu->users > 0, err, STATOR_FAILED_PRECONDITION,
+    const bool is_served = gpu != NULL && cuda_settings_serve(&gpu->settings, settings);
+    ST_FAIL_IF(gpu != NULL && !is_served && gpu->users > 0, err, STATOR_FAILED_PRECONDITION,
                "cuda:%u is open in this context with other values of memory_cap, arch, driver or "
-               "nvrtc; destroy what uses it first, or use a context of its own",
+               "nvrtc, and tensors and functions share it; set them as variables "
+               "(STATOR_OPT_CUDA_MEMORY_CAP), or use another context",
                settings->device);
-    if (gpu != NULL && !is_same) {
+    if (gpu != NULL && !is_served) {
         *at = gpu->next;
         close_gpu(self, gpu);
         gpu = NULL;
@@ -327,6 +328,8 @@ static const stator_backend backend = {
     .exe_run = st_cg_slot_exe_run,
     .exe_destroy = st_cg_slot_exe_destroy,
     .exe_steps = st_cg_slot_exe_steps,
+    .exe_serialize = st_cg_slot_exe_serialize,
+    .exe_deserialize = st_cg_slot_exe_deserialize,
     .compat_key = cuda_compat_key,
     .memory = st_gpu_slot_memory,
     .alloc = st_gpu_slot_alloc,
@@ -346,5 +349,7 @@ static const stator_item *const items[] = {&backend.item};
 
 STATOR_PLUGIN(CUDA_NAME, CUDA_VERSION, "Stator", "[\"backend\"]",
               ",\"licence\":\"Apache-2.0\",\"tags\":" CUDA_NOTE_TAGS ",\"priority\":20,"
-              "\"devices\":[\"cuda\"],\"description\":\"" CUDA_DOC "\"" CUDA_NOTE_REQUIRES,
+              "\"options\":[\"device\",\"numerics\",\"matmul\",\"memory_cap\",\"arch\",\"driver\","
+              "\"nvrtc\"],\"devices\":[\"cuda\"],\"description\":\"" CUDA_DOC
+              "\"" CUDA_NOTE_REQUIRES,
               items, cuda_init, cuda_shutdown);

@@ -111,14 +111,15 @@ cuda_result fake_context_set(cuda_context context)
 
 /* ---- memory ---- */
 
+/* What stands in front of an allocation, which begins at a multiple of 256 as the real ones do. */
 typedef struct block {
-    size_t bytes;
-    size_t unused;
+    _Alignas(256) size_t bytes;
 } block;
 
 cuda_result fake_memory_alloc(cuda_address *address, size_t bytes)
 {
-    block *b = bytes <= ALLOC_BYTES_MAX ? calloc(1, sizeof *b + bytes) : NULL;
+    const size_t size = (sizeof(block) + bytes + 255) / 256 * 256;
+    block *b = bytes <= ALLOC_BYTES_MAX ? aligned_alloc(256, size) : NULL;
     if (current == NULL) {
         free(b);
         return 201; /* no context */

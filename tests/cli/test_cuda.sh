@@ -26,7 +26,7 @@ export STATOR_SOFT_DEVICE=1
 probe() { "$STATOR" backends --all --probe >"$work/probed" || fail "probe"; }
 probe
 has "$work/probed" '^cuda_soft +AVAILABLE '
-has "$work/probed" 'Stator software device'
+has "$work/probed" '^    cuda_soft:0 Stator software device.*, [0-9]+ GB, compute 9\.0$'
 
 # What a library lacks is a state of its own.
 STATOR_OPT_CUDA_SOFT_DRIVER=$fake/cuda_no_device.so probe

@@ -65,6 +65,21 @@ static void print_fact(const char *what, const char *text)
     }
 }
 
+/* "cuda:0 NVIDIA H100, 85 GB, compute 9.0" */
+static void print_device(const char *backend, const stator_device_info *d)
+{
+    char clean[CLI_CLEAN_BYTES];
+    (void)printf("    %s:%u ", cli_clean(backend, clean), d->id);
+    (void)printf("%s", cli_clean(d->name != NULL ? d->name : "", clean));
+    if (d->memory_bytes != 0) {
+        (void)printf(", %.0f GB", (double)d->memory_bytes / 1e9);
+    }
+    if (d->arch != NULL && d->arch[0] != '\0') {
+        (void)printf(", %s", cli_clean(d->arch, clean));
+    }
+    (void)printf("\n");
+}
+
 void cli_print_item(const stator_item_info *info, bool with_kind)
 {
     char clean[CLI_CLEAN_BYTES];
@@ -81,8 +96,7 @@ void cli_print_item(const stator_item_info *info, bool with_kind)
     print_fact("hint: ", info->hint);
     print_fact("shadowed by ", info->shadowed_by);
     for (uint32_t i = 0; info->devices != NULL && i < info->device_count; i++) {
-        (void)printf("    device %u: %s\n", info->devices[i].id,
-                     cli_clean(info->devices[i].name, clean));
+        print_device(info->name, &info->devices[i]);
     }
 }
 

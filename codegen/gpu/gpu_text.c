@@ -188,7 +188,7 @@ static uint64_t local_elements(const program *p, const st_loop_buffer *buffer)
 
 static uint64_t local_bytes(const program *p, const st_loop_buffer *buffer)
 {
-    const uint64_t bytes = local_elements(p, buffer) * st_loop_dtype_bytes(buffer->dtype);
+    const uint64_t bytes = local_elements(p, buffer) * st_element_bytes(buffer->dtype);
     return (bytes + LOCAL_ALIGN - 1u) / LOCAL_ALIGN * LOCAL_ALIGN;
 }
 

@@ -1,0 +1,169 @@
+#!/usr/bin/env bash
+# Packs a build into a folder that runs where no package can be installed:
+#
+#   bench/bundle.sh BUILD DIR [--with inductor-cpu]      called by ./bootstrap bundle DIR
+#
+# BUILD was configured as ./bootstrap does it: its programs search for libraries below their own
+# folder. DIR is made anew. In it:
+#
+#   bin/             stator, gpu_bench
+#   lib/             libstator and all shared libraries that are needed, but for glibc's
+#   lib/stator/      plugins, stator-probe
+#   bench/           device.sh, gpu.py, the graphs that they time; all that a device run needs
+#   cases.tar.xz     the ONNX cases, which device.sh unpacks
+#   BUNDLE           what was packed from what
+#
+# The folder may be moved. It needs an x86-64 or aarch64 Linux like that of the build, and a glibc no
+# older than it (BUNDLE says which). The last step runs it with an empty environment, and fails when
+# a library comes from elsewhere.
+set -eu
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+build=$1
+dir=$2
+with=
+[ "${3:-}" = --with ] && with=${4:-}
+
+die() {
+    printf 'bundle: %s\n' "$*" >&2
+    exit 3
+}
+
+# What glibc brings: the only libraries that are taken from the machine.
+is_glibc() {
+    case ${1##*/} in
+        ld-linux*.so.* | libc.so.6 | libm.so.6 | libmvec.so.1 | libdl.so.2 | libpthread.so.0 | \
+            librt.so.1 | libresolv.so.2 | libutil.so.1 | linux-vdso.so.1) return 0 ;;
+    esac
+    return 1
+}
+
+# All files of the bundle that the dynamic linker reads.
+objects() {
+    find "$dir" -type f | while read -r file; do
+        [ "$(head -c 4 "$file" | tail -c 3)" = ELF ] && echo "$file"
+    done
+}
+
+needed_of() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
+
+# A library of the build machine by its soname, as the dynamic linker finds it; of BLAS libraries the
+# one that the backend eager opens.
+find_library() {
+    local file
+    for file in /usr/lib/*/openblas-openmp/"$1"; do
+        [ -e "$file" ] && echo "$file" && return 0
+    done
+    file=$(ldconfig -p | sed -n "s|^[[:space:]]*$1 (.*) => ||p" | head -n 1)
+    [ -n "$file" ] || die "the library $1 is not on this machine"
+    echo "$file"
+}
+
+copy_library() {
+    [ -e "$dir/lib/$1" ] || cp -L "$(find_library "$1")" "$dir/lib/$1"
+}
+
+# Until nothing new is needed.
+copy_needed_libraries() {
+    local before=-1 now=0 file name
+    while [ "$before" != "$now" ]; do
+        before=$now
+        for file in $(objects); do
+            for name in $(needed_of "$file"); do
+                is_glibc "$name" || copy_library "$name"
+            done
+        done
+        now=$(find "$dir/lib" | wc -l)
+    done
+}
+
+copy_build() {
+    local plugins="onnx text eager aot_eager cuda hip" name
+    mkdir -p "$dir/bin" "$dir/lib/stator/plugins-1" "$dir/lib/stator/libexec" "$dir/bench"
+    cp "$build/bin/stator" "$dir/bin/"
+    [ ! -e "$build/bench/gpu_bench" ] || cp "$build/bench/gpu_bench" "$dir/bin/"
+    cp "$build/lib/libstator.so.0" "$dir/lib/"
+    cp "$build/lib/stator/libexec/stator-probe" "$dir/lib/stator/libexec/"
+    if [ "$with" = inductor-cpu ]; then
+        plugins="$plugins cpu_llvm"
+        cp -r "$build/lib/stator/jit" "$dir/lib/stator/"
+        copy_library libsleef.so.3
+    fi
+    for name in $plugins; do
+        cp "$build/lib/stator/plugins-1/$name".* "$dir/lib/stator/plugins-1/" 2>/dev/null ||
+            missing="${missing:-} $name"
+    done
+    copy_library libopenblas.so.0 # opened by name: no program needs it to start
+}
+
+copy_data() {
+    local file
+    for file in device.sh device_report.py gpu.py gpu_torch.py gpu expected; do
+        [ ! -e "bench/$file" ] || cp -r "bench/$file" "$dir/bench/"
+    done
+    if [ -e build/cases/.complete ] || [ -d build/cases/node ]; then
+        tar -C build/cases -c $(ls build/cases) | xz -6 >"$dir/cases.tar.xz"
+    else
+        missing="${missing:-} cases.tar.xz(./bootstrap test makes build/cases)"
+    fi
+    if [ -e build/bundle-soft.json ]; then
+        cp build/bundle-soft.json "$dir/soft.json"
+    fi
+}
+
+# The newest version of glibc's symbols that an object of the bundle asks for.
+glibc_of_bundle() {
+    local file
+    for file in $(objects); do readelf -V "$file"; done |
+        grep -o 'GLIBC_2\.[0-9]*' | sort -uV | tail -n 1
+}
+
+write_facts() {
+    {
+        echo "commit    $(git rev-parse HEAD 2>/dev/null || echo unknown)$(
+            git diff --quiet HEAD 2>/dev/null || echo ', changed since')"
+        echo "compiler  $(cc --version | head -n 1)"
+        echo "flags     $(sed -n 's/^CMAKE_C_FLAGS_RELEASE:[A-Z]*=//p' "$build/CMakeCache.txt")"
+        echo "glibc     $(glibc_of_bundle) or newer, $(uname -m)"
+        echo "left out  ${missing:-nothing}"
+    } >"$dir/BUNDLE"
+}
+
+# Where each library came from when the command listed and probed its backends.
+check_libraries() {
+    local file name trace="$dir.trace"
+    for file in $(objects); do
+        for name in $(needed_of "$file"); do
+            is_glibc "$name" || [ -e "$dir/lib/$name" ] || die "$file needs $name, which is not in the bundle"
+        done
+    done
+    env -i LD_DEBUG=files LD_DEBUG_OUTPUT="$trace" "$dir/bin/stator" backends --probe >/dev/null ||
+        die "the command does not run"
+    cat "$trace".* | sed -n 's/.*calling init: //p' | sort -u | while read -r file; do
+        is_glibc "$file" && continue
+        case $(realpath "$file") in
+            "$(realpath "$dir")"/*) ;;
+            */libcuda.so* | */libnvrtc* | */libamdhip* | */libhiprtc*) ;; # the vendor's, of the machine
+            *) die "the library $file was taken from the machine" ;;
+        esac
+    done || exit 3
+    rm -f "$trace".*
+}
+
+[ -x "$build/bin/stator" ] || die "no build in $build"
+rm -rf "$dir"
+mkdir -p "$dir"
+copy_build
+copy_needed_libraries
+for file in $(objects); do
+    strip --strip-unneeded "$file" 2>/dev/null || true
+done
+copy_data
+write_facts
+check_libraries
+tar -C "$(dirname "$dir")" -c "$(basename "$dir")" | gzip -6 >"$dir.tar.gz"
+
+cat "$dir/BUNDLE"
+(cd "$dir" && find . -type f -printf '%10s  %P\n' | sort -rn | head -n 40)
+env -i "$dir/bin/stator" backends --all
+printf '%s: %s MiB; packed, %s.tar.gz: %s MiB\n' "$dir" \
+    "$(du -sm --apparent-size "$dir" | cut -f 1)" "$dir" "$(du -sm --apparent-size "$dir.tar.gz" | cut -f 1)"

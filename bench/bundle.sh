@@ -97,7 +97,7 @@ copy_build() {
 
 copy_data() {
     local file
-    for file in device.sh device_report.py gpu.py gpu_torch.py gpu expected; do
+    for file in device.sh device_report.py gpu.py gpu_torch.py gpu; do
         [ ! -e "bench/$file" ] || cp -r "bench/$file" "$dir/bench/"
     done
     if [ -e build/cases/.complete ] || [ -d build/cases/node ]; then
@@ -105,9 +105,22 @@ copy_data() {
     else
         missing="${missing:-} cases.tar.xz(./bootstrap test makes build/cases)"
     fi
-    if [ -e build/bundle-soft.json ]; then
-        cp build/bundle-soft.json "$dir/soft.json"
+    [ ! -e build/bundle-soft.json ] || cp build/bundle-soft.json "$dir/soft.json"
+}
+
+# What the software device of build/release computes for the anchors: the device is to give these bits.
+write_expected() {
+    local graph line bench=build/release/bench/gpu_bench
+    mkdir -p "$dir/bench/expected"
+    if [ ! -e build/release/lib/stator/plugins-soft/cuda_soft.so ] || [ ! -x $bench ]; then
+        missing="${missing:-} bench/expected(./bootstrap build makes the software device)"
+        return 0
     fi
+    for graph in bench/gpu/anchors/*.stir; do
+        line=$(STATOR_SOFT_DEVICE=1 $bench "$graph" --backend cuda_soft --calls 1 --rounds 1 --bits 1 | tail -n 1) ||
+            missing="${missing:-} $graph"
+        echo "$(basename "$graph" .stir) $line"
+    done >"$dir/bench/expected/anchors.txt"
 }
 
 # The newest version of glibc's symbols that an object of the bundle asks for.
@@ -158,6 +171,7 @@ for file in $(objects); do
     strip --strip-unneeded "$file" 2>/dev/null || true
 done
 copy_data
+write_expected
 write_facts
 check_libraries
 tar -C "$(dirname "$dir")" -c "$(basename "$dir")" | gzip -6 >"$dir.tar.gz"

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Everything that a GPU has to show, on the machine that has it, within nine minutes. Runs in the
+# folder that ./bootstrap bundle made:
+#
+#   bench/device.sh [OUT] [PART...]
+#
+# OUT (./out) receives device.json, what each part printed as PART.txt, and summary.txt, which is
+# printed at the end too. A part that fails or runs past its time stops no other. Parts:
+#
+#   facts       chip, driver, versions of torch and NVRTC
+#   backends    stator backends --probe
+#   bits        the graphs of bench/gpu/anchors: 100 calls with equal bits, which are those of the
+#               software device (bench/expected/anchors.txt)
+#   conform     the ONNX cases on cuda; bits of each beside those of the software device, if the
+#               bundle has them (soft.json)
+#   speed       bench/gpu.py: streaming rows and products beside torch
+#   memcheck racecheck synccheck    compute-sanitizer over the anchors
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 3
+out=${1:-out}
+shift $(($# > 0))
+want=" $* "
+backend=${STATOR_GPU_BACKEND:-cuda}
+mkdir -p "$out"
+: >"$out/parts.txt"
+
+# part <name> <seconds> <command...>
+part() {
+    local name=$1 seconds=$2 start=$SECONDS status=0
+    shift 2
+    [ "$want" = "  " ] || [ "${want#* "$name" }" != "$want" ] || return 0
+    timeout -k 5 "$seconds" "$@" >"$out/$name.txt" 2>&1 || status=$?
+    echo "$name $status $((SECONDS - start))" | tee -a "$out/parts.txt"
+}
+
+facts() {
+    nvidia-smi --query-gpu=name,driver_version,memory.total,compute_cap,clocks.max.sm --format=csv,noheader
+    python3 - <<'PY'
+import json
+facts = {}
+try:
+    import torch
+    facts = {"torch": torch.__version__, "cuda": torch.version.cuda, "gpu": torch.cuda.get_device_name(0)}
+except Exception as e:
+    facts = {"torch": None, "why": repr(e)[:200]}
+print(json.dumps(facts))
+PY
+    bin/stator doctor | grep -i -A 1 -E 'nvidia|cuda|nvrtc'
+    sed -n 1,5p BUNDLE
+}
+
+bits() {
+    local graph line status=0
+    for graph in bench/gpu/anchors/*.stir; do
+        if line=$(timeout 40 bin/gpu_bench "$graph" --backend "$backend" --calls 1 --rounds 1 --bits 100 | tail -n 1) &&
+            [ -n "$line" ]; then
+            echo "$(basename "$graph" .stir) $line"
+        else
+            echo "$(basename "$graph" .stir) failed"
+            status=1
+        fi
+    done
+    return $status
+}
+
+conform() {
+    [ -d cases ] || { mkdir cases && tar -C cases -xf cases.tar.xz; } || return 3
+    bin/stator conform "$backend" --cases cases --jobs "${STATOR_JOBS:-8}" --timeout 60 --json
+}
+
+sanitize() {
+    local graph status=0
+    command -v compute-sanitizer || return 127
+    for graph in bench/gpu/anchors/*.stir; do
+        echo "== $graph"
+        timeout 30 compute-sanitizer --tool "$1" --error-exitcode 9 bin/gpu_bench "$graph" \
+            --backend "$backend" --calls 1 --rounds 1 2>&1 | tail -n 20
+        [ "${PIPESTATUS[0]}" = 0 ] || status=1
+    done
+    return $status
+}
+
+export -f facts bits conform sanitize
+export backend
+part facts 30 bash -c facts
+part backends 40 bin/stator backends --probe --all
+part bits 50 bash -c bits
+part conform 170 bash -c conform
+part speed 130 python3 bench/gpu.py "$out/speed.json" --backend "$backend"
+for tool in memcheck racecheck synccheck; do
+    part $tool 40 bash -c "sanitize $tool"
+done
+python3 bench/device_report.py "$out" . | tee "$out/summary.txt"

@@ -1,0 +1,228 @@
+"""A GPU backend beside PyTorch on the same device, in one run: gpu.py OUT.json [--backend cuda] [NAME...]
+
+A row is a graph of bench/gpu and the same in torch: eager and torch.compile. They take turns, a round
+of each, so that a device that gets slower gets slower for all; a round is as many calls as fill its
+time and a wait for the last; medians of the rounds. A torch that is not there leaves its columns out.
+Besides the times: bytes a second as a fraction of the row `copy`, FLOP/s of products, and torch's
+best time by Stator's. --small shrinks every graph, for the software device; its times say nothing.
+"""
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+try:
+    import torch
+    HAVE_TORCH = torch.cuda.is_available()
+except ImportError:
+    HAVE_TORCH = False
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROUNDS = 7
+ROUND_S = 0.12
+CALLS_MAX = 20000
+KEPT = ("device", "compile_ms", "bytes_in", "bytes_out", "copies", "waits", "bits", "parts")  # of gpu_bench
+
+
+def rand(*shape, dtype="float32"):
+    return torch.rand(*shape, device="cuda", dtype=torch.float32).mul_(2).sub_(1).to(getattr(torch, dtype))
+
+
+def gelu_layer_norm(x, w):
+    return torch.nn.functional.layer_norm(torch.nn.functional.gelu(x), (x.shape[-1],), w, w)
+
+
+# name: graph, what torch computes, its arguments, modes of torch.compile, floating-point operations
+ROWS = {
+    "copy": ("copy_f32", lambda x: -x, lambda: (rand(1 << 28),), ("default",), 0),
+    "sin2cos2_2e28": ("sin2cos2", lambda x: torch.sin(x)**2 + torch.cos(x)**2, lambda: (rand(1 << 28),),
+                      ("default",), 0),
+    "softmax_bf16": ("softmax_bf16", lambda x: torch.softmax(x, -1),
+                     lambda: (rand(16384, 8192, dtype="bfloat16"),), ("default",), 0),
+    "gelu_layer_norm_bf16": ("gelu_layer_norm_bf16", gelu_layer_norm,
+                             lambda: (rand(16384, 8192, dtype="bfloat16"), rand(8192, dtype="bfloat16")),
+                             ("default",), 0),
+    "sum_columns": ("sum_columns", lambda x: x.sum(0), lambda: (rand(16384, 8192),), ("default",), 0),
+    "permute_8192": ("permute_8192", lambda x: x.t().contiguous(), lambda: (rand(8192, 8192),), ("default",), 0),
+    "permute_8192_bf16": ("permute_8192_bf16", lambda x: x.t().contiguous(),
+                          lambda: (rand(8192, 8192, dtype="bfloat16"),), ("default",), 0),
+    "sin_scalar": ("sin_scalar", lambda x: torch.sin(x) + torch.cos(x), lambda: (rand(1)[0],),
+                   ("default", "reduce-overhead"), 0),
+    "gemm_f32": ("gemm_f32", lambda a, b: a @ b, lambda: (rand(4096, 4096), rand(4096, 4096)), (), 2 * 4096**3),
+    "gemm_bf16": ("gemm_bf16", lambda a, b: a @ b,
+                  lambda: (rand(4096, 4096, dtype="bfloat16"), rand(4096, 4096, dtype="bfloat16")), (),
+                  2 * 4096**3),
+}
+
+
+class Stator:
+    """gpu_bench as a subject: rounds as they are asked for."""
+
+    def __init__(self, command, graph, options):
+        self.process = subprocess.Popen([command, graph, "--ask", *options], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        first = self.process.stdout.readline().split()
+        if not first:
+            raise RuntimeError(self.process.stderr.read().strip()[-400:])
+        self.first_ms = float(first[1])
+
+    def round(self, calls):
+        self.process.stdin.write("%d\n" % calls)
+        self.process.stdin.flush()
+        return float(self.process.stdout.readline())
+
+    def end(self):
+        answer, _ = self.process.communicate()
+        return json.loads(answer.splitlines()[-1])
+
+
+class Torch:
+    def __init__(self, function, arguments, mode):
+        torch._dynamo.reset()
+        self.function = function if mode == "eager" else torch.compile(function, mode=mode)
+        self.arguments = arguments
+        start = time.perf_counter()
+        with torch.no_grad():
+            self.function(*arguments)
+            torch.cuda.synchronize()
+            self.first_ms = (time.perf_counter() - start) * 1e3
+            for _ in range(3):
+                self.function(*arguments)
+        torch.cuda.synchronize()
+
+    def round(self, calls):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        with torch.no_grad():
+            for _ in range(calls):
+                self.function(*self.arguments)
+        torch.cuda.synchronize()
+        return (time.perf_counter() - start) * 1e3 / calls
+
+    def end(self):
+        return {}
+
+
+def shrink(path, folder):
+    """The graph with every size from 4,096 on as 64."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    small = os.path.join(folder, os.path.basename(path))
+    with open(small, "w", encoding="utf-8") as file:
+        file.write(re.sub(r"\b\d{4,}\b", "64", text))
+    return small
+
+
+def make_subjects(row, options, folder):
+    """By name a subject, or the sentence of its failure."""
+    graph, function, make, modes, _ = row
+    path = os.path.join(HERE, "gpu", graph + ".stir")
+    makers = {"stator": lambda: Stator(options.command, shrink(path, folder) if options.small else path,
+                                       ["--backend", options.backend])}
+    if HAVE_TORCH:
+        arguments = make()
+        for mode in ("eager", *modes):
+            makers["torch " + mode] = lambda mode=mode: Torch(function, arguments, mode)
+    subjects, errors = {}, {}
+    for name, maker in makers.items():
+        try:
+            subjects[name] = maker()
+        except Exception as error:  # one subject that fails is said in its row
+            errors[name] = str(error)[:400]
+    return subjects, errors
+
+
+def take_turns(subjects, errors):
+    """Milliseconds of a call in each round, by subject."""
+    calls, times = {}, {name: [] for name in subjects}
+    for round_ in range(-1, ROUNDS):
+        for name in list(subjects):
+            try:
+                ms = subjects[name].round(calls.get(name, 3))
+            except Exception as error:
+                errors[name] = str(error)[:400]
+                del subjects[name]
+                continue
+            if round_ < 0:
+                calls[name] = max(1, min(CALLS_MAX, int(ROUND_S * 1e3 / max(ms, 1e-6))))
+            else:
+                times[name].append(ms)
+    return times
+
+
+def measure(name, options, folder):
+    subjects, errors = make_subjects(ROWS[name], options, folder)
+    times = take_turns(subjects, errors)
+    row = {"name": name, "ms": {}, "min_ms": {}, "first_ms": {}, "errors": errors}
+    for subject, object_ in subjects.items():
+        row["ms"][subject] = statistics.median(times[subject])
+        row["min_ms"][subject] = min(times[subject])
+        row["first_ms"][subject] = object_.first_ms
+        facts = object_.end()
+        row.update({key: facts[key] for key in KEPT if key in facts})
+    return row
+
+
+def judge(row, copy_rate):
+    """Ratios, and the row as a line of text."""
+    stator = row["ms"].get("stator")
+    peers = {name: ms for name, ms in row["ms"].items() if name != "stator"}
+    words = ["%-22s" % row["name"]] + ["%s %.4f ms" % item for item in row["ms"].items()]
+    if stator:
+        row["bytes_per_s"] = (row["bytes_in"] + row["bytes_out"]) / stator * 1e3
+        words.append("%.3f TB/s" % (row["bytes_per_s"] * 1e-12))
+        if copy_rate:
+            row["of_copy"] = row["bytes_per_s"] / copy_rate
+            words.append("%.2f of copy" % row["of_copy"])
+        flops = ROWS[row["name"]][4]
+        if flops:
+            row["flops_per_s"] = flops / stator * 1e3
+            words.append("%.1f TFLOP/s" % (row["flops_per_s"] * 1e-12))
+    if stator and peers:
+        row["torch_by_stator"] = min(peers.values()) / stator
+        words.append("torch's best / Stator %.2f" % row["torch_by_stator"])
+    words += ["%s: %s" % item for item in row["errors"].items()]
+    row["text"] = "  ".join(words)
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out")
+    parser.add_argument("names", nargs="*", help=", ".join(ROWS))
+    parser.add_argument("--backend", default="cuda")
+    parser.add_argument("--command", default=os.path.join(HERE, "..", "bin", "gpu_bench"))
+    parser.add_argument("--small", action="store_true")
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in ROWS]
+    if unknown:
+        parser.error("no row '%s'; rows: %s" % (unknown[0], ", ".join(ROWS)))
+    return options
+
+
+def main():
+    options = read_arguments()
+    result = {"rows": [], "torch": torch.__version__ if HAVE_TORCH else None,
+              "gpu": torch.cuda.get_device_name(0) if HAVE_TORCH else None}
+    copy_rate = None
+    with tempfile.TemporaryDirectory() as folder:
+        for name in options.names or ROWS:
+            row = measure(name, options, folder)
+            judge(row, copy_rate)
+            if name == "copy":
+                copy_rate = row.get("bytes_per_s")
+            result["rows"].append(row)
+            print(row["text"], flush=True)
+            with open(options.out, "w", encoding="utf-8") as file:
+                json.dump(result, file, indent=1)
+            if HAVE_TORCH:
+                torch.cuda.empty_cache()
+    return 1 if any("stator" in row["errors"] for row in result["rows"]) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -62,11 +62,10 @@ static size_t image_bytes(const void *image)
 /* Writes an image to a file of its own, which dlopen reads; false with a message. */
 static bool write_image(const void *image, size_t bytes, char *path, size_t path_bytes)
 {
-    static unsigned n_images;
     const char *folder = getenv("TMPDIR");
-    snprintf(path, path_bytes, "%s/softgpu-%d-%u.so", folder != NULL ? folder : "/tmp",
-             (int)getpid(), n_images++);
-    FILE *file = fopen(path, "wxb");
+    snprintf(path, path_bytes, "%.200s/softgpu-XXXXXX.so", folder != NULL ? folder : "/tmp");
+    const int fd = mkstemps(path, 3);
+    FILE *file = fd >= 0 ? fdopen(fd, "wb") : NULL;
     const bool is_written = file != NULL && fwrite(image, 1, bytes, file) == bytes;
     const bool is_closed = file != NULL && fclose(file) == 0;
     if (!is_written || !is_closed) {

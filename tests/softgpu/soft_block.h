@@ -61,7 +61,7 @@ typedef struct soft_worker {
     uint32_t current;                       /* the lane that runs */
     unsigned char *shared;
     uint32_t shared_room;
-    char handler_stack[32 << 10]; /* of signals */
+    _Alignas(16) char handler_stack[32 << 10]; /* of signals */
     soft_trap trap;
     void *escape; /* a sigjmp_buf of soft_guarded_call, while it runs */
     bool is_in_kernel;

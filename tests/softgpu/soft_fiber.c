@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 
 /* The memory of a group is mapped at once, so that its alignment costs one stack in a group. */
 bool soft_stacks_create(soft_stack *out)
@@ -48,6 +49,7 @@ __asm__(".text\n"
         "    pushq %r15\n"
         "    movq %rsp, (%rdi)\n"
         "    movq %rsi, %rsp\n"
+        "soft_go_on:\n" /* with rsp as it was saved */
         "    popq %r15\n"
         "    popq %r14\n"
         "    popq %r13\n"
@@ -66,9 +68,18 @@ __asm__(".text\n"
 void soft_switch_sp(void **from, void *to) __attribute__((visibility("hidden")));
 void soft_begin(void) __attribute__((visibility("hidden")));
 
+void soft_go_on(void) __attribute__((visibility("hidden")));
+
 void soft_switch(soft_fiber *from, const soft_fiber *to)
 {
     soft_switch_sp(&from->sp, to->sp);
+}
+
+void soft_go_on_after_signal(void *context, const soft_fiber *to)
+{
+    greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+    registers[REG_RSP] = (greg_t)(uintptr_t)to->sp;
+    registers[REG_RIP] = (greg_t)(uintptr_t)soft_go_on;
 }
 
 void soft_stack_begin(soft_stack *stack, unsigned n, void (*main)(void *), void *argument)
@@ -89,6 +100,12 @@ void soft_stack_begin(soft_stack *stack, unsigned n, void (*main)(void *), void 
 void soft_switch(soft_fiber *from, const soft_fiber *to)
 {
     swapcontext(&from->context, &to->context);
+}
+
+void soft_go_on_after_signal(void *context, const soft_fiber *to)
+{
+    (void)context;
+    setcontext(&to->context); /* from within the handler, which is left */
 }
 
 /* makecontext passes numbers of 32 bits. */

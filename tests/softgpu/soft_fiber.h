@@ -35,6 +35,9 @@ typedef struct soft_stack {
 
 /* Saves where the caller is in `from` and goes on at `to`; returns when something switches back. */
 void soft_switch(soft_fiber *from, const soft_fiber *to);
+/* In a signal handler: lets the interrupted thread go on at `to` when the handler returns.
+ * `context` is the handler's third argument. What was interrupted never goes on. */
+void soft_go_on_after_signal(void *context, const soft_fiber *to);
 /* Makes SOFT_STACK_GROUP new stacks, which stay; false when the host has no memory. */
 bool soft_stacks_create(soft_stack *out);
 /* Lets the stack begin with main(argument), which never returns, at the next switch to it. */

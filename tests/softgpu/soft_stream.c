@@ -4,6 +4,7 @@
  *
  * The stream 0 runs in the order of the calls with all streams but those created with
  * CU_STREAM_NON_BLOCKING. */
+#define _GNU_SOURCE
 #include "soft_stream.h"
 
 #include <stdio.h>

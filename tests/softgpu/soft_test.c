@@ -159,7 +159,7 @@ CUdeviceptr soft_test_floats(const float *values, size_t n)
 static void set_environment(const char *list)
 {
     while (list != NULL && *list != '\0') {
-        char pair[200];
+        char pair[400];
         const size_t n = strcspn(list, " ");
         snprintf(pair, sizeof(pair), "%.*s", (int)n, list);
         char *value = strchr(pair, '=');

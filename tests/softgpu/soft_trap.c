@@ -1,7 +1,7 @@
 /* Signals of kernels and copies as errors of the device.
  *
- * The handler runs on a stack of its own, since a kernel's may be what has run out, and never
- * returns to the place of the fault: it goes on in the scheduler, which abandons the block. A
+ * The handler runs on a stack of its own, since a kernel's may be what has run out. Behind it the
+ * thread does not go on at the place of the fault but in the scheduler, which abandons the block. A
  * kernel holds no lock and owns no memory, so nothing is lost with its stacks. Signals of other
  * code go to whom they went before. */
 #define _GNU_SOURCE
@@ -59,8 +59,7 @@ static void on_signal(int signal, siginfo_t *info, void *context)
     if (w->escape != NULL) {
         siglongjmp(*(sigjmp_buf *)w->escape, 1);
     }
-    soft_fiber left;
-    soft_switch(&left, &w->scheduler);
+    soft_go_on_after_signal(context, &w->scheduler);
 }
 
 static void install(void)

@@ -105,7 +105,9 @@ copy_data() {
     else
         missing="${missing:-} cases.tar.xz(./bootstrap test makes build/cases)"
     fi
-    [ ! -e build/bundle-soft.json ] || cp build/bundle-soft.json "$dir/soft.json"
+    # What the cases compute on the software device, when it was asked before:
+    # STATOR_SOFT_DEVICE=1 build/release/bin/stator conform cuda_soft --cases build/cases --json
+    [ ! -e build/soft.json ] || cp build/soft.json "$dir/soft.json"
 }
 
 # What the software device of build/release computes for the anchors: the device is to give these bits.

@@ -63,7 +63,7 @@ OTHER = dict(WRONG, reason={"dtype", "shape"}, detail=str)  # "f32[9], expected 
 TOP = [[{"index": int, "label": str, "score": ERROR_VALUE}]]
 CASES = {"passed": int, "failed": int, "skipped": int, "compiled": int, "whole": int,
          "cases": [{"name": str, "status": {"PASS", "FAIL", "SKIP"}, "nodes": int, "elsewhere": int,
-                    "reason": TEXT_OR_NULL}]}
+                    "bits": TEXT_OR_NULL, "reason": TEXT_OR_NULL}]}
 SERIAL = {"scope": int, "n": int}
 BISECT = {"found": bool, "rung": TEXT_OR_NULL,
           "kind": ({"pass", "rewrite", "decomposition", "kernel", "crash"}, None),

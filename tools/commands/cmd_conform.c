@@ -8,9 +8,11 @@
 
 #include "tools/conform_cases.h"
 
+#include "core/base/map.h"
 #include "core/base/threads/threads.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -56,17 +58,35 @@ typedef struct conform {
 
 /* ---- in the child ---- */
 
-/* Runs one data set; 1 when every output matches, else a reason. */
-static bool run_set(stator_ctx *ctx, stator_model *model, stator_function *function,
-                    const test_case *c, uint32_t set, char *reason)
+/* Takes the results into a hash of all that a case computes. */
+static void hash_bits(stator_tensor *const *out, uint32_t n_out, uint64_t *bits)
 {
+    for (uint32_t k = 0; k < n_out; k++) {
+        const void *data = stator_tensor_data(out[k]);
+        if (data != NULL) {
+            *bits = st_hash64(data, stator_tensor_size_bytes(out[k]), *bits);
+        }
+    }
+}
+
+/* A case's model, compiled. */
+typedef struct opened {
+    stator_ctx *ctx;
+    stator_model *model;
+    stator_function *function;
+} opened;
+
+/* Runs one data set; 1 when every output matches, else a reason. */
+static bool run_set(const opened *o, const test_case *c, uint32_t set, uint64_t *bits, char *reason)
+{
+    stator_ctx *ctx = o->ctx;
     char dir[4096];
     cli_tensors want = {.ctx = ctx};
     (void)snprintf(dir, sizeof dir, "%s/test_data_set_%u", c->path, set);
     stator_tensor **in = NULL;
     uint32_t n_in = 0;
     const cli_inputs flags = {.inputs = dir, .random = -1};
-    if (!cli_load_inputs(ctx, model, &flags, -1, &in, &n_in)) {
+    if (!cli_load_inputs(ctx, o->model, &flags, -1, &in, &n_in)) {
         (void)snprintf(reason, REASON_SIZE, "%s", cli_last_error());
         return false;
     }
@@ -75,9 +95,9 @@ static bool run_set(stator_ctx *ctx, stator_model *model, stator_function *funct
         (void)snprintf(reason, REASON_SIZE, "%s", errbuf);
         return false;
     }
-    const uint32_t n_out = stator_model_output_count(model);
+    const uint32_t n_out = stator_model_output_count(o->model);
     stator_tensor **out = calloc(n_out + 1u, sizeof(stator_tensor *));
-    if (out == NULL || stator_call_tensors(function, n_in, in, n_out, out) != STATOR_OK) {
+    if (out == NULL || stator_call_tensors(o->function, n_in, in, n_out, out) != STATOR_OK) {
         (void)snprintf(reason, REASON_SIZE, "%s: %s",
                        stator_status_name(stator_ctx_error_code(ctx)), stator_ctx_error_text(ctx));
         return false;
@@ -90,6 +110,7 @@ static bool run_set(stator_ctx *ctx, stator_model *model, stator_function *funct
         (void)snprintf(reason, REASON_SIZE, "%u outputs, expected %u", n_out, want.count);
         return false;
     }
+    hash_bits(out, n_out, bits);
     for (uint32_t k = 0; k < want.count; k++) {
         st_difference d;
         st_compare(stator_tensor_view(out[k]), stator_tensor_view(want.tensors[k]), &c->tolerance,
@@ -112,6 +133,7 @@ static bool run_set(stator_ctx *ctx, stator_model *model, stator_function *funct
 typedef struct shares {
     unsigned own, others;
     unsigned made; /* 1: the case was compiled */
+    uint64_t bits; /* hash of the results; 0: there are none */
 } shares;
 
 static void count_shares(const conform *s, stator_function *function, shares *out)
@@ -145,8 +167,9 @@ static bool run_case(const conform *s, const test_case *c, shares *out_shares, c
     if (!ok) {
         (void)snprintf(reason, REASON_SIZE, "%s", cli_last_error());
     }
+    const opened o = {.ctx = ctx, .model = model, .function = function};
     for (uint32_t set = 0; ok && set < c->n_sets; set++) {
-        ok = run_set(ctx, model, function, c, set, reason);
+        ok = run_set(&o, c, set, &out_shares->bits, reason);
     }
     if (function != NULL) {
         count_shares(s, function, out_shares);
@@ -160,11 +183,11 @@ static bool run_case(const conform *s, const test_case *c, shares *out_shares, c
 static void child_main(const conform *s, uint32_t index, int fd)
 {
     char reason[REASON_SIZE] = "";
-    shares nodes = {0, 0, 0};
+    shares nodes = {0};
     const bool ok = run_case(s, &s->cases.items[index], &nodes, reason);
-    char line[REASON_SIZE + 32];
-    const int n = snprintf(line, sizeof line, "%s%u %u %u;%s", ok ? "P" : "F", nodes.made,
-                           nodes.own, nodes.others, reason);
+    char line[REASON_SIZE + 64];
+    const int n = snprintf(line, sizeof line, "%s%u %u %u %" PRIx64 ";%s", ok ? "P" : "F",
+                           nodes.made, nodes.own, nodes.others, nodes.bits, reason);
     const ssize_t written = write(fd, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
     _exit(written > 0 ? 0 : 1);
 }
@@ -212,6 +235,9 @@ static void report(conform *s, uint32_t index, const char *status, const shares 
         cJSON_AddStringToObject(row, "status", status);
         cJSON_AddNumberToObject(row, "nodes", nodes->own + nodes->others);
         cJSON_AddNumberToObject(row, "elsewhere", nodes->others);
+        char bits[20];
+        (void)snprintf(bits, sizeof bits, "%016" PRIx64, nodes->bits);
+        cli_json_text(row, "bits", nodes->bits != 0 ? bits : NULL);
         cli_json_text(row, "reason", reason[0] != '\0' ? reason : NULL);
         s->rows[index] = row;
     } else {
@@ -225,7 +251,7 @@ static void report(conform *s, uint32_t index, const char *status, const shares 
 static void judge(conform *s, child *slot, int wait_status)
 {
     char reason[REASON_SIZE + 64] = "";
-    shares nodes = {0, 0, 0};
+    shares nodes = {0};
     bool ok = false;
     if (WIFSIGNALED(wait_status)) {
         (void)snprintf(reason, sizeof reason, "crashed: %s", strsignal(WTERMSIG(wait_status)));
@@ -235,7 +261,8 @@ static void judge(conform *s, child *slot, int wait_status)
     } else {
         slot->text[slot->len] = '\0';
         ok = slot->text[0] == 'P';
-        (void)sscanf(slot->text + 1, "%u %u %u", &nodes.made, &nodes.own, &nodes.others);
+        (void)sscanf(slot->text + 1, "%u %u %u %" SCNx64, &nodes.made, &nodes.own, &nodes.others,
+                     &nodes.bits);
         const char *why = strchr(slot->text, ';');
         (void)snprintf(reason, sizeof reason, "%s", why ? why + 1 : slot->text + 1);
     }
@@ -279,7 +306,7 @@ static void kill_hung(conform *s, child *slot)
 {
     if ((st_now_ns() - slot->start_ns) / 1000000000u > (uint64_t)s->timeout_s) {
         (void)kill(slot->pid, SIGKILL);
-        slot->len = (size_t)snprintf(slot->text, REASON_SIZE, "F0 0 0;no answer after %lld s",
+        slot->len = (size_t)snprintf(slot->text, REASON_SIZE, "F0 0 0 0;no answer after %lld s",
                                      (long long)s->timeout_s);
         int wait_status = 0;
         (void)close(slot->fd);

@@ -164,53 +164,53 @@ static inline double st_f64_of_bits(st_u64 bits)
 #define st_abs_f32 __builtin_fabsf
 #define st_abs_f64 __builtin_fabs
 
-/* The device's own functions are those of the C library. */
-#define st_exp_f32 __builtin_expf
+/* The device's own functions are those of the C library; f32's are f64's, rounded once. */
 #define st_exp_f64 __builtin_exp
-#define st_exp2_f32 __builtin_exp2f
+#define st_exp_f32(x) ((float)__builtin_exp((double)(x)))
 #define st_exp2_f64 __builtin_exp2
-#define st_expm1_f32 __builtin_expm1f
+#define st_exp2_f32(x) ((float)__builtin_exp2((double)(x)))
 #define st_expm1_f64 __builtin_expm1
-#define st_log_f32 __builtin_logf
+#define st_expm1_f32(x) ((float)__builtin_expm1((double)(x)))
 #define st_log_f64 __builtin_log
-#define st_log2_f32 __builtin_log2f
+#define st_log_f32(x) ((float)__builtin_log((double)(x)))
 #define st_log2_f64 __builtin_log2
-#define st_log1p_f32 __builtin_log1pf
+#define st_log2_f32(x) ((float)__builtin_log2((double)(x)))
 #define st_log1p_f64 __builtin_log1p
-#define st_sin_f32 __builtin_sinf
+#define st_log1p_f32(x) ((float)__builtin_log1p((double)(x)))
 #define st_sin_f64 __builtin_sin
-#define st_cos_f32 __builtin_cosf
+#define st_sin_f32(x) ((float)__builtin_sin((double)(x)))
 #define st_cos_f64 __builtin_cos
-#define st_tan_f32 __builtin_tanf
+#define st_cos_f32(x) ((float)__builtin_cos((double)(x)))
 #define st_tan_f64 __builtin_tan
-#define st_asin_f32 __builtin_asinf
+#define st_tan_f32(x) ((float)__builtin_tan((double)(x)))
 #define st_asin_f64 __builtin_asin
-#define st_acos_f32 __builtin_acosf
+#define st_asin_f32(x) ((float)__builtin_asin((double)(x)))
 #define st_acos_f64 __builtin_acos
-#define st_atan_f32 __builtin_atanf
+#define st_acos_f32(x) ((float)__builtin_acos((double)(x)))
 #define st_atan_f64 __builtin_atan
-#define st_sinh_f32 __builtin_sinhf
+#define st_atan_f32(x) ((float)__builtin_atan((double)(x)))
 #define st_sinh_f64 __builtin_sinh
-#define st_cosh_f32 __builtin_coshf
+#define st_sinh_f32(x) ((float)__builtin_sinh((double)(x)))
 #define st_cosh_f64 __builtin_cosh
-#define st_tanh_f32 __builtin_tanhf
+#define st_cosh_f32(x) ((float)__builtin_cosh((double)(x)))
 #define st_tanh_f64 __builtin_tanh
-#define st_asinh_f32 __builtin_asinhf
+#define st_tanh_f32(x) ((float)__builtin_tanh((double)(x)))
 #define st_asinh_f64 __builtin_asinh
-#define st_acosh_f32 __builtin_acoshf
+#define st_asinh_f32(x) ((float)__builtin_asinh((double)(x)))
 #define st_acosh_f64 __builtin_acosh
-#define st_atanh_f32 __builtin_atanhf
+#define st_acosh_f32(x) ((float)__builtin_acosh((double)(x)))
 #define st_atanh_f64 __builtin_atanh
-#define st_erf_f32 __builtin_erff
+#define st_atanh_f32(x) ((float)__builtin_atanh((double)(x)))
 #define st_erf_f64 __builtin_erf
-#define st_lgamma_f32 __builtin_lgammaf
+#define st_erf_f32(x) ((float)__builtin_erf((double)(x)))
 #define st_lgamma_f64 __builtin_lgamma
+#define st_lgamma_f32(x) ((float)__builtin_lgamma((double)(x)))
+#define st_pow_f64 __builtin_pow
+#define st_pow_f32(x, y) ((float)__builtin_pow((double)(x), (double)(y)))
+#define st_atan2_f64 __builtin_atan2
+#define st_atan2_f32(x, y) ((float)__builtin_atan2((double)(x), (double)(y)))
 #define st_fmod_f32 __builtin_fmodf
 #define st_fmod_f64 __builtin_fmod
-#define st_pow_f32 __builtin_powf
-#define st_pow_f64 __builtin_pow
-#define st_atan2_f32 __builtin_atan2f
-#define st_atan2_f64 __builtin_atan2
 
 static inline void st_set_status(st_u64 address, st_u32 value)
 {

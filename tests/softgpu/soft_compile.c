@@ -61,11 +61,12 @@ static bool read_file(const char *path, soft_bytes *out)
     return is_read;
 }
 
-/* A name beside `path` that no other thread or process uses. */
-static void name_beside(const char *path, const char *suffix, char out[PATH_BYTES])
+/* A name beside `path` that no other thread or process uses; false: it would be too long. */
+static bool name_beside(const char *path, const char *suffix, char out[PATH_BYTES])
 {
     static _Atomic unsigned n;
-    snprintf(out, PATH_BYTES, "%s.%d-%u%s", path, (int)getpid(), n++, suffix);
+    const int length = snprintf(out, PATH_BYTES, "%s.%d-%u%s", path, (int)getpid(), n++, suffix);
+    return length > 0 && length < PATH_BYTES;
 }
 
 /* Puts a file in place, whole; one that is there already is the same. */
@@ -75,8 +76,7 @@ static bool write_file(const char *path, const char *text, size_t bytes)
     if (access(path, R_OK) == 0) {
         return true;
     }
-    name_beside(path, "", other);
-    FILE *file = fopen(other, "wb");
+    FILE *file = name_beside(path, "", other) ? fopen(other, "wb") : NULL;
     const bool is_written = file != NULL && fwrite(text, 1, bytes, file) == bytes;
     const bool is_closed = file != NULL && fclose(file) == 0;
     return is_written && is_closed && rename(other, path) == 0;
@@ -225,8 +225,9 @@ static bool build(command *c, const char *source, const char *object, soft_bytes
 {
     char made[PATH_BYTES];
     char log_path[PATH_BYTES];
-    name_beside(object, ".tmp", made);
-    name_beside(object, ".log", log_path);
+    if (!name_beside(object, ".tmp", made) || !name_beside(object, ".log", log_path)) {
+        return false;
+    }
     add(c, "-o");
     add(c, made);
     add(c, source);

@@ -376,6 +376,7 @@ Test(attention, contraction_round_trips_through_the_compile_cache)
     kept.n_buffers = 3; /* v and the mask are not there then */
     cr_assert_eq(lib->op_load(lib->self, &kept, &again, &unread, &err), STATOR_DATA_LOSS);
     st_diag_release(err);
+    err = NULL;
     kept.n_buffers = N; /* an epilogue, which attention has not, however long */
     for (uint32_t i = 0; i < 3; i++) {
         const uint32_t counts[3] = {1, ST_CONTRACTION_EPILOGUE_MAX + 1u, UINT32_MAX};
@@ -383,6 +384,7 @@ Test(attention, contraction_round_trips_through_the_compile_cache)
                sizeof counts[i]);
         cr_assert_eq(lib->op_load(lib->self, &kept, &again, &unread, &err), STATOR_DATA_LOSS);
         st_diag_release(err);
+        err = NULL;
     }
     lib->destroy(lib->self, op);
     st_str_deinit(&bytes);

@@ -19,7 +19,7 @@ static stator_status dev_alloc(void *self, uint64_t size, void *stream, void **o
     if (size > c->cap - c->used) {
         return st_fail(err, STATOR_RESOURCE_EXHAUSTED, "it is full");
     }
-    *out = aligned_alloc(256, size);
+    *out = aligned_alloc(256, (size + 255u) / 256u * 256u);
     c->used += size;
     c->n_allocs++;
     return STATOR_OK;

@@ -59,6 +59,8 @@ void st_gpu_destroy(st_gpu *gpu);
 /* For st_cg_config.emitter; lives as long as the runtime. An instance with a library of
  * contractions uses a copy that names it. */
 const st_emitter *st_gpu_emitter(const st_gpu *gpu);
+/* The driver's stream of a call (st_device_memory.begin), for what a library queues there. */
+void *st_gpu_call_stream(const void *device_call);
 void st_gpu_get_stats(st_gpu *gpu, st_gpu_stats *out);
 
 /* ---- the slots of devices in stator_backend, which say what each promises ---- */

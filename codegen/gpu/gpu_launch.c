@@ -62,6 +62,12 @@ void gpu_call_end(void *self, void *call_)
     pthread_mutex_unlock(&gpu->lock);
 }
 
+void *st_gpu_call_stream(const void *device_call)
+{
+    const gpu_call *call = device_call;
+    return call->stream->driver_stream;
+}
+
 /* ---- launches ---- */
 
 static uint64_t argument_of(const st_gpu *gpu, const st_gpu_argument *argument,

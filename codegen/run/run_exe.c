@@ -224,8 +224,10 @@ static stator_status call_library(run *r, const cg_launch *l, void **pointers, u
     if (!has_parts && member) {
         return STATOR_OK;
     }
-    const st_library_call what = {
-        .call = r->call, .buffers = pointers, .numbers = numbers_of(r, l, room)};
+    const st_library_call what = {.call = r->call,
+                                  .buffers = pointers,
+                                  .numbers = numbers_of(r, l, room),
+                                  .device_call = r->device_call};
     ST_FAIL_IF(what.numbers == NULL, err, STATOR_OUT_OF_RANGE, "a size cannot be computed");
     return has_parts ? library->run_part(library->self, l->op, &what, member, n, err)
                      : library->run(library->self, l->op, &what, err);

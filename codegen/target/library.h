@@ -185,6 +185,8 @@ typedef struct st_library_call {
     const stator_call *call;
     void *const *buffers;   /* first elements, by index */
     const int64_t *numbers; /* values of st_contraction_numbers */
+    /* Of st_device_memory.begin: scratch comes from its `take`; NULL: buffers are host memory. */
+    void *device_call;
 } st_library_call;
 
 /* An op as op_save wrote it, and its surroundings. */

@@ -1,4 +1,4 @@
-/* Finds and opens libcuda and NVRTC by name; neither is linked.
+/* Finds and opens libcuda, NVRTC and cuBLASLt by name; none is linked.
  *
  * In: perhaps a file that the user named. Out: a table of functions, or a sentence. The order for
  * each library: an object of that soname in the process, the dynamic linker's search, then folders
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SONAMES_MAX = 2, FOLDERS_MAX = 8 };
+enum { SONAMES_MAX = 2, FOLDERS_MAX = 9 };
 
 /* A folder is a pattern as glob(3) has them; "$NAME/" in front stands for that variable, "@/" for
  * the site-packages of the Python that runs this process. */
@@ -50,6 +50,18 @@ static const library nvrtc_library = {
     .install = "install it (Debian: libnvrtc12; Python: pip install nvidia-cuda-nvrtc), or name "
                "its file with the option nvrtc",
     .too_old = "install NVRTC of CUDA 12 or newer"};
+
+static const library cublaslt_library = {
+    .what = "cuBLASLt, CUDA's library of matrix products,",
+    .option = "cublaslt",
+    .sonames = {"libcublasLt.so.13", "libcublasLt.so.12"},
+    .folders = {"@/nvidia/*/lib", "$VIRTUAL_ENV/lib/python3*/site-packages/nvidia/*/lib",
+                "$CONDA_PREFIX/lib/python3*/site-packages/nvidia/*/lib", "$CONDA_PREFIX/lib",
+                "$CUDA_HOME/lib64", "$CUDA_PATH/lib64", "/usr/local/cuda/lib64",
+                "/usr/local/cuda/targets/*/lib"},
+    .install = "install it (Debian: libcublas12; Python: pip install nvidia-cublas), or name its "
+               "file with the option cublaslt",
+    .too_old = "install cuBLAS of CUDA 12 or newer"};
 
 /* ---- folders ---- */
 
@@ -232,9 +244,13 @@ static const char *const driver_names[] = {
 static const char *const nvrtc_names[] = {
 #include "cuda_nvrtc_functions.def"
 };
+static const char *const cublaslt_names[] = {
+#include "cuda_cublaslt_functions.def"
+};
 #undef CUDA_FUNCTION
 _Static_assert(sizeof(cuda_driver_api) == sizeof driver_names &&
-                   sizeof(cuda_nvrtc_api) == sizeof nvrtc_names,
+                   sizeof(cuda_nvrtc_api) == sizeof nvrtc_names &&
+                   sizeof(cuda_cublaslt_api) == sizeof cublaslt_names,
                "a pointer for each name, without gaps");
 
 #define COUNT(names) (sizeof(names) / sizeof(names)[0])
@@ -255,4 +271,14 @@ bool cuda_open_nvrtc(const char *file, cuda_nvrtc_api *out, char out_path[CUDA_P
     ST_NEED(dso != NULL);
     find_path(dso, out_path);
     return fill_table(&nvrtc_library, dso, nvrtc_names, COUNT(nvrtc_names), out, out_path, why);
+}
+
+bool cuda_open_cublaslt(const char *file, cuda_cublaslt_api *out, char out_path[CUDA_PATH_BYTES],
+                        cuda_missing *why)
+{
+    void *dso = open_library(&cublaslt_library, file, why);
+    ST_NEED(dso != NULL);
+    find_path(dso, out_path);
+    return fill_table(&cublaslt_library, dso, cublaslt_names, COUNT(cublaslt_names), out, out_path,
+                      why);
 }

@@ -1,9 +1,9 @@
-/* Opening libcuda and NVRTC, and the reason where one cannot be used. Libraries stay open for good;
- * nothing is kept here, so each caller fills a table of its own. Any thread. */
+/* Opening libcuda, NVRTC and cuBLASLt, and the reason where one cannot be used. Libraries stay
+ * open for good; nothing is kept here, so each caller fills a table of its own. Any thread. */
 #ifndef STATOR_CUDA_CUDA_OPEN_H
 #define STATOR_CUDA_CUDA_OPEN_H
 
-#include "cuda_api.h"
+#include "cuda_cublaslt.h"
 
 #include <stdbool.h>
 
@@ -24,5 +24,8 @@ bool cuda_open_driver(const char *file, cuda_driver_api *out, char out_path[CUDA
  * dynamic linker's, then those in folders of pip packages and CUDA toolkits. */
 bool cuda_open_nvrtc(const char *file, cuda_nvrtc_api *out, char out_path[CUDA_PATH_BYTES],
                      cuda_missing *why);
+/* And of cuBLASLt, in the same places. It is half a gigabyte, which takes 0.2 s the first time. */
+bool cuda_open_cublaslt(const char *file, cuda_cublaslt_api *out, char out_path[CUDA_PATH_BYTES],
+                        cuda_missing *why);
 
 #endif

@@ -20,6 +20,9 @@ const stator_option_desc cuda_option_rows[CUDA_OPTION_COUNT] = {
                            "kernel, and faster functions"),
     STATOR_OPTION_ENUM_ROW(STATOR_OPTION_AFFECTS_CODE, "matmul", "strict", "strict",
                            "how f32 contractions are computed: strict: by f32 products and sums"),
+    STATOR_OPTION_ENUM_ROW(STATOR_OPTION_AFFECTS_CODE, "contractions", "cublaslt", "cublaslt,loops",
+                           "cublaslt: matrix products by cuBLASLt, where it is there and takes "
+                           "them; loops: by generated kernels"),
     STATOR_OPTION_ROW(STATOR_OPTION_BYTES, 0, "memory_cap", "0",
                       "bytes of device memory at most, as in 20G; 0: no limit"),
     STATOR_OPTION_ROW(STATOR_OPTION_STR, STATOR_OPTION_AFFECTS_CODE, "arch", "",
@@ -29,6 +32,8 @@ const stator_option_desc cuda_option_rows[CUDA_OPTION_COUNT] = {
                       "file of the CUDA driver's library; empty: libcuda.so.1 is looked for"),
     STATOR_OPTION_ROW(STATOR_OPTION_STR, STATOR_OPTION_AFFECTS_CODE, "nvrtc", "",
                       "file of NVRTC; empty: libnvrtc.so.13, then .12, is looked for"),
+    STATOR_OPTION_ROW(STATOR_OPTION_STR, STATOR_OPTION_AFFECTS_CODE, "cublaslt", "",
+                      "file of cuBLASLt; empty: libcublasLt.so.13, then .12, is looked for"),
 };
 
 static stator_status take_text(const stator_host *host, const stator_options *options,
@@ -56,6 +61,7 @@ stator_status cuda_settings_of(const stator_host *host, const stator_options *op
     out->memory_cap = cap > 0 ? (uint64_t)cap : 0;
     ST_TRY(take_text(host, options, "driver", out->driver, sizeof out->driver, err));
     ST_TRY(take_text(host, options, "nvrtc", out->nvrtc, sizeof out->nvrtc, err));
+    ST_TRY(take_text(host, options, "cublaslt", out->cublaslt, sizeof out->cublaslt, err));
     return take_text(host, options, "arch", out->arch, sizeof out->arch, err);
 }
 
@@ -63,6 +69,12 @@ bool cuda_is_fused(const stator_host *host, const stator_options *options)
 {
     const char *numerics = host->opt->get_str(options, "numerics");
     return numerics != NULL && strcmp(numerics, "fused") == 0;
+}
+
+bool cuda_wants_cublaslt(const stator_host *host, const stator_options *options)
+{
+    const char *contractions = host->opt->get_str(options, "contractions");
+    return contractions == NULL || strcmp(contractions, "cublaslt") == 0;
 }
 
 static bool text_serves(const char *open, const char *wanted)
@@ -75,5 +87,5 @@ bool cuda_settings_serve(const cuda_settings *open, const cuda_settings *wanted)
     const bool is_cap_served = wanted->memory_cap == 0 || open->memory_cap == wanted->memory_cap;
     return open->device == wanted->device && is_cap_served &&
            text_serves(open->driver, wanted->driver) && text_serves(open->nvrtc, wanted->nvrtc) &&
-           text_serves(open->arch, wanted->arch);
+           text_serves(open->cublaslt, wanted->cublaslt) && text_serves(open->arch, wanted->arch);
 }

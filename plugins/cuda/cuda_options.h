@@ -7,7 +7,7 @@
 #include <stator/plugin.h>
 
 #define CUDA_ARCH_BYTES 32u
-#define CUDA_OPTION_COUNT 7u
+#define CUDA_OPTION_COUNT 9u
 
 extern const stator_option_desc cuda_option_rows[CUDA_OPTION_COUNT];
 
@@ -17,6 +17,7 @@ typedef struct cuda_settings {
     uint64_t memory_cap;
     char driver[CUDA_PATH_BYTES]; /* "": looked for */
     char nvrtc[CUDA_PATH_BYTES];
+    char cublaslt[CUDA_PATH_BYTES];
     char arch[CUDA_ARCH_BYTES]; /* "": the device's own */
 } cuda_settings;
 
@@ -26,6 +27,8 @@ stator_status cuda_settings_of(const stator_host *host, const stator_options *op
                                uint32_t device, cuda_settings *out, stator_diag **err);
 /* numerics=fused */
 bool cuda_is_fused(const stator_host *host, const stator_options *options);
+/* contractions=cublaslt */
+bool cuda_wants_cublaslt(const stator_host *host, const stator_options *options);
 /* Does a device that is open so serve an instance that wants this? What is left at its default is
  * served by any value. */
 bool cuda_settings_serve(const cuda_settings *open, const cuda_settings *wanted);

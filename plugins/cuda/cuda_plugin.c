@@ -7,7 +7,7 @@
  * With CUDA_SOFT the same objects make the plugin "cuda_soft": the libraries of the software device
  * (tests/softgpu) are its defaults, and no device node is asked for. A build tree has it alone. */
 #define _GNU_SOURCE
-#include "cuda_device.h"
+#include "cuda_gemm.h"
 #include "cuda_options.h"
 
 #include "codegen/gpu/gpu_slots.h"
@@ -30,6 +30,7 @@
 #define CUDA_NOTE_REQUIRES ""
 #define CUDA_DRIVER_BESIDE CUDA_SOFT "/libcuda.so.1"
 #define CUDA_NVRTC_BESIDE CUDA_SOFT "/libnvrtc.so.13"
+#define CUDA_CUBLASLT_BESIDE CUDA_SOFT "/libcublasLt.so.13"
 #define CUDA_OPT_DRIVER "STATOR_OPT_CUDA_SOFT_DRIVER"
 #define CUDA_OPT_NVRTC "STATOR_OPT_CUDA_SOFT_NVRTC"
 #else
@@ -40,6 +41,7 @@
 #define CUDA_NOTE_REQUIRES ",\"requires\":[\"/dev/nvidiactl|/dev/dxg\"]"
 #define CUDA_DRIVER_BESIDE NULL
 #define CUDA_NVRTC_BESIDE NULL
+#define CUDA_CUBLASLT_BESIDE NULL
 #define CUDA_OPT_DRIVER "STATOR_OPT_CUDA_DRIVER"
 #define CUDA_OPT_NVRTC "STATOR_OPT_CUDA_NVRTC"
 #endif
@@ -53,6 +55,9 @@ typedef struct cuda_gpu {
     cuda_driver driver;
     cuda_device device;
     st_gpu *runtime;
+    bool was_sought; /* whether cuBLASLt was looked for, by the first instance that wants it */
+    cuda_gemm_library gemms; /* gemms.table.self is NULL where it is missing */
+    cuda_missing no_gemms;
 } cuda_gpu;
 
 /* One a plugin. */
@@ -67,7 +72,8 @@ typedef struct cuda_inst {
     st_gpu_instance base; /* first, for the slots */
     cuda_self *self;
     cuda_gpu *gpu;
-    char compat[256]; /* text of cuda_compat_key */
+    st_emitter emitter; /* the runtime's, with the library of contractions */
+    char compat[256];   /* text of cuda_compat_key */
 } cuda_inst;
 
 /* ---- libraries ---- */
@@ -141,6 +147,9 @@ static stator_status cuda_devices(void *self, stator_device_fn fn, void *fn_self
 
 static void close_gpu(cuda_self *self, cuda_gpu *gpu)
 {
+    if (gpu->gemms.table.self != NULL) {
+        cuda_gemm_close(&gpu->gemms);
+    }
     st_gpu_destroy(gpu->runtime);
     cuda_device_close(&gpu->device);
     st_free(&self->mem, gpu);
@@ -184,8 +193,8 @@ static stator_status acquire_locked(cuda_self *self, const cuda_settings *settin
     cuda_gpu *gpu = *at;
     const bool is_served = gpu != NULL && cuda_settings_serve(&gpu->settings, settings);
     ST_FAIL_IF(gpu != NULL && !is_served && gpu->users > 0, err, STATOR_FAILED_PRECONDITION,
-               "cuda:%u is open in this context with other values of memory_cap, arch, driver or "
-               "nvrtc, and tensors and functions share it; set them as variables "
+               "cuda:%u is open in this context with other values of memory_cap, arch, driver, "
+               "nvrtc or cublaslt, and tensors and functions share it; set them as variables "
                "(STATOR_OPT_CUDA_MEMORY_CAP), or use another context",
                settings->device);
     if (gpu != NULL && !is_served) {
@@ -217,6 +226,19 @@ static stator_status acquire_gpu(cuda_self *self, const cuda_settings *settings,
     const stator_status status = acquire_locked(self, settings, out, err);
     (void)pthread_mutex_unlock(&self->mutex);
     return status;
+}
+
+/* The device's library of contractions; NULL where cuBLASLt is missing. */
+static const st_library *find_gemms(cuda_self *self, cuda_gpu *gpu)
+{
+    (void)pthread_mutex_lock(&self->mutex);
+    if (!gpu->was_sought) {
+        gpu->was_sought = true;
+        (void)cuda_gemm_open(&gpu->gemms, gpu->settings.cublaslt, &gpu->device,
+                             st_gpu_emitter(gpu->runtime)->memory, &self->mem, &gpu->no_gemms);
+    }
+    (void)pthread_mutex_unlock(&self->mutex);
+    return gpu->gemms.table.self != NULL ? &gpu->gemms.table : NULL;
 }
 
 /* ---- the plugin ---- */
@@ -255,6 +277,8 @@ static stator_status make_instance(cuda_self *self, const stator_options *option
     memcpy(settings.driver, file, sizeof file);
     choose_file(settings.nvrtc, CUDA_NVRTC_BESIDE, file);
     memcpy(settings.nvrtc, file, sizeof file);
+    choose_file(settings.cublaslt, CUDA_CUBLASLT_BESIDE, file);
+    memcpy(settings.cublaslt, file, sizeof file);
     cuda_inst *inst = st_calloc(&self->mem, 1, sizeof *inst);
     ST_TRY_MEM(inst, err);
     const stator_status status = acquire_gpu(self, &settings, &gpu, err);
@@ -263,13 +287,18 @@ static stator_status make_instance(cuda_self *self, const stator_options *option
         return status;
     }
     *inst = (cuda_inst){.base = {.config = {.host = self->host,
-                                            .emitter = st_gpu_emitter(gpu->runtime),
+                                            .emitter = &inst->emitter,
                                             .mem = &self->mem,
                                             .exact = !cuda_is_fused(self->host, options)},
                                  .gpu = gpu->runtime,
                                  .device = &gpu->device.table.device},
                         .self = self,
-                        .gpu = gpu};
+                        .gpu = gpu,
+                        .emitter = *st_gpu_emitter(gpu->runtime)};
+    if (cuda_wants_cublaslt(self->host, options)) {
+        inst->emitter.library = find_gemms(self, gpu);
+        inst->base.config.no_library = inst->emitter.library == NULL ? gpu->no_gemms.reason : NULL;
+    }
     *out = inst;
     return STATOR_OK;
 }
@@ -303,9 +332,10 @@ static const char *cuda_compat_key(void *inst_)
     const st_gpu_device *d = inst->base.device;
     const bool is_open = cuda_compiler_open(compiler, NULL) == STATOR_OK;
     (void)snprintf(inst->compat, sizeof inst->compat,
-                   "%s %s units %u warp %u shared %u registers %u nvrtc %d.%d", d->name, d->arch,
-                   d->n_multiprocessors, d->warp_size, d->shared_bytes, d->registers,
-                   is_open ? compiler->major : 0, is_open ? compiler->minor : 0);
+                   "%s %s units %u warp %u shared %u registers %u nvrtc %d.%d cublaslt %u", d->name,
+                   d->arch, d->n_multiprocessors, d->warp_size, d->shared_bytes, d->registers,
+                   is_open ? compiler->major : 0, is_open ? compiler->minor : 0,
+                   inst->emitter.library != NULL ? inst->gpu->gemms.version : 0);
     return inst->compat;
 }
 
@@ -347,9 +377,10 @@ static const stator_backend backend = {
 
 static const stator_item *const items[] = {&backend.item};
 
-STATOR_PLUGIN(CUDA_NAME, CUDA_VERSION, "Stator", "[\"backend\"]",
-              ",\"licence\":\"Apache-2.0\",\"tags\":" CUDA_NOTE_TAGS ",\"priority\":20,"
-              "\"options\":[\"device\",\"numerics\",\"matmul\",\"memory_cap\",\"arch\",\"driver\","
-              "\"nvrtc\"],\"devices\":[\"cuda\"],\"description\":\"" CUDA_DOC
-              "\"" CUDA_NOTE_REQUIRES,
-              items, cuda_init, cuda_shutdown);
+STATOR_PLUGIN(
+    CUDA_NAME, CUDA_VERSION, "Stator", "[\"backend\"]",
+    ",\"licence\":\"Apache-2.0\",\"tags\":" CUDA_NOTE_TAGS ",\"priority\":20,"
+    "\"options\":[\"device\",\"numerics\",\"matmul\",\"contractions\",\"memory_cap\","
+    "\"arch\",\"driver\",\"nvrtc\",\"cublaslt\"],\"devices\":[\"cuda\"],\"description\":\"" CUDA_DOC
+    "\"" CUDA_NOTE_REQUIRES,
+    items, cuda_init, cuda_shutdown);

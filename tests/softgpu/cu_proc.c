@@ -48,6 +48,7 @@ typedef void (*function)(void);
     X(cuStreamSynchronize, cuStreamSynchronize)                                                    \
     X(cuStreamQuery, cuStreamQuery)                                                                \
     X(cuStreamWaitEvent, cuStreamWaitEvent)                                                        \
+    X(cuLaunchHostFunc, cuLaunchHostFunc)                                                          \
     X(cuEventCreate, cuEventCreate)                                                                \
     X(cuEventDestroy, cuEventDestroy_v2)                                                           \
     X(cuEventRecord, cuEventRecord)                                                                \

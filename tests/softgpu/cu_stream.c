@@ -17,6 +17,7 @@ SOFT_EXPORT CUresult cuEventSynchronize(CUevent event);
 SOFT_EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end);
 SOFT_EXPORT CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent begin, CUevent end);
 SOFT_EXPORT CUresult cuCtxSynchronize(void);
+SOFT_EXPORT CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *argument);
 
 /* Enters with the stream behind a handle. */
 static CUresult enter_stream(CUstream handle, soft_stream **out)
@@ -77,6 +78,24 @@ CUresult cuStreamSynchronize(CUstream handle)
     soft_stream *stream = NULL;
     const CUresult result = enter_stream(handle, &stream);
     return result != CUDA_SUCCESS ? result : soft_leave(soft_stream_wait(stream));
+}
+
+/* The function may not call the driver: the lock is held while it runs. */
+CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *argument)
+{
+    soft_stream *stream = NULL;
+    const CUresult result = enter_stream(handle, &stream);
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    soft_op *op = function != NULL ? soft_op_create(SOFT_OP_CALL, 0) : NULL;
+    if (op == NULL) {
+        return soft_leave(CUDA_ERROR_INVALID_VALUE);
+    }
+    op->of.call.function = function;
+    op->of.call.argument = argument;
+    soft_stream_push(stream, op);
+    return soft_leave(CUDA_SUCCESS);
 }
 
 CUresult cuCtxSynchronize(void)

@@ -17,6 +17,7 @@ typedef struct soft_stream *CUstream;
 typedef struct soft_event *CUevent;
 typedef struct soft_module *CUmodule;
 typedef struct soft_function *CUfunction;
+typedef void (*CUhostFn)(void *argument);
 
 typedef enum CUresult {
     CUDA_SUCCESS = 0,

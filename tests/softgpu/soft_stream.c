@@ -94,22 +94,30 @@ static void fill_values(void *argument)
     }
 }
 
-static void run_copy(soft_device *device, soft_op *op)
+static void call_host(void *argument)
 {
+    const soft_op *op = argument;
+    op->of.call.function(op->of.call.argument);
+}
+
+static void run_on_host(soft_device *device, soft_op *op)
+{
+    static void (*const work[])(void *) = {
+        [SOFT_OP_COPY] = copy_rows, [SOFT_OP_FILL] = fill_values, [SOFT_OP_CALL] = call_host};
     soft_worker *worker = soft_worker_get(0);
     if (worker == NULL) {
         soft_fail_device(device, CUDA_ERROR_LAUNCH_FAILED, "the host has no memory for a worker");
         return;
     }
     soft_trap_enter(worker);
-    const bool is_done =
-        soft_guarded_call(worker, op->kind == SOFT_OP_COPY ? copy_rows : fill_values, op);
+    const bool is_done = soft_guarded_call(worker, work[op->kind], op);
     soft_trap_leave();
     if (!is_done) {
         char text[SOFT_TEXT_BYTES];
         snprintf(text, sizeof(text),
-                 "a copy %s host memory at 0x%llx, which is not there any more: it must stay "
+                 "a %s %s host memory at 0x%llx, which is not there any more: it must stay "
                  "until the stream has been waited for",
+                 op->kind == SOFT_OP_CALL ? "function of the host" : "copy",
                  worker->trap.is_write ? "writes" : "reads",
                  (unsigned long long)worker->trap.address);
         soft_fail_device(device, CUDA_ERROR_ILLEGAL_ADDRESS, text);
@@ -145,7 +153,8 @@ static void run_op(soft_device *device, soft_op *op)
         break;
     case SOFT_OP_COPY:
     case SOFT_OP_FILL:
-        run_copy(device, op);
+    case SOFT_OP_CALL:
+        run_on_host(device, op);
         break;
     case SOFT_OP_RECORD:
         op->of.record->is_done = true;

@@ -12,7 +12,14 @@ typedef struct soft_record {
     uint64_t time_ns;
 } soft_record;
 
-enum soft_op_kind { SOFT_OP_KERNEL, SOFT_OP_COPY, SOFT_OP_FILL, SOFT_OP_RECORD, SOFT_OP_WAIT };
+enum soft_op_kind {
+    SOFT_OP_KERNEL,
+    SOFT_OP_COPY,
+    SOFT_OP_FILL,
+    SOFT_OP_CALL, /* of a function of the host */
+    SOFT_OP_RECORD,
+    SOFT_OP_WAIT
+};
 
 /* One piece of work; freed by the stream. */
 typedef struct soft_op {
@@ -32,6 +39,10 @@ typedef struct soft_op {
             uint32_t bytes; /* of the value: 1 or 4 */
             size_t n;
         } fill;
+        struct {
+            CUhostFn function;
+            void *argument;
+        } call;
         soft_record *record;
     } of;
 } soft_op;

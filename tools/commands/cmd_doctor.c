@@ -1,7 +1,7 @@
 /* stator doctor: what this machine has of what Stator can use, and which Debian package brings
  * the rest. Looks at: the libraries the command was built with, OpenBLAS, LLVM, SLEEF, oneDNN, the
- * CUDA driver and NVRTC, every plugin that is not available, Python (tests alone), a C compiler,
- * huge pages, cores. Status 0 when some backend is available, else 3. */
+ * CUDA driver, NVRTC and cuBLASLt, every plugin that is not available, Python (tests alone), a C
+ * compiler, huge pages, cores. Status 0 when some backend is available, else 3. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -293,6 +293,9 @@ static void check_cuda(doctor *d)
                       has_device ? "libcuda1" : NULL, use);
     check_gpu_library(d, "NVRTC", (const char *const[2]){"libnvrtc.so.13", "libnvrtc.so.12"},
                       has_device ? "libnvrtc12" : NULL, use);
+    check_gpu_library(d, "cuBLASLt",
+                      (const char *const[2]){"libcublasLt.so.13", "libcublasLt.so.12"},
+                      has_device ? "libcublas12" : NULL, "matrix products of the backend cuda");
 }
 
 /* ---- the machine ---- */

@@ -9,8 +9,9 @@
 #
 #   facts       chip, driver, versions of torch and NVRTC
 #   backends    stator backends --probe
-#   bits        the graphs of bench/gpu/anchors: 100 calls with equal bits, which are those of the
-#               software device (bench/expected/anchors.txt)
+#   bits        the graphs of bench/gpu/anchors by generated kernels alone: 100 calls with equal
+#               bits, which are those of the software device (bench/expected/anchors.txt)
+#   products    the products among them by cuBLASLt: 100 calls with equal bits
 #   conform     the ONNX cases on cuda; bits of each beside those of the software device, if the
 #               bundle has them (soft.json)
 #   speed       bench/gpu.py: streaming rows and products beside torch
@@ -49,9 +50,12 @@ PY
     sed -n 1,5p BUNDLE
 }
 
-bits() {
+# bits_of <contractions> <graph>...
+bits_of() {
     local graph line status=0
-    for graph in bench/gpu/anchors/*.stir; do
+    export STATOR_OPT_CUDA_CONTRACTIONS=$1 STATOR_OPT_CUDA_SOFT_CONTRACTIONS=$1
+    shift
+    for graph; do
         if line=$(timeout 40 bin/gpu_bench "$graph" --backend "$backend" --calls 1 --rounds 1 --bits 100 | tail -n 1) &&
             [ -n "$line" ]; then
             echo "$(basename "$graph" .stir) $line"
@@ -63,6 +67,10 @@ bits() {
     return $status
 }
 
+bits() { bits_of loops bench/gpu/anchors/*.stir; }
+
+products() { bits_of cublaslt bench/gpu/anchors/matmul_*.stir; }
+
 conform() {
     [ -d cases ] || { mkdir cases && tar -C cases -xf cases.tar.xz; } || return 3
     bin/stator conform "$backend" --cases cases --jobs "${STATOR_JOBS:-8}" --timeout 60 --json
@@ -71,6 +79,7 @@ conform() {
 sanitize() {
     local graph status=0
     command -v compute-sanitizer || return 127
+    export STATOR_OPT_CUDA_CONTRACTIONS=loops # kernels of our own are what is looked at
     for graph in bench/gpu/anchors/*.stir; do
         echo "== $graph"
         timeout 30 compute-sanitizer --tool "$1" --error-exitcode 9 bin/gpu_bench "$graph" \
@@ -80,11 +89,12 @@ sanitize() {
     return $status
 }
 
-export -f facts bits conform sanitize
+export -f facts bits_of bits products conform sanitize
 export backend
 part facts 30 bash -c facts
 part backends 40 bin/stator backends --probe --all
 part bits 50 bash -c bits
+part products 20 bash -c products
 part conform 170 bash -c conform
 part speed 130 python3 bench/gpu.py "$out/speed.json" --backend "$backend"
 for tool in memcheck racecheck synccheck; do

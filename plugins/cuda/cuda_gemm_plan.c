@@ -80,6 +80,10 @@ static cublaslt_status make_desc(const cuda_cublaslt_api *api, const gemm_operan
     LT_THEN(status, api->desc_set(*out, CUBLASLT_DESC_TRANSPOSE_A, &a, sizeof a));
     LT_THEN(status, api->desc_set(*out, CUBLASLT_DESC_TRANSPOSE_B, &b, sizeof b));
     LT_THEN(status, api->desc_set(*out, CUBLASLT_DESC_EPILOGUE, &epilogue, sizeof epilogue));
+    if (epilogue == CUBLASLT_EPILOGUE_BIAS) { /* each call sets its own; the heuristic wants one */
+        const void *aligned = (const void *)(uintptr_t)key->d.alignment;
+        LT_THEN(status, api->desc_set(*out, CUBLASLT_DESC_BIAS_POINTER, &aligned, sizeof aligned));
+    }
     return status;
 }
 

@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# Matrix products on the software device: by its cuBLASLt, which refuses what the descriptors do not
+# say rightly, and by loops. Each graph gives what eager gives, is a call of the library or is not,
+# and runs from the compile cache too.
+set -eu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "BAD $1"; exit 1; }
+has() { grep -qE -- "$2" "$1" || fail "no '$2' in: $(cat "$1")"; }
+export STATOR_CACHE_DIR=$work/kept STATOR_SOFT_DEVICE=1
+
+[ -e "$STATOR_BUILD/lib/stator/plugins-1/cuda.so" ] || { echo "this build is without cuda"; exit 0; }
+[ -e "$STATOR_BUILD/tests/softgpu/libcublasLt.so.13" ] || { echo "this build is without the software device"; exit 0; }
+
+# products <name> <calls of the library> [<option of the command>...]: the graph comes from stdin.
+products() {
+    local name=$1 wanted=$2 found option
+    shift 2
+    { echo "stir 1"; cat; } >"$work/$name.stir"
+    for option in cublaslt loops; do
+        export STATOR_OPT_CUDA_SOFT_CONTRACTIONS=$option
+        "$STATOR" compare "$work/$name.stir" --backends eager,cuda_soft --strict "$@" >"$work/out" 2>&1 ||
+            fail "$name, $option: $(cat "$work/out")"
+        "$STATOR" run "$work/$name.stir" --random 0 --backend cuda_soft --strict "$@" >"$work/out" 2>&1 ||
+            fail "$name, $option: $(cat "$work/out")"
+        grep -vE '^compile' "$work/out" >"$work/first"
+        "$STATOR" run "$work/$name.stir" --random 0 --backend cuda_soft --strict "$@" >"$work/out" 2>&1 ||
+            fail "$name, $option, from the cache: $(cat "$work/out")"
+        grep -vE '^compile' "$work/out" | diff "$work/first" - >"$work/diff" ||
+            fail "$name, $option, from the cache: $(cat "$work/diff")"
+        "$STATOR" explain "$work/$name.stir" --backend cuda_soft "$@" >"$work/out" 2>&1 || fail "explain $name"
+        found=$(grep -c 'library  call gemm' "$work/out") || true
+        [ "$option" = cublaslt ] || [ "$found" = 0 ] || fail "$name: loops were not used"
+        [ "$option" = loops ] || [ "$found" = "$wanted" ] || fail "$name has $found calls: $(cat "$work/out")"
+    done
+}
+
+products plain 1 <<'END'
+graph @main(%x: f32[17, 70], %y: f32[70, 33]) {
+  %z = matmul(%x, %y) : f32[17, 33]
+  return z: %z
+}
+END
+products turned 1 <<'END'
+graph @main(%x: f32[70, 17], %y: f32[33, 70]) {
+  %a = transpose(%x) {perm = [1, 0]} : f32[17, 70]
+  %b = transpose(%y) {perm = [1, 0]} : f32[70, 33]
+  %z = matmul(%a, %b) : f32[17, 33]
+  return z: %z
+}
+END
+products result_by_columns 1 <<'END'
+graph @main(%x: f32[17, 70], %y: f32[33, 70]) {
+  %b = transpose(%y) {perm = [1, 0]} : f32[70, 33]
+  %z = matmul(%x, %b) : f32[17, 33]
+  %t = transpose(%z) {perm = [1, 0]} : f32[33, 17]
+  return t: %t
+}
+END
+products bias 1 <<'END'
+graph @main(%x: f32[17, 70], %y: f32[70, 33], %b: f32[33]) {
+  %z = matmul(%x, %y) : f32[17, 33]
+  %r = add(%z, %b) : f32[17, 33]
+  return r: %r
+}
+END
+products bias_of_rows 1 <<'END' # no epilogue of the library: a kernel of its own
+graph @main(%x: f32[17, 70], %y: f32[70, 33], %b: f32[17, 1]) {
+  %z = matmul(%x, %y) : f32[17, 33]
+  %r = add(%z, %b) : f32[17, 33]
+  return r: %r
+}
+END
+products heads 1 <<'END' # two batch axes that are no one axis
+graph @main(%q: bf16[2, 9, 3, 16], %k: bf16[2, 11, 3, 16]) {
+  %a = transpose(%q) {perm = [0, 2, 1, 3]} : bf16[2, 3, 9, 16]
+  %b = transpose(%k) {perm = [0, 2, 3, 1]} : bf16[2, 3, 16, 11]
+  %z = matmul(%a, %b) : bf16[2, 3, 9, 11]
+  return z: %z
+}
+END
+products narrow 2 <<'END'
+graph @main(%x: f16[5, 300], %y: f16[300, 7], %u: bf16[5, 80], %v: bf16[80, 3]) {
+  %z = matmul(%x, %y) : f16[5, 7]
+  %w = matmul(%u, %v) : bf16[5, 3]
+  return z: %z, w: %w
+}
+END
+products vectors 2 <<'END'
+graph @main(%x: f32[1, 300], %y: f32[300, 5], %u: f64[4, 6], %v: f64[6, 1]) {
+  %z = matmul(%x, %y) : f32[1, 5]
+  %w = matmul(%u, %v) : f64[4, 1]
+  return z: %z, w: %w
+}
+END
+products broadcast 1 <<'END'
+graph @main(%x: f32[9, 16], %y: f32[5, 3, 16, 7]) {
+  %z = matmul(%x, %y) : f32[5, 3, 9, 7]
+  return z: %z
+}
+END
+products part 1 <<'END' # operands begin within their buffers
+graph @main(%x: f32[9, 21], %y: f32[30, 7]) {
+  %a = slice(%x) {starts = [1, 3], sizes = [7, 16], steps = [1, 1]} : f32[7, 16]
+  %b = slice(%y) {starts = [5, 0], sizes = [16, 7], steps = [1, 1]} : f32[16, 7]
+  %z = matmul(%a, %b) : f32[7, 7]
+  return z: %z
+}
+END
+products sizes 1 --dim B=3 --dim K=20 <<'END'
+sym B in [0, inf]
+sym K in [0, inf]
+graph @main(%x: f32[B, 9, K], %y: f32[B, K, 7]) {
+  %z = matmul(%x, %y) : f32[B, 9, 7]
+  return z: %z
+}
+END
+products integers 0 <<'END'
+graph @main(%x: i32[4, 5], %y: i32[5, 6]) {
+  %z = matmul(%x, %y) : i32[4, 6]
+  return z: %z
+}
+END
+
+# A missing library is a hint, and loops do the work.
+cat >"$work/large.stir" <<'END'
+stir 1
+graph @main(%x: f32[128, 128], %y: f32[128, 128]) {
+  %z = matmul(%x, %y) : f32[128, 128]
+  return z: %z
+}
+END
+export STATOR_OPT_CUDA_SOFT_CONTRACTIONS=cublaslt
+STATOR_CACHE=0 STATOR_LOGS=perf_hints STATOR_OPT_CUDA_SOFT_CUBLASLT=/nowhere/libcublasLt.so.13 \
+    "$STATOR" run "$work/large.stir" --random 0 --backend cuda_soft >"$work/out" 2>&1 || fail "without cuBLASLt: $(cat "$work/out")"
+has "$work/out" 'runs as generated loops: the file of the option cublaslt cannot be opened: /nowhere'
+echo ok

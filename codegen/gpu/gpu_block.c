@@ -179,6 +179,20 @@ void gpu_put_loop(st_loop_text *t, const st_loop_inst *inst)
     put(t, "}\n");
 }
 
+/* A loop of which each thread takes several iterations side by side; all but its last brace. */
+static void put_for_lanes(gpu_text *g, const st_loop_inst *inst)
+{
+    const st_loop_axis *axis = &g->kernel->axes.data[inst->ref];
+    const char *type = g->t.spelling->index_type;
+    put(&g->t, "for (%s f%" PRIu32 " = (%s)ST_THREAD * %" PRIu32 "; f%" PRIu32 " < ", type,
+        inst->ref, type, axis->lanes, inst->ref);
+    st_loop_text_sym(&g->t, axis->extent);
+    put(&g->t, "; f%" PRIu32 " += %" PRIu32 ") {\n", inst->ref, g->kernel->threads * axis->lanes);
+    g->t.depth++;
+    gpu_put_lanes(g, inst);
+    g->t.depth--;
+}
+
 static void put_threads_loop(gpu_text *g, const st_loop_inst *inst)
 {
     normalize_below(g, inst, inst->body);
@@ -187,8 +201,12 @@ static void put_threads_loop(gpu_text *g, const st_loop_inst *inst)
     }
     touch_below(g, inst->body);
     st_loop_text_indent(&g->t);
-    put_for(&g->t, inst, true);
-    st_loop_text_body(&g->t, inst->body);
+    if (gpu_has_lanes(g, inst)) {
+        put_for_lanes(g, inst);
+    } else {
+        put_for(&g->t, inst, true);
+        st_loop_text_body(&g->t, inst->body);
+    }
     st_loop_text_indent(&g->t);
     put(&g->t, "}\n");
 }

@@ -22,7 +22,7 @@ typedef bool st_bool;
     extern "C" __global__ void __launch_bounds__(threads) name(const arguments st_arguments)
 #define ST_ARG(field) (st_arguments.field)
 #define ST_GLOBAL(type, address) ((type *)(address))
-#define ST_SHARED(type, name, n) __shared__ type name[n]
+#define ST_SHARED(type, name, n) __shared__ __align__(16) type name[n]
 
 #define ST_WARP 32
 #define ST_BLOCK ((st_i64)blockIdx.x)
@@ -45,6 +45,43 @@ ST_DEVICE st_u32 st_shuffle_xor_u32(st_u32 x, st_u32 mask)
 ST_DEVICE st_u64 st_shuffle_xor_u64(st_u64 x, st_u32 mask)
 {
     return __shfl_xor_sync(0xffffffffu, x, (int)mask);
+}
+
+/* ---- several words at once ---- */
+
+#define ST_UNROLL _Pragma("unroll")
+
+typedef uint2 st_u32x2;
+typedef uint4 st_u32x4;
+
+ST_DEVICE st_u32 st_load_u32(const void *from)
+{
+    return *(const st_u32 *)from;
+}
+
+ST_DEVICE st_u32x2 st_load_u32x2(const void *from)
+{
+    return *(const uint2 *)from;
+}
+
+ST_DEVICE st_u32x4 st_load_u32x4(const void *from)
+{
+    return *(const uint4 *)from;
+}
+
+ST_DEVICE void st_store_u32(void *to, st_u32 x)
+{
+    *(st_u32 *)to = x;
+}
+
+ST_DEVICE void st_store_u32x2(void *to, st_u32 x, st_u32 y)
+{
+    *(uint2 *)to = make_uint2(x, y);
+}
+
+ST_DEVICE void st_store_u32x4(void *to, st_u32 x, st_u32 y, st_u32 z, st_u32 w)
+{
+    *(uint4 *)to = make_uint4(x, y, z, w);
 }
 
 /* ---- bits ---- */

@@ -135,6 +135,16 @@ bool gpu_is_row(const gpu_mapper *m, const gpu_nest *of)
 
 /* ---- mapping ---- */
 
+static void map_walk(const gpu_mapper *m, st_loop_ref loop)
+{
+    uint32_t lanes = gpu_lanes_for(m->kernel, loop);
+    while (lanes > 1u && (int64_t)lanes * m->kernel->threads > gpu_hint_of(m, loop)) {
+        lanes /= 2u;
+    }
+    gpu_axis_of(m, loop)->mapping = ST_MAPPING_THREADS;
+    gpu_axis_of(m, loop)->lanes = lanes;
+}
+
 static uint32_t threads_for(const gpu_mapper *m, int64_t longest)
 {
     uint32_t threads = THREADS_MIN > m->target->warp_size ? THREADS_MIN : m->target->warp_size;
@@ -161,13 +171,13 @@ static bool map_walks(const gpu_mapper *m, uint32_t block)
         }
         const st_loop_ref inside = of.loops[of.n - 1u];
         if (gpu_hint_of(m, inside) >= LONG_INSIDE) {
-            gpu_axis_of(m, inside)->mapping = ST_MAPPING_THREADS;
+            map_walk(m, inside);
             continue;
         }
         if (!gpu_flatten(m, &of)) {
             return false;
         }
-        gpu_axis_of(m, ref)->mapping = ST_MAPPING_THREADS;
+        map_walk(m, ref);
     }
     return true;
 }

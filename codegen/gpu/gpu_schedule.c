@@ -11,12 +11,17 @@
 #include "codegen/schedule/cpu/cpu_schedule.h"
 
 #define GRID_THREADS 256u /* of a block of independent iterations: the best of those measured */
+#define LANES_MIN 1024    /* fewer iterations are taken one by one */
 
 static void map_grid(const gpu_mapper *m, uint32_t mapping)
 {
     const st_loop_ref loop = st_kernel_parallel_loop(m->kernel);
     if (mapping == ST_MAPPING_GRID) {
+        const bool has_lanes = loop && gpu_hint_of(m, loop) >= LANES_MIN;
         m->kernel->threads = loop ? GRID_THREADS : 1u;
+        if (has_lanes) {
+            gpu_axis_of(m, loop)->lanes = gpu_lanes_for(m->kernel, loop);
+        }
     }
     if (loop) {
         gpu_axis_of(m, loop)->mapping = mapping;

@@ -48,6 +48,14 @@ void gpu_find_nest(const gpu_mapper *m, st_loop_ref loop, gpu_nest *out);
  * of memory. */
 bool gpu_flatten(const gpu_mapper *m, gpu_nest *of);
 
+/* ---- gpu_vector.c ---- */
+/* How many iterations of the loop a thread takes side by side, so that it moves up to 16 bytes at
+ * once; 1: one by one. */
+uint32_t gpu_lanes_for(const st_kernel *kernel, st_loop_ref loop);
+/* Bytes of one access to memory over this many iterations of the loop, 0: each makes its own. */
+uint32_t gpu_vector_bytes(const st_kernel *kernel, const st_loop_inst *loop, st_loop_ref access,
+                          uint32_t lanes);
+
 /* ---- gpu_row.c ---- */
 /* Is the kernel run better by a block for each iteration of the nest of its parallel loop (n = 0:
  * there is none)? */

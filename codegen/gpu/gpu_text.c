@@ -271,6 +271,13 @@ static void put_thread_loop(st_loop_text *t, const st_loop_inst *inst)
         gpu_put_loop(t, inst);
         return;
     }
+    if (gpu_has_lanes(t->frame, inst)) {
+        put(t,
+            "const %s f%" PRIu32 " = (%s)((ST_BLOCK * %" PRIu32 " + ST_THREAD) * %" PRIu32 ");\n",
+            type, inst->ref, type, t->kernel->threads, axis->lanes);
+        gpu_put_lanes(t->frame, inst);
+        return;
+    }
     put(t, "const %s i%" PRIu32 " = (%s)(ST_BLOCK * %" PRIu32 " + ST_THREAD);\n", type, inst->ref,
         type, t->kernel->threads);
     st_loop_text_indent(t);
@@ -334,7 +341,15 @@ static bool take_tables(program *p, st_arena *arena)
     p->g.is_combined = st_arena_zalloc(arena, kernel->insts.count, 1);
     p->g.touched = st_arena_zalloc(arena, (uint64_t)kernel->buffers.count + 1u, 1);
     p->is_size = st_arena_zalloc(arena, (uint64_t)kernel->syms->symbols.count + 1u, 1);
-    return p->g.acc_state && p->g.is_combined && p->g.touched && p->is_size;
+    p->g.is_staged = st_arena_zalloc(arena, kernel->insts.count, 1);
+    return p->g.acc_state && p->g.is_combined && p->g.touched && p->g.is_staged && p->is_size;
+}
+
+/* Iterations of the parallel loop that a block takes. */
+static uint32_t iterations_of(const st_kernel *kernel, const st_loop_inst *loop)
+{
+    const st_loop_axis *axis = &kernel->axes.data[loop->ref];
+    return axis->mapping == ST_MAPPING_GRID ? kernel->threads * axis->lanes : 1u;
 }
 
 stator_status st_gpu_print(const st_target *target, const st_kernel *kernel, const char *name,
@@ -346,10 +361,10 @@ stator_status st_gpu_print(const st_target *target, const st_kernel *kernel, con
     const st_loop_ref loop = st_kernel_parallel_loop(kernel);
     ST_FAIL_IF(kernel->threads == 0, err, STATOR_INTERNAL,
                "kernel %s is printed for a GPU and is mapped onto none", kernel->name);
-    const uint32_t mapping =
-        loop ? kernel->axes.data[st_loop_at(kernel, loop)->ref].mapping : ST_MAPPING_SEQUENTIAL;
     *out_kernel = (st_gpu_kernel){.threads = kernel->threads, .iterations = 1};
-    out_kernel->iterations = mapping == ST_MAPPING_GRID ? kernel->threads : 1u;
+    if (loop) {
+        out_kernel->iterations = iterations_of(kernel, st_loop_at(kernel, loop));
+    }
     (void)snprintf(out_kernel->name, sizeof out_kernel->name, "%s", name);
     ST_TRY_MEM(take_tables(&p, arena), err);
     each_inst(&p, 0, note_uses);

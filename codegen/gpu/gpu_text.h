@@ -23,6 +23,7 @@ typedef struct gpu_text {
     uint8_t *acc_state;   /* gpu_acc_state, by ACC instruction */
     uint8_t *is_combined; /* over the block, by ACC instruction */
     uint8_t *touched;     /* gpu_access since the last barrier, by buffer */
+    uint8_t *is_staged;   /* of the loop that is printed; see st_loop_text */
     /* Is there a function that combines such accumulators over a warp? By kind and dtype. */
     uint8_t has_function[ST_ACC_LAST + 1u][STATOR_DTYPE_COUNT];
 } gpu_text;
@@ -37,6 +38,12 @@ void gpu_put_helpers(const char *body, st_str *out);
 void gpu_put_shared_block(gpu_text *g, uint32_t block);
 /* A LOOP that one thread runs by itself; for st_loop_text.put_loop. */
 void gpu_put_loop(st_loop_text *t, const st_loop_inst *inst);
+
+/* ---- gpu_lanes.c ---- */
+/* Does each thread take several iterations of the loop side by side? */
+bool gpu_has_lanes(const gpu_text *g, const st_loop_inst *loop);
+/* Prints those iterations, of which f<axis> is the first. */
+void gpu_put_lanes(gpu_text *g, const st_loop_inst *loop);
 
 /* ---- gpu_combine.c ---- */
 /* The accumulator becomes the same in all threads; a barrier is part of it. */

@@ -181,7 +181,7 @@ typedef struct st_loop_axis {
     uint32_t extent; /* sym of sizes (and of bound values) */
     uint32_t flags;
     uint32_t block;   /* the loop's body, 0 before it is opened */
-    uint32_t lanes;   /* VECTOR: elements at once, else 1 */
+    uint32_t lanes;   /* VECTOR: elements at once; mapped: iterations side by side; else 1 */
     uint32_t unroll;  /* bodies in flight, >= 1: with REDUCE each has accumulators of its own */
     uint32_t mapping; /* st_axis_mapping */
 } st_loop_axis;

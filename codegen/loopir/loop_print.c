@@ -181,6 +181,9 @@ static void put_loop(printer *p, const st_loop_inst *inst)
     }
     if (axis->mapping) {
         put(p, axis->mapping <= ST_MAPPING_THREADS ? mappings[axis->mapping] : " ?");
+        if (axis->lanes > 1 && !(axis->flags & ST_AXIS_VECTOR)) {
+            st_str_addf(p->out, " by %" PRIu32, axis->lanes);
+        }
     }
 }
 

@@ -316,6 +316,11 @@ static void put_scalar(text *t, const st_loop_inst *inst)
 
 static void put_element(text *t, const st_loop_inst *inst)
 {
+    const st_loop_ref ref = (st_loop_ref)(inst - t->kernel->insts.data);
+    if (t->is_staged && t->is_staged[ref]) {
+        put(t, "x%" PRIu32 "[e]", ref);
+        return;
+    }
     put(t, "b%" PRIu32 "[", inst->ref);
     st_loop_text_sym(t, inst->sym);
     put(t, "]");

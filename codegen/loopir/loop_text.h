@@ -48,6 +48,8 @@ typedef struct st_loop_text {
     st_str *out;
     uint32_t depth; /* of indentation */
     void *frame;
+    /* By LOAD and STORE: is its element x<r>[e], in an array of the thread? NULL: none is. */
+    const uint8_t *is_staged;
     /* Prints a LOOP instruction, whose line has been begun, and what is inside. */
     void (*put_loop)(struct st_loop_text *t, const st_loop_inst *inst);
 } st_loop_text;

@@ -564,7 +564,7 @@ static stator_status check_axes(const checker *c)
                       ((axis->flags & ST_AXIS_PARALLEL) && (axis->flags & ST_AXIS_REDUCE)),
                   c, "the flags of axis %" PRIu32 " contradict each other", i);
         BROKEN_IF(axis->lanes == 0 || axis->lanes > ST_LOOP_LANES_MAX || axis->unroll == 0 ||
-                      (axis->lanes > 1 && !(axis->flags & ST_AXIS_VECTOR)),
+                      (axis->lanes > 1 && !(axis->flags & ST_AXIS_VECTOR) && !axis->mapping),
                   c, "axis %" PRIu32 " has %" PRIu32 " lanes, unrolled %" PRIu32 " times", i,
                   axis->lanes, axis->unroll);
     }

@@ -111,7 +111,7 @@ static inline st_u64 st_soft_meet(st_u32 kind, st_u32 line, st_u64 value, st_u32
 /* What a program has of these is summed over their section when it is loaded. */
 #define ST_SHARED(type, name, n)                                                                   \
     static const struct st_soft_shared name##_st_shared                                            \
-        __attribute__((section("st_soft_shared"), used)) = {sizeof(type) * (n), _Alignof(type)};   \
+        __attribute__((section("st_soft_shared"), used)) = {sizeof(type) * (n), 16};               \
     type *const name = (type *)st_soft_take_shared(&name##_st_shared)
 
 #define ST_BLOCK (st_soft_self()->block)
@@ -123,6 +123,56 @@ static inline st_u64 st_soft_meet(st_u32 kind, st_u32 line, st_u64 value, st_u32
 #define st_shuffle_xor_u32(x, mask)                                                                \
     ((st_u32)st_soft_meet(ST_SOFT_SHUFFLE_U32, __LINE__, (st_u32)(x), (mask)))
 #define st_shuffle_xor_u64(x, mask) st_soft_meet(ST_SOFT_SHUFFLE_U64, __LINE__, (st_u64)(x), (mask))
+
+#define ST_UNROLL
+
+typedef struct st_u32x2 {
+    st_u32 x, y;
+} st_u32x2;
+typedef struct st_u32x4 {
+    st_u32 x, y, z, w;
+} st_u32x4;
+
+/* A device stops where an address is not aligned to the bytes that are moved. */
+static inline void *st_soft_aligned(const void *p, st_u32 bytes)
+{
+    if ((st_u64)p % bytes) {
+        __builtin_trap();
+    }
+    return (void *)(st_u64)p;
+}
+static inline st_u32 st_load_u32(const void *from)
+{
+    st_u32 x;
+    __builtin_memcpy(&x, st_soft_aligned(from, sizeof x), sizeof x);
+    return x;
+}
+static inline st_u32x2 st_load_u32x2(const void *from)
+{
+    st_u32x2 x;
+    __builtin_memcpy(&x, st_soft_aligned(from, sizeof x), sizeof x);
+    return x;
+}
+static inline st_u32x4 st_load_u32x4(const void *from)
+{
+    st_u32x4 x;
+    __builtin_memcpy(&x, st_soft_aligned(from, sizeof x), sizeof x);
+    return x;
+}
+static inline void st_store_u32(void *to, st_u32 x)
+{
+    __builtin_memcpy(st_soft_aligned(to, sizeof x), &x, sizeof x);
+}
+static inline void st_store_u32x2(void *to, st_u32 x, st_u32 y)
+{
+    const st_u32x2 v = {x, y};
+    __builtin_memcpy(st_soft_aligned(to, sizeof v), &v, sizeof v);
+}
+static inline void st_store_u32x4(void *to, st_u32 x, st_u32 y, st_u32 z, st_u32 w)
+{
+    const st_u32x4 v = {x, y, z, w};
+    __builtin_memcpy(st_soft_aligned(to, sizeof v), &v, sizeof v);
+}
 
 static inline st_u32 st_bits_of_f32(float x)
 {

@@ -371,3 +371,48 @@ Test(gpu_text, threads_read_what_others_wrote)
     st_loop_close(&w.b);
     compare();
 }
+
+/* Rows of 150 elements: the second is not aligned to 16 bytes, and the last iterations are fewer
+ * than the lanes. */
+static void compare_lanes(uint32_t dtype, uint32_t lanes)
+{
+    const uint32_t x = input(dtype);
+    const uint32_t y = output(dtype, BLOCKS * ROW);
+    const uint32_t z = output(dtype, BLOCKS);
+    const uint32_t row = open_blocks();
+    const st_loop_ref sum = st_loop_acc(&w.b, ST_ACC_MAX, dtype, 0);
+    const uint32_t i = open_threads();
+    w.kernel.axes.data[w.kernel.axes.count - 1u].lanes = lanes;
+    const st_loop_ref v = st_loop_load(&w.b, x, in_row(row, i), 0, 0);
+    st_loop_store(&w.b, y, in_row(row, i), loop_op(&w, "add", v, v, 0), 0);
+    st_loop_update(&w.b, sum, v, 0, 0);
+    st_loop_close(&w.b);
+    st_loop_store(&w.b, z, row, st_loop_read(&w.b, sum, dtype), 0);
+    st_loop_close(&w.b);
+    compare();
+}
+
+Test(gpu_text, floats_side_by_side)
+{
+    compare_lanes(STATOR_F32, 4);
+}
+
+Test(gpu_text, doubles_side_by_side)
+{
+    compare_lanes(STATOR_F64, 2);
+}
+
+Test(gpu_text, bytes_side_by_side)
+{
+    compare_lanes(STATOR_U8, 8);
+}
+
+Test(gpu_text, halves_of_words_side_by_side)
+{
+    compare_lanes(STATOR_I16, 8);
+}
+
+Test(gpu_text, long_integers_side_by_side)
+{
+    compare_lanes(STATOR_I64, 2);
+}

@@ -28,10 +28,25 @@ ST_KERNEL(k0_argmax, k0_argmax_arguments, 512)
     const st_i32 i0 = (st_i32)ST_BLOCK;
     float a1 = st_f32_of_bits(0xff800000u);
     st_i64 at1 = 9223372036854775807ll;
-    for (st_i32 i1 = (st_i32)ST_THREAD; i1 < (5000); i1 += 512) {
-        const float v2 = b0[(5000 * i0 + i1)];
-        const st_i64 v3 = (i1);
-        { if (ST_BETTER(v2, v3, a1, at1, v2 > a1)) { a1 = v2; at1 = v3; } }
+    for (st_i32 f1 = (st_i32)ST_THREAD * 4; f1 < (5000); f1 += 2048) {
+        const st_i32 i1 = f1;
+        if (f1 + 4 <= (5000) && (st_u64)(b0 + (5000 * i0 + i1)) % 16 == 0) {
+            const st_u32x4 w2 = st_load_u32x4(b0 + (5000 * i0 + i1));
+            const float x2[4] = {st_f32_of_bits(w2.x), st_f32_of_bits(w2.y), st_f32_of_bits(w2.z), st_f32_of_bits(w2.w)};
+            ST_UNROLL
+            for (st_i32 e = 0; e < 4; e++) {
+                const st_i32 i1 = f1 + e;
+                const float v2 = x2[e];
+                const st_i64 v3 = (i1);
+                { if (ST_BETTER(v2, v3, a1, at1, v2 > a1)) { a1 = v2; at1 = v3; } }
+            }
+        } else {
+            for (st_i32 i1 = f1; i1 < (5000) && i1 < f1 + 4; i1++) {
+                const float v2 = b0[(5000 * i0 + i1)];
+                const st_i64 v3 = (i1);
+                { if (ST_BETTER(v2, v3, a1, at1, v2 > a1)) { a1 = v2; at1 = v3; } }
+            }
+        }
     }
     st_argmax_f32(&a1, &at1, ST_WARP);
     if (ST_LANE == 0) { m1[ST_THREAD / ST_WARP] = a1; mt1[ST_THREAD / ST_WARP] = at1; }

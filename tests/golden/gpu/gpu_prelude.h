@@ -32,6 +32,19 @@ extern const st_u32 ST_THREAD, ST_LANE;
 void st_barrier(void);
 st_u32 st_shuffle_xor_u32(st_u32 x, st_u32 mask);
 st_u64 st_shuffle_xor_u64(st_u64 x, st_u32 mask);
+#define ST_UNROLL
+typedef struct st_u32x2 {
+    st_u32 x, y;
+} st_u32x2;
+typedef struct st_u32x4 {
+    st_u32 x, y, z, w;
+} st_u32x4;
+st_u32 st_load_u32(const void *from);
+st_u32x2 st_load_u32x2(const void *from);
+st_u32x4 st_load_u32x4(const void *from);
+void st_store_u32(void *to, st_u32 x);
+void st_store_u32x2(void *to, st_u32 x, st_u32 y);
+void st_store_u32x4(void *to, st_u32 x, st_u32 y, st_u32 z, st_u32 w);
 st_u32 st_bits_of_f32(float x);
 st_u64 st_bits_of_f64(double x);
 float st_f32_of_bits(st_u32 x);

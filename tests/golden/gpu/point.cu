@@ -14,18 +14,39 @@ ST_KERNEL(k0_max, k0_max_arguments, 256)
     const float *b1 = ST_GLOBAL(const float, ST_ARG(b1));
     float *b2 = ST_GLOBAL(float, ST_ARG(b2));
     const float v4 = 0.0f;
-    const st_i32 i2 = (st_i32)(ST_BLOCK * 256 + ST_THREAD);
-    if (i2 < (64000)) {
-        const st_i64 v9 = (((i2) / (1000)));
-        const st_i32 n10 = v9;
-        const st_i64 v11 = (((i2) % (1000)));
-        const st_i32 n12 = v11;
-        const float v1 = b0[(i2)];
-        const float v2 = b1[(n12)];
-        const float v15 = (float)(v1 + v2);
-        const float v16 = (float)(ST_MAX(v15, v4));
-        b2[(i2)] = v16;
+    const st_i32 f2 = (st_i32)((ST_BLOCK * 256 + ST_THREAD) * 4);
+    const st_i32 i2 = f2;
+    if (f2 + 4 <= (64000) && (st_u64)(b0 + (i2)) % 16 == 0 && (st_u64)(b2 + (i2)) % 16 == 0) {
+        const st_u32x4 w1 = st_load_u32x4(b0 + (i2));
+        const float x1[4] = {st_f32_of_bits(w1.x), st_f32_of_bits(w1.y), st_f32_of_bits(w1.z), st_f32_of_bits(w1.w)};
+        float x6[4];
+        ST_UNROLL
+        for (st_i32 e = 0; e < 4; e++) {
+            const st_i32 i2 = f2 + e;
+            const st_i64 v9 = (((i2) / (1000)));
+            const st_i32 n10 = v9;
+            const st_i64 v11 = (((i2) % (1000)));
+            const st_i32 n12 = v11;
+            const float v1 = x1[e];
+            const float v2 = b1[(n12)];
+            const float v15 = (float)(v1 + v2);
+            const float v16 = (float)(ST_MAX(v15, v4));
+            x6[e] = v16;
+        }
+        st_store_u32x4(b2 + (i2), st_bits_of_f32(x6[0]), st_bits_of_f32(x6[1]), st_bits_of_f32(x6[2]), st_bits_of_f32(x6[3]));
+    } else {
+        for (st_i32 i2 = f2; i2 < (64000) && i2 < f2 + 4; i2++) {
+            const st_i64 v9 = (((i2) / (1000)));
+            const st_i32 n10 = v9;
+            const st_i64 v11 = (((i2) % (1000)));
+            const st_i32 n12 = v11;
+            const float v1 = b0[(i2)];
+            const float v2 = b1[(n12)];
+            const float v15 = (float)(v1 + v2);
+            const float v16 = (float)(ST_MAX(v15, v4));
+            b2[(i2)] = v16;
+        }
     }
 }
-// 256 iterations a block, 0 bytes of shared memory, 0 of scratch
+// 1024 iterations a block, 0 bytes of shared memory, 0 of scratch
 

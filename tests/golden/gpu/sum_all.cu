@@ -20,9 +20,23 @@ ST_KERNEL(k0_reduce_sum, k0_reduce_sum_arguments, 512)
     const st_i32 *b0 = ST_GLOBAL(const st_i32, ST_ARG(b0));
     st_i32 *b1 = ST_GLOBAL(st_i32, ST_ARG(b1));
     st_i32 a1 = 0;
-    for (st_i32 i2 = (st_i32)ST_THREAD; i2 < (10000); i2 += 512) {
-        const st_i32 v2 = b0[(i2)];
-        a1 = (st_i32)((st_u32)a1 + (st_u32)v2);
+    for (st_i32 f2 = (st_i32)ST_THREAD * 4; f2 < (10000); f2 += 2048) {
+        const st_i32 i2 = f2;
+        if (f2 + 4 <= (10000) && (st_u64)(b0 + (i2)) % 16 == 0) {
+            const st_u32x4 w2 = st_load_u32x4(b0 + (i2));
+            const st_i32 x2[4] = {(st_i32)(w2.x), (st_i32)(w2.y), (st_i32)(w2.z), (st_i32)(w2.w)};
+            ST_UNROLL
+            for (st_i32 e = 0; e < 4; e++) {
+                const st_i32 i2 = f2 + e;
+                const st_i32 v2 = x2[e];
+                a1 = (st_i32)((st_u32)a1 + (st_u32)v2);
+            }
+        } else {
+            for (st_i32 i2 = f2; i2 < (10000) && i2 < f2 + 4; i2++) {
+                const st_i32 v2 = b0[(i2)];
+                a1 = (st_i32)((st_u32)a1 + (st_u32)v2);
+            }
+        }
     }
     a1 = st_sum_i32(a1, ST_WARP);
     if (ST_LANE == 0) m1[ST_THREAD / ST_WARP] = a1;

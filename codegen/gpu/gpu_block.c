@@ -19,6 +19,20 @@ static const st_loop_inst *at(const gpu_text *g, st_loop_ref ref)
     return st_loop_at(g->kernel, ref);
 }
 
+void gpu_put_member(gpu_text *g)
+{
+    if (g->columns) {
+        put(&g->t, "ST_THREAD / %" PRIu32, g->columns);
+    } else {
+        put(&g->t, "ST_THREAD");
+    }
+}
+
+uint32_t gpu_members(const gpu_text *g)
+{
+    return g->columns ? g->kernel->threads / g->columns : g->kernel->threads;
+}
+
 static void put_barrier(gpu_text *g)
 {
     st_loop_text_indent(&g->t);
@@ -96,7 +110,9 @@ static void make_partial(gpu_text *g, st_loop_ref acc)
 {
     if (g->acc_state[acc] == GPU_ACC_UNIFORM) {
         st_loop_text_indent(&g->t);
-        put(&g->t, "if (ST_THREAD != 0) { a%" PRIu32 " = ", acc);
+        put(&g->t, "if (");
+        gpu_put_member(g);
+        put(&g->t, " != 0) { a%" PRIu32 " = ", acc);
         st_loop_text_identity(&g->t, at(g, acc));
         if (st_loop_has_index(at(g, acc))) {
             put(&g->t, "; at%" PRIu32 " = %s", acc, g->t.spelling->greatest[STATOR_I64]);
@@ -158,14 +174,16 @@ static void put_for(st_loop_text *t, const st_loop_inst *inst, bool is_threads)
     const char *type = t->spelling->index_type;
     put(t, "for (%s i%" PRIu32 " = ", type, inst->ref);
     if (is_threads) {
-        put(t, "(%s)ST_THREAD", type);
+        put(t, "(%s)(", type);
+        gpu_put_member(t->frame);
+        put(t, ")");
     } else {
         put(t, "0");
     }
     put(t, "; i%" PRIu32 " < ", inst->ref);
     st_loop_text_sym(t, axis->extent);
     if (is_threads) {
-        put(t, "; i%" PRIu32 " += %" PRIu32 ") {\n", inst->ref, t->kernel->threads);
+        put(t, "; i%" PRIu32 " += %" PRIu32 ") {\n", inst->ref, gpu_members(t->frame));
     } else {
         put(t, "; i%" PRIu32 "++) {\n", inst->ref);
     }
@@ -204,6 +222,7 @@ static void put_threads_loop(gpu_text *g, const st_loop_inst *inst)
     if (gpu_has_lanes(g, inst)) {
         put_for_lanes(g, inst);
     } else {
+        put(&g->t, g->columns ? "if (is_column) " : "");
         put_for(&g->t, inst, true);
         st_loop_text_body(&g->t, inst->body);
     }
@@ -247,6 +266,28 @@ static void put_shared_loop(gpu_text *g, const st_loop_inst *inst)
 
 /* ---- instructions ---- */
 
+/* The loop of which each block takes several iterations. Threads beyond the last iteration do what
+ * those of the last one do, but for loops and stores, so that all come to the barriers. */
+static void put_columns(gpu_text *g, const st_loop_inst *inst)
+{
+    const st_loop_axis *axis = &g->kernel->axes.data[inst->ref];
+    const char *type = g->t.spelling->index_type;
+    const uint32_t k = inst->ref;
+    g->columns = axis->lanes;
+    st_loop_text_indent(&g->t);
+    put(&g->t, "const %s f%" PRIu32 " = (%s)(ST_BLOCK * %" PRIu32 " + ST_THREAD %% %" PRIu32 ");\n",
+        type, k, type, axis->lanes, axis->lanes);
+    st_loop_text_indent(&g->t);
+    put(&g->t, "const st_bool is_column = f%" PRIu32 " < ", k);
+    st_loop_text_sym(&g->t, axis->extent);
+    put(&g->t, ";\n");
+    st_loop_text_indent(&g->t);
+    put(&g->t, "const %s i%" PRIu32 " = is_column ? f%" PRIu32 " : ", type, k, k);
+    st_loop_text_sym(&g->t, axis->extent);
+    put(&g->t, " - 1;\n");
+    gpu_put_shared_block(g, inst->body);
+}
+
 static void put_any_loop(gpu_text *g, const st_loop_inst *inst)
 {
     const uint32_t mapping = g->kernel->axes.data[inst->ref].mapping;
@@ -257,6 +298,8 @@ static void put_any_loop(gpu_text *g, const st_loop_inst *inst)
         st_loop_text_indent(&g->t);
         put(&g->t, "const %s i%" PRIu32 " = (%s)ST_BLOCK;\n", type, inst->ref, type);
         gpu_put_shared_block(g, inst->body);
+    } else if (mapping == ST_MAPPING_COLUMNS) {
+        put_columns(g, inst);
     } else {
         put_shared_loop(g, inst);
     }
@@ -277,7 +320,11 @@ static void put_shared_inst(gpu_text *g, st_loop_ref ref)
         g->touched[inst->ref] |= access_of(inst);
     }
     st_loop_text_indent(&g->t);
-    put(&g->t, is_effect ? "if (ST_THREAD == 0) " : "");
+    if (is_effect) {
+        put(&g->t, g->columns ? "if (is_column && " : "if (");
+        gpu_put_member(g);
+        put(&g->t, " == 0) ");
+    }
     st_loop_text_inst(&g->t, ref);
 }
 

@@ -86,7 +86,7 @@ static void put_index_function(gpu_text *g, const st_loop_inst *acc)
 
 void gpu_put_functions(gpu_text *g)
 {
-    for (st_loop_ref ref = 1; ref < g->kernel->insts.count; ref++) {
+    for (st_loop_ref ref = 1; ref < g->kernel->insts.count && g->columns == 0; ref++) {
         const st_loop_inst *acc = st_loop_at(g->kernel, ref);
         if (!g->is_combined[ref] || g->has_function[acc->imm.i][acc->dtype]) {
             continue;
@@ -102,19 +102,21 @@ void gpu_put_functions(gpu_text *g)
 
 uint32_t gpu_put_exchanges(gpu_text *g)
 {
+    const char *places = g->columns ? "" : " / ST_WARP";
+    const uint32_t each = (g->columns ? g->kernel->threads : g->kernel->threads / 32u) * 8u;
     uint32_t bytes = 0;
     for (st_loop_ref ref = 1; ref < g->kernel->insts.count; ref++) {
         const st_loop_inst *acc = st_loop_at(g->kernel, ref);
         if (!g->is_combined[ref]) {
             continue;
         }
-        put(&g->t, "    ST_SHARED(%s, m%" PRIu32 ", %" PRIu32 " / ST_WARP);\n",
-            g->t.spelling->types[acc->dtype], ref, g->kernel->threads);
-        bytes += (g->kernel->threads / 32u) * 8u;
+        put(&g->t, "    ST_SHARED(%s, m%" PRIu32 ", %" PRIu32 "%s);\n",
+            g->t.spelling->types[acc->dtype], ref, g->kernel->threads, places);
+        bytes += each;
         if (st_loop_has_index(acc)) {
-            put(&g->t, "    ST_SHARED(st_i64, mt%" PRIu32 ", %" PRIu32 " / ST_WARP);\n", ref,
-                g->kernel->threads);
-            bytes += (g->kernel->threads / 32u) * 8u;
+            put(&g->t, "    ST_SHARED(st_i64, mt%" PRIu32 ", %" PRIu32 "%s);\n", ref,
+                g->kernel->threads, places);
+            bytes += each;
         }
     }
     return bytes;
@@ -162,6 +164,42 @@ static void put_index_lines(gpu_text *g, const st_loop_inst *acc, st_loop_ref re
         ref, ref, threads);
 }
 
+/* The threads of a column in their order, one after the other. */
+static void put_column_lines(gpu_text *g, const st_loop_inst *acc, st_loop_ref ref)
+{
+    const bool has_index = st_loop_has_index(acc);
+    char names[2][16];
+    (void)snprintf(names[0], sizeof names[0], "a%" PRIu32, ref);
+    (void)snprintf(names[1], sizeof names[1], "at%" PRIu32, ref);
+    const st_loop_operands operands = {names[0], names[1], "o", "ot"};
+    for (uint32_t k = 0; k <= has_index; k++) {
+        put(&g->t, "m%s%" PRIu32 "[ST_THREAD] = %s;\n", k ? "t" : "", ref, names[k]);
+        st_loop_text_indent(&g->t);
+    }
+    put(&g->t, "st_barrier();\n");
+    for (uint32_t k = 0; k <= has_index; k++) {
+        st_loop_text_indent(&g->t);
+        put(&g->t, "%s = m%s%" PRIu32 "[ST_THREAD %% %" PRIu32 "];\n", names[k], k ? "t" : "", ref,
+            g->columns);
+    }
+    st_loop_text_indent(&g->t);
+    put(&g->t,
+        "for (st_u32 k = ST_THREAD %% %" PRIu32 " + %" PRIu32 "; k < %" PRIu32 "; k += %" PRIu32
+        ") {\n",
+        g->columns, g->columns, g->kernel->threads, g->columns);
+    st_loop_text_indent(&g->t);
+    put(&g->t, "    const %s o = m%" PRIu32 "[k];\n", g->t.spelling->types[acc->dtype], ref);
+    if (has_index) {
+        st_loop_text_indent(&g->t);
+        put(&g->t, "    const st_i64 ot = mt%" PRIu32 "[k];\n", ref);
+    }
+    st_loop_text_indent(&g->t);
+    put(&g->t, "    ");
+    st_loop_text_combine(&g->t, acc, &operands);
+    st_loop_text_indent(&g->t);
+    put(&g->t, "}\n");
+}
+
 void gpu_put_combine(gpu_text *g, st_loop_ref ref)
 {
     const st_loop_inst *acc = st_loop_at(g->kernel, ref);
@@ -172,7 +210,9 @@ void gpu_put_combine(gpu_text *g, st_loop_ref ref)
     }
     g->is_combined[ref] = 1;
     g->acc_state[ref] = GPU_ACC_UNIFORM;
-    if (st_loop_has_index(acc)) {
+    if (g->columns) {
+        put_column_lines(g, acc, ref);
+    } else if (st_loop_has_index(acc)) {
         put_index_lines(g, acc, ref);
     } else {
         put_lines(g, acc, ref);

@@ -75,7 +75,7 @@ static void note_value(void *self, uint32_t index)
     s->has_value = s->has_value || s->syms->symbols.data[index].kind != ST_SYMBOL_SIZE;
 }
 
-static bool is_of_sizes(const gpu_mapper *m, uint32_t sym)
+bool gpu_is_of_sizes(const gpu_mapper *m, uint32_t sym)
 {
     symbol_search s = {m->kernel->syms, false};
     st_loop_each_symbol(m->kernel->syms, sym, note_value, &s);
@@ -98,7 +98,7 @@ static st_loop_ref next_inside(const gpu_mapper *m, st_loop_ref loop, bool is_pa
         }
     }
     const bool is_free = inside && !(gpu_axis_of(m, inside)->flags & ST_AXIS_SERIAL) &&
-                         is_of_sizes(m, gpu_axis_of(m, inside)->extent);
+                         gpu_is_of_sizes(m, gpu_axis_of(m, inside)->extent);
     return is_free && !(is_parallel && meets_outside(m, inside)) ? inside : 0;
 }
 

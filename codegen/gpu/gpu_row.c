@@ -5,7 +5,8 @@
  *             loop i1 < 4096 reduce over threads { ... } loop i2 < 4096 over threads { ... } }
  *
  * A row is worth it when it is longer than a warp, unless there are iterations enough and
- * neighbouring ones lie side by side in memory: columns are summed by a thread each. */
+ * neighbouring ones lie side by side in memory. Such columns are summed by a thread each where they
+ * are many, else a block takes 32 of them and several threads share one. */
 #include "codegen/gpu/gpu_schedule.h"
 
 #define ROW_MIN 33           /* shorter rows are run by one thread */
@@ -16,6 +17,9 @@
 #define ELEMENTS_A_THREAD 4u /* of a row */
 #define LONG_INSIDE 1024     /* the innermost of a nest alone serves the threads */
 #define DEPTH_MAX 6
+#define COLUMNS 32u          /* of a block: what a warp loads lies side by side */
+#define COLUMN_THREADS 1024u /* of a block of columns, at most */
+#define ACC_BYTES 16u        /* of an accumulator and its index, at most */
 
 /* ---- how memory is walked ---- */
 
@@ -135,9 +139,9 @@ bool gpu_is_row(const gpu_mapper *m, const gpu_nest *of)
 
 /* ---- mapping ---- */
 
-static void map_walk(const gpu_mapper *m, st_loop_ref loop)
+static void map_walk(const gpu_mapper *m, st_loop_ref loop, bool has_lanes)
 {
-    uint32_t lanes = gpu_lanes_for(m->kernel, loop);
+    uint32_t lanes = has_lanes ? gpu_lanes_for(m->kernel, loop) : 1u;
     while (lanes > 1u && (int64_t)lanes * m->kernel->threads > gpu_hint_of(m, loop)) {
         lanes /= 2u;
     }
@@ -155,7 +159,7 @@ static uint32_t threads_for(const gpu_mapper *m, int64_t longest)
     return threads;
 }
 
-static bool map_walks(const gpu_mapper *m, uint32_t block)
+static bool map_walks(const gpu_mapper *m, uint32_t block, bool has_lanes)
 {
     for (st_loop_ref ref = m->kernel->blocks.data[block].first; ref; ref = gpu_at(m, ref)->next) {
         gpu_nest of;
@@ -164,20 +168,20 @@ static bool map_walks(const gpu_mapper *m, uint32_t block)
         }
         gpu_find_nest(m, ref, &of);
         if (is_around(m, &of)) {
-            if (!map_walks(m, gpu_at(m, ref)->body)) {
+            if (!map_walks(m, gpu_at(m, ref)->body, has_lanes)) {
                 return false;
             }
             continue;
         }
         const st_loop_ref inside = of.loops[of.n - 1u];
         if (gpu_hint_of(m, inside) >= LONG_INSIDE) {
-            map_walk(m, inside);
+            map_walk(m, inside, has_lanes);
             continue;
         }
         if (!gpu_flatten(m, &of)) {
             return false;
         }
-        map_walk(m, ref);
+        map_walk(m, ref, has_lanes);
     }
     return true;
 }
@@ -189,5 +193,65 @@ bool gpu_map_row(const gpu_mapper *m)
     walk_sum walks = {.longest = 0};
     look_at_walks(m, body, 0, &walks);
     m->kernel->threads = threads_for(m, walks.longest);
-    return map_walks(m, body);
+    return map_walks(m, body, true);
+}
+
+/* ---- columns ---- */
+
+/* Does the block hold what the threads of a column cannot share: a loop whose extent is read from
+ * data, so that some would not come to a barrier? */
+static bool has_loop_of_values(const gpu_mapper *m, uint32_t block)
+{
+    for (st_loop_ref ref = m->kernel->blocks.data[block].first; ref; ref = gpu_at(m, ref)->next) {
+        if (gpu_at(m, ref)->code == ST_LOOP_LOOP &&
+            (!gpu_is_of_sizes(m, gpu_axis_of(m, ref)->extent) ||
+             has_loop_of_values(m, gpu_at(m, ref)->body))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Do accumulators of all threads fit into shared memory, and is there no buffer of a block? */
+static bool columns_fit(const gpu_mapper *m)
+{
+    uint32_t bytes = 0;
+    for (st_loop_ref ref = 1; ref < m->kernel->insts.count; ref++) {
+        bytes += gpu_at(m, ref)->code == ST_LOOP_ACC ? COLUMN_THREADS * ACC_BYTES : 0;
+    }
+    for (uint32_t i = 0; i < m->kernel->buffers.count; i++) {
+        if (m->kernel->buffers.data[i].flags & ST_BUFFER_LOCAL) {
+            return false;
+        }
+    }
+    return bytes <= m->target->shared_bytes && COLUMN_THREADS <= m->target->block_threads_max;
+}
+
+bool gpu_is_column(const gpu_mapper *m, const gpu_nest *of)
+{
+    walk_sum walks = {.longest = 0};
+    const uint32_t body = of->n ? gpu_at(m, of->loops[of->n - 1u])->body : 0;
+    look_at_walks(m, body, 0, &walks);
+    const int64_t busy = (int64_t)m->target->n_multiprocessors * BUSY_THREADS;
+    const int64_t n = of->n ? product_of(m, of) : 0;
+    return n >= COLUMNS / 2 && n < busy * 4 && walks.longest >= ROW_MIN && !walks.is_serial &&
+           gain_below(m, body, of->axes[of->n - 1u].symbol, 0) > walks.gain && columns_fit(m) &&
+           !has_loop_of_values(m, body);
+}
+
+bool gpu_map_column(const gpu_mapper *m)
+{
+    const st_loop_ref loop = st_kernel_parallel_loop(m->kernel);
+    const int64_t n = gpu_hint_of(m, loop);
+    const int64_t enough = (int64_t)m->target->n_multiprocessors * COLUMN_THREADS * 4;
+    walk_sum walks = {.longest = 0};
+    uint32_t threads = COLUMN_THREADS;
+    look_at_walks(m, gpu_at(m, loop)->body, 0, &walks);
+    while (threads > 2u * COLUMNS &&
+           (n * (threads / COLUMNS) > enough || (int64_t)(threads / COLUMNS) * 4 > walks.longest)) {
+        threads /= 2u;
+    }
+    m->kernel->threads = threads;
+    gpu_axis_of(m, loop)->lanes = COLUMNS;
+    return map_walks(m, gpu_at(m, loop)->body, false);
 }

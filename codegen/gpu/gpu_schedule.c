@@ -34,9 +34,12 @@ stator_status st_gpu_schedule(const st_target *target, st_kernel *kernel, stator
     gpu_nest of;
     ST_TRY_MEM(cg_order_reductions(kernel) && st_kernel_merge_axes(kernel), err);
     gpu_find_nest(&m, st_kernel_parallel_loop(kernel), &of);
-    const bool is_row = gpu_is_row(&m, &of);
-    ST_TRY_MEM(gpu_flatten(&m, &of) && (!is_row || gpu_map_row(&m)), err);
-    map_grid(&m, is_row ? ST_MAPPING_BLOCKS : ST_MAPPING_GRID);
+    const bool is_column = gpu_is_column(&m, &of);
+    const bool is_row = !is_column && gpu_is_row(&m, &of);
+    ST_TRY_MEM(gpu_flatten(&m, &of) && (!is_row || gpu_map_row(&m)) &&
+                   (!is_column || gpu_map_column(&m)),
+               err);
+    map_grid(&m, is_column ? ST_MAPPING_COLUMNS : is_row ? ST_MAPPING_BLOCKS : ST_MAPPING_GRID);
     ST_TRY_MEM(cg_widen_long_sums(kernel), err);
     return st_kernel_verify(kernel, err);
 }

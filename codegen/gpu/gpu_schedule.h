@@ -44,6 +44,8 @@ typedef struct gpu_nest {
 /* The nest from the loop (0: none) inwards whose iterations may be run in any order; of the
  * parallel loop those that do not meet in accumulators either. */
 void gpu_find_nest(const gpu_mapper *m, st_loop_ref loop, gpu_nest *out);
+/* Is the sym made of sizes alone? */
+bool gpu_is_of_sizes(const gpu_mapper *m, uint32_t sym);
 /* The nest becomes one loop, its first, unless an index would be beyond the limits of syms; 0: out
  * of memory. */
 bool gpu_flatten(const gpu_mapper *m, gpu_nest *of);
@@ -60,6 +62,11 @@ uint32_t gpu_vector_bytes(const st_kernel *kernel, const st_loop_inst *loop, st_
 /* Is the kernel run better by a block for each iteration of the nest of its parallel loop (n = 0:
  * there is none)? */
 bool gpu_is_row(const gpu_mapper *m, const gpu_nest *of);
+/* Is it run better by blocks that take neighbouring iterations of the nest each, of which several
+ * threads share one? */
+bool gpu_is_column(const gpu_mapper *m, const gpu_nest *of);
+/* Spreads the loops inside over those threads; 0: as gpu_flatten. */
+bool gpu_map_column(const gpu_mapper *m);
 /* Spreads the loops inside over the threads of a block; 0: as gpu_flatten. */
 bool gpu_map_row(const gpu_mapper *m);
 

@@ -349,7 +349,9 @@ static bool take_tables(program *p, st_arena *arena)
 static uint32_t iterations_of(const st_kernel *kernel, const st_loop_inst *loop)
 {
     const st_loop_axis *axis = &kernel->axes.data[loop->ref];
-    return axis->mapping == ST_MAPPING_GRID ? kernel->threads * axis->lanes : 1u;
+    return axis->mapping == ST_MAPPING_GRID      ? kernel->threads * axis->lanes
+           : axis->mapping == ST_MAPPING_COLUMNS ? axis->lanes
+                                                 : 1u;
 }
 
 stator_status st_gpu_print(const st_target *target, const st_kernel *kernel, const char *name,

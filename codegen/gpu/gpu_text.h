@@ -22,6 +22,7 @@ typedef struct gpu_text {
     uint32_t n_loops;     /* around the instruction, that all threads of the block run together */
     uint8_t *acc_state;   /* gpu_acc_state, by ACC instruction */
     uint8_t *is_combined; /* over the block, by ACC instruction */
+    uint32_t columns;     /* iterations of the parallel loop in a block, 0: a block has one */
     uint8_t *touched;     /* gpu_access since the last barrier, by buffer */
     uint8_t *is_staged;   /* of the loop that is printed; see st_loop_text */
     /* Is there a function that combines such accumulators over a warp? By kind and dtype. */
@@ -34,6 +35,10 @@ extern const st_loop_spelling gpu_spelling;
 void gpu_put_helpers(const char *body, st_str *out);
 
 /* ---- gpu_block.c ---- */
+/* Prints the thread's number among those that share the iterations of a loop. */
+void gpu_put_member(gpu_text *g);
+/* How many they are. */
+uint32_t gpu_members(const gpu_text *g);
 /* Prints a block of instructions that all threads of a block run together. */
 void gpu_put_shared_block(gpu_text *g, uint32_t block);
 /* A LOOP that one thread runs by itself; for st_loop_text.put_loop. */

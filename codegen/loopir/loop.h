@@ -172,7 +172,10 @@ enum st_axis_mapping {
     ST_MAPPING_SEQUENTIAL = 0, /* each thread that comes by runs all iterations */
     ST_MAPPING_GRID = 1,       /* the parallel loop's: each thread of the grid takes an iteration */
     ST_MAPPING_BLOCKS = 2,     /* the parallel loop's: each block of threads takes an iteration */
-    ST_MAPPING_THREADS = 3     /* the threads of a block share the iterations */
+    ST_MAPPING_THREADS = 3,    /* the threads of a block share the iterations */
+    /* The parallel loop's: each block takes `lanes` iterations, and those of its threads that have
+     * the same one share the iterations of THREADS loops. */
+    ST_MAPPING_COLUMNS = 4
 };
 
 typedef struct st_loop_axis {
@@ -252,8 +255,9 @@ void st_kernel_deinit(st_kernel *kernel);
  * instruction stands in one chain; what the loops between an ACC and its UPDATE run is REDUCE or
  * SERIAL (SERIAL alone for LAST), between an ACC and a READ of it inside a loop that updates it
  * SERIAL; with a parallel loop all stores are inside it, and its extent is made of sizes; one
- * VECTOR axis on a path. GRID and BLOCKS are of the parallel loop alone; a THREADS axis is neither
- * SERIAL nor inside a GRID or another THREADS axis; a kernel with a mapped axis has threads. */
+ * VECTOR axis on a path. GRID, BLOCKS and COLUMNS are of the parallel loop alone; a THREADS axis
+ * is neither SERIAL nor inside a GRID or another THREADS axis; a kernel with a mapped axis has
+ * threads. */
 stator_status st_kernel_verify(const st_kernel *kernel, stator_diag **err);
 /* The text form, exact: golden tests and `output_code` print it. */
 void st_kernel_print(const st_kernel *kernel, st_str *out);

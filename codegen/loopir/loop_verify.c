@@ -366,9 +366,11 @@ static stator_status check_body(checker *c, st_loop_ref ref);
 
 static stator_status check_mapping(const checker *c, const st_loop_axis *axis)
 {
-    const bool is_of_grid = axis->mapping == ST_MAPPING_GRID || axis->mapping == ST_MAPPING_BLOCKS;
+    const bool is_of_grid = axis->mapping == ST_MAPPING_GRID ||
+                            axis->mapping == ST_MAPPING_BLOCKS ||
+                            axis->mapping == ST_MAPPING_COLUMNS;
     const bool is_of_block = axis->mapping == ST_MAPPING_THREADS;
-    BROKEN_IF(axis->mapping > ST_MAPPING_THREADS, c, "%" PRIu32 " is no mapping", axis->mapping);
+    BROKEN_IF(axis->mapping > ST_MAPPING_COLUMNS, c, "%" PRIu32 " is no mapping", axis->mapping);
     BROKEN_IF(axis->mapping && c->kernel->threads == 0, c,
               "it is mapped, and the kernel has no threads of a block");
     BROKEN_IF(is_of_grid && !(axis->flags & ST_AXIS_PARALLEL), c,

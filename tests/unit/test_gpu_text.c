@@ -98,11 +98,13 @@ static loop_world w;
 static uint64_t inputs[BUFFERS_MAX][4096];
 static uint64_t expected[BUFFERS_MAX][4096];
 static uint64_t found[BUFFERS_MAX][4096];
+static int64_t iterations; /* of the parallel loop */
 
 static void begin(void)
 {
     loop_world_init(&w, "k");
     w.kernel.threads = THREADS;
+    iterations = BLOCKS;
     for (uint32_t b = 0; b < BUFFERS_MAX; b++) {
         for (uint32_t i = 0; i < 4096; i++) {
             ((float *)inputs[b])[i] = (float)((i * 37u + b * 11u) % 29u) - 9.0f;
@@ -125,7 +127,7 @@ static void run_oracle(void)
         buffers[b] = w.kernel.buffers.data[b].flags & ST_BUFFER_LOCAL ? NULL : expected[b];
     }
     const st_kernel_args args = {.buffers = buffers};
-    const stator_status status = loop_oracle_run(&w.kernel, &args, 0, BLOCKS, &err);
+    const stator_status status = loop_oracle_run(&w.kernel, &args, 0, iterations, &err);
     cr_assert_eq(status, STATOR_OK, "%s", st_diag_text(err));
 }
 
@@ -415,4 +417,38 @@ Test(gpu_text, halves_of_words_side_by_side)
 Test(gpu_text, long_integers_side_by_side)
 {
     compare_lanes(STATOR_I64, 2);
+}
+
+/* 90 columns, 32 a block, of which two threads share one: in the last block some have none. */
+Test(gpu_text, threads_share_a_column)
+{
+    enum { COLUMNS = 90, ROWS = 17 };
+    iterations = COLUMNS;
+    const uint32_t x = loop_in(&w, "x", STATOR_F32, loop_int(&w, COLUMNS * ROWS));
+    const uint32_t y = output(STATOR_F32, COLUMNS * 2);
+    const uint32_t z = output(STATOR_I64, COLUMNS);
+    const uint32_t t = output(STATOR_F32, COLUMNS * ROWS);
+    const uint32_t column = open_loop(COLUMNS, ST_AXIS_PARALLEL, ST_MAPPING_COLUMNS);
+    w.kernel.axes.data[w.kernel.axes.count - 1u].lanes = 32;
+    const st_loop_ref sum =
+        st_loop_acc(&w.b, ST_ACC_SUM, STATOR_F32, st_loop_float(&w.b, STATOR_F32, 5));
+    const st_loop_ref best = st_loop_acc(&w.b, ST_ACC_ARGMAX, STATOR_F32, 0);
+    uint32_t i = open_loop(ROWS, ST_AXIS_REDUCE, ST_MAPPING_THREADS);
+    st_loop_ref v = st_loop_load(&w.b, x, loop_add(&w, loop_mul(&w, i, COLUMNS), column), 0, 0);
+    st_loop_update(&w.b, sum, v, 0, 0);
+    st_loop_update(&w.b, best, v, st_loop_index(&w.b, i), 0);
+    st_loop_close(&w.b);
+    const st_loop_ref total = st_loop_read(&w.b, sum, STATOR_F32);
+    st_loop_store(&w.b, y, column, total, 0);
+    st_loop_store(&w.b, z, column, st_loop_read(&w.b, best, STATOR_I64), 0);
+    i = open_loop(ROWS, ST_AXIS_REDUCE, ST_MAPPING_THREADS);
+    v = st_loop_load(&w.b, x, loop_add(&w, loop_mul(&w, i, COLUMNS), column), 0, 0);
+    v = loop_op(&w, "sub", v, total, 0);
+    st_loop_store(&w.b, t, loop_add(&w, loop_mul(&w, i, COLUMNS), column), v, 0);
+    st_loop_update(&w.b, sum, v, 0, 0);
+    st_loop_close(&w.b);
+    st_loop_store(&w.b, y, loop_add(&w, column, loop_int(&w, COLUMNS)),
+                  st_loop_read(&w.b, sum, STATOR_F32), 0);
+    st_loop_close(&w.b);
+    compare();
 }

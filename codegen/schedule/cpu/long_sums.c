@@ -43,6 +43,15 @@ static st_loop_ref insert_before(st_kernel *kernel, st_loop_ref before, const st
     return ref;
 }
 
+/* Threads of a block that share the iterations of a loop. */
+static int64_t sharing_threads(st_kernel *kernel)
+{
+    const st_loop_ref loop = st_kernel_parallel_loop(kernel);
+    const st_loop_axis *axis = loop ? axis_of(kernel, loop) : NULL;
+    return axis && axis->mapping == ST_MAPPING_COLUMNS ? kernel->threads / axis->lanes
+                                                       : kernel->threads;
+}
+
 /* Iterations between the accumulator and its update when all of them run one after the other in
  * each lane or thread; 0 when a vector axis shares them out. */
 static int64_t serial_steps(st_kernel *kernel, st_loop_ref acc, st_loop_ref update)
@@ -53,7 +62,8 @@ static int64_t serial_steps(st_kernel *kernel, st_loop_ref acc, st_loop_ref upda
         const st_loop_axis *axis = axis_of(kernel, loop);
         int64_t extent = st_loop_known_or(&kernel->syms->tab, axis->extent, LONG_SUM);
         if (axis->mapping == ST_MAPPING_THREADS) {
-            extent = (extent + kernel->threads - 1) / kernel->threads;
+            const int64_t threads = sharing_threads(kernel);
+            extent = (extent + threads - 1) / threads;
         }
         const bool is_serial = !(axis->flags & ST_AXIS_VECTOR) && extent > 0;
         steps = steps > LONG_SUM || !is_serial ? steps : steps * extent;

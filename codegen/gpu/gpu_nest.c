@@ -183,8 +183,7 @@ static bool rewrite(const gpu_mapper *m, const gpu_nest *of, uint32_t block, boo
     return true;
 }
 
-/* Appends an instruction to the block; 0: out of memory. */
-static st_loop_ref append(const gpu_mapper *m, uint32_t block, const st_loop_inst *inst)
+st_loop_ref gpu_append(const gpu_mapper *m, uint32_t block, const st_loop_inst *inst)
 {
     const st_loop_ref ref = m->kernel->insts.count;
     st_loop_inst *at = st_vec_push(m->kernel->mem, &m->kernel->insts);
@@ -196,6 +195,19 @@ static st_loop_ref append(const gpu_mapper *m, uint32_t block, const st_loop_ins
     return ref;
 }
 
+uint32_t gpu_bind(const gpu_mapper *m, uint32_t sym, int64_t lo, int64_t hi, uint32_t block)
+{
+    const st_loop_inst index = {.code = ST_LOOP_INDEX, .dtype = STATOR_I64, .sym = sym};
+    const st_loop_ref value = gpu_append(m, block, &index);
+    const st_loop_symbol symbol = {
+        .kind = ST_SYMBOL_VALUE, .id = m->kernel->insts.count, .owner = m->kernel->number};
+    const st_loop_inst bind = {
+        .code = ST_LOOP_BIND,
+        .args = {value},
+        .sym = value ? st_loop_symbol_add(m->kernel->syms, &symbol, lo, hi, 1) : 0};
+    return bind.sym && gpu_append(m, block, &bind) ? bind.sym : 0;
+}
+
 /* Binds a symbol to the place along axis k of the nest, at the end of the block. */
 static bool bind_place(const gpu_mapper *m, const gpu_nest *of, uint32_t k, uint32_t block)
 {
@@ -203,18 +215,11 @@ static bool bind_place(const gpu_mapper *m, const gpu_nest *of, uint32_t k, uint
     const uint32_t quotient = st_sym_floordiv(&syms->tab, of->whole, of->stride[k]);
     const uint32_t place =
         quotient && k ? st_sym_mod(&syms->tab, quotient, of->axes[k].extent) : quotient;
-    const st_loop_inst index = {.code = ST_LOOP_INDEX, .dtype = STATOR_I64, .sym = place};
-    const st_loop_ref value = place ? append(m, block, &index) : 0;
-    const st_loop_symbol symbol = {
-        .kind = ST_SYMBOL_VALUE, .id = m->kernel->insts.count, .owner = m->kernel->number};
     int64_t lo = 0;
     int64_t hi = 0;
     st_sym_range(&syms->tab, of->axes[k].sym, &lo, &hi);
-    const st_loop_inst bind = {.code = ST_LOOP_BIND,
-                               .args = {value},
-                               .sym = value ? st_loop_symbol_add(syms, &symbol, lo, hi, 1) : 0};
-    of->to[of->axes[k].symbol] = bind.sym;
-    return bind.sym && append(m, block, &bind);
+    of->to[of->axes[k].symbol] = place ? gpu_bind(m, place, lo, hi, block) : 0;
+    return of->to[of->axes[k].symbol] != 0;
 }
 
 /* Moves what stands in the nest's bodies, but for its loops, to the end of the block. */

@@ -34,6 +34,12 @@ stator_status st_gpu_schedule(const st_target *target, st_kernel *kernel, stator
     gpu_nest of;
     ST_TRY_MEM(cg_order_reductions(kernel) && st_kernel_merge_axes(kernel), err);
     gpu_find_nest(&m, st_kernel_parallel_loop(kernel), &of);
+    bool is_tile = false;
+    ST_TRY_MEM(gpu_map_tile(&m, &of, &is_tile), err);
+    if (is_tile) {
+        map_grid(&m, ST_MAPPING_BLOCKS);
+        return st_kernel_verify(kernel, err);
+    }
     const bool is_column = gpu_is_column(&m, &of);
     const bool is_row = !is_column && gpu_is_row(&m, &of);
     ST_TRY_MEM(gpu_flatten(&m, &of) && (!is_row || gpu_map_row(&m)) &&

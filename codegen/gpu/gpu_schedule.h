@@ -50,6 +50,17 @@ bool gpu_is_of_sizes(const gpu_mapper *m, uint32_t sym);
  * of memory. */
 bool gpu_flatten(const gpu_mapper *m, gpu_nest *of);
 
+/* Appends an instruction to the block; 0: out of memory. */
+st_loop_ref gpu_append(const gpu_mapper *m, uint32_t block, const st_loop_inst *inst);
+/* Binds a symbol to the value of `sym`, which lies in lo..hi, at the end of the block; 0: out of
+ * memory or beyond the limits of syms. */
+uint32_t gpu_bind(const gpu_mapper *m, uint32_t sym, int64_t lo, int64_t hi, uint32_t block);
+
+/* ---- gpu_tile.c ---- */
+/* Runs the nest of the parallel loop by tiles where loads and stores are contiguous along different
+ * axes; 0: out of memory. */
+bool gpu_map_tile(const gpu_mapper *m, gpu_nest *of, bool *out_is_done);
+
 /* ---- gpu_vector.c ---- */
 /* How many iterations of the loop a thread takes side by side, so that it moves up to 16 bytes at
  * once; 1: one by one. */

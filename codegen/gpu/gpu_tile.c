@@ -89,8 +89,7 @@ static void look_at_load(tiling *t, st_loop_ref ref)
     if (k == t->of->n || t->n_staged == STAGED_MAX || (t->n_staged && k != t->across)) {
         return;
     }
-    const uint32_t bytes =
-        (uint32_t)st_element_bytes(t->m->kernel->buffers.data[load->ref].dtype);
+    const uint32_t bytes = (uint32_t)st_element_bytes(t->m->kernel->buffers.data[load->ref].dtype);
     const uint32_t side = bytes < 4u ? TILE_SIDE_SMALL : TILE_SIDE;
     t->side = t->n_staged && t->side < side ? t->side : side;
     t->across = k;
@@ -101,8 +100,7 @@ static void look_at_load(tiling *t, st_loop_ref ref)
 static bool writes_staged(const tiling *t)
 {
     for (uint32_t i = 0; i < t->n_staged; i++) {
-        const st_loop_buffer *from =
-            &t->m->kernel->buffers.data[gpu_at(t->m, t->staged[i])->ref];
+        const st_loop_buffer *from = &t->m->kernel->buffers.data[gpu_at(t->m, t->staged[i])->ref];
         if (from->flags & ST_BUFFER_WRITTEN) {
             return true;
         }
@@ -166,11 +164,10 @@ static uint32_t count_places(tiling *t)
     for (uint32_t k = t->of->n; all && k-- > 0;) {
         const uint32_t extent = t->of->axes[k].extent;
         t->of->stride[k] = all;
-        t->places[k] =
-            is_tiled(t, k)
-                ? st_sym_floordiv(tab, st_sym_add(tab, extent, int_sym(t, t->side - 1u)),
-                                  int_sym(t, t->side))
-                : extent;
+        t->places[k] = is_tiled(t, k)
+                           ? st_sym_floordiv(tab, st_sym_add(tab, extent, int_sym(t, t->side - 1u)),
+                                             int_sym(t, t->side))
+                           : extent;
         all = t->places[k] ? st_sym_mul(tab, all, t->places[k]) : 0;
     }
     return all;
@@ -247,8 +244,7 @@ static st_loop_ref index_value(const tiling *t, uint32_t sym, uint32_t block)
 
 static st_loop_ref both(const tiling *t, st_loop_ref a, st_loop_ref b, uint32_t block)
 {
-    const st_loop_inst inst = {
-        .code = ST_LOOP_bit_and, .dtype = STATOR_BOOL, .args = {a, b}};
+    const st_loop_inst inst = {.code = ST_LOOP_bit_and, .dtype = STATOR_BOOL, .args = {a, b}};
     return a && b ? gpu_append(t->m, block, &inst) : a ? a : b;
 }
 
@@ -263,8 +259,7 @@ static st_loop_ref put_mask(const tiling *t, uint32_t block)
         }
         const st_loop_ref at = index_value(t, t->of->to[t->of->axes[k].symbol], block);
         const st_loop_ref end = index_value(t, extent, block);
-        const st_loop_inst less = {
-            .code = ST_LOOP_lt, .dtype = STATOR_BOOL, .args = {at, end}};
+        const st_loop_inst less = {.code = ST_LOOP_lt, .dtype = STATOR_BOOL, .args = {at, end}};
         mask = both(t, mask, gpu_append(t->m, block, &less), block);
     }
     return mask;
@@ -329,8 +324,8 @@ static bool retarget(const tiling *t, st_loop_ref ref, st_loop_ref mask, element
         gpu_at(t->m, ref)->sym = subst(t, inst.sym);
     }
     const uint32_t slot = inst.code == ST_LOOP_LOAD ? 0 : 1;
-    if (mask && (inst.code == ST_LOOP_LOAD || inst.code == ST_LOOP_STORE ||
-                 inst.code == ST_LOOP_CHECK)) {
+    if (mask &&
+        (inst.code == ST_LOOP_LOAD || inst.code == ST_LOOP_STORE || inst.code == ST_LOOP_CHECK)) {
         const st_loop_ref combined = both(t, inst.args[slot], mask, block);
         gpu_at(t->m, ref)->args[slot] = combined;
         return combined != 0;

@@ -5,8 +5,8 @@
 
 #define VECTOR_BYTES 16u /* at most, of one access */
 #define WORD_BYTES 4u    /* at least */
-#define LANES_MOST 8u
-#define COST_MOST 320u /* of the lanes' bodies, in instructions, beyond which they lack registers */
+#define LANES_MAX 8u
+#define COST_MAX 320u /* of the lanes' bodies, in instructions, beyond which they lack registers */
 #define COST_OF_FUNCTION 24 /* about, of one like exp */
 
 typedef struct symbol_test {
@@ -92,7 +92,7 @@ static uint32_t lanes_of_accesses(const st_kernel *kernel, const st_loop_inst *l
         }
     }
     const uint32_t lanes = widest ? VECTOR_BYTES / widest : 1u;
-    return lanes < LANES_MOST ? lanes : LANES_MOST;
+    return lanes < LANES_MAX ? lanes : LANES_MAX;
 }
 
 uint32_t gpu_lanes_for(const st_kernel *kernel, st_loop_ref loop)
@@ -107,7 +107,7 @@ uint32_t gpu_lanes_for(const st_kernel *kernel, st_loop_ref loop)
         cost += cost_of(st_loop_at(kernel, ref));
     }
     uint32_t lanes = lanes_of_accesses(kernel, at);
-    while (lanes > 1u && lanes * cost > COST_MOST) {
+    while (lanes > 1u && lanes * cost > COST_MAX) {
         lanes /= 2u;
     }
     return lanes;

@@ -39,6 +39,7 @@ stator_status gpu_upload(st_gpu *gpu, gpu_stream *stream, st_gpu_address dst, co
     memcpy(gpu_pointer(staged), src, (size_t)bytes);
     const stator_status status = driver->copy_to_device(driver->self, dst, gpu_pointer(staged),
                                                         bytes, stream->driver_stream, err);
+    gpu_note_queued(gpu, stream);
     gpu_give(gpu, &gpu->pinned, stream, staged);
     return status;
 }
@@ -61,15 +62,10 @@ stator_status gpu_read_back(st_gpu *gpu, gpu_stream *stream, void *dst, st_gpu_a
 
 /* ---- slots ---- */
 
-stator_status st_gpu_copy(st_gpu *gpu, void *dst, const void *src, uint64_t bytes,
-                          uint32_t direction, void *handle, stator_diag **err)
+static stator_status copy_by(st_gpu *gpu, gpu_stream *stream, void *dst, const void *src,
+                             uint64_t bytes, uint32_t direction, stator_diag **err)
 {
     const st_gpu_driver *driver = gpu->driver;
-    gpu_stream *stream = NULL;
-    if (bytes == 0) {
-        return STATOR_OK;
-    }
-    ST_TRY(gpu_queue_on(gpu, handle, &stream, err));
     switch (direction) {
     case STATOR_COPY_TO_DEVICE:
         return gpu_upload(gpu, stream, gpu_address(dst), src, bytes, err);
@@ -87,6 +83,19 @@ stator_status st_gpu_copy(st_gpu *gpu, void *dst, const void *src, uint64_t byte
     }
 }
 
+stator_status st_gpu_copy(st_gpu *gpu, void *dst, const void *src, uint64_t bytes,
+                          uint32_t direction, void *handle, stator_diag **err)
+{
+    gpu_stream *stream = NULL;
+    if (bytes == 0) {
+        return STATOR_OK;
+    }
+    ST_TRY(gpu_queue_on(gpu, handle, &stream, err));
+    const stator_status status = copy_by(gpu, stream, dst, src, bytes, direction, err);
+    gpu_note_queued(gpu, stream);
+    return status;
+}
+
 stator_status st_gpu_fill(st_gpu *gpu, void *dst, uint8_t value, uint64_t bytes, void *handle,
                           stator_diag **err)
 {
@@ -95,6 +104,8 @@ stator_status st_gpu_fill(st_gpu *gpu, void *dst, uint8_t value, uint64_t bytes,
         return STATOR_OK;
     }
     ST_TRY(gpu_queue_on(gpu, handle, &stream, err));
-    return gpu->driver->fill(gpu->driver->self, gpu_address(dst), value, bytes,
-                             stream->driver_stream, err);
+    const stator_status status = gpu->driver->fill(gpu->driver->self, gpu_address(dst), value,
+                                                   bytes, stream->driver_stream, err);
+    gpu_note_queued(gpu, stream);
+    return status;
 }

@@ -49,6 +49,7 @@ static void call_give(void *gpu_, void *call_, void *p)
 {
     st_gpu *gpu = gpu_;
     const gpu_call *call = call_;
+    gpu_note_queued(gpu, call->stream);
     gpu_give(gpu, &gpu->device, call->stream, gpu_address(p));
 }
 

@@ -113,7 +113,10 @@ static stator_status launch_with(st_gpu *gpu, const gpu_function *f, const st_la
     what->argument_bytes = kernel->n_arguments * (uint32_t)sizeof *arguments;
     const stator_status status =
         gpu->driver->launch(gpu->driver->self, what, call->stream->driver_stream, err);
-    gpu_give(gpu, &gpu->device, call->stream, scratch);
+    if (scratch) {
+        gpu_note_queued(gpu, call->stream);
+        gpu_give(gpu, &gpu->device, call->stream, scratch);
+    }
     return status;
 }
 

@@ -9,8 +9,9 @@
  *   gpu_launch.c     calls and launches
  *   gpu_emitter.c    the tables of all that, and the runtime from beginning to end
  *
- * One mutex guards streams, pools, words and counts; it is held for look-ups, never while a kernel
- * runs, but for the search for memory when the device has none left. */
+ * One mutex guards streams, pools, words and counts. It is held for look-ups, and while all streams
+ * are waited for: when the device or pinned memory runs out, and when a module or the last use of a
+ * constant ends. */
 #ifndef STATOR_CODEGEN_GPU_RUNTIME_H
 #define STATOR_CODEGEN_GPU_RUNTIME_H
 
@@ -145,6 +146,9 @@ static inline bool gpu_is_busy(const gpu_stream *stream)
 }
 /* For what is to be queued on it; takes the lock. */
 stator_status gpu_queue_on(st_gpu *gpu, void *handle, gpu_stream **out, stator_diag **err);
+/* Something has been queued on it: a wait of another thread may have come in between since it was
+ * looked up. Before memory that the work uses is given back; takes the lock. */
+void gpu_note_queued(st_gpu *gpu, gpu_stream *stream);
 stator_status gpu_streams_create(st_gpu *gpu, stator_diag **err); /* the runtime's own */
 stator_status gpu_stream_wait(st_gpu *gpu, gpu_stream *stream, stator_diag **err);
 /* The same, telling nothing; it counts as no wait of a call. */

@@ -58,6 +58,13 @@ stator_status gpu_queue_on(st_gpu *gpu, void *handle, gpu_stream **out, stator_d
     return stream ? STATOR_OK : st_fail_oom(err);
 }
 
+void gpu_note_queued(st_gpu *gpu, gpu_stream *stream)
+{
+    pthread_mutex_lock(&gpu->lock);
+    stream->queued = stream->epoch;
+    pthread_mutex_unlock(&gpu->lock);
+}
+
 /* Of the driver's function; out of memory: the stream goes again. */
 static stator_status create(st_gpu *gpu, bool is_own, void **out, stator_diag **err)
 {

@@ -88,6 +88,9 @@ static stator_status fake_memory_info(void *self, uint64_t *out_free, uint64_t *
 static stator_status queue(void *self, void *stream_, const queued *what)
 {
     fake_stream *stream = stream_;
+    if (of(self)->is_waited_for) {
+        cr_assert_eq(st_gpu_wait(of(self)->gpu, stream_, NULL), STATOR_OK);
+    }
     queued *at = st_vec_push(&of(self)->mem, &stream->list);
     cr_assert_not_null(at);
     *at = *what;

@@ -24,7 +24,9 @@ typedef struct fake_gpu {
     uint64_t memory_bytes; /* 0: as much as there is */
     uint64_t live_bytes, n_live, n_pinned, n_modules, n_streams;
     uint64_t n_compiled;
-    bool is_wanted; /* the compile cache asks for images */
+    bool is_wanted;     /* the compile cache asks for images */
+    bool is_waited_for; /* all streams are waited for just before something is queued, as by another
+                           thread */
     uint64_t noted[16];
     uint32_t n_noted, noted_blocks, noted_threads;
 } fake_gpu;

@@ -104,6 +104,29 @@ Test(gpu_calls, arguments_and_grid)
     emitter->module_destroy(emitter->self, module);
 }
 
+/* Another thread's wait between the begin of a call and its launch ends nothing. */
+Test(gpu_calls, scratch_of_a_launch_behind_another_threads_wait_is_in_use)
+{
+    void *module = module_of("note");
+    void *stream = NULL;
+    cr_assert_eq(st_gpu_stream_create(f.gpu, &stream, NULL), STATOR_OK);
+    void *buffers[2] = {alloc(64), alloc(64)};
+    int64_t syms[2] = {5, 6};
+    void *call = begin_call(stream, NULL, NULL);
+    f.is_waited_for = true;
+    launch(module, 0, call, buffers, syms, 64);
+    f.is_waited_for = false;
+    void *others = alloc(16);
+    memory->end(memory->self, call);
+    cr_assert_eq(st_gpu_wait(f.gpu, stream, NULL), STATOR_OK);
+    cr_expect_neq(f.noted[3], (uintptr_t)others, "the kernel had not run");
+    st_gpu_free(f.gpu, others, NULL);
+    st_gpu_free(f.gpu, buffers[0], NULL);
+    st_gpu_free(f.gpu, buffers[1], NULL);
+    st_gpu_stream_destroy(f.gpu, stream);
+    emitter->module_destroy(emitter->self, module);
+}
+
 Test(gpu_calls, too_many_iterations_for_a_grid)
 {
     void *module = module_of("note");

@@ -264,6 +264,35 @@ Test(gpu_memory, a_source_has_been_read_when_an_upload_returns)
     st_gpu_stream_destroy(f.gpu, stream);
 }
 
+/* Another thread's wait between a look-up of the stream and the driver's call ends nothing. */
+Test(gpu_memory, what_is_queued_behind_another_threads_wait_is_not_done)
+{
+    static char there[4096];
+    void *a = new_stream();
+    char *p = take(sizeof there, a);
+    char *q = take(sizeof there, a);
+    f.is_waited_for = true;
+    memset(there, 1, sizeof there);
+    cr_assert_eq(st_gpu_copy(f.gpu, p, there, sizeof there, STATOR_COPY_TO_DEVICE, a, NULL),
+                 STATOR_OK);
+    f.is_waited_for = false;
+    memset(there, 2, sizeof there);
+    cr_assert_eq(st_gpu_copy(f.gpu, q, there, sizeof there, STATOR_COPY_TO_DEVICE, a, NULL),
+                 STATOR_OK);
+    cr_assert_eq(st_gpu_wait(f.gpu, a, NULL), STATOR_OK);
+    cr_expect_eq(p[0], 1, "its pinned memory was used again before the copy");
+    cr_expect_eq(q[0], 2);
+    f.is_waited_for = true;
+    fill(p, a);
+    f.is_waited_for = false;
+    st_gpu_free(f.gpu, p, a);
+    char *other = take(sizeof there, NULL);
+    cr_expect_neq(other, p, "a fill of it is still queued");
+    st_gpu_free(f.gpu, q, a);
+    st_gpu_free(f.gpu, other, NULL);
+    st_gpu_stream_destroy(f.gpu, a);
+}
+
 Test(gpu_memory, many_small_uploads_without_a_wait_hold_few_bytes)
 {
     static char there[65536];

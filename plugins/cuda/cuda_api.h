@@ -26,6 +26,7 @@ _Static_assert(sizeof(int) == 4 && sizeof(size_t) == 8 && sizeof(void *) == 8,
 
 enum cuda_result_code {
     CUDA_RESULT_SUCCESS = 0,
+    CUDA_RESULT_INVALID_VALUE = 1,
     CUDA_RESULT_OUT_OF_MEMORY = 2,
     CUDA_RESULT_NOT_INITIALIZED = 3, /* also: the driver was begun before a fork */
     CUDA_RESULT_DEINITIALIZED = 4,   /* the process is ending */
@@ -68,6 +69,9 @@ enum cuda_attribute {
 };
 
 enum cuda_constant {
+    CUDA_ADDRESS_MEMORY_TYPE = 2,    /* CUpointer_attribute */
+    CUDA_ADDRESS_DEVICE_ORDINAL = 9, /* the same */
+    CUDA_MEMORY_TYPE_HOST = 1,       /* CUmemorytype */
     CUDA_COMPUTE_MODE_PROHIBITED = 2,
     CUDA_STREAM_NON_BLOCKING = 1,
     CUDA_EVENT_DISABLE_TIMING = 2,

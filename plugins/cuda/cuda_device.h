@@ -61,6 +61,10 @@ void cuda_device_close(cuda_device *device);
 /* Fills table's functions; the rest of the device is ready. */
 void cuda_fill_table(cuda_device *device);
 
+/* Is it an address of the device? INVALID_ARGUMENT: one of host memory, which the driver does not
+ * know or calls pinned, or one of another device. */
+stator_status cuda_check_address(cuda_device *device, const void *p, stator_diag **err);
+
 /* ---- cuda_context.c: around each call of the driver ---- */
 
 /* "CUDA_ERROR_OUT_OF_MEMORY", and the driver's words for it. */

@@ -61,6 +61,37 @@ static void driver_free(void *self, st_gpu_address p)
     (void)cuda_leave(d, &scope, result, "freeing memory", NULL);
 }
 
+static stator_status judge_address(cuda_device *d, const void *p, cuda_result result, int type,
+                                   int ordinal, stator_diag **err)
+{
+    const int device = (int)d->table.device.id;
+    ST_FAIL_IF(result == CUDA_RESULT_INVALID_VALUE || type == CUDA_MEMORY_TYPE_HOST, err,
+               STATOR_INVALID_ARGUMENT,
+               "%p is no address of cuda:%d but one of %s; copy the tensor there, or say that it "
+               "lies in host memory",
+               p, device, type == CUDA_MEMORY_TYPE_HOST ? "pinned host memory" : "host memory");
+    ST_FAIL_IF(result == CUDA_RESULT_SUCCESS && ordinal != device, err, STATOR_INVALID_ARGUMENT,
+               "%p is an address of cuda:%d; expected one of cuda:%d", p, ordinal, device);
+    return STATOR_OK;
+}
+
+stator_status cuda_check_address(cuda_device *d, const void *p, stator_diag **err)
+{
+    cuda_scope scope;
+    uint32_t type = 0;
+    int ordinal = (int)d->table.device.id;
+    const cuda_address address = (cuda_address)(uintptr_t)p;
+    ST_TRY(cuda_enter(d, &scope, err));
+    cuda_result result = d->driver->api.address_attribute(&type, CUDA_ADDRESS_MEMORY_TYPE, address);
+    if (result == CUDA_RESULT_SUCCESS) {
+        result = d->driver->api.address_attribute(&ordinal, CUDA_ADDRESS_DEVICE_ORDINAL, address);
+    }
+    const bool is_known = result == CUDA_RESULT_SUCCESS || result == CUDA_RESULT_INVALID_VALUE;
+    ST_TRY(cuda_leave(d, &scope, is_known ? CUDA_RESULT_SUCCESS : result, "looking an address up",
+                      err));
+    return judge_address(d, p, result, (int)type, ordinal, err);
+}
+
 static stator_status driver_alloc_pinned(void *self, uint64_t bytes, void **out, stator_diag **err)
 {
     cuda_device *d = self;

@@ -324,6 +324,14 @@ static void cuda_destroy(void *self_, void *inst_)
     st_free(&self->mem, inst);
 }
 
+static stator_status cuda_slot_check_address(void *inst_, const void *p, stator_diag **err)
+{
+    cuda_inst *inst = inst_;
+    stator_diag *own = NULL;
+    const stator_status status = cuda_check_address(&inst->gpu->device, p, &own);
+    return st_cg_to_host(inst->base.config.host, status, own, err);
+}
+
 /* What a device's kernels depend on beside the plugin's build and options. */
 static const char *cuda_compat_key(void *inst_)
 {
@@ -373,6 +381,7 @@ static const stator_backend backend = {
     .event_destroy = st_gpu_slot_event_destroy,
     .event_record = st_gpu_slot_event_record,
     .event_wait = st_gpu_slot_event_wait,
+    .check_address = cuda_slot_check_address,
 };
 
 static const stator_item *const items[] = {&backend.item};

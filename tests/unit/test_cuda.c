@@ -142,6 +142,20 @@ Test(cuda, memory_goes_there_and_back_and_is_counted)
     cuda_device_close(&device);
 }
 
+Test(cuda, address_of_another_memory_is_refused)
+{
+    static const char *const texts[] = {"one of host memory; copy", "one of pinned host memory",
+                                        "an address of cuda:1; expected one of cuda:0"};
+    open_device(FAKE("cuda"));
+    for (uintptr_t page = 0; page < 3; page++) {
+        const void *p = (const void *)(page * 4096u + 16u);
+        cr_expect_eq(cuda_check_address(&device, p, &err), STATOR_INVALID_ARGUMENT);
+        expect_text(texts[page], NULL);
+    }
+    cr_expect_eq(cuda_check_address(&device, (const void *)(uintptr_t)16384, &err), STATOR_OK);
+    cuda_device_close(&device);
+}
+
 Test(cuda, out_of_memory_says_what_was_asked_and_what_is_free)
 {
     st_gpu_address p = 0;

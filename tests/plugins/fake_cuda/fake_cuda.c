@@ -142,6 +142,17 @@ cuda_result fake_memory_range(cuda_address *base, size_t *bytes, cuda_address ad
     *bytes = ((block *)(uintptr_t)address - 1)->bytes;
     return 0;
 }
+/* Pages tell what an address is: of no one, of pinned memory, of device 1, else of device 0. */
+cuda_result fake_address_attribute(void *value, int attribute, cuda_address address)
+{
+    if (address < 4096) {
+        return CUDA_RESULT_INVALID_VALUE;
+    }
+    const int type = address < 2 * 4096 ? CUDA_MEMORY_TYPE_HOST : 2;
+    const int ordinal = address / 4096 == 2;
+    memcpy(value, attribute == CUDA_ADDRESS_MEMORY_TYPE ? &type : &ordinal, sizeof type);
+    return 0;
+}
 cuda_result fake_memory_info(size_t *free_bytes, size_t *total_bytes)
 {
     *free_bytes = ALLOC_BYTES_MAX;

@@ -113,8 +113,11 @@ static stator_status alloc_fresh(st_domain *d, uint64_t bytes, const st_stream *
         status = d->ops->alloc(d->self, bytes, handle, out, &why);
     }
     if (status == STATOR_RESOURCE_EXHAUSTED && why != NULL) {
+        pthread_mutex_lock(&d->lock);
+        const uint64_t used = d->used_bytes;
+        pthread_mutex_unlock(&d->lock);
         st_diag_prefix(why, "device %s: no memory for %llu bytes beside the %llu that are in use",
-                       d->name, (unsigned long long)bytes, (unsigned long long)d->used_bytes);
+                       d->name, (unsigned long long)bytes, (unsigned long long)used);
     }
     ST_TRY(st_diag_give(status, why, err));
     ST_FAIL_IF(*out == NULL || (uintptr_t)*out % d->alignment != 0, err, STATOR_INTERNAL,
@@ -150,8 +153,11 @@ stator_status st_domain_take(st_domain *d, uint64_t bytes, st_stream *stream, vo
     if (before == NULL || before == stream) {
         return STATOR_OK;
     }
-    const stator_status status =
-        stream != NULL ? st_stream_follow(stream, before, err) : st_stream_wait(before, err);
+    if (stream == NULL) { /* what failed there is told to who waits for its results */
+        st_stream_drain(before);
+        return STATOR_OK;
+    }
+    const stator_status status = st_stream_follow(stream, before, err);
     if (status != STATOR_OK) {
         st_domain_give(d, *out, bytes, before);
         *out = NULL;
@@ -202,12 +208,25 @@ static stator_status make_stream(st_domain *d, st_stream **out, stator_diag **er
     return STATOR_OK;
 }
 
+/* A failure that is kept is told to who waits for a tensor, not to the next user of the stream. */
+static bool keeps_failure(st_stream *s)
+{
+    pthread_mutex_lock(&s->lock);
+    const bool is_kept = s->kept != STATOR_OK;
+    pthread_mutex_unlock(&s->lock);
+    return is_kept;
+}
+
 stator_status st_stream_acquire(st_domain *d, st_stream **out, stator_diag **err)
 {
     pthread_mutex_lock(&d->lock);
-    st_stream *s = d->free_streams;
+    st_stream **at = &d->free_streams;
+    while (*at != NULL && keeps_failure(*at)) {
+        at = &(*at)->next;
+    }
+    st_stream *s = *at;
     if (s != NULL) {
-        d->free_streams = s->next;
+        *at = s->next;
     }
     pthread_mutex_unlock(&d->lock);
     *out = s;
@@ -243,9 +262,38 @@ stator_status st_stream_follow(st_stream *later, st_stream *earlier, stator_diag
     return status;
 }
 
-stator_status st_stream_wait(st_stream *s, stator_diag **err)
+static stator_status synchronize(const st_stream *s, stator_diag **err)
 {
     return s->domain->ops->synchronize(s->domain->self, s->handle, err);
+}
+
+void st_stream_drain(st_stream *s)
+{
+    stator_diag *why = NULL;
+    const stator_status status = synchronize(s, &why);
+    pthread_mutex_lock(&s->lock);
+    if (s->kept == STATOR_OK) {
+        s->kept = status;
+        s->kept_why = why;
+        why = NULL;
+    }
+    pthread_mutex_unlock(&s->lock);
+    st_diag_release(why);
+}
+
+stator_status st_stream_wait(st_stream *s, stator_diag **err)
+{
+    pthread_mutex_lock(&s->lock);
+    const stator_status kept = s->kept;
+    stator_diag *why = s->kept_why;
+    s->kept = STATOR_OK;
+    s->kept_why = NULL;
+    pthread_mutex_unlock(&s->lock);
+    if (kept == STATOR_OK) {
+        return synchronize(s, err);
+    }
+    (void)synchronize(s, NULL);
+    return st_diag_give(kept, why, err);
 }
 
 void st_domain_deinit(st_domain *d)
@@ -257,6 +305,7 @@ void st_domain_deinit(st_domain *d)
         d->ops->event_destroy(d->self, s->event);
         d->ops->stream_destroy(d->self, s->handle);
         pthread_mutex_destroy(&s->lock);
+        st_diag_release(s->kept_why);
         st_free(d->mem, s);
     }
     while (d->spare != NULL) {

@@ -51,7 +51,9 @@ typedef struct st_stream {
     st_domain *domain;
     void *handle;
     void *event;          /* recorded when another stream is to follow */
-    pthread_mutex_t lock; /* of the event */
+    pthread_mutex_t lock; /* of the event, and of what is kept */
+    stator_status kept;   /* a failure that the next wait tells */
+    stator_diag *kept_why;
 } st_stream;
 
 struct st_domain {
@@ -94,6 +96,8 @@ void st_stream_release(st_stream *stream);
 stator_status st_stream_follow(st_stream *later, st_stream *earlier, stator_diag **err);
 /* Waits for all that is queued, and tells the errors of it. */
 stator_status st_stream_wait(st_stream *stream, stator_diag **err);
+/* The same where nobody can be told: a failure is kept for the next wait. */
+void st_stream_drain(st_stream *stream);
 
 /* Between two places, each the host's (stream NULL) or on the device of a stream. Host memory that
  * is read has been read when this returns; host memory that is written has been when the stream has

@@ -338,8 +338,10 @@ stator_status st_call_state_stream(st_call_state *state, const st_domain *domain
 void st_program_wait(st_program *p)
 {
     for (st_call_state *state = p->free_states; state != NULL; state = state->next) {
-        if (state->around == NULL) {
-            st_state_drain(state);
+        for (uint32_t d = 0; state->around == NULL && d < p->n_domains; d++) {
+            if (state->streams[d] != NULL) { /* results of its calls may still be waited for */
+                st_stream_drain(state->streams[d]);
+            }
         }
     }
 }

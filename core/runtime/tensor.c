@@ -280,7 +280,10 @@ void stator_tensor_release(stator_tensor *t)
         return;
     }
     if (t->managed != NULL) {
-        (void)st_tensor_wait(t, NULL); /* its owner may end the memory at once */
+        st_stream *stream = atomic_load(&t->stream);
+        if (stream != NULL) { /* its owner may end the memory at once */
+            st_stream_drain(stream);
+        }
         if (t->managed->deleter != NULL) {
             t->managed->deleter(t->managed);
         }

@@ -224,10 +224,19 @@ static void check_late_errors(stator_ctx *ctx)
     CHECK(stator_tensor_wait(ctx, out) == STATOR_INVALID_ARGUMENT);
     CHECK_OK(ctx, stator_tensor_wait(ctx, out));
     stator_tensor_release(out);
+
+    /* The function's end waits for its calls, and leaves what they failed at to the tensor's. */
+    out = NULL;
+    CHECK_OK(ctx, stator_call_tensors(f, 2, mixed, 1, &out));
+    stator_function_destroy(f);
+    expect(ctx, on_device(ctx, "sim:0", values), "sim:0", same);
+    CHECK(stator_tensor_wait(ctx, out) == STATOR_INVALID_ARGUMENT);
+    CHECK(strstr(stator_ctx_error_text(ctx), "a divisor is 0") != NULL);
+    CHECK_OK(ctx, stator_tensor_wait(ctx, out));
+    stator_tensor_release(out);
     stator_tensor_release(device);
     stator_tensor_release(in[0]);
     stator_tensor_release(in[1]);
-    stator_function_destroy(f);
 }
 
 /* A tensor of another device comes through the host; one on a device serves a function on the
@@ -333,6 +342,11 @@ static void check_dlpack(stator_ctx *ctx)
     view.dl_tensor.data = bytes;
     CHECK(stator_tensor_from_dlpack(ctx, &view, &turned) == STATOR_INVALID_ARGUMENT);
     CHECK(strstr(stator_ctx_error_text(ctx), "one of the host's memory") != NULL);
+    view.dl_tensor.data = NULL; /* as an empty tensor may have it */
+    shape[0] = 0;
+    view.dl_tensor.strides = NULL;
+    CHECK_OK(ctx, stator_tensor_from_dlpack(ctx, &view, &turned));
+    stator_tensor_release(turned);
     view.dl_tensor.device.device_type = kDLCUDA;
     CHECK(stator_tensor_from_dlpack(ctx, &view, &turned) == STATOR_FAILED_PRECONDITION);
     CHECK(strstr(stator_ctx_error_text(ctx), "no backend of this context") != NULL);

@@ -298,6 +298,9 @@ stator_status st_stream_wait(st_stream *s, stator_diag **err)
 
 void st_domain_deinit(st_domain *d)
 {
+    for (st_stream *s = d->all_streams; s != NULL; s = s->all) {
+        st_stream_drain(s); /* nothing queued names an event or a block that ends */
+    }
     st_domain_trim(d);
     while (d->all_streams != NULL) {
         st_stream *s = d->all_streams;

@@ -50,20 +50,6 @@ static const stator_option_desc options[] = {
      .help = "each piece of work begins so many microseconds late"},
 };
 
-static stator_status devices(void *self, stator_device_fn fn, void *fn_self)
-{
-    (void)self;
-    for (uint32_t i = 0; i < DEVICES; i++) {
-        const stator_device_info info = {.struct_size = sizeof info,
-                                         .id = i,
-                                         .name = "simulated device",
-                                         .arch = "sim",
-                                         .memory_bytes = MEMORY_BYTES};
-        fn(fn_self, &info);
-    }
-    return STATOR_OK;
-}
-
 static stator_status create(void *self, const stator_options *values, uint32_t device, void **inst,
                             stator_diag **err)
 {
@@ -112,10 +98,7 @@ static stator_status alloc(void *inst, uint64_t size, void *stream, void **out, 
 static void free_memory(void *inst, void *p, void *stream)
 {
     (void)inst;
-    if (stream != NULL) {
-        (void)sim_stream_wait(stream);
-    }
-    sim_free(p);
+    sim_free(p, stream);
 }
 
 static stator_status check_address(void *inst, const void *p, stator_diag **err)
@@ -195,20 +178,21 @@ static stator_status synchronize(void *inst, void *stream, stator_diag **err)
 static stator_status event_create(void *inst, void **out, stator_diag **err)
 {
     const sim_instance *s = inst;
-    *out = sim_event_create();
+    *out = calloc(1, sizeof(sim_event));
     return *out != NULL ? STATOR_OK : no_memory(s->host, err);
 }
 
 static void event_destroy(void *inst, void *event)
 {
     (void)inst;
-    sim_event_destroy(event);
+    free(event);
 }
 
 static stator_status event_record(void *inst, void *event, void *stream, stator_diag **err)
 {
-    const sim_instance *s = inst;
-    return sim_event_record(event, stream) ? STATOR_OK : no_memory(s->host, err);
+    (void)inst, (void)err;
+    sim_event_record(event, stream);
+    return STATOR_OK;
 }
 
 static stator_status event_wait(void *inst, void *event, void *stream, stator_diag **err)
@@ -276,54 +260,46 @@ static stator_status capability(void *inst, const stator_graph *graph,
     return STATOR_OK;
 }
 
-static stator_status decline(const stator_host *host, stator_diag **err, const char *text)
+/* False: the graph has more than a program holds, or a node that is not run here. */
+static bool write_program(const stator_graph_view *v, program *p)
 {
-    return stator_fail(host, err, STATOR_NEED_FALLBACK, text);
-}
-
-static stator_status write_program(const sim_instance *s, const stator_graph *graph, program *p,
-                                   stator_diag **err)
-{
-    const stator_graph_view *v = s->host->ir->view(graph);
     if (v->n_values >= VALUES_MAX || v->n_outputs > PORTS_MAX || v->n_inputs > PORTS_MAX) {
-        return decline(s->host, err, "sim: the part has more than 63 values or 24 ports");
+        return false;
     }
-    p->n_values = v->n_values;
-    p->n_inputs = v->n_inputs;
-    p->n_outputs = v->n_outputs;
+    *p = (program){.n_values = v->n_values, .n_inputs = v->n_inputs, .n_outputs = v->n_outputs};
     for (stator_ref value = 1; value <= v->n_values; value++) {
         p->values[value].type = (uint16_t)stator_value_at(v, value)->type;
     }
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(v, node);
         if (!is_run(v, row)) {
-            return decline(s->host, err, "sim: the part has a node that it does not run");
+            return false;
         }
         instruction *at = &p->values[row->result_begin];
         at->op = (uint16_t)op_of(v, row);
         at->a = (uint16_t)stator_operand(v, row, 0);
-        at->b = row->operand_count > 1 ? (uint16_t)stator_operand(v, row, 1) : 0;
+        at->b = (uint16_t)stator_operand(v, row, row->operand_count - 1u);
     }
     for (uint32_t k = 0; k < v->n_outputs; k++) {
         p->outputs[k] = (uint16_t)stator_output_at(v, k);
     }
-    return STATOR_OK;
+    return true;
 }
 
 static stator_status compile(void *inst, const stator_graph *graph, stator_fuel_scope *fuel,
                              void **exe, stator_diag **err)
 {
     const sim_instance *s = inst;
-    program *p = calloc(1, sizeof *p);
+    program *p = malloc(sizeof *p);
     (void)fuel;
     *exe = NULL;
     if (p == NULL) {
         return no_memory(s->host, err);
     }
-    const stator_status status = write_program(s, graph, p, err);
-    if (status != STATOR_OK) {
+    if (!write_program(s->host->ir->view(graph), p)) {
         free(p);
-        return status;
+        return stator_fail(s->host, err, STATOR_NEED_FALLBACK,
+                           "sim: the part has other nodes, or more than 63 values or 24 ports");
     }
     *exe = p;
     return STATOR_OK;
@@ -394,15 +370,6 @@ static const char *run_kernel(void *arguments)
     return is_bad ? "sim: a divisor is 0" : NULL;
 }
 
-static uint64_t count_of(const DLTensor *t)
-{
-    uint64_t n = 1;
-    for (int32_t axis = 0; axis < t->ndim; axis++) {
-        n *= (uint64_t)t->shape[axis];
-    }
-    return n;
-}
-
 /* Sizes of outputs are those of inputs, so the host has placed all of them. */
 static stator_status exe_run(void *inst, void *exe, const stator_call *call, stator_diag **err)
 {
@@ -410,12 +377,14 @@ static stator_status exe_run(void *inst, void *exe, const stator_call *call, sta
     const program *p = exe;
     stator_status status = STATOR_OK;
     for (uint32_t k = 0; status == STATOR_OK && k < p->n_outputs; k++) {
-        kernel work = {.program = p, .output = k};
+        const DLTensor *out = &call->out[k];
+        kernel work = {.program = p, .output = k, .out = sim_host(out->data), .count = 1};
         for (uint32_t i = 0; i < p->n_inputs; i++) {
             work.in[i] = sim_host(call->in[i].data);
         }
-        work.out = sim_host(call->out[k].data);
-        work.count = count_of(&call->out[k]);
+        for (int32_t axis = 0; axis < out->ndim; axis++) {
+            work.count *= (uint64_t)out->shape[axis];
+        }
         status = launch(s, call->stream, run_kernel, &work, sizeof work, err);
     }
     return status;
@@ -426,7 +395,6 @@ static const stator_backend backend = {
     .tags = "experimental",
     .priority = -20,
     .flags = STATOR_BACKEND_CONCURRENT_COMPILE,
-    .devices = devices,
     .create = create,
     .destroy = destroy,
     .pipeline = stator_pipeline_primitives,

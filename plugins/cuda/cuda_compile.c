@@ -149,30 +149,41 @@ static stator_status check(const cuda_compiler *c, nvrtc_result result, const ch
                    (int)result, result_text(result));
 }
 
+/* The log's lines, set in: a text that is shown keeps such lines alone apart. */
+static void add_log(const cuda_compiler *c, nvrtc_program program, st_mem *mem, st_str *out)
+{
+    size_t bytes = 0;
+    st_str log;
+    st_str_init(&log, mem);
+    if (c->api.log_size(program, &bytes) == NVRTC_RESULT_SUCCESS && bytes > 1) {
+        char *at = st_str_extend(&log, bytes); /* with the 0 behind it */
+        if (at != NULL && c->api.log(program, at) == NVRTC_RESULT_SUCCESS) {
+            for (size_t n = 0; *at != '\0'; at += n + (at[n] == '\n')) {
+                n = strcspn(at, "\n");
+                st_str_addf(out, "\n    %.*s", (int)n, at);
+            }
+        }
+    }
+    st_str_deinit(&log);
+}
+
 /* The log and the text, each line of which is numbered as the log names it. */
 static stator_status say_refused(const cuda_compiler *c, nvrtc_program program, const target *t,
                                  const char *name, const char *text, st_mem *mem, stator_diag **err)
 {
-    size_t bytes = 0;
     st_str all;
     st_str_init(&all, mem);
-    if (c->api.log_size(program, &bytes) == NVRTC_RESULT_SUCCESS && bytes > 1) {
-        char *log = st_str_extend(&all, bytes);
-        if (log != NULL && c->api.log(program, log) == NVRTC_RESULT_SUCCESS) {
-            all.len -= 1; /* the 0 */
-        }
-    }
-    st_str_add(&all, "\n");
+    add_log(c, program, mem, &all);
     uint32_t line = 1;
     for (const char *at = text; *at != '\0'; line++) {
         const size_t n = strcspn(at, "\n");
-        st_str_addf(&all, "%4u  %.*s\n", line, (int)n, at);
+        st_str_addf(&all, "\n%4u  %.*s", line, (int)n, at);
         at += n + (at[n] == '\n');
     }
     const stator_status status =
         st_fail(err, STATOR_INTERNAL,
                 "NVRTC %d.%d cannot compile the kernel '%s' for %s; report this, with its log and "
-                "the kernel's text:\n%s",
+                "the kernel's text:%s",
                 c->major, c->minor, name, t->arch, st_str_ok(&all) ? all.data : "(no memory)");
     st_str_deinit(&all);
     return status;

@@ -311,7 +311,7 @@ Test(cuda, old_nvrtc_is_not_asked_for_minimal_headers)
 Test(cuda, refused_kernel_shows_log_and_numbered_text)
 {
     cr_expect_eq(compile(FAKE("nvrtc"), "sm_90", "first\nrefused"), STATOR_INTERNAL);
-    cr_expect_not_null(strstr(st_diag_text(err), "k.cu(2): error: no"));
+    cr_expect_not_null(strstr(st_diag_text(err), "text:\n    k.cu(2): error: no\n    x\n"));
     cr_expect_not_null(strstr(st_diag_text(err), "   2  refused"));
     expect_text("cannot compile the kernel 'add_mul' for sm_90", NULL);
     st_str_deinit(&image);

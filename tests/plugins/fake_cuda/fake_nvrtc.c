@@ -69,13 +69,13 @@ nvrtc_result fake_program_destroy(nvrtc_program *program)
 nvrtc_result fake_log_size(nvrtc_program program, size_t *bytes)
 {
     (void)program;
-    *bytes = sizeof "k.cu(2): error: no";
+    *bytes = sizeof "k.cu(2): error: no\nx\n";
     return 0;
 }
 nvrtc_result fake_log(nvrtc_program program, char *text)
 {
     (void)program;
-    strcpy(text, "k.cu(2): error: no");
+    strcpy(text, "k.cu(2): error: no\nx\n");
     return 0;
 }
 nvrtc_result fake_cubin_size(nvrtc_program program, size_t *bytes)

@@ -61,15 +61,17 @@ static st_device_block *take_free(st_domain *d)
     return all;
 }
 
-void st_domain_trim(st_domain *d)
+bool st_domain_trim(st_domain *d)
 {
     st_device_block *block = take_free(d);
+    const bool is_some = block != NULL;
     while (block != NULL) {
         st_device_block *next = block->next;
         d->ops->free(d->self, block->p, block->stream != NULL ? block->stream->handle : NULL);
         st_free(d->mem, block);
         block = next;
     }
+    return is_some;
 }
 
 /* A free block of the class, one of the same stream before others, taken off its list. */
@@ -109,7 +111,7 @@ static stator_status alloc_fresh(st_domain *d, uint64_t bytes, const st_stream *
     if (status == STATOR_RESOURCE_EXHAUSTED) {
         st_diag_release(why);
         why = NULL;
-        st_domain_trim(d);
+        (void)st_domain_trim(d);
         status = d->ops->alloc(d->self, bytes, handle, out, &why);
     }
     if (status == STATOR_RESOURCE_EXHAUSTED && why != NULL) {
@@ -301,7 +303,7 @@ void st_domain_deinit(st_domain *d)
     for (st_stream *s = d->all_streams; s != NULL; s = s->all) {
         st_stream_drain(s); /* nothing queued names an event or a block that ends */
     }
-    st_domain_trim(d);
+    (void)st_domain_trim(d);
     while (d->all_streams != NULL) {
         st_stream *s = d->all_streams;
         d->all_streams = s->all;

@@ -86,8 +86,8 @@ stator_status st_domain_take(st_domain *domain, uint64_t bytes, st_stream *strea
                              stator_diag **err);
 /* `bytes` as it was taken; the stream is the last that uses it, NULL: none does. */
 void st_domain_give(st_domain *domain, void *p, uint64_t bytes, st_stream *stream);
-/* Gives free blocks back to the backend. */
-void st_domain_trim(st_domain *domain);
+/* Gives free blocks back to the backend; were there some? */
+bool st_domain_trim(st_domain *domain);
 
 /* A stream of its own for the caller, back with release; what is queued on it stays queued. */
 stator_status st_stream_acquire(st_domain *domain, st_stream **out, stator_diag **err);

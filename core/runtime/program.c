@@ -188,6 +188,22 @@ static void note_time(const stator_call *call, const char *name, uint64_t begin_
     st_profile_add(state->program->profile, name, begin_ns, end_ns);
 }
 
+/* After a failure: a device that has no memory for values of the executable's own gets the free
+ * blocks of the host back, and the step runs once more: it writes to its outputs alone. */
+static stator_status run_again(st_call_state *state, const st_step *step, stator_status status,
+                               stator_diag **err)
+{
+    if (status != STATOR_RESOURCE_EXHAUSTED || step->domain == 0 ||
+        !st_domain_trim(state->program->domains[step->domain - 1u])) {
+        return status;
+    }
+    if (err != NULL) {
+        st_diag_release(*err);
+        *err = NULL;
+    }
+    return step->run(step->self, step->exe, &state->call, err);
+}
+
 /* The step, timed as a whole where its executable tells nothing of its own steps. */
 static stator_status run_timed(st_call_state *state, const st_step *step, stator_diag **err)
 {
@@ -195,7 +211,10 @@ static stator_status run_timed(st_call_state *state, const st_step *step, stator
     state->n_noted = 0;
     state->call.note_time = note_time;
     const uint64_t begin = st_now_ns();
-    const stator_status status = step->run(step->self, step->exe, &state->call, err);
+    stator_status status = step->run(step->self, step->exe, &state->call, err);
+    if (status != STATOR_OK) {
+        status = run_again(state, step, status, err);
+    }
     if (state->n_noted == 0) {
         (void)snprintf(name, sizeof name, "partition %u, as a whole",
                        (uint32_t)(step - state->program->steps));
@@ -262,7 +281,10 @@ static stator_status run_executable(st_call_state *state, const st_step *step, s
         ST_TRY(run_timed(state, step, err));
         return check_places(state, step, err);
     }
-    ST_TRY(step->run(step->self, step->exe, &state->call, err));
+    const stator_status status = step->run(step->self, step->exe, &state->call, err);
+    if (status != STATOR_OK) {
+        ST_TRY(run_again(state, step, status, err));
+    }
     return check_places(state, step, err);
 }
 

@@ -49,7 +49,8 @@ static int64_t gain_below(const gpu_mapper *m, uint32_t block, uint32_t symbol, 
         if (inst->code == ST_LOOP_LOOP) {
             gain += gain_below(m, inst->body, symbol, depth + 1u);
         } else if (is_memory && !(m->kernel->buffers.data[inst->ref].flags & ST_BUFFER_LOCAL)) {
-            gain += fitness(m, inst, symbol) << 4u * (depth < DEPTH_MAX ? depth : DEPTH_MAX);
+            const uint32_t deep = depth < DEPTH_MAX ? depth : DEPTH_MAX;
+            gain += fitness(m, inst, symbol) * (INT64_C(1) << 4u * deep);
         }
     }
     return gain;

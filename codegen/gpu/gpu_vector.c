@@ -6,8 +6,9 @@
 #define VECTOR_BYTES 16u /* at most, of one access */
 #define WORD_BYTES 4u    /* at least */
 #define LANES_MAX 8u
-#define COST_MAX 320u /* of the lanes' bodies, in instructions, beyond which they lack registers */
-#define COST_OF_FUNCTION 24 /* about, of one like exp */
+#define COST_MAX 480u /* of the lanes' bodies, in instructions, beyond which they lack registers */
+#define COST_OF_CAST 4u      /* about, of those from and to 16 bits */
+#define COST_OF_FUNCTION 24u /* about, of one like exp */
 
 typedef struct symbol_test {
     const st_kernel *kernel;
@@ -71,6 +72,9 @@ uint32_t gpu_vector_bytes(const st_kernel *kernel, const st_loop_inst *loop, st_
 static uint32_t cost_of(const st_loop_inst *inst)
 {
     const st_loop_op_desc *desc = st_loop_desc(inst->code);
+    if (inst->code == ST_LOOP_cast) {
+        return COST_OF_CAST;
+    }
     const bool is_function = desc && !(desc->native & st_loop_class_of(inst->dtype)) &&
                              (desc->expand || desc->expand_f32 || desc->libm);
     return is_function ? COST_OF_FUNCTION : 1u;

@@ -110,7 +110,9 @@ static void set_tables(st_gpu *gpu)
                                      .give = call_give,
                                      .copy = call_copy,
                                      .read_back = call_read_back,
-                                     .wait = call_wait};
+                                     .wait = call_wait,
+                                     .mark = gpu_mark,
+                                     .read_marks = gpu_read_marks};
     gpu->emitter = (st_emitter){.struct_size = sizeof gpu->emitter,
                                 .self = gpu,
                                 .target = target_of(&gpu->config),
@@ -157,9 +159,11 @@ void st_gpu_destroy(st_gpu *gpu)
     }
     gpu_pool_deinit(gpu, &gpu->device);
     gpu_pool_deinit(gpu, &gpu->pinned);
+    gpu_marks_destroy(gpu);
     gpu_streams_destroy(gpu);
     while (gpu->unused_calls) {
         gpu_call *next = gpu->unused_calls->next;
+        st_vec_free(gpu->mem, &gpu->unused_calls->marks);
         st_free(gpu->mem, gpu->unused_calls);
         gpu->unused_calls = next;
     }

@@ -57,6 +57,7 @@ void gpu_call_end(void *self, void *call_)
     if (call->word) {
         gpu_word_end(call->stream, call->word);
     }
+    gpu_give_marks(gpu, call);
     call->next = gpu->unused_calls;
     gpu->unused_calls = call;
     pthread_mutex_unlock(&gpu->lock);

@@ -7,6 +7,7 @@
  *   gpu_constants.c  constants by their content
  *   gpu_module.c     kernels to text to images, and modules as bytes
  *   gpu_launch.c     calls and launches
+ *   gpu_marks.c      times of a call's steps
  *   gpu_emitter.c    the tables of all that, and the runtime from beginning to end
  *
  * One mutex guards streams, pools, words and counts. It is held for look-ups, and while all streams
@@ -99,8 +100,9 @@ typedef struct gpu_constant {
 typedef struct gpu_call {
     struct gpu_call *next; /* among those nobody uses */
     gpu_stream *stream;
-    gpu_word *word;  /* NULL: its kernels check nothing */
-    uint64_t number; /* from 1; a step of a loop has that of its call */
+    gpu_word *word;       /* NULL: its kernels check nothing */
+    uint64_t number;      /* from 1; a step of a loop has that of its call */
+    st_vec(void *) marks; /* events of the driver, of a call that is timed */
 } gpu_call;
 
 struct st_gpu {
@@ -116,7 +118,8 @@ struct st_gpu {
     gpu_word_page *word_pages;
     gpu_word *unused_words;
     gpu_call *unused_calls;
-    uint32_t *ignored; /* status of kernels whose checks have no text */
+    st_vec(void *) unused_events; /* timed */
+    uint32_t *ignored;            /* status of kernels whose checks have no text */
     uint64_t n_calls;
     pthread_mutex_t constants_lock; /* held while a constant is uploaded */
     gpu_constant *constants[GPU_CONSTANT_BUCKETS];
@@ -213,6 +216,13 @@ stator_status gpu_launch(void *gpu, void *module, uint32_t k, const st_launch *l
 stator_status gpu_call_begin(void *gpu, const stator_call *call, void *checks, void *around,
                              void **out_call, stator_diag **err);
 void gpu_call_end(void *gpu, void *call);
+
+/* ---- gpu_marks.c: slots of st_device_memory ---- */
+stator_status gpu_mark(void *gpu, void *call, stator_diag **err);
+stator_status gpu_read_marks(void *gpu, void *call, uint64_t *out_ns, uint32_t n,
+                             stator_diag **err);
+void gpu_give_marks(st_gpu *gpu, gpu_call *call); /* the call's; under the lock */
+void gpu_marks_destroy(st_gpu *gpu);
 
 /* ---- small helpers ---- */
 static inline void *gpu_pointer(st_gpu_address address)

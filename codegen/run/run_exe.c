@@ -335,12 +335,43 @@ static stator_status launch_timed(run *r, const cg_launch *l, void **pointers, u
                                   stator_diag **err)
 {
     const uint64_t begin = st_now_ns();
-    stator_status status = launch_next(r, l, pointers, out_count, err);
-    if (r->memory) {
-        ST_THEN(status, r->memory->wait(r->memory->self, r->device_call, err));
-    }
+    const stator_status status = launch_next(r, l, pointers, out_count, err);
     const uint64_t end = st_now_ns();
     r->call->note_time(r->call, cg_launch_name(l), begin, end);
+    return status;
+}
+
+/* On a device a step is timed between two marks of its stream, which are read when all is queued:
+ * what the host takes to queue it does not count. */
+static stator_status launch_marked(run *r, const cg_launch *l, void **pointers, stator_diag **err)
+{
+    const st_device_memory *memory = r->memory;
+    ST_TRY(memory->mark(memory->self, r->device_call, err));
+    ST_TRY(launch(r, l, pointers, err));
+    return memory->mark(memory->self, r->device_call, err);
+}
+
+/* The steps of a call that began to queue at that time, by their marks. */
+static stator_status note_marks(const run *r, uint64_t began, stator_diag **err)
+{
+    const st_device_memory *memory = r->memory;
+    st_mem *mem = r->exe->config.mem;
+    uint32_t n = 0;
+    uint64_t *ns = st_calloc(mem, 2u * (uint64_t)r->exe->launches.count + 1u, sizeof *ns);
+    ST_TRY_MEM(ns, err);
+    for (uint32_t i = 0; i < r->exe->launches.count; i++) {
+        n += r->exe->launches.data[i].bind ? 0 : 2u;
+    }
+    const stator_status status = memory->read_marks(memory->self, r->device_call, ns, n, err);
+    const uint64_t *at = ns;
+    for (uint32_t i = 0; i < r->exe->launches.count && status == STATOR_OK; i++) {
+        const cg_launch *l = &r->exe->launches.data[i];
+        if (!l->bind) {
+            r->call->note_time(r->call, cg_launch_name(l), began + at[0], began + at[1]);
+            at += 2;
+        }
+    }
+    st_free(mem, ns);
     return status;
 }
 
@@ -364,6 +395,7 @@ static stator_status bind_sizes(run *r, const cg_launch *l, stator_diag **err)
 static stator_status launch_all(run *r, void **pointers, stator_diag **err)
 {
     const bool is_timed = STATOR_HAS(r->call, note_time) && r->call->note_time != NULL;
+    const uint64_t began = is_timed ? st_now_ns() : 0;
     for (uint32_t i = 0; i < r->exe->launches.count; i++) {
         const cg_launch *l = &r->exe->launches.data[i];
         if (l->bind) {
@@ -372,14 +404,18 @@ static stator_status launch_all(run *r, void **pointers, stator_diag **err)
             continue;
         }
         uint32_t count = 1;
-        ST_TRY(is_timed ? launch_timed(r, l, pointers, &count, err)
-                        : launch_next(r, l, pointers, &count, err));
+        if (is_timed && r->memory) {
+            ST_TRY(launch_marked(r, l, pointers, err));
+        } else {
+            ST_TRY(is_timed ? launch_timed(r, l, pointers, &count, err)
+                            : launch_next(r, l, pointers, &count, err));
+        }
         if (r->status) {
             return check_failed(r, err);
         }
         i += count - 1u;
     }
-    return STATOR_OK;
+    return is_timed && r->memory ? note_marks(r, began, err) : STATOR_OK;
 }
 
 /* Pointers, workspace and launches of a call whose first outputs are there. */

@@ -4,7 +4,8 @@
  * An emitter with this table has kernels that take addresses of the device: pointers to the
  * language, which codegen passes on and never reads through. The work of a call is queued in order
  * on the call's stream; what is taken, copied and given back follows that order, and nothing waits
- * but `read_back` and `wait`. Threads: any, concurrently; a call of the device is used by one
+ * but `read_back`, `wait` and
+ * `read_marks`. Threads: any, concurrently; a call of the device is used by one
  * thread at a time. Statuses: RESOURCE_EXHAUSTED, UNAVAILABLE when the device is lost, INTERNAL. */
 #ifndef STATOR_CODEGEN_DEVICE_MEMORY_H
 #define STATOR_CODEGEN_DEVICE_MEMORY_H
@@ -49,6 +50,12 @@ typedef struct st_device_memory {
     stator_status (*read_back)(void *self, void *device_call, void *dst, const void *src,
                                uint64_t bytes, stator_diag **err);
     stator_status (*wait)(void *self, void *device_call, stator_diag **err);
+    /* Queues a mark, which takes the time of the device. */
+    stator_status (*mark)(void *self, void *device_call, stator_diag **err);
+    /* When the device came to each of the call's n marks, from the first on. Waits, and tells
+     * checks that failed before. */
+    stator_status (*read_marks)(void *self, void *device_call, uint64_t *out_ns, uint32_t n,
+                                stator_diag **err);
 } st_device_memory;
 
 #endif

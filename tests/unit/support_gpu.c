@@ -12,7 +12,7 @@ typedef struct queued {
     void *dst;
     const void *src;
     uint64_t bytes;
-    int value; /* of a fill; -1: a copy; -2: a launch */
+    int value; /* of a fill; -1: a copy; -2: a launch; -3: an event at dst */
     const char *program;
     uint64_t arguments[16];
     uint32_t n_arguments, blocks, threads;
@@ -176,7 +176,10 @@ static stator_status fake_stream_wait(void *self, void *stream_, stator_diag **e
     (void)err;
     for (uint32_t i = 0; i < stream->list.count; i++) {
         const queued *q = &stream->list.data[i];
-        if (q->value == -2) {
+        of(self)->now += q->value == -3 ? 0 : 1;
+        if (q->value == -3) {
+            *(uint64_t *)q->dst = of(self)->now;
+        } else if (q->value == -2) {
             run_program(self, q);
         } else if (q->value == -1) {
             memcpy(q->dst, q->src, (size_t)q->bytes);
@@ -195,6 +198,37 @@ static void fake_stream_destroy(void *self, void *stream_)
     st_vec_free(&of(self)->mem, &stream->list);
     st_free(&of(self)->mem, stream);
     of(self)->n_streams--;
+}
+
+/* ---- events: a number of what the device had done before ---- */
+
+static stator_status fake_event_create(void *self, uint32_t flags, void **out, stator_diag **err)
+{
+    cr_assert_eq(flags, ST_GPU_EVENT_TIMED);
+    *out = st_calloc(&of(self)->mem, 1, sizeof(uint64_t));
+    ST_TRY_MEM(*out, err);
+    of(self)->n_events++;
+    return STATOR_OK;
+}
+
+static void fake_event_destroy(void *self, void *event)
+{
+    st_free(&of(self)->mem, event);
+    of(self)->n_events--;
+}
+
+static stator_status fake_event_record(void *self, void *event, void *stream, stator_diag **err)
+{
+    (void)err;
+    return queue(self, stream, &(queued){.dst = event, .value = -3});
+}
+
+static stator_status fake_event_elapsed(void *self, void *begin, void *end,
+                                        double *out_milliseconds, stator_diag **err)
+{
+    (void)self, (void)err;
+    *out_milliseconds = (double)(*(uint64_t *)end - *(uint64_t *)begin);
+    return STATOR_OK;
 }
 
 /* ---- code ---- */
@@ -341,6 +375,10 @@ static void set_driver(fake_gpu *f)
                                 .stream_create = fake_stream_create,
                                 .stream_destroy = fake_stream_destroy,
                                 .stream_wait = fake_stream_wait,
+                                .event_create = fake_event_create,
+                                .event_destroy = fake_event_destroy,
+                                .event_record = fake_event_record,
+                                .event_elapsed = fake_event_elapsed,
                                 .compile = fake_compile,
                                 .module_load = fake_module_load,
                                 .module_unload = fake_module_unload,
@@ -376,6 +414,7 @@ void fake_gpu_deinit(fake_gpu *f)
     cr_expect_eq(f->n_pinned, 0);
     cr_expect_eq(f->n_modules, 0);
     cr_expect_eq(f->n_streams, 0);
+    cr_expect_eq(f->n_events, 0);
     cr_expect_eq(f->mem.live_blocks, 0, "%llu blocks of the host are left",
                  (unsigned long long)f->mem.live_blocks);
 }

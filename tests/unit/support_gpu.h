@@ -22,7 +22,8 @@ typedef struct fake_gpu {
     uint64_t n_allocs,
         fail_at;           /* the alloc of this number (from 1) and those after fail; 0: none */
     uint64_t memory_bytes; /* 0: as much as there is */
-    uint64_t live_bytes, n_live, n_pinned, n_modules, n_streams;
+    uint64_t live_bytes, n_live, n_pinned, n_modules, n_streams, n_events;
+    uint64_t now; /* in milliseconds: copies, fills and launches that were done */
     uint64_t n_compiled;
     bool is_wanted;     /* the compile cache asks for images */
     bool is_waited_for; /* all streams are waited for just before something is queued, as by another

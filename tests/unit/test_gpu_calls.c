@@ -127,6 +127,38 @@ Test(gpu_calls, scratch_of_a_launch_behind_another_threads_wait_is_in_use)
     emitter->module_destroy(emitter->self, module);
 }
 
+/* Times are the device's: what is queued behind the last mark is in none. */
+Test(gpu_calls, marks_have_the_times_of_the_device)
+{
+    void *module = module_of("note");
+    void *buffers[2] = {alloc(64), alloc(64)};
+    int64_t syms[2] = {5, 6};
+    uint64_t ns[4] = {0};
+    for (int round = 0; round < 2; round++) {
+        void *call = begin_call(NULL, NULL, NULL);
+        for (int i = 0; i < 2; i++) {
+            cr_assert_eq(memory->mark(memory->self, call, NULL), STATOR_OK);
+            launch(module, 0, call, buffers, syms, 64);
+            launch(module, 0, call, buffers, syms, 64);
+            cr_assert_eq(memory->mark(memory->self, call, NULL), STATOR_OK);
+            launch(module, 0, call, buffers, syms, 64);
+        }
+        cr_assert_eq(memory->read_marks(memory->self, call, ns, 4, NULL), STATOR_OK);
+        memory->end(memory->self, call);
+        cr_expect_eq(ns[0], 0);
+        cr_expect_eq(ns[1], 2000000);
+        cr_expect_eq(ns[2], 3000000);
+        cr_expect_eq(ns[3], 5000000);
+        cr_expect_eq(f.n_events, 4, "the second call has the events of the first");
+    }
+    st_gpu_stats s;
+    st_gpu_get_stats(f.gpu, &s);
+    cr_expect_eq(s.waits, 2, "one for each call");
+    st_gpu_free(f.gpu, buffers[0], NULL);
+    st_gpu_free(f.gpu, buffers[1], NULL);
+    emitter->module_destroy(emitter->self, module);
+}
+
 Test(gpu_calls, too_many_iterations_for_a_grid)
 {
     void *module = module_of("note");

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Each command that looks into a program, on a GPU backend over the software device as on any other:
+# compare, bisect, explain, report, run --verify, and run --profile with times of the device.
+set -eu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+fail() { echo "BAD $1"; exit 1; }
+has() { grep -qE -- "$1" out || fail "no '$1' in: $(cat out)"; }
+
+[ -e "$STATOR_BUILD/tests/softgpu/libcuda.so.1" ] || { echo "this build is without the software device"; exit 0; }
+[ -e "$STATOR_BUILD/lib/stator/plugins-soft/cuda_soft.so" ] || { echo "this build is without cuda_soft"; exit 0; }
+export STATOR_SOFT_DEVICE=1 STATOR_CACHE=0
+
+cat >m.stir <<'S'
+stir 1
+graph @m(%x: f32[64, 128], %w: f32[128, 32]) {
+  %t = tanh(%x) @"Tanh_0":Tanh
+  %y = matmul(%t, %w) @"MatMul_1":MatMul
+  %z = softmax(%y) {axis = -1} @"Softmax_2":Softmax
+  return z: %z
+}
+S
+cat >loop.stir <<'S'
+stir 1
+graph @main(%s: f32[4, 8], %x: f32[5, 4, 8]) {
+  %a, %b = scan(%s, %x) {carried = 1, scanned = 1, stacked = 1, axes = [0], reverse = [0],
+      out_axes = [0], out_reverse = [0]}
+    region @body(%s: f32[4, 8], %x: f32[4, 8]) {
+      %1 = add(%s, %x)
+      %2 = exp(%1)
+      return %1, %2
+    }
+  %c = tanh(%b)
+  return a: %a, c: %c
+}
+S
+cuda() { "$STATOR" "$1" m.stir --backend cuda_soft "${@:2}" >out 2>&1 </dev/null || fail "$*: $(cat out)"; }
+
+"$STATOR" compare m.stir --backends eager,cuda_soft --json >out 2>&1 || fail "compare: $(cat out)"
+has '"ok":[[:space:]]*true'
+"$STATOR" bisect m.stir --bad cuda_soft >out 2>&1 || fail "bisect: $(cat out)"
+has 'cuda_soft agrees with eager'
+
+cuda explain
+has 'an input from where it lies to cuda_soft:0 for cuda_soft: Tanh .Tanh_0.|an input from where it lies to cuda_soft:0'
+has 'kernel +k0_tanh'
+has '= .*Softmax_2|= .*z'
+cuda report --output r.html
+grep -q 'k0_tanh' r.html && grep -q 'cuda_soft' r.html || fail "the report lacks kernel or backend"
+
+cuda run --random 1 --verify 2 --repeat 3
+has 'cuda_soft: [0-9]+ nodes in 1 partition'
+
+# A row for each kernel and call, and times that a clock beside the device's cannot exceed.
+for contractions in cublaslt loops; do
+    cuda run --random 1 --repeat 3 --profile t.json --backend-option contractions=$contractions --json
+    python3 - $contractions <<'P' || fail "profile with $contractions: $(cat out)"
+import json, sys
+report, trace = json.load(open("out")), json.load(open("t.json"))
+rows, events = report["profile"], trace["traceEvents"]
+assert all(r["calls"] == 3 for r in rows), rows
+assert any("tanh" in r["step"] for r in rows) and any("reduce_max" in r["step"] for r in rows), rows
+assert any(r["step"].startswith("call gemm") for r in rows) == (sys.argv[1] == "cublaslt"), rows
+assert {n for e in events for n in e["args"]["nodes"]} >= {"Tanh_0", "MatMul_1"}, events
+assert all(e["dur"] > 0 for e in events), events
+# Steps of one stream follow each other, and together take no longer than the calls.
+ordered = sorted(events, key=lambda e: e["ts"])
+assert all(a["ts"] + a["dur"] <= b["ts"] + 0.002 for a, b in zip(ordered, ordered[1:])), ordered
+P
+done
+"$STATOR" run loop.stir --backend cuda_soft --random 1 --profile t.json >out 2>&1 || fail "loop: $(cat out)"
+has '^ +[0-9]+\.[0-9]{3} +[0-9.]+% +1 +.*scan'
+has 'tanh'
+
+# A check that fails while it is profiled is told as ever.
+cat >gather.stir <<'S'
+stir 1
+graph @main(%x: f32[8, 16], %z: f32[4]) {
+  %k = constant {value = f32[4] {99.0, 99.0, 99.0, 99.0}}
+  %i = add(%z, %k)
+  %j = cast(%i) {dtype = i64}
+  %y = gather(%x, %j) {axis = 0}
+  return y: %y
+}
+S
+"$STATOR" run gather.stir --random 0 --backend cuda_soft --profile t.json >out 2>&1 && fail "no error"
+has 'gather: an index is outside its axis'
+echo ok

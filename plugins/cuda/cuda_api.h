@@ -3,26 +3,16 @@
  * and numbers of cuda.h and nvrtc.h, which NVIDIA keeps from release to release.
  *
  * Handles are pointers to structs that only the library knows; no struct is passed by value. The
- * functions themselves are in cuda_driver_functions.def and cuda_nvrtc_functions.def. */
+ * functions themselves are in codegen/gpu/gpu_native_functions.def (those that HIP has too),
+ * cuda_own_functions.def and cuda_nvrtc_functions.def. */
 #ifndef STATOR_CUDA_CUDA_API_H
 #define STATOR_CUDA_CUDA_API_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-typedef int32_t cuda_result;   /* CUresult */
-typedef int32_t nvrtc_result;  /* nvrtcResult */
-typedef int32_t cuda_ordinal;  /* CUdevice */
-typedef uint64_t cuda_address; /* CUdeviceptr, unsigned long long on machines of 64 bits */
-typedef struct cuda_context_ *cuda_context;
-typedef struct cuda_stream_ *cuda_stream;
-typedef struct cuda_event_ *cuda_event;
-typedef struct cuda_module_ *cuda_module;
-typedef struct cuda_function_ *cuda_function;
+typedef int32_t nvrtc_result; /* nvrtcResult */
 typedef struct nvrtc_program_ *nvrtc_program;
-
-_Static_assert(sizeof(int) == 4 && sizeof(size_t) == 8 && sizeof(void *) == 8,
-               "the driver's int, size_t and pointers are those of a machine of 64 bits");
 
 enum cuda_result_code {
     CUDA_RESULT_SUCCESS = 0,
@@ -69,13 +59,9 @@ enum cuda_attribute {
 };
 
 enum cuda_constant {
-    CUDA_ADDRESS_MEMORY_TYPE = 2,    /* CUpointer_attribute */
-    CUDA_ADDRESS_DEVICE_ORDINAL = 9, /* the same */
-    CUDA_MEMORY_TYPE_HOST = 1,       /* CUmemorytype */
+    CUDA_ADDRESS_MEMORY_TYPE = 2, /* CUpointer_attribute */
+    CUDA_MEMORY_TYPE_HOST = 1,    /* CUmemorytype */
     CUDA_COMPUTE_MODE_PROHIBITED = 2,
-    CUDA_STREAM_NON_BLOCKING = 1,
-    CUDA_EVENT_DISABLE_TIMING = 2,
-    CUDA_HOST_ALLOC_PORTABLE = 1,
     CUDA_FUNCTION_DYNAMIC_SHARED_BYTES = 8 /* CUfunction_attribute */
 };
 
@@ -86,11 +72,11 @@ enum nvrtc_result_code {
     NVRTC_RESULT_COMPILATION = 6
 };
 
-typedef struct cuda_driver_api {
-#define CUDA_FUNCTION(field, symbol, arguments) cuda_result(*field) arguments;
-#include "cuda_driver_functions.def"
+typedef struct cuda_own_api {
+#define CUDA_FUNCTION(field, symbol, arguments) int32_t(*field) arguments;
+#include "cuda_own_functions.def"
 #undef CUDA_FUNCTION
-} cuda_driver_api;
+} cuda_own_api;
 
 typedef struct cuda_nvrtc_api {
 #define CUDA_FUNCTION(field, symbol, arguments) nvrtc_result(*field) arguments;

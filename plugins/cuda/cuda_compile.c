@@ -10,6 +10,7 @@
  * program. */
 #include "cuda_compile.h"
 
+#include "codegen/gpu/gpu_native.h"
 #include "core/base/diag.h"
 
 #include <stdio.h>
@@ -34,6 +35,32 @@ void cuda_compiler_deinit(cuda_compiler *compiler)
 }
 
 /* ---- opening ---- */
+
+static const st_gpu_library nvrtc_library = {
+    .what = "NVRTC, CUDA's run-time compiler,",
+    .option = "nvrtc",
+    .sonames = {"libnvrtc.so.13", "libnvrtc.so.12"},
+    .folders = {"@/nvidia/*/lib", "$VIRTUAL_ENV/lib/python3*/site-packages/nvidia/*/lib",
+                "$CONDA_PREFIX/lib/python3*/site-packages/nvidia/*/lib", "$CONDA_PREFIX/lib",
+                "$CUDA_HOME/lib64", "$CUDA_PATH/lib64", "/usr/local/cuda/lib64"},
+    .install = "install it (Debian: libnvrtc12; Python: pip install nvidia-cuda-nvrtc), or name "
+               "its file with the option nvrtc",
+    .too_old = "install NVRTC of CUDA 12 or newer"};
+
+#define CUDA_FUNCTION(field, symbol, arguments) symbol,
+static const char *const nvrtc_names[] = {
+#include "cuda_nvrtc_functions.def"
+};
+#undef CUDA_FUNCTION
+_Static_assert(sizeof(cuda_nvrtc_api) == sizeof nvrtc_names, "a pointer for each name");
+
+static bool open_nvrtc(cuda_compiler *c)
+{
+    void *dso = NULL;
+    return st_gpu_open_library(&nvrtc_library, c->file, &c->why, &dso, c->path) &&
+           st_gpu_fill_functions(&nvrtc_library, dso, c->path, nvrtc_names,
+                                 sizeof nvrtc_names / sizeof nvrtc_names[0], &c->api, &c->why);
+}
 
 static int compare_archs(const void *a, const void *b)
 {
@@ -63,7 +90,7 @@ stator_status cuda_compiler_open(cuda_compiler *c, stator_diag **err)
 {
     (void)pthread_mutex_lock(&c->mutex);
     if (!c->is_tried) {
-        c->is_usable = cuda_open_nvrtc(c->file, &c->api, c->path, &c->why) && ask_compiler(c);
+        c->is_usable = open_nvrtc(c) && ask_compiler(c);
         c->is_tried = true;
     }
     (void)pthread_mutex_unlock(&c->mutex);
@@ -174,79 +201,4 @@ static stator_status say_refused(const cuda_compiler *c, nvrtc_program program, 
     st_str all;
     st_str_init(&all, mem);
     add_log(c, program, mem, &all);
-    uint32_t line = 1;
-    for (const char *at = text; *at != '\0'; line++) {
-        const size_t n = strcspn(at, "\n");
-        st_str_addf(&all, "\n%4u  %.*s", line, (int)n, at);
-        at += n + (at[n] == '\n');
-    }
-    const stator_status status =
-        st_fail(err, STATOR_INTERNAL,
-                "NVRTC %d.%d cannot compile the kernel '%s' for %s; report this, with its log and "
-                "the kernel's text:%s",
-                c->major, c->minor, name, t->arch, st_str_ok(&all) ? all.data : "(no memory)");
-    st_str_deinit(&all);
-    return status;
-}
-
-static stator_status take_image(const cuda_compiler *c, nvrtc_program program, const target *t,
-                                st_str *out, stator_diag **err)
-{
-    size_t bytes = 0;
-    const cuda_nvrtc_api *api = &c->api;
-    ST_TRY(check(c, (t->is_ptx ? api->ptx_size : api->cubin_size)(program, &bytes),
-                 "asking for the image's size", err));
-    ST_FAIL_IF(bytes == 0, err, STATOR_INTERNAL, "NVRTC %d.%d gave an empty image for %s", c->major,
-               c->minor, t->arch);
-    char *image = st_str_extend(out, bytes);
-    ST_TRY_MEM(image, err);
-    return check(c, (t->is_ptx ? api->ptx : api->cubin)(program, image), "taking the image", err);
-}
-
-static stator_status compile_program(const cuda_compiler *c, nvrtc_program program, const target *t,
-                                     const char *name, const char *text, st_str *out,
-                                     stator_diag **err)
-{
-    char arch[OPTION_BYTES];
-    const char *options[OPTIONS_MAX];
-    int n = 0;
-    (void)snprintf(arch, sizeof arch, "--gpu-architecture=%s", t->arch);
-    options[n++] = arch;
-    options[n++] = "--std=c++17";
-    options[n++] = "--fmad=false";
-    if (c->major * 100 + c->minor >= MINIMAL_SINCE) {
-        options[n++] = "-minimal";
-    }
-    const nvrtc_result result = c->api.program_compile(program, n, options);
-    if (result == NVRTC_RESULT_COMPILATION) {
-        return say_refused(c, program, t, name, text, out->mem, err);
-    }
-    ST_TRY(check(c, result, "compiling", err));
-    return take_image(c, program, t, out, err);
-}
-
-stator_status cuda_compile(cuda_compiler *c, const char *arch, const char *name, const char *text,
-                           uint64_t text_bytes, st_str *out, stator_diag **err)
-{
-    static const char *const header_names[] = {"gpu_prelude.h"};
-    const char *const headers[] = {cuda_prelude};
-    nvrtc_program program = NULL;
-    char file[96];
-    target t;
-    if (cuda_compiler_open(c, err) != STATOR_OK) {
-        return STATOR_UNAVAILABLE;
-    }
-    ST_TRY(choose_target(c, arch, &t, err));
-    char *copy = st_strndup(out->mem, text, text_bytes); /* NVRTC reads to a 0 */
-    ST_TRY_MEM(copy, err);
-    (void)snprintf(file, sizeof file, "%.80s.cu", name);
-    stator_status status =
-        check(c, c->api.program_create(&program, copy, file, 1, headers, header_names),
-              "creating a program", err);
-    if (status == STATOR_OK) {
-        status = compile_program(c, program, &t, name, copy, out, err);
-        (void)c->api.program_destroy(&program);
-    }
-    st_free(out->mem, copy);
-    return status;
-}
+    st_gpu_add_numbered(&all, text, strlen(text));

@@ -3,16 +3,18 @@
 #ifndef STATOR_CUDA_CUDA_COMPILE_H
 #define STATOR_CUDA_CUDA_COMPILE_H
 
-#include "cuda_open.h"
+#include "cuda_api.h"
 
+#include "codegen/gpu/gpu_open.h"
+#include "core/base/diag.h"
 #include "core/base/str.h"
 
 #include <pthread.h>
 
 enum { CUDA_ARCHS_MAX = 64 };
 
-/* The text of "gpu_prelude.h" for CUDA: codegen/gpu/gpu_prelude_cuda.h, made a string by the
- * build. */
+/* The text of "gpu_prelude.h" for CUDA: gpu_prelude_cuda.h and gpu_prelude_device.h of
+ * codegen/gpu, made a string by the build. */
 extern const char cuda_prelude[];
 
 /* The compiler of one instance; it is opened when the first text is compiled. Any thread. */
@@ -22,12 +24,12 @@ typedef struct cuda_compiler {
     bool is_tried;
     bool is_usable;
     cuda_nvrtc_api api;
-    char path[CUDA_PATH_BYTES];
+    char path[ST_GPU_PATH_BYTES];
     int major;
     int minor;
     int arch_count;
     int archs[CUDA_ARCHS_MAX]; /* 90 for sm_90, ascending */
-    cuda_missing why;          /* where it is not usable */
+    st_gpu_missing why;        /* where it is not usable */
 } cuda_compiler;
 
 void cuda_compiler_init(cuda_compiler *compiler, const char *file);

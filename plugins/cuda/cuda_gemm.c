@@ -254,7 +254,7 @@ static stator_status queue(const gemm_call *call, const gemm_plan *plan, st_gpu_
                            st_gpu_address b, st_gpu_address d, stator_diag **err)
 {
     const st_device_memory *memory = call->library->memory;
-    const st_gpu_driver *driver = &call->library->device->table;
+    const st_gpu_driver *driver = &call->library->context->table;
     const gemm_matrix *out = &plan->key.d;
     const uint64_t longest = (uint64_t)(out->rows > out->columns ? out->rows : out->columns);
     const uint64_t zeros = call->sizes->k == 0 ? longest * bytes_of(call->op->operands.in) : 0;
@@ -336,7 +336,7 @@ static stator_status run(void *self, void *op_, const st_library_call *of, stato
     cuda_gemm_library *library = self;
     gemm_op *op = op_;
     gemm_sizes sizes;
-    cuda_scope scope;
+    st_gpu_scope scope;
     gemm_read_sizes(&op->operands, of->numbers, &sizes);
     gemm_call call = {.library = library,
                       .op = op,
@@ -351,12 +351,12 @@ static stator_status run(void *self, void *op_, const st_library_call *of, stato
     }
     ST_FAIL_IF(!set_key(&call), err, STATOR_INTERNAL,
                "cuda: a product's operands are no matrices for these sizes");
-    ST_TRY(cuda_enter(library->device, &scope, err));
+    ST_TRY(st_gpu_enter(library->context, &scope, err));
     stator_status status = find_handle(library, err);
     (void)pthread_mutex_lock(&op->mutex);
     ST_THEN(status, run_all(&call, err));
     (void)pthread_mutex_unlock(&op->mutex);
-    (void)cuda_leave(library->device, &scope, CUDA_RESULT_SUCCESS, "a product", NULL);
+    (void)st_gpu_leave(library->context, &scope, ST_GPU_RESULT_SUCCESS, "a product", NULL);
     return status;
 }
 
@@ -391,7 +391,7 @@ static gemm_op *new_op(cuda_gemm_library *library, stator_diag **err)
 static stator_status prepare(cuda_gemm_library *library, gemm_op *op, const gemm_sizes *sizes,
                              stator_diag **err)
 {
-    cuda_scope scope;
+    st_gpu_scope scope;
     gemm_plan *plan = NULL;
     gemm_call call = {.library = library, .op = op, .sizes = sizes};
     if (is_empty(&op->operands, sizes)) {
@@ -406,10 +406,10 @@ static stator_status prepare(cuda_gemm_library *library, gemm_op *op, const gemm
     call.key.a.alignment = alignment_of(call.is_swapped ? y : x);
     call.key.b.alignment = alignment_of(call.is_swapped ? x : y);
     call.key.d.alignment = alignment_of((uint64_t)sizes->out.offset * bytes_of(op->operands.out));
-    ST_TRY(cuda_enter(library->device, &scope, err));
+    ST_TRY(st_gpu_enter(library->context, &scope, err));
     stator_status status = find_handle(library, err);
     ST_THEN(status, find_plan(library, op, &call.key, &plan, err));
-    (void)cuda_leave(library->device, &scope, CUDA_RESULT_SUCCESS, "a product", NULL);
+    (void)st_gpu_leave(library->context, &scope, ST_GPU_RESULT_SUCCESS, "a product", NULL);
     return status;
 }
 
@@ -534,6 +534,25 @@ static stator_status op_load(void *self, const st_library_kept *kept, void **out
 
 /* ---- opening and closing ---- */
 
+static const st_gpu_library cublaslt_library = {
+    .what = "cuBLASLt, CUDA's library of matrix products,",
+    .option = "cublaslt",
+    .sonames = {"libcublasLt.so.13", "libcublasLt.so.12"},
+    .folders = {"@/nvidia/*/lib", "$VIRTUAL_ENV/lib/python3*/site-packages/nvidia/*/lib",
+                "$CONDA_PREFIX/lib/python3*/site-packages/nvidia/*/lib", "$CONDA_PREFIX/lib",
+                "$CUDA_HOME/lib64", "$CUDA_PATH/lib64", "/usr/local/cuda/lib64",
+                "/usr/local/cuda/targets/*/lib"},
+    .install = "install it (Debian: libcublas12; Python: pip install nvidia-cublas), or name its "
+               "file with the option cublaslt",
+    .too_old = "install cuBLAS of CUDA 12 or newer"};
+
+#define CUDA_FUNCTION(field, symbol, arguments) symbol,
+static const char *const cublaslt_names[] = {
+#include "cuda_cublaslt_functions.def"
+};
+#undef CUDA_FUNCTION
+_Static_assert(sizeof(cuda_cublaslt_api) == sizeof cublaslt_names, "a pointer for each name");
+
 static uint32_t version_of(const cuda_cublaslt_api *api)
 {
     int parts[3] = {0, 0, 0};
@@ -543,13 +562,25 @@ static uint32_t version_of(const cuda_cublaslt_api *api)
     return (uint32_t)(parts[0] * 10000 + parts[1] * 100 + parts[2]);
 }
 
-bool cuda_gemm_open(cuda_gemm_library *library, const char *file, cuda_device *device,
-                    const st_device_memory *memory, st_mem *mem, cuda_missing *why)
+static const st_library *gemm_open(const char *file, st_gpu_context *context,
+                                   const st_device_memory *memory, st_mem *mem,
+                                   uint32_t *out_version, st_gpu_missing *why)
 {
-    memset(library, 0, sizeof *library);
-    ST_NEED(cuda_open_cublaslt(file, &library->api, library->path, why));
+    void *dso = NULL;
+    cuda_gemm_library *library = st_calloc(mem, 1, sizeof *library);
+    if (library == NULL) {
+        *why = (st_gpu_missing){.reason = "no memory to open cuBLASLt"};
+        return NULL;
+    }
+    if (!st_gpu_open_library(&cublaslt_library, file, why, &dso, library->path) ||
+        !st_gpu_fill_functions(&cublaslt_library, dso, library->path, cublaslt_names,
+                               sizeof cublaslt_names / sizeof cublaslt_names[0], &library->api,
+                               why)) {
+        st_free(mem, library);
+        return NULL;
+    }
     library->version = version_of(&library->api);
-    library->device = device;
+    library->context = context;
     library->memory = memory;
     library->mem = mem;
     (void)pthread_mutex_init(&library->mutex, NULL);
@@ -561,16 +592,22 @@ bool cuda_gemm_open(cuda_gemm_library *library, const char *file, cuda_device *d
                                   .destroy = destroy,
                                   .op_save = op_save,
                                   .op_load = op_load};
-    return true;
+    *out_version = library->version;
+    return &library->table;
 }
 
-void cuda_gemm_close(cuda_gemm_library *library)
+static void gemm_close(const st_library *table)
 {
-    cuda_scope scope;
-    if (library->handle != NULL && cuda_enter(library->device, &scope, NULL) == STATOR_OK) {
+    cuda_gemm_library *library = table->self;
+    st_gpu_scope scope;
+    if (library->handle != NULL && st_gpu_enter(library->context, &scope, NULL) == STATOR_OK) {
         (void)library->api.destroy(library->handle);
-        (void)cuda_leave(library->device, &scope, CUDA_RESULT_SUCCESS, "closing cuBLASLt", NULL);
+        (void)st_gpu_leave(library->context, &scope, ST_GPU_RESULT_SUCCESS, "closing cuBLASLt",
+                           NULL);
     }
-    library->handle = NULL;
     (void)pthread_mutex_destroy(&library->mutex);
+    st_free(library->mem, library);
 }
+
+const st_gpu_contractions cuda_cublaslt = {
+    .option = "cublaslt", .open = gemm_open, .close = gemm_close};

@@ -9,9 +9,10 @@
 #ifndef STATOR_CUDA_CUDA_GEMM_H
 #define STATOR_CUDA_CUDA_GEMM_H
 
-#include "cuda_device.h"
+#include "cuda_cublaslt.h"
 
 #include "codegen/gpu/gpu.h"
+#include "codegen/gpu/gpu_native.h"
 
 #include <pthread.h>
 
@@ -19,21 +20,17 @@
 typedef struct cuda_gemm_library {
     st_library table; /* self is this struct */
     cuda_cublaslt_api api;
-    char path[CUDA_PATH_BYTES];
+    char path[ST_GPU_PATH_BYTES];
     uint32_t version; /* 130100: 13.1.0 */
-    cuda_device *device;
+    st_gpu_context *context;
     const st_device_memory *memory; /* scratch of calls */
     st_mem *mem;
     pthread_mutex_t mutex; /* guards handle */
     cublaslt_handle handle;
 } cuda_gemm_library;
 
-/* Opens cuBLASLt (option `cublaslt`, NULL or "": looked for) and fills the table; device, memory
- * and mem outlive it. false: *why says what is missing. */
-bool cuda_gemm_open(cuda_gemm_library *library, const char *file, cuda_device *device,
-                    const st_device_memory *memory, st_mem *mem, cuda_missing *why);
-/* Its ops have been destroyed, and the device is open still. */
-void cuda_gemm_close(cuda_gemm_library *library);
+/* For st_gpu_vendor.contractions. cuBLASLt is half a gigabyte, which takes 0.2 s the first time. */
+extern const st_gpu_contractions cuda_cublaslt;
 
 /* ---- cuda_gemm_layout.c: how operands lie ---- */
 

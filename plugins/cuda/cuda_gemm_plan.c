@@ -30,7 +30,7 @@ stator_status gemm_fail(const cuda_gemm_library *library, const char *doing, cub
     (void)st_fail(
         err, status == CUBLASLT_STATUS_ALLOC_FAILED ? STATOR_RESOURCE_EXHAUSTED : STATOR_INTERNAL,
         "cuda:%d: cuBLASLt (%s) fails at %s: CUBLAS_STATUS_%s, %d",
-        (int)library->device->table.device.id, library->path, doing,
+        (int)library->context->table.device.id, library->path, doing,
         is_named ? names[status] : "of no known name", (int)status);
     if (err != NULL) {
         st_diag_set_hint(*err, "the option contractions=loops does without cuBLASLt");

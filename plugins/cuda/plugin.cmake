@@ -1,18 +1,12 @@
 # cuda.so links nothing of NVIDIA's: libcuda and NVRTC are opened when the backend is used. The same
 # objects make cuda_soft.so, the backend over the software device, in the build tree alone.
 set(ST_PLUGIN_LIBS st_codegen_gpu st_codegen)
-set(prelude "${PROJECT_SOURCE_DIR}/codegen/gpu/gpu_prelude_cuda.h")
 
 if(NOT EXISTS "${PROJECT_SOURCE_DIR}/codegen/gpu/gpu_emitter.c")
   set(ST_PLUGIN_SKIP "the runtime of GPUs is not there yet")
 else()
-  # NVRTC gets the prelude as a string.
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${prelude}")
-  file(READ "${prelude}" bytes HEX)
-  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
-  set(prelude_source "${PROJECT_BINARY_DIR}/gen/cuda_prelude.c")
-  file(CONFIGURE OUTPUT "${prelude_source}" @ONLY
-       CONTENT "#include \"cuda_compile.h\"\nconst char cuda_prelude[] = {@bytes@0};\n")
+  include(StatorGpuPrelude)
+  st_gpu_prelude(cuda prelude_source) # NVRTC gets it as a string
 
   list(FILTER sources EXCLUDE REGEX "/cuda_plugin\\.c$")
   add_library(st_cuda_objects OBJECT ${sources} "${prelude_source}")

@@ -1,7 +1,8 @@
 /* plugins/cuda over libraries that lack something: states, reasons, what a lost context does, and
  * what NVRTC is asked for. tests/plugins/fake_cuda makes the libraries; no GPU is needed. */
 #define _GNU_SOURCE
-#include "plugins/cuda/cuda_device.h"
+#include "plugins/cuda/cuda_compile.h"
+#include "plugins/cuda/cuda_vendor.h"
 
 #include "core/base/diag.h"
 
@@ -42,18 +43,19 @@ static void expect_text(const char *words, const char *hint)
 
 Test(cuda, missing_driver_names_the_file)
 {
-    cuda_driver driver;
-    cr_expect_eq(cuda_driver_begin(&driver, "/nowhere/libcuda.so.1", &err), STATOR_NOT_FOUND);
+    st_gpu_native driver;
+    cr_expect_eq(st_gpu_native_begin(&driver, &cuda_vendor, "/nowhere/libcuda.so.1", &err),
+                 STATOR_NOT_FOUND);
     expect_text("the file of the option driver cannot be opened: /nowhere/libcuda.so.1",
                 "correct the option driver");
 }
 
 Test(cuda, absent_driver_says_where_it_was_looked_for)
 {
-    cuda_driver_api api;
-    char path[CUDA_PATH_BYTES];
-    cuda_missing why;
-    if (cuda_open_driver(NULL, &api, path, &why)) {
+    void *dso;
+    char path[ST_GPU_PATH_BYTES];
+    st_gpu_missing why;
+    if (st_gpu_open_library(cuda_vendor.driver, NULL, &why, &dso, path)) {
         return; /* a machine with a driver */
     }
     cr_expect_not_null(strstr(why.reason, "no libcuda.so.1 where the dynamic linker looks"));
@@ -63,39 +65,44 @@ Test(cuda, absent_driver_says_where_it_was_looked_for)
 
 Test(cuda, driver_without_a_function_is_too_old)
 {
-    cuda_driver driver;
-    cr_expect_eq(cuda_driver_begin(&driver, FAKE("cuda_lacks"), &err), STATOR_NOT_FOUND);
+    st_gpu_native driver;
+    cr_expect_eq(st_gpu_native_begin(&driver, &cuda_vendor, FAKE("cuda_lacks"), &err),
+                 STATOR_NOT_FOUND);
     expect_text("has no function cuMemHostAlloc", "CUDA 11 or newer");
 }
 
 Test(cuda, driver_without_a_device)
 {
-    cuda_driver driver;
+    st_gpu_native driver;
     unsetenv("CUDA_VISIBLE_DEVICES");
-    cr_expect_eq(cuda_driver_begin(&driver, FAKE("cuda_no_device"), &err), STATOR_UNAVAILABLE);
+    cr_expect_eq(st_gpu_native_begin(&driver, &cuda_vendor, FAKE("cuda_no_device"), &err),
+                 STATOR_UNAVAILABLE);
     expect_text("sees no device", "nvidia-smi");
     setenv("CUDA_VISIBLE_DEVICES", "7", 1);
-    cr_expect_eq(cuda_driver_begin(&driver, FAKE("cuda_no_device"), &err), STATOR_UNAVAILABLE);
+    cr_expect_eq(st_gpu_native_begin(&driver, &cuda_vendor, FAKE("cuda_no_device"), &err),
+                 STATOR_UNAVAILABLE);
     expect_text("CUDA_VISIBLE_DEVICES is '7'", "unset it");
 }
 
 Test(cuda, driver_that_does_not_fit_the_kernel_module)
 {
-    cuda_driver driver;
-    cr_expect_eq(cuda_driver_begin(&driver, FAKE("cuda_mismatch"), &err), STATOR_UNAVAILABLE);
+    st_gpu_native driver;
+    cr_expect_eq(st_gpu_native_begin(&driver, &cuda_vendor, FAKE("cuda_mismatch"), &err),
+                 STATOR_UNAVAILABLE);
     expect_text("803", "restart the machine");
 }
 
 /* ---- a device ---- */
 
-static cuda_driver driver;
-static cuda_device device;
-static const cuda_device_options plain = {.nvrtc = FAKE("nvrtc")};
+static st_gpu_native driver;
+static st_gpu_context device;
+static const st_gpu_open_options plain = {.compiler = FAKE("nvrtc")};
 
 static void open_device(const char *file)
 {
-    cr_assert_eq(cuda_driver_begin(&driver, file, &err), STATOR_OK, "%s", st_diag_text(err));
-    cr_assert_eq(cuda_device_open(&device, &driver, 0, &plain, &err), STATOR_OK, "%s",
+    cr_assert_eq(st_gpu_native_begin(&driver, &cuda_vendor, file, &err), STATOR_OK, "%s",
+                 st_diag_text(err));
+    cr_assert_eq(st_gpu_context_open(&device, &driver, 0, &plain, &err), STATOR_OK, "%s",
                  st_diag_text(err));
 }
 
@@ -109,15 +116,15 @@ Test(cuda, device_is_described)
     cr_expect_eq(d->n_multiprocessors, 132);
     cr_expect_eq(d->shared_bytes, 49152);
     cr_expect_eq(d->memory_bytes, 8u << 20);
-    cuda_device_close(&device);
+    st_gpu_context_close(&device);
 }
 
 Test(cuda, device_that_is_not_there)
 {
-    cr_assert_eq(cuda_driver_begin(&driver, FAKE("cuda"), &err), STATOR_OK);
-    cr_expect_eq(cuda_device_open(&device, &driver, 5, &plain, &err), STATOR_NOT_FOUND);
+    cr_assert_eq(st_gpu_native_begin(&driver, &cuda_vendor, FAKE("cuda"), &err), STATOR_OK);
+    cr_expect_eq(st_gpu_context_open(&device, &driver, 5, &plain, &err), STATOR_NOT_FOUND);
     expect_text("there is no device cuda:5: the driver sees 2", NULL);
-    cr_expect_eq(cuda_device_open(&device, &driver, 1, &plain, &err), STATOR_UNAVAILABLE);
+    cr_expect_eq(st_gpu_context_open(&device, &driver, 1, &plain, &err), STATOR_UNAVAILABLE);
     expect_text("cuda:1 is in the compute mode 'prohibited'", NULL);
 }
 
@@ -139,7 +146,7 @@ Test(cuda, memory_goes_there_and_back_and_is_counted)
     t->free(t->self, p);
     t->free(t->self, 0);
     cr_expect_eq(atomic_load(&device.held_bytes), 0);
-    cuda_device_close(&device);
+    st_gpu_context_close(&device);
 }
 
 Test(cuda, address_of_another_memory_is_refused)
@@ -149,11 +156,11 @@ Test(cuda, address_of_another_memory_is_refused)
     open_device(FAKE("cuda"));
     for (uintptr_t page = 0; page < 3; page++) {
         const void *p = (const void *)(page * 4096u + 16u);
-        cr_expect_eq(cuda_check_address(&device, p, &err), STATOR_INVALID_ARGUMENT);
+        cr_expect_eq(st_gpu_check_address(&device, p, &err), STATOR_INVALID_ARGUMENT);
         expect_text(texts[page], NULL);
     }
-    cr_expect_eq(cuda_check_address(&device, (const void *)(uintptr_t)16384, &err), STATOR_OK);
-    cuda_device_close(&device);
+    cr_expect_eq(st_gpu_check_address(&device, (const void *)(uintptr_t)16384, &err), STATOR_OK);
+    st_gpu_context_close(&device);
 }
 
 Test(cuda, out_of_memory_says_what_was_asked_and_what_is_free)
@@ -169,7 +176,7 @@ Test(cuda, out_of_memory_says_what_was_asked_and_what_is_free)
                 "holds 1000",
                 NULL);
     t->free(t->self, kept);
-    cuda_device_close(&device);
+    st_gpu_context_close(&device);
 }
 
 /* A thread's own context is there again behind each call; a thread without one keeps ours. */
@@ -177,8 +184,8 @@ Test(cuda, context_of_the_thread_is_put_back)
 {
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
-    cuda_context other = (cuda_context)(void *)&plain;
-    cuda_context now = NULL;
+    void *other = (void *)(uintptr_t)&plain;
+    void *now = NULL;
     open_device(FAKE("cuda"));
     const st_gpu_driver *t = &device.table;
     driver.api.context_set(other);
@@ -189,7 +196,7 @@ Test(cuda, context_of_the_thread_is_put_back)
     cr_expect_eq(t->memory_info(t->self, &free_bytes, &total_bytes, &err), STATOR_OK);
     driver.api.context_get(&now);
     cr_expect_eq(now, device.context);
-    cuda_device_close(&device);
+    st_gpu_context_close(&device);
 }
 
 Test(cuda, launch_hands_the_struct_of_arguments_over)
@@ -212,7 +219,7 @@ Test(cuda, launch_hands_the_struct_of_arguments_over)
     expect_text("looking a kernel up in its image failed", NULL);
     cr_expect_eq(t->module_load(t->self, "!", 2, &module, &err), STATOR_INTERNAL);
     expect_text("the driver is older than NVRTC", NULL);
-    cuda_device_close(&device);
+    st_gpu_context_close(&device);
 }
 
 /* The call that meets the loss tells it, and so does every later one; nothing reaches the
@@ -232,94 +239,3 @@ Test(cuda, lost_context_answers_unavailable_for_good)
                 "compute-sanitizer");
     cr_expect_eq(t->stream_create(t->self, &stream, &err), STATOR_UNAVAILABLE);
     expect_text("the context of cuda:0 is lost (CUDA_ERROR_ILLEGAL_ADDRESS, 700", NULL);
-    t->free(t->self, 4096); /* goes no further: the context has taken its memory with it */
-    cuda_device_close(&device);
-}
-
-Test(cuda, child_made_by_fork_is_refused)
-{
-    st_gpu_address p = 0;
-    int status = 0;
-    open_device(FAKE("cuda"));
-    const st_gpu_driver *t = &device.table;
-    const pid_t child = fork();
-    if (child == 0) {
-        const stator_status answer = t->alloc(t->self, 64, &p, &err);
-        const bool is_right = answer == STATOR_FAILED_PRECONDITION &&
-                              strstr(st_diag_text(err), "does not survive fork") != NULL;
-        _exit(is_right ? 0 : 1);
-    }
-    cr_assert_eq(waitpid(child, &status, 0), child);
-    cr_expect_eq(status, 0);
-    cr_assert_eq(t->alloc(t->self, 64, &p, &err), STATOR_OK, "the parent goes on");
-    t->free(t->self, p);
-    cuda_device_close(&device);
-}
-
-/* ---- NVRTC ---- */
-
-static st_mem mem;
-static st_str image;
-
-static stator_status compile(const char *nvrtc, const char *arch, const char *text)
-{
-    cuda_compiler compiler;
-    st_mem_init(&mem, NULL, NULL, NULL, 0);
-    st_str_init(&image, &mem);
-    cuda_compiler_init(&compiler, nvrtc);
-    const stator_status status =
-        cuda_compile(&compiler, arch, "add_mul", text, strlen(text), &image, &err);
-    cuda_compiler_deinit(&compiler);
-    return status;
-}
-
-Test(cuda, kernel_is_compiled_for_the_device)
-{
-    cr_assert_eq(compile(FAKE("nvrtc"), "sm_90", "body"), STATOR_OK, "%s", st_diag_text(err));
-    cr_expect_str_eq(image.data, "--gpu-architecture=sm_90\n--std=c++17\n--fmad=false\n-minimal\n"
-                                 "add_mul.cu: body");
-    cr_expect_eq(image.len, strlen(image.data) + 1, "the 0 is part of the image");
-    st_str_deinit(&image);
-}
-
-Test(cuda, device_newer_than_nvrtc_gets_ptx)
-{
-    cr_assert_eq(compile(FAKE("nvrtc"), "sm_120", "body"), STATOR_OK);
-    cr_expect_not_null(strstr(image.data, "--gpu-architecture=compute_100\n"));
-    st_str_deinit(&image);
-    cr_assert_eq(compile(FAKE("nvrtc"), "compute_90", "body"), STATOR_OK);
-    cr_expect_not_null(strstr(image.data, "--gpu-architecture=compute_90\n"));
-    st_str_deinit(&image);
-}
-
-Test(cuda, device_older_than_nvrtc_is_unsupported)
-{
-    cr_expect_eq(compile(FAKE("nvrtc"), "sm_70", "body"), STATOR_UNSUPPORTED);
-    expect_text("makes code for sm_75 and newer, the device is sm_70", NULL);
-    cr_expect_eq(compile(FAKE("nvrtc"), "H100", "body"), STATOR_INVALID_ARGUMENT);
-    expect_text("'H100' is no architecture", NULL);
-    st_str_deinit(&image);
-}
-
-Test(cuda, old_nvrtc_is_not_asked_for_minimal_headers)
-{
-    cr_assert_eq(compile(FAKE("nvrtc_old"), "sm_90", "body"), STATOR_OK);
-    cr_expect_null(strstr(image.data, "-minimal"));
-    st_str_deinit(&image);
-}
-
-Test(cuda, refused_kernel_shows_log_and_numbered_text)
-{
-    cr_expect_eq(compile(FAKE("nvrtc"), "sm_90", "first\nrefused"), STATOR_INTERNAL);
-    cr_expect_not_null(strstr(st_diag_text(err), "text:\n    k.cu(2): error: no\n    x\n"));
-    cr_expect_not_null(strstr(st_diag_text(err), "   2  refused"));
-    expect_text("cannot compile the kernel 'add_mul' for sm_90", NULL);
-    st_str_deinit(&image);
-}
-
-Test(cuda, missing_nvrtc_is_unavailable)
-{
-    cr_expect_eq(compile("/nowhere/libnvrtc.so.13", "sm_90", "body"), STATOR_UNAVAILABLE);
-    expect_text("the file of the option nvrtc cannot be opened", "correct the option nvrtc");
-    st_str_deinit(&image);
-}

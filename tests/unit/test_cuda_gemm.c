@@ -104,12 +104,14 @@ Test(cuda_gemm, numbers_in_the_order_of_the_contraction)
 
 Test(cuda_gemm, a_missing_library_is_a_reason)
 {
-    cuda_gemm_library library;
-    cuda_missing why;
-    cr_expect_not(cuda_gemm_open(&library, "/nowhere/libcublasLt.so.13", NULL, NULL, NULL, &why));
+    uint32_t version = 0;
+    st_gpu_missing why;
+    st_mem mem = st_mem_process();
+    const st_gpu_contractions *c = &cuda_cublaslt;
+    cr_expect_null(c->open("/nowhere/libcublasLt.so.13", NULL, NULL, &mem, &version, &why));
     cr_expect_not_null(strstr(why.reason, "the file of the option cublaslt cannot be opened"));
     cr_expect_not_null(strstr(why.hint, "correct the option cublaslt"));
-    cr_expect_not(
-        cuda_gemm_open(&library, ST_TEST_BUILD "/tests/fake_cuda/cuda.so", NULL, NULL, NULL, &why));
+    cr_expect_null(
+        c->open(ST_TEST_BUILD "/tests/fake_cuda/cuda.so", NULL, NULL, &mem, &version, &why));
     cr_expect_not_null(strstr(why.reason, "has no function cublasLtGetProperty"));
 }

@@ -1,0 +1,214 @@
+/* The dialect of docs/gpu.md for NVRTC and hiprtc: what kernels on CUDA and HIP devices see.
+ *
+ * A driver gives it to the compiler as the named header "gpu_prelude.h", behind its own
+ * beginning (gpu_prelude_cuda.h, gpu_prelude_hip.h), which defines what differs: ST_WARP and the
+ * names ST_PRELUDE_ALIGNED_16, ST_PRELUDE_SHUFFLE_XOR, ST_PRELUDE_FMA_F32, _F64,
+ * ST_PRELUDE_SQRT_F32 and _F64. Both stand in the plugin as a string. Programs are compiled
+ * without contraction, so that products and sums are rounded each, and with exact division and
+ * square root. No header is used. */
+#ifndef STATOR_GPU_PRELUDE_H
+#define STATOR_GPU_PRELUDE_H
+
+typedef signed char st_i8;
+typedef short st_i16;
+typedef int st_i32;
+typedef long long st_i64;
+typedef unsigned char st_u8;
+typedef unsigned short st_u16;
+typedef unsigned int st_u32;
+typedef unsigned long long st_u64;
+typedef bool st_bool;
+
+#define ST_DEVICE static __device__ __forceinline__
+#define ST_KERNEL(name, arguments, threads)                                                        \
+    extern "C" __global__ void __launch_bounds__(threads) name(const arguments st_arguments)
+#define ST_ARG(field) (st_arguments.field)
+#define ST_GLOBAL(type, address) ((type *)(address))
+#define ST_SHARED(type, name, n) __shared__ ST_PRELUDE_ALIGNED_16 type name[n]
+
+#define ST_BLOCK ((st_i64)blockIdx.x)
+#define ST_BLOCKS ((st_i64)gridDim.x)
+#define ST_THREAD ((st_u32)threadIdx.x)
+#define ST_LANE ((st_u32)threadIdx.x % ST_WARP)
+
+ST_DEVICE void st_barrier()
+{
+    __syncthreads();
+}
+
+/* ---- lanes ---- */
+
+ST_DEVICE st_u32 st_shuffle_xor_u32(st_u32 x, st_u32 mask)
+{
+    return ST_PRELUDE_SHUFFLE_XOR(x, (int)mask);
+}
+
+ST_DEVICE st_u64 st_shuffle_xor_u64(st_u64 x, st_u32 mask)
+{
+    return ST_PRELUDE_SHUFFLE_XOR(x, (int)mask);
+}
+
+/* ---- several words at once ---- */
+
+#define ST_UNROLL _Pragma("unroll")
+
+typedef uint2 st_u32x2;
+typedef uint4 st_u32x4;
+
+ST_DEVICE st_u32 st_load_u32(const void *from)
+{
+    return *(const st_u32 *)from;
+}
+
+ST_DEVICE st_u32x2 st_load_u32x2(const void *from)
+{
+    return *(const uint2 *)from;
+}
+
+ST_DEVICE st_u32x4 st_load_u32x4(const void *from)
+{
+    return *(const uint4 *)from;
+}
+
+ST_DEVICE void st_store_u32(void *to, st_u32 x)
+{
+    *(st_u32 *)to = x;
+}
+
+ST_DEVICE void st_store_u32x2(void *to, st_u32 x, st_u32 y)
+{
+    *(uint2 *)to = make_uint2(x, y);
+}
+
+ST_DEVICE void st_store_u32x4(void *to, st_u32 x, st_u32 y, st_u32 z, st_u32 w)
+{
+    *(uint4 *)to = make_uint4(x, y, z, w);
+}
+
+/* ---- bits ---- */
+
+ST_DEVICE st_u32 st_bits_of_f32(float x)
+{
+    return __float_as_uint(x);
+}
+
+ST_DEVICE st_u64 st_bits_of_f64(double x)
+{
+    return (st_u64)__double_as_longlong(x);
+}
+
+ST_DEVICE float st_f32_of_bits(st_u32 x)
+{
+    return __uint_as_float(x);
+}
+
+ST_DEVICE double st_f64_of_bits(st_u64 x)
+{
+    return __longlong_as_double((long long)x);
+}
+
+/* ---- what IEEE 754 defines, rounded once ---- */
+
+ST_DEVICE float st_fma_f32(float x, float y, float z)
+{
+    return ST_PRELUDE_FMA_F32(x, y, z);
+}
+
+ST_DEVICE double st_fma_f64(double x, double y, double z)
+{
+    return ST_PRELUDE_FMA_F64(x, y, z);
+}
+
+ST_DEVICE float st_sqrt_f32(float x)
+{
+    return ST_PRELUDE_SQRT_F32(x);
+}
+
+ST_DEVICE double st_sqrt_f64(double x)
+{
+    return ST_PRELUDE_SQRT_F64(x);
+}
+
+#define ST_PRELUDE_FUNCTION(name, of_f32, of_f64)                                                  \
+    ST_DEVICE float st_##name##_f32(float x)                                                       \
+    {                                                                                              \
+        return of_f32(x);                                                                          \
+    }                                                                                              \
+    ST_DEVICE double st_##name##_f64(double x)                                                     \
+    {                                                                                              \
+        return of_f64(x);                                                                          \
+    }
+
+ST_PRELUDE_FUNCTION(floor, floorf, floor)
+ST_PRELUDE_FUNCTION(ceil, ceilf, ceil)
+ST_PRELUDE_FUNCTION(trunc, truncf, trunc)
+ST_PRELUDE_FUNCTION(rint, rintf, rint)
+ST_PRELUDE_FUNCTION(abs, fabsf, fabs)
+
+/* ---- functions without a program in the loop IR ---- */
+
+/* Those of f32 are computed in f64 and rounded once: within 0.51 ulp, where the device's own of f32
+ * have up to 6, and nearly always the bits of any other device. */
+#define ST_PRELUDE_LIBM(name)                                                                      \
+    ST_DEVICE double st_##name##_f64(double x)                                                     \
+    {                                                                                              \
+        return name(x);                                                                            \
+    }                                                                                              \
+    ST_DEVICE float st_##name##_f32(float x)                                                       \
+    {                                                                                              \
+        return (float)name((double)x);                                                             \
+    }
+
+ST_PRELUDE_LIBM(exp)
+ST_PRELUDE_LIBM(exp2)
+ST_PRELUDE_LIBM(expm1)
+ST_PRELUDE_LIBM(log)
+ST_PRELUDE_LIBM(log2)
+ST_PRELUDE_LIBM(log1p)
+ST_PRELUDE_LIBM(sin)
+ST_PRELUDE_LIBM(cos)
+ST_PRELUDE_LIBM(tan)
+ST_PRELUDE_LIBM(asin)
+ST_PRELUDE_LIBM(acos)
+ST_PRELUDE_LIBM(atan)
+ST_PRELUDE_LIBM(sinh)
+ST_PRELUDE_LIBM(cosh)
+ST_PRELUDE_LIBM(tanh)
+ST_PRELUDE_LIBM(asinh)
+ST_PRELUDE_LIBM(acosh)
+ST_PRELUDE_LIBM(atanh)
+ST_PRELUDE_LIBM(erf)
+ST_PRELUDE_LIBM(lgamma)
+
+#define ST_PRELUDE_LIBM_2(name)                                                                    \
+    ST_DEVICE double st_##name##_f64(double x, double y)                                           \
+    {                                                                                              \
+        return name(x, y);                                                                         \
+    }                                                                                              \
+    ST_DEVICE float st_##name##_f32(float x, float y)                                              \
+    {                                                                                              \
+        return (float)name((double)x, (double)y);                                                  \
+    }
+
+ST_PRELUDE_LIBM_2(pow)
+ST_PRELUDE_LIBM_2(atan2)
+
+/* A remainder is exact in any width. */
+ST_DEVICE float st_fmod_f32(float x, float y)
+{
+    return fmodf(x, y);
+}
+
+ST_DEVICE double st_fmod_f64(double x, double y)
+{
+    return fmod(x, y);
+}
+
+/* ---- the status word ---- */
+
+ST_DEVICE void st_set_status(st_u64 address, st_u32 value)
+{
+    *(volatile st_u32 *)address = value;
+}
+
+#endif

@@ -34,6 +34,19 @@ static const soft_chip chips[] = {
      .argument_bytes_max = 4096,
      .l2_bytes = 256 << 10,
      .memory_bytes = GIB / 4},
+    {.key = "wave64",
+     .name = "Stator software device (wave64)",
+     .major = 9,
+     .minor = 0,
+     .multiprocessors = 110,
+     .warp = 64,
+     .block_threads_max = 1024,
+     .registers = 131072,
+     .shared_bytes = 64 << 10,
+     .shared_optin_bytes = 64 << 10,
+     .argument_bytes_max = 4096,
+     .l2_bytes = 8 << 20,
+     .memory_bytes = 16 * GIB},
 };
 
 static const char *const failures[SOFT_N_FAILURES] = {"alloc", "pinned", "launch",
@@ -52,7 +65,7 @@ static bool read_chip(soft_options *out)
             return true;
         }
     }
-    soft_say("STATOR_SOFT_CHIP is '%s'; expected sm_90 or small", key);
+    soft_say("STATOR_SOFT_CHIP is '%s'; expected sm_90, small or wave64", key);
     return false;
 }
 

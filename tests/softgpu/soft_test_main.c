@@ -62,7 +62,7 @@ static const soft_case cases[] = {
      "memory was written 12 bytes from the begin of an allocation of 12 bytes"},
     {"fork", case_fork, NULL, 0, NULL},
     {"cuGetProcAddress", case_proc_address, NULL, 0, NULL},
-    {"unknown chip", case_bad_option, "STATOR_SOFT_CHIP=sm_1", 1, "expected sm_90 or small"},
+    {"unknown chip", case_bad_option, "STATOR_SOFT_CHIP=sm_1", 1, "expected sm_90, small or wave64"},
     {"unknown order", case_bad_option, "STATOR_SOFT_ORDER=odd", 1, "expected ascending"},
     {"unknown fault", case_bad_option, "STATOR_SOFT_FAIL=alloc:0", 1, "expected alloc:N"},
 };

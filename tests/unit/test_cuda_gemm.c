@@ -106,12 +106,14 @@ Test(cuda_gemm, a_missing_library_is_a_reason)
 {
     uint32_t version = 0;
     st_gpu_missing why;
-    st_mem mem = st_mem_process();
+    st_mem mem;
     const st_gpu_contractions *c = &cuda_cublaslt;
+    st_mem_init(&mem, NULL, NULL, NULL, 0);
     cr_expect_null(c->open("/nowhere/libcublasLt.so.13", NULL, NULL, &mem, &version, &why));
     cr_expect_not_null(strstr(why.reason, "the file of the option cublaslt cannot be opened"));
     cr_expect_not_null(strstr(why.hint, "correct the option cublaslt"));
     cr_expect_null(
         c->open(ST_TEST_BUILD "/tests/fake_cuda/cuda.so", NULL, NULL, &mem, &version, &why));
     cr_expect_not_null(strstr(why.reason, "has no function cublasLtGetProperty"));
+    cr_expect_eq(mem.live_blocks, 0);
 }

@@ -202,3 +202,73 @@ static stator_status say_refused(const cuda_compiler *c, nvrtc_program program, 
     st_str_init(&all, mem);
     add_log(c, program, mem, &all);
     st_gpu_add_numbered(&all, text, strlen(text));
+    const stator_status status =
+        st_fail(err, STATOR_INTERNAL,
+                "NVRTC %d.%d cannot compile the kernel '%s' for %s; report this, with its log and "
+                "the kernel's text:%s",
+                c->major, c->minor, name, t->arch, st_str_ok(&all) ? all.data : "(no memory)");
+    st_str_deinit(&all);
+    return status;
+}
+
+static stator_status take_image(const cuda_compiler *c, nvrtc_program program, const target *t,
+                                st_str *out, stator_diag **err)
+{
+    size_t bytes = 0;
+    const cuda_nvrtc_api *api = &c->api;
+    ST_TRY(check(c, (t->is_ptx ? api->ptx_size : api->cubin_size)(program, &bytes),
+                 "asking for the image's size", err));
+    ST_FAIL_IF(bytes == 0, err, STATOR_INTERNAL, "NVRTC %d.%d gave an empty image for %s", c->major,
+               c->minor, t->arch);
+    char *image = st_str_extend(out, bytes);
+    ST_TRY_MEM(image, err);
+    return check(c, (t->is_ptx ? api->ptx : api->cubin)(program, image), "taking the image", err);
+}
+
+static stator_status compile_program(const cuda_compiler *c, nvrtc_program program, const target *t,
+                                     const char *name, const char *text, st_str *out,
+                                     stator_diag **err)
+{
+    char arch[OPTION_BYTES];
+    const char *options[OPTIONS_MAX];
+    int n = 0;
+    (void)snprintf(arch, sizeof arch, "--gpu-architecture=%s", t->arch);
+    options[n++] = arch;
+    options[n++] = "--std=c++17";
+    options[n++] = "--fmad=false";
+    if (c->major * 100 + c->minor >= MINIMAL_SINCE) {
+        options[n++] = "-minimal";
+    }
+    const nvrtc_result result = c->api.program_compile(program, n, options);
+    if (result == NVRTC_RESULT_COMPILATION) {
+        return say_refused(c, program, t, name, text, out->mem, err);
+    }
+    ST_TRY(check(c, result, "compiling", err));
+    return take_image(c, program, t, out, err);
+}
+
+stator_status cuda_compile(cuda_compiler *c, const char *arch, const char *name, const char *text,
+                           uint64_t text_bytes, st_str *out, stator_diag **err)
+{
+    static const char *const header_names[] = {"gpu_prelude.h"};
+    const char *const headers[] = {cuda_prelude};
+    nvrtc_program program = NULL;
+    char file[96];
+    target t;
+    if (cuda_compiler_open(c, err) != STATOR_OK) {
+        return STATOR_UNAVAILABLE;
+    }
+    ST_TRY(choose_target(c, arch, &t, err));
+    char *copy = st_strndup(out->mem, text, text_bytes); /* NVRTC reads to a 0 */
+    ST_TRY_MEM(copy, err);
+    (void)snprintf(file, sizeof file, "%.80s.cu", name);
+    stator_status status =
+        check(c, c->api.program_create(&program, copy, file, 1, headers, header_names),
+              "creating a program", err);
+    if (status == STATOR_OK) {
+        status = compile_program(c, program, &t, name, copy, out, err);
+        (void)c->api.program_destroy(&program);
+    }
+    st_free(out->mem, copy);
+    return status;
+}

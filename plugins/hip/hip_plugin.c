@@ -21,7 +21,9 @@
 #define HIP_NOTE_REQUIRES ""
 #define HIP_DRIVER_BESIDE HIP_SOFT "/libamdhip64.so.6"
 #define HIP_RTC_BESIDE HIP_SOFT "/libhiprtc.so.6"
-#define HIP_OPT(name) "STATOR_OPT_HIP_SOFT_" name
+#define HIP_OPT_DRIVER "STATOR_OPT_HIP_SOFT_DRIVER"
+#define HIP_OPT_HIPRTC "STATOR_OPT_HIP_SOFT_HIPRTC"
+#define HIP_OPT_MEMORY_CAP "STATOR_OPT_HIP_SOFT_MEMORY_CAP"
 #else
 #define HIP_NAME "hip"
 #define HIP_DOC "generated kernels on AMD GPUs, compiled by hiprtc"
@@ -30,7 +32,9 @@
 #define HIP_NOTE_REQUIRES ",\"requires\":[\"/dev/kfd|/dev/dxg\"]"
 #define HIP_DRIVER_BESIDE NULL
 #define HIP_RTC_BESIDE NULL
-#define HIP_OPT(name) "STATOR_OPT_HIP_" name
+#define HIP_OPT_DRIVER "STATOR_OPT_HIP_DRIVER"
+#define HIP_OPT_HIPRTC "STATOR_OPT_HIP_HIPRTC"
+#define HIP_OPT_MEMORY_CAP "STATOR_OPT_HIP_MEMORY_CAP"
 #endif
 
 static const stator_option_desc option_rows[] = {
@@ -47,9 +51,9 @@ static const stator_option_desc option_rows[] = {
 };
 
 static const st_gpu_backend parts = {.vendor = &hip_vendor,
-                                     .driver_variable = HIP_OPT("DRIVER"),
-                                     .compiler_variable = HIP_OPT("HIPRTC"),
-                                     .cap_variable = HIP_OPT("MEMORY_CAP"),
+                                     .driver_variable = HIP_OPT_DRIVER,
+                                     .compiler_variable = HIP_OPT_HIPRTC,
+                                     .cap_variable = HIP_OPT_MEMORY_CAP,
                                      .driver_beside = HIP_DRIVER_BESIDE,
                                      .compiler_beside = HIP_RTC_BESIDE};
 

@@ -393,7 +393,7 @@ SELF_TEST = [
     ("docs/abi.md", "stator backends --probe", False), ("docs/abi.md", "stator plugin run", True),
     ("docs/abi.md", "stator conform --isolate", True), ("docs/abi.md", "stator help backend", True),
     ("docs/design.md", "stator run MODEL --backend eager", False),
-    ("docs/design.md", "stator run MODEL --backend hip", True), ("docs/design.md", "--node-fallbacks", False), ("docs/design.md", "--isolate", True),
+    ("docs/design.md", "stator run MODEL --backend metal", True), ("docs/design.md", "--node-fallbacks", False), ("docs/design.md", "--isolate", True),
     ("docs/design.md", "ir/ops.def", False), ("docs/design.md", "ir/oops.def", True),
     ("docs/design.md", "codegen/npu", True), ("docs/design.md", "cse", False),
     ("docs/design.md", "plugins/{eager,onnx}", True), ("docs/design.md", "hipify", True),

@@ -239,3 +239,94 @@ Test(cuda, lost_context_answers_unavailable_for_good)
                 "compute-sanitizer");
     cr_expect_eq(t->stream_create(t->self, &stream, &err), STATOR_UNAVAILABLE);
     expect_text("the context of cuda:0 is lost (CUDA_ERROR_ILLEGAL_ADDRESS, 700", NULL);
+    t->free(t->self, 4096); /* goes no further: the context has taken its memory with it */
+    st_gpu_context_close(&device);
+}
+
+Test(cuda, child_made_by_fork_is_refused)
+{
+    st_gpu_address p = 0;
+    int status = 0;
+    open_device(FAKE("cuda"));
+    const st_gpu_driver *t = &device.table;
+    const pid_t child = fork();
+    if (child == 0) {
+        const stator_status answer = t->alloc(t->self, 64, &p, &err);
+        const bool is_right = answer == STATOR_FAILED_PRECONDITION &&
+                              strstr(st_diag_text(err), "does not survive fork") != NULL;
+        _exit(is_right ? 0 : 1);
+    }
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_expect_eq(status, 0);
+    cr_assert_eq(t->alloc(t->self, 64, &p, &err), STATOR_OK, "the parent goes on");
+    t->free(t->self, p);
+    st_gpu_context_close(&device);
+}
+
+/* ---- NVRTC ---- */
+
+static st_mem mem;
+static st_str image;
+
+static stator_status compile(const char *nvrtc, const char *arch, const char *text)
+{
+    cuda_compiler compiler;
+    st_mem_init(&mem, NULL, NULL, NULL, 0);
+    st_str_init(&image, &mem);
+    cuda_compiler_init(&compiler, nvrtc);
+    const stator_status status =
+        cuda_compile(&compiler, arch, "add_mul", text, strlen(text), &image, &err);
+    cuda_compiler_deinit(&compiler);
+    return status;
+}
+
+Test(cuda, kernel_is_compiled_for_the_device)
+{
+    cr_assert_eq(compile(FAKE("nvrtc"), "sm_90", "body"), STATOR_OK, "%s", st_diag_text(err));
+    cr_expect_str_eq(image.data, "--gpu-architecture=sm_90\n--std=c++17\n--fmad=false\n-minimal\n"
+                                 "add_mul.cu: body");
+    cr_expect_eq(image.len, strlen(image.data) + 1, "the 0 is part of the image");
+    st_str_deinit(&image);
+}
+
+Test(cuda, device_newer_than_nvrtc_gets_ptx)
+{
+    cr_assert_eq(compile(FAKE("nvrtc"), "sm_120", "body"), STATOR_OK);
+    cr_expect_not_null(strstr(image.data, "--gpu-architecture=compute_100\n"));
+    st_str_deinit(&image);
+    cr_assert_eq(compile(FAKE("nvrtc"), "compute_90", "body"), STATOR_OK);
+    cr_expect_not_null(strstr(image.data, "--gpu-architecture=compute_90\n"));
+    st_str_deinit(&image);
+}
+
+Test(cuda, device_older_than_nvrtc_is_unsupported)
+{
+    cr_expect_eq(compile(FAKE("nvrtc"), "sm_70", "body"), STATOR_UNSUPPORTED);
+    expect_text("makes code for sm_75 and newer, the device is sm_70", NULL);
+    cr_expect_eq(compile(FAKE("nvrtc"), "H100", "body"), STATOR_INVALID_ARGUMENT);
+    expect_text("'H100' is no architecture", NULL);
+    st_str_deinit(&image);
+}
+
+Test(cuda, old_nvrtc_is_not_asked_for_minimal_headers)
+{
+    cr_assert_eq(compile(FAKE("nvrtc_old"), "sm_90", "body"), STATOR_OK);
+    cr_expect_null(strstr(image.data, "-minimal"));
+    st_str_deinit(&image);
+}
+
+Test(cuda, refused_kernel_shows_log_and_numbered_text)
+{
+    cr_expect_eq(compile(FAKE("nvrtc"), "sm_90", "first\nrefused"), STATOR_INTERNAL);
+    cr_expect_not_null(strstr(st_diag_text(err), "text:\n    k.cu(2): error: no\n    x\n"));
+    cr_expect_not_null(strstr(st_diag_text(err), "   2  refused"));
+    expect_text("cannot compile the kernel 'add_mul' for sm_90", NULL);
+    st_str_deinit(&image);
+}
+
+Test(cuda, missing_nvrtc_is_unavailable)
+{
+    cr_expect_eq(compile("/nowhere/libnvrtc.so.13", "sm_90", "body"), STATOR_UNAVAILABLE);
+    expect_text("the file of the option nvrtc cannot be opened", "correct the option nvrtc");
+    st_str_deinit(&image);
+}

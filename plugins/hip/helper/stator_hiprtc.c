@@ -3,7 +3,7 @@
  *
  * Options: no contraction of a * b + c, so that the bits are those of the operators; divisions,
  * roots and subnormals are as IEEE 754 has them by hiprtc's defaults. */
-#include "hip_api.h"
+#include "plugins/hip/hip_api.h"
 
 #include "codegen/gpu/gpu_open.h"
 #include "core/base/fdio.h"
@@ -32,24 +32,24 @@ static const st_gpu_library hiprtc_library = {
 
 #define HIP_FUNCTION(field, symbol, result, arguments) symbol,
 static const char *const names[] = {
-#include "hip_rtc_functions.def"
+#include "plugins/hip/hip_rtc_functions.def"
 };
 #undef HIP_FUNCTION
 _Static_assert(sizeof(hip_rtc_api) == sizeof names, "a pointer for each name, without gaps");
 
-/* ---- answers ---- */
+/* ---- answers; true: it was written ---- */
 
-static int answer(char letter, const void *bytes, size_t n)
+static bool answer(char letter, const void *bytes, size_t n)
 {
-    return st_write_all(ANSWER_FD, &letter, 1) && st_write_all(ANSWER_FD, bytes, n) ? 0 : 1;
+    return st_write_all(ANSWER_FD, &letter, 1) && st_write_all(ANSWER_FD, bytes, n);
 }
 
-static int answer_text(char letter, const char *text)
+static bool answer_text(char letter, const char *text)
 {
     return answer(letter, text, strlen(text));
 }
 
-static int answer_failure(const char *doing, int result)
+static bool answer_failure(const char *doing, int result)
 {
     char text[200];
     (void)snprintf(text, sizeof text, "hiprtc: %s failed with error %d", doing, result);
@@ -74,7 +74,7 @@ static bool open_hiprtc(const char *file, hip_rtc_api *out)
 
 /* ---- what it is asked for ---- */
 
-static int tell_version(const hip_rtc_api *api)
+static bool tell_version(const hip_rtc_api *api)
 {
     char text[32];
     int major = 0;
@@ -104,7 +104,7 @@ static char *read_text(void)
 }
 
 /* The log, or with `code` the image. */
-static int send(const hip_rtc_api *api, hiprtc_program program, bool code)
+static bool send(const hip_rtc_api *api, hiprtc_program program, bool code)
 {
     size_t bytes = 0;
     int result = (code ? api->code_size : api->log_size)(program, &bytes);
@@ -114,12 +114,12 @@ static int send(const hip_rtc_api *api, hiprtc_program program, bool code)
         free(data);
         return answer_failure(code ? "taking the image" : "taking the log", result);
     }
-    const int status = answer(code ? 'I' : 'L', data, code ? bytes : strlen(data));
+    const bool is_sent = answer(code ? 'I' : 'L', data, code ? bytes : strlen(data));
     free(data);
-    return status;
+    return is_sent;
 }
 
-static int compile(const hip_rtc_api *api, const char *arch, const char *warp, const char *name)
+static bool compile(const hip_rtc_api *api, const char *arch, const char *warp, const char *name)
 {
     static const char *const header_names[] = {"gpu_prelude.h"};
     const char *const headers[] = {hip_prelude};
@@ -141,12 +141,13 @@ static int compile(const hip_rtc_api *api, const char *arch, const char *warp, c
         return answer_failure("creating a program", result);
     }
     result = api->program_compile(program, sizeof options / sizeof options[0], options);
-    const int status = result == HIPRTC_RESULT_SUCCESS       ? send(api, program, true)
-                       : result == HIPRTC_RESULT_COMPILATION ? send(api, program, false)
-                                                             : answer_failure("compiling", result);
+    const bool is_sent = result == HIPRTC_RESULT_SUCCESS ? send(api, program, true)
+                         : result == HIPRTC_RESULT_COMPILATION
+                             ? send(api, program, false)
+                             : answer_failure("compiling", result);
     (void)api->program_destroy(&program);
     free(text);
-    return status;
+    return is_sent;
 }
 
 int main(int argc, char **argv)
@@ -164,5 +165,7 @@ int main(int argc, char **argv)
     if (!open_hiprtc(argv[2], &api)) {
         return 1;
     }
-    return asks_version ? tell_version(&api) : compile(&api, argv[3], argv[4], argv[5]);
+    const bool is_answered =
+        asks_version ? tell_version(&api) : compile(&api, argv[3], argv[4], argv[5]);
+    return is_answered ? 0 : 1;
 }

@@ -147,3 +147,143 @@ int32_t fake_memory_range(st_gpu_address *base, size_t *bytes, st_gpu_address ad
     *bytes = ((block *)(uintptr_t)address - 1)->bytes;
     return 0;
 }
+/* Pages tell what an address is: of no one, of pinned memory, of device 1, else of device 0. */
+int32_t fake_address_attribute(void *value, int attribute, st_gpu_address address)
+{
+    if (address < 4096) {
+        return CUDA_RESULT_INVALID_VALUE;
+    }
+    const int type = address < 2 * 4096 ? CUDA_MEMORY_TYPE_HOST : 2;
+    const int ordinal = address / 4096 == 2;
+    memcpy(value, attribute == CUDA_ADDRESS_MEMORY_TYPE ? &type : &ordinal, sizeof type);
+    return 0;
+}
+int32_t fake_memory_info(size_t *free_bytes, size_t *total_bytes)
+{
+    *free_bytes = ALLOC_BYTES_MAX;
+    *total_bytes = MEMORY_BYTES;
+    return 0;
+}
+#ifndef FAKE_LACKS
+int32_t fake_pinned_alloc(void **memory, size_t bytes, uint32_t flags)
+{
+    (void)flags;
+    *memory = malloc(bytes);
+    return *memory != NULL ? 0 : CUDA_RESULT_OUT_OF_MEMORY;
+}
+#endif
+int32_t fake_pinned_free(void *memory)
+{
+    free(memory);
+    return 0;
+}
+int32_t fake_copy_to_device(st_gpu_address dst, const void *src, size_t bytes, void *stream)
+{
+    (void)stream;
+    memcpy((void *)(uintptr_t)dst, src, bytes);
+    return 0;
+}
+int32_t fake_copy_to_host(void *dst, st_gpu_address src, size_t bytes, void *stream)
+{
+    (void)stream;
+    memcpy(dst, (const void *)(uintptr_t)src, bytes);
+    return 0;
+}
+int32_t fake_copy_on_device(st_gpu_address dst, st_gpu_address src, size_t bytes, void *stream)
+{
+    return fake_copy_to_host((void *)(uintptr_t)dst, src, bytes, stream);
+}
+int32_t fake_fill(st_gpu_address dst, unsigned char value, size_t bytes, void *stream)
+{
+    (void)stream;
+    memset((void *)(uintptr_t)dst, value, bytes);
+    return 0;
+}
+
+/* ---- streams and events ---- */
+
+int32_t fake_stream_create(void **stream, uint32_t flags)
+{
+    static char one;
+    *stream = (void *)&one;
+    return flags == 1 /* CU_STREAM_NON_BLOCKING */ ? 0 : 1;
+}
+int32_t fake_stream_destroy(void *stream)
+{
+    return stream == NULL;
+}
+int32_t fake_stream_wait(void *stream)
+{
+    (void)stream;
+    return 0;
+}
+int32_t fake_stream_wait_event(void *stream, void *event, uint32_t flags)
+{
+    (void)stream, (void)event, (void)flags;
+    return 0;
+}
+int32_t fake_event_create(void **event, uint32_t flags)
+{
+    static char untimed;
+    static char timed;
+    *event = (void *)(flags == 2 /* CU_EVENT_DISABLE_TIMING */ ? &untimed : &timed);
+    return 0;
+}
+int32_t fake_event_destroy(void *event)
+{
+    return event == NULL;
+}
+int32_t fake_event_record(void *event, void *stream)
+{
+    (void)event, (void)stream;
+    return 0;
+}
+int32_t fake_event_wait(void *event)
+{
+    (void)event;
+    return 0;
+}
+int32_t fake_event_elapsed(float *milliseconds, void *begin, void *end)
+{
+    (void)begin, (void)end;
+    *milliseconds = 1.5f;
+    return 0;
+}
+
+/* ---- code ---- */
+
+/* An image that begins with '!' is refused as one of a newer compiler. */
+int32_t fake_module_load(void **module, const void *image)
+{
+    static char one;
+    *module = (void *)&one;
+    return *(const char *)image == '!' ? CUDA_RESULT_UNSUPPORTED_PTX_VERSION : 0;
+}
+int32_t fake_module_unload(void *module)
+{
+    return module == NULL;
+}
+int32_t fake_module_function(void **function, void *module, const char *name)
+{
+    static char one;
+    (void)module;
+    *function = (void *)&one;
+    return strcmp(name, "absent") == 0 ? 500 : 0;
+}
+int32_t fake_function_attribute(void *function, int attribute, int value)
+{
+    (void)function, (void)attribute, (void)value;
+    return 0;
+}
+int32_t fake_launch(void *function, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z,
+                    uint32_t block_x, uint32_t block_y, uint32_t block_z, uint32_t shared_bytes,
+                    void *stream, void **arguments, void **extra)
+{
+    (void)function, (void)shared_bytes, (void)stream;
+    const uint64_t threads = (uint64_t)grid_x * grid_y * grid_z * block_x * block_y * block_z;
+    if (extra != NULL || arguments[0] == NULL) {
+        return 1;
+    }
+    *(uint64_t *)arguments[0] = threads; /* the real one only reads; tests look here */
+    return FAKE_LAUNCH;
+}

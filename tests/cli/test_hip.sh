@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# The backend hip on any machine: it is listed with a state and what would help. Over the software
+# device the same objects are the backend hip_soft: its states where a library is missing, a
+# pointwise graph and a softmax as eager computes them with warps of 32 and of 64, a hiprtc that
+# crashes.
+set -eu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "BAD $1"; exit 1; }
+has() { grep -qE -- "$2" "$1" || fail "no '$2' in: $(cat "$1")"; }
+export STATOR_CACHE_DIR=$work/kept
+
+[ -e "$STATOR_BUILD/lib/stator/plugins-1/hip.so" ] || { echo "this build is without hip"; exit 0; }
+"$STATOR" backends --all >"$work/all"
+has "$work/all" '^hip +(AVAILABLE|NO_DEVICE|MISSING_DEPENDENCY) '
+if [ ! -e /dev/kfd ] && [ ! -e /dev/dxg ]; then
+    has "$work/all" '^hip +NO_DEVICE '
+    has "$work/all" '^    there is no /dev/kfd or /dev/dxg$'
+fi
+! grep -q '^hip_soft' "$work/all" || fail "the software device is listed though nobody asked"
+LD_DEBUG=files "$STATOR" backends --all 2>&1 | grep -qE 'file=.*(plugins-1|libamdhip|hiprtc)' && fail "listing opens a plugin"
+
+export STATOR_SOFT_DEVICE=1
+[ -e "$STATOR_BUILD/tests/softgpu/libamdhip64.so.6" ] || { echo "this build is without the software device"; exit 0; }
+probe() { "$STATOR" backends --all --probe >"$work/probed" || fail "probe"; }
+probe
+has "$work/probed" '^hip_soft +AVAILABLE '
+has "$work/probed" '^    hip_soft:0 Stator software device.*, [0-9]+ GB, gfx1100$'
+STATOR_SOFT_CHIP=wave64 probe
+has "$work/probed" '^    hip_soft:0 Stator software device .wave64., [0-9]+ GB, gfx90a:sramecc\+:xnack-$'
+STATOR_SOFT_DEVICES=0 probe
+has "$work/probed" '^hip_soft +NO_DEVICE '
+STATOR_OPT_HIP_SOFT_DRIVER=/nowhere/libamdhip64.so.6 probe
+has "$work/probed" '^hip_soft +MISSING_DEPENDENCY '
+has "$work/probed" 'the file of the option driver cannot be opened: /nowhere'
+STATOR_OPT_HIP_SOFT_DRIVER=$STATOR_BUILD/tests/softgpu/libcuda.so.1 probe
+has "$work/probed" '^hip_soft +MISSING_DEPENDENCY '
+has "$work/probed" 'has no function hipInit'
+STATOR_OPT_HIP_SOFT_HIPRTC=/nowhere/libhiprtc.so.6 probe
+has "$work/probed" '^hip_soft +MISSING_DEPENDENCY '
+has "$work/probed" 'the file of the option hiprtc cannot be opened: /nowhere'
+probe
+has "$work/probed" '^hip_soft +AVAILABLE ' # what was remembered is forgotten
+
+cat >"$work/pointwise.stir" <<'END'
+stir 1
+graph @main(%x: f32[3, 257], %y: f32[257]) {
+  %a = mul(%x, %y) : f32[3, 257]
+  %b = exp(%a) : f32[3, 257]
+  %c = sub(%b, %x) : f32[3, 257]
+  return z: %c
+}
+END
+cat >"$work/softmax.stir" <<'END'
+stir 1
+graph @main(%x: f32[5, 300]) {
+  %y = softmax(%x) {axis = 1} : f32[5, 300]
+  return y: %y
+}
+END
+for chip in sm_90 wave64; do
+    for graph in pointwise softmax; do
+        STATOR_SOFT_CHIP=$chip "$STATOR" compare "$work/$graph.stir" --backends eager,hip_soft --strict >"$work/out" 2>&1 ||
+            fail "$graph on $chip: $(cat "$work/out")"
+    done
+done
+
+# A crash of the compiler is an error of the compile, not of this process.
+cat >"$work/crash.c" <<'END'
+#include <stdlib.h>
+int hiprtcVersion(int *major, int *minor) { *major = *minor = 6; return 0; }
+int hiprtcCreateProgram(void) { return 0; }
+int hiprtcCompileProgram(void) { abort(); }
+int hiprtcDestroyProgram(void) { return 0; }
+int hiprtcGetProgramLogSize(void) { return 1; }
+int hiprtcGetProgramLog(void) { return 1; }
+int hiprtcGetCodeSize(void) { return 1; }
+int hiprtcGetCode(void) { return 1; }
+END
+if cc -shared -fPIC -o "$work/crash.so" "$work/crash.c" 2>/dev/null; then
+    "$STATOR" run "$work/pointwise.stir" --random 0 --backend hip_soft --strict --backend-option hiprtc="$work/crash.so" \
+        >"$work/out" 2>&1 && fail "a crash went unseen"
+    has "$work/out" 'hiprtc ended its process with signal 6'
+fi
+"$STATOR" run "$work/pointwise.stir" --random 0 --backend hip_soft --backend-option device=77 >"$work/out" 2>&1 &&
+    fail "device 77 ran"
+has "$work/out" 'there is no device hip:77: the driver sees'
+echo ok

@@ -8,7 +8,7 @@
 #
 #   bin/             stator, gpu_bench
 #   lib/             libstator and all shared libraries that are needed, but for glibc's
-#   lib/stator/      plugins, stator-probe
+#   lib/stator/      plugins, stator-probe, stator-hiprtc
 #   bench/           device.sh, gpu.py, the graphs that they time; all that a device run needs
 #   cases.tar.xz     the ONNX cases, which device.sh unpacks
 #   BUNDLE           what was packed from what
@@ -83,6 +83,7 @@ copy_build() {
     [ ! -e "$build/bench/gpu_bench" ] || cp "$build/bench/gpu_bench" "$dir/bin/"
     cp "$build/lib/libstator.so.0" "$dir/lib/"
     cp "$build/lib/stator/libexec/stator-probe" "$dir/lib/stator/libexec/"
+    [ ! -e "$build/lib/stator/libexec/stator-hiprtc" ] || cp "$build/lib/stator/libexec/stator-hiprtc" "$dir/lib/stator/libexec/"
     if [ "$with" = inductor-cpu ]; then
         plugins="$plugins cpu_llvm"
         cp -r "$build/lib/stator/jit" "$dir/lib/stator/"

@@ -6,11 +6,13 @@
 # BUILD was configured as ./bootstrap does it: its programs search for libraries below their own
 # folder. DIR is made anew. In it:
 #
-#   bin/             stator, gpu_bench
+#   bin/             stator, gpu_bench, graph_fuzz
 #   lib/             libstator and all shared libraries that are needed, but for glibc's
 #   lib/stator/      plugins, stator-probe, stator-hiprtc
 #   bench/           device.sh, gpu.py, the graphs that they time; all that a device run needs
+#   lib/stator/plugins-soft, tests/softgpu   cuda_soft and the software device, for a comparison there
 #   cases.tar.xz     the ONNX cases, which device.sh unpacks
+#   models.tar.xz    the models of build/models without their weights
 #   BUNDLE           what was packed from what
 #
 # The folder may be moved. It needs an x86-64 or aarch64 Linux like that of the build, and a glibc no
@@ -37,9 +39,10 @@ is_glibc() {
     return 1
 }
 
-# All files of the bundle that the dynamic linker reads.
+# All files of the bundle that the dynamic linker reads, but for the software device's libraries, which
+# need glibc and each other.
 objects() {
-    find "$dir" -type f | while read -r file; do
+    find "$dir" -path "$dir/tests" -prune -o -type f -print | while read -r file; do
         [ "$(head -c 4 "$file" | tail -c 3)" = ELF ] && echo "$file"
     done
 }
@@ -98,7 +101,7 @@ copy_build() {
 
 copy_data() {
     local file
-    for file in device.sh device_report.py gpu.py gpu_torch.py gpu; do
+    for file in device.sh device_report.py device_models.py device_graphs.py gpu.py gpu_torch.py gpu; do
         [ ! -e "bench/$file" ] || cp -r "bench/$file" "$dir/bench/"
     done
     if [ -e build/cases/.complete ] || [ -d build/cases/node ]; then
@@ -109,6 +112,36 @@ copy_data() {
     # What the cases compute on the software device, when it was asked before:
     # STATOR_SOFT_DEVICE=1 build/release/bin/stator conform cuda_soft --cases build/cases --json
     [ ! -e build/soft.json ] || cp build/soft.json "$dir/soft.json"
+    copy_models
+}
+
+# The models' graphs without their weights, packed once for a build/models.
+copy_models() {
+    local python
+    for python in build/venv-models/bin/python build/venv-bench/bin/python; do
+        [ ! -e build/models.tar.xz ] && [ -e build/models/.complete ] && [ -x $python ] || continue
+        rm -rf build/models-packed
+        "$python" bench/models_pack.py build/models build/models-packed &&
+            tar -C build -c models-packed | xz -6 >build/models.part && mv build/models.part build/models.tar.xz
+    done
+    if [ -e build/models.tar.xz ]; then
+        cp build/models.tar.xz "$dir/"
+    else
+        missing="${missing:-} models.tar.xz(./bootstrap test --all makes build/models)"
+    fi
+}
+
+# The backend over the software device, and the program that makes random graphs.
+copy_software_device() {
+    local from=build/release
+    if [ ! -e $from/lib/stator/plugins-soft/cuda_soft.so ] || [ ! -x $from/tests/graph_fuzz ]; then
+        missing="${missing:-} cuda_soft(./bootstrap build makes the software device)"
+        return 0
+    fi
+    mkdir -p "$dir/lib/stator/plugins-soft" "$dir/tests/softgpu"
+    cp $from/tests/graph_fuzz "$dir/bin/"
+    cp $from/lib/stator/plugins-soft/cuda_soft.* "$dir/lib/stator/plugins-soft/"
+    cp $from/tests/softgpu/lib*.so* "$dir/tests/softgpu/"
 }
 
 # What the software device of build/release computes for the anchors: the device is to give these bits.
@@ -169,6 +202,7 @@ check_libraries() {
 rm -rf "$dir"
 mkdir -p "$dir"
 copy_build
+copy_software_device
 copy_needed_libraries
 for file in $(objects); do
     strip --strip-unneeded "$file" 2>/dev/null || true

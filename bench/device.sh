@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Everything that a GPU has to show, on the machine that has it, within nine minutes. Runs in the
-# folder that ./bootstrap bundle made:
+# Everything that a GPU has to show, on the machine that has it, each part within minutes. Runs in
+# the folder that ./bootstrap bundle made:
 #
 #   bench/device.sh [OUT] [PART...]
 #
@@ -14,6 +14,9 @@
 #   products    the products among them by cuBLASLt: 100 calls with equal bits
 #   conform     the ONNX cases on cuda; bits of each beside those of the software device, if the
 #               bundle has them (soft.json)
+#   graphs      500 random graphs by generated kernels, three calls each, bit by bit beside the
+#               software device, which runs there too (it needs a C compiler)
+#   models      the models of build/models with weights made there from seeds, beside eager
 #   speed       bench/gpu.py: streaming rows and products beside torch
 #   memcheck racecheck synccheck    compute-sanitizer over the anchors
 set -u
@@ -96,6 +99,8 @@ part backends 40 bin/stator backends --probe --all
 part bits 50 bash -c bits
 part products 20 bash -c products
 part conform 170 bash -c conform
+part graphs 150 python3 bench/device_graphs.py "$out/graphs.json" --backend "$backend"
+part models 200 python3 bench/device_models.py "$out/models.json" --backend "$backend"
 part speed 130 python3 bench/gpu.py "$out/speed.json" --backend "$backend"
 for tool in memcheck racecheck synccheck; do
     part $tool 40 bash -c "sanitize $tool"

@@ -83,6 +83,8 @@ def print_summary(result):
         print("  other bits: %d %s" % (len(cases["bits_differ"]), " ".join(cases["bits_differ"][:40])))
         for name, why in list(cases["failures"].items())[:60]:
             print("  FAIL %s: %s" % (name, (why or "")[:160]))
+    for name in ("graphs", "models"):
+        print(result["texts"][name].rstrip())
     for row in (result["speed"] or {}).get("rows", []):
         print(row.get("text", ""))
 
@@ -92,6 +94,9 @@ def main():
     result = {"facts": read(os.path.join(out, "facts.txt")), "parts": read_parts(out),
               "backends": read(os.path.join(out, "backends.txt")), "anchors": compare_anchors(out, bundle),
               "conform": compare_cases(out, bundle), "speed": read_json(os.path.join(out, "speed.json")),
+              "graphs": read_json(os.path.join(out, "graphs.json")),
+              "models": read_json(os.path.join(out, "models.json")),
+              "texts": {name: read(os.path.join(out, name + ".txt")) for name in ("graphs", "models")},
               "sanitizers": {tool: [line for line in read(os.path.join(out, tool + ".txt")).splitlines()
                                     if "SUMMARY" in line or line.startswith("==") and ".stir" in line]
                              for tool in ("memcheck", "racecheck", "synccheck")}}

@@ -133,6 +133,14 @@ int gf_has_sound_options(const char *backend);
 /* FAILED: something that eager runs does not run; or results differ and how far they may is not
  * known. why: a line; also written when the graph is invalid. */
 int gf_judge(stator_ctx *ctx, const gf_program *p, const char *backend, char why[512]);
+typedef struct gf_answer {
+    uint64_t bits;   /* a hash of the results in which all NaN are one */
+    int changes;     /* calls whose bits are not those of the call before */
+    uint32_t others; /* nodes that other backends have computed */
+} gf_answer;
+/* What the backend alone computes in so many calls; 0: it answers an error, which `why` says. */
+int gf_bits(stator_ctx *ctx, const gf_program *p, const char *backend, int calls, gf_answer *out,
+            char why[512]);
 
 /* ---- gf_shrink.c ---- */
 /* Makes the program smaller as long as still_fails(self, p). */

@@ -1,5 +1,6 @@
 /* Runs a program on two backends and compares, with symbols a second time with other sizes; see
- * gf.h for the rule. Inputs are to stay as they are, and a second call is to give the same bits. */
+ * gf.h for the rule. Inputs are to stay as they are, and a second call is to give the same bits.
+ * gf_bits says what one backend computes, for a comparison bit by bit with another machine's. */
 #include "gf.h"
 
 #include "core/base/check.h"
@@ -508,4 +509,70 @@ int gf_judge(stator_ctx *ctx, const gf_program *p, const char *backend, char why
     forget(&eager);
     forget(&other);
     return verdict;
+}
+
+/* ---- bits ---- */
+
+/* FNV-1a of a tensor's elements, where every NaN counts as one: which of them an operation makes
+ * is the processor's choice. */
+static uint64_t digest_numbers(const stator_tensor *t, uint64_t h)
+{
+    const stator_dtype dtype = stator_tensor_dtype(t);
+    if (dtype < STATOR_BF16) {
+        return digest(t, h);
+    }
+    for (int64_t i = 0; i < elements(t); i++) {
+        const double x = value_at(t, i); /* as exact as the element */
+        uint64_t bits = 0;
+        if (isnan(x)) {
+            bits = UINT64_C(0x7ff8000000000000);
+        } else {
+            memcpy(&bits, &x, sizeof bits);
+        }
+        for (int byte = 0; byte < 8; byte++) {
+            h = (h ^ (bits >> (8 * byte) & 0xff)) * UINT64_C(0x100000001b3);
+        }
+    }
+    return h;
+}
+
+static uint64_t digest_results(const results *r)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    for (int k = 0; k < r->n; k++) {
+        h = digest_numbers(r->out[k], h);
+    }
+    return h;
+}
+
+static int call_for_bits(stator_ctx *ctx, const gf_program *p, stator_function *function, int calls,
+                         gf_answer *out, char why[512])
+{
+    for (int i = 0; i < calls; i++) {
+        results got;
+        if (call(ctx, p, 0, 0, function, &got, why) != STATOR_OK) {
+            return 0;
+        }
+        const uint64_t bits = digest_results(&got);
+        out->changes += i > 0 && bits != out->bits;
+        out->bits = bits;
+        release(&got);
+    }
+    return 1;
+}
+
+int gf_bits(stator_ctx *ctx, const gf_program *p, const char *backend, int calls, gf_answer *out,
+            char why[512])
+{
+    compiled c;
+    stator_coverage parts[8];
+    *out = (gf_answer){0};
+    const int is_answered =
+        compile(ctx, p, 0, backend, &c, why) && call_for_bits(ctx, p, c.function, calls, out, why);
+    const uint32_t n = is_answered ? stator_function_coverage(c.function, 8, parts) : 0;
+    for (uint32_t i = 0; i < n && i < 8; i++) {
+        out->others += strcmp(parts[i].backend, backend) != 0 ? parts[i].nodes : 0;
+    }
+    forget(&c);
+    return is_answered;
 }

@@ -3,6 +3,9 @@
  *   graph_fuzz BACKEND FIRST COUNT [FOLDER]   seeds FIRST ..; failures, made small, go to FOLDER
  *   graph_fuzz BACKEND replay FILE...         those again
  *   graph_fuzz BACKEND print SEED             its text
+ *   graph_fuzz BACKEND bits FIRST COUNT [CALLS]  for each seed what the backend computes: a hash,
+ *                                             how many of the calls (2) changed it, and how many
+ *                                             nodes other backends had; or a sentence
  *
  * Environment: GF_PLUGINS, a folder of plugins; GF_BOUNDS, kernels of inductor-cpu check each
  * index; GF_MODE, the backend's mode; GF_KEY and GF_VALUE, an option of it (or some: A,B);
@@ -231,12 +234,56 @@ static int replay(fuzzer *f, int n, char **files)
     return bad ? 1 : 0;
 }
 
+/* ---- bits for another machine to compare with ---- */
+
+static void print_lines(const fuzzer *f, uint64_t first, uint64_t end, int calls)
+{
+    stator_ctx *ctx = open_context();
+    static gf_program p;
+    for (uint64_t seed = first; seed < end; seed++) {
+        gf_answer answer;
+        char why[512] = "";
+        f->shared->seed = seed;
+        limit_time();
+        gf_generate(&p, seed);
+        if (gf_bits(ctx, &p, f->backend, calls, &answer, why)) {
+            (void)printf("%" PRIu64 " %016" PRIx64 " %d %u\n", seed, answer.bits, answer.changes,
+                         answer.others);
+        } else {
+            (void)printf("%" PRIu64 " error: %.*s\n", seed, (int)strcspn(why, "\n"), why);
+        }
+        (void)fflush(stdout);
+    }
+    stator_ctx_destroy(ctx);
+    _exit(0);
+}
+
+static int print_bits(const fuzzer *f, uint64_t first, uint64_t count, int calls)
+{
+    int status = 0;
+    for (uint64_t seed = first; seed < first + count;) {
+        (void)fflush(NULL);
+        const pid_t pid = fork();
+        if (pid == 0) {
+            print_lines(f, seed, first + count, calls);
+        }
+        (void)waitpid(pid, &status, 0);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+            break;
+        }
+        (void)printf("%" PRIu64 " error: crashed: %s\n", f->shared->seed,
+                     WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "ended early");
+        seed = f->shared->seed + 1;
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 4) {
         (void)fprintf(stderr,
                       "usage: graph_fuzz BACKEND FIRST COUNT [FOLDER] | BACKEND replay FILE... "
-                      "| BACKEND print SEED\n");
+                      "| BACKEND print SEED | BACKEND bits FIRST COUNT [CALLS]\n");
         return 2;
     }
     if (!gf_has_sound_options(argv[1])) {
@@ -261,6 +308,11 @@ int main(int argc, char **argv)
         (void)gf_write(&p, getenv("GF_NOISE") != NULL, text);
         (void)fputs(text, stdout);
         return 0;
+    }
+    if (strcmp(argv[2], "bits") == 0) {
+        const long calls = argc > 5 ? strtol(argv[5], NULL, 10) : 2;
+        return print_bits(&f, strtoull(argv[3], NULL, 10),
+                          argc > 4 ? strtoull(argv[4], NULL, 10) : 1, calls > 0 ? (int)calls : 1);
     }
     return fuzz(&f, strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
 }

@@ -11,29 +11,12 @@
 
 #include <string.h>
 
-#define BYTES_MIN 256u /* also the alignment */
 #define BYTES_MAX (UINT64_C(1) << 47)
 
 void gpu_pool_init(gpu_pool *pool, st_mem *mem, bool is_pinned, uint64_t cap)
 {
     *pool = (gpu_pool){.is_pinned = is_pinned, .cap = cap};
     st_map_init(&pool->by_address, mem);
-}
-
-/* ---- sizes ---- */
-
-/* The bin of the smallest size that is no less, and that size. */
-static uint32_t bin_of(uint64_t bytes, uint64_t *out_bytes)
-{
-    uint32_t power = 8;
-    while (power < 47 && (UINT64_C(2) << power) <= bytes) {
-        power++;
-    }
-    const uint64_t base = UINT64_C(1) << power;
-    const uint64_t step = base / 8u < BYTES_MIN ? BYTES_MIN : base / 8u;
-    const uint64_t over = bytes > base ? (bytes - base + step - 1u) / step : 0;
-    *out_bytes = base + over * step;
-    return *out_bytes == 2u * base ? (power - 7u) * 8u : (power - 8u) * 8u + (uint32_t)over;
 }
 
 /* ---- the driver's memory ---- */
@@ -98,7 +81,7 @@ static void put_free(gpu_pool *pool, uint32_t index)
 {
     gpu_block *block = &pool->blocks.data[index - 1u];
     uint64_t bytes = 0;
-    uint32_t *bin = &pool->bins[bin_of(block->bytes, &bytes)];
+    uint32_t *bin = &pool->bins[st_size_class(block->bytes, &bytes)];
     block->next = *bin;
     *bin = index;
 }
@@ -201,7 +184,7 @@ stator_status gpu_take(st_gpu *gpu, gpu_pool *pool, const gpu_stream *stream, ui
     ST_FAIL_IF(bytes > BYTES_MAX, err, STATOR_RESOURCE_EXHAUSTED,
                "%llu bytes of device memory were asked for; no device has as many",
                (unsigned long long)bytes);
-    const uint32_t bin = bin_of(bytes, &size);
+    const uint32_t bin = st_size_class(bytes, &size);
     pthread_mutex_lock(&gpu->lock);
     uint32_t index = take_free(pool, bin, stream);
     if (index == 0) {

@@ -19,6 +19,7 @@
 #include "codegen/gpu/gpu.h"
 
 #include "core/base/map.h"
+#include "core/base/size_class.h"
 #include "core/base/vec.h"
 
 #include <pthread.h>
@@ -73,7 +74,7 @@ typedef struct gpu_block {
     uint32_t is_used;
 } gpu_block;
 
-#define GPU_BINS 384u /* 8 sizes for each power of two */
+#define GPU_BINS 384u /* more than any class of 2^47 bytes (core/base/size_class.h) */
 
 typedef struct gpu_pool {
     bool is_pinned; /* host memory: what is freed is used again when it has been waited for */

@@ -585,7 +585,7 @@ stator_status st_assemble(st_assembly *a, stator_diag **err)
 
 static void end_program(st_program *p)
 {
-    st_program_wait(p);
+    st_program_drain(p);
     for (uint32_t s = 0; s < p->n_steps; s++) {
         stator_instance *instance = p->steps[s].self;
         if (p->steps[s].exe != NULL) {

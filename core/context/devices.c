@@ -86,18 +86,24 @@ static stator_status on_event_wait(void *self, void *event, void *stream, stator
 
 static stator_status on_check_address(void *self, const void *p, stator_diag **err)
 {
-    if (((const stator_instance *)self)->backend->check_address == NULL) {
-        return STATOR_OK;
-    }
     CALL_SLOT(self, check_address, p, err);
 }
 
-static void on_refuse(void *self, const char *text)
+static stator_status on_check_stream(void *self, void *stream, stator_diag **err)
 {
-    const stator_instance *instance = self;
-    stator_diag *diag = NULL;
-    const stator_status status = st_fail(&diag, STATOR_FAILED_PRECONDITION, "%s", text);
-    (void)st_ctx_fail(instance->ctx, status, diag);
+    CALL_SLOT(self, check_stream, stream, err);
+}
+
+static stator_status on_copy_strided(void *self, void *dst, const void *src,
+                                     const stator_strided_copy *layout, void *stream,
+                                     stator_diag **err)
+{
+    CALL_SLOT(self, copy_strided, dst, src, layout, stream, err);
+}
+
+static stator_status on_tell(void *self, stator_status status, stator_diag *diag)
+{
+    return st_ctx_fail(((const stator_instance *)self)->ctx, status, diag);
 }
 
 static const st_device_ops device_ops = {.alloc = on_alloc,
@@ -112,7 +118,9 @@ static const st_device_ops device_ops = {.alloc = on_alloc,
                                          .event_record = on_event_record,
                                          .event_wait = on_event_wait,
                                          .check_address = on_check_address,
-                                         .refuse = on_refuse};
+                                         .check_stream = on_check_stream,
+                                         .copy_strided = on_copy_strided,
+                                         .tell = on_tell};
 
 /* ---- domains ---- */
 
@@ -160,6 +168,9 @@ static stator_status open_device(stator_instance *first, const stator_memory_inf
     d->domain.alignment = info->alignment;
     d->domain.ops = &device_ops;
     d->domain.self = first;
+    d->domain.checks_addresses = first->backend->check_address != NULL;
+    d->domain.checks_streams = first->backend->check_stream != NULL;
+    d->domain.copies_strided = first->backend->copy_strided != NULL;
     (void)snprintf(d->domain.name, sizeof d->domain.name, "%.48s:%u", first->backend->item.name,
                    first->device);
     st_domain_init(&d->domain, &ctx->mem, &ctx->pool);
@@ -206,6 +217,39 @@ stator_status st_device_parse(const char *text, char *out_name, uint32_t name_by
     return STATOR_OK;
 }
 
+/* Domains are added in front and stay: one that has been found holds without the lock. */
+static st_domain *first_domain(stator_ctx *ctx)
+{
+    pthread_mutex_lock(&ctx->devices_lock);
+    st_domain *d = ctx->domains;
+    pthread_mutex_unlock(&ctx->devices_lock);
+    return d;
+}
+
+/* The open domain of device `number` of a backend, or NULL. */
+static st_domain *find_open(stator_ctx *ctx, const char *name, uint32_t number)
+{
+    st_domain *d = first_domain(ctx);
+    for (; d != NULL; d = d->next) {
+        const stator_instance *instance = ((device *)(void *)d)->instance;
+        if (instance->device == number && strcmp(instance->backend->item.name, name) == 0) {
+            break;
+        }
+    }
+    return d;
+}
+
+stator_status st_device_in_use(stator_ctx *ctx, const char *text, st_domain **out_domain,
+                               stator_diag **err)
+{
+    char name[64];
+    uint32_t number = 0;
+    *out_domain = NULL;
+    ST_TRY(st_device_parse(text, name, sizeof name, &number, err));
+    *out_domain = find_open(ctx, name, number);
+    return STATOR_OK;
+}
+
 stator_status st_device_find(stator_ctx *ctx, const char *text, st_domain **out_domain,
                              stator_diag **err)
 {
@@ -217,14 +261,7 @@ stator_status st_device_find(stator_ctx *ctx, const char *text, st_domain **out_
     if (strcmp(name, "cpu") == 0) {
         return STATOR_OK;
     }
-    pthread_mutex_lock(&ctx->devices_lock);
-    for (st_domain *d = ctx->domains; d != NULL && *out_domain == NULL; d = d->next) {
-        const stator_instance *instance = ((device *)(void *)d)->instance;
-        if (instance->device == number && strcmp(instance->backend->item.name, name) == 0) {
-            *out_domain = d;
-        }
-    }
-    pthread_mutex_unlock(&ctx->devices_lock);
+    *out_domain = find_open(ctx, name, number);
     if (*out_domain != NULL) {
         return STATOR_OK;
     }
@@ -236,16 +273,40 @@ stator_status st_device_find(stator_ctx *ctx, const char *text, st_domain **out_
     return status;
 }
 
-st_domain *st_device_in_use(stator_ctx *ctx, DLDevice where)
+stator_status st_device_of_address(stator_ctx *ctx, DLDevice where, const void *p,
+                                   st_domain **out_domain, stator_diag **err)
 {
-    pthread_mutex_lock(&ctx->devices_lock);
-    st_domain *d = ctx->domains;
-    while (d != NULL &&
-           (d->device.device_type != where.device_type || d->device.device_id != where.device_id)) {
-        d = d->next;
+    stator_diag *why = NULL;
+    stator_status status =
+        st_fail(&why, STATOR_FAILED_PRECONDITION,
+                "the tensor lies on device %d of DLPack's device type %d, which no backend of this "
+                "context has opened; make a tensor there with stator_tensor_create_on or compile "
+                "for it first",
+                where.device_id, where.device_type);
+    *out_domain = NULL;
+    for (st_domain *d = first_domain(ctx); d != NULL && *out_domain == NULL; d = d->next) {
+        if (d->device.device_type != where.device_type || d->device.device_id != where.device_id) {
+            continue;
+        }
+        st_diag_release(why);
+        why = NULL;
+        status =
+            p != NULL && d->checks_addresses ? d->ops->check_address(d->self, p, &why) : STATOR_OK;
+        *out_domain = status == STATOR_OK ? d : NULL;
     }
-    pthread_mutex_unlock(&ctx->devices_lock);
-    return d;
+    return st_diag_give(status, why, err);
+}
+
+stator_status st_device_check_host(stator_ctx *ctx, const void *p, stator_diag **err)
+{
+    for (st_domain *d = first_domain(ctx); d != NULL && p != NULL; d = d->next) {
+        ST_FAIL_IF(d->checks_addresses && d->ops->check_address(d->self, p, NULL) == STATOR_OK, err,
+                   STATOR_INVALID_ARGUMENT,
+                   "the tensor is said to lie in host memory, and its address %p is one of %s; "
+                   "name the device it lies on",
+                   p, d->name);
+    }
+    return STATOR_OK;
 }
 
 void st_devices_close(stator_ctx *ctx)

@@ -18,8 +18,16 @@ stator_status st_device_parse(const char *text, char *out_name, uint32_t name_by
  * for a device of a backend whose memory is the host's. */
 stator_status st_device_find(stator_ctx *ctx, const char *text, st_domain **out_domain,
                              stator_diag **err);
-/* The domain in use that tensors of this device lie in, or NULL. */
-st_domain *st_device_in_use(stator_ctx *ctx, DLDevice device);
+/* The same without opening: *out is NULL too where the device is not in use. */
+stator_status st_device_in_use(stator_ctx *ctx, const char *text, st_domain **out_domain,
+                               stator_diag **err);
+/* The domain in use that memory at `p` of this device lies in; p NULL: of a tensor without
+ * elements. FAILED_PRECONDITION: there is none; INVALID_ARGUMENT, from the backend: the address is
+ * none of the device. Backends that share a device are each asked for the address. */
+stator_status st_device_of_address(stator_ctx *ctx, DLDevice device, const void *p,
+                                   st_domain **out_domain, stator_diag **err);
+/* Does the host read at `p`? INVALID_ARGUMENT: it is an address of a device in use. */
+stator_status st_device_check_host(stator_ctx *ctx, const void *p, stator_diag **err);
 /* Ends the domains; nothing of them is in use any more. */
 void st_devices_close(stator_ctx *ctx);
 

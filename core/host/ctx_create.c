@@ -226,6 +226,7 @@ stator_status stator_tensor_wrap(stator_ctx *ctx, stator_dtype dtype, uint32_t r
             st_fail(&diag, STATOR_INVALID_ARGUMENT,
                     "member 'reserved' of the stator_buffer is %u; set it to 0", buffer.reserved);
     }
+    ST_THEN(status, st_device_check_host(ctx, buffer.data, &diag));
     if (status == STATOR_OK && st_dtype_bits(dtype) == 0) { /* DLPack has no spelling for it */
         status = st_fail(&diag, STATOR_INVALID_ARGUMENT, "dtype %u is not one of stator/dtype.def",
                          dtype);

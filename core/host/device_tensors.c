@@ -1,4 +1,5 @@
 /* Tensors on devices; see stator/stator.h and core/runtime/domain.h. */
+#include "core/base/sized.h"
 #include "core/context/devices.h"
 #include "core/runtime/tensor.h"
 
@@ -87,41 +88,72 @@ static stator_status foreign_domain(stator_ctx *ctx, const DLTensor *t, st_domai
 {
     const DLDevice device = t->device;
     *out_domain = NULL;
-    if (device.device_type == kDLCPU || device.device_type == kDLCUDAHost ||
-        device.device_type == kDLROCMHost) { /* pinned memory is the host's as well */
-        return STATOR_OK;
-    }
-    *out_domain = st_device_in_use(ctx, device);
-    ST_FAIL_IF(*out_domain == NULL, err, STATOR_FAILED_PRECONDITION,
-               "the tensor lies on device %d of DLPack's device type %d, which no backend of this "
-               "context has opened; make a tensor there with stator_tensor_create_on or compile "
-               "for it first",
-               device.device_id, device.device_type);
     ST_FAIL_IF(t->ndim < 0 || t->ndim > STATOR_RANK_MAX || (t->ndim != 0 && t->shape == NULL), err,
                STATOR_INVALID_ARGUMENT, "the tensor has %d axes or no shape", t->ndim);
-    if (is_empty(t)) { /* its address may be NULL */
-        return STATOR_OK;
+    const char *address = is_empty(t) ? NULL : (const char *)t->data + t->byte_offset;
+    if (device.device_type == kDLCPU || device.device_type == kDLCUDAHost ||
+        device.device_type == kDLROCMHost) { /* pinned memory is the host's as well */
+        return st_device_check_host(ctx, address, err);
     }
-    return (*out_domain)
-        ->ops->check_address((*out_domain)->self, (const char *)t->data + t->byte_offset, err);
+    return st_device_of_address(ctx, device, address, out_domain, err);
 }
 
-static stator_status adopt(stator_ctx *ctx, DLManagedTensorVersioned *managed,
+/* `stream`: the maker's, on which the elements may still be computed; NULL: they are there. */
+static stator_status adopt(stator_ctx *ctx, DLManagedTensorVersioned *managed, void *stream,
                            stator_tensor **out_tensor, stator_diag **err)
 {
     st_domain *domain = NULL;
+    st_stream *writer = NULL;
     ST_REQUIRE(managed, err);
     ST_FAIL_IF(managed->version.major != DLPACK_MAJOR_VERSION, err, STATOR_INVALID_ARGUMENT,
                "DLPack %u.%u is not version 1", managed->version.major, managed->version.minor);
     ST_TRY(foreign_domain(ctx, &managed->dl_tensor, &domain, err));
-    return st_tensor_adopt(&ctx->mem, domain, managed, out_tensor, err);
+    if (domain != NULL && stream != NULL) {
+        ST_TRY(st_stream_of_caller(domain, stream, &writer, err));
+        st_stream_note(writer);
+    }
+    ST_TRY(st_tensor_adopt(&ctx->mem, domain, managed, out_tensor, err));
+    (*out_tensor)->writer = writer;
+    return STATOR_OK;
+}
+
+stator_status stator_tensor_from_dlpack_on(stator_ctx *ctx, DLManagedTensorVersioned *managed,
+                                           void *stream, stator_tensor **out_tensor)
+{
+    stator_diag *diag = NULL;
+    *out_tensor = NULL;
+    const stator_status status = adopt(ctx, managed, stream, out_tensor, &diag);
+    return st_ctx_fail(ctx, status, diag);
 }
 
 stator_status stator_tensor_from_dlpack(stator_ctx *ctx, DLManagedTensorVersioned *managed,
                                         stator_tensor **out_tensor)
 {
+    return stator_tensor_from_dlpack_on(ctx, managed, NULL, out_tensor);
+}
+
+/* ---- memory ---- */
+
+stator_status stator_ctx_device_stats(stator_ctx *ctx, const char *device,
+                                      stator_device_stats *out_stats)
+{
+    st_domain *d = NULL;
     stator_diag *diag = NULL;
-    *out_tensor = NULL;
-    const stator_status status = adopt(ctx, managed, out_tensor, &diag);
-    return st_ctx_fail(ctx, status, diag);
+    stator_device_stats stats = {.struct_size = sizeof stats};
+    stator_status status =
+        device == NULL ? st_fail(&diag, STATOR_INVALID_ARGUMENT, "the name of the device is NULL")
+                       : st_device_in_use(ctx, device, &d, &diag);
+    ST_FAIL_BY_IF(st_ctx_fail, status != STATOR_OK, ctx, status, diag);
+    if (d != NULL) {
+        pthread_mutex_lock(&d->lock);
+        stats.held_bytes = d->held_bytes;
+        stats.used_bytes = d->used_bytes;
+        stats.peak_bytes = d->peak_bytes;
+        stats.n_allocs = d->n_allocs;
+        pthread_mutex_unlock(&d->lock);
+        stats.n_copies = atomic_load(&d->n_copies);
+        stats.copied_bytes = atomic_load(&d->copied_bytes);
+        stats.n_waits = atomic_load(&d->n_waits);
+    }
+    return ST_CTX_WRITE(ctx, stator_device_stats, out_stats, &stats);
 }

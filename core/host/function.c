@@ -73,6 +73,8 @@ static stator_status open_function(stator_function *f, const stator_compile_opti
         options->recompile_limit != 0 ? options->recompile_limit : DEFAULT_RECOMPILE_LIMIT;
     ST_TRY(take_fuel(f, options, err));
     f->has_devices = f->backends.main->domain != NULL;
+    f->outputs = options->outputs;
+    ST_TRY(st_function_check_outputs(f, f->outputs, err));
     if (strcmp(f->backends.main->backend->item.name, "eager") != 0) {
         f->backends.reference = st_open_reference(f->backends.main);
     }
@@ -144,6 +146,37 @@ void stator_function_destroy(stator_function *f)
     pthread_mutex_destroy(&f->lock);
     pthread_mutex_destroy(&f->blocks_lock);
     st_free(mem, f);
+}
+
+stator_status st_function_check_outputs(const stator_function *f, uint32_t outputs,
+                                        stator_diag **err)
+{
+    ST_FAIL_IF(outputs > STATOR_OUTPUTS_DEVICE, err, STATOR_INVALID_ARGUMENT,
+               "outputs is %u; expected one of stator_outputs, 0 to 2", outputs);
+    ST_FAIL_IF(outputs == STATOR_OUTPUTS_DEVICE && f->backends.main->domain == NULL, err,
+               STATOR_INVALID_ARGUMENT,
+               "results are wanted on a device, and the backend '%s' computes in host memory",
+               f->backends.main->backend->item.name);
+    return STATOR_OK;
+}
+
+static stator_status wait_for_all(const stator_function *f, stator_diag **err)
+{
+    stator_status first = STATOR_OK;
+    const entry_list *list = atomic_load(&f->list);
+    for (uint32_t i = 0; f->has_devices && list != NULL && i < list->count; i++) {
+        const stator_status status =
+            st_program_wait(&list->entries[i]->program, first == STATOR_OK ? err : NULL);
+        first = first == STATOR_OK ? status : first;
+    }
+    return first;
+}
+
+stator_status stator_function_wait(stator_function *f)
+{
+    stator_diag *diag = NULL;
+    const stator_status status = wait_for_all(f, &diag);
+    return st_ctx_fail(f->ctx, status, diag);
 }
 
 /* ---- asking ---- */

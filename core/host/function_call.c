@@ -180,39 +180,43 @@ static stator_status check_reached(const stator_function *f, uint32_t n_out,
     return STATOR_OK;
 }
 
-/* Device tensors and the call's stream get in order: before the call, and again behind it, since
- * another call may have used a tensor meanwhile. */
-static stator_status use_tensors(const stator_function *f, st_call_state *state, uint32_t n,
-                                 stator_tensor *const *tensors, stator_diag **err)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        if (tensors[i] == NULL || tensors[i]->domain == NULL || !is_reached(f, tensors[i])) {
-            continue;
-        }
-        st_stream *stream = NULL;
-        ST_TRY(st_call_state_stream(state, tensors[i]->domain, &stream, err));
-        if (stream != NULL) {
-            ST_TRY(st_tensor_use(tensors[i], stream, err));
-        }
-    }
-    return STATOR_OK;
-}
-
 typedef struct call_tensors {
     uint32_t n_in, n_out;
     stator_tensor *const *in;
     stator_tensor *const *copies; /* of inputs; NULL: none */
     stator_tensor **out;
+    uint32_t outputs;  /* stator_outputs */
+    st_stream *stream; /* the application's; NULL: the call's own */
 } call_tensors;
 
-static stator_status use_all(const stator_function *f, st_call_state *state,
-                             const call_tensors *tensors, stator_diag **err)
+/* A device tensor and the call's stream get in order. */
+static stator_status use_tensor(const stator_function *f, st_call_state *state,
+                                stator_tensor *tensor, bool is_written, stator_diag **err)
 {
-    ST_TRY(use_tensors(f, state, tensors->n_in, tensors->in, err));
-    if (tensors->copies != NULL) {
-        ST_TRY(use_tensors(f, state, tensors->n_in, tensors->copies, err));
+    st_stream *stream = NULL;
+    if (tensor == NULL || tensor->domain == NULL || !is_reached(f, tensor)) {
+        return STATOR_OK;
     }
-    return use_tensors(f, state, tensors->n_out, tensors->out, err);
+    ST_TRY(st_call_state_stream(state, tensor->domain, &stream, err));
+    if (stream == NULL) {
+        return STATOR_OK;
+    }
+    return is_written ? st_tensor_write(tensor, stream, err) : st_tensor_read(tensor, stream, err);
+}
+
+/* Before the call, and again behind it, since another call may have used a tensor meanwhile. */
+static stator_status use_all(const stator_function *f, const st_program *program,
+                             st_call_state *state, const call_tensors *tensors, stator_diag **err)
+{
+    for (uint32_t i = 0; i < tensors->n_in; i++) {
+        stator_tensor *copy = tensors->copies != NULL ? tensors->copies[i] : NULL;
+        ST_TRY(use_tensor(f, state, copy, false, err));
+        ST_TRY(use_tensor(f, state, tensors->in[i], st_program_writes_input(program, i), err));
+    }
+    for (uint32_t k = 0; k < tensors->n_out; k++) {
+        ST_TRY(use_tensor(f, state, tensors->out[k], true, err));
+    }
+    return STATOR_OK;
 }
 
 /* The program on dense inputs, one of its first calls beside the reference. */
@@ -241,13 +245,11 @@ static bool is_any_on_device(const call_tensors *tensors)
     return is_any;
 }
 
-/* The same where tensors may lie on devices. */
-static stator_status run_on_devices(stator_function *f, st_compiled *entry, st_call_state *state,
-                                    const DLTensor *in, const call_tensors *tensors,
-                                    stator_diag **err)
+static stator_status run_in_order(stator_function *f, st_compiled *entry, st_call_state *state,
+                                  const DLTensor *in, const call_tensors *tensors,
+                                  stator_diag **err)
 {
-    ST_TRY(check_reached(f, tensors->n_out, tensors->out, err));
-    ST_TRY(use_all(f, state, tensors, err));
+    ST_TRY(use_all(f, &entry->program, state, tensors, err));
     bool is_on_host = !is_any_on_device(tensors);
     for (uint32_t i = 0; i < tensors->n_in; i++) {
         is_on_host &= in[i].device.device_type == kDLCPU;
@@ -256,7 +258,7 @@ static stator_status run_on_devices(stator_function *f, st_compiled *entry, st_c
         is_on_host ? run_entry(f, entry, state, in, tensors->out, err) /* may be verified */
                    : st_program_run(&entry->program, state, in, tensors->out, err);
     stator_diag *behind = NULL;
-    const stator_status used = use_all(f, state, tensors, &behind);
+    const stator_status used = use_all(f, &entry->program, state, tensors, &behind);
     if (status != STATOR_OK) {
         st_diag_release(behind);
         return status;
@@ -264,8 +266,49 @@ static stator_status run_on_devices(stator_function *f, st_compiled *entry, st_c
     return st_diag_give(used, behind, err);
 }
 
-stator_status stator_call_tensors(stator_function *f, uint32_t n_in, stator_tensor *const *in,
-                                  uint32_t n_out, stator_tensor **out)
+/* The same where tensors may lie on devices. */
+static stator_status run_on_devices(stator_function *f, st_compiled *entry, st_call_state *state,
+                                    const DLTensor *in, const call_tensors *tensors,
+                                    stator_diag **err)
+{
+    ST_TRY(check_reached(f, tensors->n_out, tensors->out, err));
+    if (tensors->stream != NULL) {
+        ST_TRY(st_call_state_use_stream(state, tensors->stream, err));
+    }
+    st_call_state_want(state, tensors->outputs);
+    const stator_status status = run_in_order(f, entry, state, in, tensors, err);
+    if (tensors->stream != NULL) {
+        st_call_state_reset(state);
+    }
+    return status;
+}
+
+/* What the application asks of this call. */
+static stator_status take_options(stator_function *f, const stator_call_options *given,
+                                  call_tensors *tensors, stator_diag **err)
+{
+    stator_call_options options = {.struct_size = sizeof options};
+    tensors->outputs = f->outputs;
+    if (given == NULL) {
+        return STATOR_OK;
+    }
+    ST_TRY(ST_SIZED_READ(stator_call_options, &options, given, err));
+    ST_TRY(st_function_check_outputs(f, options.outputs, err));
+    if (options.outputs != STATOR_OUTPUTS_AUTO) {
+        tensors->outputs = options.outputs;
+    }
+    st_domain *domain = f->backends.main->domain;
+    ST_FAIL_IF(options.stream != NULL && domain == NULL, err, STATOR_INVALID_ARGUMENT,
+               "a stream is given for the call, and the backend '%s' of the function has no device",
+               f->backends.main->backend->item.name);
+    return options.stream != NULL
+               ? st_stream_of_caller(domain, options.stream, &tensors->stream, err)
+               : STATOR_OK;
+}
+
+stator_status stator_call_with(stator_function *f, uint32_t n_in, stator_tensor *const *in,
+                               uint32_t n_out, stator_tensor **out,
+                               const stator_call_options *options)
 {
     stator_diag *diag = NULL;
     call_inputs inputs;
@@ -281,7 +324,8 @@ stator_status stator_call_tensors(stator_function *f, uint32_t n_in, stator_tens
         ST_THEN(status, st_compiled_check_files(entry, &diag));
         ST_THEN(status, check_outputs(entry, n_out, &diag));
         ST_THEN(status, check_apart(n_in, in, n_out, out, &diag));
-        const call_tensors tensors = {n_in, n_out, in, inputs.copies, out};
+        call_tensors tensors = {n_in, n_out, in, inputs.copies, out, 0, NULL};
+        ST_THEN(status, take_options(f, options, &tensors, &diag));
         if (status == STATOR_OK) {
             status = f->has_devices || is_any_on_device(&tensors)
                          ? run_on_devices(f, entry, state, inputs.views, &tensors, &diag)
@@ -294,6 +338,12 @@ stator_status stator_call_tensors(stator_function *f, uint32_t n_in, stator_tens
     }
     st_cache_writer_start(f->ctx->cache_writer);
     return status == STATOR_OK ? STATOR_OK : st_ctx_fail(f->ctx, status, diag);
+}
+
+stator_status stator_call_tensors(stator_function *f, uint32_t n_in, stator_tensor *const *in,
+                                  uint32_t n_out, stator_tensor **out)
+{
+    return stator_call_with(f, n_in, in, n_out, out, NULL);
 }
 
 /* ---- bound calls ---- */
@@ -354,7 +404,7 @@ static stator_status bind_call(stator_bound_call *call, stator_tensor *const *in
     ST_TRY(st_function_entry_for(f, call->n_in, call->views, &call->entry, &call->state, err));
     ST_TRY(check_outputs(call->entry, call->n_out, err));
     ST_TRY(check_apart(call->n_in, in, call->n_out, out, err));
-    const call_tensors tensors = {call->n_in, call->n_out, in, NULL, out};
+    const call_tensors tensors = {call->n_in, call->n_out, in, NULL, out, f->outputs, NULL};
     ST_TRY(f->has_devices || is_any_on_device(&tensors)
                ? run_on_devices(f, call->entry, call->state, call->views, &tensors, err)
                : run_entry(f, call->entry, call->state, call->views, out, err));
@@ -391,7 +441,8 @@ static stator_status run_bound(const stator_bound_call *call, stator_diag **err)
     if (!f->has_devices) {
         return run_entry(f, call->entry, call->state, call->views, call->out, err);
     }
-    const call_tensors tensors = {call->n_in, call->n_out, call->in, NULL, call->out};
+    const call_tensors tensors = {call->n_in, call->n_out, call->in, NULL,
+                                  call->out,  f->outputs,  NULL};
     return run_on_devices(f, call->entry, call->state, call->views, &tensors, err);
 }
 

@@ -35,6 +35,7 @@ struct stator_function {
     char *fuel_scope;
     uint32_t is_recording;
     uint32_t has_devices; /* a backend of it has memory of its own */
+    uint32_t outputs;     /* stator_outputs, for calls that do not say */
     stator_x_fuel_fn fuel_watch;
     void *fuel_watch_self;
     st_watch watch;       /* the application's watcher */
@@ -48,6 +49,9 @@ struct stator_function {
     st_verifier *verifier; /* NULL: calls are not compared */
 };
 
+/* INVALID_ARGUMENT: no value of stator_outputs, or a device is wanted of a backend without one. */
+stator_status st_function_check_outputs(const stator_function *f, uint32_t outputs,
+                                        stator_diag **err);
 /* The program for these inputs, compiled now where none fits, and a state for the call, whose
  * symbols hold the sizes of the call; the caller releases it, also after a failure. */
 stator_status st_function_entry_for(stator_function *f, uint32_t n_in, const DLTensor *in,

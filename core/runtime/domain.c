@@ -9,30 +9,11 @@
 
 #include <string.h>
 
-#define BYTES_MIN 256u
-#define FIRST_CLASS_LOG2 8u
-
 typedef struct st_device_block {
     struct st_device_block *next;
     void *p;
     st_stream *stream;
 } st_device_block;
-
-/* The class of the smallest size that holds `bytes`; *out_bytes is that size. Eight classes lie
- * between 2^k and 2^(k+1), in equal steps. */
-static uint32_t class_of(uint64_t bytes, uint64_t *out_bytes)
-{
-    if (bytes <= BYTES_MIN) {
-        *out_bytes = BYTES_MIN;
-        return 0;
-    }
-    const uint32_t k = 63u - (uint32_t)__builtin_clzll(bytes - 1u);
-    const uint64_t step = UINT64_C(1) << (k - 3u);
-    const uint64_t steps = (bytes - (UINT64_C(1) << k) + step - 1u) / step; /* 1 to 8 */
-    *out_bytes = (UINT64_C(1) << k) + steps * step;
-    return (k - FIRST_CLASS_LOG2) * 8u + (uint32_t)steps;
-}
-_Static_assert((62u - FIRST_CLASS_LOG2) * 8u + 8u < ST_DOMAIN_CLASSES, "2^62 bytes have a class");
 
 void st_domain_init(st_domain *d, st_mem *mem, st_pool *host_pool)
 {
@@ -43,12 +24,18 @@ void st_domain_init(st_domain *d, st_mem *mem, st_pool *host_pool)
 
 /* ---- memory ---- */
 
+/* What the backend is told of a stream that used memory: NULL, nothing queued uses it any more. */
+static void *handle_of(const st_stream *stream)
+{
+    return stream != NULL && st_stream_is_busy(stream) ? stream->handle : NULL;
+}
+
 /* All free blocks, taken off their lists. */
 static st_device_block *take_free(st_domain *d)
 {
     st_device_block *all = NULL;
     pthread_mutex_lock(&d->lock);
-    for (uint32_t c = 0; c < ST_DOMAIN_CLASSES; c++) {
+    for (uint32_t c = 0; c < ST_SIZE_CLASSES; c++) {
         while (d->free_blocks[c] != NULL) {
             st_device_block *block = d->free_blocks[c];
             d->free_blocks[c] = block->next;
@@ -67,7 +54,7 @@ bool st_domain_trim(st_domain *d)
     const bool is_some = block != NULL;
     while (block != NULL) {
         st_device_block *next = block->next;
-        d->ops->free(d->self, block->p, block->stream != NULL ? block->stream->handle : NULL);
+        d->ops->free(d->self, block->p, handle_of(block->stream));
         st_free(d->mem, block);
         block = next;
     }
@@ -79,7 +66,7 @@ static st_device_block *find_free(st_domain *d, uint32_t c, const st_stream *str
 {
     st_device_block **at = &d->free_blocks[c];
     for (st_device_block **b = at; *b != NULL; b = &(*b)->next) {
-        if ((*b)->stream == stream || (*b)->stream == NULL) {
+        if ((*b)->stream == stream || handle_of((*b)->stream) == NULL) {
             at = b;
             break;
         }
@@ -98,6 +85,7 @@ static void put_spare(st_domain *d, st_device_block *block, uint64_t used, uint6
     d->spare = block;
     d->used_bytes += used;
     d->held_bytes += held;
+    d->peak_bytes = d->held_bytes > d->peak_bytes ? d->held_bytes : d->peak_bytes;
     d->n_allocs += held != 0;
     pthread_mutex_unlock(&d->lock);
 }
@@ -135,7 +123,7 @@ stator_status st_domain_take(st_domain *d, uint64_t bytes, st_stream *stream, vo
     ST_FAIL_IF(bytes > UINT64_C(1) << 62, err, STATOR_RESOURCE_EXHAUSTED,
                "a tensor has more than 2^62 bytes");
     uint64_t size = 0;
-    const uint32_t c = class_of(bytes, &size);
+    const uint32_t c = st_size_class(bytes, &size);
     pthread_mutex_lock(&d->lock);
     st_device_block *block = find_free(d, c, stream);
     pthread_mutex_unlock(&d->lock);
@@ -144,6 +132,9 @@ stator_status st_domain_take(st_domain *d, uint64_t bytes, st_stream *stream, vo
         block = st_calloc(d->mem, 1, sizeof *block);
         ST_TRY_MEM(block, err);
         const stator_status status = alloc_fresh(d, size, stream, &block->p, err);
+        if (stream != NULL) {
+            st_stream_note(stream);
+        }
         if (status != STATOR_OK) {
             st_free(d->mem, block);
             return status;
@@ -152,7 +143,7 @@ stator_status st_domain_take(st_domain *d, uint64_t bytes, st_stream *stream, vo
     *out = block->p;
     st_stream *before = block->stream;
     put_spare(d, block, size, is_fresh ? size : 0);
-    if (before == NULL || before == stream) {
+    if (before == NULL || before == stream || !st_stream_is_busy(before)) {
         return STATOR_OK;
     }
     if (stream == NULL) { /* what failed there is told to who waits for its results */
@@ -173,7 +164,7 @@ void st_domain_give(st_domain *d, void *p, uint64_t bytes, st_stream *stream)
         return;
     }
     uint64_t size = 0;
-    const uint32_t c = class_of(bytes, &size);
+    const uint32_t c = st_size_class(bytes, &size);
     pthread_mutex_lock(&d->lock);
     st_device_block *block = d->spare;
     d->spare = block->next;
@@ -181,121 +172,6 @@ void st_domain_give(st_domain *d, void *p, uint64_t bytes, st_stream *stream)
     d->free_blocks[c] = block;
     d->used_bytes -= size;
     pthread_mutex_unlock(&d->lock);
-}
-
-/* ---- streams ---- */
-
-static stator_status make_stream(st_domain *d, st_stream **out, stator_diag **err)
-{
-    st_stream *s = st_calloc(d->mem, 1, sizeof *s);
-    ST_TRY_MEM(s, err);
-    s->domain = d;
-    stator_status status = d->ops->stream_create(d->self, &s->handle, err);
-    if (status == STATOR_OK) {
-        status = d->ops->event_create(d->self, &s->event, err);
-        if (status != STATOR_OK) {
-            d->ops->stream_destroy(d->self, s->handle);
-        }
-    }
-    if (status != STATOR_OK) {
-        st_free(d->mem, s);
-        return status;
-    }
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_mutex_lock(&d->lock);
-    s->all = d->all_streams;
-    d->all_streams = s;
-    pthread_mutex_unlock(&d->lock);
-    *out = s;
-    return STATOR_OK;
-}
-
-/* A failure that is kept is told to who waits for a tensor, not to the next user of the stream. */
-static bool keeps_failure(st_stream *s)
-{
-    pthread_mutex_lock(&s->lock);
-    const bool is_kept = s->kept != STATOR_OK;
-    pthread_mutex_unlock(&s->lock);
-    return is_kept;
-}
-
-stator_status st_stream_acquire(st_domain *d, st_stream **out, stator_diag **err)
-{
-    pthread_mutex_lock(&d->lock);
-    st_stream **at = &d->free_streams;
-    while (*at != NULL && keeps_failure(*at)) {
-        at = &(*at)->next;
-    }
-    st_stream *s = *at;
-    if (s != NULL) {
-        *at = s->next;
-    }
-    pthread_mutex_unlock(&d->lock);
-    *out = s;
-    return s != NULL ? STATOR_OK : make_stream(d, out, err);
-}
-
-void st_stream_release(st_stream *s)
-{
-    if (s == NULL) {
-        return;
-    }
-    pthread_mutex_lock(&s->domain->lock);
-    s->next = s->domain->free_streams;
-    s->domain->free_streams = s;
-    pthread_mutex_unlock(&s->domain->lock);
-}
-
-stator_status st_stream_follow(st_stream *later, st_stream *earlier, stator_diag **err)
-{
-    const st_domain *d = earlier->domain;
-    if (later == earlier) {
-        return STATOR_OK;
-    }
-    if (later->domain != d) {
-        return st_stream_wait(earlier, err);
-    }
-    pthread_mutex_lock(&earlier->lock);
-    stator_status status = d->ops->event_record(d->self, earlier->event, earlier->handle, err);
-    if (status == STATOR_OK) {
-        status = d->ops->event_wait(d->self, earlier->event, later->handle, err);
-    }
-    pthread_mutex_unlock(&earlier->lock);
-    return status;
-}
-
-static stator_status synchronize(const st_stream *s, stator_diag **err)
-{
-    return s->domain->ops->synchronize(s->domain->self, s->handle, err);
-}
-
-void st_stream_drain(st_stream *s)
-{
-    stator_diag *why = NULL;
-    const stator_status status = synchronize(s, &why);
-    pthread_mutex_lock(&s->lock);
-    if (s->kept == STATOR_OK) {
-        s->kept = status;
-        s->kept_why = why;
-        why = NULL;
-    }
-    pthread_mutex_unlock(&s->lock);
-    st_diag_release(why);
-}
-
-stator_status st_stream_wait(st_stream *s, stator_diag **err)
-{
-    pthread_mutex_lock(&s->lock);
-    const stator_status kept = s->kept;
-    stator_diag *why = s->kept_why;
-    s->kept = STATOR_OK;
-    s->kept_why = NULL;
-    pthread_mutex_unlock(&s->lock);
-    if (kept == STATOR_OK) {
-        return synchronize(s, err);
-    }
-    (void)synchronize(s, NULL);
-    return st_diag_give(kept, why, err);
 }
 
 void st_domain_deinit(st_domain *d)
@@ -308,7 +184,9 @@ void st_domain_deinit(st_domain *d)
         st_stream *s = d->all_streams;
         d->all_streams = s->all;
         d->ops->event_destroy(d->self, s->event);
-        d->ops->stream_destroy(d->self, s->handle);
+        if (!s->is_callers) {
+            d->ops->stream_destroy(d->self, s->handle);
+        }
         pthread_mutex_destroy(&s->lock);
         st_diag_release(s->kept_why);
         st_free(d->mem, s);
@@ -326,8 +204,15 @@ void st_domain_deinit(st_domain *d)
 static stator_status copy_by(st_stream *stream, void *dst, const void *src, uint64_t bytes,
                              uint32_t direction, stator_diag **err)
 {
-    const st_domain *d = stream->domain;
-    return d->ops->copy(d->self, dst, src, bytes, direction, stream->handle, err);
+    st_domain *d = stream->domain;
+    if (direction != STATOR_COPY_ON_DEVICE) {
+        (void)atomic_fetch_add_explicit(&d->n_copies, 1, memory_order_relaxed);
+        (void)atomic_fetch_add_explicit(&d->copied_bytes, bytes, memory_order_relaxed);
+    }
+    const stator_status status =
+        d->ops->copy(d->self, dst, src, bytes, direction, stream->handle, err);
+    st_stream_note(stream);
+    return status;
 }
 
 static stator_status copy_through_host(void *dst, st_stream *to, const void *src, st_stream *from,
@@ -365,6 +250,90 @@ stator_status st_domain_copy(void *dst, st_stream *to, const void *src, st_strea
     return copy_by(to, dst, src, bytes, STATOR_COPY_ON_DEVICE, err);
 }
 
+/* ---- strided copies ---- */
+
+/* Runs of item bytes, one after the other. */
+static stator_status copy_runs(char *dst, const char *src, const stator_strided_copy *layout,
+                               st_stream *stream, stator_diag **err)
+{
+    int64_t index[STATOR_RANK_MAX] = {0};
+    int64_t to = 0;
+    int64_t from = 0;
+    int32_t axis = 0;
+    while (axis >= 0) {
+        ST_TRY(st_domain_copy(dst + to, stream, src + from, stream, layout->item_bytes, err));
+        for (axis = (int32_t)layout->rank - 1; axis >= 0; axis--) {
+            to += layout->dst_strides[axis];
+            from += layout->src_strides[axis];
+            if (++index[axis] < layout->sizes[axis]) {
+                break;
+            }
+            to -= layout->dst_strides[axis] * layout->sizes[axis];
+            from -= layout->src_strides[axis] * layout->sizes[axis];
+            index[axis] = 0;
+        }
+    }
+    return STATOR_OK;
+}
+
+/* Axes that lie one behind the other in both layouts, written as one; those of size 1 left out. */
+typedef struct merged {
+    stator_strided_copy layout;
+    int64_t sizes[STATOR_RANK_MAX], dst[STATOR_RANK_MAX], src[STATOR_RANK_MAX];
+} merged;
+
+static void merge_axes(const stator_strided_copy *layout, merged *m)
+{
+    uint32_t n = 0;
+    uint64_t item = layout->item_bytes;
+    for (uint32_t axis = 0; axis < layout->rank; axis++) {
+        const int64_t size = layout->sizes[axis];
+        const int64_t to = layout->dst_strides[axis];
+        const int64_t from = layout->src_strides[axis];
+        if (size == 1) {
+            continue;
+        }
+        if (n != 0 && m->dst[n - 1u] == to * size && m->src[n - 1u] == from * size) {
+            n--;
+            m->sizes[n] *= size;
+        } else {
+            m->sizes[n] = size;
+        }
+        m->dst[n] = to;
+        m->src[n] = from;
+        n++;
+    }
+    if (n != 0 && m->dst[n - 1u] == (int64_t)item && m->src[n - 1u] == (int64_t)item) {
+        item *= (uint64_t)m->sizes[--n];
+    }
+    m->layout = (stator_strided_copy){.struct_size = sizeof m->layout,
+                                      .rank = n,
+                                      .item_bytes = item,
+                                      .sizes = m->sizes,
+                                      .dst_strides = m->dst,
+                                      .src_strides = m->src};
+}
+
+stator_status st_domain_copy_strided(void *dst, const void *src, const stator_strided_copy *layout,
+                                     st_stream *stream, stator_diag **err)
+{
+    merged m;
+    for (uint32_t axis = 0; axis < layout->rank; axis++) {
+        if (layout->sizes[axis] == 0) {
+            return STATOR_OK;
+        }
+    }
+    merge_axes(layout, &m);
+    if (stream == NULL || !stream->domain->copies_strided || m.layout.rank == 0) {
+        return copy_runs(dst, src, &m.layout, stream, err);
+    }
+    const st_domain *d = stream->domain;
+    const stator_status status =
+        d->ops->copy_strided(d->self, dst, src, &m.layout, stream->handle, err);
+    st_stream_note(stream);
+    return status;
+}
+
 stator_status st_domain_fill(void *dst, st_stream *stream, uint8_t value, uint64_t bytes,
                              stator_diag **err)
 {
@@ -372,6 +341,11 @@ stator_status st_domain_fill(void *dst, st_stream *stream, uint8_t value, uint64
         memset(dst, value, bytes);
         return STATOR_OK;
     }
+    if (bytes == 0) {
+        return STATOR_OK;
+    }
     const st_domain *d = stream->domain;
-    return bytes != 0 ? d->ops->fill(d->self, dst, value, bytes, stream->handle, err) : STATOR_OK;
+    const stator_status status = d->ops->fill(d->self, dst, value, bytes, stream->handle, err);
+    st_stream_note(stream);
+    return status;
 }

@@ -13,14 +13,13 @@
 
 #include "core/base/alloc.h"
 #include "core/base/diag.h"
+#include "core/base/size_class.h"
 #include "core/runtime/pool.h"
 
 #include <pthread.h>
 #include <stator/plugin.h>
-
-/* Eight classes of sizes to each power of two: a block is at most an eighth larger than what was
- * asked for. */
-#define ST_DOMAIN_CLASSES 448u
+#include <stdatomic.h>
+#include <stdbool.h>
 
 /* The slots of a backend, for one instance of it; see stator/plugin.h. */
 typedef struct st_device_ops {
@@ -38,21 +37,30 @@ typedef struct st_device_ops {
     stator_status (*event_record)(void *self, void *event, void *stream, stator_diag **err);
     stator_status (*event_wait)(void *self, void *event, void *stream, stator_diag **err);
     stator_status (*check_address)(void *self, const void *p, stator_diag **err);
-    /* Says why a pointer of the device is not given to the host. */
-    void (*refuse)(void *self, const char *text);
+    stator_status (*check_stream)(void *self, void *stream, stator_diag **err);
+    stator_status (*copy_strided)(void *self, void *dst, const void *src,
+                                  const stator_strided_copy *layout, void *stream,
+                                  stator_diag **err);
+    /* Makes it the context's error, for functions that are not given the context. */
+    stator_status (*tell)(void *self, stator_status status, stator_diag *diag);
 } st_device_ops;
 
 typedef struct st_domain st_domain;
 
-/* A stream of a domain; lives as long as the domain. */
+/* A stream of a domain; lives as long as the domain. One of the application's is the backend's
+ * handle of it alone: while nothing is queued on it the handle is not touched, since its owner may
+ * have ended the stream. */
 typedef struct st_stream {
     struct st_stream *next; /* in the domain's list of free ones */
     struct st_stream *all;
     st_domain *domain;
     void *handle;
-    void *event;          /* recorded when another stream is to follow */
-    pthread_mutex_t lock; /* of the event, and of what is kept */
-    stator_status kept;   /* a failure that the next wait tells */
+    uint32_t is_callers;      /* the application made it */
+    _Atomic uint64_t queued;  /* grows with what is queued */
+    _Atomic uint64_t reached; /* `queued` at the last wait: while equal, nothing is queued */
+    void *event;              /* recorded when another stream is to follow */
+    pthread_mutex_t lock;     /* of the event, and of what is kept */
+    stator_status kept;       /* a failure that the next wait tells */
     stator_diag *kept_why;
 } st_stream;
 
@@ -68,11 +76,17 @@ struct st_domain {
     pthread_mutex_t lock;
     st_stream *free_streams;
     st_stream *all_streams;
-    struct st_device_block *free_blocks[ST_DOMAIN_CLASSES];
+    struct st_device_block *free_blocks[ST_SIZE_CLASSES];
     struct st_device_block *spare; /* blocks whose memory is taken: their structs */
     uint64_t held_bytes;           /* taken from the backend */
     uint64_t used_bytes;           /* of these, not free */
+    uint64_t peak_bytes;           /* the most that was held */
     uint64_t n_allocs;             /* calls of the backend's alloc */
+    _Atomic uint64_t n_copies;     /* between here and elsewhere */
+    _Atomic uint64_t copied_bytes;
+    _Atomic uint64_t n_waits; /* of the host for a stream */
+    /* Slots that a backend may leave out; without a check everything is believed. */
+    bool checks_addresses, checks_streams, copies_strided;
 };
 
 /* name, device, alignment, ops and self of *domain are set. */
@@ -92,6 +106,21 @@ bool st_domain_trim(st_domain *domain);
 /* A stream of its own for the caller, back with release; what is queued on it stays queued. */
 stator_status st_stream_acquire(st_domain *domain, st_stream **out, stator_diag **err);
 void st_stream_release(st_stream *stream);
+/* The application's stream with this handle, which stays its own. INVALID_ARGUMENT, from the
+ * backend: it is none of this device. */
+stator_status st_stream_of_caller(st_domain *domain, void *handle, st_stream **out,
+                                  stator_diag **err);
+/* Something has been queued on the stream: said behind it, before anybody is told of its results,
+ * so that a wait that counts it has waited for it. */
+static inline void st_stream_note(st_stream *stream)
+{
+    (void)atomic_fetch_add_explicit(&stream->queued, 1, memory_order_relaxed);
+}
+/* May something be queued on it still? */
+static inline bool st_stream_is_busy(const st_stream *stream)
+{
+    return atomic_load(&stream->queued) != atomic_load(&stream->reached);
+}
 /* What `later` queues from here on happens after what is queued on `earlier` now. */
 stator_status st_stream_follow(st_stream *later, st_stream *earlier, stator_diag **err);
 /* Waits for all that is queued, and tells the errors of it. */
@@ -104,6 +133,10 @@ void st_stream_drain(st_stream *stream);
  * been waited for. Two devices exchange bytes through the host, with a wait. */
 stator_status st_domain_copy(void *dst, st_stream *dst_stream, const void *src,
                              st_stream *src_stream, uint64_t bytes, stator_diag **err);
+/* Elements of one layout to another, on the device of the stream or, where it is NULL, by the host:
+ * element i of axis k lies i * strides[k] bytes further. */
+stator_status st_domain_copy_strided(void *dst, const void *src, const stator_strided_copy *layout,
+                                     st_stream *stream, stator_diag **err);
 stator_status st_domain_fill(void *dst, st_stream *stream, uint8_t value, uint64_t bytes,
                              stator_diag **err);
 

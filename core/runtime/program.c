@@ -204,6 +204,12 @@ static stator_status run_again(st_call_state *state, const st_step *step, stator
     return step->run(step->self, step->exe, &state->call, err);
 }
 
+static stator_status run_plain(st_call_state *state, const st_step *step, stator_diag **err)
+{
+    const stator_status status = step->run(step->self, step->exe, &state->call, err);
+    return status == STATOR_OK ? STATOR_OK : run_again(state, step, status, err);
+}
+
 /* The step, timed as a whole where its executable tells nothing of its own steps. */
 static stator_status run_timed(st_call_state *state, const st_step *step, stator_diag **err)
 {
@@ -211,10 +217,7 @@ static stator_status run_timed(st_call_state *state, const st_step *step, stator
     state->n_noted = 0;
     state->call.note_time = note_time;
     const uint64_t begin = st_now_ns();
-    stator_status status = step->run(step->self, step->exe, &state->call, err);
-    if (status != STATOR_OK) {
-        status = run_again(state, step, status, err);
-    }
+    const stator_status status = run_plain(state, step, err);
     if (state->n_noted == 0) {
         (void)snprintf(name, sizeof name, "partition %u, as a whole",
                        (uint32_t)(step - state->program->steps));
@@ -277,15 +280,14 @@ static stator_status run_executable(st_call_state *state, const st_step *step, s
     if (p->n_domains != 0) {
         ST_TRY(prepare_domain(state, step, err));
     }
-    if (p->profile != NULL && st_profile_is_on(p->profile)) {
-        ST_TRY(run_timed(state, step, err));
-        return check_places(state, step, err);
+    stator_status status = p->profile != NULL && st_profile_is_on(p->profile)
+                               ? run_timed(state, step, err)
+                               : run_plain(state, step, err);
+    if (step->domain != 0) {
+        st_stream_note(state->streams[step->domain - 1u]);
     }
-    const stator_status status = step->run(step->self, step->exe, &state->call, err);
-    if (status != STATOR_OK) {
-        ST_TRY(run_again(state, step, status, err));
-    }
-    return check_places(state, step, err);
+    ST_THEN(status, check_places(state, step, err));
+    return status;
 }
 
 static stator_status run_step(st_call_state *state, const st_step *step, stator_diag **err)
@@ -420,13 +422,15 @@ static void take_inputs(st_call_state *state, const DLTensor *in)
     }
 }
 
-/* Streams, and where results are wanted: on the device where an input lies. */
+/* Streams, and where results are wanted: on the device where an input lies, unless the call says.
+ * Domain 1 is the main backend's. */
 static stator_status begin_on_devices(st_call_state *state, stator_diag **err)
 {
     const st_program *p = state->program;
     state->counts = (st_copy_counts){0};
-    state->wanted_domain = 0;
-    for (uint32_t i = 0; i < p->n_in && state->wanted_domain == 0; i++) {
+    state->wanted_domain = state->outputs == STATOR_OUTPUTS_DEVICE ? 1 : 0;
+    const bool is_auto = state->outputs == STATOR_OUTPUTS_AUTO;
+    for (uint32_t i = 0; is_auto && i < p->n_in && state->wanted_domain == 0; i++) {
         state->wanted_domain = st_state_domain(state, &state->slots[i]);
     }
     return st_state_open_streams(state, err);

@@ -140,8 +140,10 @@ typedef struct st_program {
     struct st_call_state *free_states;
     st_domain *domains[ST_DOMAINS_MAX]; /* devices whose backends may run steps; borrowed */
     uint32_t n_domains;
-    uint32_t n_own_slots;       /* those behind them are copies */
-    void **uploads;             /* by slot: a constant on the device of this copy; under `lock` */
+    uint32_t n_own_slots; /* those behind them are copies */
+    void **uploads;       /* by slot: a constant on the device of this copy; under `lock` */
+    st_stream **streams;  /* that calls have used; under `lock` */
+    uint32_t n_streams;
     st_copy_counts last_counts; /* of the last call that ended; under `lock` */
     uint64_t n_calls;           /* that have ended, where there are devices */
 } st_program;
@@ -154,8 +156,13 @@ bool st_program_plan_copies(st_program *program);
 bool st_program_is_varying(const st_program *program, uint32_t slot);
 /* A copy's source, else the slot itself. */
 uint32_t st_program_source(const st_program *program, uint32_t slot);
-/* Waits for the devices that calls of the program still keep busy. */
-void st_program_wait(st_program *program);
+/* Waits for the devices that calls of the program still keep busy; what fails is kept for the waits
+ * of tensors. */
+void st_program_drain(st_program *program);
+/* The same, telling the first failure. */
+stator_status st_program_wait(st_program *program, stator_diag **err);
+/* Do calls write to input i? */
+bool st_program_writes_input(const st_program *program, uint32_t i);
 
 /* Frees states, dims and arrays (executables and bodies are the owner's). */
 void st_program_deinit(st_program *program);
@@ -178,8 +185,14 @@ void st_call_state_fill(st_call_state *state, bool is_filled);
 stator_status st_call_state_stream(st_call_state *state, const st_domain *domain,
                                    st_stream **out_stream, stator_diag **err);
 
+/* Calls in this state use the application's stream on its domain, one of the program's, and put
+ * results where `outputs` (stator_outputs) says; until st_call_state_reset. */
+stator_status st_call_state_use_stream(st_call_state *state, st_stream *stream, stator_diag **err);
+void st_call_state_want(st_call_state *state, uint32_t outputs);
+void st_call_state_reset(st_call_state *state);
+
 /* Runs with dense inputs. out[k] given: written in place (shape and dtype are checked); NULL: a
- * new tensor, on the device where an input lies, else in host memory. Work on devices may still
+ * new tensor, where st_call_state_want says. Work on devices may still
  * be queued when it returns, unless a result lies in host memory. On failure tensors made here
  * are released and out[k] is NULL again. A size that a result binds is held against its symbol:
  * OUT_OF_RANGE, or INVALID_ARGUMENT when it was bound before and differs. */

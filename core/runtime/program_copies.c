@@ -312,14 +312,64 @@ stator_status st_state_run_copy(st_call_state *state, const st_step *step, stato
 
 /* ---- streams ---- */
 
+/* Remembers a stream for st_program_wait. */
+static stator_status note_stream(st_program *p, st_stream *stream, stator_diag **err)
+{
+    stator_status status = STATOR_OK;
+    uint32_t i = 0;
+    pthread_mutex_lock(&p->lock);
+    while (i < p->n_streams && p->streams[i] != stream) {
+        i++;
+    }
+    if (i == p->n_streams) {
+        st_stream **longer = st_realloc(p->mem, p->streams, (i + 1u) * sizeof(void *), 16);
+        if (longer == NULL) {
+            status = st_fail_oom(err);
+        } else {
+            p->streams = longer;
+            p->streams[p->n_streams++] = stream;
+        }
+    }
+    pthread_mutex_unlock(&p->lock);
+    return status;
+}
+
 stator_status st_state_open_streams(st_call_state *state, stator_diag **err)
 {
-    for (uint32_t d = 0; d < state->program->n_domains; d++) {
-        if (state->streams[d] == NULL) {
-            ST_TRY(st_stream_acquire(state->program->domains[d], &state->streams[d], err));
+    st_program *p = state->program;
+    for (uint32_t d = 0; d < p->n_domains; d++) {
+        if (state->streams[d] != NULL) {
+            continue;
+        }
+        if (state->own_streams[d] == NULL) {
+            ST_TRY(st_stream_acquire(p->domains[d], &state->own_streams[d], err));
+            ST_TRY(note_stream(p, state->own_streams[d], err));
+        }
+        state->streams[d] = state->own_streams[d];
+    }
+    return STATOR_OK;
+}
+
+stator_status st_call_state_use_stream(st_call_state *state, st_stream *stream, stator_diag **err)
+{
+    st_program *p = state->program;
+    ST_TRY(note_stream(p, stream, err));
+    for (uint32_t d = 0; d < p->n_domains; d++) {
+        if (p->domains[d] == stream->domain) {
+            state->streams[d] = stream;
         }
     }
     return STATOR_OK;
+}
+
+void st_call_state_want(st_call_state *state, uint32_t outputs)
+{
+    state->outputs = outputs;
+}
+
+void st_call_state_reset(st_call_state *state)
+{
+    memcpy(state->streams, state->own_streams, sizeof state->streams);
 }
 
 stator_status st_call_state_stream(st_call_state *state, const st_domain *domain,
@@ -335,13 +385,34 @@ stator_status st_call_state_stream(st_call_state *state, const st_domain *domain
     return STATOR_OK;
 }
 
-void st_program_wait(st_program *p)
+stator_status st_program_wait(st_program *p, stator_diag **err)
 {
-    for (st_call_state *state = p->free_states; state != NULL; state = state->next) {
-        for (uint32_t d = 0; state->around == NULL && d < p->n_domains; d++) {
-            if (state->streams[d] != NULL) { /* results of its calls may still be waited for */
-                st_stream_drain(state->streams[d]);
-            }
+    stator_status first = STATOR_OK;
+    for (uint32_t i = 0;; i++) {
+        pthread_mutex_lock(&p->lock);
+        st_stream *stream = i < p->n_streams ? p->streams[i] : NULL;
+        pthread_mutex_unlock(&p->lock);
+        if (stream == NULL) {
+            return first;
+        }
+        const stator_status status = st_stream_wait(stream, first == STATOR_OK ? err : NULL);
+        first = first == STATOR_OK ? status : first;
+    }
+}
+
+void st_program_drain(st_program *p)
+{
+    for (uint32_t i = 0; i < p->n_streams; i++) {
+        st_stream_drain(p->streams[i]); /* results of its calls may still be waited for */
+    }
+}
+
+bool st_program_writes_input(const st_program *p, uint32_t i)
+{
+    for (uint32_t k = 0; k < p->n_write_backs; k++) {
+        if (p->write_backs[k].input == i) {
+            return true;
         }
     }
+    return false;
 }

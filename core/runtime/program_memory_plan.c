@@ -171,8 +171,8 @@ static void free_state(st_mem *mem, st_call_state *state)
     if (state == NULL) {
         return;
     }
-    for (uint32_t d = 0; state->around == NULL && d < ST_DOMAINS_MAX; d++) {
-        st_stream_release(state->streams[d]);
+    for (uint32_t d = 0; d < ST_DOMAINS_MAX; d++) {
+        st_stream_release(state->own_streams[d]);
     }
     st_free(mem, state->slots);
     st_free(mem, state->shapes);
@@ -266,7 +266,7 @@ void st_program_deinit(st_program *p)
     if (p->mem == NULL) {
         return;
     }
-    st_program_wait(p);
+    st_program_drain(p);
     for (uint32_t i = 0; p->uploads != NULL && i < p->n_slots; i++) {
         if (p->uploads[i] != NULL) {
             st_domain_give(p->domains[p->slots[i].domain - 1u], p->uploads[i],
@@ -293,6 +293,7 @@ void st_program_deinit(st_program *p)
     st_free(p->mem, p->bound_symbol);
     st_free(p->mem, p->releases);
     st_free(p->mem, p->uploads);
+    st_free(p->mem, p->streams);
     pthread_mutex_destroy(&p->lock);
     *p = (st_program){0};
 }

@@ -32,9 +32,11 @@ struct st_call_state {
     stator_call call;
     /* By domain of the program; a body's state has those of the state around it. */
     st_stream *streams[ST_DOMAINS_MAX];
-    struct st_call_state *around; /* NULL: of the call itself, which owns the streams */
-    uint32_t wanted_domain;       /* of outputs that the caller has no tensor for */
-    uint32_t is_host_pending;     /* copies into host memory are queued: wait before it is read */
+    st_stream *own_streams[ST_DOMAINS_MAX]; /* the state's, for calls without one of the caller's */
+    struct st_call_state *around;           /* NULL: of the call itself */
+    uint32_t outputs;                       /* stator_outputs */
+    uint32_t wanted_domain;                 /* of outputs that the caller has no tensor for */
+    uint32_t is_host_pending; /* copies into host memory are queued: wait before it is read */
     st_copy_counts counts;
 };
 

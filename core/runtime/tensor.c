@@ -92,7 +92,6 @@ static stator_tensor *new_tensor(st_mem *mem, stator_dtype dtype, uint32_t rank,
                          .ndim = (int32_t)rank,
                          .dtype = st_dtype_to_dl(dtype),
                          .shape = t->shape};
-    atomic_init(&t->stream, NULL);
     return t;
 }
 
@@ -126,7 +125,7 @@ stator_status st_tensor_create_on(st_domain *domain, st_stream *stream, stator_d
     ST_TRY_MEM(t, err);
     t->domain = domain;
     t->view.device = domain->device;
-    atomic_init(&t->stream, stream);
+    t->writer = stream;
     const stator_status status = st_domain_take(domain, bytes, stream, &t->view.data, err);
     if (status != STATOR_OK) {
         st_free(domain->mem, t);
@@ -189,55 +188,150 @@ stator_status st_tensor_wrap(st_mem *mem, const DLTensor *layout, const stator_b
 
 /* ---- devices ---- */
 
-stator_status st_tensor_use(stator_tensor *t, st_stream *stream, stator_diag **err)
+/* Those that a stream has to follow. */
+typedef struct earlier {
+    st_stream *streams[ST_TENSOR_READERS + 1u];
+    uint32_t n;
+} earlier;
+
+static void add_earlier(earlier *e, st_stream *stream)
 {
-    st_stream *before = atomic_exchange(&t->stream, stream);
-    return before != NULL && before != stream ? st_stream_follow(stream, before, err) : STATOR_OK;
+    if (stream != NULL) {
+        e->streams[e->n++] = stream;
+    }
+}
+
+static stator_status follow_all(const earlier *e, st_stream *stream, stator_diag **err)
+{
+    for (uint32_t i = 0; i < e->n; i++) {
+        ST_TRY(st_stream_follow(stream, e->streams[i], err));
+    }
+    return STATOR_OK;
+}
+
+/* Lock held. Where there is no room the reader follows one that is there, and takes its place. */
+static void add_reader(stator_tensor *t, st_stream *stream, earlier *e)
+{
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < ST_TENSOR_READERS; i++) {
+        if (t->readers[i] == stream) { /* it has followed the writer */
+            return;
+        }
+        at = t->readers[i] == NULL || !st_stream_is_busy(t->readers[i]) ? i : at;
+    }
+    add_earlier(e, t->readers[at]);
+    add_earlier(e, t->writer);
+    t->readers[at] = stream;
+}
+
+stator_status st_tensor_read(stator_tensor *t, st_stream *stream, stator_diag **err)
+{
+    earlier e = {.n = 0};
+    pthread_mutex_lock(&t->domain->lock);
+    if (t->writer != stream) {
+        add_reader(t, stream, &e);
+    }
+    pthread_mutex_unlock(&t->domain->lock);
+    return follow_all(&e, stream, err);
+}
+
+/* Lock held: all that use it, and nobody from here on. */
+static void take_users(stator_tensor *t, earlier *e)
+{
+    add_earlier(e, t->writer);
+    t->writer = NULL;
+    for (uint32_t i = 0; i < ST_TENSOR_READERS; i++) {
+        add_earlier(e, t->readers[i]);
+        t->readers[i] = NULL;
+    }
+}
+
+stator_status st_tensor_write(stator_tensor *t, st_stream *stream, stator_diag **err)
+{
+    earlier e = {.n = 0};
+    pthread_mutex_lock(&t->domain->lock);
+    take_users(t, &e);
+    t->writer = stream;
+    pthread_mutex_unlock(&t->domain->lock);
+    return follow_all(&e, stream, err);
 }
 
 stator_status st_tensor_wait(stator_tensor *t, stator_diag **err)
 {
-    st_stream *stream = atomic_load(&t->stream);
-    return stream != NULL ? st_stream_wait(stream, err) : STATOR_OK;
+    if (t->domain == NULL) {
+        return STATOR_OK;
+    }
+    pthread_mutex_lock(&t->domain->lock);
+    st_stream *writer = t->writer;
+    pthread_mutex_unlock(&t->domain->lock);
+    return writer != NULL ? st_stream_wait(writer, err) : STATOR_OK;
 }
 
-/* Copies runs of elements that lie side by side in both; `at` counts bytes of dst. */
-static stator_status copy_runs(const DLTensor *src, st_stream *from, char *dst, st_stream *to,
-                               stator_diag **err)
+/* ---- copies ---- */
+
+/* The bytes between neighbours of src and of its dense copy. */
+typedef struct packing {
+    stator_strided_copy layout;
+    int64_t dst[STATOR_RANK_MAX], src[STATOR_RANK_MAX];
+} packing;
+
+static void pack_layout(const DLTensor *src, packing *p)
 {
-    const uint64_t item = src->dtype.bits / 8u;
-    const char *base = (const char *)src->data + src->byte_offset;
-    const int32_t last = src->ndim - 1;
-    const bool is_run = last >= 0 && (src->strides[last] == 1 || src->shape[last] == 1);
-    const uint64_t run = is_run ? (uint64_t)src->shape[last] : 1u;
-    const int32_t n_axes = is_run ? last : src->ndim;
-    int64_t index[STATOR_RANK_MAX] = {0};
-    int64_t offset = 0;
-    uint64_t count = 0;
-    (void)st_numel(src->shape, (uint32_t)src->ndim, &count);
-    for (uint64_t i = 0; i < count; i += run) {
-        ST_TRY(st_domain_copy(dst + i * item, to, base + offset * (int64_t)item, from, run * item,
-                              err));
-        for (int32_t axis = n_axes - 1; axis >= 0; axis--) {
-            offset += src->strides[axis];
-            if (++index[axis] < src->shape[axis]) {
-                break;
-            }
-            offset -= src->strides[axis] * src->shape[axis];
-            index[axis] = 0;
-        }
+    const int64_t item = src->dtype.bits / 8u;
+    int64_t dense = item;
+    for (int32_t axis = src->ndim - 1; axis >= 0; axis--) {
+        p->dst[axis] = dense;
+        p->src[axis] = src->strides != NULL ? src->strides[axis] * item : dense;
+        dense *= src->shape[axis];
     }
-    return STATOR_OK;
+    p->layout = (stator_strided_copy){.struct_size = sizeof p->layout,
+                                      .rank = (uint32_t)src->ndim,
+                                      .item_bytes = (uint64_t)item,
+                                      .sizes = src->shape,
+                                      .dst_strides = p->dst,
+                                      .src_strides = p->src};
+}
+
+/* Packs src, on the device of `from`, on that device; elsewhere the dense block follows it. */
+static stator_status copy_packed(stator_tensor *dst, st_stream *to, const stator_tensor *src,
+                                 st_stream *from, stator_diag **err)
+{
+    packing p;
+    void *block = NULL;
+    const void *address = st_tensor_address(src);
+    pack_layout(&src->view, &p);
+    if (to == from) {
+        return st_domain_copy_strided(st_tensor_address(dst), address, &p.layout, from, err);
+    }
+    ST_TRY(st_domain_take(src->domain, src->size_bytes, from, &block, err));
+    stator_status status = st_domain_copy_strided(block, address, &p.layout, from, err);
+    ST_THEN(status, st_domain_copy(st_tensor_address(dst), to, block, from, src->size_bytes, err));
+    st_domain_give(src->domain, block, src->size_bytes, from);
+    return status;
+}
+
+/* A strided tensor of the host is packed there. */
+static stator_status copy_packed_by_host(stator_tensor *dst, st_stream *to,
+                                         const stator_tensor *src, stator_diag **err)
+{
+    st_pool *pool = dst->domain->host_pool;
+    void *block = st_pool_take(pool, src->size_bytes);
+    ST_TRY_MEM(block, err);
+    st_tensor_copy_dense(&src->view, block);
+    const stator_status status =
+        st_domain_copy(st_tensor_address(dst), to, block, NULL, src->size_bytes, err);
+    st_pool_give(pool, block);
+    return status;
 }
 
 static stator_status copy_on(stator_tensor *dst, st_stream *to, stator_tensor *src, st_stream *from,
                              stator_diag **err)
 {
     if (from != NULL) {
-        ST_TRY(st_tensor_use(src, from, err));
+        ST_TRY(st_tensor_read(src, from, err));
     }
     if (to != NULL) {
-        ST_TRY(st_tensor_use(dst, to, err));
+        ST_TRY(st_tensor_write(dst, to, err));
     }
     if (to == NULL && from == NULL) {
         st_tensor_copy_dense(&src->view, st_tensor_address(dst));
@@ -246,8 +340,10 @@ static stator_status copy_on(stator_tensor *dst, st_stream *to, stator_tensor *s
     if (st_tensor_is_dense(&src->view)) {
         ST_TRY(st_domain_copy(st_tensor_address(dst), to, st_tensor_address(src), from,
                               src->size_bytes, err));
+    } else if (from != NULL) {
+        ST_TRY(copy_packed(dst, to, src, from, err));
     } else {
-        ST_TRY(copy_runs(&src->view, from, st_tensor_address(dst), to, err));
+        ST_TRY(copy_packed_by_host(dst, to, src, err));
     }
     return to == NULL ? st_stream_wait(from, err) : STATOR_OK;
 }
@@ -274,21 +370,50 @@ void stator_tensor_retain(stator_tensor *t)
     atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
 }
 
+/* The owner of the memory may end it at once. It has ordered its own streams itself. */
+static void end_uses(stator_tensor *t)
+{
+    earlier e = {.n = 0};
+    take_users(t, &e);
+    for (uint32_t i = 0; i < e.n; i++) {
+        if (!e.streams[i]->is_callers) {
+            st_stream_drain(e.streams[i]);
+        }
+    }
+}
+
+/* A stream behind all that used the memory, NULL: nothing queued does. */
+static st_stream *last_user(stator_tensor *t)
+{
+    earlier e = {.n = 0};
+    st_stream *last = NULL;
+    take_users(t, &e);
+    for (uint32_t i = 0; i < e.n; i++) { /* none of the application's, if there is a choice */
+        st_stream *stream = e.streams[i];
+        if (!st_stream_is_busy(stream) || stream == last) {
+            continue;
+        }
+        st_stream *before = last != NULL && last->is_callers ? last : stream;
+        last = last == NULL || before == last ? stream : last;
+        if (before != last && st_stream_follow(last, before, NULL) != STATOR_OK) {
+            st_stream_drain(before);
+        }
+    }
+    return last;
+}
+
 void stator_tensor_release(stator_tensor *t)
 {
     if (t == NULL || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
     if (t->managed != NULL) {
-        st_stream *stream = atomic_load(&t->stream);
-        if (stream != NULL) { /* its owner may end the memory at once */
-            st_stream_drain(stream);
-        }
+        end_uses(t);
         if (t->managed->deleter != NULL) {
             t->managed->deleter(t->managed);
         }
     } else if (t->domain != NULL) {
-        st_domain_give(t->domain, t->view.data, t->size_bytes, atomic_load(&t->stream));
+        st_domain_give(t->domain, t->view.data, t->size_bytes, last_user(t));
     } else if (t->pool != NULL) {
         st_pool_give(t->pool, t->view.data);
     } else if (t->deleter != NULL) {
@@ -310,10 +435,13 @@ stator_dtype stator_tensor_dtype(const stator_tensor *t)
 void *stator_tensor_data(const stator_tensor *t)
 {
     if (t->domain != NULL) {
-        t->domain->ops->refuse(t->domain->self,
-                               "the tensor lies on a device, and its address is none of the host: "
-                               "copy it to a tensor of the host with stator_tensor_copy, or take "
-                               "the device's address from stator_tensor_view");
+        stator_diag *why = NULL;
+        const stator_status status =
+            st_fail(&why, STATOR_FAILED_PRECONDITION,
+                    "the tensor lies on a device, and its address is none of the host: copy it to "
+                    "a tensor of the host with stator_tensor_copy, or take the device's address "
+                    "from stator_tensor_view");
+        (void)t->domain->ops->tell(t->domain->self, status, why);
         return NULL;
     }
     return st_tensor_address(t);
@@ -337,10 +465,31 @@ static void delete_export(DLManagedTensorVersioned *managed)
     st_free(mem, box);
 }
 
-stator_status stator_tensor_to_dlpack(stator_tensor *t, DLManagedTensorVersioned **out_managed)
+/* The consumer's stream comes behind the writer and is who reads, and may write, from then on. */
+static stator_status hand_to_stream(stator_tensor *t, void *handle, stator_diag **err)
+{
+    st_stream *stream = NULL;
+    ST_TRY(st_stream_of_caller(t->domain, handle, &stream, err));
+    ST_TRY(st_tensor_write(t, stream, err));
+    st_stream_note(stream); /* what it queues we are not told */
+    return STATOR_OK;
+}
+
+static stator_status make_ready(stator_tensor *t, void *stream)
+{
+    stator_diag *why = NULL;
+    const stator_status status =
+        stream != NULL ? hand_to_stream(t, stream, &why) : st_tensor_wait(t, &why);
+    return status == STATOR_OK ? STATOR_OK : t->domain->ops->tell(t->domain->self, status, why);
+}
+
+stator_status stator_tensor_to_dlpack_on(stator_tensor *t, void *stream,
+                                         DLManagedTensorVersioned **out_managed)
 {
     *out_managed = NULL;
-    ST_TRY(st_tensor_wait(t, NULL)); /* who takes it knows nothing of our streams */
+    if (t->domain != NULL) {
+        ST_TRY(make_ready(t, stream));
+    }
     export_box *box = st_calloc(t->mem, 1, sizeof *box);
     if (box == NULL) {
         return STATOR_RESOURCE_EXHAUSTED;
@@ -353,4 +502,9 @@ stator_status stator_tensor_to_dlpack(stator_tensor *t, DLManagedTensorVersioned
         .dl_tensor = t->view};
     *out_managed = &box->managed;
     return STATOR_OK;
+}
+
+stator_status stator_tensor_to_dlpack(stator_tensor *t, DLManagedTensorVersioned **out_managed)
+{
+    return stator_tensor_to_dlpack_on(t, NULL, out_managed);
 }

@@ -8,6 +8,9 @@
 #include "core/runtime/pool.h"
 #include <stator/stator.h>
 
+/* Streams that read a tensor at once before one more has to follow one of them. */
+#define ST_TENSOR_READERS 4u
+
 struct stator_tensor {
     _Atomic uint32_t refs;
     stator_dtype dtype;
@@ -18,9 +21,10 @@ struct stator_tensor {
     DLManagedTensorVersioned *managed; /* the foreign owner of the data, or NULL */
     st_mem *mem;
     st_domain *domain; /* of the data; NULL: the host's memory */
-    /* The stream that used the data last: who uses it on another one lets that follow first. NULL:
-     * nothing that is queued uses it. */
-    _Atomic(st_stream *) stream;
+    /* Under the domain's lock. Who reads follows the stream that wrote last, who writes follows the
+     * readers since then too; NULL: nobody. */
+    st_stream *writer;
+    st_stream *readers[ST_TENSOR_READERS];
     DLTensor view; /* shape points at `shape`; strides NULL when dense */
     int64_t shape[STATOR_RANK_MAX];
     int64_t strides[STATOR_RANK_MAX];
@@ -46,10 +50,12 @@ static inline void *st_tensor_address(const stator_tensor *tensor)
 {
     return (char *)tensor->view.data + tensor->view.byte_offset;
 }
-/* `stream` is about to use a device tensor, or has queued work that uses it: it follows who used it
- * last and is that from here on. */
-stator_status st_tensor_use(stator_tensor *tensor, st_stream *stream, stator_diag **err);
-/* Waits for what uses a device tensor, and tells the errors of it. */
+/* `stream` is about to read a device tensor, or has queued work that reads it: it follows the
+ * writer, and the next writer follows it. Readers do not follow readers. */
+stator_status st_tensor_read(stator_tensor *tensor, st_stream *stream, stator_diag **err);
+/* The same of a stream that writes: it follows all that used the tensor. */
+stator_status st_tensor_write(stator_tensor *tensor, st_stream *stream, stator_diag **err);
+/* Waits for what writes a device tensor, and tells the errors of it. */
 stator_status st_tensor_wait(stator_tensor *tensor, stator_diag **err);
 /* Elements of src, row-major, to dst, which is dense; both may lie on devices. Host memory is there
  * when this returns. */

@@ -561,6 +561,17 @@ enum stator_copy_direction {
     STATOR_COPY_ON_DEVICE = 3
 };
 
+/* A copy between two layouts: element (i, j, ..) lies i * strides[0] + j * strides[1] + .. bytes
+ * behind the first, in each. Axes that lie one behind the other in both are written as one. */
+typedef struct stator_strided_copy {
+    uint32_t struct_size;
+    uint32_t rank;       /* 1 to STATOR_RANK_MAX */
+    uint64_t item_bytes; /* of an element: a run of bytes, of any length and alignment */
+    const int64_t *sizes;
+    const int64_t *dst_strides;
+    const int64_t *src_strides; /* 0 or negative ones too */
+} stator_strided_copy;
+
 typedef void (*stator_device_fn)(void *self, const stator_device_info *device);
 
 enum stator_backend_flag {
@@ -652,6 +663,15 @@ typedef struct stator_backend {
     /* Is it an address of the device, in memory of whoever? INVALID_ARGUMENT, saying what it is
      * instead, when it is not. May be NULL: every address is believed. Since 0.9, appended. */
     stator_status (*check_address)(void *inst, const void *p, stator_diag **err);
+    /* Copies between layouts, both on the device, in the order of the stream. May be NULL: the host
+     * calls `copy` for each element. Since 0.9, appended. */
+    stator_status (*copy_strided)(void *inst, void *dst, const void *src,
+                                  const stator_strided_copy *layout, void *stream,
+                                  stator_diag **err);
+    /* Is it a stream of the device, made by whoever (stator_call_options.stream)? INVALID_ARGUMENT,
+     * saying what it is instead, when it is not. May be NULL: every handle is believed. Since 0.9,
+     * appended. */
+    stator_status (*check_stream)(void *inst, void *stream, stator_diag **err);
 } stator_backend;
 
 enum stator_source_flag { STATOR_SOURCE_COPY = 1u << 0 }; /* the file may change after loading */

@@ -87,6 +87,25 @@ typedef struct stator_mem_stats {
 STATOR_EXPORT void stator_ctx_mem_stats(stator_ctx *ctx, stator_mem_stats *out_stats);
 STATOR_EXPORT void stator_ctx_mem_reset_peak(stator_ctx *ctx);
 
+/* Memory of a device that this context has taken for tensors and for values between parts, since it
+ * was opened; what a backend takes for itself (constants, workspace) is not counted here. */
+typedef struct stator_device_stats {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t held_bytes;   /* taken from the backend, in use or kept for later */
+    uint64_t used_bytes;   /* of these, in use */
+    uint64_t peak_bytes;   /* the most that was held */
+    uint64_t n_allocs;     /* times that the backend was asked for memory */
+    uint64_t n_copies;     /* between the device and elsewhere */
+    uint64_t copied_bytes; /* by these */
+    uint64_t n_waits;      /* times that the host waited for the device */
+} stator_device_stats;
+
+/* `device` as "cuda:0". All 0 for one that is not in use, and for "cpu" (stator_ctx_mem_stats).
+ * INVALID_ARGUMENT: it is no name of a device. Since 0.1. */
+STATOR_EXPORT stator_status stator_ctx_device_stats(stator_ctx *ctx, const char *device,
+                                                    stator_device_stats *out_stats) STATOR_MUST_USE;
+
 /* ---- plugins and backends ---- */
 
 /* One row of `stator backends` and `stator plugins`; strings live until the context ends.
@@ -180,10 +199,23 @@ STATOR_EXPORT const char *stator_tensor_device(const stator_tensor *tensor);
 STATOR_EXPORT stator_status stator_tensor_from_dlpack(stator_ctx *ctx,
                                                       DLManagedTensorVersioned *managed,
                                                       stator_tensor **out_tensor) STATOR_MUST_USE;
+/* The same of a tensor on a device whose elements its maker may still be computing on `stream`, the
+ * maker's (stator_call_options.stream says what is one): nothing is waited for, what uses the
+ * tensor is ordered behind the stream. NULL: they are there. When the last reference goes, the
+ * deleter may run while calls on the application's streams still use the memory: its owner orders
+ * those, as PyTorch does; calls on streams of Stator's own are waited for. INVALID_ARGUMENT: a
+ * stream of another device. Since 0.1. */
+STATOR_EXPORT stator_status
+stator_tensor_from_dlpack_on(stator_ctx *ctx, DLManagedTensorVersioned *managed, void *stream,
+                             stator_tensor **out_tensor) STATOR_MUST_USE;
 /* A DLPack view of the tensor, without copying; holds a reference until its deleter runs. Waits for
  * the elements of one on a device, whose `data` is an address of the device. */
 STATOR_EXPORT stator_status stator_tensor_to_dlpack(
     stator_tensor *tensor, DLManagedTensorVersioned **out_managed) STATOR_MUST_USE;
+/* The same without waiting: what is queued on `stream`, the consumer's, from now on finds the
+ * elements there; the consumer uses them on that stream alone. NULL: waits. Since 0.1. */
+STATOR_EXPORT stator_status stator_tensor_to_dlpack_on(
+    stator_tensor *tensor, void *stream, DLManagedTensorVersioned **out_managed) STATOR_MUST_USE;
 STATOR_EXPORT void stator_tensor_retain(stator_tensor *tensor);
 STATOR_EXPORT void stator_tensor_release(stator_tensor *tensor);
 STATOR_EXPORT const DLTensor *stator_tensor_view(const stator_tensor *tensor); /* borrowed */
@@ -272,7 +304,7 @@ typedef struct stator_compile_options {
     /* So many first calls of each compiled program run on the backend `eager` as well. One whose
      * results differ by more than rounding fails with DATA_LOSS and says where the two part. */
     uint32_t verify;
-    uint32_t reserved;
+    uint32_t outputs; /* 0.1: stator_outputs, where results lie that a call has no tensor for */
     /* 0.1: called before each stage of a compile, on the thread that compiles: a pass by its name,
      * or "compile NAME" for each part that backend NAME compiles, with how many parts of the graph
      * (or of a body of control flow) are done and how many there are; 0 and 0 of a pass. Nothing is
@@ -290,6 +322,13 @@ typedef struct stator_compile_options {
      * of that backend's; without, it names the backend. NULL: device 0. */
     const char *device;
 } stator_compile_options;
+
+/* Where a call puts results that the caller has no tensor for. */
+enum stator_outputs {
+    STATOR_OUTPUTS_AUTO = 0, /* on the function's device when an input lies on one, else the host */
+    STATOR_OUTPUTS_HOST = 1, /* in host memory */
+    STATOR_OUTPUTS_DEVICE = 2 /* on the function's device; INVALID_ARGUMENT: it has none */
+};
 
 enum stator_compile_flag {
     STATOR_COMPILE_STRICT = 1u << 0,      /* a node left to another backend is an error */
@@ -338,6 +377,29 @@ STATOR_EXPORT stator_status stator_function_prepare(stator_function *function, u
 STATOR_EXPORT stator_status stator_call_tensors(stator_function *function, uint32_t n_in,
                                                 stator_tensor *const *in, uint32_t n_out,
                                                 stator_tensor **out) STATOR_MUST_USE;
+
+typedef struct stator_call_options {
+    uint32_t struct_size;
+    uint32_t outputs; /* stator_outputs; AUTO: as stator_compile_options.outputs says */
+    /* A stream of the application's on the function's device: a CUstream or cudaStream_t of its
+     * primary context for `cuda`, a hipStream_t for `hip`; 1 is the default stream, as DLPack has
+     * it. The call queues its work there and waits for nothing, unless a result lies in host memory
+     * or a size depends on values; results are there for what is queued on the stream behind it.
+     * NULL: a stream of Stator's own. The application ends the stream after a wait for the last
+     * call on it: stator_function_wait, or stator_tensor_wait of a result. */
+    void *stream;
+} stator_call_options;
+
+/* As stator_call_tensors; options NULL: the same. INVALID_ARGUMENT: a stream of another device, or
+ * of a function whose backend has no device. Since 0.1. */
+STATOR_EXPORT stator_status stator_call_with(stator_function *function, uint32_t n_in,
+                                             stator_tensor *const *in, uint32_t n_out,
+                                             stator_tensor **out,
+                                             const stator_call_options *options) STATOR_MUST_USE;
+/* Waits until what calls of the function have queued on devices is done, on every stream that they
+ * used; tells the first of the errors that showed later. Calls that other threads are making
+ * meanwhile may be waited for or not. At once for a function without devices. Since 0.1. */
+STATOR_EXPORT stator_status stator_function_wait(stator_function *function) STATOR_MUST_USE;
 
 /* A pre-bound call for one thread at a time: binds inputs and outputs once, then run is the kernel
  * and the guard check alone, without allocating. */

@@ -51,6 +51,7 @@ struct stator_abi_anchor {
     const stator_step_sink *p_stator_step_sink;
     const stator_device_info *p_stator_device_info;
     const stator_memory_info *p_stator_memory_info;
+    const stator_strided_copy *p_stator_strided_copy;
     const stator_backend *p_stator_backend;
     const stator_source *p_stator_source;
     const stator_frontend *p_stator_frontend;
@@ -60,12 +61,14 @@ struct stator_abi_anchor {
     const stator_plugin *p_stator_plugin;
     const stator_ctx_options *p_stator_ctx_options;
     const stator_mem_stats *p_stator_mem_stats;
+    const stator_device_stats *p_stator_device_stats;
     const stator_item_info *p_stator_item_info;
     const stator_buffer *p_stator_buffer;
     const stator_load_options *p_stator_load_options;
     const stator_port_info *p_stator_port_info;
     const stator_compile_options *p_stator_compile_options;
     const stator_shape *p_stator_shape;
+    const stator_call_options *p_stator_call_options;
     const stator_coverage *p_stator_coverage;
     const stator_copy_info *p_stator_copy_info;
     const stator_x_cut *p_stator_x_cut;
@@ -90,6 +93,7 @@ struct stator_abi_anchor {
     __typeof__(stator_ctx_error_code) *call_stator_ctx_error_code;
     __typeof__(stator_ctx_mem_stats) *call_stator_ctx_mem_stats;
     __typeof__(stator_ctx_mem_reset_peak) *call_stator_ctx_mem_reset_peak;
+    __typeof__(stator_ctx_device_stats) *call_stator_ctx_device_stats;
     __typeof__(stator_ctx_scan) *call_stator_ctx_scan;
     __typeof__(stator_ctx_item_count) *call_stator_ctx_item_count;
     __typeof__(stator_ctx_item_info) *call_stator_ctx_item_info;
@@ -103,7 +107,9 @@ struct stator_abi_anchor {
     __typeof__(stator_tensor_wait) *call_stator_tensor_wait;
     __typeof__(stator_tensor_device) *call_stator_tensor_device;
     __typeof__(stator_tensor_from_dlpack) *call_stator_tensor_from_dlpack;
+    __typeof__(stator_tensor_from_dlpack_on) *call_stator_tensor_from_dlpack_on;
     __typeof__(stator_tensor_to_dlpack) *call_stator_tensor_to_dlpack;
+    __typeof__(stator_tensor_to_dlpack_on) *call_stator_tensor_to_dlpack_on;
     __typeof__(stator_tensor_retain) *call_stator_tensor_retain;
     __typeof__(stator_tensor_release) *call_stator_tensor_release;
     __typeof__(stator_tensor_view) *call_stator_tensor_view;
@@ -127,6 +133,8 @@ struct stator_abi_anchor {
     __typeof__(stator_function_destroy) *call_stator_function_destroy;
     __typeof__(stator_function_prepare) *call_stator_function_prepare;
     __typeof__(stator_call_tensors) *call_stator_call_tensors;
+    __typeof__(stator_call_with) *call_stator_call_with;
+    __typeof__(stator_function_wait) *call_stator_function_wait;
     __typeof__(stator_bind) *call_stator_bind;
     __typeof__(stator_bound_call_run) *call_stator_bound_call_run;
     __typeof__(stator_bound_call_destroy) *call_stator_bound_call_destroy;

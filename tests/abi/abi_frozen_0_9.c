@@ -479,6 +479,13 @@ FROZEN(stator_memory_info, flags, 4, uint32_t);
 FROZEN(stator_memory_info, device, 8, DLDevice);
 FROZEN(stator_memory_info, alignment, 16, uint64_t);
 
+FROZEN(stator_strided_copy, struct_size, 0, uint32_t);
+FROZEN(stator_strided_copy, rank, 4, uint32_t);
+FROZEN(stator_strided_copy, item_bytes, 8, uint64_t);
+FROZEN(stator_strided_copy, sizes, 16, const int64_t *);
+FROZEN(stator_strided_copy, dst_strides, 24, const int64_t *);
+FROZEN(stator_strided_copy, src_strides, 32, const int64_t *);
+
 FROZEN(stator_backend, item, 0, stator_item);
 FROZEN(stator_backend, aliases, 48, const char *);
 FROZEN(stator_backend, tags, 56, const char *);
@@ -538,6 +545,10 @@ FROZEN(stator_backend, fill, 304,
        stator_status (*)(void *inst, void *dst, uint8_t value, uint64_t size, void *stream, stator_diag **err));
 FROZEN(stator_backend, check_address, 312,
        stator_status (*)(void *inst, const void *p, stator_diag **err));
+FROZEN(stator_backend, copy_strided, 320,
+       stator_status (*)(void *inst, void *dst, const void *src, const stator_strided_copy *layout, void *stream, stator_diag **err));
+FROZEN(stator_backend, check_stream, 328,
+       stator_status (*)(void *inst, void *stream, stator_diag **err));
 
 FROZEN(stator_source, struct_size, 0, uint32_t);
 FROZEN(stator_source, flags, 4, uint32_t);
@@ -619,6 +630,16 @@ FROZEN(stator_mem_stats, live_bytes, 8, uint64_t);
 FROZEN(stator_mem_stats, peak_bytes, 16, uint64_t);
 FROZEN(stator_mem_stats, live_blocks, 24, uint64_t);
 
+FROZEN(stator_device_stats, struct_size, 0, uint32_t);
+FROZEN(stator_device_stats, reserved, 4, uint32_t);
+FROZEN(stator_device_stats, held_bytes, 8, uint64_t);
+FROZEN(stator_device_stats, used_bytes, 16, uint64_t);
+FROZEN(stator_device_stats, peak_bytes, 24, uint64_t);
+FROZEN(stator_device_stats, n_allocs, 32, uint64_t);
+FROZEN(stator_device_stats, n_copies, 40, uint64_t);
+FROZEN(stator_device_stats, copied_bytes, 48, uint64_t);
+FROZEN(stator_device_stats, n_waits, 56, uint64_t);
+
 FROZEN(stator_item_info, struct_size, 0, uint32_t);
 FROZEN(stator_item_info, index, 4, uint32_t);
 FROZEN(stator_item_info, name, 8, const char *);
@@ -675,7 +696,7 @@ FROZEN(stator_compile_options, recompile_limit, 52, uint32_t);
 FROZEN(stator_compile_options, fuel, 56, int64_t);
 FROZEN(stator_compile_options, fuel_scope, 64, const char *);
 FROZEN(stator_compile_options, verify, 72, uint32_t);
-FROZEN(stator_compile_options, reserved, 76, uint32_t);
+FROZEN(stator_compile_options, outputs, 76, uint32_t);
 FROZEN(stator_compile_options, progress, 80,
        void (*)(void *self, const char *stage, uint32_t done, uint32_t total));
 FROZEN(stator_compile_options, is_cancelled, 88, int32_t (*)(void *self));
@@ -686,6 +707,10 @@ FROZEN(stator_compile_options, device, 112, const char *);
 FROZEN(stator_shape, rank, 0, uint32_t);
 FROZEN(stator_shape, reserved, 4, uint32_t);
 FROZEN(stator_shape, dims, 8, const int64_t *);
+
+FROZEN(stator_call_options, struct_size, 0, uint32_t);
+FROZEN(stator_call_options, outputs, 4, uint32_t);
+FROZEN(stator_call_options, stream, 8, void *);
 
 FROZEN(stator_coverage, backend, 0, const char *);
 FROZEN(stator_coverage, nodes, 8, uint32_t);
@@ -936,6 +961,9 @@ _Static_assert(STATOR_CTX_NO_PLUGINS == 1, "STATOR_CTX_NO_PLUGINS changed");
 _Static_assert(STATOR_CTX_NO_ENV == 2, "STATOR_CTX_NO_ENV changed");
 _Static_assert(STATOR_CTX_PROBE_HERE == 4, "STATOR_CTX_PROBE_HERE changed");
 _Static_assert(STATOR_CTX_NO_CACHE == 8, "STATOR_CTX_NO_CACHE changed");
+_Static_assert(STATOR_OUTPUTS_AUTO == 0, "STATOR_OUTPUTS_AUTO changed");
+_Static_assert(STATOR_OUTPUTS_HOST == 1, "STATOR_OUTPUTS_HOST changed");
+_Static_assert(STATOR_OUTPUTS_DEVICE == 2, "STATOR_OUTPUTS_DEVICE changed");
 _Static_assert(STATOR_COMPILE_STRICT == 1, "STATOR_COMPILE_STRICT changed");
 _Static_assert(STATOR_COMPILE_NO_FREEZE == 2, "STATOR_COMPILE_NO_FREEZE changed");
 _Static_assert(STATOR_COMPILE_VERIFY_EACH == 4, "STATOR_COMPILE_VERIFY_EACH changed");

@@ -347,10 +347,97 @@ static void check_dlpack(stator_ctx *ctx)
     view.dl_tensor.strides = NULL;
     CHECK_OK(ctx, stator_tensor_from_dlpack(ctx, &view, &turned));
     stator_tensor_release(turned);
+    /* An address of the device under the host's name, by DLPack and by wrapping. */
+    stator_tensor *there = on_device(ctx, "sim:0", values);
+    shape[0] = 3;
+    view.dl_tensor.data = stator_tensor_view(there)->data;
+    view.dl_tensor.device = (DLDevice){kDLCPU, 0};
+    CHECK(stator_tensor_from_dlpack(ctx, &view, &turned) == STATOR_INVALID_ARGUMENT);
+    CHECK(strstr(stator_ctx_error_text(ctx), "said to lie in host memory") != NULL);
+    CHECK(strstr(stator_ctx_error_text(ctx), "one of sim:") != NULL);
+    const stator_buffer buffer = {.struct_size = sizeof buffer,
+                                  .data = stator_tensor_view(there)->data,
+                                  .size_bytes = sizeof values};
+    CHECK(stator_tensor_wrap(ctx, STATOR_F32, 2, shape, &buffer, &turned) ==
+          STATOR_INVALID_ARGUMENT);
+    stator_tensor_release(there);
     view.dl_tensor.device.device_type = kDLCUDA;
     CHECK(stator_tensor_from_dlpack(ctx, &view, &turned) == STATOR_FAILED_PRECONDITION);
     CHECK(strstr(stator_ctx_error_text(ctx), "no backend of this context") != NULL);
     stator_function_destroy(f);
+}
+
+/* A capsule of a tensor whose call failed late says why. */
+static void check_late_capsule(stator_ctx *ctx)
+{
+    static const float zeros[N];
+    stator_function *f = compile_on(ctx, division, "sim:0");
+    stator_tensor *in[2] = {on_device(ctx, "sim:0", values), on_device(ctx, "sim:0", zeros)};
+    stator_tensor *out = NULL;
+    DLManagedTensorVersioned *capsule = NULL;
+    CHECK_OK(ctx, stator_call_tensors(f, 2, in, 1, &out));
+    CHECK(stator_tensor_to_dlpack(out, &capsule) == STATOR_INVALID_ARGUMENT && capsule == NULL);
+    CHECK(strstr(stator_ctx_error_text(ctx), "a divisor is 0") != NULL);
+    stator_tensor_release(out);
+
+    /* The same by a wait for the function, once. */
+    out = NULL;
+    CHECK_OK(ctx, stator_call_tensors(f, 2, in, 1, &out));
+    CHECK(stator_function_wait(f) == STATOR_INVALID_ARGUMENT);
+    CHECK(strstr(stator_ctx_error_text(ctx), "a divisor is 0") != NULL);
+    CHECK_OK(ctx, stator_function_wait(f));
+    CHECK_OK(ctx, stator_tensor_wait(ctx, out));
+    stator_tensor_release(out);
+    stator_tensor_release(in[0]);
+    stator_tensor_release(in[1]);
+    stator_function_destroy(f);
+}
+
+/* ---- where results lie ---- */
+
+static void check_outputs(stator_ctx *ctx)
+{
+    stator_call_options options = {.struct_size = sizeof options};
+    stator_function *f = compile_on(ctx, two_adds, "sim:0");
+    stator_tensor *host = tensor_2d(ctx, 2, 3, values);
+    stator_tensor *device = on_device(ctx, "sim:0", values);
+    stator_tensor *out = NULL;
+    options.outputs = STATOR_OUTPUTS_DEVICE;
+    CHECK_OK(ctx, stator_call_with(f, 1, &host, 1, &out, &options));
+    expect_copies(ctx, f, 1, sizeof values, 0);
+    expect(ctx, out, "sim:0", times);
+    out = NULL;
+    options.outputs = STATOR_OUTPUTS_HOST;
+    CHECK_OK(ctx, stator_call_with(f, 1, &device, 1, &out, &options));
+    expect_copies(ctx, f, 1, sizeof values, 1);
+    expect(ctx, out, "cpu", times);
+    out = NULL;
+    options.outputs = 7;
+    CHECK(stator_call_with(f, 1, &device, 1, &out, &options) == STATOR_INVALID_ARGUMENT);
+    CHECK(strstr(stator_ctx_error_text(ctx), "outputs is 7") != NULL);
+    stator_function_destroy(f);
+
+    stator_model *model = load_text(ctx, two_adds);
+    const stator_compile_options on_device_always = {.struct_size = sizeof on_device_always,
+                                                     .device = "sim:0",
+                                                     .outputs = STATOR_OUTPUTS_DEVICE};
+    CHECK_OK(ctx, stator_compile(model, &on_device_always, &f));
+    CHECK_OK(ctx, stator_call_tensors(f, 1, &host, 1, &out));
+    expect(ctx, out, "sim:0", times);
+    stator_function_destroy(f);
+    const stator_compile_options by_host = {
+        .struct_size = sizeof by_host, .backend = "eager", .outputs = STATOR_OUTPUTS_DEVICE};
+    CHECK(stator_compile(model, &by_host, &f) == STATOR_INVALID_ARGUMENT);
+    CHECK(strstr(stator_ctx_error_text(ctx), "'eager' computes in host memory") != NULL);
+    f = compile_for(ctx, model, "eager");
+    options = (stator_call_options){.struct_size = sizeof options, .stream = &options};
+    out = NULL;
+    CHECK(stator_call_with(f, 1, &host, 1, &out, &options) == STATOR_INVALID_ARGUMENT);
+    CHECK(strstr(stator_ctx_error_text(ctx), "has no device") != NULL);
+    stator_function_destroy(f);
+    stator_model_destroy(model);
+    stator_tensor_release(host);
+    stator_tensor_release(device);
 }
 
 /* ---- threads ---- */
@@ -398,6 +485,19 @@ static void check_memory(stator_ctx *ctx)
     CHECK(strstr(stator_ctx_error_text(ctx), "device sim:0: no memory for 4398046511104 bytes") !=
           NULL);
     stator_tensor_release(on_device(ctx, "sim:0", values));
+    stator_device_stats before = {.struct_size = sizeof before};
+    stator_device_stats after = {.struct_size = sizeof after};
+    CHECK_OK(ctx, stator_ctx_device_stats(ctx, "sim:0", &before));
+    stator_tensor *held = on_device(ctx, "sim:0", values);
+    CHECK_OK(ctx, stator_ctx_device_stats(ctx, "sim:0", &after));
+    CHECK(after.used_bytes == before.used_bytes + 256 && after.held_bytes == before.held_bytes);
+    CHECK(after.n_copies == before.n_copies + 1 && after.n_allocs == before.n_allocs);
+    CHECK(after.copied_bytes == before.copied_bytes + sizeof values);
+    CHECK(after.peak_bytes >= after.held_bytes && after.held_bytes >= after.used_bytes);
+    stator_tensor_release(held);
+    CHECK_OK(ctx, stator_ctx_device_stats(ctx, "sim:9", &after));
+    CHECK(after.held_bytes == 0 && after.n_allocs == 0);
+    CHECK(stator_ctx_device_stats(ctx, ":1", &after) == STATOR_INVALID_ARGUMENT);
 }
 
 int main(void)
@@ -411,6 +511,8 @@ int main(void)
     check_other_devices(ctx);
     check_refusals(ctx);
     check_dlpack(ctx);
+    check_late_capsule(ctx);
+    check_outputs(ctx);
     check_threads(ctx);
     check_memory(ctx);
     stator_ctx_destroy(ctx);

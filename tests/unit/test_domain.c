@@ -1,6 +1,6 @@
 /* Memory domains over a device that counts: free blocks are found again, also by another stream,
  * which follows first; a full device is asked again once free blocks are back. */
-#include "core/runtime/domain.h"
+#include "core/runtime/tensor.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -217,5 +217,98 @@ Test(domain, copies_say_their_direction)
     cr_expect_eq(w.device.n_copies, 3, "nothing is queued for no bytes");
     st_domain_give(&w.domain, p, 16, w.a);
     st_domain_give(&w.domain, q, 16, w.b);
+    close_world(&w);
+}
+
+Test(domain, a_stream_that_was_waited_for_is_not_followed)
+{
+    world w;
+    open_world(&w, 1u << 20);
+    void *p = take(&w, 1000, w.a);
+    st_domain_give(&w.domain, p, 1000, w.a);
+    cr_assert_eq(st_stream_wait(w.a, NULL), STATOR_OK);
+    cr_assert_eq(st_stream_wait(w.a, NULL), STATOR_OK);
+    cr_expect_eq(w.device.n_synchronized, 1, "a stream with nothing on it is not waited for");
+    cr_expect_eq(take(&w, 1000, w.b), p);
+    cr_expect_eq(w.device.n_records, 0);
+    st_domain_give(&w.domain, p, 1000, w.b);
+    close_world(&w);
+}
+
+Test(domain, a_callers_stream_is_found_again_and_stays_the_callers)
+{
+    world w;
+    int handle = 0;
+    st_stream *first = NULL;
+    st_stream *again = NULL;
+    open_world(&w, 1u << 20);
+    const uint32_t n = w.device.n_streams;
+    cr_assert_eq(st_stream_of_caller(&w.domain, &handle, &first, NULL), STATOR_OK);
+    cr_assert_eq(st_stream_of_caller(&w.domain, &handle, &again, NULL), STATOR_OK);
+    cr_expect_eq(first, again);
+    cr_expect_eq(w.device.n_streams, n + 1u, "an event alone");
+    st_stream_release(first);
+    cr_assert_eq(st_stream_acquire(&w.domain, &again, NULL), STATOR_OK);
+    cr_expect_neq(first, again, "nobody else gets it");
+    st_stream_release(again);
+    close_world(&w);
+}
+
+Test(domain, readers_of_a_tensor_do_not_follow_readers)
+{
+    static const int64_t shape[1] = {8};
+    world w;
+    stator_tensor *t = NULL;
+    st_stream *streams[ST_TENSOR_READERS + 1u];
+    open_world(&w, 1u << 20);
+    cr_assert_eq(st_tensor_create_on(&w.domain, w.a, STATOR_F32, 1, shape, &t, NULL), STATOR_OK);
+    for (uint32_t i = 0; i <= ST_TENSOR_READERS; i++) {
+        cr_assert_eq(st_stream_acquire(&w.domain, &streams[i], NULL), STATOR_OK);
+        st_stream_note(streams[i]);
+    }
+    cr_assert_eq(st_tensor_read(t, streams[0], NULL), STATOR_OK);
+    cr_assert_eq(st_tensor_read(t, streams[1], NULL), STATOR_OK);
+    cr_assert_eq(st_tensor_read(t, streams[0], NULL), STATOR_OK);
+    cr_expect_eq(w.device.n_records, 2, "each follows the writer, once");
+    cr_assert_eq(st_tensor_write(t, w.b, NULL), STATOR_OK);
+    cr_expect_eq(w.device.n_records, 5, "a writer follows the writer and both readers");
+    for (uint32_t i = 0; i <= ST_TENSOR_READERS; i++) {
+        cr_assert_eq(st_tensor_read(t, streams[i], NULL), STATOR_OK);
+    }
+    cr_expect_eq(w.device.n_records, 11, "the reader without room follows one more");
+    stator_tensor_release(t);
+    for (uint32_t i = 0; i <= ST_TENSOR_READERS; i++) {
+        st_stream_release(streams[i]);
+    }
+    close_world(&w);
+}
+
+/* A matrix of 4 by 6 of which every second column is taken: 4 rows of 3, of one axis each. */
+Test(domain, strided_copies_merge_axes)
+{
+    world w;
+    float from[24];
+    float to[12];
+    open_world(&w, 1u << 20);
+    for (int i = 0; i < 24; i++) {
+        from[i] = (float)i;
+    }
+    stator_strided_copy layout = {.struct_size = sizeof layout,
+                                  .rank = 3,
+                                  .item_bytes = sizeof(float),
+                                  .sizes = (const int64_t[]){4, 1, 3},
+                                  .dst_strides = (const int64_t[]){12, 4, 4},
+                                  .src_strides = (const int64_t[]){24, 99, 8}};
+    cr_assert_eq(st_domain_copy_strided(to, from, &layout, NULL, NULL), STATOR_OK);
+    for (int i = 0; i < 12; i++) {
+        cr_expect_eq(to[i], (float)(2 * i));
+    }
+    layout.src_strides = (const int64_t[]){24, 99, 4}; /* rows of 12 bytes */
+    cr_assert_eq(st_domain_copy_strided(to, from, &layout, w.a, NULL), STATOR_OK);
+    cr_expect_eq(w.device.n_copies, 4, "one for each row");
+    cr_expect(to[2] == 2 && to[3] == 6 && to[11] == 20);
+    layout.src_strides = layout.dst_strides;
+    cr_assert_eq(st_domain_copy_strided(to, from, &layout, w.a, NULL), STATOR_OK);
+    cr_expect_eq(w.device.n_copies, 5, "one for all");
     close_world(&w);
 }

@@ -1,0 +1,160 @@
+/* Streams of a memory domain; see domain.h.
+ *
+ * A stream counts what is queued on it, and a wait remembers the count that it has reached. Where
+ * the two are equal nothing is queued: nobody needs an event of that stream, nor its handle. */
+#include "core/runtime/domain.h"
+
+#include "core/base/check.h"
+
+/* With the application's handle, or NULL for one of the domain's own. */
+static stator_status make_stream(st_domain *d, void *callers, st_stream **out, stator_diag **err)
+{
+    st_stream *s = st_calloc(d->mem, 1, sizeof *s);
+    ST_TRY_MEM(s, err);
+    s->domain = d;
+    s->handle = callers;
+    s->is_callers = callers != NULL;
+    stator_status status =
+        callers == NULL ? d->ops->stream_create(d->self, &s->handle, err) : STATOR_OK;
+    if (status == STATOR_OK) {
+        status = d->ops->event_create(d->self, &s->event, err);
+        if (status != STATOR_OK && callers == NULL) {
+            d->ops->stream_destroy(d->self, s->handle);
+        }
+    }
+    if (status != STATOR_OK) {
+        st_free(d->mem, s);
+        return status;
+    }
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_mutex_lock(&d->lock);
+    s->all = d->all_streams;
+    d->all_streams = s;
+    pthread_mutex_unlock(&d->lock);
+    *out = s;
+    return STATOR_OK;
+}
+
+/* A failure that is kept is told to who waits for a tensor, not to the next user of the stream. */
+static bool keeps_failure(st_stream *s)
+{
+    pthread_mutex_lock(&s->lock);
+    const bool is_kept = s->kept != STATOR_OK;
+    pthread_mutex_unlock(&s->lock);
+    return is_kept;
+}
+
+stator_status st_stream_acquire(st_domain *d, st_stream **out, stator_diag **err)
+{
+    pthread_mutex_lock(&d->lock);
+    st_stream **at = &d->free_streams;
+    while (*at != NULL && keeps_failure(*at)) {
+        at = &(*at)->next;
+    }
+    st_stream *s = *at;
+    if (s != NULL) {
+        *at = s->next;
+    }
+    pthread_mutex_unlock(&d->lock);
+    *out = s;
+    return s != NULL ? STATOR_OK : make_stream(d, NULL, out, err);
+}
+
+static st_stream *find_callers(st_domain *d, const void *handle)
+{
+    pthread_mutex_lock(&d->lock);
+    st_stream *s = d->all_streams;
+    while (s != NULL && (!s->is_callers || s->handle != handle)) {
+        s = s->all;
+    }
+    pthread_mutex_unlock(&d->lock);
+    return s;
+}
+
+/* Two threads that bring a handle for the first time may make two of it, which events order as they
+ * order others. */
+stator_status st_stream_of_caller(st_domain *d, void *handle, st_stream **out, stator_diag **err)
+{
+    *out = find_callers(d, handle);
+    if (*out != NULL && st_stream_is_busy(*out)) {
+        return STATOR_OK;
+    }
+    if (d->checks_streams) { /* a new one may have the handle of one that has ended */
+        ST_TRY(d->ops->check_stream(d->self, handle, err));
+    }
+    return *out != NULL ? STATOR_OK : make_stream(d, handle, out, err);
+}
+
+void st_stream_release(st_stream *s)
+{
+    if (s == NULL || s->is_callers) {
+        return;
+    }
+    pthread_mutex_lock(&s->domain->lock);
+    s->next = s->domain->free_streams;
+    s->domain->free_streams = s;
+    pthread_mutex_unlock(&s->domain->lock);
+}
+
+stator_status st_stream_follow(st_stream *later, st_stream *earlier, stator_diag **err)
+{
+    const st_domain *d = earlier->domain;
+    if (later == earlier || !st_stream_is_busy(earlier)) {
+        return STATOR_OK;
+    }
+    if (later->domain != d) {
+        return st_stream_wait(earlier, err);
+    }
+    pthread_mutex_lock(&earlier->lock);
+    stator_status status = d->ops->event_record(d->self, earlier->event, earlier->handle, err);
+    if (status == STATOR_OK) {
+        status = d->ops->event_wait(d->self, earlier->event, later->handle, err);
+    }
+    pthread_mutex_unlock(&earlier->lock);
+    st_stream_note(later);
+    return status;
+}
+
+static stator_status synchronize(st_stream *s, stator_diag **err)
+{
+    st_domain *d = s->domain;
+    const uint64_t queued = atomic_load(&s->queued);
+    if (queued == atomic_load(&s->reached)) {
+        return STATOR_OK;
+    }
+    (void)atomic_fetch_add_explicit(&d->n_waits, 1, memory_order_relaxed);
+    ST_TRY(d->ops->synchronize(d->self, s->handle, err));
+    uint64_t reached = atomic_load(&s->reached);
+    while (reached < queued && !atomic_compare_exchange_weak(&s->reached, &reached, queued)) {
+    }
+    return STATOR_OK;
+}
+
+void st_stream_drain(st_stream *s)
+{
+    stator_diag *why = NULL;
+    const stator_status status = synchronize(s, &why);
+    pthread_mutex_lock(&s->lock);
+    if (s->kept == STATOR_OK) {
+        s->kept = status;
+        s->kept_why = why;
+        why = NULL;
+    }
+    pthread_mutex_unlock(&s->lock);
+    st_diag_release(why);
+}
+
+stator_status st_stream_wait(st_stream *s, stator_diag **err)
+{
+    pthread_mutex_lock(&s->lock);
+    const stator_status kept = s->kept;
+    stator_diag *why = s->kept_why;
+    s->kept = STATOR_OK;
+    s->kept_why = NULL;
+    pthread_mutex_unlock(&s->lock);
+    if (kept == STATOR_OK) {
+        return synchronize(s, err);
+    }
+    (void)synchronize(s, NULL);
+    return st_diag_give(kept, why, err);
+}

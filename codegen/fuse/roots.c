@@ -99,7 +99,10 @@ static void mark_repeated(const cg_unit *unit, uint8_t *marks)
         if (is_marked_view) {
             marks[row->result_begin] = 0;
         }
-        if (!is_marked_view && (lowering == NULL || !lowering->repeats)) {
+        const bool is_repeating =
+            lowering &&
+            (lowering->repeats || (lowering->is_fixed && cg_has_library(unit->config, lowering)));
+        if (!is_marked_view && !is_repeating) {
             continue;
         }
         if (mark_bytes(unit, row, marks)) {

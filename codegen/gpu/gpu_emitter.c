@@ -1,6 +1,6 @@
 /* The runtime from beginning to end, and what it is to codegen: an emitter and memory of a
  * device. */
-#include "codegen/gpu/gpu_runtime.h"
+#include "codegen/gpu/gpu_fixed.h"
 
 /* ---- st_device_memory ---- */
 
@@ -121,7 +121,9 @@ static void set_tables(st_gpu *gpu)
                                 .module_destroy = gpu_module_destroy,
                                 .module_save = gpu_module_save,
                                 .module_load = gpu_module_load,
-                                .memory = &gpu->memory};
+                                .memory = &gpu->memory,
+                                .fixed = &gpu->fixed};
+    gpu_fixed_init(gpu);
 }
 
 const st_emitter *st_gpu_emitter(const st_gpu *gpu)
@@ -153,6 +155,7 @@ void st_gpu_destroy(st_gpu *gpu)
     pthread_mutex_lock(&gpu->lock);
     gpu_wait_for_all(gpu);
     pthread_mutex_unlock(&gpu->lock);
+    gpu_programs_destroy(gpu);
     gpu_words_destroy(gpu);
     if (gpu->ignored) {
         gpu->driver->free_pinned(gpu->driver->self, gpu->ignored);
@@ -169,6 +172,7 @@ void st_gpu_destroy(st_gpu *gpu)
     }
     pthread_mutex_destroy(&gpu->lock);
     pthread_mutex_destroy(&gpu->constants_lock);
+    pthread_mutex_destroy(&gpu->programs_lock);
     st_free(gpu->mem, gpu);
 }
 
@@ -192,6 +196,7 @@ stator_status st_gpu_create(const st_gpu_config *config, st_gpu **out, stator_di
     gpu->driver = config->driver;
     pthread_mutex_init(&gpu->lock, NULL);
     pthread_mutex_init(&gpu->constants_lock, NULL);
+    pthread_mutex_init(&gpu->programs_lock, NULL);
     gpu_pool_init(&gpu->device, gpu->mem, false, config->memory_cap);
     gpu_pool_init(&gpu->pinned, gpu->mem, true, 0);
     set_tables(gpu);

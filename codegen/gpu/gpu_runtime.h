@@ -124,6 +124,9 @@ struct st_gpu {
     uint64_t n_calls;
     pthread_mutex_t constants_lock; /* held while a constant is uploaded */
     gpu_constant *constants[GPU_CONSTANT_BUCKETS];
+    st_library fixed;              /* gpu_fixed.h */
+    pthread_mutex_t programs_lock; /* held while a program is compiled */
+    struct gpu_program *programs;  /* of fixed kernels */
     _Atomic uint64_t constant_bytes, launches, waits, compiled;
 };
 

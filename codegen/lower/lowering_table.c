@@ -17,9 +17,12 @@ static const cg_lowering lowerings[STATOR_OPCODE_end] = {
     LOWERING(op_, 1, .write = write_, .refuses = refuses_, .repeats = (repeats_))
 #define CG_WHOLE(op_, write_, refuses_, contraction_)                                              \
     LOWERING(op_, 1, .write = write_, .refuses = refuses_, .contraction = contraction_, .repeats = 1)
+#define CG_FIXED(op_, write_, refuses_, contraction_)                                              \
+    LOWERING(op_, 1, .write = write_, .refuses = refuses_, .contraction = contraction_,            \
+             .is_fixed = 1)
 #define CG_HOST(op_, write_, refuses_, slow_, contraction_)                                        \
     LOWERING(op_, 1, .write = write_, .refuses = refuses_, .is_slow = slow_,                       \
-             .contraction = contraction_, .repeats = 1)
+             .contraction = contraction_, .is_fixed = 1, .repeats = 1)
 #define CG_LOOP(op_, write_) LOWERING(op_, 1, .write = write_, .is_loop = 1)
 #include "codegen/lower/lower.def"
 #define ST_LOOP_OP(op_, ...) LOWERING(op_, 1, .point = cg_scalar, .code = ST_LOOP_##op_)

@@ -1,5 +1,6 @@
-/* sort and topk: the st_contraction for the host library, which does them; and, where there is
- * none, loops for a short axis that count, for each element, the elements before it: its position.
+/* sort and topk: the st_contraction for fixed kernels or the host library; and, where there is
+ * neither, loops for a short axis that count, for each element, the elements before it: its
+ * position.
  *
  *     loop over the other axes and i               parallel
  *       loop over j: count x[j] before x[i]

@@ -99,12 +99,13 @@ typedef struct cg_lowering {
     /* NULL or a reason why this node is not for us. */
     const char *(*refuses)(const stator_graph_view *view, const stator_node_row *row);
     /* Ops of the host library; NULL: of no such op. NULL or why loops would be too slow for the
-     * node, which is then for another backend where there is no host library. */
+     * node, which is then for another backend where neither it nor fixed kernels do it. */
     const char *(*is_slow)(const stator_graph_view *view, const stator_node_row *row);
-    uint32_t code;    /* st_loop_code of a scalar op, else 0 */
-    uint32_t cost;    /* scalar ops an element */
-    uint32_t repeats; /* 1: asks for operand elements many times */
-    uint32_t is_loop; /* 1: a step of its own, over a body: see plan_scan.c */
+    uint32_t code;     /* st_loop_code of a scalar op, else 0 */
+    uint32_t cost;     /* scalar ops an element */
+    uint32_t repeats;  /* 1: asks for operand elements many times */
+    uint32_t is_loop;  /* 1: a step of its own, over a body: see plan_scan.c */
+    uint32_t is_fixed; /* 1: its contraction is for fixed kernels or the host library */
 } cg_lowering;
 
 /* The lowering of a node's op (stator_opcode); NULL when it has none, as ops of libraries have. */

@@ -562,8 +562,9 @@ static bool match_whole(cg_unit *unit, uint32_t group, const st_kernel *kernel, 
 
 bool cg_has_library(const st_cg_config *config, const cg_lowering *lowering)
 {
-    return lowering->is_slow ? (config->emitter->flags & ST_EMITTER_HOST) != 0
-                             : config->emitter->library != NULL;
+    const st_emitter *emitter = config->emitter;
+    const bool is_for_host = lowering->is_slow && (emitter->flags & ST_EMITTER_HOST);
+    return lowering->is_fixed ? is_for_host || emitter->fixed : emitter->library != NULL;
 }
 
 static bool match_contraction(cg_unit *unit, uint32_t group, st_kernel *kernel, st_contraction *out)
@@ -597,9 +598,10 @@ static bool match_contraction(cg_unit *unit, uint32_t group, st_kernel *kernel, 
 
 static bool is_taken(const cg_unit *unit, const st_contraction *contraction)
 {
-    const st_library *library = unit->config->emitter->library;
-    return contraction->kind == ST_CONTRACTION_ORDER ||
-           library->takes(library->self, contraction) == 1;
+    const st_emitter *emitter = unit->config->emitter;
+    const bool is_fixed = st_contraction_is_fixed(contraction->kind);
+    const st_library *library = is_fixed ? emitter->fixed : emitter->library;
+    return library ? library->takes(library->self, contraction) == 1 : is_fixed; /* the host's */
 }
 
 stator_status cg_match(cg_unit *unit, uint32_t group, st_kernel *kernel, st_contraction *out,

@@ -10,8 +10,8 @@
 
 #include "codegen/lower/unit.h"
 
-/* Is there a library for whole nodes of the lowering: the host library for ops of its own, else the
- * emitter's? */
+/* Is there a library for whole nodes of the lowering: fixed kernels or the host library for ops of
+ * theirs, else the emitter's? */
 bool cg_has_library(const st_cg_config *config, const cg_lowering *lowering);
 
 /* Is the group's kernel a contraction that the emitter's library takes (*out_is_taken)? Fills the

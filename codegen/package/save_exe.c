@@ -171,7 +171,7 @@ static void field_launch(archive *a, cg_launch *l)
     field_u32(a, &l->lanes);
     field_text(a, &l->text);
     field_text(a, &l->name);
-    field_below(a, &l->is_host, 2);
+    field_below(a, &l->is_fixed, 2);
     field_below(a, &l->n_numbers, ST_CONTRACTION_NUMBERS_MAX + 1u);
     if (l->n_numbers) {
         field_progs(a, &l->numbers, &l->n_numbers);
@@ -422,7 +422,7 @@ static bool is_savable(const st_cg_exe *exe)
     const st_emitter *emitter = exe->config.emitter;
     bool has_op = false;
     for (uint32_t i = 0; i < exe->launches.count; i++) {
-        has_op |= exe->launches.data[i].op != NULL && !exe->launches.data[i].is_host;
+        has_op |= exe->launches.data[i].op != NULL && !exe->launches.data[i].is_fixed;
     }
     return STATOR_HAS(exe->config.host->cache, put_constant) && !exe->is_loaded &&
            (!exe->kernels.count || emitter->module_save) && (!has_op || emitter->library->op_save);
@@ -545,9 +545,7 @@ static stator_status read_op(archive *a, cg_launch *launch, uint32_t *out_unread
     st_library_kept kept = {
         .n_buffers = launch->n_buffers, .self = &buffers, .constant = constant_at};
     int64_t numbers[ST_CONTRACTION_NUMBERS_MAX];
-    if (library == NULL || library->op_load == NULL ||
-        (launch->is_host && !(a->exe->config.emitter->flags & ST_EMITTER_HOST)) ||
-        launch->n_numbers == 0) {
+    if (library == NULL || library->op_load == NULL || launch->n_numbers == 0) {
         return broken(err);
     }
     kept.bytes = st_read_block(&a->in, &kept.size_bytes);

@@ -212,7 +212,7 @@ static stator_status hash_constant(const planner *p, const st_kernel *kernel, ui
 static stator_status create_op(planner *p, const st_kernel *kernel, st_contraction *contraction,
                                cg_launch *launch, stator_diag **err)
 {
-    launch->is_host = contraction->kind == ST_CONTRACTION_ORDER;
+    launch->is_fixed = st_contraction_is_fixed(contraction->kind);
     const st_library *library = cg_library_of(p->exe, launch);
     const stator_cst_api *cst = p->unit->host->cst;
     if (contraction->y_data == NULL) {

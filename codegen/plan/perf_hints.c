@@ -102,7 +102,7 @@ static bool is_contraction(const cg_unit *unit, const cg_root *root)
                             root->fold.acc == ST_ACC_SUM &&
                             stator_node_at(unit->view, root->node)->operand_count >= 2;
     return is_product ||
-           (root->lowering && root->lowering->contraction && !root->lowering->is_slow);
+           (root->lowering && root->lowering->contraction && !root->lowering->is_fixed);
 }
 
 /* Operations. A contraction of its own is attention: two products over the keys. */
@@ -455,7 +455,7 @@ void cg_hint_call(cg_unit *unit, uint32_t group, const st_kernel *kernel,
 {
     const st_library *library = unit->config->emitter->library;
     st_library_memory moved = {.unread = UINT32_MAX};
-    if (!is_heard(unit) || contraction->kind == ST_CONTRACTION_ORDER ||
+    if (!is_heard(unit) || st_contraction_is_fixed(contraction->kind) ||
         !STATOR_HAS(library, memory) || library->memory == NULL) {
         return;
     }

@@ -46,10 +46,10 @@ typedef struct cg_launch {
     uint32_t has_parallel;
     st_symprog count; /* iterations of the parallel loop */
     int64_t grain;
-    uint32_t lanes;   /* iterations that belong together */
-    void *op;         /* the library's op */
-    uint32_t is_host; /* the op's library is the host library, not the emitter's */
-    const char *text; /* the library call in words */
+    uint32_t lanes;    /* iterations that belong together */
+    void *op;          /* the library's op */
+    uint32_t is_fixed; /* the op is of fixed kernels or the host library, not of the emitter's */
+    const char *text;  /* the library call in words */
     uint32_t n_numbers;
     uint32_t
         n_concurrent; /* scans from this one on that run concurrently; 0: it is none or alone */
@@ -134,10 +134,16 @@ struct st_cg_exe {
 
 /* ---- exe.c ---- */
 st_cg_exe *cg_new_exe(const st_cg_config *config); /* NULL: out of memory */
-/* The library of the launch's op. */
+/* The library of the launch's op; NULL: the emitter has none. */
 static inline const st_library *cg_library_of(const st_cg_exe *exe, const cg_launch *launch)
 {
-    return launch->is_host ? &exe->host_library : exe->config.emitter->library;
+    const st_emitter *emitter = exe->config.emitter;
+    if (!launch->is_fixed) {
+        return emitter->library;
+    }
+    return emitter->fixed                     ? emitter->fixed
+           : emitter->flags & ST_EMITTER_HOST ? &exe->host_library
+                                              : NULL;
 }
 /* Sets launch->known where it can; 0: out of memory. */
 bool cg_know_numbers(st_cg_exe *exe, cg_launch *launch);

@@ -42,6 +42,17 @@ static uint32_t order_numbers(const st_contraction *contraction, uint32_t *out)
     return n;
 }
 
+static uint32_t cumulate_numbers(const st_contraction *contraction, uint32_t *out)
+{
+    const st_contraction_cumulate *c = &contraction->cumulate;
+    uint32_t n = add_all(out, 0, &contraction->x.offset, 1);
+    for (uint32_t a = 0; a < c->rank; a++) {
+        const uint32_t of_axis[3] = {c->dims[a], c->x_stride[a], c->out_stride[a]};
+        n = add_all(out, n, of_axis, 3);
+    }
+    return n;
+}
+
 uint32_t st_contraction_numbers(const st_contraction *contraction,
                                 uint32_t out[ST_CONTRACTION_NUMBERS_MAX])
 {
@@ -64,6 +75,9 @@ uint32_t st_contraction_numbers(const st_contraction *contraction,
     }
     if (contraction->kind == ST_CONTRACTION_ORDER) {
         return order_numbers(contraction, out);
+    }
+    if (contraction->kind == ST_CONTRACTION_CUMULATE) {
+        return cumulate_numbers(contraction, out);
     }
     const uint32_t sizes[3] = {contraction->images, contraction->channels, contraction->features};
     n = add_all(out, n, sizes, 3);
@@ -172,6 +186,17 @@ static void print_order(const st_contraction *contraction, const st_kernel *kern
     st_str_add(out, o->is_falling ? ", falling\n" : "\n");
 }
 
+static void print_cumulate(const st_contraction *contraction, const st_kernel *kernel, st_str *out)
+{
+    const st_loop_buffer *buffers = kernel->buffers.data;
+    const st_contraction_cumulate *c = &contraction->cumulate;
+    st_str_addf(out, "call %s %s of %s", c->is_product ? "cumprod" : "cumsum",
+                buffers[contraction->out.buffer].name, buffers[contraction->x.buffer].name);
+    print_list(contraction, c->dims, c->rank, ", dims ", out);
+    st_str_addf(out, ", axis %u%s%s\n", c->axis, c->is_exclusive ? ", exclusive" : "",
+                c->is_reverse ? ", reverse" : "");
+}
+
 void cg_print_contraction(const st_contraction *contraction, const st_kernel *kernel, st_str *out)
 {
     static const char *const names[] = {
@@ -184,6 +209,10 @@ void cg_print_contraction(const st_contraction *contraction, const st_kernel *ke
     }
     if (contraction->kind == ST_CONTRACTION_ORDER) {
         print_order(contraction, kernel, out);
+        return;
+    }
+    if (contraction->kind == ST_CONTRACTION_CUMULATE) {
+        print_cumulate(contraction, kernel, out);
         return;
     }
     const char *const kind = contraction->kind == ST_CONTRACTION_GEMM ? "gemm"

@@ -87,6 +87,9 @@ typedef struct st_emitter {
                             stator_diag **err);
     void (*module_destroy)(void *self, void *module);
     const st_library *library; /* NULL: every contraction becomes loops */
+    /* Ops that are no loops, in kernels of the emitter's own: contractions from ORDER on. NULL:
+     * those of codegen/run/host_library.h with ST_EMITTER_HOST, else none. */
+    const st_library *fixed;
     /* Both NULL: modules cannot be kept in the compile cache. save, called at most once and before
      * the first launch, appends the module as bytes; load makes it again, in another process, on an
      * emitter of the same build, options and machine. The bytes may be damaged: DATA_LOSS. */

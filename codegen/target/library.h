@@ -17,8 +17,11 @@
  *   head h; p is the softmax over s of scale * (sum over d of x[b, h, t, d] * y[b, g, s, d])
  *   + mask[b, h, t, s]. A key with p = 0 counts nothing; a row that attends to nothing is 0.
  * - order: along one axis of x, the first `take` elements in order (NaN the largest, of equal
- *   elements the lower index first) and their indices. Codegen's own host library does it
- *   (codegen/run/host_library.h); other libraries are not asked.
+ *   elements the lower index first) and their indices.
+ * - cumulate: along one axis of x, the sum (or product) of each element and those before it.
+ *
+ * The kinds from order on are asked of the emitter's fixed kernels, or of codegen's own host
+ * library (codegen/run/host_library.h); other libraries are not asked.
  *
  * Strides are in elements. Extents and strides are syms; the library gets their values with each
  * call in the order of `st_contraction_numbers`. A packed form of constant operands is the
@@ -40,8 +43,15 @@ enum st_contraction_kind {
     ST_CONTRACTION_GEMM = 1,
     ST_CONTRACTION_CONV = 2,
     ST_CONTRACTION_SDPA = 3,
-    ST_CONTRACTION_ORDER = 4
+    ST_CONTRACTION_ORDER = 4,
+    ST_CONTRACTION_CUMULATE = 5
 };
+
+/* Is it for fixed kernels or the host library, and not for the emitter's? */
+static inline bool st_contraction_is_fixed(uint32_t kind)
+{
+    return kind >= ST_CONTRACTION_ORDER;
+}
 
 /* A step that is applied to the accumulated value t; steps run in order. */
 enum st_epilogue_kind {
@@ -123,6 +133,16 @@ typedef struct st_contraction_order {
         indices_stride[ST_CONTRACTION_ORDER_RANK_MAX];
 } st_contraction_order;
 
+/* The rest of cumsum and cumprod. Sums of floats are f64, of integers they wrap. */
+typedef struct st_contraction_cumulate {
+    uint32_t rank, axis;
+    uint32_t is_product;
+    uint32_t is_exclusive;                        /* without the element itself */
+    uint32_t is_reverse;                          /* from the end of the axis on */
+    uint32_t dims[ST_CONTRACTION_ORDER_RANK_MAX]; /* syms */
+    uint32_t x_stride[ST_CONTRACTION_ORDER_RANK_MAX], out_stride[ST_CONTRACTION_ORDER_RANK_MAX];
+} st_contraction_cumulate;
+
 /* A number for each n and k of a gemm, at data[offset + floor(k / block[0]) * stride[0] +
  * floor(n / block[1]) * stride[1]]. */
 typedef struct st_contraction_blocks {
@@ -165,6 +185,7 @@ typedef struct st_contraction {
     uint32_t is_transposed; /* conv */
     st_contraction_sdpa sdpa;
     st_contraction_order order;
+    st_contraction_cumulate cumulate;
     st_contraction_operand x, y, out; /* y: the weight of a conv */
     /* acc_dtype I32: sums wrap; t is i32 in the BIAS of i32 that comes first, if any, then f32.
      * Where the output is i8 or u8, t is whole in the end and is stored as the nearest number of
@@ -244,7 +265,8 @@ typedef struct st_library {
  * pad_low.., pad_high.., then of x, y, out: offset, dims...; for sdpa batch, heads, groups,
  * queries, keys, depth, width, then of x, y, out, v, and the mask if there is one: offset, four
  * of dims; for order the offset of x, take, then for each axis: dims, strides of x, out,
- * indices. Returns how many. */
+ * indices; for cumulate the offset of x, then for each axis: dims, strides of x, out. Returns how
+ * many. */
 uint32_t st_contraction_numbers(const st_contraction *contraction,
                                 uint32_t out_syms[ST_CONTRACTION_NUMBERS_MAX]);
 

@@ -1,0 +1,473 @@
+/* sort and topk: rows in order by merging.
+ *
+ * An element becomes a key, an unsigned integer whose order is the element's: -0 is 0, NaN the
+ * largest number, and where the largest come first all bits are turned. Key and index together are
+ * distinct, so that equal elements come by rising index however the work is divided.
+ *
+ *     st_sort_tiles   a block sorts a tile in shared memory (bitonic) and stores its first elements
+ *     st_sort_merge   runs of a row are merged in pairs, each block a piece of the result
+ *     st_sort_put     values and indices of the result, from the indices
+ *
+ * The first few of a row need no merging: the first of each tile are candidates, of which the first
+ * of each tile are candidates again, until one tile is left. */
+#include "codegen/gpu/gpu_fixed.h"
+#include "codegen/gpu/gpu_text.h"
+
+#include <string.h>
+
+#define TILE_MIN 256u
+#define TILE_MAX 2048u
+#define TILE_OF_THREAD 4u /* elements of a tile that a thread sorts */
+#define THREADS 256u      /* of a block that merges */
+#define ITEMS 8u          /* elements that a thread merges */
+#define MERGED (THREADS * ITEMS)
+#define SHORT_ROW 64 /* known to be no longer: loops count the elements before each */
+#define INDEX_MAX UINT32_MAX
+
+enum sort_program { SORT_TILES, SORT_MERGE };
+enum sort_kernel { TILES_SORT, TILES_PUT };
+
+static const char *const tile_kernels[] = {"st_sort_tiles", "st_sort_put", NULL};
+static const char *const merge_kernels[] = {"st_sort_merge", NULL};
+
+/* ---- what it takes ---- */
+
+static uint32_t tile_of(int64_t size)
+{
+    uint32_t tile = TILE_MAX;
+    while (tile > TILE_MIN && size <= tile / 2u) {
+        tile /= 2u;
+    }
+    return tile;
+}
+
+static bool set_desc(const st_target *target, const st_contraction *contraction,
+                     gpu_fixed_desc *out)
+{
+    const st_contraction_order *order = &contraction->order;
+    const int64_t size =
+        st_loop_known_or(&contraction->syms->tab, order->dims[order->axis], INT64_MAX);
+    (void)target;
+    out->rank = order->rank;
+    out->axis = order->axis;
+    out->is_reverse = order->is_falling;
+    out->buffers[2] = order->indices;
+    out->tile = tile_of(size);
+    return size > SHORT_ROW && st_loop_class_of(contraction->x.dtype) != 0;
+}
+
+/* ---- text ---- */
+
+/* Bits of mantissa and bits in all, by dtype; floats alone. */
+static uint32_t mantissa_bits(uint32_t dtype)
+{
+    switch (dtype) {
+    case STATOR_F64:
+        return 52;
+    case STATOR_F32:
+        return 23;
+    case STATOR_F16:
+        return 10;
+    case STATOR_BF16:
+        return 7;
+    case STATOR_F8E4M3FN:
+        return 3;
+    default:
+        return 2;
+    }
+}
+
+static bool is_storage(uint32_t dtype)
+{
+    return (st_loop_class_of(dtype) & (ST_LOOP_STORAGE | ST_LOOP_FLOATS)) != 0;
+}
+
+/* The bits above which an element without its sign is NaN; E4M3FN has no infinity. */
+static uint64_t infinity_of(uint32_t dtype, uint32_t bits)
+{
+    const uint64_t all = (UINT64_C(1) << (bits - 1u)) - 1u;
+    return dtype == STATOR_F8E4M3FN ? all - 1u : all - ((UINT64_C(1) << mantissa_bits(dtype)) - 1u);
+}
+
+static void put_key_of_float(const gpu_fixed_desc *desc, uint32_t bits, st_str *out)
+{
+    const uint64_t sign = UINT64_C(1) << (bits - 1u);
+    const uint64_t all = sign - 1u + sign;
+    const char *of = desc->dtype == STATOR_F64   ? "st_bits_of_f64(x)"
+                     : desc->dtype == STATOR_F32 ? "st_bits_of_f32(x)"
+                                                 : "x";
+    st_str_addf(out,
+                "    const st_key bits = %s;\n"
+                "    const st_key size = bits & %lluu;\n"
+                "    const st_key key = size > %lluu   ? %lluu\n"
+                "                       : size == 0 ? %lluu\n"
+                "                       : size != bits ? ~bits & %lluu\n"
+                "                                      : bits | %lluu;\n",
+                of, (unsigned long long)(sign - 1u),
+                (unsigned long long)infinity_of(desc->dtype, bits), (unsigned long long)all,
+                (unsigned long long)sign, (unsigned long long)all, (unsigned long long)sign);
+}
+
+/* Integers of 32 bits at least: a sign turns the first bit. */
+static void put_key_of_integer(const gpu_fixed_desc *desc, st_str *out)
+{
+    const bool is_signed = st_loop_class_of(desc->dtype) == ST_LOOP_INTS;
+    const bool is_long = st_element_bytes(desc->dtype) == 8u;
+    if (is_signed) {
+        st_str_addf(out, "    const st_key key = (st_key)(%s)x ^ %s;\n",
+                    is_long ? "st_i64" : "st_i32", is_long ? "0x8000000000000000u" : "0x80000000u");
+    } else {
+        st_str_add(out, "    const st_key key = (st_key)x;\n");
+    }
+}
+
+static void put_key(const gpu_fixed_desc *desc, st_str *out)
+{
+    const uint32_t bytes = st_element_bytes(desc->dtype);
+    st_str_add(out, "\n/* Keys rise as elements are to come. */\n"
+                    "ST_DEVICE st_key st_key_of(st_t x)\n{\n");
+    if (is_storage(desc->dtype)) {
+        put_key_of_float(desc, bytes * 8u, out);
+    } else {
+        put_key_of_integer(desc, out);
+    }
+    st_str_addf(out, "    return %skey;\n}\n", desc->is_reverse ? "~" : "");
+}
+
+static void put_head(const gpu_fixed_desc *desc, st_str *out)
+{
+    st_str_add(out, "#include \"gpu_prelude.h\"\n\n");
+    st_str_addf(out, "typedef st_u%u st_key;\n", st_element_bytes(desc->dtype) == 8u ? 64 : 32);
+    st_str_add(out, "#define ST_MIN(a, b) ((a) < (b) ? (a) : (b))\n"
+                    "\n/* Does the first stand before the second? */\n"
+                    "#define ST_BEFORE(key, index, key2, index2) \\\n"
+                    "    ((key) < (key2) || ((key) == (key2) && (index) < (index2)))\n");
+}
+
+static const char tiles_text[] =
+    "\n"
+    "/* Tile ST_BLOCK of a row: its elements, or candidates where there are any. */\n"
+    "ST_KERNEL(st_sort_tiles, st_arguments_of, ST_THREADS)\n"
+    "{\n"
+    "    ST_SHARED(st_key, keys, ST_TILE);\n"
+    "    ST_SHARED(st_u32, indices, ST_TILE);\n"
+    "    const st_i64 begin = ST_BLOCK % ST_ARG(tiles) * ST_TILE;\n"
+    "    st_i64 row = ST_BLOCK / ST_ARG(tiles);\n"
+    "    const st_i64 from = row * ST_ARG(n) + begin;\n"
+    "    st_i64 x_at = 0;\n"
+    "    st_i64 values_at = 0;\n"
+    "    st_i64 indices_at = 0;\n"
+    "    ST_PLACE(row, x_at, values_at, indices_at);\n"
+    "    const st_t *x = ST_GLOBAL(const st_t, ST_ARG(x)) + x_at;\n"
+    "    for (st_u32 i = ST_THREAD; i < ST_TILE; i += ST_THREADS) {\n"
+    "        st_key key = (st_key)-1;\n"
+    "        st_u32 index = 0xffffffffu;\n"
+    "        if (begin + i < ST_ARG(n)) {\n"
+    "            if (ST_ARG(keys_in)) {\n"
+    "                key = ST_GLOBAL(const st_key, ST_ARG(keys_in))[from + i];\n"
+    "                index = ST_GLOBAL(const st_u32, ST_ARG(indices_in))[from + i];\n"
+    "            } else {\n"
+    "                key = st_key_of(x[(begin + i) * ST_ARG(x_step)]);\n"
+    "                index = (st_u32)(begin + i);\n"
+    "            }\n"
+    "        }\n"
+    "        keys[i] = key;\n"
+    "        indices[i] = index;\n"
+    "    }\n"
+    "    st_barrier();\n"
+    "    for (st_u32 size = 2; size <= ST_TILE; size *= 2) {\n"
+    "        for (st_u32 apart = size / 2; apart > 0; apart /= 2) {\n"
+    "            for (st_u32 pair = ST_THREAD; pair < ST_TILE / 2; pair += ST_THREADS) {\n"
+    "                const st_u32 a = pair / apart * apart * 2 + pair % apart;\n"
+    "                const st_u32 b = apart == size / 2 ? a / size * size + size - 1 - a % size\n"
+    "                                                   : a + apart;\n"
+    "                const st_key key = keys[a];\n"
+    "                const st_key key2 = keys[b];\n"
+    "                const st_u32 index = indices[a];\n"
+    "                const st_u32 index2 = indices[b];\n"
+    "                if (ST_BEFORE(key2, index2, key, index)) {\n"
+    "                    keys[a] = key2;\n"
+    "                    keys[b] = key;\n"
+    "                    indices[a] = index2;\n"
+    "                    indices[b] = index;\n"
+    "                }\n"
+    "            }\n"
+    "            st_barrier();\n"
+    "        }\n"
+    "    }\n"
+    "    const st_i64 n_kept = ST_MIN(ST_ARG(kept), ST_ARG(n) - begin);\n"
+    "    const st_i64 to = ST_BLOCK / ST_ARG(tiles) * ST_ARG(n_out) +\n"
+    "                      ST_BLOCK % ST_ARG(tiles) * ST_ARG(kept);\n"
+    "    for (st_u32 i = ST_THREAD; i < n_kept; i += ST_THREADS) {\n"
+    "        ST_GLOBAL(st_key, ST_ARG(keys_out))[to + i] = keys[i];\n"
+    "        ST_GLOBAL(st_u32, ST_ARG(indices_out))[to + i] = indices[i];\n"
+    "    }\n"
+    "}\n"
+    "\n"
+    "/* Values and indices of the first elements; `n` of a row are in order, `kept` are wanted. "
+    "*/\n"
+    "ST_KERNEL(st_sort_put, st_arguments_of, ST_THREADS)\n"
+    "{\n"
+    "    const st_i64 id = ST_BLOCK * ST_THREADS + ST_THREAD;\n"
+    "    if (id < ST_ARG(rows) * ST_ARG(kept)) {\n"
+    "        st_i64 row = id / ST_ARG(kept);\n"
+    "        const st_i64 i = id % ST_ARG(kept);\n"
+    "        const st_u32 index = ST_GLOBAL(const st_u32, ST_ARG(indices_in))[row * ST_ARG(n) + "
+    "i];\n"
+    "        st_i64 x_at = index * ST_ARG(x_step);\n"
+    "        st_i64 values_at = i * ST_ARG(values_step);\n"
+    "        st_i64 indices_at = i * ST_ARG(indices_step);\n"
+    "        ST_PLACE(row, x_at, values_at, indices_at);\n"
+    "        if (ST_ARG(values)) {\n"
+    "            ST_GLOBAL(st_t, ST_ARG(values))[values_at] =\n"
+    "                ST_GLOBAL(const st_t, ST_ARG(x))[x_at];\n"
+    "        }\n"
+    "        if (ST_ARG(indices)) {\n"
+    "            ST_GLOBAL(st_i64, ST_ARG(indices))[indices_at] = index;\n"
+    "        }\n"
+    "    }\n"
+    "}\n";
+
+static const char merge_text[] =
+    "\n"
+    "typedef struct st_arguments_of {\n"
+    "    st_i64 keys_in;\n"
+    "    st_i64 indices_in;\n"
+    "    st_i64 keys_out;\n"
+    "    st_i64 indices_out;\n"
+    "    st_i64 n;      /* of a row */\n"
+    "    st_i64 length; /* of a run */\n"
+    "    st_i64 pieces; /* of a row */\n"
+    "} st_arguments_of;\n"
+    "\n"
+    "/* How many of the first `i` elements of both runs merged are of the first. */\n"
+    "ST_DEVICE st_i64 st_split(const st_key *keys, const st_u32 *indices, st_i64 n, st_i64 m, "
+    "st_i64 i)\n"
+    "{\n"
+    "    st_i64 low = i > m ? i - m : 0;\n"
+    "    st_i64 high = ST_MIN(i, n);\n"
+    "    while (low < high) {\n"
+    "        const st_i64 middle = low + (high - low) / 2;\n"
+    "        const st_i64 other = n + i - 1 - middle;\n"
+    "        if (ST_BEFORE(keys[middle], indices[middle], keys[other], indices[other])) {\n"
+    "            low = middle + 1;\n"
+    "        } else {\n"
+    "            high = middle;\n"
+    "        }\n"
+    "    }\n"
+    "    return low;\n"
+    "}\n"
+    "\n"
+    "/* Piece ST_BLOCK of a row: ST_MERGED elements of two runs that follow each other. */\n"
+    "ST_KERNEL(st_sort_merge, st_arguments_of, ST_THREADS)\n"
+    "{\n"
+    "    ST_SHARED(st_key, keys, ST_MERGED);\n"
+    "    ST_SHARED(st_u32, indices, ST_MERGED);\n"
+    "    ST_SHARED(st_i64, splits, 2);\n"
+    "    const st_i64 row = ST_BLOCK / ST_ARG(pieces) * ST_ARG(n);\n"
+    "    const st_i64 begin = ST_BLOCK % ST_ARG(pieces) * ST_MERGED;\n"
+    "    const st_i64 end = ST_MIN(begin + ST_MERGED, ST_ARG(n));\n"
+    "    const st_i64 run = begin / (ST_ARG(length) * 2) * (ST_ARG(length) * 2);\n"
+    "    const st_i64 n = ST_MIN(ST_ARG(length), ST_ARG(n) - run);\n"
+    "    const st_i64 m = ST_MIN(ST_ARG(length), ST_ARG(n) - run - n);\n"
+    "    const st_key *keys_in = ST_GLOBAL(const st_key, ST_ARG(keys_in)) + row + run;\n"
+    "    const st_u32 *indices_in = ST_GLOBAL(const st_u32, ST_ARG(indices_in)) + row + run;\n"
+    "    st_key own_keys[ST_ITEMS];\n"
+    "    st_u32 own_indices[ST_ITEMS];\n"
+    "    if (ST_THREAD % ST_WARP == 0 && ST_THREAD / ST_WARP < 2) {\n"
+    "        const st_u32 side = ST_THREAD / ST_WARP;\n"
+    "        splits[side] = st_split(keys_in, indices_in, n, m, (side ? end : begin) - run);\n"
+    "    }\n"
+    "    st_barrier();\n"
+    "    const st_u32 size = (st_u32)(end - begin);\n"
+    "    const st_u32 n_first = (st_u32)(splits[1] - splits[0]);\n"
+    "    const st_i64 second = n + begin - run - splits[0] - n_first;\n"
+    "    for (st_u32 i = ST_THREAD; i < size; i += ST_THREADS) {\n"
+    "        const st_i64 from = i < n_first ? splits[0] + i : second + i;\n"
+    "        keys[i] = keys_in[from];\n"
+    "        indices[i] = indices_in[from];\n"
+    "    }\n"
+    "    st_barrier();\n"
+    "    const st_u32 at = ST_MIN(ST_THREAD * ST_ITEMS, size);\n"
+    "    st_u32 a = (st_u32)st_split(keys, indices, n_first, size - n_first, at);\n"
+    "    st_u32 b = n_first + at - a;\n"
+    "    ST_UNROLL\n"
+    "    for (st_u32 k = 0; k < ST_ITEMS; k++) {\n"
+    "        const st_u32 i = ST_MIN(a, ST_MERGED - 1);\n"
+    "        const st_u32 j = ST_MIN(b, ST_MERGED - 1);\n"
+    "        const st_bool is_first =\n"
+    "            b >= size || (a < n_first && ST_BEFORE(keys[i], indices[i], keys[j], "
+    "indices[j]));\n"
+    "        own_keys[k] = keys[is_first ? i : j];\n"
+    "        own_indices[k] = indices[is_first ? i : j];\n"
+    "        a += is_first ? 1 : 0;\n"
+    "        b += is_first ? 0 : 1;\n"
+    "    }\n"
+    "    st_barrier();\n"
+    "    ST_UNROLL\n"
+    "    for (st_u32 k = 0; k < ST_ITEMS; k++) {\n"
+    "        if (at + k < size) {\n"
+    "            keys[at + k] = own_keys[k];\n"
+    "            indices[at + k] = own_indices[k];\n"
+    "        }\n"
+    "    }\n"
+    "    st_barrier();\n"
+    "    for (st_u32 i = ST_THREAD; i < size; i += ST_THREADS) {\n"
+    "        ST_GLOBAL(st_key, ST_ARG(keys_out))[row + begin + i] = keys[i];\n"
+    "        ST_GLOBAL(st_u32, ST_ARG(indices_out))[row + begin + i] = indices[i];\n"
+    "    }\n"
+    "}\n";
+
+static void print(const gpu_fixed_desc *desc, uint32_t program, st_str *out)
+{
+    put_head(desc, out);
+    if (program == SORT_MERGE) {
+        st_str_addf(out, "#define ST_THREADS %u\n#define ST_ITEMS %u\n", THREADS, ITEMS);
+        st_str_add(out, "#define ST_MERGED (ST_THREADS * ST_ITEMS)\n");
+        st_str_add(out, merge_text);
+        return;
+    }
+    st_str_addf(out, "typedef %s st_t;\n", gpu_spelling.types[desc->dtype]);
+    st_str_addf(out, "#define ST_TILE %u\n#define ST_THREADS %u\n", desc->tile,
+                desc->tile / TILE_OF_THREAD);
+    put_key(desc, out);
+    gpu_put_arguments(desc, GPU_FIXED_COLUMNS,
+                      "x values indices keys_in indices_in keys_out indices_out n tiles kept n_out "
+                      "rows x_step values_step indices_step",
+                      out);
+    st_str_add(out, tiles_text);
+}
+
+/* ---- a call ---- */
+
+/* Keys and indices of all rows. */
+typedef struct sort_list {
+    st_gpu_address keys, indices;
+    int64_t n; /* of a row */
+} sort_list;
+
+typedef struct sorting {
+    gpu_fixed_call *call;
+    int64_t take;
+    uint64_t key_bytes;
+    sort_list lists[2]; /* from one the other is made */
+    uint32_t now;
+} sorting;
+
+/* The arguments of both kernels of the first program, in the order of their fields. */
+static void set_tile_arguments(const sorting *s, const sort_list *in, const sort_list *out,
+                               int64_t tiles, int64_t kept)
+{
+    const gpu_axes *axes = &s->call->axes;
+    const uint64_t bytes = st_element_bytes(s->call->op->desc.dtype);
+    const uint64_t arguments[] = {gpu_buffer_of(s->call, 0) +
+                                      (uint64_t)s->call->of->numbers[0] * bytes,
+                                  gpu_buffer_of(s->call, 1),
+                                  gpu_buffer_of(s->call, 2),
+                                  in->keys,
+                                  in->indices,
+                                  out->keys,
+                                  out->indices,
+                                  (uint64_t)in->n,
+                                  (uint64_t)tiles,
+                                  (uint64_t)kept,
+                                  (uint64_t)out->n,
+                                  (uint64_t)axes->rows,
+                                  (uint64_t)axes->own_stride[0],
+                                  (uint64_t)axes->own_stride[1],
+                                  (uint64_t)axes->own_stride[2]};
+    gpu_set_arguments(s->call, arguments, sizeof arguments / sizeof arguments[0]);
+}
+
+/* The first `kept` of each tile of the list (keys 0: of x) become the other list. */
+static stator_status sort_tiles(sorting *s, const sort_list *in, int64_t kept, stator_diag **err)
+{
+    const uint32_t tile = s->call->op->desc.tile;
+    const int64_t tiles = gpu_count_of(in->n, tile);
+    const int64_t last = in->n - (tiles - 1) * tile;
+    sort_list *out = &s->lists[1u - s->now];
+    out->n = (tiles - 1) * kept + (kept < last ? kept : last);
+    set_tile_arguments(s, in, out, tiles, kept);
+    s->now = 1u - s->now;
+    return gpu_launch_fixed(s->call, SORT_TILES, TILES_SORT, tile / TILE_OF_THREAD,
+                            s->call->axes.rows * tiles, err);
+}
+
+static stator_status merge_runs(sorting *s, int64_t length, stator_diag **err)
+{
+    const sort_list *in = &s->lists[s->now];
+    sort_list *out = &s->lists[1u - s->now];
+    const int64_t pieces = gpu_count_of(in->n, MERGED);
+    const uint64_t arguments[] = {in->keys,        in->indices,      out->keys,       out->indices,
+                                  (uint64_t)in->n, (uint64_t)length, (uint64_t)pieces};
+    out->n = in->n;
+    memcpy(s->call->arguments, arguments, sizeof arguments);
+    s->call->n_arguments = sizeof arguments / sizeof arguments[0];
+    s->now = 1u - s->now;
+    return gpu_launch_fixed(s->call, SORT_MERGE, 0, THREADS, s->call->axes.rows * pieces, err);
+}
+
+static stator_status put_results(const sorting *s, stator_diag **err)
+{
+    const uint32_t threads = s->call->op->desc.tile / TILE_OF_THREAD;
+    const sort_list *in = &s->lists[s->now];
+    set_tile_arguments(s, in, in, 1, s->take);
+    return gpu_launch_fixed(s->call, SORT_TILES, TILES_PUT, threads,
+                            gpu_count_of(s->call->axes.rows * s->take, threads), err);
+}
+
+static stator_status sort_rows(sorting *s, stator_diag **err)
+{
+    const uint32_t tile = s->call->op->desc.tile;
+    const sort_list x = {.n = s->call->axes.own_size};
+    if (s->take <= tile / 2u) {
+        ST_TRY(sort_tiles(s, &x, s->take, err));
+        for (int64_t n = x.n; n > tile;) {
+            n = s->lists[s->now].n;
+            ST_TRY(sort_tiles(s, &s->lists[s->now], s->take, err));
+        }
+        return put_results(s, err);
+    }
+    ST_TRY(sort_tiles(s, &x, tile, err));
+    for (int64_t length = tile; length < x.n; length *= 2) {
+        ST_TRY(merge_runs(s, length, err));
+    }
+    return put_results(s, err);
+}
+
+static stator_status run(gpu_fixed_call *call, stator_diag **err)
+{
+    st_gpu *gpu = call->gpu;
+    sorting s = {.call = call,
+                 .take = call->of->numbers[1],
+                 .key_bytes = st_element_bytes(call->op->desc.dtype) == 8u ? 8u : 4u};
+    const uint64_t elements = (uint64_t)(call->axes.rows * call->axes.own_size);
+    const uint64_t key_bytes = (elements * s.key_bytes + 255u) & ~(uint64_t)255u;
+    const uint64_t each = key_bytes + elements * sizeof(uint32_t);
+    ST_FAIL_IF(call->axes.own_size >= INDEX_MAX, err, STATOR_UNSUPPORTED,
+               "a row of %lld elements is longer than sorting takes",
+               (long long)call->axes.own_size);
+    if (s.take <= 0) {
+        return STATOR_OK;
+    }
+    stator_status status = STATOR_OK;
+    for (uint32_t i = 0; i < 2; i++) {
+        ST_THEN(status,
+                gpu_take(gpu, &gpu->device, call->call->stream, each, &s.lists[i].keys, err));
+        s.lists[i].indices = s.lists[i].keys + key_bytes;
+    }
+    ST_THEN(status, sort_rows(&s, err));
+    gpu_note_queued(gpu, call->call->stream);
+    for (uint32_t i = 0; i < 2; i++) {
+        gpu_give(gpu, &gpu->device, call->call->stream, s.lists[i].keys);
+    }
+    return status;
+}
+
+const gpu_fixed_kind gpu_sort_kind = {.n_columns = GPU_FIXED_COLUMNS,
+                                      .first_axis = 2,
+                                      .n_programs = 2,
+                                      .kernels = {tile_kernels, merge_kernels},
+                                      .describe = set_desc,
+                                      .print = print,
+                                      .run = run};

@@ -51,8 +51,7 @@ static void at_end(void)
     }
     unsigned n = soft.n_misuses;
     for (unsigned i = 0; i < soft.options.n_devices; i++) {
-        const unsigned n_left = soft_free_all(&soft.devices[i]);
-        n += soft.options.reports_leaks ? n_left : 0;
+        n += soft_free_all(&soft.devices[i]);
     }
     if (n != 0) {
         fflush(NULL);
@@ -248,8 +247,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice ordinal)
     }
     if (--device->retained == 0) {
         soft_device_wait(device);
-        const unsigned n_left = soft_free_all(device);
-        soft.n_misuses += soft.options.reports_leaks ? n_left : 0;
+        soft.n_misuses += soft_free_all(device);
         soft_streams_destroy(device);
         soft_modules_destroy(device);
         device->fault = CUDA_SUCCESS;

@@ -252,13 +252,14 @@ void soft_describe_address(uint64_t address, char *out, size_t bytes)
 
 unsigned soft_free_all(soft_device *device)
 {
+    const bool is_told = soft.options.reports_leaks && device->fault == CUDA_SUCCESS;
     unsigned n = 0;
     for (soft_alloc *a = live, *next = NULL; a != NULL; a = next) {
         next = a->next;
         if (a->device != device) {
             continue;
         }
-        if (soft.options.reports_leaks && n < SAID_MAX) {
+        if (is_told && n < SAID_MAX) {
             soft_say("device %d: allocation %llu of %llu bytes%s was not freed", device->ordinal,
                      (unsigned long long)a->number, (unsigned long long)a->bytes,
                      a->is_pinned ? " of pinned memory" : "");
@@ -266,10 +267,10 @@ unsigned soft_free_all(soft_device *device)
         n++;
         release(a);
     }
-    if (soft.options.reports_leaks && n > SAID_MAX) {
+    if (is_told && n > SAID_MAX) {
         soft_say("device %d: %u allocations were not freed", device->ordinal, n);
     }
-    return n;
+    return is_told ? n : 0;
 }
 
 /* ---- the API ---- */

@@ -30,7 +30,8 @@ void *soft_host_of(CUdeviceptr address, uint64_t bytes);
 bool soft_find_range(CUdeviceptr address, soft_range *out);
 /* What lies at a host address where a kernel faulted, as the end of a sentence. */
 void soft_describe_address(uint64_t address, char *out, size_t bytes);
-/* Gives back what a device's context still holds, and says so when it is told to. The number. */
+/* Gives back what a device's context still holds, and says so when it is told to. How many were
+ * leaked: of a lost context nothing can be freed. */
 unsigned soft_free_all(soft_device *device);
 
 #endif

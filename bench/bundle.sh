@@ -9,6 +9,7 @@
 #   bin/             stator, gpu_bench, graph_fuzz
 #   lib/             libstator and all shared libraries that are needed, but for glibc's
 #   lib/stator/      plugins, stator-probe, stator-hiprtc
+#   lib/hip-on-cuda/ HIP and hiprtc over the CUDA driver and NVRTC, for the backend hip_soft
 #   bench/           device.sh, gpu.py, the graphs that they time; all that a device run needs
 #   lib/stator/plugins-soft, tests/softgpu   cuda_soft and the software device, for a comparison there
 #   cases.tar.xz     the ONNX cases, which device.sh unpacks
@@ -96,7 +97,20 @@ copy_build() {
         cp "$build/lib/stator/plugins-1/$name".* "$dir/lib/stator/plugins-1/" 2>/dev/null ||
             missing="${missing:-} $name"
     done
+    copy_hip_on_cuda
     copy_library libopenblas.so.0 # opened by name: no program needs it to start
+}
+
+# The objects of hip as hip_soft, which asks for no node of AMD's driver, and HIP over CUDA's.
+copy_hip_on_cuda() {
+    local from=build/release/tests/softgpu plugin=$build/lib/stator/plugins-soft/hip_soft
+    if [ ! -e "$plugin.so" ] || [ ! -e $from/libhiprtc.so.6 ]; then
+        missing="${missing:-} lib/hip-on-cuda(./bootstrap build makes it)"
+        return 0
+    fi
+    mkdir -p "$dir/lib/stator/plugins-soft" "$dir/lib/hip-on-cuda"
+    cp "$plugin".* "$dir/lib/stator/plugins-soft/"
+    cp $from/libamdhip64.so.6 $from/libhiprtc.so.6 "$dir/lib/hip-on-cuda/"
 }
 
 copy_data() {

@@ -19,12 +19,17 @@
 #   models      the models of build/models with weights made there from seeds, beside eager
 #   speed       bench/gpu.py: streaming rows and products beside torch
 #   memcheck racecheck synccheck    compute-sanitizer over the anchors
+#   hip         the ONNX cases on the objects of the backend hip (docs/hip.md): HIP over the CUDA
+#               driver, hiprtc over NVRTC. Run where it is named alone: it takes minutes of its own
+#
+# STATOR_GPU_BACKEND (cuda) is what is measured, STATOR_CASES (cases) the folder of cases.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 3
 out=${1:-out}
 shift $(($# > 0))
 want=" $* "
 backend=${STATOR_GPU_BACKEND:-cuda}
+cases=${STATOR_CASES:-cases}
 mkdir -p "$out"
 : >"$out/parts.txt"
 
@@ -32,7 +37,11 @@ mkdir -p "$out"
 part() {
     local name=$1 seconds=$2 start=$SECONDS status=0
     shift 2
-    [ "$want" = "  " ] || [ "${want#* "$name" }" != "$want" ] || return 0
+    if [ "$want" = "  " ]; then
+        [ "$name" != hip ] || return 0
+    else
+        [ "${want#* "$name" }" != "$want" ] || return 0
+    fi
     timeout -k 5 "$seconds" "$@" >"$out/$name.txt" 2>&1 || status=$?
     echo "$name $status $((SECONDS - start))" | tee -a "$out/parts.txt"
 }
@@ -56,7 +65,7 @@ PY
 # bits_of <contractions> <graph>...
 bits_of() {
     local graph line status=0
-    export STATOR_OPT_CUDA_CONTRACTIONS=$1 STATOR_OPT_CUDA_SOFT_CONTRACTIONS=$1
+    export "STATOR_OPT_${backend^^}_CONTRACTIONS=$1" # another backend's would be refused as cuda's
     shift
     for graph; do
         if line=$(timeout 40 bin/gpu_bench "$graph" --backend "$backend" --calls 1 --rounds 1 --bits 100 | tail -n 1) &&
@@ -74,9 +83,35 @@ bits() { bits_of loops bench/gpu/anchors/*.stir; }
 
 products() { bits_of cublaslt bench/gpu/anchors/matmul_*.stir; }
 
-conform() {
-    [ -d cases ] || { mkdir cases && tar -C cases -xf cases.tar.xz; } || return 3
-    bin/stator conform "$backend" --cases cases --jobs "${STATOR_JOBS:-8}" --timeout 60 --json
+conform_on() {
+    [ -d "$cases" ] || { mkdir "$cases" && tar -C "$cases" -xf cases.tar.xz; } || return 3
+    bin/stator conform "$1" --cases "$cases" --jobs "${STATOR_JOBS:-$(nproc)}" --timeout 60 --json
+}
+
+conform() { conform_on "$backend"; }
+
+# The file of NVRTC: Python's package comes first, as it does for the backend cuda.
+find_nvrtc() {
+    python3 - <<'PY'
+import glob
+import sysconfig
+folders = [sysconfig.get_path("purelib") + "/nvidia/*/lib", "/usr/local/cuda/lib64", "/usr/lib/*-linux-gnu"]
+found = [f for n in (13, 12) for d in folders for f in glob.glob("%s/libnvrtc.so.%d" % (d, n))]
+print(found[0] if found else "libnvrtc.so.13")
+PY
+}
+
+hip() {
+    local folder=$PWD/lib/hip-on-cuda arch
+    export STATOR_SOFT_DEVICE=1 # lists hip_soft, the objects of hip for machines without AMD's
+    if [ "$backend" = cuda ]; then
+        arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1)
+        export STATOR_OPT_HIP_SOFT_DRIVER=$folder/libamdhip64.so.6 STATOR_HIP_ON_CUDA=libcuda.so.1
+        export STATOR_OPT_HIP_SOFT_HIPRTC=$folder/libhiprtc.so.6 STATOR_HIP_ON_CUDA_ARCH=sm_${arch/./}
+        STATOR_HIPRTC_ON_NVRTC=${STATOR_OPT_CUDA_NVRTC:-$(find_nvrtc)}
+        export STATOR_HIPRTC_ON_NVRTC
+    fi
+    conform_on hip_soft
 }
 
 sanitize() {
@@ -92,8 +127,8 @@ sanitize() {
     return $status
 }
 
-export -f facts bits_of bits products conform sanitize
-export backend
+export -f facts bits_of bits products conform_on conform find_nvrtc hip sanitize
+export backend cases
 part facts 30 bash -c facts
 part backends 40 bin/stator backends --probe --all
 part bits 50 bash -c bits
@@ -105,4 +140,5 @@ part speed 130 python3 bench/gpu.py "$out/speed.json" --backend "$backend"
 for tool in memcheck racecheck synccheck; do
     part $tool 40 bash -c "sanitize $tool"
 done
+part hip 560 bash -c hip
 python3 bench/device_report.py "$out" . | tee "$out/summary.txt"

@@ -52,8 +52,8 @@ def compare_anchors(out, bundle):
     return rows
 
 
-def compare_cases(out, bundle):
-    got = read_json(os.path.join(out, "conform.txt"))
+def compare_cases(out, bundle, part):
+    got = read_json(os.path.join(out, part + ".txt"))
     if got is None:
         return None
     soft = read_json(os.path.join(bundle, "soft.json")) or {"cases": []}
@@ -66,6 +66,17 @@ def compare_cases(out, bundle):
     return facts
 
 
+def print_cases(part, cases):
+    if not cases:
+        return
+    print("ONNX cases (%s): " % part +
+          "%(passed)d passed, %(failed)d failed, %(skipped)d skipped; %(whole)d of %(compiled)d with "
+          "every node on the device; bits of %(bits_compared)d compared" % cases)
+    print("  other bits: %d %s" % (len(cases["bits_differ"]), " ".join(cases["bits_differ"][:40])))
+    for name, why in list(cases["failures"].items())[:60]:
+        print("  FAIL %s: %s" % (name, (why or "")[:160]))
+
+
 def print_summary(result):
     print(result["facts"])
     for name, part in result["parts"].items():
@@ -76,13 +87,8 @@ def print_summary(result):
                   None: "nothing to compare with"}[row["equal"]] if row["bits"] else "FAILED"
         print("%-24s %s%s" % (name, judged, "" if not row.get("changes") else
                               "; %d of %d calls differ" % (row["changes"], row["calls"])))
-    cases = result["conform"]
-    if cases:
-        print("ONNX cases: %(passed)d passed, %(failed)d failed, %(skipped)d skipped; %(whole)d of "
-              "%(compiled)d with every node on the device; bits of %(bits_compared)d compared" % cases)
-        print("  other bits: %d %s" % (len(cases["bits_differ"]), " ".join(cases["bits_differ"][:40])))
-        for name, why in list(cases["failures"].items())[:60]:
-            print("  FAIL %s: %s" % (name, (why or "")[:160]))
+    for part in ("conform", "hip"):
+        print_cases(part, result[part])
     for name in ("graphs", "models"):
         print(result["texts"][name].rstrip())
     for row in (result["speed"] or {}).get("rows", []):
@@ -93,7 +99,8 @@ def main():
     out, bundle = sys.argv[1:3]
     result = {"facts": read(os.path.join(out, "facts.txt")), "parts": read_parts(out),
               "backends": read(os.path.join(out, "backends.txt")), "anchors": compare_anchors(out, bundle),
-              "conform": compare_cases(out, bundle), "speed": read_json(os.path.join(out, "speed.json")),
+              "conform": compare_cases(out, bundle, "conform"), "hip": compare_cases(out, bundle, "hip"),
+              "speed": read_json(os.path.join(out, "speed.json")),
               "graphs": read_json(os.path.join(out, "graphs.json")),
               "models": read_json(os.path.join(out, "models.json")),
               "texts": {name: read(os.path.join(out, name + ".txt")) for name in ("graphs", "models")},

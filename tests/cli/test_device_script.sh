@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# bench/device.sh over the software device: the bits of a product by kernels and by the library, and
+# where the ONNX cases are there a few of them on hip, as the summary and device.json tell them.
+set -eu
+[ -e "$STATOR_BUILD/tests/softgpu/libamdhip64.so.6" ] && [ -x "$STATOR_BUILD/bench/gpu_bench" ] ||
+    { echo "this build is without the software device or gpu_bench"; exit 0; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "BAD $1"; exit 1; }
+has() { grep -qE -- "$2" "$1" || fail "no '$2' in: $(cat "$1")"; }
+export STATOR_CACHE_DIR=$work/kept STATOR_SOFT_DEVICE=1 STATOR_GPU_BACKEND=cuda_soft
+
+mkdir -p "$work/bundle/bin" "$work/bundle/bench/gpu/anchors" "$work/cases"
+ln -s "$STATOR" "$STATOR_BUILD/bench/gpu_bench" "$work/bundle/bin/"
+cp "$STATOR_SOURCE/bench/device.sh" "$STATOR_SOURCE/bench/device_report.py" "$work/bundle/bench/"
+cat >"$work/bundle/bench/gpu/anchors/matmul_small.stir" <<'END'
+stir 1
+graph @main(%x: f32[3, 5], %y: f32[5, 7]) {
+  %z = matmul(%x, %y) : f32[3, 7]
+  return z: %z
+}
+END
+STATOR_CASES=$work/cases bash "$work/bundle/bench/device.sh" "$work/out" bits products >"$work/said"
+has "$work/said" '^bits 0 '
+has "$work/said" '^products 0 '
+has "$work/said" '^matmul_small +nothing to compare with$'
+! grep -q '^hip' "$work/said" || fail "hip ran unasked"
+
+cases=$STATOR_SOURCE/build/cases/node
+[ -d "$cases/test_softmax_axis_1" ] || { echo "no ONNX cases here: ./bootstrap test makes them"; exit 0; }
+cp -r "$cases/test_softmax_axis_1" "$cases/test_add" "$work/cases/"
+STATOR_CASES=$work/cases bash "$work/bundle/bench/device.sh" "$work/out" hip >"$work/said"
+has "$work/said" '^hip 0 '
+has "$work/said" '^ONNX cases \(hip\): 2 passed, 0 failed, 0 skipped; 2 of 2 with every node on the device'
+grep -q '"hip": {' "$work/out/device.json" || fail "device.json tells nothing of hip"
+echo ok

@@ -63,7 +63,7 @@ static stator_status begin_driver(const st_gpu_backend *b, st_gpu_native *driver
 {
     char file[ST_GPU_PATH_BYTES];
     choose_file(secure_getenv(b->driver_variable), b->driver_beside, file);
-    return st_gpu_native_begin(driver, b->vendor, file, err);
+    return st_gpu_native_begin(driver, b->vendor, b->name, file, err);
 }
 
 /* Is everything there that a compile and a call need? The compiler is opened for that, which takes
@@ -132,7 +132,8 @@ static stator_status open_with_settings(plugin *self, open_device *device, stato
 {
     const st_gpu_settings *s = &device->settings;
     const st_gpu_open_options options = {.compiler = s->compiler, .arch = s->arch};
-    ST_TRY(st_gpu_native_begin(&device->driver, self->backend->vendor, s->driver, err));
+    const st_gpu_backend *b = self->backend;
+    ST_TRY(st_gpu_native_begin(&device->driver, b->vendor, b->name, s->driver, err));
     ST_TRY(st_gpu_context_open(&device->context, &device->driver, s->device, &options, err));
     const st_gpu_config config = {.host = self->host,
                                   .mem = &self->mem,
@@ -183,7 +184,7 @@ static stator_status say_differs(const st_gpu_backend *b, const st_gpu_settings 
                    "%s:%u is open in this context with other values of memory_cap, arch, driver%s "
                    "%s%s%s, and tensors and functions share it; set them as variables (%s), or use "
                    "another context",
-                   v->name, settings->device, has_library ? "," : " or", v->compiler,
+                   b->name, settings->device, has_library ? "," : " or", v->compiler,
                    has_library ? " or " : "", has_library ? v->contractions->option : "",
                    b->cap_variable);
 }
@@ -269,7 +270,7 @@ static stator_status make_instance(plugin *self, const stator_options *options, 
     const st_gpu_backend *b = self->backend;
     st_gpu_settings settings;
     open_device *device = NULL;
-    ST_TRY(st_gpu_settings_of(b->vendor, self->host, options, number, &settings, err));
+    ST_TRY(st_gpu_settings_of(b->vendor, b->name, self->host, options, number, &settings, err));
     choose_file(settings.driver, b->driver_beside, settings.driver);
     choose_file(settings.compiler, b->compiler_beside, settings.compiler);
     choose_file(settings.library, b->library_beside, settings.library);

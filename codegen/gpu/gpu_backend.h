@@ -11,6 +11,7 @@
 /* A plugin; lives as long as it. */
 typedef struct st_gpu_backend {
     const st_gpu_vendor *vendor;
+    const char *name;              /* the backend's */
     const char *driver_variable;   /* that gives the option driver to the probe */
     const char *compiler_variable; /* and the compiler's */
     const char *cap_variable;      /* and memory_cap to all instances */

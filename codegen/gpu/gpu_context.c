@@ -47,9 +47,8 @@ static stator_status say_lost(const st_gpu_context *d, int32_t lost, const char 
 {
     (void)st_fail(err, STATOR_UNAVAILABLE,
                   "the context of %s:%d is lost%s%s (%s, %d, %s); start a new process",
-                  d->driver->vendor->name, (int)d->table.device.id,
-                  doing[0] != '\0' ? ", seen while " : "", doing,
-                  d->driver->vendor->error_name(d->driver, lost), (int)lost,
+                  d->driver->name, (int)d->table.device.id, doing[0] != '\0' ? ", seen while " : "",
+                  doing, d->driver->vendor->error_name(d->driver, lost), (int)lost,
                   d->driver->vendor->error_text(d->driver, lost));
     if (err != NULL) {
         st_diag_set_hint(*err, "a kernel did this, ours or another library's in this process; %s",
@@ -66,7 +65,7 @@ stator_status st_gpu_enter(st_gpu_context *d, st_gpu_scope *scope, stator_diag *
                "%s:%d was opened by the process that this one was forked from, and %s "
                "does not survive fork; start a new process (in Python: the start method "
                "'spawn')",
-               d->driver->vendor->name, (int)d->table.device.id, d->driver->vendor->driver->what);
+               d->driver->name, (int)d->table.device.id, d->driver->vendor->driver->what);
     if (lost != 0) {
         return say_lost(d, lost, "", err);
     }
@@ -107,7 +106,7 @@ stator_status st_gpu_leave(st_gpu_context *d, const st_gpu_scope *scope, int32_t
     }
     const bool is_memory = result == ST_GPU_RESULT_OUT_OF_MEMORY;
     return st_fail(err, is_memory ? STATOR_RESOURCE_EXHAUSTED : STATOR_INTERNAL,
-                   "%s:%d: %s failed: %s, %d, %s", d->driver->vendor->name, (int)d->table.device.id,
-                   doing, d->driver->vendor->error_name(d->driver, result), (int)result,
+                   "%s:%d: %s failed: %s, %d, %s", d->driver->name, (int)d->table.device.id, doing,
+                   d->driver->vendor->error_name(d->driver, result), (int)result,
                    d->driver->vendor->error_text(d->driver, result));
 }

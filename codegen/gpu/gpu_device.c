@@ -49,11 +49,12 @@ static bool open_functions(st_gpu_native *driver, const char *file, st_gpu_missi
 }
 
 stator_status st_gpu_native_begin(st_gpu_native *driver, const st_gpu_vendor *vendor,
-                                  const char *file, stator_diag **err)
+                                  const char *name, const char *file, stator_diag **err)
 {
     st_gpu_missing why;
     memset(driver, 0, sizeof *driver);
     driver->vendor = vendor;
+    driver->name = name;
     if (!open_functions(driver, file, &why)) {
         (void)st_fail(err, STATOR_NOT_FOUND, "%s", why.reason);
         if (err != NULL) {
@@ -112,7 +113,7 @@ stator_status st_gpu_describe(const st_gpu_native *driver, uint32_t id, st_gpu_d
     ST_FAIL_IF(id >= (uint32_t)driver->device_count, err, STATOR_NOT_FOUND,
                "there is no device %s:%u: the driver sees %d (%s says which), "
                "with numbers from 0",
-               v->name, id, driver->device_count, v->visible);
+               driver->name, id, driver->device_count, v->visible);
     int32_t result = driver->api.device_get(&ordinal, (int)id);
     if (result == ST_GPU_RESULT_SUCCESS) {
         result = driver->api.device_name(out->name, (int)sizeof out->name, ordinal);
@@ -121,7 +122,7 @@ stator_status st_gpu_describe(const st_gpu_native *driver, uint32_t id, st_gpu_d
         result = driver->api.device_memory(&bytes, ordinal);
     }
     ST_FAIL_IF(result != ST_GPU_RESULT_SUCCESS, err, STATOR_UNAVAILABLE,
-               "the driver tells nothing of %s:%u: %s, %d, %s", v->name, id,
+               "the driver tells nothing of %s:%u: %s, %d, %s", driver->name, id,
                v->error_name(driver, result), (int)result, v->error_text(driver, result));
     ST_TRY(v->arch(driver, ordinal, out->arch, err));
     out->memory_bytes = bytes;
@@ -140,7 +141,7 @@ static stator_status retain_context(st_gpu_context *d, stator_diag **err)
                    attribute_of(driver, d->ordinal, ST_GPU_COMPUTE_MODE) == (uint32_t)v->prohibited,
                err, STATOR_UNAVAILABLE,
                "%s:%u is in the compute mode 'prohibited'; `nvidia-smi -c DEFAULT` allows it",
-               v->name, id);
+               driver->name, id);
     const int32_t result = driver->api.context_retain(&d->context, d->ordinal);
     if (result == ST_GPU_RESULT_SUCCESS) {
         return STATOR_OK;
@@ -148,7 +149,7 @@ static stator_status retain_context(st_gpu_context *d, stator_diag **err)
     d->context = NULL;
     return st_fail(
         err, result == ST_GPU_RESULT_OUT_OF_MEMORY ? STATOR_RESOURCE_EXHAUSTED : STATOR_UNAVAILABLE,
-        "%s:%u gives no context: %s, %d, %s; %s", v->name, id, v->error_name(driver, result),
+        "%s:%u gives no context: %s, %d, %s; %s", driver->name, id, v->error_name(driver, result),
         (int)result, v->error_text(driver, result), v->see_users);
 }
 

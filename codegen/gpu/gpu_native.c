@@ -29,8 +29,8 @@ static stator_status say_no_memory(st_gpu_context *d, uint64_t bytes, stator_dia
     return st_fail(err, STATOR_RESOURCE_EXHAUSTED,
                    "%s:%d: no memory for %llu bytes: %zu of %zu bytes are free, this backend "
                    "holds %llu",
-                   d->driver->vendor->name, (int)d->table.device.id, (unsigned long long)bytes,
-                   free_bytes, total_bytes, (unsigned long long)atomic_load(&d->held_bytes));
+                   d->driver->name, (int)d->table.device.id, (unsigned long long)bytes, free_bytes,
+                   total_bytes, (unsigned long long)atomic_load(&d->held_bytes));
 }
 
 static stator_status driver_alloc(void *self, uint64_t bytes, st_gpu_address *out,
@@ -70,7 +70,7 @@ static void driver_free(void *self, st_gpu_address p)
 static stator_status judge_address(const st_gpu_context *d, const void *p, int32_t result,
                                    bool is_host, int ordinal, stator_diag **err)
 {
-    const char *name = d->driver->vendor->name;
+    const char *name = d->driver->name;
     const int device = (int)d->table.device.id;
     ST_FAIL_IF(result == ST_GPU_RESULT_INVALID_VALUE || is_host, err, STATOR_INVALID_ARGUMENT,
                "%p is no address of %s:%d but one of %s; copy the tensor there, or say that it "

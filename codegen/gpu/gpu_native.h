@@ -61,6 +61,7 @@ typedef struct st_gpu_contractions st_gpu_contractions;
 /* The driver of a process, begun once. */
 typedef struct st_gpu_native {
     const st_gpu_vendor *vendor;
+    const char *name; /* of devices: "cuda" of "cuda:0" */
     st_gpu_api api;
     void (*own[ST_GPU_OWN_MAX])(void); /* of vendor->own_symbols */
     char path[ST_GPU_PATH_BYTES];
@@ -69,7 +70,6 @@ typedef struct st_gpu_native {
 } st_gpu_native;
 
 struct st_gpu_vendor {
-    const char *name; /* of devices: "cuda" of "cuda:0" */
     int32_t device_type;
     const char *visible;                     /* the variable that hides devices from a process */
     const char *see_devices;                 /* what to do where the driver sees none */
@@ -141,9 +141,10 @@ struct st_gpu_contractions {
 /* ---- gpu_device.c ---- */
 
 /* Opens the library (option `driver`, NULL or "": looked for) and begins it. No context is made.
+ * `name` is the backend's, which errors call its devices by, and is kept.
  * NOT_FOUND: the library is missing; UNAVAILABLE: it sees no device, with the reason. */
 stator_status st_gpu_native_begin(st_gpu_native *driver, const st_gpu_vendor *vendor,
-                                  const char *file, stator_diag **err);
+                                  const char *name, const char *file, stator_diag **err);
 
 /* What the device is like; `id` is the driver's number, below device_count. */
 stator_status st_gpu_describe(const st_gpu_native *driver, uint32_t id, st_gpu_device *out,

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static stator_status take_text(const st_gpu_vendor *vendor, const stator_host *host,
+static stator_status take_text(const char *name, const stator_host *host,
                                const stator_options *options, const char *key, char *out,
                                size_t size, stator_diag **err)
 {
@@ -14,13 +14,13 @@ static stator_status take_text(const st_gpu_vendor *vendor, const stator_host *h
     const int n = snprintf(out, size, "%s", text != NULL ? text : "");
     ST_FAIL_IF(n < 0 || (size_t)n >= size, err, STATOR_INVALID_ARGUMENT,
                "%s: the value of the option %s is too long: %d characters, at most %zu are read",
-               vendor->name, key, n, size - 1);
+               name, key, n, size - 1);
     return STATOR_OK;
 }
 
-stator_status st_gpu_settings_of(const st_gpu_vendor *vendor, const stator_host *host,
-                                 const stator_options *options, uint32_t device,
-                                 st_gpu_settings *out, stator_diag **err)
+stator_status st_gpu_settings_of(const st_gpu_vendor *vendor, const char *name,
+                                 const stator_host *host, const stator_options *options,
+                                 uint32_t device, st_gpu_settings *out, stator_diag **err)
 {
     const int64_t named = host->opt->get_i64(options, "device");
     const int64_t cap = host->opt->get_i64(options, "memory_cap");
@@ -28,17 +28,17 @@ stator_status st_gpu_settings_of(const st_gpu_vendor *vendor, const stator_host 
     ST_FAIL_IF(named >= 0 && device != 0 && (int64_t)device != named, err, STATOR_INVALID_ARGUMENT,
                "%s: the application asks for device %u, the option device says %lld; leave one "
                "of them out",
-               vendor->name, device, (long long)named);
+               name, device, (long long)named);
     out->device = named >= 0 ? (uint32_t)named : device;
     out->memory_cap = cap > 0 ? (uint64_t)cap : 0;
-    ST_TRY(take_text(vendor, host, options, "driver", out->driver, sizeof out->driver, err));
-    ST_TRY(take_text(vendor, host, options, vendor->compiler, out->compiler, sizeof out->compiler,
-                     err));
+    ST_TRY(take_text(name, host, options, "driver", out->driver, sizeof out->driver, err));
+    ST_TRY(
+        take_text(name, host, options, vendor->compiler, out->compiler, sizeof out->compiler, err));
     if (vendor->contractions != NULL) {
-        ST_TRY(take_text(vendor, host, options, vendor->contractions->option, out->library,
+        ST_TRY(take_text(name, host, options, vendor->contractions->option, out->library,
                          sizeof out->library, err));
     }
-    return take_text(vendor, host, options, "arch", out->arch, sizeof out->arch, err);
+    return take_text(name, host, options, "arch", out->arch, sizeof out->arch, err);
 }
 
 bool st_gpu_wants_library(const st_gpu_vendor *vendor, const stator_host *host,

@@ -38,11 +38,11 @@ typedef struct st_gpu_settings {
     char arch[ST_GPU_ARCH_BYTES];     /* "": the device's own */
 } st_gpu_settings;
 
-/* `device` is the number that the host asks for. INVALID_ARGUMENT: a value is too long, or two
- * numbers of devices disagree. */
-stator_status st_gpu_settings_of(const st_gpu_vendor *vendor, const stator_host *host,
-                                 const stator_options *options, uint32_t device,
-                                 st_gpu_settings *out, stator_diag **err);
+/* `name` is the backend's, `device` the number that the host asks for. INVALID_ARGUMENT: a value
+ * is too long, or two numbers of devices disagree. */
+stator_status st_gpu_settings_of(const st_gpu_vendor *vendor, const char *name,
+                                 const stator_host *host, const stator_options *options,
+                                 uint32_t device, st_gpu_settings *out, stator_diag **err);
 /* Is the vendor's library of contractions wanted? */
 bool st_gpu_wants_library(const st_gpu_vendor *vendor, const stator_host *host,
                           const stator_options *options);

@@ -350,7 +350,7 @@ static stator_status run(void *self, void *op_, const st_library_call *of, stato
         return STATOR_OK;
     }
     ST_FAIL_IF(!set_key(&call), err, STATOR_INTERNAL,
-               "cuda: a product's operands are no matrices for these sizes");
+               "cuBLASLt: a product's operands are no matrices for these sizes");
     ST_TRY(st_gpu_enter(library->context, &scope, err));
     stator_status status = find_handle(library, err);
     (void)pthread_mutex_lock(&op->mutex);
@@ -397,7 +397,8 @@ static stator_status prepare(cuda_gemm_library *library, gemm_op *op, const gemm
     if (is_empty(&op->operands, sizes)) {
         return STATOR_OK;
     }
-    ST_FAIL_IF(!set_key(&call), err, STATOR_INTERNAL, "cuda: a product's operands are no matrices");
+    ST_FAIL_IF(!set_key(&call), err, STATOR_INTERNAL,
+               "cuBLASLt: a product's operands are no matrices");
     const uint64_t in = bytes_of(op->operands.in);
     const st_gpu_address x = (uint64_t)sizes->x.offset * in;
     const st_gpu_address y = (uint64_t)sizes->y.offset * in;
@@ -526,7 +527,7 @@ static stator_status op_load(void *self, const st_library_kept *kept, void **out
     }
     if (!load(library, kept, op)) {
         destroy(library, op);
-        return st_fail(err, STATOR_DATA_LOSS, "cuda: a kept product is damaged");
+        return st_fail(err, STATOR_DATA_LOSS, "cuBLASLt: a kept product is damaged");
     }
     *out_op = op;
     return STATOR_OK;

@@ -29,7 +29,7 @@ stator_status gemm_fail(const cuda_gemm_library *library, const char *doing, cub
         status >= 0 && (size_t)status < sizeof names / sizeof names[0] && names[status] != NULL;
     (void)st_fail(
         err, status == CUBLASLT_STATUS_ALLOC_FAILED ? STATOR_RESOURCE_EXHAUSTED : STATOR_INTERNAL,
-        "cuda:%d: cuBLASLt (%s) fails at %s: CUBLAS_STATUS_%s, %d",
+        "%s:%d: cuBLASLt (%s) fails at %s: CUBLAS_STATUS_%s, %d", library->context->driver->name,
         (int)library->context->table.device.id, library->path, doing,
         is_named ? names[status] : "of no known name", (int)status);
     if (err != NULL) {
@@ -170,11 +170,10 @@ static stator_status choose(const cuda_gemm_library *library, const cublaslt_alg
     if (status != CUBLASLT_STATUS_SUCCESS) {
         return gemm_fail(library, "the choice of an algorithm", status, err);
     }
-    ST_FAIL_IF(
-        !is_guard_whole(&answer), err, STATOR_INTERNAL,
-        "cuda: the answers of cuBLASLt (%s, version %u) have more than %zu bytes: it is newer "
-        "than this plugin; use that of CUDA 12 or 13, or contractions=loops",
-        library->path, library->version, sizeof answer.result);
+    ST_FAIL_IF(!is_guard_whole(&answer), err, STATOR_INTERNAL,
+               "the answers of cuBLASLt (%s, version %u) have more than %zu bytes: it is newer "
+               "than this plugin; use that of CUDA 12 or 13, or contractions=loops",
+               library->path, library->version, sizeof answer.result);
     plan->algo = is_kept ? *kept : answer.result.algo;
     plan->workspace_bytes = answer.result.workspace_bytes;
     return STATOR_OK;

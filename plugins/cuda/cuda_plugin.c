@@ -70,6 +70,7 @@ static void put_capability(const char *arch, char out[32])
 }
 
 static const st_gpu_backend parts = {.vendor = &cuda_vendor,
+                                     .name = CUDA_NAME,
                                      .driver_variable = CUDA_OPT_DRIVER,
                                      .compiler_variable = CUDA_OPT_NVRTC,
                                      .cap_variable = CUDA_OPT_MEMORY_CAP,

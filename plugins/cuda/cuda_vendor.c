@@ -153,7 +153,6 @@ static stator_status cuda_compile_for(void *compiler, const st_gpu_device *devic
 }
 
 const st_gpu_vendor cuda_vendor = {
-    .name = "cuda",
     .device_type = DEVICE_TYPE_CUDA,
     .visible = "CUDA_VISIBLE_DEVICES",
     .see_devices = "see whether `nvidia-smi` shows a device, and whether this user may open "

@@ -51,6 +51,7 @@ static const stator_option_desc option_rows[] = {
 };
 
 static const st_gpu_backend parts = {.vendor = &hip_vendor,
+                                     .name = HIP_NAME,
                                      .driver_variable = HIP_OPT_DRIVER,
                                      .compiler_variable = HIP_OPT_HIPRTC,
                                      .cap_variable = HIP_OPT_MEMORY_CAP,

@@ -87,8 +87,8 @@ static stator_status hip_arch(const st_gpu_native *driver, int32_t ordinal, char
     const size_t n = strnlen(name, HIP_ARCH_NAME_BYTES);
     ST_FAIL_IF(result != ST_GPU_RESULT_SUCCESS || strncmp(name, "gfx", 3) != 0 || n >= 32, err,
                STATOR_UNAVAILABLE,
-               "HIP says no architecture of hip:%d: expected a name such as gfx90a (%s, %d)",
-               (int)ordinal, hip_error_name(driver, result), (int)result);
+               "HIP says no architecture of %s:%d: expected a name such as gfx90a (%s, %d)",
+               driver->name, (int)ordinal, hip_error_name(driver, result), (int)result);
     memcpy(out, name, n + 1);
     return STATOR_OK;
 }
@@ -106,7 +106,6 @@ static const int32_t ending[] = {HIP_RESULT_DEINITIALIZED,        HIP_RESULT_ECC
                                  HIP_RESULT_LAUNCH_FAILED,        HIP_RESULT_UNKNOWN};
 
 const st_gpu_vendor hip_vendor = {
-    .name = "hip",
     .device_type = DEVICE_TYPE_ROCM,
     .visible = "HIP_VISIBLE_DEVICES",
     .see_devices = "see whether `rocminfo` shows a device, and whether this user may open /dev/kfd "

@@ -67,7 +67,7 @@ done
 # Options: a device that is not there, and two that disagree with what is open.
 "$STATOR" run "$work/pointwise.stir" --random 0 --backend cuda_soft --backend-option device=77 >"$work/out" 2>&1 &&
     fail "device 77 ran"
-has "$work/out" 'there is no device cuda:77: the driver sees'
+has "$work/out" 'there is no device cuda_soft:77: the driver sees'
 "$STATOR" run "$work/pointwise.stir" --random 0 --backend cuda_soft --backend-option arch=H100 >"$work/out" 2>&1 &&
     fail "an architecture of no GPU was taken"
 has "$work/out" "'H100' is no architecture"

@@ -84,5 +84,5 @@ if cc -shared -fPIC -o "$work/crash.so" "$work/crash.c" 2>/dev/null; then
 fi
 "$STATOR" run "$work/pointwise.stir" --random 0 --backend hip_soft --backend-option device=77 >"$work/out" 2>&1 &&
     fail "device 77 ran"
-has "$work/out" 'there is no device hip:77: the driver sees'
+has "$work/out" 'there is no device hip_soft:77: the driver sees'
 echo ok

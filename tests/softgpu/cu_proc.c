@@ -1,4 +1,5 @@
-/* cuGetProcAddress: functions by their plain names, as the newest of their versions. */
+/* cuGetProcAddress: functions by their plain names, as the newest of their versions. And tables of
+ * functions that have no names, of which there are none. */
 #include <string.h>
 
 #include "soft_cuda.h"
@@ -100,4 +101,14 @@ CUresult cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t
         *status = result == CUDA_SUCCESS ? 0 : 1; /* found; not found */
     }
     return result;
+}
+
+/* NVRTC looks this function up where a libcuda is in the process, and crashes without it. */
+SOFT_EXPORT CUresult cuGetExportTable(const void **table, const void *id);
+
+CUresult cuGetExportTable(const void **table, const void *id)
+{
+    (void)id;
+    *table = NULL;
+    return CUDA_ERROR_NOT_FOUND;
 }

@@ -72,6 +72,7 @@ CUcontext soft_test_open(CUdevice device)
     BIND(cuda, cuLaunchKernel);
     BIND(cuda, cuGetErrorString);
     BIND(cuda, cuGetProcAddress_v2);
+    BIND(cuda, cuGetExportTable);
     BIND(nvrtc, nvrtcCreateProgram);
     BIND(nvrtc, nvrtcCompileProgram);
     BIND(nvrtc, nvrtcGetProgramLogSize);

@@ -46,6 +46,7 @@ typedef struct soft_api {
                                unsigned, unsigned, CUstream, void **, void **);
     CUresult (*cuGetErrorString)(CUresult, const char **);
     CUresult (*cuGetProcAddress_v2)(const char *, void **, int, uint64_t, int *);
+    CUresult (*cuGetExportTable)(const void **, const void *);
     int (*nvrtcCreateProgram)(nvrtcProgram *, const char *, const char *, int, const char *const *,
                               const char *const *);
     int (*nvrtcCompileProgram)(nvrtcProgram, int, const char *const *);

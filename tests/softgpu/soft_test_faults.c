@@ -111,6 +111,9 @@ void case_proc_address(void)
     CHECK(*(void **)&cu.cuMemAlloc_v2 == found && status == 0);
     CHECK(cu.cuGetProcAddress_v2("cuNothing", &found, 12000, 0, &status) == CUDA_ERROR_NOT_FOUND);
     CHECK(found == NULL && status == 1);
+    const void *table = &table;
+    CHECK(cu.cuGetExportTable(&table, "any 16 bytes....") == CUDA_ERROR_NOT_FOUND);
+    CHECK(table == NULL);
 }
 
 void case_bad_option(void)

@@ -44,7 +44,7 @@ static void expect_text(const char *words, const char *hint)
 Test(cuda, missing_driver_names_the_file)
 {
     st_gpu_native driver;
-    cr_expect_eq(st_gpu_native_begin(&driver, &cuda_vendor, "/nowhere/libcuda.so.1", &err),
+    cr_expect_eq(st_gpu_native_begin(&driver, &cuda_vendor, "cuda", "/nowhere/libcuda.so.1", &err),
                  STATOR_NOT_FOUND);
     expect_text("the file of the option driver cannot be opened: /nowhere/libcuda.so.1",
                 "correct the option driver");
@@ -66,7 +66,7 @@ Test(cuda, absent_driver_says_where_it_was_looked_for)
 Test(cuda, driver_without_a_function_is_too_old)
 {
     st_gpu_native driver;
-    cr_expect_eq(st_gpu_native_begin(&driver, &cuda_vendor, FAKE("cuda_lacks"), &err),
+    cr_expect_eq(st_gpu_native_begin(&driver, &cuda_vendor, "cuda", FAKE("cuda_lacks"), &err),
                  STATOR_NOT_FOUND);
     expect_text("has no function cuMemHostAlloc", "CUDA 11 or newer");
 }
@@ -75,11 +75,11 @@ Test(cuda, driver_without_a_device)
 {
     st_gpu_native driver;
     unsetenv("CUDA_VISIBLE_DEVICES");
-    cr_expect_eq(st_gpu_native_begin(&driver, &cuda_vendor, FAKE("cuda_no_device"), &err),
+    cr_expect_eq(st_gpu_native_begin(&driver, &cuda_vendor, "cuda", FAKE("cuda_no_device"), &err),
                  STATOR_UNAVAILABLE);
     expect_text("sees no device", "nvidia-smi");
     setenv("CUDA_VISIBLE_DEVICES", "7", 1);
-    cr_expect_eq(st_gpu_native_begin(&driver, &cuda_vendor, FAKE("cuda_no_device"), &err),
+    cr_expect_eq(st_gpu_native_begin(&driver, &cuda_vendor, "cuda", FAKE("cuda_no_device"), &err),
                  STATOR_UNAVAILABLE);
     expect_text("CUDA_VISIBLE_DEVICES is '7'", "unset it");
 }
@@ -87,7 +87,7 @@ Test(cuda, driver_without_a_device)
 Test(cuda, driver_that_does_not_fit_the_kernel_module)
 {
     st_gpu_native driver;
-    cr_expect_eq(st_gpu_native_begin(&driver, &cuda_vendor, FAKE("cuda_mismatch"), &err),
+    cr_expect_eq(st_gpu_native_begin(&driver, &cuda_vendor, "cuda", FAKE("cuda_mismatch"), &err),
                  STATOR_UNAVAILABLE);
     expect_text("803", "restart the machine");
 }
@@ -100,7 +100,7 @@ static const st_gpu_open_options plain = {.compiler = FAKE("nvrtc")};
 
 static void open_device(const char *file)
 {
-    cr_assert_eq(st_gpu_native_begin(&driver, &cuda_vendor, file, &err), STATOR_OK, "%s",
+    cr_assert_eq(st_gpu_native_begin(&driver, &cuda_vendor, "cuda", file, &err), STATOR_OK, "%s",
                  st_diag_text(err));
     cr_assert_eq(st_gpu_context_open(&device, &driver, 0, &plain, &err), STATOR_OK, "%s",
                  st_diag_text(err));
@@ -121,7 +121,7 @@ Test(cuda, device_is_described)
 
 Test(cuda, device_that_is_not_there)
 {
-    cr_assert_eq(st_gpu_native_begin(&driver, &cuda_vendor, FAKE("cuda"), &err), STATOR_OK);
+    cr_assert_eq(st_gpu_native_begin(&driver, &cuda_vendor, "cuda", FAKE("cuda"), &err), STATOR_OK);
     cr_expect_eq(st_gpu_context_open(&device, &driver, 5, &plain, &err), STATOR_NOT_FOUND);
     expect_text("there is no device cuda:5: the driver sees 2", NULL);
     cr_expect_eq(st_gpu_context_open(&device, &driver, 1, &plain, &err), STATOR_UNAVAILABLE);

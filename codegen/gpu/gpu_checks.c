@@ -124,17 +124,20 @@ void gpu_word_end(gpu_stream *stream, gpu_word *word)
 
 /* ---- telling ---- */
 
-static stator_status tell(const gpu_word *word, uint32_t value, stator_diag **err)
+/* `last`: the last call that failed, too. */
+static stator_status tell(const gpu_word *word, uint32_t value, uint64_t last, stator_diag **err)
 {
+    const char *others = last > word->last_call ? ", and checks of later calls failed" : "";
     const bool is_new = err != NULL && *err == NULL;
     const char *text = text_of(word->checks, value);
     stator_status status = STATOR_OUT_OF_RANGE;
     if (word->first_call == word->last_call) {
-        status = st_fail(err, status, "%s (in call %llu of the device)", text,
-                         (unsigned long long)word->first_call);
+        status = st_fail(err, status, "%s (in call %llu of the device%s)", text,
+                         (unsigned long long)word->first_call, others);
     } else {
-        status = st_fail(err, status, "%s (in one of the calls %llu to %llu of the device)", text,
-                         (unsigned long long)word->first_call, (unsigned long long)word->last_call);
+        status = st_fail(err, status, "%s (in one of the calls %llu to %llu of the device%s)", text,
+                         (unsigned long long)word->first_call, (unsigned long long)word->last_call,
+                         others);
     }
     if (is_new) {
         st_diag_set_hint(*err,
@@ -143,18 +146,29 @@ static stator_status tell(const gpu_word *word, uint32_t value, stator_diag **er
     return status;
 }
 
-/* The words are linked from the newest to the oldest; the oldest that failed is told. */
+/* Everything that was queued on the stream in the epochs before is done. */
+static bool has_ended(const gpu_word *word, uint64_t epoch)
+{
+    return word->n_open == 0 && word->epoch < epoch;
+}
+
+/* The words are linked from the newest to the oldest; the oldest that failed is told, and
+ * that there are others, which are forgotten with it. */
 stator_status gpu_words_tell(st_gpu *gpu, gpu_stream *stream, uint64_t epoch, stator_diag **err)
 {
     const gpu_word *failed = NULL;
+    uint64_t last = 0;
     for (const gpu_word *word = stream->words; word; word = word->next) {
-        failed = atomic_load(word->value) ? word : failed;
+        if (atomic_load(word->value)) {
+            last = last == 0 && has_ended(word, epoch) ? word->last_call : last;
+            failed = word;
+        }
     }
     const stator_status status =
-        failed ? tell(failed, atomic_exchange(failed->value, 0), err) : STATOR_OK;
+        failed ? tell(failed, atomic_exchange(failed->value, 0), last, err) : STATOR_OK;
     for (gpu_word **at = &stream->words; *at;) {
         gpu_word *word = *at;
-        if (word->n_open == 0 && word->epoch < epoch) {
+        if (has_ended(word, epoch)) {
             atomic_store(word->value, 0);
             *at = word->next;
             word->next = gpu->unused_words;

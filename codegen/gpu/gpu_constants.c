@@ -81,18 +81,19 @@ stator_status gpu_constant_take(st_gpu *gpu, stator_blob *blob, gpu_constant **o
 void gpu_constant_give(st_gpu *gpu, gpu_constant *constant)
 {
     pthread_mutex_lock(&gpu->constants_lock);
-    if (--constant->references == 0) {
+    const bool is_last = --constant->references == 0;
+    if (is_last) {
         gpu_constant **at = bucket_of(gpu, constant->hash);
         while (*at != constant) {
             at = &(*at)->next;
         }
         *at = constant->next;
-        pthread_mutex_lock(&gpu->lock);
-        gpu_wait_for_all(gpu);
-        pthread_mutex_unlock(&gpu->lock);
+    }
+    pthread_mutex_unlock(&gpu->constants_lock);
+    if (is_last) {
+        gpu_wait_for_queued(gpu);
         gpu_give(gpu, &gpu->device, NULL, constant->address);
         atomic_fetch_sub(&gpu->constant_bytes, constant->bytes);
         st_free(gpu->mem, constant);
     }
-    pthread_mutex_unlock(&gpu->constants_lock);
 }

@@ -152,9 +152,7 @@ void st_gpu_destroy(st_gpu *gpu)
     if (gpu == NULL) {
         return;
     }
-    pthread_mutex_lock(&gpu->lock);
-    gpu_wait_for_all(gpu);
-    pthread_mutex_unlock(&gpu->lock);
+    gpu_wait_for_queued(gpu);
     gpu_programs_destroy(gpu);
     gpu_words_destroy(gpu);
     if (gpu->ignored) {
@@ -171,6 +169,7 @@ void st_gpu_destroy(st_gpu *gpu)
         gpu->unused_calls = next;
     }
     pthread_mutex_destroy(&gpu->lock);
+    pthread_cond_destroy(&gpu->wait_ended);
     pthread_mutex_destroy(&gpu->constants_lock);
     pthread_mutex_destroy(&gpu->programs_lock);
     st_free(gpu->mem, gpu);
@@ -195,6 +194,7 @@ stator_status st_gpu_create(const st_gpu_config *config, st_gpu **out, stator_di
     gpu->mem = config->mem;
     gpu->driver = config->driver;
     pthread_mutex_init(&gpu->lock, NULL);
+    pthread_cond_init(&gpu->wait_ended, NULL);
     pthread_mutex_init(&gpu->constants_lock, NULL);
     pthread_mutex_init(&gpu->programs_lock, NULL);
     gpu_pool_init(&gpu->device, gpu->mem, false, config->memory_cap);

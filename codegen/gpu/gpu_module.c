@@ -40,9 +40,7 @@ void gpu_module_destroy(void *self, void *module_)
     if (m == NULL) {
         return;
     }
-    pthread_mutex_lock(&gpu->lock); /* calls may still run its kernels */
-    gpu_wait_for_all(gpu);
-    pthread_mutex_unlock(&gpu->lock);
+    gpu_wait_for_queued(gpu); /* calls may still run its kernels */
     for (uint32_t i = 0; m->images && i < m->n_images; i++) {
         if (m->images[i].module) {
             gpu->driver->module_unload(gpu->driver->self, m->images[i].module);

@@ -11,8 +11,7 @@
  *   gpu_emitter.c    the tables of all that, and the runtime from beginning to end
  *
  * One mutex guards streams, pools, words and counts. It is held for look-ups, and while all streams
- * are waited for: when the device or pinned memory runs out, and when a module or the last use of a
- * constant ends. */
+ * are waited for because the device or pinned memory runs out. */
 #ifndef STATOR_CODEGEN_GPU_RUNTIME_H
 #define STATOR_CODEGEN_GPU_RUNTIME_H
 
@@ -61,6 +60,7 @@ typedef struct gpu_stream {
     uint64_t waited;
     gpu_word *words;
     uint32_t n_words;
+    uint32_t n_waits; /* threads in gpu_wait_for_queued that wait for it */
     bool is_open;
 } gpu_stream;
 
@@ -113,6 +113,7 @@ struct st_gpu {
     st_emitter emitter;
     st_device_memory memory;
     pthread_mutex_t lock;
+    pthread_cond_t wait_ended;    /* of a stream, for those that want to destroy it */
     st_vec(gpu_stream *) streams; /* the first is the runtime's own */
     gpu_pool device;
     gpu_pool pinned;
@@ -160,8 +161,10 @@ stator_status gpu_streams_create(st_gpu *gpu, stator_diag **err); /* the runtime
 stator_status gpu_stream_wait(st_gpu *gpu, gpu_stream *stream, stator_diag **err);
 /* The same, telling nothing; it counts as no wait of a call. */
 stator_status gpu_stream_drain(st_gpu *gpu, gpu_stream *stream, stator_diag **err);
-/* Waits for all streams, telling nothing: what calls have read may go. Under the lock. */
+/* Waits for what is queued on all streams, telling nothing: what calls have read may go. The first
+ * holds the lock all the time, the second takes it between waits. */
 void gpu_wait_for_all(st_gpu *gpu);
+void gpu_wait_for_queued(st_gpu *gpu);
 void gpu_streams_destroy(st_gpu *gpu);
 
 /* ---- gpu_memory.c ---- */

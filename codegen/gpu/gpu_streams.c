@@ -145,6 +145,32 @@ void gpu_wait_for_all(st_gpu *gpu)
     }
 }
 
+/* A stream that is being waited for is not destroyed (n_waits). */
+void gpu_wait_for_queued(st_gpu *gpu)
+{
+    const st_gpu_driver *driver = gpu->driver;
+    pthread_mutex_lock(&gpu->lock);
+    for (uint32_t i = 0; i < gpu->streams.count; i++) {
+        gpu_stream *stream = gpu->streams.data[i];
+        stator_diag *err = NULL;
+        if (!stream->is_open || !gpu_is_busy(stream)) {
+            continue;
+        }
+        const uint64_t epoch = ++stream->epoch;
+        stream->n_waits++;
+        pthread_mutex_unlock(&gpu->lock);
+        const stator_status status = driver->stream_wait(driver->self, stream->driver_stream, &err);
+        st_diag_release(err);
+        pthread_mutex_lock(&gpu->lock);
+        if (status == STATOR_OK && stream->waited < epoch) {
+            stream->waited = epoch;
+        }
+        stream->n_waits--;
+        pthread_cond_broadcast(&gpu->wait_ended);
+    }
+    pthread_mutex_unlock(&gpu->lock);
+}
+
 stator_status st_gpu_wait(st_gpu *gpu, void *handle, stator_diag **err)
 {
     pthread_mutex_lock(&gpu->lock);
@@ -167,6 +193,9 @@ void st_gpu_stream_destroy(st_gpu *gpu, void *handle)
     (void)gpu_stream_wait(gpu, stream, &err);
     st_diag_release(err);
     pthread_mutex_lock(&gpu->lock);
+    while (stream->n_waits) {
+        pthread_cond_wait(&gpu->wait_ended, &gpu->lock);
+    }
     stream->waited = ++stream->epoch;
     stream->is_open = false;
     pthread_mutex_unlock(&gpu->lock);

@@ -173,7 +173,11 @@ static void run_program(fake_gpu *f, const queued *q)
 static stator_status fake_stream_wait(void *self, void *stream_, stator_diag **err)
 {
     fake_stream *stream = stream_;
+    st_gpu_stats stats = {0};
     (void)err;
+    if (of(self)->is_asked_in_waits) {
+        st_gpu_get_stats(of(self)->gpu, &stats);
+    }
     for (uint32_t i = 0; i < stream->list.count; i++) {
         const queued *q = &stream->list.data[i];
         of(self)->now += q->value == -3 ? 0 : 1;

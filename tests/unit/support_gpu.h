@@ -28,6 +28,7 @@ typedef struct fake_gpu {
     bool is_wanted;     /* the compile cache asks for images */
     bool is_waited_for; /* all streams are waited for just before something is queued, as by another
                            thread */
+    bool is_asked_in_waits; /* the runtime is asked for its counts while the device is waited for */
     uint64_t noted[16];
     uint32_t n_noted, noted_blocks, noted_threads;
 } fake_gpu;

@@ -127,6 +127,32 @@ Test(gpu_calls, scratch_of_a_launch_behind_another_threads_wait_is_in_use)
     emitter->module_destroy(emitter->self, module);
 }
 
+/* Another thread goes on while the device ends what reads a module and a constant. */
+Test(gpu_calls, modules_and_constants_end_without_the_lock, .timeout = 20)
+{
+    void *module = module_of("note");
+    void *buffers[2] = {alloc(64), alloc(64)};
+    int64_t syms[2] = {5, 6};
+    const float value[4] = {1, 2, 3, 4};
+    fake_blob blob = {.data = value, .bytes = sizeof value, .hash = {9}};
+    void *constant = NULL;
+    const void *data = NULL;
+    cr_assert_eq(
+        memory->constant_take(memory->self, (stator_blob *)(void *)&blob, &constant, &data, NULL),
+        STATOR_OK);
+    void *call = begin_call(NULL, NULL, NULL);
+    f.is_asked_in_waits = true;
+    launch(module, 0, call, buffers, syms, 64);
+    memory->constant_give(memory->self, constant);
+    launch(module, 0, call, buffers, syms, 64);
+    memory->end(memory->self, call);
+    emitter->module_destroy(emitter->self, module);
+    f.is_asked_in_waits = false;
+    cr_expect_eq(f.now, 3, "the upload and both launches are done");
+    st_gpu_free(f.gpu, buffers[0], NULL);
+    st_gpu_free(f.gpu, buffers[1], NULL);
+}
+
 /* Times are the device's: what is queued behind the last mark is in none. */
 Test(gpu_calls, marks_have_the_times_of_the_device)
 {
@@ -271,7 +297,8 @@ Test(gpu_calls, a_check_is_told_once_by_the_next_wait)
     stator_diag *err = NULL;
     cr_expect_eq(st_gpu_wait(f.gpu, NULL, &err), STATOR_OUT_OF_RANGE);
     cr_expect_str_eq(st_diag_text(err),
-                     "gather 'g': an index is outside its axis (in call 1 of the device)");
+                     "gather 'g': an index is outside its axis (in call 1 of the device, and "
+                     "checks of later calls failed)");
     cr_expect_not_null(st_diag_hint(err));
     st_diag_release(err);
     cr_expect_eq(st_gpu_wait(f.gpu, NULL, NULL), STATOR_OK);
@@ -317,7 +344,7 @@ Test(gpu_calls, many_calls_share_words_and_name_a_range)
     *value = -1; /* what is queued is done with this: the first call is told */
     stator_diag *err = NULL;
     cr_expect_eq(st_gpu_wait(f.gpu, NULL, &err), STATOR_OUT_OF_RANGE);
-    cr_expect(strstr(st_diag_text(err), "(in call 10001 of the device)"), "%s", st_diag_text(err));
+    cr_expect(strstr(st_diag_text(err), "(in call 10001 of the device"), "%s", st_diag_text(err));
     st_diag_release(err);
     memory->checks_release(memory->self, checks);
     emitter->module_destroy(emitter->self, module);

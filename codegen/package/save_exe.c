@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define FORMAT 11u
+#define FORMAT 12u
 #define ITEM_BYTES_MIN 4u /* smallest item of a counted list */
 
 /* A field more in these is one to be kept here, or one that is not. */
@@ -304,6 +304,14 @@ static void field_outputs(archive *a)
         field_below(a, &exe->outputs[k].stage, exe->binds.count + 1u);
         field_below(a, &exe->outputs[k].rank, CG_RANK_MAX + 1u);
         field_progs(a, &exe->outputs[k].dims, &exe->outputs[k].rank);
+    }
+    uint32_t has_may_alias = exe->may_alias != NULL;
+    field_below(a, &has_may_alias, 2);
+    if (has_may_alias) {
+        make_list(a, &exe->may_alias, &exe->n_outputs);
+    }
+    for (uint32_t k = 0; exe->may_alias && k < exe->n_outputs; k++) {
+        field_below(a, &exe->may_alias[k], exe->n_inputs + 1u);
     }
     field_vec(a, &exe->checks, 2u * ITEM_BYTES_MIN);
     for (uint32_t i = 0; i < exe->checks.count; i++) {

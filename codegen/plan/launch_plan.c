@@ -475,6 +475,7 @@ stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
     ST_TRY_MEM(p.state && p.order && p.n_concurrent, err);
     ST_TRY(cg_find_shape_constraints(unit, exe, err));
     ST_TRY(order_groups(&p, err));
+    ST_TRY(cg_sink_writes(unit, p.order, p.n_order, err));
     ST_TRY(cg_gather_scans(unit, p.order, p.n_order, p.n_concurrent, err));
     ST_TRY(copy_buffers(&p, err));
     for (uint32_t i = 0, n = 0; i < p.n_order; i += n) {
@@ -485,5 +486,6 @@ stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
     cg_hint_end(unit);
     ST_TRY(set_outputs(&p, err));
     ST_TRY(take_constants(&p, err));
+    ST_TRY(cg_plan_write_backs(unit, exe, err));
     return cg_plan_memory(exe, err);
 }

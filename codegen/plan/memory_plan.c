@@ -124,21 +124,11 @@ static bool is_once_each(st_cg_exe *exe, const st_kernel *kernel, st_loop_ref st
     return times != 0 && times == numel;
 }
 
-/* May the result `to` of the step be written over `from`? Both are indices of the kernel's
- * buffers. */
-static bool may_replace(st_cg_exe *exe, const cg_launch *l, uint32_t from, uint32_t to)
+bool cg_may_overwrite(st_cg_exe *exe, const cg_launch *l, uint32_t from, uint32_t to)
 {
     const uint32_t *operands = &exe->operands.data[l->first_buffer];
     const st_kernel *kernel = &exe->kernels.data[l->kernel];
-    if (operands[from] == UINT32_MAX || from == to) {
-        return false;
-    }
-    const uint32_t step = (uint32_t)(l - exe->launches.data);
-    const cg_buffer *old = &exe->buffers.data[operands[from]];
-    const cg_buffer *new = &exe->buffers.data[operands[to]];
-    if (!is_work(old) || old->last != step || old->first == step || old->numel != new->numel ||
-        st_element_bytes(old->dtype) != st_element_bytes(new->dtype) ||
-        (kernel->buffers.data[from].flags & ST_BUFFER_WRITTEN)) {
+    if (kernel->buffers.data[from].flags & ST_BUFFER_WRITTEN) {
         return false;
     }
     for (uint32_t k = 0; k < l->n_buffers; k++) {
@@ -148,7 +138,24 @@ static bool may_replace(st_cg_exe *exe, const cg_launch *l, uint32_t from, uint3
     }
     const st_loop_ref store = only_store(kernel, to);
     return store && is_read_there(kernel, from, store) &&
-           is_once_each(exe, kernel, store, new->numel);
+           is_once_each(exe, kernel, store, exe->buffers.data[operands[to]].numel);
+}
+
+/* May the result `to` of the step be written over `from`? Both are indices of the kernel's
+ * buffers. */
+static bool may_replace(st_cg_exe *exe, const cg_launch *l, uint32_t from, uint32_t to)
+{
+    const uint32_t *operands = &exe->operands.data[l->first_buffer];
+    if (operands[from] == UINT32_MAX || from == to) {
+        return false;
+    }
+    const uint32_t step = (uint32_t)(l - exe->launches.data);
+    const cg_buffer *old = &exe->buffers.data[operands[from]];
+    const cg_buffer *new = &exe->buffers.data[operands[to]];
+    return is_work(old) && old->last == step && old->first != step &&
+           old->numel == new->numel &&st_element_bytes(old->dtype) ==
+               st_element_bytes(new->dtype) &&
+           cg_may_overwrite(exe, l, from, to);
 }
 
 /* The result takes over the alias root of a value that it may replace. */
@@ -262,7 +269,7 @@ static void put_in(st_cg_exe *exe, room *r, const sized *list, uint32_t n)
     }
 }
 
-/* The room that output `buffer` is; bytes 0: none. */
+/* The room that output `buffer` is; bytes 0: none, such as one that may lie in an input. */
 static room room_of(st_cg_exe *exe, const cg_buffer *buffer)
 {
     room r = {.bytes = bytes_of(exe, buffer), .index = buffer->index, .free_until = buffer->first};
@@ -273,7 +280,8 @@ static room room_of(st_cg_exe *exe, const cg_buffer *buffer)
             r.free_until = other->first;
         }
     }
-    r.bytes = r.free_until != UINT32_MAX && !buffer->align ? r.bytes : 0;
+    const bool is_free = exe->may_alias == NULL || exe->may_alias[buffer->index] == 0;
+    r.bytes = is_free && r.free_until != UINT32_MAX && !buffer->align ? r.bytes : 0;
     return r;
 }
 

@@ -27,6 +27,16 @@ stator_status cg_add_operand(st_cg_exe *exe, uint32_t buffer, cg_launch *launch,
 /* Gives the buffers of the workspace their offsets, two of them the same where a kernel may write
  * over what it reads; those that are dead before an output is written may lie there. */
 stator_status cg_plan_memory(st_cg_exe *exe, stator_diag **err);
+/* May the kernel of the step write its buffer `to` over its buffer `from`, which is as long and
+ * read by nobody behind it? */
+bool cg_may_overwrite(st_cg_exe *exe, const cg_launch *l, uint32_t from, uint32_t to);
+
+/* ---- plan_write_backs.c ---- */
+/* Moves the groups that make written outputs, and nothing that others read, to the end of `order`
+ * (n groups). */
+stator_status cg_sink_writes(cg_unit *unit, uint32_t *order, uint32_t n, stator_diag **err);
+/* Fills exe->may_alias, once outputs and launches are there and before memory is planned. */
+stator_status cg_plan_write_backs(const cg_unit *unit, st_cg_exe *exe, stator_diag **err);
 
 /* ---- copy_elision.c ---- */
 /* 1: the kernel moves nothing and is not needed; what it writes is another name for what it reads.

@@ -148,6 +148,7 @@ void st_cg_info(const st_cg_exe *exe, stator_exe_info *out)
     if (out->struct_size >= sizeof *out) {
         out->constant_bytes = out->packed_bytes = out->winograd_bytes = out->scratch_bytes = 0;
         add_memory(exe, out);
+        out->may_alias = exe->may_alias;
     }
 }
 
@@ -257,6 +258,11 @@ stator_status st_cg_print(const st_cg_exe *exe, st_str *out)
     }
     if (exe->n_output_aliases) {
         st_str_addf(out, ", %u in outputs", exe->n_output_aliases);
+    }
+    for (uint32_t k = 0; exe->may_alias && k < exe->n_outputs; k++) {
+        if (exe->may_alias[k] != 0) {
+            st_str_addf(out, ", output %u in input %u", k, exe->may_alias[k] - 1u);
+        }
     }
     if (exe->shape_constraints.count) {
         st_str_addf(out, ", %u %s of sizes a call", exe->shape_constraints.count,

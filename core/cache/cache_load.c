@@ -440,8 +440,8 @@ static bool is_graph_of(const loading *l, const st_program *p, const st_step *st
                         const stator_graph *graph)
 {
     const stator_graph_view *v = st_graph_view(graph);
-    bool is_so = v->n_inputs == step->n_in && v->n_outputs == step->n_out &&
-                 v->n_symbols >= l->n_syms && v->n_write_backs == 0;
+    bool is_so =
+        v->n_inputs == step->n_in && v->n_outputs == step->n_out && v->n_symbols >= l->n_syms;
     for (uint32_t k = 0; is_so && k < step->n_in; k++) {
         is_so = is_slot_of(l, p, step->in[k], v, k + 1u);
     }

@@ -187,6 +187,7 @@ stator_status st_describe_step(const st_compile_request *request, const st_progr
     step->run = run_instance;
     step->backend = instance->backend->item.name;
     step->workspace_bytes = info->workspace_bytes;
+    step->may_alias = info->may_alias;
     step->is_filled = (request->flags & STATOR_COMPILE_FILL_OUTPUTS) != 0 ||
                       (info->flags & STATOR_EXE_FILL_OUTPUTS) != 0;
     return STATOR_OK;

@@ -96,6 +96,8 @@ static stator_status divide(st_part_work *w, st_parts *out, stator_diag **err)
     ST_TRY(st_part_levels(w, err));
     ST_TRY(sort_nodes(w, out, err));
     mark_escapes(w);
+    w->n_parts = out->n_parts;
+    st_part_find_finals(w);
     for (uint32_t i = 0; i < out->n_parts; i++) {
         ST_TRY(st_part_write(w, &out->parts[i], i, err));
     }
@@ -120,9 +122,10 @@ stator_status st_partition(const st_partition_request *request, st_parts *out_pa
     w.part_of = st_calloc(mem, n, sizeof *w.part_of);
     w.escapes = st_calloc(mem, v->n_values + UINT64_C(1), 1);
     w.map = st_calloc(mem, v->n_values + UINT64_C(1), sizeof *w.map);
+    w.is_final = st_calloc(mem, n, sizeof *w.is_final);
     stator_status status = STATOR_OK;
     if (w.group == NULL || w.level == NULL || w.part_of == NULL || w.escapes == NULL ||
-        w.map == NULL) {
+        w.map == NULL || w.is_final == NULL) {
         status = st_fail_oom(err);
     } else {
         memset(w.part_of, 0xff, n * sizeof *w.part_of);
@@ -136,6 +139,7 @@ stator_status st_partition(const st_partition_request *request, st_parts *out_pa
     st_free(mem, w.part_of);
     st_free(mem, w.escapes);
     st_free(mem, w.map);
+    st_free(mem, w.is_final);
     st_free(mem, w.producer_begin);
     st_vec_free(mem, &w.producers);
     if (status != STATOR_OK) {

@@ -18,6 +18,8 @@ typedef struct st_part_work {
     st_vec(stator_ref) producers; /* nodes that must run before, node by node */
     uint32_t *producer_begin;     /* by node, n_nodes + 2 of them */
     stator_ref *map;              /* by value: in the part that is written, 0 not there */
+    uint32_t n_parts;
+    uint8_t *is_final; /* by node: only written values need it; it comes last in its part */
     bool may_dissolve;
 } st_part_work;
 
@@ -31,6 +33,8 @@ static inline bool st_part_is_constant(const st_part_work *w, stator_ref node)
 stator_status st_part_edges(st_part_work *w, stator_diag **err);
 /* Fills level (partition_levels.c). */
 stator_status st_part_levels(st_part_work *w, stator_diag **err);
+/* Fills is_final, once there are parts (partition_write.c). */
+void st_part_find_finals(st_part_work *w);
 /* Writes the graph of a part whose nodes and color are set (partition_write.c). */
 stator_status st_part_write(st_part_work *w, st_part *part, uint32_t number, stator_diag **err);
 

@@ -209,6 +209,9 @@ stator_status stator_function_copies(stator_function *f, stator_copy_info *out)
         info.n_waits = (uint32_t)p->last_counts.n_waits;
         info.n_devices = p->n_domains;
         info.n_calls = p->n_calls;
+        info.n_write_backs = p->n_write_backs;
+        info.n_write_back_copies = (uint32_t)p->last_counts.n_written;
+        info.write_back_bytes = p->last_counts.n_written_bytes;
         pthread_mutex_unlock(&p->lock);
     }
     return ST_CTX_WRITE(f->ctx, stator_copy_info, out, &info);

@@ -219,6 +219,19 @@ static stator_status use_all(const stator_function *f, const st_program *program
     return STATOR_OK;
 }
 
+/* Inputs that the call has written, but to dense copies of them. */
+static stator_status write_copied_inputs(const st_program *p, const call_tensors *tensors,
+                                         stator_diag **err)
+{
+    for (uint32_t k = 0; k < p->n_write_backs; k++) {
+        const uint32_t i = p->write_backs[k].input;
+        if (tensors->copies[i] != NULL) {
+            ST_TRY(st_tensor_copy(tensors->in[i], tensors->copies[i], err));
+        }
+    }
+    return STATOR_OK;
+}
+
 /* The program on dense inputs, one of its first calls beside the reference. */
 static stator_status run_entry(stator_function *f, st_compiled *entry, st_call_state *state,
                                const DLTensor *in, stator_tensor **out, stator_diag **err)
@@ -330,6 +343,7 @@ stator_status stator_call_with(stator_function *f, uint32_t n_in, stator_tensor 
             status = f->has_devices || is_any_on_device(&tensors)
                          ? run_on_devices(f, entry, state, inputs.views, &tensors, &diag)
                          : run_entry(f, entry, state, inputs.views, out, &diag);
+            ST_THEN(status, write_copied_inputs(&entry->program, &tensors, &diag));
         }
         if (state != NULL) {
             st_program_release(&entry->program, state);

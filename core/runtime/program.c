@@ -9,8 +9,8 @@
 
 /* ---- storage ---- */
 
-static stator_status check_given(const DLTensor *given, const DLTensor *expected, const char *what,
-                                 uint32_t k, stator_diag **err)
+stator_status st_check_given(const DLTensor *given, const DLTensor *expected, const char *what,
+                             uint32_t k, stator_diag **err)
 {
     if (given->ndim != expected->ndim ||
         memcmp(&given->dtype, &expected->dtype, sizeof given->dtype) != 0 ||
@@ -67,10 +67,11 @@ static stator_status make_output(st_call_state *state, const st_slot *slot, cons
                                              slot->dtype, slot->rank, shape, out, err);
 }
 
-/* The call's output k with this shape: a new tensor, or the caller's. */
-static stator_status take_output(st_call_state *state, uint32_t k, const DLTensor *shaped,
-                                 const st_slot *slot, void **out_data, stator_diag **err)
+stator_status st_state_take_output(st_call_state *state, uint32_t k, const DLTensor *shaped,
+                                   void **out_data, stator_diag **err)
 {
+    const st_program *p = state->program;
+    const st_slot *slot = &p->slots[p->outputs[k]];
     if (state->owned != NULL) {
         ST_TRY(take_owned(state, k, slot, shaped, err));
         *out_data = state->owned[k].view.data;
@@ -81,7 +82,7 @@ static stator_status take_output(st_call_state *state, uint32_t k, const DLTenso
         ST_TRY(make_output(state, slot, shaped->shape, out, err));
         state->is_fresh[k] = 1;
     } else {
-        ST_TRY(check_given(&(*out)->view, shaped, "output", k, err));
+        ST_TRY(st_check_given(&(*out)->view, shaped, "output", k, err));
     }
     *out_data = st_tensor_address(*out);
     return STATOR_OK;
@@ -120,9 +121,9 @@ static stator_status find_place(st_call_state *state, uint32_t i, stator_diag **
     DLTensor *t = &state->slots[i];
     uint64_t bytes = 0;
     if (slot->output >= 0 && is_placed_at_once(state, (uint32_t)slot->output, slot)) {
-        return take_output(state, (uint32_t)slot->output, t, slot, &t->data, err);
+        return st_state_take_output(state, (uint32_t)slot->output, t, &t->data, err);
     }
-    if (slot->has_offset) {
+    if (slot->has_offset || (slot->in_place != 0 && st_state_place_in_input(state, i))) {
         return STATOR_OK;
     }
     ST_TRY(bytes_of(slot, t->shape, &bytes, err));
@@ -134,7 +135,8 @@ static stator_status find_place(st_call_state *state, uint32_t i, stator_diag **
 stator_status st_state_place(st_call_state *state, uint32_t i, stator_diag **err)
 {
     ST_TRY(find_place(state, i, err));
-    const bool is_filled = state->is_filled || (state->step != NULL && state->step->is_filled);
+    const bool is_filled = (state->is_filled || (state->step != NULL && state->step->is_filled)) &&
+                           (state->program->slots[i].in_place == 0 || state->from_pool[i]);
     return is_filled ? fill(state, &state->program->slots[i], &state->slots[i], err) : STATOR_OK;
 }
 
@@ -336,9 +338,8 @@ static stator_status run_steps(st_call_state *state, stator_diag **err)
     return STATOR_OK;
 }
 
-/* Copies a dense value to where something of another domain may lie. */
-static stator_status move_value(st_call_state *state, const DLTensor *src, const DLTensor *to,
-                                void *dst, stator_diag **err)
+stator_status st_state_move_value(st_call_state *state, const DLTensor *src, const DLTensor *to,
+                                  void *dst, stator_diag **err)
 {
     if (state->program->n_domains == 0) {
         st_tensor_copy_dense(src, dst);
@@ -356,59 +357,13 @@ static stator_status copy_shared_outputs(st_call_state *state, stator_diag **err
         const uint32_t i = p->outputs[k];
         if (p->slots[i].output != (int32_t)k || state->from_pool[i]) {
             void *data = NULL;
-            ST_TRY(take_output(state, k, &state->slots[i], &p->slots[i], &data, err));
-            ST_TRY(move_value(state, &state->slots[i],
-                              state->owned != NULL ? &state->owned[k].view : &state->out[k]->view,
-                              data, err));
+            ST_TRY(st_state_take_output(state, k, &state->slots[i], &data, err));
+            ST_TRY(st_state_move_value(
+                state, &state->slots[i],
+                state->owned != NULL ? &state->owned[k].view : &state->out[k]->view, data, err));
         }
     }
     return STATOR_OK;
-}
-
-/* Copies what a write-back reads and another one writes; the slots then show the copies. */
-static stator_status keep_sources(st_call_state *state, stator_diag **err)
-{
-    const st_program *p = state->program;
-    for (uint32_t k = 0; k < p->n_write_backs; k++) {
-        DLTensor *source = &state->slots[p->write_backs[k].slot];
-        if (!p->write_backs[k].is_kept) {
-            continue;
-        }
-        const uint32_t domain = st_state_domain(state, source);
-        const uint64_t bytes = st_state_bytes(source);
-        ST_TRY(st_state_take(state, domain, bytes, &state->kept[k], err));
-        ST_TRY(st_state_move(state, domain, state->kept[k], domain, source->data, bytes, err));
-        source->data = state->kept[k];
-    }
-    return STATOR_OK;
-}
-
-/* In-place updates reach the caller's buffers once everything has been read. */
-static stator_status write_back(st_call_state *state, const DLTensor *in, stator_diag **err)
-{
-    const st_program *p = state->program;
-    if (p->n_write_backs == 0) {
-        return STATOR_OK;
-    }
-    stator_status status = keep_sources(state, err);
-    for (uint32_t k = 0; k < p->n_write_backs && status == STATOR_OK; k++) {
-        const st_slot_write *w = &p->write_backs[k];
-        const DLTensor *target = &in[w->input];
-        status = check_given(target, &state->slots[w->slot], "the written input", w->input, err);
-        if (status == STATOR_OK) {
-            status = move_value(state, &state->slots[w->slot], target,
-                                (char *)target->data + target->byte_offset, err);
-        }
-    }
-    for (uint32_t k = 0; k < p->n_write_backs; k++) {
-        const DLTensor *source = &state->slots[p->write_backs[k].slot];
-        if (state->kept[k] != NULL) {
-            st_state_give(state, st_state_domain(state, source), state->kept[k],
-                          st_state_bytes(source));
-            state->kept[k] = NULL;
-        }
-    }
-    return status;
 }
 
 static void take_inputs(st_call_state *state, const DLTensor *in)
@@ -427,7 +382,6 @@ static void take_inputs(st_call_state *state, const DLTensor *in)
 static stator_status begin_on_devices(st_call_state *state, stator_diag **err)
 {
     const st_program *p = state->program;
-    state->counts = (st_copy_counts){0};
     state->wanted_domain = state->outputs == STATOR_OUTPUTS_DEVICE ? 1 : 0;
     const bool is_auto = state->outputs == STATOR_OUTPUTS_AUTO;
     for (uint32_t i = 0; is_auto && i < p->n_in && state->wanted_domain == 0; i++) {
@@ -439,30 +393,59 @@ static stator_status begin_on_devices(st_call_state *state, stator_diag **err)
 /* The call's one wait, if the host has received something. */
 static stator_status end_on_devices(st_call_state *state, stator_status status, stator_diag **err)
 {
-    st_program *p = state->program;
     ST_THEN(status, st_state_flush(state, err));
     if (status != STATOR_OK) {
         st_state_drain(state);
     }
+    return status;
+}
+
+static void note_counts(const st_call_state *state)
+{
+    st_program *p = state->program;
     pthread_mutex_lock(&p->lock);
     p->last_counts = state->counts;
     p->n_calls++;
     pthread_mutex_unlock(&p->lock);
+}
+
+/* What a call on devices, or one that writes to inputs, does before its steps and behind them. */
+static stator_status begin_call(st_call_state *state, stator_diag **err)
+{
+    const st_program *p = state->program;
+    state->counts = (st_copy_counts){0};
+    if (p->n_domains != 0) {
+        ST_TRY(begin_on_devices(state, err));
+    }
+    return p->n_write_backs != 0 ? st_state_begin_writes(state, err) : STATOR_OK;
+}
+
+static stator_status end_call(st_call_state *state, const DLTensor *in, stator_status status,
+                              stator_diag **err)
+{
+    const st_program *p = state->program;
+    if (p->n_write_backs != 0) {
+        ST_THEN(status, st_state_write_back(state, in, err));
+    }
+    if (p->n_domains != 0) {
+        status = end_on_devices(state, status, err);
+    }
+    note_counts(state);
     return status;
 }
 
 stator_status st_program_run(st_program *p, st_call_state *state, const DLTensor *in,
                              stator_tensor **out, stator_diag **err)
 {
+    const bool is_plain = p->n_domains == 0 && p->n_write_backs == 0;
     state->out = out;
     memset(state->is_fresh, 0, p->n_outputs);
     take_inputs(state, in);
-    stator_status status = p->n_domains != 0 ? begin_on_devices(state, err) : STATOR_OK;
+    stator_status status = is_plain ? STATOR_OK : begin_call(state, err);
     ST_THEN(status, run_steps(state, err));
     ST_THEN(status, copy_shared_outputs(state, err));
-    ST_THEN(status, write_back(state, in, err));
-    if (p->n_domains != 0) {
-        status = end_on_devices(state, status, err);
+    if (!is_plain) {
+        status = end_call(state, in, status, err);
     }
     give_back(state, p->releases, p->n_pooled); /* buffers that a failure or a write-back left */
     for (uint32_t k = 0; status != STATOR_OK && k < p->n_outputs; k++) {

@@ -45,6 +45,7 @@ typedef struct st_slot {
     uint32_t domain; /* a step leaves it in domains[domain - 1] of the program; 0: host memory */
     uint32_t source; /* of a copy: the slot that is copied */
     uint32_t is_varying; /* it may lie in any domain: an input, a result of control flow */
+    uint32_t in_place;   /* 1 + the write-back in whose input a step may leave it; 0: none */
     const char *op;      /* op of the producing node, for messages; NULL for inputs; borrowed */
     const char *name;
 } st_slot;
@@ -82,10 +83,11 @@ typedef struct st_step {
     const uint32_t *in;    /* slots */
     const uint32_t *out;   /* slots */
     uint64_t workspace_bytes;
-    const uint32_t *release; /* slots whose buffers from the pool nobody reads after this step */
-    const char *backend;     /* backend of the executable, for messages; borrowed */
-    uint32_t is_filled;      /* results are filled with a pattern before it runs, as for a call */
-    uint32_t domain;         /* memory that the executable works in, as st_slot has it */
+    const uint32_t *release;   /* slots whose buffers from the pool nobody reads after this step */
+    const char *backend;       /* backend of the executable, for messages; borrowed */
+    uint32_t is_filled;        /* results are filled with a pattern before it runs, as for a call */
+    uint32_t domain;           /* memory that the executable works in, as st_slot has it */
+    const uint32_t *may_alias; /* see stator_exe_info; the executable's, NULL: none */
     /* Graph of the owner's module that the executable was made of; NULL: it came from the cache, or
      * there is no executable. */
     const stator_graph *graph;
@@ -99,10 +101,11 @@ typedef struct st_slot_write {
     uint32_t reserved;
 } st_slot_write;
 
-/* What a call moved between memories. */
+/* What a call moved between memories, and into inputs that it writes. */
 typedef struct st_copy_counts {
     uint64_t n_copies, n_bytes;
-    uint64_t n_waits; /* times that the host waited for a device */
+    uint64_t n_waits;                    /* times that the host waited for a device */
+    uint64_t n_written, n_written_bytes; /* write-backs that were copied at the end */
 } st_copy_counts;
 
 /* Range and divisor of a symbol's values, and its name for messages. */
@@ -125,6 +128,7 @@ typedef struct st_program {
     uint32_t n_outputs;
     st_slot_write *write_backs;
     uint32_t n_write_backs;
+    uint32_t n_in_place; /* slots that may lie in an input: see program_write_backs.c */
     st_symprog *dims;
     uint32_t n_dims;
     uint32_t n_syms;
@@ -145,12 +149,15 @@ typedef struct st_program {
     st_stream **streams;  /* that calls have used; under `lock` */
     uint32_t n_streams;
     st_copy_counts last_counts; /* of the last call that ended; under `lock` */
-    uint64_t n_calls;           /* that have ended, where there are devices */
+    uint64_t n_calls;           /* that have ended, where there is something to count */
 } st_program;
 
 /* Puts copies between the steps of a program whose domains are set, before its memory is planned;
  * false when out of memory. */
 bool st_program_plan_copies(st_program *program);
+/* Chooses the write-backs whose values steps leave where the input lies, as part of
+ * st_program_plan_memory; false when out of memory. */
+bool st_program_plan_write_backs(st_program *program);
 /* Is it known at the call alone where the slot lies? It is an input, or a result of control
  * flow. */
 bool st_program_is_varying(const st_program *program, uint32_t slot);

@@ -40,24 +40,6 @@ static void last_uses(st_program *p)
     }
 }
 
-/* Inputs that are read by one write-back and written by another (x and y swap) are copied first. */
-static bool plan_write_backs(st_program *p)
-{
-    uint8_t *is_written = st_calloc(p->mem, p->n_in + UINT64_C(1), 1);
-    if (is_written == NULL) {
-        return false;
-    }
-    for (uint32_t k = 0; k < p->n_write_backs; k++) {
-        is_written[p->write_backs[k].input] = 1;
-    }
-    for (uint32_t k = 0; k < p->n_write_backs; k++) {
-        st_slot_write *w = &p->write_backs[k];
-        w->is_kept = w->slot < p->n_in && is_written[w->slot];
-    }
-    st_free(p->mem, is_written);
-    return true;
-}
-
 /* Finds the largest workspace, argument count and control-flow scratch of any step. */
 static void measure_steps(st_program *p)
 {
@@ -76,15 +58,15 @@ static void measure_steps(st_program *p)
     }
 }
 
-/* May the result of a step lie in a buffer of a pool? Its size is known only at call time; or
- * there are devices: it lies on one, it is an output that is wanted elsewhere, or control flow
- * made it. */
+/* May the result of a step lie in a buffer of a pool? Its size is known only at call time; it
+ * lies in an input if it can; or there are devices: it lies on one, it is an output that is
+ * wanted elsewhere, or control flow made it. */
 static bool is_pooled(const st_program *p, const st_step *step, const st_slot *slot)
 {
     if (p->n_domains != 0 && (slot->domain != 0 || slot->output >= 0 || step->control != NULL)) {
         return true;
     }
-    return !slot->is_static && slot->output < 0;
+    return (!slot->is_static || slot->in_place != 0) && slot->output < 0;
 }
 
 /* Sorts the pooled slots by the step after which they go back. */
@@ -145,7 +127,8 @@ bool st_program_plan_memory(st_program *p)
     measure_steps(p);
     st_interval *blocks = st_calloc(p->mem, p->n_slots + 1u, sizeof *blocks);
     uint32_t *owners = st_calloc(p->mem, p->n_slots + 1u, sizeof *owners);
-    bool ok = plan_releases(p) && plan_write_backs(p) && blocks != NULL && owners != NULL;
+    bool ok =
+        st_program_plan_write_backs(p) && plan_releases(p) && blocks != NULL && owners != NULL;
     if (ok) {
         const uint32_t n = collect_intervals(p, blocks, owners);
         uint64_t base = 0;
@@ -183,6 +166,8 @@ static void free_state(st_mem *mem, st_call_state *state)
     st_free(mem, state->is_fresh);
     st_free(mem, state->control);
     st_free(mem, state->kept);
+    st_free(mem, state->is_written);
+    st_free(mem, state->inputs);
     st_free(mem, state);
 }
 
@@ -224,9 +209,12 @@ static st_call_state *new_state(st_program *p)
     state->is_fresh = st_calloc(p->mem, p->n_outputs + 1u, 1);
     state->control = st_alloc(p->mem, p->control_bytes, 16);
     state->kept = st_calloc(p->mem, p->n_write_backs + 1u, sizeof *state->kept);
+    state->is_written = st_calloc(p->mem, p->n_write_backs + 1u, 1);
+    state->inputs = st_calloc(p->mem, p->n_in_place != 0 ? p->n_in : 1u, sizeof *state->inputs);
     if (state->slots == NULL || state->shapes == NULL || state->syms == NULL ||
         state->args == NULL || state->workspace == NULL || state->from_pool == NULL ||
-        state->is_fresh == NULL || state->control == NULL || state->kept == NULL) {
+        state->is_fresh == NULL || state->control == NULL || state->kept == NULL ||
+        state->is_written == NULL || state->inputs == NULL) {
         free_state(p->mem, state);
         return NULL;
     }

@@ -1,6 +1,7 @@
 /* The state of one call, and what the files of the launcher share: program.c (running steps),
  * program_memory_plan.c (the memory plan, states), program_shapes.c (sizes), control.c (control
- * flow), program_copies.c (memories of devices). */
+ * flow), program_copies.c (memories of devices), program_write_backs.c (inputs that are
+ * written). */
 #ifndef STATOR_RUNTIME_PROGRAM_STATE_H
 #define STATOR_RUNTIME_PROGRAM_STATE_H
 
@@ -12,6 +13,13 @@ typedef struct st_owned {
     int64_t shape[STATOR_RANK_MAX];
 } st_owned;
 
+/* Where an input of the last call lay; see program_write_backs.c. */
+typedef struct st_input_memory {
+    uintptr_t begin;
+    uint64_t bytes;
+    uint64_t is_changed; /* since the call before */
+} st_input_memory;
+
 struct st_call_state {
     struct st_call_state *next;
     st_program *program;
@@ -20,12 +28,16 @@ struct st_call_state {
     int64_t *syms;
     DLTensor *args; /* inputs then outputs of the step that runs */
     char *workspace;
-    char *control;       /* scratch of the control-flow step that runs */
-    uint8_t *from_pool;  /* per slot */
-    void **kept;         /* per write-back: the copy made before the first is written */
-    stator_tensor **out; /* outputs of a call; NULL: `owned` holds those of a body */
-    st_owned *owned;     /* outputs of a body */
-    uint8_t *is_fresh;   /* per output: made by this call */
+    char *control;           /* scratch of the control-flow step that runs */
+    uint8_t *from_pool;      /* per slot */
+    void **kept;             /* per write-back: the copy made before the first is written */
+    uint8_t *is_written;     /* per write-back: the step has put the value into the input */
+    st_input_memory *inputs; /* of a program with values in place */
+    uint32_t is_apart;       /* those inputs share no memory with written ones */
+    uint32_t is_in_place;    /* values may lie in inputs in this call */
+    stator_tensor **out;     /* outputs of a call; NULL: `owned` holds those of a body */
+    st_owned *owned;         /* outputs of a body */
+    uint8_t *is_fresh;       /* per output: made by this call */
     const st_step *step;
     uint32_t is_filled; /* see st_call_state_fill */
     uint32_t n_noted;   /* times that the step's executable has told */
@@ -61,8 +73,27 @@ stator_status st_state_place(st_call_state *state, uint32_t i, stator_diag **err
 stator_status st_body_run(st_program *body, st_call_state *state, const int64_t *syms,
                           const DLTensor *in, st_owned *out, stator_diag **err);
 
+/* The call's output k with this shape: a new tensor, or the caller's, or a block of a body. */
+stator_status st_state_take_output(st_call_state *state, uint32_t k, const DLTensor *shaped,
+                                   void **out_data, stator_diag **err);
+/* INVALID_ARGUMENT, naming `what` number k: the caller's tensor has another type, or gaps. */
+stator_status st_check_given(const DLTensor *given, const DLTensor *expected, const char *what,
+                             uint32_t k, stator_diag **err);
+/* Copies a dense value to `dst`, which lies in the memory that `to` lies in. */
+stator_status st_state_move_value(st_call_state *state, const DLTensor *src, const DLTensor *to,
+                                  void *dst, stator_diag **err);
+
 /* Bytes of a tensor that exists. */
 uint64_t st_state_bytes(const DLTensor *t);
+
+/* ---- program_write_backs.c ---- */
+
+/* Before the steps of a call with write-backs: decides what is written in place. */
+stator_status st_state_begin_writes(st_call_state *state, stator_diag **err);
+/* Puts slot i, which has a write-back, where its input lies; false: it gets memory of its own. */
+bool st_state_place_in_input(st_call_state *state, uint32_t i);
+/* Behind the steps: the other write-backs. */
+stator_status st_state_write_back(st_call_state *state, const DLTensor *in, stator_diag **err);
 
 /* ---- program_copies.c ---- */
 

@@ -428,6 +428,11 @@ typedef struct stator_copy_info {
     uint32_t n_waits;   /* of the host for a device */
     uint32_t n_devices; /* on which parts of the function may run; 0: nothing is ever copied */
     uint64_t n_calls;   /* of the newest program; 0: the other counts say nothing yet */
+    /* Inputs that a call writes (`assign` in the graph), how many of them it wrote by a copy at its
+     * end, and the bytes of those; the others were written where they lie. */
+    uint32_t n_write_backs;
+    uint32_t n_write_back_copies;
+    uint64_t write_back_bytes;
 } stator_copy_info;
 
 /* Since 0.1. */

@@ -378,28 +378,47 @@ static stator_status read_steps(eager_graph_state *g)
 
 /* ---- a graph ---- */
 
+/* The first output that is the value; n_outputs: none. */
+static uint32_t output_of(const eager_execution_plan *plan, stator_ref value)
+{
+    uint32_t k = 0;
+    while (k < plan->n_outputs && plan->outputs[k] != value) {
+        k++;
+    }
+    return k;
+}
+
 static stator_status read_ends(eager_graph_state *g)
 {
     eager_execution_plan *plan = g->plan;
     plan->n_inputs = g->v->n_inputs;
     plan->n_outputs = g->v->n_outputs;
     plan->n_write_backs = g->v->n_write_backs;
+    uint32_t n_own = 0;
     plan->outputs = take(g->c, plan->n_outputs, sizeof *plan->outputs);
     plan->output_in_place = take(g->c, plan->n_outputs, sizeof *plan->output_in_place);
+    plan->wanted_alias = take(g->c, plan->n_outputs, sizeof *plan->wanted_alias);
     plan->write_back_inputs = take(g->c, plan->n_write_backs, sizeof(uint32_t));
     plan->write_back_values = take(g->c, plan->n_write_backs, sizeof(uint32_t));
     plan->fresh_syms = take(g->c, g->v->n_symbols, sizeof *plan->fresh_syms);
-    EAGER_TRY_MEM(plan->outputs && plan->output_in_place && plan->write_back_inputs &&
-                      plan->write_back_values && plan->fresh_syms,
+    EAGER_TRY_MEM(plan->outputs && plan->output_in_place && plan->wanted_alias &&
+                      plan->write_back_inputs && plan->write_back_values && plan->fresh_syms,
                   g->c->inst->self, g->c->err);
     for (uint32_t k = 0; k < plan->n_outputs; k++) {
         plan->outputs[k] = stator_output_at(g->v, k);
     }
     for (uint32_t k = 0; k < plan->n_write_backs; k++) {
         const stator_write_back_row *row = stator_write_back_at(g->v, k);
-        plan->write_back_inputs[k] = stator_value_at(g->v, row->input)->index;
-        plan->write_back_values[k] = row->value;
+        const uint32_t input = stator_value_at(g->v, row->input)->index;
+        const uint32_t output = output_of(plan, row->value);
+        if (output < plan->n_outputs) { /* the caller copies it, unless it lies there */
+            plan->wanted_alias[output] = input + 1u;
+            continue;
+        }
+        plan->write_back_inputs[n_own] = input;
+        plan->write_back_values[n_own++] = row->value;
     }
+    plan->n_write_backs = n_own;
     return STATOR_OK;
 }
 

@@ -129,9 +129,11 @@ typedef struct eager_execution_plan {
     int64_t *dims;       /* sizes of the static ones */
     uint32_t *dim_progs; /* program of each size */
     eager_step *steps;
-    uint32_t *outputs;         /* value refs */
-    uint32_t *output_in_place; /* 1: the value is made in the caller's output */
-    uint32_t *write_back_inputs;
+    uint32_t *outputs;           /* value refs */
+    uint32_t *output_in_place;   /* 1: the value is made in the caller's output */
+    uint32_t *wanted_alias;      /* by output: 1 + the input that its bytes are for, 0: none */
+    uint32_t *may_alias;         /* by output: see stator_exe_info; NULL: none */
+    uint32_t *write_back_inputs; /* those that are no outputs */
     uint32_t *write_back_values;
     uint32_t *fresh_syms; /* symbols that this plan binds: unset when it starts */
     uint32_t n_fresh_syms;

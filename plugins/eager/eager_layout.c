@@ -96,6 +96,83 @@ static void place_outputs(layout *l)
     }
 }
 
+/* ---- outputs where an input lies ---- */
+
+/* Cannot fail once it has begun: it takes no memory and computes no size. */
+static bool is_sure(const eager_step *step)
+{
+    return step->kind == EAGER_STEP_CONSTANT ||
+           (step->kind == EAGER_STEP_KERNEL && step->is_static && step->is_pointwise) ||
+           (step->kind == EAGER_STEP_ALIAS && step->is_static);
+}
+
+/* The first step from which on none can fail; past the end: a size of an output is not known. */
+static uint32_t find_sure_end(const eager_execution_plan *plan)
+{
+    uint32_t first = plan->n_steps;
+    while (first > 0 && is_sure(&plan->steps[first - 1u])) {
+        first--;
+    }
+    for (uint32_t k = 0; k < plan->n_outputs; k++) {
+        first = plan->values[plan->outputs[k]].is_static ? first : plan->n_steps;
+    }
+    return plan->n_write_backs != 0 ? plan->n_steps : first;
+}
+
+/* Does the step read the input, under whatever names, element by element where it writes? */
+static bool is_same_index(const eager_execution_plan *plan, const eager_step *step, uint32_t input)
+{
+    const ek_tensor *to = &plan->tensors[step->out];
+    for (uint32_t k = 0; k < step->n_in; k++) {
+        const ek_tensor *from = &plan->tensors[step->in[k]];
+        if (step->in[k] != 0 && root_of(plan, step->in[k]) == input &&
+            (from->numel != to->numel || ek_bytes(from->dtype, 1) != ek_bytes(to->dtype, 1))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool may_alias(const layout *l, uint32_t k, uint32_t sure_end)
+{
+    const eager_execution_plan *plan = l->plan;
+    const uint32_t out = plan->outputs[k];
+    const uint32_t input = plan->wanted_alias[k]; /* inputs are the first values, from 1 */
+    if (input == 0 || plan->values[out].storage != EAGER_OUTPUT || plan->values[out].index != k) {
+        return false;
+    }
+    const uint32_t step = l->first[out];
+    for (uint32_t other = 0; other < k; other++) {
+        if (plan->may_alias[other] == input) {
+            return false;
+        }
+    }
+    return step >= sure_end && plan->steps[step].kind == EAGER_STEP_KERNEL &&
+           (l->last[input] < step ||
+            (l->last[input] == step && is_same_index(plan, &plan->steps[step], input)));
+}
+
+static stator_status alias_outputs(const layout *l)
+{
+    eager_execution_plan *plan = l->plan;
+    bool is_any = false;
+    for (uint32_t k = 0; l->is_root && k < plan->n_outputs; k++) {
+        is_any |= plan->wanted_alias[k] != 0;
+    }
+    if (!is_any) {
+        return STATOR_OK;
+    }
+    const uint32_t sure_end = find_sure_end(plan);
+    plan->may_alias = st_arena_zalloc(&l->exe->arena, plan->n_outputs, sizeof *plan->may_alias);
+    EAGER_TRY_MEM(plan->may_alias, l->exe->self, l->err);
+    for (uint32_t k = 0; k < plan->n_outputs; k++) {
+        plan->may_alias[k] = may_alias(l, k, sure_end) ? plan->wanted_alias[k] : 0;
+    }
+    return STATOR_OK;
+}
+
+/* ---- memory ---- */
+
 static stator_status list_releases(layout *l)
 {
     eager_execution_plan *plan = l->plan;
@@ -192,6 +269,7 @@ stator_status eager_layout(eager_exe *exe, eager_execution_plan *plan, bool is_r
     EAGER_TRY_MEM(l.first && l.last, l.exe->self, l.err);
     choose(&l);
     place_outputs(&l);
+    ST_TRY(alias_outputs(&l));
     ST_TRY(list_releases(&l));
     uint64_t data_bytes;
     ST_TRY(pack(&l, &data_bytes));

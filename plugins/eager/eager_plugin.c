@@ -122,6 +122,9 @@ static stator_status slot_exe_info(void *inst, void *exe_, stator_exe_info *out)
     (void)inst;
     out->flags = exe->flags;
     out->workspace_bytes = exe->root->frame_bytes + EAGER_ALIGN;
+    if (out->struct_size >= sizeof *out) {
+        out->may_alias = exe->root->may_alias;
+    }
     return STATOR_OK;
 }
 

@@ -356,6 +356,7 @@ FROZEN(stator_exe_info, constant_bytes, 16, uint64_t);
 FROZEN(stator_exe_info, packed_bytes, 24, uint64_t);
 FROZEN(stator_exe_info, winograd_bytes, 32, uint64_t);
 FROZEN(stator_exe_info, scratch_bytes, 40, uint64_t);
+FROZEN(stator_exe_info, may_alias, 48, const uint32_t *);
 
 FROZEN(stator_nested_api, struct_size, 0, uint32_t);
 FROZEN(stator_nested_api, reserved, 4, uint32_t);
@@ -722,6 +723,9 @@ FROZEN(stator_copy_info, bytes, 8, uint64_t);
 FROZEN(stator_copy_info, n_waits, 16, uint32_t);
 FROZEN(stator_copy_info, n_devices, 20, uint32_t);
 FROZEN(stator_copy_info, n_calls, 24, uint64_t);
+FROZEN(stator_copy_info, n_write_backs, 32, uint32_t);
+FROZEN(stator_copy_info, n_write_back_copies, 36, uint32_t);
+FROZEN(stator_copy_info, write_back_bytes, 40, uint64_t);
 
 FROZEN(stator_x_cut, struct_size, 0, uint32_t);
 FROZEN(stator_x_cut, n_nodes, 4, uint32_t);

@@ -1,8 +1,11 @@
 /* In-place writes meet parameters: inputs keep their places among the caller's, and a parameter,
- * whose bytes are shared by all callers, cannot be written. */
+ * whose bytes are shared by all callers, cannot be written. Then: where values lie that a call
+ * writes to its inputs, counted by stator_function_copies. */
 #include "tests/unit/support_run.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const backends[] = {"eager", "aot_eager"};
@@ -59,5 +62,316 @@ Test(write_back, write_to_a_parameter_is_refused)
         stator_tensor_release(in);
         stator_function_destroy(f);
     }
+    stator_ctx_destroy(ctx);
+}
+
+/* ---- written where the input lies ---- */
+
+static const char *const places[] = {"eager", "aot_eager", "inductor-cpu"};
+
+/* Inputs written by the last call, and those of them that were copied. */
+static void expect_copies(stator_function *f, const char *backend, uint32_t written,
+                          uint32_t copied, uint64_t bytes)
+{
+    stator_copy_info info = {.struct_size = sizeof info};
+    cr_assert_eq(stator_function_copies(f, &info), STATOR_OK);
+    cr_expect(info.n_write_backs == written && info.n_write_back_copies == copied &&
+                  info.write_back_bytes == bytes,
+              "%s: %u written, %u copied, %llu bytes; expected %u, %u, %llu", backend,
+              info.n_write_backs, info.n_write_back_copies,
+              (unsigned long long)info.write_back_bytes, written, copied,
+              (unsigned long long)bytes);
+}
+
+#define STEP_ELEMENTS 1000
+
+static const char step_text[] = "stir 1\n"
+                                "graph @step(%p: f32[1000], %g: f32[1000], %lr: f32[]) {\n"
+                                "  %1 = mul(%g, %lr)\n"
+                                "  %2 = sub(%p, %1)\n"
+                                "  %3 = assign(%p, %2)\n"
+                                "  %5 = reduce_sum(%g) {axes = [0]}\n"
+                                "  return %5\n"
+                                "}\n";
+
+/* p <- p - lr g with `in` = p, g, lr; checks p, which began as element i + 1. */
+static void step(stator_ctx *ctx, stator_function *f, stator_tensor **in, float factor)
+{
+    stator_tensor *out = NULL;
+    cr_assert_eq(stator_call_tensors(f, 3, in, 1, &out), STATOR_OK, "%s",
+                 stator_ctx_error_text(ctx));
+    const float *p = stator_tensor_data(in[0]);
+    for (int i = 0; i < STEP_ELEMENTS; i++) {
+        const float want = (float)(i + 1) - factor * (float)(i + 1);
+        cr_assert_float_eq(p[i], want, 1e-3, "element %d is %g, not %g", i, (double)p[i],
+                           (double)want);
+    }
+    stator_tensor_release(out);
+}
+
+Test(write_back, a_step_writes_its_parameter_where_it_lies)
+{
+    static const int64_t shape[] = {STEP_ELEMENTS};
+    static const float lr = 0.25F;
+    stator_ctx *ctx = run_context();
+    for (uint32_t k = 0; k < 3; k++) {
+        stator_function *f = run_compile(ctx, places[k], step_text, "step");
+        stator_tensor *in[] = {run_counting(ctx, 1, shape), run_counting(ctx, 1, shape),
+                               run_tensor(ctx, STATOR_F32, 0, NULL, &lr)};
+        cr_assert(f);
+        const void *before = stator_tensor_data(in[0]);
+        step(ctx, f, in, 0.25F);
+        expect_copies(f, places[k], 1, 0, 0);
+        step(ctx, f, in, 0.5F);
+        expect_copies(f, places[k], 1, 0, 0);
+        cr_expect_eq(stator_tensor_data(in[0]), before);
+        for (int i = 0; i < 3; i++) {
+            stator_tensor_release(in[i]);
+        }
+        stator_function_destroy(f);
+    }
+    stator_ctx_destroy(ctx);
+}
+
+Test(write_back, inputs_that_share_memory_get_a_copy)
+{
+    static float memory[STEP_ELEMENTS + 4];
+    static const int64_t shape[] = {STEP_ELEMENTS};
+    static const float lr = 0.5F;
+    stator_ctx *ctx = run_context();
+    for (uint32_t k = 0; k < 3; k++) {
+        stator_function *f = run_compile(ctx, places[k], step_text, "step");
+        stator_tensor *in[] = {NULL, NULL, run_tensor(ctx, STATOR_F32, 0, NULL, &lr)};
+        const stator_buffer p = {
+            .struct_size = sizeof p, .data = memory, .size_bytes = STEP_ELEMENTS * sizeof(float)};
+        stator_buffer g = p;
+        g.data = memory + 4; /* gradient i is parameter i + 4 */
+        for (int i = 0; i < STEP_ELEMENTS + 4; i++) {
+            memory[i] = (float)i;
+        }
+        cr_assert_eq(stator_tensor_wrap(ctx, STATOR_F32, 1, shape, &p, &in[0]), STATOR_OK);
+        cr_assert_eq(stator_tensor_wrap(ctx, STATOR_F32, 1, shape, &g, &in[1]), STATOR_OK);
+        stator_tensor *out = NULL;
+        cr_assert_eq(stator_call_tensors(f, 3, in, 1, &out), STATOR_OK, "%s",
+                     stator_ctx_error_text(ctx));
+        for (int i = 0; i < STEP_ELEMENTS; i++) {
+            cr_assert_float_eq(memory[i], (float)i - 0.5F * (float)(i + 4), 1e-3);
+        }
+        expect_copies(f, places[k], 1, 1, sizeof(float) * STEP_ELEMENTS);
+        stator_tensor_release(out);
+        for (int i = 0; i < 3; i++) {
+            stator_tensor_release(in[i]);
+        }
+        stator_function_destroy(f);
+    }
+    stator_ctx_destroy(ctx);
+}
+
+Test(write_back, an_unaligned_input_is_written_through_its_copy)
+{
+    static _Alignas(64) float memory[STEP_ELEMENTS + 1];
+    static const int64_t shape[] = {STEP_ELEMENTS};
+    static const float lr = 0.25F;
+    stator_ctx *ctx = run_context();
+    for (uint32_t k = 0; k < 3; k++) {
+        stator_function *f = run_compile(ctx, places[k], step_text, "step");
+        stator_tensor *in[] = {NULL, run_counting(ctx, 1, shape),
+                               run_tensor(ctx, STATOR_F32, 0, NULL, &lr)};
+        const stator_buffer p = {.struct_size = sizeof p,
+                                 .data = memory + 1,
+                                 .size_bytes = STEP_ELEMENTS * sizeof(float)};
+        for (int i = 0; i < STEP_ELEMENTS; i++) {
+            memory[i + 1] = (float)(i + 1);
+        }
+        cr_assert_eq(stator_tensor_wrap(ctx, STATOR_F32, 1, shape, &p, &in[0]), STATOR_OK);
+        step(ctx, f, in, 0.25F);
+        for (int i = 0; i < 3; i++) {
+            stator_tensor_release(in[i]);
+        }
+        stator_function_destroy(f);
+    }
+    stator_ctx_destroy(ctx);
+}
+
+/* Of `written` inputs some get a copy: `eager` of eager and aot_eager, `compiled` of
+ * inductor-cpu. */
+typedef struct copied {
+    uint32_t eager, compiled;
+} copied;
+
+/* One call on tensors of 4 x 4 that count from 1. All backends leave the same in the inputs. */
+static void expect_square(const char *text, uint32_t n_in, uint32_t written, copied expected)
+{
+    static const int64_t shape[] = {4, 4};
+    stator_ctx *ctx = run_context();
+    float want[4][16];
+    for (uint32_t k = 0; k < 3; k++) {
+        stator_function *f = run_compile(ctx, places[k], text, "square");
+        stator_tensor *in[4] = {NULL};
+        stator_tensor *out = NULL;
+        cr_assert(f);
+        for (uint32_t i = 0; i < n_in; i++) {
+            in[i] = run_counting(ctx, 2, shape);
+        }
+        cr_assert_eq(stator_call_tensors(f, n_in, in, 1, &out), STATOR_OK, "%s",
+                     stator_ctx_error_text(ctx));
+        const uint32_t n = k < 2 ? expected.eager : expected.compiled;
+        expect_copies(f, places[k], written, n, 64U * n);
+        for (uint32_t i = 0; i < n_in; i++) {
+            const float *got = stator_tensor_data(in[i]);
+            for (int e = 0; e < 16; e++) {
+                cr_expect(k == 0 || got[e] == want[i][e], "%s: input %u, element %d: %g, not %g",
+                          places[k], i, e, (double)got[e], (double)want[i][e]);
+                want[i][e] = got[e];
+            }
+            stator_tensor_release(in[i]);
+        }
+        stator_tensor_release(out);
+        stator_function_destroy(f);
+    }
+    stator_ctx_destroy(ctx);
+}
+
+Test(write_back, moments_and_parameter_are_written_at_once)
+{
+    expect_square("stir 1\n"
+                  "graph @m(%p: f32[4, 4], %m: f32[4, 4], %v: f32[4, 4], %g: f32[4, 4]) {\n"
+                  "  %1 = mul(%m, %g)\n"
+                  "  %2 = mul(%g, %g)\n"
+                  "  %3 = add(%v, %2)\n"
+                  "  %4 = sqrt(%3)\n"
+                  "  %5 = div(%1, %4)\n"
+                  "  %6 = sub(%p, %5)\n"
+                  "  %7 = assign(%m, %1)\n"
+                  "  %8 = assign(%v, %3)\n"
+                  "  %9 = assign(%p, %6)\n"
+                  "  %10 = reduce_max(%g) {axes = [0, 1]}\n"
+                  "  return %10\n"
+                  "}\n",
+                  4, 3, (copied){0, 0});
+}
+
+Test(write_back, what_reads_other_elements_keeps_them)
+{
+    expect_square("stir 1\n"
+                  "graph @m(%p: f32[4, 4], %g: f32[4, 4]) {\n"
+                  "  %1 = transpose(%p) {perm = [1, 0]}\n"
+                  "  %2 = mul(%p, %1)\n"
+                  "  %3 = assign(%p, %2)\n"
+                  "  return %g\n"
+                  "}\n",
+                  2, 1, (copied){0, 1});
+}
+
+Test(write_back, an_output_of_old_contents_keeps_them)
+{
+    expect_square("stir 1\n"
+                  "graph @m(%p: f32[4, 4], %g: f32[4, 4]) {\n"
+                  "  %1 = neg(%p)\n"
+                  "  %2 = add(%p, %g)\n"
+                  "  %3 = assign(%p, %2)\n"
+                  "  return %1\n"
+                  "}\n",
+                  2, 1, (copied){0, 0});
+    expect_square("stir 1\n"
+                  "graph @m(%p: f32[4, 4], %g: f32[4, 4]) {\n"
+                  "  %1 = add(%p, %g)\n"
+                  "  write %p = %1\n"
+                  "  return %p\n"
+                  "}\n",
+                  2, 1, (copied){1, 1});
+}
+
+Test(write_back, inputs_may_swap)
+{
+    expect_square("stir 1\n"
+                  "graph @m(%p: f32[4, 4], %g: f32[4, 4]) {\n"
+                  "  %1 = neg(%p)\n"
+                  "  %2 = neg(%g)\n"
+                  "  write %p = %2\n"
+                  "  write %g = %1\n"
+                  "  %3 = add(%p, %g)\n"
+                  "  return %3\n"
+                  "}\n",
+                  2, 2, (copied){1, 0});
+}
+
+/* The index is out of range: nothing has been written. */
+Test(write_back, a_call_that_fails_writes_nothing)
+{
+    static const char text[] = "stir 1\n"
+                               "graph @m(%p: f32[4], %q: f32[4], %i: i64[2]) {\n"
+                               "  %1 = add(%p, %q)\n"
+                               "  %2 = assign(%p, %1)\n"
+                               "  %3 = gather(%q, %i) {axis = 0}\n"
+                               "  %4 = neg(%q)\n"
+                               "  %5 = assign(%q, %4)\n"
+                               "  return %3\n"
+                               "}\n";
+    static const int64_t shape[] = {4};
+    static const int64_t pair[] = {2};
+    static const int64_t good[] = {0, 3};
+    static const int64_t bad[] = {0, 4};
+    static const float counted[] = {1, 2, 3, 4};
+    stator_ctx *ctx = run_context();
+    for (uint32_t k = 0; k < 3; k++) {
+        stator_function *f = run_compile(ctx, places[k], text, "fails");
+        stator_tensor *in[] = {run_counting(ctx, 1, shape), run_counting(ctx, 1, shape),
+                               run_tensor(ctx, STATOR_I64, 1, pair, bad)};
+        stator_tensor *out = NULL;
+        cr_assert(f);
+        cr_expect_neq(stator_call_tensors(f, 3, in, 1, &out), STATOR_OK);
+        cr_expect_arr_eq(stator_tensor_data(in[0]), counted, sizeof counted, "%s", places[k]);
+        cr_expect_arr_eq(stator_tensor_data(in[1]), counted, sizeof counted, "%s", places[k]);
+        memcpy(stator_tensor_data(in[2]), good, sizeof good);
+        cr_assert_eq(stator_call_tensors(f, 3, in, 1, &out), STATOR_OK, "%s",
+                     stator_ctx_error_text(ctx));
+        cr_expect_eq(((const float *)stator_tensor_data(in[0]))[3], 8.0F);
+        cr_expect_eq(((const float *)stator_tensor_data(in[1]))[3], -4.0F);
+        expect_copies(f, places[k], 2, 0, 0);
+        stator_tensor_release(out);
+        for (int i = 0; i < 3; i++) {
+            stator_tensor_release(in[i]);
+        }
+        stator_function_destroy(f);
+    }
+    stator_ctx_destroy(ctx);
+}
+
+/* A step over many parameters: STATOR_TEST_PARAMETERS=100000000 for those of a large model. */
+Test(write_back, a_large_step_copies_no_parameter)
+{
+    const char *wanted = getenv("STATOR_TEST_PARAMETERS");
+    const int64_t total = wanted != NULL ? strtoll(wanted, NULL, 10) : 1000000;
+    const int64_t shape[] = {total / 4};
+    static const float lr = 0.5F;
+    char text[1024];
+    (void)snprintf(text, sizeof text,
+                   "stir 1\n"
+                   "graph @m(%%p0: f32[%lld], %%p1: f32[%lld], %%p2: f32[%lld], %%p3: f32[%lld], "
+                   "%%lr: f32[]) {\n"
+                   "  %%a = mul(%%p0, %%lr)\n  %%b = assign(%%p0, %%a)\n"
+                   "  %%c = mul(%%p1, %%lr)\n  %%d = assign(%%p1, %%c)\n"
+                   "  %%e = mul(%%p2, %%lr)\n  %%f = assign(%%p2, %%e)\n"
+                   "  %%g = mul(%%p3, %%lr)\n  %%h = assign(%%p3, %%g)\n"
+                   "  return %%lr\n}\n",
+                   (long long)shape[0], (long long)shape[0], (long long)shape[0],
+                   (long long)shape[0]);
+    stator_ctx *ctx = run_context();
+    stator_function *f = run_compile(ctx, "inductor-cpu", text, "large");
+    stator_tensor *in[5] = {NULL};
+    stator_tensor *out = NULL;
+    for (int i = 0; i < 4; i++) {
+        in[i] = run_counting(ctx, 1, shape);
+    }
+    in[4] = run_tensor(ctx, STATOR_F32, 0, NULL, &lr);
+    cr_assert_eq(stator_call_tensors(f, 5, in, 1, &out), STATOR_OK, "%s",
+                 stator_ctx_error_text(ctx));
+    expect_copies(f, "inductor-cpu", 4, 0, 0);
+    for (int i = 0; i < 5; i++) {
+        stator_tensor_release(in[i]);
+    }
+    stator_tensor_release(out);
+    stator_function_destroy(f);
     stator_ctx_destroy(ctx);
 }

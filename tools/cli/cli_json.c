@@ -84,11 +84,17 @@ cJSON *cli_json_coverage(stator_function *function)
     cJSON_AddNumberToObject(coverage, "total", total);
     cJSON_AddItemToObject(coverage, "by_backend", by_backend);
     stator_copy_info copies = {.struct_size = sizeof copies};
-    if (stator_function_copies(function, &copies) == STATOR_OK && copies.n_devices != 0 &&
-        copies.n_calls != 0) {
+    const bool is_known =
+        stator_function_copies(function, &copies) == STATOR_OK && copies.n_calls != 0;
+    if (is_known && copies.n_devices != 0) {
         cJSON_AddNumberToObject(coverage, "copies", copies.n_copies);
         cJSON_AddNumberToObject(coverage, "copy_bytes", (double)copies.bytes);
         cJSON_AddNumberToObject(coverage, "waits", copies.n_waits);
+    }
+    if (is_known && copies.n_write_backs != 0) {
+        cJSON_AddNumberToObject(coverage, "write_backs", copies.n_write_backs);
+        cJSON_AddNumberToObject(coverage, "write_back_copies", copies.n_write_back_copies);
+        cJSON_AddNumberToObject(coverage, "write_back_bytes", (double)copies.write_back_bytes);
     }
     return coverage;
 }
@@ -109,10 +115,16 @@ void cli_print_coverage(stator_function *function)
                      rows[i].partitions == 1 ? "" : "s");
     }
     stator_copy_info copies = {.struct_size = sizeof copies};
-    if (stator_function_copies(function, &copies) == STATOR_OK && copies.n_devices != 0 &&
-        copies.n_calls != 0) {
+    const bool is_known =
+        stator_function_copies(function, &copies) == STATOR_OK && copies.n_calls != 0;
+    if (is_known && copies.n_devices != 0) {
         (void)printf("; copies %u, %llu bytes, %u waits a call", copies.n_copies,
                      (unsigned long long)copies.bytes, copies.n_waits);
+    }
+    if (is_known && copies.n_write_backs != 0) {
+        (void)printf("; %u of %u inputs written in place, %llu bytes copied",
+                     copies.n_write_backs - copies.n_write_back_copies, copies.n_write_backs,
+                     (unsigned long long)copies.write_back_bytes);
     }
     (void)printf("\n");
 }

@@ -123,7 +123,7 @@ stator_status ek_cast(const ek_call *c, stator_diag **err)
               ek_is_float(to) && ek_str_is(c, STATOR_cast_round, "up")};
     (void)err;
     if (from == to) {
-        memcpy(c->out[0].data, c->in[0].data, ek_bytes(to, c->in[0].numel));
+        memmove(c->out[0].data, c->in[0].data, ek_bytes(to, c->in[0].numel));
         return STATOR_OK;
     }
     stator_range_fn fn = float_range;
@@ -142,6 +142,6 @@ stator_status ek_cast(const ek_call *c, stator_diag **err)
 stator_status ek_bitcast(const ek_call *c, stator_diag **err)
 {
     (void)err;
-    memcpy(c->out[0].data, c->in[0].data, ek_bytes(c->in[0].dtype, c->in[0].numel));
+    memmove(c->out[0].data, c->in[0].data, ek_bytes(c->in[0].dtype, c->in[0].numel));
     return STATOR_OK;
 }

@@ -18,6 +18,7 @@
 #               software device, which runs there too (it needs a C compiler)
 #   models      the models of build/models with weights made there from seeds, beside eager
 #   speed       bench/gpu.py: streaming rows and products beside torch
+#   workloads   bench/gpu.py: models beside torch
 #   memcheck racecheck synccheck    compute-sanitizer over the anchors
 #   hip         the ONNX cases on the objects of the backend hip (docs/hip.md): HIP over the CUDA
 #               driver, hiprtc over NVRTC. Run where it is named alone: it takes minutes of its own
@@ -136,7 +137,8 @@ part products 20 bash -c products
 part conform 170 bash -c conform
 part graphs 150 python3 bench/device_graphs.py "$out/graphs.json" --backend "$backend"
 part models 200 python3 bench/device_models.py "$out/models.json" --backend "$backend"
-part speed 130 python3 bench/gpu.py "$out/speed.json" --backend "$backend"
+part speed 130 python3 bench/gpu.py "$out/speed.json" streaming --backend "$backend"
+part workloads 400 python3 bench/gpu.py "$out/workloads.json" models --backend "$backend"
 for tool in memcheck racecheck synccheck; do
     part $tool 40 bash -c "sanitize $tool"
 done

@@ -91,8 +91,9 @@ def print_summary(result):
         print_cases(part, result[part])
     for name in ("graphs", "models"):
         print(result["texts"][name].rstrip())
-    for row in (result["speed"] or {}).get("rows", []):
-        print(row.get("text", ""))
+    for name in ("speed", "workloads"):
+        for row in (result[name] or {}).get("rows", []):
+            print(row.get("text", ""))
 
 
 def main():
@@ -101,6 +102,7 @@ def main():
               "backends": read(os.path.join(out, "backends.txt")), "anchors": compare_anchors(out, bundle),
               "conform": compare_cases(out, bundle, "conform"), "hip": compare_cases(out, bundle, "hip"),
               "speed": read_json(os.path.join(out, "speed.json")),
+              "workloads": read_json(os.path.join(out, "workloads.json")),
               "graphs": read_json(os.path.join(out, "graphs.json")),
               "models": read_json(os.path.join(out, "models.json")),
               "texts": {name: read(os.path.join(out, name + ".txt")) for name in ("graphs", "models")},

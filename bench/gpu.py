@@ -1,20 +1,26 @@
 """A GPU backend beside PyTorch on the same device, in one run: gpu.py OUT.json [--backend cuda] [NAME...]
 
-A row is a graph of bench/gpu and the same in torch: eager and torch.compile. They take turns, a round
+A row is a graph of bench/gpu, or a model of models.tar.xz with weights made from seeds, and the same
+in torch: eager and torch.compile. They take turns, a round
 of each, so that a device that gets slower gets slower for all; a round is as many calls as fill its
 time and a wait for the last; medians of the rounds. A torch that is not there leaves its columns out.
 Besides the times: bytes a second as a fraction of the row `copy`, FLOP/s of products, and torch's
-best time by Stator's. --small shrinks every graph, for the software device; its times say nothing.
+best time by Stator's. A row that is named brings `copy` with it. --small shrinks every graph and takes
+a small model, for the software device; its times say nothing.
 """
 import argparse
+import functools
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+import device_models
 
 try:
     import torch
@@ -58,6 +64,42 @@ ROWS = {
                   lambda: (rand(4096, 4096, dtype="bfloat16"), rand(4096, 4096, dtype="bfloat16")), (),
                   2 * 4096**3),
 }
+
+
+def mlp():
+    linear, relu = torch.nn.Linear, torch.nn.ReLU
+    layers = torch.nn.Sequential(linear(1024, 1024), relu(), linear(1024, 1024), relu(), linear(1024, 10))
+    return layers.cuda().eval(), (rand(1024, 1024),)
+
+
+def resnet18(batch):
+    import torchvision
+    return torchvision.models.resnet18().cuda().eval(), (rand(batch, 3, 224, 224),)
+
+
+def vit_b16():
+    import timm
+    return timm.create_model("vit_base_patch16_224", pretrained=False).cuda().eval(), (rand(1, 3, 224, 224),)
+
+
+def bert(batch, length):
+    import transformers
+    model = transformers.BertModel(transformers.BertConfig()).cuda().eval()
+    ids = torch.randint(0, 30000, (batch, length), device="cuda")
+    return lambda ids, mask: model(input_ids=ids, attention_mask=mask)[0], (ids, torch.ones_like(ids))
+
+
+# name: model of models.tar.xz, what makes torch's model and its arguments, modes of torch.compile.
+# All in f32 without TF32, which is torch's default.
+MODELS = {
+    "mlp_fp32": ("mlp_bs1024", mlp, ("default", "reduce-overhead", "max-autotune")),
+    "resnet18_fp32": ("resnet18_bs16", lambda: resnet18(16), ("default", "reduce-overhead")),
+    "resnet18_1_fp32": ("resnet18_bs1", lambda: resnet18(1), ("default", "reduce-overhead")),
+    "bert_1x8_fp32": ("bert_base_seq8", lambda: bert(1, 8), ("default", "reduce-overhead")),
+    "bert_1x128_fp32": ("bert_base_seq128", lambda: bert(1, 128), ("default", "reduce-overhead")),
+    "vit_1_fp32": ("vit_b16", vit_b16, ("default", "reduce-overhead")),
+}
+SMALL_MODEL = "lstm_char_state"
 
 
 class Stator:
@@ -118,22 +160,39 @@ def shrink(path, folder):
     return small
 
 
-def make_subjects(row, options, folder):
+def make_model(model, options, folder):
+    """The path of a model whose weights are there."""
+    source = device_models.unpack(options.models, os.path.join(folder, "packed"))
+    target = os.path.join(folder, model)
+    if not os.path.exists(target):
+        shutil.copytree(os.path.join(source, model), target)
+        with open(os.path.join(target, "made.json"), encoding="utf-8") as file:
+            device_models.make(target, model, json.load(file))
+    return os.path.join(target, "model.onnx")
+
+
+def make_stator(name, options, folder):
+    extra = ["--backend", options.backend]
+    if name in MODELS:
+        path = make_model(SMALL_MODEL if options.small else MODELS[name][0], options, folder)
+        return Stator(options.command, path, [*extra, "--integers", "2"])
+    path = os.path.join(HERE, "gpu", ROWS[name][0] + ".stir")
+    return Stator(options.command, shrink(path, folder) if options.small else path, extra)
+
+
+def make_subjects(name, options, folder):
     """By name a subject, or the sentence of its failure."""
-    graph, function, make, modes, _ = row
-    path = os.path.join(HERE, "gpu", graph + ".stir")
-    makers = {"stator": lambda: Stator(options.command, shrink(path, folder) if options.small else path,
-                                       ["--backend", options.backend])}
+    makers = {"stator": lambda: make_stator(name, options, folder)}
     if HAVE_TORCH:
-        arguments = make()
-        for mode in ("eager", *modes):
-            makers["torch " + mode] = lambda mode=mode: Torch(function, arguments, mode)
+        made = functools.cache(MODELS[name][1] if name in MODELS else lambda: (ROWS[name][1], ROWS[name][2]()))
+        for mode in ("eager", *(MODELS[name][2] if name in MODELS else ROWS[name][3])):
+            makers["torch " + mode] = lambda mode=mode: Torch(*made(), mode)
     subjects, errors = {}, {}
-    for name, maker in makers.items():
+    for subject, maker in makers.items():
         try:
-            subjects[name] = maker()
+            subjects[subject] = maker()
         except Exception as error:  # one subject that fails is said in its row
-            errors[name] = str(error)[:400]
+            errors[subject] = str(error)[:400]
     return subjects, errors
 
 
@@ -156,7 +215,7 @@ def take_turns(subjects, errors):
 
 
 def measure(name, options, folder):
-    subjects, errors = make_subjects(ROWS[name], options, folder)
+    subjects, errors = make_subjects(name, options, folder)
     times = take_turns(subjects, errors)
     row = {"name": name, "ms": {}, "min_ms": {}, "first_ms": {}, "errors": errors}
     for subject, object_ in subjects.items():
@@ -173,7 +232,7 @@ def judge(row, copy_rate):
     stator = row["ms"].get("stator")
     peers = {name: ms for name, ms in row["ms"].items() if name != "stator"}
     words = ["%-22s" % row["name"]] + ["%s %.4f ms" % item for item in row["ms"].items()]
-    if stator:
+    if stator and row["name"] in ROWS:
         row["bytes_per_s"] = (row["bytes_in"] + row["bytes_out"]) / stator * 1e3
         words.append("%.3f TB/s" % (row["bytes_per_s"] * 1e-12))
         if copy_rate:
@@ -193,14 +252,21 @@ def judge(row, copy_rate):
 def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out")
-    parser.add_argument("names", nargs="*", help=", ".join(ROWS))
+    parser.add_argument("names", nargs="*", help=", ".join([*ROWS, *MODELS]) + "; streaming, models")
     parser.add_argument("--backend", default="cuda")
     parser.add_argument("--command", default=os.path.join(HERE, "..", "bin", "gpu_bench"))
+    parser.add_argument("--models", default=os.path.join(HERE, "..", "models.tar.xz"))
     parser.add_argument("--small", action="store_true")
     options = parser.parse_args()
-    unknown = [name for name in options.names if name not in ROWS]
+    sets = {"streaming": list(ROWS), "models": list(MODELS)}
+    options.names = [name for named in options.names or sets for name in sets.get(named, [named])]
+    unknown = [name for name in options.names if name not in ROWS and name not in MODELS]
     if unknown:
-        parser.error("no row '%s'; rows: %s" % (unknown[0], ", ".join(ROWS)))
+        parser.error("no row '%s'; rows: %s" % (unknown[0], ", ".join([*ROWS, *MODELS])))
+    if "copy" not in options.names and any(name in ROWS for name in options.names):
+        options.names.insert(0, "copy")
+    if not os.path.exists(options.models):
+        options.names = [name for name in options.names if name in ROWS]
     return options
 
 
@@ -210,7 +276,7 @@ def main():
               "gpu": torch.cuda.get_device_name(0) if HAVE_TORCH else None}
     copy_rate = None
     with tempfile.TemporaryDirectory() as folder:
-        for name in options.names or ROWS:
+        for name in options.names:
             row = measure(name, options, folder)
             judge(row, copy_rate)
             if name == "copy":

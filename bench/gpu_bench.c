@@ -1,9 +1,10 @@
 /* Times one graph on a backend with tensors that stay where the backend computes.
  *
- *     gpu_bench GRAPH.stir [--backend cuda] [--device cuda:0] [--option KEY=VALUE]... [--seed 1]
- *               [--calls 100] [--rounds 5] [--bits N] [--ask]
+ *     gpu_bench GRAPH [--backend cuda] [--device cuda:0] [--option KEY=VALUE]... [--seed 1]
+ *               [--integers 100] [--calls 100] [--rounds 5] [--bits N] [--ask]
  *
- * The inputs are made from the seed: uniform in [-1, 1) for floats, 0 to 99 for integers. They are
+ * GRAPH is a .stir or .onnx whose sizes are numbers. The inputs are made from the seed: uniform in
+ * [-1, 1) for floats, 0 to 99 (or below what --integers says) for integers. They are
  * copied to the device once; outputs are written again at every call. A round is so many calls one
  * behind the other and a wait for the last; its time divided by the calls is the time of a call.
  * With --ask a round is run for each number read from standard input, which says how many calls,
@@ -31,6 +32,7 @@ typedef struct settings {
     const char *values[OPTIONS_MAX];
     uint32_t n_options;
     uint64_t seed;
+    uint64_t integers; /* inputs of integers are below */
     uint32_t calls;
     uint32_t rounds;
     uint32_t bits; /* calls whose results are compared bit by bit */
@@ -73,7 +75,8 @@ static uint16_t bf16_of(float x)
     return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-static void put_element(stator_dtype dtype, void *data, uint64_t i, uint64_t random)
+static void put_element(stator_dtype dtype, void *data, uint64_t i, uint64_t random,
+                        uint64_t integers)
 {
     const double unit = (double)(random >> 11) * 0x1p-52 - 1.0; /* [-1, 1) */
     switch (dtype) {
@@ -87,10 +90,10 @@ static void put_element(stator_dtype dtype, void *data, uint64_t i, uint64_t ran
         ((uint16_t *)data)[i] = bf16_of((float)unit);
         return;
     case STATOR_I64:
-        ((int64_t *)data)[i] = (int64_t)(random % 100u);
+        ((int64_t *)data)[i] = (int64_t)(random % integers);
         return;
     case STATOR_I32:
-        ((int32_t *)data)[i] = (int32_t)(random % 100u);
+        ((int32_t *)data)[i] = (int32_t)(random % integers);
         return;
     default:
         return;
@@ -103,7 +106,7 @@ static bool is_made(stator_dtype dtype)
            dtype == STATOR_I64 || dtype == STATOR_I32;
 }
 
-static void fill(stator_tensor *tensor, uint64_t seed)
+static void fill(stator_tensor *tensor, uint64_t seed, uint64_t integers)
 {
     enum { CHUNK = 1 << 16 };
     const stator_dtype dtype = stator_tensor_dtype(tensor);
@@ -120,7 +123,7 @@ static void fill(stator_tensor *tensor, uint64_t seed)
         uint64_t state = seed * 0x2545f4914f6cdd1du + (uint64_t)chunk;
         state = next_random(&state);
         for (int64_t i = chunk * CHUNK; i < end; i++) {
-            put_element(dtype, data, (uint64_t)i, next_random(&state));
+            put_element(dtype, data, (uint64_t)i, next_random(&state), integers);
         }
     }
 }
@@ -140,7 +143,7 @@ static stator_status make_input(const settings *s, subject *b, uint32_t index)
         status = stator_tensor_create(b->ctx, port.dtype, port.rank, port.dims, &host);
     }
     if (status == STATOR_OK) {
-        fill(host, s->seed + index);
+        fill(host, s->seed + index, s->integers);
         status = stator_tensor_create_on(b->ctx, s->device, port.dtype, port.rank, port.dims,
                                          &b->in[index]);
     }
@@ -377,6 +380,8 @@ static bool read_argument(settings *s, const char *name, char *value)
         return read_option(s, value);
     } else if (strcmp(name, "--seed") == 0) {
         return read_number(value, UINT64_MAX, &s->seed);
+    } else if (strcmp(name, "--integers") == 0) {
+        return read_number(value, INT32_MAX, &s->integers) && s->integers > 0;
     } else if (strcmp(name, "--calls") == 0 && read_number(value, UINT32_MAX, &n) && n > 0) {
         s->calls = (uint32_t)n;
     } else if (strcmp(name, "--rounds") == 0 && read_number(value, ROUNDS_MAX, &n) && n > 0) {
@@ -405,9 +410,9 @@ static bool read_arguments(settings *s, int argc, char **argv)
         }
     }
     if (s->graph == NULL) {
-        (void)fprintf(stderr, "usage: gpu_bench GRAPH.stir [--backend NAME] [--device NAME:N] "
-                              "[--option KEY=VALUE] [--seed N] [--calls N] [--rounds N] [--bits N] "
-                              "[--ask]\n");
+        (void)fprintf(stderr, "usage: gpu_bench GRAPH [--backend NAME] [--device NAME:N] "
+                              "[--option KEY=VALUE] [--seed N] [--integers N] [--calls N] "
+                              "[--rounds N] [--bits N] [--ask]\n");
     }
     return s->graph != NULL;
 }
@@ -425,7 +430,7 @@ static void dispose(subject *b)
 
 int main(int argc, char **argv)
 {
-    settings s = {.backend = "cuda", .seed = 1, .calls = 100, .rounds = 5};
+    settings s = {.backend = "cuda", .seed = 1, .integers = 100, .calls = 100, .rounds = 5};
     subject b = {0};
     char device[64];
     if (!read_arguments(&s, argc, argv)) {

@@ -247,6 +247,24 @@ static bool build(command *c, const char *source, const char *object, soft_bytes
     return false;
 }
 
+/* For the vendors' compilers, which judge the same texts (docs/softgpu.md): one file for each text
+ * in the folder that STATOR_SOFT_TEXTS names. */
+static void keep_text(const char *text)
+{
+    char path[PATH_BYTES];
+    const char *folder = getenv("STATOR_SOFT_TEXTS");
+    hash h = {0, 0};
+    if (folder == NULL || *folder == '\0') {
+        return;
+    }
+    mix(&h, text, strlen(text));
+    mkdir(folder, 0777);
+    snprintf(path, sizeof(path), "%.400s/%016llx.cu", folder, (unsigned long long)h.high);
+    if (!write_file(path, text, strlen(text))) {
+        fprintf(stderr, "softgpu: %s cannot be written\n", path);
+    }
+}
+
 bool soft_compile(const soft_program *program, soft_bytes *out_object, soft_bytes *out_log)
 {
     char folder[PATH_BYTES];
@@ -259,6 +277,7 @@ bool soft_compile(const soft_program *program, soft_bytes *out_object, soft_byte
         set_log(out_log, "the cache folder cannot be written (STATOR_SOFT_CACHE)", folder);
         return false;
     }
+    keep_text(program->text);
     begin_command(program, &c);
     const hash h = hash_of(&c, program->text);
     snprintf(source, sizeof(source), "%.400s/%016llx%016llx.c", folder, (unsigned long long)h.high,

@@ -28,6 +28,7 @@ if [ -n "${4:-}" ]; then
         done
     cases=$spread
 fi
+[ -z "${STATOR_SOFT_TEXTS:-}" ] || rm -rf "$STATOR_SOFT_TEXTS" # of cases as they are now
 "$STATOR" conform "$backend" --cases "$cases" >"$log" 2>"$log.err"
 status=$?
 grep -E '^(FAIL|SKIP)' "$log"

@@ -358,6 +358,15 @@ void st_gpu_fill_table(st_gpu_context *d)
     t->launch = driver_launch;
 }
 
+void st_gpu_add_log(st_str *out, const char *log)
+{
+    size_t n = 0;
+    for (const char *at = log; *at != '\0'; at += n + (at[n] == '\n')) {
+        n = strcspn(at, "\n");
+        st_str_addf(out, "\n    %.*s", (int)n, at);
+    }
+}
+
 void st_gpu_add_numbered(st_str *out, const char *text, uint64_t bytes)
 {
     uint32_t line = 1;

@@ -171,6 +171,8 @@ void st_gpu_fill_table(st_gpu_context *context);
  * know or calls pinned, or one of another device. */
 stator_status st_gpu_check_address(st_gpu_context *context, const void *p, stator_diag **err);
 
+/* Appends the lines of a compiler's log, set in: a text that is shown keeps such lines apart. */
+void st_gpu_add_log(st_str *out, const char *log);
 /* Appends the lines of a kernel's text, each behind its number, as a compiler's log names them. */
 void st_gpu_add_numbered(st_str *out, const char *text, uint64_t bytes);
 

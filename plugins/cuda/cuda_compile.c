@@ -176,7 +176,6 @@ static stator_status check(const cuda_compiler *c, nvrtc_result result, const ch
                    (int)result, result_text(result));
 }
 
-/* The log's lines, set in: a text that is shown keeps such lines alone apart. */
 static void add_log(const cuda_compiler *c, nvrtc_program program, st_mem *mem, st_str *out)
 {
     size_t bytes = 0;
@@ -185,10 +184,7 @@ static void add_log(const cuda_compiler *c, nvrtc_program program, st_mem *mem, 
     if (c->api.log_size(program, &bytes) == NVRTC_RESULT_SUCCESS && bytes > 1) {
         char *at = st_str_extend(&log, bytes); /* with the 0 behind it */
         if (at != NULL && c->api.log(program, at) == NVRTC_RESULT_SUCCESS) {
-            for (size_t n = 0; *at != '\0'; at += n + (at[n] == '\n')) {
-                n = strcspn(at, "\n");
-                st_str_addf(out, "\n    %.*s", (int)n, at);
-            }
+            st_gpu_add_log(out, at);
         }
     }
     st_str_deinit(&log);

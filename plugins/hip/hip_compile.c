@@ -31,29 +31,29 @@ enum { ANSWER_FD = 3, HELPER_BYTES = 1024, CHUNK_BYTES = 65536, ARGUMENTS_MAX = 
 
 typedef struct compiler {
     const char *file;
-    pthread_mutex_t mutex; /* guards what follows */
+} compiler;
+
+/* What hiprtc's file answered last: a process asks once, however many devices it opens. */
+static struct {
+    pthread_mutex_t mutex; /* guards the rest */
     bool is_known;
+    char file[ST_GPU_PATH_BYTES];
     int major;
     int minor;
-} compiler;
+} answered = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 void *hip_compiler_create(const char *file)
 {
     compiler *c = st_process_alloc(sizeof *c);
     if (c != NULL) {
         *c = (compiler){.file = file != NULL ? file : ""};
-        (void)pthread_mutex_init(&c->mutex, NULL);
     }
     return c;
 }
 
 void hip_compiler_destroy(void *compiler_)
 {
-    compiler *c = compiler_;
-    if (c != NULL) {
-        (void)pthread_mutex_destroy(&c->mutex);
-        st_process_free(c);
-    }
+    st_process_free(compiler_);
 }
 
 /* ---- the child ---- */
@@ -173,7 +173,8 @@ static stator_status say_refused(const char *answer, stator_status missing, stat
     return missing;
 }
 
-static stator_status ask_version(compiler *c, stator_diag **err)
+/* Fills `answered`, under its lock. */
+static stator_status ask_version(const compiler *c, stator_diag **err)
 {
     const char *arguments[ARGUMENTS_MAX] = {NULL, "version", c->file, NULL};
     st_mem mem;
@@ -183,8 +184,9 @@ static stator_status ask_version(compiler *c, stator_diag **err)
     stator_status status = run_helper(arguments, "", 0, &answer, err);
     st_str_add(&answer, "");
     if (status == STATOR_OK && st_str_ok(&answer)) {
-        c->is_known = sscanf(answer.data, "V%d %d", &c->major, &c->minor) == 2;
-        status = c->is_known ? STATOR_OK : say_refused(answer.data, STATOR_NOT_FOUND, err);
+        answered.is_known = sscanf(answer.data, "V%d %d", &answered.major, &answered.minor) == 2;
+        (void)snprintf(answered.file, sizeof answered.file, "%s", c->file);
+        status = answered.is_known ? STATOR_OK : say_refused(answer.data, STATOR_NOT_FOUND, err);
     }
     st_str_deinit(&answer);
     return status;
@@ -192,12 +194,13 @@ static stator_status ask_version(compiler *c, stator_diag **err)
 
 stator_status hip_compiler_version(void *compiler_, int *major, int *minor, stator_diag **err)
 {
-    compiler *c = compiler_;
-    (void)pthread_mutex_lock(&c->mutex);
-    const stator_status status = c->is_known ? STATOR_OK : ask_version(c, err);
-    *major = c->major;
-    *minor = c->minor;
-    (void)pthread_mutex_unlock(&c->mutex);
+    const compiler *c = compiler_;
+    (void)pthread_mutex_lock(&answered.mutex);
+    const bool is_known = answered.is_known && strcmp(answered.file, c->file) == 0;
+    const stator_status status = is_known ? STATOR_OK : ask_version(c, err);
+    *major = status == STATOR_OK ? answered.major : 0;
+    *minor = status == STATOR_OK ? answered.minor : 0;
+    (void)pthread_mutex_unlock(&answered.mutex);
     return status;
 }
 
@@ -207,12 +210,12 @@ static stator_status say_log(const char *name, const char *arch, const char *log
 {
     st_str all;
     st_str_init(&all, mem);
-    st_str_addf(&all, "%s\n", log);
+    st_gpu_add_log(&all, log);
     st_gpu_add_numbered(&all, text, text_bytes);
     const stator_status status =
         st_fail(err, STATOR_INTERNAL,
                 "hiprtc cannot compile the kernel '%s' for %s; report this, with its log and the "
-                "kernel's text:\n%s",
+                "kernel's text:%s",
                 name, arch, st_str_ok(&all) ? all.data : "(no memory)");
     st_str_deinit(&all);
     return status;

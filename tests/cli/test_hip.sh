@@ -82,6 +82,26 @@ if cc -shared -fPIC -o "$work/crash.so" "$work/crash.c" 2>/dev/null; then
         >"$work/out" 2>&1 && fail "a crash went unseen"
     has "$work/out" 'hiprtc ended its process with signal 6'
 fi
+
+# What the compiler says of a text that it refuses is shown, set in, with the text behind it.
+cat >"$work/refuses.c" <<'END'
+#include <string.h>
+int hiprtcVersion(int *major, int *minor) { *major = *minor = 6; return 0; }
+int hiprtcCreateProgram(void) { return 0; }
+int hiprtcCompileProgram(void) { return 6; }
+int hiprtcDestroyProgram(void) { return 0; }
+int hiprtcGetProgramLogSize(void *program, unsigned long *bytes) { (void)program; *bytes = 7; return 0; }
+int hiprtcGetProgramLog(void *program, char *text) { (void)program; strcpy(text, "no\nit\n"); return 0; }
+int hiprtcGetCodeSize(void) { return 1; }
+int hiprtcGetCode(void) { return 1; }
+END
+if cc -shared -fPIC -o "$work/refuses.so" "$work/refuses.c" 2>/dev/null; then
+    "$STATOR" run "$work/pointwise.stir" --random 0 --backend hip_soft --strict --backend-option hiprtc="$work/refuses.so" \
+        >"$work/out" 2>&1 && fail "a refusal went unseen"
+    has "$work/out" 'hiprtc cannot compile the kernel .* for gfx1100'
+    has "$work/out" '^ +no$'
+    has "$work/out" '^ +1  #include "gpu_prelude.h"$'
+fi
 "$STATOR" run "$work/pointwise.stir" --random 0 --backend hip_soft --backend-option device=77 >"$work/out" 2>&1 &&
     fail "device 77 ran"
 has "$work/out" 'there is no device hip_soft:77: the driver sees'

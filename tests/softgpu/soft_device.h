@@ -46,14 +46,15 @@ typedef struct soft_options {
     uint64_t seed;
     unsigned n_workers; /* OS threads that run blocks, 1 or 2 */
     bool reports_leaks;
-    bool keeps_objects;                /* for a debugger: images stay on disk */
-    uint64_t fail_at[SOFT_N_FAILURES]; /* the call of this number fails, from 1; 0: none */
+    bool keeps_objects;                   /* for a debugger: images stay on disk */
+    uint64_t fail_at[SOFT_N_FAILURES];    /* the call of this number fails, from 1; 0: none */
+    uint64_t fail_until[SOFT_N_FAILURES]; /* and those up to this one */
     uint64_t calls[SOFT_N_FAILURES];
 } soft_options;
 
 /* Reads the environment; false and a message when a variable holds what is not known. */
 bool soft_options_read(soft_options *out);
-/* Whether this call is the one that is to fail. */
+/* Whether this call is one that is to fail. */
 bool soft_is_to_fail(enum soft_failure what);
 
 /* ---- state ---- */

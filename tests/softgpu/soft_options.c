@@ -1,9 +1,14 @@
 /* The software device's options, from the environment; docs/softgpu.md has the list. */
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "soft_device.h"
+
+/* For tests, beside the API: how often what STATOR_SOFT_FAIL calls "alloc" and so on was asked
+ * for. */
+SOFT_EXPORT uint64_t softGetCalls(const char *what);
 
 #define GIB (1ull << 30)
 
@@ -92,15 +97,19 @@ static bool read_order(soft_options *out)
     return false;
 }
 
-/* One "alloc:7" of the list. */
+/* One "alloc:7" or "alloc:7-9" of the list. */
 static bool read_failure(soft_options *out, const char *item, size_t length)
 {
     for (unsigned i = 0; i < SOFT_N_FAILURES; i++) {
         const size_t n = strlen(failures[i]);
         if (length > n + 1 && strncmp(item, failures[i], n) == 0 && item[n] == ':') {
             char *end = NULL;
-            out->fail_at[i] = strtoull(item + n + 1, &end, 10);
-            return end == item + length && out->fail_at[i] > 0;
+            out->fail_at[i] = out->fail_until[i] = strtoull(item + n + 1, &end, 10);
+            if (*end == '-') {
+                out->fail_until[i] = strtoull(end + 1, &end, 10);
+            }
+            return end == item + length && out->fail_at[i] > 0 &&
+                   out->fail_until[i] >= out->fail_at[i];
         }
     }
     return false;
@@ -113,7 +122,7 @@ static bool read_failures(soft_options *out)
         const size_t length = strcspn(list, ",");
         if (!read_failure(out, list, length)) {
             soft_say("STATOR_SOFT_FAIL has '%.*s'; expected alloc:N, pinned:N, launch:N, lost:N, "
-                     "copy:N or module:N, N from 1",
+                     "copy:N or module:N, N from 1, or N-M for several",
                      (int)length, list);
             return false;
         }
@@ -180,5 +189,19 @@ bool soft_options_read(soft_options *out)
 
 bool soft_is_to_fail(enum soft_failure what)
 {
-    return ++soft.options.calls[what] == soft.options.fail_at[what];
+    const uint64_t n = ++soft.options.calls[what];
+    return n >= soft.options.fail_at[what] && n <= soft.options.fail_until[what];
+}
+
+uint64_t softGetCalls(const char *what)
+{
+    uint64_t n = 0;
+    if (soft_enter() != CUDA_SUCCESS) {
+        return 0;
+    }
+    for (unsigned i = 0; i < SOFT_N_FAILURES; i++) {
+        n = strcmp(failures[i], what) == 0 ? soft.options.calls[i] : n;
+    }
+    (void)soft_leave(CUDA_SUCCESS);
+    return n;
 }

@@ -42,8 +42,12 @@ static void put_barrier(gpu_text *g)
 
 /* ---- memory ---- */
 
-static uint8_t access_of(const st_loop_inst *inst)
+static uint8_t access_of(const gpu_text *g, const st_loop_inst *inst)
 {
+    if ((inst->code == ST_LOOP_LOAD || inst->code == ST_LOOP_STORE) &&
+        (g->kernel->buffers.data[inst->ref].flags & ST_BUFFER_THREAD)) {
+        return 0;
+    }
     return inst->code == ST_LOOP_LOAD    ? GPU_ACCESS_READ
            : inst->code == ST_LOOP_STORE ? GPU_ACCESS_WRITTEN
                                          : 0;
@@ -60,7 +64,7 @@ static bool may_share(const gpu_text *g, uint32_t a, uint32_t b)
 /* Has another thread since the last barrier done what must be seen, or must be over? */
 static bool conflicts(const gpu_text *g, const st_loop_inst *inst)
 {
-    const uint8_t access = access_of(inst);
+    const uint8_t access = access_of(g, inst);
     for (uint32_t i = 0; access && i < g->kernel->buffers.count; i++) {
         const bool is_ordered =
             access == GPU_ACCESS_WRITTEN ? g->touched[i] != 0 : g->touched[i] & GPU_ACCESS_WRITTEN;
@@ -86,8 +90,8 @@ static void touch_below(gpu_text *g, uint32_t block)
 {
     for (st_loop_ref ref = g->kernel->blocks.data[block].first; ref; ref = at(g, ref)->next) {
         const st_loop_inst *inst = at(g, ref);
-        if (access_of(inst)) {
-            g->touched[inst->ref] |= access_of(inst);
+        if (access_of(g, inst)) {
+            g->touched[inst->ref] |= access_of(g, inst);
         } else if (inst->code == ST_LOOP_LOOP) {
             touch_below(g, inst->body);
         }
@@ -218,6 +222,10 @@ static void put_threads_loop(gpu_text *g, const st_loop_inst *inst)
         put_barrier(g);
     }
     touch_below(g, inst->body);
+    if (g->kernel->axes.data[inst->ref].flags & ST_AXIS_HELD) {
+        gpu_put_held(g, inst);
+        return;
+    }
     st_loop_text_indent(&g->t);
     if (gpu_has_lanes(g, inst)) {
         put_for_lanes(g, inst);
@@ -316,8 +324,8 @@ static void put_shared_inst(gpu_text *g, st_loop_ref ref)
     } else if (conflicts(g, inst)) {
         put_barrier(g);
     }
-    if (access_of(inst)) {
-        g->touched[inst->ref] |= access_of(inst);
+    if (access_of(g, inst)) {
+        g->touched[inst->ref] |= access_of(g, inst);
     }
     st_loop_text_indent(&g->t);
     if (is_effect) {

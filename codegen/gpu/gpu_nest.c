@@ -34,12 +34,11 @@ static bool meets_outside(const gpu_mapper *m, st_loop_ref loop)
     return updates_outside(m, body, m->kernel->blocks.data[body].depth);
 }
 
-/* Does the kernel write memory that the buffer may be part of? */
-static bool is_written(const gpu_mapper *m, uint32_t index)
+bool gpu_is_written(const st_kernel *kernel, uint32_t index)
 {
-    const st_loop_buffer *buffer = &m->kernel->buffers.data[index];
-    for (uint32_t i = 0; i < m->kernel->buffers.count; i++) {
-        const st_loop_buffer *other = &m->kernel->buffers.data[i];
+    const st_loop_buffer *buffer = &kernel->buffers.data[index];
+    for (uint32_t i = 0; i < kernel->buffers.count; i++) {
+        const st_loop_buffer *other = &kernel->buffers.data[i];
         const bool may_share = i == index || !((buffer->flags | other->flags) & ST_BUFFER_UNIQUE);
         if ((other->flags & ST_BUFFER_WRITTEN) && may_share) {
             return true;
@@ -55,10 +54,10 @@ static bool can_sink(const gpu_mapper *m, const st_loop_inst *inst)
     case ST_LOOP_CONST:
     case ST_LOOP_INDEX:
     case ST_LOOP_BIND:
-    case ST_LOOP_CHECK: /* it says the same each time */
+    case ST_LOOP_CHECK: /* it says the same each time; see next_inside */
         return true;
     case ST_LOOP_LOAD:
-        return !is_written(m, inst->ref);
+        return !gpu_is_written(m->kernel, inst->ref);
     default:
         return st_loop_desc(inst->code) != NULL;
     }
@@ -82,15 +81,26 @@ bool gpu_is_of_sizes(const gpu_mapper *m, uint32_t sym)
     return !s.has_value;
 }
 
-/* The loop inside `loop` when its iterations may be run in any order, all else there can be done by
- * each of them and its extent is made of sizes; else 0. With `is_parallel` they also meet in no
- * accumulator. */
+/* Does the loop have an iteration, whatever the sizes are? */
+static bool has_iteration(const gpu_mapper *m, st_loop_ref loop)
+{
+    int64_t lo = 0;
+    int64_t hi = 0;
+    st_sym_range(&m->kernel->syms->tab, gpu_axis_of(m, loop)->extent, &lo, &hi);
+    return lo >= 1;
+}
+
+/* The loop inside `loop` when its iterations may be run in any order, all else there can be done
+ * by each of them (a check by one at least) and its extent is made of sizes; else 0. With
+ * `is_parallel` they also meet in no accumulator. */
 static st_loop_ref next_inside(const gpu_mapper *m, st_loop_ref loop, bool is_parallel)
 {
     st_loop_ref inside = 0;
+    bool has_check = false;
     for (st_loop_ref ref = m->kernel->blocks.data[gpu_at(m, loop)->body].first; ref;
          ref = gpu_at(m, ref)->next) {
         const st_loop_inst *inst = gpu_at(m, ref);
+        has_check = has_check || inst->code == ST_LOOP_CHECK;
         if (inst->code == ST_LOOP_LOOP && inside == 0) {
             inside = ref;
         } else if (inst->code == ST_LOOP_LOOP || !can_sink(m, inst)) {
@@ -98,7 +108,8 @@ static st_loop_ref next_inside(const gpu_mapper *m, st_loop_ref loop, bool is_pa
         }
     }
     const bool is_free = inside && !(gpu_axis_of(m, inside)->flags & ST_AXIS_SERIAL) &&
-                         gpu_is_of_sizes(m, gpu_axis_of(m, inside)->extent);
+                         gpu_is_of_sizes(m, gpu_axis_of(m, inside)->extent) &&
+                         (!has_check || has_iteration(m, inside));
     return is_free && !(is_parallel && meets_outside(m, inside)) ? inside : 0;
 }
 

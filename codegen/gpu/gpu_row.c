@@ -15,6 +15,8 @@
 #define THREADS_MIN 64u      /* of a block */
 #define THREADS_MAX 512u     /* more cost occupancy: 1,024 took 20 % longer */
 #define ELEMENTS_A_THREAD 4u /* of a row */
+#define HELD_ELEMENTS 32     /* of a row that a thread keeps, at most: more cost occupancy */
+#define HELD_COST 4096       /* instructions of straight code, at most */
 #define LONG_INSIDE 1024     /* the innermost of a nest alone serves the threads */
 #define DEPTH_MAX 6
 #define COLUMNS 32u          /* of a block: what a warp loads lies side by side */
@@ -187,6 +189,107 @@ static bool map_walks(const gpu_mapper *m, uint32_t block, bool has_lanes)
     return true;
 }
 
+/* ---- rows that threads keep ---- */
+
+/* Every loop of the threads has this many iterations, of which each takes so many side by side. */
+typedef struct held_row {
+    int64_t extent;
+    uint32_t lanes;
+    uint32_t cost; /* of an iteration of all loops, in instructions */
+} held_row;
+
+static bool is_of_threads(const gpu_mapper *m, st_loop_ref ref)
+{
+    return gpu_at(m, ref)->code == ST_LOOP_LOOP &&
+           gpu_axis_of(m, ref)->mapping == ST_MAPPING_THREADS;
+}
+
+/* Are the loops of the threads alike, of a size that is known, and does one move several elements
+ * at once? */
+static bool find_held(const gpu_mapper *m, held_row *out)
+{
+    *out = (held_row){.extent = 0, .lanes = UINT32_MAX};
+    for (st_loop_ref ref = 1; ref < m->kernel->insts.count; ref++) {
+        if (!is_of_threads(m, ref)) {
+            continue;
+        }
+        const st_symtab *tab = &m->kernel->syms->tab;
+        const int64_t extent = st_loop_known_or(tab, gpu_axis_of(m, ref)->extent, 0);
+        const uint32_t lanes = gpu_widest_lanes(m->kernel, ref);
+        const uint32_t cost = gpu_cost_of(m->kernel, ref);
+        if (extent <= 0 || (out->extent && extent != out->extent) || cost == 0) {
+            return false;
+        }
+        out->extent = extent;
+        out->cost += cost;
+        out->lanes = lanes > 1u && lanes < out->lanes ? lanes : out->lanes;
+    }
+    return out->extent && out->lanes != UINT32_MAX;
+}
+
+/* Is the buffer's every access the element of its loop's iteration, in a loop of the threads? */
+static bool is_own(const gpu_mapper *m, uint32_t buffer)
+{
+    for (st_loop_ref ref = 1; ref < m->kernel->insts.count; ref++) {
+        const st_loop_inst *inst = gpu_at(m, ref);
+        if ((inst->code != ST_LOOP_LOAD && inst->code != ST_LOOP_STORE) || inst->ref != buffer) {
+            continue;
+        }
+        const st_loop_ref loop = m->kernel->blocks.data[inst->block].loop;
+        if (!loop || !is_of_threads(m, loop) || gpu_axis_of(m, loop)->sym != inst->sym) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Marks the buffers of which a thread needs its own part alone, or unmarks them. */
+static void mark_own(const gpu_mapper *m, bool is_held)
+{
+    for (uint32_t i = 0; i < m->kernel->buffers.count; i++) {
+        st_loop_buffer *buffer = &m->kernel->buffers.data[i];
+        buffer->flags &= ~(uint32_t)ST_BUFFER_THREAD;
+        if (is_held && (buffer->flags & ST_BUFFER_LOCAL) && is_own(m, i)) {
+            buffer->flags |= ST_BUFFER_THREAD;
+        }
+    }
+}
+
+/* The threads become as many as share the row evenly, if there is such a number. */
+static bool share_evenly(const gpu_mapper *m, held_row *row)
+{
+    uint32_t threads = m->kernel->threads;
+    while (threads > THREADS_MIN && row->extent % ((int64_t)threads * row->lanes) != 0) {
+        threads /= 2u;
+    }
+    while (row->lanes > 1u && row->extent % ((int64_t)threads * row->lanes) != 0) {
+        row->lanes /= 2u;
+    }
+    const int64_t elements = row->extent / threads;
+    if (row->lanes == 1u || elements > HELD_ELEMENTS || elements * row->cost > HELD_COST) {
+        return false;
+    }
+    m->kernel->threads = threads;
+    return true;
+}
+
+/* Rows of which each thread has a few elements stay in its registers: memory is read once. */
+static void hold_row(const gpu_mapper *m)
+{
+    held_row row;
+    mark_own(m, true);
+    if (!find_held(m, &row) || !share_evenly(m, &row)) {
+        mark_own(m, false);
+        return;
+    }
+    for (st_loop_ref ref = 1; ref < m->kernel->insts.count; ref++) {
+        if (is_of_threads(m, ref)) {
+            gpu_axis_of(m, ref)->flags |= ST_AXIS_HELD;
+            gpu_axis_of(m, ref)->lanes = row.lanes;
+        }
+    }
+}
+
 bool gpu_map_row(const gpu_mapper *m)
 {
     const st_loop_ref loop = st_kernel_parallel_loop(m->kernel);
@@ -194,7 +297,11 @@ bool gpu_map_row(const gpu_mapper *m)
     walk_sum walks = {.longest = 0};
     look_at_walks(m, body, 0, &walks);
     m->kernel->threads = threads_for(m, walks.longest);
-    return map_walks(m, body, true);
+    if (!map_walks(m, body, true)) {
+        return false;
+    }
+    hold_row(m);
+    return true;
 }
 
 /* ---- columns ---- */

@@ -50,6 +50,8 @@ bool gpu_is_of_sizes(const gpu_mapper *m, uint32_t sym);
  * of memory. */
 bool gpu_flatten(const gpu_mapper *m, gpu_nest *of);
 
+/* Does the kernel write memory that the buffer may be part of? */
+bool gpu_is_written(const st_kernel *kernel, uint32_t index);
 /* Appends an instruction to the block; 0: out of memory. */
 st_loop_ref gpu_append(const gpu_mapper *m, uint32_t block, const st_loop_inst *inst);
 /* Binds a symbol to the value of `sym`, which lies in lo..hi, at the end of the block; 0: out of
@@ -62,6 +64,12 @@ uint32_t gpu_bind(const gpu_mapper *m, uint32_t sym, int64_t lo, int64_t hi, uin
 bool gpu_map_tile(const gpu_mapper *m, gpu_nest *of, bool *out_is_done);
 
 /* ---- gpu_vector.c ---- */
+/* Is the sym a multiple of n, whatever its symbols are? */
+bool gpu_is_multiple(const st_kernel *kernel, uint32_t sym, uint32_t n);
+/* About how many instructions an iteration of the loop is; 0: it has a loop inside. */
+uint32_t gpu_cost_of(const st_kernel *kernel, st_loop_ref loop);
+/* The most iterations whose accesses are 16 bytes at most; 1: none is made at once. */
+uint32_t gpu_widest_lanes(const st_kernel *kernel, st_loop_ref at);
 /* How many iterations of the loop a thread takes side by side, so that it moves up to 16 bytes at
  * once; 1: one by one. */
 uint32_t gpu_lanes_for(const st_kernel *kernel, st_loop_ref loop);

@@ -200,7 +200,9 @@ static void place_locals(program *p, uint32_t exchange_bytes)
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < kernel->buffers.count; i++) {
         const st_loop_buffer *buffer = &kernel->buffers.data[i];
-        bytes += buffer->flags & ST_BUFFER_LOCAL ? local_bytes(p, buffer) : 0;
+        bytes += (buffer->flags & (ST_BUFFER_LOCAL | ST_BUFFER_THREAD)) == ST_BUFFER_LOCAL
+                     ? local_bytes(p, buffer)
+                     : 0;
     }
     p->local_bytes = bytes;
     p->out->shared_bytes = exchange_bytes;
@@ -216,6 +218,11 @@ static void put_local(program *p, uint32_t i, uint64_t *offset)
     const st_loop_buffer *buffer = &p->g.kernel->buffers.data[i];
     const char *type = st_loop_text_memory_type(&p->g.t, buffer->dtype);
     st_loop_text *t = &p->g.t;
+    if (buffer->flags & ST_BUFFER_THREAD) {
+        put(t, "    %s b%" PRIu32 "[%" PRIu64 "]; /* %s */\n", type, i,
+            local_elements(p, buffer) / p->g.kernel->threads, buffer->name);
+        return;
+    }
     if (!p->out->scratch_bytes) {
         put(t,
             p->is_shared ? "    ST_SHARED(%s, b%" PRIu32 ", %" PRIu64 "); /* %s */\n"
@@ -275,7 +282,15 @@ static void put_thread_loop(st_loop_text *t, const st_loop_inst *inst)
         put(t,
             "const %s f%" PRIu32 " = (%s)((ST_BLOCK * %" PRIu32 " + ST_THREAD) * %" PRIu32 ");\n",
             type, inst->ref, type, t->kernel->threads, axis->lanes);
+        st_loop_text_indent(t);
+        put(t, "if (f%" PRIu32 " < ", inst->ref);
+        st_loop_text_sym(t, axis->extent);
+        put(t, ") {\n");
+        t->depth++;
         gpu_put_lanes(t->frame, inst);
+        t->depth--;
+        st_loop_text_indent(t);
+        put(t, "}\n");
         return;
     }
     put(t, "const %s i%" PRIu32 " = (%s)(ST_BLOCK * %" PRIu32 " + ST_THREAD);\n", type, inst->ref,
@@ -324,6 +339,7 @@ static stator_status put_program(program *p, const st_str *body, st_arena *arena
         p->g.t.out = out;
         memset(p->g.has_function, 0, sizeof p->g.has_function);
         gpu_put_functions(&p->g);
+        gpu_put_moves(&p->g);
         put(&p->g.t, "\nST_KERNEL(%s, %s_arguments, %" PRIu32 ")\n{\n%s", p->out->name,
             p->out->name, p->g.kernel->threads, exchanges.data ? exchanges.data : "");
         put_buffers(p);
@@ -342,7 +358,9 @@ static bool take_tables(program *p, st_arena *arena)
     p->g.touched = st_arena_zalloc(arena, (uint64_t)kernel->buffers.count + 1u, 1);
     p->is_size = st_arena_zalloc(arena, (uint64_t)kernel->syms->symbols.count + 1u, 1);
     p->g.is_staged = st_arena_zalloc(arena, kernel->insts.count, 1);
-    return p->g.acc_state && p->g.is_combined && p->g.touched && p->g.is_staged && p->is_size;
+    p->g.held = st_arena_zalloc(arena, kernel->insts.count, sizeof *p->g.held);
+    return p->g.held && p->g.acc_state && p->g.is_combined && p->g.touched && p->g.is_staged &&
+           p->is_size;
 }
 
 /* Iterations of the parallel loop that a block takes. */

@@ -25,6 +25,10 @@ typedef struct gpu_text {
     uint32_t columns;     /* iterations of the parallel loop in a block, 0: a block has one */
     uint8_t *touched;     /* gpu_access since the last barrier, by buffer */
     uint8_t *is_staged;   /* of the loop that is printed; see st_loop_text */
+    st_loop_ref *held; /* by LOAD along a held axis: that whose words it has, itself if it is it */
+    bool has_words;    /* does a load of the loop that is printed have words of its own? */
+    /* Is there a function that moves so many elements? By load or store, size and lanes. */
+    uint8_t has_move[2][4][3];
     /* Is there a function that combines such accumulators over a warp? By kind and dtype. */
     uint8_t has_function[ST_ACC_LAST + 1u][STATOR_DTYPE_COUNT];
 } gpu_text;
@@ -49,6 +53,10 @@ void gpu_put_loop(st_loop_text *t, const st_loop_inst *inst);
 bool gpu_has_lanes(const gpu_text *g, const st_loop_inst *loop);
 /* Prints those iterations, of which f<axis> is the first. */
 void gpu_put_lanes(gpu_text *g, const st_loop_inst *loop);
+/* Prints a loop over a held axis. */
+void gpu_put_held(gpu_text *g, const st_loop_inst *loop);
+/* The functions through which lanes are loaded and stored. */
+void gpu_put_moves(gpu_text *g);
 
 /* ---- gpu_combine.c ---- */
 /* The accumulator becomes the same in all threads; a barrier is part of it. */

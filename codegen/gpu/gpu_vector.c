@@ -8,6 +8,7 @@
 #define LANES_MAX 8u
 #define COST_MAX 480u /* of the lanes' bodies, in instructions, beyond which they lack registers */
 #define COST_OF_CAST 4u      /* about, of those from and to 16 bits */
+#define COST_OF_DIVISION 80u /* about, of an index by a size */
 #define COST_OF_FUNCTION 24u /* about, of one like exp */
 
 typedef struct symbol_test {
@@ -51,6 +52,17 @@ static bool is_mixed(const st_kernel *kernel, uint32_t body, const st_loop_inst 
     return false;
 }
 
+bool gpu_is_multiple(const st_kernel *kernel, uint32_t sym, uint32_t n)
+{
+    const st_symtab *tab = &kernel->syms->tab;
+    const stator_sym_row *row = st_sym_row_at(tab, sym);
+    bool is_multiple = row->constant % (int64_t)n == 0;
+    for (uint32_t i = 0; i < row->term_count; i++) {
+        is_multiple = is_multiple && st_sym_term(tab, row, i)->coef % (int64_t)n == 0;
+    }
+    return is_multiple;
+}
+
 uint32_t gpu_vector_bytes(const st_kernel *kernel, const st_loop_inst *loop, st_loop_ref access,
                           uint32_t lanes)
 {
@@ -61,16 +73,36 @@ uint32_t gpu_vector_bytes(const st_kernel *kernel, const st_loop_inst *loop, st_
     }
     const uint32_t dtype = kernel->buffers.data[inst->ref].dtype;
     const uint32_t bytes = lanes * (uint32_t)st_element_bytes(dtype);
-    const bool fits = bytes >= WORD_BYTES && bytes <= VECTOR_BYTES;
+    const bool is_own = (kernel->buffers.data[inst->ref].flags & ST_BUFFER_THREAD) != 0;
+    const bool fits = bytes >= WORD_BYTES && bytes <= VECTOR_BYTES && !is_own && lanes > 1u;
     return fits && st_loop_loaded(dtype) == dtype && !is_mixed(kernel, loop->body, inst) &&
                    is_adjacent(kernel, loop, inst->sym)
                ? bytes
                : 0;
 }
 
-/* About how many instructions one is. */
-static uint32_t cost_of(const st_loop_inst *inst)
+/* Divisions of 64 bits in the sym, by what is no constant. */
+static uint32_t divisions_in(const st_symtab *tab, uint32_t sym)
 {
+    const stator_sym_row *row = st_sym_row_at(tab, sym);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < row->term_count; i++) {
+        const stator_atom_row *atom = st_atom_at(tab, st_sym_term(tab, row, i)->atom);
+        int64_t divisor = 0;
+        if (atom->kind != STATOR_ATOM_SYMBOL) {
+            n += divisions_in(tab, atom->a) + divisions_in(tab, atom->b);
+            n += !st_sym_const(tab, atom->b, &divisor);
+        }
+    }
+    return n;
+}
+
+/* About how many instructions one is. */
+static uint32_t cost_of(const st_kernel *kernel, const st_loop_inst *inst)
+{
+    if (inst->code == ST_LOOP_INDEX) {
+        return 1u + COST_OF_DIVISION * divisions_in(&kernel->syms->tab, inst->sym);
+    }
     const st_loop_op_desc *desc = st_loop_desc(inst->code);
     if (inst->code == ST_LOOP_cast) {
         return COST_OF_CAST;
@@ -80,9 +112,9 @@ static uint32_t cost_of(const st_loop_inst *inst)
     return is_function ? COST_OF_FUNCTION : 1u;
 }
 
-/* The most lanes with which each access that can be made at once fits; 1: there is none. */
-static uint32_t lanes_of_accesses(const st_kernel *kernel, const st_loop_inst *loop)
+uint32_t gpu_widest_lanes(const st_kernel *kernel, st_loop_ref at)
 {
+    const st_loop_inst *loop = st_loop_at(kernel, at);
     uint32_t widest = 0;
     for (st_loop_ref ref = kernel->blocks.data[loop->body].first; ref;
          ref = st_loop_at(kernel, ref)->next) {
@@ -99,18 +131,23 @@ static uint32_t lanes_of_accesses(const st_kernel *kernel, const st_loop_inst *l
     return lanes < LANES_MAX ? lanes : LANES_MAX;
 }
 
-uint32_t gpu_lanes_for(const st_kernel *kernel, st_loop_ref loop)
+uint32_t gpu_cost_of(const st_kernel *kernel, st_loop_ref loop)
 {
-    const st_loop_inst *at = st_loop_at(kernel, loop);
     uint32_t cost = 0;
-    for (st_loop_ref ref = kernel->blocks.data[at->body].first; ref;
+    for (st_loop_ref ref = kernel->blocks.data[st_loop_at(kernel, loop)->body].first; ref;
          ref = st_loop_at(kernel, ref)->next) {
         if (st_loop_at(kernel, ref)->code == ST_LOOP_LOOP) {
-            return 1;
+            return 0;
         }
-        cost += cost_of(st_loop_at(kernel, ref));
+        cost += cost_of(kernel, st_loop_at(kernel, ref));
     }
-    uint32_t lanes = lanes_of_accesses(kernel, at);
+    return cost;
+}
+
+uint32_t gpu_lanes_for(const st_kernel *kernel, st_loop_ref loop)
+{
+    const uint32_t cost = gpu_cost_of(kernel, loop);
+    uint32_t lanes = cost ? gpu_widest_lanes(kernel, loop) : 1u;
     while (lanes > 1u && lanes * cost > COST_MAX) {
         lanes /= 2u;
     }

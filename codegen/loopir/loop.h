@@ -163,7 +163,8 @@ enum st_loop_axis_flag {
     ST_AXIS_PARALLEL = 1u << 0, /* iterations are independent; outermost loop of the kernel alone */
     ST_AXIS_VECTOR = 1u << 1,   /* run `lanes` iterations at once, the last ones masked */
     ST_AXIS_REDUCE = 1u << 2,   /* iterations meet in accumulators alone, in any order */
-    ST_AXIS_SERIAL = 1u << 3    /* in order: a scan */
+    ST_AXIS_SERIAL = 1u << 3,   /* in order: a scan */
+    ST_AXIS_HELD = 1u << 4 /* of THREADS: each thread has the same few, and keeps their values */
 };
 
 /* Over what the iterations of an axis are spread on a GPU (docs/gpu.md). The meaning of a kernel
@@ -195,7 +196,8 @@ enum st_loop_buffer_flag {
     ST_BUFFER_LOCAL = 1u << 2,    /* scratch of one iteration of the parallel loop: constant numel,
                                      at most ST_LOCAL_BYTES_MAX in a kernel */
     ST_BUFFER_STREAMED = 1u << 3, /* written past the caches: larger than they are, not read soon */
-    ST_BUFFER_UNIQUE = 1u << 4    /* shares no memory with another buffer of the kernel */
+    ST_BUFFER_UNIQUE = 1u << 4,   /* shares no memory with another buffer of the kernel */
+    ST_BUFFER_THREAD = 1u << 5    /* LOCAL, and along HELD axes alone: each thread has its part */
 };
 
 #define ST_LOCAL_BYTES_MAX 65536u

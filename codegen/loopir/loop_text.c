@@ -318,7 +318,8 @@ static void put_element(text *t, const st_loop_inst *inst)
 {
     const st_loop_ref ref = (st_loop_ref)(inst - t->kernel->insts.data);
     if (t->is_staged && t->is_staged[ref]) {
-        put(t, "x%" PRIu32 "[e]", ref);
+        const bool is_own = t->is_staged[ref] == ST_LOOP_OWN;
+        put(t, is_own ? "r%" PRIu32 "[e]" : "x%" PRIu32 "[e]", is_own ? inst->ref : ref);
         return;
     }
     put(t, "b%" PRIu32 "[", inst->ref);

@@ -42,13 +42,20 @@ typedef struct st_loop_spelling {
     const char *set_status[2]; /* what stands around the number of a failed check */
 } st_loop_spelling;
 
+/* Where the frame has the element of a LOAD or STORE. */
+enum st_loop_stage {
+    ST_LOOP_IN_MEMORY = 0, /* b<buffer>[its index] */
+    ST_LOOP_STAGED = 1,    /* x<r>[e] */
+    ST_LOOP_OWN = 2        /* r<buffer>[e] */
+};
+
 typedef struct st_loop_text {
     const st_kernel *kernel;
     const st_loop_spelling *spelling;
     st_str *out;
     uint32_t depth; /* of indentation */
     void *frame;
-    /* By LOAD and STORE: is its element x<r>[e], in an array of the thread? NULL: none is. */
+    /* st_loop_stage by LOAD and STORE; NULL: all are in memory. */
     const uint8_t *is_staged;
     /* Prints a LOOP instruction, whose line has been begun, and what is inside. */
     void (*put_loop)(struct st_loop_text *t, const st_loop_inst *inst);

@@ -19,6 +19,24 @@ ST_DEVICE void st_argmax_f32(float *a, st_i64 *at, st_u32 n)
     }
 }
 
+ST_DEVICE st_u32x4 st_take_u32x4(const void *from, st_u32 n)
+{
+    const st_u32 *p = (const st_u32 *)from;
+    if (n == 4 && (st_u64)from % 16 == 0) {
+        return st_load_u32x4(from);
+    }
+    st_u32x4 w;
+    const st_u32 x0 = st_load_u32(p + 0);
+    const st_u32 x1 = st_load_u32(p + (n > 1 ? 1 : n - 1));
+    const st_u32 x2 = st_load_u32(p + (n > 2 ? 2 : n - 1));
+    const st_u32 x3 = st_load_u32(p + (n > 3 ? 3 : n - 1));
+    w.x = x0;
+    w.y = x1;
+    w.z = x2;
+    w.w = x3;
+    return w;
+}
+
 ST_KERNEL(k0_argmax, k0_argmax_arguments, 512)
 {
     ST_SHARED(float, m1, 512 / ST_WARP);
@@ -30,22 +48,14 @@ ST_KERNEL(k0_argmax, k0_argmax_arguments, 512)
     st_i64 at1 = 9223372036854775807ll;
     for (st_i32 f1 = (st_i32)ST_THREAD * 4; f1 < (5000); f1 += 2048) {
         const st_i32 i1 = f1;
-        if (f1 + 4 <= (5000) && (st_u64)(b0 + (5000 * i0 + i1)) % 16 == 0) {
-            const st_u32x4 w2 = st_load_u32x4(b0 + (5000 * i0 + i1));
-            const float x2[4] = {st_f32_of_bits(w2.x), st_f32_of_bits(w2.y), st_f32_of_bits(w2.z), st_f32_of_bits(w2.w)};
-            ST_UNROLL
-            for (st_i32 e = 0; e < 4; e++) {
-                const st_i32 i1 = f1 + e;
-                const float v2 = x2[e];
-                const st_i64 v3 = (i1);
-                { if (ST_BETTER(v2, v3, a1, at1, v2 > a1)) { a1 = v2; at1 = v3; } }
-            }
-        } else {
-            for (st_i32 i1 = f1; i1 < (5000) && i1 < f1 + 4; i1++) {
-                const float v2 = b0[(5000 * i0 + i1)];
-                const st_i64 v3 = (i1);
-                { if (ST_BETTER(v2, v3, a1, at1, v2 > a1)) { a1 = v2; at1 = v3; } }
-            }
+        const st_u32x4 w2 = st_take_u32x4(b0 + (5000 * i0 + i1), 4);
+        const float x2[4] = {st_f32_of_bits(w2.x), st_f32_of_bits(w2.y), st_f32_of_bits(w2.z), st_f32_of_bits(w2.w)};
+        ST_UNROLL
+        for (st_i32 e = 0; e < 4; e++) {
+            const st_i32 i1 = f1 + e;
+            const float v2 = x2[e];
+            const st_i64 v3 = (i1);
+            { if (ST_BETTER(v2, v3, a1, at1, v2 > a1)) { a1 = v2; at1 = v3; } }
         }
     }
     st_argmax_f32(&a1, &at1, ST_WARP);

@@ -16,6 +16,37 @@ ST_DEVICE float st_sum_f32(float a, st_u32 n)
     return a;
 }
 
+ST_DEVICE st_u32x4 st_take_u32x4(const void *from, st_u32 n)
+{
+    const st_u32 *p = (const st_u32 *)from;
+    if (n == 4 && (st_u64)from % 16 == 0) {
+        return st_load_u32x4(from);
+    }
+    st_u32x4 w;
+    const st_u32 x0 = st_load_u32(p + 0);
+    const st_u32 x1 = st_load_u32(p + (n > 1 ? 1 : n - 1));
+    const st_u32 x2 = st_load_u32(p + (n > 2 ? 2 : n - 1));
+    const st_u32 x3 = st_load_u32(p + (n > 3 ? 3 : n - 1));
+    w.x = x0;
+    w.y = x1;
+    w.z = x2;
+    w.w = x3;
+    return w;
+}
+
+ST_DEVICE void st_give_u32x4(void *to, st_u32 n, st_u32 x, st_u32 y, st_u32 z, st_u32 w)
+{
+    st_u32 *p = (st_u32 *)to;
+    if (n == 4 && (st_u64)to % 16 == 0) {
+        st_store_u32x4(to, x, y, z, w);
+        return;
+    }
+    if (n > 0) st_store_u32(p + 0, x);
+    if (n > 1) st_store_u32(p + 1, y);
+    if (n > 2) st_store_u32(p + 2, z);
+    if (n > 3) st_store_u32(p + 3, w);
+}
+
 ST_KERNEL(k0_reduce_sum_reduce_sum_add, k0_reduce_sum_reduce_sum_add_arguments, 256)
 {
     ST_SHARED(float, m1, 256 / ST_WARP);
@@ -28,22 +59,22 @@ ST_KERNEL(k0_reduce_sum_reduce_sum_add, k0_reduce_sum_reduce_sum_add_arguments, 
     const float v18 = 9.999999747378752e-06f;
     const st_i32 i0 = (st_i32)ST_BLOCK;
     float a1 = 0;
-    for (st_i32 f1 = (st_i32)ST_THREAD * 4; f1 < (1024); f1 += 1024) {
+    st_u32x4 w2[1];
+    ST_UNROLL
+    for (st_i32 j1 = 0; j1 < 1; j1++) {
+        const st_i32 i1 = (j1 * 256 + (st_i32)ST_THREAD) * 4;
+        w2[j1] = st_take_u32x4(b0 + (1024 * i0 + i1), 4);
+    }
+    ST_UNROLL
+    for (st_i32 j1 = 0; j1 < 1; j1++) {
+        const st_i32 f1 = (j1 * 256 + (st_i32)ST_THREAD) * 4;
         const st_i32 i1 = f1;
-        if (f1 + 4 <= (1024) && (st_u64)(b0 + (1024 * i0 + i1)) % 16 == 0) {
-            const st_u32x4 w2 = st_load_u32x4(b0 + (1024 * i0 + i1));
-            const float x2[4] = {st_f32_of_bits(w2.x), st_f32_of_bits(w2.y), st_f32_of_bits(w2.z), st_f32_of_bits(w2.w)};
-            ST_UNROLL
-            for (st_i32 e = 0; e < 4; e++) {
-                const st_i32 i1 = f1 + e;
-                const float v2 = x2[e];
-                a1 = (float)(a1 + v2);
-            }
-        } else {
-            for (st_i32 i1 = f1; i1 < (1024) && i1 < f1 + 4; i1++) {
-                const float v2 = b0[(1024 * i0 + i1)];
-                a1 = (float)(a1 + v2);
-            }
+        const float x2[4] = {st_f32_of_bits(w2[j1].x), st_f32_of_bits(w2[j1].y), st_f32_of_bits(w2[j1].z), st_f32_of_bits(w2[j1].w)};
+        ST_UNROLL
+        for (st_i32 e = 0; e < 4; e++) {
+            const st_i32 i1 = f1 + e;
+            const float v2 = x2[e];
+            a1 = (float)(a1 + v2);
         }
     }
     float a5 = 0;
@@ -53,26 +84,18 @@ ST_KERNEL(k0_reduce_sum_reduce_sum_add, k0_reduce_sum_reduce_sum_add_arguments, 
     a1 = st_sum_f32(m1[ST_THREAD % (256 / ST_WARP)], 256 / ST_WARP);
     const float v7 = a1;
     const float v41 = (float)(v7 / v8);
-    for (st_i32 f2 = (st_i32)ST_THREAD * 4; f2 < (1024); f2 += 1024) {
+    ST_UNROLL
+    for (st_i32 j2 = 0; j2 < 1; j2++) {
+        const st_i32 f2 = (j2 * 256 + (st_i32)ST_THREAD) * 4;
         const st_i32 i2 = f2;
-        if (f2 + 4 <= (1024) && (st_u64)(b0 + (1024 * i0 + i2)) % 16 == 0) {
-            const st_u32x4 w6 = st_load_u32x4(b0 + (1024 * i0 + i2));
-            const float x6[4] = {st_f32_of_bits(w6.x), st_f32_of_bits(w6.y), st_f32_of_bits(w6.z), st_f32_of_bits(w6.w)};
-            ST_UNROLL
-            for (st_i32 e = 0; e < 4; e++) {
-                const st_i32 i2 = f2 + e;
-                const float v6 = x6[e];
-                const float v42 = (float)(v6 - v41);
-                const float v43 = (float)(v42 * v42);
-                a5 = (float)(a5 + v43);
-            }
-        } else {
-            for (st_i32 i2 = f2; i2 < (1024) && i2 < f2 + 4; i2++) {
-                const float v6 = b0[(1024 * i0 + i2)];
-                const float v42 = (float)(v6 - v41);
-                const float v43 = (float)(v42 * v42);
-                a5 = (float)(a5 + v43);
-            }
+        const float x6[4] = {st_f32_of_bits(w2[j2].x), st_f32_of_bits(w2[j2].y), st_f32_of_bits(w2[j2].z), st_f32_of_bits(w2[j2].w)};
+        ST_UNROLL
+        for (st_i32 e = 0; e < 4; e++) {
+            const st_i32 i2 = f2 + e;
+            const float v6 = x6[e];
+            const float v42 = (float)(v6 - v41);
+            const float v43 = (float)(v42 * v42);
+            a5 = (float)(a5 + v43);
         }
     }
     a5 = st_sum_f32(a5, ST_WARP);
@@ -85,41 +108,35 @@ ST_KERNEL(k0_reduce_sum_reduce_sum_add, k0_reduce_sum_reduce_sum_add_arguments, 
     const float v34 = 1.0f;
     const float v46 = (float)(st_sqrt_f32(v45));
     const float v47 = (float)(v34 / v46);
-    for (st_i32 f3 = (st_i32)ST_THREAD * 4; f3 < (1024); f3 += 1024) {
+    st_u32x4 w22[1];
+    st_u32x4 w24[1];
+    ST_UNROLL
+    for (st_i32 j3 = 0; j3 < 1; j3++) {
+        const st_i32 i3 = (j3 * 256 + (st_i32)ST_THREAD) * 4;
+        w22[j3] = st_take_u32x4(b1 + (i3), 4);
+        w24[j3] = st_take_u32x4(b2 + (i3), 4);
+    }
+    ST_UNROLL
+    for (st_i32 j3 = 0; j3 < 1; j3++) {
+        const st_i32 f3 = (j3 * 256 + (st_i32)ST_THREAD) * 4;
         const st_i32 i3 = f3;
-        if (f3 + 4 <= (1024) && (st_u64)(b0 + (1024 * i0 + i3)) % 16 == 0 && (st_u64)(b1 + (i3)) % 16 == 0 && (st_u64)(b2 + (i3)) % 16 == 0 && (st_u64)(b3 + (1024 * i0 + i3)) % 16 == 0) {
-            const st_u32x4 w14 = st_load_u32x4(b0 + (1024 * i0 + i3));
-            const float x14[4] = {st_f32_of_bits(w14.x), st_f32_of_bits(w14.y), st_f32_of_bits(w14.z), st_f32_of_bits(w14.w)};
-            const st_u32x4 w22 = st_load_u32x4(b1 + (i3));
-            const float x22[4] = {st_f32_of_bits(w22.x), st_f32_of_bits(w22.y), st_f32_of_bits(w22.z), st_f32_of_bits(w22.w)};
-            const st_u32x4 w24 = st_load_u32x4(b2 + (i3));
-            const float x24[4] = {st_f32_of_bits(w24.x), st_f32_of_bits(w24.y), st_f32_of_bits(w24.z), st_f32_of_bits(w24.w)};
-            float x26[4];
-            ST_UNROLL
-            for (st_i32 e = 0; e < 4; e++) {
-                const st_i32 i3 = f3 + e;
-                const float v14 = x14[e];
-                const float v48 = (float)(v14 - v41);
-                const float v49 = (float)(v48 * v47);
-                const float v22 = x22[e];
-                const float v50 = (float)(v49 * v22);
-                const float v24 = x24[e];
-                const float v51 = (float)(v50 + v24);
-                x26[e] = v51;
-            }
-            st_store_u32x4(b3 + (1024 * i0 + i3), st_bits_of_f32(x26[0]), st_bits_of_f32(x26[1]), st_bits_of_f32(x26[2]), st_bits_of_f32(x26[3]));
-        } else {
-            for (st_i32 i3 = f3; i3 < (1024) && i3 < f3 + 4; i3++) {
-                const float v14 = b0[(1024 * i0 + i3)];
-                const float v48 = (float)(v14 - v41);
-                const float v49 = (float)(v48 * v47);
-                const float v22 = b1[(i3)];
-                const float v50 = (float)(v49 * v22);
-                const float v24 = b2[(i3)];
-                const float v51 = (float)(v50 + v24);
-                b3[(1024 * i0 + i3)] = v51;
-            }
+        const float x14[4] = {st_f32_of_bits(w2[j3].x), st_f32_of_bits(w2[j3].y), st_f32_of_bits(w2[j3].z), st_f32_of_bits(w2[j3].w)};
+        const float x22[4] = {st_f32_of_bits(w22[j3].x), st_f32_of_bits(w22[j3].y), st_f32_of_bits(w22[j3].z), st_f32_of_bits(w22[j3].w)};
+        const float x24[4] = {st_f32_of_bits(w24[j3].x), st_f32_of_bits(w24[j3].y), st_f32_of_bits(w24[j3].z), st_f32_of_bits(w24[j3].w)};
+        float x26[4];
+        ST_UNROLL
+        for (st_i32 e = 0; e < 4; e++) {
+            const st_i32 i3 = f3 + e;
+            const float v14 = x14[e];
+            const float v48 = (float)(v14 - v41);
+            const float v49 = (float)(v48 * v47);
+            const float v22 = x22[e];
+            const float v50 = (float)(v49 * v22);
+            const float v24 = x24[e];
+            const float v51 = (float)(v50 + v24);
+            x26[e] = v51;
         }
+        st_give_u32x4(b3 + (1024 * i0 + i3), 4, st_bits_of_f32(x26[0]), st_bits_of_f32(x26[1]), st_bits_of_f32(x26[2]), st_bits_of_f32(x26[3]));
     }
 }
 // 1 iterations a block, 128 bytes of shared memory, 0 of scratch

@@ -15,6 +15,19 @@ ST_DEVICE float st_sum_f32(float a, st_u32 n)
     return a;
 }
 
+ST_DEVICE st_u32 st_take_u16x2(const void *from, st_u32 n)
+{
+    const st_u16 *p = (const st_u16 *)from;
+    if (n == 2 && (st_u64)from % 4 == 0) {
+        return st_load_u32(from);
+    }
+    st_u32 w;
+    const st_u32 x0 = p[0];
+    const st_u32 x1 = p[(n > 1 ? 1 : n - 1)];
+    w = x0 | x1 << 16;
+    return w;
+}
+
 ST_KERNEL(k0_reduce_sum, k0_reduce_sum_arguments, 512)
 {
     ST_SHARED(float, m1, 512 / ST_WARP);
@@ -25,30 +38,18 @@ ST_KERNEL(k0_reduce_sum, k0_reduce_sum_arguments, 512)
     float a1 = 0;
     for (st_i64 f1 = (st_i64)ST_THREAD * 2; f1 < (2000ll); f1 += 1024) {
         const st_i64 i1 = f1;
-        if (f1 + 2 <= (2000ll) && (st_u64)(b0 + (2000ll * i0 + i1)) % 4 == 0) {
-            const st_u32 w2 = st_load_u32(b0 + (2000ll * i0 + i1));
-            const st_u16 x2[2] = {(st_u16)(w2), (st_u16)(w2 >> 16)};
-            ST_UNROLL
-            for (st_i64 e = 0; e < 2; e++) {
-                const st_i64 i1 = f1 + e;
-                const st_u16 v2 = x2[e];
-                const st_u16 v30 = (st_u16)((v2));
-                const st_i32 v31 = (st_i32)(v30);
-                const st_i32 v12 = (st_i32)0x10ull;
-                const st_i32 v32 = (st_i32)((st_u32)v31 << (st_u32)v12);
-                const float v33 = (float)st_f32_of_bits((v32));
-                a1 = (float)(a1 + v33);
-            }
-        } else {
-            for (st_i64 i1 = f1; i1 < (2000ll) && i1 < f1 + 2; i1++) {
-                const st_u16 v2 = b0[(2000ll * i0 + i1)];
-                const st_u16 v30 = (st_u16)((v2));
-                const st_i32 v31 = (st_i32)(v30);
-                const st_i32 v12 = (st_i32)0x10ull;
-                const st_i32 v32 = (st_i32)((st_u32)v31 << (st_u32)v12);
-                const float v33 = (float)st_f32_of_bits((v32));
-                a1 = (float)(a1 + v33);
-            }
+        const st_u32 w2 = st_take_u16x2(b0 + (2000ll * i0 + i1), 2);
+        const st_u16 x2[2] = {(st_u16)(w2), (st_u16)(w2 >> 16)};
+        ST_UNROLL
+        for (st_i64 e = 0; e < 2; e++) {
+            const st_i64 i1 = f1 + e;
+            const st_u16 v2 = x2[e];
+            const st_u16 v30 = (st_u16)((v2));
+            const st_i32 v31 = (st_i32)(v30);
+            const st_i32 v12 = (st_i32)0x10ull;
+            const st_i32 v32 = (st_i32)((st_u32)v31 << (st_u32)v12);
+            const float v33 = (float)st_f32_of_bits((v32));
+            a1 = (float)(a1 + v33);
         }
     }
     a1 = st_sum_f32(a1, ST_WARP);

@@ -196,7 +196,7 @@ static stator_status loops_init(const stator_host *host, void **out_self, stator
     self->emitter.library = &self->library;
 #elif defined(LOOPS_GPU)
     self->emitter.target = (st_target){.struct_size = sizeof(st_target),
-                                       .threads = 132 * 2048, /* as an H100 */
+                                       .threads = 132 * 2, /* as an H100 */
                                        .l2_bytes = 50u << 20,
                                        .schedule = st_gpu_schedule,
                                        .kind = ST_TARGET_GPU,

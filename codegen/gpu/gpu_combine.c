@@ -7,7 +7,7 @@
  *
  * Thread t meets t ^ 1, then t ^ 2, t ^ 4, ...: a tree that does not depend on the warp's width.
  * All threads end with the same bits: where the order of two values matters (minimum and maximum
- * of 0 and -0) the lower lane's stands first. */
+ * of 0 and -0 in f64) the lower lane's stands first. */
 #include "codegen/gpu/gpu_text.h"
 
 #include <inttypes.h>
@@ -38,8 +38,7 @@ static void put_shuffle(gpu_text *g, uint32_t dtype, const char *name, const cha
 
 static bool depends_on_order(const st_loop_inst *acc)
 {
-    return st_loop_class_of(acc->dtype) == ST_LOOP_FLOATS &&
-           (acc->imm.i == ST_ACC_MIN || acc->imm.i == ST_ACC_MAX);
+    return acc->dtype == STATOR_F64 && (acc->imm.i == ST_ACC_MIN || acc->imm.i == ST_ACC_MAX);
 }
 
 static void put_step(gpu_text *g, const st_loop_inst *acc)

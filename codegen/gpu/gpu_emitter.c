@@ -89,6 +89,7 @@ static st_target target_of(const st_gpu_config *config)
                        .l1_bytes = device->shared_bytes,
                        .l2_bytes = device->l2_bytes,
                        .l3_bytes = device->l2_bytes,
+                       .spells = st_gpu_spells,
                        .schedule = config->schedule,
                        .n_multiprocessors = device->n_multiprocessors,
                        .warp_size = device->warp_size,

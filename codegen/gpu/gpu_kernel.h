@@ -34,6 +34,9 @@ typedef struct st_gpu_kernel {
     uint64_t scratch_bytes;     /* of each block of the grid; 0: none */
 } st_gpu_kernel;
 
+/* What the text spells although it has a program; see st_target.spells. */
+extern const uint8_t st_gpu_spells[ST_LOOP_CODE_COUNT];
+
 /* The schedule of a GPU: which axis is spread over the blocks of the grid and over the threads of a
  * block. For st_target.schedule; see st_schedule_fn. */
 stator_status st_gpu_schedule(const st_target *target, st_kernel *kernel, stator_diag **err);

@@ -52,7 +52,7 @@ bool gpu_has_lanes(const gpu_text *g, const st_loop_inst *loop)
     return axis_of(g, loop)->lanes > 1u;
 }
 
-static bool is_held(const gpu_text *g, const st_loop_inst *loop)
+static bool keeps_values(const gpu_text *g, const st_loop_inst *loop)
 {
     return (axis_of(g, loop)->flags & ST_AXIS_HELD) != 0;
 }
@@ -210,7 +210,7 @@ static void put_word(gpu_text *g, const vector *v, uint32_t k)
 {
     const st_loop_ref first = g->held[v->ref];
     put(&g->t, "w%" PRIu32, first ? first : v->ref);
-    if (is_held(g, v->loop)) {
+    if (keeps_values(g, v->loop)) {
         put(&g->t, "[j%" PRIu32 "]", v->loop->ref);
     }
     put(&g->t, "%s", v->bytes == 4u ? "" : places[k]);
@@ -250,7 +250,7 @@ static void put_words(gpu_text *g, const vector *v)
         return;
     }
     line(g);
-    if (is_held(g, v->loop)) {
+    if (keeps_values(g, v->loop)) {
         put(&g->t, "w%" PRIu32 "[j%" PRIu32 "] = ", v->ref, v->loop->ref);
     } else {
         put(&g->t, "const st_%s w%" PRIu32 " = ", words_of(v->bytes), v->ref);
@@ -419,7 +419,7 @@ void gpu_put_lanes(gpu_text *g, const st_loop_inst *loop)
         st_loop_text_sym(&g->t, axis_of(g, loop)->extent);
         put(&g->t, " - f%" PRIu32 " : %" PRIu32 ";\n", k, lanes);
     }
-    if (!is_held(g, loop)) {
+    if (!keeps_values(g, loop)) {
         each_vector(g, loop, ST_LOOP_LOAD, put_words);
     }
     each_vector(g, loop, ST_LOOP_LOAD, put_loaded);

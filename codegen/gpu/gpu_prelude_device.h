@@ -3,7 +3,9 @@
  * A driver gives it to the compiler as the named header "gpu_prelude.h", behind its own
  * beginning (gpu_prelude_cuda.h, gpu_prelude_hip.h), which defines what differs: ST_WARP and the
  * names ST_PRELUDE_ALIGNED_16, ST_PRELUDE_SHUFFLE_XOR, ST_PRELUDE_FMA_F32, _F64,
- * ST_PRELUDE_SQRT_F32 and _F64. Both stand in the plugin as a string. Programs are compiled
+ * ST_PRELUDE_SQRT_F32 and _F64, ST_PRELUDE_BOUNDS, ST_PRELUDE_F16_OF_F32 and _F32_OF_F16, and
+ * where the device has an instruction ST_PRELUDE_BF16_OF_F32, _MINIMUM_F32 and _MAXIMUM_F32. Both
+ * stand in the plugin as a string. Programs are compiled
  * without contraction, so that products and sums are rounded each, and with exact division and
  * square root. No header is used. */
 #ifndef STATOR_GPU_PRELUDE_H
@@ -22,6 +24,8 @@ typedef bool st_bool;
 #define ST_DEVICE static __device__ __forceinline__
 #define ST_KERNEL(name, arguments, threads)                                                        \
     extern "C" __global__ void __launch_bounds__(threads) name(const arguments st_arguments)
+#define ST_KERNEL_BLOCKS(name, arguments, threads, blocks)                                         \
+    extern "C" __global__ void ST_PRELUDE_BOUNDS(threads, blocks) name(const arguments st_arguments)
 #define ST_ARG(field) (st_arguments.field)
 #define ST_GLOBAL(type, address) ((type *)(address))
 #define ST_SHARED(type, name, n) __shared__ ST_PRELUDE_ALIGNED_16 type name[n]
@@ -144,6 +148,52 @@ ST_PRELUDE_FUNCTION(ceil, ceilf, ceil)
 ST_PRELUDE_FUNCTION(trunc, truncf, trunc)
 ST_PRELUDE_FUNCTION(rint, rintf, rint)
 ST_PRELUDE_FUNCTION(abs, fabsf, fabs)
+
+/* ---- minimum and maximum: NaN passes, and -0 is below 0 ---- */
+
+#ifndef ST_PRELUDE_MINIMUM_F32
+#define ST_PRELUDE_MINIMUM_F32(x, y)                                                               \
+    (x == y ? st_f32_of_bits(st_bits_of_f32(x) | st_bits_of_f32(y)) : x < y || x != x ? x : y)
+#define ST_PRELUDE_MAXIMUM_F32(x, y)                                                               \
+    (x == y ? st_f32_of_bits(st_bits_of_f32(x) & st_bits_of_f32(y)) : x > y || x != x ? x : y)
+#endif
+
+ST_DEVICE float st_minimum_f32(float x, float y)
+{
+    return ST_PRELUDE_MINIMUM_F32(x, y);
+}
+
+ST_DEVICE float st_maximum_f32(float x, float y)
+{
+    return ST_PRELUDE_MAXIMUM_F32(x, y);
+}
+
+/* ---- casts from and to 16 bits, rounded to nearest, ties to even ---- */
+
+ST_DEVICE float st_f32_of_bf16(st_u16 bits)
+{
+    return st_f32_of_bits((st_u32)bits << 16);
+}
+
+ST_DEVICE st_u16 st_bf16_of_f32(float x)
+{
+#ifdef ST_PRELUDE_BF16_OF_F32
+    return ST_PRELUDE_BF16_OF_F32(x);
+#else
+    const st_u32 bits = st_bits_of_f32(x);
+    return (st_u16)(x != x ? bits >> 16 | 64u : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+#endif
+}
+
+ST_DEVICE float st_f32_of_f16(st_u16 bits)
+{
+    return ST_PRELUDE_F32_OF_F16(bits);
+}
+
+ST_DEVICE st_u16 st_f16_of_f32(float x)
+{
+    return ST_PRELUDE_F16_OF_F32(x);
+}
 
 /* ---- functions without a program in the loop IR ---- */
 

@@ -10,3 +10,6 @@
 #define ST_PRELUDE_FMA_F64 fma
 #define ST_PRELUDE_SQRT_F32 sqrtf
 #define ST_PRELUDE_SQRT_F64 sqrt
+#define ST_PRELUDE_BOUNDS(threads, blocks) __launch_bounds__(threads)
+#define ST_PRELUDE_F16_OF_F32(x) __builtin_bit_cast(unsigned short, (_Float16)(x))
+#define ST_PRELUDE_F32_OF_F16(bits) ((float)__builtin_bit_cast(_Float16, (unsigned short)(bits)))

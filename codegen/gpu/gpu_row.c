@@ -15,7 +15,9 @@
 #define THREADS_MIN 64u      /* of a block */
 #define THREADS_MAX 512u     /* more cost occupancy: 1,024 took 20 % longer */
 #define ELEMENTS_A_THREAD 4u /* of a row */
-#define HELD_ELEMENTS 32     /* of a row that a thread keeps, at most: more cost occupancy */
+#define HELD_THREADS 256u    /* of a block that keeps a row: the best of 128 to 1,024 */
+#define HELD_ELEMENTS 32     /* of a row that a thread keeps, at most */
+#define HELD_WORDS 64        /* of what it loads and keeps, at most: more cost occupancy */
 #define HELD_COST 4096       /* instructions of straight code, at most */
 #define LONG_INSIDE 1024     /* the innermost of a nest alone serves the threads */
 #define DEPTH_MAX 6
@@ -195,7 +197,8 @@ static bool map_walks(const gpu_mapper *m, uint32_t block, bool has_lanes)
 typedef struct held_row {
     int64_t extent;
     uint32_t lanes;
-    uint32_t cost; /* of an iteration of all loops, in instructions */
+    uint32_t cost;  /* of an iteration of all loops, in instructions */
+    uint32_t bytes; /* of its elements in all buffers that are read */
 } held_row;
 
 static bool is_of_threads(const gpu_mapper *m, st_loop_ref ref)
@@ -224,6 +227,10 @@ static bool find_held(const gpu_mapper *m, held_row *out)
         out->cost += cost;
         out->lanes = lanes > 1u && lanes < out->lanes ? lanes : out->lanes;
     }
+    for (uint32_t i = 0; i < m->kernel->buffers.count; i++) {
+        const bool is_read = (m->kernel->buffers.data[i].flags & ST_BUFFER_READ) != 0;
+        out->bytes += is_read ? (uint32_t)st_element_bytes(m->kernel->buffers.data[i].dtype) : 0u;
+    }
     return out->extent && out->lanes != UINT32_MAX;
 }
 
@@ -244,12 +251,12 @@ static bool is_own(const gpu_mapper *m, uint32_t buffer)
 }
 
 /* Marks the buffers of which a thread needs its own part alone, or unmarks them. */
-static void mark_own(const gpu_mapper *m, bool is_held)
+static void mark_own(const gpu_mapper *m, bool keeps_row)
 {
     for (uint32_t i = 0; i < m->kernel->buffers.count; i++) {
         st_loop_buffer *buffer = &m->kernel->buffers.data[i];
         buffer->flags &= ~(uint32_t)ST_BUFFER_THREAD;
-        if (is_held && (buffer->flags & ST_BUFFER_LOCAL) && is_own(m, i)) {
+        if (keeps_row && (buffer->flags & ST_BUFFER_LOCAL) && is_own(m, i)) {
             buffer->flags |= ST_BUFFER_THREAD;
         }
     }
@@ -259,6 +266,10 @@ static void mark_own(const gpu_mapper *m, bool is_held)
 static bool share_evenly(const gpu_mapper *m, held_row *row)
 {
     uint32_t threads = m->kernel->threads;
+    while (threads > HELD_THREADS && row->extent * 2 <= (int64_t)threads * HELD_ELEMENTS &&
+           row->extent * 2 * row->bytes <= (int64_t)threads * HELD_WORDS * 4) {
+        threads /= 2u;
+    }
     while (threads > THREADS_MIN && row->extent % ((int64_t)threads * row->lanes) != 0) {
         threads /= 2u;
     }

@@ -64,6 +64,7 @@ const st_loop_spelling gpu_spelling = {
     .of_bits = {"st_f32_of_bits", "st_f64_of_bits"},
     .to_bits = {"st_bits_of_f32", "st_bits_of_f64"},
     .suffix = {"_f32", "_f64"},
+    .extremes_f32 = {"st_minimum_f32", "st_maximum_f32"},
     .libm_prefix = "st_",
     .functions = functions,
     .n_functions = sizeof functions / sizeof functions[0],
@@ -71,6 +72,8 @@ const st_loop_spelling gpu_spelling = {
     .unused = "",
     .set_status = {"st_set_status(ST_ARG(status), ", ")"},
 };
+
+const uint8_t st_gpu_spells[ST_LOOP_CODE_COUNT] = {[ST_LOOP_cast] = ST_CAST_HALVES};
 
 typedef struct helper {
     const char *name; /* as it is called */

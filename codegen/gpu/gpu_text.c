@@ -25,6 +25,7 @@
 #define INDEX_MAX (UINT64_C(1) << 30) /* of indices of 32 bits; a block more does not overflow */
 #define THREAD_ARRAY_BYTES 1024u      /* of LOCAL buffers that a thread keeps as arrays */
 #define LOCAL_ALIGN 16u
+#define HELD_THREADS 1024u /* of a multiprocessor at least, with 64 registers each */
 
 typedef struct program {
     gpu_text g;
@@ -315,6 +316,23 @@ static void put_body(program *p)
     }
 }
 
+/* Threads that keep a row get no more registers than let HELD_THREADS of them run at once. */
+static void put_head(program *p)
+{
+    const st_kernel *kernel = p->g.kernel;
+    const uint32_t blocks = HELD_THREADS / kernel->threads;
+    bool keeps_row = false;
+    for (uint32_t i = 0; i < kernel->axes.count; i++) {
+        keeps_row = keeps_row || (kernel->axes.data[i].flags & ST_AXIS_HELD);
+    }
+    put(&p->g.t, "\n%s(%s, %s_arguments, %" PRIu32, keeps_row ? "ST_KERNEL_BLOCKS" : "ST_KERNEL",
+        p->out->name, p->out->name, kernel->threads);
+    if (keeps_row) {
+        put(&p->g.t, ", %" PRIu32, blocks ? blocks : 1u);
+    }
+    put(&p->g.t, ")");
+}
+
 /* The whole program around the body, which has been printed. */
 static stator_status put_program(program *p, const st_str *body, st_arena *arena, st_str *out,
                                  stator_diag **err)
@@ -340,8 +358,8 @@ static stator_status put_program(program *p, const st_str *body, st_arena *arena
         memset(p->g.has_function, 0, sizeof p->g.has_function);
         gpu_put_functions(&p->g);
         gpu_put_moves(&p->g);
-        put(&p->g.t, "\nST_KERNEL(%s, %s_arguments, %" PRIu32 ")\n{\n%s", p->out->name,
-            p->out->name, p->g.kernel->threads, exchanges.data ? exchanges.data : "");
+        put_head(p);
+        put(&p->g.t, "\n{\n%s", exchanges.data ? exchanges.data : "");
         put_buffers(p);
         put_sizes(p);
         put(&p->g.t, "%s}\n", text);

@@ -157,6 +157,13 @@ void st_loop_each_symbol(const st_loop_syms *syms, uint32_t sym,
                          void (*fn)(void *self, uint32_t index), void *self);
 void st_loop_sym_print(const st_loop_syms *syms, uint32_t sym, st_str *out);
 
+/* Which casts between f32 and storage types a target spells (st_target.spells of `cast`). */
+enum st_cast_spelled {
+    ST_CAST_NONE = 0,
+    ST_CAST_ALL = 1,
+    ST_CAST_HALVES = 2 /* those of 16 bits */
+};
+
 /* ---- kernels ---- */
 
 enum st_loop_axis_flag {

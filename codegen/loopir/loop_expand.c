@@ -448,13 +448,20 @@ static bool fits_f32(uint32_t dtype)
                                     st_dtype_bits(dtype) <= 16);
 }
 
+/* Does the emitter spell casts between f32 and the storage type? */
+static bool spells_cast(const expander *e, uint32_t storage)
+{
+    const uint32_t spelled = e->spells ? e->spells[ST_LOOP_cast] : 0u;
+    return spelled == ST_CAST_ALL || (spelled == ST_CAST_HALVES && st_dtype_bits(storage) == 16);
+}
+
 /* A storage type to f32, or f32 to a storage type. */
 static st_loop_ref cast_bits(expander *e, const st_loop_inst *inst)
 {
     const bool widens = inst->dtype == STATOR_F32;
     const storage_cast *c = storage_cast_of(widens ? dtype_at(e, inst->args[0]) : inst->dtype);
     st_loop_inst part = {.code = ST_LOOP_cast, .dtype = STATOR_F32, .args = {inst->args[0]}};
-    if (e->spells && e->spells[ST_LOOP_cast]) {
+    if (spells_cast(e, c->dtype)) {
         return pure(e, inst);
     }
     if (widens) {

@@ -236,8 +236,12 @@ static void put_cast(text *t, const st_loop_inst *inst)
         put(t, "v%" PRIu32 " != 0", inst->args[0]);
         return;
     }
-    if (st_loop_class_of(from) == ST_LOOP_FLOATS &&
-        st_loop_class_of(inst->dtype) != ST_LOOP_FLOATS) {
+    if (from == STATOR_BF16 || from == STATOR_F16) {
+        through = from == STATOR_BF16 ? "st_f32_of_bf16" : "st_f32_of_f16";
+    } else if (inst->dtype == STATOR_BF16 || inst->dtype == STATOR_F16) {
+        through = inst->dtype == STATOR_BF16 ? "st_bf16_of_f32" : "st_f16_of_f32";
+    } else if (st_loop_class_of(from) == ST_LOOP_FLOATS &&
+               st_loop_class_of(inst->dtype) != ST_LOOP_FLOATS) {
         const uint32_t bits = st_dtype_bits(inst->dtype);
         through = inst->dtype == STATOR_U64                 ? "st_u64_of"
                   : bits == 64 || inst->dtype == STATOR_U32 ? "st_i64_of"
@@ -397,6 +401,16 @@ static void put_best(text *t, const st_loop_inst *acc, const st_loop_operands *o
         o->old, o->old, o->value, o->old_index, o->value_index);
 }
 
+/* The name of what combines two values of a minimum or maximum. */
+static const char *extreme(const text *t, const st_loop_inst *acc)
+{
+    const bool is_max = acc->imm.i == ST_ACC_MAX;
+    const char *const *of_f32 = t->spelling->extremes_f32;
+    return acc->dtype == STATOR_F32 && of_f32[is_max] ? of_f32[is_max]
+           : is_max                                   ? "ST_MAX"
+                                                      : "ST_MIN";
+}
+
 /* A dispatch switch: one case a kind. */
 void st_loop_text_combine(text *t, const st_loop_inst *acc, const st_loop_operands *o)
 {
@@ -414,10 +428,8 @@ void st_loop_text_combine(text *t, const st_loop_inst *acc, const st_loop_operan
         put(t, "%s", o->value);
         break;
     case ST_ACC_MIN:
-        put(t, "ST_MIN(%s, %s)", o->old, o->value);
-        break;
     case ST_ACC_MAX:
-        put(t, "ST_MAX(%s, %s)", o->old, o->value);
+        put(t, "%s(%s, %s)", extreme(t, acc), o->old, o->value);
         break;
     case ST_ACC_ANY:
         put(t, "%s | %s", o->old, o->value);

@@ -33,7 +33,9 @@ typedef struct st_loop_spelling {
     const char *minus_infinity[2]; /* by st_loop_width */
     const char *of_bits[2];        /* functions from and to bits, by st_loop_width */
     const char *to_bits[2];
-    const char *suffix[2];            /* of a function's name, by st_loop_width */
+    const char *suffix[2]; /* of a function's name, by st_loop_width */
+    /* Functions that combine two f32 of a minimum and of a maximum; NULL: ST_MIN and ST_MAX do. */
+    const char *extremes_f32[2];
     const char *libm_prefix;          /* before the name of a function of libm */
     const st_loop_pattern *functions; /* abs, ceil, ...: what is no operator of C */
     uint32_t n_functions;

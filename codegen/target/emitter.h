@@ -40,7 +40,8 @@ typedef struct st_target {
     uint64_t l2_bytes;
     uint64_t l3_bytes; /* shared; outputs beyond it are written past the caches */
     /* Ops that the emitter spells although they have an expansion, by code; NULL: none. Of lookup
-     * the entries of a table that is fast: ST_MATH_FEW or ST_MATH_ENTRIES. */
+     * the entries of a table that is fast: ST_MATH_FEW or ST_MATH_ENTRIES; of cast st_cast_spelled:
+     * which of those between f32 and a storage type. */
     const uint8_t *spells;
     st_schedule_fn schedule;
     /* Of a GPU; a CPU's are 0. There `threads` are the blocks that keep it busy, and vectors have 0

@@ -69,12 +69,13 @@ static uint32_t widest_vector(void)
  * where the code may use its widest registers; with AVX2 a register is a table of 8. */
 static const uint8_t *spells_of(uint32_t widest, uint32_t vector_bytes)
 {
-    static const uint8_t least[ST_LOOP_CODE_COUNT] = {[ST_LOOP_cast] = 1};
+    static const uint8_t least[ST_LOOP_CODE_COUNT] = {[ST_LOOP_cast] = ST_CAST_ALL};
     static const uint8_t usual[ST_LOOP_CODE_COUNT] = {
-        [ST_LOOP_cast] = 1, [ST_LOOP_lookup] = ST_MATH_FEW};
-    static const uint8_t more[ST_LOOP_CODE_COUNT] = {[ST_LOOP_cast] = 1, [ST_LOOP_ldexp] = 1};
+        [ST_LOOP_cast] = ST_CAST_ALL, [ST_LOOP_lookup] = ST_MATH_FEW};
+    static const uint8_t more[ST_LOOP_CODE_COUNT] = {
+        [ST_LOOP_cast] = ST_CAST_ALL, [ST_LOOP_ldexp] = 1};
     static const uint8_t most[ST_LOOP_CODE_COUNT] = {
-        [ST_LOOP_cast] = 1, [ST_LOOP_ldexp] = 1, [ST_LOOP_lookup] = ST_MATH_ENTRIES};
+        [ST_LOOP_cast] = ST_CAST_ALL, [ST_LOOP_ldexp] = 1, [ST_LOOP_lookup] = ST_MATH_ENTRIES};
     if (widest < 64) {
         return vector_bytes < 32 ? least : usual;
     }

@@ -105,6 +105,8 @@ static inline st_u64 st_soft_meet(st_u32 kind, st_u32 line, st_u64 value, st_u32
         n_threads, sizeof(arguments), ST_WARP, 0, name##_st_entry};                                \
     static void name(const arguments *st_arguments)
 
+#define ST_KERNEL_BLOCKS(name, arguments, n_threads, n_blocks) ST_KERNEL(name, arguments, n_threads)
+
 #define ST_ARG(field) (st_arguments->field)
 #define ST_GLOBAL(type, address) ((type *)((st_u64)(address)-ST_SOFT_OFFSET))
 
@@ -213,6 +215,46 @@ static inline double st_f64_of_bits(st_u64 bits)
 #define st_rint_f64 __builtin_rint
 #define st_abs_f32 __builtin_fabsf
 #define st_abs_f64 __builtin_fabs
+
+/* NaN passes, and -0 is below 0. */
+static inline float st_minimum_f32(float x, float y)
+{
+    return x == y ? st_f32_of_bits(st_bits_of_f32(x) | st_bits_of_f32(y)) : x < y || x != x ? x : y;
+}
+static inline float st_maximum_f32(float x, float y)
+{
+    return x == y ? st_f32_of_bits(st_bits_of_f32(x) & st_bits_of_f32(y)) : x > y || x != x ? x : y;
+}
+
+/* Casts from and to 16 bits, rounded to nearest, ties to even. Half precision: the smaller exponent
+ * by a product with a power of two, subnormals by a sum with one. */
+static inline float st_f32_of_bf16(st_u16 bits)
+{
+    return st_f32_of_bits((st_u32)bits << 16);
+}
+static inline st_u16 st_bf16_of_f32(float x)
+{
+    const st_u32 bits = st_bits_of_f32(x);
+    return (st_u16)(x != x ? bits >> 16 | 64u : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+static inline float st_f32_of_f16(st_u16 bits)
+{
+    const st_u32 low = (st_u32)(bits & 0x7fff) << 13;
+    const st_u32 sign = (st_u32)(bits & 0x8000) << 16;
+    return st_f32_of_bits(
+        sign |
+        (low >= 0x0f800000u ? low | 0x7f800000u : st_bits_of_f32(st_f32_of_bits(low) * 0x1p112f)));
+}
+static inline st_u16 st_f16_of_f32(float x)
+{
+    const st_u32 bits = st_bits_of_f32(x);
+    const st_u32 low = bits & 0x7fffffffu;
+    const st_u32 half = low >= 0x47800000u ? (x != x ? 0x7e00u : 0x7c00u)
+                        : low < 0x38800000u
+                            ? st_bits_of_f32(st_f32_of_bits(low) + 0.5f) - 0x3f000000u
+                            : (low - 0x37fff001u + (low >> 13 & 1u)) >> 13;
+    return (st_u16)(half | (bits >> 16 & 0x8000u));
+}
 
 /* The device's own functions are those of the C library; f32's are f64's, rounded once. */
 #define st_exp_f64 __builtin_exp

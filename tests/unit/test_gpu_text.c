@@ -419,6 +419,64 @@ Test(gpu_text, long_integers_side_by_side)
     compare_lanes(STATOR_I64, 2);
 }
 
+/* Each thread has eight elements of a row and keeps them: loaded once, they serve two loops, and so
+ * does what the first makes of them. Only every fourth row is aligned to 16 bytes. */
+Test(gpu_text, a_row_stays_with_its_threads)
+{
+    enum { LANES = 4, HELD = THREADS * LANES * 2, STRIDE = HELD + 1 };
+    const uint32_t x = loop_in(&w, "x", STATOR_F32, loop_int(&w, BLOCKS * STRIDE));
+    const uint32_t y = output(STATOR_F32, BLOCKS * STRIDE);
+    const uint32_t t = st_loop_buffer_add(&w.b, "t", STATOR_F32, loop_int(&w, HELD),
+                                          ST_BUFFER_LOCAL | ST_BUFFER_THREAD, 0);
+    const uint32_t first = loop_mul(&w, open_blocks(), STRIDE);
+    const st_loop_ref most = st_loop_acc(&w.b, ST_ACC_MAX, STATOR_F32, 0);
+    uint32_t i = open_loop(HELD, ST_AXIS_REDUCE, ST_MAPPING_THREADS);
+    st_loop_ref v = st_loop_load(&w.b, x, loop_add(&w, first, i), 0, 0);
+    st_loop_store(&w.b, t, i, loop_op(&w, "add", v, v, 0), 0);
+    st_loop_update(&w.b, most, v, 0, 0);
+    st_loop_close(&w.b);
+    i = open_loop(HELD, ST_AXIS_REDUCE, ST_MAPPING_THREADS);
+    v = st_loop_load(&w.b, x, loop_add(&w, first, i), 0, 0);
+    v = loop_op(&w, "mul", v, st_loop_load(&w.b, t, i, 0, 0), 0);
+    v = loop_op(&w, "sub", v, st_loop_read(&w.b, most, STATOR_F32), 0);
+    st_loop_store(&w.b, y, loop_add(&w, first, i), v, 0);
+    st_loop_close(&w.b);
+    st_loop_close(&w.b);
+    for (uint32_t k = w.kernel.axes.count - 2u; k < w.kernel.axes.count; k++) {
+        w.kernel.axes.data[k].lanes = LANES;
+        w.kernel.axes.data[k].flags |= ST_AXIS_HELD;
+    }
+    compare();
+}
+
+/* A check beside a loop that may have no iteration is made all the same. */
+Test(gpu_text, a_check_stays_outside_a_loop_that_may_be_empty)
+{
+    stator_diag *err = NULL;
+    const st_target target = {.struct_size = sizeof target,
+                              .kind = ST_TARGET_GPU,
+                              .n_multiprocessors = 1,
+                              .warp_size = 32,
+                              .block_threads_max = 1024,
+                              .shared_bytes = 49152};
+    const uint32_t size = loop_size(&w, "n");
+    const uint32_t x = loop_in(&w, "x", STATOR_BOOL, loop_int(&w, 100));
+    const uint32_t y = output(STATOR_F32, 10000);
+    const uint32_t row = open_loop(100, ST_AXIS_PARALLEL, ST_MAPPING_SEQUENTIAL);
+    st_loop_check(&w.b, st_loop_load(&w.b, x, row, 0, 0), 0);
+    const uint32_t axis = st_loop_axis_add(&w.b, size, 0);
+    st_loop_open(&w.b, axis);
+    st_loop_store(&w.b, y, row, st_loop_float(&w.b, STATOR_F32, 1), 0);
+    st_loop_close(&w.b);
+    st_loop_close(&w.b);
+    cr_assert_eq(st_gpu_schedule(&target, &w.kernel, &err), STATOR_OK, "%s", st_diag_text(err));
+    uint32_t n_loops = 0;
+    for (st_loop_ref ref = 1; ref < w.kernel.insts.count; ref++) {
+        n_loops += st_loop_at(&w.kernel, ref)->code == ST_LOOP_LOOP;
+    }
+    cr_expect_eq(n_loops, 2);
+}
+
 /* 90 columns, 32 a block, of which two threads share one: in the last block some have none. */
 Test(gpu_text, threads_share_a_column)
 {

@@ -5,8 +5,6 @@ typedef struct k0_reduce_sum_reduce_max_sub_arguments {
     st_u64 b1; /* out0 */
 } k0_reduce_sum_reduce_max_sub_arguments;
 
-#define ST_MAX(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
-
 ST_KERNEL(k0_reduce_sum_reduce_max_sub, k0_reduce_sum_reduce_max_sub_arguments, 1024)
 {
     ST_SHARED(float, m1, 1024);
@@ -21,14 +19,14 @@ ST_KERNEL(k0_reduce_sum_reduce_max_sub, k0_reduce_sum_reduce_max_sub_arguments, 
     if (is_column) for (st_i32 i1 = (st_i32)(ST_THREAD / 32); i1 < (2048); i1 += 32) {
         const float v3 = b0[(i0 + 4095 * i1)];
         a1 = (float)(a1 + v3);
-        a2 = (float)(ST_MAX(a2, v3));
+        a2 = (float)(st_maximum_f32(a2, v3));
     }
     m2[ST_THREAD] = a2;
     st_barrier();
     a2 = m2[ST_THREAD % 32];
     for (st_u32 k = ST_THREAD % 32 + 32; k < 1024; k += 32) {
         const float o = m2[k];
-        a2 = (float)(ST_MAX(a2, o));
+        a2 = (float)(st_maximum_f32(a2, o));
     }
     const float v7 = a2;
     m1[ST_THREAD] = a1;

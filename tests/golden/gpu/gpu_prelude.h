@@ -22,6 +22,7 @@ typedef _Bool st_bool;
 #define ST_KERNEL(name, arguments, threads)                                                        \
     void name(const arguments *st_arguments);                                                      \
     void name(const arguments *st_arguments)
+#define ST_KERNEL_BLOCKS(name, arguments, threads, blocks) ST_KERNEL(name, arguments, threads)
 #define ST_ARG(field) (st_arguments->field)
 #define ST_GLOBAL(type, address) ((type *)(address))
 #define ST_SHARED(type, name, n) static type name[n]
@@ -68,6 +69,12 @@ ST_OF_1(log)
 ST_OF_1(tan)
 ST_OF_2(fmod)
 ST_OF_2(pow)
+float st_minimum_f32(float x, float y);
+float st_maximum_f32(float x, float y);
+float st_f32_of_bf16(st_u16 bits);
+st_u16 st_bf16_of_f32(float x);
+float st_f32_of_f16(st_u16 bits);
+st_u16 st_f16_of_f32(float x);
 float st_fma_f32(float x, float y, float z);
 double st_fma_f64(double x, double y, double z);
 

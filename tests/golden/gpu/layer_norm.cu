@@ -47,7 +47,7 @@ ST_DEVICE void st_give_u32x4(void *to, st_u32 n, st_u32 x, st_u32 y, st_u32 z, s
     if (n > 3) st_store_u32(p + 3, w);
 }
 
-ST_KERNEL(k0_reduce_sum_reduce_sum_add, k0_reduce_sum_reduce_sum_add_arguments, 256)
+ST_KERNEL_BLOCKS(k0_reduce_sum_reduce_sum_add, k0_reduce_sum_reduce_sum_add_arguments, 256, 4)
 {
     ST_SHARED(float, m1, 256 / ST_WARP);
     ST_SHARED(float, m5, 256 / ST_WARP);

@@ -3,19 +3,14 @@
 typedef struct k0_reduce_max_exp_reduce_sum_mul_arguments {
     st_u64 b1; /* in0 */
     st_u64 b2; /* out0 */
+    st_u64 scratch;
 } k0_reduce_max_exp_reduce_sum_mul_arguments;
-
-#define ST_MAX(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
 
 ST_DEVICE float st_max_f32(float a, st_u32 n)
 {
     for (st_u32 m = 1; m < n; m *= 2) {
         const float o = st_f32_of_bits(st_shuffle_xor_u32(st_bits_of_f32(a), m));
-        const st_bool is_upper = (ST_LANE & m) != 0;
-        float x = is_upper ? o : a;
-        const float y = is_upper ? a : o;
-        x = (float)(ST_MAX(x, y));
-        a = x;
+        a = (float)(st_maximum_f32(a, o));
     }
     return a;
 }
@@ -64,29 +59,23 @@ ST_KERNEL(k0_reduce_max_exp_reduce_sum_mul, k0_reduce_max_exp_reduce_sum_mul_arg
 {
     ST_SHARED(float, m1, 512 / ST_WARP);
     ST_SHARED(float, m6, 512 / ST_WARP);
-    float b0[32]; /* row1 */
+    float *b0 = ST_GLOBAL(float, ST_ARG(scratch) + (st_u64)ST_BLOCK * 65536 + 0); /* row1 */
     const float *b1 = ST_GLOBAL(const float, ST_ARG(b1));
     float *b2 = ST_GLOBAL(float, ST_ARG(b2));
     const float v16 = 1.0f;
     const st_i32 i0 = (st_i32)ST_BLOCK;
     float a1 = st_f32_of_bits(0xff800000u);
-    st_u32x4 w2[8];
-    ST_UNROLL
-    for (st_i32 j1 = 0; j1 < 8; j1++) {
-        const st_i32 i1 = (j1 * 512 + (st_i32)ST_THREAD) * 4;
-        w2[j1] = st_take_u32x4(b1 + (16384 * i0 + i1), 4);
-    }
-    ST_UNROLL
-    for (st_i32 j1 = 0; j1 < 8; j1++) {
-        const st_i32 f1 = (j1 * 512 + (st_i32)ST_THREAD) * 4;
+    for (st_i32 f1 = (st_i32)ST_THREAD * 4; f1 < (16383); f1 += 2048) {
         const st_i32 i1 = f1;
-        const float x2[4] = {st_f32_of_bits(w2[j1].x), st_f32_of_bits(w2[j1].y), st_f32_of_bits(w2[j1].z), st_f32_of_bits(w2[j1].w)};
+        const st_i32 c1 = (16383) - f1 < 4 ? (16383) - f1 : 4;
+        const st_u32x4 w2 = st_take_u32x4(b1 + (16383 * i0 + i1), (st_u32)c1);
+        const float x2[4] = {st_f32_of_bits(w2.x), st_f32_of_bits(w2.y), st_f32_of_bits(w2.z), st_f32_of_bits(w2.w)};
         ST_UNROLL
         for (st_i32 e = 0; e < 4; e++) {
-            const st_i32 i1 = f1 + e;
+            const st_i32 i1 = f1 + (e < c1 ? e : c1 - 1);
             const float v2 = x2[e];
             const float v66 = (float)(st_sqrt_f32(v2));
-            a1 = (float)(ST_MAX(a1, v66));
+            if (e < c1) a1 = (float)(st_maximum_f32(a1, v66));
         }
     }
     float a6 = 0;
@@ -95,15 +84,15 @@ ST_KERNEL(k0_reduce_max_exp_reduce_sum_mul, k0_reduce_max_exp_reduce_sum_mul_arg
     st_barrier();
     a1 = st_max_f32(m1[ST_THREAD % (512 / ST_WARP)], 512 / ST_WARP);
     const float v9 = a1;
-    ST_UNROLL
-    for (st_i32 j2 = 0; j2 < 8; j2++) {
-        const st_i32 f2 = (j2 * 512 + (st_i32)ST_THREAD) * 4;
-        float *r0 = b0 + j2 * 4;
+    for (st_i32 f2 = (st_i32)ST_THREAD * 4; f2 < (16383); f2 += 2048) {
         const st_i32 i2 = f2;
-        const float x7[4] = {st_f32_of_bits(w2[j2].x), st_f32_of_bits(w2[j2].y), st_f32_of_bits(w2[j2].z), st_f32_of_bits(w2[j2].w)};
+        const st_i32 c2 = (16383) - f2 < 4 ? (16383) - f2 : 4;
+        const st_u32x4 w7 = st_take_u32x4(b1 + (16383 * i0 + i2), (st_u32)c2);
+        const float x7[4] = {st_f32_of_bits(w7.x), st_f32_of_bits(w7.y), st_f32_of_bits(w7.z), st_f32_of_bits(w7.w)};
+        float x12[4];
         ST_UNROLL
         for (st_i32 e = 0; e < 4; e++) {
-            const st_i32 i2 = f2 + e;
+            const st_i32 i2 = f2 + (e < c2 ? e : c2 - 1);
             const float v7 = x7[e];
             const float v67 = (float)(st_sqrt_f32(v7));
             const float v68 = (float)(v67 - v9);
@@ -145,9 +134,10 @@ ST_KERNEL(k0_reduce_max_exp_reduce_sum_mul, k0_reduce_max_exp_reduce_sum_mul_arg
             const st_i32 v90 = (st_i32)((st_u32)v89 << (st_u32)v56);
             const float v91 = (float)st_f32_of_bits((v90));
             const float v92 = (float)(v88 * v91);
-            r0[e] = v92;
-            a6 = (float)(a6 + v92);
+            x12[e] = v92;
+            if (e < c2) a6 = (float)(a6 + v92);
         }
+        st_give_u32x4(b0 + (i2), (st_u32)c2, st_bits_of_f32(x12[0]), st_bits_of_f32(x12[1]), st_bits_of_f32(x12[2]), st_bits_of_f32(x12[3]));
     }
     a6 = st_sum_f32(a6, ST_WARP);
     if (ST_LANE == 0) m6[ST_THREAD / ST_WARP] = a6;
@@ -155,21 +145,21 @@ ST_KERNEL(k0_reduce_max_exp_reduce_sum_mul, k0_reduce_max_exp_reduce_sum_mul_arg
     a6 = st_sum_f32(m6[ST_THREAD % (512 / ST_WARP)], 512 / ST_WARP);
     const float v17 = a6;
     const float v93 = (float)(v16 / v17);
-    ST_UNROLL
-    for (st_i32 j3 = 0; j3 < 8; j3++) {
-        const st_i32 f3 = (j3 * 512 + (st_i32)ST_THREAD) * 4;
-        float *r0 = b0 + j3 * 4;
+    for (st_i32 f3 = (st_i32)ST_THREAD * 4; f3 < (16383); f3 += 2048) {
         const st_i32 i3 = f3;
+        const st_i32 c3 = (16383) - f3 < 4 ? (16383) - f3 : 4;
+        const st_u32x4 w15 = st_take_u32x4(b0 + (i3), (st_u32)c3);
+        const float x15[4] = {st_f32_of_bits(w15.x), st_f32_of_bits(w15.y), st_f32_of_bits(w15.z), st_f32_of_bits(w15.w)};
         float x20[4];
         ST_UNROLL
         for (st_i32 e = 0; e < 4; e++) {
-            const st_i32 i3 = f3 + e;
-            const float v15 = r0[e];
+            const st_i32 i3 = f3 + (e < c3 ? e : c3 - 1);
+            const float v15 = x15[e];
             const float v94 = (float)(v15 * v93);
             x20[e] = v94;
         }
-        st_give_u32x4(b2 + (16384 * i0 + i3), 4, st_bits_of_f32(x20[0]), st_bits_of_f32(x20[1]), st_bits_of_f32(x20[2]), st_bits_of_f32(x20[3]));
+        st_give_u32x4(b2 + (16383 * i0 + i3), (st_u32)c3, st_bits_of_f32(x20[0]), st_bits_of_f32(x20[1]), st_bits_of_f32(x20[2]), st_bits_of_f32(x20[3]));
     }
 }
-// 1 iterations a block, 256 bytes of shared memory, 0 of scratch
+// 1 iterations a block, 256 bytes of shared memory, 65536 of scratch
 

@@ -6,8 +6,6 @@ typedef struct k0_reduce_max_exp_reduce_sum_mul_arguments {
     st_i64 s0;
 } k0_reduce_max_exp_reduce_sum_mul_arguments;
 
-#define ST_MAX(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
-
 ST_KERNEL(k0_reduce_max_exp_reduce_sum_mul, k0_reduce_max_exp_reduce_sum_mul_arguments, 256)
 {
     float b0[10]; /* row1 */
@@ -20,7 +18,7 @@ ST_KERNEL(k0_reduce_max_exp_reduce_sum_mul, k0_reduce_max_exp_reduce_sum_mul_arg
         float a1 = st_f32_of_bits(0xff800000u);
         for (st_i64 i1 = 0; i1 < (10ll); i1++) {
             const float v2 = b1[(10ll * i0 + i1)];
-            a1 = (float)(ST_MAX(a1, v2));
+            a1 = (float)(st_maximum_f32(a1, v2));
         }
         float a5 = 0;
         const float v7 = a1;

@@ -5,17 +5,11 @@ typedef struct k0_reduce_max_exp_reduce_sum_mul_arguments {
     st_u64 b2; /* out0 */
 } k0_reduce_max_exp_reduce_sum_mul_arguments;
 
-#define ST_MAX(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
-
 ST_DEVICE float st_max_f32(float a, st_u32 n)
 {
     for (st_u32 m = 1; m < n; m *= 2) {
         const float o = st_f32_of_bits(st_shuffle_xor_u32(st_bits_of_f32(a), m));
-        const st_bool is_upper = (ST_LANE & m) != 0;
-        float x = is_upper ? o : a;
-        const float y = is_upper ? a : o;
-        x = (float)(ST_MAX(x, y));
-        a = x;
+        a = (float)(st_maximum_f32(a, o));
     }
     return a;
 }
@@ -60,43 +54,43 @@ ST_DEVICE void st_give_u32x4(void *to, st_u32 n, st_u32 x, st_u32 y, st_u32 z, s
     if (n > 3) st_store_u32(p + 3, w);
 }
 
-ST_KERNEL(k0_reduce_max_exp_reduce_sum_mul, k0_reduce_max_exp_reduce_sum_mul_arguments, 512)
+ST_KERNEL_BLOCKS(k0_reduce_max_exp_reduce_sum_mul, k0_reduce_max_exp_reduce_sum_mul_arguments, 256, 4)
 {
-    ST_SHARED(float, m1, 512 / ST_WARP);
-    ST_SHARED(float, m5, 512 / ST_WARP);
-    float b0[8]; /* row1 */
+    ST_SHARED(float, m1, 256 / ST_WARP);
+    ST_SHARED(float, m5, 256 / ST_WARP);
+    float b0[16]; /* row1 */
     const float *b1 = ST_GLOBAL(const float, ST_ARG(b1));
     float *b2 = ST_GLOBAL(float, ST_ARG(b2));
     const float v14 = 1.0f;
     const st_i32 i0 = (st_i32)ST_BLOCK;
     float a1 = st_f32_of_bits(0xff800000u);
-    st_u32x4 w2[2];
+    st_u32x4 w2[4];
     ST_UNROLL
-    for (st_i32 j1 = 0; j1 < 2; j1++) {
-        const st_i32 i1 = (j1 * 512 + (st_i32)ST_THREAD) * 4;
+    for (st_i32 j1 = 0; j1 < 4; j1++) {
+        const st_i32 i1 = (j1 * 256 + (st_i32)ST_THREAD) * 4;
         w2[j1] = st_take_u32x4(b1 + (4096 * i0 + i1), 4);
     }
     ST_UNROLL
-    for (st_i32 j1 = 0; j1 < 2; j1++) {
-        const st_i32 f1 = (j1 * 512 + (st_i32)ST_THREAD) * 4;
+    for (st_i32 j1 = 0; j1 < 4; j1++) {
+        const st_i32 f1 = (j1 * 256 + (st_i32)ST_THREAD) * 4;
         const st_i32 i1 = f1;
         const float x2[4] = {st_f32_of_bits(w2[j1].x), st_f32_of_bits(w2[j1].y), st_f32_of_bits(w2[j1].z), st_f32_of_bits(w2[j1].w)};
         ST_UNROLL
         for (st_i32 e = 0; e < 4; e++) {
             const st_i32 i1 = f1 + e;
             const float v2 = x2[e];
-            a1 = (float)(ST_MAX(a1, v2));
+            a1 = (float)(st_maximum_f32(a1, v2));
         }
     }
     float a5 = 0;
     a1 = st_max_f32(a1, ST_WARP);
     if (ST_LANE == 0) m1[ST_THREAD / ST_WARP] = a1;
     st_barrier();
-    a1 = st_max_f32(m1[ST_THREAD % (512 / ST_WARP)], 512 / ST_WARP);
+    a1 = st_max_f32(m1[ST_THREAD % (256 / ST_WARP)], 256 / ST_WARP);
     const float v7 = a1;
     ST_UNROLL
-    for (st_i32 j2 = 0; j2 < 2; j2++) {
-        const st_i32 f2 = (j2 * 512 + (st_i32)ST_THREAD) * 4;
+    for (st_i32 j2 = 0; j2 < 4; j2++) {
+        const st_i32 f2 = (j2 * 256 + (st_i32)ST_THREAD) * 4;
         float *r0 = b0 + j2 * 4;
         const st_i32 i2 = f2;
         const float x6[4] = {st_f32_of_bits(w2[j2].x), st_f32_of_bits(w2[j2].y), st_f32_of_bits(w2[j2].z), st_f32_of_bits(w2[j2].w)};
@@ -150,12 +144,12 @@ ST_KERNEL(k0_reduce_max_exp_reduce_sum_mul, k0_reduce_max_exp_reduce_sum_mul_arg
     a5 = st_sum_f32(a5, ST_WARP);
     if (ST_LANE == 0) m5[ST_THREAD / ST_WARP] = a5;
     st_barrier();
-    a5 = st_sum_f32(m5[ST_THREAD % (512 / ST_WARP)], 512 / ST_WARP);
+    a5 = st_sum_f32(m5[ST_THREAD % (256 / ST_WARP)], 256 / ST_WARP);
     const float v15 = a5;
     const float v87 = (float)(v14 / v15);
     ST_UNROLL
-    for (st_i32 j3 = 0; j3 < 2; j3++) {
-        const st_i32 f3 = (j3 * 512 + (st_i32)ST_THREAD) * 4;
+    for (st_i32 j3 = 0; j3 < 4; j3++) {
+        const st_i32 f3 = (j3 * 256 + (st_i32)ST_THREAD) * 4;
         float *r0 = b0 + j3 * 4;
         const st_i32 i3 = f3;
         float x18[4];
@@ -169,5 +163,5 @@ ST_KERNEL(k0_reduce_max_exp_reduce_sum_mul, k0_reduce_max_exp_reduce_sum_mul_arg
         st_give_u32x4(b2 + (4096 * i0 + i3), 4, st_bits_of_f32(x18[0]), st_bits_of_f32(x18[1]), st_bits_of_f32(x18[2]), st_bits_of_f32(x18[3]));
     }
 }
-// 1 iterations a block, 256 bytes of shared memory, 0 of scratch
+// 1 iterations a block, 128 bytes of shared memory, 0 of scratch
 

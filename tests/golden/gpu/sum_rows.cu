@@ -44,12 +44,8 @@ ST_KERNEL(k0_reduce_sum, k0_reduce_sum_arguments, 512)
         for (st_i64 e = 0; e < 2; e++) {
             const st_i64 i1 = f1 + e;
             const st_u16 v2 = x2[e];
-            const st_u16 v30 = (st_u16)((v2));
-            const st_i32 v31 = (st_i32)(v30);
-            const st_i32 v12 = (st_i32)0x10ull;
-            const st_i32 v32 = (st_i32)((st_u32)v31 << (st_u32)v12);
-            const float v33 = (float)st_f32_of_bits((v32));
-            a1 = (float)(a1 + v33);
+            const float v12 = (float)st_f32_of_bf16(v2);
+            a1 = (float)(a1 + v12);
         }
     }
     a1 = st_sum_f32(a1, ST_WARP);
@@ -57,22 +53,8 @@ ST_KERNEL(k0_reduce_sum, k0_reduce_sum_arguments, 512)
     st_barrier();
     a1 = st_sum_f32(m1[ST_THREAD % (512 / ST_WARP)], 512 / ST_WARP);
     const float v6 = a1;
-    const st_i32 v34 = (st_i32)(st_bits_of_f32(v6));
-    const st_i32 v16 = (st_i32)0x10ull;
-    const st_i32 v35 = (st_i32)(v34 >> v16);
-    const st_i32 v18 = (st_i32)0x40ull;
-    const st_i32 v36 = (st_i32)(v35 | v18);
-    const st_i32 v20 = (st_i32)0x7fffull;
-    const st_i32 v37 = (st_i32)((st_u32)v34 + (st_u32)v20);
-    const st_i32 v22 = (st_i32)0x1ull;
-    const st_i32 v38 = (st_i32)(v35 & v22);
-    const st_i32 v39 = (st_i32)((st_u32)v37 + (st_u32)v38);
-    const st_i32 v40 = (st_i32)(v39 >> v16);
-    const st_bool v41 = (st_bool)(v6 != v6);
-    const st_i32 v42 = (st_i32)(v41 ? v36 : v40);
-    const st_u16 v43 = (st_u16)(v42);
-    const st_u16 v44 = (st_u16)((v43));
-    if (ST_THREAD == 0) b1[(i0)] = v44;
+    const st_u16 v13 = (st_u16)st_bf16_of_f32(v6);
+    if (ST_THREAD == 0) b1[(i0)] = v13;
 }
 // 1 iterations a block, 128 bytes of shared memory, 0 of scratch
 

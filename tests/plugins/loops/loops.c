@@ -85,7 +85,7 @@ static stator_status write_text(st_mem *mem, const st_target *target, const st_k
     st_arena arena;
     st_str text;
     st_gpu_kernel what;
-    stator_status status = st_loop_expand(kernel, NULL, &plain, err);
+    stator_status status = st_loop_expand(kernel, target->spells, &plain, err);
     if (status != STATOR_OK) {
         return status;
     }
@@ -198,6 +198,7 @@ static stator_status loops_init(const stator_host *host, void **out_self, stator
     self->emitter.target = (st_target){.struct_size = sizeof(st_target),
                                        .threads = 132 * 2, /* as an H100 */
                                        .l2_bytes = 50u << 20,
+                                       .spells = st_gpu_spells,
                                        .schedule = st_gpu_schedule,
                                        .kind = ST_TARGET_GPU,
                                        .n_multiprocessors = 132,

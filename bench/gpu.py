@@ -43,6 +43,12 @@ def gelu_layer_norm(x, w):
     return torch.nn.functional.layer_norm(torch.nn.functional.gelu(x), (x.shape[-1],), w, w)
 
 
+def places(r, n):
+    """Indices of n elements, from numbers."""
+    index = (torch.sin(r) * (n // 2 - 1)).long()
+    return torch.where(index < 0, index + n, index)
+
+
 # name: graph, what torch computes, its arguments, modes of torch.compile, floating-point operations
 ROWS = {
     "copy": ("copy_f32", lambda x: -x, lambda: (rand(1 << 28),), ("default",), 0),
@@ -59,6 +65,15 @@ ROWS = {
                           lambda: (rand(8192, 8192, dtype="bfloat16"),), ("default",), 0),
     "sin_scalar": ("sin_scalar", lambda x: torch.sin(x) + torch.cos(x), lambda: (rand(1)[0],),
                    ("default", "reduce-overhead"), 0),
+    "cumsum_rows": ("cumsum_rows", lambda x: x.cumsum(1), lambda: (rand(4096, 4096),), ("default",), 0),
+    "cumsum_columns": ("cumsum_columns", lambda x: x.cumsum(0), lambda: (rand(4096, 4096),), ("default",), 0),
+    "cumsum_long": ("cumsum_long", lambda x: x.cumsum(0), lambda: (rand(1 << 24),), ("default",), 0),
+    "sort_1m": ("sort_1m", lambda x: torch.sort(x, stable=True), lambda: (rand(1 << 20),), (), 0),
+    "topk_logits": ("topk_logits", lambda x: torch.topk(x, 50), lambda: (rand(32, 50257),), (), 0),
+    "scatter_add": ("scatter_add", lambda x, r, u: x.index_add(0, places(r, 1 << 20), u),
+                    lambda: (rand(1 << 20), rand(1 << 20), rand(1 << 20)), ("default",), 0),
+    "scatter_last": ("scatter_last", lambda x, r, u: x.scatter(0, places(r, 1 << 20), u),
+                     lambda: (rand(1 << 20), rand(1 << 20), rand(1 << 20)), ("default",), 0),
     "gemm_f32": ("gemm_f32", lambda a, b: a @ b, lambda: (rand(4096, 4096), rand(4096, 4096)), (), 2 * 4096**3),
     "gemm_bf16": ("gemm_bf16", lambda a, b: a @ b,
                   lambda: (rand(4096, 4096, dtype="bfloat16"), rand(4096, 4096, dtype="bfloat16")), (),

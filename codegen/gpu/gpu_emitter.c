@@ -1,6 +1,6 @@
 /* The runtime from beginning to end, and what it is to codegen: an emitter and memory of a
  * device. */
-#include "codegen/gpu/gpu_fixed.h"
+#include "codegen/gpu/fixed/gpu_fixed.h"
 
 /* ---- st_device_memory ---- */
 

@@ -6,6 +6,7 @@
  *       loop over the updates, serial              y[index] = update, or combined with what is
  * there */
 #include "codegen/lower/lower.h"
+#include "codegen/target/contraction_desc.h"
 
 #include <stator/ops.h>
 #include <string.h>
@@ -28,6 +29,63 @@ const char *cg_scatter_refuses(const stator_graph_view *view, const stator_node_
         return "the length of an index tuple is not known";
     }
     return NULL;
+}
+
+/* The value's elements lie in memory one behind the other; fills where. */
+static bool is_dense(cg_unit *unit, stator_ref value, const st_kernel *kernel,
+                     st_contraction_operand *out)
+{
+    const cg_value *v = cg_value_of(unit, value);
+    uint32_t stride = st_sym_int(&unit->syms->tab, 1);
+    cg_strided seen;
+    if (!cg_strided_of(unit, value, &seen)) {
+        return false;
+    }
+    *out = (st_contraction_operand){
+        .buffer = cg_buffer_index(kernel, seen.buffer), .dtype = v->dtype, .offset = seen.offset};
+    for (uint32_t a = v->rank; a-- > 0;) {
+        if (!cg_is_one(unit, v->dims[a]) && seen.stride[a] != stride) {
+            return false;
+        }
+        stride = st_sym_mul(&unit->syms->tab, stride, v->dims[a]);
+    }
+    return out->buffer != UINT32_MAX && stride != 0;
+}
+
+static bool set_scatter(cg_unit *unit, const cg_node *node, st_contraction_scatter *out)
+{
+    const cg_value *x = node->out;
+    const cg_value *index = cg_value_of(unit, cg_operand(node, 1));
+    const bool is_nd = node->row->op == STATOR_OPCODE_scatter_nd;
+    if (x->rank == 0 || x->rank > ST_CONTRACTION_ORDER_RANK_MAX || index->rank == 0 ||
+        index->rank > ST_CONTRACTION_ORDER_RANK_MAX) {
+        return false;
+    }
+    out->rank = x->rank;
+    out->index_rank = index->rank;
+    out->axis = is_nd ? 0 : cg_axis(node, STATOR_scatter_elements_axis, x->rank);
+    out->width =
+        is_nd ? (uint32_t)st_loop_known_or(&unit->syms->tab, index->dims[index->rank - 1u], 0) : 0;
+    out->reduction = st_loop_find(cg_attr_text(node, is_nd ? STATOR_scatter_nd_reduction
+                                                           : STATOR_scatter_elements_reduction));
+    out->origin = stator_value_at(unit->view, node->row->result_begin)->node;
+    memcpy(out->dims, x->dims, x->rank * sizeof *out->dims);
+    memcpy(out->index_dims, index->dims, index->rank * sizeof *out->index_dims);
+    return !is_nd || out->width > 0;
+}
+
+bool cg_scatter_contraction(cg_unit *unit, const cg_node *node, const st_kernel *kernel,
+                            st_contraction *out)
+{
+    uint32_t strides[CG_RANK_MAX];
+    out->kind = ST_CONTRACTION_SCATTER;
+    out->out.dtype = node->out->dtype;
+    out->out.buffer = cg_buffer_index(kernel, node->out->buffer);
+    return set_scatter(unit, node, &out->scatter) && node->out->order == NULL &&
+           cg_strides(unit, node->out, strides) && out->out.buffer != UINT32_MAX &&
+           is_dense(unit, cg_operand(node, 0), kernel, &out->x) &&
+           is_dense(unit, cg_operand(node, 1), kernel, &out->y) &&
+           is_dense(unit, cg_operand(node, 2), kernel, &out->scatter.updates);
 }
 
 static void put_update(cg_nest *nest, const cg_node *node, const uint32_t *to, const uint32_t *from,

@@ -258,6 +258,9 @@ static stator_status add_library_call(planner *p, uint32_t group, const st_kerne
     launch->text = cg_keep_text(exe, &text);
     ST_TRY_MEM(launch->text, err);
     contraction->is_alone = p->unit->is_alone;
+    if (contraction->kind == ST_CONTRACTION_SCATTER) {
+        ST_TRY(note_checks(p, kernel, err)); /* of the loops in whose place it is */
+    }
     ST_TRY(create_op(p, kernel, contraction, launch, err));
     cg_hint_call(p->unit, group, kernel, contraction, launch->op);
     return STATOR_OK;

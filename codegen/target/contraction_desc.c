@@ -53,6 +53,14 @@ static uint32_t cumulate_numbers(const st_contraction *contraction, uint32_t *ou
     return n;
 }
 
+static uint32_t scatter_numbers(const st_contraction *contraction, uint32_t *out)
+{
+    const st_contraction_scatter *s = &contraction->scatter;
+    const uint32_t offsets[3] = {contraction->x.offset, contraction->y.offset, s->updates.offset};
+    const uint32_t n = add_all(out, add_all(out, 0, offsets, 3), s->dims, s->rank);
+    return add_all(out, n, s->index_dims, s->index_rank);
+}
+
 uint32_t st_contraction_numbers(const st_contraction *contraction,
                                 uint32_t out[ST_CONTRACTION_NUMBERS_MAX])
 {
@@ -78,6 +86,9 @@ uint32_t st_contraction_numbers(const st_contraction *contraction,
     }
     if (contraction->kind == ST_CONTRACTION_CUMULATE) {
         return cumulate_numbers(contraction, out);
+    }
+    if (contraction->kind == ST_CONTRACTION_SCATTER) {
+        return scatter_numbers(contraction, out);
     }
     const uint32_t sizes[3] = {contraction->images, contraction->channels, contraction->features};
     n = add_all(out, n, sizes, 3);
@@ -197,6 +208,22 @@ static void print_cumulate(const st_contraction *contraction, const st_kernel *k
                 c->is_reverse ? ", reverse" : "");
 }
 
+static void print_scatter(const st_contraction *contraction, const st_kernel *kernel, st_str *out)
+{
+    const st_loop_buffer *buffers = kernel->buffers.data;
+    const st_contraction_scatter *s = &contraction->scatter;
+    const st_loop_op_desc *reduction = st_loop_desc(s->reduction);
+    st_str_addf(out, "call scatter of %s by %s into %s of %s", buffers[s->updates.buffer].name,
+                buffers[contraction->y.buffer].name, buffers[contraction->out.buffer].name,
+                buffers[contraction->x.buffer].name);
+    print_list(contraction, s->dims, s->rank, ", dims ", out);
+    print_list(contraction, s->index_dims, s->index_rank, ", index ", out);
+    if (s->width == 0) {
+        st_str_addf(out, ", axis %u", s->axis);
+    }
+    st_str_addf(out, "%s%s\n", reduction ? ", " : "", reduction ? reduction->name : "");
+}
+
 void cg_print_contraction(const st_contraction *contraction, const st_kernel *kernel, st_str *out)
 {
     static const char *const names[] = {
@@ -213,6 +240,10 @@ void cg_print_contraction(const st_contraction *contraction, const st_kernel *ke
     }
     if (contraction->kind == ST_CONTRACTION_CUMULATE) {
         print_cumulate(contraction, kernel, out);
+        return;
+    }
+    if (contraction->kind == ST_CONTRACTION_SCATTER) {
+        print_scatter(contraction, kernel, out);
         return;
     }
     const char *const kind = contraction->kind == ST_CONTRACTION_GEMM ? "gemm"

@@ -19,6 +19,8 @@
  * - order: along one axis of x, the first `take` elements in order (NaN the largest, of equal
  *   elements the lower index first) and their indices.
  * - cumulate: along one axis of x, the sum (or product) of each element and those before it.
+ * - scatter: out is x (dense, as all operands are); then each update takes the place of the element
+ *   of out that its index (y) names, or is combined with it, one after the other.
  *
  * The kinds from order on are asked of the emitter's fixed kernels, or of codegen's own host
  * library (codegen/run/host_library.h); other libraries are not asked.
@@ -44,7 +46,8 @@ enum st_contraction_kind {
     ST_CONTRACTION_CONV = 2,
     ST_CONTRACTION_SDPA = 3,
     ST_CONTRACTION_ORDER = 4,
-    ST_CONTRACTION_CUMULATE = 5
+    ST_CONTRACTION_CUMULATE = 5,
+    ST_CONTRACTION_SCATTER = 6
 };
 
 /* Is it for fixed kernels or the host library, and not for the emitter's? */
@@ -143,6 +146,17 @@ typedef struct st_contraction_cumulate {
     uint32_t x_stride[ST_CONTRACTION_ORDER_RANK_MAX], out_stride[ST_CONTRACTION_ORDER_RANK_MAX];
 } st_contraction_cumulate;
 
+/* The rest of scatter_elements and scatter_nd. */
+typedef struct st_contraction_scatter {
+    uint32_t rank, index_rank;
+    uint32_t axis;      /* of scatter_elements */
+    uint32_t width;     /* of the tuples of scatter_nd, which name slices of out; 0: no tuples */
+    uint32_t reduction; /* st_loop_code: add, mul, min or max; 0: the update itself */
+    uint32_t origin;    /* status of an index that is outside its axis */
+    st_contraction_operand updates;
+    uint32_t dims[ST_CONTRACTION_ORDER_RANK_MAX], index_dims[ST_CONTRACTION_ORDER_RANK_MAX];
+} st_contraction_scatter;
+
 /* A number for each n and k of a gemm, at data[offset + floor(k / block[0]) * stride[0] +
  * floor(n / block[1]) * stride[1]]. */
 typedef struct st_contraction_blocks {
@@ -186,6 +200,7 @@ typedef struct st_contraction {
     st_contraction_sdpa sdpa;
     st_contraction_order order;
     st_contraction_cumulate cumulate;
+    st_contraction_scatter scatter;
     st_contraction_operand x, y, out; /* y: the weight of a conv */
     /* acc_dtype I32: sums wrap; t is i32 in the BIAS of i32 that comes first, if any, then f32.
      * Where the output is i8 or u8, t is whole in the end and is stored as the nearest number of
@@ -265,8 +280,8 @@ typedef struct st_library {
  * pad_low.., pad_high.., then of x, y, out: offset, dims...; for sdpa batch, heads, groups,
  * queries, keys, depth, width, then of x, y, out, v, and the mask if there is one: offset, four
  * of dims; for order the offset of x, take, then for each axis: dims, strides of x, out,
- * indices; for cumulate the offset of x, then for each axis: dims, strides of x, out. Returns how
- * many. */
+ * indices; for cumulate the offset of x, then for each axis: dims, strides of x, out; for
+ * scatter the offsets of x, y and the updates, dims of x, dims of y. Returns how many. */
 uint32_t st_contraction_numbers(const st_contraction *contraction,
                                 uint32_t out_syms[ST_CONTRACTION_NUMBERS_MAX]);
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fixed kernels on the software device, beside eager: prefix sums and orders of many sizes, types and
+# Fixed kernels on the software device, beside eager: prefix sums, orders and scatters of many sizes, types and
 # strides, NaN and both zeros among them; the same bits whatever order blocks and threads take, and
 # from the compile cache; their programs as C11 and as C++11.
 set -eu
@@ -62,6 +62,40 @@ graph odd "f32[4, 3000]" "%a = round(%x)" "%k = constant {value = f32[1] {0.0}}"
     "%w, %j = sort(%d) {axis = 1, descending = 1}" "return i: %i, j: %j, v: %v, w: %w"
 agrees "$work/odd.stir"
 
+# Scatters: updates that meet, in each order; elements, slices, rows off the axis.
+scatters() { # NAME TYPE NODE: of operands %x, %i made of %r, %u
+    cat >"$work/$1.stir" <<END_STIR
+stir 1
+sym n in [0, 100000]
+graph @main(%x: $2, %r: $3, %u: $4) {
+  %k = constant {value = f32[1] {$5}}
+  %s = sin(%r)
+  %a = mul(%s, %k)
+  %i = cast(%a) {dtype = $6}
+  %y = $7
+  return y: %y
+}
+END_STIR
+}
+for reduction in none add mul min max; do
+    for type in f32 i32 u8; do
+        scatters elements "$type[500]" "f32[n]" "$type[n]" 249.0 i64 \
+            "scatter_elements(%x, %i, %u) {axis = 0, reduction = \"$reduction\"}"
+        scatters slices "$type[6, 7, 5]" "f32[n, 2]" "$type[n, 5]" 2.9 i32 \
+            "scatter_nd(%x, %i, %u) {reduction = \"$reduction\"}"
+        for size in 0 700; do
+            agrees "$work/elements.stir" --dim n=$size
+            agrees "$work/slices.stir" --dim n=$size
+        done
+    done
+    agrees "$work/elements.stir" --dim n=4500
+done
+scatters inner "f16[4, 90, 3]" "f32[3, n, 2]" "f16[3, n, 2]" 29.0 i64 "scatter_elements(%x, %i, %u) {axis = 1}"
+agrees "$work/inner.stir" --dim n=100
+sed 's/249.0/1e6/' "$work/elements.stir" >"$work/outside.stir"
+"$STATOR" run "$work/outside.stir" --random 0 --backend cuda_soft --strict --dim n=100 >"$work/out" 2>&1 && fail "no error"
+has "$work/out" 'scatter_elements: an index is outside its axis \(in call 1 of the device\)'
+
 # The step is the fixed kernel's; one that loops do better is not.
 "$STATOR" explain "$work/odd.stir" --backend cuda_soft >"$work/out" 2>&1 || fail explain
 has "$work/out" 'library  call order of'
@@ -78,11 +112,14 @@ for order in descending random:7; do
 done
 
 # The programs are of the dialect.
-for name in both typed top; do
-    STATOR_CACHE=0 STATOR_DUMP=$work/dump "$STATOR" run "$work/$name.stir" --random 0 --backend cuda_soft >/dev/null
+for name in both typed top elements slices; do
+    sizes=()
+    [ $name != elements ] && [ $name != slices ] || sizes=(--dim n=90)
+    STATOR_CACHE=0 STATOR_DUMP=$work/dump "$STATOR" run "$work/$name.stir" --random 0 "${sizes[@]}" --backend cuda_soft \
+        >/dev/null
 done
 programs=$(find "$work/dump" -name 'st_s*.gpu.c')
-[ "$(wc -w <<<"$programs")" -ge 5 ] || fail "few programs: $programs"
+[ "$(wc -w <<<"$programs")" -ge 7 ] || fail "few programs: $programs"
 for program in $programs; do
     for how in "gcc c c11" "g++ c++ c++11"; do
         read -r compiler language standard <<<"$how"

@@ -7,7 +7,7 @@
  * sums, from which the parts begin. So the order of additions depends on sizes alone.
  *
  * Sums of floats are f64; an exclusive sum subtracts nothing. */
-#include "codegen/gpu/gpu_fixed.h"
+#include "codegen/gpu/fixed/gpu_fixed.h"
 #include "codegen/gpu/gpu_text.h"
 
 #include <stdio.h>
@@ -18,8 +18,10 @@
 #define TILE (THREADS * ITEMS)
 #define ROW_MIN 128        /* shorter rows are a thread's */
 #define COLUMN_PART_MIN 64 /* elements of a part that a thread does */
-#define BLOCKS_BUSY 8u     /* of each multiprocessor keep it busy */
-#define THREADS_BUSY 1024u
+/* Rows are cut into parts up to so many; the same on all devices, so that bits are. They keep 128
+ * multiprocessors busy. */
+#define BLOCKS_WANTED 1024
+#define THREADS_WANTED (128 * 1024)
 
 enum scan_kernel { SCAN_TOTALS, SCAN_ROWS, SCAN_COLUMN_TOTALS, SCAN_COLUMNS, SCAN_PARTS };
 
@@ -283,10 +285,9 @@ static scan_geometry geometry_of(const gpu_fixed_call *call)
 {
     const gpu_axes *axes = &call->axes;
     const int64_t n = axes->own_size;
-    const int64_t busy = call->gpu->driver->device.n_multiprocessors;
     scan_geometry g = {.is_row = axes->own_stride[0] == 1 && n >= ROW_MIN};
     const int64_t unit = g.is_row ? (int64_t)TILE : COLUMN_PART_MIN;
-    const int64_t wanted = g.is_row ? busy * BLOCKS_BUSY : busy * THREADS_BUSY;
+    const int64_t wanted = g.is_row ? BLOCKS_WANTED : THREADS_WANTED;
     const int64_t parts = gpu_count_of(wanted, axes->rows);
     const int64_t units = gpu_count_of(n, unit);
     g.length = unit * gpu_count_of(units, parts < units ? parts : units);

@@ -7,15 +7,16 @@
  *   gpu_fixed.c      the library of them, and what ops keep
  *   gpu_programs.c   programs: compiled, loaded, launched
  *   gpu_scan.c       cumsum, cumprod
- *   gpu_sort.c       sort, topk */
+ *   gpu_sort.c       sort, topk
+ *   gpu_scatter.c    scatter_elements, scatter_nd */
 #ifndef STATOR_CODEGEN_GPU_FIXED_H
 #define STATOR_CODEGEN_GPU_FIXED_H
 
 #include "codegen/gpu/gpu_runtime.h"
 
-#define GPU_FIXED_PROGRAMS_MAX 2u
+#define GPU_FIXED_PROGRAMS_MAX 3u
 #define GPU_FIXED_KERNELS_MAX 6u /* of a program */
-#define GPU_FIXED_BUFFERS_MAX 3u /* of an op */
+#define GPU_FIXED_BUFFERS_MAX 4u /* of an op */
 #define GPU_FIXED_ARGUMENTS_MAX 48u
 #define GPU_FIXED_COLUMNS 3u /* strides of an axis */
 
@@ -26,8 +27,13 @@ typedef struct gpu_fixed_desc {
     uint32_t rank, axis;
     uint32_t is_reverse; /* cumulate: from the end on; order: the largest first */
     uint32_t is_product, is_exclusive;
-    uint32_t tile;                           /* order: elements that a block sorts */
-    uint32_t buffers[GPU_FIXED_BUFFERS_MAX]; /* x, out, indices; UINT32_MAX: none */
+    uint32_t tile; /* order: elements that a block sorts */
+    /* scatter */
+    uint32_t index_rank, index_dtype;
+    uint32_t width;     /* of tuples; 0: none */
+    uint32_t reduction; /* st_loop_code, or 0 */
+    uint32_t origin;
+    uint32_t buffers[GPU_FIXED_BUFFERS_MAX]; /* x, out, indices, updates; UINT32_MAX: none */
 } gpu_fixed_desc;
 
 /* ---- gpu_programs.c ---- */
@@ -88,8 +94,28 @@ typedef struct gpu_fixed_kind {
     stator_status (*run)(gpu_fixed_call *call, stator_diag **err);
 } gpu_fixed_kind;
 
-extern const gpu_fixed_kind gpu_scan_kind; /* gpu_scan.c */
-extern const gpu_fixed_kind gpu_sort_kind; /* gpu_sort.c */
+extern const gpu_fixed_kind gpu_scan_kind;    /* gpu_scan.c */
+extern const gpu_fixed_kind gpu_sort_kind;    /* gpu_sort.c */
+extern const gpu_fixed_kind gpu_scatter_kind; /* gpu_scatter.c */
+
+/* ---- gpu_sort.c: for other kinds ---- */
+
+#define GPU_SORT_PROGRAMS 2u
+extern const char *const gpu_sort_tile_kernels[];
+extern const char *const gpu_sort_merge_kernels[];
+
+/* Keys and indices of all rows, one behind the other. */
+typedef struct gpu_sort_list {
+    st_gpu_address keys, indices;
+    int64_t n; /* of a row */
+} gpu_sort_list;
+
+/* What sorts one row of keys (u32). */
+gpu_fixed_desc gpu_sort_desc_of_keys(void);
+/* The row of lists[0] (of n) in order; `call` is of an op of that desc. *out: where it is, one of
+ * the two. */
+stator_status gpu_sort_keys(gpu_fixed_call *call, gpu_sort_list lists[2], uint32_t *out,
+                            stator_diag **err);
 
 /* ---- gpu_fixed.c: helpers of kinds ---- */
 

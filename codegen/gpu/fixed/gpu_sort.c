@@ -10,7 +10,7 @@
  *
  * The first few of a row need no merging: the first of each tile are candidates, of which the first
  * of each tile are candidates again, until one tile is left. */
-#include "codegen/gpu/gpu_fixed.h"
+#include "codegen/gpu/fixed/gpu_fixed.h"
 #include "codegen/gpu/gpu_text.h"
 
 #include <string.h>
@@ -27,8 +27,8 @@
 enum sort_program { SORT_TILES, SORT_MERGE };
 enum sort_kernel { TILES_SORT, TILES_PUT };
 
-static const char *const tile_kernels[] = {"st_sort_tiles", "st_sort_put", NULL};
-static const char *const merge_kernels[] = {"st_sort_merge", NULL};
+const char *const gpu_sort_tile_kernels[] = {"st_sort_tiles", "st_sort_put", NULL};
+const char *const gpu_sort_merge_kernels[] = {"st_sort_merge", NULL};
 
 /* ---- what it takes ---- */
 
@@ -340,22 +340,16 @@ static void print(const gpu_fixed_desc *desc, uint32_t program, st_str *out)
 
 /* ---- a call ---- */
 
-/* Keys and indices of all rows. */
-typedef struct sort_list {
-    st_gpu_address keys, indices;
-    int64_t n; /* of a row */
-} sort_list;
-
 typedef struct sorting {
     gpu_fixed_call *call;
     int64_t take;
     uint64_t key_bytes;
-    sort_list lists[2]; /* from one the other is made */
+    gpu_sort_list lists[2]; /* from one the other is made */
     uint32_t now;
 } sorting;
 
 /* The arguments of both kernels of the first program, in the order of their fields. */
-static void set_tile_arguments(const sorting *s, const sort_list *in, const sort_list *out,
+static void set_tile_arguments(const sorting *s, const gpu_sort_list *in, const gpu_sort_list *out,
                                int64_t tiles, int64_t kept)
 {
     const gpu_axes *axes = &s->call->axes;
@@ -380,12 +374,13 @@ static void set_tile_arguments(const sorting *s, const sort_list *in, const sort
 }
 
 /* The first `kept` of each tile of the list (keys 0: of x) become the other list. */
-static stator_status sort_tiles(sorting *s, const sort_list *in, int64_t kept, stator_diag **err)
+static stator_status sort_tiles(sorting *s, const gpu_sort_list *in, int64_t kept,
+                                stator_diag **err)
 {
     const uint32_t tile = s->call->op->desc.tile;
     const int64_t tiles = gpu_count_of(in->n, tile);
     const int64_t last = in->n - (tiles - 1) * tile;
-    sort_list *out = &s->lists[1u - s->now];
+    gpu_sort_list *out = &s->lists[1u - s->now];
     out->n = (tiles - 1) * kept + (kept < last ? kept : last);
     set_tile_arguments(s, in, out, tiles, kept);
     s->now = 1u - s->now;
@@ -395,8 +390,8 @@ static stator_status sort_tiles(sorting *s, const sort_list *in, int64_t kept, s
 
 static stator_status merge_runs(sorting *s, int64_t length, stator_diag **err)
 {
-    const sort_list *in = &s->lists[s->now];
-    sort_list *out = &s->lists[1u - s->now];
+    const gpu_sort_list *in = &s->lists[s->now];
+    gpu_sort_list *out = &s->lists[1u - s->now];
     const int64_t pieces = gpu_count_of(in->n, MERGED);
     const uint64_t arguments[] = {in->keys,        in->indices,      out->keys,       out->indices,
                                   (uint64_t)in->n, (uint64_t)length, (uint64_t)pieces};
@@ -410,16 +405,28 @@ static stator_status merge_runs(sorting *s, int64_t length, stator_diag **err)
 static stator_status put_results(const sorting *s, stator_diag **err)
 {
     const uint32_t threads = s->call->op->desc.tile / TILE_OF_THREAD;
-    const sort_list *in = &s->lists[s->now];
+    const gpu_sort_list *in = &s->lists[s->now];
     set_tile_arguments(s, in, in, 1, s->take);
     return gpu_launch_fixed(s->call, SORT_TILES, TILES_PUT, threads,
                             gpu_count_of(s->call->axes.rows * s->take, threads), err);
 }
 
+/* All of each row of the list. */
+static stator_status sort_whole(sorting *s, const gpu_sort_list *in, stator_diag **err)
+{
+    const uint32_t tile = s->call->op->desc.tile;
+    const int64_t n = in->n;
+    ST_TRY(sort_tiles(s, in, tile, err));
+    for (int64_t length = tile; length < n; length *= 2) {
+        ST_TRY(merge_runs(s, length, err));
+    }
+    return STATOR_OK;
+}
+
 static stator_status sort_rows(sorting *s, stator_diag **err)
 {
     const uint32_t tile = s->call->op->desc.tile;
-    const sort_list x = {.n = s->call->axes.own_size};
+    const gpu_sort_list x = {.n = s->call->axes.own_size};
     if (s->take <= tile / 2u) {
         ST_TRY(sort_tiles(s, &x, s->take, err));
         for (int64_t n = x.n; n > tile;) {
@@ -428,11 +435,26 @@ static stator_status sort_rows(sorting *s, stator_diag **err)
         }
         return put_results(s, err);
     }
-    ST_TRY(sort_tiles(s, &x, tile, err));
-    for (int64_t length = tile; length < x.n; length *= 2) {
-        ST_TRY(merge_runs(s, length, err));
-    }
+    ST_TRY(sort_whole(s, &x, err));
     return put_results(s, err);
+}
+
+gpu_fixed_desc gpu_sort_desc_of_keys(void)
+{
+    return (gpu_fixed_desc){.kind = ST_CONTRACTION_ORDER,
+                            .dtype = STATOR_U32,
+                            .rank = 1,
+                            .tile = TILE_MAX,
+                            .buffers = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX}};
+}
+
+stator_status gpu_sort_keys(gpu_fixed_call *call, gpu_sort_list lists[2], uint32_t *out,
+                            stator_diag **err)
+{
+    sorting s = {.call = call, .lists = {lists[0], lists[1]}};
+    const stator_status status = sort_whole(&s, &lists[0], err);
+    *out = s.now;
+    return status;
 }
 
 static stator_status run(gpu_fixed_call *call, stator_diag **err)
@@ -466,8 +488,8 @@ static stator_status run(gpu_fixed_call *call, stator_diag **err)
 
 const gpu_fixed_kind gpu_sort_kind = {.n_columns = GPU_FIXED_COLUMNS,
                                       .first_axis = 2,
-                                      .n_programs = 2,
-                                      .kernels = {tile_kernels, merge_kernels},
+                                      .n_programs = GPU_SORT_PROGRAMS,
+                                      .kernels = {gpu_sort_tile_kernels, gpu_sort_merge_kernels},
                                       .describe = set_desc,
                                       .print = print,
                                       .run = run};

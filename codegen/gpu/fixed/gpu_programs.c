@@ -1,5 +1,5 @@
 /* Programs of fixed kernels: compiled once a device, and kept until its runtime ends. */
-#include "codegen/gpu/gpu_fixed.h"
+#include "codegen/gpu/fixed/gpu_fixed.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Fixed kernels as a library of contractions: what it takes, its ops and their calls. */
-#include "codegen/gpu/gpu_fixed.h"
+#include "codegen/gpu/fixed/gpu_fixed.h"
 
 #include "core/base/bytes.h"
 
@@ -13,6 +13,8 @@ static const gpu_fixed_kind *kind_of(uint32_t kind)
         return &gpu_sort_kind;
     case ST_CONTRACTION_CUMULATE:
         return &gpu_scan_kind;
+    case ST_CONTRACTION_SCATTER:
+        return &gpu_scatter_kind;
     default:
         return NULL;
     }
@@ -174,10 +176,10 @@ static void set_axes(const gpu_fixed_desc *desc, const int64_t *numbers, gpu_axe
 static bool set_desc(const st_gpu *gpu, const st_contraction *contraction, gpu_fixed_desc *out)
 {
     const gpu_fixed_kind *kind = kind_of(contraction->kind);
-    *out =
-        (gpu_fixed_desc){.kind = contraction->kind,
-                         .dtype = contraction->x.dtype,
-                         .buffers = {contraction->x.buffer, contraction->out.buffer, UINT32_MAX}};
+    *out = (gpu_fixed_desc){
+        .kind = contraction->kind,
+        .dtype = contraction->x.dtype,
+        .buffers = {contraction->x.buffer, contraction->out.buffer, UINT32_MAX, UINT32_MAX}};
     return kind && kind->describe(&gpu->emitter.target, contraction, out);
 }
 
@@ -264,7 +266,10 @@ static bool is_sound(const gpu_fixed_desc *desc, const st_library_kept *kept)
     for (uint32_t i = 1; i < GPU_FIXED_BUFFERS_MAX; i++) {
         is_good = is_good && (desc->buffers[i] == UINT32_MAX || desc->buffers[i] < kept->n_buffers);
     }
-    return is_good && kept->n_numbers == kind->first_axis + desc->rank * (1u + kind->n_columns);
+    is_good = is_good && desc->index_rank <= ST_CONTRACTION_ORDER_RANK_MAX &&
+              desc->width <= desc->rank && desc->index_dtype < STATOR_DTYPE_COUNT;
+    return is_good && kept->n_numbers ==
+                          kind->first_axis + desc->rank * (1u + kind->n_columns) + desc->index_rank;
 }
 
 static stator_status read_op(st_gpu *gpu, const st_library_kept *kept, gpu_fixed_op *op,

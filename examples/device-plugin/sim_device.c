@@ -1,5 +1,4 @@
-/* A simulated device; see sim_device.h. A stream is a list of commands and a thread that does them.
- */
+/* A simulated device, see sim_device.h: a stream is a list of commands and a thread for them. */
 #define _POSIX_C_SOURCE 200809L
 #include "sim_device.h"
 
@@ -35,15 +34,10 @@ static void unlock_changed(void)
 
 /* ---- memory ---- */
 
-bool sim_is_device(const void *p)
-{
-    return (uintptr_t)p >= SIM_OFFSET;
-}
-
 void *sim_alloc(uint64_t bytes)
 {
     void *p = NULL;
-    if (bytes > SIZE_MAX / 2 || posix_memalign(&p, SIM_ALIGNMENT, (size_t)bytes + 1) != 0) {
+    if (bytes > SIM_MEMORY || posix_memalign(&p, SIM_ALIGNMENT, (size_t)bytes + 1) != 0) {
         return NULL;
     }
     memset(p, 0xff, (size_t)bytes); /* NaN: what reads before it writes shows */
@@ -121,15 +115,14 @@ bool sim_launch(sim_stream *s, sim_function function, const void *arguments, siz
 sim_stream *sim_stream_create(uint32_t delay_us)
 {
     sim_stream *s = calloc(1, sizeof *s);
-    if (s == NULL) {
-        return NULL;
+    if (s != NULL) {
+        s->delay_us = delay_us;
+        if (pthread_create(&s->thread, NULL, work, s) == 0) {
+            return s;
+        }
     }
-    s->delay_us = delay_us;
-    if (pthread_create(&s->thread, NULL, work, s) != 0) {
-        free(s);
-        return NULL;
-    }
-    return s;
+    free(s);
+    return NULL;
 }
 
 const char *sim_stream_wait(sim_stream *s)

@@ -14,6 +14,7 @@
 
 #define SIM_OFFSET (UINT64_C(1) << 48)
 #define SIM_ALIGNMENT 256u
+#define SIM_MEMORY (UINT64_C(1) << 30) /* the largest block */
 
 typedef struct sim_stream sim_stream;
 /* A point in a stream's work; zeros: none. */
@@ -28,7 +29,11 @@ static inline void *sim_host(const void *device_address)
     return (void *)((uintptr_t)device_address - SIM_OFFSET);
 }
 
-bool sim_is_device(const void *p); /* is it an address of the device? */
+static inline bool sim_is_device(const void *p)
+{
+    return (uintptr_t)p >= SIM_OFFSET;
+}
+
 void *sim_alloc(uint64_t bytes);
 /* Once the stream has done what is queued on it; NULL: at once. */
 void sim_free(void *p, sim_stream *stream);

@@ -17,8 +17,6 @@
 #define VERSION "1.0.0"
 #define ABOUT "elementwise f32 on a simulated device with memory of its own"
 
-#define MEMORY_BYTES (UINT64_C(1) << 30) /* the largest block */
-
 enum { DEVICES = 2, VALUES_MAX = 64, PORTS_MAX = 24 };
 
 typedef struct sim_instance {
@@ -27,15 +25,11 @@ typedef struct sim_instance {
     uint32_t delay_us;
 } sim_instance;
 
-static stator_status no_memory(const stator_host *host, stator_diag **err)
+/* The answer of a slot that takes memory. */
+static stator_status made(const stator_host *host, bool is_made, stator_diag **err)
 {
-    return stator_fail(host, err, STATOR_RESOURCE_EXHAUSTED, "sim: out of memory");
-}
-
-static stator_status launch(const sim_instance *s, void *stream, sim_function function,
-                            const void *arguments, size_t size, stator_diag **err)
-{
-    return sim_launch(stream, function, arguments, size) ? STATOR_OK : no_memory(s->host, err);
+    return is_made ? STATOR_OK
+                   : stator_fail(host, err, STATOR_RESOURCE_EXHAUSTED, "sim: out of memory");
 }
 
 /* ---- instances ---- */
@@ -57,21 +51,19 @@ static stator_status create(void *self, const stator_options *values, uint32_t d
     if (device >= DEVICES) {
         return stator_fail(host, err, STATOR_NOT_FOUND, "sim: there are devices 0 and 1 alone");
     }
-    sim_instance *s = calloc(1, sizeof *s);
-    if (s == NULL) {
-        return no_memory(host, err);
+    sim_instance *s = malloc(sizeof *s);
+    if (s != NULL) {
+        *s = (sim_instance){host, device, (uint32_t)host->opt->get_i64(values, "delay_us")};
     }
-    s->host = host;
-    s->device = device;
-    s->delay_us = (uint32_t)host->opt->get_i64(values, "delay_us");
     *inst = s;
-    return STATOR_OK;
+    return made(host, s != NULL, err);
 }
 
-static void destroy(void *self, void *inst)
+/* Ends an instance, an event or an executable: blocks of memory, all of them. */
+static void end(void *of, void *block)
 {
-    (void)self;
-    free(inst);
+    (void)of;
+    free(block);
 }
 
 /* ---- memory ---- */
@@ -89,10 +81,8 @@ static stator_status alloc(void *inst, uint64_t size, void *stream, void **out, 
 {
     const sim_instance *s = inst;
     (void)stream;
-    *out = size <= MEMORY_BYTES ? sim_alloc(size) : NULL;
-    return *out != NULL
-               ? STATOR_OK
-               : stator_fail(s->host, err, STATOR_RESOURCE_EXHAUSTED, "sim: the memory is full");
+    *out = sim_alloc(size);
+    return made(s->host, *out != NULL, err);
 }
 
 static void free_memory(void *inst, void *p, void *stream)
@@ -136,20 +126,18 @@ static stator_status copy(void *inst, void *dst, const void *src, uint64_t size,
     transfer t = {.dst = direction == STATOR_COPY_TO_HOST ? dst : sim_host(dst), .size = size};
     t.frees_src = direction == STATOR_COPY_TO_DEVICE;
     t.src = t.frees_src ? malloc(size) : sim_host(src);
-    if (t.src == NULL) {
-        return no_memory(s->host, err);
-    }
-    if (t.frees_src) {
+    if (t.frees_src && t.src != NULL) {
         memcpy(t.src, src, size);
     }
-    return launch(s, stream, run_transfer, &t, sizeof t, err);
+    return made(s->host, t.src != NULL && sim_launch(stream, run_transfer, &t, sizeof t), err);
 }
 
 static stator_status fill(void *inst, void *dst, uint8_t value, uint64_t size, void *stream,
                           stator_diag **err)
 {
+    const sim_instance *s = inst;
     const transfer t = {.dst = sim_host(dst), .size = size, .value = value};
-    return launch(inst, stream, run_transfer, &t, sizeof t, err);
+    return made(s->host, sim_launch(stream, run_transfer, &t, sizeof t), err);
 }
 
 /* ---- streams ---- */
@@ -158,7 +146,7 @@ static stator_status stream_create(void *inst, void **out, stator_diag **err)
 {
     const sim_instance *s = inst;
     *out = sim_stream_create(s->delay_us);
-    return *out != NULL ? STATOR_OK : no_memory(s->host, err);
+    return made(s->host, *out != NULL, err);
 }
 
 static void stream_destroy(void *inst, void *stream)
@@ -179,13 +167,7 @@ static stator_status event_create(void *inst, void **out, stator_diag **err)
 {
     const sim_instance *s = inst;
     *out = calloc(1, sizeof(sim_event));
-    return *out != NULL ? STATOR_OK : no_memory(s->host, err);
-}
-
-static void event_destroy(void *inst, void *event)
-{
-    (void)inst;
-    free(event);
+    return made(s->host, *out != NULL, err);
 }
 
 static stator_status event_record(void *inst, void *event, void *stream, stator_diag **err)
@@ -198,7 +180,7 @@ static stator_status event_record(void *inst, void *event, void *stream, stator_
 static stator_status event_wait(void *inst, void *event, void *stream, stator_diag **err)
 {
     const sim_instance *s = inst;
-    return sim_event_wait(event, stream) ? STATOR_OK : no_memory(s->host, err);
+    return made(s->host, sim_event_wait(event, stream), err);
 }
 
 /* ---- compiling ---- */
@@ -220,26 +202,20 @@ typedef struct program {
     uint32_t n_values, n_inputs, n_outputs;
 } program;
 
+/* The node's op, if it is one of those, of f32 and without broadcasting; else OP_NONE. */
 static uint32_t op_of(const stator_graph_view *v, const stator_node_row *row)
 {
     const char *name = stator_op_at(v, row->op)->name;
+    const stator_ref type = stator_value_at(v, row->result_begin)->type;
+    bool is_run = row->result_count == 1 && stator_type_at(v, type)->dtype == STATOR_F32;
     uint32_t op = OP_ADD;
     while (op < OP_NONE && strcmp(op_names[op], name) != 0) {
         op++;
     }
-    return row->result_count == 1 ? op : (uint32_t)OP_NONE;
-}
-
-/* An op that it knows, of f32, without broadcasting. */
-static bool is_run(const stator_graph_view *v, const stator_node_row *row)
-{
-    const stator_ref type = stator_value_at(v, row->result_begin)->type;
-    bool is_so =
-        op_of(v, row) != OP_NONE && stator_value_type(v, row->result_begin)->dtype == STATOR_F32;
-    for (uint32_t k = 0; is_so && k < row->operand_count; k++) {
-        is_so = stator_value_at(v, stator_operand(v, row, k))->type == type;
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        is_run &= stator_value_at(v, stator_operand(v, row, k))->type == type;
     }
-    return is_so;
+    return is_run ? op : (uint32_t)OP_NONE;
 }
 
 /* Constants stay with the host, which hands them in as inputs. */
@@ -250,7 +226,7 @@ static stator_status capability(void *inst, const stator_graph *graph,
     const stator_graph_view *v = s->host->ir->view(graph);
     (void)err;
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
-        if (is_run(v, stator_node_at(v, node))) {
+        if (op_of(v, stator_node_at(v, node)) != OP_NONE) {
             sink->yes(sink->self, node, 0);
         } else {
             sink->no(sink->self, node, STATOR_UNSUPPORTED,
@@ -272,11 +248,11 @@ static bool write_program(const stator_graph_view *v, program *p)
     }
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(v, node);
-        if (!is_run(v, row)) {
-            return false;
-        }
         instruction *at = &p->values[row->result_begin];
         at->op = (uint16_t)op_of(v, row);
+        if (at->op == OP_NONE) {
+            return false;
+        }
         at->a = (uint16_t)stator_operand(v, row, 0);
         at->b = (uint16_t)stator_operand(v, row, row->operand_count - 1u);
     }
@@ -292,17 +268,14 @@ static stator_status compile(void *inst, const stator_graph *graph, stator_fuel_
     const sim_instance *s = inst;
     program *p = malloc(sizeof *p);
     (void)fuel;
-    *exe = NULL;
-    if (p == NULL) {
-        return no_memory(s->host, err);
-    }
-    if (!write_program(s->host->ir->view(graph), p)) {
-        free(p);
-        return stator_fail(s->host, err, STATOR_NEED_FALLBACK,
-                           "sim: the part has other nodes, or more than 63 values or 24 ports");
-    }
     *exe = p;
-    return STATOR_OK;
+    if (p == NULL || write_program(s->host->ir->view(graph), p)) {
+        return made(s->host, p != NULL, err);
+    }
+    free(p);
+    *exe = NULL;
+    return stator_fail(s->host, err, STATOR_NEED_FALLBACK,
+                       "sim: the part has other nodes, or more than 63 values or 24 ports");
 }
 
 static stator_status exe_info(void *inst, void *exe, stator_exe_info *out)
@@ -310,12 +283,6 @@ static stator_status exe_info(void *inst, void *exe, stator_exe_info *out)
     (void)inst, (void)exe;
     out->flags = STATOR_EXE_STATIC_OUTPUTS;
     return STATOR_OK;
-}
-
-static void exe_destroy(void *inst, void *exe)
-{
-    (void)inst;
-    free(exe);
 }
 
 /* ---- running ---- */
@@ -359,11 +326,10 @@ static const char *run_kernel(void *arguments)
     bool is_bad = false;
     for (uint64_t e = 0; e < k->count; e++) {
         for (uint32_t v = 1; v <= p->n_values; v++) {
-            if (p->values[v].type != p->values[result].type) {
-                continue;
+            const instruction *i = &p->values[v];
+            if (i->type == p->values[result].type) {
+                x[v] = i->op == OP_INPUT ? k->in[v - 1][e] : compute(i, x, &is_bad);
             }
-            x[v] =
-                p->values[v].op == OP_INPUT ? k->in[v - 1][e] : compute(&p->values[v], x, &is_bad);
         }
         k->out[e] = x[result];
     }
@@ -385,7 +351,7 @@ static stator_status exe_run(void *inst, void *exe, const stator_call *call, sta
         for (int32_t axis = 0; axis < out->ndim; axis++) {
             work.count *= (uint64_t)out->shape[axis];
         }
-        status = launch(s, call->stream, run_kernel, &work, sizeof work, err);
+        status = made(s->host, sim_launch(call->stream, run_kernel, &work, sizeof work), err);
     }
     return status;
 }
@@ -396,13 +362,13 @@ static const stator_backend backend = {
     .priority = -20,
     .flags = STATOR_BACKEND_CONCURRENT_COMPILE,
     .create = create,
-    .destroy = destroy,
+    .destroy = end,
     .pipeline = stator_pipeline_primitives,
     .capability = capability,
     .compile = compile,
     .exe_info = exe_info,
     .exe_run = exe_run,
-    .exe_destroy = exe_destroy,
+    .exe_destroy = end,
     .alloc = alloc,
     .free = free_memory,
     .copy = copy,
@@ -411,7 +377,7 @@ static const stator_backend backend = {
     .synchronize = synchronize,
     .memory = memory,
     .event_create = event_create,
-    .event_destroy = event_destroy,
+    .event_destroy = end,
     .event_record = event_record,
     .event_wait = event_wait,
     .fill = fill,

@@ -22,6 +22,7 @@ typedef unsigned long long st_u64;
 typedef bool st_bool;
 
 #define ST_DEVICE static __device__ __forceinline__
+#define ST_DEVICE_CALL static __device__ __attribute__((noinline))
 #define ST_KERNEL(name, arguments, threads)                                                        \
     extern "C" __global__ void __launch_bounds__(threads) name(const arguments st_arguments)
 #define ST_KERNEL_BLOCKS(name, arguments, threads, blocks)                                         \

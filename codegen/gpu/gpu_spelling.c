@@ -89,13 +89,15 @@ static const helper helpers[] = {
                    "#define ST_BETTER(x, i, y, j, less) \\\n"
                    "    ((x) != (x) || (y) != (y) ? (y) == (y) || ((x) != (x) && (i) < (j)) \\\n"
                    "                              : (x) == (y) ? (i) < (j) : (less))\n"},
-    {"st_floordiv(", "ST_DEVICE st_i64 st_floordiv(st_i64 a, st_i64 b)\n"
+    /* Sizes of symbols are divided some dozen times in a kernel: inlined, 64 bits each, they keep
+     * NVRTC busy for minutes. */
+    {"st_floordiv(", "ST_DEVICE_CALL st_i64 st_floordiv(st_i64 a, st_i64 b)\n"
                      "{\n"
                      "    const st_i64 q = b == 0 ? 0 : b == -1 ? -a : a / b;\n"
                      "    return b != 0 && b != -1 && a % b != 0 && (a < 0) != (b < 0) ? q - 1 : "
                      "q;\n"
                      "}\n"},
-    {"st_mod(", "ST_DEVICE st_i64 st_mod(st_i64 a, st_i64 b)\n"
+    {"st_mod(", "ST_DEVICE_CALL st_i64 st_mod(st_i64 a, st_i64 b)\n"
                 "{\n"
                 "    const st_i64 r = b == 0 ? a : b == -1 ? 0 : a % b;\n"
                 "    return b != 0 && r != 0 && (r < 0) != (b < 0) ? r + b : r;\n"

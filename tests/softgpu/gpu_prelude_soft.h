@@ -94,6 +94,7 @@ static inline st_u64 st_soft_meet(st_u32 kind, st_u32 line, st_u64 value, st_u32
 /* ---- the dialect ---- */
 
 #define ST_DEVICE static
+#define ST_DEVICE_CALL static
 
 #define ST_KERNEL(name, arguments, n_threads)                                                      \
     static void name(const arguments *st_arguments);                                               \

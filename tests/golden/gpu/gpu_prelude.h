@@ -19,6 +19,7 @@ typedef _Bool st_bool;
 #endif
 
 #define ST_DEVICE static inline
+#define ST_DEVICE_CALL static inline
 #define ST_KERNEL(name, arguments, threads)                                                        \
     void name(const arguments *st_arguments);                                                      \
     void name(const arguments *st_arguments)

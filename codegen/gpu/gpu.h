@@ -71,6 +71,9 @@ void st_gpu_free(st_gpu *gpu, void *p, void *stream);
 /* `direction`: of enum stator_copy_direction: 1 to the device, 2 to the host, 3 on the device. */
 stator_status st_gpu_copy(st_gpu *gpu, void *dst, const void *src, uint64_t bytes,
                           uint32_t direction, void *stream, stator_diag **err);
+stator_status st_gpu_copy_strided(st_gpu *gpu, void *dst, const void *src,
+                                  const stator_strided_copy *layout, void *stream,
+                                  stator_diag **err);
 stator_status st_gpu_fill(st_gpu *gpu, void *dst, uint8_t value, uint64_t bytes, void *stream,
                           stator_diag **err);
 stator_status st_gpu_stream_create(st_gpu *gpu, void **out, stator_diag **err);

@@ -354,3 +354,11 @@ stator_status st_gpu_slot_check_address(void *inst_, const void *p, stator_diag 
     const stator_status status = st_gpu_check_address(&inst->device->context, p, &own);
     return st_cg_to_host(inst->base.config.host, status, own, err);
 }
+
+stator_status st_gpu_slot_check_stream(void *inst_, void *stream, stator_diag **err)
+{
+    instance *inst = inst_;
+    stator_diag *own = NULL;
+    const stator_status status = st_gpu_check_stream(&inst->device->context, stream, &own);
+    return st_cg_to_host(inst->base.config.host, status, own, err);
+}

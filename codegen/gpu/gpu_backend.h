@@ -35,6 +35,7 @@ void st_gpu_slot_destroy(void *self, void *inst);
 /* What a device's kernels depend on beside the plugin's build and options. */
 const char *st_gpu_slot_compat_key(void *inst);
 stator_status st_gpu_slot_check_address(void *inst, const void *p, stator_diag **err);
+stator_status st_gpu_slot_check_stream(void *inst, void *stream, stator_diag **err);
 
 /* All of them, in a descriptor of a backend. */
 #define ST_GPU_SLOTS                                                                               \
@@ -50,6 +51,7 @@ stator_status st_gpu_slot_check_address(void *inst, const void *p, stator_diag *
     .stream_destroy = st_gpu_slot_stream_destroy, .synchronize = st_gpu_slot_synchronize,          \
     .event_create = st_gpu_slot_event_create, .event_destroy = st_gpu_slot_event_destroy,          \
     .event_record = st_gpu_slot_event_record, .event_wait = st_gpu_slot_event_wait,                \
-    .check_address = st_gpu_slot_check_address
+    .check_address = st_gpu_slot_check_address, .copy_strided = st_gpu_slot_copy_strided,          \
+    .check_stream = st_gpu_slot_check_stream
 
 #endif

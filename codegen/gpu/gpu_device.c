@@ -159,6 +159,7 @@ stator_status st_gpu_context_open(st_gpu_context *d, const st_gpu_native *driver
     memset(d, 0, sizeof *d);
     d->driver = driver;
     d->table = (st_gpu_driver){.struct_size = sizeof d->table, .self = d};
+    memcpy(&d->table.default_stream, &driver->vendor->default_stream, sizeof(void *));
     stator_status status = st_gpu_describe(driver, id, &d->table.device, err);
     if (status == STATOR_OK && options->arch != NULL && options->arch[0] != '\0') {
         (void)snprintf(d->table.device.arch, sizeof d->table.device.arch, "%s", options->arch);

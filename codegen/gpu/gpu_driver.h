@@ -54,6 +54,7 @@ typedef struct st_gpu_driver {
     uint32_t reserved;
     void *self; /* one device with its context */
     st_gpu_device device;
+    void *default_stream; /* what a stream of the application with the handle 1 is */
 
     /* ---- memory ---- */
     stator_status (*alloc)(void *self, uint64_t bytes, st_gpu_address *out, stator_diag **err);
@@ -102,5 +103,11 @@ typedef struct st_gpu_driver {
     stator_status (*launch)(void *self, const st_gpu_launch *launch, void *stream,
                             stator_diag **err);
 } st_gpu_driver;
+
+/* The driver's handle of an application's stream, whose default is 1 as DLPack has it. */
+static inline void *st_gpu_stream(const st_gpu_driver *driver, void *handle)
+{
+    return (uintptr_t)handle == 1u ? driver->default_stream : handle;
+}
 
 #endif

@@ -247,6 +247,32 @@ static stator_status driver_stream_wait_event(void *self, void *stream, void *ev
     return st_gpu_leave(d, &scope, result, "letting a stream wait for an event", err);
 }
 
+/* An event and a stream of two contexts do not go together, which costs nothing but the asking. */
+stator_status st_gpu_check_stream(st_gpu_context *d, void *stream, stator_diag **err)
+{
+    const st_gpu_api *api = &d->driver->api;
+    const char *name = d->driver->vendor->name;
+    const int device = (int)d->table.device.id;
+    void *event = NULL;
+    st_gpu_scope scope;
+    ST_TRY(st_gpu_enter(d, &scope, err));
+    int32_t result = api->event_create(&event, EVENT_DISABLE_TIMING);
+    if (result == ST_GPU_RESULT_SUCCESS) {
+        result = api->event_record(event, st_gpu_stream(&d->table, stream));
+        (void)api->event_destroy(event);
+    }
+    const bool is_other = result == ST_GPU_RESULT_INVALID_HANDLE ||
+                          result == ST_GPU_RESULT_INVALID_CONTEXT ||
+                          result == ST_GPU_RESULT_INVALID_VALUE;
+    ST_TRY(st_gpu_leave(d, &scope, is_other ? ST_GPU_RESULT_SUCCESS : result, "looking a stream up",
+                        err));
+    ST_FAIL_IF(is_other, err, STATOR_INVALID_ARGUMENT,
+               "%p is no stream of %s:%d but one of another device or one that has ended; give a "
+               "stream of %s:%d",
+               stream, name, device, name, device);
+    return STATOR_OK;
+}
+
 static stator_status driver_event_wait(void *self, void *event, stator_diag **err)
 {
     st_gpu_context *d = self;

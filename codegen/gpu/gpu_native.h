@@ -31,7 +31,9 @@ enum st_gpu_result {
     ST_GPU_RESULT_INVALID_VALUE = 1,
     ST_GPU_RESULT_OUT_OF_MEMORY = 2,
     ST_GPU_RESULT_NOT_INITIALIZED = 3, /* also: the driver was begun before a fork */
-    ST_GPU_RESULT_NO_DEVICE = 100
+    ST_GPU_RESULT_NO_DEVICE = 100,
+    ST_GPU_RESULT_INVALID_CONTEXT = 201,
+    ST_GPU_RESULT_INVALID_HANDLE = 400
 };
 
 /* What a driver is asked about a device, as indices of st_gpu_vendor.attributes. */
@@ -84,8 +86,9 @@ struct st_gpu_vendor {
     const char *const *own_symbols;
     uint32_t own_count;
     int32_t attributes[ST_GPU_N_ATTRIBUTES]; /* the driver's numbers; 0: it has none */
-    int32_t prohibited;                      /* the compute mode in which nothing runs; 0: none */
-    const int32_t *ending; /* errors after which the process must be started anew */
+    uintptr_t default_stream; /* the driver's handle of what applications call stream 1 */
+    int32_t prohibited;       /* the compute mode in which nothing runs; 0: none */
+    const int32_t *ending;    /* errors after which the process must be started anew */
     uint32_t ending_count;
 
     /* "CUDA_ERROR_OUT_OF_MEMORY", and the driver's words for it. */
@@ -170,6 +173,8 @@ void st_gpu_fill_table(st_gpu_context *context);
 /* Is it an address of the device? INVALID_ARGUMENT: one of host memory, which the driver does not
  * know or calls pinned, or one of another device. */
 stator_status st_gpu_check_address(st_gpu_context *context, const void *p, stator_diag **err);
+/* Is it a stream of the context's? INVALID_ARGUMENT: one of another device, or none any more. */
+stator_status st_gpu_check_stream(st_gpu_context *context, void *stream, stator_diag **err);
 
 /* Appends the lines of a compiler's log, set in: a text that is shown keeps such lines apart. */
 void st_gpu_add_log(st_str *out, const char *log);

@@ -61,6 +61,16 @@ static inline stator_status st_gpu_slot_copy(void *inst_, void *dst, const void 
     return st_gpu_answer(inst, status, own, err);
 }
 
+static inline stator_status st_gpu_slot_copy_strided(void *inst_, void *dst, const void *src,
+                                                     const stator_strided_copy *layout,
+                                                     void *stream, stator_diag **err)
+{
+    const st_gpu_instance *inst = inst_;
+    stator_diag *own = NULL;
+    const stator_status status = st_gpu_copy_strided(inst->gpu, dst, src, layout, stream, &own);
+    return st_gpu_answer(inst, status, own, err);
+}
+
 static inline stator_status st_gpu_slot_fill(void *inst_, void *dst, uint8_t value, uint64_t size,
                                              void *stream, stator_diag **err)
 {

@@ -43,7 +43,7 @@ static gpu_stream *add(st_gpu *gpu, void *handle, void *driver_stream)
 gpu_stream *gpu_stream_of(st_gpu *gpu, void *handle)
 {
     gpu_stream *stream = find(gpu, handle);
-    return stream || handle == NULL ? stream : add(gpu, handle, handle);
+    return stream || handle == NULL ? stream : add(gpu, handle, st_gpu_stream(gpu->driver, handle));
 }
 
 stator_status gpu_queue_on(st_gpu *gpu, void *handle, gpu_stream **out, stator_diag **err)

@@ -12,6 +12,7 @@
 #include "core/plugins/registry.h"
 #include "core/runtime/pool.h"
 #include "core/runtime/profile.h"
+#include "core/runtime/tensor.h"
 #include "ir/optable.h"
 #include <pthread.h>
 #include <stator/stator.h>
@@ -47,6 +48,7 @@ struct stator_ctx {
     struct st_cache_writer *cache_writer; /* entries that wait to be written */
     struct st_cache_job *cache_jobs;      /* compiles that are in the middle of it */
     struct st_domain *domains;            /* memories of devices in use; see devices.h */
+    st_adopted adopted;                   /* tensors that came by DLPack */
     pthread_mutex_t devices_lock;         /* of the list; held while a domain is opened */
 };
 

@@ -59,6 +59,7 @@ stator_status stator_ctx_create(const stator_ctx_options *given, stator_ctx **ou
     pthread_mutex_init(&ctx->lock, NULL);
     pthread_mutex_init(&ctx->oplib_lock, NULL);
     pthread_mutex_init(&ctx->devices_lock, NULL);
+    pthread_mutex_init(&ctx->adopted.lock, NULL);
     ctx->flags = options.flags;
     ctx->is_threads_given = options.threads > 0;
     ctx->threads = options.threads > 0 ? options.threads : st_cpu_count();
@@ -91,6 +92,7 @@ void stator_ctx_destroy(stator_ctx *ctx)
     pthread_mutex_destroy(&ctx->lock);
     pthread_mutex_destroy(&ctx->oplib_lock);
     pthread_mutex_destroy(&ctx->devices_lock);
+    pthread_mutex_destroy(&ctx->adopted.lock);
     st_mem last;
     st_mem_init(&last, ctx->mem.raw_alloc, ctx->mem.raw_free, ctx->mem.raw_self, 0);
     st_free(&last, ctx);

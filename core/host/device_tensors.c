@@ -112,7 +112,7 @@ static stator_status adopt(stator_ctx *ctx, DLManagedTensorVersioned *managed, v
         ST_TRY(st_stream_of_caller(domain, stream, &writer, err));
         st_stream_note(writer);
     }
-    ST_TRY(st_tensor_adopt(&ctx->mem, domain, managed, out_tensor, err));
+    ST_TRY(st_tensor_adopt(&ctx->mem, &ctx->adopted, domain, managed, out_tensor, err));
     (*out_tensor)->writer = writer;
     return STATOR_OK;
 }

@@ -135,8 +135,37 @@ stator_status st_tensor_create_on(st_domain *domain, st_stream *stream, stator_d
     return STATOR_OK;
 }
 
-stator_status st_tensor_adopt(st_mem *mem, st_domain *domain, DLManagedTensorVersioned *managed,
-                              stator_tensor **out_tensor, stator_diag **err)
+/* Puts a tensor into the list unless its capsule is there. */
+static bool add_adopted(st_adopted *adopted, stator_tensor *t)
+{
+    pthread_mutex_lock(&adopted->lock);
+    const stator_tensor *other = adopted->first;
+    while (other != NULL && other->managed != t->managed) {
+        other = other->next_adopted;
+    }
+    if (other == NULL) {
+        t->adopted = adopted;
+        t->next_adopted = adopted->first;
+        adopted->first = t;
+    }
+    pthread_mutex_unlock(&adopted->lock);
+    return other == NULL;
+}
+
+static void remove_adopted(stator_tensor *t)
+{
+    pthread_mutex_lock(&t->adopted->lock);
+    stator_tensor **at = &t->adopted->first;
+    while (*at != t) {
+        at = &(*at)->next_adopted;
+    }
+    *at = t->next_adopted;
+    pthread_mutex_unlock(&t->adopted->lock);
+}
+
+stator_status st_tensor_adopt(st_mem *mem, st_adopted *adopted, st_domain *domain,
+                              DLManagedTensorVersioned *managed, stator_tensor **out_tensor,
+                              stator_diag **err)
 {
     *out_tensor = NULL;
     ST_REQUIRE(managed, err);
@@ -161,6 +190,12 @@ stator_status st_tensor_adopt(st_mem *mem, st_domain *domain, DLManagedTensorVer
     if (!st_tensor_is_dense(src)) {
         memcpy(t->strides, src->strides, (size_t)src->ndim * sizeof *src->strides);
         t->view.strides = t->strides;
+    }
+    if (!add_adopted(adopted, t)) {
+        st_free(mem, t);
+        return st_fail(err, STATOR_INVALID_ARGUMENT,
+                       "the DLPack tensor has been taken over already by a tensor that lives; a "
+                       "capsule is consumed once");
     }
     *out_tensor = t;
     return STATOR_OK;
@@ -408,6 +443,7 @@ void stator_tensor_release(stator_tensor *t)
         return;
     }
     if (t->managed != NULL) {
+        remove_adopted(t);
         end_uses(t);
         if (t->managed->deleter != NULL) {
             t->managed->deleter(t->managed);

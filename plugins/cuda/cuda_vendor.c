@@ -154,6 +154,7 @@ static stator_status cuda_compile_for(void *compiler, const st_gpu_device *devic
 
 const st_gpu_vendor cuda_vendor = {
     .device_type = DEVICE_TYPE_CUDA,
+    .default_stream = 1, /* CU_STREAM_LEGACY */
     .visible = "CUDA_VISIBLE_DEVICES",
     .see_devices = "see whether `nvidia-smi` shows a device, and whether this user may open "
                    "/dev/nvidia0",

@@ -107,6 +107,7 @@ static const int32_t ending[] = {HIP_RESULT_DEINITIALIZED,        HIP_RESULT_ECC
 
 const st_gpu_vendor hip_vendor = {
     .device_type = DEVICE_TYPE_ROCM,
+    .default_stream = 0, /* HIP had no other name of it before ROCm 6.2 */
     .visible = "HIP_VISIBLE_DEVICES",
     .see_devices = "see whether `rocminfo` shows a device, and whether this user may open /dev/kfd "
                    "(groups video and render)",

@@ -58,6 +58,8 @@ enum st_origin {
 };
 
 /* A state with its sentence and the way out; strings in the registry's arena or static. */
+#define ST_DEVICES_STAMP 24u /* bytes of a stamp of the machine's devices */
+
 typedef struct st_verdict {
     uint32_t state;
     const char *reason;
@@ -138,6 +140,7 @@ struct st_registry {
     st_vec(st_plugin *) initialised; /* in order of init */
     const char *probe_memory; /* record of earlier probes, see registry_probe.c; NULL: not read */
     uint32_t is_memory_read;
+    char device_stamp[ST_DEVICES_STAMP]; /* once the memory is read */
 };
 
 /* ---- registry.c ---- */
@@ -234,5 +237,13 @@ void st_probe_recall(st_registry *registry, st_registry_item *item);
 void st_registry_try(st_registry *registry, st_registry_item *item);
 /* The item was used after all: what an earlier probe left is removed. Lock held. */
 void st_probe_forget(st_registry *registry, const st_registry_item *item);
+
+/* ---- registry_devices.c ---- */
+
+/* What the machine's GPU drivers, device files and variables that choose devices are like. */
+void st_devices_stamp(char out[ST_DEVICES_STAMP]);
+/* The item's devices as a field of a remembered line, and back (the text is taken apart). */
+void st_devices_write(const st_registry_item *item, st_str *out);
+void st_devices_parse(st_registry *registry, char *text, st_registry_item *item);
 
 #endif

@@ -8,15 +8,17 @@
  *
  * No "end", a signal or no answer in time: CRASHED_IN_PROBE.
  *
- * A refusal, and that all went well, is remembered in the file `probes` beside the compiled
- * programs, one line each:
+ * A refusal, and that all went well with which devices, is remembered in the file `probes` beside
+ * the compiled programs, one line each:
  *
- *   BUILD-ID \t PATH \t ITEM \t STAMP \t STATE \t REASON \t HINT
+ *   BUILD-ID \t PATH \t ITEM \t STAMP \t DEVICE-STAMP \t STATE \t REASON \t HINT \t DEVICES
  *
- * It counts while build id, path and stamp are the same; the stamp changes with a boot and with
- * each run of ldconfig, which installing a driver brings; lines of another one are dropped. Every
- * probe replaces the line, and a use that goes well removes a refusal. The file can refuse a plugin
- * or spare it another trial, never make one usable. */
+ * It counts while build id, path and stamps are the same. The stamp changes with a boot and with
+ * each run of ldconfig, which installing a driver brings; lines of another one are dropped. The
+ * other one (registry_devices.c) changes with the GPU drivers, their device files, and the
+ * variables that choose devices: a line of another one waits for the next probe. Every probe
+ * replaces the line, and a use that goes well removes a refusal. The file can refuse a plugin or
+ * spare it another trial, never make one usable. */
 #define _GNU_SOURCE
 #include "core/base/cache_root.h"
 #include "core/base/fdio.h"
@@ -42,6 +44,7 @@ enum {
     PROBE_TIMEOUT_MS = 30000, /* somebody asked for it and waits */
     TRIAL_TIMEOUT_MS = 5000,  /* nobody did */
     DEVICES_MAX = 1024,
+    FIELDS = 9, /* of a line that is remembered */
     CHILD_FD = 3
 };
 
@@ -127,17 +130,21 @@ static bool is_refusal(uint32_t state)
 /* 1: the line is the item's. */
 static bool take_line(st_registry *registry, char *line, const char *stamp, st_registry_item *item)
 {
-    char *f[8];
-    if (split_line(line, f, 8) != 7 || strcmp(f[0], item->plugin->build_id) != 0 ||
-        !is_line_of(f, item) || strcmp(f[3], stamp) != 0) {
+    char *f[FIELDS + 1];
+    if (split_line(line, f, FIELDS + 1) != FIELDS || strcmp(f[0], item->plugin->build_id) != 0 ||
+        !is_line_of(f, item) || strcmp(f[3], stamp) != 0 ||
+        strcmp(f[4], registry->device_stamp) != 0) {
         return false;
     }
-    const uint32_t state = st_state_parse(f[4]);
+    const uint32_t state = st_state_parse(f[5]);
     item->is_tried = state == ST_STATE_AVAILABLE;
+    if (item->is_tried) {
+        st_devices_parse(registry, f[8], item);
+    }
     if (is_refusal(state)) {
         item->verdict = (st_verdict){
-            state, st_registry_textf(registry, "%s (remembered from an earlier probe)", f[5]),
-            st_registry_textf(registry, "%s; 'stator backends --probe' looks again", f[6])};
+            state, st_registry_textf(registry, "%s (remembered from an earlier probe)", f[6]),
+            st_registry_textf(registry, "%s; 'stator backends --probe' looks again", f[7])};
         item->is_recalled = 1;
         item->probed = 1;
     }
@@ -155,6 +162,7 @@ void st_probe_recall(st_registry *registry, st_registry_item *item)
     if (!registry->is_memory_read) {
         char *text = memory_path(registry, path, false) ? read_memory(registry->mem, path) : NULL;
         registry->is_memory_read = 1;
+        st_devices_stamp(registry->device_stamp);
         registry->probe_memory =
             text != NULL ? st_arena_strndup(&registry->arena, text, strlen(text)) : NULL;
         st_free(registry->mem, text);
@@ -187,12 +195,13 @@ static void keep_other_lines(st_str *out, char *text, const char *stamp,
 {
     while (text != NULL && *text != '\0') {
         char *line = strsep(&text, "\n");
-        char *f[8];
+        char *f[FIELDS + 1];
         const size_t n = strlen(line);
         const uint64_t at = out->len;
         st_str_addn(out, line, n);
         st_str_add(out, "\n");
-        if (split_line(line, f, 8) != 7 || strcmp(f[3], stamp) != 0 || is_line_of(f, item)) {
+        if (split_line(line, f, FIELDS + 1) != FIELDS || strcmp(f[3], stamp) != 0 ||
+            is_line_of(f, item)) {
             out->len = at;
         }
     }
@@ -215,11 +224,15 @@ static void write_memory(const char *path, const st_str *text)
 static void add_line(st_str *out, const char *stamp, const st_registry_item *item,
                      const st_verdict *verdict)
 {
-    st_str_addf(out, "%s\t%s\t%s\t%s\t%s\t", item->plugin->build_id, item->plugin->path, item->name,
-                stamp, st_state_name(verdict->state));
+    char devices[ST_DEVICES_STAMP];
+    st_devices_stamp(devices);
+    st_str_addf(out, "%s\t%s\t%s\t%s\t%s\t%s\t", item->plugin->build_id, item->plugin->path,
+                item->name, stamp, devices, st_state_name(verdict->state));
     add_field(out, verdict->reason);
     st_str_add(out, "\t");
     add_field(out, verdict->hint);
+    st_str_add(out, "\t");
+    st_devices_write(item, out);
     st_str_add(out, "\n");
 }
 

@@ -28,6 +28,20 @@ probe
 has "$work/probed" '^cuda_soft +AVAILABLE '
 has "$work/probed" '^    cuda_soft:0 Stator software device.*, [0-9]+ GB, compute 9\.0$'
 
+# A plain listing has the devices that a probe has found, and opens nothing for that; where other
+# devices are chosen it waits for the next probe.
+device='^    cuda_soft:0 Stator software device.*, [0-9]+ GB, compute 9\.0$'
+"$STATOR" backends --all >"$work/all"
+has "$work/all" "$device"
+LD_DEBUG=files "$STATOR" backends --all 2>&1 | grep -qE 'file=.*(plugins-1|libcuda|nvrtc)' && fail "listing opens a plugin"
+CUDA_VISIBLE_DEVICES=1 "$STATOR" backends --all >"$work/all"
+grep -qE "$device" "$work/all" && fail "a device is listed that another choice of devices showed"
+STATOR_SOFT_DEVICES=2 CUDA_VISIBLE_DEVICES=0,1 "$STATOR" backends --probe cuda_soft >"$work/one"
+has "$work/one" '^    cuda_soft:1 Stator software device'
+CUDA_VISIBLE_DEVICES=0,1 "$STATOR" backends --all >"$work/all"
+has "$work/all" '^    cuda_soft:1 Stator software device'
+probe
+
 # What a library lacks is a state of its own.
 STATOR_OPT_CUDA_SOFT_DRIVER=$fake/cuda_no_device.so probe
 has "$work/probed" '^cuda_soft +NO_DEVICE '

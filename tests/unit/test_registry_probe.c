@@ -175,6 +175,25 @@ Test(registry_probe, damaged_probe_record_is_ignored)
     test_expect_state(&t, "good", "AVAILABLE", NULL);
 }
 
+/* A listing shows the devices that an earlier probe found, until others are chosen. */
+Test(registry_probe, devices_are_remembered)
+{
+    put("good");
+    open_with_helper(0);
+    probe("good");
+    const uint32_t n = test_info(&t, "good").device_count;
+    cr_assert_eq(n, 1);
+    reopen();
+    (void)st_registry_count(t.registry);
+    cr_expect_eq(test_info(&t, "good").device_count, n);
+    cr_expect_eq(setenv("CUDA_VISIBLE_DEVICES", "7", 1), 0);
+    reopen();
+    (void)st_registry_count(t.registry);
+    test_expect_state(&t, "good", "AVAILABLE", NULL);
+    cr_expect_eq(test_info(&t, "good").device_count, 0);
+    cr_expect_eq(unsetenv("CUDA_VISIBLE_DEVICES"), 0);
+}
+
 Test(registry_probe, probe_keeps_states_of_listing)
 {
     put("abi_0_8");

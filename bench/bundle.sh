@@ -115,7 +115,7 @@ copy_hip_on_cuda() {
 
 copy_data() {
     local file
-    for file in device.sh device_report.py device_models.py device_graphs.py gpu.py gpu_torch.py gpu; do
+    for file in device.sh device_report.py device_models.py device_graphs.py device_streams.py gpu.py gpu_torch.py gpu; do
         [ ! -e "bench/$file" ] || cp -r "bench/$file" "$dir/bench/"
     done
     if [ -e build/cases/.complete ] || [ -d build/cases/node ]; then

@@ -17,6 +17,7 @@
 #   graphs      500 random graphs by generated kernels, three calls each, bit by bit beside the
 #               software device, which runs there too (it needs a C compiler)
 #   models      the models of build/models with weights made there from seeds, beside eager
+#   streams     bench/device_streams.py: tensors of torch in and out on its streams, 0 copies, 0 waits
 #   speed       bench/gpu.py: streaming rows and products beside torch
 #   workloads   bench/gpu.py: models beside torch
 #   memcheck racecheck synccheck    compute-sanitizer over the anchors
@@ -139,6 +140,7 @@ part graphs 150 python3 bench/device_graphs.py "$out/graphs.json" --backend "$ba
 part models 200 python3 bench/device_models.py "$out/models.json" --backend "$backend"
 part speed 130 python3 bench/gpu.py "$out/speed.json" streaming --backend "$backend"
 part workloads 400 python3 bench/gpu.py "$out/workloads.json" models --backend "$backend"
+part streams 60 python3 bench/device_streams.py "$out/streams.json" --backend "$backend"
 for tool in memcheck racecheck synccheck; do
     part $tool 40 bash -c "sanitize $tool"
 done

@@ -251,7 +251,7 @@ static stator_status driver_stream_wait_event(void *self, void *stream, void *ev
 stator_status st_gpu_check_stream(st_gpu_context *d, void *stream, stator_diag **err)
 {
     const st_gpu_api *api = &d->driver->api;
-    const char *name = d->driver->vendor->name;
+    const char *name = d->driver->name;
     const int device = (int)d->table.device.id;
     void *event = NULL;
     st_gpu_scope scope;

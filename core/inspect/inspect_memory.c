@@ -102,11 +102,24 @@ static uint64_t size_of_outputs(const st_program *p)
     return bytes;
 }
 
+/* Of the newest program's devices. */
+static void add_devices(const st_compiled *compiled, stator_x_memory *sum)
+{
+    for (uint32_t i = 0; compiled != NULL && i < compiled->program.n_domains; i++) {
+        st_domain *d = compiled->program.domains[i];
+        pthread_mutex_lock(&d->lock);
+        sum->device_bytes += d->held_bytes;
+        sum->device_peak_bytes += d->peak_bytes;
+        pthread_mutex_unlock(&d->lock);
+    }
+}
+
 void stator_x_memory_of(stator_function *function, stator_x_memory *out)
 {
     stator_x_memory sum = {.struct_size = sizeof sum};
     const st_compiled *compiled = NULL;
     each_part(function, add_part, &sum);
+    add_devices(st_function_entry(function, 0), &sum);
     for (uint32_t i = 0; (compiled = st_function_entry(function, i)) != NULL; i++) {
         sum.workspace_bytes = larger(sum.workspace_bytes, compiled->program.workspace_bytes);
         sum.output_bytes = larger(sum.output_bytes, size_of_outputs(&compiled->program));

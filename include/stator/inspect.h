@@ -118,6 +118,10 @@ typedef struct stator_x_memory {
     uint64_t winograd_bytes;  /* part of packed_bytes: in Winograd's form */
     uint64_t scratch_bytes;   /* scratch of a call beside the workspace: the largest */
     uint64_t output_bytes;    /* outputs of a call, counted like the workspace */
+    /* What the context holds on the devices of the function, for tensors and values between parts
+     * (stator_ctx_device_stats), now and at most. */
+    uint64_t device_bytes;
+    uint64_t device_peak_bytes;
 } stator_x_memory;
 STATOR_EXPORT void stator_x_memory_of(stator_function *function, stator_x_memory *out);
 /* One executable: a part of a graph that one backend runs. */

@@ -256,7 +256,7 @@ static void check_two_devices(stator_ctx *ctx, stator_function *f)
     stator_tensor *out = NULL;
     CHECK(cu.stream_wait(other) == 0);
     CHECK(stator_tensor_from_dlpack(ctx, &managed, &in) == STATOR_INVALID_ARGUMENT);
-    CHECK(strstr(stator_ctx_error_text(ctx), "is an address of cuda:1") != NULL);
+    CHECK(strstr(stator_ctx_error_text(ctx), ":1; expected one of cuda") != NULL);
     managed.dl_tensor.device.device_id = 1;
     CHECK(stator_tensor_from_dlpack(ctx, &managed, &in) == STATOR_FAILED_PRECONDITION);
     CHECK(strstr(stator_ctx_error_text(ctx), "no backend of this context") != NULL);
@@ -265,7 +265,7 @@ static void check_two_devices(stator_ctx *ctx, stator_function *f)
     CHECK_OK(ctx, stator_tensor_from_dlpack(ctx, &managed, &in));
     CHECK_OK(ctx, stator_tensor_copy(ctx, there, in));
     CHECK(stator_call_with(f, 1, &there, 1, &out, &options) == STATOR_INVALID_ARGUMENT);
-    CHECK(strstr(stator_ctx_error_text(ctx), "is no stream of cuda:0") != NULL);
+    CHECK(strstr(stator_ctx_error_text(ctx), "is no stream of cuda") != NULL);
     CHECK_OK(ctx, stator_call_tensors(f, 1, &there, 1, &out));
     CHECK(strcmp(stator_tensor_device(out), "cpu") == 0);
     CHECK(((const float *)stator_tensor_data(out))[7] == 2 * numbers[7]);

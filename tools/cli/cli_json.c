@@ -118,8 +118,11 @@ void cli_print_coverage(stator_function *function)
     const bool is_known =
         stator_function_copies(function, &copies) == STATOR_OK && copies.n_calls != 0;
     if (is_known && copies.n_devices != 0) {
-        (void)printf("; copies %u, %llu bytes, %u waits a call", copies.n_copies,
-                     (unsigned long long)copies.bytes, copies.n_waits);
+        stator_x_memory memory = {.struct_size = sizeof memory};
+        stator_x_memory_of(function, &memory);
+        (void)printf("; copies %u, %llu bytes, %u waits a call; %llu bytes held on the device",
+                     copies.n_copies, (unsigned long long)copies.bytes, copies.n_waits,
+                     (unsigned long long)memory.device_peak_bytes);
     }
     if (is_known && copies.n_write_backs != 0) {
         (void)printf("; %u of %u inputs written in place, %llu bytes copied",
@@ -140,6 +143,10 @@ cJSON *cli_json_memory(stator_function *function)
     cJSON_AddNumberToObject(memory, "constant_bytes", (double)m.constant_bytes);
     cJSON_AddNumberToObject(memory, "packed_bytes", (double)m.packed_bytes);
     cJSON_AddNumberToObject(memory, "winograd_bytes", (double)m.winograd_bytes);
+    if (m.device_peak_bytes != 0) {
+        cJSON_AddNumberToObject(memory, "device_bytes", (double)m.device_bytes);
+        cJSON_AddNumberToObject(memory, "device_peak_bytes", (double)m.device_peak_bytes);
+    }
     return memory;
 }
 

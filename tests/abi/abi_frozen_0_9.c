@@ -756,6 +756,8 @@ FROZEN(stator_x_memory, packed_bytes, 24, uint64_t);
 FROZEN(stator_x_memory, winograd_bytes, 32, uint64_t);
 FROZEN(stator_x_memory, scratch_bytes, 40, uint64_t);
 FROZEN(stator_x_memory, output_bytes, 48, uint64_t);
+FROZEN(stator_x_memory, device_bytes, 56, uint64_t);
+FROZEN(stator_x_memory, device_peak_bytes, 64, uint64_t);
 
 FROZEN(stator_x_part, struct_size, 0, uint32_t);
 FROZEN(stator_x_part, program, 4, uint32_t);

@@ -120,7 +120,7 @@ void cli_print_coverage(stator_function *function)
     if (is_known && copies.n_devices != 0) {
         stator_x_memory memory = {.struct_size = sizeof memory};
         stator_x_memory_of(function, &memory);
-        (void)printf("; copies %u, %llu bytes, %u waits a call; %llu bytes held on the device",
+        (void)printf("; copies %u, %llu bytes, %u waits a call; device memory %llu bytes",
                      copies.n_copies, (unsigned long long)copies.bytes, copies.n_waits,
                      (unsigned long long)memory.device_peak_bytes);
     }

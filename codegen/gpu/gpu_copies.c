@@ -2,7 +2,7 @@
  *
  * A caller's memory must have been read when an upload returns, which the driver promises of pinned
  * memory alone: few bytes go through a pinned block, for many the stream is waited for. */
-#include "codegen/gpu/gpu_fixed.h"
+#include "codegen/gpu/fixed/gpu_fixed.h"
 
 #include <stator/plugin.h>
 #include <string.h>

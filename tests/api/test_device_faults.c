@@ -223,11 +223,11 @@ static void find_results(float *out)
         CHECK(write(ends[1], out, ROWS * COLUMNS * sizeof *out) > 0);
         exit(0);
     }
+    (void)close(ends[1]); /* a child that fails ends the wait */
     CHECK(read(ends[0], out, ROWS * COLUMNS * sizeof *out) ==
           (ssize_t)(ROWS * COLUMNS * sizeof *out));
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     (void)close(ends[0]);
-    (void)close(ends[1]);
 }
 
 /* ---- processes ---- */
@@ -243,6 +243,7 @@ static __attribute__((unused)) void use_two_processes(const float *want)
     const pid_t other = fork(); /* before the device is opened */
     if (other == 0) {
         char byte = 0;
+        (void)close(go[1]);
         CHECK(read(go[0], &byte, 1) == 1);
         exit(run_with_fault("none", want) == NO_FAILURE ? 0 : 1);
     }

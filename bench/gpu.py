@@ -43,13 +43,17 @@ def gelu_layer_norm(x, w):
     return torch.nn.functional.layer_norm(torch.nn.functional.gelu(x), (x.shape[-1],), w, w)
 
 
+LOOPS = ("--option", "contractions=loops")  # generated kernels in place of a library
+
+
 def places(r, n):
     """Indices of n elements, from numbers."""
     index = (torch.sin(r) * (n // 2 - 1)).long()
     return torch.where(index < 0, index + n, index)
 
 
-# name: graph, what torch computes, its arguments, modes of torch.compile, floating-point operations
+# name: graph, what torch computes, its arguments, modes of torch.compile, floating-point operations and
+# options of gpu_bench, where it has any
 ROWS = {
     "copy": ("copy_f32", lambda x: -x, lambda: (rand(1 << 28),), ("default",), 0),
     "sin2cos2_2e28": ("sin2cos2", lambda x: torch.sin(x)**2 + torch.cos(x)**2, lambda: (rand(1 << 28),),
@@ -78,6 +82,11 @@ ROWS = {
     "gemm_bf16": ("gemm_bf16", lambda a, b: a @ b,
                   lambda: (rand(4096, 4096, dtype="bfloat16"), rand(4096, 4096, dtype="bfloat16")), (),
                   2 * 4096**3),
+    "gemm_f32_loops": ("gemm_f32", lambda a, b: a @ b, lambda: (rand(4096, 4096), rand(4096, 4096)), (),
+                       2 * 4096**3, LOOPS),
+    "gemm_bf16_loops": ("gemm_bf16", lambda a, b: a @ b,
+                        lambda: (rand(4096, 4096, dtype="bfloat16"), rand(4096, 4096, dtype="bfloat16")), (),
+                        2 * 4096**3, LOOPS),
 }
 
 
@@ -192,7 +201,8 @@ def make_stator(name, options, folder):
         path = make_model(SMALL_MODEL if options.small else MODELS[name][0], options, folder)
         return Stator(options.command, path, [*extra, "--integers", "2"])
     path = os.path.join(HERE, "gpu", ROWS[name][0] + ".stir")
-    return Stator(options.command, shrink(path, folder) if options.small else path, extra)
+    options_of_row = ROWS[name][5] if len(ROWS[name]) > 5 else ()
+    return Stator(options.command, shrink(path, folder) if options.small else path, [*extra, *options_of_row])
 
 
 def make_subjects(name, options, folder):

@@ -308,6 +308,8 @@ static void put_any_loop(gpu_text *g, const st_loop_inst *inst)
         gpu_put_shared_block(g, inst->body);
     } else if (mapping == ST_MAPPING_COLUMNS) {
         put_columns(g, inst);
+    } else if (mapping == ST_MAPPING_TILE_ROWS) {
+        gpu_put_tile(g, inst);
     } else {
         put_shared_loop(g, inst);
     }

@@ -5,7 +5,7 @@
  *
  * Independent loops right inside each other become one, of which each thread takes an iteration and
  * runs what is left inside. Where rows are long each block takes an iteration and its threads share
- * the loops inside (gpu_row.c). */
+ * the loops inside (gpu_row.c). Contractions are made tile by tile (gpu_contract.c). */
 #include "codegen/gpu/gpu_schedule.h"
 
 #include "codegen/schedule/cpu/cpu_schedule.h"
@@ -33,8 +33,12 @@ stator_status st_gpu_schedule(const st_target *target, st_kernel *kernel, stator
     const gpu_mapper m = {target, kernel};
     gpu_nest of;
     ST_TRY_MEM(cg_order_reductions(kernel) && st_kernel_merge_axes(kernel), err);
-    gpu_find_nest(&m, st_kernel_parallel_loop(kernel), &of);
     bool is_tile = false;
+    ST_TRY_MEM(gpu_map_contraction(&m, &is_tile), err);
+    if (is_tile) {
+        return st_kernel_verify(kernel, err);
+    }
+    gpu_find_nest(&m, st_kernel_parallel_loop(kernel), &of);
     ST_TRY_MEM(gpu_map_tile(&m, &of, &is_tile), err);
     if (is_tile) {
         map_grid(&m, ST_MAPPING_BLOCKS);

@@ -71,7 +71,8 @@ static void note_uses(program *p, const st_loop_inst *inst)
     if (inst->code == ST_LOOP_LOOP) {
         const st_loop_axis *axis = &kernel->axes.data[inst->ref];
         st_loop_each_symbol(kernel->syms, axis->extent, note_symbol, p);
-        p->is_shared = p->is_shared || axis->mapping == ST_MAPPING_THREADS;
+        p->is_shared = p->is_shared || axis->mapping == ST_MAPPING_THREADS ||
+                       axis->mapping == ST_MAPPING_TILE_ROWS;
     }
     p->has_check = p->has_check || inst->code == ST_LOOP_CHECK;
 }
@@ -341,7 +342,8 @@ static stator_status put_program(program *p, const st_str *body, st_arena *arena
     const char *text = body->data ? body->data : "";
     st_str_init(&exchanges, p->g.kernel->mem);
     p->g.t.out = &exchanges;
-    place_locals(p, gpu_put_exchanges(&p->g));
+    const uint32_t exchange_bytes = gpu_put_exchanges(&p->g);
+    place_locals(p, exchange_bytes + gpu_put_tile_memory(&p->g));
     p->g.t.out = out;
     const stator_status status = list_arguments(p, arena, err);
     if (status == STATOR_OK) {
@@ -377,8 +379,9 @@ static bool take_tables(program *p, st_arena *arena)
     p->is_size = st_arena_zalloc(arena, (uint64_t)kernel->syms->symbols.count + 1u, 1);
     p->g.is_staged = st_arena_zalloc(arena, kernel->insts.count, 1);
     p->g.held = st_arena_zalloc(arena, kernel->insts.count, sizeof *p->g.held);
-    return p->g.held && p->g.acc_state && p->g.is_combined && p->g.touched && p->g.is_staged &&
-           p->is_size;
+    p->g.needed = st_arena_zalloc(arena, kernel->insts.count, 1);
+    return p->g.held && p->g.needed && p->g.acc_state && p->g.is_combined && p->g.touched &&
+           p->g.is_staged && p->is_size;
 }
 
 /* Iterations of the parallel loop that a block takes. */

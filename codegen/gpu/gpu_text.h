@@ -29,6 +29,7 @@ typedef struct gpu_text {
     bool has_words;    /* does a load of the loop that is printed have words of its own? */
     /* Is there a function that moves so many elements? By load or store, size and lanes. */
     uint8_t has_move[2][4][3];
+    uint8_t *needed; /* by instruction; see gpu_contract_text.c */
     /* Is there a function that combines such accumulators over a warp? By kind and dtype. */
     uint8_t has_function[ST_ACC_LAST + 1u][STATOR_DTYPE_COUNT];
 } gpu_text;
@@ -57,6 +58,12 @@ void gpu_put_lanes(gpu_text *g, const st_loop_inst *loop);
 void gpu_put_held(gpu_text *g, const st_loop_inst *loop);
 /* The functions through which lanes are loaded and stored. */
 void gpu_put_moves(gpu_text *g);
+
+/* ---- gpu_contract_text.c ---- */
+/* Prints what a block does for a tile of a contraction: the loop over the tile's rows. */
+void gpu_put_tile(gpu_text *g, const st_loop_inst *rows);
+/* Shared memory of the tile, if the kernel has one; its bytes. */
+uint32_t gpu_put_tile_memory(gpu_text *g);
 
 /* ---- gpu_combine.c ---- */
 /* The accumulator becomes the same in all threads; a barrier is part of it. */

@@ -183,7 +183,14 @@ enum st_axis_mapping {
     ST_MAPPING_THREADS = 3,    /* the threads of a block share the iterations */
     /* The parallel loop's: each block takes `lanes` iterations, and those of its threads that have
      * the same one share the iterations of THREADS loops. */
-    ST_MAPPING_COLUMNS = 4
+    ST_MAPPING_COLUMNS = 4,
+    /* Of a contraction that a block makes tile by tile: two loops right inside each other over the
+     * rows and the columns of a tile, and in them that of the sum, which takes `lanes` iterations
+     * between two barriers. */
+    ST_MAPPING_TILE_ROWS = 5,
+    ST_MAPPING_TILE_COLUMNS = 6,
+    ST_MAPPING_TILE_STEPS = 7,
+    ST_MAPPING_LAST = ST_MAPPING_TILE_STEPS
 };
 
 typedef struct st_loop_axis {
@@ -265,8 +272,8 @@ void st_kernel_deinit(st_kernel *kernel);
  * SERIAL (SERIAL alone for LAST), between an ACC and a READ of it inside a loop that updates it
  * SERIAL; with a parallel loop all stores are inside it, and its extent is made of sizes; one
  * VECTOR axis on a path. GRID, BLOCKS and COLUMNS are of the parallel loop alone; a THREADS axis
- * is neither SERIAL nor inside a GRID or another THREADS axis; a kernel with a mapped axis has
- * threads. */
+ * is neither SERIAL nor inside a GRID or another THREADS axis; TILE_ROWS are inside BLOCKS,
+ * TILE_COLUMNS inside them, TILE_STEPS inside those; a kernel with a mapped axis has threads. */
 stator_status st_kernel_verify(const st_kernel *kernel, stator_diag **err);
 /* The text form, exact: golden tests and `output_code` print it. */
 void st_kernel_print(const st_kernel *kernel, st_str *out);

@@ -159,6 +159,9 @@ static void put_loop(printer *p, const st_loop_inst *inst)
         [ST_MAPPING_BLOCKS] = " over blocks",
         [ST_MAPPING_THREADS] = " over threads",
         [ST_MAPPING_COLUMNS] = " over columns of threads",
+        [ST_MAPPING_TILE_ROWS] = " over rows of a tile",
+        [ST_MAPPING_TILE_COLUMNS] = " over columns of a tile",
+        [ST_MAPPING_TILE_STEPS] = " by steps of a tile",
     };
     put(p, "loop ");
     if (inst->ref >= p->kernel->axes.count) {
@@ -181,7 +184,7 @@ static void put_loop(printer *p, const st_loop_inst *inst)
         st_str_addf(p->out, " unroll %" PRIu32, axis->unroll);
     }
     if (axis->mapping) {
-        put(p, axis->mapping <= ST_MAPPING_COLUMNS ? mappings[axis->mapping] : " ?");
+        put(p, axis->mapping <= ST_MAPPING_LAST ? mappings[axis->mapping] : " ?");
         if (axis->lanes > 1 && !(axis->flags & ST_AXIS_VECTOR)) {
             st_str_addf(p->out, " by %" PRIu32, axis->lanes);
         }

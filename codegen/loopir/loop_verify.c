@@ -364,13 +364,27 @@ static stator_status check_bind(const checker *c, const st_loop_inst *inst)
 
 static stator_status check_body(checker *c, st_loop_ref ref);
 
+/* The loops of a tile stand right inside each other. */
+static stator_status check_tile(const checker *c, uint32_t mapping)
+{
+    const st_loop_axis *around = c->depth ? open_axis(c, c->depth - 1u) : NULL;
+    const uint32_t outside = around ? around->mapping : 0;
+    BROKEN_IF(mapping == ST_MAPPING_TILE_ROWS && outside != ST_MAPPING_BLOCKS, c,
+              "the rows of a tile outside blocks");
+    BROKEN_IF(mapping == ST_MAPPING_TILE_COLUMNS && outside != ST_MAPPING_TILE_ROWS, c,
+              "the columns of a tile outside its rows");
+    BROKEN_IF(mapping == ST_MAPPING_TILE_STEPS && outside != ST_MAPPING_TILE_COLUMNS, c,
+              "the steps of a tile outside its columns");
+    return STATOR_OK;
+}
+
 static stator_status check_mapping(const checker *c, const st_loop_axis *axis)
 {
     const bool is_of_grid = axis->mapping == ST_MAPPING_GRID ||
                             axis->mapping == ST_MAPPING_BLOCKS ||
                             axis->mapping == ST_MAPPING_COLUMNS;
     const bool is_of_block = axis->mapping == ST_MAPPING_THREADS;
-    BROKEN_IF(axis->mapping > ST_MAPPING_COLUMNS, c, "%" PRIu32 " is no mapping", axis->mapping);
+    BROKEN_IF(axis->mapping > ST_MAPPING_LAST, c, "%" PRIu32 " is no mapping", axis->mapping);
     BROKEN_IF(axis->mapping && c->kernel->threads == 0, c,
               "it is mapped, and the kernel has no threads of a block");
     BROKEN_IF(is_of_grid && !(axis->flags & ST_AXIS_PARALLEL), c,
@@ -384,7 +398,7 @@ static stator_status check_mapping(const checker *c, const st_loop_axis *axis)
                   "a loop over the threads of a block inside one over %s",
                   mapping == ST_MAPPING_GRID ? "the grid" : "them");
     }
-    return STATOR_OK;
+    return check_tile(c, axis->mapping);
 }
 
 static stator_status check_loop_inst(checker *c, const st_loop_inst *inst)

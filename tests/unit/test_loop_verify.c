@@ -466,6 +466,6 @@ Test(loop_verify, refuses_mappings_that_no_grid_has)
     inner->mapping = ST_MAPPING_THREADS;
     inner->flags = ST_AXIS_SERIAL;
     loop_must_fail(&w.kernel, "a serial loop over the threads of a block");
-    inner->mapping = ST_MAPPING_COLUMNS + 1u;
-    loop_must_fail(&w.kernel, "5 is no mapping");
+    inner->mapping = ST_MAPPING_LAST + 1u;
+    loop_must_fail(&w.kernel, "8 is no mapping");
 }

@@ -249,6 +249,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice ordinal)
         soft_device_wait(device);
         soft.n_misuses += soft_free_all(device);
         soft_streams_destroy(device);
+        soft_events_destroy(device);
         soft_modules_destroy(device);
         device->fault = CUDA_SUCCESS;
     }

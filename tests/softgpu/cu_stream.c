@@ -139,7 +139,28 @@ CUresult cuEventCreate(CUevent *out, unsigned flags)
         return soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
     }
     (*out)->flags = flags;
+    (*out)->head.next = device->events;
+    device->events = &(*out)->head;
     return soft_leave(CUDA_SUCCESS);
+}
+
+static void destroy_event(soft_event *event)
+{
+    soft_object **at = &event->head.device->events;
+    while (*at != &event->head) {
+        at = &(*at)->next;
+    }
+    *at = event->head.next;
+    soft_record_release(event->record);
+    event->record = NULL;
+    soft_object_destroy(&event->head);
+}
+
+void soft_events_destroy(soft_device *device)
+{
+    while (device->events != NULL) {
+        destroy_event((soft_event *)device->events);
+    }
 }
 
 CUresult cuEventDestroy_v2(CUevent event)
@@ -153,9 +174,7 @@ CUresult cuEventDestroy_v2(CUevent event)
         return soft_leave(
             soft_refuse(CUDA_ERROR_INVALID_HANDLE, "cuEventDestroy: this is no event any more"));
     }
-    soft_record_release(event->record);
-    event->record = NULL;
-    soft_object_destroy(&event->head);
+    destroy_event(event);
     return soft_leave(CUDA_SUCCESS);
 }
 

@@ -82,6 +82,7 @@ typedef struct soft_device {
     uint64_t memory_used;
     struct soft_stream *legacy;  /* what is queued on the stream 0 */
     struct soft_object *streams; /* with `legacy` */
+    struct soft_object *events;
     struct soft_object *modules;
 } soft_device;
 

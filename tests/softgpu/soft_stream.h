@@ -79,5 +79,7 @@ void soft_stream_destroy(soft_stream *stream);
 bool soft_streams_begin(soft_device *device);
 /* Ends all streams of a context that is going. */
 void soft_streams_destroy(soft_device *device);
+/* Ends all events of a context that is going. */
+void soft_events_destroy(soft_device *device);
 
 #endif

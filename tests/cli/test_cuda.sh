@@ -2,15 +2,12 @@
 # The backend cuda on any machine: it is listed with a state and what would help, and the listing
 # loads nothing. Over the software device the same objects are the backend cuda_soft: its states
 # where a library lacks something, a pointwise graph and a softmax as eager computes them.
-set -eu
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-fail() { echo "BAD $1"; exit 1; }
-has() { grep -qE -- "$2" "$1" || fail "no '$2' in: $(cat "$1")"; }
+# shellcheck source=tests/cli/gpu_kit.sh
+. "$STATOR_SOURCE/tests/cli/gpu_kit.sh"
 export STATOR_CACHE_DIR=$work/kept
 fake=$STATOR_BUILD/tests/fake_cuda
 
-[ -e "$STATOR_BUILD/lib/stator/plugins-1/cuda.so" ] || { echo "this build is without cuda"; exit 0; }
+needs lib/stator/plugins-1/cuda.so cuda
 "$STATOR" backends --all >"$work/all"
 has "$work/all" '^cuda +(AVAILABLE|NO_DEVICE|MISSING_DEPENDENCY) '
 if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ]; then
@@ -19,11 +16,9 @@ if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ]; then
     has "$work/all" '^    hint: install or load the device.s driver, or choose another backend$'
 fi
 ! grep -q '^cuda_soft' "$work/all" || fail "the software device is listed though nobody asked"
-LD_DEBUG=files "$STATOR" backends --all 2>&1 | grep -qE 'file=.*(plugins-1|libcuda|nvrtc)' && fail "listing opens a plugin"
+opens_nothing 'libcuda|nvrtc'
 
-export STATOR_SOFT_DEVICE=1
-[ -e "$STATOR_BUILD/tests/softgpu/libcuda.so.1" ] || { echo "this build is without the software device"; exit 0; }
-probe() { "$STATOR" backends --all --probe >"$work/probed" || fail "probe"; }
+soft_device libcuda.so.1
 probe
 has "$work/probed" '^cuda_soft +AVAILABLE '
 has "$work/probed" '^    cuda_soft:0 Stator software device.*, [0-9]+ GB, compute 9\.0$'
@@ -33,7 +28,7 @@ has "$work/probed" '^    cuda_soft:0 Stator software device.*, [0-9]+ GB, comput
 device='^    cuda_soft:0 Stator software device.*, [0-9]+ GB, compute 9\.0$'
 "$STATOR" backends --all >"$work/all"
 has "$work/all" "$device"
-LD_DEBUG=files "$STATOR" backends --all 2>&1 | grep -qE 'file=.*(plugins-1|libcuda|nvrtc)' && fail "listing opens a plugin"
+opens_nothing 'libcuda|nvrtc'
 CUDA_VISIBLE_DEVICES=1 "$STATOR" backends --all >"$work/all"
 grep -qE "$device" "$work/all" && fail "a device is listed that another choice of devices showed"
 STATOR_SOFT_DEVICES=2 CUDA_VISIBLE_DEVICES=0,1 "$STATOR" backends --probe cuda_soft >"$work/one"
@@ -55,22 +50,8 @@ has "$work/probed" 'the file of the option nvrtc cannot be opened: /nowhere'
 probe
 has "$work/probed" '^cuda_soft +AVAILABLE ' # what was remembered is forgotten
 
-cat >"$work/pointwise.stir" <<'END'
-stir 1
-graph @main(%x: f32[3, 257], %y: f32[257]) {
-  %a = mul(%x, %y) : f32[3, 257]
-  %b = exp(%a) : f32[3, 257]
-  %c = sub(%b, %x) : f32[3, 257]
-  return z: %c
-}
-END
-cat >"$work/softmax.stir" <<'END'
-stir 1
-graph @main(%x: f32[5, 300]) {
-  %y = softmax(%x) {axis = 1} : f32[5, 300]
-  return y: %y
-}
-END
+pointwise_graph "$work/pointwise.stir"
+softmax_graph "$work/softmax.stir"
 for graph in pointwise softmax; do
     "$STATOR" compare "$work/$graph.stir" --backends eager,cuda_soft --strict >"$work/out" 2>&1 ||
         fail "$graph: $(cat "$work/out")"

@@ -1,16 +1,14 @@
 #!/usr/bin/env bash
 # Each command that looks into a program, on a GPU backend over the software device as on any other:
 # compare, bisect, explain, report, run --verify, and run --profile with times of the device.
-set -eu
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# shellcheck source=tests/cli/gpu_kit.sh
+. "$STATOR_SOURCE/tests/cli/gpu_kit.sh"
 cd "$work"
-fail() { echo "BAD $1"; exit 1; }
 has() { grep -qE -- "$1" out || fail "no '$1' in: $(cat out)"; }
 
-[ -e "$STATOR_BUILD/tests/softgpu/libcuda.so.1" ] || { echo "this build is without the software device"; exit 0; }
-[ -e "$STATOR_BUILD/lib/stator/plugins-soft/cuda_soft.so" ] || { echo "this build is without cuda_soft"; exit 0; }
-export STATOR_SOFT_DEVICE=1 STATOR_CACHE=0
+soft_device libcuda.so.1
+needs lib/stator/plugins-soft/cuda_soft.so cuda_soft
+export STATOR_CACHE=0
 
 cat >m.stir <<'S'
 stir 1
@@ -74,16 +72,7 @@ has '^ +[0-9]+\.[0-9]{3} +[0-9.]+% +1 +.*scan'
 has 'tanh'
 
 # A check that fails while it is profiled is told as ever.
-cat >gather.stir <<'S'
-stir 1
-graph @main(%x: f32[8, 16], %z: f32[4]) {
-  %k = constant {value = f32[4] {99.0, 99.0, 99.0, 99.0}}
-  %i = add(%z, %k)
-  %j = cast(%i) {dtype = i64}
-  %y = gather(%x, %j) {axis = 0}
-  return y: %y
-}
-S
+failing_graph gather.stir
 "$STATOR" run gather.stir --random 0 --backend cuda_soft --profile t.json >out 2>&1 && fail "no error"
 has 'gather: an index is outside its axis'
 echo ok

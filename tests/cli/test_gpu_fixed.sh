@@ -2,16 +2,11 @@
 # Fixed kernels on the software device, beside eager: prefix sums, orders and scatters of many sizes, types and
 # strides, NaN and both zeros among them; the same bits whatever order blocks and threads take, and
 # from the compile cache; their programs as C11 and as C++11.
-set -eu
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-fail() { echo "BAD $1"; exit 1; }
-has() { grep -qE -- "$2" "$1" || fail "no '$2' in: $(cat "$1")"; }
-
-[ -e "$STATOR_BUILD/tests/softgpu/libcuda.so.1" ] || { echo "this build is without the software device"; exit 0; }
-[ -e "$STATOR_BUILD/lib/stator/plugins-soft/cuda_soft.so" ] || { echo "this build is without cuda_soft"; exit 0; }
-export STATOR_PLUGIN_PATH=$STATOR_BUILD/lib/stator/plugins-soft:$STATOR_BUILD/lib/stator/plugins-1
-export STATOR_SOFT_DEVICE=1 STATOR_SOFT_ORDER=random:3 STATOR_CACHE_DIR=$work/cache
+# shellcheck source=tests/cli/gpu_kit.sh
+. "$STATOR_SOURCE/tests/cli/gpu_kit.sh"
+soft_device libcuda.so.1
+needs lib/stator/plugins-soft/cuda_soft.so cuda_soft
+export STATOR_SOFT_ORDER=random:3 STATOR_CACHE_DIR=$work/cache
 
 n=0
 agrees() { # GRAPH ARGS..: cuda_soft gives what eager gives, wholly by itself

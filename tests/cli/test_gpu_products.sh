@@ -2,15 +2,12 @@
 # Matrix products on the software device: by its cuBLASLt, which refuses what the descriptors do not
 # say rightly, and by loops. Each graph gives what eager gives, is a call of the library or is not,
 # and runs from the compile cache too.
-set -eu
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-fail() { echo "BAD $1"; exit 1; }
-has() { grep -qE -- "$2" "$1" || fail "no '$2' in: $(cat "$1")"; }
-export STATOR_CACHE_DIR=$work/kept STATOR_SOFT_DEVICE=1
+# shellcheck source=tests/cli/gpu_kit.sh
+. "$STATOR_SOURCE/tests/cli/gpu_kit.sh"
+export STATOR_CACHE_DIR=$work/kept
 
-[ -e "$STATOR_BUILD/lib/stator/plugins-1/cuda.so" ] || { echo "this build is without cuda"; exit 0; }
-[ -e "$STATOR_BUILD/tests/softgpu/libcublasLt.so.13" ] || { echo "this build is without the software device"; exit 0; }
+needs lib/stator/plugins-1/cuda.so cuda
+soft_device libcublasLt.so.13
 
 # products <name> <calls of the library> [<option of the command>...]: the graph comes from stdin.
 products() {

@@ -2,15 +2,10 @@
 # What codegen/gpu does in a call, on the software device: a scan, a size that data states, a check
 # that fails in a kernel, the same bits whatever order blocks, threads and streams take, and a
 # sentence for each fault of the driver.
-set -eu
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-fail() { echo "BAD $1"; exit 1; }
-has() { grep -qE -- "$2" "$1" || fail "no '$2' in: $(cat "$1")"; }
-
-[ -e "$STATOR_BUILD/tests/softgpu/libcuda.so.1" ] || { echo "this build is without the software device"; exit 0; }
-[ -e "$STATOR_BUILD/lib/stator/plugins-soft/cuda_soft.so" ] || { echo "this build is without cuda_soft"; exit 0; }
-export STATOR_PLUGIN_PATH=$STATOR_BUILD/lib/stator/plugins-soft:$STATOR_BUILD/lib/stator/plugins-1
+# shellcheck source=tests/cli/gpu_kit.sh
+. "$STATOR_SOURCE/tests/cli/gpu_kit.sh"
+soft_device libcuda.so.1
+needs lib/stator/plugins-soft/cuda_soft.so cuda_soft
 
 cat >"$work/scan.stir" <<'END_STIR'
 stir 1
@@ -53,16 +48,7 @@ graph @main(%x: f32[64]) {
   return y: %6
 }
 END_STIR
-cat >"$work/gather.stir" <<'END_STIR'
-stir 1
-graph @main(%x: f32[8, 16], %z: f32[4]) {
-  %k = constant {value = f32[4] {99.0, 99.0, 99.0, 99.0}}
-  %i = add(%z, %k)
-  %j = cast(%i) {dtype = i64}
-  %y = gather(%x, %j) {axis = 0}
-  return y: %y
-}
-END_STIR
+failing_graph "$work/gather.stir"
 
 for n in 0 1 7; do
     "$STATOR" compare "$work/scan.stir" --backends eager,cuda_soft --strict --dim n=$n >"$work/out" 2>&1 ||

@@ -3,14 +3,11 @@
 # device the same objects are the backend hip_soft: its states where a library is missing, a
 # pointwise graph and a softmax as eager computes them with warps of 32 and of 64, a hiprtc that
 # crashes.
-set -eu
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-fail() { echo "BAD $1"; exit 1; }
-has() { grep -qE -- "$2" "$1" || fail "no '$2' in: $(cat "$1")"; }
+# shellcheck source=tests/cli/gpu_kit.sh
+. "$STATOR_SOURCE/tests/cli/gpu_kit.sh"
 export STATOR_CACHE_DIR=$work/kept
 
-[ -e "$STATOR_BUILD/lib/stator/plugins-1/hip.so" ] || { echo "this build is without hip"; exit 0; }
+needs lib/stator/plugins-1/hip.so hip
 "$STATOR" backends --all >"$work/all"
 has "$work/all" '^hip +(AVAILABLE|NO_DEVICE|MISSING_DEPENDENCY) '
 if [ ! -e /dev/kfd ] && [ ! -e /dev/dxg ]; then
@@ -18,11 +15,9 @@ if [ ! -e /dev/kfd ] && [ ! -e /dev/dxg ]; then
     has "$work/all" '^    there is no /dev/kfd or /dev/dxg$'
 fi
 ! grep -q '^hip_soft' "$work/all" || fail "the software device is listed though nobody asked"
-LD_DEBUG=files "$STATOR" backends --all 2>&1 | grep -qE 'file=.*(plugins-1|libamdhip|hiprtc)' && fail "listing opens a plugin"
+opens_nothing 'libamdhip|hiprtc'
 
-export STATOR_SOFT_DEVICE=1
-[ -e "$STATOR_BUILD/tests/softgpu/libamdhip64.so.6" ] || { echo "this build is without the software device"; exit 0; }
-probe() { "$STATOR" backends --all --probe >"$work/probed" || fail "probe"; }
+soft_device libamdhip64.so.6
 probe
 has "$work/probed" '^hip_soft +AVAILABLE '
 has "$work/probed" '^    hip_soft:0 Stator software device.*, [0-9]+ GB, gfx1100$'
@@ -42,22 +37,8 @@ has "$work/probed" 'the file of the option hiprtc cannot be opened: /nowhere'
 probe
 has "$work/probed" '^hip_soft +AVAILABLE ' # what was remembered is forgotten
 
-cat >"$work/pointwise.stir" <<'END'
-stir 1
-graph @main(%x: f32[3, 257], %y: f32[257]) {
-  %a = mul(%x, %y) : f32[3, 257]
-  %b = exp(%a) : f32[3, 257]
-  %c = sub(%b, %x) : f32[3, 257]
-  return z: %c
-}
-END
-cat >"$work/softmax.stir" <<'END'
-stir 1
-graph @main(%x: f32[5, 300]) {
-  %y = softmax(%x) {axis = 1} : f32[5, 300]
-  return y: %y
-}
-END
+pointwise_graph "$work/pointwise.stir"
+softmax_graph "$work/softmax.stir"
 for chip in sm_90 wave64; do
     for graph in pointwise softmax; do
         STATOR_SOFT_CHIP=$chip "$STATOR" compare "$work/$graph.stir" --backends eager,hip_soft --strict >"$work/out" 2>&1 ||

@@ -1,0 +1,60 @@
+# shellcheck shell=bash
+# What the tests of GPU backends share: to be sourced. A folder of their own, the listing and the
+# probe of a backend, the software device, and graphs that several of them run.
+set -eu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "BAD $1"; exit 1; }
+has() { grep -qE -- "$2" "$1" || fail "no '$2' in: $(cat "$1")"; }
+
+# needs FILE WHAT: without a file of the build there is nothing to test.
+needs() { [ -e "$STATOR_BUILD/$1" ] || { echo "this build is without $2"; exit 0; }; }
+
+# soft_device LIBRARY: backends over the software device; the library is a vendor's face of it.
+soft_device() {
+    needs "tests/softgpu/$1" "the software device"
+    export STATOR_SOFT_DEVICE=1
+}
+
+probe() { "$STATOR" backends --all --probe >"$work/probed" || fail "probe"; }
+
+# opens_nothing PATTERN: a listing loads no plugin and no library of the vendor's.
+opens_nothing() {
+    ! LD_DEBUG=files "$STATOR" backends --all 2>&1 | grep -qE "file=.*(plugins-1|$1)" || fail "listing opens a plugin"
+}
+
+pointwise_graph() { # FILE
+    cat >"$1" <<'END'
+stir 1
+graph @main(%x: f32[3, 257], %y: f32[257]) {
+  %a = mul(%x, %y) : f32[3, 257]
+  %b = exp(%a) : f32[3, 257]
+  %c = sub(%b, %x) : f32[3, 257]
+  return z: %c
+}
+END
+}
+
+softmax_graph() { # FILE
+    cat >"$1" <<'END'
+stir 1
+graph @main(%x: f32[5, 300]) {
+  %y = softmax(%x) {axis = 1} : f32[5, 300]
+  return y: %y
+}
+END
+}
+
+# A check of the kernel's: the index 99 is outside its axis.
+failing_graph() { # FILE
+    cat >"$1" <<'END'
+stir 1
+graph @main(%x: f32[8, 16], %z: f32[4]) {
+  %k = constant {value = f32[4] {99.0, 99.0, 99.0, 99.0}}
+  %i = add(%z, %k)
+  %j = cast(%i) {dtype = i64}
+  %y = gather(%x, %j) {axis = 0}
+  return y: %y
+}
+END
+}

@@ -292,6 +292,84 @@ Test(gradient, products_with_zeros)
     stator_ctx_destroy(ctx);
 }
 
+/* ---- kinks ---- */
+
+#define JOINED                                                                                     \
+    "%p = reshape(%a) {shape = [1]} %q = reshape(%b) {shape = [1]} "                               \
+    "%r = reshape(%c) {shape = [1]} %v = concat(%p, %q, %r) {axis = 0} "
+#define VECTOR "%v = reshape(%a) {shape = [1]} "
+#define LIST(...)                                                                                  \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+
+static const struct gradient_kink {
+    const char *lines;
+    uint32_t n;
+    double in[3], want[3];
+} kinks[] = {
+#define KINK(lines_, n_, in_, want_) {lines_, n_, LIST in_, LIST want_},
+#include "gradient_kinks.def"
+#undef KINK
+};
+
+static bool is_same(double got, double want)
+{
+    return got == want || (isnan(got) && isnan(want)) || fabs(got - want) <= 1e-15;
+}
+
+/* How many gradients are not PyTorch's. */
+static uint32_t check_kink(stator_ctx *ctx, const struct gradient_kink *kink)
+{
+    static const char *const inputs[] = {"%a: f64[]", "%a: f64[], %b: f64[]",
+                                         "%a: f64[], %b: f64[], %c: f64[]"};
+    char text[1024];
+    text_world w;
+    stator_diag *err = NULL;
+    stator_tensor *in[4] = {NULL}, *out[4] = {NULL};
+    const double one = 1;
+    uint32_t wrong = 0;
+    text_world_init(&w);
+    (void)snprintf(text, sizeof text, "stir 1\ngraph @g(%s) {\n  %s\n  return %%y\n}\n",
+                   inputs[kink->n - 1u], kink->lines);
+    char *printed = gradient_text(&w, text, &err);
+    cr_assert_not_null(printed, "%s: %s", text, st_diag_text(err));
+    for (uint32_t i = 0; i < kink->n; i++) {
+        in[i] = run_tensor(ctx, STATOR_F64, 0, NULL, &kink->in[i]);
+    }
+    stator_function *f = run_compile(ctx, "eager", printed, "kink");
+    in[kink->n] = run_tensor(ctx, STATOR_F64, 0, NULL, &one);
+    cr_assert_eq(stator_call_tensors(f, kink->n + 1u, in, kink->n + 1u, out), STATOR_OK, "%s: %s",
+                 text, stator_ctx_error_text(ctx));
+    for (uint32_t i = 0; i < kink->n; i++) {
+        const double got = *data_of(out[1u + i]);
+        if (!is_same(got, kink->want[i])) {
+            wrong++;
+            fprintf(stderr, "%s: at (%g, %g, %g) input %u has the gradient %.17g, PyTorch %.17g\n",
+                    kink->lines, kink->in[0], kink->in[1], kink->in[2], i, got, kink->want[i]);
+        }
+    }
+    release(in, kink->n + 1u);
+    release(out, kink->n + 1u);
+    stator_function_destroy(f);
+    st_free(&w.mem, printed);
+    text_world_deinit(&w);
+    return wrong;
+}
+
+Test(gradient, kinks_are_pytorchs)
+{
+    stator_ctx *ctx = run_context();
+    const size_t n = sizeof kinks / sizeof *kinks;
+    uint32_t wrong = 0;
+    for (size_t k = 0; k < n; k++) {
+        wrong += check_kink(ctx, &kinks[k]);
+    }
+    cr_expect_eq(wrong, 0u, "%u of the gradients at %zu kinks", wrong, n);
+    cr_expect_geq(n, (size_t)40);
+    stator_ctx_destroy(ctx);
+}
+
 Test(gradient, scan)
 {
     /* A recurrent net: state' = tanh(state * w + x), stacked state' * x. */

@@ -87,7 +87,7 @@ products() { bits_of cublaslt bench/gpu/anchors/matmul_*.stir; }
 
 conform_on() {
     [ -d "$cases" ] || { mkdir "$cases" && tar -C "$cases" -xf cases.tar.xz; } || return 3
-    bin/stator conform "$1" --cases "$cases" --jobs "${STATOR_JOBS:-$(nproc)}" --timeout 60 --json
+    bin/stator conform "$1" --cases "$cases" --jobs "${STATOR_JOBS:-$(nproc)}" --batch 20 --timeout 60 --json
 }
 
 conform() { conform_on "$backend"; }

@@ -10,7 +10,7 @@ import glob
 import os
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PRELUDE = os.path.join(ROOT, "codegen", "gpu", "gpu_prelude_%s.h")
+PRELUDE = os.path.join(ROOT, "codegen", "gpu", "prelude", "gpu_prelude_%s.h")
 
 
 class Compiler:

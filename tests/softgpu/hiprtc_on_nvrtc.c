@@ -1,7 +1,8 @@
 /* libhiprtc over NVRTC (STATOR_HIPRTC_ON_NVRTC names its file, else the software device's): a
  * program for a gfx becomes one for the architecture STATOR_HIP_ON_CUDA_ARCH, otherwise sm_90.
- * Options of clang become NVRTC's or are dropped, and HIP's shuffles without a mask are defined
- * in front of the program's header. */
+ * Options of clang become NVRTC's or are dropped, and what clang and HIP have built in and NVRTC
+ * has not is defined in front of the program's header: shuffles without a mask, and `_Float16`,
+ * of which casts from and to float are there. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -53,6 +54,22 @@ HIP_EXPORT int hiprtcCreateProgram(void **out, const char *text, const char *nam
                                    const char *const *headers, const char *const *names);
 HIP_EXPORT int hiprtcCompileProgram(void *program, int n, const char *const *options);
 
+static const char built_in[] =
+    "#define __shfl_xor(x, mask, width) __shfl_xor_sync(0xffffffffu, x, mask)\n"
+    "struct _Float16 {\n"
+    "    unsigned short bits;\n"
+    "    __device__ explicit _Float16(float x)\n"
+    "    {\n"
+    "        asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(bits) : \"f\"(x));\n"
+    "    }\n"
+    "    __device__ operator float() const\n"
+    "    {\n"
+    "        float x;\n"
+    "        asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(x) : \"h\"(bits));\n"
+    "        return x;\n"
+    "    }\n"
+    "};\n";
+
 int hiprtcVersion(int *major, int *minor)
 {
     *major = 6;
@@ -63,10 +80,8 @@ int hiprtcVersion(int *major, int *minor)
 int hiprtcCreateProgram(void **out, const char *text, const char *name, int n,
                         const char *const *headers, const char *const *names)
 {
-    static const char shuffles[] =
-        "#define __shfl_xor(x, mask, width) __shfl_xor_sync(0xffffffffu, x, mask)\n";
     char *first = NULL;
-    if (n != 1 || asprintf(&first, "%s%s", shuffles, headers[0]) < 0) {
+    if (n != 1 || asprintf(&first, "%s%s", built_in, headers[0]) < 0) {
         return OUT_OF_MEMORY;
     }
     const char *const changed[] = {first};

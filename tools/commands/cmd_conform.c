@@ -1,5 +1,7 @@
-/* stator conform: test cases on a backend, each in a child process, so that a crash is one failure
- * and not the end of the run. Needs no source tree: cases come from --cases DIR in ONNX's test
+/* stator conform: test cases on a backend, in child processes, so that a crash is one failure and
+ * not the end of the run. A child runs one case, or with --batch several in one context, for
+ * devices whose contexts are slow to make; it ends at the first that fails, so that what a case
+ * leaves behind harms no other. Needs no source tree: cases come from --cases DIR in ONNX's test
  * layout, a skip list lies beside the plugin (<name>.skip: a case name, blanks, the reason), others
  * come with --skip. A skipped case that passes is a failure, as is an unsupported op. What the
  * reference's list names is skipped for every backend that fails it. */
@@ -8,6 +10,7 @@
 
 #include "tools/conform_cases.h"
 
+#include "core/base/fdio.h"
 #include "core/base/map.h"
 #include "core/base/threads/threads.h"
 
@@ -21,16 +24,19 @@
 #include <unistd.h>
 
 #define REASON_SIZE 1024u
+#define RECORD_SIZE (REASON_SIZE + 64u) /* what a child says of a case, with the 0 behind it */
 #define JOBS_MAX 64u
 #define TRIES_MAX 5u /* tries to make a child while none runs, 0.2 s apart */
 
 typedef struct child {
     pid_t pid; /* 0: slot is free */
     int fd;
-    uint32_t index;
+    uint32_t index; /* the case that it runs */
+    uint32_t end;   /* behind its last case; those up to there are left if it ends before */
     uint64_t start_ns;
-    char text[REASON_SIZE];
+    char text[RECORD_SIZE]; /* of the case's record, what has been read */
     size_t len;
+    bool has_told; /* of a case at least */
 } child;
 
 typedef struct run_state {
@@ -46,6 +52,7 @@ typedef struct conform {
     cli_compile compile;
     const char *cases_dir;
     int64_t jobs;
+    int64_t batch;
     int64_t timeout_s;
     case_list cases;
     skip_list skips;
@@ -147,16 +154,12 @@ static void count_shares(const conform *s, stator_function *function, shares *ou
     }
 }
 
-static bool run_case(const conform *s, const test_case *c, shares *out_shares, char *reason)
+static bool run_case(const conform *s, stator_ctx *ctx, const test_case *c, shares *out_shares,
+                     char *reason)
 {
-    stator_ctx *ctx = NULL;
     stator_model *model = NULL;
     char path[4096];
     (void)snprintf(path, sizeof path, "%s/model.onnx", c->path);
-    if (cli_open(&s->common, &ctx) != STATOR_OK) {
-        (void)snprintf(reason, REASON_SIZE, "cannot make a context");
-        return false;
-    }
     if (stator_model_load(ctx, path, NULL, &model) != STATOR_OK) {
         (void)snprintf(reason, REASON_SIZE, "%s: %s",
                        stator_status_name(stator_ctx_error_code(ctx)), stator_ctx_error_text(ctx));
@@ -176,26 +179,40 @@ static bool run_case(const conform *s, const test_case *c, shares *out_shares, c
     }
     stator_function_destroy(function);
     stator_model_destroy(model);
-    stator_ctx_destroy(ctx);
     return ok;
 }
 
-static void child_main(const conform *s, uint32_t index, int fd)
+/* Tells the parent how a case ended: a record of text that ends with a 0. */
+static bool tell(int fd, bool ok, const shares *nodes, const char *reason)
 {
-    char reason[REASON_SIZE] = "";
-    shares nodes = {0};
-    const bool ok = run_case(s, &s->cases.items[index], &nodes, reason);
-    char line[REASON_SIZE + 64];
-    const int n = snprintf(line, sizeof line, "%s%u %u %u %" PRIx64 ";%s", ok ? "P" : "F",
-                           nodes.made, nodes.own, nodes.others, nodes.bits, reason);
-    const ssize_t written = write(fd, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
-    _exit(written > 0 ? 0 : 1);
+    char record[RECORD_SIZE];
+    (void)snprintf(record, sizeof record, "%s%u %u %u %" PRIx64 ";%s", ok ? "P" : "F", nodes->made,
+                   nodes->own, nodes->others, nodes->bits, reason);
+    return st_write_all(fd, record, strlen(record) + 1);
+}
+
+static _Noreturn void child_main(const conform *s, uint32_t first, uint32_t end, int fd)
+{
+    stator_ctx *ctx = NULL;
+    bool ok = true;
+    bool is_told = true;
+    const bool is_open = cli_open(&s->common, &ctx) == STATOR_OK;
+    for (uint32_t i = first; i < end && ok && is_told; i++) {
+        char reason[REASON_SIZE] = "cannot make a context";
+        shares nodes = {0};
+        if (is_open) {
+            reason[0] = '\0';
+        }
+        ok = is_open && run_case(s, ctx, &s->cases.items[i], &nodes, reason);
+        is_told = tell(fd, ok, &nodes, reason);
+    }
+    _exit(is_told ? 0 : 1);
 }
 
 /* ---- in the parent ---- */
 
 /* 1, or 0 with errno. */
-static bool start_child(const conform *s, child *slot, uint32_t index)
+static bool start_child(const conform *s, child *slot, uint32_t first, uint32_t end)
 {
     int fds[2];
     ST_NEED(pipe(fds) == 0);
@@ -203,7 +220,7 @@ static bool start_child(const conform *s, child *slot, uint32_t index)
     const pid_t pid = fork();
     if (pid == 0) {
         (void)close(fds[0]);
-        child_main(s, index, fds[1]);
+        child_main(s, first, end, fds[1]);
     }
     const int why = errno;
     (void)close(fds[1]);
@@ -212,7 +229,7 @@ static bool start_child(const conform *s, child *slot, uint32_t index)
         errno = why;
         return false;
     }
-    *slot = (child){.pid = pid, .fd = fds[0], .index = index, .start_ns = st_now_ns()};
+    *slot = (child){.pid = pid, .fd = fds[0], .index = first, .end = end, .start_ns = st_now_ns()};
     return true;
 }
 
@@ -247,10 +264,10 @@ static void report(conform *s, uint32_t index, const char *status, const shares 
     }
 }
 
-/* Judges a finished child. */
+/* Judges the case that a child has told of, or at which it has ended. */
 static void judge(conform *s, child *slot, int wait_status)
 {
-    char reason[REASON_SIZE + 64] = "";
+    char reason[RECORD_SIZE] = "";
     shares nodes = {0};
     bool ok = false;
     if (WIFSIGNALED(wait_status)) {
@@ -259,7 +276,6 @@ static void judge(conform *s, child *slot, int wait_status)
         (void)snprintf(reason, sizeof reason, "ended with status %d and no result",
                        WEXITSTATUS(wait_status));
     } else {
-        slot->text[slot->len] = '\0';
         ok = slot->text[0] == 'P';
         (void)sscanf(slot->text + 1, "%u %u %u %" SCNx64, &nodes.made, &nodes.own, &nodes.others,
                      &nodes.bits);
@@ -280,51 +296,86 @@ static void judge(conform *s, child *slot, int wait_status)
         report(s, slot->index, "SKIP", &nodes, skip);
         s->skipped++;
     }
+    slot->index++;
+    slot->len = 0;
+    slot->start_ns = st_now_ns();
+}
+
+/* Takes the child's end, and judges the case at which it ended unless it ended between two. */
+static void end_child(conform *s, child *slot)
+{
+    int wait_status = 0;
+    (void)close(slot->fd);
+    (void)waitpid(slot->pid, &wait_status, 0);
+    const bool is_crash = !WIFEXITED(wait_status) || WEXITSTATUS(wait_status) != 0;
+    if (slot->index < slot->end && (is_crash || !slot->has_told)) {
+        slot->len = 0;
+        judge(s, slot, wait_status);
+    }
     slot->pid = 0;
 }
 
 /* Reads what a child says; 1 when it has ended. */
 static bool read_child(conform *s, child *slot)
 {
-    char spill[256];
-    char *to = slot->len < REASON_SIZE - 1 ? slot->text + slot->len : spill;
-    const size_t room = to == spill ? sizeof spill : REASON_SIZE - 1 - slot->len;
-    const ssize_t n = read(slot->fd, to, room);
-    if (n > 0) {
-        slot->len += to == spill ? 0 : (size_t)n;
-        return false;
-    }
+    char bytes[RECORD_SIZE];
+    const ssize_t n = read(slot->fd, bytes, sizeof bytes);
     ST_NEED(n >= 0 || errno != EINTR);
-    int wait_status = 0;
-    (void)close(slot->fd);
-    (void)waitpid(slot->pid, &wait_status, 0);
-    judge(s, slot, wait_status);
-    return true;
+    for (ssize_t i = 0; i < n; i++) {
+        slot->text[slot->len] = bytes[i];
+        if (bytes[i] == '\0' && slot->index < slot->end) {
+            slot->has_told = true;
+            judge(s, slot, 0);
+        } else if (slot->len < RECORD_SIZE - 1) {
+            slot->len++;
+        }
+    }
+    if (n <= 0) {
+        end_child(s, slot);
+    }
+    return n <= 0;
 }
 
 static void kill_hung(conform *s, child *slot)
 {
     if ((st_now_ns() - slot->start_ns) / 1000000000u > (uint64_t)s->timeout_s) {
-        (void)kill(slot->pid, SIGKILL);
-        slot->len = (size_t)snprintf(slot->text, REASON_SIZE, "F0 0 0 0;no answer after %lld s",
-                                     (long long)s->timeout_s);
         int wait_status = 0;
+        (void)kill(slot->pid, SIGKILL);
         (void)close(slot->fd);
         (void)waitpid(slot->pid, &wait_status, 0);
+        slot->len = (size_t)snprintf(slot->text, RECORD_SIZE, "F0 0 0 0;no answer after %lld s",
+                                     (long long)s->timeout_s);
         judge(s, slot, 0);
+        slot->pid = 0;
     }
+}
+
+/* The cases that a free slot runs next: what its last child has left, else the next ones, fewer
+ * towards the end so that all slots end at once. False: there are none. */
+static bool choose_cases(const conform *s, const run_state *r, const child *slot,
+                         uint32_t *out_first, uint32_t *out_end)
+{
+    const uint32_t left = s->cases.count - r->next;
+    const uint32_t fair = left / (2 * r->n_slots) + 1;
+    const uint32_t n = (uint32_t)s->batch < fair ? (uint32_t)s->batch : fair;
+    const bool has_rest = slot->index < slot->end;
+    *out_first = has_rest ? slot->index : r->next;
+    *out_end = has_rest ? slot->end : r->next + n;
+    return has_rest || left > 0;
 }
 
 /* Fills the free slots. A child that cannot be made now may be made when others have ended; when
  * none runs, a few tries later it cannot be helped. */
 static cli_status fill_slots(const conform *s, run_state *r)
 {
-    for (uint32_t i = 0; i < r->n_slots && r->next < s->cases.count; i++) {
-        if (r->slots[i].pid != 0) {
+    for (uint32_t i = 0; i < r->n_slots; i++) {
+        uint32_t first = 0;
+        uint32_t end = 0;
+        if (r->slots[i].pid != 0 || !choose_cases(s, r, &r->slots[i], &first, &end)) {
             continue;
         }
-        if (start_child(s, &r->slots[i], r->next)) {
-            r->next++;
+        if (start_child(s, &r->slots[i], first, end)) {
+            r->next = first == r->next ? end : r->next;
             r->running++;
             r->tries = 0;
             continue;
@@ -332,11 +383,21 @@ static cli_status fill_slots(const conform *s, run_state *r)
         CLI_FAIL_IF(r->running == 0 && ++r->tries == TRIES_MAX, s->common.json,
                     "RESOURCE_EXHAUSTED",
                     "fewer --jobs, or higher limits of processes and open files (ulimit)",
-                    "cannot start a child process for case '%s': %s", s->cases.items[r->next].name,
+                    "cannot start a child process for case '%s': %s", s->cases.items[first].name,
                     strerror(errno));
         break;
     }
     return CLI_OK;
+}
+
+/* Cases that no child has been given, or that one has left. */
+static bool has_cases_left(const conform *s, const run_state *r)
+{
+    bool is_left = r->next < s->cases.count;
+    for (uint32_t i = 0; i < r->n_slots && !is_left; i++) {
+        is_left = r->slots[i].index < r->slots[i].end;
+    }
+    return is_left;
 }
 
 /* Waits until a child says something, and hears it. */
@@ -366,11 +427,12 @@ static cli_status run_cases(conform *s)
 {
     run_state r = {.n_slots = s->jobs < 1 ? 1u : s->jobs < JOBS_MAX ? (uint32_t)s->jobs : JOBS_MAX};
     const int is_shown = isatty(STDERR_FILENO);
-    while (r.next < s->cases.count || r.running > 0) {
+    while (has_cases_left(s, &r) || r.running > 0) {
         CLI_TRY(fill_slots(s, &r));
         hear_children(s, &r);
         if (is_shown) {
-            (void)fprintf(stderr, "\r%u of %u ", r.next - r.running, s->cases.count);
+            (void)fprintf(stderr, "\r%u of %u ", s->passed + s->failed + s->skipped,
+                          s->cases.count);
         }
     }
     if (is_shown) {
@@ -431,6 +493,7 @@ static cli_status conform_backend(conform *s, const char *backend)
 cli_status cmd_conform(int argc, char **argv)
 {
     conform s = {.jobs = st_cpu_count(),
+                 .batch = 1,
                  .timeout_s = 600,
                  .common = {.threads = 1},
                  .compile = {.compile_flags = STATOR_COMPILE_FILL_OUTPUTS}};
@@ -439,11 +502,15 @@ cli_status cmd_conform(int argc, char **argv)
         {"--skip", CLI_LIST, &s.skip_files, "FILE",
          "also skip the cases listed there, with reasons"},
         {"--jobs", CLI_NUMBER, &s.jobs, "N", "cases at once (all cores)"},
+        {"--batch", CLI_NUMBER, &s.batch, "N", "cases a child process runs, one by one (1)"},
         {"--timeout", CLI_NUMBER, &s.timeout_s, "S", "seconds before a case counts as hung (600)"},
         CLI_END};
     cli_usage usage = {.own = own, .compile = &s.compile, .common = &s.common};
     const char *backend = NULL;
     cli_status status = cli_parse(&usage, argc, argv, &backend);
+    if (status == CLI_GO_ON && (s.batch < 1 || s.batch > 1000)) {
+        status = cli_misused(&usage, "--batch is from 1 to 1000 cases");
+    }
     if (status == CLI_GO_ON && s.timeout_s < 1) {
         status = cli_misused(&usage, "--timeout is from 1 second");
     }

@@ -43,6 +43,10 @@ def gelu_layer_norm(x, w):
     return torch.nn.functional.layer_norm(torch.nn.functional.gelu(x), (x.shape[-1],), w, w)
 
 
+def layer_norm(x, w):
+    return torch.nn.functional.layer_norm(x, (x.shape[-1],), w, w)
+
+
 LOOPS = ("--option", "contractions=loops")  # generated kernels in place of a library
 
 
@@ -64,6 +68,14 @@ ROWS = {
                              lambda: (rand(16384, 8192, dtype="bfloat16"), rand(8192, dtype="bfloat16")),
                              ("default",), 0),
     "sum_columns": ("sum_columns", lambda x: x.sum(0), lambda: (rand(16384, 8192),), ("default",), 0),
+    "sum_whole": ("sum_whole", lambda x: x.sum(), lambda: (rand(1 << 28),), ("default",), 0),
+    "sum_tall": ("sum_tall", lambda x: x.sum(0), lambda: (rand(1 << 22, 16),), ("default",), 0),
+    "sum_few_rows": ("sum_few_rows", lambda x: x.sum(1), lambda: (rand(16, 1 << 24),), ("default",), 0),
+    "max_middle": ("max_middle", lambda x: x.amax(1), lambda: (rand(256, 4096, 64),), ("default",), 0),
+    "softmax_32": ("softmax_32", lambda x: torch.softmax(x, -1), lambda: (rand(1 << 20, 32),), ("default",), 0),
+    "softmax_100": ("softmax_100", lambda x: torch.softmax(x, -1), lambda: (rand(1 << 19, 100),), ("default",), 0),
+    "layer_norm_32": ("layer_norm_32", layer_norm, lambda: (rand(1 << 20, 32), rand(32)), ("default",), 0),
+    "layer_norm_768": ("layer_norm_768", layer_norm, lambda: (rand(1 << 16, 768), rand(768)), ("default",), 0),
     "permute_8192": ("permute_8192", lambda x: x.t().contiguous(), lambda: (rand(8192, 8192),), ("default",), 0),
     "permute_8192_bf16": ("permute_8192_bf16", lambda x: x.t().contiguous(),
                           lambda: (rand(8192, 8192, dtype="bfloat16"),), ("default",), 0),

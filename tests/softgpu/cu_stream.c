@@ -18,6 +18,8 @@ SOFT_EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUev
 SOFT_EXPORT CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent begin, CUevent end);
 SOFT_EXPORT CUresult cuCtxSynchronize(void);
 SOFT_EXPORT CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *argument);
+SOFT_EXPORT CUresult softLaunchHost(CUstream handle, CUhostFn function, CUhostFn release,
+                                    void *argument);
 
 /* Enters with the stream behind a handle. */
 static CUresult enter_stream(CUstream handle, soft_stream **out)
@@ -83,6 +85,13 @@ CUresult cuStreamSynchronize(CUstream handle)
 /* The function may not call the driver: the lock is held while it runs. */
 CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *argument)
 {
+    return softLaunchHost(handle, function, NULL, argument);
+}
+
+/* For the libraries of this device: release(argument) is called once when the work ends, and if it
+ * never runs since the device is lost or the stream goes. Not when the call fails. */
+CUresult softLaunchHost(CUstream handle, CUhostFn function, CUhostFn release, void *argument)
+{
     soft_stream *stream = NULL;
     const CUresult result = enter_stream(handle, &stream);
     if (result != CUDA_SUCCESS) {
@@ -93,6 +102,7 @@ CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *argument)
         return soft_leave(CUDA_ERROR_INVALID_VALUE);
     }
     op->of.call.function = function;
+    op->of.call.release = release;
     op->of.call.argument = argument;
     soft_stream_push(stream, op);
     return soft_leave(CUDA_SUCCESS);

@@ -367,7 +367,7 @@ static double sum(const work *w, uint64_t batch, uint64_t row, uint64_t column)
 
 static void multiply(void *argument)
 {
-    work *w = argument;
+    const work *w = argument;
     const product *p = &w->of;
     if (w->workspace != NULL) { /* what it held is gone */
         memset(w->workspace, 0xff, workspace_of(p));
@@ -385,7 +385,6 @@ static void multiply(void *argument)
             }
         }
     }
-    free(w);
 }
 
 /* ---- a call ---- */
@@ -462,7 +461,7 @@ cublasStatus_t cublasLtMatmul(void *handle, const soft_desc *desc, const void *a
         return CUBLAS_STATUS_ALLOC_FAILED;
     }
     *queued = w;
-    if (cuLaunchHostFunc(stream, multiply, queued) != CUDA_SUCCESS) {
+    if (softLaunchHost(stream, multiply, free, queued) != CUDA_SUCCESS) {
         free(queued);
         return CUBLAS_STATUS_EXECUTION_FAILED;
     }

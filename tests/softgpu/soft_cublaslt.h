@@ -96,6 +96,7 @@ SOFT_EXPORT cublasStatus_t cublasLtMatmul(void *handle, const struct soft_desc *
 /* Of libcuda.so.1 */
 CUresult cuCtxGetCurrent(CUcontext *out);
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *start, size_t *bytes, CUdeviceptr address);
-CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *argument);
+/* Of the driver beside it (cu_stream.c). */
+CUresult softLaunchHost(CUstream stream, CUhostFn function, CUhostFn release, void *argument);
 
 #endif

@@ -31,6 +31,9 @@ static void op_destroy(soft_op *op)
     if (op->kind == SOFT_OP_RECORD || op->kind == SOFT_OP_WAIT) {
         soft_record_release(op->of.record);
     }
+    if (op->kind == SOFT_OP_CALL && op->of.call.release != NULL) {
+        op->of.call.release(op->of.call.argument);
+    }
     free(op);
 }
 

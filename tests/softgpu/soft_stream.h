@@ -41,6 +41,7 @@ typedef struct soft_op {
         } fill;
         struct {
             CUhostFn function;
+            CUhostFn release; /* called with the argument when the work ends, run or not; or NULL */
             void *argument;
         } call;
         soft_record *record;

@@ -117,15 +117,36 @@ static void note_region(const work *w, uint64_t began, uint64_t now)
 
 static _Thread_local st_apart own_team;
 
-static void run_region(work *w)
+#ifdef __SANITIZE_THREAD__
+/* libgomp is not built for tsan, which is told here that a region begins behind what its caller
+ * did and ends before what it does. What the compiler makes of the pragma is not looked at. */
+void __tsan_acquire(void *address);
+void __tsan_release(void *address);
+#define TSAN_ACQUIRE(address) __tsan_acquire(address)
+#define TSAN_RELEASE(address) __tsan_release(address)
+#define NOT_FOR_TSAN __attribute__((no_sanitize_thread))
+#else
+#define TSAN_ACQUIRE(address) ((void)0)
+#define TSAN_RELEASE(address) ((void)0)
+#define NOT_FOR_TSAN
+#endif
+
+static void run_member(work *w, st_apart *team, int32_t seat)
+{
+    TSAN_ACQUIRE(w);
+    st_apart_note(team, seat);
+    run_seat(w, seat);
+    TSAN_RELEASE(w);
+}
+
+static NOT_FOR_TSAN void run_region(work *w)
 {
     st_apart *team = &own_team;
     st_apart_begin(team, (int32_t)w->n_queues);
+    TSAN_RELEASE(w);
 #pragma omp parallel num_threads((int)w->n_queues)
-    {
-        st_apart_note(team, omp_get_thread_num());
-        run_seat(w, omp_get_thread_num());
-    }
+    run_member(w, team, omp_get_thread_num());
+    TSAN_ACQUIRE(w);
     st_apart_end(team, (int32_t)w->n_queues);
 }
 

@@ -601,8 +601,13 @@ static void gemm_close(const st_library *table)
 {
     cuda_gemm_library *library = table->self;
     st_gpu_scope scope;
-    if (library->handle != NULL && st_gpu_enter(library->context, &scope, NULL) == STATOR_OK) {
+    const stator_status entered = st_gpu_enter(library->context, &scope, NULL);
+    /* A lost device's handle is still host memory to give back. A child of fork has no right to
+     * its parent's. */
+    if (library->handle != NULL && entered != STATOR_FAILED_PRECONDITION) {
         (void)library->api.destroy(library->handle);
+    }
+    if (entered == STATOR_OK) {
         (void)st_gpu_leave(library->context, &scope, ST_GPU_RESULT_SUCCESS, "closing cuBLASLt",
                            NULL);
     }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Skip lists of conform: --skip FILE, the list beside the plugin, and the reference's, which holds for
-# every backend that fails the case. (Without the generated cases there is nothing to run.)
+# every backend that fails the case; then batches. (Without the generated cases there is nothing to run.)
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -72,4 +72,45 @@ mkdir "$work/cases/node"
 cp -rL "$cases/test_dft_inverse_opset19" "$work/cases/node/"
 conform 0 '^1 passed, 0 failed, 1 skipped$' eager
 conform 0 '^1 passed, 0 failed, 1 skipped$' over_no_bytes
+
+# --batch: a child runs several cases and ends at the first that fails, crashes or hangs; the others go
+# to a new child, with the lines that a child a case gives.
+cat >"$work/stop.c" <<'E'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+int open(const char *path, int flags, ...)
+{
+    int (*next)(const char *, int, mode_t) = (int (*)(const char *, int, mode_t))dlsym(RTLD_NEXT, "open");
+    va_list more;
+    va_start(more, flags);
+    const mode_t mode = flags & O_CREAT ? va_arg(more, mode_t) : 0;
+    va_end(more);
+    if (strstr(path, "/crashes/model.onnx")) {
+        raise(SIGKILL);
+    }
+    while (strstr(path, "/hangs/model.onnx")) {
+        pause();
+    }
+    return next(path, flags, mode);
+}
+E
+"${CC:-cc}" -shared -fPIC -o "$work/stop.so" "$work/stop.c"
+export ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0"
+rm -r "$work/cases"
+mkdir "$work/cases"
+for name in a b crashes d hangs f wrong z; do cp -rL "$cases/test_abs" "$work/cases/$name"; done
+cp -L "$cases/test_neg/test_data_set_0/output_0.pb" "$work/cases/wrong/test_data_set_0/"
+for batch in 1 2 8; do
+    LD_PRELOAD=$work/stop.so conform 1 '^5 passed, 3 failed, 0 skipped$' eager --jobs 1 --timeout 1 --batch $batch
+    grep -E '^(PASS|FAIL)' "$work/out" | sort >"$work/lines.$batch"
+    cmp "$work/lines.1" "$work/lines.$batch" || fail "--batch $batch: $(diff "$work/lines.1" "$work/lines.$batch")"
+done
+grep -q '^FAIL crashes: crashed: Killed' "$work/lines.8" || fail "$(cat "$work/lines.8")"
+grep -q '^FAIL hangs: no answer after 1 s' "$work/lines.8" || fail "$(cat "$work/lines.8")"
 echo ok

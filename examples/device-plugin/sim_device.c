@@ -83,9 +83,7 @@ static void *work(void *self)
     sim_stream *s = self;
     for (command *c = NULL; (c = next_command(s)) != NULL; free(c)) {
         const struct timespec delay = {s->delay_us / 1000000, (long)(s->delay_us % 1000000) * 1000};
-        if (s->delay_us != 0) {
-            (void)nanosleep(&delay, NULL);
-        }
+        (void)(s->delay_us != 0 ? nanosleep(&delay, NULL) : 0);
         const char *failure = c->function(c->arguments);
         pthread_mutex_lock(&lock);
         s->n_done++;
@@ -165,10 +163,7 @@ void sim_event_record(sim_event *e, sim_stream *s)
     pthread_mutex_unlock(&lock);
 }
 
-bool sim_event_wait(sim_event *e, sim_stream *s)
+bool sim_event_wait(const sim_event *e, sim_stream *s)
 {
-    pthread_mutex_lock(&lock);
-    const sim_event point = *e;
-    pthread_mutex_unlock(&lock);
-    return point.stream == NULL || sim_launch(s, reach, &point, sizeof point);
+    return e->stream == NULL || sim_launch(s, reach, e, sizeof *e);
 }

@@ -3,8 +3,8 @@
  *
  * A device address is the host's plus SIM_OFFSET, beyond what the host can address: who reads
  * through it gets a signal at once. Work is done in the order of its stream; nothing orders two
- * streams but events. Threads: any, at once. Functions that make something give NULL or false
- * without memory. */
+ * streams but events, each of which has one caller at a time. Threads: any, at once. Functions
+ * that make something give NULL or false without memory. */
 #ifndef SIM_DEVICE_H
 #define SIM_DEVICE_H
 
@@ -29,11 +29,6 @@ static inline void *sim_host(const void *device_address)
     return (void *)((uintptr_t)device_address - SIM_OFFSET);
 }
 
-static inline bool sim_is_device(const void *p)
-{
-    return (uintptr_t)p >= SIM_OFFSET;
-}
-
 void *sim_alloc(uint64_t bytes);
 /* Once the stream has done what is queued on it; NULL: at once. */
 void sim_free(void *p, sim_stream *stream);
@@ -52,6 +47,6 @@ bool sim_launch(sim_stream *stream, sim_function function, const void *arguments
 
 void sim_event_record(sim_event *event, sim_stream *stream);
 /* The stream goes on when the event's last record has been reached. */
-bool sim_event_wait(sim_event *event, sim_stream *stream);
+bool sim_event_wait(const sim_event *event, sim_stream *stream);
 
 #endif

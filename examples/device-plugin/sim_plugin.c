@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VERSION "1.0.0"
 #define ABOUT "elementwise f32 on a simulated device with memory of its own"
 
 enum { DEVICES = 2, VALUES_MAX = 64, PORTS_MAX = 24 };
@@ -94,9 +93,9 @@ static void free_memory(void *inst, void *p, void *stream)
 static stator_status check_address(void *inst, const void *p, stator_diag **err)
 {
     const sim_instance *s = inst;
-    return sim_is_device(p) ? STATOR_OK
-                            : stator_fail(s->host, err, STATOR_INVALID_ARGUMENT,
-                                          "sim: the pointer is one of the host's memory");
+    return (uintptr_t)p >= SIM_OFFSET ? STATOR_OK
+                                      : stator_fail(s->host, err, STATOR_INVALID_ARGUMENT,
+                                                    "sim: the pointer is one of the host's memory");
 }
 
 typedef struct transfer {
@@ -226,12 +225,10 @@ static stator_status capability(void *inst, const stator_graph *graph,
     const stator_graph_view *v = s->host->ir->view(graph);
     (void)err;
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
-        if (op_of(v, stator_node_at(v, node)) != OP_NONE) {
-            sink->yes(sink->self, node, 0);
-        } else {
-            sink->no(sink->self, node, STATOR_UNSUPPORTED,
-                     "sim runs a few elementwise ops of f32, without broadcasting");
-        }
+        const bool is_run = op_of(v, stator_node_at(v, node)) != OP_NONE;
+        is_run ? sink->yes(sink->self, node, 0)
+               : sink->no(sink->self, node, STATOR_UNSUPPORTED,
+                          "sim runs a few elementwise ops of f32, without broadcasting");
     }
     return STATOR_OK;
 }
@@ -298,23 +295,12 @@ _Static_assert(sizeof(kernel) <= SIM_ARGUMENTS, "a kernel's arguments fit");
 
 static float compute(const instruction *i, const float *x, bool *is_bad)
 {
-    switch (i->op) {
-    case OP_ADD:
-        return x[i->a] + x[i->b];
-    case OP_SUB:
-        return x[i->a] - x[i->b];
-    case OP_MUL:
-        return x[i->a] * x[i->b];
-    case OP_DIV:
-        *is_bad |= x[i->b] == 0.0f;
-        return x[i->a] / x[i->b];
-    case OP_NEG:
-        return -x[i->a];
-    case OP_EXP:
-        return expf(x[i->a]);
-    default:
-        return tanhf(x[i->a]);
-    }
+    const float a = x[i->a], b = x[i->b];
+    *is_bad |= i->op == OP_DIV && b == 0.0f;
+    const float results[OP_NONE] = {
+        [OP_ADD] = a + b, [OP_SUB] = a - b,   [OP_MUL] = a * b,    [OP_DIV] = a / b,
+        [OP_NEG] = -a,    [OP_EXP] = expf(a), [OP_TANH] = tanhf(a)};
+    return results[i->op];
 }
 
 static const char *run_kernel(void *arguments)
@@ -386,6 +372,6 @@ static const stator_backend backend = {
 
 static const stator_item *const items[] = {&backend.item};
 
-STATOR_PLUGIN("sim", VERSION, "Stator examples", "[\"backend\"]",
+STATOR_PLUGIN("sim", "1.0.0", "Stator examples", "[\"backend\"]",
               ",\"tags\":[\"experimental\"],\"priority\":-20,\"description\":\"" ABOUT "\"", items,
               stator_init_host, NULL);

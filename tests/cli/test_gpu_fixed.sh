@@ -42,7 +42,7 @@ for options in "" ", descending = 1"; do
     rows "%v, %i = sort(%x) {axis = AXIS$options}" "return v: %v, i: %i"
 done
 for largest in 0 1; do # few, half a tile, more
-    for k in 1 50 1024 1025; do
+    for k in 1 50 1250 1251; do
         graph top "f32[2, 5000]" "%v, %i = topk(%x) {k = [$k], axis = 1, largest = $largest}" "return v: %v, i: %i"
         agrees "$work/top.stir"
     done
@@ -56,6 +56,11 @@ graph odd "f32[4, 3000]" "%a = round(%x)" "%k = constant {value = f32[1] {0.0}}"
     "%d = concat(%a, %b, %c) {axis = 1}" "%v, %i = sort(%d) {axis = 1}" \
     "%w, %j = sort(%d) {axis = 1, descending = 1}" "return i: %i, j: %j, v: %v, w: %w"
 agrees "$work/odd.stir"
+# Few of them, chosen tile by tile, and of those again.
+graph few "f32[2, 12000]" "%a = round(%x)" "%c = log(%x)" "%d = concat(%a, %c) {axis = 1}" \
+    "%v, %i = topk(%d) {k = [1000], axis = 1}" "%w, %j = topk(%d) {k = [600], axis = 1, largest = 0}" \
+    "return i: %i, j: %j, v: %v, w: %w"
+agrees "$work/few.stir"
 
 # Scatters: updates that meet, in each order; elements, slices, rows off the axis.
 scatters() { # NAME TYPE NODE: of operands %x, %i made of %r, %u

@@ -127,6 +127,28 @@ static inline st_u64 st_soft_meet(st_u32 kind, st_u32 line, st_u64 value, st_u32
     ((st_u32)st_soft_meet(ST_SOFT_SHUFFLE_U32, __LINE__, (st_u32)(x), (mask)))
 #define st_shuffle_xor_u64(x, mask) st_soft_meet(ST_SOFT_SHUFFLE_U64, __LINE__, (st_u64)(x), (mask))
 
+#if ST_WARP == 64
+typedef st_u64 st_lanes;
+#else
+typedef st_u32 st_lanes;
+#endif
+
+/* The bits of all lanes meet in shuffles. */
+static inline st_lanes st_soft_ballot(st_bool x, st_u32 line)
+{
+    st_u64 lanes = (st_u64)x << ST_LANE;
+    for (st_u32 mask = 1; mask < ST_WARP; mask *= 2) {
+        lanes |= st_soft_meet(ST_SOFT_SHUFFLE_U64, line, lanes, mask);
+    }
+    return (st_lanes)lanes;
+}
+#define st_ballot(x) st_soft_ballot((x) != 0, __LINE__)
+#define st_count_lanes(lanes) ((st_u32)__builtin_popcountll(lanes))
+static inline st_u32 st_atomic_add_u32(st_u32 *to, st_u32 x)
+{
+    return __atomic_fetch_add(to, x, __ATOMIC_RELAXED);
+}
+
 #define ST_UNROLL
 
 typedef struct st_u32x2 {

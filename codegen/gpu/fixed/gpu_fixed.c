@@ -15,6 +15,8 @@ static const gpu_fixed_kind *kind_of(uint32_t kind)
         return &gpu_scan_kind;
     case ST_CONTRACTION_SCATTER:
         return &gpu_scatter_kind;
+    case GPU_FIXED_SELECT:
+        return &gpu_select_kind;
     default:
         return NULL;
     }
@@ -173,14 +175,23 @@ static void set_axes(const gpu_fixed_desc *desc, const int64_t *numbers, gpu_axe
 
 /* ---- the library ---- */
 
-static bool set_desc(const st_gpu *gpu, const st_contraction *contraction, gpu_fixed_desc *out)
+/* What this kind has of it; false: it does not take it. */
+static bool set_desc_of(uint32_t of, const st_gpu *gpu, const st_contraction *contraction,
+                        gpu_fixed_desc *out)
 {
-    const gpu_fixed_kind *kind = kind_of(contraction->kind);
+    const gpu_fixed_kind *kind = kind_of(of);
     *out = (gpu_fixed_desc){
-        .kind = contraction->kind,
+        .kind = of,
         .dtype = contraction->x.dtype,
         .buffers = {contraction->x.buffer, contraction->out.buffer, UINT32_MAX, UINT32_MAX}};
     return kind && kind->describe(&gpu->emitter.target, contraction, out);
+}
+
+static bool set_desc(const st_gpu *gpu, const st_contraction *contraction, gpu_fixed_desc *out)
+{
+    return (contraction->kind == ST_CONTRACTION_ORDER &&
+            set_desc_of(GPU_FIXED_SELECT, gpu, contraction, out)) ||
+           set_desc_of(contraction->kind, gpu, contraction, out);
 }
 
 static int32_t takes(void *self, const st_contraction *contraction)

@@ -8,6 +8,7 @@
  *   gpu_programs.c   programs: compiled, loaded, launched
  *   gpu_scan.c       cumsum, cumprod
  *   gpu_sort.c       sort, topk
+ *   gpu_select.c     topk of few
  *   gpu_scatter.c    scatter_elements, scatter_nd */
 #ifndef STATOR_CODEGEN_GPU_FIXED_H
 #define STATOR_CODEGEN_GPU_FIXED_H
@@ -19,6 +20,8 @@
 #define GPU_FIXED_BUFFERS_MAX 4u /* of an op */
 #define GPU_FIXED_ARGUMENTS_MAX 48u
 #define GPU_FIXED_COLUMNS 3u /* strides of an axis */
+/* The kind of an order that is known to want few elements; others are st_contraction_kind. */
+#define GPU_FIXED_SELECT 256u
 
 /* What of a contraction is no size. */
 typedef struct gpu_fixed_desc {
@@ -97,6 +100,7 @@ typedef struct gpu_fixed_kind {
 extern const gpu_fixed_kind gpu_scan_kind;    /* gpu_scan.c */
 extern const gpu_fixed_kind gpu_sort_kind;    /* gpu_sort.c */
 extern const gpu_fixed_kind gpu_scatter_kind; /* gpu_scatter.c */
+extern const gpu_fixed_kind gpu_select_kind;  /* gpu_select.c; asked before gpu_sort_kind */
 
 /* ---- gpu_sort.c: for other kinds ---- */
 
@@ -110,6 +114,9 @@ typedef struct gpu_sort_list {
     int64_t n; /* of a row */
 } gpu_sort_list;
 
+/* Prints the beginning of a program: st_t, st_key, st_key_of, ST_MIN, ST_BEFORE, and ST_SORT, for
+ * which the program defines ST_THREADS. */
+void gpu_put_keys(const gpu_fixed_desc *desc, st_str *out);
 /* What sorts one row of keys (u32). */
 gpu_fixed_desc gpu_sort_desc_of_keys(void);
 /* The row of lists[0] (of n) in order; `call` is of an op of that desc. *out: where it is, one of

@@ -134,6 +134,7 @@ static void put_key(const gpu_fixed_desc *desc, st_str *out)
     st_str_addf(out, "    return %skey;\n}\n", desc->is_reverse ? "~" : "");
 }
 
+/* Beginning of every program: keys and their order. */
 static void put_head(const gpu_fixed_desc *desc, st_str *out)
 {
     st_str_add(out, "#include \"gpu_prelude.h\"\n\n");
@@ -143,6 +144,32 @@ static void put_head(const gpu_fixed_desc *desc, st_str *out)
                     "#define ST_BEFORE(key, index, key2, index2) \\\n"
                     "    ((key) < (key2) || ((key) == (key2) && (index) < (index2)))\n");
 }
+
+static const char network_text[] =
+    "\n"
+    "/* Puts n elements in order, a power of two of them (bitonic). */\n"
+    "#define ST_SORT(keys, indices, n) \\\n"
+    "    for (st_u32 size = 2; size <= (n); size *= 2) { \\\n"
+    "        for (st_u32 apart = size / 2; apart > 0; apart /= 2) { \\\n"
+    "            for (st_u32 pair = ST_THREAD; pair < (n) / 2; pair += ST_THREADS) { \\\n"
+    "                const st_u32 a = pair / apart * apart * 2 + pair % apart; \\\n"
+    "                const st_u32 b = apart == size / 2 ? a / size * size + size - 1 - a % size "
+    "\\\n"
+    "                                                   : a + apart; \\\n"
+    "                const st_key key = keys[a]; \\\n"
+    "                const st_key key2 = keys[b]; \\\n"
+    "                const st_u32 index = indices[a]; \\\n"
+    "                const st_u32 index2 = indices[b]; \\\n"
+    "                if (ST_BEFORE(key2, index2, key, index)) { \\\n"
+    "                    keys[a] = key2; \\\n"
+    "                    keys[b] = key; \\\n"
+    "                    indices[a] = index2; \\\n"
+    "                    indices[b] = index; \\\n"
+    "                } \\\n"
+    "            } \\\n"
+    "            st_barrier(); \\\n"
+    "        } \\\n"
+    "    }\n";
 
 static const char tiles_text[] =
     "\n"
@@ -175,26 +202,7 @@ static const char tiles_text[] =
     "        indices[i] = index;\n"
     "    }\n"
     "    st_barrier();\n"
-    "    for (st_u32 size = 2; size <= ST_TILE; size *= 2) {\n"
-    "        for (st_u32 apart = size / 2; apart > 0; apart /= 2) {\n"
-    "            for (st_u32 pair = ST_THREAD; pair < ST_TILE / 2; pair += ST_THREADS) {\n"
-    "                const st_u32 a = pair / apart * apart * 2 + pair % apart;\n"
-    "                const st_u32 b = apart == size / 2 ? a / size * size + size - 1 - a % size\n"
-    "                                                   : a + apart;\n"
-    "                const st_key key = keys[a];\n"
-    "                const st_key key2 = keys[b];\n"
-    "                const st_u32 index = indices[a];\n"
-    "                const st_u32 index2 = indices[b];\n"
-    "                if (ST_BEFORE(key2, index2, key, index)) {\n"
-    "                    keys[a] = key2;\n"
-    "                    keys[b] = key;\n"
-    "                    indices[a] = index2;\n"
-    "                    indices[b] = index;\n"
-    "                }\n"
-    "            }\n"
-    "            st_barrier();\n"
-    "        }\n"
-    "    }\n"
+    "    ST_SORT(keys, indices, ST_TILE);\n"
     "    const st_i64 n_kept = ST_MIN(ST_ARG(kept), ST_ARG(n) - begin);\n"
     "    const st_i64 to = ST_BLOCK / ST_ARG(tiles) * ST_ARG(n_out) +\n"
     "                      ST_BLOCK % ST_ARG(tiles) * ST_ARG(kept);\n"
@@ -227,6 +235,14 @@ static const char tiles_text[] =
     "        }\n"
     "    }\n"
     "}\n";
+
+void gpu_put_keys(const gpu_fixed_desc *desc, st_str *out)
+{
+    put_head(desc, out);
+    st_str_addf(out, "typedef %s st_t;\n", gpu_spelling.types[desc->dtype]);
+    put_key(desc, out);
+    st_str_add(out, network_text);
+}
 
 static const char merge_text[] =
     "\n"
@@ -320,17 +336,16 @@ static const char merge_text[] =
 
 static void print(const gpu_fixed_desc *desc, uint32_t program, st_str *out)
 {
-    put_head(desc, out);
     if (program == SORT_MERGE) {
+        put_head(desc, out);
         st_str_addf(out, "#define ST_THREADS %u\n#define ST_ITEMS %u\n", THREADS, ITEMS);
         st_str_add(out, "#define ST_MERGED (ST_THREADS * ST_ITEMS)\n");
         st_str_add(out, merge_text);
         return;
     }
-    st_str_addf(out, "typedef %s st_t;\n", gpu_spelling.types[desc->dtype]);
+    gpu_put_keys(desc, out);
     st_str_addf(out, "#define ST_TILE %u\n#define ST_THREADS %u\n", desc->tile,
                 desc->tile / TILE_OF_THREAD);
-    put_key(desc, out);
     gpu_put_arguments(desc, GPU_FIXED_COLUMNS,
                       "x values indices keys_in indices_in keys_out indices_out n tiles kept n_out "
                       "rows x_step values_step indices_step",

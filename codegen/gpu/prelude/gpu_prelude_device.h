@@ -2,7 +2,7 @@
  *
  * A driver gives it to the compiler as the named header "gpu_prelude.h", behind its own
  * beginning (gpu_prelude_cuda.h, gpu_prelude_hip.h), which defines what differs: ST_WARP and the
- * names ST_PRELUDE_ALIGNED_16, ST_PRELUDE_SHUFFLE_XOR, ST_PRELUDE_FMA_F32, _F64,
+ * names ST_PRELUDE_ALIGNED_16, ST_PRELUDE_SHUFFLE_XOR, ST_PRELUDE_BALLOT, ST_PRELUDE_FMA_F32, _F64,
  * ST_PRELUDE_SQRT_F32 and _F64, ST_PRELUDE_BOUNDS, ST_PRELUDE_F16_OF_F32 and _F32_OF_F16, and
  * where the device has an instruction ST_PRELUDE_BF16_OF_F32, _MINIMUM_F32 and _MAXIMUM_F32. Both
  * stand in the plugin as a string. Programs are compiled
@@ -51,6 +51,27 @@ ST_DEVICE st_u32 st_shuffle_xor_u32(st_u32 x, st_u32 mask)
 ST_DEVICE st_u64 st_shuffle_xor_u64(st_u64 x, st_u32 mask)
 {
     return ST_PRELUDE_SHUFFLE_XOR(x, (int)mask);
+}
+
+#if ST_WARP == 64
+typedef st_u64 st_lanes;
+#else
+typedef st_u32 st_lanes;
+#endif
+
+ST_DEVICE st_lanes st_ballot(st_bool x)
+{
+    return (st_lanes)ST_PRELUDE_BALLOT(x);
+}
+
+ST_DEVICE st_u32 st_count_lanes(st_lanes lanes)
+{
+    return (st_u32)__popcll(lanes);
+}
+
+ST_DEVICE st_u32 st_atomic_add_u32(st_u32 *to, st_u32 x)
+{
+    return atomicAdd(to, x);
 }
 
 /* ---- several words at once ---- */

@@ -34,6 +34,10 @@ extern const st_u32 ST_THREAD, ST_LANE;
 void st_barrier(void);
 st_u32 st_shuffle_xor_u32(st_u32 x, st_u32 mask);
 st_u64 st_shuffle_xor_u64(st_u64 x, st_u32 mask);
+typedef st_u32 st_lanes;
+st_lanes st_ballot(st_bool x);
+st_u32 st_count_lanes(st_lanes lanes);
+st_u32 st_atomic_add_u32(st_u32 *to, st_u32 x);
 #define ST_UNROLL
 typedef struct st_u32x2 {
     st_u32 x, y;

@@ -115,6 +115,22 @@ stator_status st_gpu_slot_devices(void *self_, stator_device_fn fn, void *fn_sel
     return STATOR_OK;
 }
 
+/* Primitives, and long folds in parts that keep a device busy; no cse may follow. */
+stator_status st_gpu_slot_pipeline(void *self, const stator_options *options,
+                                   const stator_pipeline_sink *sink)
+{
+    (void)self, (void)options;
+    stator_pipeline_begin(sink);
+    sink->stage(sink->self, "decompose");
+    sink->stage(sink->self, "canonicalize");
+    sink->stage(sink->self, "fold");
+    sink->stage(sink->self, "cse");
+    sink->stage(sink->self, "split_for_blocks");
+    sink->stage(sink->self, "dce");
+    sink->phase(sink->self, STATOR_PHASE_LOWERING);
+    return STATOR_OK;
+}
+
 /* ---- open devices ---- */
 
 static void close_device(plugin *self, open_device *device)

@@ -29,6 +29,8 @@ stator_status st_gpu_backend_init(const stator_host *host, const st_gpu_backend 
 void st_gpu_backend_shutdown(void *self);
 stator_status st_gpu_slot_probe(void *self, stator_diag **err);
 stator_status st_gpu_slot_devices(void *self, stator_device_fn fn, void *fn_self);
+stator_status st_gpu_slot_pipeline(void *self, const stator_options *options,
+                                   const stator_pipeline_sink *sink);
 stator_status st_gpu_slot_create(void *self, const stator_options *options, uint32_t device,
                                  void **out_inst, stator_diag **err);
 void st_gpu_slot_destroy(void *self, void *inst);
@@ -41,7 +43,7 @@ stator_status st_gpu_slot_check_stream(void *inst, void *stream, stator_diag **e
 #define ST_GPU_SLOTS                                                                               \
     .flags = STATOR_BACKEND_CONCURRENT_COMPILE, .probe = st_gpu_slot_probe,                        \
     .devices = st_gpu_slot_devices, .create = st_gpu_slot_create, .destroy = st_gpu_slot_destroy,  \
-    .pipeline = stator_pipeline_primitives, .capability = st_cg_slot_capability,                   \
+    .pipeline = st_gpu_slot_pipeline, .capability = st_cg_slot_capability,                         \
     .compile = st_cg_slot_compile, .exe_info = st_cg_slot_exe_info, .exe_run = st_cg_slot_exe_run, \
     .exe_destroy = st_cg_slot_exe_destroy, .exe_steps = st_cg_slot_exe_steps,                      \
     .exe_serialize = st_cg_slot_exe_serialize, .exe_deserialize = st_cg_slot_exe_deserialize,      \

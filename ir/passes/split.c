@@ -24,13 +24,32 @@
 #include <stator/ops.h>
 #include <string.h>
 
-#define SPLIT_MIN ((int64_t)1 << 18)   /* elements: 10 us of one core in f32, 3 launches */
 #define LONG_BYTES ((int64_t)16 << 20) /* a row that no cache holds beside others */
-#define PART_LOG2_MIN 14               /* elements of a part: 64 KiB of f32 */
-#define PARTS_MAX 1024                 /* at most 1 us for the second step */
-#define COLUMNS 64                     /* contiguous results that a thread does at once */
-#define UNITS_MAX 32                   /* rows from which on threads are busy without a split */
 #define REDONE_MAX 8u                  /* nodes that a fold gets of its own */
+
+/* Threads of a CPU. Rows that a cache holds, one beside the other, are better left with what
+ * follows on them, so a row has to be the longer the more of them there are. */
+static const st_split_rule for_threads = {
+    .fold_min = (int64_t)1 << 18, /* 10 us of one core in f32, 3 launches */
+    .units_max = 32,
+    .columns = 64,
+    .part_log2_min = 14, /* 64 KiB of f32 */
+    .parts_max = 1024,   /* at most 1 us for the second step */
+    .pair_parts_max = 1024,
+    .leaves_cached_rows = true,
+};
+
+/* Blocks of a GPU's threads, which has a hundred multiprocessors: a block reads about 1/60 of what
+ * the device can. */
+static const st_split_rule for_blocks = {
+    .fold_min = (int64_t)1 << 16, /* 8 us of one block in f32, 3 launches */
+    .units_max = 64,
+    .columns = 32,
+    .part_log2_min = 12,
+    .parts_max = 1024, /* of all results together */
+    .pair_parts_max = 4096,
+    .divides_parts = true,
+};
 
 /* ---- which folds ---- */
 
@@ -125,9 +144,9 @@ bool st_fold_read(const st_copy *c, stator_ref node, st_fold *f)
 
 /* ---- how ---- */
 
-/* Elements of the operand, and how many threads its results would keep busy; 0: too few elements.
- */
-static int64_t count_units(const st_fold *f, int64_t *out_numel)
+/* Elements of the operand, and how many threads (or blocks) its results would keep busy; 0: too few
+ * elements. */
+static int64_t count_units(const st_split_rule *rule, const st_fold *f, int64_t *out_numel)
 {
     int64_t kept = 1;
     int64_t columns = 1; /* results that are contiguous in the operand */
@@ -140,7 +159,8 @@ static int64_t count_units(const st_fold *f, int64_t *out_numel)
         kept *= is_folded ? 1 : f->dims[a];
         columns = f->dims[a] == 1 ? columns : is_folded ? 1 : f->dims[a];
     }
-    return *out_numel < SPLIT_MIN ? 0 : kept / (columns < COLUMNS ? columns : COLUMNS);
+    return *out_numel < rule->fold_min ? 0
+                                       : kept / (columns < rule->columns ? columns : rule->columns);
 }
 
 /* Cuts an axis into at most `most` parts, as many as divide it if these are not far fewer. */
@@ -175,27 +195,34 @@ static bool is_row(const st_fold *f)
     return (f->folded >> a & 1u) != 0;
 }
 
-/* A row is worth it when it is long, the longer the more of them there are: rows that a cache holds
- * and that fold one beside the other are better left with what follows on them. */
-static bool is_worth(const st_fold *f, bool is_pair, int64_t *out_most)
+static int64_t parts_of(const st_split_rule *rule, int64_t numel, int64_t most)
+{
+    const int64_t parts = numel >> rule->part_log2_min;
+    return parts < most ? parts : most;
+}
+
+/* A row is worth it when it is long and there are few of them. */
+static bool is_worth(const st_split_rule *rule, const st_fold *f, bool is_pair, int64_t *out_most)
 {
     int64_t numel = 0;
-    const int64_t units = count_units(f, &numel);
+    const int64_t units = count_units(rule, f, &numel);
     if (is_pair && units > 0 && is_row(f) && numel / units * size_of(f) >= LONG_BYTES) {
-        const int64_t parts = numel / units >> PART_LOG2_MIN;
-        *out_most = parts < PARTS_MAX ? parts : PARTS_MAX;
+        *out_most = parts_of(rule, numel / units, rule->pair_parts_max);
         return true;
     }
-    *out_most = numel >> PART_LOG2_MIN < PARTS_MAX ? numel >> PART_LOG2_MIN : PARTS_MAX;
-    return units > 0 && units < UNITS_MAX && numel / units >= SPLIT_MIN * units * units;
+    if (units <= 0 || units >= rule->units_max) {
+        return false;
+    }
+    *out_most = parts_of(rule, numel, rule->parts_max) / (rule->divides_parts ? units : 1);
+    return numel / units >= rule->fold_min * (rule->leaves_cached_rows ? units * units : 1);
 }
 
 /* Leading axes are parts as they are; the first that makes too many of them is cut. */
-bool st_fold_plan(st_fold *f, bool is_pair)
+bool st_fold_plan(const st_split_rule *rule, st_fold *f, bool is_pair)
 {
     int64_t most = 0;
     int64_t parts = 1;
-    if (!is_worth(f, is_pair, &most)) {
+    if (!is_worth(rule, f, is_pair, &most)) {
         return false;
     }
     for (uint32_t a = 0; a < f->rank; a++) {
@@ -447,7 +474,7 @@ static void visit(void *self, stator_ref node)
     if (st_fold_pair_visit(s, node)) {
         return;
     }
-    if (st_fold_read(s->copy, node, &f) && st_fold_plan(&f, 0) &&
+    if (st_fold_read(s->copy, node, &f) && st_fold_plan(s->rule, &f, false) &&
         st_pass_may(s->copy->ctx, STATOR_FUEL_REWRITE, "split", node)) {
         write_fold(s, &f);
     } else {
@@ -455,11 +482,21 @@ static void visit(void *self, stator_ref node)
     }
 }
 
-void st_pass_split(st_copy *c)
+static void split_by(st_copy *c, const st_split_rule *rule)
 {
     /* A value that is stored anyway counts as read three times more. */
-    st_splitter s = {.copy = c, .uses = st_copy_count_uses(c, 3)};
+    st_splitter s = {.copy = c, .rule = rule, .uses = st_copy_count_uses(c, 3)};
     st_fold_pairs(&s);
     st_copy_nodes(c, visit, &s);
     st_vec_free(c->ctx->mem, &s.pairs);
+}
+
+void st_pass_split(st_copy *c)
+{
+    split_by(c, &for_threads);
+}
+
+void st_pass_split_for_blocks(st_copy *c)
+{
+    split_by(c, &for_blocks);
 }

@@ -7,6 +7,18 @@
 
 #define ST_FOLD_RANK_MAX 7u /* splitting adds an axis, and backends take 8 */
 
+/* Which folds are split, and into how many parts. */
+typedef struct st_split_rule {
+    int64_t fold_min;  /* elements that are folded into what one unit makes */
+    int64_t units_max; /* threads or blocks from which on the machine is busy without a split */
+    int64_t columns;   /* contiguous results that one of them makes at once */
+    uint32_t part_log2_min; /* elements of a part */
+    int64_t parts_max;
+    int64_t pair_parts_max;  /* of two folds of long rows, which read memory once that way */
+    bool leaves_cached_rows; /* fold_min grows with the square of the units */
+    bool divides_parts;      /* units share parts_max, as each has as many parts */
+} st_split_rule;
+
 /* One fold, and how it is cut. */
 typedef struct st_fold {
     const stator_node_row *row;
@@ -33,6 +45,7 @@ typedef struct st_fold_pair {
 
 typedef struct st_splitter {
     st_copy *copy;
+    const st_split_rule *rule;
     uint32_t *uses; /* by value: nodes, outputs, write-backs */
     struct {
         st_fold_pair *data;
@@ -52,7 +65,7 @@ typedef struct st_fold_program {
 /* The fold of a node over known sizes; 0: it is none. */
 bool st_fold_read(const st_copy *c, stator_ref node, st_fold *out);
 /* How it is cut; 0: it is better left alone. is_pair: memory would be read twice. */
-bool st_fold_plan(st_fold *f, bool is_pair);
+bool st_fold_plan(const st_split_rule *rule, st_fold *f, bool is_pair);
 /* Runs a program, with these attributes: parts, length, rest, keeps, at, last, n; the lists shape
  * (of the operand in parts), low, high (of what it lacks), out (of the result with all its axes),
  * base (of a part's result, all parts as one), first and second (the axes of both steps). */

@@ -64,8 +64,9 @@ static bool is_shift_typed(const st_copy *c, const st_fold_pair *p)
            stator_value_type(c->v, p->shift)->dtype == stator_value_type(c->v, first)->dtype;
 }
 
-static bool match_pair(const st_copy *c, stator_ref node, st_fold_pair *out)
+static bool match_pair(const st_splitter *s, stator_ref node, st_fold_pair *out)
 {
+    const st_copy *c = s->copy;
     st_fold second;
     stator_ref x = 0;
     *out = (st_fold_pair){.second = node};
@@ -78,7 +79,7 @@ static bool match_pair(const st_copy *c, stator_ref node, st_fold_pair *out)
     const bool is_same = operand_of(c, out->first, 0) == x && out->fold.folded == second.folded &&
                          out->fold.rank == second.rank && out->fold.keeps;
     /* The parts of a variance have the same length. */
-    return is_same && is_shift_typed(c, out) && st_fold_plan(&out->fold, true) &&
+    return is_same && is_shift_typed(c, out) && st_fold_plan(s->rule, &out->fold, true) &&
            (out->is_exp || out->fold.rest == 0);
 }
 
@@ -96,7 +97,7 @@ void st_fold_pairs(st_splitter *s)
 {
     for (stator_ref node = 1; node <= s->copy->v->n_nodes; node++) {
         st_fold_pair pair;
-        if (!match_pair(s->copy, node, &pair) || pair_of(s, pair.first)) {
+        if (!match_pair(s, node, &pair) || pair_of(s, pair.first)) {
             continue;
         }
         st_fold_pair *at = st_vec_push(s->copy->ctx->mem, &s->pairs);

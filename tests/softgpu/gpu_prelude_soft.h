@@ -143,6 +143,8 @@ static inline st_lanes st_soft_ballot(st_bool x, st_u32 line)
     return (st_lanes)lanes;
 }
 #define st_ballot(x) st_soft_ballot((x) != 0, __LINE__)
+/* A shuffle in which each lane reads itself. */
+#define st_warp_barrier() ((void)st_soft_meet(ST_SOFT_SHUFFLE_U32, __LINE__, 0, 0))
 #define st_count_lanes(lanes) ((st_u32)__builtin_popcountll(lanes))
 static inline st_u32 st_atomic_add_u32(st_u32 *to, st_u32 x)
 {

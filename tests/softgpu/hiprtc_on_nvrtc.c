@@ -57,6 +57,8 @@ HIP_EXPORT int hiprtcCompileProgram(void *program, int n, const char *const *opt
 static const char built_in[] =
     "#define __shfl_xor(x, mask, width) __shfl_xor_sync(0xffffffffu, x, mask)\n"
     "#define __ballot(x) __ballot_sync(0xffffffffu, x)\n"
+    "#define __builtin_amdgcn_wave_barrier() __syncwarp()\n"
+    "#define __builtin_amdgcn_fence(order, scope) ((void)0)\n"
     "struct _Float16 {\n"
     "    unsigned short bits;\n"
     "    __device__ explicit _Float16(float x)\n"

@@ -8,6 +8,7 @@
  *   gpu_programs.c   programs: compiled, loaded, launched
  *   gpu_scan.c       cumsum, cumprod
  *   gpu_sort.c       sort, topk
+ *   gpu_radix.c      long rows of gpu_sort.c
  *   gpu_select.c     topk of few
  *   gpu_scatter.c    scatter_elements, scatter_nd */
 #ifndef STATOR_CODEGEN_GPU_FIXED_H
@@ -106,7 +107,6 @@ extern const gpu_fixed_kind gpu_select_kind;  /* gpu_select.c; asked before gpu_
 
 #define GPU_SORT_PROGRAMS 2u
 extern const char *const gpu_sort_tile_kernels[];
-extern const char *const gpu_sort_merge_kernels[];
 
 /* Keys and indices of all rows, one behind the other. */
 typedef struct gpu_sort_list {
@@ -117,12 +117,33 @@ typedef struct gpu_sort_list {
 /* Prints the beginning of a program: st_t, st_key, st_key_of, ST_MIN, ST_BEFORE, and ST_SORT, for
  * which the program defines ST_THREADS. */
 void gpu_put_keys(const gpu_fixed_desc *desc, st_str *out);
+/* Bits of a dtype's keys that are not the same for all. */
+uint32_t gpu_key_bits(uint32_t dtype);
 /* What sorts one row of keys (u32). */
 gpu_fixed_desc gpu_sort_desc_of_keys(void);
-/* The row of lists[0] (of n) in order; `call` is of an op of that desc. *out: where it is, one of
- * the two. */
-stator_status gpu_sort_keys(gpu_fixed_call *call, gpu_sort_list lists[2], uint32_t *out,
-                            stator_diag **err);
+/* The row of lists[0] (of n, keys of so many bits) in order; `call` is of an op of that desc. *out:
+ * where it is, one of the two. */
+stator_status gpu_sort_keys(gpu_fixed_call *call, gpu_sort_list lists[2], uint32_t bits,
+                            uint32_t *out, stator_diag **err);
+
+/* ---- gpu_radix.c: for gpu_sort.c ---- */
+
+extern const char *const gpu_radix_kernels[];
+
+typedef struct gpu_radix {
+    uint32_t program; /* of the op: that of these kernels */
+    uint32_t bits;    /* of keys */
+    bool is_of_x;     /* from x to values and indices; else from list `now` to list `now` */
+    int64_t take;     /* elements of a result */
+    gpu_sort_list lists[2];
+    uint32_t now;
+    st_gpu_address counts;
+} gpu_radix;
+
+/* Prints the program behind gpu_put_keys. */
+void gpu_put_radix(const gpu_fixed_desc *desc, st_str *out);
+/* Sorts all rows of a call. */
+stator_status gpu_radix_sort(gpu_radix *r, gpu_fixed_call *call, stator_diag **err);
 
 /* ---- gpu_fixed.c: helpers of kinds ---- */
 

@@ -72,7 +72,8 @@ static bool set_desc(const st_target *target, const st_contraction *contraction,
 
 static const char head_text[] = "#include \"gpu_prelude.h\"\n"
                                 "\n"
-                                "#define ST_NOWHERE 0xffffffffu\n"
+                                "/* The key of an update that goes nowhere: behind all slices. */\n"
+                                "#define ST_NOWHERE ((st_u32)ST_ARG(slices))\n"
                                 "#define ST_MIN(x, y) ((x) < (y) || (x) != (x) ? (x) : (y))\n"
                                 "#define ST_MAX(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))\n";
 
@@ -141,6 +142,7 @@ static void put_arguments(const gpu_fixed_desc *desc, st_str *out)
              "    st_i64 y, index, updates, keys, numbers, status;\n"
              "    st_i64 n;     /* updates */\n"
              "    st_i64 inner; /* elements of a slice */\n"
+             "    st_i64 slices;\n"
              "    /* Of each axis: its size, that of the index, slices from one to the next. */\n");
     for (uint32_t a = 0; a < desc->rank; a++) {
         st_str_addf(out, "    st_i64 d%u, i%u, s%u;\n", a, a, a);
@@ -260,7 +262,8 @@ static void set_arguments(const scattering *s)
                               gpu_address(call->word ? (const void *)call->word->value
                                                      : (const void *)s->call->gpu->ignored),
                               (uint64_t)s->n,
-                              (uint64_t)s->inner};
+                              (uint64_t)s->inner,
+                              (uint64_t)s->slices};
     memcpy(to, first, sizeof first);
     to += sizeof first / sizeof first[0];
     for (uint32_t a = desc->rank; a-- > 0;) {
@@ -285,7 +288,11 @@ static stator_status sort(scattering *s, stator_diag **err)
     gpu_fixed_call call = {.gpu = of->gpu, .op = &op, .call = of->call, .of = of->of};
     memcpy(op.programs, of->op->programs + 1, GPU_SORT_PROGRAMS * sizeof(gpu_program *));
     call.axes = (gpu_axes){.rows = 1, .own_size = s->n};
-    return gpu_sort_keys(&call, s->lists, &s->now, err);
+    uint32_t bits = 1;
+    while (s->slices >> bits) {
+        bits++;
+    }
+    return gpu_sort_keys(&call, s->lists, bits, &s->now, err);
 }
 
 static stator_status copy(const scattering *s, stator_diag **err)
@@ -337,7 +344,7 @@ static stator_status run(gpu_fixed_call *call, stator_diag **err)
 const gpu_fixed_kind gpu_scatter_kind = {
     .first_axis = 3,
     .n_programs = 3,
-    .kernels = {kernels, gpu_sort_tile_kernels, gpu_sort_merge_kernels},
+    .kernels = {kernels, gpu_sort_tile_kernels, gpu_radix_kernels},
     .describe = set_desc,
     .print = print,
     .run = run};

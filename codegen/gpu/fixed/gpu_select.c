@@ -225,10 +225,7 @@ static uint32_t tile_of(const gpu_fixed_desc *desc)
 
 static void print(const gpu_fixed_desc *desc, uint32_t program, st_str *out)
 {
-    const uint32_t bytes = st_element_bytes(desc->dtype);
-    const bool is_storage =
-        (st_loop_class_of(desc->dtype) & (ST_LOOP_STORAGE | ST_LOOP_FLOATS)) != 0;
-    const uint32_t bits = is_storage || bytes > 4u ? bytes * 8u : 32u;
+    const uint32_t bits = gpu_key_bits(desc->dtype);
     (void)program;
     gpu_put_keys(desc, out);
     st_str_addf(out, "#define ST_THREADS %u\n#define ST_TILE %u\n", THREADS, tile_of(desc));

@@ -1,15 +1,15 @@
-/* sort and topk: rows in order by merging.
+/* sort and topk: rows in order.
  *
  * An element becomes a key, an unsigned integer whose order is the element's: -0 is 0, NaN the
  * largest number, and where the largest come first all bits are turned. Key and index together are
  * distinct, so that equal elements come by rising index however the work is divided.
  *
  *     st_sort_tiles   a block sorts a tile in shared memory (bitonic) and stores its first elements
- *     st_sort_merge   runs of a row are merged in pairs, each block a piece of the result
  *     st_sort_put     values and indices of the result, from the indices
  *
- * The first few of a row need no merging: the first of each tile are candidates, of which the first
- * of each tile are candidates again, until one tile is left. */
+ * Rows that are longer are sorted by radix (gpu_radix.c). The first few of a row need no more:
+ * the first of each tile are candidates, of which the first of each tile are candidates again,
+ * until one tile is left. */
 #include "codegen/gpu/fixed/gpu_fixed.h"
 #include "codegen/gpu/gpu_text.h"
 
@@ -18,17 +18,13 @@
 #define TILE_MIN 256u
 #define TILE_MAX 2048u
 #define TILE_OF_THREAD 4u /* elements of a tile that a thread sorts */
-#define THREADS 256u      /* of a block that merges */
-#define ITEMS 8u          /* elements that a thread merges */
-#define MERGED (THREADS * ITEMS)
-#define SHORT_ROW 64 /* known to be no longer: loops count the elements before each */
+#define SHORT_ROW 64      /* known to be no longer: loops count the elements before each */
 #define INDEX_MAX UINT32_MAX
 
-enum sort_program { SORT_TILES, SORT_MERGE };
+enum sort_program { SORT_TILES, SORT_RADIX };
 enum sort_kernel { TILES_SORT, TILES_PUT };
 
 const char *const gpu_sort_tile_kernels[] = {"st_sort_tiles", "st_sort_put", NULL};
-const char *const gpu_sort_merge_kernels[] = {"st_sort_merge", NULL};
 
 /* ---- what it takes ---- */
 
@@ -119,6 +115,13 @@ static void put_key_of_integer(const gpu_fixed_desc *desc, st_str *out)
     } else {
         st_str_add(out, "    const st_key key = (st_key)x;\n");
     }
+}
+
+/* Integers count as 32 or 64 bits. */
+uint32_t gpu_key_bits(uint32_t dtype)
+{
+    const uint32_t bytes = st_element_bytes(dtype);
+    return is_storage(dtype) || bytes > 4u ? bytes * 8u : 32u;
 }
 
 static void put_key(const gpu_fixed_desc *desc, st_str *out)
@@ -244,106 +247,13 @@ void gpu_put_keys(const gpu_fixed_desc *desc, st_str *out)
     st_str_add(out, network_text);
 }
 
-static const char merge_text[] =
-    "\n"
-    "typedef struct st_arguments_of {\n"
-    "    st_i64 keys_in;\n"
-    "    st_i64 indices_in;\n"
-    "    st_i64 keys_out;\n"
-    "    st_i64 indices_out;\n"
-    "    st_i64 n;      /* of a row */\n"
-    "    st_i64 length; /* of a run */\n"
-    "    st_i64 pieces; /* of a row */\n"
-    "} st_arguments_of;\n"
-    "\n"
-    "/* How many of the first `i` elements of both runs merged are of the first. */\n"
-    "ST_DEVICE st_i64 st_split(const st_key *keys, const st_u32 *indices, st_i64 n, st_i64 m, "
-    "st_i64 i)\n"
-    "{\n"
-    "    st_i64 low = i > m ? i - m : 0;\n"
-    "    st_i64 high = ST_MIN(i, n);\n"
-    "    while (low < high) {\n"
-    "        const st_i64 middle = low + (high - low) / 2;\n"
-    "        const st_i64 other = n + i - 1 - middle;\n"
-    "        if (ST_BEFORE(keys[middle], indices[middle], keys[other], indices[other])) {\n"
-    "            low = middle + 1;\n"
-    "        } else {\n"
-    "            high = middle;\n"
-    "        }\n"
-    "    }\n"
-    "    return low;\n"
-    "}\n"
-    "\n"
-    "/* Piece ST_BLOCK of a row: ST_MERGED elements of two runs that follow each other. */\n"
-    "ST_KERNEL(st_sort_merge, st_arguments_of, ST_THREADS)\n"
-    "{\n"
-    "    ST_SHARED(st_key, keys, ST_MERGED);\n"
-    "    ST_SHARED(st_u32, indices, ST_MERGED);\n"
-    "    ST_SHARED(st_i64, splits, 2);\n"
-    "    const st_i64 row = ST_BLOCK / ST_ARG(pieces) * ST_ARG(n);\n"
-    "    const st_i64 begin = ST_BLOCK % ST_ARG(pieces) * ST_MERGED;\n"
-    "    const st_i64 end = ST_MIN(begin + ST_MERGED, ST_ARG(n));\n"
-    "    const st_i64 run = begin / (ST_ARG(length) * 2) * (ST_ARG(length) * 2);\n"
-    "    const st_i64 n = ST_MIN(ST_ARG(length), ST_ARG(n) - run);\n"
-    "    const st_i64 m = ST_MIN(ST_ARG(length), ST_ARG(n) - run - n);\n"
-    "    const st_key *keys_in = ST_GLOBAL(const st_key, ST_ARG(keys_in)) + row + run;\n"
-    "    const st_u32 *indices_in = ST_GLOBAL(const st_u32, ST_ARG(indices_in)) + row + run;\n"
-    "    st_key own_keys[ST_ITEMS];\n"
-    "    st_u32 own_indices[ST_ITEMS];\n"
-    "    if (ST_THREAD % ST_WARP == 0 && ST_THREAD / ST_WARP < 2) {\n"
-    "        const st_u32 side = ST_THREAD / ST_WARP;\n"
-    "        splits[side] = st_split(keys_in, indices_in, n, m, (side ? end : begin) - run);\n"
-    "    }\n"
-    "    st_barrier();\n"
-    "    const st_u32 size = (st_u32)(end - begin);\n"
-    "    const st_u32 n_first = (st_u32)(splits[1] - splits[0]);\n"
-    "    const st_i64 second = n + begin - run - splits[0] - n_first;\n"
-    "    for (st_u32 i = ST_THREAD; i < size; i += ST_THREADS) {\n"
-    "        const st_i64 from = i < n_first ? splits[0] + i : second + i;\n"
-    "        keys[i] = keys_in[from];\n"
-    "        indices[i] = indices_in[from];\n"
-    "    }\n"
-    "    st_barrier();\n"
-    "    const st_u32 at = ST_MIN(ST_THREAD * ST_ITEMS, size);\n"
-    "    st_u32 a = (st_u32)st_split(keys, indices, n_first, size - n_first, at);\n"
-    "    st_u32 b = n_first + at - a;\n"
-    "    ST_UNROLL\n"
-    "    for (st_u32 k = 0; k < ST_ITEMS; k++) {\n"
-    "        const st_u32 i = ST_MIN(a, ST_MERGED - 1);\n"
-    "        const st_u32 j = ST_MIN(b, ST_MERGED - 1);\n"
-    "        const st_bool is_first =\n"
-    "            b >= size || (a < n_first && ST_BEFORE(keys[i], indices[i], keys[j], "
-    "indices[j]));\n"
-    "        own_keys[k] = keys[is_first ? i : j];\n"
-    "        own_indices[k] = indices[is_first ? i : j];\n"
-    "        a += is_first ? 1 : 0;\n"
-    "        b += is_first ? 0 : 1;\n"
-    "    }\n"
-    "    st_barrier();\n"
-    "    ST_UNROLL\n"
-    "    for (st_u32 k = 0; k < ST_ITEMS; k++) {\n"
-    "        if (at + k < size) {\n"
-    "            keys[at + k] = own_keys[k];\n"
-    "            indices[at + k] = own_indices[k];\n"
-    "        }\n"
-    "    }\n"
-    "    st_barrier();\n"
-    "    for (st_u32 i = ST_THREAD; i < size; i += ST_THREADS) {\n"
-    "        ST_GLOBAL(st_key, ST_ARG(keys_out))[row + begin + i] = keys[i];\n"
-    "        ST_GLOBAL(st_u32, ST_ARG(indices_out))[row + begin + i] = indices[i];\n"
-    "    }\n"
-    "}\n";
-
 static void print(const gpu_fixed_desc *desc, uint32_t program, st_str *out)
 {
-    if (program == SORT_MERGE) {
-        put_head(desc, out);
-        st_str_addf(out, "#define ST_THREADS %u\n#define ST_ITEMS %u\n", THREADS, ITEMS);
-        st_str_add(out, "#define ST_MERGED (ST_THREADS * ST_ITEMS)\n");
-        st_str_add(out, merge_text);
+    gpu_put_keys(desc, out);
+    if (program == SORT_RADIX) {
+        gpu_put_radix(desc, out);
         return;
     }
-    gpu_put_keys(desc, out);
     st_str_addf(out, "#define ST_TILE %u\n#define ST_THREADS %u\n", desc->tile,
                 desc->tile / TILE_OF_THREAD);
     gpu_put_arguments(desc, GPU_FIXED_COLUMNS,
@@ -403,20 +313,6 @@ static stator_status sort_tiles(sorting *s, const gpu_sort_list *in, int64_t kep
                             s->call->axes.rows * tiles, err);
 }
 
-static stator_status merge_runs(sorting *s, int64_t length, stator_diag **err)
-{
-    const gpu_sort_list *in = &s->lists[s->now];
-    gpu_sort_list *out = &s->lists[1u - s->now];
-    const int64_t pieces = gpu_count_of(in->n, MERGED);
-    const uint64_t arguments[] = {in->keys,        in->indices,      out->keys,       out->indices,
-                                  (uint64_t)in->n, (uint64_t)length, (uint64_t)pieces};
-    out->n = in->n;
-    memcpy(s->call->arguments, arguments, sizeof arguments);
-    s->call->n_arguments = sizeof arguments / sizeof arguments[0];
-    s->now = 1u - s->now;
-    return gpu_launch_fixed(s->call, SORT_MERGE, 0, THREADS, s->call->axes.rows * pieces, err);
-}
-
 static stator_status put_results(const sorting *s, stator_diag **err)
 {
     const uint32_t threads = s->call->op->desc.tile / TILE_OF_THREAD;
@@ -426,31 +322,24 @@ static stator_status put_results(const sorting *s, stator_diag **err)
                             gpu_count_of(s->call->axes.rows * s->take, threads), err);
 }
 
-/* All of each row of the list. */
-static stator_status sort_whole(sorting *s, const gpu_sort_list *in, stator_diag **err)
-{
-    const uint32_t tile = s->call->op->desc.tile;
-    const int64_t n = in->n;
-    ST_TRY(sort_tiles(s, in, tile, err));
-    for (int64_t length = tile; length < n; length *= 2) {
-        ST_TRY(merge_runs(s, length, err));
-    }
-    return STATOR_OK;
-}
-
 static stator_status sort_rows(sorting *s, stator_diag **err)
 {
-    const uint32_t tile = s->call->op->desc.tile;
+    const gpu_fixed_desc *desc = &s->call->op->desc;
     const gpu_sort_list x = {.n = s->call->axes.own_size};
-    if (s->take <= tile / 2u) {
-        ST_TRY(sort_tiles(s, &x, s->take, err));
-        for (int64_t n = x.n; n > tile;) {
-            n = s->lists[s->now].n;
-            ST_TRY(sort_tiles(s, &s->lists[s->now], s->take, err));
-        }
-        return put_results(s, err);
+    if (x.n > desc->tile && s->take > desc->tile / 2u) {
+        gpu_radix r = {.program = SORT_RADIX,
+                       .bits = gpu_key_bits(desc->dtype),
+                       .is_of_x = true,
+                       .take = s->take,
+                       .lists = {s->lists[0], s->lists[1]}};
+        return gpu_radix_sort(&r, s->call, err);
     }
-    ST_TRY(sort_whole(s, &x, err));
+    const int64_t kept = s->take < desc->tile ? s->take : desc->tile;
+    ST_TRY(sort_tiles(s, &x, kept, err));
+    for (int64_t n = x.n; n > desc->tile;) {
+        n = s->lists[s->now].n;
+        ST_TRY(sort_tiles(s, &s->lists[s->now], s->take, err));
+    }
     return put_results(s, err);
 }
 
@@ -463,13 +352,20 @@ gpu_fixed_desc gpu_sort_desc_of_keys(void)
                             .buffers = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX}};
 }
 
-stator_status gpu_sort_keys(gpu_fixed_call *call, gpu_sort_list lists[2], uint32_t *out,
-                            stator_diag **err)
+stator_status gpu_sort_keys(gpu_fixed_call *call, gpu_sort_list lists[2], uint32_t bits,
+                            uint32_t *out, stator_diag **err)
 {
+    const uint32_t tile = call->op->desc.tile;
+    if (lists[0].n > tile) {
+        gpu_radix r = {.program = SORT_RADIX, .bits = bits, .lists = {lists[0], lists[1]}};
+        ST_TRY(gpu_radix_sort(&r, call, err));
+        *out = r.now;
+        return STATOR_OK;
+    }
     sorting s = {.call = call, .lists = {lists[0], lists[1]}};
-    const stator_status status = sort_whole(&s, &lists[0], err);
+    ST_TRY(sort_tiles(&s, &lists[0], tile, err));
     *out = s.now;
-    return status;
+    return STATOR_OK;
 }
 
 static stator_status run(gpu_fixed_call *call, stator_diag **err)
@@ -504,7 +400,7 @@ static stator_status run(gpu_fixed_call *call, stator_diag **err)
 const gpu_fixed_kind gpu_sort_kind = {.n_columns = GPU_FIXED_COLUMNS,
                                       .first_axis = 2,
                                       .n_programs = GPU_SORT_PROGRAMS,
-                                      .kernels = {gpu_sort_tile_kernels, gpu_sort_merge_kernels},
+                                      .kernels = {gpu_sort_tile_kernels, gpu_radix_kernels},
                                       .describe = set_desc,
                                       .print = print,
                                       .run = run};

@@ -3,6 +3,7 @@
 #define ST_PRELUDE_ALIGNED_16 __align__(16)
 #define ST_PRELUDE_SHUFFLE_XOR(x, mask) __shfl_xor_sync(0xffffffffu, x, mask)
 #define ST_PRELUDE_BALLOT(x) __ballot_sync(0xffffffffu, x)
+#define ST_PRELUDE_WARP_BARRIER() __syncwarp()
 #define ST_PRELUDE_FMA_F32 __fmaf_rn
 #define ST_PRELUDE_FMA_F64 __fma_rn
 #define ST_PRELUDE_SQRT_F32 __fsqrt_rn

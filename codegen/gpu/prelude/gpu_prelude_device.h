@@ -2,12 +2,12 @@
  *
  * A driver gives it to the compiler as the named header "gpu_prelude.h", behind its own
  * beginning (gpu_prelude_cuda.h, gpu_prelude_hip.h), which defines what differs: ST_WARP and the
- * names ST_PRELUDE_ALIGNED_16, ST_PRELUDE_SHUFFLE_XOR, ST_PRELUDE_BALLOT, ST_PRELUDE_FMA_F32, _F64,
- * ST_PRELUDE_SQRT_F32 and _F64, ST_PRELUDE_BOUNDS, ST_PRELUDE_F16_OF_F32 and _F32_OF_F16, and
- * where the device has an instruction ST_PRELUDE_BF16_OF_F32, _MINIMUM_F32 and _MAXIMUM_F32. Both
- * stand in the plugin as a string. Programs are compiled
- * without contraction, so that products and sums are rounded each, and with exact division and
- * square root. No header is used. */
+ * names ST_PRELUDE_ALIGNED_16, ST_PRELUDE_SHUFFLE_XOR, ST_PRELUDE_BALLOT,
+ * ST_PRELUDE_WARP_BARRIER, ST_PRELUDE_FMA_F32, _F64, ST_PRELUDE_SQRT_F32 and _F64,
+ * ST_PRELUDE_BOUNDS, ST_PRELUDE_F16_OF_F32 and _F32_OF_F16, and where the device has an
+ * instruction ST_PRELUDE_BF16_OF_F32, _MINIMUM_F32 and _MAXIMUM_F32. Both stand in the plugin as
+ * a string. Programs are compiled without contraction, so that products and sums are rounded
+ * each, and with exact division and square root. No header is used. */
 #ifndef STATOR_GPU_PRELUDE_H
 #define STATOR_GPU_PRELUDE_H
 
@@ -67,6 +67,11 @@ ST_DEVICE st_lanes st_ballot(st_bool x)
 ST_DEVICE st_u32 st_count_lanes(st_lanes lanes)
 {
     return (st_u32)__popcll(lanes);
+}
+
+ST_DEVICE void st_warp_barrier()
+{
+    ST_PRELUDE_WARP_BARRIER();
 }
 
 ST_DEVICE st_u32 st_atomic_add_u32(st_u32 *to, st_u32 x)

@@ -7,6 +7,12 @@
 #define ST_PRELUDE_ALIGNED_16 __attribute__((aligned(16)))
 #define ST_PRELUDE_SHUFFLE_XOR(x, mask) __shfl_xor(x, mask, ST_WARP)
 #define ST_PRELUDE_BALLOT(x) __ballot(x)
+#define ST_PRELUDE_WARP_BARRIER()                                                                  \
+    do {                                                                                           \
+        __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");                                     \
+        __builtin_amdgcn_wave_barrier();                                                           \
+        __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");                                     \
+    } while (0)
 #define ST_PRELUDE_FMA_F32 fmaf
 #define ST_PRELUDE_FMA_F64 fma
 #define ST_PRELUDE_SQRT_F32 sqrtf

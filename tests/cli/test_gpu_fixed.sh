@@ -92,6 +92,11 @@ for reduction in none add mul min max; do
 done
 scatters inner "f16[4, 90, 3]" "f32[3, n, 2]" "f16[3, n, 2]" 29.0 i64 "scatter_elements(%x, %i, %u) {axis = 1}"
 agrees "$work/inner.stir" --dim n=100
+# Sums of long integers; last updates of so many places that they are sorted.
+scatters sums "i64[500]" "f32[n]" "i64[n]" 249.0 i32 "scatter_elements(%x, %i, %u) {axis = 0, reduction = \"add\"}"
+agrees "$work/sums.stir" --dim n=4500
+scatters places "u8[1100000]" "f32[n]" "u8[n]" 40.0 i64 "scatter_elements(%x, %i, %u) {axis = 0}"
+agrees "$work/places.stir" --dim n=3000
 sed 's/249.0/1e6/' "$work/elements.stir" >"$work/outside.stir"
 "$STATOR" run "$work/outside.stir" --random 0 --backend cuda_soft --strict --dim n=100 >"$work/out" 2>&1 && fail "no error"
 has "$work/out" 'scatter_elements: an index is outside its axis \(in call 1 of the device\)'

@@ -151,6 +151,19 @@ static inline st_u32 st_atomic_add_u32(st_u32 *to, st_u32 x)
     return __atomic_fetch_add(to, x, __ATOMIC_RELAXED);
 }
 
+static inline st_u64 st_atomic_add_u64(st_u64 *to, st_u64 x)
+{
+    return __atomic_fetch_add(to, x, __ATOMIC_RELAXED);
+}
+static inline st_u32 st_atomic_max_u32(st_u32 *to, st_u32 x)
+{
+    st_u32 old = __atomic_load_n(to, __ATOMIC_RELAXED);
+    while (old < x &&
+           !__atomic_compare_exchange_n(to, &old, x, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    return old;
+}
+
 #define ST_UNROLL
 
 typedef struct st_u32x2 {

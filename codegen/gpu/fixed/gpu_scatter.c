@@ -2,13 +2,16 @@
  *
  *     copy              out is x
  *     st_scatter_keys   the number of the slice of out that each update goes to; an index outside
- * its
- *                       axis fails the call, and the update goes nowhere
- *     sort              updates by slice, in each slice by their number (gpu_sort.c)
- *     st_scatter_put    of the updates of a slice the last one is stored, or all are combined, in
- *                       their order, by one thread for each element
+ *                       its axis fails the call, and the update goes nowhere
+ *     st_scatter_put    what is stored
  *
- * So the result is that of one update after the other. Elements are slices of one. */
+ * The result is that of one update after the other. Elements are slices of one. Without a
+ * reduction the last update of each slice is stored: the largest number of an update that goes
+ * there (st_scatter_win). Sums of integers of 32 and 64 bits are the same in any order: they are
+ * added atomically. Other updates are sorted by slice, in each slice by their number
+ * (gpu_sort.c), and one thread combines those of an element in their order; so are updates
+ * without a reduction that are few beside the slices, for which the largest numbers would take
+ * memory. */
 #include "codegen/gpu/fixed/gpu_fixed.h"
 #include "codegen/gpu/gpu_text.h"
 
@@ -18,10 +21,13 @@
 #define THREADS 256u
 #define FEW_ELEMENTS 64 /* along the axis: a thread of the loops' does them */
 #define FEW_TUPLES 16
+/* Slices for each update, and in all, up to which largest numbers are kept. */
+#define SLICES_OF_UPDATE 16
+#define SLICES_MIN (1 << 20)
 
-enum scatter_kernel { SCATTER_KEYS, SCATTER_PUT };
+enum scatter_kernel { SCATTER_KEYS, SCATTER_PUT, SCATTER_WIN };
 
-static const char *const kernels[] = {"st_scatter_keys", "st_scatter_put", NULL};
+static const char *const kernels[] = {"st_scatter_keys", "st_scatter_put", "st_scatter_win", NULL};
 
 /* ---- what it takes ---- */
 
@@ -110,14 +116,59 @@ static const char put_last_text[] =
     "        const st_u32 *keys = ST_GLOBAL(const st_u32, ST_ARG(keys));\n"
     "        const st_i64 i = id / ST_ARG(inner);\n"
     "        const st_u32 key = keys[i];\n"
-    "        if (key != ST_NOWHERE && (i + 1 == ST_ARG(n) || keys[i + 1] != key)) {\n"
-    "            const st_u32 update = ST_GLOBAL(const st_u32, ST_ARG(numbers))[i];\n"
+    "        st_u32 update = (st_u32)i;\n"
+    "        st_bool is_last = key != ST_NOWHERE;\n"
+    "        if (is_last && ST_ARG(winners)) {\n"
+    "            is_last = ST_GLOBAL(const st_u32, ST_ARG(winners))[key] == update + 1;\n"
+    "        } else if (is_last) {\n"
+    "            is_last = i + 1 == ST_ARG(n) || keys[i + 1] != key;\n"
+    "            update = ST_GLOBAL(const st_u32, ST_ARG(numbers))[i];\n"
+    "        }\n"
+    "        if (is_last) {\n"
     "            ST_GLOBAL(st_t, ST_ARG(y))[key * ST_ARG(inner) + id % ST_ARG(inner)] =\n"
     "                ST_GLOBAL(const st_t, ST_ARG(updates))[update * ST_ARG(inner) +\n"
     "                                                       id % ST_ARG(inner)];\n"
     "        }\n"
     "    }\n"
     "}\n";
+
+/* Sums of integers, in any order. */
+static const char put_sum_text[] =
+    "\n"
+    "ST_KERNEL(st_scatter_put, st_arguments_of, ST_THREADS)\n"
+    "{\n"
+    "    const st_i64 id = ST_BLOCK * ST_THREADS + ST_THREAD;\n"
+    "    if (id < ST_ARG(n) * ST_ARG(inner)) {\n"
+    "        const st_u32 key = ST_GLOBAL(const st_u32, ST_ARG(keys))[id / ST_ARG(inner)];\n"
+    "        if (key != ST_NOWHERE) {\n"
+    "            (void)ST_SUM(ST_GLOBAL(st_word, ST_ARG(y)) + key * ST_ARG(inner) +\n"
+    "                             id % ST_ARG(inner),\n"
+    "                         ST_GLOBAL(const st_word, ST_ARG(updates))[id]);\n"
+    "        }\n"
+    "    }\n"
+    "}\n";
+
+/* Of each slice the largest number of an update, plus 1. */
+static const char win_text[] =
+    "\n"
+    "ST_KERNEL(st_scatter_win, st_arguments_of, ST_THREADS)\n"
+    "{\n"
+    "    const st_i64 id = ST_BLOCK * ST_THREADS + ST_THREAD;\n"
+    "    if (id < ST_ARG(n)) {\n"
+    "        const st_u32 key = ST_GLOBAL(const st_u32, ST_ARG(keys))[id];\n"
+    "        if (key != ST_NOWHERE) {\n"
+    "            (void)st_atomic_max_u32(ST_GLOBAL(st_u32, ST_ARG(winners)) + key, (st_u32)id + "
+    "1);\n"
+    "        }\n"
+    "    }\n"
+    "}\n";
+
+/* Are updates added by atomics? */
+static bool is_any_order(const gpu_fixed_desc *desc)
+{
+    return desc->reduction == ST_LOOP_add && st_element_bytes(desc->dtype) >= 4u &&
+           (st_loop_class_of(desc->dtype) & (ST_LOOP_INTS | ST_LOOP_UINTS)) != 0;
+}
 
 /* Prints what combines an element with an update, in the dtype; integers wrap. */
 static void put_combine(const gpu_fixed_desc *desc, st_str *out)
@@ -139,7 +190,7 @@ static void put_arguments(const gpu_fixed_desc *desc, st_str *out)
 {
     st_str_add(
         out, "\ntypedef struct st_arguments_of {\n"
-             "    st_i64 y, index, updates, keys, numbers, status;\n"
+             "    st_i64 y, index, updates, keys, numbers, winners, status;\n"
              "    st_i64 n;     /* updates */\n"
              "    st_i64 inner; /* elements of a slice */\n"
              "    st_i64 slices;\n"
@@ -192,6 +243,9 @@ static void put_keys(const gpu_fixed_desc *desc, st_str *out)
         "        }\n"
         "        ST_GLOBAL(st_u32, ST_ARG(keys))[id] = is_good ? (st_u32)key : ST_NOWHERE;\n"
         "        ST_GLOBAL(st_u32, ST_ARG(numbers))[id] = (st_u32)id;\n"
+        "        if (is_good && ST_ARG(winners)) {\n"
+        "            ST_GLOBAL(st_u32, ST_ARG(winners))[key] = 0;\n"
+        "        }\n"
         "    }\n}\n",
         desc->origin);
 }
@@ -209,7 +263,13 @@ static void print(const gpu_fixed_desc *desc, uint32_t program, st_str *out)
     put_combine(desc, out);
     put_arguments(desc, out);
     put_keys(desc, out);
-    st_str_add(out, desc->reduction ? put_text : put_last_text);
+    if (is_any_order(desc)) {
+        const uint32_t bits = st_element_bytes(desc->dtype) * 8u;
+        st_str_addf(out, "\ntypedef st_u%u st_word;\n#define ST_SUM st_atomic_add_u%u\n", bits,
+                    bits);
+    }
+    st_str_add(out, is_any_order(desc) ? put_sum_text : desc->reduction ? put_text : put_last_text);
+    st_str_add(out, win_text);
 }
 
 /* ---- a call ---- */
@@ -220,7 +280,8 @@ typedef struct scattering {
     int64_t inner; /* elements of a slice */
     int64_t slices;
     gpu_sort_list lists[2];
-    uint32_t now; /* the list that is in order */
+    uint32_t now;           /* the list that is in order */
+    st_gpu_address winners; /* 0: none are kept */
 } scattering;
 
 /* Address of the first element of an operand whose offset is number k. */
@@ -259,6 +320,7 @@ static void set_arguments(const scattering *s)
                               operand_of(s, 3, 2, desc->dtype),
                               s->lists[s->now].keys,
                               s->lists[s->now].indices,
+                              s->winners,
                               gpu_address(call->word ? (const void *)call->word->value
                                                      : (const void *)s->call->gpu->ignored),
                               (uint64_t)s->n,
@@ -310,7 +372,11 @@ static stator_status copy(const scattering *s, stator_diag **err)
 static stator_status scatter(scattering *s, stator_diag **err)
 {
     ST_TRY(launch(s, SCATTER_KEYS, s->n, err));
-    ST_TRY(sort(s, err));
+    if (s->winners) {
+        ST_TRY(launch(s, SCATTER_WIN, s->n, err));
+    } else if (!is_any_order(&s->call->op->desc)) {
+        ST_TRY(sort(s, err));
+    }
     return launch(s, SCATTER_PUT, s->n * s->inner, err);
 }
 
@@ -333,11 +399,17 @@ static stator_status run(gpu_fixed_call *call, stator_diag **err)
         s.lists[i].indices = s.lists[i].keys + bytes;
         s.lists[i].n = s.n;
     }
+    if (call->op->desc.reduction == 0 &&
+        (s.slices <= SLICES_MIN || s.slices / SLICES_OF_UPDATE <= s.n)) {
+        ST_THEN(status, gpu_take(gpu, &gpu->device, call->call->stream,
+                                 (uint64_t)s.slices * sizeof(uint32_t), &s.winners, err));
+    }
     ST_THEN(status, scatter(&s, err));
     gpu_note_queued(gpu, call->call->stream);
     for (uint32_t i = 0; i < 2; i++) {
         gpu_give(gpu, &gpu->device, call->call->stream, s.lists[i].keys);
     }
+    gpu_give(gpu, &gpu->device, call->call->stream, s.winners);
     return status;
 }
 

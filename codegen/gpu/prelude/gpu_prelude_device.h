@@ -79,6 +79,16 @@ ST_DEVICE st_u32 st_atomic_add_u32(st_u32 *to, st_u32 x)
     return atomicAdd(to, x);
 }
 
+ST_DEVICE st_u64 st_atomic_add_u64(st_u64 *to, st_u64 x)
+{
+    return atomicAdd(to, x);
+}
+
+ST_DEVICE st_u32 st_atomic_max_u32(st_u32 *to, st_u32 x)
+{
+    return atomicMax(to, x);
+}
+
 /* ---- several words at once ---- */
 
 #define ST_UNROLL _Pragma("unroll")

@@ -39,6 +39,8 @@ st_lanes st_ballot(st_bool x);
 st_u32 st_count_lanes(st_lanes lanes);
 void st_warp_barrier(void);
 st_u32 st_atomic_add_u32(st_u32 *to, st_u32 x);
+st_u64 st_atomic_add_u64(st_u64 *to, st_u64 x);
+st_u32 st_atomic_max_u32(st_u32 *to, st_u32 x);
 #define ST_UNROLL
 typedef struct st_u32x2 {
     st_u32 x, y;

@@ -122,6 +122,7 @@ stator_status st_gpu_slot_pipeline(void *self, const stator_options *options,
     (void)self, (void)options;
     stator_pipeline_begin(sink);
     sink->stage(sink->self, "decompose");
+    sink->stage(sink->self, "compact");
     sink->stage(sink->self, "canonicalize");
     sink->stage(sink->self, "fold");
     sink->stage(sink->self, "cse");

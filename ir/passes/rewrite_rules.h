@@ -22,6 +22,7 @@ ST_RULE(st_rule_tile_once);
 ST_RULE(st_rule_inline_call);
 ST_RULE(st_rule_inline_cond);
 ST_RULE(st_rule_count_loop);  /* rule_count_loop.c */
+ST_RULE(st_rule_scan_axes);   /* rule_scan_axes.c */
 ST_RULE(st_rule_window_axes); /* rule_window_axes.c */
 #undef ST_RULE
 

@@ -16,6 +16,16 @@ soft_device() {
     export STATOR_SOFT_DEVICE=1
 }
 
+# soft_backend NAME: the backend cuda_soft or hip_soft, with its device.
+soft_backend() {
+    case $1 in
+    cuda_soft) soft_device libcuda.so.1 ;;
+    hip_soft) soft_device libamdhip64.so.6 ;;
+    *) fail "'$1' is no backend over the software device" ;;
+    esac
+    needs "lib/stator/plugins-soft/$1.so" "$1"
+}
+
 probe() { "$STATOR" backends --all --probe >"$work/probed" || fail "probe"; }
 
 # opens_nothing PATTERN: a listing loads no plugin and no library of the vendor's.

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Each command that looks into a program, on a GPU backend over the software device as on any other:
-# compare, bisect, explain, report, run --verify, and run --profile with times of the device.
+# compare, bisect, explain, report, run --verify, and run --profile with times of the device. The
+# backend is the argument: cuda_soft or hip_soft.
 # shellcheck source=tests/cli/gpu_kit.sh
 . "$STATOR_SOURCE/tests/cli/gpu_kit.sh"
 cd "$work"
 has() { grep -qE -- "$1" out || fail "no '$1' in: $(cat out)"; }
 
-soft_device libcuda.so.1
-needs lib/stator/plugins-soft/cuda_soft.so cuda_soft
+backend=$1
+soft_backend "$backend"
 export STATOR_CACHE=0
 
 cat >m.stir <<'S'
@@ -33,46 +34,53 @@ graph @main(%s: f32[4, 8], %x: f32[5, 4, 8]) {
   return a: %a, c: %c
 }
 S
-cuda() { "$STATOR" "$1" m.stir --backend cuda_soft "${@:2}" >out 2>&1 </dev/null || fail "$*: $(cat out)"; }
+gpu() { "$STATOR" "$1" m.stir --backend "$backend" "${@:2}" >out 2>&1 </dev/null || fail "$*: $(cat out)"; }
 
-"$STATOR" compare m.stir --backends eager,cuda_soft --json >out 2>&1 || fail "compare: $(cat out)"
+"$STATOR" compare m.stir --backends "eager,$backend" --json >out 2>&1 || fail "compare: $(cat out)"
 has '"ok":[[:space:]]*true'
-"$STATOR" bisect m.stir --bad cuda_soft >out 2>&1 || fail "bisect: $(cat out)"
-has 'cuda_soft agrees with eager'
+"$STATOR" bisect m.stir --bad "$backend" >out 2>&1 || fail "bisect: $(cat out)"
+has "$backend agrees with eager"
 
-cuda explain
-has 'an input from where it lies to cuda_soft:0 for cuda_soft: Tanh .Tanh_0.|an input from where it lies to cuda_soft:0'
+gpu explain
+has "an input from where it lies to $backend:0"
 has 'kernel +k0_tanh'
 has '= .*Softmax_2|= .*z'
-cuda report --output r.html
-grep -q 'k0_tanh' r.html && grep -q 'cuda_soft' r.html || fail "the report lacks kernel or backend"
+gpu report --output r.html
+grep -q 'k0_tanh' r.html && grep -q "$backend" r.html || fail "the report lacks kernel or backend"
 
-cuda run --random 1 --verify 2 --repeat 3
-has 'cuda_soft: [0-9]+ nodes in 1 partition'
+gpu run --random 1 --verify 2 --repeat 3
+has "$backend: [0-9]+ nodes in 1 partition"
 
-# A row for each kernel and call, and times that a clock beside the device's cannot exceed.
-for contractions in cublaslt loops; do
-    cuda run --random 1 --repeat 3 --profile t.json --backend-option contractions=$contractions --json
-    python3 - $contractions <<'P' || fail "profile with $contractions: $(cat out)"
+# A row for each kernel and call, and times that a clock beside the device's cannot exceed; products
+# are calls of a library, or kernels.
+profiled() { # library|kernels OPTION...
+    gpu run --random 1 --repeat 3 --profile t.json --json "${@:2}"
+    python3 - "$1" <<'P' || fail "profile ${*:2}: $(cat out)"
 import json, sys
 report, trace = json.load(open("out")), json.load(open("t.json"))
 rows, events = report["profile"], trace["traceEvents"]
 assert all(r["calls"] == 3 for r in rows), rows
 assert any("tanh" in r["step"] for r in rows) and any("reduce_max" in r["step"] for r in rows), rows
-assert any(r["step"].startswith("call gemm") for r in rows) == (sys.argv[1] == "cublaslt"), rows
+assert any(r["step"].startswith("call gemm") for r in rows) == (sys.argv[1] == "library"), rows
 assert {n for e in events for n in e["args"]["nodes"]} >= {"Tanh_0", "MatMul_1"}, events
 assert all(e["dur"] > 0 for e in events), events
 # Steps of one stream follow each other, and together take no longer than the calls.
 ordered = sorted(events, key=lambda e: e["ts"])
 assert all(a["ts"] + a["dur"] <= b["ts"] + 0.002 for a, b in zip(ordered, ordered[1:])), ordered
 P
-done
-"$STATOR" run loop.stir --backend cuda_soft --random 1 --profile t.json >out 2>&1 || fail "loop: $(cat out)"
+}
+if [ "$backend" = cuda_soft ]; then
+    profiled library --backend-option contractions=cublaslt
+    profiled kernels --backend-option contractions=loops
+else
+    profiled kernels
+fi
+"$STATOR" run loop.stir --backend "$backend" --random 1 --profile t.json >out 2>&1 || fail "loop: $(cat out)"
 has '^ +[0-9]+\.[0-9]{3} +[0-9.]+% +1 +.*scan'
 has 'tanh'
 
 # A check that fails while it is profiled is told as ever.
 failing_graph gather.stir
-"$STATOR" run gather.stir --random 0 --backend cuda_soft --profile t.json >out 2>&1 && fail "no error"
+"$STATOR" run gather.stir --random 0 --backend "$backend" --profile t.json >out 2>&1 && fail "no error"
 has 'gather: an index is outside its axis'
 echo ok

@@ -22,7 +22,9 @@
 #   workloads   bench/gpu.py: models beside torch
 #   memcheck racecheck synccheck    compute-sanitizer over the anchors
 #   hip         the ONNX cases on the objects of the backend hip (docs/hip.md): HIP over the CUDA
-#               driver, hiprtc over NVRTC. Run where it is named alone: it takes minutes of its own
+#               driver, hiprtc over NVRTC
+#   hip_models  the models on them. These two run where they are named alone: they take minutes of
+#               their own
 #
 # STATOR_GPU_BACKEND (cuda) is what is measured, STATOR_CASES (cases) the folder of cases.
 set -u
@@ -40,7 +42,7 @@ part() {
     local name=$1 seconds=$2 start=$SECONDS status=0
     shift 2
     if [ "$want" = "  " ]; then
-        [ "$name" != hip ] || return 0
+        [ "${name#hip}" = "$name" ] || return 0
     else
         [ "${want#* "$name" }" != "$want" ] || return 0
     fi
@@ -103,7 +105,13 @@ print(found[0] if found else "libnvrtc.so.13")
 PY
 }
 
-hip() {
+# models_on <backend> <part>
+models_on() { python3 bench/device_models.py "$out/$2.json" --backend "$1"; }
+
+models() { models_on "$backend" models; }
+
+# Names the libraries of hip_soft: HIP over what $backend is measured on.
+hip_on_cuda() {
     local folder=$PWD/lib/hip-on-cuda arch
     export STATOR_SOFT_DEVICE=1 # lists hip_soft, the objects of hip for machines without AMD's
     if [ "$backend" = cuda ]; then
@@ -113,8 +121,11 @@ hip() {
         STATOR_HIPRTC_ON_NVRTC=${STATOR_OPT_CUDA_NVRTC:-$(find_nvrtc)}
         export STATOR_HIPRTC_ON_NVRTC
     fi
-    conform_on hip_soft
 }
+
+hip() { hip_on_cuda && conform_on hip_soft; }
+
+hip_models() { hip_on_cuda && models_on hip_soft hip_models; }
 
 sanitize() {
     local graph status=0
@@ -129,15 +140,15 @@ sanitize() {
     return $status
 }
 
-export -f facts bits_of bits products conform_on conform find_nvrtc hip sanitize
-export backend cases
+export -f facts bits_of bits products conform_on conform find_nvrtc models_on models hip_on_cuda hip hip_models sanitize
+export backend cases out
 part facts 30 bash -c facts
 part backends 40 bin/stator backends --probe --all
 part bits 50 bash -c bits
 part products 20 bash -c products
 part conform 170 bash -c conform
 part graphs 150 python3 bench/device_graphs.py "$out/graphs.json" --backend "$backend"
-part models 200 python3 bench/device_models.py "$out/models.json" --backend "$backend"
+part models 200 bash -c models
 part speed 200 python3 bench/gpu.py "$out/speed.json" streaming --backend "$backend"
 # gpu_bench reads ONNX files there: the frontend finds its libraries in lib.
 part workloads 400 env LD_LIBRARY_PATH="$PWD/lib" python3 bench/gpu.py "$out/workloads.json" models --backend "$backend"
@@ -146,4 +157,5 @@ for tool in memcheck racecheck synccheck; do
     part $tool 40 bash -c "sanitize $tool"
 done
 part hip 560 bash -c hip
+part hip_models 560 bash -c hip_models
 python3 bench/device_report.py "$out" . | tee "$out/summary.txt"

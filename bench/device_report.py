@@ -89,8 +89,9 @@ def print_summary(result):
                               "; %d of %d calls differ" % (row["changes"], row["calls"])))
     for part in ("conform", "hip"):
         print_cases(part, result[part])
-    for name in ("graphs", "models"):
-        print(result["texts"][name].rstrip())
+    for name, text in result["texts"].items():
+        if text:
+            print("%s:\n%s" % (name, text.rstrip()))
     for name in ("speed", "workloads"):
         for row in (result[name] or {}).get("rows", []):
             print(row.get("text", ""))
@@ -105,7 +106,8 @@ def main():
               "workloads": read_json(os.path.join(out, "workloads.json")),
               "graphs": read_json(os.path.join(out, "graphs.json")),
               "models": read_json(os.path.join(out, "models.json")),
-              "texts": {name: read(os.path.join(out, name + ".txt")) for name in ("graphs", "models")},
+              "hip_models": read_json(os.path.join(out, "hip_models.json")),
+              "texts": {name: read(os.path.join(out, name + ".txt")) for name in ("graphs", "models", "hip_models")},
               "sanitizers": {tool: [line for line in read(os.path.join(out, tool + ".txt")).splitlines()
                                     if "SUMMARY" in line or line.startswith("==") and ".stir" in line]
                              for tool in ("memcheck", "racecheck", "synccheck")}}

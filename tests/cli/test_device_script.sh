@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# bench/device.sh over the software device: the bits of a product by kernels and by the library, and
-# where the ONNX cases are there a few of them on hip, as the summary and device.json tell them.
+# bench/device.sh over the software device: the bits of a product by kernels and by the library, a
+# model with inputs from a seed on cuda and on hip, and where the ONNX cases are there a few of them
+# on hip, as the summary and device.json tell them.
 set -eu
 [ -e "$STATOR_BUILD/tests/softgpu/libamdhip64.so.6" ] && [ -x "$STATOR_BUILD/bench/gpu_bench" ] ||
     { echo "this build is without the software device or gpu_bench"; exit 0; }
@@ -12,7 +13,9 @@ export STATOR_CACHE_DIR=$work/kept STATOR_SOFT_DEVICE=1 STATOR_GPU_BACKEND=cuda_
 
 mkdir -p "$work/bundle/bin" "$work/bundle/bench/gpu/anchors" "$work/cases"
 ln -s "$STATOR" "$STATOR_BUILD/bench/gpu_bench" "$work/bundle/bin/"
-cp "$STATOR_SOURCE/bench/device.sh" "$STATOR_SOURCE/bench/device_report.py" "$work/bundle/bench/"
+for file in device.sh device_report.py device_models.py; do
+    cp "$STATOR_SOURCE/bench/$file" "$work/bundle/bench/"
+done
 cat >"$work/bundle/bench/gpu/anchors/matmul_small.stir" <<'END'
 stir 1
 graph @main(%x: f32[3, 5], %y: f32[5, 7]) {
@@ -24,7 +27,25 @@ STATOR_CASES=$work/cases bash "$work/bundle/bench/device.sh" "$work/out" bits pr
 has "$work/said" '^bits 0 '
 has "$work/said" '^products 0 '
 has "$work/said" '^matmul_small +nothing to compare with$'
-! grep -q '^hip' "$work/said" || fail "hip ran unasked"
+
+if python3 -c 'import numpy' 2>/dev/null; then
+    mkdir -p "$work/packed/digits/test_data_set_0"
+    cp "$STATOR_SOURCE/examples/digits/digits.onnx" "$work/packed/digits/model.onnx"
+    cat >"$work/packed/digits/made.json" <<'END'
+{"atol": 1e-6, "rms": 0.3, "size": 0, "weights": [],
+ "inputs": {"test_data_set_0/input_0.pb": ["image", [4, 1, 8, 8], 0.5, 0.25]}}
+END
+    tar -C "$work" -cJf "$work/bundle/models.tar.xz" packed
+    bash "$work/bundle/bench/device.sh" "$work/out" models hip_models >"$work/said"
+    has "$work/said" '^models 0 '
+    has "$work/said" '^hip_models 0 '
+    for backend in cuda_soft hip_soft; do
+        has "$work/said" "^digits +ok  $backend [0-9]+, error"
+    done
+    grep -q '"hip_models": {' "$work/out/device.json" || fail "device.json tells nothing of the models on hip"
+else
+    echo "no numpy for the models"
+fi
 
 cases=$STATOR_SOURCE/build/cases/node
 [ -d "$cases/test_softmax_axis_1" ] || { echo "no ONNX cases here: ./bootstrap test makes them"; exit 0; }

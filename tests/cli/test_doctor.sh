@@ -14,7 +14,25 @@ has "$work/plain" '^(ok|limited) +python3 '
 has "$work/plain" '^(ok|limited) +NVIDIA GPU +(/dev|no /dev/nvidiactl and no /dev/dxg)'
 has "$work/plain" '^(ok|limited) +CUDA driver .*libcuda.so.1'
 has "$work/plain" '^(ok|limited) +NVRTC .*libnvrtc.so.1[23]'
+has "$work/plain" '^(ok|limited) +AMD GPU +(/dev|no /dev/kfd and no /dev/dxg)'
+has "$work/plain" '^(ok|limited) +HIP +.*libamdhip64.so.[567]'
+has "$work/plain" '^(ok|limited) +hiprtc +.*(libhiprtc|libamdhip64).so.[567]'
+for row in 'HIP' 'hiprtc' 'NVRTC'; do
+    has "$work/plain" "^(ok +$row +/|limited +$row .* where the dynamic linker looks, nor in .*/lib(64)?; docs/)"
+done
+if [ ! -e /dev/kfd ] && [ ! -e /dev/dxg ]; then
+    has "$work/plain" '^limited +backend hip +NO_DEVICE: there is no /dev/kfd or /dev/dxg; '
+fi
 has "$work/plain" '^ok +C compiler +/'
+
+# A library of ROCm where its variable says that ROCm is.
+if [ -e "$STATOR_BUILD/tests/softgpu/libamdhip64.so.6" ] && grep -qE '^limited +HIP ' "$work/plain"; then
+    mkdir -p "$work/rocm"
+    ln -s "$STATOR_BUILD/tests/softgpu" "$work/rocm/lib"
+    ROCM_PATH=$work/rocm "$STATOR" doctor >"$work/rocm.txt" || fail "status $? with ROCM_PATH"
+    has "$work/rocm.txt" "^ok +HIP +$work/rocm/lib/libamdhip64.so.6"
+    has "$work/rocm.txt" "^ok +hiprtc +$work/rocm/lib/libhiprtc.so.6"
+fi
 has "$work/plain" '^(ok|limited) +huge pages '
 PATH=/nowhere "$STATOR" doctor >"$work/bare" || fail "status $? without a path"
 has "$work/bare" '^missing +C compiler .*stator build'

@@ -1,6 +1,6 @@
 /* stator doctor: what this machine has of what Stator can use, and which Debian package brings
- * the rest. Looks at: the libraries the command was built with, OpenBLAS, LLVM, SLEEF, oneDNN, the
- * CUDA driver, NVRTC and cuBLASLt, every plugin that is not available, Python (tests alone), a C
+ * the rest. Looks at: the libraries the command was built with, OpenBLAS, LLVM, SLEEF, oneDNN, what
+ * GPUs of NVIDIA and AMD need, every plugin that is not available, Python (tests alone), a C
  * compiler, huge pages, cores. Status 0 when some backend is available, else 3. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 typedef struct doctor {
@@ -129,10 +130,11 @@ static void check_openblas(doctor *d)
 static const struct {
     const char *soname;
     const char *package;
-} providers[] = {{"libgomp.so.1", "libgomp1"},       {"libopenblas.so.0", "libopenblas0-openmp"},
-                 {"libstdc++.so.6", "libstdc++6"},   {"libLLVM", "llvm"},
-                 {"libcuda.so", "libcuda1"},         {"libnvrtc", "libnvrtc12"},
-                 {"libamdhip64", "libamdhip64-dev"}, {"libdnnl", "libdnnl-dev"}};
+} providers[] = {{"libgomp.so.1", "libgomp1"},     {"libopenblas.so.0", "libopenblas0-openmp"},
+                 {"libstdc++.so.6", "libstdc++6"}, {"libLLVM", "llvm"},
+                 {"libcuda.so", "libcuda1"},       {"libnvrtc", "libnvrtc12"},
+                 {"libamdhip64", "libamdhip64-5"}, {"libhiprtc", "libhiprtc-builtins5"},
+                 {"libdnnl", "libdnnl-dev"}};
 
 /* The Debian package of the library that a MISSING_DEPENDENCY reason names, or NULL. */
 static const char *package_for(const char *reason)
@@ -253,49 +255,152 @@ static void check_onednn(doctor *d)
 
 /* ---- what GPUs need ---- */
 
-/* The first of the libraries that opens; NULL. */
-static void *open_first(const char *const sonames[2])
+typedef struct gpu_library {
+    const char *name;
+    const char *sonames[5];
+    const char *package;
+    const char *needed_for;
+} gpu_library;
+
+/* What a backend needs; lists end with NULL. */
+typedef struct gpu_stack {
+    const char *backend;
+    const char *gpu;
+    const char *nodes[3];
+    const char
+        *folders[5]; /* beside the dynamic linker's; "$NAME" in front: that variable's value */
+    const gpu_library libraries[4];
+} gpu_stack;
+
+static const gpu_stack gpu_stacks[] = {
+    {.backend = "cuda",
+     .gpu = "NVIDIA GPU",
+     .nodes = {"/dev/nvidiactl", "/dev/dxg"},
+     .folders = {"$CUDA_HOME/lib64", "$CUDA_PATH/lib64", "/usr/local/cuda/lib64"},
+     .libraries =
+         {{"CUDA driver", {"libcuda.so.1"}, "libcuda1", "the backend cuda"},
+          {"NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12"}, "libnvrtc12", "the backend cuda"},
+          {"cuBLASLt",
+           {"libcublasLt.so.13", "libcublasLt.so.12"},
+           "libcublas12",
+           "matrix products of the backend cuda"}}},
+    {.backend = "hip",
+     .gpu = "AMD GPU",
+     .nodes = {"/dev/kfd", "/dev/dxg"},
+     .folders = {"$ROCM_PATH/lib", "$ROCM_HOME/lib", "/opt/rocm/lib"},
+     .libraries = {{"HIP",
+                    {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"},
+                    "libamdhip64-5",
+                    "the backend hip"},
+                   {"hiprtc",
+                    {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libamdhip64.so.5"},
+                    "libhiprtc-builtins5",
+                    "the backend hip"}}}};
+
+/* Opens soname in the folder, NULL: where the dynamic linker looks. */
+static void *open_in(const char *folder, const char *soname)
 {
-    void *dso = dlopen(sonames[0], RTLD_LAZY | RTLD_LOCAL);
-    return dso != NULL || sonames[1] == NULL ? dso : dlopen(sonames[1], RTLD_LAZY | RTLD_LOCAL);
+    char path[1024];
+    const char *rest = folder != NULL ? strchr(folder, '/') : NULL;
+    if (folder == NULL) {
+        return dlopen(soname, RTLD_LAZY | RTLD_LOCAL);
+    }
+    char variable[32] = "";
+    if (folder[0] == '$') {
+        (void)snprintf(variable, sizeof variable, "%.*s", (int)(rest - folder - 1), folder + 1);
+    }
+    const char *start = folder[0] == '$' ? secure_getenv(variable) : "";
+    if (start == NULL) {
+        return NULL;
+    }
+    (void)snprintf(path, sizeof path, "%.500s%s/%s", start, rest, soname);
+    return dlopen(path, RTLD_LAZY | RTLD_LOCAL);
 }
 
-static void check_gpu_library(doctor *d, const char *name, const char *const sonames[2],
-                              const char *package, const char *needed_for)
+static void *open_gpu_library(const gpu_stack *stack, const gpu_library *l)
 {
-    char detail[512];
-    void *dso = open_first(sonames);
-    if (dso != NULL) {
-        report(d, name, CHECK_OK, place_of(dso), NULL, needed_for);
-        (void)dlclose(dso);
+    void *dso = NULL;
+    for (size_t i = 0; l->sonames[i] != NULL && dso == NULL; i++) {
+        dso = open_in(NULL, l->sonames[i]);
+    }
+    for (size_t f = 0; stack->folders[f] != NULL && dso == NULL; f++) {
+        for (size_t i = 0; l->sonames[i] != NULL && dso == NULL; i++) {
+            dso = open_in(stack->folders[f], l->sonames[i]);
+        }
+    }
+    return dso;
+}
+
+/* The file of a library. It is opened in a child: a driver may leave threads behind, and hiprtc
+ * brings an LLVM of its own. */
+static bool find_gpu_library(const gpu_stack *stack, const gpu_library *l, char out[512])
+{
+    int ends[2];
+    int status = 0;
+    if (pipe(ends) != 0) {
+        return false;
+    }
+    const pid_t child = fork();
+    if (child == 0) {
+        void *dso = open_gpu_library(stack, l);
+        const char *place = dso != NULL ? place_of(dso) : "";
+        const bool is_told = write(ends[1], place, strlen(place)) == (ssize_t)strlen(place);
+        _exit(dso != NULL && is_told ? 0 : 1);
+    }
+    (void)close(ends[1]);
+    const ssize_t n = child > 0 ? read(ends[0], out, 511) : 0;
+    (void)close(ends[0]);
+    out[n > 0 ? n : 0] = '\0';
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+           WEXITSTATUS(status) == 0;
+}
+
+/* "A, B or C" */
+static void add_list(char *out, size_t bytes, const char *const *names)
+{
+    for (size_t i = 0; names[i] != NULL; i++) {
+        const size_t n = strlen(out);
+        const char *before = i == 0 ? "" : names[i + 1] == NULL ? " or " : ", ";
+        (void)snprintf(out + n, bytes - n, "%s%s", before, names[i]);
+    }
+}
+
+static void check_gpu_library(doctor *d, const gpu_stack *stack, const gpu_library *l,
+                              bool has_device)
+{
+    char detail[768] = "";
+    char sonames[160] = "";
+    char folders[160] = "";
+    if (find_gpu_library(stack, l, detail)) {
+        report(d, l->name, CHECK_OK, detail, NULL, l->needed_for);
         return;
     }
+    add_list(sonames, sizeof sonames, l->sonames);
+    add_list(folders, sizeof folders, stack->folders);
     (void)snprintf(detail, sizeof detail,
-                   "no %s%s%s where the dynamic linker looks; the backend has more places, see "
-                   "docs/cuda.md",
-                   sonames[0], sonames[1] != NULL ? " or " : "",
-                   sonames[1] != NULL ? sonames[1] : "");
-    report(d, name, CHECK_LIMITED, detail, package, needed_for);
+                   "no %s where the dynamic linker looks, nor in %s; docs/%s.md has the backend's "
+                   "other places",
+                   sonames, folders, stack->backend);
+    report(d, l->name, CHECK_LIMITED, detail, has_device ? l->package : NULL, l->needed_for);
 }
 
-/* Packages are named only where there is a device that would use them. */
-static void check_cuda(doctor *d)
+/* Packages are named, and the backend is asked what it lacks, only where there is a device that
+ * would use them. */
+static void check_gpu(doctor *d, const gpu_stack *stack)
 {
-    static const char *const nodes[] = {"/dev/nvidiactl", "/dev/dxg"};
-    static const char use[] = "the backend cuda";
-    const char *node = access(nodes[0], F_OK) == 0   ? nodes[0]
-                       : access(nodes[1], F_OK) == 0 ? nodes[1]
-                                                     : NULL;
-    const bool has_device = node != NULL;
-    report(d, "NVIDIA GPU", has_device ? CHECK_OK : CHECK_LIMITED,
-           has_device ? node : "no /dev/nvidiactl and no /dev/dxg", NULL, use);
-    check_gpu_library(d, "CUDA driver", (const char *const[2]){"libcuda.so.1", NULL},
-                      has_device ? "libcuda1" : NULL, use);
-    check_gpu_library(d, "NVRTC", (const char *const[2]){"libnvrtc.so.13", "libnvrtc.so.12"},
-                      has_device ? "libnvrtc12" : NULL, use);
-    check_gpu_library(d, "cuBLASLt",
-                      (const char *const[2]){"libcublasLt.so.13", "libcublasLt.so.12"},
-                      has_device ? "libcublas12" : NULL, "matrix products of the backend cuda");
+    char detail[96];
+    char use[48];
+    stator_item_info info;
+    const bool is_first = access(stack->nodes[0], F_OK) == 0;
+    const bool has_device = is_first || access(stack->nodes[1], F_OK) == 0;
+    (void)snprintf(use, sizeof use, "the backend %s", stack->backend);
+    (void)snprintf(detail, sizeof detail, "no %s and no %s", stack->nodes[0], stack->nodes[1]);
+    report(d, stack->gpu, has_device ? CHECK_OK : CHECK_LIMITED,
+           has_device ? stack->nodes[is_first ? 0 : 1] : detail, NULL, use);
+    for (const gpu_library *l = stack->libraries; l->name != NULL; l++) {
+        check_gpu_library(d, stack, l, has_device);
+    }
+    (void)cli_find_item(d->ctx, "backend", stack->backend, has_device, &info);
 }
 
 /* ---- the machine ---- */
@@ -440,10 +545,12 @@ static cli_status examine(doctor *d)
     report(d, "stator", CHECK_OK, version, NULL, NULL);
     check_libraries(d);
     check_openblas(d);
-    check_llvm(d); /* before the plugins: its probe may change a row of theirs */
+    check_llvm(d); /* before the plugins, as GPUs are: a probe may change a row of theirs */
     check_sleef(d);
     check_onednn(d);
-    check_cuda(d);
+    for (size_t i = 0; i < sizeof gpu_stacks / sizeof gpu_stacks[0]; i++) {
+        check_gpu(d, &gpu_stacks[i]);
+    }
     check_plugins(d);
     check_python(d);
     check_compiler(d);

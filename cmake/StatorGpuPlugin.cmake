@@ -2,10 +2,10 @@
 # a source file, and the plugin made twice, for the device and for the software device.
 
 # st_gpu_prelude(<vendor> <out>): sets <out> to a C file that defines <vendor>_prelude, the text of
-# gpu_prelude_<vendor>.h with gpu_prelude_device.h behind it.
+# gpu_prelude_<vendor>.h with what all devices share behind it.
 function(st_gpu_prelude vendor out)
   set(all "")
-  foreach(part IN ITEMS ${vendor} device)
+  foreach(part IN ITEMS ${vendor} device polynomials math)
     set(file "${PROJECT_SOURCE_DIR}/codegen/gpu/prelude/gpu_prelude_${part}.h")
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
     file(READ "${file}" bytes HEX)

@@ -21,7 +21,7 @@ class Compiler:
         self.name, self.library = name, library
         self.api = ctypes.CDLL(library)
         self.prelude = b""
-        for part in (vendor, "device"):
+        for part in (vendor, "device", "polynomials", "math"):
             with open(PRELUDE % part, "rb") as file:
                 self.prelude += file.read()
 

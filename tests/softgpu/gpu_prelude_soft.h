@@ -295,18 +295,6 @@ static inline st_u16 st_f16_of_f32(float x)
 }
 
 /* The device's own functions are those of the C library; f32's are f64's, rounded once. */
-#define st_exp_f64 __builtin_exp
-#define st_exp_f32(x) ((float)__builtin_exp((double)(x)))
-#define st_exp2_f64 __builtin_exp2
-#define st_exp2_f32(x) ((float)__builtin_exp2((double)(x)))
-#define st_expm1_f64 __builtin_expm1
-#define st_expm1_f32(x) ((float)__builtin_expm1((double)(x)))
-#define st_log_f64 __builtin_log
-#define st_log_f32(x) ((float)__builtin_log((double)(x)))
-#define st_log2_f64 __builtin_log2
-#define st_log2_f32(x) ((float)__builtin_log2((double)(x)))
-#define st_log1p_f64 __builtin_log1p
-#define st_log1p_f32(x) ((float)__builtin_log1p((double)(x)))
 #define st_sin_f64 __builtin_sin
 #define st_sin_f32(x) ((float)__builtin_sin((double)(x)))
 #define st_cos_f64 __builtin_cos
@@ -335,8 +323,6 @@ static inline st_u16 st_f16_of_f32(float x)
 #define st_erf_f32(x) ((float)__builtin_erf((double)(x)))
 #define st_lgamma_f64 __builtin_lgamma
 #define st_lgamma_f32(x) ((float)__builtin_lgamma((double)(x)))
-#define st_pow_f64 __builtin_pow
-#define st_pow_f32(x, y) ((float)__builtin_pow((double)(x), (double)(y)))
 #define st_atan2_f64 __builtin_atan2
 #define st_atan2_f32(x, y) ((float)__builtin_atan2((double)(x), (double)(y)))
 #define st_fmod_f32 __builtin_fmodf

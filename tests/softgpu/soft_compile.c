@@ -22,12 +22,15 @@
 
 extern char **environ;
 
-/* The prelude's text lies in this library. */
+/* The prelude's text lies in this library: its beginning is the software device's, the functions
+ * are those of all devices. */
 __asm__(".pushsection .rodata\n"
         ".global soft_prelude_begin\n"
         ".hidden soft_prelude_begin\n"
         "soft_prelude_begin:\n"
         "    .incbin \"" ST_SOFT_PRELUDE "\"\n"
+        "    .incbin \"" ST_SOFT_POLYNOMIALS "\"\n"
+        "    .incbin \"" ST_SOFT_MATH "\"\n"
         ".global soft_prelude_end\n"
         ".hidden soft_prelude_end\n"
         "soft_prelude_end:\n"

@@ -40,11 +40,8 @@ void cc_module_init(cc_module *m, const char *text, const char *const *flags)
                                     "-fPIC",
                                     "-fwrapv",
                                     "-ffp-contract=off",
-                                    "-fno-math-errno",
-                                    "-o",
-                                    object,
-                                    source};
-    size_t n = 11;
+                                    "-fno-math-errno"};
+    size_t n = 8;
     (void)snprintf(m->folder, sizeof m->folder, "/tmp/stator-cc-XXXXXX");
     cr_assert(mkdtemp(m->folder) != NULL);
     (void)snprintf(source, sizeof source, "%s/k.c", m->folder);
@@ -52,9 +49,12 @@ void cc_module_init(cc_module *m, const char *text, const char *const *flags)
     FILE *file = fopen(source, "w");
     cr_assert(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
     for (; *flags; flags++) {
-        cr_assert(n < WORDS_MAX - 2);
+        cr_assert(n < WORDS_MAX - 5);
         words[n++] = *flags;
     }
+    words[n++] = "-o";
+    words[n++] = object;
+    words[n++] = source;
     words[n] = "-lm";
     cr_assert_eq(run(words), 0, "cc refuses %s", source);
     m->handle = dlopen(object, RTLD_NOW | RTLD_LOCAL);

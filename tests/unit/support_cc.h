@@ -9,7 +9,8 @@ typedef struct cc_module {
 
 /* Is there a `cc`? */
 int cc_is_there(void);
-/* Compiles with `flags` (words, NULL at the end); fails the test with the compiler's messages. */
+/* Compiles as C11, or what `flags` (words, NULL at the end) say; fails the test with the compiler's
+ * messages. */
 void cc_module_init(cc_module *m, const char *text, const char *const *flags);
 void *cc_module_symbol(const cc_module *m, const char *name); /* fails the test when not there */
 void cc_module_deinit(cc_module *m);

@@ -5,9 +5,10 @@
  * names ST_PRELUDE_ALIGNED_16, ST_PRELUDE_SHUFFLE_XOR, ST_PRELUDE_BALLOT,
  * ST_PRELUDE_WARP_BARRIER, ST_PRELUDE_FMA_F32, _F64, ST_PRELUDE_SQRT_F32 and _F64,
  * ST_PRELUDE_BOUNDS, ST_PRELUDE_F16_OF_F32 and _F32_OF_F16, and where the device has an
- * instruction ST_PRELUDE_BF16_OF_F32, _MINIMUM_F32 and _MAXIMUM_F32. Both stand in the plugin as
- * a string. Programs are compiled without contraction, so that products and sums are rounded
- * each, and with exact division and square root. No header is used. */
+ * instruction ST_PRELUDE_BF16_OF_F32, _MINIMUM_F32 and _MAXIMUM_F32. Behind it stand
+ * gpu_prelude_polynomials.h and gpu_prelude_math.h; all are one string in the plugin. Programs are
+ * compiled without contraction, so that products and sums are rounded each, and with exact division
+ * and square root. No header is used. */
 #ifndef STATOR_GPU_PRELUDE_H
 #define STATOR_GPU_PRELUDE_H
 
@@ -246,12 +247,6 @@ ST_DEVICE st_u16 st_f16_of_f32(float x)
         return (float)name((double)x);                                                             \
     }
 
-ST_PRELUDE_LIBM(exp)
-ST_PRELUDE_LIBM(exp2)
-ST_PRELUDE_LIBM(expm1)
-ST_PRELUDE_LIBM(log)
-ST_PRELUDE_LIBM(log2)
-ST_PRELUDE_LIBM(log1p)
 ST_PRELUDE_LIBM(sin)
 ST_PRELUDE_LIBM(cos)
 ST_PRELUDE_LIBM(tan)
@@ -277,7 +272,6 @@ ST_PRELUDE_LIBM(lgamma)
         return (float)name((double)x, (double)y);                                                  \
     }
 
-ST_PRELUDE_LIBM_2(pow)
 ST_PRELUDE_LIBM_2(atan2)
 
 /* A remainder is exact in any width. */

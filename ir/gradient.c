@@ -8,7 +8,7 @@
  * is ignored; what it gives for one that was broadcast is summed to the operand's shape. Five
  * primitives have C functions instead, an op of a library may have one. A composite without a row
  * is decomposed at the end of the graph (from the same operands) and the decomposition is
- * differentiated; cse and dce tidy up later. Regions have no rule yet. The method: Griewank and
+ * differentiated; cse and dce tidy up later. Of regions, scan has a rule. The method: Griewank and
  * Walther, Evaluating Derivatives, 2008.
  */
 #include "ir/gradient.h"
@@ -29,6 +29,7 @@
 
 typedef struct tape {
     stator_emitter e;
+    const st_gradient_request *request;
     st_arena arena;           /* attributes of the nodes visited */
     st_vec(stator_ref) grads; /* by value; 0: none so far */
     st_vec(uint8_t) needed;   /* by value: does it depend on an x? */
@@ -440,26 +441,52 @@ static void through_function(tape *t, stator_ref node, const visit *v)
     }
 }
 
+/* Has the op a program for the gradient of its first result alone, and may it be used? */
+static bool uses_program(const tape *t, stator_ref node, const visit *v)
+{
+    const st_gradient_request *request = t->request;
+    const bool is_composite = (v->op->desc.flags & STATOR_OP_COMPOSITE) != 0;
+    return v->op->def->grad != NULL &&
+           (!is_composite || request->may_use_rule == NULL ||
+            request->may_use_rule(request->self, v->op->desc.name, node));
+}
+
+static void differentiate(tape *t, stator_ref node, const visit *v, uint32_t depth)
+{
+    const stator_oplib_op *library_op = v->op->oplib_op;
+    const bool is_simple = v->n_grads == 1 && v->grads[0] != 0 && v->op->def != NULL;
+    if (v->row.op == STATOR_OPCODE_scan || (library_op != NULL && library_op->gradient != NULL)) {
+        through_function(t, node, v);
+    } else if (is_simple && structural[v->row.op] != NULL) {
+        structural[v->row.op](t, v, v->grads[0]);
+    } else if (is_simple && uses_program(t, node, v)) {
+        run_program(t, v, v->grads[0]);
+    } else if ((v->op->desc.flags & STATOR_OP_COMPOSITE) != 0) {
+        through_decomposition(t, v, depth);
+    } else {
+        stator_emit_fail(&t->e, STATOR_UNSUPPORTED, "%s has no gradient rule", v->op->desc.name);
+    }
+}
+
+/* Nodes of a decomposition were made for the backward part and say so already. */
 static void visit_node(tape *t, stator_ref node, uint32_t depth)
 {
+    stator_builder *b = t->e.b;
+    const stator_ref around = b->origin;
     visit v = {.n_grads = 0};
     read_node(t, node, &v);
     if (v.n_grads == 0 || t->e.status != STATOR_OK) {
         return;
     }
-    const stator_oplib_op *library_op = v.op->oplib_op;
-    const bool is_simple = v.n_grads == 1 && v.grads[0] != 0 && v.op->def != NULL;
-    if (v.row.op == STATOR_OPCODE_scan || (library_op != NULL && library_op->gradient != NULL)) {
-        through_function(t, node, &v);
-    } else if (is_simple && structural[v.row.op] != NULL) {
-        structural[v.row.op](t, &v, v.grads[0]);
-    } else if (is_simple && v.op->def->grad != NULL) {
-        run_program(t, &v, v.grads[0]);
-    } else if ((v.op->desc.flags & STATOR_OP_COMPOSITE) != 0) {
-        through_decomposition(t, &v, depth);
-    } else {
-        stator_emit_fail(&t->e, STATOR_UNSUPPORTED, "%s has no gradient rule", v.op->desc.name);
+    if (depth == 0) {
+        st_build_set_origin_ref(
+            b, st_module_origin_backward(b->module, v.row.origin, v.op->desc.name));
     }
+    differentiate(t, node, &v, depth);
+    if (t->e.status != STATOR_OK) {
+        st_module_note_origin(b->module, v.row.origin, t->e.err);
+    }
+    st_build_set_origin_ref(b, around);
 }
 
 /* Values of the nodes that depend on something needed. */
@@ -490,37 +517,38 @@ static void walk(tape *t, stator_ref first, stator_ref last, uint32_t depth)
     }
 }
 
-static void run(tape *t, uint32_t n_y, const stator_ref *ys, const stator_ref *seeds, uint32_t n,
-                const stator_ref *xs, stator_ref *out)
+static void run(tape *t, stator_ref *out)
 {
+    const st_gradient_request *r = t->request;
+    const stator_ref first = r->first != 0 ? r->first : 1;
     const stator_ref last = st_graph_view(t->e.b->graph)->n_nodes;
     grow(t);
     if (t->e.status != STATOR_OK) {
         return;
     }
-    for (uint32_t i = 0; i < n; i++) {
-        t->needed.data[xs[i]] = 1;
+    for (uint32_t i = 0; i < r->n_x; i++) {
+        t->needed.data[r->xs[i]] = 1;
     }
-    mark_needed(t, 1, last);
-    for (uint32_t i = 0; i < n_y; i++) {
-        add_grad(t, ys[i], seeds[i]);
+    mark_needed(t, first, last);
+    for (uint32_t i = 0; i < r->n_y; i++) {
+        add_grad(t, r->ys[i], r->seeds[i]);
     }
-    walk(t, 1, last, 0);
-    for (uint32_t i = 0; i < n; i++) {
-        out[i] = grad_of(t, xs[i]);
+    walk(t, first, last, 0);
+    for (uint32_t i = 0; i < r->n_x; i++) {
+        out[i] = grad_of(t, r->xs[i]);
         if (out[i] == 0) {
-            out[i] = stator_emit_expr(&t->e, "zeros_like(x)", "x", STATOR_IN(xs[i]), STATOR_NONE);
+            out[i] =
+                stator_emit_expr(&t->e, "zeros_like(x)", "x", STATOR_IN(r->xs[i]), STATOR_NONE);
         }
     }
 }
 
-stator_status st_gradient_many(stator_builder *b, uint32_t n_y, const stator_ref *ys,
-                               const stator_ref *seeds, uint32_t n, const stator_ref *xs,
+stator_status st_gradient_many(stator_builder *b, const st_gradient_request *request,
                                stator_ref *out, stator_diag **err)
 {
-    tape t = {.e = st_op_emitter(b, err)};
+    tape t = {.e = st_op_emitter(b, err), .request = request};
     st_arena_init(&t.arena, b->module->mem);
-    run(&t, n_y, ys, seeds, n, xs, out);
+    run(&t, out);
     st_arena_deinit(&t.arena);
     st_vec_free(b->module->mem, &t.grads);
     st_vec_free(b->module->mem, &t.needed);
@@ -530,5 +558,6 @@ stator_status st_gradient_many(stator_builder *b, uint32_t n_y, const stator_ref
 stator_status st_gradient(stator_builder *b, stator_ref y, stator_ref seed, uint32_t n,
                           const stator_ref *xs, stator_ref *out, stator_diag **err)
 {
-    return st_gradient_many(b, 1, &y, &seed, n, xs, out, err);
+    const st_gradient_request request = {.n_y = 1, .n_x = n, .ys = &y, .seeds = &seed, .xs = xs};
+    return st_gradient_many(b, &request, out, err);
 }

@@ -9,9 +9,20 @@
  * does not depend on it. UNSUPPORTED names the first op on the way that has no rule. */
 stator_status st_gradient(stator_builder *b, stator_ref y, stator_ref seed, uint32_t n,
                           const stator_ref *xs, stator_ref *out, stator_diag **err);
-/* The same for several ys, whose gradients add up. */
-stator_status st_gradient_many(stator_builder *b, uint32_t n_y, const stator_ref *ys,
-                               const stator_ref *seeds, uint32_t n, const stator_ref *xs,
+/* What is to be differentiated: several ys, whose gradients add up. */
+typedef struct st_gradient_request {
+    uint32_t n_y, n_x;
+    const stator_ref *ys, *seeds; /* a seed has its y's type */
+    const stator_ref *xs;
+    stator_ref first; /* nodes before it are not visited: xs are held fixed there; 0: all are */
+    /* May the rule of this composite be used, which has a decomposition as well? NULL: yes. `node`
+     * is the builder's. */
+    bool (*may_use_rule)(void *self, const char *op, stator_ref node);
+    void *self;
+} st_gradient_request;
+/* out[i] is the gradient to xs[i]. What the gradient of a node adds to the graph has the origin
+ * "backward of" the node's (st_module_origin_backward). */
+stator_status st_gradient_many(stator_builder *b, const st_gradient_request *request,
                                stator_ref *out, stator_diag **err);
 /* Gradients of a scan's operands from those of its results (out_grads[k] 0: none); in_grads[k] is 0
  * for operands that are no floats. */

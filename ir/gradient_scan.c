@@ -174,8 +174,9 @@ static stator_graph *back_body(scan *s)
         }
     }
     if (s->e.status == STATOR_OK) {
-        stator_emit_check(
-            &s->e, st_gradient_many(s->e.b, ys.n, ys.at, seeds.at, xs.n, xs.at, grads, s->e.err));
+        const st_gradient_request request = {
+            .n_y = ys.n, .n_x = xs.n, .ys = ys.at, .seeds = seeds.at, .xs = xs.at};
+        stator_emit_check(&s->e, st_gradient_many(s->e.b, &request, grads, s->e.err));
     }
     for (uint32_t i = 0, n = 0; i < s->n; i++) {
         at[i] = has_grad(s, i) ? grads[n++] : 0;

@@ -141,6 +141,7 @@ static void default_pipeline(const stator_pipeline_sink *sink)
     sink->stage(sink->self, "freeze");
     sink->stage(sink->self, "canonicalize");
     sink->phase(sink->self, STATOR_PHASE_PRE_GRAD);
+    sink->stage(sink->self, "autodiff");
     sink->phase(sink->self, STATOR_PHASE_JOINT);
     sink->phase(sink->self, STATOR_PHASE_POST_GRAD);
     stator_pipeline_lower(sink);

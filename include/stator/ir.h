@@ -159,7 +159,10 @@ typedef struct stator_string_row {
     uint32_t reserved;
 } stator_string_row;
 
-/* Where a node came from. A merged node's origin is a list: follow `next`. */
+/* Where a node came from. A merged node's origin is a list: follow `next`. The name of a node that
+ * computes part of a gradient is STATOR_BACKWARD_OF and the name of the node whose gradient it is;
+ * in a second derivative twice. */
+#define STATOR_BACKWARD_OF "backward of "
 typedef struct stator_origin_row {
     uint32_t name; /* string: ONNX node name, or empty */
     uint32_t kind; /* string: the imported op's name, e.g. "Conv" */

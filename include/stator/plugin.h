@@ -907,21 +907,24 @@ static inline stator_status stator_fail(const stator_host *host, stator_diag **e
 }
 
 /* Pipelines for the slot of the same name. This one leaves the graph as it was imported: only
- * in-place writes become values. */
+ * in-place writes become values, and gradients are written out. */
 static inline stator_status stator_pipeline_imported(void *self, const stator_options *options,
                                                      const stator_pipeline_sink *sink)
 {
     (void)self, (void)options;
     sink->stage(sink->self, "functionalize");
+    sink->stage(sink->self, "autodiff");
     return STATOR_OK;
 }
 /* What stands in front of a backend's own stages: in-place writes become values, parameters
- * constants, and passes of plugins have their phases, with gradients behind JOINT. */
+ * constants, and gradients are written out; passes of plugins have their phases, PRE_GRAD before
+ * that, JOINT and POST_GRAD behind it. */
 static inline void stator_pipeline_begin(const stator_pipeline_sink *sink)
 {
     sink->stage(sink->self, "functionalize");
     sink->stage(sink->self, "freeze");
     sink->phase(sink->self, STATOR_PHASE_PRE_GRAD);
+    sink->stage(sink->self, "autodiff");
     sink->phase(sink->self, STATOR_PHASE_JOINT);
     sink->phase(sink->self, STATOR_PHASE_POST_GRAD);
 }

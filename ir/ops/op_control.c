@@ -1,5 +1,5 @@
-/* Infer rules of control flow: cond, while, scan, call. In: operands and finished regions whose
- * inputs are the loop's own values and the captures, in order. Out: result types.
+/* Infer rules of ops with regions: cond, while, scan, call, gradient. In: operands and finished
+ * regions whose inputs are the loop's own values and the captures, in order. Out: result types.
  *
  * A region input must agree with its operand in dtype and rank; a size that may change from one
  * iteration to the next is a symbol of the region input's own, which the loop binds anew each time.
@@ -154,10 +154,20 @@ static stator_status count_attr(const st_infer *in, uint32_t a, uint32_t limit, 
 
 /* ---- call and cond ---- */
 
+/* Result k: output k of the region. */
+static stator_status output_result(st_infer *in, const region_reader *r, uint32_t k)
+{
+    stator_ref dims[STATOR_RANK_MAX];
+    const stator_type_row *type = output_type(r, k);
+    for (uint32_t d = 0; d < type->rank; d++) {
+        dims[d] = outer_size(r, stator_dim_at(r->v, type, d), k, d);
+    }
+    return st_in_set(in, k, type->dtype, type->rank, dims);
+}
+
 stator_status st_infer_call(st_infer *in)
 {
     region_reader r;
-    stator_ref dims[STATOR_RANK_MAX];
     open_region(&r, in, 0, "region");
     ST_TRY(counts_are(&r, in->n_operands, r.v->n_outputs));
     ST_TRY(results_are(in, r.v->n_outputs));
@@ -165,11 +175,59 @@ stator_status st_infer_call(st_infer *in)
         ST_TRY(match_input(&r, k, k, NO_AXIS));
     }
     for (uint32_t k = 0; k < r.v->n_outputs; k++) {
-        const stator_type_row *type = output_type(&r, k);
-        for (uint32_t d = 0; d < type->rank; d++) {
-            dims[d] = outer_size(&r, stator_dim_at(r.v, type, d), k, d);
-        }
-        ST_TRY(st_in_set(in, k, type->dtype, type->rank, dims));
+        ST_TRY(output_result(in, &r, k));
+    }
+    return STATOR_OK;
+}
+
+/* ---- gradient ---- */
+
+/* The region is written into the graph around it, so its inputs are the operands themselves. */
+static stator_status same_input(region_reader *r, uint32_t k)
+{
+    const stator_ref type = stator_value_at(r->v, 1u + k)->type;
+    ST_TRY(match_input(r, k, k, NO_AXIS));
+    return type == stator_value_at(r->in->v, r->in->operands[k])->type
+               ? STATOR_OK
+               : st_in_fail(r->in,
+                            "input %u of the region has other sizes than operand %u, "
+                            "expected the same type",
+                            k, k);
+}
+
+/* Place i of wrt names a value of a float dtype. */
+static stator_status wrt_is_float(const st_infer *in, const int64_t *wrt, uint32_t i)
+{
+    ST_IN_FAIL_IF(wrt[i] < 0 || wrt[i] >= (int64_t)in->n_operands, in,
+                  "wrt names value %lld, expected 0 to %u", (long long)wrt[i], in->n_operands - 1u);
+    return st_in_class_is(in, (uint32_t)wrt[i], 1u << STATOR_CLASS_FLOAT, "a float dtype");
+}
+
+stator_status st_infer_gradient(st_infer *in)
+{
+    region_reader r;
+    int64_t wrt[256] = {0};
+    const uint32_t n = in->attrs[STATOR_gradient_wrt]->count;
+    open_region(&r, in, 0, "region");
+    ST_TRY(counts_are(&r, in->n_operands, r.v->n_outputs));
+    ST_IN_FAIL_IF(r.v->n_outputs == 0, in, "the region has no result to differentiate");
+    ST_IN_FAIL_IF(st_dtype_class(output_type(&r, 0)->dtype) != STATOR_CLASS_FLOAT, in,
+                  "the region's first result is %s, expected a float dtype",
+                  st_dtype_name(output_type(&r, 0)->dtype));
+    ST_IN_FAIL_IF(n == 0 || n > 256u, in, "wrt has %u places, expected 1 to 256", n);
+    for (uint32_t k = 0; k < in->n_operands; k++) {
+        ST_TRY(same_input(&r, k));
+    }
+    st_in_list(in, STATOR_gradient_wrt, wrt, 256);
+    for (uint32_t i = 0; i < n; i++) {
+        ST_TRY(wrt_is_float(in, wrt, i));
+    }
+    ST_TRY(results_are(in, r.v->n_outputs + n));
+    for (uint32_t k = 0; k < r.v->n_outputs; k++) {
+        ST_TRY(output_result(in, &r, k));
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        ST_TRY(st_in_like(in, r.v->n_outputs + i, (uint32_t)wrt[i], 0));
     }
     return STATOR_OK;
 }

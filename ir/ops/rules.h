@@ -99,6 +99,7 @@ ST_INFER_RULE(st_infer_cond);
 ST_INFER_RULE(st_infer_while);
 ST_INFER_RULE(st_infer_scan);
 ST_INFER_RULE(st_infer_call);
+ST_INFER_RULE(st_infer_gradient);
 /* op_library.c */
 ST_INFER_RULE(st_infer_oplib);
 ST_DECOMPOSITION(st_dec_oplib);

@@ -7,8 +7,8 @@
 #include <string.h>
 
 static const st_pass_def defs[] = {
-#define STATOR_PASS(name_, fn_, rounds_, doc_)                                                     \
-    {.name = #name_, .doc = (doc_), .run = (fn_), .max_rounds = (rounds_)},
+#define STATOR_PASS(name_, fn_, rounds_, ...)                                                      \
+    {.name = #name_, .run = (fn_), .max_rounds = (rounds_), .doc = __VA_ARGS__},
 #include "ir/passes/passes.def"
 #undef STATOR_PASS
 };
@@ -61,7 +61,7 @@ stator_status st_pass_run(const st_pass_def *def, const st_pass_ctx *ctx, stator
                           stator_graph **out_graph, stator_diag **err)
 {
     *out_graph = in;
-    if (!st_pass_may(ctx, STATOR_FUEL_PASS, def->name, 0)) {
+    if (!def->is_required && !st_pass_may(ctx, STATOR_FUEL_PASS, def->name, 0)) {
         return STATOR_OK;
     }
     const uint32_t rounds = def->max_rounds > 1 ? def->max_rounds : 1;

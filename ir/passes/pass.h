@@ -32,6 +32,7 @@ typedef struct st_pass_def { /* one row of the pass list */
     const char *doc;
     st_pass_fn run;
     uint32_t max_rounds; /* run again while something changes, at most this often in all */
+    bool is_required;    /* without it no backend runs the graph, so fuel is not asked */
 } st_pass_def;
 
 /* Built-in passes, in the order of passes.def. */

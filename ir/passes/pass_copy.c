@@ -44,6 +44,16 @@ static stator_status rewrite_region(st_copy *c, const stator_graph *region,
     return st_build_region_end(b, out_graph, err);
 }
 
+stator_graph *st_copy_region(st_copy *c, stator_ref node, uint32_t k)
+{
+    stator_graph *region = NULL;
+    if (st_copy_is_ok(c)) {
+        c->e.status =
+            rewrite_region(c, stator_region_at(c->v, stator_node_at(c->v, node), k), &region);
+    }
+    return st_copy_is_ok(c) ? region : NULL;
+}
+
 void st_copy_node(st_copy *c, stator_ref node)
 {
     const stator_node_row *row = stator_node_at(c->v, node);
@@ -53,7 +63,7 @@ void st_copy_node(st_copy *c, stator_ref node)
                          st_copy_op(c, node)->name, row->region_count, REGIONS_MAX);
     }
     for (uint32_t k = 0; st_copy_is_ok(c) && k < row->region_count; k++) {
-        c->e.status = rewrite_region(c, stator_region_at(c->v, row, k), &regions[k]);
+        regions[k] = st_copy_region(c, node, k);
     }
     ST_THEN(c->e.status,
             st_build_clone_node(c->out, c->in, node, row->region_count != 0 ? regions : NULL,

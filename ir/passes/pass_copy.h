@@ -27,6 +27,9 @@ typedef void (*st_copy_visit_fn)(void *self, stator_ref node);
 void st_copy_nodes(st_copy *c, st_copy_visit_fn visit, void *self);
 /* Copies one node; its regions are run through the pass first. */
 void st_copy_node(st_copy *c, stator_ref node);
+/* Region k of an in-node after the pass: the old graph where nothing changed; NULL after a failure.
+ */
+stator_graph *st_copy_region(st_copy *c, stator_ref node, uint32_t k);
 /* Zeroed elements 0..last of this size in the arena; NULL after a failure. */
 void *st_copy_zalloc(st_copy *c, uint64_t last, uint64_t size);
 /* After a trial with a diag of its own: its failure is none of the copy's, apart from
@@ -62,7 +65,7 @@ static inline bool st_copy_is_ok(const st_copy *c)
     return c->e.status == STATOR_OK;
 }
 
-#define STATOR_PASS(name, fn, rounds, doc) void fn(st_copy *c);
+#define STATOR_PASS(name, fn, rounds, ...) void fn(st_copy *c);
 #include "ir/passes/passes.def"
 #undef STATOR_PASS
 

@@ -1,5 +1,6 @@
 /* The plugin "eager": descriptor, options, what it keeps and accepts. The reference backend runs a
- * graph before any composite is decomposed, so its pipeline is functionalize alone. */
+ * graph before any composite is decomposed, so its pipeline is functionalize and
+ * autodiff alone. */
 #include "plugins/eager/eager_execution_plan.h"
 
 #include <stator/ops.h>

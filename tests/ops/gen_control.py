@@ -185,3 +185,23 @@ got = case.node("call", [case.const(x)])
 case.region("sized", ["%1: f32[2, M]"], ["%2 = dims() {values = [M, 2*M]}"], ["%2"])
 case.expect(got[0], np.array([3, 6]))
 case.write(OUT)
+
+case = Case("gradient", rtol=1e-12, atol=1e-12)
+x, y = rng.standard_normal((2, 3)), rng.standard_normal(3)
+a, b = case.const(x), case.const(y)
+got = case.node("gradient", [a, b], {"wrt": [0, 1]}, 4)  # results, then a gradient for each place
+case.region("f", ["%x: f64[2, 3]", "%y: f64[3]"], ["%s = sin(%x)", "%p = mul(%s, %y)", "%e = exp(%y)"], ["%p", "%e"])
+case.expect(got[0], np.sin(x) * y)
+case.expect(got[1], np.exp(y))
+case.expect(got[2], np.cos(x) * y)
+case.expect(got[3], np.sin(x).sum(0))
+got = case.node("gradient", [b, b], {"wrt": [1]}, 2)  # one value at two places: the other is held
+case.region("f", ["%x: f64[3]", "%y: f64[3]"], ["%p = mul(%x, %y)", "%q = mul(%p, %x)"], ["%q"])
+case.expect(got[0], y ** 3)
+case.expect(got[1], y ** 2)
+got = case.node("gradient", [b], {"wrt": [0]}, 2)  # second derivatives
+case.region("g", ["%x: f64[3]"], ["%p, %d = gradient(%x) {wrt = [0]}",
+                                  "  region @f(%x: f64[3]) { %p = tanh(%x) return %p }"], ["%d"])
+case.expect(got[0], 1 - np.tanh(y) ** 2)
+case.expect(got[1], -2 * np.tanh(y) * (1 - np.tanh(y) ** 2))
+case.write(OUT)

@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define RANK_MAX 8u /* rank of a value: a nest has room for a result and what it folds over */
+#define NAMES_BYTES 400u /* of the nodes that an error names */
+#define RANK_MAX 8u      /* rank of a value: a nest has room for a result and what it folds over */
 
 /* The nodes of a NEED_FALLBACK, each with its reason. */
 static void name_declined(const cg_unit *unit, stator_diag **err)
@@ -186,6 +187,36 @@ static stator_status emit(st_cg_exe *exe, stator_diag **err)
     return status;
 }
 
+/* The imported node's name, else the value's, else the op's. */
+static const char *name_of(const stator_graph_view *v, stator_ref node)
+{
+    const stator_node_row *row = stator_node_at(v, node);
+    const char *name = stator_node_origin(v, node);
+    if (name[0] == '\0' && row->result_count != 0) {
+        name = stator_string_at(v, stator_value_at(v, row->result_begin)->name);
+    }
+    return name[0] != '\0' ? name : stator_op_at(v, row->op)->name;
+}
+
+/* Puts the nodes of a kernel that could not be compiled, which the emitter names, before the text
+ * that tells of it. */
+static stator_status emit_named(const cg_unit *unit, st_cg_exe *exe, stator_diag **err)
+{
+    stator_diag *own = NULL;
+    st_str names;
+    st_str_init(&names, unit->mem);
+    const stator_status status = emit(exe, &own);
+    for (const st_diag_node *at = st_diag_nodes(own); at != NULL && names.len < NAMES_BYTES;
+         at = at->next) {
+        st_str_addf(&names, "%s%s", names.len != 0 ? ", " : "", name_of(unit->view, at->node));
+    }
+    if (names.len != 0 && st_str_ok(&names)) {
+        st_diag_prefix(own, "computing %s", names.data);
+    }
+    st_str_deinit(&names);
+    return st_diag_give(status, own, err);
+}
+
 /* ---- what was made, for STATOR_DUMP ---- */
 
 static void dump_text(const st_cg_exe *exe, const char *name, const st_str *text)
@@ -274,7 +305,7 @@ static stator_status build(cg_unit *unit, const st_cg_config *config, const stat
     }
     dump(exe);
     ST_TRY(cg_move_to_device(exe, err));
-    return exe->kernels.count ? emit(exe, err) : STATOR_OK;
+    return exe->kernels.count ? emit_named(unit, exe, err) : STATOR_OK;
 }
 
 /* A request that got no memory may have looked like a limit of the symbolic engine. */

@@ -218,8 +218,33 @@ static void compile_range(void *self, int64_t begin, int64_t end)
     }
 }
 
+static bool is_named(const stator_diag *why, stator_ref node)
+{
+    const st_diag_node *at = st_diag_nodes(why);
+    while (at != NULL && at->node != node) {
+        at = at->next;
+    }
+    return at != NULL;
+}
+
+/* Names the nodes that the first kernel of the image computes. */
+static void name_nodes(const compilation *c, const st_kernel *const *kernels, uint32_t image,
+                       stator_diag *why)
+{
+    uint32_t k = 0;
+    while (c->module->functions[k].image != image) {
+        k++;
+    }
+    for (st_loop_ref ref = 1; ref < kernels[k]->insts.count; ref++) {
+        const stator_ref origin = st_loop_at(kernels[k], ref)->origin;
+        if (origin != 0 && !is_named(why, origin)) {
+            st_diag_add_node(why, origin, kernels[k]->name);
+        }
+    }
+}
+
 /* Every program; the first that the compiler refuses is told. */
-static stator_status compile_all(compilation *c, stator_diag **err)
+static stator_status compile_all(compilation *c, const st_kernel *const *kernels, stator_diag **err)
 {
     const stator_host *host = c->gpu->config.host;
     if (c->n_programs > 1) {
@@ -234,6 +259,7 @@ static stator_status compile_all(compilation *c, stator_diag **err)
             stator_diag *told = p->err;
             p->err = NULL;
             st_diag_prefix(told, "kernel %s", p->name);
+            name_nodes(c, kernels, i, told);
             return st_diag_give(p->status, told, err);
         }
         c->module->images[i].bytes = p->image;
@@ -274,7 +300,7 @@ stator_status gpu_module_compile(void *self, const st_kernel *const *kernels, ui
     c.programs = st_calloc(gpu->mem, (uint64_t)n + 1u, sizeof *c.programs);
     stator_status status = c.programs ? STATOR_OK : st_fail_oom(err);
     ST_THEN(status, print_all(&c, kernels, err));
-    ST_THEN(status, compile_all(&c, err));
+    ST_THEN(status, compile_all(&c, kernels, err));
     ST_THEN(status, load(gpu, c.module, err));
     end_compilation(&c);
     if (status != STATOR_OK) {

@@ -75,7 +75,8 @@ static stator_status judge_address(const st_gpu_context *d, const void *p, int32
     ST_FAIL_IF(result == ST_GPU_RESULT_INVALID_VALUE || is_host, err, STATOR_INVALID_ARGUMENT,
                "%p is no address of %s:%d but one of %s; copy the tensor there, or say that it "
                "lies in host memory",
-               p, name, device, is_host ? "pinned host memory" : "host memory");
+               p, name, device,
+               is_host ? "pinned host memory" : "host memory, or of memory that has been freed");
     ST_FAIL_IF(result == ST_GPU_RESULT_SUCCESS && ordinal != device, err, STATOR_INVALID_ARGUMENT,
                "%p is an address of %s:%d; expected one of %s:%d", p, name, ordinal, name, device);
     return STATOR_OK;

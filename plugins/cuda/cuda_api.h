@@ -21,6 +21,7 @@ enum cuda_result_code {
     CUDA_RESULT_NOT_INITIALIZED = 3, /* also: the driver was begun before a fork */
     CUDA_RESULT_DEINITIALIZED = 4,   /* the process is ending */
     CUDA_RESULT_NO_DEVICE = 100,
+    CUDA_RESULT_INVALID_IMAGE = 200,
     CUDA_RESULT_NO_BINARY_FOR_GPU = 209,
     CUDA_RESULT_ECC_UNCORRECTABLE = 214,
     CUDA_RESULT_INVALID_PTX = 218,

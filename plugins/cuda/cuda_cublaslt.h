@@ -9,6 +9,9 @@
 
 #include "cuda_api.h"
 
+#define CUBLASLT_MAJOR_MIN 12u
+#define CUBLASLT_MAJOR_MAX 13u
+
 typedef int32_t cublaslt_status; /* cublasStatus_t */
 typedef struct cublaslt_context_ *cublaslt_handle;
 typedef struct cublaslt_desc_ *cublaslt_desc;

@@ -8,6 +8,7 @@
 #include "core/base/bytes.h"
 #include "core/base/diag.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define NO_BUFFER UINT32_MAX
@@ -563,6 +564,23 @@ static uint32_t version_of(const cuda_cublaslt_api *api)
     return (uint32_t)(parts[0] * 10000 + parts[1] * 100 + parts[2]);
 }
 
+/* Numbers of attributes and structs of the caller's are those of two releases; another one may have
+ * others, and nothing in it tells. */
+static bool is_known(const cuda_gemm_library *library, st_gpu_missing *why)
+{
+    const uint32_t major = library->version / 10000u;
+    if (major >= CUBLASLT_MAJOR_MIN && major <= CUBLASLT_MAJOR_MAX) {
+        return true;
+    }
+    (void)snprintf(why->reason, sizeof why->reason,
+                   "cuBLASLt in %.600s is of version %u.%u, which is not known here: expected one "
+                   "of %u to %u",
+                   library->path, major, library->version / 100u % 100u, CUBLASLT_MAJOR_MIN,
+                   CUBLASLT_MAJOR_MAX);
+    (void)snprintf(why->hint, sizeof why->hint, "%s", cublaslt_library.install);
+    return false;
+}
+
 static const st_library *gemm_open(const char *file, st_gpu_context *context,
                                    const st_device_memory *memory, st_mem *mem,
                                    uint32_t *out_version, st_gpu_missing *why)
@@ -581,6 +599,10 @@ static const st_library *gemm_open(const char *file, st_gpu_context *context,
         return NULL;
     }
     library->version = version_of(&library->api);
+    if (!is_known(library, why)) {
+        st_free(mem, library);
+        return NULL;
+    }
     library->context = context;
     library->memory = memory;
     library->mem = mem;

@@ -61,6 +61,9 @@ static const char *cuda_error_text(const st_gpu_native *driver, int32_t result)
 static const char *cuda_loading(int32_t result)
 {
     switch (result) {
+    case CUDA_RESULT_INVALID_IMAGE:
+        return "loading machine code (the driver is of an older release of CUDA than NVRTC: update "
+               "the driver, or name an older NVRTC with the option nvrtc)";
     case CUDA_RESULT_NO_BINARY_FOR_GPU:
         return "loading machine code (the image is for another architecture)";
     case CUDA_RESULT_UNSUPPORTED_PTX_VERSION:

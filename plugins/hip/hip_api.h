@@ -12,9 +12,10 @@ typedef struct hiprtc_program_ *hiprtc_program;
 /* hipError_t */
 enum hip_result_code {
     HIP_RESULT_DEINITIALIZED = 4, /* the process is ending */
+    HIP_RESULT_INVALID_IMAGE = 200,
     HIP_RESULT_NO_BINARY_FOR_GPU = 209,
     HIP_RESULT_ECC_UNCORRECTABLE = 214,
-    HIP_RESULT_INVALID_IMAGE = 218,
+    HIP_RESULT_INVALID_KERNEL_FILE = 218,
     HIP_RESULT_ILLEGAL_ADDRESS = 700,
     HIP_RESULT_LAUNCH_TIMEOUT = 702,
     HIP_RESULT_CONTEXT_IS_DESTROYED = 709,

@@ -63,6 +63,7 @@ static const char *hip_loading(int32_t result)
     case HIP_RESULT_NO_BINARY_FOR_GPU:
         return "loading a code object (it is for another architecture)";
     case HIP_RESULT_INVALID_IMAGE:
+    case HIP_RESULT_INVALID_KERNEL_FILE:
         return "loading a code object (hiprtc is of another release than HIP: install one of the "
                "same, or name it with the option hiprtc)";
     default:

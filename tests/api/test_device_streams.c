@@ -2,27 +2,12 @@
  * the driver itself, as PyTorch does. Nothing runs on the software device before somebody waits, so
  * that what is not ordered reads NaN. */
 #define _GNU_SOURCE
-#include "api_check.h"
+#include "soft_driver.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <unistd.h>
 
 enum { N = 1000 };
-
-typedef void *handle;
-static struct driver {
-    int (*init)(unsigned);
-    int (*retain)(handle *, int);
-    int (*set)(handle);
-    int (*stream_create)(handle *, unsigned);
-    int (*stream_wait)(handle);
-    int (*stream_destroy)(handle);
-    int (*alloc)(uint64_t *, size_t);
-    int (*free)(uint64_t);
-    int (*to_host)(void *, uint64_t, size_t, handle);
-    int (*to_device)(uint64_t, const void *, size_t, handle);
-} cu;
 
 static const char twice[] = "stir 1\n"
                             "graph @main(%x: f32[1000]) {\n"
@@ -34,40 +19,6 @@ static const char turned[] = "stir 1\n"
                              "  %y = add(%x, %x)\n"
                              "  return %y\n"
                              "}\n";
-
-static void bind(void *library, const char *name, void *out)
-{
-    void *found = dlsym(library, name);
-    CHECK(found != NULL);
-    memcpy(out, &found, sizeof found);
-}
-
-static void open_driver(void)
-{
-    void *library = dlopen(ST_TEST_BUILD "/tests/softgpu/libcuda.so.1", RTLD_NOW);
-    CHECK(library != NULL);
-    bind(library, "cuInit", &cu.init);
-    bind(library, "cuDevicePrimaryCtxRetain", &cu.retain);
-    bind(library, "cuCtxSetCurrent", &cu.set);
-    bind(library, "cuStreamCreate", &cu.stream_create);
-    bind(library, "cuStreamSynchronize", &cu.stream_wait);
-    bind(library, "cuStreamDestroy_v2", &cu.stream_destroy);
-    bind(library, "cuMemAlloc_v2", &cu.alloc);
-    bind(library, "cuMemFree_v2", &cu.free);
-    bind(library, "cuMemcpyDtoHAsync_v2", &cu.to_host);
-    bind(library, "cuMemcpyHtoDAsync_v2", &cu.to_device);
-    CHECK(cu.init(0) == 0);
-}
-
-/* A stream of device 0 or 1, whose context is current from then on. */
-static handle new_stream(int device)
-{
-    handle context = NULL;
-    handle stream = NULL;
-    CHECK(cu.retain(&context, device) == 0 && cu.set(context) == 0);
-    CHECK(cu.stream_create(&stream, 1) == 0);
-    return stream;
-}
 
 /* ---- tensors of the application's, in memory of the driver ---- */
 

@@ -226,7 +226,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice ordinal)
         return result;
     }
     soft_device *device = &soft.devices[ordinal];
-    if (device->retained == 0 && !soft_streams_begin(device)) {
+    if (soft_is_to_fail(SOFT_FAIL_CONTEXT) ||
+        (device->retained == 0 && !soft_streams_begin(device))) {
         return soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
     }
     device->retained++;

@@ -135,6 +135,9 @@ CUresult cuModuleLoadData(CUmodule *out, const void *image)
     if (soft_is_to_fail(SOFT_FAIL_MODULE)) {
         return soft_leave(CUDA_ERROR_OUT_OF_MEMORY);
     }
+    if (soft_is_to_fail(SOFT_FAIL_IMAGE)) {
+        return soft_leave(CUDA_ERROR_INVALID_IMAGE);
+    }
     return soft_leave(load(device, image, out));
 }
 

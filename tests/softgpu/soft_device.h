@@ -22,6 +22,8 @@ enum soft_failure {
     SOFT_FAIL_LOST,
     SOFT_FAIL_COPY,
     SOFT_FAIL_MODULE,
+    SOFT_FAIL_CONTEXT,
+    SOFT_FAIL_IMAGE,
     SOFT_N_FAILURES
 };
 

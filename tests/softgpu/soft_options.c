@@ -54,8 +54,8 @@ static const soft_chip chips[] = {
      .memory_bytes = 16 * GIB},
 };
 
-static const char *const failures[SOFT_N_FAILURES] = {"alloc", "pinned", "launch",
-                                                      "lost",  "copy",   "module"};
+static const char *const failures[SOFT_N_FAILURES] = {"alloc", "pinned", "launch",  "lost",
+                                                      "copy",  "module", "context", "image"};
 
 static bool read_chip(soft_options *out)
 {
@@ -122,7 +122,7 @@ static bool read_failures(soft_options *out)
         const size_t length = strcspn(list, ",");
         if (!read_failure(out, list, length)) {
             soft_say("STATOR_SOFT_FAIL has '%.*s'; expected alloc:N, pinned:N, launch:N, lost:N, "
-                     "copy:N or module:N, N from 1, or N-M for several",
+                     "copy:N, module:N, context:N or image:N, N from 1, or N-M for several",
                      (int)length, list);
             return false;
         }

@@ -151,7 +151,8 @@ Test(cuda, memory_goes_there_and_back_and_is_counted)
 
 Test(cuda, address_of_another_memory_is_refused)
 {
-    static const char *const texts[] = {"one of host memory; copy", "one of pinned host memory",
+    static const char *const texts[] = {"one of host memory, or of memory that has",
+                                        "one of pinned host memory",
                                         "an address of cuda:1; expected one of cuda:0"};
     open_device(FAKE("cuda"));
     for (uintptr_t page = 0; page < 3; page++) {
@@ -219,6 +220,8 @@ Test(cuda, launch_hands_the_struct_of_arguments_over)
     expect_text("looking a kernel up in its image failed", NULL);
     cr_expect_eq(t->module_load(t->self, "!", 2, &module, &err), STATOR_INTERNAL);
     expect_text("the driver is older than NVRTC", NULL);
+    cr_expect_eq(t->module_load(t->self, "?", 2, &module, &err), STATOR_INTERNAL);
+    expect_text("the driver is of an older release of CUDA than NVRTC", NULL);
     st_gpu_context_close(&device);
 }
 
@@ -312,6 +315,16 @@ Test(cuda, old_nvrtc_is_not_asked_for_minimal_headers)
 {
     cr_assert_eq(compile(FAKE("nvrtc_old"), "sm_90", "body"), STATOR_OK);
     cr_expect_null(strstr(image.data, "-minimal"));
+    st_str_deinit(&image);
+}
+
+/* Its functions are taken by name: a newer one serves, and what it refuses says its version. */
+Test(cuda, newer_nvrtc_is_used)
+{
+    cr_assert_eq(compile(FAKE("nvrtc_new"), "sm_90", "body"), STATOR_OK, "%s", st_diag_text(err));
+    st_str_deinit(&image);
+    cr_expect_eq(compile(FAKE("nvrtc_new"), "sm_90", "refused"), STATOR_INTERNAL);
+    expect_text("NVRTC 99.0 cannot compile the kernel", NULL);
     st_str_deinit(&image);
 }
 

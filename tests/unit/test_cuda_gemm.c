@@ -117,3 +117,22 @@ Test(cuda_gemm, a_missing_library_is_a_reason)
     cr_expect_not_null(strstr(why.reason, "has no function cublasLtGetProperty"));
     cr_expect_eq(mem.live_blocks, 0);
 }
+
+Test(cuda_gemm, a_library_of_an_unknown_version_is_a_reason)
+{
+    static const struct {
+        const char *file, *words;
+    } rows[] = {{ST_TEST_BUILD "/tests/fake_cuda/cublaslt_new.so",
+                 "is of version 99.1, which is not known"},
+                {ST_TEST_BUILD "/tests/fake_cuda/cublaslt_silent.so", "is of version 0.0"}};
+    uint32_t version = 0;
+    st_gpu_missing why;
+    st_mem mem;
+    st_mem_init(&mem, NULL, NULL, NULL, 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cr_expect_null(cuda_cublaslt.open(rows[i].file, NULL, NULL, &mem, &version, &why));
+        cr_expect_not_null(strstr(why.reason, rows[i].words), "%s", why.reason);
+        cr_expect_not_null(strstr(why.reason, "expected one of 12 to 13"));
+    }
+    cr_expect_eq(mem.live_blocks, 0);
+}

@@ -252,12 +252,14 @@ int32_t fake_event_elapsed(float *milliseconds, void *begin, void *end)
 
 /* ---- code ---- */
 
-/* An image that begins with '!' is refused as one of a newer compiler. */
+/* An image that begins with '!' or '?' is refused as PTX or machine code of a newer compiler. */
 int32_t fake_module_load(void **module, const void *image)
 {
     static char one;
     *module = (void *)&one;
-    return *(const char *)image == '!' ? CUDA_RESULT_UNSUPPORTED_PTX_VERSION : 0;
+    return *(const char *)image == '!'   ? CUDA_RESULT_UNSUPPORTED_PTX_VERSION
+           : *(const char *)image == '?' ? CUDA_RESULT_INVALID_IMAGE
+                                         : 0;
 }
 int32_t fake_module_unload(void *module)
 {

@@ -42,9 +42,26 @@ void st_gpu_unmark_process(const volatile uint32_t *mark)
 
 /* ---- around each call ---- */
 
+stator_status st_gpu_say_ended(const st_gpu_native *driver, const char *doing, stator_diag **err)
+{
+    (void)st_fail(err, STATOR_UNAVAILABLE,
+                  "%s has shut down, as it does when the process ends%s%s; no device of %s can be "
+                  "used any more",
+                  driver->vendor->driver->what, doing[0] != '\0' ? ", seen while " : "", doing,
+                  driver->name);
+    if (err != NULL) {
+        st_diag_set_hint(*err, "use devices before main returns, not in exit handlers and "
+                               "destructors of statics");
+    }
+    return STATOR_UNAVAILABLE;
+}
+
 static stator_status say_lost(const st_gpu_context *d, int32_t lost, const char *doing,
                               stator_diag **err)
 {
+    if (lost == ST_GPU_RESULT_DEINITIALIZED) {
+        return st_gpu_say_ended(d->driver, doing, err);
+    }
     (void)st_fail(err, STATOR_UNAVAILABLE,
                   "the context of %s:%d is lost%s%s (%s, %d, %s); start a new process",
                   d->driver->name, (int)d->table.device.id, doing[0] != '\0' ? ", seen while " : "",

@@ -35,6 +35,7 @@ stator_status gpu_upload(st_gpu *gpu, gpu_stream *stream, st_gpu_address dst, co
         ST_TRY(driver->copy_to_device(driver->self, dst, src, bytes, stream->driver_stream, err));
         return gpu_stream_drain(gpu, stream, err);
     }
+    ST_TRY(driver->check(driver->self, err));
     ST_TRY(take_pinned(gpu, stream, bytes, &staged, err));
     memcpy(gpu_pointer(staged), src, (size_t)bytes);
     const stator_status status = driver->copy_to_device(driver->self, dst, gpu_pointer(staged),

@@ -20,6 +20,9 @@ static stator_status say_no_driver(const st_gpu_native *driver, int32_t result, 
     const st_gpu_vendor *v = driver->vendor;
     const char *visible = getenv(v->visible);
     const bool is_hidden = result == ST_GPU_RESULT_NO_DEVICE && visible != NULL;
+    if (result == ST_GPU_RESULT_DEINITIALIZED) {
+        return st_gpu_say_ended(driver, "", err);
+    }
     (void)st_fail(err, STATOR_UNAVAILABLE, "%s (%s) sees no device: %s, %d, %s%s%s%s%.100s%s",
                   v->driver->what, driver->path[0] != '\0' ? driver->path : v->driver->sonames[0],
                   v->error_name(driver, result), (int)result, v->error_text(driver, result),
@@ -121,6 +124,9 @@ stator_status st_gpu_describe(const st_gpu_native *driver, uint32_t id, st_gpu_d
     if (result == ST_GPU_RESULT_SUCCESS) {
         result = driver->api.device_memory(&bytes, ordinal);
     }
+    if (result == ST_GPU_RESULT_DEINITIALIZED) {
+        return st_gpu_say_ended(driver, "", err);
+    }
     ST_FAIL_IF(result != ST_GPU_RESULT_SUCCESS, err, STATOR_UNAVAILABLE,
                "the driver tells nothing of %s:%u: %s, %d, %s", driver->name, id,
                v->error_name(driver, result), (int)result, v->error_text(driver, result));
@@ -147,6 +153,9 @@ static stator_status retain_context(st_gpu_context *d, stator_diag **err)
         return STATOR_OK;
     }
     d->context = NULL;
+    if (result == ST_GPU_RESULT_DEINITIALIZED) {
+        return st_gpu_say_ended(driver, "", err);
+    }
     return st_fail(
         err, result == ST_GPU_RESULT_OUT_OF_MEMORY ? STATOR_RESOURCE_EXHAUSTED : STATOR_UNAVAILABLE,
         "%s:%u gives no context: %s, %d, %s; %s", driver->name, id, v->error_name(driver, result),

@@ -72,6 +72,8 @@ typedef struct st_gpu_driver {
                                     uint64_t bytes, void *stream, stator_diag **err);
     stator_status (*fill)(void *self, st_gpu_address dst, uint8_t value, uint64_t bytes,
                           void *stream, stator_diag **err);
+    /* Does the context live? Asked before the host writes to pinned memory, which goes with it. */
+    stator_status (*check)(void *self, stator_diag **err);
     stator_status (*memory_info)(void *self, uint64_t *out_free, uint64_t *out_total,
                                  stator_diag **err);
 

@@ -161,6 +161,14 @@ static stator_status driver_fill(void *self, st_gpu_address dst, uint8_t value, 
     return st_gpu_leave(d, &scope, result, "filling memory", err);
 }
 
+static stator_status driver_check(void *self, stator_diag **err)
+{
+    st_gpu_context *d = self;
+    st_gpu_scope scope;
+    ST_TRY(st_gpu_enter(d, &scope, err));
+    return st_gpu_leave(d, &scope, ST_GPU_RESULT_SUCCESS, "", err);
+}
+
 static stator_status driver_memory_info(void *self, uint64_t *out_free, uint64_t *out_total,
                                         stator_diag **err)
 {
@@ -368,6 +376,7 @@ void st_gpu_fill_table(st_gpu_context *d)
     t->copy_to_host = driver_copy_to_host;
     t->copy_on_device = driver_copy_on_device;
     t->fill = driver_fill;
+    t->check = driver_check;
     t->memory_info = driver_memory_info;
     t->stream_create = driver_stream_create;
     t->stream_destroy = driver_stream_destroy;

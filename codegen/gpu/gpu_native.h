@@ -31,6 +31,7 @@ enum st_gpu_result {
     ST_GPU_RESULT_INVALID_VALUE = 1,
     ST_GPU_RESULT_OUT_OF_MEMORY = 2,
     ST_GPU_RESULT_NOT_INITIALIZED = 3, /* also: the driver was begun before a fork */
+    ST_GPU_RESULT_DEINITIALIZED = 4,   /* the process is ending, and the driver has */
     ST_GPU_RESULT_NO_DEVICE = 100,
     ST_GPU_RESULT_INVALID_CONTEXT = 201,
     ST_GPU_RESULT_INVALID_HANDLE = 400
@@ -192,6 +193,9 @@ typedef struct st_gpu_scope {
     void *before; /* current on this thread; made so again */
     bool is_changed;
 } st_gpu_scope;
+
+/* UNAVAILABLE: the driver has ended before the process; `doing` as below, "" for nothing. */
+stator_status st_gpu_say_ended(const st_gpu_native *driver, const char *doing, stator_diag **err);
 
 /* Makes the context current. UNAVAILABLE: it is lost; FAILED_PRECONDITION: this is a child made by
  * fork, and the driver does not survive that. */

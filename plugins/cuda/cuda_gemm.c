@@ -625,8 +625,9 @@ static void gemm_close(const st_library *table)
     st_gpu_scope scope;
     const stator_status entered = st_gpu_enter(library->context, &scope, NULL);
     /* A lost device's handle is still host memory to give back. A child of fork has no right to
-     * its parent's. */
-    if (library->handle != NULL && entered != STATOR_FAILED_PRECONDITION) {
+     * its parent's, and where the driver has ended the library may have. */
+    const bool is_ended = atomic_load(&library->context->lost) == ST_GPU_RESULT_DEINITIALIZED;
+    if (library->handle != NULL && entered != STATOR_FAILED_PRECONDITION && !is_ended) {
         (void)library->api.destroy(library->handle);
     }
     if (entered == STATOR_OK) {

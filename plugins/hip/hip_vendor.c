@@ -84,6 +84,9 @@ static stator_status hip_arch(const st_gpu_native *driver, int32_t ordinal, char
                driver->path);
     const int32_t result =
         is_new ? own.properties_r0600(properties, ordinal) : own.properties(properties, ordinal);
+    if (result == ST_GPU_RESULT_DEINITIALIZED) {
+        return st_gpu_say_ended(driver, "", err);
+    }
     const char *name = properties + at;
     const size_t n = strnlen(name, HIP_ARCH_NAME_BYTES);
     ST_FAIL_IF(result != ST_GPU_RESULT_SUCCESS || strncmp(name, "gfx", 3) != 0 || n >= 32, err,

@@ -1,17 +1,15 @@
-/* What a device refuses, at each place of a model where it can: memory, pinned memory, copies,
- * launches, modules, and its own loss. Each is one sentence, the next call is right (or
- * UNAVAILABLE, when the device is lost), and nothing is left on the device. Also: eight threads on
- * one function, and what warmed calls take from the driver.
+/* What a device refuses, at each place of a model where it can, for cuda and for hip: memory,
+ * pinned memory, copies, launches, modules, its own loss, and the end of its driver. Each is one
+ * sentence, the next call is right (or UNAVAILABLE, when the device is lost), and nothing is left
+ * on the device. Also: eight threads on one function, and what warmed calls take from the driver.
  *
  * A fault is injected by the software device, which reads its options once: each has a process
  * of its own. */
 #define _GNU_SOURCE
-#include "api_check.h"
+#include "soft_driver.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define ROWS 16
 #define COLUMNS 8
@@ -19,7 +17,7 @@
 #define IN_A_ROW 4
 #define N_THREADS 8
 #define NO_FAILURE 10  /* a process's status: nothing failed */
-#define PLACES_MAX 80  /* of one kind of fault in a model */
+#define PLACES_MAX 400 /* of one kind of fault in a model */
 #define QUIET_PLACES 6 /* so many without a failure in turn: the model has no more */
 
 static const char text[] = "stir 1\n"
@@ -32,6 +30,8 @@ static const char text[] = "stir 1\n"
                            "  %d = reduce_sum(%c) {axes = [1], keepdims = 1}\n"
                            "  return %c, %d\n"
                            "}\n";
+
+static const char *backend; /* that is tried */
 
 static stator_ctx *open_ctx(void)
 {
@@ -68,46 +68,55 @@ static stator_status call(stator_ctx *ctx, stator_function *f, float out[ROWS * 
 
 /* ---- injected faults ---- */
 
-static void expect_sentence(stator_ctx *ctx, stator_status status, int is_loss)
+/* A kind, and how it is tried: `in_a_row` so often it comes, for what asks again by itself; at each
+ * `step`-th place; `least` so many places fail. */
+typedef struct fault_kind {
+    const char *kind;
+    int in_a_row, step, least;
+    const char *loss; /* what is said for good from then on; NULL: nothing is */
+} fault_kind;
+
+static void expect_sentence(stator_ctx *ctx, stator_status status, const fault_kind *fault)
 {
     const char *said = stator_ctx_error_text(ctx);
     const int is_known = status == STATOR_RESOURCE_EXHAUSTED || status == STATOR_UNAVAILABLE ||
                          status == STATOR_INTERNAL;
     if (!is_known || said == NULL || strlen(said) < 20 || strchr(said, ' ') == NULL ||
-        (is_loss && strstr(said, "is lost") == NULL)) {
+        (fault->loss != NULL && strstr(said, fault->loss) == NULL)) {
         (void)fprintf(stderr, "status %d says '%s'\n", (int)status, said ? said : "");
         exit(1);
     }
 }
 
 /* Compiles until it succeeds: what has failed once may be asked again. NULL: the device is lost. */
-static stator_function *compile_in_spite(stator_ctx *ctx, stator_model *model, int *n_failed)
+static stator_function *compile_in_spite(stator_ctx *ctx, stator_model *model,
+                                         const fault_kind *fault, int *n_failed)
 {
-    const stator_compile_options options = {.struct_size = sizeof options, .backend = "cuda_soft"};
+    const stator_compile_options options = {.struct_size = sizeof options, .backend = backend};
     for (int i = 0; i < CALLS; i++) {
         stator_function *f = NULL;
         const stator_status status = stator_compile(model, &options, &f);
         if (status == STATOR_OK) {
             return f;
         }
-        CHECK(f == NULL);
-        expect_sentence(ctx, status, 0);
+        CHECK(f == NULL && (fault->loss == NULL || status == STATOR_UNAVAILABLE));
+        expect_sentence(ctx, status, fault);
         ++*n_failed;
     }
     return NULL;
 }
 
 /* Calls with the fault somewhere; the status of the process. */
-static int run_with_fault(const char *kind, const float *want)
+static int run_with_fault(const fault_kind *fault, const float *want)
 {
-    const int is_loss = strcmp(kind, "lost") == 0;
+    const int is_loss = fault->loss != NULL;
     stator_ctx *ctx = open_ctx();
     stator_model *model = load_text(ctx, text);
     int n_failed = 0;
     int n_failed_calls = 0;
-    stator_function *f = compile_in_spite(ctx, model, &n_failed);
-    CHECK(f != NULL);
-    for (int i = 0; i < CALLS; i++) {
+    stator_function *f = compile_in_spite(ctx, model, fault, &n_failed);
+    CHECK(f != NULL || is_loss);
+    for (int i = 0; i < CALLS && f != NULL; i++) {
         float got[ROWS * COLUMNS];
         const stator_status status = call(ctx, f, got);
         if (status == STATOR_OK) {
@@ -115,7 +124,7 @@ static int run_with_fault(const char *kind, const float *want)
             CHECK(memcmp(got, want, sizeof got) == 0);
             continue;
         }
-        expect_sentence(ctx, status, is_loss);
+        expect_sentence(ctx, status, fault);
         CHECK(!is_loss || status == STATOR_UNAVAILABLE);
         n_failed_calls++;
     }
@@ -126,24 +135,22 @@ static int run_with_fault(const char *kind, const float *want)
     return n_failed + n_failed_calls == 0 ? NO_FAILURE : 0;
 }
 
-/* `in_a_row`: so often the fault comes, for what asks again by itself. How many of the places
- * failed. */
-static int try_places(const char *kind, int in_a_row, const float *want)
+/* How many of the places failed. */
+static int try_places(const fault_kind *fault, const float *want)
 {
     int n_failing = 0;
-    for (int n = 1, n_quiet = 0; n <= PLACES_MAX && n_quiet < QUIET_PLACES; n++) {
+    for (int n = 1, n_quiet = 0; n <= PLACES_MAX && n_quiet < QUIET_PLACES; n += fault->step) {
         int status = 0;
-        char fault[40];
-        (void)snprintf(fault, sizeof fault, "%s:%d-%d", kind, n, n + in_a_row - 1);
+        char option[40];
+        (void)snprintf(option, sizeof option, "%s:%d-%d", fault->kind, n, n + fault->in_a_row - 1);
         const pid_t child = fork();
         if (child == 0) {
-            CHECK(setenv("STATOR_SOFT_FAIL", fault, 1) == 0);
-            exit(
-                run_with_fault(kind, want)); /* the device tells what is left as the process ends */
+            CHECK(setenv("STATOR_SOFT_FAIL", option, 1) == 0);
+            exit(run_with_fault(fault, want)); /* the device tells what is left at the end */
         }
         CHECK(child > 0 && waitpid(child, &status, 0) == child);
         if (!WIFEXITED(status) || (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != NO_FAILURE)) {
-            (void)fprintf(stderr, "%s: the process ends with %d\n", fault, status);
+            (void)fprintf(stderr, "%s, %s: the process ends with %d\n", backend, option, status);
             exit(1);
         }
         n_quiet = WEXITSTATUS(status) == NO_FAILURE ? n_quiet + 1 : 0;
@@ -175,7 +182,7 @@ static void *work(void *self)
 static uint64_t driver_allocs(void)
 {
     uint64_t (*calls_of)(const char *) = NULL;
-    void *driver = dlopen(ST_TEST_BUILD "/tests/softgpu/libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void *driver = dlopen(SOFT_DRIVER, RTLD_NOW | RTLD_NOLOAD);
     CHECK(driver != NULL);
     *(void **)&calls_of = dlsym(driver, "softGetCalls");
     const uint64_t n = calls_of("alloc") + calls_of("pinned");
@@ -190,7 +197,7 @@ static void call_often(float *out)
     pthread_t threads[N_THREADS];
     stator_ctx *ctx = open_ctx();
     stator_model *model = load_text(ctx, text);
-    stator_function *f = compile_for(ctx, model, "cuda_soft");
+    stator_function *f = compile_for(ctx, model, backend);
     worker w = {ctx, f, out};
     CHECK_OK(ctx, call(ctx, f, out));
     CHECK_OK(ctx, call(ctx, f, again));
@@ -245,11 +252,11 @@ static __attribute__((unused)) void use_two_processes(const float *want)
         char byte = 0;
         (void)close(go[1]);
         CHECK(read(go[0], &byte, 1) == 1);
-        exit(run_with_fault("none", want) == NO_FAILURE ? 0 : 1);
+        exit(run_with_fault(&(fault_kind){.kind = "none"}, want) == NO_FAILURE ? 0 : 1);
     }
     stator_ctx *ctx = open_ctx();
     stator_model *model = load_text(ctx, text);
-    stator_function *f = compile_for(ctx, model, "cuda_soft");
+    stator_function *f = compile_for(ctx, model, backend);
     CHECK_OK(ctx, call(ctx, f, got));
     CHECK(write(go[1], "", 1) == 1);
     const pid_t child = fork();
@@ -271,29 +278,51 @@ static __attribute__((unused)) void use_two_processes(const float *want)
     stator_ctx_destroy(ctx);
 }
 
-int main(void)
+static void try_backend(void)
 {
-    static const struct {
-        const char *kind;
-        int in_a_row, least; /* so many places fail at least */
-    } faults[] = {{"alloc", 1, 0},         {"alloc", IN_A_ROW, 4}, {"pinned", 1, 1},
-                  {"pinned", IN_A_ROW, 1}, {"copy", 1, 3},         {"module", 1, 3},
-                  {"launch", 1, 6},        {"lost", 1, 6}};
+    static const char lost[] = "is lost";
+    static const char ended[] = "has shut down";
+    static const fault_kind faults[] = {{"alloc", 1, 1, 0, NULL},  {"alloc", IN_A_ROW, 1, 4, NULL},
+                                        {"pinned", 1, 1, 1, NULL}, {"pinned", IN_A_ROW, 1, 1, NULL},
+                                        {"copy", 1, 1, 3, NULL},   {"module", 1, 1, 3, NULL},
+                                        {"launch", 1, 1, 6, NULL}, {"lost", 1, 1, 6, lost},
+                                        {"unload", 1, 3, 6, ended}};
     float want[ROWS * COLUMNS];
-    if (access(ST_TEST_BUILD "/tests/softgpu/libcuda.so.1", F_OK) != 0) {
-        (void)puts("this build is without the software device");
-        return 0;
-    }
-    CHECK(setenv("STATOR_SOFT_DEVICE", "1", 1) == 0);
-    CHECK(setvbuf(stdout, NULL, _IONBF, 0) == 0); /* a child must not print it again */
     find_results(want);
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
-        const int n = try_places(faults[i].kind, faults[i].in_a_row, want);
-        (void)printf("%s, %d in a row: %d places fail\n", faults[i].kind, faults[i].in_a_row, n);
+        const int n = try_places(&faults[i], want);
+        (void)printf("%s: %s, %d in a row: %d places fail\n", backend, faults[i].kind,
+                     faults[i].in_a_row, n);
         CHECK(n >= faults[i].least);
     }
 #if !defined(__SANITIZE_THREAD__) /* which does not follow a fork of a process with threads */
     use_two_processes(want);
 #endif
+}
+
+int main(void)
+{
+    static const struct {
+        const char *name, *library;
+    } backends[] = {{"cuda_soft", SOFT_DRIVER},
+                    {"hip_soft", ST_TEST_BUILD "/tests/softgpu/libamdhip64.so.6"}};
+    CHECK(setenv("STATOR_SOFT_DEVICE", "1", 1) == 0);
+    CHECK(setvbuf(stdout, NULL, _IONBF, 0) == 0); /* a child must not print it again */
+    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
+        backend = backends[i].name;
+        if (access(backends[i].library, F_OK) != 0) {
+            (void)printf("this build is without the software device of %s\n", backend);
+            continue;
+        }
+        /* In a process of its own: none must have opened the device when it forks. */
+        int status = 0;
+        const pid_t child = fork();
+        if (child == 0) {
+            try_backend();
+            exit(0);
+        }
+        CHECK(child > 0 && waitpid(child, &status, 0) == child);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
     return 0;
 }

@@ -43,17 +43,24 @@ static void after_fork(void)
     soft.is_forked = soft.is_initialised;
 }
 
-/* Tells what was not freed, and ends the process with a status when a mistake was seen. */
+void soft_end(void)
+{
+    for (unsigned i = 0; i < soft.options.n_devices; i++) {
+        soft.n_misuses += soft_free_all(&soft.devices[i]);
+    }
+    soft.is_ended = true;
+}
+
+/* The driver ends before what the process registered earlier than it. Tells what was not freed, and
+ * ends the process with a status when a mistake was seen. */
 static void at_end(void)
 {
-    if (soft.is_forked) {
+    if (soft.is_forked || soft_enter() != CUDA_SUCCESS) {
         return;
     }
-    unsigned n = soft.n_misuses;
-    for (unsigned i = 0; i < soft.options.n_devices; i++) {
-        n += soft_free_all(&soft.devices[i]);
-    }
-    if (n != 0) {
+    soft_end();
+    (void)soft_leave(CUDA_SUCCESS);
+    if (soft.n_misuses != 0) {
         fflush(NULL);
         _exit(MISUSE_STATUS);
     }
@@ -415,6 +422,7 @@ static const struct {
     {CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     {CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
     {CUDA_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {CUDA_ERROR_DEINITIALIZED, "CUDA_ERROR_DEINITIALIZED", "driver shutting down"},
     {CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {CUDA_ERROR_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},

@@ -25,7 +25,13 @@ CUresult soft_enter(void)
         return CUDA_ERROR_NOT_INITIALIZED;
     }
     pthread_mutex_lock(&lock);
-    return soft.is_initialised ? CUDA_SUCCESS : soft_leave(CUDA_ERROR_NOT_INITIALIZED);
+    if (soft.is_initialised && !soft.is_ended && soft_is_to_fail(SOFT_FAIL_UNLOAD)) {
+        soft.options.reports_leaks = false; /* of what nobody can free any more */
+        soft_end();
+    }
+    return soft.is_ended          ? soft_leave(CUDA_ERROR_DEINITIALIZED)
+           : !soft.is_initialised ? soft_leave(CUDA_ERROR_NOT_INITIALIZED)
+                                  : CUDA_SUCCESS;
 }
 
 CUresult soft_leave(CUresult result)

@@ -24,6 +24,7 @@ enum soft_failure {
     SOFT_FAIL_MODULE,
     SOFT_FAIL_CONTEXT,
     SOFT_FAIL_IMAGE,
+    SOFT_FAIL_UNLOAD,
     SOFT_N_FAILURES
 };
 
@@ -92,12 +93,16 @@ typedef struct soft_state {
     soft_options options;
     bool is_initialised;
     bool is_forked; /* a child process has none of the threads and may use nothing */
+    bool is_ended;  /* the driver has shut down, and taken all memory with it */
     soft_device devices[SOFT_DEVICES_MAX];
     uint64_t random;
     unsigned n_misuses; /* double frees, writes beside an allocation, leaks */
 } soft_state;
 
 extern soft_state soft;
+
+/* Frees all memory; each call answers CUDA_ERROR_DEINITIALIZED from here on. Lock held. */
+void soft_end(void);
 
 /* Takes the lock; an error when the API may not be used at all. soft_leave answers its argument. */
 CUresult soft_enter(void);

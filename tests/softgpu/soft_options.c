@@ -54,8 +54,8 @@ static const soft_chip chips[] = {
      .memory_bytes = 16 * GIB},
 };
 
-static const char *const failures[SOFT_N_FAILURES] = {"alloc", "pinned", "launch",  "lost",
-                                                      "copy",  "module", "context", "image"};
+static const char *const failures[SOFT_N_FAILURES] = {
+    "alloc", "pinned", "launch", "lost", "copy", "module", "context", "image", "unload"};
 
 static bool read_chip(soft_options *out)
 {
@@ -121,9 +121,10 @@ static bool read_failures(soft_options *out)
     while (list != NULL && *list != '\0') {
         const size_t length = strcspn(list, ",");
         if (!read_failure(out, list, length)) {
-            soft_say("STATOR_SOFT_FAIL has '%.*s'; expected alloc:N, pinned:N, launch:N, lost:N, "
-                     "copy:N, module:N, context:N or image:N, N from 1, or N-M for several",
-                     (int)length, list);
+            soft_say(
+                "STATOR_SOFT_FAIL has '%.*s'; expected alloc:N, pinned:N, launch:N, lost:N, "
+                "copy:N, module:N, context:N, image:N or unload:N, N from 1, or N-M for several",
+                (int)length, list);
             return false;
         }
         list += length + (list[length] == ',');

@@ -74,6 +74,12 @@ static void fake_free_pinned(void *self, void *p)
     free(p);
 }
 
+static stator_status fake_check(void *self, stator_diag **err)
+{
+    (void)self, (void)err;
+    return STATOR_OK;
+}
+
 static stator_status fake_memory_info(void *self, uint64_t *out_free, uint64_t *out_total,
                                       stator_diag **err)
 {
@@ -375,6 +381,7 @@ static void set_driver(fake_gpu *f)
                                 .copy_to_host = copy_to_host,
                                 .copy_on_device = copy_on_device,
                                 .fill = fake_fill,
+                                .check = fake_check,
                                 .memory_info = fake_memory_info,
                                 .stream_create = fake_stream_create,
                                 .stream_destroy = fake_stream_destroy,

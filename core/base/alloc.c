@@ -5,6 +5,9 @@
  *     raw |<------- offset (a multiple of align, >= 16) ------->| block ...
  *                                        | size | offset (8+8) |
  *
+ * A block of 0 bytes has one of its own, so that its address lies inside of what was given: a leak
+ * checker takes an address at the very end for one of something else.
+ *
  * Invariants: live_bytes and live_blocks are the sums over the blocks that are out (sizes as asked
  * for, plus what st_mem_charge added); a refused request changes neither. */
 #define _GNU_SOURCE
@@ -94,8 +97,8 @@ void *st_alloc(st_mem *mem, uint64_t size, uint64_t align)
 {
     const uint64_t offset = align > ALIGN_MIN ? align : ALIGN_MIN;
     uint64_t total = 0;
-    if ((offset & (offset - 1u)) != 0 || !st_add_u64(size, offset, &total) || total > PTRDIFF_MAX ||
-        is_request_refused(mem) || !reserve_bytes(mem, size)) {
+    if ((offset & (offset - 1u)) != 0 || !st_add_u64(size > 0 ? size : 1u, offset, &total) ||
+        total > PTRDIFF_MAX || is_request_refused(mem) || !reserve_bytes(mem, size)) {
         atomic_fetch_add_explicit(&mem->refused, 1, memory_order_relaxed);
         return NULL;
     }

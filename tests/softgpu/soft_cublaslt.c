@@ -5,11 +5,14 @@
  * memory beyond an allocation, addresses that are less aligned than was promised, an algorithm that
  * was chosen for other matrices, workspace that is missing. Sums are of f64 and are rounded once.
  * Work is queued on the stream as a function of the host. */
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "soft_cublaslt.h"
+
+#define HANDLES_MAX 64
 
 /* ---- descriptors ---- */
 
@@ -43,20 +46,33 @@ cublasStatus_t cublasLtGetProperty(int property, int *value)
     return CUBLAS_STATUS_SUCCESS;
 }
 
+/* Handles are places of this table and no memory of the heap: one that is left when the driver has
+ * ended cannot be destroyed any more, and is no leak. */
+static _Atomic bool is_handle[HANDLES_MAX];
+
 cublasStatus_t cublasLtCreate(void **handle)
 {
     CUcontext context = NULL;
     if (cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == NULL) {
         return CUBLAS_STATUS_NOT_INITIALIZED;
     }
-    *handle = calloc(1, 1);
-    return *handle != NULL ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED;
+    for (size_t i = 0; i < HANDLES_MAX; i++) {
+        if (!atomic_exchange(&is_handle[i], true)) {
+            *handle = (void *)&is_handle[i];
+            return CUBLAS_STATUS_SUCCESS;
+        }
+    }
+    return CUBLAS_STATUS_ALLOC_FAILED;
 }
 
 cublasStatus_t cublasLtDestroy(void *handle)
 {
-    free(handle);
-    return CUBLAS_STATUS_SUCCESS;
+    for (size_t i = 0; i < HANDLES_MAX; i++) {
+        if (handle == (void *)&is_handle[i] && atomic_exchange(&is_handle[i], false)) {
+            return CUBLAS_STATUS_SUCCESS;
+        }
+    }
+    return CUBLAS_STATUS_INVALID_VALUE;
 }
 
 cublasStatus_t cublasLtMatmulDescCreate(soft_desc **desc, int compute, int scale)

@@ -5,7 +5,7 @@
  *
  * Independent loops right inside each other become one, of which each thread takes an iteration and
  * runs what is left inside. Where rows are long each block takes an iteration and its threads share
- * the loops inside (gpu_row.c). Contractions are made tile by tile (gpu_contract.c). */
+ * the loops inside (gpu_row.c). Contractions are made tile by tile (contract/gpu_contract.c). */
 #include "codegen/gpu/gpu_schedule.h"
 
 #include "codegen/schedule/cpu/cpu_schedule.h"

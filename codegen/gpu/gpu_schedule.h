@@ -63,7 +63,7 @@ uint32_t gpu_bind(const gpu_mapper *m, uint32_t sym, int64_t lo, int64_t hi, uin
  * axes; 0: out of memory. */
 bool gpu_map_tile(const gpu_mapper *m, gpu_nest *of, bool *out_is_done);
 
-/* ---- gpu_contract.c ---- */
+/* ---- contract/gpu_contract.c ---- */
 /* Runs a contraction by tiles where it is large enough; the order of the kernel's loops may have
  * changed where it is not done after all. 0: out of memory. */
 bool gpu_map_contraction(const gpu_mapper *m, bool *out_is_done);

@@ -29,7 +29,7 @@ typedef struct gpu_text {
     bool has_words;    /* does a load of the loop that is printed have words of its own? */
     /* Is there a function that moves so many elements? By load or store, size and lanes. */
     uint8_t has_move[2][4][3];
-    uint8_t *needed; /* by instruction; see gpu_contract_text.c */
+    uint8_t *needed; /* by instruction; see contract/gpu_contract_text.h */
     /* Is there a function that combines such accumulators over a warp? By kind and dtype. */
     uint8_t has_function[ST_ACC_LAST + 1u][STATOR_DTYPE_COUNT];
 } gpu_text;
@@ -59,7 +59,7 @@ void gpu_put_held(gpu_text *g, const st_loop_inst *loop);
 /* The functions through which lanes are loaded and stored. */
 void gpu_put_moves(gpu_text *g);
 
-/* ---- gpu_contract_text.c ---- */
+/* ---- contract/gpu_contract_text.c ---- */
 /* Prints what a block does for a tile of a contraction: the loop over the tile's rows. */
 void gpu_put_tile(gpu_text *g, const st_loop_inst *rows);
 /* Shared memory of the tile, if the kernel has one; its bytes. */

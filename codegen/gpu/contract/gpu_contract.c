@@ -12,7 +12,7 @@
  * An axis that one factor alone walks is of the tile's rows or of its columns, all others are of
  * the batch; axes of one kind become one. What the factors are made of does not matter: loads at
  * any index, masked and widened ones, so that a convolution is a product of the same kind. */
-#include "codegen/gpu/gpu_contract.h"
+#include "codegen/gpu/contract/gpu_contract.h"
 #include "codegen/gpu/gpu_schedule.h"
 #include "codegen/loopir/loop_build.h"
 

@@ -1,0 +1,60 @@
+/* Tiles of contractions as text, shared by the files that print them: gpu_tile_load.c brings
+ * factors to shared memory, gpu_contract_text.c makes products of them and does with each sum
+ * what the kernel does. */
+#ifndef STATOR_CODEGEN_GPU_CONTRACT_TEXT_H
+#define STATOR_CODEGEN_GPU_CONTRACT_TEXT_H
+
+#include "codegen/gpu/contract/gpu_contract.h"
+#include "codegen/gpu/gpu_text.h"
+
+#define GPU_VECTOR 4u /* elements that a thread brings at once */
+
+/* Bits of gpu_text.needed, each shifted by the operand's number. */
+enum { GPU_NEEDED_BY_FACTOR = 1u, GPU_NEEDED_BY_MASK = 4u };
+
+/* How a factor is brought: along its own side of the tile or along the steps, four elements that
+ * lie side by side at once or one by one. */
+enum gpu_walk { GPU_WALK_SIDE = 0, GPU_WALK_STEPS = 1 };
+
+typedef struct gpu_operand {
+    uint32_t number; /* 0: of rows, 1: of columns */
+    char name;
+    st_loop_ref factor;
+    const st_loop_inst *loop; /* over its side */
+    uint32_t side;
+    enum gpu_walk walk;
+    st_loop_ref vector; /* the load that is made of four elements at once, 0: none is */
+} gpu_operand;
+
+typedef struct gpu_product {
+    gpu_text *g;
+    const gpu_tile_shape *shape;
+    const st_loop_inst *loops[3]; /* over rows, columns, steps */
+    st_loop_ref acc;
+    gpu_operand operands[2];
+    bool is_even; /* steps are a multiple of those between two barriers */
+} gpu_product;
+
+/* ---- gpu_tile_load.c ---- */
+/* A line of the text, indented. */
+void gpu_line(const gpu_product *t, const char *format, ...) STATOR_PRINTF(2, 3);
+/* What follows stands inside braces, the latter ends them. */
+void gpu_open_block(const gpu_product *t);
+void gpu_close_block(const gpu_product *t);
+/* The type of the sum, and of an index. */
+const char *gpu_type_of(const gpu_product *t);
+const char *gpu_index_type(const gpu_product *t);
+bool gpu_sums_f32(const gpu_product *t);
+const st_loop_axis *gpu_loop_axis(const gpu_product *t, const st_loop_inst *loop);
+/* Elements of shared memory from one step to the next. */
+uint32_t gpu_pitch_of(const gpu_operand *o);
+/* Elements of a few steps of the factor that one thread brings. */
+uint32_t gpu_elements_of(const gpu_product *t, const gpu_operand *o);
+/* Chooses how the factor is walked: along what lies side by side in memory. */
+void gpu_choose_walk(const gpu_product *t, gpu_operand *o);
+/* Memory to the registers x<name>, at the steps that `step` counts. */
+void gpu_put_loads(const gpu_product *t, const gpu_operand *o);
+/* Those registers to shared memory t<name>. */
+void gpu_put_stores(const gpu_product *t, const gpu_operand *o);
+
+#endif

@@ -63,6 +63,11 @@ const st_emitter *st_gpu_emitter(const st_gpu *gpu);
 void *st_gpu_call_stream(const void *device_call);
 void st_gpu_get_stats(st_gpu *gpu, st_gpu_stats *out);
 
+/* Uses every name of the prelude on the device and compares with the host (the room
+ * codegen/gpu/self_test). UNAVAILABLE: one is wrong, with its name, operands and both results; or
+ * what the driver and the compiler answer. Any thread. */
+stator_status st_gpu_self_test(st_gpu *gpu, stator_diag **err);
+
 /* ---- the slots of devices in stator_backend, which say what each promises ---- */
 
 stator_status st_gpu_alloc(st_gpu *gpu, uint64_t bytes, void *stream, void **out,

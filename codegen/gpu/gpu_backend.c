@@ -364,6 +364,24 @@ const char *st_gpu_slot_compat_key(void *inst_)
     return inst->compat;
 }
 
+/* What is wrong, or cannot be done, leaves the device unused. */
+stator_status st_gpu_slot_self_test(void *inst_, stator_diag **err)
+{
+    const instance *inst = inst_;
+    const st_gpu_backend *b = inst->self->backend;
+    stator_diag *own = NULL;
+    stator_status status = st_gpu_self_test(inst->base.gpu, &own);
+    if (status != STATOR_OK) {
+        st_diag_prefix(own, "%s:%d cannot be used", b->name, inst->base.device->id);
+        st_diag_set_hint(own,
+                         "update the driver and the compiler (option %s), and report this with "
+                         "both versions; self_test=false uses the device all the same",
+                         b->vendor->compiler);
+        status = status == STATOR_RESOURCE_EXHAUSTED ? status : STATOR_UNAVAILABLE;
+    }
+    return st_cg_to_host(inst->base.config.host, status, own, err);
+}
+
 stator_status st_gpu_slot_check_address(void *inst_, const void *p, stator_diag **err)
 {
     instance *inst = inst_;

@@ -36,6 +36,7 @@ stator_status st_gpu_slot_create(void *self, const stator_options *options, uint
 void st_gpu_slot_destroy(void *self, void *inst);
 /* What a device's kernels depend on beside the plugin's build and options. */
 const char *st_gpu_slot_compat_key(void *inst);
+stator_status st_gpu_slot_self_test(void *inst, stator_diag **err);
 stator_status st_gpu_slot_check_address(void *inst, const void *p, stator_diag **err);
 stator_status st_gpu_slot_check_stream(void *inst, void *stream, stator_diag **err);
 
@@ -47,13 +48,13 @@ stator_status st_gpu_slot_check_stream(void *inst, void *stream, stator_diag **e
     .compile = st_cg_slot_compile, .exe_info = st_cg_slot_exe_info, .exe_run = st_cg_slot_exe_run, \
     .exe_destroy = st_cg_slot_exe_destroy, .exe_steps = st_cg_slot_exe_steps,                      \
     .exe_serialize = st_cg_slot_exe_serialize, .exe_deserialize = st_cg_slot_exe_deserialize,      \
-    .compat_key = st_gpu_slot_compat_key, .memory = st_gpu_slot_memory,                            \
-    .alloc = st_gpu_slot_alloc, .free = st_gpu_slot_free, .copy = st_gpu_slot_copy,                \
-    .fill = st_gpu_slot_fill, .stream_create = st_gpu_slot_stream_create,                          \
-    .stream_destroy = st_gpu_slot_stream_destroy, .synchronize = st_gpu_slot_synchronize,          \
-    .event_create = st_gpu_slot_event_create, .event_destroy = st_gpu_slot_event_destroy,          \
-    .event_record = st_gpu_slot_event_record, .event_wait = st_gpu_slot_event_wait,                \
-    .check_address = st_gpu_slot_check_address, .copy_strided = st_gpu_slot_copy_strided,          \
-    .check_stream = st_gpu_slot_check_stream
+    .compat_key = st_gpu_slot_compat_key, .self_test = st_gpu_slot_self_test,                      \
+    .memory = st_gpu_slot_memory, .alloc = st_gpu_slot_alloc, .free = st_gpu_slot_free,            \
+    .copy = st_gpu_slot_copy, .fill = st_gpu_slot_fill,                                            \
+    .stream_create = st_gpu_slot_stream_create, .stream_destroy = st_gpu_slot_stream_destroy,      \
+    .synchronize = st_gpu_slot_synchronize, .event_create = st_gpu_slot_event_create,              \
+    .event_destroy = st_gpu_slot_event_destroy, .event_record = st_gpu_slot_event_record,          \
+    .event_wait = st_gpu_slot_event_wait, .check_address = st_gpu_slot_check_address,              \
+    .copy_strided = st_gpu_slot_copy_strided, .check_stream = st_gpu_slot_check_stream
 
 #endif

@@ -20,6 +20,10 @@
 #define ST_GPU_OPTION_MEMORY_CAP                                                                   \
     STATOR_OPTION_ROW(STATOR_OPTION_BYTES, 0, "memory_cap", "0",                                   \
                       "bytes of device memory at most, as in 20G; 0: no limit")
+#define ST_GPU_OPTION_SELF_TEST(by_default)                                                        \
+    STATOR_OPTION_ROW(STATOR_OPTION_BOOL, 0, "self_test", by_default,                              \
+                      "before the first compile on a device that no run has found right yet: "     \
+                      "try each function that kernels use against the host")
 #define ST_GPU_OPTION_DEVICE(visible)                                                              \
     {                                                                                              \
         .struct_size = sizeof(stator_option_desc), .type = STATOR_OPTION_I64, .key = "device",     \

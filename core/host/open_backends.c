@@ -3,6 +3,7 @@
 #include "core/host/open_backends.h"
 
 #include "core/context/devices.h"
+#include "core/context/self_test.h"
 #include "core/plugins/options.h"
 
 #include <string.h>
@@ -40,13 +41,14 @@ static bool has_space(const char *key)
     return key != NULL && strpbrk(key, ".:") != NULL;
 }
 
-/* An instance with its memory. */
+/* An instance with its memory, on a device whose self test has passed. */
 static stator_status open_attached(stator_ctx *ctx, const char *name, uint32_t device,
                                    const st_option_pairs *given, stator_instance **out,
                                    stator_diag **err)
 {
     ST_TRY(st_instance_open_on(ctx, name, device, given, out, err));
-    const stator_status status = st_device_attach(*out, err);
+    stator_status status = st_device_attach(*out, err);
+    ST_THEN(status, st_self_test_once(*out, err));
     if (status != STATOR_OK) {
         st_instance_close(*out);
         *out = NULL;
@@ -208,7 +210,8 @@ static stator_status open_fallback(st_backends *b, const char *name, stator_diag
         ST_TRY(st_instance_open_below(b->main->ctx, name, b->main->options, &instance, err));
     }
     b->fallbacks[b->n_fallbacks++] = instance; /* closed with the others from here on */
-    return st_device_attach(instance, err);
+    ST_TRY(st_device_attach(instance, err));
+    return st_self_test_once(instance, err);
 }
 
 stator_status st_open_fallbacks(st_backends *b, const stator_compile_options *options,

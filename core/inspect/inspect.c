@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "core/base/fdio.h"
 #include "core/context/item_options.h"
+#include "core/context/self_test.h"
 #include "core/host/function.h"
 #include "ir/binary.h"
 #include "ir/text/text.h"
@@ -89,6 +90,19 @@ stator_status stator_x_item_options(stator_ctx *ctx, uint32_t index, stator_x_op
     for (uint32_t i = 0; status == STATOR_OK && i < loaded->desc->option_count; i++) {
         fn(self, &loaded->desc->options[i]);
     }
+    return st_ctx_fail(ctx, status, diag);
+}
+
+stator_status stator_x_self_test(stator_ctx *ctx, const char *backend, uint32_t device,
+                                 uint64_t *out_ns)
+{
+    const st_option_pairs none = {.count = 0};
+    stator_instance *instance = NULL;
+    stator_diag *diag = NULL;
+    *out_ns = 0;
+    stator_status status = st_instance_open_on(ctx, backend, device, &none, &instance, &diag);
+    ST_THEN(status, st_self_test_now(instance, out_ns, &diag));
+    st_instance_close(instance);
     return st_ctx_fail(ctx, status, diag);
 }
 

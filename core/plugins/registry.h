@@ -135,6 +135,13 @@ stator_status st_registry_add_static(st_registry *registry, const stator_backend
 stator_status st_registry_probe(st_registry *registry, const st_registry_item *item,
                                 stator_diag **err);
 
+/* Has a self test of the backend passed, of this build and with these drivers, on an instance of
+ * this compat key? And: it has. Remembered on disk, see registry_self_test.c. */
+bool st_registry_is_self_tested(const st_registry *registry, const st_loaded *loaded,
+                                const char *key);
+void st_registry_note_self_test(const st_registry *registry, const st_loaded *loaded,
+                                const char *key);
+
 /* Schema of the item called `name` for namespaced options ("cuda.max_regs", "acme.fold:limit"), as
  * options.h asks for it: kind STATOR_KIND_PASS a pass, Stator's own among them, 0 a backend or
  * frontend. 1 known (a schema when it could be loaded, else the note's option names), 0 no such

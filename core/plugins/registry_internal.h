@@ -3,6 +3,8 @@
  *   registry.c         rows, lookup, texts
  *   registry_scan.c    folders -> rows with states
  *   registry_load.c    state machine of loading
+ *   memory_file.c      files of what was found of plugins
+ *   registry_self_test.c  which self tests have passed
  *   registry_probe.c   the child process that probes, and the record of its answers
  *   loader.c           dlopen, query, identity
  *   descriptor.c       validation, full-size copies
@@ -226,6 +228,22 @@ stator_status st_registry_probe_here(st_registry *registry, st_registry_item *it
 /* probe() of a loaded item turned into a verdict. */
 void st_probe_verdict(const st_loaded *loaded, st_verdict *out_verdict, char *reason,
                       size_t reason_size, char *hint, size_t hint_size);
+
+/* ---- memory_file.c ---- */
+
+#define ST_MEMORY_PATH 4096
+
+/* Of the file of that name; false: there is no folder for it. */
+bool st_memory_file_path(const st_registry *registry, const char *name, bool makes_folders,
+                         char out[ST_MEMORY_PATH]);
+/* The whole file, NUL-terminated (st_free), or NULL. Only one of our own is believed. */
+char *st_memory_file_read(st_mem *mem, const char *path);
+/* Whoever reads sees the old text or the new one. */
+void st_memory_file_replace(const char *path, const st_str *text);
+/* Splits a line in place at tabs; returns the number of fields. */
+uint32_t st_memory_file_split(char *line, char **fields, uint32_t max);
+/* One field of a line: no tabs, no line ends. */
+void st_memory_file_field(st_str *out, const char *text);
 
 /* ---- registry_probe.c ---- */
 

@@ -20,8 +20,6 @@
  * replaces the line, and a use that goes well removes a refusal. The file can refuse a plugin or
  * spare it another trial, never make one usable. */
 #define _GNU_SOURCE
-#include "core/base/cache_root.h"
-#include "core/base/fdio.h"
 #include "core/plugins/registry_internal.h"
 
 #include <errno.h>
@@ -38,9 +36,8 @@
 #include <unistd.h>
 
 enum {
-    PATH_SIZE = 4096,
+    PATH_SIZE = ST_MEMORY_PATH,
     ANSWER_MAX = 256 * 1024,
-    MEMORY_MAX = 1024 * 1024,
     PROBE_TIMEOUT_MS = 30000, /* somebody asked for it and waits */
     TRIAL_TIMEOUT_MS = 5000,  /* nobody did */
     DEVICES_MAX = 1024,
@@ -49,18 +46,6 @@ enum {
 };
 
 /* ---- memory of refusals ---- */
-
-static bool memory_path(const st_registry *registry, char out[PATH_SIZE], bool make_folders)
-{
-    const char *own =
-        (registry->flags & STATOR_CTX_NO_ENV) == 0 ? secure_getenv("STATOR_CACHE_DIR") : NULL;
-    ST_NEED(st_cache_root(own, out));
-    if (make_folders) {
-        (void)st_make_folders(out);
-    }
-    strcat(out, "/probes"); /* there is room */
-    return true;
-}
 
 /* Stamp of version, boot and library cache: a recorded refusal holds while it is unchanged. */
 static void make_stamp(char out[96])
@@ -80,41 +65,6 @@ static void make_stamp(char out[96])
              has_cache ? (long)st.st_mtim.tv_nsec : 0L);
 }
 
-/* The whole file, NUL-terminated (st_free), or NULL. Only one of our own is believed. */
-static char *read_memory(st_mem *mem, const char *path)
-{
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    struct stat st;
-    char *text = NULL;
-    if (fd < 0) {
-        return NULL;
-    }
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
-        st.st_size <= MEMORY_MAX) {
-        const st_elf_source file = {.fd = fd, .size = (uint64_t)st.st_size};
-        text = st_alloc(mem, file.size + 1, 1);
-        if (text != NULL && !st_elf_read_at(&file, 0, text, file.size)) {
-            st_free(mem, text);
-            text = NULL;
-        }
-        if (text != NULL) {
-            text[file.size] = '\0';
-        }
-    }
-    close(fd);
-    return text;
-}
-
-/* Splits a line in place at tabs; returns the number of fields. */
-static uint32_t split_line(char *line, char **fields, uint32_t max)
-{
-    uint32_t n = 0;
-    while (line != NULL && n < max) {
-        fields[n++] = strsep(&line, "\t");
-    }
-    return n;
-}
-
 /* Is the record about this item, of whichever build? */
 static bool is_line_of(char **fields, const st_registry_item *item)
 {
@@ -131,9 +81,9 @@ static bool is_refusal(uint32_t state)
 static bool take_line(st_registry *registry, char *line, const char *stamp, st_registry_item *item)
 {
     char *f[FIELDS + 1];
-    if (split_line(line, f, FIELDS + 1) != FIELDS || strcmp(f[0], item->plugin->build_id) != 0 ||
-        !is_line_of(f, item) || strcmp(f[3], stamp) != 0 ||
-        strcmp(f[4], registry->device_stamp) != 0) {
+    if (st_memory_file_split(line, f, FIELDS + 1) != FIELDS ||
+        strcmp(f[0], item->plugin->build_id) != 0 || !is_line_of(f, item) ||
+        strcmp(f[3], stamp) != 0 || strcmp(f[4], registry->device_stamp) != 0) {
         return false;
     }
     const uint32_t state = st_state_parse(f[5]);
@@ -160,7 +110,9 @@ void st_probe_recall(st_registry *registry, st_registry_item *item)
         return;
     }
     if (!registry->is_memory_read) {
-        char *text = memory_path(registry, path, false) ? read_memory(registry->mem, path) : NULL;
+        char *text = st_memory_file_path(registry, "probes", false, path)
+                         ? st_memory_file_read(registry->mem, path)
+                         : NULL;
         registry->is_memory_read = 1;
         st_devices_stamp(registry->device_stamp);
         registry->probe_memory =
@@ -181,14 +133,6 @@ void st_probe_recall(st_registry *registry, st_registry_item *item)
     st_free(registry->mem, copy);
 }
 
-/* One field of a line: no tabs, no line ends. */
-static void add_field(st_str *out, const char *text)
-{
-    for (; text != NULL && *text != '\0'; text++) {
-        st_str_addn(out, *text == '\t' || *text == '\n' ? " " : text, 1);
-    }
-}
-
 /* All lines of this stamp but the one of this item. */
 static void keep_other_lines(st_str *out, char *text, const char *stamp,
                              const st_registry_item *item)
@@ -200,24 +144,10 @@ static void keep_other_lines(st_str *out, char *text, const char *stamp,
         const uint64_t at = out->len;
         st_str_addn(out, line, n);
         st_str_add(out, "\n");
-        if (split_line(line, f, FIELDS + 1) != FIELDS || strcmp(f[3], stamp) != 0 ||
+        if (st_memory_file_split(line, f, FIELDS + 1) != FIELDS || strcmp(f[3], stamp) != 0 ||
             is_line_of(f, item)) {
             out->len = at;
         }
-    }
-}
-
-static void write_memory(const char *path, const st_str *text)
-{
-    char temporary[PATH_SIZE + 32];
-    snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
-    const int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) {
-        return;
-    }
-    const bool is_written = st_write_all(fd, text->data, text->len);
-    if (close(fd) != 0 || !is_written || rename(temporary, path) != 0) {
-        unlink(temporary);
     }
 }
 
@@ -228,9 +158,9 @@ static void add_line(st_str *out, const char *stamp, const st_registry_item *ite
     st_devices_stamp(devices);
     st_str_addf(out, "%s\t%s\t%s\t%s\t%s\t%s\t", item->plugin->build_id, item->plugin->path,
                 item->name, stamp, devices, st_state_name(verdict->state));
-    add_field(out, verdict->reason);
+    st_memory_file_field(out, verdict->reason);
     st_str_add(out, "\t");
-    add_field(out, verdict->hint);
+    st_memory_file_field(out, verdict->hint);
     st_str_add(out, "\t");
     st_devices_write(item, out);
     st_str_add(out, "\n");
@@ -247,10 +177,10 @@ static void remember(const st_registry *registry, const st_registry_item *item,
     const bool is_kept =
         verdict != NULL && (is_refusal(verdict->state) || verdict->state == ST_STATE_AVAILABLE);
     if (plugin->build_id == NULL || strpbrk(plugin->path, "\t\n") != NULL ||
-        !memory_path(registry, path, is_kept)) {
+        !st_memory_file_path(registry, "probes", is_kept, path)) {
         return;
     }
-    char *old = read_memory(registry->mem, path);
+    char *old = st_memory_file_read(registry->mem, path);
     st_str text;
     st_str_init(&text, registry->mem);
     make_stamp(stamp);
@@ -260,7 +190,7 @@ static void remember(const st_registry *registry, const st_registry_item *item,
             add_line(&text, stamp, item, verdict);
         }
         if (st_str_ok(&text)) {
-            write_memory(path, &text);
+            st_memory_file_replace(path, &text);
         }
     }
     st_str_deinit(&text);
@@ -416,7 +346,7 @@ typedef struct probe_answer {
 static void take_answer_line(st_registry *registry, probe_answer *answer, char *line)
 {
     char *f[6] = {NULL};
-    const uint32_t n = split_line(line, f, 6);
+    const uint32_t n = st_memory_file_split(line, f, 6);
     if (n == 2 && strcmp(f[0], "state") == 0) {
         answer->verdict.state = st_state_parse(f[1]);
     } else if (n == 2 && strcmp(f[0], "reason") == 0) {

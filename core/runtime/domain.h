@@ -84,7 +84,8 @@ struct st_domain {
     uint64_t n_allocs;             /* calls of the backend's alloc */
     _Atomic uint64_t n_copies;     /* between here and elsewhere */
     _Atomic uint64_t copied_bytes;
-    _Atomic uint64_t n_waits; /* of the host for a stream */
+    _Atomic uint64_t n_waits;   /* of the host for a stream */
+    _Atomic uint32_t is_tested; /* by its backend's self test */
     /* Slots that a backend may leave out; without a check everything is believed. */
     bool checks_addresses, checks_streams, copies_strided;
 };

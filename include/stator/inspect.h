@@ -26,6 +26,12 @@ STATOR_EXPORT stator_status stator_x_item_options(stator_ctx *ctx, uint32_t inde
                                                   stator_x_option_fn fn,
                                                   void *self) STATOR_MUST_USE;
 
+/* Runs the backend's self test on its device of that number, whatever is known of it, and remembers
+ * that it has passed; *out_ns is how long it took. UNIMPLEMENTED: the backend has none;
+ * UNAVAILABLE: it cannot be used, or the test has failed, with what is wrong. Since 0.9. */
+STATOR_EXPORT stator_status stator_x_self_test(stator_ctx *ctx, const char *backend,
+                                               uint32_t device, uint64_t *out_ns) STATOR_MUST_USE;
+
 /* Runs the function's pipeline over the model's graph (imported already) and calls fn with the
  * graph after each stage, "import" first; the graph is valid for that call. stop_after may be NULL.
  * Nothing is compiled. */

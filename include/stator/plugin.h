@@ -646,6 +646,10 @@ typedef struct stator_backend {
     /* Waits until everything that is queued on the stream is done. */
     stator_status (*synchronize)(void *inst, void *stream, stator_diag **err);
     stator_status (*explain)(void *inst, void *exe, stator_ref node, stator_diag **out);
+    /* Does the device compute what it should? Asked before the first compile on it; that it has
+     * passed is remembered for this build of the plugin, this compat_key and these drivers, a
+     * failure is not. UNAVAILABLE says what is wrong. Where the backend has an option `self_test`
+     * of type BOOL that is off, nothing is asked. May be NULL: every device is believed. */
     stator_status (*self_test)(void *inst, stator_diag **err);
     /* The executable as pieces that, compiled and linked with each other, libc, libm and libgomp,
      * run without Stator (docs/build.md says which functions they define). May be NULL: cannot. */

@@ -29,6 +29,7 @@
 #define CUDA_OPT_DRIVER "STATOR_OPT_CUDA_SOFT_DRIVER"
 #define CUDA_OPT_NVRTC "STATOR_OPT_CUDA_SOFT_NVRTC"
 #define CUDA_OPT_MEMORY_CAP "STATOR_OPT_CUDA_SOFT_MEMORY_CAP"
+#define CUDA_SELF_TEST "false" /* tests do that */
 #else
 #define CUDA_NAME "cuda"
 #define CUDA_DOC "generated kernels on NVIDIA GPUs, compiled by NVRTC"
@@ -41,6 +42,7 @@
 #define CUDA_OPT_DRIVER "STATOR_OPT_CUDA_DRIVER"
 #define CUDA_OPT_NVRTC "STATOR_OPT_CUDA_NVRTC"
 #define CUDA_OPT_MEMORY_CAP "STATOR_OPT_CUDA_MEMORY_CAP"
+#define CUDA_SELF_TEST "true"
 #endif
 
 static const stator_option_desc option_rows[] = {
@@ -51,6 +53,7 @@ static const stator_option_desc option_rows[] = {
                            "cublaslt: matrix products by cuBLASLt, where it is there and takes "
                            "them; loops: by generated kernels"),
     ST_GPU_OPTION_MEMORY_CAP,
+    ST_GPU_OPTION_SELF_TEST(CUDA_SELF_TEST),
     STATOR_OPTION_ROW(STATOR_OPTION_STR, STATOR_OPTION_AFFECTS_CODE, "arch", "",
                       "what kernels are compiled for, as sm_90 (machine code) or compute_80 (PTX); "
                       "empty: the device's own"),
@@ -98,7 +101,7 @@ static const stator_item *const items[] = {&backend.item};
 STATOR_PLUGIN(
     CUDA_NAME, CUDA_VERSION, "Stator", "[\"backend\"]",
     ",\"licence\":\"Apache-2.0\",\"tags\":" CUDA_NOTE_TAGS ",\"priority\":20,"
-    "\"options\":[\"device\",\"numerics\",\"matmul\",\"contractions\",\"memory_cap\","
+    "\"options\":[\"device\",\"numerics\",\"matmul\",\"contractions\",\"memory_cap\",\"self_test\","
     "\"arch\",\"driver\",\"nvrtc\",\"cublaslt\"],\"devices\":[\"cuda\"],\"description\":\"" CUDA_DOC
     "\"" CUDA_NOTE_REQUIRES,
     items, cuda_init, st_gpu_backend_shutdown);

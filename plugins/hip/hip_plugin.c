@@ -24,6 +24,7 @@
 #define HIP_OPT_DRIVER "STATOR_OPT_HIP_SOFT_DRIVER"
 #define HIP_OPT_HIPRTC "STATOR_OPT_HIP_SOFT_HIPRTC"
 #define HIP_OPT_MEMORY_CAP "STATOR_OPT_HIP_SOFT_MEMORY_CAP"
+#define HIP_SELF_TEST "false" /* tests do that */
 #else
 #define HIP_NAME "hip"
 #define HIP_DOC "generated kernels on AMD GPUs, compiled by hiprtc"
@@ -35,6 +36,7 @@
 #define HIP_OPT_DRIVER "STATOR_OPT_HIP_DRIVER"
 #define HIP_OPT_HIPRTC "STATOR_OPT_HIP_HIPRTC"
 #define HIP_OPT_MEMORY_CAP "STATOR_OPT_HIP_MEMORY_CAP"
+#define HIP_SELF_TEST "true"
 #endif
 
 static const stator_option_desc option_rows[] = {
@@ -42,6 +44,7 @@ static const stator_option_desc option_rows[] = {
     ST_GPU_OPTION_NUMERICS,
     ST_GPU_OPTION_MATMUL,
     ST_GPU_OPTION_MEMORY_CAP,
+    ST_GPU_OPTION_SELF_TEST(HIP_SELF_TEST),
     STATOR_OPTION_ROW(STATOR_OPTION_STR, STATOR_OPTION_AFFECTS_CODE, "arch", "",
                       "what kernels are compiled for, as gfx90a; empty: the device's own"),
     STATOR_OPTION_ROW(STATOR_OPTION_STR, 0, "driver", "",
@@ -74,7 +77,8 @@ static const stator_item *const items[] = {&backend.item};
 
 STATOR_PLUGIN(HIP_NAME, HIP_VERSION, "Stator", "[\"backend\"]",
               ",\"licence\":\"Apache-2.0\",\"tags\":" HIP_NOTE_TAGS ",\"priority\":20,"
-              "\"options\":[\"device\",\"numerics\",\"matmul\",\"memory_cap\",\"arch\",\"driver\","
+              "\"options\":[\"device\",\"numerics\",\"matmul\",\"memory_cap\",\"self_test\","
+              "\"arch\",\"driver\","
               "\"hiprtc\"],\"devices\":[\"rocm\"],\"description\":\"" HIP_DOC
               "\"" HIP_NOTE_REQUIRES,
               items, hip_init, st_gpu_backend_shutdown);

@@ -145,6 +145,7 @@ struct stator_abi_anchor {
     __typeof__(stator_x_pipeline) *call_stator_x_pipeline;
     __typeof__(stator_x_passes) *call_stator_x_passes;
     __typeof__(stator_x_item_options) *call_stator_x_item_options;
+    __typeof__(stator_x_self_test) *call_stator_x_self_test;
     __typeof__(stator_x_stages) *call_stator_x_stages;
     __typeof__(stator_x_model_of_graph) *call_stator_x_model_of_graph;
     __typeof__(stator_x_model_with_outputs) *call_stator_x_model_with_outputs;

@@ -1,15 +1,18 @@
 /* stator backends and stator plugins: what was found, in which state, why, and what would help.
- * Runs no plugin code unless --probe is given (then each is tried in a child process). */
+ * Runs no plugin code unless --probe is given (then each is tried in a child process), or
+ * --self-test for a backend that is named. */
 #include "tools/cli/cli.h"
 
 #include "core/base/str.h"
 
+#include <stator/inspect.h>
 #include <string.h>
 
 typedef struct flags {
     cli_common common;
     int all;
     int probe;
+    int self_test; /* of stator backends */
 } flags;
 
 /* Hidden without --all: debug and experimental items that are not references. */
@@ -65,23 +68,74 @@ static cli_status show_backend(stator_ctx *ctx, const flags *f, const char *name
                : cli_unknown_backend(ctx, name, f->common.json);
 }
 
+/* One device of the backend; the first that fails ends the command with its sentence. */
+static cli_status test_device(stator_ctx *ctx, const flags *f, const char *name, uint32_t device,
+                              cJSON *rows)
+{
+    uint64_t ns = 0;
+    CLI_TRY_CTX(ctx, f->common.json, stator_x_self_test(ctx, name, device, &ns));
+    if (f->common.json) {
+        cJSON *row = cJSON_CreateObject();
+        cli_json_text(row, "backend", name);
+        cJSON_AddNumberToObject(row, "device", device);
+        cJSON_AddNumberToObject(row, "ms", (double)ns / 1e6);
+        cJSON_AddItemToArray(rows, row);
+    } else {
+        (void)printf("%s:%u: self test passed in %.0f ms\n", name, device, (double)ns / 1e6);
+    }
+    return CLI_OK;
+}
+
+/* The devices that a probe finds, or the one that the application would get. */
+static cli_status self_test(stator_ctx *ctx, const flags *f, const char *name)
+{
+    stator_item_info found;
+    if (!cli_find_item(ctx, "backend", name, 1, &found)) {
+        return cli_unknown_backend(ctx, name, f->common.json);
+    }
+    cJSON *rows = cJSON_CreateArray();
+    cli_status status = CLI_OK;
+    for (uint32_t i = 0; status == CLI_OK && (i == 0 || i < found.device_count); i++) {
+        const uint32_t device = found.device_count != 0 ? found.devices[i].id : 0u;
+        status = test_device(ctx, f, name, device, rows);
+    }
+    if (status == CLI_OK && f->common.json) {
+        cli_print_json(rows);
+        return CLI_OK;
+    }
+    cJSON_Delete(rows);
+    return status;
+}
+
+static cli_status run_command(const flags *f, const char *name, bool backends_only)
+{
+    stator_ctx *ctx = NULL;
+    CLI_FAIL_IF(f->self_test && name == NULL, f->common.json, "INVALID_ARGUMENT",
+                "name one, as in: stator backends cuda --self-test", "--self-test is of a backend");
+    cli_status status = cli_open_scanned(&f->common, &ctx);
+    if (status == CLI_OK) {
+        status = f->self_test   ? self_test(ctx, f, name)
+                 : name != NULL ? show_backend(ctx, f, name)
+                                : list_items(ctx, f, backends_only);
+    }
+    stator_ctx_destroy(ctx);
+    return status;
+}
+
 static cli_status list_command(bool backends_only, int argc, char **argv)
 {
     flags f = {0};
     const cli_option own[] = {
         {"--all", CLI_FLAG, &f.all, NULL, "also those tagged debug or experimental"},
         {"--probe", CLI_FLAG, &f.probe, NULL, "load and try each one, in a child process"},
+        {"--self-test", CLI_FLAG, &f.self_test, NULL,
+         "of the backend that is named: try what its kernels use on each device"},
         CLI_END};
-    cli_usage usage = {.own = own, .common = &f.common};
+    const cli_option own_plugins[] = {own[0], own[1], CLI_END};
+    cli_usage usage = {.own = backends_only ? own : own_plugins, .common = &f.common};
     const char *name = NULL;
     CLI_PARSE(&usage, &name);
-    stator_ctx *ctx = NULL;
-    cli_status status = cli_open_scanned(&f.common, &ctx);
-    if (status == CLI_OK) {
-        status = name != NULL ? show_backend(ctx, &f, name) : list_items(ctx, &f, backends_only);
-    }
-    stator_ctx_destroy(ctx);
-    return status;
+    return run_command(&f, name, backends_only);
 }
 
 cli_status cmd_backends(int argc, char **argv)

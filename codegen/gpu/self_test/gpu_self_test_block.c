@@ -1,0 +1,198 @@
+/* What the threads of two blocks compute together, as statements for the device and as functions
+ * of the host. Each function is what its row of gpu_self_test.def says. */
+#include "codegen/gpu/self_test/gpu_self_test.h"
+
+enum { THREADS = GPU_SELF_TEST_THREADS };
+
+/* ---- numbers of threads and blocks ---- */
+
+static uint64_t expect_thread(const gpu_self_test_place *p)
+{
+    return p->thread;
+}
+
+static uint64_t expect_block(const gpu_self_test_place *p)
+{
+    return p->block;
+}
+
+static uint64_t expect_blocks(const gpu_self_test_place *p)
+{
+    (void)p;
+    return GPU_SELF_TEST_BLOCK_COUNT;
+}
+
+static uint64_t expect_warp(const gpu_self_test_place *p)
+{
+    return p->warp;
+}
+
+static uint64_t expect_lane(const gpu_self_test_place *p)
+{
+    return p->thread % p->warp;
+}
+
+/* ---- meeting ---- */
+
+static uint64_t expect_shared(const gpu_self_test_place *p)
+{
+    return 3u * ((p->thread + 41u) % THREADS) + 1u +
+           ((uint64_t)((p->thread + 97u) % THREADS) << 40);
+}
+
+static uint64_t expect_barriers(const gpu_self_test_place *p)
+{
+    uint64_t r[THREADS];
+    uint64_t before[THREADS];
+    for (uint32_t t = 0; t < THREADS; t++) {
+        r[t] = t;
+    }
+    for (uint32_t k = 0; k < 8; k++) {
+        for (uint32_t t = 0; t < THREADS; t++) {
+            before[t] = r[t];
+        }
+        for (uint32_t t = 0; t < THREADS; t++) {
+            r[t] += 3u * before[(t + 64u * k + 33u) % THREADS];
+        }
+    }
+    return r[p->thread];
+}
+
+static uint64_t expect_neighbours(const gpu_self_test_place *p)
+{
+    return 5u * (p->thread ^ 3u);
+}
+
+static uint64_t expect_shuffles_u32(const gpu_self_test_place *p)
+{
+    uint64_t r = 0;
+    for (uint32_t k = 1; k < p->warp; k *= 2u) {
+        r = 31u * r + (p->thread ^ k) * 2654435761u;
+    }
+    return r;
+}
+
+static uint64_t expect_shuffles_u64(const gpu_self_test_place *p)
+{
+    uint64_t r = 0;
+    for (uint32_t k = 1; k < p->warp; k *= 2u) {
+        r = 31u * r + (p->thread ^ k) * UINT64_C(0x9e3779b97f4a7c15);
+    }
+    return r;
+}
+
+static uint64_t expect_ballot(const gpu_self_test_place *p)
+{
+    const uint32_t first = p->thread / p->warp * p->warp;
+    uint64_t lanes = 0;
+    for (uint32_t t = first; t < first + p->warp; t++) {
+        lanes |= (uint64_t)(t * t % 7u < 3u) << (t - first);
+    }
+    return lanes;
+}
+
+static uint64_t expect_lanes_counted(const gpu_self_test_place *p)
+{
+    uint64_t n = 0;
+    for (uint64_t lanes = expect_ballot(p); lanes != 0; lanes &= lanes - 1u) {
+        n++;
+    }
+    return n;
+}
+
+/* ---- atomics ---- */
+
+static uint64_t expect_sums_u32(const gpu_self_test_place *p)
+{
+    uint32_t sum = 0;
+    for (uint32_t t = p->thread % 3u; t < THREADS; t += 3u) {
+        sum += 0x10000000u + t;
+    }
+    return (sum + ((uint64_t)p->thread << 32)) ^ (p->thread + 9u);
+}
+
+static uint64_t expect_sums_u64(const gpu_self_test_place *p)
+{
+    uint64_t sum = 0;
+    for (uint32_t t = p->thread % 3u; t < THREADS; t += 3u) {
+        sum += ((uint64_t)t << 40) + t;
+    }
+    return (sum + 3u * (uint64_t)p->thread) ^ (p->thread + (UINT64_C(1) << 60));
+}
+
+static uint64_t expect_maxima(const gpu_self_test_place *p)
+{
+    uint32_t greatest = 0;
+    for (uint32_t t = p->thread % 3u; t < THREADS; t += 3u) {
+        greatest = t * 2654435761u > greatest ? t * 2654435761u : greatest;
+    }
+    return greatest;
+}
+
+/* ---- words at once ---- */
+
+static uint64_t expect_loads(const gpu_self_test_place *p)
+{
+    return p->in[p->thread];
+}
+
+static uint64_t expect_loads_of_2(const gpu_self_test_place *p)
+{
+    const uint32_t *in = p->in + 2u * p->thread;
+    return in[0] + 3u * (uint64_t)in[1];
+}
+
+static uint64_t expect_loads_of_4(const gpu_self_test_place *p)
+{
+    const uint32_t *in = p->in + 4u * p->thread;
+    return in[0] + 3u * (uint64_t)in[1] + 5u * (uint64_t)in[2] + 7u * (uint64_t)in[3];
+}
+
+static uint64_t expect_fields_of_2(const gpu_self_test_place *p)
+{
+    return 8u + (uint64_t)p->in[2u * p->thread + 1u];
+}
+
+static uint64_t expect_fields_of_4(const gpu_self_test_place *p)
+{
+    return 16u + (uint64_t)p->in[4u * p->thread + 2u];
+}
+
+static uint64_t expect_stores(const gpu_self_test_place *p)
+{
+    return 11u * (THREADS - 1u - p->thread);
+}
+
+static uint64_t expect_stores_of_2(const gpu_self_test_place *p)
+{
+    return p->thread / 2u + 1000u * (p->thread % 2u);
+}
+
+static uint64_t expect_stores_of_4(const gpu_self_test_place *p)
+{
+    return p->thread / 4u + 1000u * (p->thread % 4u);
+}
+
+static uint64_t expect_unrolled(const gpu_self_test_place *p)
+{
+    uint64_t r = 0;
+    for (uint32_t k = 0; k < 4u; k++) {
+        r = 5u * r + (p->thread + k) % THREADS;
+    }
+    return r;
+}
+
+static uint64_t expect_status(const gpu_self_test_place *p)
+{
+    return 5u * p->thread;
+}
+
+/* ---- the rows ---- */
+
+const gpu_self_test_block_row gpu_self_test_block_rows[] = {
+#define ST_SELF_TEST_BLOCK(name, statements, expected) {#name, statements, expect_##expected},
+#include "codegen/gpu/self_test/gpu_self_test.def"
+};
+
+const uint32_t gpu_self_test_block_row_count =
+    sizeof gpu_self_test_block_rows / sizeof gpu_self_test_block_rows[0];

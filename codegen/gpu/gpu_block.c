@@ -7,6 +7,7 @@
  *
  * Of an accumulator each thread has a copy. Updates inside an axis of threads leave it partial; it
  * is combined before it is read. */
+#include "codegen/gpu/gpu_schedule.h"
 #include "codegen/gpu/gpu_text.h"
 
 #include <inttypes.h>
@@ -19,18 +20,12 @@ static const st_loop_inst *at(const gpu_text *g, st_loop_ref ref)
     return st_loop_at(g->kernel, ref);
 }
 
-void gpu_put_member(gpu_text *g)
+/* What begins a statement that threads beyond the last iteration leave out. */
+static void put_guard(gpu_text *g)
 {
-    if (g->columns) {
-        put(&g->t, "ST_THREAD / %" PRIu32, g->columns);
-    } else {
-        put(&g->t, "ST_THREAD");
+    if (g->guard) {
+        put(&g->t, "if (%s) ", g->guard);
     }
-}
-
-uint32_t gpu_members(const gpu_text *g)
-{
-    return g->columns ? g->kernel->threads / g->columns : g->kernel->threads;
 }
 
 static void put_barrier(gpu_text *g)
@@ -205,11 +200,11 @@ void gpu_put_loop(st_loop_text *t, const st_loop_inst *inst)
 static void put_for_lanes(gpu_text *g, const st_loop_inst *inst)
 {
     const st_loop_axis *axis = &g->kernel->axes.data[inst->ref];
-    const char *type = g->t.spelling->index_type;
-    put(&g->t, "for (%s f%" PRIu32 " = (%s)ST_THREAD * %" PRIu32 "; f%" PRIu32 " < ", type,
-        inst->ref, type, axis->lanes, inst->ref);
+    put(&g->t, "for (%s f%" PRIu32 " = ", g->t.spelling->index_type, inst->ref);
+    gpu_put_member_index(g);
+    put(&g->t, " * %" PRIu32 "; f%" PRIu32 " < ", axis->lanes, inst->ref);
     st_loop_text_sym(&g->t, axis->extent);
-    put(&g->t, "; f%" PRIu32 " += %" PRIu32 ") {\n", inst->ref, g->kernel->threads * axis->lanes);
+    put(&g->t, "; f%" PRIu32 " += %" PRIu32 ") {\n", inst->ref, gpu_members(g) * axis->lanes);
     g->t.depth++;
     gpu_put_lanes(g, inst);
     g->t.depth--;
@@ -227,10 +222,10 @@ static void put_threads_loop(gpu_text *g, const st_loop_inst *inst)
         return;
     }
     st_loop_text_indent(&g->t);
+    put_guard(g);
     if (gpu_has_lanes(g, inst)) {
         put_for_lanes(g, inst);
     } else {
-        put(&g->t, g->columns ? "if (is_column) " : "");
         put_for(&g->t, inst, true);
         st_loop_text_body(&g->t, inst->body);
     }
@@ -238,12 +233,12 @@ static void put_threads_loop(gpu_text *g, const st_loop_inst *inst)
     put(&g->t, "}\n");
 }
 
-/* Does a thread store below, or wait for the accumulators of others? */
+/* Does a thread store below, or wait for the accumulators of others outside its warp? */
 static bool meets_below(const gpu_text *g, uint32_t block)
 {
     for (st_loop_ref ref = g->kernel->blocks.data[block].first; ref; ref = at(g, ref)->next) {
         const st_loop_inst *inst = at(g, ref);
-        if (inst->code == ST_LOOP_STORE || inst->code == ST_LOOP_READ ||
+        if (inst->code == ST_LOOP_STORE || (inst->code == ST_LOOP_READ && !g->row_threads) ||
             (inst->code == ST_LOOP_LOOP && meets_below(g, inst->body))) {
             return true;
         }
@@ -275,24 +270,32 @@ static void put_shared_loop(gpu_text *g, const st_loop_inst *inst)
 /* ---- instructions ---- */
 
 /* The loop of which each block takes several iterations. Threads beyond the last iteration do what
- * those of the last one do, but for loops and stores, so that all come to the barriers. */
-static void put_columns(gpu_text *g, const st_loop_inst *inst)
+ * those of the last one do, but for loops and stores, so that all come to barriers and shuffles. */
+static void put_several(gpu_text *g, const st_loop_inst *inst)
 {
     const st_loop_axis *axis = &g->kernel->axes.data[inst->ref];
     const char *type = g->t.spelling->index_type;
+    const bool is_column = axis->mapping == ST_MAPPING_COLUMNS;
+    const bool is_whole = gpu_is_multiple(g->kernel, axis->extent, axis->lanes);
     const uint32_t k = inst->ref;
-    g->columns = axis->lanes;
+    g->columns = is_column ? axis->lanes : 0;
+    g->row_threads = is_column ? 0 : g->kernel->threads / axis->lanes;
     st_loop_text_indent(&g->t);
-    put(&g->t, "const %s f%" PRIu32 " = (%s)(ST_BLOCK * %" PRIu32 " + ST_THREAD %% %" PRIu32 ");\n",
-        type, k, type, axis->lanes, axis->lanes);
-    st_loop_text_indent(&g->t);
-    put(&g->t, "const st_bool is_column = f%" PRIu32 " < ", k);
-    st_loop_text_sym(&g->t, axis->extent);
-    put(&g->t, ";\n");
-    st_loop_text_indent(&g->t);
-    put(&g->t, "const %s i%" PRIu32 " = is_column ? f%" PRIu32 " : ", type, k, k);
-    st_loop_text_sym(&g->t, axis->extent);
-    put(&g->t, " - 1;\n");
+    put(&g->t,
+        "const %s %c%" PRIu32 " = (%s)(ST_BLOCK * %" PRIu32 " + ST_THREAD %c %" PRIu32 ");\n", type,
+        is_whole ? 'i' : 'f', k, type, axis->lanes, is_column ? '%' : '/',
+        is_column ? g->columns : g->row_threads);
+    if (!is_whole) {
+        g->guard = is_column ? "is_column" : "is_row";
+        st_loop_text_indent(&g->t);
+        put(&g->t, "const st_bool %s = f%" PRIu32 " < ", g->guard, k);
+        st_loop_text_sym(&g->t, axis->extent);
+        put(&g->t, ";\n");
+        st_loop_text_indent(&g->t);
+        put(&g->t, "const %s i%" PRIu32 " = %s ? f%" PRIu32 " : ", type, k, g->guard, k);
+        st_loop_text_sym(&g->t, axis->extent);
+        put(&g->t, " - 1;\n");
+    }
     gpu_put_shared_block(g, inst->body);
 }
 
@@ -306,8 +309,8 @@ static void put_any_loop(gpu_text *g, const st_loop_inst *inst)
         st_loop_text_indent(&g->t);
         put(&g->t, "const %s i%" PRIu32 " = (%s)ST_BLOCK;\n", type, inst->ref, type);
         gpu_put_shared_block(g, inst->body);
-    } else if (mapping == ST_MAPPING_COLUMNS) {
-        put_columns(g, inst);
+    } else if (mapping == ST_MAPPING_COLUMNS || mapping == ST_MAPPING_ROWS) {
+        put_several(g, inst);
     } else if (mapping == ST_MAPPING_TILE_ROWS) {
         gpu_put_tile(g, inst);
     } else {
@@ -331,7 +334,7 @@ static void put_shared_inst(gpu_text *g, st_loop_ref ref)
     }
     st_loop_text_indent(&g->t);
     if (is_effect) {
-        put(&g->t, g->columns ? "if (is_column && " : "if (");
+        put(&g->t, "if (%s%s", g->guard ? g->guard : "", g->guard ? " && " : "");
         gpu_put_member(g);
         put(&g->t, " == 0) ");
     }

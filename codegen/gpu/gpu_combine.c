@@ -6,6 +6,7 @@
  *     a5 = st_sum_f32(m5[ST_THREAD % warps], warps);
  *
  * Thread t meets t ^ 1, then t ^ 2, t ^ 4, ...: a tree that does not depend on the warp's width.
+ * Rows of threads, which are parts of warps, are done with the first line.
  * All threads end with the same bits: where the order of two values matters (minimum and maximum
  * of 0 and -0 in f64) the lower lane's stands first. */
 #include "codegen/gpu/gpu_text.h"
@@ -14,6 +15,36 @@
 #include <stdio.h>
 
 #define put st_loop_text_put
+
+/* ---- the threads that share an iteration ---- */
+
+void gpu_put_member(gpu_text *g)
+{
+    if (g->columns) {
+        put(&g->t, "ST_THREAD / %" PRIu32, g->columns);
+    } else if (g->row_threads) {
+        put(&g->t, "ST_THREAD %% %" PRIu32, g->row_threads);
+    } else {
+        put(&g->t, "ST_THREAD");
+    }
+}
+
+void gpu_put_member_index(gpu_text *g)
+{
+    const bool is_one = !g->columns && !g->row_threads;
+    put(&g->t, is_one ? "(%s)" : "(%s)(", g->t.spelling->index_type);
+    gpu_put_member(g);
+    put(&g->t, is_one ? "" : ")");
+}
+
+uint32_t gpu_members(const gpu_text *g)
+{
+    return g->columns       ? g->kernel->threads / g->columns
+           : g->row_threads ? g->row_threads
+                            : g->kernel->threads;
+}
+
+/* ---- functions over a warp ---- */
 
 static bool is_wide(uint32_t dtype)
 {
@@ -102,6 +133,9 @@ void gpu_put_functions(gpu_text *g)
 uint32_t gpu_put_exchanges(gpu_text *g)
 {
     const char *places = g->columns ? "" : " / ST_WARP";
+    if (g->row_threads) {
+        return 0;
+    }
     const uint32_t each = (g->columns ? g->kernel->threads : g->kernel->threads / 32u) * 8u;
     uint32_t bytes = 0;
     for (st_loop_ref ref = 1; ref < g->kernel->insts.count; ref++) {
@@ -163,6 +197,20 @@ static void put_index_lines(gpu_text *g, const st_loop_inst *acc, st_loop_ref re
         ref, ref, threads);
 }
 
+/* The threads of a row, which are lanes of a warp. */
+static void put_row_line(gpu_text *g, const st_loop_inst *acc, st_loop_ref ref)
+{
+    const char *kind = st_loop_acc_name((uint32_t)acc->imm.i);
+    const char *dtype = st_dtype_name(acc->dtype);
+    if (st_loop_has_index(acc)) {
+        put(&g->t, "st_%s_%s(&a%" PRIu32 ", &at%" PRIu32 ", %" PRIu32 ");\n", kind, dtype, ref, ref,
+            g->row_threads);
+    } else {
+        put(&g->t, "a%" PRIu32 " = st_%s_%s(a%" PRIu32 ", %" PRIu32 ");\n", ref, kind, dtype, ref,
+            g->row_threads);
+    }
+}
+
 /* The threads of a column in their order, one after the other. */
 static void put_column_lines(gpu_text *g, const st_loop_inst *acc, st_loop_ref ref)
 {
@@ -203,7 +251,8 @@ void gpu_put_combine(gpu_text *g, st_loop_ref ref)
 {
     const st_loop_inst *acc = st_loop_at(g->kernel, ref);
     st_loop_text_indent(&g->t);
-    if (g->is_combined[ref] || g->n_loops) { /* what the last exchange left is being read */
+    const bool is_reused = g->is_combined[ref] || g->n_loops;
+    if (is_reused && !g->row_threads) { /* what the last exchange left is being read */
         put(&g->t, "st_barrier();\n");
         st_loop_text_indent(&g->t);
     }
@@ -211,6 +260,8 @@ void gpu_put_combine(gpu_text *g, st_loop_ref ref)
     g->acc_state[ref] = GPU_ACC_UNIFORM;
     if (g->columns) {
         put_column_lines(g, acc, ref);
+    } else if (g->row_threads) {
+        put_row_line(g, acc, ref);
     } else if (st_loop_has_index(acc)) {
         put_index_lines(g, acc, ref);
     } else {

@@ -20,7 +20,8 @@
  * by one) is left out.
  *
  * Of a held axis each thread has the same few iterations, which are straight code; what it loads
- * there comes first, and stays in its registers for the next loops that load the same. */
+ * there comes first, and stays in its registers for the next loops that load the same. Threads that
+ * share out a row unevenly leave the last of them out where the row has ended. */
 #include "codegen/gpu/gpu_schedule.h"
 #include "codegen/gpu/gpu_text.h"
 
@@ -92,7 +93,7 @@ static void put_move(gpu_text *g, const vector *v)
 {
     const bool is_store = v->inst->code == ST_LOOP_STORE;
     const uint32_t element = v->bytes / v->lanes;
-    const bool is_one = is_aligned(g, v);
+    const bool is_one = v->lanes == 1u || is_aligned(g, v);
     if (is_one) {
         put(&g->t, is_store ? "st_store_%s(" : "st_load_%s(", words_of(v->bytes));
     } else {
@@ -435,12 +436,47 @@ void gpu_put_lanes(gpu_text *g, const st_loop_inst *loop)
 
 /* ---- held axes ---- */
 
-/* Iterations of the axis that a thread has, its lanes counted as one. */
+/* Iterations of the axis, whose extent is known. */
+static uint32_t extent_of(const gpu_text *g, const st_loop_inst *loop)
+{
+    return (uint32_t)st_loop_known_or(&g->kernel->syms->tab, axis_of(g, loop)->extent, 0);
+}
+
+/* Iterations of the axis that a thread has at most, its lanes counted as one. */
 static uint32_t turns_of(const gpu_text *g, const st_loop_inst *loop)
 {
-    const st_loop_axis *axis = axis_of(g, loop);
-    const int64_t extent = st_loop_known_or(&g->kernel->syms->tab, axis->extent, 0);
-    return (uint32_t)extent / (g->kernel->threads * axis->lanes);
+    const uint32_t each = gpu_members(g) * axis_of(g, loop)->lanes;
+    return (extent_of(g, loop) + each - 1u) / each;
+}
+
+/* Does every thread have so many? */
+static bool is_even(const gpu_text *g, const st_loop_inst *loop)
+{
+    return extent_of(g, loop) % (gpu_members(g) * axis_of(g, loop)->lanes) == 0;
+}
+
+/* Does the loop's body access the buffer? */
+static bool accesses(const gpu_text *g, const st_loop_inst *loop, uint32_t buffer)
+{
+    for (st_loop_ref ref = g->kernel->blocks.data[loop->body].first; ref;
+         ref = st_loop_at(g->kernel, ref)->next) {
+        const st_loop_inst *inst = st_loop_at(g->kernel, ref);
+        if ((inst->code == ST_LOOP_LOAD || inst->code == ST_LOOP_STORE) && inst->ref == buffer) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t gpu_own_elements(const gpu_text *g, uint32_t buffer)
+{
+    for (st_loop_ref ref = 1; ref < g->kernel->insts.count; ref++) {
+        const st_loop_inst *loop = st_loop_at(g->kernel, ref);
+        if (loop->code == ST_LOOP_LOOP && keeps_values(g, loop) && accesses(g, loop, buffer)) {
+            return turns_of(g, loop) * axis_of(g, loop)->lanes;
+        }
+    }
+    return 1u;
 }
 
 /* Do the two loads, each along a held axis, see the same elements in the same turns? */
@@ -478,7 +514,7 @@ static void find_own(gpu_text *g, const vector *v)
     g->has_words = g->has_words || g->held[v->ref] == v->ref;
 }
 
-/* The head of a loop over a thread's turns. */
+/* The head of a loop over a thread's turns, those that it has. */
 static void put_turns(gpu_text *g, const st_loop_inst *loop, char first)
 {
     const char *type = g->t.spelling->index_type;
@@ -490,29 +526,30 @@ static void put_turns(gpu_text *g, const st_loop_inst *loop, char first)
         k, turns_of(g, loop), k);
     g->t.depth++;
     line(g);
-    put(&g->t,
-        "const %s %c%" PRIu32 " = (j%" PRIu32 " * %" PRIu32 " + (%s)ST_THREAD) * %" PRIu32 ";\n",
-        type, first, k, k, g->kernel->threads, type, axis_of(g, loop)->lanes);
-}
-
-static void end_turns(gpu_text *g)
-{
-    g->t.depth--;
-    line(g);
-    put(&g->t, "}\n");
-}
-
-/* Does the loop's body access the buffer? */
-static bool accesses(const gpu_text *g, const st_loop_inst *loop, uint32_t buffer)
-{
-    for (st_loop_ref ref = g->kernel->blocks.data[loop->body].first; ref;
-         ref = st_loop_at(g->kernel, ref)->next) {
-        const st_loop_inst *inst = st_loop_at(g->kernel, ref);
-        if ((inst->code == ST_LOOP_LOAD || inst->code == ST_LOOP_STORE) && inst->ref == buffer) {
-            return true;
+    put(&g->t, "const %s %c%" PRIu32 " = (j%" PRIu32 " * %" PRIu32 " + ", type, first, k, k,
+        gpu_members(g));
+    gpu_put_member_index(g);
+    put(&g->t, ") * %" PRIu32 ";\n", axis_of(g, loop)->lanes);
+    if (g->guard || !is_even(g, loop)) {
+        line(g);
+        put(&g->t, "if (%s", g->guard ? g->guard : "");
+        if (!is_even(g, loop)) {
+            put(&g->t, "%s%c%" PRIu32 " < %" PRIu32, g->guard ? " && " : "", first, k,
+                extent_of(g, loop));
         }
+        put(&g->t, ") {\n");
+        g->t.depth++;
     }
-    return false;
+}
+
+static void end_turns(gpu_text *g, const st_loop_inst *loop)
+{
+    const uint32_t braces = g->guard || !is_even(g, loop) ? 2u : 1u;
+    for (uint32_t k = 0; k < braces; k++) {
+        g->t.depth--;
+        line(g);
+        put(&g->t, "}\n");
+    }
 }
 
 /* The elements of this turn in buffers that a thread has for itself. */
@@ -537,10 +574,10 @@ void gpu_put_held(gpu_text *g, const st_loop_inst *loop)
     if (g->has_words) {
         put_turns(g, loop, 'i');
         each_vector(g, loop, ST_LOOP_LOAD, put_words);
-        end_turns(g);
+        end_turns(g, loop);
     }
     put_turns(g, loop, 'f');
     put_own(g, loop);
     gpu_put_lanes(g, loop);
-    end_turns(g);
+    end_turns(g, loop);
 }

@@ -1,15 +1,21 @@
-/* Rows: a block takes an iteration of the parallel loop, and its threads share the loops inside.
+/* Rows: a block takes an iteration of the parallel loop, and its threads share the loops inside; of
+ * short rows it takes several, and a warp or a part of one shares each.
  *
  *   before  loop i0 < N parallel { loop i1 < 4096 reduce { ... } loop i2 < 4096 { ... } }
  *   after   loop i0 < N parallel over blocks {
  *             loop i1 < 4096 reduce over threads { ... } loop i2 < 4096 over threads { ... } }
  *
- * A row is worth it when it is longer than a warp, unless there are iterations enough and
+ * A row is worth it when it is longer than a few elements, unless there are iterations enough and
  * neighbouring ones lie side by side in memory. Such columns are summed by a thread each where they
  * are many, else a block takes 32 of them and several threads share one. */
 #include "codegen/gpu/gpu_schedule.h"
 
-#define ROW_MIN 33           /* shorter rows are run by one thread */
+#define ROW_MIN 33           /* a block does not take shorter rows */
+#define SHORT_MIN 8          /* shorter rows are run by one thread */
+#define SHORT_MAX 1024       /* of a row that a warp takes */
+#define SHORT_ALWAYS 128     /* longer rows of too few iterations get a block each */
+#define SHORT_THREADS 256u   /* of a block of short rows, at most */
+#define SHARE_MIN 8u         /* threads of a longer row: what they load lies side by side */
 #define WARP 32              /* a loop this long is worth the threads of a block */
 #define BUSY_THREADS 256     /* of a multiprocessor, that hide most of its waiting */
 #define THREADS_MIN 64u      /* of a block */
@@ -129,6 +135,75 @@ static void look_at_walks(const gpu_mapper *m, uint32_t block, uint32_t depth, w
     }
 }
 
+/* Does the block hold what threads that have an iteration of several cannot share: a loop whose
+ * extent is read from data, so that some would not come to a barrier? */
+static bool has_loop_of_values(const gpu_mapper *m, uint32_t block)
+{
+    for (st_loop_ref ref = m->kernel->blocks.data[block].first; ref; ref = gpu_at(m, ref)->next) {
+        if (gpu_at(m, ref)->code == ST_LOOP_LOOP &&
+            (!gpu_is_of_sizes(m, gpu_axis_of(m, ref)->extent) ||
+             has_loop_of_values(m, gpu_at(m, ref)->body))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Threads that share a row of so many elements, each of which takes `lanes` side by side: those
+ * that are idle in its last turn least, then the most. */
+static uint32_t row_threads_for(int64_t longest, uint32_t lanes)
+{
+    const int64_t groups = (longest + lanes - 1) / lanes;
+    uint32_t most = ST_ROW_THREADS_MAX;
+    while (most > 2u && (int64_t)most / 2 >= groups) {
+        most /= 2u;
+    }
+    uint32_t best = most;
+    for (uint32_t threads = most; threads >= SHARE_MIN; threads /= 2u) {
+        const int64_t each = (groups + threads - 1) / threads;
+        const int64_t best_each = (groups + best - 1) / best;
+        best = each * threads < best_each * best ? threads : best;
+    }
+    return best;
+}
+
+/* The fewest lanes of a loop below that fit its length. */
+static uint32_t lanes_below(const gpu_mapper *m, uint32_t block)
+{
+    uint32_t fewest = UINT32_MAX;
+    for (st_loop_ref ref = m->kernel->blocks.data[block].first; ref; ref = gpu_at(m, ref)->next) {
+        if (gpu_at(m, ref)->code != ST_LOOP_LOOP) {
+            continue;
+        }
+        uint32_t lanes = lanes_below(m, gpu_at(m, ref)->body);
+        if (lanes == UINT32_MAX) {
+            lanes = gpu_lanes_for(m->kernel, ref);
+            while (lanes > 1u && gpu_hint_of(m, ref) % lanes != 0) {
+                lanes /= 2u;
+            }
+        }
+        fewest = lanes < fewest ? lanes : fewest;
+    }
+    return fewest;
+}
+
+uint32_t gpu_short_row(const gpu_mapper *m, const gpu_nest *of)
+{
+    walk_sum walks = {.longest = 0};
+    const uint32_t body = of->n ? gpu_at(m, of->loops[of->n - 1u])->body : 0;
+    if (of->n == 0 || has_loop_of_values(m, body)) {
+        return 0;
+    }
+    look_at_walks(m, body, 0, &walks);
+    if (walks.longest < SHORT_MIN || walks.longest > SHORT_MAX || walks.is_serial ||
+        gain_below(m, body, of->axes[of->n - 1u].symbol, 0) >= walks.gain) {
+        return 0;
+    }
+    const uint32_t threads = row_threads_for(walks.longest, lanes_below(m, body));
+    const int64_t busy = (int64_t)m->target->n_multiprocessors * BUSY_THREADS;
+    return walks.longest <= SHORT_ALWAYS || product_of(m, of) * threads >= busy ? threads : 0;
+}
+
 bool gpu_is_row(const gpu_mapper *m, const gpu_nest *of)
 {
     walk_sum walks = {.longest = 0};
@@ -144,10 +219,11 @@ bool gpu_is_row(const gpu_mapper *m, const gpu_nest *of)
 
 /* ---- mapping ---- */
 
-static void map_walk(const gpu_mapper *m, st_loop_ref loop, bool has_lanes)
+/* `members` threads share the loop. */
+static void map_walk(const gpu_mapper *m, st_loop_ref loop, uint32_t members)
 {
-    uint32_t lanes = has_lanes ? gpu_lanes_for(m->kernel, loop) : 1u;
-    while (lanes > 1u && (int64_t)lanes * m->kernel->threads > gpu_hint_of(m, loop)) {
+    uint32_t lanes = members ? gpu_lanes_for(m->kernel, loop) : 1u;
+    while (lanes > 1u && (int64_t)lanes * members > gpu_hint_of(m, loop)) {
         lanes /= 2u;
     }
     gpu_axis_of(m, loop)->mapping = ST_MAPPING_THREADS;
@@ -164,7 +240,9 @@ static uint32_t threads_for(const gpu_mapper *m, int64_t longest)
     return threads;
 }
 
-static bool map_walks(const gpu_mapper *m, uint32_t block, bool has_lanes)
+/* `members`: threads that share a loop and take several iterations side by side; 0: they take one
+ * by one. */
+static bool map_walks(const gpu_mapper *m, uint32_t block, uint32_t members)
 {
     for (st_loop_ref ref = m->kernel->blocks.data[block].first; ref; ref = gpu_at(m, ref)->next) {
         gpu_nest of;
@@ -173,20 +251,20 @@ static bool map_walks(const gpu_mapper *m, uint32_t block, bool has_lanes)
         }
         gpu_find_nest(m, ref, &of);
         if (is_around(m, &of)) {
-            if (!map_walks(m, gpu_at(m, ref)->body, has_lanes)) {
+            if (!map_walks(m, gpu_at(m, ref)->body, members)) {
                 return false;
             }
             continue;
         }
         const st_loop_ref inside = of.loops[of.n - 1u];
         if (gpu_hint_of(m, inside) >= LONG_INSIDE) {
-            map_walk(m, inside, has_lanes);
+            map_walk(m, inside, members);
             continue;
         }
         if (!gpu_flatten(m, &of)) {
             return false;
         }
-        map_walk(m, ref, has_lanes);
+        map_walk(m, ref, members);
     }
     return true;
 }
@@ -207,8 +285,7 @@ static bool is_of_threads(const gpu_mapper *m, st_loop_ref ref)
            gpu_axis_of(m, ref)->mapping == ST_MAPPING_THREADS;
 }
 
-/* Are the loops of the threads alike, of a size that is known, and does one move several elements
- * at once? */
+/* Are the loops of the threads alike, and of a size that is known? */
 static bool find_held(const gpu_mapper *m, held_row *out)
 {
     *out = (held_row){.extent = 0, .lanes = UINT32_MAX};
@@ -231,7 +308,8 @@ static bool find_held(const gpu_mapper *m, held_row *out)
         const bool is_read = (m->kernel->buffers.data[i].flags & ST_BUFFER_READ) != 0;
         out->bytes += is_read ? (uint32_t)st_element_bytes(m->kernel->buffers.data[i].dtype) : 0u;
     }
-    return out->extent && out->lanes != UINT32_MAX;
+    out->lanes = out->lanes == UINT32_MAX ? 1u : out->lanes;
+    return out->extent != 0;
 }
 
 /* Is the buffer's every access the element of its loop's iteration, in a loop of the threads? */
@@ -284,12 +362,25 @@ static bool share_evenly(const gpu_mapper *m, held_row *row)
     return true;
 }
 
-/* Rows of which each thread has a few elements stay in its registers: memory is read once. */
-static void hold_row(const gpu_mapper *m)
+/* Do so many threads, of which the last may have fewer elements, hold the row? */
+static bool share_short(held_row *row, uint32_t members)
+{
+    while (row->lanes > 1u &&
+           (row->extent % row->lanes != 0 || (int64_t)row->lanes * members >= row->extent * 2)) {
+        row->lanes /= 2u;
+    }
+    const int64_t each = (int64_t)members * row->lanes;
+    const int64_t elements = (row->extent + each - 1) / each * row->lanes;
+    return elements <= HELD_ELEMENTS && elements * row->cost <= HELD_COST;
+}
+
+/* Rows of which each thread has a few elements stay in its registers: memory is read once.
+ * `members`: threads that share a short row, 0: the block does. */
+static void hold_row(const gpu_mapper *m, uint32_t members)
 {
     held_row row;
     mark_own(m, true);
-    if (!find_held(m, &row) || !share_evenly(m, &row)) {
+    if (!find_held(m, &row) || !(members ? share_short(&row, members) : share_evenly(m, &row))) {
         mark_own(m, false);
         return;
     }
@@ -308,28 +399,62 @@ bool gpu_map_row(const gpu_mapper *m)
     walk_sum walks = {.longest = 0};
     look_at_walks(m, body, 0, &walks);
     m->kernel->threads = threads_for(m, walks.longest);
-    if (!map_walks(m, body, true)) {
+    if (!map_walks(m, body, m->kernel->threads)) {
         return false;
     }
-    hold_row(m);
+    hold_row(m, 0);
+    return true;
+}
+
+/* ---- short rows ---- */
+
+/* Has each thread its own part of every LOCAL buffer? */
+static bool shares_nothing(const gpu_mapper *m)
+{
+    for (uint32_t i = 0; i < m->kernel->buffers.count; i++) {
+        const uint32_t flags = m->kernel->buffers.data[i].flags;
+        if ((flags & ST_BUFFER_LOCAL) && !(flags & ST_BUFFER_THREAD)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* No loop is the threads' any more. */
+static void unmap(const gpu_mapper *m)
+{
+    mark_own(m, false);
+    for (uint32_t i = 0; i < m->kernel->axes.count; i++) {
+        st_loop_axis *axis = &m->kernel->axes.data[i];
+        axis->flags &= ~(uint32_t)ST_AXIS_HELD;
+        axis->mapping = ST_MAPPING_SEQUENTIAL;
+        axis->lanes = 1;
+    }
+}
+
+bool gpu_map_short_row(const gpu_mapper *m, uint32_t members, bool *out_is_done)
+{
+    const st_loop_ref loop = st_kernel_parallel_loop(m->kernel);
+    const int64_t enough = (int64_t)m->target->n_multiprocessors * 2;
+    uint32_t threads = SHORT_THREADS;
+    while (threads > THREADS_MIN && gpu_hint_of(m, loop) * members < enough * threads) {
+        threads /= 2u;
+    }
+    m->kernel->threads = threads;
+    if (!map_walks(m, gpu_at(m, loop)->body, members)) {
+        return false;
+    }
+    hold_row(m, members);
+    *out_is_done = shares_nothing(m);
+    if (*out_is_done) {
+        gpu_axis_of(m, loop)->lanes = threads / members;
+    } else {
+        unmap(m);
+    }
     return true;
 }
 
 /* ---- columns ---- */
-
-/* Does the block hold what the threads of a column cannot share: a loop whose extent is read from
- * data, so that some would not come to a barrier? */
-static bool has_loop_of_values(const gpu_mapper *m, uint32_t block)
-{
-    for (st_loop_ref ref = m->kernel->blocks.data[block].first; ref; ref = gpu_at(m, ref)->next) {
-        if (gpu_at(m, ref)->code == ST_LOOP_LOOP &&
-            (!gpu_is_of_sizes(m, gpu_axis_of(m, ref)->extent) ||
-             has_loop_of_values(m, gpu_at(m, ref)->body))) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /* Do accumulators of all threads fit into shared memory, and is there no buffer of a block? */
 static bool columns_fit(const gpu_mapper *m)
@@ -372,5 +497,5 @@ bool gpu_map_column(const gpu_mapper *m)
     }
     m->kernel->threads = threads;
     gpu_axis_of(m, loop)->lanes = COLUMNS;
-    return map_walks(m, gpu_at(m, loop)->body, false);
+    return map_walks(m, gpu_at(m, loop)->body, 0);
 }

@@ -28,6 +28,24 @@ static void map_grid(const gpu_mapper *m, uint32_t mapping)
     }
 }
 
+/* The nest becomes one loop, and threads share those inside where that is better. */
+static bool map_rows(const gpu_mapper *m, gpu_nest *of, uint32_t *out_mapping)
+{
+    const bool is_column = gpu_is_column(m, of);
+    const uint32_t members = is_column ? 0 : gpu_short_row(m, of);
+    const bool is_row = !is_column && gpu_is_row(m, of);
+    bool is_short = false;
+    if (!gpu_flatten(m, of) || (members && !gpu_map_short_row(m, members, &is_short)) ||
+        (is_row && !is_short && !gpu_map_row(m)) || (is_column && !gpu_map_column(m))) {
+        return false;
+    }
+    *out_mapping = is_column  ? ST_MAPPING_COLUMNS
+                   : is_short ? ST_MAPPING_ROWS
+                   : is_row   ? ST_MAPPING_BLOCKS
+                              : ST_MAPPING_GRID;
+    return true;
+}
+
 stator_status st_gpu_schedule(const st_target *target, st_kernel *kernel, stator_diag **err)
 {
     const gpu_mapper m = {target, kernel};
@@ -44,12 +62,9 @@ stator_status st_gpu_schedule(const st_target *target, st_kernel *kernel, stator
         map_grid(&m, ST_MAPPING_BLOCKS);
         return st_kernel_verify(kernel, err);
     }
-    const bool is_column = gpu_is_column(&m, &of);
-    const bool is_row = !is_column && gpu_is_row(&m, &of);
-    ST_TRY_MEM(gpu_flatten(&m, &of) && (!is_row || gpu_map_row(&m)) &&
-                   (!is_column || gpu_map_column(&m)),
-               err);
-    map_grid(&m, is_column ? ST_MAPPING_COLUMNS : is_row ? ST_MAPPING_BLOCKS : ST_MAPPING_GRID);
+    uint32_t mapping = ST_MAPPING_GRID;
+    ST_TRY_MEM(map_rows(&m, &of, &mapping), err);
+    map_grid(&m, mapping);
     ST_TRY_MEM(cg_widen_long_sums(kernel), err);
     return st_kernel_verify(kernel, err);
 }

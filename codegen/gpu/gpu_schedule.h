@@ -91,6 +91,12 @@ bool gpu_is_row(const gpu_mapper *m, const gpu_nest *of);
 bool gpu_is_column(const gpu_mapper *m, const gpu_nest *of);
 /* Spreads the loops inside over those threads; 0: as gpu_flatten. */
 bool gpu_map_column(const gpu_mapper *m);
+/* How many threads share an iteration of the nest where a block takes several short rows; 0: they
+ * are not run so. */
+uint32_t gpu_short_row(const gpu_mapper *m, const gpu_nest *of);
+/* Spreads the loops inside over those threads, unless they would share memory; 0: as
+ * gpu_flatten. */
+bool gpu_map_short_row(const gpu_mapper *m, uint32_t members, bool *out_is_done);
 /* Spreads the loops inside over the threads of a block; 0: as gpu_flatten. */
 bool gpu_map_row(const gpu_mapper *m);
 

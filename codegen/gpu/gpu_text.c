@@ -221,8 +221,8 @@ static void put_local(program *p, uint32_t i, uint64_t *offset)
     const char *type = st_loop_text_memory_type(&p->g.t, buffer->dtype);
     st_loop_text *t = &p->g.t;
     if (buffer->flags & ST_BUFFER_THREAD) {
-        put(t, "    %s b%" PRIu32 "[%" PRIu64 "]; /* %s */\n", type, i,
-            local_elements(p, buffer) / p->g.kernel->threads, buffer->name);
+        put(t, "    %s b%" PRIu32 "[%" PRIu32 "]; /* %s */\n", type, i, gpu_own_elements(&p->g, i),
+            buffer->name);
         return;
     }
     if (!p->out->scratch_bytes) {
@@ -388,9 +388,11 @@ static bool take_tables(program *p, st_arena *arena)
 static uint32_t iterations_of(const st_kernel *kernel, const st_loop_inst *loop)
 {
     const st_loop_axis *axis = &kernel->axes.data[loop->ref];
-    return axis->mapping == ST_MAPPING_GRID      ? kernel->threads * axis->lanes
-           : axis->mapping == ST_MAPPING_COLUMNS ? axis->lanes
-                                                 : 1u;
+    const bool has_several =
+        axis->mapping == ST_MAPPING_COLUMNS || axis->mapping == ST_MAPPING_ROWS;
+    return axis->mapping == ST_MAPPING_GRID ? kernel->threads * axis->lanes
+           : has_several                    ? axis->lanes
+                                            : 1u;
 }
 
 stator_status st_gpu_print(const st_target *target, const st_kernel *kernel, const char *name,

@@ -22,7 +22,9 @@ typedef struct gpu_text {
     uint32_t n_loops;     /* around the instruction, that all threads of the block run together */
     uint8_t *acc_state;   /* gpu_acc_state, by ACC instruction */
     uint8_t *is_combined; /* over the block, by ACC instruction */
-    uint32_t columns;     /* iterations of the parallel loop in a block, 0: a block has one */
+    uint32_t columns;     /* iterations of the parallel loop in a block of COLUMNS, else 0 */
+    uint32_t row_threads; /* of ROWS that share an iteration of the parallel loop, else 0 */
+    const char *guard;    /* what is false in threads beyond the last iteration; NULL: none are */
     uint8_t *touched;     /* gpu_access since the last barrier, by buffer */
     uint8_t *is_staged;   /* of the loop that is printed; see st_loop_text */
     st_loop_ref *held; /* by LOAD along a held axis: that whose words it has, itself if it is it */
@@ -40,10 +42,6 @@ extern const st_loop_spelling gpu_spelling;
 void gpu_put_helpers(const char *body, st_str *out);
 
 /* ---- gpu_block.c ---- */
-/* Prints the thread's number among those that share the iterations of a loop. */
-void gpu_put_member(gpu_text *g);
-/* How many they are. */
-uint32_t gpu_members(const gpu_text *g);
 /* Prints a block of instructions that all threads of a block run together. */
 void gpu_put_shared_block(gpu_text *g, uint32_t block);
 /* A LOOP that one thread runs by itself; for st_loop_text.put_loop. */
@@ -56,6 +54,8 @@ bool gpu_has_lanes(const gpu_text *g, const st_loop_inst *loop);
 void gpu_put_lanes(gpu_text *g, const st_loop_inst *loop);
 /* Prints a loop over a held axis. */
 void gpu_put_held(gpu_text *g, const st_loop_inst *loop);
+/* Elements that a thread has of a LOCAL buffer that each has a part of. */
+uint32_t gpu_own_elements(const gpu_text *g, uint32_t buffer);
 /* The functions through which lanes are loaded and stored. */
 void gpu_put_moves(gpu_text *g);
 
@@ -66,6 +66,12 @@ void gpu_put_tile(gpu_text *g, const st_loop_inst *rows);
 uint32_t gpu_put_tile_memory(gpu_text *g);
 
 /* ---- gpu_combine.c ---- */
+/* Prints the thread's number among those that share the iterations of a loop. */
+void gpu_put_member(gpu_text *g);
+/* The same as an operand of the index type. */
+void gpu_put_member_index(gpu_text *g);
+/* How many they are. */
+uint32_t gpu_members(const gpu_text *g);
 /* The accumulator becomes the same in all threads; a barrier is part of it. */
 void gpu_put_combine(gpu_text *g, st_loop_ref acc);
 /* The functions that the body calls. */

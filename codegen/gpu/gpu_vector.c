@@ -74,9 +74,10 @@ uint32_t gpu_vector_bytes(const st_kernel *kernel, const st_loop_inst *loop, st_
     const uint32_t dtype = kernel->buffers.data[inst->ref].dtype;
     const uint32_t bytes = lanes * (uint32_t)st_element_bytes(dtype);
     const bool is_own = (kernel->buffers.data[inst->ref].flags & ST_BUFFER_THREAD) != 0;
-    const bool fits = bytes >= WORD_BYTES && bytes <= VECTOR_BYTES && !is_own && lanes > 1u;
-    return fits && st_loop_loaded(dtype) == dtype && !is_mixed(kernel, loop->body, inst) &&
-                   is_adjacent(kernel, loop, inst->sym)
+    const bool keeps_row = (kernel->axes.data[loop->ref].flags & ST_AXIS_HELD) != 0;
+    const bool fits = bytes >= WORD_BYTES && bytes <= VECTOR_BYTES && !is_own;
+    return fits && (lanes > 1u || keeps_row) && st_loop_loaded(dtype) == dtype &&
+                   !is_mixed(kernel, loop->body, inst) && is_adjacent(kernel, loop, inst->sym)
                ? bytes
                : 0;
 }

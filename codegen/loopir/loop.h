@@ -190,7 +190,10 @@ enum st_axis_mapping {
     ST_MAPPING_TILE_ROWS = 5,
     ST_MAPPING_TILE_COLUMNS = 6,
     ST_MAPPING_TILE_STEPS = 7,
-    ST_MAPPING_LAST = ST_MAPPING_TILE_STEPS
+    /* The parallel loop's: as COLUMNS, but those that have the same one are neighbours within
+     * ST_ROW_THREADS_MAX lanes of a warp, who need no barrier. */
+    ST_MAPPING_ROWS = 8,
+    ST_MAPPING_LAST = ST_MAPPING_ROWS
 };
 
 typedef struct st_loop_axis {
@@ -217,6 +220,7 @@ enum st_loop_buffer_flag {
 #define ST_LOCAL_BYTES_MAX 65536u
 #define ST_LOOP_DEPTH_MAX 32u /* blocks within blocks */
 #define ST_LOOP_LANES_MAX 256u
+#define ST_ROW_THREADS_MAX 32u /* of an iteration of ROWS: every warp is a multiple */
 
 typedef struct st_loop_buffer {
     const char *name;
@@ -271,9 +275,11 @@ void st_kernel_deinit(st_kernel *kernel);
  * instruction stands in one chain; what the loops between an ACC and its UPDATE run is REDUCE or
  * SERIAL (SERIAL alone for LAST), between an ACC and a READ of it inside a loop that updates it
  * SERIAL; with a parallel loop all stores are inside it, and its extent is made of sizes; one
- * VECTOR axis on a path. GRID, BLOCKS and COLUMNS are of the parallel loop alone; a THREADS axis
- * is neither SERIAL nor inside a GRID or another THREADS axis; TILE_ROWS are inside BLOCKS,
- * TILE_COLUMNS inside them, TILE_STEPS inside those; a kernel with a mapped axis has threads. */
+ * VECTOR axis on a path. GRID, BLOCKS, COLUMNS and ROWS are of the parallel loop alone; a THREADS
+ * axis is neither SERIAL nor inside a GRID or another THREADS axis; TILE_ROWS are inside BLOCKS,
+ * TILE_COLUMNS inside them, TILE_STEPS inside those; a kernel with a mapped axis has threads. Of
+ * ROWS as many threads share an iteration as a power of two in 2..ST_ROW_THREADS_MAX, the extents
+ * of the loops inside are made of sizes, and each LOCAL buffer is THREAD. */
 stator_status st_kernel_verify(const st_kernel *kernel, stator_diag **err);
 /* The text form, exact: golden tests and `output_code` print it. */
 void st_kernel_print(const st_kernel *kernel, st_str *out);

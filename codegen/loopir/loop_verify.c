@@ -378,11 +378,28 @@ static stator_status check_tile(const checker *c, uint32_t mapping)
     return STATOR_OK;
 }
 
+/* Threads of a warp share an iteration, and need no more than its lanes to meet. */
+static stator_status check_rows(const checker *c, const st_loop_axis *axis)
+{
+    const uint32_t threads = c->kernel->threads;
+    const uint32_t each = axis->lanes ? threads / axis->lanes : 0;
+    BROKEN_IF(each < 2u || each > ST_ROW_THREADS_MAX || (each & (each - 1u)) ||
+                  each * axis->lanes != threads,
+              c, "%" PRIu32 " rows of %" PRIu32 " threads", axis->lanes, threads);
+    for (uint32_t i = 0; i < c->kernel->buffers.count; i++) {
+        const st_loop_buffer *buffer = &c->kernel->buffers.data[i];
+        BROKEN_IF((buffer->flags & ST_BUFFER_LOCAL) && !(buffer->flags & ST_BUFFER_THREAD), c,
+                  "rows of threads share %s", buffer->name);
+    }
+    return STATOR_OK;
+}
+
 static stator_status check_mapping(const checker *c, const st_loop_axis *axis)
 {
+    const st_loop_axis *outermost = c->depth ? open_axis(c, 0) : NULL;
     const bool is_of_grid = axis->mapping == ST_MAPPING_GRID ||
                             axis->mapping == ST_MAPPING_BLOCKS ||
-                            axis->mapping == ST_MAPPING_COLUMNS;
+                            axis->mapping == ST_MAPPING_COLUMNS || axis->mapping == ST_MAPPING_ROWS;
     const bool is_of_block = axis->mapping == ST_MAPPING_THREADS;
     BROKEN_IF(axis->mapping > ST_MAPPING_LAST, c, "%" PRIu32 " is no mapping", axis->mapping);
     BROKEN_IF(axis->mapping && c->kernel->threads == 0, c,
@@ -397,6 +414,12 @@ static stator_status check_mapping(const checker *c, const st_loop_axis *axis)
         BROKEN_IF(mapping == ST_MAPPING_GRID || mapping == ST_MAPPING_THREADS, c,
                   "a loop over the threads of a block inside one over %s",
                   mapping == ST_MAPPING_GRID ? "the grid" : "them");
+    }
+    if (outermost && outermost->mapping == ST_MAPPING_ROWS) {
+        ST_TRY(check_sym(c, "extent", axis->extent, SIZES));
+    }
+    if (axis->mapping == ST_MAPPING_ROWS) {
+        ST_TRY(check_rows(c, axis));
     }
     return check_tile(c, axis->mapping);
 }

@@ -467,5 +467,35 @@ Test(loop_verify, refuses_mappings_that_no_grid_has)
     inner->flags = ST_AXIS_SERIAL;
     loop_must_fail(&w.kernel, "a serial loop over the threads of a block");
     inner->mapping = ST_MAPPING_LAST + 1u;
-    loop_must_fail(&w.kernel, "8 is no mapping");
+    loop_must_fail(&w.kernel, "9 is no mapping");
+}
+
+Test(loop_verify, refuses_rows_that_no_warp_shares)
+{
+    rows();
+    st_loop_axis *outer = &w.kernel.axes.data[0];
+    st_loop_axis *inner = &w.kernel.axes.data[1];
+    w.kernel.threads = 256;
+    outer->mapping = ST_MAPPING_ROWS;
+    inner->mapping = ST_MAPPING_THREADS;
+    outer->lanes = 8;
+    loop_must_verify(&w.kernel);
+    outer->lanes = 4;
+    loop_must_fail(&w.kernel, "4 rows of 256 threads");
+    outer->lanes = 256;
+    loop_must_fail(&w.kernel, "256 rows of 256 threads");
+    w.kernel.threads = 96;
+    outer->lanes = 8;
+    loop_must_fail(&w.kernel, "8 rows of 96 threads");
+    w.kernel.threads = 256;
+    outer->lanes = 32;
+    loop_must_verify(&w.kernel);
+    const st_loop_buffer row = {.name = "row",
+                                .dtype = STATOR_F32,
+                                .flags = ST_BUFFER_LOCAL,
+                                .numel = st_sym_int(&w.syms.tab, 8)};
+    *st_vec_push(&w.mem, &w.kernel.buffers) = row;
+    loop_must_fail(&w.kernel, "rows of threads share row");
+    w.kernel.buffers.data[w.kernel.buffers.count - 1u].flags |= ST_BUFFER_THREAD;
+    loop_must_verify(&w.kernel);
 }

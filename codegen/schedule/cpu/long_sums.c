@@ -48,8 +48,9 @@ static int64_t sharing_threads(st_kernel *kernel)
 {
     const st_loop_ref loop = st_kernel_parallel_loop(kernel);
     const st_loop_axis *axis = loop ? axis_of(kernel, loop) : NULL;
-    return axis && axis->mapping == ST_MAPPING_COLUMNS ? kernel->threads / axis->lanes
-                                                       : kernel->threads;
+    const bool is_part =
+        axis && (axis->mapping == ST_MAPPING_COLUMNS || axis->mapping == ST_MAPPING_ROWS);
+    return is_part ? kernel->threads / axis->lanes : kernel->threads;
 }
 
 /* Iterations between the accumulator and its update when all of them run one after the other in

@@ -294,37 +294,6 @@ static inline st_u16 st_f16_of_f32(float x)
     return (st_u16)(half | (bits >> 16 & 0x8000u));
 }
 
-/* The device's own functions are those of the C library; f32's are f64's, rounded once. */
-#define st_sin_f64 __builtin_sin
-#define st_sin_f32(x) ((float)__builtin_sin((double)(x)))
-#define st_cos_f64 __builtin_cos
-#define st_cos_f32(x) ((float)__builtin_cos((double)(x)))
-#define st_tan_f64 __builtin_tan
-#define st_tan_f32(x) ((float)__builtin_tan((double)(x)))
-#define st_asin_f64 __builtin_asin
-#define st_asin_f32(x) ((float)__builtin_asin((double)(x)))
-#define st_acos_f64 __builtin_acos
-#define st_acos_f32(x) ((float)__builtin_acos((double)(x)))
-#define st_atan_f64 __builtin_atan
-#define st_atan_f32(x) ((float)__builtin_atan((double)(x)))
-#define st_sinh_f64 __builtin_sinh
-#define st_sinh_f32(x) ((float)__builtin_sinh((double)(x)))
-#define st_cosh_f64 __builtin_cosh
-#define st_cosh_f32(x) ((float)__builtin_cosh((double)(x)))
-#define st_tanh_f64 __builtin_tanh
-#define st_tanh_f32(x) ((float)__builtin_tanh((double)(x)))
-#define st_asinh_f64 __builtin_asinh
-#define st_asinh_f32(x) ((float)__builtin_asinh((double)(x)))
-#define st_acosh_f64 __builtin_acosh
-#define st_acosh_f32(x) ((float)__builtin_acosh((double)(x)))
-#define st_atanh_f64 __builtin_atanh
-#define st_atanh_f32(x) ((float)__builtin_atanh((double)(x)))
-#define st_erf_f64 __builtin_erf
-#define st_erf_f32(x) ((float)__builtin_erf((double)(x)))
-#define st_lgamma_f64 __builtin_lgamma
-#define st_lgamma_f32(x) ((float)__builtin_lgamma((double)(x)))
-#define st_atan2_f64 __builtin_atan2
-#define st_atan2_f32(x, y) ((float)__builtin_atan2((double)(x), (double)(y)))
 #define st_fmod_f32 __builtin_fmodf
 #define st_fmod_f64 __builtin_fmod
 

@@ -59,13 +59,22 @@ typedef struct function {
     const char *name;
     long double (*exact)(long double x);
     long double (*exact_of_two)(long double x, long double y);
-    double ulp; /* bound of the error in units of the last place of the exact value */
+    double ulp;         /* bound of the error in units of the last place of the exact value */
+    double of_negative; /* least magnitude of which places are counted where x < 0 */
 } function;
 
 static const function functions[] = {
-    {"exp", expl, NULL, 0.8},  {"exp2", exp2l, NULL, 0.7},  {"expm1", expm1l, NULL, 0.9},
-    {"log", logl, NULL, 0.51}, {"log2", log2l, NULL, 0.51}, {"log1p", log1pl, NULL, 0.51},
-    {"pow", NULL, powl, 0.8},
+    {"exp", expl, NULL, 0.8, 0},     {"exp2", exp2l, NULL, 0.7, 0},
+    {"expm1", expm1l, NULL, 0.9, 0}, {"log", logl, NULL, 0.51, 0},
+    {"log2", log2l, NULL, 0.51, 0},  {"log1p", log1pl, NULL, 0.51, 0},
+    {"pow", NULL, powl, 0.8, 0},     {"sin", sinl, NULL, 0.8, 0},
+    {"cos", cosl, NULL, 0.8, 0},     {"tan", tanl, NULL, 0.9, 0},
+    {"asin", asinl, NULL, 0.8, 0},   {"acos", acosl, NULL, 0.8, 0},
+    {"atan", atanl, NULL, 0.8, 0},   {"atan2", NULL, atan2l, 0.8, 0},
+    {"sinh", sinhl, NULL, 0.9, 0},   {"cosh", coshl, NULL, 0.9, 0},
+    {"tanh", tanhl, NULL, 0.9, 0},   {"asinh", asinhl, NULL, 0.8, 0},
+    {"acosh", acoshl, NULL, 0.8, 0}, {"atanh", atanhl, NULL, 0.8, 0},
+    {"erf", erfl, NULL, 0.95, 0},    {"lgamma", lgammal, NULL, 2.5, 1},
 };
 
 #define FUNCTIONS (sizeof functions / sizeof functions[0])
@@ -197,7 +206,7 @@ static void fill(size_t which, uint64_t first, uint64_t *state, double *x, doubl
 /* ---- errors ---- */
 
 /* |got - exact| in places of f64 at `exact`; past the greatest f64 lies one more, infinity. */
-static double error_ulp(double got, long double exact)
+static double error_ulp(double got, long double exact, double least)
 {
     const double nearest = (double)exact;
     int exponent = 0;
@@ -208,7 +217,7 @@ static double error_ulp(double got, long double exact)
         const bool is_same = got == nearest && signbit(got) == signbit(nearest);
         return is_same ? 0 : fabsl(exact) < 0x1p-1074L && fabs(got) <= 0x1p-1074 ? 1 : INFINITY;
     }
-    (void)frexpl(exact, &exponent);
+    (void)frexpl(fabsl(exact) < least ? least : exact, &exponent);
     return (double)(fabsl(got - exact) / ldexpl(1, (exponent < -1021 ? -1021 : exponent) - 53));
 }
 
@@ -233,7 +242,8 @@ static void measure(size_t which, run_fn run)
         double most = 0;
         for (size_t k = 0; k < BLOCK; k++) {
             const double error =
-                error_ulp(out[k], f->exact ? f->exact(x[k]) : f->exact_of_two(x[k], y[k]));
+                error_ulp(out[k], f->exact ? f->exact(x[k]) : f->exact_of_two(x[k], y[k]),
+                          x[k] < 0 ? f->of_negative : 0);
             if (!(error <= most)) {
                 most = error;
                 at = k;

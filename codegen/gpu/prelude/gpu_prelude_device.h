@@ -233,47 +233,6 @@ ST_DEVICE st_u16 st_f16_of_f32(float x)
     return ST_PRELUDE_F16_OF_F32(x);
 }
 
-/* ---- functions without a program in the loop IR ---- */
-
-/* Those of f32 are computed in f64 and rounded once: within 0.51 ulp, where the device's own of f32
- * have up to 6, and nearly always the bits of any other device. */
-#define ST_PRELUDE_LIBM(name)                                                                      \
-    ST_DEVICE double st_##name##_f64(double x)                                                     \
-    {                                                                                              \
-        return name(x);                                                                            \
-    }                                                                                              \
-    ST_DEVICE float st_##name##_f32(float x)                                                       \
-    {                                                                                              \
-        return (float)name((double)x);                                                             \
-    }
-
-ST_PRELUDE_LIBM(sin)
-ST_PRELUDE_LIBM(cos)
-ST_PRELUDE_LIBM(tan)
-ST_PRELUDE_LIBM(asin)
-ST_PRELUDE_LIBM(acos)
-ST_PRELUDE_LIBM(atan)
-ST_PRELUDE_LIBM(sinh)
-ST_PRELUDE_LIBM(cosh)
-ST_PRELUDE_LIBM(tanh)
-ST_PRELUDE_LIBM(asinh)
-ST_PRELUDE_LIBM(acosh)
-ST_PRELUDE_LIBM(atanh)
-ST_PRELUDE_LIBM(erf)
-ST_PRELUDE_LIBM(lgamma)
-
-#define ST_PRELUDE_LIBM_2(name)                                                                    \
-    ST_DEVICE double st_##name##_f64(double x, double y)                                           \
-    {                                                                                              \
-        return name(x, y);                                                                         \
-    }                                                                                              \
-    ST_DEVICE float st_##name##_f32(float x, float y)                                              \
-    {                                                                                              \
-        return (float)name((double)x, (double)y);                                                  \
-    }
-
-ST_PRELUDE_LIBM_2(atan2)
-
 /* A remainder is exact in any width. */
 ST_DEVICE float st_fmod_f32(float x, float y)
 {

@@ -40,7 +40,6 @@ typedef struct gpu_self_test_row {
     enum gpu_self_test_program program;
     enum gpu_self_test_program operands; /* one of the first three */
     enum gpu_self_test_result result;
-    uint32_t ulp;
     const char *text; /* the expression */
     uint64_t (*host)(uint64_t a, uint64_t b, uint64_t c);
 } gpu_self_test_row;

@@ -122,39 +122,4 @@ ST_DEVICE st_u16 st_f16_of_f32(float x)
 
 #include "codegen/gpu/prelude/gpu_prelude_math.h"
 
-#define ST_SELF_TEST_LIBM(name)                                                                    \
-    ST_DEVICE double st_##name##_f64(double x)                                                     \
-    {                                                                                              \
-        return name(x);                                                                            \
-    }                                                                                              \
-    ST_DEVICE float st_##name##_f32(float x)                                                       \
-    {                                                                                              \
-        return (float)name((double)x);                                                             \
-    }
-
-ST_SELF_TEST_LIBM(sin)
-ST_SELF_TEST_LIBM(cos)
-ST_SELF_TEST_LIBM(tan)
-ST_SELF_TEST_LIBM(asin)
-ST_SELF_TEST_LIBM(acos)
-ST_SELF_TEST_LIBM(atan)
-ST_SELF_TEST_LIBM(sinh)
-ST_SELF_TEST_LIBM(cosh)
-ST_SELF_TEST_LIBM(tanh)
-ST_SELF_TEST_LIBM(asinh)
-ST_SELF_TEST_LIBM(acosh)
-ST_SELF_TEST_LIBM(atanh)
-ST_SELF_TEST_LIBM(erf)
-ST_SELF_TEST_LIBM(lgamma)
-
-ST_DEVICE double st_atan2_f64(double x, double y)
-{
-    return atan2(x, y);
-}
-
-ST_DEVICE float st_atan2_f32(float x, float y)
-{
-    return (float)atan2((double)x, (double)y);
-}
-
 #endif

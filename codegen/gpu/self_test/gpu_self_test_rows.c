@@ -36,7 +36,7 @@ ST_DEVICE_CALL st_u64 st_self_test_called(st_u64 x, st_u64 y)
 
 /* ---- the rows ---- */
 
-#define ST_SELF_TEST(name, program, operands, result, ulp, expression)                             \
+#define ST_SELF_TEST(name, program, operands, result, expression)                                  \
     static uint64_t host_##name(uint64_t a, uint64_t b, uint64_t c)                                \
     {                                                                                              \
         (void)a, (void)b, (void)c;                                                                 \
@@ -45,12 +45,11 @@ ST_DEVICE_CALL st_u64 st_self_test_called(st_u64 x, st_u64 y)
 #include "codegen/gpu/self_test/gpu_self_test.def"
 
 const gpu_self_test_row gpu_self_test_rows[] = {
-#define ST_SELF_TEST(name, program, operands, result, ulp, expression)                             \
+#define ST_SELF_TEST(name, program, operands, result, expression)                                  \
     {#name,                                                                                        \
      GPU_SELF_TEST_##program,                                                                      \
      GPU_SELF_TEST_##operands,                                                                     \
      GPU_SELF_TEST_##result,                                                                       \
-     ulp,                                                                                          \
      #expression,                                                                                  \
      host_##name},
 #include "codegen/gpu/self_test/gpu_self_test.def"

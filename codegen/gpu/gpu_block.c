@@ -278,8 +278,6 @@ static void put_several(gpu_text *g, const st_loop_inst *inst)
     const bool is_column = axis->mapping == ST_MAPPING_COLUMNS;
     const bool is_whole = gpu_is_multiple(g->kernel, axis->extent, axis->lanes);
     const uint32_t k = inst->ref;
-    g->columns = is_column ? axis->lanes : 0;
-    g->row_threads = is_column ? 0 : g->kernel->threads / axis->lanes;
     st_loop_text_indent(&g->t);
     put(&g->t,
         "const %s %c%" PRIu32 " = (%s)(ST_BLOCK * %" PRIu32 " + ST_THREAD %c %" PRIu32 ");\n", type,

@@ -16,8 +16,9 @@
  *     }
  *
  * Memory that is not aligned, and the last iterations, are moved one by one: helpers of the program
- * decide it, so that the body stands once. What beyond the last would be seen (updates, stores one
- * by one) is left out.
+ * decide it. What beyond the last would be seen (updates, stores one by one) is left out. Where
+ * threads share loops the body stands twice, see gpu_text.c: the one for aligned buffers has no
+ * helper where every access of its kind begins at a multiple of the lanes.
  *
  * Of a held axis each thread has the same few iterations, which are straight code; what it loads
  * there comes first, and stays in its registers for the next loops that load the same. Threads that
@@ -77,15 +78,26 @@ static const char *words_of(uint32_t bytes)
     return bytes == 16u ? "u32x4" : bytes == 8u ? "u32x2" : "u32";
 }
 
-/* Does it lie in shared memory where all lanes are one access? */
-static bool is_aligned(const gpu_text *g, const vector *v)
+/* Is it one access for all lanes: in shared memory, or in a buffer that is aligned? */
+static bool is_one_access(gpu_text *g, const vector *v)
 {
     const st_kernel *kernel = g->kernel;
+    const bool is_local = (kernel->buffers.data[v->inst->ref].flags & ST_BUFFER_LOCAL) != 0;
     uint32_t coef = 0;
     uint32_t rest = 0;
-    return (kernel->buffers.data[v->inst->ref].flags & ST_BUFFER_LOCAL) && is_whole(g, v->loop) &&
-           st_loop_linear(kernel->syms, v->inst->sym, axis_of(g, v->loop)->symbol, &coef, &rest) &&
-           gpu_is_multiple(kernel, rest, v->lanes);
+    if (v->lanes == 1u) {
+        return true;
+    }
+    if (!(is_local || g->is_aligned) || !is_whole(g, v->loop) ||
+        !st_loop_linear(kernel->syms, v->inst->sym, axis_of(g, v->loop)->symbol, &coef, &rest) ||
+        !gpu_is_multiple(kernel, rest, v->lanes)) {
+        return false;
+    }
+    uint8_t *alignment = &g->alignment[v->inst->ref];
+    if (!is_local && *alignment < v->bytes) {
+        *alignment = (uint8_t)v->bytes;
+    }
+    return true;
 }
 
 /* "st_take_u16x8(b1 + (i1), 8", without the end of the call. */
@@ -93,7 +105,7 @@ static void put_move(gpu_text *g, const vector *v)
 {
     const bool is_store = v->inst->code == ST_LOOP_STORE;
     const uint32_t element = v->bytes / v->lanes;
-    const bool is_one = v->lanes == 1u || is_aligned(g, v);
+    const bool is_one = is_one_access(g, v);
     if (is_one) {
         put(&g->t, is_store ? "st_store_%s(" : "st_load_%s(", words_of(v->bytes));
     } else {
@@ -381,7 +393,7 @@ static void put_each_lane(gpu_text *g, const st_loop_inst *loop)
     const uint32_t k = loop->ref;
     const bool whole = is_whole(g, loop);
     line(g);
-    put(&g->t, "ST_UNROLL\n");
+    put(&g->t, g->is_rolled ? "ST_NO_UNROLL\n" : "ST_UNROLL\n");
     line(g);
     put(&g->t, "for (%s e = 0; e < %" PRIu32 "; e++) {\n", type, axis_of(g, loop)->lanes);
     g->t.depth++;
@@ -520,7 +532,7 @@ static void put_turns(gpu_text *g, const st_loop_inst *loop, char first)
     const char *type = g->t.spelling->index_type;
     const uint32_t k = loop->ref;
     line(g);
-    put(&g->t, "ST_UNROLL\n");
+    put(&g->t, g->is_rolled ? "ST_NO_UNROLL\n" : "ST_UNROLL\n");
     line(g);
     put(&g->t, "for (%s j%" PRIu32 " = 0; j%" PRIu32 " < %" PRIu32 "; j%" PRIu32 "++) {\n", type, k,
         k, turns_of(g, loop), k);

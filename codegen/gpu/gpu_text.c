@@ -11,7 +11,11 @@
  *         if (i2 < s0) { ... }
  *     }
  *
- * The body is printed first: what it uses decides what stands before it. */
+ * The body is printed first: what it uses decides what stands before it. Where threads share loops
+ * that move several elements at once it is printed for aligned memory, and once more for any:
+ *
+ *         if (((ST_ARG(b0) | ST_ARG(b1)) & 15) == 0) { ... } else { ... }
+ */
 #include "codegen/gpu/gpu_text.h"
 
 #include "core/base/check.h"
@@ -215,16 +219,26 @@ static void place_locals(program *p, uint32_t exchange_bytes)
     }
 }
 
+/* Arrays that each thread has, at the head of a body: one that is no straight code would bring
+ * those of another into memory. */
+static void put_own_locals(program *p)
+{
+    for (uint32_t i = 0; i < p->g.kernel->buffers.count; i++) {
+        const st_loop_buffer *buffer = &p->g.kernel->buffers.data[i];
+        if (buffer->flags & ST_BUFFER_THREAD) {
+            st_loop_text_indent(&p->g.t);
+            put(&p->g.t, "%s b%" PRIu32 "[%" PRIu32 "]; /* %s */\n",
+                st_loop_text_memory_type(&p->g.t, buffer->dtype), i, gpu_own_elements(&p->g, i),
+                buffer->name);
+        }
+    }
+}
+
 static void put_local(program *p, uint32_t i, uint64_t *offset)
 {
     const st_loop_buffer *buffer = &p->g.kernel->buffers.data[i];
     const char *type = st_loop_text_memory_type(&p->g.t, buffer->dtype);
     st_loop_text *t = &p->g.t;
-    if (buffer->flags & ST_BUFFER_THREAD) {
-        put(t, "    %s b%" PRIu32 "[%" PRIu32 "]; /* %s */\n", type, i, gpu_own_elements(&p->g, i),
-            buffer->name);
-        return;
-    }
     if (!p->out->scratch_bytes) {
         put(t,
             p->is_shared ? "    ST_SHARED(%s, b%" PRIu32 ", %" PRIu64 "); /* %s */\n"
@@ -251,6 +265,9 @@ static void put_buffers(program *p)
         const st_loop_buffer *buffer = &p->g.kernel->buffers.data[i];
         const char *is_const = buffer->flags & ST_BUFFER_WRITTEN ? "" : "const ";
         const char *type = st_loop_text_memory_type(&p->g.t, buffer->dtype);
+        if (buffer->flags & ST_BUFFER_THREAD) {
+            continue;
+        }
         if (buffer->flags & ST_BUFFER_LOCAL) {
             put_local(p, i, &offset);
             continue;
@@ -306,11 +323,83 @@ static void put_thread_loop(st_loop_text *t, const st_loop_inst *inst)
     put(t, "}\n");
 }
 
+/* The instructions of threads that share loops, from a new beginning. */
+static void put_shared_body(program *p, bool is_aligned, bool is_rolled)
+{
+    const st_kernel *kernel = p->g.kernel;
+    p->g.is_aligned = is_aligned;
+    p->g.is_rolled = is_rolled;
+    memset(p->g.acc_state, 0, kernel->insts.count);
+    memset(p->g.is_combined, 0, kernel->insts.count);
+    memset(p->g.held, 0, kernel->insts.count * sizeof *p->g.held);
+    memset(p->g.touched, 0, kernel->buffers.count);
+    put_own_locals(p);
+    gpu_put_shared_block(&p->g, 0);
+}
+
+/* Is there a buffer whose address must be aligned? */
+static bool wants_alignment(const program *p)
+{
+    for (uint32_t i = 0; i < p->g.kernel->buffers.count; i++) {
+        if (p->g.alignment[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The test whether addresses are aligned to so many bytes, if some must be. */
+static void put_test(program *p, uint32_t bytes, const char **before)
+{
+    bool is_some = false;
+    for (uint32_t i = 0; i < p->g.kernel->buffers.count; i++) {
+        if (p->g.alignment[i] == bytes) {
+            put(&p->g.t, "%sST_ARG(b%" PRIu32 ")", is_some ? " | " : *before, i);
+            is_some = true;
+        }
+    }
+    if (is_some) {
+        put(&p->g.t, ") & %" PRIu32 ") == 0", bytes - 1u);
+        *before = " && ((";
+    }
+}
+
+/* One body where no access depends on how memory is aligned, else one for aligned memory and one
+ * for any. */
+static void put_shared_bodies(program *p)
+{
+    st_str *out = p->g.t.out;
+    st_str aligned;
+    st_str_init(&aligned, p->g.kernel->mem);
+    p->g.t.out = &aligned;
+    put_shared_body(p, true, false);
+    p->g.t.out = out;
+    if (!wants_alignment(p)) {
+        st_str_addn(out, aligned.data, aligned.len);
+        st_str_deinit(&aligned);
+        return;
+    }
+    st_str_deinit(&aligned);
+    const char *before = "if (((";
+    st_loop_text_indent(&p->g.t);
+    for (uint32_t bytes = 16u; bytes >= 4u; bytes /= 2u) {
+        put_test(p, bytes, &before);
+    }
+    put(&p->g.t, ") {\n");
+    p->g.t.depth++;
+    put_shared_body(p, true, false);
+    put(&p->g.t, "    } else {\n");
+    put_shared_body(p, false, true);
+    p->g.t.depth--;
+    st_loop_text_indent(&p->g.t);
+    put(&p->g.t, "}\n");
+}
+
 static void put_body(program *p)
 {
     if (p->is_shared) {
         p->g.t.put_loop = gpu_put_loop;
-        gpu_put_shared_block(&p->g, 0);
+        put_shared_bodies(p);
     } else {
         p->g.t.put_loop = put_thread_loop;
         st_loop_text_block(&p->g.t, 0);
@@ -380,14 +469,14 @@ static bool take_tables(program *p, st_arena *arena)
     p->g.is_staged = st_arena_zalloc(arena, kernel->insts.count, 1);
     p->g.held = st_arena_zalloc(arena, kernel->insts.count, sizeof *p->g.held);
     p->g.needed = st_arena_zalloc(arena, kernel->insts.count, 1);
-    return p->g.held && p->g.needed && p->g.acc_state && p->g.is_combined && p->g.touched &&
-           p->g.is_staged && p->is_size;
+    p->g.alignment = st_arena_zalloc(arena, (uint64_t)kernel->buffers.count + 1u, 1);
+    return p->g.alignment && p->g.held && p->g.needed && p->g.acc_state && p->g.is_combined &&
+           p->g.touched && p->g.is_staged && p->is_size;
 }
 
 /* Iterations of the parallel loop that a block takes. */
-static uint32_t iterations_of(const st_kernel *kernel, const st_loop_inst *loop)
+static uint32_t iterations_of(const st_kernel *kernel, const st_loop_axis *axis)
 {
-    const st_loop_axis *axis = &kernel->axes.data[loop->ref];
     const bool has_several =
         axis->mapping == ST_MAPPING_COLUMNS || axis->mapping == ST_MAPPING_ROWS;
     return axis->mapping == ST_MAPPING_GRID ? kernel->threads * axis->lanes
@@ -406,7 +495,10 @@ stator_status st_gpu_print(const st_target *target, const st_kernel *kernel, con
                "kernel %s is printed for a GPU and is mapped onto none", kernel->name);
     *out_kernel = (st_gpu_kernel){.threads = kernel->threads, .iterations = 1};
     if (loop) {
-        out_kernel->iterations = iterations_of(kernel, st_loop_at(kernel, loop));
+        const st_loop_axis *axis = &kernel->axes.data[st_loop_at(kernel, loop)->ref];
+        out_kernel->iterations = iterations_of(kernel, axis);
+        p.g.columns = axis->mapping == ST_MAPPING_COLUMNS ? axis->lanes : 0;
+        p.g.row_threads = axis->mapping == ST_MAPPING_ROWS ? kernel->threads / axis->lanes : 0;
     }
     (void)snprintf(out_kernel->name, sizeof out_kernel->name, "%s", name);
     ST_TRY_MEM(take_tables(&p, arena), err);

@@ -29,6 +29,10 @@ typedef struct gpu_text {
     uint8_t *is_staged;   /* of the loop that is printed; see st_loop_text */
     st_loop_ref *held; /* by LOAD along a held axis: that whose words it has, itself if it is it */
     bool has_words;    /* does a load of the loop that is printed have words of its own? */
+    bool is_aligned;   /* is the body printed for memory that is aligned as `alignment` says? */
+    bool is_rolled;    /* does it keep loops as they are, because it seldom runs? */
+    uint8_t
+        *alignment; /* by buffer: bytes of an access that its first element must be aligned to */
     /* Is there a function that moves so many elements? By load or store, size and lanes. */
     uint8_t has_move[2][4][3];
     uint8_t *needed; /* by instruction; see contract/gpu_contract_text.h */

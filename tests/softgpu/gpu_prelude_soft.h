@@ -165,6 +165,7 @@ static inline st_u32 st_atomic_max_u32(st_u32 *to, st_u32 x)
 }
 
 #define ST_UNROLL
+#define ST_NO_UNROLL
 
 typedef struct st_u32x2 {
     st_u32 x, y;

@@ -38,6 +38,7 @@ typedef int (*call_launch)(void *, unsigned, unsigned, unsigned, unsigned, unsig
                            unsigned, void *, void **, void **);
 
 static device gpu;
+static uint64_t shift; /* bytes from where memory is aligned to where buffers begin */
 
 /* A function of the library as a pointer of the wanted type. */
 #define FIND(library, type, name) (*(type *)&(void *){find((library), (name))})
@@ -86,7 +87,8 @@ static void *compile(const char *text, const char *name)
 static uint64_t on_device(const void *data, uint64_t bytes)
 {
     uint64_t address = 0;
-    cr_assert_eq(FIND(gpu.cuda, call_2, "cuMemAlloc_v2")(&address, bytes), 0);
+    cr_assert_eq(FIND(gpu.cuda, call_2, "cuMemAlloc_v2")(&address, bytes + shift), 0);
+    address += shift;
     cr_assert_eq(
         FIND(gpu.cuda, call_copy, "cuMemcpyHtoDAsync_v2")(address, (uint64_t)data, bytes, NULL), 0);
     return address;
@@ -105,6 +107,7 @@ static void begin(void)
     loop_world_init(&w, "k");
     w.kernel.threads = THREADS;
     iterations = BLOCKS;
+    shift = 0;
     for (uint32_t b = 0; b < BUFFERS_MAX; b++) {
         for (uint32_t i = 0; i < 4096; i++) {
             ((float *)inputs[b])[i] = (float)((i * 37u + b * 11u) % 29u) - 9.0f;
@@ -162,7 +165,7 @@ static void run_device(st_str *text)
     }
     cr_assert_eq(FIND(gpu.cuda, call_1, "cuStreamSynchronize")(NULL), 0);
     for (uint32_t i = 0; i < what.n_arguments; i++) {
-        cr_assert_eq(FIND(gpu.cuda, call_free, "cuMemFree_v2")(arguments[i]), 0);
+        cr_assert_eq(FIND(gpu.cuda, call_free, "cuMemFree_v2")(arguments[i] - shift), 0);
     }
     st_kernel_deinit(&plain);
     st_arena_deinit(&arena);
@@ -419,23 +422,25 @@ Test(gpu_text, long_integers_side_by_side)
     compare_lanes(STATOR_I64, 2);
 }
 
-/* Each thread has eight elements of a row and keeps them: loaded once, they serve two loops, and so
- * does what the first makes of them. Only every fourth row is aligned to 16 bytes. */
-Test(gpu_text, a_row_stays_with_its_threads)
+/* A row of `held` elements stays with the threads that share it, `lanes` side by side: loaded once,
+ * they serve two loops, and so does what the first makes of them. */
+static void compare_held(uint32_t rows, int64_t held, int64_t stride, uint32_t lanes)
 {
-    enum { LANES = 4, HELD = THREADS * LANES * 2, STRIDE = HELD + 1 };
-    const uint32_t x = loop_in(&w, "x", STATOR_F32, loop_int(&w, BLOCKS * STRIDE));
-    const uint32_t y = output(STATOR_F32, BLOCKS * STRIDE);
-    const uint32_t t = st_loop_buffer_add(&w.b, "t", STATOR_F32, loop_int(&w, HELD),
+    const uint32_t x = loop_in(&w, "x", STATOR_F32, loop_int(&w, iterations * stride));
+    const uint32_t y = output(STATOR_F32, iterations * stride);
+    const uint32_t t = st_loop_buffer_add(&w.b, "t", STATOR_F32, loop_int(&w, held),
                                           ST_BUFFER_LOCAL | ST_BUFFER_THREAD, 0);
-    const uint32_t first = loop_mul(&w, open_blocks(), STRIDE);
+    const uint32_t first = loop_mul(
+        &w, open_loop(iterations, ST_AXIS_PARALLEL, rows > 1 ? ST_MAPPING_ROWS : ST_MAPPING_BLOCKS),
+        stride);
     const st_loop_ref most = st_loop_acc(&w.b, ST_ACC_MAX, STATOR_F32, 0);
-    uint32_t i = open_loop(HELD, ST_AXIS_REDUCE, ST_MAPPING_THREADS);
+    w.kernel.axes.data[w.kernel.axes.count - 1u].lanes = rows;
+    uint32_t i = open_loop(held, ST_AXIS_REDUCE, ST_MAPPING_THREADS);
     st_loop_ref v = st_loop_load(&w.b, x, loop_add(&w, first, i), 0, 0);
     st_loop_store(&w.b, t, i, loop_op(&w, "add", v, v, 0), 0);
     st_loop_update(&w.b, most, v, 0, 0);
     st_loop_close(&w.b);
-    i = open_loop(HELD, ST_AXIS_REDUCE, ST_MAPPING_THREADS);
+    i = open_loop(held, ST_AXIS_REDUCE, ST_MAPPING_THREADS);
     v = st_loop_load(&w.b, x, loop_add(&w, first, i), 0, 0);
     v = loop_op(&w, "mul", v, st_loop_load(&w.b, t, i, 0, 0), 0);
     v = loop_op(&w, "sub", v, st_loop_read(&w.b, most, STATOR_F32), 0);
@@ -443,10 +448,49 @@ Test(gpu_text, a_row_stays_with_its_threads)
     st_loop_close(&w.b);
     st_loop_close(&w.b);
     for (uint32_t k = w.kernel.axes.count - 2u; k < w.kernel.axes.count; k++) {
-        w.kernel.axes.data[k].lanes = LANES;
+        w.kernel.axes.data[k].lanes = lanes;
         w.kernel.axes.data[k].flags |= ST_AXIS_HELD;
     }
     compare();
+}
+
+/* Only every fourth row is aligned to 16 bytes. */
+Test(gpu_text, a_row_stays_with_its_threads)
+{
+    compare_held(1, THREADS * 8, THREADS * 8 + 1, 4);
+}
+
+/* Two bodies, for buffers that are aligned and for others. */
+Test(gpu_text, an_aligned_row_stays_with_its_threads)
+{
+    compare_held(1, THREADS * 8, THREADS * 8, 4);
+}
+
+Test(gpu_text, a_row_at_any_address_stays_with_its_threads)
+{
+    shift = 4;
+    compare_held(1, THREADS * 8, THREADS * 8, 4);
+}
+
+/* Eight rows a block, of which some of the last are none: of 40 elements eight threads have
+ * four, or eight; of 33 one by one some have four and one has five. */
+Test(gpu_text, threads_share_a_short_row)
+{
+    iterations = 19;
+    compare_held(8, 40, 40, 4);
+}
+
+Test(gpu_text, threads_share_a_short_row_at_any_address)
+{
+    iterations = 19;
+    shift = 8;
+    compare_held(8, 40, 40, 4);
+}
+
+Test(gpu_text, threads_share_a_short_row_of_odd_length)
+{
+    iterations = 24;
+    compare_held(8, 33, 33, 1);
 }
 
 /* A check beside a loop that may have no iteration is made all the same. */

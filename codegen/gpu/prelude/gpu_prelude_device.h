@@ -93,6 +93,7 @@ ST_DEVICE st_u32 st_atomic_max_u32(st_u32 *to, st_u32 x)
 /* ---- several words at once ---- */
 
 #define ST_UNROLL _Pragma("unroll")
+#define ST_NO_UNROLL _Pragma("unroll 1")
 
 typedef uint2 st_u32x2;
 typedef uint4 st_u32x4;

@@ -43,29 +43,55 @@ ST_KERNEL(k0_argmax, k0_argmax_arguments, 512)
     ST_SHARED(st_i64, mt1, 512 / ST_WARP);
     const float *b0 = ST_GLOBAL(const float, ST_ARG(b0));
     st_i64 *b1 = ST_GLOBAL(st_i64, ST_ARG(b1));
-    const st_i32 i0 = (st_i32)ST_BLOCK;
-    float a1 = st_f32_of_bits(0xff800000u);
-    st_i64 at1 = 9223372036854775807ll;
-    for (st_i32 f1 = (st_i32)ST_THREAD * 4; f1 < (5000); f1 += 2048) {
-        const st_i32 i1 = f1;
-        const st_u32x4 w2 = st_take_u32x4(b0 + (5000 * i0 + i1), 4);
-        const float x2[4] = {st_f32_of_bits(w2.x), st_f32_of_bits(w2.y), st_f32_of_bits(w2.z), st_f32_of_bits(w2.w)};
-        ST_UNROLL
-        for (st_i32 e = 0; e < 4; e++) {
-            const st_i32 i1 = f1 + e;
-            const float v2 = x2[e];
-            const st_i64 v3 = (i1);
-            { if (ST_BETTER(v2, v3, a1, at1, v2 > a1)) { a1 = v2; at1 = v3; } }
+    if (((ST_ARG(b0)) & 15) == 0) {
+        const st_i32 i0 = (st_i32)ST_BLOCK;
+        float a1 = st_f32_of_bits(0xff800000u);
+        st_i64 at1 = 9223372036854775807ll;
+        for (st_i32 f1 = (st_i32)ST_THREAD * 4; f1 < (5000); f1 += 2048) {
+            const st_i32 i1 = f1;
+            const st_u32x4 w2 = st_load_u32x4(b0 + (5000 * i0 + i1));
+            const float x2[4] = {st_f32_of_bits(w2.x), st_f32_of_bits(w2.y), st_f32_of_bits(w2.z), st_f32_of_bits(w2.w)};
+            ST_UNROLL
+            for (st_i32 e = 0; e < 4; e++) {
+                const st_i32 i1 = f1 + e;
+                const float v2 = x2[e];
+                const st_i64 v3 = (i1);
+                { if (ST_BETTER(v2, v3, a1, at1, v2 > a1)) { a1 = v2; at1 = v3; } }
+            }
         }
+        st_argmax_f32(&a1, &at1, ST_WARP);
+        if (ST_LANE == 0) { m1[ST_THREAD / ST_WARP] = a1; mt1[ST_THREAD / ST_WARP] = at1; }
+        st_barrier();
+        a1 = m1[ST_THREAD % (512 / ST_WARP)];
+        at1 = mt1[ST_THREAD % (512 / ST_WARP)];
+        st_argmax_f32(&a1, &at1, 512 / ST_WARP);
+        const st_i64 v6 = at1;
+        if (ST_THREAD == 0) b1[(i0)] = v6;
+    } else {
+        const st_i32 i0 = (st_i32)ST_BLOCK;
+        float a1 = st_f32_of_bits(0xff800000u);
+        st_i64 at1 = 9223372036854775807ll;
+        for (st_i32 f1 = (st_i32)ST_THREAD * 4; f1 < (5000); f1 += 2048) {
+            const st_i32 i1 = f1;
+            const st_u32x4 w2 = st_take_u32x4(b0 + (5000 * i0 + i1), 4);
+            const float x2[4] = {st_f32_of_bits(w2.x), st_f32_of_bits(w2.y), st_f32_of_bits(w2.z), st_f32_of_bits(w2.w)};
+            ST_NO_UNROLL
+            for (st_i32 e = 0; e < 4; e++) {
+                const st_i32 i1 = f1 + e;
+                const float v2 = x2[e];
+                const st_i64 v3 = (i1);
+                { if (ST_BETTER(v2, v3, a1, at1, v2 > a1)) { a1 = v2; at1 = v3; } }
+            }
+        }
+        st_argmax_f32(&a1, &at1, ST_WARP);
+        if (ST_LANE == 0) { m1[ST_THREAD / ST_WARP] = a1; mt1[ST_THREAD / ST_WARP] = at1; }
+        st_barrier();
+        a1 = m1[ST_THREAD % (512 / ST_WARP)];
+        at1 = mt1[ST_THREAD % (512 / ST_WARP)];
+        st_argmax_f32(&a1, &at1, 512 / ST_WARP);
+        const st_i64 v6 = at1;
+        if (ST_THREAD == 0) b1[(i0)] = v6;
     }
-    st_argmax_f32(&a1, &at1, ST_WARP);
-    if (ST_LANE == 0) { m1[ST_THREAD / ST_WARP] = a1; mt1[ST_THREAD / ST_WARP] = at1; }
-    st_barrier();
-    a1 = m1[ST_THREAD % (512 / ST_WARP)];
-    at1 = mt1[ST_THREAD % (512 / ST_WARP)];
-    st_argmax_f32(&a1, &at1, 512 / ST_WARP);
-    const st_i64 v6 = at1;
-    if (ST_THREAD == 0) b1[(i0)] = v6;
 }
 // 1 iterations a block, 256 bytes of shared memory, 0 of scratch
 

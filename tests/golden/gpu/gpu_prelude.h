@@ -42,6 +42,7 @@ st_u32 st_atomic_add_u32(st_u32 *to, st_u32 x);
 st_u64 st_atomic_add_u64(st_u64 *to, st_u64 x);
 st_u32 st_atomic_max_u32(st_u32 *to, st_u32 x);
 #define ST_UNROLL
+#define ST_NO_UNROLL
 typedef struct st_u32x2 {
     st_u32 x, y;
 } st_u32x2;

@@ -51,87 +51,173 @@ ST_KERNEL_BLOCKS(k0_reduce_sum_reduce_sum_add, k0_reduce_sum_reduce_sum_add_argu
     const float *b0 = ST_GLOBAL(const float, ST_ARG(b0));
     const float *b1 = ST_GLOBAL(const float, ST_ARG(b1));
     float *b2 = ST_GLOBAL(float, ST_ARG(b2));
-    const float v8 = 100.0f;
-    const float v18 = 9.999999747378752e-06f;
-    const st_i32 i0 = (st_i32)(ST_BLOCK * 8 + ST_THREAD / 32);
-    float a1 = 0;
-    st_u32x4 w2[1];
-    ST_UNROLL
-    for (st_i32 j1 = 0; j1 < 1; j1++) {
-        const st_i32 i1 = (j1 * 32 + (st_i32)(ST_THREAD % 32)) * 4;
-        if (i1 < 100) {
-            w2[j1] = st_take_u32x4(b0 + (100 * i0 + i1), 4);
-        }
-    }
-    ST_UNROLL
-    for (st_i32 j1 = 0; j1 < 1; j1++) {
-        const st_i32 f1 = (j1 * 32 + (st_i32)(ST_THREAD % 32)) * 4;
-        if (f1 < 100) {
-            const st_i32 i1 = f1;
-            const float x2[4] = {st_f32_of_bits(w2[j1].x), st_f32_of_bits(w2[j1].y), st_f32_of_bits(w2[j1].z), st_f32_of_bits(w2[j1].w)};
-            ST_UNROLL
-            for (st_i32 e = 0; e < 4; e++) {
-                const st_i32 i1 = f1 + e;
-                const float v2 = x2[e];
-                a1 = (float)(a1 + v2);
+    if (((ST_ARG(b0) | ST_ARG(b1) | ST_ARG(b2)) & 15) == 0) {
+        const float v8 = 100.0f;
+        const float v18 = 9.999999747378752e-06f;
+        const st_i32 i0 = (st_i32)(ST_BLOCK * 8 + ST_THREAD / 32);
+        float a1 = 0;
+        st_u32x4 w2[1];
+        ST_UNROLL
+        for (st_i32 j1 = 0; j1 < 1; j1++) {
+            const st_i32 i1 = (j1 * 32 + (st_i32)(ST_THREAD % 32)) * 4;
+            if (i1 < 100) {
+                w2[j1] = st_load_u32x4(b0 + (100 * i0 + i1));
             }
         }
-    }
-    float a5 = 0;
-    a1 = st_sum_f32(a1, 32);
-    const float v7 = a1;
-    const float v40 = (float)(v7 / v8);
-    ST_UNROLL
-    for (st_i32 j2 = 0; j2 < 1; j2++) {
-        const st_i32 f2 = (j2 * 32 + (st_i32)(ST_THREAD % 32)) * 4;
-        if (f2 < 100) {
-            const st_i32 i2 = f2;
-            const float x6[4] = {st_f32_of_bits(w2[j2].x), st_f32_of_bits(w2[j2].y), st_f32_of_bits(w2[j2].z), st_f32_of_bits(w2[j2].w)};
-            ST_UNROLL
-            for (st_i32 e = 0; e < 4; e++) {
-                const st_i32 i2 = f2 + e;
-                const float v6 = x6[e];
-                const float v41 = (float)(v6 - v40);
-                const float v42 = (float)(v41 * v41);
-                a5 = (float)(a5 + v42);
+        ST_UNROLL
+        for (st_i32 j1 = 0; j1 < 1; j1++) {
+            const st_i32 f1 = (j1 * 32 + (st_i32)(ST_THREAD % 32)) * 4;
+            if (f1 < 100) {
+                const st_i32 i1 = f1;
+                const float x2[4] = {st_f32_of_bits(w2[j1].x), st_f32_of_bits(w2[j1].y), st_f32_of_bits(w2[j1].z), st_f32_of_bits(w2[j1].w)};
+                ST_UNROLL
+                for (st_i32 e = 0; e < 4; e++) {
+                    const st_i32 i1 = f1 + e;
+                    const float v2 = x2[e];
+                    a1 = (float)(a1 + v2);
+                }
             }
         }
-    }
-    a5 = st_sum_f32(a5, 32);
-    const float v16 = a5;
-    const float v43 = (float)(v16 / v8);
-    const float v44 = (float)(v43 + v18);
-    const float v33 = 1.0f;
-    const float v45 = (float)(st_sqrt_f32(v44));
-    const float v46 = (float)(v33 / v45);
-    st_u32x4 w22[1];
-    ST_UNROLL
-    for (st_i32 j3 = 0; j3 < 1; j3++) {
-        const st_i32 i3 = (j3 * 32 + (st_i32)(ST_THREAD % 32)) * 4;
-        if (i3 < 100) {
-            w22[j3] = st_take_u32x4(b1 + (i3), 4);
-        }
-    }
-    ST_UNROLL
-    for (st_i32 j3 = 0; j3 < 1; j3++) {
-        const st_i32 f3 = (j3 * 32 + (st_i32)(ST_THREAD % 32)) * 4;
-        if (f3 < 100) {
-            const st_i32 i3 = f3;
-            const float x14[4] = {st_f32_of_bits(w2[j3].x), st_f32_of_bits(w2[j3].y), st_f32_of_bits(w2[j3].z), st_f32_of_bits(w2[j3].w)};
-            const float x22[4] = {st_f32_of_bits(w22[j3].x), st_f32_of_bits(w22[j3].y), st_f32_of_bits(w22[j3].z), st_f32_of_bits(w22[j3].w)};
-            float x25[4];
-            ST_UNROLL
-            for (st_i32 e = 0; e < 4; e++) {
-                const st_i32 i3 = f3 + e;
-                const float v14 = x14[e];
-                const float v47 = (float)(v14 - v40);
-                const float v48 = (float)(v47 * v46);
-                const float v22 = x22[e];
-                const float v49 = (float)(v48 * v22);
-                const float v50 = (float)(v49 + v22);
-                x25[e] = v50;
+        float a5 = 0;
+        a1 = st_sum_f32(a1, 32);
+        const float v7 = a1;
+        const float v40 = (float)(v7 / v8);
+        ST_UNROLL
+        for (st_i32 j2 = 0; j2 < 1; j2++) {
+            const st_i32 f2 = (j2 * 32 + (st_i32)(ST_THREAD % 32)) * 4;
+            if (f2 < 100) {
+                const st_i32 i2 = f2;
+                const float x6[4] = {st_f32_of_bits(w2[j2].x), st_f32_of_bits(w2[j2].y), st_f32_of_bits(w2[j2].z), st_f32_of_bits(w2[j2].w)};
+                ST_UNROLL
+                for (st_i32 e = 0; e < 4; e++) {
+                    const st_i32 i2 = f2 + e;
+                    const float v6 = x6[e];
+                    const float v41 = (float)(v6 - v40);
+                    const float v42 = (float)(v41 * v41);
+                    a5 = (float)(a5 + v42);
+                }
             }
-            st_give_u32x4(b2 + (100 * i0 + i3), 4, st_bits_of_f32(x25[0]), st_bits_of_f32(x25[1]), st_bits_of_f32(x25[2]), st_bits_of_f32(x25[3]));
+        }
+        a5 = st_sum_f32(a5, 32);
+        const float v16 = a5;
+        const float v43 = (float)(v16 / v8);
+        const float v44 = (float)(v43 + v18);
+        const float v33 = 1.0f;
+        const float v45 = (float)(st_sqrt_f32(v44));
+        const float v46 = (float)(v33 / v45);
+        st_u32x4 w22[1];
+        ST_UNROLL
+        for (st_i32 j3 = 0; j3 < 1; j3++) {
+            const st_i32 i3 = (j3 * 32 + (st_i32)(ST_THREAD % 32)) * 4;
+            if (i3 < 100) {
+                w22[j3] = st_load_u32x4(b1 + (i3));
+            }
+        }
+        ST_UNROLL
+        for (st_i32 j3 = 0; j3 < 1; j3++) {
+            const st_i32 f3 = (j3 * 32 + (st_i32)(ST_THREAD % 32)) * 4;
+            if (f3 < 100) {
+                const st_i32 i3 = f3;
+                const float x14[4] = {st_f32_of_bits(w2[j3].x), st_f32_of_bits(w2[j3].y), st_f32_of_bits(w2[j3].z), st_f32_of_bits(w2[j3].w)};
+                const float x22[4] = {st_f32_of_bits(w22[j3].x), st_f32_of_bits(w22[j3].y), st_f32_of_bits(w22[j3].z), st_f32_of_bits(w22[j3].w)};
+                float x25[4];
+                ST_UNROLL
+                for (st_i32 e = 0; e < 4; e++) {
+                    const st_i32 i3 = f3 + e;
+                    const float v14 = x14[e];
+                    const float v47 = (float)(v14 - v40);
+                    const float v48 = (float)(v47 * v46);
+                    const float v22 = x22[e];
+                    const float v49 = (float)(v48 * v22);
+                    const float v50 = (float)(v49 + v22);
+                    x25[e] = v50;
+                }
+                st_store_u32x4(b2 + (100 * i0 + i3), st_bits_of_f32(x25[0]), st_bits_of_f32(x25[1]), st_bits_of_f32(x25[2]), st_bits_of_f32(x25[3]));
+            }
+        }
+    } else {
+        const float v8 = 100.0f;
+        const float v18 = 9.999999747378752e-06f;
+        const st_i32 i0 = (st_i32)(ST_BLOCK * 8 + ST_THREAD / 32);
+        float a1 = 0;
+        st_u32x4 w2[1];
+        ST_NO_UNROLL
+        for (st_i32 j1 = 0; j1 < 1; j1++) {
+            const st_i32 i1 = (j1 * 32 + (st_i32)(ST_THREAD % 32)) * 4;
+            if (i1 < 100) {
+                w2[j1] = st_take_u32x4(b0 + (100 * i0 + i1), 4);
+            }
+        }
+        ST_NO_UNROLL
+        for (st_i32 j1 = 0; j1 < 1; j1++) {
+            const st_i32 f1 = (j1 * 32 + (st_i32)(ST_THREAD % 32)) * 4;
+            if (f1 < 100) {
+                const st_i32 i1 = f1;
+                const float x2[4] = {st_f32_of_bits(w2[j1].x), st_f32_of_bits(w2[j1].y), st_f32_of_bits(w2[j1].z), st_f32_of_bits(w2[j1].w)};
+                ST_NO_UNROLL
+                for (st_i32 e = 0; e < 4; e++) {
+                    const st_i32 i1 = f1 + e;
+                    const float v2 = x2[e];
+                    a1 = (float)(a1 + v2);
+                }
+            }
+        }
+        float a5 = 0;
+        a1 = st_sum_f32(a1, 32);
+        const float v7 = a1;
+        const float v40 = (float)(v7 / v8);
+        ST_NO_UNROLL
+        for (st_i32 j2 = 0; j2 < 1; j2++) {
+            const st_i32 f2 = (j2 * 32 + (st_i32)(ST_THREAD % 32)) * 4;
+            if (f2 < 100) {
+                const st_i32 i2 = f2;
+                const float x6[4] = {st_f32_of_bits(w2[j2].x), st_f32_of_bits(w2[j2].y), st_f32_of_bits(w2[j2].z), st_f32_of_bits(w2[j2].w)};
+                ST_NO_UNROLL
+                for (st_i32 e = 0; e < 4; e++) {
+                    const st_i32 i2 = f2 + e;
+                    const float v6 = x6[e];
+                    const float v41 = (float)(v6 - v40);
+                    const float v42 = (float)(v41 * v41);
+                    a5 = (float)(a5 + v42);
+                }
+            }
+        }
+        a5 = st_sum_f32(a5, 32);
+        const float v16 = a5;
+        const float v43 = (float)(v16 / v8);
+        const float v44 = (float)(v43 + v18);
+        const float v33 = 1.0f;
+        const float v45 = (float)(st_sqrt_f32(v44));
+        const float v46 = (float)(v33 / v45);
+        st_u32x4 w22[1];
+        ST_NO_UNROLL
+        for (st_i32 j3 = 0; j3 < 1; j3++) {
+            const st_i32 i3 = (j3 * 32 + (st_i32)(ST_THREAD % 32)) * 4;
+            if (i3 < 100) {
+                w22[j3] = st_take_u32x4(b1 + (i3), 4);
+            }
+        }
+        ST_NO_UNROLL
+        for (st_i32 j3 = 0; j3 < 1; j3++) {
+            const st_i32 f3 = (j3 * 32 + (st_i32)(ST_THREAD % 32)) * 4;
+            if (f3 < 100) {
+                const st_i32 i3 = f3;
+                const float x14[4] = {st_f32_of_bits(w2[j3].x), st_f32_of_bits(w2[j3].y), st_f32_of_bits(w2[j3].z), st_f32_of_bits(w2[j3].w)};
+                const float x22[4] = {st_f32_of_bits(w22[j3].x), st_f32_of_bits(w22[j3].y), st_f32_of_bits(w22[j3].z), st_f32_of_bits(w22[j3].w)};
+                float x25[4];
+                ST_NO_UNROLL
+                for (st_i32 e = 0; e < 4; e++) {
+                    const st_i32 i3 = f3 + e;
+                    const float v14 = x14[e];
+                    const float v47 = (float)(v14 - v40);
+                    const float v48 = (float)(v47 * v46);
+                    const float v22 = x22[e];
+                    const float v49 = (float)(v48 * v22);
+                    const float v50 = (float)(v49 + v22);
+                    x25[e] = v50;
+                }
+                st_give_u32x4(b2 + (100 * i0 + i3), 4, st_bits_of_f32(x25[0]), st_bits_of_f32(x25[1]), st_bits_of_f32(x25[2]), st_bits_of_f32(x25[3]));
+            }
         }
     }
 }

@@ -34,27 +34,51 @@ ST_KERNEL(k0_reduce_sum, k0_reduce_sum_arguments, 512)
     const st_u16 *b0 = ST_GLOBAL(const st_u16, ST_ARG(b0));
     st_u16 *b1 = ST_GLOBAL(st_u16, ST_ARG(b1));
     const st_i64 s0 = (st_i64)ST_ARG(s0);
-    const st_i64 i0 = (st_i64)ST_BLOCK;
-    float a1 = 0;
-    for (st_i64 f1 = (st_i64)ST_THREAD * 2; f1 < (2000ll); f1 += 1024) {
-        const st_i64 i1 = f1;
-        const st_u32 w2 = st_take_u16x2(b0 + (2000ll * i0 + i1), 2);
-        const st_u16 x2[2] = {(st_u16)(w2), (st_u16)(w2 >> 16)};
-        ST_UNROLL
-        for (st_i64 e = 0; e < 2; e++) {
-            const st_i64 i1 = f1 + e;
-            const st_u16 v2 = x2[e];
-            const float v12 = (float)st_f32_of_bf16(v2);
-            a1 = (float)(a1 + v12);
+    if (((ST_ARG(b0)) & 3) == 0) {
+        const st_i64 i0 = (st_i64)ST_BLOCK;
+        float a1 = 0;
+        for (st_i64 f1 = (st_i64)ST_THREAD * 2; f1 < (2000ll); f1 += 1024) {
+            const st_i64 i1 = f1;
+            const st_u32 w2 = st_load_u32(b0 + (2000ll * i0 + i1));
+            const st_u16 x2[2] = {(st_u16)(w2), (st_u16)(w2 >> 16)};
+            ST_UNROLL
+            for (st_i64 e = 0; e < 2; e++) {
+                const st_i64 i1 = f1 + e;
+                const st_u16 v2 = x2[e];
+                const float v12 = (float)st_f32_of_bf16(v2);
+                a1 = (float)(a1 + v12);
+            }
         }
+        a1 = st_sum_f32(a1, ST_WARP);
+        if (ST_LANE == 0) m1[ST_THREAD / ST_WARP] = a1;
+        st_barrier();
+        a1 = st_sum_f32(m1[ST_THREAD % (512 / ST_WARP)], 512 / ST_WARP);
+        const float v6 = a1;
+        const st_u16 v13 = (st_u16)st_bf16_of_f32(v6);
+        if (ST_THREAD == 0) b1[(i0)] = v13;
+    } else {
+        const st_i64 i0 = (st_i64)ST_BLOCK;
+        float a1 = 0;
+        for (st_i64 f1 = (st_i64)ST_THREAD * 2; f1 < (2000ll); f1 += 1024) {
+            const st_i64 i1 = f1;
+            const st_u32 w2 = st_take_u16x2(b0 + (2000ll * i0 + i1), 2);
+            const st_u16 x2[2] = {(st_u16)(w2), (st_u16)(w2 >> 16)};
+            ST_NO_UNROLL
+            for (st_i64 e = 0; e < 2; e++) {
+                const st_i64 i1 = f1 + e;
+                const st_u16 v2 = x2[e];
+                const float v12 = (float)st_f32_of_bf16(v2);
+                a1 = (float)(a1 + v12);
+            }
+        }
+        a1 = st_sum_f32(a1, ST_WARP);
+        if (ST_LANE == 0) m1[ST_THREAD / ST_WARP] = a1;
+        st_barrier();
+        a1 = st_sum_f32(m1[ST_THREAD % (512 / ST_WARP)], 512 / ST_WARP);
+        const float v6 = a1;
+        const st_u16 v13 = (st_u16)st_bf16_of_f32(v6);
+        if (ST_THREAD == 0) b1[(i0)] = v13;
     }
-    a1 = st_sum_f32(a1, ST_WARP);
-    if (ST_LANE == 0) m1[ST_THREAD / ST_WARP] = a1;
-    st_barrier();
-    a1 = st_sum_f32(m1[ST_THREAD % (512 / ST_WARP)], 512 / ST_WARP);
-    const float v6 = a1;
-    const st_u16 v13 = (st_u16)st_bf16_of_f32(v6);
-    if (ST_THREAD == 0) b1[(i0)] = v13;
 }
 // 1 iterations a block, 128 bytes of shared memory, 0 of scratch
 

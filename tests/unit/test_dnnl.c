@@ -517,7 +517,8 @@ Test(dnnl, convs_of_bf16)
             empty(&p);
         }
     }
-    cr_assert(transposed || !__builtin_cpu_supports("avx512bf16")); /* else oneDNN has another way */
+    /* Without bf16 instructions oneDNN has another way. */
+    cr_assert(transposed || !__builtin_cpu_supports("avx512bf16"));
 }
 
 static const struct {

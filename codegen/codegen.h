@@ -22,6 +22,11 @@ typedef struct st_cg_config {
     const st_emitter *emitter; /* outlives the executable */
     st_mem *mem;               /* likewise */
     uint32_t exact;            /* 1: round to the declared dtype at each op; 0: `fused` */
+    /* 1: an index outside its axis is no error: what it reads is 0, what it writes is left out. */
+    uint32_t is_unchecked;
+    /* 1: where that is faster sums of floats may be added in an order that differs from call to
+     * call. */
+    uint32_t is_any_order;
     uint32_t reserved;
     /* Why the emitter has no library of contractions although it would have one, for perf_hints;
      * NULL: it has, or none is wanted. */

@@ -285,6 +285,7 @@ static stator_status make_instance(plugin *self, const stator_options *options, 
                                    instance **out, stator_diag **err)
 {
     const st_gpu_backend *b = self->backend;
+    const stator_opt_api *opt = self->host->opt;
     st_gpu_settings settings;
     open_device *device = NULL;
     ST_TRY(st_gpu_settings_of(b->vendor, b->name, self->host, options, number, &settings, err));
@@ -298,15 +299,18 @@ static stator_status make_instance(plugin *self, const stator_options *options, 
         st_free(&self->mem, inst);
         return status;
     }
-    *inst = (instance){.base = {.config = {.host = self->host,
-                                           .emitter = &inst->emitter,
-                                           .mem = &self->mem,
-                                           .exact = !st_gpu_is_fused(self->host, options)},
-                                .gpu = device->runtime,
-                                .device = &device->context.table.device},
-                       .self = self,
-                       .device = device,
-                       .emitter = *st_gpu_emitter(device->runtime)};
+    *inst =
+        (instance){.base = {.config = {.host = self->host,
+                                       .emitter = &inst->emitter,
+                                       .mem = &self->mem,
+                                       .exact = !st_gpu_is_fused(self->host, options),
+                                       .is_unchecked = !opt->get_bool(options, "checks"),
+                                       .is_any_order = !opt->get_bool(options, "deterministic")},
+                            .gpu = device->runtime,
+                            .device = &device->context.table.device},
+                   .self = self,
+                   .device = device,
+                   .emitter = *st_gpu_emitter(device->runtime)};
     if (st_gpu_wants_library(b->vendor, self->host, options)) {
         inst->emitter.library = find_library(self, device);
         inst->base.config.no_library =

@@ -20,6 +20,15 @@
 #define ST_GPU_OPTION_MEMORY_CAP                                                                   \
     STATOR_OPTION_ROW(STATOR_OPTION_BYTES, 0, "memory_cap", "0",                                   \
                       "bytes of device memory at most, as in 20G; 0: no limit")
+#define ST_GPU_OPTION_DETERMINISTIC                                                                \
+    STATOR_OPTION_ROW(                                                                             \
+        STATOR_OPTION_BOOL, STATOR_OPTION_AFFECTS_CODE, "deterministic", "true",                   \
+        "the same bits in each call; false: where that is faster sums of floats are "              \
+        "added in the order in which threads come by")
+#define ST_GPU_OPTION_CHECKS                                                                       \
+    STATOR_OPTION_ROW(STATOR_OPTION_BOOL, STATOR_OPTION_AFFECTS_CODE, "checks", "true",            \
+                      "an index outside its axis fails the call; false: what it reads is 0, what " \
+                      "it writes is left out, and nobody is told")
 #define ST_GPU_OPTION_SELF_TEST(by_default)                                                        \
     STATOR_OPTION_ROW(STATOR_OPTION_BOOL, 0, "self_test", by_default,                              \
                       "before the first compile on a device that no run has found right yet: "     \

@@ -69,6 +69,7 @@ static bool set_scatter(cg_unit *unit, const cg_node *node, st_contraction_scatt
     out->reduction = st_loop_find(cg_attr_text(node, is_nd ? STATOR_scatter_nd_reduction
                                                            : STATOR_scatter_elements_reduction));
     out->origin = stator_value_at(unit->view, node->row->result_begin)->node;
+    out->is_any_order = unit->config->is_any_order;
     memcpy(out->dims, x->dims, x->rank * sizeof *out->dims);
     memcpy(out->index_dims, index->dims, index->rank * sizeof *out->index_dims);
     return !is_nd || out->width > 0;

@@ -293,7 +293,9 @@ uint32_t cg_bound_index(cg_nest *nest, stator_ref tensor, const uint32_t *index,
     const st_loop_ref at = st_loop_apply(b, ST_LOOP_select, STATOR_I64, is_negative, from_end, raw);
     const st_loop_ref ok = st_loop_both(b, st_loop_apply(b, ST_LOOP_ge, 0, at, zero, 0),
                                         st_loop_apply(b, ST_LOOP_lt, 0, at, n, 0));
-    st_loop_check(b, ok, nest->mask);
+    if (!nest->unit->config->is_unchecked) {
+        st_loop_check(b, ok, nest->mask);
+    }
     int64_t lo = 0;
     int64_t hi = 0;
     st_sym_range(&nest->unit->syms->tab, size, &lo, &hi);

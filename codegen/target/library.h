@@ -149,10 +149,11 @@ typedef struct st_contraction_cumulate {
 /* The rest of scatter_elements and scatter_nd. */
 typedef struct st_contraction_scatter {
     uint32_t rank, index_rank;
-    uint32_t axis;      /* of scatter_elements */
-    uint32_t width;     /* of the tuples of scatter_nd, which name slices of out; 0: no tuples */
-    uint32_t reduction; /* st_loop_code: add, mul, min or max; 0: the update itself */
-    uint32_t origin;    /* status of an index that is outside its axis */
+    uint32_t axis;         /* of scatter_elements */
+    uint32_t width;        /* of the tuples of scatter_nd, which name slices of out; 0: no tuples */
+    uint32_t reduction;    /* st_loop_code: add, mul, min or max; 0: the update itself */
+    uint32_t origin;       /* status of an index that is outside its axis */
+    uint32_t is_any_order; /* sums of floats may be added in any order */
     st_contraction_operand updates;
     uint32_t dims[ST_CONTRACTION_ORDER_RANK_MAX], index_dims[ST_CONTRACTION_ORDER_RANK_MAX];
 } st_contraction_scatter;

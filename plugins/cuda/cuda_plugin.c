@@ -53,6 +53,8 @@ static const stator_option_desc option_rows[] = {
                            "cublaslt: matrix products by cuBLASLt, where it is there and takes "
                            "them; loops: by generated kernels"),
     ST_GPU_OPTION_MEMORY_CAP,
+    ST_GPU_OPTION_DETERMINISTIC,
+    ST_GPU_OPTION_CHECKS,
     ST_GPU_OPTION_SELF_TEST(CUDA_SELF_TEST),
     STATOR_OPTION_ROW(STATOR_OPTION_STR, STATOR_OPTION_AFFECTS_CODE, "arch", "",
                       "what kernels are compiled for, as sm_90 (machine code) or compute_80 (PTX); "
@@ -101,7 +103,8 @@ static const stator_item *const items[] = {&backend.item};
 STATOR_PLUGIN(
     CUDA_NAME, CUDA_VERSION, "Stator", "[\"backend\"]",
     ",\"licence\":\"Apache-2.0\",\"tags\":" CUDA_NOTE_TAGS ",\"priority\":20,"
-    "\"options\":[\"device\",\"numerics\",\"matmul\",\"contractions\",\"memory_cap\",\"self_test\","
+    "\"options\":[\"device\",\"numerics\",\"matmul\",\"contractions\",\"memory_cap\","
+    "\"deterministic\",\"checks\",\"self_test\","
     "\"arch\",\"driver\",\"nvrtc\",\"cublaslt\"],\"devices\":[\"cuda\"],\"description\":\"" CUDA_DOC
     "\"" CUDA_NOTE_REQUIRES,
     items, cuda_init, st_gpu_backend_shutdown);

@@ -44,6 +44,8 @@ static const stator_option_desc option_rows[] = {
     ST_GPU_OPTION_NUMERICS,
     ST_GPU_OPTION_MATMUL,
     ST_GPU_OPTION_MEMORY_CAP,
+    ST_GPU_OPTION_DETERMINISTIC,
+    ST_GPU_OPTION_CHECKS,
     ST_GPU_OPTION_SELF_TEST(HIP_SELF_TEST),
     STATOR_OPTION_ROW(STATOR_OPTION_STR, STATOR_OPTION_AFFECTS_CODE, "arch", "",
                       "what kernels are compiled for, as gfx90a; empty: the device's own"),
@@ -77,7 +79,8 @@ static const stator_item *const items[] = {&backend.item};
 
 STATOR_PLUGIN(HIP_NAME, HIP_VERSION, "Stator", "[\"backend\"]",
               ",\"licence\":\"Apache-2.0\",\"tags\":" HIP_NOTE_TAGS ",\"priority\":20,"
-              "\"options\":[\"device\",\"numerics\",\"matmul\",\"memory_cap\",\"self_test\","
+              "\"options\":[\"device\",\"numerics\",\"matmul\",\"memory_cap\",\"deterministic\","
+              "\"checks\",\"self_test\","
               "\"arch\",\"driver\","
               "\"hiprtc\"],\"devices\":[\"rocm\"],\"description\":\"" HIP_DOC
               "\"" HIP_NOTE_REQUIRES,

@@ -117,6 +117,27 @@ static void run_checked(stator_ctx *ctx)
     stator_model_destroy(model);
 }
 
+/* Without checks nothing is told late, and one buffer is enough; what is outside reads 0. */
+static void run_unchecked(stator_ctx *ctx)
+{
+    stator_model *model = load_text(ctx, checked);
+    CHECK(setenv("STATOR_OPT_CUDA_SOFT_CHECKS", "false", 1) == 0);
+    stator_function *f = compile_for(ctx, model, "cuda_soft");
+    CHECK(unsetenv("STATOR_OPT_CUDA_SOFT_CHECKS") == 0);
+    stator_tensor *in[3] = {on_device(ctx, tensor_2d(ctx, 2, 3, counted)), indices(ctx, -3, 2),
+                            on_device(ctx, tensor_2d(ctx, 2, 3, counted))};
+    stator_tensor *out = NULL;
+    CHECK_OK(ctx, stator_call_tensors(f, 3, in, 1, &out));
+    expect_copies(ctx, f, 1, 0);
+    expect(ctx, in[0], 1);
+    stator_tensor_release(out);
+    for (int i = 0; i < 3; i++) {
+        stator_tensor_release(in[i]);
+    }
+    stator_function_destroy(f);
+    stator_model_destroy(model);
+}
+
 int main(void)
 {
     if (access(ST_TEST_BUILD "/tests/softgpu/libcuda.so.1", F_OK) != 0) {
@@ -130,6 +151,7 @@ int main(void)
     CHECK(stator_ctx_create(&options, &ctx) == STATOR_OK);
     run_step(ctx);
     run_checked(ctx);
+    run_unchecked(ctx);
     stator_ctx_destroy(ctx);
     return 0;
 }

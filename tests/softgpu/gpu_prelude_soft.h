@@ -155,6 +155,26 @@ static inline st_u64 st_atomic_add_u64(st_u64 *to, st_u64 x)
 {
     return __atomic_fetch_add(to, x, __ATOMIC_RELAXED);
 }
+static inline float st_atomic_add_f32(float *to, float x)
+{
+    float old;
+    float sum;
+    __atomic_load(to, &old, __ATOMIC_RELAXED);
+    do {
+        sum = old + x;
+    } while (!__atomic_compare_exchange(to, &old, &sum, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return old;
+}
+static inline double st_atomic_add_f64(double *to, double x)
+{
+    double old;
+    double sum;
+    __atomic_load(to, &old, __ATOMIC_RELAXED);
+    do {
+        sum = old + x;
+    } while (!__atomic_compare_exchange(to, &old, &sum, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return old;
+}
 static inline st_u32 st_atomic_max_u32(st_u32 *to, st_u32 x)
 {
     st_u32 old = __atomic_load_n(to, __ATOMIC_RELAXED);

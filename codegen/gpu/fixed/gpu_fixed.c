@@ -273,7 +273,7 @@ static bool is_sound(const gpu_fixed_desc *desc, const st_library_kept *kept)
     bool is_good = kind && desc->dtype < STATOR_DTYPE_COUNT && desc->rank > 0 &&
                    desc->rank <= ST_CONTRACTION_ORDER_RANK_MAX && desc->axis < desc->rank &&
                    desc->buffers[0] < kept->n_buffers && desc->is_reverse < 2u &&
-                   desc->is_product < 2u && desc->is_exclusive < 2u;
+                   desc->is_product < 2u && desc->is_exclusive < 2u && desc->is_any_order < 2u;
     for (uint32_t i = 1; i < GPU_FIXED_BUFFERS_MAX; i++) {
         is_good = is_good && (desc->buffers[i] == UINT32_MAX || desc->buffers[i] < kept->n_buffers);
     }

@@ -37,6 +37,7 @@ typedef struct gpu_fixed_desc {
     uint32_t width;     /* of tuples; 0: none */
     uint32_t reduction; /* st_loop_code, or 0 */
     uint32_t origin;
+    uint32_t is_any_order;                   /* sums of floats too may be added in any order */
     uint32_t buffers[GPU_FIXED_BUFFERS_MAX]; /* x, out, indices, updates; UINT32_MAX: none */
 } gpu_fixed_desc;
 

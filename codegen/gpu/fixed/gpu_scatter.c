@@ -9,7 +9,8 @@
  * reduction the last update of each slice is stored: the largest number of an update that goes
  * there (st_scatter_win). Sums of integers of 32 and 64 bits are the same in any order: they are
  * added atomically. Other updates are sorted by slice, in each slice by their number
- * (gpu_sort.c), and one thread combines those of an element in their order; so are updates
+ * (gpu_sort.c), and one thread combines those of an element in their order, unless sums of floats
+ * may have any (the option deterministic); so are updates
  * without a reduction that are few beside the slices, for which the largest numbers would take
  * memory. */
 #include "codegen/gpu/fixed/gpu_fixed.h"
@@ -68,6 +69,7 @@ static bool set_desc(const st_target *target, const st_contraction *contraction,
     out->width = s->width;
     out->reduction = s->reduction;
     out->origin = s->origin;
+    out->is_any_order = s->is_any_order;
     out->buffers[2] = contraction->y.buffer;
     out->buffers[3] = s->updates.buffer;
     return is_taken_dtype(contraction->x.dtype, s->reduction) && !is_for_loops(contraction) &&
@@ -132,7 +134,7 @@ static const char put_last_text[] =
     "    }\n"
     "}\n";
 
-/* Sums of integers, in any order. */
+/* Sums of integers, or of floats of which nobody asks for an order. */
 static const char put_sum_text[] =
     "\n"
     "ST_KERNEL(st_scatter_put, st_arguments_of, ST_THREADS)\n"
@@ -166,8 +168,10 @@ static const char win_text[] =
 /* Are updates added by atomics? */
 static bool is_any_order(const gpu_fixed_desc *desc)
 {
+    const uint32_t classes =
+        ST_LOOP_INTS | ST_LOOP_UINTS | (desc->is_any_order ? (uint32_t)ST_LOOP_FLOATS : 0u);
     return desc->reduction == ST_LOOP_add && st_element_bytes(desc->dtype) >= 4u &&
-           (st_loop_class_of(desc->dtype) & (ST_LOOP_INTS | ST_LOOP_UINTS)) != 0;
+           (st_loop_class_of(desc->dtype) & classes) != 0;
 }
 
 /* Prints what combines an element with an update, in the dtype; integers wrap. */
@@ -264,9 +268,11 @@ static void print(const gpu_fixed_desc *desc, uint32_t program, st_str *out)
     put_arguments(desc, out);
     put_keys(desc, out);
     if (is_any_order(desc)) {
-        const uint32_t bits = st_element_bytes(desc->dtype) * 8u;
-        st_str_addf(out, "\ntypedef st_u%u st_word;\n#define ST_SUM st_atomic_add_u%u\n", bits,
-                    bits);
+        const bool is_float = (st_loop_class_of(desc->dtype) & ST_LOOP_FLOATS) != 0;
+        const char *word = st_element_bytes(desc->dtype) == 8u ? (is_float ? "f64" : "u64")
+                                                               : (is_float ? "f32" : "u32");
+        st_str_addf(out, "\ntypedef %s%s st_word;\n#define ST_SUM st_atomic_add_%s\n",
+                    is_float ? "" : "st_", is_float ? gpu_spelling.types[desc->dtype] : word, word);
     }
     st_str_add(out, is_any_order(desc) ? put_sum_text : desc->reduction ? put_text : put_last_text);
     st_str_add(out, win_text);

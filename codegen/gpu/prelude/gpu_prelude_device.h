@@ -85,6 +85,16 @@ ST_DEVICE st_u64 st_atomic_add_u64(st_u64 *to, st_u64 x)
     return atomicAdd(to, x);
 }
 
+ST_DEVICE float st_atomic_add_f32(float *to, float x)
+{
+    return atomicAdd(to, x);
+}
+
+ST_DEVICE double st_atomic_add_f64(double *to, double x)
+{
+    return atomicAdd(to, x);
+}
+
 ST_DEVICE st_u32 st_atomic_max_u32(st_u32 *to, st_u32 x)
 {
     return atomicMax(to, x);

@@ -262,11 +262,13 @@ static void print_blocks(program *p)
     st_str_addf(out,
                 "ST_KERNEL_BLOCKS(st_self_test, st_self_test_arguments, %d, 2)\n{\n"
                 "    ST_SHARED(st_u32, words, %d);\n    ST_SHARED(st_u64, longs, %d);\n"
+                "    ST_SHARED(float, singles, %d);\n    ST_SHARED(double, reals, %d);\n"
                 "    const st_u32 t = ST_THREAD;\n"
                 "    const st_u32 *in = ST_GLOBAL(const st_u32, ST_ARG(in[0]));\n"
                 "    st_u64 r, cell_address;\n    st_u64 *cell;\n    st_u32 k;\n"
                 "    st_u32x2 two;\n    st_u32x4 four;\n",
-                GPU_SELF_TEST_THREADS, GPU_SELF_TEST_THREADS, GPU_SELF_TEST_THREADS);
+                GPU_SELF_TEST_THREADS, GPU_SELF_TEST_THREADS, GPU_SELF_TEST_THREADS,
+                GPU_SELF_TEST_THREADS, GPU_SELF_TEST_THREADS);
     for (uint32_t r = 0; r < gpu_self_test_block_row_count; r++) {
         st_str_addf(
             out,
@@ -274,7 +276,8 @@ static void print_blocks(program *p)
             "    cell = ST_GLOBAL(st_u64, cell_address);\n    %s\n    *cell = r;\n",
             r * BLOCK_PLACES, GPU_SELF_TEST_THREADS, gpu_self_test_block_rows[r].text);
     }
-    st_str_add(out, "    (void)words, (void)longs, (void)k, (void)two, (void)four;\n}\n");
+    st_str_add(out, "    (void)words, (void)longs, (void)singles, (void)reals, (void)k, (void)two, "
+                    "(void)four;\n}\n");
     p->n_rows = gpu_self_test_block_row_count;
     p->n_places = BLOCK_PLACES;
 }

@@ -2,6 +2,8 @@
  * of the host. Each function is what its row of gpu_self_test.def says. */
 #include "codegen/gpu/self_test/gpu_self_test.h"
 
+#include <string.h>
+
 enum { THREADS = GPU_SELF_TEST_THREADS };
 
 /* ---- numbers of threads and blocks ---- */
@@ -118,6 +120,29 @@ static uint64_t expect_sums_u64(const gpu_self_test_place *p)
         sum += ((uint64_t)t << 40) + t;
     }
     return (sum + 3u * (uint64_t)p->thread) ^ (p->thread + (UINT64_C(1) << 60));
+}
+
+/* Sums of floats that are exact, so that any order gives them. */
+static uint64_t expect_sums_f32(const gpu_self_test_place *p)
+{
+    float sum = 0;
+    uint32_t bits = 0;
+    for (uint32_t t = p->thread % 3u; t < THREADS; t += 3u) {
+        sum += (float)t + 0.5f;
+    }
+    memcpy(&bits, &sum, sizeof bits);
+    return bits;
+}
+
+static uint64_t expect_sums_f64(const gpu_self_test_place *p)
+{
+    double sum = 0;
+    uint64_t bits = 0;
+    for (uint32_t t = p->thread % 3u; t < THREADS; t += 3u) {
+        sum += (double)t * 65536.0 + 0.25;
+    }
+    memcpy(&bits, &sum, sizeof bits);
+    return bits;
 }
 
 static uint64_t expect_maxima(const gpu_self_test_place *p)

@@ -76,6 +76,22 @@ for graph in rows scan; do
     done
 done
 
+# Results that calls leave on the device are the same, and no call copies them.
+pointwise_graph "$work/pointwise.stir"
+for outputs in host device; do
+    "$STATOR" run "$work/pointwise.stir" --random 0 --backend cuda_soft --outputs $outputs --repeat 3 \
+        --save "$work/$outputs.npz" >"$work/out.$outputs" 2>&1 || fail "--outputs $outputs: $(cat "$work/out.$outputs")"
+done
+has "$work/out.host" 'copies 3, 7196 bytes'
+has "$work/out.device" 'copies 2, 4112 bytes'
+"$STATOR" run "$work/pointwise.stir" --random 0 --backend cuda_soft --outputs device --expect "$work/host.npz" \
+    --rtol 0 --atol 0 >"$work/out" 2>&1 || fail "other results on the device: $(cat "$work/out")"
+"$STATOR" run "$work/pointwise.stir" --random 0 --backend eager --outputs device >"$work/out" 2>&1 &&
+    fail "eager has a device"
+has "$work/out" "results are wanted on a device, and the backend 'eager' computes in host memory"
+"$STATOR" run "$work/pointwise.stir" --random 0 --outputs there >"$work/out" 2>&1 && fail "--outputs there"
+has "$work/out" '--outputs is host or device'
+
 # The driver fails at its n-th call of a kind: a sentence and a status, or the call is right.
 for what in alloc pinned launch copy module lost; do
     for n in 1 2 3 4; do

@@ -90,6 +90,7 @@ typedef struct cli_compile { /* options of every subcommand that compiles */
     const char *fuel_scope;
     uint32_t compile_flags; /* more of stator_compile_flag */
     int64_t verify;         /* calls; see stator_compile_options */
+    uint32_t outputs;       /* stator_outputs */
 } cli_compile;
 
 typedef struct cli_stage {

@@ -453,6 +453,7 @@ bool cli_compile_options(const cli_compile *flags, const char *backend, int json
         .fallback = flags->fallback,
         .node_fallbacks = flags->node_fallbacks,
         .device = flags->device,
+        .outputs = flags->outputs,
         .option_keys = room->keys,
         .option_values = room->values,
         .option_count = flags->options.count,

@@ -23,6 +23,7 @@ typedef struct run {
     st_tolerance tolerance;
     const char *save;
     int64_t repeat;
+    const char *outputs; /* host, device; NULL: as the call has them */
     const char *labels;
     int64_t top;
     char **names; /* names of the classes, from labels */
@@ -37,6 +38,17 @@ typedef struct run {
     cli_profile *profile;
 } run;
 
+/* Results of a call on a device may still be computed when it returns: they are waited for. */
+static stator_status call_once(const run *r, stator_bound_call *bound)
+{
+    const stator_status status =
+        bound != NULL ? stator_bound_call_run(bound)
+                      : stator_call_tensors(r->p.function, r->p.n_in, r->p.in, r->n_out, r->out);
+    return status == STATOR_OK && r->compile.outputs == STATOR_OUTPUTS_DEVICE
+               ? stator_function_wait(r->p.function)
+               : status;
+}
+
 /* Calls again and again with the outputs reused, bound once in mode reduce-overhead. */
 static stator_status call_more(run *r, double *times, uint64_t n)
 {
@@ -48,9 +60,7 @@ static stator_status call_more(run *r, double *times, uint64_t n)
                  : STATOR_OK;
     for (uint64_t i = 0; status == STATOR_OK && i < n; i++) {
         const uint64_t begin = st_now_ns();
-        status = is_bound
-                     ? stator_bound_call_run(bound)
-                     : stator_call_tensors(r->p.function, r->p.n_in, r->p.in, r->n_out, r->out);
+        status = call_once(r, bound);
         times[i] = cli_ms_since(begin);
     }
     stator_bound_call_destroy(bound);
@@ -68,7 +78,7 @@ static cli_status call_failed(const run *r, stator_status status)
 static cli_status call_all(run *r)
 {
     const uint64_t start = st_now_ns();
-    stator_status status = stator_call_tensors(r->p.function, r->p.n_in, r->p.in, r->n_out, r->out);
+    stator_status status = call_once(r, NULL);
     if (status != STATOR_OK) {
         return call_failed(r, status);
     }
@@ -92,6 +102,25 @@ static cli_status call_all(run *r)
     r->median_ms = times[n / 2];
     r->min_ms = times[0];
     free(times);
+    return CLI_OK;
+}
+
+/* Results that lie on a device come to the host, once all calls are done. */
+static cli_status fetch_outputs(run *r)
+{
+    for (uint32_t k = 0; k < r->n_out && r->compile.outputs == STATOR_OUTPUTS_DEVICE; k++) {
+        const DLTensor *view = stator_tensor_view(r->out[k]);
+        stator_tensor *here = NULL;
+        stator_status status = stator_tensor_create(r->p.ctx, stator_tensor_dtype(r->out[k]),
+                                                    (uint32_t)view->ndim, view->shape, &here);
+        status = status == STATOR_OK ? stator_tensor_copy(r->p.ctx, here, r->out[k]) : status;
+        if (status != STATOR_OK) {
+            stator_tensor_release(here);
+            return cli_fail_ctx(r->p.ctx, r->common.json);
+        }
+        stator_tensor_release(r->out[k]);
+        r->out[k] = here;
+    }
     return CLI_OK;
 }
 
@@ -483,6 +512,7 @@ static cli_status run_model(run *r, const char *path)
     CLI_TRY(check_expected(r));
     CLI_TRY(load_labels(r));
     CLI_TRY(call_profiled(r));
+    CLI_TRY(fetch_outputs(r));
     CLI_TRY(r->save != NULL ? save_outputs(r) : CLI_OK);
     int all_ok = 1;
     cJSON *report = report_json(r, &all_ok);
@@ -507,6 +537,16 @@ static void end_run(run *r)
     cli_program_close(&r->p);
 }
 
+static bool choose_outputs(run *r)
+{
+    const bool is_host = r->outputs != NULL && strcmp(r->outputs, "host") == 0;
+    const bool is_device = r->outputs != NULL && strcmp(r->outputs, "device") == 0;
+    r->compile.outputs = is_host     ? STATOR_OUTPUTS_HOST
+                         : is_device ? STATOR_OUTPUTS_DEVICE
+                                     : STATOR_OUTPUTS_AUTO;
+    return r->outputs == NULL || is_host || is_device;
+}
+
 cli_status cmd_run(int argc, char **argv)
 {
     run r = {.tolerance = ST_TOLERANCE_CHOSEN, .top = 1, .inputs = {.random = -1}};
@@ -514,6 +554,8 @@ cli_status cmd_run(int argc, char **argv)
         {"--expect", CLI_TEXT, &r.expect, "DIR|FILE.npz", "compare with these outputs"},
         {"--save", CLI_TEXT, &r.save, "FILE.npz", "write the outputs"},
         {"--repeat", CLI_NUMBER, &r.repeat, "N", "call N times more and time"},
+        {"--outputs", CLI_TEXT, &r.outputs, "host|device",
+         "where calls leave their results (host); shown are they all the same"},
         {"--labels", CLI_TEXT, &r.labels, "FILE", "names of the classes, one a line"},
         {"--profile", CLI_TEXT, &r.profile_path, "FILE.json",
          "time each step: a table, and a trace"},
@@ -531,6 +573,9 @@ cli_status cmd_run(int argc, char **argv)
     cli_status status = cli_parse(&usage, argc, argv, &path);
     if (status == CLI_GO_ON && r.top == 0) {
         status = cli_misused(&usage, "--top is 1 or more");
+    }
+    if (status == CLI_GO_ON && !choose_outputs(&r)) {
+        status = cli_misused(&usage, "--outputs is host or device");
     }
     if (status == CLI_GO_ON) {
         /* a program from the cache does not know what nodes its steps compute */

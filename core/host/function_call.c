@@ -232,21 +232,63 @@ static stator_status write_copied_inputs(const st_program *p, const call_tensors
     return STATOR_OK;
 }
 
-/* The program on dense inputs, one of its first calls beside the reference. */
-static stator_status run_entry(stator_function *f, st_compiled *entry, st_call_state *state,
-                               const DLTensor *in, stator_tensor **out, stator_diag **err)
+/* A call of a program on dense inputs. */
+typedef struct program_call {
+    const stator_function *function;
+    st_compiled *entry;
+    st_call_state *state;
+    const DLTensor *in;
+    const call_tensors *tensors; /* NULL: none lies on a device */
+    stator_tensor **out;
+} program_call;
+
+/* Behind the program its tensors on devices follow what it has queued. */
+static stator_status run_program(void *self, stator_diag **err)
+{
+    const program_call *c = self;
+    st_program *program = &c->entry->program;
+    if (c->tensors == NULL) {
+        return st_program_run(program, c->state, c->in, c->out, err);
+    }
+    ST_TRY(use_all(c->function, program, c->state, c->tensors, err));
+    const stator_status status = st_program_run(program, c->state, c->in, c->out, err);
+    stator_diag *behind = NULL;
+    const stator_status used = use_all(c->function, program, c->state, c->tensors, &behind);
+    if (status != STATOR_OK) {
+        st_diag_release(behind);
+        return status;
+    }
+    return st_diag_give(used, behind, err);
+}
+
+/* The same, one of its first calls beside the reference. */
+static stator_status run_entry(stator_function *f, program_call *c, stator_diag **err)
 {
     ST_TRY(st_watch_stage(&f->watch, NULL, 0, 0, err));
-    if (!st_verify_next(f->verifier, entry)) {
-        return st_program_run(&entry->program, state, in, out, err);
+    if (!st_verify_next(f->verifier, c->entry)) {
+        return run_program(c, err);
+    }
+    stator_tensor **tensors = NULL;
+    if (c->tensors != NULL) {
+        tensors = st_calloc(&f->ctx->mem, f->n_inputs + 1u, sizeof *tensors);
+        ST_TRY_MEM(tensors, err);
+    }
+    for (uint32_t i = 0; tensors != NULL && i < f->n_inputs; i++) {
+        stator_tensor *copy = c->tensors->copies != NULL ? c->tensors->copies[i] : NULL;
+        tensors[i] = copy != NULL ? copy : c->tensors->in[i];
     }
     const st_verified_call call = {.verifier = f->verifier,
-                                   .entry = entry,
+                                   .entry = c->entry,
                                    .n_in = f->n_inputs,
-                                   .n_out = entry->program.n_outputs,
-                                   .in = in,
-                                   .out = out};
-    return st_verify_call(&call, state, err);
+                                   .n_out = c->entry->program.n_outputs,
+                                   .in = c->in,
+                                   .out = c->out,
+                                   .tensors = tensors,
+                                   .run = run_program,
+                                   .run_self = c};
+    const stator_status status = st_verify_call(&call, c->state, err);
+    st_free(&f->ctx->mem, (void *)tensors);
+    return status;
 }
 
 static bool is_any_on_device(const call_tensors *tensors)
@@ -258,25 +300,12 @@ static bool is_any_on_device(const call_tensors *tensors)
     return is_any;
 }
 
-static stator_status run_in_order(stator_function *f, st_compiled *entry, st_call_state *state,
-                                  const DLTensor *in, const call_tensors *tensors,
-                                  stator_diag **err)
+/* The same where all tensors lie in host memory. */
+static stator_status run_on_host(stator_function *f, st_compiled *entry, st_call_state *state,
+                                 const DLTensor *in, stator_tensor **out, stator_diag **err)
 {
-    ST_TRY(use_all(f, &entry->program, state, tensors, err));
-    bool is_on_host = !is_any_on_device(tensors);
-    for (uint32_t i = 0; i < tensors->n_in; i++) {
-        is_on_host &= in[i].device.device_type == kDLCPU;
-    }
-    const stator_status status =
-        is_on_host ? run_entry(f, entry, state, in, tensors->out, err) /* may be verified */
-                   : st_program_run(&entry->program, state, in, tensors->out, err);
-    stator_diag *behind = NULL;
-    const stator_status used = use_all(f, &entry->program, state, tensors, &behind);
-    if (status != STATOR_OK) {
-        st_diag_release(behind);
-        return status;
-    }
-    return st_diag_give(used, behind, err);
+    program_call call = {f, entry, state, in, NULL, out};
+    return run_entry(f, &call, err);
 }
 
 /* The same where tensors may lie on devices. */
@@ -289,7 +318,8 @@ static stator_status run_on_devices(stator_function *f, st_compiled *entry, st_c
         ST_TRY(st_call_state_use_stream(state, tensors->stream, err));
     }
     st_call_state_want(state, tensors->outputs);
-    const stator_status status = run_in_order(f, entry, state, in, tensors, err);
+    program_call call = {f, entry, state, in, tensors, tensors->out};
+    const stator_status status = run_entry(f, &call, err);
     if (tensors->stream != NULL) {
         st_call_state_reset(state);
     }
@@ -342,7 +372,7 @@ stator_status stator_call_with(stator_function *f, uint32_t n_in, stator_tensor 
         if (status == STATOR_OK) {
             status = f->has_devices || is_any_on_device(&tensors)
                          ? run_on_devices(f, entry, state, inputs.views, &tensors, &diag)
-                         : run_entry(f, entry, state, inputs.views, out, &diag);
+                         : run_on_host(f, entry, state, inputs.views, out, &diag);
             ST_THEN(status, write_copied_inputs(&entry->program, &tensors, &diag));
         }
         if (state != NULL) {
@@ -421,7 +451,7 @@ static stator_status bind_call(stator_bound_call *call, stator_tensor *const *in
     const call_tensors tensors = {call->n_in, call->n_out, in, NULL, out, f->outputs, NULL};
     ST_TRY(f->has_devices || is_any_on_device(&tensors)
                ? run_on_devices(f, call->entry, call->state, call->views, &tensors, err)
-               : run_entry(f, call->entry, call->state, call->views, out, err));
+               : run_on_host(f, call->entry, call->state, call->views, out, err));
     for (uint32_t k = 0; k < call->n_out; k++) {
         call->out[k] = out[k];
         stator_tensor_retain(out[k]);
@@ -453,7 +483,7 @@ static stator_status run_bound(const stator_bound_call *call, stator_diag **err)
 {
     stator_function *f = call->function;
     if (!f->has_devices) {
-        return run_entry(f, call->entry, call->state, call->views, call->out, err);
+        return run_on_host(f, call->entry, call->state, call->views, call->out, err);
     }
     const call_tensors tensors = {call->n_in, call->n_out, call->in, NULL,
                                   call->out,  f->outputs,  NULL};

@@ -1,9 +1,9 @@
 /* First calls compared with the reference; see verify_calls.h.
  *
- * In: a compiled program and a call of it. The inputs are copied, the program runs, `eager` runs
- * the model as it was imported on the copies, and results are compared as two right answers may
- * differ (core/base/compare.h). Out: the program's results, or an error that says where the two
- * part. */
+ * In: a compiled program and a call of it. The inputs are copied to the host, the program runs,
+ * `eager` runs the model as it was imported on the copies, and results, copied to the host where
+ * they lie on a device, are compared as two right answers may differ (core/base/compare.h). Out:
+ * the program's results, or an error that says where the two part. */
 #include "core/host/verify_calls.h"
 
 #include "core/base/compare.h"
@@ -50,6 +50,9 @@ static bool keep_options(st_verifier *v, const stator_compile_options *options, 
     bool ok = true;
     v->options = *options;
     v->options.verify = 0;
+    v->options.outputs = STATOR_OUTPUTS_HOST; /* inner values are compared there */
+    v->options.device = keep(v, options->device, &ok);
+    v->options.node_fallbacks = keep(v, options->node_fallbacks, &ok);
     v->options.backend = keep(v, backend, &ok);
     v->options.fallback = NULL; /* `backend` may be it */
     v->options.mode = keep(v, options->mode, &ok);
@@ -125,15 +128,33 @@ typedef struct both {
     st_difference difference; /* the first difference */
 } both;
 
+/* The elements in host memory; `tensor` is what lies on a device, NULL: the view is the host's. */
+static stator_status copy_to_host(const both *b, const DLTensor *view, stator_tensor *tensor,
+                                  stator_tensor **out, stator_diag **err)
+{
+    stator_ctx *ctx = b->call->verifier->ctx;
+    ST_TRY(st_tensor_create(&ctx->mem, &ctx->pool, st_dtype_from_dl(view->dtype),
+                            (uint32_t)view->ndim, view->shape, out, err));
+    if (tensor != NULL) {
+        return st_tensor_copy(*out, tensor, err);
+    }
+    st_tensor_copy_dense(view, (*out)->view.data);
+    return STATOR_OK;
+}
+
+/* The tensor of input i where that lies on a device. */
+static stator_tensor *device_input(const both *b, uint32_t i)
+{
+    const st_verified_call *call = b->call;
+    return call->tensors != NULL && call->in[i].device.device_type != kDLCPU ? call->tensors[i]
+                                                                             : NULL;
+}
+
 static stator_status copy_inputs(both *b, stator_diag **err)
 {
     const st_verified_call *call = b->call;
-    stator_ctx *ctx = call->verifier->ctx;
     for (uint32_t i = 0; i < call->n_in; i++) {
-        const DLTensor *from = &call->in[i];
-        ST_TRY(st_tensor_create(&ctx->mem, &ctx->pool, st_dtype_from_dl(from->dtype),
-                                (uint32_t)from->ndim, from->shape, &b->before[i], err));
-        st_tensor_copy_dense(from, b->before[i]->view.data);
+        ST_TRY(copy_to_host(b, &call->in[i], device_input(b, i), &b->before[i], err));
     }
     return STATOR_OK;
 }
@@ -157,20 +178,39 @@ static void print_result(const both *b, uint32_t k, st_str *out)
     st_str_add(out, is_output ? "" : ", which the call wrote,");
 }
 
-/* The first result that differs; UINT32_MAX: none does. */
-static uint32_t compare_results(both *b)
+/* Result k beside the reference's; *out_ok: they agree. */
+static stator_status compare_result(both *b, uint32_t k, bool *out_ok, stator_diag **err)
 {
     const st_verified_call *call = b->call;
     const st_tolerance chosen = ST_TOLERANCE_CHOSEN;
-    for (uint32_t k = 0; k < call->n_out + call->n_in; k++) {
-        const DLTensor *got =
-            k < call->n_out ? stator_tensor_view(call->out[k]) : &call->in[k - call->n_out];
-        st_compare(got, stator_tensor_view(b->expected[k]), &chosen, &b->difference);
-        if (!b->difference.ok) {
-            return k;
-        }
+    const bool is_output = k < call->n_out;
+    stator_tensor *out = is_output ? call->out[k] : NULL;
+    stator_tensor *there =
+        is_output ? (out->domain != NULL ? out : NULL) : device_input(b, k - call->n_out);
+    const DLTensor *view = is_output ? stator_tensor_view(out) : &call->in[k - call->n_out];
+    stator_tensor *here = NULL;
+    const stator_status status =
+        there != NULL ? copy_to_host(b, view, there, &here, err) : STATOR_OK;
+    if (status == STATOR_OK) {
+        st_compare(here != NULL ? stator_tensor_view(here) : view,
+                   stator_tensor_view(b->expected[k]), &chosen, &b->difference);
+        *out_ok = b->difference.ok != 0;
     }
-    return UINT32_MAX;
+    stator_tensor_release(here);
+    return status;
+}
+
+/* The first result that differs; UINT32_MAX: none does. */
+static stator_status compare_results(both *b, uint32_t *out_first, stator_diag **err)
+{
+    const uint32_t n = b->call->n_out + b->call->n_in;
+    bool is_ok = true;
+    *out_first = UINT32_MAX;
+    for (uint32_t k = 0; k < n && is_ok; k++) {
+        ST_TRY(compare_result(b, k, &is_ok, err));
+        *out_first = is_ok ? UINT32_MAX : k;
+    }
+    return STATOR_OK;
 }
 
 /* The place where the two part: compiles and runs both again. */
@@ -269,7 +309,8 @@ static stator_status compare_with_reference(both *b, stator_diag **err)
     ST_FAIL_IF(status != STATOR_OK, err, status,
                "the call cannot be verified, as the reference failed: %s",
                stator_ctx_error_text(call->verifier->ctx));
-    const uint32_t k = compare_results(b);
+    uint32_t k = 0;
+    ST_TRY(compare_results(b, &k, err));
     return k == UINT32_MAX ? STATOR_OK : report(b, k, err);
 }
 
@@ -281,8 +322,7 @@ static stator_status run_both(both *b, st_call_state *state, stator_diag **err)
         b->is_given[k] = call->out[k] != NULL;
     }
     st_call_state_fill(state, true);
-    const stator_status ran =
-        st_program_run(&call->entry->program, state, call->in, call->out, err);
+    const stator_status ran = call->run(call->run_self, err);
     st_call_state_fill(state, false);
     ST_TRY(ran);
     const stator_status status = compare_with_reference(b, err);

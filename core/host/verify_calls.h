@@ -21,6 +21,12 @@ typedef struct st_verified_call {
     uint32_t n_in, n_out;
     const DLTensor *in; /* dense; the program may write them */
     stator_tensor **out;
+    /* Of the inputs that lie on a device, the tensor; NULL: none does. */
+    stator_tensor *const *tensors;
+    /* Runs the program of the entry; behind it what it has queued on devices is known of each
+     * tensor. */
+    stator_status (*run)(void *self, stator_diag **err);
+    void *run_self;
 } st_verified_call;
 
 /* Is this call of the entry one of the first? Each answer of 1 counts. */

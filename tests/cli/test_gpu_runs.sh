@@ -86,6 +86,21 @@ has "$work/out.host" 'copies 3, 7196 bytes'
 has "$work/out.device" 'copies 2, 4112 bytes'
 "$STATOR" run "$work/pointwise.stir" --random 0 --backend cuda_soft --outputs device --expect "$work/host.npz" \
     --rtol 0 --atol 0 >"$work/out" 2>&1 || fail "other results on the device: $(cat "$work/out")"
+# Calls with results on the device are verified too: right ones, and those of a device whose fma is
+# wrong, which the compiler below makes of it.
+"$STATOR" run "$work/pointwise.stir" --random 0 --backend cuda_soft --outputs device --verify 3 --repeat 2 \
+    >"$work/out" 2>&1 || fail "verified: $(cat "$work/out")"
+cat >"$work/cc" <<END
+#!/bin/sh
+exec cc "\$@" -Dst_fma_f32=__builtin_fmaf -D__builtin_fmaf\(x,y,z\)=\(\(x\)*\(y\)*1.001f+\(z\)\)
+END
+chmod +x "$work/cc"
+mkdir "$work/wrong"
+status=0
+STATOR_CACHE=0 STATOR_SOFT_CC=$work/cc STATOR_SOFT_CACHE=$work/wrong "$STATOR" run "$work/pointwise.stir" --random 0 \
+    --backend cuda_soft --outputs device --verify 1 >"$work/out" 2>&1 || status=$?
+[ $status = 1 ] || fail "a wrong result on the device ends with $status: $(cat "$work/out")"
+has "$work/out" "output 'z' of cuda_soft differs from eager's in values"
 "$STATOR" run "$work/pointwise.stir" --random 0 --backend eager --outputs device >"$work/out" 2>&1 &&
     fail "eager has a device"
 has "$work/out" "results are wanted on a device, and the backend 'eager' computes in host memory"

@@ -190,9 +190,11 @@ enum st_axis_mapping {
     ST_MAPPING_TILE_ROWS = 5,
     ST_MAPPING_TILE_COLUMNS = 6,
     ST_MAPPING_TILE_STEPS = 7,
+    /* Such a sum whose iterations the threads of the block share, `lanes` side by side each. */
+    ST_MAPPING_TILE_SHARES = 8,
     /* The parallel loop's: as COLUMNS, but those that have the same one are neighbours within
      * ST_ROW_THREADS_MAX lanes of a warp, who need no barrier. */
-    ST_MAPPING_ROWS = 8,
+    ST_MAPPING_ROWS = 9,
     ST_MAPPING_LAST = ST_MAPPING_ROWS
 };
 
@@ -277,9 +279,10 @@ void st_kernel_deinit(st_kernel *kernel);
  * SERIAL; with a parallel loop all stores are inside it, and its extent is made of sizes; one
  * VECTOR axis on a path. GRID, BLOCKS, COLUMNS and ROWS are of the parallel loop alone; a THREADS
  * axis is neither SERIAL nor inside a GRID or another THREADS axis; TILE_ROWS are inside BLOCKS,
- * TILE_COLUMNS inside them, TILE_STEPS inside those; a kernel with a mapped axis has threads. Of
- * ROWS as many threads share an iteration as a power of two in 2..ST_ROW_THREADS_MAX, the extents
- * of the loops inside are made of sizes, and each LOCAL buffer is THREAD. */
+ * TILE_COLUMNS inside them, TILE_STEPS or TILE_SHARES inside those; a kernel with a mapped axis
+ * has threads. Of ROWS as many threads share an iteration as a power of two in
+ * 2..ST_ROW_THREADS_MAX, the extents of the loops inside are made of sizes, and each LOCAL buffer
+ * is THREAD. */
 stator_status st_kernel_verify(const st_kernel *kernel, stator_diag **err);
 /* The text form, exact: golden tests and `output_code` print it. */
 void st_kernel_print(const st_kernel *kernel, st_str *out);

@@ -162,6 +162,7 @@ static void put_loop(printer *p, const st_loop_inst *inst)
         [ST_MAPPING_TILE_ROWS] = " over rows of a tile",
         [ST_MAPPING_TILE_COLUMNS] = " over columns of a tile",
         [ST_MAPPING_TILE_STEPS] = " by steps of a tile",
+        [ST_MAPPING_TILE_SHARES] = " shared in a tile",
         [ST_MAPPING_ROWS] = " over rows of threads",
     };
     put(p, "loop ");

@@ -1,13 +1,15 @@
 /* Tiles of contractions as text, shared by the files that print them: gpu_tile_load.c brings
  * factors to shared memory, gpu_contract_text.c makes products of them and does with each sum
- * what the kernel does. */
+ * what the kernel does, gpu_skinny.c prints tiles of few rows or columns, gpu_product.c has what
+ * they have in common. */
 #ifndef STATOR_CODEGEN_GPU_CONTRACT_TEXT_H
 #define STATOR_CODEGEN_GPU_CONTRACT_TEXT_H
 
 #include "codegen/gpu/contract/gpu_contract.h"
 #include "codegen/gpu/gpu_text.h"
 
-#define GPU_VECTOR 4u /* elements that a thread brings at once */
+#define GPU_VECTOR 4u  /* elements that a thread brings at once */
+#define GPU_BUFFERS 2u /* of shared memory: one is written while the other one is read */
 
 /* Bits of gpu_text.needed, each shifted by the operand's number. */
 enum { GPU_NEEDED_BY_FACTOR = 1u, GPU_NEEDED_BY_MASK = 4u };
@@ -24,6 +26,8 @@ typedef struct gpu_operand {
     uint32_t side;
     enum gpu_walk walk;
     st_loop_ref vector; /* the load that is made of four elements at once, 0: none is */
+    bool is_even;       /* a thread's vectors at the same steps are aligned where one is */
+    const char *first;  /* where the thread's places on the side begin, "x + "; NULL: at 0 */
 } gpu_operand;
 
 typedef struct gpu_product {
@@ -32,10 +36,13 @@ typedef struct gpu_product {
     const st_loop_inst *loops[3]; /* over rows, columns, steps */
     st_loop_ref acc;
     gpu_operand operands[2];
-    bool is_even; /* steps are a multiple of those between two barriers */
+    const char *member; /* the thread's number among the `members` that bring the same factors */
+    uint32_t members;
+    bool is_even;   /* steps are a multiple of those between two barriers, of all shares together */
+    bool is_shared; /* a thread brings what it multiplies, for itself */
 } gpu_product;
 
-/* ---- gpu_tile_load.c ---- */
+/* ---- gpu_product.c ---- */
 /* A line of the text, indented. */
 void gpu_line(const gpu_product *t, const char *format, ...) STATOR_PRINTF(2, 3);
 /* What follows stands inside braces, the latter ends them. */
@@ -50,11 +57,33 @@ const st_loop_axis *gpu_loop_axis(const gpu_product *t, const st_loop_inst *loop
 uint32_t gpu_pitch_of(const gpu_operand *o);
 /* Elements of a few steps of the factor that one thread brings. */
 uint32_t gpu_elements_of(const gpu_product *t, const gpu_operand *o);
+/* The loop inside the block; NULL: there is none. */
+const st_loop_inst *gpu_loop_in(const gpu_text *g, uint32_t block);
+/* Does what is marked walk the loop? */
+bool gpu_walks(const gpu_product *t, uint32_t bit, const st_loop_inst *loop);
+/* Prints what stands in the block but for its loop and its sums; how many instructions. */
+uint32_t gpu_put_rest(const gpu_product *t, uint32_t block, bool is_counted);
+/* Prints "c[i][j] becomes its sum with p * q", of the sum's type. */
+void gpu_put_multiply(const gpu_product *t, const char *c, const char *p, const char *q);
+/* "share * n + ": where in shared memory of n elements a share those of the thread's begin. */
+void gpu_put_share(const gpu_product *t, uint32_t n);
+
+/* ---- gpu_tile_load.c ---- */
 /* Chooses how the factor is walked: along what lies side by side in memory. */
 void gpu_choose_walk(const gpu_product *t, gpu_operand *o);
-/* Memory to the registers x<name>, at the steps that `step` counts. */
+/* Memory to the registers x<name>, at the steps from `first_step` on. */
 void gpu_put_loads(const gpu_product *t, const gpu_operand *o);
 /* Those registers to shared memory t<name>. */
 void gpu_put_stores(const gpu_product *t, const gpu_operand *o);
+/* A table in shared memory u<name> of what the steps decide of a factor's places, of which threads
+ * would compute the same: its words (0: there is none), and the text that writes those of the steps
+ * that `step` counts. */
+uint32_t gpu_table_words(const gpu_product *t, const gpu_operand *o);
+void gpu_put_table(const gpu_product *t, const gpu_operand *o, const char *step);
+
+/* ---- gpu_skinny.c ---- */
+/* Prints a tile of which the threads share the steps, and its shared memory; its bytes. */
+void gpu_put_skinny(gpu_text *g, const st_loop_inst *rows);
+uint32_t gpu_put_skinny_memory(gpu_text *g, const st_loop_inst *rows);
 
 #endif

@@ -8,68 +8,17 @@
  * by side, four of them come at once if memory is aligned. What lies beyond the last step counts
  * 0. */
 #include "codegen/gpu/contract/gpu_contract_text.h"
+#include "codegen/gpu/gpu_schedule.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #define put st_loop_text_put
 #define line gpu_line
 
-#define PAD 4u /* of a row of shared memory, against conflicts of banks */
-
-void gpu_line(const gpu_product *t, const char *format, ...)
-{
-    va_list args;
-    st_loop_text_indent(&t->g->t);
-    va_start(args, format);
-    st_str_vaddf(t->g->t.out, format, args);
-    va_end(args);
-    st_str_add(t->g->t.out, "\n");
-}
-
-void gpu_open_block(const gpu_product *t)
-{
-    t->g->t.depth++;
-}
-
-void gpu_close_block(const gpu_product *t)
-{
-    t->g->t.depth--;
-    line(t, "}");
-}
-
-/* ---- what is printed ---- */
-
-uint32_t gpu_pitch_of(const gpu_operand *o)
-{
-    return o->side + PAD;
-}
-
-uint32_t gpu_elements_of(const gpu_product *t, const gpu_operand *o)
-{
-    return o->side * t->shape->steps / t->shape->threads;
-}
-
-const char *gpu_type_of(const gpu_product *t)
-{
-    return t->g->t.spelling->types[st_loop_at(t->g->kernel, t->acc)->dtype];
-}
-
-const char *gpu_index_type(const gpu_product *t)
-{
-    return t->g->t.spelling->index_type;
-}
-
-bool gpu_sums_f32(const gpu_product *t)
-{
-    return st_loop_at(t->g->kernel, t->acc)->dtype == STATOR_F32;
-}
-
-const st_loop_axis *gpu_loop_axis(const gpu_product *t, const st_loop_inst *loop)
-{
-    return &t->g->kernel->axes.data[loop->ref];
-}
+#define GPU_BOUND_MAX 8u /* values that an index is made of */
+#define TABLE_WIDTH 4u   /* words of each step */
 
 /* ---- how factors lie in memory ---- */
 
@@ -100,6 +49,84 @@ static int64_t step_along(const gpu_product *t, const st_loop_inst *loop, uint32
     return st_loop_linear(kernel->syms, sym, kernel->axes.data[loop->ref].symbol, &coef, &rest)
                ? st_loop_known_or(&kernel->syms->tab, coef, -1)
                : -1;
+}
+
+/* How the value of an index walks four iterations of the loop that begin at a multiple of four:
+ * 0 or 1 each; -1: in another way. That is the quotient or the rest by a multiple of four. */
+static int64_t step_of_bound(const gpu_product *t, const st_loop_inst *loop, uint32_t sym)
+{
+    const st_kernel *kernel = t->g->kernel;
+    const st_symtab *tab = &kernel->syms->tab;
+    const stator_sym_row *row = st_sym_row_at(tab, sym);
+    int64_t step = 0;
+    for (uint32_t i = 0; i < row->term_count; i++) {
+        const stator_term_row *term = st_sym_term(tab, row, i);
+        const stator_atom_row *atom = st_atom_at(tab, term->atom);
+        if (atom->kind == STATOR_ATOM_SYMBOL) {
+            step += term->atom == gpu_loop_axis(t, loop)->symbol ? term->coef : 0;
+            continue;
+        }
+        uint32_t coef = 0;
+        uint32_t rest = 0;
+        const uint32_t symbol = gpu_loop_axis(t, loop)->symbol;
+        const bool is_linear = st_loop_linear(kernel->syms, atom->a, symbol, &coef, &rest);
+        const int64_t inside = is_linear ? st_loop_known_or(tab, coef, -1) : -1;
+        const bool is_even = st_loop_known_or(tab, atom->b, 1) % (int64_t)GPU_VECTOR == 0 &&
+                             inside == 1 && gpu_is_multiple(kernel, rest, GPU_VECTOR);
+        if (inside == 0 && st_loop_known_or(tab, atom->b, 0) > 0) {
+            continue;
+        }
+        if (!is_even || (atom->kind != STATOR_ATOM_FLOORDIV && atom->kind != STATOR_ATOM_MOD)) {
+            return -1;
+        }
+        step += atom->kind == STATOR_ATOM_MOD ? term->coef : 0;
+    }
+    return step;
+}
+
+typedef struct bound_walk {
+    const gpu_product *t;
+    const st_loop_inst *loop;
+    uint32_t sym;
+    uint32_t symbols[GPU_BOUND_MAX]; /* those that have been seen */
+    uint32_t n;
+    int64_t step; /* of the whole, -1: not known */
+} bound_walk;
+
+static void add_bound(void *self, uint32_t index)
+{
+    bound_walk *w = self;
+    const st_kernel *kernel = w->t->g->kernel;
+    const st_loop_symbol *symbol = &kernel->syms->symbols.data[index];
+    uint32_t coef = 0;
+    uint32_t rest = 0;
+    for (uint32_t i = 0; i < w->n; i++) {
+        if (w->symbols[i] == index) {
+            return;
+        }
+    }
+    if (symbol->kind != ST_SYMBOL_VALUE || w->step < 0 ||
+        st_loop_at(kernel, symbol->id)->block != w->loop->body) {
+        return;
+    }
+    const st_loop_inst *value = st_loop_at(kernel, st_loop_at(kernel, symbol->id)->args[0]);
+    const bool is_known = value->code == ST_LOOP_INDEX && w->n < GPU_BOUND_MAX &&
+                          st_loop_linear(kernel->syms, w->sym, index, &coef, &rest);
+    const int64_t step = is_known ? step_of_bound(w->t, w->loop, value->sym) : -1;
+    const int64_t by = step > 0 ? st_loop_known_or(&kernel->syms->tab, coef, -1) : 0;
+    w->step = step < 0 || by < 0 ? -1 : w->step + step * by;
+    if (w->n < GPU_BOUND_MAX) {
+        w->symbols[w->n++] = index;
+    }
+}
+
+/* Elements from one of four iterations that begin at a multiple of four to the next, where values
+ * bound in the loop count too; -1: that differs or is not known. */
+static int64_t vector_step(const gpu_product *t, const st_loop_inst *loop, uint32_t sym)
+{
+    bound_walk w = {.t = t, .loop = loop, .sym = sym, .step = step_along(t, loop, sym)};
+    st_loop_each_symbol(t->g->kernel->syms, sym, add_bound, &w);
+    return w.step;
 }
 
 /* Is the mask one that holds up to some iteration of the loop, or none? */
@@ -142,6 +169,18 @@ static st_loop_ref only_load(const gpu_product *t, const gpu_operand *o)
     return load;
 }
 
+/* Can four elements along the walk be moved at once? */
+static bool is_vector(const gpu_product *t, const gpu_operand *o, const st_loop_inst *load,
+                      int64_t along, int64_t across)
+{
+    const uint32_t dtype = t->g->kernel->buffers.data[load->ref].dtype;
+    const bool is_aligned = across < 0 || across % (int64_t)GPU_VECTOR == 0;
+    const uint32_t side = o->walk == GPU_WALK_STEPS ? t->shape->steps : o->side;
+    return along == 1 && is_aligned && st_element_bytes(dtype) <= 4u &&
+           st_loop_loaded(dtype) == dtype && is_limit(t, o, load->args[0]) &&
+           side % GPU_VECTOR == 0 && gpu_elements_of(t, o) % GPU_VECTOR == 0;
+}
+
 void gpu_choose_walk(const gpu_product *t, gpu_operand *o)
 {
     const st_loop_ref ref = only_load(t, o);
@@ -150,36 +189,70 @@ void gpu_choose_walk(const gpu_product *t, gpu_operand *o)
     if (ref == 0) {
         return;
     }
-    const uint32_t dtype = t->g->kernel->buffers.data[load->ref].dtype;
     st_loop_each_symbol(t->g->kernel->syms, load->sym, note_bound, &search);
-    const int64_t along_side = search.has_side ? -1 : step_along(t, o->loop, load->sym);
-    const int64_t along_steps = search.has_steps ? -1 : step_along(t, t->loops[2], load->sym);
-    o->walk = along_steps == 1 && along_side != 1 ? GPU_WALK_STEPS : GPU_WALK_SIDE;
-    const int64_t along = o->walk == GPU_WALK_STEPS ? along_steps : along_side;
-    const int64_t across = o->walk == GPU_WALK_STEPS ? along_side : along_steps;
-    const uint64_t bytes = st_element_bytes(dtype);
-    const bool is_aligned = across < 0 || across % (int64_t)GPU_VECTOR == 0;
-    if (along == 1 && is_aligned && bytes <= 4u && st_loop_loaded(dtype) == dtype &&
-        !search.has_side && !search.has_steps && is_limit(t, o, load->args[0]) &&
-        gpu_elements_of(t, o) % GPU_VECTOR == 0) {
-        o->vector = ref;
-        gpu_mark_needed(t->g->kernel, load->args[0], t->g->needed,
-                        (uint8_t)(GPU_NEEDED_BY_MASK << o->number));
+    const int64_t strict[2] = {
+        [GPU_WALK_SIDE] = search.has_side ? -1 : step_along(t, o->loop, load->sym),
+        [GPU_WALK_STEPS] = search.has_steps ? -1 : step_along(t, t->loops[2], load->sym)};
+    const int64_t along[2] = {[GPU_WALK_SIDE] = vector_step(t, o->loop, load->sym),
+                              [GPU_WALK_STEPS] = vector_step(t, t->loops[2], load->sym)};
+    const enum gpu_walk first =
+        strict[GPU_WALK_STEPS] == 1 && strict[GPU_WALK_SIDE] != 1 ? GPU_WALK_STEPS : GPU_WALK_SIDE;
+    for (uint32_t k = 0; k < 2u && !o->vector; k++) {
+        o->walk = k ? (enum gpu_walk)(1 - first) : first;
+        const int64_t across = strict[1 - o->walk];
+        if (is_vector(t, o, load, along[o->walk], across)) {
+            o->vector = ref;
+            o->is_even = across >= 0 && (strict[o->walk] == 1 || o->walk == GPU_WALK_STEPS);
+            gpu_mark_needed(t->g->kernel, load->args[0], t->g->needed,
+                            (uint8_t)(GPU_NEEDED_BY_MASK << o->number));
+        }
     }
+    o->walk = o->vector ? o->walk : first;
 }
 
 /* ---- memory to registers ---- */
 
-/* What stands in the loops of the tile and the bit marks. */
-static void put_marked(const gpu_product *t, uint32_t bit)
+/* Is it a value of the loop over the steps that no place on the side decides, made of indices? */
+static bool is_of_step(const gpu_product *t, const gpu_operand *o, st_loop_ref ref)
+{
+    const st_kernel *kernel = t->g->kernel;
+    const st_loop_inst *inst = st_loop_at(kernel, ref);
+    bound_search search = {t, false, false};
+    if (inst->code == ST_LOOP_BIND) {
+        return is_of_step(t, o, inst->args[0]);
+    }
+    if (inst->code != ST_LOOP_INDEX || inst->block != t->loops[2]->body) {
+        return false;
+    }
+    st_loop_each_symbol(kernel->syms, inst->sym, note_bound, &search);
+    return !search.has_side && step_along(t, o->loop, inst->sym) == 0;
+}
+
+/* Which of the instructions that a factor needs. */
+enum marked { MARKED_ALL, MARKED_OF_STEP, MARKED_OTHERS, MARKED_INDICES };
+
+/* What stands in the loops of the tile and the bit marks, but for the instruction `known`, which
+ * is true. */
+static void put_marked(const gpu_product *t, const gpu_operand *o, uint32_t bit, enum marked which,
+                       st_loop_ref known)
 {
     for (uint32_t k = 0; k < 3u; k++) {
         for (st_loop_ref ref = t->g->kernel->blocks.data[t->loops[k]->body].first; ref;
              ref = st_loop_at(t->g->kernel, ref)->next) {
-            if (t->g->needed[ref] & bit) {
-                st_loop_text_indent(&t->g->t);
-                st_loop_text_inst(&t->g->t, ref);
+            const uint16_t code = st_loop_at(t->g->kernel, ref)->code;
+            const bool is_wanted =
+                which == MARKED_ALL ||
+                (which == MARKED_INDICES ? code == ST_LOOP_INDEX || code == ST_LOOP_BIND
+                                         : is_of_step(t, o, ref) == (which == MARKED_OF_STEP));
+            if (!(t->g->needed[ref] & bit) || !is_wanted) {
+                continue;
             }
+            if (ref == known) {
+                line(t, "const st_bool v%" PRIu32 " = 1;", ref);
+                continue;
+            }
+            st_loop_text_indent(&t->g->t);
+            st_loop_text_inst(&t->g->t, ref);
         }
     }
 }
@@ -198,35 +271,150 @@ static void put_is_step(const gpu_product *t, const char *before, const char *af
     put(&t->g->t, "%s\n", after);
 }
 
-/* The value of the factor at the place that is set, into x<name>[at]. */
+/* Do the lanes of a warp bring neighbours along the side, at one step each time? */
+static bool is_by_warps(const gpu_product *t, const gpu_operand *o)
+{
+    const uint32_t warps = t->members / 32u;
+    return o->walk == GPU_WALK_SIDE && !o->vector && o->side % 32u == 0 && warps > 0 &&
+           t->members % 32u == 0 && t->shape->steps % warps == 0;
+}
+
+/* ---- a table of what the steps decide ---- */
+
+/* Is it the number of a value bound in the loop over the steps that the factor needs, and no
+ * place on the side decides? */
+static bool is_in_table(const gpu_product *t, const gpu_operand *o, st_loop_ref ref)
+{
+    return st_loop_at(t->g->kernel, ref)->code == ST_LOOP_BIND &&
+           (t->g->needed[ref] & (GPU_NEEDED_BY_FACTOR << o->number)) && is_of_step(t, o, ref);
+}
+
+/* Values of each step; 0: there is no table, threads compute them where they need them. */
+static uint32_t table_width(const gpu_product *t, const gpu_operand *o)
+{
+    uint32_t n = 0;
+    for (st_loop_ref ref = t->g->kernel->blocks.data[t->loops[2]->body].first; ref;
+         ref = st_loop_at(t->g->kernel, ref)->next) {
+        n += is_in_table(t, o, ref);
+    }
+    const bool is_narrow = strcmp(gpu_index_type(t), "st_i32") == 0;
+    return is_narrow && !t->is_shared && is_by_warps(t, o) && n <= TABLE_WIDTH ? n : 0;
+}
+
+/* Steps of all shares between two barriers. */
+static uint32_t table_steps(const gpu_product *t)
+{
+    return t->shape->steps * t->shape->shares;
+}
+
+uint32_t gpu_table_words(const gpu_product *t, const gpu_operand *o)
+{
+    return table_width(t, o) ? GPU_BUFFERS * table_steps(t) * TABLE_WIDTH : 0;
+}
+
+void gpu_put_table(const gpu_product *t, const gpu_operand *o, const char *step)
+{
+    const uint32_t bit = (uint32_t)GPU_NEEDED_BY_FACTOR << o->number;
+    uint32_t n = table_width(t, o);
+    if (n == 0) {
+        return;
+    }
+    line(t, "if (ST_THREAD < %" PRIu32 ") {", table_steps(t));
+    gpu_open_block(t);
+    line(t, "const %s i%" PRIu32 " = %s * %" PRIu32 " + (%s)ST_THREAD;", gpu_index_type(t),
+         t->loops[2]->ref, step, table_steps(t), gpu_index_type(t));
+    put_marked(t, o, bit, MARKED_OF_STEP, 0);
+    st_loop_text_indent(&t->g->t);
+    put(&t->g->t, "st_store_u32x4(u%c + (%s %% 2 * %" PRIu32 " + (%s)ST_THREAD) * %u", o->name,
+        step, table_steps(t), gpu_index_type(t), TABLE_WIDTH);
+    for (st_loop_ref ref = t->g->kernel->blocks.data[t->loops[2]->body].first; ref;
+         ref = st_loop_at(t->g->kernel, ref)->next) {
+        if (is_in_table(t, o, ref)) {
+            put(&t->g->t, ", (st_u32)n%" PRIu32, ref);
+        }
+    }
+    for (; n < TABLE_WIDTH; n++) {
+        put(&t->g->t, ", 0");
+    }
+    put(&t->g->t, ");\n");
+    gpu_close_block(t);
+}
+
+/* What the step decides, from the table or computed. */
+static void put_of_step(const gpu_product *t, const gpu_operand *o)
+{
+    uint32_t n = 0;
+    if (table_width(t, o) == 0) {
+        put_marked(t, o, (uint32_t)GPU_NEEDED_BY_FACTOR << o->number, MARKED_OF_STEP, 0);
+        return;
+    }
+    st_loop_text_indent(&t->g->t);
+    put(&t->g->t, "const st_u32x4 words = st_load_u32x4(u%c + (", o->name);
+    gpu_put_share(t, t->shape->steps);
+    put(&t->g->t, "step %% 2 * %" PRIu32 " + at_step) * %u);\n", table_steps(t), TABLE_WIDTH);
+    for (st_loop_ref ref = t->g->kernel->blocks.data[t->loops[2]->body].first; ref;
+         ref = st_loop_at(t->g->kernel, ref)->next) {
+        if (is_in_table(t, o, ref)) {
+            line(t, "const %s n%" PRIu32 " = (%s)words.%c;", gpu_index_type(t), ref,
+                 gpu_index_type(t), "xyzw"[n++]);
+        }
+    }
+}
+
+/* The value of the factor at the place that is set, into x<name>[at]. What the step alone decides
+ * stands outside of the test, so that neighbours share it. */
 static void put_element(const gpu_product *t, const gpu_operand *o, const char *at)
 {
+    const uint32_t bit = (uint32_t)GPU_NEEDED_BY_FACTOR << o->number;
     line(t, "%s value = 0;", gpu_type_of(t));
+    put_of_step(t, o);
     put_is_step(t, "if (", ") {");
     gpu_open_block(t);
-    put_marked(t, GPU_NEEDED_BY_FACTOR << o->number);
+    put_marked(t, o, bit, MARKED_OTHERS, 0);
     line(t, "value = v%" PRIu32 ";", o->factor);
     gpu_close_block(t);
     line(t, "x%c[%s] = value;", o->name, at);
 }
 
-/* The place of element `at` on the side and in the steps, of which the first moves fastest. */
-static void put_position(const gpu_product *t, const gpu_operand *o, uint32_t vector)
+/* The place in the tile of the element, or vector, that the thread brings as its g-th. */
+static void put_offsets(const gpu_product *t, const gpu_operand *o)
 {
-    const uint32_t fast = (o->walk == GPU_WALK_SIDE ? o->side : t->shape->steps) / vector;
-    const char *side[2] = {"%", "/"};
-    const bool is_steps = o->walk == GPU_WALK_STEPS;
+    const uint32_t vector = o->vector ? GPU_VECTOR : 1u;
+    const bool is_by_side = o->walk == GPU_WALK_SIDE;
+    const uint32_t fast = (is_by_side ? o->side : t->shape->steps) / vector;
+    const char *type = gpu_index_type(t);
     char times[16] = "";
     if (vector > 1u) {
         (void)snprintf(times, sizeof times, " * %" PRIu32, vector);
     }
-    line(t, "const st_u32 at = ST_THREAD + g * %" PRIu32 ";", t->shape->threads);
-    line(t, "const %s %s%" PRIu32 " = (%s)(at %s %" PRIu32 "%s);", gpu_index_type(t),
-         !is_steps && vector > 1u ? "f" : "i", o->loop->ref, gpu_index_type(t), side[is_steps],
-         fast, is_steps ? "" : times);
-    line(t, "const %s %s%" PRIu32 " = step * %" PRIu32 " + (%s)(at %s %" PRIu32 "%s);",
-         gpu_index_type(t), is_steps && vector > 1u ? "f" : "i", t->loops[2]->ref, t->shape->steps,
-         gpu_index_type(t), side[!is_steps], fast, is_steps ? times : "");
+    if (is_by_warps(t, o)) {
+        const uint32_t lines = o->side / 32u;
+        line(t, "const %s at_side = (%s)(%s %% 32 + g %% %" PRIu32 " * 32);", type, type, t->member,
+             lines);
+        line(t, "const %s at_step = (%s)(%s / 32 + g / %" PRIu32 " * %" PRIu32 ");", type, type,
+             t->member, lines, t->members / 32u);
+        return;
+    }
+    if (t->is_shared) {
+        line(t, "const st_u32 at = g;");
+    } else {
+        line(t, "const st_u32 at = %s + g * %" PRIu32 ";", t->member, t->members);
+    }
+    line(t, "const %s at_side = %s(%s)(at %s %" PRIu32 "%s);", type, o->first ? o->first : "", type,
+         is_by_side ? "%" : "/", fast, is_by_side ? times : "");
+    line(t, "const %s at_step = (%s)(at %s %" PRIu32 "%s);", type, type, is_by_side ? "/" : "%",
+         fast, is_by_side ? "" : times);
+}
+
+/* That place as the indices of the loops; f<axis> is the first of a vector's. */
+static void put_position(const gpu_product *t, const gpu_operand *o)
+{
+    const bool is_steps = o->walk == GPU_WALK_STEPS;
+    put_offsets(t, o);
+    line(t, "const %s %s%" PRIu32 " = at_side;", gpu_index_type(t),
+         !is_steps && o->vector ? "f" : "i", o->loop->ref);
+    line(t, "const %s %s%" PRIu32 " = first_step + at_step;", gpu_index_type(t),
+         is_steps && o->vector ? "f" : "i", t->loops[2]->ref);
 }
 
 static void put_scalars(const gpu_product *t, const gpu_operand *o)
@@ -234,7 +422,7 @@ static void put_scalars(const gpu_product *t, const gpu_operand *o)
     line(t, "ST_UNROLL");
     line(t, "for (st_u32 g = 0; g < %" PRIu32 "; g++) {", gpu_elements_of(t, o));
     gpu_open_block(t);
-    put_position(t, o, 1);
+    put_position(t, o);
     put_element(t, o, "g");
     gpu_close_block(t);
 }
@@ -248,7 +436,7 @@ static void put_is_whole(const gpu_product *t, const gpu_operand *o, uint32_t ax
     gpu_open_block(t);
     line(t, "const %s i%" PRIu32 " = f%" PRIu32 " + %" PRIu32 ";", gpu_index_type(t), axis, axis,
          GPU_VECTOR - 1u);
-    put_marked(t, GPU_NEEDED_BY_MASK << o->number);
+    put_marked(t, o, (uint32_t)GPU_NEEDED_BY_MASK << o->number, MARKED_ALL, 0);
     if (mask) {
         line(t, "is_whole = v%" PRIu32 ";", mask);
     }
@@ -294,34 +482,101 @@ static void put_vector_load(const gpu_product *t, const gpu_operand *o)
     put(&t->g->t, "};\n");
 }
 
-static void put_vectors(const gpu_product *t, const gpu_operand *o)
+/* The elements of a vector that is whole, or one by one where it is not. */
+static void put_vector_elements(const gpu_product *t, const gpu_operand *o, bool is_whole)
+{
+    const uint32_t axis = o->walk == GPU_WALK_STEPS ? t->loops[2]->ref : o->loop->ref;
+    line(t, "ST_UNROLL");
+    line(t, "for (%s e = 0; e < %" PRIu32 "; e++) {", gpu_index_type(t), GPU_VECTOR);
+    gpu_open_block(t);
+    line(t, "const %s i%" PRIu32 " = f%" PRIu32 " + e;", gpu_index_type(t), axis, axis);
+    if (is_whole) {
+        const uint32_t bit = (uint32_t)GPU_NEEDED_BY_FACTOR << o->number;
+        t->g->is_staged[o->vector] = ST_LOOP_STAGED;
+        t->g->t.is_staged = t->g->is_staged;
+        put_marked(t, o, bit, MARKED_ALL, st_loop_at(t->g->kernel, o->vector)->args[0]);
+        line(t, "x%c[g * 4 + e] = v%" PRIu32 ";", o->name, o->factor);
+        t->g->t.is_staged = NULL;
+        t->g->is_staged[o->vector] = ST_LOOP_IN_MEMORY;
+    } else {
+        put_element(t, o, "g * 4 + e");
+    }
+    gpu_close_block(t);
+}
+
+/* "if (is_whole && the vector at the place that is set is aligned) {" */
+static void put_if_aligned(const gpu_product *t, const gpu_operand *o, const char *before,
+                           const char *after)
 {
     const st_loop_inst *load = st_loop_at(t->g->kernel, o->vector);
-    const uint32_t axis = o->walk == GPU_WALK_STEPS ? t->loops[2]->ref : o->loop->ref;
+    st_loop_text_indent(&t->g->t);
+    put(&t->g->t, "%sis_whole && (st_u64)(", before);
+    put_address(t, load);
+    put(&t->g->t, ") %% %" PRIu32 " == 0%s\n", GPU_VECTOR * bytes_of(t, load), after);
+}
+
+static uint32_t vector_axis(const gpu_product *t, const gpu_operand *o)
+{
+    return o->walk == GPU_WALK_STEPS ? t->loops[2]->ref : o->loop->ref;
+}
+
+/* What the address of a vector is made of. */
+static void put_vector_indices(const gpu_product *t, const gpu_operand *o)
+{
+    const uint32_t axis = vector_axis(t, o);
+    line(t, "const %s i%" PRIu32 " = f%" PRIu32 ";", gpu_index_type(t), axis, axis);
+    put_marked(t, o, (uint32_t)GPU_NEEDED_BY_FACTOR << o->number, MARKED_INDICES, 0);
+}
+
+/* Each vector is whole or not for itself. */
+static void put_vectors(const gpu_product *t, const gpu_operand *o)
+{
+    const uint32_t axis = vector_axis(t, o);
     line(t, "ST_UNROLL");
     line(t, "for (st_u32 g = 0; g < %" PRIu32 "; g++) {", gpu_elements_of(t, o) / GPU_VECTOR);
     gpu_open_block(t);
-    put_position(t, o, GPU_VECTOR);
+    put_position(t, o);
     put_is_whole(t, o, axis);
-    line(t, "const %s i%" PRIu32 " = f%" PRIu32 ";", gpu_index_type(t), axis, axis);
-    st_loop_text_indent(&t->g->t);
-    put(&t->g->t, "if (is_whole && (st_u64)(");
-    put_address(t, load);
-    put(&t->g->t, ") %% %" PRIu32 " == 0) {\n", GPU_VECTOR * bytes_of(t, load));
+    put_vector_indices(t, o);
+    put_if_aligned(t, o, "if (", ") {");
+    gpu_open_block(t);
+    put_vector_load(t, o);
+    put_vector_elements(t, o, true);
+    t->g->t.depth--;
+    line(t, "} else {");
+    gpu_open_block(t);
+    put_vector_elements(t, o, false);
+    gpu_close_block(t);
+    gpu_close_block(t);
+}
+
+/* All vectors of a thread are whole, which the last of them tells, or none is moved at once: so
+ * they are on their way together. */
+static void put_vectors_together(const gpu_product *t, const gpu_operand *o)
+{
+    const uint32_t axis = vector_axis(t, o);
+    const uint32_t n = gpu_elements_of(t, o) / GPU_VECTOR;
+    line(t, "st_bool is_whole_%c = 0;", o->name);
+    line(t, "{");
+    gpu_open_block(t);
+    line(t, "const st_u32 g = %" PRIu32 ";", n - 1u);
+    put_position(t, o);
+    put_is_whole(t, o, axis);
+    put_vector_indices(t, o);
+    put_if_aligned(t, o, o->name == 'a' ? "is_whole_a = " : "is_whole_b = ", ";");
+    gpu_close_block(t);
+    line(t, "if (is_whole_%c) {", o->name);
     for (uint32_t is_whole = 1;; is_whole--) {
         gpu_open_block(t);
+        line(t, "ST_UNROLL");
+        line(t, "for (st_u32 g = 0; g < %" PRIu32 "; g++) {", n);
+        gpu_open_block(t);
+        put_position(t, o);
         if (is_whole) {
+            put_vector_indices(t, o);
             put_vector_load(t, o);
         }
-        line(t, "ST_UNROLL");
-        line(t, "for (%s e = 0; e < %" PRIu32 "; e++) {", gpu_index_type(t), GPU_VECTOR);
-        gpu_open_block(t);
-        line(t, "const %s i%" PRIu32 " = f%" PRIu32 " + e;", gpu_index_type(t), axis, axis);
-        t->g->is_staged[o->vector] = is_whole ? ST_LOOP_STAGED : ST_LOOP_IN_MEMORY;
-        t->g->t.is_staged = t->g->is_staged;
-        put_element(t, o, "g * 4 + e");
-        t->g->t.is_staged = NULL;
-        t->g->is_staged[o->vector] = ST_LOOP_IN_MEMORY;
+        put_vector_elements(t, o, is_whole);
         gpu_close_block(t);
         t->g->t.depth--;
         if (!is_whole) {
@@ -330,12 +585,13 @@ static void put_vectors(const gpu_product *t, const gpu_operand *o)
         line(t, "} else {");
     }
     line(t, "}");
-    gpu_close_block(t);
 }
 
 void gpu_put_loads(const gpu_product *t, const gpu_operand *o)
 {
-    if (o->vector) {
+    if (o->vector && t->is_shared && o->is_even) {
+        put_vectors_together(t, o);
+    } else if (o->vector) {
         put_vectors(t, o);
     } else {
         put_scalars(t, o);
@@ -347,20 +603,18 @@ void gpu_put_loads(const gpu_product *t, const gpu_operand *o)
 void gpu_put_stores(const gpu_product *t, const gpu_operand *o)
 {
     const uint32_t vector = o->vector ? GPU_VECTOR : 1u;
-    const uint32_t fast = (o->walk == GPU_WALK_SIDE ? o->side : t->shape->steps) / vector;
     const bool is_by_side = o->walk == GPU_WALK_SIDE;
     char pitch[16];
     (void)snprintf(pitch, sizeof pitch, " * %" PRIu32, gpu_pitch_of(o));
     line(t, "ST_UNROLL");
     line(t, "for (st_u32 g = 0; g < %" PRIu32 "; g++) {", gpu_elements_of(t, o) / vector);
     gpu_open_block(t);
-    line(t, "const st_u32 at = ST_THREAD + g * %" PRIu32 ";", t->shape->threads);
-    line(t,
-         "%s *to = t%c + (step %% 2 * %" PRIu32 " + (%s)(at %s %" PRIu32 "%s) * %" PRIu32
-         " + (%s)(at %s %" PRIu32 "%s));",
-         gpu_type_of(t), o->name, t->shape->steps * gpu_pitch_of(o), gpu_index_type(t),
-         is_by_side ? "/" : "%", fast, !is_by_side && vector > 1u ? " * 4" : "", gpu_pitch_of(o),
-         gpu_index_type(t), is_by_side ? "%" : "/", fast, is_by_side && vector > 1u ? " * 4" : "");
+    put_offsets(t, o);
+    st_loop_text_indent(&t->g->t);
+    put(&t->g->t, "%s *to = t%c + (", gpu_type_of(t), o->name);
+    gpu_put_share(t, GPU_BUFFERS * t->shape->steps * gpu_pitch_of(o));
+    put(&t->g->t, "step %% 2 * %" PRIu32 " + at_step * %" PRIu32 " + at_side);\n",
+        t->shape->steps * gpu_pitch_of(o), gpu_pitch_of(o));
     if (vector == 1u) {
         line(t, "*to = x%c[g];", o->name);
     } else if (is_by_side && gpu_sums_f32(t)) {

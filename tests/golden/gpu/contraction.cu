@@ -33,11 +33,14 @@ ST_KERNEL(k0_dot_general_add, k0_dot_general_add_arguments, 128)
     const st_i32 steps = ((50) + 15) / 16;
     for (st_i32 step = 0; step <= steps; step++) {
         if (step < steps) {
+            const st_i32 first_step = step * 16;
             ST_UNROLL
             for (st_u32 g = 0; g < 8; g++) {
                 const st_u32 at = ST_THREAD + g * 128;
-                const st_i32 i4 = (st_i32)(at / 16);
-                const st_i32 i2 = step * 16 + (st_i32)(at % 16);
+                const st_i32 at_side = (st_i32)(at / 16);
+                const st_i32 at_step = (st_i32)(at % 16);
+                const st_i32 i4 = at_side;
+                const st_i32 i2 = first_step + at_step;
                 float value = 0;
                 if (i2 < (50)) {
                     const st_i64 v28 = (i4 + 64 * n24);
@@ -50,9 +53,10 @@ ST_KERNEL(k0_dot_general_add, k0_dot_general_add_arguments, 128)
             }
             ST_UNROLL
             for (st_u32 g = 0; g < 8; g++) {
-                const st_u32 at = ST_THREAD + g * 128;
-                const st_i32 i5 = (st_i32)(at % 64);
-                const st_i32 i2 = step * 16 + (st_i32)(at / 64);
+                const st_i32 at_side = (st_i32)(ST_THREAD % 32 + g % 2 * 32);
+                const st_i32 at_step = (st_i32)(ST_THREAD / 32 + g / 2 * 4);
+                const st_i32 i5 = at_side;
+                const st_i32 i2 = first_step + at_step;
                 float value = 0;
                 if (i2 < (50)) {
                     const st_i64 v32 = (i5 + 64 * n26);
@@ -66,30 +70,33 @@ ST_KERNEL(k0_dot_general_add, k0_dot_general_add_arguments, 128)
         }
         if (step > 0) {
             const st_i32 half = (step + 1) % 2;
+            float p[2][8], q[2][4];
             ST_UNROLL
-            for (st_i32 k = 0; k < 16; k++) {
-                float p[8], q[4];
-                ST_UNROLL
-                for (st_u32 i = 0; i < 8; i += 4) {
-                    const st_u32x4 w = st_load_u32x4(ta + (half * 1088 + k * 68 + row + (st_i32)(i * 4)));
-                    p[i + 0] = st_f32_of_bits(w.x);
-                    p[i + 1] = st_f32_of_bits(w.y);
-                    p[i + 2] = st_f32_of_bits(w.z);
-                    p[i + 3] = st_f32_of_bits(w.w);
+            for (st_i32 k = -1; k < 16; k++) {
+                if (k < 15) { /* the next step's, while this one's are multiplied */
+                    ST_UNROLL
+                    for (st_u32 i = 0; i < 8; i += 4) {
+                        const st_u32x4 w = st_load_u32x4(ta + (half * 1088 + (k + 1) * 68 + row + (st_i32)(i * 4)));
+                        p[(k + 1) % 2][i + 0] = st_f32_of_bits(w.x);
+                        p[(k + 1) % 2][i + 1] = st_f32_of_bits(w.y);
+                        p[(k + 1) % 2][i + 2] = st_f32_of_bits(w.z);
+                        p[(k + 1) % 2][i + 3] = st_f32_of_bits(w.w);
+                    }
+                    ST_UNROLL
+                    for (st_u32 i = 0; i < 4; i += 4) {
+                        const st_u32x4 w = st_load_u32x4(tb + (half * 1088 + (k + 1) * 68 + column + (st_i32)(i * 8)));
+                        q[(k + 1) % 2][i + 0] = st_f32_of_bits(w.x);
+                        q[(k + 1) % 2][i + 1] = st_f32_of_bits(w.y);
+                        q[(k + 1) % 2][i + 2] = st_f32_of_bits(w.z);
+                        q[(k + 1) % 2][i + 3] = st_f32_of_bits(w.w);
+                    }
                 }
-                ST_UNROLL
-                for (st_u32 i = 0; i < 4; i += 4) {
-                    const st_u32x4 w = st_load_u32x4(tb + (half * 1088 + k * 68 + column + (st_i32)(i * 8)));
-                    q[i + 0] = st_f32_of_bits(w.x);
-                    q[i + 1] = st_f32_of_bits(w.y);
-                    q[i + 2] = st_f32_of_bits(w.z);
-                    q[i + 3] = st_f32_of_bits(w.w);
-                }
+                if (k < 0) { continue; }
                 ST_UNROLL
                 for (st_u32 i = 0; i < 8; i++) {
                     ST_UNROLL
                     for (st_u32 j = 0; j < 4; j++) {
-                        c[i][j] = st_fma_f32(p[i], q[j], c[i][j]);
+                        c[i][j] = st_fma_f32(p[k % 2][i], q[k % 2][j], c[i][j]);
                     }
                 }
             }
@@ -98,13 +105,16 @@ ST_KERNEL(k0_dot_general_add, k0_dot_general_add_arguments, 128)
             ST_UNROLL
             for (st_u32 g = 0; g < 8; g++) {
                 const st_u32 at = ST_THREAD + g * 128;
-                float *to = ta + (step % 2 * 1088 + (st_i32)(at % 16) * 68 + (st_i32)(at / 16));
+                const st_i32 at_side = (st_i32)(at / 16);
+                const st_i32 at_step = (st_i32)(at % 16);
+                float *to = ta + (step % 2 * 1088 + at_step * 68 + at_side);
                 *to = xa[g];
             }
             ST_UNROLL
             for (st_u32 g = 0; g < 8; g++) {
-                const st_u32 at = ST_THREAD + g * 128;
-                float *to = tb + (step % 2 * 1088 + (st_i32)(at / 64) * 68 + (st_i32)(at % 64));
+                const st_i32 at_side = (st_i32)(ST_THREAD % 32 + g % 2 * 32);
+                const st_i32 at_step = (st_i32)(ST_THREAD / 32 + g / 2 * 4);
+                float *to = tb + (step % 2 * 1088 + at_step * 68 + at_side);
                 *to = xb[g];
             }
         }

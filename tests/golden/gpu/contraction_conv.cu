@@ -13,6 +13,7 @@ ST_KERNEL(k0_conv_max, k0_conv_max_arguments, 128)
 {
     ST_SHARED(float, ta, 2176);
     ST_SHARED(float, tb, 2176);
+    ST_SHARED(st_u32, ub, 128);
     const float *b0 = ST_GLOBAL(const float, ST_ARG(b0));
     const float *b1 = ST_GLOBAL(const float, ST_ARG(b1));
     const float *b2 = ST_GLOBAL(const float, ST_ARG(b2));
@@ -31,13 +32,27 @@ ST_KERNEL(k0_conv_max, k0_conv_max_arguments, 128)
     float xa[8];
     float xb[8];
     const st_i32 steps = ((72) + 15) / 16;
+    if (ST_THREAD < 16) {
+        const st_i32 i8 = 0 * 16 + (st_i32)ST_THREAD;
+        const st_i64 v36 = (((i8) / (9)));
+        const st_i32 n37 = v36;
+        const st_i64 v38 = (((((i8) / (3))) % (3)));
+        const st_i32 n39 = v38;
+        const st_i64 v40 = (((i8) % (3)));
+        const st_i32 n41 = v40;
+        st_store_u32x4(ub + (0 % 2 * 16 + (st_i32)ST_THREAD) * 4, (st_u32)n37, (st_u32)n39, (st_u32)n41, 0);
+    }
+    st_barrier();
     for (st_i32 step = 0; step <= steps; step++) {
         if (step < steps) {
+            const st_i32 first_step = step * 16;
             ST_UNROLL
             for (st_u32 g = 0; g < 2; g++) {
                 const st_u32 at = ST_THREAD + g * 128;
-                const st_i32 i10 = (st_i32)(at / 4);
-                const st_i32 f8 = step * 16 + (st_i32)(at % 4 * 4);
+                const st_i32 at_side = (st_i32)(at / 4);
+                const st_i32 at_step = (st_i32)(at % 4 * 4);
+                const st_i32 i10 = at_side;
+                const st_i32 f8 = first_step + at_step;
                 st_bool is_whole = 1;
                 {
                     const st_i32 i8 = f8 + 3;
@@ -48,21 +63,19 @@ ST_KERNEL(k0_conv_max, k0_conv_max_arguments, 128)
                     is_whole = is_whole && i8 < (72);
                 }
                 const st_i32 i8 = f8;
+                const st_i64 v47 = (i10 + 64 * n43);
+                const st_i64 v48 = (40);
                 if (is_whole && (st_u64)(b1 + (i8 + 72 * i10 + 4608 * n43)) % 16 == 0) {
                     const st_u32x4 w = st_load_u32x4(b1 + (i8 + 72 * i10 + 4608 * n43));
                     const float x14[4] = {st_f32_of_bits(w.x >> 0), st_f32_of_bits(w.y >> 0), st_f32_of_bits(w.z >> 0), st_f32_of_bits(w.w >> 0)};
                     ST_UNROLL
                     for (st_i32 e = 0; e < 4; e++) {
                         const st_i32 i8 = f8 + e;
-                        float value = 0;
-                        if (i8 < (72)) {
-                            const st_i64 v47 = (i10 + 64 * n43);
-                            const st_i64 v48 = (40);
-                            const st_bool v70 = (st_bool)(v47 < v48);
-                            const float v14 = v70 ? x14[e] : 0;
-                            value = v14;
-                        }
-                        xa[g * 4 + e] = value;
+                        const st_i64 v47 = (i10 + 64 * n43);
+                        const st_i64 v48 = (40);
+                        const st_bool v70 = 1;
+                        const float v14 = v70 ? x14[e] : 0;
+                        xa[g * 4 + e] = v14;
                     }
                 } else {
                     ST_UNROLL
@@ -82,10 +95,15 @@ ST_KERNEL(k0_conv_max, k0_conv_max_arguments, 128)
             }
             ST_UNROLL
             for (st_u32 g = 0; g < 8; g++) {
-                const st_u32 at = ST_THREAD + g * 128;
-                const st_i32 i11 = (st_i32)(at % 64);
-                const st_i32 i8 = step * 16 + (st_i32)(at / 64);
+                const st_i32 at_side = (st_i32)(ST_THREAD % 32 + g % 2 * 32);
+                const st_i32 at_step = (st_i32)(ST_THREAD / 32 + g / 2 * 4);
+                const st_i32 i11 = at_side;
+                const st_i32 i8 = first_step + at_step;
                 float value = 0;
+                const st_u32x4 words = st_load_u32x4(ub + (step % 2 * 16 + at_step) * 4);
+                const st_i32 n37 = (st_i32)words.x;
+                const st_i32 n39 = (st_i32)words.y;
+                const st_i32 n41 = (st_i32)words.z;
                 if (i8 < (72)) {
                     const st_i64 v51 = (i11 + 64 * n45);
                     const st_i64 v52 = (392);
@@ -96,12 +114,6 @@ ST_KERNEL(k0_conv_max, k0_conv_max_arguments, 128)
                     const st_i32 n33 = v32;
                     const st_i64 v34 = (((i11 + 8 * n45) % (14)));
                     const st_i32 n35 = v34;
-                    const st_i64 v36 = (((i8) / (9)));
-                    const st_i32 n37 = v36;
-                    const st_i64 v38 = (((((i8) / (3))) % (3)));
-                    const st_i32 n39 = v38;
-                    const st_i64 v40 = (((i8) % (3)));
-                    const st_i32 n41 = v40;
                     const st_i64 v3 = (n33 + n39 + -1);
                     const st_bool v73 = (st_bool)(v3 >= v2);
                     const st_bool v74 = (st_bool)(v3 < v5);
@@ -120,30 +132,33 @@ ST_KERNEL(k0_conv_max, k0_conv_max_arguments, 128)
         }
         if (step > 0) {
             const st_i32 half = (step + 1) % 2;
+            float p[2][8], q[2][4];
             ST_UNROLL
-            for (st_i32 k = 0; k < 16; k++) {
-                float p[8], q[4];
-                ST_UNROLL
-                for (st_u32 i = 0; i < 8; i += 4) {
-                    const st_u32x4 w = st_load_u32x4(ta + (half * 1088 + k * 68 + row + (st_i32)(i * 4)));
-                    p[i + 0] = st_f32_of_bits(w.x);
-                    p[i + 1] = st_f32_of_bits(w.y);
-                    p[i + 2] = st_f32_of_bits(w.z);
-                    p[i + 3] = st_f32_of_bits(w.w);
+            for (st_i32 k = -1; k < 16; k++) {
+                if (k < 15) { /* the next step's, while this one's are multiplied */
+                    ST_UNROLL
+                    for (st_u32 i = 0; i < 8; i += 4) {
+                        const st_u32x4 w = st_load_u32x4(ta + (half * 1088 + (k + 1) * 68 + row + (st_i32)(i * 4)));
+                        p[(k + 1) % 2][i + 0] = st_f32_of_bits(w.x);
+                        p[(k + 1) % 2][i + 1] = st_f32_of_bits(w.y);
+                        p[(k + 1) % 2][i + 2] = st_f32_of_bits(w.z);
+                        p[(k + 1) % 2][i + 3] = st_f32_of_bits(w.w);
+                    }
+                    ST_UNROLL
+                    for (st_u32 i = 0; i < 4; i += 4) {
+                        const st_u32x4 w = st_load_u32x4(tb + (half * 1088 + (k + 1) * 68 + column + (st_i32)(i * 8)));
+                        q[(k + 1) % 2][i + 0] = st_f32_of_bits(w.x);
+                        q[(k + 1) % 2][i + 1] = st_f32_of_bits(w.y);
+                        q[(k + 1) % 2][i + 2] = st_f32_of_bits(w.z);
+                        q[(k + 1) % 2][i + 3] = st_f32_of_bits(w.w);
+                    }
                 }
-                ST_UNROLL
-                for (st_u32 i = 0; i < 4; i += 4) {
-                    const st_u32x4 w = st_load_u32x4(tb + (half * 1088 + k * 68 + column + (st_i32)(i * 8)));
-                    q[i + 0] = st_f32_of_bits(w.x);
-                    q[i + 1] = st_f32_of_bits(w.y);
-                    q[i + 2] = st_f32_of_bits(w.z);
-                    q[i + 3] = st_f32_of_bits(w.w);
-                }
+                if (k < 0) { continue; }
                 ST_UNROLL
                 for (st_u32 i = 0; i < 8; i++) {
                     ST_UNROLL
                     for (st_u32 j = 0; j < 4; j++) {
-                        c[i][j] = st_fma_f32(p[i], q[j], c[i][j]);
+                        c[i][j] = st_fma_f32(p[k % 2][i], q[k % 2][j], c[i][j]);
                     }
                 }
             }
@@ -152,7 +167,9 @@ ST_KERNEL(k0_conv_max, k0_conv_max_arguments, 128)
             ST_UNROLL
             for (st_u32 g = 0; g < 2; g++) {
                 const st_u32 at = ST_THREAD + g * 128;
-                float *to = ta + (step % 2 * 1088 + (st_i32)(at % 4 * 4) * 68 + (st_i32)(at / 4));
+                const st_i32 at_side = (st_i32)(at / 4);
+                const st_i32 at_step = (st_i32)(at % 4 * 4);
+                float *to = ta + (step % 2 * 1088 + at_step * 68 + at_side);
                 ST_UNROLL
                 for (st_u32 e = 0; e < 4; e++) {
                     to[e * 68] = xa[g * 4 + e];
@@ -160,9 +177,20 @@ ST_KERNEL(k0_conv_max, k0_conv_max_arguments, 128)
             }
             ST_UNROLL
             for (st_u32 g = 0; g < 8; g++) {
-                const st_u32 at = ST_THREAD + g * 128;
-                float *to = tb + (step % 2 * 1088 + (st_i32)(at / 64) * 68 + (st_i32)(at % 64));
+                const st_i32 at_side = (st_i32)(ST_THREAD % 32 + g % 2 * 32);
+                const st_i32 at_step = (st_i32)(ST_THREAD / 32 + g / 2 * 4);
+                float *to = tb + (step % 2 * 1088 + at_step * 68 + at_side);
                 *to = xb[g];
+            }
+            if (ST_THREAD < 16) {
+                const st_i32 i8 = (step + 1) * 16 + (st_i32)ST_THREAD;
+                const st_i64 v36 = (((i8) / (9)));
+                const st_i32 n37 = v36;
+                const st_i64 v38 = (((((i8) / (3))) % (3)));
+                const st_i32 n39 = v38;
+                const st_i64 v40 = (((i8) % (3)));
+                const st_i32 n41 = v40;
+                st_store_u32x4(ub + ((step + 1) % 2 * 16 + (st_i32)ST_THREAD) * 4, (st_u32)n37, (st_u32)n39, (st_u32)n41, 0);
             }
         }
         st_barrier();
@@ -195,5 +223,5 @@ ST_KERNEL(k0_conv_max, k0_conv_max_arguments, 128)
         }
     }
 }
-// 1 iterations a block, 17408 bytes of shared memory, 0 of scratch
+// 1 iterations a block, 17920 bytes of shared memory, 0 of scratch
 

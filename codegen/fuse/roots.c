@@ -419,7 +419,9 @@ static stator_status add_contraction(cg_unit *unit, stator_ref value, stator_ref
     if (is_taken) {
         return STATOR_OK;
     }
-    return try_copies(unit, value, node, has_library ? 3u : 0u, true, &is_taken, err);
+    /* A GPU's tiles read any index. */
+    const bool has_copies = has_library && unit->config->emitter->target.kind != ST_TARGET_GPU;
+    return try_copies(unit, value, node, has_copies ? 3u : 0u, true, &is_taken, err);
 }
 
 /* A contraction of a library needs operands at strides: an operand that is none is stored for the
@@ -729,7 +731,10 @@ static bool follow_channels(cg_unit *unit, const cg_root *root)
 
 static stator_status choose_layouts(cg_unit *unit, stator_diag **err)
 {
-    for (uint32_t root_index = 0; unit->config->emitter->library && root_index < unit->roots.count;
+    /* A GPU's library has none: a tile of a generated one reads neighbouring pixels. */
+    const st_emitter *emitter = unit->config->emitter;
+    const bool has_convolutions = emitter->library && emitter->target.kind != ST_TARGET_GPU;
+    for (uint32_t root_index = 0; has_convolutions && root_index < unit->roots.count;
          root_index++) {
         const cg_root *root = &unit->roots.data[root_index];
         const cg_value *value = &unit->values[root->value];

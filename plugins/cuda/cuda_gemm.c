@@ -14,7 +14,8 @@
 #define NO_BUFFER UINT32_MAX
 #define PLANS_MAX 8u
 #define ALIGNMENT_MAX 256u /* of what the device's allocator gives; more is never asked for */
-#define BATCH_MAX 65535    /* products of one call: a grid's third size */
+#define SKINNY_MAX 24   /* rows or columns that codegen/gpu makes no tiles of 8 by 8 results of */
+#define BATCH_MAX 65535 /* products of one call: a grid's third size */
 
 /* An algorithm from the compile cache. */
 typedef struct kept_plan {
@@ -437,6 +438,14 @@ static stator_status create(void *self, const st_contraction *contraction, void 
     return STATOR_OK;
 }
 
+/* Is it a product of f32 with few rows or columns? A generated kernel takes 0.3 to 1 of the
+ * library's time (docs/decisions/009-skinny-products.md), and does what follows too. */
+static bool is_skinny(const st_contraction *c, const gemm_sizes *sizes)
+{
+    const int64_t narrow = sizes->m < sizes->n ? sizes->m : sizes->n;
+    return c->x.dtype == STATOR_F32 && narrow < SKINNY_MAX;
+}
+
 /* Where all sizes are known the library itself is asked, so that what it refuses becomes loops. */
 static int32_t takes(void *self, const st_contraction *c)
 {
@@ -452,6 +461,9 @@ static int32_t takes(void *self, const st_contraction *c)
     }
     if (!know_sizes(c, &operands, &sizes)) {
         return 1;
+    }
+    if (is_skinny(c, &sizes)) {
+        return 0;
     }
     const bool is_made = create(self, c, &op, NULL) == STATOR_OK;
     destroy(self, op);

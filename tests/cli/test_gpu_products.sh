@@ -33,38 +33,38 @@ products() {
 }
 
 products plain 1 <<'END'
-graph @main(%x: f32[17, 70], %y: f32[70, 33]) {
-  %z = matmul(%x, %y) : f32[17, 33]
+graph @main(%x: f32[27, 70], %y: f32[70, 33]) {
+  %z = matmul(%x, %y) : f32[27, 33]
   return z: %z
 }
 END
 products turned 1 <<'END'
-graph @main(%x: f32[70, 17], %y: f32[33, 70]) {
-  %a = transpose(%x) {perm = [1, 0]} : f32[17, 70]
+graph @main(%x: f32[70, 27], %y: f32[33, 70]) {
+  %a = transpose(%x) {perm = [1, 0]} : f32[27, 70]
   %b = transpose(%y) {perm = [1, 0]} : f32[70, 33]
-  %z = matmul(%a, %b) : f32[17, 33]
+  %z = matmul(%a, %b) : f32[27, 33]
   return z: %z
 }
 END
 products result_by_columns 1 <<'END'
-graph @main(%x: f32[17, 70], %y: f32[33, 70]) {
+graph @main(%x: f32[27, 70], %y: f32[33, 70]) {
   %b = transpose(%y) {perm = [1, 0]} : f32[70, 33]
-  %z = matmul(%x, %b) : f32[17, 33]
-  %t = transpose(%z) {perm = [1, 0]} : f32[33, 17]
+  %z = matmul(%x, %b) : f32[27, 33]
+  %t = transpose(%z) {perm = [1, 0]} : f32[33, 27]
   return t: %t
 }
 END
 products bias 1 <<'END'
-graph @main(%x: f32[17, 70], %y: f32[70, 33], %b: f32[33]) {
-  %z = matmul(%x, %y) : f32[17, 33]
-  %r = add(%z, %b) : f32[17, 33]
+graph @main(%x: f32[27, 70], %y: f32[70, 33], %b: f32[33]) {
+  %z = matmul(%x, %y) : f32[27, 33]
+  %r = add(%z, %b) : f32[27, 33]
   return r: %r
 }
 END
 products bias_of_rows 1 <<'END' # no epilogue of the library: a kernel of its own
-graph @main(%x: f32[17, 70], %y: f32[70, 33], %b: f32[17, 1]) {
-  %z = matmul(%x, %y) : f32[17, 33]
-  %r = add(%z, %b) : f32[17, 33]
+graph @main(%x: f32[27, 70], %y: f32[70, 33], %b: f32[27, 1]) {
+  %z = matmul(%x, %y) : f32[27, 33]
+  %r = add(%z, %b) : f32[27, 33]
   return r: %r
 }
 END
@@ -83,7 +83,7 @@ graph @main(%x: f16[5, 300], %y: f16[300, 7], %u: bf16[5, 80], %v: bf16[80, 3]) 
   return z: %z, w: %w
 }
 END
-products vectors 2 <<'END'
+products vectors 1 <<'END' # the first is of f32 and skinny
 graph @main(%x: f32[1, 300], %y: f32[300, 5], %u: f64[4, 6], %v: f64[6, 1]) {
   %z = matmul(%x, %y) : f32[1, 5]
   %w = matmul(%u, %v) : f64[4, 1]
@@ -91,16 +91,16 @@ graph @main(%x: f32[1, 300], %y: f32[300, 5], %u: f64[4, 6], %v: f64[6, 1]) {
 }
 END
 products broadcast 1 <<'END'
-graph @main(%x: f32[9, 16], %y: f32[5, 3, 16, 7]) {
-  %z = matmul(%x, %y) : f32[5, 3, 9, 7]
+graph @main(%x: f32[29, 16], %y: f32[5, 3, 16, 27]) {
+  %z = matmul(%x, %y) : f32[5, 3, 29, 27]
   return z: %z
 }
 END
 products part 1 <<'END' # operands begin within their buffers
-graph @main(%x: f32[9, 21], %y: f32[30, 7]) {
-  %a = slice(%x) {starts = [1, 3], sizes = [7, 16], steps = [1, 1]} : f32[7, 16]
-  %b = slice(%y) {starts = [5, 0], sizes = [16, 7], steps = [1, 1]} : f32[16, 7]
-  %z = matmul(%a, %b) : f32[7, 7]
+graph @main(%x: f32[29, 21], %y: f32[30, 27]) {
+  %a = slice(%x) {starts = [1, 3], sizes = [27, 16], steps = [1, 1]} : f32[27, 16]
+  %b = slice(%y) {starts = [5, 0], sizes = [16, 27], steps = [1, 1]} : f32[16, 27]
+  %z = matmul(%a, %b) : f32[27, 27]
   return z: %z
 }
 END
@@ -110,6 +110,16 @@ sym K in [0, inf]
 graph @main(%x: f32[B, 9, K], %y: f32[B, K, 7]) {
   %z = matmul(%x, %y) : f32[B, 9, 7]
   return z: %z
+}
+END
+products skinny 0 <<'END' # generated kernels are faster
+graph @main(%x: f32[5, 300], %y: f32[300, 70], %u: f32[300, 90], %v: f32[90, 3], %w: f32[2, 64], %q: f32[64, 50], %k: f32[64, 50], %e: f32[64, 50]) {
+  %a = matmul(%x, %y) : f32[5, 70]
+  %b = matmul(%u, %v) : f32[300, 3]
+  %c = matmul(%w, %q) : f32[2, 50]
+  %d = matmul(%w, %k) : f32[2, 50]
+  %f = matmul(%w, %e) : f32[2, 50]
+  return a: %a, b: %b, c: %c, d: %d, f: %f
 }
 END
 products integers 0 <<'END'

@@ -105,6 +105,38 @@ ROWS = {
 }
 
 
+def matmul_row(graph, a, b, dtype="float32", options=()):
+    """A product; b is what torch gets."""
+    return (graph, lambda a, b: a @ b, lambda: (rand(*a, dtype=dtype), rand(*b[:2], dtype=dtype).t() if b[2:] else
+                                                rand(*b, dtype=dtype)),
+            (), 2 * a[0] * a[1] * (b[0] if b[2:] else b[1]), options)
+
+
+def conv_row(graph, x, w, stride, pad, groups=1):
+    size = [(n + 2 * pad - k) // stride + 1 for n, k in zip(x[2:], w[2:])]
+    return (graph, lambda x, w: torch.nn.functional.conv2d(x, w, None, stride, pad, 1, groups),
+            lambda: (rand(*x), rand(*w)), (), 2 * x[0] * w[0] * size[0] * size[1] * w[1] * w[2] * w[3])
+
+
+# Products of few rows or columns, and convolutions: generated kernels beside cuBLAS and cuDNN (TF32).
+SKINNY = {
+    "skinny_8": ((8, 768), (768, 3072)), "skinny_1": ((1, 4096), (4096, 4096)),
+    "skinny_8_bf16": ((8, 4096), (4096, 4096), "bfloat16"), "skinny_16_nt": ((16, 4096), (4096, 4096, "t")),
+    "skinny_columns_8": ((65536, 768), (768, 8)),
+}
+for name, arguments in SKINNY.items():
+    ROWS[name] = matmul_row(name, *arguments)
+    ROWS[name + "_loops"] = matmul_row(name, *arguments, options=LOOPS)
+ROWS.update({
+    "conv_3x3": conv_row("conv_3x3", (16, 64, 56, 56), (64, 64, 3, 3), 1, 1),
+    "conv_7x7": conv_row("conv_7x7", (16, 3, 224, 224), (64, 3, 7, 7), 2, 3),
+    "conv_1x1": conv_row("conv_1x1", (16, 256, 14, 14), (1024, 256, 1, 1), 1, 0),
+    "conv_small": conv_row("conv_small", (16, 512, 7, 7), (512, 512, 3, 3), 1, 1),
+    "conv_depthwise": conv_row("conv_depthwise", (16, 256, 28, 28), (256, 1, 3, 3), 1, 1, 256),
+    "conv_grouped": conv_row("conv_grouped", (16, 128, 28, 28), (128, 4, 3, 3), 1, 1, 32),
+})
+
+
 def mlp():
     linear, relu = torch.nn.Linear, torch.nn.ReLU
     layers = torch.nn.Sequential(linear(1024, 1024), relu(), linear(1024, 1024), relu(), linear(1024, 10))

@@ -9,6 +9,7 @@
 
 #include "core/base/check.h"
 #include "ir/expr/expr.h"
+#include "ir/gradient/gradient_rules.h"
 #include "ir/ops/rules.h"
 #include <ctype.h>
 #include <string.h>

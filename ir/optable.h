@@ -29,6 +29,12 @@ typedef stator_status (*st_decompose_fn)(struct stator_builder *b,
                                          const struct st_decompose_node *node,
                                          uint32_t *out_results, stator_diag **err);
 
+struct st_gradient_node;
+/* Writes the gradients of a node's operands into b; in_grads[k] 0: none (gradient_rules.h). */
+typedef stator_status (*st_gradient_fn)(struct stator_builder *b,
+                                        const struct st_gradient_node *node, uint32_t *in_grads,
+                                        stator_diag **err);
+
 struct st_baked_in_reading;
 struct st_baked_in_again;
 /* Unifies sizes of a file whose numbers stand for sizes (baked_in.h): says which sizes of the
@@ -44,10 +50,12 @@ typedef struct st_op_def { /* one row as written */
     const char *results;
     const char *attrs;
     const char *body;
-    const char *grad;
+    const char *grad;    /* gradients of the operands as an expression program */
+    const char *no_grad; /* why there is none */
     const char *doc;
     st_infer_fn infer;
-    st_decompose_fn decompose; /* structural composites whose body is C */
+    st_decompose_fn decompose;    /* structural composites whose body is C */
+    st_gradient_fn differentiate; /* gradients that are C */
     st_unify_sizes_fn
         unify_sizes; /* NULL: baked-in sizes are left alone, as POINTWISE needs none */
     st_size_requirements_fn size_requirements;

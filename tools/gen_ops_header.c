@@ -4,7 +4,8 @@
  *
  * In: ir/ops.def, read at compile time as stringised rows. Out: the header, at argv[1].
  * The rows are not compiled as C here (they name functions of the core); only the text of `.attrs`
- * is looked at: "axis:int=-1; keepdims:int=0" gives places 0 and 1. */
+ * is looked at: "axis:int=-1; keepdims:int=0" gives places 0 and 1. A row that says nothing of its
+ * gradient ends the build. */
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -101,6 +102,20 @@ static bool write_places(FILE *out, const char *op, const char *attrs)
     return true;
 }
 
+/* Does the row say what its gradient is: a rule, its decomposition's, or none and why? */
+static bool has_gradient_column(const op_row *row)
+{
+    static const char *const columns[] = {"grad", "differentiate", "no_grad", "body", "decompose"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        found = found || find_column(row->columns, columns[i]) != NULL;
+    }
+    if (!found) {
+        fprintf(stderr, "ops.def: op %s does not say what its gradient is\n", row->name);
+    }
+    return found;
+}
+
 static bool write_row(FILE *out, const op_row *row)
 {
     static char attrs[1 << 14];
@@ -110,7 +125,7 @@ static bool write_row(FILE *out, const op_row *row)
         fprintf(stderr, "ops.def: op %s: .attrs is not a string literal\n", row->name);
         return false;
     }
-    return write_places(out, row->name, attrs);
+    return has_gradient_column(row) && write_places(out, row->name, attrs);
 }
 
 int main(int argc, char **argv)

@@ -3,13 +3,14 @@
  *     y, dx = gradient(x) {wrt = [0]}     ->     y = sin(x)
  *       region (x) { return sin(x) }             dx = mul(ones_like(y), cos(x))
  *
- * Before: an op `gradient` holds what is to be differentiated as its region. After: none is left.
- * The region's nodes stand in its place (the forward part), behind them what reverse-mode
- * differentiation adds (ir/gradient.c, the backward part), whose origins are "backward of" those
- * of the forward nodes. A gradient inside the region of another is written out first, so the outer
- * one differentiates it again. A composite that has both a gradient rule and a decomposition asks
- * fuel (REWRITE, "gradient of OP"); refused, its decomposition is differentiated. */
-#include "ir/gradient.h"
+ * Before: an op `gradient` holds what is to be differentiated as its region. After: none is
+ * left. The region's nodes stand in its place (the forward part), behind them what reverse-mode
+ * differentiation adds (ir/gradient/gradient.c, the backward part), whose origins are "backward
+ * of" those of the forward nodes. A gradient inside the region of another is written out first,
+ * so the outer one differentiates it again. A composite that has both a gradient rule and a
+ * decomposition asks fuel (REWRITE, "gradient of OP"); refused, its decomposition is
+ * differentiated. */
+#include "ir/gradient/gradient.h"
 #include "ir/passes/pass_copy.h"
 #include <stator/ops.h>
 #include <stdio.h>

@@ -24,10 +24,5 @@ typedef struct st_gradient_request {
  * "backward of" the node's (st_module_origin_backward). */
 stator_status st_gradient_many(stator_builder *b, const st_gradient_request *request,
                                stator_ref *out, stator_diag **err);
-/* Gradients of a scan's operands from those of its results (out_grads[k] 0: none); in_grads[k] is 0
- * for operands that are no floats. */
-stator_status st_gradient_scan(stator_builder *b, const stator_graph *body,
-                               const st_decompose_node *node, const stator_ref *out_grads,
-                               stator_ref *in_grads, stator_diag **err);
 
 #endif

@@ -8,8 +8,7 @@
  * and stacks the gradients of the slices. Values that are no floats are passed along without a
  * gradient. */
 #include "core/base/check.h"
-#include "ir/gradient.h"
-#include "ir/op_emitter.h"
+#include "ir/gradient/gradient_rules.h"
 #include <stator/ops.h>
 #include <string.h>
 
@@ -264,15 +263,15 @@ static void go_back(scan *s, stator_ref *in_grads)
     }
 }
 
-stator_status st_gradient_scan(stator_builder *b, const stator_graph *body,
-                               const st_decompose_node *node, const stator_ref *out_grads,
-                               stator_ref *in_grads, stator_diag **err)
+stator_status st_grad_scan(stator_builder *b, const st_gradient_node *v, stator_ref *in_grads,
+                           stator_diag **err)
 {
-    scan s = {.body = body,
-              .v = st_graph_view(body),
+    const st_decompose_node *node = v->of;
+    scan s = {.body = node->regions[0],
+              .v = st_graph_view(node->regions[0]),
               .operands = node->operands,
               .attrs = node->attrs,
-              .out_grads = out_grads,
+              .out_grads = v->grads,
               .n = node->n_operands,
               .carried = (uint32_t)node->attrs[STATOR_scan_carried].i,
               .scanned = (uint32_t)node->attrs[STATOR_scan_scanned].i,

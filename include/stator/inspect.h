@@ -52,6 +52,10 @@ STATOR_EXPORT stator_status stator_x_model_with_sizes(const stator_model *model,
                                                       const char *const *names,
                                                       const int64_t *values,
                                                       stator_model **out_model) STATOR_MUST_USE;
+/* A copy of the model in which every float, also of parameters, constants and bodies of control
+ * flow, is one of f64. A node that works with no f64 stays as it is, between casts. */
+STATOR_EXPORT stator_status stator_x_model_in_f64(const stator_model *model,
+                                                  stator_model **out_model) STATOR_MUST_USE;
 /* The part of a model's graph to cut out. */
 typedef struct stator_x_cut {
     uint32_t struct_size;

@@ -327,6 +327,22 @@ static inline const char *stator_node_origin(const stator_graph_view *v, stator_
     const stator_origin_row *row = stator_origin_at(v, stator_node_at(v, node)->origin);
     return row ? stator_string_at(v, row->name) : "";
 }
+/* Does the node compute part of a gradient? All of its origins are named STATOR_BACKWARD_OF
+ * then. */
+static inline bool stator_node_is_backward(const stator_graph_view *v, stator_ref node)
+{
+    static const char mark[] = STATOR_BACKWARD_OF;
+    const stator_origin_row *row = stator_origin_at(v, stator_node_at(v, node)->origin);
+    bool is_backward = row != NULL;
+    while (is_backward && row != NULL) {
+        const char *name = stator_string_at(v, row->name);
+        for (size_t i = 0; is_backward && i + 1 < sizeof mark; i++) {
+            is_backward = name[i] == mark[i];
+        }
+        row = stator_origin_at(v, row->next);
+    }
+    return is_backward;
+}
 static inline const stator_sym_row *stator_sym_at(const stator_graph_view *v, stator_ref sym)
 {
     return (const stator_sym_row *)stator_column_at(&v->syms, sym);

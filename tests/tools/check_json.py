@@ -91,6 +91,7 @@ OP = {"name": str, "version": int, "operands": str, "results": str, "attrs": [AT
       "body": TEXT_OR_NULL, "doc": str}
 DOCTOR = {"checks": [{"name": str, "state": {"ok", "limited", "missing"}, "detail": TEXT_OR_NULL,
                       "package": TEXT_OR_NULL, "needed_for": TEXT_OR_NULL}], "packages": [str]}
+OFF = {"node": str, "operand": str, "got": ERROR_VALUE, "want": ERROR_VALUE}
 FAILURE = {"error": {"code": str, "message": str, "hint": TEXT_OR_NULL}}
 
 
@@ -299,6 +300,11 @@ def lists(w):
     w.facts({"file": str, "assumed": TEXT_OR_NULL}, 0, "print", "digits.onnx", "-o", output + ".stirb")
     w.facts({"file": str, "format": {"dot"}, "assumed": TEXT_OR_NULL}, 0, "draw", "digits.onnx", "-o",
             output + ".dot")
+    graph = {"joint": {"nodes": int, "forward": int, "backward": int}, "recomputed": int, "wrong": [OFF],
+             "saved": [{"name": str, "bytes": (int, None)}], "assumed": TEXT_OR_NULL}
+    w.facts(dict(graph, text=str, checked=None, unchecked=None), 0, "grad", "digits.onnx")
+    w.facts(dict(graph, checked=int, unchecked=int), 0, "grad", "digits.onnx", "--check")
+    w.facts(dict(graph, file=str, checked=None, unchecked=None), 0, "grad", "digits.onnx", "-o", output + ".stirb")
     entry = {"name": str, "kind": {"code", "data", "sums"}, "size_bytes": NUMBER, "used_s": NUMBER,
              "key": str, "damaged": bool}
     w.facts({"folder": TEXT_OR_NULL, "reason": TEXT_OR_NULL, "size_bytes": NUMBER, "entries": [entry]}, 0,
@@ -324,7 +330,7 @@ def failures(w):
     files = {  # what follows the command; {} is the model
         "run": "{}", "bench": "{} --backends eager", "compare": "{} --backends eager,aot_eager", "explain": "{}", "info": "{}",
         "bisect": "{} --bad aot_eager", "minify": "{} --bad aot_eager -o " + repro, "print": "{}",
-        "draw": "{} -o " + dot, "opt": "{} --pass dce", "report": "{} -o " + page,
+        "draw": "{} -o " + dot, "grad": "{}", "opt": "{} --pass dce", "report": "{} -o " + page,
         "build": "{} -o " + library, "cache": "why {}"}
     backends = {
         "run": "digits.onnx --backend {}", "info": "digits.onnx --backend {}", "explain": "digits.onnx --backend {}", "bench": "digits.onnx --backends {}",
@@ -339,7 +345,7 @@ def failures(w):
     whole = {"run": "digits.onnx", "info": "digits.onnx", "explain": "digits.onnx", "bench": "digits.onnx --backends eager", "check": "neg f32",
              "compare": "digits.onnx --backends eager,aot_eager", "bisect": "digits.onnx --bad eager",
              "minify": "digits.onnx --bad eager -o " + repro, "report": "digits.onnx -o " + page,
-             "print": "digits.onnx", "draw": "digits.onnx -o " + dot, "opt": "digits.onnx",
+             "print": "digits.onnx", "draw": "digits.onnx -o " + dot, "opt": "digits.onnx", "grad": "digits.onnx",
              "conform": "eager --cases png", "build": "digits.onnx -o " + library}
     garbage = os.path.join(w.work, "garbage.onnx")
     with open(garbage, "wb") as file:

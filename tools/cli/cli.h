@@ -347,6 +347,9 @@ typedef struct cli_graph {
 /* CLI_OK, or prints and gives the exit status. Close it in both cases. */
 cli_status cli_graph_open(cli_graph *g, const char *path);
 void cli_graph_close(cli_graph *g);
+/* Writes the graph to the file, adding `file` to root, or its text to stdout, with root NULL, or to
+ * root as `text`. CLI_OK, or prints and gives the exit status. */
+cli_status cli_graph_write(const cli_graph *g, const char *output, cJSON *root);
 /* Prints {file or text, .. , assumed}; takes root over. */
 void cli_graph_print_json(const cli_graph *g, cJSON *root);
 

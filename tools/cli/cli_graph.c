@@ -197,6 +197,40 @@ cli_status cli_graph_open(cli_graph *g, const char *path)
     return g->is_tidy ? tidy(g, path) : CLI_OK;
 }
 
+/* The text on stdout or, with `root`, in it. */
+static cli_status write_text(const cli_graph *g, cJSON *root)
+{
+    const stator_host *host = stator_ctx_host(g->ctx);
+    char *text = NULL;
+    uint64_t len = 0;
+    stator_diag *diag = NULL;
+    if (host->ir->print(g->ctx, stator_model_graph(g->model), &text, &len, &diag) != STATOR_OK) {
+        const cli_status status =
+            cli_fail(g->common.json, "INTERNAL", NULL, "%s", host->diag->text(diag));
+        host->diag->release(diag);
+        return status;
+    }
+    if (root != NULL) {
+        cJSON_AddStringToObject(root, "text", text);
+    } else {
+        (void)fwrite(text, 1, len, stdout);
+    }
+    host->mem->free(g->ctx, text);
+    return CLI_OK;
+}
+
+cli_status cli_graph_write(const cli_graph *g, const char *output, cJSON *root)
+{
+    if (output == NULL) {
+        return write_text(g, root);
+    }
+    CLI_TRY_CTX(g->ctx, g->common.json, stator_x_model_write(g->model, output));
+    if (root != NULL) {
+        cJSON_AddStringToObject(root, "file", output);
+    }
+    return CLI_OK;
+}
+
 void cli_graph_print_json(const cli_graph *g, cJSON *root)
 {
     cli_json_text(root, "assumed", g->assumed[0] != '\0' ? g->assumed : NULL);

@@ -2,41 +2,16 @@
  * of one's choice. What is printed can be parsed again. */
 #include "tools/cli/cli.h"
 
-static cli_status write_file(const cli_graph *g, const char *output)
-{
-    CLI_TRY_CTX(g->ctx, g->common.json, stator_x_model_write(g->model, output));
-    if (g->common.json) {
-        cJSON *root = cJSON_CreateObject();
-        cJSON_AddStringToObject(root, "file", output);
-        cli_graph_print_json(g, root);
-    }
-    return CLI_OK;
-}
-
 static cli_status write_model(const cli_graph *g, const char *output)
 {
-    const stator_host *host = stator_ctx_host(g->ctx);
-    char *text = NULL;
-    uint64_t len = 0;
-    stator_diag *diag = NULL;
-    if (output != NULL) {
-        return write_file(g, output);
-    }
-    if (host->ir->print(g->ctx, stator_model_graph(g->model), &text, &len, &diag) != STATOR_OK) {
-        const cli_status status =
-            cli_fail(g->common.json, "INTERNAL", NULL, "%s", host->diag->text(diag));
-        host->diag->release(diag);
-        return status;
-    }
-    if (g->common.json) {
-        cJSON *root = cJSON_CreateObject();
-        cJSON_AddStringToObject(root, "text", text);
+    cJSON *root = g->common.json ? cJSON_CreateObject() : NULL;
+    const cli_status status = cli_graph_write(g, output, root);
+    if (status == CLI_OK && root != NULL) {
         cli_graph_print_json(g, root);
     } else {
-        (void)fwrite(text, 1, len, stdout);
+        cJSON_Delete(root);
     }
-    host->mem->free(g->ctx, text);
-    return CLI_OK;
+    return status;
 }
 
 cli_status cmd_print(int argc, char **argv)

@@ -1,0 +1,158 @@
+#!/usr/bin/env bash
+# stator grad: the joint graph of a model is the same on every backend, its nodes are named after those
+# of the model, --check names the node and the operand whose gradient is off, and what cannot be
+# differentiated is one sentence.
+. "$STATOR_SOURCE/tests/cli/sizes_kit.sh"
+
+says() { # status, words, arguments...
+    local want=$1 words=$2
+    shift 2
+    expect "$want" "$words" "$STATOR" "$@" "${plugins[@]}"
+}
+ok() { "$STATOR" "$@" "${plugins[@]}" >out 2>&1 || fail "$*: $(cat out)"; }
+soft=$STATOR_BUILD/lib/stator/plugins-soft
+all_agree() { # MODEL MORE...
+    for backend in aot_eager ${backends#eager }; do
+        says 0 agrees compare "$1" --backends "eager,$backend" "${@:2}"
+    done
+    [ ! -d "$soft" ] ||
+        STATOR_SOFT_DEVICE=1 says 0 agrees compare "$1" --backends eager,cuda_soft --plugin-dir "$soft" "${@:2}"
+}
+
+# ---- sin^2 + cos^2: its gradient is 0 ----
+
+cat >sincos.stir <<'END'
+stir 1
+sym N in [1, 1024]
+graph @sincos(%x: f64[N]) {
+  %s = sin(%x) @"/sin":Sin in "sincos.onnx"
+  %c = cos(%x) @"/cos":Cos in "sincos.onnx"
+  %a = square(%s) @"/a":Mul
+  %b = square(%c) @"/b":Mul
+  %y = add(%a, %b) @"/add":Add
+  return y: %y
+}
+END
+says 0 '%tangent_y: f64[N]' grad sincos.stir
+says 0 'return y: %y, grad_x: %grad_x' grad sincos.stir
+says 0 '@"backward of /cos":Cos' grad sincos.stir
+says 0 '5 nodes checked, 0 gradients are off' grad sincos.stir --check --dim N=5
+says 0 '"forward":	5' grad sincos.stir --loss y --dim N=6 -o joint.stir --json
+says 0 'grad_x: f64[6] 0 0 0 0 0 0' run joint.stir --backend eager --random 3
+ok grad sincos.stir -o symbolic.stirb
+ok draw symbolic.stirb -o joint.dot
+grep -q 'backward of /sin' joint.dot || fail "the picture names no backward part: $(head -c 2000 joint.dot)"
+all_agree symbolic.stirb --dim N=33 --random 4
+all_agree joint.stir --random 5
+says 0 'backward of /cos' explain joint.stir --backend eager
+ok run joint.stir --backend eager --profile trace.json
+grep -q 'backward of /sin' trace.json || fail "the profile names no backward part: $(head -c 2000 trace.json)"
+
+says 0 'return y: %y, saved_s: %s, saved_c: %c' grad sincos.stir --graph forward
+says 0 'return grad_x: %grad_x' grad sincos.stir --graph backward --partition default
+ok grad sincos.stir --graph backward --dim N=5 -o backward.stir
+all_agree backward.stir --random 8
+
+# ---- a network with parameters, integers and a loss of its own ----
+
+cat >mlp.stir <<'END'
+stir 1
+graph @mlp(
+  param %w1 "w1": f32[3, 4] = {1, 2, -1, 0.5, 0.25, -2, 1, 1, -0.5, 0.75, 2, -1},
+  param %b1 "b1": f32[4] = {0.1, -0.2, 0.3, 0},
+  param %w2 "w2": f32[4, 3] = {1, -1, 0.5, 2, 0.25, -0.75, 1, 1, -2, 0.5, 0.125, 1},
+  %x: f32[2, 3],
+  %t: i64[2]
+) {
+  %h = matmul(%x, %w1) @"/layer1/mm":MatMul
+  %g = add(%h, %b1) @"/layer1/add":Add
+  %r = gelu(%g) @"/act":Gelu
+  %o = matmul(%r, %w2) @"/layer2/mm":MatMul
+  %p = log_softmax(%o) @"/soft":LogSoftmax
+  %loss = nll_loss(%p, %t) @"/nll":NLL
+  return loss: %loss, o: %o
+}
+END
+says 0 'grad_w1: %grad_w1, grad_b1: %grad_b1, grad_w2: %grad_w2' grad mlp.stir --loss loss
+says 0 'grad_x: %grad_x' grad mlp.stir --loss loss --wrt x,b1
+says 0 '6 nodes checked, 0 gradients are off' grad mlp.stir --loss loss --check --random 1
+says 0 '"wrong":	[]' grad mlp.stir --check --json --wrt params,inputs --random 2
+ok grad mlp.stir --loss loss -o mlp.joint.stir
+all_agree mlp.joint.stir --random 6
+grep -q 'tangent' mlp.joint.stir && fail "a loss has a tangent: $(cat mlp.joint.stir)"
+# A weight that is not asked for has no backward node of its own.
+ok grad mlp.stir --loss loss --wrt w2 -o frozen.stir
+grep -q 'backward of /layer1' frozen.stir && fail "the first layer is differentiated: $(cat frozen.stir)"
+
+# ---- second derivatives ----
+
+cat >second.stir <<'END'
+stir 1
+graph @second(%x: f64[4]) {
+  %y, %d = gradient(%x) {wrt = [0]}
+    region @f(%x: f64[4]) { %y = tanh(%x) @"/tanh":Tanh return %y }
+  return d: %d
+}
+END
+says 0 'backward of backward of /tanh' grad second.stir
+says 0 '0 gradients are off' grad second.stir --check --random 3
+
+# ---- planted mistakes ----
+
+planted=0
+for mistake in none sign factor axis operand mask recompute lost tangent place thousandth second; do
+    cat >"$mistake.stir" <<END
+stir 1
+graph @planted(%x: f32[5, 5], %y: f32[5]) {
+  %a = exp(%x) @"/before":Exp
+  %b = neg(%x) @"/neg":Neg
+  %c = off_gradient(%b, %y) {mistake = "$mistake"} @"/planted":Off
+  %z = mul(%a, %c) @"/behind":Mul
+  return z: %z
+}
+END
+    case $mistake in
+    none | second) says 0 '4 nodes checked, 0 gradients are off' grad $mistake.stir --check --random 7 ;;
+    axis | lost | place | thousandth) says 1 'of node /planted to its operand y is' grad $mistake.stir --check --random 7 ;;
+    *) says 1 'of node /planted to its operand x is' grad $mistake.stir --check --random 7 ;;
+    esac
+    [ "$mistake" = none ] || [ "$mistake" = second ] || {
+        grep -q '^4 nodes checked, 1 gradients are off' out || fail "more than one mistake: $(cat out)"
+        planted=$((planted + 1))
+    }
+done
+[ "$planted" = 10 ] || fail "$planted mistakes were planted"
+cat >twice.stir <<'END'
+stir 1
+graph @twice(%x: f64[5, 5], %y: f64[5]) {
+  %z, %d = gradient(%x, %y) {wrt = [0]}
+    region @f(%x: f64[5, 5], %y: f64[5]) {
+      %z = off_gradient(%x, %y) {mistake = "second"} @"/planted":Off
+      return %z
+    }
+  return d: %d
+}
+END
+says 1 'of node backward of /planted to its operand x is' grad twice.stir --check --random 7
+
+# ---- what is refused ----
+
+says 3 "the model has no output 'los', did you mean 'loss'?" grad mlp.stir --loss los
+says 3 "the model has no parameter or input 'w3', did you mean 'w" grad mlp.stir --wrt w3
+says 3 "input 't' is i64, and only values of a float dtype have a gradient" grad mlp.stir --wrt t
+says 3 "the model has no parameter of a float dtype" grad sincos.stir --wrt params
+says 3 "the plan 'min-cut', which computes values again, is not there yet" grad sincos.stir --graph forward --partition min-cut
+says 3 "the plan 'max' is none of default and min-cut" grad sincos.stir --partition max
+says 3 "is none of joint, forward and backward, did you mean 'joint'?" grad sincos.stir --graph joined
+cat >none.stir <<'END'
+stir 1
+graph @none(%x: f32[4]) {
+  %i = argmax(%x) {axis = 0} @"/arg":ArgMax
+  %b = bitcast(%x) {dtype = i32} @"/bits":Bits
+  %f = bitcast(%b) {dtype = f32}
+  return i: %i, f: %f
+}
+END
+says 3 "output 'i' is i64" grad none.stir --loss i
+says 0 'expand' grad none.stir --loss f
+echo "10 mistakes found on: aot_eager $backends"

@@ -1,0 +1,271 @@
+/* stator grad: the joint graph of a model, which computes its outputs and their gradients, as
+ * text or into a file; or the check of each node's gradient against differences. docs/grad.md. */
+#define _GNU_SOURCE
+#include "tools/grad/grad.h"
+
+#include "core/base/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NAMES_MAX 256u
+
+typedef struct grad {
+    cli_graph g;
+    const char *wrt;
+    const char *graph;
+    const char *plan;
+    const char *output;
+    int check;
+    char *words; /* of wrt, ended where commas were */
+    const char *names[NAMES_MAX];
+    stator_differentiate_options options;
+    grad_report report;
+} grad;
+
+/* ---- what is asked for ---- */
+
+/* "params", "inputs" and names, with commas between. */
+static cli_status read_wrt(grad *c)
+{
+    stator_differentiate_options *o = &c->options;
+    o->names = c->names;
+    c->words = c->wrt != NULL ? strdup(c->wrt) : NULL;
+    CLI_FAIL_IF(c->wrt != NULL && c->words == NULL, c->g.common.json, "RESOURCE_EXHAUSTED", NULL,
+                "out of memory");
+    char *rest = NULL;
+    for (char *word = c->words != NULL ? strtok_r(c->words, ",", &rest) : NULL; word != NULL;
+         word = strtok_r(NULL, ",", &rest)) {
+        if (strcmp(word, "params") == 0) {
+            o->wrt |= STATOR_WRT_PARAMS;
+        } else if (strcmp(word, "inputs") == 0) {
+            o->wrt |= STATOR_WRT_INPUTS;
+        } else {
+            CLI_FAIL_IF(o->name_count == NAMES_MAX, c->g.common.json, "INVALID_ARGUMENT",
+                        "params and inputs name all of a kind", "--wrt has more than %u names",
+                        NAMES_MAX);
+            c->names[o->name_count++] = word;
+        }
+    }
+    return CLI_OK;
+}
+
+/* ---- facts of the joint graph ---- */
+
+typedef struct part_counts {
+    uint32_t forward, backward;
+} part_counts;
+
+static part_counts count_parts(const stator_graph_view *v)
+{
+    part_counts n = {0, 0};
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        const bool is_backward = stator_node_is_backward(v, node);
+        n.backward += is_backward;
+        n.forward += !is_backward;
+    }
+    return n;
+}
+
+/* Bytes of a value, or -1 where a size is a symbol. */
+static int64_t bytes_of(const stator_graph_view *v, stator_ref value)
+{
+    const stator_type_row *type = stator_value_type(v, value);
+    int64_t n = 1;
+    for (uint32_t axis = 0; axis < type->rank; axis++) {
+        const stator_sym_row *size = stator_sym_at(v, stator_dim_at(v, type, axis));
+        if (size->term_count != 0) {
+            return -1;
+        }
+        n *= size->constant;
+    }
+    return (n * (int64_t)st_dtype_bits(type->dtype) + 7) / 8;
+}
+
+/* What the forward part makes and the backward part reads: kept between the two. */
+static cJSON *saved_json(const grad *c, const stator_graph_view *v)
+{
+    cJSON *saved = cJSON_CreateArray();
+    uint8_t *seen = calloc(v->n_values + UINT64_C(1), 1);
+    for (stator_ref node = 1; seen != NULL && node <= v->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(v, node);
+        for (uint32_t k = 0; stator_node_is_backward(v, node) && k < row->operand_count; k++) {
+            const stator_ref value = stator_operand(v, row, k);
+            const stator_ref maker = value != 0 ? stator_value_at(v, value)->node : 0;
+            stator_x_place place = {.struct_size = sizeof place};
+            if (maker == 0 || seen[value] || stator_node_is_backward(v, maker) ||
+                (stator_op_at(v, stator_node_at(v, maker)->op)->flags & STATOR_OP_CONSTANT) != 0 ||
+                stator_x_describe(c->g.model, value, &place) != STATOR_OK) {
+                continue;
+            }
+            seen[value] = 1;
+            cJSON *entry = cJSON_CreateObject();
+            cJSON_AddStringToObject(entry, "name", place.name);
+            const int64_t bytes = bytes_of(v, value);
+            cJSON_AddItemToObject(entry, "bytes",
+                                  bytes >= 0 ? cli_json_size(bytes) : cJSON_CreateNull());
+            cJSON_AddItemToArray(saved, entry);
+        }
+    }
+    free(seen);
+    return saved;
+}
+
+static void add_joint(const grad *c, const stator_graph_view *v, cJSON *root)
+{
+    const part_counts n = count_parts(v);
+    cJSON *joint = cJSON_AddObjectToObject(root, "joint");
+    cJSON_AddNumberToObject(joint, "nodes", v->n_nodes);
+    cJSON_AddNumberToObject(joint, "forward", n.forward);
+    cJSON_AddNumberToObject(joint, "backward", n.backward);
+    cJSON_AddItemToObject(root, "saved", saved_json(c, v));
+    cJSON_AddNumberToObject(root, "recomputed", 0);
+}
+
+/* ---- the check ---- */
+
+static void add_check(const grad *c, cJSON *root)
+{
+    const grad_report *r = &c->report;
+    cJSON_AddItemToObject(root, "checked",
+                          c->check ? cJSON_CreateNumber(r->checked) : cJSON_CreateNull());
+    cJSON_AddItemToObject(root, "unchecked",
+                          c->check ? cJSON_CreateNumber(r->unchecked) : cJSON_CreateNull());
+    cJSON *wrong = cJSON_AddArrayToObject(root, "wrong");
+    for (uint32_t k = 0; k < r->n_wrong; k++) {
+        cJSON *entry = cJSON_CreateObject();
+        cJSON_AddStringToObject(entry, "node", r->wrong[k].node);
+        cJSON_AddStringToObject(entry, "operand", r->wrong[k].operand);
+        cJSON_AddItemToObject(entry, "got", cli_json_number(r->wrong[k].got));
+        cJSON_AddItemToObject(entry, "want", cli_json_number(r->wrong[k].want));
+        cJSON_AddItemToArray(wrong, entry);
+    }
+}
+
+static void print_check(const grad *c)
+{
+    const grad_report *r = &c->report;
+    for (uint32_t k = 0; k < r->n_wrong; k++) {
+        char node[CLI_CLEAN_BYTES];
+        (void)printf("the gradient of node %s to its operand %s is %.9g along a direction, "
+                     "differences give %.9g\n",
+                     cli_clean(r->wrong[k].node, node), r->wrong[k].operand, r->wrong[k].got,
+                     r->wrong[k].want);
+    }
+    (void)printf("%u nodes checked, %u gradients are off", r->checked, r->n_wrong);
+    if (r->unchecked != 0) {
+        (void)printf("; %u nodes were not checked, for they do not work in f64", r->unchecked);
+    }
+    (void)printf("\n");
+}
+
+/* ---- the command ---- */
+
+/* Replaces the model by its joint model. */
+static cli_status differentiate(grad *c)
+{
+    stator_model *joint = NULL;
+    CLI_TRY_CTX(c->g.ctx, c->g.common.json,
+                stator_model_differentiate(c->g.model, &c->options, &joint));
+    stator_model_destroy(c->g.model);
+    c->g.model = joint;
+    return CLI_OK;
+}
+
+/* Replaces the joint model by the part that is asked for. */
+static cli_status take_part(grad *c)
+{
+    const stator_partition_options options = {.struct_size = sizeof options, .plan = c->plan};
+    stator_model *forward = NULL, *backward = NULL;
+    if (c->plan == NULL && (c->graph == NULL || strcmp(c->graph, "joint") == 0)) {
+        return CLI_OK;
+    }
+    CLI_TRY_CTX(c->g.ctx, c->g.common.json,
+                stator_model_partition(c->g.model, &options, &forward, &backward));
+    if (c->graph != NULL && strcmp(c->graph, "joint") != 0) {
+        const bool is_forward = strcmp(c->graph, "forward") == 0;
+        stator_model_destroy(c->g.model);
+        c->g.model = is_forward ? forward : backward;
+        stator_model_destroy(is_forward ? backward : forward);
+        return CLI_OK;
+    }
+    stator_model_destroy(forward);
+    stator_model_destroy(backward);
+    return CLI_OK;
+}
+
+/* With --check the graph goes nowhere but into a file that is asked for. */
+static cli_status write_graph(grad *c, cJSON *root)
+{
+    if (root != NULL) {
+        add_joint(c, stator_ctx_host(c->g.ctx)->ir->view(stator_model_graph(c->g.model)), root);
+        add_check(c, root);
+    }
+    CLI_TRY(take_part(c));
+    return c->check && c->output == NULL ? CLI_OK : cli_graph_write(&c->g, c->output, root);
+}
+
+static cli_status run_grad(grad *c)
+{
+    if (c->check) {
+        CLI_TRY(grad_check(&c->g, &c->options, &c->report));
+    }
+    CLI_TRY(differentiate(c));
+    cJSON *root = c->g.common.json ? cJSON_CreateObject() : NULL;
+    const cli_status status = write_graph(c, root);
+    if (status != CLI_OK) {
+        cJSON_Delete(root);
+        return status;
+    }
+    if (root != NULL) {
+        cli_graph_print_json(&c->g, root);
+    } else if (c->check) {
+        print_check(c);
+    }
+    return c->report.n_wrong == 0 ? CLI_OK : CLI_WRONG;
+}
+
+/* Is the graph one that there is? */
+static cli_status check_graph(const grad *c)
+{
+    static const char *const graphs[] = {"joint", "forward", "backward"};
+    char near[96] = "";
+    for (uint32_t k = 0; k < 3; k++) {
+        if (c->graph == NULL || strcmp(c->graph, graphs[k]) == 0) {
+            return CLI_OK;
+        }
+    }
+    return cli_fail(c->g.common.json, "INVALID_ARGUMENT", NULL,
+                    "--graph '%s' is none of joint, forward and backward%s", c->graph,
+                    cli_did_you_mean(c->graph, graphs, 3, near));
+}
+
+cli_status cmd_grad(int argc, char **argv)
+{
+    grad c = {.g = {.inputs = {.random = -1}, .is_tidy = true},
+              .options = {.struct_size = sizeof c.options}};
+    const cli_option own[] = {
+        {"--loss", CLI_TEXT, &c.options.loss, "OUTPUT",
+         "what is differentiated: the sum of its elements (all, each with a tangent)"},
+        {"--wrt", CLI_TEXT, &c.wrt, "LIST", "params, inputs, names, with commas between (params)"},
+        {"--graph", CLI_TEXT, &c.graph, "WHICH", "joint (the default), forward or backward"},
+        {"--partition", CLI_TEXT, &c.plan, "PLAN", "what is kept between the two: default"},
+        {"--check", CLI_FLAG, &c.check, NULL, "compare each node's gradient with differences"},
+        {"--output", CLI_TEXT, &c.output, "FILE", "write FILE.stir (and .blob) or FILE.stirb (-o)"},
+        CLI_END};
+    cli_usage usage = {.own = own, .inputs = &c.g.inputs, .common = &c.g.common};
+    const char *path = NULL;
+    CLI_PARSE(&usage, &path);
+    CLI_TRY(check_graph(&c));
+    cli_status status = read_wrt(&c);
+    if (status == CLI_OK) {
+        status = cli_graph_open(&c.g, path);
+    }
+    if (status == CLI_OK) {
+        status = run_grad(&c);
+    }
+    grad_report_free(&c.report);
+    free(c.words);
+    cli_graph_close(&c.g);
+    return status;
+}

@@ -38,6 +38,7 @@ static const char beginning[] =
     "#define st_rint_f64 __builtin_rint\n"
     "#define st_trunc_f64 __builtin_trunc\n"
     "#define st_abs_f64 __builtin_fabs\n"
+    "#define st_math_device_lgamma __builtin_lgamma\n"
     "static st_u64 st_bits_of_f64(double x)\n"
     "{\n"
     "    st_u64 bits;\n"
@@ -74,7 +75,7 @@ static const function functions[] = {
     {"sinh", sinhl, NULL, 0.9, 0},   {"cosh", coshl, NULL, 0.9, 0},
     {"tanh", tanhl, NULL, 0.9, 0},   {"asinh", asinhl, NULL, 0.8, 0},
     {"acosh", acoshl, NULL, 0.8, 0}, {"atanh", atanhl, NULL, 0.8, 0},
-    {"erf", erfl, NULL, 0.95, 0},    {"lgamma", lgammal, NULL, 2.5, 1},
+    {"erf", erfl, NULL, 0.95, 0},    {"lgamma", lgammal, NULL, 4, 1},
 };
 
 #define FUNCTIONS (sizeof functions / sizeof functions[0])

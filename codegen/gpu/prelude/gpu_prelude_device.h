@@ -255,6 +255,12 @@ ST_DEVICE double st_fmod_f64(double x, double y)
     return fmod(x, y);
 }
 
+/* Of a number below 0; the rest is gpu_prelude_math.h's. */
+ST_DEVICE double st_math_device_lgamma(double x)
+{
+    return lgamma(x);
+}
+
 /* ---- the status word ---- */
 
 ST_DEVICE void st_set_status(st_u64 address, st_u32 value)

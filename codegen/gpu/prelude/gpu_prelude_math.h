@@ -724,33 +724,14 @@ ST_DEVICE st_math_pair st_math_lgamma(double x)
     return st_math_add(st_math_add(product, st_math_pair_of(-x, 0.0)), rest);
 }
 
-/* |sin(pi a)| */
-ST_DEVICE st_math_pair st_math_sin_pi(double a)
-{
-    const double r = st_abs_f64(a - st_rint_f64(a));
-    const st_math_pair pi = ST_MATH_PI;
-    return r <= 0.25 ? st_math_sin(st_math_multiply(st_math_pair_of(r, 0.0), pi))
-                     : st_math_cos(st_math_multiply(st_math_pair_of(0.5 - r, 0.0), pi));
-}
-
-/* Of a negative number by gamma(a) gamma(-a) = -pi / (a sin(pi a)). */
+/* Below 0, where it has a zero between each two poles, it is the device's own. */
 ST_DEVICE_CALL double st_lgamma_f64(double x)
 {
     const double a = st_abs_f64(x);
     if (!(a < ST_MATH_INFINITY) || x == 0.0) {
         return x != x ? x : ST_MATH_INFINITY;
     }
-    const st_math_pair y = st_math_lgamma(a);
-    if (x > 0.0 || a < 8.673617379884035e-19) { /* 2^-60: -ln a, whatever the sign */
-        return y.hi;
-    }
-    const st_math_pair sine = st_math_sin_pi(a);
-    if (sine.hi == 0.0) {
-        return ST_MATH_INFINITY;
-    }
-    const st_math_pair product = st_math_log(st_math_multiply(st_math_pair_of(a, 0.0), sine));
-    const st_math_pair log_pi = st_math_pair_of(1.1447298858494002, 1.0265951162707826e-17);
-    return st_math_add(log_pi, st_math_negative(st_math_add(product, y))).hi;
+    return x > 0.0 ? st_math_lgamma(x).hi : st_math_device_lgamma(x);
 }
 
 /* ---- f32 ---- */

@@ -67,6 +67,7 @@ ST_DEVICE double st_f64_of_bits(st_u64 bits)
 #define st_abs_f64 fabs
 #define st_fmod_f32 fmodf
 #define st_fmod_f64 fmod
+#define st_math_device_lgamma lgamma
 
 /* NaN passes, and -0 is below 0. */
 ST_DEVICE float st_minimum_f32(float x, float y)

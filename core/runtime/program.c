@@ -331,9 +331,18 @@ static void give_back(st_call_state *state, const uint32_t *slots, uint32_t n)
 static stator_status run_steps(st_call_state *state, stator_diag **err)
 {
     const st_program *p = state->program;
-    for (uint32_t s = 0; s < p->n_steps; s++) {
-        ST_TRY(run_step(state, &p->steps[s], err));
-        give_back(state, p->steps[s].release, p->steps[s].n_release);
+    for (uint32_t s = 0; s < p->n_steps;) {
+        uint32_t n = 0;
+        if (p->steps[s].kind == ST_STEP_COPY) {
+            ST_TRY(st_state_run_packed(state, s, &n, err));
+        }
+        if (n == 0) {
+            ST_TRY(run_step(state, &p->steps[s], err));
+            n = 1;
+        }
+        for (; n > 0; n--, s++) {
+            give_back(state, p->steps[s].release, p->steps[s].n_release);
+        }
     }
     return STATOR_OK;
 }
@@ -448,6 +457,7 @@ stator_status st_program_run(st_program *p, st_call_state *state, const DLTensor
         status = end_call(state, in, status, err);
     }
     give_back(state, p->releases, p->n_pooled); /* buffers that a failure or a write-back left */
+    st_state_give_packed(state);
     for (uint32_t k = 0; status != STATOR_OK && k < p->n_outputs; k++) {
         if (state->is_fresh[k]) {
             stator_tensor_release(out[k]);

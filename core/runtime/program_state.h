@@ -49,6 +49,9 @@ struct st_call_state {
     uint32_t outputs;                       /* stator_outputs */
     uint32_t wanted_domain;                 /* of outputs that the caller has no tensor for */
     uint32_t is_host_pending; /* copies into host memory are queued: wait before it is read */
+    void *packed;             /* memory of the small inputs that were copied together; NULL: none */
+    uint64_t packed_bytes;
+    uint32_t packed_domain;
     st_copy_counts counts;
 };
 
@@ -114,6 +117,13 @@ stator_status st_state_flush(st_call_state *state, stator_diag **err);
 stator_status st_state_load_i64(st_call_state *state, const DLTensor *t, int64_t *out,
                                 stator_diag **err);
 stator_status st_state_run_copy(st_call_state *state, const st_step *step, stator_diag **err);
+
+/* ---- packed_copies.c ---- */
+
+/* Runs *out_n copies from step `first` on together; 0: they are to be run one by one. */
+stator_status st_state_run_packed(st_call_state *state, uint32_t first, uint32_t *out_n,
+                                  stator_diag **err);
+void st_state_give_packed(st_call_state *state); /* at the end of a call */
 /* The streams of a call that begins in this state. */
 stator_status st_state_open_streams(st_call_state *state, stator_diag **err);
 /* After a failure: nothing of the call is queued any more. */

@@ -9,6 +9,7 @@
 #
 #   facts       chip, driver, versions of torch and NVRTC
 #   backends    stator backends --probe
+#   self_test   stator backends cuda --self-test: each name of the prelude against the host
 #   bits        the graphs of bench/gpu/anchors by generated kernels alone: 100 calls with equal
 #               bits, which are those of the software device (bench/expected/anchors.txt)
 #   products    the products among them by cuBLASLt: 100 calls with equal bits
@@ -144,6 +145,7 @@ export -f facts bits_of bits products conform_on conform find_nvrtc models_on mo
 export backend cases out
 part facts 30 bash -c facts
 part backends 40 bin/stator backends --probe --all
+part self_test 60 bin/stator backends "$backend" --self-test
 part bits 50 bash -c bits
 part products 20 bash -c products
 part conform 170 bash -c conform

@@ -5,6 +5,7 @@
  * times a third derivative of a few tens, and 1e-16/h of rounding; h = 1e-4 leaves 1e-6. */
 #include "core/base/diag.h"
 #include "ir/gradient/gradient.h"
+#include "ir/op_emitter.h"
 #include "ir/optable.h"
 #include "tests/unit/support_run.h"
 #include "tests/unit/support_text.h"
@@ -17,19 +18,38 @@
 
 #define STEP 1e-4
 #define TOLERANCE 2e-6
+#define TOLERANCE_SECOND 1e-5
 #define IN_MAX 8u
 
 /* ---- the graph with its gradients ---- */
 
-/* Appends input "seed" of y's type, and the gradients as outputs. */
+/* z = sum over the inputs and their elements of x * gradient, whose own gradient is one of second
+ * order. */
+static stator_status output_second(stator_builder *b, uint32_t n, const stator_ref *xs,
+                                   const stator_ref *grads, stator_diag **err)
+{
+    stator_emitter e = st_op_emitter(b, err);
+    stator_ref z = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const stator_ref part = stator_emit_expr(&e, "reduce_sum(x * g, axes=range(rank(x)))",
+                                                 "x,g", STATOR_IN(xs[i], grads[i]), STATOR_NONE);
+        z = z == 0 ? part : stator_emit_binary(&e, "add", z, part);
+    }
+    stator_emit_output(&e, "z", z);
+    return e.status;
+}
+
+/* Appends input "seed" of y's type, and the gradients as outputs; or, of order 2, what is made of
+ * them alone. */
 static stator_status extend(stator_builder *b, const stator_graph *from, stator_ref *map,
-                            stator_diag **err)
+                            uint32_t order, stator_diag **err)
 {
     const stator_graph_view *v = st_graph_view(from);
     stator_ref xs[IN_MAX], grads[IN_MAX], seed;
     const stator_ref y = stator_output_at(v, 0);
     ST_TRY(st_build_clone_inputs(b, from, map, err));
-    ST_TRY(st_build_input(b, "seed", stator_value_at(v, y)->type, &seed, err));
+    ST_TRY(st_build_input(b, st_build_has_input(b, "seed") ? "seed_" : "seed",
+                          stator_value_at(v, y)->type, &seed, err));
     ST_TRY(st_build_clone(b, from, 1, v->n_nodes, map, err));
     for (uint32_t i = 0; i < v->n_inputs; i++) {
         xs[i] = map[i + 1u];
@@ -41,6 +61,9 @@ static stator_status extend(stator_builder *b, const stator_graph *from, stator_
             return st_fail(err, STATOR_INTERNAL, "gradient %u has another type than its input", i);
         }
     }
+    if (order == 2) {
+        return output_second(b, v->n_inputs, xs, grads, err);
+    }
     ST_TRY(st_build_output(b, "y", map[y], err));
     for (uint32_t i = 0; i < v->n_inputs; i++) {
         ST_TRY(st_build_output(b, "", grads[i], err));
@@ -49,7 +72,7 @@ static stator_status extend(stator_builder *b, const stator_graph *from, stator_
 }
 
 /* The text of the extended graph (freed by the caller through w->mem), NULL: *err says why. */
-static char *gradient_text(text_world *w, const char *text, stator_diag **err)
+static char *text_of_order(text_world *w, const char *text, uint32_t order, stator_diag **err)
 {
     text_graph g;
     stator_builder *b = NULL;
@@ -62,7 +85,7 @@ static char *gradient_text(text_world *w, const char *text, stator_diag **err)
     char *printed = NULL;
     stator_status status = st_builder_create(g.module, "gradient", &b, err);
     if (status == STATOR_OK) {
-        status = extend(b, g.graph, map, err);
+        status = extend(b, g.graph, map, order, err);
         if (status == STATOR_OK) {
             status = st_builder_finish(b, &out, err);
         } else {
@@ -74,6 +97,11 @@ static char *gradient_text(text_world *w, const char *text, stator_diag **err)
     }
     text_graph_free(&g);
     return printed;
+}
+
+static char *gradient_text(text_world *w, const char *text, stator_diag **err)
+{
+    return text_of_order(w, text, 1, err);
 }
 
 /* ---- running it ---- */
@@ -126,7 +154,8 @@ static void release(stator_tensor **t, uint32_t n)
 }
 
 /* How many elements of input i's gradient differ. */
-static uint32_t compare_input(problem *p, uint32_t i, stator_tensor *grad, const char *name)
+static uint32_t compare_input(problem *p, uint32_t i, stator_tensor *grad, double tolerance,
+                              const char *name)
 {
     uint32_t wrong = 0;
     cr_assert_eq(size_of(grad), size_of(p->in[i]));
@@ -142,7 +171,7 @@ static uint32_t compare_input(problem *p, uint32_t i, stator_tensor *grad, const
         release(out, p->n + 1u);
         *x = kept;
         const double want = (above - below) / (2 * STEP), got = data_of(grad)[k];
-        if (!(fabs(got - want) <= TOLERANCE * (1 + fabs(want)))) {
+        if (!(fabs(got - want) <= tolerance * (1 + fabs(want)))) {
             wrong++;
             fprintf(stderr, "%s: input %u element %llu: gradient %.9g, differences %.9g\n", name, i,
                     (unsigned long long)k, got, want);
@@ -152,7 +181,7 @@ static uint32_t compare_input(problem *p, uint32_t i, stator_tensor *grad, const
 }
 
 /* text: a graph @name with f64 inputs of static sizes and one output. */
-static void check(const char *text)
+static uint32_t count_wrong(const char *text, double tolerance)
 {
     text_world w;
     stator_diag *err = NULL;
@@ -177,7 +206,7 @@ static void check(const char *text)
     uint32_t wrong = 0;
     (void)loss(&p, out);
     for (uint32_t i = 0; i < p.n; i++) {
-        wrong += compare_input(&p, i, out[1u + i], text);
+        wrong += compare_input(&p, i, out[1u + i], tolerance, text);
     }
     release(out, p.n + 1u);
     release(p.in, p.n + 1u);
@@ -186,6 +215,12 @@ static void check(const char *text)
     stator_ctx_destroy(p.ctx);
     st_free(&w.mem, printed);
     text_world_deinit(&w);
+    return wrong;
+}
+
+static void check(const char *text)
+{
+    const uint32_t wrong = count_wrong(text, TOLERANCE);
     cr_expect_eq(wrong, 0u, "%u elements differ in %s", wrong, text);
 }
 
@@ -292,6 +327,29 @@ Test(gradient, every_row_with_a_gradient_has_a_case)
                   "%s has a gradient and no case", defs[k].name);
     }
     cr_expect_gt(with_gradient, 110u);
+}
+
+/* Each program's gradients once more. */
+Test(gradient, of_gradients)
+{
+    uint32_t n = 0;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char text[2048];
+        text_world w;
+        stator_diag *err = NULL;
+        text_world_init(&w);
+        (void)snprintf(text, sizeof text, "stir 1\ngraph @g(%s) {\n  %s\n  return %%y\n}\n",
+                       cases[k].inputs, cases[k].lines);
+        char *second = text_of_order(&w, text, 2, &err);
+        cr_expect_not_null(second, "%s: %s", text, st_diag_text(err));
+        const uint32_t wrong = second != NULL ? count_wrong(second, TOLERANCE_SECOND) : 0;
+        cr_expect_eq(wrong, 0u, "%u elements of the second order differ in %s", wrong, text);
+        st_free(&w.mem, second);
+        st_diag_release(err);
+        text_world_deinit(&w);
+        n++;
+    }
+    cr_expect_gt(n, 150u);
 }
 
 /* A product in which one element, or two, are 0: %x minus its own first elements. */

@@ -84,6 +84,32 @@ grep -q 'tangent' mlp.joint.stir && fail "a loss has a tangent: $(cat mlp.joint.
 ok grad mlp.stir --loss loss --wrt w2 -o frozen.stir
 grep -q 'backward of /layer1' frozen.stir && fail "the first layer is differentiated: $(cat frozen.stir)"
 
+# ---- control flow and windows ----
+
+cat >control.stir <<'END'
+stir 1
+graph @ctl(%x: f64[2, 3], %z: f64[3]) {
+  %c = constant {value = bool[] {false}}
+  %n = constant {value = i64[] {3}}
+  %t = constant {value = bool[] {true}}
+  %y = cond(%c, %x, %z)
+   region @t(%x: f64[2, 3], %z: f64[3]) { %a = mul(%x, %z) return %a }
+   region @e(%x: f64[2, 3], %z: f64[3]) { %a = exp(%x) %k = call(%a, %z)
+     region @f(%x: f64[2, 3], %z: f64[3]) { %b = add(%x, %z) return %b }
+    return %k }
+  %w = while(%n, %t, %y, %z) {carried = 1}
+   region @b(%i: i64[], %s: f64[2, 3], %w: f64[3]) { %a = mul(%s, %w) %c = tanh(%a) %t = constant {value = bool[] {true}} return %t, %c }
+  %v = reduce_window(%w) {kind = "max", window = [2], strides = [1], pads = [0, 0], dilations = [1]}
+  return v: %v
+}
+END
+says 0 '3 nodes checked, 0 gradients are off' grad control.stir --check --random 5
+ok grad control.stir -o control.joint.stir
+all_agree control.joint.stir --random 9
+says 0 '0 gradients are off' grad "$STATOR_SOURCE/examples/digits/digits.onnx" --check
+ok grad "$STATOR_SOURCE/examples/digits/digits.onnx" -o digits.stirb
+all_agree digits.stirb --random 2
+
 # ---- second derivatives ----
 
 cat >second.stir <<'END'

@@ -493,6 +493,27 @@ def make_sigmoid():
         f"""a = -abs(x); a = select(-104 > a, -104, a); e = {{ {exp_of(exp_poly(6)[0])} }}; q = e / (1 + e); select(x < 0, fma(-e, q, e), 1 - q)""")
 
 
+def make_gelu(name, digits, least, top, degrees, scale):
+    """For values that come from 16 bits and are rounded to them, of which the result has so many
+    digits from 2^least on: within 0.05 of the last. What g is at 0, and the scale that keeps 2^g
+    normal, are factors of the polynomial of 2^r."""
+    def share_of_last(t):
+        result = t * mp.erfc(t / mp.sqrt(2)) / 2
+        return result / mp.mpf(2) ** (max(mp.frexp(result)[1] - 1, least) - digits + 1)
+
+    tail, tail_error = fit(lambda t: mp.log(mp.erfc(t / mp.sqrt(2)) / 2, 2), 0, top,
+                           list(range(degrees[0] + 1)), share_of_last, points=1500)
+    at_0 = mp.mpf(tail[0]) + scale
+    c, error = fit(lambda r: mp.mpf(2) ** (r + at_0), -0.5, 0.5, list(range(degrees[1] + 1)),
+                   lambda r: mp.mpf(2) ** -(r + at_0), points=800)
+    share = f"b * {num(-2.0 ** -scale)}" if scale else "-b"
+    row("gelu_" + name, f"max(x, 0) - |x| 2^g; g of degree {degrees[0]}, {tail_error:.1e} of the last place; 2^r of {degrees[1]}, {error:.1e}",
+        f"""a = abs(x); b = select(a < {num(top)}, a, {num(top)}); t = {horner(tail[1:], 'b')};
+            m = fma(t, b, {num(MAGIC)}); r = fma(t, b, {num(MAGIC)} - m); p = {horner(c, 'r')};
+            q = as_float(as_int(p) + shift_left(as_int(m), 23));
+            v = fma({share}, q, fma(a, 0.5, x * 0.5)); {WITH_SIGN}""")
+
+
 # ---- the header ----
 
 def floats(numbers):
@@ -541,7 +562,7 @@ def write(rows):
 def main():
     arguments = [a for a in sys.argv[1:] if a != "--check"]
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    path = arguments[0] if arguments else os.path.join(root, "codegen", "loop_math.h")
+    path = arguments[0] if arguments else os.path.join(root, "codegen", "loopir", "loop_math.h")
     for make in (make_ldexp, make_exp, make_exp_lookup, make_exp2, make_expm1, make_log, make_log2, make_log1p):
         make()
     for name in ("sin", "cos"):
@@ -549,6 +570,8 @@ def main():
     for make in (make_tanh, make_erf, make_erf_lookup, make_erf_fast, make_sigmoid, make_exp_few,
                  make_erf_few, make_erf_few_fast):
         make()
+    make_gelu("bf16", 8, -126, 13.75, (8, 3), 16)
+    make_gelu("f16", 11, -14, 6.5, (7, 4), 0)
     text = write(ROWS)
     if "--check" in sys.argv:
         with open(path, encoding="ascii") as file:

@@ -8,6 +8,7 @@
  * the loops inside (gpu_row.c). Contractions are made tile by tile (contract/gpu_contract.c). */
 #include "codegen/gpu/gpu_schedule.h"
 
+#include "codegen/loopir/loop_narrow.h"
 #include "codegen/schedule/cpu/cpu_schedule.h"
 
 #define GRID_THREADS 256u /* of a block of independent iterations: the best of those measured */
@@ -50,6 +51,7 @@ stator_status st_gpu_schedule(const st_target *target, st_kernel *kernel, stator
 {
     const gpu_mapper m = {target, kernel};
     gpu_nest of;
+    st_loop_narrow_functions(kernel);
     ST_TRY_MEM(cg_order_reductions(kernel) && st_kernel_merge_axes(kernel), err);
     bool is_tile = false;
     ST_TRY_MEM(gpu_map_contraction(&m, &is_tile), err);

@@ -99,6 +99,8 @@ typedef struct st_loop_op_desc {
     const char *expand_f32;
     const char *expand_lookup;
     const char *expand_few;
+    const char *expand_bf16;
+    const char *expand_f16;
 } st_loop_op_desc;
 
 /* The tables that the op lookup reads. */
@@ -234,7 +236,7 @@ typedef struct st_loop_buffer {
 } st_loop_buffer;
 
 typedef union st_loop_imm {
-    int64_t i; /* integers, bool; acc kind; table of a lookup */
+    int64_t i; /* integers, bool; acc kind; table of a lookup; 16-bit dtype of a function's value */
     double f;  /* f32, f64 */
 } st_loop_imm;
 

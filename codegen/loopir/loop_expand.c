@@ -493,6 +493,17 @@ static st_loop_ref cast_storage(expander *e, const st_loop_inst *inst)
 
 /* ---- one instruction ---- */
 
+/* The program for a value that is rounded to 16 bits, where the instruction says so. */
+static const char *half_program(const st_loop_op_desc *desc, const st_loop_inst *inst)
+{
+    if (inst->dtype != STATOR_F32 || desc->expand_bf16 == NULL) {
+        return NULL;
+    }
+    return inst->imm.i == STATOR_BF16  ? desc->expand_bf16
+           : inst->imm.i == STATOR_F16 ? desc->expand_f16
+                                       : NULL;
+}
+
 static st_loop_ref scalar(expander *e, const st_loop_inst *inst)
 {
     const st_loop_op_desc *desc = st_loop_desc(inst->code);
@@ -504,6 +515,10 @@ static st_loop_ref scalar(expander *e, const st_loop_inst *inst)
     if ((desc->native & class_) || inst->code == ST_LOOP_bitcast ||
         (e->spells && e->spells[inst->code])) {
         return pure(e, inst);
+    }
+    const char *half = half_program(desc, inst);
+    if (half) {
+        return expand_by(e, half, inst);
     }
     const uint32_t entries = dtype == STATOR_F32 && e->spells ? e->spells[ST_LOOP_lookup] : 0u;
     if (entries >= ST_MATH_ENTRIES && desc->expand_lookup) {

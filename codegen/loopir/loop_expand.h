@@ -2,6 +2,7 @@
  * codegen/loopir/loop_ops.def. Runs last, before emission; in: a verified kernel, out: another
  * whose scalar instructions are all native, spelled by the target, or functions with a `libm` name.
  * For each instruction the first of these that its operands' dtype has: native, spelled,
+ * .expand_bf16 or .expand_f16 when its imm says that its value is rounded to that type,
  * .expand_lookup when `lookup` is spelled for ST_MATH_ENTRIES entries, .expand_few when for
  * ST_MATH_FEW, .expand_f32, .libm, .expand.
  *

@@ -133,6 +133,8 @@ static void put_scalar(printer *p, const st_loop_inst *inst)
     }
     if (inst->code == ST_LOOP_lookup) {
         st_str_addf(p->out, " in table %" PRId64, inst->imm.i);
+    } else if (desc->expand_bf16 && inst->imm.i) {
+        st_str_addf(p->out, " for %s", st_dtype_name((uint32_t)inst->imm.i));
     }
 }
 

@@ -323,6 +323,7 @@ static double function(uint32_t code, double a, double b)
     case ST_LOOP_atanh: return atanh(a);
     case ST_LOOP_erf:
     case ST_LOOP_erf_fast: return erf(a);
+    case ST_LOOP_gelu: return 0.5 * a * erfc(-a * 0.70710678118654752440);
     case ST_LOOP_lgamma: return log_gamma(a);
     case ST_LOOP_pow: return pow(a, b);
     case ST_LOOP_atan2: return atan2(a, b);

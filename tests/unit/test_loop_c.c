@@ -112,7 +112,8 @@ static void for_each_op(each_fn fn, void *self)
         for (uint32_t from = 1; from < STATOR_DTYPE_COUNT; from++) {
             for (uint32_t to = 1; to < STATOR_DTYPE_COUNT; to++) {
                 const int any = desc->result == ST_LOOP_ANY;
-                const uint32_t on = desc->on | (any ? ST_LOOP_STORAGE : 0u);
+                const int is_narrow = desc->expand_bf16 != NULL; /* test_loop_narrow measures it */
+                const uint32_t on = is_narrow ? 0u : desc->on | (any ? ST_LOOP_STORAGE : 0u);
                 const uint32_t result = desc->result == ST_LOOP_BOOL ? (uint32_t)STATOR_BOOL : from;
                 if (!(st_loop_class_of(from) & on) || !(st_loop_class_of(to) & on) ||
                     (!any && to != from) || (any && to == from) ||

@@ -427,6 +427,7 @@ static const scalar_case cases[] = {
     {"acosh", STATOR_F64, 1, 0, 0, 0},
     {"atanh", STATOR_F64, 1, 0, 0, INFINITY},
     {"erf", STATOR_F32, -9, 0, 0, -1},
+    {"gelu", STATOR_F64, 40, 0, 0, 40},
     {"erf_fast", STATOR_F32, 9, 0, 0, 1},
     {"lgamma", STATOR_F64, 1, 0, 0, 0},
     {"pow", STATOR_F32, 2, 10, 0, 1024},

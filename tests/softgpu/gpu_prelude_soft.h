@@ -315,6 +315,7 @@ static inline st_u16 st_f16_of_f32(float x)
     return (st_u16)(half | (bits >> 16 & 0x8000u));
 }
 
+#define st_math_device_lgamma __builtin_lgamma
 #define st_fmod_f32 __builtin_fmodf
 #define st_fmod_f64 __builtin_fmod
 

@@ -48,6 +48,18 @@ def layer_norm(x, w):
 
 
 LOOPS = ("--option", "contractions=loops")  # generated kernels in place of a library
+TF32 = (*LOOPS, "--option", "matmul=tf32")
+
+
+def in_tf32(fn):
+    """The function with products of f32 by TF32."""
+    def run(*arguments):
+        torch.backends.cuda.matmul.allow_tf32 = True
+        try:
+            return fn(*arguments)
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = False
+    return run
 
 
 def places(r, n):
@@ -102,6 +114,13 @@ ROWS = {
     "gemm_bf16_loops": ("gemm_bf16", lambda a, b: a @ b,
                         lambda: (rand(4096, 4096, dtype="bfloat16"), rand(4096, 4096, dtype="bfloat16")), (),
                         2 * 4096**3, LOOPS),
+    "gemm_bf16_8192_loops": ("gemm_bf16_8192", lambda a, b: a @ b,
+                             lambda: (rand(8192, 768, dtype="bfloat16"), rand(768, 3072, dtype="bfloat16")), (),
+                             2 * 8192 * 3072 * 768, LOOPS),
+    "gemm_f32_tf32_loops": ("gemm_f32", in_tf32(lambda a, b: a @ b), lambda: (rand(4096, 4096), rand(4096, 4096)), (),
+                            2 * 4096**3, TF32),
+    "conv_tf32_loops": ("conv_f32", in_tf32(lambda x, w: torch.nn.functional.conv2d(x, w, padding=1)),
+                        lambda: (rand(16, 64, 56, 56), rand(64, 64, 3, 3)), (), 2 * 16 * 56**2 * 64**2 * 9, TF32),
 }
 
 

@@ -281,6 +281,21 @@ void st_gpu_backend_shutdown(void *self_)
 
 /* ---- instances ---- */
 
+/* Says that contractions of f32 stay as they are. */
+static void hint_strict(const plugin *self, const stator_options *options,
+                        const st_gpu_device *device)
+{
+    char line[192];
+    const stator_host *host = self->host;
+    if (host->log->enabled(host->ctx, "perf_hints", 2)) {
+        (void)snprintf(line, sizeof line,
+                       "%s: code for %s has no matrix instructions, so that matmul=%s is strict: "
+                       "contractions of f32 by products and sums of f32",
+                       self->backend->name, device->arch, host->opt->get_str(options, "matmul"));
+        host->log->write(host->ctx, "perf_hints", 2, line);
+    }
+}
+
 static stator_status make_instance(plugin *self, const stator_options *options, uint32_t number,
                                    instance **out, stator_diag **err)
 {
@@ -311,6 +326,11 @@ static stator_status make_instance(plugin *self, const stator_options *options, 
                    .self = self,
                    .device = device,
                    .emitter = *st_gpu_emitter(device->runtime)};
+    inst->emitter.target.f32_products = st_gpu_f32_products(self->host, options);
+    if (inst->emitter.target.f32_products && !inst->emitter.target.has_matrices) {
+        inst->emitter.target.f32_products = ST_F32_STRICT;
+        hint_strict(self, options, inst->base.device);
+    }
     if (st_gpu_wants_library(b->vendor, self->host, options)) {
         inst->emitter.library = find_library(self, device);
         inst->base.config.no_library =

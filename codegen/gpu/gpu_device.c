@@ -174,6 +174,9 @@ stator_status st_gpu_context_open(st_gpu_context *d, const st_gpu_native *driver
         (void)snprintf(d->table.device.arch, sizeof d->table.device.arch, "%s", options->arch);
     }
     if (status == STATOR_OK) {
+        const st_gpu_vendor *v = driver->vendor;
+        d->table.device.has_matrices =
+            v->has_matrices != NULL && v->has_matrices(d->table.device.arch) ? 1u : 0u;
         (void)driver->api.device_get(&d->ordinal, (int)id);
         d->compiler = driver->vendor->compiler_create(options->compiler);
         d->here = st_gpu_mark_process();

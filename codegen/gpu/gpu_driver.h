@@ -35,6 +35,7 @@ typedef struct st_gpu_device {
     uint32_t registers;          /* of 32 bits, of a multiprocessor */
     uint32_t argument_bytes_max; /* of a kernel's arguments */
     uint64_t l2_bytes;
+    uint32_t has_matrices; /* 1: code for `arch` has the matrix instructions of the prelude */
 } st_gpu_device;
 
 typedef struct st_gpu_launch {

@@ -94,7 +94,9 @@ static st_target target_of(const st_gpu_config *config)
                        .n_multiprocessors = device->n_multiprocessors,
                        .warp_size = device->warp_size,
                        .block_threads_max = device->block_threads_max,
-                       .shared_bytes = device->shared_bytes};
+                       .shared_bytes = device->shared_bytes,
+                       .shared_optin_bytes = device->shared_optin_bytes,
+                       .has_matrices = device->has_matrices};
 }
 
 static void set_tables(st_gpu *gpu)

@@ -28,7 +28,8 @@ typedef struct st_gpu_kernel {
     /* A launch has ceil(count / iterations) blocks, where count is the extent of the parallel loop,
      * 1 without one. */
     uint32_t iterations;
-    uint32_t shared_bytes; /* shared memory that the text declares, at most; none is dynamic */
+    uint32_t shared_bytes;  /* shared memory that the text declares, at most */
+    uint32_t dynamic_bytes; /* what it has beside that and the launch asks for */
     uint32_t n_arguments;
     st_gpu_argument *arguments; /* from the arena given */
     uint64_t scratch_bytes;     /* of each block of the grid; 0: none */

@@ -129,7 +129,8 @@ stator_status gpu_launch(void *self, void *module_, uint32_t k, const st_launch 
     const gpu_function *f = &module->functions[k];
     st_gpu_launch what = {.function = f->function,
                           .blocks = {blocks_of(&f->kernel, launch->count), 1, 1},
-                          .threads = f->kernel.threads};
+                          .threads = f->kernel.threads,
+                          .dynamic_shared_bytes = f->kernel.dynamic_bytes};
     ST_FAIL_IF(what.blocks[0] == 0, err, STATOR_OUT_OF_RANGE,
                "kernel %s: %lld iterations are more than one grid has", f->kernel.name,
                (long long)launch->count);

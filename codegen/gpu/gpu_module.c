@@ -121,12 +121,13 @@ static stator_status check_limits(const st_gpu *gpu, const st_kernel *kernel,
                STATOR_UNSUPPORTED, "kernel %s has %u arguments; the device takes %u bytes of them",
                kernel->name, as->n_arguments, device->argument_bytes_max);
     ST_FAIL_IF(as->threads == 0 || as->threads > device->block_threads_max ||
-                   as->shared_bytes > device->shared_bytes,
+                   as->shared_bytes > device->shared_bytes ||
+                   as->shared_bytes + as->dynamic_bytes > device->shared_optin_bytes,
                err, STATOR_INTERNAL,
                "kernel %s wants blocks of %u threads and %u bytes of shared memory; the device has "
                "at most %u and %u",
-               kernel->name, as->threads, as->shared_bytes, device->block_threads_max,
-               device->shared_bytes);
+               kernel->name, as->threads, as->shared_bytes + as->dynamic_bytes,
+               device->block_threads_max, device->shared_optin_bytes);
     return STATOR_OK;
 }
 
@@ -322,6 +323,7 @@ static void put_kernel(const gpu_function *f, st_str *out)
     st_put_u32(out, kernel->threads);
     st_put_u32(out, kernel->iterations);
     st_put_u32(out, kernel->shared_bytes);
+    st_put_u32(out, kernel->dynamic_bytes);
     st_put_u64(out, kernel->scratch_bytes);
     st_put_u32(out, kernel->n_arguments);
     for (uint32_t i = 0; i < kernel->n_arguments; i++) {
@@ -356,6 +358,7 @@ static stator_status read_kernel(st_reader *in, gpu_module *m, gpu_function *f, 
     kernel->threads = st_read_u32(in);
     kernel->iterations = st_read_u32(in);
     kernel->shared_bytes = st_read_u32(in);
+    kernel->dynamic_bytes = st_read_u32(in);
     kernel->scratch_bytes = st_read_u64(in);
     kernel->n_arguments = st_read_below(in, GPU_ARGUMENTS_MAX + 1u);
     kernel->arguments =

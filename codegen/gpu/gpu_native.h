@@ -100,6 +100,8 @@ struct st_gpu_vendor {
     /* What the compiler is told: "sm_90", "gfx90a". */
     stator_status (*arch)(const st_gpu_native *driver, int32_t ordinal, char out[32],
                           stator_diag **err);
+    /* Does code for the architecture have matrix instructions? NULL: none has. */
+    bool (*has_matrices)(const char *arch);
     /* Is memory of this type, as the driver tells it of an address, pinned memory of the host? */
     bool (*is_host_memory)(const st_gpu_native *driver, uint32_t type);
     /* A kernel that wants more shared memory than every block has; NULL: there is no more. */

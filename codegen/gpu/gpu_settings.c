@@ -1,6 +1,7 @@
 /* Reads options of an instance. */
 #include "codegen/gpu/gpu_settings.h"
 
+#include "codegen/target/emitter.h"
 #include "core/base/diag.h"
 
 #include <stdio.h>
@@ -47,6 +48,21 @@ bool st_gpu_wants_library(const st_gpu_vendor *vendor, const stator_host *host,
     ST_NEED(vendor->contractions != NULL);
     const char *contractions = host->opt->get_str(options, "contractions");
     return contractions == NULL || strcmp(contractions, vendor->contractions->option) == 0;
+}
+
+uint32_t st_gpu_f32_products(const stator_host *host, const stator_options *options)
+{
+    static const char *const names[] = {[ST_F32_STRICT] = "strict",
+                                        [ST_F32_TF32] = "tf32",
+                                        [ST_F32_BF16X3] = "bf16x3",
+                                        [ST_F32_BF16X6] = "bf16x6"};
+    const char *wanted = host->opt->get_str(options, "matmul");
+    for (uint32_t i = 0; wanted != NULL && i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(wanted, names[i]) == 0) {
+            return i;
+        }
+    }
+    return ST_F32_STRICT;
 }
 
 bool st_gpu_is_fused(const stator_host *host, const stator_options *options)

@@ -15,8 +15,11 @@
                            "exact: each op rounds to its dtype; fused: f32 or wider inside a "     \
                            "kernel, and faster functions")
 #define ST_GPU_OPTION_MATMUL                                                                       \
-    STATOR_OPTION_ENUM_ROW(STATOR_OPTION_AFFECTS_CODE, "matmul", "strict", "strict",               \
-                           "how f32 contractions are computed: strict: by f32 products and sums")
+    STATOR_OPTION_ENUM_ROW(                                                                        \
+        STATOR_OPTION_AFFECTS_CODE, "matmul", "strict", "strict,tf32,bf16x3,bf16x6",               \
+        "how f32 contractions are computed: strict: by f32 products and sums; "                    \
+        "tf32: factors rounded to 10 bits of fraction; bf16x3, bf16x6: factors "                   \
+        "taken apart into two or three of bf16, and so many products")
 #define ST_GPU_OPTION_MEMORY_CAP                                                                   \
     STATOR_OPTION_ROW(STATOR_OPTION_BYTES, 0, "memory_cap", "0",                                   \
                       "bytes of device memory at most, as in 20G; 0: no limit")
@@ -59,6 +62,8 @@ stator_status st_gpu_settings_of(const st_gpu_vendor *vendor, const char *name,
 /* Is the vendor's library of contractions wanted? */
 bool st_gpu_wants_library(const st_gpu_vendor *vendor, const stator_host *host,
                           const stator_options *options);
+/* The option matmul, as st_f32_products. */
+uint32_t st_gpu_f32_products(const stator_host *host, const stator_options *options);
 /* numerics=fused */
 bool st_gpu_is_fused(const stator_host *host, const stator_options *options);
 /* Does a device that is open so serve an instance that wants this? What is left at its default is

@@ -111,6 +111,12 @@ static const helper helpers[] = {
                "{\n"
                "    return (st_i8)(((b[i >> 1] >> (i & 1) * 4 & 15) ^ 8) - 8);\n"
                "}\n"},
+    {"st_rest_of(", "/* What a value is more than a piece of it; beyond the largest, nothing. */\n"
+                    "ST_DEVICE float st_rest_of(float x, st_u16 piece)\n"
+                    "{\n"
+                    "    const float rest = x - st_f32_of_bf16(piece);\n"
+                    "    return rest - rest == 0 ? rest : 0;\n"
+                    "}\n"},
     {"st_i32_of(", "/* Truncation; what does not fit is the smallest integer. */\n"
                    "ST_DEVICE st_i32 st_i32_of(double x)\n"
                    "{\n"

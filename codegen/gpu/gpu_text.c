@@ -432,7 +432,7 @@ static stator_status put_program(program *p, const st_str *body, st_arena *arena
     st_str_init(&exchanges, p->g.kernel->mem);
     p->g.t.out = &exchanges;
     const uint32_t exchange_bytes = gpu_put_exchanges(&p->g);
-    place_locals(p, exchange_bytes + gpu_put_tile_memory(&p->g));
+    place_locals(p, exchange_bytes + gpu_put_tile_memory(&p->g, &p->out->dynamic_bytes));
     p->g.t.out = out;
     const stator_status status = list_arguments(p, arena, err);
     if (status == STATOR_OK) {

@@ -66,8 +66,9 @@ void gpu_put_moves(gpu_text *g);
 /* ---- contract/gpu_contract_text.c ---- */
 /* Prints what a block does for a tile of a contraction: the loop over the tile's rows. */
 void gpu_put_tile(gpu_text *g, const st_loop_inst *rows);
-/* Shared memory of the tile, if the kernel has one; its bytes. */
-uint32_t gpu_put_tile_memory(gpu_text *g);
+/* Shared memory of the tile, if the kernel has one; its bytes, and those that the launch asks for,
+ * which are declared last. */
+uint32_t gpu_put_tile_memory(gpu_text *g, uint32_t *out_dynamic);
 
 /* ---- gpu_combine.c ---- */
 /* Prints the thread's number among those that share the iterations of a loop. */

@@ -197,7 +197,13 @@ enum st_axis_mapping {
     /* The parallel loop's: as COLUMNS, but those that have the same one are neighbours within
      * ST_ROW_THREADS_MAX lanes of a warp, who need no barrier. */
     ST_MAPPING_ROWS = 9,
-    ST_MAPPING_LAST = ST_MAPPING_ROWS
+    /* Steps as TILE_STEPS, where matrix instructions make the products: of factors that are casts
+     * of 16 bits, or of f32 rounded to tf32, or taken apart into two or three values of bf16. */
+    ST_MAPPING_MATRIX_STEPS = 10,
+    ST_MAPPING_MATRIX_TF32 = 11,
+    ST_MAPPING_MATRIX_BF16X3 = 12,
+    ST_MAPPING_MATRIX_BF16X6 = 13,
+    ST_MAPPING_LAST = ST_MAPPING_MATRIX_BF16X6
 };
 
 typedef struct st_loop_axis {
@@ -281,8 +287,8 @@ void st_kernel_deinit(st_kernel *kernel);
  * SERIAL; with a parallel loop all stores are inside it, and its extent is made of sizes; one
  * VECTOR axis on a path. GRID, BLOCKS, COLUMNS and ROWS are of the parallel loop alone; a THREADS
  * axis is neither SERIAL nor inside a GRID or another THREADS axis; TILE_ROWS are inside BLOCKS,
- * TILE_COLUMNS inside them, TILE_STEPS or TILE_SHARES inside those; a kernel with a mapped axis
- * has threads. Of ROWS as many threads share an iteration as a power of two in
+ * TILE_COLUMNS inside them, TILE_STEPS, TILE_SHARES or MATRIX ones inside those; a kernel with a
+ * mapped axis has threads. Of ROWS as many threads share an iteration as a power of two in
  * 2..ST_ROW_THREADS_MAX, the extents of the loops inside are made of sizes, and each LOCAL buffer
  * is THREAD. */
 stator_status st_kernel_verify(const st_kernel *kernel, stator_diag **err);

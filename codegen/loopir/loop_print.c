@@ -166,6 +166,10 @@ static void put_loop(printer *p, const st_loop_inst *inst)
         [ST_MAPPING_TILE_STEPS] = " by steps of a tile",
         [ST_MAPPING_TILE_SHARES] = " shared in a tile",
         [ST_MAPPING_ROWS] = " over rows of threads",
+        [ST_MAPPING_MATRIX_STEPS] = " by steps of matrices",
+        [ST_MAPPING_MATRIX_TF32] = " by steps of matrices of tf32",
+        [ST_MAPPING_MATRIX_BF16X3] = " by steps of matrices of bf16x3",
+        [ST_MAPPING_MATRIX_BF16X6] = " by steps of matrices of bf16x6",
     };
     put(p, "loop ");
     if (inst->ref >= p->kernel->axes.count) {

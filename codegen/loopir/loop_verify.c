@@ -373,7 +373,8 @@ static stator_status check_tile(const checker *c, uint32_t mapping)
               "the rows of a tile outside blocks");
     BROKEN_IF(mapping == ST_MAPPING_TILE_COLUMNS && outside != ST_MAPPING_TILE_ROWS, c,
               "the columns of a tile outside its rows");
-    const bool is_sum = mapping == ST_MAPPING_TILE_STEPS || mapping == ST_MAPPING_TILE_SHARES;
+    const bool is_sum = mapping == ST_MAPPING_TILE_STEPS || mapping == ST_MAPPING_TILE_SHARES ||
+                        mapping >= ST_MAPPING_MATRIX_STEPS;
     BROKEN_IF(is_sum && outside != ST_MAPPING_TILE_COLUMNS, c,
               "the steps of a tile outside its columns");
     return STATOR_OK;

@@ -584,6 +584,7 @@ static bool match_contraction(cg_unit *unit, uint32_t group, st_kernel *kernel, 
     memset(out, 0, sizeof *out);
     out->syms = kernel->syms;
     out->acc_dtype = fold->fold.dtype;
+    out->f32_products = unit->config->emitter->target.f32_products;
     out->n_buffers = kernel->buffers.count;
     const uint32_t op = stator_node_at(unit->view, fold->node)->op;
     out->is_transposed = op == STATOR_OPCODE_conv_transpose;

@@ -131,6 +131,7 @@ static bool takes_product(const cg_unit *unit, const uint32_t dtypes[2], uint32_
     const st_contraction_operand row_major = {.offset = zero, .stride = {n, one}};
     st_contraction contraction = {.kind = ST_CONTRACTION_GEMM,
                                   .acc_dtype = acc,
+                                  .f32_products = unit->config->emitter->target.f32_products,
                                   .m = n,
                                   .n = n,
                                   .k = n,

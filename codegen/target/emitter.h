@@ -23,6 +23,14 @@ enum st_target_flag {
     ST_TARGET_UNALIGNED = 1u << 1
 };
 
+/* How contractions of f32 are computed where there are matrix instructions. */
+enum st_f32_products {
+    ST_F32_STRICT = 0, /* by products and sums of f32 */
+    ST_F32_TF32 = 1,   /* factors rounded to 10 bits of fraction */
+    ST_F32_BF16X3 = 2, /* factors as sums of two values of bf16: three products */
+    ST_F32_BF16X6 = 3  /* of three: six products */
+};
+
 struct st_target;
 
 /* Decides how the loops of one kernel run on the target, in place: their order, which axis is a
@@ -48,10 +56,12 @@ typedef struct st_target {
      * bytes. */
     uint32_t kind; /* st_target_kind */
     uint32_t n_multiprocessors;
-    uint32_t warp_size;         /* threads that run together: 32 or 64 */
-    uint32_t block_threads_max; /* threads of a block */
-    uint32_t shared_bytes;      /* of memory that the threads of a block share */
-    uint32_t reserved;
+    uint32_t warp_size;          /* threads that run together: 32 or 64 */
+    uint32_t block_threads_max;  /* threads of a block */
+    uint32_t shared_bytes;       /* of memory that the threads of a block share */
+    uint32_t shared_optin_bytes; /* the most of it that a block can ask for */
+    uint32_t has_matrices;       /* 1: matrix instructions, see ST_MAPPING_MATRIX_STEPS */
+    uint32_t f32_products; /* st_f32_products: how contractions of f32 are computed on a GPU */
 } st_target;
 
 typedef struct st_launch {

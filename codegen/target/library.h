@@ -186,6 +186,7 @@ typedef struct st_contraction_weights {
 typedef struct st_contraction {
     uint32_t kind;
     uint32_t acc_dtype;
+    uint32_t f32_products; /* of sums in f32 of factors of f32: st_target.f32_products */
     uint32_t n_batch;
     uint32_t n_spatial;
     uint32_t batch[ST_CONTRACTION_BATCH_MAX]; /* extents, syms */

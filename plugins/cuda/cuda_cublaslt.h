@@ -62,8 +62,13 @@ enum cublaslt_type {
     CUBLASLT_TYPE_BF16 = 14
 };
 
-/* cublasComputeType_t: f32 by products and sums of f32, tensor cores for narrow operands alone */
-enum cublaslt_compute { CUBLASLT_COMPUTE_F32 = 68, CUBLASLT_COMPUTE_F64 = 70 };
+/* cublasComputeType_t: f32 by products and sums of f32, tensor cores for narrow operands alone;
+ * by tensor cores whose factors are tf32 */
+enum cublaslt_compute {
+    CUBLASLT_COMPUTE_F32 = 68,
+    CUBLASLT_COMPUTE_F64 = 70,
+    CUBLASLT_COMPUTE_TF32 = 77
+};
 
 /* cublasLtMatmulDescAttributes_t; operations and the epilogue are 32 bits, the bias a pointer */
 enum cublaslt_desc_attribute {

@@ -40,7 +40,9 @@ static bool are_dtypes_taken(const st_contraction *c)
     const uint32_t in = c->x.dtype;
     const bool is_wide = in == STATOR_F32 || in == STATOR_F64;
     const bool is_narrow = in == STATOR_BF16 || in == STATOR_F16;
-    if (c->y.dtype != in || c->weights.is_scaled) {
+    const bool is_split = in == STATOR_F32 && c->f32_products != ST_F32_STRICT &&
+                          c->f32_products != ST_F32_TF32; /* those are generated */
+    if (c->y.dtype != in || c->weights.is_scaled || is_split) {
         return false;
     }
     return (is_wide && c->acc_dtype == in && c->out.dtype == in) ||
@@ -65,6 +67,7 @@ static gemm_operands operands_of(const st_contraction *c)
     return (gemm_operands){.n_batch = c->n_batch,
                            .in = c->x.dtype,
                            .out = c->out.dtype,
+                           .is_tf32 = c->x.dtype == STATOR_F32 && c->f32_products == ST_F32_TF32,
                            .x = c->x.buffer,
                            .y = c->y.buffer,
                            .d = c->out.buffer,

@@ -38,6 +38,7 @@ extern const st_gpu_contractions cuda_cublaslt;
 typedef struct gemm_operands {
     uint32_t n_batch;
     uint32_t in, out; /* dtypes of operands and result */
+    uint32_t is_tf32; /* operands of f32 are rounded to tf32 */
     uint32_t x, y, d; /* buffers */
     uint32_t bias;    /* buffer; UINT32_MAX: none */
 } gemm_operands;

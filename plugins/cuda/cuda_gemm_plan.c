@@ -74,9 +74,11 @@ static cublaslt_status make_desc(const cuda_cublaslt_api *api, const gemm_operan
     const int32_t b = key->b.is_transposed ? CUBLASLT_TRANSPOSED : CUBLASLT_PLAIN;
     const uint32_t epilogue =
         operands->bias == UINT32_MAX ? CUBLASLT_EPILOGUE_NONE : CUBLASLT_EPILOGUE_BIAS;
+    const int32_t compute = is_f64              ? CUBLASLT_COMPUTE_F64
+                            : operands->is_tf32 ? CUBLASLT_COMPUTE_TF32
+                                                : CUBLASLT_COMPUTE_F32;
     cublaslt_status status =
-        api->desc_create(out, is_f64 ? CUBLASLT_COMPUTE_F64 : CUBLASLT_COMPUTE_F32,
-                         is_f64 ? CUBLASLT_TYPE_F64 : CUBLASLT_TYPE_F32);
+        api->desc_create(out, compute, is_f64 ? CUBLASLT_TYPE_F64 : CUBLASLT_TYPE_F32);
     LT_THEN(status, api->desc_set(*out, CUBLASLT_DESC_TRANSPOSE_A, &a, sizeof a));
     LT_THEN(status, api->desc_set(*out, CUBLASLT_DESC_TRANSPOSE_B, &b, sizeof b));
     LT_THEN(status, api->desc_set(*out, CUBLASLT_DESC_EPILOGUE, &epilogue, sizeof epilogue));

@@ -5,10 +5,14 @@
 #include "cuda_gemm.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* kDLCUDA of dlpack.h */
 #define DEVICE_TYPE_CUDA 2
+
+/* The first architecture with the instructions of the prelude for matrices. */
+#define CUDA_MATRICES_SINCE 80
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -100,6 +104,12 @@ static void cuda_ask_shared(const st_gpu_native *driver, void *function, uint32_
                                             (int)bytes);
 }
 
+static bool cuda_has_matrices(const char *arch)
+{
+    const char *number = strchr(arch, '_'); /* of sm_90, compute_90 */
+    return number != NULL && strtol(number + 1, NULL, 10) >= CUDA_MATRICES_SINCE;
+}
+
 /* Of these cuda.h says that the process must be started anew. */
 static const int32_t ending[] = {CUDA_RESULT_DEINITIALIZED,
                                  CUDA_RESULT_ECC_UNCORRECTABLE,
@@ -187,6 +197,7 @@ const st_gpu_vendor cuda_vendor = {
     .loading = cuda_loading,
     .arch = cuda_arch,
     .is_host_memory = cuda_is_host_memory,
+    .has_matrices = cuda_has_matrices,
     .ask_shared = cuda_ask_shared,
     .compiler_create = cuda_compiler_create,
     .compiler_destroy = cuda_compiler_destroy,

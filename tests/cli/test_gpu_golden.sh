@@ -2,7 +2,8 @@
 # The programs that kernels become for a GPU, exactly: tests/golden/gpu/NAME.stir and NAME.cu beside it.
 # STATOR_BLESS=1 writes the expected files anew; read that diff. Each program is also judged as C11 and
 # as C++11, with the prelude of that folder, and gives what eager gives when its loops are run by the
-# oracle. The first lines of a program may say how to run it: "// run: --dim N=3".
+# oracle. The first lines of a program may say how to run it, "// run: --dim N=3", and how contractions of
+# f32 are computed, "// f32 products: 1", a number of st_f32_products.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -25,9 +26,10 @@ judge() { # FILE: each program in it, by every compiler
 for program in "$folder"/*.stir; do
     expected=${program%.stir}.cu
     flags=$(sed -n '1,3s|^// run: ||p' "$program")
+    products=$(sed -n '1,3s|^// f32 products: ||p' "$program")
     rm -f "$work/texts"
     # shellcheck disable=SC2086
-    STATOR_GPU_TEXTS=$work/texts STATOR_CACHE=0 "$STATOR" compare "$program" --backends eager,loops_gpu \
+    STATOR_GPU_F32_PRODUCTS=${products:-0} STATOR_GPU_TEXTS=$work/texts STATOR_CACHE=0 "$STATOR" compare "$program" --backends eager,loops_gpu \
         $flags --plugin-dir "$STATOR_BUILD/tests/plugins" >"$work/out" 2>&1 || {
         echo "BAD $program: loops_gpu differs from eager"
         cat "$work/out"

@@ -77,4 +77,8 @@ planted st_log2_f64 '1\.4426950408889634' '1.442695040888963'
 planted ST_LANE '(ST_THREAD % ST_WARP)' '(ST_THREAD % 16)'
 planted st_shuffle_xor_u64 'st_soft_meet(ST_SOFT_SHUFFLE_U64, __LINE__, (st_u64)(x), (mask))' '(st_u32)st_soft_meet(ST_SOFT_SHUFFLE_U64, __LINE__, (st_u64)(x), (mask))'
 planted st_atomic_max_u32 'while (old < x' 'while (old > x'
+planted st_mma_f16 '{5, 10, 1}' '{5, 9, 1}'
+planted st_tf32_of_f32 '(bits + 0x1000u)' '(bits + 0xfffu)'
+planted st_load_matrices_across 'from\[is_across ? slow : fast + e\]' 'from[is_across ? fast : fast + e]'
+planted st_copy_async_16 'st_soft_aligned(from, 16), 16)' 'st_soft_aligned(from, 16), 12)'
 echo ok

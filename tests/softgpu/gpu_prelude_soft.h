@@ -27,7 +27,13 @@ typedef _Bool st_bool;
 /* Addresses of device memory are this much above where the memory lies. */
 #define ST_SOFT_OFFSET (1ull << 46)
 
-enum st_soft_meeting { ST_SOFT_BARRIER = 1, ST_SOFT_SHUFFLE_U32 = 2, ST_SOFT_SHUFFLE_U64 = 3 };
+enum st_soft_meeting {
+    ST_SOFT_BARRIER = 1,
+    ST_SOFT_SHUFFLE_U32 = 2,
+    ST_SOFT_SHUFFLE_U64 = 3,
+    /* Of a warp: brings the address of the values of all its lanes, until the next meeting. */
+    ST_SOFT_GATHER = 4
+};
 
 struct st_soft_shared {
     st_u32 bytes;
@@ -116,6 +122,9 @@ static inline st_u64 st_soft_meet(st_u32 kind, st_u32 line, st_u64 value, st_u32
     static const struct st_soft_shared name##_st_shared                                            \
         __attribute__((section("st_soft_shared"), used)) = {sizeof(type) * (n), 16};               \
     type *const name = (type *)st_soft_take_shared(&name##_st_shared)
+/* Behind what is declared with ST_SHARED, which comes first in a kernel. */
+#define ST_DYNAMIC_SHARED(type, name)                                                              \
+    type *const name = (type *)st_soft_take_shared(&(const struct st_soft_shared){0, 16})
 
 #define ST_BLOCK (st_soft_self()->block)
 #define ST_BLOCKS (st_soft_self()->blocks)
@@ -314,6 +323,196 @@ static inline st_u16 st_f16_of_f32(float x)
                             : (low - 0x37fff001u + (low >> 13 & 1u)) >> 13;
     return (st_u16)(half | (bits >> 16 & 0x8000u));
 }
+
+/* ---- copies beside the computation: here they come at once, so that memory which is read before
+ * the wait for them does not show ---- */
+
+static inline void st_copy_async_16(void *to, const void *from)
+{
+    __builtin_memcpy(st_soft_aligned(to, 16), st_soft_aligned(from, 16), 16);
+}
+#define st_copies_commit() ((void)0)
+#define st_copies_wait(n) ((void)(n))
+
+/* ---- matrices ---- */
+
+/* Each lane reads what it is given of four matrices of 8 by 8 halves, of whose rows lane 8m + r has
+ * the address of row r of matrix m: two neighbours of a row, or of a column. */
+static inline void st_soft_load_matrices(st_u32 *r, const void *row, st_bool is_across, st_u32 line)
+{
+    const st_u64 *rows = (const st_u64 *)st_soft_meet(ST_SOFT_GATHER, line, (st_u64)row, 0);
+    const st_u32 slow = ST_LANE / 4;
+    const st_u32 fast = ST_LANE % 4 * 2;
+    for (st_u32 m = 0; m < 4; m++) {
+        st_u16 half[2];
+        for (st_u32 e = 0; e < 2; e++) {
+            const st_u32 at = is_across ? fast + e : slow;
+            const st_u16 *from =
+                (const st_u16 *)st_soft_aligned((const void *)rows[8 * m + at], 16);
+            half[e] = from[is_across ? slow : fast + e];
+        }
+        r[m] = half[0] | (st_u32)half[1] << 16;
+    }
+}
+#define st_load_matrices(r, row) st_soft_load_matrices(r, row, 0, __LINE__)
+#define st_load_matrices_across(r, row) st_soft_load_matrices(r, row, 1, __LINE__)
+
+static inline st_u32 st_tf32_of_f32(st_u32 bits)
+{
+    return (bits & 0x7fffffffu) >= 0x7f800000u ? bits : (bits + 0x1000u) & 0xffffe000u;
+}
+
+/* A number as significand * 2^(exponent - fraction); the exponent of 0 is the least. */
+struct st_soft_number {
+    st_i64 significand;
+    st_i32 exponent;
+    st_bool is_nan, is_infinite;
+};
+
+/* The arithmetic of an H100's matrix instructions (N. Khattak and M. Mikaitis, Accurate models of
+ * NVIDIA tensor cores, 2025; P. Xie et al., MMA-Sim, 2025). Products are exact. They and the
+ * accumulator are aligned to the largest of their exponents, which of products is the sum of the
+ * factors', and of what is smaller than 2^-133 is -133; each is cut off 25 bits behind the point of
+ * that. Their sum is exact, and is cut off to f32. */
+#define ST_SOFT_SUM_BITS 25
+#define ST_SOFT_LEAST (-133)
+
+/* A factor from the bits of a float with so many bits of exponent and fraction. */
+static inline struct st_soft_number st_soft_number_of(st_u32 bits, st_u32 exponents,
+                                                      st_u32 fraction)
+{
+    const st_u32 mask = (1u << exponents) - 1u;
+    const st_i32 bias = (st_i32)(mask >> 1);
+    const st_u32 exponent = bits >> fraction & mask;
+    const st_u32 low = bits & ((1u << fraction) - 1u);
+    const st_i64 magnitude = exponent ? low | 1u << fraction : low;
+    return (struct st_soft_number){
+        bits >> (exponents + fraction) & 1u ? -magnitude : magnitude,
+        exponent ? (st_i32)exponent - bias : 1 - bias,
+        exponent == mask && low,
+        exponent == mask && !low,
+    };
+}
+
+static inline struct st_soft_number st_soft_product(struct st_soft_number a,
+                                                    struct st_soft_number b)
+{
+    const st_bool is_zero = (a.significand == 0 && !a.is_nan && b.is_infinite) ||
+                            (b.significand == 0 && !b.is_nan && a.is_infinite);
+    return (struct st_soft_number){a.significand * b.significand, a.exponent + b.exponent,
+                                   a.is_nan || b.is_nan || is_zero, a.is_infinite || b.is_infinite};
+}
+
+/* The significand, of so many bits behind the point, aligned to the exponent and cut off. */
+static inline st_i64 st_soft_align(struct st_soft_number x, st_u32 fraction, st_i32 exponent)
+{
+    const st_i32 right = exponent - x.exponent + (st_i32)fraction - ST_SOFT_SUM_BITS;
+    const st_i64 magnitude = x.significand < 0 ? -x.significand : x.significand;
+    const st_i64 cut = right >= 63 ? 0 : right >= 0 ? magnitude >> right : magnitude << -right;
+    return x.significand < 0 ? -cut : cut;
+}
+
+/* sum * 2^(exponent - 25), cut off to f32. */
+static inline float st_soft_cut(st_i64 sum, st_i32 exponent)
+{
+    const st_u32 sign = sum < 0 ? 0x80000000u : 0;
+    st_u64 magnitude = sum < 0 ? 0u - (st_u64)sum : (st_u64)sum;
+    if (magnitude == 0) {
+        return 0.0f;
+    }
+    const st_i32 top = 63 - __builtin_clzll(magnitude);
+    st_i32 at = exponent - ST_SOFT_SUM_BITS + top; /* of the leading bit */
+    if (at > 127) {
+        return st_f32_of_bits(sign | 0x7f800000u);
+    }
+    const st_i32 last = (at < -126 ? -126 : at) - 23; /* of the last bit that stays */
+    const st_i32 right = last - (exponent - ST_SOFT_SUM_BITS);
+    magnitude = right >= 64 ? 0 : right >= 0 ? magnitude >> right : magnitude << -right;
+    const st_u32 biased = at < -126 ? 0 : (st_u32)(at + 127);
+    return st_f32_of_bits(sign | biased << 23 | ((st_u32)magnitude & 0x7fffffu));
+}
+
+/* c and n products of numbers with so many bits behind the point. */
+static inline float st_soft_sum(float c, const struct st_soft_number *a,
+                                const struct st_soft_number *b, st_u32 n, st_u32 fraction)
+{
+    struct st_soft_number terms[17];
+    st_bool is_nan = 0;
+    st_bool has_infinite[2] = {0, 0};
+    st_i32 largest = ST_SOFT_LEAST;
+    st_i64 sum = 0;
+    for (st_u32 k = 0; k <= n; k++) {
+        terms[k] =
+            k < n ? st_soft_product(a[k], b[k]) : st_soft_number_of(st_bits_of_f32(c), 8, 23);
+        const st_bool is_negative = terms[k].significand < 0;
+        is_nan = is_nan || terms[k].is_nan;
+        has_infinite[is_negative] = has_infinite[is_negative] || terms[k].is_infinite;
+        if (terms[k].significand != 0 && terms[k].exponent > largest) {
+            largest = terms[k].exponent;
+        }
+    }
+    if (is_nan || (has_infinite[0] && has_infinite[1])) {
+        return st_f32_of_bits(0x7fffffffu);
+    }
+    if (has_infinite[0] || has_infinite[1]) {
+        return st_f32_of_bits(has_infinite[0] ? 0x7f800000u : 0xff800000u);
+    }
+    for (st_u32 k = 0; k <= n; k++) {
+        sum += st_soft_align(terms[k], k < n ? 2 * fraction : 23, largest);
+    }
+    return st_soft_cut(sum, largest);
+}
+
+/* Which numbers an instruction multiplies: bits of exponent and fraction, in a word or in half. */
+struct st_soft_matrix {
+    st_u32 exponents, fraction;
+    st_bool is_half;
+};
+
+struct st_soft_parts {
+    const st_u32 *a, *b;
+};
+
+/* Element k of a row of A, whose 16 bytes lie in the registers `first` and `first` + 2 of four
+ * lanes, or of a column of B. */
+static inline struct st_soft_number st_soft_element(const st_u32 *const lanes[4], st_u32 first,
+                                                    st_u32 apart, st_u32 k, struct st_soft_matrix m)
+{
+    const st_u32 per_word = m.is_half ? 2 : 1;
+    const st_u32 in_chunk = k % (4 * per_word);
+    const st_u32 word = lanes[in_chunk / per_word][first + k / (4 * per_word) * apart];
+    const st_u32 bits = m.is_half ? word >> 16 * (in_chunk % 2) & 0xffffu : word >> 13;
+    return st_soft_number_of(bits, m.exponents, m.fraction);
+}
+
+static inline void st_soft_mma(float *c, const st_u32 *a, const st_u32 *b, struct st_soft_matrix m,
+                               st_u32 line)
+{
+    const struct st_soft_parts own = {a, b};
+    const st_u64 *parts = (const st_u64 *)st_soft_meet(ST_SOFT_GATHER, line, (st_u64)&own, 0);
+    const st_u32 n = m.is_half ? 16 : 8;
+    struct st_soft_number rows[2][16];
+    struct st_soft_number columns[2][16];
+    for (st_u32 i = 0; i < 2; i++) {
+        const st_u32 *of_a[4];
+        const st_u32 *of_b[4];
+        for (st_u32 lane = 0; lane < 4; lane++) {
+            of_a[lane] = ((const struct st_soft_parts *)parts[ST_LANE / 4 * 4 + lane])->a;
+            of_b[lane] = ((const struct st_soft_parts *)parts[(ST_LANE % 4 * 2 + i) * 4 + lane])->b;
+        }
+        for (st_u32 k = 0; k < n; k++) {
+            rows[i][k] = st_soft_element(of_a, i, 2, k, m);
+            columns[i][k] = st_soft_element(of_b, 0, 1, k, m);
+        }
+    }
+    for (st_u32 e = 0; e < 4; e++) {
+        c[e] = st_soft_sum(c[e], rows[e / 2], columns[e % 2], n, m.fraction);
+    }
+    (void)st_soft_meet(ST_SOFT_GATHER, line, 0, 1); /* the others have read the parts */
+}
+#define st_mma_bf16(c, a, b) st_soft_mma(c, a, b, (struct st_soft_matrix){8, 7, 1}, __LINE__)
+#define st_mma_f16(c, a, b) st_soft_mma(c, a, b, (struct st_soft_matrix){5, 10, 1}, __LINE__)
+#define st_mma_tf32(c, a, b) st_soft_mma(c, a, b, (struct st_soft_matrix){8, 10, 0}, __LINE__)
 
 #define st_math_device_lgamma __builtin_lgamma
 #define st_fmod_f32 __builtin_fmodf

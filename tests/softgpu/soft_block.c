@@ -20,7 +20,7 @@
 
 static const char *name_of(uint32_t kind)
 {
-    return kind == ST_SOFT_BARRIER ? "barrier" : "shuffle";
+    return kind == ST_SOFT_BARRIER ? "barrier" : kind == ST_SOFT_GATHER ? "matrix" : "shuffle";
 }
 
 __attribute__((format(printf, 3, 4))) static void fail(soft_worker *w, CUresult code,
@@ -208,6 +208,21 @@ static bool exchange(soft_worker *w, uint32_t first, uint32_t n)
     return true;
 }
 
+/* Gives each lane of a whole warp the address of all lanes' values. */
+static bool gather(soft_worker *w, uint32_t warp, uint32_t first, uint32_t n)
+{
+    if (n != w->launch->kernel->warp) {
+        fail(w, CUDA_ERROR_LAUNCH_FAILED, "warp %u has %u lanes where it meets for a matrix", warp,
+             n);
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        w->gathered[first + i] = w->lanes[first + i].value;
+        w->lanes[first + i].value = (uint64_t)(uintptr_t)&w->gathered[first];
+    }
+    return true;
+}
+
 /* After a pass of a warp: it has ended, can go on, or waits at a barrier. */
 static bool converge_warp(soft_worker *w, uint32_t warp, uint32_t first, uint32_t n)
 {
@@ -229,7 +244,8 @@ static bool converge_warp(soft_worker *w, uint32_t warp, uint32_t first, uint32_
         w->n_at_barrier++;
     } else {
         w->warps[w->n_warps++] = warp;
-        return exchange(w, first, n);
+        return w->lanes[first].kind == ST_SOFT_GATHER ? gather(w, warp, first, n)
+                                                      : exchange(w, first, n);
     }
     return true;
 }

@@ -56,9 +56,10 @@ typedef struct soft_worker {
     soft_lane lanes[SOFT_BLOCK_THREADS_MAX];
     uint32_t queue[SOFT_BLOCK_THREADS_MAX]; /* lanes of one warp, in the order of this pass */
     uint32_t queue_at, n_queue;
-    uint32_t warps[SOFT_BLOCK_THREADS_MAX]; /* those that can go on */
-    uint32_t n_warps, n_at_barrier, n_done; /* warps */
-    uint32_t current;                       /* the lane that runs */
+    uint32_t warps[SOFT_BLOCK_THREADS_MAX];    /* those that can go on */
+    uint32_t n_warps, n_at_barrier, n_done;    /* warps */
+    uint32_t current;                          /* the lane that runs */
+    uint64_t gathered[SOFT_BLOCK_THREADS_MAX]; /* by thread, see ST_SOFT_GATHER */
     unsigned char *shared;
     uint32_t shared_room;
     _Alignas(16) char handler_stack[32 << 10]; /* of signals */

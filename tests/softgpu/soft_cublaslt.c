@@ -218,8 +218,9 @@ static bool are_types_known(const product *p)
 {
     const bool is_f64 = p->a.type == CUDA_R_64F;
     const bool is_narrow = bytes_of(p->a.type) == 2;
+    const bool is_tf32 = p->a.type == CUDA_R_32F && p->desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
     return p->a.type == p->b.type &&
-           p->desc.compute == (is_f64 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F) &&
+           (is_tf32 || p->desc.compute == (is_f64 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F)) &&
            p->desc.scale == (is_f64 ? CUDA_R_64F : CUDA_R_32F) &&
            (p->d.type == p->a.type || (is_narrow && p->d.type == CUDA_R_32F));
 }
@@ -370,13 +371,27 @@ static double element(const unsigned char *base, const soft_layout *l, bool is_t
     return read_number(base + at * (int64_t)bytes_of(l->type), l->type);
 }
 
+/* To 10 bits of fraction, ties away from 0, which is as near to nearest. */
+static double to_tf32(double value)
+{
+    const float number = (float)value;
+    float rounded = 0;
+    uint32_t bits = 0;
+    memcpy(&bits, &number, 4);
+    bits = (bits & 0x7fffffffu) >= 0x7f800000u ? bits : (bits + 0x1000u) & 0xffffe000u;
+    memcpy(&rounded, &bits, 4);
+    return (double)rounded;
+}
+
 static double sum(const work *w, uint64_t batch, uint64_t row, uint64_t column)
 {
     const product *p = &w->of;
     double total = 0;
     for (uint64_t k = 0; k < p->k; k++) {
-        total += element(w->a, &p->a, p->desc.transpose_a != 0, batch, row, k) *
-                 element(w->b, &p->b, p->desc.transpose_b != 0, batch, k, column);
+        const double a = element(w->a, &p->a, p->desc.transpose_a != 0, batch, row, k);
+        const double b = element(w->b, &p->b, p->desc.transpose_b != 0, batch, k, column);
+        const bool is_tf32 = p->desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+        total += is_tf32 ? to_tf32(a) * to_tf32(b) : a * b;
     }
     return p->a.type == CUDA_R_64F ? total * w->alpha : (double)((float)total * (float)w->alpha);
 }

@@ -9,10 +9,12 @@ import sys
 
 INNER = re.compile(r"^(ST_PRELUDE_|ST_MATH_|ST_SOFT_|st_math_|st_poly_|st_soft_|st_prelude_)")
 OTHER = {"st_arguments"}
-# What a macro of a prelude makes of its first argument: both widths, or f32 alone.
-MAKERS = {"ST_PRELUDE_FUNCTION": ("f32", "f64"), "ST_PRELUDE_LIBM": ("f32", "f64"),
-          "ST_PRELUDE_LIBM_2": ("f32", "f64"), "ST_MATH_F32": ("f32",), "ST_MATH_F32_2": ("f32",)}
+# What a macro of a prelude makes of its first argument: both widths, f32 alone, or products of matrices.
+BOTH = ("st_%s_f32", "st_%s_f64")
+MAKERS = {"ST_PRELUDE_FUNCTION": BOTH, "ST_PRELUDE_LIBM": BOTH, "ST_PRELUDE_LIBM_2": BOTH, "ST_MATH_F32": ("st_%s_f32",),
+          "ST_MATH_F32_2": ("st_%s_f32",), "ST_PRELUDE_MMA": ("st_mma_%s",)}
 PATTERNS = [r"^#define (st_\w+|ST_\w+)", r"^\s*ST_DEVICE(?:_CALL)? [\w ]+?[ *](st_\w+)\(", r"^static inline [\w ]+?[ *](st_\w+)\(",
+            r"^static __device__ __forceinline__ [\w ]+?[ *](st_\w+)\(",
             r"^typedef [^;{]*?(st_\w+);", r"^\} (st_\w+);"]
 
 
@@ -24,13 +26,13 @@ def defined(folder, names):
         for pattern in PATTERNS:
             found |= set(re.findall(pattern, text, re.M))
         for maker, function in re.findall(r"^(ST_\w+)\((\w+)", text, re.M):
-            found |= {"st_%s_%s" % (function, width) for width in MAKERS.get(maker, ())}
+            found |= {name % function for name in MAKERS.get(maker, ())}
     return {name for name in found if not INNER.match(name)} - OTHER
 
 
 def tested(source):
     with open(os.path.join(source, "codegen/gpu/self_test/gpu_self_test.def")) as file:
-        names = set(re.findall(r"^ST_SELF_TEST(?:_BLOCK|_USED)?\((\w+)", file.read(), re.M))
+        names = set(re.findall(r"^ST_SELF_TEST(?:_BLOCK|_MATRICES|_USED)?\((\w+)", file.read(), re.M))
     return {name for name in names if not name.startswith("operator_")}
 
 

@@ -467,7 +467,7 @@ Test(loop_verify, refuses_mappings_that_no_grid_has)
     inner->flags = ST_AXIS_SERIAL;
     loop_must_fail(&w.kernel, "a serial loop over the threads of a block");
     inner->mapping = ST_MAPPING_LAST + 1u;
-    loop_must_fail(&w.kernel, "10 is no mapping");
+    loop_must_fail(&w.kernel, "14 is no mapping");
 }
 
 Test(loop_verify, refuses_rows_that_no_warp_shares)

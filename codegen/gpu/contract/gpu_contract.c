@@ -35,7 +35,6 @@ typedef struct contraction {
     st_loop_ref loop[ROLES]; /* 0: there is none */
     gpu_product_size size;   /* to decide by */
     gpu_tile_shape shape;
-    bool is_skinny;         /* the threads share the steps */
     uint32_t places[ROLES]; /* tiles along each, syms */
     uint32_t tiles;         /* the parallel axis */
     uint32_t side[2];       /* the axes of rows and of columns */
@@ -282,8 +281,18 @@ static bool choose_shape(contraction *c)
     if (c->size.batch < 1 || c->size.rows < 1 || c->size.columns < 1 || !has_columns(c)) {
         return false;
     }
-    c->is_skinny = !gpu_choose_tile(&c->size, &c->shape);
-    return !c->is_skinny || gpu_choose_skinny(&c->size, &c->shape);
+    if (!gpu_choose_tile(&c->size, &c->shape)) {
+        return gpu_choose_skinny(&c->size, &c->shape);
+    }
+    const gpu_matrix_question q = {.target = c->m->target,
+                                   .kernel = c->m->kernel,
+                                   .product = gpu_at(c->m, c->update[0])->args[0],
+                                   .batch = c->size.batch,
+                                   .rows = c->size.rows,
+                                   .columns = c->size.columns};
+    const gpu_tile_shape *matrix = gpu_matrix_choose(&q);
+    c->shape = matrix ? *matrix : c->shape;
+    return true;
 }
 
 /* Finds the parts; 0: it is no contraction, or too small for tiles. */
@@ -663,7 +672,7 @@ static bool make_tiles(contraction *c, st_loop_builder *b, uint32_t tiles, bool 
         return false;
     }
     st_loop_axis *steps = gpu_axis_of(c->m, c->inside.loops[0]);
-    steps->mapping = c->is_skinny ? ST_MAPPING_TILE_SHARES : ST_MAPPING_TILE_STEPS;
+    steps->mapping = c->shape.mapping;
     steps->lanes = c->shape.steps;
     kernel->threads = c->shape.threads;
     st_loop_set_depths(kernel, 0, 0);

@@ -4,19 +4,26 @@
 #define STATOR_CODEGEN_GPU_CONTRACT_H
 
 #include "codegen/loopir/loop.h"
+#include "codegen/target/emitter.h"
 
-/* How a block makes one tile of a product. Each of its warps makes 32 rows, each thread 8. With
- * several shares, as many groups of its threads take turns at the steps, each makes a tile of its
- * own, and these are added in their order. */
+/* How a block makes one tile of a product. Where each result is a thread's own sum, each warp makes
+ * 32 rows, each thread 8; with several shares, as many groups of its threads take turns at the
+ * steps, each makes a tile of its own, and these are added in their order. Where matrix
+ * instructions make products, a warp makes a part of the tile. */
 typedef struct gpu_tile_shape {
+    uint32_t mapping;        /* st_axis_mapping of the steps */
     uint32_t rows, columns;  /* of the tile */
     uint32_t steps;          /* of the sum between two barriers, of one share */
     uint32_t threads;        /* of the block */
-    uint32_t thread_columns; /* of the tile that one thread makes: 4 or 8 */
+    uint32_t thread_columns; /* of the tile that one thread makes: 4 or 8; 0: matrices */
     uint32_t shares;
+    /* Of matrices alone: of the tile that one warp makes, and so many times the steps of both
+     * factors that shared memory has, three or more. */
+    uint32_t warp_rows, warp_columns;
+    uint32_t stages;
 } gpu_tile_shape;
 
-/* The shape of a tile with so many rows, columns, steps and threads; NULL: there is none. */
+/* The shape of TILE_STEPS with so many rows, columns, steps and threads; NULL: there is none. */
 const gpu_tile_shape *gpu_tile_shape_of(int64_t rows, int64_t columns, uint32_t steps,
                                         uint32_t threads);
 
@@ -45,5 +52,32 @@ bool gpu_choose_skinny(const gpu_product_size *of, gpu_tile_shape *out);
 /* Sets the bit in the marks, by instruction, of what the value of an instruction is computed from,
  * itself included. */
 void gpu_mark_needed(const st_kernel *kernel, st_loop_ref ref, uint8_t *marks, uint8_t bit);
+
+/* ---- gpu_matrix.c ---- */
+
+/* What matrix instructions are for one mapping. */
+typedef struct gpu_matrix_kind {
+    uint32_t mapping;
+    uint32_t bytes;  /* of an element in shared memory */
+    uint32_t pieces; /* that an element is taken apart into */
+} gpu_matrix_kind;
+
+/* NULL: the mapping is of no matrices. */
+const gpu_matrix_kind *gpu_matrix_kind_of(uint32_t mapping);
+/* The shape of this mapping with so many rows and columns; NULL: there is none. */
+const gpu_tile_shape *gpu_matrix_shape_of(uint32_t mapping, int64_t rows, int64_t columns);
+/* Bytes of shared memory that its tile takes. */
+uint32_t gpu_matrix_bytes(const gpu_tile_shape *shape);
+
+/* A contraction as gpu_matrix_choose sees it. */
+typedef struct gpu_matrix_question {
+    const st_target *target;
+    const st_kernel *kernel;
+    st_loop_ref product;          /* the mul */
+    int64_t batch, rows, columns; /* to decide by */
+} gpu_matrix_question;
+
+/* Chooses a tile of matrices; NULL: the target, the types or its options have none. */
+const gpu_tile_shape *gpu_matrix_choose(const gpu_matrix_question *q);
 
 #endif

@@ -230,8 +230,12 @@ static void find_operands(gpu_product *t, const st_loop_inst *update)
 {
     const st_kernel *kernel = t->g->kernel;
     const st_loop_inst *product = st_loop_at(kernel, update->args[0]);
-    gpu_mark_needed(kernel, product->args[0], t->g->needed, GPU_NEEDED_BY_FACTOR);
-    gpu_mark_needed(kernel, product->args[1], t->g->needed, GPU_NEEDED_BY_FACTOR << 1u);
+    const bool is_half = t->shape->mapping == ST_MAPPING_MATRIX_STEPS;
+    st_loop_ref factors[2] = {product->args[0], product->args[1]};
+    for (uint32_t k = 0; k < 2u; k++) {
+        factors[k] = is_half ? st_loop_at(kernel, factors[k])->args[0] : factors[k];
+        gpu_mark_needed(kernel, factors[k], t->g->needed, (uint8_t)(GPU_NEEDED_BY_FACTOR << k));
+    }
     const uint32_t rows = gpu_walks(t, GPU_NEEDED_BY_FACTOR, t->loops[0]) ? 0 : 1;
     if (rows == 1u) {
         for (st_loop_ref ref = 1; ref < kernel->insts.count; ref++) {
@@ -242,12 +246,24 @@ static void find_operands(gpu_product *t, const st_loop_inst *update)
     for (uint32_t k = 0; k < 2u; k++) {
         t->operands[k] = (gpu_operand){.number = k,
                                        .name = k ? 'b' : 'a',
-                                       .factor = product->args[k ? 1u - rows : rows],
+                                       .factor = factors[k ? 1u - rows : rows],
+                                       .lanes = is_half ? 2u * GPU_VECTOR : GPU_VECTOR,
                                        .loop = t->loops[k],
                                        .side = k ? t->shape->columns : t->shape->rows};
     }
     gpu_choose_walk(t, &t->operands[0]);
     gpu_choose_walk(t, &t->operands[1]);
+}
+
+static const gpu_tile_shape *shape_of(const gpu_product *t)
+{
+    const st_symtab *tab = &t->g->kernel->syms->tab;
+    const st_loop_axis *steps = gpu_loop_axis(t, t->loops[2]);
+    const int64_t rows = st_loop_known_or(tab, gpu_loop_axis(t, t->loops[0])->extent, 0);
+    const int64_t columns = st_loop_known_or(tab, gpu_loop_axis(t, t->loops[1])->extent, 0);
+    return gpu_matrix_kind_of(steps->mapping)
+               ? gpu_matrix_shape_of(steps->mapping, rows, columns)
+               : gpu_tile_shape_of(rows, columns, steps->lanes, t->g->kernel->threads);
 }
 
 /* Fills the tile from the loop over its rows. */
@@ -258,9 +274,7 @@ static void find_tile(gpu_text *g, const st_loop_inst *rows, gpu_product *t)
     memset(g->needed, 0, kernel->insts.count);
     *t = (gpu_product){.g = g, .loops = {rows, gpu_loop_in(g, rows->body)}};
     t->loops[2] = gpu_loop_in(g, t->loops[1]->body);
-    t->shape = gpu_tile_shape_of(st_loop_known_or(tab, gpu_loop_axis(t, rows)->extent, 0),
-                                 st_loop_known_or(tab, gpu_loop_axis(t, t->loops[1])->extent, 0),
-                                 gpu_loop_axis(t, t->loops[2])->lanes, kernel->threads);
+    t->shape = shape_of(t);
     const int64_t steps = st_loop_known_or(tab, gpu_loop_axis(t, t->loops[2])->extent, 1);
     t->is_even = steps % (int64_t)(t->shape->steps * t->shape->shares) == 0;
     t->member = t->shape->shares > 1u ? "member" : "ST_THREAD";
@@ -290,6 +304,10 @@ void gpu_put_tile(gpu_text *g, const st_loop_inst *rows)
         return;
     }
     find_tile(g, rows, &t);
+    if (gpu_matrix_kind_of(t.shape->mapping)) {
+        gpu_put_matrix_tile(&t);
+        return;
+    }
     put_thread_position(&t);
     put_sum(&t);
     if (t.shape->shares == 1u) {
@@ -303,7 +321,14 @@ void gpu_put_tile(gpu_text *g, const st_loop_inst *rows)
     gpu_close_block(&t);
 }
 
-uint32_t gpu_put_tile_memory(gpu_text *g)
+/* Shared memory of matrices is what the launch asks for; its bytes. */
+static uint32_t put_matrix_memory(gpu_text *g, const gpu_tile_shape *shape)
+{
+    put(&g->t, "    ST_DYNAMIC_SHARED(st_u8, tile);\n");
+    return gpu_matrix_bytes(shape);
+}
+
+uint32_t gpu_put_tile_memory(gpu_text *g, uint32_t *out_dynamic)
 {
     for (st_loop_ref ref = 1; ref < g->kernel->insts.count; ref++) {
         const st_loop_inst *inst = st_loop_at(g->kernel, ref);
@@ -315,6 +340,10 @@ uint32_t gpu_put_tile_memory(gpu_text *g)
                 return gpu_put_skinny_memory(g, inst);
             }
             find_tile(g, inst, &t);
+            if (gpu_matrix_kind_of(t.shape->mapping)) {
+                *out_dynamic = put_matrix_memory(g, t.shape);
+                return 0;
+            }
             for (uint32_t k = 0; k < 2u; k++) {
                 const uint32_t elements = memory_of(&t, &t.operands[k]);
                 put(&g->t, "    ST_SHARED(%s, t%c, %" PRIu32 ");\n", gpu_type_of(&t),

@@ -1,20 +1,21 @@
 /* Tiles of contractions as text, shared by the files that print them: gpu_tile_load.c brings
  * factors to shared memory, gpu_contract_text.c makes products of them and does with each sum
- * what the kernel does, gpu_skinny.c prints tiles of few rows or columns, gpu_product.c has what
- * they have in common. */
+ * what the kernel does; gpu_matrix_load.c and gpu_matrix_text.c do so where matrix instructions
+ * make the products; gpu_skinny.c prints tiles of few rows or columns, gpu_product.c has what they
+ * have in common. */
 #ifndef STATOR_CODEGEN_GPU_CONTRACT_TEXT_H
 #define STATOR_CODEGEN_GPU_CONTRACT_TEXT_H
 
 #include "codegen/gpu/contract/gpu_contract.h"
 #include "codegen/gpu/gpu_text.h"
 
-#define GPU_VECTOR 4u  /* elements that a thread brings at once */
+#define GPU_VECTOR 4u  /* elements that a thread brings at once for its own sums */
 #define GPU_BUFFERS 2u /* of shared memory: one is written while the other one is read */
 
 /* Bits of gpu_text.needed, each shifted by the operand's number. */
 enum { GPU_NEEDED_BY_FACTOR = 1u, GPU_NEEDED_BY_MASK = 4u };
 
-/* How a factor is brought: along its own side of the tile or along the steps, four elements that
+/* How a factor is brought: along its own side of the tile or along the steps, a few elements that
  * lie side by side at once or one by one. */
 enum gpu_walk { GPU_WALK_SIDE = 0, GPU_WALK_STEPS = 1 };
 
@@ -25,7 +26,8 @@ typedef struct gpu_operand {
     const st_loop_inst *loop; /* over its side */
     uint32_t side;
     enum gpu_walk walk;
-    st_loop_ref vector; /* the load that is made of four elements at once, 0: none is */
+    st_loop_ref vector; /* the load that is made of `lanes` elements at once, 0: none is */
+    uint32_t lanes;     /* before gpu_choose_walk the most */
     bool is_even;       /* a thread's vectors at the same steps are aligned where one is */
     const char *first;  /* where the thread's places on the side begin, "x + "; NULL: at 0 */
 } gpu_operand;
@@ -69,6 +71,16 @@ void gpu_put_multiply(const gpu_product *t, const char *c, const char *p, const 
 void gpu_put_share(const gpu_product *t, uint32_t n);
 
 /* ---- gpu_tile_load.c ---- */
+/* What stands in the loops of the tile and the bit of gpu_text.needed marks. */
+void gpu_put_marked(const gpu_product *t, uint32_t bit);
+/* "i2 < K", or 1 where no step is beyond. */
+void gpu_put_is_step(const gpu_product *t, const char *before, const char *after);
+/* Is all of the vector that begins at f<axis> in the product? Into is_whole. */
+void gpu_put_is_whole(const gpu_product *t, const gpu_operand *o, uint32_t axis);
+/* The address of the element that the load reads. */
+void gpu_put_address(const gpu_product *t, const st_loop_inst *load);
+/* The vector as words, and its elements in the array x<load>. */
+void gpu_put_vector_load(const gpu_product *t, const gpu_operand *o);
 /* Chooses how the factor is walked: along what lies side by side in memory. */
 void gpu_choose_walk(const gpu_product *t, gpu_operand *o);
 /* Memory to the registers x<name>, at the steps from `first_step` on. */
@@ -85,5 +97,38 @@ void gpu_put_table(const gpu_product *t, const gpu_operand *o, const char *step)
 /* Prints a tile of which the threads share the steps, and its shared memory; its bytes. */
 void gpu_put_skinny(gpu_text *g, const st_loop_inst *rows);
 uint32_t gpu_put_skinny_memory(gpu_text *g, const st_loop_inst *rows);
+
+/* ---- gpu_matrix_load.c ---- */
+
+/* A factor's way to shared memory, where it lies in rows of chunks of 16 bytes. */
+typedef struct gpu_matrix_operand {
+    const gpu_operand *o;
+    const gpu_matrix_kind *kind;
+    bool is_across;  /* rows of shared memory are steps; else they are of the side */
+    bool is_direct;  /* copied as it lies in memory */
+    uint32_t across; /* direct: elements from one row of shared memory to the next, a sym; 0: that
+                        differs */
+    uint32_t lanes;  /* elements that a thread brings at once */
+    uint32_t groups; /* so many such a thread brings */
+    uint32_t chunks; /* of a row */
+    uint32_t piece_bytes, stage_bytes;
+} gpu_matrix_operand;
+
+void gpu_matrix_operand_init(const gpu_product *t, uint32_t number, gpu_matrix_operand *out);
+/* Words of registers that a thread needs between the two below; 0: none. */
+uint32_t gpu_matrix_words(const gpu_matrix_operand *m);
+/* What does not change from step to step. */
+void gpu_put_matrix_begin(const gpu_product *t, const gpu_matrix_operand *m);
+/* Of the steps that `next` counts: memory to shared memory, or to the registers x<name>; and those
+ * to shared memory. */
+void gpu_put_matrix_loads(const gpu_product *t, const gpu_matrix_operand *m);
+void gpu_put_matrix_stores(const gpu_product *t, const gpu_matrix_operand *m);
+/* Prints where a chunk of a row of shared memory lies, in bytes. */
+void gpu_put_position(const gpu_product *t, const gpu_matrix_operand *m, const char *row,
+                      const char *chunk);
+
+/* ---- gpu_matrix_text.c ---- */
+/* What a block does for a tile of matrices. */
+void gpu_put_matrix_tile(const gpu_product *t);
 
 #endif

@@ -44,6 +44,7 @@ static gpu_operand operand_of(skinny *s, uint32_t side, uint32_t sum)
                      .factor = s->factor[side][sum],
                      .loop = s->t.loops[side],
                      .side = is_wide ? GPU_SKINNY_COLUMNS : s->side[side],
+                     .lanes = GPU_VECTOR,
                      .first = is_wide ? "wide + " : NULL};
     memset(g->needed, 0, g->kernel->insts.count);
     gpu_mark_needed(g->kernel, o.factor, g->needed, GPU_NEEDED_BY_FACTOR);
@@ -79,7 +80,8 @@ static void find_skinny(gpu_text *g, const st_loop_inst *rows, skinny *s)
     }
     s->narrow = s->side[0] <= s->side[1] ? 0 : 1;
     s->wide = 1u - s->narrow;
-    s->shape = (gpu_tile_shape){.rows = s->side[0],
+    s->shape = (gpu_tile_shape){.mapping = ST_MAPPING_TILE_SHARES,
+                                .rows = s->side[0],
                                 .columns = s->side[1],
                                 .steps = gpu_loop_axis(&s->t, s->t.loops[2])->lanes,
                                 .threads = kernel->threads,

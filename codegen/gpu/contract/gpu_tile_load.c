@@ -19,6 +19,7 @@
 
 #define GPU_BOUND_MAX 8u /* values that an index is made of */
 #define TABLE_WIDTH 4u   /* words of each step */
+#define VECTOR_BYTES 16u /* at most, of one access */
 
 /* ---- how factors lie in memory ---- */
 
@@ -169,16 +170,16 @@ static st_loop_ref only_load(const gpu_product *t, const gpu_operand *o)
     return load;
 }
 
-/* Can four elements along the walk be moved at once? */
+/* Can the operand's lanes of elements along the walk be moved at once? */
 static bool is_vector(const gpu_product *t, const gpu_operand *o, const st_loop_inst *load,
                       int64_t along, int64_t across)
 {
     const uint32_t dtype = t->g->kernel->buffers.data[load->ref].dtype;
-    const bool is_aligned = across < 0 || across % (int64_t)GPU_VECTOR == 0;
+    const bool is_aligned = across < 0 || across % (int64_t)o->lanes == 0;
     const uint32_t side = o->walk == GPU_WALK_STEPS ? t->shape->steps : o->side;
     return along == 1 && is_aligned && st_element_bytes(dtype) <= 4u &&
            st_loop_loaded(dtype) == dtype && is_limit(t, o, load->args[0]) &&
-           side % GPU_VECTOR == 0 && gpu_elements_of(t, o) % GPU_VECTOR == 0;
+           side % o->lanes == 0 && gpu_elements_of(t, o) % o->lanes == 0;
 }
 
 void gpu_choose_walk(const gpu_product *t, gpu_operand *o)
@@ -189,7 +190,13 @@ void gpu_choose_walk(const gpu_product *t, gpu_operand *o)
     if (ref == 0) {
         return;
     }
+    const uint32_t dtype = t->g->kernel->buffers.data[load->ref].dtype;
+    const uint32_t bytes = (uint32_t)st_element_bytes(dtype);
+    o->lanes = o->lanes * bytes > VECTOR_BYTES ? VECTOR_BYTES / bytes : o->lanes;
     st_loop_each_symbol(t->g->kernel->syms, load->sym, note_bound, &search);
+    /* Matrices are brought at addresses that only the loops decide. */
+    const bool is_bound =
+        (search.has_side || search.has_steps) && gpu_matrix_kind_of(t->shape->mapping) != NULL;
     const int64_t strict[2] = {
         [GPU_WALK_SIDE] = search.has_side ? -1 : step_along(t, o->loop, load->sym),
         [GPU_WALK_STEPS] = search.has_steps ? -1 : step_along(t, t->loops[2], load->sym)};
@@ -197,7 +204,7 @@ void gpu_choose_walk(const gpu_product *t, gpu_operand *o)
                               [GPU_WALK_STEPS] = vector_step(t, t->loops[2], load->sym)};
     const enum gpu_walk first =
         strict[GPU_WALK_STEPS] == 1 && strict[GPU_WALK_SIDE] != 1 ? GPU_WALK_STEPS : GPU_WALK_SIDE;
-    for (uint32_t k = 0; k < 2u && !o->vector; k++) {
+    for (uint32_t k = 0; k < 2u && !o->vector && !is_bound; k++) {
         o->walk = k ? (enum gpu_walk)(1 - first) : first;
         const int64_t across = strict[1 - o->walk];
         if (is_vector(t, o, load, along[o->walk], across)) {
@@ -257,8 +264,12 @@ static void put_marked(const gpu_product *t, const gpu_operand *o, uint32_t bit,
     }
 }
 
-/* "i2 < K", or 1 where no step is beyond. */
-static void put_is_step(const gpu_product *t, const char *before, const char *after)
+void gpu_put_marked(const gpu_product *t, uint32_t bit)
+{
+    put_marked(t, NULL, bit, MARKED_ALL, 0);
+}
+
+void gpu_put_is_step(const gpu_product *t, const char *before, const char *after)
 {
     st_loop_text_indent(&t->g->t);
     put(&t->g->t, "%s", before);
@@ -368,7 +379,7 @@ static void put_element(const gpu_product *t, const gpu_operand *o, const char *
     const uint32_t bit = (uint32_t)GPU_NEEDED_BY_FACTOR << o->number;
     line(t, "%s value = 0;", gpu_type_of(t));
     put_of_step(t, o);
-    put_is_step(t, "if (", ") {");
+    gpu_put_is_step(t, "if (", ") {");
     gpu_open_block(t);
     put_marked(t, o, bit, MARKED_OTHERS, 0);
     line(t, "value = v%" PRIu32 ";", o->factor);
@@ -427,24 +438,23 @@ static void put_scalars(const gpu_product *t, const gpu_operand *o)
     gpu_close_block(t);
 }
 
-/* Is all of the vector that begins at f<axis> in the product? */
-static void put_is_whole(const gpu_product *t, const gpu_operand *o, uint32_t axis)
+void gpu_put_is_whole(const gpu_product *t, const gpu_operand *o, uint32_t axis)
 {
     const st_loop_ref mask = st_loop_at(t->g->kernel, o->vector)->args[0];
     line(t, "st_bool is_whole = 1;");
     line(t, "{");
     gpu_open_block(t);
     line(t, "const %s i%" PRIu32 " = f%" PRIu32 " + %" PRIu32 ";", gpu_index_type(t), axis, axis,
-         GPU_VECTOR - 1u);
+         o->lanes - 1u);
     put_marked(t, o, (uint32_t)GPU_NEEDED_BY_MASK << o->number, MARKED_ALL, 0);
     if (mask) {
         line(t, "is_whole = v%" PRIu32 ";", mask);
     }
-    put_is_step(t, "is_whole = is_whole && ", ";");
+    gpu_put_is_step(t, "is_whole = is_whole && ", ";");
     gpu_close_block(t);
 }
 
-static void put_address(const gpu_product *t, const st_loop_inst *load)
+void gpu_put_address(const gpu_product *t, const st_loop_inst *load)
 {
     put(&t->g->t, "b%" PRIu32 " + ", load->ref);
     st_loop_text_sym(&t->g->t, load->sym);
@@ -455,26 +465,26 @@ static uint32_t bytes_of(const gpu_product *t, const st_loop_inst *load)
     return (uint32_t)st_element_bytes(t->g->kernel->buffers.data[load->ref].dtype);
 }
 
-/* Four elements at once, into the array x<load>. */
-static void put_vector_load(const gpu_product *t, const gpu_operand *o)
+void gpu_put_vector_load(const gpu_product *t, const gpu_operand *o)
 {
     static const char *const words[] = {[1] = "u32", [2] = "u32x2", [4] = "u32x4"};
     const st_loop_inst *load = st_loop_at(t->g->kernel, o->vector);
     const uint32_t bytes = bytes_of(t, load);
+    const uint32_t n_words = o->lanes * bytes / 4u;
     const uint32_t dtype = t->g->kernel->buffers.data[load->ref].dtype;
     const char *type = st_loop_text_memory_type(&t->g->t, dtype);
     st_loop_text_indent(&t->g->t);
-    put(&t->g->t, "const st_%s w = st_load_%s(", words[bytes], words[bytes]);
-    put_address(t, load);
+    put(&t->g->t, "const st_%s w = st_load_%s(", words[n_words], words[n_words]);
+    gpu_put_address(t, load);
     put(&t->g->t, ");\n");
     st_loop_text_indent(&t->g->t);
-    put(&t->g->t, "const %s x%" PRIu32 "[%" PRIu32 "] = {", type, o->vector, GPU_VECTOR);
-    for (uint32_t k = 0; k < GPU_VECTOR; k++) {
+    put(&t->g->t, "const %s x%" PRIu32 "[%" PRIu32 "] = {", type, o->vector, o->lanes);
+    for (uint32_t k = 0; k < o->lanes; k++) {
         const uint32_t word = k * bytes / 4u;
         const bool is_float = dtype == STATOR_F32;
         const char *of_bits = t->g->t.spelling->of_bits[ST_LOOP_F32];
         put(&t->g->t, is_float ? "%s%s(w" : "%s(%s)(w", k ? ", " : "", is_float ? of_bits : type);
-        if (bytes > 1u) {
+        if (n_words > 1u) {
             put(&t->g->t, ".%c", "xyzw"[word]);
         }
         put(&t->g->t, " >> %" PRIu32 ")", k * bytes % 4u * 8u);
@@ -511,7 +521,7 @@ static void put_if_aligned(const gpu_product *t, const gpu_operand *o, const cha
     const st_loop_inst *load = st_loop_at(t->g->kernel, o->vector);
     st_loop_text_indent(&t->g->t);
     put(&t->g->t, "%sis_whole && (st_u64)(", before);
-    put_address(t, load);
+    gpu_put_address(t, load);
     put(&t->g->t, ") %% %" PRIu32 " == 0%s\n", GPU_VECTOR * bytes_of(t, load), after);
 }
 
@@ -536,11 +546,11 @@ static void put_vectors(const gpu_product *t, const gpu_operand *o)
     line(t, "for (st_u32 g = 0; g < %" PRIu32 "; g++) {", gpu_elements_of(t, o) / GPU_VECTOR);
     gpu_open_block(t);
     put_position(t, o);
-    put_is_whole(t, o, axis);
+    gpu_put_is_whole(t, o, axis);
     put_vector_indices(t, o);
     put_if_aligned(t, o, "if (", ") {");
     gpu_open_block(t);
-    put_vector_load(t, o);
+    gpu_put_vector_load(t, o);
     put_vector_elements(t, o, true);
     t->g->t.depth--;
     line(t, "} else {");
@@ -561,7 +571,7 @@ static void put_vectors_together(const gpu_product *t, const gpu_operand *o)
     gpu_open_block(t);
     line(t, "const st_u32 g = %" PRIu32 ";", n - 1u);
     put_position(t, o);
-    put_is_whole(t, o, axis);
+    gpu_put_is_whole(t, o, axis);
     put_vector_indices(t, o);
     put_if_aligned(t, o, o->name == 'a' ? "is_whole_a = " : "is_whole_b = ", ";");
     gpu_close_block(t);
@@ -574,7 +584,7 @@ static void put_vectors_together(const gpu_product *t, const gpu_operand *o)
         put_position(t, o);
         if (is_whole) {
             put_vector_indices(t, o);
-            put_vector_load(t, o);
+            gpu_put_vector_load(t, o);
         }
         put_vector_elements(t, o, is_whole);
         gpu_close_block(t);

@@ -8,6 +8,12 @@
 #define WARPS_HALF 3      /* so many keep a multiprocessor about half busy */
 #define SHARE_STEPS 4     /* steps of all shares together are worth so many barriers */
 
+/* clang-format off */
+#define TILE(down, across, so_many, of_threads, wide, groups)                                      \
+    {.mapping = ST_MAPPING_TILE_STEPS, .rows = (down), .columns = (across), .steps = (so_many),    \
+     .threads = (of_threads), .thread_columns = (wide), .shares = (groups)}
+/* clang-format on */
+
 /* The largest first. `rate`: what a multiprocessor with warps enough makes of convolutions, of
  * what it makes by the first shape, in hundredths (measured on an H100): smaller tiles read more
  * for each product, and those of 8 by 4 results a thread wait for shared memory. */
@@ -16,19 +22,19 @@ static const struct shape_row {
     uint32_t rate;
 } shapes[] = {
     /* clang-format off */
-/*    rows columns steps threads columns shares rate */
-    {{128, 128, 8, 256, 8, 1}, 100},
-    {{64, 128, 8, 128, 8, 1}, 88},
-    {{64, 128, 8, 256, 8, 2}, 87},
-    {{128, 64, 8, 128, 8, 1}, 75},
-    {{64, 64, 8, 256, 8, 4}, 80},
-    {{64, 64, 16, 128, 4, 1}, 70},
-    {{64, 64, 16, 256, 4, 2}, 71},
-    {{64, 64, 8, 512, 4, 4}, 67},
-    {{32, 128, 16, 128, 4, 1}, 60},
-    {{128, 32, 16, 128, 4, 1}, 60},
-    {{32, 64, 8, 256, 4, 4}, 60},
-    {{32, 32, 8, 256, 4, 8}, 45},
+/*       rows columns steps threads columns shares rate */
+    {TILE(128, 128, 8, 256, 8, 1), 100},
+    {TILE(64, 128, 8, 128, 8, 1), 88},
+    {TILE(64, 128, 8, 256, 8, 2), 87},
+    {TILE(128, 64, 8, 128, 8, 1), 75},
+    {TILE(64, 64, 8, 256, 8, 4), 80},
+    {TILE(64, 64, 16, 128, 4, 1), 70},
+    {TILE(64, 64, 16, 256, 4, 2), 71},
+    {TILE(64, 64, 8, 512, 4, 4), 67},
+    {TILE(32, 128, 16, 128, 4, 1), 60},
+    {TILE(128, 32, 16, 128, 4, 1), 60},
+    {TILE(32, 64, 8, 256, 4, 4), 60},
+    {TILE(32, 32, 8, 256, 4, 8), 45},
     /* clang-format on */
 };
 
@@ -155,7 +161,8 @@ bool gpu_choose_skinny(const gpu_product_size *of, gpu_tile_shape *out)
         blocks = times(of->batch, times(parts_of(narrow, part), parts_of(wide, side)));
     }
     const uint32_t at_once = 32u / (side / GPU_SKINNY_COLUMNS) * GPU_SKINNY_STEPS;
-    *out = (gpu_tile_shape){.rows = is_wide_columns ? part : side,
+    *out = (gpu_tile_shape){.mapping = ST_MAPPING_TILE_SHARES,
+                            .rows = is_wide_columns ? part : side,
                             .columns = is_wide_columns ? side : part,
                             .steps = GPU_SKINNY_STEPS,
                             .threads = 32u * warps_of(of, part * of->n_sums, blocks, at_once),

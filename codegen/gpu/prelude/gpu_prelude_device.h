@@ -31,6 +31,7 @@ typedef bool st_bool;
 #define ST_ARG(field) (st_arguments.field)
 #define ST_GLOBAL(type, address) ((type *)(address))
 #define ST_SHARED(type, name, n) __shared__ ST_PRELUDE_ALIGNED_16 type name[n]
+#define ST_DYNAMIC_SHARED(type, name) extern __shared__ ST_PRELUDE_ALIGNED_16 type name[]
 
 #define ST_BLOCK ((st_i64)blockIdx.x)
 #define ST_BLOCKS ((st_i64)gridDim.x)

@@ -14,6 +14,7 @@ enum {
     WORDS = 3, /* operands of an expression */
     KINDS = GPU_SELF_TEST_OPERANDS,
     BLOCK_PLACES = GPU_SELF_TEST_BLOCK_COUNT * GPU_SELF_TEST_THREADS,
+    ROOM_BYTES = GPU_SELF_TEST_THREADS * 4, /* of shared memory that a launch asks for */
     PROGRAMS = GPU_SELF_TEST_PROGRAMS
 };
 
@@ -256,33 +257,62 @@ static void print_rows(uint32_t which, program *p)
     p->n_places = SAMPLES;
 }
 
-static void print_blocks(program *p)
+static const char matrix_helpers[] =
+    "ST_DEVICE float left(st_u32 row, st_u32 step, st_u32 w)\n"
+    "{\n    return (float)((7u * row + 3u * step + w) % 13u) - 6.0f;\n}\n"
+    "ST_DEVICE float right(st_u32 step, st_u32 column, st_u32 w)\n"
+    "{\n    return (float)((5u * step + 11u * column + 2u * w) % 9u) - 4.0f;\n}\n"
+    "ST_DEVICE st_u32 pair(st_u16 x, st_u16 y) { return x | (st_u32)y << 16; }\n"
+    "ST_DEVICE st_u64 of_words(const st_u32 *m)\n"
+    "{\n    return m[0] + 3u * (st_u64)m[1] + 5u * (st_u64)m[2] + 7u * (st_u64)m[3];\n}\n"
+    "ST_DEVICE st_u64 of_sums(const float *c)\n"
+    "{\n    return st_bits_of_f32(c[0]) + 3u * (st_u64)st_bits_of_f32(c[1]) + "
+    "5u * (st_u64)st_bits_of_f32(c[2]) + 7u * (st_u64)st_bits_of_f32(c[3]);\n}\n\n";
+
+static const char matrix_names[] =
+    "    const st_u32 i = ST_LANE / 4u, j = ST_LANE % 4u * 2u, w = t / ST_WARP;\n"
+    "    st_u32 m[4], n[2];\n    float c[4];\n";
+
+static void print_blocks(uint32_t which, program *p)
 {
+    const bool has_matrices = which == GPU_SELF_TEST_MATRICES;
     st_str *out = &p->text;
+    st_str_add(out, has_matrices ? matrix_helpers : "");
     st_str_addf(out,
                 "ST_KERNEL_BLOCKS(st_self_test, st_self_test_arguments, %d, 2)\n{\n"
                 "    ST_SHARED(st_u32, words, %d);\n    ST_SHARED(st_u64, longs, %d);\n"
                 "    ST_SHARED(float, singles, %d);\n    ST_SHARED(double, reals, %d);\n"
+                "    ST_DYNAMIC_SHARED(st_u32, room);\n"
                 "    const st_u32 t = ST_THREAD;\n"
                 "    const st_u32 *in = ST_GLOBAL(const st_u32, ST_ARG(in[0]));\n"
                 "    st_u64 r, cell_address;\n    st_u64 *cell;\n    st_u32 k;\n"
-                "    st_u32x2 two;\n    st_u32x4 four;\n",
+                "    st_u32x2 two;\n    st_u32x4 four;\n%s",
                 GPU_SELF_TEST_THREADS, GPU_SELF_TEST_THREADS, GPU_SELF_TEST_THREADS,
-                GPU_SELF_TEST_THREADS, GPU_SELF_TEST_THREADS);
+                GPU_SELF_TEST_THREADS, GPU_SELF_TEST_THREADS, has_matrices ? matrix_names : "");
     for (uint32_t r = 0; r < gpu_self_test_block_row_count; r++) {
+        if (gpu_self_test_block_rows[r].program != which) {
+            continue;
+        }
         st_str_addf(
             out,
             "    r = 0;\n    cell_address = ST_ARG(out) + 8u * (st_u64)(%u + ST_BLOCK * %d + t);\n"
             "    cell = ST_GLOBAL(st_u64, cell_address);\n    %s\n    *cell = r;\n",
-            r * BLOCK_PLACES, GPU_SELF_TEST_THREADS, gpu_self_test_block_rows[r].text);
+            p->n_rows++ * BLOCK_PLACES, GPU_SELF_TEST_THREADS, gpu_self_test_block_rows[r].text);
     }
-    st_str_add(out, "    (void)words, (void)longs, (void)singles, (void)reals, (void)k, (void)two, "
-                    "(void)four;\n}\n");
-    p->n_rows = gpu_self_test_block_row_count;
+    st_str_add(out,
+               "    (void)words, (void)longs, (void)singles, (void)reals, (void)room, (void)k, "
+               "(void)two, (void)four;\n}\n");
     p->n_places = BLOCK_PLACES;
 }
 
+static bool is_of_blocks(uint32_t which)
+{
+    return which == GPU_SELF_TEST_BLOCKS || which == GPU_SELF_TEST_MATRICES;
+}
+
 /* ---- compiling ---- */
+
+/* A program for what the device does not have stays without rows. */
 
 static void compile_range(void *self, int64_t begin, int64_t end)
 {
@@ -290,9 +320,12 @@ static void compile_range(void *self, int64_t begin, int64_t end)
     const st_gpu_driver *driver = t->gpu->driver;
     for (int64_t i = begin; i < end; i++) {
         program *p = &t->programs[i];
+        if (i == GPU_SELF_TEST_MATRICES && !driver->device.has_matrices) {
+            continue;
+        }
         print_head(&p->text);
-        if (i == GPU_SELF_TEST_BLOCKS) {
-            print_blocks(p);
+        if (is_of_blocks((uint32_t)i)) {
+            print_blocks((uint32_t)i, p);
         } else {
             print_rows((uint32_t)i, p);
         }
@@ -379,22 +412,25 @@ static stator_status check_results(const test *t, uint32_t which, const uint64_t
             ST_TRY(check_row(t, &gpu_self_test_rows[r], got + (uint64_t)at++ * SAMPLES, err));
         }
     }
-    for (uint32_t r = 0; which == GPU_SELF_TEST_BLOCKS && r < gpu_self_test_block_row_count; r++) {
-        ST_TRY(check_block_row(t, &gpu_self_test_block_rows[r], got + (uint64_t)r * BLOCK_PLACES,
-                               err));
+    for (uint32_t r = 0; r < gpu_self_test_block_row_count; r++) {
+        const gpu_self_test_block_row *row = &gpu_self_test_block_rows[r];
+        if (row->program == which) {
+            ST_TRY(check_block_row(t, row, got + (uint64_t)at++ * BLOCK_PLACES, err));
+        }
     }
     return STATOR_OK;
 }
 
 /* ---- running ---- */
 
-static stator_status launch(const test *t, const program *p, const arguments *with,
-                            stator_diag **err)
+static stator_status launch(const test *t, uint32_t which, const arguments *with, stator_diag **err)
 {
+    const program *p = &t->programs[which];
     const st_gpu_driver *driver = t->gpu->driver;
     arguments copy = *with;
     st_gpu_launch what = {.blocks = {p->n_places / GPU_SELF_TEST_THREADS, 1, 1},
                           .threads = GPU_SELF_TEST_THREADS,
+                          .dynamic_shared_bytes = is_of_blocks(which) ? ROOM_BYTES : 0,
                           .arguments = &copy,
                           .argument_bytes = sizeof copy};
     ST_TRY(driver->module_function(driver->self, p->module, "st_self_test", &what.function, err));
@@ -409,7 +445,7 @@ static stator_status run_program(test *t, uint32_t which, const arguments *with,
     const uint64_t bytes = (uint64_t)p->n_rows * p->n_places * sizeof(uint64_t);
     ST_TRY(driver->module_load(driver->self, p->image.data, p->image.len, &p->module, err));
     uint64_t *got = st_alloc(gpu->mem, bytes, 1);
-    stator_status status = got != NULL ? launch(t, p, with, err) : st_fail_oom(err);
+    stator_status status = got != NULL ? launch(t, which, with, err) : st_fail_oom(err);
     ST_THEN(status, gpu_read_back(gpu, t->stream, got, (st_gpu_address)with->out, bytes, err));
     ST_THEN(status, check_results(t, which, got, err));
     st_free(gpu->mem, got);
@@ -439,7 +475,7 @@ static stator_status run_all(test *t, stator_diag **err)
     ST_THEN(status, gpu_upload(gpu, t->stream, in, t->samples, KINDS * kind_bytes, err));
     const arguments with = {.in = {in, in + kind_bytes, in + 2u * kind_bytes}, .out = out};
     for (uint32_t i = 0; i < PROGRAMS && status == STATOR_OK; i++) {
-        status = run_program(t, i, &with, err);
+        status = t->programs[i].n_rows ? run_program(t, i, &with, err) : STATOR_OK;
     }
     gpu_note_queued(gpu, t->stream);
     gpu_give(gpu, &gpu->device, t->stream, out);

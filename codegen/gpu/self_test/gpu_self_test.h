@@ -20,7 +20,8 @@ enum gpu_self_test_program {
     GPU_SELF_TEST_ANGLES,
     GPU_SELF_TEST_ARCS,
     GPU_SELF_TEST_HYPERBOLAS,
-    GPU_SELF_TEST_BLOCKS, /* the rows of gpu_self_test_block.c */
+    GPU_SELF_TEST_BLOCKS,   /* rows of gpu_self_test_block.c */
+    GPU_SELF_TEST_MATRICES, /* those for devices that have matrices */
     GPU_SELF_TEST_PROGRAMS
 };
 
@@ -46,7 +47,7 @@ typedef struct gpu_self_test_row {
 
 enum { GPU_SELF_TEST_THREADS = 256, GPU_SELF_TEST_BLOCK_COUNT = 2 };
 
-/* One thread of the program of blocks. */
+/* One thread of a program of blocks. */
 typedef struct gpu_self_test_place {
     uint32_t thread, block, warp;
     const uint32_t *in;
@@ -54,7 +55,8 @@ typedef struct gpu_self_test_place {
 
 typedef struct gpu_self_test_block_row {
     const char *name;
-    const char *text; /* the statements */
+    enum gpu_self_test_program program; /* BLOCKS or MATRICES */
+    const char *text;                   /* the statements */
     uint64_t (*host)(const gpu_self_test_place *p);
 } gpu_self_test_block_row;
 

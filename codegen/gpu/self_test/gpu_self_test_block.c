@@ -2,6 +2,7 @@
  * of the host. Each function is what its row of gpu_self_test.def says. */
 #include "codegen/gpu/self_test/gpu_self_test.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 enum { THREADS = GPU_SELF_TEST_THREADS };
@@ -40,6 +41,11 @@ static uint64_t expect_shared(const gpu_self_test_place *p)
 {
     return 3u * ((p->thread + 41u) % THREADS) + 1u +
            ((uint64_t)((p->thread + 97u) % THREADS) << 40);
+}
+
+static uint64_t expect_room(const gpu_self_test_place *p)
+{
+    return 7u * ((p->thread + 11u) % THREADS);
 }
 
 static uint64_t expect_barriers(const gpu_self_test_place *p)
@@ -212,10 +218,117 @@ static uint64_t expect_status(const gpu_self_test_place *p)
     return 5u * p->thread;
 }
 
+/* ---- matrices ---- */
+
+static float left(uint32_t row, uint32_t step, uint32_t warp)
+{
+    return (float)((7u * row + 3u * step + warp) % 13u) - 6.0f;
+}
+
+static float right(uint32_t step, uint32_t column, uint32_t warp)
+{
+    return (float)((5u * step + 11u * column + 2u * warp) % 9u) - 4.0f;
+}
+
+/* Four words of a lane as one. */
+static uint64_t of_words(const uint32_t *words)
+{
+    return words[0] + 3u * (uint64_t)words[1] + 5u * (uint64_t)words[2] + 7u * (uint64_t)words[3];
+}
+
+/* The lane's four sums of so many products. */
+static uint64_t sums_of(const gpu_self_test_place *p, uint32_t depth)
+{
+    const uint32_t lane = p->thread % p->warp;
+    const uint32_t warp = p->thread / p->warp;
+    uint32_t bits[4];
+    for (uint32_t e = 0; e < 4u; e++) {
+        float sum = (float)(1000u + p->thread + 300u * e);
+        for (uint32_t step = 0; step < depth; step++) {
+            sum += left(lane / 4u + e / 2u * 8u, step, warp) *
+                   right(step, lane % 4u * 2u + e % 2u, warp);
+        }
+        memcpy(&bits[e], &sum, sizeof sum);
+    }
+    return of_words(bits);
+}
+
+static uint64_t expect_sums_of_16(const gpu_self_test_place *p)
+{
+    return sums_of(p, 16);
+}
+
+static uint64_t expect_sums_of_8(const gpu_self_test_place *p)
+{
+    return sums_of(p, 8);
+}
+
+/* A finite number to 10 bits of fraction, ties away from 0: each other one is a tie. */
+static uint64_t expect_rounded(const gpu_self_test_place *p)
+{
+    const uint32_t bits = (p->in[p->thread] & 0xbfffffffu) | 0x20000000u;
+    const uint32_t down = bits & ~0x1fffu;
+    const uint32_t rest = p->thread % 2u == 0 ? bits & 0x1fffu : 0x1000u;
+    return rest >= 0x1000u ? down + 0x2000u : down;
+}
+
+/* Half `at` of the row whose address lane `row` of the warp gives. */
+static uint32_t half_of(const gpu_self_test_place *p, uint32_t row, uint32_t at)
+{
+    const uint32_t first = 4u * ((row + 5u * (p->thread / p->warp)) % 64u);
+    return (first + at / 2u) * 2654435761u >> at % 2u * 16u & 0xffffu;
+}
+
+static uint64_t matrices_of(const gpu_self_test_place *p, bool is_across)
+{
+    const uint32_t slow = p->thread % p->warp / 4u;
+    const uint32_t fast = p->thread % 4u * 2u;
+    uint32_t words[4];
+    for (uint32_t m = 0; m < 4u; m++) {
+        uint32_t half[2];
+        for (uint32_t e = 0; e < 2u; e++) {
+            half[e] = is_across ? half_of(p, 8u * m + fast + e, slow)
+                                : half_of(p, 8u * m + slow, fast + e);
+        }
+        words[m] = half[0] | half[1] << 16;
+    }
+    return of_words(words);
+}
+
+static uint64_t expect_matrices(const gpu_self_test_place *p)
+{
+    return matrices_of(p, false);
+}
+
+static uint64_t expect_matrices_across(const gpu_self_test_place *p)
+{
+    return matrices_of(p, true);
+}
+
+/* ---- copies ---- */
+
+static uint64_t expect_copies(const gpu_self_test_place *p)
+{
+    return p->in[THREADS - 1u - p->thread];
+}
+
+static uint64_t expect_copies_turned(const gpu_self_test_place *p)
+{
+    return p->in[4u * (63u - p->thread / 4u) + p->thread % 4u];
+}
+
+static uint64_t expect_copies_in_turn(const gpu_self_test_place *p)
+{
+    return p->in[p->thread % 128u] + 3u * (uint64_t)p->in[512u + p->thread % 128u];
+}
+
 /* ---- the rows ---- */
 
 const gpu_self_test_block_row gpu_self_test_block_rows[] = {
-#define ST_SELF_TEST_BLOCK(name, statements, expected) {#name, statements, expect_##expected},
+#define ST_SELF_TEST_BLOCK(name, statements, expected)                                             \
+    {#name, GPU_SELF_TEST_BLOCKS, statements, expect_##expected},
+#define ST_SELF_TEST_MATRICES(name, statements, expected)                                          \
+    {#name, GPU_SELF_TEST_MATRICES, statements, expect_##expected},
 #include "codegen/gpu/self_test/gpu_self_test.def"
 };
 

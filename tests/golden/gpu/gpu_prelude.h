@@ -27,6 +27,7 @@ typedef _Bool st_bool;
 #define ST_ARG(field) (st_arguments->field)
 #define ST_GLOBAL(type, address) ((type *)(address))
 #define ST_SHARED(type, name, n) static type name[n]
+#define ST_DYNAMIC_SHARED(type, name) static type name[65536]
 #define ST_WARP 32
 extern const st_i64 ST_BLOCK, ST_BLOCKS;
 extern const st_u32 ST_THREAD, ST_LANE;
@@ -86,6 +87,16 @@ float st_f32_of_f16(st_u16 bits);
 st_u16 st_f16_of_f32(float x);
 float st_fma_f32(float x, float y, float z);
 double st_fma_f64(double x, double y, double z);
+
+void st_copy_async_16(void *to, const void *from);
+void st_copies_commit(void);
+void st_copies_wait(st_u32 n);
+void st_load_matrices(st_u32 *r, const void *row);
+void st_load_matrices_across(st_u32 *r, const void *row);
+void st_mma_bf16(float *c, const st_u32 *a, const st_u32 *b);
+void st_mma_f16(float *c, const st_u32 *a, const st_u32 *b);
+void st_mma_tf32(float *c, const st_u32 *a, const st_u32 *b);
+st_u32 st_tf32_of_f32(st_u32 bits);
 
 #ifdef __cplusplus
 }

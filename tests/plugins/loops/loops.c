@@ -96,7 +96,8 @@ static stator_status write_text(st_mem *mem, const st_target *target, const st_k
         (void)fprintf(to, "%s", text.data);
         (void)fprintf(to,
                       "// %u iterations a block, %u bytes of shared memory, %llu of scratch\n\n",
-                      what.iterations, what.shared_bytes, (unsigned long long)what.scratch_bytes);
+                      what.iterations, what.shared_bytes + what.dynamic_bytes,
+                      (unsigned long long)what.scratch_bytes);
     }
     st_str_deinit(&text);
     st_arena_deinit(&arena);
@@ -155,6 +156,15 @@ static stator_status launch(void *self, void *module_, uint32_t k, const st_laun
                            err);
 }
 
+#ifdef LOOPS_GPU
+/* How contractions of f32 are computed: st_f32_products, the number in STATOR_GPU_F32_PRODUCTS. */
+static uint32_t f32_products(void)
+{
+    const char *number = getenv("STATOR_GPU_F32_PRODUCTS");
+    return number ? (uint32_t)strtoul(number, NULL, 10) : ST_F32_STRICT;
+}
+#endif
+
 /* ---- the backend ---- */
 
 static void *host_alloc(void *host_, uint64_t size, uint64_t align)
@@ -204,7 +214,10 @@ static stator_status loops_init(const stator_host *host, void **out_self, stator
                                        .n_multiprocessors = 132,
                                        .warp_size = 32,
                                        .block_threads_max = 1024,
-                                       .shared_bytes = 49152};
+                                       .shared_bytes = 49152,
+                                       .shared_optin_bytes = 232448,
+                                       .has_matrices = 1,
+                                       .f32_products = f32_products()};
 #endif
     *out_self = self;
     return STATOR_OK;

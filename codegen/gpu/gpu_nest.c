@@ -206,6 +206,23 @@ st_loop_ref gpu_append(const gpu_mapper *m, uint32_t block, const st_loop_inst *
     return ref;
 }
 
+uint32_t gpu_open_loop(const gpu_mapper *m, uint32_t axis, uint32_t mapping, uint32_t block)
+{
+    st_kernel *kernel = m->kernel;
+    const uint32_t body = kernel->blocks.count;
+    st_loop_block *made = st_vec_push(kernel->mem, &kernel->blocks);
+    if (made == NULL) {
+        return 0;
+    }
+    *made = (st_loop_block){.first = 0};
+    const st_loop_inst loop = {.code = ST_LOOP_LOOP, .ref = axis, .body = body};
+    const st_loop_ref ref = gpu_append(m, block, &loop);
+    kernel->blocks.data[body].loop = ref;
+    kernel->axes.data[axis].block = body;
+    kernel->axes.data[axis].mapping = mapping;
+    return ref ? body : 0;
+}
+
 uint32_t gpu_bind(const gpu_mapper *m, uint32_t sym, int64_t lo, int64_t hi, uint32_t block)
 {
     const st_loop_inst index = {.code = ST_LOOP_INDEX, .dtype = STATOR_I64, .sym = sym};

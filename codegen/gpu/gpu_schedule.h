@@ -54,6 +54,8 @@ bool gpu_flatten(const gpu_mapper *m, gpu_nest *of);
 bool gpu_is_written(const st_kernel *kernel, uint32_t index);
 /* Appends an instruction to the block; 0: out of memory. */
 st_loop_ref gpu_append(const gpu_mapper *m, uint32_t block, const st_loop_inst *inst);
+/* Opens a loop over the axis, mapped so, at the end of the block; its body, 0: out of memory. */
+uint32_t gpu_open_loop(const gpu_mapper *m, uint32_t axis, uint32_t mapping, uint32_t block);
 /* Binds a symbol to the value of `sym`, which lies in lo..hi, at the end of the block; 0: out of
  * memory or beyond the limits of syms. */
 uint32_t gpu_bind(const gpu_mapper *m, uint32_t sym, int64_t lo, int64_t hi, uint32_t block);

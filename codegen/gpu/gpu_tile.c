@@ -265,24 +265,6 @@ static st_loop_ref put_mask(const tiling *t, uint32_t block)
     return mask;
 }
 
-/* Opens a loop of threads over the elements of a tile; its body, 0: out of memory. */
-static uint32_t open_walk(const tiling *t, uint32_t axis, uint32_t block)
-{
-    st_kernel *kernel = t->m->kernel;
-    const uint32_t body = kernel->blocks.count;
-    st_loop_block *made = st_vec_push(kernel->mem, &kernel->blocks);
-    if (made == NULL) {
-        return 0;
-    }
-    *made = (st_loop_block){.first = 0};
-    const st_loop_inst loop = {.code = ST_LOOP_LOOP, .ref = axis, .body = body};
-    const st_loop_ref ref = gpu_append(t->m, block, &loop);
-    kernel->blocks.data[body].loop = ref;
-    kernel->axes.data[axis].block = body;
-    kernel->axes.data[axis].mapping = ST_MAPPING_THREADS;
-    return ref ? body : 0;
-}
-
 /* Memory to the tiles. */
 static bool put_loads(const tiling *t, uint32_t at, uint32_t block)
 {
@@ -408,8 +390,8 @@ static bool make(tiling *t, st_loop_builder *b, uint32_t tiles, bool *out_is_don
         return true;
     }
     add_buffers(t, b);
-    const uint32_t loads = open_walk(t, walks[0], block);
-    const uint32_t work = loads ? open_walk(t, walks[1], block) : 0;
+    const uint32_t loads = gpu_open_loop(t->m, walks[0], ST_MAPPING_THREADS, block);
+    const uint32_t work = loads ? gpu_open_loop(t->m, walks[1], ST_MAPPING_THREADS, block) : 0;
     if (kernel->failed || !work || !put_loads(t, kernel->axes.data[walks[0]].sym, loads) ||
         !move_work(t, kernel->axes.data[walks[1]].sym, work)) {
         return false;

@@ -606,34 +606,16 @@ static bool fill_sum(const contraction *c)
     return move(c, first, 0, ROLE_COLUMNS, gpu_at(c->m, c->inside.loops[0])->body);
 }
 
-/* A loop over the axis at the end of the block; its body, 0: out of memory. */
-static uint32_t open_loop(const contraction *c, uint32_t axis, uint32_t mapping, uint32_t block)
-{
-    st_kernel *kernel = c->m->kernel;
-    const uint32_t body = kernel->blocks.count;
-    st_loop_block *made = st_vec_push(kernel->mem, &kernel->blocks);
-    if (made == NULL) {
-        return 0;
-    }
-    *made = (st_loop_block){.first = 0};
-    const st_loop_inst loop = {.code = ST_LOOP_LOOP, .ref = axis, .body = body};
-    const st_loop_ref ref = gpu_append(c->m, block, &loop);
-    kernel->blocks.data[body].loop = ref;
-    kernel->axes.data[axis].block = body;
-    kernel->axes.data[axis].mapping = mapping;
-    return ref ? body : 0;
-}
-
 static bool fill_all(contraction *c, st_loop_ref outer, uint32_t block)
 {
     if (!fill(c, ROLE_BATCH, block)) {
         return false;
     }
-    const uint32_t rows = open_loop(c, c->side[0], ST_MAPPING_TILE_ROWS, block);
+    const uint32_t rows = gpu_open_loop(c->m, c->side[0], ST_MAPPING_TILE_ROWS, block);
     if (!rows || !fill(c, ROLE_ROWS, rows)) {
         return false;
     }
-    const uint32_t columns = open_loop(c, c->side[1], ST_MAPPING_TILE_COLUMNS, rows);
+    const uint32_t columns = gpu_open_loop(c->m, c->side[1], ST_MAPPING_TILE_COLUMNS, rows);
     if (!columns || !fill(c, ROLE_COLUMNS, columns) || !fill_sum(c)) {
         return false;
     }

@@ -313,7 +313,6 @@ static bool is_of_blocks(uint32_t which)
 /* ---- compiling ---- */
 
 /* A program for what the device does not have stays without rows. */
-
 static void compile_range(void *self, int64_t begin, int64_t end)
 {
     test *t = self;

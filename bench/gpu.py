@@ -152,6 +152,10 @@ ROWS.update({
     "conv_1x1": conv_row("conv_1x1", (16, 256, 14, 14), (1024, 256, 1, 1), 1, 0),
     "conv_small": conv_row("conv_small", (16, 512, 7, 7), (512, 512, 3, 3), 1, 1),
     "conv_depthwise": conv_row("conv_depthwise", (16, 256, 28, 28), (256, 1, 3, 3), 1, 1, 256),
+    "conv_depthwise_7": conv_row("conv_depthwise_7", (16, 96, 56, 56), (96, 1, 7, 7), 1, 3, 96),
+    "conv_depthwise_stride": conv_row("conv_depthwise_stride", (16, 192, 56, 56), (192, 1, 5, 5), 2, 2, 192),
+    "max_pool": ("max_pool", lambda x: torch.nn.functional.max_pool2d(x, 3, 2, 1), lambda: (rand(16, 64, 112, 112),),
+                 ("default",), 0),
     "conv_grouped": conv_row("conv_grouped", (16, 128, 28, 28), (128, 4, 3, 3), 1, 1, 32),
 })
 

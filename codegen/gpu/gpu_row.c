@@ -15,6 +15,7 @@
 #define SHORT_MAX 1024       /* of a row that a warp takes */
 #define SHORT_ALWAYS 128     /* longer rows of too few iterations get a block each */
 #define SHORT_THREADS 256u   /* of a block of short rows, at most */
+#define NEAR 4               /* elements apart: neighbours use a good part of each line */
 #define SHARE_MIN 8u         /* threads of a longer row: what they load lies side by side */
 #define WARP 32              /* a loop this long is worth the threads of a block */
 #define BUSY_THREADS 256     /* of a multiprocessor, that hide most of its waiting */
@@ -33,8 +34,8 @@
 
 /* ---- how memory is walked ---- */
 
-/* How well one access suits neighbours along the symbol: adjacent, the same element, or
- * scattered. */
+/* How well one access suits neighbours along the symbol: adjacent, the same element, in the same
+ * lines of memory, or scattered. */
 static int64_t fitness(const gpu_mapper *m, const st_loop_inst *inst, uint32_t symbol)
 {
     uint32_t coef = 0;
@@ -46,7 +47,10 @@ static int64_t fitness(const gpu_mapper *m, const st_loop_inst *inst, uint32_t s
     if (stride == 0) {
         return inst->code == ST_LOOP_LOAD ? 1 : 0;
     }
-    return stride == 1 || stride == -1 ? 2 : -2;
+    if (stride == 1 || stride == -1) {
+        return 2;
+    }
+    return stride <= NEAR && stride >= -NEAR ? 0 : -2;
 }
 
 /* Sum over the accesses below; those in deeper loops count more. */
@@ -112,6 +116,15 @@ static bool is_around(const gpu_mapper *m, const gpu_nest *of)
     return product < WARP && longest_below(m, gpu_at(m, of->loops[of->n - 1u])->body) > product;
 }
 
+/* Neighbours along a window, whose innermost loop is short, jump with each of its lines. */
+static int64_t gain_of_walk(const gpu_mapper *m, const gpu_nest *of, uint32_t depth)
+{
+    const uint32_t body = gpu_at(m, of->loops[of->n - 1u])->body;
+    const int64_t gain = gain_below(m, body, of->axes[of->n - 1u].symbol, depth + of->n);
+    const bool is_broken = of->n > 1u && gpu_hint_of(m, of->loops[of->n - 1u]) < SHARE_MIN;
+    return is_broken && gain > 0 ? 0 : gain;
+}
+
 static void look_at_walks(const gpu_mapper *m, uint32_t block, uint32_t depth, walk_sum *out)
 {
     for (st_loop_ref ref = m->kernel->blocks.data[block].first; ref; ref = gpu_at(m, ref)->next) {
@@ -120,7 +133,6 @@ static void look_at_walks(const gpu_mapper *m, uint32_t block, uint32_t depth, w
             continue;
         }
         gpu_find_nest(m, ref, &of);
-        const uint32_t body = gpu_at(m, of.loops[of.n - 1u])->body;
         if (is_around(m, &of)) {
             walk_sum inside = {.longest = 0};
             look_at_walks(m, gpu_at(m, ref)->body, depth + 1u, &inside);
@@ -131,7 +143,7 @@ static void look_at_walks(const gpu_mapper *m, uint32_t block, uint32_t depth, w
         }
         const int64_t product = product_of(m, &of);
         out->longest = product > out->longest ? product : out->longest;
-        out->gain += gain_below(m, body, of.axes[of.n - 1u].symbol, depth + of.n);
+        out->gain += gain_of_walk(m, &of, depth);
     }
 }
 

@@ -119,8 +119,9 @@ bool gpu_choose_tile(const gpu_product_size *of, gpu_tile_shape *out)
 #define NARROW_PART 8 /* of a narrow side that is longer, or not known */
 #define WIDE_MAX 32u  /* of a tile */
 #define WIDE_MIN 8u
-#define STEPS_MIN 33         /* with fewer, one thread a result does as well */
-#define SKINNY_WARPS_MAX 16  /* of a block */
+#define STEPS_MIN 33        /* with fewer, one thread a result does as well */
+#define RESULTS_ALONE 2048  /* a multiprocessor: threads enough, a result each, if none is shared */
+#define SKINNY_WARPS_MAX 16 /* of a block */
 #define SKINNY_WARPS_LARGE 8 /* where a thread makes many sums, or there are blocks enough */
 
 /* How much of the narrow side a tile has. */
@@ -143,13 +144,20 @@ static uint32_t warps_of(const gpu_product_size *of, uint32_t sums, int64_t bloc
     return (uint32_t)parts_of(turns, parts_of(turns, most));
 }
 
+/* A product of one row, of which nothing is read twice, with a result for each thread there is. */
+static bool is_better_alone(const gpu_product_size *of, int64_t narrow, int64_t wide)
+{
+    return narrow == 1 && times(of->batch, wide) >= (int64_t)of->n_multiprocessors * RESULTS_ALONE;
+}
+
 bool gpu_choose_skinny(const gpu_product_size *of, gpu_tile_shape *out)
 {
     const bool is_wide_columns = of->rows <= of->columns;
     const int64_t wide = is_wide_columns ? of->columns : of->rows;
     const int64_t narrow = is_wide_columns ? of->rows : of->columns;
     const bool is_known = is_wide_columns ? of->has_rows : of->has_columns;
-    if (wide < WIDE_MIN || of->steps < STEPS_MIN || of->n_sums > GPU_SUMS_MAX) {
+    if (wide < WIDE_MIN || of->steps < STEPS_MIN || of->n_sums > GPU_SUMS_MAX ||
+        is_better_alone(of, narrow, wide)) {
         return false;
     }
     const uint32_t part = narrow_of(of, narrow, is_known);

@@ -511,7 +511,7 @@ def make_gelu(name, digits, least, top, degrees, scale):
         f"""a = abs(x); b = select(a < {num(top)}, a, {num(top)}); t = {horner(tail[1:], 'b')};
             m = fma(t, b, {num(MAGIC)}); r = fma(t, b, {num(MAGIC)} - m); p = {horner(c, 'r')};
             q = as_float(as_int(p) + shift_left(as_int(m), 23));
-            v = fma({share}, q, fma(a, 0.5, x * 0.5)); {WITH_SIGN}""")
+            fma({share}, q, x * select(x > 0, 1, 0))""")
 
 
 # ---- the header ----
@@ -524,7 +524,7 @@ def write(rows):
     out = ["/* The f32 functions of codegen/loopir/loop_ops.def as programs of codegen/loopir/loop_expand.h. Made by",
            " * tools/gen_loop_math.py, where the methods are; coefficients are not edited here. The figure",
            " * of each is the error of its approximation alone, relative to the result; the measured",
-           " * whole is in the rows' .ulp. */",
+           " * whole is in the entries' .ulp. */",
            "#ifndef STATOR_CODEGEN_LOOP_MATH_H",
            "#define STATOR_CODEGEN_LOOP_MATH_H",
            "", "/* clang-format off */"]

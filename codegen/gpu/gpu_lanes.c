@@ -291,6 +291,18 @@ static void put_loaded(gpu_text *g, const vector *v)
 
 /* ---- stores ---- */
 
+/* The f32 that a store of 16 bits rounds, where it is one: pairs of them are cast at once. 0:
+ * not. */
+static st_loop_ref wide_of(const gpu_text *g, const st_loop_inst *store)
+{
+    const st_loop_inst *value = st_loop_at(g->kernel, store->args[0]);
+    const bool is_half = value->dtype == STATOR_BF16 || value->dtype == STATOR_F16;
+    return is_half && value->code == ST_LOOP_cast &&
+                   st_loop_at(g->kernel, value->args[0])->dtype == STATOR_F32
+               ? value->args[0]
+               : 0;
+}
+
 /* Lane k of what is stored, as an unsigned integer of its width. */
 static void put_bits(gpu_text *g, const vector *v, uint32_t k)
 {
@@ -311,6 +323,12 @@ static void put_stored_word(gpu_text *g, const vector *v, uint32_t word)
         put(&g->t, "(st_u32)(");
         put_bits(g, v, word / 2u);
         put(&g->t, word % 2u ? " >> 32)" : ")");
+        return;
+    }
+    if (wide_of(g, v->inst)) {
+        const char *cast = v->dtype == STATOR_BF16 ? "st_bf16x2_of_f32" : "st_f16x2_of_f32";
+        put(&g->t, "%s(x%" PRIu32 "[%" PRIu32 "], x%" PRIu32 "[%" PRIu32 "])", cast, v->ref,
+            2u * word, v->ref, 2u * word + 1u);
         return;
     }
     const uint32_t a_word = 4u / bytes;
@@ -336,8 +354,9 @@ static void put_stored(gpu_text *g, const vector *v)
 
 static void put_array(gpu_text *g, const vector *v)
 {
+    const uint32_t dtype = wide_of(g, v->inst) ? STATOR_F32 : v->dtype;
     line(g);
-    put(&g->t, "%s x%" PRIu32 "[%" PRIu32 "];\n", st_loop_text_memory_type(&g->t, v->dtype), v->ref,
+    put(&g->t, "%s x%" PRIu32 "[%" PRIu32 "];\n", st_loop_text_memory_type(&g->t, dtype), v->ref,
         v->lanes);
 }
 
@@ -386,6 +405,37 @@ static bool is_seen(const gpu_text *g, st_loop_ref ref)
     return code == ST_LOOP_UPDATE || (code == ST_LOOP_STORE && !g->is_staged[ref]);
 }
 
+static bool is_pair(const gpu_text *g, st_loop_ref ref)
+{
+    const st_loop_inst *inst = st_loop_at(g->kernel, ref);
+    return inst->code == ST_LOOP_STORE && g->is_staged[ref] == ST_LOOP_STAGED && wide_of(g, inst);
+}
+
+/* Is it a cast to 16 bits that others do: of pairs, or of what is rounded and used wide again? */
+static bool is_left_out(const gpu_text *g, st_loop_ref value)
+{
+    const st_loop_inst *cast = st_loop_at(g->kernel, value);
+    bool has_use = false;
+    if (cast->code != ST_LOOP_cast || (cast->dtype != STATOR_BF16 && cast->dtype != STATOR_F16) ||
+        st_loop_at(g->kernel, cast->args[0])->dtype != STATOR_F32) {
+        return false;
+    }
+    for (st_loop_ref ref = 1; ref < g->kernel->insts.count; ref++) {
+        const st_loop_inst *inst = st_loop_at(g->kernel, ref);
+        if (inst->code == ST_LOOP_NONE ||
+            (inst->args[0] != value && inst->args[1] != value && inst->args[2] != value)) {
+            continue;
+        }
+        const bool is_round =
+            inst->code == ST_LOOP_cast && inst->dtype == STATOR_F32 && cast->dtype == STATOR_BF16;
+        if (!is_round && !is_pair(g, ref)) {
+            return false;
+        }
+        has_use = true;
+    }
+    return has_use;
+}
+
 /* The lanes one after the other: straight code. */
 static void put_each_lane(gpu_text *g, const st_loop_inst *loop)
 {
@@ -406,7 +456,15 @@ static void put_each_lane(gpu_text *g, const st_loop_inst *loop)
     }
     for (st_loop_ref ref = g->kernel->blocks.data[loop->body].first; ref;
          ref = st_loop_at(g->kernel, ref)->next) {
+        if (is_left_out(g, ref)) {
+            continue;
+        }
         line(g);
+        if (is_pair(g, ref)) {
+            put(&g->t, "x%" PRIu32 "[e] = v%" PRIu32 ";\n", ref,
+                wide_of(g, st_loop_at(g->kernel, ref)));
+            continue;
+        }
         if (!whole && is_seen(g, ref)) {
             put(&g->t, "if (e < c%" PRIu32 ") ", k);
         }

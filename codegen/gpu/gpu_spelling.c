@@ -65,6 +65,7 @@ const st_loop_spelling gpu_spelling = {
     .to_bits = {"st_bits_of_f32", "st_bits_of_f64"},
     .suffix = {"_f32", "_f64"},
     .extremes_f32 = {"st_minimum_f32", "st_maximum_f32"},
+    .round_bf16 = "st_round_bf16",
     .libm_prefix = "st_",
     .functions = functions,
     .n_functions = sizeof functions / sizeof functions[0],

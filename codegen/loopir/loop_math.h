@@ -191,8 +191,8 @@
     "-0x1.890796p-11), b, 0x1.e84364p-8), b, -0x1.a0f46ap-5), b, -0x1.d9bbe6p-2), b, " \
     "-0x1.262e46p+0); m = fma(t, b, 12582912); r = fma(t, b, 12582912 - m); p = " \
     "fma(fma(fma(0x1.c33f8ap+10, r, 0x1.f0cc16p+12), r, 0x1.62ea50p+14), r, 0x1.ffe73ap+14); " \
-    "q = as_float(as_int(p) + shift_left(as_int(m), 23)); v = fma(b * -0x1.0p-16, q, fma(a, " \
-    "0.5, x * 0.5)); as_float(bit_or(as_int(v), bit_and(as_int(x), 0x80000000)))"
+    "q = as_float(as_int(p) + shift_left(as_int(m), 23)); fma(b * -0x1.0p-16, q, x * select(x " \
+    "> 0, 1, 0))"
 /* max(x, 0) - |x| 2^g; g of degree 7, 5.0e-03 of the last place; 2^r of 4, 2.6e-06 */
 #define ST_MATH_GELU_F16 \
     "a = abs(x); b = select(a < 0x1.ap+2, a, 0x1.ap+2); t = " \
@@ -200,8 +200,7 @@
     "0x1.101a86p-7), b, -0x1.b7982ep-5), b, -0x1.d5add2p-2), b, -0x1.26b4dap+0); m = fma(t, " \
     "b, 12582912); r = fma(t, b, 12582912 - m); p = fma(fma(fma(fma(0x1.398db8p-8, r, " \
     "0x1.ca1502p-6), r, 0x1.ec0738p-4), r, 0x1.62e106p-2), r, 0x1.000012p-1); q = " \
-    "as_float(as_int(p) + shift_left(as_int(m), 23)); v = fma(-b, q, fma(a, 0.5, x * 0.5)); " \
-    "as_float(bit_or(as_int(v), bit_and(as_int(x), 0x80000000)))"
+    "as_float(as_int(p) + shift_left(as_int(m), 23)); fma(-b, q, x * select(x > 0, 1, 0))"
 /* log2 e, the number that rounds, -ln 2 in two parts, r^3 and r^2 of exp_lookup */
 #define ST_MATH_EXP_LOOKUP_NUMBERS 0x1.715476p+0f, 393216.0f, -0x1.62e430p-1f, 0x1.05c610p-29f, 0x1.55558cp-3f, 0x1.000088p-1f
 /* for lookup: 24 tables of 32 entries */

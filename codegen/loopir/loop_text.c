@@ -228,10 +228,25 @@ static void put_pattern(text *t, const st_loop_inst *inst, const char *pattern)
     }
 }
 
+/* The f32 that is rounded to bf16 by two casts, of which this is the second; 0: it is none. */
+static st_loop_ref rounded(const text *t, const st_loop_inst *inst)
+{
+    const st_loop_inst *first = st_loop_at(t->kernel, inst->args[0]);
+    const bool is_round = inst->code == ST_LOOP_cast && inst->dtype == STATOR_F32 &&
+                          first->code == ST_LOOP_cast && first->dtype == STATOR_BF16 &&
+                          st_loop_at(t->kernel, first->args[0])->dtype == STATOR_F32;
+    return is_round && t->spelling->round_bf16 ? first->args[0] : 0;
+}
+
 static void put_cast(text *t, const st_loop_inst *inst)
 {
     const uint32_t from = st_loop_at(t->kernel, inst->args[0])->dtype;
+    const st_loop_ref whole = rounded(t, inst);
     const char *through = "";
+    if (whole) {
+        put(t, "%s(v%" PRIu32 ")", t->spelling->round_bf16, whole);
+        return;
+    }
     if (inst->dtype == STATOR_BOOL) {
         put(t, "v%" PRIu32 " != 0", inst->args[0]);
         return;

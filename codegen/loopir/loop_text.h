@@ -36,7 +36,8 @@ typedef struct st_loop_spelling {
     const char *suffix[2]; /* of a function's name, by st_loop_width */
     /* Functions that combine two f32 of a minimum and of a maximum; NULL: ST_MIN and ST_MAX do. */
     const char *extremes_f32[2];
-    const char *libm_prefix;          /* before the name of a function of libm */
+    const char *round_bf16;  /* function that rounds an f32 to a bf16; NULL: two casts do it */
+    const char *libm_prefix; /* before the name of a function of libm */
     const st_loop_pattern *functions; /* abs, ceil, ...: what is no operator of C */
     uint32_t n_functions;
     bool is_wrapping;          /* signed integers wrap; else sums go through unsigned ones */

@@ -323,6 +323,19 @@ static inline st_u16 st_f16_of_f32(float x)
                             : (low - 0x37fff001u + (low >> 13 & 1u)) >> 13;
     return (st_u16)(half | (bits >> 16 & 0x8000u));
 }
+/* Both to 16 bits, the second above the first; and the nearest number of bf16. */
+static inline st_u32 st_bf16x2_of_f32(float low, float high)
+{
+    return (st_u32)st_bf16_of_f32(low) | (st_u32)st_bf16_of_f32(high) << 16;
+}
+static inline st_u32 st_f16x2_of_f32(float low, float high)
+{
+    return (st_u32)st_f16_of_f32(low) | (st_u32)st_f16_of_f32(high) << 16;
+}
+static inline float st_round_bf16(float x)
+{
+    return st_f32_of_bf16(st_bf16_of_f32(x));
+}
 
 /* ---- copies beside the computation: here they come at once, so that memory which is read before
  * the wait for them does not show ---- */

@@ -22,18 +22,18 @@ static __device__ __forceinline__ float st_prelude_f32_of_f16(unsigned short bit
 #define ST_PRELUDE_F32_OF_F16 st_prelude_f32_of_f16
 
 #if __CUDA_ARCH__ >= 800
-static __device__ __forceinline__ unsigned short st_prelude_f16_of_f32(float x)
+static __device__ __forceinline__ unsigned int st_prelude_f16x2_of_f32(float low, float high)
 {
     unsigned int pair;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(0.0f), "f"(x));
-    return (unsigned short)pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
 }
 
-static __device__ __forceinline__ unsigned short st_prelude_bf16_of_f32(float x)
+static __device__ __forceinline__ unsigned int st_prelude_bf16x2_of_f32(float low, float high)
 {
     unsigned int pair;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(0.0f), "f"(x));
-    return (unsigned short)pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
 }
 
 static __device__ __forceinline__ float st_prelude_minimum_f32(float x, float y)
@@ -50,8 +50,10 @@ static __device__ __forceinline__ float st_prelude_maximum_f32(float x, float y)
     return greatest;
 }
 
-#define ST_PRELUDE_F16_OF_F32 st_prelude_f16_of_f32
-#define ST_PRELUDE_BF16_OF_F32 st_prelude_bf16_of_f32
+#define ST_PRELUDE_F16_OF_F32(x) ((unsigned short)st_prelude_f16x2_of_f32(x, 0.0f))
+#define ST_PRELUDE_BF16_OF_F32(x) ((unsigned short)st_prelude_bf16x2_of_f32(x, 0.0f))
+#define ST_PRELUDE_F16X2_OF_F32 st_prelude_f16x2_of_f32
+#define ST_PRELUDE_BF16X2_OF_F32 st_prelude_bf16x2_of_f32
 #define ST_PRELUDE_MINIMUM_F32 st_prelude_minimum_f32
 #define ST_PRELUDE_MAXIMUM_F32 st_prelude_maximum_f32
 #else

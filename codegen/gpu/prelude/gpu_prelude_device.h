@@ -245,6 +245,35 @@ ST_DEVICE st_u16 st_f16_of_f32(float x)
     return ST_PRELUDE_F16_OF_F32(x);
 }
 
+/* Both to 16 bits, the second above the first. */
+ST_DEVICE st_u32 st_bf16x2_of_f32(float low, float high)
+{
+#ifdef ST_PRELUDE_BF16X2_OF_F32
+    return ST_PRELUDE_BF16X2_OF_F32(low, high);
+#else
+    return (st_u32)st_bf16_of_f32(low) | (st_u32)st_bf16_of_f32(high) << 16;
+#endif
+}
+
+ST_DEVICE st_u32 st_f16x2_of_f32(float low, float high)
+{
+#ifdef ST_PRELUDE_F16X2_OF_F32
+    return ST_PRELUDE_F16X2_OF_F32(low, high);
+#else
+    return (st_u32)st_f16_of_f32(low) | (st_u32)st_f16_of_f32(high) << 16;
+#endif
+}
+
+/* The nearest number of bf16: where pairs are cast at once, the upper one of a pair is it. */
+ST_DEVICE float st_round_bf16(float x)
+{
+#ifdef ST_PRELUDE_BF16X2_OF_F32
+    return st_f32_of_bits(ST_PRELUDE_BF16X2_OF_F32(0.0f, x));
+#else
+    return st_f32_of_bf16(st_bf16_of_f32(x));
+#endif
+}
+
 /* A remainder is exact in any width. */
 ST_DEVICE float st_fmod_f32(float x, float y)
 {

@@ -119,6 +119,21 @@ ST_DEVICE st_u16 st_f16_of_f32(float x)
     return (st_u16)(sign | (units + ((st_u32)(place + 24) << 10)));
 }
 
+ST_DEVICE st_u32 st_bf16x2_of_f32(float low, float high)
+{
+    return (st_u32)st_bf16_of_f32(low) + ((st_u32)st_bf16_of_f32(high) << 16);
+}
+
+ST_DEVICE st_u32 st_f16x2_of_f32(float low, float high)
+{
+    return (st_u32)st_f16_of_f32(low) + ((st_u32)st_f16_of_f32(high) << 16);
+}
+
+ST_DEVICE float st_round_bf16(float x)
+{
+    return st_f32_of_bf16(st_bf16_of_f32(x));
+}
+
 #include "codegen/gpu/prelude/gpu_prelude_polynomials.h" /* first */
 
 #include "codegen/gpu/prelude/gpu_prelude_math.h"

@@ -221,7 +221,7 @@ ST_KERNEL(k0_dot_general_add, k0_dot_general_add_arguments, 128)
                 const st_bool v37 = (st_bool)(v25 < v26);
                 const float v9 = a1;
                 const st_u16 v41 = (st_u16)st_bf16_of_f32(v9);
-                const float v42 = (float)st_f32_of_bf16(v41);
+                const float v42 = st_round_bf16(v9);
                 const st_u16 v12 = v37 ? b2[(i5 + 64 * n22)] : 0;
                 const float v43 = (float)st_f32_of_bf16(v12);
                 const float v44 = (float)(v42 + v43);

@@ -89,6 +89,9 @@ static void put_element(stator_dtype dtype, void *data, uint64_t i, uint64_t ran
     case STATOR_BF16:
         ((uint16_t *)data)[i] = bf16_of((float)unit);
         return;
+    case STATOR_F16:
+        ((_Float16 *)data)[i] = (_Float16)unit;
+        return;
     case STATOR_I64:
         ((int64_t *)data)[i] = (int64_t)(random % integers);
         return;
@@ -103,7 +106,7 @@ static void put_element(stator_dtype dtype, void *data, uint64_t i, uint64_t ran
 static bool is_made(stator_dtype dtype)
 {
     return dtype == STATOR_F64 || dtype == STATOR_F32 || dtype == STATOR_BF16 ||
-           dtype == STATOR_I64 || dtype == STATOR_I32;
+           dtype == STATOR_F16 || dtype == STATOR_I64 || dtype == STATOR_I32;
 }
 
 static void fill(stator_tensor *tensor, uint64_t seed, uint64_t integers)

@@ -23,10 +23,23 @@ graph @main(%x: f32[3, 5], %y: f32[5, 7]) {
   return z: %z
 }
 END
+cat >"$work/bundle/bench/gpu/anchors/casts.stir" <<'END'
+stir 1
+graph @main(%x: f16[3, 5], %y: bf16[3, 5], %n: i32[5]) {
+  %a = cast(%x) {dtype = f32}
+  %b = cast(%y) {dtype = f32}
+  %c = cast(%n) {dtype = f32}
+  %d = add(%a, %b)
+  %z = mul(%d, %c)
+  return z: %z
+}
+END
 STATOR_CASES=$work/cases bash "$work/bundle/bench/device.sh" "$work/out" bits products >"$work/said"
 has "$work/said" '^bits 0 '
 has "$work/said" '^products 0 '
 has "$work/said" '^matmul_small +nothing to compare with$'
+has "$work/said" '^casts +nothing to compare with$'
+grep -q 'casts .*"bits": ' "$work/out/bits.txt" || fail "the graph with 16-bit inputs has no bits"
 
 if python3 -c 'import numpy' 2>/dev/null; then
     mkdir -p "$work/packed/digits/test_data_set_0"

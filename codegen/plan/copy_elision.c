@@ -21,10 +21,17 @@ static bool may_name(const cg_buffer *from, const cg_buffer *to)
            align_of(from) >= align_of(to);
 }
 
+static uint32_t stage_of(const cg_unit *unit, const cg_buffer *buffer)
+{
+    const uint32_t root = unit->values[buffer->value].root;
+    return root == 0 ? UINT32_MAX : unit->roots.data[root - 1u].stage;
+}
+
 /* May `from` be made in the output `to`? Of one stage, so that the output's memory is there. */
 static bool may_make(const cg_unit *unit, const cg_buffer *from, const cg_buffer *to)
 {
-    return to->kind == CG_BUFFER_OUTPUT && from->kind == CG_BUFFER_WORK && unit->binds.count == 0 &&
+    return to->kind == CG_BUFFER_OUTPUT && from->kind == CG_BUFFER_WORK &&
+           (unit->binds.count == 0 || stage_of(unit, from) == stage_of(unit, to)) &&
            align_of(to) >= align_of(from);
 }
 

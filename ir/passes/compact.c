@@ -1,12 +1,12 @@
 /* Ops whose results are as many as their data say become primitives around one size from data.
  *
  *     y = nonzero(x)    ->    f = cast(x, bool)  sym_bind(reduce_sum(f)) {syms = [u]}
- *                             y = slice(sort(not f) indices) {sizes = [u]}, as coordinates
+ *                             y = topk(f) {k = [u]} indices, as coordinates
  *
  * In: any graph. Out: nonzero and unique over numbers are gone; every value has the type that it
- * had, and the size that the node told is bound from the count of flags. Places of flags are what a
- * stable sort of the flags puts in front. A node stays when fuel refuses it, when another size than
- * one symbol is its own, or when items of unique are as long as only a call tells.
+ * had, and the size that the node told is bound from the count of flags. Places of flags are the
+ * first so many of their order, which is stable. A node stays when fuel refuses it, when another
+ * size than one symbol is its own, or when items of unique are as long as only a call tells.
  *
  * unique sorts its items; one that differs from the item before it begins a group. Items that are
  * slices become numbers first: the rank of each element in its column, then of pairs of ranks,
@@ -38,10 +38,7 @@ static stator_ref places_of(const compaction *k, stator_ref flags)
         run(k, "reduce_sum(cast(flags, i64), axes=[0])", "flags", STATOR_IN(flags));
     stator_emit_op(k->e, "sym_bind", STATOR_IN(total),
                    STATOR_AT(STATOR_A_DIMS("syms", 1, &k->count)));
-    return run(k,
-               "behind, places = sort(cast(bit_not(flags), u8), axis=0); "
-               "slice(places, starts=[0], sizes=count, steps=[1])",
-               "flags", STATOR_IN(flags));
+    return run(k, "ones, places = topk(flags, k=count, axis=0); places", "flags", STATOR_IN(flags));
 }
 
 /* ---- nonzero ---- */

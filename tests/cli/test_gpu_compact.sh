@@ -46,6 +46,21 @@ agrees 0 1 5000
 graph "f32[]" "%y, %w" "%y = nonzero(%x)" "%z = sub(%x, %x)" "%w = nonzero(%z)"
 agrees -
 
+# Orders of flags and of narrow integers: rows whose elements lie apart, the largest or the smallest first, all of
+# a row or some, rows of several tiles; rows side by side; more flags than are set.
+for type in bool u8 i8 u16 i16; do
+    for first in 0 1; do
+        graph "f32[3, n, 2]" "%v, %j, %p, %q" "%t = constant {value = f32[1] {40.0}}" "%s = mul(%x, %t)" \
+            "%r = round(%s)" "%i = cast(%r) {dtype = i32}" "%a = cast(%i) {dtype = $type}" \
+            "%v, %j = sort(%a) {axis = 1, descending = $first}" "%p, %q = topk(%a) {k = [100], axis = 1, largest = $first}"
+        sed -i 's/n in \[0/n in [100/' "$work/graph.stir"
+        agrees 100 5000
+    done
+done
+graph "f32[2, 9001]" "%v, %j, %c" "%z = constant {value = f32[1] {1.5}}" "%a = gt(%x, %z)" \
+    "%v, %j = topk(%a) {k = [4500], axis = 1}" "%w, %c = sort(%a) {axis = 1}"
+agrees -
+
 # unique of elements: types, both orders, NaN (one of all) and both zeros (equal).
 for sorted in 0 1; do
     graph "f32[4, n]" "$all" "${few[@]}" "$distinct {sorted = $sorted}"

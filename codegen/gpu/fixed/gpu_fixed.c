@@ -17,6 +17,8 @@ static const gpu_fixed_kind *kind_of(uint32_t kind)
         return &gpu_scatter_kind;
     case GPU_FIXED_SELECT:
         return &gpu_select_kind;
+    case GPU_FIXED_PARTITION:
+        return &gpu_partition_kind;
     default:
         return NULL;
     }
@@ -100,6 +102,32 @@ st_gpu_address gpu_buffer_of(const gpu_fixed_call *call, uint32_t buffer)
 {
     const uint32_t index = call->op->desc.buffers[buffer];
     return index == UINT32_MAX ? 0 : gpu_address(call->of->buffers[index]);
+}
+
+static const char count_before_text[] =
+    "\n"
+    "/* What the threads before this one have, added up. */\n"
+    "ST_DEVICE st_u32 st_count_before(st_u32 x, st_u32 *warps)\n"
+    "{\n"
+    "    st_u32 before = 0;\n"
+    "    for (st_u32 mask = 1; mask < ST_WARP; mask *= 2) {\n"
+    "        const st_u32 other = st_shuffle_xor_u32(x, mask);\n"
+    "        before += ST_LANE & mask ? other : 0;\n"
+    "        x += other;\n"
+    "    }\n"
+    "    if (ST_LANE == 0) {\n"
+    "        warps[ST_THREAD / ST_WARP] = x;\n"
+    "    }\n"
+    "    st_barrier();\n"
+    "    for (st_u32 w = 0; w < ST_THREAD / ST_WARP; w++) {\n"
+    "        before += warps[w];\n"
+    "    }\n"
+    "    return before;\n"
+    "}\n";
+
+void gpu_put_count_before(st_str *out)
+{
+    st_str_add(out, count_before_text);
 }
 
 /* ---- axes of a call ---- */
@@ -190,7 +218,8 @@ static bool set_desc_of(uint32_t of, const st_gpu *gpu, const st_contraction *co
 static bool set_desc(const st_gpu *gpu, const st_contraction *contraction, gpu_fixed_desc *out)
 {
     return (contraction->kind == ST_CONTRACTION_ORDER &&
-            set_desc_of(GPU_FIXED_SELECT, gpu, contraction, out)) ||
+            (set_desc_of(GPU_FIXED_PARTITION, gpu, contraction, out) ||
+             set_desc_of(GPU_FIXED_SELECT, gpu, contraction, out))) ||
            set_desc_of(contraction->kind, gpu, contraction, out);
 }
 

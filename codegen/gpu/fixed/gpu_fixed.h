@@ -10,6 +10,7 @@
  *   gpu_sort.c       sort, topk
  *   gpu_radix.c      long rows of gpu_sort.c
  *   gpu_select.c     topk of few
+ *   gpu_partition.c  sort, topk of flags
  *   gpu_scatter.c    scatter_elements, scatter_nd */
 #ifndef STATOR_CODEGEN_GPU_FIXED_H
 #define STATOR_CODEGEN_GPU_FIXED_H
@@ -21,8 +22,10 @@
 #define GPU_FIXED_BUFFERS_MAX 4u /* of an op */
 #define GPU_FIXED_ARGUMENTS_MAX 48u
 #define GPU_FIXED_COLUMNS 3u /* strides of an axis */
-/* The kind of an order that is known to want few elements; others are st_contraction_kind. */
+/* The kinds of an order that is known to want few elements, and of one of flags; others are
+ * st_contraction_kind. */
 #define GPU_FIXED_SELECT 256u
+#define GPU_FIXED_PARTITION 257u
 
 /* What of a contraction is no size. */
 typedef struct gpu_fixed_desc {
@@ -102,7 +105,8 @@ typedef struct gpu_fixed_kind {
 extern const gpu_fixed_kind gpu_scan_kind;    /* gpu_scan.c */
 extern const gpu_fixed_kind gpu_sort_kind;    /* gpu_sort.c */
 extern const gpu_fixed_kind gpu_scatter_kind; /* gpu_scatter.c */
-extern const gpu_fixed_kind gpu_select_kind;  /* gpu_select.c; asked before gpu_sort_kind */
+/* gpu_select.c, gpu_partition.c; asked before gpu_sort_kind */
+extern const gpu_fixed_kind gpu_select_kind, gpu_partition_kind;
 
 /* ---- gpu_sort.c: for other kinds ---- */
 
@@ -153,6 +157,9 @@ stator_status gpu_radix_sort(gpu_radix *r, gpu_fixed_call *call, stator_diag **e
  * x, y, ..) that adds to each variable where the row's first element is. */
 void gpu_put_arguments(const gpu_fixed_desc *desc, uint32_t n_columns, const char *fields,
                        st_str *out);
+/* Prints `st_u32 st_count_before(st_u32 x, st_u32 *warps)`, which adds up what the threads before
+ * this one have, through shared words, one for each of the ST_THREADS / ST_WARP warps. */
+void gpu_put_count_before(st_str *out);
 /* Begins the arguments of a launch; `n` of them, in the order of the fields. */
 void gpu_set_arguments(gpu_fixed_call *call, const uint64_t *arguments, uint32_t n);
 /* Launches a kernel of the op's program with the arguments and the axes behind them. */

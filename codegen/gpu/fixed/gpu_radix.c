@@ -36,25 +36,6 @@ static const char radix_text[] =
     "    return same;\n"
     "}\n"
     "\n"
-    "/* What the threads before this one have, added up. */\n"
-    "ST_DEVICE st_u32 st_count_before(st_u32 x, st_u32 *warps)\n"
-    "{\n"
-    "    st_u32 before = 0;\n"
-    "    for (st_u32 mask = 1; mask < ST_WARP; mask *= 2) {\n"
-    "        const st_u32 other = st_shuffle_xor_u32(x, mask);\n"
-    "        before += ST_LANE & mask ? other : 0;\n"
-    "        x += other;\n"
-    "    }\n"
-    "    if (ST_LANE == 0) {\n"
-    "        warps[ST_THREAD / ST_WARP] = x;\n"
-    "    }\n"
-    "    st_barrier();\n"
-    "    for (st_u32 w = 0; w < ST_THREAD / ST_WARP; w++) {\n"
-    "        before += warps[w];\n"
-    "    }\n"
-    "    return before;\n"
-    "}\n"
-    "\n"
     "/* Key i of the tile: of the list, or of x where there is none. */\n"
     "#define ST_LOAD_KEY(i) \\\n"
     "    (ST_ARG(keys_in) ? ST_GLOBAL(const st_key, ST_ARG(keys_in))[from + (i)] \\\n"
@@ -248,6 +229,7 @@ void gpu_put_radix(const gpu_fixed_desc *desc, st_str *out)
                       "x values indices keys_in indices_in keys_out indices_out counts totals n "
                       "tiles rows take shift x_step values_step indices_step",
                       out);
+    gpu_put_count_before(out);
     st_str_add(out, radix_text);
 }
 

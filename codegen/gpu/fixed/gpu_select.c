@@ -33,25 +33,6 @@ static bool set_desc(const st_target *target, const st_contraction *contraction,
 
 static const char helpers_text[] =
     "\n"
-    "/* What the threads before this one have, added up. */\n"
-    "ST_DEVICE st_u32 st_count_before(st_u32 x, st_u32 *warps)\n"
-    "{\n"
-    "    st_u32 before = 0;\n"
-    "    for (st_u32 mask = 1; mask < ST_WARP; mask *= 2) {\n"
-    "        const st_u32 other = st_shuffle_xor_u32(x, mask);\n"
-    "        before += ST_LANE & mask ? other : 0;\n"
-    "        x += other;\n"
-    "    }\n"
-    "    if (ST_LANE == 0) {\n"
-    "        warps[ST_THREAD / ST_WARP] = x;\n"
-    "    }\n"
-    "    st_barrier();\n"
-    "    for (st_u32 w = 0; w < ST_THREAD / ST_WARP; w++) {\n"
-    "        before += warps[w];\n"
-    "    }\n"
-    "    return before;\n"
-    "}\n"
-    "\n"
     "/* Elements of the tile that stand before this thread's item k and have their bit of the "
     "words\n"
     " * set; `before`: those of the words before each. */\n"
@@ -238,6 +219,7 @@ static void print(const gpu_fixed_desc *desc, uint32_t program, st_str *out)
                       "x values indices keys_in indices_in keys_out indices_out n tiles kept n_out "
                       "power x_step values_step indices_step",
                       out);
+    gpu_put_count_before(out);
     st_str_add(out, helpers_text);
     st_str_add(out, select_text);
 }

@@ -104,24 +104,22 @@ static void put_key_of_float(const gpu_fixed_desc *desc, uint32_t bits, st_str *
                 (unsigned long long)sign, (unsigned long long)all, (unsigned long long)sign);
 }
 
-/* Integers of 32 bits at least: a sign turns the first bit. */
+/* A sign turns the first bit. */
 static void put_key_of_integer(const gpu_fixed_desc *desc, st_str *out)
 {
     const bool is_signed = st_loop_class_of(desc->dtype) == ST_LOOP_INTS;
-    const bool is_long = st_element_bytes(desc->dtype) == 8u;
+    const uint32_t bits = st_element_bytes(desc->dtype) * 8u;
     if (is_signed) {
-        st_str_addf(out, "    const st_key key = (st_key)(%s)x ^ %s;\n",
-                    is_long ? "st_i64" : "st_i32", is_long ? "0x8000000000000000u" : "0x80000000u");
+        st_str_addf(out, "    const st_key key = (st_key)(st_u%u)x ^ 0x%llxu;\n", bits,
+                    (unsigned long long)(UINT64_C(1) << (bits - 1u)));
     } else {
         st_str_add(out, "    const st_key key = (st_key)x;\n");
     }
 }
 
-/* Integers count as 32 or 64 bits. */
 uint32_t gpu_key_bits(uint32_t dtype)
 {
-    const uint32_t bytes = st_element_bytes(dtype);
-    return is_storage(dtype) || bytes > 4u ? bytes * 8u : 32u;
+    return st_element_bytes(dtype) * 8u;
 }
 
 static void put_key(const gpu_fixed_desc *desc, st_str *out)

@@ -1,4 +1,4 @@
-/* Infer rules of normalisations and losses. In: x and optional per-channel or per-axis vectors; the
+/* Infer rules of normalisations. In: x and optional per-channel or per-axis vectors; the
  * float dtypes of scales and statistics may differ from x's, as ONNX allows. Out: x's type, and the
  * types of statistics. */
 #include "ir/ops/rules.h"
@@ -120,27 +120,4 @@ stator_status st_infer_lp_norm(st_infer *in)
     const int64_t p = st_in_int(in, STATOR_lp_norm_p);
     ST_IN_FAIL_IF(p != 1 && p != 2, in, "p is %lld, expected 1 or 2", (long long)p);
     return st_infer_along_float(in);
-}
-
-stator_status st_infer_nll_loss(st_infer *in)
-{
-    const uint32_t rank = st_in_rank(in, 0);
-    ST_TRY(st_in_class_is(in, 0, FLOAT_ONLY, "a float dtype"));
-    ST_TRY(st_in_rank_is(in, 0, 2, STATOR_RANK_MAX));
-    ST_TRY(st_in_rank_is(in, 1, rank - 1u, rank - 1u));
-    ST_TRY(st_in_index_dtype(in, 1));
-    ST_TRY(st_in_same_dtype(in, 0, 2));
-    ST_TRY(st_in_one_of(in, STATOR_nll_loss_reduction, "none,sum,mean"));
-    for (uint32_t i = 0; i + 1u < rank; i++) {
-        ST_TRY(st_in_same_dim(in, st_in_dim(in, 0, i == 0 ? 0 : i + 1u), st_in_dim(in, 1, i),
-                              "logp and target"));
-    }
-    if (st_in_has(in, 2)) {
-        ST_TRY(st_in_rank_is(in, 2, 1, 1));
-        ST_TRY(st_in_same_dim(in, st_in_dim(in, 2, 0), st_in_dim(in, 0, 1), "w and classes"));
-    }
-    if (st_in_string_is(in, STATOR_nll_loss_reduction, "none")) {
-        return st_in_like(in, 0, 1, st_in_dtype(in, 0));
-    }
-    return st_in_set(in, 0, st_in_dtype(in, 0), 0, NULL);
 }

@@ -89,7 +89,12 @@ ST_INFER_RULE(st_infer_batch_norm_train);
 ST_INFER_RULE(st_infer_group_norm);
 ST_INFER_RULE(st_infer_lrn);
 ST_INFER_RULE(st_infer_lp_norm);
+/* op_loss.c */
+ST_INFER_RULE(st_infer_element_loss);
+ST_INFER_RULE(st_infer_bce_with_logits);
+ST_INFER_RULE(st_infer_kl_div);
 ST_INFER_RULE(st_infer_nll_loss);
+ST_INFER_RULE(st_infer_cross_entropy);
 /* op_attention.c */
 ST_INFER_RULE(st_infer_sdpa);
 /* op_recurrent.c */

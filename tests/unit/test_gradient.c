@@ -235,6 +235,8 @@ static void check_op(const char *inputs, const char *lines)
 
 #define X "%x: f64[2, 3]"
 #define XY "%x: f64[2, 3], %z: f64[3]"
+#define XT "%x: f64[3, 4], %t: f64[3, 4]"
+#define INDICES "%t = constant {value = i64[3] {1, -100, 0}} "
 #define ONE "%one = constant {value = f64[] {1.0}} %s = sub(%x, %one) "
 
 static const struct gradient_case {

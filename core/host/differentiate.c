@@ -8,13 +8,10 @@
  *                                                        %grad_x = mul(%tangent_y, %1) } */
 #include "core/base/check.h"
 #include "core/base/sized.h"
-#include "core/base/str.h"
 #include "core/host/joint.h"
 #include "core/host/model.h"
 #include "ir/gradient/gradient.h"
 #include "ir/op_emitter.h"
-#include "ir/passes/pass.h"
-#include "ir/sizes/bound_symbols.h"
 #include <stator/train.h>
 
 #include <stdio.h>
@@ -47,28 +44,12 @@ static const char *input_name(const joint *j, stator_ref input)
     return stator_string_at(j->v, stator_value_at(j->v, input)->name);
 }
 
-static const char *output_name(const joint *j, uint32_t k, char made[24])
-{
-    const char *name = stator_string_at(j->v, stator_ref_at(j->v, j->v->output_name_begin + k));
-    (void)snprintf(made, 24, "output_%u", k);
-    return name[0] != '\0' ? name : made;
-}
-
 static stator_status fail_no_float(const joint *j, const char *what, const char *name,
                                    stator_ref value, stator_diag **err)
 {
     return st_fail(err, STATOR_INVALID_ARGUMENT,
                    "%s '%s' is %s, and only values of a float dtype have a gradient", what, name,
                    st_dtype_name(stator_value_type(j->v, value)->dtype));
-}
-
-static stator_status fail_unknown(const char *what, const char *name, const char *const *names,
-                                  uint32_t n, stator_diag **err)
-{
-    const char *near = st_nearest(name, names, n);
-    return st_fail(err, STATOR_NOT_FOUND, "the model has no %s '%s'%s%s%s", what, name,
-                   near != NULL ? ", did you mean '" : "", near != NULL ? near : "",
-                   near != NULL ? "'?" : "");
 }
 
 /* Marks the input of this name. */
@@ -84,7 +65,7 @@ static stator_status find_input(const joint *j, const char *name, uint8_t *is_wa
     }
     stator_status status = STATOR_OK;
     if (found == 0) {
-        status = fail_unknown("parameter or input", name, names, j->v->n_inputs, err);
+        status = st_joint_fail_unknown("parameter or input", name, names, j->v->n_inputs, err);
     } else if (!is_float(j->v, found)) {
         status = fail_no_float(j, "input", name, found, err);
     } else {
@@ -135,47 +116,7 @@ static stator_status choose_inputs(joint *j, stator_diag **err)
     return status;
 }
 
-/* The output that `loss` names: k in *out. */
-static stator_status find_loss(const joint *j, uint32_t *out, stator_diag **err)
-{
-    const char **names = st_calloc(j->mem, j->v->n_outputs + UINT64_C(1), sizeof *names);
-    char(*made)[24] = st_calloc(j->mem, j->v->n_outputs + UINT64_C(1), sizeof *made);
-    stator_status status = names != NULL && made != NULL ? STATOR_OK : st_fail_oom(err);
-    *out = j->v->n_outputs;
-    for (uint32_t k = 0; status == STATOR_OK && k < j->v->n_outputs; k++) {
-        names[k] = output_name(j, k, made[k]);
-        *out = strcmp(names[k], j->options.loss) == 0 ? k : *out;
-    }
-    if (status == STATOR_OK && *out == j->v->n_outputs) {
-        status = fail_unknown("output", j->options.loss, names, j->v->n_outputs, err);
-    } else if (status == STATOR_OK && !is_float(j->v, stator_output_at(j->v, *out))) {
-        status = fail_no_float(j, "output", j->options.loss, stator_output_at(j->v, *out), err);
-    }
-    st_free(j->mem, (void *)(uintptr_t)names);
-    st_free(j->mem, made);
-    return status;
-}
-
 /* ---- ports ---- */
-
-/* PREFIX_NAME, with `_` at its end as long as a port of that name is there. */
-static uint32_t port_name(joint *j, const char *prefix, const char *name, const st_map *outputs)
-{
-    st_str text;
-    uint32_t string = 0;
-    st_str_init(&text, j->mem);
-    st_str_addf(&text, "%s_%s", prefix, name);
-    for (;;) {
-        string = st_str_ok(&text) ? st_module_string(j->module, text.data, text.len) : 0;
-        if (string == 0 || (outputs != NULL ? st_map_get(outputs, string) == 0
-                                            : !st_build_has_input(j->e.b, text.data))) {
-            break;
-        }
-        st_str_add(&text, "_");
-    }
-    st_str_deinit(&text);
-    return string;
-}
 
 /* An output to be differentiated, with a tangent unless it is the loss. */
 static stator_status add_output(joint *j, uint32_t k, stator_diag **err)
@@ -184,7 +125,8 @@ static stator_status add_output(joint *j, uint32_t k, stator_diag **err)
     char made[24];
     j->ys[j->n_y] = y;
     if (j->options.loss == NULL) {
-        const uint32_t name = port_name(j, "tangent", output_name(j, k, made), NULL);
+        const uint32_t name =
+            st_joint_port_name(j->e.b, "tangent", st_joint_output_name(j->v, k, made), NULL);
         ST_TRY_MEM(name != 0, err);
         ST_TRY(st_build_input(j->e.b, st_module_str(j->module, name),
                               stator_value_at(j->v, y)->type, &j->seeds[j->n_y], err));
@@ -197,7 +139,10 @@ static stator_status choose_outputs(joint *j, stator_diag **err)
 {
     uint32_t loss = 0;
     if (j->options.loss != NULL) {
-        ST_TRY(find_loss(j, &loss, err));
+        ST_TRY(st_joint_find_output(j->from, j->options.loss, &loss, err));
+        const stator_ref value = stator_output_at(j->v, loss);
+        ST_TRY(is_float(j->v, value) ? STATOR_OK
+                                     : fail_no_float(j, "output", j->options.loss, value, err));
         return add_output(j, loss, err);
     }
     for (uint32_t k = 0; k < j->v->n_outputs; k++) {
@@ -212,23 +157,13 @@ static stator_status choose_outputs(joint *j, stator_diag **err)
 
 /* ---- the two parts ---- */
 
-/* What follows is the backward part of what makes this value of `from`. */
-static void begin_backward(joint *j, stator_ref value)
-{
-    const stator_ref node = stator_value_at(j->v, value)->node;
-    const stator_node_row *row = node != 0 ? stator_node_at(j->v, node) : NULL;
-    const char *what = row != NULL ? stator_op_at(j->v, row->op)->name : input_name(j, value);
-    st_build_set_origin_ref(
-        j->e.b, st_module_origin_backward(j->module, row != NULL ? row->origin : 0, what));
-}
-
 static void write_forward(joint *j)
 {
     if (j->v->n_nodes != 0) {
         stator_emit_clone(&j->e, j->from, 1, j->v->n_nodes, j->map);
     }
     if (j->options.loss != NULL) {
-        begin_backward(j, j->ys[0]);
+        st_joint_begin_backward(j->e.b, j->from, j->ys[0]);
         j->seeds[0] =
             stator_emit_expr(&j->e, "ones_like(y)", "y", STATOR_IN(j->map[j->ys[0]]), STATOR_NONE);
         st_build_set_origin_ref(j->e.b, 0);
@@ -253,7 +188,7 @@ static stator_ref own_gradient(joint *j, uint32_t k)
     if (node != 0 && stator_node_is_backward(v, node) && stator_value_at(v, grad)->name == 0) {
         return grad;
     }
-    begin_backward(j, j->inputs[k]);
+    st_joint_begin_backward(j->e.b, j->from, j->inputs[k]);
     return stator_emit_op(&j->e, "reshape", STATOR_IN(grad),
                           STATOR_AT(STATOR_A_DIMS("shape", rank, dims)));
 }
@@ -278,7 +213,8 @@ static void write_outputs(joint *j)
     }
     ST_THEN(j->e.status, st_build_clone_outputs(j->e.b, j->from, j->map, j->e.err));
     for (uint32_t k = 0; j->e.status == STATOR_OK && k < j->n_x; k++) {
-        const uint32_t name = port_name(j, "grad", input_name(j, j->inputs[k]), &names);
+        const uint32_t name =
+            st_joint_port_name(j->e.b, "grad", input_name(j, j->inputs[k]), &names);
         const stator_ref grad = own_gradient(j, k);
         const bool ok = name != 0 && st_map_put(&names, name, 1);
         if (!stator_emit_check(&j->e, ok ? STATOR_OK : st_fail_oom(j->e.err))) {
@@ -317,37 +253,12 @@ static stator_status build(joint *j, stator_diag **err)
     return j->e.status;
 }
 
-/* In-place writes become values, gradients of the model itself are written out. */
-static stator_status prepare(st_module *module, const st_pass_ctx *ctx, stator_diag **err)
-{
-    ST_TRY(st_pass_run(st_pass_find("functionalize"), ctx, module->root, &module->root, err));
-    return st_pass_run(st_pass_find("autodiff"), ctx, module->root, &module->root, err);
-}
-
-static void own_witnesses(stator_graph *root)
-{
-    for (stator_ref i = 1; i < root->values.count; i++) {
-        ((stator_value_row *)st_seg_at(&root->values, i))->witness = i;
-    }
-}
-
-stator_status st_joint_finish(stator_builder *b, stator_diag **err)
-{
-    st_module *module = b->module;
-    const st_pass_ctx ctx = {.mem = module->mem};
-    ST_TRY(st_builder_finish(b, &module->root, err));
-    ST_TRY(st_pass_run(st_pass_find("dce"), &ctx, module->root, &module->root, err));
-    own_witnesses(module->root);
-    return st_check_symbols_bound(module->root, err);
-}
-
 static stator_status differentiate_module(st_module *module,
                                           const stator_differentiate_options *options,
                                           stator_diag **err)
 {
-    const st_pass_ctx ctx = {.mem = module->mem};
     stator_builder *b = NULL;
-    ST_TRY(prepare(module, &ctx, err));
+    ST_TRY(st_joint_prepare(module, err));
     joint j = {.options = *options,
                .module = module,
                .from = module->root,

@@ -4,6 +4,24 @@
 
 #include "ir/graph.h"
 
+/* The name of output k; made[] holds that of one without. */
+const char *st_joint_output_name(const stator_graph_view *v, uint32_t k, char made[24]);
+/* NOT_FOUND, with the nearest of the names. */
+stator_status st_joint_fail_unknown(const char *what, const char *name, const char *const *names,
+                                    uint32_t n, stator_diag **err);
+/* The output of this name; NOT_FOUND. */
+stator_status st_joint_find_output(const stator_graph *graph, const char *name, uint32_t *out,
+                                   stator_diag **err);
+/* The string PREFIX_NAME, with `_` at its end as long as an input of that name is there, or, with
+ * `outputs`, a string that is in the map; 0: out of memory. */
+uint32_t st_joint_port_name(stator_builder *b, const char *prefix, const char *name,
+                            const st_map *outputs);
+
+/* What is built next is the backward part of what makes this value of `from`. */
+void st_joint_begin_backward(stator_builder *b, const stator_graph *from, stator_ref value);
+
+/* In-place writes become values, gradients that the model asks for are written out. */
+stator_status st_joint_prepare(st_module *module, stator_diag **err);
 /* Finishes the builder as the root of its module, without the nodes that nothing needs and as if it
  * had been imported: its values are their own witnesses. Ends the builder also on failure.
  * INVALID_ARGUMENT: a size is read that no input tells. */

@@ -1,0 +1,105 @@
+/* What joint models, their parts and training steps share; see joint.h. */
+#include "core/host/joint.h"
+
+#include "core/base/check.h"
+#include "core/base/str.h"
+#include "ir/passes/pass.h"
+#include "ir/sizes/bound_symbols.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- names ---- */
+
+const char *st_joint_output_name(const stator_graph_view *v, uint32_t k, char made[24])
+{
+    const char *name = stator_string_at(v, stator_ref_at(v, v->output_name_begin + k));
+    (void)snprintf(made, 24, "output_%u", k);
+    return name[0] != '\0' ? name : made;
+}
+
+stator_status st_joint_fail_unknown(const char *what, const char *name, const char *const *names,
+                                    uint32_t n, stator_diag **err)
+{
+    const char *near = st_nearest(name, names, n);
+    return st_fail(err, STATOR_NOT_FOUND, "the model has no %s '%s'%s%s%s", what, name,
+                   near != NULL ? ", did you mean '" : "", near != NULL ? near : "",
+                   near != NULL ? "'?" : "");
+}
+
+stator_status st_joint_find_output(const stator_graph *graph, const char *name, uint32_t *out,
+                                   stator_diag **err)
+{
+    const stator_graph_view *v = st_graph_view(graph);
+    st_mem *mem = graph->module->mem;
+    const char **names = st_calloc(mem, v->n_outputs + UINT64_C(1), sizeof *names);
+    char(*made)[24] = st_calloc(mem, v->n_outputs + UINT64_C(1), sizeof *made);
+    stator_status status = names != NULL && made != NULL ? STATOR_OK : st_fail_oom(err);
+    *out = v->n_outputs;
+    for (uint32_t k = 0; status == STATOR_OK && k < v->n_outputs; k++) {
+        names[k] = st_joint_output_name(v, k, made[k]);
+        *out = strcmp(names[k], name) == 0 ? k : *out;
+    }
+    if (status == STATOR_OK && *out == v->n_outputs) {
+        status = st_joint_fail_unknown("output", name, names, v->n_outputs, err);
+    }
+    st_free(mem, (void *)(uintptr_t)names);
+    st_free(mem, made);
+    return status;
+}
+
+uint32_t st_joint_port_name(stator_builder *b, const char *prefix, const char *name,
+                            const st_map *outputs)
+{
+    st_str text;
+    uint32_t string = 0;
+    st_str_init(&text, b->module->mem);
+    st_str_addf(&text, "%s_%s", prefix, name);
+    for (;;) {
+        string = st_str_ok(&text) ? st_module_string(b->module, text.data, text.len) : 0;
+        if (string == 0 || (outputs != NULL ? st_map_get(outputs, string) == 0
+                                            : !st_build_has_input(b, text.data))) {
+            break;
+        }
+        st_str_add(&text, "_");
+    }
+    st_str_deinit(&text);
+    return string;
+}
+
+/* ---- the two parts ---- */
+
+void st_joint_begin_backward(stator_builder *b, const stator_graph *from, stator_ref value)
+{
+    const stator_graph_view *v = st_graph_view(from);
+    const stator_value_row *made = stator_value_at(v, value);
+    const stator_node_row *row = made->node != 0 ? stator_node_at(v, made->node) : NULL;
+    const char *what =
+        row != NULL ? stator_op_at(v, row->op)->name : stator_string_at(v, made->name);
+    st_build_set_origin_ref(
+        b, st_module_origin_backward(b->module, row != NULL ? row->origin : 0, what));
+}
+
+stator_status st_joint_prepare(st_module *module, stator_diag **err)
+{
+    const st_pass_ctx ctx = {.mem = module->mem};
+    ST_TRY(st_pass_run(st_pass_find("functionalize"), &ctx, module->root, &module->root, err));
+    return st_pass_run(st_pass_find("autodiff"), &ctx, module->root, &module->root, err);
+}
+
+static void own_witnesses(stator_graph *root)
+{
+    for (stator_ref i = 1; i < root->values.count; i++) {
+        ((stator_value_row *)st_seg_at(&root->values, i))->witness = i;
+    }
+}
+
+stator_status st_joint_finish(stator_builder *b, stator_diag **err)
+{
+    st_module *module = b->module;
+    const st_pass_ctx ctx = {.mem = module->mem};
+    ST_TRY(st_builder_finish(b, &module->root, err));
+    ST_TRY(st_pass_run(st_pass_find("dce"), &ctx, module->root, &module->root, err));
+    own_witnesses(module->root);
+    return st_check_symbols_bound(module->root, err);
+}

@@ -12,6 +12,7 @@
 #include "ir/gradient/gradient_rules.h"
 #include "ir/ops/rules.h"
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #define ATTRS_MAX 32u
@@ -158,25 +159,35 @@ static bool read_attr(st_arena *arena, const char **p, stator_attr_desc *out)
     return text != NULL && read_default(text, out);
 }
 
-static stator_status read_attrs(st_arena *arena, const st_op_def *def, stator_op_desc *desc,
-                                stator_diag **err)
+stator_status st_attr_schema_read(st_arena *arena, const char *whose, const char *text,
+                                  stator_attr_desc **out, uint32_t *out_count, stator_diag **err)
 {
     stator_attr_desc list[ATTRS_MAX];
     uint32_t n = 0;
-    const char *p = def->attrs ? def->attrs : "";
+    const char *p = text != NULL ? text : "";
     for (p = skip_space(p); *p; p = skip_space(p)) {
         const char *at = p;
         ST_FAIL_IF(n == ATTRS_MAX || !read_attr(arena, &p, &list[n]), err, STATOR_INVALID_ARGUMENT,
-                   "op %s: cannot read the attribute at '%.40s', expected "
+                   "%s: cannot read the attribute at '%.40s', expected "
                    "name:kind or name:kind=default",
-                   def->name, at);
+                   whose, at);
         n++;
     }
-    stator_attr_desc *copy = st_arena_zalloc(arena, n + 1u, sizeof *copy);
-    ST_TRY_MEM(copy, err);
-    memcpy(copy, list, n * sizeof *copy);
-    desc->attrs = copy;
-    desc->attr_count = n;
+    *out = st_arena_zalloc(arena, n + 1u, sizeof **out);
+    ST_TRY_MEM(*out, err);
+    memcpy(*out, list, n * sizeof **out);
+    *out_count = n;
+    return STATOR_OK;
+}
+
+static stator_status read_attrs(st_arena *arena, const st_op_def *def, stator_op_desc *desc,
+                                stator_diag **err)
+{
+    char whose[64];
+    stator_attr_desc *list = NULL;
+    (void)snprintf(whose, sizeof whose, "op %s", def->name);
+    ST_TRY(st_attr_schema_read(arena, whose, def->attrs, &list, &desc->attr_count, err));
+    desc->attrs = list;
     return STATOR_OK;
 }
 

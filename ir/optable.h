@@ -53,6 +53,9 @@ typedef struct st_op_def { /* one row as written */
     const char *grad;    /* gradients of the operands as an expression program */
     const char *no_grad; /* why there is none */
     const char *doc;
+    /* Operands that are running statistics, which no optimizer changes. Result new_NAME, where
+     * there is one, is what becomes of NAME. */
+    const char *statistics;
     st_infer_fn infer;
     st_decompose_fn decompose;    /* structural composites whose body is C */
     st_gradient_fn differentiate; /* gradients that are C */
@@ -93,6 +96,9 @@ uint32_t st_optable_count(const st_optable *table);
 /* Adds an op of a library that `plugin` holds; ALREADY_EXISTS when the name is taken. */
 stator_status st_optable_add(st_optable *table, const char *plugin, const void *oplib_op,
                              void *self, stator_diag **err);
+/* Reads "name:kind=default; ..." into the arena; `whose` stands before messages. */
+stator_status st_attr_schema_read(st_arena *arena, const char *whose, const char *text,
+                                  stator_attr_desc **out, uint32_t *out_count, stator_diag **err);
 /* 1 for INTS, FLOATS and DIMS. */
 bool st_attr_is_list(uint32_t kind);
 /* 1 when an attribute that is not given stays absent (a node's row of kind NONE): "=none". For

@@ -69,6 +69,105 @@ STATOR_EXPORT stator_status stator_model_partition(const stator_model *joint,
                                                    stator_model **out_forward,
                                                    stator_model **out_backward) STATOR_MUST_USE;
 
+/* ---- training steps ---- */
+
+/* What a training step is made of, by name: `stator optimizers` lists them. */
+enum stator_train_kind {
+    STATOR_TRAIN_LOSS = 0,
+    STATOR_TRAIN_STEP = 1, /* options of every step */
+    STATOR_TRAIN_OPTIMIZER = 2,
+    STATOR_TRAIN_SCHEDULE = 3
+};
+
+typedef struct stator_train_item {
+    uint32_t struct_size;
+    uint32_t kind; /* stator_train_kind */
+    const char *name;
+    const char *options; /* "name:kind=default; ...": int, float, floats (numbers with commas
+                          * between), string; without a default it has to be given. "": none */
+    const char *state;   /* of an optimizer, a tensor for each parameter: "a, b:option" (b where the
+                          * option is not 0); "": none */
+    const char *doc;
+} stator_train_item;
+
+/* Row `index` of the table, from 0; strings live as long as the process. OUT_OF_RANGE: past the
+ * end, the context's error stays as it was. Since 0.1. */
+STATOR_EXPORT stator_status stator_train_item_info(stator_ctx *ctx, uint32_t index,
+                                                   stator_train_item *out_item) STATOR_MUST_USE;
+
+enum stator_train_flag {
+    STATOR_TRAIN_OUTPUTS = 1u << 0,  /* the model's outputs follow those of the step */
+    STATOR_TRAIN_LOSS_ONLY = 1u << 1 /* the loss of the same options, as without an optimizer */
+};
+
+typedef struct stator_train_options {
+    uint32_t struct_size;
+    uint32_t flags;        /* stator_train_flag */
+    const char *loss;      /* a loss of the table, or an output of a float dtype, whose sum is it */
+    const char *output;    /* what a loss of the table compares with the target: an output, or a
+                            * value inside, by name. NULL: the first output */
+    const char *optimizer; /* NULL: none, the model computes its loss alone */
+    const char *schedule;  /* NULL: "constant" */
+    const char *const *option_keys; /* options of the loss, the optimizer, the schedule, the step */
+    const char *const *option_values;
+    uint32_t option_count;
+    uint32_t reserved;  /* 0 */
+    const char *freeze; /* parameters that stay as they are: globs, with commas between */
+} stator_train_options;
+
+/* A step of training as a model, which stator_compile takes for any backend. Its inputs are the
+ * model's, `target` (with a loss of the table: i64 class indices in the shape of `output` without
+ * axis 1, or a tensor of its type), and then, with an optimizer,
+ *
+ *     lr                the rate, an f64 scalar
+ *     parameters        by their names: those of a float dtype that are not frozen and no running
+ *                       statistics of a normalisation
+ *     STATE_PARAMETER   the optimizer's state, of the parameter's shape, in f32 or wider
+ *     step              how many steps have been made, an i64 scalar
+ *
+ * A call writes the new parameters, states and step number where the old ones lie
+ * (docs/devices.md#inputs-that-a-call-writes), or nothing where it fails; so are running statistics
+ * of normalisations that the model trains. stator_train_state makes the first ones. Its outputs are
+ * `loss`, a scalar of its dtype; `lr`, the rate of this step, with a schedule other than constant;
+ * then the model's own where STATOR_TRAIN_OUTPUTS asks for them. Without an optimizer the
+ * parameters are inputs too, and nothing is written. A name that is taken gets `_` at its end.
+ *
+ * Sizes that the model states as numbers are part of a mean: compile with
+ * STATOR_COMPILE_STRICT_SIZES unless they are symbols. Any thread; the model is not changed and
+ * need not outlive the step.
+ *
+ * NOT_FOUND: there is no such loss, output, optimizer, schedule or option, the text has the
+ * nearest; INVALID_ARGUMENT: no parameter is left to train, a value is none of its option's, or the
+ * loss does not fit what it reads; UNSUPPORTED: a node between them has no gradient; NEED_VALUE as
+ * of stator_model_differentiate. Since 0.1. */
+STATOR_EXPORT stator_status stator_model_train_step(const stator_model *model,
+                                                    const stator_train_options *options,
+                                                    stator_model **out_step) STATOR_MUST_USE;
+
+enum stator_train_init {
+    STATOR_INIT_KEEP = 0,  /* parameters as the model has them */
+    STATOR_INIT_RANDOM = 1 /* weights uniform within 1 / sqrt(fan-in), by seed and place; scales of
+                            * normalisations 1; other vectors 0 */
+};
+
+typedef struct stator_train_state_options {
+    uint32_t struct_size;
+    uint32_t init; /* stator_train_init */
+    uint64_t seed;
+    const char *device; /* "cuda:0"; NULL: host memory */
+} stator_train_state_options;
+
+/* New tensors for the inputs of a step that hold what is trained: parameters and statistics of
+ * `model` by their names, states and the step number as 0. in[] has a place for each input of the
+ * step, in order; places of other inputs are left as they are. The caller releases the tensors,
+ * none is left after a failure. options may be NULL. Random numbers are Philox4x32-10's, the same
+ * on every machine.
+ *
+ * INVALID_ARGUMENT: n is not the number of inputs; errors of the device. Since 0.1. */
+STATOR_EXPORT stator_status stator_train_state(const stator_model *model, const stator_model *step,
+                                               const stator_train_state_options *options,
+                                               uint32_t n, stator_tensor **in) STATOR_MUST_USE;
+
 #ifdef __cplusplus
 }
 #endif

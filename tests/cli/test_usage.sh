@@ -31,7 +31,7 @@ while read -r command; do
         grep -q "^  $flag " "$work/long" || fail "$command --help does not name $flag"
     done
     case $command in
-    backends | plugins | doctor | passes | ops) # these compute nothing
+    backends | plugins | doctor | passes | ops | optimizers) # these compute nothing
         expect 2 "there is no option '--threads'" "$STATOR" "$command" --threads 1 ;;
     *) grep -q "^  --threads " "$work/long" || fail "$command --help does not name --threads" ;;
     esac

@@ -305,6 +305,9 @@ def lists(w):
     w.facts(dict(graph, text=str, checked=None, unchecked=None), 0, "grad", "digits.onnx")
     w.facts(dict(graph, checked=int, unchecked=int), 0, "grad", "digits.onnx", "--check")
     w.facts(dict(graph, file=str, checked=None, unchecked=None), 0, "grad", "digits.onnx", "-o", output + ".stirb")
+    item = {"name": str, "doc": str, "state": str,
+            "options": [{"name": str, "kind": str, "default": TEXT_OR_NULL}]}
+    w.facts(dict.fromkeys(["optimizers", "losses", "schedules", "step"], [item]), 0, "optimizers")
     entry = {"name": str, "kind": {"code", "data", "sums"}, "size_bytes": NUMBER, "used_s": NUMBER,
              "key": str, "damaged": bool}
     w.facts({"folder": TEXT_OR_NULL, "reason": TEXT_OR_NULL, "size_bytes": NUMBER, "entries": [entry]}, 0,

@@ -1,8 +1,8 @@
 /* Tensors from nothing: iota, sizes as data, random words; and check.
  *
- * Random numbers are Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as
- * easy as 1, 2, 3", SC 2011): word i % 4 of block i / 4 + offset, key = seed, so that any element
- * can be computed alone and results do not depend on threads. */
+ * Random numbers are Philox4x32-10 (core/base/philox.h): word i % 4 of block i / 4 + offset, key =
+ * seed, so that any element can be computed alone and results do not depend on threads. */
+#include "core/base/philox.h"
 #include "plugins/eager/eager.h"
 
 #include <math.h>
@@ -63,32 +63,6 @@ stator_status ek_dims(const ek_call *c, stator_diag **err)
 
 /* ---- random ---- */
 
-static inline void philox_round(uint32_t x[4], uint32_t k0, uint32_t k1)
-{
-    const uint64_t p0 = (uint64_t)x[0] * 0xD2511F53u;
-    const uint64_t p1 = (uint64_t)x[2] * 0xCD9E8D57u;
-    const uint32_t y0 = (uint32_t)(p1 >> 32) ^ x[1] ^ k0;
-    const uint32_t y2 = (uint32_t)(p0 >> 32) ^ x[3] ^ k1;
-    x[1] = (uint32_t)p1;
-    x[3] = (uint32_t)p0;
-    x[0] = y0;
-    x[2] = y2;
-}
-
-static void philox(uint64_t block, uint64_t key, uint32_t out[4])
-{
-    uint32_t k0 = (uint32_t)key;
-    uint32_t k1 = (uint32_t)(key >> 32);
-    out[0] = (uint32_t)block;
-    out[1] = (uint32_t)(block >> 32);
-    out[2] = out[3] = 0;
-    for (int round = 0; round < 10; round++) {
-        philox_round(out, k0, k1);
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-}
-
 typedef struct rng_job {
     const ek_call *c;
     uint64_t seed;
@@ -121,7 +95,7 @@ static void rng_range(void *self, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) {
         const int64_t lane = i & 3;
         if (lane == 0 || i == begin) {
-            philox((uint64_t)(i / 4) + job->offset, job->seed, words);
+            st_philox((uint64_t)(i / 4) + job->offset, job->seed, words);
         }
         if (job->c->op == EAGER_OP_rng_bits) {
             ((uint32_t *)out->data)[i] = words[lane];

@@ -1,0 +1,219 @@
+/* Losses, optimizers and schedules by name, and the values of their options; see optim.h. */
+#include "ir/optim.h"
+
+#include "core/base/str.h"
+#include "ir/expr/expr.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define OPTIM_ROW(kind_, name_, ...) {.kind = ST_OPTIM_##kind_, .name = #name_, __VA_ARGS__},
+static const st_optim_row rows[] = {
+#include "ir/optim.def"
+};
+#undef OPTIM_ROW
+
+#define N_ROWS (uint32_t)(sizeof rows / sizeof rows[0])
+
+const st_optim_row *st_optim_at(uint32_t index)
+{
+    return index < N_ROWS ? &rows[index] : NULL;
+}
+
+const st_optim_row *st_optim_find(st_optim_kind kind, const char *name)
+{
+    for (uint32_t i = 0; i < N_ROWS; i++) {
+        if (rows[i].kind == kind && strcmp(rows[i].name, name) == 0) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+const char *st_optim_kind_name(st_optim_kind kind)
+{
+    static const char *const names[] = {[ST_OPTIM_LOSS] = "loss",
+                                        [ST_OPTIM_STEP] = "step",
+                                        [ST_OPTIM_OPTIMIZER] = "optimizer",
+                                        [ST_OPTIM_SCHEDULE] = "schedule"};
+    return names[kind];
+}
+
+/* "a, b, c", as far as there is room. */
+static void join(const char *const *names, uint32_t n, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < n && used + strlen(names[i]) + 3u < size; i++) {
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i != 0 ? ", " : "", names[i]);
+    }
+}
+
+static stator_status fail_name(const char *what, const char *name, const char *const *names,
+                               uint32_t n, stator_diag **err)
+{
+    char all[400];
+    const char *near = st_nearest(name, names, n);
+    join(names, n, all, sizeof all);
+    return st_fail(err, STATOR_NOT_FOUND, "there is no %s '%s'%s%s%s (%s)", what, name,
+                   near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
+                   near != NULL ? "'?" : "", n != 0 ? all : "none is known");
+}
+
+stator_status st_optim_fail_unknown(st_optim_kind kind, const char *name, stator_diag **err)
+{
+    const char *names[N_ROWS];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < N_ROWS; i++) {
+        if (rows[i].kind == kind) {
+            names[n++] = rows[i].name;
+        }
+    }
+    return fail_name(st_optim_kind_name(kind), name, names, n, err);
+}
+
+/* ---- values ---- */
+
+static stator_status set_list(stator_attr *attr, st_arena *arena, const double *numbers, uint32_t n,
+                              stator_diag **err)
+{
+    double *copy = st_arena_alloc(arena, (n + 1u) * sizeof *copy, sizeof(double));
+    ST_TRY_MEM(copy, err);
+    memcpy(copy, numbers, n * sizeof *copy);
+    attr->list = copy;
+    attr->count = n;
+    return STATOR_OK;
+}
+
+static stator_status set_default(stator_attr *attr, st_arena *arena, const stator_attr_desc *desc,
+                                 stator_diag **err)
+{
+    double numbers[16];
+    uint32_t n = 0;
+    *attr = (stator_attr){.name = desc->name};
+    if (desc->is_required || st_attr_default_is_absent(desc)) {
+        return STATOR_OK;
+    }
+    attr->kind = desc->kind;
+    attr->i = desc->i;
+    attr->f = desc->f;
+    attr->s = desc->s;
+    if (desc->kind == STATOR_ATTR_FLOATS) {
+        ST_FAIL_IF(!st_attr_default_list(desc, numbers, 16, &n), err, STATOR_INTERNAL,
+                   "option %s: cannot read its default", desc->name);
+        return set_list(attr, arena, numbers, n, err);
+    }
+    return STATOR_OK;
+}
+
+stator_status st_optim_values_add(st_optim_values *values, st_arena *arena, const st_optim_row *row,
+                                  stator_diag **err)
+{
+    stator_attr_desc *list = NULL;
+    uint32_t n = 0;
+    ST_TRY(st_attr_schema_read(arena, row->name, row->options, &list, &n, err));
+    for (uint32_t i = 0; i < n; i++) {
+        ST_FAIL_IF(values->count == ST_OPTIM_VALUES_MAX, err, STATOR_INTERNAL,
+                   "%s: more than %u options", row->name, ST_OPTIM_VALUES_MAX);
+        values->descs[values->count] = list[i];
+        ST_TRY(set_default(&values->attrs[values->count], arena, &list[i], err));
+        values->count++;
+    }
+    return STATOR_OK;
+}
+
+/* Reads numbers with commas between; 0: one is no finite number. */
+static uint32_t read_numbers(const char *text, double *out, uint32_t capacity)
+{
+    uint32_t n = 0;
+    for (;;) {
+        const char *end = NULL;
+        if (n == capacity || !st_parse_number(text, &out[n], &end) || !isfinite(out[n])) {
+            return 0;
+        }
+        n++;
+        if (*end == '\0') {
+            return n;
+        }
+        if (*end != ',') {
+            return 0;
+        }
+        text = end + 1;
+    }
+}
+
+static stator_status fail_value(const stator_attr_desc *desc, const char *text, uint32_t n,
+                                stator_diag **err)
+{
+    char list[48];
+    (void)snprintf(list, sizeof list, "%u numbers with commas between", n);
+    return st_fail(err, STATOR_INVALID_ARGUMENT, "option %s is '%s', expected %s", desc->name, text,
+                   desc->kind == STATOR_ATTR_INT     ? "a whole number"
+                   : desc->kind == STATOR_ATTR_FLOAT ? "a number"
+                                                     : list);
+}
+
+stator_status st_optim_values_set(st_optim_values *values, st_arena *arena, const char *key,
+                                  const char *text, stator_diag **err)
+{
+    const char *names[ST_OPTIM_VALUES_MAX];
+    double numbers[16];
+    uint32_t at = values->count;
+    for (uint32_t i = 0; i < values->count; i++) {
+        names[i] = values->descs[i].name;
+        at = strcmp(names[i], key) == 0 ? i : at;
+    }
+    if (at == values->count) {
+        return fail_name("option", key, names, values->count, err);
+    }
+    const stator_attr_desc *desc = &values->descs[at];
+    stator_attr *attr = &values->attrs[at];
+    const uint32_t wanted = desc->kind == STATOR_ATTR_FLOATS ? attr->count : 1;
+    attr->kind = desc->kind;
+    values->is_given[at] = 1;
+    if (desc->kind == STATOR_ATTR_STRING) {
+        attr->s = st_arena_strndup(arena, text, strlen(text));
+        ST_TRY_MEM(attr->s, err);
+        return STATOR_OK;
+    }
+    const uint32_t n = read_numbers(text, numbers, 16);
+    const bool is_whole = n != 0 && numbers[0] == trunc(numbers[0]) && fabs(numbers[0]) < 0x1p53;
+    if (n != wanted || (desc->kind == STATOR_ATTR_INT && !is_whole)) {
+        return fail_value(desc, text, wanted, err);
+    }
+    attr->f = numbers[0];
+    attr->i = desc->kind == STATOR_ATTR_INT ? (int64_t)numbers[0] : 0;
+    return desc->kind == STATOR_ATTR_FLOATS ? set_list(attr, arena, numbers, n, err) : STATOR_OK;
+}
+
+stator_status st_optim_values_check(const st_optim_values *values, stator_diag **err)
+{
+    for (uint32_t i = 0; i < values->count; i++) {
+        ST_FAIL_IF(values->descs[i].is_required && !values->is_given[i], err,
+                   STATOR_INVALID_ARGUMENT, "option %s has no default: give it",
+                   values->descs[i].name);
+    }
+    return STATOR_OK;
+}
+
+stator_attr *st_optim_value(st_optim_values *values, const char *name)
+{
+    for (uint32_t i = 0; i < values->count; i++) {
+        if (strcmp(values->descs[i].name, name) == 0) {
+            return &values->attrs[i];
+        }
+    }
+    return NULL;
+}
+
+bool st_optim_is_on(const st_optim_values *values, const char *name)
+{
+    for (uint32_t i = 0; i < values->count; i++) {
+        const stator_attr *attr = &values->attrs[i];
+        if (strcmp(values->descs[i].name, name) == 0) {
+            return attr->kind == STATOR_ATTR_INT ? attr->i != 0 : attr->f != 0;
+        }
+    }
+    return false;
+}

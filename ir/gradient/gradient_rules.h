@@ -32,6 +32,9 @@ ST_GRADIENT_RULE(st_grad_reduce_window);
 ST_GRADIENT_RULE(st_grad_gather_nd);
 ST_GRADIENT_RULE(st_grad_scatter_elements);
 ST_GRADIENT_RULE(st_grad_scatter_nd);
+/* gradient_sampling.c */
+ST_GRADIENT_RULE(st_grad_deform_conv);
+ST_GRADIENT_RULE(st_grad_roi_align);
 /* gradient_scan.c */
 ST_GRADIENT_RULE(st_grad_scan);
 /* gradient_control.c */

@@ -109,6 +109,7 @@ static const op_sample good[] = {
     /* pointwise composites */
     {"f32[4]", "reciprocal(%a) : f32[4]", 0, 0}, {"i32[4]", "square(%a) : i32[4]", 0, 0},
     {"f16[4]", "relu(%a) : f16[4]", 0, 0}, {"f32[4]", "sigmoid(%a) : f32[4]", 0, 0},
+    {"f32[4]", "digamma(%a) : f32[4]", 0, 0},
     {"bf16[N, 4]", "silu(%a) {alpha = 1.5} : bf16[N, 4]", NHW, 0},
     {"f32[4]", "gelu(%a) : f32[4]", 0, 0}, {"f16[4]", "gelu(%a) {approximate = \"tanh\"} : f16[4]", 0, 0},
     {"f32[4]", "leaky_relu(%a) : f32[4]", 0, 0}, {"f32[4]; f32[1]", "prelu(%a, %b) : f32[4]", 0, 0},

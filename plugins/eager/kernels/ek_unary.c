@@ -32,6 +32,31 @@ static inline double log_gamma(double a)
     return lgamma_r(a, &sign);
 }
 
+/* The recurrence up to 10, then the asymptotic series; x <= 0 by reflection. */
+static inline double digamma(double a)
+{
+    const double pi = 3.14159265358979323846;
+    double sum = 0;
+    if (a <= 0) {
+        if (a == 0 || a == trunc(a)) {
+            return a == 0 ? copysign(INFINITY, -a) : NAN;
+        }
+        sum = -pi / tan(pi * (a - rint(a)));
+        a = 1 - a;
+    }
+    for (; a < 10; a += 1) {
+        sum -= 1 / a;
+    }
+    static const double series[] = {-3617.0 / 8160, 1.0 / 12,  -691.0 / 32760, 1.0 / 132,
+                                    -1.0 / 240,     1.0 / 252, -1.0 / 120,     1.0 / 12};
+    const double q = 1 / (a * a);
+    double tail = 0;
+    for (uint32_t i = 0; i < sizeof series / sizeof *series; i++) {
+        tail = q * (series[i] + tail);
+    }
+    return log(a) - 0.5 / a - tail + sum;
+}
+
 static inline double rectified(double a)
 {
     return a > 0 || a != a ? a : 0.0;
@@ -125,6 +150,7 @@ DEFINE(square_i64, int64_t, (int64_t)((uint64_t)a * (uint64_t)a))
     X(atanh, atanh(a))                                                                             \
     X(erf, erf(a))                                                                                 \
     X(lgamma, log_gamma(a))                                                                        \
+    X(digamma, digamma(a))                                                                         \
     X(is_nan, a != a)                                                                              \
     X(is_inf, is_infinite(a))                                                                      \
     X(is_finite, a == a && !is_infinite(a))                                                        \

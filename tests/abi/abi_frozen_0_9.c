@@ -13,14 +13,11 @@
 /* clang-format off */
 FROZEN(DLPackVersion, major, 0, uint32_t);
 FROZEN(DLPackVersion, minor, 4, uint32_t);
-
 FROZEN(DLDevice, device_type, 0, DLDeviceType);
 FROZEN(DLDevice, device_id, 4, int32_t);
-
 FROZEN(DLDataType, code, 0, uint8_t);
 FROZEN(DLDataType, bits, 1, uint8_t);
 FROZEN(DLDataType, lanes, 2, uint16_t);
-
 FROZEN(DLTensor, data, 0, void *);
 FROZEN(DLTensor, device, 8, DLDevice);
 FROZEN(DLTensor, ndim, 16, int32_t);
@@ -28,21 +25,17 @@ FROZEN(DLTensor, dtype, 20, DLDataType);
 FROZEN(DLTensor, shape, 24, int64_t *);
 FROZEN(DLTensor, strides, 32, int64_t *);
 FROZEN(DLTensor, byte_offset, 40, uint64_t);
-
 FROZEN(DLManagedTensor, dl_tensor, 0, DLTensor);
 FROZEN(DLManagedTensor, manager_ctx, 48, void *);
 FROZEN(DLManagedTensor, deleter, 56, void (*)(struct DLManagedTensor *self));
-
 FROZEN(DLManagedTensorVersioned, version, 0, DLPackVersion);
 FROZEN(DLManagedTensorVersioned, manager_ctx, 8, void *);
 FROZEN(DLManagedTensorVersioned, deleter, 16, void (*)(struct DLManagedTensorVersioned *self));
 FROZEN(DLManagedTensorVersioned, flags, 24, uint64_t);
 FROZEN(DLManagedTensorVersioned, dl_tensor, 32, DLTensor);
-
 FROZEN(stator_column, chunks, 0, const void *const *);
 FROZEN(stator_column, stride, 8, uint32_t);
 FROZEN(stator_column, reserved, 12, uint32_t);
-
 FROZEN(stator_node_row, op, 0, uint32_t);
 FROZEN(stator_node_row, operand_begin, 4, uint32_t);
 FROZEN(stator_node_row, operand_count, 8, uint32_t);
@@ -55,7 +48,6 @@ FROZEN(stator_node_row, region_count, 32, uint32_t);
 FROZEN(stator_node_row, origin, 36, uint32_t);
 FROZEN(stator_node_row, flags, 40, uint32_t);
 FROZEN(stator_node_row, reserved, 44, uint32_t);
-
 FROZEN(stator_value_row, type, 0, uint32_t);
 FROZEN(stator_value_row, node, 4, uint32_t);
 FROZEN(stator_value_row, index, 8, uint32_t);
@@ -64,20 +56,16 @@ FROZEN(stator_value_row, name, 16, uint32_t);
 FROZEN(stator_value_row, witness, 20, uint32_t);
 FROZEN(stator_value_row, blob, 24, uint32_t);
 FROZEN(stator_value_row, reserved, 28, uint32_t);
-
 FROZEN(stator_type_row, dtype, 0, uint32_t);
 FROZEN(stator_type_row, rank, 4, uint32_t);
 FROZEN(stator_type_row, dims_begin, 8, uint32_t);
 FROZEN(stator_type_row, device, 12, uint32_t);
-
 FROZEN(stator_sym_row, constant, 0, int64_t);
 FROZEN(stator_sym_row, term_begin, 8, uint32_t);
 FROZEN(stator_sym_row, term_count, 12, uint32_t);
-
 FROZEN(stator_term_row, coef, 0, int64_t);
 FROZEN(stator_term_row, atom, 8, uint32_t);
 FROZEN(stator_term_row, reserved, 12, uint32_t);
-
 FROZEN(stator_atom_row, kind, 0, uint32_t);
 FROZEN(stator_atom_row, a, 4, uint32_t);
 FROZEN(stator_atom_row, b, 8, uint32_t);
@@ -88,35 +76,29 @@ FROZEN(stator_atom_row, lo, 24, int64_t);
 FROZEN(stator_atom_row, hi, 32, int64_t);
 FROZEN(stator_atom_row, divisor, 40, int64_t);
 FROZEN(stator_atom_row, hint, 48, int64_t);
-
 FROZEN(stator_attr_row, kind, 0, uint32_t);
 FROZEN(stator_attr_row, begin, 4, uint32_t);
 FROZEN(stator_attr_row, count, 8, uint32_t);
 FROZEN(stator_attr_row, name, 12, uint32_t);
 FROZEN(stator_attr_row, i, 16, int64_t);
 FROZEN(stator_attr_row, f, 24, double);
-
 FROZEN(stator_string_row, data, 0, const char *);
 FROZEN(stator_string_row, len, 8, uint32_t);
 FROZEN(stator_string_row, reserved, 12, uint32_t);
-
 FROZEN(stator_origin_row, name, 0, uint32_t);
 FROZEN(stator_origin_row, kind, 4, uint32_t);
 FROZEN(stator_origin_row, file, 8, uint32_t);
 FROZEN(stator_origin_row, line, 12, uint32_t);
 FROZEN(stator_origin_row, next, 16, uint32_t);
 FROZEN(stator_origin_row, reserved, 20, uint32_t);
-
 FROZEN(stator_write_back_row, input, 0, uint32_t);
 FROZEN(stator_write_back_row, value, 4, uint32_t);
-
 FROZEN(stator_attr_desc, name, 0, const char *);
 FROZEN(stator_attr_desc, kind, 8, uint32_t);
 FROZEN(stator_attr_desc, is_required, 12, uint32_t);
 FROZEN(stator_attr_desc, i, 16, int64_t);
 FROZEN(stator_attr_desc, f, 24, double);
 FROZEN(stator_attr_desc, s, 32, const char *);
-
 FROZEN(stator_op_desc, struct_size, 0, uint32_t);
 FROZEN(stator_op_desc, version, 4, uint32_t);
 FROZEN(stator_op_desc, name, 8, const char *);
@@ -130,7 +112,6 @@ FROZEN(stator_op_desc, operand_min, 60, uint32_t);
 FROZEN(stator_op_desc, operand_max, 64, uint32_t);
 FROZEN(stator_op_desc, region_count, 68, uint32_t);
 FROZEN(stator_op_desc, flags, 72, uint64_t);
-
 FROZEN(stator_graph_view, struct_size, 0, uint32_t);
 FROZEN(stator_graph_view, n_nodes, 4, uint32_t);
 FROZEN(stator_graph_view, n_values, 8, uint32_t);
@@ -156,14 +137,12 @@ FROZEN(stator_graph_view, strings, 216, stator_column);
 FROZEN(stator_graph_view, origins, 232, stator_column);
 FROZEN(stator_graph_view, regions, 248, stator_column);
 FROZEN(stator_graph_view, ops, 264, stator_column);
-
 FROZEN(stator_mem_api, struct_size, 0, uint32_t);
 FROZEN(stator_mem_api, reserved, 4, uint32_t);
 FROZEN(stator_mem_api, alloc, 8, void * (*)(stator_ctx *ctx, uint64_t size, uint64_t align));
 FROZEN(stator_mem_api, realloc, 16,
        void * (*)(stator_ctx *ctx, void *p, uint64_t size, uint64_t align));
 FROZEN(stator_mem_api, free, 24, void (*)(stator_ctx *ctx, void *p));
-
 FROZEN(stator_diag_api, struct_size, 0, uint32_t);
 FROZEN(stator_diag_api, reserved, 4, uint32_t);
 FROZEN(stator_diag_api, create, 8,
@@ -176,7 +155,6 @@ FROZEN(stator_diag_api, hint, 40, const char * (*)(const stator_diag *diag));
 FROZEN(stator_diag_api, release, 48, void (*)(stator_diag *diag));
 FROZEN(stator_diag_api, add_node, 56,
        void (*)(stator_diag *diag, stator_ref node, const char *reason));
-
 FROZEN(stator_ir_api, struct_size, 0, uint32_t);
 FROZEN(stator_ir_api, reserved, 4, uint32_t);
 FROZEN(stator_ir_api, view, 8, const stator_graph_view * (*)(const stator_graph *graph));
@@ -193,7 +171,6 @@ FROZEN(stator_ir_api, parse, 64,
        stator_status (*)(stator_builder *builder, const char *bytes, uint64_t len, const char *file_name, const char *dir, stator_diag **err));
 FROZEN(stator_ir_api, library_op, 72,
        const struct stator_oplib_op * (*)(stator_ctx *ctx, uint32_t op, void **out_self));
-
 FROZEN(stator_attr, name, 0, const char *);
 FROZEN(stator_attr, kind, 8, uint32_t);
 FROZEN(stator_attr, count, 12, uint32_t);
@@ -202,7 +179,6 @@ FROZEN(stator_attr, f, 24, double);
 FROZEN(stator_attr, s, 32, const char *);
 FROZEN(stator_attr, list, 40, const void *);
 FROZEN(stator_attr, blob, 48, stator_blob *);
-
 FROZEN(stator_node_desc, struct_size, 0, uint32_t);
 FROZEN(stator_node_desc, op, 4, uint32_t);
 FROZEN(stator_node_desc, operands, 8, const stator_ref *);
@@ -213,7 +189,6 @@ FROZEN(stator_node_desc, regions, 32, stator_graph *const *);
 FROZEN(stator_node_desc, region_count, 40, uint32_t);
 FROZEN(stator_node_desc, result_count, 44, uint32_t);
 FROZEN(stator_node_desc, result_types, 48, const stator_ref *);
-
 FROZEN(stator_build_api, struct_size, 0, uint32_t);
 FROZEN(stator_build_api, reserved, 4, uint32_t);
 FROZEN(stator_build_api, view, 8, const stator_graph_view * (*)(stator_builder *b));
@@ -254,7 +229,6 @@ FROZEN(stator_build_api, as_dims, 152,
 FROZEN(stator_build_api, from_dims, 160,
        stator_status (*)(stator_builder *b, const stator_ref *syms, uint32_t n, stator_ref *out, stator_diag **err));
 FROZEN(stator_build_api, find_op, 168, uint32_t (*)(stator_builder *b, const char *name));
-
 FROZEN(stator_types_api, struct_size, 0, uint32_t);
 FROZEN(stator_types_api, reserved, 4, uint32_t);
 FROZEN(stator_types_api, tensor, 8,
@@ -270,13 +244,11 @@ FROZEN(stator_types_api, sym_compare, 48,
        int32_t (*)(stator_builder *b, uint32_t op, stator_ref lhs, stator_ref rhs));
 FROZEN(stator_types_api, sym_range, 56,
        void (*)(stator_builder *b, stator_ref sym, int64_t *out_lo, int64_t *out_hi));
-
 FROZEN(stator_blob_info, struct_size, 0, uint32_t);
 FROZEN(stator_blob_info, flags, 4, uint32_t);
 FROZEN(stator_blob_info, data, 8, const void *);
 FROZEN(stator_blob_info, size_bytes, 16, uint64_t);
 FROZEN(stator_blob_info, content_hash, 24, uint8_t [16]);
-
 FROZEN(stator_cst_api, struct_size, 0, uint32_t);
 FROZEN(stator_cst_api, reserved, 4, uint32_t);
 FROZEN(stator_cst_api, of_value, 8, stator_blob * (*)(const stator_graph *graph, stator_ref value));
@@ -296,7 +268,6 @@ FROZEN(stator_cst_api, peek, 80,
        stator_status (*)(stator_blob *blob, stator_blob_info *out, stator_diag **err));
 FROZEN(stator_cst_api, hash, 88,
        stator_status (*)(stator_blob *blob, uint8_t out_hash[16], stator_diag **err));
-
 FROZEN(stator_opt_api, struct_size, 0, uint32_t);
 FROZEN(stator_opt_api, reserved, 4, uint32_t);
 FROZEN(stator_opt_api, get_bool, 8, int32_t (*)(const stator_options *options, const char *key));
@@ -304,7 +275,6 @@ FROZEN(stator_opt_api, get_i64, 16, int64_t (*)(const stator_options *options, c
 FROZEN(stator_opt_api, get_f64, 24, double (*)(const stator_options *options, const char *key));
 FROZEN(stator_opt_api, get_str, 32,
        const char * (*)(const stator_options *options, const char *key));
-
 FROZEN(stator_log_api, struct_size, 0, uint32_t);
 FROZEN(stator_log_api, reserved, 4, uint32_t);
 FROZEN(stator_log_api, enabled, 8,
@@ -314,7 +284,6 @@ FROZEN(stator_log_api, write, 16,
 FROZEN(stator_log_api, is_dumping, 24, int32_t (*)(stator_ctx *ctx));
 FROZEN(stator_log_api, dump, 32,
        void (*)(stator_ctx *ctx, const char *name, const void *bytes, uint64_t size_bytes));
-
 FROZEN(stator_thr_api, struct_size, 0, uint32_t);
 FROZEN(stator_thr_api, reserved, 4, uint32_t);
 FROZEN(stator_thr_api, parallel_for, 8,
@@ -323,14 +292,12 @@ FROZEN(stator_thr_api, thread_count, 16, int32_t (*)(stator_ctx *ctx));
 FROZEN(stator_thr_api, is_contended, 24, int32_t (*)(stator_ctx *ctx));
 FROZEN(stator_thr_api, note_team, 32,
        void (*)(stator_ctx *ctx, uint64_t team_ns, uint64_t alone_ns));
-
 FROZEN(stator_fuel_api, struct_size, 0, uint32_t);
 FROZEN(stator_fuel_api, reserved, 4, uint32_t);
 FROZEN(stator_fuel_api, scope, 8,
        stator_fuel_scope * (*)(stator_fuel_scope *parent, const char *name));
 FROZEN(stator_fuel_api, may_apply, 16,
        int32_t (*)(stator_fuel_scope *scope, uint32_t kind, const char *rule, stator_ref node));
-
 FROZEN(stator_call, struct_size, 0, uint32_t);
 FROZEN(stator_call, n_in, 4, uint32_t);
 FROZEN(stator_call, n_out, 8, uint32_t);
@@ -348,7 +315,6 @@ FROZEN(stator_call, host, 80, void *);
 FROZEN(stator_call, fuel, 88, stator_fuel_scope *);
 FROZEN(stator_call, note_time, 96,
        void (*)(const struct stator_call *call, const char *name, uint64_t begin_ns, uint64_t end_ns));
-
 FROZEN(stator_exe_info, struct_size, 0, uint32_t);
 FROZEN(stator_exe_info, flags, 4, uint32_t);
 FROZEN(stator_exe_info, workspace_bytes, 8, uint64_t);
@@ -357,7 +323,6 @@ FROZEN(stator_exe_info, packed_bytes, 24, uint64_t);
 FROZEN(stator_exe_info, winograd_bytes, 32, uint64_t);
 FROZEN(stator_exe_info, scratch_bytes, 40, uint64_t);
 FROZEN(stator_exe_info, may_alias, 48, const uint32_t *);
-
 FROZEN(stator_nested_api, struct_size, 0, uint32_t);
 FROZEN(stator_nested_api, reserved, 4, uint32_t);
 FROZEN(stator_nested_api, open, 8,
@@ -378,7 +343,6 @@ FROZEN(stator_nested_api, compile_node, 72,
        stator_status (*)(stator_instance *instance, const stator_graph *graph, stator_ref node, void **out_exe, stator_diag **err));
 FROZEN(stator_nested_api, exe_steps, 80,
        stator_status (*)(stator_instance *instance, void *exe, const struct stator_step_sink *sink, stator_diag **err));
-
 FROZEN(stator_cache_api, struct_size, 0, uint32_t);
 FROZEN(stator_cache_api, reserved, 4, uint32_t);
 FROZEN(stator_cache_api, wanted, 8, int32_t (*)(stator_ctx *ctx));
@@ -386,7 +350,6 @@ FROZEN(stator_cache_api, put_constant, 16,
        stator_status (*)(stator_ctx *ctx, stator_blob *blob, uint32_t *out_id, stator_diag **err));
 FROZEN(stator_cache_api, get_constant, 24,
        stator_status (*)(stator_ctx *ctx, uint32_t id, stator_blob **out, stator_diag **err));
-
 FROZEN(stator_host, struct_size, 0, uint32_t);
 FROZEN(stator_host, abi_major, 4, uint16_t);
 FROZEN(stator_host, abi_minor, 6, uint16_t);
@@ -405,7 +368,6 @@ FROZEN(stator_host, fuel, 96, const stator_fuel_api *);
 FROZEN(stator_host, cache, 104, const stator_cache_api *);
 FROZEN(stator_host, nested, 112, const stator_nested_api *);
 FROZEN(stator_host, get_ext, 120, const void * (*)(const char *name, uint32_t min_version));
-
 FROZEN(stator_option_desc, struct_size, 0, uint32_t);
 FROZEN(stator_option_desc, type, 4, uint32_t);
 FROZEN(stator_option_desc, flags, 8, uint32_t);
@@ -419,7 +381,6 @@ FROZEN(stator_option_desc, max_f64, 56, double);
 FROZEN(stator_option_desc, enum_values, 64, const char *);
 FROZEN(stator_option_desc, help, 72, const char *);
 FROZEN(stator_option_desc, renamed_to, 80, const char *);
-
 FROZEN(stator_item, struct_size, 0, uint32_t);
 FROZEN(stator_item, kind, 4, uint32_t);
 FROZEN(stator_item, abi_major, 8, uint16_t);
@@ -431,7 +392,6 @@ FROZEN(stator_item, doc, 24, const char *);
 FROZEN(stator_item, options, 32, const stator_option_desc *);
 FROZEN(stator_item, option_count, 40, uint32_t);
 FROZEN(stator_item, option_stride, 44, uint32_t);
-
 FROZEN(stator_capability_sink, struct_size, 0, uint32_t);
 FROZEN(stator_capability_sink, reserved, 4, uint32_t);
 FROZEN(stator_capability_sink, self, 8, void *);
@@ -440,19 +400,16 @@ FROZEN(stator_capability_sink, no, 24,
        void (*)(void *self, stator_ref node, stator_status reason, const char *text));
 FROZEN(stator_capability_sink, group, 32,
        void (*)(void *self, const stator_ref *nodes, uint32_t n, uint32_t flags));
-
 FROZEN(stator_pipeline_sink, struct_size, 0, uint32_t);
 FROZEN(stator_pipeline_sink, reserved, 4, uint32_t);
 FROZEN(stator_pipeline_sink, self, 8, void *);
 FROZEN(stator_pipeline_sink, stage, 16, void (*)(void *self, const char *pass_name));
 FROZEN(stator_pipeline_sink, phase, 24, void (*)(void *self, uint32_t phase));
-
 FROZEN(stator_package_sink, struct_size, 0, uint32_t);
 FROZEN(stator_package_sink, reserved, 4, uint32_t);
 FROZEN(stator_package_sink, self, 8, void *);
 FROZEN(stator_package_sink, piece, 16,
        stator_status (*)(void *self, uint32_t kind, const char *name, const void *bytes, uint64_t size));
-
 FROZEN(stator_exe_step, struct_size, 0, uint32_t);
 FROZEN(stator_exe_step, kind, 4, uint32_t);
 FROZEN(stator_exe_step, flags, 8, uint32_t);
@@ -463,30 +420,25 @@ FROZEN(stator_exe_step, nodes, 24, const stator_ref *);
 FROZEN(stator_exe_step, name, 32, const char *);
 FROZEN(stator_exe_step, read_bytes, 40, uint64_t);
 FROZEN(stator_exe_step, written_bytes, 48, uint64_t);
-
 FROZEN(stator_step_sink, struct_size, 0, uint32_t);
 FROZEN(stator_step_sink, reserved, 4, uint32_t);
 FROZEN(stator_step_sink, self, 8, void *);
 FROZEN(stator_step_sink, step, 16, stator_status (*)(void *self, const stator_exe_step *step));
-
 FROZEN(stator_device_info, struct_size, 0, uint32_t);
 FROZEN(stator_device_info, id, 4, uint32_t);
 FROZEN(stator_device_info, name, 8, const char *);
 FROZEN(stator_device_info, arch, 16, const char *);
 FROZEN(stator_device_info, memory_bytes, 24, uint64_t);
-
 FROZEN(stator_memory_info, struct_size, 0, uint32_t);
 FROZEN(stator_memory_info, flags, 4, uint32_t);
 FROZEN(stator_memory_info, device, 8, DLDevice);
 FROZEN(stator_memory_info, alignment, 16, uint64_t);
-
 FROZEN(stator_strided_copy, struct_size, 0, uint32_t);
 FROZEN(stator_strided_copy, rank, 4, uint32_t);
 FROZEN(stator_strided_copy, item_bytes, 8, uint64_t);
 FROZEN(stator_strided_copy, sizes, 16, const int64_t *);
 FROZEN(stator_strided_copy, dst_strides, 24, const int64_t *);
 FROZEN(stator_strided_copy, src_strides, 32, const int64_t *);
-
 FROZEN(stator_backend, item, 0, stator_item);
 FROZEN(stator_backend, aliases, 48, const char *);
 FROZEN(stator_backend, tags, 56, const char *);
@@ -550,7 +502,6 @@ FROZEN(stator_backend, copy_strided, 320,
        stator_status (*)(void *inst, void *dst, const void *src, const stator_strided_copy *layout, void *stream, stator_diag **err));
 FROZEN(stator_backend, check_stream, 328,
        stator_status (*)(void *inst, void *stream, stator_diag **err));
-
 FROZEN(stator_source, struct_size, 0, uint32_t);
 FROZEN(stator_source, flags, 4, uint32_t);
 FROZEN(stator_source, path, 8, const char *);
@@ -564,13 +515,11 @@ FROZEN(stator_source, need_value, 48,
 FROZEN(stator_source, host, 56, void *);
 FROZEN(stator_source, fact, 64,
        void (*)(const struct stator_source *source, const char *kind, const char *name, const char *value));
-
 FROZEN(stator_frontend, item, 0, stator_item);
 FROZEN(stator_frontend, extensions, 48, const char *);
 FROZEN(stator_frontend, sniff, 56, uint32_t (*)(void *self, const uint8_t *bytes, uint64_t size));
 FROZEN(stator_frontend, import, 64,
        stator_status (*)(void *self, const stator_source *source, const stator_options *options, stator_builder *builder, stator_diag **err));
-
 FROZEN(stator_pass, item, 0, stator_item);
 FROZEN(stator_pass, phase, 48, uint32_t);
 FROZEN(stator_pass, flags, 52, uint32_t);
@@ -580,7 +529,6 @@ FROZEN(stator_pass, run, 72,
        stator_status (*)(void *self, const stator_graph *in, stator_builder *out, stator_fuel_scope *fuel, uint32_t *out_result, stator_diag **err));
 FROZEN(stator_pass, run_with, 80,
        stator_status (*)(void *self, const stator_graph *in, const stator_options *options, stator_builder *out, stator_fuel_scope *fuel, uint32_t *out_result, stator_diag **err));
-
 FROZEN(stator_oplib_op, desc, 0, stator_op_desc);
 FROZEN(stator_oplib_op, infer, 80,
        stator_status (*)(void *self, stator_builder *b, const stator_node_desc *node, stator_ref *out_types, uint32_t n_types, stator_diag **err));
@@ -590,12 +538,10 @@ FROZEN(stator_oplib_op, kernel, 96,
        stator_status (*)(void *self, uint32_t n_in, const DLTensor *in, uint32_t n_out, DLTensor *out, const stator_attr *attrs, uint32_t n_attrs, stator_diag **err));
 FROZEN(stator_oplib_op, gradient, 104,
        stator_status (*)(void *self, stator_builder *b, const stator_node_desc *node, const stator_ref *out_grads, stator_ref *in_grads, stator_diag **err));
-
 FROZEN(stator_oplib, item, 0, stator_item);
 FROZEN(stator_oplib, ops, 48, const stator_oplib_op *);
 FROZEN(stator_oplib, op_count, 56, uint32_t);
 FROZEN(stator_oplib, op_stride, 60, uint32_t);
-
 FROZEN(stator_plugin, struct_size, 0, uint32_t);
 FROZEN(stator_plugin, abi_major, 4, uint16_t);
 FROZEN(stator_plugin, abi_minor_min, 6, uint16_t);
@@ -610,7 +556,6 @@ FROZEN(stator_plugin, items, 48, const stator_item *const *);
 FROZEN(stator_plugin, init, 56,
        stator_status (*)(const stator_host *host, void **self, stator_diag **err));
 FROZEN(stator_plugin, shutdown, 64, void (*)(void *self));
-
 FROZEN(stator_ctx_options, struct_size, 0, uint32_t);
 FROZEN(stator_ctx_options, flags, 4, uint32_t);
 FROZEN(stator_ctx_options, threads, 8, int32_t);
@@ -624,13 +569,11 @@ FROZEN(stator_ctx_options, log, 56,
        void (*)(void *self, const char *channel, uint32_t level, const char *text));
 FROZEN(stator_ctx_options, log_self, 64, void *);
 FROZEN(stator_ctx_options, log_channels, 72, const char *);
-
 FROZEN(stator_mem_stats, struct_size, 0, uint32_t);
 FROZEN(stator_mem_stats, reserved, 4, uint32_t);
 FROZEN(stator_mem_stats, live_bytes, 8, uint64_t);
 FROZEN(stator_mem_stats, peak_bytes, 16, uint64_t);
 FROZEN(stator_mem_stats, live_blocks, 24, uint64_t);
-
 FROZEN(stator_device_stats, struct_size, 0, uint32_t);
 FROZEN(stator_device_stats, reserved, 4, uint32_t);
 FROZEN(stator_device_stats, held_bytes, 8, uint64_t);
@@ -640,7 +583,6 @@ FROZEN(stator_device_stats, n_allocs, 32, uint64_t);
 FROZEN(stator_device_stats, n_copies, 40, uint64_t);
 FROZEN(stator_device_stats, copied_bytes, 48, uint64_t);
 FROZEN(stator_device_stats, n_waits, 56, uint64_t);
-
 FROZEN(stator_item_info, struct_size, 0, uint32_t);
 FROZEN(stator_item_info, index, 4, uint32_t);
 FROZEN(stator_item_info, name, 8, const char *);
@@ -661,14 +603,12 @@ FROZEN(stator_item_info, probed, 116, int32_t);
 FROZEN(stator_item_info, device_count, 120, uint32_t);
 FROZEN(stator_item_info, option_count, 124, uint32_t);
 FROZEN(stator_item_info, devices, 128, const stator_device_info *);
-
 FROZEN(stator_buffer, struct_size, 0, uint32_t);
 FROZEN(stator_buffer, reserved, 4, uint32_t);
 FROZEN(stator_buffer, data, 8, void *);
 FROZEN(stator_buffer, size_bytes, 16, uint64_t);
 FROZEN(stator_buffer, deleter, 24, void (*)(void *self, void *data));
 FROZEN(stator_buffer, self, 32, void *);
-
 FROZEN(stator_load_options, struct_size, 0, uint32_t);
 FROZEN(stator_load_options, flags, 4, uint32_t);
 FROZEN(stator_load_options, frontend, 8, const char *);
@@ -676,7 +616,6 @@ FROZEN(stator_load_options, option_keys, 16, const char *const *);
 FROZEN(stator_load_options, option_values, 24, const char *const *);
 FROZEN(stator_load_options, option_count, 32, uint32_t);
 FROZEN(stator_load_options, reserved, 36, uint32_t);
-
 FROZEN(stator_port_info, struct_size, 0, uint32_t);
 FROZEN(stator_port_info, dtype, 4, stator_dtype);
 FROZEN(stator_port_info, name, 8, const char *);
@@ -684,7 +623,6 @@ FROZEN(stator_port_info, rank, 16, uint32_t);
 FROZEN(stator_port_info, is_param, 20, uint32_t);
 FROZEN(stator_port_info, dims, 24, int64_t [STATOR_RANK_MAX]);
 FROZEN(stator_port_info, dim_names, 152, const char *[STATOR_RANK_MAX]);
-
 FROZEN(stator_compile_options, struct_size, 0, uint32_t);
 FROZEN(stator_compile_options, flags, 4, uint32_t);
 FROZEN(stator_compile_options, backend, 8, const char *);
@@ -704,19 +642,15 @@ FROZEN(stator_compile_options, is_cancelled, 88, int32_t (*)(void *self));
 FROZEN(stator_compile_options, watch_self, 96, void *);
 FROZEN(stator_compile_options, node_fallbacks, 104, const char *);
 FROZEN(stator_compile_options, device, 112, const char *);
-
 FROZEN(stator_shape, rank, 0, uint32_t);
 FROZEN(stator_shape, reserved, 4, uint32_t);
 FROZEN(stator_shape, dims, 8, const int64_t *);
-
 FROZEN(stator_call_options, struct_size, 0, uint32_t);
 FROZEN(stator_call_options, outputs, 4, uint32_t);
 FROZEN(stator_call_options, stream, 8, void *);
-
 FROZEN(stator_coverage, backend, 0, const char *);
 FROZEN(stator_coverage, nodes, 8, uint32_t);
 FROZEN(stator_coverage, partitions, 12, uint32_t);
-
 FROZEN(stator_copy_info, struct_size, 0, uint32_t);
 FROZEN(stator_copy_info, n_copies, 4, uint32_t);
 FROZEN(stator_copy_info, bytes, 8, uint64_t);
@@ -726,7 +660,6 @@ FROZEN(stator_copy_info, n_calls, 24, uint64_t);
 FROZEN(stator_copy_info, n_write_backs, 32, uint32_t);
 FROZEN(stator_copy_info, n_write_back_copies, 36, uint32_t);
 FROZEN(stator_copy_info, write_back_bytes, 40, uint64_t);
-
 FROZEN(stator_x_cut, struct_size, 0, uint32_t);
 FROZEN(stator_x_cut, n_nodes, 4, uint32_t);
 FROZEN(stator_x_cut, n_inputs, 8, uint32_t);
@@ -735,7 +668,6 @@ FROZEN(stator_x_cut, nodes, 16, const stator_ref *);
 FROZEN(stator_x_cut, inputs, 24, const stator_ref *);
 FROZEN(stator_x_cut, outputs, 32, const stator_ref *);
 FROZEN(stator_x_cut, known, 40, const DLTensor *const *);
-
 FROZEN(stator_x_fuel_row, struct_size, 0, uint32_t);
 FROZEN(stator_x_fuel_row, scope, 4, uint32_t);
 FROZEN(stator_x_fuel_row, n, 8, uint64_t);
@@ -747,7 +679,6 @@ FROZEN(stator_x_fuel_row, pass, 40, const char *);
 FROZEN(stator_x_fuel_row, node_name, 48, const char *);
 FROZEN(stator_x_fuel_row, witness, 56, uint32_t);
 FROZEN(stator_x_fuel_row, reserved, 60, uint32_t);
-
 FROZEN(stator_x_memory, struct_size, 0, uint32_t);
 FROZEN(stator_x_memory, executables, 4, uint32_t);
 FROZEN(stator_x_memory, workspace_bytes, 8, uint64_t);
@@ -758,7 +689,6 @@ FROZEN(stator_x_memory, scratch_bytes, 40, uint64_t);
 FROZEN(stator_x_memory, output_bytes, 48, uint64_t);
 FROZEN(stator_x_memory, device_bytes, 56, uint64_t);
 FROZEN(stator_x_memory, device_peak_bytes, 64, uint64_t);
-
 FROZEN(stator_x_part, struct_size, 0, uint32_t);
 FROZEN(stator_x_part, program, 4, uint32_t);
 FROZEN(stator_x_part, body, 8, uint32_t);
@@ -770,7 +700,6 @@ FROZEN(stator_x_part, constant_bytes, 40, uint64_t);
 FROZEN(stator_x_part, packed_bytes, 48, uint64_t);
 FROZEN(stator_x_part, winograd_bytes, 56, uint64_t);
 FROZEN(stator_x_part, scratch_bytes, 64, uint64_t);
-
 FROZEN(stator_x_step, struct_size, 0, uint32_t);
 FROZEN(stator_x_step, kind, 4, uint32_t);
 FROZEN(stator_x_step, flags, 8, uint32_t);
@@ -782,13 +711,11 @@ FROZEN(stator_x_step, name, 32, const char *);
 FROZEN(stator_x_step, read_bytes, 40, uint64_t);
 FROZEN(stator_x_step, written_bytes, 48, uint64_t);
 FROZEN(stator_x_step, flops, 56, uint64_t);
-
 FROZEN(stator_x_fallback_entry, struct_size, 0, uint32_t);
 FROZEN(stator_x_fallback_entry, count, 4, uint32_t);
 FROZEN(stator_x_fallback_entry, op, 8, const char *);
 FROZEN(stator_x_fallback_entry, name, 16, const char *);
 FROZEN(stator_x_fallback_entry, reason, 24, const char *);
-
 FROZEN(stator_x_copy, struct_size, 0, uint32_t);
 FROZEN(stator_x_copy, is_border, 4, uint32_t);
 FROZEN(stator_x_copy, value, 8, const char *);
@@ -797,12 +724,10 @@ FROZEN(stator_x_copy, to, 24, const char *);
 FROZEN(stator_x_copy, backend, 32, const char *);
 FROZEN(stator_x_copy, node, 40, const char *);
 FROZEN(stator_x_copy, op, 48, const char *);
-
 FROZEN(stator_x_guard, struct_size, 0, uint32_t);
 FROZEN(stator_x_guard, kind, 4, uint32_t);
 FROZEN(stator_x_guard, subject, 8, const char *);
 FROZEN(stator_x_guard, text, 16, const char *);
-
 FROZEN(stator_x_place, struct_size, 0, uint32_t);
 FROZEN(stator_x_place, is_found, 4, uint32_t);
 FROZEN(stator_x_place, is_wanted, 8, uint32_t);
@@ -817,7 +742,6 @@ FROZEN(stator_x_place, n_steps, 512, uint32_t);
 FROZEN(stator_x_place, is_rounding, 516, uint32_t);
 FROZEN(stator_x_place, step_node, 520, char [STATOR_X_PLACE_TEXT]);
 FROZEN(stator_x_place, step_name, 680, char [STATOR_X_PLACE_TEXT]);
-
 FROZEN(stator_x_pair, struct_size, 0, uint32_t);
 FROZEN(stator_x_pair, wanted, 4, uint32_t);
 FROZEN(stator_x_pair, model, 8, stator_model *);
@@ -828,7 +752,6 @@ FROZEN(stator_x_pair, n_in, 40, uint32_t);
 FROZEN(stator_x_pair, reserved, 44, uint32_t);
 FROZEN(stator_x_pair, rtol, 48, double);
 FROZEN(stator_x_pair, atol, 56, double);
-
 FROZEN(stator_x_cache_row, struct_size, 0, uint32_t);
 FROZEN(stator_x_cache_row, reserved, 4, uint32_t);
 FROZEN(stator_x_cache_row, name, 8, const char *);
@@ -836,13 +759,11 @@ FROZEN(stator_x_cache_row, kind, 16, const char *);
 FROZEN(stator_x_cache_row, key, 24, const char *);
 FROZEN(stator_x_cache_row, size_bytes, 32, uint64_t);
 FROZEN(stator_x_cache_row, used_s, 40, int64_t);
-
 FROZEN(stator_x_profile_row, struct_size, 0, uint32_t);
 FROZEN(stator_x_profile_row, reserved, 4, uint32_t);
 FROZEN(stator_x_profile_row, name, 8, const char *);
 FROZEN(stator_x_profile_row, begin_ns, 16, uint64_t);
 FROZEN(stator_x_profile_row, end_ns, 24, uint64_t);
-
 _Static_assert(STATOR_DTYPE_NONE == 0, "STATOR_DTYPE_NONE changed");
 _Static_assert(STATOR_CLASS_BOOL == 1, "STATOR_CLASS_BOOL changed");
 _Static_assert(STATOR_CLASS_INT == 2, "STATOR_CLASS_INT changed");

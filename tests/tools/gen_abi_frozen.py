@@ -86,7 +86,6 @@ def frozen(found, place, values, version):
         for field, kind in members:
             head, tail = f"FROZEN({name}, {field}, {place[(name, field)]},", f" {kind});"
             text.append(head + tail if len(head + tail) <= 100 else head + "\n      " + tail)
-        text.append("")
     text += [f'_Static_assert({name} == {value}, "{name} changed");' for name, value in values]
     return "\n".join(text + ["/* clang-format on */"]) + "\n"
 

@@ -280,6 +280,7 @@ static void add_locals(cg_nest *nest)
 /* "softmax"-like names are gone by now: the ops of the roots, the last few of them. */
 static void kernel_name(const cg_unit *unit, const cg_fusion_group *group, char *out, size_t size)
 {
+    static const char *const parts[] = {"", "_keep", "_copy", "_restore", "_update"};
     const uint32_t n = group->roots.count;
     const uint32_t from = n > NAME_OPS_MAX ? n - NAME_OPS_MAX : 0;
     const uint32_t number = (uint32_t)(group - unit->groups.data);
@@ -290,6 +291,9 @@ static void kernel_name(const cg_unit *unit, const cg_fusion_group *group, char 
             root->node ? stator_op_at(unit->view, stator_node_at(unit->view, root->node)->op)->name
                        : "copy";
         used += (size_t)snprintf(out + used, size - used, "_%s", op);
+    }
+    if (used < size) {
+        (void)snprintf(out + used, size - used, "%s", parts[group->part]);
     }
 }
 

@@ -4,7 +4,10 @@
  *     loop over the other axes                     parallel; a long last one in panels
  *       loop over the scattered axes               y = x
  *       loop over the updates, serial              y[index] = update, or combined with what is
- * there */
+ * there
+ *
+ * Where y may lie in x (plan_updates.c) the copy and the updates are kernels of their own, and two
+ * more keep what stands at y[index] and put it back. */
 #include "codegen/lower/lower.h"
 #include "codegen/target/contraction_desc.h"
 
@@ -111,8 +114,61 @@ static void put_update(cg_nest *nest, const cg_node *node, const uint32_t *to, c
     cg_put(nest, node, 0, to, value, st_loop_both(b, nest->mask, ok));
 }
 
+/* The element of the kept ones that belongs to the update at `from`. */
+static uint32_t kept_at(cg_nest *nest, const cg_node *node, const uint32_t *from)
+{
+    const cg_value *updates = cg_value_of(nest->unit, cg_operand(node, 2));
+    return cg_flatten(nest, updates->rank, updates->dims, from);
+}
+
+static void keep_element(cg_nest *nest, const cg_node *node, const uint32_t *to,
+                         const uint32_t *from, st_loop_ref ok)
+{
+    const uint32_t kept =
+        cg_kernel_buffer(nest, nest->group->kept, ST_BUFFER_WRITTEN | ST_BUFFER_UNIQUE);
+    const st_loop_ref outer = nest->mask;
+    nest->mask = st_loop_both(&nest->b, outer, ok);
+    const st_loop_ref value = cg_at(nest, cg_operand(node, 0), to);
+    if (value) {
+        st_loop_store(&nest->b, kept, kept_at(nest, node, from), value, nest->mask);
+    }
+    nest->mask = outer;
+}
+
+static void restore_element(cg_nest *nest, const cg_node *node, const uint32_t *to,
+                            const uint32_t *from, st_loop_ref ok)
+{
+    const uint32_t kept = cg_kernel_buffer(nest, nest->group->kept, ST_BUFFER_READ);
+    const st_loop_ref mask = st_loop_both(&nest->b, nest->mask, ok);
+    cg_put(nest, node, 0, to, st_loop_load(&nest->b, kept, kept_at(nest, node, from), mask, 0),
+           mask);
+}
+
+/* What the kernel does with an update. */
+static void do_update(cg_nest *nest, const cg_node *node, const uint32_t *to, const uint32_t *from,
+                      const char *reduction, st_loop_ref ok)
+{
+    if (nest->group->part == CG_SCATTER_KEEP) {
+        keep_element(nest, node, to, from, ok);
+    } else if (nest->group->part == CG_SCATTER_RESTORE) {
+        restore_element(nest, node, to, from, ok);
+    } else {
+        put_update(nest, node, to, from, reduction, ok);
+    }
+}
+
+/* The kernel that copies x. */
+static void copy_all(cg_nest *nest, const cg_node *node)
+{
+    uint32_t to[CG_RANK_MAX] = {0};
+    const uint32_t n = cg_open_all(nest, node->out->rank, node->out->dims, UINT32_MAX, 0, to);
+    cg_put(nest, node, 0, to, cg_at(nest, cg_operand(node, 0), to), 0);
+    cg_close(nest, n);
+}
+
 void cg_scatter_elements(cg_nest *nest, const cg_node *node)
 {
+    const bool is_all = nest->group->part == CG_SCATTER_ALL;
     const stator_ref indices = cg_operand(node, 1);
     const cg_value *x = node->out;
     const cg_value *list = cg_value_of(nest->unit, indices);
@@ -120,20 +176,26 @@ void cg_scatter_elements(cg_nest *nest, const cg_node *node)
     uint32_t to[CG_RANK_MAX] = {0};
     uint32_t from[CG_RANK_MAX] = {0};
     st_loop_ref ok = 0;
-    const uint32_t n_open = cg_open_all(nest, x->rank, x->dims, axis, 0, to);
+    if (nest->group->part == CG_SCATTER_COPY) {
+        copy_all(nest, node);
+        return;
+    }
+    const uint32_t n_open = cg_open_all(nest, x->rank, is_all ? x->dims : list->dims, axis, 0, to);
     memcpy(from, to, sizeof from);
-    to[axis] = cg_open(nest, x->dims[axis], n_open ? 0 : ST_AXIS_REDUCE);
-    cg_put(nest, node, 0, to, cg_at(nest, cg_operand(node, 0), to), 0);
-    cg_close(nest, 1);
+    if (is_all) {
+        to[axis] = cg_open(nest, x->dims[axis], n_open ? 0 : ST_AXIS_REDUCE);
+        cg_put(nest, node, 0, to, cg_at(nest, cg_operand(node, 0), to), 0);
+        cg_close(nest, 1);
+    }
     from[axis] = cg_open(nest, list->dims[axis], ST_AXIS_SERIAL);
-    for (uint32_t a = 0; a < x->rank; a++) {
+    for (uint32_t a = 0; a < x->rank && is_all; a++) {
         if (a != axis && list->dims[a] != x->dims[a]) {
             ok = st_loop_both(&nest->b, ok, cg_within(nest, from[a], list->dims[a], false, true));
         }
     }
     nest->mask = ok;
     to[axis] = cg_bound_index(nest, indices, from, x->dims[axis], &ok);
-    put_update(nest, node, to, from, cg_attr_text(node, STATOR_scatter_elements_reduction), ok);
+    do_update(nest, node, to, from, cg_attr_text(node, STATOR_scatter_elements_reduction), ok);
     nest->mask = 0;
     cg_close(nest, n_open + 1u);
 }
@@ -180,15 +242,21 @@ void cg_scatter_nd(cg_nest *nest, const cg_node *node)
     uint32_t from[CG_RANK_MAX] = {0};
     uint32_t at[CG_RANK_MAX] = {0};
     st_loop_ref ok = 0;
+    if (nest->group->part == CG_SCATTER_COPY) {
+        copy_all(nest, node);
+        return;
+    }
     const int64_t panel = panel_of(nest, x, width);
     const uint32_t last = x->rank ? x->rank - 1u : 0;
     const uint32_t n_slice = open_slices(nest, x, width, panel, to);
     const uint32_t begin = to[last];
-    uint32_t n_copy =
-        cg_open_all(nest, width, x->dims, UINT32_MAX, n_slice ? 0 : ST_AXIS_REDUCE, to);
-    n_copy += panel ? open_panel(nest, panel, begin, &to[last]) : 0;
-    cg_put(nest, node, 0, to, cg_at(nest, cg_operand(node, 0), to), 0);
-    cg_close(nest, n_copy);
+    if (nest->group->part == CG_SCATTER_ALL) {
+        uint32_t n_copy =
+            cg_open_all(nest, width, x->dims, UINT32_MAX, n_slice ? 0 : ST_AXIS_REDUCE, to);
+        n_copy += panel ? open_panel(nest, panel, begin, &to[last]) : 0;
+        cg_put(nest, node, 0, to, cg_at(nest, cg_operand(node, 0), to), 0);
+        cg_close(nest, n_copy);
+    }
     uint32_t n_updates = cg_open_all(nest, lead, tuples->dims, UINT32_MAX, ST_AXIS_SERIAL, at);
     memcpy(from, at, lead * sizeof *from);
     for (uint32_t k = 0; k < width; k++) {
@@ -197,6 +265,6 @@ void cg_scatter_nd(cg_nest *nest, const cg_node *node)
     }
     n_updates += panel ? open_panel(nest, panel, begin, &to[last]) : 0;
     memcpy(from + lead, to + width, (x->rank - width) * sizeof *from);
-    put_update(nest, node, to, from, cg_attr_text(node, STATOR_scatter_nd_reduction), ok);
+    do_update(nest, node, to, from, cg_attr_text(node, STATOR_scatter_nd_reduction), ok);
     cg_close(nest, n_updates + n_slice);
 }

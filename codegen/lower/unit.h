@@ -128,6 +128,15 @@ typedef struct cg_root {
     uint32_t stage; /* sizes bound from data before its node: see size_binds.c */
 } cg_root;
 
+/* What a kernel does of a scatter whose result may lie in its operand: see plan_updates.c. */
+enum cg_scatter_part {
+    CG_SCATTER_ALL,
+    CG_SCATTER_KEEP,    /* keeps the elements that updates go to */
+    CG_SCATTER_COPY,    /* copies the operand */
+    CG_SCATTER_RESTORE, /* puts back what was kept */
+    CG_SCATTER_UPDATE   /* writes the updates */
+};
+
 /* Roots that share a kernel. The full domain is `extent`, size-1 axes left out; inner[k] says that
  * axis k belongs to the row (is folded), the others are the outer loops. */
 typedef struct cg_fusion_group {
@@ -139,6 +148,8 @@ typedef struct cg_fusion_group {
     uint8_t is_dead;    /* joined into another */
     uint8_t is_library; /* a contraction that the emitter's library takes */
     uint8_t is_alone;   /* the results of one node that writes its own loops */
+    uint8_t part;       /* cg_scatter_part of the kernel that is written next */
+    uint32_t kept;      /* the buffer for what updates write over; 0: it is no such scatter */
     uint32_t stamp;     /* the last walk that visited the group */
 } cg_fusion_group;
 

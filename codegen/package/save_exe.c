@@ -12,11 +12,11 @@
 
 #include <string.h>
 
-#define FORMAT 12u
+#define FORMAT 13u
 #define ITEM_BYTES_MIN 4u /* smallest item of a counted list */
 
 /* A field more in these is one to be kept here, or one that is not. */
-_Static_assert(sizeof(cg_launch) == 160 && sizeof(cg_buffer) == 56 && sizeof(cg_output) == 16 &&
+_Static_assert(sizeof(cg_launch) == 176 && sizeof(cg_buffer) == 56 && sizeof(cg_output) == 16 &&
                    sizeof(cg_bound) == 56 && sizeof(cg_shape_constraint) == 40,
                "what is kept of a plan");
 
@@ -177,6 +177,11 @@ static void field_launch(archive *a, cg_launch *l)
         field_progs(a, &l->numbers, &l->n_numbers);
     }
     field_u32(a, &l->stage);
+    field_below(a, &l->when, CG_TO_RESTORE + 1u);
+    field_below(a, &l->old, a->exe->buffers.count + 1u);
+    field_below(a, &l->new, a->exe->buffers.count + 1u);
+    expect(a, l->when == CG_ALWAYS ||
+                  (l->old < a->exe->buffers.count && l->new < a->exe->buffers.count));
     field_u32(a, &l->bind);
     field_u32(a, &l->n_concurrent);
     field_u32(a, &l->step_flags);

@@ -305,6 +305,51 @@ static stator_status add_scan(planner *p, const cg_root *root, stator_diag **err
     return cg_make_scan(&loop, exe, launch, err);
 }
 
+/* The kernel becomes the executable's, and a step of it; it is freed when that fails. */
+static stator_status take_kernel(planner *p, uint32_t group, st_kernel *plain, stator_diag **err)
+{
+    st_kernel *kernel = st_vec_push(p->exe->config.mem, &p->exe->kernels);
+    if (kernel == NULL) {
+        st_kernel_deinit(plain);
+        return st_fail_oom(err);
+    }
+    *kernel = *plain;
+    cg_hint_kernel(p->unit, group, kernel);
+    return add_launch(p, kernel, err);
+}
+
+/* The steps of an update that may be in place (plan_updates.c). */
+static stator_status add_update(planner *p, uint32_t group, stator_diag **err)
+{
+    static const uint32_t when[] = {CG_ALWAYS, CG_TO_KEEP, CG_TO_COPY, CG_TO_RESTORE, CG_ALWAYS};
+    cg_unit *unit = p->unit;
+    cg_fusion_group *of = &unit->groups.data[group];
+    const st_target *target = &unit->config->emitter->target;
+    const cg_root *root = &unit->roots.data[of->roots.data[0]];
+    const cg_node node = cg_node_of(unit, root->node);
+    for (uint32_t part = CG_SCATTER_KEEP; part <= CG_SCATTER_UPDATE; part++) {
+        st_kernel plain;
+        const char *why = NULL;
+        of->part = (uint8_t)part;
+        stator_status status = cg_build_kernel(unit, group, &plain, &why, err);
+        if (status == STATOR_UNSUPPORTED && why) {
+            return decline_group(p, group, why, err);
+        }
+        ST_TRY(status);
+        status = target->schedule(target, &plain, err);
+        if (status != STATOR_OK) {
+            st_kernel_deinit(&plain);
+            return status;
+        }
+        ST_TRY(take_kernel(p, group, &plain, err));
+        cg_launch *launch = &p->exe->launches.data[p->exe->launches.count - 1u];
+        launch->when = when[part];
+        launch->old = cg_alias_root(unit, cg_value_of(unit, cg_operand(&node, 0))->buffer);
+        launch->new = node.out->buffer;
+    }
+    return STATOR_OK;
+}
+
 static stator_status add_kernel(planner *p, uint32_t group, stator_diag **err)
 {
     st_cg_exe *exe = p->exe;
@@ -341,6 +386,10 @@ static stator_status add_kernel(planner *p, uint32_t group, stator_diag **err)
         st_kernel_deinit(&plain);
         return decline_group(p, group, why, err);
     }
+    if (p->unit->groups.data[group].kept) {
+        st_kernel_deinit(&plain);
+        return add_update(p, group, err);
+    }
     if (target->kind == ST_TARGET_CPU) { /* a thread of a GPU tests its place anyway */
         status = cg_split_index_set(p->unit, group, &plain, err);
     }
@@ -349,14 +398,11 @@ static stator_status add_kernel(planner *p, uint32_t group, stator_diag **err)
         st_kernel_deinit(&plain);
         return STATOR_OK;
     }
-    st_kernel *kernel = status == STATOR_OK ? st_vec_push(exe->config.mem, &exe->kernels) : NULL;
-    if (kernel == NULL) {
+    if (status != STATOR_OK) {
         st_kernel_deinit(&plain);
-        return status == STATOR_OK ? st_fail_oom(err) : status;
+        return status;
     }
-    *kernel = plain;
-    cg_hint_kernel(p->unit, group, kernel);
-    return add_launch(p, kernel, err);
+    return take_kernel(p, group, &plain, err);
 }
 
 /* Extends the lives of buffers that any of the group's steps reads or writes to all of its steps,
@@ -478,6 +524,7 @@ stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
     ST_TRY_MEM(p.state && p.order && p.n_concurrent, err);
     ST_TRY(cg_find_shape_constraints(unit, exe, err));
     ST_TRY(order_groups(&p, err));
+    ST_TRY(cg_find_updates(unit, exe, err));
     ST_TRY(cg_sink_writes(unit, p.order, p.n_order, err));
     ST_TRY(cg_gather_scans(unit, p.order, p.n_order, p.n_concurrent, err));
     ST_TRY(copy_buffers(&p, err));
@@ -489,6 +536,7 @@ stator_status cg_make_exe(cg_unit *unit, st_cg_exe *exe, stator_diag **err)
     cg_hint_end(unit);
     ST_TRY(set_outputs(&p, err));
     ST_TRY(take_constants(&p, err));
+    cg_keep_until_end(exe);
     ST_TRY(cg_plan_write_backs(unit, exe, err));
     return cg_plan_memory(exe, err);
 }

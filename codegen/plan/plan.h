@@ -38,6 +38,13 @@ stator_status cg_sink_writes(cg_unit *unit, uint32_t *order, uint32_t n, stator_
 /* Fills exe->may_alias, once outputs and launches are there and before memory is planned. */
 stator_status cg_plan_write_backs(const cg_unit *unit, st_cg_exe *exe, stator_diag **err);
 
+/* ---- plan_updates.c ---- */
+/* Finds the groups whose steps are divided, and adds the buffers for what they keep (`kept` of the
+ * group). */
+stator_status cg_find_updates(cg_unit *unit, const st_cg_exe *exe, stator_diag **err);
+/* Once all launches are there: what restoring steps read lives to the end. */
+void cg_keep_until_end(st_cg_exe *exe);
+
 /* ---- copy_elision.c ---- */
 /* 1: the kernel moves nothing and is not needed; what it writes is another name for what it reads.
  */

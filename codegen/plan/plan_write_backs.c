@@ -6,11 +6,13 @@
  * - when no step reads the input after the first one that writes the output, and that one, if it
  *   reads the input, reads each element where it writes it (cg_may_overwrite);
  * - when no step from there on can fail, so that a call which fails has written nothing: kernels
- *   without checks cannot, calls of a library, scans and binds may. On a device a check is told
- *   when all is done, so there the executable has none at all.
+ *   without checks cannot, calls of a library, scans and binds may; or when what is written over
+ *   is kept and put back (plan_updates.c). On a device a check is told when all is done, so there
+ *   the executable has none at all.
  *
  * Groups that make such outputs for nobody else come last in the plan (cg_sink_writes). */
 #include "codegen/plan/plan.h"
+#include "codegen/run/scan_loop.h"
 
 #include <string.h>
 
@@ -31,6 +33,9 @@ static bool may_sink(const cg_unit *unit, uint32_t group)
 {
     const cg_fusion_group *of = &unit->groups.data[group];
     bool is_any = false;
+    if (of->kept) {
+        return false; /* what it writes can be undone */
+    }
     for (uint32_t i = 0; i < of->roots.count; i++) {
         const cg_root *root = &unit->roots.data[of->roots.data[i]];
         for (uint32_t k = 0; k < root->n_readers; k++) {
@@ -75,6 +80,20 @@ static bool has_check(const st_kernel *kernel)
     return false;
 }
 
+/* May a step fail when all is done? Calls of fixed kernels and steps of scans have checks too. */
+static bool may_fail_late(const st_cg_exe *exe)
+{
+    bool may = exe->checks.count != 0;
+    for (uint32_t i = 0; i < exe->kernels.count; i++) {
+        may = may || has_check(&exe->kernels.data[i]);
+    }
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        const cg_scan *scan = exe->launches.data[i].scan;
+        may = may || (scan && may_fail_late(scan->body));
+    }
+    return may && exe->config.emitter->memory;
+}
+
 /* The first step from which on none can fail. */
 static uint32_t find_safe_end(const st_cg_exe *exe)
 {
@@ -85,9 +104,6 @@ static uint32_t find_safe_end(const st_cg_exe *exe)
             break;
         }
         first--;
-    }
-    for (uint32_t i = 0; i < exe->kernels.count && exe->config.emitter->memory; i++) {
-        first = has_check(&exe->kernels.data[i]) ? exe->launches.count : first;
     }
     return first;
 }
@@ -124,6 +140,9 @@ static bool is_safe(st_cg_exe *exe, uint32_t safe_end, uint32_t in, uint32_t out
         const uint32_t to = operand_of(exe, l, CG_BUFFER_OUTPUT, out, &n_to);
         if (n_to != 0 && first_write == UINT32_MAX) {
             first_write = i;
+            if (l->when == CG_TO_COPY) {
+                continue; /* is no step of a call that writes in place, and what it does is undone */
+            }
             if (i < safe_end || (n_from != 0 && (n_from != 1 || n_to != 1 ||
                                                  !cg_may_overwrite(exe, l, from, to)))) {
                 return false;
@@ -164,7 +183,7 @@ static bool is_taken(const st_cg_exe *exe, uint32_t in)
 stator_status cg_plan_write_backs(const cg_unit *unit, st_cg_exe *exe, stator_diag **err)
 {
     const stator_graph_view *v = unit->view;
-    if (v->n_write_backs == 0 || exe->is_body || exe->binds.count != 0) {
+    if (v->n_write_backs == 0 || exe->is_body || exe->binds.count != 0 || may_fail_late(exe)) {
         return STATOR_OK;
     }
     exe->may_alias = st_arena_zalloc(&exe->arena, exe->n_outputs + UINT64_C(1), sizeof(uint32_t));

@@ -39,6 +39,15 @@ typedef struct cg_buffer {
 
 typedef struct cg_scan cg_scan; /* codegen/run/scan_loop.h */
 
+/* When a step runs. Those of an update of some elements of an input depend on whether the result
+ * lies in it in this call: see plan_updates.c. */
+enum cg_when {
+    CG_ALWAYS,
+    CG_TO_COPY,   /* where it does not */
+    CG_TO_KEEP,   /* where it does */
+    CG_TO_RESTORE /* where it does, when a later step has failed */
+};
+
 typedef struct cg_launch {
     uint32_t kernel;       /* index in the module; UINT32_MAX: a call of the library */
     uint32_t first_buffer; /* into exe->operands */
@@ -56,6 +65,8 @@ typedef struct cg_launch {
     st_symprog *numbers;
     int64_t *known;      /* values of `numbers`, when all are known */
     uint32_t stage;      /* binds before it */
+    uint32_t when;       /* cg_when */
+    uint32_t old, new;   /* buffers of the input and of the result, unless ALWAYS */
     uint32_t bind;       /* into exe->binds, + 1: no kernel, it reads its one buffer */
     cg_scan *scan;       /* no kernel: a body, run step by step */
     const char *name;    /* name of the kernel */

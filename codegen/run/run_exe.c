@@ -18,6 +18,7 @@ typedef struct run {
     uintptr_t *slots; /* addresses, when sizes are symbolic */
     struct extra *extra;
     uint32_t status;
+    bool is_undoing;                /* a step has failed */
     const st_device_memory *memory; /* NULL: values lie in host memory */
     void *device_call;
     void *device_work; /* of the first stage */
@@ -233,10 +234,32 @@ static stator_status call_library(run *r, const cg_launch *l, void **pointers, u
                      : library->run(library->self, l->op, &what, err);
 }
 
+static bool is_in_place(const run *r, const cg_launch *l)
+{
+    return pointer_of(r, l->old) == pointer_of(r, l->new);
+}
+
+static bool is_due(const run *r, const cg_launch *l)
+{
+    switch (l->when) {
+    case CG_TO_COPY:
+        return !is_in_place(r, l);
+    case CG_TO_KEEP:
+        return is_in_place(r, l);
+    case CG_TO_RESTORE:
+        return r->is_undoing && is_in_place(r, l);
+    default:
+        return true;
+    }
+}
+
 static stator_status launch(run *r, const cg_launch *l, void **pointers, stator_diag **err)
 {
     const st_emitter *emitter = r->exe->config.emitter;
     int64_t count = 1;
+    if (!is_due(r, l)) {
+        return STATOR_OK;
+    }
     ST_FAIL_IF(l->has_parallel && !st_symprog_eval(&l->count, r->call->syms, &count), err,
                STATOR_OUT_OF_RANGE, "a size cannot be computed");
     if (count <= 0) {
@@ -392,12 +415,30 @@ static stator_status bind_sizes(run *r, const cg_launch *l, stator_diag **err)
     return cg_run_bind(bind, elements, r->call->syms, err);
 }
 
-static stator_status launch_all(run *r, void **pointers, stator_diag **err)
+/* Puts back what the steps before this one have written over in inputs. What fails here fails
+ * because the device is lost, and its memory with it. */
+static void undo(run *r, uint32_t step, void **pointers)
+{
+    r->is_undoing = true;
+    for (uint32_t i = 0; i < step; i++) {
+        const cg_launch *l = &r->exe->launches.data[i];
+        stator_diag *ignored = NULL;
+        if (l->when == CG_TO_RESTORE) {
+            (void)launch(r, l, pointers, &ignored);
+            st_diag_release(ignored);
+        }
+    }
+    r->is_undoing = false;
+}
+
+/* *out_step: the step that has failed. */
+static stator_status launch_steps(run *r, void **pointers, uint32_t *out_step, stator_diag **err)
 {
     const bool is_timed = STATOR_HAS(r->call, note_time) && r->call->note_time != NULL;
     const uint64_t began = is_timed ? st_now_ns() : 0;
     for (uint32_t i = 0; i < r->exe->launches.count; i++) {
         const cg_launch *l = &r->exe->launches.data[i];
+        *out_step = i;
         if (l->bind) {
             ST_TRY(bind_sizes(r, l, err));
             ST_TRY(begin_stage(r, l->stage + 1u, err));
@@ -415,7 +456,18 @@ static stator_status launch_all(run *r, void **pointers, stator_diag **err)
         }
         i += count - 1u;
     }
+    *out_step = r->exe->launches.count;
     return is_timed && r->memory ? note_marks(r, began, err) : STATOR_OK;
+}
+
+static stator_status launch_all(run *r, void **pointers, stator_diag **err)
+{
+    uint32_t step = 0;
+    const stator_status status = launch_steps(r, pointers, &step, err);
+    if (status != STATOR_OK) {
+        undo(r, step, pointers);
+    }
+    return status;
 }
 
 /* Pointers, workspace and launches of a call whose first outputs are there. */

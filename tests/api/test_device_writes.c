@@ -1,5 +1,6 @@
 /* Inputs that a call writes, on the software device: a step whose tensors lie there writes them
- * where they lie, and a call whose check fails late leaves them as they were. */
+ * where they lie, of a cache the rows that it updates alone, and a call whose check fails late
+ * leaves them as they were. */
 #define _GNU_SOURCE
 #include "api_check.h"
 
@@ -142,6 +143,114 @@ static void run_unchecked(stator_ctx *ctx)
     stator_model_destroy(model);
 }
 
+/* ---- updates of some elements ---- */
+
+enum { ROWS = 100 };
+
+/* The index is bounded, so that no check is told late; behind it a call of a library. */
+static const char cache[] = "stir 1\n"
+                            "graph @step(%c: f32[2, 100], %at: i64[2, 1], %row: f32[2, 1], "
+                            "%f: f32[100, 4]) {\n"
+                            "  %lo = constant {value = i64[1] {0}}\n"
+                            "  %hi = constant {value = i64[1] {99}}\n"
+                            "  %a = max(%at, %lo)\n"
+                            "  %b = min(%a, %hi)\n"
+                            "  %n = scatter_elements(%c, %b, %row) {axis = 1}\n"
+                            "  %w = assign(%c, %n)\n"
+                            "  %y = matmul(%n, %f)\n"
+                            "  return %y\n"
+                            "}\n";
+
+static stator_tensor *filled(stator_ctx *ctx, stator_dtype dtype, uint32_t rank,
+                             const int64_t *shape, int64_t from, int64_t step_size)
+{
+    stator_tensor *tensor = NULL;
+    int64_t n = 1;
+    for (uint32_t a = 0; a < rank; a++) {
+        n *= shape[a];
+    }
+    CHECK_OK(ctx, stator_tensor_create(ctx, dtype, rank, shape, &tensor));
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t value = from + i * step_size;
+        if (dtype == STATOR_I64) {
+            ((int64_t *)stator_tensor_data(tensor))[i] = value;
+        } else {
+            ((float *)stator_tensor_data(tensor))[i] = (float)value;
+        }
+    }
+    return on_device(ctx, tensor);
+}
+
+static void run_cache(stator_ctx *ctx)
+{
+    static const int64_t shape[] = {2, ROWS};
+    static const int64_t row_shape[] = {2, 1};
+    static const int64_t factor_shape[] = {ROWS, 4};
+    stator_model *model = load_text(ctx, cache);
+    stator_function *f = compile_for(ctx, model, "cuda_soft");
+    stator_tensor *in[4] = {filled(ctx, STATOR_F32, 2, shape, 1, 1),
+                            filled(ctx, STATOR_I64, 2, row_shape, 7, 500),
+                            filled(ctx, STATOR_F32, 2, row_shape, -1, -1),
+                            filled(ctx, STATOR_F32, 2, factor_shape, 1, 0)};
+    stator_tensor *out = NULL;
+    stator_tensor *host = NULL;
+    CHECK_OK(ctx, stator_call_tensors(f, 4, in, 1, &out));
+    expect_copies(ctx, f, 1, 0);
+    CHECK_OK(ctx, stator_tensor_create(ctx, STATOR_F32, 2, shape, &host));
+    CHECK_OK(ctx, stator_tensor_copy(ctx, host, in[0]));
+    for (int i = 0; i < 2 * ROWS; i++) {
+        const float want = i == 7 ? -1.0F : i == 2 * ROWS - 1 ? -2.0F : (float)(i + 1);
+        CHECK(((const float *)stator_tensor_data(host))[i] == want);
+    }
+    stator_tensor_release(host);
+    stator_tensor_release(out);
+    for (int i = 0; i < 4; i++) {
+        stator_tensor_release(in[i]);
+    }
+    stator_function_destroy(f);
+    stator_model_destroy(model);
+}
+
+/* A fixed kernel tells of its check late too: what is written behind it has two buffers. */
+static const char fixed[] = "stir 1\n"
+                            "graph @step(%p: f32[2, 100], %x: f32[200], %i: i64[200]) {\n"
+                            "  %1 = scatter_elements(%x, %i, %x) {axis = 0}\n"
+                            "  %2 = reshape(%1) {shape = [2, 100]}\n"
+                            "  %3 = sub(%p, %2)\n"
+                            "  %4 = assign(%p, %3)\n"
+                            "  return %i\n"
+                            "}\n";
+
+static void run_fixed(stator_ctx *ctx)
+{
+    static const int64_t shape[] = {2, ROWS};
+    static const int64_t list_shape[] = {2 * ROWS};
+    stator_model *model = load_text(ctx, fixed);
+    stator_function *f = compile_for(ctx, model, "cuda_soft");
+    stator_tensor *in[3] = {filled(ctx, STATOR_F32, 2, shape, 1, 1),
+                            filled(ctx, STATOR_F32, 1, list_shape, 1, 1),
+                            filled(ctx, STATOR_I64, 1, list_shape, 1, 1)};
+    stator_tensor *out = NULL;
+    stator_tensor *host = NULL;
+    stator_status status = stator_call_tensors(f, 3, in, 1, &out);
+    if (status == STATOR_OK) { /* told by the next wait */
+        status = stator_tensor_wait(ctx, out);
+    }
+    CHECK(status == STATOR_OUT_OF_RANGE);
+    CHECK_OK(ctx, stator_tensor_create(ctx, STATOR_F32, 2, shape, &host));
+    CHECK_OK(ctx, stator_tensor_copy(ctx, host, in[0]));
+    for (int i = 0; i < 2 * ROWS; i++) {
+        CHECK(((const float *)stator_tensor_data(host))[i] == (float)(i + 1));
+    }
+    stator_tensor_release(host);
+    stator_tensor_release(out);
+    for (int i = 0; i < 3; i++) {
+        stator_tensor_release(in[i]);
+    }
+    stator_function_destroy(f);
+    stator_model_destroy(model);
+}
+
 int main(void)
 {
     if (access(ST_TEST_BUILD "/tests/softgpu/libcuda.so.1", F_OK) != 0) {
@@ -158,6 +267,8 @@ int main(void)
     }
     run_checked(ctx);
     run_unchecked(ctx);
+    run_cache(ctx);
+    run_fixed(ctx);
     stator_ctx_destroy(ctx);
     return 0;
 }

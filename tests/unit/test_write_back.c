@@ -375,3 +375,160 @@ Test(write_back, a_large_step_copies_no_parameter)
     stator_function_destroy(f);
     stator_ctx_destroy(ctx);
 }
+
+/* ---- updates of some elements ---- */
+
+enum { CACHE_HEADS = 6, CACHE_ROWS = 64, CACHE_WIDTH = 32, CACHE_BEHIND = 9 };
+
+static const int64_t cache_shape[] = {2, 3, CACHE_ROWS, CACHE_WIDTH};
+static const int64_t row_shape[] = {2, 3, 1, CACHE_WIDTH};
+static const int64_t one[] = {1};
+static const int64_t few[] = {3};
+
+/* What a decoder does with a cache: a row for each head, the sum over all, and behind it a step
+ * that fails when %i is no index of %t. */
+static const char cache_text[] =
+    "stir 1\n"
+    "graph @step(%c: f32[2, 3, 64, 32], %at: i64[2, 3, 1, 32], %row: f32[2, 3, 1, 32], "
+    "%i: i64[1], %t: f32[3]) {\n"
+    "  %n = scatter_elements(%c, %at, %row) {axis = 2}\n"
+    "  %w = assign(%c, %n)\n"
+    "  %s = reduce_sum(%n) {axes = [0, 1, 2, 3]}\n"
+    "  %g = gather(%t, %i) {axis = 0}\n"
+    "  %y = add(%g, %s)\n"
+    "  return %y\n"
+    "}\n";
+
+static void set_indices(stator_tensor *at, int64_t position, int64_t last)
+{
+    int64_t *to = stator_tensor_data(at);
+    for (int i = 0; i < CACHE_HEADS * CACHE_WIDTH; i++) {
+        to[i] = i == CACHE_HEADS * CACHE_WIDTH - 1 ? last : position;
+    }
+}
+
+/* A call that must fail, and leave the cache as it is. */
+static void expect_undone(stator_ctx *ctx, stator_function *f, stator_tensor **in)
+{
+    static float before[CACHE_HEADS * CACHE_ROWS * CACHE_WIDTH];
+    stator_tensor *out = NULL;
+    memcpy(before, stator_tensor_data(in[0]), sizeof before);
+    cr_expect_eq(stator_call_tensors(f, 5, in, 1, &out), STATOR_OUT_OF_RANGE, "%s",
+                 stator_ctx_error_text(ctx));
+    cr_expect_null(out);
+    cr_expect_eq(memcmp(stator_tensor_data(in[0]), before, sizeof before), 0);
+}
+
+Test(write_back, a_cache_gets_its_row_and_no_more)
+{
+    static const int64_t index = 1;
+    static const float table[] = {0, 1, 2};
+    stator_ctx *ctx = run_context();
+    for (uint32_t k = 0; k < 3; k++) {
+        stator_function *f = run_compile(ctx, places[k], cache_text, "cache");
+        static int64_t zeros[CACHE_HEADS * CACHE_WIDTH];
+        stator_tensor *in[] = {
+            run_counting(ctx, 4, cache_shape), run_tensor(ctx, STATOR_I64, 4, row_shape, zeros),
+            run_counting(ctx, 4, row_shape), run_tensor(ctx, STATOR_I64, 1, one, &index),
+            run_tensor(ctx, STATOR_F32, 1, few, table)};
+        stator_tensor *out = NULL;
+        cr_assert(f);
+        int64_t *behind = stator_tensor_data(in[3]);
+        set_indices(in[1], 5, 5);
+        *behind = CACHE_BEHIND;
+        expect_undone(ctx, f, in); /* a step behind the update */
+        *behind = 1;
+        set_indices(in[1], 5, CACHE_ROWS);
+        expect_undone(ctx, f, in); /* an index of the update itself */
+        set_indices(in[1], 7, -1);
+        cr_assert_eq(stator_call_tensors(f, 5, in, 1, &out), STATOR_OK, "%s",
+                     stator_ctx_error_text(ctx));
+        const bool is_compiled = k == 2;
+        expect_copies(f, places[k], 1, is_compiled ? 0 : 1,
+                      is_compiled ? 0 : sizeof(float) * CACHE_HEADS * CACHE_ROWS * CACHE_WIDTH);
+        const float *c = stator_tensor_data(in[0]);
+        for (int i = 0; i < CACHE_HEADS * CACHE_ROWS * CACHE_WIDTH; i++) {
+            const int head = i / (CACHE_ROWS * CACHE_WIDTH);
+            const int row = i / CACHE_WIDTH % CACHE_ROWS;
+            const int update = head * CACHE_WIDTH + i % CACHE_WIDTH;
+            const bool is_last = update == CACHE_HEADS * CACHE_WIDTH - 1;
+            const bool is_new = row == (is_last ? CACHE_ROWS - 1 : 7);
+            cr_assert_eq(c[i], (float)(1 + (is_new ? update : i)), "%s: element %d is %g",
+                         places[k], i, (double)c[i]);
+        }
+        stator_tensor_release(out);
+        for (int i = 0; i < 5; i++) {
+            stator_tensor_release(in[i]);
+        }
+        stator_function_destroy(f);
+    }
+    stator_ctx_destroy(ctx);
+}
+
+/* Rows 4, 1 and 4 again of [6, 4], which counts from 1: %c <- scatter_nd(...). The updates lie
+ * `apart` elements behind the cache in one memory. Returns what is in the cache. */
+static void scatter_rows(stator_ctx *ctx, const char *backend, const char *text, int64_t apart,
+                         uint32_t n_copied, float out_cache[24])
+{
+    static float memory[48];
+    static const int64_t shape[] = {6, 4};
+    static const int64_t list_shape[] = {3, 1};
+    static const int64_t update_shape[] = {3, 4};
+    static const int64_t list[] = {4, 1, 4};
+    const stator_buffer c = {
+        .struct_size = sizeof c, .data = memory, .size_bytes = 24 * sizeof(float)};
+    const stator_buffer u = {
+        .struct_size = sizeof u, .data = memory + apart, .size_bytes = 12 * sizeof(float)};
+    stator_function *f = run_compile(ctx, backend, text, "rows");
+    stator_tensor *in[3] = {NULL, run_tensor(ctx, STATOR_I64, 2, list_shape, list), NULL};
+    stator_tensor *out = NULL;
+    for (int i = 0; i < 48; i++) {
+        memory[i] = (float)(i + 1);
+    }
+    cr_assert(f);
+    cr_assert_eq(stator_tensor_wrap(ctx, STATOR_F32, 2, shape, &c, &in[0]), STATOR_OK);
+    cr_assert_eq(stator_tensor_wrap(ctx, STATOR_F32, 2, update_shape, &u, &in[2]), STATOR_OK);
+    cr_assert_eq(stator_call_tensors(f, 3, in, 1, &out), STATOR_OK, "%s",
+                 stator_ctx_error_text(ctx));
+    expect_copies(f, backend, 1, n_copied, 96U * n_copied);
+    memcpy(out_cache, memory, 24 * sizeof(float));
+    stator_tensor_release(out);
+    for (int i = 0; i < 3; i++) {
+        stator_tensor_release(in[i]);
+    }
+    stator_function_destroy(f);
+}
+
+static const char rows_text[] = "stir 1\n"
+                                "graph @m(%%c: f32[6, 4], %%at: i64[3, 1], %%u: f32[3, 4]) {\n"
+                                "  %%v = %s\n"
+                                "  %%n = scatter_nd(%%c, %%at, %%v) {reduction = \"%s\"}\n"
+                                "  %%w = assign(%%c, %%n)\n"
+                                "  %%s = reduce_sum(%%n) {axes = [0, 1]}\n"
+                                "  return %%s\n"
+                                "}\n";
+
+/* Updates that meet, with each reduction; updates in the cache's own memory, or made of it, which
+ * are written from a copy. */
+Test(write_back, rows_that_meet_are_combined_in_place)
+{
+    static const char *const reductions[] = {"none", "add", "mul", "max"};
+    static const char from_cache[] = "slice(%c) {starts = [3, 0], sizes = [3, 4], steps = [1, 1]}";
+    stator_ctx *ctx = run_context();
+    for (uint32_t r = 0; r < 4; r++) {
+        char text[512];
+        float want[24];
+        float got[24];
+        for (int apart = 8; apart <= 32; apart += 24) {
+            (void)snprintf(text, sizeof text, rows_text, "neg(%u)", reductions[r]);
+            scatter_rows(ctx, "eager", text, apart, 1, want);
+            scatter_rows(ctx, "inductor-cpu", text, apart, apart < 24, got);
+            cr_expect_eq(memcmp(got, want, sizeof got), 0, "%s, %d apart", reductions[r], apart);
+        }
+        (void)snprintf(text, sizeof text, rows_text, from_cache, reductions[r]);
+        scatter_rows(ctx, "eager", text, 32, 1, want);
+        scatter_rows(ctx, "inductor-cpu", text, 32, 1, got);
+        cr_expect_eq(memcmp(got, want, sizeof got), 0, "%s of the cache", reductions[r]);
+    }
+    stator_ctx_destroy(ctx);
+}

@@ -19,6 +19,22 @@ static stator_status take_text(const char *name, const stator_host *host,
     return STATOR_OK;
 }
 
+/* A mode promises what its name says: one that would do nothing is refused. */
+static stator_status check_mode(const char *name, const stator_host *host,
+                                const stator_options *options, stator_diag **err)
+{
+    const char *mode = host->opt->get_str(options, "mode");
+    if (mode == NULL || strcmp(mode, "default") == 0) {
+        return STATOR_OK;
+    }
+    return st_fail(err, STATOR_UNIMPLEMENTED, "%s has no mode=%s yet: %s; leave the mode out", name,
+                   mode,
+                   strcmp(mode, "reduce-overhead") == 0
+                       ? "it does not record the kernels of a call to launch them at once"
+                       : "it does not measure shapes of kernels on the device, which it chooses by "
+                         "rates that are known");
+}
+
 stator_status st_gpu_settings_of(const st_gpu_vendor *vendor, const char *name,
                                  const stator_host *host, const stator_options *options,
                                  uint32_t device, st_gpu_settings *out, stator_diag **err)
@@ -26,6 +42,7 @@ stator_status st_gpu_settings_of(const st_gpu_vendor *vendor, const char *name,
     const int64_t named = host->opt->get_i64(options, "device");
     const int64_t cap = host->opt->get_i64(options, "memory_cap");
     memset(out, 0, sizeof *out);
+    ST_TRY(check_mode(name, host, options, err));
     ST_FAIL_IF(named >= 0 && device != 0 && (int64_t)device != named, err, STATOR_INVALID_ARGUMENT,
                "%s: the application asks for device %u, the option device says %lld; leave one "
                "of them out",

@@ -20,6 +20,10 @@
         "how f32 contractions are computed: strict: by f32 products and sums; "                    \
         "tf32: factors rounded to 10 bits of fraction; bf16x3, bf16x6: factors "                   \
         "taken apart into two or three of bf16, and so many products")
+#define ST_GPU_OPTION_MODE                                                                         \
+    STATOR_OPTION_ENUM_ROW(0, "mode", "default",                                                   \
+                           "default,reduce-overhead,max-autotune,max-autotune-no-cudagraphs",      \
+                           "default; the others are refused, with what they wait for")
 #define ST_GPU_OPTION_MEMORY_CAP                                                                   \
     STATOR_OPTION_ROW(STATOR_OPTION_BYTES, 0, "memory_cap", "0",                                   \
                       "bytes of device memory at most, as in 20G; 0: no limit")
@@ -55,7 +59,7 @@ typedef struct st_gpu_settings {
 } st_gpu_settings;
 
 /* `name` is the backend's, `device` the number that the host asks for. INVALID_ARGUMENT: a value
- * is too long, or two numbers of devices disagree. */
+ * is too long, or two numbers of devices disagree; UNIMPLEMENTED: a mode that is not there yet. */
 stator_status st_gpu_settings_of(const st_gpu_vendor *vendor, const char *name,
                                  const stator_host *host, const stator_options *options,
                                  uint32_t device, st_gpu_settings *out, stator_diag **err);

@@ -52,6 +52,7 @@ static const stator_option_desc option_rows[] = {
     STATOR_OPTION_ENUM_ROW(STATOR_OPTION_AFFECTS_CODE, "contractions", "cublaslt", "cublaslt,loops",
                            "cublaslt: matrix products by cuBLASLt, where it is there and takes "
                            "them; loops: by generated kernels"),
+    ST_GPU_OPTION_MODE,
     ST_GPU_OPTION_MEMORY_CAP,
     ST_GPU_OPTION_DETERMINISTIC,
     ST_GPU_OPTION_CHECKS,
@@ -103,7 +104,7 @@ static const stator_item *const items[] = {&backend.item};
 STATOR_PLUGIN(
     CUDA_NAME, CUDA_VERSION, "Stator", "[\"backend\"]",
     ",\"licence\":\"Apache-2.0\",\"tags\":" CUDA_NOTE_TAGS ",\"priority\":20,"
-    "\"options\":[\"device\",\"numerics\",\"matmul\",\"contractions\",\"memory_cap\","
+    "\"options\":[\"device\",\"numerics\",\"matmul\",\"contractions\",\"mode\",\"memory_cap\","
     "\"deterministic\",\"checks\",\"self_test\","
     "\"arch\",\"driver\",\"nvrtc\",\"cublaslt\"],\"devices\":[\"cuda\"],\"description\":\"" CUDA_DOC
     "\"" CUDA_NOTE_REQUIRES,

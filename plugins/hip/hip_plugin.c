@@ -43,6 +43,7 @@ static const stator_option_desc option_rows[] = {
     ST_GPU_OPTION_DEVICE("HIP_VISIBLE_DEVICES"),
     ST_GPU_OPTION_NUMERICS,
     ST_GPU_OPTION_MATMUL,
+    ST_GPU_OPTION_MODE,
     ST_GPU_OPTION_MEMORY_CAP,
     ST_GPU_OPTION_DETERMINISTIC,
     ST_GPU_OPTION_CHECKS,
@@ -77,11 +78,11 @@ static const stator_backend backend = {
 
 static const stator_item *const items[] = {&backend.item};
 
-STATOR_PLUGIN(HIP_NAME, HIP_VERSION, "Stator", "[\"backend\"]",
-              ",\"licence\":\"Apache-2.0\",\"tags\":" HIP_NOTE_TAGS ",\"priority\":20,"
-              "\"options\":[\"device\",\"numerics\",\"matmul\",\"memory_cap\",\"deterministic\","
-              "\"checks\",\"self_test\","
-              "\"arch\",\"driver\","
-              "\"hiprtc\"],\"devices\":[\"rocm\"],\"description\":\"" HIP_DOC
-              "\"" HIP_NOTE_REQUIRES,
-              items, hip_init, st_gpu_backend_shutdown);
+STATOR_PLUGIN(
+    HIP_NAME, HIP_VERSION, "Stator", "[\"backend\"]",
+    ",\"licence\":\"Apache-2.0\",\"tags\":" HIP_NOTE_TAGS ",\"priority\":20,"
+    "\"options\":[\"device\",\"numerics\",\"matmul\",\"mode\",\"memory_cap\",\"deterministic\","
+    "\"checks\",\"self_test\","
+    "\"arch\",\"driver\","
+    "\"hiprtc\"],\"devices\":[\"rocm\"],\"description\":\"" HIP_DOC "\"" HIP_NOTE_REQUIRES,
+    items, hip_init, st_gpu_backend_shutdown);

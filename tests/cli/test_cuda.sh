@@ -66,4 +66,12 @@ has "$work/out" 'there is no device cuda_soft:77: the driver sees'
 "$STATOR" run "$work/pointwise.stir" --random 0 --backend cuda_soft --backend-option arch=H100 >"$work/out" 2>&1 &&
     fail "an architecture of no GPU was taken"
 has "$work/out" "'H100' is no architecture"
+# Modes: one that would do nothing is refused, with what it waits for; by option as by flag.
+"$STATOR" run "$work/pointwise.stir" --random 0 --backend cuda_soft --mode default >"$work/out" 2>&1 || fail "no mode default"
+"$STATOR" run "$work/pointwise.stir" --random 0 --backend cuda_soft --mode reduce-overhead >"$work/out" 2>&1 &&
+    fail "mode reduce-overhead was taken"
+has "$work/out" 'cuda_soft has no mode=reduce-overhead yet: it does not record'
+"$STATOR" run "$work/pointwise.stir" --random 0 --backend cuda_soft --backend-option mode=max-autotune >"$work/out" 2>&1 &&
+    fail "mode max-autotune was taken"
+has "$work/out" 'cuda_soft has no mode=max-autotune yet: it does not measure'
 echo ok

@@ -105,6 +105,9 @@ ROWS = {
                     lambda: (rand(1 << 20), rand(1 << 20), rand(1 << 20)), ("default",), 0),
     "scatter_last": ("scatter_last", lambda x, r, u: x.scatter(0, places(r, 1 << 20), u),
                      lambda: (rand(1 << 20), rand(1 << 20), rand(1 << 20)), ("default",), 0),
+    # Both write a row of each head into the cache where it lies.
+    "cache_row": ("cache_row", lambda c, r, u: (c.index_copy_(2, (torch.sin(r)**2 * 63).long().view(1), u), -u)[1],
+                  lambda: (rand(8, 32, 4096, 128), rand(1, 1, 1, 1), rand(8, 32, 1, 128)), ("default",), 0),
     "gemm_f32": ("gemm_f32", lambda a, b: a @ b, lambda: (rand(4096, 4096), rand(4096, 4096)), (), 2 * 4096**3),
     "gemm_bf16": ("gemm_bf16", lambda a, b: a @ b,
                   lambda: (rand(4096, 4096, dtype="bfloat16"), rand(4096, 4096, dtype="bfloat16")), (),

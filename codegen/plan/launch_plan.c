@@ -318,6 +318,30 @@ static stator_status take_kernel(planner *p, uint32_t group, st_kernel *plain, s
     return add_launch(p, kernel, err);
 }
 
+/* The newest step touches no more of the cache than updates go to. */
+static void note_part(planner *p, const cg_fusion_group *group, uint32_t old, uint32_t new)
+{
+    const cg_unit *unit = p->unit;
+    cg_launch *launch = &p->exe->launches.data[p->exe->launches.count - 1u];
+    const st_kernel *kernel = &p->exe->kernels.data[launch->kernel];
+    const cg_buffer *result = &unit->buffers.data[new];
+    int64_t all = 0;
+    int64_t kept = 0;
+    if (group->part == CG_SCATTER_COPY || !st_sym_const(&unit->syms->tab, result->numel, &all) ||
+        !st_sym_const(&unit->syms->tab, unit->buffers.data[group->kept].numel, &kept) ||
+        kept >= all) {
+        return;
+    }
+    const uint64_t bytes = (uint64_t)(all - kept) * st_element_bytes(result->dtype);
+    for (uint32_t i = 0; i < kernel->buffers.count; i++) {
+        const st_loop_buffer *buffer = &kernel->buffers.data[i];
+        if (buffer->id == old || buffer->id == new) {
+            launch->read_bytes -= buffer->flags & ST_BUFFER_READ ? bytes : 0;
+            launch->written_bytes -= buffer->flags & ST_BUFFER_WRITTEN ? bytes : 0;
+        }
+    }
+}
+
 /* The steps of an update that may be in place (plan_updates.c). */
 static stator_status add_update(planner *p, uint32_t group, stator_diag **err)
 {
@@ -346,6 +370,7 @@ static stator_status add_update(planner *p, uint32_t group, stator_diag **err)
         launch->when = when[part];
         launch->old = cg_alias_root(unit, cg_value_of(unit, cg_operand(&node, 0))->buffer);
         launch->new = node.out->buffer;
+        note_part(p, of, launch->old, launch->new);
     }
     return STATOR_OK;
 }

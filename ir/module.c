@@ -579,32 +579,43 @@ uint32_t st_module_origin_merge(st_module *m, uint32_t a, uint32_t b)
     return result;
 }
 
-static uint32_t backward_name(st_module *m, const char *name)
+/* The mark and the name, which is without STATOR_RECOMPUTED: the gradient of a node that is
+ * computed once more is that of the first one, and what is computed a third time is named as the
+ * second. */
+static uint32_t marked_name(st_module *m, const char *mark, const char *name)
 {
     st_str text;
     st_str_init(&text, m->mem);
-    st_str_addf(&text, STATOR_BACKWARD_OF "%s", name);
+    if (strncmp(name, STATOR_RECOMPUTED, strlen(STATOR_RECOMPUTED)) == 0) {
+        name += strlen(STATOR_RECOMPUTED);
+    }
+    st_str_addf(&text, "%s%s", mark, name);
     const uint32_t string = st_str_ok(&text) ? st_module_string(m, text.data, text.len) : 0;
     st_str_deinit(&text);
     return string;
 }
 
-uint32_t st_module_origin_backward(st_module *m, uint32_t origin, const char *op)
+uint32_t st_module_origin_marked(st_module *m, uint32_t origin, const char *mark, const char *op)
 {
     stator_origin_row rows[MERGED_ORIGINS_MAX];
     const uint32_t n = gather_origins(m, origin, rows, 0);
     uint32_t result = 0;
     if (n == 0) {
-        const stator_origin_row row = {.name = backward_name(m, op), .kind = text_ref(m, op)};
+        const stator_origin_row row = {.name = marked_name(m, mark, op), .kind = text_ref(m, op)};
         return push_origin(m, &row);
     }
     for (uint32_t i = n; i > 0; i--) {
         stator_origin_row *row = &rows[i - 1];
-        row->name = backward_name(m, st_module_str(m, row->name != 0 ? row->name : row->kind));
+        row->name = marked_name(m, mark, st_module_str(m, row->name != 0 ? row->name : row->kind));
         row->next = result;
         result = push_origin(m, row);
     }
     return result;
+}
+
+uint32_t st_module_origin_backward(st_module *m, uint32_t origin, const char *op)
+{
+    return st_module_origin_marked(m, origin, STATOR_BACKWARD_OF, op);
 }
 
 void st_module_note_origin(const st_module *m, uint32_t origin, stator_diag **err)

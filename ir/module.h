@@ -57,8 +57,10 @@ uint32_t st_module_origin(st_module *m, const char *name, const char *kind, cons
 /* st_module_refs reports no memory as UINT32_MAX. */
 /* The union of two origins (a merged node's). */
 uint32_t st_module_origin_merge(st_module *m, uint32_t a, uint32_t b);
-/* The origin of what the gradient of a node adds: the names of the node's, each behind
- * STATOR_BACKWARD_OF; the op's where the node has none. */
+/* The names of an origin, each behind a mark, STATOR_BACKWARD_OF or STATOR_RECOMPUTED; the op's
+ * where the node has none. */
+uint32_t st_module_origin_marked(st_module *m, uint32_t origin, const char *mark, const char *op);
+/* The origin of what the gradient of a node adds. */
 uint32_t st_module_origin_backward(st_module *m, uint32_t origin, const char *op);
 /* Says in *err, where there is one, which node of the model an error is about. */
 void st_module_note_origin(const st_module *m, uint32_t origin, stator_diag **err);

@@ -247,6 +247,32 @@ uint32_t st_optable_count(const st_optable *table)
     return table->ops.count ? table->ops.count - 1u : 0;
 }
 
+st_recompute st_op_recompute(const st_op *op)
+{
+    static const struct {
+        uint64_t flags;
+        st_recompute cost;
+    } costs[] = {
+        {STATOR_OP_EFFECT | STATOR_OP_WRITES | STATOR_OP_REGIONS | STATOR_OP_UNBACKED,
+         ST_RECOMPUTE_NEVER},
+        {STATOR_OP_RANDOM, ST_RECOMPUTE_RANDOM},
+        {STATOR_OP_NO_RECOMPUTE, ST_RECOMPUTE_NEVER},
+        {STATOR_OP_CONTRACTS, ST_RECOMPUTE_HEAVY},
+        {STATOR_OP_VIEW | STATOR_OP_CONSTANT, ST_RECOMPUTE_FREE},
+        {STATOR_OP_REDUCES, ST_RECOMPUTE_SWEEP},
+        {STATOR_OP_POINTWISE, ST_RECOMPUTE_POINTWISE},
+    };
+    if (op->def != NULL && op->def->recompute != ST_RECOMPUTE_BY_FLAGS) {
+        return op->def->recompute;
+    }
+    for (uint32_t k = 0; k < sizeof costs / sizeof costs[0]; k++) {
+        if ((op->desc.flags & costs[k].flags) != 0) {
+            return costs[k].cost;
+        }
+    }
+    return ST_RECOMPUTE_HEAVY;
+}
+
 static stator_status publish(st_optable *table, const st_op *op, stator_diag **err)
 {
     uint32_t id = 0;

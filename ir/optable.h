@@ -44,6 +44,17 @@ typedef void (*st_unify_sizes_fn)(struct st_baked_in_reading *reading);
  * cannot be had. */
 typedef bool (*st_size_requirements_fn)(struct st_baked_in_again *again);
 
+/* What it costs to compute a node again instead of keeping its results (ir/recompute/kept.c). */
+typedef enum st_recompute {
+    ST_RECOMPUTE_BY_FLAGS = 0, /* of a row: what its flags say, HEAVY where they say nothing */
+    ST_RECOMPUTE_FREE,         /* nothing: views, sizes, constants */
+    ST_RECOMPUTE_POINTWISE,    /* a step of a fused loop over its result */
+    ST_RECOMPUTE_SWEEP,        /* a loop or two over what it reads */
+    ST_RECOMPUTE_HEAVY,        /* more: contractions, windows, sorts; only where allowed */
+    ST_RECOMPUTE_RANDOM,       /* only where allowed */
+    ST_RECOMPUTE_NEVER         /* effects, control flow, sizes that a run tells */
+} st_recompute;
+
 typedef struct st_op_def { /* one row as written */
     const char *name;
     const char *operands;
@@ -65,6 +76,7 @@ typedef struct st_op_def { /* one row as written */
     uint64_t flags;
     uint32_t version;
     uint32_t regions;
+    st_recompute recompute;
     double rtol, atol; /* tolerance of the op in f32 (0: exact) */
 } st_op_def;
 
@@ -93,6 +105,8 @@ void st_optable_deinit(st_optable *table);
 uint32_t st_optable_find(const st_optable *table, const char *name); /* 0 unknown */
 const st_op *st_optable_at(const st_optable *table, uint32_t op);
 uint32_t st_optable_count(const st_optable *table);
+/* Never BY_FLAGS. */
+st_recompute st_op_recompute(const st_op *op);
 /* Adds an op of a library that `plugin` holds; ALREADY_EXISTS when the name is taken. */
 stator_status st_optable_add(st_optable *table, const char *plugin, const void *oplib_op,
                              void *self, stator_diag **err);

@@ -94,12 +94,17 @@ static void own_witnesses(stator_graph *root)
     }
 }
 
-stator_status st_joint_finish(stator_builder *b, stator_diag **err)
+stator_status st_joint_tidy(st_module *module, stator_diag **err)
 {
-    st_module *module = b->module;
     const st_pass_ctx ctx = {.mem = module->mem};
-    ST_TRY(st_builder_finish(b, &module->root, err));
     ST_TRY(st_pass_run(st_pass_find("dce"), &ctx, module->root, &module->root, err));
     own_witnesses(module->root);
     return st_check_symbols_bound(module->root, err);
+}
+
+stator_status st_joint_finish(stator_builder *b, stator_diag **err)
+{
+    st_module *module = b->module;
+    ST_TRY(st_builder_finish(b, &module->root, err));
+    return st_joint_tidy(module, err);
 }

@@ -26,5 +26,7 @@ stator_status st_joint_prepare(st_module *module, stator_diag **err);
  * had been imported: its values are their own witnesses. Ends the builder also on failure.
  * INVALID_ARGUMENT: a size is read that no input tells. */
 stator_status st_joint_finish(stator_builder *b, stator_diag **err);
+/* The same of the graph that is the module's root by now. */
+stator_status st_joint_tidy(st_module *module, stator_diag **err);
 
 #endif

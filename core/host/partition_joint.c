@@ -1,4 +1,5 @@
-/* The two parts of a joint model as models of their own; see stator/train.h.
+/* The two parts of a joint model as models of their own, and before that the plan of what is kept
+ * between them; see stator/train.h.
  *
  * In: a joint graph, whose nodes say which of them are backward. Out: the forward graph, which also
  * gives what the backward graph reads of it (the saved values), and the backward graph, which takes
@@ -13,6 +14,7 @@
 #include "core/host/joint.h"
 #include "core/host/model.h"
 #include "ir/builder.h"
+#include "ir/passes/pass.h"
 #include <stator/train.h>
 
 #include <string.h>
@@ -123,7 +125,7 @@ static bool wants_input(const halves *h, stator_ref input, bool backward, bool s
 {
     const bool is_param = (stator_value_at(h->v, input)->flags & STATOR_VALUE_PARAM) != 0;
     if (backward) {
-        return h->backward[input] || (sizes && !is_param && h->forward[input]);
+        return h->backward[input] || (sizes && !is_param);
     }
     return h->forward[input] || !h->backward[input];
 }
@@ -230,19 +232,44 @@ static stator_status part_module(st_module *module, bool backward, stator_diag *
     return status;
 }
 
-/* ---- the whole ---- */
+/* ---- the plan ---- */
 
-static stator_status read_options(const stator_partition_options *given, stator_diag **err)
+typedef struct plan {
+    stator_partition_options options;
+    st_keep_limits limits;
+    bool is_min_cut;
+    bool is_capped;
+    stator_ctx *ctx;
+} plan;
+
+static void on_note(void *self, const char *text)
+{
+    plan *p = self;
+    p->is_capped = true;
+    st_log(p->ctx, "passes", 1, "%s", text);
+}
+
+static stator_status read_options(const stator_partition_options *given, plan *out,
+                                  stator_diag **err)
 {
     static const stator_partition_options nothing = {.struct_size = sizeof nothing};
-    stator_partition_options o;
-    ST_TRY(ST_SIZED_READ(stator_partition_options, &o, given != NULL ? given : &nothing, err));
-    ST_TRY(st_check_flags(o.flags, 0, "stator_partition_options", err));
-    ST_FAIL_IF(o.plan != NULL && strcmp(o.plan, "min-cut") == 0, err, STATOR_UNIMPLEMENTED,
-               "the plan 'min-cut', which computes values again, is not there yet; 'default' keeps "
-               "what the forward part made");
-    ST_FAIL_IF(o.plan != NULL && strcmp(o.plan, "default") != 0, err, STATOR_INVALID_ARGUMENT,
-               "the plan '%s' is none of default and min-cut", o.plan);
+    stator_partition_options *o = &out->options;
+    ST_TRY(ST_SIZED_READ(stator_partition_options, o, given != NULL ? given : &nothing, err));
+    ST_TRY(st_check_flags(
+        o->flags, STATOR_PARTITION_BUDGET | STATOR_PARTITION_CONTRACTIONS | STATOR_PARTITION_RANDOM,
+        "stator_partition_options", err));
+    out->is_min_cut = o->plan != NULL && strcmp(o->plan, "min-cut") == 0;
+    ST_FAIL_IF(o->plan != NULL && !out->is_min_cut && strcmp(o->plan, "default") != 0, err,
+               STATOR_INVALID_ARGUMENT, "the plan '%s' is none of default and min-cut", o->plan);
+    const bool has_budget = (o->flags & STATOR_PARTITION_BUDGET) != 0;
+    out->limits.budget = has_budget ? o->budget : 1;
+    ST_FAIL_IF(!(out->limits.budget >= 0 && out->limits.budget <= 1), err, STATOR_INVALID_ARGUMENT,
+               "the budget %g is not from 0 to 1", out->limits.budget);
+    ST_FAIL_IF(has_budget && !out->is_min_cut, err, STATOR_INVALID_ARGUMENT,
+               "a budget is one of the plan 'min-cut'");
+    out->limits.allowed =
+        ((o->flags & STATOR_PARTITION_CONTRACTIONS) != 0 ? ST_RECOMPUTE_ALLOW_HEAVY : 0u) |
+        ((o->flags & STATOR_PARTITION_RANDOM) != 0 ? ST_RECOMPUTE_ALLOW_RANDOM : 0u);
     return STATOR_OK;
 }
 
@@ -257,16 +284,60 @@ static bool has_backward_output(const stator_graph *graph)
     return found;
 }
 
+static stator_status rematerialise_module(st_module *module, plan *p, stator_diag **err)
+{
+    const st_pass_ctx ctx = {
+        .mem = module->mem, .keep_limits = &p->limits, .note = on_note, .note_self = p};
+    ST_FAIL_IF(!has_backward_output(module->root), err, STATOR_INVALID_ARGUMENT,
+               "the model has no gradient among its outputs; stator_model_differentiate makes one "
+               "that has");
+    if (!p->is_min_cut) {
+        return STATOR_OK;
+    }
+    ST_TRY(st_pass_run(st_pass_find("rematerialise"), &ctx, module->root, &module->root, err));
+    return st_joint_tidy(module, err);
+}
+
+static stator_status fill_facts(const plan *p, const stator_model *joint, stator_diag **err)
+{
+    const stator_graph_view *v = st_graph_view(stator_model_graph(joint));
+    stator_partition_facts facts = {.is_capped = p->is_capped};
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        facts.recomputed += stator_node_is_recomputed(v, node);
+    }
+    return p->options.facts == NULL
+               ? STATOR_OK
+               : ST_SIZED_WRITE(stator_partition_facts, p->options.facts, &facts, err);
+}
+
+/* ---- the whole ---- */
+
+stator_status stator_model_rematerialise(const stator_model *joint,
+                                         const stator_partition_options *options,
+                                         stator_model **out_model)
+{
+    *out_model = NULL;
+    plan p = {.ctx = joint->ctx};
+    stator_diag *diag = NULL;
+    st_module *copy = NULL;
+    stator_status status = read_options(options, &p, &diag);
+    ST_THEN(status, st_model_copy(joint, &copy, &diag));
+    ST_THEN(status, rematerialise_module(copy, &p, &diag));
+    ST_TRY(st_model_end_copy(joint, copy, status, out_model, diag));
+    const stator_status filled = fill_facts(&p, *out_model, &diag);
+    if (filled != STATOR_OK) {
+        stator_model_destroy(*out_model);
+        *out_model = NULL;
+        return st_ctx_fail(joint->ctx, filled, diag);
+    }
+    return STATOR_OK;
+}
+
 static stator_status make_part(const stator_model *joint, bool backward, stator_model **out)
 {
     stator_diag *diag = NULL;
     st_module *copy = NULL;
     stator_status status = st_model_copy(joint, &copy, &diag);
-    if (status == STATOR_OK && !has_backward_output(copy->root)) {
-        status = st_fail(&diag, STATOR_INVALID_ARGUMENT,
-                         "the model has no gradient among its outputs; stator_model_differentiate "
-                         "makes one that has");
-    }
     ST_THEN(status, part_module(copy, backward, &diag));
     return st_model_end_copy(joint, copy, status, out, diag);
 }
@@ -277,16 +348,14 @@ stator_status stator_model_partition(const stator_model *joint,
 {
     *out_forward = NULL;
     *out_backward = NULL;
-    stator_diag *diag = NULL;
-    const stator_status status = read_options(options, &diag);
+    stator_model *planned = NULL;
+    ST_TRY(stator_model_rematerialise(joint, options, &planned));
+    stator_status status = make_part(planned, false, out_forward);
+    ST_THEN(status, make_part(planned, true, out_backward));
     if (status != STATOR_OK) {
-        return st_ctx_fail(joint->ctx, status, diag);
-    }
-    ST_TRY(make_part(joint, false, out_forward));
-    const stator_status made = make_part(joint, true, out_backward);
-    if (made != STATOR_OK) {
         stator_model_destroy(*out_forward);
         *out_forward = NULL;
     }
-    return made;
+    stator_model_destroy(planned);
+    return status;
 }

@@ -1,11 +1,11 @@
 /* Steps of a part, fallback nodes and the guard of a function's programs; see stator/inspect.h. */
 #include "core/compile/divide.h"
 #include "core/host/function.h"
-#include "core/inspect/step_flops.h"
 
 #include "core/base/map.h"
 #include "core/base/sized.h"
 #include "core/base/str.h"
+#include "ir/recompute/node_flops.h"
 
 #include <stator/inspect.h>
 
@@ -67,7 +67,7 @@ static stator_status take_step(void *self, const stator_exe_step *given)
     uint64_t flops = 0;
     for (uint32_t i = 0; t->v != NULL && i < step->n_nodes; i++) {
         const stator_ref node = step->nodes[i];
-        flops += node != 0 && node <= t->v->n_nodes ? st_node_flops(t->v, node) : 0;
+        flops += node != 0 && node <= t->v->n_nodes ? st_node_flops(t->v, node, NULL) : 0;
     }
     const stator_x_step row = {.struct_size = sizeof row,
                                .kind = step->kind,

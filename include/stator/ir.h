@@ -163,6 +163,9 @@ typedef struct stator_string_row {
  * computes part of a gradient is STATOR_BACKWARD_OF and the name of the node whose gradient it is;
  * in a second derivative twice. */
 #define STATOR_BACKWARD_OF "backward of "
+/* The same of a node of the backward part that computes once more what the node of that name
+ * computes in the forward part. */
+#define STATOR_RECOMPUTED "recomputed "
 typedef struct stator_origin_row {
     uint32_t name; /* string: ONNX node name, or empty */
     uint32_t kind; /* string: the imported op's name, e.g. "Conv" */
@@ -327,21 +330,41 @@ static inline const char *stator_node_origin(const stator_graph_view *v, stator_
     const stator_origin_row *row = stator_origin_at(v, stator_node_at(v, node)->origin);
     return row ? stator_string_at(v, row->name) : "";
 }
-/* Does the node compute part of a gradient? All of its origins are named STATOR_BACKWARD_OF
- * then. */
+/* Does the name of an origin begin so? */
+static inline bool stator_origin_says(const stator_graph_view *v, const stator_origin_row *origin,
+                                      const char *mark)
+{
+    const char *name = stator_string_at(v, origin->name);
+    size_t i = 0;
+    while (mark[i] != '\0' && name[i] == mark[i]) {
+        i++;
+    }
+    return mark[i] == '\0';
+}
+/* Is the node of the backward part: does it compute part of a gradient, or something once more for
+ * that? All of its origins are named STATOR_BACKWARD_OF or STATOR_RECOMPUTED then. */
 static inline bool stator_node_is_backward(const stator_graph_view *v, stator_ref node)
 {
-    static const char mark[] = STATOR_BACKWARD_OF;
     const stator_origin_row *row = stator_origin_at(v, stator_node_at(v, node)->origin);
     bool is_backward = row != NULL;
     while (is_backward && row != NULL) {
-        const char *name = stator_string_at(v, row->name);
-        for (size_t i = 0; is_backward && i + 1 < sizeof mark; i++) {
-            is_backward = name[i] == mark[i];
-        }
+        is_backward = stator_origin_says(v, row, STATOR_BACKWARD_OF) ||
+                      stator_origin_says(v, row, STATOR_RECOMPUTED);
         row = stator_origin_at(v, row->next);
     }
     return is_backward;
+}
+/* Does the backward part compute the node once more? All of its origins are named
+ * STATOR_RECOMPUTED then. */
+static inline bool stator_node_is_recomputed(const stator_graph_view *v, stator_ref node)
+{
+    const stator_origin_row *row = stator_origin_at(v, stator_node_at(v, node)->origin);
+    bool is_recomputed = row != NULL;
+    while (is_recomputed && row != NULL) {
+        is_recomputed = stator_origin_says(v, row, STATOR_RECOMPUTED);
+        row = stator_origin_at(v, row->next);
+    }
+    return is_recomputed;
 }
 static inline const stator_sym_row *stator_sym_at(const stator_graph_view *v, stator_ref sym)
 {

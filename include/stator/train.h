@@ -47,12 +47,46 @@ STATOR_EXPORT stator_status stator_model_differentiate(const stator_model *model
                                                        const stator_differentiate_options *options,
                                                        stator_model **out_model) STATOR_MUST_USE;
 
+enum stator_partition_flag {
+    STATOR_PARTITION_BUDGET = 1u << 0,       /* `budget` is given; without it 1 */
+    STATOR_PARTITION_CONTRACTIONS = 1u << 1, /* contractions, windows and sorts may be computed
+                                              * again whatever the budget is */
+    STATOR_PARTITION_RANDOM = 1u << 2        /* random numbers may, which are the same ones then */
+};
+
+/* What a plan came to. */
+typedef struct stator_partition_facts {
+    uint32_t struct_size;
+    uint32_t recomputed; /* nodes of the backward part that compute a forward value once more */
+    uint32_t is_capped;  /* 1: the plan took too much work. With budget 1 it is "default" then; with
+                          * a lower one it keeps the least that was found */
+    uint32_t reserved;
+} stator_partition_facts;
+
 typedef struct stator_partition_options {
     uint32_t struct_size;
-    uint32_t flags;   /* 0 */
+    uint32_t flags;   /* stator_partition_flag */
     const char *plan; /* which values are kept between the parts. NULL or "default": those that the
-                       * forward part made and the backward part reads */
+                       * forward part made and the backward part reads. "min-cut": as few bytes as
+                       * there have to be, parameters not counted, where the backward part computes
+                       * cheap nodes (pointwise ops, casts, views, reductions, norms, gathers) once
+                       * more. Effects, control flow and sizes that a run tells are never computed
+                       * again, contractions and random numbers where they are allowed */
+    double budget;    /* of "min-cut", 0 to 1: how much may be kept, of what budget 1 keeps. Below 1
+                       * contractions are computed again as well, those first that free most bytes
+                       * for their work. A lower budget never keeps more; one that cannot be met
+                       * keeps what it must */
+    stator_partition_facts *facts; /* filled in, with its struct_size set before; may be NULL */
 } stator_partition_options;
+
+/* A joint model whose backward part computes again what the plan does not keep; with the plan
+ * "default" a copy. Nodes that do so are named "recomputed" and the node that they repeat
+ * (STATOR_RECOMPUTED, stator_node_is_recomputed). Results are the same, bit for bit on `eager`.
+ * Sizes that are symbols weigh as likely values of theirs do. Any thread; statuses as those of
+ * stator_model_partition. Since 0.1. */
+STATOR_EXPORT stator_status stator_model_rematerialise(const stator_model *joint,
+                                                       const stator_partition_options *options,
+                                                       stator_model **out_model) STATOR_MUST_USE;
 
 /* The two parts of a joint model. The forward model's inputs are the joint model's, without the
  * tangents; its outputs are the results, then the values that are kept, named `saved_VALUE` unless
@@ -61,9 +95,8 @@ typedef struct stator_partition_options {
  * values by the same names; its outputs are the gradients. One call of each gives what the joint
  * model gives. Constants are in both. options may be NULL. Any thread.
  *
- * INVALID_ARGUMENT: no output of the model is a gradient, there is no such plan, or the backward
- * part needs a size that only a node of the forward part tells; UNIMPLEMENTED: the plan
- * "min-cut". Since 0.1. */
+ * INVALID_ARGUMENT: no output of the model is a gradient, there is no such plan or budget, or the
+ * backward part needs a size that only a node of the forward part tells. Since 0.1. */
 STATOR_EXPORT stator_status stator_model_partition(const stator_model *joint,
                                                    const stator_partition_options *options,
                                                    stator_model **out_forward,

@@ -3,11 +3,12 @@
  *     a = exp(x)  b = exp(x)  c = add(a, b)    ->    a = exp(x)  c = add(a, a)
  *
  * In: any graph. Out: nodes with the same op, operands (in either order when the op commutes),
- * attributes, regions and result types are one node, whose origin is the union. RANDOM and EFFECT
- * nodes are never merged; neither are nodes whose result types differ, which is so for each
- * run-time size: its symbol is the node's own. Value numbering over the nodes in order, as in
- * Alpern, Wegman and Zadeck, "Detecting Equality of Variables in Programs", 1988, on an acyclic
- * graph. */
+ * attributes, regions and result types are one node, whose origin is the union. RANDOM and
+ * EFFECT nodes are never merged; neither are nodes whose result types differ, which is so for
+ * each run-time size: its symbol is the node's own; nor is a node that the backward part
+ * computes once more with one that it repeats (STATOR_RECOMPUTED): what is not kept would be
+ * kept then. Value numbering over the nodes in order, as in Alpern, Wegman and Zadeck,
+ * "Detecting Equality of Variables in Programs", 1988, on an acyclic graph. */
 #include "ir/passes/pass_copy.h"
 #include <string.h>
 
@@ -65,7 +66,9 @@ static uint64_t hash_node(const merger *g, const stator_node_row *row, const sta
 {
     const st_copy *c = g->copy;
     stator_ref pair[2];
-    uint64_t h = st_hash64(&row->op, sizeof row->op, row->result_count);
+    const uint64_t seed =
+        row->result_count * UINT64_C(2) + stator_node_is_recomputed(c->v, g->node);
+    uint64_t h = st_hash64(&row->op, sizeof row->op, seed);
     if (in_order(g, row, op, pair)) {
         h = st_hash64(pair, sizeof pair, h);
     } else {
@@ -156,7 +159,8 @@ static bool same_node(void *self, uint32_t out_node)
     const stator_node_row *a = stator_node_at(c->v, g->node);
     const stator_node_row *b = stator_node_at(g->out, out_node);
     if (a->op != b->op || a->attr_count != b->attr_count || a->result_count != b->result_count ||
-        a->region_count != b->region_count || !same_operands(g, a, b)) {
+        a->region_count != b->region_count || !same_operands(g, a, b) ||
+        stator_node_is_recomputed(c->v, g->node) != stator_node_is_recomputed(g->out, out_node)) {
         return false;
     }
     for (uint32_t k = 0; k < a->attr_count; k++) {

@@ -4,6 +4,7 @@
 #define STATOR_PASSES_PASS_H
 
 #include "ir/graph.h"
+#include "ir/recompute/kept.h"
 
 /* The surroundings of a pass. `fuel` answers "may I apply this?" (docs/fuel.md). */
 typedef struct st_pass_ctx {
@@ -21,7 +22,10 @@ typedef struct st_pass_ctx {
     stator_status (*evaluate)(void *self, const stator_graph *graph, stator_ref node,
                               stator_blob **out_blobs, stator_diag **err);
     void *evaluate_self;
-    uint32_t freeze; /* parameters become constants */
+    uint32_t freeze;                            /* parameters become constants */
+    const st_keep_limits *keep_limits;          /* of rematerialise; NULL: budget 1 */
+    void (*note)(void *self, const char *text); /* what a user should be told; may be NULL */
+    void *note_self;
 } st_pass_ctx;
 
 struct st_copy;                                /* pass_copy.h */

@@ -193,15 +193,27 @@ static void fill_inputs(stator_ctx *ctx, const stator_model *joint, named_tensor
     }
 }
 
-/* Forward, then backward, gives what the joint model gives, bit for bit. */
-static void expect_halves(stator_ctx *ctx, const stator_model *model, const char *loss)
+static uint64_t saved_bytes(const named_tensors *list)
+{
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; k < list->n; k++) {
+        bytes +=
+            strncmp(list->name[k], "saved_", 6) == 0 ? stator_tensor_size_bytes(list->at[k]) : 0;
+    }
+    return bytes;
+}
+
+/* Forward, then backward, gives what the joint model gives, bit for bit. How many bytes are saved
+ * beside results. */
+static uint64_t expect_planned_halves(stator_ctx *ctx, const stator_model *model, const char *loss,
+                                      const stator_partition_options *plan)
 {
     const stator_differentiate_options options = {
         .struct_size = sizeof options, .loss = loss, .wrt = STATOR_WRT_PARAMS | STATOR_WRT_INPUTS};
     stator_model *joint = NULL, *forward = NULL, *backward = NULL;
     named_tensors list = {.n = 0}, whole = {.n = 0}, results = {.n = 0};
     CHECK_OK(ctx, stator_model_differentiate(model, &options, &joint));
-    CHECK_OK(ctx, stator_model_partition(joint, NULL, &forward, &backward));
+    CHECK_OK(ctx, stator_model_partition(joint, plan, &forward, &backward));
     fill_inputs(ctx, joint, &list);
     const uint32_t n_given = list.n;
     call_by_name(ctx, joint, &list, &whole);
@@ -215,6 +227,7 @@ static void expect_halves(stator_ctx *ctx, const stator_model *model, const char
         CHECK(memcmp(stator_tensor_data(got), stator_tensor_data(whole.at[k]),
                      stator_tensor_size_bytes(got)) == 0);
     }
+    const uint64_t bytes = saved_bytes(&list);
     for (uint32_t k = 0; k < list.n; k++) {
         stator_tensor_release(list.at[k]);
     }
@@ -228,6 +241,21 @@ static void expect_halves(stator_ctx *ctx, const stator_model *model, const char
     stator_model_destroy(joint);
     stator_model_destroy(forward);
     stator_model_destroy(backward);
+    return bytes;
+}
+
+/* Plans change no bit, and each saves no more than the one before. */
+static void expect_halves(stator_ctx *ctx, const stator_model *model, const char *loss)
+{
+    stator_partition_options plan = {
+        .struct_size = sizeof plan, .plan = "min-cut", .flags = STATOR_PARTITION_BUDGET};
+    uint64_t before = expect_planned_halves(ctx, model, loss, NULL);
+    for (uint32_t k = 0; k <= 4; k++) {
+        plan.budget = 1 - k / 4.0;
+        const uint64_t bytes = expect_planned_halves(ctx, model, loss, &plan);
+        CHECK(bytes <= before);
+        before = bytes;
+    }
 }
 
 /* The sum over N tells the backward part's tangent nothing of N: x comes along for its size. */
@@ -242,15 +270,76 @@ static const char SIZED[] = "stir 1\n"
                             "  return z: %z\n"
                             "}\n";
 
+/* Random words are computed again where that is allowed, and are the same ones. */
+static const char DROPS[] = "stir 1\n"
+                            "graph @main(%x: f32[8, 8], %w: f32[8, 8], %seed: i64[]) {\n"
+                            "  %u = rng_uniform(%seed, %seed) {shape = [8, 8]}\n"
+                            "  %half = constant {value = f32[] {0.5}}\n"
+                            "  %keep = lt(%u, %half)\n"
+                            "  %p = matmul(%x, %w)\n"
+                            "  %t = tanh(%p)\n"
+                            "  %zero = constant {value = f32[] {0}}\n"
+                            "  %d = select(%keep, %t, %zero)\n"
+                            "  %y = matmul(%d, %w)\n"
+                            "  return y: %y\n"
+                            "}\n";
+
+static uint32_t recomputed(stator_ctx *ctx, const stator_model *joint, uint32_t flags)
+{
+    stator_partition_facts facts = {.struct_size = sizeof facts};
+    const stator_partition_options o = {
+        .struct_size = sizeof o, .plan = "min-cut", .flags = flags, .budget = 0, .facts = &facts};
+    stator_model *planned = NULL;
+    CHECK_OK(ctx, stator_model_rematerialise(joint, &o, &planned));
+    CHECK(facts.is_capped == 0);
+    const stator_graph_view *v = stator_ctx_host(ctx)->ir->view(stator_model_graph(planned));
+    uint32_t n = 0, n_random = 0;
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        const uint64_t op_flags = stator_op_at(v, stator_node_at(v, node)->op)->flags;
+        const bool is_again = stator_node_is_recomputed(v, node);
+        n += is_again;
+        n_random += is_again && (op_flags & STATOR_OP_RANDOM) != 0;
+        CHECK(!is_again || stator_node_is_backward(v, node));
+        CHECK(!is_again || (op_flags & STATOR_OP_CONTRACTS) == 0 || flags != 0);
+    }
+    CHECK(n == facts.recomputed);
+    CHECK(n_random == ((flags & STATOR_PARTITION_RANDOM) != 0));
+    stator_model_destroy(planned);
+    return n;
+}
+
+static void expect_allowed(stator_ctx *ctx)
+{
+    stator_model *model = load_text(ctx, DROPS), *joint = NULL;
+    CHECK_OK(ctx, stator_model_differentiate(model, NULL, &joint));
+    const uint32_t cheap = recomputed(ctx, joint, 0);
+    const uint32_t heavy = recomputed(ctx, joint, STATOR_PARTITION_BUDGET);
+    const uint32_t all = recomputed(ctx, joint, STATOR_PARTITION_BUDGET | STATOR_PARTITION_RANDOM);
+    CHECK(cheap != 0 && heavy > cheap && all > heavy);
+    stator_model_destroy(joint);
+    stator_partition_options plan = {.struct_size = sizeof plan,
+                                     .plan = "min-cut",
+                                     .flags = STATOR_PARTITION_BUDGET | STATOR_PARTITION_RANDOM};
+    CHECK(expect_planned_halves(ctx, model, NULL, &plan) == 0);
+    stator_model_destroy(model);
+}
+
 static void expect_parts_refused(stator_ctx *ctx, const stator_model *model)
 {
     stator_model *forward = NULL, *backward = NULL, *joint = NULL;
-    stator_partition_options o = {.struct_size = sizeof o, .plan = "min-cut"};
+    stator_partition_options o = {.struct_size = sizeof o, .plan = "min-cut", .budget = 2};
     CHECK(stator_model_partition(model, NULL, &forward, &backward) == STATOR_INVALID_ARGUMENT);
     CHECK(strstr(stator_ctx_error_text(ctx), "no gradient among its outputs") != NULL);
     CHECK_OK(ctx, stator_model_differentiate(model, NULL, &joint));
-    CHECK(stator_model_partition(joint, &o, &forward, &backward) == STATOR_UNIMPLEMENTED);
-    o.plan = "best";
+    o.flags = STATOR_PARTITION_BUDGET;
+    CHECK(stator_model_partition(joint, &o, &forward, &backward) == STATOR_INVALID_ARGUMENT);
+    CHECK(strstr(stator_ctx_error_text(ctx), "budget 2 is not from 0 to 1") != NULL);
+    o.plan = NULL;
+    o.budget = 0.5;
+    CHECK(stator_model_partition(joint, &o, &forward, &backward) == STATOR_INVALID_ARGUMENT);
+    o.flags = 8;
+    CHECK(stator_model_partition(joint, &o, &forward, &backward) == STATOR_INVALID_ARGUMENT);
+    o = (stator_partition_options){.struct_size = sizeof o, .plan = "best"};
     CHECK(stator_model_partition(joint, &o, &forward, &backward) == STATOR_INVALID_ARGUMENT);
     CHECK(forward == NULL && backward == NULL);
     stator_model_destroy(joint);
@@ -291,6 +380,7 @@ int main(void)
     expect_halves(ctx, model, "loss");
     expect_halves(ctx, model, NULL);
     expect_parts_refused(ctx, model);
+    expect_allowed(ctx);
     stator_model *sized = load_text(ctx, SIZED);
     expect_halves(ctx, sized, "z");
     expect_halves(ctx, sized, NULL);

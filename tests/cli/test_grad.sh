@@ -52,6 +52,8 @@ says 0 'return y: %y, saved_s: %s, saved_c: %c' grad sincos.stir --graph forward
 says 0 'return grad_x: %grad_x' grad sincos.stir --graph backward --partition default
 ok grad sincos.stir --graph backward --dim N=5 -o backward.stir
 all_agree backward.stir --random 8
+says 0 'return y: %y' grad sincos.stir --graph forward --partition min-cut
+says 0 '@"recomputed /cos":Cos in "sincos.onnx"' grad sincos.stir --graph backward --partition min-cut --budget 0.5
 
 # ---- a network with parameters, integers and a loss of its own ----
 
@@ -79,6 +81,24 @@ says 0 '6 nodes checked, 0 gradients are off' grad mlp.stir --loss loss --check 
 says 0 '"wrong":	[]' grad mlp.stir --check --json --wrt params,inputs --random 2
 ok grad mlp.stir --loss loss -o mlp.joint.stir
 all_agree mlp.joint.stir --random 6
+# Fewer bytes are saved, the gradients are the same bits, and the single graph keeps apart what it computes twice.
+saved() { sed -n '/"saved"/,/\]/s/.*"bytes":[[:space:]]*//p' out | awk '{n += $1} END {print n + 0}'; }
+before=1000000 bits=0
+for plan in default "min-cut --budget 1" "min-cut --budget 0.5" "min-cut --budget 0"; do
+    ok grad mlp.stir --loss loss --partition $plan -o planned.stir --json
+    [ "$(saved)" -lt "$before" ] || [ "$plan" = "min-cut --budget 0" ] || fail "$plan saves $(saved) bytes, $before before"
+    before=$(saved)
+    [ "$plan" = default ] || grep -q '"capped":[[:space:]]*false' out || fail "$(cat out)"
+    n=$(sed -n 's/.*"recomputed":[[:space:]]*\([0-9]*\),/\1/p' out)
+    [ "$n" = "$(grep -c '@"recomputed ' planned.stir)" ] || fail "$n nodes are computed again: $(cat planned.stir)"
+    all_agree planned.stir --random 6
+    ok run planned.stir --backend eager --random 6
+    grep '^[a-z_0-9]*: f32' out >"bits.$bits"
+    bits=$((bits + 1))
+done
+for k in 1 2 3; do
+    cmp -s bits.0 bits.$k || fail "plan $k: $(diff bits.0 bits.$k)"
+done
 grep -q 'tangent' mlp.joint.stir && fail "a loss has a tangent: $(cat mlp.joint.stir)"
 # A weight that is not asked for has no backward node of its own.
 ok grad mlp.stir --loss loss --wrt w2 -o frozen.stir
@@ -167,7 +187,9 @@ says 3 "the model has no output 'los', did you mean 'loss'?" grad mlp.stir --los
 says 3 "the model has no parameter or input 'w3', did you mean 'w" grad mlp.stir --wrt w3
 says 3 "input 't' is i64, and only values of a float dtype have a gradient" grad mlp.stir --wrt t
 says 3 "the model has no parameter of a float dtype" grad sincos.stir --wrt params
-says 3 "the plan 'min-cut', which computes values again, is not there yet" grad sincos.stir --graph forward --partition min-cut
+says 3 "the budget 1.5 is not from 0 to 1" grad sincos.stir --partition min-cut --budget 1.5
+says 3 "--budget 'half' is no number from 0 to 1" grad sincos.stir --partition min-cut --budget half
+says 3 "a budget is one of the plan 'min-cut'" grad sincos.stir --budget 0.5
 says 3 "the plan 'max' is none of default and min-cut" grad sincos.stir --partition max
 says 3 "is none of joint, forward and backward, did you mean 'joint'?" grad sincos.stir --graph joined
 cat >none.stir <<'END'

@@ -6,6 +6,7 @@
  *     // freeze            parameters become constants
  *     // keep: softmax     composites that the backend keeps, by name, separated by commas
  *     // fuel: 1           only so many rewrites are allowed
+ *     // budget: 0.5       of rematerialise
  *
  * Of canonicalize and recompose, each rule has a file that bears its name and in which it fires
  * last (of recompose: or none does, when the head says "Nothing fires"). The text after each pass
@@ -235,6 +236,7 @@ static void check_file(const st_pass_def *def, const char *path, const char *fil
     golden g = {.allowed = UINT32_MAX};
     char keep_list[64];
     char fuel[64];
+    char budget[64];
     text_world_init(&g.w);
     snprintf(g.path, sizeof g.path, "%s/%s", path, file);
     snprintf(g.name, sizeof g.name, "%.*s", (int)strcspn(file, "."), file);
@@ -242,7 +244,10 @@ static void check_file(const st_pass_def *def, const char *path, const char *fil
     g.keep = head_of(&g, "// keep:", keep_list);
     g.is_folding_products = strcmp(def->name, "fold_embedding_product") == 0;
     g.allowed = head_of(&g, "// fuel:", fuel) != NULL ? (uint32_t)atoi(fuel) : UINT32_MAX;
+    const st_keep_limits limits = {
+        .budget = head_of(&g, "// budget:", budget) != NULL ? atof(budget) : 1};
     const st_pass_ctx ctx = {.mem = &g.w.mem,
+                             .keep_limits = &limits,
                              .may_apply = may_apply,
                              .fuel_self = &g,
                              .keep = keep,

@@ -15,11 +15,13 @@ typedef struct grad {
     const char *wrt;
     const char *graph;
     const char *plan;
+    const char *budget;
     const char *output;
     int check;
     char *words; /* of wrt, ended where commas were */
     const char *names[NAMES_MAX];
     stator_differentiate_options options;
+    stator_partition_facts facts;
     grad_report report;
 } grad;
 
@@ -119,7 +121,8 @@ static void add_joint(const grad *c, const stator_graph_view *v, cJSON *root)
     cJSON_AddNumberToObject(joint, "forward", n.forward);
     cJSON_AddNumberToObject(joint, "backward", n.backward);
     cJSON_AddItemToObject(root, "saved", saved_json(c, v));
-    cJSON_AddNumberToObject(root, "recomputed", 0);
+    cJSON_AddNumberToObject(root, "recomputed", c->facts.recomputed);
+    cJSON_AddBoolToObject(root, "capped", c->facts.is_capped != 0);
 }
 
 /* ---- the check ---- */
@@ -172,25 +175,40 @@ static cli_status differentiate(grad *c)
     return CLI_OK;
 }
 
+/* Replaces the joint model by one whose backward part computes again what the plan does not
+ * keep. */
+static cli_status plan(grad *c)
+{
+    stator_partition_options options = {
+        .struct_size = sizeof options, .plan = c->plan, .facts = &c->facts};
+    char *end = NULL;
+    if (c->budget != NULL) {
+        options.flags = STATOR_PARTITION_BUDGET;
+        options.budget = strtod(c->budget, &end);
+        CLI_FAIL_IF(end == c->budget || *end != '\0', c->g.common.json, "INVALID_ARGUMENT", NULL,
+                    "--budget '%s' is no number from 0 to 1", c->budget);
+    }
+    stator_model *planned = NULL;
+    CLI_TRY_CTX(c->g.ctx, c->g.common.json,
+                stator_model_rematerialise(c->g.model, &options, &planned));
+    stator_model_destroy(c->g.model);
+    c->g.model = planned;
+    return CLI_OK;
+}
+
 /* Replaces the joint model by the part that is asked for. */
 static cli_status take_part(grad *c)
 {
-    const stator_partition_options options = {.struct_size = sizeof options, .plan = c->plan};
     stator_model *forward = NULL, *backward = NULL;
-    if (c->plan == NULL && (c->graph == NULL || strcmp(c->graph, "joint") == 0)) {
+    if (c->graph == NULL || strcmp(c->graph, "joint") == 0) {
         return CLI_OK;
     }
     CLI_TRY_CTX(c->g.ctx, c->g.common.json,
-                stator_model_partition(c->g.model, &options, &forward, &backward));
-    if (c->graph != NULL && strcmp(c->graph, "joint") != 0) {
-        const bool is_forward = strcmp(c->graph, "forward") == 0;
-        stator_model_destroy(c->g.model);
-        c->g.model = is_forward ? forward : backward;
-        stator_model_destroy(is_forward ? backward : forward);
-        return CLI_OK;
-    }
-    stator_model_destroy(forward);
-    stator_model_destroy(backward);
+                stator_model_partition(c->g.model, NULL, &forward, &backward));
+    const bool is_forward = strcmp(c->graph, "forward") == 0;
+    stator_model_destroy(c->g.model);
+    c->g.model = is_forward ? forward : backward;
+    stator_model_destroy(is_forward ? backward : forward);
     return CLI_OK;
 }
 
@@ -211,6 +229,7 @@ static cli_status run_grad(grad *c)
         CLI_TRY(grad_check(&c->g, &c->options, &c->report));
     }
     CLI_TRY(differentiate(c));
+    CLI_TRY(plan(c));
     cJSON *root = c->g.common.json ? cJSON_CreateObject() : NULL;
     const cli_status status = write_graph(c, root);
     if (status != CLI_OK) {
@@ -243,13 +262,17 @@ static cli_status check_graph(const grad *c)
 cli_status cmd_grad(int argc, char **argv)
 {
     grad c = {.g = {.inputs = {.random = -1}, .is_tidy = true},
-              .options = {.struct_size = sizeof c.options}};
+              .options = {.struct_size = sizeof c.options},
+              .facts = {.struct_size = sizeof c.facts}};
     const cli_option own[] = {
         {"--loss", CLI_TEXT, &c.options.loss, "OUTPUT",
          "what is differentiated: the sum of its elements (all, each with a tangent)"},
         {"--wrt", CLI_TEXT, &c.wrt, "LIST", "params, inputs, names, with commas between (params)"},
         {"--graph", CLI_TEXT, &c.graph, "WHICH", "joint (the default), forward or backward"},
-        {"--partition", CLI_TEXT, &c.plan, "PLAN", "what is kept between the two: default"},
+        {"--partition", CLI_TEXT, &c.plan, "PLAN",
+         "what is kept between the two: default (what the forward part made) or min-cut"},
+        {"--budget", CLI_TEXT, &c.budget, "B",
+         "of min-cut, 0 to 1: how much of what it keeps at 1 may be kept (1)"},
         {"--check", CLI_FLAG, &c.check, NULL, "compare each node's gradient with differences"},
         {"--output", CLI_TEXT, &c.output, "FILE", "write FILE.stir (and .blob) or FILE.stirb (-o)"},
         CLI_END};

@@ -1,7 +1,7 @@
 /* The operations that nodes make, from their types; see the header. Contractions have a formula
  * each, in a table; all others go by the properties of their op. Doubles, since counts only
  * serve ratios: they are exact below 2^53. */
-#include "core/inspect/step_flops.h"
+#include "ir/recompute/node_flops.h"
 #include "core/base/check.h"
 
 #include <stator/ops.h>
@@ -9,6 +9,7 @@
 typedef struct flop_node {
     const stator_graph_view *v;
     const stator_node_row *row;
+    const st_symtab *likely; /* sizes for symbols; NULL: none */
 } flop_node;
 
 /* Size of an axis, counted from the end when negative; 0: not known, or no such axis. */
@@ -20,9 +21,12 @@ static double size_of(const flop_node *n, stator_ref value, int64_t axis)
     }
     const stator_type_row *type = stator_value_type(n->v, value);
     const int64_t at = st_normalize_axis(axis, type->rank);
-    if (at < 0 || at >= (int64_t)type->rank ||
-        !stator_sym_is_const(n->v, stator_dim_at(n->v, type, (uint32_t)at), &size)) {
+    if (at < 0 || at >= (int64_t)type->rank) {
         return 0;
+    }
+    const stator_ref sym = stator_dim_at(n->v, type, (uint32_t)at);
+    if (!stator_sym_is_const(n->v, sym, &size)) {
+        size = n->likely != NULL ? st_sym_size_hint(n->likely, sym) : 0;
     }
     return (double)size;
 }
@@ -114,9 +118,9 @@ static double (*const contraction_flops[STATOR_OPCODE_end])(const flop_node *n) 
     [STATOR_OPCODE_rnn] = of_recurrent,
 };
 
-uint64_t st_node_flops(const stator_graph_view *v, stator_ref node)
+uint64_t st_node_flops(const stator_graph_view *v, stator_ref node, const st_symtab *likely)
 {
-    const flop_node n = {v, stator_node_at(v, node)};
+    const flop_node n = {v, stator_node_at(v, node), likely};
     const uint64_t flags = stator_op_at(v, n.row->op)->flags;
     double flops = 0;
     if (n.row->op < STATOR_OPCODE_end && contraction_flops[n.row->op]) {

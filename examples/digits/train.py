@@ -104,6 +104,8 @@ def main():
         expected = model.double()(x_test.double()).float()
     np.save(os.path.join(out, "test_images.npy"), x_test.numpy())
     np.save(os.path.join(out, "test_labels.npy"), y_test.numpy())
+    for name, images, classes in (("train", x_train, y_train), ("test", x_test, y_test)):
+        np.savez_compressed(os.path.join(out, name + ".npz"), image=images.numpy(), target=classes.numpy())
     np.savez_compressed(os.path.join(out, "test_probabilities.npz"),
                         probabilities=expected.numpy())
     os.makedirs(os.path.join(out, "png"), exist_ok=True)

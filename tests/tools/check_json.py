@@ -308,6 +308,12 @@ def lists(w):
     item = {"name": str, "doc": str, "state": str,
             "options": [{"name": str, "kind": str, "default": TEXT_OR_NULL}]}
     w.facts(dict.fromkeys(["optimizers", "losses", "schedules", "step"], [item]), 0, "optimizers")
+    trained = {"steps": int, "first_loss": NUMBER, "last_loss": NUMBER, "median_ms": NUMBER, "compile_ms": NUMBER,
+               "peak_bytes": int, "dropped_rows": int, "stopped_at": None,
+               "coverage": dict(COVERAGE, **dict.fromkeys(["write_backs", "write_back_copies", "write_back_bytes"], int)),
+               "val": {"loss": NUMBER, "accuracy": (NUMBER, None)}}
+    w.facts(trained, 0, "train", "digits.onnx", "--loss", "cross_entropy", "--data", "test.npz", "--val", "test.npz",
+            "--batch", "540")
     entry = {"name": str, "kind": {"code", "data", "sums"}, "size_bytes": NUMBER, "used_s": NUMBER,
              "key": str, "damaged": bool}
     w.facts({"folder": TEXT_OR_NULL, "reason": TEXT_OR_NULL, "size_bytes": NUMBER, "entries": [entry]}, 0,
@@ -334,6 +340,7 @@ def failures(w):
         "run": "{}", "bench": "{} --backends eager", "compare": "{} --backends eager,aot_eager", "explain": "{}", "info": "{}",
         "bisect": "{} --bad aot_eager", "minify": "{} --bad aot_eager -o " + repro, "print": "{}",
         "draw": "{} -o " + dot, "grad": "{}", "opt": "{} --pass dce", "report": "{} -o " + page,
+        "train": "{} --loss mse --data test.npz",
         "build": "{} -o " + library, "cache": "why {}"}
     backends = {
         "run": "digits.onnx --backend {}", "info": "digits.onnx --backend {}", "explain": "digits.onnx --backend {}", "bench": "digits.onnx --backends {}",
@@ -349,7 +356,7 @@ def failures(w):
              "compare": "digits.onnx --backends eager,aot_eager", "bisect": "digits.onnx --bad eager",
              "minify": "digits.onnx --bad eager -o " + repro, "report": "digits.onnx -o " + page,
              "print": "digits.onnx", "draw": "digits.onnx -o " + dot, "opt": "digits.onnx", "grad": "digits.onnx",
-             "conform": "eager --cases png", "build": "digits.onnx -o " + library}
+             "train": "digits.onnx --loss mse --data test.npz", "conform": "eager --cases png", "build": "digits.onnx -o " + library}
     garbage = os.path.join(w.work, "garbage.onnx")
     with open(garbage, "wb") as file:
         file.write(b"\x0anot a model")

@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# stator train: digits from random weights, two runs of equal bits, the log, what a step is made of,
+# and each bad input as one sentence.
+. "$STATOR_SOURCE/tests/cli/sizes_kit.sh"
+
+says() { # status, words, arguments...
+    local want=$1 words=$2
+    shift 2
+    expect "$want" "$words" "$STATOR" "$@" "${plugins[@]}"
+}
+digits=$STATOR_SOURCE/examples/digits
+soft=$STATOR_BUILD/lib/stator/plugins-soft
+net=(--loss cross_entropy --output /0/0.13/Gemm_output_0 --data "$digits/train.npz")
+
+# ---- data of a line: y = 2 x1 - x2 + 0.5 ----
+
+PYTHONPATH=$STATOR_SOURCE/tests/cli PYTHONDONTWRITEBYTECODE=1 python3 - <<'END' || fail "the data were not made"
+import struct, zipfile
+import npy
+
+def archive(path, **arrays):
+    with zipfile.ZipFile(path, "w") as z:
+        for name, (kind, shape, data) in arrays.items():
+            npy.write("a.npy", kind, shape, data)
+            z.write("a.npy", name + ".npy")
+
+def floats(*values):
+    return struct.pack(f"<{len(values)}f", *values)
+
+xs = [(i % 5 - 2) / 2 for i in range(20)]
+ys = [(i % 7 - 3) / 3 for i in range(20)]
+x = ("<f4", (20, 2), floats(*(v for pair in zip(xs, ys) for v in pair)))
+t = ("<f4", (20, 1), floats(*(2 * a - b + 0.5 for a, b in zip(xs, ys))))
+archive("line.npz", x=x, target=t)
+archive("wide.npz", x=("<f8", (20, 2), struct.pack("<40d", *range(40))), target=t)
+archive("missing.npz", x=x)
+archive("more.npz", x=x, target=t, weight=t)
+archive("rows.npz", x=x, target=("<f4", (19, 1), floats(*range(19))))
+archive("shape.npz", x=("<f4", (20, 3), floats(*range(60))), target=t)
+archive("kind.npz", x=("<i8", (20, 2), struct.pack("<40q", *range(40))), target=t)
+archive("huge.npz", x=("<f4", (20, 2), floats(*[1e38] * 40)), target=t)
+archive("classes.npz", x=x, target=("<i8", (20,), struct.pack("<20q", *[0] * 19, 3)))
+END
+cat >line.stir <<'END'
+stir 1
+sym N in [1, 1000]
+graph @line(%x: f32[N, 2], param %w "w": f32[2, 1] = {0, 0}, param %b "b": f32[1] = {0}) {
+  %p = matmul(%x, %w)
+  %y = add(%p, %b)
+  return y: %y
+}
+END
+sed 's/f32\[2, 1\] = {0, 0}/f32[2, 3] = {0, 1, 0, 0, 0, 1}/' line.stir >three.stir
+sed 's/N, 2/4, 2/; s/^sym.*//' line.stir >four.stir
+fit=(train line.stir --loss mse --optimizer sgd --lr 0.3 --data line.npz --batch 8)
+
+says 0 '"steps":	120' "${fit[@]}" --epochs 40 --val line.npz --json
+grep -q '"dropped_rows":	0' out || fail "rows were left out: $(cat out)"
+says 0 'the last batch has 4 of 8 rows and is kept' "${fit[@]}"
+says 0 'the last batch has 4 of 8 rows and is left out' "${fit[@]}" --last drop
+says 0 '"dropped_rows":	4' "${fit[@]}" --last drop --json
+says 0 'epoch 40 of 40: loss' "${fit[@]}" --epochs 40 --opt momentum=0.5 --log log.jsonl
+[ "$(wc -l <log.jsonl)" = 120 ] || fail "the log has $(wc -l <log.jsonl) lines"
+python3 - <<'END' || fail "the log is wrong: $(tail -1 log.jsonl)"
+import json
+rows = [json.loads(line) for line in open("log.jsonl")]
+assert [r["step"] for r in rows] == list(range(1, 121)) and rows[-1]["epoch"] == 40
+assert all(r["lr"] == 0.3 and r["ms"] > 0 for r in rows)
+assert rows[0]["loss"] > 0.5 and rows[-1]["loss"] < 1e-6  # of a line nothing is left
+END
+says 0 'steps: loss' "${fit[@]}" --schedule linear --epochs 4 --log log.jsonl
+python3 - <<'END' || fail "the rates are wrong: $(cat log.jsonl)"
+import json
+rates = [json.loads(line)["lr"] for line in open("log.jsonl")]
+assert all(abs(r - 0.3 * (1 - k / 12)) < 1e-12 for k, r in enumerate(rates)), rates
+END
+says 0 'steps: loss' "${fit[@]}" --optimizer sgd --freeze 'b*' --clip-norm 1 --shuffle off
+says 0 'steps: loss' train line.stir --loss y --optimizer adam --data missing.npz
+says 0 'steps: loss' train four.stir --loss mse --data line.npz --batch 4
+says 0 'steps: loss' "${fit[@]}" --data wide.npz --lr 1e-4 # f64 becomes f32
+
+# ---- equal bits ----
+
+losses() { sed 's/,"ms".*//' "$1"; }
+again=("${fit[@]}" --init random --seed 3 --epochs 3)
+for backend in aot_eager $backends; do
+    for k in 1 2; do
+        says 0 'steps: loss' "${again[@]}" --backend "$backend" --threads "$([ "$backend" = eager ] && echo $k || echo 2)" \
+            --log "log$k.jsonl"
+    done
+    losses log1.jsonl >one && losses log2.jsonl >two
+    cmp -s one two || fail "two runs on $backend differ"
+done
+if [ -d "$soft" ]; then
+    for device in "" "--device cuda_soft:0"; do
+        STATOR_SOFT_DEVICE=1 says 0 '120 steps: loss' "${fit[@]}" --epochs 40 --backend cuda_soft $device \
+            --plugin-dir "$soft" --log soft.jsonl
+    done
+    says 0 'steps: loss' "${fit[@]}" --epochs 40 --backend eager --log log.jsonl
+    python3 - <<'END' || fail "cuda_soft is off: $(tail -1 soft.jsonl)"
+import json
+rows = [[json.loads(line)["loss"] for line in open(f)] for f in ("log.jsonl", "soft.jsonl")]
+assert all(abs(a - b) <= 1e-6 * (1 + abs(a)) for a, b in zip(*rows))
+END
+fi
+
+# ---- digits ----
+
+if [ "${backends%inductor-cpu}" != "$backends" ]; then
+    says 0 '"steps":	480' train "$digits/digits.onnx" "${net[@]}" --val "$digits/test.npz" --init random --seed 1 \
+        --epochs 12 --lr 0.003 --backend inductor-cpu --json
+    accuracy=$(sed -n 's/.*"accuracy":	\([0-9.]*\).*/\1/p' out)
+    awk "BEGIN { exit !(0$accuracy >= 0.97) }" || fail "of the test split $accuracy are right"
+fi
+
+# ---- bad input ----
+
+says 3 "there is no loss 'mss'; did you mean 'mse'?" train line.stir --loss mss --data line.npz
+says 3 "there is no optimizer 'sdg'; did you mean 'sgd'?" "${fit[@]}" --optimizer sdg
+says 3 "there is no option 'momentun'; did you mean 'momentum'?" "${fit[@]}" --opt momentun=1
+says 3 "option betas is '1', expected 2 numbers" "${fit[@]}" --optimizer adam --opt betas=1
+says 3 "there is no schedule 'cosin'; did you mean 'cosine'?" "${fit[@]}" --schedule cosin
+says 3 'no parameter is left to train' "${fit[@]}" --freeze '*'
+says 3 "--init is 'rnd', expected keep or random" "${fit[@]}" --init rnd
+says 3 '--batch and --epochs are at least 1' "${fit[@]}" --epochs 0
+says 3 '--loss is missing' train line.stir --data line.npz
+says 3 '--data is missing' train line.stir --loss mse
+says 3 "missing.npz has no array 'target'; it has x" "${fit[@]}" --data missing.npz
+says 3 "no input has the name of array 'weight'" "${fit[@]}" --data more.npz
+says 3 "array 'target' has 19 rows, 'x' has 20" "${fit[@]}" --data rows.npz
+says 3 "array 'x' is [20, 3], and the input is [-1, 2]" "${fit[@]}" --data shape.npz
+says 3 "array 'x' is i64, and the input is f32" "${fit[@]}" --data kind.npz
+says 3 'nowhere.npz: ' "${fit[@]}" --data nowhere.npz
+says 3 'has 20 rows, less than one batch of 21' "${fit[@]}" --last drop --batch 21
+says 3 '--batch is 8, and the model takes batches of 4' train four.stir --loss mse --data line.npz --batch 8
+says 3 "element 19 of 'target' is 3, and the model has 3 classes" train three.stir --loss cross_entropy --data classes.npz
+says 3 'log.jsonl' "${fit[@]}" --log nowhere/log.jsonl
+says 1 'the loss is inf at step 2 (epoch 1)' "${fit[@]}" --data huge.npz --lr 1
+says 1 '"stopped_at":	' "${fit[@]}" --epochs 200 --lr 1e9 --json
+echo "trained on: aot_eager $backends"

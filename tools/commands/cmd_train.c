@@ -1,0 +1,199 @@
+/* stator train: a model's parameters by a loss, an optimizer and a data set. docs/train.md. */
+#define _GNU_SOURCE
+#include "tools/train/training.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INVALID "INVALID_ARGUMENT"
+
+typedef struct train_command {
+    train_settings s;
+    train t;
+    cli_list pairs; /* --opt KEY=VALUE */
+    cli_options_room room;
+    const char *keys[CLI_OPTIONS_MAX + 2u], *values[CLI_OPTIONS_MAX + 2u];
+    char total_steps[24];
+    const char *clip_norm;
+} train_command;
+
+/* ---- what is asked for ---- */
+
+static cli_status check_word(const train_command *c, const char *option, const char *word,
+                             const char *first, const char *second)
+{
+    CLI_FAIL_IF(word != NULL && strcmp(word, first) != 0 && strcmp(word, second) != 0,
+                c->s.common.json, INVALID, NULL, "%s is '%s', expected %s or %s", option, word,
+                first, second);
+    return CLI_OK;
+}
+
+static cli_status check_words(const train_command *c)
+{
+    const int json = c->s.common.json;
+    CLI_TRY(check_word(c, "--init", c->s.init, "keep", "random"));
+    CLI_TRY(check_word(c, "--shuffle", c->s.shuffle, "on", "off"));
+    CLI_TRY(check_word(c, "--last", c->s.last, "keep", "drop"));
+    CLI_FAIL_IF(c->s.options.loss == NULL, json, INVALID, "'stator optimizers' lists losses",
+                "--loss is missing: a loss, or an output of the model");
+    CLI_FAIL_IF(c->s.data == NULL, json, INVALID, NULL,
+                "--data is missing: an .npz with the model's inputs and 'target'");
+    CLI_FAIL_IF(c->s.batch < 1 || c->s.epochs < 1, json, INVALID, NULL,
+                "--batch and --epochs are at least 1");
+    CLI_FAIL_IF(c->s.batch > INT32_MAX || c->s.epochs > INT32_MAX, json, INVALID, NULL,
+                "--batch and --epochs are at most %d", INT32_MAX);
+    CLI_FAIL_IF(!isfinite(c->s.lr), json, INVALID, NULL, "--lr is no finite number");
+    return CLI_OK;
+}
+
+static void add_option(train_command *c, const char *key, const char *value)
+{
+    stator_train_options *o = &c->s.options;
+    c->keys[o->option_count] = key;
+    c->values[o->option_count++] = value;
+}
+
+/* Does a schedule fall until a step that nobody has named? */
+static bool needs_total(const train_command *c)
+{
+    stator_train_item item = {.struct_size = sizeof item};
+    const stator_train_options *o = &c->s.options;
+    bool needs = false;
+    for (uint32_t i = 0; stator_train_item_info(c->t.ctx, i, &item) == STATOR_OK; i++) {
+        needs |= item.kind == STATOR_TRAIN_SCHEDULE && o->schedule != NULL &&
+                 strcmp(item.name, o->schedule) == 0 && strstr(item.options, "total_steps") != NULL;
+    }
+    for (uint32_t k = 0; k < o->option_count; k++) {
+        needs = needs && strcmp(c->keys[k], "total_steps") != 0;
+    }
+    return needs;
+}
+
+/* Rows of the data set, for the number of steps. */
+static cli_status count_rows(const train_command *c, int64_t *out_rows)
+{
+    char errbuf[512];
+    cli_tensors arrays = {.ctx = c->t.ctx};
+    const bool ok = cli_read_npz(c->t.ctx, c->s.data, &arrays, errbuf) && arrays.count != 0;
+    const DLTensor *view = ok ? stator_tensor_view(arrays.tensors[0]) : NULL;
+    *out_rows = view != NULL && view->ndim != 0 ? view->shape[0] : 0;
+    cli_tensors_free(&arrays);
+    CLI_FAIL_IF(view == NULL, c->s.common.json, INVALID, NULL, "%s: %s", c->s.data,
+                ok ? errbuf : "it holds no array");
+    return CLI_OK;
+}
+
+static cli_status read_options(train_command *c)
+{
+    stator_train_options *o = &c->s.options;
+    int64_t rows = 0;
+    CLI_NEED(cli_split_options(&c->pairs, c->s.common.json, &c->room));
+    for (uint32_t k = 0; k < c->pairs.count; k++) {
+        add_option(c, c->room.keys[k], c->room.values[k]);
+    }
+    if (c->clip_norm != NULL) {
+        add_option(c, "clip_norm", c->clip_norm);
+    }
+    if (needs_total(c)) {
+        CLI_TRY(count_rows(c, &rows));
+        const bool is_dropped = c->s.last != NULL && strcmp(c->s.last, "drop") == 0;
+        const int64_t batches = (rows + (is_dropped ? 0 : c->s.batch - 1)) / c->s.batch;
+        (void)snprintf(c->total_steps, sizeof c->total_steps, "%lld",
+                       (long long)(batches * c->s.epochs));
+        add_option(c, "total_steps", c->total_steps);
+    }
+    o->option_keys = c->keys;
+    o->option_values = c->values;
+    return CLI_OK;
+}
+
+/* ---- the report ---- */
+
+static cJSON *known(double value)
+{
+    return isnan(value) ? cJSON_CreateNull() : cJSON_CreateNumber(value);
+}
+
+static void print_report(const train_command *c)
+{
+    const train_report *r = &c->t.report;
+    if (!c->s.common.json) {
+        (void)printf("%lld steps: loss %.6g, then %.6g; %.3f ms a step\n", (long long)r->steps,
+                     r->first_loss, r->last_loss, r->median_ms);
+        return;
+    }
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddItemToObject(root, "steps", cli_json_size(r->steps));
+    cJSON_AddItemToObject(root, "first_loss", cli_json_number(r->first_loss));
+    cJSON_AddItemToObject(root, "last_loss", cli_json_number(r->last_loss));
+    cJSON *val = c->s.val != NULL && r->stopped_at < 0 ? cJSON_CreateObject() : cJSON_CreateNull();
+    if (cJSON_IsObject(val)) {
+        cJSON_AddItemToObject(val, "loss", cli_json_number(r->val_loss));
+        cJSON_AddItemToObject(val, "accuracy", known(r->val_accuracy));
+    }
+    cJSON_AddItemToObject(root, "val", val);
+    cJSON_AddNumberToObject(root, "median_ms", r->median_ms);
+    cJSON_AddNumberToObject(root, "compile_ms", r->compile_ms);
+    cJSON_AddNumberToObject(root, "peak_bytes", (double)r->peak_bytes);
+    cJSON_AddItemToObject(root, "dropped_rows", cli_json_size(r->dropped_rows));
+    cJSON_AddItemToObject(root, "stopped_at",
+                          r->stopped_at >= 0 ? cli_json_size(r->stopped_at) : cJSON_CreateNull());
+    cJSON_AddItemToObject(root, "coverage", cli_json_coverage(c->t.step.function));
+    cli_print_json(root);
+}
+
+/* ---- the command ---- */
+
+static cli_status run_train(train_command *c)
+{
+    CLI_TRY(check_words(c));
+    CLI_TRY(cli_open_model(&c->s.common, c->s.path, &c->t.ctx, &c->t.model));
+    CLI_TRY(read_options(c));
+    CLI_NEED(c->s.log == NULL || cli_file_check(c->s.log, c->s.common.json));
+    CLI_TRY(train_open(&c->t));
+    const cli_status status = train_run(&c->t);
+    if (status == CLI_OK || status == CLI_WRONG) {
+        print_report(c);
+    }
+    return status;
+}
+
+cli_status cmd_train(int argc, char **argv)
+{
+    train_command c = {.s = {.options = {.struct_size = sizeof c.s.options, .optimizer = "adamw"},
+                             .compile = {.strict_sizes = 1, .outputs = STATOR_OUTPUTS_HOST},
+                             .lr = 1e-3,
+                             .epochs = 1,
+                             .batch = 32}};
+    train_settings *s = &c.s;
+    const cli_option own[] = {
+        {"--loss", CLI_TEXT, &s->options.loss, "LOSS", "a loss, or an output of the model"},
+        {"--output", CLI_TEXT, &s->options.output, "NAME",
+         "what the loss reads: an output, or a value inside (the first output)"},
+        {"--optimizer", CLI_TEXT, &s->options.optimizer, "NAME", "see 'stator optimizers' (adamw)"},
+        {"--lr", CLI_REAL, &s->lr, "R", "the rate (0.001)"},
+        {"--schedule", CLI_TEXT, &s->options.schedule, "NAME", "how the rate changes (constant)"},
+        {"--opt", CLI_PAIRS, &c.pairs, "KEY=VALUE",
+         "option of the optimizer, the loss or the schedule"},
+        {"--clip-norm", CLI_TEXT, &c.clip_norm, "X", "the largest norm of all gradients together"},
+        {"--freeze", CLI_TEXT, &s->options.freeze, "GLOBS",
+         "parameters that stay as they are, with commas between"},
+        {"--data", CLI_TEXT, &s->data, "F.npz", "the model's inputs and 'target', row by row"},
+        {"--val", CLI_TEXT, &s->val, "F.npz", "the same, to validate after each epoch"},
+        {"--epochs", CLI_NUMBER, &s->epochs, "N", "how often the data are gone through (1)"},
+        {"--batch", CLI_NUMBER, &s->batch, "B", "rows of a step (32)"},
+        {"--seed", CLI_NUMBER, &s->seed, "S", "of the order, random weights and dropout (0)"},
+        {"--init", CLI_TEXT, &s->init, "HOW", "parameters at first: keep (the model's) or random"},
+        {"--shuffle", CLI_TEXT, &s->shuffle, "HOW", "on (another order in each epoch) or off"},
+        {"--last", CLI_TEXT, &s->last, "HOW", "a last batch with fewer rows: keep or drop"},
+        {"--log", CLI_TEXT, &s->log, "F.jsonl", "a line for each step"},
+        CLI_END};
+    cli_usage usage = {
+        .own = own, .backend = &s->compile.backend, .compile = &s->compile, .common = &s->common};
+    CLI_PARSE(&usage, &s->path);
+    c.t.settings = s;
+    const cli_status status = run_train(&c);
+    train_close(&c.t);
+    return status;
+}

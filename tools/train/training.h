@@ -1,0 +1,89 @@
+/* What `stator train` is made of: a data set whose rows become batches, and the loop over them. */
+#ifndef STATOR_TOOL_TRAIN_H
+#define STATOR_TOOL_TRAIN_H
+
+#include "tools/cli/cli.h"
+
+#include <stator/train.h>
+
+/* An input that is filled with rows of an array of the data set. */
+typedef struct train_port {
+    uint32_t input; /* place among the inputs of a call */
+    stator_port_info info;
+    stator_tensor *array;
+    uint64_t row_bytes;
+} train_port;
+
+typedef struct train_data {
+    stator_ctx *ctx;
+    const char *path;
+    int json;
+    cli_tensors arrays;
+    train_port ports[CLI_OPTIONS_MAX];
+    uint32_t n_ports;
+    int64_t rows;
+    int64_t *order; /* rows as they are taken */
+} train_data;
+
+/* Reads the archive; each input of `model` whose place in[] is NULL is filled from the array of its
+ * name, after `lr` and `seed` have been left out. CLI_OK, or prints and gives the exit status. Free
+ * it in both cases. */
+cli_status train_data_read(train_data *data, const stator_model *model, stator_tensor *const *in,
+                           const uint8_t *is_own);
+void train_data_free(train_data *data);
+/* Rows in the order of the file, or in one drawn for the seed and the epoch. */
+void train_data_order(train_data *data, bool is_shuffled, uint64_t seed, uint64_t epoch);
+/* Puts rows order[first..first+n) into new tensors of in[], in the place of those there. */
+cli_status train_data_fill(const train_data *data, int64_t first, int64_t n, stator_tensor **in);
+/* Is the number of rows in a batch the caller's to choose? *out_fixed: the model's, if not. */
+bool train_data_is_free(const train_data *data, int64_t *out_fixed);
+/* NULL: no port is filled from an array of that name. */
+const train_port *train_data_find(const train_data *data, const char *name);
+/* Class indices in the array are below `classes`, or `ignored`. */
+cli_status train_data_check_classes(const train_data *data, const train_port *port, int64_t classes,
+                                    int64_t ignored);
+
+/* A model of a step, or of the loss alone, with the inputs of its calls. */
+typedef struct train_program {
+    stator_model *model;
+    stator_function *function;
+    stator_tensor **in, **out;
+    uint8_t *is_own; /* inputs that the data set does not fill */
+    uint32_t n_in, n_out;
+} train_program;
+
+typedef struct train_settings {
+    cli_common common;
+    cli_compile compile;
+    stator_train_options options;
+    const char *path, *data, *val, *log, *init, *shuffle, *last;
+    double lr;
+    int64_t epochs, batch, seed;
+} train_settings;
+
+typedef struct train_report {
+    int64_t steps, dropped_rows;
+    int64_t stopped_at; /* the step whose loss is not finite; -1: none */
+    double first_loss, last_loss, val_loss, val_accuracy; /* NaN: not known */
+    double median_ms, compile_ms;
+    uint64_t peak_bytes;
+} train_report;
+
+typedef struct train {
+    const train_settings *settings;
+    stator_ctx *ctx;
+    stator_model *model;
+    train_program step, loss;
+    train_data data, val;
+    train_report report;
+    double *times; /* of steps */
+    cli_file log;
+} train;
+
+/* Makes the models and reads the data; trains; ends. CLI_OK, or print and give the exit status;
+ * CLI_WRONG: a loss is not finite. */
+cli_status train_open(train *t);
+cli_status train_run(train *t);
+void train_close(train *t);
+
+#endif

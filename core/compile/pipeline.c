@@ -278,6 +278,28 @@ static stator_status find_plugin_pass(const st_compile_request *request, const c
     return STATOR_NOT_FOUND;
 }
 
+/* The budget of `rematerialise` is an option of the backend in whose pipeline it stands; 1 where
+ * that has no such option. */
+static st_keep_limits keep_limits(const st_compile_request *request)
+{
+    st_keep_limits limits = {.budget = 1};
+    const stator_item *item = request->main != NULL ? &request->main->backend->item : NULL;
+    for (uint32_t k = 0; item != NULL && k < item->option_count; k++) {
+        const stator_option_desc *row =
+            (const stator_option_desc *)((const char *)item->options +
+                                         (size_t)k * item->option_stride);
+        if (strcmp(row->key, "memory_budget") == 0) {
+            limits.budget = st_opt_api.get_f64(request->main->options, row->key);
+        }
+    }
+    return limits;
+}
+
+static void on_note(void *self, const char *text)
+{
+    st_log(self, "passes", 1, "%s", text);
+}
+
 stator_status st_run_stage(const st_compile_request *request, const char *stage, stator_graph *in,
                            stator_graph **out, stator_diag **err)
 {
@@ -294,7 +316,11 @@ stator_status st_run_stage(const st_compile_request *request, const char *stage,
         return run_plugin_pass(request, loaded, scope, in, out, err);
     }
     st_pass_ctx ctx;
+    const st_keep_limits limits = keep_limits(request);
     st_pass_ctx_init(request, scope, &ctx);
+    ctx.keep_limits = &limits;
+    ctx.note = on_note;
+    ctx.note_self = request->ctx;
     return st_pass_run(def, &ctx, in, out, err);
 }
 

@@ -1,8 +1,8 @@
 /* The backend "aot_eager": the mid-level pipeline, then "eager", reached through the host by name.
  *
  * It has no kernels: every node runs in one of eager's. A difference between the two backends is
- * therefore a pass, or a composite's kernel against its decomposition. In: graphs after the
- * stages of stator_pipeline_primitives, composites decomposed. Out: eager's executables, handed
+ * therefore a pass, or a composite's kernel against its decomposition. In: graphs after the stages
+ * of aot_stages, each of which an option of its name leaves out. Out: eager's executables, handed
  * through as they are. */
 #include <stator/plugin.h>
 
@@ -16,6 +16,70 @@ typedef struct aot_inst {
     const stator_host *host;
     stator_instance *eager;
 } aot_inst;
+
+/* ---- the pipeline ---- */
+
+#define STAGE_ROW(name_, help_)                                                                    \
+    STATOR_OPTION_ROW(STATOR_OPTION_BOOL, STATOR_OPTION_AFFECTS_CODE, name_, "true", help_)
+
+static const stator_option_desc options_table[] = {
+    STAGE_ROW("functionalize", "in-place writes become values; false: eager writes in place"),
+    STAGE_ROW("freeze", "parameters become constants"),
+    STAGE_ROW("autodiff", "gradients are written out; false: a graph that asks for one is refused"),
+    STAGE_ROW("decompose", "composites become primitives; false: eager's own kernels run them"),
+    STAGE_ROW("canonicalize", "algebra rules"),
+    STAGE_ROW("fold", "what constants make becomes constants"),
+    STAGE_ROW("cse", "equal nodes are computed once"),
+    STAGE_ROW("rematerialise", "the backward part computes again what is cheap"),
+    STAGE_ROW("dce", "what nobody needs goes"),
+    {.struct_size = sizeof(stator_option_desc),
+     .type = STATOR_OPTION_F64,
+     .flags = STATOR_OPTION_AFFECTS_CODE,
+     .key = "memory_budget",
+     .default_text = "1",
+     .min_f64 = 0,
+     .max_f64 = 1,
+     .help = "of what rematerialise keeps at 1, how much it may; below 1 contractions run again"},
+};
+
+/* A stage, or what stands in front of it: the passes of plugins of a phase. */
+static const struct {
+    const char *stage;
+    uint32_t phase;
+} aot_stages[] = {
+    {.stage = "functionalize"},
+    {.stage = "freeze"},
+    {.phase = STATOR_PHASE_PRE_GRAD},
+    {.stage = "autodiff"},
+    {.phase = STATOR_PHASE_JOINT},
+    {.phase = STATOR_PHASE_POST_GRAD},
+    {.stage = "decompose"},
+    {.stage = "canonicalize"},
+    {.stage = "fold"},
+    {.stage = "cse"},
+    {.stage = "rematerialise"},
+    {.stage = "dce"},
+    {.phase = STATOR_PHASE_LOWERING},
+};
+
+/* rematerialise stands behind cse, which would keep what decompositions of the forward and of the
+ * backward part both make. Without options (`stator passes`) all stages are there. */
+static stator_status aot_pipeline(void *self, const stator_options *options,
+                                  const stator_pipeline_sink *sink)
+{
+    const stator_host *host = self;
+    for (size_t k = 0; k < sizeof aot_stages / sizeof aot_stages[0]; k++) {
+        const char *stage = aot_stages[k].stage;
+        if (stage == NULL) {
+            sink->phase(sink->self, aot_stages[k].phase);
+        } else if (options == NULL || host->opt->get_bool(options, stage)) {
+            sink->stage(sink->self, stage);
+        }
+    }
+    return STATOR_OK;
+}
+
+/* ---- instances ---- */
 
 static stator_status aot_init(const stator_host *host, void **out_self, stator_diag **err)
 {
@@ -136,13 +200,14 @@ static void aot_exe_destroy(void *inst_, void *exe)
 /* ---- the descriptor ---- */
 
 static const stator_backend backend = {
-    .item = STATOR_ITEM(stator_backend, STATOR_KIND_BACKEND, "aot_eager", AOT_DOC),
+    .item = STATOR_ITEM_OPTIONS(stator_backend, STATOR_KIND_BACKEND, "aot_eager", AOT_DOC,
+                                options_table),
     .tags = "reference,stable,cpu",
     .priority = 50,
     .flags = STATOR_BACKEND_CONCURRENT_COMPILE | STATOR_BACKEND_FORK_SAFE,
     .create = aot_create,
     .destroy = aot_destroy,
-    .pipeline = stator_pipeline_primitives,
+    .pipeline = aot_pipeline,
     .capability = aot_capability,
     .compile = aot_compile,
     .exe_info = aot_exe_info,

@@ -181,6 +181,39 @@ graph @twice(%x: f64[5, 5], %y: f64[5]) {
 END
 says 1 'of node backward of /planted to its operand x is' grad twice.stir --check --random 7
 
+# ---- the stages of aot_eager ----
+
+cat >asks.stir <<'END'
+stir 1
+graph @asks(param %w "w": f32[4, 4] = {1, 2, -1, 0.5, 0.25, -2, 1, 1, -0.5, 0.75, 2, -1, 0, 1, 2, 3}, %x: f32[4, 4]) {
+  %y, %d = gradient(%w, %x) {wrt = [0]}
+    region @f(%w: f32[4, 4], %x: f32[4, 4]) {
+      %p = matmul(%x, %w) @"/mm":MatMul
+      %a = sin(%p) @"/sin":Sin
+      %y = square(%a) @"/square":Mul
+      return %y
+    }
+  return y: %y, d: %d
+}
+END
+ok run asks.stir --backend aot_eager --random 3
+grep '^[yd]: f32' out >bits.0
+for stage in functionalize freeze decompose canonicalize fold cse rematerialise dce; do
+    STATOR_LOGS=passes ok run asks.stir --backend aot_eager --random 3
+    grep -q "^.passes. $stage:" out || fail "no stage $stage: $(cat out)"
+    STATOR_LOGS=passes ok run asks.stir --backend aot_eager --random 3 --backend-option $stage=false
+    grep -q "^.passes. $stage:" out && fail "$stage=false leaves the stage: $(cat out)"
+    grep '^[yd]: f32' out | cmp -s bits.0 - || fail "$stage=false: $(cat out)"
+done
+says 3 'no backend runs it' run asks.stir --backend aot_eager --random 3 --backend-option autodiff=false
+says 0 'rematerialise' passes --backend aot_eager
+after() { ok print asks.stir --backend aot_eager --after dce; }
+after && grep -q '"recomputed /sin"' out || fail "nothing is computed again: $(cat out)"
+grep -q '"recomputed /mm"' out && fail "the product is computed again: $(cat out)"
+STATOR_OPT_AOT_EAGER_REMATERIALISE=false after && grep -q recomputed out && fail "not switched off: $(cat out)"
+STATOR_OPT_AOT_EAGER_MEMORY_BUDGET=0 after && grep -q '"recomputed /mm"' out || fail "budget 0 keeps the product: $(cat out)"
+says 3 'memory_budget' run asks.stir --backend aot_eager --random 3 --backend-option memory_budget=2
+
 # ---- what is refused ----
 
 says 3 "the model has no output 'los', did you mean 'loss'?" grad mlp.stir --loss los

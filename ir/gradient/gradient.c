@@ -63,12 +63,15 @@ static stator_ref grad_of(const tape *t, stator_ref value)
 
 /* ---- shapes ---- */
 
-/* The gradient of a broadcast operand: summed over the axes that grew. */
+/* The gradient of a broadcast operand: summed over the axes that grew. Sizes that are equal in
+ * every call and not in their form (a symbol, and the number of an operand beside it) become the
+ * operand's by a reshape. */
 static stator_ref fit(tape *t, stator_ref grad, stator_ref operand)
 {
     stator_ref have[STATOR_RANK_MAX], want[STATOR_RANK_MAX];
     int64_t axes[STATOR_RANK_MAX];
     uint32_t n = 0;
+    bool has_sizes = true;
     stator_emitter *e = &t->e;
     const uint32_t rank = stator_emit_rank(e, grad), less = stator_emit_rank(e, operand);
     const uint32_t extra = rank - less;
@@ -79,13 +82,16 @@ static stator_ref fit(tape *t, stator_ref grad, stator_ref operand)
     for (uint32_t i = 0; i < rank; i++) {
         if (i < extra || (have[i] != want[i - extra] && stator_emit_is(e, want[i - extra], 1))) {
             axes[n++] = i;
+        } else {
+            has_sizes &= have[i] == want[i - extra];
         }
     }
-    if (n == 0) {
+    if (n == 0 && has_sizes) {
         return grad;
     }
-    const stator_ref sum =
-        stator_emit_op(e, "reduce_sum", 1, &grad, STATOR_AT(STATOR_A_INTS("axes", n, axes)));
+    const stator_ref sum = n == 0 ? grad
+                                  : stator_emit_op(e, "reduce_sum", 1, &grad,
+                                                   STATOR_AT(STATOR_A_INTS("axes", n, axes)));
     return stator_emit_reshape(e, sum, less, want);
 }
 

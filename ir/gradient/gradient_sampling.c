@@ -79,7 +79,7 @@ static stator_ref deformed_corner(sampling *s, stator_ref p, stator_ref q, int c
 {
     return stator_emit_expr(
         &s->e,
-        "h = dim(x, 2); g = dim(x, 3); n = dim(p, 1); m = numel(p) / dim(x, 0) / n;"
+        "h = dim(x, 2); g = dim(x, 3); n = dim(p, 1); m = product(shape(p)[2:]);"
         "y = floor(p) + i; z = floor(q) + j;"
         "ok = bit_and(bit_and(y >= 0, y <= h - 1), bit_and(z >= 0, z <= g - 1));"
         "u = min(max(cast(select(ok, y, 0), i64), 0), h - 1);"

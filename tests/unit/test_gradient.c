@@ -4,9 +4,8 @@
  * graph, runs it, and moves every element of every input by +-h and +-2h. Error of the differences
  * after Richardson's extrapolation: h^4 times a fifth derivative, and 1e-15/h of rounding. */
 #include "core/base/diag.h"
-#include "ir/gradient/gradient.h"
-#include "ir/op_emitter.h"
 #include "ir/optable.h"
+#include "tests/unit/support_gradient.h"
 #include "tests/unit/support_run.h"
 #include "tests/unit/support_text.h"
 #include <stator/plugin.h>
@@ -19,92 +18,7 @@
 #define STEP 3e-4
 #define TOLERANCE 1e-8
 #define TOLERANCE_SECOND 1e-7
-#define IN_MAX 8u
-
-/* ---- the graph with its gradients ---- */
-
-/* z = sum over the inputs and their elements of x * gradient, whose own gradient is one of second
- * order. */
-static stator_status output_second(stator_builder *b, uint32_t n, const stator_ref *xs,
-                                   const stator_ref *grads, stator_diag **err)
-{
-    stator_emitter e = st_op_emitter(b, err);
-    stator_ref z = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const stator_ref part = stator_emit_expr(&e, "reduce_sum(x * g, axes=range(rank(x)))",
-                                                 "x,g", STATOR_IN(xs[i], grads[i]), STATOR_NONE);
-        z = z == 0 ? part : stator_emit_binary(&e, "add", z, part);
-    }
-    stator_emit_output(&e, "z", z);
-    return e.status;
-}
-
-/* Appends input "seed" of y's type, and the gradients as outputs; or, of order 2, what is made of
- * them alone. */
-static stator_status extend(stator_builder *b, const stator_graph *from, stator_ref *map,
-                            uint32_t order, stator_diag **err)
-{
-    const stator_graph_view *v = st_graph_view(from);
-    stator_ref xs[IN_MAX], grads[IN_MAX], seed;
-    const stator_ref y = stator_output_at(v, 0);
-    ST_TRY(st_build_clone_inputs(b, from, map, err));
-    ST_TRY(st_build_input(b, st_build_has_input(b, "seed") ? "seed_" : "seed",
-                          stator_value_at(v, y)->type, &seed, err));
-    ST_TRY(st_build_clone(b, from, 1, v->n_nodes, map, err));
-    for (uint32_t i = 0; i < v->n_inputs; i++) {
-        xs[i] = map[i + 1u];
-    }
-    ST_TRY(st_gradient(b, map[y], seed, v->n_inputs, xs, grads, err));
-    for (uint32_t i = 0; i < v->n_inputs; i++) {
-        const stator_graph_view *bv = st_graph_view(b->graph);
-        if (stator_value_at(bv, grads[i])->type != stator_value_at(bv, xs[i])->type) {
-            return st_fail(err, STATOR_INTERNAL, "gradient %u has another type than its input", i);
-        }
-    }
-    if (order == 2) {
-        return output_second(b, v->n_inputs, xs, grads, err);
-    }
-    ST_TRY(st_build_output(b, "y", map[y], err));
-    for (uint32_t i = 0; i < v->n_inputs; i++) {
-        ST_TRY(st_build_output(b, "", grads[i], err));
-    }
-    return STATOR_OK;
-}
-
-/* The text of the extended graph (freed by the caller through w->mem), NULL: *err says why. */
-static char *text_of_order(text_world *w, const char *text, uint32_t order, stator_diag **err)
-{
-    text_graph g;
-    stator_builder *b = NULL;
-    stator_graph *out = NULL;
-    uint64_t len = 0;
-    if (text_read(w, text, strlen(text), NULL, NULL, &g, err) != STATOR_OK) {
-        return NULL;
-    }
-    stator_ref *map = st_calloc(&w->mem, st_graph_view(g.graph)->n_values + 1u, sizeof *map);
-    char *printed = NULL;
-    cr_assert_not_null(map);
-    stator_status status = st_builder_create(g.module, "gradient", &b, err);
-    if (status == STATOR_OK) {
-        status = extend(b, g.graph, map, order, err);
-        if (status == STATOR_OK) {
-            status = st_builder_finish(b, &out, err);
-        } else {
-            st_builder_abort(b);
-        }
-    }
-    if (status == STATOR_OK) {
-        printed = text_print(w, out, &len, err);
-    }
-    st_free(&w->mem, map);
-    text_graph_free(&g);
-    return printed;
-}
-
-static char *gradient_text(text_world *w, const char *text, stator_diag **err)
-{
-    return text_of_order(w, text, 1, err);
-}
+#define IN_MAX GRADIENT_INPUTS_MAX
 
 /* ---- running it ---- */
 
@@ -115,34 +29,13 @@ typedef struct problem {
     uint32_t n;
 } problem;
 
-static uint64_t size_of(stator_tensor *t)
-{
-    return stator_tensor_size_bytes(t) / sizeof(double);
-}
-
-static double *data_of(stator_tensor *t)
-{
-    return stator_tensor_data(t);
-}
-
-/* Smooth values in (0.2, 1.8), no two alike. */
-static stator_tensor *make(stator_ctx *ctx, uint32_t rank, const int64_t *shape, uint32_t salt)
-{
-    stator_tensor *t = NULL;
-    cr_assert_eq(stator_tensor_create(ctx, STATOR_F64, rank, shape, &t), STATOR_OK);
-    for (uint64_t k = 0; k < size_of(t); k++) {
-        data_of(t)[k] = 1 + 0.8 * sin(1.7 * (double)k + salt + 0.3);
-    }
-    return t;
-}
-
 static double loss(problem *p, stator_tensor **out)
 {
     double sum = 0;
     cr_assert_eq(stator_call_tensors(p->f, p->n + 1u, p->in, p->n + 1u, out), STATOR_OK, "%s",
                  stator_ctx_error_text(p->ctx));
-    for (uint64_t k = 0; k < size_of(out[0]); k++) {
-        sum += data_of(out[0])[k] * data_of(p->in[p->n])[k];
+    for (uint64_t k = 0; k < gradient_element_count(out[0]); k++) {
+        sum += gradient_data(out[0])[k] * gradient_data(p->in[p->n])[k];
     }
     return sum;
 }
@@ -181,9 +74,9 @@ static uint32_t compare_input(problem *p, uint32_t i, stator_tensor *grad, doubl
                               const char *name)
 {
     uint32_t wrong = 0;
-    cr_assert_eq(size_of(grad), size_of(p->in[i]));
-    for (uint64_t k = 0; k < size_of(grad); k++) {
-        const double want = slope(p, &data_of(p->in[i])[k]), got = data_of(grad)[k];
+    cr_assert_eq(gradient_element_count(grad), gradient_element_count(p->in[i]));
+    for (uint64_t k = 0; k < gradient_element_count(grad); k++) {
+        const double want = slope(p, &gradient_data(p->in[i])[k]), got = gradient_data(grad)[k];
         if (!(fabs(got - want) <= tolerance * (1 + fabs(want)))) {
             wrong++;
             fprintf(stderr, "%s: input %u element %llu: gradient %.9g, differences %.9g\n", name, i,
@@ -212,7 +105,7 @@ static uint32_t count_wrong(const char *text, double tolerance)
     for (uint32_t i = 0; i <= p.n; i++) {
         stator_port_info info = {.struct_size = sizeof info};
         cr_assert_eq(stator_model_input_info(model, i, &info), STATOR_OK);
-        p.in[i] = make(p.ctx, info.rank, info.dims, i);
+        p.in[i] = gradient_values(p.ctx, info.rank, info.dims, i);
     }
     p.f = run_compile(p.ctx, "eager", printed, "gradient");
     stator_tensor *out[IN_MAX + 1u] = {NULL};
@@ -246,28 +139,12 @@ static void check_op(const char *inputs, const char *lines)
     check(text);
 }
 
-#define X "%x: f64[2, 3]"
-#define XY "%x: f64[2, 3], %z: f64[3]"
-#define XT "%x: f64[3, 4], %t: f64[3, 4]"
-#define INDICES "%t = constant {value = i64[3] {1, -100, 0}} "
-#define ONE "%one = constant {value = f64[] {1.0}} %s = sub(%x, %one) "
-
-static const struct gradient_case {
-    const char *group;
-    const char *inputs;
-    const char *lines;
-} cases[] = {
-#define GRADIENT(group_, inputs_, lines_) {#group_, inputs_, lines_},
-#include "gradient_cases.def"
-#undef GRADIENT
-};
-
 static void check_group(const char *group)
 {
     uint32_t n = 0;
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        if (strcmp(cases[k].group, group) == 0) {
-            check_op(cases[k].inputs, cases[k].lines);
+    for (size_t k = 0; k < gradient_case_count; k++) {
+        if (strcmp(gradient_cases[k].group, group) == 0) {
+            check_op(gradient_cases[k].inputs, gradient_cases[k].lines);
             n++;
         }
     }
@@ -299,14 +176,15 @@ GROUP(sampling)
 GROUP(transforms)
 GROUP(recurrent)
 GROUP(control_flow)
+GROUP(scan)
 
 /* Does a case have the line "... = op(...)"? */
 static int has_case(const char *op)
 {
     char call[64];
     (void)snprintf(call, sizeof call, "= %s(", op);
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        if (strstr(cases[k].lines, call) != NULL) {
+    for (size_t k = 0; k < gradient_case_count; k++) {
+        if (strstr(gradient_cases[k].lines, call) != NULL) {
             return 1;
         }
     }
@@ -339,8 +217,8 @@ Test(gradient, every_row_with_a_gradient_has_a_case)
                   defs[k].name);
         cr_expect(has_gradient || is_composite || defs[k].no_grad != NULL,
                   "%s does not say what its gradient is", defs[k].name);
-        cr_expect(!has_gradient || strcmp(defs[k].name, "scan") == 0 || has_case(defs[k].name),
-                  "%s has a gradient and no case", defs[k].name);
+        cr_expect(!has_gradient || has_case(defs[k].name), "%s has a gradient and no case",
+                  defs[k].name);
     }
     cr_expect_gt(with_gradient, 110u);
 }
@@ -349,14 +227,14 @@ Test(gradient, every_row_with_a_gradient_has_a_case)
 Test(gradient, of_gradients)
 {
     uint32_t n = 0;
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    for (size_t k = 0; k < gradient_case_count; k++) {
         char text[2048];
         text_world w;
         stator_diag *err = NULL;
         text_world_init(&w);
         (void)snprintf(text, sizeof text, "stir 1\ngraph @g(%s) {\n  %s\n  return %%y\n}\n",
-                       cases[k].inputs, cases[k].lines);
-        char *second = text_of_order(&w, text, 2, &err);
+                       gradient_cases[k].inputs, gradient_cases[k].lines);
+        char *second = gradient_text_of_order(&w, text, 2, &err);
         cr_expect_not_null(second, "%s: %s", text, st_diag_text(err));
         const uint32_t wrong = second != NULL ? count_wrong(second, TOLERANCE_SECOND) : 0;
         cr_expect_eq(wrong, 0u, "%u elements of the second order differ in %s", wrong, text);
@@ -373,12 +251,12 @@ Test(gradient, products_with_zeros)
 {
     stator_ctx *ctx = run_context();
     const int64_t shape[] = {4};
-    stator_tensor *x = make(ctx, 1, shape, 0);
+    stator_tensor *x = gradient_values(ctx, 1, shape, 0);
     for (int zeros = 0; zeros <= 3; zeros++) {
         char lines[256];
         double at[4] = {0, 0, 0, 0};
         for (int k = 0; k < zeros; k++) {
-            at[k] = data_of(x)[k];
+            at[k] = gradient_data(x)[k];
         }
         (void)snprintf(lines, sizeof lines,
                        "%%c = constant {value = f64[4] {%.17g, %.17g, %.17g, %.17g}} "
@@ -440,7 +318,7 @@ static uint32_t check_kink(stator_ctx *ctx, const struct gradient_kink *kink)
     cr_assert_eq(stator_call_tensors(f, kink->n + 1u, in, kink->n + 1u, out), STATOR_OK, "%s: %s",
                  text, stator_ctx_error_text(ctx));
     for (uint32_t i = 0; i < kink->n; i++) {
-        const double got = *data_of(out[1u + i]);
+        const double got = *gradient_data(out[1u + i]);
         if (!is_same(got, kink->want[i])) {
             wrong++;
             fprintf(stderr, "%s: at (%g, %g, %g) input %u has the gradient %.17g, PyTorch %.17g\n",
@@ -466,41 +344,6 @@ Test(gradient, kinks_are_pytorchs)
     cr_expect_eq(wrong, 0u, "%u of the gradients at %zu kinks", wrong, n);
     cr_expect_geq(n, (size_t)40);
     stator_ctx_destroy(ctx);
-}
-
-Test(gradient, scan)
-{
-    /* A recurrent net: state' = tanh(state * w + x), stacked state' * x. */
-    static const char body[] = " region @b(%s: f64[2], %x: f64[2], %w: f64[2]) {"
-                               " %1 = mul(%s, %w) %2 = add(%1, %x) %3 = tanh(%2)"
-                               " %4 = mul(%3, %x) return %3, %4 }";
-    static const char *const attrs[] = {"axes = [0]", "axes = [0], reverse = [1]",
-                                        "axes = [0], out_reverse = [1], out_axes = [1]"};
-    char lines[1024];
-    for (uint32_t k = 0; k < 3; k++) {
-        (void)snprintf(
-            lines, sizeof lines,
-            "%%a, %%b = scan(%%s, %%x, %%w) {carried = 1, scanned = 1, stacked = 1, %s}%s"
-            " %%c = reduce_sum(%%b) {axes = [0, 1]} %%y = add(%%a, %%c)",
-            attrs[k], body);
-        check_op("%s: f64[2], %x: f64[4, 2], %w: f64[2]", lines);
-        (void)snprintf(
-            lines, sizeof lines,
-            "%%a, %%y = scan(%%s, %%x, %%w) {carried = 1, scanned = 1, stacked = 1, %s}%s",
-            attrs[k], body);
-        check_op("%s: f64[2], %x: f64[4, 2], %w: f64[2]", lines);
-    }
-    /* No state; an integer beside; two scanned values along other axes; a composite inside. */
-    check_op(
-        "%x: f64[2, 3], %z: f64[3]",
-        "%i = iota() {shape = [3]} %y = scan(%x, %z, %i) {carried = 0, scanned = 3, stacked = 1, "
-        "axes = [1, 0, 0], reverse = [0, 1, 0]} region @b(%x: f64[2], %z: f64[], %i: i64[]) {"
-        " %1 = cast(%i) {dtype = f64} %2 = mul(%x, %z) %3 = softmax(%2) %4 = mul(%3, %1) return %4 "
-        "}");
-    /* Nothing but the final state. */
-    check_op("%s: f64[], %x: f64[3]",
-             "%y = scan(%s, %x) {carried = 1, scanned = 1, stacked = 0}"
-             " region @b(%s: f64[], %x: f64[]) { %1 = mul(%s, %x) return %1 }");
 }
 
 Test(gradient, symbolic_sizes_and_narrow_floats)

@@ -86,8 +86,15 @@ again=("${fit[@]}" --init random --seed 3 --epochs 3)
 for backend in aot_eager $backends; do
     for k in 1 2; do
         says 0 'steps: loss' "${again[@]}" --backend "$backend" --threads "$([ "$backend" = eager ] && echo $k || echo 2)" \
-            --log "log$k.jsonl"
+            --log "log$k.jsonl" --save "state$k.npz"
     done
+    python3 - <<'END' || fail "two runs on $backend end differently"
+import zipfile
+one, two = (zipfile.ZipFile(f"state{k}.npz") for k in (1, 2))
+assert sorted(one.namelist()) == ["b.npy", "step.npy", "w.npy"]
+assert all(one.read(name) == two.read(name) for name in one.namelist())
+assert one.read("step.npy")[-8:] == (9).to_bytes(8, "little")
+END
     losses log1.jsonl >one && losses log2.jsonl >two
     cmp -s one two || fail "two runs on $backend differ"
 done
@@ -135,6 +142,7 @@ says 3 'has 20 rows, less than one batch of 21' "${fit[@]}" --last drop --batch 
 says 3 '--batch is 8, and the model takes batches of 4' train four.stir --loss mse --data line.npz --batch 8
 says 3 "element 19 of 'target' is 3, and the model has 3 classes" train three.stir --loss cross_entropy --data classes.npz
 says 3 'log.jsonl' "${fit[@]}" --log nowhere/log.jsonl
+says 3 'state.npz' "${fit[@]}" --save nowhere/state.npz
 says 1 'the loss is inf at step 2 (epoch 1)' "${fit[@]}" --data huge.npz --lr 1
 says 1 '"stopped_at":	' "${fit[@]}" --epochs 200 --lr 1e9 --json
 echo "trained on: aot_eager $backends"

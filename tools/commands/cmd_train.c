@@ -151,8 +151,12 @@ static cli_status run_train(train_command *c)
     CLI_TRY(cli_open_model(&c->s.common, c->s.path, &c->t.ctx, &c->t.model));
     CLI_TRY(read_options(c));
     CLI_NEED(c->s.log == NULL || cli_file_check(c->s.log, c->s.common.json));
+    CLI_NEED(c->s.save == NULL || cli_file_check(c->s.save, c->s.common.json));
     CLI_TRY(train_open(&c->t));
-    const cli_status status = train_run(&c->t);
+    cli_status status = train_run(&c->t);
+    if (status == CLI_OK && c->s.save != NULL) {
+        status = train_save(&c->t, c->s.save);
+    }
     if (status == CLI_OK || status == CLI_WRONG) {
         print_report(c);
     }
@@ -188,6 +192,7 @@ cli_status cmd_train(int argc, char **argv)
         {"--shuffle", CLI_TEXT, &s->shuffle, "HOW", "on (another order in each epoch) or off"},
         {"--last", CLI_TEXT, &s->last, "HOW", "a last batch with fewer rows: keep or drop"},
         {"--log", CLI_TEXT, &s->log, "F.jsonl", "a line for each step"},
+        {"--save", CLI_TEXT, &s->save, "OUT.npz", "parameters and the optimizer's state by name"},
         CLI_END};
     cli_usage usage = {
         .own = own, .backend = &s->compile.backend, .compile = &s->compile, .common = &s->common};

@@ -353,6 +353,57 @@ cli_status train_run(train *t)
     return status;
 }
 
+/* ---- saving ---- */
+
+/* A tensor of the state, in host memory. */
+static stator_status on_host(stator_ctx *ctx, stator_tensor *tensor, stator_tensor **out)
+{
+    const DLTensor *view = stator_tensor_view(tensor);
+    *out = NULL;
+    if (strcmp(stator_tensor_device(tensor), "cpu") == 0) {
+        stator_tensor_retain(tensor);
+        *out = tensor;
+        return STATOR_OK;
+    }
+    ST_TRY(stator_tensor_create(ctx, stator_tensor_dtype(tensor), (uint32_t)view->ndim, view->shape,
+                                out));
+    return stator_tensor_copy(ctx, *out, tensor);
+}
+
+static cli_status list_state(const train *t, cli_tensors *list)
+{
+    const int json = t->settings->common.json;
+    for (uint32_t k = stator_model_input_count(t->model); k < t->step.n_in; k++) {
+        stator_port_info port = {.struct_size = sizeof port};
+        stator_tensor *tensor = NULL;
+        bool is_data = t->step.is_own[k] != 0;
+        for (uint32_t i = 0; i < t->data.n_ports; i++) {
+            is_data |= t->data.ports[i].input == k;
+        }
+        if (is_data) {
+            continue;
+        }
+        CLI_TRY_CTX(t->ctx, json, stator_model_input_info(t->step.model, k, &port));
+        CLI_TRY_CTX(t->ctx, json, on_host(t->ctx, t->step.in[k], &tensor));
+        tensor = cli_to_numpy(t->ctx, tensor);
+        CLI_FAIL_IF(tensor == NULL || !cli_tensors_add(list, port.name, tensor), json,
+                    "RESOURCE_EXHAUSTED", NULL, "out of memory");
+    }
+    return CLI_OK;
+}
+
+cli_status train_save(const train *t, const char *path)
+{
+    char errbuf[512];
+    cli_tensors list = {.ctx = t->ctx};
+    cli_status status = list_state(t, &list);
+    if (status == CLI_OK && !cli_write_npz(path, &list, errbuf)) {
+        status = cli_fail(t->settings->common.json, "UNAVAILABLE", NULL, "%s: %s", path, errbuf);
+    }
+    cli_tensors_free(&list);
+    return status;
+}
+
 void train_close(train *t)
 {
     train_data_free(&t->data);

@@ -56,7 +56,7 @@ typedef struct train_settings {
     cli_common common;
     cli_compile compile;
     stator_train_options options;
-    const char *path, *data, *val, *log, *init, *shuffle, *last;
+    const char *path, *data, *val, *log, *save, *init, *shuffle, *last;
     double lr;
     int64_t epochs, batch, seed;
 } train_settings;
@@ -84,6 +84,8 @@ typedef struct train {
  * CLI_WRONG: a loss is not finite. */
 cli_status train_open(train *t);
 cli_status train_run(train *t);
+/* Writes what a step holds, under the names of its inputs: parameters, states, the step number. */
+cli_status train_save(const train *t, const char *path);
 void train_close(train *t);
 
 #endif

@@ -719,7 +719,8 @@ static bool follow_channels(cg_unit *unit, const cg_root *root)
              (v->rank > 2 && from->dims[0] == v->dims[0] && from->dims[1] == v->dims[1]));
         is_last = is_alike && from->order && from->order[from->rank - 1u] == 1u;
     }
-    if (v->rank < 3 || (!is_last && !cg_reads_channels(unit, root))) {
+    if (v->rank < 3 || is_op(unit, root, STATOR_OPCODE_conv_weight_grad) ||
+        (!is_last && !cg_reads_channels(unit, root))) {
         return true;
     }
     uint32_t order[CG_RANK_MAX] = {0};

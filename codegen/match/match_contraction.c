@@ -6,9 +6,9 @@
  *       loop k reduce
  *         update acc, mul (load x), (load y)
  *       store out, epilogue(read acc)
- * Convolution: the group's fold is the op `conv` and its operands are stored as they are; the
- * epilogue is read off the kernel in the same way (match_epilogue.c). What does not fit stays
- * loops. */
+ * Convolution: the group's fold is the op `conv`, or a gradient of it, and its operands are
+ * stored as they are; the epilogue is read off the kernel in the same way (match_epilogue.c).
+ * What does not fit stays loops. */
 #include "codegen/match/match_contraction.h"
 #include "codegen/match/matcher.h"
 #include "codegen/match/quantized_values.h"
@@ -393,31 +393,38 @@ static bool set_stored(cg_matcher *m, st_contraction_operand *operand, stator_re
     return operand->buffer != UINT32_MAX && set_dims(m, operand, v);
 }
 
-/* conv and conv_transpose have these attributes at the same indices. */
-_Static_assert((int)STATOR_conv_strides == (int)STATOR_conv_transpose_strides &&
-                   (int)STATOR_conv_pads == (int)STATOR_conv_transpose_pads &&
-                   (int)STATOR_conv_dilations == (int)STATOR_conv_transpose_dilations &&
-                   (int)STATOR_conv_groups == (int)STATOR_conv_transpose_groups,
-               "one function reads both");
+/* conv and conv_transpose have these attributes at the same indices, conv_weight_grad all of them
+ * at one index more. */
+#define CONV_ATTRS(op, of)                                                                         \
+    ((int)STATOR_conv_strides + (of) == (int)STATOR_##op##_strides &&                              \
+     (int)STATOR_conv_pads + (of) == (int)STATOR_##op##_pads &&                                    \
+     (int)STATOR_conv_dilations + (of) == (int)STATOR_##op##_dilations &&                          \
+     (int)STATOR_conv_groups + (of) == (int)STATOR_##op##_groups)
+_Static_assert(CONV_ATTRS(conv_transpose, 0) && CONV_ATTRS(conv_weight_grad, 1),
+               "one function reads all");
 
 static bool fill_conv(cg_matcher *m, const cg_node *node)
 {
-    const cg_value *x = cg_value_of(m->unit, cg_operand(node, 0));
-    const cg_value *w = cg_value_of(m->unit, cg_operand(node, 1));
     st_contraction *contraction = m->contraction;
+    const uint32_t attr = contraction->is_weight_grad;
+    const cg_value *x = cg_value_of(m->unit, cg_operand(node, 0));
+    const cg_value *y = cg_value_of(m->unit, cg_operand(node, 1));
+    const cg_value *w = contraction->is_weight_grad ? node->out : y;
+    const cg_value *out = contraction->is_weight_grad ? y : node->out;
     contraction->n_spatial = x->rank - 2u;
     contraction->images = x->dims[0];
     contraction->channels = x->dims[1];
-    contraction->features = node->out->dims[1];
-    contraction->groups = cg_attr(node, STATOR_conv_groups)->i;
+    contraction->features = out->dims[1];
+    contraction->groups = cg_attr(node, attr + STATOR_conv_groups)->i;
     for (uint32_t i = 0; i < contraction->n_spatial; i++) {
         contraction->in[i] = x->dims[2u + i];
         contraction->kernel[i] = w->dims[2u + i];
-        contraction->out_size[i] = node->out->dims[2u + i];
-        contraction->pad_low[i] = cg_attr_dim(node, STATOR_conv_pads, i);
-        contraction->pad_high[i] = cg_attr_dim(node, STATOR_conv_pads, i + contraction->n_spatial);
-        contraction->stride[i] = cg_attr_int_at(node, STATOR_conv_strides, i);
-        contraction->dilation[i] = cg_attr_int_at(node, STATOR_conv_dilations, i);
+        contraction->out_size[i] = out->dims[2u + i];
+        contraction->pad_low[i] = cg_attr_dim(node, attr + STATOR_conv_pads, i);
+        contraction->pad_high[i] =
+            cg_attr_dim(node, attr + STATOR_conv_pads, i + contraction->n_spatial);
+        contraction->stride[i] = cg_attr_int_at(node, attr + STATOR_conv_strides, i);
+        contraction->dilation[i] = cg_attr_int_at(node, attr + STATOR_conv_dilations, i);
         if (contraction->pad_low[i] == 0 || contraction->pad_high[i] == 0) {
             return false;
         }
@@ -436,13 +443,14 @@ static void swap_weight_axes(st_contraction *contraction)
 }
 
 /* The axis of the output's second dimension, by its stride: the order of the loops is that of any
- * value of the kernel. */
+ * value of the kernel. A gradient to the weight has no bias, and so no such axis. */
 static void find_feature(cg_matcher *m, const cg_value *out)
 {
     uint32_t strides[CG_RANK_MAX];
     uint32_t rest = cg_inst_at(m, m->store)->sym;
     m->feature = UINT32_MAX;
-    if (out->rank < 2 || cg_is_one(m->unit, out->dims[1]) || !cg_strides(m->unit, out, strides)) {
+    if (m->contraction->is_weight_grad || out->rank < 2 || cg_is_one(m->unit, out->dims[1]) ||
+        !cg_strides(m->unit, out, strides)) {
         return;
     }
     for (uint32_t i = 0; i < m->n_outer; i++) {
@@ -567,6 +575,29 @@ bool cg_has_library(const st_cg_config *config, const cg_lowering *lowering)
     return lowering->is_fixed ? is_for_host || emitter->fixed : emitter->library != NULL;
 }
 
+/* The group's fold as a convolution or a gradient of one, or as a product. */
+static bool match_fold(cg_unit *unit, uint32_t group, st_kernel *kernel, const cg_root *fold,
+                       uint32_t kind, st_contraction *out)
+{
+    const uint32_t op = stator_node_at(unit->view, fold->node)->op;
+    const bool is_conv = kind == ST_CONTRACTION_CONV;
+    cg_matcher m = {
+        .unit = unit, .group = &unit->groups.data[group], .kernel = kernel, .contraction = out};
+    memset(out, 0, sizeof *out);
+    out->kind = kind;
+    out->syms = kernel->syms;
+    out->acc_dtype = fold->fold.dtype;
+    out->f32_products = unit->config->emitter->target.f32_products;
+    out->n_buffers = kernel->buffers.count;
+    out->is_transposed = is_conv && op == STATOR_OPCODE_conv_transpose;
+    out->is_weight_grad = is_conv && op == STATOR_OPCODE_conv_weight_grad;
+    if (!is_conv && !st_kernel_merge_axes(kernel)) {
+        unit->is_oom = true;
+        return false;
+    }
+    return find_insts(&m) && find_outer(&m) && (is_conv ? match_conv(&m, fold) : match_gemm(&m));
+}
+
 static bool match_contraction(cg_unit *unit, uint32_t group, st_kernel *kernel, st_contraction *out)
 {
     if (unit->groups.data[group].is_alone) {
@@ -579,22 +610,14 @@ static bool match_contraction(cg_unit *unit, uint32_t group, st_kernel *kernel, 
     if (fold == NULL) {
         return false;
     }
-    cg_matcher m = {
-        .unit = unit, .group = &unit->groups.data[group], .kernel = kernel, .contraction = out};
-    memset(out, 0, sizeof *out);
-    out->syms = kernel->syms;
-    out->acc_dtype = fold->fold.dtype;
-    out->f32_products = unit->config->emitter->target.f32_products;
-    out->n_buffers = kernel->buffers.count;
     const uint32_t op = stator_node_at(unit->view, fold->node)->op;
-    out->is_transposed = op == STATOR_OPCODE_conv_transpose;
-    const bool is_conv = out->is_transposed || op == STATOR_OPCODE_conv;
-    out->kind = is_conv ? ST_CONTRACTION_CONV : ST_CONTRACTION_GEMM;
-    if (!is_conv && !st_kernel_merge_axes(kernel)) {
-        unit->is_oom = true;
-        return false;
+    if (op == STATOR_OPCODE_conv || op == STATOR_OPCODE_conv_transpose) {
+        return match_fold(unit, group, kernel, fold, ST_CONTRACTION_CONV, out);
     }
-    return find_insts(&m) && find_outer(&m) && (is_conv ? match_conv(&m, fold) : match_gemm(&m));
+    /* The gradient to weights of one place is a product where the pixels are one axis. */
+    return match_fold(unit, group, kernel, fold, ST_CONTRACTION_GEMM, out) ||
+           (op == STATOR_OPCODE_conv_weight_grad && !unit->is_oom &&
+            match_fold(unit, group, kernel, fold, ST_CONTRACTION_CONV, out));
 }
 
 static bool is_taken(const cg_unit *unit, const st_contraction *contraction)

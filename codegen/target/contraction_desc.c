@@ -248,6 +248,7 @@ void cg_print_contraction(const st_contraction *contraction, const st_kernel *ke
     }
     const char *const kind = contraction->kind == ST_CONTRACTION_GEMM ? "gemm"
                              : contraction->is_transposed             ? "conv_transpose"
+                             : contraction->is_weight_grad            ? "conv_weight_grad"
                                                                       : "conv";
     st_str_addf(out, "call %s %s = %s * %s", kind, buffers[contraction->out.buffer].name,
                 buffers[contraction->x.buffer].name, buffers[contraction->y.buffer].name);

@@ -13,6 +13,8 @@
  * - conv: out[n, m, o..] of t = sum over c, k.. of x[n, g*C/G + c, i..] * w[m, c, k..], where
  *   i = o*stride + k*dil - pad.
  * - conv, transposed: over w[g*C/G + c, m % (M/G), k..] with o = i*stride + k*dil - pad.
+ * - conv, gradient to the weight: out[m, c, k..] of t = sum over n, o.. of x[n, g*C/G + c, i..] *
+ *   y[n, m, o..]; extents are those of the conv.
  * - sdpa: out[b, h, t, e] = sum over s of p[s] * v[b, g, s, e] with g = h / (H/G), the group of
  *   head h; p is the softmax over s of scale * (sum over d of x[b, h, t, d] * y[b, g, s, d])
  *   + mask[b, h, t, s]. A key with p = 0 counts nothing; a row that attends to nothing is 0.
@@ -100,7 +102,7 @@ typedef struct st_contraction_operand {
     uint32_t offset; /* sym, elements */
     uint32_t batch[ST_CONTRACTION_BATCH_MAX];
     uint32_t stride[2]; /* gemm: x (m, k), y (k, n), out (m, n) */
-    /* conv: N C spatial strides; w: M C kernel. sdpa: x B H T D, y B G S D, v B G S E,
+    /* conv: N C spatial strides; weight: M C kernel. sdpa: x B H T D, y B G S D, v B G S E,
      * mask B H T S */
     uint32_t dims[2 + ST_CONTRACTION_SPATIAL_MAX];
 } st_contraction_operand;
@@ -198,12 +200,13 @@ typedef struct st_contraction {
     uint32_t pad_low[ST_CONTRACTION_SPATIAL_MAX], pad_high[ST_CONTRACTION_SPATIAL_MAX]; /* syms */
     int64_t stride[ST_CONTRACTION_SPATIAL_MAX], dilation[ST_CONTRACTION_SPATIAL_MAX];
     int64_t groups;
-    uint32_t is_transposed; /* conv */
+    uint32_t is_transposed;  /* conv */
+    uint32_t is_weight_grad; /* conv */
     st_contraction_sdpa sdpa;
     st_contraction_order order;
     st_contraction_cumulate cumulate;
     st_contraction_scatter scatter;
-    st_contraction_operand x, y, out; /* y: the weight of a conv */
+    st_contraction_operand x, y, out; /* y: the weight of a conv, or what arrives at its output */
     /* acc_dtype I32: sums wrap; t is i32 in the BIAS of i32 that comes first, if any, then f32.
      * Where the output is i8 or u8, t is whole in the end and is stored as the nearest number of
      * the dtype. */

@@ -315,6 +315,15 @@ void conv_transpose(problem *p, const conv_case *c, const int64_t *more, int x_l
     p->contraction.y.dims[1] = channel;
 }
 
+void conv_weight_grad(problem *p, uint32_t dtype, const conv_case *c, int x_last, int y_last)
+{
+    conv(p, dtype, dtype, c, x_last, y_last);
+    const st_contraction_operand weight = p->contraction.y;
+    memcpy(p->contraction.y.dims, p->contraction.out.dims, sizeof weight.dims);
+    memcpy(p->contraction.out.dims, weight.dims, sizeof weight.dims);
+    p->contraction.is_weight_grad = 1;
+}
+
 /* ---- walking a contraction in the test's own way ---- */
 
 int64_t value(const problem *p, uint32_t s)
@@ -348,12 +357,15 @@ walk walk_of(const problem *p)
         w.feature = w.n++;
         return w;
     }
-    w.extent[0] = value(p, contraction->images);
-    w.extent[1] = value(p, contraction->features);
+    const int is_weight = contraction->is_weight_grad != 0;
+    const int64_t channels = value(p, contraction->channels) / contraction->groups;
+    const uint32_t *spatial = is_weight ? contraction->kernel : contraction->out_size;
+    w.extent[0] = value(p, is_weight ? contraction->features : contraction->images);
+    w.extent[1] = is_weight ? channels : value(p, contraction->features);
     w.feature = 1;
     w.n = 2u + contraction->n_spatial;
     for (uint32_t i = 0; i < w.n; i++) {
-        w.extent[i] = i >= 2 ? value(p, contraction->out_size[i - 2]) : w.extent[i];
+        w.extent[i] = i >= 2 ? value(p, spatial[i - 2]) : w.extent[i];
         w.out[i] = value(p, contraction->out.dims[i]);
     }
     return w;
@@ -439,6 +451,49 @@ static total conv_at(const problem *p, const int64_t *index)
         }
         if (is_inside) {
             add(&t, product(p, x, y, 0, index[1]));
+        }
+    }
+    return t;
+}
+
+/* Each image and position of y by itself. */
+static total weight_grad_at(const problem *p, const int64_t *index)
+{
+    const st_contraction *contraction = &p->contraction;
+    const int64_t features = value(p, contraction->features) / contraction->groups;
+    const int64_t channels = value(p, contraction->channels) / contraction->groups;
+    const int64_t channel = index[0] / features * channels + index[1];
+    const int64_t first_x =
+        value(p, contraction->x.offset) + channel * value(p, contraction->x.dims[1]);
+    const int64_t first_y =
+        value(p, contraction->y.offset) + index[0] * value(p, contraction->y.dims[1]);
+    const int64_t image_x = value(p, contraction->x.dims[0]);
+    const int64_t image_y = value(p, contraction->y.dims[0]);
+    int64_t extent[4] = {value(p, contraction->images), 1, 1, 1};
+    int64_t step_x[3] = {0}, step_y[3] = {0}, first[3] = {0}, in[3] = {0};
+    total t = {0, 0};
+    for (uint32_t i = 0; i < contraction->n_spatial; i++) {
+        extent[1 + i] = value(p, contraction->out_size[i]);
+        step_x[i] = value(p, contraction->x.dims[2 + i]);
+        step_y[i] = value(p, contraction->y.dims[2 + i]);
+        first[i] = index[2 + i] * contraction->dilation[i] - value(p, contraction->pad_low[i]);
+        in[i] = value(p, contraction->in[i]);
+    }
+    for (int64_t n = 0; n < extent[0] * extent[1] * extent[2] * extent[3]; n++) {
+        const int64_t image = n / (extent[1] * extent[2] * extent[3]);
+        const int64_t o[3] = {n / (extent[2] * extent[3]) % extent[1], n / extent[3] % extent[2],
+                              n % extent[3]};
+        int64_t x = first_x + image * image_x;
+        int64_t y = first_y + image * image_y;
+        int is_inside = 1;
+        for (uint32_t i = 0; i < contraction->n_spatial; i++) {
+            const int64_t place = o[i] * contraction->stride[i] + first[i];
+            is_inside = is_inside && place >= 0 && place < in[i];
+            x += place * step_x[i];
+            y += o[i] * step_y[i];
+        }
+        if (is_inside) {
+            add(&t, product(p, x, y, 0, 0));
         }
     }
     return t;
@@ -539,6 +594,8 @@ static int64_t span_of(const problem *p, const st_contraction_operand *o, const 
                 : role == Y ? k * value(p, o->stride[0])
                             : 0);
     }
+    role =
+        contraction->is_weight_grad && role != X ? Y + OUT - role : role; /* in forward's order */
     const int64_t first[3][2] = {
         {value(p, contraction->images), value(p, contraction->channels)},
         {value(p, contraction->features) / (contraction->is_transposed ? contraction->groups : 1),
@@ -646,8 +703,9 @@ void compare(const problem *p, const char *what, double slack)
             rest /= w.extent[i];
             out += index[i] * w.out[i];
         }
-        total t =
-            p->contraction.kind == ST_CONTRACTION_GEMM ? gemm_at(p, &w, index) : conv_at(p, index);
+        total t = p->contraction.kind == ST_CONTRACTION_GEMM ? gemm_at(p, &w, index)
+                  : p->contraction.is_weight_grad            ? weight_grad_at(p, index)
+                                                             : conv_at(p, index);
         finish(p, &t, index[w.feature], out);
         const double got = at(p, OUT, out);
         const int is_same = isnan(t.value)

@@ -83,6 +83,9 @@ void batch(problem *p, int64_t extent, int64_t x, int64_t y, int64_t out);
 void conv(problem *p, uint32_t in, uint32_t out, const conv_case *c, int x_last, int out_last);
 /* Transposed; `more` of the output on each axis: what the stride leaves open. */
 void conv_transpose(problem *p, const conv_case *c, const int64_t *more, int x_last, int out_last);
+/* The gradient to the weight, of numbers of the dtype; y_last: the channels of what arrives at the
+ * output are last. */
+void conv_weight_grad(problem *p, uint32_t dtype, const conv_case *c, int x_last, int y_last);
 /* The number of a sym in this problem. */
 int64_t value(const problem *p, uint32_t s);
 walk walk_of(const problem *p);

@@ -264,6 +264,12 @@ bool dn_is_constant(const st_contraction *contraction);
 int64_t dn_fill_bias(st_contraction *contraction);
 /* 0: the bias that was made for the op has another length than these sizes ask for. */
 bool dn_is_fill_whole(const dn_op *op, const dn_sizes *sizes);
+/* What operand `role` of a convolution is in the forward direction: of a gradient to the weight, y
+ * is what arrives at the output and the output is a weight. */
+static inline uint32_t dn_forward_role(const st_contraction *contraction, uint32_t role)
+{
+    return contraction->is_weight_grad && role != DN_X ? DN_Y + DN_OUT - role : role;
+}
 /* Output elements and products; INT64_MAX when very many. */
 void dn_work(const st_contraction *contraction, const dn_sizes *sizes, int64_t *out_elements,
              int64_t *out_macs);

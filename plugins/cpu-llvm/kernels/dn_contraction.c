@@ -68,7 +68,8 @@ bool dn_is_constant(const st_contraction *contraction)
     const st_symtab *tab = &contraction->syms->tab;
     const st_contraction_operand *y = &contraction->y;
     int64_t v = 0;
-    bool is_known = contraction->y_data != NULL && st_sym_const(tab, y->offset, &v);
+    bool is_known = contraction->y_data != NULL && !contraction->is_weight_grad &&
+                    st_sym_const(tab, y->offset, &v);
     if (contraction->kind == ST_CONTRACTION_GEMM) {
         for (uint32_t i = 0; is_known && i < contraction->n_batch; i++) {
             is_known = st_sym_const(tab, y->batch[i], &v) &&
@@ -108,16 +109,18 @@ void dn_work(const st_contraction *contraction, const dn_sizes *s, int64_t *out_
         elements = times(elements, times(s->m, s->n));
         products = s->k;
     } else {
-        elements = times(s->images, s->features);
-        products = s->channels / contraction->groups;
+        int64_t positions = s->images;
+        int64_t weights = s->channels / contraction->groups; /* of a feature */
         for (uint32_t i = 0; i < contraction->n_spatial; i++) {
-            elements = times(elements, s->out_size[i]);
-            products = times(products, s->kernel[i]);
+            positions = times(positions, s->out_size[i]);
+            weights = times(weights, s->kernel[i]);
         }
         for (uint32_t i = 0; contraction->is_transposed && i < contraction->n_spatial; i++) {
-            products = (products + contraction->stride[i] - 1) /
-                       contraction->stride[i]; /* taps that hit */
+            weights =
+                (weights + contraction->stride[i] - 1) / contraction->stride[i]; /* taps that hit */
         }
+        elements = times(s->features, contraction->is_weight_grad ? weights : positions);
+        products = contraction->is_weight_grad ? positions : weights;
     }
     *out_elements = elements;
     *out_macs = times(elements, products);
@@ -227,6 +230,7 @@ static int64_t reach(int64_t extent, int64_t stride)
 int64_t dn_span(const st_contraction *contraction, const dn_sizes *s, uint32_t role)
 {
     const dn_operand *o = role == DN_X ? &s->x : role == DN_Y ? &s->y : &s->out;
+    const uint32_t forward = dn_forward_role(contraction, role);
     int64_t last = 0;
     if (contraction->kind == ST_CONTRACTION_GEMM) {
         for (int64_t i = 0; i < s->n_batch; i++) {
@@ -235,18 +239,18 @@ int64_t dn_span(const st_contraction *contraction, const dn_sizes *s, uint32_t r
         last = plus(last, reach(role == DN_Y ? s->k : s->m, o->stride[0]));
         return plus(plus(last, reach(role == DN_X ? s->k : s->n, o->stride[1])), 1);
     }
-    if (role == DN_Y) {
+    if (forward == DN_Y) {
         const int64_t share = contraction->is_transposed ? contraction->groups : 1;
         last = plus(last, reach(s->features / share, o->dims[0]));
         last = plus(last, reach(s->channels / (contraction->groups / share), o->dims[1]));
     } else {
         last = plus(last, reach(s->images, o->dims[0]));
-        last = plus(last, reach(role == DN_X ? s->channels : s->features, o->dims[1]));
+        last = plus(last, reach(forward == DN_X ? s->channels : s->features, o->dims[1]));
     }
     for (uint32_t i = 0; i < contraction->n_spatial; i++) {
-        const int64_t extent = role == DN_X   ? s->in[i]
-                               : role == DN_Y ? s->kernel[i]
-                                              : s->out_size[i];
+        const int64_t extent = forward == DN_X   ? s->in[i]
+                               : forward == DN_Y ? s->kernel[i]
+                                                 : s->out_size[i];
         last = plus(last, reach(extent, o->dims[2u + i]));
     }
     return plus(last, 1);

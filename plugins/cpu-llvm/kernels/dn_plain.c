@@ -129,6 +129,40 @@ static sum conv_at(const plain *p, const int64_t *index)
     return total;
 }
 
+/* An element of the gradient to the weight: the window's position k.. is index[2..], and the sum is
+ * over images and positions of y. */
+static sum weight_grad_at(const plain *p, const int64_t *index)
+{
+    const st_contraction *contraction = &p->op->contraction;
+    const dn_sizes *s = p->s;
+    const int64_t group = index[0] / (s->features / contraction->groups);
+    const int64_t channel = group * (s->channels / contraction->groups) + index[1];
+    int64_t positions = s->images;
+    sum total = {0, 0};
+    for (uint32_t i = 0; i < contraction->n_spatial; i++) {
+        positions *= s->out_size[i];
+    }
+    for (int64_t position = 0; position < positions; position++) {
+        int64_t rest = position;
+        int64_t x = channel * s->x.dims[1];
+        int64_t y = index[0] * s->y.dims[1];
+        bool is_inside = true;
+        for (uint32_t i = contraction->n_spatial; i-- > 0;) {
+            const int64_t o = rest % s->out_size[i];
+            const int64_t at = o * contraction->stride[i] +
+                               index[2 + i] * contraction->dilation[i] - s->pad_low[i];
+            rest /= s->out_size[i];
+            is_inside = is_inside && at >= 0 && at < s->in[i];
+            x += at * s->x.dims[2 + i];
+            y += o * s->y.dims[2 + i];
+        }
+        if (is_inside) {
+            add_product(p, x + rest * s->x.dims[0], y + rest * s->y.dims[0], 0, 0, &total);
+        }
+    }
+    return total;
+}
+
 /* ---- the epilogue ---- */
 
 /* The number, rounded to the dtype. */
@@ -194,8 +228,9 @@ static void finish(const plain *p, const int64_t *index, int64_t out)
     if (p->t) {
         t = p->t[out];
     } else {
-        const sum total =
-            contraction->kind == ST_CONTRACTION_CONV ? conv_at(p, index) : gemm_at(p, index);
+        const sum total = contraction->kind == ST_CONTRACTION_GEMM ? gemm_at(p, index)
+                          : contraction->is_weight_grad            ? weight_grad_at(p, index)
+                                                                   : conv_at(p, index);
         if (contraction->out.dtype == STATOR_I32) {
             st_store_i64(contraction->out.dtype, p->at[DN_OUT], out, total.i);
             return;
@@ -242,12 +277,13 @@ static void set_axes(plain *p)
     const st_contraction *contraction = &p->op->contraction;
     const dn_sizes *s = p->s;
     if (contraction->kind == ST_CONTRACTION_CONV) {
+        const bool is_weight = contraction->is_weight_grad;
         p->n = 2u + contraction->n_spatial;
         p->feature = 1;
-        p->extent[0] = s->images;
-        p->extent[1] = s->features;
+        p->extent[0] = is_weight ? s->features : s->images;
+        p->extent[1] = is_weight ? s->channels / contraction->groups : s->features;
         for (uint32_t i = 0; i < contraction->n_spatial; i++) {
-            p->extent[2 + i] = s->out_size[i];
+            p->extent[2 + i] = is_weight ? s->kernel[i] : s->out_size[i];
         }
         memcpy(p->out, s->out.dims, p->n * sizeof p->out[0]);
         return;

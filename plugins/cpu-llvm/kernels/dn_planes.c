@@ -261,8 +261,8 @@ static bool is_epilogue_done(const st_contraction *contraction)
 /* A group for each channel, of one feature or more. */
 static bool is_depthwise(const st_contraction *contraction, const dn_sizes *s)
 {
-    return contraction->kind == ST_CONTRACTION_CONV && contraction->n_spatial <= 2 &&
-           contraction->groups == s->channels && s->channels > 1 &&
+    return contraction->kind == ST_CONTRACTION_CONV && !contraction->is_weight_grad &&
+           contraction->n_spatial <= 2 && contraction->groups == s->channels && s->channels > 1 &&
            s->features % s->channels == 0 && contraction->x.dtype == STATOR_F32 &&
            contraction->y.dtype == STATOR_F32 && contraction->out.dtype == STATOR_F32;
 }

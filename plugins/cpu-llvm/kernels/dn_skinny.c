@@ -22,7 +22,8 @@ static bool as_product(const dn_op *op, const dn_sizes *s, dn_sizes *out)
         dn_simplify(contraction, out);
         return true;
     }
-    bool is_product = contraction->groups == 1 && !contraction->is_transposed;
+    bool is_product =
+        contraction->groups == 1 && !contraction->is_transposed && !contraction->is_weight_grad;
     for (uint32_t i = 0; i < contraction->n_spatial; i++) {
         is_product = is_product && s->in[i] == 1 && s->kernel[i] == 1 && s->out_size[i] == 1 &&
                      s->pad_low[i] == 0 && s->pad_high[i] == 0;

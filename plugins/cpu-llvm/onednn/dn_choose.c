@@ -29,12 +29,26 @@ static bool has_add(const dn_op *op)
     return (dn_epilogue_kinds(&op->contraction) & DN_KIND(ADD)) != 0;
 }
 
+/* Both images as they are or moved; the weight's order is free. */
+static uint32_t gradient_candidates(dn_candidate all[DN_CANDIDATES_MAX])
+{
+    uint32_t n = 0;
+    for (uint32_t moved = 0; moved < 4; moved++) {
+        add(all, &n, (dn_candidate){.move_x = moved & 1u, .move_y = moved >> 1, .move_out = 1});
+    }
+    add(all, &n, (dn_candidate){.move_x = 1, .move_y = 1, .move_out = 1, .channels_last = 1});
+    return n;
+}
+
 /* x and out each as they are or moved; weights: free when they are packed or a convolution's. */
 uint32_t dn_candidates(const dn_op *op, const dn_sizes *s, dn_candidate all[DN_CANDIDATES_MAX])
 {
     uint32_t n = 0;
     const bool is_conv = op->contraction.kind == ST_CONTRACTION_CONV;
     const bool is_added = has_add(op) && !s->is_bare;
+    if (op->contraction.is_weight_grad) {
+        return gradient_candidates(all);
+    }
     const uint32_t free_y = is_conv || op->has_constant;
     for (uint32_t moved = 0; moved < 4; moved++) {
         for (uint32_t sum = 0; sum <= (uint32_t)is_added; sum++) {

@@ -130,29 +130,33 @@ static void gemm_tensors(const dn_sizes *s, tensor t[3])
 
 static void conv_tensors(const st_contraction *contraction, const dn_sizes *s, tensor t[3])
 {
+    const dn_operand *const all[3] = {&s->x, &s->y, &s->out};
+    const uint32_t weight = dn_forward_role(contraction, DN_Y);
+    const uint32_t out = dn_forward_role(contraction, DN_OUT);
+    const int64_t *w = all[weight]->dims;
     memset(t, 0, 3 * sizeof t[0]);
     add_axis(&t[0], s->images, s->x.dims[0]);
     add_axis(&t[0], s->channels, s->x.dims[1]);
-    add_axis(&t[2], s->images, s->out.dims[0]);
-    add_axis(&t[2], s->features, s->out.dims[1]);
+    add_axis(&t[out], s->images, all[out]->dims[0]);
+    add_axis(&t[out], s->features, all[out]->dims[1]);
     if (contraction->groups > 1) {
         const int64_t per_group = s->features / contraction->groups;
-        add_axis(&t[1], contraction->groups,
-                 contraction->is_transposed ? s->y.dims[1] * (s->channels / contraction->groups)
-                                            : s->y.dims[0] * per_group);
-        add_axis(&t[1], per_group, s->y.dims[0]);
+        add_axis(&t[weight], contraction->groups,
+                 contraction->is_transposed ? w[1] * (s->channels / contraction->groups)
+                                            : w[0] * per_group);
+        add_axis(&t[weight], per_group, w[0]);
     } else {
-        add_axis(&t[1], s->features, s->y.dims[0]);
+        add_axis(&t[weight], s->features, w[0]);
     }
-    add_axis(&t[1], s->channels / contraction->groups, s->y.dims[1]);
+    add_axis(&t[weight], s->channels / contraction->groups, w[1]);
     for (uint32_t i = 0; i < contraction->n_spatial; i++) {
         add_axis(&t[0], s->in[i], s->x.dims[2 + i]);
-        add_axis(&t[1], s->kernel[i], s->y.dims[2 + i]);
-        add_axis(&t[2], s->out_size[i], s->out.dims[2 + i]);
+        add_axis(&t[weight], s->kernel[i], w[2 + i]);
+        add_axis(&t[out], s->out_size[i], all[out]->dims[2 + i]);
     }
     normalize_strides(&t[0], 1);
-    normalize_strides(&t[1], 0);
-    normalize_strides(&t[2], 1);
+    normalize_strides(&t[weight], 0);
+    normalize_strides(&t[out], 1);
 }
 
 /* ---- operation descriptors ---- */
@@ -181,6 +185,11 @@ static bool conv_operation(const st_contraction *contraction, const dn_sizes *s,
         return dnnl_dilated_deconvolution_forward_desc_init(
                    &out->deconv, dnnl_forward_inference, dnnl_deconvolution_direct, &md[0], &md[1],
                    bias, &md[2], strides, dilates, low, high) == dnnl_success;
+    }
+    if (contraction->is_weight_grad) {
+        return dnnl_dilated_convolution_backward_weights_desc_init(
+                   &out->conv, dnnl_convolution_direct, &md[DN_X], &md[DN_OUT], NULL, &md[DN_Y],
+                   strides, dilates, low, high) == dnnl_success;
     }
     return dnnl_dilated_convolution_forward_desc_init(
                &out->conv, dnnl_forward_inference,
@@ -275,20 +284,33 @@ static bool is_made(const dn_op *op, const dn_desc *desc)
     return true;
 }
 
+/* A gradient to weights with a group for each channel, other than by what oneDNN has for these (of
+ * windows that are 3 wide): products of one row, or groups filled up to 16 channels, both of which
+ * took 10 to 20 times as long as loops for windows of 5x5. */
+static bool is_channel_wasted(const dn_op *op, const dn_sizes *s, const dn_desc *desc)
+{
+    const st_contraction *contraction = &op->contraction;
+    return contraction->is_weight_grad && contraction->groups > 1 &&
+           contraction->groups == s->channels && strstr(desc->name, "dw") == NULL;
+}
+
 static void use(dn_desc *desc, uint32_t role, int arg)
 {
     desc->used |= 1u << role;
     desc->arg[role] = arg;
 }
 
-static void query_orders(dn_desc *desc)
+static void query_orders(const st_contraction *contraction, dn_desc *desc)
 {
-    static const dnnl_query_t what[3] = {dnnl_query_src_md, dnnl_query_weights_md,
-                                         dnnl_query_dst_md};
-    static const int args[3] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+    static const dnnl_query_t what[2][3] = {
+        {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md},
+        {dnnl_query_src_md, dnnl_query_diff_dst_md, dnnl_query_diff_weights_md}};
+    static const int args[2][3] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+                                   {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS}};
+    const uint32_t of = contraction->is_weight_grad;
     for (uint32_t i = 0; i < 3; i++) {
-        desc->md[DN_X2 + i] = *dnnl_primitive_desc_query_md(desc->primitive, what[i], 0);
-        use(desc, DN_X2 + i, args[i]);
+        desc->md[DN_X2 + i] = *dnnl_primitive_desc_query_md(desc->primitive, what[of][i], 0);
+        use(desc, DN_X2 + i, args[of][i]);
     }
     const dnnl_memory_desc_t *scratch =
         dnnl_primitive_desc_query_md(desc->primitive, dnnl_query_scratchpad_md, 0);
@@ -306,10 +328,11 @@ static bool describe_operation(const dn_op *op, const dn_sizes *s, const tensor 
     dnnl_memory_desc_t md[3];
     dnnl_memory_desc_t bias;
     const uint32_t moves[3] = {how->move_x, how->move_y, how->move_out};
+    const uint32_t weight = dn_forward_role(&op->contraction, DN_Y);
     for (uint32_t i = 0; i < 3; i++) {
         const bool is_there =
             exact(&t[i], dtypes[i], &desc->md[DN_X + i]) &&
-            (moves[i] ? any_order(&t[i], dtypes[i], i != 1 && how->channels_last, &md[i]) : 1);
+            (moves[i] ? any_order(&t[i], dtypes[i], i != weight && how->channels_last, &md[i]) : 1);
         if (!is_there) {
             return false;
         }
@@ -369,8 +392,9 @@ uint32_t dn_describe(const dn_op *op, const dn_sizes *s, const dn_candidate *how
         dnnl_primitive_desc_create(&out->primitive, &what, attr, op->lib->engine, NULL) ==
             dnnl_success) {
         (void)dnnl_primitive_desc_query(out->primitive, dnnl_query_impl_info_str, 0, &out->name);
-        query_orders(out);
-        const bool is_usable = is_exact_enough(op, s, out) && is_made(op, out);
+        query_orders(&op->contraction, out);
+        const bool is_usable =
+            is_exact_enough(op, s, out) && is_made(op, out) && !is_channel_wasted(op, s, out);
         out->class_ = is_usable ? class_of(out->name) : (uint32_t)DN_NO;
     }
     dn_team_end(&team);

@@ -75,6 +75,13 @@ static bool are_zeros_taken(const st_contraction *contraction)
            (contraction->kind == ST_CONTRACTION_GEMM && contraction->n_batch == 0);
 }
 
+/* oneDNN has no post-ops behind a gradient to the weight. */
+static bool is_gradient_taken(const st_contraction *contraction)
+{
+    return !contraction->is_transposed && contraction->acc_dtype == STATOR_F32 &&
+           contraction->n_epilogue == 0;
+}
+
 bool dn_is_kind_taken(const dn_lib *lib, const st_contraction *contraction)
 {
     if (!are_dtypes_taken(lib, contraction) || !are_zeros_taken(contraction) ||
@@ -95,9 +102,10 @@ bool dn_is_kind_taken(const dn_lib *lib, const st_contraction *contraction)
     }
     if (contraction->kind == ST_CONTRACTION_CONV) {
         return contraction->n_spatial >= 1 &&
-               contraction->n_spatial <= ST_CONTRACTION_SPATIAL_MAX && contraction->groups >= 1;
+               contraction->n_spatial <= ST_CONTRACTION_SPATIAL_MAX && contraction->groups >= 1 &&
+               (!contraction->is_weight_grad || is_gradient_taken(contraction));
     }
-    return contraction->kind == ST_CONTRACTION_GEMM &&
+    return contraction->kind == ST_CONTRACTION_GEMM && !contraction->is_weight_grad &&
            contraction->n_batch <= ST_CONTRACTION_BATCH_MAX;
 }
 

@@ -122,6 +122,7 @@ static bool is_contraction_sound(const dn_lib *lib, const st_contraction *contra
         contraction->n_spatial > ST_CONTRACTION_SPATIAL_MAX ||
         contraction->n_epilogue > ST_CONTRACTION_EPILOGUE_MAX ||
         (contraction->kind == ST_CONTRACTION_CONV && contraction->groups < 1) ||
+        contraction->is_weight_grad > 1 ||
         st_contraction_numbers(contraction, syms) != kept->n_numbers ||
         !are_operands_sound(contraction, kept->n_buffers) ||
         !is_zero_sound(&contraction->x_zero, kept->n_buffers) ||

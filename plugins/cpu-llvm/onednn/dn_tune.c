@@ -129,8 +129,10 @@ static void add(tuning *t, const dn_candidate *how)
 static bool has_rivals(const tuning *t, const dn_candidate *guessed)
 {
     const dn_op *op = t->op;
+    const uint32_t is_image_moved =
+        op->contraction.is_weight_grad ? guessed->move_y : guessed->move_out;
     return (op->lib->flags & DNNL_TUNE_ALL) || guessed->is_tiles || guessed->is_planes ||
-           guessed->move_x || guessed->move_out || guessed->is_sum ||
+           guessed->move_x || is_image_moved || guessed->is_sum ||
            (op->contraction.kind == ST_CONTRACTION_CONV && t->n &&
             t->all[0].plan->desc.class_ == DN_GEMM) ||
            (guessed->move_y && !op->has_constant && op->contraction.kind == ST_CONTRACTION_GEMM);
@@ -324,6 +326,7 @@ static uint64_t key_of(const dn_op *op, const dn_sizes *s, bool with_epilogue)
                               (uint64_t)contraction->groups,
                               op->has_constant,
                               contraction->is_transposed,
+                              contraction->is_weight_grad,
                               zero_word(&contraction->x_zero),
                               zero_word(&contraction->y_zero),
                               (uint64_t)with_epilogue};

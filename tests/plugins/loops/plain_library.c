@@ -245,6 +245,66 @@ static double conv_element(const call *c, int64_t image, int64_t feature, const 
     return sum;
 }
 
+/* A weight of output channel m and input channel `channel` of the group at tap k. */
+static double weight_grad_element(const call *c, int64_t m, int64_t channel, const int64_t *k)
+{
+    const st_contraction *contraction = c->contraction;
+    const uint32_t s = contraction->n_spatial;
+    const int64_t *in = c->sizes + 3;
+    const int64_t *out_size = in + 2 * s;
+    const int64_t *low = in + 3 * s;
+    const int64_t group = m / (c->sizes[2] / contraction->groups);
+    int64_t positions = 1;
+    double sum = 0;
+    for (uint32_t i = 0; i < s; i++) {
+        positions *= out_size[i];
+    }
+    for (int64_t t = 0; t < c->sizes[0] * positions; t++) {
+        int64_t rest = t % positions;
+        int64_t at_x = c->operand[0][0] + t / positions * c->operand[0][1] +
+                       (group * (c->sizes[1] / contraction->groups) + channel) * c->operand[0][2];
+        int64_t at_g = c->operand[1][0] + t / positions * c->operand[1][1] + m * c->operand[1][2];
+        int is_inside = 1;
+        for (uint32_t i = s; i-- > 0;) {
+            const int64_t o = rest % out_size[i];
+            const int64_t p = o * contraction->stride[i] + k[i] * contraction->dilation[i] - low[i];
+            rest /= out_size[i];
+            is_inside = is_inside && p >= 0 && p < in[i];
+            at_x += p * c->operand[0][3 + i];
+            at_g += o * c->operand[1][3 + i];
+        }
+        if (is_inside) {
+            sum += element(c, &contraction->x, &contraction->x_zero, at_x, 0) *
+                   element(c, &contraction->y, &contraction->y_zero, at_g, 0);
+        }
+    }
+    return sum;
+}
+
+static void weight_grad(const call *c)
+{
+    const uint32_t s = c->contraction->n_spatial;
+    const int64_t *kernel = c->sizes + 3 + s;
+    const int64_t per_group = c->sizes[1] / c->contraction->groups;
+    int64_t taps = 1;
+    for (uint32_t i = 0; i < s; i++) {
+        taps *= kernel[i];
+    }
+    for (int64_t e = 0; e < c->sizes[2] * per_group * taps; e++) {
+        const int64_t m = e / taps / per_group;
+        const int64_t channel = e / taps % per_group;
+        int64_t k[ST_CONTRACTION_SPATIAL_MAX] = {0};
+        int64_t rest = e % taps;
+        int64_t at = c->operand[2][0] + m * c->operand[2][1] + channel * c->operand[2][2];
+        for (uint32_t i = s; i-- > 0;) {
+            k[i] = rest % kernel[i];
+            rest /= kernel[i];
+            at += k[i] * c->operand[2][3 + i];
+        }
+        store(c, at, epilogue(c, weight_grad_element(c, m, channel, k), 0, at));
+    }
+}
+
 static void conv(const call *c)
 {
     const uint32_t s = c->contraction->n_spatial;
@@ -362,6 +422,8 @@ static stator_status run(void *self, void *op_, const st_library_call *what, sta
     }
     if (is_gemm) {
         gemm(&c);
+    } else if (contraction->is_weight_grad) {
+        weight_grad(&c);
     } else {
         conv(&c);
     }

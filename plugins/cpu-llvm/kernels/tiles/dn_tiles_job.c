@@ -589,8 +589,9 @@ bool dn_may_be_winograd(const dn_op *op, const dn_sizes *s)
 {
     const st_contraction *contraction = &op->contraction;
     if (!(op->lib->flags & DNNL_WINOGRAD) || contraction->kind != ST_CONTRACTION_CONV ||
-        contraction->is_transposed || contraction->n_spatial != 2 || contraction->groups != 1 ||
-        s->is_bare || (contraction->x.dtype != STATOR_F32 && !may_bytes_be_winograd(op, s))) {
+        contraction->is_transposed || contraction->is_weight_grad || contraction->n_spatial != 2 ||
+        contraction->groups != 1 || s->is_bare ||
+        (contraction->x.dtype != STATOR_F32 && !may_bytes_be_winograd(op, s))) {
         return false;
     }
     for (uint32_t i = 0; i < 2; i++) {
@@ -637,9 +638,9 @@ bool dn_tiles_describe(const dn_op *op, const dn_sizes *s, uint32_t is_winograd,
     int64_t bytes = 0;
     dn_job j;
     memset(out, 0, sizeof *out);
-    if (dn_tiles_isa_for(op->lib, contraction, s) == NULL || is_left(op->lib, contraction) ||
-        !are_weights_done(op, s, is_winograd) || s->is_bare || !are_dtypes_done(contraction) ||
-        !is_epilogue_done(contraction) ||
+    if (contraction->is_weight_grad || dn_tiles_isa_for(op->lib, contraction, s) == NULL ||
+        is_left(op->lib, contraction) || !are_weights_done(op, s, is_winograd) || s->is_bare ||
+        !are_dtypes_done(contraction) || !is_epilogue_done(contraction) ||
         (is_winograd && !(dn_may_be_winograd(op, s) && dn_tiles_has_winograd(op))) ||
         !are_parts_done(op, s, is_winograd, &j, &bytes)) {
         return false;

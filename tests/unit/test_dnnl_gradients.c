@@ -1,0 +1,205 @@
+/* Gradients of convolutions to their weights by oneDNN, against plain loops in f64. */
+#include "dnnl_support.h"
+
+#include "core/base/convert.h"
+#include "core/base/diag.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(dnnl_gradients, .init = dnnl_begin, .fini = dnnl_end);
+
+/* One, two and three axes; pads that differ; strides that leave a rest of the image; dilation;
+ * windows of one place; groups, also one for each channel; few channels and features. */
+static const conv_case cases[] = {
+    {2, 2, 16, 32, 1, {9, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 2, 16, 32, 1, {9, 11}, {3, 2}, {2, 1}, {1, 1}, {0, 1}, {2, 0}},
+    {2, 1, 3, 32, 1, {21, 21}, {7, 7}, {2, 2}, {1, 1}, {3, 3}, {3, 3}},
+    {2, 3, 64, 40, 1, {14, 14}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+    {2, 2, 64, 40, 1, {14, 14}, {1, 1}, {2, 2}, {1, 1}, {0, 0}, {0, 0}},
+    {2, 2, 24, 24, 24, {12, 12}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 1, 32, 32, 32, {15, 14}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 0}},
+    {2, 1, 24, 36, 3, {12, 12}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 1, 64, 32, 2, {10, 9}, {3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 1, 16, 16, 1, {15, 15}, {3, 3}, {1, 1}, {2, 3}, {2, 3}, {2, 3}},
+    {2, 1, 5, 7, 1, {10, 10}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 1, 1, 16, 1, {28, 28}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, {2, 2}},
+    {2, 2, 32, 32, 1, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {1, 2, 16, 32, 1, {40}, {5}, {2}, {1}, {2}, {1}},
+    {3, 1, 8, 16, 1, {6, 7, 8}, {3, 3, 3}, {1, 1, 2}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}};
+#define CASES (sizeof cases / sizeof cases[0])
+
+/* Orders of both images, at offsets, on one thread and on several; every `step`th of them. */
+static void check_all(uint32_t dtype, uint32_t step)
+{
+    for (uint32_t i = 0; i < 4 * CASES; i += step) {
+        char name[64];
+        problem p;
+        (void)snprintf(name, sizeof name, "gradient %u, orders %u", i / 4, i % 4);
+        f.threads = 1 + (int32_t)(i % 3);
+        conv_weight_grad(&p, dtype, &cases[i / 4], i & 1, i >> 1 & 1);
+        p.misalign = 16;
+        check(&p, name);
+        p.contraction.x.offset = num(3);
+        p.contraction.y.offset = num(5);
+        p.contraction.out.offset = num(7);
+        check(&p, name);
+    }
+}
+
+Test(dnnl_gradients, weights_of_every_kind_of_convolution)
+{
+    check_all(STATOR_F32, 1);
+}
+
+Test(dnnl_gradients, weights_in_f16)
+{
+    check_all(STATOR_F16, 3);
+}
+
+Test(dnnl_gradients, measured_candidates_equal_the_reference)
+{
+    api->close(lib);
+    open_with(DNNL_TUNE | DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST);
+    check_all(STATOR_F32, 5);
+}
+
+/* What follows the sum is for the loops. */
+Test(dnnl_gradients, epilogues_are_refused)
+{
+    problem p;
+    conv_weight_grad(&p, STATOR_F32, &cases[0], 0, 0);
+    cr_assert_eq(lib->takes(lib->self, &p.contraction), 1);
+    epilogue(&p, ST_EPILOGUE_SCALE, 0.5, 0);
+    cr_assert_eq(lib->takes(lib->self, &p.contraction), 0);
+    conv_weight_grad(&p, STATOR_F32, &cases[0], 0, 0);
+    p.contraction.is_transposed = 1;
+    cr_assert_eq(lib->takes(lib->self, &p.contraction), 0);
+}
+
+/* What oneDNN has for these wastes most of its work. */
+Test(dnnl_gradients, wide_windows_of_a_channel_each_are_for_the_loops)
+{
+    static const conv_case slow[] = {
+        {2, 1, 32, 32, 32, {15, 14}, {5, 5}, {2, 2}, {1, 1}, {2, 2}, {2, 1}},
+        {2, 1, 24, 48, 24, {12, 12}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}};
+    for (uint32_t i = 0; i < 8; i++) {
+        problem p;
+        conv_weight_grad(&p, STATOR_F32, &slow[i / 4], i & 1, i >> 1 & 1);
+        cr_assert_eq(lib->takes(lib->self, &p.contraction), 0, "gradient %u, orders %u", i / 4,
+                     i % 4);
+    }
+}
+
+/* A number of images that calls decide, 0 of them: then all weights are 0. */
+Test(dnnl_gradients, images_known_at_the_call)
+{
+    for (uint32_t order = 0; order < 4; order++) {
+        problem p;
+        conv_weight_grad(&p, STATOR_F32, &cases[order % 2 ? 5 : 0], order & 1, order >> 1);
+        p.contraction.images = sym("images");
+        void *op = create(&p, "images");
+        for (int64_t images = 4; images >= 0; images--) {
+            p.sizes[0] = images;
+            fill(&p);
+            call(&p, op);
+            compare(&p, "images", 1);
+            empty(&p);
+        }
+        lib->destroy(lib->self, op);
+    }
+}
+
+/* An infinite pixel reaches the weights of its channel, and what arrives at an output those of its
+ * feature. */
+Test(dnnl_gradients, infinity_and_nan_stay_in_their_channel)
+{
+    for (uint32_t order = 0; order < 4; order++) {
+        problem p;
+        conv_weight_grad(&p, STATOR_F32, &cases[3], order & 1, order >> 1);
+        fill(&p);
+        st_store_f64(STATOR_F32, p.buffers[X], (uint64_t)p.elements[X] / 2, INFINITY);
+        st_store_f64(STATOR_F32, p.buffers[Y], (uint64_t)p.elements[Y] / 3, NAN);
+        run_as(&p, "one infinity", 1, NULL);
+    }
+}
+
+static st_library_kept kept_of(const problem *p, const st_str *bytes)
+{
+    uint32_t numbers[ST_CONTRACTION_NUMBERS_MAX];
+    return (st_library_kept){.bytes = bytes->data,
+                             .size_bytes = bytes->len,
+                             .n_buffers = BUFFERS,
+                             .n_numbers = st_contraction_numbers(&p->contraction, numbers),
+                             .numbers = p->numbers,
+                             .is_static = 1};
+}
+
+/* The contraction as the compile cache keeps it, and with flags that it cannot have. */
+Test(dnnl_gradients, contraction_round_trips_through_the_compile_cache)
+{
+    static const size_t flags[] = {offsetof(st_contraction, is_weight_grad),
+                                   offsetof(st_contraction, is_transposed)};
+    problem p;
+    st_str bytes;
+    uint32_t unread = 0;
+    void *again = NULL;
+    stator_diag *err = NULL;
+    conv_weight_grad(&p, STATOR_F32, &cases[0], 1, 1);
+    fill(&p);
+    st_str_init(&bytes, &f.mem);
+    void *op = create(&p, "kept");
+    cr_assert_eq(lib->op_save(lib->self, op, &bytes, &err), STATOR_OK);
+    const st_library_kept kept = kept_of(&p, &bytes);
+    cr_assert_eq(lib->op_load(lib->self, &kept, &again, &unread, &err), STATOR_OK, "%s",
+                 st_diag_text(err));
+    cr_assert_eq(unread, UINT32_MAX);
+    call(&p, again);
+    compare(&p, "kept", 1);
+    lib->destroy(lib->self, again);
+    for (uint32_t i = 0; i < 2; i++) {
+        char *at = bytes.data + sizeof(uint64_t) + flags[i];
+        const uint32_t wrong = 2;
+        uint32_t right = 0;
+        memcpy(&right, at, sizeof right);
+        memcpy(at, &wrong, sizeof wrong);
+        cr_assert_eq(lib->op_load(lib->self, &kept, &again, &unread, &err), STATOR_DATA_LOSS);
+        st_diag_release(err);
+        err = NULL;
+        memcpy(at, &right, sizeof right);
+    }
+    lib->destroy(lib->self, op);
+    st_str_deinit(&bytes);
+    empty(&p);
+}
+
+Test(dnnl_gradients, every_allocation_may_fail)
+{
+    problem p;
+    conv_weight_grad(&p, STATOR_F16, &cases[2], 0, 1);
+    fill(&p);
+    uint32_t failures = 0;
+    for (uint64_t at_request = 1; at_request < 100; at_request++) {
+        void *op = NULL;
+        stator_diag *err = NULL;
+        mem.requests = 0;
+        mem.fail_at = at_request;
+        stator_status status = lib->create(lib->self, &p.contraction, &op, &err);
+        if (status == STATOR_OK) {
+            const st_library_call c = {.buffers = p.buffers, .numbers = p.numbers};
+            status = lib->run(lib->self, op, &c, &err);
+        }
+        mem.fail_at = 0;
+        lib->destroy(lib->self, op);
+        if (status == STATOR_OK) {
+            break;
+        }
+        cr_assert_eq(status, STATOR_RESOURCE_EXHAUSTED);
+        st_diag_release(err);
+        failures++;
+    }
+    cr_assert_geq(failures, 3);
+    empty(&p);
+}

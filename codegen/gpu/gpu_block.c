@@ -295,6 +295,7 @@ static void put_several(gpu_text *g, const st_loop_inst *inst)
         put(&g->t, " - 1;\n");
     }
     gpu_put_shared_block(g, inst->body);
+    g->guard = NULL; /* the name ends with the loop */
 }
 
 static void put_any_loop(gpu_text *g, const st_loop_inst *inst)

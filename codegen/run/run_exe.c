@@ -415,12 +415,12 @@ static stator_status bind_sizes(run *r, const cg_launch *l, stator_diag **err)
     return cg_run_bind(bind, elements, r->call->syms, err);
 }
 
-/* Puts back what the steps before this one have written over in inputs. What fails here fails
- * because the device is lost, and its memory with it. */
+/* Puts back what the steps before this one have written over in inputs, the last first: the indices
+ * of an update may lie in an input that a later one has written. */
 static void undo(run *r, uint32_t step, void **pointers)
 {
     r->is_undoing = true;
-    for (uint32_t i = 0; i < step; i++) {
+    for (uint32_t i = step; i-- > 0;) {
         const cg_launch *l = &r->exe->launches.data[i];
         stator_diag *ignored = NULL;
         if (l->when == CG_TO_RESTORE) {

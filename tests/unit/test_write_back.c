@@ -532,3 +532,44 @@ Test(write_back, rows_that_meet_are_combined_in_place)
     }
     stator_ctx_destroy(ctx);
 }
+
+/* The second update writes the indices of the first: they are put back before it is undone. */
+static const char indices_text[] =
+    "stir 1\n"
+    "graph @m(%x: f32[8], %i: i64[2], %u: f32[2], %j: i64[1], %g: f32[4]) {\n"
+    "  %a = scatter_elements(%x, %i, %u) {axis = 0}\n"
+    "  %b = assign(%x, %a)\n"
+    "  %m = reduce_max(%a) {axes = [0], keepdims = 1}\n"
+    "  %v = cast(%m) {dtype = i64}\n"
+    "  %c = scatter_elements(%i, %j, %v) {axis = 0}\n"
+    "  %d = assign(%i, %c)\n"
+    "  %y = gather(%g, %c) {axis = 0}\n"
+    "  return %y\n"
+    "}\n";
+
+Test(write_back, updates_are_undone_from_the_last_on)
+{
+    static const int64_t shapes[] = {8, 2, 2, 1, 4};
+    static const int64_t list[] = {1, 2};
+    static const int64_t first[] = {0};
+    stator_ctx *ctx = run_context();
+    stator_function *f = run_compile(ctx, "inductor-cpu", indices_text, "indices");
+    stator_tensor *in[] = {
+        run_counting(ctx, 1, &shapes[0]), run_tensor(ctx, STATOR_I64, 1, &shapes[1], list),
+        run_counting(ctx, 1, &shapes[2]), run_tensor(ctx, STATOR_I64, 1, &shapes[3], first),
+        run_counting(ctx, 1, &shapes[4])};
+    stator_tensor *out = NULL;
+    cr_assert(f);
+    cr_expect_eq(stator_call_tensors(f, 5, in, 1, &out), STATOR_OUT_OF_RANGE, "%s",
+                 stator_ctx_error_text(ctx)); /* the largest of x is no place of g */
+    const float *x = stator_tensor_data(in[0]);
+    for (int i = 0; i < 8; i++) {
+        cr_expect_eq(x[i], (float)(i + 1), "element %d is %g", i, (double)x[i]);
+    }
+    cr_expect_eq(memcmp(stator_tensor_data(in[1]), list, sizeof list), 0);
+    for (int i = 0; i < 5; i++) {
+        stator_tensor_release(in[i]);
+    }
+    stator_function_destroy(f);
+    stator_ctx_destroy(ctx);
+}

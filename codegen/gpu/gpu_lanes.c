@@ -291,16 +291,22 @@ static void put_loaded(gpu_text *g, const vector *v)
 
 /* ---- stores ---- */
 
+/* The f32 that the value is, rounded to bf16 or f16; 0: it is no cast of one. */
+static st_loop_ref rounded_from(const gpu_text *g, st_loop_ref value)
+{
+    const st_loop_inst *cast = st_loop_at(g->kernel, value);
+    const bool is_half = cast->dtype == STATOR_BF16 || cast->dtype == STATOR_F16;
+    return is_half && cast->code == ST_LOOP_cast &&
+                   st_loop_at(g->kernel, cast->args[0])->dtype == STATOR_F32
+               ? cast->args[0]
+               : 0;
+}
+
 /* The f32 that a store of 16 bits rounds, where it is one: pairs of them are cast at once. 0:
  * not. */
 static st_loop_ref wide_of(const gpu_text *g, const st_loop_inst *store)
 {
-    const st_loop_inst *value = st_loop_at(g->kernel, store->args[0]);
-    const bool is_half = value->dtype == STATOR_BF16 || value->dtype == STATOR_F16;
-    return is_half && value->code == ST_LOOP_cast &&
-                   st_loop_at(g->kernel, value->args[0])->dtype == STATOR_F32
-               ? value->args[0]
-               : 0;
+    return rounded_from(g, store->args[0]);
 }
 
 /* Lane k of what is stored, as an unsigned integer of its width. */
@@ -416,14 +422,12 @@ static bool is_left_out(const gpu_text *g, st_loop_ref value)
 {
     const st_loop_inst *cast = st_loop_at(g->kernel, value);
     bool has_use = false;
-    if (cast->code != ST_LOOP_cast || (cast->dtype != STATOR_BF16 && cast->dtype != STATOR_F16) ||
-        st_loop_at(g->kernel, cast->args[0])->dtype != STATOR_F32) {
+    if (!rounded_from(g, value)) {
         return false;
     }
     for (st_loop_ref ref = 1; ref < g->kernel->insts.count; ref++) {
         const st_loop_inst *inst = st_loop_at(g->kernel, ref);
-        if (inst->code == ST_LOOP_NONE ||
-            (inst->args[0] != value && inst->args[1] != value && inst->args[2] != value)) {
+        if (inst->code == ST_LOOP_NONE || !st_loop_uses(inst, value)) {
             continue;
         }
         const bool is_round =

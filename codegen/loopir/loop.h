@@ -300,6 +300,12 @@ static inline const st_loop_inst *st_loop_at(const st_kernel *kernel, st_loop_re
     return &kernel->insts.data[ref];
 }
 
+/* Is the value an operand of the instruction? */
+static inline bool st_loop_uses(const st_loop_inst *inst, st_loop_ref value)
+{
+    return inst->args[0] == value || inst->args[1] == value || inst->args[2] == value;
+}
+
 /* Puts the instruction at the end of the block. */
 void st_loop_chain(st_kernel *kernel, uint32_t block, st_loop_ref ref);
 

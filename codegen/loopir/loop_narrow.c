@@ -62,10 +62,8 @@ static bool is_used(const st_kernel *kernel, st_loop_ref value, uint32_t but_for
 {
     for (st_loop_ref ref = 1; ref < kernel->insts.count; ref++) {
         const st_loop_inst *inst = at(kernel, ref);
-        const bool names =
-            inst->code != ST_LOOP_NONE &&
-            (inst->args[0] == value || inst->args[1] == value || inst->args[2] == value);
-        if (names && !(but_for && inst->code == ST_LOOP_cast && inst->dtype == but_for)) {
+        if (inst->code != ST_LOOP_NONE && st_loop_uses(inst, value) &&
+            !(but_for && inst->code == ST_LOOP_cast && inst->dtype == but_for)) {
             return true;
         }
     }

@@ -18,16 +18,6 @@
 
 /* ---- order ---- */
 
-static bool is_written_output(const cg_unit *unit, const cg_root *root)
-{
-    for (uint32_t k = 0; k < unit->view->n_write_backs; k++) {
-        if (stator_write_back_at(unit->view, k)->value == root->value) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Does the group make written outputs, and nothing that another group reads? */
 static bool may_sink(const cg_unit *unit, uint32_t group)
 {
@@ -43,7 +33,7 @@ static bool may_sink(const cg_unit *unit, uint32_t group)
                 return false;
             }
         }
-        is_any |= is_written_output(unit, root);
+        is_any |= cg_write_back_of(unit->view, root->value) != NULL;
     }
     return is_any;
 }

@@ -124,6 +124,8 @@ typedef struct gpu_sort_list {
 void gpu_put_keys(const gpu_fixed_desc *desc, st_str *out);
 /* Bits of a dtype's keys that are not the same for all. */
 uint32_t gpu_key_bits(uint32_t dtype);
+/* UNSUPPORTED: indices within a row, which are of 32 bits, do not reach its end. */
+stator_status gpu_check_row(const gpu_fixed_call *call, stator_diag **err);
 /* What sorts one row of keys (u32). */
 gpu_fixed_desc gpu_sort_desc_of_keys(void);
 /* The row of lists[0] (of n, keys of so many bits) in order; `call` is of an op of that desc. *out:

@@ -11,7 +11,6 @@
 #define THREADS 256u
 #define ITEMS 16u /* flags of a thread, side by side: one load */
 #define TILE (THREADS * ITEMS)
-#define INDEX_MAX UINT32_MAX
 
 enum partition_kernel { PARTITION_COUNT, PARTITION_OFFSETS, PARTITION_PUT };
 
@@ -206,9 +205,7 @@ static stator_status run(gpu_fixed_call *call, stator_diag **err)
     const int64_t tiles = gpu_count_of(call->axes.own_size, (int64_t)TILE);
     const uint64_t bytes = (uint64_t)(call->axes.rows * (tiles + 1)) * sizeof(uint32_t);
     st_gpu_address counts = 0;
-    ST_FAIL_IF(call->axes.own_size >= INDEX_MAX, err, STATOR_UNSUPPORTED,
-               "a row of %lld elements is longer than sorting takes",
-               (long long)call->axes.own_size);
+    ST_TRY(gpu_check_row(call, err));
     if (call->of->numbers[1] <= 0) {
         return STATOR_OK;
     }

@@ -14,7 +14,6 @@
 #define TILE_MAX (THREADS * 16u)
 #define KEPT_MAX (TILE_MAX / 4u)
 #define DIGIT_BITS 11u
-#define INDEX_MAX UINT32_MAX
 
 static const char *const kernels[] = {"st_select", NULL};
 
@@ -295,9 +294,7 @@ static stator_status run(gpu_fixed_call *call, stator_diag **err)
     const uint64_t width = st_element_bytes(call->op->desc.dtype) == 8u ? 8u : 4u;
     const uint64_t key_bytes = (elements * width + 255u) & ~(uint64_t)255u;
     stator_status status = STATOR_OK;
-    ST_FAIL_IF(call->axes.own_size >= INDEX_MAX, err, STATOR_UNSUPPORTED,
-               "a row of %lld elements is longer than sorting takes",
-               (long long)call->axes.own_size);
+    ST_TRY(gpu_check_row(call, err));
     if (s.take <= 0) {
         return STATOR_OK;
     }

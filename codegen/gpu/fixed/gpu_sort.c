@@ -366,6 +366,14 @@ stator_status gpu_sort_keys(gpu_fixed_call *call, gpu_sort_list lists[2], uint32
     return STATOR_OK;
 }
 
+stator_status gpu_check_row(const gpu_fixed_call *call, stator_diag **err)
+{
+    ST_FAIL_IF(call->axes.own_size >= INDEX_MAX, err, STATOR_UNSUPPORTED,
+               "a row of %lld elements is longer than sorting takes",
+               (long long)call->axes.own_size);
+    return STATOR_OK;
+}
+
 static stator_status run(gpu_fixed_call *call, stator_diag **err)
 {
     st_gpu *gpu = call->gpu;
@@ -375,9 +383,7 @@ static stator_status run(gpu_fixed_call *call, stator_diag **err)
     const uint64_t elements = (uint64_t)(call->axes.rows * call->axes.own_size);
     const uint64_t key_bytes = (elements * s.key_bytes + 255u) & ~(uint64_t)255u;
     const uint64_t each = key_bytes + elements * sizeof(uint32_t);
-    ST_FAIL_IF(call->axes.own_size >= INDEX_MAX, err, STATOR_UNSUPPORTED,
-               "a row of %lld elements is longer than sorting takes",
-               (long long)call->axes.own_size);
+    ST_TRY(gpu_check_row(call, err));
     if (s.take <= 0) {
         return STATOR_OK;
     }

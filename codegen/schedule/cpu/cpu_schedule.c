@@ -52,8 +52,7 @@ static bool is_index(const schedule *s, st_loop_ref load)
     bool is_bound = false;
     for (st_loop_ref ref = load + 1u; ref < s->kernel->insts.count; ref++) {
         const st_loop_inst *inst = inst_at(s, ref);
-        const bool is_user =
-            inst->args[0] == load || inst->args[1] == load || inst->args[2] == load;
+        const bool is_user = st_loop_uses(inst, load);
         if (is_user && inst->code != ST_LOOP_BIND) {
             return false;
         }

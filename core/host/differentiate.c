@@ -270,11 +270,7 @@ static stator_status differentiate_module(st_module *module,
     st_free(j.mem, j.map);
     st_free(j.mem, j.inputs);
     st_free(j.mem, j.ys);
-    if (status != STATOR_OK) {
-        st_builder_abort(b);
-        return status;
-    }
-    return st_joint_finish(b, err);
+    return st_joint_finish(b, status, err);
 }
 
 static stator_status read_options(const stator_differentiate_options *given,

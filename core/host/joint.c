@@ -102,9 +102,13 @@ stator_status st_joint_tidy(st_module *module, stator_diag **err)
     return st_check_symbols_bound(module->root, err);
 }
 
-stator_status st_joint_finish(stator_builder *b, stator_diag **err)
+stator_status st_joint_finish(stator_builder *b, stator_status status, stator_diag **err)
 {
     st_module *module = b->module;
+    if (status != STATOR_OK) {
+        st_builder_abort(b);
+        return status;
+    }
     ST_TRY(st_builder_finish(b, &module->root, err));
     return st_joint_tidy(module, err);
 }

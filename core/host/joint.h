@@ -23,9 +23,10 @@ void st_joint_begin_backward(stator_builder *b, const stator_graph *from, stator
 /* In-place writes become values, gradients that the model asks for are written out. */
 stator_status st_joint_prepare(st_module *module, stator_diag **err);
 /* Finishes the builder as the root of its module, without the nodes that nothing needs and as if it
- * had been imported: its values are their own witnesses. Ends the builder also on failure.
+ * had been imported: its values are their own witnesses. `status` is that of building it: one that
+ * is not OK is returned. Ends the builder also on failure.
  * INVALID_ARGUMENT: a size is read that no input tells. */
-stator_status st_joint_finish(stator_builder *b, stator_diag **err);
+stator_status st_joint_finish(stator_builder *b, stator_status status, stator_diag **err);
 /* The same of the graph that is the module's root by now. */
 stator_status st_joint_tidy(st_module *module, stator_diag **err);
 

@@ -184,11 +184,7 @@ static stator_status build_part(halves *h, bool backward, bool sizes, stator_dia
     ST_TRY(st_builder_create(h->module, stator_string_at(h->v, h->v->name), &h->b, err));
     memset(h->map, 0, (h->v->n_values + UINT64_C(1)) * sizeof *h->map);
     const stator_status status = write_part(h, backward, sizes, err);
-    if (status != STATOR_OK) {
-        st_builder_abort(h->b);
-        return status;
-    }
-    return st_joint_finish(h->b, err);
+    return st_joint_finish(h->b, status, err);
 }
 
 /* Sizes that only the forward part's inputs tell make these inputs of the backward part. */

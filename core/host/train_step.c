@@ -605,11 +605,7 @@ static stator_status make_step(st_module *module, const stator_train_options *op
     s.e = st_op_emitter(b, err);
     const stator_status status = build(&s, err);
     st_arena_deinit(&s.arena);
-    if (status != STATOR_OK) {
-        st_builder_abort(b);
-        return status;
-    }
-    return st_joint_finish(b, err);
+    return st_joint_finish(b, status, err);
 }
 
 static stator_status read_options(const stator_train_options *given, stator_train_options *out,

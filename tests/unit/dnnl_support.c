@@ -795,3 +795,28 @@ uint32_t thread_count(void)
     (void)(dir ? closedir(dir) : 0);
     return n;
 }
+
+void fail_allocations(problem *p)
+{
+    uint32_t failures = 0;
+    for (uint64_t at_request = 1; at_request < 100; at_request++) {
+        void *op = NULL;
+        stator_diag *err = NULL;
+        mem.requests = 0;
+        mem.fail_at = at_request;
+        stator_status status = lib->create(lib->self, &p->contraction, &op, &err);
+        if (status == STATOR_OK) {
+            const st_library_call c = {.buffers = p->buffers, .numbers = p->numbers};
+            status = lib->run(lib->self, op, &c, &err);
+        }
+        mem.fail_at = 0;
+        lib->destroy(lib->self, op);
+        if (status == STATOR_OK) {
+            break;
+        }
+        cr_assert_eq(status, STATOR_RESOURCE_EXHAUSTED);
+        st_diag_release(err);
+        failures++;
+    }
+    cr_assert_geq(failures, 3);
+}

@@ -110,5 +110,8 @@ uint32_t thread_count(void);
 void *create(problem *p, const char *what);
 /* All of it, with y as an input and as a constant, and not by plain loops. */
 void check(problem *p, const char *what);
+/* Creates and runs the op with each allocation failing once, until none does: three at least, each
+ * RESOURCE_EXHAUSTED. */
+void fail_allocations(problem *p);
 
 #endif

@@ -8,7 +8,8 @@
  * - when no step from there on can fail, so that a call which fails has written nothing: kernels
  *   without checks cannot, calls of a library, scans and binds may; or when what is written over
  *   is kept and put back (plan_updates.c). On a device a check is told when all is done, so there
- *   the executable has none at all.
+ *   the executable has none at all; a launch that the device refuses is not counted, and leaves
+ *   what earlier steps have written.
  *
  * Groups that make such outputs for nobody else come last in the plan (cg_sink_writes). */
 #include "codegen/plan/plan.h"

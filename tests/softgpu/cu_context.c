@@ -453,9 +453,14 @@ CUresult cuGetErrorName(CUresult error, const char **out)
     return CUDA_ERROR_INVALID_VALUE;
 }
 
-/* For an error that a kernel has left behind, the text is what the kernel did. */
+/* For an error that a kernel has left behind, the text is what the kernel did; for options that
+ * cuInit refuses, which one. */
 CUresult cuGetErrorString(CUresult error, const char **out)
 {
+    if (error == CUDA_ERROR_INVALID_VALUE && !soft.is_initialised && *soft.wrong_option != '\0') {
+        *out = soft.wrong_option;
+        return CUDA_SUCCESS;
+    }
     for (unsigned i = 0; i < soft.options.n_devices && error != CUDA_SUCCESS; i++) {
         if (soft.devices[i].fault == error) {
             *out = soft.devices[i].fault_text;

@@ -86,12 +86,14 @@ static unsigned static_shared(void *object)
     return bytes;
 }
 
-/* Whether the image is for this chip: of its generation, and no newer. */
+/* Whether the image is for this chip: no newer, and of its generation unless it is PTX. */
 static bool is_for_chip(void *object)
 {
     const uint32_t *arch = dlsym(object, "st_soft_arch");
+    const uint32_t *is_ptx = dlsym(object, "st_soft_is_ptx");
     const soft_chip *chip = soft.options.chip;
-    return arch != NULL && *arch / 10 == chip->major && *arch % 10 <= chip->minor;
+    return arch != NULL && is_ptx != NULL && *arch <= chip->major * 10 + chip->minor &&
+           (*is_ptx != 0 || *arch / 10 == chip->major);
 }
 
 static CUresult load(soft_device *device, const void *image, CUmodule *out)
@@ -114,7 +116,9 @@ static CUresult load(soft_device *device, const void *image, CUmodule *out)
         unlink(path);
     }
     if (object == NULL || !is_for_chip(object)) {
-        free(module);
+        if (module != NULL) {
+            soft_object_destroy(&module->head);
+        }
         return object == NULL ? CUDA_ERROR_INVALID_IMAGE : CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
     module->object = object;

@@ -29,6 +29,7 @@ typedef void (*function)(void);
     X(cuMemFree, cuMemFree_v2)                                                                     \
     X(cuMemHostAlloc, cuMemHostAlloc)                                                              \
     X(cuMemFreeHost, cuMemFreeHost)                                                                \
+    X(cuMemHostGetFlags, cuMemHostGetFlags)                                                        \
     X(cuMemGetInfo, cuMemGetInfo_v2)                                                               \
     X(cuMemGetAddressRange, cuMemGetAddressRange_v2)                                               \
     X(cuMemcpyAsync, cuMemcpyAsync)                                                                \

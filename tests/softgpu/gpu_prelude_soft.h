@@ -74,8 +74,9 @@ extern const struct st_soft_shared __stop_st_soft_shared[]
 __attribute__((visibility("default"))) const struct st_soft_shared *const st_soft_shared_ends[2] = {
     __start_st_soft_shared, __stop_st_soft_shared};
 
-/* The chip that the program is compiled for, 90 for sm_90. */
+/* The chip that the program is compiled for, 90 for sm_90, and whether newer ones take it, 1. */
 __attribute__((visibility("default"))) const st_u32 st_soft_arch = ST_SOFT_ARCH;
+__attribute__((visibility("default"))) const st_u32 st_soft_is_ptx = ST_SOFT_IS_PTX;
 
 static inline struct st_soft_thread *st_soft_self(void)
 {

@@ -2,9 +2,9 @@
  * CI for plugins/hip, with warps of 32 and of 64; over the real driver
  * (STATOR_HIP_ON_CUDA=libcuda.so.1) it runs plugins/hip on an NVIDIA GPU.
  *
- * Handles, flags and numbers of errors are the same in both; numbers of attributes are not, and
- * the properties of a device have a struct in HIP alone, of which gcnArchName is filled: it
- * names a chip with warps of the device's width. */
+ * Handles and flags are the same in both, and numbers of errors, of which HIP has fewer and its
+ * own names. Numbers of attributes are not, and the properties of a device have a struct in HIP
+ * alone, of which gcnArchName is filled: it names a chip with warps of the device's width. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -15,6 +15,8 @@
 
 #define NOT_INITIALIZED 3
 #define INVALID_VALUE 1
+#define NO_DEVICE 100
+#define UNKNOWN 999
 #define CUDA_WARP_SIZE 10
 
 static void *cuda;
@@ -31,7 +33,60 @@ static void *find(const char *symbol)
     return cuda != NULL ? dlsym(cuda, symbol) : NULL;
 }
 
-/* A function that hands its arguments over as they are. */
+/* ---- errors ---- */
+
+/* By their numbers, with HIP's names. */
+static const struct {
+    int number;
+    const char *name;
+} errors[] = {{0, "hipSuccess"},
+              {INVALID_VALUE, "hipErrorInvalidValue"},
+              {2, "hipErrorOutOfMemory"},
+              {NOT_INITIALIZED, "hipErrorNotInitialized"},
+              {4, "hipErrorDeinitialized"},
+              {NO_DEVICE, "hipErrorNoDevice"},
+              {101, "hipErrorInvalidDevice"},
+              {200, "hipErrorInvalidImage"},
+              {201, "hipErrorInvalidContext"},
+              {209, "hipErrorNoBinaryForGpu"},
+              {214, "hipErrorECCNotCorrectable"},
+              {218, "hipErrorInvalidKernelFile"},
+              {400, "hipErrorInvalidHandle"},
+              {500, "hipErrorNotFound"},
+              {600, "hipErrorNotReady"},
+              {700, "hipErrorIllegalAddress"},
+              {701, "hipErrorLaunchOutOfResources"},
+              {702, "hipErrorLaunchTimeOut"},
+              {709, "hipErrorContextIsDestroyed"},
+              {710, "hipErrorAssert"},
+              {719, "hipErrorLaunchFailure"},
+              {801, "hipErrorNotSupported"},
+              {UNKNOWN, "hipErrorUnknown"}};
+
+/* CUDA's number of the last error that has none in HIP. */
+static _Atomic int unknown;
+
+static const char *name_of(int error)
+{
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        if (errors[i].number == error) {
+            return errors[i].name;
+        }
+    }
+    return NULL;
+}
+
+static int to_hip(int result)
+{
+    if (name_of(result) != NULL) {
+        return result;
+    }
+    unknown = result;
+    return UNKNOWN;
+}
+
+/* ---- functions that hand their arguments over as they are ---- */
+
 #define FORWARD(hip, cu, parameters, arguments)                                                    \
     HIP_EXPORT int hip parameters;                                                                 \
     int hip parameters                                                                             \
@@ -42,7 +97,7 @@ static void *find(const char *symbol)
             function = (int(*) parameters)(uintptr_t)find(#cu);                                    \
             at = function;                                                                         \
         }                                                                                          \
-        return function != NULL ? function arguments : NOT_INITIALIZED;                            \
+        return function != NULL ? to_hip(function arguments) : NOT_INITIALIZED;                    \
     }
 
 /* clang-format off */
@@ -62,6 +117,7 @@ FORWARD(hipPointerGetAttribute, cuPointerGetAttribute, (void *out, int attribute
 FORWARD(hipMemGetInfo, cuMemGetInfo_v2, (size_t *out_free, size_t *out_total), (out_free, out_total))
 FORWARD(hipHostMalloc, cuMemHostAlloc, (void **out, size_t bytes, unsigned flags), (out, bytes, flags))
 FORWARD(hipHostFree, cuMemFreeHost, (void *p), (p))
+FORWARD(hipHostGetFlags, cuMemHostGetFlags, (unsigned *flags, void *p), (flags, p))
 FORWARD(hipMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (void *dst, const void *src, size_t bytes, void *stream), (dst, src, bytes, stream))
 FORWARD(hipMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, (void *dst, void *src, size_t bytes, void *stream), (dst, src, bytes, stream))
 FORWARD(hipMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2, (void *dst, void *src, size_t bytes, void *stream), (dst, src, bytes, stream))
@@ -80,7 +136,6 @@ FORWARD(hipModuleUnload, cuModuleUnload, (void *module), (module))
 FORWARD(hipModuleGetFunction, cuModuleGetFunction, (void **out, void *module, const char *name), (out, module, name))
 FORWARD(hipModuleLaunchKernel, cuLaunchKernel, (void *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream, void **arguments, void **extra), (kernel, gx, gy, gz, bx, by, bz, shared, stream, arguments, extra))
 FORWARD(hip_on_cuda_attribute, cuDeviceGetAttribute, (int *out, int attribute, int device), (out, attribute, device))
-FORWARD(hip_on_cuda_error_name, cuGetErrorName, (int error, const char **out), (error, out))
 FORWARD(hip_on_cuda_error_text, cuGetErrorString, (int error, const char **out), (error, out))
 /* clang-format on */
 
@@ -135,12 +190,15 @@ int hipGetDeviceProperties(void *properties, int device)
 
 const char *hipGetErrorName(int error)
 {
-    const char *name = NULL;
-    return hip_on_cuda_error_name(error, &name) == 0 ? name : NULL;
+    return name_of(error);
 }
 
 const char *hipGetErrorString(int error)
 {
     const char *text = NULL;
-    return hip_on_cuda_error_text(error, &text) == 0 ? text : NULL;
+    if (error == NO_DEVICE) {
+        return "no ROCm-capable device is detected";
+    }
+    const int number = error == UNKNOWN && unknown != 0 ? unknown : error;
+    return hip_on_cuda_error_text(number, &text) == 0 ? text : NULL;
 }

@@ -108,6 +108,7 @@ typedef struct command {
     unsigned n;
     char include[PATH_BYTES + 16];
     char arch[40];
+    char ptx[40];
 } command;
 
 static void add(command *c, const char *argument)
@@ -158,7 +159,9 @@ static void begin_command(const soft_program *program, command *c)
     }
 #endif
     snprintf(c->arch, sizeof(c->arch), "-DST_SOFT_ARCH=%u", program->arch);
+    snprintf(c->ptx, sizeof(c->ptx), "-DST_SOFT_IS_PTX=%d", program->is_ptx ? 1 : 0);
     add(c, c->arch);
+    add(c, c->ptx);
     for (unsigned i = 0; i < program->n_defines; i++) {
         add(c, program->defines[i]);
     }

@@ -17,6 +17,7 @@ typedef struct soft_program {
     const char *text;
     bool has_prelude; /* the program named gpu_prelude.h as a header of it */
     unsigned arch;    /* 90 for sm_90 */
+    bool is_ptx;      /* it was compute_90: newer chips take it too */
     bool contracts;   /* a * b + c may become one fma, as by default on a GPU */
     const char *defines[SOFT_DEFINES_MAX]; /* "-DX=1" */
     unsigned n_defines;

@@ -9,6 +9,7 @@
 #include "soft_context.h"
 
 #define QUARANTINE 1024 /* destroyed objects that are kept, so that their use is seen */
+#define BUCKETS 4096
 
 soft_state soft;
 
@@ -18,6 +19,9 @@ static struct {
     soft_object *first, *last;
     unsigned n;
 } dead;
+
+/* Objects that live, by their handles. */
+static soft_object *known[BUCKETS];
 
 CUresult soft_enter(void)
 {
@@ -106,25 +110,36 @@ void soft_fail_device(soft_device *device, CUresult code, const char *text)
     }
 }
 
+/* Where the object with the handle stands, or the end of its list. */
+static soft_object **find_known(const void *handle)
+{
+    soft_object **at = &known[((uintptr_t)handle >> 4) % BUCKETS];
+    while (*at != NULL && *at != handle) {
+        at = &(*at)->known;
+    }
+    return at;
+}
+
 void *soft_object_create(soft_device *device, enum soft_kind kind, size_t bytes)
 {
     soft_object *object = calloc(1, bytes);
     if (object != NULL) {
         object->kind = kind;
         object->device = device;
+        *find_known(object) = object;
     }
     return object;
 }
 
 bool soft_is_object(const void *handle, enum soft_kind kind)
 {
-    return handle != NULL && ((uintptr_t)handle & 7) == 0 &&
-           ((const soft_object *)handle)->kind == kind;
+    const soft_object *object = *find_known(handle);
+    return object != NULL && object->kind == kind;
 }
 
 void soft_object_destroy(soft_object *object)
 {
-    object->kind = SOFT_DEAD;
+    *find_known(object) = object->known;
     object->next = NULL;
     if (dead.last != NULL) {
         dead.last->next = object;

@@ -55,26 +55,22 @@ typedef struct soft_options {
     uint64_t calls[SOFT_N_FAILURES];
 } soft_options;
 
-/* Reads the environment; false and a message when a variable holds what is not known. */
+/* Reads the environment; false, and soft.wrong_option, when a variable holds what is not known. */
 bool soft_options_read(soft_options *out);
 /* Whether this call is one that is to fail. */
 bool soft_is_to_fail(enum soft_failure what);
 
 /* ---- state ---- */
 
-enum soft_kind {
-    SOFT_STREAM = 0x53545245,
-    SOFT_EVENT = 0x45564e54,
-    SOFT_MODULE = 0x4d4f444c,
-    SOFT_FUNCTION = 0x46554e43,
-    SOFT_DEAD = 0x44454144
-};
+enum soft_kind { SOFT_STREAM, SOFT_EVENT, SOFT_MODULE, SOFT_FUNCTION };
 
-/* What each handle's object begins with. A destroyed object stays as SOFT_DEAD for a while. */
+/* What each handle's object begins with. The memory of a destroyed object is kept for a while, so
+ * that its handle is not given again. */
 typedef struct soft_object {
     enum soft_kind kind;
     struct soft_device *device;
-    struct soft_object *next; /* of the device's objects of its kind */
+    struct soft_object *next;  /* of the device's objects of its kind */
+    struct soft_object *known; /* in the table of handles */
 } soft_object;
 
 typedef struct soft_device {
@@ -92,8 +88,9 @@ typedef struct soft_device {
 typedef struct soft_state {
     soft_options options;
     bool is_initialised;
-    bool is_forked; /* a child process has none of the threads and may use nothing */
-    bool is_ended;  /* the driver has shut down, and taken all memory with it */
+    char wrong_option[320]; /* why cuInit refuses the environment */
+    bool is_forked;         /* a child process has none of the threads and may use nothing */
+    bool is_ended;          /* the driver has shut down, and taken all memory with it */
     soft_device devices[SOFT_DEVICES_MAX];
     uint64_t random;
     unsigned n_misuses; /* double frees, writes beside an allocation, leaks */
@@ -127,6 +124,7 @@ void soft_fail_device(soft_device *device, CUresult code, const char *text);
 
 /* A zeroed object; NULL when the host has no memory. */
 void *soft_object_create(soft_device *device, enum soft_kind kind, size_t bytes);
+/* Is it the handle of an object that lives? A handle is any pointer, and is not read through. */
 bool soft_is_object(const void *handle, enum soft_kind kind);
 /* The object may be a quarantined one from now on; the caller has freed what it holds. */
 void soft_object_destroy(soft_object *object);

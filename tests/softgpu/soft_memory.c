@@ -279,6 +279,7 @@ SOFT_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize);
 SOFT_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr);
 SOFT_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned flags);
 SOFT_EXPORT CUresult cuMemFreeHost(void *p);
+SOFT_EXPORT CUresult cuMemHostGetFlags(unsigned *flags, void *p);
 SOFT_EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total);
 SOFT_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr address);
 
@@ -354,6 +355,20 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 CUresult cuMemFreeHost(void *p)
 {
     return free_at((CUdeviceptr)(uintptr_t)p, true, "cuMemFreeHost");
+}
+
+/* Of memory that cuMemHostAlloc gave; it is all alike, whatever flags were asked for. */
+CUresult cuMemHostGetFlags(unsigned *flags, void *p)
+{
+    soft_range range;
+    const CUresult result = soft_enter();
+    if (result != CUDA_SUCCESS) {
+        return result;
+    }
+    *flags = 0;
+    return soft_leave(soft_find_range((CUdeviceptr)(uintptr_t)p, &range) && range.is_pinned
+                          ? CUDA_SUCCESS
+                          : CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)

@@ -111,12 +111,13 @@ static const char *value_of(const char *option, const char *name)
     return strncmp(option, name, n) == 0 && option[n] == '=' ? option + n + 1 : NULL;
 }
 
-static bool read_arch(const char *value, unsigned *out)
+static bool read_arch(const char *value, soft_program *out)
 {
     const char *digits = strrchr(value, '_');
-    *out = digits != NULL ? (unsigned)strtoul(digits + 1, NULL, 10) : 0;
+    out->arch = digits != NULL ? (unsigned)strtoul(digits + 1, NULL, 10) : 0;
+    out->is_ptx = strncmp(value, "compute_", 8) == 0;
     for (size_t i = 0; i < N_ARCHS; i++) {
-        if (archs[i] == *out) {
+        if (archs[i] == out->arch) {
             return true;
         }
     }
@@ -131,7 +132,7 @@ static bool read_option(const char *option, soft_program *out)
     arch = arch != NULL ? arch : value_of(option, "-arch");
     contract = contract != NULL ? contract : value_of(option, "-fmad");
     if (arch != NULL) {
-        return read_arch(arch, &out->arch);
+        return read_arch(arch, out);
     }
     if (contract != NULL) {
         out->contracts = strcmp(contract, "true") == 0;

@@ -1,5 +1,7 @@
 /* The software device's options, from the environment; docs/softgpu.md has the list. */
+#include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -57,6 +59,16 @@ static const soft_chip chips[] = {
 static const char *const failures[SOFT_N_FAILURES] = {
     "alloc", "pinned", "launch", "lost", "copy", "module", "context", "image", "unload"};
 
+static void say_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void say_wrong(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(soft.wrong_option, sizeof(soft.wrong_option), format, arguments);
+    va_end(arguments);
+    soft_say("%s", soft.wrong_option);
+}
+
 static bool read_chip(soft_options *out)
 {
     const char *key = getenv("STATOR_SOFT_CHIP");
@@ -70,7 +82,7 @@ static bool read_chip(soft_options *out)
             return true;
         }
     }
-    soft_say("STATOR_SOFT_CHIP is '%s'; expected sm_90, small or wave64", key);
+    say_wrong("STATOR_SOFT_CHIP is '%.64s'; expected sm_90, small or wave64", key);
     return false;
 }
 
@@ -93,7 +105,7 @@ static bool read_order(soft_options *out)
     if (strcmp(order, "ascending") == 0 || strcmp(order, "descending") == 0) {
         return true;
     }
-    soft_say("STATOR_SOFT_ORDER is '%s'; expected ascending, descending or random:SEED", order);
+    say_wrong("STATOR_SOFT_ORDER is '%.64s'; expected ascending, descending or random:SEED", order);
     return false;
 }
 
@@ -121,10 +133,10 @@ static bool read_failures(soft_options *out)
     while (list != NULL && *list != '\0') {
         const size_t length = strcspn(list, ",");
         if (!read_failure(out, list, length)) {
-            soft_say(
+            say_wrong(
                 "STATOR_SOFT_FAIL has '%.*s'; expected alloc:N, pinned:N, launch:N, lost:N, "
                 "copy:N, module:N, context:N, image:N or unload:N, N from 1, or N-M for several",
-                (int)length, list);
+                length < 64 ? (int)length : 64, list);
             return false;
         }
         list += length + (list[length] == ',');
@@ -133,7 +145,8 @@ static bool read_failures(soft_options *out)
 }
 
 /* A count from the environment; `otherwise` when the variable is not set. */
-static bool read_count(const char *name, unsigned max, unsigned otherwise, unsigned *out)
+static bool read_count(const char *name, unsigned min, unsigned max, unsigned otherwise,
+                       unsigned *out)
 {
     const char *text = getenv(name);
     *out = otherwise;
@@ -142,8 +155,8 @@ static bool read_count(const char *name, unsigned max, unsigned otherwise, unsig
     }
     char *end = NULL;
     const unsigned long n = strtoul(text, &end, 10);
-    if (*end != '\0' || n > max) {
-        soft_say("%s is '%s'; expected a number from 0 to %u", name, text, max);
+    if (*text < '0' || *text > '9' || *end != '\0' || n < min || n > max) {
+        say_wrong("%s is '%.64s'; expected a number from %u to %u", name, text, min, max);
         return false;
     }
     *out = (unsigned)n;
@@ -175,14 +188,13 @@ bool soft_options_read(soft_options *out)
     unsigned debug = 0;
     *out = (soft_options){.n_devices = 1};
     if (!read_chip(out) || !read_order(out) || !read_failures(out) ||
-        !read_count("STATOR_SOFT_DEVICES", SOFT_DEVICES_MAX, 1, &out->n_devices) ||
-        !read_count("STATOR_SOFT_LEAKS", 1, 1, &leaks) ||
-        !read_count("STATOR_SOFT_DEBUG", 1, 0, &debug) ||
-        !read_count("STATOR_SOFT_THREADS", 2, debug != 0 || cpus < 2 ? 1 : 2, &out->n_workers)) {
+        !read_count("STATOR_SOFT_DEVICES", 0, SOFT_DEVICES_MAX, 1, &out->n_devices) ||
+        !read_count("STATOR_SOFT_LEAKS", 0, 1, 1, &leaks) ||
+        !read_count("STATOR_SOFT_DEBUG", 0, 1, 0, &debug) ||
+        !read_count("STATOR_SOFT_THREADS", 1, 2, debug != 0 || cpus < 2 ? 1 : 2, &out->n_workers)) {
         return false;
     }
     hide_devices(out);
-    out->n_workers += out->n_workers == 0;
     out->reports_leaks = leaks != 0;
     out->keeps_objects = debug != 0;
     return true;

@@ -30,6 +30,7 @@ void case_small_chip(void);
 /* soft_test_streams.c */
 void case_streams(void);
 void case_events(void);
+void case_no_handles(void);
 void case_legacy_stream(void);
 void case_pinned(void);
 void case_copies(void);

@@ -44,6 +44,7 @@ static const soft_case cases[] = {
     {"small chip", case_small_chip, LEAKS_OK " STATOR_SOFT_CHIP=small", 0, NULL},
     {"streams and events", case_streams, NULL, 0, NULL},
     {"events", case_events, LEAKS_OK, 0, NULL},
+    {"what is no handle", case_no_handles, NULL, 0, "or none at all"},
     {"stream 0", case_legacy_stream, LEAKS_OK, 0, NULL},
     {"pinned memory", case_pinned, "STATOR_SOFT_LEAKS=1", MISUSE_STATUS, NULL},
     {"copies", case_copies, LEAKS_OK, 0, NULL},
@@ -65,6 +66,7 @@ static const soft_case cases[] = {
     {"unknown chip", case_bad_option, "STATOR_SOFT_CHIP=sm_1", 1, "expected sm_90, small or wave64"},
     {"unknown order", case_bad_option, "STATOR_SOFT_ORDER=odd", 1, "expected ascending"},
     {"unknown fault", case_bad_option, "STATOR_SOFT_FAIL=alloc:0", 1, "expected alloc:N"},
+    {"no thread", case_bad_option, "STATOR_SOFT_THREADS=0", 1, "expected a number from 1 to 2"},
 };
 /* clang-format on */
 

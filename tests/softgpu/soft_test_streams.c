@@ -106,6 +106,25 @@ void case_events(void)
     CHECK(cu.cuStreamSynchronize(stream) == CUDA_ERROR_INVALID_HANDLE);
 }
 
+/* Whatever pointer is given for a handle, nothing is read through it. */
+void case_no_handles(void)
+{
+    CUevent event = NULL;
+    soft_test_open(0);
+    const CUdeviceptr memory = soft_test_floats(NULL, N);
+    CHECK_OK(cu.cuEventCreate(&event, 0));
+    const uintptr_t junk[] = {3, 8, memory, (uintptr_t)&event, (uintptr_t)event, UINTPTR_MAX - 7};
+    for (size_t i = 0; i < sizeof(junk) / sizeof(junk[0]); i++) {
+        const CUstream stream = (CUstream)junk[i];
+        CHECK(cu.cuStreamSynchronize(stream) == CUDA_ERROR_INVALID_HANDLE);
+        CHECK(cu.cuEventRecord(event, stream) == CUDA_ERROR_INVALID_HANDLE);
+        CHECK(junk[i] == (uintptr_t)event ||
+              cu.cuEventQuery((CUevent)junk[i]) == CUDA_ERROR_INVALID_HANDLE);
+    }
+    CHECK_OK(cu.cuEventDestroy_v2(event));
+    CHECK_OK(cu.cuMemFree_v2(memory));
+}
+
 /* The stream 0 waits for what was queued on others before, and they for it. */
 void case_legacy_stream(void)
 {

@@ -421,3 +421,12 @@ stator_status st_gpu_slot_check_stream(void *inst_, void *stream, stator_diag **
     const stator_status status = st_gpu_check_stream(&inst->device->context, stream, &own);
     return st_cg_to_host(inst->base.config.host, status, own, err);
 }
+
+stator_status st_gpu_slot_check_range(void *inst_, const void *p, uint64_t below, uint64_t above,
+                                      stator_diag **err)
+{
+    instance *inst = inst_;
+    stator_diag *own = NULL;
+    const stator_status status = st_gpu_check_range(&inst->device->context, p, below, above, &own);
+    return st_cg_to_host(inst->base.config.host, status, own, err);
+}

@@ -39,6 +39,8 @@ const char *st_gpu_slot_compat_key(void *inst);
 stator_status st_gpu_slot_self_test(void *inst, stator_diag **err);
 stator_status st_gpu_slot_check_address(void *inst, const void *p, stator_diag **err);
 stator_status st_gpu_slot_check_stream(void *inst, void *stream, stator_diag **err);
+stator_status st_gpu_slot_check_range(void *inst, const void *p, uint64_t below, uint64_t above,
+                                      stator_diag **err);
 
 /* All of them, in a descriptor of a backend. */
 #define ST_GPU_SLOTS                                                                               \
@@ -55,6 +57,7 @@ stator_status st_gpu_slot_check_stream(void *inst, void *stream, stator_diag **e
     .synchronize = st_gpu_slot_synchronize, .event_create = st_gpu_slot_event_create,              \
     .event_destroy = st_gpu_slot_event_destroy, .event_record = st_gpu_slot_event_record,          \
     .event_wait = st_gpu_slot_event_wait, .check_address = st_gpu_slot_check_address,              \
-    .copy_strided = st_gpu_slot_copy_strided, .check_stream = st_gpu_slot_check_stream
+    .copy_strided = st_gpu_slot_copy_strided, .check_stream = st_gpu_slot_check_stream,            \
+    .check_range = st_gpu_slot_check_range
 
 #endif

@@ -10,7 +10,9 @@
 
 #include "core/base/diag.h"
 
+#include <errno.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* ---- fork ---- */
@@ -38,6 +40,17 @@ void st_gpu_unmark_process(const volatile uint32_t *mark)
     if (mark != NULL) {
         (void)munmap((void *)(uintptr_t)mark, (size_t)sysconf(_SC_PAGESIZE));
     }
+}
+
+/* ---- memory ---- */
+
+/* The kernel reads the set of signals before it refuses what is to be done with it. */
+bool st_gpu_can_read(const void *p)
+{
+    enum { DO_NOTHING = -1, SET_BYTES = 8 };
+    const uintptr_t at = (uintptr_t)p & ~(uintptr_t)(SET_BYTES - 1);
+    return at != 0 && /* no set at all, to the call */
+           (syscall(SYS_rt_sigprocmask, DO_NOTHING, at, NULL, SET_BYTES) == 0 || errno != EFAULT);
 }
 
 /* ---- around each call ---- */

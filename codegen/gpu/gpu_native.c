@@ -8,7 +8,13 @@
 
 /* Flags, and what is asked about an address, which CUDA and HIP number alike. */
 enum { STREAM_NON_BLOCKING = 1, EVENT_DISABLE_TIMING = 2, HOST_ALLOC_PORTABLE = 1 };
-enum { ADDRESS_MEMORY_TYPE = 2, ADDRESS_DEVICE_ORDINAL = 9 };
+enum { STREAM_PER_THREAD = 2 }; /* of the handles that are numbers, the last */
+enum {
+    ADDRESS_MEMORY_TYPE = 2,
+    ADDRESS_DEVICE_ORDINAL = 9,
+    ADDRESS_RANGE_START = 11,
+    ADDRESS_RANGE_BYTES = 12
+};
 
 /* ---- memory ---- */
 
@@ -67,6 +73,17 @@ static void driver_free(void *self, st_gpu_address p)
     (void)st_gpu_leave(d, &scope, result, "freeing memory", NULL);
 }
 
+/* Is it an address of device memory, as the driver tells it? */
+static bool is_on_device(const st_gpu_context *d, const void *p)
+{
+    const st_gpu_native *driver = d->driver;
+    const st_gpu_address address = (st_gpu_address)(uintptr_t)p;
+    uint32_t type = 0;
+    return driver->api.address_attribute(&type, ADDRESS_MEMORY_TYPE, address) ==
+               ST_GPU_RESULT_SUCCESS &&
+           !driver->vendor->is_host_memory(driver, type);
+}
+
 static stator_status judge_address(const st_gpu_context *d, const void *p, int32_t result,
                                    bool is_host, int ordinal, stator_diag **err)
 {
@@ -100,6 +117,65 @@ stator_status st_gpu_check_address(st_gpu_context *d, const void *p, stator_diag
     ST_TRY(st_gpu_leave(d, &scope, is_known ? ST_GPU_RESULT_SUCCESS : result,
                         "looking an address up", err));
     return judge_address(d, p, result, is_host, ordinal, err);
+}
+
+/* An allocation around an address. */
+typedef struct range {
+    st_gpu_address base;
+    size_t bytes; /* 0: none is known */
+} range;
+
+static bool reaches(const range *r, st_gpu_address p, uint64_t below, uint64_t above)
+{
+    return p - r->base < r->bytes && p - r->base >= below && r->bytes - (p - r->base) >= above;
+}
+
+/* The mapping that the address lies in, and where that is too small the range of addresses that was
+ * reserved for it: one tensor may lie in several mappings, as of PyTorch's expandable segments. */
+static range find_range(const st_gpu_context *d, st_gpu_address p, uint64_t below, uint64_t above)
+{
+    const st_gpu_api *api = &d->driver->api;
+    range mapped = {.bytes = 0};
+    range reserved = {.bytes = 0};
+    if (api->memory_range(&mapped.base, &mapped.bytes, p) != ST_GPU_RESULT_SUCCESS) {
+        mapped.bytes = 0;
+    }
+    if (reaches(&mapped, p, below, above) ||
+        api->address_attribute(&reserved.base, ADDRESS_RANGE_START, p) != ST_GPU_RESULT_SUCCESS ||
+        api->address_attribute(&reserved.bytes, ADDRESS_RANGE_BYTES, p) != ST_GPU_RESULT_SUCCESS) {
+        return mapped;
+    }
+    return reserved.bytes > mapped.bytes ? reserved : mapped;
+}
+
+/* Memory of the host that was allocated as pinned, or no memory of the host. */
+static bool is_allocated(const st_gpu_context *d, const void *p)
+{
+    const st_gpu_api *api = &d->driver->api;
+    uint32_t flags = 0;
+    return is_on_device(d, p) ||
+           (api->pinned_flags != NULL &&
+            api->pinned_flags(&flags, (void *)(uintptr_t)p) == ST_GPU_RESULT_SUCCESS);
+}
+
+stator_status st_gpu_check_range(st_gpu_context *d, const void *p, uint64_t below, uint64_t above,
+                                 stator_diag **err)
+{
+    const st_gpu_address address = (st_gpu_address)(uintptr_t)p;
+    range r = {.bytes = 0};
+    st_gpu_scope scope;
+    ST_TRY(st_gpu_enter(d, &scope, err));
+    if (is_allocated(d, p)) {
+        r = find_range(d, address, below, above);
+    }
+    ST_TRY(st_gpu_leave(d, &scope, ST_GPU_RESULT_SUCCESS, "", err));
+    const uint64_t before = address - r.base;
+    ST_FAIL_IF(r.bytes != 0 && !reaches(&r, address, below, above), err, STATOR_INVALID_ARGUMENT,
+               "the tensor takes %llu bytes before %p and %llu from there on, of which its "
+               "allocation has %llu and %llu (%s:%d); its shape, strides or byte_offset is wrong",
+               (unsigned long long)below, p, (unsigned long long)above, (unsigned long long)before,
+               (unsigned long long)(r.bytes - before), d->driver->name, (int)d->table.device.id);
+    return STATOR_OK;
 }
 
 static stator_status driver_alloc_pinned(void *self, uint64_t bytes, void **out, stator_diag **err)
@@ -256,18 +332,35 @@ static stator_status driver_stream_wait_event(void *self, void *stream, void *ev
     return st_gpu_leave(d, &scope, result, "letting a stream wait for an event", err);
 }
 
+/* What a handle is that cannot be a stream's, NULL: it may be one. A driver follows the handle that
+ * it is given, and anything else than a handle may end the process there. What its own handles are
+ * like the event shows: of CUDA and HIP they are addresses of the host's memory. */
+static const char *judge_handle(const st_gpu_context *d, const void *handle, const void *event)
+{
+    if ((uintptr_t)handle <= STREAM_PER_THREAD) {
+        return NULL;
+    }
+    return is_on_device(d, handle) && !is_on_device(d, event) ? "an address of device memory"
+           : st_gpu_can_read(event) && !st_gpu_can_read(handle)
+               ? "no handle at all, for no memory is there"
+               : NULL;
+}
+
 /* An event and a stream of two contexts do not go together, which costs nothing but the asking. */
 stator_status st_gpu_check_stream(st_gpu_context *d, void *stream, stator_diag **err)
 {
     const st_gpu_api *api = &d->driver->api;
     const char *name = d->driver->name;
     const int device = (int)d->table.device.id;
+    const char *is_what = NULL;
     void *event = NULL;
     st_gpu_scope scope;
     ST_TRY(st_gpu_enter(d, &scope, err));
     int32_t result = api->event_create(&event, EVENT_DISABLE_TIMING);
     if (result == ST_GPU_RESULT_SUCCESS) {
-        result = api->event_record(event, st_gpu_stream(&d->table, stream));
+        is_what = judge_handle(d, stream, event);
+        result = is_what != NULL ? ST_GPU_RESULT_INVALID_HANDLE
+                                 : api->event_record(event, st_gpu_stream(&d->table, stream));
         (void)api->event_destroy(event);
     }
     const bool is_other = result == ST_GPU_RESULT_INVALID_HANDLE ||
@@ -276,9 +369,9 @@ stator_status st_gpu_check_stream(st_gpu_context *d, void *stream, stator_diag *
     ST_TRY(st_gpu_leave(d, &scope, is_other ? ST_GPU_RESULT_SUCCESS : result, "looking a stream up",
                         err));
     ST_FAIL_IF(is_other, err, STATOR_INVALID_ARGUMENT,
-               "%p is no stream of %s:%d but one of another device or one that has ended; give a "
-               "stream of %s:%d",
-               stream, name, device, name, device);
+               "%p is no stream of %s:%d but %s; give a stream of %s:%d", stream, name, device,
+               is_what != NULL ? is_what : "one of another device, one that has ended or none",
+               name, device);
     return STATOR_OK;
 }
 

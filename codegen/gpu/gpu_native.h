@@ -176,7 +176,13 @@ void st_gpu_fill_table(st_gpu_context *context);
 /* Is it an address of the device? INVALID_ARGUMENT: one of host memory, which the driver does not
  * know or calls pinned, or one of another device. */
 stator_status st_gpu_check_address(st_gpu_context *context, const void *p, stator_diag **err);
-/* Is it a stream of the context's? INVALID_ARGUMENT: one of another device, or none any more. */
+/* Does memory from `below` bytes before `p` to `above` bytes behind it belong to one allocation?
+ * INVALID_ARGUMENT: it ends before. What the driver does not know is believed, and so is memory of
+ * the host that was not allocated as pinned: of such memory a part may have been registered. */
+stator_status st_gpu_check_range(st_gpu_context *context, const void *p, uint64_t below,
+                                 uint64_t above, stator_diag **err);
+/* Is it a stream of the context's? INVALID_ARGUMENT: one of another device, none any more, or what
+ * can be no handle. Of other pointers the driver decides. */
 stator_status st_gpu_check_stream(st_gpu_context *context, void *stream, stator_diag **err);
 
 /* Appends the lines of a compiler's log, set in: a text that is shown keeps such lines apart. */
@@ -190,6 +196,9 @@ void st_gpu_add_numbered(st_str *out, const char *text, uint64_t bytes);
  * before 4.14. */
 volatile uint32_t *st_gpu_mark_process(void);
 void st_gpu_unmark_process(const volatile uint32_t *mark); /* NULL: nothing */
+
+/* Is there memory of this process that can be read at the address? */
+bool st_gpu_can_read(const void *p);
 
 typedef struct st_gpu_scope {
     void *before; /* current on this thread; made so again */

@@ -48,7 +48,6 @@ struct stator_ctx {
     struct st_cache_writer *cache_writer; /* entries that wait to be written */
     struct st_cache_job *cache_jobs;      /* compiles that are in the middle of it */
     struct st_domain *domains;            /* memories of devices in use; see devices.h */
-    st_adopted adopted;                   /* tensors that came by DLPack */
     pthread_mutex_t devices_lock;         /* of the list; held while a domain is opened */
 };
 

@@ -94,6 +94,12 @@ static stator_status on_check_stream(void *self, void *stream, stator_diag **err
     CALL_SLOT(self, check_stream, stream, err);
 }
 
+static stator_status on_check_range(void *self, const void *p, uint64_t below, uint64_t above,
+                                    stator_diag **err)
+{
+    CALL_SLOT(self, check_range, p, below, above, err);
+}
+
 static stator_status on_copy_strided(void *self, void *dst, const void *src,
                                      const stator_strided_copy *layout, void *stream,
                                      stator_diag **err)
@@ -119,6 +125,7 @@ static const st_device_ops device_ops = {.alloc = on_alloc,
                                          .event_wait = on_event_wait,
                                          .check_address = on_check_address,
                                          .check_stream = on_check_stream,
+                                         .check_range = on_check_range,
                                          .copy_strided = on_copy_strided,
                                          .tell = on_tell};
 
@@ -170,6 +177,7 @@ static stator_status open_device(stator_instance *first, const stator_memory_inf
     d->domain.self = first;
     d->domain.checks_addresses = first->backend->check_address != NULL;
     d->domain.checks_streams = first->backend->check_stream != NULL;
+    d->domain.checks_ranges = first->backend->check_range != NULL;
     d->domain.copies_strided = first->backend->copy_strided != NULL;
     (void)snprintf(d->domain.name, sizeof d->domain.name, "%.48s:%u", first->backend->item.name,
                    first->device);
@@ -273,9 +281,17 @@ stator_status st_device_find(stator_ctx *ctx, const char *text, st_domain **out_
     return status;
 }
 
-stator_status st_device_of_address(stator_ctx *ctx, DLDevice where, const void *p,
-                                   st_domain **out_domain, stator_diag **err)
+static stator_status check_range(st_domain *d, const st_reach *reach, stator_diag **err)
 {
+    return d->checks_ranges
+               ? d->ops->check_range(d->self, reach->p, reach->below, reach->above, err)
+               : STATOR_OK;
+}
+
+stator_status st_device_of_memory(stator_ctx *ctx, DLDevice where, const st_reach *reach,
+                                  st_domain **out_domain, stator_diag **err)
+{
+    const void *p = reach->p;
     stator_diag *why = NULL;
     stator_status status =
         st_fail(&why, STATOR_FAILED_PRECONDITION,
@@ -294,17 +310,20 @@ stator_status st_device_of_address(stator_ctx *ctx, DLDevice where, const void *
             p != NULL && d->checks_addresses ? d->ops->check_address(d->self, p, &why) : STATOR_OK;
         *out_domain = status == STATOR_OK ? d : NULL;
     }
-    return st_diag_give(status, why, err);
+    ST_TRY(st_diag_give(status, why, err));
+    return p != NULL ? check_range(*out_domain, reach, err) : STATOR_OK;
 }
 
-stator_status st_device_check_host(stator_ctx *ctx, const void *p, stator_diag **err)
+stator_status st_device_check_host(stator_ctx *ctx, const st_reach *reach, stator_diag **err)
 {
+    const void *p = reach->p;
     for (st_domain *d = first_domain(ctx); d != NULL && p != NULL; d = d->next) {
         ST_FAIL_IF(d->checks_addresses && d->ops->check_address(d->self, p, NULL) == STATOR_OK, err,
                    STATOR_INVALID_ARGUMENT,
                    "the tensor is said to lie in host memory, and its address %p is one of %s; "
                    "name the device it lies on",
                    p, d->name);
+        ST_TRY(check_range(d, reach, err));
     }
     return STATOR_OK;
 }

@@ -21,13 +21,14 @@ stator_status st_device_find(stator_ctx *ctx, const char *text, st_domain **out_
 /* The same without opening: *out is NULL too where the device is not in use. */
 stator_status st_device_in_use(stator_ctx *ctx, const char *text, st_domain **out_domain,
                                stator_diag **err);
-/* The domain in use that memory at `p` of this device lies in; p NULL: of a tensor without
- * elements. FAILED_PRECONDITION: there is none; INVALID_ARGUMENT, from the backend: the address is
- * none of the device. Backends that share a device are each asked for the address. */
-stator_status st_device_of_address(stator_ctx *ctx, DLDevice device, const void *p,
-                                   st_domain **out_domain, stator_diag **err);
-/* Does the host read at `p`? INVALID_ARGUMENT: it is an address of a device in use. */
-stator_status st_device_check_host(stator_ctx *ctx, const void *p, stator_diag **err);
+/* The domain in use that a tensor's memory on this device lies in. FAILED_PRECONDITION: there is
+ * none; INVALID_ARGUMENT, from the backend: the address is none of the device, or the tensor ends
+ * outside of what was allocated there. Backends that share a device are each asked. */
+stator_status st_device_of_memory(stator_ctx *ctx, DLDevice device, const st_reach *reach,
+                                  st_domain **out_domain, stator_diag **err);
+/* Does the host read a tensor there? INVALID_ARGUMENT: it is memory of a device in use, or pinned
+ * memory that is too short. */
+stator_status st_device_check_host(stator_ctx *ctx, const st_reach *reach, stator_diag **err);
 /* Ends the domains; nothing of them is in use any more. */
 void st_devices_close(stator_ctx *ctx);
 

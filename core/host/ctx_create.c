@@ -59,7 +59,6 @@ stator_status stator_ctx_create(const stator_ctx_options *given, stator_ctx **ou
     pthread_mutex_init(&ctx->lock, NULL);
     pthread_mutex_init(&ctx->oplib_lock, NULL);
     pthread_mutex_init(&ctx->devices_lock, NULL);
-    pthread_mutex_init(&ctx->adopted.lock, NULL);
     ctx->flags = options.flags;
     ctx->is_threads_given = options.threads > 0;
     ctx->threads = options.threads > 0 ? options.threads : st_cpu_count();
@@ -92,7 +91,6 @@ void stator_ctx_destroy(stator_ctx *ctx)
     pthread_mutex_destroy(&ctx->lock);
     pthread_mutex_destroy(&ctx->oplib_lock);
     pthread_mutex_destroy(&ctx->devices_lock);
-    pthread_mutex_destroy(&ctx->adopted.lock);
     st_mem last;
     st_mem_init(&last, ctx->mem.raw_alloc, ctx->mem.raw_free, ctx->mem.raw_self, 0);
     st_free(&last, ctx);
@@ -228,7 +226,8 @@ stator_status stator_tensor_wrap(stator_ctx *ctx, stator_dtype dtype, uint32_t r
             st_fail(&diag, STATOR_INVALID_ARGUMENT,
                     "member 'reserved' of the stator_buffer is %u; set it to 0", buffer.reserved);
     }
-    ST_THEN(status, st_device_check_host(ctx, buffer.data, &diag));
+    const st_reach reach = {.p = buffer.data, .above = buffer.size_bytes};
+    ST_THEN(status, st_device_check_host(ctx, &reach, &diag));
     if (status == STATOR_OK && st_dtype_bits(dtype) == 0) { /* DLPack has no spelling for it */
         status = st_fail(&diag, STATOR_INVALID_ARGUMENT, "dtype %u is not one of stator/dtype.def",
                          dtype);

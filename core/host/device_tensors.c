@@ -73,29 +73,19 @@ const char *stator_tensor_device(const stator_tensor *tensor)
     return tensor->domain != NULL ? tensor->domain->name : "cpu";
 }
 
-static bool is_empty(const DLTensor *t)
-{
-    bool is_so = false;
-    for (int32_t axis = 0; axis < t->ndim; axis++) {
-        is_so |= t->shape[axis] == 0;
-    }
-    return is_so;
-}
-
 /* The domain of a tensor that comes from elsewhere. */
 static stator_status foreign_domain(stator_ctx *ctx, const DLTensor *t, st_domain **out_domain,
                                     stator_diag **err)
 {
+    st_reach reach;
     const DLDevice device = t->device;
     *out_domain = NULL;
-    ST_FAIL_IF(t->ndim < 0 || t->ndim > STATOR_RANK_MAX || (t->ndim != 0 && t->shape == NULL), err,
-               STATOR_INVALID_ARGUMENT, "the tensor has %d axes or no shape", t->ndim);
-    const char *address = is_empty(t) ? NULL : (const char *)t->data + t->byte_offset;
+    ST_TRY(st_tensor_reach(t, &reach, err));
     if (device.device_type == kDLCPU || device.device_type == kDLCUDAHost ||
         device.device_type == kDLROCMHost) { /* pinned memory is the host's as well */
-        return st_device_check_host(ctx, address, err);
+        return st_device_check_host(ctx, &reach, err);
     }
-    return st_device_of_address(ctx, device, address, out_domain, err);
+    return st_device_of_memory(ctx, device, &reach, out_domain, err);
 }
 
 /* `stream`: the maker's, on which the elements may still be computed; NULL: they are there. */
@@ -112,7 +102,7 @@ static stator_status adopt(stator_ctx *ctx, DLManagedTensorVersioned *managed, v
         ST_TRY(st_stream_of_caller(domain, stream, &writer, err));
         st_stream_note(writer);
     }
-    ST_TRY(st_tensor_adopt(&ctx->mem, &ctx->adopted, domain, managed, out_tensor, err));
+    ST_TRY(st_tensor_adopt(&ctx->mem, domain, managed, out_tensor, err));
     (*out_tensor)->writer = writer;
     return STATOR_OK;
 }

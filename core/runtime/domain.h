@@ -38,6 +38,8 @@ typedef struct st_device_ops {
     stator_status (*event_wait)(void *self, void *event, void *stream, stator_diag **err);
     stator_status (*check_address)(void *self, const void *p, stator_diag **err);
     stator_status (*check_stream)(void *self, void *stream, stator_diag **err);
+    stator_status (*check_range)(void *self, const void *p, uint64_t below, uint64_t above,
+                                 stator_diag **err);
     stator_status (*copy_strided)(void *self, void *dst, const void *src,
                                   const stator_strided_copy *layout, void *stream,
                                   stator_diag **err);
@@ -87,7 +89,7 @@ struct st_domain {
     _Atomic uint64_t n_waits;   /* of the host for a stream */
     _Atomic uint32_t is_tested; /* by its backend's self test */
     /* Slots that a backend may leave out; without a check everything is believed. */
-    bool checks_addresses, checks_streams, copies_strided;
+    bool checks_addresses, checks_streams, checks_ranges, copies_strided;
 };
 
 /* name, device, alignment, ops and self of *domain are set. */

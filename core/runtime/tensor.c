@@ -19,7 +19,7 @@ bool st_tensor_is_dense(const DLTensor *t)
         if (t->shape[axis] != 1 && t->strides[axis] != expected) {
             return false;
         }
-        expected *= t->shape[axis];
+        ST_NEED(st_mul_i64(expected, t->shape[axis], &expected));
     }
     return true;
 }
@@ -135,49 +135,94 @@ stator_status st_tensor_create_on(st_domain *domain, st_stream *stream, stator_d
     return STATOR_OK;
 }
 
-/* Puts a tensor into the list unless its capsule is there. */
-static bool add_adopted(st_adopted *adopted, stator_tensor *t)
+/* The first and last element, in elements from `data`, of a tensor with strides. */
+static bool reach_of_axes(const DLTensor *t, int64_t *out_lowest, int64_t *out_highest)
 {
-    pthread_mutex_lock(&adopted->lock);
-    const stator_tensor *other = adopted->first;
-    while (other != NULL && other->managed != t->managed) {
-        other = other->next_adopted;
+    *out_lowest = *out_highest = 0;
+    for (int32_t axis = 0; axis < t->ndim; axis++) {
+        int64_t span = 0;
+        ST_NEED(st_mul_i64(t->shape[axis] - 1, t->strides[axis], &span));
+        int64_t *bound = span < 0 ? out_lowest : out_highest;
+        ST_NEED(st_add_i64(*bound, span, bound));
     }
-    if (other == NULL) {
-        t->adopted = adopted;
-        t->next_adopted = adopted->first;
-        adopted->first = t;
-    }
-    pthread_mutex_unlock(&adopted->lock);
-    return other == NULL;
+    return true;
 }
 
-static void remove_adopted(stator_tensor *t)
+/* In bytes from `data`. */
+static bool reach_in_bytes(const DLTensor *t, uint64_t bytes, int64_t *begin, int64_t *end)
 {
-    pthread_mutex_lock(&t->adopted->lock);
-    stator_tensor **at = &t->adopted->first;
-    while (*at != t) {
-        at = &(*at)->next_adopted;
+    const int64_t item = t->dtype.bits / 8u;
+    if (item == 0 || st_tensor_is_dense(t)) {
+        *begin = 0;
+        *end = (int64_t)bytes;
+    } else {
+        ST_NEED(reach_of_axes(t, begin, end));
+        ST_NEED(st_mul_i64(*begin, item, begin) && st_mul_i64(*end, item, end));
+        ST_NEED(st_add_i64(*end, item, end));
     }
-    *at = t->next_adopted;
-    pthread_mutex_unlock(&t->adopted->lock);
+    return t->byte_offset <= INT64_MAX && st_add_i64(*begin, (int64_t)t->byte_offset, begin) &&
+           st_add_i64(*end, (int64_t)t->byte_offset, end);
 }
 
-stator_status st_tensor_adopt(st_mem *mem, st_adopted *adopted, st_domain *domain,
-                              DLManagedTensorVersioned *managed, stator_tensor **out_tensor,
-                              stator_diag **err)
+stator_status st_tensor_reach(const DLTensor *t, st_reach *out, stator_diag **err)
+{
+    uint64_t bytes = 0;
+    int64_t begin = 0;
+    int64_t end = 0;
+    *out = (st_reach){.p = NULL};
+    const stator_dtype dtype = st_dtype_from_dl(t->dtype);
+    ST_FAIL_IF(t->ndim < 0 || (t->ndim != 0 && t->shape == NULL), err, STATOR_INVALID_ARGUMENT,
+               "the tensor has %d axes%s", t->ndim, t->ndim > 0 ? " and no shape" : "");
+    ST_FAIL_IF(dtype == 0, err, STATOR_INVALID_ARGUMENT,
+               "DLPack's dtype of code %u with %u bits and %u lanes is none of stator/dtype.def",
+               t->dtype.code, t->dtype.bits, t->dtype.lanes);
+    ST_TRY(check_shape(dtype, (uint32_t)t->ndim, t->shape, &bytes, err));
+    if (bytes == 0) {
+        return STATOR_OK;
+    }
+    ST_FAIL_IF(t->data == NULL, err, STATOR_INVALID_ARGUMENT, "the tensor's data is NULL");
+    const uintptr_t p = (uintptr_t)t->data;
+    const bool is_known = reach_in_bytes(t, bytes, &begin, &end);
+    const uint64_t below = is_known && begin < 0 ? (uint64_t)-begin : 0;
+    const uint64_t above = is_known && end > 0 ? (uint64_t)end : 0;
+    ST_FAIL_IF(!is_known || below > p || above > UINTPTR_MAX - p, err, STATOR_INVALID_ARGUMENT,
+               "the tensor's strides and byte_offset (%llu) lead past the last address",
+               (unsigned long long)t->byte_offset);
+    *out = (st_reach){.p = t->data, .below = below, .above = above};
+    return STATOR_OK;
+}
+
+/* The deleter of a capsule while a tensor has it: any context of the process sees that it is taken,
+ * and whoever still runs the deleter, as of a capsule that was not given away, ends nothing. */
+static void end_nothing(DLManagedTensorVersioned *managed)
+{
+    (void)managed;
+}
+
+/* Of two threads one gets the capsule. */
+static bool claim(stator_tensor *t)
+{
+    t->end_managed = __atomic_exchange_n(&t->managed->deleter, end_nothing, __ATOMIC_ACQ_REL);
+    return t->end_managed != end_nothing;
+}
+
+/* The capsule's owner finds it as it was. */
+static void end_managed(const stator_tensor *t)
+{
+    __atomic_store_n(&t->managed->deleter, t->end_managed, __ATOMIC_RELEASE);
+    if (t->end_managed != NULL) {
+        t->end_managed(t->managed);
+    }
+}
+
+stator_status st_tensor_adopt(st_mem *mem, st_domain *domain, DLManagedTensorVersioned *managed,
+                              stator_tensor **out_tensor, stator_diag **err)
 {
     *out_tensor = NULL;
-    ST_REQUIRE(managed, err);
     const DLTensor *src = &managed->dl_tensor;
-    ST_FAIL_IF(managed->version.major != DLPACK_MAJOR_VERSION, err, STATOR_INVALID_ARGUMENT,
-               "DLPack %u.%u is not version 1", managed->version.major, managed->version.minor);
-    ST_FAIL_IF(src->ndim < 0, err, STATOR_INVALID_ARGUMENT, "ndim is negative");
     uint64_t bytes = 0;
     const stator_dtype dtype = st_dtype_from_dl(src->dtype);
     ST_TRY(check_shape(dtype, (uint32_t)src->ndim, src->shape, &bytes, err));
-    ST_FAIL_IF(bytes != 0 && src->data == NULL, err, STATOR_INVALID_ARGUMENT,
-               "the tensor's data is NULL");
     ST_FAIL_IF(st_dtype_bits(dtype) < 8 && !st_tensor_is_dense(src), err, STATOR_UNIMPLEMENTED,
                "tensors of %s must be dense", st_dtype_name(dtype));
     stator_tensor *t = new_tensor(mem, dtype, (uint32_t)src->ndim, src->shape, bytes);
@@ -191,7 +236,7 @@ stator_status st_tensor_adopt(st_mem *mem, st_adopted *adopted, st_domain *domai
         memcpy(t->strides, src->strides, (size_t)src->ndim * sizeof *src->strides);
         t->view.strides = t->strides;
     }
-    if (!add_adopted(adopted, t)) {
+    if (!claim(t)) {
         st_free(mem, t);
         return st_fail(err, STATOR_INVALID_ARGUMENT,
                        "the DLPack tensor has been taken over already by a tensor that lives; a "
@@ -443,11 +488,8 @@ void stator_tensor_release(stator_tensor *t)
         return;
     }
     if (t->managed != NULL) {
-        remove_adopted(t);
         end_uses(t);
-        if (t->managed->deleter != NULL) {
-            t->managed->deleter(t->managed);
-        }
+        end_managed(t);
     } else if (t->domain != NULL) {
         st_domain_give(t->domain, t->view.data, t->size_bytes, last_user(t));
     } else if (t->pool != NULL) {

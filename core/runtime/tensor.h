@@ -11,12 +11,6 @@
 /* Streams that read a tensor at once before one more has to follow one of them. */
 #define ST_TENSOR_READERS 4u
 
-/* The capsules of a context that live tensors have taken over. */
-typedef struct st_adopted {
-    pthread_mutex_t lock;
-    stator_tensor *first;
-} st_adopted;
-
 struct stator_tensor {
     _Atomic uint32_t refs;
     stator_dtype dtype;
@@ -25,8 +19,7 @@ struct stator_tensor {
     void (*deleter)(void *self, void *data); /* frees the application's memory, or NULL */
     void *deleter_self;
     DLManagedTensorVersioned *managed; /* the foreign owner of the data, or NULL */
-    st_adopted *adopted;               /* list that `managed` stands in */
-    stator_tensor *next_adopted;
+    void (*end_managed)(DLManagedTensorVersioned *managed); /* its own deleter, or NULL */
     st_mem *mem;
     st_domain *domain; /* of the data; NULL: the host's memory */
     /* Under the domain's lock. Who reads follows the stream that wrote last, who writes follows the
@@ -44,11 +37,20 @@ stator_status st_tensor_create(st_mem *mem, st_pool *pool, stator_dtype dtype, u
 stator_status st_tensor_create_on(st_domain *domain, st_stream *stream, stator_dtype dtype,
                                   uint32_t rank, const int64_t *shape, stator_tensor **out_tensor,
                                   stator_diag **err);
-/* `domain` is that of the tensor's device, NULL for the host's memory. INVALID_ARGUMENT too: the
- * capsule is that of a tensor in the list. */
-stator_status st_tensor_adopt(st_mem *mem, st_adopted *adopted, st_domain *domain,
-                              DLManagedTensorVersioned *managed, stator_tensor **out_tensor,
-                              stator_diag **err);
+/* The memory of a tensor: `below` bytes before `p` and `above` bytes from it on. */
+typedef struct st_reach {
+    const void *p; /* DLTensor.data; NULL: the tensor has no elements */
+    uint64_t below, above;
+} st_reach;
+
+/* Where the elements of a tensor from elsewhere lie, by shape, strides and byte_offset.
+ * INVALID_ARGUMENT: they are no tensor's. */
+stator_status st_tensor_reach(const DLTensor *tensor, st_reach *out, stator_diag **err);
+/* `managed` is of a version that is known, and st_tensor_reach has looked at it. `domain` is that
+ * of the tensor's device, NULL for the host's memory. INVALID_ARGUMENT too: a tensor that lives has
+ * taken the capsule over, in whatever context. */
+stator_status st_tensor_adopt(st_mem *mem, st_domain *domain, DLManagedTensorVersioned *managed,
+                              stator_tensor **out_tensor, stator_diag **err);
 /* See stator_tensor_wrap. */
 stator_status st_tensor_wrap(st_mem *mem, const DLTensor *layout, const stator_buffer *buffer,
                              stator_tensor **out_tensor, stator_diag **err);

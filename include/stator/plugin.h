@@ -684,6 +684,13 @@ typedef struct stator_backend {
      * saying what it is instead, when it is not. May be NULL: every handle is believed. Since 0.9,
      * appended. */
     stator_status (*check_stream)(void *inst, void *stream, stator_diag **err);
+    /* Do the `below` bytes before `p` and the `above` bytes from `p` on belong to the allocation
+     * that `p` lies in? It is an address that check_address takes, or one of host memory, which a
+     * device may know as well. INVALID_ARGUMENT, saying where the allocation ends, when they do
+     * not; OK where nothing is known of it. May be NULL: every size is believed. Since 0.9,
+     * appended. */
+    stator_status (*check_range)(void *inst, const void *p, uint64_t below, uint64_t above,
+                                 stator_diag **err);
 } stator_backend;
 
 enum stator_source_flag { STATOR_SOURCE_COPY = 1u << 0 }; /* the file may change after loading */

@@ -173,7 +173,7 @@ STATOR_EXPORT stator_status stator_tensor_wrap(stator_ctx *ctx, stator_dtype dty
                                                const int64_t *shape, const stator_buffer *buffer,
                                                stator_tensor **out_tensor) STATOR_MUST_USE;
 /* A new dense tensor on a device, "NAME:N" for device N of backend NAME (or "cpu"), contents
- * undefined. NOT_FOUND: there is no such backend; what the backend answers about the device.
+ * undefined. NOT_FOUND: there is no such backend or device; what the backend answers about it.
  * Since 0.1. */
 STATOR_EXPORT stator_status stator_tensor_create_on(stator_ctx *ctx, const char *device,
                                                     stator_dtype dtype, uint32_t rank,
@@ -195,7 +195,10 @@ STATOR_EXPORT const char *stator_tensor_device(const stator_tensor *tensor);
 /* Takes over a DLPack tensor without copying; its deleter runs when the last reference goes. One on
  * a device needs a backend that has opened the device in this context (a function compiled for it,
  * or stator_tensor_create_on); what its maker queued must be done. FAILED_PRECONDITION: no backend
- * has. */
+ * has. INVALID_ARGUMENT: a tensor that lives has taken it over, in whatever context; its address is
+ * of another memory than it says; it ends outside of its allocation, which is known of memory that
+ * a device's driver has allocated, pinned memory too. Where the call fails it stays the caller's;
+ * else its deleter is not to be run by others, and does nothing until the last reference goes. */
 STATOR_EXPORT stator_status stator_tensor_from_dlpack(stator_ctx *ctx,
                                                       DLManagedTensorVersioned *managed,
                                                       stator_tensor **out_tensor) STATOR_MUST_USE;
@@ -386,7 +389,12 @@ typedef struct stator_call_options {
      * it. The call queues its work there and waits for nothing, unless a result lies in host memory
      * or a size depends on values; results are there for what is queued on the stream behind it.
      * NULL: a stream of Stator's own. The application ends the stream after a wait for the last
-     * call on it: stator_function_wait, or stator_tensor_wait of a result. */
+     * call on it: stator_function_wait, or stator_tensor_wait of a result.
+     *
+     * A handle is checked before anything is queued: one that is an address of device memory, or
+     * where no memory is, is refused, and so is what the driver says is no stream of the device.
+     * Drivers follow the handles that they are given: another pointer that is no stream may end the
+     * process inside the driver, as it does everywhere else. */
     void *stream;
 } stator_call_options;
 

@@ -502,6 +502,8 @@ FROZEN(stator_backend, copy_strided, 320,
        stator_status (*)(void *inst, void *dst, const void *src, const stator_strided_copy *layout, void *stream, stator_diag **err));
 FROZEN(stator_backend, check_stream, 328,
        stator_status (*)(void *inst, void *stream, stator_diag **err));
+FROZEN(stator_backend, check_range, 336,
+       stator_status (*)(void *inst, const void *p, uint64_t below, uint64_t above, stator_diag **err));
 FROZEN(stator_source, struct_size, 0, uint32_t);
 FROZEN(stator_source, flags, 4, uint32_t);
 FROZEN(stator_source, path, 8, const char *);

@@ -21,6 +21,10 @@ static struct driver {
     int (*stream_destroy)(handle);
     int (*alloc)(uint64_t *, size_t);
     int (*free)(uint64_t);
+    int (*pinned_alloc)(void **, size_t, unsigned);
+    int (*pinned_free)(void *);
+    int (*event_create)(handle *, unsigned);
+    int (*event_destroy)(handle);
     int (*to_host)(void *, uint64_t, size_t, handle);
     int (*to_device)(uint64_t, const void *, size_t, handle);
 } cu;
@@ -44,6 +48,10 @@ static inline void open_driver(void)
     bind(library, "cuStreamDestroy_v2", &cu.stream_destroy);
     bind(library, "cuMemAlloc_v2", &cu.alloc);
     bind(library, "cuMemFree_v2", &cu.free);
+    bind(library, "cuMemHostAlloc", &cu.pinned_alloc);
+    bind(library, "cuMemFreeHost", &cu.pinned_free);
+    bind(library, "cuEventCreate", &cu.event_create);
+    bind(library, "cuEventDestroy_v2", &cu.event_destroy);
     bind(library, "cuMemcpyDtoHAsync_v2", &cu.to_host);
     bind(library, "cuMemcpyHtoDAsync_v2", &cu.to_device);
     CHECK(cu.init(0) == 0);

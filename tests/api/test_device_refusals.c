@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 #include "soft_driver.h"
 
+#include <pthread.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -162,7 +164,7 @@ static void capped(const place *p)
 
 /* ---- what comes from outside ---- */
 
-static uint32_t n_deleted;
+static _Atomic uint32_t n_deleted;
 
 static void on_delete(DLManagedTensorVersioned *managed)
 {
@@ -170,19 +172,39 @@ static void on_delete(DLManagedTensorVersioned *managed)
     n_deleted++;
 }
 
+static int64_t all[1] = {N};
+
+static DLManagedTensorVersioned capsule_of(void *address, DLDeviceType type, int id)
+{
+    return (DLManagedTensorVersioned){.version = {.major = DLPACK_MAJOR_VERSION},
+                                      .deleter = on_delete,
+                                      .dl_tensor = {.data = address,
+                                                    .device = {type, id},
+                                                    .ndim = 1,
+                                                    .dtype = {kDLFloat, 32, 1},
+                                                    .shape = all}};
+}
+
 static stator_status adopt(const place *p, void *address, DLDeviceType type, int id,
                            stator_tensor **out)
 {
-    static int64_t shape[1] = {N};
     static DLManagedTensorVersioned managed;
-    managed = (DLManagedTensorVersioned){.version = {.major = DLPACK_MAJOR_VERSION},
-                                         .deleter = on_delete,
-                                         .dl_tensor = {.data = address,
-                                                       .device = {type, id},
-                                                       .ndim = 1,
-                                                       .dtype = {kDLFloat, 32, 1},
-                                                       .shape = shape}};
+    managed = capsule_of(address, type, id);
     return stator_tensor_from_dlpack(p->ctx, &managed, out);
+}
+
+/* Memory of device 0 that is not Stator's. */
+static void *outer_memory(void)
+{
+    uint64_t address = 0;
+    enter_device(0);
+    CHECK(cu.alloc(&address, sizeof numbers) == 0);
+    return (void *)(uintptr_t)address;
+}
+
+static void drop_outer_memory(void *address)
+{
+    CHECK(cu.free((uintptr_t)address) == 0);
 }
 
 /* Capsules of devices that are not open, of the other vendor, of a pointer under the other's name,
@@ -216,6 +238,157 @@ static void foreign_capsules(const place *p)
     expect_works(p);
 }
 
+/* ---- a capsule that is taken ---- */
+
+enum { N_THREADS = 4, N_ROUNDS = 50 };
+
+typedef struct racer {
+    stator_ctx *ctx;
+    DLManagedTensorVersioned *managed;
+    pthread_barrier_t *start;
+    stator_tensor *tensor;
+} racer;
+
+static void *take(void *of)
+{
+    racer *r = of;
+    (void)pthread_barrier_wait(r->start);
+    const stator_status status = stator_tensor_from_dlpack(r->ctx, r->managed, &r->tensor);
+    CHECK(status == (r->tensor != NULL ? STATOR_OK : STATOR_INVALID_ARGUMENT));
+    return NULL;
+}
+
+/* Threads of two contexts want one capsule: one of them gets it. */
+static void race(stator_ctx *const ctx[2], DLManagedTensorVersioned *managed)
+{
+    pthread_t threads[N_THREADS];
+    racer racers[N_THREADS];
+    pthread_barrier_t start;
+    uint32_t n_taken = 0;
+    CHECK(pthread_barrier_init(&start, NULL, N_THREADS) == 0);
+    for (int i = 0; i < N_THREADS; i++) {
+        racers[i] = (racer){.ctx = ctx[i % 2], .managed = managed, .start = &start};
+        CHECK(pthread_create(&threads[i], NULL, take, &racers[i]) == 0);
+    }
+    for (int i = 0; i < N_THREADS; i++) {
+        CHECK(pthread_join(threads[i], NULL) == 0);
+        n_taken += racers[i].tensor != NULL;
+    }
+    n_deleted = 0;
+    for (int i = 0; i < N_THREADS; i++) {
+        stator_tensor_release(racers[i].tensor);
+    }
+    CHECK(n_taken == 1 && n_deleted == 1 && pthread_barrier_destroy(&start) == 0);
+}
+
+static void expect_taken_once(const place *p, const place *other, DLManagedTensorVersioned *managed)
+{
+    static const char taken[] = "taken over already by a tensor that lives";
+    stator_ctx *const both[2] = {p->ctx, other->ctx};
+    stator_tensor *in = NULL;
+    stator_tensor *again = NULL;
+    n_deleted = 0;
+    CHECK_OK(p->ctx, stator_tensor_from_dlpack(p->ctx, managed, &in));
+    expect(other, stator_tensor_from_dlpack(other->ctx, managed, &again), STATOR_INVALID_ARGUMENT,
+           taken);
+    expect(p, stator_tensor_from_dlpack(p->ctx, managed, &again), STATOR_INVALID_ARGUMENT, taken);
+    managed->deleter(managed); /* of who has not noticed that the capsule is gone */
+    CHECK(n_deleted == 0);
+    stator_tensor_release(in);
+    CHECK(n_deleted == 1 && managed->deleter == on_delete);
+    for (int i = 0; i < N_ROUNDS; i++) {
+        race(both, managed);
+    }
+}
+
+/* By two contexts of the process: a tensor on the device, and one of the host. */
+static void taken_capsules(const place *p)
+{
+    place other = *p;
+    const stator_ctx_options options = {.struct_size = sizeof options,
+                                        .flags = STATOR_CTX_NO_CACHE};
+    CHECK(stator_ctx_create(&options, &other.ctx) == STATOR_OK);
+    expect_works(p);
+    expect_works(&other);
+    void *address = outer_memory();
+    DLManagedTensorVersioned there = capsule_of(address, p->type, 0);
+    DLManagedTensorVersioned here = capsule_of(numbers, kDLCPU, 0);
+    expect_taken_once(p, &other, &there);
+    expect_taken_once(p, &other, &here);
+    drop_outer_memory(address);
+    expect_works(&other);
+    stator_ctx_destroy(other.ctx);
+    expect_works(p);
+}
+
+/* ---- a capsule that is too long ---- */
+
+static const struct extent {
+    int64_t shape[2], strides[2];
+    uint64_t byte_offset;
+    const char *words; /* NULL: it fits */
+} extents[] = {
+    {{N, 1}, {1, 1}, 0, NULL},
+    {{N / 2, 2}, {1, N / 2}, 0, NULL},
+    {{N, 1}, {-1, 1}, (N - 1) * 4, NULL},
+    {{N, 50}, {1, 0}, 0, NULL},
+    {{0, N}, {INT64_MAX, 1}, UINT64_MAX, NULL}, /* it has no elements */
+    {{N + 1, 1}, {1, 1}, 0, "takes 0 bytes before "},
+    {{N + 1, 1}, {1, 1}, 0, " and 4004 from there on, of which its allocation has 0 and 4000 ("},
+    {{1 << 30, 1}, {1, 1}, 0, "shape, strides or byte_offset is wrong"},
+    {{N, 1}, {1, 1}, 4, " and 4004 from there on"},
+    {{N, 1}, {1, 1}, 1 << 20, "of which its allocation has 0 and 4000"},
+    {{N, 1}, {2, 1}, 0, " and 7996 from there on"},
+    {{N, 1}, {-1, 1}, 0, "takes 3996 bytes before "},
+    {{2, 2}, {INT64_MAX / 2, 1}, 0, "lead past the last address"},
+    {{N, 1}, {1, 1}, UINT64_MAX - 4, "lead past the last address"},
+    {{2, 1}, {-(INT64_C(1) << 60), 1}, 0, "lead past the last address"},
+};
+
+static void expect_extents(const place *p, void *address, DLDeviceType type)
+{
+    for (size_t i = 0; i < sizeof extents / sizeof extents[0]; i++) {
+        struct extent e = extents[i];
+        stator_tensor *in = NULL;
+        DLManagedTensorVersioned managed = capsule_of(address, type, 0);
+        managed.dl_tensor.ndim = 2;
+        managed.dl_tensor.shape = e.shape;
+        managed.dl_tensor.strides = e.strides;
+        managed.dl_tensor.byte_offset = e.byte_offset;
+        const stator_status status = stator_tensor_from_dlpack(p->ctx, &managed, &in);
+        if (e.words == NULL) {
+            CHECK_OK(p->ctx, status);
+            stator_tensor_release(in);
+        } else {
+            expect(p, status, STATOR_INVALID_ARGUMENT, e.words);
+        }
+    }
+}
+
+/* The driver knows its own memory, and pinned memory too, whatever the tensor calls it. */
+static void long_capsules(const place *p)
+{
+    const DLDeviceType pinned_type = p->type == kDLCUDA ? kDLCUDAHost : kDLROCMHost;
+    stator_tensor *wrapped = NULL;
+    stator_buffer buffer = {.struct_size = sizeof buffer, .size_bytes = sizeof numbers};
+    expect_works(p);
+    void *address = outer_memory();
+    CHECK(cu.pinned_alloc(&buffer.data, sizeof numbers, 0) == 0);
+    expect_extents(p, address, p->type);
+    expect_extents(p, buffer.data, pinned_type);
+    expect_extents(p, buffer.data, kDLCPU);
+    CHECK_OK(p->ctx, stator_tensor_wrap(p->ctx, STATOR_F32, 1, all, &buffer, &wrapped));
+    stator_tensor_release(wrapped);
+    buffer.size_bytes++;
+    expect(p, stator_tensor_wrap(p->ctx, STATOR_F32, 1, all, &buffer, &wrapped),
+           STATOR_INVALID_ARGUMENT, "of which its allocation has 0 and 4000");
+    CHECK(cu.pinned_free(buffer.data) == 0);
+    drop_outer_memory(address);
+    expect_works(p);
+}
+
+/* ---- pointers and streams ---- */
+
 static void foreign_pointers(const place *p)
 {
     static const int64_t shape[1] = {N};
@@ -246,6 +419,45 @@ static void foreign_streams(const place *p)
     CHECK(cu.stream_destroy(options.stream) == 0);
     expect(p, stator_call_with(f, 1, &in, 1, &out, &options), STATOR_INVALID_ARGUMENT,
            "one that has ended");
+    call_rightly(p, f, in);
+    stator_function_destroy(f);
+}
+
+/* Every way in refuses the handle. */
+static void expect_no_stream(const place *p, stator_function *f, stator_tensor *in, void *stream,
+                             const char *words)
+{
+    const stator_call_options options = {.struct_size = sizeof options, .stream = stream};
+    stator_tensor *out = NULL;
+    void *address = outer_memory();
+    DLManagedTensorVersioned managed = capsule_of(address, p->type, 0);
+    DLManagedTensorVersioned *given = NULL;
+    expect(p, stator_call_with(f, 1, &in, 1, &out, &options), STATOR_INVALID_ARGUMENT, words);
+    expect(p, stator_tensor_from_dlpack_on(p->ctx, &managed, stream, &out), STATOR_INVALID_ARGUMENT,
+           words);
+    expect(p, stator_tensor_to_dlpack_on(in, stream, &given), STATOR_INVALID_ARGUMENT, words);
+    CHECK(out == NULL && given == NULL && managed.deleter == on_delete);
+    drop_outer_memory(address);
+}
+
+/* What is no handle of a stream at all; nothing of it is read. */
+static void no_streams(const place *p)
+{
+    static const char nothing[] = "no handle at all, for no memory is there";
+    stator_function *f = NULL;
+    handle event = NULL;
+    CHECK_OK(p->ctx, compile_twice(p, p->device, NULL, NULL, &f));
+    stator_tensor *in = tensor_on(p, p->device);
+    void *closed = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(closed != MAP_FAILED && cu.event_create(&event, 2) == 0);
+    expect_no_stream(p, f, in, stator_tensor_view(in)->data, "but an address of device memory");
+    expect_no_stream(p, f, in, (void *)(uintptr_t)3, nothing);
+    expect_no_stream(p, f, in, (void *)(uintptr_t)0x7ff000000000, nothing);
+    expect_no_stream(p, f, in, (void *)UINTPTR_MAX, nothing);
+    expect_no_stream(p, f, in, closed, nothing);
+    expect_no_stream(p, f, in, numbers, "one that has ended or none; give a stream of");
+    expect_no_stream(p, f, in, event, "one that has ended or none");
+    CHECK(munmap(closed, 4096) == 0 && cu.event_destroy(event) == 0);
     call_rightly(p, f, in);
     stator_function_destroy(f);
 }
@@ -320,8 +532,11 @@ static const struct row {
             {"tensors of two devices", two_devices, NULL, NULL},
             {"a cap", capped, NULL, NULL},
             {"capsules of elsewhere", foreign_capsules, NULL, NULL},
+            {"capsules that are taken", taken_capsules, NULL, NULL},
+            {"capsules that are too long", long_capsules, NULL, NULL},
             {"pointers of elsewhere", foreign_pointers, NULL, NULL},
             {"streams of elsewhere", foreign_streams, NULL, NULL},
+            {"what is no stream", no_streams, NULL, NULL},
             {"a kernel that is refused", refused_kernel, "STATOR_SOFT_CACHE", folder},
             {"a driver older than the image", old_driver, "STATOR_SOFT_FAIL", "image:1"}};
 

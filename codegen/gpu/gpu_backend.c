@@ -239,6 +239,18 @@ static stator_status acquire_device(plugin *self, const st_gpu_settings *setting
     return status;
 }
 
+/* An open device stays so when its last instance goes, unless its settings were wrong. */
+static void release_device(plugin *self, open_device *device, bool is_wrong)
+{
+    (void)pthread_mutex_lock(&self->mutex);
+    device->users--;
+    if (is_wrong && device->users == 0) {
+        *find_device(self, device->settings.device) = device->next;
+        close_device(self, device);
+    }
+    (void)pthread_mutex_unlock(&self->mutex);
+}
+
 /* The device's library of contractions; NULL where it is missing. */
 static const st_library *find_library(plugin *self, open_device *device)
 {
@@ -296,20 +308,55 @@ static void hint_strict(const plugin *self, const stator_options *options,
     }
 }
 
+/* A file that an option names is one that serves, whether or not it will be needed. */
+static stator_status check_named(plugin *self, open_device *device, bool names_compiler,
+                                 bool names_library, stator_diag **err)
+{
+    int version[2];
+    const st_gpu_vendor *v = self->backend->vendor;
+    if (names_compiler &&
+        v->compiler_version(device->context.compiler, &version[0], &version[1], err) != STATOR_OK) {
+        return STATOR_UNAVAILABLE;
+    }
+    if (names_library && find_library(self, device) == NULL) {
+        (void)st_fail(err, STATOR_UNAVAILABLE, "%s", device->no_library.reason);
+        if (err != NULL) {
+            st_diag_set_hint(*err, "%s", device->no_library.hint);
+        }
+        return STATOR_UNAVAILABLE;
+    }
+    return STATOR_OK;
+}
+
+/* The device that the options say, open, with the files that they name. */
+static stator_status find_and_open(plugin *self, const stator_options *options, uint32_t number,
+                                   open_device **out, stator_diag **err)
+{
+    const st_gpu_backend *b = self->backend;
+    st_gpu_settings settings;
+    ST_TRY(st_gpu_settings_of(b->vendor, b->name, self->host, options, number, &settings, err));
+    const bool names_compiler = settings.compiler[0] != '\0';
+    const bool names_library = settings.library[0] != '\0';
+    choose_file(settings.driver, b->driver_beside, settings.driver);
+    choose_file(settings.compiler, b->compiler_beside, settings.compiler);
+    choose_file(settings.library, b->library_beside, settings.library);
+    ST_TRY(acquire_device(self, &settings, out, err));
+    const stator_status status = check_named(self, *out, names_compiler, names_library, err);
+    if (status != STATOR_OK) {
+        release_device(self, *out, true);
+    }
+    return status;
+}
+
 static stator_status make_instance(plugin *self, const stator_options *options, uint32_t number,
                                    instance **out, stator_diag **err)
 {
     const st_gpu_backend *b = self->backend;
     const stator_opt_api *opt = self->host->opt;
-    st_gpu_settings settings;
     open_device *device = NULL;
-    ST_TRY(st_gpu_settings_of(b->vendor, b->name, self->host, options, number, &settings, err));
-    choose_file(settings.driver, b->driver_beside, settings.driver);
-    choose_file(settings.compiler, b->compiler_beside, settings.compiler);
-    choose_file(settings.library, b->library_beside, settings.library);
     instance *inst = st_calloc(&self->mem, 1, sizeof *inst);
     ST_TRY_MEM(inst, err);
-    const stator_status status = acquire_device(self, &settings, &device, err);
+    const stator_status status = find_and_open(self, options, number, &device, err);
     if (status != STATOR_OK) {
         st_free(&self->mem, inst);
         return status;
@@ -355,9 +402,7 @@ void st_gpu_slot_destroy(void *self_, void *inst_)
 {
     plugin *self = self_;
     instance *inst = inst_;
-    (void)pthread_mutex_lock(&self->mutex);
-    inst->device->users--;
-    (void)pthread_mutex_unlock(&self->mutex);
+    release_device(self, inst->device, false);
     st_free(&self->mem, inst);
 }
 

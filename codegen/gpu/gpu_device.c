@@ -23,11 +23,13 @@ static stator_status say_no_driver(const st_gpu_native *driver, int32_t result, 
     if (result == ST_GPU_RESULT_DEINITIALIZED) {
         return st_gpu_say_ended(driver, "", err);
     }
-    (void)st_fail(err, STATOR_UNAVAILABLE, "%s (%s) sees no device: %s, %d, %s%s%s%s%.100s%s",
-                  v->driver->what, driver->path[0] != '\0' ? driver->path : v->driver->sonames[0],
-                  v->error_name(driver, result), (int)result, v->error_text(driver, result),
-                  is_hidden ? "; " : "", is_hidden ? v->visible : "", is_hidden ? " is '" : "",
-                  is_hidden ? visible : "", is_hidden ? "'" : "");
+    const bool is_refused = result == ST_GPU_RESULT_INVALID_VALUE; /* nothing of ours was asked */
+    (void)st_fail(err, STATOR_UNAVAILABLE, "%s (%s) %s: %s, %d, %s%s%s%s%.100s%s", v->driver->what,
+                  driver->path[0] != '\0' ? driver->path : v->driver->sonames[0],
+                  is_refused ? "does not begin" : "sees no device", v->error_name(driver, result),
+                  (int)result, v->error_text(driver, result), is_hidden ? "; " : "",
+                  is_hidden ? v->visible : "", is_hidden ? " is '" : "", is_hidden ? visible : "",
+                  is_hidden ? "'" : "");
     if (err != NULL && is_hidden) {
         st_diag_set_hint(*err, "%s may hide the device: unset it", v->visible);
     } else if (err != NULL) {
@@ -35,7 +37,9 @@ static stator_status say_no_driver(const st_gpu_native *driver, int32_t result, 
                          result == ST_GPU_RESULT_NOT_INITIALIZED
                              ? "the driver does not survive fork: start a new process"
                          : result == v->mismatch_result ? v->mismatch
-                                                        : v->see_devices);
+                         : is_refused
+                             ? "correct the variable of the environment that its text names"
+                             : v->see_devices);
     }
     return STATOR_UNAVAILABLE;
 }
@@ -162,6 +166,22 @@ static stator_status retain_context(st_gpu_context *d, stator_diag **err)
         (int)result, v->error_text(driver, result), v->see_users);
 }
 
+/* The device's own architecture, or the one that the option names. */
+static stator_status choose_arch(st_gpu_context *d, const char *wanted, stator_diag **err)
+{
+    const st_gpu_native *driver = d->driver;
+    st_gpu_device *device = &d->table.device;
+    if (wanted == NULL || wanted[0] == '\0') {
+        return STATOR_OK;
+    }
+    const char *why = driver->vendor->refuse_arch(device->arch, wanted);
+    ST_FAIL_IF(why != NULL, err, STATOR_INVALID_ARGUMENT,
+               "%s:%d is %s, and the option arch is '%.31s', %s", driver->name, (int)device->id,
+               device->arch, wanted, why);
+    (void)snprintf(device->arch, sizeof device->arch, "%s", wanted);
+    return STATOR_OK;
+}
+
 stator_status st_gpu_context_open(st_gpu_context *d, const st_gpu_native *driver, uint32_t id,
                                   const st_gpu_open_options *options, stator_diag **err)
 {
@@ -170,9 +190,7 @@ stator_status st_gpu_context_open(st_gpu_context *d, const st_gpu_native *driver
     d->table = (st_gpu_driver){.struct_size = sizeof d->table, .self = d};
     memcpy(&d->table.default_stream, &driver->vendor->default_stream, sizeof(void *));
     stator_status status = st_gpu_describe(driver, id, &d->table.device, err);
-    if (status == STATOR_OK && options->arch != NULL && options->arch[0] != '\0') {
-        (void)snprintf(d->table.device.arch, sizeof d->table.device.arch, "%s", options->arch);
-    }
+    ST_THEN(status, choose_arch(d, options->arch, err));
     if (status == STATOR_OK) {
         const st_gpu_vendor *v = driver->vendor;
         d->table.device.has_matrices =

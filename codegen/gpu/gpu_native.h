@@ -100,6 +100,9 @@ struct st_gpu_vendor {
     /* What the compiler is told: "sm_90", "gfx90a". */
     stator_status (*arch)(const st_gpu_native *driver, int32_t ordinal, char out[32],
                           stator_diag **err);
+    /* Why code for `wanted`, the value of the option arch, is none for a device that is `own`, as
+     * the end of a sentence; NULL: it may run there. */
+    const char *(*refuse_arch)(const char *own, const char *wanted);
     /* Does code for the architecture have matrix instructions? NULL: none has. */
     bool (*has_matrices)(const char *arch);
     /* Is memory of this type, as the driver tells it of an address, pinned memory of the host? */

@@ -184,7 +184,8 @@ bool st_gpu_fill_functions(const st_gpu_library *l, void *dso, const char *path,
                            "%s is too old or is not one: %.600s has "
                            "no function %s",
                            l->what, path[0] != '\0' ? path : l->sonames[0], names[i]);
-            (void)snprintf(why->hint, sizeof why->hint, "%s", l->too_old);
+            (void)snprintf(why->hint, sizeof why->hint, "%s, or name its file with the option %s",
+                           l->too_old, l->option);
             return false;
         }
         memcpy((char *)table + i * sizeof function, &function, sizeof function);

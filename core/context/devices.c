@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { NUMBER_MAX = 65535 }; /* of a backend's device */
+
 /* A domain and the instance behind it, in one block. */
 typedef struct device {
     st_domain domain; /* first: the list is one of domains */
@@ -218,9 +220,15 @@ stator_status st_device_parse(const char *text, char *out_name, uint32_t name_by
         return STATOR_OK;
     }
     const unsigned long number = strtoul(text + n + 1, &end, 10);
-    ST_FAIL_IF(text[n + 1] < '0' || text[n + 1] > '9' || *end != '\0' || number > 65535u, err,
-               STATOR_INVALID_ARGUMENT,
-               "the device '%.64s' has no number behind the colon; write it as cuda:0", text);
+    ST_FAIL_IF(
+        text[n + 1] < '0' || text[n + 1] > '9' || *end != '\0', err, STATOR_INVALID_ARGUMENT,
+        "the device '%.64s' has '%.32s' behind the colon; expected its number, from 0 on, as "
+        "in cuda:0",
+        text, text + n + 1);
+    ST_FAIL_IF(number > NUMBER_MAX, err, STATOR_NOT_FOUND,
+               "there is no device %.64s: numbers of devices end at %d", text, (int)NUMBER_MAX);
+    ST_FAIL_IF(number != 0 && strcmp(out_name, "cpu") == 0, err, STATOR_NOT_FOUND,
+               "there is no device %.64s: the host is cpu, and is one", text);
     *out_device = (uint32_t)number;
     return STATOR_OK;
 }

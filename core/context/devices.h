@@ -11,7 +11,7 @@
 /* Gives a new instance the domain of the memory that its backend says it works in. */
 stator_status st_device_attach(stator_instance *instance, stator_diag **err);
 /* "NAME:N" or "NAME" (device 0) taken apart: a backend's name and the number of one of its devices.
- */
+ * INVALID_ARGUMENT: it is not of that form; NOT_FOUND: no device has such a number. */
 stator_status st_device_parse(const char *text, char *out_name, uint32_t name_bytes,
                               uint32_t *out_device, stator_diag **err);
 /* The domain of device "NAME:N", opened now where nothing uses it yet; *out is NULL for "cpu" and

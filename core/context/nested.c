@@ -85,11 +85,15 @@ stator_status st_instance_open_on(stator_ctx *ctx, const char *name, uint32_t de
     *out_instance = NULL;
     const st_loaded *loaded = NULL;
     ST_TRY(st_registry_get(ctx->registry, STATOR_KIND_BACKEND, name, &loaded, err));
+    const stator_backend *backend = loaded->as.backend;
+    ST_FAIL_IF(device != 0 && backend->devices == NULL && backend->memory == NULL, err,
+               STATOR_NOT_FOUND, "there is no device %s:%u: backend '%s' works on the host alone",
+               name, device, name);
     stator_instance *instance = st_calloc(&ctx->mem, 1, sizeof *instance);
     ST_TRY_MEM(instance, err);
     instance->ctx = ctx;
     instance->loaded = loaded;
-    instance->backend = loaded->as.backend;
+    instance->backend = backend;
     instance->device = device;
     atomic_init(&instance->refs, 1);
     pthread_mutex_init(&instance->compile_lock, NULL);

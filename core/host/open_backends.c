@@ -144,6 +144,16 @@ static stator_status open_default(stator_ctx *ctx, const stator_compile_options 
     }
 }
 
+/* Is the device called by another backend than the options name? */
+static bool is_anothers(stator_ctx *ctx, const stator_compile_options *options, const char *device)
+{
+    const st_loaded *loaded = NULL;
+    return options->backend != NULL && strcmp(device, "cpu") != 0 &&
+           st_registry_get(ctx->registry, STATOR_KIND_BACKEND, options->backend, &loaded, NULL) ==
+               STATOR_OK &&
+           strcmp(loaded->as.backend->item.name, device) != 0;
+}
+
 /* The device that the options name is one of the backend's: without a backend it names that. */
 static stator_status open_on_device(stator_ctx *ctx, const stator_compile_options *options,
                                     stator_instance **out, stator_diag **err)
@@ -155,7 +165,9 @@ static stator_status open_on_device(stator_ctx *ctx, const stator_compile_option
     if (is_cpu && options->backend == NULL) {
         return open_default(ctx, options, out, err);
     }
-    ST_TRY(open_named(ctx, options->backend != NULL ? options->backend : name, options, out, err));
+    stator_compile_options own = *options; /* of another's device the number says nothing here */
+    own.device = is_anothers(ctx, options, name) ? NULL : options->device;
+    ST_TRY(open_named(ctx, options->backend != NULL ? options->backend : name, &own, out, err));
     const char *backend = (*out)->backend->item.name;
     const bool is_right =
         is_cpu ? (*out)->domain == NULL && number == 0 : strcmp(backend, name) == 0;

@@ -126,6 +126,24 @@ static uint32_t number_of(const char *arch, bool *out_is_ptx)
     return n > 0 && n < 10000 && *end == '\0' ? (uint32_t)n : NO_ARCH;
 }
 
+const char *cuda_refuse_arch(const char *own, const char *wanted)
+{
+    bool is_ptx = false;
+    bool is_own_ptx = false;
+    const uint32_t device = number_of(own, &is_own_ptx);
+    const uint32_t number = number_of(wanted, &is_ptx);
+    if (number == NO_ARCH) {
+        return "which is no architecture; expected a name such as sm_90 or compute_90";
+    }
+    if (number > device) {
+        return "which is newer than the device; leave the option out";
+    }
+    return is_ptx || number / 10u == device / 10u
+               ? NULL
+               : "whose machine code does not run on the device; name its PTX (compute_ in place "
+                 "of sm_), or leave the option out";
+}
+
 static stator_status choose_target(const cuda_compiler *c, const char *arch, target *out,
                                    stator_diag **err)
 {
@@ -139,8 +157,8 @@ static stator_status choose_target(const cuda_compiler *c, const char *arch, tar
                "'%.40s' is no architecture of a GPU; expected a name such as sm_90 or compute_90",
                arch);
     ST_FAIL_IF(best == NO_ARCH, err, STATOR_UNSUPPORTED,
-               "NVRTC %d.%d (%s) makes code for sm_%d and newer, the device is %s: install an "
-               "older NVRTC, libnvrtc.so.12",
+               "NVRTC %d.%d (%s) makes code for sm_%d and newer, and the device, or the option "
+               "arch, is %s: install an older NVRTC, libnvrtc.so.12",
                c->major, c->minor, c->path, c->archs[0], arch);
     out->is_ptx = wants_ptx || best != wanted;
     (void)snprintf(out->arch, sizeof out->arch, "%s_%u", out->is_ptx ? "compute" : "sm", best);

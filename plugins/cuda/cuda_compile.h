@@ -38,6 +38,9 @@ void cuda_compiler_deinit(cuda_compiler *compiler);
 /* Opens NVRTC where that was not tried yet. NOT_FOUND: it is missing, with what to install. */
 stator_status cuda_compiler_open(cuda_compiler *compiler, stator_diag **err);
 
+/* As st_gpu_vendor.refuse_arch. */
+const char *cuda_refuse_arch(const char *own, const char *wanted);
+
 /* Appends the image of a program to `out`: machine code for `arch` ("sm_90"), or where NVRTC is
  * older than the device PTX of the newest arch it knows, with the 0 behind it, which the driver
  * compiles when it loads the image; "compute_90" asks for PTX. `name` stands in the log.

@@ -69,7 +69,8 @@ static const char *cuda_loading(int32_t result)
         return "loading machine code (the driver is of an older release of CUDA than NVRTC: update "
                "the driver, or name an older NVRTC with the option nvrtc)";
     case CUDA_RESULT_NO_BINARY_FOR_GPU:
-        return "loading machine code (the image is for another architecture)";
+        return "loading machine code (the image is for another architecture: leave the option arch "
+               "out)";
     case CUDA_RESULT_UNSUPPORTED_PTX_VERSION:
         return "loading PTX (the driver is older than NVRTC: update the driver, or name an older "
                "NVRTC with the option nvrtc)";
@@ -197,6 +198,7 @@ const st_gpu_vendor cuda_vendor = {
     .loading = cuda_loading,
     .arch = cuda_arch,
     .is_host_memory = cuda_is_host_memory,
+    .refuse_arch = cuda_refuse_arch,
     .has_matrices = cuda_has_matrices,
     .ask_shared = cuda_ask_shared,
     .compiler_create = cuda_compiler_create,

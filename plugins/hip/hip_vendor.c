@@ -61,7 +61,7 @@ static const char *hip_loading(int32_t result)
 {
     switch (result) {
     case HIP_RESULT_NO_BINARY_FOR_GPU:
-        return "loading a code object (it is for another architecture)";
+        return "loading a code object (it is for another architecture: leave the option arch out)";
     case HIP_RESULT_INVALID_IMAGE:
     case HIP_RESULT_INVALID_KERNEL_FILE:
         return "loading a code object (hiprtc is of another release than HIP: install one of the "
@@ -95,6 +95,19 @@ static stator_status hip_arch(const st_gpu_native *driver, int32_t ordinal, char
                driver->name, (int)ordinal, hip_error_name(driver, result), (int)result);
     memcpy(out, name, n + 1);
     return STATOR_OK;
+}
+
+static const char *hip_refuse_arch(const char *own, const char *wanted)
+{
+    const size_t n = strcspn(own, ":");
+    const size_t n_wanted = strcspn(wanted, ":");
+    if (strncmp(wanted, "gfx", 3) != 0) {
+        return "which is no architecture; expected a name such as gfx90a";
+    }
+    const bool is_generic = strstr(wanted, "-generic") != NULL; /* of several chips: HIP decides */
+    return is_generic || (n == n_wanted && strncmp(own, wanted, n) == 0)
+               ? NULL
+               : "whose code objects do not run on the device; leave the option out";
 }
 
 static bool hip_is_host_memory(const st_gpu_native *driver, uint32_t type)
@@ -137,6 +150,7 @@ const st_gpu_vendor hip_vendor = {
     .error_text = hip_error_text,
     .loading = hip_loading,
     .arch = hip_arch,
+    .refuse_arch = hip_refuse_arch,
     .is_host_memory = hip_is_host_memory,
     .compiler_create = hip_compiler_create,
     .compiler_destroy = hip_compiler_destroy,

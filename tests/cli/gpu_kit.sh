@@ -26,6 +26,26 @@ soft_backend() {
     needs "lib/stator/plugins-soft/$1.so" "$1"
 }
 
+# refuses BACKEND WORDS OPTION...: the run ends with status 3, and says the words.
+refuses() {
+    local backend=$1 words=$2 status=0
+    shift 2
+    "$STATOR" run "$work/pointwise.stir" --random 0 --backend "$backend" "$@" >"$work/out" 2>&1 </dev/null || status=$?
+    [ "$status" = 3 ] || fail "status $status, not 3, of $backend $*: $(cat "$work/out")"
+    grep -qF -- "$words" "$work/out" || fail "no '$words' of $backend $*: $(cat "$work/out")"
+}
+
+# refuses_environment BACKEND: a variable of the software device is named in the sentence, and the
+# hint is about variables.
+refuses_environment() {
+    local set
+    for set in CHIP=x THREADS=0 THREADS=3 DEVICES=-1 DEVICES=9 ORDER=up FAIL=alloc LEAKS=2 DEBUG=yes; do
+        (export "STATOR_SOFT_$set" && refuses "$1" ", STATOR_SOFT_${set%=*} ") || exit 1
+        has "$work/out" 'does not begin: (CUDA_ERROR_INVALID_VALUE|hipErrorInvalidValue), 1, STATOR_SOFT_'
+        has "$work/out" '^hint: correct the variable of the environment'
+    done
+}
+
 probe() { "$STATOR" backends --all --probe >"$work/probed" || fail "probe"; }
 
 # opens_nothing PATTERN: a listing loads no plugin and no library of the vendor's.

@@ -60,12 +60,32 @@ for graph in pointwise softmax; do
 done
 
 # Options: a device that is not there, and two that disagree with what is open.
-"$STATOR" run "$work/pointwise.stir" --random 0 --backend cuda_soft --backend-option device=77 >"$work/out" 2>&1 &&
-    fail "device 77 ran"
-has "$work/out" 'there is no device cuda_soft:77: the driver sees'
-"$STATOR" run "$work/pointwise.stir" --random 0 --backend cuda_soft --backend-option arch=H100 >"$work/out" 2>&1 &&
-    fail "an architecture of no GPU was taken"
-has "$work/out" "'H100' is no architecture"
+refuses cuda_soft 'there is no device cuda_soft:77: the driver sees' --backend-option device=77
+refuses cuda_soft 'there is no device cuda_soft:99999999999999999999: numbers' --device cuda_soft:99999999999999999999
+refuses cuda_soft "'cuda_soft:-1' has '-1' behind the colon; expected its number" --device cuda_soft:-1
+
+# An architecture that the device does not run, and PTX, which it does.
+says='cuda_soft:0 is sm_90, and the option arch is'
+refuses cuda_soft "$says 'H100', which is no architecture; expected a name such as sm_90" --backend-option arch=H100
+refuses cuda_soft "$says 'sm_10', whose machine code does not run" --backend-option arch=sm_10
+refuses cuda_soft "$says 'sm_999', which is newer than the device" --backend-option arch=sm_999
+refuses cuda_soft "$says 'compute_100', which is newer" --backend-option arch=compute_100
+refuses cuda_soft 'or the option arch, is compute_50: install an older NVRTC' --backend-option arch=compute_50
+"$STATOR" compare "$work/pointwise.stir" --backends eager,cuda_soft --strict --backend-option cuda_soft.arch=compute_80 \
+    >"$work/out" 2>&1 || fail "PTX of sm_80: $(cat "$work/out")"
+
+# Files of options that are no libraries, whether or not the program needs them.
+for option in driver nvrtc cublaslt; do
+    refuses cuda_soft "the file of the option $option cannot be opened: /etc/passwd" --backend-option "$option=/etc/passwd"
+    has "$work/out" "^hint: correct the option $option"
+    refuses cuda_soft 'is too old or is not one: ' --backend-option "$option=$STATOR_BUILD/tests/softgpu/libhiprtc.so.6"
+    has "$work/out" "^hint: install .*, or name its file with the option $option"
+done
+refuses cuda_soft 'the file of the option cublaslt cannot be opened' --backend-option contractions=loops \
+    --backend-option cublaslt=/nowhere
+refuses cuda_soft 'is of version 99.1, which is not known here' --backend-option "cublaslt=$fake/cublaslt_new.so"
+refuses_environment cuda_soft
+
 # Modes: one that would do nothing is refused, with what it waits for; by option as by flag.
 "$STATOR" run "$work/pointwise.stir" --random 0 --backend cuda_soft --mode default >"$work/out" 2>&1 || fail "no mode default"
 "$STATOR" run "$work/pointwise.stir" --random 0 --backend cuda_soft --mode reduce-overhead >"$work/out" 2>&1 &&

@@ -39,6 +39,10 @@ stator 3 "the result of exp 'Exp_0' is copied from sim:0 to cpu for backend 'eag
 stator 0 'eager: 3 nodes' run --backend eager --strict-copies --device cpu
 stator 3 'there are devices 0 and 1 alone' run --device sim:2
 stator 3 "is none of the backend 'eager', which works on cpu" run --backend eager --device sim:0
-stator 3 'has no number behind the colon' run --device sim:first
+stator 3 "has 'first' behind the colon; expected its number" run --device sim:first
+stator 3 "has '-1' behind the colon" run --device sim:-1
+stator 3 'there is no device sim:99999999999999999999: numbers of devices end at 65535' run --device sim:99999999999999999999
+stator 3 'there is no device cpu:1: the host is cpu, and is one' run --device cpu:1
+stator 3 "there is no device eager:7: backend 'eager' works on the host alone" run --device eager:7
 stator 3 "there is no backend 'simm'" run --device simm:0
 echo "device: copies counted, explained, refused"

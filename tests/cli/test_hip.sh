@@ -83,7 +83,20 @@ if cc -shared -fPIC -o "$work/refuses.so" "$work/refuses.c" 2>/dev/null; then
     has "$work/out" '^ +no$'
     has "$work/out" '^ +1  #include "gpu_prelude.h"$'
 fi
-"$STATOR" run "$work/pointwise.stir" --random 0 --backend hip_soft --backend-option device=77 >"$work/out" 2>&1 &&
-    fail "device 77 ran"
-has "$work/out" 'there is no device hip_soft:77: the driver sees'
+refuses hip_soft 'there is no device hip_soft:77: the driver sees' --backend-option device=77
+says='hip_soft:0 is gfx1100, and the option arch is'
+refuses hip_soft "$says 'sm_90', which is no architecture; expected a name such as gfx90a" --backend-option arch=sm_90
+refuses hip_soft "$says 'gfx90a', whose code objects do not run" --backend-option arch=gfx90a
+for option in driver hiprtc; do
+    refuses hip_soft "the file of the option $option cannot be opened: /etc/passwd" --backend-option "$option=/etc/passwd"
+    refuses hip_soft 'is too old or is not one: ' --backend-option "$option=$STATOR_BUILD/tests/softgpu/libcuda.so.1"
+    has "$work/out" "^hint: install .*, or name its file with the option $option"
+done
+refuses_environment hip_soft
+
+# Errors have HIP's names.
+STATOR_SOFT_FAIL=copy:1 refuses hip_soft 'failed: hipError'
+STATOR_SOFT_FAIL=launch:1 refuses hip_soft 'launching a kernel failed: hipErrorLaunchOutOfResources, 701,'
+STATOR_SOFT_FAIL=lost:1 refuses hip_soft '(hipErrorLaunchFailure, 719, the device is lost'
+STATOR_SOFT_DEVICES=0 refuses hip_soft 'sees no device: hipErrorNoDevice, 100, no ROCm-capable device is detected'
 echo ok

@@ -41,8 +41,9 @@ static stator_status check_alike(const stator_tensor *dst, const stator_tensor *
                st_shape_text(src->shape, (uint32_t)src->view.ndim, from, sizeof from),
                st_dtype_name(dst->dtype),
                st_shape_text(dst->shape, (uint32_t)dst->view.ndim, to, sizeof to));
-    ST_FAIL_IF(dst->view.strides != NULL, err, STATOR_INVALID_ARGUMENT,
-               "the tensor that is copied to is not dense");
+    ST_FAIL_IF(dst->view.strides != NULL || dst->is_read_only, err, STATOR_INVALID_ARGUMENT,
+               "the tensor that is copied to is %s",
+               dst->is_read_only ? "read-only, as its DLPack tensor says" : "not dense");
     return STATOR_OK;
 }
 

@@ -165,17 +165,45 @@ static stator_status check_apart(uint32_t n_in, stator_tensor *const *in, uint32
     return STATOR_OK;
 }
 
+/* What the call writes may be written, each element of an input by itself. */
+static stator_status check_written(const st_program *p, stator_tensor *const *in, uint32_t n_out,
+                                   stator_tensor *const *out, stator_diag **err)
+{
+    for (uint32_t k = 0; k < n_out; k++) {
+        ST_FAIL_IF(out[k] != NULL && out[k]->is_read_only, err, STATOR_INVALID_ARGUMENT,
+                   "output %u is read-only, as its DLPack tensor says; pass another tensor, or "
+                   "NULL for a new one",
+                   k);
+    }
+    for (uint32_t k = 0; k < p->n_write_backs; k++) {
+        const uint32_t i = p->write_backs[k].input;
+        const bool is_read_only = in[i]->is_read_only;
+        const bool is_safe = in[i]->size_bytes == 0 || !st_tensor_has_overlap(&in[i]->view);
+        ST_FAIL_IF(is_read_only || !is_safe, err, STATOR_INVALID_ARGUMENT,
+                   "the call writes input %u, %s; pass a copy of it", i,
+                   is_read_only ? "which is read-only, as its DLPack tensor says"
+                                : "of which several elements may lie in one place");
+    }
+    return STATOR_OK;
+}
+
 /* Outputs that the caller has room for lie where the function can write. */
 static stator_status check_reached(const stator_function *f, uint32_t n_out,
                                    stator_tensor *const *out, stator_diag **err)
 {
     for (uint32_t k = 0; k < n_out; k++) {
-        ST_FAIL_IF(out[k] != NULL && out[k]->domain != NULL &&
-                       !st_backends_use(&f->backends, out[k]->domain),
-                   err, STATOR_INVALID_ARGUMENT,
+        const st_domain *d = out[k] != NULL ? out[k]->domain : NULL;
+        const st_domain *own = f->backends.main->domain;
+        const bool is_other = d != NULL && !st_backends_use(&f->backends, d);
+        ST_FAIL_IF(is_other && own != NULL && strcmp(d->name, own->name) == 0, err,
+                   STATOR_INVALID_ARGUMENT,
+                   "output %u lies on %s in another context; give a tensor of the function's "
+                   "context, or NULL for a new one",
+                   k, d->name);
+        ST_FAIL_IF(is_other, err, STATOR_INVALID_ARGUMENT,
                    "output %u lies on %s, where no backend of the function works (%s); give a "
                    "tensor of the host or of its device, or NULL for a new one",
-                   k, out[k]->domain->name, f->backends.main->backend->item.name);
+                   k, d->name, f->backends.main->backend->item.name);
     }
     return STATOR_OK;
 }
@@ -367,6 +395,7 @@ stator_status stator_call_with(stator_function *f, uint32_t n_in, stator_tensor 
         ST_THEN(status, st_compiled_check_files(entry, &diag));
         ST_THEN(status, check_outputs(entry, n_out, &diag));
         ST_THEN(status, check_apart(n_in, in, n_out, out, &diag));
+        ST_THEN(status, check_written(&entry->program, in, n_out, out, &diag));
         call_tensors tensors = {n_in, n_out, in, inputs.copies, out, 0, NULL};
         ST_THEN(status, take_options(f, options, &tensors, &diag));
         if (status == STATOR_OK) {
@@ -448,6 +477,7 @@ static stator_status bind_call(stator_bound_call *call, stator_tensor *const *in
     ST_TRY(st_function_entry_for(f, call->n_in, call->views, &call->entry, &call->state, err));
     ST_TRY(check_outputs(call->entry, call->n_out, err));
     ST_TRY(check_apart(call->n_in, in, call->n_out, out, err));
+    ST_TRY(check_written(&call->entry->program, in, call->n_out, out, err));
     const call_tensors tensors = {call->n_in, call->n_out, in, NULL, out, f->outputs, NULL};
     ST_TRY(f->has_devices || is_any_on_device(&tensors)
                ? run_on_devices(f, call->entry, call->state, call->views, &tensors, err)

@@ -7,6 +7,7 @@
 #include "core/base/check.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool st_tensor_is_dense(const DLTensor *t)
@@ -22,6 +23,37 @@ bool st_tensor_is_dense(const DLTensor *t)
         ST_NEED(st_mul_i64(expected, t->shape[axis], &expected));
     }
     return true;
+}
+
+/* The axis of the smallest stride among those of more than one element that are left; -1: none. */
+static int32_t find_least(const DLTensor *t, const bool *is_done)
+{
+    int32_t least = -1;
+    for (int32_t axis = 0; axis < t->ndim; axis++) {
+        if (!is_done[axis] && t->shape[axis] > 1 &&
+            (least < 0 || llabs(t->strides[axis]) < llabs(t->strides[least]))) {
+            least = axis;
+        }
+    }
+    return least;
+}
+
+/* One axis after the other leads past what those of smaller strides reach: then no two elements lie
+ * in one place. */
+bool st_tensor_has_overlap(const DLTensor *t)
+{
+    bool is_done[STATOR_RANK_MAX] = {false};
+    int64_t reach = 0;
+    int32_t axis = t->strides != NULL ? find_least(t, is_done) : -1;
+    for (; axis >= 0; axis = find_least(t, is_done)) {
+        const int64_t stride = llabs(t->strides[axis]);
+        if (stride <= reach) {
+            return true;
+        }
+        reach += stride * (t->shape[axis] - 1);
+        is_done[axis] = true;
+    }
+    return false;
 }
 
 void st_tensor_copy_dense(const DLTensor *src, void *dst)
@@ -228,6 +260,7 @@ stator_status st_tensor_adopt(st_mem *mem, st_domain *domain, DLManagedTensorVer
     stator_tensor *t = new_tensor(mem, dtype, (uint32_t)src->ndim, src->shape, bytes);
     ST_TRY_MEM(t, err);
     t->managed = managed;
+    t->is_read_only = (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
     t->domain = domain;
     t->view.device = src->device;
     t->view.data = src->data;
@@ -349,83 +382,111 @@ stator_status st_tensor_wait(stator_tensor *t, stator_diag **err)
 
 /* ---- copies ---- */
 
-/* The bytes between neighbours of src and of its dense copy. */
+/* The bytes between neighbours of two tensors of one shape. */
 typedef struct packing {
     stator_strided_copy layout;
     int64_t dst[STATOR_RANK_MAX], src[STATOR_RANK_MAX];
 } packing;
 
-static void pack_layout(const DLTensor *src, packing *p)
+/* Of two tensors, or of one and a dense block, which is NULL. */
+static void set_layout(const DLTensor *dst, const DLTensor *src, packing *p)
 {
-    const int64_t item = src->dtype.bits / 8u;
+    const DLTensor *shaped = src != NULL ? src : dst;
+    const int64_t *to = dst != NULL ? dst->strides : NULL;
+    const int64_t *from = src != NULL ? src->strides : NULL;
+    const int64_t item = shaped->dtype.bits / 8u;
     int64_t dense = item;
-    for (int32_t axis = src->ndim - 1; axis >= 0; axis--) {
-        p->dst[axis] = dense;
-        p->src[axis] = src->strides != NULL ? src->strides[axis] * item : dense;
-        dense *= src->shape[axis];
+    for (int32_t axis = shaped->ndim - 1; axis >= 0; axis--) {
+        p->dst[axis] = to != NULL ? to[axis] * item : dense;
+        p->src[axis] = from != NULL ? from[axis] * item : dense;
+        dense *= shaped->shape[axis];
     }
     p->layout = (stator_strided_copy){.struct_size = sizeof p->layout,
-                                      .rank = (uint32_t)src->ndim,
+                                      .rank = (uint32_t)shaped->ndim,
                                       .item_bytes = (uint64_t)item,
-                                      .sizes = src->shape,
+                                      .sizes = shaped->shape,
                                       .dst_strides = p->dst,
                                       .src_strides = p->src};
 }
 
-/* Packs src, on the device of `from`, on that device; elsewhere the dense block follows it. */
-static stator_status copy_packed(stator_tensor *dst, st_stream *to, const stator_tensor *src,
-                                 st_stream *from, stator_diag **err)
+/* A dense block beside a tensor, in its memory. */
+static stator_status take_beside(const stator_tensor *t, st_stream *stream, st_pool *pool,
+                                 void **out, stator_diag **err)
+{
+    if (t->domain != NULL) {
+        return st_domain_take(t->domain, t->size_bytes, stream, out, err);
+    }
+    *out = st_pool_take(pool, t->size_bytes);
+    ST_TRY_MEM(*out, err);
+    return STATOR_OK;
+}
+
+static void give_beside(const stator_tensor *t, st_stream *stream, st_pool *pool, void *block)
+{
+    if (t->domain != NULL) {
+        st_domain_give(t->domain, block, t->size_bytes, stream);
+    } else {
+        st_pool_give(pool, block);
+    }
+}
+
+/* Between two memories one of the tensors is dense; the other one's elements pass through a dense
+ * block beside it. */
+static stator_status copy_through(stator_tensor *dst, st_stream *to, const stator_tensor *src,
+                                  st_stream *from, stator_diag **err)
 {
     packing p;
     void *block = NULL;
+    void *into = st_tensor_address(dst);
     const void *address = st_tensor_address(src);
-    pack_layout(&src->view, &p);
-    if (to == from) {
-        return st_domain_copy_strided(st_tensor_address(dst), address, &p.layout, from, err);
+    const uint64_t bytes = src->size_bytes;
+    const bool is_packed_first = !st_tensor_is_dense(&src->view);
+    const stator_tensor *strided = is_packed_first ? src : dst;
+    st_stream *stream = is_packed_first ? from : to;
+    st_pool *pool = (to != NULL ? dst : src)->domain->host_pool;
+    ST_TRY(take_beside(strided, stream, pool, &block, err));
+    stator_status status = STATOR_OK;
+    if (is_packed_first) {
+        set_layout(NULL, &src->view, &p);
+        status = st_domain_copy_strided(block, address, &p.layout, from, err);
+        ST_THEN(status, st_domain_copy(into, to, block, from, bytes, err));
+    } else {
+        set_layout(&dst->view, NULL, &p);
+        status = st_domain_copy(block, to, address, from, bytes, err);
+        if (status == STATOR_OK && to == NULL) {
+            status = st_stream_wait(from, err);
+        }
+        ST_THEN(status, st_domain_copy_strided(into, block, &p.layout, to, err));
     }
-    ST_TRY(st_domain_take(src->domain, src->size_bytes, from, &block, err));
-    stator_status status = st_domain_copy_strided(block, address, &p.layout, from, err);
-    ST_THEN(status, st_domain_copy(st_tensor_address(dst), to, block, from, src->size_bytes, err));
-    st_domain_give(src->domain, block, src->size_bytes, from);
-    return status;
-}
-
-/* A strided tensor of the host is packed there. */
-static stator_status copy_packed_by_host(stator_tensor *dst, st_stream *to,
-                                         const stator_tensor *src, stator_diag **err)
-{
-    st_pool *pool = dst->domain->host_pool;
-    void *block = st_pool_take(pool, src->size_bytes);
-    ST_TRY_MEM(block, err);
-    st_tensor_copy_dense(&src->view, block);
-    const stator_status status =
-        st_domain_copy(st_tensor_address(dst), to, block, NULL, src->size_bytes, err);
-    st_pool_give(pool, block);
+    give_beside(strided, stream, pool, block);
     return status;
 }
 
 static stator_status copy_on(stator_tensor *dst, st_stream *to, stator_tensor *src, st_stream *from,
                              stator_diag **err)
 {
+    const bool is_dense = st_tensor_is_dense(&dst->view);
+    void *into = st_tensor_address(dst);
+    packing p;
     if (from != NULL) {
         ST_TRY(st_tensor_read(src, from, err));
     }
     if (to != NULL) {
         ST_TRY(st_tensor_write(dst, to, err));
     }
-    if (to == NULL && from == NULL) {
-        st_tensor_copy_dense(&src->view, st_tensor_address(dst));
+    if (to == NULL && from == NULL && is_dense) {
+        st_tensor_copy_dense(&src->view, into);
         return STATOR_OK;
     }
-    if (st_tensor_is_dense(&src->view)) {
-        ST_TRY(st_domain_copy(st_tensor_address(dst), to, st_tensor_address(src), from,
-                              src->size_bytes, err));
-    } else if (from != NULL) {
-        ST_TRY(copy_packed(dst, to, src, from, err));
+    if (is_dense && st_tensor_is_dense(&src->view)) {
+        ST_TRY(st_domain_copy(into, to, st_tensor_address(src), from, src->size_bytes, err));
+    } else if (to == from) {
+        set_layout(&dst->view, &src->view, &p);
+        ST_TRY(st_domain_copy_strided(into, st_tensor_address(src), &p.layout, from, err));
     } else {
-        ST_TRY(copy_packed_by_host(dst, to, src, err));
+        ST_TRY(copy_through(dst, to, src, from, err));
     }
-    return to == NULL ? st_stream_wait(from, err) : STATOR_OK;
+    return to == NULL && from != NULL ? st_stream_wait(from, err) : STATOR_OK;
 }
 
 stator_status st_tensor_copy(stator_tensor *dst, stator_tensor *src, stator_diag **err)
@@ -577,6 +638,7 @@ stator_status stator_tensor_to_dlpack_on(stator_tensor *t, void *stream,
     box->managed = (DLManagedTensorVersioned){
         .version = {.major = DLPACK_MAJOR_VERSION, .minor = DLPACK_MINOR_VERSION},
         .deleter = delete_export,
+        .flags = t->is_read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0,
         .dl_tensor = t->view};
     *out_managed = &box->managed;
     return STATOR_OK;

@@ -14,6 +14,7 @@
 struct stator_tensor {
     _Atomic uint32_t refs;
     stator_dtype dtype;
+    bool is_read_only; /* its capsule says so */
     uint64_t size_bytes;
     st_pool *pool;                           /* owner of the data, or NULL */
     void (*deleter)(void *self, void *data); /* frees the application's memory, or NULL */
@@ -55,6 +56,8 @@ stator_status st_tensor_adopt(st_mem *mem, st_domain *domain, DLManagedTensorVer
 stator_status st_tensor_wrap(st_mem *mem, const DLTensor *layout, const stator_buffer *buffer,
                              stator_tensor **out_tensor, stator_diag **err);
 bool st_tensor_is_dense(const DLTensor *tensor);
+/* May two elements lie in one place? Of a tensor that has elements. */
+bool st_tensor_has_overlap(const DLTensor *tensor);
 /* Elements of src, of any strides, row-major into dst. */
 void st_tensor_copy_dense(const DLTensor *src, void *dst);
 /* Where the data begins, on whatever device. */
@@ -69,8 +72,8 @@ stator_status st_tensor_read(stator_tensor *tensor, st_stream *stream, stator_di
 stator_status st_tensor_write(stator_tensor *tensor, st_stream *stream, stator_diag **err);
 /* Waits for what writes a device tensor, and tells the errors of it. */
 stator_status st_tensor_wait(stator_tensor *tensor, stator_diag **err);
-/* Elements of src, row-major, to dst, which is dense; both may lie on devices. Host memory is there
- * when this returns. */
+/* Elements of src to dst; both may lie on devices, and one of two memories is dense. Host memory is
+ * there when this returns. */
 stator_status st_tensor_copy(stator_tensor *dst, stator_tensor *src, stator_diag **err);
 
 #endif

@@ -198,7 +198,7 @@ STATOR_EXPORT const char *stator_tensor_device(const stator_tensor *tensor);
  * has. INVALID_ARGUMENT: a tensor that lives has taken it over, in whatever context; its address is
  * of another memory than it says; it ends outside of its allocation, which is known of memory that
  * a device's driver has allocated, pinned memory too. Where the call fails it stays the caller's;
- * else its deleter is not to be run by others, and does nothing until the last reference goes. */
+ * else its deleter is for Stator alone. One flagged read-only is refused where a call writes it. */
 STATOR_EXPORT stator_status stator_tensor_from_dlpack(stator_ctx *ctx,
                                                       DLManagedTensorVersioned *managed,
                                                       stator_tensor **out_tensor) STATOR_MUST_USE;

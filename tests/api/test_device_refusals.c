@@ -1,95 +1,11 @@
-/* What a device does not take, over the software device, for cuda and for hip: each row is a
- * process of its own, which gets a status and a sentence for what is wrong, then the right result
- * of the next call, and leaves nothing on the device (which says so as the process ends). */
+/* Devices, pointers, streams and code that a device does not take; see device_rows.h. */
 #define _GNU_SOURCE
-#include "soft_driver.h"
+#include "device_rows.h"
 
-#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
-enum { N = 1000, SMALL_BYTES = 256 << 20 };
-
-static const char twice[] = "stir 1\n"
-                            "graph @main(%x: f32[1000]) {\n"
-                            "  %double = add(%x, %x)\n"
-                            "  return %double\n"
-                            "}\n";
-
-/* What a row is given: a context that has not opened the device yet. */
-typedef struct place {
-    stator_ctx *ctx;
-    const char *backend;
-    char device[32]; /* number 0 */
-    char other[32];  /* number 1 */
-    DLDeviceType type;
-} place;
-
-static float numbers[N];
-
-static void expect(const place *p, stator_status got, stator_status status, const char *words)
-{
-    const char *said = stator_ctx_error_text(p->ctx);
-    if (got != status || strstr(said, words) == NULL) {
-        (void)fprintf(stderr, "status %d says '%s'; expected %d and '%s'\n", (int)got, said,
-                      (int)status, words);
-        exit(1);
-    }
-}
-
-static stator_status compile_twice(const place *p, const char *device, const char *key,
-                                   const char *value, stator_function **out)
-{
-    const stator_compile_options options = {.struct_size = sizeof options,
-                                            .device = device,
-                                            .option_keys = &key,
-                                            .option_values = &value,
-                                            .option_count = key != NULL};
-    stator_model *model = load_text(p->ctx, twice);
-    const stator_status status = stator_compile(model, &options, out);
-    stator_model_destroy(model);
-    return status;
-}
-
-static stator_tensor *tensor_on(const place *p, const char *device)
-{
-    static const int64_t shape[1] = {N};
-    stator_tensor *host = NULL;
-    stator_tensor *tensor = NULL;
-    CHECK_OK(p->ctx, stator_tensor_create(p->ctx, STATOR_F32, 1, shape, &host));
-    memcpy(stator_tensor_data(host), numbers, sizeof numbers);
-    if (strcmp(device, "cpu") == 0) {
-        return host;
-    }
-    CHECK_OK(p->ctx, stator_tensor_create_on(p->ctx, device, STATOR_F32, 1, shape, &tensor));
-    CHECK_OK(p->ctx, stator_tensor_copy(p->ctx, tensor, host));
-    stator_tensor_release(host);
-    return tensor;
-}
-
-/* Calls, with a result in host memory that is right; the input is released. */
-static void call_rightly(const place *p, stator_function *f, stator_tensor *in)
-{
-    const stator_call_options options = {.struct_size = sizeof options,
-                                         .outputs = STATOR_OUTPUTS_HOST};
-    stator_tensor *out = NULL;
-    CHECK_OK(p->ctx, stator_call_with(f, 1, &in, 1, &out, &options));
-    for (int i = 0; i < N; i++) {
-        CHECK(((const float *)stator_tensor_data(out))[i] == 2 * numbers[i]);
-    }
-    stator_tensor_release(in);
-    stator_tensor_release(out);
-}
-
-/* The device serves as if nothing had been. */
-static void expect_works(const place *p)
-{
-    stator_function *f = NULL;
-    CHECK_OK(p->ctx, compile_twice(p, p->device, NULL, NULL, &f));
-    call_rightly(p, f, tensor_on(p, p->device));
-    stator_function_destroy(f);
-}
+enum { SMALL_BYTES = 256 << 20 };
 
 /* ---- devices ---- */
 
@@ -149,6 +65,25 @@ static void two_devices(const place *p)
     stator_function_destroy(f);
 }
 
+/* Of a second context on the device: an input is copied, a result is refused. */
+static void two_contexts(const place *p)
+{
+    place other = *p;
+    const stator_ctx_options options = {.struct_size = sizeof options,
+                                        .flags = STATOR_CTX_NO_CACHE};
+    stator_function *f = NULL;
+    CHECK(stator_ctx_create(&options, &other.ctx) == STATOR_OK);
+    CHECK_OK(p->ctx, compile_twice(p, p->device, NULL, NULL, &f));
+    stator_tensor *in = tensor_on(p, "cpu");
+    stator_tensor *out = tensor_on(&other, p->device);
+    expect(p, stator_call_tensors(f, 1, &in, 1, &out), STATOR_INVALID_ARGUMENT,
+           ":0 in another context; give a tensor of the function's context");
+    call_rightly(p, f, in);
+    call_rightly(p, f, out);
+    stator_function_destroy(f);
+    stator_ctx_destroy(other.ctx);
+}
+
 static void capped(const place *p)
 {
     static const int64_t shape[1] = {1 << 20};
@@ -164,47 +99,12 @@ static void capped(const place *p)
 
 /* ---- what comes from outside ---- */
 
-static _Atomic uint32_t n_deleted;
-
-static void on_delete(DLManagedTensorVersioned *managed)
-{
-    (void)managed;
-    n_deleted++;
-}
-
-static int64_t all[1] = {N};
-
-static DLManagedTensorVersioned capsule_of(void *address, DLDeviceType type, int id)
-{
-    return (DLManagedTensorVersioned){.version = {.major = DLPACK_MAJOR_VERSION},
-                                      .deleter = on_delete,
-                                      .dl_tensor = {.data = address,
-                                                    .device = {type, id},
-                                                    .ndim = 1,
-                                                    .dtype = {kDLFloat, 32, 1},
-                                                    .shape = all}};
-}
-
 static stator_status adopt(const place *p, void *address, DLDeviceType type, int id,
                            stator_tensor **out)
 {
     static DLManagedTensorVersioned managed;
     managed = capsule_of(address, type, id);
     return stator_tensor_from_dlpack(p->ctx, &managed, out);
-}
-
-/* Memory of device 0 that is not Stator's. */
-static void *outer_memory(void)
-{
-    uint64_t address = 0;
-    enter_device(0);
-    CHECK(cu.alloc(&address, sizeof numbers) == 0);
-    return (void *)(uintptr_t)address;
-}
-
-static void drop_outer_memory(void *address)
-{
-    CHECK(cu.free((uintptr_t)address) == 0);
 }
 
 /* Capsules of devices that are not open, of the other vendor, of a pointer under the other's name,
@@ -237,157 +137,6 @@ static void foreign_capsules(const place *p)
     CHECK(n_deleted == 1);
     expect_works(p);
 }
-
-/* ---- a capsule that is taken ---- */
-
-enum { N_THREADS = 4, N_ROUNDS = 50 };
-
-typedef struct racer {
-    stator_ctx *ctx;
-    DLManagedTensorVersioned *managed;
-    pthread_barrier_t *start;
-    stator_tensor *tensor;
-} racer;
-
-static void *take(void *of)
-{
-    racer *r = of;
-    (void)pthread_barrier_wait(r->start);
-    const stator_status status = stator_tensor_from_dlpack(r->ctx, r->managed, &r->tensor);
-    CHECK(status == (r->tensor != NULL ? STATOR_OK : STATOR_INVALID_ARGUMENT));
-    return NULL;
-}
-
-/* Threads of two contexts want one capsule: one of them gets it. */
-static void race(stator_ctx *const ctx[2], DLManagedTensorVersioned *managed)
-{
-    pthread_t threads[N_THREADS];
-    racer racers[N_THREADS];
-    pthread_barrier_t start;
-    uint32_t n_taken = 0;
-    CHECK(pthread_barrier_init(&start, NULL, N_THREADS) == 0);
-    for (int i = 0; i < N_THREADS; i++) {
-        racers[i] = (racer){.ctx = ctx[i % 2], .managed = managed, .start = &start};
-        CHECK(pthread_create(&threads[i], NULL, take, &racers[i]) == 0);
-    }
-    for (int i = 0; i < N_THREADS; i++) {
-        CHECK(pthread_join(threads[i], NULL) == 0);
-        n_taken += racers[i].tensor != NULL;
-    }
-    n_deleted = 0;
-    for (int i = 0; i < N_THREADS; i++) {
-        stator_tensor_release(racers[i].tensor);
-    }
-    CHECK(n_taken == 1 && n_deleted == 1 && pthread_barrier_destroy(&start) == 0);
-}
-
-static void expect_taken_once(const place *p, const place *other, DLManagedTensorVersioned *managed)
-{
-    static const char taken[] = "taken over already by a tensor that lives";
-    stator_ctx *const both[2] = {p->ctx, other->ctx};
-    stator_tensor *in = NULL;
-    stator_tensor *again = NULL;
-    n_deleted = 0;
-    CHECK_OK(p->ctx, stator_tensor_from_dlpack(p->ctx, managed, &in));
-    expect(other, stator_tensor_from_dlpack(other->ctx, managed, &again), STATOR_INVALID_ARGUMENT,
-           taken);
-    expect(p, stator_tensor_from_dlpack(p->ctx, managed, &again), STATOR_INVALID_ARGUMENT, taken);
-    managed->deleter(managed); /* of who has not noticed that the capsule is gone */
-    CHECK(n_deleted == 0);
-    stator_tensor_release(in);
-    CHECK(n_deleted == 1 && managed->deleter == on_delete);
-    for (int i = 0; i < N_ROUNDS; i++) {
-        race(both, managed);
-    }
-}
-
-/* By two contexts of the process: a tensor on the device, and one of the host. */
-static void taken_capsules(const place *p)
-{
-    place other = *p;
-    const stator_ctx_options options = {.struct_size = sizeof options,
-                                        .flags = STATOR_CTX_NO_CACHE};
-    CHECK(stator_ctx_create(&options, &other.ctx) == STATOR_OK);
-    expect_works(p);
-    expect_works(&other);
-    void *address = outer_memory();
-    DLManagedTensorVersioned there = capsule_of(address, p->type, 0);
-    DLManagedTensorVersioned here = capsule_of(numbers, kDLCPU, 0);
-    expect_taken_once(p, &other, &there);
-    expect_taken_once(p, &other, &here);
-    drop_outer_memory(address);
-    expect_works(&other);
-    stator_ctx_destroy(other.ctx);
-    expect_works(p);
-}
-
-/* ---- a capsule that is too long ---- */
-
-static const struct extent {
-    int64_t shape[2], strides[2];
-    uint64_t byte_offset;
-    const char *words; /* NULL: it fits */
-} extents[] = {
-    {{N, 1}, {1, 1}, 0, NULL},
-    {{N / 2, 2}, {1, N / 2}, 0, NULL},
-    {{N, 1}, {-1, 1}, (N - 1) * 4, NULL},
-    {{N, 50}, {1, 0}, 0, NULL},
-    {{0, N}, {INT64_MAX, 1}, UINT64_MAX, NULL}, /* it has no elements */
-    {{N + 1, 1}, {1, 1}, 0, "takes 0 bytes before "},
-    {{N + 1, 1}, {1, 1}, 0, " and 4004 from there on, of which its allocation has 0 and 4000 ("},
-    {{1 << 30, 1}, {1, 1}, 0, "shape, strides or byte_offset is wrong"},
-    {{N, 1}, {1, 1}, 4, " and 4004 from there on"},
-    {{N, 1}, {1, 1}, 1 << 20, "of which its allocation has 0 and 4000"},
-    {{N, 1}, {2, 1}, 0, " and 7996 from there on"},
-    {{N, 1}, {-1, 1}, 0, "takes 3996 bytes before "},
-    {{2, 2}, {INT64_MAX / 2, 1}, 0, "lead past the last address"},
-    {{N, 1}, {1, 1}, UINT64_MAX - 4, "lead past the last address"},
-    {{2, 1}, {-(INT64_C(1) << 60), 1}, 0, "lead past the last address"},
-};
-
-static void expect_extents(const place *p, void *address, DLDeviceType type)
-{
-    for (size_t i = 0; i < sizeof extents / sizeof extents[0]; i++) {
-        struct extent e = extents[i];
-        stator_tensor *in = NULL;
-        DLManagedTensorVersioned managed = capsule_of(address, type, 0);
-        managed.dl_tensor.ndim = 2;
-        managed.dl_tensor.shape = e.shape;
-        managed.dl_tensor.strides = e.strides;
-        managed.dl_tensor.byte_offset = e.byte_offset;
-        const stator_status status = stator_tensor_from_dlpack(p->ctx, &managed, &in);
-        if (e.words == NULL) {
-            CHECK_OK(p->ctx, status);
-            stator_tensor_release(in);
-        } else {
-            expect(p, status, STATOR_INVALID_ARGUMENT, e.words);
-        }
-    }
-}
-
-/* The driver knows its own memory, and pinned memory too, whatever the tensor calls it. */
-static void long_capsules(const place *p)
-{
-    const DLDeviceType pinned_type = p->type == kDLCUDA ? kDLCUDAHost : kDLROCMHost;
-    stator_tensor *wrapped = NULL;
-    stator_buffer buffer = {.struct_size = sizeof buffer, .size_bytes = sizeof numbers};
-    expect_works(p);
-    void *address = outer_memory();
-    CHECK(cu.pinned_alloc(&buffer.data, sizeof numbers, 0) == 0);
-    expect_extents(p, address, p->type);
-    expect_extents(p, buffer.data, pinned_type);
-    expect_extents(p, buffer.data, kDLCPU);
-    CHECK_OK(p->ctx, stator_tensor_wrap(p->ctx, STATOR_F32, 1, all, &buffer, &wrapped));
-    stator_tensor_release(wrapped);
-    buffer.size_bytes++;
-    expect(p, stator_tensor_wrap(p->ctx, STATOR_F32, 1, all, &buffer, &wrapped),
-           STATOR_INVALID_ARGUMENT, "of which its allocation has 0 and 4000");
-    CHECK(cu.pinned_free(buffer.data) == 0);
-    drop_outer_memory(address);
-    expect_works(p);
-}
-
-/* ---- pointers and streams ---- */
 
 static void foreign_pointers(const place *p)
 {
@@ -520,74 +269,23 @@ static void old_driver(const place *p)
     expect_works(p);
 }
 
-/* ---- rows ---- */
-
-static const struct row {
-    const char *what;
-    void (*run)(const place *p);
-    const char *name, *value; /* of the environment; NULL: nothing more */
-} rows[] = {{"a device that is not there", absent_device, NULL, NULL},
-            {"a device that gives no context", no_context, "STATOR_SOFT_FAIL", "context:1"},
-            {"a device that others fill", filled_device, "STATOR_SOFT_CHIP", "small"},
-            {"tensors of two devices", two_devices, NULL, NULL},
-            {"a cap", capped, NULL, NULL},
-            {"capsules of elsewhere", foreign_capsules, NULL, NULL},
-            {"capsules that are taken", taken_capsules, NULL, NULL},
-            {"capsules that are too long", long_capsules, NULL, NULL},
-            {"pointers of elsewhere", foreign_pointers, NULL, NULL},
-            {"streams of elsewhere", foreign_streams, NULL, NULL},
-            {"what is no stream", no_streams, NULL, NULL},
-            {"a kernel that is refused", refused_kernel, "STATOR_SOFT_CACHE", folder},
-            {"a driver older than the image", old_driver, "STATOR_SOFT_FAIL", "image:1"}};
-
-static void run_row(const struct row *row, const char *backend, DLDeviceType type)
-{
-    place p = {.backend = backend, .type = type};
-    const stator_ctx_options options = {.struct_size = sizeof options,
-                                        .flags = STATOR_CTX_NO_CACHE};
-    CHECK(row->name == NULL || setenv(row->name, row->value, 1) == 0);
-    CHECK(stator_ctx_create(&options, &p.ctx) == STATOR_OK);
-    (void)snprintf(p.device, sizeof p.device, "%s:0", backend);
-    (void)snprintf(p.other, sizeof p.other, "%s:1", backend);
-    open_driver();
-    row->run(&p);
-    stator_ctx_destroy(p.ctx);
-}
-
 int main(void)
 {
-    static const struct {
-        const char *backend, *library;
-        DLDeviceType type;
-    } vendors[] = {{"cuda_soft", SOFT_DRIVER, kDLCUDA},
-                   {"hip_soft", ST_TEST_BUILD "/tests/softgpu/libamdhip64.so.6", kDLROCM}};
-    CHECK(setenv("STATOR_SOFT_DEVICE", "1", 1) == 0);
-    CHECK(setenv("STATOR_SOFT_DEVICES", "2", 1) == 0);
-    CHECK(setvbuf(stdout, NULL, _IONBF, 0) == 0);
-    for (int i = 0; i < N; i++) {
-        numbers[i] = (float)i + 0.5f;
-    }
+    static const row rows[] = {
+        {"a device that is not there", absent_device, NULL, NULL},
+        {"a device that gives no context", no_context, "STATOR_SOFT_FAIL", "context:1"},
+        {"a device that others fill", filled_device, "STATOR_SOFT_CHIP", "small"},
+        {"tensors of two devices", two_devices, NULL, NULL},
+        {"tensors of two contexts", two_contexts, NULL, NULL},
+        {"a cap", capped, NULL, NULL},
+        {"capsules of elsewhere", foreign_capsules, NULL, NULL},
+        {"pointers of elsewhere", foreign_pointers, NULL, NULL},
+        {"streams of elsewhere", foreign_streams, NULL, NULL},
+        {"what is no stream", no_streams, NULL, NULL},
+        {"a kernel that is refused", refused_kernel, "STATOR_SOFT_CACHE", folder},
+        {"a driver older than the image", old_driver, "STATOR_SOFT_FAIL", "image:1"}};
     make_compiler();
-    for (size_t v = 0; v < sizeof vendors / sizeof vendors[0]; v++) {
-        if (access(vendors[v].library, F_OK) != 0) {
-            (void)printf("this build is without the software device of %s\n", vendors[v].backend);
-            continue;
-        }
-        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-            int status = 0;
-            const pid_t child = fork();
-            if (child == 0) {
-                run_row(&rows[i], vendors[v].backend, vendors[v].type);
-                exit(0);
-            }
-            CHECK(child > 0 && waitpid(child, &status, 0) == child);
-            if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-                (void)fprintf(stderr, "%s, %s: the process ends with %d\n", vendors[v].backend,
-                              rows[i].what, status);
-                return 1;
-            }
-        }
-    }
+    const int n_failed = run_rows(rows, sizeof rows / sizeof rows[0]);
     drop_compiler();
-    return 0;
+    return n_failed == 0 ? 0 : 1;
 }

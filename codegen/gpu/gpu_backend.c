@@ -66,6 +66,26 @@ static stator_status begin_driver(const st_gpu_backend *b, st_gpu_native *driver
     return st_gpu_native_begin(driver, b->vendor, b->name, file, err);
 }
 
+static stator_status say_missing(stator_status status, const st_gpu_missing *why, stator_diag **err)
+{
+    (void)st_fail(err, status, "%s", why->reason);
+    if (err != NULL) {
+        st_diag_set_hint(*err, "%s", why->hint);
+    }
+    return status;
+}
+
+/* The library of contractions may be missing, unless a variable names it. */
+static stator_status look_for_library(const st_gpu_backend *b, stator_diag **err)
+{
+    st_gpu_missing why;
+    const char *file = b->library_variable != NULL ? secure_getenv(b->library_variable) : NULL;
+    const bool is_named = file != NULL && file[0] != '\0';
+    return is_named && !b->vendor->contractions->check(file, &why)
+               ? say_missing(STATOR_NOT_FOUND, &why, err)
+               : STATOR_OK;
+}
+
 /* Is everything there that a compile and a call need? The compiler is opened for that, which takes
  * milliseconds; beginning the driver takes more. No context is made. */
 static stator_status look(const st_gpu_backend *b, stator_diag **err)
@@ -74,6 +94,7 @@ static stator_status look(const st_gpu_backend *b, stator_diag **err)
     st_gpu_native driver;
     int version[2];
     ST_TRY(begin_driver(b, &driver, err));
+    ST_TRY(look_for_library(b, err));
     choose_file(secure_getenv(b->compiler_variable), b->compiler_beside, file);
     void *compiler = b->vendor->compiler_create(file);
     ST_TRY_MEM(compiler, err);
@@ -319,11 +340,7 @@ static stator_status check_named(plugin *self, open_device *device, bool names_c
         return STATOR_UNAVAILABLE;
     }
     if (names_library && find_library(self, device) == NULL) {
-        (void)st_fail(err, STATOR_UNAVAILABLE, "%s", device->no_library.reason);
-        if (err != NULL) {
-            st_diag_set_hint(*err, "%s", device->no_library.hint);
-        }
-        return STATOR_UNAVAILABLE;
+        return say_missing(STATOR_UNAVAILABLE, &device->no_library, err);
     }
     return STATOR_OK;
 }

@@ -14,6 +14,7 @@ typedef struct st_gpu_backend {
     const char *name;              /* the backend's */
     const char *driver_variable;   /* that gives the option driver to the probe */
     const char *compiler_variable; /* and the compiler's */
+    const char *library_variable;  /* and that of vendor->contractions, if there is one */
     const char *cap_variable;      /* and memory_cap to all instances */
     /* Files that stand in for what would be looked for, in the plugin's folder; NULL: none. */
     const char *driver_beside;

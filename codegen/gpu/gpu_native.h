@@ -137,6 +137,8 @@ struct st_gpu_contractions {
     /* The option that names its file, and the value of the option `contractions` that asks for it:
      * "cublaslt". */
     const char *option;
+    /* Is the file one that `open` takes? */
+    bool (*check)(const char *file, st_gpu_missing *why);
     /* Opens it (`file` NULL or "": it is looked for) for contractions on the context, which
      * outlives it as `memory` does, the runtime's on that context. NULL: *why says what is missing.
      * The version goes into the key of compiled code. */

@@ -596,25 +596,35 @@ static bool is_known(const cuda_gemm_library *library, st_gpu_missing *why)
     return false;
 }
 
+/* Path, functions and version. */
+static bool open_functions(cuda_gemm_library *library, const char *file, st_gpu_missing *why)
+{
+    void *dso = NULL;
+    ST_NEED(st_gpu_open_library(&cublaslt_library, file, why, &dso, library->path));
+    ST_NEED(st_gpu_fill_functions(&cublaslt_library, dso, library->path, cublaslt_names,
+                                  sizeof cublaslt_names / sizeof cublaslt_names[0], &library->api,
+                                  why));
+    library->version = version_of(&library->api);
+    return is_known(library, why);
+}
+
+static bool gemm_check(const char *file, st_gpu_missing *why)
+{
+    cuda_gemm_library library;
+    memset(&library, 0, sizeof library);
+    return open_functions(&library, file, why);
+}
+
 static const st_library *gemm_open(const char *file, st_gpu_context *context,
                                    const st_device_memory *memory, st_mem *mem,
                                    uint32_t *out_version, st_gpu_missing *why)
 {
-    void *dso = NULL;
     cuda_gemm_library *library = st_calloc(mem, 1, sizeof *library);
     if (library == NULL) {
         *why = (st_gpu_missing){.reason = "no memory to open cuBLASLt"};
         return NULL;
     }
-    if (!st_gpu_open_library(&cublaslt_library, file, why, &dso, library->path) ||
-        !st_gpu_fill_functions(&cublaslt_library, dso, library->path, cublaslt_names,
-                               sizeof cublaslt_names / sizeof cublaslt_names[0], &library->api,
-                               why)) {
-        st_free(mem, library);
-        return NULL;
-    }
-    library->version = version_of(&library->api);
-    if (!is_known(library, why)) {
+    if (!open_functions(library, file, why)) {
         st_free(mem, library);
         return NULL;
     }
@@ -654,4 +664,4 @@ static void gemm_close(const st_library *table)
 }
 
 const st_gpu_contractions cuda_cublaslt = {
-    .option = "cublaslt", .open = gemm_open, .close = gemm_close};
+    .option = "cublaslt", .check = gemm_check, .open = gemm_open, .close = gemm_close};

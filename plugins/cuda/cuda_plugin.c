@@ -28,6 +28,7 @@
 #define CUDA_CUBLASLT_BESIDE CUDA_SOFT "/libcublasLt.so.13"
 #define CUDA_OPT_DRIVER "STATOR_OPT_CUDA_SOFT_DRIVER"
 #define CUDA_OPT_NVRTC "STATOR_OPT_CUDA_SOFT_NVRTC"
+#define CUDA_OPT_CUBLASLT "STATOR_OPT_CUDA_SOFT_CUBLASLT"
 #define CUDA_OPT_MEMORY_CAP "STATOR_OPT_CUDA_SOFT_MEMORY_CAP"
 #define CUDA_SELF_TEST "false" /* tests do that */
 #else
@@ -41,6 +42,7 @@
 #define CUDA_CUBLASLT_BESIDE NULL
 #define CUDA_OPT_DRIVER "STATOR_OPT_CUDA_DRIVER"
 #define CUDA_OPT_NVRTC "STATOR_OPT_CUDA_NVRTC"
+#define CUDA_OPT_CUBLASLT "STATOR_OPT_CUDA_CUBLASLT"
 #define CUDA_OPT_MEMORY_CAP "STATOR_OPT_CUDA_MEMORY_CAP"
 #define CUDA_SELF_TEST "true"
 #endif
@@ -79,6 +81,7 @@ static const st_gpu_backend parts = {.vendor = &cuda_vendor,
                                      .name = CUDA_NAME,
                                      .driver_variable = CUDA_OPT_DRIVER,
                                      .compiler_variable = CUDA_OPT_NVRTC,
+                                     .library_variable = CUDA_OPT_CUBLASLT,
                                      .cap_variable = CUDA_OPT_MEMORY_CAP,
                                      .driver_beside = CUDA_DRIVER_BESIDE,
                                      .compiler_beside = CUDA_NVRTC_BESIDE,

@@ -69,8 +69,7 @@ static const char *cuda_loading(int32_t result)
         return "loading machine code (the driver is of an older release of CUDA than NVRTC: update "
                "the driver, or name an older NVRTC with the option nvrtc)";
     case CUDA_RESULT_NO_BINARY_FOR_GPU:
-        return "loading machine code (the image is for another architecture: leave the option arch "
-               "out)";
+        return "loading machine code (the device does not run its architecture)";
     case CUDA_RESULT_UNSUPPORTED_PTX_VERSION:
         return "loading PTX (the driver is older than NVRTC: update the driver, or name an older "
                "NVRTC with the option nvrtc)";

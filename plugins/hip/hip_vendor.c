@@ -61,7 +61,7 @@ static const char *hip_loading(int32_t result)
 {
     switch (result) {
     case HIP_RESULT_NO_BINARY_FOR_GPU:
-        return "loading a code object (it is for another architecture: leave the option arch out)";
+        return "loading a code object (the device does not run its architecture)";
     case HIP_RESULT_INVALID_IMAGE:
     case HIP_RESULT_INVALID_KERNEL_FILE:
         return "loading a code object (hiprtc is of another release than HIP: install one of the "

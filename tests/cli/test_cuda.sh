@@ -47,6 +47,9 @@ has "$work/probed" 'has no function cuMemHostAlloc'
 STATOR_OPT_CUDA_SOFT_NVRTC=/nowhere/libnvrtc.so.13 probe
 has "$work/probed" '^cuda_soft +MISSING_DEPENDENCY '
 has "$work/probed" 'the file of the option nvrtc cannot be opened: /nowhere'
+STATOR_OPT_CUDA_SOFT_CUBLASLT=/etc/passwd probe
+has "$work/probed" '^cuda_soft +MISSING_DEPENDENCY '
+has "$work/probed" 'the file of the option cublaslt cannot be opened: /etc/passwd'
 probe
 has "$work/probed" '^cuda_soft +AVAILABLE ' # what was remembered is forgotten
 

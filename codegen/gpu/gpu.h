@@ -14,9 +14,9 @@
  * of the runtime's.
  *
  * Diags are core/base's own: a slot hands them to the host with st_cg_to_host.
- * Errors that show late (a check inside a kernel) are told by the next wait for the stream. Once
- * the context is lost every function answers UNAVAILABLE. Threads: any thread, concurrently, also
- * on one stream; create and destroy alone. */
+ * Errors that show late (a check inside a kernel) are told by st_gpu_late_failure. Once the context
+ * is lost every function that waits or queues answers UNAVAILABLE. Threads: any thread,
+ * concurrently, also on one stream; create and destroy alone. */
 #ifndef STATOR_CODEGEN_GPU_H
 #define STATOR_CODEGEN_GPU_H
 
@@ -83,9 +83,10 @@ stator_status st_gpu_fill(st_gpu *gpu, void *dst, uint8_t value, uint64_t bytes,
                           stator_diag **err);
 stator_status st_gpu_stream_create(st_gpu *gpu, void **out, stator_diag **err);
 void st_gpu_stream_destroy(st_gpu *gpu, void *stream); /* waits for it first */
-/* Waits until what is queued on the stream is done. OUT_OF_RANGE with the text of the node when a
- * check in a kernel that was queued since the last wait failed. */
 stator_status st_gpu_wait(st_gpu *gpu, void *stream, stator_diag **err);
+/* OUT_OF_RANGE with the text of the node: a check in a kernel of one of these calls has failed. */
+stator_status st_gpu_late_failure(st_gpu *gpu, void *stream, uint64_t *out_first,
+                                  uint64_t *out_last, stator_diag **err);
 stator_status st_gpu_event_create(st_gpu *gpu, void **out, stator_diag **err);
 void st_gpu_event_destroy(st_gpu *gpu, void *event);
 stator_status st_gpu_event_record(st_gpu *gpu, void *event, void *stream, stator_diag **err);

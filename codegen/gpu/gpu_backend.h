@@ -59,6 +59,6 @@ stator_status st_gpu_slot_check_range(void *inst, const void *p, uint64_t below,
     .event_destroy = st_gpu_slot_event_destroy, .event_record = st_gpu_slot_event_record,          \
     .event_wait = st_gpu_slot_event_wait, .check_address = st_gpu_slot_check_address,              \
     .copy_strided = st_gpu_slot_copy_strided, .check_stream = st_gpu_slot_check_stream,            \
-    .check_range = st_gpu_slot_check_range
+    .check_range = st_gpu_slot_check_range, .late_failure = st_gpu_slot_late_failure
 
 #endif

@@ -1,9 +1,10 @@
 /* Status words: how a check inside a kernel becomes an error.
  *
- * A kernel whose check fails writes the origin of the check to a word of pinned memory that was 0.
- * Each call whose kernels check something has a word of its own; it is looked at when the stream
- * has been waited for, and used again then. A stream on which many calls are queued without a wait
- * shares the words among calls of one executable, so that their number has a bound. */
+ * A kernel whose check fails writes the origin of the check to a word of pinned memory that was
+ * 0. Each call whose kernels check something has a word of its own; it is used again when the
+ * stream has been waited for and, if a check has failed, that has been told. A stream on which
+ * many calls are queued without a wait shares the words among calls of one executable, so that
+ * their number has a bound. */
 #include "codegen/gpu/gpu_runtime.h"
 
 #include <string.h>
@@ -124,25 +125,37 @@ void gpu_word_end(gpu_stream *stream, gpu_word *word)
 
 /* ---- telling ---- */
 
-/* `last`: the last call that failed, too. */
-static stator_status tell(const gpu_word *word, uint32_t value, uint64_t last, stator_diag **err)
+static stator_status tell(const gpu_word *word, uint32_t value, stator_diag **err)
 {
-    const char *others = last > word->last_call ? ", and checks of later calls failed" : "";
     const bool is_new = err != NULL && *err == NULL;
     const char *text = text_of(word->checks, value);
     stator_status status = STATOR_OUT_OF_RANGE;
     if (word->first_call == word->last_call) {
-        status = st_fail(err, status, "%s (in call %llu of the device%s)", text,
-                         (unsigned long long)word->first_call, others);
+        status = st_fail(err, status, "%s (in call %llu of the device)", text,
+                         (unsigned long long)word->first_call);
     } else {
-        status = st_fail(err, status, "%s (in one of the calls %llu to %llu of the device%s)", text,
-                         (unsigned long long)word->first_call, (unsigned long long)word->last_call,
-                         others);
+        status = st_fail(err, status, "%s (in one of the calls %llu to %llu of the device)", text,
+                         (unsigned long long)word->first_call, (unsigned long long)word->last_call);
     }
     if (is_new) {
         st_diag_set_hint(*err,
                          "the backend eager names the index and its position for these inputs");
     }
+    return status;
+}
+
+stator_status gpu_words_check(st_gpu *gpu, const gpu_call *call, stator_diag **err)
+{
+    stator_status status = STATOR_OK;
+    pthread_mutex_lock(&gpu->lock);
+    for (const gpu_word *word = call->stream->words; word; word = word->next) {
+        const uint32_t value = atomic_load(word->value);
+        if (value && word->first_call <= call->number && word->last_call >= call->number) {
+            status = tell(word, value, err);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&gpu->lock);
     return status;
 }
 
@@ -152,23 +165,11 @@ static bool has_ended(const gpu_word *word, uint64_t epoch)
     return word->n_open == 0 && word->epoch < epoch;
 }
 
-/* The words are linked from the newest to the oldest; the oldest that failed is told, and
- * that there are others, which are forgotten with it. */
-stator_status gpu_words_tell(st_gpu *gpu, gpu_stream *stream, uint64_t epoch, stator_diag **err)
+void gpu_words_take_back(st_gpu *gpu, gpu_stream *stream, uint64_t epoch, bool all)
 {
-    const gpu_word *failed = NULL;
-    uint64_t last = 0;
-    for (const gpu_word *word = stream->words; word; word = word->next) {
-        if (atomic_load(word->value)) {
-            last = last == 0 && has_ended(word, epoch) ? word->last_call : last;
-            failed = word;
-        }
-    }
-    const stator_status status =
-        failed ? tell(failed, atomic_exchange(failed->value, 0), last, err) : STATOR_OK;
     for (gpu_word **at = &stream->words; *at;) {
         gpu_word *word = *at;
-        if (has_ended(word, epoch)) {
+        if (has_ended(word, epoch) && (all || atomic_load(word->value) == 0)) {
             atomic_store(word->value, 0);
             *at = word->next;
             word->next = gpu->unused_words;
@@ -179,6 +180,23 @@ stator_status gpu_words_tell(st_gpu *gpu, gpu_stream *stream, uint64_t epoch, st
             at = &word->next;
         }
     }
+}
+
+/* The words are linked from the newest to the oldest: the oldest that failed is told. */
+stator_status gpu_words_tell(st_gpu *gpu, gpu_stream *stream, uint64_t *out_first,
+                             uint64_t *out_last, stator_diag **err)
+{
+    const gpu_word *failed = NULL;
+    for (const gpu_word *word = stream->words; word; word = word->next) {
+        failed = atomic_load(word->value) ? word : failed;
+    }
+    if (failed == NULL) {
+        return STATOR_OK;
+    }
+    *out_first = failed->first_call;
+    *out_last = failed->last_call;
+    const stator_status status = tell(failed, atomic_exchange(failed->value, 0), err);
+    gpu_words_take_back(gpu, stream, stream->waited, false);
     return status;
 }
 

@@ -66,13 +66,15 @@ static stator_status call_read_back(void *gpu, void *call_, void *dst, const voi
                                     uint64_t bytes, stator_diag **err)
 {
     const gpu_call *call = call_;
-    return gpu_read_back(gpu, call->stream, dst, gpu_address(src), bytes, err);
+    ST_TRY(gpu_read_back(gpu, call->stream, dst, gpu_address(src), bytes, err));
+    return gpu_words_check(gpu, call, err);
 }
 
 static stator_status call_wait(void *gpu, void *call_, stator_diag **err)
 {
     const gpu_call *call = call_;
-    return gpu_stream_wait(gpu, call->stream, err);
+    ST_TRY(gpu_stream_wait(gpu, call->stream, err));
+    return gpu_words_check(gpu, call, err);
 }
 
 /* ---- the emitter ---- */

@@ -5,11 +5,9 @@
 /* ---- calls ---- */
 
 /* Under the lock. */
-static stator_status begin(st_gpu *gpu, gpu_call *call, gpu_checks *checks, const gpu_call *around,
-                           stator_diag **err)
+static stator_status begin(st_gpu *gpu, gpu_call *call, gpu_checks *checks, stator_diag **err)
 {
     call->word = NULL;
-    call->number = around ? around->number : ++gpu->n_calls;
     call->stream->queued = call->stream->epoch;
     return checks ? gpu_word_begin(gpu, call->stream, checks, call->number, &call->word, err)
                   : STATOR_OK;
@@ -34,11 +32,13 @@ stator_status gpu_call_begin(void *self, const stator_call *of, void *checks, vo
     gpu_call *call = new_call(gpu);
     if (call) {
         call->stream = gpu_stream_of(gpu, of->stream);
+        call->number =
+            around ? ((const gpu_call *)around)->number : (STATOR_HAS(of, number) ? of->number : 0);
     }
     if (call == NULL || call->stream == NULL) {
         status = st_fail_oom(err);
     }
-    ST_THEN(status, begin(gpu, call, checks, around, err));
+    ST_THEN(status, begin(gpu, call, checks, err));
     if (status != STATOR_OK && call) {
         call->next = gpu->unused_calls;
         gpu->unused_calls = call;

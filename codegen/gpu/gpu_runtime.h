@@ -102,7 +102,7 @@ typedef struct gpu_call {
     struct gpu_call *next; /* among those nobody uses */
     gpu_stream *stream;
     gpu_word *word;       /* NULL: its kernels check nothing */
-    uint64_t number;      /* from 1; a step of a loop has that of its call */
+    uint64_t number;      /* stator_call.number; a step of a loop has that of its call */
     st_vec(void *) marks; /* events of the driver, of a call that is timed */
 } gpu_call;
 
@@ -120,9 +120,8 @@ struct st_gpu {
     gpu_word_page *word_pages;
     gpu_word *unused_words;
     gpu_call *unused_calls;
-    st_vec(void *) unused_events; /* timed */
-    uint32_t *ignored;            /* status of kernels whose checks have no text */
-    uint64_t n_calls;
+    st_vec(void *) unused_events;   /* timed */
+    uint32_t *ignored;              /* status of kernels whose checks have no text */
     pthread_mutex_t constants_lock; /* held while a constant is uploaded */
     gpu_constant *constants[GPU_CONSTANT_BUCKETS];
     st_library fixed;              /* gpu_fixed.h */
@@ -131,7 +130,7 @@ struct st_gpu {
     _Atomic uint64_t constant_bytes, launches, waits, compiled;
 };
 
-/* ---- gpu_checks.c; all but create and release under the lock ---- */
+/* ---- gpu_checks.c; all but create, release and check under the lock ---- */
 stator_status gpu_checks_create(st_gpu *gpu, const st_check_text *checks, uint32_t n,
                                 gpu_checks **out, stator_diag **err);
 void gpu_checks_release(gpu_checks *checks);
@@ -139,10 +138,16 @@ void gpu_checks_release(gpu_checks *checks);
 stator_status gpu_word_begin(st_gpu *gpu, gpu_stream *stream, gpu_checks *checks, uint64_t number,
                              gpu_word **out, stator_diag **err);
 void gpu_word_end(gpu_stream *stream, gpu_word *word);
-/* Everything that was queued before `epoch` is done: tells the first check that failed, if one did,
- * and takes back the words of calls that have ended. */
-stator_status gpu_words_tell(st_gpu *gpu, gpu_stream *stream, uint64_t epoch, stator_diag **err);
+/* Everything that was queued before `epoch` is done: takes back the words of calls that have ended
+ * well, where `all` is set those of all calls that have ended. */
+void gpu_words_take_back(st_gpu *gpu, gpu_stream *stream, uint64_t epoch, bool all);
+/* Tells the oldest check that has failed, once; OK: there is none. */
+stator_status gpu_words_tell(st_gpu *gpu, gpu_stream *stream, uint64_t *out_first,
+                             uint64_t *out_last, stator_diag **err);
 void gpu_words_destroy(st_gpu *gpu);
+/* The failure of this call, where it has shown; st_gpu_late_failure tells it too. Takes the
+ * lock. */
+stator_status gpu_words_check(st_gpu *gpu, const gpu_call *call, stator_diag **err);
 
 /* ---- gpu_streams.c ---- */
 /* Of a handle; the runtime learns of a caller's own stream. Under the lock. NULL: out of memory. */

@@ -102,6 +102,15 @@ static inline stator_status st_gpu_slot_synchronize(void *inst_, void *stream, s
     return st_gpu_answer(inst, status, own, err);
 }
 
+static inline stator_status st_gpu_slot_late_failure(void *inst_, void *stream, uint64_t *out_first,
+                                                     uint64_t *out_last, stator_diag **err)
+{
+    const st_gpu_instance *inst = inst_;
+    stator_diag *own = NULL;
+    const stator_status status = st_gpu_late_failure(inst->gpu, stream, out_first, out_last, &own);
+    return st_gpu_answer(inst, status, own, err);
+}
+
 static inline stator_status st_gpu_slot_event_create(void *inst_, void **out, stator_diag **err)
 {
     const st_gpu_instance *inst = inst_;

@@ -1,5 +1,5 @@
-/* Streams and events, and what a wait ends: memory that others may use from then on, and checks
- * that failed.
+/* Streams and events, and what a wait ends: memory that others may use from then on, and words of
+ * checks.
  *
  * A stream counts epochs: each wait begins one, and when it is over everything queued in the epochs
  * before is done. */
@@ -123,9 +123,9 @@ stator_status gpu_stream_wait(st_gpu *gpu, gpu_stream *stream, stator_diag **err
     atomic_fetch_add(&gpu->waits, 1);
     ST_TRY(drain(gpu, stream, &epoch, err));
     pthread_mutex_lock(&gpu->lock);
-    const stator_status status = gpu_words_tell(gpu, stream, epoch, err);
+    gpu_words_take_back(gpu, stream, epoch, false);
     pthread_mutex_unlock(&gpu->lock);
-    return status;
+    return STATOR_OK;
 }
 
 void gpu_wait_for_all(st_gpu *gpu)
@@ -180,6 +180,19 @@ stator_status st_gpu_wait(st_gpu *gpu, void *handle, stator_diag **err)
     return gpu_stream_wait(gpu, stream, err);
 }
 
+stator_status st_gpu_late_failure(st_gpu *gpu, void *handle, uint64_t *out_first,
+                                  uint64_t *out_last, stator_diag **err)
+{
+    *out_first = *out_last = 0;
+    ST_TRY(gpu->driver->check(gpu->driver->self, err)); /* pinned memory ends with the driver */
+    pthread_mutex_lock(&gpu->lock);
+    gpu_stream *stream = find(gpu, handle);
+    const stator_status status =
+        stream ? gpu_words_tell(gpu, stream, out_first, out_last, err) : STATOR_OK;
+    pthread_mutex_unlock(&gpu->lock);
+    return status;
+}
+
 /* What its work has used is nobody's from then on; checks that failed are told to nobody. */
 void st_gpu_stream_destroy(st_gpu *gpu, void *handle)
 {
@@ -190,13 +203,16 @@ void st_gpu_stream_destroy(st_gpu *gpu, void *handle)
     if (stream == NULL) {
         return;
     }
-    (void)gpu_stream_wait(gpu, stream, &err);
+    const bool is_over = gpu_stream_wait(gpu, stream, &err) == STATOR_OK;
     st_diag_release(err);
     pthread_mutex_lock(&gpu->lock);
     while (stream->n_waits) {
         pthread_cond_wait(&gpu->wait_ended, &gpu->lock);
     }
     stream->waited = ++stream->epoch;
+    if (is_over) { /* else there are no words any more */
+        gpu_words_take_back(gpu, stream, stream->waited, true);
+    }
     stream->is_open = false;
     pthread_mutex_unlock(&gpu->lock);
     gpu->driver->stream_destroy(gpu->driver->self, handle);

@@ -141,9 +141,21 @@ static void add_memory(const st_cg_exe *exe, stator_exe_info *out)
     st_free(exe->config.mem, is_read);
 }
 
+/* On a device: may a check inside a kernel be told when the call has returned? */
+static bool tells_late(const st_cg_exe *exe)
+{
+    bool is_late = exe->device_checks != NULL;
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        const cg_scan *scan = exe->launches.data[i].scan;
+        is_late = is_late || (scan && tells_late(scan->body));
+    }
+    return is_late;
+}
+
 void st_cg_info(const st_cg_exe *exe, stator_exe_info *out)
 {
     out->flags = exe->binds.count ? 0 : STATOR_EXE_STATIC_OUTPUTS;
+    out->flags |= tells_late(exe) ? 0 : STATOR_EXE_TELLS_AT_ONCE;
     out->workspace_bytes = exe->slots || exe->config.emitter->memory ? 0 : exe->static_bytes;
     if (out->struct_size >= sizeof *out) {
         out->constant_bytes = out->packed_bytes = out->winograd_bytes = out->scratch_bytes = 0;

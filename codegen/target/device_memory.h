@@ -46,14 +46,13 @@ typedef struct st_device_memory {
     void (*give)(void *self, void *device_call, void *p); /* NULL: nothing */
     stator_status (*copy)(void *self, void *device_call, void *dst, const void *src, uint64_t bytes,
                           stator_diag **err);
-    /* To the host, at once: waits. Also tells checks that failed before. */
+    /* To the host, at once: waits. Also tells a check of the call that has failed. */
     stator_status (*read_back)(void *self, void *device_call, void *dst, const void *src,
                                uint64_t bytes, stator_diag **err);
-    stator_status (*wait)(void *self, void *device_call, stator_diag **err);
+    stator_status (*wait)(void *self, void *device_call, stator_diag **err); /* likewise */
     /* Queues a mark, which takes the time of the device. */
     stator_status (*mark)(void *self, void *device_call, stator_diag **err);
-    /* When the device came to each of the call's n marks, from the first on. Waits, and tells
-     * checks that failed before. */
+    /* When the device came to each of the call's n marks, from the first on. Waits. */
     stator_status (*read_marks)(void *self, void *device_call, uint64_t *out_ns, uint32_t n,
                                 stator_diag **err);
 } st_device_memory;

@@ -255,6 +255,21 @@ stator_status st_diag_code(const stator_diag *diag)
     return diag != NULL ? diag->code : STATOR_OK;
 }
 
+stator_diag *st_diag_copy(const stator_diag *diag)
+{
+    if (diag == NULL || diag->is_static) {
+        return (stator_diag *)(uintptr_t)diag;
+    }
+    stator_diag *copy = st_diag_create(diag->code, diag->text, strlen(diag->text));
+    if (diag->hint != NULL) {
+        st_diag_set_hint(copy, "%s", diag->hint);
+    }
+    for (const st_diag_node *at = diag->nodes; at != NULL; at = at->next) {
+        st_diag_add_node(copy, at->node, at->reason);
+    }
+    return copy;
+}
+
 void st_diag_release(stator_diag *diag)
 {
     if (diag != NULL && !diag->is_static) {

@@ -34,6 +34,8 @@ const st_diag_node *st_diag_nodes(const stator_diag *diag);
 const char *st_diag_text(const stator_diag *diag); /* "" for NULL; notes included */
 const char *st_diag_hint(const stator_diag *diag); /* NULL when none */
 stator_status st_diag_code(const stator_diag *diag);
+/* One more of the same; NULL of NULL. */
+stator_diag *st_diag_copy(const stator_diag *diag);
 void st_diag_release(stator_diag *diag);
 /* Hands `diag` to who asked, or releases it where that has one or wants none; returns `status`. */
 stator_status st_diag_give(stator_status status, stator_diag *diag, stator_diag **err);

@@ -190,6 +190,7 @@ stator_status st_describe_step(const st_compile_request *request, const st_progr
     step->may_alias = info->may_alias;
     step->is_filled = (request->flags & STATOR_COMPILE_FILL_OUTPUTS) != 0 ||
                       (info->flags & STATOR_EXE_FILL_OUTPUTS) != 0;
+    step->fails_late = (info->flags & STATOR_EXE_TELLS_AT_ONCE) == 0;
     return STATOR_OK;
 }
 

@@ -66,6 +66,12 @@ static stator_status on_synchronize(void *self, void *stream, stator_diag **err)
     CALL_SLOT(self, synchronize, stream, err);
 }
 
+static stator_status on_late_failure(void *self, void *stream, uint64_t *out_first,
+                                     uint64_t *out_last, stator_diag **err)
+{
+    CALL_SLOT(self, late_failure, stream, out_first, out_last, err);
+}
+
 static stator_status on_event_create(void *self, void **out, stator_diag **err)
 {
     CALL_SLOT(self, event_create, out, err);
@@ -121,6 +127,7 @@ static const st_device_ops device_ops = {.alloc = on_alloc,
                                          .stream_create = on_stream_create,
                                          .stream_destroy = on_stream_destroy,
                                          .synchronize = on_synchronize,
+                                         .late_failure = on_late_failure,
                                          .event_create = on_event_create,
                                          .event_destroy = on_event_destroy,
                                          .event_record = on_event_record,
@@ -181,6 +188,7 @@ static stator_status open_device(stator_instance *first, const stator_memory_inf
     d->domain.checks_streams = first->backend->check_stream != NULL;
     d->domain.checks_ranges = first->backend->check_range != NULL;
     d->domain.copies_strided = first->backend->copy_strided != NULL;
+    d->domain.tells_late = first->backend->late_failure != NULL;
     (void)snprintf(d->domain.name, sizeof d->domain.name, "%.48s:%u", first->backend->item.name,
                    first->device);
     st_domain_init(&d->domain, &ctx->mem, &ctx->pool);

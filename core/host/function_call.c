@@ -217,9 +217,12 @@ typedef struct call_tensors {
     st_stream *stream; /* the application's; NULL: the call's own */
 } call_tensors;
 
-/* A device tensor and the call's stream get in order. */
+enum use { READ = 1, WRITTEN = 2, RESULT = 4 };
+
+/* A device tensor and the call's stream get in order. What is read takes along the calls that
+ * computed it, a RESULT gets those of this call. */
 static stator_status use_tensor(const stator_function *f, st_call_state *state,
-                                stator_tensor *tensor, bool is_written, stator_diag **err)
+                                stator_tensor *tensor, uint32_t use, stator_diag **err)
 {
     st_stream *stream = NULL;
     if (tensor == NULL || tensor->domain == NULL || !is_reached(f, tensor)) {
@@ -229,20 +232,47 @@ static stator_status use_tensor(const stator_function *f, st_call_state *state,
     if (stream == NULL) {
         return STATOR_OK;
     }
-    return is_written ? st_tensor_write(tensor, stream, err) : st_tensor_read(tensor, stream, err);
+    ST_TRY((use & (WRITTEN | RESULT)) != 0 ? st_tensor_write(tensor, stream, err)
+                                           : st_tensor_read(tensor, stream, err));
+    st_late_calls *late = st_call_state_late(state, tensor->domain);
+    if ((use & RESULT) != 0) {
+        st_tensor_set_late(tensor, late);
+    }
+    return (use & READ) != 0 ? st_tensor_get_late(tensor, late, err) : STATOR_OK;
 }
 
-/* Before the call, and again behind it, since another call may have used a tensor meanwhile. */
+/* Before the call. */
 static stator_status use_all(const stator_function *f, const st_program *program,
                              st_call_state *state, const call_tensors *tensors, stator_diag **err)
 {
+    st_call_state_forget_late(state);
     for (uint32_t i = 0; i < tensors->n_in; i++) {
         stator_tensor *copy = tensors->copies != NULL ? tensors->copies[i] : NULL;
-        ST_TRY(use_tensor(f, state, copy, false, err));
-        ST_TRY(use_tensor(f, state, tensors->in[i], st_program_writes_input(program, i), err));
+        const bool is_written = st_program_writes_input(program, i);
+        ST_TRY(use_tensor(f, state, copy, READ, err));
+        ST_TRY(use_tensor(f, state, tensors->in[i], is_written ? READ | WRITTEN : READ, err));
     }
     for (uint32_t k = 0; k < tensors->n_out; k++) {
-        ST_TRY(use_tensor(f, state, tensors->out[k], true, err));
+        ST_TRY(use_tensor(f, state, tensors->out[k], WRITTEN, err));
+    }
+    return STATOR_OK;
+}
+
+/* Again behind it, since another call may have used a tensor meanwhile. A call that has failed
+ * leaves its inputs as they were. */
+static stator_status leave_all(const stator_function *f, const st_program *program,
+                               st_call_state *state, const call_tensors *tensors, bool is_ok,
+                               stator_diag **err)
+{
+    const uint32_t result = is_ok ? RESULT : WRITTEN;
+    for (uint32_t i = 0; i < tensors->n_in; i++) {
+        stator_tensor *copy = tensors->copies != NULL ? tensors->copies[i] : NULL;
+        const bool is_written = st_program_writes_input(program, i);
+        ST_TRY(use_tensor(f, state, copy, is_written ? result : 0, err));
+        ST_TRY(use_tensor(f, state, tensors->in[i], is_written ? result : 0, err));
+    }
+    for (uint32_t k = 0; k < tensors->n_out; k++) {
+        ST_TRY(use_tensor(f, state, tensors->out[k], result, err));
     }
     return STATOR_OK;
 }
@@ -281,7 +311,8 @@ static stator_status run_program(void *self, stator_diag **err)
     ST_TRY(use_all(c->function, program, c->state, c->tensors, err));
     const stator_status status = st_program_run(program, c->state, c->in, c->out, err);
     stator_diag *behind = NULL;
-    const stator_status used = use_all(c->function, program, c->state, c->tensors, &behind);
+    const stator_status used =
+        leave_all(c->function, program, c->state, c->tensors, status == STATOR_OK, &behind);
     if (status != STATOR_OK) {
         st_diag_release(behind);
         return status;

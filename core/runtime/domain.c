@@ -3,7 +3,7 @@
  * Free blocks lie in lists by class of size. A class is found from the size alone, so that whoever
  * gives a block back says its size and nothing is written beside the block, which the host cannot
  * reach. The struct of a block that is in use waits in `spare`: giving one back cannot fail. */
-#include "core/runtime/domain.h"
+#include "core/runtime/stream_failures.h"
 
 #include "core/base/check.h"
 
@@ -147,7 +147,7 @@ stator_status st_domain_take(st_domain *d, uint64_t bytes, st_stream *stream, vo
         return STATOR_OK;
     }
     if (stream == NULL) { /* what failed there is told to who waits for its results */
-        st_stream_drain(before);
+        (void)st_stream_wait(before, NULL);
         return STATOR_OK;
     }
     const stator_status status = st_stream_follow(stream, before, err);
@@ -177,7 +177,7 @@ void st_domain_give(st_domain *d, void *p, uint64_t bytes, st_stream *stream)
 void st_domain_deinit(st_domain *d)
 {
     for (st_stream *s = d->all_streams; s != NULL; s = s->all) {
-        st_stream_drain(s); /* nothing queued names an event or a block that ends */
+        (void)st_stream_wait(s, NULL); /* nothing queued names an event or a block that ends */
     }
     (void)st_domain_trim(d);
     while (d->all_streams != NULL) {
@@ -188,7 +188,8 @@ void st_domain_deinit(st_domain *d)
             d->ops->stream_destroy(d->self, s->handle);
         }
         pthread_mutex_destroy(&s->lock);
-        st_diag_release(s->kept_why);
+        pthread_mutex_destroy(&s->waits);
+        st_failures_forget(s);
         st_free(d->mem, s);
     }
     while (d->spare != NULL) {

@@ -36,6 +36,8 @@ typedef struct st_device_ops {
     void (*event_destroy)(void *self, void *event);
     stator_status (*event_record)(void *self, void *event, void *stream, stator_diag **err);
     stator_status (*event_wait)(void *self, void *event, void *stream, stator_diag **err);
+    stator_status (*late_failure)(void *self, void *stream, uint64_t *out_first, uint64_t *out_last,
+                                  stator_diag **err);
     stator_status (*check_address)(void *self, const void *p, stator_diag **err);
     stator_status (*check_stream)(void *self, void *stream, stator_diag **err);
     stator_status (*check_range)(void *self, const void *p, uint64_t below, uint64_t above,
@@ -49,6 +51,17 @@ typedef struct st_device_ops {
 
 typedef struct st_domain st_domain;
 
+#define ST_LATE_KEPT 16u /* failures of a stream; the oldest are joined when there are more */
+
+/* One that showed late; see late_calls.h. */
+typedef struct st_late_failure {
+    uint64_t first, last;       /* numbers of calls of which one has failed */
+    uint64_t after_at, last_at; /* or what was queued behind the one, up to the other */
+    stator_status status;
+    stator_diag *why;
+    bool is_told; /* to somebody */
+} st_late_failure;
+
 /* A stream of a domain; lives as long as the domain. One of the application's is the backend's
  * handle of it alone: while nothing is queued on it the handle is not touched, since its owner may
  * have ended the stream. */
@@ -57,14 +70,26 @@ typedef struct st_stream {
     struct st_stream *all;
     st_domain *domain;
     void *handle;
-    uint32_t is_callers;      /* the application made it */
-    _Atomic uint64_t queued;  /* grows with what is queued */
-    _Atomic uint64_t reached; /* `queued` at the last wait: while equal, nothing is queued */
-    void *event;              /* recorded when another stream is to follow */
-    pthread_mutex_t lock;     /* of the event, and of what is kept */
-    stator_status kept;       /* a failure that the next wait tells */
-    stator_diag *kept_why;
+    uint32_t is_callers;        /* the application made it */
+    _Atomic uint64_t queued;    /* grows with what is queued */
+    _Atomic uint64_t reached;   /* `queued` at the last wait: while equal, nothing is queued */
+    _Atomic uint64_t examined;  /* the same, and failures of calls until then are kept here */
+    _Atomic uint64_t late_at;   /* `queued` behind the last call that may fail late */
+    _Atomic uint64_t last_late; /* and its number */
+    void *event;                /* recorded when another stream is to follow */
+    pthread_mutex_t lock;       /* of the event, and of the failures */
+    pthread_mutex_t waits;      /* held in waits of a backend that tells failures by them alone */
+    _Atomic uint32_t n_failures;
+    st_late_failure failures[ST_LATE_KEPT]; /* from the oldest on */
 } st_stream;
+
+/* Calls of a stream. */
+typedef struct st_late_range {
+    st_stream *stream; /* NULL: of any stream of the domain */
+    uint64_t first, last;
+    uint64_t before;            /* the one on the stream before the first; 0: none */
+    uint64_t first_at, last_at; /* st_stream.queued behind the first and the last of them */
+} st_late_range;
 
 struct st_domain {
     struct st_domain *next; /* of the context's domains */
@@ -87,9 +112,10 @@ struct st_domain {
     _Atomic uint64_t n_copies;     /* between here and elsewhere */
     _Atomic uint64_t copied_bytes;
     _Atomic uint64_t n_waits;   /* of the host for a stream */
+    _Atomic uint64_t n_calls;   /* of executables: the last one's number */
     _Atomic uint32_t is_tested; /* by its backend's self test */
     /* Slots that a backend may leave out; without a check everything is believed. */
-    bool checks_addresses, checks_streams, checks_ranges, copies_strided;
+    bool checks_addresses, checks_streams, checks_ranges, copies_strided, tells_late;
 };
 
 /* name, device, alignment, ops and self of *domain are set. */
@@ -126,10 +152,9 @@ static inline bool st_stream_is_busy(const st_stream *stream)
 }
 /* What `later` queues from here on happens after what is queued on `earlier` now. */
 stator_status st_stream_follow(st_stream *later, st_stream *earlier, stator_diag **err);
-/* Waits for all that is queued, and tells the errors of it. */
+/* Waits for all that is queued, and tells what the wait itself fails at. Which calls have failed is
+ * known then (late_calls.h). */
 stator_status st_stream_wait(st_stream *stream, stator_diag **err);
-/* The same where nobody can be told: a failure is kept for the next wait. */
-void st_stream_drain(st_stream *stream);
 
 /* Between two places, each the host's (stream NULL) or on the device of a stream. Host memory that
  * is read has been read when this returns; host memory that is written has been when the stream has

@@ -252,6 +252,8 @@ static stator_status prepare_domain(st_call_state *state, const st_step *step, s
         return st_state_flush(state, err);
     }
     state->call.stream = state->streams[step->domain - 1u]->handle;
+    state->call.number =
+        atomic_fetch_add(&state->program->domains[step->domain - 1u]->n_calls, 1) + 1u;
     state->call.workspace = NULL;
     return STATOR_OK;
 }
@@ -286,7 +288,7 @@ static stator_status run_executable(st_call_state *state, const st_step *step, s
                                ? run_timed(state, step, err)
                                : run_plain(state, step, err);
     if (step->domain != 0) {
-        st_stream_note(state->streams[step->domain - 1u]);
+        st_state_note_call(state, step);
     }
     ST_THEN(status, check_places(state, step, err));
     return status;
@@ -403,10 +405,7 @@ static stator_status begin_on_devices(st_call_state *state, stator_diag **err)
 static stator_status end_on_devices(st_call_state *state, stator_status status, stator_diag **err)
 {
     ST_THEN(status, st_state_flush(state, err));
-    if (status != STATOR_OK) {
-        st_state_drain(state);
-    }
-    return status;
+    return status == STATOR_OK ? STATOR_OK : st_state_drain(state, status, err);
 }
 
 static void note_counts(const st_call_state *state)

@@ -87,6 +87,7 @@ typedef struct st_step {
     const char *backend;       /* backend of the executable, for messages; borrowed */
     uint32_t is_filled;        /* results are filled with a pattern before it runs, as for a call */
     uint32_t domain;           /* memory that the executable works in, as st_slot has it */
+    uint32_t fails_late;       /* a call of the executable may, when it has returned */
     const uint32_t *may_alias; /* see stator_exe_info; the executable's, NULL: none */
     /* Graph of the owner's module that the executable was made of; NULL: it came from the cache, or
      * there is no executable. */
@@ -163,10 +164,10 @@ bool st_program_plan_write_backs(st_program *program);
 bool st_program_is_varying(const st_program *program, uint32_t slot);
 /* A copy's source, else the slot itself. */
 uint32_t st_program_source(const st_program *program, uint32_t slot);
-/* Waits for the devices that calls of the program still keep busy; what fails is kept for the waits
- * of tensors. */
+/* Waits for the devices that calls of the program still keep busy; what fails is told to who waits
+ * for the results. */
 void st_program_drain(st_program *program);
-/* The same, telling the first failure. */
+/* The same, telling the first failure that nobody has been told of. */
 stator_status st_program_wait(st_program *program, stator_diag **err);
 /* Do calls write to input i? */
 bool st_program_writes_input(const st_program *program, uint32_t i);
@@ -188,6 +189,10 @@ int64_t *st_call_state_syms(st_call_state *state);
  * what an executable leaves out cannot pass for a result; 0: where the step itself asks for it
  * alone. */
 void st_call_state_fill(st_call_state *state, bool is_filled);
+/* The calls that the inputs of the next call in this state were computed by, on the domain;
+ * those of the call itself are added when it runs. NULL: it is none of the program's. */
+st_late_calls *st_call_state_late(st_call_state *state, const st_domain *domain);
+void st_call_state_forget_late(st_call_state *state);
 /* The stream that calls in this state use on one of the program's domains. */
 stator_status st_call_state_stream(st_call_state *state, const st_domain *domain,
                                    st_stream **out_stream, stator_diag **err);

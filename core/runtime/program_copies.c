@@ -9,6 +9,7 @@
 
 #include "core/base/check.h"
 #include "core/base/convert.h"
+#include "core/runtime/stream_failures.h"
 
 #include <string.h>
 
@@ -200,6 +201,7 @@ void st_state_give_tensor(st_call_state *state, const DLTensor *t)
 
 /* ---- copies ---- */
 
+/* The state of the call that a body is run for. */
 static st_call_state *state_of_call(st_call_state *state)
 {
     while (state->around != NULL) {
@@ -221,17 +223,28 @@ stator_status st_state_flush(st_call_state *state, stator_diag **err)
             ST_TRY(st_stream_wait(call->streams[d], err));
         }
     }
-    return STATOR_OK;
+    return st_state_check_late(call, 0, err);
 }
 
-void st_state_drain(st_call_state *state)
+stator_status st_state_drain(st_call_state *state, stator_status status, stator_diag **err)
 {
+    stator_diag *why = NULL;
     for (uint32_t d = 0; d < state->program->n_domains; d++) {
         if (state->streams[d] != NULL) {
             (void)st_stream_wait(state->streams[d], NULL);
         }
     }
     state->is_host_pending = 0;
+    const stator_status late = st_state_check_late(state, 0, &why);
+    if (late == STATOR_OK || status == STATOR_UNAVAILABLE) {
+        st_diag_release(why);
+        return status;
+    }
+    if (err != NULL) {
+        st_diag_release(*err);
+        *err = NULL;
+    }
+    return st_diag_give(late, why, err);
 }
 
 stator_status st_state_move(st_call_state *state, uint32_t to, void *dst, uint32_t from,
@@ -247,7 +260,8 @@ stator_status st_state_move(st_call_state *state, uint32_t to, void *dst, uint32
         call->counts.n_waits += to != 0 && from != 0; /* through the host */
         call->is_host_pending |= to == 0;
     }
-    return st_domain_copy(dst, stream_of(state, to), src, stream_of(state, from), bytes, err);
+    ST_TRY(st_domain_copy(dst, stream_of(state, to), src, stream_of(state, from), bytes, err));
+    return to != from && to != 0 && from != 0 ? st_state_check_late(call, from, err) : STATOR_OK;
 }
 
 stator_status st_state_load_i64(st_call_state *state, const DLTensor *t, int64_t *out,
@@ -308,6 +322,49 @@ stator_status st_state_run_copy(st_call_state *state, const st_step *step, stato
         state->from_pool[i] = 1;
     }
     return st_state_move(state, slot->domain, dst->data, from, src->data, bytes, err);
+}
+
+/* ---- failures that show late ---- */
+
+void st_state_note_call(st_call_state *state, const st_step *step)
+{
+    st_stream *stream = state->streams[step->domain - 1u];
+    st_stream_note(stream);
+    if (step->fails_late) {
+        st_call_state *call = state_of_call(state);
+        st_late_note(&call->late[step->domain - 1u], stream, state->call.number);
+        call->n_own_late++;
+    }
+}
+
+stator_status st_state_check_late(st_call_state *state, uint32_t domain, stator_diag **err)
+{
+    st_program *p = state->program;
+    for (uint32_t d = 0; d < p->n_domains; d++) {
+        if (domain == 0 || domain == d + 1u) {
+            ST_TRY(st_late_check(&state->late[d], p->domains[d], err));
+        }
+    }
+    state->n_own_late = domain == 0 ? 0 : state->n_own_late;
+    return STATOR_OK;
+}
+
+st_late_calls *st_call_state_late(st_call_state *state, const st_domain *domain)
+{
+    for (uint32_t d = 0; d < state->program->n_domains; d++) {
+        if (state->program->domains[d] == domain) {
+            return &state->late[d];
+        }
+    }
+    return NULL;
+}
+
+void st_call_state_forget_late(st_call_state *state)
+{
+    for (uint32_t d = 0; d < state->program->n_domains; d++) {
+        state->late[d].n = 0;
+    }
+    state->n_own_late = 0;
 }
 
 /* ---- streams ---- */
@@ -385,6 +442,13 @@ stator_status st_call_state_stream(st_call_state *state, const st_domain *domain
     return STATOR_OK;
 }
 
+/* The error of the wait, else of a call that failed late. */
+static stator_status wait_and_tell(st_stream *stream, stator_diag **err)
+{
+    ST_TRY(st_stream_wait(stream, err));
+    return st_failures_tell(stream, NULL, err);
+}
+
 stator_status st_program_wait(st_program *p, stator_diag **err)
 {
     stator_status first = STATOR_OK;
@@ -395,7 +459,7 @@ stator_status st_program_wait(st_program *p, stator_diag **err)
         if (stream == NULL) {
             return first;
         }
-        const stator_status status = st_stream_wait(stream, first == STATOR_OK ? err : NULL);
+        const stator_status status = wait_and_tell(stream, first == STATOR_OK ? err : NULL);
         first = first == STATOR_OK ? status : first;
     }
 }
@@ -403,7 +467,7 @@ stator_status st_program_wait(st_program *p, stator_diag **err)
 void st_program_drain(st_program *p)
 {
     for (uint32_t i = 0; i < p->n_streams; i++) {
-        st_stream_drain(p->streams[i]); /* results of its calls may still be waited for */
+        (void)st_stream_wait(p->streams[i], NULL);
     }
 }
 

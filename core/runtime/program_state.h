@@ -53,6 +53,9 @@ struct st_call_state {
     uint64_t packed_bytes;
     uint32_t packed_domain;
     st_copy_counts counts;
+    st_late_calls
+        late[ST_DOMAINS_MAX]; /* what values of the call on each domain were computed by */
+    uint32_t n_own_late;      /* of these, the call's own */
 };
 
 /* ---- program_shapes.c ---- */
@@ -113,6 +116,10 @@ void st_state_give_tensor(st_call_state *state, const DLTensor *t);
 stator_status st_state_move(st_call_state *state, uint32_t to, void *dst, uint32_t from,
                             const void *src, uint64_t bytes, stator_diag **err);
 stator_status st_state_flush(st_call_state *state, stator_diag **err);
+/* A call that fails late, like the call itself, is seen from here on by who uses its results. */
+void st_state_note_call(st_call_state *state, const st_step *step);
+/* What has been waited for has gone well, on a domain (0: on all), or the failure that showed. */
+stator_status st_state_check_late(st_call_state *state, uint32_t domain, stator_diag **err);
 /* Element 0, wherever it lies. */
 stator_status st_state_load_i64(st_call_state *state, const DLTensor *t, int64_t *out,
                                 stator_diag **err);
@@ -126,8 +133,9 @@ stator_status st_state_run_packed(st_call_state *state, uint32_t first, uint32_t
 void st_state_give_packed(st_call_state *state); /* at the end of a call */
 /* The streams of a call that begins in this state. */
 stator_status st_state_open_streams(st_call_state *state, stator_diag **err);
-/* After a failure: nothing of the call is queued any more. */
-void st_state_drain(st_call_state *state);
+/* After a failure: nothing of the call is queued any more. Returns the failure of a call before, if
+ * that is why, else `status`. */
+stator_status st_state_drain(st_call_state *state, stator_status status, stator_diag **err);
 
 /* ---- control.c ---- */
 

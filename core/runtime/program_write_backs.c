@@ -6,7 +6,8 @@
  * It is safe when the last step of the program makes the value, its executable allows it
  * (stator_exe_info.may_alias), and nobody else reads what the input held before: no output, no
  * other write-back. Nothing that may fail is left behind that step, so that a call writes all of
- * its inputs or none. Whether inputs share memory with each other is known at the call alone; if
+ * its inputs or none: an earlier step that may fail late must have been waited for. Whether inputs
+ * share memory with each other is known at the call alone; if
  * so, the value gets memory of its own and is copied, like all other write-backs. */
 #include "core/runtime/program_state.h"
 
@@ -168,7 +169,8 @@ bool st_state_place_in_input(st_call_state *state, uint32_t i)
     const uint32_t k = p->slots[i].in_place - 1u;
     const DLTensor *in = &state->slots[p->write_backs[k].input];
     DLTensor *t = &state->slots[i];
-    if (!state->is_in_place || st_state_domain(state, in) != p->slots[i].domain ||
+    if (!state->is_in_place || state->n_own_late != 0 ||
+        st_state_domain(state, in) != p->slots[i].domain ||
         (t->ndim != 0 && memcmp(in->shape, t->shape, (size_t)t->ndim * sizeof *t->shape) != 0)) {
         return false;
     }
@@ -207,7 +209,7 @@ static stator_status wait_before_copies(st_call_state *state, stator_diag **err)
             ST_TRY(st_stream_wait(state->streams[d], err));
         }
     }
-    return STATOR_OK;
+    return st_state_check_late(state, 0, err);
 }
 
 static stator_status copy_values(st_call_state *state, const DLTensor *in, stator_diag **err)

@@ -2,7 +2,7 @@
  *
  * A stream counts what is queued on it, and a wait remembers the count that it has reached. Where
  * the two are equal nothing is queued: nobody needs an event of that stream, nor its handle. */
-#include "core/runtime/domain.h"
+#include "core/runtime/stream_failures.h"
 
 #include "core/base/check.h"
 
@@ -27,6 +27,7 @@ static stator_status make_stream(st_domain *d, void *callers, st_stream **out, s
         return status;
     }
     pthread_mutex_init(&s->lock, NULL);
+    pthread_mutex_init(&s->waits, NULL);
     pthread_mutex_lock(&d->lock);
     s->all = d->all_streams;
     d->all_streams = s;
@@ -35,20 +36,11 @@ static stator_status make_stream(st_domain *d, void *callers, st_stream **out, s
     return STATOR_OK;
 }
 
-/* A failure that is kept is told to who waits for a tensor, not to the next user of the stream. */
-static bool keeps_failure(st_stream *s)
-{
-    pthread_mutex_lock(&s->lock);
-    const bool is_kept = s->kept != STATOR_OK;
-    pthread_mutex_unlock(&s->lock);
-    return is_kept;
-}
-
 stator_status st_stream_acquire(st_domain *d, st_stream **out, stator_diag **err)
 {
     pthread_mutex_lock(&d->lock);
     st_stream **at = &d->free_streams;
-    while (*at != NULL && keeps_failure(*at)) {
+    while (*at != NULL && st_failures_concern(*at, NULL)) { /* by those that it concerns */
         at = &(*at)->next;
     }
     st_stream *s = *at;
@@ -115,46 +107,41 @@ stator_status st_stream_follow(st_stream *later, st_stream *earlier, stator_diag
     return status;
 }
 
+/* What is queued on the stream until now, and the error of the wait itself. */
 static stator_status synchronize(st_stream *s, stator_diag **err)
 {
     st_domain *d = s->domain;
     const uint64_t queued = atomic_load(&s->queued);
+    const uint64_t examined = atomic_load(&s->examined);
     if (queued == atomic_load(&s->reached)) {
         return STATOR_OK;
     }
+    stator_diag *why = NULL;
     (void)atomic_fetch_add_explicit(&d->n_waits, 1, memory_order_relaxed);
-    ST_TRY(d->ops->synchronize(d->self, s->handle, err));
+    const stator_status status = d->ops->synchronize(d->self, s->handle, &why);
+    if (status != STATOR_OK) {
+        const st_late_failure failure = {.after_at = examined,
+                                         .last_at = queued,
+                                         .status = status,
+                                         .why = why,
+                                         .is_told = err != NULL};
+        st_failures_keep_wait(s, &failure);
+        return st_diag_give(status, why, err);
+    }
+    st_failures_collect(s, queued);
     uint64_t reached = atomic_load(&s->reached);
     while (reached < queued && !atomic_compare_exchange_weak(&s->reached, &reached, queued)) {
     }
     return STATOR_OK;
 }
 
-void st_stream_drain(st_stream *s)
-{
-    stator_diag *why = NULL;
-    const stator_status status = synchronize(s, &why);
-    pthread_mutex_lock(&s->lock);
-    if (s->kept == STATOR_OK) {
-        s->kept = status;
-        s->kept_why = why;
-        why = NULL;
-    }
-    pthread_mutex_unlock(&s->lock);
-    st_diag_release(why);
-}
-
 stator_status st_stream_wait(st_stream *s, stator_diag **err)
 {
-    pthread_mutex_lock(&s->lock);
-    const stator_status kept = s->kept;
-    stator_diag *why = s->kept_why;
-    s->kept = STATOR_OK;
-    s->kept_why = NULL;
-    pthread_mutex_unlock(&s->lock);
-    if (kept == STATOR_OK) {
+    if (s->domain->tells_late) {
         return synchronize(s, err);
     }
-    (void)synchronize(s, NULL);
-    return st_diag_give(kept, why, err);
+    pthread_mutex_lock(&s->waits); /* who is told here keeps it before others are told nothing */
+    const stator_status status = synchronize(s, err);
+    pthread_mutex_unlock(&s->waits);
+    return status;
 }

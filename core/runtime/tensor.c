@@ -247,6 +247,35 @@ static void end_managed(const stator_tensor *t)
     }
 }
 
+/* ---- capsules ---- */
+
+typedef struct export_box {
+    DLManagedTensorVersioned managed; /* first: the capsule's address is the box's */
+    stator_tensor *tensor;
+} export_box;
+
+static void delete_export(DLManagedTensorVersioned *managed)
+{
+    export_box *box = (export_box *)(void *)managed;
+    st_mem *mem = box->tensor->mem;
+    stator_tensor_release(box->tensor);
+    st_free(mem, box);
+}
+
+/* A capsule of ours that comes back: the calls that computed its elements. */
+static void adopt_late(stator_tensor *t)
+{
+    if (t->end_managed != delete_export || t->domain == NULL) {
+        return;
+    }
+    stator_tensor *of = ((export_box *)(void *)t->managed)->tensor;
+    if (of->domain == t->domain) {
+        pthread_mutex_lock(&t->domain->lock);
+        t->late = of->late;
+        pthread_mutex_unlock(&t->domain->lock);
+    }
+}
+
 stator_status st_tensor_adopt(st_mem *mem, st_domain *domain, DLManagedTensorVersioned *managed,
                               stator_tensor **out_tensor, stator_diag **err)
 {
@@ -275,6 +304,7 @@ stator_status st_tensor_adopt(st_mem *mem, st_domain *domain, DLManagedTensorVer
                        "the DLPack tensor has been taken over already by a tensor that lives; a "
                        "capsule is consumed once");
     }
+    adopt_late(t);
     *out_tensor = t;
     return STATOR_OK;
 }
@@ -369,6 +399,29 @@ stator_status st_tensor_write(stator_tensor *t, st_stream *stream, stator_diag *
     return follow_all(&e, stream, err);
 }
 
+stator_status st_tensor_get_late(stator_tensor *t, st_late_calls *into, stator_diag **err)
+{
+    pthread_mutex_lock(&t->domain->lock);
+    const st_late_calls late = t->late;
+    pthread_mutex_unlock(&t->domain->lock);
+    if (late.n == 0) {
+        return STATOR_OK;
+    }
+    st_late_add(into, &late);
+    return st_late_known(&late, t->domain, err);
+}
+
+void st_tensor_set_late(stator_tensor *t, const st_late_calls *calls)
+{
+    pthread_mutex_lock(&t->domain->lock);
+    if (calls == NULL) {
+        t->late.n = 0;
+    } else {
+        t->late = *calls;
+    }
+    pthread_mutex_unlock(&t->domain->lock);
+}
+
 stator_status st_tensor_wait(stator_tensor *t, stator_diag **err)
 {
     if (t->domain == NULL) {
@@ -376,8 +429,12 @@ stator_status st_tensor_wait(stator_tensor *t, stator_diag **err)
     }
     pthread_mutex_lock(&t->domain->lock);
     st_stream *writer = t->writer;
+    st_late_calls late = t->late;
     pthread_mutex_unlock(&t->domain->lock);
-    return writer != NULL ? st_stream_wait(writer, err) : STATOR_OK;
+    if (writer != NULL) {
+        ST_TRY(st_stream_wait(writer, err));
+    }
+    return st_late_check(&late, t->domain, err);
 }
 
 /* ---- copies ---- */
@@ -462,31 +519,49 @@ static stator_status copy_through(stator_tensor *dst, st_stream *to, const stato
     return status;
 }
 
-static stator_status copy_on(stator_tensor *dst, st_stream *to, stator_tensor *src, st_stream *from,
-                             stator_diag **err)
+static stator_status copy_elements(stator_tensor *dst, st_stream *to, stator_tensor *src,
+                                   st_stream *from, stator_diag **err)
 {
     const bool is_dense = st_tensor_is_dense(&dst->view);
     void *into = st_tensor_address(dst);
     packing p;
-    if (from != NULL) {
-        ST_TRY(st_tensor_read(src, from, err));
-    }
-    if (to != NULL) {
-        ST_TRY(st_tensor_write(dst, to, err));
-    }
     if (to == NULL && from == NULL && is_dense) {
         st_tensor_copy_dense(&src->view, into);
         return STATOR_OK;
     }
     if (is_dense && st_tensor_is_dense(&src->view)) {
-        ST_TRY(st_domain_copy(into, to, st_tensor_address(src), from, src->size_bytes, err));
-    } else if (to == from) {
-        set_layout(&dst->view, &src->view, &p);
-        ST_TRY(st_domain_copy_strided(into, st_tensor_address(src), &p.layout, from, err));
-    } else {
-        ST_TRY(copy_through(dst, to, src, from, err));
+        return st_domain_copy(into, to, st_tensor_address(src), from, src->size_bytes, err);
     }
-    return to == NULL && from != NULL ? st_stream_wait(from, err) : STATOR_OK;
+    if (to == from) {
+        set_layout(&dst->view, &src->view, &p);
+        return st_domain_copy_strided(into, st_tensor_address(src), &p.layout, from, err);
+    }
+    return copy_through(dst, to, src, from, err);
+}
+
+/* What has gone through the host has been waited for; on one device dst is told of what src is. */
+static stator_status copy_on(stator_tensor *dst, st_stream *to, stator_tensor *src, st_stream *from,
+                             stator_diag **err)
+{
+    st_late_calls late = {.n = 0};
+    if (from != NULL) {
+        ST_TRY(st_tensor_read(src, from, err));
+        ST_TRY(st_tensor_get_late(src, &late, err));
+    }
+    if (to != NULL) {
+        ST_TRY(st_tensor_write(dst, to, err));
+    }
+    ST_TRY(copy_elements(dst, to, src, from, err));
+    if (to == NULL && from != NULL) {
+        ST_TRY(st_stream_wait(from, err));
+    }
+    if (from != NULL && to != from) {
+        ST_TRY(st_late_check(&late, src->domain, err));
+    }
+    if (to != NULL) {
+        st_tensor_set_late(dst, &late);
+    }
+    return STATOR_OK;
 }
 
 stator_status st_tensor_copy(stator_tensor *dst, stator_tensor *src, stator_diag **err)
@@ -518,7 +593,7 @@ static void end_uses(stator_tensor *t)
     take_users(t, &e);
     for (uint32_t i = 0; i < e.n; i++) {
         if (!e.streams[i]->is_callers) {
-            st_stream_drain(e.streams[i]);
+            (void)st_stream_wait(e.streams[i], NULL);
         }
     }
 }
@@ -537,7 +612,7 @@ static st_stream *last_user(stator_tensor *t)
         st_stream *before = last != NULL && last->is_callers ? last : stream;
         last = last == NULL || before == last ? stream : last;
         if (before != last && st_stream_follow(last, before, NULL) != STATOR_OK) {
-            st_stream_drain(before);
+            (void)st_stream_wait(before, NULL);
         }
     }
     return last;
@@ -591,23 +666,13 @@ uint64_t stator_tensor_size_bytes(const stator_tensor *t)
     return t->size_bytes;
 }
 
-typedef struct export_box {
-    DLManagedTensorVersioned managed; /* first: the capsule's address is the box's */
-    stator_tensor *tensor;
-} export_box;
-
-static void delete_export(DLManagedTensorVersioned *managed)
-{
-    export_box *box = (export_box *)(void *)managed;
-    st_mem *mem = box->tensor->mem;
-    stator_tensor_release(box->tensor);
-    st_free(mem, box);
-}
-
-/* The consumer's stream comes behind the writer and is who reads, and may write, from then on. */
+/* The consumer's stream comes behind the writer and is who reads, and may write, from then on. What
+ * is known to have failed is told: later the consumer asks nobody. */
 static stator_status hand_to_stream(stator_tensor *t, void *handle, stator_diag **err)
 {
     st_stream *stream = NULL;
+    st_late_calls late = {.n = 0};
+    ST_TRY(st_tensor_get_late(t, &late, err));
     ST_TRY(st_stream_of_caller(t->domain, handle, &stream, err));
     ST_TRY(st_tensor_write(t, stream, err));
     st_stream_note(stream); /* what it queues we are not told */

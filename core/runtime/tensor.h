@@ -4,7 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/base/diag.h"
-#include "core/runtime/domain.h"
+#include "core/runtime/late_calls.h"
 #include "core/runtime/pool.h"
 #include <stator/stator.h>
 
@@ -27,7 +27,8 @@ struct stator_tensor {
      * readers since then too; NULL: nobody. */
     st_stream *writer;
     st_stream *readers[ST_TENSOR_READERS];
-    DLTensor view; /* shape points at `shape`; strides NULL when dense */
+    st_late_calls late; /* calls that computed it and may have failed */
+    DLTensor view;      /* shape points at `shape`; strides NULL when dense */
     int64_t shape[STATOR_RANK_MAX];
     int64_t strides[STATOR_RANK_MAX];
 };
@@ -70,7 +71,12 @@ static inline void *st_tensor_address(const stator_tensor *tensor)
 stator_status st_tensor_read(stator_tensor *tensor, st_stream *stream, stator_diag **err);
 /* The same of a stream that writes: it follows all that used the tensor. */
 stator_status st_tensor_write(stator_tensor *tensor, st_stream *stream, stator_diag **err);
-/* Waits for what writes a device tensor, and tells the errors of it. */
+/* Adds the calls that computed it, which the reader's results depend on. The failure of one, where
+ * it has been seen. */
+stator_status st_tensor_get_late(stator_tensor *tensor, st_late_calls *into, stator_diag **err);
+/* It has been computed by these, or by none (NULL). */
+void st_tensor_set_late(stator_tensor *tensor, const st_late_calls *calls);
+/* Waits for what writes a device tensor, and tells which of the calls that computed it failed. */
 stator_status st_tensor_wait(stator_tensor *tensor, stator_diag **err);
 /* Elements of src to dst; both may lie on devices, and one of two memories is dense. Host memory is
  * there when this returns. */

@@ -3,9 +3,11 @@
  *
  *     stator run model.onnx --backend sim --plugin-dir build
  *
- * An executable is one list of instructions; a kernel runs it for each element of an output on the
- * thread of the call's stream. A division by zero is an error here, found while the kernel runs,
- * long after exe_run has returned: the next wait of the stream tells it. */
+ * An executable is one list of instructions; a kernel runs it for each element of an output on
+ * the thread of the call's stream. A division by zero is an error here, found while the kernel
+ * runs, long after exe_run has returned: the next wait of the stream tells it, and the host
+ * takes all that was queued since the wait before to have failed. A backend that knows which
+ * call it was has the slot late_failure. */
 #include "sim_device.h"
 
 #include <stator/plugin.h>

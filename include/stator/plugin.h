@@ -308,6 +308,7 @@ typedef struct stator_call {
      * exe_run, while it runs. Since 0.9, appended. */
     void (*note_time)(const struct stator_call *call, const char *name, uint64_t begin_ns,
                       uint64_t end_ns);
+    uint64_t number; /* of the call on its device, growing from 1; 0: in host memory. Appended */
 } stator_call;
 
 enum stator_exe_flag {
@@ -315,7 +316,10 @@ enum stator_exe_flag {
                                             may allocate outputs before the call */
     /* Results are filled with a pattern before each call, so that what exe_run leaves out shows
      * (`run --verify` has it for every backend). Since 0.9, appended. */
-    STATOR_EXE_FILL_OUTPUTS = 1u << 1
+    STATOR_EXE_FILL_OUTPUTS = 1u << 1,
+    /* No call of it fails when it has returned, as that of a check in a kernel does: nobody asks
+     * late_failure. Since 0.9, appended. */
+    STATOR_EXE_TELLS_AT_ONCE = 1u << 2
 };
 
 typedef struct stator_exe_info {
@@ -628,8 +632,9 @@ typedef struct stator_backend {
      *
      * What one thread queues on a stream happens in its order. Slots may be called from several
      * threads at once, also on one stream. A failure that shows after a call has returned (a check
-     * in a kernel, a lost device) is what the next synchronize of that stream answers; from a lost
-     * device on every slot answers UNAVAILABLE.
+     * in a kernel) is what late_failure tells; without it the next synchronize of the stream does,
+     * and all that was queued since the one before has failed. From a lost device on every slot
+     * answers UNAVAILABLE.
      *
      * alloc: memory that what is queued on `stream` may use, RESOURCE_EXHAUSTED when there is none;
      * never called in a call that has been warmed up, the host recycles. free: what was queued on
@@ -691,6 +696,12 @@ typedef struct stator_backend {
      * appended. */
     stator_status (*check_range)(void *inst, const void *p, uint64_t below, uint64_t above,
                                  stator_diag **err);
+    /* Which call on the stream has failed after it had returned: how, and the first and last
+     * stator_call.number of those of which one it was (first 0: the slot has failed). Each is told
+     * once, OK: no other one whose work is done has. Waits for nothing; an application's stream may
+     * have ended, its handle is a name. May be NULL. Since 0.9, appended. */
+    stator_status (*late_failure)(void *inst, void *stream, uint64_t *out_first, uint64_t *out_last,
+                                  stator_diag **err);
 } stator_backend;
 
 enum stator_source_flag { STATOR_SOURCE_COPY = 1u << 0 }; /* the file may change after loading */

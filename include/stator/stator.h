@@ -182,12 +182,14 @@ STATOR_EXPORT stator_status stator_tensor_create_on(stator_ctx *ctx, const char 
 /* Copies all elements of src to dst, which has the same dtype and shape and is dense; each lies
  * in host memory or on any device. Ordered behind the calls that write src or use dst. Host
  * memory has been written when this returns; a copy to a device may still be under way, and
- * whatever uses dst waits for it. INVALID_ARGUMENT when the two do not fit; errors of the
- * devices, also of calls whose results these are. Since 0.1. */
+ * whatever uses dst waits for it. INVALID_ARGUMENT when the two do not fit; errors of the devices;
+ * the error of a call that computed src and has failed, which a copy on one device may leave to
+ * those that use dst. What dst holds after an error is undefined. Since 0.1. */
 STATOR_EXPORT stator_status stator_tensor_copy(stator_ctx *ctx, stator_tensor *dst,
                                                stator_tensor *src) STATOR_MUST_USE;
-/* Waits until the tensor's elements are there; tells the errors of the calls that made them. At
- * once for one in host memory. Since 0.1. */
+/* Waits until the tensor's elements are there; tells, each time, the error of a call that failed
+ * among those that computed them, until other elements are written. At once for one in host memory.
+ * Since 0.1. */
 STATOR_EXPORT stator_status stator_tensor_wait(stator_ctx *ctx,
                                                stator_tensor *tensor) STATOR_MUST_USE;
 /* "cuda:0"; "cpu" for host memory. Borrowed from the context. Since 0.1. */
@@ -212,11 +214,13 @@ STATOR_EXPORT stator_status
 stator_tensor_from_dlpack_on(stator_ctx *ctx, DLManagedTensorVersioned *managed, void *stream,
                              stator_tensor **out_tensor) STATOR_MUST_USE;
 /* A DLPack view of the tensor, without copying; holds a reference until its deleter runs. Waits for
- * the elements of one on a device, whose `data` is an address of the device. */
+ * the elements of one on a device, whose `data` is an address of the device, and fails as
+ * stator_tensor_wait does. */
 STATOR_EXPORT stator_status stator_tensor_to_dlpack(
     stator_tensor *tensor, DLManagedTensorVersioned **out_managed) STATOR_MUST_USE;
 /* The same without waiting: what is queued on `stream`, the consumer's, from now on finds the
- * elements there; the consumer uses them on that stream alone. NULL: waits. Since 0.1. */
+ * elements there; the consumer uses them on that stream alone, and asks stator_tensor_wait whether
+ * the calls that computed them went well. NULL: waits. Since 0.1. */
 STATOR_EXPORT stator_status stator_tensor_to_dlpack_on(
     stator_tensor *tensor, void *stream, DLManagedTensorVersioned **out_managed) STATOR_MUST_USE;
 STATOR_EXPORT void stator_tensor_retain(stator_tensor *tensor);
@@ -375,8 +379,9 @@ STATOR_EXPORT stator_status stator_function_prepare(stator_function *function, u
  * out[k] == NULL receives a new tensor (release it), on the function's device when an input lies
  * there, else in host memory; results on a device may still be computed when this returns
  * (stator_tensor_wait). Otherwise it is written in place and must fit; it shares
- * no memory with an input or another output, and its contents before do not last. Any number of
- * threads may call one function at once. */
+ * no memory with an input or another output, and its contents before do not last. Where an input
+ * was computed by a call that failed late the error is that one's, here or where the results are
+ * used. Any number of threads may call one function at once. */
 STATOR_EXPORT stator_status stator_call_tensors(stator_function *function, uint32_t n_in,
                                                 stator_tensor *const *in, uint32_t n_out,
                                                 stator_tensor **out) STATOR_MUST_USE;
@@ -404,9 +409,10 @@ STATOR_EXPORT stator_status stator_call_with(stator_function *function, uint32_t
                                              stator_tensor *const *in, uint32_t n_out,
                                              stator_tensor **out,
                                              const stator_call_options *options) STATOR_MUST_USE;
-/* Waits until what calls of the function have queued on devices is done, on every stream that they
- * used; tells the first of the errors that showed later. Calls that other threads are making
- * meanwhile may be waited for or not. At once for a function without devices. Since 0.1. */
+/* Waits until what calls of the function have queued on devices is done, on every stream that
+ * they used; tells the first error of a call that failed late and that nobody has been told of.
+ * Calls that other threads are making meanwhile may be waited for or not. At once for a function
+ * without devices. Since 0.1. */
 STATOR_EXPORT stator_status stator_function_wait(stator_function *function) STATOR_MUST_USE;
 
 /* A pre-bound call for one thread at a time: binds inputs and outputs once, then run is the kernel

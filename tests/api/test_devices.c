@@ -209,7 +209,8 @@ static void check_control_flow(stator_ctx *ctx)
     stator_function_destroy(f);
 }
 
-/* A failure that shows later is told by the next wait: of the call, or of the tensor. */
+/* A failure that shows later is told by the next wait of the call, and by each use of its
+ * result. */
 static void check_late_errors(stator_ctx *ctx)
 {
     static const float ones_and_zero[N] = {1, 1, 0, 1, 1, 1};
@@ -222,7 +223,8 @@ static void check_late_errors(stator_ctx *ctx)
     stator_tensor *mixed[2] = {device, in[1]};
     CHECK_OK(ctx, stator_call_tensors(f, 2, mixed, 1, &out));
     CHECK(stator_tensor_wait(ctx, out) == STATOR_INVALID_ARGUMENT);
-    CHECK_OK(ctx, stator_tensor_wait(ctx, out));
+    CHECK(stator_tensor_wait(ctx, out) == STATOR_INVALID_ARGUMENT);
+    CHECK(stator_tensor_copy(ctx, in[0], out) == STATOR_INVALID_ARGUMENT);
     stator_tensor_release(out);
 
     /* The function's end waits for its calls, and leaves what they failed at to the tensor's. */
@@ -232,7 +234,7 @@ static void check_late_errors(stator_ctx *ctx)
     expect(ctx, on_device(ctx, "sim:0", values), "sim:0", same);
     CHECK(stator_tensor_wait(ctx, out) == STATOR_INVALID_ARGUMENT);
     CHECK(strstr(stator_ctx_error_text(ctx), "a divisor is 0") != NULL);
-    CHECK_OK(ctx, stator_tensor_wait(ctx, out));
+    CHECK(stator_tensor_copy(ctx, in[0], out) == STATOR_INVALID_ARGUMENT);
     stator_tensor_release(out);
     stator_tensor_release(device);
     stator_tensor_release(in[0]);
@@ -390,7 +392,8 @@ static void check_late_capsule(stator_ctx *ctx)
     CHECK(stator_function_wait(f) == STATOR_INVALID_ARGUMENT);
     CHECK(strstr(stator_ctx_error_text(ctx), "a divisor is 0") != NULL);
     CHECK_OK(ctx, stator_function_wait(f));
-    CHECK_OK(ctx, stator_tensor_wait(ctx, out));
+    CHECK(stator_tensor_wait(ctx, out) == STATOR_INVALID_ARGUMENT);
+    CHECK(strstr(stator_ctx_error_text(ctx), "a divisor is 0") != NULL);
     stator_tensor_release(out);
     stator_tensor_release(in[0]);
     stator_tensor_release(in[1]);

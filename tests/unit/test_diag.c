@@ -69,6 +69,30 @@ Test(diag, out_of_memory_has_a_static_text)
     cr_assert(strstr(st_diag_text(big), "corrupt data") != NULL);
 }
 
+Test(diag, a_copy_has_all_of_it)
+{
+    stator_diag *err = st_diag_create(STATOR_DATA_LOSS, "x", 1);
+    st_diag_note(err, "node", "file", 3, "note");
+    st_diag_set_hint(err, "do");
+    st_diag_add_node(err, 7, "why");
+    st_diag_add_node(err, 8, "also");
+    stator_diag *copy = st_diag_copy(err);
+    cr_assert_neq(copy, err);
+    cr_expect_eq(st_diag_code(copy), STATOR_DATA_LOSS);
+    cr_expect_str_eq(st_diag_text(copy), st_diag_text(err));
+    cr_expect_str_eq(st_diag_hint(copy), "do");
+    cr_expect_eq(st_diag_nodes(copy)->node, 7u);
+    cr_expect_str_eq(st_diag_nodes(copy)->reason, "why");
+    cr_expect_eq(st_diag_nodes(copy)->next->node, 8u);
+    cr_expect_null(st_diag_nodes(copy)->next->next);
+    st_diag_release(err);
+    st_diag_release(copy);
+    cr_expect_null(st_diag_copy(NULL));
+    stator_diag *fixed = NULL;
+    (void)st_fail_oom(&fixed);
+    cr_expect_eq(st_diag_copy(fixed), fixed);
+}
+
 Test(diag, accessors_accept_null)
 {
     cr_assert_str_eq(st_diag_text(NULL), "");

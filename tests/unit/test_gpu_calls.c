@@ -51,9 +51,11 @@ static void *module_of(const char *name)
     return module;
 }
 
+static uint64_t n_calls; /* of the test */
+
 static void *begin_call(void *stream, void *checks, void *around)
 {
-    const stator_call call = {.struct_size = sizeof call, .stream = stream};
+    const stator_call call = {.struct_size = sizeof call, .stream = stream, .number = ++n_calls};
     void *out = NULL;
     cr_assert_eq(memory->begin(memory->self, &call, checks, around, &out, NULL), STATOR_OK);
     return out;
@@ -285,7 +287,28 @@ static void check_calls(void *module, void *checks, float *value, uint32_t n)
     }
 }
 
-Test(gpu_calls, a_check_is_told_once_by_the_next_wait)
+/* Waits, and expects the failures of calls first to last with this text, each told once. */
+static void expect_failure(uint64_t first, uint64_t last, const char *text)
+{
+    uint64_t got[2] = {0};
+    stator_diag *err = NULL;
+    cr_assert_eq(st_gpu_wait(f.gpu, NULL, NULL), STATOR_OK);
+    cr_expect_eq(st_gpu_late_failure(f.gpu, NULL, &got[0], &got[1], &err), STATOR_OUT_OF_RANGE);
+    cr_expect_eq(got[0], first, "%llu", (unsigned long long)got[0]);
+    cr_expect_eq(got[1], last, "%llu", (unsigned long long)got[1]);
+    cr_expect_str_eq(st_diag_text(err), text);
+    cr_expect_not_null(st_diag_hint(err));
+    st_diag_release(err);
+}
+
+static void expect_no_failure(void)
+{
+    uint64_t got[2] = {0};
+    cr_assert_eq(st_gpu_wait(f.gpu, NULL, NULL), STATOR_OK);
+    cr_expect_eq(st_gpu_late_failure(f.gpu, NULL, &got[0], &got[1], NULL), STATOR_OK);
+}
+
+Test(gpu_calls, a_check_is_told_once_for_each_call)
 {
     void *module = module_of("check");
     void *checks = NULL;
@@ -294,19 +317,33 @@ Test(gpu_calls, a_check_is_told_once_by_the_next_wait)
     cr_assert_eq(memory->checks_create(memory->self, gather, 2, &checks, NULL), STATOR_OK);
     check_calls(module, checks, value, 2);
     memory->checks_release(memory->self, checks); /* the executable may be gone by then */
-    stator_diag *err = NULL;
-    cr_expect_eq(st_gpu_wait(f.gpu, NULL, &err), STATOR_OUT_OF_RANGE);
-    cr_expect_str_eq(st_diag_text(err),
-                     "gather 'g': an index is outside its axis (in call 1 of the device, and "
-                     "checks of later calls failed)");
-    cr_expect_not_null(st_diag_hint(err));
-    st_diag_release(err);
-    cr_expect_eq(st_gpu_wait(f.gpu, NULL, NULL), STATOR_OK);
+    expect_failure(1, 1, "gather 'g': an index is outside its axis (in call 1 of the device)");
+    expect_failure(2, 2, "gather 'g': an index is outside its axis (in call 2 of the device)");
+    expect_no_failure();
     emitter->module_destroy(emitter->self, module);
     st_gpu_free(f.gpu, value, NULL);
 }
 
-Test(gpu_calls, a_check_is_told_by_a_size_that_is_read_back)
+/* A wait that nobody asks behind does not lose what failed. */
+Test(gpu_calls, a_check_is_told_behind_later_waits)
+{
+    void *module = module_of("check");
+    void *checks = NULL;
+    float *value = alloc(4);
+    cr_assert_eq(memory->checks_create(memory->self, gather, 2, &checks, NULL), STATOR_OK);
+    for (uint32_t i = 0; i < 3; i++) {
+        *value = i == 0 ? -1 : 1;
+        check_calls(module, checks, value, 1);
+        cr_assert_eq(st_gpu_wait(f.gpu, NULL, NULL), STATOR_OK);
+    }
+    expect_failure(1, 1, "gather 'g': an index is outside its axis (in call 1 of the device)");
+    expect_no_failure();
+    memory->checks_release(memory->self, checks);
+    emitter->module_destroy(emitter->self, module);
+    st_gpu_free(f.gpu, value, NULL);
+}
+
+Test(gpu_calls, a_check_is_told_by_a_size_that_its_call_reads_back)
 {
     void *module = module_of("check");
     void *checks = NULL;
@@ -321,8 +358,13 @@ Test(gpu_calls, a_check_is_told_by_a_size_that_is_read_back)
     st_diag_release(err);
     memory->end(memory->self, call);
     *value = 1;
-    check_calls(module, checks, value, 1);
-    cr_expect_eq(st_gpu_wait(f.gpu, NULL, NULL), STATOR_OK, "the next call is right");
+    call = begin_call(NULL, checks, NULL);
+    launch(module, 0, call, (void *[]){value}, NULL, 1);
+    cr_expect_eq(memory->read_back(memory->self, call, &back, value, 4, NULL), STATOR_OK,
+                 "the next call is right");
+    memory->end(memory->self, call);
+    expect_failure(1, 1, "gather 'g': an index is outside its axis (in call 1 of the device)");
+    expect_no_failure();
     memory->checks_release(memory->self, checks);
     emitter->module_destroy(emitter->self, module);
     st_gpu_free(f.gpu, value, NULL);
@@ -339,13 +381,20 @@ Test(gpu_calls, many_calls_share_words_and_name_a_range)
     const uint64_t pinned = f.n_pinned;
     check_calls(module, checks, value, 5000);
     cr_expect_eq(f.n_pinned, pinned);
-    cr_expect_eq(st_gpu_wait(f.gpu, NULL, NULL), STATOR_OK);
+    expect_no_failure();
     check_calls(module, checks, value, 70);
     *value = -1; /* what is queued is done with this: the first call is told */
-    stator_diag *err = NULL;
-    cr_expect_eq(st_gpu_wait(f.gpu, NULL, &err), STATOR_OUT_OF_RANGE);
-    cr_expect(strstr(st_diag_text(err), "(in call 10001 of the device"), "%s", st_diag_text(err));
-    st_diag_release(err);
+    expect_failure(10001, 10001,
+                   "gather 'g': an index is outside its axis (in call 10001 of the device)");
+    for (uint64_t n = 10002; n < 10064; n++) {
+        uint64_t got[2] = {0};
+        cr_expect_eq(st_gpu_late_failure(f.gpu, NULL, &got[0], &got[1], NULL), STATOR_OUT_OF_RANGE);
+        cr_expect_eq(got[1], n);
+    }
+    expect_failure(10064, 10070,
+                   "gather 'g': an index is outside its axis (in one of the calls 10064 to 10070 "
+                   "of the device)");
+    expect_no_failure();
     memory->checks_release(memory->self, checks);
     emitter->module_destroy(emitter->self, module);
     st_gpu_free(f.gpu, value, NULL);
@@ -365,10 +414,10 @@ Test(gpu_calls, steps_of_a_loop_have_the_number_of_their_call)
         memory->end(memory->self, step);
     }
     memory->end(memory->self, around);
-    stator_diag *err = NULL;
-    cr_expect_eq(st_gpu_wait(f.gpu, NULL, &err), STATOR_OUT_OF_RANGE);
-    cr_expect(strstr(st_diag_text(err), "(in call 1 of the device)"), "%s", st_diag_text(err));
-    st_diag_release(err);
+    for (uint32_t i = 0; i < 3; i++) {
+        expect_failure(1, 1, "gather 'g': an index is outside its axis (in call 1 of the device)");
+    }
+    expect_no_failure();
     memory->checks_release(memory->self, checks);
     emitter->module_destroy(emitter->self, module);
     st_gpu_free(f.gpu, value, NULL);

@@ -59,6 +59,10 @@ static void add_step(void *self, const stator_x_step *step)
     cJSON_AddNumberToObject(row, "depth", step->depth);
     cli_json_text(row, "name", explain_step_name(step->name, name));
     cJSON_AddBoolToObject(row, "open", (step->flags & STATOR_STEP_OPEN) != 0);
+    cli_json_text(row, "only",
+                  (step->flags & STATOR_STEP_IF_APART) != 0    ? "not in place"
+                  : (step->flags & STATOR_STEP_IF_FAILED) != 0 ? "on failure"
+                                                               : NULL);
     cJSON_AddNumberToObject(row, "read_bytes", (double)step->read_bytes);
     cJSON_AddNumberToObject(row, "written_bytes", (double)step->written_bytes);
     cJSON_AddNumberToObject(row, "flops", (double)step->flops);

@@ -213,13 +213,20 @@ static void leave_device(st_cg_exe *exe)
 
 /* ---- steps, reported and printed ---- */
 
+static uint32_t flags_of(const cg_launch *l)
+{
+    return l->step_flags | (l->when == CG_TO_COPY      ? STATOR_STEP_IF_APART
+                            : l->when == CG_TO_RESTORE ? STATOR_STEP_IF_FAILED
+                                                       : 0);
+}
+
 static stator_exe_step step_of(const cg_launch *l, uint32_t depth)
 {
     return (stator_exe_step){.struct_size = sizeof(stator_exe_step),
                              .kind = l->scan                   ? STATOR_STEP_LOOP
                                      : l->kernel == UINT32_MAX ? STATOR_STEP_LIBRARY
                                                                : STATOR_STEP_KERNEL,
-                             .flags = l->step_flags,
+                             .flags = flags_of(l),
                              .depth = depth,
                              .n_nodes = depth ? 0 : l->n_nodes, /* a body's graph is another */
                              .nodes = l->nodes,

@@ -353,10 +353,21 @@ static stator_status launch_next(run *r, const cg_launch *l, void **pointers, ui
                                : launch(r, l, pointers, err);
 }
 
+/* Is there something to do in this call? */
+static bool has_work(const run *r, const cg_launch *l)
+{
+    int64_t count = 1;
+    const bool is_known = !l->has_parallel || st_symprog_eval(&l->count, r->call->syms, &count);
+    return is_due(r, l) && (!is_known || count > 0);
+}
+
 /* The same, and the caller hears how long it took. */
 static stator_status launch_timed(run *r, const cg_launch *l, void **pointers, uint32_t *out_count,
                                   stator_diag **err)
 {
+    if (!has_work(r, l)) {
+        return launch_next(r, l, pointers, out_count, err);
+    }
     const uint64_t begin = st_now_ns();
     const stator_status status = launch_next(r, l, pointers, out_count, err);
     const uint64_t end = st_now_ns();
@@ -369,9 +380,17 @@ static stator_status launch_timed(run *r, const cg_launch *l, void **pointers, u
 static stator_status launch_marked(run *r, const cg_launch *l, void **pointers, stator_diag **err)
 {
     const st_device_memory *memory = r->memory;
+    if (!has_work(r, l)) {
+        return launch(r, l, pointers, err);
+    }
     ST_TRY(memory->mark(memory->self, r->device_call, err));
     ST_TRY(launch(r, l, pointers, err));
     return memory->mark(memory->self, r->device_call, err);
+}
+
+static bool is_marked(const run *r, const cg_launch *l)
+{
+    return !l->bind && has_work(r, l);
 }
 
 /* The steps of a call that began to queue at that time, by their marks. */
@@ -383,13 +402,13 @@ static stator_status note_marks(const run *r, uint64_t began, stator_diag **err)
     uint64_t *ns = st_calloc(mem, 2u * (uint64_t)r->exe->launches.count + 1u, sizeof *ns);
     ST_TRY_MEM(ns, err);
     for (uint32_t i = 0; i < r->exe->launches.count; i++) {
-        n += r->exe->launches.data[i].bind ? 0 : 2u;
+        n += is_marked(r, &r->exe->launches.data[i]) ? 2u : 0;
     }
     const stator_status status = memory->read_marks(memory->self, r->device_call, ns, n, err);
     const uint64_t *at = ns;
     for (uint32_t i = 0; i < r->exe->launches.count && status == STATOR_OK; i++) {
         const cg_launch *l = &r->exe->launches.data[i];
-        if (!l->bind) {
+        if (is_marked(r, l)) {
             r->call->note_time(r->call, cg_launch_name(l), began + at[0], began + at[1]);
             at += 2;
         }

@@ -512,7 +512,11 @@ enum stator_step_kind {
     STATOR_STEP_LOOP = 4     /* control flow; the steps behind it, one deeper, are its body's */
 };
 
-enum stator_step_flag { STATOR_STEP_OPEN = 1u }; /* more bytes, with the call's sizes */
+enum stator_step_flag {
+    STATOR_STEP_OPEN = 1u,     /* more bytes, with the call's sizes */
+    STATOR_STEP_IF_APART = 2u, /* runs only where a result has memory beside the written input's */
+    STATOR_STEP_IF_FAILED = 4u /* runs only when another step has failed */
+};
 
 /* A unit of work of a call. Bytes are those of the buffers that the step reads and writes, each
  * counted once a step; they say nothing of caches, nor how much of a buffer is touched. */

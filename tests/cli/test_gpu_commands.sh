@@ -79,6 +79,29 @@ fi
 has '^ +[0-9]+\.[0-9]{3} +[0-9.]+% +1 +.*scan'
 has 'tanh'
 
+# Only what ran is timed and counted: an input of the host is written by a copy, so that nothing is
+# kept of it, and nothing put back.
+cat >cache.stir <<'S'
+stir 1
+graph @main(%c: f32[4, 3], %u: f32[1, 3]) {
+  %i = constant {value = i64[1, 3] {1, 1, 1}}
+  %1 = scatter_elements(%c, %i, %u) {axis = 0, reduction = "none"}
+  %2 = assign(%c, %1)
+  return %u
+}
+S
+"$STATOR" run cache.stir --backend "$backend" --random 1 --repeat 2 --profile t.json --json >out 2>&1 ||
+    fail "cache: $(cat out)"
+python3 - <<'P' || fail "profile of an update: $(cat out)"
+import json
+rows = {r["step"]: r["calls"] for r in json.load(open("out"))["profile"]}
+assert rows == {"k0_scatter_elements_copy": 2, "k0_scatter_elements_update": 2}, rows
+P
+"$STATOR" explain cache.stir --backend "$backend" >out 2>&1 || fail "explain cache: $(cat out)"
+has 'k0_scatter_elements_copy, not in place'
+has 'k0_scatter_elements_restore, on failure'
+has 'in 2 steps of a call that writes in place'
+
 # A check that fails while it is profiled is told as ever.
 failing_graph gather.stir
 "$STATOR" run gather.stir --random 0 --backend "$backend" --profile t.json >out 2>&1 && fail "no error"

@@ -41,7 +41,7 @@ HELD = dict.fromkeys(["workspace_bytes", "scratch_bytes", "constant_bytes", "pac
                      int)
 MEMORY = dict(HELD, output_bytes=int)
 STEP = {"kind": {"kernel", "library", "node", "loop"}, "depth": int, "name": str, "open": bool,
-        "read_bytes": int, "written_bytes": int, "flops": int, "nodes": [str]}
+        "only": {None, "not in place", "on failure"}, "read_bytes": int, "written_bytes": int, "flops": int, "nodes": [str]}
 EXPLAINED = {"compile_ms": NUMBER, "coverage": COVERAGE,
              "copies": [{"value": str, "from": str, "to": str, "backend": str, "node": str, "op": str}],
              "memory": MEMORY,

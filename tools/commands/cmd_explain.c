@@ -128,7 +128,7 @@ static void print_steps(const cJSON *part)
 {
     const cJSON *step = NULL;
     char clean[CLI_CLEAN_BYTES];
-    int n = 0, is_open = 0;
+    int n = 0, n_others = 0, is_open = 0;
     double read = 0, written = 0;
     (void)printf("\n%14s %14s  steps of %s on %s\n", "reads", "writes", explain_text(part, "name"),
                  explain_text(part, "backend"));
@@ -137,10 +137,16 @@ static void print_steps(const cJSON *part)
         const int step_open = cJSON_IsTrue(explain_list(step, "open"));
         print_bytes(step_open, explain_number(step, "read_bytes"),
                     explain_number(step, "written_bytes"));
-        (void)printf("%*s%-8s %s\n", (int)explain_number(step, "depth") * 2, "",
-                     explain_text(step, "kind"), cli_clean(explain_text(step, "name"), clean));
+        const char *only = explain_text(step, "only");
+        (void)printf("%*s%-8s %s%s%s\n", (int)explain_number(step, "depth") * 2, "",
+                     explain_text(step, "kind"), cli_clean(explain_text(step, "name"), clean),
+                     only[0] != '\0' ? ", " : "", only);
         if (strcmp(explain_text(step, "kind"), "node") != 0) { /* a node's step has its name */
             print_nodes(explain_list(step, "nodes"));
+        }
+        if (only[0] != '\0') {
+            n_others++; /* no step of a call that writes in place and goes well */
+            continue;
         }
         n++;
         is_open |= step_open;
@@ -151,7 +157,8 @@ static void print_steps(const cJSON *part)
         (void)printf("%14s %14s  not reported\n", "", "");
     } else {
         print_bytes(is_open, read, written);
-        (void)printf("in %d step%s\n", n, n == 1 ? "" : "s");
+        (void)printf("in %d step%s%s\n", n, n == 1 ? "" : "s",
+                     n_others != 0 ? " of a call that writes in place" : "");
     }
 }
 

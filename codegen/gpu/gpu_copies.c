@@ -225,8 +225,7 @@ stator_status st_gpu_copy_strided(st_gpu *gpu, void *dst, const void *src,
                                   .threads = BLOCK_THREADS,
                                   .arguments = &a,
                                   .argument_bytes = sizeof a};
-    const stator_status status =
-        gpu->driver->launch(gpu->driver->self, &launch, stream->driver_stream, err);
+    const stator_status status = gpu_queue_launch(gpu, &launch, stream, err);
     gpu_note_queued(gpu, stream);
     return status;
 }

@@ -113,6 +113,7 @@ static void set_tables(st_gpu *gpu)
                                      .end = gpu_call_end,
                                      .take = call_take,
                                      .give = call_give,
+                                     .reserve = gpu_reserve,
                                      .copy = call_copy,
                                      .read_back = call_read_back,
                                      .wait = call_wait,

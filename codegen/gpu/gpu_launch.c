@@ -52,6 +52,12 @@ void gpu_call_end(void *self, void *call_)
 {
     st_gpu *gpu = self;
     gpu_call *call = call_;
+    if (call->scratch) {
+        gpu_note_queued(gpu, call->stream);
+        gpu_give(gpu, &gpu->device, call->stream, call->scratch);
+        call->scratch = 0;
+        call->scratch_bytes = 0;
+    }
     pthread_mutex_lock(&gpu->lock);
     call->stream->queued = call->stream->epoch;
     if (call->word) {
@@ -96,15 +102,34 @@ static uint32_t blocks_of(const st_gpu_kernel *kernel, int64_t count)
     return blocks <= INT32_MAX ? (uint32_t)blocks : 0;
 }
 
+/* The driver makes room for a kernel's stacks, and loads it, when it is launched first: there may
+ * be room when unused memory has gone back. */
+stator_status gpu_queue_launch(st_gpu *gpu, const st_gpu_launch *launch, const gpu_stream *stream,
+                               stator_diag **err)
+{
+    const st_gpu_driver *driver = gpu->driver;
+    stator_diag *first = NULL;
+    stator_status status = driver->launch(driver->self, launch, stream->driver_stream, &first);
+    if (status == STATOR_OK || status == STATOR_UNAVAILABLE) {
+        return st_diag_give(status, first, err);
+    }
+    st_diag_release(first);
+    if (status == STATOR_RESOURCE_EXHAUSTED) {
+        gpu_trim(gpu);
+    }
+    return driver->launch(driver->self, launch, stream->driver_stream, err);
+}
+
 static stator_status launch_with(st_gpu *gpu, const gpu_function *f, const st_launch *launch,
                                  st_gpu_launch *what, stator_diag **err)
 {
     const gpu_call *call = launch->device_call;
     const st_gpu_kernel *kernel = &f->kernel;
     const uint64_t scratch_bytes = kernel->scratch_bytes * what->blocks[0];
+    const bool is_reserved = scratch_bytes <= call->scratch_bytes;
     uint64_t arguments[GPU_ARGUMENTS_MAX];
-    st_gpu_address scratch = 0;
-    if (scratch_bytes) {
+    st_gpu_address scratch = call->scratch;
+    if (!is_reserved) {
         ST_TRY(gpu_take(gpu, &gpu->device, call->stream, scratch_bytes, &scratch, err));
     }
     for (uint32_t i = 0; i < kernel->n_arguments; i++) {
@@ -112,13 +137,42 @@ static stator_status launch_with(st_gpu *gpu, const gpu_function *f, const st_la
     }
     what->arguments = arguments;
     what->argument_bytes = kernel->n_arguments * (uint32_t)sizeof *arguments;
-    const stator_status status =
-        gpu->driver->launch(gpu->driver->self, what, call->stream->driver_stream, err);
-    if (scratch) {
+    const stator_status status = gpu_queue_launch(gpu, what, call->stream, err);
+    if (!is_reserved) {
         gpu_note_queued(gpu, call->stream);
         gpu_give(gpu, &gpu->device, call->stream, scratch);
     }
     return status;
+}
+
+static stator_status find_blocks(const gpu_function *f, int64_t count, uint32_t *out,
+                                 stator_diag **err)
+{
+    *out = blocks_of(&f->kernel, count);
+    ST_FAIL_IF(*out == 0, err, STATOR_OUT_OF_RANGE,
+               "kernel %s: %lld iterations are more than one grid has", f->kernel.name,
+               (long long)count);
+    return STATOR_OK;
+}
+
+stator_status gpu_reserve(void *self, void *call_, void *module_, uint32_t k, int64_t count,
+                          stator_diag **err)
+{
+    st_gpu *gpu = self;
+    gpu_call *call = call_;
+    const gpu_function *f = &((const gpu_module *)module_)->functions[k];
+    uint32_t blocks = 0;
+    st_gpu_address scratch = 0;
+    ST_TRY(find_blocks(f, count, &blocks, err));
+    const uint64_t bytes = f->kernel.scratch_bytes * blocks;
+    if (bytes <= call->scratch_bytes) {
+        return STATOR_OK;
+    }
+    ST_TRY(gpu_take(gpu, &gpu->device, call->stream, bytes, &scratch, err));
+    gpu_give(gpu, &gpu->device, call->stream, call->scratch);
+    call->scratch = scratch;
+    call->scratch_bytes = bytes;
+    return STATOR_OK;
 }
 
 stator_status gpu_launch(void *self, void *module_, uint32_t k, const st_launch *launch,
@@ -128,12 +182,10 @@ stator_status gpu_launch(void *self, void *module_, uint32_t k, const st_launch 
     const gpu_module *module = module_;
     const gpu_function *f = &module->functions[k];
     st_gpu_launch what = {.function = f->function,
-                          .blocks = {blocks_of(&f->kernel, launch->count), 1, 1},
+                          .blocks = {0, 1, 1},
                           .threads = f->kernel.threads,
                           .dynamic_shared_bytes = f->kernel.dynamic_bytes};
-    ST_FAIL_IF(what.blocks[0] == 0, err, STATOR_OUT_OF_RANGE,
-               "kernel %s: %lld iterations are more than one grid has", f->kernel.name,
-               (long long)launch->count);
+    ST_TRY(find_blocks(f, launch->count, &what.blocks[0], err));
     atomic_fetch_add(&gpu->launches, 1);
     return launch_with(gpu, f, launch, &what, err);
 }

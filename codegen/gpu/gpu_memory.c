@@ -101,6 +101,13 @@ static void trim(st_gpu *gpu, gpu_pool *pool)
     }
 }
 
+void gpu_trim(st_gpu *gpu)
+{
+    pthread_mutex_lock(&gpu->lock);
+    trim(gpu, &gpu->device);
+    pthread_mutex_unlock(&gpu->lock);
+}
+
 /* ---- new blocks ---- */
 
 /* A record without memory; 0: out of host memory. Index + 1. */

@@ -101,9 +101,11 @@ typedef struct gpu_constant {
 typedef struct gpu_call {
     struct gpu_call *next; /* among those nobody uses */
     gpu_stream *stream;
-    gpu_word *word;       /* NULL: its kernels check nothing */
-    uint64_t number;      /* stator_call.number; a step of a loop has that of its call */
-    st_vec(void *) marks; /* events of the driver, of a call that is timed */
+    gpu_word *word;         /* NULL: its kernels check nothing */
+    uint64_t number;        /* stator_call.number; a step of a loop has that of its call */
+    st_vec(void *) marks;   /* events of the driver, of a call that is timed */
+    st_gpu_address scratch; /* of its launches, one after the other; 0: each takes its own */
+    uint64_t scratch_bytes;
 } gpu_call;
 
 struct st_gpu {
@@ -178,6 +180,8 @@ void gpu_pool_deinit(st_gpu *gpu, gpu_pool *pool);
 /* Memory for what is queued on the stream (NULL: at once) from here on, aligned to 256 bytes. */
 stator_status gpu_take(st_gpu *gpu, gpu_pool *pool, const gpu_stream *stream, uint64_t bytes,
                        st_gpu_address *out, stator_diag **err);
+/* Gives the driver back what nobody uses, once everything that is queued is done. */
+void gpu_trim(st_gpu *gpu);
 /* What has been queued on the stream (NULL: nothing) may still use it. 0: nothing. */
 void gpu_give(st_gpu *gpu, gpu_pool *pool, const gpu_stream *stream, st_gpu_address address);
 
@@ -225,6 +229,11 @@ stator_status gpu_module_load(void *gpu, const void *bytes, uint64_t n, uint32_t
 #define GPU_ARGUMENTS_MAX 512u /* 4 KiB, as CUDA takes */
 stator_status gpu_launch(void *gpu, void *module, uint32_t k, const st_launch *launch,
                          stator_diag **err);
+stator_status gpu_reserve(void *gpu, void *call, void *module, uint32_t k, int64_t count,
+                          stator_diag **err);
+/* A launch, which is tried again when the driver refuses it. */
+stator_status gpu_queue_launch(st_gpu *gpu, const st_gpu_launch *launch, const gpu_stream *stream,
+                               stator_diag **err);
 stator_status gpu_call_begin(void *gpu, const stator_call *call, void *checks, void *around,
                              void **out_call, stator_diag **err);
 void gpu_call_end(void *gpu, void *call);

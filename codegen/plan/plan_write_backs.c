@@ -8,8 +8,10 @@
  * - when no step from there on can fail, so that a call which fails has written nothing: kernels
  *   without checks cannot, calls of a library, scans and binds may; or when what is written over
  *   is kept and put back (plan_updates.c). On a device a check is told when all is done, so there
- *   the executable has none at all; a launch that the device refuses is not counted, and leaves
- *   what earlier steps have written.
+ *   the executable has none at all. Its driver can refuse a launch, and all else that could is
+ *   looked at before the first of these steps (run_exe.c, reserve_rest): a launch that is refused
+ *   twice behind an input that has been written loses the inputs, with DATA_LOSS. More would take
+ *   a second buffer for each.
  *
  * Groups that make such outputs for nobody else come last in the plan (cg_sink_writes). */
 #include "codegen/plan/plan.h"

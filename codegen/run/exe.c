@@ -181,11 +181,27 @@ static stator_status take_constants(st_cg_exe *exe, const uint8_t *is_read, stat
     return STATOR_OK;
 }
 
+static bool may_write_input(const st_cg_exe *exe, const cg_launch *l)
+{
+    for (uint32_t k = 0; exe->may_alias && l->when == CG_ALWAYS && k < l->n_buffers; k++) {
+        const uint32_t operand = exe->operands.data[l->first_buffer + k];
+        if (operand != UINT32_MAX && exe->buffers.data[operand].kind == CG_BUFFER_OUTPUT &&
+            exe->may_alias[exe->buffers.data[operand].index] != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 stator_status cg_move_to_device(st_cg_exe *exe, stator_diag **err)
 {
     const st_device_memory *memory = exe->config.emitter->memory;
     if (memory == NULL) {
         return STATOR_OK;
+    }
+    while (exe->first_write < exe->launches.count &&
+           !may_write_input(exe, &exe->launches.data[exe->first_write])) {
+        exe->first_write++;
     }
     uint8_t *is_read = st_calloc(exe->config.mem, exe->blobs.count + 1u, 1);
     ST_TRY_MEM(is_read, err);

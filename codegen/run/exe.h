@@ -127,7 +127,8 @@ struct st_cg_exe {
     void *device_checks;     /* likewise; NULL: no kernel has a check */
     uint32_t n_outputs;
     cg_output *outputs;
-    uint32_t *may_alias; /* by output: see stator_exe_info; NULL: no write-backs */
+    uint32_t *may_alias;  /* by output: see stator_exe_info; NULL: no write-backs */
+    uint32_t first_write; /* on a device: the first launch that may write an input */
     st_vec(st_check_text) checks;
     st_vec(cg_size_bind) binds;
     st_vec(cg_shape_constraint) shape_constraints;

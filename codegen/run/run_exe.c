@@ -435,19 +435,90 @@ static stator_status bind_sizes(run *r, const cg_launch *l, stator_diag **err)
 }
 
 /* Puts back what the steps before this one have written over in inputs, the last first: the indices
- * of an update may lie in an input that a later one has written. */
-static void undo(run *r, uint32_t step, void **pointers)
+ * of an update may lie in an input that a later one has written. Could it? */
+static bool undo(run *r, uint32_t step, void **pointers)
 {
+    bool is_done = true;
     r->is_undoing = true;
     for (uint32_t i = step; i-- > 0;) {
         const cg_launch *l = &r->exe->launches.data[i];
         stator_diag *ignored = NULL;
         if (l->when == CG_TO_RESTORE) {
-            (void)launch(r, l, pointers, &ignored);
+            is_done = launch(r, l, pointers, &ignored) == STATOR_OK && is_done;
             st_diag_release(ignored);
         }
     }
     r->is_undoing = false;
+    return is_done;
+}
+
+/* ---- writes of inputs on a device ---- */
+
+/* Does the step write output k where the input lies, and nothing puts that back? */
+static bool is_final_write(const run *r, const cg_launch *step, uint32_t buffer)
+{
+    const st_cg_exe *exe = r->exe;
+    const cg_buffer *of = &exe->buffers.data[buffer];
+    const uint32_t alias = of->kind == CG_BUFFER_OUTPUT ? exe->may_alias[of->index] : 0;
+    if (alias == 0 || step->when != CG_ALWAYS ||
+        data_of(&r->call->out[of->index]) != data_of(&r->call->in[alias - 1u])) {
+        return false;
+    }
+    for (uint32_t i = 0; i < exe->launches.count; i++) {
+        const cg_launch *l = &exe->launches.data[i];
+        if (l->when == CG_TO_RESTORE && exe->buffers.data[l->new].index == of->index) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Has a step before this one written an input for good? */
+static bool has_written(const run *r, uint32_t step)
+{
+    for (uint32_t i = r->exe->first_write; i < step; i++) {
+        const cg_launch *l = &r->exe->launches.data[i];
+        for (uint32_t k = 0; k < l->n_buffers; k++) {
+            const uint32_t operand = r->exe->operands.data[l->first_buffer + k];
+            if (operand != UINT32_MAX && is_final_write(r, l, operand)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Whatever can refuse a step from here on but the driver does it before inputs are written. */
+static stator_status reserve_rest(run *r, uint32_t step, stator_diag **err)
+{
+    const st_device_memory *memory = r->memory;
+    for (uint32_t i = step; i < r->exe->launches.count; i++) {
+        const cg_launch *l = &r->exe->launches.data[i];
+        int64_t count = 1;
+        if (l->kernel == UINT32_MAX) {
+            continue; /* such a step is undone */
+        }
+        ST_FAIL_IF(l->has_parallel && !st_symprog_eval(&l->count, r->call->syms, &count), err,
+                   STATOR_OUT_OF_RANGE, "a size cannot be computed");
+        if (count > 0) {
+            ST_TRY(memory->reserve(memory->self, r->device_call, r->exe->module, l->kernel, count,
+                                   err));
+        }
+    }
+    return STATOR_OK;
+}
+
+/* The failure of a call that has left inputs neither as they were nor as they should be. */
+static stator_status lose_inputs(stator_status status, stator_diag **err)
+{
+    if (status == STATOR_UNAVAILABLE) {
+        return status; /* with everything else on the device */
+    }
+    if (err != NULL) {
+        st_diag_prefix(*err, "inputs that the call writes are lost, as it failed when some had "
+                             "been written; copy other contents there");
+    }
+    return STATOR_DATA_LOSS;
 }
 
 /* *out_step: the step that has failed. */
@@ -458,6 +529,9 @@ static stator_status launch_steps(run *r, void **pointers, uint32_t *out_step, s
     for (uint32_t i = 0; i < r->exe->launches.count; i++) {
         const cg_launch *l = &r->exe->launches.data[i];
         *out_step = i;
+        if (r->memory && i == r->exe->first_write) {
+            ST_TRY(reserve_rest(r, i, err));
+        }
         if (l->bind) {
             ST_TRY(bind_sizes(r, l, err));
             ST_TRY(begin_stage(r, l->stage + 1u, err));
@@ -483,10 +557,11 @@ static stator_status launch_all(run *r, void **pointers, stator_diag **err)
 {
     uint32_t step = 0;
     const stator_status status = launch_steps(r, pointers, &step, err);
-    if (status != STATOR_OK) {
-        undo(r, step, pointers);
+    if (status == STATOR_OK) {
+        return STATOR_OK;
     }
-    return status;
+    const bool is_undone = undo(r, step, pointers);
+    return r->memory && (!is_undone || has_written(r, step)) ? lose_inputs(status, err) : status;
 }
 
 /* Pointers, workspace and launches of a call whose first outputs are there. */

@@ -44,6 +44,10 @@ typedef struct st_device_memory {
     stator_status (*take)(void *self, void *device_call, uint64_t bytes, void **out,
                           stator_diag **err);
     void (*give)(void *self, void *device_call, void *p); /* NULL: nothing */
+    /* A launch of the kernel in this call is refused from here on by the driver alone: its grid is
+     * one that the device takes, and the call has the memory that it works in. */
+    stator_status (*reserve)(void *self, void *device_call, void *module, uint32_t kernel,
+                             int64_t count, stator_diag **err);
     stator_status (*copy)(void *self, void *device_call, void *dst, const void *src, uint64_t bytes,
                           stator_diag **err);
     /* To the host, at once: waits. Also tells a check of the call that has failed. */

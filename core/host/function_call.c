@@ -259,7 +259,7 @@ static stator_status use_all(const stator_function *f, const st_program *program
 }
 
 /* Again behind it, since another call may have used a tensor meanwhile. A call that has failed
- * leaves its inputs as they were. */
+ * leaves its inputs as they were, or they are lost. */
 static stator_status leave_all(const stator_function *f, const st_program *program,
                                st_call_state *state, const call_tensors *tensors, bool is_ok,
                                stator_diag **err)
@@ -267,9 +267,10 @@ static stator_status leave_all(const stator_function *f, const st_program *progr
     const uint32_t result = is_ok ? RESULT : WRITTEN;
     for (uint32_t i = 0; i < tensors->n_in; i++) {
         stator_tensor *copy = tensors->copies != NULL ? tensors->copies[i] : NULL;
-        const bool is_written = st_program_writes_input(program, i);
-        ST_TRY(use_tensor(f, state, copy, is_written ? result : 0, err));
-        ST_TRY(use_tensor(f, state, tensors->in[i], is_written ? result : 0, err));
+        const bool is_lost = copy == NULL && st_call_state_lost(state, i);
+        const uint32_t use = !st_program_writes_input(program, i) ? 0 : is_lost ? RESULT : result;
+        ST_TRY(use_tensor(f, state, copy, use, err));
+        ST_TRY(use_tensor(f, state, tensors->in[i], use, err));
     }
     for (uint32_t k = 0; k < tensors->n_out; k++) {
         ST_TRY(use_tensor(f, state, tensors->out[k], result, err));

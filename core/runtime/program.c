@@ -289,6 +289,9 @@ static stator_status run_executable(st_call_state *state, const st_step *step, s
                                : run_plain(state, step, err);
     if (step->domain != 0) {
         st_state_note_call(state, step);
+        if (status == STATOR_DATA_LOSS && p->n_in_place != 0) {
+            st_state_lose_inputs(state, step, err != NULL ? *err : NULL);
+        }
     }
     ST_THEN(status, check_places(state, step, err));
     return status;

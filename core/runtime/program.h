@@ -193,6 +193,8 @@ void st_call_state_fill(st_call_state *state, bool is_filled);
  * those of the call itself are added when it runs. NULL: it is none of the program's. */
 st_late_calls *st_call_state_late(st_call_state *state, const st_domain *domain);
 void st_call_state_forget_late(st_call_state *state);
+/* Has the call failed when it had begun to write input i where it lies? */
+bool st_call_state_lost(const st_call_state *state, uint32_t i);
 /* The stream that calls in this state use on one of the program's domains. */
 stator_status st_call_state_stream(st_call_state *state, const st_domain *domain,
                                    st_stream **out_stream, stator_diag **err);

@@ -365,6 +365,7 @@ void st_call_state_forget_late(st_call_state *state)
         state->late[d].n = 0;
     }
     state->n_own_late = 0;
+    state->is_lost = 0;
 }
 
 /* ---- streams ---- */

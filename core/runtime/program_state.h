@@ -56,6 +56,7 @@ struct st_call_state {
     st_late_calls
         late[ST_DOMAINS_MAX]; /* what values of the call on each domain were computed by */
     uint32_t n_own_late;      /* of these, the call's own */
+    uint32_t is_lost;         /* what steps were to write into inputs */
 };
 
 /* ---- program_shapes.c ---- */
@@ -98,6 +99,8 @@ uint64_t st_state_bytes(const DLTensor *t);
 stator_status st_state_begin_writes(st_call_state *state, stator_diag **err);
 /* Puts slot i, which has a write-back, where its input lies; false: it gets memory of its own. */
 bool st_state_place_in_input(st_call_state *state, uint32_t i);
+/* The step has failed behind its first write: who reads an input that it was to write is told. */
+void st_state_lose_inputs(st_call_state *state, const st_step *step, const stator_diag *why);
 /* Behind the steps: the other write-backs. */
 stator_status st_state_write_back(st_call_state *state, const DLTensor *in, stator_diag **err);
 

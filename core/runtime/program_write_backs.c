@@ -12,6 +12,7 @@
 #include "core/runtime/program_state.h"
 
 #include "core/base/check.h"
+#include "core/runtime/stream_failures.h"
 
 #include <string.h>
 
@@ -177,6 +178,31 @@ bool st_state_place_in_input(st_call_state *state, uint32_t i)
     t->data = in->data;
     state->is_written[k] = 1;
     return true;
+}
+
+void st_state_lose_inputs(st_call_state *state, const st_step *step, const stator_diag *why)
+{
+    st_stream *stream = state->streams[step->domain - 1u];
+    const st_late_failure failure = {.first = state->call.number,
+                                     .last = state->call.number,
+                                     .after_at = UINT64_MAX,
+                                     .status = STATOR_DATA_LOSS,
+                                     .why = (stator_diag *)(uintptr_t)why,
+                                     .is_told = true};
+    st_failures_keep(stream, &failure);
+    st_late_note(&state->late[step->domain - 1u], stream, state->call.number);
+    state->is_lost = 1;
+}
+
+bool st_call_state_lost(const st_call_state *state, uint32_t i)
+{
+    const st_program *p = state->program;
+    for (uint32_t k = 0; state->is_lost && k < p->n_write_backs; k++) {
+        if (p->write_backs[k].input == i && state->is_written[k]) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- behind the steps ---- */

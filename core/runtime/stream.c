@@ -120,12 +120,13 @@ static stator_status synchronize(st_stream *s, stator_diag **err)
     (void)atomic_fetch_add_explicit(&d->n_waits, 1, memory_order_relaxed);
     const stator_status status = d->ops->synchronize(d->self, s->handle, &why);
     if (status != STATOR_OK) {
-        const st_late_failure failure = {.after_at = examined,
+        const st_late_failure failure = {.first = UINT64_MAX, /* what was queued since the last */
+                                         .after_at = examined,
                                          .last_at = queued,
                                          .status = status,
                                          .why = why,
                                          .is_told = err != NULL};
-        st_failures_keep_wait(s, &failure);
+        st_failures_keep(s, &failure);
         return st_diag_give(status, why, err);
     }
     st_failures_collect(s, queued);

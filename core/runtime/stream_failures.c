@@ -78,11 +78,9 @@ static void keep(st_stream *s, const st_late_failure *failure)
     (void)atomic_fetch_add(&s->n_failures, 1);
 }
 
-void st_failures_keep_wait(st_stream *s, const st_late_failure *failure)
+void st_failures_keep(st_stream *s, const st_late_failure *failure)
 {
     st_late_failure kept = *failure;
-    kept.first = UINT64_MAX;
-    kept.last = 0;
     kept.why = st_diag_copy(failure->why);
     pthread_mutex_lock(&s->lock);
     keep(s, &kept);

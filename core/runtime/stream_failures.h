@@ -7,9 +7,8 @@
 
 /* Work up to `at` is done: asks the backend which calls have failed. */
 void st_failures_collect(st_stream *stream, uint64_t at);
-/* A wait has failed: so has what was queued behind the place after_at, up to last_at. A copy of
- * `why` is kept. */
-void st_failures_keep_wait(st_stream *stream, const st_late_failure *failure);
+/* Keeps a failure, with a copy of `why`. */
+void st_failures_keep(st_stream *stream, const st_late_failure *failure);
 /* The oldest that concerns a call of the range; NULL: that nobody has been told of. */
 stator_status st_failures_tell(st_stream *stream, const st_late_range *range, stator_diag **err);
 /* Is there one? */

@@ -330,13 +330,14 @@ typedef struct stator_exe_info {
      * forms of the plugin's own, how many of those are Winograd's, and what a call takes beside the
      * workspace. A plugin fills what struct_size has room for. */
     uint64_t constant_bytes, packed_bytes, winograd_bytes, scratch_bytes;
-    /* For each output, 1 + the input in whose memory exe_run may be given it (the output MAY_ALIAS
-     * the input), 0: none; NULL: none at all. n_outputs entries that live as long as the
-     * executable. The graph asks for it with a write-back of the output's value to the input: such
-     * an input is DONATED, nobody reads its old contents after the call. exe_run keeps two promises
-     * when both have the same `data`: results are those in memory of its own, and a call that fails
-     * has written nothing there. Where it cannot promise it says 0, and the host copies the output
-     * to the input when the call has gone well. Since 0.9, appended. */
+    /* For each output, 1 + the input in whose memory exe_run may be given it (the output
+     * MAY_ALIAS the input), 0: none; NULL: none at all. n_outputs entries that live as long as
+     * the executable. The graph asks for it with a write-back of the output's value to the
+     * input: such an input is DONATED, nobody reads its old contents after the call. exe_run
+     * keeps two promises when both have the same `data`: results are as in memory of its own,
+     * and a call that fails has written nothing there, or on a device answers DATA_LOSS: those
+     * inputs are lost. Where it cannot promise it says 0, and the host copies when the call has
+     * gone well. Since 0.9, appended. */
     const uint32_t *may_alias;
 } stator_exe_info;
 

@@ -285,8 +285,8 @@ static void try_backend(void)
     static const fault_kind faults[] = {{"alloc", 1, 1, 0, NULL},  {"alloc", IN_A_ROW, 1, 4, NULL},
                                         {"pinned", 1, 1, 1, NULL}, {"pinned", IN_A_ROW, 1, 1, NULL},
                                         {"copy", 1, 1, 3, NULL},   {"module", 1, 1, 3, NULL},
-                                        {"launch", 1, 1, 6, NULL}, {"lost", 1, 1, 6, lost},
-                                        {"unload", 1, 3, 6, ended}};
+                                        {"launch", 1, 1, 0, NULL}, {"launch", 2, 1, 6, NULL},
+                                        {"lost", 1, 1, 6, lost},   {"unload", 1, 3, 6, ended}};
     float want[ROWS * COLUMNS];
     find_results(want);
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {

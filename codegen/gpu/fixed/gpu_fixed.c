@@ -83,7 +83,6 @@ void gpu_set_arguments(gpu_fixed_call *call, const uint64_t *arguments, uint32_t
 stator_status gpu_launch_fixed(const gpu_fixed_call *call, uint32_t program, uint32_t kernel,
                                uint32_t threads, int64_t blocks, stator_diag **err)
 {
-    const st_gpu_driver *driver = call->gpu->driver;
     const char *name = kind_of(call->op->desc.kind)->kernels[program][kernel];
     ST_FAIL_IF(blocks > INT32_MAX, err, STATOR_OUT_OF_RANGE,
                "kernel %s: %lld blocks are more than one grid has", name, (long long)blocks);
@@ -95,7 +94,7 @@ stator_status gpu_launch_fixed(const gpu_fixed_call *call, uint32_t program, uin
                                 .arguments = arguments,
                                 .argument_bytes = call->n_arguments * (uint32_t)sizeof *arguments};
     atomic_fetch_add(&call->gpu->launches, 1);
-    return driver->launch(driver->self, &what, call->call->stream->driver_stream, err);
+    return gpu_queue_launch(call->gpu, &what, call->call->stream, err);
 }
 
 st_gpu_address gpu_buffer_of(const gpu_fixed_call *call, uint32_t buffer)

@@ -272,6 +272,7 @@ static void adopt_late(stator_tensor *t)
     if (of->domain == t->domain) {
         pthread_mutex_lock(&t->domain->lock);
         t->late = of->late;
+        atomic_store(&t->has_late, t->late.n != 0);
         pthread_mutex_unlock(&t->domain->lock);
     }
 }
@@ -401,24 +402,28 @@ stator_status st_tensor_write(stator_tensor *t, st_stream *stream, stator_diag *
 
 stator_status st_tensor_get_late(stator_tensor *t, st_late_calls *into, stator_diag **err)
 {
+    if (!atomic_load(&t->has_late)) {
+        return STATOR_OK;
+    }
     pthread_mutex_lock(&t->domain->lock);
     const st_late_calls late = t->late;
     pthread_mutex_unlock(&t->domain->lock);
-    if (late.n == 0) {
-        return STATOR_OK;
-    }
     st_late_add(into, &late);
     return st_late_known(&late, t->domain, err);
 }
 
 void st_tensor_set_late(stator_tensor *t, const st_late_calls *calls)
 {
-    pthread_mutex_lock(&t->domain->lock);
-    if (calls == NULL) {
-        t->late.n = 0;
-    } else {
-        t->late = *calls;
+    const uint32_t n = calls != NULL ? calls->n : 0;
+    if (n == 0 && !atomic_load(&t->has_late)) {
+        return;
     }
+    pthread_mutex_lock(&t->domain->lock);
+    t->late.n = n;
+    if (n != 0) {
+        memcpy(t->late.ranges, calls->ranges, n * sizeof calls->ranges[0]);
+    }
+    atomic_store(&t->has_late, n != 0);
     pthread_mutex_unlock(&t->domain->lock);
 }
 

@@ -28,7 +28,8 @@ struct stator_tensor {
     st_stream *writer;
     st_stream *readers[ST_TENSOR_READERS];
     st_late_calls late; /* calls that computed it and may have failed */
-    DLTensor view;      /* shape points at `shape`; strides NULL when dense */
+    _Atomic uint32_t has_late;
+    DLTensor view; /* shape points at `shape`; strides NULL when dense */
     int64_t shape[STATOR_RANK_MAX];
     int64_t strides[STATOR_RANK_MAX];
 };

@@ -317,9 +317,7 @@ enum stator_exe_flag {
     /* Results are filled with a pattern before each call, so that what exe_run leaves out shows
      * (`run --verify` has it for every backend). Since 0.9, appended. */
     STATOR_EXE_FILL_OUTPUTS = 1u << 1,
-    /* No call of it fails when it has returned, as that of a check in a kernel does: nobody asks
-     * late_failure. Since 0.9, appended. */
-    STATOR_EXE_TELLS_AT_ONCE = 1u << 2
+    STATOR_EXE_TELLS_AT_ONCE = 1u << 2 /* no call fails when it has returned. Appended to 0.9 */
 };
 
 typedef struct stator_exe_info {

@@ -634,15 +634,13 @@ typedef struct stator_backend {
     /* Memory of a device: all of the slots below and `memory`, or none (see stator_memory_info).
      *
      * What one thread queues on a stream happens in its order. Slots may be called from several
-     * threads at once, also on one stream. A failure that shows after a call has returned (a check
-     * in a kernel) is what late_failure tells; without it the next synchronize of the stream does,
-     * and all that was queued since the one before has failed. From a lost device on every slot
-     * answers UNAVAILABLE.
+     * threads at once, also on one stream. late_failure tells failures that show after a call has
+     * returned (a check in a kernel); without it the next synchronize of the stream does, for all
+     * queued since the one before. From a lost device on every slot answers UNAVAILABLE.
      *
      * alloc: memory that what is queued on `stream` may use, RESOURCE_EXHAUSTED when there is none;
-     * never called in a call that has been warmed up, the host recycles. free: what was queued on
-     * `stream` may still use it, the plugin waits where it must. stream NULL: nothing queued is
-     * concerned. */
+     * never called in a warmed call. free: what was queued on `stream` may still use it, the plugin
+     * waits where it must. stream NULL: nothing queued is concerned. */
     stator_status (*alloc)(void *inst, uint64_t size, void *stream, void **out, stator_diag **err);
     void (*free)(void *inst, void *p, void *stream);
     /* direction: stator_copy_direction. TO_DEVICE has read `src` when it returns; TO_HOST has
@@ -670,9 +668,8 @@ typedef struct stator_backend {
     /* Where the executables of the instance read and write; see stator_memory_info. May be NULL:
      * in host memory, and exe_run returns when it is done. Since 0.9, appended. */
     stator_status (*memory)(void *inst, stator_memory_info *out, stator_diag **err);
-    /* An event marks a point of a stream: what is queued on the other stream after event_wait
-     * happens after that point. An event may be recorded again; a wait is for its last record.
-     * Since 0.9, appended. */
+    /* An event marks a point of a stream: what is queued on another after event_wait happens after
+     * it. It may be recorded again; a wait is for its last record. Since 0.9, appended. */
     stator_status (*event_create)(void *inst, void **out, stator_diag **err);
     void (*event_destroy)(void *inst, void *event);
     stator_status (*event_record)(void *inst, void *event, void *stream, stator_diag **err);
@@ -688,21 +685,18 @@ typedef struct stator_backend {
     stator_status (*copy_strided)(void *inst, void *dst, const void *src,
                                   const stator_strided_copy *layout, void *stream,
                                   stator_diag **err);
-    /* Is it a stream of the device, made by whoever (stator_call_options.stream)? INVALID_ARGUMENT,
-     * saying what it is instead, when it is not. May be NULL: every handle is believed. Since 0.9,
-     * appended. */
+    /* Is it a stream of the device, by whoever (stator_call_options.stream)? INVALID_ARGUMENT, with
+     * what it is instead. May be NULL: every handle is believed. Since 0.9, appended. */
     stator_status (*check_stream)(void *inst, void *stream, stator_diag **err);
     /* Do the `below` bytes before `p` and the `above` bytes from `p` on belong to the allocation
      * that `p` lies in? It is an address that check_address takes, or one of host memory, which a
-     * device may know as well. INVALID_ARGUMENT, saying where the allocation ends, when they do
-     * not; OK where nothing is known of it. May be NULL: every size is believed. Since 0.9,
-     * appended. */
+     * device may know as well. INVALID_ARGUMENT, with where the allocation ends; OK where nothing
+     * is known of it. May be NULL: every size is believed. Since 0.9, appended. */
     stator_status (*check_range)(void *inst, const void *p, uint64_t below, uint64_t above,
                                  stator_diag **err);
-    /* Which call on the stream has failed after it had returned: how, and the first and last
-     * stator_call.number of those of which one it was (first 0: the slot has failed). Each is told
-     * once, OK: no other one whose work is done has. Waits for nothing; an application's stream may
-     * have ended, its handle is a name. May be NULL. Since 0.9, appended. */
+    /* How a call that is done failed after it had returned, and the first and last number of those
+     * of which one it was (first 0: the slot failed); each is told once, OK: no other one has.
+     * Waits for nothing; an application may have ended its stream. May be NULL. Appended to 0.9. */
     stator_status (*late_failure)(void *inst, void *stream, uint64_t *out_first, uint64_t *out_last,
                                   stator_diag **err);
 } stator_backend;

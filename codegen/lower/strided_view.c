@@ -154,13 +154,16 @@ static bool all_walk(const cg_nest *nest, const uint32_t *symbols, uint32_t rank
 bool cg_reads_channels(cg_unit *unit, const cg_root *root)
 {
     const cg_value *v = &unit->values[root->value];
+    if (v->rank < 3 || cg_is_one(unit, v->dims[v->rank - 1u])) {
+        return false; /* a number for each row of a sequence is none for each channel */
+    }
     const int64_t lanes =
         (int64_t)(unit->config->emitter->target.vector_bytes / st_element_bytes(v->dtype));
     uint32_t symbols[CG_RANK_MAX];
     uint32_t index[CG_RANK_MAX];
     st_kernel trial;
     cg_nest nest;
-    if (v->rank < 3 || root->is_fold || root->lowering == NULL || root->lowering->point == NULL ||
+    if (root->is_fold || root->lowering == NULL || root->lowering->point == NULL ||
         st_loop_known_or(&unit->syms->tab, v->dims[1], lanes) < lanes ||
         !begin_trial(&nest, unit, "look", &trial)) {
         return false;

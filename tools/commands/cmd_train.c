@@ -16,6 +16,7 @@ typedef struct train_command {
     const char *keys[CLI_OPTIONS_MAX + 2u], *values[CLI_OPTIONS_MAX + 2u];
     char total_steps[24];
     const char *clip_norm;
+    const char *step_file; /* write the step and end */
 } train_command;
 
 /* ---- what is asked for ---- */
@@ -37,7 +38,7 @@ static cli_status check_words(const train_command *c)
     CLI_TRY(check_word(c, "--last", c->s.last, "keep", "drop"));
     CLI_FAIL_IF(c->s.options.loss == NULL, json, INVALID, "'stator optimizers' lists losses",
                 "--loss is missing: a loss, or an output of the model");
-    CLI_FAIL_IF(c->s.data == NULL, json, INVALID, NULL,
+    CLI_FAIL_IF(c->s.data == NULL && c->step_file == NULL, json, INVALID, NULL,
                 "--data is missing: an .npz with the model's inputs and 'target'");
     CLI_FAIL_IF(c->s.batch < 1 || c->s.epochs < 1, json, INVALID, NULL,
                 "--batch and --epochs are at least 1");
@@ -96,6 +97,8 @@ static cli_status read_options(train_command *c)
         add_option(c, "clip_norm", c->clip_norm);
     }
     if (needs_total(c)) {
+        CLI_FAIL_IF(c->s.data == NULL, c->s.common.json, INVALID, NULL,
+                    "the schedule ends with the last step, which --data or total_steps would tell");
         CLI_TRY(count_rows(c, &rows));
         const bool is_dropped = c->s.last != NULL && strcmp(c->s.last, "drop") == 0;
         const int64_t batches = (rows + (is_dropped ? 0 : c->s.batch - 1)) / c->s.batch;
@@ -145,11 +148,25 @@ static void print_report(const train_command *c)
 
 /* ---- the command ---- */
 
+static cli_status write_step(const train_command *c)
+{
+    stator_model *step = NULL;
+    CLI_TRY_CTX(c->t.ctx, c->s.common.json,
+                stator_model_train_step(c->t.model, &c->s.options, &step));
+    const stator_status status = stator_x_model_write(step, c->step_file);
+    stator_model_destroy(step);
+    CLI_TRY_CTX(c->t.ctx, c->s.common.json, status);
+    return CLI_OK;
+}
+
 static cli_status run_train(train_command *c)
 {
     CLI_TRY(check_words(c));
     CLI_TRY(cli_open_model(&c->s.common, c->s.path, &c->t.ctx, &c->t.model));
     CLI_TRY(read_options(c));
+    if (c->step_file != NULL) {
+        return write_step(c);
+    }
     CLI_NEED(c->s.log == NULL || cli_file_check(c->s.log, c->s.common.json));
     CLI_NEED(c->s.save == NULL || cli_file_check(c->s.save, c->s.common.json));
     CLI_TRY(train_open(&c->t));
@@ -192,6 +209,8 @@ cli_status cmd_train(int argc, char **argv)
         {"--shuffle", CLI_TEXT, &s->shuffle, "HOW", "on (another order in each epoch) or off"},
         {"--last", CLI_TEXT, &s->last, "HOW", "a last batch with fewer rows: keep or drop"},
         {"--log", CLI_TEXT, &s->log, "F.jsonl", "a line for each step"},
+        {"--write-step", CLI_TEXT, &c.step_file, "FILE",
+         "write the step as a model, FILE.stir (and .blob) or FILE.stirb, and end"},
         {"--save", CLI_TEXT, &s->save, "OUT.npz", "parameters and the optimizer's state by name"},
         CLI_END};
     cli_usage usage = {

@@ -1,7 +1,7 @@
 /* Stator's side of bench/peers.py: one model in one process, timed on demand.
  *
  *     peer_worker MODEL [--backend B] [--threads N] [--mode M] [--option KEY=VALUE]...
- *                 [--call new|bound] [--keep-denormals] [--input DTYPE DIMS FILE]...
+ *                 [--call new|bound] [--keep-denormals] [--train RATE] [--input DTYPE DIMS FILE]...
  *
  * An input is its dtype, its sizes between commas ("" for a scalar) and a file of its bytes, in the
  * model's order. Commands come on stdin, one a line; each is answered by one line of JSON:
@@ -16,11 +16,14 @@
  *
  * A call of kind `new` makes new output tensors and releases them after it, as a caller in Python
  * does with the peers; `bound` reuses inputs and outputs bound before. Denormals are flushed unless
- * kept: the flag is set before any thread starts, and threads inherit it. */
+ * kept: the flag is set before any thread starts, and threads inherit it. With --train a call is a
+ * step of AdamW by the cross entropy of the model's output and the last input. */
 #define _GNU_SOURCE
 #include "core/base/check.h"
+#include "core/base/diag.h"
 
 #include <stator/inspect.h>
+#include <stator/train.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +35,7 @@
 #define FLUSH_TO_ZERO_AND_DENORMALS_ARE_ZERO 0x8040u
 #endif
 
-#define PORTS_MAX 64
+#define PORTS_MAX 1024
 #define OPTIONS_MAX 16
 
 typedef struct worker {
@@ -44,6 +47,7 @@ typedef struct worker {
     uint32_t n_in, n_out;
     const char *path;
     int bound;
+    double rate; /* of training steps; 0: none */
     int32_t threads;
     stator_compile_options options;
     const char *keys[OPTIONS_MAX], *values[OPTIONS_MAX];
@@ -169,6 +173,8 @@ static int parse_flags(worker *w, int argc, char **argv, int *out_flush)
             w->options.mode = argv[++i];
         } else if (strcmp(flag, "--threads") == 0 && has_value) {
             w->threads = (int32_t)strtol(argv[++i], NULL, 10);
+        } else if (strcmp(flag, "--train") == 0 && has_value) {
+            w->rate = strtod(argv[++i], NULL);
         } else if (strcmp(flag, "--call") == 0 && has_value) {
             w->bound = strcmp(argv[++i], "bound") == 0;
         } else if (strcmp(flag, "--option") != 0 || !has_value || !add_option(w, argv[++i])) {
@@ -235,11 +241,47 @@ static void put_plan(const worker *w)
                  (unsigned long long)m.packed_bytes, (unsigned long long)m.winograd_bytes);
 }
 
+/* Scalars that a step takes beside the model's inputs: the rate and, where there is one, a seed. */
+static stator_status add_scalars(worker *w, const stator_model *step)
+{
+    const int64_t seed = 1;
+    const void *values[2] = {&w->rate, &seed};
+    const char *names[2] = {"lr", "seed"};
+    const stator_dtype dtypes[2] = {STATOR_F64, STATOR_I64};
+    for (uint32_t k = 0; k < 2; k++) {
+        uint32_t at = 0;
+        if (stator_model_find_input(step, names[k], &at) != STATOR_OK || at >= PORTS_MAX) {
+            continue; /* no random numbers */
+        }
+        ST_TRY(stator_tensor_create(w->ctx, dtypes[k], 0, NULL, &w->in[at]));
+        memcpy(stator_tensor_data(w->in[at]), values[k], 8);
+    }
+    return STATOR_OK;
+}
+
+/* Replaces the model by its training step, whose parameters and states become inputs. */
+static stator_status make_step(worker *w)
+{
+    const stator_train_options options = {
+        .struct_size = sizeof options, .loss = "cross_entropy", .optimizer = "adamw"};
+    stator_model *step = NULL;
+    ST_TRY(stator_model_train_step(w->model, &options, &step));
+    w->n_in = stator_model_input_count(step);
+    stator_status status = w->n_in <= PORTS_MAX ? add_scalars(w, step) : STATOR_OUT_OF_RANGE;
+    if (status == STATOR_OK) {
+        status = stator_train_state(w->model, step, NULL, w->n_in, w->in);
+    }
+    stator_model_destroy(w->model);
+    w->model = step;
+    return status;
+}
+
 static void command_start(worker *w)
 {
     const stator_mem_stats before = host_memory(w);
     const double t0 = now_s();
     if (stator_model_load(w->ctx, w->path, NULL, &w->model) != STATOR_OK ||
+        (w->rate != 0 && make_step(w) != STATOR_OK) ||
         stator_model_specialise(w->model, w->n_in, w->in) != STATOR_OK) {
         answer_error(w, "the model did not load");
         return;

@@ -209,12 +209,13 @@ def launch(c, run, threads):
                    os.path.join(run.folder, run.spec["model"]), "--backend", c.who, "--threads", str(threads),
                    "--call", run.args.call]
         command += ["--mode", run.args.mode] if run.args.mode else []
+        command += ["--train", "1e-4"] if run.row.is_step else []
         command += ["--keep-denormals"] if run.args.denormals == "keep" else []
         for option in (*run.row.options, *run.args.option):
             command += ["--option", option]
         kept = None if run.row.stir else run.spec.get("onnx_inputs")
         for e in run.spec["inputs"]:
-            if kept is None or e["name"] in kept:
+            if kept is None or e["name"] in kept or run.row.is_step:
                 command += ["--input", e["dtype"], ",".join(map(str, e["shape"])),
                             os.path.join(run.folder, e["file"])]
     else:

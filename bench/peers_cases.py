@@ -34,6 +34,7 @@ class Row:
     options: tuple = ()         # of Stator's backend, KEY=VALUE
     twin: str = ""              # whose .stir it is, when not its own
     vision: bool = False        # timm or transformers builds it; both import torchvision
+    is_step: bool = False       # a step of training: forward, backward, AdamW; its output is the loss
 
 
 @dataclass
@@ -93,10 +94,11 @@ def skeleton(row):
     else:
         pretend("torchvision")
     g = models()
-    g.seeded_init = lambda model, *a, **k: model
-    g.calibrate_bn = lambda model, *a, **k: model.eval()
-    g.randn = lambda *shape, **k: torch.empty(shape)
-    g.randint = lambda lo, hi, shape, key: torch.empty(shape, dtype=torch.int64)
+    for made in (g, g.L):
+        made.seeded_init = lambda model, *a, **k: model
+        made.calibrate_bn = lambda model, *a, **k: model.eval()
+        made.randn = lambda *shape, **k: torch.empty(shape)
+        made.randint = lambda lo, hi, shape, key: torch.empty(shape, dtype=torch.int64)
     if row.name == "minilm_4":
         import safetensors.torch
         safetensors.torch.load_file = lambda *a, **k: {}
@@ -297,8 +299,20 @@ def lstm_flops(seq, batch, sizes, hidden, both):
     return sum(2.0 * seq * batch * 4 * hidden * (size + hidden) * (2 if both else 1) for size in sizes)
 
 
+def step(name):
+    """A training step of a network of gen_train.py."""
+    def make():
+        models()
+        import gen_train
+        build, rows, batch, input_name = gen_train.CASES[name]
+        x, target = rows(batch, name)
+        return Case(build().train(), [x, target], [input_name, "target"], ["loss"])
+    return make
+
+
 ALL = ("eager", "compile", "autotune", "ort", "openvino")
 TORCH = ("eager", "compile", "autotune")
+STEP = dict(group="train", is_step=True, without=("autotune", "ort", "openvino"), limit="fma_f32")
 STREAM = dict(group="main", goal=(8.0, 1.8), limit="copy_nt", stir=True)
 
 CASES = [
@@ -339,6 +353,12 @@ CASES = [
     Row("resnet18_bf16_b16", in_bf16(resnet_b16), flops_of="dot_bf16", rtol=5e-2, atol=5e-2),
     Row("mlp_int8", mlp_int8, flops_of="dot_i8", rtol=0, atol=5e-2, reference="ort", without=TORCH),
     Row("resnet18_int8_b1", resnet_int8, flops_of="dot_i8", rtol=0, atol=2e-1, reference="ort", without=TORCH),
+    Row("train_vit", step("vit"), goal=(1.6, 1.6), limit_goal=0.75, vision=True, **STEP),
+    Row("train_bert", step("bert"), goal=(1.5, 1.5), vision=True, **STEP),
+    Row("train_gpt2", step("gpt2"), goal=(1.5, 1.5), vision=True, **STEP),
+    Row("train_resnet18", step("resnet18"), goal=(1.15, 1.15), **STEP),
+    Row("train_unet", step("unet"), goal=(1.0, 1.0), **STEP),
+    Row("train_lstm", step("lstm"), goal=(1.0, 1.0), **STEP),
 ]
 
 # Ours against ours: (name, its f32 twin, goal).

@@ -24,7 +24,7 @@ def key_of():
     import torch
     h = hashlib.sha256()
     files = [os.path.join(HERE, f) for f in ("peers_cases.py", "peers_prepare.py")]
-    files += [os.path.join(cases.ROOT, "tests", "conformance", f) for f in ("gen_models.py", "conf_models_lib.py")]
+    files += [os.path.join(cases.ROOT, "tests", "conformance", f) for f in ("gen_models.py", "gen_train.py", "conf_models_lib.py")]
     files += sorted(os.path.join(HERE, "models", f) for f in os.listdir(os.path.join(HERE, "models")))
     for path in files:
         with open(path, "rb") as f:
@@ -57,12 +57,21 @@ def outputs_of(result):
 
 # ---- what a workload needs at least ----
 
-def count_flops(case, module, inputs):
+def loss_of(module, inputs):
+    """The first loss of a training step, and what the step computes of it."""
+    import torch
+    x, target = inputs
+    loss = torch.nn.functional.cross_entropy(module(x), target)
+    loss.backward()
+    return loss
+
+
+def count_flops(case, module, inputs, is_step):
     """Multiplies and adds of products and convolutions, nominal: padding counted, no fast algorithm."""
     import torch
     from torch.utils.flop_counter import FlopCounterMode
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        module(*inputs)
+    with torch.set_grad_enabled(is_step), FlopCounterMode(display=False) as counter:
+        loss_of(module, inputs) if is_step else module(*inputs)
     return float(counter.get_total_flops()) + case.flops
 
 
@@ -116,8 +125,11 @@ def live_peak(module, inputs):
 
 # ---- files ----
 
-def export(case, module, inputs, path, dynamo):
+def export(case, module, inputs, path, dynamo, is_step=False):
     import torch
+    if is_step:
+        import gen_train
+        return gen_train.export(module, inputs[0], case.names[0], path)
     more = dict(external_data=False, verbose=False) if dynamo else dict(do_constant_folding=True)
     opset = max(case.opset, 18) if dynamo else case.opset
     with torch.no_grad():
@@ -176,6 +188,9 @@ def write_twin(row, module, folder):
 
 
 def reference(row, case, folder, feed):
+    if row.is_step:
+        import copy
+        return [loss_of(copy.deepcopy(case.model), case.inputs)]
     if row.reference == "torch":
         import torch
         with torch.no_grad():
@@ -216,7 +231,7 @@ def prepare(row, folder, given):
     module = case.export or case.model
     inputs = [as_tensor(x) for x in case.inputs]
     for p in module.parameters():
-        p.requires_grad_(False)
+        p.requires_grad_(row.is_step)
     spec = dict(name=row.name, key=key_of())
     spec["inputs"] = [dict(write_tensor(x, os.path.join(folder, f"in_{i}.bin")), name=n)
                       for i, (n, x) in enumerate(zip(case.names, inputs))]
@@ -225,7 +240,7 @@ def prepare(row, folder, given):
     torch.save({k: v.detach() for k, v in named.items()}, os.path.join(folder, "tensors.pt"))
     try:
         if not given_model(getattr(row.make, "registry", ""), folder, given):
-            export(case, module, inputs, os.path.join(folder, "model.onnx"), case.dynamo)
+            export(case, module, inputs, os.path.join(folder, "model.onnx"), case.dynamo, row.is_step)
         spec["onnx"] = best_for_ort(row, case, folder, feed_of(case), inputs)
         spec["onnx_inputs"] = input_names(os.path.join(folder, "model.onnx"))
     except Exception as error:
@@ -237,11 +252,11 @@ def prepare(row, folder, given):
     spec["model"] = twin_of(row) + ".stir" if row.stir else "model.onnx"
     spec["outputs"] = [write_tensor(y, os.path.join(folder, f"want_{k}.bin"))
                        for k, y in enumerate(reference(row, case, folder, feed_of(case)))]
-    spec["flops"] = count_flops(case, module, inputs)
+    spec["flops"] = count_flops(case, module, inputs, row.is_step)
     spec["weight_bytes"] = weight_bytes(module)
     spec["io_bytes"] = sum(t.numel() * t.element_size() for t in inputs) + sum(
         os.path.getsize(os.path.join(folder, o["file"])) for o in spec["outputs"])
-    spec["live_peak_bytes"] = live_peak(module, inputs)
+    spec["live_peak_bytes"] = 0 if row.is_step else live_peak(module, inputs)
     spec["model_bytes"] = os.path.getsize(os.path.join(folder, "tensors.pt"))
     return spec
 

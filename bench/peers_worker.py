@@ -34,7 +34,8 @@ class Torch:
         self.torch, self.kind, self.folder, self.spec = torch, kind, folder, spec
         torch.set_flush_denormal(flush)     # before any thread: they inherit it
         import peers_cases
-        self.case = peers_cases.skeleton(peers_cases.find(spec["name"]))
+        self.row = peers_cases.find(spec["name"])
+        self.case = peers_cases.skeleton(self.row)
         torch.set_num_threads(threads)      # after the import of gen_models, which sets its own
         self.result = None
 
@@ -52,7 +53,7 @@ class Torch:
         inputs = [self.tensor(e) for e in self.spec["inputs"]]
         self.model = self.case.model
         if isinstance(self.model, self.torch.nn.Module):
-            self.fill(self.model.eval())
+            self.fill(self.model.train(self.row.is_step))
         else:
             inputs = [x.numpy() for x in inputs]    # a NumPy program
         self.inputs = inputs
@@ -61,11 +62,13 @@ class Torch:
         """Puts the values of tensors.pt into a module that has none, without a second copy of them."""
         torch = self.torch
         values = torch.load(os.path.join(self.folder, "tensors.pt"), weights_only=True)
+        parameters = {}     # by memory: what is shared stays so
         for name, value in values.items():
             path, _, leaf = name.rpartition(".")
             owner = module.get_submodule(path)
             if leaf in owner._parameters:
-                owner._parameters[leaf] = torch.nn.Parameter(value, requires_grad=False)
+                made = torch.nn.Parameter(value, requires_grad=self.row.is_step)
+                owner._parameters[leaf] = parameters.setdefault(value.data_ptr(), made)
             else:
                 owner._buffers[leaf] = value
         for name, t in list(module.named_parameters()) + list(module.named_buffers()):
@@ -76,11 +79,30 @@ class Torch:
                 m._init_flat_weights()      # it keeps a list of its weights beside the parameters
 
     def compile(self):
+        if self.row.is_step:
+            self.make_step()
         if self.kind != "eager":
             mode = "max-autotune" if self.kind == "autotune" else "default"
             self.model = self.torch.compile(self.model, mode=mode)
 
+    def make_step(self):
+        """The model becomes its loss; AdamW has PyTorch's own values, fused where PyTorch has that."""
+        network = self.model
+        self.optimizer = self.torch.optim.AdamW(network.parameters(), lr=1e-4, fused=True)
+        self.model = lambda x, target: self.torch.nn.functional.cross_entropy(network(x), target)
+
+    def run_steps(self, n):
+        start = time.perf_counter()
+        for _ in range(n):
+            self.optimizer.zero_grad()
+            self.result = self.model(*self.inputs)
+            self.result.backward()
+            self.optimizer.step()
+        return time.perf_counter() - start
+
     def run(self, n):
+        if self.row.is_step:
+            return self.run_steps(n)
         model, inputs = self.model, self.inputs
         guard = self.torch.inference_mode() if self.kind == "eager" else self.torch.no_grad()
         with guard:

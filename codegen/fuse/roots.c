@@ -700,9 +700,21 @@ static bool is_op(const cg_unit *unit, const cg_root *root, uint32_t op)
     return root->node && stator_node_at(unit->view, root->node)->op == op;
 }
 
+static bool is_factor(const cg_unit *unit, const cg_root *root)
+{
+    for (uint32_t k = 0; k < root->n_readers; k++) {
+        const cg_root *reader = &unit->roots.data[unit->readers[root->first_reader + k]];
+        if (is_op(unit, reader, STATOR_OPCODE_dot_general)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Convolutions read and write their channels as neighbours when a library does them; what is made
  * of their results element by element, window by window, concatenated or channel by channel is
- * stored alike, and so is what is made of values of which views show that they lie so. */
+ * stored alike, and so is what is made of values of which views show that they lie so. But not the
+ * factors of products, which sum over rows of them, nor products of other sizes. */
 static bool follow_channels(cg_unit *unit, const cg_root *root)
 {
     cg_value *v = &unit->values[root->value];
@@ -716,11 +728,12 @@ static bool follow_channels(cg_unit *unit, const cg_root *root)
             (memcmp(from->dims, v->dims, v->rank * sizeof *v->dims) == 0 ||
              is_op(unit, root, STATOR_OPCODE_reduce_window) ||
              is_op(unit, root, STATOR_OPCODE_concat) ||
-             (v->rank > 2 && from->dims[0] == v->dims[0] && from->dims[1] == v->dims[1]));
+             (v->rank > 2 && from->dims[0] == v->dims[0] && from->dims[1] == v->dims[1] &&
+              !is_op(unit, root, STATOR_OPCODE_dot_general)));
         is_last = is_alike && from->order && from->order[from->rank - 1u] == 1u;
     }
     if (v->rank < 3 || is_op(unit, root, STATOR_OPCODE_conv_weight_grad) ||
-        (!is_last && !cg_reads_channels(unit, root))) {
+        (!is_last && (is_factor(unit, root) || !cg_reads_channels(unit, root)))) {
         return true;
     }
     uint32_t order[CG_RANK_MAX] = {0};

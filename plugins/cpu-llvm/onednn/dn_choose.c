@@ -13,6 +13,8 @@
 #define TUNE_MACS 1000000   /* below, the choice is not worth the time to measure */
 #define TUNE_MACS_ALL 10000 /* the same with DNNL_TUNE_ALL */
 
+#define FAR_BYTES 2048 /* from one row to the next */
+
 #define HINTED_LESS 16 /* a measurement holds down to a sixteenth of the work */
 
 /* ---- candidates ---- */
@@ -126,6 +128,18 @@ uint32_t dn_best_class(const dn_op *op, const dn_sizes *s)
 
 /* ---- without measuring ---- */
 
+/* Does a product read rows of weights that lie far apart, where they lie? Its kernel takes 64
+ * columns at a time, so that each row that it comes to is another page: packed, the same weights
+ * take half the time. */
+static bool has_far_rows(const dn_op *op, const dn_desc *desc)
+{
+    const dnnl_memory_desc_t *y = &desc->md[DN_Y2];
+    const dnnl_dim_t *strides = y->format_desc.blocking.strides;
+    return op->contraction.kind == ST_CONTRACTION_GEMM && y->ndims >= 2 &&
+           dnnl_memory_desc_equal(&desc->md[DN_Y], y) && strides[y->ndims - 1] == 1 &&
+           strides[y->ndims - 2] * (int64_t)st_element_bytes(op->contraction.y.dtype) >= FAR_BYTES;
+}
+
 /* A rough time in bytes: what is moved, and what a slower implementation loses (it does about half
  * of the products, of which there are some 16 in the time of a byte). */
 static uint64_t cost_of(dn_op *op, const dn_sizes *s, const dn_desc *desc)
@@ -143,7 +157,8 @@ static uint64_t cost_of(dn_op *op, const dn_sizes *s, const dn_desc *desc)
     if (desc->sum) {
         cost += 2u * dnnl_memory_desc_get_size(&desc->md[DN_OUT2]);
     }
-    return cost + (desc->class_ == DN_GEMM ? (uint64_t)(macs / 16) : 0);
+    const bool is_slow = desc->class_ == DN_GEMM || has_far_rows(op, desc);
+    return cost + (is_slow ? (uint64_t)(macs / 16) : 0);
 }
 
 /* The cheapest of oneDNN's, described; class DN_NO: none. */

@@ -43,6 +43,7 @@ typedef struct tuning {
     const dn_sizes *sizes;
     uint32_t times;
     uint32_t n;
+    bool is_part; /* the sizes are those of a part of the contraction */
     bench memory;
     trial all[TRIALS_MAX];
 } tuning;
@@ -125,7 +126,8 @@ static void add(tuning *t, const dn_candidate *how)
     t->n += status == STATOR_OK;
 }
 
-/* Is what was guessed one way of several? What moves no images, and is not "gemm", mostly wins. */
+/* Is what was guessed one way of several? What moves no images, and is not "gemm", mostly wins. A
+ * part of the rows says nothing about weights that are packed once for all of them. */
 static bool has_rivals(const tuning *t, const dn_candidate *guessed)
 {
     const dn_op *op = t->op;
@@ -135,7 +137,8 @@ static bool has_rivals(const tuning *t, const dn_candidate *guessed)
            guessed->move_x || is_image_moved || guessed->is_sum ||
            (op->contraction.kind == ST_CONTRACTION_CONV && t->n &&
             t->all[0].plan->desc.class_ == DN_GEMM) ||
-           (guessed->move_y && !op->has_constant && op->contraction.kind == ST_CONTRACTION_GEMM);
+           (guessed->move_y && !op->has_constant && !t->is_part &&
+            op->contraction.kind == ST_CONTRACTION_GEMM);
 }
 
 static void collect(tuning *t, const dn_candidate *guessed, bool with_winograd)
@@ -409,6 +412,7 @@ dn_candidate dn_tune(dn_op *op, const dn_sizes *sizes, const dn_candidate *guess
     }
     const dn_sizes part = part_of(op, sizes);
     tuning t = {.op = op, .sizes = &part, .times = is_thorough ? TIMES_ALL : 1u};
+    t.is_part = memcmp(&part, sizes, sizeof part) != 0;
     collect(&t, guessed, may_win && !has_kin);
     if (t.n > 1) {
         measure(&t);

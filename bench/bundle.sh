@@ -14,6 +14,7 @@
 #   lib/stator/plugins-soft, tests/softgpu   cuda_soft and the software device, for a comparison there
 #   cases.tar.xz     the ONNX cases, which device.sh unpacks
 #   models.tar.xz    the models of build/models without their weights
+#   train.tar.xz     the networks of build/train, which are trained, without theirs
 #   BUNDLE           what was packed from what
 #
 # The folder may be moved. It needs an x86-64 or aarch64 Linux like that of the build, and a glibc no
@@ -115,7 +116,7 @@ copy_hip_on_cuda() {
 
 copy_data() {
     local file
-    for file in device.sh device_report.py device_models.py device_graphs.py device_streams.py gpu.py gpu_torch.py gpu; do
+    for file in device.sh device_report.py device_models.py device_train.py device_graphs.py device_streams.py gpu.py gpu_torch.py gpu; do
         [ ! -e "bench/$file" ] || cp -r "bench/$file" "$dir/bench/"
     done
     if [ -e build/cases/.complete ] || [ -d build/cases/node ]; then
@@ -127,6 +128,23 @@ copy_data() {
     # STATOR_SOFT_DEVICE=1 build/release/bin/stator conform cuda_soft --cases build/cases --json
     [ ! -e build/soft.json ] || cp build/soft.json "$dir/soft.json"
     copy_models
+    copy_networks
+}
+
+# The networks to train, packed once for a build/train, which tests/conformance/gen_train.py makes.
+copy_networks() {
+    local python
+    for python in build/venv-models/bin/python build/venv-bench/bin/python; do
+        [ ! -e build/train.tar.xz ] && [ -d build/train ] && [ -x $python ] || continue
+        rm -rf build/train-packed
+        "$python" bench/train_pack.py build/train build/train-packed &&
+            tar -C build -c train-packed | xz -6 >build/train.part && mv build/train.part build/train.tar.xz
+    done
+    if [ -e build/train.tar.xz ]; then
+        cp build/train.tar.xz "$dir/"
+    else
+        missing="${missing:-} train.tar.xz(tests/conformance/gen_train.py build/train makes it)"
+    fi
 }
 
 # The models' graphs without their weights, packed once for a build/models.

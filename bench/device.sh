@@ -18,6 +18,8 @@
 #   graphs      500 random graphs by generated kernels, three calls each, bit by bit beside the
 #               software device, which runs there too (it needs a C compiler)
 #   models      the models of build/models with weights made there from seeds, beside eager
+#   train       the networks of gen_train.py with weights made there: losses beside inductor-cpu's or
+#               eager's, a step's time beside PyTorch's
 #   streams     bench/device_streams.py: tensors of torch in and out on its streams, 0 copies, 0 waits
 #   speed       bench/gpu.py: streaming rows and products beside torch
 #   workloads   bench/gpu.py: models beside torch
@@ -111,6 +113,12 @@ models_on() { python3 bench/device_models.py "$out/$2.json" --backend "$1"; }
 
 models() { models_on "$backend" models; }
 
+train() {
+    local beside=eager
+    [ ! -e lib/stator/plugins-1/cpu_llvm.so ] || beside=inductor-cpu
+    python3 bench/device_train.py "$out/train.json" --backend "$backend" --beside "$beside"
+}
+
 # Names the libraries of hip_soft: HIP over what $backend is measured on.
 hip_on_cuda() {
     local folder=$PWD/lib/hip-on-cuda arch
@@ -141,7 +149,7 @@ sanitize() {
     return $status
 }
 
-export -f facts bits_of bits products conform_on conform find_nvrtc models_on models hip_on_cuda hip hip_models sanitize
+export -f facts bits_of bits products conform_on conform find_nvrtc models_on models train hip_on_cuda hip hip_models sanitize
 export backend cases out
 part facts 30 bash -c facts
 part backends 40 bin/stator backends --probe --all
@@ -151,6 +159,7 @@ part products 20 bash -c products
 part conform 170 bash -c conform
 part graphs 150 python3 bench/device_graphs.py "$out/graphs.json" --backend "$backend"
 part models 200 bash -c models
+part train 300 bash -c train
 part speed 200 python3 bench/gpu.py "$out/speed.json" streaming --backend "$backend"
 # gpu_bench reads ONNX files there: the frontend finds its libraries in lib.
 part workloads 400 env LD_LIBRARY_PATH="$PWD/lib" python3 bench/gpu.py "$out/workloads.json" models --backend "$backend"

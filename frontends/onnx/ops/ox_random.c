@@ -97,6 +97,14 @@ void ox_multinomial(ox_node *n)
 
 /* ---- Dropout ---- */
 
+/* Is the ratio known to be 0? Then nothing is drawn, and nothing dropped. */
+static bool drops_nothing(ox_node *n)
+{
+    uint32_t count = 0;
+    const double *ratio = ox_in(n, 1) != 0 ? ox_known_floats(n, ox_in(n, 1), &count) : NULL;
+    return ratio != NULL && count == 1 && ratio[0] == 0;
+}
+
 void ox_dropout(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
@@ -105,7 +113,7 @@ void ox_dropout(ox_node *n)
     const stator_dtype mask_dtype = n->version < 10 ? ox_dtype(n, x) : STATOR_BOOL;
     const bool is_training = n->version >= 12 && ox_in(n, 2) != 0 &&
                              ox_need_int(n, ox_in(n, 2), "the training mode") != 0;
-    if (!is_training) {
+    if (!is_training || drops_nothing(n)) {
         ox_out(n, 0, x);
         ox_out(n, 1, ox_wants(n, 1) ? ox_expand(n, ox_scalar(n, mask_dtype, 1), rank, dims) : 0);
         return;

@@ -47,12 +47,16 @@ static stator_ref positions(const sampler *s, uint32_t i, const stator_ref limit
     }
     const stator_ref last[4] = {p, limits[1], limits[2], limits[0]};
     if (s->is_reflection) {
-        return stator_emit_expr(s->e, REFLECT("p"), "p,lo,hi,n", 4, last, STATOR_NONE);
+        p = stator_emit_expr(s->e, REFLECT("p"), "p,lo,hi,n", 4, last, STATOR_NONE);
+    } else if (!s->is_zeros && !s->is_cubic) {
+        p = stator_emit_expr(s->e, "select(bit_or(p < lo, p > hi), min(max(p, 0), n - 1), p)",
+                             "p,lo,hi,n", 4, last, STATOR_NONE);
     }
-    return s->is_zeros || s->is_cubic
+    /* On the outermost pixels a clamped or mirrored position has no slope, as in PyTorch. */
+    return s->is_zeros || s->is_cubic || s->is_nearest
                ? p
-               : stator_emit_expr(s->e, "select(bit_or(p < lo, p > hi), min(max(p, 0), n - 1), p)",
-                                  "p,lo,hi,n", 4, last, STATOR_NONE);
+               : stator_emit_expr(s->e, "select(p == 0, 0, select(p == n - 1, n - 1, p))", "p,n",
+                                  STATOR_IN(p, limits[0]), STATOR_NONE);
 }
 
 /* Taps of one axis: *index f64 [N, T, P] not yet inside, *weight f64 [N, T, P]. */
@@ -74,7 +78,7 @@ static void taps(const sampler *s, stator_ref p, stator_ref *index, stator_ref *
         : s->is_cubic
             ? "d = abs(at - unsqueeze(p, 1)); select(d <= 1, (1.25 * d - 2.25) * d * d + 1, "
               "((-0.75 * d + 3.75) * d - 6) * d + 3)"
-            : "1 - abs(at - unsqueeze(p, 1))";
+            : "d = unsqueeze(p, 1) - at; 1 - select(d < 0, -d, d)"; /* slope on a tap: to the right */
     *weight = stator_emit_expr(s->e, program, "at,p", 2, in, STATOR_NONE);
 }
 

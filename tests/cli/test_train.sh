@@ -1,37 +1,14 @@
 #!/usr/bin/env bash
 # stator train: digits from random weights, two runs of equal bits, the log, what a step is made of,
 # and each bad input as one sentence.
-. "$STATOR_SOURCE/tests/cli/sizes_kit.sh"
+. "$STATOR_SOURCE/tests/cli/train_kit.sh"
 
-says() { # status, words, arguments...
-    local want=$1 words=$2
-    shift 2
-    expect "$want" "$words" "$STATOR" "$@" "${plugins[@]}"
-}
-digits=$STATOR_SOURCE/examples/digits
-soft=$STATOR_BUILD/lib/stator/plugins-soft
 net=(--loss cross_entropy --output /0/0.13/Gemm_output_0 --data "$digits/train.npz")
 
-# ---- data of a line: y = 2 x1 - x2 + 0.5 ----
+python3 - <<'END' || fail "the data were not made"
+import struct
+from line_data import archive, floats, t, x
 
-PYTHONPATH=$STATOR_SOURCE/tests/cli PYTHONDONTWRITEBYTECODE=1 python3 - <<'END' || fail "the data were not made"
-import struct, zipfile
-import npy
-
-def archive(path, **arrays):
-    with zipfile.ZipFile(path, "w") as z:
-        for name, (kind, shape, data) in arrays.items():
-            npy.write("a.npy", kind, shape, data)
-            z.write("a.npy", name + ".npy")
-
-def floats(*values):
-    return struct.pack(f"<{len(values)}f", *values)
-
-xs = [(i % 5 - 2) / 2 for i in range(20)]
-ys = [(i % 7 - 3) / 3 for i in range(20)]
-x = ("<f4", (20, 2), floats(*(v for pair in zip(xs, ys) for v in pair)))
-t = ("<f4", (20, 1), floats(*(2 * a - b + 0.5 for a, b in zip(xs, ys))))
-archive("line.npz", x=x, target=t)
 archive("wide.npz", x=("<f8", (20, 2), struct.pack("<40d", *range(40))), target=t)
 archive("missing.npz", x=x)
 archive("more.npz", x=x, target=t, weight=t)
@@ -41,18 +18,8 @@ archive("kind.npz", x=("<i8", (20, 2), struct.pack("<40q", *range(40))), target=
 archive("huge.npz", x=("<f4", (20, 2), floats(*[1e38] * 40)), target=t)
 archive("classes.npz", x=x, target=("<i8", (20,), struct.pack("<20q", *[0] * 19, 3)))
 END
-cat >line.stir <<'END'
-stir 1
-sym N in [1, 1000]
-graph @line(%x: f32[N, 2], param %w "w": f32[2, 1] = {0, 0}, param %b "b": f32[1] = {0}) {
-  %p = matmul(%x, %w)
-  %y = add(%p, %b)
-  return y: %y
-}
-END
 sed 's/f32\[2, 1\] = {0, 0}/f32[2, 3] = {0, 1, 0, 0, 0, 1}/' line.stir >three.stir
 sed 's/N, 2/4, 2/; s/^sym.*//' line.stir >four.stir
-fit=(train line.stir --loss mse --optimizer sgd --lr 0.3 --data line.npz --batch 8)
 
 says 0 '"steps":	120' "${fit[@]}" --epochs 40 --val line.npz --json
 grep -q '"dropped_rows":	0' out || fail "rows were left out: $(cat out)"

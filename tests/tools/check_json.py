@@ -309,7 +309,7 @@ def lists(w):
             "options": [{"name": str, "kind": str, "default": TEXT_OR_NULL}]}
     w.facts(dict.fromkeys(["optimizers", "losses", "schedules", "step"], [item]), 0, "optimizers")
     trained = {"steps": int, "first_loss": NUMBER, "last_loss": NUMBER, "median_ms": NUMBER, "compile_ms": NUMBER,
-               "peak_bytes": int, "dropped_rows": int, "stopped_at": None,
+               "peak_bytes": int, "dropped_rows": int, "resumed_at": None, "stopped_at": None,
                "coverage": dict(COVERAGE, **dict.fromkeys(["write_backs", "write_back_copies", "write_back_bytes"], int)),
                "val": {"loss": NUMBER, "accuracy": (NUMBER, None)}}
     w.facts(trained, 0, "train", "digits.onnx", "--loss", "cross_entropy", "--data", "test.npz", "--val", "test.npz",

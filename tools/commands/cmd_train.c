@@ -44,6 +44,8 @@ static cli_status check_words(const train_command *c)
                 "--batch and --epochs are at least 1");
     CLI_FAIL_IF(c->s.batch > INT32_MAX || c->s.epochs > INT32_MAX, json, INVALID, NULL,
                 "--batch and --epochs are at most %d", INT32_MAX);
+    CLI_FAIL_IF(c->s.checkpoint == NULL && (c->s.every != 0 || c->s.resume), json, INVALID, NULL,
+                "--every and --resume need --checkpoint, a folder");
     CLI_FAIL_IF(!isfinite(c->s.lr), json, INVALID, NULL, "--lr is no finite number");
     return CLI_OK;
 }
@@ -121,15 +123,16 @@ static cJSON *known(double value)
 static void print_report(const train_command *c)
 {
     const train_report *r = &c->t.report;
+    const train_position *at = &c->t.at;
     if (!c->s.common.json) {
-        (void)printf("%lld steps: loss %.6g, then %.6g; %.3f ms a step\n", (long long)r->steps,
-                     r->first_loss, r->last_loss, r->median_ms);
+        (void)printf("%lld steps: loss %.6g, then %.6g; %.3f ms a step\n", (long long)at->steps,
+                     at->first_loss, at->last_loss, r->median_ms);
         return;
     }
     cJSON *root = cJSON_CreateObject();
-    cJSON_AddItemToObject(root, "steps", cli_json_size(r->steps));
-    cJSON_AddItemToObject(root, "first_loss", cli_json_number(r->first_loss));
-    cJSON_AddItemToObject(root, "last_loss", cli_json_number(r->last_loss));
+    cJSON_AddItemToObject(root, "steps", cli_json_size(at->steps));
+    cJSON_AddItemToObject(root, "first_loss", cli_json_number(at->first_loss));
+    cJSON_AddItemToObject(root, "last_loss", cli_json_number(at->last_loss));
     cJSON *val = c->s.val != NULL && r->stopped_at < 0 ? cJSON_CreateObject() : cJSON_CreateNull();
     if (cJSON_IsObject(val)) {
         cJSON_AddItemToObject(val, "loss", cli_json_number(r->val_loss));
@@ -142,6 +145,8 @@ static void print_report(const train_command *c)
     cJSON_AddItemToObject(root, "dropped_rows", cli_json_size(r->dropped_rows));
     cJSON_AddItemToObject(root, "stopped_at",
                           r->stopped_at >= 0 ? cli_json_size(r->stopped_at) : cJSON_CreateNull());
+    cJSON_AddItemToObject(root, "resumed_at",
+                          r->resumed_at > 0 ? cli_json_size(r->resumed_at) : cJSON_CreateNull());
     cJSON_AddItemToObject(root, "coverage", cli_json_coverage(c->t.step.function));
     cli_print_json(root);
 }
@@ -211,6 +216,9 @@ cli_status cmd_train(int argc, char **argv)
         {"--log", CLI_TEXT, &s->log, "F.jsonl", "a line for each step"},
         {"--write-step", CLI_TEXT, &c.step_file, "FILE",
          "write the step as a model, FILE.stir (and .blob) or FILE.stirb, and end"},
+        {"--checkpoint", CLI_TEXT, &s->checkpoint, "DIR", "keep where the training stands here"},
+        {"--every", CLI_NUMBER, &s->every, "N", "steps between checkpoints (those of an epoch)"},
+        {"--resume", CLI_FLAG, &s->resume, NULL, "go on from the checkpoint, where there is one"},
         {"--save", CLI_TEXT, &s->save, "OUT.npz", "parameters and the optimizer's state by name"},
         CLI_END};
     cli_usage usage = {

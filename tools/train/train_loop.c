@@ -176,12 +176,12 @@ static double number_of(const stator_tensor *tensor)
     return st_load_f64(stator_tensor_dtype(tensor), stator_tensor_data(tensor), 0);
 }
 
-static void write_log(train *t, int64_t epoch, double loss, double ms)
+static void write_log(train *t, double loss, double ms)
 {
     cJSON *row = cJSON_CreateObject();
     const double lr = t->step.n_out > 1 ? number_of(t->step.out[1]) : t->settings->lr;
-    cJSON_AddItemToObject(row, "step", cli_json_size(t->report.steps));
-    cJSON_AddItemToObject(row, "epoch", cli_json_size(epoch + 1));
+    cJSON_AddItemToObject(row, "step", cli_json_size(t->at.steps));
+    cJSON_AddItemToObject(row, "epoch", cli_json_size(t->at.epoch + 1));
     cJSON_AddItemToObject(row, "loss", cli_json_number(loss));
     cJSON_AddItemToObject(row, "lr", cli_json_number(lr));
     cJSON_AddNumberToObject(row, "ms", ms);
@@ -191,30 +191,37 @@ static void write_log(train *t, int64_t epoch, double loss, double ms)
     cJSON_Delete(row);
 }
 
-static cli_status one_step(train *t, int64_t epoch, int64_t first, int64_t n)
+/* On the next n rows of the epoch. */
+static cli_status one_step(train *t, int64_t n)
 {
     train_program *p = &t->step;
     train_report *r = &t->report;
-    CLI_TRY(train_data_fill(&t->data, first, n, p->in));
+    CLI_TRY(train_data_fill(&t->data, t->at.row, n, p->in));
     const uint64_t start = st_now_ns();
     CLI_TRY_CTX(t->ctx, t->settings->common.json,
                 stator_call_tensors(p->function, p->n_in, p->in, p->n_out, p->out));
     const double ms = cli_ms_since(start), loss = number_of(p->out[0]);
-    if (r->steps == 0) {
-        r->first_loss = loss;
+    if (t->n_times == 0) {
         r->compile_ms = (double)stator_function_compile_ns(p->function) / 1e6;
     }
-    t->times[r->steps++] = ms;
-    r->last_loss = loss;
+    if (t->at.steps == 0) {
+        t->at.first_loss = loss;
+    }
+    t->times[t->n_times++] = ms;
+    t->at.steps++;
+    t->at.last_loss = loss;
     if (t->log.file != NULL) {
-        write_log(t, epoch, loss, ms);
+        write_log(t, loss, ms);
     }
     if (!isfinite(loss)) {
-        r->stopped_at = r->steps;
+        r->stopped_at = t->at.steps;
         (void)fprintf(stderr, "the loss is %s at step %lld (epoch %lld)\n",
-                      isnan(loss) ? "nan" : "inf", (long long)r->steps, (long long)epoch + 1);
+                      isnan(loss) ? "nan" : "inf", (long long)t->at.steps,
+                      (long long)t->at.epoch + 1);
         return CLI_WRONG;
     }
+    t->at.row += n;
+    t->at.sum += loss * (double)n;
     return CLI_OK;
 }
 
@@ -285,11 +292,11 @@ static cli_status validate(train *t)
 
 /* ---- epochs ---- */
 
-static void print_epoch(const train *t, int64_t epoch, double mean)
+static void print_epoch(const train *t, int64_t rows)
 {
     const train_report *r = &t->report;
-    (void)fprintf(stderr, "epoch %lld of %lld: loss %.6g", (long long)epoch + 1,
-                  (long long)t->settings->epochs, mean);
+    (void)fprintf(stderr, "epoch %lld of %lld: loss %.6g", (long long)t->at.epoch + 1,
+                  (long long)t->settings->epochs, t->at.sum / (double)rows);
     if (t->settings->val != NULL) {
         (void)fprintf(stderr, ", validation %.6g", r->val_loss);
     }
@@ -299,34 +306,34 @@ static void print_epoch(const train *t, int64_t epoch, double mean)
     (void)fprintf(stderr, "\n");
 }
 
-static cli_status one_epoch(train *t, int64_t epoch)
+/* From the row that it stands at: a checkpoint may lie in the middle of an epoch. */
+static cli_status one_epoch(train *t)
 {
     const train_settings *s = t->settings;
-    double sum = 0;
-    int64_t rows = 0;
+    const int64_t rest = keeps_rest(t, &t->data) ? 0 : t->data.rows % s->batch;
+    const int64_t rows = t->data.rows - rest;
     train_data_order(&t->data, s->shuffle == NULL || strcmp(s->shuffle, "on") == 0,
-                     (uint64_t)s->seed, (uint64_t)epoch);
-    for (int64_t first = 0; first < t->data.rows; first += s->batch) {
-        const int64_t left = t->data.rows - first, n = left < s->batch ? left : s->batch;
-        if (n < s->batch && !keeps_rest(t, &t->data)) {
-            t->report.dropped_rows += n;
-            break;
+                     (uint64_t)s->seed, (uint64_t)t->at.epoch);
+    while (t->at.row < rows) {
+        CLI_TRY(one_step(t, st_min_i64(rows - t->at.row, s->batch)));
+        if (s->every != 0 ? t->at.steps % s->every == 0 : t->at.row == rows) {
+            CLI_TRY(train_checkpoint_write(t));
         }
-        CLI_TRY(one_step(t, epoch, first, n));
-        sum += t->report.last_loss * (double)n;
-        rows += n;
     }
     if (s->val != NULL) {
         CLI_TRY(validate(t));
     }
-    print_epoch(t, epoch, sum / (double)rows);
+    print_epoch(t, rows);
+    t->report.dropped_rows += rest;
     return CLI_OK;
 }
 
 static cli_status run_epochs(train *t)
 {
-    for (int64_t epoch = 0; epoch < t->settings->epochs; epoch++) {
-        CLI_TRY(one_epoch(t, epoch));
+    for (; t->at.epoch < t->settings->epochs; t->at.epoch++) {
+        CLI_TRY(one_epoch(t));
+        t->at.row = 0;
+        t->at.sum = 0;
     }
     return CLI_OK;
 }
@@ -337,6 +344,7 @@ cli_status train_run(train *t)
     const int64_t steps = (t->data.rows + s->batch - 1) / s->batch * s->epochs;
     stator_mem_stats stats = {.struct_size = sizeof stats};
     t->report = (train_report){.stopped_at = -1, .val_loss = NAN, .val_accuracy = NAN};
+    CLI_TRY(train_checkpoint_open(t));
     t->times = calloc((size_t)steps + 1u, sizeof *t->times);
     CLI_FAIL_IF(t->times == NULL, s->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
     CLI_NEED(s->log == NULL || cli_file_open(&t->log, s->log, s->common.json));
@@ -346,66 +354,16 @@ cli_status train_run(train *t)
     }
     stator_ctx_mem_stats(t->ctx, &stats);
     t->report.peak_bytes = stats.peak_bytes;
-    if (t->report.steps != 0) {
-        cli_sort(t->times, (size_t)t->report.steps);
-        t->report.median_ms = t->times[t->report.steps / 2];
+    if (t->n_times != 0) {
+        cli_sort(t->times, t->n_times);
+        t->report.median_ms = t->times[t->n_times / 2];
     }
-    return status;
-}
-
-/* ---- saving ---- */
-
-/* A tensor of the state, in host memory. */
-static stator_status on_host(stator_ctx *ctx, stator_tensor *tensor, stator_tensor **out)
-{
-    const DLTensor *view = stator_tensor_view(tensor);
-    *out = NULL;
-    if (strcmp(stator_tensor_device(tensor), "cpu") == 0) {
-        stator_tensor_retain(tensor);
-        *out = tensor;
-        return STATOR_OK;
-    }
-    ST_TRY(stator_tensor_create(ctx, stator_tensor_dtype(tensor), (uint32_t)view->ndim, view->shape,
-                                out));
-    return stator_tensor_copy(ctx, *out, tensor);
-}
-
-static cli_status list_state(const train *t, cli_tensors *list)
-{
-    const int json = t->settings->common.json;
-    for (uint32_t k = stator_model_input_count(t->model); k < t->step.n_in; k++) {
-        stator_port_info port = {.struct_size = sizeof port};
-        stator_tensor *tensor = NULL;
-        bool is_data = t->step.is_own[k] != 0;
-        for (uint32_t i = 0; i < t->data.n_ports; i++) {
-            is_data |= t->data.ports[i].input == k;
-        }
-        if (is_data) {
-            continue;
-        }
-        CLI_TRY_CTX(t->ctx, json, stator_model_input_info(t->step.model, k, &port));
-        CLI_TRY_CTX(t->ctx, json, on_host(t->ctx, t->step.in[k], &tensor));
-        tensor = cli_to_numpy(t->ctx, tensor);
-        CLI_FAIL_IF(tensor == NULL || !cli_tensors_add(list, port.name, tensor), json,
-                    "RESOURCE_EXHAUSTED", NULL, "out of memory");
-    }
-    return CLI_OK;
-}
-
-cli_status train_save(const train *t, const char *path)
-{
-    char errbuf[512];
-    cli_tensors list = {.ctx = t->ctx};
-    cli_status status = list_state(t, &list);
-    if (status == CLI_OK && !cli_write_npz(path, &list, errbuf)) {
-        status = cli_fail(t->settings->common.json, "UNAVAILABLE", NULL, "%s: %s", path, errbuf);
-    }
-    cli_tensors_free(&list);
     return status;
 }
 
 void train_close(train *t)
 {
+    train_checkpoint_close(t);
     train_data_free(&t->data);
     train_data_free(&t->val);
     close_program(&t->step);

@@ -2,6 +2,7 @@
 #ifndef STATOR_TOOL_TRAIN_H
 #define STATOR_TOOL_TRAIN_H
 
+#include "core/base/fdio.h"
 #include "tools/cli/cli.h"
 
 #include <stator/train.h>
@@ -56,15 +57,33 @@ typedef struct train_settings {
     cli_common common;
     cli_compile compile;
     stator_train_options options;
-    const char *path, *data, *val, *log, *save, *init, *shuffle, *last;
+    const char *path, *data, *val, *log, *save, *init, *shuffle, *last, *checkpoint;
     double lr;
     int64_t epochs, batch, seed;
+    int64_t every; /* steps between checkpoints; 0: one behind each epoch */
+    int resume;
 } train_settings;
 
+/* Where a training stands, behind a step. */
+typedef struct train_position {
+    int64_t steps, epoch; /* made so far; the epoch it is in, from 0 */
+    int64_t row;          /* rows of the epoch that are done */
+    double sum;           /* of their losses */
+    double first_loss, last_loss;
+} train_position;
+
+/* A folder in which a training keeps where it stands. */
+typedef struct train_checkpoint {
+    bool is_open;
+    st_fd dir; /* locked while a training writes to it */
+    char path[4200], part[4240];
+} train_checkpoint;
+
 typedef struct train_report {
-    int64_t steps, dropped_rows;
-    int64_t stopped_at; /* the step whose loss is not finite; -1: none */
-    double first_loss, last_loss, val_loss, val_accuracy; /* NaN: not known */
+    int64_t dropped_rows;
+    int64_t stopped_at;            /* the step whose loss is not finite; -1: none */
+    int64_t resumed_at;            /* the step that a checkpoint was written behind; 0: none */
+    double val_loss, val_accuracy; /* NaN: not known */
     double median_ms, compile_ms;
     uint64_t peak_bytes;
 } train_report;
@@ -75,8 +94,11 @@ typedef struct train {
     stator_model *model;
     train_program step, loss;
     train_data data, val;
+    train_position at;
+    train_checkpoint checkpoint;
     train_report report;
-    double *times; /* of steps */
+    double *times; /* of the steps that this run made */
+    size_t n_times;
     cli_file log;
 } train;
 
@@ -84,8 +106,19 @@ typedef struct train {
  * CLI_WRONG: a loss is not finite. */
 cli_status train_open(train *t);
 cli_status train_run(train *t);
-/* Writes what a step holds, under the names of its inputs: parameters, states, the step number. */
+/* Does the training change this input of its step? */
+bool train_is_state(const train *t, uint32_t input);
+/* Adds what a step holds, in host memory, under the names of its inputs behind the prefix:
+ * parameters, states, the step number. */
+cli_status train_list_state(const train *t, const char *prefix, cli_tensors *list);
+/* Writes these into an archive. */
 cli_status train_save(const train *t, const char *path);
+/* Makes or opens the folder of checkpoints that the settings name, and goes on from the one in it
+ * where they say so. A folder that holds one is refused otherwise. */
+cli_status train_checkpoint_open(train *t);
+/* Publishes where the training stands; what was published before stays when that fails. */
+cli_status train_checkpoint_write(train *t);
+void train_checkpoint_close(train *t);
 void train_close(train *t);
 
 #endif

@@ -73,6 +73,14 @@ const stator_graph *st_model_signature(const stator_model *model);
 /* The model's graph. NEED_VALUE: there is none yet. */
 stator_status st_model_need_graph(const stator_model *model, const stator_graph **out_graph,
                                   stator_diag **err);
+/* The parameter of that name; 0. */
+stator_ref st_graph_find_param(const stator_graph *graph, const char *name);
+/* The same; NOT_FOUND says the nearest, `whose` ("the model") has none of it. */
+stator_status st_graph_require_param(const stator_graph *graph, const char *whose, const char *name,
+                                     stator_ref *out_param, stator_diag **err);
+/* INVALID_ARGUMENT unless a tensor has dtype and shape of the parameter. */
+stator_status st_graph_check_param(const stator_graph *graph, stator_ref param,
+                                   const stator_tensor *value, stator_diag **err);
 /* A copy of the model's graph, to be changed; NEED_VALUE: there is none yet. */
 stator_status st_model_copy(const stator_model *model, st_module **out_copy, stator_diag **err);
 /* The end of a change: the copy becomes a model, or goes when status is an error, which the context

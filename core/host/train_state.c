@@ -141,18 +141,6 @@ static stator_status fill_parameter(const state_maker *m, stator_ref param, stat
 
 /* ---- tensors ---- */
 
-static stator_ref find_parameter(const state_maker *m, const char *name)
-{
-    for (stator_ref i = 1; i <= m->v->n_inputs; i++) {
-        const stator_value_row *row = stator_value_at(m->v, i);
-        if ((row->flags & STATOR_VALUE_PARAM) != 0 &&
-            strcmp(stator_string_at(m->v, row->name), name) == 0) {
-            return i;
-        }
-    }
-    return 0;
-}
-
 /* On the device that is asked for. *tensor is replaced. */
 static stator_status place_tensor(const state_maker *m, stator_tensor **tensor, stator_diag **err)
 {
@@ -178,7 +166,7 @@ static stator_status make_tensor(const state_maker *m, stator_ref input, stator_
 {
     const stator_value_row *row = stator_value_at(m->step, input);
     const stator_type_row *type = stator_value_type(m->step, input);
-    const stator_ref param = find_parameter(m, stator_string_at(m->step, row->name));
+    const stator_ref param = st_graph_find_param(m->graph, stator_string_at(m->step, row->name));
     int64_t dims[STATOR_RANK_MAX];
     stator_tensor *t = NULL;
     if (param == 0 && (row->flags & STATOR_VALUE_WRITTEN) == 0) {

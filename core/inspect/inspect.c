@@ -200,58 +200,15 @@ static stator_status place_blob(void *self, stator_blob *blob, const char **out_
     return STATOR_OK;
 }
 
-/* Files are written beside their place and moved there whole: the model may be mapped from the very
- * file that it is written to. */
-typedef struct part_file {
-    const char *path;
-    char part[4096];
-    FILE *file;
-} part_file;
-
-static stator_status open_part(const char *path, part_file *out, stator_diag **err)
-{
-    *out = (part_file){.path = path};
-    const int n = snprintf(out->part, sizeof out->part, "%s.%ld.part", path, (long)getpid());
-    ST_FAIL_IF(n < 0 || (size_t)n >= sizeof out->part, err, STATOR_INVALID_ARGUMENT,
-               "the path is too long");
-    out->file = fopen(out->part, "wb");
-    return out->file != NULL ? STATOR_OK
-                             : st_fail(err, STATOR_UNAVAILABLE, "cannot create '%s': %m", path);
-}
-
-/* Ends writing; after a failure, here or before, the part is removed. */
-static stator_status close_part(part_file *p, stator_status status, stator_diag **err)
-{
-    if (p->file != NULL && fclose(p->file) != 0 && status == STATOR_OK) {
-        status = st_fail(err, STATOR_UNAVAILABLE, "cannot write '%s': %m", p->path);
-    }
-    if (p->file != NULL && status != STATOR_OK) {
-        (void)remove(p->part);
-    }
-    p->file = NULL;
-    return status;
-}
-
-static stator_status place_part(const part_file *p, stator_diag **err)
-{
-    if (rename(p->part, p->path) == 0) {
-        return STATOR_OK;
-    }
-    const stator_status status =
-        st_fail(err, STATOR_UNAVAILABLE, "cannot replace '%s': %m", p->path);
-    (void)remove(p->part);
-    return status;
-}
-
 static stator_status write_file(const char *path, const st_str *text, stator_diag **err)
 {
-    part_file p;
-    stator_status status = open_part(path, &p, err);
+    st_part_file p;
+    stator_status status = st_part_open(path, &p, err);
     if (status == STATOR_OK && fwrite(text->data, 1, text->len, p.file) != text->len) {
         status = st_fail(err, STATOR_UNAVAILABLE, "cannot write '%s': %m", path);
     }
-    status = close_part(&p, status, err);
-    return status == STATOR_OK ? place_part(&p, err) : status;
+    status = st_part_close(&p, status, err);
+    return status == STATOR_OK ? st_part_place(&p, err) : status;
 }
 
 /* The text, and its large constants in <name>.blob beside it where there are any. */
@@ -263,14 +220,14 @@ static stator_status write_text(const stator_graph *graph, const char *path, st_
     ST_FAIL_IF(len + 6 > sizeof blob_path, err, STATOR_INVALID_ARGUMENT, "the path is too long");
     (void)snprintf(blob_path, sizeof blob_path, "%.*s.blob", (int)(len - 5), path);
     const char *slash = strrchr(blob_path, '/');
-    part_file p;
-    ST_TRY(open_part(blob_path, &p, err));
+    st_part_file p;
+    ST_TRY(st_part_open(blob_path, &p, err));
     blob_writer w = {
         .file = p.file, .path = blob_path, .name = slash != NULL ? slash + 1 : blob_path};
     const st_print_options options = {.place = place_blob, .self = &w};
-    stator_status status = close_part(&p, st_print_graph(graph, &options, text, err), err);
+    stator_status status = st_part_close(&p, st_print_graph(graph, &options, text, err), err);
     if (status == STATOR_OK && w.offset > 0) {
-        status = place_part(&p, err);
+        status = st_part_place(&p, err);
     } else if (status == STATOR_OK) {
         (void)remove(p.part); /* nothing was large enough */
     }

@@ -220,7 +220,8 @@ typedef struct kind_size {
 static const kind_size kind_sizes[] = {
     [STATOR_KIND_BACKEND] = {sizeof(stator_backend), END_OF(stator_backend, exe_destroy),
                              END_OF(stator_backend, exe_steps)},
-    [STATOR_KIND_FRONTEND] = {sizeof(stator_frontend), END_OF(stator_frontend, import), 0},
+    [STATOR_KIND_FRONTEND] = {sizeof(stator_frontend), END_OF(stator_frontend, import),
+                              END_OF(stator_frontend, import)},
     [STATOR_KIND_PASS] = {sizeof(stator_pass), END_OF(stator_pass, run), END_OF(stator_pass, run)},
     [STATOR_KIND_OPLIB] = {sizeof(stator_oplib), END_OF(stator_oplib, op_stride), 0},
 };

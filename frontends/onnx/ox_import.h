@@ -97,6 +97,8 @@ struct ox_import {
     uint64_t node_count;   /* translated so far, functions counted at each call */
 };
 
+/* The name of the file, for origins and messages; "model" without a path. */
+const char *ox_last_part(const char *path);
 /* Keeps a failure that belongs to no node. */
 stator_status ox_import_fail(ox_import *im, stator_status code, const char *format, ...)
     STATOR_PRINTF(3, 4);

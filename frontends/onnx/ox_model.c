@@ -531,7 +531,7 @@ static void translate(ox_import *im)
     st_hashset_deinit(&inits);
 }
 
-static const char *last_part(const char *path)
+const char *ox_last_part(const char *path)
 {
     const char *slash = path != NULL ? strrchr(path, '/') : NULL;
     return slash != NULL ? slash + 1 : path != NULL ? path : "model";
@@ -542,7 +542,7 @@ stator_status ox_import_model(const stator_host *host, const stator_source *sour
                               stator_diag **err)
 {
     ox_import im = {.host = host, .source = source, .options = options};
-    im.file = last_part(source->path);
+    im.file = ox_last_part(source->path);
     st_mem_init_host(&im.mem, host, 0);
     st_arena_init(&im.arena, &im.mem);
     st_arena_init(&im.scratch, &im.mem);

@@ -1,5 +1,6 @@
 /* The onnx frontend as a plugin: its note, its descriptor, how it knows an ONNX file. */
 #include "frontends/onnx/ox_model.h"
+#include "frontends/onnx/ox_rewrite.h"
 
 static const stator_option_desc OPTIONS[] = {
     {.struct_size = sizeof(stator_option_desc),
@@ -31,6 +32,12 @@ static stator_status onnx_import(void *self, const stator_source *source,
     return ox_import_model(self, source, options, builder, err);
 }
 
+static stator_status onnx_rewrite(void *self, const stator_source *source, const stator_rewrite *to,
+                                  stator_diag **err)
+{
+    return ox_rewrite_model(self, source, to, err);
+}
+
 static const stator_frontend FRONTEND = {
     .item = STATOR_ITEM_OPTIONS(
         stator_frontend, STATOR_KIND_FRONTEND, "onnx",
@@ -40,6 +47,7 @@ static const stator_frontend FRONTEND = {
     .extensions = "onnx",
     .sniff = onnx_sniff,
     .import = onnx_import,
+    .rewrite = onnx_rewrite,
 };
 
 static const stator_item *const ITEMS[] = {&FRONTEND.item};

@@ -6,13 +6,75 @@
 
 #include <string.h>
 
-enum { WIRE_VARINT = 0, WIRE_I64 = 1, WIRE_LEN = 2, WIRE_I32 = 5 };
-
 #define MARK_INLINE 0u
 #define MARK_CUT 1u
 #define LEN5 5u
 
 static const char OUT_OF_MEMORY[] = "out of memory";
+
+static bool read_varint(const uint8_t *bytes, uint64_t *pos, uint64_t end, uint64_t *out)
+{
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 70 && *pos < end; shift += 7) {
+        const uint8_t byte = bytes[(*pos)++];
+        value |= shift < 64 ? (uint64_t)(byte & 0x7fu) << shift : 0;
+        if (!(byte & 0x80u)) {
+            *out = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Moves past the payload of a field that is not length-delimited. */
+static const char *skip_scalar(const uint8_t *bytes, uint64_t *pos, uint32_t wire_type,
+                               uint64_t end)
+{
+    uint64_t ignored;
+    switch (wire_type) {
+    case OX_WIRE_VARINT:
+        return read_varint(bytes, pos, end, &ignored) ? NULL
+                                                      : "a number runs past the end of its message";
+    case OX_WIRE_I64:
+    case OX_WIRE_I32: {
+        const uint64_t size = wire_type == OX_WIRE_I64 ? 8 : 4;
+        if (end - *pos < size) {
+            return "a number runs past the end of its message";
+        }
+        *pos += size;
+        return NULL;
+    }
+    default:
+        return "a field has a wire type that ONNX does not use";
+    }
+}
+
+const char *ox_wire_next(const uint8_t *bytes, uint64_t *pos, uint64_t end, ox_field *out)
+{
+    uint64_t tag, size;
+    *out = (ox_field){.tag_at = *pos};
+    if (!read_varint(bytes, pos, end, &tag)) {
+        return "a field tag is cut off";
+    }
+    if (tag >> 3 == 0 || tag >> 3 > 0x1fffffffu) {
+        return "a field number is out of range";
+    }
+    out->number = (uint32_t)(tag >> 3);
+    out->wire_type = (uint32_t)(tag & 7u);
+    out->payload = *pos;
+    if (out->wire_type != OX_WIRE_LEN) {
+        const char *problem = skip_scalar(bytes, pos, out->wire_type, end);
+        out->end = *pos;
+        return problem;
+    }
+    if (!read_varint(bytes, pos, end, &size) || size > end - *pos) {
+        return "a length runs past the end of its message (is the file cut off?)";
+    }
+    out->payload = *pos;
+    *pos += size;
+    out->end = *pos;
+    return NULL;
+}
 
 typedef struct walker {
     st_mem *mem;
@@ -54,47 +116,21 @@ static const char *emit(walker *w, const uint8_t *from, uint64_t size)
     return NULL;
 }
 
+uint32_t ox_wire_varint(uint64_t value, uint8_t *out)
+{
+    uint32_t n = 0;
+    for (; value > 0x7fu; value >>= 7) {
+        out[n++] = (uint8_t)(value | 0x80u);
+    }
+    out[n++] = (uint8_t)value;
+    return n;
+}
+
 static void write_len5(uint8_t at[LEN5], uint64_t value)
 {
     for (unsigned i = 0; i < LEN5; i++) {
         at[i] = (uint8_t)((value & 0x7fu) | (i + 1u < LEN5 ? 0x80u : 0u));
         value >>= 7;
-    }
-}
-
-static bool read_varint(walker *w, uint64_t end, uint64_t *out)
-{
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < 70 && w->pos < end; shift += 7) {
-        const uint8_t byte = w->bytes[w->pos++];
-        value |= shift < 64 ? (uint64_t)(byte & 0x7fu) << shift : 0;
-        if (!(byte & 0x80u)) {
-            *out = value;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Moves past the payload of a field that is not length-delimited. */
-static const char *skip_scalar(walker *w, uint32_t wire_type, uint64_t end)
-{
-    uint64_t ignored;
-    const uint64_t left = end - w->pos;
-    switch (wire_type) {
-    case WIRE_VARINT:
-        return read_varint(w, end, &ignored) ? NULL : "a number runs past the end of its message";
-    case WIRE_I64:
-    case WIRE_I32: {
-        const uint64_t size = wire_type == WIRE_I64 ? 8 : 4;
-        if (left < size) {
-            return "a number runs past the end of its message";
-        }
-        w->pos += size;
-        return NULL;
-    }
-    default:
-        return "a field has a wire type that ONNX does not use";
     }
 }
 
@@ -141,44 +177,32 @@ static const char *emit_message(walker *w, const ProtobufCMessageDescriptor *des
     return problem;
 }
 
-/* One field: the tag begins at tag_at, the payload at w->pos. */
-static const char *walk_field(walker *w, const ProtobufCMessageDescriptor *desc, uint64_t tag,
-                              uint64_t tag_at, uint64_t end, uint32_t depth)
+static const char *walk_field(walker *w, const ProtobufCMessageDescriptor *desc, const ox_field *f,
+                              uint32_t depth)
 {
-    const uint64_t payload = w->pos;
-    const uint32_t wire_type = (uint32_t)(tag & 7u);
-    if (tag >> 3 == 0 || tag >> 3 > 0x1fffffffu) {
-        return "a field number is out of range";
-    }
     const ProtobufCFieldDescriptor *field =
-        protobuf_c_message_descriptor_get_field(desc, (unsigned)(tag >> 3));
-    if (wire_type != WIRE_LEN) {
-        if (field != NULL &&
-            (field->type == PROTOBUF_C_TYPE_MESSAGE || field->type == PROTOBUF_C_TYPE_STRING ||
-             field->type == PROTOBUF_C_TYPE_BYTES)) {
-            return "a field does not have the type that ONNX gives it";
-        }
-        const char *problem = skip_scalar(w, wire_type, end);
-        return problem || field == NULL ? problem : emit(w, w->bytes + tag_at, w->pos - tag_at);
-    }
-    uint64_t size;
-    if (!read_varint(w, end, &size) || size > end - w->pos) {
-        return "a length runs past the end of its message (is the file cut off?)";
-    }
+        protobuf_c_message_descriptor_get_field(desc, f->number);
     if (field == NULL) {
-        w->pos += size;
         return NULL;
     }
-    const bool is_raw = desc == w->tensor && field->id == w->raw_data_field;
-    if (!is_raw && field->type != PROTOBUF_C_TYPE_MESSAGE) {
-        w->pos += size;
-        return emit(w, w->bytes + tag_at, w->pos - tag_at);
+    const bool is_message = field->type == PROTOBUF_C_TYPE_MESSAGE;
+    const bool is_delimited =
+        is_message || field->type == PROTOBUF_C_TYPE_STRING || field->type == PROTOBUF_C_TYPE_BYTES;
+    if (f->wire_type != OX_WIRE_LEN && is_delimited) {
+        return "a field does not have the type that ONNX gives it";
     }
-    const char *problem = emit(w, w->bytes + tag_at, payload - tag_at);
+    const bool is_raw = desc == w->tensor && field->id == w->raw_data_field;
+    if (!is_raw && !is_message) {
+        return emit(w, w->bytes + f->tag_at, f->end - f->tag_at);
+    }
+    uint8_t tag[5];
+    const char *problem = emit(w, tag, ox_wire_varint(f->number << 3 | OX_WIRE_LEN, tag));
     if (problem != NULL) {
         return problem;
     }
-    return is_raw ? emit_raw(w, size) : emit_message(w, field->descriptor, size, depth);
+    w->pos = f->payload;
+    return is_raw ? emit_raw(w, f->end - f->payload)
+                  : emit_message(w, field->descriptor, f->end - f->payload, depth);
 }
 
 static const char *walk(walker *w, const ProtobufCMessageDescriptor *desc, uint64_t end,
@@ -188,12 +212,9 @@ static const char *walk(walker *w, const ProtobufCMessageDescriptor *desc, uint6
         return "messages are nested too deeply";
     }
     while (w->pos < end) {
-        const uint64_t tag_at = w->pos;
-        uint64_t tag;
-        if (!read_varint(w, end, &tag)) {
-            return "a field tag is cut off";
-        }
-        const char *problem = walk_field(w, desc, tag, tag_at, end, depth);
+        ox_field field;
+        const char *problem = ox_wire_next(w->bytes, &w->pos, end, &field);
+        problem = problem != NULL ? problem : walk_field(w, desc, &field, depth);
         if (problem != NULL) {
             return problem;
         }

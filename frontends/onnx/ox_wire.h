@@ -35,6 +35,19 @@ typedef struct ox_wire_schema {
     uint32_t raw_data_field; /* raw_data of a tensor */
 } ox_wire_schema;
 
+/* One field of a message: its tag, then its payload, which a length stands before or not. */
+typedef struct ox_field {
+    uint32_t number, wire_type;
+    uint64_t tag_at, payload, end;
+} ox_field;
+
+enum { OX_WIRE_VARINT = 0, OX_WIRE_I64 = 1, OX_WIRE_LEN = 2, OX_WIRE_I32 = 5 };
+
+/* Reads the field at *pos of a message that ends at `end`, and moves behind it. NULL, or what is
+ * wrong at *pos. */
+const char *ox_wire_next(const uint8_t *bytes, uint64_t *pos, uint64_t end, ox_field *out);
+/* Writes a number in 1 to 10 bytes; how many. */
+uint32_t ox_wire_varint(uint64_t value, uint8_t *out);
 /* Fills *out (st_mem memory, free with ox_wire_deinit, also after a failure). Returns NULL, or what
  * is wrong with the bytes and where in *out_at; "out of memory" when that is it. */
 const char *ox_wire_reduce(st_mem *mem, const uint8_t *bytes, uint64_t size,

@@ -16,6 +16,7 @@
 #include <stator/base.h>
 #include <stator/dlpack.h>
 #include <stator/ir.h>
+#include <stator/source.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -701,29 +702,6 @@ typedef struct stator_backend {
                                   stator_diag **err);
 } stator_backend;
 
-enum stator_source_flag { STATOR_SOURCE_COPY = 1u << 0 }; /* the file may change after loading */
-
-/* The source of an import. */
-typedef struct stator_source {
-    uint32_t struct_size;
-    uint32_t flags;    /* stator_source_flag */
-    const char *path;  /* absolute; NULL for bytes alone */
-    const void *bytes; /* the whole file, mapped read-only, or the application's bytes */
-    uint64_t size;
-    const char *dir; /* folder that external data may lie in, NULL: none allowed */
-    /* The value of the graph input `name` when the caller already knows it, else NULL. A frontend
-     * that cannot go on without one fails with STATOR_NEED_VALUE and calls need_value first. */
-    const DLTensor *(*input_value)(const struct stator_source *source, const char *name);
-    void (*need_value)(const struct stator_source *source, const char *name);
-    void *host;
-    /* 0.9: tells what the file says of itself, for people (`stator info`): kind "opset", name
-     * "ai.onnx", value "17"; kind "op", name "Conv", value "53"; kind "producer", name and
-     * version; kind "metadata", key and value. Texts are copied. An older host has not got it:
-     * STATOR_HAS. */
-    void (*fact)(const struct stator_source *source, const char *kind, const char *name,
-                 const char *value);
-} stator_source;
-
 typedef struct stator_frontend {
     stator_item item;
     const char *extensions; /* comma-separated, without the dot */
@@ -731,6 +709,10 @@ typedef struct stator_frontend {
     uint32_t (*sniff)(void *self, const uint8_t *bytes, uint64_t size);
     stator_status (*import)(void *self, const stator_source *source, const stator_options *options,
                             stator_builder *builder, stator_diag **err);
+    /* Writes a copy of the source with the values of `to`; all else stays as it is. May be NULL:
+     * models of the format are not written. Since 0.9, appended. */
+    stator_status (*rewrite)(void *self, const stator_source *source, const stator_rewrite *to,
+                             stator_diag **err);
 } stator_frontend;
 
 enum stator_phase {

@@ -201,6 +201,20 @@ STATOR_EXPORT stator_status stator_train_state(const stator_model *model, const 
                                                const stator_train_state_options *options,
                                                uint32_t n, stator_tensor **in) STATOR_MUST_USE;
 
+/* Writes a copy of the file that the model was read from, with other values of parameters, in the
+ * file's own format and dtypes; everything else stays as it is there. What the format keeps in
+ * files of their own goes into one more file, `path`.data. names[] are parameters, values[] have
+ * their dtypes and shapes, on whatever device. Files appear when they are whole; `path` may be the
+ * one that was read; NULL: nothing is written, and the status is that of writing. Any thread; the
+ * model is not changed.
+ *
+ * UNSUPPORTED: the model was read from no file, or its frontend writes none; NOT_FOUND: there is no
+ * such parameter, the text has the nearest; INVALID_ARGUMENT: a value does not fit; UNAVAILABLE:
+ * the file cannot be written. Since 0.1. */
+STATOR_EXPORT stator_status stator_model_save(const stator_model *model, const char *path,
+                                              uint32_t n, const char *const *names,
+                                              stator_tensor *const *values) STATOR_MUST_USE;
+
 #ifdef __cplusplus
 }
 #endif

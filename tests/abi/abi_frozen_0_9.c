@@ -517,11 +517,21 @@ FROZEN(stator_source, need_value, 48,
 FROZEN(stator_source, host, 56, void *);
 FROZEN(stator_source, fact, 64,
        void (*)(const struct stator_source *source, const char *kind, const char *name, const char *value));
+FROZEN(stator_rewrite, struct_size, 0, uint32_t);
+FROZEN(stator_rewrite, value_count, 4, uint32_t);
+FROZEN(stator_rewrite, names, 8, const char *const *);
+FROZEN(stator_rewrite, values, 16, const DLTensor *);
+FROZEN(stator_rewrite, data_name, 24, const char *);
+FROZEN(stator_rewrite, append, 32,
+       stator_status (*)(const struct stator_rewrite *to, uint32_t file, const void *bytes, uint64_t size, stator_diag **err));
+FROZEN(stator_rewrite, host, 40, void *);
 FROZEN(stator_frontend, item, 0, stator_item);
 FROZEN(stator_frontend, extensions, 48, const char *);
 FROZEN(stator_frontend, sniff, 56, uint32_t (*)(void *self, const uint8_t *bytes, uint64_t size));
 FROZEN(stator_frontend, import, 64,
        stator_status (*)(void *self, const stator_source *source, const stator_options *options, stator_builder *builder, stator_diag **err));
+FROZEN(stator_frontend, rewrite, 72,
+       stator_status (*)(void *self, const stator_source *source, const stator_rewrite *to, stator_diag **err));
 FROZEN(stator_pass, item, 0, stator_item);
 FROZEN(stator_pass, phase, 48, uint32_t);
 FROZEN(stator_pass, flags, 52, uint32_t);

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-HEADERS = ("base", "dlpack", "ir", "plugin", "stator", "inspect")
+HEADERS = ("base", "dlpack", "ir", "source", "plugin", "stator", "inspect")
 PRELUDE = "#include <stator/inspect.h>\n#include <stator/stator.h>\n"
 
 

@@ -173,8 +173,8 @@ static cli_status run_train(train_command *c)
         return write_step(c);
     }
     CLI_NEED(c->s.log == NULL || cli_file_check(c->s.log, c->s.common.json));
-    CLI_NEED(c->s.save == NULL || cli_file_check(c->s.save, c->s.common.json));
     CLI_TRY(train_open(&c->t));
+    CLI_TRY(c->s.save != NULL ? train_save_check(&c->t, c->s.save) : CLI_OK);
     cli_status status = train_run(&c->t);
     if (status == CLI_OK && c->s.save != NULL) {
         status = train_save(&c->t, c->s.save);
@@ -219,7 +219,8 @@ cli_status cmd_train(int argc, char **argv)
         {"--checkpoint", CLI_TEXT, &s->checkpoint, "DIR", "keep where the training stands here"},
         {"--every", CLI_NUMBER, &s->every, "N", "steps between checkpoints (those of an epoch)"},
         {"--resume", CLI_FLAG, &s->resume, NULL, "go on from the checkpoint, where there is one"},
-        {"--save", CLI_TEXT, &s->save, "OUT.npz", "parameters and the optimizer's state by name"},
+        {"--save", CLI_TEXT, &s->save, "OUT",
+         "a copy of the model's file with the trained values; OUT.npz: all of the step's state"},
         CLI_END};
     cli_usage usage = {
         .own = own, .backend = &s->compile.backend, .compile = &s->compile, .common = &s->common};

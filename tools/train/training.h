@@ -111,7 +111,9 @@ bool train_is_state(const train *t, uint32_t input);
 /* Adds what a step holds, in host memory, under the names of its inputs behind the prefix:
  * parameters, states, the step number. */
 cli_status train_list_state(const train *t, const char *prefix, cli_tensors *list);
-/* Writes these into an archive. */
+/* Writes these into an archive where the path ends in .npz, else a copy of the model's file with
+ * the trained parameters. The former asks beforehand whether that will go well. */
+cli_status train_save_check(const train *t, const char *path);
 cli_status train_save(const train *t, const char *path);
 /* Makes or opens the folder of checkpoints that the settings name, and goes on from the one in it
  * where they say so. A folder that holds one is refused otherwise. */

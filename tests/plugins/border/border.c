@@ -421,11 +421,24 @@ static stator_status border_import(void *self, const stator_source *source,
     return status == STATOR_OK ? misbehave("import") : status;
 }
 
+static stator_status border_rewrite(void *self, const stator_source *source,
+                                    const stator_rewrite *to, stator_diag **err)
+{
+    (void)self;
+    if (is_fault("rewrite", "nothing")) {
+        return STATOR_OK;
+    }
+    const uint32_t file = is_fault("rewrite", "file") ? 7 : 0;
+    const stator_status status = to->append(to, file, source->bytes, source->size, err);
+    return status == STATOR_OK ? misbehave("rewrite") : status;
+}
+
 static stator_frontend item = {
     .item = STATOR_ITEM(stator_frontend, STATOR_KIND_FRONTEND, NAME, "reads .border files"),
     .extensions = "border",
     .sniff = border_sniff,
     .import = border_import,
+    .rewrite = border_rewrite,
 };
 #define REQUIRED_SLOT item.import
 

@@ -4,7 +4,6 @@
 #include "core/host/function_state.h"
 
 #include "core/base/sized.h"
-#include "core/cache/cache_writer.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -122,16 +121,7 @@ void stator_function_destroy(stator_function *f)
         return;
     }
     st_mem *mem = &f->ctx->mem;
-    entry_list *list = atomic_load(&f->list);
-    st_cache_writer_flush(f->ctx->cache_writer);
-    for (uint32_t i = 0; list != NULL && i < list->count; i++) {
-        st_compiled_destroy(list->entries[i]);
-    }
-    while (list != NULL) {
-        entry_list *previous = list->previous;
-        st_free(mem, list);
-        list = previous;
-    }
+    st_function_params_deinit(f);
     st_backends_close(&f->backends);
     st_fuel_deinit(&f->fuel);
     while (f->blocks != NULL) {

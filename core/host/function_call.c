@@ -481,6 +481,7 @@ void stator_bound_call_destroy(stator_bound_call *call)
     st_free(mem, call->views);
     st_free(mem, call->in);
     st_free(mem, call->out);
+    (void)atomic_fetch_sub(&call->function->n_bound, 1u);
     st_free(mem, call);
 }
 
@@ -528,6 +529,7 @@ stator_status stator_bind(stator_function *f, uint32_t n_in, stator_tensor *cons
     stator_bound_call *call = st_calloc(&f->ctx->mem, 1, sizeof *call);
     ST_FAIL_BY_IF(st_ctx_fail, call == NULL, f->ctx, STATOR_RESOURCE_EXHAUSTED, NULL);
     call->function = f;
+    (void)atomic_fetch_add(&f->n_bound, 1u);
     call->n_in = n_in;
     call->n_out = n_out;
     stator_diag *diag = NULL;

@@ -177,8 +177,13 @@ static stator_status compile_spec(stator_function *f, const st_specialisation *s
                                   const DLTensor *in, st_compiled **out_compiled, stator_diag **err)
 {
     st_compile_request request;
+    st_module *source = NULL;
     int64_t *hints = NULL;
+    ST_TRY(st_function_source(f, spec, &source, err));
     st_function_request(f, spec, &request);
+    request.source = source;
+    /* Values that change would fill the cache. */
+    request.flags |= source != spec->module ? (uint32_t)STATOR_COMPILE_NO_CACHE : 0;
     ST_TRY(st_sizes_hints(&f->ctx->mem, spec, in, &hints, &request.n_hints, err));
     request.hints = hints;
     const stator_status status = st_compile_graph(&request, out_compiled, err);

@@ -24,6 +24,12 @@ typedef struct input_block {
     DLTensor views[];
 } input_block;
 
+/* A parameter whose value is another than the model's. */
+typedef struct set_param {
+    char *name;
+    stator_blob *blob;
+} set_param;
+
 struct stator_function {
     stator_ctx *ctx;
     stator_model *model;
@@ -45,9 +51,19 @@ struct stator_function {
     _Atomic uint64_t compile_ns;
     st_fuel fuel; /* fuel of the last compile */
     pthread_mutex_t blocks_lock;
-    input_block *blocks;   /* free ones: calls that overlap take one each */
-    st_verifier *verifier; /* NULL: calls are not compared */
+    input_block *blocks;         /* free ones: calls that overlap take one each */
+    st_verifier *verifier;       /* NULL: calls are not compared */
+    st_vec(set_param) params;    /* under `lock` */
+    st_vec(st_module *) sources; /* copies of imports that hold these */
+    _Atomic uint32_t n_bound;    /* bound calls that are alive */
 };
+
+/* The import as the function compiles it: a copy, which the function keeps, where a parameter was
+ * set. Under f->lock. */
+stator_status st_function_source(stator_function *f, const st_specialisation *spec,
+                                 st_module **out_module, stator_diag **err);
+/* Ends the programs, and what was set. */
+void st_function_params_deinit(stator_function *f);
 
 /* INVALID_ARGUMENT: no value of stator_outputs, or a device is wanted of a backend without one. */
 stator_status st_function_check_outputs(const stator_function *f, uint32_t outputs,

@@ -501,8 +501,8 @@ static const char *dim_name(const stator_graph_view *v, stator_ref sym)
     return "?";
 }
 
-static stator_status fill_port(stator_ctx *ctx, const stator_graph_view *v, stator_ref value,
-                               const char *name, stator_port_info *out)
+stator_status st_port_info_write(stator_ctx *ctx, const stator_graph_view *v, stator_ref value,
+                                 const char *name, stator_port_info *out)
 {
     const stator_type_row *type = stator_value_type(v, value);
     stator_port_info info = {.struct_size = sizeof info,
@@ -537,7 +537,8 @@ stator_status stator_model_input_info(const stator_model *model, uint32_t index,
     for (stator_ref value = 1; value <= v->n_inputs; value++) {
         const stator_value_row *row = stator_value_at(v, value);
         if ((row->flags & STATOR_VALUE_PARAM) == 0 && seen++ == index) {
-            return fill_port(model->ctx, v, value, stator_string_at(v, row->name), out_info);
+            return st_port_info_write(model->ctx, v, value, stator_string_at(v, row->name),
+                                      out_info);
         }
     }
     return out_of_range(model, "input", index);
@@ -552,6 +553,6 @@ stator_status stator_model_output_info(const stator_model *model, uint32_t index
         return out_of_range(model, "output", index);
     }
     const stator_ref name = stator_ref_at(v, v->output_name_begin + index);
-    return fill_port(model->ctx, v, stator_output_at(v, index), stator_string_at(v, name),
-                     out_info);
+    return st_port_info_write(model->ctx, v, stator_output_at(v, index), stator_string_at(v, name),
+                              out_info);
 }

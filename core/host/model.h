@@ -73,6 +73,9 @@ const stator_graph *st_model_signature(const stator_model *model);
 /* The model's graph. NEED_VALUE: there is none yet. */
 stator_status st_model_need_graph(const stator_model *model, const stator_graph **out_graph,
                                   stator_diag **err);
+/* Facts about a value, to the application. */
+stator_status st_port_info_write(stator_ctx *ctx, const stator_graph_view *v, stator_ref value,
+                                 const char *name, stator_port_info *out);
 /* The parameter of that name; 0. */
 stator_ref st_graph_find_param(const stator_graph *graph, const char *name);
 /* The same; NOT_FOUND says the nearest, `whose` ("the model") has none of it. */

@@ -215,6 +215,33 @@ STATOR_EXPORT stator_status stator_model_save(const stator_model *model, const c
                                               uint32_t n, const char *const *names,
                                               stator_tensor *const *values) STATOR_MUST_USE;
 
+/* ---- parameters of a compiled function ---- */
+
+/* How many parameters the function's model has; 0 while it needs values of inputs. Since 0.1. */
+STATOR_EXPORT uint32_t stator_function_param_count(stator_function *function);
+/* Name, dtype and shape of parameter `index`, in the order of the model. OUT_OF_RANGE: past the
+ * end; NEED_VALUE: the model has no graph yet. Any thread. Since 0.1. */
+STATOR_EXPORT stator_status stator_function_param_info(stator_function *function, uint32_t index,
+                                                       stator_port_info *out_info) STATOR_MUST_USE;
+/* A new tensor in host memory with the value that calls compute with. Any thread. NOT_FOUND:
+ * there is no such parameter, the text has the nearest; NEED_VALUE as above; RESOURCE_EXHAUSTED;
+ * errors of reading the model's file. Since 0.1. */
+STATOR_EXPORT stator_status stator_function_param_get(stator_function *function, const char *name,
+                                                      stator_tensor **out_value) STATOR_MUST_USE;
+/* Another value for a parameter of this function, copied from `value`, which has its dtype and
+ * shape and lies on whatever device; the model and other functions keep theirs. The next call
+ * compiles anew (once, however many were set, past the cache on disk), so that the value is folded
+ * and packed as the first one was. A value that changes from call to call is better an input: a
+ * step of training has its parameters as inputs. No call of the function may run meanwhile, in any
+ * thread.
+ *
+ * NOT_FOUND: there is no such parameter, the text has the nearest; INVALID_ARGUMENT: another
+ * dtype or shape; FAILED_PRECONDITION: a bound call of the function is alive; UNSUPPORTED: calls
+ * are compared with the model's (stator_compile_options.verify). Nothing changes after a
+ * failure. Since 0.1. */
+STATOR_EXPORT stator_status stator_function_param_set(stator_function *function, const char *name,
+                                                      stator_tensor *value) STATOR_MUST_USE;
+
 #ifdef __cplusplus
 }
 #endif

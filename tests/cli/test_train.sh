@@ -112,4 +112,29 @@ says 3 'log.jsonl' "${fit[@]}" --log nowhere/log.jsonl
 says 3 'state.npz' "${fit[@]}" --save nowhere/state.npz
 says 1 'the loss is inf at step 2 (epoch 1)' "${fit[@]}" --data huge.npz --lr 1
 says 1 '"stopped_at":	' "${fit[@]}" --epochs 200 --lr 1e9 --json
+
+# ---- a picture; the first node that is not finite ----
+
+says 0 'steps: loss' "${fit[@]}" --epochs 40 --val line.npz --plot losses.svg
+python3 - <<'END' || fail "the picture is wrong"
+import xml.dom.minidom
+picture = xml.dom.minidom.parse("losses.svg")
+lines = [line.getAttribute("points").split() for line in picture.getElementsByTagName("polyline")]
+assert [len(points) for points in lines] == [120, 40], [len(points) for points in lines]
+ys = [float(point.split(",")[1]) for point in lines[0]]
+assert ys[0] < ys[-1] and all(0 <= y <= 400 for y in ys)  # a loss that falls
+END
+says 3 'nowhere/losses.svg' "${fit[@]}" --plot nowhere/losses.svg
+says 0 'steps: loss' "${fit[@]}" --epochs 2 --nan-check
+sed 's/add(%p, %b)/add(%p, %q)/; s/^  return/  %z = neg(%y)\n  return/; s/^  %p = .*/&\n  %q = sqrt(%b)/' line.stir >root.stir
+says 1 'a parameter or a state is not finite at step 1 (epoch 1)' "${fit[@]/line.stir/root.stir}" --nan-check
+grep -q "the first value that is not finite is of .*backward of .*; its operands are in \[" out || fail "no word of the node: $(cat out)"
+sed 's/b": f32\[1\] = {0}/b": f32[1] = {-1}/' root.stir >negative.stir
+says 1 'the loss is nan at step 1 (epoch 1)' "${fit[@]/line.stir/negative.stir}" --nan-check
+grep -q "op sqrt; its operands are in \[-1, -1\]" out || fail "no word of the root: $(cat out)"
+python3 - <<'END' || fail "the data were not made"
+from line_data import archive, floats, t
+archive("nan.npz", x=("<f4", (20, 2), floats(*[0] * 39, float("nan"))), target=t)
+END
+says 1 "input 'x' of that step is not finite" "${fit[@]/line.npz/nan.npz}" --nan-check --batch 20
 echo "trained on: aot_eager $backends"

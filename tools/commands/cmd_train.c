@@ -173,6 +173,7 @@ static cli_status run_train(train_command *c)
         return write_step(c);
     }
     CLI_NEED(c->s.log == NULL || cli_file_check(c->s.log, c->s.common.json));
+    CLI_NEED(c->s.plot == NULL || cli_file_check(c->s.plot, c->s.common.json));
     CLI_TRY(train_open(&c->t));
     CLI_TRY(c->s.save != NULL ? train_save_check(&c->t, c->s.save) : CLI_OK);
     cli_status status = train_run(&c->t);
@@ -216,6 +217,9 @@ cli_status cmd_train(int argc, char **argv)
         {"--log", CLI_TEXT, &s->log, "F.jsonl", "a line for each step"},
         {"--write-step", CLI_TEXT, &c.step_file, "FILE",
          "write the step as a model, FILE.stir (and .blob) or FILE.stirb, and end"},
+        {"--plot", CLI_TEXT, &s->plot, "F.svg", "a picture of the losses"},
+        {"--nan-check", CLI_FLAG, &s->nan_check, NULL,
+         "name the first node that made a NaN or an infinity of finite operands"},
         {"--checkpoint", CLI_TEXT, &s->checkpoint, "DIR", "keep where the training stands here"},
         {"--every", CLI_NUMBER, &s->every, "N", "steps between checkpoints (those of an epoch)"},
         {"--resume", CLI_FLAG, &s->resume, NULL, "go on from the checkpoint, where there is one"},

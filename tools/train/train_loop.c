@@ -191,21 +191,44 @@ static void write_log(train *t, double loss, double ms)
     cJSON_Delete(row);
 }
 
+/* CLI_WRONG, said where, unless the loss is finite, and with --nan-check the state too. */
+static cli_status check_finite(train *t, double loss)
+{
+    bool is_finite = isfinite(loss);
+    if (t->kept != NULL) {
+        CLI_TRY(train_nan_is_finite(t, loss, &is_finite));
+    }
+    if (is_finite) {
+        return CLI_OK;
+    }
+    t->report.stopped_at = t->at.steps;
+    const char *what = isnan(loss)   ? "the loss is nan"
+                       : isinf(loss) ? "the loss is inf"
+                                     : "a parameter or a state is not finite";
+    (void)fprintf(stderr, "%s at step %lld (epoch %lld)\n", what, (long long)t->at.steps,
+                  (long long)t->at.epoch + 1);
+    CLI_TRY(t->kept != NULL ? train_nan_name(t) : CLI_OK);
+    return CLI_WRONG;
+}
+
 /* On the next n rows of the epoch. */
 static cli_status one_step(train *t, int64_t n)
 {
     train_program *p = &t->step;
-    train_report *r = &t->report;
     CLI_TRY(train_data_fill(&t->data, t->at.row, n, p->in));
+    CLI_TRY(t->kept != NULL ? train_nan_keep(t) : CLI_OK);
     const uint64_t start = st_now_ns();
     CLI_TRY_CTX(t->ctx, t->settings->common.json,
                 stator_call_tensors(p->function, p->n_in, p->in, p->n_out, p->out));
     const double ms = cli_ms_since(start), loss = number_of(p->out[0]);
     if (t->n_times == 0) {
-        r->compile_ms = (double)stator_function_compile_ns(p->function) / 1e6;
+        t->report.compile_ms = (double)stator_function_compile_ns(p->function) / 1e6;
     }
     if (t->at.steps == 0) {
         t->at.first_loss = loss;
+    }
+    if (t->losses.data != NULL) {
+        t->losses.data[t->losses.count++] = (train_point){t->at.steps + 1, loss};
     }
     t->times[t->n_times++] = ms;
     t->at.steps++;
@@ -213,13 +236,7 @@ static cli_status one_step(train *t, int64_t n)
     if (t->log.file != NULL) {
         write_log(t, loss, ms);
     }
-    if (!isfinite(loss)) {
-        r->stopped_at = t->at.steps;
-        (void)fprintf(stderr, "the loss is %s at step %lld (epoch %lld)\n",
-                      isnan(loss) ? "nan" : "inf", (long long)t->at.steps,
-                      (long long)t->at.epoch + 1);
-        return CLI_WRONG;
-    }
+    CLI_TRY(check_finite(t, loss));
     t->at.row += n;
     t->at.sum += loss * (double)n;
     return CLI_OK;
@@ -286,6 +303,10 @@ static cli_status validate(train *t)
         right = found >= 0 ? right + found : -1;
     }
     t->report.val_loss = sum / (double)rows;
+    if (t->validations.data != NULL) {
+        t->validations.data[t->validations.count++] =
+            (train_point){t->at.steps, t->report.val_loss};
+    }
     t->report.val_accuracy = right >= 0 && targets != 0 ? (double)right / (double)targets : NAN;
     return CLI_OK;
 }
@@ -338,6 +359,22 @@ static cli_status run_epochs(train *t)
     return CLI_OK;
 }
 
+/* Room for a picture's points and for what --nan-check keeps, where they are asked for. */
+static bool allocate_extras(train *t, int64_t steps)
+{
+    const train_settings *s = t->settings;
+    if (s->plot != NULL) {
+        t->losses.data = calloc((size_t)steps + 1u, sizeof *t->losses.data);
+        t->validations.data = calloc((size_t)s->epochs + 1u, sizeof *t->validations.data);
+        ST_NEED(t->losses.data != NULL && t->validations.data != NULL);
+    }
+    if (s->nan_check) {
+        t->kept = calloc(t->step.n_in + 1u, sizeof(stator_tensor *));
+        ST_NEED(t->kept != NULL);
+    }
+    return true;
+}
+
 cli_status train_run(train *t)
 {
     const train_settings *s = t->settings;
@@ -346,11 +383,16 @@ cli_status train_run(train *t)
     t->report = (train_report){.stopped_at = -1, .val_loss = NAN, .val_accuracy = NAN};
     CLI_TRY(train_checkpoint_open(t));
     t->times = calloc((size_t)steps + 1u, sizeof *t->times);
-    CLI_FAIL_IF(t->times == NULL, s->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
+    CLI_FAIL_IF(t->times == NULL || !allocate_extras(t, steps), s->common.json,
+                "RESOURCE_EXHAUSTED", NULL, "out of memory");
     CLI_NEED(s->log == NULL || cli_file_open(&t->log, s->log, s->common.json));
     cli_status status = run_epochs(t);
     if (t->log.file != NULL && !cli_file_close(&t->log, s->common.json)) {
         status = CLI_FAILED;
+    }
+    if (s->plot != NULL && (status == CLI_OK || status == CLI_WRONG)) {
+        const cli_status drawn = train_plot(t, s->plot);
+        status = drawn != CLI_OK ? drawn : status;
     }
     stator_ctx_mem_stats(t->ctx, &stats);
     t->report.peak_bytes = stats.peak_bytes;
@@ -364,6 +406,11 @@ cli_status train_run(train *t)
 void train_close(train *t)
 {
     train_checkpoint_close(t);
+    if (t->kept != NULL) {
+        cli_free_inputs(t->kept, t->step.n_in);
+    }
+    free(t->losses.data);
+    free(t->validations.data);
     train_data_free(&t->data);
     train_data_free(&t->val);
     close_program(&t->step);

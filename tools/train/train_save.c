@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A tensor of the state, in host memory. */
-static stator_status on_host(stator_ctx *ctx, stator_tensor *tensor, stator_tensor **out)
+stator_status train_on_host(stator_ctx *ctx, stator_tensor *tensor, stator_tensor **out)
 {
     const DLTensor *view = stator_tensor_view(tensor);
     *out = NULL;
@@ -43,7 +42,7 @@ cli_status train_list_state(const train *t, const char *prefix, cli_tensors *lis
         const int n = snprintf(name, sizeof name, "%s%s", prefix, port.name);
         CLI_FAIL_IF(n < 0 || (size_t)n >= sizeof name, json, "UNIMPLEMENTED", NULL,
                     "the name '%s' is too long for an archive", port.name);
-        CLI_TRY_CTX(t->ctx, json, on_host(t->ctx, t->step.in[k], &tensor));
+        CLI_TRY_CTX(t->ctx, json, train_on_host(t->ctx, t->step.in[k], &tensor));
         CLI_FAIL_IF(!cli_tensors_add(list, name, tensor), json, "RESOURCE_EXHAUSTED", NULL,
                     "out of memory");
     }

@@ -57,11 +57,11 @@ typedef struct train_settings {
     cli_common common;
     cli_compile compile;
     stator_train_options options;
-    const char *path, *data, *val, *log, *save, *init, *shuffle, *last, *checkpoint;
+    const char *path, *data, *val, *log, *save, *init, *shuffle, *last, *checkpoint, *plot;
     double lr;
     int64_t epochs, batch, seed;
     int64_t every; /* steps between checkpoints; 0: one behind each epoch */
-    int resume;
+    int resume, nan_check;
 } train_settings;
 
 /* Where a training stands, behind a step. */
@@ -88,6 +88,17 @@ typedef struct train_report {
     uint64_t peak_bytes;
 } train_report;
 
+/* Losses for a picture. */
+typedef struct train_point {
+    int64_t step;
+    double loss;
+} train_point;
+
+typedef struct train_curve {
+    train_point *data;
+    uint32_t count;
+} train_curve;
+
 typedef struct train {
     const train_settings *settings;
     stator_ctx *ctx;
@@ -99,6 +110,8 @@ typedef struct train {
     train_report report;
     double *times; /* of the steps that this run made */
     size_t n_times;
+    train_curve losses, validations; /* of this run, where a picture is asked for */
+    stator_tensor **kept;            /* inputs of the step that --nan-check would make again */
     cli_file log;
 } train;
 
@@ -108,6 +121,8 @@ cli_status train_open(train *t);
 cli_status train_run(train *t);
 /* Does the training change this input of its step? */
 bool train_is_state(const train *t, uint32_t input);
+/* The tensor itself, or a copy of it, in host memory. */
+stator_status train_on_host(stator_ctx *ctx, stator_tensor *tensor, stator_tensor **out);
 /* Adds what a step holds, in host memory, under the names of its inputs behind the prefix:
  * parameters, states, the step number. */
 cli_status train_list_state(const train *t, const char *prefix, cli_tensors *list);
@@ -121,6 +136,13 @@ cli_status train_checkpoint_open(train *t);
 /* Publishes where the training stands; what was published before stays when that fails. */
 cli_status train_checkpoint_write(train *t);
 void train_checkpoint_close(train *t);
+/* Draws the losses. */
+cli_status train_plot(const train *t, const char *path);
+/* Before a step: keeps what it begins with. Behind it: are loss, parameters and states finite? If
+ * not, names the first node of it, on stderr, whose operands were and a result of which was not. */
+cli_status train_nan_keep(train *t);
+cli_status train_nan_is_finite(const train *t, double loss, bool *out);
+cli_status train_nan_name(const train *t);
 void train_close(train *t);
 
 #endif

@@ -43,8 +43,9 @@ typedef struct step {
     stator_ref *xs;      /* the same in the step */
     stator_ref *grads;   /* of these */
     stator_ref *states;  /* STATES_MAX for each; 0: none */
+    stator_ref *sums;    /* gradients of the batches before, for each; 0: none */
     uint32_t n_trained;
-    stator_ref target, lr, seed, count; /* inputs of the step; 0: none */
+    stator_ref target, lr, batches, seed, count; /* inputs of the step; 0: none */
     stator_ref loss_value, rate, t;
 } step;
 
@@ -265,13 +266,34 @@ static bool is_random(const step *s)
     return is_any;
 }
 
+/* Does a call write parameters? */
+static bool is_updating(const step *s)
+{
+    return s->optimizer != NULL && (s->options.flags & STATOR_TRAIN_GRADIENTS_ONLY) == 0;
+}
+
+static bool is_accumulating(const step *s)
+{
+    const uint32_t flags = STATOR_TRAIN_ACCUMULATE | STATOR_TRAIN_GRADIENTS_ONLY;
+    return s->optimizer != NULL && (s->options.flags & flags) != 0;
+}
+
+static void add_sum(step *s, uint32_t k)
+{
+    stator_ref dims[STATOR_RANK_MAX];
+    char name[272];
+    const uint32_t rank = stator_emit_dims(&s->e, s->xs[k], dims);
+    const bool is_f64 = stator_emit_dtype(&s->e, s->xs[k]) == STATOR_F64;
+    (void)snprintf(name, sizeof name, "sum_%.256s", value_name(s, s->trained[k]));
+    s->sums[k] = new_input(s, name, is_f64 ? STATOR_F64 : STATOR_F32, rank, dims);
+}
+
 /* What is trained comes behind the data. */
 static void add_training_inputs(step *s)
 {
-    if (s->optimizer != NULL) {
-        s->lr = new_input(s, "lr", STATOR_F64, 0, NULL);
-        s->seed = is_random(s) ? new_input(s, "seed", STATOR_I64, 0, NULL) : 0;
-    }
+    s->lr = is_updating(s) ? new_input(s, "lr", STATOR_F64, 0, NULL) : 0;
+    s->batches = is_accumulating(s) ? new_input(s, "batches", STATOR_F64, 0, NULL) : 0;
+    s->seed = s->optimizer != NULL && is_random(s) ? new_input(s, "seed", STATOR_I64, 0, NULL) : 0;
     for (stator_ref i = 1; s->e.status == STATOR_OK && i <= s->v->n_inputs; i++) {
         if (s->uses[i] != AS_IT_IS) {
             open_parameter(s, i);
@@ -279,11 +301,14 @@ static void add_training_inputs(step *s)
     }
     for (uint32_t k = 0; s->e.status == STATOR_OK && k < s->n_trained; k++) {
         s->xs[k] = s->map[s->trained[k]];
-        if (s->optimizer != NULL) {
+        if (is_updating(s)) {
             add_states(s, k);
         }
+        if (is_accumulating(s)) {
+            add_sum(s, k);
+        }
     }
-    if (s->optimizer != NULL) {
+    if (is_updating(s) || s->seed != 0) {
         s->count = new_input(s, "step", STATOR_I64, 0, NULL);
     }
 }
@@ -363,6 +388,11 @@ static void clone_nodes(step *s)
             s->map[operand] = stator_emit_expr(
                 &s->e, "key + seed * 7046029254386353131 + step * 2654435769", "key, seed, step",
                 STATOR_IN(kept, s->seed, s->count), STATOR_NONE);
+            if (s->batches != 0) {
+                s->map[operand] = stator_emit_expr(
+                    &s->e, "key + cast(batches, i64) * 6364136223846793005", "key, batches",
+                    STATOR_IN(s->map[operand], s->batches), STATOR_NONE);
+            }
         }
         stator_emit_clone(&s->e, s->from, node, node, s->map);
         s->map[operand] = kept;
@@ -402,6 +432,24 @@ static stator_ref norm_factor(step *s)
     }
     return stator_emit_expr(&s->e, "min(clip_norm / (sqrt(s) + 1e-6), 1)", "s", STATOR_IN(sum),
                             s->values.count, s->values.attrs);
+}
+
+/* Gradients of the batches before are added; the mean of all goes on, or their sum is kept. */
+static void accumulate(step *s)
+{
+    st_build_set_origin(s->e.b, "accumulate", "accumulate", NULL, 0);
+    for (uint32_t k = 0; k < s->n_trained; k++) {
+        const stator_ref total = stator_emit_expr(&s->e, "sum + cast(g, sum)", "g, sum",
+                                                  STATOR_IN(s->grads[k], s->sums[k]), STATOR_NONE);
+        const stator_ref kept = is_updating(s)
+                                    ? stator_emit_expr(&s->e, "zeros_like(sum)", "sum",
+                                                       STATOR_IN(s->sums[k]), STATOR_NONE)
+                                    : total;
+        stator_emit_write_back(&s->e, s->sums[k], kept);
+        s->grads[k] = stator_emit_expr(&s->e, "sum / cast(batches, sum)", "sum, batches",
+                                       STATOR_IN(total, s->batches), STATOR_NONE);
+    }
+    st_build_set_origin_ref(s->e.b, 0);
 }
 
 static void clip(step *s)
@@ -522,7 +570,7 @@ static void write_kept(step *s)
 static void write_outputs(step *s)
 {
     stator_emit_output(&s->e, "loss", s->loss_value);
-    if (s->schedule != NULL && s->schedule != st_optim_find(ST_OPTIM_SCHEDULE, "constant")) {
+    if (s->rate != 0 && s->schedule != st_optim_find(ST_OPTIM_SCHEDULE, "constant")) {
         stator_emit_output(&s->e, "lr", s->rate);
     }
     for (uint32_t k = 0; (s->options.flags & STATOR_TRAIN_OUTPUTS) != 0 && k < s->v->n_outputs;
@@ -547,7 +595,8 @@ static stator_status allocate(step *s, stator_diag **err)
     s->xs = st_arena_zalloc(&s->arena, n, sizeof *s->xs);
     s->grads = st_arena_zalloc(&s->arena, n, sizeof *s->grads);
     s->states = st_arena_zalloc(&s->arena, n * STATES_MAX, sizeof *s->states);
-    ST_TRY_MEM(s->map && s->uses && s->trained && s->xs && s->grads && s->states, err);
+    s->sums = st_arena_zalloc(&s->arena, n, sizeof *s->sums);
+    ST_TRY_MEM(s->map && s->uses && s->trained && s->xs && s->grads && s->states && s->sums, err);
     return STATOR_OK;
 }
 
@@ -582,9 +631,14 @@ static stator_status build(step *s, stator_diag **err)
     write_loss(s, read);
     if (s->optimizer != NULL) {
         write_gradients(s);
-        clip(s);
-        write_rate(s);
-        write_updates(s);
+        if (is_accumulating(s)) {
+            accumulate(s);
+        }
+        if (is_updating(s)) {
+            clip(s);
+            write_rate(s);
+            write_updates(s);
+        }
         write_kept(s);
     }
     write_outputs(s);
@@ -613,7 +667,9 @@ static stator_status read_options(const stator_train_options *given, stator_trai
 {
     static const stator_train_options nothing = {.struct_size = sizeof nothing};
     ST_TRY(ST_SIZED_READ(stator_train_options, out, given != NULL ? given : &nothing, err));
-    ST_TRY(st_check_flags(out->flags, STATOR_TRAIN_OUTPUTS | STATOR_TRAIN_LOSS_ONLY,
+    ST_TRY(st_check_flags(out->flags,
+                          STATOR_TRAIN_OUTPUTS | STATOR_TRAIN_LOSS_ONLY | STATOR_TRAIN_ACCUMULATE |
+                              STATOR_TRAIN_GRADIENTS_ONLY,
                           "stator_train_options.flags", err));
     ST_FAIL_IF(out->option_count != 0 && (out->option_keys == NULL || out->option_values == NULL),
                err, STATOR_INVALID_ARGUMENT, "the list of options is NULL and not empty");

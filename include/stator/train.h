@@ -129,8 +129,15 @@ STATOR_EXPORT stator_status stator_train_item_info(stator_ctx *ctx, uint32_t ind
                                                    stator_train_item *out_item) STATOR_MUST_USE;
 
 enum stator_train_flag {
-    STATOR_TRAIN_OUTPUTS = 1u << 0,  /* the model's outputs follow those of the step */
-    STATOR_TRAIN_LOSS_ONLY = 1u << 1 /* the loss of the same options, as without an optimizer */
+    STATOR_TRAIN_OUTPUTS = 1u << 0,   /* the model's outputs follow those of the step */
+    STATOR_TRAIN_LOSS_ONLY = 1u << 1, /* the loss of the same options, as without an optimizer */
+    /* A step of several batches: one call of a model with GRADIENTS_ONLY for each of them but
+     * the last, which adds the batch's gradients to inputs sum_PARAMETER (f32 or wider, 0 at
+     * first), then one of a model with ACCUMULATE for the last, which updates by their mean and
+     * sets them to 0. Both have an input `batches`, the number of the batch in its step, from 1,
+     * as f64. */
+    STATOR_TRAIN_ACCUMULATE = 1u << 2,
+    STATOR_TRAIN_GRADIENTS_ONLY = 1u << 3
 };
 
 typedef struct stator_train_options {

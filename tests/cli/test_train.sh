@@ -96,7 +96,7 @@ says 3 "option betas is '1', expected 2 numbers" "${fit[@]}" --optimizer adam --
 says 3 "there is no schedule 'cosin'; did you mean 'cosine'?" "${fit[@]}" --schedule cosin
 says 3 'no parameter is left to train' "${fit[@]}" --freeze '*'
 says 3 "--init is 'rnd', expected keep or random" "${fit[@]}" --init rnd
-says 3 '--batch and --epochs are at least 1' "${fit[@]}" --epochs 0
+says 3 '--batch, --epochs and --accumulate are at least 1' "${fit[@]}" --epochs 0
 says 3 '--loss is missing' train line.stir --data line.npz
 says 3 '--data is missing' train line.stir --loss mse
 says 3 "missing.npz has no array 'target'; it has x" "${fit[@]}" --data missing.npz
@@ -112,6 +112,33 @@ says 3 'log.jsonl' "${fit[@]}" --log nowhere/log.jsonl
 says 3 'state.npz' "${fit[@]}" --save nowhere/state.npz
 says 1 'the loss is inf at step 2 (epoch 1)' "${fit[@]}" --data huge.npz --lr 1
 says 1 '"stopped_at":	' "${fit[@]}" --epochs 200 --lr 1e9 --json
+
+# ---- gradients of several batches ----
+
+for backend in aot_eager $backends; do
+    for rows in 20 5 4; do
+        says 0 "30 steps: loss" "${fit[@]}" --optimizer adamw --lr 0.1 --batch $rows --accumulate $((20 / rows)) --epochs 30 \
+            --shuffle off --opt clip_norm=1 --backend "$backend" --log "rows$rows.jsonl" --save "rows$rows.npz"
+    done
+    python3 - <<'END' || fail "batches added up on $backend are another step than one of all rows"
+import json, struct, zipfile
+whole, *parts = [[json.loads(line)["loss"] for line in open(f"rows{n}.jsonl")] for n in (20, 5, 4)]
+assert whole[-1] < whole[0] / 10
+for part in parts:
+    assert all(abs(a - b) <= 1e-5 * abs(a) for a, b in zip(whole, part)), (whole, part)
+sums = zipfile.ZipFile("rows5.npz").read("sum_w.npy")
+assert struct.unpack("<2f", sums[-8:]) == (0, 0)
+END
+done
+says 0 '4 steps: loss' "${fit[@]}" --accumulate 2 --epochs 2 # 8 and 8 rows, then 4
+says 0 '2 steps: loss' "${fit[@]}" --accumulate 2 --epochs 2 --last drop
+says 0 '4 steps: loss' "${fit[@]}" --accumulate 2 --epochs 2 --schedule linear --log log.jsonl
+python3 - <<'END' || fail "the rates are wrong: $(cat log.jsonl)"
+import json
+rates = [json.loads(line)["lr"] for line in open("log.jsonl")]
+assert all(abs(r - 0.3 * (1 - k / 4)) < 1e-12 for k, r in enumerate(rates)), rates
+END
+says 3 '--nan-check looks at steps of one batch' "${fit[@]}" --accumulate 2 --nan-check
 
 # ---- a picture; the first node that is not finite ----
 

@@ -40,10 +40,14 @@ static cli_status check_words(const train_command *c)
                 "--loss is missing: a loss, or an output of the model");
     CLI_FAIL_IF(c->s.data == NULL && c->step_file == NULL, json, INVALID, NULL,
                 "--data is missing: an .npz with the model's inputs and 'target'");
-    CLI_FAIL_IF(c->s.batch < 1 || c->s.epochs < 1, json, INVALID, NULL,
-                "--batch and --epochs are at least 1");
-    CLI_FAIL_IF(c->s.batch > INT32_MAX || c->s.epochs > INT32_MAX, json, INVALID, NULL,
-                "--batch and --epochs are at most %d", INT32_MAX);
+    CLI_FAIL_IF(c->s.batch < 1 || c->s.epochs < 1 || c->s.accumulate < 1, json, INVALID, NULL,
+                "--batch, --epochs and --accumulate are at least 1");
+    CLI_FAIL_IF(c->s.batch > INT32_MAX || c->s.epochs > INT32_MAX || c->s.accumulate > INT32_MAX,
+                json, INVALID, NULL, "--batch, --epochs and --accumulate are at most %d",
+                INT32_MAX);
+    CLI_FAIL_IF(c->s.accumulate > 1 && c->s.nan_check, json, "UNIMPLEMENTED",
+                "--accumulate 1 with the same --batch finds the node",
+                "--nan-check looks at steps of one batch");
     CLI_FAIL_IF(c->s.checkpoint == NULL && (c->s.every != 0 || c->s.resume), json, INVALID, NULL,
                 "--every and --resume need --checkpoint, a folder");
     CLI_FAIL_IF(!isfinite(c->s.lr), json, INVALID, NULL, "--lr is no finite number");
@@ -104,8 +108,9 @@ static cli_status read_options(train_command *c)
         CLI_TRY(count_rows(c, &rows));
         const bool is_dropped = c->s.last != NULL && strcmp(c->s.last, "drop") == 0;
         const int64_t batches = (rows + (is_dropped ? 0 : c->s.batch - 1)) / c->s.batch;
+        const int64_t steps = (batches + c->s.accumulate - 1) / c->s.accumulate;
         (void)snprintf(c->total_steps, sizeof c->total_steps, "%lld",
-                       (long long)(batches * c->s.epochs));
+                       (long long)(steps * c->s.epochs));
         add_option(c, "total_steps", c->total_steps);
     }
     o->option_keys = c->keys;
@@ -192,7 +197,8 @@ cli_status cmd_train(int argc, char **argv)
                              .compile = {.strict_sizes = 1, .outputs = STATOR_OUTPUTS_HOST},
                              .lr = 1e-3,
                              .epochs = 1,
-                             .batch = 32}};
+                             .batch = 32,
+                             .accumulate = 1}};
     train_settings *s = &c.s;
     const cli_option own[] = {
         {"--loss", CLI_TEXT, &s->options.loss, "LOSS", "a loss, or an output of the model"},
@@ -210,6 +216,8 @@ cli_status cmd_train(int argc, char **argv)
         {"--val", CLI_TEXT, &s->val, "F.npz", "the same, to validate after each epoch"},
         {"--epochs", CLI_NUMBER, &s->epochs, "N", "how often the data are gone through (1)"},
         {"--batch", CLI_NUMBER, &s->batch, "B", "rows of a step (32)"},
+        {"--accumulate", CLI_NUMBER, &s->accumulate, "N",
+         "batches whose gradients a step adds up (1)"},
         {"--seed", CLI_NUMBER, &s->seed, "S", "of the order, random weights and dropout (0)"},
         {"--init", CLI_TEXT, &s->init, "HOW", "parameters at first: keep (the model's) or random"},
         {"--shuffle", CLI_TEXT, &s->shuffle, "HOW", "on (another order in each epoch) or off"},

@@ -140,6 +140,7 @@ static cJSON *identity_of(const train *t)
     add_options(s, object);
     cJSON_AddItemToObject(object, "lr", cli_json_number(s->lr));
     cJSON_AddItemToObject(object, "batch", cli_json_size(s->batch));
+    cJSON_AddItemToObject(object, "accumulate", cli_json_size(s->accumulate));
     cJSON_AddItemToObject(object, "seed", cli_json_size(s->seed));
     add_word(object, "shuffle", s->shuffle, "on");
     add_word(object, "last", s->last, "keep");

@@ -60,29 +60,31 @@ static cli_status fill_own(const train *t, train_program *p)
         stator_port_info port = {.struct_size = sizeof port};
         CLI_TRY_CTX(t->ctx, s->common.json, stator_model_input_info(p->model, k, &port));
         const bool is_lr = port.dtype == STATOR_F64 && strncmp(port.name, "lr", 2) == 0;
+        const bool is_batches = port.dtype == STATOR_F64 && strncmp(port.name, "batches", 7) == 0;
         const bool is_seed = port.dtype == STATOR_I64 && strncmp(port.name, "seed", 4) == 0;
-        if (p->in[k] != NULL || port.rank != 0 || !(is_lr || is_seed)) {
+        if (p->in[k] != NULL || port.rank != 0 || !(is_lr || is_batches || is_seed)) {
             continue;
         }
         p->is_own[k] = 1;
-        CLI_TRY(is_lr ? scalar(t, STATOR_F64, &s->lr, &p->in[k])
-                      : scalar(t, STATOR_I64, &s->seed, &p->in[k]));
+        const double one = 1;
+        CLI_TRY(is_seed ? scalar(t, STATOR_I64, &s->seed, &p->in[k])
+                        : scalar(t, STATOR_F64, is_lr ? &s->lr : &one, &p->in[k]));
+        p->batches = is_batches ? p->in[k] : p->batches;
     }
     return CLI_OK;
 }
 
-/* Parameters of the loss are the step's own tensors. */
-static void share_parameters(const train *t)
+/* Parameters and sums of another program are the step's own tensors. */
+static void share_state(const train *t, train_program *p)
 {
     for (uint32_t k = 0; k < t->step.n_in; k++) {
         stator_port_info port = {.struct_size = sizeof port};
         uint32_t at = 0;
         if (t->step.in[k] != NULL && !t->step.is_own[k] &&
             stator_model_input_info(t->step.model, k, &port) == STATOR_OK &&
-            stator_model_find_input(t->loss.model, port.name, &at) == STATOR_OK &&
-            t->loss.in[at] == NULL) {
+            stator_model_find_input(p->model, port.name, &at) == STATOR_OK && p->in[at] == NULL) {
             stator_tensor_retain(t->step.in[k]);
-            t->loss.in[at] = t->step.in[k];
+            p->in[at] = t->step.in[k];
         }
     }
 }
@@ -156,14 +158,19 @@ cli_status train_open(train *t)
                                                                   : STATOR_INIT_KEEP,
         .seed = (uint64_t)s->seed,
         .device = s->compile.device};
-    CLI_TRY(open_program(t, &t->step, 0));
+    CLI_TRY(open_program(t, &t->step, s->accumulate > 1 ? STATOR_TRAIN_ACCUMULATE : 0));
     CLI_TRY_CTX(t->ctx, s->common.json,
                 stator_train_state(t->model, t->step.model, &state, t->step.n_in, t->step.in));
     CLI_TRY(fill_own(t, &t->step));
     CLI_TRY(open_data(t, &t->data, s->data, &t->step));
+    if (s->accumulate > 1) {
+        CLI_TRY(open_program(t, &t->gradients, STATOR_TRAIN_GRADIENTS_ONLY));
+        CLI_TRY(fill_own(t, &t->gradients));
+        share_state(t, &t->gradients);
+    }
     if (s->val != NULL) {
         CLI_TRY(open_program(t, &t->loss, STATOR_TRAIN_LOSS_ONLY | STATOR_TRAIN_OUTPUTS));
-        share_parameters(t);
+        share_state(t, &t->loss);
         CLI_TRY(open_data(t, &t->val, s->val, &t->loss));
     }
     return CLI_OK;
@@ -211,18 +218,37 @@ static cli_status check_finite(train *t, double loss)
     return CLI_WRONG;
 }
 
-/* On the next n rows of the epoch. */
-static cli_status one_step(train *t, int64_t n)
+/* Calls the program on a batch of n rows of the step that begins at t->at.row; adds loss and
+ * time. */
+static cli_status one_batch(train *t, train_program *p, int64_t row, int64_t n, double *loss,
+                            double *ms)
 {
-    train_program *p = &t->step;
-    CLI_TRY(train_data_fill(&t->data, t->at.row, n, p->in));
+    const double number = (double)((row - t->at.row) / t->settings->batch + 1);
+    CLI_TRY(train_data_fill(&t->data, row, n, p->in));
+    if (p->batches != NULL) {
+        memcpy(stator_tensor_data(p->batches), &number, sizeof number);
+    }
     CLI_TRY(t->kept != NULL ? train_nan_keep(t) : CLI_OK);
     const uint64_t start = st_now_ns();
     CLI_TRY_CTX(t->ctx, t->settings->common.json,
                 stator_call_tensors(p->function, p->n_in, p->in, p->n_out, p->out));
-    const double ms = cli_ms_since(start), loss = number_of(p->out[0]);
+    *ms += cli_ms_since(start);
+    *loss += number_of(p->out[0]);
+    return CLI_OK;
+}
+
+/* On the next n rows of the epoch, batch by batch: the loss is the mean of theirs. */
+static cli_status one_step(train *t, int64_t n)
+{
+    const int64_t batch = t->settings->batch, count = (n + batch - 1) / batch;
+    double loss = 0, ms = 0;
+    for (int64_t k = 0; k < count; k++) {
+        CLI_TRY(one_batch(t, k + 1 < count ? &t->gradients : &t->step, t->at.row + k * batch,
+                          st_min_i64(n - k * batch, batch), &loss, &ms));
+    }
+    loss /= (double)count;
     if (t->n_times == 0) {
-        t->report.compile_ms = (double)stator_function_compile_ns(p->function) / 1e6;
+        t->report.compile_ms = (double)stator_function_compile_ns(t->step.function) / 1e6;
     }
     if (t->at.steps == 0) {
         t->at.first_loss = loss;
@@ -336,7 +362,7 @@ static cli_status one_epoch(train *t)
     train_data_order(&t->data, s->shuffle == NULL || strcmp(s->shuffle, "on") == 0,
                      (uint64_t)s->seed, (uint64_t)t->at.epoch);
     while (t->at.row < rows) {
-        CLI_TRY(one_step(t, st_min_i64(rows - t->at.row, s->batch)));
+        CLI_TRY(one_step(t, st_min_i64(rows - t->at.row, s->batch * s->accumulate)));
         if (s->every != 0 ? t->at.steps % s->every == 0 : t->at.row == rows) {
             CLI_TRY(train_checkpoint_write(t));
         }
@@ -415,6 +441,7 @@ void train_close(train *t)
     train_data_free(&t->val);
     close_program(&t->step);
     close_program(&t->loss);
+    close_program(&t->gradients);
     free(t->times);
     stator_model_destroy(t->model);
     stator_ctx_destroy(t->ctx);

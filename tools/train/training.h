@@ -49,7 +49,8 @@ typedef struct train_program {
     stator_model *model;
     stator_function *function;
     stator_tensor **in, **out;
-    uint8_t *is_own; /* inputs that the data set does not fill */
+    uint8_t *is_own;        /* inputs that the data set does not fill */
+    stator_tensor *batches; /* among in[]; NULL: none */
     uint32_t n_in, n_out;
 } train_program;
 
@@ -60,7 +61,8 @@ typedef struct train_settings {
     const char *path, *data, *val, *log, *save, *init, *shuffle, *last, *checkpoint, *plot;
     double lr;
     int64_t epochs, batch, seed;
-    int64_t every; /* steps between checkpoints; 0: one behind each epoch */
+    int64_t accumulate; /* batches of a step */
+    int64_t every;      /* steps between checkpoints; 0: one behind each epoch */
     int resume, nan_check;
 } train_settings;
 
@@ -104,6 +106,7 @@ typedef struct train {
     stator_ctx *ctx;
     stator_model *model;
     train_program step, loss;
+    train_program gradients; /* of batches before the last one of a step; model NULL: none */
     train_data data, val;
     train_position at;
     train_checkpoint checkpoint;

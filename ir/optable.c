@@ -332,6 +332,10 @@ static stator_status check_lib_desc(const stator_op_desc *desc, stator_diag **er
     ST_FAIL_IF((desc->flags & STATOR_OP_CONSTANT) != 0 && desc->operands[0] != '\0', err,
                STATOR_INVALID_ARGUMENT, "op %s: is flagged as a constant and has operands",
                desc->name);
+    const uint64_t autocast =
+        desc->flags & (STATOR_OP_AUTOCAST_LOW | STATOR_OP_AUTOCAST_F32 | STATOR_OP_AUTOCAST_WIDEST);
+    ST_FAIL_IF((autocast & (autocast - 1u)) != 0, err, STATOR_INVALID_ARGUMENT,
+               "op %s: has more than one of the flags AUTOCAST", desc->name);
     ST_FAIL_IF(desc->attr_count > ATTRS_MAX || (desc->attr_count > 0 && desc->attrs == NULL), err,
                STATOR_INVALID_ARGUMENT, "op %s: has %u attributes, at most %u", desc->name,
                desc->attr_count, ATTRS_MAX);

@@ -199,7 +199,12 @@ enum stator_op_flag {
     STATOR_OP_CONTRACTS = 1u << 14, /* a contraction: matmul, convolution */
     STATOR_OP_WRITES = 1u << 15,    /* writes the buffer of its first operand */
     /* Reads its operands as well through a view: one in front of it is best left to it. */
-    STATOR_OP_ANY_STRIDE = 1u << 16
+    STATOR_OP_ANY_STRIDE = 1u << 16,
+    /* What mixed precision does with float operands (pass `autocast`): at most one of these. None:
+     * they stay as they are where the op takes them, else the widest of them decides. */
+    STATOR_OP_AUTOCAST_LOW = 1u << 17,   /* bf16 or f16 */
+    STATOR_OP_AUTOCAST_F32 = 1u << 18,   /* f32 at least */
+    STATOR_OP_AUTOCAST_WIDEST = 1u << 19 /* the widest of them, scalars too */
 };
 
 typedef struct stator_attr_desc {

@@ -42,6 +42,18 @@ static void add_attr(st_str *out, const stator_attr_desc *a)
     }
 }
 
+/* What the pass `autocast` makes of the op, where its row says anything. */
+static void add_autocast(st_str *out, uint64_t flags)
+{
+    if ((flags & STATOR_OP_AUTOCAST_LOW) != 0) {
+        st_str_add(out, "\nIn mixed precision: bf16 or f16.\n");
+    } else if ((flags & STATOR_OP_AUTOCAST_F32) != 0) {
+        st_str_add(out, "\nIn mixed precision: f32.\n");
+    } else if ((flags & STATOR_OP_AUTOCAST_WIDEST) != 0) {
+        st_str_add(out, "\nIn mixed precision: the widest of its operands.\n");
+    }
+}
+
 static void add_op(st_str *out, const st_op *op)
 {
     const stator_op_desc *d = &op->desc;
@@ -57,6 +69,7 @@ static void add_op(st_str *out, const st_op *op)
         st_str_addf(out, "\nTolerance in f32: relative %s, absolute %s.\n",
                     st_format_f64(op->def->rtol, rtol), st_format_f64(op->def->atol, atol));
     }
+    add_autocast(out, d->flags);
     if (d->body != NULL) {
         st_str_addf(out, "\n    %s\n", d->body);
     } else if (op->decompose != NULL) {
@@ -73,7 +86,8 @@ static void write_page(const st_optable *ops, st_str *out)
                     "complete backend; composites decompose into them, by the program shown\n"
                     "(`docs/expr.md`) or in C. Kinds of attributes: `dims` is a list of sizes, "
                     "which may be symbolic. Pointwise ops\nbroadcast as NumPy does; operands have "
-                    "equal dtypes.\n\n");
+                    "equal dtypes. In mixed precision\n([passes](passes.md#autocast)) ops "
+                    "that say nothing of it take what comes.\n\n");
     for (uint32_t pass = 0; pass < 2; pass++) {
         st_str_add(out, pass ? "## Composites\n\n" : "## Primitives\n\n");
         for (uint32_t i = 1; i <= st_optable_count(ops); i++) {

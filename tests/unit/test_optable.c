@@ -1,5 +1,6 @@
 /* The op table: every row parses, defaults are what the text says, ops of libraries are added and
  * refused. */
+#include "core/base/str.h"
 #include "ir/expr/expr.h"
 #include <stator/ops.h>
 
@@ -122,6 +123,34 @@ Test(optable, operand_counts)
     teardown(&w);
 }
 
+/* torch.autocast for CPUs, PyTorch 2.13: operators with a kernel for the dispatch key AutocastCPU
+ * that a row stands for (conv1d to conv3d: conv; cat and stack: concat; index_copy: the scatters;
+ * mkldnn_rnn_layer: the recurrent nets). Of operators that are there for some ranks or modes only
+ * (avg_pool3d, max_pool3d, reflection_pad2d) the rows say nothing. deform_conv and roi_align are
+ * torchvision's, which computes them in f32. */
+Test(optable, mixed_precision_is_that_of_pytorch)
+{
+    static const struct {
+        uint64_t flag;
+        const char *ops;
+    } lists[] = {{STATOR_OP_AUTOCAST_LOW, "dot_general, conv, conv_transpose, prelu, matmul, "
+                                          "einsum, sdpa, rnn, gru, lstm"},
+                 {STATOR_OP_AUTOCAST_F32,
+                  "reduce_prod, deform_conv, dft, mse_loss, l1_loss, huber_loss, bce_with_logits, "
+                  "kl_div, nll_loss, cross_entropy, max_unpool, grid_sample, roi_align"},
+                 {STATOR_OP_AUTOCAST_WIDEST, "concat, scatter_elements, scatter_nd"}};
+    table_world w;
+    setup(&w);
+    for (uint32_t op = 1; op <= st_optable_count(&w.ops); op++) {
+        const stator_op_desc *desc = &st_optable_at(&w.ops, op)->desc;
+        for (uint32_t k = 0; k < 3; k++) {
+            cr_expect_eq((desc->flags & lists[k].flag) != 0, st_list_has(lists[k].ops, desc->name),
+                         "%s in list %u", desc->name, k);
+        }
+    }
+    teardown(&w);
+}
+
 /* ---- ops of libraries ---- */
 
 static stator_status infer_like_first(void *self, stator_builder *b, const stator_node_desc *node,
@@ -173,8 +202,8 @@ Test(optable, wrong_library_ops_are_refused)
 {
     table_world w;
     setup(&w);
-    stator_oplib_op ops[10];
-    for (uint32_t i = 0; i < 10; i++) {
+    stator_oplib_op ops[11];
+    for (uint32_t i = 0; i < 11; i++) {
         ops[i] = lib_op("fine_name");
     }
     ops[0].desc.name = "not a name";
@@ -188,7 +217,8 @@ Test(optable, wrong_library_ops_are_refused)
     ops[8].desc.flags = STATOR_OP_CONSTANT;
     ops[9].desc.flags = STATOR_OP_COMPOSITE;
     ops[9].desc.body = NULL;
-    for (uint32_t i = 0; i < 10; i++) {
+    ops[10].desc.flags = STATOR_OP_AUTOCAST_LOW | STATOR_OP_AUTOCAST_F32;
+    for (uint32_t i = 0; i < 11; i++) {
         stator_diag *err = NULL;
         cr_expect_eq(st_optable_add(&w.ops, "test", &ops[i], NULL, &err), STATOR_INVALID_ARGUMENT,
                      "%u", i);

@@ -117,14 +117,27 @@ cli_status cmd_passes(int argc, char **argv)
 static const struct {
     uint64_t flag;
     const char *name;
-} flag_names[] = {{STATOR_OP_POINTWISE, "pointwise"},   {STATOR_OP_VIEW, "view"},
-                  {STATOR_OP_REDUCES, "reduces"},       {STATOR_OP_COMMUTES, "commutes"},
-                  {STATOR_OP_ASSOCIATES, "associates"}, {STATOR_OP_RANDOM, "random"},
-                  {STATOR_OP_EFFECT, "effect"},         {STATOR_OP_NO_RECOMPUTE, "no-recompute"},
-                  {STATOR_OP_COMPOSITE, "composite"},   {STATOR_OP_REGIONS, "regions"},
-                  {STATOR_OP_UNBACKED, "unbacked"},     {STATOR_OP_CONSTANT, "constant"},
-                  {STATOR_OP_IDEMPOTENT, "idempotent"}, {STATOR_OP_INVOLUTION, "involution"},
-                  {STATOR_OP_CONTRACTS, "contracts"}};
+} flag_names[] = {{STATOR_OP_POINTWISE, "pointwise"},
+                  {STATOR_OP_VIEW, "view"},
+                  {STATOR_OP_REDUCES, "reduces"},
+                  {STATOR_OP_COMMUTES, "commutes"},
+                  {STATOR_OP_ASSOCIATES, "associates"},
+                  {STATOR_OP_RANDOM, "random"},
+                  {STATOR_OP_EFFECT, "effect"},
+                  {STATOR_OP_NO_RECOMPUTE, "no-recompute"},
+                  {STATOR_OP_COMPOSITE, "composite"},
+                  {STATOR_OP_REGIONS, "regions"},
+                  {STATOR_OP_UNBACKED, "unbacked"},
+                  {STATOR_OP_CONSTANT, "constant"},
+                  {STATOR_OP_IDEMPOTENT, "idempotent"},
+                  {STATOR_OP_INVOLUTION, "involution"},
+                  {STATOR_OP_CONTRACTS, "contracts"},
+                  {STATOR_OP_AUTOCAST_LOW, "autocast-low"},
+                  {STATOR_OP_AUTOCAST_F32, "autocast-f32"},
+                  {STATOR_OP_AUTOCAST_WIDEST, "autocast-widest"}};
+
+/* Flags that the text says as well, of those that no line of it tells otherwise. */
+#define AUTOCAST_FLAGS (STATOR_OP_AUTOCAST_LOW | STATOR_OP_AUTOCAST_F32 | STATOR_OP_AUTOCAST_WIDEST)
 
 static const char *kind_name(uint32_t kind)
 {
@@ -169,6 +182,11 @@ static void print_op(const stator_op_desc *op)
     (void)printf("%s\n    %s\n", op->attr_count > 0 ? "}" : "", op->doc != NULL ? op->doc : "");
     if (op->body != NULL) {
         (void)printf("    = %s\n", op->body);
+    }
+    for (size_t i = 0; i < sizeof flag_names / sizeof flag_names[0]; i++) {
+        if ((op->flags & flag_names[i].flag & AUTOCAST_FLAGS) != 0) {
+            (void)printf("    %s\n", flag_names[i].name);
+        }
     }
 }
 

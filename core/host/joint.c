@@ -80,10 +80,13 @@ void st_joint_begin_backward(stator_builder *b, const stator_graph *from, stator
         b, st_module_origin_backward(b->module, row != NULL ? row->origin : 0, what));
 }
 
-stator_status st_joint_prepare(st_module *module, stator_diag **err)
+stator_status st_joint_prepare(st_module *module, const char *autocast, stator_diag **err)
 {
     const st_pass_ctx ctx = {.mem = module->mem};
     ST_TRY(st_pass_run(st_pass_find("functionalize"), &ctx, module->root, &module->root, err));
+    if (autocast != NULL) {
+        ST_TRY(st_pass_run(st_pass_find(autocast), &ctx, module->root, &module->root, err));
+    }
     return st_pass_run(st_pass_find("autodiff"), &ctx, module->root, &module->root, err);
 }
 

@@ -20,8 +20,9 @@ uint32_t st_joint_port_name(stator_builder *b, const char *prefix, const char *n
 /* What is built next is the backward part of what makes this value of `from`. */
 void st_joint_begin_backward(stator_builder *b, const stator_graph *from, stator_ref value);
 
-/* In-place writes become values, gradients that the model asks for are written out. */
-stator_status st_joint_prepare(st_module *module, stator_diag **err);
+/* In-place writes become values, gradients that the model asks for are written out; between the
+ * two the pass `autocast` of this name runs, NULL: none. */
+stator_status st_joint_prepare(st_module *module, const char *autocast, stator_diag **err);
 /* Finishes the builder as the root of its module, without the nodes that nothing needs and as if it
  * had been imported: its values are their own witnesses. `status` is that of building it: one that
  * is not OK is returned. Ends the builder also on failure.

@@ -12,6 +12,7 @@
 #include "core/host/model.h"
 #include "ir/builder.h"
 #include "ir/gradient/gradient.h"
+#include "ir/loss_scale.h"
 #include "ir/op_emitter.h"
 #include "ir/optim.h"
 #include <stator/train.h>
@@ -47,6 +48,7 @@ typedef struct step {
     uint32_t n_trained;
     stator_ref target, lr, batches, seed, count; /* inputs of the step; 0: none */
     stator_ref loss_value, rate, t;
+    st_loss_scale scale; /* of f16; all 0: the loss is not scaled */
 } step;
 
 /* ---- what is asked for ---- */
@@ -100,6 +102,12 @@ static stator_status find_loss(step *s, uint32_t *out_output, stator_diag **err)
     return find_row(ST_OPTIM_LOSS, name, &s->loss, err);
 }
 
+/* Is the loss multiplied by a scale, so that gradients in f16 are not lost? */
+static bool is_scaled(const step *s)
+{
+    return s->optimizer != NULL && s->options.amp != NULL && strcmp(s->options.amp, "f16") == 0;
+}
+
 static stator_status read_values(step *s, stator_diag **err)
 {
     const stator_train_options *o = &s->options;
@@ -114,7 +122,8 @@ static stator_status read_values(step *s, stator_diag **err)
         ST_TRY(st_optim_values_set(&s->values, &s->arena, o->option_keys[i], o->option_values[i],
                                    err));
     }
-    return st_optim_values_check(&s->values, err);
+    ST_TRY(st_optim_values_check(&s->values, err));
+    return is_scaled(s) ? st_loss_scale_check(&s->values, err) : (stator_status)STATOR_OK;
 }
 
 /* Is operand k of the node statistics that its row names? */
@@ -308,6 +317,10 @@ static void add_training_inputs(step *s)
             add_sum(s, k);
         }
     }
+    if (is_scaled(s)) {
+        s->scale.scale = new_input(s, "loss_scale", STATOR_F32, 0, NULL);
+        s->scale.growth = is_updating(s) ? new_input(s, "growth_tracker", STATOR_I64, 0, NULL) : 0;
+    }
     if (is_updating(s) || s->seed != 0) {
         s->count = new_input(s, "step", STATOR_I64, 0, NULL);
     }
@@ -334,6 +347,14 @@ static stator_status find_read(const step *s, stator_ref *out, stator_diag **err
     return st_joint_find_output(s->from, name, &k, err);
 }
 
+/* Of what a loss reads: in mixed precision it has f32 at least. */
+static stator_dtype read_dtype(const step *s, stator_ref read)
+{
+    const stator_dtype dtype = stator_value_type(s->v, read)->dtype;
+    return s->options.amp != NULL && (dtype == STATOR_BF16 || dtype == STATOR_F16) ? STATOR_F32
+                                                                                   : dtype;
+}
+
 /* The target of a loss that reads the value of `from`. */
 static void add_target(step *s, stator_ref read)
 {
@@ -350,7 +371,7 @@ static void add_target(step *s, stator_ref read)
             dims[rank++] = stator_dim_at(s->v, type, axis);
         }
     }
-    s->target = new_input(s, "target", is_index ? STATOR_I64 : type->dtype, rank, dims);
+    s->target = new_input(s, "target", is_index ? STATOR_I64 : read_dtype(s, read), rank, dims);
 }
 
 static stator_ref run_program(step *s, const st_optim_row *row, const char *names, uint32_t n,
@@ -363,8 +384,8 @@ static stator_ref run_program(step *s, const st_optim_row *row, const char *name
 /* The value of `from` as a loss: a scalar. */
 static void write_loss(step *s, stator_ref read)
 {
-    const stator_ref x = s->map[read];
     st_build_set_origin(s->e.b, "loss", s->options.loss, NULL, 0);
+    const stator_ref x = stator_emit_cast(&s->e, s->map[read], read_dtype(s, read));
     s->loss_value = s->loss != NULL
                         ? run_program(s, s->loss, "x, target", STATOR_IN(x, s->target))
                         : stator_emit_expr(&s->e, "reduce_sum(x, axes=range(0, rank(x)))", "x",
@@ -399,25 +420,60 @@ static void clone_nodes(step *s)
     }
 }
 
+static stator_ref scalar_like(step *s, stator_ref value, stator_ref like)
+{
+    return stator_emit_cast(&s->e, value, stator_emit_dtype(&s->e, like));
+}
+
+/* What the gradients of the loss begin with: 1, or the scale. */
+static stator_ref loss_seed(step *s)
+{
+    const stator_ref loss = s->loss_value;
+    if (!is_scaled(s)) {
+        return stator_emit_expr(&s->e, "ones_like(y)", "y", STATOR_IN(loss), STATOR_NONE);
+    }
+    st_loss_scale_begin(&s->e, &s->values, &s->scale);
+    return scalar_like(s, s->scale.now, loss);
+}
+
 static void write_gradients(step *s)
 {
     const stator_ref loss = s->loss_value;
     st_build_set_origin_ref(
         s->e.b, st_module_origin_backward(
                     s->module, st_module_origin(s->module, "loss", "", NULL, 0), "loss"));
-    const stator_ref seed =
-        stator_emit_expr(&s->e, "ones_like(y)", "y", STATOR_IN(loss), STATOR_NONE);
+    const stator_ref seed = loss_seed(s);
     st_build_set_origin_ref(s->e.b, 0);
     const st_gradient_request request = {
         .n_y = 1, .n_x = s->n_trained, .ys = &loss, .seeds = &seed, .xs = s->xs};
     if (s->e.status == STATOR_OK) {
         stator_emit_check(&s->e, st_gradient_many(s->e.b, &request, s->grads, s->e.err));
     }
+    st_build_set_origin(s->e.b, "loss_scale", "loss_scale", NULL, 0);
+    for (uint32_t k = 0; is_scaled(s) && k < s->n_trained; k++) {
+        s->grads[k] = st_loss_scale_remove(&s->e, &s->scale, s->grads[k]);
+    }
+    st_build_set_origin_ref(s->e.b, 0);
 }
 
-static stator_ref scalar_like(step *s, stator_ref value, stator_ref like)
+/* Was any gradient not finite? Then the step is skipped, where the loss is scaled. */
+static void judge_gradients(step *s)
 {
-    return stator_emit_cast(&s->e, value, stator_emit_dtype(&s->e, like));
+    if (!is_scaled(s)) {
+        return;
+    }
+    st_build_set_origin(s->e.b, "loss_scale", "loss_scale", NULL, 0);
+    st_loss_scale_judge(&s->e, &s->scale, s->grads, s->n_trained);
+    st_loss_scale_update(&s->e, &s->values, &s->scale);
+    st_build_set_origin_ref(s->e.b, 0);
+}
+
+/* A call writes the value, unless it skips the step. */
+static void write_value(step *s, stator_ref input, stator_ref value)
+{
+    const bool may_be_skipped = s->scale.is_finite != 0;
+    stator_emit_write_back(
+        &s->e, input, may_be_skipped ? st_loss_scale_keep(&s->e, &s->scale, input, value) : value);
 }
 
 /* The factor that brings the norm of all gradients to clip_norm where it is larger. */
@@ -513,11 +569,11 @@ static void update(step *s, uint32_t k)
         stator_emit_check(&s->e, st_build_expr(s->e.b, s->optimizer->program, n, names, values,
                                                s->values.count, attrs, n - 3u, results, s->e.err));
     }
-    stator_emit_write_back(&s->e, s->xs[k], scalar_like(s, results[0], s->xs[k]));
+    write_value(s, s->xs[k], scalar_like(s, results[0], s->xs[k]));
     for (uint32_t i = 0; i + 4u < n; i++) {
         const stator_ref state = values[4u + i];
         if (state != 0) {
-            stator_emit_write_back(&s->e, state, scalar_like(s, results[1u + i], state));
+            write_value(s, state, scalar_like(s, results[1u + i], state));
         }
     }
 }
@@ -539,7 +595,7 @@ static void write_updates(step *s)
     }
     st_build_set_origin(s->e.b, "step", "step", NULL, 0);
     const stator_ref next = stator_emit_expr(&s->e, "n + 1", "n", STATOR_IN(s->count), STATOR_NONE);
-    stator_emit_write_back(&s->e, s->count, next);
+    write_value(s, s->count, next);
     st_build_set_origin_ref(s->e.b, 0);
 }
 
@@ -553,7 +609,7 @@ static bool is_written(const step *s, stator_ref input)
 static void write_statistic(step *s, stator_ref input, stator_ref becomes)
 {
     if (becomes != 0 && !is_written(s, s->map[input])) {
-        stator_emit_write_back(&s->e, s->map[input], s->map[becomes]);
+        write_value(s, s->map[input], s->map[becomes]);
     }
 }
 
@@ -562,7 +618,7 @@ static void write_kept(step *s)
 {
     for (uint32_t k = 0; k < s->v->n_write_backs; k++) {
         const stator_write_back_row *row = stator_write_back_at(s->v, k);
-        stator_emit_write_back(&s->e, s->map[row->input], s->map[row->value]);
+        write_value(s, s->map[row->input], s->map[row->value]);
     }
     each_statistic(s, write_statistic);
 }
@@ -635,6 +691,7 @@ static stator_status build(step *s, stator_diag **err)
             accumulate(s);
         }
         if (is_updating(s)) {
+            judge_gradients(s);
             clip(s);
             write_rate(s);
             write_updates(s);
@@ -649,7 +706,12 @@ static stator_status make_step(st_module *module, const stator_train_options *op
                                stator_diag **err)
 {
     stator_builder *b = NULL;
-    ST_TRY(st_joint_prepare(module, err));
+    const bool is_f16 = options->amp != NULL && strcmp(options->amp, "f16") == 0;
+    ST_TRY(st_joint_prepare(module,
+                            options->amp == NULL ? NULL
+                            : is_f16             ? "autocast_f16"
+                                                 : "autocast",
+                            err));
     step s = {.options = *options,
               .module = module,
               .from = module->root,
@@ -671,6 +733,8 @@ static stator_status read_options(const stator_train_options *given, stator_trai
                           STATOR_TRAIN_OUTPUTS | STATOR_TRAIN_LOSS_ONLY | STATOR_TRAIN_ACCUMULATE |
                               STATOR_TRAIN_GRADIENTS_ONLY,
                           "stator_train_options.flags", err));
+    ST_FAIL_IF(out->amp != NULL && strcmp(out->amp, "bf16") != 0 && strcmp(out->amp, "f16") != 0,
+               err, STATOR_INVALID_ARGUMENT, "amp is '%s', expected bf16 or f16", out->amp);
     ST_FAIL_IF(out->option_count != 0 && (out->option_keys == NULL || out->option_values == NULL),
                err, STATOR_INVALID_ARGUMENT, "the list of options is NULL and not empty");
     for (uint32_t k = 0; k < out->option_count; k++) {

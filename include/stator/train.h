@@ -153,6 +153,10 @@ typedef struct stator_train_options {
     uint32_t option_count;
     uint32_t reserved;  /* 0 */
     const char *freeze; /* parameters that stay as they are: globs, with commas between */
+    /* Mixed precision. NULL: none; "bf16" or "f16": the model is rewritten by the pass
+     * `autocast` before it is differentiated. Parameters, their gradients and states keep their
+     * types; a loss of the table reads f32. */
+    const char *amp;
 } stator_train_options;
 
 /* A step of training as a model, which stator_compile takes for any backend. Its inputs are the
@@ -163,14 +167,19 @@ typedef struct stator_train_options {
  *     parameters        by their names: those of a float dtype that are not frozen and no running
  *                       statistics of a normalisation
  *     STATE_PARAMETER   the optimizer's state, of the parameter's shape, in f32 or wider
+ *     loss_scale        with amp "f16": what the loss is multiplied by, an f32 scalar; 0:
+ * init_scale
+ *     growth_tracker    and the steps since it changed, an i64 scalar
  *     step              how many steps have been made, an i64 scalar
  *
  * A call writes the new parameters, states and step number where the old ones lie
  * (docs/devices.md#inputs-that-a-call-writes), or nothing where it fails; so are running statistics
- * of normalisations that the model trains. stator_train_state makes the first ones. Its outputs are
- * `loss`, a scalar of its dtype; `lr`, the rate of this step, with a schedule other than constant;
- * then the model's own where STATOR_TRAIN_OUTPUTS asks for them. Without an optimizer the
- * parameters are inputs too, and nothing is written. A name that is taken gets `_` at its end.
+ * of normalisations that the model trains. A step whose gradients are not all finite changes
+ * loss_scale and growth_tracker alone, where they are there. stator_train_state makes the first
+ * ones. Its outputs are `loss`, a scalar of its dtype; `lr`, the rate of this step, with a schedule
+ * other than constant; then the model's own where STATOR_TRAIN_OUTPUTS asks for them. Without an
+ * optimizer the parameters are inputs too, and nothing is written. A name that is taken gets `_` at
+ * its end.
  *
  * Sizes that the model states as numbers are part of a mean: compile with
  * STATOR_COMPILE_STRICT_SIZES unless they are symbols. Any thread; the model is not changed and

@@ -33,6 +33,7 @@ static cli_status check_word(const train_command *c, const char *option, const c
 static cli_status check_words(const train_command *c)
 {
     const int json = c->s.common.json;
+    CLI_TRY(check_word(c, "--amp", c->s.options.amp, "bf16", "f16"));
     CLI_TRY(check_word(c, "--init", c->s.init, "keep", "random"));
     CLI_TRY(check_word(c, "--shuffle", c->s.shuffle, "on", "off"));
     CLI_TRY(check_word(c, "--last", c->s.last, "keep", "drop"));
@@ -210,6 +211,7 @@ cli_status cmd_train(int argc, char **argv)
         {"--opt", CLI_PAIRS, &c.pairs, "KEY=VALUE",
          "option of the optimizer, the loss or the schedule"},
         {"--clip-norm", CLI_TEXT, &c.clip_norm, "X", "the largest norm of all gradients together"},
+        {"--amp", CLI_TEXT, &s->options.amp, "DTYPE", "mixed precision: bf16 or f16"},
         {"--freeze", CLI_TEXT, &s->options.freeze, "GLOBS",
          "parameters that stay as they are, with commas between"},
         {"--data", CLI_TEXT, &s->data, "F.npz", "the model's inputs and 'target', row by row"},

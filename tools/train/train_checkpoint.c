@@ -136,6 +136,7 @@ static cJSON *identity_of(const train *t)
     add_word(object, "output", s->options.output, "");
     add_word(object, "optimizer", s->options.optimizer, "");
     add_word(object, "schedule", s->options.schedule, "constant");
+    add_word(object, "amp", s->options.amp, "none");
     add_word(object, "freeze", s->options.freeze, "");
     add_options(s, object);
     cJSON_AddItemToObject(object, "lr", cli_json_number(s->lr));

@@ -28,6 +28,7 @@ ST_GRADIENT_RULE(st_grad_pad);
 ST_GRADIENT_RULE(st_grad_concat);
 /* gradient_window.c */
 ST_GRADIENT_RULE(st_grad_reduce_window);
+ST_GRADIENT_RULE(st_grad_max_pool);
 /* gradient_scatter.c */
 ST_GRADIENT_RULE(st_grad_gather_nd);
 ST_GRADIENT_RULE(st_grad_scatter_elements);

@@ -96,7 +96,7 @@ refuses_environment hip_soft
 
 # Errors have HIP's names.
 STATOR_SOFT_FAIL=copy:1 refuses hip_soft 'failed: hipError'
-STATOR_SOFT_FAIL=launch:1 refuses hip_soft 'launching a kernel failed: hipErrorLaunchOutOfResources, 701,'
+STATOR_SOFT_FAIL=launch:1-2 refuses hip_soft 'launching a kernel failed: hipErrorLaunchOutOfResources, 701,'
 STATOR_SOFT_FAIL=lost:1 refuses hip_soft '(hipErrorLaunchFailure, 719, the device is lost'
 STATOR_SOFT_DEVICES=0 refuses hip_soft 'sees no device: hipErrorNoDevice, 100, no ROCm-capable device is detected'
 echo ok

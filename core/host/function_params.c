@@ -47,11 +47,9 @@ static stator_status blob_of(stator_function *f, stator_tensor *value, stator_bl
 {
     stator_ctx *ctx = f->ctx;
     stator_tensor *dense = NULL;
-    ST_TRY(st_tensor_create(&ctx->mem, &ctx->pool, value->dtype, (uint32_t)value->view.ndim,
-                            value->view.shape, &dense, err));
-    stator_status status = st_tensor_copy(dense, value, err);
+    stator_status status = st_tensor_on_host(&ctx->mem, &ctx->pool, value, &dense, err);
     if (status == STATOR_OK) {
-        *out = st_blob_copy(&ctx->mem, stator_tensor_data(dense), dense->size_bytes);
+        *out = st_blob_copy(&ctx->mem, st_tensor_address(dense), dense->size_bytes);
         status = *out != NULL ? STATOR_OK : st_fail_oom(err);
     }
     stator_tensor_release(dense);

@@ -35,14 +35,7 @@ static stator_status place_value(saver *s, const stator_graph *graph, uint32_t k
     ST_FAIL_IF(s->names[k] == NULL, err, STATOR_INVALID_ARGUMENT, "name %u is NULL", k);
     ST_TRY(st_graph_require_param(graph, "the model", s->names[k], &param, err));
     ST_TRY(st_graph_check_param(graph, param, value, err));
-    if (value->domain == NULL && st_tensor_is_dense(&value->view)) {
-        stator_tensor_retain(value);
-        s->values[k] = value;
-    } else {
-        ST_TRY(st_tensor_create(&ctx->mem, &ctx->pool, value->dtype, (uint32_t)value->view.ndim,
-                                value->view.shape, &s->values[k], err));
-        ST_TRY(st_tensor_copy(s->values[k], value, err));
-    }
+    ST_TRY(st_tensor_on_host(&ctx->mem, &ctx->pool, value, &s->values[k], err));
     s->views[k] = s->values[k]->view;
     s->views[k].data = st_tensor_address(s->values[k]);
     s->views[k].byte_offset = 0;

@@ -3,9 +3,8 @@
  * Nobody waits for a check inside a kernel. So a value on a device has a list of the calls that it
  * was computed by, which goes on to what is computed from it; whoever has waited for the value
  * looks whether one of them has failed, and is told that one's error. An entry of the list is a
- * range of calls of one stream. It goes once they are known to have gone well, so that the lists of
- * a program that is waited for now and then are short, and those of executables without checks are
- * empty.
+ * range of calls of one stream. It goes once they are known to have gone well: a program that waits
+ * has short lists, and executables without checks have empty ones.
  *
  *   call 7 on stream A: x -> y     y by A 7
  *   call 8 on stream B: y -> z     z by A 7, B 8

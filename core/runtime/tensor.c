@@ -586,6 +586,20 @@ stator_status st_tensor_copy(stator_tensor *dst, stator_tensor *src, stator_diag
     return status;
 }
 
+stator_status st_tensor_on_host(st_mem *mem, st_pool *pool, stator_tensor *tensor,
+                                stator_tensor **out, stator_diag **err)
+{
+    *out = NULL;
+    if (tensor->domain == NULL && st_tensor_is_dense(&tensor->view)) {
+        stator_tensor_retain(tensor);
+        *out = tensor;
+        return STATOR_OK;
+    }
+    ST_TRY(st_tensor_create(mem, pool, tensor->dtype, (uint32_t)tensor->view.ndim,
+                            tensor->view.shape, out, err));
+    return st_tensor_copy(*out, tensor, err);
+}
+
 void stator_tensor_retain(stator_tensor *t)
 {
     atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);

@@ -82,5 +82,9 @@ stator_status st_tensor_wait(stator_tensor *tensor, stator_diag **err);
 /* Elements of src to dst; both may lie on devices, and one of two memories is dense. Host memory is
  * there when this returns. */
 stator_status st_tensor_copy(stator_tensor *dst, stator_tensor *src, stator_diag **err);
+/* A reference to dense elements in host memory: to the tensor itself, or to a copy. Release *out,
+ * also after a failure, when it may be NULL. */
+stator_status st_tensor_on_host(st_mem *mem, st_pool *pool, stator_tensor *tensor,
+                                stator_tensor **out, stator_diag **err);
 
 #endif

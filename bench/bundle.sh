@@ -127,39 +127,24 @@ copy_data() {
     # What the cases compute on the software device, when it was asked before:
     # STATOR_SOFT_DEVICE=1 build/release/bin/stator conform cuda_soft --cases build/cases --json
     [ ! -e build/soft.json ] || cp build/soft.json "$dir/soft.json"
-    copy_models
-    copy_networks
+    copy_packed models .complete models_pack.py "./bootstrap test --all"
+    copy_packed train . train_pack.py tests/conformance/gen_train.py
 }
 
-# The networks to train, packed once for a build/train, which tests/conformance/gen_train.py makes.
-copy_networks() {
-    local python
+# copy_packed <name> <mark> <program> <what makes the folder>: NAME.tar.xz, what PROGRAM leaves of build/NAME,
+# packed once; MARK says that the folder is whole.
+copy_packed() {
+    local name=$1 python
     for python in build/venv-models/bin/python build/venv-bench/bin/python; do
-        [ ! -e build/train.tar.xz ] && [ -d build/train ] && [ -x $python ] || continue
-        rm -rf build/train-packed
-        "$python" bench/train_pack.py build/train build/train-packed &&
-            tar -C build -c train-packed | xz -6 >build/train.part && mv build/train.part build/train.tar.xz
+        [ ! -e "build/$name.tar.xz" ] && [ -e "build/$name/$2" ] && [ -x $python ] || continue
+        rm -rf "build/$name-packed"
+        "$python" "bench/$3" "build/$name" "build/$name-packed" &&
+            tar -C build -c "$name-packed" | xz -6 >"build/$name.part" && mv "build/$name.part" "build/$name.tar.xz"
     done
-    if [ -e build/train.tar.xz ]; then
-        cp build/train.tar.xz "$dir/"
+    if [ -e "build/$name.tar.xz" ]; then
+        cp "build/$name.tar.xz" "$dir/"
     else
-        missing="${missing:-} train.tar.xz(tests/conformance/gen_train.py build/train makes it)"
-    fi
-}
-
-# The models' graphs without their weights, packed once for a build/models.
-copy_models() {
-    local python
-    for python in build/venv-models/bin/python build/venv-bench/bin/python; do
-        [ ! -e build/models.tar.xz ] && [ -e build/models/.complete ] && [ -x $python ] || continue
-        rm -rf build/models-packed
-        "$python" bench/models_pack.py build/models build/models-packed &&
-            tar -C build -c models-packed | xz -6 >build/models.part && mv build/models.part build/models.tar.xz
-    done
-    if [ -e build/models.tar.xz ]; then
-        cp build/models.tar.xz "$dir/"
-    else
-        missing="${missing:-} models.tar.xz(./bootstrap test --all makes build/models)"
+        missing="${missing:-} $name.tar.xz($4 makes build/$name)"
     fi
 }
 

@@ -104,15 +104,21 @@ def run_set(options, folder, set_, made):
     return row
 
 
+def copy_and_make(root, name, scratch):
+    """A packed model in a folder of its own, with its weights: the folder, what made.json says."""
+    folder = os.path.join(scratch, name)
+    shutil.copytree(os.path.join(root, name), folder)
+    with open(os.path.join(folder, "made.json"), encoding="utf-8") as file:
+        made = json.load(file)
+    make(folder, name, made)
+    return folder, made
+
+
 def run_model(options, root, name):
     result = {"name": name, "ok": False, "sets": []}
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
-        folder = os.path.join(scratch, name)
         try:
-            shutil.copytree(os.path.join(root, name), folder)
-            with open(os.path.join(folder, "made.json"), encoding="utf-8") as file:
-                made = json.load(file)
-            make(folder, name, made)
+            folder, made = copy_and_make(root, name, scratch)
             for set_ in sorted(entry for entry in os.listdir(folder) if entry.startswith("test_data_set_")):
                 result["sets"].append(run_set(options, folder, set_, made))
             result["ok"] = all(row["ok"] for row in result["sets"])

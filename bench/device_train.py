@@ -11,7 +11,6 @@ Status 1: a network fails. Needs numpy; torch for the last figure.
 import argparse
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -84,12 +83,8 @@ def torch_step_ms(folder, made):
 def run_case(options, root, name):
     result = {"name": name, "ok": False}
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
-        folder = os.path.join(scratch, name)
         try:
-            shutil.copytree(os.path.join(root, name), folder)
-            with open(os.path.join(folder, "made.json"), encoding="utf-8") as file:
-                made = json.load(file)
-            device_models.make(folder, name, made)
+            folder, made = device_models.copy_and_make(root, name, scratch)
             write_rows(folder, name, made, options.steps)
             facts, losses, ms = train(options, folder, made, options.backend, options.backend + ":0")
             _, beside, _ = train(options, folder, made, options.beside, None)

@@ -56,19 +56,15 @@ class Sequences(nn.Module):
         return self.head(self.rnn(x)[0][:, -1])
 
 
-def resnet18():
-    return gen_models.resnet18()
-
-
 def vit():
     import timm
     return lib.seeded_init(timm.create_model("vit_base_patch16_224", pretrained=False, depth=2), "vit-train")
 
 
-def bert(dropout=0.0):
+def bert():
     from transformers import BertConfig, BertModel
-    config = BertConfig(num_hidden_layers=2, attn_implementation="eager", hidden_dropout_prob=dropout,
-                        attention_probs_dropout_prob=dropout)
+    config = BertConfig(num_hidden_layers=2, attn_implementation="eager", hidden_dropout_prob=0.0,
+                        attention_probs_dropout_prob=0.0)
     return lib.seeded_init(Sentences(BertModel(config)), "bert-train", emb_std=0.1)
 
 
@@ -126,7 +122,7 @@ def following(words, length):
 
 # name: the network, its rows, rows of a step, the input's name.
 CASES = {
-    "resnet18": (resnet18, images(1000, 3, 224, 224), 8, "x"),
+    "resnet18": (gen_models.resnet18, images(1000, 3, 224, 224), 8, "x"),
     "vit": (vit, images(1000, 3, 224, 224), 8, "x"),
     "bert": (bert, sentences(30522, 128), 8, "ids"),
     "gpt2": (gpt2, following(8192, 128), 4, "ids"),
@@ -143,7 +139,7 @@ def export(network, x, name, path):
 
 def losses(network, x, target, batch, steps):
     """The loss of each step of AdamW, before its update."""
-    network = copy.deepcopy(network).train().to(x.dtype if x.is_floating_point() else next(network.parameters()).dtype)
+    network = copy.deepcopy(network).train()
     optimizer = torch.optim.AdamW([p for p in network.parameters() if p.requires_grad], lr=LR)
     told = []
     for step in range(steps):

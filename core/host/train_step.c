@@ -63,13 +63,27 @@ static bool is_float(const step *s, stator_ref value)
     return st_dtype_class(stator_value_type(s->v, value)->dtype) == STATOR_CLASS_FLOAT;
 }
 
-/* Does one of the globs, which have commas between, match? */
-static bool matches(const char *globs, const char *name)
+#define GLOB_BYTES 256u
+
+static stator_status check_globs(const char *globs, const char *option, stator_diag **err)
 {
-    char glob[256];
     while (globs != NULL && *globs != '\0') {
         const size_t n = strcspn(globs, ",");
-        (void)snprintf(glob, sizeof glob, "%.*s", (int)(n < sizeof glob ? n : 0), globs);
+        ST_FAIL_IF(n >= GLOB_BYTES, err, STATOR_INVALID_ARGUMENT,
+                   "a glob of the option %s has %zu bytes, and at most %u are read", option, n,
+                   GLOB_BYTES - 1u);
+        globs += n + (globs[n] == ',');
+    }
+    return STATOR_OK;
+}
+
+/* Does one of the globs, which have commas between, match? They have been checked. */
+static bool matches(const char *globs, const char *name)
+{
+    char glob[GLOB_BYTES];
+    while (globs != NULL && *globs != '\0') {
+        const size_t n = strcspn(globs, ",");
+        (void)snprintf(glob, sizeof glob, "%.*s", (int)n, globs);
         if (st_glob(glob, name)) {
             return true;
         }
@@ -123,6 +137,8 @@ static stator_status read_values(step *s, stator_diag **err)
                                    err));
     }
     ST_TRY(st_optim_values_check(&s->values, err));
+    ST_TRY(check_globs(o->freeze, "freeze", err));
+    ST_TRY(check_globs(st_optim_value(&s->values, "no_decay")->s, "no_decay", err));
     return is_scaled(s) ? st_loss_scale_check(&s->values, err) : (stator_status)STATOR_OK;
 }
 

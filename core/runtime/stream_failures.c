@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define ASKED_MAX 4096u /* a plugin that told one failure for ever would hold the stream */
+
 static bool is_hit(const st_late_range *range, const st_late_failure *f)
 {
     const bool is_by_number = f->first <= range->last && f->last >= range->first;
@@ -92,7 +94,7 @@ static void ask_backend(st_stream *s)
 {
     const st_domain *d = s->domain;
     st_late_failure f = {.after_at = UINT64_MAX};
-    while (f.status == STATOR_OK) {
+    for (uint32_t asked = 0; asked < ASKED_MAX; asked++) {
         f.status = d->ops->late_failure(d->self, s->handle, &f.first, &f.last, &f.why);
         if (f.status == STATOR_OK) {
             return;

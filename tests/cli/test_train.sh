@@ -100,6 +100,9 @@ says 3 '--batch, --epochs and --accumulate are at least 1' "${fit[@]}" --epochs 
 says 3 '--loss is missing' train line.stir --data line.npz
 says 3 '--data is missing' train line.stir --loss mse
 says 3 "missing.npz has no array 'target'; it has x" "${fit[@]}" --data missing.npz
+says 3 'nowhere.npz: cannot be opened' "${fit[@]}" --data nowhere.npz --schedule cosine
+says 3 'a glob of the option freeze has 300 bytes, and at most 255 are read' "${fit[@]}" --data missing.npz \
+    --freeze "$(printf '%300s' '' | tr ' ' '*')"
 says 3 "no input has the name of array 'weight'" "${fit[@]}" --data more.npz
 says 3 "array 'target' has 19 rows, 'x' has 20" "${fit[@]}" --data rows.npz
 says 3 "array 'x' is [20, 3], and the input is [-1, 2]" "${fit[@]}" --data shape.npz

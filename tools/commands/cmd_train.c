@@ -83,12 +83,13 @@ static cli_status count_rows(const train_command *c, int64_t *out_rows)
 {
     char errbuf[512];
     cli_tensors arrays = {.ctx = c->t.ctx};
-    const bool ok = cli_read_npz(c->t.ctx, c->s.data, &arrays, errbuf) && arrays.count != 0;
-    const DLTensor *view = ok ? stator_tensor_view(arrays.tensors[0]) : NULL;
+    const bool is_read = cli_read_npz(c->t.ctx, c->s.data, &arrays, errbuf);
+    const bool is_there = is_read && arrays.count != 0;
+    const DLTensor *view = is_there ? stator_tensor_view(arrays.tensors[0]) : NULL;
     *out_rows = view != NULL && view->ndim != 0 ? view->shape[0] : 0;
     cli_tensors_free(&arrays);
     CLI_FAIL_IF(view == NULL, c->s.common.json, INVALID, NULL, "%s: %s", c->s.data,
-                ok ? errbuf : "it holds no array");
+                is_read ? "it holds no array" : errbuf);
     return CLI_OK;
 }
 

@@ -129,7 +129,8 @@ graph @main(%x: i32[4, 5], %y: i32[5, 6]) {
 }
 END
 
-# A missing library is a hint, and loops do the work.
+# A library that nobody named and that is not there is a hint, and loops do the work. An empty option
+# looks for the vendor's own, which a machine without a GPU seldom has.
 cat >"$work/large.stir" <<'END'
 stir 1
 graph @main(%x: f32[128, 128], %y: f32[128, 128]) {
@@ -138,7 +139,12 @@ graph @main(%x: f32[128, 128], %y: f32[128, 128]) {
 }
 END
 export STATOR_OPT_CUDA_SOFT_CONTRACTIONS=cublaslt
-STATOR_CACHE=0 STATOR_LOGS=perf_hints STATOR_OPT_CUDA_SOFT_CUBLASLT=/nowhere/libcublasLt.so.13 \
+if ldconfig -p | grep -q 'libcublasLt\.so\.1[23]' || ls -d /usr/local/cuda*/ >/dev/null 2>&1; then
+    echo "ok, but a missing cuBLASLt: this machine may have one"
+    exit 0
+fi
+env -u VIRTUAL_ENV -u CONDA_PREFIX -u CUDA_HOME -u CUDA_PATH -u LD_LIBRARY_PATH \
+    STATOR_CACHE=0 STATOR_LOGS=perf_hints STATOR_OPT_CUDA_SOFT_CUBLASLT= \
     "$STATOR" run "$work/large.stir" --random 0 --backend cuda_soft >"$work/out" 2>&1 || fail "without cuBLASLt: $(cat "$work/out")"
-has "$work/out" 'runs as generated loops: the file of the option cublaslt cannot be opened: /nowhere'
+has "$work/out" 'runs as generated loops: cuBLASLt, .* is not there: no libcublasLt\.so\.13'
 echo ok

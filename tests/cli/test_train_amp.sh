@@ -11,11 +11,11 @@ digits=$STATOR_SOURCE/examples/digits
 fit=(train "$digits/digits.onnx" --loss cross_entropy --output /0/0.13/Gemm_output_0 --data "$digits/train.npz"
     --val "$digits/test.npz" --init random --seed 1 --lr 0.003 --epochs 1)
 
-# On inductor-cpu by one thread: with two, weight gradients of convolutions in bf16 may differ.
+# Two threads on a busy machine, too, give equal bits.
 for backend in ${backends/loops/aot_eager}; do
     for amp in bf16 f16; do
         for k in 1 2; do
-            says 0 '"steps":	40' "${fit[@]}" --backend "$backend" --amp "$amp" --threads 1 --save "state$k.npz" --json
+            says 0 '"steps":	40' "${fit[@]}" --backend "$backend" --amp "$amp" --threads 2 --save "state$k.npz" --json
         done
         python3 - "$amp" <<'END' || fail "$amp on $backend: two runs end differently, or steps are wrong"
 import re, struct, sys, zipfile

@@ -11,17 +11,22 @@
 #include <stator/stator.h>
 #include <stdint.h>
 
-#define GF_VALUES 160
-#define GF_NODES 96
+#define GF_GROWN_VALUES 160 /* of a program from a seed, without gradients */
+#define GF_GROWN_NODES 96
+#define GF_GROWN_OUTPUTS 6
+#define GF_VALUES 1024 /* of any program */
+#define GF_NODES 600
+#define GF_OUTPUTS 24
 #define GF_RANK 5
-#define GF_ARGS 8
-#define GF_OUTPUTS 6
+#define GF_ARGS 16
 #define GF_ATTRS 256   /* one list of an attribute */
 #define GF_LONG 2048   /* all attributes of a node, with the elements of a constant */
-#define GF_BODY 1536   /* its regions */
+#define GF_BODY 6144   /* its regions */
 #define GF_ABSENT (-2) /* an operand that is left out */
-#define GF_TEXT 65536
-#define GF_RESULTS 5 /* of a node */
+#define GF_TEXT 524288
+#define GF_RESULTS 12 /* of a node */
+#define GF_STEP 1000  /* numbers of two operands of a node are so far apart in names of noise */
+#define GF_WITNESS 60000
 #define GF_FOLDED 64 /* elements that meet in one, where a text does not say */
 #define GF_INPUTS (GF_VALUES + (GF_ARGS + 2 * GF_RESULTS) * GF_NODES + 2)
 #define GF_NUMEL 6000   /* elements of one value, at most */
@@ -102,9 +107,9 @@ int gf_scalar(gf_program *p, uint8_t dtype, double x);
 int gf_write(const gf_program *p, int with_noise, char out[GF_TEXT]);
 /* Marks values that the outputs need. */
 void gf_live(const gf_program *p, uint8_t live[GF_VALUES]);
-/* Inputs of the text in order: the number of a value, -2000 - k: the witness of symbol k, or noise
- * of node n: -1 - n - 100 i factors of its operand i, -1001 - n - 100 r: what is added to its
- * result r, -3001 - n - 100 r factors of its result. Returns how many. */
+/* Inputs of the text in order: the number of a value, -GF_WITNESS - k: the witness of symbol k, or
+ * noise of node n: -1 - n - GF_STEP i factors of its operand i, -20001 - n - GF_STEP r: what is
+ * added to its result r, -40001 - n - GF_STEP r factors of its result. Returns how many. */
 int gf_inputs(const gf_program *p, int with_noise, int out[GF_INPUTS]);
 
 /* ---- gf_read.c ---- */
@@ -124,6 +129,12 @@ int gf_grow(gf_program *p);
 void gf_generate(gf_program *p, uint64_t seed);
 stator_status gf_tensor(stator_ctx *ctx, const gf_program *p, int number, uint64_t variant,
                         stator_tensor **out);
+
+/* ---- gf_joint.c ---- */
+/* Makes of a program its joint graph (docs/grad.md), of second order at times: what it computes,
+ * and gradients of its outputs by some of its inputs. 0: it has none, or is too large for a
+ * gf_program, and `why` says so; -1: differentiating it fails as it may not. */
+int gf_differentiate(stator_ctx *ctx, gf_program *p, char why[512]);
 
 /* ---- gf_judge.c ---- */
 /* REFUSED: both backends fail with the same status when called. */

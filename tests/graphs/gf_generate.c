@@ -56,7 +56,7 @@ static void choose_outputs(gf_program *p)
             }
         }
     }
-    for (int v = p->n_values - 1; v >= 0 && p->n_outputs < GF_OUTPUTS; v--) {
+    for (int v = p->n_values - 1; v >= 0 && p->n_outputs < GF_GROWN_OUTPUTS; v--) {
         if (!p->values[v].is_input && (!is_read[v] || gf_chance(p, 8))) {
             p->outputs[p->n_outputs++] = v;
         }
@@ -70,7 +70,7 @@ static void choose_outputs(gf_program *p)
 static void share_outputs(gf_program *p)
 {
     static const gf_maker views[] = {gf_make_transpose, gf_make_reshape, gf_make_slice};
-    for (int k = 0; k < 2 && p->n_outputs < GF_OUTPUTS && gf_chance(p, 40); k++) {
+    for (int k = 0; k < 2 && p->n_outputs < GF_GROWN_OUTPUTS && gf_chance(p, 40); k++) {
         const int is_input = gf_chance(p, 30);
         const int v = is_input ? (int)gf_below(p, 1) : p->outputs[gf_below(p, p->n_outputs)];
         p->next = v + 1;
@@ -201,7 +201,7 @@ static int64_t int_of(const gf_program *p, const gf_value *v, uint64_t bits)
 
 static int is_witness(int number)
 {
-    return number == -2000 || number == -2001;
+    return number == -GF_WITNESS || number == -GF_WITNESS - 1;
 }
 
 static void fill(const gf_program *p, int number, uint64_t variant, uint8_t dtype, int64_t n,
@@ -236,7 +236,7 @@ stator_status gf_tensor(stator_ctx *ctx, const gf_program *p, int number, uint64
     int64_t shape[GF_RANK];
     gf_value v = {.dtype = STATOR_BOOL, .rank = 1};
     if (is_witness(number)) {
-        v.dims[0] = number == -2000 ? (gf_dim){0, 1, 0} : (gf_dim){0, 0, 1};
+        v.dims[0] = number == -GF_WITNESS ? (gf_dim){0, 1, 0} : (gf_dim){0, 0, 1};
     } else if (number < 0) {
         v = gf_noise_type(p, number);
     } else {

@@ -468,7 +468,7 @@ static int has_other_sizes(const gf_program *p, gf_program *out)
 static int judge_compiled(stator_ctx *ctx, const gf_program *p, stator_function *eager,
                           stator_function *other, char why[512])
 {
-    gf_program again;
+    static gf_program again; /* large for a stack */
     int verdict = judge_sizes(ctx, p, eager, other, why);
     if ((verdict == GF_AGREES || verdict == GF_REFUSED) && has_other_sizes(p, &again)) {
         char second[512] = "";
@@ -498,8 +498,9 @@ int gf_judge(stator_ctx *ctx, const gf_program *p, const char *backend, char why
 {
     compiled eager;
     compiled other = {0};
-    gf_program own = *p;
+    static gf_program own; /* large for a stack */
     int verdict = GF_INVALID;
+    own = *p;
     own.is_fused = is_fused(backend);
     if (compile(ctx, &own, 0, "eager", &eager, why)) {
         verdict = compile(ctx, &own, 0, backend, &other, why)

@@ -10,6 +10,7 @@
  * Environment: GF_PLUGINS, a folder of plugins; GF_BOUNDS, kernels of inductor-cpu check each
  * index; GF_MODE, the backend's mode; GF_KEY and GF_VALUE, an option of it (or some: A,B);
  * GF_THREADS, how many (2); GF_CHAINS, other graphs: contractions and what may be done in them;
+ * GF_GRADIENTS, joint graphs of the graphs: seeds are gone through until COUNT of them have one;
  * GF_INVALID, a line for each program that eager refuses; GF_NOISE, print writes the noisy variant.
  *
  * Programs run in a child process, so that a crash is one failure. Status 0: no failure. */
@@ -29,6 +30,7 @@
 #define CLOCK_LIMIT_S                                                                              \
     600 /* that a busy machine keeps, and a program that waits for ever does not */
 #define CRASHED 9
+#define NO_GRADIENT 8
 #define FAILURES_MAX 20 /* more say nothing new */
 #define INVALID_SHARE 50u
 
@@ -36,7 +38,10 @@ typedef struct board { /* shared with the child */
     uint64_t seed;
     int verdict;
     uint64_t counts[10];
+    uint64_t left;  /* programs to judge */
+    uint64_t nodes; /* of those that were judged */
     char why[512];
+    char text[GF_TEXT]; /* of the program that is judged, where GF_GRADIENTS made it */
 } board;
 
 typedef struct fuzzer {
@@ -109,6 +114,20 @@ static int fails_alike(void *self, const gf_program *p)
     return judge_apart(s->f, p, why) == s->verdict;
 }
 
+/* The program of a seed, or its joint one, whose text the board then has; what gf_differentiate
+ * says. */
+static int make(const fuzzer *f, stator_ctx *ctx, uint64_t seed, gf_program *p, char why[512])
+{
+    gf_generate(p, seed);
+    if (getenv("GF_GRADIENTS") == NULL) {
+        return 1;
+    }
+    (void)gf_write(p, 0, f->shared->text);
+    const int answer = gf_differentiate(ctx, p, why);
+    (void)(answer == 1 && gf_write(p, 0, f->shared->text));
+    return answer;
+}
+
 static void report(fuzzer *f, uint64_t seed, int verdict, const char *why)
 {
     static const char *const names[] = {"agrees", "DIFFERS", "invalid", "FAILED", "refused"};
@@ -117,7 +136,9 @@ static void report(fuzzer *f, uint64_t seed, int verdict, const char *why)
     shrinking s = {f, verdict};
     (void)printf("seed %" PRIu64 ": %s: %s\n", seed,
                  verdict == CRASHED ? "CRASHED" : names[verdict], why);
-    gf_generate(&p, seed);
+    if (getenv("GF_GRADIENTS") == NULL || !gf_read(f->shared->text, &p)) {
+        gf_generate(&p, seed);
+    }
     gf_shrink(&p, fails_alike, &s);
     (void)judge_apart(f, &p, f->why);
     (void)gf_write(&p, 0, text);
@@ -145,23 +166,31 @@ static int is_read_back(const gf_program *p)
            strcmp(text, second) == 0;
 }
 
-static void run_seeds(const fuzzer *f, uint64_t first, uint64_t end)
+static void run_seeds(const fuzzer *f, uint64_t first)
 {
     stator_ctx *ctx = open_context();
     static gf_program p;
     char why[512];
-    for (uint64_t seed = first; seed < end; seed++) {
+    for (uint64_t seed = first; f->shared->left > 0; seed++) {
         f->shared->seed = seed;
         limit_time();
-        gf_generate(&p, seed);
         why[0] = '\0';
+        const int made = make(f, ctx, seed, &p, why);
+        if (made == 0) {
+            f->shared->counts[NO_GRADIENT]++;
+            continue;
+        }
+        f->shared->left--;
         int verdict = GF_FAILED;
-        if (is_read_back(&p)) {
+        if (made < 0) {
+            /* `why` says it */
+        } else if (is_read_back(&p)) {
             verdict = gf_judge(ctx, &p, f->backend, why);
         } else {
             (void)snprintf(why, sizeof why, "its text is not read back");
         }
         f->shared->counts[verdict]++;
+        f->shared->nodes += (uint64_t)p.n_nodes;
         if (verdict == GF_INVALID && getenv("GF_INVALID")) {
             (void)printf("seed %" PRIu64 " invalid: %s\n", seed, why);
         }
@@ -180,12 +209,13 @@ static int fuzz(fuzzer *f, uint64_t first, uint64_t count)
 {
     uint64_t failures = 0;
     board *b = f->shared;
-    for (uint64_t seed = first; seed < first + count && failures < FAILURES_MAX;) {
+    b->left = count;
+    for (uint64_t seed = first; b->left > 0 && failures < FAILURES_MAX;) {
         int status = 0;
         (void)fflush(NULL);
         const pid_t pid = fork();
         if (pid == 0) {
-            run_seeds(f, seed, first + count);
+            run_seeds(f, seed);
         }
         (void)waitpid(pid, &status, 0);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
@@ -207,6 +237,10 @@ static int fuzz(fuzzer *f, uint64_t first, uint64_t count)
                  " failures%s, %" PRIu64 " invalid\n",
                  f->backend, count, first, b->counts[GF_AGREES], failures,
                  failures < FAILURES_MAX ? "" : " (stopped)", invalid);
+    if (b->counts[NO_GRADIENT] > 0) {
+        (void)printf("joint graphs of %" PRIu64 " nodes; %" PRIu64 " graphs have none\n", b->nodes,
+                     b->counts[NO_GRADIENT]);
+    }
     /* What eager refuses tests nothing: some are bad luck, many a broken generator. */
     return failures || invalid * INVALID_SHARE > count ? 1 : 0;
 }
@@ -245,7 +279,9 @@ static void print_lines(const fuzzer *f, uint64_t first, uint64_t end, int calls
         char why[512] = "";
         f->shared->seed = seed;
         limit_time();
-        gf_generate(&p, seed);
+        if (make(f, ctx, seed, &p, why) != 1) {
+            continue;
+        }
         if (gf_bits(ctx, &p, f->backend, calls, &answer, why)) {
             (void)printf("%" PRIu64 " %016" PRIx64 " %d %u\n", seed, answer.bits, answer.changes,
                          answer.others);
@@ -304,7 +340,12 @@ int main(int argc, char **argv)
     if (strcmp(argv[2], "print") == 0) {
         static gf_program p;
         static char text[GF_TEXT];
-        gf_generate(&p, strtoull(argv[3], NULL, 10));
+        char why[512] = "";
+        stator_ctx *ctx = open_context();
+        if (make(&f, ctx, strtoull(argv[3], NULL, 10), &p, why) != 1) {
+            (void)fprintf(stderr, "no joint graph: %s\n", why);
+        }
+        stator_ctx_destroy(ctx);
         (void)gf_write(&p, getenv("GF_NOISE") != NULL, text);
         (void)fputs(text, stdout);
         return 0;

@@ -18,7 +18,8 @@
  * Every sixth one has none of it, but operands of COMPOSITE have a few bits less: what is a few
  * units apart becomes equal, all of it at once, which random units never make of a row (the layer
  * norm of a row whose values differ by rounding alone). To the results the same is added, so that
- * all of a row may be on one side of what should be 0: a mean that is rounded does that.
+ * all of a row may be on one side of what should be 0: a mean that is rounded does that. What FOLD
+ * sums is off one way too, all of it: sums of equal terms are rounded alike.
  *
  * A sum of bytes that is 0 is so with its scale's sign: at random.
  *
@@ -48,9 +49,11 @@
                         */
 #define COARSE_BITS 5u /* so many less at most: 16 units, what COMPOSITE may be off by */
 
-enum { ON_OPERAND = 1, ADDED = 1001, ON_RESULT = 3001, STEP = 100 };
+enum { ON_OPERAND = 1, ADDED = 20001, ON_RESULT = 40001, STEP = GF_STEP };
 
-_Static_assert(GF_NODES <= STEP && GF_RESULTS * STEP < 1000 && GF_ARGS * STEP < 1000,
+_Static_assert(GF_NODES <= STEP && GF_ARGS * STEP < ADDED &&
+                   ADDED + GF_RESULTS * STEP < ON_RESULT &&
+                   ON_RESULT + GF_RESULTS * STEP < GF_WITNESS,
                "numbers overlap");
 
 static int kind_of(int number)
@@ -106,7 +109,9 @@ static int is_of_squares(const gf_program *p, const gf_node *node)
 
 static int is_contraction(const gf_node *node)
 {
-    static const char *const ops[] = {"matmul", "einsum", "conv", "conv_transpose", "sdpa", NULL};
+    static const char *const ops[] = {"matmul",           "einsum", "conv",
+                                      "conv_transpose",   "sdpa",   "dot_general",
+                                      "conv_weight_grad", NULL};
     return is_one_of(node->op, ops);
 }
 
@@ -266,8 +271,17 @@ static int is_coarsened(const gf_program *p, const gf_node *node, int place)
     return node->noise == GF_COMPOSITE && !is_of_squares(p, node) && !may_overflow(p, node, place);
 }
 
+/* Units of a random factor. */
+static double ulps_of(const gf_node *node, uint8_t dtype)
+{
+    const double ulps = node->noise == GF_FOLD        ? 1.0 + (double)node->folded / 8.0
+                        : node->noise == GF_COMPOSITE ? 16.0 + (double)node->folded / 8.0
+                                                      : 4.0;
+    return is_narrow(dtype) ? 1.0 + ulps / 64.0 : ulps;
+}
+
 /* Of such a variant: 1 + 2^k on an operand that loses k bits; on results of COMPOSITE, the same to
- * all, one way, the other or none; else no noise. */
+ * all, one way, the other or none, and so on what FOLD sums; else no noise. */
 static double coarse_number(const gf_program *p, int number, uint64_t variant)
 {
     const int kind = kind_of(number);
@@ -281,6 +295,10 @@ static double coarse_number(const gf_program *p, int number, uint64_t variant)
     }
     if (kind == ADDED && node->noise == GF_COMPOSITE) {
         return (round % 3 == 2 ? -1 : (double)(round % 3)) * added(dtype, 1e-6);
+    }
+    if (kind == ON_OPERAND && place == 0 && node->noise == GF_FOLD) {
+        const double way = round % 3 == 2 ? -1 : (double)(round % 3);
+        return 1 + way * ulps_of(node, dtype) * epsilon(dtype);
     }
     return kind == ADDED ? 0 : 1;
 }
@@ -298,10 +316,8 @@ double gf_noise_number(const gf_program *p, int number, uint64_t variant, double
         return has_units(node) || is_product(node) ? unit * (double)units * smallest(dtype)
                                                    : unit * added(dtype, is_fine ? 1e-7 : 1e-6);
     }
-    double ulps = node->noise == GF_FOLD        ? 1.0 + (double)node->folded / 8.0
-                  : node->noise == GF_COMPOSITE ? 16.0 + (double)node->folded / 8.0
-                                                : 4.0;
-    ulps = is_narrow(dtype) || is_fine ? 1.0 + ulps / 64.0 : ulps;
+    double ulps = ulps_of(node, dtype);
+    ulps = is_fine && !is_narrow(dtype) ? 1.0 + ulps / 64.0 : ulps;
     ulps *= p->is_fused && is_narrow(dtype) && node->body[0] && !is_fine ? UNROUNDED : 1.0;
     return 1.0 + unit * ulps * epsilon(dtype);
 }

@@ -94,7 +94,7 @@ void gf_dim_text(gf_dim d, char out[64])
 
 static int value_add(gf_program *p, uint8_t dtype, int rank, const gf_dim *dims)
 {
-    if (p->n_values >= GF_VALUES || rank > GF_RANK) {
+    if (p->n_values >= GF_GROWN_VALUES || rank > GF_RANK) {
         return -1;
     }
     gf_value *v = &p->values[p->n_values];
@@ -140,7 +140,7 @@ int gf_node_add(gf_program *p, const char *op, int n_args, const int *args, uint
             return -1;
         }
     }
-    if (p->n_nodes >= GF_NODES) {
+    if (p->n_nodes >= GF_GROWN_NODES) {
         return -1;
     }
     const int v = value_add(p, dtype, rank, dims);
@@ -214,8 +214,6 @@ static int node_is_live(const gf_program *p, const gf_node *node, const uint8_t 
     return 0;
 }
 
-enum { WITNESS = 2000 };
-
 int gf_inputs(const gf_program *p, int with_noise, int out[GF_INPUTS])
 {
     uint8_t live[GF_VALUES];
@@ -236,14 +234,14 @@ int gf_inputs(const gf_program *p, int with_noise, int out[GF_INPUTS])
         }
     }
     for (int k = 0; k < p->n_nodes; k++) {
-        if (strcmp(p->nodes[k].op, "dims") == 0 && live[p->nodes[k].first]) {
-            needs[0] |= strstr(p->nodes[k].attrs, "*A") != NULL;
-            needs[1] |= strstr(p->nodes[k].attrs, "*B") != NULL;
+        if (live[p->nodes[k].first]) {
+            needs[0] |= strchr(p->nodes[k].attrs, 'A') || strchr(p->nodes[k].body, 'A');
+            needs[1] |= strchr(p->nodes[k].attrs, 'B') || strchr(p->nodes[k].body, 'B');
         }
     }
     for (int k = 0; k < 2; k++) {
         if (needs[k] && !has[k]) {
-            out[n++] = -WITNESS - k;
+            out[n++] = -GF_WITNESS - k;
         }
     }
     for (int k = 0; with_noise && k < p->n_nodes; k++) {
@@ -278,8 +276,9 @@ void gf_add_type(gf_writer *w, const gf_value *v)
 static void add_input(const gf_program *p, gf_writer *w, int number, int is_first)
 {
     gf_add(w, is_first ? "" : ", ");
-    if (number == -WITNESS || number == -WITNESS - 1) {
-        gf_add(w, "%%s%d: bool[%s]", -WITNESS - number, number == -WITNESS ? "A" : "B");
+    if (number == -GF_WITNESS || number == -GF_WITNESS - 1) {
+        const char *symbol = number == -GF_WITNESS ? "A" : "B";
+        gf_add(w, "%%s%s: bool[%s]", symbol, symbol);
     } else if (number < 0) {
         gf_write_noise_input(p, w, number);
     } else {
@@ -298,7 +297,7 @@ static void add_results(const gf_program *p, gf_writer *w, int k, int with_noise
                is_noisy ? "w"
                : is_cut ? "x"
                         : "v",
-               is_noisy ? k + 100 * i : node->first + i);
+               is_noisy ? k + GF_STEP * i : node->first + i);
     }
 }
 
@@ -319,7 +318,7 @@ static void add_node(const gf_program *p, gf_writer *w, int k, int with_noise)
             gf_add(w, "_");
         } else {
             const int renamed = with_noise && gf_is_noisy_operand(p, k, i);
-            gf_add(w, "%%%s%d", renamed ? "y" : "v", renamed ? k + 100 * i : node->args[i]);
+            gf_add(w, "%%%s%d", renamed ? "y" : "v", renamed ? k + GF_STEP * i : node->args[i]);
         }
     }
     gf_add(w, "%s%s%s%s : ", node->n_args ? ")" : "", node->attrs[0] ? " {" : "", node->attrs,

@@ -48,10 +48,13 @@ static gf_dim size(reader *r)
     int64_t sign = 1;
     do {
         r->at += strspn(r->at, " ");
-        const int64_t n = sign * number(r);
-        if (accept(r, "*A")) {
+        sign *= *r->at == '-' ? -1 : 1;
+        r->at += *r->at == '-';
+        const int64_t n = sign * (*r->at == 'A' || *r->at == 'B' ? 1 : number(r));
+        (void)accept(r, "*");
+        if (accept(r, "A")) {
             d.a = n;
-        } else if (accept(r, "*B")) {
+        } else if (accept(r, "B")) {
             d.b = n;
         } else {
             d.c = n;
@@ -161,12 +164,14 @@ static int noise_of(const char *op)
         "gather",     "iota",       "sort",    "topk",    "constant",  "gather_elements",
         "scatter_nd", "reduce_max", "bit_not", "bitcast", "clamp",     "scatter_elements",
         "max_pool",   "reduce_min", "one_hot", "trilu",   "gather_nd", "thresholded_relu",
-        "dims",       "tile"};
+        "dims",       "tile",       "eq",      "ne",      "lt",        "le",
+        "gt",         "ge",         "is_nan",  "is_inf",  "is_finite", "bit_and",
+        "bit_or",     "bit_xor",    "argmax",  "argmin"};
     static const char *const functions[] = {"exp",   "exp2",  "expm1", "log",    "log2", "log1p",
                                             "sqrt",  "rsqrt", "sin",   "cos",    "tan",  "asin",
                                             "acos",  "atan",  "sinh",  "cosh",   "tanh", "asinh",
                                             "acosh", "atanh", "erf",   "lgamma", "pow",  "atan2"};
-    static const char *const folds[] = {"reduce", "cum", "matmul", "conv", "einsum"};
+    static const char *const folds[] = {"reduce", "cum", "matmul", "conv", "einsum", "dot_general"};
     if (is_in(op, exact, sizeof exact / sizeof exact[0])) {
         return GF_EXACT;
     }

@@ -15,8 +15,9 @@ static int keep_if_fails(gf_program *p, const gf_program *tried, fails_fn fails,
 
 static void one_output(gf_program *p, fails_fn fails, void *self)
 {
+    static gf_program tried; /* large for a stack */
     for (int k = 0; p->n_outputs > 1 && k < p->n_outputs; k++) {
-        gf_program tried = *p;
+        tried = *p;
         tried.outputs[0] = p->outputs[k];
         tried.n_outputs = 1;
         if (keep_if_fails(p, &tried, fails, self)) {
@@ -28,8 +29,9 @@ static void one_output(gf_program *p, fails_fn fails, void *self)
 /* Where one alone does not fail. */
 static void fewer_outputs(gf_program *p, fails_fn fails, void *self)
 {
+    static gf_program tried; /* large for a stack */
     for (int k = p->n_outputs - 1; p->n_outputs > 1 && k >= 0; k--) {
-        gf_program tried = *p;
+        tried = *p;
         tried.n_outputs--;
         for (int i = k; i < tried.n_outputs; i++) {
             tried.outputs[i] = p->outputs[i + 1];
@@ -41,13 +43,14 @@ static void fewer_outputs(gf_program *p, fails_fn fails, void *self)
 /* An operand takes the output's place: the nodes behind it were not needed. */
 static int earlier_output(gf_program *p, fails_fn fails, void *self)
 {
+    static gf_program tried; /* large for a stack */
     uint8_t live[GF_VALUES];
     gf_live(p, live);
     for (int v = 0; p->n_outputs == 1 && v < p->outputs[0]; v++) {
         if (!live[v] || p->values[v].is_input) {
             continue;
         }
-        gf_program tried = *p;
+        tried = *p;
         tried.outputs[0] = v;
         if (keep_if_fails(p, &tried, fails, self)) {
             return 1;
@@ -58,6 +61,7 @@ static int earlier_output(gf_program *p, fails_fn fails, void *self)
 
 static int cut_nodes(gf_program *p, fails_fn fails, void *self)
 {
+    static gf_program tried; /* large for a stack */
     int any = 0;
     for (int v = p->n_values - 1; v >= 0; v--) {
         uint8_t live[GF_VALUES];
@@ -65,7 +69,7 @@ static int cut_nodes(gf_program *p, fails_fn fails, void *self)
         if (!live[v] || p->values[v].is_input || v == p->outputs[0]) {
             continue;
         }
-        gf_program tried = *p;
+        tried = *p;
         tried.values[v].is_input = 1;
         any |= keep_if_fails(p, &tried, fails, self);
     }
@@ -74,16 +78,17 @@ static int cut_nodes(gf_program *p, fails_fn fails, void *self)
 
 static void smaller_symbols(gf_program *p, fails_fn fails, void *self)
 {
+    static gf_program tried; /* large for a stack */
     for (int k = 0; k < 2; k++) {
         for (int64_t n = p->lowest[k]; n < p->sizes[k]; n++) {
-            gf_program tried = *p;
+            tried = *p;
             tried.sizes[k] = n;
             if (keep_if_fails(p, &tried, fails, self)) {
                 break;
             }
         }
     }
-    gf_program tried = *p;
+    tried = *p;
     tried.specials = 0;
     (void)(p->specials && keep_if_fails(p, &tried, fails, self));
 }

@@ -121,10 +121,11 @@ static bool is_mathematics(const char *name)
             return true;
         }
     }
-    /* LLVM's own calls for fma and rounding on processors without the instructions. */
-    static const char *const more[] = {"fma",   "fmaf",   "roundeven", "roundevenf",
-                                       "floor", "floorf", "ceil",      "ceilf",
-                                       "trunc", "truncf", "rint",      "rintf"};
+    /* LLVM's own calls: for fma and rounding on processors without the instructions, and one for
+     * the sine and the cosine of a number. */
+    static const char *const more[] = {"fma",    "fmaf",  "roundeven", "roundevenf", "floor",
+                                       "floorf", "ceil",  "ceilf",     "trunc",      "truncf",
+                                       "rint",   "rintf", "sincos",    "sincosf"};
     for (size_t i = 0; n && i < sizeof more / sizeof more[0]; i++) {
         if (strcmp(name, more[i]) == 0) {
             return true;

@@ -327,7 +327,10 @@ static void add_node(const gf_program *p, gf_writer *w, int k, int with_noise)
         gf_add(w, "%s", i ? ", " : "");
         gf_add_type(w, &p->values[node->first + i]);
     }
-    gf_add(w, "\n%s", node->body);
+    gf_add(w, "\n%s", with_noise ? "" : node->body);
+    if (with_noise) {
+        gf_write_noisy_body(w, node->body);
+    }
     for (int i = 0; with_noise && i < node->n_results; i++) {
         if (gf_is_noisy_result(p, k, i) && !p->values[node->first + i].is_input) {
             gf_write_noisy_result(p, w, k, i);

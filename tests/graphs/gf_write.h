@@ -23,6 +23,10 @@ int gf_is_noisy_result(const gf_program *p, int k, int result);
 void gf_write_noisy_operand(const gf_program *p, gf_writer *w, int k, int place);
 void gf_write_noisy_result(const gf_program *p, gf_writer *w, int k, int result);
 
+/* ---- gf_body.c ---- */
+/* Regions, with noise where they say the types of their nodes. */
+void gf_write_noisy_body(gf_writer *w, const char *body);
+
 /* ---- gf_fused.c ---- */
 /* Of a program under numerics=fused: may the operand come without its last rounding? */
 int gf_is_unrounded(const gf_program *p, const gf_node *node, int place);

@@ -134,29 +134,31 @@ static bool read_default(const char *text, stator_attr_desc *desc)
 }
 
 /* Reads one "name:kind[=default]" at *p, which ends at ';' or the end of the text. */
-static bool read_attr(st_arena *arena, const char **p, stator_attr_desc *out)
+static stator_status read_attr(st_arena *arena, const char **p, stator_attr_desc *out)
 {
     const char *begin = skip_space(*p);
     const char *end = skip_word(begin);
     const char *kind = end + 1;
     if (end == begin || *end != ':') {
-        return false;
+        return STATOR_INVALID_ARGUMENT;
     }
     const char *kind_end = skip_word(kind);
     *out = (stator_attr_desc){.kind = kind_of_name(kind, (uint64_t)(kind_end - kind)),
                               .is_required = 1};
-    out->name = st_arena_strndup(arena, begin, (uint64_t)(end - begin));
-    if (out->name == NULL || out->kind == STATOR_ATTR_NONE) {
-        return false;
-    }
     const char *next = strchr(kind_end, ';');
     next = next ? next : kind_end + strlen(kind_end);
     *p = *next ? next + 1 : next;
-    if (*kind_end != '=') {
-        return skip_space(kind_end) == next;
+    const bool has_default = *kind_end == '=';
+    if (out->kind == STATOR_ATTR_NONE || (!has_default && skip_space(kind_end) != next)) {
+        return STATOR_INVALID_ARGUMENT;
     }
-    const char *text = st_arena_strndup(arena, kind_end + 1, (uint64_t)(next - kind_end) - 1u);
-    return text != NULL && read_default(text, out);
+    out->name = st_arena_strndup(arena, begin, (uint64_t)(end - begin));
+    const char *text =
+        has_default ? st_arena_strndup(arena, kind_end + 1, (uint64_t)(next - kind_end) - 1u) : "";
+    if (out->name == NULL || text == NULL) {
+        return STATOR_RESOURCE_EXHAUSTED;
+    }
+    return has_default && !read_default(text, out) ? STATOR_INVALID_ARGUMENT : STATOR_OK;
 }
 
 stator_status st_attr_schema_read(st_arena *arena, const char *whose, const char *text,
@@ -167,7 +169,10 @@ stator_status st_attr_schema_read(st_arena *arena, const char *whose, const char
     const char *p = text != NULL ? text : "";
     for (p = skip_space(p); *p; p = skip_space(p)) {
         const char *at = p;
-        ST_FAIL_IF(n == ATTRS_MAX || !read_attr(arena, &p, &list[n]), err, STATOR_INVALID_ARGUMENT,
+        const stator_status status =
+            n < ATTRS_MAX ? read_attr(arena, &p, &list[n]) : STATOR_INVALID_ARGUMENT;
+        ST_TRY_MEM(status != STATOR_RESOURCE_EXHAUSTED, err);
+        ST_FAIL_IF(status != STATOR_OK, err, STATOR_INVALID_ARGUMENT,
                    "%s: cannot read the attribute at '%.40s', expected "
                    "name:kind or name:kind=default",
                    whose, at);

@@ -1,6 +1,8 @@
 /* The gradients of call, cond and while.
  *
- *     call    the region's nodes stand in the graph once more and are differentiated there
+ *     call    the region's nodes stand in the graph once more and are differentiated there; of a
+ *             checkpoint they are named STATOR_RECOMPUTED, so that cse leaves them apart from those
+ *             of the call wherever it is written out
  *     cond    a cond on the same predicate: each branch computes its own and the gradients of what
  * it
  *             reads
@@ -93,6 +95,27 @@ static stator_ref next_node(const control *c)
 
 /* ---- call ---- */
 
+/* Is the node one that was written for the backward part, inside a checkpoint? */
+static bool is_recomputed(const control *c)
+{
+    const stator_graph_view *v = st_graph_view(c->e.b->graph);
+    return stator_node_is_recomputed(v, stator_value_at(v, c->v->results[0])->node);
+}
+
+/* Nodes that the region's were written as compute once more what the call does. */
+static void mark_recomputed(control *c)
+{
+    st_module *module = c->e.b->module;
+    const stator_graph_view *v = st_graph_view(c->e.b->graph);
+    for (stator_ref k = 1; c->e.status == STATOR_OK && k <= c->view->n_nodes; k++) {
+        const stator_node_row *row = stator_node_at(c->view, k);
+        const stator_ref node = stator_value_at(v, c->map[row->result_begin])->node;
+        stator_node_row *made = st_seg_at(&c->e.b->graph->nodes, node);
+        made->origin = st_module_origin_marked(module, row->origin, STATOR_RECOMPUTED,
+                                               stator_op_at(c->view, row->op)->name);
+    }
+}
+
 stator_status st_grad_call(stator_builder *b, const st_gradient_node *v, stator_ref *in_grads,
                            stator_diag **err)
 {
@@ -101,6 +124,9 @@ stator_status st_grad_call(stator_builder *b, const st_gradient_node *v, stator_
         const stator_ref first = next_node(&c);
         memcpy(c.map + 1, v->of->operands, v->of->n_operands * sizeof *c.map);
         stator_emit_clone(&c.e, c.region, 1, c.view->n_nodes, c.map);
+        if (v->of->attrs[STATOR_call_checkpoint].i != 0 || is_recomputed(&c)) {
+            mark_recomputed(&c);
+        }
         for (uint32_t k = 0; c.e.status == STATOR_OK && k < v->of->n_results; k++) {
             if (v->grads[k] != 0) {
                 c.ys[c.n_y] = c.map[stator_output_at(c.view, k)];

@@ -145,6 +145,22 @@ says 0 '0 gradients are off' grad second.stir --check --random 3
 
 # ---- planted mistakes ----
 
+mkdir bin
+ln -s "$STATOR" bin/stator
+# alone MODEL: the node that is off as a program: it alone, and off alike.
+alone() {
+    local said
+    said=$(grep '^the gradient of node' out)
+    rm -rf left
+    says 1 '  repeat: sh left/repeat.sh' grad "$1" --check --random 7 --repro left
+    [ "$(grep -c ' = off_' left/repro.stir)" = 1 ] && [ "$(grep -c ' = ' left/repro.stir)" = 1 ] ||
+        fail "$1: more than a node is left: $(cat left/repro.stir)"
+    if PATH="$PWD/bin:$PATH" sh left/repeat.sh "${plugins[@]}" >out 2>&1; then
+        fail "$1: repeat.sh finds nothing"
+    fi
+    grep -q '^1 nodes checked, 1 gradients are off' out || fail "$1: repeat.sh says $(cat out)"
+    [ "$(grep '^the gradient of node' out)" = "$said" ] || fail "$1: not off alike: $said; $(cat out)"
+}
 planted=0
 for mistake in none sign factor axis operand mask recompute lost tangent place thousandth second; do
     cat >"$mistake.stir" <<END
@@ -164,6 +180,7 @@ END
     esac
     [ "$mistake" = none ] || [ "$mistake" = second ] || {
         grep -q '^4 nodes checked, 1 gradients are off' out || fail "more than one mistake: $(cat out)"
+        alone "$mistake.stir"
         planted=$((planted + 1))
     }
 done
@@ -180,6 +197,9 @@ graph @twice(%x: f64[5, 5], %y: f64[5]) {
 }
 END
 says 1 'of node backward of /planted to its operand x is' grad twice.stir --check --random 7
+alone twice.stir
+says 3 "the folder 'left' cannot be made" grad sign.stir --check --random 7 --repro left
+says 3 '--repro writes what --check finds' grad sign.stir --repro other
 
 # ---- the stages of aot_eager ----
 

@@ -155,6 +155,9 @@ static void print_check(const grad *c)
                      cli_clean(r->wrong[k].node, node), r->wrong[k].operand, r->wrong[k].got,
                      r->wrong[k].want);
     }
+    if (r->n_wrong > 0 && r->repro != NULL) {
+        (void)printf("  repeat: sh %s/repeat.sh\n", r->repro);
+    }
     (void)printf("%u nodes checked, %u gradients are off", r->checked, r->n_wrong);
     if (r->unchecked != 0) {
         (void)printf("; %u nodes were not checked, for they do not work in f64", r->unchecked);
@@ -274,12 +277,16 @@ cli_status cmd_grad(int argc, char **argv)
         {"--budget", CLI_TEXT, &c.budget, "B",
          "of min-cut, 0 to 1: how much of what it keeps at 1 may be kept (1)"},
         {"--check", CLI_FLAG, &c.check, NULL, "compare each node's gradient with differences"},
+        {"--repro", CLI_TEXT, &c.report.repro, "DIR",
+         "with --check: write the first node that is off as a program to a new folder"},
         {"--output", CLI_TEXT, &c.output, "FILE", "write FILE.stir (and .blob) or FILE.stirb (-o)"},
         CLI_END};
     cli_usage usage = {.own = own, .inputs = &c.g.inputs, .common = &c.g.common};
     const char *path = NULL;
     CLI_PARSE(&usage, &path);
     CLI_TRY(check_graph(&c));
+    CLI_FAIL_IF(c.report.repro != NULL && !c.check, c.g.common.json, "INVALID_ARGUMENT", NULL,
+                "--repro writes what --check finds");
     cli_status status = read_wrt(&c);
     if (status == CLI_OK) {
         status = cli_graph_open(&c.g, path);

@@ -1,5 +1,6 @@
 /* What `stator grad` is made of: which nodes a gradient passes through, the facts of a joint graph,
- * and the check of each node's rule. */
+ * the check of each node's rule,
+ * and the node that is wrong as a program. */
 #ifndef STATOR_GRAD_H
 #define STATOR_GRAD_H
 
@@ -19,6 +20,7 @@ typedef struct grad_report {
     uint32_t unchecked; /* nodes that do not work in f64 */
     grad_wrong *wrong;
     uint32_t n_wrong;
+    const char *repro; /* the folder that gets the first node that is wrong; NULL: none does */
 } grad_report;
 
 /* The f64 copy of g->model, its nodes one by one. CLI_OK, also when something is wrong, or prints
@@ -26,6 +28,10 @@ typedef struct grad_report {
 cli_status grad_check(const cli_graph *g, const stator_differentiate_options *options,
                       grad_report *out);
 void grad_report_free(grad_report *report);
+
+/* The model of one node and its operands into a new folder, with the command that checks it. */
+cli_status grad_write_repro(const cli_graph *g, const stator_model *node, stator_tensor *const *in,
+                            const char *folder);
 
 /* By value of the graph: does a gradient pass through it? It depends on a value asked for, and what
  * is differentiated depends on it. NULL: out of memory. */

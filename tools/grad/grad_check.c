@@ -417,8 +417,13 @@ static cli_status check_node(checker *c, stator_ref node)
         c->report->unchecked++;
         return CLI_OK;
     }
+    const uint32_t n_before = c->report->n_wrong;
     const bool ok = make_models(&p, node) == STATOR_OK && check_operands(&p);
     c->report->checked++;
+    cli_status status = ok ? CLI_OK : cli_fail_ctx(c->g->ctx, c->g->common.json);
+    if (ok && n_before == 0 && c->report->n_wrong > 0 && c->report->repro != NULL) {
+        status = grad_write_repro(c->g, p.plain, p.in, c->report->repro);
+    }
     for (uint32_t at = 0; at < 3; at++) {
         release_all(p.out[at], p.n_out);
     }
@@ -427,7 +432,7 @@ static cli_status check_node(checker *c, stator_ref node)
     stator_function_destroy(p.gradient);
     stator_model_destroy(p.plain);
     stator_model_destroy(p.joint);
-    return ok ? CLI_OK : cli_fail_ctx(c->g->ctx, c->g->common.json);
+    return status;
 }
 
 /* ---- the whole ---- */

@@ -3,7 +3,9 @@
 
 usage: train_cases.py CASES [NAME ...] [--backend eager ...] [--stator build/release/bin/stator]
 
-A loss is right when it is at most four times as far from the f64 loss as PyTorch's f32 loss of that step, plus 1e-5 of it.
+A loss is right when it is at most four times as far from the f64 loss as PyTorch's f32 losses are up to that step, plus 1e-5 of it.
+Up to that step: roundings grow with each update, and PyTorch's own loss comes within 1e-6 of the f64 loss now and then by chance, at
+steps where the losses around it are 1e-4 off. Said too is at how many steps PyTorch's loss of that very step would be too near.
 Status 1: a loss is not."""
 import argparse
 import json
@@ -37,15 +39,20 @@ def compare(options, name, backend):
     except RuntimeError as error:
         print(f"{name} on {backend}: FAILED: {error}", flush=True)
         return False
-    worst, off = 0.0, []
+    worst = theirs = 0.0
+    off, chance = [], []
     for step, (ours, single, double) in enumerate(zip(losses, case["losses_f32"], case["losses_f64"]), 1):
-        worst = max(worst, abs(ours - double) / abs(double))
-        if abs(ours - double) > TIMES * abs(single - double) + RELATIVE * abs(double):
+        own = abs(single - double) / abs(double)
+        apart = abs(ours - double) / abs(double)
+        worst, theirs = max(worst, apart), max(theirs, own)
+        if not apart <= TIMES * theirs + RELATIVE:
             off.append(step)
-    theirs = max(abs(a - b) / abs(b) for a, b in zip(case["losses_f32"], case["losses_f64"]))
+        elif apart > TIMES * own + RELATIVE:
+            chance.append(step)
     is_right = not off and len(losses) == case["steps"]
     print(f"{name} on {backend}: {'ok' if is_right else 'FAILED'}, {len(losses)} of {case['steps']} steps, within {worst:.1e} of f64, "
-          f"PyTorch's f32 {theirs:.1e}{', off at steps ' + str(off) if off else ''}", flush=True)
+          f"PyTorch's f32 {theirs:.1e}{', off at steps ' + str(off) if off else ''}"
+          f"{f', at {len(chance)} steps PyTorch is nearer than that' if chance else ''}", flush=True)
     return is_right
 
 

@@ -239,6 +239,19 @@ static uint32_t dtype_bytes(uint32_t dtype)
     return dtype == STATOR_F64 || dtype == STATOR_I64 || dtype == STATOR_U64 ? 8u : 4u;
 }
 
+/* Do neighbours of the row lie side by side? Lanes of a CPU walk other rows (the pixels of one
+ * channel, channels last) many at a time, and a buffer would have to hold as many. */
+static bool is_dense_row(const cg_unit *unit, const cg_fusion_group *group, const cg_value *v)
+{
+    bool is_inner = unit->config->emitter->target.kind == ST_TARGET_GPU;
+    for (uint32_t a = 0, k = 0; a < v->rank; a++) {
+        const uint32_t last = v->order ? v->order[v->rank - 1u] : v->rank - 1u;
+        is_inner |= a == last && group->inner[k];
+        k += !cg_is_one(unit, v->dims[a]);
+    }
+    return is_inner;
+}
+
 static void add_locals(cg_nest *nest)
 {
     const cg_unit *unit = nest->unit;
@@ -258,7 +271,8 @@ static void add_locals(cg_nest *nest)
         const cg_root *root = &unit->roots.data[root_index];
         const uint32_t dtype = unit->values[root->value].dtype;
         char name[24];
-        if (!root->local || !cg_is_full(unit, group, root) || group->n_inner == 0) {
+        if (!root->local || !cg_is_full(unit, group, root) || group->n_inner == 0 ||
+            !is_dense_row(unit, group, &unit->values[root->value])) {
             continue;
         }
         bytes += (uint64_t)row * dtype_bytes(dtype);

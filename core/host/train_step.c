@@ -15,6 +15,7 @@
 #include "ir/loss_scale.h"
 #include "ir/op_emitter.h"
 #include "ir/optim.h"
+#include "ir/passes/pass.h"
 #include <stator/train.h>
 
 #include <stdio.h>
@@ -718,6 +719,18 @@ static stator_status build(step *s, stator_diag **err)
     return s->e.status;
 }
 
+/* A backend's rules meet the forward part again; what they would make of it alone, such as one
+ * norm of an exporter's reshapes, is differentiated as that. A value inside that `output` names
+ * stays. */
+static stator_status normalise(st_module *module, const stator_train_options *options,
+                               stator_diag **err)
+{
+    const st_pass_ctx ctx = {.mem = module->mem};
+    return options->output != NULL
+               ? STATOR_OK
+               : st_pass_run(st_pass_find("canonicalize"), &ctx, module->root, &module->root, err);
+}
+
 static stator_status make_step(st_module *module, const stator_train_options *options,
                                stator_diag **err)
 {
@@ -728,6 +741,7 @@ static stator_status make_step(st_module *module, const stator_train_options *op
                             : is_f16             ? "autocast_f16"
                                                  : "autocast",
                             err));
+    ST_TRY(normalise(module, options, err));
     step s = {.options = *options,
               .module = module,
               .from = module->root,

@@ -5,6 +5,7 @@
 #include "api_check.h"
 
 #include <math.h>
+#include <stator/ops.h>
 #include <stator/train.h>
 
 #define STEPS 50
@@ -496,6 +497,39 @@ static void expect_statistics(stator_ctx *ctx)
     stator_model_destroy(model);
 }
 
+/* A group norm as exporters write it, over an image seen as [N, groups, all the rest]. */
+static const char GROUPS[] =
+    "stir 1\n"
+    "graph @main(%x: f32[2, 4, 2, 2], param %w \"w\": f32[4, 1, 1] = {1, 2, 3, 4}) {\n"
+    "  %one = constant {value = f32[2] {1.0, 1.0}}\n"
+    "  %zero = constant {value = f32[2] {0.0, 0.0}}\n"
+    "  %r = reshape(%x) {shape = [2, 2, 8]}\n"
+    "  %n = group_norm(%r, %one, %zero) {groups = 2}\n"
+    "  %q = reshape(%n) {shape = [2, 4, 2, 2]}\n"
+    "  %y = mul(%q, %w)\n"
+    "  return y: %y\n"
+    "}\n";
+
+/* Axes of what the step's group norm reads, with `output` or NULL. */
+static uint32_t axes_of_norm(stator_ctx *ctx, const char *output)
+{
+    stator_model *model = load_text(ctx, GROUPS), *step = NULL;
+    const stator_train_options options = {
+        .struct_size = sizeof options, .loss = "mse", .optimizer = "sgd", .output = output};
+    uint32_t axes = 0;
+    CHECK_OK(ctx, stator_model_train_step(model, &options, &step));
+    const stator_graph_view *v = stator_ctx_host(ctx)->ir->view(stator_model_graph(step));
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        const stator_node_row *made = stator_node_at(v, node);
+        if (made->op == STATOR_OPCODE_group_norm) {
+            axes = stator_value_type(v, stator_operand(v, made, 0))->rank;
+        }
+    }
+    stator_model_destroy(step);
+    stator_model_destroy(model);
+    return axes;
+}
+
 /* ---- what is refused ---- */
 
 static void expect_refused(stator_ctx *ctx, const stator_model *model,
@@ -587,6 +621,8 @@ int main(void)
     CHECK(random_loss(ctx, 3, 0) != random_loss(ctx, 4, 0));
     CHECK(random_loss(ctx, 3, 0) != random_loss(ctx, 3, 1));
     expect_statistics(ctx);
+    CHECK(axes_of_norm(ctx, NULL) == 4);
+    CHECK(axes_of_norm(ctx, "q") == 3); /* a value that is named stays as it is */
     expect_refusals(ctx, model);
     expect_table(ctx);
     stator_model_destroy(model);

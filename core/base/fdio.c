@@ -136,37 +136,3 @@ bool st_write_all(int fd, const void *from, uint64_t n)
     st_file_limit_release(held);
     return n == 0;
 }
-
-stator_status st_part_open(const char *path, st_part_file *out, stator_diag **err)
-{
-    *out = (st_part_file){.path = path};
-    const int n = snprintf(out->part, sizeof out->part, "%s.%ld.part", path, (long)getpid());
-    ST_FAIL_IF(n < 0 || (size_t)n >= sizeof out->part, err, STATOR_INVALID_ARGUMENT,
-               "the path is too long");
-    out->file = fopen(out->part, "wb");
-    return out->file != NULL ? STATOR_OK
-                             : st_fail(err, STATOR_UNAVAILABLE, "cannot create '%s': %m", path);
-}
-
-stator_status st_part_close(st_part_file *p, stator_status status, stator_diag **err)
-{
-    if (p->file != NULL && fclose(p->file) != 0 && status == STATOR_OK) {
-        status = st_fail(err, STATOR_UNAVAILABLE, "cannot write '%s': %m", p->path);
-    }
-    if (p->file != NULL && status != STATOR_OK) {
-        (void)remove(p->part);
-    }
-    p->file = NULL;
-    return status;
-}
-
-stator_status st_part_place(const st_part_file *p, stator_diag **err)
-{
-    if (rename(p->part, p->path) == 0) {
-        return STATOR_OK;
-    }
-    const stator_status status =
-        st_fail(err, STATOR_UNAVAILABLE, "cannot replace '%s': %m", p->path);
-    (void)remove(p->part);
-    return status;
-}

@@ -8,8 +8,6 @@
 #include "core/base/alloc.h"
 #include "core/base/diag.h"
 
-#include <stdio.h>
-
 /* For writes of others (stdio) between the two: holds the signal back, then takes away what the
  * writes raised and lets through what was let through before. They may nest; errno is kept. */
 uint32_t st_file_limit_hold(void);
@@ -24,18 +22,5 @@ stator_status st_read_pipe(st_mem *mem, const char *path, uint8_t **out_bytes, u
 typedef int st_fd; /* a file descriptor, -1: none */
 
 bool st_write_all(int fd, const void *from, uint64_t n);
-
-/* A file that is written beside its place and moved there whole: what stands there may be mapped,
- * and stays as it is unless all went well. */
-typedef struct st_part_file {
-    const char *path; /* borrowed */
-    char part[4096];
-    FILE *file;
-} st_part_file;
-
-stator_status st_part_open(const char *path, st_part_file *out, stator_diag **err);
-/* Ends writing; after a failure, here or before, the part is removed. Gives the status. */
-stator_status st_part_close(st_part_file *p, stator_status status, stator_diag **err);
-stator_status st_part_place(const st_part_file *p, stator_diag **err);
 
 #endif

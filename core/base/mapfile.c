@@ -136,7 +136,7 @@ const void *st_file_data(const st_file *file)
     return file->map;
 }
 
-stator_status st_file_check(const st_file *file, stator_diag **err)
+static stator_status check(const st_file *file, bool may_be_replaced, stator_diag **err)
 {
     struct stat st;
     if (stat(file->path, &st) != 0) {
@@ -145,13 +145,24 @@ stator_status st_file_check(const st_file *file, stator_diag **err)
         }
         return fail_errno(err, file->path, errno);
     }
-    if ((uint64_t)st.st_size == file->size && (uint64_t)st.st_dev == file->device &&
-        (uint64_t)st.st_ino == file->inode && (int64_t)st.st_mtim.tv_sec == file->mtime_s &&
-        (int64_t)st.st_mtim.tv_nsec == file->mtime_ns) {
+    const bool is_it = (uint64_t)st.st_dev == file->device && (uint64_t)st.st_ino == file->inode;
+    if (is_it ? (uint64_t)st.st_size == file->size && (int64_t)st.st_mtim.tv_sec == file->mtime_s &&
+                    (int64_t)st.st_mtim.tv_nsec == file->mtime_ns
+              : may_be_replaced) {
         return STATOR_OK;
     }
     return st_fail(err, STATOR_FAILED_PRECONDITION,
                    "'%s' changed since it was loaded (it had %llu bytes, now %llu); load the model "
                    "again, or load it with the option copy",
                    file->path, (unsigned long long)file->size, (unsigned long long)st.st_size);
+}
+
+stator_status st_file_check(const st_file *file, stator_diag **err)
+{
+    return check(file, false, err);
+}
+
+stator_status st_file_check_bytes(const st_file *file, stator_diag **err)
+{
+    return check(file, true, err);
 }

@@ -56,6 +56,8 @@ struct stator_model {
     st_module *declared; /* a module whose root has the inputs only; made when values are needed */
     uint32_t n_specialisations;
     st_vec(st_fact) facts; /* facts of the newest import; guarded by lock */
+    char *old_data; /* a data file that goes with the model, for a copy stands in its file's place;
+                     * NULL: none; guarded by lock */
 };
 
 void st_model_forget_facts(stator_model *model);

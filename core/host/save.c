@@ -1,28 +1,34 @@
 /* A copy of a model's file with other values of parameters, by the frontend that read it; see
- * stator_model_save. The host gives the values, dense and in host memory, and two files that are
- * moved to their places when both are whole. */
+ * stator_model_save. The host gives the values, dense and in host memory, and two files:
+ *
+ *     1  data are written to MODEL.TOKEN.data, a name that no file has and no model names, and
+ * synced
+ *     2  the copy, which names them, is renamed to its place: from here on it is the model
+ *     3  data of the model that stood there before are removed, where no other file names them
+ *
+ * A kill or a failure before 2 leaves the model before with its data, one behind it the new model
+ * with its own. */
 #define _GNU_SOURCE
-#include "core/base/fdio.h"
+#include "core/base/files/data_file.h"
 #include "core/base/sized.h"
 #include "core/host/model.h"
 #include "core/plugins/plugin_call.h"
 #include "core/runtime/tensor.h"
 #include <stator/train.h>
 
-#include <stdio.h>
-#include <string.h>
-
-#define FILES 2u /* the copy, and what lies beside it */
+#include <stdlib.h>
 
 typedef struct saver {
     const stator_model *model;
+    const char *path; /* NULL: it is only asked whether this would go well */
     uint32_t n;
     const char *const *names;
     stator_tensor **values; /* dense, in host memory */
     DLTensor *views;
-    char paths[FILES][4096];
-    st_part_file files[FILES];
-    bool is_open[FILES];
+    st_out_file copy, data;
+    char data_path[ST_PATH_BYTES];
+    char old_data[ST_PATH_BYTES]; /* of the model before; "": none that is known to be its own */
+    bool has_copy, has_data;      /* something was appended */
 } saver;
 
 /* ---- the values ---- */
@@ -60,52 +66,77 @@ static stator_status place_values(saver *s, stator_tensor *const *values, stator
 
 /* ---- the files ---- */
 
+static stator_status append_data(saver *s, const void *bytes, uint64_t size, stator_diag **err)
+{
+    ST_FAIL_IF(
+        st_out_is_direct(&s->copy), err, STATOR_UNAVAILABLE,
+        "cannot write '%s': the model has data in a file of their own, which can lie beside a "
+        "regular file alone",
+        s->path);
+    ST_TRY(s->has_data ? STATOR_OK : st_out_open_new(s->data_path, s->copy.mode, &s->data, err));
+    s->has_data = true;
+    return st_out_write(&s->data, bytes, size, err);
+}
+
 static stator_status append(const stator_rewrite *to, uint32_t file, const void *bytes,
                             uint64_t size, stator_diag **err)
 {
     saver *s = to->host;
-    ST_FAIL_IF(file >= FILES, err, STATOR_INVALID_ARGUMENT, "a copy has two files, and no file %u",
+    ST_FAIL_IF(file > 1, err, STATOR_INVALID_ARGUMENT, "a copy has two files, and no file %u",
                file);
-    if (s->paths[0][0] == '\0') { /* it is only asked whether this would go well */
+    if (s->path == NULL) {
         return STATOR_OK;
     }
-    if (!s->is_open[file]) {
-        ST_TRY(st_part_open(s->paths[file], &s->files[file], err));
-        s->is_open[file] = true;
-    }
-    ST_FAIL_IF(size != 0 && fwrite(bytes, 1, size, s->files[file].file) != size, err,
-               STATOR_UNAVAILABLE, "cannot write '%s': %m", s->paths[file]);
-    return STATOR_OK;
+    s->has_copy = s->has_copy || file == 0;
+    return file == 0 ? st_out_write(&s->copy, bytes, size, err) : append_data(s, bytes, size, err);
 }
 
-/* Ends the files; the copy gets its place last, for it names the other. */
+static stator_status open_files(saver *s, stator_diag **err)
+{
+    if (s->path == NULL) {
+        return STATOR_OK;
+    }
+    ST_TRY(st_out_open(s->path, &s->copy, err));
+    return st_out_is_direct(&s->copy) ? (stator_status)STATOR_OK
+                                      : st_data_name(s->copy.place, s->data_path, err);
+}
+
+/* Data of the model before. Where the model in memory reads from them, they go with it. */
+static void remove_old_data(const saver *s)
+{
+    stator_model *model = (stator_model *)(uintptr_t)s->model;
+    bool is_kept =
+        model->bytes != NULL && st_data_is_named_in(s->old_data, model->bytes, model->size);
+    pthread_mutex_lock(&model->lock);
+    if (is_kept && model->old_data == NULL) {
+        char real[ST_PATH_BYTES];
+        model->old_data =
+            realpath(s->old_data, real) != NULL ? st_strdup(&model->ctx->mem, real) : NULL;
+    }
+    pthread_mutex_unlock(&model->lock);
+    if (!is_kept) {
+        st_data_remove_unnamed(s->old_data);
+    }
+}
+
 static stator_status end_files(saver *s, stator_status status, stator_diag **err)
 {
-    for (uint32_t k = 0; k < FILES; k++) {
-        if (s->is_open[k]) {
-            status = st_part_close(&s->files[k], status, err);
-        }
+    if (status == STATOR_OK && s->path != NULL && !s->has_copy) {
+        status = st_fail(err, STATOR_INTERNAL, "the frontend '%s' wrote nothing",
+                         s->model->frontend->desc->name);
     }
-    for (uint32_t k = FILES; k-- > 0;) {
-        if (s->is_open[k] && status == STATOR_OK) {
-            status = st_part_place(&s->files[k], err);
-        } else if (s->is_open[k]) {
-            (void)remove(s->files[k].part);
-        }
+    if (status == STATOR_OK && s->path != NULL && !st_out_is_direct(&s->copy)) {
+        st_data_find(s->copy.place, s->old_data);
+    }
+    status = st_out_close(&s->data, status, err);
+    status = st_out_close(&s->copy, status, err);
+    if (s->has_data && s->data.is_placed && !s->copy.is_placed) {
+        st_out_remove(&s->data);
+    }
+    if (s->copy.is_placed && s->old_data[0] != '\0') {
+        remove_old_data(s);
     }
     return status;
-}
-
-static stator_status name_files(saver *s, const char *path, stator_diag **err)
-{
-    if (path == NULL) {
-        return STATOR_OK;
-    }
-    const int n = snprintf(s->paths[0], sizeof s->paths[0], "%s", path);
-    const int m = snprintf(s->paths[1], sizeof s->paths[1], "%s.data", path);
-    ST_FAIL_IF(n <= 0 || m < 0 || (size_t)m >= sizeof s->paths[1], err, STATOR_INVALID_ARGUMENT,
-               "the path is empty or too long");
-    return STATOR_OK;
 }
 
 /* ---- the whole ---- */
@@ -113,7 +144,7 @@ static stator_status name_files(saver *s, const char *path, stator_diag **err)
 static stator_status rewrite(saver *s, stator_diag **err)
 {
     const stator_model *model = s->model;
-    const char *slash = strrchr(s->paths[1], '/');
+    char folder[ST_PATH_BYTES];
     const stator_source source = {.struct_size = sizeof source,
                                   .flags = model->flags,
                                   .path = model->dir != NULL ? model->path : NULL,
@@ -124,26 +155,25 @@ static stator_status rewrite(saver *s, stator_diag **err)
                                .value_count = s->n,
                                .names = s->names,
                                .values = s->views,
-                               .data_name = slash != NULL ? slash + 1 : s->paths[1],
+                               .data_name = st_out_split(s->data_path, folder),
                                .append = append,
                                .host = s};
     const stator_frontend *frontend = model->frontend->as.frontend;
-    const uint32_t held = st_file_limit_hold();
     st_plugin_call call;
     st_plugin_enter(&call, model->frontend->callee, "rewrite");
-    stator_status status = frontend->rewrite(model->frontend->self, &source, &to, err);
-    status = st_plugin_leave(&call, status, err);
-    if (status == STATOR_OK && s->paths[0][0] != '\0' && !s->is_open[0]) {
-        status = st_fail(err, STATOR_INTERNAL, "the frontend '%s' wrote nothing",
-                         model->frontend->desc->name);
-    }
-    status = end_files(s, status, err);
-    st_file_limit_release(held);
-    return status;
+    const stator_status status = frontend->rewrite(model->frontend->self, &source, &to, err);
+    return st_plugin_leave(&call, status, err);
 }
 
-static stator_status save(saver *s, const char *path, stator_tensor *const *values,
-                          stator_diag **err)
+/* The frontend reads the bytes where they were mapped: a file that was cut would end the
+ * process. */
+static stator_status check_source(const stator_model *model, stator_diag **err)
+{
+    const st_file *file = model->source != NULL ? st_blob_file(model->source, NULL) : NULL;
+    return file != NULL ? st_file_check_bytes(file, err) : (stator_status)STATOR_OK;
+}
+
+static stator_status save(saver *s, stator_tensor *const *values, stator_diag **err)
 {
     const st_loaded *frontend = s->model->frontend;
     ST_FAIL_IF(frontend == NULL, err, STATOR_UNSUPPORTED,
@@ -151,18 +181,20 @@ static stator_status save(saver *s, const char *path, stator_tensor *const *valu
     ST_FAIL_IF(frontend->as.frontend->rewrite == NULL, err, STATOR_UNSUPPORTED,
                "the frontend '%s', which read '%s', writes no models", frontend->desc->name,
                s->model->path);
-    ST_TRY(name_files(s, path, err));
+    ST_TRY(check_source(s->model, err));
     ST_TRY(place_values(s, values, err));
-    return rewrite(s, err);
+    stator_status status = open_files(s, err);
+    ST_THEN(status, rewrite(s, err));
+    return end_files(s, status, err);
 }
 
 stator_status stator_model_save(const stator_model *model, const char *path, uint32_t n,
                                 const char *const *names, stator_tensor *const *values)
 {
-    saver s = {.model = model, .n = n, .names = names};
+    saver s = {.model = model, .path = path, .n = n, .names = names};
     st_mem *mem = &model->ctx->mem;
     stator_diag *diag = NULL;
-    const stator_status status = save(&s, path, values, &diag);
+    const stator_status status = save(&s, values, &diag);
     for (uint32_t k = 0; s.values != NULL && k < n; k++) {
         stator_tensor_release(s.values[k]);
     }

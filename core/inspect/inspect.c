@@ -1,6 +1,6 @@
 /* The experimental inspection API; see stator/inspect.h. */
 #define _GNU_SOURCE
-#include "core/base/fdio.h"
+#include "core/base/files/out_file.h"
 #include "core/context/item_options.h"
 #include "core/context/self_test.h"
 #include "core/host/function.h"
@@ -177,8 +177,8 @@ stator_status stator_x_stages(stator_function *function, const char *stop_after,
 /* ---- writing ---- */
 
 typedef struct blob_writer {
-    FILE *file;
-    const char *path; /* path of the blob file */
+    st_out_file out; /* open once there is a blob */
+    const char *path;
     const char *name; /* path without its folder */
     uint64_t offset;
 } blob_writer;
@@ -192,8 +192,9 @@ static stator_status place_blob(void *self, stator_blob *blob, const char **out_
     ST_TRY(st_blob_get(blob, &data, err));
     const uint64_t size = st_blob_size(blob);
     const uint64_t gap = (64u - w->offset % 64u) % 64u;
-    ST_FAIL_IF(fwrite(zeros, 1, gap, w->file) != gap || fwrite(data, 1, size, w->file) != size, err,
-               STATOR_UNAVAILABLE, "cannot write '%s': %m", w->path);
+    ST_TRY(w->out.file == NULL ? st_out_open(w->path, &w->out, err) : STATOR_OK);
+    ST_TRY(st_out_write(&w->out, zeros, gap, err));
+    ST_TRY(st_out_write(&w->out, data, size, err));
     *out_path = w->name;
     *out_offset = w->offset + gap;
     w->offset += gap + size;
@@ -202,36 +203,22 @@ static stator_status place_blob(void *self, stator_blob *blob, const char **out_
 
 static stator_status write_file(const char *path, const st_str *text, stator_diag **err)
 {
-    st_part_file p;
-    stator_status status = st_part_open(path, &p, err);
-    if (status == STATOR_OK && fwrite(text->data, 1, text->len, p.file) != text->len) {
-        status = st_fail(err, STATOR_UNAVAILABLE, "cannot write '%s': %m", path);
-    }
-    status = st_part_close(&p, status, err);
-    return status == STATOR_OK ? st_part_place(&p, err) : status;
+    st_out_file out;
+    ST_TRY(st_out_open(path, &out, err));
+    return st_out_close(&out, st_out_write(&out, text->data, text->len, err), err);
 }
 
 /* The text, and its large constants in <name>.blob beside it where there are any. */
 static stator_status write_text(const stator_graph *graph, const char *path, st_str *text,
                                 stator_diag **err)
 {
-    char blob_path[4096];
+    char blob_path[ST_PATH_BYTES], folder[ST_PATH_BYTES];
     const size_t len = strlen(path);
     ST_FAIL_IF(len + 6 > sizeof blob_path, err, STATOR_INVALID_ARGUMENT, "the path is too long");
     (void)snprintf(blob_path, sizeof blob_path, "%.*s.blob", (int)(len - 5), path);
-    const char *slash = strrchr(blob_path, '/');
-    st_part_file p;
-    ST_TRY(st_part_open(blob_path, &p, err));
-    blob_writer w = {
-        .file = p.file, .path = blob_path, .name = slash != NULL ? slash + 1 : blob_path};
+    blob_writer w = {.path = blob_path, .name = st_out_split(blob_path, folder)};
     const st_print_options options = {.place = place_blob, .self = &w};
-    stator_status status = st_part_close(&p, st_print_graph(graph, &options, text, err), err);
-    if (status == STATOR_OK && w.offset > 0) {
-        status = st_part_place(&p, err);
-    } else if (status == STATOR_OK) {
-        (void)remove(p.part); /* nothing was large enough */
-    }
-    return status;
+    return st_out_close(&w.out, st_print_graph(graph, &options, text, err), err);
 }
 
 stator_status stator_x_model_write(const stator_model *model, const char *path)
@@ -241,7 +228,6 @@ stator_status stator_x_model_write(const stator_model *model, const char *path)
     st_str text;
     st_str_init(&text, &model->ctx->mem);
     const size_t len = strlen(path);
-    const uint32_t held = st_file_limit_hold();
     stator_status status = st_model_need_graph(model, &graph, &diag);
     if (status == STATOR_OK && len > 6 && strcmp(path + len - 6, ".stirb") == 0) {
         status = st_write_binary(graph, &text, &diag);
@@ -252,7 +238,6 @@ stator_status stator_x_model_write(const stator_model *model, const char *path)
             st_fail(&diag, STATOR_INVALID_ARGUMENT, "'%s' ends neither in .stir nor .stirb", path);
     }
     ST_THEN(status, st_str_ok(&text) ? write_file(path, &text, &diag) : st_fail_oom(&diag));
-    st_file_limit_release(held);
     st_str_deinit(&text);
     return st_ctx_fail(model->ctx, status, diag);
 }

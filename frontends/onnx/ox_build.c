@@ -6,6 +6,27 @@
 #include <stdarg.h>
 #include <string.h>
 
+/* ---- memory ---- */
+
+/* protobuf-c does not say why it gave up: the import remembers that memory was refused. */
+static void *pb_alloc(void *self, size_t size)
+{
+    ox_import *im = self;
+    void *p = st_alloc(&im->pb_mem, size, 16);
+    im->pb_refused |= p == NULL;
+    return p;
+}
+
+static void pb_free(void *self, void *p)
+{
+    st_free(&((ox_import *)self)->pb_mem, p);
+}
+
+ProtobufCAllocator ox_import_allocator(ox_import *im)
+{
+    return (ProtobufCAllocator){pb_alloc, pb_free, im};
+}
+
 /* ---- failures ---- */
 
 static void keep(ox_import *im, stator_status code, const char *where, const char *format,

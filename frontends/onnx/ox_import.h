@@ -99,6 +99,8 @@ struct ox_import {
 
 /* The name of the file, for origins and messages; "model" without a path. */
 const char *ox_last_part(const char *path);
+/* Memory for protobuf-c out of im->pb_mem, which has been made; refusals are remembered. */
+ProtobufCAllocator ox_import_allocator(ox_import *im);
 /* Keeps a failure that belongs to no node. */
 stator_status ox_import_fail(ox_import *im, stator_status code, const char *format, ...)
     STATOR_PRINTF(3, 4);

@@ -15,22 +15,6 @@
 #define CONSTANT_MAX 64u              /* elements of an integer initialiser that is a constant */
 #define VALUE_MAX 4096u               /* elements of an input value that replaces the input */
 
-/* ---- memory ---- */
-
-/* protobuf-c does not say why it gave up: the import remembers that memory was refused. */
-static void *pb_alloc(void *self, size_t size)
-{
-    ox_import *im = self;
-    void *p = st_alloc(&im->pb_mem, size, 16);
-    im->pb_refused |= p == NULL;
-    return p;
-}
-
-static void pb_free(void *self, void *p)
-{
-    st_free(&((ox_import *)self)->pb_mem, p);
-}
-
 /* ---- unpacking ---- */
 
 /* An unpacked message is at most about 40 times its bytes (empty nodes are the worst case). */
@@ -54,7 +38,7 @@ static stator_status unpack(ox_import *im)
                "'%s' is not a whole ONNX file: at byte %llu %s", im->file, (unsigned long long)at,
                problem);
     st_mem_init_host(&im->pb_mem, im->host, budget_for(im));
-    ProtobufCAllocator allocator = {pb_alloc, pb_free, im};
+    ProtobufCAllocator allocator = ox_import_allocator(im);
     static const uint8_t nothing[1] = {0};
     im->model = onnx__model_proto__unpack(&allocator, im->wire.size,
                                           im->wire.data != NULL ? im->wire.data : nothing);
@@ -554,7 +538,7 @@ stator_status ox_import_model(const stator_host *host, const stator_source *sour
         translate(&im);
     }
     if (im.model != NULL) {
-        ProtobufCAllocator allocator = {pb_alloc, pb_free, &im};
+        ProtobufCAllocator allocator = ox_import_allocator(&im);
         onnx__model_proto__free_unpacked(im.model, &allocator);
     }
     ox_wire_deinit(&im.wire, &im.mem);

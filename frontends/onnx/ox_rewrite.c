@@ -154,13 +154,15 @@ static Onnx__TensorProto *read_head(rewriter *r, uint64_t end, ProtobufCAllocato
             st_str_addn(&head, (const char *)r->bytes + f.tag_at, f.end - f.tag_at);
         }
     }
+    const bool is_whole = st_str_ok(&head);
     Onnx__TensorProto *t =
-        st_str_ok(&head)
-            ? onnx__tensor_proto__unpack(allocator, head.len,
-                                         (const uint8_t *)(head.len != 0 ? head.data : ""))
-            : NULL;
+        is_whole ? onnx__tensor_proto__unpack(allocator, head.len,
+                                              (const uint8_t *)(head.len != 0 ? head.data : ""))
+                 : NULL;
     st_str_deinit(&head);
-    if (t == NULL) {
+    if (t == NULL && (r->im.pb_refused || !is_whole)) {
+        ox_import_fail(&r->im, STATOR_RESOURCE_EXHAUSTED, "out of memory");
+    } else if (t == NULL) {
         ox_import_fail(&r->im, STATOR_DATA_LOSS, "a tensor of '%s' cannot be read", r->im.file);
     }
     return t;
@@ -234,10 +236,12 @@ static bool add_entry(rewriter *r, const char *key, const char *value)
     return put_head(r, TENSOR_EXTERNAL_DATA, first, before);
 }
 
+/* What fails here names the file that is written. */
 static bool append(rewriter *r, uint32_t file, const void *data, uint64_t size)
 {
-    const stator_status status = r->to->append(r->to, file, data, size, &r->im.emit_diag);
-    return ox_import_check(&r->im, status, r->im.file);
+    const stator_status status = r->to->append(r->to, file, data, size, &r->im.diag);
+    r->im.status = r->im.status == STATOR_OK ? status : r->im.status;
+    return status == STATOR_OK;
 }
 
 /* Elements into the file beside the copy, and their place into the tensor. */
@@ -303,19 +307,9 @@ static bool add_changed(rewriter *r, const Onnx__TensorProto *t, bool is_initial
                        : add_head(r, TENSOR_RAW_DATA, size) && add_piece(r, data, size);
 }
 
-static void *pb_alloc(void *self, size_t size)
-{
-    return st_alloc(self, size, 16);
-}
-
-static void pb_free(void *self, void *p)
-{
-    st_free(self, p);
-}
-
 static bool rewrite_tensor(rewriter *r, bool is_initializer, uint64_t end)
 {
-    ProtobufCAllocator allocator = {pb_alloc, pb_free, &r->im.mem};
+    ProtobufCAllocator allocator = ox_import_allocator(&r->im);
     const uint64_t begin = r->pos;
     Onnx__TensorProto *t = read_head(r, end, &allocator);
     ST_NEED(t != NULL);
@@ -431,6 +425,7 @@ stator_status ox_rewrite_model(const stator_host *host, const stator_source *sou
     rewriter r = {.im = {.host = host, .source = source}, .to = to, .bytes = source->bytes};
     r.im.file = ox_last_part(source->path);
     st_mem_init_host(&r.im.mem, host, 0);
+    st_mem_init_host(&r.im.pb_mem, host, 0);
     st_arena_init(&r.im.arena, &r.im.mem);
     st_hashset_init(&r.names, &r.im.mem);
     write_copy(&r);

@@ -219,14 +219,17 @@ STATOR_EXPORT stator_status stator_train_state(const stator_model *model, const 
 
 /* Writes a copy of the file that the model was read from, with other values of parameters, in the
  * file's own format and dtypes; everything else stays as it is there. What the format keeps in
- * files of their own goes into one more file, `path`.data. names[] are parameters, values[] have
- * their dtypes and shapes, on whatever device. Files appear when they are whole; `path` may be the
- * one that was read; NULL: nothing is written, and the status is that of writing. Any thread; the
- * model is not changed.
+ * files of their own goes into one more file, `path`.TOKEN.data, of a new name for each copy.
+ * names[] are parameters, values[] have their dtypes and shapes, on whatever device. The copy
+ * appears when it and its data are whole; then data of a copy that stood there are removed, unless
+ * another file of the folder names them, or the model reads from them: then when the model is
+ * destroyed. `path` may be the one that was read, a link, which is followed, or a pipe; NULL:
+ * nothing is written, and the status is that of writing. Any thread; the model is not changed.
  *
- * UNSUPPORTED: the model was read from no file, or its frontend writes none; NOT_FOUND: there is no
- * such parameter, the text has the nearest; INVALID_ARGUMENT: a value does not fit; UNAVAILABLE:
- * the file cannot be written. Since 0.1. */
+ * FAILED_PRECONDITION: the file changed since it was loaded without the option copy;
+ * UNSUPPORTED: the model was read from no file, or its frontend writes none; NOT_FOUND: there is
+ * no such parameter, the text has the nearest; INVALID_ARGUMENT: a value does not fit;
+ * UNAVAILABLE: the file cannot be written. Since 0.1. */
 STATOR_EXPORT stator_status stator_model_save(const stator_model *model, const char *path,
                                               uint32_t n, const char *const *names,
                                               stator_tensor *const *values) STATOR_MUST_USE;

@@ -7,6 +7,7 @@
 
 #include "core/base/compare.h"
 #include "core/base/diag.h"
+#include "core/base/files/out_file.h"
 
 #include <cjson/cJSON.h>
 #include <stator/inspect.h>
@@ -231,16 +232,10 @@ void cli_sort(double *values, size_t n); /* ascending */
 
 /* ---- files that are written: cli_file.c ---- */
 
-typedef struct cli_file {
-    const char *path; /* as the user gave it; borrowed */
-    char part[4200];  /* the file to write and rename; "": path itself, a device or a pipe */
-    FILE *file;
-    int number; /* errno of what went wrong already, or 0 */
-} cli_file;
 /* 1, or 0: said why. A file that was opened must be closed; what could not be written to it shows
  * then, and the old one stays. */
-bool cli_file_open(cli_file *file, const char *path, int json);
-bool cli_file_close(cli_file *file, int json);
+bool cli_file_open(st_out_file *file, const char *path, int json);
+bool cli_file_close(st_out_file *file, int json);
 /* Could it be written? Asked before long work. */
 bool cli_file_check(const char *path, int json);
 /* All in one. */
@@ -274,6 +269,9 @@ void cli_tensors_free(cli_tensors *list);
 /* Appends; takes over the tensor, copies the name. 0 when out of memory. */
 bool cli_tensors_add(cli_tensors *list, const char *name, stator_tensor *tensor);
 
+/* The tensor itself, or a copy of it, in host memory; NULL after a failure. */
+stator_status cli_on_host(stator_ctx *ctx, stator_tensor *tensor, stator_tensor **out);
+
 /* Numbers that NumPy has no type for travel as integers: bf16 and f8 as their bits in u16 and u8,
  * i4 and u4 one to an i8 or u8. Brings such a tensor to the dtype that is wanted, and leaves every
  * other as it is. Takes the tensor over; NULL when out of memory. */
@@ -290,6 +288,9 @@ bool cli_read_npz(stator_ctx *ctx, const char *path, cli_tensors *out, char *err
 bool cli_parse_npz(stator_ctx *ctx, const void *bytes, uint64_t size, cli_tensors *out,
                    char *errbuf);
 bool cli_write_npz(const char *path, const cli_tensors *tensors, char *errbuf);
+/* Could an archive of that path be written (one is no stream), and hold an array of that name? */
+bool cli_check_npz(const char *path, char *errbuf);
+bool cli_check_npz_name(const char *name, char *errbuf);
 bool cli_read_pb(stator_ctx *ctx, const char *path, stator_tensor **out_tensor, char *errbuf);
 bool cli_parse_pb(stator_ctx *ctx, const void *bytes, uint64_t size, stator_tensor **out_tensor,
                   char *errbuf);

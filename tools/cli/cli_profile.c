@@ -31,7 +31,7 @@ struct cli_profile {
     uint32_t n_steps;
     st_mem mem;
     st_map next_of; /* key -> place of the step that the next event of the name is, plus 1 */
-    cli_file file;
+    st_out_file file;
     uint64_t first_ns, n_events, total_ns;
     row *rows;
     uint32_t n_rows;

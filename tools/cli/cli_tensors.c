@@ -22,6 +22,27 @@ void cli_tensors_free(cli_tensors *list)
     list->count = 0;
 }
 
+stator_status cli_on_host(stator_ctx *ctx, stator_tensor *tensor, stator_tensor **out)
+{
+    const DLTensor *view = stator_tensor_view(tensor);
+    *out = NULL;
+    if (strcmp(stator_tensor_device(tensor), "cpu") == 0) {
+        stator_tensor_retain(tensor);
+        *out = tensor;
+        return STATOR_OK;
+    }
+    stator_tensor *here = NULL;
+    stator_status status = stator_tensor_create(ctx, stator_tensor_dtype(tensor),
+                                                (uint32_t)view->ndim, view->shape, &here);
+    ST_THEN(status, stator_tensor_copy(ctx, here, tensor));
+    if (status != STATOR_OK) {
+        stator_tensor_release(here);
+        return status;
+    }
+    *out = here;
+    return STATOR_OK;
+}
+
 bool cli_tensors_add(cli_tensors *list, const char *name, stator_tensor *tensor)
 {
     char **names = realloc(list->names, (list->count + 1u) * sizeof *names);

@@ -32,7 +32,7 @@ typedef struct report {
     cli_program p;
     const char *output;
     int64_t repeat;
-    cli_file file;
+    st_out_file file;
     st_mem mem;
     st_map place_of;  /* hash of a step's name -> place in times + 1 */
     step_time *times; /* times of all timed calls, by the step's name */

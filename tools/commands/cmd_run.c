@@ -108,16 +108,9 @@ static cli_status call_all(run *r)
 /* Results that lie on a device come to the host, once all calls are done. */
 static cli_status fetch_outputs(run *r)
 {
-    for (uint32_t k = 0; k < r->n_out && r->compile.outputs == STATOR_OUTPUTS_DEVICE; k++) {
-        const DLTensor *view = stator_tensor_view(r->out[k]);
+    for (uint32_t k = 0; k < r->n_out; k++) {
         stator_tensor *here = NULL;
-        stator_status status = stator_tensor_create(r->p.ctx, stator_tensor_dtype(r->out[k]),
-                                                    (uint32_t)view->ndim, view->shape, &here);
-        status = status == STATOR_OK ? stator_tensor_copy(r->p.ctx, here, r->out[k]) : status;
-        if (status != STATOR_OK) {
-            stator_tensor_release(here);
-            return cli_fail_ctx(r->p.ctx, r->common.json);
-        }
+        CLI_TRY_CTX(r->p.ctx, r->common.json, cli_on_host(r->p.ctx, r->out[k], &here));
         stator_tensor_release(r->out[k]);
         r->out[k] = here;
     }

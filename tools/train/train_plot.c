@@ -94,7 +94,7 @@ static void draw_curve(FILE *f, const scale *s, const train_curve *curve, const 
 cli_status train_plot(const train *t, const char *path)
 {
     const scale s = scale_of(t);
-    cli_file out;
+    st_out_file out;
     CLI_NEED(cli_file_open(&out, path, t->settings->common.json));
     (void)fprintf(out.file,
                   "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "

@@ -115,7 +115,7 @@ typedef struct train {
     size_t n_times;
     train_curve losses, validations; /* of this run, where a picture is asked for */
     stator_tensor **kept;            /* inputs of the step that --nan-check would make again */
-    cli_file log;
+    st_out_file log;
 } train;
 
 /* Makes the models and reads the data; trains; ends. CLI_OK, or print and give the exit status;

@@ -64,17 +64,19 @@ END
     "$scratch/sdk"
 fi
 
-# CMake package: each example that has a CMakeLists.txt; its check_*.sh, where it has one, runs it.
+# CMake package: each example that has a CMakeLists.txt is built, and each check_*.sh runs.
+build_example() { # DIR NAME
+    cmake -S "$1" -B "$scratch/build-$2" -DCMAKE_PREFIX_PATH="$prefix" \
+        -DCMAKE_NO_SYSTEM_FROM_IMPORTED=ON \
+        -DCMAKE_C_FLAGS="$flags" -DCMAKE_BUILD_TYPE=Release &&
+        cmake --build "$scratch/build-$2"
+}
 for dir in "$scratch"/src/*/; do
     name=$(basename "$dir")
-    [ -e "$dir/CMakeLists.txt" ] || continue
     echo "-- $name"
-    cmake -S "$dir" -B "$scratch/build-$name" -DCMAKE_PREFIX_PATH="$prefix" \
-        -DCMAKE_NO_SYSTEM_FROM_IMPORTED=ON \
-        -DCMAKE_C_FLAGS="$flags" -DCMAKE_BUILD_TYPE=Release >"$scratch/$name.log" 2>&1 ||
-        { cat "$scratch/$name.log"; exit 1; }
-    cmake --build "$scratch/build-$name" >>"$scratch/$name.log" 2>&1 ||
-        { cat "$scratch/$name.log"; exit 1; }
+    if [ -e "$dir/CMakeLists.txt" ]; then
+        build_example "$dir" "$name" >"$scratch/$name.log" 2>&1 || { cat "$scratch/$name.log"; exit 1; }
+    fi
     for check in "$dir"/check_*.sh; do
         [ -e "$check" ] || continue
         STATOR="$prefix/bin/stator" PREFIX="$prefix" BUILD="$scratch/build-$name" \

@@ -96,7 +96,7 @@ says 3 "option betas is '1', expected 2 numbers" "${fit[@]}" --optimizer adam --
 says 3 "there is no schedule 'cosin'; did you mean 'cosine'?" "${fit[@]}" --schedule cosin
 says 3 'no parameter is left to train' "${fit[@]}" --freeze '*'
 says 3 "--init is 'rnd', expected keep or random" "${fit[@]}" --init rnd
-says 3 '--batch, --epochs and --accumulate are at least 1' "${fit[@]}" --epochs 0
+says 3 '--epochs is 0, expected 1 to 2147483647' "${fit[@]}" --epochs 0
 says 3 '--loss is missing' train line.stir --data line.npz
 says 3 '--data is missing' train line.stir --loss mse
 says 3 "missing.npz has no array 'target'; it has x" "${fit[@]}" --data missing.npz

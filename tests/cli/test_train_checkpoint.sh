@@ -63,7 +63,8 @@ says 3 "'mine/checkpoint.npz' is there already" "${go[@]}"
 says 3 'past --epochs 1' "${go[@]}" --resume --epochs 2 --checkpoint half --optimizer adamw --epochs 1
 says 3 'lr is 0.3 there and 0.2 here' "${go[@]}" --resume --lr 0.2
 says 3 'optimizer is "sgd" there and "adam" here' "${go[@]}" --resume --optimizer adam
-says 3 'options is {} there and {"momentum":"0.5"} here' "${go[@]}" --resume --opt momentum=0.5
+says 3 'option momentum is 0 there and 0.5 here' "${go[@]}" --resume --opt momentum=0.5
+says 3 'option clip_norm is 0 there and 1 here' "${go[@]}" --resume --clip-norm 1
 says 3 'seed is 0 there and 1 here' "${go[@]}" --resume --seed 1
 sed 's/add(%p, %b)/sub(%p, %b)/' line.stir >other.stir
 says 3 'of another training: model is "' "${go[@]/line.stir/other.stir}" --resume
@@ -80,6 +81,24 @@ says 3 "cannot make the folder 'no/where'" "${fit[@]}" --checkpoint no/where
 says 3 "cannot open the folder 'line.npz'" "${fit[@]}" --checkpoint line.npz
 flock mine "$STATOR" "${go[@]}" --resume "${plugins[@]}" >out 2>&1 && fail "two trainings write to one folder"
 grep -q "another training writes its checkpoints into 'mine'" out || fail "no word of the other training: $(cat out)"
+
+# Values count, not how they are written: a number, a list, an option at its default, globs for the same.
+same=("${fit[@]}" --optimizer adam --checkpoint values)
+says 0 '3 steps' "${same[@]}" --opt betas=0.8,0.99 --opt eps=1e-7 --clip-norm 0.5 --lr 0.1 --freeze b
+says 0 '6 steps' "${same[@]}" --opt betas=8e-1,0.990 --opt eps=0.0000001 --opt clip_norm=5e-1 --opt amsgrad=0 --lr 1e-1 \
+    --schedule constant --shuffle on --freeze 'b*' --resume --epochs 2
+says 3 'option betas is [0.8,0.99] there and [0.8,0.999] here' "${same[@]}" --opt betas=0.8,0.999 --opt eps=1e-7 --clip-norm 0.5 \
+    --lr 0.1 --freeze b --resume --epochs 3
+
+# More epochs: with a schedule that ends with the last step its end has to be said.
+falls=("${fit[@]}" --schedule linear --checkpoint falls)
+says 0 '6 steps' "${falls[@]}" --epochs 2
+says 3 'option total_steps is 6 there and 9 here' "${falls[@]}" --epochs 3 --resume
+grep -q 'hint: the schedule ends with the last step, which --epochs moves; --opt total_steps=6 keeps' out || fail "no way out: $(cat out)"
+says 0 '9 steps' "${falls[@]}" --epochs 3 --resume --opt total_steps=6 --log rates.jsonl
+[ "$(grep -c '"lr":0,' rates.jsonl)" = 3 ] || fail "the rates behind the end are others: $(cat rates.jsonl)"
+says 0 '3 steps' "${fit[@]}" --schedule warmup --opt warmup=4 --checkpoint rises
+says 0 '9 steps' "${fit[@]}" --schedule warmup --opt warmup=4 --checkpoint rises --resume --epochs 3
 
 # ---- damaged ----
 
@@ -108,7 +127,11 @@ without("who.npz", "run/identity.npy")
 without("where.npz", "run/position.npy")
 without("shape.npz", "state/w.npy", arrays["state/b.npy"])
 row = arrays["run/position.npy"]
-without("row.npz", "run/position.npy", row[:-8] + (21).to_bytes(8, "little"))
+for name, at in ("row", (3, 0, 21)), ("none", (3, 0, 0)), ("within", (2, 0, 9)), ("steps", (4, 0, 20)), ("epoch", (3, 1, 20)), (
+        "far", (3, 2**62, 20)), ("negative", (-3, -2, 20)):
+    without(name + "_at.npz", "run/position.npy", row[:-24] + b"".join(v.to_bytes(8, "little", signed=True) for v in at))
+losses = arrays["run/losses.npy"]
+without("nan.npz", "run/losses.npy", losses[:-8] + bytes([0, 0, 0, 0, 0, 0, 0xf8, 0x7f]))
 END
 while read -r file words; do
     cp "$file.npz" mine/checkpoint.npz
@@ -119,7 +142,14 @@ missing an array of the state is missing
 who it does not say of which training it is
 where it does not say where the training stands
 shape an array has another dtype or shape than its parameter
-row it stands at a row that the data have not
+row_at it stands at a row that the data have not
+none_at it stands at a row that the data have not
+within_at it stands at a row within a step
+steps_at its step, epoch and row contradict each other
+epoch_at its step, epoch and row contradict each other
+far_at its step, epoch and row contradict each other
+negative_at its step, epoch and row contradict each other
+nan a loss in it is not finite
 END
 cp sound.npz mine/checkpoint.npz
 says 0 '6 steps' "${go[@]}" --resume --epochs 2
@@ -128,7 +158,11 @@ says 0 '6 steps' "${go[@]}" --resume --epochs 2
 
 cp mine/checkpoint.npz before.npz
 (ulimit -f 1 && exec "$STATOR" "${go[@]}" --resume --epochs 3 "${plugins[@]}") >out 2>&1 && fail "a full disk is no failure"
-grep -q "cannot write 'mine/checkpoint.npz" out || fail "no word of the disk: $(cat out)"
+grep -q "^stator: cannot write 'mine/checkpoint.npz': .*File too large" out || fail "no word of the disk: $(cat out)"
+grep -q 'the checkpoint before is still there' out || fail "no word of the checkpoint before: $(cat out)"
 cmp -s before.npz mine/checkpoint.npz || fail "the checkpoint before is gone"
 says 0 '9 steps' "${go[@]}" --resume --epochs 3
 [ "$(ls mine)" = checkpoint.npz ] || fail "the folder holds $(ls mine)"
+(ulimit -f 1 && exec "$STATOR" "${fit[@]}" --checkpoint none "${plugins[@]}") >out 2>&1 && fail "a full disk is no failure"
+grep -q 'the checkpoint before' out && fail "there was no checkpoint before: $(cat out)"
+[ -z "$(ls -A none)" ] || fail "the folder holds $(ls -A none)"

@@ -30,6 +30,13 @@ static cli_status check_word(const train_command *c, const char *option, const c
     return CLI_OK;
 }
 
+static cli_status check_count(const train_command *c, const char *option, int64_t value)
+{
+    CLI_FAIL_IF(value < 1 || value > INT32_MAX, c->s.common.json, INVALID, NULL,
+                "%s is %lld, expected 1 to %d", option, (long long)value, INT32_MAX);
+    return CLI_OK;
+}
+
 static cli_status check_words(const train_command *c)
 {
     const int json = c->s.common.json;
@@ -41,15 +48,14 @@ static cli_status check_words(const train_command *c)
                 "--loss is missing: a loss, or an output of the model");
     CLI_FAIL_IF(c->s.data == NULL && c->step_file == NULL, json, INVALID, NULL,
                 "--data is missing: an .npz with the model's inputs and 'target'");
-    CLI_FAIL_IF(c->s.batch < 1 || c->s.epochs < 1 || c->s.accumulate < 1, json, INVALID, NULL,
-                "--batch, --epochs and --accumulate are at least 1");
-    CLI_FAIL_IF(c->s.batch > INT32_MAX || c->s.epochs > INT32_MAX || c->s.accumulate > INT32_MAX,
-                json, INVALID, NULL, "--batch, --epochs and --accumulate are at most %d",
-                INT32_MAX);
+    CLI_TRY(check_count(c, "--batch", c->s.batch));
+    CLI_TRY(check_count(c, "--epochs", c->s.epochs));
+    CLI_TRY(check_count(c, "--accumulate", c->s.accumulate));
+    CLI_TRY(c->s.every >= 0 ? check_count(c, "--every", c->s.every) : CLI_OK);
     CLI_FAIL_IF(c->s.accumulate > 1 && c->s.nan_check, json, "UNIMPLEMENTED",
                 "--accumulate 1 with the same --batch finds the node",
                 "--nan-check looks at steps of one batch");
-    CLI_FAIL_IF(c->s.checkpoint == NULL && (c->s.every != 0 || c->s.resume), json, INVALID, NULL,
+    CLI_FAIL_IF(c->s.checkpoint == NULL && (c->s.every >= 0 || c->s.resume), json, INVALID, NULL,
                 "--every and --resume need --checkpoint, a folder");
     CLI_FAIL_IF(!isfinite(c->s.lr), json, INVALID, NULL, "--lr is no finite number");
     return CLI_OK;
@@ -114,6 +120,7 @@ static cli_status read_options(train_command *c)
         (void)snprintf(c->total_steps, sizeof c->total_steps, "%lld",
                        (long long)(steps * c->s.epochs));
         add_option(c, "total_steps", c->total_steps);
+        c->s.ends_with_epochs = true;
     }
     o->option_keys = c->keys;
     o->option_values = c->values;
@@ -171,10 +178,20 @@ static cli_status write_step(const train_command *c)
     return CLI_OK;
 }
 
+/* The file is read now, as a training may take days: what somebody writes into it meanwhile, or
+ * cuts off, is neither trained nor saved. */
+static cli_status load_model(train_command *c)
+{
+    const stator_load_options copy = {.struct_size = sizeof copy, .flags = 1};
+    const bool is_ok = cli_open(&c->s.common, &c->t.ctx) == STATOR_OK &&
+                       stator_model_load(c->t.ctx, c->s.path, &copy, &c->t.model) == STATOR_OK;
+    return is_ok ? CLI_OK : cli_fail_ctx(c->t.ctx, c->s.common.json);
+}
+
 static cli_status run_train(train_command *c)
 {
     CLI_TRY(check_words(c));
-    CLI_TRY(cli_open_model(&c->s.common, c->s.path, &c->t.ctx, &c->t.model));
+    CLI_TRY(load_model(c));
     CLI_TRY(read_options(c));
     if (c->step_file != NULL) {
         return write_step(c);
@@ -200,7 +217,8 @@ cli_status cmd_train(int argc, char **argv)
                              .lr = 1e-3,
                              .epochs = 1,
                              .batch = 32,
-                             .accumulate = 1}};
+                             .accumulate = 1,
+                             .every = -1}};
     train_settings *s = &c.s;
     const cli_option own[] = {
         {"--loss", CLI_TEXT, &s->options.loss, "LOSS", "a loss, or an output of the model"},

@@ -353,17 +353,21 @@ static void print_epoch(const train *t, int64_t rows)
     (void)fprintf(stderr, "\n");
 }
 
+int64_t train_epoch_rows(const train *t)
+{
+    return t->data.rows - (keeps_rest(t, &t->data) ? 0 : t->data.rows % t->settings->batch);
+}
+
 /* From the row that it stands at: a checkpoint may lie in the middle of an epoch. */
 static cli_status one_epoch(train *t)
 {
     const train_settings *s = t->settings;
-    const int64_t rest = keeps_rest(t, &t->data) ? 0 : t->data.rows % s->batch;
-    const int64_t rows = t->data.rows - rest;
+    const int64_t rows = train_epoch_rows(t);
     train_data_order(&t->data, s->shuffle == NULL || strcmp(s->shuffle, "on") == 0,
                      (uint64_t)s->seed, (uint64_t)t->at.epoch);
     while (t->at.row < rows) {
         CLI_TRY(one_step(t, st_min_i64(rows - t->at.row, s->batch * s->accumulate)));
-        if (s->every != 0 ? t->at.steps % s->every == 0 : t->at.row == rows) {
+        if (s->every > 0 ? t->at.steps % s->every == 0 : t->at.row == rows) {
             CLI_TRY(train_checkpoint_write(t));
         }
     }
@@ -371,7 +375,7 @@ static cli_status one_epoch(train *t)
         CLI_TRY(validate(t));
     }
     print_epoch(t, rows);
-    t->report.dropped_rows += rest;
+    t->report.dropped_rows += t->data.rows - rows;
     return CLI_OK;
 }
 

@@ -75,7 +75,7 @@ cli_status train_nan_is_finite(const train *t, double loss, bool *out)
         stator_tensor *host = NULL;
         if (train_is_state(t, k)) {
             CLI_TRY_CTX(t->ctx, t->settings->common.json,
-                        train_on_host(t->ctx, t->step.in[k], &host));
+                        cli_on_host(t->ctx, t->step.in[k], &host));
             *out = find_range(host, &low, &high);
             stator_tensor_release(host);
         }
@@ -169,10 +169,12 @@ static void list_ranges(const look *l, const stator_node_row *row, char *text, s
 
 static cli_status name_culprit(const look *l)
 {
+    char clean[CLI_CLEAN_BYTES];
     for (stator_ref input = 1; input <= l->v->n_inputs; input++) {
         if (l->is_bad[input]) {
-            (void)fprintf(stderr, "input '%s' of that step is not finite\n",
-                          stator_string_at(l->v, stator_value_at(l->v, input)->name));
+            (void)fprintf(
+                stderr, "input '%s' of that step is not finite\n",
+                cli_clean(stator_string_at(l->v, stator_value_at(l->v, input)->name), clean));
             return CLI_OK;
         }
     }
@@ -180,7 +182,7 @@ static cli_status name_culprit(const look *l)
         const stator_node_row *row = stator_node_at(l->v, node);
         if (is_culprit(l, row)) {
             stator_x_place place = {.struct_size = sizeof place};
-            char ranges[256] = "", clean[CLI_CLEAN_BYTES];
+            char ranges[256] = "";
             CLI_TRY_CTX(l->t->ctx, l->t->settings->common.json,
                         stator_x_describe(l->t->step.model, row->result_begin, &place));
             list_ranges(l, row, ranges, sizeof ranges);

@@ -1,23 +1,10 @@
 /* What a training leaves: the arrays that its step holds, or a copy of the model's file with the
  * trained values. */
+#define _GNU_SOURCE
 #include "tools/train/training.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-stator_status train_on_host(stator_ctx *ctx, stator_tensor *tensor, stator_tensor **out)
-{
-    const DLTensor *view = stator_tensor_view(tensor);
-    *out = NULL;
-    if (strcmp(stator_tensor_device(tensor), "cpu") == 0) {
-        stator_tensor_retain(tensor);
-        *out = tensor;
-        return STATOR_OK;
-    }
-    ST_TRY(stator_tensor_create(ctx, stator_tensor_dtype(tensor), (uint32_t)view->ndim, view->shape,
-                                out));
-    return stator_tensor_copy(ctx, *out, tensor);
-}
 
 bool train_is_state(const train *t, uint32_t input)
 {
@@ -28,23 +15,57 @@ bool train_is_state(const train *t, uint32_t input)
     return is_state;
 }
 
-cli_status train_list_state(const train *t, const char *prefix, cli_tensors *list)
+char *train_state_name(const train *t, uint32_t input, const char *prefix)
 {
-    const int json = t->settings->common.json;
+    stator_port_info port = {.struct_size = sizeof port};
+    char *name = NULL;
+    if (stator_model_input_info(t->step.model, input, &port) != STATOR_OK) {
+        (void)cli_fail_ctx(t->ctx, t->settings->common.json);
+        return NULL;
+    }
+    if (asprintf(&name, "%s%s", prefix, port.name) < 0) {
+        (void)cli_fail(t->settings->common.json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
+        return NULL;
+    }
+    return name;
+}
+
+cli_status train_check_names(const train *t, const char *prefix)
+{
+    char errbuf[512];
     for (uint32_t k = 0; k < t->step.n_in; k++) {
-        stator_port_info port = {.struct_size = sizeof port};
-        stator_tensor *tensor = NULL;
-        char name[256];
         if (!train_is_state(t, k)) {
             continue;
         }
-        CLI_TRY_CTX(t->ctx, json, stator_model_input_info(t->step.model, k, &port));
-        const int n = snprintf(name, sizeof name, "%s%s", prefix, port.name);
-        CLI_FAIL_IF(n < 0 || (size_t)n >= sizeof name, json, "UNIMPLEMENTED", NULL,
-                    "the name '%s' is too long for an archive", port.name);
-        CLI_TRY_CTX(t->ctx, json, train_on_host(t->ctx, t->step.in[k], &tensor));
-        CLI_FAIL_IF(!cli_tensors_add(list, name, tensor), json, "RESOURCE_EXHAUSTED", NULL,
-                    "out of memory");
+        char *name = train_state_name(t, k, prefix);
+        CLI_NEED(name != NULL);
+        const bool is_ok = cli_check_npz_name(name, errbuf);
+        free(name);
+        CLI_FAIL_IF(!is_ok, t->settings->common.json, "UNIMPLEMENTED", NULL, "%s", errbuf);
+    }
+    return CLI_OK;
+}
+
+static cli_status add_state(const train *t, uint32_t input, const char *name, cli_tensors *list)
+{
+    const int json = t->settings->common.json;
+    stator_tensor *tensor = NULL;
+    CLI_TRY_CTX(t->ctx, json, cli_on_host(t->ctx, t->step.in[input], &tensor));
+    CLI_FAIL_IF(!cli_tensors_add(list, name, tensor), json, "RESOURCE_EXHAUSTED", NULL,
+                "out of memory");
+    return CLI_OK;
+}
+
+cli_status train_list_state(const train *t, const char *prefix, cli_tensors *list)
+{
+    for (uint32_t k = 0; k < t->step.n_in; k++) {
+        if (train_is_state(t, k)) {
+            char *name = train_state_name(t, k, prefix);
+            CLI_NEED(name != NULL);
+            const cli_status status = add_state(t, k, name, list);
+            free(name);
+            CLI_TRY(status);
+        }
     }
     return CLI_OK;
 }
@@ -55,7 +76,7 @@ static cli_status save_arrays(const train *t, const char *path)
     cli_tensors list = {.ctx = t->ctx};
     cli_status status = train_list_state(t, "", &list);
     if (status == CLI_OK && !cli_write_npz(path, &list, errbuf)) {
-        status = cli_fail(t->settings->common.json, "UNAVAILABLE", NULL, "%s: %s", path, errbuf);
+        status = cli_fail(t->settings->common.json, "UNAVAILABLE", NULL, "%s", errbuf);
     }
     cli_tensors_free(&list);
     return status;
@@ -100,16 +121,44 @@ static cli_status save_model(const train *t, const char *path)
     return status;
 }
 
+static bool ends_in(const char *path, const char *ending)
+{
+    const size_t n = strlen(path), m = strlen(ending);
+    return n >= m && strcmp(path + n - m, ending) == 0;
+}
+
 static bool is_archive(const char *path)
 {
-    const size_t n = strlen(path);
-    return n >= 4 && strcmp(path + n - 4, ".npz") == 0;
+    return ends_in(path, ".npz");
+}
+
+static cli_status check_archive(const train *t, const char *path)
+{
+    char errbuf[512];
+    CLI_FAIL_IF(!cli_check_npz(path, errbuf), t->settings->common.json, "UNAVAILABLE", NULL, "%s",
+                errbuf);
+    return train_check_names(t, "");
+}
+
+/* What is written into as it comes is rehearsed: data of a file of their own have no place
+ * there. */
+static cli_status check_model(const train *t, const char *path)
+{
+    const int json = t->settings->common.json;
+    bool is_direct = false;
+    CLI_NEED(cli_file_check(path, json));
+    CLI_TRY(save_model(t, NULL));
+    CLI_FAIL_IF(ends_in(path, ".stir") || ends_in(path, ".stirb"), json, "INVALID_ARGUMENT",
+                "--write-step writes the step as .stirb; --save OUT.npz writes arrays",
+                "--save '%s': a copy is of the kind of the model's file, which is no .stir", path);
+    return st_out_check(path, &is_direct, NULL) == STATOR_OK && is_direct
+               ? save_model(t, "/dev/null")
+               : CLI_OK;
 }
 
 cli_status train_save_check(const train *t, const char *path)
 {
-    CLI_NEED(cli_file_check(path, t->settings->common.json));
-    return is_archive(path) ? CLI_OK : save_model(t, NULL);
+    return is_archive(path) ? check_archive(t, path) : check_model(t, path);
 }
 
 cli_status train_save(const train *t, const char *path)

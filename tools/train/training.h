@@ -61,8 +61,9 @@ typedef struct train_settings {
     const char *path, *data, *val, *log, *save, *init, *shuffle, *last, *checkpoint, *plot;
     double lr;
     int64_t epochs, batch, seed;
-    int64_t accumulate; /* batches of a step */
-    int64_t every;      /* steps between checkpoints; 0: one behind each epoch */
+    int64_t accumulate;    /* batches of a step */
+    int64_t every;         /* steps between checkpoints; -1: one behind each epoch */
+    bool ends_with_epochs; /* the schedule's total_steps are those of all epochs */
     int resume, nan_check;
 } train_settings;
 
@@ -77,8 +78,9 @@ typedef struct train_position {
 /* A folder in which a training keeps where it stands. */
 typedef struct train_checkpoint {
     bool is_open;
-    st_fd dir; /* locked while a training writes to it */
-    char path[4200], part[4240];
+    st_fd dir;    /* locked while a training writes to it */
+    bool has_one; /* a whole one of this training is in it */
+    char path[ST_PATH_BYTES];
 } train_checkpoint;
 
 typedef struct train_report {
@@ -124,8 +126,10 @@ cli_status train_open(train *t);
 cli_status train_run(train *t);
 /* Does the training change this input of its step? */
 bool train_is_state(const train *t, uint32_t input);
-/* The tensor itself, or a copy of it, in host memory. */
-stator_status train_on_host(stator_ctx *ctx, stator_tensor *tensor, stator_tensor **out);
+/* The name of an input of the step behind the prefix; free it. NULL: said why. */
+char *train_state_name(const train *t, uint32_t input, const char *prefix);
+/* Could an archive hold what a step holds, under these names? Asked before the training. */
+cli_status train_check_names(const train *t, const char *prefix);
 /* Adds what a step holds, in host memory, under the names of its inputs behind the prefix:
  * parameters, states, the step number. */
 cli_status train_list_state(const train *t, const char *prefix, cli_tensors *list);
@@ -133,6 +137,13 @@ cli_status train_list_state(const train *t, const char *prefix, cli_tensors *lis
  * the trained parameters. The former asks beforehand whether that will go well. */
 cli_status train_save_check(const train *t, const char *path);
 cli_status train_save(const train *t, const char *path);
+/* The JSON of what has to be the same for the same bits; NULL: said why. */
+cJSON *train_identity(const train *t);
+/* CLI_OK where a checkpoint's is that of this training; else says the first setting that is
+ * another, with both values. Numbers are compared as numbers, whatever their texts are. */
+cli_status train_compare_identity(const train *t, const cJSON *there);
+/* Rows that an epoch goes through: those of the data, or of their whole batches. */
+int64_t train_epoch_rows(const train *t);
 /* Makes or opens the folder of checkpoints that the settings name, and goes on from the one in it
  * where they say so. A folder that holds one is refused otherwise. */
 cli_status train_checkpoint_open(train *t);

@@ -22,8 +22,8 @@ uint64_t st_file_size(const st_file *file);
 const char *st_file_path(const st_file *file);
 /* FAILED_PRECONDITION when size or mtime changed. */
 stator_status st_file_check(const st_file *file, stator_diag **err);
-/* The same of its bytes alone: another file may stand under the name, the mapping keeps the old
- * one. */
+/* The same of its bytes alone: another file may stand under the name, for the mapping keeps the old
+ * one, unless that was cut. */
 stator_status st_file_check_bytes(const st_file *file, stator_diag **err);
 /* Identity of a file when it was opened: equal stamps mean equal bytes, unless the file was changed
  * in the clock tick in which it was looked at. */

@@ -72,6 +72,7 @@ void st_model_release(stator_model *model)
         st_data_remove_unnamed(model->old_data);
     }
     st_free(mem, model->old_data);
+    st_free(mem, model->roles);
     st_free(mem, model->path);
     st_free(mem, model->dir);
     pthread_mutex_destroy(&model->lock);
@@ -534,19 +535,28 @@ static stator_status out_of_range(const stator_model *model, const char *what, u
     return st_ctx_fail(model->ctx, status, diag);
 }
 
+stator_ref st_model_call_input(const stator_graph *graph, uint32_t index)
+{
+    const stator_graph_view *v = st_graph_view(graph);
+    uint32_t seen = 0;
+    for (stator_ref value = 1; value <= v->n_inputs; value++) {
+        if ((stator_value_at(v, value)->flags & STATOR_VALUE_PARAM) == 0 && seen++ == index) {
+            return value;
+        }
+    }
+    return 0;
+}
+
 stator_status stator_model_input_info(const stator_model *model, uint32_t index,
                                       stator_port_info *out_info)
 {
-    const stator_graph_view *v = st_graph_view(st_model_signature(model));
-    uint32_t seen = 0;
-    for (stator_ref value = 1; value <= v->n_inputs; value++) {
-        const stator_value_row *row = stator_value_at(v, value);
-        if ((row->flags & STATOR_VALUE_PARAM) == 0 && seen++ == index) {
-            return st_port_info_write(model->ctx, v, value, stator_string_at(v, row->name),
-                                      out_info);
-        }
-    }
-    return out_of_range(model, "input", index);
+    const stator_graph *graph = st_model_signature(model);
+    const stator_graph_view *v = st_graph_view(graph);
+    const stator_ref value = st_model_call_input(graph, index);
+    return value != 0
+               ? st_port_info_write(model->ctx, v, value,
+                                    stator_string_at(v, stator_value_at(v, value)->name), out_info)
+               : out_of_range(model, "input", index);
 }
 
 stator_status stator_model_output_info(const stator_model *model, uint32_t index,

@@ -56,6 +56,7 @@ struct stator_model {
     st_module *declared; /* a module whose root has the inputs only; made when values are needed */
     uint32_t n_specialisations;
     st_vec(st_fact) facts; /* facts of the newest import; guarded by lock */
+    uint8_t *roles;        /* of a training step: stator_train_role by input; NULL: it is none */
     char *old_data; /* a data file that goes with the model, for a copy stands in its file's place;
                      * NULL: none; guarded by lock */
 };
@@ -75,6 +76,8 @@ const stator_graph *st_model_signature(const stator_model *model);
 /* The model's graph. NEED_VALUE: there is none yet. */
 stator_status st_model_need_graph(const stator_model *model, const stator_graph **out_graph,
                                   stator_diag **err);
+/* The graph's input that a call gives at this place; 0: there is none. */
+stator_ref st_model_call_input(const stator_graph *graph, uint32_t index);
 /* Facts about a value, to the application. */
 stator_status st_port_info_write(stator_ctx *ctx, const stator_graph_view *v, stator_ref value,
                                  const char *name, stator_port_info *out);

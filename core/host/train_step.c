@@ -6,6 +6,7 @@
  *                                             (backward)    %w' = ..  %exp_avg_w' = ..
  *                                             return loss: %loss    write back %w' to %w, ... } */
 #include "core/base/check.h"
+#include "core/base/map.h"
 #include "core/base/sized.h"
 #include "core/base/str.h"
 #include "core/host/joint.h"
@@ -50,6 +51,8 @@ typedef struct step {
     stator_ref target, lr, batches, seed, count; /* inputs of the step; 0: none */
     stator_ref loss_value, rate, t;
     st_loss_scale scale; /* of f16; all 0: the loss is not scaled */
+    uint8_t *roles;      /* stator_train_role, by input of the step */
+    st_map names;        /* of all inputs of `from`, which have them before those of the step */
 } step;
 
 /* ---- what is asked for ---- */
@@ -117,10 +120,15 @@ static stator_status find_loss(step *s, uint32_t *out_output, stator_diag **err)
     return find_row(ST_OPTIM_LOSS, name, &s->loss, err);
 }
 
+static bool is_f16(const stator_train_options *options)
+{
+    return options->amp != NULL && strcmp(options->amp, "f16") == 0;
+}
+
 /* Is the loss multiplied by a scale, so that gradients in f16 are not lost? */
 static bool is_scaled(const step *s)
 {
-    return s->optimizer != NULL && s->options.amp != NULL && strcmp(s->options.amp, "f16") == 0;
+    return s->optimizer != NULL && is_f16(&s->options);
 }
 
 static stator_status read_values(step *s, stator_diag **err)
@@ -223,20 +231,35 @@ static stator_status choose_inputs(step *s, stator_diag **err)
 
 /* ---- inputs ---- */
 
+/* Inputs that a step may have at most, and one: those of the model, and of each a copy that is
+ * trained, states and a sum, and those of the step itself. */
+static uint64_t roles_room(const step *s)
+{
+    return (s->v->n_inputs + UINT64_C(2)) * (STATES_MAX + 3u) + STATOR_ROLE_STEP;
+}
+
+static bool is_taken(const step *s, const char *name)
+{
+    const uint32_t string = st_module_string(s->module, name, strlen(name));
+    return string != 0 && (st_map_get(&s->names, string) != 0 || st_build_has_input(s->e.b, name));
+}
+
 /* An input under a name that is free. */
-static stator_ref new_input(step *s, const char *name, stator_dtype dtype, uint32_t rank,
-                            const stator_ref *dims)
+static stator_ref new_input(step *s, enum stator_train_role role, const char *name,
+                            stator_dtype dtype, uint32_t rank, const stator_ref *dims)
 {
     char free_name[280];
     (void)snprintf(free_name, sizeof free_name, "%.256s", name);
-    while (st_build_has_input(s->e.b, free_name) && strlen(free_name) < sizeof free_name - 1u) {
+    while (is_taken(s, free_name) && strlen(free_name) < sizeof free_name - 1u) {
         (void)strcat(free_name, "_");
     }
     const stator_ref type = st_module_type(s->module, dtype, rank, dims);
     if (!stator_emit_check(&s->e, type != 0 ? STATOR_OK : st_fail_oom(s->e.err))) {
         return 0;
     }
-    return stator_emit_input(&s->e, free_name, type);
+    const stator_ref input = stator_emit_input(&s->e, free_name, type);
+    s->roles[input] = (uint8_t)role;
+    return input;
 }
 
 static void add_states(step *s, uint32_t k)
@@ -258,7 +281,8 @@ static void add_states(step *s, uint32_t k)
         if (option == NULL || st_optim_is_on(&s->values, option)) {
             (void)snprintf(name, sizeof name, "%s_%.200s", item, value_name(s, s->trained[k]));
             s->states[k * STATES_MAX + i] =
-                new_input(s, name, dtype == STATOR_F64 ? STATOR_F64 : STATOR_F32, rank, dims);
+                new_input(s, STATOR_ROLE_STATE, name, dtype == STATOR_F64 ? STATOR_F64 : STATOR_F32,
+                          rank, dims);
         }
     }
 }
@@ -268,6 +292,7 @@ static void open_parameter(step *s, stator_ref i)
 {
     const stator_value_row *row = stator_value_at(s->v, i);
     s->map[i] = stator_emit_input(&s->e, value_name(s, i), row->type);
+    s->roles[s->map[i]] = STATOR_ROLE_PARAMETER;
     if (s->e.status == STATOR_OK) {
         st_build_set_name(s->e.b, s->map[i], value_name(s, i));
     }
@@ -311,15 +336,18 @@ static void add_sum(step *s, uint32_t k)
     const uint32_t rank = stator_emit_dims(&s->e, s->xs[k], dims);
     const bool is_f64 = stator_emit_dtype(&s->e, s->xs[k]) == STATOR_F64;
     (void)snprintf(name, sizeof name, "sum_%.256s", value_name(s, s->trained[k]));
-    s->sums[k] = new_input(s, name, is_f64 ? STATOR_F64 : STATOR_F32, rank, dims);
+    s->sums[k] = new_input(s, STATOR_ROLE_SUM, name, is_f64 ? STATOR_F64 : STATOR_F32, rank, dims);
 }
 
 /* What is trained comes behind the data. */
 static void add_training_inputs(step *s)
 {
-    s->lr = is_updating(s) ? new_input(s, "lr", STATOR_F64, 0, NULL) : 0;
-    s->batches = is_accumulating(s) ? new_input(s, "batches", STATOR_F64, 0, NULL) : 0;
-    s->seed = s->optimizer != NULL && is_random(s) ? new_input(s, "seed", STATOR_I64, 0, NULL) : 0;
+    s->lr = is_updating(s) ? new_input(s, STATOR_ROLE_RATE, "lr", STATOR_F64, 0, NULL) : 0;
+    s->batches =
+        is_accumulating(s) ? new_input(s, STATOR_ROLE_BATCHES, "batches", STATOR_F64, 0, NULL) : 0;
+    s->seed = s->optimizer != NULL && is_random(s)
+                  ? new_input(s, STATOR_ROLE_SEED, "seed", STATOR_I64, 0, NULL)
+                  : 0;
     for (stator_ref i = 1; s->e.status == STATOR_OK && i <= s->v->n_inputs; i++) {
         if (s->uses[i] != AS_IT_IS) {
             open_parameter(s, i);
@@ -335,11 +363,13 @@ static void add_training_inputs(step *s)
         }
     }
     if (is_scaled(s)) {
-        s->scale.scale = new_input(s, "loss_scale", STATOR_F32, 0, NULL);
-        s->scale.growth = is_updating(s) ? new_input(s, "growth_tracker", STATOR_I64, 0, NULL) : 0;
+        s->scale.scale = new_input(s, STATOR_ROLE_STATE, "loss_scale", STATOR_F32, 0, NULL);
+        s->scale.growth =
+            is_updating(s) ? new_input(s, STATOR_ROLE_STATE, "growth_tracker", STATOR_I64, 0, NULL)
+                           : 0;
     }
     if (is_updating(s) || s->seed != 0) {
-        s->count = new_input(s, "step", STATOR_I64, 0, NULL);
+        s->count = new_input(s, STATOR_ROLE_STEP, "step", STATOR_I64, 0, NULL);
     }
 }
 
@@ -388,7 +418,8 @@ static void add_target(step *s, stator_ref read)
             dims[rank++] = stator_dim_at(s->v, type, axis);
         }
     }
-    s->target = new_input(s, "target", is_index ? STATOR_I64 : read_dtype(s, read), rank, dims);
+    s->target = new_input(s, STATOR_ROLE_TARGET, "target",
+                          is_index ? STATOR_I64 : read_dtype(s, read), rank, dims);
 }
 
 static stator_ref run_program(step *s, const st_optim_row *row, const char *names, uint32_t n,
@@ -670,6 +701,10 @@ static stator_status allocate(step *s, stator_diag **err)
     s->states = st_arena_zalloc(&s->arena, n * STATES_MAX, sizeof *s->states);
     s->sums = st_arena_zalloc(&s->arena, n, sizeof *s->sums);
     ST_TRY_MEM(s->map && s->uses && s->trained && s->xs && s->grads && s->states && s->sums, err);
+    for (stator_ref i = 1; i <= s->v->n_inputs; i++) {
+        const uint32_t name = stator_value_at(s->v, i)->name;
+        ST_TRY_MEM(name == 0 || st_map_put(&s->names, name, 1), err);
+    }
     return STATOR_OK;
 }
 
@@ -731,27 +766,40 @@ static stator_status normalise(st_module *module, const stator_train_options *op
                : st_pass_run(st_pass_find("canonicalize"), &ctx, module->root, &module->root, err);
 }
 
+static const char *autocast_pass(const stator_train_options *options)
+{
+    return options->amp == NULL ? NULL : is_f16(options) ? "autocast_f16" : "autocast";
+}
+
+/* *out_roles, of the module's memory, is NULL after a failure. */
 static stator_status make_step(st_module *module, const stator_train_options *options,
-                               stator_diag **err)
+                               uint8_t **out_roles, stator_diag **err)
 {
     stator_builder *b = NULL;
-    const bool is_f16 = options->amp != NULL && strcmp(options->amp, "f16") == 0;
-    ST_TRY(st_joint_prepare(module,
-                            options->amp == NULL ? NULL
-                            : is_f16             ? "autocast_f16"
-                                                 : "autocast",
-                            err));
+    ST_TRY(st_joint_prepare(module, autocast_pass(options), err));
     ST_TRY(normalise(module, options, err));
     step s = {.options = *options,
               .module = module,
               .from = module->root,
               .v = st_graph_view(module->root)};
-    ST_TRY(st_builder_create(module, stator_string_at(s.v, s.v->name), &b, err));
-    st_arena_init(&s.arena, module->mem);
-    s.e = st_op_emitter(b, err);
-    const stator_status status = build(&s, err);
-    st_arena_deinit(&s.arena);
-    return st_joint_finish(b, status, err);
+    s.roles = st_calloc(module->mem, roles_room(&s), 1);
+    ST_TRY_MEM(s.roles, err);
+    stator_status status = st_builder_create(module, stator_string_at(s.v, s.v->name), &b, err);
+    if (status == STATOR_OK) {
+        st_arena_init(&s.arena, module->mem);
+        st_map_init(&s.names, module->mem);
+        s.e = st_op_emitter(b, err);
+        status = build(&s, err);
+        st_map_deinit(&s.names);
+        st_arena_deinit(&s.arena);
+        status = st_joint_finish(b, status, err);
+    }
+    if (status != STATOR_OK) {
+        st_free(module->mem, s.roles);
+        s.roles = NULL;
+    }
+    *out_roles = s.roles;
+    return status;
 }
 
 static stator_status read_options(const stator_train_options *given, stator_train_options *out,
@@ -781,31 +829,15 @@ stator_status stator_model_train_step(const stator_model *model,
     stator_diag *diag = NULL;
     st_module *copy = NULL;
     stator_train_options whole;
+    uint8_t *roles = NULL;
     stator_status status = read_options(options, &whole, &diag);
     ST_THEN(status, st_model_copy(model, &copy, &diag));
-    ST_THEN(status, make_step(copy, &whole, &diag));
-    return st_model_end_copy(model, copy, status, out_step, diag);
-}
-
-/* ---- the table ---- */
-
-_Static_assert((int)STATOR_TRAIN_LOSS == (int)ST_OPTIM_LOSS &&
-                   (int)STATOR_TRAIN_STEP == (int)ST_OPTIM_STEP &&
-                   (int)STATOR_TRAIN_OPTIMIZER == (int)ST_OPTIM_OPTIMIZER &&
-                   (int)STATOR_TRAIN_SCHEDULE == (int)ST_OPTIM_SCHEDULE,
-               "kinds of the table are those of the API");
-
-stator_status stator_train_item_info(stator_ctx *ctx, uint32_t index, stator_train_item *out_item)
-{
-    const st_optim_row *row = st_optim_at(index);
-    if (row == NULL) {
-        return STATOR_OUT_OF_RANGE;
+    ST_THEN(status, make_step(copy, &whole, &roles, &diag));
+    status = st_model_end_copy(model, copy, status, out_step, diag);
+    if (status != STATOR_OK) {
+        st_free(&model->ctx->mem, roles);
+        return status;
     }
-    const stator_train_item item = {.struct_size = sizeof item,
-                                    .kind = row->kind,
-                                    .name = row->name,
-                                    .options = row->options != NULL ? row->options : "",
-                                    .state = row->state != NULL ? row->state : "",
-                                    .doc = row->doc};
-    return ST_CTX_WRITE(ctx, stator_train_item, out_item, &item);
+    (*out_step)->roles = roles;
+    return STATOR_OK;
 }

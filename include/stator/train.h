@@ -193,6 +193,25 @@ STATOR_EXPORT stator_status stator_model_train_step(const stator_model *model,
                                                     const stator_train_options *options,
                                                     stator_model **out_step) STATOR_MUST_USE;
 
+/* What an input of a step is for. A caller's: */
+enum stator_train_role {
+    STATOR_ROLE_DATA = 0,    /* the model's own */
+    STATOR_ROLE_TARGET = 1,  /* `target` */
+    STATOR_ROLE_RATE = 2,    /* `lr` */
+    STATOR_ROLE_SEED = 3,    /* `seed` */
+    STATOR_ROLE_BATCHES = 4, /* `batches` */
+    /* and from here on the training's: */
+    STATOR_ROLE_PARAMETER = 5, /* a parameter, or a statistic */
+    STATOR_ROLE_STATE = 6,     /* the optimizer's, or the loss scale's */
+    STATOR_ROLE_SUM = 7,       /* the sum of a parameter's gradients */
+    STATOR_ROLE_STEP = 8       /* `step` */
+};
+
+/* The role of input `index` of a step, whatever name it got. INVALID_ARGUMENT: the model was not
+ * made by stator_model_train_step; OUT_OF_RANGE: there is no such input. Since 0.1. */
+STATOR_EXPORT stator_status stator_train_input_role(const stator_model *step, uint32_t index,
+                                                    uint32_t *out_role) STATOR_MUST_USE;
+
 enum stator_train_init {
     STATOR_INIT_KEEP = 0,  /* parameters as the model has them */
     STATOR_INIT_RANDOM = 1 /* weights uniform within 1 / sqrt(fan-in), by seed and place; scales of

@@ -532,6 +532,41 @@ static uint32_t axes_of_norm(stator_ctx *ctx, const char *output)
 
 /* ---- what is refused ---- */
 
+/* Inputs say what they are for, whatever names they have. */
+static void expect_roles(stator_ctx *ctx)
+{
+    static const char program[] =
+        "stir 1\n"
+        "graph @main(%x \"lr\": f32[4, 2], param %w \"target\": f32[2, 1] = {1, 2}) {\n"
+        "  %y = matmul(%x, %w)\n"
+        "  return y: %y\n"
+        "}\n";
+    static const uint32_t roles[] = {STATOR_ROLE_DATA,    STATOR_ROLE_TARGET,    STATOR_ROLE_RATE,
+                                     STATOR_ROLE_BATCHES, STATOR_ROLE_PARAMETER, STATOR_ROLE_STATE,
+                                     STATOR_ROLE_SUM,     STATOR_ROLE_STEP};
+    const uint32_t n = sizeof roles / sizeof roles[0];
+    const char *key = "momentum", *value = "0.5";
+    const stator_train_options options = {.struct_size = sizeof options,
+                                          .flags = STATOR_TRAIN_ACCUMULATE,
+                                          .loss = "mse",
+                                          .optimizer = "sgd",
+                                          .option_keys = &key,
+                                          .option_values = &value,
+                                          .option_count = 1};
+    stator_model *model = load_text(ctx, program), *step = NULL;
+    uint32_t role = 0;
+    CHECK_OK(ctx, stator_model_train_step(model, &options, &step));
+    CHECK(stator_model_input_count(step) == n);
+    for (uint32_t k = 0; k < n; k++) {
+        CHECK_OK(ctx, stator_train_input_role(step, k, &role));
+        CHECK(role == roles[k]);
+    }
+    CHECK(stator_train_input_role(step, n, &role) == STATOR_OUT_OF_RANGE);
+    CHECK(stator_train_input_role(model, 0, &role) == STATOR_INVALID_ARGUMENT);
+    stator_model_destroy(step);
+    stator_model_destroy(model);
+}
+
 static void expect_refused(stator_ctx *ctx, const stator_model *model,
                            const stator_train_options *options, stator_status code,
                            const char *words)
@@ -625,6 +660,7 @@ int main(void)
     CHECK(axes_of_norm(ctx, "q") == 3); /* a value that is named stays as it is */
     expect_refusals(ctx, model);
     expect_table(ctx);
+    expect_roles(ctx);
     stator_model_destroy(model);
     stator_ctx_destroy(ctx);
     return 0;

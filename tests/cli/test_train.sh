@@ -141,6 +141,26 @@ import json
 rates = [json.loads(line)["lr"] for line in open("log.jsonl")]
 assert all(abs(r - 0.3 * (1 - k / 4)) < 1e-12 for k, r in enumerate(rates)), rates
 END
+# Names say nothing: parameters may be called as inputs of a step are.
+cat >names.stir <<'END'
+stir 1
+sym N in [1, 1000]
+graph @line(%x: f64[N, 2], param %w "lr": f64[2, 1] = {0, 0}, param %g "lr_gain": f64[] = {1}, param %s "batches": f64[] = {1}) {
+  %p = matmul(%x, %w)
+  %q = mul(%p, %g)
+  %y = mul(%q, %s)
+  return y: %y
+}
+END
+for rows in 20 10; do
+    says 0 '5 steps: loss' train names.stir --loss mse --optimizer sgd --lr 0.3 --data line.npz --batch $rows \
+        --accumulate $((20 / rows)) --epochs 5 --shuffle off --log "names$rows.jsonl"
+done
+python3 - <<'END' || fail "a parameter was taken for an input of the step"
+import json
+one, two = ([json.loads(line)["loss"] for line in open(f"names{n}.jsonl")] for n in (20, 10))
+assert all(abs(a - b) <= 1e-12 for a, b in zip(one, two)), (one, two)
+END
 says 3 '--nan-check looks at steps of one batch' "${fit[@]}" --accumulate 2 --nan-check
 
 # ---- a picture; the first node that is not finite ----

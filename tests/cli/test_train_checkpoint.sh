@@ -130,6 +130,8 @@ row = arrays["run/position.npy"]
 for name, at in ("row", (3, 0, 21)), ("none", (3, 0, 0)), ("within", (2, 0, 9)), ("steps", (4, 0, 20)), ("epoch", (3, 1, 20)), (
         "far", (3, 2**62, 20)), ("negative", (-3, -2, 20)):
     without(name + "_at.npz", "run/position.npy", row[:-24] + b"".join(v.to_bytes(8, "little", signed=True) for v in at))
+step = arrays["state/step.npy"]
+without("step.npz", "state/step.npy", step[:-8] + (2).to_bytes(8, "little"))
 losses = arrays["run/losses.npy"]
 without("nan.npz", "run/losses.npy", losses[:-8] + bytes([0, 0, 0, 0, 0, 0, 0xf8, 0x7f]))
 END
@@ -149,6 +151,7 @@ steps_at its step, epoch and row contradict each other
 epoch_at its step, epoch and row contradict each other
 far_at its step, epoch and row contradict each other
 negative_at its step, epoch and row contradict each other
+step the step number of its state is another than that of its position
 nan a loss in it is not finite
 END
 cp sound.npz mine/checkpoint.npz

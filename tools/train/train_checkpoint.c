@@ -209,11 +209,33 @@ static cli_status read_position(train *t, const cli_tensors *list)
     return CLI_OK;
 }
 
+/* The step number of the state is that of the position; steps that loss scaling skips count in the
+ * latter alone. */
+static cli_status check_step(const train *t)
+{
+    int64_t step = t->at.steps;
+    for (uint32_t k = 0; k < t->step.n_in; k++) {
+        stator_tensor *host = NULL;
+        if (t->step.roles[k] == STATOR_ROLE_STEP) {
+            CLI_TRY_CTX(t->ctx, t->settings->common.json,
+                        cli_on_host(t->ctx, t->step.in[k], &host));
+            memcpy(&step, stator_tensor_data(host), sizeof step);
+            stator_tensor_release(host);
+        }
+    }
+    const char *amp = t->settings->options.amp;
+    const bool may_skip = amp != NULL && strcmp(amp, "f16") == 0;
+    return step == t->at.steps || (may_skip && step >= 0 && step < t->at.steps)
+               ? CLI_OK
+               : damaged(t, "the step number of its state is another than that of its position");
+}
+
 static cli_status read_all(train *t, cli_tensors *list)
 {
     CLI_TRY(check_identity(t, list));
     CLI_TRY(read_position(t, list));
     CLI_TRY(read_state(t, list));
+    CLI_TRY(check_step(t));
     t->checkpoint.has_one = true;
     (void)fprintf(stderr, "%s: goes on behind step %lld (epoch %lld)\n", t->checkpoint.path,
                   (long long)t->at.steps, (long long)t->at.epoch + 1);

@@ -97,15 +97,17 @@ static cli_status check_shape(train_data *data, const train_port *port, const DL
     return CLI_OK;
 }
 
-static cli_status add_port(train_data *data, const stator_model *model, uint32_t input,
+static cli_status add_port(train_data *data, const train_program *p, uint32_t input,
                            uint8_t *is_used)
 {
     train_port *port = &data->ports[data->n_ports];
     uint32_t at = data->arrays.count;
     CLI_FAIL_IF(data->n_ports == CLI_OPTIONS_MAX, data->json, "UNIMPLEMENTED", NULL,
                 "the model has more than %u inputs", CLI_OPTIONS_MAX);
-    *port = (train_port){.input = input, .info = {.struct_size = sizeof port->info}};
-    CLI_TRY_CTX(data->ctx, data->json, stator_model_input_info(model, input, &port->info));
+    *port = (train_port){.input = input,
+                         .is_target = p->roles[input] == STATOR_ROLE_TARGET,
+                         .info = {.struct_size = sizeof port->info}};
+    CLI_TRY_CTX(data->ctx, data->json, stator_model_input_info(p->model, input, &port->info));
     for (uint32_t k = 0; k < data->arrays.count; k++) {
         const char *name = data->arrays.names[k];
         at = name != NULL && strcmp(name, port->info.name) == 0 ? k : at;
@@ -132,8 +134,7 @@ static cli_status check_used(const train_data *data, const uint8_t *is_used)
     return CLI_OK;
 }
 
-cli_status train_data_read(train_data *data, const stator_model *model, stator_tensor *const *in,
-                           const uint8_t *is_own)
+cli_status train_data_read(train_data *data, const train_program *p)
 {
     char errbuf[ERROR_SIZE];
     data->arrays.ctx = data->ctx;
@@ -142,9 +143,9 @@ cli_status train_data_read(train_data *data, const stator_model *model, stator_t
     uint8_t *is_used = calloc(data->arrays.count + 1u, 1);
     CLI_FAIL_IF(is_used == NULL, data->json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
     cli_status status = CLI_OK;
-    for (uint32_t k = 0; status == CLI_OK && k < stator_model_input_count(model); k++) {
-        if (in[k] == NULL && !is_own[k]) {
-            status = add_port(data, model, k, is_used);
+    for (uint32_t k = 0; status == CLI_OK && k < p->n_in; k++) {
+        if (p->roles[k] == STATOR_ROLE_DATA || p->roles[k] == STATOR_ROLE_TARGET) {
+            status = add_port(data, p, k, is_used);
         }
     }
     status = status == CLI_OK ? check_used(data, is_used) : status;
@@ -157,10 +158,10 @@ cli_status train_data_read(train_data *data, const stator_model *model, stator_t
     return CLI_OK;
 }
 
-const train_port *train_data_find(const train_data *data, const char *name)
+const train_port *train_data_target(const train_data *data)
 {
     for (uint32_t k = 0; k < data->n_ports; k++) {
-        if (strcmp(data->ports[k].info.name, name) == 0) {
+        if (data->ports[k].is_target) {
             return &data->ports[k];
         }
     }

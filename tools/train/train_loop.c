@@ -19,7 +19,7 @@ static void close_program(train_program *p)
 {
     cli_free_inputs(p->in, p->n_in);
     cli_free_inputs(p->out, p->n_out);
-    free(p->is_own);
+    free(p->roles);
     stator_function_destroy(p->function);
     stator_model_destroy(p->model);
     *p = (train_program){.model = NULL};
@@ -38,9 +38,14 @@ static cli_status open_program(train *t, train_program *p, uint32_t flags)
     p->n_out = stator_model_output_count(p->model);
     p->in = calloc(p->n_in + 1u, sizeof(stator_tensor *));
     p->out = calloc(p->n_out + 1u, sizeof(stator_tensor *));
-    p->is_own = calloc(p->n_in + 1u, 1);
-    CLI_FAIL_IF(p->in == NULL || p->out == NULL || p->is_own == NULL, s->common.json,
+    p->roles = calloc(p->n_in + 1u, 1);
+    CLI_FAIL_IF(p->in == NULL || p->out == NULL || p->roles == NULL, s->common.json,
                 "RESOURCE_EXHAUSTED", NULL, "out of memory");
+    for (uint32_t k = 0; k < p->n_in; k++) {
+        uint32_t role = 0;
+        CLI_TRY_CTX(t->ctx, s->common.json, stator_train_input_role(p->model, k, &role));
+        p->roles[k] = (uint8_t)role;
+    }
     return CLI_OK;
 }
 
@@ -52,24 +57,19 @@ static cli_status scalar(const train *t, stator_dtype dtype, const void *value, 
     return CLI_OK;
 }
 
-/* The rate and the seed stand behind the model's own inputs and the target. */
+/* The rate, the seed and the number of the batch. */
 static cli_status fill_own(const train *t, train_program *p)
 {
     const train_settings *s = t->settings;
-    for (uint32_t k = stator_model_input_count(t->model); k < p->n_in; k++) {
-        stator_port_info port = {.struct_size = sizeof port};
-        CLI_TRY_CTX(t->ctx, s->common.json, stator_model_input_info(p->model, k, &port));
-        const bool is_lr = port.dtype == STATOR_F64 && strncmp(port.name, "lr", 2) == 0;
-        const bool is_batches = port.dtype == STATOR_F64 && strncmp(port.name, "batches", 7) == 0;
-        const bool is_seed = port.dtype == STATOR_I64 && strncmp(port.name, "seed", 4) == 0;
-        if (p->in[k] != NULL || port.rank != 0 || !(is_lr || is_batches || is_seed)) {
-            continue;
+    const double one = 1;
+    for (uint32_t k = 0; k < p->n_in; k++) {
+        const uint8_t role = p->roles[k];
+        if (role == STATOR_ROLE_SEED) {
+            CLI_TRY(scalar(t, STATOR_I64, &s->seed, &p->in[k]));
+        } else if (role == STATOR_ROLE_RATE || role == STATOR_ROLE_BATCHES) {
+            CLI_TRY(scalar(t, STATOR_F64, role == STATOR_ROLE_RATE ? &s->lr : &one, &p->in[k]));
         }
-        p->is_own[k] = 1;
-        const double one = 1;
-        CLI_TRY(is_seed ? scalar(t, STATOR_I64, &s->seed, &p->in[k])
-                        : scalar(t, STATOR_F64, is_lr ? &s->lr : &one, &p->in[k]));
-        p->batches = is_batches ? p->in[k] : p->batches;
+        p->batches = role == STATOR_ROLE_BATCHES ? p->in[k] : p->batches;
     }
     return CLI_OK;
 }
@@ -80,8 +80,7 @@ static void share_state(const train *t, train_program *p)
     for (uint32_t k = 0; k < t->step.n_in; k++) {
         stator_port_info port = {.struct_size = sizeof port};
         uint32_t at = 0;
-        if (t->step.in[k] != NULL && !t->step.is_own[k] &&
-            stator_model_input_info(t->step.model, k, &port) == STATOR_OK &&
+        if (train_is_state(t, k) && stator_model_input_info(t->step.model, k, &port) == STATOR_OK &&
             stator_model_find_input(p->model, port.name, &at) == STATOR_OK && p->in[at] == NULL) {
             stator_tensor_retain(t->step.in[k]);
             p->in[at] = t->step.in[k];
@@ -95,7 +94,7 @@ static void share_state(const train *t, train_program *p)
 static cli_status check_targets(const train *t, const train_data *data)
 {
     stator_port_info port = {.struct_size = sizeof port};
-    const train_port *target = train_data_find(data, "target");
+    const train_port *target = train_data_target(data);
     int64_t ignored = -100;
     const stator_train_options *o = &t->settings->options;
     if (target == NULL || target->info.dtype != STATOR_I64 ||
@@ -135,7 +134,7 @@ static cli_status open_data(train *t, train_data *data, const char *path, const 
     data->ctx = t->ctx;
     data->path = path;
     data->json = t->settings->common.json;
-    CLI_TRY(train_data_read(data, p->model, p->in, p->is_own));
+    CLI_TRY(train_data_read(data, p));
     CLI_TRY(check_targets(t, data));
     CLI_TRY(check_batch(t, data));
     const int64_t rest = data->rows % batch;
@@ -274,7 +273,7 @@ static cli_status one_step(train *t, int64_t n)
  * these are no scores of the targets' classes. */
 static int64_t count_right(const train *t, int64_t *out_targets)
 {
-    const train_port *target = train_data_find(&t->val, "target");
+    const train_port *target = train_data_target(&t->val);
     if (t->loss.n_out < 2 || target == NULL || target->info.dtype != STATOR_I64) {
         return -1;
     }

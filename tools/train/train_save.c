@@ -8,11 +8,7 @@
 
 bool train_is_state(const train *t, uint32_t input)
 {
-    bool is_state = input >= stator_model_input_count(t->model) && t->step.is_own[input] == 0;
-    for (uint32_t i = 0; i < t->data.n_ports; i++) {
-        is_state = is_state && t->data.ports[i].input != input;
-    }
-    return is_state;
+    return t->step.roles[input] >= STATOR_ROLE_PARAMETER;
 }
 
 char *train_state_name(const train *t, uint32_t input, const char *prefix)

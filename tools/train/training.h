@@ -10,6 +10,7 @@
 /* An input that is filled with rows of an array of the data set. */
 typedef struct train_port {
     uint32_t input; /* place among the inputs of a call */
+    bool is_target; /* the loss compares with it */
     stator_port_info info;
     stator_tensor *array;
     uint64_t row_bytes;
@@ -26,11 +27,19 @@ typedef struct train_data {
     int64_t *order; /* rows as they are taken */
 } train_data;
 
-/* Reads the archive; each input of `model` whose place in[] is NULL is filled from the array of its
- * name, after `lr` and `seed` have been left out. CLI_OK, or prints and gives the exit status. Free
- * it in both cases. */
-cli_status train_data_read(train_data *data, const stator_model *model, stator_tensor *const *in,
-                           const uint8_t *is_own);
+/* A model of a step, or of the loss alone, with the inputs of its calls. */
+typedef struct train_program {
+    stator_model *model;
+    stator_function *function;
+    stator_tensor **in, **out;
+    uint8_t *roles;         /* stator_train_role, by input */
+    stator_tensor *batches; /* among in[]; NULL: none */
+    uint32_t n_in, n_out;
+} train_program;
+
+/* Reads the archive; each input of the program that is data or the target is filled from the
+ * array of its name. CLI_OK, or prints and gives the exit status. Free it in both cases. */
+cli_status train_data_read(train_data *data, const train_program *p);
 void train_data_free(train_data *data);
 /* Rows in the order of the file, or in one drawn for the seed and the epoch. */
 void train_data_order(train_data *data, bool is_shuffled, uint64_t seed, uint64_t epoch);
@@ -38,21 +47,11 @@ void train_data_order(train_data *data, bool is_shuffled, uint64_t seed, uint64_
 cli_status train_data_fill(const train_data *data, int64_t first, int64_t n, stator_tensor **in);
 /* Is the number of rows in a batch the caller's to choose? *out_fixed: the model's, if not. */
 bool train_data_is_free(const train_data *data, int64_t *out_fixed);
-/* NULL: no port is filled from an array of that name. */
-const train_port *train_data_find(const train_data *data, const char *name);
+/* NULL: there is none. */
+const train_port *train_data_target(const train_data *data);
 /* Class indices in the array are below `classes`, or `ignored`. */
 cli_status train_data_check_classes(const train_data *data, const train_port *port, int64_t classes,
                                     int64_t ignored);
-
-/* A model of a step, or of the loss alone, with the inputs of its calls. */
-typedef struct train_program {
-    stator_model *model;
-    stator_function *function;
-    stator_tensor **in, **out;
-    uint8_t *is_own;        /* inputs that the data set does not fill */
-    stator_tensor *batches; /* among in[]; NULL: none */
-    uint32_t n_in, n_out;
-} train_program;
 
 typedef struct train_settings {
     cli_common common;

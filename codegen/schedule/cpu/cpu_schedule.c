@@ -79,6 +79,18 @@ static uint32_t widest_below(const schedule *s, uint32_t block)
     return widest;
 }
 
+/* The widest of them that loops compute in: what stands outside of loops is no lane's. */
+static uint32_t widest_in_loops(const schedule *s)
+{
+    uint32_t widest = 1;
+    for (st_loop_ref ref = s->kernel->blocks.data[0].first; ref; ref = inst_at(s, ref)->next) {
+        const st_loop_inst *inst = inst_at(s, ref);
+        const uint32_t bytes = inst->code == ST_LOOP_LOOP ? widest_below(s, inst->body) : 1u;
+        widest = bytes > widest ? bytes : widest;
+    }
+    return widest;
+}
+
 static bool is_memory(const st_loop_inst *inst)
 {
     return inst->code == ST_LOOP_LOAD || inst->code == ST_LOOP_STORE;
@@ -226,7 +238,7 @@ static void choose_vector(const schedule *s)
         return;
     }
     choice c = {0, INT64_MIN, 0, 0};
-    const uint32_t lanes = width / widest_below(s, 0);
+    const uint32_t lanes = width / widest_in_loops(s);
     look_at_loops(s, 0, lanes, &c);
     /* Around steps that go in order lanes are rows, unless each access would be scattered. */
     const bool is_inner = c.has_serial ? c.outer < 0 : c.inner >= c.outer;

@@ -116,9 +116,10 @@ copy_hip_on_cuda() {
 
 copy_data() {
     local file
-    for file in device.sh device_report.py device_models.py device_train.py device_graphs.py device_streams.py gpu.py gpu_torch.py gpu; do
+    for file in device.sh device_report.py device_models.py device_train.py device_losses.py device_graphs.py device_streams.py gpu.py gpu_torch.py gpu; do
         [ ! -e "bench/$file" ] || cp -r "bench/$file" "$dir/bench/"
     done
+    cp tests/conformance/train_cases.py "$dir/bench/"
     if [ -e build/cases/.complete ] || [ -d build/cases/node ]; then
         tar -C build/cases -c $(ls build/cases) | xz -6 >"$dir/cases.tar.xz"
     else

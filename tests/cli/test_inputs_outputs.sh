@@ -53,7 +53,7 @@ two 'output_1: %a' '%b'
 expect3 "two outputs would be 'output_1' in the archive" "$STATOR" run two.stir --backend eager --save two2.npz
 two '"a\\x01b": %%a' '%%b'
 sed -i 's/%%/%/g; s/\\\\x/\\x/' two.stir
-expect3 "no archive holds an output of the name 'a\\x01b'" "$STATOR" run two.stir --backend eager --save two2.npz
+expect3 "no archive holds an array of the name 'a\\x01b'" "$STATOR" run two.stir --backend eager --save two2.npz
 [ ! -e two2.npz ] || fail "an archive in spite of a failure"
 
 # The archive as inputs of a graph of those dtypes.

@@ -124,6 +124,8 @@ stator_dtype ox_dtype_of(ox_node *n, int64_t onnx_type);
 /* ---- attributes; a wrong kind fails and names the attribute ---- */
 
 bool ox_has_attr(ox_node *n, const char *name);
+/* Is the node in training mode? What it says itself, unless the option `training` speaks of all. */
+bool ox_is_training(ox_node *n, bool own);
 int64_t ox_attr_int(ox_node *n, const char *name, int64_t absent);
 int64_t ox_attr_int_need(ox_node *n, const char *name);
 double ox_attr_float(ox_node *n, const char *name, double absent);

@@ -145,6 +145,15 @@ bool ox_wants(const ox_node *n, uint32_t k)
     return k < n->out_count && ox_text(n->proto->output[k])[0] != '\0';
 }
 
+bool ox_is_training(ox_node *n, bool own)
+{
+    ox_import *im = n->im;
+    const char *all =
+        im->options != NULL ? im->host->opt->get_str(im->options, "training") : "model";
+    im->mode_count++;
+    return strcmp(all, "model") == 0 ? own : strcmp(all, "on") == 0;
+}
+
 void ox_out(ox_node *n, uint32_t k, stator_ref v)
 {
     if (k < n->out_count) {

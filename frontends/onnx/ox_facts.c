@@ -2,8 +2,8 @@
  * it, how many nodes of each operator it has, and its metadata.
  *
  * In: the unpacked model. Out: facts (stator_source.fact), in that order; operators by name.
- * Nodes of bodies count once each, however often they run, and so do those of the model's
- * functions. */
+ * Behind the import: how many nodes have a mode for training. Nodes of bodies count once each,
+ * however often they run, and so do those of the model's functions. */
 #include "frontends/onnx/ox_facts.h"
 
 #include <inttypes.h>
@@ -92,5 +92,12 @@ void ox_tell_facts(ox_import *im)
     for (size_t i = 0; i < m->n_metadata_props; i++) {
         tell(im, "metadata", ox_text(m->metadata_props[i]->key),
              ox_text(m->metadata_props[i]->value));
+    }
+}
+
+void ox_tell_modes(ox_import *im)
+{
+    if (STATOR_HAS(im->source, fact) && im->mode_count != 0) {
+        tell_number(im, "training", "nodes", im->mode_count);
     }
 }

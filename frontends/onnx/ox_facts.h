@@ -6,5 +6,7 @@
 
 /* Tells the host, where it wants to know, of the surveyed model. Fails never. */
 void ox_tell_facts(ox_import *im);
+/* The same of the imported model: its nodes with a mode for training. */
+void ox_tell_modes(ox_import *im);
 
 #endif

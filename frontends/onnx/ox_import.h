@@ -82,6 +82,7 @@ struct ox_import {
     st_mem mem;             /* the host's memory */
     st_mem pb_mem;          /* protobuf-c's share of it, with a limit */
     uint32_t pb_refused;    /* protobuf-c asked for memory and got none */
+    uint32_t mode_count;    /* nodes that the option `training` speaks of */
     st_arena arena;
     st_arena scratch; /* scratch of one ox_fold */
     ox_wire wire;

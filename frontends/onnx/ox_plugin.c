@@ -10,6 +10,9 @@ static const stator_option_desc OPTIONS[] = {
      .min_i64 = 0,
      .max_i64 = INT64_MAX,
      .help = "memory for the unpacked model without its large tensors; 0: by the file's size"},
+    STATOR_OPTION_ENUM_ROW(0, "training", "model", "model,on,off",
+                           "mode of BatchNormalization and Dropout: what the model says, training "
+                           "(on) or inference (off) for all of them"),
 };
 
 /* Field 1 (ir_version) with a small number, then another field of ModelProto. */

@@ -179,13 +179,41 @@ static cli_status write_step(const train_command *c)
 }
 
 /* The file is read now, as a training may take days: what somebody writes into it meanwhile, or
- * cuts off, is neither trained nor saved. */
+ * cuts off, is neither trained nor saved. training: option of the frontend; NULL: its default. */
+static stator_status load(train_command *c, const char *training, stator_model **out)
+{
+    static const char *const keys[] = {"training"};
+    const stator_load_options copy = {.struct_size = sizeof copy,
+                                      .flags = 1,
+                                      .option_keys = keys,
+                                      .option_values = &training,
+                                      .option_count = training != NULL};
+    return stator_model_load(c->t.ctx, c->s.path, &copy, out);
+}
+
+static void note_modes(void *self, const char *kind, const char *name, const char *value)
+{
+    (void)name;
+    (void)value;
+    *(bool *)self |= strcmp(kind, "training") == 0;
+}
+
+/* The model as it trains, and where its nodes would compute otherwise then, as it is used. */
 static cli_status load_model(train_command *c)
 {
-    const stator_load_options copy = {.struct_size = sizeof copy, .flags = 1};
+    bool has_modes = false;
     const bool is_ok = cli_open(&c->s.common, &c->t.ctx) == STATOR_OK &&
-                       stator_model_load(c->t.ctx, c->s.path, &copy, &c->t.model) == STATOR_OK;
-    return is_ok ? CLI_OK : cli_fail_ctx(c->t.ctx, c->s.common.json);
+                       load(c, c->s.train_mode ? "on" : NULL, &c->t.model) == STATOR_OK;
+    CLI_NEED(is_ok || cli_fail_ctx(c->t.ctx, c->s.common.json) == CLI_OK);
+    stator_x_model_facts(c->t.model, note_modes, &has_modes);
+    CLI_FAIL_IF(c->s.train_mode && !has_modes, c->s.common.json, INVALID,
+                "what exports for inference often folds BatchNormalization into other weights and "
+                "leaves Dropout out",
+                "--train-mode: no node of %s has a mode for training", c->s.path);
+    if (has_modes && c->s.val != NULL) {
+        CLI_TRY_CTX(c->t.ctx, c->s.common.json, load(c, "off", &c->t.inference));
+    }
+    return CLI_OK;
 }
 
 static cli_status run_train(train_command *c)
@@ -241,6 +269,8 @@ cli_status cmd_train(int argc, char **argv)
          "batches whose gradients a step adds up (1)"},
         {"--seed", CLI_NUMBER, &s->seed, "S", "of the order, random weights and dropout (0)"},
         {"--init", CLI_TEXT, &s->init, "HOW", "parameters at first: keep (the model's) or random"},
+        {"--train-mode", CLI_FLAG, &s->train_mode, NULL,
+         "normalise by the batch and drop out, in a model exported for inference too"},
         {"--shuffle", CLI_TEXT, &s->shuffle, "HOW", "on (another order in each epoch) or off"},
         {"--last", CLI_TEXT, &s->last, "HOW", "a last batch with fewer rows: keep or drop"},
         {"--log", CLI_TEXT, &s->log, "F.jsonl", "a line for each step"},

@@ -206,6 +206,7 @@ cJSON *train_identity(const train *t)
 {
     const train_settings *s = t->settings;
     cJSON *object = cJSON_CreateObject();
+    add_word(object, "train_mode", s->train_mode ? "on" : NULL, "model");
     cli_status status = add_model(t, object);
     add_word(object, "loss", s->options.loss, "");
     add_word(object, "output", s->options.output, "");

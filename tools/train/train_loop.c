@@ -25,12 +25,13 @@ static void close_program(train_program *p)
     *p = (train_program){.model = NULL};
 }
 
-static cli_status open_program(train *t, train_program *p, uint32_t flags)
+static cli_status open_program(train *t, train_program *p, const stator_model *model,
+                               uint32_t flags)
 {
     const train_settings *s = t->settings;
     stator_train_options options = s->options;
     options.flags = flags;
-    CLI_TRY_CTX(t->ctx, s->common.json, stator_model_train_step(t->model, &options, &p->model));
+    CLI_TRY_CTX(t->ctx, s->common.json, stator_model_train_step(model, &options, &p->model));
     p->function =
         cli_compile_model(t->ctx, p->model, &s->compile, s->compile.backend, s->common.json);
     CLI_NEED(p->function != NULL);
@@ -157,18 +158,19 @@ cli_status train_open(train *t)
                                                                   : STATOR_INIT_KEEP,
         .seed = (uint64_t)s->seed,
         .device = s->compile.device};
-    CLI_TRY(open_program(t, &t->step, s->accumulate > 1 ? STATOR_TRAIN_ACCUMULATE : 0));
+    CLI_TRY(open_program(t, &t->step, t->model, s->accumulate > 1 ? STATOR_TRAIN_ACCUMULATE : 0));
     CLI_TRY_CTX(t->ctx, s->common.json,
                 stator_train_state(t->model, t->step.model, &state, t->step.n_in, t->step.in));
     CLI_TRY(fill_own(t, &t->step));
     CLI_TRY(open_data(t, &t->data, s->data, &t->step));
     if (s->accumulate > 1) {
-        CLI_TRY(open_program(t, &t->gradients, STATOR_TRAIN_GRADIENTS_ONLY));
+        CLI_TRY(open_program(t, &t->gradients, t->model, STATOR_TRAIN_GRADIENTS_ONLY));
         CLI_TRY(fill_own(t, &t->gradients));
         share_state(t, &t->gradients);
     }
     if (s->val != NULL) {
-        CLI_TRY(open_program(t, &t->loss, STATOR_TRAIN_LOSS_ONLY | STATOR_TRAIN_OUTPUTS));
+        CLI_TRY(open_program(t, &t->loss, t->inference != NULL ? t->inference : t->model,
+                             STATOR_TRAIN_LOSS_ONLY | STATOR_TRAIN_OUTPUTS));
         share_state(t, &t->loss);
         CLI_TRY(open_data(t, &t->val, s->val, &t->loss));
     }
@@ -446,6 +448,7 @@ void train_close(train *t)
     close_program(&t->loss);
     close_program(&t->gradients);
     free(t->times);
+    stator_model_destroy(t->inference);
     stator_model_destroy(t->model);
     stator_ctx_destroy(t->ctx);
 }

@@ -64,6 +64,7 @@ typedef struct train_settings {
     int64_t every;         /* steps between checkpoints; -1: one behind each epoch */
     bool ends_with_epochs; /* the schedule's total_steps are those of all epochs */
     int resume, nan_check;
+    int train_mode; /* normalisations and dropouts train, whatever the model says of them */
 } train_settings;
 
 /* Where a training stands, behind a step. */
@@ -106,6 +107,7 @@ typedef struct train {
     const train_settings *settings;
     stator_ctx *ctx;
     stator_model *model;
+    stator_model *inference; /* in the mode for that, which validations compute; NULL: `model` */
     train_program step, loss;
     train_program gradients; /* of batches before the last one of a step; model NULL: none */
     train_data data, val;

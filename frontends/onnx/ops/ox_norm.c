@@ -46,6 +46,18 @@ static void batch_norm_train(ox_node *n, const stator_ref *v, stator_dtype own,
     ox_out(n, 2, ox_wants(n, 2) ? ox_cast(n, out[2], stats[1]) : 0);
 }
 
+/* The running statistics stay, where the model is one for training as well. */
+static void batch_norm(ox_node *n, const stator_ref *v, stator_dtype own,
+                       const stator_dtype stats[2])
+{
+    const stator_ref y =
+        ox_op(n, "batch_norm", 5, v, STATOR_AT(STATOR_A_FLOAT("eps", epsilon_of(n))));
+    ox_out(n, 0, ox_cast(n, y, own));
+    for (uint32_t i = 1; i < 3; i++) {
+        ox_out(n, i, ox_wants(n, i) ? ox_cast(n, v[i + 2], stats[i - 1]) : 0);
+    }
+}
+
 /* Statistics for each activation instead of each channel (spatial = 0, operator sets below 9). */
 static stator_ref batch_norm_each(ox_node *n, const stator_ref *v)
 {
@@ -67,14 +79,12 @@ void ox_batch_norm(ox_node *n)
     }
     const stator_dtype stats[2] = {ox_dtype(n, v[3]), ox_dtype(n, v[4])};
     const stator_dtype own = unify(n, v, 5);
-    if (is_training) {
+    if (ox_is_training(n, is_training)) {
         batch_norm_train(n, v, own, stats);
     } else if (n->version < 9 && ox_attr_int(n, "spatial", 1) == 0) {
         ox_out(n, 0, ox_cast(n, batch_norm_each(n, v), own));
     } else {
-        const stator_ref y =
-            ox_op(n, "batch_norm", 5, v, STATOR_AT(STATOR_A_FLOAT("eps", epsilon_of(n))));
-        ox_out(n, 0, ox_cast(n, y, own));
+        batch_norm(n, v, own, stats);
     }
 }
 

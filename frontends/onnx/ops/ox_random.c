@@ -97,11 +97,24 @@ void ox_multinomial(ox_node *n)
 
 /* ---- Dropout ---- */
 
+/* The share that is dropped: an operand since operator set 12, an attribute before. */
+static stator_ref ratio_of(ox_node *n)
+{
+    if (n->version >= 12 && ox_in(n, 1) != 0) {
+        return ox_cast(n, ox_reshape(n, ox_in(n, 1), 0, NULL), STATOR_F32);
+    }
+    return ox_scalar(n, STATOR_F32, n->version < 12 ? ox_attr_float(n, "ratio", 0.5) : 0.5);
+}
+
 /* Is the ratio known to be 0? Then nothing is drawn, and nothing dropped. */
 static bool drops_nothing(ox_node *n)
 {
     uint32_t count = 0;
-    const double *ratio = ox_in(n, 1) != 0 ? ox_known_floats(n, ox_in(n, 1), &count) : NULL;
+    const double *ratio = NULL;
+    if (n->version < 12) {
+        return ox_attr_float(n, "ratio", 0.5) == 0;
+    }
+    ratio = ox_in(n, 1) != 0 ? ox_known_floats(n, ox_in(n, 1), &count) : NULL;
     return ratio != NULL && count == 1 && ratio[0] == 0;
 }
 
@@ -113,17 +126,15 @@ void ox_dropout(ox_node *n)
     const stator_dtype mask_dtype = n->version < 10 ? ox_dtype(n, x) : STATOR_BOOL;
     const bool is_training = n->version >= 12 && ox_in(n, 2) != 0 &&
                              ox_need_int(n, ox_in(n, 2), "the training mode") != 0;
-    if (!is_training || drops_nothing(n)) {
+    if (!ox_is_training(n, is_training) || drops_nothing(n)) {
         ox_out(n, 0, x);
         ox_out(n, 1, ox_wants(n, 1) ? ox_expand(n, ox_scalar(n, mask_dtype, 1), rank, dims) : 0);
         return;
     }
-    const stator_ref ratio = ox_in(n, 1) != 0
-                                 ? ox_cast(n, ox_reshape(n, ox_in(n, 1), 0, NULL), STATOR_F32)
-                                 : ox_scalar(n, STATOR_F32, 0.5);
+    const stator_ref ratio = ratio_of(n);
     const stator_ref mask = ox_bin(n, "ge", ox_uniform(n, rank, dims, 0, 1), ratio);
     const stator_ref keep = ox_sub(n, ox_scalar(n, STATOR_F32, 1), ratio);
     const stator_ref scaled = ox_div(n, x, ox_cast(n, keep, ox_dtype(n, x)));
     ox_out(n, 0, ox_select(n, mask, scaled, ox_like(n, x, 0)));
-    ox_out(n, 1, mask);
+    ox_out(n, 1, ox_wants(n, 1) ? ox_cast(n, mask, mask_dtype) : 0);
 }

@@ -244,8 +244,12 @@ static uint32_t dtype_bytes(uint32_t dtype)
 static bool is_dense_row(const cg_unit *unit, const cg_fusion_group *group, const cg_value *v)
 {
     bool is_inner = unit->config->emitter->target.kind == ST_TARGET_GPU;
+    uint32_t last = 0; /* the axis of neighbours: the last one of more than one element */
+    for (uint32_t i = 0; i < v->rank; i++) {
+        const uint32_t a = v->order ? v->order[i] : i;
+        last = cg_is_one(unit, v->dims[a]) ? last : a;
+    }
     for (uint32_t a = 0, k = 0; a < v->rank; a++) {
-        const uint32_t last = v->order ? v->order[v->rank - 1u] : v->rank - 1u;
         is_inner |= a == last && group->inner[k];
         k += !cg_is_one(unit, v->dims[a]);
     }

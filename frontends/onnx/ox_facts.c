@@ -2,8 +2,9 @@
  * it, how many nodes of each operator it has, and its metadata.
  *
  * In: the unpacked model. Out: facts (stator_source.fact), in that order; operators by name.
- * Behind the import: how many nodes have a mode for training. Nodes of bodies count once each,
- * however often they run, and so do those of the model's functions. */
+ * Nodes of bodies count once each, however often they run, and so do those of the model's
+ * functions. Behind the import: how many nodes have a mode for training, a function's once for
+ * each call. */
 #include "frontends/onnx/ox_facts.h"
 
 #include <inttypes.h>

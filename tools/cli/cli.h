@@ -232,7 +232,7 @@ void cli_sort(double *values, size_t n); /* ascending */
 
 /* ---- files that are written: cli_file.c ---- */
 
-/* 1, or 0: said why. A file that was opened must be closed; what could not be written to it shows
+/* false: said why. A file that was opened must be closed; what could not be written to it shows
  * then, and the old one stays. */
 bool cli_file_open(st_out_file *file, const char *path, int json);
 bool cli_file_close(st_out_file *file, int json);

@@ -243,17 +243,16 @@ static uint32_t dtype_bytes(uint32_t dtype)
  * channel, channels last) many at a time, and a buffer would have to hold as many. */
 static bool is_dense_row(const cg_unit *unit, const cg_fusion_group *group, const cg_value *v)
 {
-    bool is_inner = unit->config->emitter->target.kind == ST_TARGET_GPU;
     uint32_t last = 0; /* the axis of neighbours: the last one of more than one element */
+    uint32_t k = 0;    /* its place among the group's axes */
     for (uint32_t i = 0; i < v->rank; i++) {
         const uint32_t a = v->order ? v->order[i] : i;
         last = cg_is_one(unit, v->dims[a]) ? last : a;
     }
-    for (uint32_t a = 0, k = 0; a < v->rank; a++) {
-        is_inner |= a == last && group->inner[k];
+    for (uint32_t a = 0; a < last; a++) {
         k += !cg_is_one(unit, v->dims[a]);
     }
-    return is_inner;
+    return unit->config->emitter->target.kind == ST_TARGET_GPU || group->inner[k];
 }
 
 static void add_locals(cg_nest *nest)

@@ -1,13 +1,12 @@
 /* A copy of a model's file with other values of parameters, by the frontend that read it; see
  * stator_model_save. The host gives the values, dense and in host memory, and two files:
  *
- *     1  data are written to MODEL.TOKEN.data, a name that no file has and no model names, and
- * synced
+ *     1  data are written to MODEL.TOKEN.data, a name that no file has and no model names
  *     2  the copy, which names them, is renamed to its place: from here on it is the model
  *     3  data of the model that stood there before are removed, where no other file names them
  *
- * A kill or a failure before 2 leaves the model before with its data, one behind it the new model
- * with its own. */
+ * Each is synced first. A kill or a failure before 2 leaves the model before with its data, one
+ * behind it the new model with its own. */
 #define _GNU_SOURCE
 #include "core/base/files/data_file.h"
 #include "core/base/sized.h"

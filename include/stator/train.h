@@ -167,8 +167,8 @@ typedef struct stator_train_options {
  *     parameters        by their names: those of a float dtype that are not frozen and no running
  *                       statistics of a normalisation
  *     STATE_PARAMETER   the optimizer's state, of the parameter's shape, in f32 or wider
- *     loss_scale        with amp "f16": what the loss is multiplied by, an f32 scalar; 0:
- * init_scale
+ *     loss_scale        with amp "f16": what the loss is multiplied by, an f32 scalar, which
+ *                       counts as init_scale while it is 0
  *     growth_tracker    and the steps since it changed, an i64 scalar
  *     step              how many steps have been made, an i64 scalar
  *

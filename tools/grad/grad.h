@@ -1,6 +1,5 @@
 /* What `stator grad` is made of: which nodes a gradient passes through, the facts of a joint graph,
- * the check of each node's rule,
- * and the node that is wrong as a program. */
+ * the check of each node's rule, and the node that is wrong as a program. */
 #ifndef STATOR_GRAD_H
 #define STATOR_GRAD_H
 

@@ -130,8 +130,7 @@ static bool holds(void *self, const char *bytes, size_t size)
 bool st_data_is_named_in(const char *data_path, const void *bytes, uint64_t size)
 {
     char folder[ST_PATH_BYTES];
-    return memmem(bytes, (size_t)size, st_out_split(data_path, folder),
-                  strlen(st_out_split(data_path, folder))) != NULL;
+    return holds((void *)(uintptr_t)st_out_split(data_path, folder), bytes, (size_t)size);
 }
 
 /* May the entry of the folder name it? Data files of the kind hold numbers. */

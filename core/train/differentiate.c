@@ -8,8 +8,8 @@
  *                                                        %grad_x = mul(%tangent_y, %1) } */
 #include "core/base/check.h"
 #include "core/base/sized.h"
-#include "core/host/joint.h"
 #include "core/host/model.h"
+#include "core/train/joint.h"
 #include "ir/gradient/gradient.h"
 #include "ir/op_emitter.h"
 #include <stator/train.h>

@@ -1,6 +1,6 @@
 /* What joint models and their parts share: see stator/train.h. */
-#ifndef STATOR_HOST_JOINT_H
-#define STATOR_HOST_JOINT_H
+#ifndef STATOR_TRAIN_JOINT_H
+#define STATOR_TRAIN_JOINT_H
 
 #include "ir/graph.h"
 

@@ -11,8 +11,8 @@
  */
 #include "core/base/sized.h"
 #include "core/base/str.h"
-#include "core/host/joint.h"
 #include "core/host/model.h"
+#include "core/train/joint.h"
 #include "ir/builder.h"
 #include "ir/passes/pass.h"
 #include <stator/train.h>

@@ -1,5 +1,5 @@
 /* What joint models, their parts and training steps share; see joint.h. */
-#include "core/host/joint.h"
+#include "core/train/joint.h"
 
 #include "core/base/check.h"
 #include "core/base/str.h"

@@ -1,0 +1,103 @@
+/* A step of training while it is built: see train_step.c. */
+#ifndef STATOR_TRAIN_STEP_H
+#define STATOR_TRAIN_STEP_H
+
+#include "core/base/map.h"
+#include "ir/builder.h"
+#include "ir/loss_scale.h"
+#include "ir/op_emitter.h"
+#include "ir/optim.h"
+#include <stator/train.h>
+
+#define ST_STEP_STATES_MAX 4u /* of an optimizer */
+
+typedef enum st_input_use {
+    ST_INPUT_AS_IT_IS,
+    ST_INPUT_TRAINED,
+    ST_INPUT_KEPT, /* a parameter that the graph writes itself, or statistics: an input, not a
+                    * constant */
+} st_input_use;
+
+typedef struct st_train_step {
+    stator_train_options options;
+    const st_optim_row *loss; /* NULL: an output is the loss */
+    const st_optim_row *optimizer, *schedule;
+    st_optim_values values;
+    st_arena arena;
+    st_module *module; /* a copy, which becomes the result */
+    const stator_graph *from;
+    const stator_graph_view *v;
+    stator_emitter e;
+    stator_ref *map;     /* values of `from` in the step */
+    uint8_t *uses;       /* st_input_use, by input of `from` */
+    stator_ref *trained; /* inputs of `from` */
+    stator_ref *xs;      /* the same in the step */
+    stator_ref *grads;   /* of these */
+    stator_ref *states;  /* ST_STEP_STATES_MAX for each; 0: none */
+    stator_ref *sums;    /* gradients of the batches before, for each; 0: none */
+    uint32_t n_trained;
+    stator_ref target, lr, batches, seed, count; /* inputs of the step; 0: none */
+    stator_ref loss_value, rate, t;
+    st_loss_scale scale; /* of f16; all 0: the loss is not scaled */
+    uint8_t *roles;      /* stator_train_role, by input of the step */
+    st_map names;        /* of all inputs of `from`, which have them before those of the step */
+} st_train_step;
+
+/* ---- what is asked for: step_options.c ---- */
+
+stator_status st_step_read_options(const stator_train_options *given, stator_train_options *out,
+                                   stator_diag **err);
+/* The rows of the loss, the optimizer and the schedule, and the values of their options.
+ * *out_output is the output that is the loss where no row is; UINT32_MAX. */
+stator_status st_step_read_rows(st_train_step *s, uint32_t *out_output, stator_diag **err);
+bool st_step_is_f16(const stator_train_options *options);
+/* Is the loss multiplied by a scale, so that gradients in f16 are not lost? */
+bool st_step_is_scaled(const st_train_step *s);
+/* Does a call write parameters? */
+bool st_step_is_updating(const st_train_step *s);
+bool st_step_is_accumulating(const st_train_step *s);
+/* Does one of the globs, which have commas between, match? They have been checked. */
+bool st_step_matches(const char *globs, const char *name);
+const char *st_step_value_name(const st_train_step *s, stator_ref value);
+bool st_step_is_float(const st_train_step *s, stator_ref value);
+
+/* ---- running statistics: step_statistics.c ---- */
+
+/* Makes running statistics of normalisations ST_INPUT_KEPT. */
+void st_step_keep_statistics(st_train_step *s);
+/* Writes back what becomes of them, but those that the model itself writes. */
+void st_step_write_statistics(st_train_step *s);
+
+/* ---- inputs: step_inputs.c ---- */
+
+/* Inputs that a step may have at most, and one. */
+uint64_t st_step_roles_room(const st_train_step *s);
+stator_status st_step_choose_inputs(st_train_step *s, stator_diag **err);
+void st_step_add_data(st_train_step *s);
+/* What is trained comes behind the data. */
+void st_step_add_state(st_train_step *s);
+/* An input under a name that is free. */
+stator_ref st_step_input(st_train_step *s, enum stator_train_role role, const char *name,
+                         stator_dtype dtype, uint32_t rank, const stator_ref *dims);
+
+/* ---- the loss: step_loss.c ---- */
+
+/* The output, or the value inside, that the loss reads. */
+stator_status st_step_find_read(const st_train_step *s, stator_ref *out, stator_diag **err);
+/* The target of a loss that reads the value of `from`. */
+void st_step_add_target(st_train_step *s, stator_ref read);
+/* The value of `from` as a loss: a scalar. */
+void st_step_write_loss(st_train_step *s, stator_ref read);
+/* The program of a row of the table. */
+stator_ref st_step_program(st_train_step *s, const st_optim_row *row, const char *names, uint32_t n,
+                           const stator_ref *values);
+
+/* ---- gradients and what is made of them: step_update.c ---- */
+
+void st_step_write_gradients(st_train_step *s);
+/* Sums of several batches, clipping, the rate, new parameters and states. */
+void st_step_write_updates(st_train_step *s);
+/* A call writes the value, unless it skips the step. */
+void st_step_write(st_train_step *s, stator_ref input, stator_ref value);
+
+#endif

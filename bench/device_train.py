@@ -51,12 +51,25 @@ def train(options, folder, made, backend, device):
     return facts, [step["loss"] for step in steps], statistics.median(step["ms"] for step in steps[2:])
 
 
+def constants_to(network, device):
+    """A trace holds the device it was made on: tensors that it made and devices that it names go to this one."""
+    import torch
+    torch._C._jit_pass_inline(network.graph)
+    for node in network.graph.findAllNodes("prim::Constant", True):
+        kind = node.kindOf("value") if node.hasAttribute("value") else ""
+        if kind == "t":
+            node.t_("value", node.t("value").to(device))
+        elif kind == "s" and str(node.output().type()) == "Device":
+            node.s_("value", device)
+
+
 def torch_step_ms(folder, made):
     """A step of the traced network, milliseconds; None: PyTorch or the trace is not there, or does not run there."""
     try:
         import torch
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         network = torch.jit.load(os.path.join(folder, "torch.pt"), map_location="cuda").train()
+        constants_to(network, "cuda:0")
         with torch.no_grad():
             for parameter in network.parameters():
                 parameter.normal_(0, 0.02)

@@ -69,7 +69,7 @@ def stator(options, *arguments):
     """What the command prints; a sentence instead of it is raised."""
     done = subprocess.run([options.stator, *arguments], capture_output=True, text=True, timeout=LIMIT_S, check=False)
     if done.returncode not in (0, 1):
-        raise RuntimeError((done.stderr.strip() or "status %d" % done.returncode)[:600])
+        raise RuntimeError((done.stderr.strip() or done.stdout.strip() or "status %d" % done.returncode)[:600])
     return done
 
 

@@ -282,7 +282,7 @@ static stator_status find_plugin_pass(const st_compile_request *request, const c
  * that has no such option. */
 static st_keep_limits keep_limits(const st_compile_request *request)
 {
-    st_keep_limits limits = {.budget = 1};
+    st_keep_limits limits = {.budget = 1, .is_one_graph = true};
     const stator_item *item = request->main != NULL ? &request->main->backend->item : NULL;
     for (uint32_t k = 0; item != NULL && k < item->option_count; k++) {
         const stator_option_desc *row =

@@ -115,3 +115,28 @@ stator_status st_joint_finish(stator_builder *b, stator_status status, stator_di
     ST_TRY(st_builder_finish(b, &module->root, err));
     return st_joint_tidy(module, err);
 }
+
+typedef struct note {
+    stator_ctx *ctx;
+    bool is_capped;
+} note;
+
+static void on_note(void *self, const char *text)
+{
+    note *n = self;
+    n->is_capped = true;
+    st_log(n->ctx, "passes", 1, "%s", text);
+}
+
+stator_status st_joint_rematerialise(st_module *module, const st_keep_limits *limits,
+                                     stator_ctx *ctx, bool *out_is_capped, stator_diag **err)
+{
+    note noted = {.ctx = ctx};
+    const st_pass_ctx pass = {
+        .mem = module->mem, .keep_limits = limits, .note = on_note, .note_self = &noted};
+    ST_TRY(st_pass_run(st_pass_find("rematerialise"), &pass, module->root, &module->root, err));
+    if (out_is_capped != NULL) {
+        *out_is_capped = noted.is_capped;
+    }
+    return st_joint_tidy(module, err);
+}

@@ -238,13 +238,6 @@ typedef struct plan {
     stator_ctx *ctx;
 } plan;
 
-static void on_note(void *self, const char *text)
-{
-    plan *p = self;
-    p->is_capped = true;
-    st_log(p->ctx, "passes", 1, "%s", text);
-}
-
 static stator_status read_options(const stator_partition_options *given, plan *out,
                                   stator_diag **err)
 {
@@ -282,16 +275,11 @@ static bool has_backward_output(const stator_graph *graph)
 
 static stator_status rematerialise_module(st_module *module, plan *p, stator_diag **err)
 {
-    const st_pass_ctx ctx = {
-        .mem = module->mem, .keep_limits = &p->limits, .note = on_note, .note_self = p};
     ST_FAIL_IF(!has_backward_output(module->root), err, STATOR_INVALID_ARGUMENT,
                "the model has no gradient among its outputs; stator_model_differentiate makes one "
                "that has");
-    if (!p->is_min_cut) {
-        return STATOR_OK;
-    }
-    ST_TRY(st_pass_run(st_pass_find("rematerialise"), &ctx, module->root, &module->root, err));
-    return st_joint_tidy(module, err);
+    return p->is_min_cut ? st_joint_rematerialise(module, &p->limits, p->ctx, &p->is_capped, err)
+                         : STATOR_OK;
 }
 
 static stator_status fill_facts(const plan *p, const stator_model *joint, stator_diag **err)

@@ -9,7 +9,6 @@
 stator_status st_step_choose_inputs(st_train_step *s, stator_diag **err)
 {
     uint32_t n_params = 0;
-    st_step_keep_statistics(s);
     for (stator_ref i = 1; i <= s->v->n_inputs; i++) {
         const uint32_t flags = stator_value_at(s->v, i)->flags;
         if ((flags & STATOR_VALUE_PARAM) == 0 || s->uses[i] == ST_INPUT_KEPT) {

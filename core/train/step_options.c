@@ -119,10 +119,12 @@ stator_status st_step_read_options(const stator_train_options *given, stator_tra
     ST_TRY(ST_SIZED_READ(stator_train_options, out, given != NULL ? given : &nothing, err));
     ST_TRY(st_check_flags(out->flags,
                           STATOR_TRAIN_OUTPUTS | STATOR_TRAIN_LOSS_ONLY | STATOR_TRAIN_ACCUMULATE |
-                              STATOR_TRAIN_GRADIENTS_ONLY,
+                              STATOR_TRAIN_GRADIENTS_ONLY | STATOR_TRAIN_BUDGET,
                           "stator_train_options.flags", err));
     ST_FAIL_IF(out->amp != NULL && strcmp(out->amp, "bf16") != 0 && strcmp(out->amp, "f16") != 0,
                err, STATOR_INVALID_ARGUMENT, "amp is '%s', expected bf16 or f16", out->amp);
+    ST_FAIL_IF((out->flags & STATOR_TRAIN_BUDGET) != 0 && !(out->budget >= 0 && out->budget <= 1),
+               err, STATOR_INVALID_ARGUMENT, "the budget %g is not from 0 to 1", out->budget);
     ST_FAIL_IF(out->option_count != 0 && (out->option_keys == NULL || out->option_values == NULL),
                err, STATOR_INVALID_ARGUMENT, "the list of options is NULL and not empty");
     for (uint32_t k = 0; k < out->option_count; k++) {

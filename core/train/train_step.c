@@ -91,6 +91,7 @@ static stator_status build(st_train_step *s, stator_diag **err)
     stator_ref read = 0;
     ST_TRY(allocate(s, err));
     ST_TRY(st_step_read_rows(s, &output, err));
+    st_step_keep_statistics(s);
     ST_TRY(st_step_choose_inputs(s, err));
     if (s->loss != NULL) {
         ST_TRY(st_step_find_read(s, &read, err));
@@ -161,6 +162,17 @@ static stator_status make_step(st_module *module, const stator_train_options *op
     return status;
 }
 
+/* A budget computes forward values again; a loss alone has no backward part. */
+static stator_status keep_less(st_module *module, const stator_train_options *options,
+                               stator_ctx *ctx, stator_diag **err)
+{
+    const st_keep_limits limits = {.budget = options->budget, .is_one_graph = true};
+    return (options->flags & STATOR_TRAIN_BUDGET) == 0 || options->optimizer == NULL ||
+                   (options->flags & STATOR_TRAIN_LOSS_ONLY) != 0
+               ? STATOR_OK
+               : st_joint_rematerialise(module, &limits, ctx, NULL, err);
+}
+
 stator_status stator_model_train_step(const stator_model *model,
                                       const stator_train_options *options, stator_model **out_step)
 {
@@ -172,6 +184,7 @@ stator_status stator_model_train_step(const stator_model *model,
     stator_status status = st_step_read_options(options, &whole, &diag);
     ST_THEN(status, st_model_copy(model, &copy, &diag));
     ST_THEN(status, make_step(copy, &whole, &roles, &diag));
+    ST_THEN(status, keep_less(copy, &whole, model->ctx, &diag));
     status = st_model_end_copy(model, copy, status, out_step, diag);
     if (status != STATOR_OK) {
         st_free(&model->ctx->mem, roles);

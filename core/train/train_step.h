@@ -72,6 +72,7 @@ void st_step_write_statistics(st_train_step *s);
 
 /* Inputs that a step may have at most, and one. */
 uint64_t st_step_roles_room(const st_train_step *s);
+/* Which parameters are trained, of those that are not kept by now. */
 stator_status st_step_choose_inputs(st_train_step *s, stator_diag **err);
 void st_step_add_data(st_train_step *s);
 /* What is trained comes behind the data. */

@@ -137,7 +137,8 @@ enum stator_train_flag {
      * sets them to 0. Both have an input `batches`, the number of the batch in its step, from 1,
      * as f64. */
     STATOR_TRAIN_ACCUMULATE = 1u << 2,
-    STATOR_TRAIN_GRADIENTS_ONLY = 1u << 3
+    STATOR_TRAIN_GRADIENTS_ONLY = 1u << 3,
+    STATOR_TRAIN_BUDGET = 1u << 4 /* `budget` is given */
 };
 
 typedef struct stator_train_options {
@@ -157,6 +158,10 @@ typedef struct stator_train_options {
      * `autocast` before it is differentiated. Parameters, their gradients and states keep their
      * types; a loss of the table reads f32. */
     const char *amp;
+    /* With STATOR_TRAIN_BUDGET: the backward part computes forward values again, as with the plan
+     * "min-cut" and this budget, 0 to 1, of stator_partition_options. Without it every value is
+     * kept until its last reader. */
+    double budget;
 } stator_train_options;
 
 /* A step of training as a model, which stator_compile takes for any backend. Its inputs are the

@@ -10,7 +10,8 @@
  *
  *   source -> node       price * work          it is computed again; never: ST_FLOW_FREE
  *   node   -> result     bytes                 the result is kept
- *   source -> input      bytes, parameters 0   the input is read again
+ *   source -> input      bytes, parameters 0   the input is read again; 0 where the parts stay one
+ *                                              graph, whose inputs are there anyhow
  *   operand -> node      ST_FLOW_FREE          who computes it again has its operands
  *   result -> sink       ST_FLOW_FREE          a backward node reads it
  *
@@ -20,7 +21,9 @@
  * Sublinear Memory Cost, 2016, and Jain et al., Checkmate, 2020), here with the work inside the
  * cut, so that a lower budget is the same cut at a lower price: the highest at which the bytes are
  * within it. As the price falls the bytes do, never the other way. Equal layers have slightly
- * different prices, earlier ones lower, so that a budget can take some of them.
+ * different prices, so that a budget can take some of them: in the order of van der Corput's
+ * sequence, by which those that are kept stand evenly among those that are not. What is computed
+ * again at once is then what stands between two of them, not all that is before the last.
  *
  * Sizes that are symbols weigh as their hints do (st_sym_size_hint). */
 #include "ir/recompute/kept.h"
@@ -39,7 +42,7 @@
                                  * no more than a fusion does, and a chain of 64 is kept instead */
 #define PRICE_MIN 0x1p-40 /* work is all but free */
 #define SEARCH_STEPS 20u  /* halvings of the 34 octaves between them */
-#define SPREAD (1.0 / 16) /* the last node's work costs so much more than the first one's */
+#define SPREAD (1.0 / 16) /* the dearest of equal nodes costs so much more than the cheapest */
 #define CONTRACTION_WEIGHT                                                                         \
     8.0                   /* bytes an operation counts as: PRICE_OF_CHEAP buys none whose sums
                                  * have 16 terms or more, of f32 */
@@ -64,12 +67,16 @@ enum { SOURCE, SINK, PLACES };
 
 /* ---- sides ---- */
 
-/* Marked BACKWARD, or behind such a node: the optimizer of a training step. */
+/* Marked BACKWARD, or reading what such a node makes: the optimizer of a training step, whose rates
+ * read no gradient and stand behind them. */
 static void find_backward(planner *p)
 {
+    bool is_behind = false;
     for (stator_ref node = 1; node <= p->v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(p->v, node);
         bool is_backward = stator_node_is_backward(p->v, node);
+        is_behind |= is_backward && p->limits.is_one_graph;
+        is_backward |= is_behind;
         for (uint32_t k = 0; !is_backward && k < row->operand_count; k++) {
             const stator_ref value = stator_operand(p->v, row, k);
             const stator_ref maker = value != 0 ? stator_value_at(p->v, value)->node : 0;
@@ -113,7 +120,8 @@ static bool must_not_repeat(const planner *p, const stator_node_row *row)
     const st_symtab *tab = &p->graph->module->symtab;
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const stator_ref value = stator_operand(p->v, row, k);
-        if (value != 0 && (stator_value_at(p->v, value)->flags & STATOR_VALUE_WRITTEN) != 0) {
+        if (value != 0 && !p->limits.is_one_graph &&
+            (stator_value_at(p->v, value)->flags & STATOR_VALUE_WRITTEN) != 0) {
             return true;
         }
     }
@@ -134,6 +142,12 @@ static bool must_not_repeat(const planner *p, const stator_node_row *row)
         }
     }
     return false;
+}
+
+static bool is_heavy(const planner *p, stator_ref node)
+{
+    const stator_node_row *row = stator_node_at(p->v, node);
+    return st_op_recompute(st_optable_at(p->graph->module->ops, row->op)) == ST_RECOMPUTE_HEAVY;
 }
 
 /* What computing the node again costs, in bytes read and written by something that does nothing
@@ -166,6 +180,29 @@ static double work_of(const planner *p, stator_ref node)
     }
 }
 
+/* The bits of the rank behind the point, the lowest first: 0, 1/2, 1/4, 3/4, 1/8, ... */
+static double van_der_corput(uint32_t rank)
+{
+    double value = 0;
+    for (double digit = 0.5; rank != 0; rank >>= 1, digit /= 2) {
+        value += (rank & 1u) != 0 ? digit : 0;
+    }
+    return value;
+}
+
+/* Work of all nodes that have a place; equal ones at slightly different prices. */
+static void set_works(planner *p)
+{
+    uint32_t rank = 0;
+    for (stator_ref node = 1; node <= p->v->n_nodes; node++) {
+        if (p->node_place[node] != 0) {
+            const double work = work_of(p, node);
+            p->work[node] = work * (1 + SPREAD * van_der_corput(rank));
+            rank += is_heavy(p, node);
+        }
+    }
+}
+
 static int64_t capacity_of(double cost)
 {
     return cost < (double)ST_FLOW_FREE ? (int64_t)cost : ST_FLOW_FREE;
@@ -186,13 +223,19 @@ static bool is_constant(const planner *p, stator_ref value)
            (stator_op_at(p->v, stator_node_at(p->v, node)->op)->flags & STATOR_OP_CONSTANT) != 0;
 }
 
+/* Does keeping the value cost nothing? */
+static bool is_there_anyhow(const planner *p, stator_ref value)
+{
+    return (stator_value_at(p->v, value)->flags & STATOR_VALUE_PARAM) != 0 ||
+           (p->limits.is_one_graph && value <= p->v->n_inputs);
+}
+
 static bool add_inputs(planner *p)
 {
     for (stator_ref i = 1; i <= p->v->n_inputs; i++) {
-        const bool is_param = (stator_value_at(p->v, i)->flags & STATOR_VALUE_PARAM) != 0;
         p->value_place[i] = st_flow_place(&p->flow);
         ST_NEED(st_flow_add(&p->flow, SOURCE, p->value_place[i],
-                            is_param ? 0 : capacity_of_bytes(bytes_of(p, i))));
+                            is_there_anyhow(p, i) ? 0 : capacity_of_bytes(bytes_of(p, i))));
     }
     return true;
 }
@@ -216,10 +259,8 @@ static bool add_forward(planner *p, stator_ref node)
 {
     const stator_node_row *row = stator_node_at(p->v, node);
     const bool is_view = (stator_op_at(p->v, row->op)->flags & STATOR_OP_VIEW) != 0;
-    const double place = (double)node / (double)p->v->n_nodes;
     p->node_place[node] = st_flow_place(&p->flow);
     p->work_arc[node] = p->flow.arcs.count;
-    p->work[node] = work_of(p, node) * (1 + SPREAD * place);
     ST_NEED(st_flow_add(&p->flow, SOURCE, p->node_place[node], 0));
     for (uint32_t k = 0; k < row->result_count; k++) {
         const stator_ref value = row->result_begin + k;
@@ -256,7 +297,7 @@ static bool cut_at(planner *p, double price)
     return st_flow_cut(&p->flow, SOURCE, SINK);
 }
 
-/* Bytes that cross the cut: kept results, and inputs that are no parameters. */
+/* Bytes that cross the cut. */
 static double kept_bytes(const planner *p)
 {
     double bytes = 0;
@@ -266,7 +307,7 @@ static double kept_bytes(const planner *p)
         const bool is_read = place != 0 && st_flow_is_sink_side(&p->flow, place);
         const bool is_made = row->node != 0 && p->node_place[row->node] != 0 &&
                              st_flow_is_sink_side(&p->flow, p->node_place[row->node]);
-        if (is_read && !is_made && (row->flags & STATOR_VALUE_PARAM) == 0) {
+        if (is_read && !is_made && !is_there_anyhow(p, value)) {
             bytes += bytes_of(p, value);
         }
     }
@@ -313,6 +354,7 @@ static void search_price(planner *p, double most)
 /* Heavy nodes at an infinite price, unless they are allowed whatever the budget is. */
 static void plan(planner *p)
 {
+    set_works(p);
     p->out->is_capped = !cut_at(p, PRICE_OF_CHEAP);
     if (p->out->is_capped) {
         return;
@@ -321,12 +363,7 @@ static void plan(planner *p)
     const double most = p->limits.budget * p->out->bytes;
     if (p->limits.budget < 1 && p->out->bytes > most) {
         p->allows_heavy = true;
-        for (stator_ref node = 1; node <= p->v->n_nodes; node++) {
-            if (p->node_place[node] != 0) {
-                const double place = (double)node / (double)p->v->n_nodes;
-                p->work[node] = work_of(p, node) * (1 + SPREAD * place);
-            }
-        }
+        set_works(p);
         search_price(p, most);
     }
 }

@@ -13,6 +13,9 @@ typedef struct st_keep_limits {
     double budget;      /* 0 to 1: of the bytes that are kept where only cheap nodes run again */
     uint32_t allowed;   /* ST_RECOMPUTE_ALLOW_...; below 1 the budget allows heavy nodes */
     uint64_t max_steps; /* 0: ST_KEEP_STEPS */
+    bool is_one_graph;  /* the parts stay one graph, a training step: inputs are there until its end
+                         * and keep what they hold, and what stands behind the first node of the
+                         * backward part is no forward part */
 } st_keep_limits;
 
 #define ST_KEEP_STEPS (UINT64_C(1) << 27) /* arcs looked at: half a second */

@@ -15,7 +15,7 @@ typedef struct train_command {
     cli_options_room room;
     const char *keys[CLI_OPTIONS_MAX + 2u], *values[CLI_OPTIONS_MAX + 2u];
     char total_steps[24];
-    const char *clip_norm;
+    const char *clip_norm, *budget;
     const char *step_file; /* write the step and end */
 } train_command;
 
@@ -109,6 +109,13 @@ static cli_status read_options(train_command *c)
     }
     if (c->clip_norm != NULL) {
         add_option(c, "clip_norm", c->clip_norm);
+    }
+    if (c->budget != NULL) {
+        char *end = NULL;
+        o->budget = strtod(c->budget, &end);
+        o->flags |= STATOR_TRAIN_BUDGET;
+        CLI_FAIL_IF(end == c->budget || *end != '\0', c->s.common.json, INVALID, NULL,
+                    "--budget '%s' is no number from 0 to 1", c->budget);
     }
     if (needs_total(c)) {
         CLI_FAIL_IF(c->s.data == NULL, c->s.common.json, INVALID, NULL,
@@ -259,6 +266,8 @@ cli_status cmd_train(int argc, char **argv)
          "option of the optimizer, the loss or the schedule"},
         {"--clip-norm", CLI_TEXT, &c.clip_norm, "X", "the largest norm of all gradients together"},
         {"--amp", CLI_TEXT, &s->options.amp, "DTYPE", "mixed precision: bf16 or f16"},
+        {"--budget", CLI_TEXT, &c.budget, "B",
+         "0 to 1: compute forward values again, down to this share of what need be kept"},
         {"--freeze", CLI_TEXT, &s->options.freeze, "GLOBS",
          "parameters that stay as they are, with commas between"},
         {"--data", CLI_TEXT, &s->data, "F.npz", "the model's inputs and 'target', row by row"},

@@ -213,6 +213,11 @@ cJSON *train_identity(const train *t)
     add_word(object, "optimizer", s->options.optimizer, "");
     add_word(object, "schedule", s->options.schedule, "constant");
     add_word(object, "amp", s->options.amp, "none");
+    if ((s->options.flags & STATOR_TRAIN_BUDGET) != 0) {
+        cJSON_AddItemToObject(object, "budget", cli_json_number(s->options.budget));
+    } else {
+        add_word(object, "budget", NULL, "none");
+    }
     add_word(object, FREEZE, s->options.freeze, "");
     add_options(t, object);
     cJSON_AddItemToObject(object, "lr", cli_json_number(s->lr));

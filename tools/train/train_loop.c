@@ -30,7 +30,7 @@ static cli_status open_program(train *t, train_program *p, const stator_model *m
 {
     const train_settings *s = t->settings;
     stator_train_options options = s->options;
-    options.flags = flags;
+    options.flags |= flags;
     CLI_TRY_CTX(t->ctx, s->common.json, stator_model_train_step(model, &options, &p->model));
     p->function =
         cli_compile_model(t->ctx, p->model, &s->compile, s->compile.backend, s->common.json);

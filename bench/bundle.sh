@@ -133,11 +133,12 @@ copy_data() {
 }
 
 # copy_packed <name> <mark> <program> <what makes the folder>: NAME.tar.xz, what PROGRAM leaves of build/NAME,
-# packed once; MARK says that the folder is whole.
+# packed once for each PROGRAM; MARK says that the folder is whole.
 copy_packed() {
     local name=$1 python
     for python in build/venv-models/bin/python build/venv-bench/bin/python; do
-        [ ! -e "build/$name.tar.xz" ] && [ -e "build/$name/$2" ] && [ -x $python ] || continue
+        [ -e "build/$name.tar.xz" ] && [ ! "bench/$3" -nt "build/$name.tar.xz" ] && break
+        [ -e "build/$name/$2" ] && [ -x $python ] || continue
         rm -rf "build/$name-packed"
         "$python" "bench/$3" "build/$name" "build/$name-packed" &&
             tar -C build -c "$name-packed" | xz -6 >"build/$name.part" && mv "build/$name.part" "build/$name.tar.xz"

@@ -6,22 +6,27 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A parameter is trained, or stays as freeze says or since the call writes it itself. */
+static void choose_parameter(st_train_step *s, stator_ref i)
+{
+    const bool is_frozen = st_step_matches(s->options.freeze, st_step_value_name(s, i));
+    if ((stator_value_at(s->v, i)->flags & STATOR_VALUE_WRITTEN) != 0 ||
+        (s->is_statistic[i] != 0 && !is_frozen)) {
+        s->uses[i] = ST_INPUT_KEPT;
+    } else if (s->is_statistic[i] == 0 && st_step_is_float(s, i) && !is_frozen) {
+        s->uses[i] = ST_INPUT_TRAINED;
+        s->trained[s->n_trained++] = i;
+    }
+}
+
 stator_status st_step_choose_inputs(st_train_step *s, stator_diag **err)
 {
     uint32_t n_params = 0;
     for (stator_ref i = 1; i <= s->v->n_inputs; i++) {
-        const uint32_t flags = stator_value_at(s->v, i)->flags;
-        if ((flags & STATOR_VALUE_PARAM) == 0 || s->uses[i] == ST_INPUT_KEPT) {
-            continue;
-        }
-        if ((flags & STATOR_VALUE_WRITTEN) != 0) {
-            s->uses[i] = ST_INPUT_KEPT;
-        } else if (st_step_is_float(s, i)) {
-            n_params++;
-            if (!st_step_matches(s->options.freeze, st_step_value_name(s, i))) {
-                s->uses[i] = ST_INPUT_TRAINED;
-                s->trained[s->n_trained++] = i;
-            }
+        if ((stator_value_at(s->v, i)->flags & STATOR_VALUE_PARAM) != 0) {
+            choose_parameter(s, i);
+            n_params +=
+                st_step_is_float(s, i) && s->is_statistic[i] == 0 && s->uses[i] != ST_INPUT_KEPT;
         }
     }
     ST_FAIL_IF(s->n_trained == 0 && s->optimizer != NULL, err, STATOR_INVALID_ARGUMENT,

@@ -1,22 +1,40 @@
 /* Running statistics of normalisations in a training step: they are no parameters to train, and
  * a call writes back what the normalisation makes of them. Which operands are statistics, and
- * which results become of them, the op table says. */
+ * which results become of them, the op table says. A parameter is looked for behind casts, and
+ * through the operands of control flow. Where two nodes share one, each updates what the one
+ * before made of it, as two calls of one module in PyTorch do. */
+#include "core/base/check.h"
 #include "core/base/str.h"
 #include "core/train/train_step.h"
 #include "ir/optable.h"
 
+#include <stator/ops.h>
 #include <stdio.h>
 #include <string.h>
+
+/* A graph among those around it. */
+typedef struct scope {
+    const struct scope *outer;   /* NULL: the model's own graph */
+    const stator_node_row *node; /* of the graph around, whose region it is */
+    const stator_graph_view *v;
+} scope;
+
+/* ---- what the table says ---- */
+
+static const st_op_def *def_of(const st_train_step *s, const stator_node_row *row)
+{
+    return st_optable_at(s->module->ops, row->op)->def;
+}
 
 /* Is operand k of the node statistics that its row names? */
 static const char *statistic(const st_op_def *def, uint32_t k, char name[48])
 {
     uint32_t len = 0;
     char mark = 0;
-    const char *text = def != NULL ? st_list_name(def->operands, k, &len, &mark) : NULL;
+    const char *text =
+        def != NULL && def->statistics != NULL ? st_list_name(def->operands, k, &len, &mark) : NULL;
     (void)snprintf(name, 48, "%.*s", text != NULL ? (int)len : 0, text != NULL ? text : "");
-    return text != NULL && def->statistics != NULL && st_list_has(def->statistics, name) ? name
-                                                                                         : NULL;
+    return text != NULL && st_list_has(def->statistics, name) ? name : NULL;
 }
 
 /* The result of the node that becomes of these statistics; 0: none. */
@@ -34,52 +52,186 @@ static stator_ref new_statistic(const stator_node_row *row, const st_op_def *def
     return 0;
 }
 
-typedef void (*statistic_fn)(st_train_step *s, stator_ref input, stator_ref becomes);
-
-/* Calls fn for each parameter that is a running statistic of a node. */
-static void each_statistic(st_train_step *s, statistic_fn fn)
+/* The parameter that a value holds, as it is or cast; 0: none. Inputs of a region are the last
+ * operands of its node, in order. */
+static stator_ref parameter_of(const scope *at, stator_ref value)
 {
-    for (stator_ref node = 1; node <= s->v->n_nodes; node++) {
-        const stator_node_row *row = stator_node_at(s->v, node);
-        const st_op_def *def = st_optable_at(s->module->ops, row->op)->def;
-        for (uint32_t k = 0; k < row->operand_count; k++) {
-            char name[48];
-            const stator_ref input = stator_operand(s->v, row, k);
-            if (input != 0 && input <= s->v->n_inputs &&
-                (stator_value_at(s->v, input)->flags & STATOR_VALUE_PARAM) != 0 &&
-                statistic(def, k, name) != NULL) {
-                fn(s, input, new_statistic(row, def, name));
-            }
+    while (value != 0 && (value > at->v->n_inputs || at->outer != NULL)) {
+        if (value <= at->v->n_inputs) {
+            const uint32_t place = value - 1u + at->node->operand_count - at->v->n_inputs;
+            value =
+                place < at->node->operand_count ? stator_operand(at->outer->v, at->node, place) : 0;
+            at = at->outer;
+            continue;
+        }
+        const stator_ref node = stator_value_at(at->v, value)->node;
+        const stator_node_row *row = stator_node_at(at->v, node);
+        value = row->op == STATOR_OPCODE_cast ? stator_operand(at->v, row, 0) : 0;
+    }
+    return value != 0 && (stator_value_at(at->v, value)->flags & STATOR_VALUE_PARAM) != 0 ? value
+                                                                                          : 0;
+}
+
+/* ---- which parameters they are ---- */
+
+static const char *node_name(const scope *at, stator_ref node)
+{
+    const char *name = stator_node_origin(at->v, node);
+    return name[0] != '\0' ? name : stator_op_at(at->v, stator_node_at(at->v, node)->op)->name;
+}
+
+/* The statistics of operand k are updated: is that something that a step can do? */
+static stator_status check_update(const st_train_step *s, const scope *at, stator_ref node,
+                                  uint32_t k, stator_diag **err)
+{
+    char name[48];
+    const stator_node_row *row = stator_node_at(at->v, node);
+    const st_op_def *def = def_of(s, row);
+    const stator_ref parameter = parameter_of(at, stator_operand(at->v, row, k));
+    const char *text = st_step_value_name(s, parameter);
+    ST_FAIL_IF(at->outer != NULL, err, STATOR_UNSUPPORTED,
+               "node '%s' stands in a branch or a body, from which a step cannot write its new "
+               "running statistics back to '%s': the option freeze keeps '%s' as it is",
+               node_name(at, node), text, text);
+    for (uint32_t i = 0; i < k; i++) {
+        ST_FAIL_IF(statistic(def, i, name) != NULL &&
+                       parameter_of(at, stator_operand(at->v, row, i)) == parameter,
+                   err, STATOR_UNSUPPORTED,
+                   "node '%s' has '%s' as two of its running statistics, which become two values: "
+                   "the option freeze keeps it as it is",
+                   node_name(at, node), text);
+    }
+    return STATOR_OK;
+}
+
+static stator_status find_of_node(st_train_step *s, const scope *at, stator_ref node,
+                                  stator_diag **err)
+{
+    char name[48];
+    const stator_node_row *row = stator_node_at(at->v, node);
+    const st_op_def *def = def_of(s, row);
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        const stator_ref parameter =
+            statistic(def, k, name) != NULL ? parameter_of(at, stator_operand(at->v, row, k)) : 0;
+        if (parameter == 0) {
+            continue;
+        }
+        s->is_statistic[parameter] = 1;
+        if (new_statistic(row, def, name) != 0 && s->optimizer != NULL &&
+            !st_step_matches(s->options.freeze, st_step_value_name(s, parameter))) {
+            ST_TRY(check_update(s, at, node, k, err));
         }
     }
+    return STATOR_OK;
 }
 
-static void keep_statistic(st_train_step *s, stator_ref input, stator_ref becomes)
+static stator_status find_in(st_train_step *s, const scope *at, stator_diag **err)
 {
-    (void)becomes;
-    s->uses[input] = ST_INPUT_KEPT;
-}
-
-static bool is_written(const st_train_step *s, stator_ref input)
-{
-    return s->e.status != STATOR_OK ||
-           (stator_value_at(st_graph_view(s->e.b->graph), input)->flags & STATOR_VALUE_WRITTEN) !=
-               0;
-}
-
-static void write_statistic(st_train_step *s, stator_ref input, stator_ref becomes)
-{
-    if (becomes != 0 && !is_written(s, s->map[input])) {
-        st_step_write(s, s->map[input], s->map[becomes]);
+    for (stator_ref node = 1; node <= at->v->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(at->v, node);
+        ST_TRY(find_of_node(s, at, node, err));
+        for (uint32_t k = 0; k < row->region_count; k++) {
+            const scope inner = {at, row, st_graph_view(stator_region_at(at->v, row, k))};
+            ST_TRY(find_in(s, &inner, err));
+        }
     }
+    return STATOR_OK;
 }
 
-void st_step_keep_statistics(st_train_step *s)
+stator_status st_step_find_statistics(st_train_step *s, stator_diag **err)
 {
-    each_statistic(s, keep_statistic);
+    const scope root = {.v = s->v};
+    return find_in(s, &root, err);
+}
+
+/* ---- what becomes of them ---- */
+
+/* Does a call write this parameter's statistics? Not where the model does that itself. */
+static bool is_updated(const st_train_step *s, stator_ref parameter)
+{
+    return parameter != 0 && s->uses[parameter] == ST_INPUT_KEPT && s->e.status == STATOR_OK &&
+           (stator_value_at(s->v, parameter)->flags & STATOR_VALUE_WRITTEN) == 0;
+}
+
+/* The statistics of operand k that the node updates; 0: none. *out_becomes: the result. */
+static stator_ref updated(const st_train_step *s, const stator_node_row *row, uint32_t k,
+                          stator_ref *out_becomes)
+{
+    char name[48];
+    const scope root = {.v = s->v};
+    const st_op_def *def = def_of(s, row);
+    *out_becomes = statistic(def, k, name) != NULL ? new_statistic(row, def, name) : 0;
+    const stator_ref parameter =
+        *out_becomes != 0 ? parameter_of(&root, stator_operand(s->v, row, k)) : 0;
+    return is_updated(s, parameter) ? parameter : 0;
+}
+
+/* Puts what the statistics are by now into the places of the node's operands; is any other than at
+ * first? */
+static bool put_latest(st_train_step *s, const stator_node_row *row, const stator_ref *latest,
+                       stator_ref *before)
+{
+    bool is_any = false;
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        stator_ref becomes = 0;
+        const stator_ref operand = stator_operand(s->v, row, k);
+        const stator_ref parameter = updated(s, row, k, &becomes);
+        before[k] = s->map[operand];
+        if (parameter != 0 && latest[parameter] != 0) {
+            s->map[operand] =
+                stator_emit_cast(&s->e, latest[parameter], stator_value_type(s->v, operand)->dtype);
+            is_any = true;
+        }
+    }
+    return is_any;
+}
+
+/* What becomes of the node's statistics. Where a node before has changed them it stands once more,
+ * on what that made; its other results are those of the first. */
+static void update_of_node(st_train_step *s, stator_ref node, stator_ref *latest)
+{
+    const stator_node_row *row = stator_node_at(s->v, node);
+    stator_ref *before =
+        st_arena_zalloc(&s->arena, row->operand_count + UINT64_C(1), sizeof *before);
+    stator_ref *results =
+        st_arena_zalloc(&s->arena, row->result_count + UINT64_C(1), sizeof *results);
+    stator_ref *made = s->map + row->result_begin;
+    if (!stator_emit_check(&s->e, before && results ? STATOR_OK : st_fail_oom(s->e.err))) {
+        return;
+    }
+    memcpy(results, made, row->result_count * sizeof *made);
+    if (put_latest(s, row, latest, before)) {
+        stator_emit_clone(&s->e, s->from, node, node, s->map);
+    }
+    for (uint32_t k = row->operand_count; k-- > 0;) {
+        s->map[stator_operand(s->v, row, k)] = before[k];
+    }
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        stator_ref becomes = 0;
+        const stator_ref parameter = updated(s, row, k, &becomes);
+        if (parameter != 0) {
+            latest[parameter] =
+                stator_emit_cast(&s->e, s->map[becomes], stator_value_type(s->v, parameter)->dtype);
+        }
+    }
+    memcpy(made, results, row->result_count * sizeof *made);
 }
 
 void st_step_write_statistics(st_train_step *s)
 {
-    each_statistic(s, write_statistic);
+    stator_ref *latest = st_arena_zalloc(&s->arena, s->v->n_inputs + UINT64_C(1), sizeof *latest);
+    if (!stator_emit_check(&s->e, latest != NULL ? STATOR_OK : st_fail_oom(s->e.err))) {
+        return;
+    }
+    for (stator_ref node = 1; s->e.status == STATOR_OK && node <= s->v->n_nodes; node++) {
+        const st_op_def *def = def_of(s, stator_node_at(s->v, node));
+        if (def != NULL && def->statistics != NULL) {
+            update_of_node(s, node, latest);
+        }
+    }
+    for (stator_ref input = 1; s->e.status == STATOR_OK && input <= s->v->n_inputs; input++) {
+        if (latest[input] != 0) {
+            st_step_write(s, s->map[input], latest[input]);
+        }
+    }
 }

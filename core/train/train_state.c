@@ -1,7 +1,8 @@
 /* The first parameters, states and step number of a training step; see stator/train.h.
  *
  * Random weights w of a product or convolution: uniform in (-b, b), b = 1 / sqrt(fan-in), PyTorch's
- * default for both. How a parameter is used says what it is: its first reader, behind views. */
+ * default for both. How a parameter is used says what it is: its first reader, behind views and
+ * casts. */
 #include "core/base/check.h"
 #include "core/base/convert.h"
 #include "core/base/philox.h"
@@ -43,12 +44,13 @@ static void find_readers(const state_maker *m)
     }
 }
 
-/* The parameter as its reader has it, behind views. */
+/* The parameter as its reader has it, behind views and casts. */
 static stator_ref behind_views(const state_maker *m, stator_ref value)
 {
     while (m->reader[value] != 0) {
         const stator_node_row *row = stator_node_at(m->v, m->reader[value]);
-        if ((stator_op_at(m->v, row->op)->flags & STATOR_OP_VIEW) == 0) {
+        if ((stator_op_at(m->v, row->op)->flags & STATOR_OP_VIEW) == 0 &&
+            row->op != STATOR_OPCODE_cast) {
             break;
         }
         value = row->result_begin;

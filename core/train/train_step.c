@@ -72,12 +72,15 @@ static stator_status allocate(st_train_step *s, stator_diag **err)
     const uint64_t n = s->v->n_inputs + UINT64_C(1);
     s->map = st_arena_zalloc(&s->arena, s->v->n_values + UINT64_C(1), sizeof *s->map);
     s->uses = st_arena_zalloc(&s->arena, n, 1);
+    s->is_statistic = st_arena_zalloc(&s->arena, n, 1);
     s->trained = st_arena_zalloc(&s->arena, n, sizeof *s->trained);
     s->xs = st_arena_zalloc(&s->arena, n, sizeof *s->xs);
     s->grads = st_arena_zalloc(&s->arena, n, sizeof *s->grads);
     s->states = st_arena_zalloc(&s->arena, n * ST_STEP_STATES_MAX, sizeof *s->states);
     s->sums = st_arena_zalloc(&s->arena, n, sizeof *s->sums);
-    ST_TRY_MEM(s->map && s->uses && s->trained && s->xs && s->grads && s->states && s->sums, err);
+    ST_TRY_MEM(s->map && s->uses && s->is_statistic && s->trained && s->xs && s->grads &&
+                   s->states && s->sums,
+               err);
     for (stator_ref i = 1; i <= s->v->n_inputs; i++) {
         const uint32_t name = stator_value_at(s->v, i)->name;
         ST_TRY_MEM(name == 0 || st_map_put(&s->names, name, 1), err);
@@ -91,7 +94,7 @@ static stator_status build(st_train_step *s, stator_diag **err)
     stator_ref read = 0;
     ST_TRY(allocate(s, err));
     ST_TRY(st_step_read_rows(s, &output, err));
-    st_step_keep_statistics(s);
+    ST_TRY(st_step_find_statistics(s, err));
     ST_TRY(st_step_choose_inputs(s, err));
     if (s->loss != NULL) {
         ST_TRY(st_step_find_read(s, &read, err));

@@ -28,13 +28,14 @@ typedef struct st_train_step {
     const stator_graph *from;
     const stator_graph_view *v;
     stator_emitter e;
-    stator_ref *map;     /* values of `from` in the step */
-    uint8_t *uses;       /* st_input_use, by input of `from` */
-    stator_ref *trained; /* inputs of `from` */
-    stator_ref *xs;      /* the same in the step */
-    stator_ref *grads;   /* of these */
-    stator_ref *states;  /* ST_STEP_STATES_MAX for each; 0: none */
-    stator_ref *sums;    /* gradients of the batches before, for each; 0: none */
+    stator_ref *map;       /* values of `from` in the step */
+    uint8_t *uses;         /* st_input_use, by input of `from` */
+    uint8_t *is_statistic; /* by input of `from`: a parameter that is running statistics */
+    stator_ref *trained;   /* inputs of `from` */
+    stator_ref *xs;        /* the same in the step */
+    stator_ref *grads;     /* of these */
+    stator_ref *states;    /* ST_STEP_STATES_MAX for each; 0: none */
+    stator_ref *sums;      /* gradients of the batches before, for each; 0: none */
     uint32_t n_trained;
     stator_ref target, lr, batches, seed, count; /* inputs of the step; 0: none */
     stator_ref loss_value, rate, t;
@@ -63,16 +64,16 @@ bool st_step_is_float(const st_train_step *s, stator_ref value);
 
 /* ---- running statistics: step_statistics.c ---- */
 
-/* Makes running statistics of normalisations ST_INPUT_KEPT. */
-void st_step_keep_statistics(st_train_step *s);
-/* Writes back what becomes of them, but those that the model itself writes. */
+/* Fills is_statistic. UNSUPPORTED: a call would have to write some back and cannot. */
+stator_status st_step_find_statistics(st_train_step *s, stator_diag **err);
+/* Writes back what becomes of those that are ST_INPUT_KEPT, unless the model itself does. */
 void st_step_write_statistics(st_train_step *s);
 
 /* ---- inputs: step_inputs.c ---- */
 
 /* Inputs that a step may have at most, and one. */
 uint64_t st_step_roles_room(const st_train_step *s);
-/* Which parameters are trained, of those that are not kept by now. */
+/* What is trained, and what stays; is_statistic[] is known. */
 stator_status st_step_choose_inputs(st_train_step *s, stator_diag **err);
 void st_step_add_data(st_train_step *s);
 /* What is trained comes behind the data. */

@@ -192,7 +192,8 @@ typedef struct stator_train_options {
  *
  * NOT_FOUND: there is no such loss, output, optimizer, schedule or option, the text has the
  * nearest; INVALID_ARGUMENT: no parameter is left to train, a value is none of its option's, or the
- * loss does not fit what it reads; UNSUPPORTED: a node between them has no gradient; NEED_VALUE as
+ * loss does not fit what it reads; UNSUPPORTED: a node between them has no gradient, or one in a
+ * branch or a body makes new running statistics of a parameter that is not frozen; NEED_VALUE as
  * of stator_model_differentiate. Since 0.1. */
 STATOR_EXPORT stator_status stator_model_train_step(const stator_model *model,
                                                     const stator_train_options *options,

@@ -67,6 +67,9 @@ typedef struct st_op_def { /* one row as written */
     /* Operands that are running statistics, which no optimizer changes. Result new_NAME, where
      * there is one, is what becomes of NAME. */
     const char *statistics;
+    /* The op that computes the first result where the model is used and not trained: its operands
+     * are the first ones of this op, its attributes those of the same names. Statistics stay. */
+    const char *inference;
     st_infer_fn infer;
     st_decompose_fn decompose;    /* structural composites whose body is C */
     st_gradient_fn differentiate; /* gradients that are C */

@@ -14,6 +14,7 @@
 #include "core/plugins/plugin_call.h"
 #include "core/runtime/tensor.h"
 #include "ir/sizes/bound_symbols.h"
+#include <stator/inspect.h>
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -36,6 +37,23 @@ void st_model_forget_facts(stator_model *model)
         st_free(mem, model->facts.data[i].value);
     }
     st_vec_free(mem, &model->facts);
+}
+
+stator_status st_model_find_alias(const stator_model *model, const char *name, char **out_name,
+                                  stator_diag **err)
+{
+    stator_model *m = (stator_model *)(uintptr_t)model;
+    bool is_known = false;
+    *out_name = NULL;
+    pthread_mutex_lock(&m->lock);
+    for (uint32_t i = 0; i < m->facts.count && !is_known; i++) {
+        const st_fact *fact = &m->facts.data[i];
+        is_known = strcmp(fact->kind, "alias") == 0 && strcmp(fact->name, name) == 0;
+        *out_name = is_known ? st_strdup(&m->ctx->mem, fact->value) : NULL;
+    }
+    pthread_mutex_unlock(&m->lock);
+    ST_TRY_MEM(!is_known || *out_name != NULL, err);
+    return STATOR_OK;
 }
 
 static void free_specialisation(st_mem *mem, st_specialisation *spec)
@@ -390,6 +408,36 @@ stator_status stator_model_load_bytes(stator_ctx *ctx, const void *bytes, uint64
         }
     }
     if (model->path == NULL || ((options.flags & LOAD_COPY) != 0 && model->source == NULL)) {
+        status = st_fail_oom(&diag);
+    }
+    ST_THEN(status, finish_load(model, &options, &diag));
+    return end_load(model, status, diag, out_model);
+}
+
+stator_status stator_x_model_load_again(const stator_model *of, const stator_load_options *given,
+                                        stator_model **out_model)
+{
+    *out_model = NULL;
+    stator_ctx *ctx = of->ctx;
+    stator_load_options options;
+    stator_diag *diag = NULL;
+    stator_status status = read_options(given, &options, &diag);
+    if (status == STATOR_OK && of->frontend == NULL) {
+        status = st_fail(&diag, STATOR_UNSUPPORTED, "the model was read from no file");
+    }
+    ST_FAIL_BY_IF(st_ctx_fail, status != STATOR_OK, ctx, status, diag);
+    stator_model *model = new_model(ctx, of->flags);
+    ST_FAIL_BY_IF(st_ctx_fail, model == NULL, ctx, STATOR_RESOURCE_EXHAUSTED, NULL);
+    options.frontend = of->frontend->desc->name;
+    model->path = st_strdup(&ctx->mem, of->path);
+    model->dir = of->dir != NULL ? st_strdup(&ctx->mem, of->dir) : NULL;
+    model->bytes = of->bytes;
+    model->size = of->size;
+    if (of->source != NULL) {
+        st_blob_retain(of->source);
+        model->source = of->source;
+    }
+    if (model->path == NULL || (of->dir != NULL && model->dir == NULL)) {
         status = st_fail_oom(&diag);
     }
     ST_THEN(status, finish_load(model, &options, &diag));

@@ -62,6 +62,10 @@ struct stator_model {
 };
 
 void st_model_forget_facts(stator_model *model);
+/* The name of the value that stands for `name`, which the file has and no value of the graph: a
+ * copy in the context's memory. *out_name NULL: the frontend told of none. */
+stator_status st_model_find_alias(const stator_model *model, const char *name, char **out_name,
+                                  stator_diag **err);
 
 /* Publishes what the model can be asked about; the first of each stays. */
 void st_model_publish(stator_model *model, const stator_graph *signature,

@@ -6,22 +6,28 @@
 
 #include <string.h>
 
+stator_ref st_step_find_value(const stator_graph *graph, const char *name)
+{
+    uint32_t k = 0;
+    const stator_graph_view *v = st_graph_view(graph);
+    if (st_joint_find_output(graph, name, &k, NULL) == STATOR_OK) {
+        return stator_output_at(v, k);
+    }
+    for (stator_ref value = 1; value <= v->n_values; value++) {
+        if (strcmp(stator_string_at(v, stator_value_at(v, value)->name), name) == 0) {
+            return value;
+        }
+    }
+    return 0;
+}
+
 stator_status st_step_find_read(const st_train_step *s, stator_ref *out, stator_diag **err)
 {
     uint32_t k = 0;
     const char *name = s->options.output;
     ST_FAIL_IF(s->v->n_outputs == 0, err, STATOR_INVALID_ARGUMENT, "the model has no output");
-    if (name == NULL || st_joint_find_output(s->from, name, &k, NULL) == STATOR_OK) {
-        *out = stator_output_at(s->v, k);
-        return STATOR_OK;
-    }
-    for (stator_ref value = 1; value <= s->v->n_values; value++) {
-        if (strcmp(st_step_value_name(s, value), name) == 0) {
-            *out = value;
-            return STATOR_OK;
-        }
-    }
-    return st_joint_find_output(s->from, name, &k, err);
+    *out = name == NULL ? stator_output_at(s->v, 0) : st_step_find_value(s->from, name);
+    return *out != 0 ? STATOR_OK : st_joint_find_output(s->from, name, &k, err);
 }
 
 /* Of what a loss reads: in mixed precision it has f32 at least. */

@@ -119,7 +119,8 @@ stator_status st_step_read_options(const stator_train_options *given, stator_tra
     ST_TRY(ST_SIZED_READ(stator_train_options, out, given != NULL ? given : &nothing, err));
     ST_TRY(st_check_flags(out->flags,
                           STATOR_TRAIN_OUTPUTS | STATOR_TRAIN_LOSS_ONLY | STATOR_TRAIN_ACCUMULATE |
-                              STATOR_TRAIN_GRADIENTS_ONLY | STATOR_TRAIN_BUDGET,
+                              STATOR_TRAIN_GRADIENTS_ONLY | STATOR_TRAIN_BUDGET |
+                              STATOR_TRAIN_INFERENCE,
                           "stator_train_options.flags", err));
     ST_FAIL_IF(out->amp != NULL && strcmp(out->amp, "bf16") != 0 && strcmp(out->amp, "f16") != 0,
                err, STATOR_INVALID_ARGUMENT, "amp is '%s', expected bf16 or f16", out->amp);

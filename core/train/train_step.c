@@ -129,6 +129,15 @@ static stator_status normalise(st_module *module, const stator_train_options *op
                : st_pass_run(st_pass_find("canonicalize"), &ctx, module->root, &module->root, err);
 }
 
+static stator_status as_for_inference(st_module *module, const stator_train_options *options,
+                                      stator_diag **err)
+{
+    const st_pass_ctx ctx = {.mem = module->mem};
+    return (options->flags & STATOR_TRAIN_INFERENCE) == 0
+               ? STATOR_OK
+               : st_pass_run(st_pass_find("inference"), &ctx, module->root, &module->root, err);
+}
+
 static const char *autocast_pass(const stator_train_options *options)
 {
     return options->amp == NULL ? NULL : st_step_is_f16(options) ? "autocast_f16" : "autocast";
@@ -139,6 +148,7 @@ static stator_status make_step(st_module *module, const stator_train_options *op
                                uint8_t **out_roles, stator_diag **err)
 {
     stator_builder *b = NULL;
+    ST_TRY(as_for_inference(module, options, err));
     ST_TRY(st_joint_prepare(module, autocast_pass(options), err));
     ST_TRY(normalise(module, options, err));
     st_train_step s = {.options = *options,
@@ -176,6 +186,18 @@ static stator_status keep_less(st_module *module, const stator_train_options *op
                : st_joint_rematerialise(module, &limits, ctx, NULL, err);
 }
 
+/* A name of the file that no value of the graph has becomes that of the value which stands for it,
+ * as the operand of an Identity, or of a Dropout for inference. *out_text is the context's. */
+static stator_status find_output(const stator_model *model, const st_module *module,
+                                 stator_train_options *options, char **out_text, stator_diag **err)
+{
+    if (options->output != NULL && st_step_find_value(module->root, options->output) == 0) {
+        ST_TRY(st_model_find_alias(model, options->output, out_text, err));
+        options->output = *out_text != NULL ? *out_text : options->output;
+    }
+    return STATOR_OK;
+}
+
 stator_status stator_model_train_step(const stator_model *model,
                                       const stator_train_options *options, stator_model **out_step)
 {
@@ -184,10 +206,13 @@ stator_status stator_model_train_step(const stator_model *model,
     st_module *copy = NULL;
     stator_train_options whole;
     uint8_t *roles = NULL;
+    char *output = NULL;
     stator_status status = st_step_read_options(options, &whole, &diag);
     ST_THEN(status, st_model_copy(model, &copy, &diag));
+    ST_THEN(status, find_output(model, copy, &whole, &output, &diag));
     ST_THEN(status, make_step(copy, &whole, &roles, &diag));
     ST_THEN(status, keep_less(copy, &whole, model->ctx, &diag));
+    st_free(&model->ctx->mem, output);
     status = st_model_end_copy(model, copy, status, out_step, diag);
     if (status != STATOR_OK) {
         st_free(&model->ctx->mem, roles);

@@ -84,6 +84,8 @@ stator_ref st_step_input(st_train_step *s, enum stator_train_role role, const ch
 
 /* ---- the loss: step_loss.c ---- */
 
+/* The output of the name, or else the value inside; 0: there is none. */
+stator_ref st_step_find_value(const stator_graph *graph, const char *name);
 /* The output, or the value inside, that the loss reads. */
 stator_status st_step_find_read(const st_train_step *s, stator_ref *out, stator_diag **err);
 /* The target of a loss that reads the value of `from`. */

@@ -4,7 +4,7 @@
  * In: the unpacked model. Out: facts (stator_source.fact), in that order; operators by name.
  * Nodes of bodies count once each, however often they run, and so do those of the model's
  * functions. Behind the import: how many nodes have a mode for training, a function's once for
- * each call. */
+ * each call, and the names that stand for a value of another name. */
 #include "frontends/onnx/ox_facts.h"
 
 #include <inttypes.h>
@@ -96,9 +96,27 @@ void ox_tell_facts(ox_import *im)
     }
 }
 
-void ox_tell_modes(ox_import *im)
+static void tell_alias(ox_import *im, const ox_name *name)
 {
-    if (STATOR_HAS(im->source, fact) && im->mode_count != 0) {
+    if (name->value == 0 || (name->value & OX_SEQUENCE) != 0) {
+        return;
+    }
+    const stator_graph_view *v = im->host->build->view(im->root.b);
+    const char *own = stator_string_at(v, stator_value_at(v, name->value)->name);
+    if (own[0] != '\0' && strcmp(own, name->text) != 0) {
+        tell(im, "alias", name->text, own);
+    }
+}
+
+void ox_tell_import(ox_import *im)
+{
+    if (!STATOR_HAS(im->source, fact) || im->status != STATOR_OK) {
+        return;
+    }
+    if (im->mode_count != 0) {
         tell_number(im, "training", "nodes", im->mode_count);
+    }
+    for (uint32_t i = 0; i < im->scope.names.count; i++) {
+        tell_alias(im, &im->scope.names.data[i]);
     }
 }

@@ -6,7 +6,8 @@
 
 /* Tells the host, where it wants to know, of the surveyed model. Fails never. */
 void ox_tell_facts(ox_import *im);
-/* The same of the imported model: its nodes with a mode for training. */
-void ox_tell_modes(ox_import *im);
+/* The same of the imported model: its nodes with a mode for training, and names of the main graph
+ * whose value has another: what an Identity, or a Dropout for inference, hands on. */
+void ox_tell_import(ox_import *im);
 
 #endif

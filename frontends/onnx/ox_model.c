@@ -536,7 +536,7 @@ stator_status ox_import_model(const stator_host *host, const stator_source *sour
     if (unpack(&im) == STATOR_OK && ox_survey(&im) == STATOR_OK) {
         ox_tell_facts(&im);
         translate(&im);
-        ox_tell_modes(&im);
+        ox_tell_import(&im);
     }
     if (im.model != NULL) {
         ProtobufCAllocator allocator = ox_import_allocator(&im);

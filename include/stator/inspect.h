@@ -91,6 +91,12 @@ STATOR_EXPORT stator_status stator_x_verify(const stator_model *model) STATOR_MU
  * model that no file was read for has none. */
 typedef void (*stator_x_fact_fn)(void *self, const char *kind, const char *name, const char *value);
 STATOR_EXPORT void stator_x_model_facts(stator_model *model, stator_x_fact_fn fn, void *self);
+/* A model of the same bytes by the same frontend, with other options of it: what was read from a
+ * pipe cannot be read again, and a file may be another by now. flags and frontend of the options
+ * are those of `model`; bytes that are the application's must outlive both. */
+STATOR_EXPORT stator_status stator_x_model_load_again(const stator_model *model,
+                                                      const stator_load_options *options,
+                                                      stator_model **out_model) STATOR_MUST_USE;
 /* Writes .stir (large constants into <name>.blob beside it) or .stirb, by the path's ending. */
 STATOR_EXPORT stator_status stator_x_model_write(const stator_model *model,
                                                  const char *path) STATOR_MUST_USE;

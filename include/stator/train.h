@@ -138,7 +138,10 @@ enum stator_train_flag {
      * as f64. */
     STATOR_TRAIN_ACCUMULATE = 1u << 2,
     STATOR_TRAIN_GRADIENTS_ONLY = 1u << 3,
-    STATOR_TRAIN_BUDGET = 1u << 4 /* `budget` is given */
+    STATOR_TRAIN_BUDGET = 1u << 4, /* `budget` is given */
+    /* Normalisations compute as where the model is used, by their running statistics, which stay.
+     * For a validation set, beside LOSS_ONLY. */
+    STATOR_TRAIN_INFERENCE = 1u << 5
 };
 
 typedef struct stator_train_options {

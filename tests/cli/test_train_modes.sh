@@ -33,6 +33,35 @@ def write(path, ratio, trains):
 write("inference.onnx", 0, False)
 write("training.onnx", 0, True)
 write("drops.onnx", 0.5, False)
+
+
+def dropout(path, opset, ratio, ratio_is_input=False):
+    """y = Dropout(x) w, in training mode; d is the Dropout's result, i the same behind an Identity."""
+    flags = [b.tensor("train", [], BOOL, b.data(9, bytes([1])))] if opset >= 12 else []
+    weights = [weight("w", [2, 1], 1, 1)] + flags
+    inputs = [b.value("x", ["N", 2])]
+    if opset >= 12:
+        drop = b.node("Dropout", ["x", "ratio", "train"], ["d"])
+        if ratio_is_input:
+            inputs.append(b.value("ratio", []))
+        else:
+            weights.append(weight("ratio", [], ratio))
+    else:
+        drop = b.node("Dropout", ["x"], ["d"], attrs=b.data(5, b.data(1, "ratio") + b"\x15" + b.floats(ratio) + b.number(20, 1)))
+    nodes = [drop, b.node("Identity", ["d"], ["i"]), b.node("MatMul", ["i", "w"], ["y"])]
+    open(path, "wb").write(b.model(nodes, inputs, [b.value("y", ["N", 1])], weights, opset=opset))
+
+
+dropout("all.onnx", 15, 1)
+dropout("all10.onnx", 10, 1)
+dropout("given.onnx", 15, None, True)
+dropout("half.onnx", 15, 0.5)
+dropout("none.onnx", 15, 0)
+nodes = [b.node("MatMul", ["x", "w"], ["h"]), b.node("Dropout", ["h", "ratio", "train"], ["d"]),
+         b.node("Identity", ["d"], ["i"]), b.node("Abs", ["i"], ["y"])]
+open("named.onnx", "wb").write(b.model(nodes, [b.value("x", ["N", 2])], [b.value("y", ["N", 1])],
+                                       [weight("w", [2, 1], 1, 1), weight("ratio", [], 0.5),
+                                        b.tensor("train", [], BOOL, b.data(9, bytes([1])))]))
 END
 fit=(--loss mse --optimizer sgd --lr 0 --data modes.npz --val modes.npz --batch 6 --shuffle off)
 
@@ -85,9 +114,61 @@ one, two = ([json.loads(line)["loss"] for line in open("drops%d.jsonl" % k)] for
 assert one != two
 END
 
+# A ratio of 1 drops everything: results and gradients are 0, at second order too, wherever it is known.
+python3 - <<'END' || fail "the values were not made"
+from npy import archive, floats
+rows, column = ("<f4", (3, 2), floats(1, -2, 3, 4, -5, 6)), ("<f4", (3, 1), floats(1, -2, 3))
+one = ("<f4", (), floats(1))
+for model, more in ("all", {}), ("given", {"ratio": one}):
+    archive(model + ".first.npz", x=rows, tangent_y=column, **more)
+    archive(model + ".second.npz", x=rows, tangent_y=column, tangent_y_=column, tangent_grad_x=rows, **more)
+END
+for backend in aot_eager $backends; do
+    for model in all given; do
+        "$STATOR" grad $model.onnx --wrt x -o first.stirb >out 2>&1 || fail "$model: $(cat out)"
+        "$STATOR" grad first.stirb --wrt tangent_y -o second.stirb >out 2>&1 || fail "$model: $(cat out)"
+        for graph in first second; do
+            run $graph.stirb --backend $backend --inputs $model.$graph.npz >out 2>&1 || fail "$model $graph: $(cat out)"
+            ! grep -E '^[a-z_]*: f32' out | grep -qi 'nan\|inf' || fail "$graph graph of $model on $backend: $(cat out)"
+            grep -qE '^grad_[a-z_]*: f32\[3,[12]\] (0 ?)+$' out || fail "a gradient of $model is not 0: $(cat out)"
+        done
+    done
+    says 0 '2 steps: loss' train all10.onnx "${fit[@]}" --train-mode --lr 0.1 --backend $backend --save all.npz
+    says 0 '2 steps: loss' train all.onnx "${fit[@]}" --lr 0.1 --backend $backend --save all.npz
+    python3 -c 'import struct, zipfile; assert struct.unpack("<2f", zipfile.ZipFile("all.npz").read("w.npy")[-8:]) == (1, 1)' ||
+        fail "weights behind a ratio of 1 are trained on $backend"
+done
+
+# A name that has no value of its own for inference is that of the value which stands for it.
+says 0 '2 steps: loss' train named.onnx "${fit[@]}" --output h
+want=$(grep -o 'validation.*' out)
+for name in d i; do
+    says 0 "$want" train named.onnx "${fit[@]}" --output $name
+done
+
+# A model from a pipe is read once for both modes.
+mkfifo pipe.onnx
+cat inference.onnx >pipe.onnx &
+says 0 "$on" train pipe.onnx "${fit[@]}" --train-mode
+wait $!
+
+# A .stir graph has its normalisations by running statistics in validations.
+cat >norm.stir <<'END'
+stir 1
+sym N in [1, 1000]
+graph @m(%x: f32[N, 2], param %scale "scale": f32[2] = {1, 1}, param %shift "shift": f32[2] = {0, 0},
+         param %mean "mean": f32[2] = {0.5, -0.5}, param %var "var": f32[2] = {2, 3}, param %w "w": f32[2, 1] = {1, 1}) {
+  %n, %m, %v = batch_norm_train(%x, %scale, %shift, %mean, %var)
+  %y = matmul(%n, %w)
+  return y: %y
+}
+END
+says 0 "$on" train norm.stir "${fit[@]}"
+
 # ---- what it refuses ----
 
-says 3 'digits.onnx has a mode for training' train "$digits/digits.onnx" "${fit[@]}" --train-mode
+says 3 'none.onnx computes otherwise in training' train none.onnx "${fit[@]}" --train-mode
+says 3 'digits.onnx computes otherwise in training' train "$digits/digits.onnx" "${fit[@]}" --train-mode
 says 3 "'text' has no option 'training'" train line.stir --loss mse --data line.npz --train-mode
 says 0 'steps: loss' train inference.onnx "${fit[@]}" --train-mode --checkpoint kept
 says 3 'train_mode is "on" there and "model" here' train inference.onnx "${fit[@]}" --checkpoint kept --resume

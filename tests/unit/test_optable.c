@@ -1,11 +1,13 @@
 /* The op table: every row parses, defaults are what the text says, ops of libraries are added and
  * refused. */
 #include "core/base/str.h"
+#include "ir/builder.h"
 #include "ir/expr/expr.h"
 #include <stator/ops.h>
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 typedef struct table_world {
@@ -105,6 +107,41 @@ Test(optable, absent_columns_have_defaults)
     cr_expect_eq(st_attr_default_is_absent(reduction), 0);
     cr_expect_str_eq(reduction->s, "none");
     cr_expect_str_eq(desc_of(&w, "lstm")->attrs[STATOR_lstm_activations].s, "");
+    teardown(&w);
+}
+
+/* The counterpart for inference has the first operands by the same names, in the same order, and
+ * one result; what becomes of statistics is a result new_NAME of an operand NAME. */
+Test(optable, counterparts_for_inference)
+{
+    table_world w;
+    uint32_t n = 0, found = 0;
+    setup(&w);
+    const st_op_def *defs = st_op_defs(&n);
+    for (uint32_t i = 0; i < n; i++) {
+        const st_op_def *def = &defs[i];
+        if (def->inference == NULL) {
+            continue;
+        }
+        const uint32_t op = st_optable_find(&w.ops, def->inference);
+        cr_assert_neq(op, 0, "%s", def->name);
+        const st_op_def *other = st_optable_at(&w.ops, op)->def;
+        cr_expect_eq(strncmp(def->operands, other->operands, strlen(other->operands)), 0);
+        cr_expect_eq(strchr(other->results, ','), NULL);
+        for (uint32_t k = 1;; k++) {
+            char mark = 0, name[48];
+            uint32_t len = 0;
+            const char *text = st_list_name(def->results, k, &len, &mark);
+            if (text == NULL) {
+                break;
+            }
+            (void)snprintf(name, sizeof name, "%.*s", (int)len, text);
+            cr_expect(strncmp(name, "new_", 4) == 0 && st_list_has(def->statistics, name + 4),
+                      "%s: %s", def->name, name);
+        }
+        found++;
+    }
+    cr_expect_eq(found, 1);
     teardown(&w);
 }
 

@@ -55,7 +55,7 @@ static void add_ports(const info *f)
     }
 }
 
-/* A fact of the frontend: opsets and operators are lists of their own. */
+/* A fact of the frontend: opsets and operators are lists of their own. Aliases are left out. */
 static void add_fact(void *self, const char *kind, const char *name, const char *value)
 {
     cJSON *facts = self;
@@ -64,7 +64,7 @@ static void add_fact(void *self, const char *kind, const char *name, const char 
                                 name, strtod(value, NULL));
     } else if (strcmp(kind, "metadata") == 0) {
         cJSON_AddStringToObject(cJSON_GetObjectItem(facts, "metadata"), name, value);
-    } else {
+    } else if (strcmp(kind, "alias") != 0) {
         char text[CLI_CLEAN_BYTES];
         (void)snprintf(text, sizeof text, "%s%s%s", name, value[0] != '\0' ? " " : "", value);
         if (!cJSON_HasObjectItem(facts, kind)) {

@@ -17,6 +17,7 @@ typedef struct train_command {
     char total_steps[24];
     const char *clip_norm, *budget;
     const char *step_file; /* write the step and end */
+    bool has_modes;        /* nodes of the model compute otherwise in training */
 } train_command;
 
 /* ---- what is asked for ---- */
@@ -185,19 +186,6 @@ static cli_status write_step(const train_command *c)
     return CLI_OK;
 }
 
-/* The file is read now, as a training may take days: what somebody writes into it meanwhile, or
- * cuts off, is neither trained nor saved. training: option of the frontend; NULL: its default. */
-static stator_status load(train_command *c, const char *training, stator_model **out)
-{
-    static const char *const keys[] = {"training"};
-    const stator_load_options copy = {.struct_size = sizeof copy,
-                                      .flags = 1,
-                                      .option_keys = keys,
-                                      .option_values = &training,
-                                      .option_count = training != NULL};
-    return stator_model_load(c->t.ctx, c->s.path, &copy, out);
-}
-
 static void note_modes(void *self, const char *kind, const char *name, const char *value)
 {
     (void)name;
@@ -205,21 +193,37 @@ static void note_modes(void *self, const char *kind, const char *name, const cha
     *(bool *)self |= strcmp(kind, "training") == 0;
 }
 
+/* The file is read now, and once, as a training may take days: what somebody writes into it
+ * meanwhile, or cuts off, is neither trained nor saved. */
+static stator_status load(train_command *c)
+{
+    static const char *const keys[] = {"training"}, *const on[] = {"on"}, *const off[] = {"off"};
+    stator_load_options options = {.struct_size = sizeof options,
+                                   .flags = 1,
+                                   .option_keys = keys,
+                                   .option_values = on,
+                                   .option_count = c->s.train_mode ? 1u : 0};
+    stator_status status = stator_model_load(c->t.ctx, c->s.path, &options, &c->t.model);
+    if (status == STATOR_OK) {
+        stator_x_model_facts(c->t.model, note_modes, &c->has_modes);
+    }
+    if (status == STATOR_OK && c->has_modes && c->s.val != NULL) {
+        options.option_values = off;
+        options.option_count = 1;
+        status = stator_x_model_load_again(c->t.model, &options, &c->t.inference);
+    }
+    return status;
+}
+
 /* The model as it trains, and where its nodes would compute otherwise then, as it is used. */
 static cli_status load_model(train_command *c)
 {
-    bool has_modes = false;
-    const bool is_ok = cli_open(&c->s.common, &c->t.ctx) == STATOR_OK &&
-                       load(c, c->s.train_mode ? "on" : NULL, &c->t.model) == STATOR_OK;
+    const bool is_ok = cli_open(&c->s.common, &c->t.ctx) == STATOR_OK && load(c) == STATOR_OK;
     CLI_NEED(is_ok || cli_fail_ctx(c->t.ctx, c->s.common.json) == CLI_OK);
-    stator_x_model_facts(c->t.model, note_modes, &has_modes);
-    CLI_FAIL_IF(c->s.train_mode && !has_modes, c->s.common.json, INVALID,
+    CLI_FAIL_IF(c->s.train_mode && !c->has_modes, c->s.common.json, INVALID,
                 "what exports for inference often folds BatchNormalization into other weights and "
-                "leaves Dropout out",
-                "--train-mode: no node of %s has a mode for training", c->s.path);
-    if (has_modes && c->s.val != NULL) {
-        CLI_TRY_CTX(c->t.ctx, c->s.common.json, load(c, "off", &c->t.inference));
-    }
+                "leaves Dropout out; a Dropout of ratio 0 drops nothing",
+                "--train-mode: no node of %s computes otherwise in training", c->s.path);
     return CLI_OK;
 }
 

@@ -169,8 +169,9 @@ cli_status train_open(train *t)
         share_state(t, &t->gradients);
     }
     if (s->val != NULL) {
-        CLI_TRY(open_program(t, &t->loss, t->inference != NULL ? t->inference : t->model,
-                             STATOR_TRAIN_LOSS_ONLY | STATOR_TRAIN_OUTPUTS));
+        CLI_TRY(
+            open_program(t, &t->loss, t->inference != NULL ? t->inference : t->model,
+                         STATOR_TRAIN_LOSS_ONLY | STATOR_TRAIN_OUTPUTS | STATOR_TRAIN_INFERENCE));
         share_state(t, &t->loss);
         CLI_TRY(open_data(t, &t->val, s->val, &t->loss));
     }

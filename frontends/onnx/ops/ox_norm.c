@@ -79,9 +79,12 @@ void ox_batch_norm(ox_node *n)
     }
     const stator_dtype stats[2] = {ox_dtype(n, v[3]), ox_dtype(n, v[4])};
     const stator_dtype own = unify(n, v, 5);
+    const bool is_each = n->version < 9 && ox_attr_int(n, "spatial", 1) == 0;
     if (ox_is_training(n, is_training)) {
+        OX_NEED(n, !is_each,
+                "spatial is 0: statistics of each activation have no mode for training here");
         batch_norm_train(n, v, own, stats);
-    } else if (n->version < 9 && ox_attr_int(n, "spatial", 1) == 0) {
+    } else if (is_each) {
         ox_out(n, 0, ox_cast(n, batch_norm_each(n, v), own));
     } else {
         batch_norm(n, v, own, stats);

@@ -106,35 +106,52 @@ static stator_ref ratio_of(ox_node *n)
     return ox_scalar(n, STATOR_F32, n->version < 12 ? ox_attr_float(n, "ratio", 0.5) : 0.5);
 }
 
-/* Is the ratio known to be 0? Then nothing is drawn, and nothing dropped. */
-static bool drops_nothing(ox_node *n)
+/* Is the ratio known, and what is it? */
+static bool is_ratio_known(ox_node *n, double *out)
 {
     uint32_t count = 0;
     const double *ratio = NULL;
     if (n->version < 12) {
-        return ox_attr_float(n, "ratio", 0.5) == 0;
+        *out = ox_attr_float(n, "ratio", 0.5);
+        return true;
     }
     ratio = ox_in(n, 1) != 0 ? ox_known_floats(n, ox_in(n, 1), &count) : NULL;
-    return ratio != NULL && count == 1 && ratio[0] == 0;
+    *out = ratio != NULL && count == 1 ? ratio[0] : 0.5;
+    return ox_in(n, 1) == 0 || (ratio != NULL && count == 1);
+}
+
+/* x by the share that is kept. Where nothing is, 1 stands for it, so that no 0 / 0 reaches a
+ * gradient: those of PyTorch are 0 then. */
+static stator_ref scale_up(ox_node *n, stator_ref x, stator_ref ratio)
+{
+    double known = 0;
+    const bool is_known = is_ratio_known(n, &known);
+    if (is_known && known == 1) {
+        return x;
+    }
+    const stator_ref share = ox_sub(n, ox_scalar(n, STATOR_F32, 1), ratio);
+    const stator_ref keep = ox_cast(n, share, ox_dtype(n, x));
+    const stator_ref is_none = is_known ? 0 : ox_bin(n, "eq", keep, ox_like(n, x, 0));
+    return ox_div(n, x, is_known ? keep : ox_select(n, is_none, ox_like(n, x, 1), keep));
 }
 
 void ox_dropout(ox_node *n)
 {
     const stator_ref x = ox_need(n, 0);
     stator_ref dims[STATOR_RANK_MAX];
+    double known = 0;
     const uint32_t rank = ox_dims(n, x, dims);
     const stator_dtype mask_dtype = n->version < 10 ? ox_dtype(n, x) : STATOR_BOOL;
     const bool is_training = n->version >= 12 && ox_in(n, 2) != 0 &&
                              ox_need_int(n, ox_in(n, 2), "the training mode") != 0;
-    if (!ox_is_training(n, is_training) || drops_nothing(n)) {
+    const bool drops_nothing = is_ratio_known(n, &known) && known == 0;
+    if (drops_nothing || !ox_is_training(n, is_training)) {
         ox_out(n, 0, x);
         ox_out(n, 1, ox_wants(n, 1) ? ox_expand(n, ox_scalar(n, mask_dtype, 1), rank, dims) : 0);
         return;
     }
     const stator_ref ratio = ratio_of(n);
     const stator_ref mask = ox_bin(n, "ge", ox_uniform(n, rank, dims, 0, 1), ratio);
-    const stator_ref keep = ox_sub(n, ox_scalar(n, STATOR_F32, 1), ratio);
-    const stator_ref scaled = ox_div(n, x, ox_cast(n, keep, ox_dtype(n, x)));
-    ox_out(n, 0, ox_select(n, mask, scaled, ox_like(n, x, 0)));
+    ox_out(n, 0, ox_select(n, mask, scale_up(n, x, ratio), ox_like(n, x, 0)));
     ox_out(n, 1, ox_wants(n, 1) ? ox_cast(n, mask, mask_dtype) : 0);
 }

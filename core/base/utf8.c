@@ -28,6 +28,21 @@ uint32_t st_utf8_length(const void *text, uint64_t left)
     return 0;
 }
 
+uint64_t st_utf8_fit(const char *text, uint64_t most)
+{
+    const uint64_t length = strlen(text);
+    uint64_t n = 0;
+    while (n < length) {
+        const uint32_t bytes = st_utf8_length(text + n, length - n);
+        const uint64_t end = n + (bytes != 0 ? bytes : 1u);
+        if (end > most) {
+            break;
+        }
+        n = end;
+    }
+    return n;
+}
+
 uint32_t st_utf8_unprintable(const void *text, uint64_t left)
 {
     const unsigned char *s = text;

@@ -13,6 +13,9 @@ extern "C" {
 /* Bytes of the well-formed sequence at `s`, of which `left` bytes may be read: 1 to 4, 0 when there
  * is none (overlong, a surrogate, past U+10FFFF, cut short). NUL is a sequence of 1. */
 uint32_t st_utf8_length(const void *s, uint64_t left);
+/* Bytes of the longest beginning of the text that has at most `most` and ends in no character; a
+ * byte that is part of none counts as one. */
+uint64_t st_utf8_fit(const char *text, uint64_t most);
 /* Bytes at `s` that are not to be shown as they are: a control character (C0, DEL, C1), or a byte
  * that begins no sequence. 0: the character there is printable. */
 uint32_t st_utf8_unprintable(const void *s, uint64_t left);

@@ -3,7 +3,6 @@
 #include "core/host/model.h"
 
 #include "core/base/fdio.h"
-#include "core/base/files/data_file.h"
 #include "core/base/sized.h"
 #include "core/base/str.h"
 #include "core/base/vec.h"
@@ -86,10 +85,10 @@ void st_model_release(stator_model *model)
     st_free(mem, model->needed);
     st_options_destroy(model->options);
     st_blob_release(model->source);
-    if (model->old_data != NULL) {
-        st_data_remove_unnamed(model->old_data);
+    for (uint32_t i = 0; i < model->own_data.count; i++) {
+        st_free(mem, model->own_data.data[i]);
     }
-    st_free(mem, model->old_data);
+    st_vec_free(mem, &model->own_data);
     st_free(mem, model->roles);
     st_free(mem, model->path);
     st_free(mem, model->dir);

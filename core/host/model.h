@@ -55,10 +55,10 @@ struct stator_model {
     _Atomic(const stator_graph *) imported;
     st_module *declared; /* a module whose root has the inputs only; made when values are needed */
     uint32_t n_specialisations;
-    st_vec(st_fact) facts; /* facts of the newest import; guarded by lock */
-    uint8_t *roles;        /* of a training step: stator_train_role by input; NULL: it is none */
-    char *old_data; /* a data file that goes with the model, for a copy stands in its file's place;
-                     * NULL: none; guarded by lock */
+    st_vec(st_fact) facts;   /* facts of the newest import; guarded by lock */
+    uint8_t *roles;          /* of a training step: stator_train_role by input; NULL: it is none */
+    st_vec(char *) own_data; /* data files that saves of the model wrote and none of them has
+                              * replaced since; guarded by lock */
 };
 
 void st_model_forget_facts(stator_model *model);

@@ -3,7 +3,9 @@
  *
  *     1  data are written to MODEL.TOKEN.data, a name that no file has and no model names
  *     2  the copy, which names them, is renamed to its place: from here on it is the model
- *     3  data of the model that stood there before are removed, where no other file names them
+ *     3  data that this model has written there before are removed, where no file beside them names
+ *        them; those of a copy that somebody else has made stay, for a model of any folder may
+ *        name them
  *
  * Each is synced first. A kill or a failure before 2 leaves the model before with its data, one
  * behind it the new model with its own. */
@@ -13,20 +15,24 @@
 #include "core/host/model.h"
 #include "core/plugins/plugin_call.h"
 #include "core/runtime/tensor.h"
+#include <stator/inspect.h>
 #include <stator/train.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct saver {
     const stator_model *model;
-    const char *path; /* NULL: it is only asked whether this would go well */
+    const char *path;
+    bool is_asked; /* only whether this would go well */
+    bool is_direct;
     uint32_t n;
     const char *const *names;
     stator_tensor **values; /* dense, in host memory */
     DLTensor *views;
     st_out_file copy, data;
     char data_path[ST_PATH_BYTES];
-    char old_data[ST_PATH_BYTES]; /* of the model before; "": none that is known to be its own */
+    char old_data[ST_PATH_BYTES]; /* of the copy before; "": none that has a name of such */
     bool has_copy, has_data;      /* something was appended */
 } saver;
 
@@ -68,10 +74,13 @@ static stator_status place_values(saver *s, stator_tensor *const *values, stator
 static stator_status append_data(saver *s, const void *bytes, uint64_t size, stator_diag **err)
 {
     ST_FAIL_IF(
-        st_out_is_direct(&s->copy), err, STATOR_UNAVAILABLE,
+        s->is_direct, err, STATOR_UNAVAILABLE,
         "cannot write '%s': the model has data in a file of their own, which can lie beside a "
         "regular file alone",
         s->path);
+    if (s->is_asked) {
+        return STATOR_OK;
+    }
     ST_TRY(s->has_data ? STATOR_OK : st_out_open_new(s->data_path, s->copy.mode, &s->data, err));
     s->has_data = true;
     return st_out_write(&s->data, bytes, size, err);
@@ -83,48 +92,82 @@ static stator_status append(const stator_rewrite *to, uint32_t file, const void 
     saver *s = to->host;
     ST_FAIL_IF(file > 1, err, STATOR_INVALID_ARGUMENT, "a copy has two files, and no file %u",
                file);
-    if (s->path == NULL) {
-        return STATOR_OK;
-    }
     s->has_copy = s->has_copy || file == 0;
-    return file == 0 ? st_out_write(&s->copy, bytes, size, err) : append_data(s, bytes, size, err);
+    if (file != 0) {
+        return append_data(s, bytes, size, err);
+    }
+    return s->is_asked ? (stator_status)STATOR_OK : st_out_write(&s->copy, bytes, size, err);
 }
 
 static stator_status open_files(saver *s, stator_diag **err)
 {
-    if (s->path == NULL) {
-        return STATOR_OK;
+    if (s->is_asked) {
+        return s->path != NULL ? st_out_check(s->path, &s->is_direct, err)
+                               : (stator_status)STATOR_OK;
     }
     ST_TRY(st_out_open(s->path, &s->copy, err));
-    return st_out_is_direct(&s->copy) ? (stator_status)STATOR_OK
-                                      : st_data_name(s->copy.place, s->data_path, err);
+    s->is_direct = st_out_is_direct(&s->copy);
+    return s->is_direct ? (stator_status)STATOR_OK : st_data_name(s->copy.place, s->data_path, err);
 }
 
-/* Data of the model before. Where the model in memory reads from them, they go with it. */
-static void remove_old_data(const saver *s)
+/* ---- data of the copy before ---- */
+
+/* Remembers the data file that was written. Where there is no memory for that it stays for good. */
+static void keep_own_data(stator_model *model, const char *data_path)
+{
+    char real[ST_PATH_BYTES];
+    if (realpath(data_path, real) != NULL) {
+        char **slot = st_vec_push(&model->ctx->mem, &model->own_data);
+        if (slot != NULL) {
+            *slot = st_strdup(&model->ctx->mem, real);
+        }
+    }
+}
+
+/* Did this model write it? It is forgotten then. */
+static bool take_own_data(stator_model *model, const char *data_path)
+{
+    char real[ST_PATH_BYTES];
+    const bool is_there = realpath(data_path, real) != NULL;
+    for (uint32_t i = 0; is_there && i < model->own_data.count; i++) {
+        char **slot = &model->own_data.data[i];
+        if (*slot != NULL && strcmp(*slot, real) == 0) {
+            st_free(&model->ctx->mem, *slot);
+            *slot = model->own_data.data[--model->own_data.count];
+            return true;
+        }
+    }
+    return false;
+}
+
+static void end_data(const saver *s)
 {
     stator_model *model = (stator_model *)(uintptr_t)s->model;
-    bool is_kept =
-        model->bytes != NULL && st_data_is_named_in(s->old_data, model->bytes, model->size);
     pthread_mutex_lock(&model->lock);
-    if (is_kept && model->old_data == NULL) {
-        char real[ST_PATH_BYTES];
-        model->old_data =
-            realpath(s->old_data, real) != NULL ? st_strdup(&model->ctx->mem, real) : NULL;
+    const bool is_own = s->old_data[0] != '\0' && take_own_data(model, s->old_data);
+    if (s->has_data) {
+        keep_own_data(model, s->data_path);
     }
     pthread_mutex_unlock(&model->lock);
-    if (!is_kept) {
+    if (is_own) {
         st_data_remove_unnamed(s->old_data);
+    } else if (s->old_data[0] != '\0') {
+        st_log(model->ctx, "save", 1,
+               "'%s', the data of the model that '%s' was, stay: another model may name them",
+               s->old_data, s->path);
     }
 }
 
 static stator_status end_files(saver *s, stator_status status, stator_diag **err)
 {
-    if (status == STATOR_OK && s->path != NULL && !s->has_copy) {
+    if (s->is_asked) {
+        return status;
+    }
+    if (status == STATOR_OK && !s->has_copy) {
         status = st_fail(err, STATOR_INTERNAL, "the frontend '%s' wrote nothing",
                          s->model->frontend->desc->name);
     }
-    if (status == STATOR_OK && s->path != NULL && !st_out_is_direct(&s->copy)) {
+    if (status == STATOR_OK && !s->is_direct) {
         st_data_find(s->copy.place, s->old_data);
     }
     status = st_out_close(&s->data, status, err);
@@ -132,8 +175,8 @@ static stator_status end_files(saver *s, stator_status status, stator_diag **err
     if (s->has_data && s->data.is_placed && !s->copy.is_placed) {
         st_out_remove(&s->data);
     }
-    if (s->copy.is_placed && s->old_data[0] != '\0') {
-        remove_old_data(s);
+    if (s->copy.is_placed) {
+        end_data(s);
     }
     return status;
 }
@@ -187,17 +230,29 @@ static stator_status save(saver *s, stator_tensor *const *values, stator_diag **
     return end_files(s, status, err);
 }
 
+static stator_status run(saver *s, stator_tensor *const *values)
+{
+    st_mem *mem = &s->model->ctx->mem;
+    stator_diag *diag = NULL;
+    const stator_status status = save(s, values, &diag);
+    for (uint32_t k = 0; s->values != NULL && k < s->n; k++) {
+        stator_tensor_release(s->values[k]);
+    }
+    st_free(mem, s->values);
+    st_free(mem, s->views);
+    return st_ctx_fail(s->model->ctx, status, diag);
+}
+
 stator_status stator_model_save(const stator_model *model, const char *path, uint32_t n,
                                 const char *const *names, stator_tensor *const *values)
 {
-    saver s = {.model = model, .path = path, .n = n, .names = names};
-    st_mem *mem = &model->ctx->mem;
-    stator_diag *diag = NULL;
-    const stator_status status = save(&s, values, &diag);
-    for (uint32_t k = 0; s.values != NULL && k < n; k++) {
-        stator_tensor_release(s.values[k]);
-    }
-    st_free(mem, s.values);
-    st_free(mem, s.views);
-    return st_ctx_fail(model->ctx, status, diag);
+    saver s = {.model = model, .path = path, .is_asked = path == NULL, .n = n, .names = names};
+    return run(&s, values);
+}
+
+stator_status stator_x_model_check_save(const stator_model *model, const char *path, uint32_t n,
+                                        const char *const *names, stator_tensor *const *values)
+{
+    saver s = {.model = model, .path = path, .is_asked = true, .n = n, .names = names};
+    return run(&s, values);
 }

@@ -97,6 +97,11 @@ STATOR_EXPORT void stator_x_model_facts(stator_model *model, stator_x_fact_fn fn
 STATOR_EXPORT stator_status stator_x_model_load_again(const stator_model *model,
                                                       const stator_load_options *options,
                                                       stator_model **out_model) STATOR_MUST_USE;
+/* Could stator_model_save write this copy? Its statuses; nothing is written. A path that is no
+ * regular file (a pipe, a descriptor) takes a copy without data in a file of their own. */
+STATOR_EXPORT stator_status stator_x_model_check_save(const stator_model *model, const char *path,
+                                                      uint32_t n, const char *const *names,
+                                                      stator_tensor *const *values) STATOR_MUST_USE;
 /* Writes .stir (large constants into <name>.blob beside it) or .stirb, by the path's ending. */
 STATOR_EXPORT stator_status stator_x_model_write(const stator_model *model,
                                                  const char *path) STATOR_MUST_USE;

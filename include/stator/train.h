@@ -249,9 +249,9 @@ STATOR_EXPORT stator_status stator_train_state(const stator_model *model, const 
  * file's own format and dtypes; everything else stays as it is there. What the format keeps in
  * files of their own goes into one more file, `path`.TOKEN.data, of a new name for each copy.
  * names[] are parameters, values[] have their dtypes and shapes, on whatever device. The copy
- * appears when it and its data are whole; then data of a copy that stood there are removed, unless
- * another file of the folder names them, or the model reads from them: then when the model is
- * destroyed. `path` may be the one that was read, a link, which is followed, or a pipe; NULL:
+ * appears when it and its data are whole; then data that a save of this `model` had left there are
+ * removed, unless another file of the folder names them. Other data stay, and the log says where
+ * they lie. `path` may be the one that was read, a link, which is followed, or a pipe; NULL:
  * nothing is written, and the status is that of writing. Any thread; the model is not changed.
  *
  * FAILED_PRECONDITION: the file changed since it was loaded without the option copy;

@@ -1,11 +1,12 @@
-/* stator_model_save over the file that the model was read from, again and again: data in files
- * of their own stay as long as the model in memory reads from them, and one file of data is left
- * in the end. A file that was cut since it was loaded is refused, or no matter to a model that
- * was copied. */
+/* stator_model_save over the file that the model was read from, again and again: data that its
+ * own saves have written are removed when the next one replaces them, unless a file beside them
+ * names them; data that were there before stay. A file that was cut since it was loaded is
+ * refused, or no matter to a model that was copied. */
 #define _GNU_SOURCE
 #include "api_check.h"
 
 #include <dirent.h>
+#include <stator/inspect.h>
 #include <stator/train.h>
 #include <unistd.h>
 
@@ -101,9 +102,45 @@ static void test_again_and_again(stator_ctx *ctx)
         expect(ctx, 17, 20 + (float)i);
         CHECK(count_data(last) == 2 && access(first, F_OK) == 0);
     }
+    CHECK(link("m.onnx", "other.onnx") == 0);
+    CHECK_OK(ctx, save(ctx, model, 7, 3)); /* other.onnx goes on to need its data */
+    CHECK(count_data(last) == 3 && unlink("other.onnx") == 0);
     stator_model_destroy(model);
-    CHECK(count_data(last) == 1 && strcmp(first, last) != 0);
-    expect(ctx, 17, 22);
+    CHECK(count_data(last) == 3 && access(first, F_OK) == 0);
+    expect(ctx, 17, 23);
+}
+
+/* Asking writes nothing, and names the place that was asked about. */
+static void test_asked(stator_ctx *ctx)
+{
+    char before[300], after[300];
+    const char *name = "w";
+    const int64_t n = 2;
+    stator_tensor *w = NULL;
+    stator_model *model = load(ctx, 0);
+    const uint32_t count = count_data(before);
+    CHECK_OK(ctx, stator_tensor_create(ctx, STATOR_F32, 1, &n, &w));
+    CHECK_OK(ctx, stator_x_model_check_save(model, "new.onnx", 1, &name, &w));
+    CHECK_OK(ctx, stator_x_model_check_save(model, NULL, 1, &name, &w));
+    CHECK(stator_x_model_check_save(model, "/dev/null", 1, &name, &w) == STATOR_UNAVAILABLE);
+    CHECK(strstr(stator_ctx_error_text(ctx), "cannot write '/dev/null': the model has data") !=
+          NULL);
+    CHECK(stator_x_model_check_save(model, "no/new.onnx", 1, &name, &w) == STATOR_UNAVAILABLE);
+    CHECK(count_data(after) == count && access("new.onnx", F_OK) != 0);
+    stator_tensor_release(w);
+    stator_model_destroy(model);
+}
+
+/* A model of the same bytes, whatever the file is by now. */
+static void test_again(stator_ctx *ctx)
+{
+    stator_model *model = load(ctx, 1), *again = NULL;
+    CHECK(rename("m.onnx", "moved.onnx") == 0);
+    CHECK_OK(ctx, stator_x_model_load_again(model, NULL, &again));
+    CHECK(stator_model_input_count(again) == stator_model_input_count(model));
+    CHECK(rename("moved.onnx", "m.onnx") == 0);
+    stator_model_destroy(model);
+    stator_model_destroy(again);
 }
 
 static void test_cut(stator_ctx *ctx)
@@ -128,6 +165,8 @@ int main(void)
     write_bytes("w.bin", DATA, sizeof DATA);
     CHECK(stator_ctx_create(NULL, &ctx) == STATOR_OK);
     test_again_and_again(ctx);
+    test_asked(ctx);
+    test_again(ctx);
     test_cut(ctx);
     stator_ctx_destroy(ctx);
     while (count_data(data) != 0) {

@@ -43,25 +43,35 @@ learn 0 '3 steps' m.onnx --save m.onnx
 one=$(data_of m.onnx) second=$(values m.onnx)
 [[ $one =~ ^m\.onnx\.[0-9a-f]{16}\.data$ ]] || fail "the data are $one"
 [ "$second" != "$first" ] && [ -e w.bin ] && [ -e f.bin ] || fail "the copy is the model before, or files of others are gone"
-learn 0 '3 steps' m.onnx --save m.onnx
-two=$(data_of m.onnx) third=$(values m.onnx)
-[ "$(wc -w <<<"$two")" = 1 ] && [ "$two" != "$one" ] || fail "data that nothing names are left, or were written over: $two"
+# The data of the copy before stay, and it is said where: a model of whatever folder may name them.
+learn 0 "'$one', the data of the model that 'm.onnx' was, stay" m.onnx --save m.onnx
+[ "$(data_of m.onnx | wc -l)" = 2 ] || fail "the data are $(data_of m.onnx)"
+two=$(data_of m.onnx | grep -v "$one") third=$(values m.onnx)
 [ "$third" != "$second" ] || fail "nothing was trained"
-
-# Another file that names the data keeps them, be it a copy or a link; files of others stay.
-cp m.onnx kept.onnx
-learn 0 '3 steps' m.onnx --save m.onnx
-[ -e "$two" ] && [ "$(values kept.onnx)" = "$third" ] || fail "the data of a copied model are gone"
-rm kept.onnx "$two"
-three=$(data_of m.onnx)
-ln m.onnx linked.onnx
-learn 0 '3 steps' m.onnx --save m.onnx
-[ -e "$three" ] || fail "the data of a linked model are gone"
-rm linked.onnx "$three"
+mkdir below && cp m.onnx "$two" below/
+python3 - "below/$two" <<'END' || fail "the model above was not made"
+import os, sys
+sys.path.insert(0, os.environ["STATOR_SOURCE"] + "/tests/tools")
+from bad_models import FLOAT, external, model, node, value
+io = [value("x", ["N", 2])], [value("y", ["N", 1])]
+open("above.onnx", "wb").write(model([node("MatMul", ["x", "w"], ["y"])], *io, [external("w", [2, 1], FLOAT, sys.argv[1], 0, 8)]))
+END
+above=$(values above.onnx)
+learn 0 'the data of the model that' below/m.onnx --save below/m.onnx
+[ "$(values above.onnx)" = "$above" ] || fail "the data of a model in the folder above are gone"
+rm "$one" # "$two" is named by nothing from here on
 echo stays | tee m.onnx.data >m.onnx.0123456789abcdef.data
 learn 0 '3 steps' m.onnx --save m.onnx
 [ "$(cat m.onnx.data m.onnx.0123456789abcdef.data)" = "$(printf 'stays\nstays')" ] || fail "files of others were touched"
-rm m.onnx.data m.onnx.0123456789abcdef.data
+rm m.onnx.data m.onnx.0123456789abcdef.data "$two"
+
+# A name is cut at the end of a character.
+long=$(printf 'x%.0s' $(seq 199))é.onnx
+cp first.onnx "$long"
+learn 0 '3 steps' "$long" --save "$long"
+ls | grep -qE '^x{199}\.[0-9a-f]{16}\.data$' || fail "a character was cut: $(ls x*)"
+[ "$(values "$long")" = "$second" ] || fail "the copy with the long name is another model"
+rm "$long" x*.data
 
 # ---- killed, and failed, between the files ----
 
@@ -78,8 +88,6 @@ if command -v cc >/dev/null && cc -shared -fPIC -o fault.so "$STATOR_SOURCE/test
     no_parts
     faulty 'rename exit' 9 epoch
     [ "$(values m.onnx)" = "$before" ] || fail "a save that was killed left another model"
-    faulty 'unlink exit' 9 epoch
-    [ "$(values m.onnx)" != "$before" ] && [ -e "$data" ] || fail "a save that was killed behind the model left that before"
     rm -f m.onnx.*.part
 else
     echo "no C compiler: nothing was killed between the files"
@@ -125,12 +133,31 @@ wait $!
 cmp d1.onnx piped && [ -p pipe ] || fail "a pipe got another copy"
 "$STATOR" "${digit[@]}" --save /dev/fd/3 3>third >out 2>&1 || fail "$(cat out)"
 cmp d1.onnx third || fail "a descriptor got another copy"
-("$STATOR" "${digit[@]}" --save /dev/stdout && echo behind) 2>out >all || fail "$(cat out)"
-cmp -n "$(stat -c %s d1.onnx)" d1.onnx all || fail "stdout got another copy"
-tail -1 all | grep -q '^behind$' || fail "what is printed behind the copy is lost"
 says 3 "cannot write '/dev/full': No space left on device" "${digit[@]}" --save /dev/full
-learn 3 'the model has data in a file of their own' first.onnx --save /dev/null
+learn 3 "cannot write 'pipe': the model has data in a file of their own" first.onnx --save pipe
 grep -q epoch out && fail "it was said behind the training"
+
+# ---- each file has a place of its own ----
+
+cp line.npz same.npz && ln -s ../first.onnx there/back.onnx && ln line.npz hard.npz
+while IFS='|' read -r words more; do
+    # shellcheck disable=SC2086
+    learn 3 "$words" first.onnx $more
+    ! grep -q 'epoch' out || fail "it was said behind the training: $more"
+done <<END
+--save and --log write to one place, 'both'|--save both --log both
+--save and --log write to one place, './both.npz'|--save ./both.npz --log there/../both.npz
+--log and --plot write to one place, '/dev/fd/3'|--log /dev/fd/3 --plot /dev/fd/3
+--save and --checkpoint write to one place, 'ckp/checkpoint.npz'|--checkpoint ckp --save ckp/checkpoint.npz
+--save 'same.npz' would be written over --val|--save same.npz --val same.npz
+--log 'hard.npz' would be written over --data|--log hard.npz
+--plot 'there/back.onnx' would be written over the model|--plot there/back.onnx
+--save '/dev/stdout' is stdout, which has the report|--save /dev/stdout
+--log '/dev/fd/1' is stdout, which has the report|--log /dev/fd/1
+--log 'out' is stdout, which has the report|--log out
+END
+[ "$(tail -c 80 line.npz | cksum)" = "$(tail -c 80 same.npz | cksum)" ] && [ ! -e both ] || fail "something was written"
+learn 0 '3 steps' first.onnx --log /dev/null --plot /dev/null
 
 # ---- a model that is cut while it is trained ----
 

@@ -233,6 +233,17 @@ Test(str, printable_text)
     shown("", 0, ST_LINES_NONE, "");
 }
 
+Test(str, a_cut_text_ends_with_a_character)
+{
+    cr_expect_eq(st_utf8_fit("abc", 5), 3);
+    cr_expect_eq(st_utf8_fit("abc", 2), 2);
+    cr_expect_eq(st_utf8_fit("a\xc3\xa9z", 2), 1);
+    cr_expect_eq(st_utf8_fit("a\xc3\xa9z", 3), 3);
+    cr_expect_eq(st_utf8_fit("\xf0\x9f\x98\x80", 3), 0);
+    cr_expect_eq(st_utf8_fit("\xff\xff\xff", 2), 2); /* no characters at all */
+    cr_expect_eq(st_utf8_fit("", 0), 0);
+}
+
 Test(str, errors_hold_printable_text)
 {
     stator_diag *err = NULL;

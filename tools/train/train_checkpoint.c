@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #define INVALID "INVALID_ARGUMENT"
-#define FILE_NAME "checkpoint.npz"
 #define POSITION "run/position"
 #define LOSSES "run/losses"
 #define IDENTITY "run/identity"
@@ -262,7 +261,7 @@ static void sweep(const train_checkpoint *c, const char *path)
     const struct dirent *entry = NULL;
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
         const size_t n = strlen(entry->d_name);
-        if (strncmp(entry->d_name, FILE_NAME ".", sizeof FILE_NAME) == 0 && n > 5 &&
+        if (strncmp(entry->d_name, TRAIN_CHECKPOINT ".", sizeof TRAIN_CHECKPOINT) == 0 && n > 5 &&
             strcmp(entry->d_name + n - 5, ".part") == 0) {
             (void)unlinkat(c->dir, entry->d_name, 0);
         }
@@ -288,7 +287,7 @@ static cli_status open_folder(train *t, const char *path)
 {
     train_checkpoint *c = &t->checkpoint;
     const int json = t->settings->common.json;
-    const int n = snprintf(c->path, sizeof c->path, "%s/" FILE_NAME, path);
+    const int n = snprintf(c->path, sizeof c->path, "%s/" TRAIN_CHECKPOINT, path);
     CLI_FAIL_IF(n < 0 || (size_t)n >= sizeof c->path, json, INVALID, NULL,
                 "the path of --checkpoint is too long");
     CLI_FAIL_IF(mkdir(path, 0777) != 0 && errno != EEXIST, json, "UNAVAILABLE", NULL,

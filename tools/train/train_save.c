@@ -99,8 +99,11 @@ static cli_status list_parameters(const train *t, const char **names, stator_ten
     return CLI_OK;
 }
 
-/* path NULL: only asks whether that would go well. */
-static cli_status save_model(const train *t, const char *path)
+typedef stator_status (*save_fn)(const stator_model *model, const char *path, uint32_t n,
+                                 const char *const *names, stator_tensor *const *values);
+
+/* fn saves, or only asks whether that would go well. */
+static cli_status save_model(const train *t, const char *path, save_fn fn)
 {
     const int json = t->settings->common.json;
     const char **names = calloc(t->step.n_in + 1u, sizeof *names);
@@ -109,7 +112,7 @@ static cli_status save_model(const train *t, const char *path)
     cli_status status = names != NULL && values != NULL
                             ? list_parameters(t, names, values, &n)
                             : cli_fail(json, "RESOURCE_EXHAUSTED", NULL, "out of memory");
-    if (status == CLI_OK && stator_model_save(t->model, path, n, names, values) != STATOR_OK) {
+    if (status == CLI_OK && fn(t->model, path, n, names, values) != STATOR_OK) {
         status = cli_fail_ctx(t->ctx, json);
     }
     free((void *)names);
@@ -136,20 +139,15 @@ static cli_status check_archive(const train *t, const char *path)
     return train_check_names(t, "");
 }
 
-/* What is written into as it comes is rehearsed: data of a file of their own have no place
- * there. */
 static cli_status check_model(const train *t, const char *path)
 {
     const int json = t->settings->common.json;
-    bool is_direct = false;
     CLI_NEED(cli_file_check(path, json));
-    CLI_TRY(save_model(t, NULL));
+    CLI_TRY(save_model(t, path, stator_x_model_check_save));
     CLI_FAIL_IF(ends_in(path, ".stir") || ends_in(path, ".stirb"), json, "INVALID_ARGUMENT",
                 "--write-step writes the step as .stirb; --save OUT.npz writes arrays",
                 "--save '%s': a copy is of the kind of the model's file, which is no .stir", path);
-    return st_out_check(path, &is_direct, NULL) == STATOR_OK && is_direct
-               ? save_model(t, "/dev/null")
-               : CLI_OK;
+    return CLI_OK;
 }
 
 cli_status train_save_check(const train *t, const char *path)
@@ -159,5 +157,5 @@ cli_status train_save_check(const train *t, const char *path)
 
 cli_status train_save(const train *t, const char *path)
 {
-    return is_archive(path) ? save_arrays(t, path) : save_model(t, path);
+    return is_archive(path) ? save_arrays(t, path) : save_model(t, path, stator_model_save);
 }

@@ -7,6 +7,8 @@
 
 #include <stator/train.h>
 
+#define TRAIN_CHECKPOINT "checkpoint.npz" /* in the folder of checkpoints */
+
 /* An input that is filled with rows of an array of the data set. */
 typedef struct train_port {
     uint32_t input; /* place among the inputs of a call */
@@ -121,6 +123,9 @@ typedef struct train {
     st_out_file log;
 } train;
 
+/* CLI_OK where no file that the training writes is another one of it, one that it reads, or stdout,
+ * which has the report; the model may be saved over itself. step_file: of --write-step, or NULL. */
+cli_status train_check_places(const train_settings *settings, const char *step_file);
 /* Makes the models and reads the data; trains; ends. CLI_OK, or print and give the exit status;
  * CLI_WRONG: a loss is not finite. */
 cli_status train_open(train *t);

@@ -4,6 +4,7 @@
 #include "core/base/files/data_file.h"
 #include "core/base/alloc.h"
 #include "core/base/fdio.h"
+#include "core/base/utf8.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -25,8 +26,8 @@ stator_status st_data_name(const char *place, char out[ST_PATH_BYTES], stator_di
     char folder[ST_PATH_BYTES], token[ST_TOKEN_BYTES];
     const char *name = st_out_split(place, folder);
     st_out_token(token);
-    const int n = snprintf(out, ST_PATH_BYTES, "%s%.*s.%s" ENDING, folder, (int)MODEL_NAME_BYTES,
-                           name, token);
+    const int n = snprintf(out, ST_PATH_BYTES, "%s%.*s.%s" ENDING, folder,
+                           (int)st_utf8_fit(name, MODEL_NAME_BYTES), name, token);
     ST_FAIL_IF(n < 0 || (size_t)n >= ST_PATH_BYTES, err, STATOR_UNAVAILABLE,
                "cannot write the data of '%s': the path is too long", place);
     return STATOR_OK;
@@ -84,7 +85,7 @@ typedef struct finder {
 static bool find_name(void *self, const char *bytes, size_t size)
 {
     const finder *f = self;
-    const size_t n = strnlen(f->name, MODEL_NAME_BYTES);
+    const size_t n = (size_t)st_utf8_fit(f->name, MODEL_NAME_BYTES);
     const char *end = bytes + size;
     for (const char *at = bytes; (at = memmem(at, (size_t)(end - at), f->name, n)) != NULL; at++) {
         struct stat there;
@@ -125,12 +126,6 @@ static bool holds(void *self, const char *bytes, size_t size)
 {
     const char *name = self;
     return memmem(bytes, size, name, strlen(name)) != NULL;
-}
-
-bool st_data_is_named_in(const char *data_path, const void *bytes, uint64_t size)
-{
-    char folder[ST_PATH_BYTES];
-    return holds((void *)(uintptr_t)st_out_split(data_path, folder), bytes, (size_t)size);
 }
 
 /* May the entry of the folder name it? Data files of the kind hold numbers. */

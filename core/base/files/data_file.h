@@ -12,8 +12,6 @@ stator_status st_data_name(const char *place, char out[ST_PATH_BYTES], stator_di
 /* The data file, with the folder, that the file at `place` names and that was made for one of its
  * name; "": there is none. */
 void st_data_find(const char *place, char out[ST_PATH_BYTES]);
-/* Do the bytes hold the name of the data file? */
-bool st_data_is_named_in(const char *data_path, const void *bytes, uint64_t size);
 /* Removes the data file unless another file of its folder names it, a model that was copied say.
  * Where that is not known (a file cannot be read, or there is too much to read) it stays. */
 void st_data_remove_unnamed(const char *data_path);

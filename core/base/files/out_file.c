@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "core/base/files/out_file.h"
 #include "core/base/fdio.h"
+#include "core/base/utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -118,6 +119,43 @@ static int32_t find_place(st_out_file *out, found *what)
     return ELOOP;
 }
 
+/* Finds the place, and what is there: the descriptor's or the file's. */
+static bool look(const char *path, st_out_file *out, found *what, struct stat *there)
+{
+    *out = (st_out_file){.path = path};
+    ST_NEED(find_place(out, what) == 0);
+    return what->descriptor >= 0 ? fstat(what->descriptor, there) == 0
+                                 : stat(out->place, there) == 0;
+}
+
+/* Of two places where nothing is. */
+static bool is_same_name(const char *a, const char *b)
+{
+    char folder_a[ST_PATH_BYTES], folder_b[ST_PATH_BYTES], real_a[PATH_MAX], real_b[PATH_MAX];
+    const char *name_a = st_out_split(a, folder_a), *name_b = st_out_split(b, folder_b);
+    const char *in_a = realpath(folder_a[0] != '\0' ? folder_a : ".", real_a);
+    const char *in_b = realpath(folder_b[0] != '\0' ? folder_b : ".", real_b);
+    return strcmp(name_a, name_b) == 0 &&
+           strcmp(in_a != NULL ? in_a : folder_a, in_b != NULL ? in_b : folder_b) == 0;
+}
+
+bool st_out_is_same(const char *a, const char *b)
+{
+    st_out_file out_a, out_b;
+    found what_a, what_b;
+    struct stat there_a, there_b;
+    const bool has_a = look(a, &out_a, &what_a, &there_a);
+    const bool has_b = look(b, &out_b, &what_b, &there_b);
+    if (what_a.descriptor >= 0 && what_a.descriptor == what_b.descriptor) {
+        return true;
+    }
+    if (has_a && has_b) {
+        return there_a.st_dev == there_b.st_dev && there_a.st_ino == there_b.st_ino &&
+               !S_ISCHR(there_a.st_mode);
+    }
+    return !has_a && !has_b && out_a.place[0] != '\0' && is_same_name(out_a.place, out_b.place);
+}
+
 /* ---- opening ---- */
 
 /* The file anew under that name, with the mode; the descriptor, or -1 and errno. */
@@ -141,7 +179,7 @@ static st_fd open_part(st_out_file *out)
     const char *name = st_out_split(out->place, folder);
     st_out_token(token);
     const int n = snprintf(out->part, sizeof out->part, "%s%.*s.%s.part", folder,
-                           (int)PART_NAME_BYTES, name, token);
+                           (int)st_utf8_fit(name, PART_NAME_BYTES), name, token);
     if (n < 0 || (size_t)n >= sizeof out->part || strlen(name) > NAME_MAX) {
         out->part[0] = '\0';
         errno = ENAMETOOLONG;

@@ -41,6 +41,9 @@ void st_out_remove(const st_out_file *out);
 bool st_out_is_direct(const st_out_file *out);
 /* Could it be written? Asked before long work; leaves nothing. *out_is_direct may be NULL. */
 stator_status st_out_check(const char *path, bool *out_is_direct, stator_diag **err);
+/* Do both paths lead to one file, pipe or descriptor, or would to one file that is not there yet?
+ * Devices (/dev/null) are nobody's place. */
+bool st_out_is_same(const char *a, const char *b);
 /* Sixteen hexadecimal digits that no other call of any process gives. */
 void st_out_token(char out[ST_TOKEN_BYTES]);
 /* The folder of a place with its slash, "" for the current one, into out; gives the rest. */

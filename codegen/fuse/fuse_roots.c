@@ -115,22 +115,18 @@ static bool is_down_pages(const cg_unit *unit, const cg_fusion_group *flat,
                           const cg_fusion_group *row)
 {
     const cg_value *v = &unit->values[unit->roots.data[flat->roots.data[0]].value];
-    uint32_t at[CG_RANK_MAX];
-    uint32_t n = 0;
     int64_t bytes = (int64_t)st_element_bytes(v->dtype);
     int64_t steps = 1;
     bool is_run = true;
-    for (uint32_t a = 0; a < v->rank; a++) {
-        at[a] = n;
-        n += !cg_is_one(unit, v->dims[a]);
-    }
-    if (n != row->rank || unit->config->emitter->target.kind == ST_TARGET_GPU) {
+    if (cg_wide_axes(unit, v->dims, v->rank) != row->rank ||
+        unit->config->emitter->target.kind == ST_TARGET_GPU) {
         return false;
     }
     for (uint32_t i = v->rank; i-- > 0;) {
         const uint32_t axis = v->order ? v->order[i] : i;
         const int64_t extent = st_sym_size_hint(&unit->syms->tab, v->dims[axis]);
-        const bool is_inner = !cg_is_one(unit, v->dims[axis]) && row->inner[at[axis]];
+        const bool is_inner =
+            !cg_is_one(unit, v->dims[axis]) && row->inner[cg_wide_axes(unit, v->dims, axis)];
         is_run = is_run && !is_inner;
         bytes = is_run && bytes < PAGE_BYTES ? bytes * extent : bytes;
         steps = is_inner && steps < PAGES_MIN ? steps * extent : steps;

@@ -244,15 +244,12 @@ static uint32_t dtype_bytes(uint32_t dtype)
 static bool is_dense_row(const cg_unit *unit, const cg_fusion_group *group, const cg_value *v)
 {
     uint32_t last = 0; /* the axis of neighbours: the last one of more than one element */
-    uint32_t k = 0;    /* its place among the group's axes */
     for (uint32_t i = 0; i < v->rank; i++) {
         const uint32_t a = v->order ? v->order[i] : i;
         last = cg_is_one(unit, v->dims[a]) ? last : a;
     }
-    for (uint32_t a = 0; a < last; a++) {
-        k += !cg_is_one(unit, v->dims[a]);
-    }
-    return unit->config->emitter->target.kind == ST_TARGET_GPU || group->inner[k];
+    return unit->config->emitter->target.kind == ST_TARGET_GPU ||
+           group->inner[cg_wide_axes(unit, v->dims, last)];
 }
 
 static void add_locals(cg_nest *nest)

@@ -225,7 +225,7 @@ void cg_storage_order(const cg_value *value, uint32_t *out_axes);
 bool cg_strides(cg_unit *unit, const cg_value *value, uint32_t *out_strides);
 bool cg_same_shape(const cg_value *a, const cg_value *b);
 bool cg_is_one(const cg_unit *unit, uint32_t sym);
-/* How many of n sizes are not 1. */
+/* How many of n sizes are not 1: of the sizes in front of an axis, its place in a group. */
 uint32_t cg_wide_axes(const cg_unit *unit, const uint32_t *dims, uint32_t n);
 /* Attribute rows of a node; DIMS element as our sym. */
 const stator_attr_row *cg_attr(const cg_node *node, uint32_t k);

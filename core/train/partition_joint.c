@@ -25,6 +25,7 @@ typedef struct halves {
     const stator_graph_view *v;
     st_mem *mem;
     uint8_t *forward, *backward; /* by value: does that part read it? */
+    uint8_t *constant;           /* by node: both parts have it, nothing is saved for it */
     stator_ref *saved;           /* values */
     uint32_t *names;             /* strings */
     uint32_t n_saved;
@@ -41,16 +42,27 @@ static bool is_backward(const halves *h, stator_ref value)
     return node != 0 && stator_node_is_backward(h->v, node);
 }
 
-/* Constants are in both parts, nothing is saved for them. */
+/* Is the node made of constants and sizes alone? Both parts have it, so that what it tells of types
+ * (the trips of a loop, say) is told in both, and nothing is saved for it. */
 static bool is_constant(const halves *h, stator_ref node)
 {
-    return (stator_op_at(h->v, stator_node_at(h->v, node)->op)->flags & STATOR_OP_CONSTANT) != 0;
+    const stator_node_row *row = stator_node_at(h->v, node);
+    const uint64_t never = STATOR_OP_RANDOM | STATOR_OP_EFFECT | STATOR_OP_REGIONS |
+                           STATOR_OP_UNBACKED | STATOR_OP_CONTRACTS | STATOR_OP_WRITES;
+    bool is_made =
+        (stator_op_at(h->v, row->op)->flags & never) == 0 && !st_node_holds_unbacked(h->from, row);
+    for (uint32_t k = 0; is_made && k < row->operand_count; k++) {
+        const stator_ref value = stator_operand(h->v, row, k);
+        is_made = value == 0 || h->constant[stator_value_at(h->v, value)->node];
+    }
+    return is_made;
 }
 
 static void mark_readers(halves *h)
 {
     for (stator_ref node = 1; node <= h->v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(h->v, node);
+        h->constant[node] = is_constant(h, node);
         uint8_t *reads = stator_node_is_backward(h->v, node) ? h->backward : h->forward;
         for (uint32_t k = 0; k < row->operand_count; k++) {
             reads[stator_operand(h->v, row, k)] = 1; /* of an absent one: place 0 */
@@ -108,7 +120,7 @@ static stator_status list_saved(halves *h, stator_diag **err)
     }
     for (stator_ref value = h->v->n_inputs + 1u; ok && value <= h->v->n_values; value++) {
         if (h->backward[value] && !is_backward(h, value) &&
-            !is_constant(h, stator_value_at(h->v, value)->node)) {
+            !h->constant[stator_value_at(h->v, value)->node]) {
             const uint32_t name = output_name_of(h, value);
             h->saved[h->n_saved] = value;
             h->names[h->n_saved] = name != 0 ? name : free_name(h, value);
@@ -172,7 +184,7 @@ static stator_status write_part(halves *h, bool backward, bool sizes, stator_dia
 {
     ST_TRY(write_inputs(h, backward, sizes, err));
     for (stator_ref node = 1; node <= h->v->n_nodes; node++) {
-        if (stator_node_is_backward(h->v, node) == backward || is_constant(h, node)) {
+        if (stator_node_is_backward(h->v, node) == backward || h->constant[node]) {
             ST_TRY(st_build_clone_node(h->b, h->from, node, NULL, h->map, err));
         }
     }
@@ -209,13 +221,14 @@ static stator_status part_module(st_module *module, bool backward, stator_diag *
                 .mem = module->mem};
     const uint64_t n = h.v->n_values + UINT64_C(1);
     st_map_init(&h.taken, h.mem);
-    h.forward = st_calloc(h.mem, n * 2u, 1);
+    h.forward = st_calloc(h.mem, n * 2u + h.v->n_nodes + 1u, 1);
     h.saved = st_calloc(h.mem, n * 3u, sizeof *h.saved);
     stator_status status = STATOR_OK;
     if (h.forward == NULL || h.saved == NULL) {
         status = st_fail_oom(err);
     } else {
         h.backward = h.forward + n;
+        h.constant = h.backward + n;
         h.names = h.saved + n;
         h.map = h.names + n;
         mark_readers(&h);

@@ -113,11 +113,33 @@ static double traffic(const planner *p, const stator_node_row *row)
     return bytes;
 }
 
+bool st_node_holds_unbacked(const stator_graph *graph, const stator_node_row *row)
+{
+    const stator_graph_view *v = st_graph_view(graph);
+    const st_symtab *tab = &graph->module->symtab;
+    for (uint32_t k = 0; k < row->result_count; k++) {
+        const stator_type_row *type = stator_value_type(v, row->result_begin + k);
+        for (uint32_t axis = 0; axis < type->rank; axis++) {
+            if (st_sym_holds_unbacked(tab, stator_dim_at(v, type, axis))) {
+                return true;
+            }
+        }
+    }
+    for (uint32_t k = 0; k < row->attr_count; k++) {
+        const stator_attr_row *attr = stator_attr_at(v, row, k);
+        for (uint32_t i = 0; attr->kind == STATOR_ATTR_DIMS && i < attr->count; i++) {
+            if (st_sym_holds_unbacked(tab, stator_ref_at(v, attr->begin + i))) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* Sizes that only the running graph tells are those of one node. Inputs that are written hold
  * something else when the backward part runs as a model of its own. */
 static bool must_not_repeat(const planner *p, const stator_node_row *row)
 {
-    const st_symtab *tab = &p->graph->module->symtab;
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const stator_ref value = stator_operand(p->v, row, k);
         if (value != 0 && !p->limits.is_one_graph &&
@@ -125,23 +147,7 @@ static bool must_not_repeat(const planner *p, const stator_node_row *row)
             return true;
         }
     }
-    for (uint32_t k = 0; k < row->result_count; k++) {
-        const stator_type_row *type = stator_value_type(p->v, row->result_begin + k);
-        for (uint32_t axis = 0; axis < type->rank; axis++) {
-            if (st_sym_holds_unbacked(tab, stator_dim_at(p->v, type, axis))) {
-                return true;
-            }
-        }
-    }
-    for (uint32_t k = 0; k < row->attr_count; k++) {
-        const stator_attr_row *attr = stator_attr_at(p->v, row, k);
-        for (uint32_t i = 0; attr->kind == STATOR_ATTR_DIMS && i < attr->count; i++) {
-            if (st_sym_holds_unbacked(tab, stator_ref_at(p->v, attr->begin + i))) {
-                return true;
-            }
-        }
-    }
-    return false;
+    return st_node_holds_unbacked(p->graph, row);
 }
 
 static bool is_heavy(const planner *p, stator_ref node)

@@ -34,5 +34,7 @@ stator_status st_kept_plan(const stator_graph *graph, const st_keep_limits *limi
 /* What a user is told of a plan that is capped. */
 const char *st_kept_capped_note(const st_kept *kept);
 void st_kept_deinit(st_kept *kept, st_mem *mem);
+/* Do types or attributes of the node name a size that only the running graph tells? */
+bool st_node_holds_unbacked(const stator_graph *graph, const stator_node_row *row);
 
 #endif

@@ -130,6 +130,34 @@ says 0 '0 gradients are off' grad "$STATOR_SOURCE/examples/digits/digits.onnx" -
 ok grad "$STATOR_SOURCE/examples/digits/digits.onnx" -o digits.stirb
 all_agree digits.stirb --random 2
 
+# Trips that constants or sizes tell are told in the backward graph too: what it writes is read again.
+for sizes in '3 constant{value=i64[1]{3}}' 'N dims{values=[N]}'; do
+    read -r n maker <<<"$sizes"
+    cat >trips.stir <<END
+stir 1
+sym N in [1, 64]
+graph @trips(%x: f64[N]) {
+  %s = ${maker/\{/() {}
+  %n = reshape(%s) {shape = []}
+  %t = constant {value = bool[] {true}}
+  %y = while(%n, %t, %x) {carried = 0, stacked = 1} @"/loop":Loop
+    region @b(%i: i64[], %x: f64[N]) {
+      %f = cast(%i) {dtype = f64}
+      %a = mul(%x, %f)
+      %b = tanh(%a)
+      %t = constant {value = bool[] {true}}
+      return %t, %b
+    }
+  return y: %y
+}
+END
+    sed -i 's/constant()/constant/' trips.stir
+    ok grad trips.stir --wrt x --graph backward -o trips.stirb
+    says 0 "tangent_y: f64[$n, N]" info trips.stirb --no-compile
+    says 0 '"saved":	[]' grad trips.stir --wrt x --json
+    all_agree trips.stirb --dim N=3 --random 7
+done
+
 # ---- second derivatives ----
 
 cat >second.stir <<'END'

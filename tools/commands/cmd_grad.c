@@ -69,47 +69,50 @@ static part_counts count_parts(const stator_graph_view *v)
     return n;
 }
 
-/* Bytes of a value, or -1 where a size is a symbol. */
-static int64_t bytes_of(const stator_graph_view *v, stator_ref value)
+/* Bytes of a port, or -1 where a size is a symbol. */
+static int64_t bytes_of(const stator_port_info *port)
 {
-    const stator_type_row *type = stator_value_type(v, value);
     int64_t n = 1;
-    for (uint32_t axis = 0; axis < type->rank; axis++) {
-        const stator_sym_row *size = stator_sym_at(v, stator_dim_at(v, type, axis));
-        if (size->term_count != 0) {
+    for (uint32_t axis = 0; axis < port->rank; axis++) {
+        if (port->dims[axis] < 0) {
             return -1;
         }
-        n *= size->constant;
+        n *= port->dims[axis];
     }
-    return (n * (int64_t)st_dtype_bits(type->dtype) + 7) / 8;
+    return (n * (int64_t)st_dtype_bits(port->dtype) + 7) / 8;
 }
 
-/* What the forward part makes and the backward part reads: kept between the two. */
-static cJSON *saved_json(const grad *c, const stator_graph_view *v)
+/* What the backward graph takes of the results of the forward one. */
+static void list_saved(const stator_model *forward, const stator_model *backward, cJSON *saved)
 {
-    cJSON *saved = cJSON_CreateArray();
-    uint8_t *seen = calloc(v->n_values + UINT64_C(1), 1);
-    for (stator_ref node = 1; seen != NULL && node <= v->n_nodes; node++) {
-        const stator_node_row *row = stator_node_at(v, node);
-        for (uint32_t k = 0; stator_node_is_backward(v, node) && k < row->operand_count; k++) {
-            const stator_ref value = stator_operand(v, row, k);
-            const stator_ref maker = value != 0 ? stator_value_at(v, value)->node : 0;
-            stator_x_place place = {.struct_size = sizeof place};
-            if (maker == 0 || seen[value] || stator_node_is_backward(v, maker) ||
-                (stator_op_at(v, stator_node_at(v, maker)->op)->flags & STATOR_OP_CONSTANT) != 0 ||
-                stator_x_describe(c->g.model, value, &place) != STATOR_OK) {
-                continue;
-            }
-            seen[value] = 1;
-            cJSON *entry = cJSON_CreateObject();
-            cJSON_AddStringToObject(entry, "name", place.name);
-            const int64_t bytes = bytes_of(v, value);
-            cJSON_AddItemToObject(entry, "bytes",
-                                  bytes >= 0 ? cli_json_size(bytes) : cJSON_CreateNull());
-            cJSON_AddItemToArray(saved, entry);
+    stator_port_info port = {.struct_size = sizeof port};
+    uint32_t place = 0;
+    for (uint32_t k = 0; k < stator_model_input_count(backward); k++) {
+        if (stator_model_input_info(backward, k, &port) != STATOR_OK ||
+            stator_model_find_output(forward, port.name, &place) != STATOR_OK) {
+            continue;
         }
+        const bool is_marked = strncmp(port.name, "saved_", 6) == 0;
+        const int64_t bytes = bytes_of(&port);
+        cJSON *entry = cJSON_CreateObject();
+        cJSON_AddStringToObject(entry, "name", port.name + (is_marked ? 6 : 0));
+        cJSON_AddItemToObject(entry, "bytes",
+                              bytes >= 0 ? cli_json_size(bytes) : cJSON_CreateNull());
+        cJSON_AddItemToArray(saved, entry);
     }
-    free(seen);
+}
+
+/* null: the two graphs cannot be told apart, and --graph says why. */
+static cJSON *saved_json(const grad *c)
+{
+    stator_model *forward = NULL, *backward = NULL;
+    if (stator_model_partition(c->g.model, NULL, &forward, &backward) != STATOR_OK) {
+        return cJSON_CreateNull();
+    }
+    cJSON *saved = cJSON_CreateArray();
+    list_saved(forward, backward, saved);
+    stator_model_destroy(forward);
+    stator_model_destroy(backward);
     return saved;
 }
 
@@ -120,7 +123,7 @@ static void add_joint(const grad *c, const stator_graph_view *v, cJSON *root)
     cJSON_AddNumberToObject(joint, "nodes", v->n_nodes);
     cJSON_AddNumberToObject(joint, "forward", n.forward);
     cJSON_AddNumberToObject(joint, "backward", n.backward);
-    cJSON_AddItemToObject(root, "saved", saved_json(c, v));
+    cJSON_AddItemToObject(root, "saved", saved_json(c));
     cJSON_AddNumberToObject(root, "recomputed", c->facts.recomputed);
     cJSON_AddBoolToObject(root, "capped", c->facts.is_capped != 0);
 }

@@ -2,6 +2,7 @@
  * abidiff sees them all. Made by tests/tools/gen_abi_frozen.py. */
 #include <stator/inspect.h>
 #include <stator/stator.h>
+#include <stator/train.h>
 
 struct stator_abi_anchor {
     const DLPackVersion *p_DLPackVersion;
@@ -24,6 +25,8 @@ struct stator_abi_anchor {
     const stator_attr_desc *p_stator_attr_desc;
     const stator_op_desc *p_stator_op_desc;
     const stator_graph_view *p_stator_graph_view;
+    const stator_source *p_stator_source;
+    const stator_rewrite *p_stator_rewrite;
     const stator_mem_api *p_stator_mem_api;
     const stator_diag_api *p_stator_diag_api;
     const stator_ir_api *p_stator_ir_api;
@@ -53,7 +56,6 @@ struct stator_abi_anchor {
     const stator_memory_info *p_stator_memory_info;
     const stator_strided_copy *p_stator_strided_copy;
     const stator_backend *p_stator_backend;
-    const stator_source *p_stator_source;
     const stator_frontend *p_stator_frontend;
     const stator_pass *p_stator_pass;
     const stator_oplib_op *p_stator_oplib_op;
@@ -83,6 +85,12 @@ struct stator_abi_anchor {
     const stator_x_pair *p_stator_x_pair;
     const stator_x_cache_row *p_stator_x_cache_row;
     const stator_x_profile_row *p_stator_x_profile_row;
+    const stator_differentiate_options *p_stator_differentiate_options;
+    const stator_partition_facts *p_stator_partition_facts;
+    const stator_partition_options *p_stator_partition_options;
+    const stator_train_item *p_stator_train_item;
+    const stator_train_options *p_stator_train_options;
+    const stator_train_state_options *p_stator_train_state_options;
     __typeof__(stator_status_name) *call_stator_status_name;
     __typeof__(stator_status_text) *call_stator_status_text;
     __typeof__(stator_version) *call_stator_version;
@@ -150,10 +158,13 @@ struct stator_abi_anchor {
     __typeof__(stator_x_model_of_graph) *call_stator_x_model_of_graph;
     __typeof__(stator_x_model_with_outputs) *call_stator_x_model_with_outputs;
     __typeof__(stator_x_model_with_sizes) *call_stator_x_model_with_sizes;
+    __typeof__(stator_x_model_in_f64) *call_stator_x_model_in_f64;
     __typeof__(stator_x_model_cut) *call_stator_x_model_cut;
     __typeof__(stator_x_run_pass) *call_stator_x_run_pass;
     __typeof__(stator_x_verify) *call_stator_x_verify;
     __typeof__(stator_x_model_facts) *call_stator_x_model_facts;
+    __typeof__(stator_x_model_load_again) *call_stator_x_model_load_again;
+    __typeof__(stator_x_model_check_save) *call_stator_x_model_check_save;
     __typeof__(stator_x_model_write) *call_stator_x_model_write;
     __typeof__(stator_x_fuel_record) *call_stator_x_fuel_record;
     __typeof__(stator_x_fuel_watch) *call_stator_x_fuel_watch;
@@ -182,6 +193,18 @@ struct stator_abi_anchor {
     __typeof__(stator_x_profile_stop) *call_stator_x_profile_stop;
     __typeof__(stator_x_fail_alloc_at) *call_stator_x_fail_alloc_at;
     __typeof__(stator_x_alloc_requests) *call_stator_x_alloc_requests;
+    __typeof__(stator_model_differentiate) *call_stator_model_differentiate;
+    __typeof__(stator_model_rematerialise) *call_stator_model_rematerialise;
+    __typeof__(stator_model_partition) *call_stator_model_partition;
+    __typeof__(stator_train_item_info) *call_stator_train_item_info;
+    __typeof__(stator_model_train_step) *call_stator_model_train_step;
+    __typeof__(stator_train_input_role) *call_stator_train_input_role;
+    __typeof__(stator_train_state) *call_stator_train_state;
+    __typeof__(stator_model_save) *call_stator_model_save;
+    __typeof__(stator_function_param_count) *call_stator_function_param_count;
+    __typeof__(stator_function_param_info) *call_stator_function_param_info;
+    __typeof__(stator_function_param_get) *call_stator_function_param_get;
+    __typeof__(stator_function_param_set) *call_stator_function_param_set;
 };
 
 extern struct stator_abi_anchor stator_abi_anchor;

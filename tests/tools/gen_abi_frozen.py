@@ -3,8 +3,9 @@
 every field of every struct of the public headers and for the value of every enumerator, and the anchor
 that abidiff compares.
 
-usage: gen_abi_frozen.py [SOURCE]
-Out:   tests/abi/abi_frozen_<major>_<minor>.c and tests/abi/abi_anchor.c below SOURCE
+usage: gen_abi_frozen.py [SOURCE] [--anchor]
+Out:   tests/abi/abi_frozen_<major>_<minor>.c and tests/abi/abi_anchor.c below SOURCE; with --anchor the
+       latter alone, on stdout
 The frozen file is made when an ABI is published (or, below 1.0, changed on purpose) and never edited:
 an appended field passes, one that moved or changed its type does not compile.
 """
@@ -14,8 +15,8 @@ import subprocess
 import sys
 import tempfile
 
-HEADERS = ("base", "dlpack", "ir", "source", "plugin", "stator", "inspect")
-PRELUDE = "#include <stator/inspect.h>\n#include <stator/stator.h>\n"
+HEADERS = ("base", "dlpack", "ir", "source", "plugin", "stator", "inspect", "train")
+PRELUDE = "#include <stator/inspect.h>\n#include <stator/stator.h>\n#include <stator/train.h>\n"
 
 
 def bare(path):
@@ -76,17 +77,25 @@ def frozen(found, place, values, version):
             " * tests/tools/gen_abi_frozen.py when that ABI was published; never edited.",
             " * Compiling it is the test. */",
             PRELUDE,
+            "/* clang-format off */",
             "#define FROZEN(type_, field_, offset_, ...)                                        \\\n"
             "    _Static_assert(offsetof(type_, field_) == (offset_) &&                         \\\n"
             "                       __builtin_types_compatible_p(                               \\\n"
             "                           __typeof__(((type_ *)0)->field_), __VA_ARGS__),         \\\n"
-            '                   #type_ "." #field_ " moved or changed its type")\n',
-            "/* clang-format off */"]
+            '                   #type_ "." #field_ " moved or changed its type")\n'
+            '#define SAME(name_, value_) _Static_assert((name_) == (value_), #name_ " changed")\n']
     for name, members in found:
         for field, kind in members:
             head, tail = f"FROZEN({name}, {field}, {place[(name, field)]},", f" {kind});"
             text.append(head + tail if len(head + tail) <= 100 else head + "\n      " + tail)
-    text += [f'_Static_assert({name} == {value}, "{name} changed");' for name, value in values]
+    row = ""
+    for name, value in values:
+        item = f"SAME({name}, {value});"
+        if len(row) + len(item) + 1 > 100:
+            text.append(row)
+            row = ""
+        row += (" " if row else "") + item
+    text.append(row)
     return "\n".join(text + ["/* clang-format on */"]) + "\n"
 
 
@@ -102,10 +111,23 @@ def anchor(source, found):
             "STATOR_EXPORT struct stator_abi_anchor stator_abi_anchor;\n")
 
 
+def check_headers(source):
+    """Each header that exports something is one of HEADERS."""
+    folder = os.path.join(source, "include", "stator")
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".h") and name[:-2] not in HEADERS and re.search(r"^STATOR_EXPORT", bare(os.path.join(folder, name)), re.M):
+            sys.exit(f"{name} exports functions, and gen_abi_frozen.py does not read it")
+
+
 def main():
-    source = sys.argv[1] if len(sys.argv) > 1 else "."
+    words = [word for word in sys.argv[1:] if word != "--anchor"]
+    source = words[0] if words else "."
     include = ["-I" + os.path.join(source, "include")]
+    check_headers(source)
     found = list(structs(source))
+    if "--anchor" in sys.argv:
+        sys.stdout.write(anchor(source, found))
+        return
     slots = [(s, f) for s, members in found for f, _ in members]
     place = dict(zip(slots, ask([f"offsetof({s}, {f})" for s, f in slots], include)))
     # Counts grow with their tables and are not part of the promise.

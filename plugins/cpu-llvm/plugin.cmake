@@ -85,7 +85,8 @@ elseif(dnnl_major MATCHES " 2$" AND TARGET st_codegen)
     "${folder}/kernels/dn_attention_128.c" "${folder}/kernels/dn_skinny_512.c"
     "${folder}/kernels/dn_skinny_256.c" "${folder}/kernels/dn_planes_512.c"
     "${folder}/kernels/dn_planes_256.c" "${folder}/kernels/dn_quant_512.c"
-    "${folder}/kernels/dn_quant_256.c" APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=fast)
+    "${folder}/kernels/dn_quant_256.c" "${folder}/kernels/dn_gradient_512.c"
+    "${folder}/kernels/dn_gradient_256.c" APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=fast)
   add_dependencies(cpu_llvm_dnnl st_gen_headers)
   install(TARGETS cpu_llvm_dnnl LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/stator/jit")
   set_property(GLOBAL APPEND PROPERTY ST_PLUGIN_TARGETS cpu_llvm_dnnl)

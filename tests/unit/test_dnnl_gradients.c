@@ -1,4 +1,5 @@
-/* Gradients of convolutions to their weights by oneDNN, against plain loops in f64. */
+/* Gradients of convolutions to their weights by oneDNN and by kernels of our own, against plain
+ * loops in f64. */
 #include "dnnl_support.h"
 
 #include "core/base/convert.h"
@@ -79,7 +80,92 @@ Test(dnnl_gradients, epilogues_are_refused)
     cr_assert_eq(lib->takes(lib->self, &p.contraction), 0);
 }
 
-/* What oneDNN has for these wastes most of its work. */
+/* What kernels of our own do: strides on one axis or both, that are larger than the window or
+ * leave a rest of the image; dilation with and without a stride; windows of one place, of one
+ * line, larger than the image; pads that differ, that are wider than the window, below 0;
+ * channels and features that are no multiple of a tile; groups; several blocks of lines; one and
+ * three axes. */
+static const conv_case own[] = {
+    {2, 3, 16, 32, 1, {9, 11}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 0}},
+    {2, 2, 33, 41, 1, {14, 14}, {1, 1}, {2, 2}, {1, 1}, {0, 0}, {0, 0}},
+    {2, 2, 15, 64, 1, {14, 13}, {1, 1}, {2, 3}, {1, 1}, {1, 0}, {0, 1}},
+    {2, 2, 29, 17, 1, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 1, 3, 49, 1, {21, 20}, {7, 5}, {2, 1}, {1, 1}, {3, 2}, {3, 2}},
+    {2, 1, 8, 16, 1, {17, 19}, {3, 2}, {2, 3}, {3, 2}, {3, 0}, {2, 4}},
+    {2, 5, 6, 20, 1, {9, 9}, {2, 2}, {4, 3}, {1, 1}, {0, 1}, {0, 0}},
+    {2, 1, 20, 24, 1, {4, 5}, {7, 7}, {1, 1}, {1, 1}, {4, 3}, {3, 4}},
+    {2, 1, 5, 16, 1, {12, 12}, {3, 3}, {1, 1}, {1, 1}, {-1, -2}, {1, 1}},
+    {2, 1, 24, 48, 2, {10, 9}, {3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 1, 9, 60, 3, {12, 12}, {3, 1}, {1, 2}, {1, 1}, {1, 0}, {1, 0}},
+    {2, 3, 16, 33, 1, {60, 61}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {1, 2, 16, 32, 1, {40}, {5}, {2}, {1}, {2}, {1}},
+    {3, 2, 8, 16, 1, {6, 7, 8}, {3, 3, 3}, {1, 1, 2}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+    {3, 1, 32, 32, 1, {20, 24, 31}, {2, 1, 3}, {1, 2, 2}, {2, 1, 1}, {1, 0, 1}, {0, 0, 0}},
+    /* A group for each channel. */
+    {2, 2, 32, 32, 32, {15, 14}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, {2, 2}},
+    {2, 2, 41, 41, 41, {28, 27}, {5, 5}, {2, 2}, {1, 1}, {2, 2}, {2, 1}},
+    {2, 1, 9, 9, 9, {7, 8}, {7, 7}, {1, 1}, {1, 1}, {3, 3}, {3, 3}},
+    {2, 2, 24, 24, 24, {12, 15}, {3, 3}, {1, 2}, {3, 2}, {3, 2}, {3, 2}},
+    {2, 1, 16, 16, 16, {4, 4}, {9, 10}, {1, 1}, {1, 1}, {6, 7}, {5, 6}},
+    {2, 4, 200, 200, 200, {9, 31}, {2, 2}, {3, 4}, {1, 1}, {0, 0}, {0, 0}},
+    {2, 1, 16, 16, 16, {40, 60}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {1, 12, 18, 18, 18, {50}, {4}, {3}, {2}, {1}, {2}},
+    {3, 1, 17, 17, 17, {5, 6, 8}, {3, 2, 3}, {1, 2, 1}, {1, 1, 2}, {1, 0, 2}, {1, 1, 2}}};
+#define OWN (sizeof own / sizeof own[0])
+
+static void check_own(void)
+{
+    for (uint32_t i = 0; i < OWN; i++) {
+        char name[64];
+        problem p;
+        (void)snprintf(name, sizeof name, "own gradient %u", i);
+        f.threads = 1 + (int32_t)(i % 3);
+        conv_weight_grad(&p, STATOR_F32, &own[i], 1, 1);
+        p.contraction.x.offset = num(3);
+        p.contraction.out.offset = num(7);
+        fill(&p);
+        run_as(&p, name, 1, "gradient");
+    }
+}
+
+Test(dnnl_gradients, kernels_of_our_own_equal_the_reference)
+{
+    check_own();
+}
+
+Test(dnnl_gradients, kernels_of_our_own_with_vectors_of_32_bytes)
+{
+    if (!dnnl_begin_narrow(0)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    check_own();
+}
+
+/* Threads divide tiles, or lines of the window: each weight is summed in one order. */
+Test(dnnl_gradients, bits_do_not_depend_on_threads)
+{
+    static const uint32_t of[] = {0, 11, 15, 16};
+    for (uint32_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        problem p;
+        conv_weight_grad(&p, STATOR_F32, &own[of[i]], 1, 1);
+        fill(&p);
+        void *op = create(&p, "threads");
+        f.threads = 1;
+        call(&p, op);
+        const size_t size = (size_t)p.elements[OUT] * sizeof(float);
+        float *alone = st_alloc(&f.mem, size, 64);
+        memcpy(alone, p.buffers[OUT], size);
+        f.threads = 3;
+        call(&p, op);
+        cr_assert_eq(memcmp(alone, p.buffers[OUT], size), 0, "gradient %u", of[i]);
+        st_free(&f.mem, alone);
+        lib->destroy(lib->self, op);
+        empty(&p);
+    }
+}
+
+/* Channels first, lines of few pixels, or several features a channel: oneDNN wastes most of its
+ * work, and kernels of our own are not written for them. */
 Test(dnnl_gradients, wide_windows_of_a_channel_each_are_for_the_loops)
 {
     static const conv_case slow[] = {

@@ -86,10 +86,11 @@ typedef struct dn_candidate {
     uint32_t move_x, move_y, move_out; /* let the primitive choose the order, and reorder */
     uint32_t channels_last;            /* moved operands are NHWC, not in the primitive's choice */
     uint32_t is_winograd;
-    uint32_t is_sum;    /* an ADD begins in the output, instead of being read beside it */
-    uint32_t is_tiles;  /* dn_tiles.c does it; the others are 0, but for is_winograd */
-    uint32_t is_planes; /* dn_planes.c does it; the others are 0 */
-    uint32_t is_quant;  /* dn_quant.c does it; the others are 0 */
+    uint32_t is_sum;      /* an ADD begins in the output, instead of being read beside it */
+    uint32_t is_tiles;    /* dn_tiles.c does it; the others are 0, but for is_winograd */
+    uint32_t is_planes;   /* dn_planes.c does it; the others are 0 */
+    uint32_t is_quant;    /* dn_quant.c does it; the others are 0 */
+    uint32_t is_gradient; /* dn_gradient.c does it; the others are 0 */
 } dn_candidate;
 
 enum dn_class { DN_NO = 0, DN_GEMM = 1, DN_GOOD = 2 }; /* judged by the implementation's name */
@@ -139,7 +140,8 @@ enum dn_plan_kind {
     DN_PLAN_EMPTY,
     DN_PLAN_TILES,
     DN_PLAN_PLANES,
-    DN_PLAN_QUANT
+    DN_PLAN_QUANT,
+    DN_PLAN_GRADIENT
 };
 
 enum dn_alone_state {
@@ -442,6 +444,16 @@ uint64_t dn_planes_scratch(const dn_op *op, const dn_sizes *sizes);
 /* A call of a plan of that kind, whose weights lie where the caller has them. */
 stator_status dn_planes_run(const dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES],
                             stator_ctx *ctx, stator_diag **err);
+
+/* ---- dn_gradient.c ---- */
+
+/* Fills the name and what a trial needs when the sizes are for dn_gradient_run. */
+bool dn_gradient_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
+/* Bytes that a call of these sizes needs. */
+uint64_t dn_gradient_scratch(const dn_op *op, const dn_sizes *sizes);
+/* A call of a plan of that kind. */
+stator_status dn_gradient_run(const dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES],
+                              stator_ctx *ctx, stator_diag **err);
 
 /* ---- dn_attention.c ---- */
 

@@ -80,6 +80,9 @@ uint32_t dn_describe_any(const dn_op *op, const dn_sizes *s, const dn_candidate 
     if (how->is_planes) {
         return dn_planes_describe(op, s, out) ? out->class_ : (uint32_t)DN_NO;
     }
+    if (how->is_gradient) {
+        return dn_gradient_describe(op, s, out) ? out->class_ : (uint32_t)DN_NO;
+    }
     if (!how->is_tiles) {
         return dn_describe(op, s, how, out);
     }
@@ -111,7 +114,8 @@ uint32_t dn_best_class(const dn_op *op, const dn_sizes *s)
     if (op->contraction.weights.is_scaled) {
         return op->has_constant && dn_quant_describe(op, s, &own) ? DN_GOOD : DN_NO;
     }
-    if (dn_tiles_describe(op, s, 0, &own) || dn_planes_describe(op, s, &own)) {
+    if (dn_tiles_describe(op, s, 0, &own) || dn_planes_describe(op, s, &own) ||
+        dn_gradient_describe(op, s, &own)) {
         return DN_GOOD;
     }
     if (has_slow_rows(&op->contraction)) {
@@ -214,6 +218,7 @@ static void guess(dn_op *op, const dn_sizes *s, dn_desc *out)
 {
     const uint32_t is_winograd = (op->lib->flags & DNNL_WINOGRAD_FIRST) != 0;
     if ((is_winograd && dn_tiles_describe(op, s, 1, out)) || dn_planes_describe(op, s, out) ||
+        dn_gradient_describe(op, s, out) ||
         (are_tiles_first(op, s) && dn_tiles_describe(op, s, 0, out))) {
         return;
     }

@@ -151,10 +151,11 @@ stator_status dn_plan_make(dn_op *op, const dn_sizes *key, dn_desc *desc, dn_pla
 stator_status dn_plan_own(dn_op *op, const dn_sizes *key, const dn_desc *desc, dn_plan **out,
                           stator_diag **err)
 {
-    const uint32_t kind = desc->how.is_tiles    ? DN_PLAN_TILES
-                          : desc->how.is_planes ? DN_PLAN_PLANES
-                          : desc->how.is_quant  ? DN_PLAN_QUANT
-                                                : DN_PLAN_SKINNY;
+    const uint32_t kind = desc->how.is_tiles      ? DN_PLAN_TILES
+                          : desc->how.is_planes   ? DN_PLAN_PLANES
+                          : desc->how.is_quant    ? DN_PLAN_QUANT
+                          : desc->how.is_gradient ? DN_PLAN_GRADIENT
+                                                  : DN_PLAN_SKINNY;
     dn_sizes simple = *key;
     ST_TRY(dn_plan_other(op, key, kind, out, err));
     (*out)->desc = *desc;
@@ -162,8 +163,9 @@ stator_status dn_plan_own(dn_op *op, const dn_sizes *key, const dn_desc *desc, d
     dn_simplify(&op->contraction, &simple);
     (*out)->scratch_bytes = desc->how.is_tiles
                                 ? dn_tiles_scratch(op, &simple, desc->how.is_winograd)
-                            : desc->how.is_planes ? dn_planes_scratch(op, key)
-                                                  : 0;
+                            : desc->how.is_planes   ? dn_planes_scratch(op, key)
+                            : desc->how.is_gradient ? dn_gradient_scratch(op, key)
+                                                    : 0;
     return STATOR_OK;
 }
 

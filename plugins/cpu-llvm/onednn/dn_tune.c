@@ -134,7 +134,7 @@ static bool has_rivals(const tuning *t, const dn_candidate *guessed)
     const uint32_t is_image_moved =
         op->contraction.is_weight_grad ? guessed->move_y : guessed->move_out;
     return (op->lib->flags & DNNL_TUNE_ALL) || guessed->is_tiles || guessed->is_planes ||
-           guessed->move_x || is_image_moved || guessed->is_sum ||
+           guessed->is_gradient || guessed->move_x || is_image_moved || guessed->is_sum ||
            (op->contraction.kind == ST_CONTRACTION_CONV && t->n &&
             t->all[0].plan->desc.class_ == DN_GEMM) ||
            (guessed->move_y && !op->has_constant && !t->is_part &&
@@ -148,12 +148,14 @@ static void collect(tuning *t, const dn_candidate *guessed, bool with_winograd)
     const dn_candidate winograd = dn_winograd_of(op);
     const dn_candidate tiles = {.is_tiles = 1};
     const dn_candidate planes = {.is_planes = 1};
+    const dn_candidate gradient = {.is_gradient = 1};
     add(t, guessed);
     const bool is_open = has_rivals(t, guessed);
     if (is_open || !dn_tiles_are_second(op->lib, &op->contraction)) {
         add(t, &tiles);
     }
     add(t, &planes);
+    add(t, &gradient);
     if (with_winograd) {
         add(t, &winograd);
     }
@@ -191,6 +193,8 @@ static stator_status call(tuning *t, trial *c)
         return dn_tiles_run(t->op, c->plan, t->sizes, at, ctx, NULL);
     case DN_PLAN_PLANES:
         return dn_planes_run(t->op, t->sizes, at, ctx, NULL);
+    case DN_PLAN_GRADIENT:
+        return dn_gradient_run(t->op, t->sizes, at, ctx, NULL);
     default:
         return dn_slot_run(t->op, c->plan, c->slot, at, NULL);
     }

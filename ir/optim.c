@@ -107,6 +107,16 @@ static stator_status set_default(stator_attr *attr, st_arena *arena, const stato
     return STATOR_OK;
 }
 
+stator_attr *st_optim_value(st_optim_values *values, const char *name)
+{
+    for (uint32_t i = 0; i < values->count; i++) {
+        if (strcmp(values->descs[i].name, name) == 0) {
+            return &values->attrs[i];
+        }
+    }
+    return NULL;
+}
+
 stator_status st_optim_values_add(st_optim_values *values, st_arena *arena, const st_optim_row *row,
                                   stator_diag **err)
 {
@@ -114,6 +124,9 @@ stator_status st_optim_values_add(st_optim_values *values, st_arena *arena, cons
     uint32_t n = 0;
     ST_TRY(st_attr_schema_read(arena, row->name, row->options, &list, &n, err));
     for (uint32_t i = 0; i < n; i++) {
+        if (st_optim_value(values, list[i].name) != NULL) {
+            continue;
+        }
         ST_FAIL_IF(values->count == ST_OPTIM_VALUES_MAX, err, STATOR_INTERNAL,
                    "%s: more than %u options", row->name, ST_OPTIM_VALUES_MAX);
         values->descs[values->count] = list[i];
@@ -195,16 +208,6 @@ stator_status st_optim_values_check(const st_optim_values *values, stator_diag *
                    values->descs[i].name);
     }
     return STATOR_OK;
-}
-
-stator_attr *st_optim_value(st_optim_values *values, const char *name)
-{
-    for (uint32_t i = 0; i < values->count; i++) {
-        if (strcmp(values->descs[i].name, name) == 0) {
-            return &values->attrs[i];
-        }
-    }
-    return NULL;
 }
 
 bool st_optim_is_on(const st_optim_values *values, const char *name)

@@ -19,6 +19,7 @@ typedef struct st_optim_row {
     const char *state;   /* of an optimizer */
     const char *targets; /* of a loss: "index" or "like" */
     const char *program;
+    const char *teacher_program; /* of a loss whose target is a teacher's output; NULL: `program` */
     const char *doc;
 } st_optim_row;
 
@@ -41,7 +42,7 @@ typedef struct st_optim_values {
     uint8_t is_given[ST_OPTIM_VALUES_MAX];
 } st_optim_values;
 
-/* Adds the options of a row. */
+/* Adds the options of a row, but those of a name that is there. */
 stator_status st_optim_values_add(st_optim_values *values, st_arena *arena, const st_optim_row *row,
                                   stator_diag **err);
 /* Sets one from text: a number, a word, or numbers with commas between. NOT_FOUND: no row has the

@@ -37,13 +37,14 @@ stator_status st_step_choose_inputs(st_train_step *s, stator_diag **err)
 }
 
 /* Inputs that a step may have at most, and one: those of the model, and of each a copy that is
- * trained, states and a sum, and those of the step itself. */
+ * trained, states and a sum, those of the teacher, and those of the step itself. */
 uint64_t st_step_roles_room(const st_train_step *s)
 {
-    return (s->v->n_inputs + UINT64_C(2)) * (ST_STEP_STATES_MAX + 3u) + STATOR_ROLE_STEP;
+    const uint64_t n_taught = s->teacher != NULL ? s->teacher->root->n_inputs : 0;
+    return (s->v->n_inputs + UINT64_C(2)) * (ST_STEP_STATES_MAX + 3u) + n_taught + STATOR_ROLE_STEP;
 }
 
-static bool is_taken(const st_train_step *s, const char *name)
+bool st_step_is_taken(const st_train_step *s, const char *name)
 {
     const uint32_t string = st_module_string(s->module, name, strlen(name));
     return string != 0 && (st_map_get(&s->names, string) != 0 || st_build_has_input(s->e.b, name));
@@ -54,7 +55,7 @@ stator_ref st_step_input(st_train_step *s, enum stator_train_role role, const ch
 {
     char free_name[280];
     (void)snprintf(free_name, sizeof free_name, "%.256s", name);
-    while (is_taken(s, free_name) && strlen(free_name) < sizeof free_name - 1u) {
+    while (st_step_is_taken(s, free_name) && strlen(free_name) < sizeof free_name - 1u) {
         (void)strcat(free_name, "_");
     }
     const stator_ref type = st_module_type(s->module, dtype, rank, dims);

@@ -55,20 +55,36 @@ static stator_status find_row(st_optim_kind kind, const char *name, const st_opt
 }
 
 /* An output of the model has the name before a loss of the table has it. */
-static stator_status find_loss(st_train_step *s, uint32_t *out_output, stator_diag **err)
+static stator_status find_loss(st_train_step *s, stator_diag **err)
 {
     const char *name = s->options.loss;
-    ST_FAIL_IF(name == NULL, err, STATOR_INVALID_ARGUMENT,
-               "stator_train_options.loss is NULL: name a loss, or an output of the model");
-    if (st_joint_find_output(s->from, name, out_output, NULL) == STATOR_OK) {
-        const stator_ref value = stator_output_at(s->v, *out_output);
-        ST_FAIL_IF(!st_step_is_float(s, value), err, STATOR_INVALID_ARGUMENT,
-                   "output '%s' is %s, and a loss is of a float dtype", name,
-                   st_dtype_name(stator_value_type(s->v, value)->dtype));
+    uint32_t output = 0;
+    if (name == NULL && s->teacher != NULL) {
         return STATOR_OK;
     }
-    *out_output = UINT32_MAX;
+    ST_FAIL_IF(name == NULL, err, STATOR_INVALID_ARGUMENT,
+               "stator_train_options.loss is NULL: name a loss, or an output of the model");
+    if (st_joint_find_output(s->from, name, &output, NULL) == STATOR_OK) {
+        s->own_loss = stator_output_at(s->v, output);
+        ST_FAIL_IF(!st_step_is_float(s, s->own_loss), err, STATOR_INVALID_ARGUMENT,
+                   "output '%s' is %s, and a loss is of a float dtype", name,
+                   st_dtype_name(stator_value_type(s->v, s->own_loss)->dtype));
+        return STATOR_OK;
+    }
     return find_row(ST_OPTIM_LOSS, name, &s->loss, err);
+}
+
+/* A loss whose target may be a teacher's output. */
+static stator_status find_teacher_loss(st_train_step *s, stator_diag **err)
+{
+    const char *name =
+        s->options.teacher_loss != NULL ? s->options.teacher_loss : STATOR_TEACHER_LOSS;
+    ST_TRY(find_row(ST_OPTIM_LOSS, name, &s->teacher_loss, err));
+    ST_FAIL_IF(strcmp(s->teacher_loss->targets, "like") != 0, err, STATOR_INVALID_ARGUMENT,
+               "the loss %s compares with class indices, and a teacher gives scores; expected one "
+               "whose target is of the type of what it reads, as kl_div",
+               name);
+    return STATOR_OK;
 }
 
 bool st_step_is_f16(const stator_train_options *options)
@@ -92,12 +108,32 @@ bool st_step_is_accumulating(const st_train_step *s)
     return s->optimizer != NULL && (s->options.flags & flags) != 0;
 }
 
+/* A weight stands between two losses. */
+static stator_status check_teacher_weight(st_train_step *s, stator_diag **err)
+{
+    const stator_attr *weight = st_optim_value(&s->values, "teacher_weight");
+    if (weight == NULL) {
+        return STATOR_OK;
+    }
+    ST_FAIL_IF(s->options.loss == NULL && s->values.is_given[weight - s->values.attrs], err,
+               STATOR_INVALID_ARGUMENT,
+               "option teacher_weight is given, and no loss beside the teacher's that it weighs");
+    ST_FAIL_IF(!(weight->f >= 0 && weight->f <= 1), err, STATOR_INVALID_ARGUMENT,
+               "option teacher_weight is %g, expected a number from 0 to 1", weight->f);
+    return STATOR_OK;
+}
+
 static stator_status read_values(st_train_step *s, stator_diag **err)
 {
     const stator_train_options *o = &s->options;
-    const st_optim_row *used[] = {st_optim_find(ST_OPTIM_STEP, "step"), s->loss, s->optimizer,
+    const st_optim_row *used[] = {st_optim_find(ST_OPTIM_STEP, "step"),
+                                  s->teacher != NULL ? st_optim_find(ST_OPTIM_STEP, "teacher")
+                                                     : NULL,
+                                  s->loss,
+                                  s->teacher_loss,
+                                  s->optimizer,
                                   s->schedule};
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < sizeof used / sizeof used[0]; i++) {
         if (used[i] != NULL) {
             ST_TRY(st_optim_values_add(&s->values, &s->arena, used[i], err));
         }
@@ -107,6 +143,7 @@ static stator_status read_values(st_train_step *s, stator_diag **err)
                                    err));
     }
     ST_TRY(st_optim_values_check(&s->values, err));
+    ST_TRY(check_teacher_weight(s, err));
     ST_TRY(check_globs(o->freeze, "freeze", err));
     ST_TRY(check_globs(st_optim_value(&s->values, "no_decay")->s, "no_decay", err));
     return st_step_is_scaled(s) ? st_loss_scale_check(&s->values, err) : (stator_status)STATOR_OK;
@@ -126,6 +163,10 @@ stator_status st_step_read_options(const stator_train_options *given, stator_tra
                err, STATOR_INVALID_ARGUMENT, "amp is '%s', expected bf16 or f16", out->amp);
     ST_FAIL_IF((out->flags & STATOR_TRAIN_BUDGET) != 0 && !(out->budget >= 0 && out->budget <= 1),
                err, STATOR_INVALID_ARGUMENT, "the budget %g is not from 0 to 1", out->budget);
+    ST_FAIL_IF(out->teacher == NULL && (out->teacher_output != NULL || out->teacher_loss != NULL),
+               err, STATOR_INVALID_ARGUMENT,
+               "%s is given, and stator_train_options.teacher is NULL",
+               out->teacher_output != NULL ? "teacher_output" : "teacher_loss");
     ST_FAIL_IF(out->option_count != 0 && (out->option_keys == NULL || out->option_values == NULL),
                err, STATOR_INVALID_ARGUMENT, "the list of options is NULL and not empty");
     for (uint32_t k = 0; k < out->option_count; k++) {
@@ -135,9 +176,10 @@ stator_status st_step_read_options(const stator_train_options *given, stator_tra
     return STATOR_OK;
 }
 
-stator_status st_step_read_rows(st_train_step *s, uint32_t *out_output, stator_diag **err)
+stator_status st_step_read_rows(st_train_step *s, stator_diag **err)
 {
-    ST_TRY(find_loss(s, out_output, err));
+    ST_TRY(find_loss(s, err));
+    ST_TRY(s->teacher != NULL ? find_teacher_loss(s, err) : (stator_status)STATOR_OK);
     if (s->options.optimizer != NULL) {
         const char *schedule = s->options.schedule != NULL ? s->options.schedule : "constant";
         ST_TRY(find_row(ST_OPTIM_OPTIMIZER, s->options.optimizer, &s->optimizer, err));

@@ -52,6 +52,18 @@ static stator_ref new_statistic(const stator_node_row *row, const st_op_def *def
     return 0;
 }
 
+bool st_step_makes_statistics(const st_module *m, const stator_node_row *row)
+{
+    const st_op_def *def = st_optable_at(m->ops, row->op)->def;
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        char name[48];
+        if (statistic(def, k, name) != NULL && new_statistic(row, def, name) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The parameter that a value holds, as it is or cast; 0: none. Inputs of a region are the last
  * operands of its node, in order. */
 static stator_ref parameter_of(const scope *at, stator_ref value)

@@ -168,7 +168,7 @@ static void write_rate(st_train_step *s)
 {
     st_build_set_origin(s->e.b, "lr", s->schedule->name, NULL, 0);
     s->t = stator_emit_expr(&s->e, "cast(n, f64) + 1", "n", STATOR_IN(s->count), STATOR_NONE);
-    s->rate = st_step_program(s, s->schedule, "lr, t", STATOR_IN(s->lr, s->t));
+    s->rate = st_step_program(s, s->schedule->program, "lr, t", STATOR_IN(s->lr, s->t));
 }
 
 static void write_updates(st_train_step *s)

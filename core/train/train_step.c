@@ -90,24 +90,23 @@ static stator_status allocate(st_train_step *s, stator_diag **err)
 
 static stator_status build(st_train_step *s, stator_diag **err)
 {
-    uint32_t output = 0;
-    stator_ref read = 0;
     ST_TRY(allocate(s, err));
-    ST_TRY(st_step_read_rows(s, &output, err));
+    ST_TRY(st_step_read_rows(s, err));
     ST_TRY(st_step_find_statistics(s, err));
     ST_TRY(st_step_choose_inputs(s, err));
-    if (s->loss != NULL) {
-        ST_TRY(st_step_find_read(s, &read, err));
-    } else {
-        read = stator_output_at(s->v, output);
+    if (s->loss != NULL || s->teacher != NULL) {
+        ST_TRY(st_step_find_read(s->from, s->options.output, &s->read, err));
     }
+    ST_TRY(st_step_match_teacher(s, err));
     st_step_add_data(s);
+    st_step_add_teacher_params(s);
     if (s->loss != NULL) {
-        st_step_add_target(s, read);
+        st_step_add_target(s);
     }
     st_step_add_state(s);
+    st_step_add_teacher_nodes(s);
     clone_nodes(s);
-    st_step_write_loss(s, read);
+    st_step_write_loss(s);
     if (s->optimizer != NULL) {
         st_step_write_gradients(s);
         st_step_write_updates(s);
@@ -117,16 +116,9 @@ static stator_status build(st_train_step *s, stator_diag **err)
     return s->e.status;
 }
 
-/* A backend's rules meet the forward part again; what they would make of it alone, such as one
- * norm of an exporter's reshapes, is differentiated as that. A value inside that `output` names
- * stays. */
-static stator_status normalise(st_module *module, const stator_train_options *options,
-                               stator_diag **err)
+static const char *autocast_pass(const stator_train_options *options)
 {
-    const st_pass_ctx ctx = {.mem = module->mem};
-    return options->output != NULL
-               ? STATOR_OK
-               : st_pass_run(st_pass_find("canonicalize"), &ctx, module->root, &module->root, err);
+    return options->amp == NULL ? NULL : st_step_is_f16(options) ? "autocast_f16" : "autocast";
 }
 
 static stator_status as_for_inference(st_module *module, const stator_train_options *options,
@@ -138,9 +130,34 @@ static stator_status as_for_inference(st_module *module, const stator_train_opti
                : st_pass_run(st_pass_find("inference"), &ctx, module->root, &module->root, err);
 }
 
-static const char *autocast_pass(const stator_train_options *options)
+/* A backend's rules meet the forward part again; what they would make of it alone, such as one
+ * norm of an exporter's reshapes, is differentiated as that. A value inside that `output` names
+ * stays. */
+static stator_status prepare(st_module *module, const stator_train_options *options,
+                             const char *output, stator_diag **err)
 {
-    return options->amp == NULL ? NULL : st_step_is_f16(options) ? "autocast_f16" : "autocast";
+    const st_pass_ctx ctx = {.mem = module->mem};
+    ST_TRY(as_for_inference(module, options, err));
+    ST_TRY(st_joint_prepare(module, autocast_pass(options), err));
+    return output != NULL
+               ? STATOR_OK
+               : st_pass_run(st_pass_find("canonicalize"), &ctx, module->root, &module->root, err);
+}
+
+static stator_status open_teacher(st_train_step *s, stator_diag **err)
+{
+    const stator_train_options *o = &s->options;
+    stator_diag *diag = NULL;
+    if (o->teacher == NULL) {
+        return STATOR_OK;
+    }
+    stator_status status = st_model_copy(o->teacher, &s->teacher, &diag);
+    ST_THEN(status, prepare(s->teacher, o, o->teacher_output, &diag));
+    ST_THEN(status, st_step_open_teacher(s, &diag));
+    if (status != STATOR_OK) {
+        st_diag_prefix(diag, "the teacher");
+    }
+    return st_diag_give(status, diag, err);
 }
 
 /* *out_roles, of the module's memory, is NULL after a failure. */
@@ -148,16 +165,15 @@ static stator_status make_step(st_module *module, const stator_train_options *op
                                uint8_t **out_roles, stator_diag **err)
 {
     stator_builder *b = NULL;
-    ST_TRY(as_for_inference(module, options, err));
-    ST_TRY(st_joint_prepare(module, autocast_pass(options), err));
-    ST_TRY(normalise(module, options, err));
+    ST_TRY(prepare(module, options, options->output, err));
     st_train_step s = {.options = *options,
                        .module = module,
                        .from = module->root,
                        .v = st_graph_view(module->root)};
-    s.roles = st_calloc(module->mem, st_step_roles_room(&s), 1);
-    ST_TRY_MEM(s.roles, err);
-    stator_status status = st_builder_create(module, stator_string_at(s.v, s.v->name), &b, err);
+    stator_status status = open_teacher(&s, err);
+    s.roles = status == STATOR_OK ? st_calloc(module->mem, st_step_roles_room(&s), 1) : NULL;
+    status = status == STATOR_OK && s.roles == NULL ? st_fail_oom(err) : status;
+    ST_THEN(status, st_builder_create(module, stator_string_at(s.v, s.v->name), &b, err));
     if (status == STATOR_OK) {
         st_arena_init(&s.arena, module->mem);
         st_map_init(&s.names, module->mem);
@@ -167,6 +183,7 @@ static stator_status make_step(st_module *module, const stator_train_options *op
         st_arena_deinit(&s.arena);
         status = st_joint_finish(b, status, err);
     }
+    st_step_close_teacher(&s);
     if (status != STATOR_OK) {
         st_free(module->mem, s.roles);
         s.roles = NULL;
@@ -208,6 +225,10 @@ stator_status stator_model_train_step(const stator_model *model,
     uint8_t *roles = NULL;
     char *output = NULL;
     stator_status status = st_step_read_options(options, &whole, &diag);
+    if (status == STATOR_OK && whole.teacher != NULL && whole.teacher->ctx != model->ctx) {
+        status = st_fail(&diag, STATOR_INVALID_ARGUMENT,
+                         "the teacher is a model of another context than the model that learns");
+    }
     ST_THEN(status, st_model_copy(model, &copy, &diag));
     ST_THEN(status, find_output(model, copy, &whole, &output, &diag));
     ST_THEN(status, make_step(copy, &whole, &roles, &diag));

@@ -4,6 +4,7 @@
 
 #include "core/base/map.h"
 #include "ir/builder.h"
+#include "ir/linker.h"
 #include "ir/loss_scale.h"
 #include "ir/op_emitter.h"
 #include "ir/optim.h"
@@ -20,7 +21,8 @@ typedef enum st_input_use {
 
 typedef struct st_train_step {
     stator_train_options options;
-    const st_optim_row *loss; /* NULL: an output is the loss */
+    const st_optim_row *loss;         /* NULL: an output is the loss, or the teacher's alone */
+    const st_optim_row *teacher_loss; /* NULL: no teacher */
     const st_optim_row *optimizer, *schedule;
     st_optim_values values;
     st_arena arena;
@@ -28,14 +30,19 @@ typedef struct st_train_step {
     const stator_graph *from;
     const stator_graph_view *v;
     stator_emitter e;
-    stator_ref *map;       /* values of `from` in the step */
-    uint8_t *uses;         /* st_input_use, by input of `from` */
-    uint8_t *is_statistic; /* by input of `from`: a parameter that is running statistics */
-    stator_ref *trained;   /* inputs of `from` */
-    stator_ref *xs;        /* the same in the step */
-    stator_ref *grads;     /* of these */
-    stator_ref *states;    /* ST_STEP_STATES_MAX for each; 0: none */
-    stator_ref *sums;      /* gradients of the batches before, for each; 0: none */
+    stator_ref *map;         /* values of `from` in the step */
+    stator_ref read;         /* of `from`: what losses of the table compare; 0: none does */
+    stator_ref own_loss;     /* of `from`: the output that is the loss; 0: none is */
+    st_module *teacher;      /* a copy of the teacher's module; NULL: there is none */
+    st_linker linker;        /* of its graph into the step */
+    stator_ref teacher_read; /* of its graph: what the loss compares with `read` */
+    uint8_t *uses;           /* st_input_use, by input of `from` */
+    uint8_t *is_statistic;   /* by input of `from`: a parameter that is running statistics */
+    stator_ref *trained;     /* inputs of `from` */
+    stator_ref *xs;          /* the same in the step */
+    stator_ref *grads;       /* of these */
+    stator_ref *states;      /* ST_STEP_STATES_MAX for each; 0: none */
+    stator_ref *sums;        /* gradients of the batches before, for each; 0: none */
     uint32_t n_trained;
     stator_ref target, lr, batches, seed, count; /* inputs of the step; 0: none */
     stator_ref loss_value, rate, t;
@@ -48,9 +55,9 @@ typedef struct st_train_step {
 
 stator_status st_step_read_options(const stator_train_options *given, stator_train_options *out,
                                    stator_diag **err);
-/* The rows of the loss, the optimizer and the schedule, and the values of their options.
- * *out_output is the output that is the loss where no row is; UINT32_MAX. */
-stator_status st_step_read_rows(st_train_step *s, uint32_t *out_output, stator_diag **err);
+/* The rows of the losses, the optimizer and the schedule, and the values of their options; the
+ * output that is the loss where no row is. */
+stator_status st_step_read_rows(st_train_step *s, stator_diag **err);
 bool st_step_is_f16(const stator_train_options *options);
 /* Is the loss multiplied by a scale, so that gradients in f16 are not lost? */
 bool st_step_is_scaled(const st_train_step *s);
@@ -64,6 +71,8 @@ bool st_step_is_float(const st_train_step *s, stator_ref value);
 
 /* ---- running statistics: step_statistics.c ---- */
 
+/* Does the node make new running statistics of old ones? */
+bool st_step_makes_statistics(const st_module *m, const stator_node_row *row);
 /* Fills is_statistic. UNSUPPORTED: a call would have to write some back and cannot. */
 stator_status st_step_find_statistics(st_train_step *s, stator_diag **err);
 /* Writes back what becomes of those that are ST_INPUT_KEPT, unless the model itself does. */
@@ -78,22 +87,37 @@ stator_status st_step_choose_inputs(st_train_step *s, stator_diag **err);
 void st_step_add_data(st_train_step *s);
 /* What is trained comes behind the data. */
 void st_step_add_state(st_train_step *s);
+/* Has an input of the step, or of the model, this name? */
+bool st_step_is_taken(const st_train_step *s, const char *name);
 /* An input under a name that is free. */
 stator_ref st_step_input(st_train_step *s, enum stator_train_role role, const char *name,
                          stator_dtype dtype, uint32_t rank, const stator_ref *dims);
+
+/* ---- the teacher: step_teacher.c ---- */
+
+/* The teacher's module is there, prepared as the model's is: what the loss reads of it. Errors name
+ * no teacher yet. */
+stator_status st_step_open_teacher(st_train_step *s, stator_diag **err);
+void st_step_close_teacher(st_train_step *s);
+/* The teacher's inputs are the model's, its sizes too, and what the loss compares fits. */
+stator_status st_step_match_teacher(st_train_step *s, stator_diag **err);
+/* Its parameters, which nothing trains. */
+void st_step_add_teacher_params(st_train_step *s);
+void st_step_add_teacher_nodes(st_train_step *s);
 
 /* ---- the loss: step_loss.c ---- */
 
 /* The output of the name, or else the value inside; 0: there is none. */
 stator_ref st_step_find_value(const stator_graph *graph, const char *name);
-/* The output, or the value inside, that the loss reads. */
-stator_status st_step_find_read(const st_train_step *s, stator_ref *out, stator_diag **err);
-/* The target of a loss that reads the value of `from`. */
-void st_step_add_target(st_train_step *s, stator_ref read);
-/* The value of `from` as a loss: a scalar. */
-void st_step_write_loss(st_train_step *s, stator_ref read);
-/* The program of a row of the table. */
-stator_ref st_step_program(st_train_step *s, const st_optim_row *row, const char *names, uint32_t n,
+/* The output of this name, or the value inside; NULL: the first output. */
+stator_status st_step_find_read(const stator_graph *graph, const char *name, stator_ref *out,
+                                stator_diag **err);
+/* The target of a loss of the table. */
+void st_step_add_target(st_train_step *s);
+/* The loss, a scalar. */
+void st_step_write_loss(st_train_step *s);
+/* A program of the table, which sees the options. */
+stator_ref st_step_program(st_train_step *s, const char *program, const char *names, uint32_t n,
                            const stator_ref *values);
 
 /* ---- gradients and what is made of them: step_update.c ---- */

@@ -107,7 +107,7 @@ STATOR_EXPORT stator_status stator_model_partition(const stator_model *joint,
 /* What a training step is made of, by name: `stator optimizers` lists them. */
 enum stator_train_kind {
     STATOR_TRAIN_LOSS = 0,
-    STATOR_TRAIN_STEP = 1, /* options of every step */
+    STATOR_TRAIN_STEP = 1, /* options of every step, and of one with a teacher */
     STATOR_TRAIN_OPTIMIZER = 2,
     STATOR_TRAIN_SCHEDULE = 3
 };
@@ -144,10 +144,14 @@ enum stator_train_flag {
     STATOR_TRAIN_INFERENCE = 1u << 5
 };
 
+/* stator_train_options.teacher_loss where that is NULL. */
+#define STATOR_TEACHER_LOSS "kl_div"
+
 typedef struct stator_train_options {
     uint32_t struct_size;
     uint32_t flags;        /* stator_train_flag */
-    const char *loss;      /* a loss of the table, or an output of a float dtype, whose sum is it */
+    const char *loss;      /* a loss of the table, or an output of a float dtype, whose sum is it;
+                            * NULL with a teacher: none but the teacher's */
     const char *output;    /* what a loss of the table compares with the target: an output, or a
                             * value inside, by name. NULL: the first output */
     const char *optimizer; /* NULL: none, the model computes its loss alone */
@@ -165,6 +169,18 @@ typedef struct stator_train_options {
      * "min-cut" and this budget, 0 to 1, of stator_partition_options. Without it every value is
      * kept until its last reader. */
     double budget;
+    /* Distillation. A model of the same context, in its mode for inference, that says what the
+     * model is to give; NULL: none. Its graph is part of the step, and its parameters are constants
+     * of it. Its inputs are the model's of the same names, or, where no name is of both, those in
+     * the same places. */
+    const stator_model *teacher;
+    /* What it says: an output, or a value inside, by name. NULL: the first output. */
+    const char *teacher_output;
+    /* A loss of the table whose target may be of the type of what it reads, of `output` and
+     * teacher_output. NULL: STATOR_TEACHER_LOSS, of scores. With `loss` NULL it is the whole
+     * loss, and there is no `target`; else the loss is option teacher_weight (0 to 1, 0.5) times
+     * this one and 1 - teacher_weight times `loss`. */
+    const char *teacher_loss;
 } stator_train_options;
 
 /* A step of training as a model, which stator_compile takes for any backend. Its inputs are the
@@ -180,6 +196,8 @@ typedef struct stator_train_options {
  *     growth_tracker    and the steps since it changed, an i64 scalar
  *     step              how many steps have been made, an i64 scalar
  *
+ * Parameters of a teacher are parameters of the step, named teacher_PARAMETER.
+ *
  * A call writes the new parameters, states and step number where the old ones lie
  * (docs/devices.md#inputs-that-a-call-writes), or nothing where it fails; so are running statistics
  * of normalisations that the model trains. A step whose gradients are not all finite changes
@@ -194,9 +212,10 @@ typedef struct stator_train_options {
  * need not outlive the step.
  *
  * NOT_FOUND: there is no such loss, output, optimizer, schedule or option, the text has the
- * nearest; INVALID_ARGUMENT: no parameter is left to train, a value is none of its option's, or the
- * loss does not fit what it reads; UNSUPPORTED: a node between them has no gradient, or one in a
- * branch or a body makes new running statistics of a parameter that is not frozen; NEED_VALUE as
+ * nearest; INVALID_ARGUMENT: no parameter is left to train, a value is none of its option's, the
+ * loss does not fit what it reads, or the teacher does not fit the model, is of another context or
+ * computes as in training; UNSUPPORTED: a node between them has no gradient, or one in a branch or
+ * a body makes new running statistics of a parameter that is not frozen; NEED_VALUE as
  * of stator_model_differentiate. Since 0.1. */
 STATOR_EXPORT stator_status stator_model_train_step(const stator_model *model,
                                                     const stator_train_options *options,

@@ -16,11 +16,16 @@
 #include <stdio.h>
 #include <string.h>
 
-void st_binding_init(st_binding *b, st_module *m)
+void st_binding_init_between(st_binding *b, const st_module *from, st_module *m)
 {
-    *b = (st_binding){.m = m};
+    *b = (st_binding){.m = m, .from = from};
     st_map_init(&b->values, m->mem);
     st_map_init(&b->done, m->mem);
+}
+
+void st_binding_init(st_binding *b, st_module *m)
+{
+    st_binding_init_between(b, m, m);
 }
 
 void st_binding_deinit(st_binding *b)
@@ -42,9 +47,9 @@ static stator_ref bind_atom(st_binding *b, uint32_t atom)
 {
     st_symtab *tab = &b->m->symtab;
     const uint32_t value = st_map_get(&b->values, atom);
-    const stator_atom_row row = *st_atom_at(tab, atom);
+    const stator_atom_row row = *st_atom_at(&b->from->symtab, atom);
     if (value != 0 || row.kind == STATOR_ATOM_SYMBOL) {
-        return value != 0 ? value : st_atom_sym(tab, atom);
+        return value != 0 ? value : b->from == b->m ? st_atom_sym(tab, atom) : 0;
     }
     const stator_ref lhs = st_binding_sym(b, row.a);
     const stator_ref rhs = st_binding_sym(b, row.b);
@@ -59,10 +64,10 @@ stator_ref st_binding_sym(st_binding *b, stator_ref sym)
     if (known != 0) {
         return known;
     }
-    const stator_sym_row row = *st_sym_row_at(tab, sym);
+    const stator_sym_row row = *st_sym_row_at(&b->from->symtab, sym);
     stator_ref sum = st_sym_int(tab, row.constant);
     for (uint32_t i = 0; sum != 0 && i < row.term_count; i++) {
-        const stator_term_row term = *st_sym_term(tab, &row, i);
+        const stator_term_row term = *st_sym_term(&b->from->symtab, &row, i);
         const stator_ref value = bind_atom(b, term.atom);
         const stator_ref factor = st_sym_int(tab, term.coef);
         const stator_ref part =
@@ -81,11 +86,11 @@ stator_ref st_binding_sym(st_binding *b, stator_ref sym)
 stator_ref st_binding_type(st_binding *b, stator_ref type)
 {
     st_module *m = b->m;
-    const stator_type_row row = *(const stator_type_row *)st_seg_at(&m->types, type);
+    const stator_type_row row = *(const stator_type_row *)st_seg_at(&b->from->types, type);
     stator_ref dims[STATOR_RANK_MAX];
-    bool is_same = true;
+    bool is_same = b->from == m;
     for (uint32_t i = 0; i < row.rank; i++) {
-        const stator_ref dim = *(const stator_ref *)st_seg_at(&m->refs, row.dims_begin + i);
+        const stator_ref dim = *(const stator_ref *)st_seg_at(&b->from->refs, row.dims_begin + i);
         dims[i] = st_binding_sym(b, dim);
         is_same &= dims[i] == dim;
     }

@@ -18,12 +18,15 @@ stator_status st_bind_atoms(st_module *m, uint32_t n, const uint32_t *atoms, con
 /* A substitution in the making. Symbols without a value stay themselves. */
 typedef struct st_binding {
     st_module *m;
-    st_map values; /* atom -> sym of its value */
-    st_map done;   /* sym -> sym */
-    bool failed;   /* memory, or a value past 64 bits or a limit of the symbolic engine */
+    const st_module *from; /* whose sizes and types are substituted: m, or another module */
+    st_map values;         /* atom of `from` -> sym of its value */
+    st_map done;           /* sym of `from` -> sym */
+    bool failed;           /* memory, or a value past 64 bits or a limit of the symbolic engine */
 } st_binding;
 
 void st_binding_init(st_binding *b, st_module *m);
+/* What `from` has becomes of m; each symbol of `from` that is met needs a value. */
+void st_binding_init_between(st_binding *b, const st_module *from, st_module *m);
 void st_binding_deinit(st_binding *b);
 /* The symbol `atom` has the value `sym` from here on; 0: out of memory. */
 bool st_binding_set(st_binding *b, uint32_t atom, stator_ref sym);

@@ -634,7 +634,7 @@ static void expect_table(stator_ctx *ctx)
         kinds[item.kind]++;
         n++;
     }
-    CHECK(kinds[STATOR_TRAIN_LOSS] == 8 && kinds[STATOR_TRAIN_STEP] == 1 &&
+    CHECK(kinds[STATOR_TRAIN_LOSS] == 8 && kinds[STATOR_TRAIN_STEP] == 2 &&
           kinds[STATOR_TRAIN_OPTIMIZER] == 4 && kinds[STATOR_TRAIN_SCHEDULE] == 4);
 }
 

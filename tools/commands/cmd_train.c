@@ -45,8 +45,12 @@ static cli_status check_words(const train_command *c)
     CLI_TRY(check_word(c, "--init", c->s.init, "keep", "random"));
     CLI_TRY(check_word(c, "--shuffle", c->s.shuffle, "on", "off"));
     CLI_TRY(check_word(c, "--last", c->s.last, "keep", "drop"));
-    CLI_FAIL_IF(c->s.options.loss == NULL, json, INVALID, "'stator optimizers' lists losses",
+    CLI_FAIL_IF(c->s.options.loss == NULL && c->s.teacher == NULL, json, INVALID,
+                "'stator optimizers' lists losses",
                 "--loss is missing: a loss, or an output of the model");
+    CLI_FAIL_IF(c->s.teacher == NULL &&
+                    (c->s.options.teacher_output != NULL || c->s.options.teacher_loss != NULL),
+                json, INVALID, NULL, "--teacher-output and --teacher-loss need --teacher, a model");
     CLI_FAIL_IF(c->s.data == NULL && c->step_file == NULL, json, INVALID, NULL,
                 "--data is missing: an .npz with the model's inputs and 'target'");
     CLI_TRY(check_count(c, "--batch", c->s.batch));
@@ -215,6 +219,31 @@ static stator_status load(train_command *c)
     return status;
 }
 
+/* The teacher as it is used, whatever its file says. */
+static cli_status load_teacher(train_command *c)
+{
+    static const char *const keys[] = {"training"}, *const off[] = {"off"};
+    stator_load_options options = {
+        .struct_size = sizeof options, .flags = 1, .option_keys = keys, .option_values = off};
+    stator_model *used = NULL;
+    bool has_modes = false;
+    if (c->s.teacher == NULL) {
+        return CLI_OK;
+    }
+    CLI_TRY_CTX(c->t.ctx, c->s.common.json,
+                stator_model_load(c->t.ctx, c->s.teacher, &options, &c->t.teacher));
+    stator_x_model_facts(c->t.teacher, note_modes, &has_modes);
+    if (has_modes) {
+        options.option_count = 1;
+        CLI_TRY_CTX(c->t.ctx, c->s.common.json,
+                    stator_x_model_load_again(c->t.teacher, &options, &used));
+        stator_model_destroy(c->t.teacher);
+        c->t.teacher = used;
+    }
+    c->s.options.teacher = c->t.teacher;
+    return CLI_OK;
+}
+
 /* The model as it trains, and where its nodes would compute otherwise then, as it is used. */
 static cli_status load_model(train_command *c)
 {
@@ -224,7 +253,7 @@ static cli_status load_model(train_command *c)
                 "what exports for inference often folds BatchNormalization into other weights and "
                 "leaves Dropout out; a Dropout of ratio 0 drops nothing",
                 "--train-mode: no node of %s computes otherwise in training", c->s.path);
-    return CLI_OK;
+    return load_teacher(c);
 }
 
 static cli_status run_train(train_command *c)
@@ -264,6 +293,12 @@ cli_status cmd_train(int argc, char **argv)
         {"--loss", CLI_TEXT, &s->options.loss, "LOSS", "a loss, or an output of the model"},
         {"--output", CLI_TEXT, &s->options.output, "NAME",
          "what the loss reads: an output, or a value inside (the first output)"},
+        {"--teacher", CLI_TEXT, &s->teacher, "MODEL",
+         "a model that stays as it is, whose output the loss compares with the model's"},
+        {"--teacher-output", CLI_TEXT, &s->options.teacher_output, "NAME",
+         "what it says: an output of the teacher, or a value inside (the first output)"},
+        {"--teacher-loss", CLI_TEXT, &s->options.teacher_loss, "LOSS",
+         "what compares the two (kl_div, of scores); beside --loss it counts teacher_weight"},
         {"--optimizer", CLI_TEXT, &s->options.optimizer, "NAME", "see 'stator optimizers' (adamw)"},
         {"--lr", CLI_REAL, &s->lr, "R", "the rate (0.001)"},
         {"--schedule", CLI_TEXT, &s->options.schedule, "NAME", "how the rate changes (constant)"},

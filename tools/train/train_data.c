@@ -126,10 +126,12 @@ static cli_status add_port(train_data *data, const train_program *p, uint32_t in
 static cli_status check_used(const train_data *data, const uint8_t *is_used)
 {
     for (uint32_t k = 0; k < data->arrays.count; k++) {
+        const char *name = data->arrays.names[k] != NULL ? data->arrays.names[k] : "";
         CLI_FAIL_IF(!is_used[k], data->json, "NOT_FOUND",
-                    "data are arrays with the names of the model's inputs, and 'target'",
-                    "%s: no input has the name of array '%s'", data->path,
-                    data->arrays.names[k] != NULL ? data->arrays.names[k] : "");
+                    strcmp(name, "target") == 0
+                        ? "a loss of the table compares with 'target', and --loss names none"
+                        : "data are arrays with the names of the model's inputs, and 'target'",
+                    "%s: no input has the name of array '%s'", data->path, name);
     }
     return CLI_OK;
 }

@@ -45,19 +45,22 @@ static cli_status hash_value(const train *t, const char *name, stator_blob *blob
     return CLI_OK;
 }
 
-/* The model: its graph, names of its inputs, constants. */
-static cli_status add_model(const train *t, cJSON *object)
+/* A model: its graph, names of its inputs, constants; with_params: what its parameters hold,
+ * too. */
+static cli_status add_model(const train *t, cJSON *object, const char *key,
+                            const stator_model *model, bool with_params)
 {
     const stator_host *host = stator_ctx_host(t->ctx);
-    const stator_graph *graph = stator_model_graph(t->model);
+    const stator_graph *graph = stator_model_graph(model);
     uint8_t hash[16] = {0};
     CLI_FAIL_IF(graph == NULL, t->settings->common.json, "FAILED_PRECONDITION", NULL,
-                "the model has no graph");
+                "the %s has no graph", key);
     const stator_graph_view *v = host->ir->view(graph);
     host->ir->structural_hash(graph, hash);
     for (stator_ref value = 1; value <= v->n_values; value++) {
         const char *name = stator_string_at(v, stator_value_at(v, value)->name);
-        stator_blob *blob = value > v->n_inputs ? host->cst->of_value(graph, value) : NULL;
+        stator_blob *blob =
+            value > v->n_inputs || with_params ? host->cst->of_value(graph, value) : NULL;
         if (value <= v->n_inputs) {
             add_hash(hash, name, strlen(name));
         }
@@ -65,11 +68,11 @@ static cli_status add_model(const train *t, cJSON *object)
             CLI_TRY(hash_value(t, name, blob, hash));
         }
     }
-    add_hash_json(object, "model", hash);
+    add_hash_json(object, key, hash);
     return CLI_OK;
 }
 
-/* Parameters that the training leaves as they are. */
+/* Parameters that the training leaves as they are, also those of a teacher. */
 static cli_status add_frozen(const train *t, cJSON *object)
 {
     const stator_graph *graph = stator_model_graph(t->step.model);
@@ -175,21 +178,35 @@ static void add_row(const train_settings *s, const stator_train_item *row, cJSON
     }
 }
 
-/* Those of the step and of the loss, optimizer and schedule that it is made of: with all defaults,
- * which another Stator may have otherwise. */
+static const char *teacher_loss(const train_settings *s)
+{
+    return s->options.teacher_loss != NULL ? s->options.teacher_loss : STATOR_TEACHER_LOSS;
+}
+
+/* Those of the step and of the losses, optimizer and schedule that it is made of: with all
+ * defaults, which another Stator may have otherwise. */
 static void add_options(const train *t, cJSON *object)
 {
     const train_settings *s = t->settings;
     cJSON *options = cJSON_AddObjectToObject(object, OPTIONS);
-    const char *used[] = {[STATOR_TRAIN_LOSS] = s->options.loss,
-                          [STATOR_TRAIN_STEP] = "step",
-                          [STATOR_TRAIN_OPTIMIZER] = s->options.optimizer,
-                          [STATOR_TRAIN_SCHEDULE] = s->options.schedule};
+    const bool is_taught = s->teacher != NULL;
+    const struct {
+        uint32_t kind;
+        const char *name; /* NULL: none */
+    } used[] = {{STATOR_TRAIN_LOSS, s->options.loss},
+                {STATOR_TRAIN_LOSS, is_taught ? teacher_loss(s) : NULL},
+                {STATOR_TRAIN_STEP, "step"},
+                {STATOR_TRAIN_STEP, is_taught ? "teacher" : NULL},
+                {STATOR_TRAIN_OPTIMIZER, s->options.optimizer},
+                {STATOR_TRAIN_SCHEDULE, s->options.schedule}};
     stator_train_item row = {.struct_size = sizeof row};
     for (uint32_t i = 0; stator_train_item_info(t->ctx, i, &row) == STATOR_OK; i++) {
-        const char *name = row.kind < sizeof used / sizeof used[0] ? used[row.kind] : NULL;
-        if (name != NULL && strcmp(name, row.name) == 0) {
-            add_row(s, &row, options);
+        for (uint32_t k = 0; k < sizeof used / sizeof used[0]; k++) {
+            if (row.kind == used[k].kind && used[k].name != NULL &&
+                strcmp(used[k].name, row.name) == 0) {
+                add_row(s, &row, options);
+                break;
+            }
         }
     }
 }
@@ -207,7 +224,14 @@ cJSON *train_identity(const train *t)
     const train_settings *s = t->settings;
     cJSON *object = cJSON_CreateObject();
     add_word(object, "train_mode", s->train_mode ? "on" : NULL, "model");
-    cli_status status = add_model(t, object);
+    cli_status status = add_model(t, object, "model", t->model, false);
+    if (status == CLI_OK && t->teacher != NULL) {
+        status = add_model(t, object, "teacher", t->teacher, true);
+    } else {
+        add_word(object, "teacher", NULL, "none");
+    }
+    add_word(object, "teacher_output", s->options.teacher_output, "");
+    add_word(object, "teacher_loss", t->teacher != NULL ? teacher_loss(s) : NULL, "none");
     add_word(object, "loss", s->options.loss, "");
     add_word(object, "output", s->options.output, "");
     add_word(object, "optimizer", s->options.optimizer, "");

@@ -450,6 +450,7 @@ void train_close(train *t)
     close_program(&t->gradients);
     free(t->times);
     stator_model_destroy(t->inference);
+    stator_model_destroy(t->teacher);
     stator_model_destroy(t->model);
     stator_ctx_destroy(t->ctx);
 }

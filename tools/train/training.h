@@ -59,7 +59,8 @@ typedef struct train_settings {
     cli_common common;
     cli_compile compile;
     stator_train_options options;
-    const char *path, *data, *val, *log, *save, *init, *shuffle, *last, *checkpoint, *plot;
+    const char *path, *teacher, *data, *val, *log, *save, *init, *shuffle, *last, *checkpoint,
+        *plot;
     double lr;
     int64_t epochs, batch, seed;
     int64_t accumulate;    /* batches of a step */
@@ -110,6 +111,7 @@ typedef struct train {
     stator_ctx *ctx;
     stator_model *model;
     stator_model *inference; /* in the mode for that, which validations compute; NULL: `model` */
+    stator_model *teacher;   /* in that mode too; NULL: none */
     train_program step, loss;
     train_program gradients; /* of batches before the last one of a step; model NULL: none */
     train_data data, val;

@@ -3,8 +3,8 @@
 
 usage: gen_train.py OUTDIR [NAME ...] [--steps N] [--list]
 
-For each case OUTDIR/NAME holds model.onnx, exported for training, train.npz with the rows of all batches, and case.json: the options of
-`stator train` and the loss of each step, by PyTorch in f32, in f32 without oneDNN and in f64, from the same weights, rows and optimizer.
+For each case OUTDIR/NAME holds model.onnx, exported for training, train.npz with the rows of all batches, where the network has a teacher
+teacher.onnx, and case.json: the options of `stator train` and the loss of each step, by PyTorch in f32, in f32 without oneDNN and in f64, from the same weights, rows and optimizer.
 train_cases.py compares.
 Needs torch, timm, transformers, onnx and onnxscript. Files of one version of PyTorch repeat; none is committed."""
 import argparse
@@ -21,6 +21,7 @@ import conf_models_lib as lib
 import gen_models
 
 LR = 1e-4                        # AdamW's rate; its other values are PyTorch's, which are Stator's
+TEMPERATURE, TEACHER_WEIGHT = 4.0, 0.75
 
 
 class Language(nn.Module):
@@ -57,6 +58,19 @@ class Sequences(nn.Module):
         return self.head(self.rnn(x)[0][:, -1])
 
 
+class Student(nn.Module):
+    """Scores of 1,000 classes by two convolutions."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
+                                  nn.Conv2d(16, 32, 3, 2, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU())
+        self.head = nn.Linear(32, 1000)
+
+    def forward(self, x):
+        return self.head(self.body(x).mean((2, 3)))
+
+
 def vit():
     import timm
     return lib.seeded_init(timm.create_model("vit_base_patch16_224", pretrained=False, depth=2), "vit-train")
@@ -81,6 +95,10 @@ def unet():
 
 def lstm():
     return lib.seeded_init(Sequences(), "lstm-train")
+
+
+def student():
+    return lib.seeded_init(Student(), "student-train")
 
 
 def images(classes, *shape):
@@ -129,7 +147,9 @@ CASES = {
     "gpt2": (gpt2, following(8192, 128), 4, "ids"),
     "unet": (unet, pixels(3, 128, 128), 4, "x"),
     "lstm": (lstm, images(20, 50, 40), 32, "x"),
+    "distill": (student, images(1000, 3, 64, 64), 8, "x"),
 }
+TEACHERS = {"distill": gen_models.resnet18}
 
 
 def export(network, x, name, path):
@@ -138,7 +158,23 @@ def export(network, x, name, path):
                       training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)
 
 
-def losses(network, x, target, batch, steps):
+def export_teacher(teacher, x, path):
+    """As it is used, under an input's name and a size of its own."""
+    torch.onnx.export(copy.deepcopy(teacher), (x,), path, opset_version=17, dynamo=False, input_names=["picture"], output_names=["said"],
+                      dynamic_axes={"picture": {0: "rows"}, "said": {0: "rows"}})
+
+
+def loss_of(scores, target, said):
+    """Cross entropy; with what a teacher said a weighted sum of it and of the divergence from that (Hinton et al., 2015)."""
+    hard = nn.functional.cross_entropy(scores, target)
+    if said is None:
+        return hard
+    soft = nn.functional.kl_div(nn.functional.log_softmax(scores / TEMPERATURE, 1), nn.functional.log_softmax(said / TEMPERATURE, 1),
+                                reduction="batchmean", log_target=True)
+    return TEACHER_WEIGHT * TEMPERATURE ** 2 * soft + (1 - TEACHER_WEIGHT) * hard
+
+
+def losses(network, teacher, x, target, batch, steps):
     """The loss of each step of AdamW, before its update."""
     network = copy.deepcopy(network).train()
     optimizer = torch.optim.AdamW([p for p in network.parameters() if p.requires_grad], lr=LR)
@@ -146,7 +182,9 @@ def losses(network, x, target, batch, steps):
     for step in range(steps):
         part = slice(step * batch, (step + 1) * batch)
         optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(network(x[part]), target[part])
+        with torch.no_grad():
+            said = teacher(x[part]) if teacher else None
+        loss = loss_of(network(x[part]), target[part], said)
         loss.backward()
         optimizer.step()
         told.append(float(loss.detach()))
@@ -163,13 +201,18 @@ def make(name, out, steps):
         parameter.requires_grad_(True)
     x, target = rows(batch * steps, name)
     export(network, x[:batch], input_name, os.path.join(folder, "model.onnx"))
+    teacher = TEACHERS[name]().eval() if name in TEACHERS else None
+    if teacher:
+        export_teacher(teacher, x[:batch], os.path.join(folder, "teacher.onnx"))
     np.savez(os.path.join(folder, "train.npz"), **{input_name: x.numpy(), "target": target.numpy()})
-    single = losses(network, x, target, batch, steps)
+    single = losses(network, teacher, x, target, batch, steps)
     with torch.backends.mkldnn.flags(enabled=False):
-        plain = losses(network, x, target, batch, steps)
-    double = losses(network.double(), x.double() if x.is_floating_point() else x, target, batch, steps)
+        plain = losses(network, teacher, x, target, batch, steps)
+    double = losses(network.double(), teacher.double() if teacher else None, x.double() if x.is_floating_point() else x, target, batch, steps)
     case = {"torch": torch.__version__, "batch": batch, "lr": LR, "steps": steps, "loss": "cross_entropy", "optimizer": "adamw",
             "losses_f32": single, "losses_f32_plain": plain, "losses_f64": double}
+    if teacher:
+        case |= {"teacher": "teacher.onnx", "options": {"temperature": TEMPERATURE, "teacher_weight": TEACHER_WEIGHT}}
     with open(os.path.join(folder, "case.json"), "w") as file:
         json.dump(case, file, indent=1)
     apart = max(abs(a - b) / abs(b) for a, b in zip(single + plain, double + double))

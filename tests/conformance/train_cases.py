@@ -19,11 +19,14 @@ TIMES, RELATIVE = 4, 1e-5
 
 
 def losses_of(options, folder, case, backend):
+    more = ["--teacher", os.path.join(folder, case["teacher"])] if "teacher" in case else []
+    for key, value in case.get("options", {}).items():
+        more += ["--opt", f"{key}={value}"]
     with tempfile.TemporaryDirectory() as scratch:
         log = os.path.join(scratch, "log.jsonl")
         done = subprocess.run([options.stator, "train", os.path.join(folder, "model.onnx"), "--loss", case["loss"], "--optimizer",
                                case["optimizer"], "--lr", str(case["lr"]), "--data", os.path.join(folder, "train.npz"), "--batch",
-                               str(case["batch"]), "--shuffle", "off", "--backend", backend, "--log", log],
+                               str(case["batch"]), "--shuffle", "off", "--backend", backend, "--log", log, *more],
                               capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(" ".join(done.stderr.split())[-400:])

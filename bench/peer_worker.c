@@ -1,7 +1,8 @@
 /* Stator's side of bench/peers.py: one model in one process, timed on demand.
  *
  *     peer_worker MODEL [--backend B] [--threads N] [--mode M] [--option KEY=VALUE]...
- *                 [--call new|bound] [--keep-denormals] [--train RATE] [--input DTYPE DIMS FILE]...
+ *                 [--call new|bound] [--keep-denormals] [--train RATE [--teacher MODEL]]
+ *                 [--train-option KEY=VALUE]... [--input DTYPE DIMS FILE]...
  *
  * An input is its dtype, its sizes between commas ("" for a scalar) and a file of its bytes, in the
  * model's order. Commands come on stdin, one a line; each is answered by one line of JSON:
@@ -14,10 +15,11 @@
  *     stats      memory now, and compile time as the library counts it
  *     quit
  *
- * A call of kind `new` makes new output tensors and releases them after it, as a caller in Python
- * does with the peers; `bound` reuses inputs and outputs bound before. Denormals are flushed unless
- * kept: the flag is set before any thread starts, and threads inherit it. With --train a call is a
- * step of AdamW by the cross entropy of the model's output and the last input. */
+ * A call of kind `new` makes new output tensors and releases them after it, as a caller in
+ * Python does with the peers; `bound` reuses inputs and outputs bound before. Denormals are
+ * flushed unless kept: the flag is set before any thread starts, and threads inherit it. With
+ * --train a call is a step of AdamW by the cross entropy of the model's output and the last
+ * input, with --teacher by the divergence from what that model computes, too. */
 #define _GNU_SOURCE
 #include "core/base/check.h"
 #include "core/base/diag.h"
@@ -45,12 +47,14 @@ typedef struct worker {
     stator_bound_call *call;
     stator_tensor *in[PORTS_MAX], *out[PORTS_MAX];
     uint32_t n_in, n_out;
-    const char *path;
+    const char *path, *teacher;
     int bound;
     double rate; /* of training steps; 0: none */
     int32_t threads;
     stator_compile_options options;
     const char *keys[OPTIONS_MAX], *values[OPTIONS_MAX];
+    const char *train_keys[OPTIONS_MAX], *train_values[OPTIONS_MAX];
+    uint32_t n_train_options;
 } worker;
 
 static double now_s(void)
@@ -144,16 +148,26 @@ static int add_input(worker *w, const char *dtype, const char *dims, const char 
     return read_bytes(path, stator_tensor_data(t), stator_tensor_size_bytes(t));
 }
 
-static int add_option(worker *w, char *text)
+static int add_option(char *text, const char **keys, const char **values, uint32_t *n)
 {
     char *equals = strchr(text, '=');
-    if (equals == NULL || w->options.option_count == OPTIONS_MAX) {
+    if (equals == NULL || *n == OPTIONS_MAX) {
         return 0;
     }
     *equals = '\0';
-    w->keys[w->options.option_count] = text;
-    w->values[w->options.option_count++] = equals + 1;
+    keys[*n] = text;
+    values[(*n)++] = equals + 1;
     return 1;
+}
+
+/* An option of the backend, or of the training. */
+static int take_option(worker *w, const char *flag, char *text)
+{
+    if (strcmp(flag, "--train-option") == 0) {
+        return add_option(text, w->train_keys, w->train_values, &w->n_train_options);
+    }
+    return strcmp(flag, "--option") == 0 &&
+           add_option(text, w->keys, w->values, &w->options.option_count);
 }
 
 /* Flags that need no context; the inputs come in the second pass. */
@@ -177,7 +191,9 @@ static int parse_flags(worker *w, int argc, char **argv, int *out_flush)
             w->rate = strtod(argv[++i], NULL);
         } else if (strcmp(flag, "--call") == 0 && has_value) {
             w->bound = strcmp(argv[++i], "bound") == 0;
-        } else if (strcmp(flag, "--option") != 0 || !has_value || !add_option(w, argv[++i])) {
+        } else if (strcmp(flag, "--teacher") == 0 && has_value) {
+            w->teacher = argv[++i];
+        } else if (!has_value || !take_option(w, flag, argv[++i])) {
             (void)fprintf(stderr, "peer_worker: cannot use '%s'; the file's head says how\n", flag);
             return 0;
         }
@@ -262,12 +278,22 @@ static stator_status add_scalars(worker *w, const stator_model *step)
 /* Replaces the model by its training step, whose parameters and states become inputs. */
 static stator_status make_step(worker *w)
 {
-    const stator_train_options options = {
-        .struct_size = sizeof options, .loss = "cross_entropy", .optimizer = "adamw"};
-    stator_model *step = NULL;
-    ST_TRY(stator_model_train_step(w->model, &options, &step));
+    stator_model *step = NULL, *teacher = NULL;
+    if (w->teacher != NULL) {
+        ST_TRY(stator_model_load(w->ctx, w->teacher, NULL, &teacher));
+    }
+    const stator_train_options options = {.struct_size = sizeof options,
+                                          .loss = "cross_entropy",
+                                          .optimizer = "adamw",
+                                          .option_keys = w->train_keys,
+                                          .option_values = w->train_values,
+                                          .option_count = w->n_train_options,
+                                          .teacher = teacher};
+    stator_status status = stator_model_train_step(w->model, &options, &step);
+    stator_model_destroy(teacher);
+    ST_TRY(status);
     w->n_in = stator_model_input_count(step);
-    stator_status status = w->n_in <= PORTS_MAX ? add_scalars(w, step) : STATOR_OUT_OF_RANGE;
+    status = w->n_in <= PORTS_MAX ? add_scalars(w, step) : STATOR_OUT_OF_RANGE;
     if (status == STATOR_OK) {
         status = stator_train_state(w->model, step, NULL, w->n_in, w->in);
     }

@@ -210,6 +210,9 @@ def launch(c, run, threads):
                    "--call", run.args.call]
         command += ["--mode", run.args.mode] if run.args.mode else []
         command += ["--train", "1e-4"] if run.row.is_step else []
+        command += ["--teacher", os.path.join(run.folder, run.spec["teacher"])] if "teacher" in run.spec else []
+        for key, value in run.spec.get("train_options", {}).items():
+            command += ["--train-option", f"{key}={value}"]
         command += ["--keep-denormals"] if run.args.denormals == "keep" else []
         for option in (*run.row.options, *run.args.option):
             command += ["--option", option]

@@ -50,6 +50,7 @@ class Case:
     flops: float = 0.0          # where the counter does not know the ops
     variants: dict = field(default_factory=dict)
     rewrite: object = None      # turns the exported file into the one that is run
+    teacher: object = None      # of a training step
 
 
 def models():
@@ -306,7 +307,8 @@ def step(name):
         import gen_train
         build, rows, batch, input_name = gen_train.CASES[name]
         x, target = rows(batch, name)
-        return Case(build().train(), [x, target], [input_name, "target"], ["loss"])
+        teacher = gen_train.TEACHERS[name]().eval() if name in gen_train.TEACHERS else None
+        return Case(build().train(), [x, target], [input_name, "target"], ["loss"], teacher=teacher)
     return make
 
 
@@ -359,6 +361,7 @@ CASES = [
     Row("train_resnet18", step("resnet18"), goal=(1.15, 1.15), **STEP),
     Row("train_unet", step("unet"), goal=(1.0, 1.0), **STEP),
     Row("train_lstm", step("lstm"), goal=(1.0, 1.0), **STEP),
+    Row("train_distill", step("distill"), goal=(1.0, 1.0), **STEP),
 ]
 
 # Ours against ours: (name, its f32 twin, goal).

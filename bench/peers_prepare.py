@@ -57,11 +57,14 @@ def outputs_of(result):
 
 # ---- what a workload needs at least ----
 
-def loss_of(module, inputs):
+def loss_of(module, inputs, teacher):
     """The first loss of a training step, and what the step computes of it."""
+    import gen_train
     import torch
     x, target = inputs
-    loss = torch.nn.functional.cross_entropy(module(x), target)
+    with torch.no_grad():
+        said = teacher(x) if teacher else None
+    loss = gen_train.loss_of(module(x), target, said)
     loss.backward()
     return loss
 
@@ -71,7 +74,7 @@ def count_flops(case, module, inputs, is_step):
     import torch
     from torch.utils.flop_counter import FlopCounterMode
     with torch.set_grad_enabled(is_step), FlopCounterMode(display=False) as counter:
-        loss_of(module, inputs) if is_step else module(*inputs)
+        loss_of(module, inputs, case.teacher) if is_step else module(*inputs)
     return float(counter.get_total_flops()) + case.flops
 
 
@@ -190,7 +193,7 @@ def write_twin(row, module, folder):
 def reference(row, case, folder, feed):
     if row.is_step:
         import copy
-        return [loss_of(copy.deepcopy(case.model), case.inputs)]
+        return [loss_of(copy.deepcopy(case.model), case.inputs, case.teacher)]
     if row.reference == "torch":
         import torch
         with torch.no_grad():
@@ -225,8 +228,14 @@ def input_names(path):
     return [i.name for i in graph.input if i.name not in weights]
 
 
-def prepare(row, folder, given):
+def save_tensors(module, path):
     import torch
+    named = dict(module.named_parameters(remove_duplicate=False))
+    named.update(module.named_buffers(remove_duplicate=False))
+    torch.save({k: v.detach() for k, v in named.items()}, path)
+
+
+def prepare(row, folder, given):
     case = row.make()
     module = case.export or case.model
     inputs = [as_tensor(x) for x in case.inputs]
@@ -235,9 +244,12 @@ def prepare(row, folder, given):
     spec = dict(name=row.name, key=key_of())
     spec["inputs"] = [dict(write_tensor(x, os.path.join(folder, f"in_{i}.bin")), name=n)
                       for i, (n, x) in enumerate(zip(case.names, inputs))]
-    named = dict(module.named_parameters(remove_duplicate=False))
-    named.update(module.named_buffers(remove_duplicate=False))
-    torch.save({k: v.detach() for k, v in named.items()}, os.path.join(folder, "tensors.pt"))
+    save_tensors(module, os.path.join(folder, "tensors.pt"))
+    if case.teacher:
+        import gen_train
+        save_tensors(case.teacher, os.path.join(folder, "teacher.pt"))
+        gen_train.export_teacher(case.teacher, inputs[0], os.path.join(folder, "teacher.onnx"))
+        spec["teacher"], spec["train_options"] = "teacher.onnx", gen_train.TEACHER_OPTIONS
     try:
         if not given_model(getattr(row.make, "registry", ""), folder, given):
             export(case, module, inputs, os.path.join(folder, "model.onnx"), case.dynamo, row.is_step)

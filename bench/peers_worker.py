@@ -53,27 +53,29 @@ class Torch:
         inputs = [self.tensor(e) for e in self.spec["inputs"]]
         self.model = self.case.model
         if isinstance(self.model, self.torch.nn.Module):
-            self.fill(self.model.train(self.row.is_step))
+            self.fill(self.model.train(self.row.is_step), "tensors.pt", self.row.is_step)
+            if self.case.teacher:
+                self.fill(self.case.teacher, "teacher.pt", False)
         else:
             inputs = [x.numpy() for x in inputs]    # a NumPy program
         self.inputs = inputs
 
-    def fill(self, module):
-        """Puts the values of tensors.pt into a module that has none, without a second copy of them."""
+    def fill(self, module, file, is_trained):
+        """Puts the values of a file into a module that has none, without a second copy of them."""
         torch = self.torch
-        values = torch.load(os.path.join(self.folder, "tensors.pt"), weights_only=True)
+        values = torch.load(os.path.join(self.folder, file), weights_only=True)
         parameters = {}     # by memory: what is shared stays so
         for name, value in values.items():
             path, _, leaf = name.rpartition(".")
             owner = module.get_submodule(path)
             if leaf in owner._parameters:
-                made = torch.nn.Parameter(value, requires_grad=self.row.is_step)
+                made = torch.nn.Parameter(value, requires_grad=is_trained)
                 owner._parameters[leaf] = parameters.setdefault(value.data_ptr(), made)
             else:
                 owner._buffers[leaf] = value
         for name, t in list(module.named_parameters()) + list(module.named_buffers()):
             if t.is_meta:
-                raise RuntimeError(f"'{name}' has no value in tensors.pt")
+                raise RuntimeError(f"'{name}' has no value in {file}")
         for m in module.modules():
             if isinstance(m, torch.nn.RNNBase):
                 m._init_flat_weights()      # it keeps a list of its weights beside the parameters
@@ -87,9 +89,15 @@ class Torch:
 
     def make_step(self):
         """The model becomes its loss; AdamW has PyTorch's own values, fused where PyTorch has that."""
-        network = self.model
+        import gen_train
+        network, teacher = self.model, self.case.teacher
         self.optimizer = self.torch.optim.AdamW(network.parameters(), lr=1e-4, fused=True)
-        self.model = lambda x, target: self.torch.nn.functional.cross_entropy(network(x), target)
+
+        def loss_of(x, target):
+            with self.torch.no_grad():
+                said = teacher(x) if teacher else None
+            return gen_train.loss_of(network(x), target, said)
+        self.model = loss_of
 
     def run_steps(self, n):
         start = time.perf_counter()

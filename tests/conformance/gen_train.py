@@ -22,6 +22,7 @@ import gen_models
 
 LR = 1e-4                        # AdamW's rate; its other values are PyTorch's, which are Stator's
 TEMPERATURE, TEACHER_WEIGHT = 4.0, 0.75
+TEACHER_OPTIONS = {"temperature": TEMPERATURE, "teacher_weight": TEACHER_WEIGHT}
 
 
 class Language(nn.Module):
@@ -212,7 +213,7 @@ def make(name, out, steps):
     case = {"torch": torch.__version__, "batch": batch, "lr": LR, "steps": steps, "loss": "cross_entropy", "optimizer": "adamw",
             "losses_f32": single, "losses_f32_plain": plain, "losses_f64": double}
     if teacher:
-        case |= {"teacher": "teacher.onnx", "options": {"temperature": TEMPERATURE, "teacher_weight": TEACHER_WEIGHT}}
+        case |= {"teacher": "teacher.onnx", "options": TEACHER_OPTIONS}
     with open(os.path.join(folder, "case.json"), "w") as file:
         json.dump(case, file, indent=1)
     apart = max(abs(a - b) / abs(b) for a, b in zip(single + plain, double + double))

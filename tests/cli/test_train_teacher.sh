@@ -41,6 +41,7 @@ says 0 '"accuracy":	null' "${alone[@]}" --data points.npz --val points.npz --jso
 says 0 '2 steps: loss' "${both[@]}" --data line.npz --accumulate 2
 says 0 '3 steps: loss' "${alone[@]}" --data points.npz --amp bf16
 says 0 '3 steps: loss' "${alone[@]}" --data points.npz --nan-check
+says 0 '3 steps: loss' "${alone[@]}" --data points.npz --budget 0.25
 "$STATOR" "${alone[@]}" "${plugins[@]}" --write-step step.stir || fail "no step was written"
 grep -q 'param %teacher_w' step.stir && grep -q '@"teacher: ' step.stir || fail "the step has no teacher: $(cat step.stir)"
 grep -q 'backward of teacher' step.stir && fail "the teacher has a backward part: $(cat step.stir)"

@@ -56,8 +56,8 @@ def pack(source, target, name):
 
 def main():
     source, target = sys.argv[1:3]
-    for name in gen_train.CASES:
-        if os.path.exists(os.path.join(source, name, "case.json")):
+    for name in gen_train.CASES:  # a step of a packed network has no teacher
+        if name not in gen_train.TEACHERS and os.path.exists(os.path.join(source, name, "case.json")):
             pack(os.path.join(source, name), os.path.join(target, name), name)
 
 

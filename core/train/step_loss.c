@@ -96,6 +96,18 @@ static stator_ref write_soft(st_train_step *s)
                            "x, target", STATOR_IN(x, said));
 }
 
+static void check_scalar(st_train_step *s)
+{
+    stator_ref dims[STATOR_RANK_MAX];
+    const uint32_t rank =
+        s->e.status == STATOR_OK ? stator_emit_dims(&s->e, s->loss_value, dims) : 0;
+    ST_FAIL_BY_IF(
+        (void)stator_emit_fail, rank != 0, &s->e, STATOR_INVALID_ARGUMENT,
+        "the loss has rank %u, and a step needs a scalar: option reduction is mean, sum or "
+        "batchmean",
+        rank);
+}
+
 void st_step_write_loss(st_train_step *s)
 {
     st_build_set_origin(s->e.b, "loss", s->options.loss, NULL, 0);
@@ -110,6 +122,7 @@ void st_step_write_loss(st_train_step *s)
             ? hard
             : st_step_program(s, "cast(soft, hard) * teacher_weight + hard * (1 - teacher_weight)",
                               "hard, soft", STATOR_IN(hard, soft));
+    check_scalar(s);
     st_build_set_name(s->e.b, s->loss_value, "loss");
     st_build_set_origin_ref(s->e.b, 0);
 }

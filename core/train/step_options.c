@@ -123,6 +123,16 @@ static stator_status check_teacher_weight(st_train_step *s, stator_diag **err)
     return STATOR_OK;
 }
 
+/* Scores are divided by it. */
+static stator_status check_temperature(st_train_step *s, stator_diag **err)
+{
+    const stator_attr *t = st_optim_value(&s->values, "temperature");
+    const bool is_given = t != NULL && s->values.is_given[t - s->values.attrs];
+    ST_FAIL_IF(is_given && !(t->f > 0), err, STATOR_INVALID_ARGUMENT,
+               "option temperature is %g, expected a number above 0", t->f);
+    return STATOR_OK;
+}
+
 static stator_status read_values(st_train_step *s, stator_diag **err)
 {
     const stator_train_options *o = &s->options;
@@ -144,6 +154,7 @@ static stator_status read_values(st_train_step *s, stator_diag **err)
     }
     ST_TRY(st_optim_values_check(&s->values, err));
     ST_TRY(check_teacher_weight(s, err));
+    ST_TRY(check_temperature(s, err));
     ST_TRY(check_globs(o->freeze, "freeze", err));
     ST_TRY(check_globs(st_optim_value(&s->values, "no_decay")->s, "no_decay", err));
     return st_step_is_scaled(s) ? st_loss_scale_check(&s->values, err) : (stator_status)STATOR_OK;

@@ -26,7 +26,7 @@ static stator_status fail_training(const stator_graph_view *v, const stator_node
 {
     const stator_op_desc *op = stator_op_at(v, row->op);
     const char *name =
-        row->origin != 0 ? stator_string_at(v, stator_origin_at(v, row->origin)->name) : "";
+        row->origin != 0 ? stator_string_at(v, stator_origin_at(v, row->origin)->name) : op->name;
     return st_fail(err, STATOR_INVALID_ARGUMENT,
                    "node '%s' (%s) computes as in training; load the teacher in its mode for "
                    "inference",
@@ -62,6 +62,7 @@ stator_status st_step_open_teacher(st_train_step *s, stator_diag **err)
 
 void st_step_close_teacher(st_train_step *s)
 {
+    st_free(s->module->mem, s->teacher_alias);
     st_linker_deinit(&s->linker);
     st_module_destroy(s->teacher);
 }

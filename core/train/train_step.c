@@ -144,14 +144,28 @@ static stator_status prepare(st_module *module, const stator_train_options *opti
                : st_pass_run(st_pass_find("canonicalize"), &ctx, module->root, &module->root, err);
 }
 
+/* A name of the file that no value of the graph has becomes that of the value which stands for it,
+ * as the operand of an Identity, or of a Dropout for inference. *out_text is the context's. */
+static stator_status find_output(const stator_model *model, const st_module *module,
+                                 const char **name, char **out_text, stator_diag **err)
+{
+    if (*name != NULL && st_step_find_value(module->root, *name) == 0) {
+        ST_TRY(st_model_find_alias(model, *name, out_text, err));
+        *name = *out_text != NULL ? *out_text : *name;
+    }
+    return STATOR_OK;
+}
+
 static stator_status open_teacher(st_train_step *s, stator_diag **err)
 {
-    const stator_train_options *o = &s->options;
+    stator_train_options *o = &s->options;
     stator_diag *diag = NULL;
     if (o->teacher == NULL) {
         return STATOR_OK;
     }
     stator_status status = st_model_copy(o->teacher, &s->teacher, &diag);
+    ST_THEN(status,
+            find_output(o->teacher, s->teacher, &o->teacher_output, &s->teacher_alias, &diag));
     ST_THEN(status, prepare(s->teacher, o, o->teacher_output, &diag));
     ST_THEN(status, st_step_open_teacher(s, &diag));
     if (status != STATOR_OK) {
@@ -203,18 +217,6 @@ static stator_status keep_less(st_module *module, const stator_train_options *op
                : st_joint_rematerialise(module, &limits, ctx, NULL, err);
 }
 
-/* A name of the file that no value of the graph has becomes that of the value which stands for it,
- * as the operand of an Identity, or of a Dropout for inference. *out_text is the context's. */
-static stator_status find_output(const stator_model *model, const st_module *module,
-                                 stator_train_options *options, char **out_text, stator_diag **err)
-{
-    if (options->output != NULL && st_step_find_value(module->root, options->output) == 0) {
-        ST_TRY(st_model_find_alias(model, options->output, out_text, err));
-        options->output = *out_text != NULL ? *out_text : options->output;
-    }
-    return STATOR_OK;
-}
-
 stator_status stator_model_train_step(const stator_model *model,
                                       const stator_train_options *options, stator_model **out_step)
 {
@@ -230,7 +232,7 @@ stator_status stator_model_train_step(const stator_model *model,
                          "the teacher is a model of another context than the model that learns");
     }
     ST_THEN(status, st_model_copy(model, &copy, &diag));
-    ST_THEN(status, find_output(model, copy, &whole, &output, &diag));
+    ST_THEN(status, find_output(model, copy, &whole.output, &output, &diag));
     ST_THEN(status, make_step(copy, &whole, &roles, &diag));
     ST_THEN(status, keep_less(copy, &whole, model->ctx, &diag));
     st_free(&model->ctx->mem, output);

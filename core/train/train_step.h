@@ -36,6 +36,7 @@ typedef struct st_train_step {
     st_module *teacher;      /* a copy of the teacher's module; NULL: there is none */
     st_linker linker;        /* of its graph into the step */
     stator_ref teacher_read; /* of its graph: what the loss compares with `read` */
+    char *teacher_alias;     /* the name of that value, where the one given stands for it; NULL */
     uint8_t *uses;           /* st_input_use, by input of `from` */
     uint8_t *is_statistic;   /* by input of `from`: a parameter that is running statistics */
     stator_ref *trained;     /* inputs of `from` */

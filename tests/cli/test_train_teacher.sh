@@ -89,6 +89,13 @@ says 3 '--teacher-output and --teacher-loss need --teacher' "${fit[@]}" --teache
 says 3 '--loss is missing' train line.stir --data line.npz
 says 3 'no/such.onnx' "${alone[@]}" --teacher no/such.onnx --data points.npz
 says 3 "no loss 'mss'; did you mean 'mse'?" "${alone[@]}" --teacher-loss mss --data points.npz
+says 3 'option temperature is 0, expected a number above 0' "${alone[@]}" --teacher-loss kl_div --opt temperature=0 --data points.npz
+says 3 'the loss has rank 2, and a step needs a scalar' "${alone[@]}" --teacher-loss kl_div --opt reduction=none --data points.npz
+cp norm.onnx kept.onnx
+for option in --log --plot; do
+    says 3 "$option 'norm.onnx' would be written over --teacher" "${alone[@]}" --teacher norm.onnx --data points.npz "$option" norm.onnx
+done
+cmp norm.onnx kept.onnx || fail "the teacher was written over"
 says 3 'the loss nll compares with class indices' "${alone[@]}" --teacher-loss nll --data points.npz
 says 3 "the teacher: the model has no output 'lime', did you mean 'line'?" "${alone[@]}" --teacher-output lime --data points.npz
 says 3 'option teacher_weight is 2, expected a number from 0 to 1' "${both[@]}" --opt teacher_weight=2 --data line.npz

@@ -40,6 +40,7 @@ cli_status train_check_places(const train_settings *s, const char *step_file)
         {STDOUT, step_file == NULL ? "/dev/stdout" : NULL, true},
         {"--data", s->data, false},
         {"--val", s->val, false},
+        {"--teacher", s->teacher, false},
         {"the model", s->path, false},
     };
     const size_t n = sizeof places / sizeof places[0];

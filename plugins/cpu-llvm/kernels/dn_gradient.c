@@ -165,7 +165,7 @@ static uint64_t scratch_of(const tiles *t)
         all_floats(t) + DN_GRADIENT_VECTORS * t->d.isa->lanes + tile_count(t) * t->tile_floats;
     return (uint64_t)floats * sizeof(float) +
            (uint64_t)(t->d.places * t->list) * sizeof(dn_gradient_pixels) +
-           (uint64_t)t->d.places * sizeof(int64_t);
+           ((uint64_t)t->d.places + 1u) * sizeof(int64_t);
 }
 
 /* Sums first, which begin at a cache line then. */
@@ -177,7 +177,8 @@ static void set_memory(tiles *t, void *scratch)
     t->x = t->g + t->g_lines * t->d.out[2] * t->column_tiles * t->columns * groups;
     t->met = (dn_gradient_pixels *)(void *)(t->x + t->x_lines * t->d.in[2] * t->row_tiles *
                                                        t->pitch * groups);
-    t->n_met = (int64_t *)(void *)(t->met + t->d.places * t->list);
+    const uintptr_t counts = (uintptr_t)(t->met + t->d.places * t->list);
+    t->n_met = (int64_t *)((counts + sizeof(int64_t) - 1u) / sizeof(int64_t) * sizeof(int64_t));
 }
 
 /* ---- lines of a block ---- */

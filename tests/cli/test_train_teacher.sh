@@ -65,8 +65,11 @@ nodes = [b.node("BatchNormalization", ["x", "scale", "shift", "mean", "var"], ["
 weights = [weight("scale", [2], 1, 1), weight("shift", [2], 0.25, 0), weight("mean", [2], 0, 0), weight("var", [2], 1, 1),
            weight("w", [2, 1], 2, -1)]
 open("norm.onnx", "wb").write(b.model(nodes, [b.value("x", ["M", 2])], [b.value("y", ["M", 1])], weights))
+nodes = [b.node("MatMul", ["x", "w"], ["h"]), b.node("Dropout", ["h"], ["d"]), b.node("Relu", ["d"], ["y"])]
+open("drop.onnx", "wb").write(b.model(nodes, [b.value("x", ["M", 2])], [b.value("y", ["M", 1])], weights[-1:]))
 END
 says 0 '60 steps: loss' "${alone[@]}" --teacher norm.onnx --data points.npz --val points.npz --epochs 20
+says 0 '3 steps: loss' "${alone[@]}" --teacher drop.onnx --teacher-output d --data points.npz # for inference that is h
 
 # ---- checkpoints ----
 

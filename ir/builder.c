@@ -386,6 +386,24 @@ const char *st_list_name(const char *names, uint32_t k, uint32_t *out_len, char 
     return NULL;
 }
 
+uint32_t st_list_place(const char *names, const char *name, uint32_t len)
+{
+    for (uint32_t k = 0;; k++) {
+        uint32_t n = 0;
+        char mark = 0;
+        const char *text = st_list_name(names, k, &n, &mark);
+        if (text == NULL) {
+            return UINT32_MAX;
+        }
+        if (n == len && strncmp(text, name, n) == 0) {
+            return k;
+        }
+        if (mark == '*') {
+            return UINT32_MAX;
+        }
+    }
+}
+
 static stator_status check_operands(const stator_builder *b, const st_op *op,
                                     const stator_node_desc *desc, stator_diag **err)
 {

@@ -13,6 +13,8 @@ stator_status st_build_attr_rows(stator_builder *b, const st_op *op, const stato
 /* Name k of a comma-separated list such as "x, w, b?" or "xs*" (the last one repeats when it ends
  * in '*'), for messages; *out_mark is '?', '*' or 0. NULL past the end. */
 const char *st_list_name(const char *names, uint32_t k, uint32_t *out_len, char *out_mark);
+/* The place of a name of `len` bytes in such a list; UINT32_MAX: it is not there. */
+uint32_t st_list_place(const char *names, const char *name, uint32_t len);
 /* Appends a node with these attribute rows, regions and result types, without any check. */
 stator_status st_build_raw_node(stator_builder *b, const stator_node_row *row,
                                 const stator_ref *operands, const stator_attr_row *attrs,

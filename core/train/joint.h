@@ -30,11 +30,11 @@ stator_status st_joint_prepare(st_module *module, const char *autocast, stator_d
  * is not OK is returned. Ends the builder also on failure.
  * INVALID_ARGUMENT: a size is read that no input tells. */
 stator_status st_joint_finish(stator_builder *b, stator_status status, stator_diag **err);
+/* The same of the graph that is the module's root by now. */
+stator_status st_joint_tidy(st_module *module, stator_diag **err);
 /* The backward part of the module's root computes again what the limits ask for. Where the work for
  * that is capped, the log says so, and *out_is_capped, which may be NULL. */
 stator_status st_joint_rematerialise(st_module *module, const st_keep_limits *limits,
                                      stator_ctx *ctx, bool *out_is_capped, stator_diag **err);
-/* The same of the graph that is the module's root by now. */
-stator_status st_joint_tidy(st_module *module, stator_diag **err);
 
 #endif

@@ -44,10 +44,17 @@ uint64_t st_step_roles_room(const st_train_step *s)
     return (s->v->n_inputs + UINT64_C(2)) * (ST_STEP_STATES_MAX + 3u) + n_taught + STATOR_ROLE_STEP;
 }
 
-bool st_step_is_taken(const st_train_step *s, const char *name)
+static bool is_taken(const st_train_step *s, const char *name)
 {
     const uint32_t string = st_module_string(s->module, name, strlen(name));
     return string != 0 && (st_map_get(&s->names, string) != 0 || st_build_has_input(s->e.b, name));
+}
+
+void st_step_free_name(const st_train_step *s, char *name, size_t room)
+{
+    while (is_taken(s, name) && strlen(name) < room - 1u) {
+        (void)strcat(name, "_");
+    }
 }
 
 stator_ref st_step_input(st_train_step *s, enum stator_train_role role, const char *name,
@@ -55,9 +62,7 @@ stator_ref st_step_input(st_train_step *s, enum stator_train_role role, const ch
 {
     char free_name[280];
     (void)snprintf(free_name, sizeof free_name, "%.256s", name);
-    while (st_step_is_taken(s, free_name) && strlen(free_name) < sizeof free_name - 1u) {
-        (void)strcat(free_name, "_");
-    }
+    st_step_free_name(s, free_name, sizeof free_name);
     const stator_ref type = st_module_type(s->module, dtype, rank, dims);
     if (!stator_emit_check(&s->e, type != 0 ? STATOR_OK : st_fail_oom(s->e.err))) {
         return 0;

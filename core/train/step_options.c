@@ -42,6 +42,12 @@ const char *st_step_value_name(const st_train_step *s, stator_ref value)
     return stator_string_at(s->v, stator_value_at(s->v, value)->name);
 }
 
+const char *st_step_node_name(const stator_graph_view *v, stator_ref node)
+{
+    const char *name = stator_node_origin(v, node);
+    return name[0] != '\0' ? name : stator_op_at(v, stator_node_at(v, node)->op)->name;
+}
+
 bool st_step_is_float(const st_train_step *s, stator_ref value)
 {
     return st_dtype_class(stator_value_type(s->v, value)->dtype) == STATOR_CLASS_FLOAT;

@@ -40,16 +40,10 @@ static const char *statistic(const st_op_def *def, uint32_t k, char name[48])
 /* The result of the node that becomes of these statistics; 0: none. */
 static stator_ref new_statistic(const stator_node_row *row, const st_op_def *def, const char *name)
 {
-    char wanted[56], mark = 0;
-    uint32_t len = 0;
-    (void)snprintf(wanted, sizeof wanted, "new_%s", name);
-    for (uint32_t k = 0; k < row->result_count; k++) {
-        const char *text = st_list_name(def->results, k, &len, &mark);
-        if (text != NULL && strlen(wanted) == len && strncmp(text, wanted, len) == 0) {
-            return row->result_begin + k;
-        }
-    }
-    return 0;
+    char wanted[56];
+    const int len = snprintf(wanted, sizeof wanted, "new_%s", name);
+    const uint32_t k = st_list_place(def->results, wanted, (uint32_t)len);
+    return k < row->result_count ? row->result_begin + k : 0;
 }
 
 bool st_step_makes_statistics(const st_module *m, const stator_node_row *row)
@@ -86,12 +80,6 @@ static stator_ref parameter_of(const scope *at, stator_ref value)
 
 /* ---- which parameters they are ---- */
 
-static const char *node_name(const scope *at, stator_ref node)
-{
-    const char *name = stator_node_origin(at->v, node);
-    return name[0] != '\0' ? name : stator_op_at(at->v, stator_node_at(at->v, node)->op)->name;
-}
-
 /* The statistics of operand k are updated: is that something that a step can do? */
 static stator_status check_update(const st_train_step *s, const scope *at, stator_ref node,
                                   uint32_t k, stator_diag **err)
@@ -104,14 +92,14 @@ static stator_status check_update(const st_train_step *s, const scope *at, stato
     ST_FAIL_IF(at->outer != NULL, err, STATOR_UNSUPPORTED,
                "node '%s' stands in a branch or a body, from which a step cannot write its new "
                "running statistics back to '%s': the option freeze keeps '%s' as it is",
-               node_name(at, node), text, text);
+               st_step_node_name(at->v, node), text, text);
     for (uint32_t i = 0; i < k; i++) {
         ST_FAIL_IF(statistic(def, i, name) != NULL &&
                        parameter_of(at, stator_operand(at->v, row, i)) == parameter,
                    err, STATOR_UNSUPPORTED,
                    "node '%s' has '%s' as two of its running statistics, which become two values: "
                    "the option freeze keeps it as it is",
-                   node_name(at, node), text);
+                   st_step_node_name(at->v, node), text);
     }
     return STATOR_OK;
 }

@@ -21,18 +21,6 @@
 
 /* ---- the teacher's graph ---- */
 
-static stator_status fail_training(const stator_graph_view *v, const stator_node_row *row,
-                                   stator_diag **err)
-{
-    const stator_op_desc *op = stator_op_at(v, row->op);
-    const char *name =
-        row->origin != 0 ? stator_string_at(v, stator_origin_at(v, row->origin)->name) : op->name;
-    return st_fail(err, STATOR_INVALID_ARGUMENT,
-                   "node '%s' (%s) computes as in training; load the teacher in its mode for "
-                   "inference",
-                   name, op->name);
-}
-
 /* A teacher draws no random numbers, makes no running statistics and writes none of its inputs. */
 static stator_status check_inference(const stator_graph *graph, stator_diag **err)
 {
@@ -44,7 +32,10 @@ static stator_status check_inference(const stator_graph *graph, stator_diag **er
         const stator_node_row *row = stator_node_at(v, node);
         if ((stator_op_at(v, row->op)->flags & STATOR_OP_RANDOM) != 0 ||
             st_step_makes_statistics(graph->module, row)) {
-            return fail_training(v, row, err);
+            return st_fail(err, STATOR_INVALID_ARGUMENT,
+                           "node '%s' (%s) computes as in training; load the teacher in its mode "
+                           "for inference",
+                           st_step_node_name(v, node), stator_op_at(v, row->op)->name);
         }
         for (uint32_t k = 0; k < row->region_count; k++) {
             ST_TRY(check_inference(stator_region_at(v, row, k), err));
@@ -278,9 +269,7 @@ void st_step_add_teacher_params(st_train_step *s)
             continue;
         }
         (void)snprintf(name, sizeof name, "teacher_%.256s", taught_name(s, i));
-        while (st_step_is_taken(s, name) && strlen(name) < sizeof name - 1u) {
-            (void)strcat(name, "_");
-        }
+        st_step_free_name(s, name, sizeof name);
         stator_emit_check(&s->e, st_linker_add_param(&s->linker, s->e.b, i, name, s->e.err));
     }
 }

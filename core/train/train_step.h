@@ -68,6 +68,8 @@ bool st_step_is_accumulating(const st_train_step *s);
 /* Does one of the globs, which have commas between, match? They have been checked. */
 bool st_step_matches(const char *globs, const char *name);
 const char *st_step_value_name(const st_train_step *s, stator_ref value);
+/* The name of a node of any graph, for messages; one without is called by its op. */
+const char *st_step_node_name(const stator_graph_view *v, stator_ref node);
 bool st_step_is_float(const st_train_step *s, stator_ref value);
 
 /* ---- running statistics: step_statistics.c ---- */
@@ -88,8 +90,9 @@ stator_status st_step_choose_inputs(st_train_step *s, stator_diag **err);
 void st_step_add_data(st_train_step *s);
 /* What is trained comes behind the data. */
 void st_step_add_state(st_train_step *s);
-/* Has an input of the step, or of the model, this name? */
-bool st_step_is_taken(const st_train_step *s, const char *name);
+/* Puts `_` at the end of the name, an array of `room` bytes, as long as an input of the step, or of
+ * the model, has it. */
+void st_step_free_name(const st_train_step *s, char *name, size_t room);
 /* An input under a name that is free. */
 stator_ref st_step_input(st_train_step *s, enum stator_train_role role, const char *name,
                          stator_dtype dtype, uint32_t rank, const stator_ref *dims);

@@ -21,15 +21,8 @@ typedef struct switcher {
 static stator_ref operand_named(const st_copy *c, const stator_node_row *row, const st_op_def *def,
                                 const char *name, uint32_t n)
 {
-    for (uint32_t k = 0; k < row->operand_count; k++) {
-        uint32_t len = 0;
-        char mark = 0;
-        const char *text = st_list_name(def->operands, k, &len, &mark);
-        if (text != NULL && len == n && strncmp(text, name, n) == 0) {
-            return c->map[stator_operand(c->v, row, k)];
-        }
-    }
-    return 0;
+    const uint32_t k = st_list_place(def->operands, name, n);
+    return k < row->operand_count ? c->map[stator_operand(c->v, row, k)] : 0;
 }
 
 static stator_status read_attrs(switcher *s, const stator_node_row *row,

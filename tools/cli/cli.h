@@ -356,6 +356,8 @@ void cli_graph_print_json(const cli_graph *g, cJSON *root);
 
 /* ---- compiling ---- */
 
+/* The number of --budget; whether it lies from 0 to 1 the library says. */
+cli_status cli_read_budget(const char *text, int json, double *out_budget);
 /* Storage that options of a compile point at. */
 typedef struct cli_options_room {
     const char *keys[CLI_OPTIONS_MAX];

@@ -422,6 +422,15 @@ static bool check_fallback(stator_ctx *ctx, const char *name, int json)
     return cli_unknown_backend(ctx, name, json) == CLI_OK;
 }
 
+cli_status cli_read_budget(const char *text, int json, double *out_budget)
+{
+    char *end = NULL;
+    *out_budget = strtod(text, &end);
+    CLI_FAIL_IF(end == text || *end != '\0', json, "INVALID_ARGUMENT", NULL,
+                "--budget '%s' is no number from 0 to 1", text);
+    return CLI_OK;
+}
+
 bool cli_split_options(const cli_list *pairs, int json, cli_options_room *room)
 {
     for (uint32_t k = 0; k < pairs->count; k++) {

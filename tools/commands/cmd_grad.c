@@ -187,12 +187,9 @@ static cli_status plan(grad *c)
 {
     stator_partition_options options = {
         .struct_size = sizeof options, .plan = c->plan, .facts = &c->facts};
-    char *end = NULL;
     if (c->budget != NULL) {
         options.flags = STATOR_PARTITION_BUDGET;
-        options.budget = strtod(c->budget, &end);
-        CLI_FAIL_IF(end == c->budget || *end != '\0', c->g.common.json, "INVALID_ARGUMENT", NULL,
-                    "--budget '%s' is no number from 0 to 1", c->budget);
+        CLI_TRY(cli_read_budget(c->budget, c->g.common.json, &options.budget));
     }
     stator_model *planned = NULL;
     CLI_TRY_CTX(c->g.ctx, c->g.common.json,

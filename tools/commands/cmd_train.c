@@ -116,11 +116,8 @@ static cli_status read_options(train_command *c)
         add_option(c, "clip_norm", c->clip_norm);
     }
     if (c->budget != NULL) {
-        char *end = NULL;
-        o->budget = strtod(c->budget, &end);
         o->flags |= STATOR_TRAIN_BUDGET;
-        CLI_FAIL_IF(end == c->budget || *end != '\0', c->s.common.json, INVALID, NULL,
-                    "--budget '%s' is no number from 0 to 1", c->budget);
+        CLI_TRY(cli_read_budget(c->budget, c->s.common.json, &o->budget));
     }
     if (needs_total(c)) {
         CLI_FAIL_IF(c->s.data == NULL, c->s.common.json, INVALID, NULL,

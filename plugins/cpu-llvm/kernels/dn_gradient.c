@@ -94,18 +94,12 @@ typedef struct tiles {
     bool is_first, is_last;
 } tiles;
 
-/* Lines of the image that `n` lines of the output meet on an axis, at most. */
-static int64_t lines_met(const dn_gradient *d, uint32_t axis, int64_t n)
-{
-    const int64_t met = (n - 1) * d->stride[axis] + (d->kernel[axis] - 1) * d->dilation[axis] + 1;
-    return st_min_i64(d->in[axis], met);
-}
-
 static void set_lines(tiles *t)
 {
     const dn_gradient *d = &t->d;
     t->g_lines = t->images * t->lines[0] * t->lines[1];
-    t->x_lines = t->images * lines_met(d, 0, t->lines[0]) * lines_met(d, 1, t->lines[1]);
+    t->x_lines = t->images * dn_gradient_lines_met(d, 0, t->lines[0]) *
+                 dn_gradient_lines_met(d, 1, t->lines[1]);
 }
 
 /* Floats of panels of so many channels and features. */
@@ -186,18 +180,6 @@ static void set_memory(tiles *t, void *scratch)
 static int64_t length(dn_gradient_range range)
 {
     return range.end - range.begin;
-}
-
-/* Lines of the image on axis 0 or 1 that the block meets. */
-static dn_gradient_range lines_in(const tiles *t, uint32_t axis)
-{
-    const dn_gradient *d = &t->d;
-    const dn_gradient_range at = t->at[axis + 1];
-    const int64_t first = at.begin * d->stride[axis] - d->pad[axis];
-    const int64_t last =
-        (at.end - 1) * d->stride[axis] - d->pad[axis] + (d->kernel[axis] - 1) * d->dilation[axis];
-    const int64_t begin = st_min_i64(st_max_i64(0, first), d->in[axis]);
-    return (dn_gradient_range){begin, st_max_i64(begin, st_min_i64(d->in[axis], last + 1))};
 }
 
 /* The part of an axis of the block that meets the image at place k. */
@@ -383,8 +365,8 @@ static void run_block(tiles *t, stator_ctx *ctx)
     const dn_gradient *d = &t->d;
     const stator_host *host = d->s->threads > 1 ? d->op->lib->host : NULL;
     const int64_t floats = d->in[2] * d->s->channels + d->out[2] * d->s->features;
-    t->in[0] = lines_in(t, 0);
-    t->in[1] = lines_in(t, 1);
+    t->in[0] = dn_gradient_lines_of(d, 0, t->at[1]);
+    t->in[1] = dn_gradient_lines_of(d, 1, t->at[2]);
     note_places(t);
     const int64_t g_lines = length(t->at[0]) * length(t->at[1]) * length(t->at[2]);
     const int64_t x_lines = length(t->at[0]) * length(t->in[0]) * length(t->in[1]);

@@ -91,6 +91,11 @@ void dn_gradient_give(const dn_gradient *d, const float *sums, int64_t n, int64_
 /* Those of an axis whose window has a pixel of the image at place k. */
 dn_gradient_range dn_gradient_met(const dn_gradient *d, uint32_t axis, int64_t k);
 
+/* Lines of the image on an axis that `n` lines of the output meet, at most. */
+int64_t dn_gradient_lines_met(const dn_gradient *d, uint32_t axis, int64_t n);
+/* Those that these lines of the output meet. */
+dn_gradient_range dn_gradient_lines_of(const dn_gradient *d, uint32_t axis, dn_gradient_range out);
+
 /* ---- dn_gradient_depthwise.c ---- */
 
 uint64_t dn_gradient_depthwise_scratch(const dn_gradient *d);

@@ -106,15 +106,9 @@ static void note_all(depthwise *w)
 
 /* ---- sizes ---- */
 
-/* Lines of the image that `n` lines of the output meet, at most. */
-static int64_t lines_met(const dn_gradient *d, int64_t n)
-{
-    return st_min_i64(d->in[1], (n - 1) * d->stride[1] + (d->kernel[1] - 1) * d->dilation[1] + 1);
-}
-
 static int64_t block_floats(const dn_gradient *d, int64_t n)
 {
-    return (lines_met(d, n) * d->in[2] + n * d->out[2]) * d->isa->lanes;
+    return (dn_gradient_lines_met(d, 1, n) * d->in[2] + n * d->out[2]) * d->isa->lanes;
 }
 
 static void depthwise_init(depthwise *w, const dn_gradient *d)
@@ -224,11 +218,7 @@ static void run_plane(const depthwise *w, block *b, int64_t k0, dn_gradient_rang
 static void run_block(const depthwise *w, block *b, int64_t begin, int64_t end)
 {
     const dn_gradient *d = w->d;
-    const int64_t first = b->out.begin * d->stride[1] - d->pad[1];
-    const int64_t last =
-        (b->out.end - 1) * d->stride[1] - d->pad[1] + (d->kernel[1] - 1) * d->dilation[1];
-    b->in.begin = st_min_i64(st_max_i64(0, first), d->in[1]);
-    b->in.end = st_max_i64(b->in.begin, st_min_i64(d->in[1], last + 1));
+    b->in = dn_gradient_lines_of(d, 1, b->out);
     pack_lines(w, b,
                (const float *)d->at[DN_Y] + b->image * d->s->y.dims[0] + b->deep * d->g_dim[0],
                false, b->g);
@@ -272,7 +262,7 @@ static void run_range(void *self, int64_t begin, int64_t end)
     }
     const int64_t blocks = (d->out[1] + w->block - 1) / w->block;
     block b = {.x = dn_scratch_data(scratch)};
-    b.g = b.x + lines_met(d, w->block) * d->in[2] * d->isa->lanes;
+    b.g = b.x + dn_gradient_lines_met(d, 1, w->block) * d->in[2] * d->isa->lanes;
     for (int64_t i = 0; i < d->s->images * d->out[0] * blocks; i++) {
         b.image = i / blocks / d->out[0];
         b.deep = i / blocks % d->out[0];

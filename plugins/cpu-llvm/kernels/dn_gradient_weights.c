@@ -17,6 +17,21 @@ dn_gradient_range dn_gradient_met(const dn_gradient *d, uint32_t axis, int64_t k
     return (dn_gradient_range){st_min_i64(begin, end), end};
 }
 
+int64_t dn_gradient_lines_met(const dn_gradient *d, uint32_t axis, int64_t n)
+{
+    const int64_t met = (n - 1) * d->stride[axis] + (d->kernel[axis] - 1) * d->dilation[axis] + 1;
+    return st_min_i64(d->in[axis], met);
+}
+
+dn_gradient_range dn_gradient_lines_of(const dn_gradient *d, uint32_t axis, dn_gradient_range out)
+{
+    const int64_t first = out.begin * d->stride[axis] - d->pad[axis];
+    const int64_t last =
+        (out.end - 1) * d->stride[axis] - d->pad[axis] + (d->kernel[axis] - 1) * d->dilation[axis];
+    const int64_t begin = st_min_i64(st_max_i64(0, first), d->in[axis]);
+    return (dn_gradient_range){begin, st_max_i64(begin, st_min_i64(d->in[axis], last + 1))};
+}
+
 /* Do the weights of a window, and windows of channels, lie one behind the other? */
 static bool are_weights_dense(const dn_gradient *d)
 {

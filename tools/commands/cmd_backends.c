@@ -15,11 +15,13 @@ typedef struct flags {
     int self_test; /* of stator backends */
 } flags;
 
-/* Hidden without --all: debug and experimental items that are not references. */
+/* Hidden without --all: debug items, and experimental ones that cannot be used, unless they are
+ * references. */
 static bool is_hidden(const stator_item_info *info)
 {
     return !st_list_has(info->tags, "reference") &&
-           (st_list_has(info->tags, "debug") || st_list_has(info->tags, "experimental"));
+           (st_list_has(info->tags, "debug") ||
+            (st_list_has(info->tags, "experimental") && strcmp(info->state, "AVAILABLE") != 0));
 }
 
 static cli_status list_items(stator_ctx *ctx, const flags *f, bool backends_only)
@@ -126,7 +128,8 @@ static cli_status list_command(bool backends_only, int argc, char **argv)
 {
     flags f = {0};
     const cli_option own[] = {
-        {"--all", CLI_FLAG, &f.all, NULL, "also those tagged debug or experimental"},
+        {"--all", CLI_FLAG, &f.all, NULL,
+         "also those tagged debug, and experimental ones that cannot be used"},
         {"--probe", CLI_FLAG, &f.probe, NULL, "load and try each one, in a child process"},
         {"--self-test", CLI_FLAG, &f.self_test, NULL,
          "of the backend that is named: try what its kernels use on each device"},

@@ -305,7 +305,7 @@ def step(name):
     def make():
         models()
         import gen_train
-        build, rows, batch, input_name = gen_train.CASES[name]
+        build, rows, batch, input_name = (gen_train.CASES | gen_train.WHOLE)[name]
         x, target = rows(batch, name)
         teacher = gen_train.TEACHERS[name]().eval() if name in gen_train.TEACHERS else None
         return Case(build().train(), [x, target], [input_name, "target"], ["loss"], teacher=teacher)
@@ -361,6 +361,8 @@ CASES = [
     Row("train_resnet18", step("resnet18"), goal=(1.15, 1.15), **STEP),
     Row("train_unet", step("unet"), goal=(1.0, 1.0), **STEP),
     Row("train_lstm", step("lstm"), goal=(1.0, 1.0), **STEP),
+    Row("train_vit_b16", step("vit_b16"), vision=True, **STEP),
+    Row("train_bert_base", step("bert_base"), vision=True, **STEP),
     Row("train_distill", step("distill"), goal=(1.0, 1.0), **STEP),
 ]
 

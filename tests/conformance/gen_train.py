@@ -72,14 +72,14 @@ class Student(nn.Module):
         return self.head(self.body(x).mean((2, 3)))
 
 
-def vit():
+def vit(depth=2):
     import timm
-    return lib.seeded_init(timm.create_model("vit_base_patch16_224", pretrained=False, depth=2), "vit-train")
+    return lib.seeded_init(timm.create_model("vit_base_patch16_224", pretrained=False, depth=depth), "vit-train")
 
 
-def bert():
+def bert(layers=2):
     from transformers import BertConfig, BertModel
-    config = BertConfig(num_hidden_layers=2, attn_implementation="eager", hidden_dropout_prob=0.0,
+    config = BertConfig(num_hidden_layers=layers, attn_implementation="eager", hidden_dropout_prob=0.0,
                         attention_probs_dropout_prob=0.0)
     return lib.seeded_init(Sentences(BertModel(config)), "bert-train", emb_std=0.1)
 
@@ -149,6 +149,11 @@ CASES = {
     "unet": (unet, pixels(3, 128, 128), 4, "x"),
     "lstm": (lstm, images(20, 50, 40), 32, "x"),
     "distill": (student, images(1000, 3, 64, 64), 8, "x"),
+}
+# Networks that are not cut, whose steps are compiled by bench/peers.py.
+WHOLE = {
+    "vit_b16": (lambda: vit(12), images(1000, 3, 224, 224), 1, "x"),
+    "bert_base": (lambda: bert(12), sentences(30522, 128), 1, "ids"),
 }
 TEACHERS = {"distill": gen_models.resnet18}
 

@@ -293,12 +293,29 @@ static bool is_of_integers(const cg_unit *unit, stator_ref value, uint32_t depth
     return false;
 }
 
+/* Marks values that a reduction folds over axis 1 alone. */
+static void mark_channel_folds(cg_unit *unit, uint8_t *marks)
+{
+    for (stator_ref ref = 1; ref <= unit->view->n_nodes; ref++) {
+        const cg_node node = cg_node_of(unit, ref);
+        const cg_lowering *lowering = cg_lowering_of(node.row->op);
+        cg_fold fold = {0};
+        if (lowering && lowering->fold && !lowering->repeats) {
+            lowering->fold(&node, &fold);
+        }
+        if (fold.is_reduction && fold.n_inner == 1 && fold.at[0] == 1) {
+            marks[stator_operand(unit->view, node.row, 0)] = 1;
+        }
+    }
+}
+
 /* How values are used, by value. */
 typedef struct uses {
-    uint8_t *marks;      /* asked for again and again */
-    uint8_t *recomputed; /* made again and again */
-    uint8_t *scaled;     /* bytes, scaled for several */
-    uint8_t *outputs;    /* outputs of the graph */
+    uint8_t *marks;         /* asked for again and again */
+    uint8_t *recomputed;    /* made again and again */
+    uint8_t *scaled;        /* bytes, scaled for several */
+    uint8_t *outputs;       /* outputs of the graph */
+    uint8_t *channel_folds; /* a reduction folds axis 1 alone */
 } uses;
 
 static bool wants_root(const cg_unit *unit, const stator_node_row *row, const cg_lowering *lowering,
@@ -483,10 +500,11 @@ static bool shows_channels(const cg_node *transpose)
     return rank > 2u && cg_attr_int_at(transpose, STATOR_transpose_perm, 1) == (int64_t)rank - 1;
 }
 
-/* A value that is only ever seen transposed is stored so: then the transpose moves nothing. But
- * what is made element by element stays as its operands are where that is channels last. `user`: a
- * node that reads it. */
-static bool follow_transpose(cg_unit *unit, stator_ref value, stator_ref user)
+/* A value that is only ever seen transposed is stored so: then the transpose moves nothing. Where
+ * it shows channels, what is made element by element stays as its operands are, which may lie with
+ * channels last, and so does a fold whose channels are folded in turn (the scores of a loss), since
+ * neighbours are then folded, by whole vectors. `user`: a node that reads it. */
+static bool follow_transpose(cg_unit *unit, stator_ref value, stator_ref user, const uses *by)
 {
     cg_value *v = &unit->values[value];
     uint32_t order[CG_RANK_MAX];
@@ -497,7 +515,8 @@ static bool follow_transpose(cg_unit *unit, stator_ref value, stator_ref user)
     if (node.row->op != STATOR_OPCODE_transpose) {
         return true;
     }
-    if (shows_channels(&node) && !unit->roots.data[v->root - 1u].is_fold) {
+    const bool is_fold = unit->roots.data[v->root - 1u].is_fold;
+    if (shows_channels(&node) && (!is_fold || by->channel_folds[node.row->result_begin])) {
         return true;
     }
     for (uint32_t a = 0; a < v->rank; a++) {
@@ -549,7 +568,7 @@ static stator_status make_node_roots(cg_unit *unit, const uses *by, stator_diag 
                 ST_TRY(add_root(unit, value, node, err));
             }
             const bool is_free = !by->outputs[value] && !(out->flags & CG_VALUE_DENSE);
-            ST_TRY_MEM(!is_free || follow_transpose(unit, value, users[value]), err);
+            ST_TRY_MEM(!is_free || follow_transpose(unit, value, users[value], by), err);
         }
     }
     return STATOR_OK;
@@ -764,16 +783,18 @@ stator_status cg_make_roots(cg_unit *unit, stator_diag **err)
 {
     const stator_graph_view *v = unit->view;
     const uint64_t n = (uint64_t)v->n_values + 1u;
-    uint8_t *marks = st_arena_zalloc(&unit->arena, n, 4);
+    uint8_t *marks = st_arena_zalloc(&unit->arena, n, 5);
     ST_TRY_MEM(marks, err);
     const uses by = {.marks = marks,
                      .recomputed = marks + n,
                      .scaled = marks + 2u * n,
-                     .outputs = marks + 3u * n};
+                     .outputs = marks + 3u * n,
+                     .channel_folds = marks + 4u * n};
     ST_TRY(cg_find_binds(unit, err));
     mark_repeated(unit, by.marks);
     mark_broadcast_recompute(unit, by.recomputed);
     mark_scaled(unit, by.scaled);
+    mark_channel_folds(unit, by.channel_folds);
     for (uint32_t k = 0; k < v->n_outputs; k++) {
         by.outputs[stator_output_at(v, k)] = 1;
     }

@@ -212,6 +212,7 @@ static stator_status cpu_pipeline(void *self, const stator_options *options,
     sink->stage(sink->self, "decompose");
     sink->stage(sink->self, "canonicalize");
     sink->stage(sink->self, "fold_lean");
+    sink->stage(sink->self, "canonicalize"); /* what rules say of constants that were folded */
     sink->stage(sink->self, "fold_embedding_product");
     sink->stage(sink->self, "lut");
     sink->stage(sink->self, "cse");

@@ -262,6 +262,26 @@ STATOR_OPT_AOT_EAGER_REMATERIALISE=false after && grep -q recomputed out && fail
 STATOR_OPT_AOT_EAGER_MEMORY_BUDGET=0 after && grep -q '"recomputed /mm"' out || fail "budget 0 keeps the product: $(cat out)"
 says 3 'memory_budget' run asks.stir --backend aot_eager --random 3 --backend-option memory_budget=2
 
+# ---- the exponent less 1 is a constant, of which the rules make products ----
+
+cat >cube.stir <<'END'
+stir 1
+graph @cube(%x: f32[40, 8]) {
+  %three = constant {value = f32[] {3}} : f32[]
+  %c = pow(%x, %three) : f32[40, 8]
+  %y = reduce_sum(%c) {axes = [0, 1]} : f32[]
+  return y: %y
+}
+END
+ok grad cube.stir --wrt inputs -o joint.stir
+case " $backends " in
+*" inductor-cpu "*)
+    ok print joint.stir --backend inductor-cpu --after dce
+    [ "$(grep -c '= pow(' out)" = 1 ] || fail "a power in the backward part: $(cat out)"
+    grep -q 'mul(%x, %x)' out || fail "no square in the backward part: $(cat out)"
+    ;;
+esac
+
 # ---- what is refused ----
 
 says 3 "the model has no output 'los', did you mean 'loss'?" grad mlp.stir --loss los

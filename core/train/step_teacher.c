@@ -146,13 +146,15 @@ static stator_status bind_size(st_train_step *s, uint32_t atom, stator_ref size,
         return STATOR_OK;
     }
     st_sym_range(&s->module->symtab, size, &lo, &hi);
-    ST_FAIL_IF(lo < row->lo || hi > row->hi ||
-                   st_sym_divisor(&s->module->symtab, size) % row->divisor != 0,
-               err, STATOR_INVALID_ARGUMENT,
+    const int64_t divisor = st_sym_divisor(&s->module->symtab, size);
+    ST_FAIL_IF(lo < row->lo || hi > row->hi, err, STATOR_INVALID_ARGUMENT,
                "the teacher's size '%s' lies in [%" PRId64 ", %" PRId64
-               "] and is a multiple of %" PRId64
-               ", and that of the model's input '%s' lies in [%" PRId64 ", %" PRId64 "]",
-               st_module_str(s->teacher, row->name), row->lo, row->hi, row->divisor, input, lo, hi);
+               "], and that of the model's input '%s' lies in [%" PRId64 ", %" PRId64 "]",
+               st_module_str(s->teacher, row->name), row->lo, row->hi, input, lo, hi);
+    ST_FAIL_IF(divisor % row->divisor != 0, err, STATOR_INVALID_ARGUMENT,
+               "the teacher's size '%s' is a multiple of %" PRId64
+               ", and that of the model's input '%s' is not",
+               st_module_str(s->teacher, row->name), row->divisor, input);
     ST_TRY_MEM(st_binding_set(&s->linker.sizes, atom, size), err);
     return STATOR_OK;
 }
@@ -194,7 +196,8 @@ static stator_status match_inputs(st_train_step *s, stator_diag **err)
         n_named += data_of_name(s->v, taught_name(s, data_at(v, k))) != 0;
     }
     ST_FAIL_IF(n_named == 0 && n != n_mine, err, STATOR_INVALID_ARGUMENT,
-               "the model has %u inputs and the teacher %u, and no name is of both", n_mine, n);
+               "the model has %u input%s and the teacher %u, and no name is of both", n_mine,
+               n_mine == 1 ? "" : "s", n);
     for (uint32_t k = 0; k < n; k++) {
         const stator_ref taught = data_at(v, k);
         const char *name = taught_name(s, taught);

@@ -22,9 +22,40 @@ static stator_ref loss_seed(st_train_step *s)
     return scalar_like(s, s->scale.now, loss);
 }
 
+/* Does the loss read any of what is trained? */
+static bool reads_trained(st_train_step *s)
+{
+    const stator_graph_view *v = st_graph_view(s->e.b->graph);
+    uint8_t *is_read = st_arena_zalloc(&s->arena, v->n_values + UINT64_C(1), 1);
+    if (!stator_emit_check(&s->e, is_read != NULL ? STATOR_OK : st_fail_oom(s->e.err))) {
+        return true;
+    }
+    is_read[s->loss_value] = 1;
+    for (stator_ref node = v->n_nodes; node > 0; node--) {
+        const stator_node_row *row = stator_node_at(v, node);
+        bool is_any = false;
+        for (uint32_t k = 0; k < row->result_count; k++) {
+            is_any = is_any || is_read[row->result_begin + k] != 0;
+        }
+        for (uint32_t k = 0; is_any && k < row->operand_count; k++) {
+            is_read[stator_operand(v, row, k)] = 1;
+        }
+    }
+    for (uint32_t k = 0; k < s->n_trained; k++) {
+        if (is_read[s->xs[k]]) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void st_step_write_gradients(st_train_step *s)
 {
     const stator_ref loss = s->loss_value;
+    ST_FAIL_BY_IF((void)stator_emit_fail, s->e.status == STATOR_OK && !reads_trained(s), &s->e,
+                  STATOR_INVALID_ARGUMENT,
+                  "the loss reads no parameter that is trained: '%s' depends on none of the %u",
+                  st_step_value_name(s, s->own_loss != 0 ? s->own_loss : s->read), s->n_trained);
     st_build_set_origin_ref(
         s->e.b, st_module_origin_backward(
                     s->module, st_module_origin(s->module, "loss", "", NULL, 0), "loss"));

@@ -176,12 +176,12 @@ static stator_status fail_name(const char *name, const char *const *known, uint3
 static stator_status bind_symbol(st_binding *b, uint32_t atom, int64_t value, stator_diag **err)
 {
     const stator_atom_row *row = st_atom_at(&b->m->symtab, atom);
-    ST_FAIL_IF(value < row->lo || value > row->hi ||
-                   (row->divisor > 1 && value % row->divisor != 0),
-               err, STATOR_INVALID_ARGUMENT,
-               "size '%s' cannot be %" PRId64 ": it lies in [%" PRId64 ", %" PRId64
-               "] and is a multiple of %" PRId64,
-               st_module_str(b->m, row->name), value, row->lo, row->hi, row->divisor);
+    ST_FAIL_IF(value < row->lo || value > row->hi, err, STATOR_INVALID_ARGUMENT,
+               "size '%s' cannot be %" PRId64 ": it lies in [%" PRId64 ", %" PRId64 "]",
+               st_module_str(b->m, row->name), value, row->lo, row->hi);
+    ST_FAIL_IF(row->divisor > 1 && value % row->divisor != 0, err, STATOR_INVALID_ARGUMENT,
+               "size '%s' cannot be %" PRId64 ": it is a multiple of %" PRId64,
+               st_module_str(b->m, row->name), value, row->divisor);
     const stator_ref sym = st_sym_int(&b->m->symtab, value);
     return st_binding_set(b, atom, sym) ? STATOR_OK : st_fail_oom(err);
 }

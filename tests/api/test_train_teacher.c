@@ -499,15 +499,15 @@ static void expect_refused_teachers(stator_ctx *ctx, const stator_model *model)
         {"%x: f32[B, 3], %m: f32[B, 4]", "  %y = add(%m, %m)",
          "the teacher's input 'm' is none of the model's, which has 'x'"},
         {"%a: f32[B, 3], %m: f32[B, 4]", "  %y = add(%m, %m)",
-         "the model has 1 inputs and the teacher 2, and no name is of both"},
+         "the model has 1 input and the teacher 2, and no name is of both"},
         {"%x: f32[B, 4]", "  %y = add(%x, %x)",
          "an input of the model, 'x', is f32[N, 3], and of the teacher it is 'x', f32[B, 4]"},
         {"%x: f32[8, 3]", TO_CLASSES,
          "an input of the model, 'x', is f32[N, 3], and of the teacher it is 'x', f32[8, 3]"},
         {"%x: f32[B, B]", "  %y = add(%x, %x)", "and of the teacher it is 'x', f32[B, B]"},
         {"%x: f32[B, F]", "  %y = add(%x, %x)",
-         "the teacher's size 'F' lies in [4, 64] and is a multiple of 1, and that of the model's "
-         "input 'x' lies in [3, 3]"},
+         "the teacher's size 'F' lies in [4, 64], and that of the model's input 'x' lies in [3, "
+         "3]"},
         {"%x: f64[B, 3]", "  %y = add(%x, %x)", "and of the teacher it is 'x', f64[B, 3]"},
         {"%x: f32[B]", "  %y = add(%x, %x)", "and of the teacher it is 'x', f32[B]"},
         {"%x: f32[B, 3]", "  %y = add(%x, %x)",

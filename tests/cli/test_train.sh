@@ -42,7 +42,7 @@ rates = [json.loads(line)["lr"] for line in open("log.jsonl")]
 assert all(abs(r - 0.3 * (1 - k / 12)) < 1e-12 for k, r in enumerate(rates)), rates
 END
 says 0 'steps: loss' "${fit[@]}" --optimizer sgd --freeze 'b*' --clip-norm 1 --shuffle off
-says 0 'steps: loss' train line.stir --loss y --optimizer adam --data missing.npz
+says 0 '1 step: loss' train line.stir --loss y --optimizer adam --data missing.npz
 says 0 'steps: loss' train four.stir --loss mse --data line.npz --batch 4
 says 0 'steps: loss' "${fit[@]}" --data wide.npz --lr 1e-4 # f64 becomes f32
 
@@ -162,6 +162,19 @@ one, two = ([json.loads(line)["loss"] for line in open(f"names{n}.jsonl")] for n
 assert all(abs(a - b) <= 1e-12 for a, b in zip(one, two)), (one, two)
 END
 says 3 '--nan-check looks at steps of one batch' "${fit[@]}" --accumulate 2 --nan-check
+
+# ---- a loss that no parameter has a part in ----
+
+sed 's/^  return/  %z = neg(%x)\n  return z: %z,/' line.stir >apart.stir
+says 3 "the loss reads no parameter that is trained: 'z' depends on none of the 2" "${fit[@]/line.stir/apart.stir}"
+says 3 "the loss reads no parameter that is trained: 'z' depends on none of the 2" train apart.stir --loss z --data line.npz --batch 8
+says 0 '3 steps: loss' "${fit[@]/line.stir/apart.stir}" --output y
+python3 - <<'END' || fail "the data were not made"
+from line_data import archive, floats, t, x
+archive("unknown.npz", x=x, target=("<f4", (20, 1), floats(*[-float("nan")] * 20)))
+END
+says 0 '1 step: loss ' "${fit[@]}" --batch 20
+says 0 ', validation nan' "${fit[@]}" --batch 20 --val unknown.npz
 
 # ---- a picture; the first node that is not finite ----
 

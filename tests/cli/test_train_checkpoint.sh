@@ -109,8 +109,9 @@ for cut in 0 1 $((size / 2)) $((size - 1)); do
     says 3 'mine/checkpoint.npz is damaged, or is no checkpoint: ' "${go[@]}" --resume
 done
 python3 - <<'END' || fail "the damaged checkpoints were not made"
+import json
 import zipfile
-from npy import archive
+from npy import write
 
 sound = open("sound.npz", "rb").read()
 info = zipfile.ZipFile("sound.npz").getinfo("state/w.npy")
@@ -133,6 +134,13 @@ for name, at in ("row", (3, 0, 21)), ("none", (3, 0, 0)), ("within", (2, 0, 9)),
 step = arrays["state/step.npy"]
 without("step.npz", "state/step.npy", step[:-8] + (2).to_bytes(8, "little"))
 losses = arrays["run/losses.npy"]
+word = arrays["run/identity.npy"]
+new = json.loads(word[word.index(b"\n") + 1:])
+old = {key: value for key, value in new.items() if key not in ("budget", "teacher", "teacher_output", "teacher_loss", "train_mode")}
+assert len(old) == len(new) - 5
+text = json.dumps(old).encode()
+write("identity.npy", "|u1", (len(text),), text)
+without("old.npz", "run/identity.npy", open("identity.npy", "rb").read())
 without("nan.npz", "run/losses.npy", losses[:-8] + bytes([0, 0, 0, 0, 0, 0, 0xf8, 0x7f]))
 END
 while read -r file words; do
@@ -154,6 +162,9 @@ negative_at its step, epoch and row contradict each other
 step the step number of its state is another than that of its position
 nan a loss in it is not finite
 END
+cp old.npz mine/checkpoint.npz # of a build that knew neither budgets nor teachers
+says 3 'of another training: budget is not said there and 0.5 here' "${go[@]}" --resume --epochs 2 --budget 0.5
+says 0 '6 steps' "${go[@]}" --resume --epochs 2
 cp sound.npz mine/checkpoint.npz
 says 0 '6 steps' "${go[@]}" --resume --epochs 2
 

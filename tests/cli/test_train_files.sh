@@ -125,10 +125,10 @@ no_parts . there
 
 cp "$digits/digits.onnx" d.onnx
 digit=(train d.onnx --loss cross_entropy --output /0/0.13/Gemm_output_0 --data "$digits/test.npz" --batch 540 --backend eager)
-says 0 '1 steps' "${digit[@]}" --save d1.onnx
+says 0 '1 step' "${digit[@]}" --save d1.onnx
 mkfifo pipe
 cat pipe >piped &
-says 0 '1 steps' "${digit[@]}" --save pipe
+says 0 '1 step' "${digit[@]}" --save pipe
 wait $!
 cmp d1.onnx piped && [ -p pipe ] || fail "a pipe got another copy"
 "$STATOR" "${digit[@]}" --save /dev/fd/3 3>third >out 2>&1 || fail "$(cat out)"

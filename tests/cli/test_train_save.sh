@@ -40,7 +40,7 @@ says 0 '3 steps' "${all[@]/all.onnx/over.onnx}" --save over.onnx
 data=$(ls trained.onnx.*.data)
 mkdir elsewhere && cp trained.onnx "$data" elsewhere
 parameters() { # model, archive: its parameters, unchanged by a step of rate 0
-    says 0 '1 steps' train "$1" --loss mse --optimizer sgd --data line.npz --batch 20 --lr 0 --freeze '' --backend eager --save "$2"
+    says 0 '1 step' train "$1" --loss mse --optimizer sgd --data line.npz --batch 20 --lr 0 --freeze '' --backend eager --save "$2"
 }
 parameters elsewhere/trained.onnx read.npz
 parameters over.onnx over.npz
@@ -104,7 +104,7 @@ says 3 "state.onnx" "${fit[@]}" --save nowhere/state.onnx
 (ulimit -f 1 && exec "$STATOR" train digits.onnx --loss cross_entropy --output /0/0.13/Gemm_output_0 --data "$digits/test.npz" \
     --batch 540 --save digits.onnx --backend eager) >out 2>&1 && fail "a full disk is no failure"
 grep -q "^stator: cannot write 'digits.onnx': File too large" out || fail "no word of the disk: $(cat out)"
-says 0 '1 steps' train digits.onnx --loss cross_entropy --output /0/0.13/Gemm_output_0 --data "$digits/test.npz" --batch 540
+says 0 '1 step' train digits.onnx --loss cross_entropy --output /0/0.13/Gemm_output_0 --data "$digits/test.npz" --batch 540
 [ "$(ls | grep -c part)" = 0 ] || fail "parts are left: $(ls)"
 
 # ---- a frontend that is wrong (tests/plugins/border) ----

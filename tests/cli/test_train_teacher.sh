@@ -84,6 +84,10 @@ done
 says 3 'of another training: teacher is "' "${fit[@]}" --shuffle off --checkpoint ck --epochs 3 --resume
 says 3 'teacher_loss is "mse" there and "l1" here' "${go[@]}" --teacher-loss l1 --epochs 3 --resume
 says 3 'option teacher_weight is 0.5 there and 0.25 here' "${go[@]}" --opt teacher_weight=0.25 --epochs 3 --resume
+soft=("${alone[@]}" --teacher norm.onnx --teacher-loss kl_div --data points.npz --checkpoint soft)
+says 0 '3 steps' "${soft[@]}" --opt temperature=1 # what it is unless given
+says 0 '6 steps' "${soft[@]}" --epochs 2 --resume
+says 3 'option temperature is 1 there and 2 here' "${soft[@]}" --opt temperature=2 --epochs 3 --resume
 says 3 'teacher_output is "" there and "line" here' "${go[@]}" --teacher-output line --epochs 3 --resume
 
 # ---- refused ----
@@ -111,4 +115,4 @@ says 3 "what the loss compares, 'y', is f32[N, 1], and of the teacher it is 'lin
 sed 's/B, 2/B, 3/; s/\[2, 1\] = {2, -1}/[3, 1] = {2, -1, 0}/' teacher.stir >wide.stir
 says 3 "an input of the model, 'x', is f32[N, 2], and of the teacher it is 'point', f32[B, 3]" "${alone[@]}" --teacher wide.stir --data points.npz
 sed 's/point: f32\[B, 2\]/point: f32[B, 2], %more: f32[B, 2]/' teacher.stir >more.stir
-says 3 'the model has 1 inputs and the teacher 2, and no name is of both' "${alone[@]}" --teacher more.stir --data points.npz
+says 3 'the model has 1 input and the teacher 2, and no name is of both' "${alone[@]}" --teacher more.stir --data points.npz

@@ -215,7 +215,9 @@ void cli_json_text(cJSON *object, const char *key, const char *text);
 cJSON *cli_json_number(double value);
 cJSON *cli_json_size(int64_t size);
 cJSON *cli_json_shape(const DLTensor *view);
-/* A number made by cli_json_number, for people: "0.25", "nan". */
+/* A number for people: "0.25", "nan" whatever its sign is. */
+const char *cli_double_text(double value, char out[32]);
+/* The same of one made by cli_json_number. */
 const char *cli_number_text(const cJSON *number, char out[32]);
 
 #define CLI_COVERAGE_MAX 16u

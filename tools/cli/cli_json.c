@@ -150,13 +150,16 @@ cJSON *cli_json_memory(stator_function *function)
     return memory;
 }
 
+const char *cli_double_text(double value, char out[32])
+{
+    (void)snprintf(out, 32, isnan(value) ? "nan" : "%.6g", value);
+    return out;
+}
+
 const char *cli_number_text(const cJSON *number, char out[32])
 {
-    if (cJSON_IsString(number)) {
-        return cJSON_GetStringValue(number);
-    }
-    (void)snprintf(out, 32, "%.6g", cJSON_GetNumberValue(number));
-    return out;
+    return cJSON_IsString(number) ? cJSON_GetStringValue(number)
+                                  : cli_double_text(cJSON_GetNumberValue(number), out);
 }
 
 /* ---- times ---- */

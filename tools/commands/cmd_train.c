@@ -148,8 +148,10 @@ static void print_report(const train_command *c)
     const train_report *r = &c->t.report;
     const train_position *at = &c->t.at;
     if (!c->s.common.json) {
-        (void)printf("%lld steps: loss %.6g, then %.6g; %.3f ms a step\n", (long long)at->steps,
-                     at->first_loss, at->last_loss, r->median_ms);
+        char first[32], last[32];
+        (void)printf("%lld step%s: loss %s, then %s; %.3f ms a step\n", (long long)at->steps,
+                     at->steps == 1 ? "" : "s", cli_double_text(at->first_loss, first),
+                     cli_double_text(at->last_loss, last), r->median_ms);
         return;
     }
     cJSON *root = cJSON_CreateObject();

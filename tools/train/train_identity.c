@@ -12,6 +12,15 @@
 #define OPTIONS "options"
 #define FREEZE "freeze"
 #define FROZEN "frozen parameters"
+#define TEMPERATURE "temperature"
+
+/* Settings that checkpoints of older builds lack, and what was done then. */
+static const struct {
+    const char *key, *usual;
+} later[] = {
+    {"train_mode", "model"},  {"teacher", "none"}, {"teacher_output", ""},
+    {"teacher_loss", "none"}, {"budget", "none"},
+};
 
 /* ---- hashes ---- */
 
@@ -183,6 +192,15 @@ static const char *teacher_loss(const train_settings *s)
     return s->options.teacher_loss != NULL ? s->options.teacher_loss : STATOR_TEACHER_LOSS;
 }
 
+/* Beside a teacher a temperature that is not given is 1. */
+static void set_temperature(cJSON *options)
+{
+    const cJSON *temperature = cJSON_GetObjectItemCaseSensitive(options, TEMPERATURE);
+    if (cJSON_IsString(temperature)) {
+        cJSON_ReplaceItemInObjectCaseSensitive(options, TEMPERATURE, cli_json_number(1));
+    }
+}
+
 /* Those of the step and of the losses, optimizer and schedule that it is made of: with all
  * defaults, which another Stator may have otherwise. */
 static void add_options(const train *t, cJSON *object)
@@ -208,6 +226,9 @@ static void add_options(const train *t, cJSON *object)
                 break;
             }
         }
+    }
+    if (is_taught) {
+        set_temperature(options);
     }
 }
 
@@ -272,6 +293,17 @@ static bool is_same(const cJSON *want, const cJSON *have)
     return is_equal;
 }
 
+/* Is it what a build did that did not know the setting? */
+static bool was_usual(const cJSON *want)
+{
+    for (size_t k = 0; k < sizeof later / sizeof later[0]; k++) {
+        if (strcmp(want->string, later[k].key) == 0) {
+            return cJSON_IsString(want) && strcmp(want->valuestring, later[k].usual) == 0;
+        }
+    }
+    return false;
+}
+
 static cli_status say_other(const train *t, const char *what, const char *name, const cJSON *want,
                             const cJSON *have)
 {
@@ -303,7 +335,8 @@ static cli_status compare_all(const train *t, const cJSON *there, const cJSON *h
         const cJSON *have = cJSON_GetObjectItemCaseSensitive(there, want->string);
         if (cJSON_IsObject(want) && cJSON_IsObject(have)) {
             CLI_TRY(compare_all(t, have, want, "option "));
-        } else if (!is_same(want, have) && !(may_freeze && strcmp(want->string, FREEZE) == 0)) {
+        } else if (!is_same(want, have) && !(have == NULL && was_usual(want)) &&
+                   !(may_freeze && strcmp(want->string, FREEZE) == 0)) {
             return say_other(t, what, want->string, want, have);
         }
     }

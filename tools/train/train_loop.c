@@ -344,10 +344,11 @@ static cli_status validate(train *t)
 static void print_epoch(const train *t, int64_t rows)
 {
     const train_report *r = &t->report;
-    (void)fprintf(stderr, "epoch %lld of %lld: loss %.6g", (long long)t->at.epoch + 1,
-                  (long long)t->settings->epochs, t->at.sum / (double)rows);
+    char text[32];
+    (void)fprintf(stderr, "epoch %lld of %lld: loss %s", (long long)t->at.epoch + 1,
+                  (long long)t->settings->epochs, cli_double_text(t->at.sum / (double)rows, text));
     if (t->settings->val != NULL) {
-        (void)fprintf(stderr, ", validation %.6g", r->val_loss);
+        (void)fprintf(stderr, ", validation %s", cli_double_text(r->val_loss, text));
     }
     if (t->settings->val != NULL && !isnan(r->val_accuracy)) {
         (void)fprintf(stderr, ", %.2f %% right", 100 * r->val_accuracy);

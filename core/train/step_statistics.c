@@ -1,23 +1,19 @@
 /* Running statistics of normalisations in a training step: they are no parameters to train, and
  * a call writes back what the normalisation makes of them. Which operands are statistics, and
- * which results become of them, the op table says. A parameter is looked for behind casts, and
- * through the operands of control flow. Where two nodes share one, each updates what the one
- * before made of it, as two calls of one module in PyTorch do. */
+ * which results become of them, the op table says. A parameter is looked for behind ops that lose
+ * nothing, which the way back undoes, and through the operands of control flow; one that any other
+ * op stands before is refused unless it is frozen (statistic_source.c). Where two nodes share one,
+ * each updates what the one before made of it, as two calls of one module in PyTorch do.
+ *
+ *   %r = reshape(%mean)  %y, %m, %v = batch_norm_train(.., %r, ..)    writes back  reshape(%m) */
 #include "core/base/check.h"
 #include "core/base/str.h"
-#include "core/train/train_step.h"
+#include "core/train/statistic_source.h"
 #include "ir/optable.h"
 
 #include <stator/ops.h>
 #include <stdio.h>
 #include <string.h>
-
-/* A graph among those around it. */
-typedef struct scope {
-    const struct scope *outer;   /* NULL: the model's own graph */
-    const stator_node_row *node; /* of the graph around, whose region it is */
-    const stator_graph_view *v;
-} scope;
 
 /* ---- what the table says ---- */
 
@@ -46,6 +42,19 @@ static stator_ref new_statistic(const stator_node_row *row, const st_op_def *def
     return k < row->result_count ? row->result_begin + k : 0;
 }
 
+stator_ref st_statistic_of(const st_module *m, const stator_graph_view *v,
+                           const stator_node_row *row, stator_ref result)
+{
+    const st_op_def *def = st_optable_at(m->ops, row->op)->def;
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        char name[48];
+        if (statistic(def, k, name) != NULL && new_statistic(row, def, name) == result) {
+            return stator_operand(v, row, k);
+        }
+    }
+    return 0;
+}
+
 bool st_step_makes_statistics(const st_module *m, const stator_node_row *row)
 {
     const st_op_def *def = st_optable_at(m->ops, row->op)->def;
@@ -58,36 +67,16 @@ bool st_step_makes_statistics(const st_module *m, const stator_node_row *row)
     return false;
 }
 
-/* The parameter that a value holds, as it is or cast; 0: none. Inputs of a region are the last
- * operands of its node, in order. */
-static stator_ref parameter_of(const scope *at, stator_ref value)
-{
-    while (value != 0 && (value > at->v->n_inputs || at->outer != NULL)) {
-        if (value <= at->v->n_inputs) {
-            const uint32_t place = value - 1u + at->node->operand_count - at->v->n_inputs;
-            value =
-                place < at->node->operand_count ? stator_operand(at->outer->v, at->node, place) : 0;
-            at = at->outer;
-            continue;
-        }
-        const stator_ref node = stator_value_at(at->v, value)->node;
-        const stator_node_row *row = stator_node_at(at->v, node);
-        value = row->op == STATOR_OPCODE_cast ? stator_operand(at->v, row, 0) : 0;
-    }
-    return value != 0 && (stator_value_at(at->v, value)->flags & STATOR_VALUE_PARAM) != 0 ? value
-                                                                                          : 0;
-}
-
 /* ---- which parameters they are ---- */
 
 /* The statistics of operand k are updated: is that something that a step can do? */
-static stator_status check_update(const st_train_step *s, const scope *at, stator_ref node,
+static stator_status check_update(const st_train_step *s, const st_scope *at, stator_ref node,
                                   uint32_t k, stator_diag **err)
 {
     char name[48];
     const stator_node_row *row = stator_node_at(at->v, node);
     const st_op_def *def = def_of(s, row);
-    const stator_ref parameter = parameter_of(at, stator_operand(at->v, row, k));
+    const stator_ref parameter = st_scope_parameter(at, stator_operand(at->v, row, k));
     const char *text = st_step_value_name(s, parameter);
     ST_FAIL_IF(at->outer != NULL, err, STATOR_UNSUPPORTED,
                "node '%s' stands in a branch or a body, from which a step cannot write its new "
@@ -95,7 +84,7 @@ static stator_status check_update(const st_train_step *s, const scope *at, stato
                st_step_node_name(at->v, node), text, text);
     for (uint32_t i = 0; i < k; i++) {
         ST_FAIL_IF(statistic(def, i, name) != NULL &&
-                       parameter_of(at, stator_operand(at->v, row, i)) == parameter,
+                       st_scope_parameter(at, stator_operand(at->v, row, i)) == parameter,
                    err, STATOR_UNSUPPORTED,
                    "node '%s' has '%s' as two of its running statistics, which become two values: "
                    "the option freeze keeps it as it is",
@@ -104,20 +93,41 @@ static stator_status check_update(const st_train_step *s, const scope *at, stato
     return STATOR_OK;
 }
 
-static stator_status find_of_node(st_train_step *s, const scope *at, stator_ref node,
+/* Statistics that are no parameter, and that an op makes of one: a step would train it. A node for
+ * inference may as well normalise by what it makes of its data. */
+static stator_status check_made(const st_train_step *s, const st_scope *at, stator_ref node,
+                                uint32_t k, bool is_updated, stator_diag **err)
+{
+    const st_source *made = &at->made[stator_operand(at->v, stator_node_at(at->v, node), k)];
+    if (s->optimizer == NULL || made->parameter == 0 || (made->has_data && !is_updated)) {
+        return STATOR_OK;
+    }
+    const char *text = st_step_value_name(s, made->parameter);
+    return st_fail(err, STATOR_UNSUPPORTED,
+                   "node '%s' has running statistics that are made of the parameter '%s' by other "
+                   "ops than reshape, transpose and cast, so that a step can neither train it nor "
+                   "write it back: the option freeze keeps '%s' as it is",
+                   st_step_node_name(at->v, node), text, text);
+}
+
+static stator_status find_of_node(st_train_step *s, const st_scope *at, stator_ref node,
                                   stator_diag **err)
 {
     char name[48];
     const stator_node_row *row = stator_node_at(at->v, node);
     const st_op_def *def = def_of(s, row);
     for (uint32_t k = 0; k < row->operand_count; k++) {
-        const stator_ref parameter =
-            statistic(def, k, name) != NULL ? parameter_of(at, stator_operand(at->v, row, k)) : 0;
+        if (statistic(def, k, name) == NULL) {
+            continue;
+        }
+        const bool becomes = new_statistic(row, def, name) != 0;
+        const stator_ref parameter = st_scope_parameter(at, stator_operand(at->v, row, k));
         if (parameter == 0) {
+            ST_TRY(check_made(s, at, node, k, becomes, err));
             continue;
         }
         s->is_statistic[parameter] = 1;
-        if (new_statistic(row, def, name) != 0 && s->optimizer != NULL &&
+        if (becomes && s->optimizer != NULL &&
             !st_step_matches(s->options.freeze, st_step_value_name(s, parameter))) {
             ST_TRY(check_update(s, at, node, k, err));
         }
@@ -125,13 +135,15 @@ static stator_status find_of_node(st_train_step *s, const scope *at, stator_ref 
     return STATOR_OK;
 }
 
-static stator_status find_in(st_train_step *s, const scope *at, stator_diag **err)
+static stator_status find_in(st_train_step *s, st_scope *at, stator_diag **err)
 {
+    ST_TRY(st_scope_trace(s, at, err));
     for (stator_ref node = 1; node <= at->v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(at->v, node);
         ST_TRY(find_of_node(s, at, node, err));
         for (uint32_t k = 0; k < row->region_count; k++) {
-            const scope inner = {at, row, st_graph_view(stator_region_at(at->v, row, k))};
+            st_scope inner = {
+                .outer = at, .node = row, .v = st_graph_view(stator_region_at(at->v, row, k))};
             ST_TRY(find_in(s, &inner, err));
         }
     }
@@ -140,7 +152,7 @@ static stator_status find_in(st_train_step *s, const scope *at, stator_diag **er
 
 stator_status st_step_find_statistics(st_train_step *s, stator_diag **err)
 {
-    const scope root = {.v = s->v};
+    st_scope root = {.v = s->v};
     return find_in(s, &root, err);
 }
 
@@ -158,11 +170,11 @@ static stator_ref updated(const st_train_step *s, const stator_node_row *row, ui
                           stator_ref *out_becomes)
 {
     char name[48];
-    const scope root = {.v = s->v};
+    const st_scope root = {.v = s->v};
     const st_op_def *def = def_of(s, row);
     *out_becomes = statistic(def, k, name) != NULL ? new_statistic(row, def, name) : 0;
     const stator_ref parameter =
-        *out_becomes != 0 ? parameter_of(&root, stator_operand(s->v, row, k)) : 0;
+        *out_becomes != 0 ? st_scope_parameter(&root, stator_operand(s->v, row, k)) : 0;
     return is_updated(s, parameter) ? parameter : 0;
 }
 
@@ -178,8 +190,7 @@ static bool put_latest(st_train_step *s, const stator_node_row *row, const stato
         const stator_ref parameter = updated(s, row, k, &becomes);
         before[k] = s->map[operand];
         if (parameter != 0 && latest[parameter] != 0) {
-            s->map[operand] =
-                stator_emit_cast(&s->e, latest[parameter], stator_value_type(s->v, operand)->dtype);
+            s->map[operand] = st_step_shown(s, operand, latest[parameter]);
             is_any = true;
         }
     }
@@ -210,8 +221,7 @@ static void update_of_node(st_train_step *s, stator_ref node, stator_ref *latest
         stator_ref becomes = 0;
         const stator_ref parameter = updated(s, row, k, &becomes);
         if (parameter != 0) {
-            latest[parameter] =
-                stator_emit_cast(&s->e, s->map[becomes], stator_value_type(s->v, parameter)->dtype);
+            latest[parameter] = st_step_unshown(s, stator_operand(s->v, row, k), s->map[becomes]);
         }
     }
     memcpy(made, results, row->result_count * sizeof *made);

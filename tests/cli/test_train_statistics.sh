@@ -132,6 +132,62 @@ assert struct.unpack("<2f", z.read("var.npy")[-8:]) == (2, 3)
 assert struct.unpack("<2f", z.read("w.npy")[-8:]) != (1, 1)
 END
 
+# ---- shown by ops that lose nothing: written back through them; by others: refused unless frozen ----
+
+shown() { # file, shape of the parameter mean, its elements, nodes
+    cat >"$1" <<END
+$(sed "s/%mean \"mean\": f32\[2\] = {0.5, -0.5}/%mean \"mean\": f32[$2] = {$3}/" <<<"$head")
+$4
+$tail
+END
+}
+trains='  %n, %m2, %v2 = batch_norm_train(%x, %scale, %shift, %ms, %vs) @"/norm":BatchNormalization'
+infers='  %n = batch_norm(%x, %scale, %shift, %ms, %var) @"/norm":BatchNormalization'
+way='  %m4 = transpose(%mean) {perm = [1, 2, 0]}
+  %m5 = cast(%m4) {dtype = f64}
+  %ms = reshape(%m5) {shape = [2]}
+  %v3 = cast(%var) {dtype = f64}
+  %v4 = reshape(%v3) {shape = [1, 2]}
+  %vs = reshape(%v4) {shape = [2]}'
+shown views.stir '2, 1, 1' '0.5, -0.5' "$way
+$trains"
+shown twoviews.stir '2, 1, 1' '0.5, -0.5' "$way
+  %a, %m1, %v1 = batch_norm_train(%x, %scale, %shift, %ms, %vs)
+  %x2 = add(%x, %x)
+  %x3 = add(%x2, %x)
+  %b, %m2, %v2 = batch_norm_train(%x3, %scale, %shift, %ms, %vs)
+  %n = add(%a, %b)"
+for backend in $backends; do
+    says 0 '2 steps: loss' train views.stir "${fit[@]}" --lr 0 --backend "$backend" --save views.npz
+    python3 check.py views.npz 1e-6 1 || fail "statistics behind views on $backend"
+    says 0 '2 steps: loss' train twoviews.stir "${fit[@]}" --lr 0 --backend "$backend" --save views.npz
+    python3 check.py views.npz 2e-5 1 3 || fail "shared statistics behind views on $backend"
+done
+row='%ms = slice(%mean) {starts = [2], sizes = [2], steps = [1]}'
+half="${row/ms/m4}
+  %h = constant {value = f32[] {0.5}}
+  %ms = mul(%m4, %h)"
+picked='%i = constant {value = i64[2] {3, 1}}
+  %ms = gather(%mean, %i)'
+why="node '/norm' has running statistics that are made of the parameter 'mean' by other ops than reshape, transpose and cast"
+for made in "$row" "$half" "$picked"; do
+    for norm in "$infers" "${trains/vs)/var)}"; do
+        shown made.stir 4 '1, 1, 0.5, -0.5' "  $made
+$norm"
+        says 3 "$why" train made.stir "${fit[@]}" --lr 0.1
+        says 0 '2 steps: loss' train made.stir "${fit[@]}" --lr 0.1 --freeze 'mean,var'
+    done
+done
+# Statistics of data are none that run: what they are computed from is trained.
+shown data.stir 2 '0.5, -0.5' "  %c = mul(%x, %mean)
+  %ms = reduce_mean(%c) {axes = [0]}
+$infers"
+says 0 '2 steps: loss' train data.stir "${fit[@]}" --lr 0.1 --save data.npz
+python3 - <<'END' || fail "what statistics of data are computed from is not trained"
+import struct, zipfile
+assert struct.unpack("<2f", zipfile.ZipFile("data.npz").read("mean.npy")[-8:]) != (0.5, -0.5)
+END
+
 # ---- one parameter for two of a node's statistics ----
 
 sed 's/(%x, %scale, %shift, %mean, %var)/(%x, %scale, %shift, %var, %var)/; /%x2\|%wide/d; s/add(%a, %b)/relu(%a)/' \

@@ -1,0 +1,173 @@
+/* Where the running statistics of a normalisation come from.
+ *
+ * In: a value of the model. Out: the parameter that it holds, where only reshape, transpose and
+ * cast stand between the two, and the way through them in both directions; and of other values,
+ * what they are computed from. Inputs of a region are the last operands of its node, in order. */
+#include "core/train/statistic_source.h"
+
+#include "core/base/check.h"
+
+#include <stator/ops.h>
+
+/* ---- ops that lose nothing ---- */
+
+static bool loses_nothing(const stator_node_row *row)
+{
+    return row->op == STATOR_OPCODE_cast || row->op == STATOR_OPCODE_reshape ||
+           row->op == STATOR_OPCODE_transpose;
+}
+
+static const stator_node_row *maker_of(const stator_graph_view *v, stator_ref value)
+{
+    return stator_node_at(v, stator_value_at(v, value)->node);
+}
+
+/* The operand of the node around that an input of the region is; 0: none is. */
+static stator_ref outer_value(const st_scope *at, stator_ref input)
+{
+    const uint32_t place = input - 1u + at->node->operand_count - at->v->n_inputs;
+    return place < at->node->operand_count ? stator_operand(at->outer->v, at->node, place) : 0;
+}
+
+stator_ref st_scope_parameter(const st_scope *at, stator_ref value)
+{
+    while (value != 0 && (value > at->v->n_inputs || at->outer != NULL)) {
+        if (value <= at->v->n_inputs) {
+            value = outer_value(at, value);
+            at = at->outer;
+        } else {
+            const stator_node_row *row = maker_of(at->v, value);
+            value = loses_nothing(row) ? stator_operand(at->v, row, 0) : 0;
+        }
+    }
+    return value != 0 && (stator_value_at(at->v, value)->flags & STATOR_VALUE_PARAM) != 0 ? value
+                                                                                          : 0;
+}
+
+static stator_ref as_type_of(st_train_step *s, stator_ref value, stator_ref now)
+{
+    stator_ref dims[STATOR_RANK_MAX];
+    const stator_type_row *type = stator_value_type(s->v, value);
+    for (uint32_t axis = 0; axis < type->rank; axis++) {
+        dims[axis] = stator_dim_at(s->v, type, axis);
+    }
+    return stator_emit_reshape(&s->e, now, type->rank, dims);
+}
+
+/* The transpose that the node is, or its inverse. */
+static stator_ref transposed(st_train_step *s, const stator_node_row *row, stator_ref now,
+                             bool is_inverse)
+{
+    int64_t perm[STATOR_RANK_MAX];
+    const stator_ref node = stator_value_at(s->v, row->result_begin)->node;
+    const stator_attr_row *attr = st_graph_attr(s->from, node, "perm");
+    const uint32_t rank = stator_value_type(s->v, row->result_begin)->rank;
+    for (uint32_t axis = 0; axis < rank; axis++) {
+        const int64_t from = stator_attr_int_at(s->v, attr, axis);
+        perm[is_inverse ? from : axis] = is_inverse ? axis : from;
+    }
+    return stator_emit_transpose(&s->e, now, rank, perm);
+}
+
+/* Casts wait for the end: one of the whole way rounds once. */
+static stator_ref show(st_train_step *s, const stator_node_row *row, stator_ref now)
+{
+    return row->op == STATOR_OPCODE_reshape     ? as_type_of(s, row->result_begin, now)
+           : row->op == STATOR_OPCODE_transpose ? transposed(s, row, now, false)
+                                                : now;
+}
+
+stator_ref st_step_shown(st_train_step *s, stator_ref value, stator_ref now)
+{
+    uint32_t n = 0;
+    for (stator_ref at = value; at > s->v->n_inputs; n++) {
+        at = stator_operand(s->v, maker_of(s->v, at), 0);
+    }
+    const stator_node_row **way = st_arena_zalloc(&s->arena, n + UINT64_C(1), sizeof *way);
+    if (!stator_emit_check(&s->e, way != NULL ? STATOR_OK : st_fail_oom(s->e.err))) {
+        return 0;
+    }
+    stator_ref at = value;
+    for (uint32_t k = n; k-- > 0;) {
+        way[k] = maker_of(s->v, at);
+        at = stator_operand(s->v, way[k], 0);
+    }
+    for (uint32_t k = 0; s->e.status == STATOR_OK && k < n; k++) {
+        now = show(s, way[k], now);
+    }
+    return stator_emit_cast(&s->e, now, stator_value_type(s->v, value)->dtype);
+}
+
+stator_ref st_step_unshown(st_train_step *s, stator_ref value, stator_ref now)
+{
+    while (s->e.status == STATOR_OK && value > s->v->n_inputs) {
+        const stator_node_row *row = maker_of(s->v, value);
+        value = stator_operand(s->v, row, 0);
+        now = row->op == STATOR_OPCODE_reshape     ? as_type_of(s, value, now)
+              : row->op == STATOR_OPCODE_transpose ? transposed(s, row, now, true)
+                                                   : now;
+    }
+    return stator_emit_cast(&s->e, now, stator_value_type(s->v, value)->dtype);
+}
+
+/* ---- what values are computed from ---- */
+
+static bool is_float(const stator_graph_view *v, stator_ref value)
+{
+    return st_dtype_class(stator_value_type(v, value)->dtype) == STATOR_CLASS_FLOAT;
+}
+
+/* An input of the model's own graph, or of a region. */
+static st_source source_of_input(const st_train_step *s, const st_scope *at, stator_ref input)
+{
+    if (at->outer != NULL) {
+        const stator_ref outer = outer_value(at, input);
+        return outer != 0 ? at->outer->made[outer] : (st_source){.parameter = 0};
+    }
+    const uint32_t flags = stator_value_at(at->v, input)->flags;
+    const bool is_kept = (flags & STATOR_VALUE_WRITTEN) != 0 ||
+                         st_step_matches(s->options.freeze, st_step_value_name(s, input));
+    const bool is_param = (flags & STATOR_VALUE_PARAM) != 0;
+    return is_float(at->v, input)
+               ? (st_source){.parameter = is_param && !is_kept ? input : 0, .has_data = !is_param}
+               : (st_source){.parameter = 0};
+}
+
+static void add_source(st_source *to, const st_source *from)
+{
+    to->parameter = to->parameter != 0 ? to->parameter : from->parameter;
+    to->has_data |= from->has_data;
+}
+
+/* Of a node's results: what its operands are, whole numbers apart, which only choose. What becomes
+ * of running statistics is computed from these, and from data. */
+static void trace_results(const st_train_step *s, const st_scope *at, st_source *made,
+                          const stator_node_row *row)
+{
+    st_source all = {.parameter = 0};
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        add_source(&all, &made[stator_operand(at->v, row, k)]);
+    }
+    for (uint32_t k = 0; k < row->result_count; k++) {
+        const stator_ref result = row->result_begin + k;
+        const stator_ref statistic = st_statistic_of(s->module, at->v, row, result);
+        if (is_float(at->v, result)) {
+            made[result] = all;
+            made[result].parameter = statistic != 0 ? made[statistic].parameter : all.parameter;
+        }
+    }
+}
+
+stator_status st_scope_trace(st_train_step *s, st_scope *at, stator_diag **err)
+{
+    st_source *made = st_arena_zalloc(&s->arena, at->v->n_values + UINT64_C(1), sizeof *made);
+    ST_TRY_MEM(made, err);
+    for (stator_ref input = 1; input <= at->v->n_inputs; input++) {
+        made[input] = source_of_input(s, at, input);
+    }
+    for (stator_ref node = 1; node <= at->v->n_nodes; node++) {
+        trace_results(s, at, made, stator_node_at(at->v, node));
+    }
+    at->made = made;
+    return STATOR_OK;
+}

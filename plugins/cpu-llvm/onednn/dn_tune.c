@@ -2,24 +2,27 @@
  *
  * Candidates that come to the same descriptors are one; where one is left nothing is measured. Each
  * runs until its two shortest times agree, so that a machine with other work takes longer and not
- * another way, and those that are close to the fastest run some times more. What was found is kept
- * for others of the same numbers; whether Winograd's algorithm won also for the same sizes with
- * another epilogue, which changes little on either side. */
+ * another way, and those that are close to the fastest run some times more. Times on one thread are
+ * that thread's own on a processor, of which other work takes nothing. What was found is kept for
+ * others of the same numbers; whether Winograd's algorithm won also for the same sizes with another
+ * epilogue, which changes little on either side. */
 #include "plugins/cpu-llvm/onednn/dn_library.h"
 
 #include "core/base/threads/threads.h"
 
 #include <string.h>
+#include <time.h>
 
 #define TRIALS_MAX (DN_CANDIDATES_MAX + 2u)
 #define MACS_MAX                                                                                   \
     ((int64_t)1 << 28) /* multiply-adds of a run: larger problems are measured in part */
 #define ROWS_MIN 64
+#define SUMMED_MIN 256 /* products of a sum: fewer leave the loops of a kernel too short */
 #define RUNS_MIN 2u
 #define RUNS_MAX 8u
 #define RUNS_MORE 2u
 #define TIMES_ALL 4u                  /* runs with DNNL_TUNE_ALL: so many times as many */
-#define RUN_NS_MAX UINT64_C(20000000) /* a longer run is done once */
+#define RUN_NS_MAX UINT64_C(20000000) /* behind a longer run there is none, but for the first */
 #define FILL_BYTE 0x3c                /* a small normal number in every dtype */
 #define PROBES 8u                     /* places at which a choice is looked for */
 
@@ -43,7 +46,7 @@ typedef struct tuning {
     const dn_sizes *sizes;
     uint32_t times;
     uint32_t n;
-    bool is_part; /* the sizes are those of a part of the contraction */
+    bool is_large; /* a part of the contraction is measured, or more than is worth it */
     bench memory;
     trial all[TRIALS_MAX];
 } tuning;
@@ -127,7 +130,8 @@ static void add(tuning *t, const dn_candidate *how)
 }
 
 /* Is what was guessed one way of several? What moves no images, and is not "gemm", mostly wins. A
- * part of the rows says nothing about weights that are packed once for all of them. */
+ * part of the rows says nothing about weights that are packed once for all of them, and all rows
+ * take longer to measure than they gain. */
 static bool has_rivals(const tuning *t, const dn_candidate *guessed)
 {
     const dn_op *op = t->op;
@@ -137,7 +141,7 @@ static bool has_rivals(const tuning *t, const dn_candidate *guessed)
            guessed->is_gradient || guessed->move_x || is_image_moved || guessed->is_sum ||
            (op->contraction.kind == ST_CONTRACTION_CONV && t->n &&
             t->all[0].plan->desc.class_ == DN_GEMM) ||
-           (guessed->move_y && !op->has_constant && !t->is_part &&
+           (guessed->move_y && !op->has_constant && !t->is_large &&
             op->contraction.kind == ST_CONTRACTION_GEMM);
 }
 
@@ -205,16 +209,25 @@ static bool has_converged(const trial *c)
     return c->next_ns - c->ns <= c->ns / 8u;
 }
 
+static uint64_t clock_ns(const tuning *t)
+{
+    struct timespec at;
+    if (t->sizes->threads > 1 || clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at) != 0) {
+        return st_now_ns();
+    }
+    return (uint64_t)at.tv_sec * UINT64_C(1000000000) + (uint64_t)at.tv_nsec;
+}
+
 /* 0: no more runs are of use. */
 static bool run(tuning *t, trial *c)
 {
-    const uint64_t begin = st_now_ns();
+    const uint64_t begin = clock_ns(t);
     const stator_status status = call(t, c);
     if (status != STATOR_OK) {
         c->ns = UINT64_MAX;
         return false;
     }
-    const uint64_t ns = st_now_ns() - begin;
+    const uint64_t ns = clock_ns(t) - begin;
     if (ns < c->ns) {
         c->next_ns = c->ns;
         c->ns = ns;
@@ -224,11 +237,15 @@ static bool run(tuning *t, trial *c)
     return ns < t->times * RUN_NS_MAX;
 }
 
+/* The first run may make what the library keeps for all others (60 ms for its "gemm"), so none is
+ * judged by it alone. */
 static void run_until_converged(tuning *t, trial *c)
 {
-    uint32_t n = 0;
-    while (n < t->times * RUNS_MAX && run(t, c) &&
-           (++n < t->times * RUNS_MIN || !has_converged(c))) {
+    bool is_enough = false;
+    for (uint32_t n = 1; n <= t->times * RUNS_MAX && !is_enough; n++) {
+        const bool is_long = !run(t, c);
+        is_enough = c->ns == UINT64_MAX || (is_long && n > 1) ||
+                    (n >= t->times * RUNS_MIN && has_converged(c));
     }
 }
 
@@ -289,19 +306,28 @@ static void tuning_deinit(tuning *t)
     bench_deinit(t->op, &t->memory);
 }
 
-/* The sizes of a part of a large contraction that is enough to tell which way is the fastest. */
+static bool is_large(const dn_op *op, const dn_sizes *s, int64_t *out_macs)
+{
+    int64_t elements = 0;
+    dn_work(&op->contraction, s, &elements, out_macs);
+    return *out_macs > MACS_MAX && !(op->lib->flags & DNNL_TUNE_ALL);
+}
+
+/* The sizes of a part of a large contraction that is enough to tell which way is the fastest: some
+ * images, some rows, or some of the products of each sum where these lie outermost in both operands
+ * (a gradient to weights), as less of a row would be another order of axes to oneDNN. */
 static dn_sizes part_of(const dn_op *op, const dn_sizes *s)
 {
     dn_sizes part = *s;
-    int64_t elements = 0;
     int64_t macs = 0;
-    dn_work(&op->contraction, s, &elements, &macs);
-    if (macs <= MACS_MAX || (op->lib->flags & DNNL_TUNE_ALL)) {
+    if (!is_large(op, s, &macs)) {
         return part;
     }
     const int64_t times = macs / MACS_MAX + 1;
     if (op->contraction.kind == ST_CONTRACTION_CONV) {
         part.images = (s->images + times - 1) / times;
+    } else if (s->x.stride[0] == 1 && s->y.stride[1] == 1 && s->k > SUMMED_MIN) {
+        part.k = s->k / times > SUMMED_MIN ? s->k / times : SUMMED_MIN;
     } else if (s->m / times >= ROWS_MIN) {
         part.m = s->m / times;
     }
@@ -414,9 +440,10 @@ dn_candidate dn_tune(dn_op *op, const dn_sizes *sizes, const dn_candidate *guess
     if (has_kin && kin.is_winograd && can_be(op, sizes, &winograd)) {
         return winograd;
     }
+    int64_t macs = 0;
     const dn_sizes part = part_of(op, sizes);
     tuning t = {.op = op, .sizes = &part, .times = is_thorough ? TIMES_ALL : 1u};
-    t.is_part = memcmp(&part, sizes, sizeof part) != 0;
+    t.is_large = is_large(op, sizes, &macs);
     collect(&t, guessed, may_win && !has_kin);
     if (t.n > 1) {
         measure(&t);

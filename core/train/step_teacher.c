@@ -21,7 +21,8 @@
 
 /* ---- the teacher's graph ---- */
 
-/* A teacher draws no random numbers, makes no running statistics and writes none of its inputs. */
+/* A teacher draws no random numbers and writes none of its inputs. The pass `inference` has run, so
+ * that only an op without a counterpart could still make running statistics. */
 static stator_status check_inference(const stator_graph *graph, stator_diag **err)
 {
     const stator_graph_view *v = st_graph_view(graph);

@@ -121,13 +121,10 @@ static const char *autocast_pass(const stator_train_options *options)
     return options->amp == NULL ? NULL : st_step_is_f16(options) ? "autocast_f16" : "autocast";
 }
 
-static stator_status as_for_inference(st_module *module, const stator_train_options *options,
-                                      stator_diag **err)
+static stator_status as_for_inference(st_module *module, stator_diag **err)
 {
     const st_pass_ctx ctx = {.mem = module->mem};
-    return (options->flags & STATOR_TRAIN_INFERENCE) == 0
-               ? STATOR_OK
-               : st_pass_run(st_pass_find("inference"), &ctx, module->root, &module->root, err);
+    return st_pass_run(st_pass_find("inference"), &ctx, module->root, &module->root, err);
 }
 
 /* A backend's rules meet the forward part again; what they would make of it alone, such as one
@@ -137,7 +134,6 @@ static stator_status prepare(st_module *module, const stator_train_options *opti
                              const char *output, stator_diag **err)
 {
     const st_pass_ctx ctx = {.mem = module->mem};
-    ST_TRY(as_for_inference(module, options, err));
     ST_TRY(st_joint_prepare(module, autocast_pass(options), err));
     return output != NULL
                ? STATOR_OK
@@ -166,6 +162,7 @@ static stator_status open_teacher(st_train_step *s, stator_diag **err)
     stator_status status = st_model_copy(o->teacher, &s->teacher, &diag);
     ST_THEN(status,
             find_output(o->teacher, s->teacher, &o->teacher_output, &s->teacher_alias, &diag));
+    ST_THEN(status, as_for_inference(s->teacher, &diag));
     ST_THEN(status, prepare(s->teacher, o, o->teacher_output, &diag));
     ST_THEN(status, st_step_open_teacher(s, &diag));
     if (status != STATOR_OK) {
@@ -179,6 +176,8 @@ static stator_status make_step(st_module *module, const stator_train_options *op
                                uint8_t **out_roles, stator_diag **err)
 {
     stator_builder *b = NULL;
+    ST_TRY((options->flags & STATOR_TRAIN_INFERENCE) != 0 ? as_for_inference(module, err)
+                                                          : (stator_status)STATOR_OK);
     ST_TRY(prepare(module, options, options->output, err));
     st_train_step s = {.options = *options,
                        .module = module,

@@ -71,6 +71,34 @@ END
 says 0 '60 steps: loss' "${alone[@]}" --teacher norm.onnx --data points.npz --val points.npz --epochs 20
 says 0 '3 steps: loss' "${alone[@]}" --teacher drop.onnx --teacher-output d --data points.npz # for inference that is h
 
+# One that is a graph, too: its normalisation, also in a branch, goes by the running statistics.
+for op in '%n, %m, %v = batch_norm_train' '%n = batch_norm'; do
+    file=${op##* }.stir
+    cat >"$file" <<END
+stir 1
+sym B in [1, 1000]
+graph @t(%x: f32[B, 2], param %s "s": f32[2] = {1, 1}, param %h "h": f32[2] = {0.25, 0}, param %mean "mean": f32[2] = {0.5, 0},
+         param %var "var": f32[2] = {1, 2}, param %w "w": f32[2, 1] = {2, -1}) {
+  ${op//%/%a_}(%x, %s, %h, %mean, %var)
+  %p = constant {value = bool[] {true}}
+  %c = cond(%p, %a_n, %s, %h, %mean, %var)
+    region @yes(%x: f32[B, 2], %s: f32[2], %h: f32[2], %mean: f32[2], %var: f32[2]) {
+      $op(%x, %s, %h, %mean, %var)
+      return %n
+    }
+    region @no(%x: f32[B, 2], %s: f32[2], %h: f32[2], %mean: f32[2], %var: f32[2]) {
+      %n = mul(%x, %s)
+      return %n
+    }
+  %y = matmul(%c, %w)
+  return y: %y
+}
+END
+    says 0 '30 steps: loss' "${alone[@]}" --teacher "$file" --data points.npz --epochs 10 --log "$file.jsonl"
+done
+cmp <(sed 's/,"ms":.*//' batch_norm_train.stir.jsonl) <(sed 's/,"ms":.*//' batch_norm.stir.jsonl) ||
+    fail "a teacher normalises by the batch"
+
 # ---- checkpoints ----
 
 go=("${both[@]}" --data line.npz --checkpoint ck)

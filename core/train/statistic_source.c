@@ -6,8 +6,57 @@
 #include "core/train/statistic_source.h"
 
 #include "core/base/check.h"
+#include "core/base/str.h"
+#include "ir/optable.h"
 
 #include <stator/ops.h>
+#include <stdio.h>
+
+/* ---- what the table says ---- */
+
+const char *st_statistic_name(const st_op_def *def, uint32_t k, char name[48])
+{
+    uint32_t len = 0;
+    char mark = 0;
+    const char *text =
+        def != NULL && def->statistics != NULL ? st_list_name(def->operands, k, &len, &mark) : NULL;
+    (void)snprintf(name, 48, "%.*s", text != NULL ? (int)len : 0, text != NULL ? text : "");
+    return text != NULL && st_list_has(def->statistics, name) ? name : NULL;
+}
+
+stator_ref st_statistic_result(const stator_node_row *row, const st_op_def *def, const char *name)
+{
+    char wanted[56];
+    const int len = snprintf(wanted, sizeof wanted, "new_%s", name);
+    const uint32_t k = st_list_place(def->results, wanted, (uint32_t)len);
+    return k < row->result_count ? row->result_begin + k : 0;
+}
+
+stator_ref st_statistic_of(const st_module *m, const stator_graph_view *v,
+                           const stator_node_row *row, stator_ref result)
+{
+    const st_op_def *def = st_optable_at(m->ops, row->op)->def;
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        char name[48];
+        if (st_statistic_name(def, k, name) != NULL &&
+            st_statistic_result(row, def, name) == result) {
+            return stator_operand(v, row, k);
+        }
+    }
+    return 0;
+}
+
+bool st_step_makes_statistics(const st_module *m, const stator_node_row *row)
+{
+    const st_op_def *def = st_optable_at(m->ops, row->op)->def;
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        char name[48];
+        if (st_statistic_name(def, k, name) != NULL && st_statistic_result(row, def, name) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
 
 /* ---- ops that lose nothing ---- */
 

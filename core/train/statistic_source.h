@@ -3,6 +3,7 @@
 #define STATOR_TRAIN_STATISTIC_SOURCE_H
 
 #include "core/train/train_step.h"
+#include "ir/optable.h"
 
 /* What a value of a float dtype is computed from. */
 typedef struct st_source {
@@ -26,6 +27,10 @@ stator_status st_scope_trace(st_train_step *s, st_scope *at, stator_diag **err);
  * is shown as that value is; and back: the value has become `now`, and the parameter becomes. */
 stator_ref st_step_shown(st_train_step *s, stator_ref value, stator_ref now);
 stator_ref st_step_unshown(st_train_step *s, stator_ref value, stator_ref now);
+/* Is operand k of the node statistics that its row names? */
+const char *st_statistic_name(const st_op_def *def, uint32_t k, char name[48]);
+/* The result of the node that becomes of these statistics; 0: none. */
+stator_ref st_statistic_result(const stator_node_row *row, const st_op_def *def, const char *name);
 /* The operand, running statistics, that a result of the node becomes of; 0: it is none such. */
 stator_ref st_statistic_of(const st_module *m, const stator_graph_view *v,
                            const stator_node_row *row, stator_ref result);

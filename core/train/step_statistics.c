@@ -15,56 +15,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what the table says ---- */
-
 static const st_op_def *def_of(const st_train_step *s, const stator_node_row *row)
 {
     return st_optable_at(s->module->ops, row->op)->def;
-}
-
-/* Is operand k of the node statistics that its row names? */
-static const char *statistic(const st_op_def *def, uint32_t k, char name[48])
-{
-    uint32_t len = 0;
-    char mark = 0;
-    const char *text =
-        def != NULL && def->statistics != NULL ? st_list_name(def->operands, k, &len, &mark) : NULL;
-    (void)snprintf(name, 48, "%.*s", text != NULL ? (int)len : 0, text != NULL ? text : "");
-    return text != NULL && st_list_has(def->statistics, name) ? name : NULL;
-}
-
-/* The result of the node that becomes of these statistics; 0: none. */
-static stator_ref new_statistic(const stator_node_row *row, const st_op_def *def, const char *name)
-{
-    char wanted[56];
-    const int len = snprintf(wanted, sizeof wanted, "new_%s", name);
-    const uint32_t k = st_list_place(def->results, wanted, (uint32_t)len);
-    return k < row->result_count ? row->result_begin + k : 0;
-}
-
-stator_ref st_statistic_of(const st_module *m, const stator_graph_view *v,
-                           const stator_node_row *row, stator_ref result)
-{
-    const st_op_def *def = st_optable_at(m->ops, row->op)->def;
-    for (uint32_t k = 0; k < row->operand_count; k++) {
-        char name[48];
-        if (statistic(def, k, name) != NULL && new_statistic(row, def, name) == result) {
-            return stator_operand(v, row, k);
-        }
-    }
-    return 0;
-}
-
-bool st_step_makes_statistics(const st_module *m, const stator_node_row *row)
-{
-    const st_op_def *def = st_optable_at(m->ops, row->op)->def;
-    for (uint32_t k = 0; k < row->operand_count; k++) {
-        char name[48];
-        if (statistic(def, k, name) != NULL && new_statistic(row, def, name) != 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* ---- which parameters they are ---- */
@@ -83,7 +36,7 @@ static stator_status check_update(const st_train_step *s, const st_scope *at, st
                "running statistics back to '%s': the option freeze keeps '%s' as it is",
                st_step_node_name(at->v, node), text, text);
     for (uint32_t i = 0; i < k; i++) {
-        ST_FAIL_IF(statistic(def, i, name) != NULL &&
+        ST_FAIL_IF(st_statistic_name(def, i, name) != NULL &&
                        st_scope_parameter(at, stator_operand(at->v, row, i)) == parameter,
                    err, STATOR_UNSUPPORTED,
                    "node '%s' has '%s' as two of its running statistics, which become two values: "
@@ -117,10 +70,10 @@ static stator_status find_of_node(st_train_step *s, const st_scope *at, stator_r
     const stator_node_row *row = stator_node_at(at->v, node);
     const st_op_def *def = def_of(s, row);
     for (uint32_t k = 0; k < row->operand_count; k++) {
-        if (statistic(def, k, name) == NULL) {
+        if (st_statistic_name(def, k, name) == NULL) {
             continue;
         }
-        const bool becomes = new_statistic(row, def, name) != 0;
+        const bool becomes = st_statistic_result(row, def, name) != 0;
         const stator_ref parameter = st_scope_parameter(at, stator_operand(at->v, row, k));
         if (parameter == 0) {
             ST_TRY(check_made(s, at, node, k, becomes, err));
@@ -172,7 +125,8 @@ static stator_ref updated(const st_train_step *s, const stator_node_row *row, ui
     char name[48];
     const st_scope root = {.v = s->v};
     const st_op_def *def = def_of(s, row);
-    *out_becomes = statistic(def, k, name) != NULL ? new_statistic(row, def, name) : 0;
+    *out_becomes =
+        st_statistic_name(def, k, name) != NULL ? st_statistic_result(row, def, name) : 0;
     const stator_ref parameter =
         *out_becomes != 0 ? st_scope_parameter(&root, stator_operand(s->v, row, k)) : 0;
     return is_updated(s, parameter) ? parameter : 0;

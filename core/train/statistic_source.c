@@ -46,18 +46,6 @@ stator_ref st_statistic_of(const st_module *m, const stator_graph_view *v,
     return 0;
 }
 
-bool st_step_makes_statistics(const st_module *m, const stator_node_row *row)
-{
-    const st_op_def *def = st_optable_at(m->ops, row->op)->def;
-    for (uint32_t k = 0; k < row->operand_count; k++) {
-        char name[48];
-        if (st_statistic_name(def, k, name) != NULL && st_statistic_result(row, def, name) != 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* ---- ops that lose nothing ---- */
 
 static bool loses_nothing(const stator_node_row *row)

@@ -21,23 +21,24 @@
 
 /* ---- the teacher's graph ---- */
 
-/* A teacher draws no random numbers and writes none of its inputs. The pass `inference` has run, so
- * that only an op without a counterpart could still make running statistics. */
+/* A teacher draws no random numbers and writes none of its inputs. It normalises as where a
+ * model is used, so that running statistics that it would write have become what they are. */
 static stator_status check_inference(const stator_graph *graph, stator_diag **err)
 {
     const stator_graph_view *v = st_graph_view(graph);
-    ST_FAIL_IF(v->n_write_backs != 0, err, STATOR_INVALID_ARGUMENT,
-               "it writes its input '%s', and a teacher stays as it is",
-               stator_string_at(v, stator_value_at(v, stator_write_back_at(v, 0)->input)->name));
+    for (uint32_t k = 0; k < v->n_write_backs; k++) {
+        const stator_write_back_row *row = stator_write_back_at(v, k);
+        ST_FAIL_IF(row->value != row->input, err, STATOR_INVALID_ARGUMENT,
+                   "it writes its input '%s', and a teacher stays as it is",
+                   stator_string_at(v, stator_value_at(v, row->input)->name));
+    }
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(v, node);
-        if ((stator_op_at(v, row->op)->flags & STATOR_OP_RANDOM) != 0 ||
-            st_step_makes_statistics(graph->module, row)) {
-            return st_fail(err, STATOR_INVALID_ARGUMENT,
-                           "node '%s' (%s) computes as in training; load the teacher in its mode "
-                           "for inference",
-                           st_step_node_name(v, node), stator_op_at(v, row->op)->name);
-        }
+        ST_FAIL_IF((stator_op_at(v, row->op)->flags & STATOR_OP_RANDOM) != 0, err,
+                   STATOR_INVALID_ARGUMENT,
+                   "node '%s' (%s) computes as in training; load the teacher in its mode for "
+                   "inference",
+                   st_step_node_name(v, node), stator_op_at(v, row->op)->name);
         for (uint32_t k = 0; k < row->region_count; k++) {
             ST_TRY(check_inference(stator_region_at(v, row, k), err));
         }

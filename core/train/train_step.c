@@ -176,8 +176,9 @@ static stator_status make_step(st_module *module, const stator_train_options *op
                                uint8_t **out_roles, stator_diag **err)
 {
     stator_builder *b = NULL;
-    ST_TRY((options->flags & STATOR_TRAIN_INFERENCE) != 0 ? as_for_inference(module, err)
-                                                          : (stator_status)STATOR_OK);
+    if ((options->flags & STATOR_TRAIN_INFERENCE) != 0) {
+        ST_TRY(as_for_inference(module, err));
+    }
     ST_TRY(prepare(module, options, options->output, err));
     st_train_step s = {.options = *options,
                        .module = module,

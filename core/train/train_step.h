@@ -74,8 +74,6 @@ bool st_step_is_float(const st_train_step *s, stator_ref value);
 
 /* ---- running statistics: step_statistics.c ---- */
 
-/* Does the node make new running statistics of old ones? */
-bool st_step_makes_statistics(const st_module *m, const stator_node_row *row);
 /* Fills is_statistic. UNSUPPORTED: a call would have to write some back and cannot. */
 stator_status st_step_find_statistics(st_train_step *s, stator_diag **err);
 /* Writes back what becomes of those that are ST_INPUT_KEPT, unless the model itself does. */

@@ -170,9 +170,9 @@ typedef struct stator_train_options {
      * kept until its last reader. */
     double budget;
     /* Distillation. A model of the same context, in its mode for inference, that says what the
-     * model is to give; NULL: none. Its graph is part of the step, and its parameters are constants
-     * of it. Its inputs are the model's of the same names, or, where no name is of both, those in
-     * the same places. */
+     * model is to give; NULL: none. Its graph is part of the step, where its normalisations go
+     * by running statistics, which stay, and its parameters are constants of it. Its inputs are
+     * the model's of the same names, or, where no name is of both, those in the same places. */
     const stator_model *teacher;
     /* What it says: an output, or a value inside, by name. NULL: the first output. */
     const char *teacher_output;

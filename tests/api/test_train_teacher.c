@@ -64,6 +64,37 @@ static const char WITH_REGIONS[] = TEACHER("\"x\"", "  %z = nonzero(%x)\n"
                                                     "    }\n"
                                                     "  return y: %s\n");
 
+/* y = tanh(x w) v, normalised by running statistics to what it is, in a branch too: the root of
+ * var + eps is s, and mean is shift. By the batch it would be another. */
+static const char AS_TRAINED[] =
+    "stir 1\n"
+    "sym B in [0, 100000]\n"
+    "graph @teacher(\n"
+    "  %x \"x\": f32[B, 3],\n"
+    "  param %w \"w\": f32[3, 2] = {1, -0.5, 0.75, 0.25, -1.5, 1},\n"
+    "  param %b \"v\": f32[2, 4] = {2, -1, 0.5, 1, -0.5, 1.5, -2, 0.25},\n"
+    "  param %s \"s\": f32[4] = {2, 2, 1, 3},\n"
+    "  param %m \"m\": f32[4] = {0.5, -1, 2, 0.25},\n"
+    "  param %r \"r\": f32[4] = {3, 3, 0, 8}\n"
+    ") {\n"
+    "  %p = matmul(%x, %w)\n"
+    "  %h = tanh(%p)\n"
+    "  %z = matmul(%h, %b)\n"
+    "  %n, %nm, %nr = batch_norm_train(%z, %s, %m, %m, %r) {eps = 1.0}\n"
+    "  write %m = %nm\n"
+    "  write %r = %nr\n"
+    "  %o = constant {value = bool[] {true}}\n"
+    "  %y = cond(%o, %n, %s, %m, %r)\n"
+    "    region @then(%1: f32[B, 4], %2: f32[4], %3: f32[4], %4: f32[4]) {\n"
+    "      %5, %6, %7 = batch_norm_train(%1, %2, %3, %3, %4) {eps = 1.0}\n"
+    "      return %5\n"
+    "    }\n"
+    "    region @else(%1: f32[B, 4], %2: f32[4], %3: f32[4], %4: f32[4]) {\n"
+    "      return %1\n"
+    "    }\n"
+    "  return y: %y\n"
+    "}\n";
+
 static const float X[ROWS * FEATURES] = {1,     2, -1, 0.5f,  -1.5f, 0.25f, -0.75f, 0.5f,
                                          1.25f, 2, 1,  -0.5f, -2,    0.75f, 0.125f};
 static const int64_t TARGET[ROWS] = {0, 3, 1, 2, 3};
@@ -223,6 +254,7 @@ static const row rows[] = {
      {"temperature", "teacher_weight"},
      {"3", "0.75"}},
     {BY_PLACE, "y", "mse", "cross_entropy", 0.5, squares, cross_entropy, 0, {NULL}, {NULL}},
+    {AS_TRAINED, NULL, NULL, NULL, 1, soft_1, NULL, 0, {NULL}, {NULL}},
     {WITH_REGIONS, NULL, NULL, "y", 0.875, soft_1, sum_of_y, 1, {"teacher_weight"}, {"0.875"}}};
 
 static stator_train_options options_of(const row *r, const stator_model *teacher)
@@ -517,7 +549,10 @@ static void expect_refused_teachers(stator_ctx *ctx, const stator_model *model)
         {"%x: f32[B, 3]",
          "  %k = constant {value = i64[] {7}}\n  %m = rng_uniform(%k, %k) {shape = [B, 3]}\n"
          "  %d = mul(%m, %x) @\"/drop\":Dropout in \"t.onnx\"\n  %y = concat(%d, %m) {axis = 1}",
-         "computes as in training; load the teacher in its mode for inference"}};
+         "computes as in training; load the teacher in its mode for inference"},
+        {"%x: f32[B, 4], param %w \"w\": f32[4] = {1, 1, 1, 1}",
+         "  %t = add(%w, %w)\n  write %w = %t\n  %y = mul(%x, %w)",
+         "the teacher: it writes its input 'w', and a teacher stays as it is"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         expect_teacher_refused(ctx, model, cases[i].inputs, cases[i].body, cases[i].words);
     }

@@ -22,7 +22,7 @@ static stator_ref loss_seed(st_train_step *s)
     return scalar_like(s, s->scale.now, loss);
 }
 
-/* Does the loss read any of what is trained? */
+/* Does the loss read any of what is trained, and no whole number between? Those have no gradient. */
 static bool reads_trained(st_train_step *s)
 {
     const stator_graph_view *v = st_graph_view(s->e.b->graph);
@@ -38,7 +38,9 @@ static bool reads_trained(st_train_step *s)
             is_any = is_any || is_read[row->result_begin + k] != 0;
         }
         for (uint32_t k = 0; is_any && k < row->operand_count; k++) {
-            is_read[stator_operand(v, row, k)] = 1;
+            const stator_ref operand = stator_operand(v, row, k);
+            is_read[operand] = operand != 0 && st_dtype_class(stator_emit_dtype(&s->e, operand)) >=
+                                                   STATOR_CLASS_FLOAT;
         }
     }
     for (uint32_t k = 0; k < s->n_trained; k++) {

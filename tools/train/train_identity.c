@@ -192,7 +192,7 @@ static const char *teacher_loss(const train_settings *s)
     return s->options.teacher_loss != NULL ? s->options.teacher_loss : STATOR_TEACHER_LOSS;
 }
 
-/* Beside a teacher a temperature that is not given is 1. */
+/* Beside a teacher a temperature that is not given is 1, but in a loss of the model's own. */
 static void set_temperature(cJSON *options)
 {
     const cJSON *temperature = cJSON_GetObjectItemCaseSensitive(options, TEMPERATURE);
@@ -227,7 +227,7 @@ static void add_options(const train *t, cJSON *object)
             }
         }
     }
-    if (is_taught) {
+    if (is_taught && (s->options.loss == NULL || strcmp(s->options.loss, "kl_div") != 0)) {
         set_temperature(options);
     }
 }

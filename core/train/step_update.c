@@ -1,5 +1,6 @@
 /* Gradients of a training step, and what is made of them: sums of several batches, clipped ones,
  * the rate, new parameters and the optimizer's states. */
+#include "core/base/check.h"
 #include "core/train/train_step.h"
 #include "ir/gradient/gradient.h"
 

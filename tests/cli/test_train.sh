@@ -169,7 +169,7 @@ sed 's/^  return/  %z = neg(%x)\n  return z: %z,/' line.stir >apart.stir
 says 3 "the loss reads no parameter that is trained: 'z' depends on none of the 2" "${fit[@]/line.stir/apart.stir}"
 says 3 "the loss reads no parameter that is trained: 'z' depends on none of the 2" train apart.stir --loss z --data line.npz --batch 8
 says 0 '3 steps: loss' "${fit[@]/line.stir/apart.stir}" --output y
-sed 's/^  return y/  %i = cast(%y) {dtype = i64}\n  %z = cast(%i) {dtype = f32}\n  return z: %z,/' line.stir >whole.stir
+sed 's/^  return/  %i = cast(%y) {dtype = i64}\n  %z = cast(%i) {dtype = f32}\n  return z: %z,/' line.stir >whole.stir
 says 3 "the loss reads no parameter that is trained: 'z' depends on none of the 2" "${fit[@]/line.stir/whole.stir}"
 python3 - <<'END' || fail "the data were not made"
 from line_data import archive, floats, t, x

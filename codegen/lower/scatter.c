@@ -1,7 +1,7 @@
 /* scatter_elements, scatter_nd: a copy of x, then the updates one after the other, so that the last
  * one wins and sums have one order. Axes along which updates do not meet are the loops around both.
  *
- *     loop over the other axes                     parallel; a long last one in panels
+ *     loop over the other axes                     parallel; a long last one of slices in panels
  *       loop over the scattered axes               y = x
  *       loop over the updates, serial              y[index] = update, or combined with what is
  * there
@@ -166,40 +166,6 @@ static void copy_all(cg_nest *nest, const cg_node *node)
     cg_close(nest, n);
 }
 
-void cg_scatter_elements(cg_nest *nest, const cg_node *node)
-{
-    const bool is_all = nest->group->part == CG_SCATTER_ALL;
-    const stator_ref indices = cg_operand(node, 1);
-    const cg_value *x = node->out;
-    const cg_value *list = cg_value_of(nest->unit, indices);
-    const uint32_t axis = cg_axis(node, STATOR_scatter_elements_axis, x->rank);
-    uint32_t to[CG_RANK_MAX] = {0};
-    uint32_t from[CG_RANK_MAX] = {0};
-    st_loop_ref ok = 0;
-    if (nest->group->part == CG_SCATTER_COPY) {
-        copy_all(nest, node);
-        return;
-    }
-    const uint32_t n_open = cg_open_all(nest, x->rank, is_all ? x->dims : list->dims, axis, 0, to);
-    memcpy(from, to, sizeof from);
-    if (is_all) {
-        to[axis] = cg_open(nest, x->dims[axis], n_open ? 0 : ST_AXIS_REDUCE);
-        cg_put(nest, node, 0, to, cg_at(nest, cg_operand(node, 0), to), 0);
-        cg_close(nest, 1);
-    }
-    from[axis] = cg_open(nest, list->dims[axis], ST_AXIS_SERIAL);
-    for (uint32_t a = 0; a < x->rank && is_all; a++) {
-        if (a != axis && list->dims[a] != x->dims[a]) {
-            ok = st_loop_both(&nest->b, ok, cg_within(nest, from[a], list->dims[a], false, true));
-        }
-    }
-    nest->mask = ok;
-    to[axis] = cg_bound_index(nest, indices, from, x->dims[axis], &ok);
-    do_update(nest, node, to, from, cg_attr_text(node, STATOR_scatter_elements_reduction), ok);
-    nest->mask = 0;
-    cg_close(nest, n_open + 1u);
-}
-
 /* Elements of the last axis of slices that are copied and updated together; 0: the axis is no
  * multiple of that, or short, and one of its elements goes through all rows at a time. */
 static int64_t panel_of(const cg_nest *nest, const cg_value *x, uint32_t width)
@@ -207,6 +173,15 @@ static int64_t panel_of(const cg_nest *nest, const cg_value *x, uint32_t width)
     const int64_t size =
         x->rank > width ? st_loop_known_or(&nest->unit->syms->tab, x->dims[x->rank - 1u], 0) : 0;
     return size >= PANEL_MIN * 2 && size % PANEL_MIN == 0 ? PANEL_MIN : 0;
+}
+
+/* The loop over panels of the last axis, with where each begins; returns how many loops: 1. */
+static uint32_t open_panels(cg_nest *nest, const cg_value *x, int64_t panel, uint32_t *out_begin)
+{
+    const uint32_t size = x->dims[x->rank - 1u];
+    const int64_t n = st_loop_known_or(&nest->unit->syms->tab, size, 0) / panel;
+    *out_begin = cg_mul(nest, cg_open(nest, cg_int(nest, n), 0), cg_int(nest, panel));
+    return 1;
 }
 
 /* Loops over the slices' axes, the last one in panels; returns how many. */
@@ -218,9 +193,7 @@ static uint32_t open_slices(cg_nest *nest, const cg_value *x, uint32_t width, in
     }
     const uint32_t last = x->rank - 1u;
     const uint32_t n = cg_open_all(nest, last - width, x->dims + width, UINT32_MAX, 0, to + width);
-    const int64_t panels = st_loop_known_or(&nest->unit->syms->tab, x->dims[last], 0) / panel;
-    to[last] = cg_mul(nest, cg_open(nest, cg_int(nest, panels), 0), cg_int(nest, panel));
-    return n + 1u;
+    return n + open_panels(nest, x, panel, &to[last]);
 }
 
 /* The loop over a panel, which begins at `begin`; returns how many loops: 1. */
@@ -228,6 +201,65 @@ static uint32_t open_panel(cg_nest *nest, int64_t panel, uint32_t begin, uint32_
 {
     *index = cg_add(nest, begin, cg_open(nest, cg_int(nest, panel), 0));
     return 1;
+}
+
+/* The same where all elements of a slice along the last axis go to one place, else 0. */
+static int64_t panel_of_slices(const cg_nest *nest, const cg_node *node, uint32_t axis)
+{
+    cg_unit *unit = nest->unit;
+    const stator_ref indices = cg_operand(node, 1);
+    const uint32_t last = node->out->rank - 1u;
+    const int64_t panel = panel_of(nest, node->out, 0);
+    cg_strided seen;
+    return panel && nest->group->part == CG_SCATTER_ALL && axis != last &&
+                   unit->config->emitter->target.kind != ST_TARGET_GPU &&
+                   cg_value_of(unit, indices)->dims[last] == node->out->dims[last] &&
+                   cg_strided_of(unit, indices, &seen) &&
+                   seen.stride[last] == st_sym_int(&unit->syms->tab, 0)
+               ? panel
+               : 0;
+}
+
+void cg_scatter_elements(cg_nest *nest, const cg_node *node)
+{
+    const bool is_all = nest->group->part == CG_SCATTER_ALL;
+    const stator_ref indices = cg_operand(node, 1);
+    const cg_value *x = node->out;
+    const cg_value *list = cg_value_of(nest->unit, indices);
+    const uint32_t axis = cg_axis(node, STATOR_scatter_elements_axis, x->rank);
+    const uint32_t last = x->rank - 1u;
+    uint32_t to[CG_RANK_MAX] = {0};
+    uint32_t from[CG_RANK_MAX] = {0};
+    st_loop_ref ok = 0;
+    if (nest->group->part == CG_SCATTER_COPY) {
+        copy_all(nest, node);
+        return;
+    }
+    const int64_t panel = panel_of_slices(nest, node, axis);
+    uint32_t n_open =
+        cg_open_all(nest, panel ? last : x->rank, is_all ? x->dims : list->dims, axis, 0, to);
+    n_open += panel ? open_panels(nest, x, panel, &to[last]) : 0;
+    const uint32_t begin = to[last];
+    memcpy(from, to, sizeof from);
+    if (is_all) {
+        to[axis] = cg_open(nest, x->dims[axis], n_open ? 0 : ST_AXIS_REDUCE);
+        const uint32_t n_copy = 1u + (panel ? open_panel(nest, panel, begin, &to[last]) : 0);
+        cg_put(nest, node, 0, to, cg_at(nest, cg_operand(node, 0), to), 0);
+        cg_close(nest, n_copy);
+    }
+    from[axis] = cg_open(nest, list->dims[axis], ST_AXIS_SERIAL);
+    for (uint32_t a = 0; a < x->rank && is_all; a++) {
+        if (a != axis && list->dims[a] != x->dims[a]) {
+            ok = st_loop_both(&nest->b, ok, cg_within(nest, from[a], list->dims[a], false, true));
+        }
+    }
+    nest->mask = ok;
+    to[axis] = cg_bound_index(nest, indices, from, x->dims[axis], &ok);
+    n_open += panel ? open_panel(nest, panel, begin, &to[last]) : 0;
+    from[last] = panel ? to[last] : from[last];
+    do_update(nest, node, to, from, cg_attr_text(node, STATOR_scatter_elements_reduction), ok);
+    nest->mask = 0;
+    cg_close(nest, n_open + 1u);
 }
 
 void cg_scatter_nd(cg_nest *nest, const cg_node *node)

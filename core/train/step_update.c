@@ -23,7 +23,8 @@ static stator_ref loss_seed(st_train_step *s)
     return scalar_like(s, s->scale.now, loss);
 }
 
-/* Does the loss read any of what is trained, and no whole number between? Those have no gradient. */
+/* Does the loss read any of what is trained, and no whole number between? Those have no
+ * gradient. */
 static bool reads_trained(st_train_step *s)
 {
     const stator_graph_view *v = st_graph_view(s->e.b->graph);

@@ -172,7 +172,10 @@ static st_source source_of_input(const st_train_step *s, const st_scope *at, sta
 
 static void add_source(st_source *to, const st_source *from)
 {
-    to->parameter = to->parameter != 0 ? to->parameter : from->parameter;
+    if (to->parameter == 0) {
+        to->parameter = from->parameter;
+        to->op = from->op;
+    }
     to->has_data |= from->has_data;
 }
 
@@ -188,9 +191,13 @@ static void trace_results(const st_train_step *s, const st_scope *at, st_source 
     for (uint32_t k = 0; k < row->result_count; k++) {
         const stator_ref result = row->result_begin + k;
         const stator_ref statistic = st_statistic_of(s->module, at->v, row, result);
-        if (is_float(at->v, result)) {
-            made[result] = all;
-            made[result].parameter = statistic != 0 ? made[statistic].parameter : all.parameter;
+        if (!is_float(at->v, result)) {
+            continue;
+        }
+        made[result] = statistic != 0 ? made[statistic] : all;
+        made[result].has_data = all.has_data;
+        if (made[result].op == NULL && !loses_nothing(row)) {
+            made[result].op = stator_op_at(at->v, row->op)->name;
         }
     }
 }

@@ -8,6 +8,7 @@
 /* What a value of a float dtype is computed from. */
 typedef struct st_source {
     stator_ref parameter; /* of the model, one that a step would train; 0: none */
+    const char *op;       /* the first that reads it and loses something; NULL: none does */
     bool has_data;        /* an input of a float dtype that is no parameter */
 } st_source;
 

@@ -57,10 +57,10 @@ static stator_status check_made(const st_train_step *s, const st_scope *at, stat
     }
     const char *text = st_step_value_name(s, made->parameter);
     return st_fail(err, STATOR_UNSUPPORTED,
-                   "node '%s' has running statistics that are made of the parameter '%s' by other "
-                   "ops than reshape, transpose and cast, so that a step can neither train it nor "
-                   "write it back: the option freeze keeps '%s' as it is",
-                   st_step_node_name(at->v, node), text, text);
+                   "node '%s' has running statistics that the op %s makes of the parameter '%s', "
+                   "so that a step can neither train it nor write it back: the option freeze keeps "
+                   "'%s' as it is",
+                   st_step_node_name(at->v, node), made->op, text, text);
 }
 
 static stator_status find_of_node(st_train_step *s, const st_scope *at, stator_ref node,

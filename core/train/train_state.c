@@ -86,18 +86,33 @@ static double fan_in(const state_maker *m, stator_ref value)
     return fan;
 }
 
+/* The row of the op table of the value's reader; NULL: there is none. */
+static const st_op_def *reader_def(const state_maker *m, stator_ref value)
+{
+    const stator_ref node = m->reader[value];
+    return node != 0 ? st_optable_at(m->ops, stator_node_at(m->v, node)->op)->def : NULL;
+}
+
 /* Vectors that multiply, and variances, are 1 at first. */
 static bool begins_as_one(const state_maker *m, stator_ref value)
 {
-    const stator_ref node = m->reader[value];
-    const stator_node_row *row = node != 0 ? stator_node_at(m->v, node) : NULL;
-    const st_op_def *def = row != NULL ? st_optable_at(m->ops, row->op)->def : NULL;
+    const st_op_def *def = reader_def(m, value);
     uint32_t len = 0;
     char mark = 0;
     const char *name =
         def != NULL ? st_list_name(def->operands, m->place[value], &len, &mark) : NULL;
+    const stator_node_row *row = name != NULL ? stator_node_at(m->v, m->reader[value]) : NULL;
     return name != NULL && (row->op == STATOR_OPCODE_mul || (len == 1 && name[0] == 'w') ||
                             (len == 3 && strncmp(name, "var", 3) == 0));
+}
+
+/* Does the parameter begin with random numbers? Not one of several axes that a normalisation with
+ * running statistics reads as a vector. */
+static bool begins_at_random(const state_maker *m, stator_ref param, stator_ref used)
+{
+    const st_op_def *def = reader_def(m, used);
+    const bool is_norm = def != NULL && def->statistics != NULL && m->place[used] != 0;
+    return stator_value_type(m->v, param)->rank >= 2 && !is_norm;
 }
 
 /* ---- numbers ---- */
@@ -122,11 +137,10 @@ static stator_status fill_parameter(const state_maker *m, stator_ref param, stat
     const stator_value_row *row = stator_value_at(m->v, param);
     const void *data = NULL;
     const stator_ref used = behind_views(m, param);
-    const uint32_t rank = stator_value_type(m->v, param)->rank;
     const stator_dtype dtype = stator_tensor_dtype(t);
     const uint64_t n = stator_tensor_size_bytes(t) * 8u / st_dtype_bits(dtype);
     if (m->options.init == STATOR_INIT_RANDOM && st_dtype_class(dtype) == STATOR_CLASS_FLOAT) {
-        if (rank >= 2) {
+        if (begins_at_random(m, param, used)) {
             fill_uniform(m, param, 1 / sqrt(fmax(fan_in(m, used), 1)), n, dtype,
                          stator_tensor_data(t));
             return STATOR_OK;

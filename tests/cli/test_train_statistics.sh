@@ -190,6 +190,53 @@ import struct, zipfile
 assert struct.unpack("<2f", zipfile.ZipFile("data.npz").read("mean.npy")[-8:]) != (0.5, -0.5)
 END
 
+# ---- of several axes that a transpose exchanges, and at their first values ----
+
+cat >axes.stir <<'END'
+stir 1
+sym N in [1, 1000]
+graph @m(%x: f32[N, 2], param %scale "scale": f32[4] = {1, 1, 1, 1}, param %shift "shift": f32[4] = {0, 0, 0, 0},
+         param %mean "mean": f32[2, 1, 2] = {0.5, -0.5, 1, -1}, param %var "var": f64[1, 4] = {2, 3, 4, 5},
+         param %w "w": f32[4, 1] = {1, 1, 1, 1}) {
+  %x2 = add(%x, %x)
+  %x4 = concat(%x, %x2) {axis = 1}
+  %m1 = transpose(%mean) {perm = [2, 0, 1]}
+  %m2 = reshape(%m1) {shape = [4]}
+  %v1 = reshape(%var) {shape = [4]}
+  %v2 = cast(%v1) {dtype = f32}
+  %n, %m3, %v3 = batch_norm_train(%x4, %scale, %shift, %m2, %v2)
+  %y = matmul(%n, %w)
+  return y: %y
+}
+END
+cat >check_axes.py <<'END'
+"""check_axes.py FILE.npz MEAN VAR: what these of four channels become, in the places where the parameters have them."""
+import json
+import struct
+import sys
+import zipfile
+
+xs = [(i * 7 % 11 - 5) / 3 for i in range(24)]
+mean, var = json.loads(sys.argv[2]), json.loads(sys.argv[3])  # channel 2 i + j lies in [j, 0, i] of mean
+for first in (0, 6):
+    for c in range(4):
+        column = [(1 + c // 2) * xs[2 * (first + i) + c % 2] for i in range(6)]
+        m = sum(column) / 6
+        mean[c] = 0.9 * mean[c] + 0.1 * m
+        var[c] = 0.9 * var[c] + 0.1 * sum((v - m) ** 2 for v in column) / 6
+z = zipfile.ZipFile(sys.argv[1])
+for name, want, code in (("mean", [mean[0], mean[2], mean[1], mean[3]], "f"), ("var", var, "d")):
+    have = struct.unpack("<4" + code, z.read(name + ".npy")[-4 * struct.calcsize(code):])
+    # four roundings of f32 of numbers up to 8
+    assert all(abs(a - b) < 2e-6 for a, b in zip(have, want)), (name, have, want)
+END
+for backend in $backends; do
+    says 0 '2 steps: loss' train axes.stir "${fit[@]}" --lr 0.1 --backend "$backend" --save axes.npz
+    python3 check_axes.py axes.npz '[0.5, 1, -0.5, -1]' '[2, 3, 4, 5]' || fail "statistics behind a transpose on $backend"
+done
+says 0 '2 steps: loss' train axes.stir "${fit[@]}" --lr 0 --init random --save axes.npz
+python3 check_axes.py axes.npz '[0, 0, 0, 0]' '[1, 1, 1, 1]' || fail "statistics begin with random numbers"
+
 # ---- one parameter for two of a node's statistics ----
 
 sed 's/(%x, %scale, %shift, %mean, %var)/(%x, %scale, %shift, %var, %var)/; /%x2\|%wide/d; s/add(%a, %b)/relu(%a)/' \

@@ -400,7 +400,10 @@ static stator_status give_results(st_xeval *e, const st_expr_statement *s, bool 
         for (uint32_t i = 0; i < n_out; i++) {
             st_xvalue v;
             ST_TRY(st_xeval_node(e, s->values[i], 1, &v));
-            ST_TRY(st_xto_tensor(e, s->values[i], &v, 0, false, &out[i]));
+            out[i] = 0;
+            if (v.kind != ST_X_NONE || !e->in->gives_none) {
+                ST_TRY(st_xto_tensor(e, s->values[i], &v, 0, false, &out[i]));
+            }
         }
         return STATOR_OK;
     }
@@ -450,6 +453,6 @@ stator_status st_build_expr(stator_builder *b, const char *program, uint32_t n_n
     ST_REQUIRE_LIST(values, n_names, err);
     ST_REQUIRE_LIST(attrs, n_attrs, err);
     ST_REQUIRE_LIST(out, n_out, err);
-    const st_expr_inputs in = {program, n_names, names, values, n_attrs, attrs};
+    const st_expr_inputs in = {program, n_names, names, values, n_attrs, attrs, false};
     return st_expr_run(b, &in, false, n_out, out, err);
 }

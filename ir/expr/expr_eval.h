@@ -40,6 +40,7 @@ typedef struct st_expr_inputs { /* as st_build_expr receives them */
     const stator_ref *values;
     uint32_t n_attrs;
     const stator_attr *attrs;
+    bool gives_none; /* a result may be `none`: 0 */
 } st_expr_inputs;
 
 typedef struct st_xeval {

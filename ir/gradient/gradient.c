@@ -5,8 +5,9 @@
  *
  * A row's program sees operands, attributes, results by name and `grad`, the gradient of the first
  * result; it gives one value per operand. What it gives for an operand that is absent or no float
- * is ignored; what it gives for one that was broadcast is summed to the operand's shape. The
- * gradient of another result is there as `grad_NAME`, where it has one. Some rows have C functions
+ * is ignored; what it gives for one that was broadcast is summed to the operand's shape; where it
+ * gives `none` for one that is wanted, the decomposition is differentiated instead. The gradient
+ * of another result is there as `grad_NAME`, where it has one. Some rows have C functions
  * instead (gradient_rules.h), an op of a library may have one. A composite without either is
  * decomposed at the end of the graph (from the same operands) and the decomposition is
  * differentiated; cse and dce tidy up later. The method: Griewank and Walther, Evaluating
@@ -17,6 +18,7 @@
 #include "core/base/check.h"
 #include "core/base/vec.h"
 #include "ir/builder.h"
+#include "ir/expr/expr_eval.h"
 #include "ir/gradient/gradient_rules.h"
 #include "ir/ops/rules.h"
 #include <stator/plugin.h>
@@ -144,6 +146,7 @@ static void bind(bound_names *out, const char *prefix, const char *list, const s
     }
 }
 
+/* Runs the row's program; the operands' gradients are 0 where it gives none. */
 static void run_program(tape *t, const visit *v)
 {
     const uint32_t room = NAMES_MAX;
@@ -161,9 +164,10 @@ static void run_program(tape *t, const visit *v)
     bind(&in, "", v->op->desc.results, v->results, v->row.result_count);
     bind(&in, "grad_", v->op->desc.results, v->grads, v->row.result_count);
     bind(&in, "", "grad", v->grads, 1);
-    const bool is_ok = stator_emit_check(
-        &t->e, st_build_expr(t->e.b, v->op->def->grad, in.n, in.names, in.values,
-                             v->op->desc.attr_count, v->attrs, n, grads, t->e.err));
+    const st_expr_inputs program = {v->op->def->grad,       in.n,     in.names, in.values,
+                                    v->op->desc.attr_count, v->attrs, true};
+    const bool is_ok =
+        stator_emit_check(&t->e, st_expr_run(t->e.b, &program, false, n, grads, t->e.err));
     for (uint32_t i = 0; is_ok && i < n && i < v->row.operand_count; i++) {
         v->in_grads[i] = grads[i];
     }
@@ -294,6 +298,23 @@ static bool uses_program(const tape *t, stator_ref node, const visit *v)
             request->may_use_rule(request->self, v->op->desc.name, node));
 }
 
+/* Has each operand that is wanted a gradient? Operands of other dtypes have none. */
+static bool has_wanted(const tape *t, const visit *v)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < v->row.operand_count; i++) {
+        const stator_ref operand = v->operands[i];
+        ok = ok && (v->in_grads[i] != 0 || !is_float_value(t, operand) ||
+                    operand >= t->needed.count || !t->needed.data[operand]);
+    }
+    return ok;
+}
+
+static void drop_gradients(const visit *v)
+{
+    memset(v->in_grads, 0, v->row.operand_count * sizeof *v->in_grads);
+}
+
 static void differentiate(tape *t, stator_ref node, const visit *v, uint32_t depth)
 {
     const stator_oplib_op *library_op = v->op->oplib_op;
@@ -303,6 +324,10 @@ static void differentiate(tape *t, stator_ref node, const visit *v, uint32_t dep
         through_function(t, v);
     } else if (uses_program(t, node, v)) {
         run_program(t, v);
+        if (t->e.status == STATOR_OK && !has_wanted(t, v)) {
+            drop_gradients(v);
+            through_decomposition(t, v, depth);
+        }
     } else if ((v->op->desc.flags & STATOR_OP_COMPOSITE) != 0) {
         through_decomposition(t, v, depth);
     } else {

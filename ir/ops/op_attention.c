@@ -1,26 +1,27 @@
-/* Infer rule of scaled dot product attention, with grouped heads: H query heads share G key and
- * value heads, H a multiple of G. */
+/* Infer rules of scaled dot product attention and of its gradient, with grouped heads: H query
+ * heads share G key and value heads, H a multiple of G. */
 #include "ir/ops/rules.h"
 #include <stator/ops.h>
 
-/* The mask broadcasts to [B, H, T, S]. */
-static stator_status check_mask(const st_infer *in, const stator_ref *scores)
+/* Operand `at`, the mask, broadcasts to [B, H, T, S]. */
+static stator_status check_mask(const st_infer *in, uint32_t at, const stator_ref *scores)
 {
-    if (!st_in_has(in, 3)) {
+    if (!st_in_has(in, at)) {
         return STATOR_OK;
     }
-    const uint32_t rank = st_in_rank(in, 3);
-    if (st_in_dtype(in, 3) != STATOR_BOOL) {
-        ST_TRY(st_in_same_dtype(in, 0, 3));
+    const uint32_t rank = st_in_rank(in, at);
+    if (st_in_dtype(in, at) != STATOR_BOOL) {
+        ST_TRY(st_in_same_dtype(in, 0, at));
     }
-    ST_TRY(st_in_rank_is(in, 3, 0, 4));
+    ST_TRY(st_in_rank_is(in, at, 0, 4));
     for (uint32_t i = 0; i < rank; i++) {
-        ST_TRY(st_in_fits(in, st_in_dim(in, 3, i), scores[4u - rank + i], "mask", i));
+        ST_TRY(st_in_fits(in, st_in_dim(in, at, i), scores[4u - rank + i], "mask", i));
     }
     return STATOR_OK;
 }
 
-stator_status st_infer_sdpa(st_infer *in)
+/* q, k and v, and the mask, which is operand `mask`. */
+static stator_status check_attention(st_infer *in, uint32_t mask)
 {
     int64_t heads, groups;
     for (uint32_t k = 0; k < 3; k++) {
@@ -41,7 +42,30 @@ stator_status st_infer_sdpa(st_infer *in)
         st_in_multiple(in, st_in_dim(in, 0, 1), st_in_dim(in, 1, 1), "query heads by key heads"));
     const stator_ref scores[4] = {st_in_dim(in, 0, 0), st_in_dim(in, 0, 1), st_in_dim(in, 0, 2),
                                   st_in_dim(in, 1, 2)};
-    ST_TRY(check_mask(in, scores));
-    const stator_ref dims[4] = {scores[0], scores[1], scores[2], st_in_dim(in, 2, 3)};
+    return check_mask(in, mask, scores);
+}
+
+stator_status st_infer_sdpa(st_infer *in)
+{
+    ST_TRY(check_attention(in, 3));
+    const stator_ref dims[4] = {st_in_dim(in, 0, 0), st_in_dim(in, 0, 1), st_in_dim(in, 0, 2),
+                                st_in_dim(in, 2, 3)};
     return st_in_set(in, 0, st_in_dtype(in, 0), 4, dims);
+}
+
+stator_status st_infer_sdpa_gradient(st_infer *in)
+{
+    static const char *const axes[] = {"batches of q and dy", "heads of q and dy",
+                                       "length of q and dy"};
+    ST_TRY(check_attention(in, 4));
+    ST_TRY(st_in_rank_is(in, 3, 4, 4));
+    ST_TRY(st_in_same_dtype(in, 0, 3));
+    for (uint32_t i = 0; i < 3; i++) {
+        ST_TRY(st_in_same_dim(in, st_in_dim(in, 0, i), st_in_dim(in, 3, i), axes[i]));
+    }
+    ST_TRY(st_in_same_dim(in, st_in_dim(in, 2, 3), st_in_dim(in, 3, 3), "width of v and dy"));
+    for (uint32_t k = 0; k < 3; k++) {
+        ST_TRY(st_in_like(in, k, k, st_in_dtype(in, k)));
+    }
+    return STATOR_OK;
 }

@@ -97,6 +97,7 @@ ST_INFER_RULE(st_infer_nll_loss);
 ST_INFER_RULE(st_infer_cross_entropy);
 /* op_attention.c */
 ST_INFER_RULE(st_infer_sdpa);
+ST_INFER_RULE(st_infer_sdpa_gradient);
 /* op_recurrent.c */
 ST_INFER_RULE(st_infer_recurrent);
 /* op_control.c */

@@ -1,5 +1,6 @@
 /* Writing the attention that recompose_sdpa.c found: moves of q, k and v, the mask, sdpa itself
- * and, for three axes, the way back. A mask that only selects stays bool; others are added up. */
+ * and, for three axes, the way back. A mask that only selects stays bool; others are added up. As
+ * it was written out, an element that is not finite made NaN: sdpa need not ask for those. */
 #include "ir/passes/recompose.h"
 #include <math.h>
 
@@ -56,8 +57,9 @@ stator_ref st_rc_build_sdpa(const st_rc_attention *a, stator_emitter *e, const s
     operands[1] = build_moved(e, &a->k, map);
     operands[2] = build_moved(e, &a->v, map);
     operands[3] = build_mask(a, e, map, operands[0]);
-    const stator_ref made = stator_emit_op(e, "sdpa", a->n_masks != 0 ? 4 : 3, operands,
-                                           STATOR_AT(STATOR_A_FLOAT("scale", a->scale)));
+    const stator_ref made =
+        stator_emit_op(e, "sdpa", a->n_masks != 0 ? 4 : 3, operands,
+                       STATOR_AT(STATOR_A_FLOAT("scale", a->scale), STATOR_A_INT("finite", 1)));
     *out_node = made ? stator_value_at(st_graph_view(e->b->graph), made)->node : 0;
     return build_step(e, &a->result, made);
 }

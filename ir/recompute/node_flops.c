@@ -97,6 +97,13 @@ static double of_sdpa(const flop_node *n)
     return 2 * keys * (numel(n, operand(n, 0)) + result(n));
 }
 
+/* Of scores and their gradients, then what each of the three gradients sums. */
+static double of_sdpa_gradient(const flop_node *n)
+{
+    const double keys = size_of(n, operand(n, 1), -2);
+    return 2 * keys * (3 * numel(n, operand(n, 0)) + 2 * numel(n, operand(n, 3)));
+}
+
 /* The weights of input and state, once a step and row of x [T, B, I]. */
 static double of_recurrent(const flop_node *n)
 {
@@ -111,6 +118,7 @@ static double (*const contraction_flops[STATOR_OPCODE_end])(const flop_node *n) 
     [STATOR_OPCODE_conv] = of_conv,
     [STATOR_OPCODE_deform_conv] = of_conv,
     [STATOR_OPCODE_sdpa] = of_sdpa,
+    [STATOR_OPCODE_sdpa_gradient] = of_sdpa_gradient,
     [STATOR_OPCODE_conv_transpose] = of_conv_transpose,
     [STATOR_OPCODE_lstm] = of_recurrent,
     [STATOR_OPCODE_conv_weight_grad] = of_conv_weight_grad,

@@ -1,4 +1,4 @@
-"""Cases of softmax, log_softmax, the norms, nll_loss and sdpa. Expected: the formulas over float64
+"""Cases of softmax, log_softmax, the norms, nll_loss, sdpa and its gradient. Expected: the formulas over float64
 copies by NumPy, rounded once. Run from anywhere."""
 import os
 
@@ -304,4 +304,56 @@ case.check([q, k, v], sdpa(q, k, v, is_causal=1), is_causal=1)
 for allowed in ([1, 1, 0, 0], [1, 1, 0, 1], [0, 0, 0, 0]):
     mask = np.array([allowed], bool)
     case.check([q, k, v, mask], sdpa(q, k, v, mask))
+case.write(OUT)
+
+
+def sdpa_gradient(q, k, v, dy, mask=None, scale=None, is_causal=0):
+    """Query by query, each key by itself."""
+    q64, k64, v64, dy64 = wide(q, k, v, dy)
+    scale = q.shape[3] ** -0.5 if scale is None else scale
+    dq, dk, dv = np.zeros_like(q64), np.zeros_like(k64), np.zeros_like(v64)
+    shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
+    added = np.zeros(shape) if mask is None else np.broadcast_to(np.where(mask, 0, -np.inf) if mask.dtype == bool else wide(mask), shape)
+    for b, h, t in np.ndindex(*shape[:3]):
+        g = h // (shape[1] // k.shape[1])
+        keys = [s for s in range(shape[3]) if added[b, h, t, s] != -np.inf and (s <= t or not is_causal)]
+        if not keys:
+            continue
+        x = k64[b, g, keys] @ q64[b, h, t] * scale + added[b, h, t, keys]
+        e = np.exp(x - x.max())
+        p = e / e.sum()
+        dp = v64[b, g, keys] @ dy64[b, h, t]
+        ds = p * (dp - p @ dp) * scale
+        dq[b, h, t] = ds @ k64[b, g, keys]
+        dk[b, g, keys] += np.outer(ds, q64[b, h, t])
+        dv[b, g, keys] += np.outer(p, dy64[b, h, t])
+    return [dq.astype(q.dtype), dk.astype(k.dtype), dv.astype(v.dtype)]
+
+
+# Sums of a few products of numbers near 1: some places of f32 of the largest of them.
+case = Case("sdpa_gradient", 1e-6, 5e-7)
+for dtype in FLOATS:
+    q, k, v, dy = (numbers(s, dtype) for s in ((2, 2, 4, 4), (2, 2, 5, 4), (2, 2, 5, 2), (2, 2, 4, 2)))
+    case.check([q, k, v, dy], sdpa_gradient(q, k, v, dy))
+q, k, v, dy = (numbers(s) for s in ((1, 4, 3, 2), (1, 2, 4, 2), (1, 2, 4, 3), (1, 4, 3, 3)))
+for causal in (0, 1):
+    case.check([q, k, v, dy], sdpa_gradient(q, k, v, dy, None, 0.3, causal), scale=0.3, is_causal=causal)
+    case.check([q, k, v, dy], sdpa_gradient(q, k, v, dy, None, None, causal), is_causal=causal, finite=1)
+for shape in ((3, 4), (4, 1, 1), (1, 1, 3, 1), (1,)):
+    mask = numbers(shape)
+    case.check([q, k, v, dy, mask], sdpa_gradient(q, k, v, dy, mask))
+allow = rng.integers(0, 2, (1, 4, 3, 4)).astype(bool)
+allow[0, 1, 2] = False  # a row with nothing to attend to
+mask = np.array([[0, -np.inf, 1, 2], [-np.inf] * 4, [0, 0.5, 0, 0]], F32)
+for m in (allow, mask):
+    case.check([q, k, v, dy, m], sdpa_gradient(q, k, v, dy, m))
+    case.check([q, k, v, dy, m], sdpa_gradient(q, k, v, dy, m, None, 1), is_causal=1)
+# A key that nobody attends to counts nothing, whatever it and its value are.
+k[0, :, 2], v[0, :, 2], v[0, 1, 2, 0] = np.nan, np.inf, np.nan
+never = np.array([[True, True, False, True]])
+case.check([q, k, v, dy, never], sdpa_gradient(q, k, v, dy, never))
+for shapes in (((1, 1, 0, 2), (1, 1, 3, 2), (1, 1, 3, 2)), ((1, 2, 3, 2), (1, 1, 0, 2), (1, 1, 0, 4)), ((0, 2, 3, 2), (0, 1, 2, 2), (0, 1, 2, 1))):
+    q, k, v = (numbers(s) for s in shapes)
+    dy = numbers((*q.shape[:3], v.shape[3]))
+    case.check([q, k, v, dy], sdpa_gradient(q, k, v, dy))
 case.write(OUT)

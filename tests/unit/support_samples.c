@@ -158,6 +158,8 @@ static const op_sample good[] = {
     {"f16[2, 5, 3]; f16[1, 3, 4]", "einsum(%a, %b) {equation = \"...ij,...jk->...ik\"} : f16[2, 5, 4]", 0, 0},
     {"f32[2, 4, N, 8]; f32[2, 2, 5, 8]; f32[2, 2, 5, 6]; bool[N, 5]", "sdpa(%a, %b, %c, %d) : f32[2, 4, N, 6]", NHW, 0},
     {"f16[1, 2, 3, 8]; f16[1, 2, 3, 8]; f16[1, 2, 3, 8]", "sdpa(%a, %b, %c) {scale = 0.5, is_causal = 1} : f16[1, 2, 3, 8]", 0, 0},
+    {"f32[2, 4, N, 8]; f32[2, 2, 5, 8]; f32[2, 2, 5, 6]; f32[2, 4, N, 6]; bool[N, 5]", "sdpa_gradient(%a, %b, %c, %d, %e) : f32[2, 4, N, 8], f32[2, 2, 5, 8], f32[2, 2, 5, 6]", NHW, 0},
+    {"f16[1, 2, 3, 8]; f16[1, 2, 3, 8]; f16[1, 2, 3, 8]; f16[1, 2, 3, 8]", "sdpa_gradient(%a, %b, %c, %d) {scale = 0.5, is_causal = 1, finite = 1} : f16[1, 2, 3, 8], f16[1, 2, 3, 8], f16[1, 2, 3, 8]", 0, 0},
     /* pools, movement composites */
     {"f32[1, 2, H, W]", "max_pool(%a) {window = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1], dilations = [1, 1]} : f32[1, 2, floordiv(H - 1, 2) + 1, floordiv(W - 1, 2) + 1]", NHW, 0},
     {"f32[2, 2, 5, 6]", "max_pool(%a) {window = [2, 3], strides = [1, 2], pads = [1, 0, 1, 1], dilations = [1, 2]} : f32[2, 2, 6, 2], i64[2, 2, 6, 2]", 0, 0},
@@ -298,6 +300,7 @@ static const op_sample bad[] = {
     {"f32[2, 3]", "einsum(%a) {equation = \"ij,jk\"}", 0, "more terms than operands"},
     {"f32[2, 3, 4, 8]; f32[2, 2, 4, 8]; f32[2, 2, 4, 8]", "sdpa(%a, %b, %c)", 0, "3 query heads are no multiple of 2 key heads"},
     {"f32[2, 2, 4, 8]; f32[2, 2, 4, 8]; f32[2, 2, 4, 8]; f32[3, 4]", "sdpa(%a, %b, %c, %d)", 0, "axis 0 of mask has size 3"},
+    {"f32[2, 2, 4, 8]; f32[2, 2, 4, 8]; f32[2, 2, 4, 6]; f32[2, 2, 4, 8]", "sdpa_gradient(%a, %b, %c, %d) : f32[2, 2, 4, 8], f32[2, 2, 4, 8], f32[2, 2, 4, 6]", 0, "width of v and dy"},
     {"f32[2, 5]", "max_pool(%a) {window = [2], strides = [1], pads = [0, 0], dilations = [1]}", 0, "x has rank 2, expected at least 3"},
     {"i32[1, 1, 5]", "avg_pool(%a) {window = [2], strides = [1], pads = [0, 0], dilations = [1]}", 0, "expected a float dtype"},
     {"f32[1, 1, 5]", "lp_pool(%a) {window = [2], strides = [1], pads = [0, 0], dilations = [1], p = 0}", 0, "p is 0"},

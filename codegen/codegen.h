@@ -34,8 +34,8 @@ typedef struct st_cg_config {
 } st_cg_config;
 
 /* Is there a lowering for this composite, so that it is best kept whole (a backend's slot `keep`)?
- */
-bool st_cg_keeps(const char *op);
+ * dtype: that of its first operand; has_library: the emitter has one for contractions. */
+bool st_cg_keeps(const char *op, stator_dtype dtype, bool has_library);
 
 /* Answers for every node: yes, or no with the reason. Pure. */
 stator_status st_cg_capability(const st_cg_config *config, const stator_graph *graph,

@@ -19,6 +19,7 @@
     CG_WRITE(op, write, refuses, 1)                                                                \
     bool contraction(cg_unit *unit, const cg_node *node, const st_kernel *kernel,                  \
                      st_contraction *out);
+#define CG_AIDED(op, write, refuses, contraction) CG_WHOLE(op, write, refuses, contraction)
 #define CG_FIXED(op, write, refuses, contraction) CG_WHOLE(op, write, refuses, contraction)
 #define CG_HOST(op, write, refuses, slow, contraction)                                             \
     CG_WHOLE(op, write, refuses, contraction)                                                      \

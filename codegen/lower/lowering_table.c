@@ -17,6 +17,9 @@ static const cg_lowering lowerings[STATOR_OPCODE_end] = {
     LOWERING(op_, 1, .write = write_, .refuses = refuses_, .repeats = (repeats_))
 #define CG_WHOLE(op_, write_, refuses_, contraction_)                                              \
     LOWERING(op_, 1, .write = write_, .refuses = refuses_, .contraction = contraction_, .repeats = 1)
+#define CG_AIDED(op_, write_, refuses_, contraction_)                                              \
+    LOWERING(op_, 1, .write = write_, .refuses = refuses_, .contraction = contraction_,            \
+             .repeats = 1, .is_aided = 1)
 #define CG_FIXED(op_, write_, refuses_, contraction_)                                              \
     LOWERING(op_, 1, .write = write_, .refuses = refuses_, .contraction = contraction_,            \
              .is_fixed = 1)
@@ -32,11 +35,11 @@ static const cg_lowering lowerings[STATOR_OPCODE_end] = {
 #undef LOWERING
 /* clang-format on */
 
-bool st_cg_keeps(const char *op)
+bool st_cg_keeps(const char *op, stator_dtype dtype, bool has_library)
 {
     for (uint32_t k = 0; k < STATOR_OPCODE_end; k++) {
         if (lowerings[k].contraction && strcmp(lowerings[k].name, op) == 0) {
-            return true;
+            return !lowerings[k].is_aided || (has_library && dtype == STATOR_F32);
         }
     }
     return false;

@@ -105,6 +105,7 @@ typedef struct cg_lowering {
     uint32_t cost;     /* scalar ops an element */
     uint32_t repeats;  /* 1: asks for operand elements many times */
     uint32_t is_loop;  /* 1: a step of its own, over a body: see plan_scan.c */
+    uint32_t is_aided; /* 1: kept for a library alone, and of f32 */
     uint32_t is_fixed; /* 1: its contraction is for fixed kernels or the host library */
 } cg_lowering;
 

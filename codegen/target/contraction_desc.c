@@ -17,12 +17,14 @@ static uint32_t add_all(uint32_t *out, uint32_t n, const uint32_t *syms, uint32_
 static uint32_t sdpa_numbers(const st_contraction *contraction, uint32_t *out)
 {
     const st_contraction_sdpa *s = &contraction->sdpa;
-    const st_contraction_operand *const operands[5] = {&contraction->x, &contraction->y,
-                                                       &contraction->out, &s->v, &s->mask};
+    const bool is_gradient = contraction->kind == ST_CONTRACTION_SDPA_GRADIENT;
+    const st_contraction_operand *const operands[8] = {
+        &contraction->x, &contraction->y, &contraction->out, &s->v, is_gradient ? &s->dy : &s->mask,
+        &s->dk,          &s->dv,          &s->mask};
     const uint32_t sizes[7] = {s->batch, s->heads, s->groups, s->queries,
                                s->keys,  s->depth, s->width};
     uint32_t n = add_all(out, 0, sizes, 7);
-    for (uint32_t i = 0; i < 4u + s->has_mask; i++) {
+    for (uint32_t i = 0; i < (is_gradient ? 7u : 4u) + s->has_mask; i++) {
         n = add_all(out, n, &operands[i]->offset, 1);
         n = add_all(out, n, operands[i]->dims, 4);
     }
@@ -78,7 +80,7 @@ uint32_t st_contraction_numbers(const st_contraction *contraction,
         }
         return n;
     }
-    if (contraction->kind == ST_CONTRACTION_SDPA) {
+    if (st_contraction_is_sdpa(contraction->kind)) {
         return sdpa_numbers(contraction, out);
     }
     if (contraction->kind == ST_CONTRACTION_ORDER) {
@@ -170,9 +172,19 @@ static void print_sdpa(const st_contraction *contraction, const st_kernel *kerne
     const st_contraction_sdpa *s = &contraction->sdpa;
     const uint32_t sizes[7] = {s->batch, s->heads, s->groups, s->queries,
                                s->keys,  s->depth, s->width};
-    st_str_addf(out, "call sdpa %s = %s * %s * %s", buffers[contraction->out.buffer].name,
-                buffers[contraction->x.buffer].name, buffers[contraction->y.buffer].name,
-                buffers[s->v.buffer].name);
+    if (contraction->kind == ST_CONTRACTION_SDPA) {
+        st_str_addf(out, "call sdpa %s", buffers[contraction->out.buffer].name);
+    } else {
+        const uint32_t results[3] = {contraction->out.buffer, s->dk.buffer, s->dv.buffer};
+        st_str_add(out, "call sdpa_gradient");
+        for (uint32_t i = 0; i < 3; i++) {
+            st_str_addf(out, "%s %s", i != 0 ? "," : "",
+                        results[i] != UINT32_MAX ? buffers[results[i]].name : "-");
+        }
+        st_str_addf(out, " of %s", buffers[s->dy.buffer].name);
+    }
+    st_str_addf(out, " = %s * %s * %s", buffers[contraction->x.buffer].name,
+                buffers[contraction->y.buffer].name, buffers[s->v.buffer].name);
     print_list(contraction, sizes, 7, ", b h g t s d e ", out);
     if (s->has_mask) {
         st_str_addf(out, ", mask %s", buffers[s->mask.buffer].name);
@@ -230,7 +242,7 @@ void cg_print_contraction(const st_contraction *contraction, const st_kernel *ke
         "",     "bias", "add",   "relu",  "scale",  "clip",  "gelu_erf", "gelu_tanh", "sigmoid",
         "tanh", "silu", "times", "times", "divide", "round", "offset",   "narrow"};
     const st_loop_buffer *buffers = kernel->buffers.data;
-    if (contraction->kind == ST_CONTRACTION_SDPA) {
+    if (st_contraction_is_sdpa(contraction->kind)) {
         print_sdpa(contraction, kernel, out);
         return;
     }

@@ -18,6 +18,11 @@
  * - sdpa: out[b, h, t, e] = sum over s of p[s] * v[b, g, s, e] with g = h / (H/G), the group of
  *   head h; p is the softmax over s of scale * (sum over d of x[b, h, t, d] * y[b, g, s, d])
  *   + mask[b, h, t, s]. A key with p = 0 counts nothing; a row that attends to nothing is 0.
+ * - gradient of sdpa: with dp[s] = sum over e of dy[b, h, t, e] * v[b, g, s, e] and ds[s] = p[s] *
+ *   (dp[s] - sum over s of p[s] * dp[s]), out[b, h, t, d] = scale * sum over s of ds[s] *
+ *   y[b, g, s, d]; over the rows t of the heads h of a group, dk[b, g, s, d] = scale * sum of ds[s]
+ * *
+ *   x[b, h, t, d] and dv[b, g, s, e] = sum of p[s] * dy[b, h, t, e].
  * - order: along one axis of x, the first `take` elements in order (NaN the largest, of equal
  *   elements the lower index first) and their indices.
  * - cumulate: along one axis of x, the sum (or product) of each element and those before it.
@@ -47,15 +52,22 @@ enum st_contraction_kind {
     ST_CONTRACTION_GEMM = 1,
     ST_CONTRACTION_CONV = 2,
     ST_CONTRACTION_SDPA = 3,
-    ST_CONTRACTION_ORDER = 4,
-    ST_CONTRACTION_CUMULATE = 5,
-    ST_CONTRACTION_SCATTER = 6
+    ST_CONTRACTION_SDPA_GRADIENT = 4,
+    ST_CONTRACTION_ORDER = 5,
+    ST_CONTRACTION_CUMULATE = 6,
+    ST_CONTRACTION_SCATTER = 7
 };
 
 /* Is it for fixed kernels or the host library, and not for the emitter's? */
 static inline bool st_contraction_is_fixed(uint32_t kind)
 {
     return kind >= ST_CONTRACTION_ORDER;
+}
+
+/* Is it attention, or its gradient? */
+static inline bool st_contraction_is_sdpa(uint32_t kind)
+{
+    return kind == ST_CONTRACTION_SDPA || kind == ST_CONTRACTION_SDPA_GRADIENT;
 }
 
 /* A step that is applied to the accumulated value t; steps run in order. */
@@ -103,15 +115,18 @@ typedef struct st_contraction_operand {
     uint32_t batch[ST_CONTRACTION_BATCH_MAX];
     uint32_t stride[2]; /* gemm: x (m, k), y (k, n), out (m, n) */
     /* conv: N C spatial strides; weight: M C kernel. sdpa: x B H T D, y B G S D, v B G S E,
-     * mask B H T S */
+     * mask B H T S, dy B H T E */
     uint32_t dims[2 + ST_CONTRACTION_SPATIAL_MAX];
 } st_contraction_operand;
 
-/* The rest of attention. Masks are bool (false: not attended to) or of floats, which are added. */
+/* The rest of attention and of its gradient. Masks are bool (false: not attended to) or of
+ * floats, which are added. */
 typedef struct st_contraction_sdpa {
     uint32_t batch, heads, groups, queries, keys, depth, width; /* extents B H G T S D E, syms */
     st_contraction_operand v, mask;
+    st_contraction_operand dy, dk, dv; /* of the gradient, whose `out` is dq */
     uint32_t has_mask;
+    uint32_t is_finite; /* x, y and v are; else what is not counts 0 behind p */
     uint32_t is_causal; /* key s <= query t */
     uint32_t has_scale; /* else 1 / sqrt D */
     double scale;
@@ -283,10 +298,11 @@ typedef struct st_library {
 /* Every sym of the contraction in a fixed order: for gemm batch.., m, n, k, then of x, y, out:
  * offset, batch.., stride[2]; for conv images, channels, features, in.., kernel.., out_size..,
  * pad_low.., pad_high.., then of x, y, out: offset, dims...; for sdpa batch, heads, groups,
- * queries, keys, depth, width, then of x, y, out, v, and the mask if there is one: offset, four
- * of dims; for order the offset of x, take, then for each axis: dims, strides of x, out,
- * indices; for cumulate the offset of x, then for each axis: dims, strides of x, out; for
- * scatter the offsets of x, y and the updates, dims of x, dims of y. Returns how many. */
+ * queries, keys, depth, width, then of x, y, out, v, of the gradient's dy, dk, dv, and of the
+ * mask if there is one: offset, four of dims; for order the offset of x, take, then for each
+ * axis: dims, strides of x, out, indices; for cumulate the offset of x, then for each axis:
+ * dims, strides of x, out; for scatter the offsets of x, y and the updates, dims of x, dims of
+ * y. Returns how many. */
 uint32_t st_contraction_numbers(const st_contraction *contraction,
                                 uint32_t out_syms[ST_CONTRACTION_NUMBERS_MAX]);
 

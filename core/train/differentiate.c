@@ -258,7 +258,7 @@ static stator_status differentiate_module(st_module *module,
                                           stator_diag **err)
 {
     stator_builder *b = NULL;
-    ST_TRY(st_joint_prepare(module, NULL, err));
+    ST_TRY(st_joint_prepare(module, NULL, NULL, err));
     joint j = {.options = *options,
                .module = module,
                .from = module->root,

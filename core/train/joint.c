@@ -6,6 +6,7 @@
 #include "ir/passes/pass.h"
 #include "ir/sizes/bound_symbols.h"
 
+#include <stator/ops.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,6 +49,21 @@ stator_status st_joint_find_output(const stator_graph *graph, const char *name, 
     return status;
 }
 
+stator_ref st_joint_find_value(const stator_graph *graph, const char *name)
+{
+    uint32_t k = 0;
+    const stator_graph_view *v = st_graph_view(graph);
+    if (st_joint_find_output(graph, name, &k, NULL) == STATOR_OK) {
+        return stator_output_at(v, k);
+    }
+    for (stator_ref value = 1; value <= v->n_values; value++) {
+        if (strcmp(stator_string_at(v, stator_value_at(v, value)->name), name) == 0) {
+            return value;
+        }
+    }
+    return 0;
+}
+
 uint32_t st_joint_port_name(stator_builder *b, const char *prefix, const char *name,
                             const st_map *outputs)
 {
@@ -80,10 +96,55 @@ void st_joint_begin_backward(stator_builder *b, const stator_graph *from, stator
         b, st_module_origin_backward(b->module, row != NULL ? row->origin : 0, what));
 }
 
-stator_status st_joint_prepare(st_module *module, const char *autocast, stator_diag **err)
+/* ---- before differentiation ---- */
+
+static bool is_attention(const stator_graph_view *v, stator_ref node)
+{
+    return stator_node_at(v, node)->op == STATOR_OPCODE_sdpa;
+}
+
+static int32_t keeps_attention(void *self, const stator_graph *graph, stator_ref node)
+{
+    (void)self;
+    return is_attention(st_graph_view(graph), node);
+}
+
+/* Nodes of attention, also in regions. */
+static uint32_t count_attention(const stator_graph *graph)
+{
+    const stator_graph_view *v = st_graph_view(graph);
+    uint32_t n = 0;
+    for (stator_ref node = 1; node <= v->n_nodes; node++) {
+        const stator_node_row *row = stator_node_at(v, node);
+        n += is_attention(v, node);
+        for (uint32_t k = 0; k < row->region_count; k++) {
+            n += count_attention(stator_region_at(v, row, k));
+        }
+    }
+    return n;
+}
+
+/* Attention that is written out becomes one node, whose gradient keeps q, k and v and no
+ * probabilities. A graph that has none, or loses the value `read` on the way, stays as it is. */
+static stator_status find_attention(st_module *module, const char *read, stator_diag **err)
+{
+    const st_pass_ctx ctx = {.mem = module->mem, .keep = keeps_attention};
+    stator_graph *plain = NULL, *found = NULL;
+    ST_TRY(st_pass_run(st_pass_find("canonicalize"), &ctx, module->root, &plain, err));
+    ST_TRY(st_pass_run(st_pass_find("recompose"), &ctx, plain, &found, err));
+    if (count_attention(found) > count_attention(plain) &&
+        (read == NULL || st_joint_find_value(found, read) != 0)) {
+        module->root = found;
+    }
+    return STATOR_OK;
+}
+
+stator_status st_joint_prepare(st_module *module, const char *autocast, const char *read,
+                               stator_diag **err)
 {
     const st_pass_ctx ctx = {.mem = module->mem};
     ST_TRY(st_pass_run(st_pass_find("functionalize"), &ctx, module->root, &module->root, err));
+    ST_TRY(find_attention(module, read, err));
     if (autocast != NULL) {
         ST_TRY(st_pass_run(st_pass_find(autocast), &ctx, module->root, &module->root, err));
     }

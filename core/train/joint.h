@@ -14,6 +14,8 @@ stator_status st_joint_fail_unknown(const char *what, const char *name, const ch
 /* The output of this name; NOT_FOUND. */
 stator_status st_joint_find_output(const stator_graph *graph, const char *name, uint32_t *out,
                                    stator_diag **err);
+/* The output of the name, or else the value inside; 0: there is none. */
+stator_ref st_joint_find_value(const stator_graph *graph, const char *name);
 /* The string PREFIX_NAME, with `_` at its end as long as an input of that name is there, or, with
  * `outputs`, a string that is in the map; 0: out of memory. */
 uint32_t st_joint_port_name(stator_builder *b, const char *prefix, const char *name,
@@ -22,9 +24,11 @@ uint32_t st_joint_port_name(stator_builder *b, const char *prefix, const char *n
 /* What is built next is the backward part of what makes this value of `from`. */
 void st_joint_begin_backward(stator_builder *b, const stator_graph *from, stator_ref value);
 
-/* In-place writes become values, gradients that the model asks for are written out; between the
- * two the pass `autocast` of this name runs, NULL: none. */
-stator_status st_joint_prepare(st_module *module, const char *autocast, stator_diag **err);
+/* In-place writes become values, attention that is written out one node unless the value of the
+ * name `read` (NULL: none) were lost, and gradients that the model asks for are written out; before
+ * these the pass `autocast` of this name runs, NULL: none. */
+stator_status st_joint_prepare(st_module *module, const char *autocast, const char *read,
+                               stator_diag **err);
 /* Finishes the builder as the root of its module, without the nodes that nothing needs and as if it
  * had been imported: its values are their own witnesses. `status` is that of building it: one that
  * is not OK is returned. Ends the builder also on failure.

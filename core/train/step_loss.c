@@ -7,28 +7,13 @@
 
 #include <string.h>
 
-stator_ref st_step_find_value(const stator_graph *graph, const char *name)
-{
-    uint32_t k = 0;
-    const stator_graph_view *v = st_graph_view(graph);
-    if (st_joint_find_output(graph, name, &k, NULL) == STATOR_OK) {
-        return stator_output_at(v, k);
-    }
-    for (stator_ref value = 1; value <= v->n_values; value++) {
-        if (strcmp(stator_string_at(v, stator_value_at(v, value)->name), name) == 0) {
-            return value;
-        }
-    }
-    return 0;
-}
-
 stator_status st_step_find_read(const stator_graph *graph, const char *name, stator_ref *out,
                                 stator_diag **err)
 {
     const stator_graph_view *v = st_graph_view(graph);
     uint32_t k = 0;
     ST_FAIL_IF(v->n_outputs == 0, err, STATOR_INVALID_ARGUMENT, "the model has no output");
-    *out = name == NULL ? stator_output_at(v, 0) : st_step_find_value(graph, name);
+    *out = name == NULL ? stator_output_at(v, 0) : st_joint_find_value(graph, name);
     return *out != 0 ? STATOR_OK : st_joint_find_output(graph, name, &k, err);
 }
 

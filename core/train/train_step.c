@@ -134,7 +134,7 @@ static stator_status prepare(st_module *module, const stator_train_options *opti
                              const char *output, stator_diag **err)
 {
     const st_pass_ctx ctx = {.mem = module->mem};
-    ST_TRY(st_joint_prepare(module, autocast_pass(options), err));
+    ST_TRY(st_joint_prepare(module, autocast_pass(options), output, err));
     return output != NULL
                ? STATOR_OK
                : st_pass_run(st_pass_find("canonicalize"), &ctx, module->root, &module->root, err);
@@ -145,7 +145,7 @@ static stator_status prepare(st_module *module, const stator_train_options *opti
 static stator_status find_output(const stator_model *model, const st_module *module,
                                  const char **name, char **out_text, stator_diag **err)
 {
-    if (*name != NULL && st_step_find_value(module->root, *name) == 0) {
+    if (*name != NULL && st_joint_find_value(module->root, *name) == 0) {
         ST_TRY(st_model_find_alias(model, *name, out_text, err));
         *name = *out_text != NULL ? *out_text : *name;
     }

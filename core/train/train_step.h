@@ -109,8 +109,6 @@ void st_step_add_teacher_nodes(st_train_step *s);
 
 /* ---- the loss: step_loss.c ---- */
 
-/* The output of the name, or else the value inside; 0: there is none. */
-stator_ref st_step_find_value(const stator_graph *graph, const char *name);
 /* The output of this name, or the value inside; NULL: the first output. */
 stator_status st_step_find_read(const stator_graph *graph, const char *name, stator_ref *out,
                                 stator_diag **err);

@@ -231,8 +231,10 @@ static int32_t cpu_keep(void *inst_, const char *op, uint32_t version, const sta
     const cpu_inst *inst = inst_;
     (void)version;
     (void)ranks;
-    const bool is_half = n > 0 && (dtypes[0] == STATOR_BF16 || dtypes[0] == STATOR_F16);
-    return st_cg_keeps(op) && (inst->settings.fused || !is_half);
+    const stator_dtype dtype = n > 0 ? dtypes[0] : (stator_dtype)0;
+    const bool is_half = dtype == STATOR_BF16 || dtype == STATOR_F16;
+    return st_cg_keeps(op, dtype, inst->emitter.library != NULL) &&
+           (inst->settings.fused || !is_half);
 }
 
 /* ---- executables ---- */

@@ -457,12 +457,28 @@ stator_status dn_gradient_run(const dn_op *op, const dn_sizes *sizes, void *cons
 
 /* ---- dn_attention.c ---- */
 
-/* Contractions of kind ST_CONTRACTION_SDPA; ops of them have no plans. */
+/* Contractions of kind ST_CONTRACTION_SDPA; ops of them have no plans, nor have those of the
+ * gradient. */
 bool dn_attention_takes(const st_contraction *contraction);
 /* Bytes of scratch that a thread of a call needs; 0: not known. */
 uint64_t dn_attention_scratch(const st_contraction *contraction);
 stator_status dn_attention_run(dn_op *op, const st_library_call *call, stator_ctx *ctx,
                                stator_diag **err);
+
+/* ---- dn_attention_gradient.c ---- */
+
+bool dn_attention_gradient_takes(const st_contraction *contraction);
+/* Bytes of scratch that a thread of a call needs; 0: not known. */
+uint64_t dn_attention_gradient_scratch(const st_contraction *contraction);
+stator_status dn_attention_gradient_run(dn_op *op, const st_library_call *call, stator_ctx *ctx,
+                                        stator_diag **err);
+
+/* Is it attention, or its gradient, that one of the two does? */
+static inline bool dn_takes_attention(const st_contraction *contraction)
+{
+    return contraction->kind == ST_CONTRACTION_SDPA ? dn_attention_takes(contraction)
+                                                    : dn_attention_gradient_takes(contraction);
+}
 
 /* ---- dn_team.c ---- */
 

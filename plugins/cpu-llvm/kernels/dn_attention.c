@@ -311,9 +311,8 @@ static bool is_few(const attention *a)
     return a->rows <= FEW && is_read_where_it_lies(a);
 }
 
-/* A tile of row 0, and those of the rows below it. */
-static void run_tiles(const dn_attention_isa *isa, const dn_tile *first, int64_t n_rows,
-                      int64_t columns)
+void dn_attention_tiles(const dn_attention_isa *isa, const dn_tile *first, int64_t n_rows,
+                        int64_t columns)
 {
     const int64_t rows = padded(n_rows, isa->rows);
     dn_tile t = *first;
@@ -364,7 +363,7 @@ static void score(const attention *a, const block *at, workspace *b)
                            .ldb = COLUMNS,
                            .ldc = KEYS,
                            .k = a->depth};
-        run_tiles(isa, &t, at->n_rows, n <= HALF ? HALF : COLUMNS);
+        dn_attention_tiles(isa, &t, at->n_rows, n <= HALF ? HALF : COLUMNS);
     }
 }
 
@@ -443,7 +442,7 @@ static void weigh(const attention *a, const block *at, workspace *b)
     }
     for (int64_t e = 0; e < wide; e += COLUMNS, t.b += panel) {
         t.c = b->sums + e;
-        run_tiles(a->isa, &t, at->n_rows, COLUMNS);
+        dn_attention_tiles(a->isa, &t, at->n_rows, COLUMNS);
     }
 }
 
@@ -617,7 +616,7 @@ static void attend_range(void *self, int64_t begin, int64_t end)
 
 /* ---- the op ---- */
 
-static const dn_attention_isa *isa_of(const dn_lib *lib)
+const dn_attention_isa *dn_attention_isa_of(const dn_lib *lib)
 {
     if (lib->flags & DNNL_VECTORS_16) {
         return dn_attention_128();
@@ -700,7 +699,7 @@ stator_status dn_attention_run(dn_op *op, const st_library_call *call, stator_ct
     const int64_t *sizes = call->numbers;
     const int64_t *at = sizes + 7;
     attention a = {.op = op,
-                   .isa = isa_of(op->lib),
+                   .isa = dn_attention_isa_of(op->lib),
                    .batch = sizes[0],
                    .heads = sizes[1],
                    .groups = sizes[2],

@@ -1,4 +1,5 @@
-/* Attention: what the driver (dn_attention.c) and the inner loops of each instruction set share.
+/* Attention and its gradient: what the drivers (dn_attention.c, dn_attention_gradient.c) and the
+ * inner loops of each instruction set share.
  *
  * dn_attention_isa.h is the text of the inner loops; dn_attention_512.c, _256.c and _128.c are that
  * text for vectors of 64, 32 and 16 bytes. All data is f32 in scratch memory of the driver's. */
@@ -7,6 +8,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+struct dn_lib;
 
 #define DN_ATTENTION_COLUMNS 32 /* keys of a panel, a multiple of every vector */
 
@@ -43,6 +46,9 @@ typedef struct dn_attention_isa {
     /* A tile of more rows, faster for each of them; 0 rows: there is none. */
     int64_t tall_rows;
     void (*tall)(const dn_tile *t, int64_t columns); /* columns: COLUMNS or half as many */
+    /* Rows of a tile whose `a` is turned: c[i][j] += sum over p < k of a[p][i] * b[p][j]. */
+    int64_t turned_rows;
+    void (*turned)(const dn_tile *t);
     /* c[j] = sum over k of a[k] * b[j][k], j < n; k is a multiple of 16. */
     void (*dots)(float *c, const float *a, const float *b, int64_t ldb, int64_t n, int64_t k);
     /* to[j] = x[j] / n within 1.5 ulp for j < count, a multiple of COLUMNS, n >= 1 or NaN; 1: one
@@ -51,10 +57,19 @@ typedef struct dn_attention_isa {
     /* Each row becomes exp(x - max). x, mask: `padded` floats can be read, whatever n is; `padded`
      * is the same for all rows. */
     void (*soften)(dn_soften *rows, int64_t n_rows);
+    /* p[j] /= sum, then dp[j] becomes scale * p[j] * (dp[j] - the sum of p * dp), j < count, a
+     * multiple of COLUMNS / 2. */
+    void (*slope)(float *p, float *dp, float sum, float scale, int64_t count);
 } dn_attention_isa;
+
+/* A tile of row 0, and those of the rows below it; columns: COLUMNS or half as many. */
+void dn_attention_tiles(const dn_attention_isa *isa, const dn_tile *first, int64_t n_rows,
+                        int64_t columns);
 
 const dn_attention_isa *dn_attention_512(void); /* AVX-512F */
 const dn_attention_isa *dn_attention_256(void); /* AVX2 and FMA */
 const dn_attention_isa *dn_attention_128(void); /* whatever the compiler was told */
+/* The one for this processor and the library's flags. */
+const dn_attention_isa *dn_attention_isa_of(const struct dn_lib *lib);
 
 #endif

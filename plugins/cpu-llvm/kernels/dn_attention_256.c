@@ -5,5 +5,6 @@
 #define LANES 8
 #define ROWS 2
 #define TALL 6
+#define TURNED 4
 #define ISA dn_attention_256
 #include "plugins/cpu-llvm/kernels/dn_attention_isa.h"

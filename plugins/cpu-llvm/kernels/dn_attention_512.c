@@ -85,5 +85,6 @@ static inline __m512 exp_of(__m512 x)
 #endif
 #define LANES 16
 #define ROWS 8
+#define TURNED 8
 #define ISA dn_attention_512
 #include "plugins/cpu-llvm/kernels/dn_attention_isa.h"

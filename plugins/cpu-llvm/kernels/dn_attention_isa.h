@@ -1,7 +1,8 @@
-/* The inner loops of attention for one width of vectors. Before: LANES, ROWS (of a tile) and ISA (a
- * function that gives the table) are defined. The sums of a tile are ROWS * COLUMNS / LANES
- * registers; those of a tall one, if TALL is defined, TALL (a multiple of 3) times 2. With
- * OWN_STEPS there are SIDE, transpose, total, most_of, larger and exp_of as well. */
+/* The inner loops of attention for one width of vectors. Before: LANES, ROWS (of a tile), TURNED
+ * (rows of one whose `a` is turned) and ISA (a function that gives the table) are defined. The
+ * sums of a tile are ROWS * COLUMNS / LANES registers; those of a tall one, if TALL is defined,
+ * TALL (a multiple of 3) times 2. With OWN_STEPS there are SIDE, transpose, total, most_of,
+ * larger and exp_of as well. */
 #include "plugins/cpu-llvm/kernels/dn_attention.h"
 #include "plugins/cpu-llvm/kernels/dn_vec.h"
 
@@ -197,6 +198,37 @@ static void tall(const dn_tile *t, int64_t columns)
 }
 #endif
 
+/* Rows of `a` are read where they lie: element i of row p is the factor of row i of the sums. */
+static void turned(const dn_tile *from)
+{
+    const dn_tile t = *from;
+    for (int j = 0; j < DN_ATTENTION_COLUMNS; j += 2 * LANES) {
+        vec sum[TURNED][2];
+        const float *a = t.a;
+        const float *b = t.b + j;
+        float *c = t.c + j;
+#pragma GCC unroll 8
+        for (int i = 0; i < TURNED; i++) {
+            sum[i][0] = load(c + i * t.ldc);
+            sum[i][1] = load(c + i * t.ldc + LANES);
+        }
+        for (int64_t p = 0; p < t.k; p++, a += t.lda, b += t.ldb) {
+            const vec b0 = load(b);
+            const vec b1 = load(b + LANES);
+#pragma GCC unroll 8
+            for (int i = 0; i < TURNED; i++) {
+                sum[i][0] += b0 * a[i];
+                sum[i][1] += b1 * a[i];
+            }
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < TURNED; i++) {
+            store(c + i * t.ldc, sum[i][0]);
+            store(c + i * t.ldc + LANES, sum[i][1]);
+        }
+    }
+}
+
 static void dots(float *c, const float *a, const float *b, int64_t ldb, int64_t n, int64_t k)
 {
     for (int64_t j = 0; j < n; j++, b += ldb) {
@@ -281,6 +313,21 @@ static void soften(dn_soften *rows, int64_t n_rows)
     }
 }
 
+static void slope(float *p, float *dp, float sum, float scale, int64_t count)
+{
+    const float part = 1.0f / sum;
+    vec products = {0};
+    for (int64_t j = 0; j < count; j += LANES) {
+        const vec weight = load(p + j) * part;
+        store(p + j, weight);
+        products += weight * load(dp + j);
+    }
+    const float mean = total(products);
+    for (int64_t j = 0; j < count; j += LANES) {
+        store(dp + j, load(p + j) * (load(dp + j) - mean) * scale);
+    }
+}
+
 static bool divide(float *to, const float *x, float n, int64_t count)
 {
     const float part = 1.0f / n;
@@ -308,8 +355,11 @@ const dn_attention_isa *ISA(void)
                                            .tall_rows = TALL,
                                            .tall = tall,
 #endif
+                                           .turned_rows = TURNED,
+                                           .turned = turned,
                                            .dots = dots,
                                            .divide = divide,
-                                           .soften = soften};
+                                           .soften = soften,
+                                           .slope = slope};
     return &table;
 }

@@ -315,7 +315,7 @@ int64_t dn_fill_bias(st_contraction *contraction)
     const uint32_t features =
         contraction->kind == ST_CONTRACTION_CONV ? contraction->features : contraction->n;
     int64_t n = 0;
-    if (contraction->kind == ST_CONTRACTION_SDPA || contraction->n_epilogue == 0 ||
+    if (st_contraction_is_sdpa(contraction->kind) || contraction->n_epilogue == 0 ||
         first->kind != ST_EPILOGUE_OFFSET || contraction->acc_dtype != STATOR_F32 ||
         !st_sym_const(&contraction->syms->tab, features, &n) || n < 1 || n > DN_FILLED_MAX) {
         return 0;

@@ -42,7 +42,7 @@ uint32_t dn_widen(st_contraction *contraction, uint32_t *out_narrow)
     uint32_t roles = 0;
     const uint32_t narrow = narrow_dtype(contraction);
     *out_narrow = narrow;
-    if (contraction->kind == ST_CONTRACTION_SDPA) {
+    if (st_contraction_is_sdpa(contraction->kind)) {
         return 0; /* attention widens what it copies */
     }
     uint32_t *const dtypes[3] = {&contraction->x.dtype, &contraction->y.dtype,

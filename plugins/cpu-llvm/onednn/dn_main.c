@@ -143,8 +143,8 @@ static int32_t takes(void *self, const st_contraction *given)
     uint32_t narrow = 0;
     (void)dn_widen(&wide, &narrow);
     (void)dn_fill_bias(&wide);
-    if (contraction->kind == ST_CONTRACTION_SDPA) {
-        return dn_attention_takes(contraction);
+    if (st_contraction_is_sdpa(contraction->kind)) {
+        return dn_takes_attention(contraction);
     }
     if (!dn_is_kind_taken(lib, contraction)) {
         return 0;
@@ -222,8 +222,10 @@ static stator_status prepare(dn_op *op, const st_contraction *contraction, uint3
 {
     int64_t numbers[ST_CONTRACTION_NUMBERS_MAX] = {0};
     dn_sizes sizes;
-    if (contraction->kind == ST_CONTRACTION_SDPA) {
-        op->attention_bytes = dn_attention_scratch(contraction);
+    if (st_contraction_is_sdpa(contraction->kind)) {
+        op->attention_bytes = contraction->kind == ST_CONTRACTION_SDPA
+                                  ? dn_attention_scratch(contraction)
+                                  : dn_attention_gradient_scratch(contraction);
         return STATOR_OK; /* such an op has no plans */
     }
     op->is_static = dn_sample(contraction, numbers);
@@ -387,7 +389,11 @@ static stator_status open_library(const stator_host *host, st_mem *mem, uint32_t
 static const char *describe(const void *op_)
 {
     const dn_op *op = op_;
-    return op->contraction.kind == ST_CONTRACTION_SDPA ? "attention" : op->last ? op->last : "";
+    const uint32_t kind = op->contraction.kind;
+    return kind == ST_CONTRACTION_SDPA            ? "attention"
+           : kind == ST_CONTRACTION_SDPA_GRADIENT ? "gradient of attention"
+           : op->last                             ? op->last
+                                                  : "";
 }
 
 static void set_memory_cap(const st_library *library, uint64_t bytes)

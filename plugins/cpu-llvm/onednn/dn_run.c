@@ -327,6 +327,9 @@ stator_status dn_run(void *self, void *op_, const st_library_call *call, stator_
     if (op->contraction.kind == ST_CONTRACTION_SDPA) {
         return dn_attention_run(op, call, ctx, err);
     }
+    if (op->contraction.kind == ST_CONTRACTION_SDPA_GRADIENT) {
+        return dn_attention_gradient_run(op, call, ctx, err);
+    }
     if (op->steady) {
         find_buffers(op, &op->sizes, call, at);
         dn_skinny_part(op, at, 0, 1);

@@ -99,22 +99,33 @@ static bool are_weights_sound(const st_contraction_weights *w, uint32_t n)
            (w->is_scaled == 1 && are_blocks_sound(&w->scale, n) && are_blocks_sound(&w->zero, n));
 }
 
+/* A result that nobody reads has no place. */
+static bool is_place_or_none(const st_contraction_operand *operand, uint32_t n)
+{
+    return operand->buffer == UINT32_MAX || is_place(operand, n);
+}
+
 static bool is_attention_sound(const st_contraction *contraction, const st_library_kept *kept)
 {
     uint32_t syms[ST_CONTRACTION_NUMBERS_MAX];
     const uint32_t n = kept->n_buffers;
-    return contraction->sdpa.has_mask <= 1 && contraction->n_epilogue == 0 &&
-           st_contraction_numbers(contraction, syms) == kept->n_numbers &&
-           are_operands_sound(contraction, n) && is_place(&contraction->sdpa.v, n) &&
-           (!contraction->sdpa.has_mask || is_place(&contraction->sdpa.mask, n)) &&
-           dn_attention_takes(contraction);
+    const st_contraction_sdpa *s = &contraction->sdpa;
+    const bool are_results_sound =
+        contraction->kind == ST_CONTRACTION_SDPA
+            ? is_place(&contraction->out, n)
+            : is_place(&s->dy, n) && is_place_or_none(&contraction->out, n) &&
+                  is_place_or_none(&s->dk, n) && is_place_or_none(&s->dv, n);
+    return s->has_mask <= 1 && contraction->n_epilogue == 0 &&
+           st_contraction_numbers(contraction, syms) == kept->n_numbers && are_results_sound &&
+           is_place(&contraction->x, n) && is_place(&contraction->y, n) && is_place(&s->v, n) &&
+           (!s->has_mask || is_place(&s->mask, n)) && dn_takes_attention(contraction);
 }
 
 static bool is_contraction_sound(const dn_lib *lib, const st_contraction *contraction,
                                  const st_library_kept *kept)
 {
     uint32_t syms[ST_CONTRACTION_NUMBERS_MAX];
-    if (contraction->kind == ST_CONTRACTION_SDPA) {
+    if (st_contraction_is_sdpa(contraction->kind)) {
         return is_attention_sound(contraction, kept);
     }
     if ((contraction->kind != ST_CONTRACTION_GEMM && contraction->kind != ST_CONTRACTION_CONV) ||
@@ -254,7 +265,7 @@ static stator_status load(dn_op *op, const st_library_kept *kept, stator_diag **
     op->attention_bytes = st_read_u64(&r);
     ST_TRY(load_filled(op, &r, err));
     const uint32_t limit =
-        op->contraction.kind == ST_CONTRACTION_SDPA ? 1 : 2; /* attention has neither */
+        st_contraction_is_sdpa(op->contraction.kind) ? 1 : 2; /* attention has neither */
     op->has_constant = st_read_below(&r, limit);
     if (roles) {
         ST_TRY(dn_half_make(op, roles, narrow, err));

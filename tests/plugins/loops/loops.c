@@ -264,10 +264,9 @@ static int32_t loops_keep(void *inst, const char *op, uint32_t version, const st
 {
     (void)inst;
     (void)version;
-    (void)dtypes;
     (void)ranks;
-    (void)n;
-    return st_cg_keeps(op);
+    return st_cg_keeps(op, n > 0 ? dtypes[0] : (stator_dtype)0,
+                       true); /* loops are what is tested */
 }
 
 static st_cg_config config_of(loops_self *self)

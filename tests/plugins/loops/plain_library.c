@@ -21,8 +21,9 @@ typedef struct call {
 static int32_t takes(void *self, const st_contraction *contraction)
 {
     (void)self;
-    return contraction->acc_dtype == STATOR_I32 ||
-           (st_loop_class_of(contraction->x.dtype) & (ST_LOOP_FLOATS | ST_LOOP_STORAGE));
+    return contraction->kind != ST_CONTRACTION_SDPA_GRADIENT &&
+           (contraction->acc_dtype == STATOR_I32 ||
+            (st_loop_class_of(contraction->x.dtype) & (ST_LOOP_FLOATS | ST_LOOP_STORAGE)));
 }
 
 static stator_status create(void *self_, const st_contraction *contraction, void **out,

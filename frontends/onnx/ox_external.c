@@ -3,7 +3,7 @@
  * The location must be relative, without "..", and after links are followed the file must still lie
  * in the folder; offset and length are checked against the file and the tensor's shape. */
 #define _GNU_SOURCE /* realpath */
-#include "frontends/onnx/ox_import.h"
+#include "frontends/onnx/ox_facts.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -112,6 +112,7 @@ stator_status ox_external_read(ox_import *im, const Onnx__TensorProto *t, const 
                what, ox_text(t->name), (unsigned long long)size_bytes, (unsigned long long)e.offset,
                e.location, (unsigned long long)info.st_size);
     const stator_host *h = im->host;
+    ox_tell_data(im, e.location, path);
     const stator_status status = h->cst->from_file(
         h->ctx, path, e.offset, size_bytes, (int32_t)(im->source->flags & STATOR_SOURCE_COPY),
         out_blob, &im->emit_diag);

@@ -4,7 +4,8 @@
  * In: the unpacked model. Out: facts (stator_source.fact), in that order; operators by name.
  * Nodes of bodies count once each, however often they run, and so do those of the model's
  * functions. Behind the import: how many nodes have a mode for training, a function's once for
- * each call, and the names that stand for a value of another name. */
+ * each call, and the names that stand for a value of another name; during it the files beside the
+ * model that values are read from. */
 #include "frontends/onnx/ox_facts.h"
 
 #include <inttypes.h>
@@ -93,6 +94,14 @@ void ox_tell_facts(ox_import *im)
     for (size_t i = 0; i < m->n_metadata_props; i++) {
         tell(im, "metadata", ox_text(m->metadata_props[i]->key),
              ox_text(m->metadata_props[i]->value));
+    }
+}
+
+void ox_tell_data(ox_import *im, const char *location, const char *path)
+{
+    if (STATOR_HAS(im->source, fact) && strcmp(im->data_path, path) != 0) {
+        (void)snprintf(im->data_path, sizeof im->data_path, "%s", path);
+        tell(im, "data", location, path);
     }
 }
 

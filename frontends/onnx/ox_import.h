@@ -83,6 +83,7 @@ struct ox_import {
     st_mem pb_mem;          /* protobuf-c's share of it, with a limit */
     uint32_t pb_refused;    /* protobuf-c asked for memory and got none */
     uint32_t mode_count;    /* nodes that the option `training` speaks of */
+    char data_path[4096];   /* of the file beside the model that was told of last */
     st_arena arena;
     st_arena scratch; /* scratch of one ox_fold */
     ox_wire wire;

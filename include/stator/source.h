@@ -28,9 +28,9 @@ typedef struct stator_source {
     /* 0.9: tells what the file says of itself, for people (`stator info`): kind "opset", name
      * "ai.onnx", value "17"; kind "op", name "Conv", value "53"; kind "producer", name and
      * version; kind "metadata", key and value; kind "training", name "nodes" and how many have a
-     * mode for training; kind "alias", a name of the file and that of the value of the graph which
-     * stands for it. Texts are copied. An older host has not got it:
-     * STATOR_HAS. */
+     * mode for training; kind "alias", a name of the file and that of the value of the graph
+     * which stands for it; kind "data", a file that values are read from, and its path. Texts
+     * are copied. An older host has not got it: STATOR_HAS. */
     void (*fact)(const struct stator_source *source, const char *kind, const char *name,
                  const char *value);
 } stator_source;

@@ -35,6 +35,17 @@ values() { # model: what it computes of the data, which tells w and f
 no_parts() { ! ls -A "$@" | grep '\.part$' || fail "parts are left"; }
 data_of() { ls "$1".*.data 2>/dev/null || true; }
 
+# ---- over what the model reads ----
+
+for option in --log --plot --save; do
+    learn 3 "$option 'w.bin' would be written over data of the model" first.onnx $option w.bin
+done
+learn 3 "--log 'f.bin' would be written over data of the model" first.onnx --log f.bin
+learn 3 "--log './w.bin' would be written over data of the teacher" "$PWD/line.stir" --teacher first.onnx --log ./w.bin
+learn 3 "--log and the constants of --write-step write to one place, 'w.blob'" line.stir --write-step w.stir --log w.blob
+learn 3 "--log 'line.blob' would be written over data of the model" line.stir --log line.blob
+[ "$(wc -c <w.bin)" = 8 ] && [ "$(wc -c <f.bin)" = 4 ] || fail "data of the model were written over"
+
 # ---- over itself: each copy has data of its own name ----
 
 cp first.onnx m.onnx

@@ -64,7 +64,7 @@ static void add_fact(void *self, const char *kind, const char *name, const char 
                                 name, strtod(value, NULL));
     } else if (strcmp(kind, "metadata") == 0) {
         cJSON_AddStringToObject(cJSON_GetObjectItem(facts, "metadata"), name, value);
-    } else if (strcmp(kind, "alias") != 0) {
+    } else if (strcmp(kind, "alias") != 0 && strcmp(kind, "data") != 0) {
         char text[CLI_CLEAN_BYTES];
         (void)snprintf(text, sizeof text, "%s%s%s", name, value[0] != '\0' ? " " : "", value);
         if (!cJSON_HasObjectItem(facts, kind)) {

@@ -260,6 +260,7 @@ static cli_status run_train(train_command *c)
     CLI_TRY(check_words(c));
     CLI_TRY(train_check_places(&c->s, c->step_file));
     CLI_TRY(load_model(c));
+    CLI_TRY(train_check_data_files(&c->t, c->step_file));
     CLI_TRY(read_options(c));
     if (c->step_file != NULL) {
         return write_step(c);

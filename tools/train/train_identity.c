@@ -227,7 +227,7 @@ static void add_options(const train *t, cJSON *object)
             }
         }
     }
-    if (is_taught && (s->options.loss == NULL || strcmp(s->options.loss, "kl_div") != 0)) {
+    if (is_taught && (s->options.loss == NULL || strcmp(s->options.loss, teacher_loss(s)) != 0)) {
         set_temperature(options);
     }
 }

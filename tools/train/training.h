@@ -128,6 +128,9 @@ typedef struct train {
 /* CLI_OK where no file that the training writes is another one of it, one that it reads, or stdout,
  * which has the report; the model may be saved over itself. step_file: of --write-step, or NULL. */
 cli_status train_check_places(const train_settings *settings, const char *step_file);
+/* The same of the files of data that the model and the teacher, which are loaded, were read
+ * from. */
+cli_status train_check_data_files(const train *t, const char *step_file);
 /* Makes the models and reads the data; trains; ends. CLI_OK, or print and give the exit status;
  * CLI_WRONG: a loss is not finite. */
 cli_status train_open(train *t);

@@ -129,13 +129,13 @@ static uint32_t count_attention(const stator_graph *graph)
 static stator_status find_attention(st_module *module, const char *read, stator_diag **err)
 {
     const st_pass_ctx ctx = {.mem = module->mem, .keep = keeps_attention};
+    stator_graph *const whole = module->root;
     stator_graph *plain = NULL, *found = NULL;
-    ST_TRY(st_pass_run(st_pass_find("canonicalize"), &ctx, module->root, &plain, err));
+    ST_TRY(st_pass_run(st_pass_find("canonicalize"), &ctx, whole, &plain, err));
     ST_TRY(st_pass_run(st_pass_find("recompose"), &ctx, plain, &found, err));
-    if (count_attention(found) > count_attention(plain) &&
-        (read == NULL || st_joint_find_value(found, read) != 0)) {
-        module->root = found;
-    }
+    const bool is_found = count_attention(found) > count_attention(plain) &&
+                          (read == NULL || st_joint_find_value(found, read) != 0);
+    module->root = is_found ? found : whole; /* a pass leaves what it wrote there */
     return STATOR_OK;
 }
 

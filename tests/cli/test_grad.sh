@@ -282,6 +282,30 @@ case " $backends " in
     ;;
 esac
 
+# ---- attention that is written out is found before it is differentiated ----
+
+cat >attention.stir <<'END'
+stir 1
+graph @main(%q: f32[2, 4, 3, 8], %k: f32[2, 4, 5, 8], %v: f32[2, 4, 5, 8], %m: f32[2, 1, 1, 5]) {
+  %c = constant {value = f32[] {0.35355338}}
+  %t = transpose(%k) {perm = [0, 1, 3, 2]}
+  %s = matmul(%q, %t) @"scores":MatMul
+  %z = mul(%s, %c)
+  %a = add(%z, %m)
+  %p = softmax(%a) {axis = 3} @"softmax":Softmax
+  %y = matmul(%p, %v) @"out":MatMul
+  return y: %y
+}
+END
+ok grad attention.stir --wrt q,k,v -o attended.stir
+grep -q '= sdpa(%q, %k, %v, %m)' attended.stir || fail "no attention: $(cat attended.stir)"
+grep -q '= sdpa_gradient(%q, %k, %v, %tangent_y, %m)' attended.stir || fail "no gradient of attention: $(cat attended.stir)"
+grep -q 'softmax(\|f32\[2, 4, 3, 5\]' attended.stir && fail "scores are kept: $(cat attended.stir)"
+all_agree attended.stir
+ok grad attention.stir --wrt q,m # a mask's gradient needs the scores
+grep -q 'sdpa_gradient' out && fail "a mask has no gradient by sdpa_gradient: $(cat out)"
+says 0 ' nodes checked, 0 gradients are off' grad attention.stir --wrt q,k,v,m --check
+
 # ---- what is refused ----
 
 says 3 "the model has no output 'los', did you mean 'loss'?" grad mlp.stir --loss los

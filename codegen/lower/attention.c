@@ -355,7 +355,7 @@ void cg_sdpa_gradient(cg_nest *nest, const cg_node *node)
     const uint32_t n_open = cg_open_all(nest, 2, a.k->dims, UINT32_MAX, 0, at);
     a.at[0] = at[0];
     a.group = at[1];
-    at[2] = cg_open(nest, a.k->dims[2], 0);
+    at[2] = cg_open(nest, a.k->dims[2], ST_AXIS_SERIAL);
     clear(&a, DK, a.k->dims[3], at);
     clear(&a, DV, a.v->dims[3], at);
     cg_close(nest, 1);

@@ -278,7 +278,7 @@ static st_loop_ref weight(const attention *a, st_loop_ref m, uint32_t s)
 static void grow(const attention *a, uint32_t k, const uint32_t *at, st_loop_ref x, st_loop_ref y)
 {
     st_loop_builder *b = &a->nest->b;
-    if (x == 0 || y == 0 || !cg_is_wanted(a->nest, a->node, k)) {
+    if (x == 0 || y == 0 || !cg_is_wanted(a->nest->unit, a->node, k)) {
         return;
     }
     const st_loop_ref old = st_loop_cast(b, a->dtype, cg_written(a->nest, a->node, k, at, 0));
@@ -291,7 +291,7 @@ static void grow(const attention *a, uint32_t k, const uint32_t *at, st_loop_ref
 static void clear(const attention *a, uint32_t k, uint32_t width, const uint32_t at[3])
 {
     uint32_t index[4] = {at[0], at[1], at[2], 0};
-    if (cg_is_wanted(a->nest, a->node, k)) {
+    if (cg_is_wanted(a->nest->unit, a->node, k)) {
         index[3] = cg_open(a->nest, width, 0);
         cg_put(a->nest, a->node, k, index, st_loop_float(&a->nest->b, a->node->out->dtype, 0), 0);
         cg_close(a->nest, 1);
@@ -406,16 +406,13 @@ static bool set_result(cg_unit *unit, const cg_node *node, const st_kernel *kern
                        st_contraction_operand *out)
 {
     const cg_value *v = cg_value_of(unit, node->row->result_begin + k);
+    const bool is_wanted = cg_is_wanted(unit, node, k);
     uint32_t strides[CG_RANK_MAX] = {0};
-    *out = (st_contraction_operand){
-        .buffer = UINT32_MAX, .dtype = v->dtype, .offset = st_sym_int(&unit->syms->tab, 0)};
-    if (v->buffer != CG_NO_BUFFER) {
-        out->buffer = cg_buffer_index(kernel, v->buffer);
-        if (out->buffer == UINT32_MAX) {
-            return false;
-        }
-    }
-    if (!cg_strides(unit, v->buffer != CG_NO_BUFFER ? v : node->out, strides)) {
+    *out = (st_contraction_operand){.buffer =
+                                        is_wanted ? cg_buffer_index(kernel, v->buffer) : UINT32_MAX,
+                                    .dtype = v->dtype,
+                                    .offset = st_sym_int(&unit->syms->tab, 0)};
+    if ((is_wanted && out->buffer == UINT32_MAX) || !cg_strides(unit, v, strides)) {
         return false;
     }
     memcpy(out->dims, strides, 4 * sizeof *strides);

@@ -73,7 +73,7 @@ void cg_close(cg_nest *nest, uint32_t n);
 uint32_t cg_open_all(cg_nest *nest, uint32_t rank, const uint32_t *dims, uint32_t skip,
                      uint32_t flags, uint32_t *index);
 /* Does anything read result k? */
-bool cg_is_wanted(const cg_nest *nest, const cg_node *node, uint32_t k);
+bool cg_is_wanted(const cg_unit *unit, const cg_node *node, uint32_t k);
 /* The element of result k that the kernel wrote before, and writing it: of the result's dtype. */
 st_loop_ref cg_written(cg_nest *nest, const cg_node *node, uint32_t k, const uint32_t *index,
                        st_loop_ref mask);

@@ -52,11 +52,11 @@ uint32_t cg_open_all(cg_nest *nest, uint32_t rank, const uint32_t *dims, uint32_
 
 /* ---- results ---- */
 
-bool cg_is_wanted(const cg_nest *nest, const cg_node *node, uint32_t k)
+bool cg_is_wanted(const cg_unit *unit, const cg_node *node, uint32_t k)
 {
-    const cg_value *v = cg_value_of(nest->unit, node->row->result_begin + k);
+    const cg_value *v = cg_value_of(unit, node->row->result_begin + k);
     return k < node->row->result_count && v->buffer != CG_NO_BUFFER &&
-           (v->uses > 0 || nest->unit->buffers.data[v->buffer].kind == CG_BUFFER_OUTPUT);
+           (v->uses > 0 || unit->buffers.data[v->buffer].kind == CG_BUFFER_OUTPUT);
 }
 
 static uint32_t result_buffer(cg_nest *nest, const cg_node *node, uint32_t k, uint32_t flags)
@@ -75,7 +75,7 @@ st_loop_ref cg_written(cg_nest *nest, const cg_node *node, uint32_t k, const uin
 void cg_put(cg_nest *nest, const cg_node *node, uint32_t k, const uint32_t *index,
             st_loop_ref value, st_loop_ref mask)
 {
-    if (value && cg_is_wanted(nest, node, k)) {
+    if (value && cg_is_wanted(nest->unit, node, k)) {
         st_loop_store(&nest->b, result_buffer(nest, node, k, 0),
                       cg_address(nest, node->row->result_begin + k, index), value, mask);
     }

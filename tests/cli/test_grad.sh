@@ -302,6 +302,15 @@ grep -q '= sdpa(%q, %k, %v, %m)' attended.stir || fail "no attention: $(cat atte
 grep -q '= sdpa_gradient(%q, %k, %v, %tangent_y, %m)' attended.stir || fail "no gradient of attention: $(cat attended.stir)"
 grep -q 'softmax(\|f32\[2, 4, 3, 5\]' attended.stir && fail "scores are kept: $(cat attended.stir)"
 all_agree attended.stir
+ok grad attention.stir --wrt k -o keys.stir # what nobody reads takes the kernel from no library
+case " $backends " in
+*" inductor-cpu "*)
+    if ! "$STATOR" doctor 2>/dev/null | grep -qi 'libdnnl.*missing'; then
+        says 0 'call sdpa_gradient -, ' explain keys.stir --backend inductor-cpu
+    fi
+    says 0 agrees compare keys.stir --backends eager,inductor-cpu
+    ;;
+esac
 ok grad attention.stir --wrt q,m # a mask's gradient needs the scores
 grep -q 'sdpa_gradient' out && fail "a mask has no gradient by sdpa_gradient: $(cat out)"
 says 0 ' nodes checked, 0 gradients are off' grad attention.stir --wrt q,k,v,m --check

@@ -348,3 +348,23 @@ Test(attention_gradient, results_that_nobody_reads)
         world_deinit(&w);
     }
 }
+
+/* Operands that are expanded have few bytes and any number of keys: no scratch holds those. */
+Test(attention_gradient, keys_that_no_memory_holds)
+{
+    static const attend a = {"many keys", 1, 2, 2, 33, 40, 16, 24, 0, 0, 0, 0, 0, 0, 1};
+    const int64_t many[] = {INT64_C(1) << 40, INT64_C(1) << 58};
+    world w;
+    world_init(&w, &a);
+    for (size_t i = 0; i < sizeof many / sizeof many[0]; i++) {
+        void *op = NULL;
+        stator_diag *err = NULL;
+        const st_library_call c = {.buffers = w.data, .numbers = w.numbers};
+        w.numbers[4] = many[i];
+        cr_assert_eq(lib->create(lib->self, &w.contraction, &op, &err), STATOR_OK);
+        cr_expect_eq(lib->run(lib->self, op, &c, &err), STATOR_RESOURCE_EXHAUSTED);
+        st_diag_release(err);
+        lib->destroy(lib->self, op);
+    }
+    world_deinit(&w);
+}

@@ -48,17 +48,11 @@
 
 /* ---- a call ---- */
 
-typedef struct place {
-    const char *base; /* element 0 */
-    uint32_t dtype;
-    const int64_t *strides; /* four, elements */
-} place;
-
 typedef struct attention {
     const dn_op *op;
     const dn_attention_isa *isa;
     int64_t batch, heads, groups, queries, keys, depth, width;
-    place q, k, v, mask, out; /* mask.base NULL: none */
+    dn_place q, k, v, mask, out; /* mask.base NULL: none */
     float scale;
     bool is_causal;
     int64_t rows;    /* rows that share k and v: heads / groups * queries */
@@ -90,11 +84,6 @@ typedef struct workspace {
     following next;
 } workspace;
 
-static int64_t padded(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
 static int64_t bounded(int64_t depth)
 {
     return depth < DEPTH_MAX ? depth : DEPTH_MAX;
@@ -103,25 +92,26 @@ static int64_t bounded(int64_t depth)
 /* Keys, at most, that stay in panels. */
 static int64_t kept_most(int64_t depth, int64_t width)
 {
-    const int64_t key = (bounded(depth) + padded(bounded(width), COLUMNS)) * (int64_t)sizeof(float);
+    const int64_t key =
+        (bounded(depth) + dn_padded(bounded(width), COLUMNS)) * (int64_t)sizeof(float);
     const int64_t n = key > 0 ? KEPT_BYTES / key / KEYS * KEYS : KEPT;
     return n < KEPT ? KEPT : n < KEPT_MAX ? n : KEPT_MAX;
 }
 
 static int64_t kept_of(int64_t keys, int64_t depth, int64_t width)
 {
-    return keys > 0 && keys <= kept_most(depth, width) ? padded(keys, KEYS) : KEYS;
+    return keys > 0 && keys <= kept_most(depth, width) ? dn_padded(keys, KEYS) : KEYS;
 }
 
 static uint64_t floats_needed(int64_t depth, int64_t width, int64_t kept)
 {
-    const uint64_t wide = (uint64_t)padded(width, COLUMNS);
+    const uint64_t wide = (uint64_t)dn_padded(width, COLUMNS);
     return ((uint64_t)depth + wide) * (ROWS + (uint64_t)kept) + KEYS * (ROWS + 1u) + COLUMNS;
 }
 
 static void lay_out(const attention *a, float *at, workspace *b)
 {
-    const int64_t wide = padded(a->width, COLUMNS);
+    const int64_t wide = dn_padded(a->width, COLUMNS);
     b->q = at;
     b->scores = b->q + ROWS * a->depth;
     b->sums = b->scores + ROWS * KEYS;
@@ -132,19 +122,12 @@ static void lay_out(const attention *a, float *at, workspace *b)
 
 /* ---- copies ---- */
 
-static int64_t size_of(const place *p)
+static int64_t size_of(const dn_place *p)
 {
     return (int64_t)st_element_bytes(p->dtype);
 }
 
-static const char *element(const place *p, int64_t i, int64_t j, int64_t k, int64_t l)
-{
-    const int64_t *s = p->strides;
-    return p->base + (i * s[0] + j * s[1] + k * s[2] + l * s[3]) * size_of(p);
-}
-
-/* n elements from `from`, `step` apart, as f32. */
-static void widen(float *to, const char *from, uint32_t dtype, int64_t step, int64_t n)
+void dn_attention_widen(float *to, const char *from, uint32_t dtype, int64_t step, int64_t n)
 {
     if (step == 1 && dtype == STATOR_F32) {
         memcpy(to, from, (size_t)n * sizeof *to);
@@ -160,31 +143,27 @@ static void widen(float *to, const char *from, uint32_t dtype, int64_t step, int
     }
 }
 
-/* n <= COLUMNS keys from `first` on become a panel: element d of key j at [d][j]; what is left of
- * it is 0. */
-static void pack_keys(const attention *a, int64_t batch, int64_t group, int64_t first, int64_t n,
-                      float *panel)
+void dn_attention_turn(const dn_attention_isa *isa, const dn_place *x, const char *from, int64_t n,
+                       int64_t depth, float *panel)
 {
-    const place *k = &a->k;
-    const char *from = element(k, batch, group, first, 0);
-    const int64_t step = k->strides[2];
-    const bool is_plain = k->dtype == STATOR_F32 && k->strides[3] == 1;
-    const int64_t side = a->isa->side;
-    const int64_t keys = is_plain ? n / side * side : 0;
-    const int64_t depth = is_plain ? a->depth / side * side : 0;
+    const int64_t step = x->strides[2], side = isa->side;
+    const bool is_plain = x->dtype == STATOR_F32 && x->strides[3] == 1;
+    const int64_t turned = is_plain ? n / side * side : 0;
+    const int64_t deep = is_plain ? depth / side * side : 0;
     const float *rows = (const void *)from;
     if (n < COLUMNS) {
-        memset(panel, 0, (size_t)(a->depth * COLUMNS) * sizeof *panel);
+        memset(panel, 0, (size_t)(depth * COLUMNS) * sizeof *panel);
     }
-    for (int64_t j = 0; j < keys; j += side) {
-        for (int64_t d = 0; d < depth; d += side) {
-            a->isa->transpose(panel + d * COLUMNS + j, rows + j * step + d, step);
+    for (int64_t j = 0; j < turned; j += side) {
+        for (int64_t d = 0; d < deep; d += side) {
+            isa->transpose(panel + d * COLUMNS + j, rows + j * step + d, step);
         }
     }
-    for (int64_t d = 0; d < a->depth; d++) {
-        const int64_t done = d < depth ? keys : 0;
-        widen(panel + d * COLUMNS + done, from + (d * k->strides[3] + done * step) * size_of(k),
-              k->dtype, step, n - done);
+    for (int64_t d = 0; d < depth; d++) {
+        const int64_t done = d < deep ? turned : 0;
+        dn_attention_widen(panel + d * COLUMNS + done,
+                           from + (d * x->strides[3] + done * step) * size_of(x), x->dtype, step,
+                           n - done);
     }
 }
 
@@ -194,7 +173,7 @@ static void pack_values(const attention *a, int64_t batch, int64_t group, int64_
 {
     const bool is_plain = a->v.dtype == STATOR_F32 && a->v.strides[3] == 1;
     for (int64_t e = 0; e < a->width; e += COLUMNS, panels += KEYS * COLUMNS) {
-        const char *from = element(&a->v, batch, group, first, e);
+        const char *from = dn_element(&a->v, batch, group, first, e);
         if (is_plain && a->width - e >= COLUMNS) {
             for (int64_t s = 0; s < n; s++, from += a->v.strides[2] * (int64_t)sizeof *panels) {
                 memcpy(panels + s * COLUMNS, from, COLUMNS * sizeof *panels);
@@ -204,8 +183,8 @@ static void pack_values(const attention *a, int64_t batch, int64_t group, int64_
         const int64_t columns = a->width - e < COLUMNS ? a->width - e : COLUMNS;
         for (int64_t s = 0; s < n; s++) {
             float *row = panels + s * COLUMNS;
-            widen(row, element(&a->v, batch, group, first + s, e), a->v.dtype, a->v.strides[3],
-                  columns);
+            dn_attention_widen(row, dn_element(&a->v, batch, group, first + s, e), a->v.dtype,
+                               a->v.strides[3], columns);
             for (int64_t j = columns; j < COLUMNS; j++) {
                 row[j] = 0;
             }
@@ -238,7 +217,8 @@ static void take_queries(const attention *a, const block *at, int64_t rows, work
     const bool is_plain = a->q.dtype == STATOR_F32 && a->q.strides[3] == 1 &&
                           step * (int64_t)sizeof *b->q % PAGE != 0;
     if (is_plain && rows == at->n_rows && head_of(a, at, 0) == head_of(a, at, rows - 1)) {
-        b->rows = (const void *)element(&a->q, at->batch, head_of(a, at, 0), query_of(a, at, 0), 0);
+        b->rows =
+            (const void *)dn_element(&a->q, at->batch, head_of(a, at, 0), query_of(a, at, 0), 0);
         b->step = step;
         return;
     }
@@ -247,15 +227,15 @@ static void take_queries(const attention *a, const block *at, int64_t rows, work
     memset(b->q + at->n_rows * a->depth, 0,
            (size_t)((rows - at->n_rows) * a->depth) * sizeof *b->q);
     for (int64_t i = 0; i < at->n_rows; i++) {
-        widen(b->q + i * a->depth,
-              element(&a->q, at->batch, head_of(a, at, i), query_of(a, at, i), 0), a->q.dtype,
-              a->q.strides[3], a->depth);
+        dn_attention_widen(b->q + i * a->depth,
+                           dn_element(&a->q, at->batch, head_of(a, at, i), query_of(a, at, i), 0),
+                           a->q.dtype, a->q.strides[3], a->depth);
     }
 }
 
-static void ask_for(const place *p, int64_t i, int64_t j, int64_t k, int64_t n)
+static void ask_for(const dn_place *p, int64_t i, int64_t j, int64_t k, int64_t n)
 {
-    const char *row = element(p, i, j, k, 0);
+    const char *row = dn_element(p, i, j, k, 0);
     const int64_t bytes = p->strides[3] == 1 ? n * size_of(p) : 0;
     for (int64_t at = 0; at < bytes; at += LINE) {
         __builtin_prefetch(row + at, 0, 2);
@@ -278,26 +258,31 @@ static void ask_for_next(const attention *a, const block *at, int64_t i, const f
     }
 }
 
+void dn_attention_mask(float *to, const dn_place *mask, const char *from, int64_t n)
+{
+    if (mask->dtype != STATOR_BOOL) {
+        dn_attention_widen(to, from, mask->dtype, mask->strides[3], n);
+        return;
+    }
+    for (int64_t j = 0; j < n; j++) {
+        to[j] = from[j * mask->strides[3]] ? 0.0f : -INFINITY;
+    }
+}
+
 /* Additions to the scores of row i; they are made in `to` unless they can be read where they lie.
  */
 static const float *mask_of(const attention *a, const block *at, int64_t i, float *to)
 {
-    const place *m = &a->mask;
+    const dn_place *m = &a->mask;
     const int64_t n = at->n_keys;
     if (m->base == NULL) {
         return NULL;
     }
-    const char *from = element(m, at->batch, head_of(a, at, i), query_of(a, at, i), at->key);
+    const char *from = dn_element(m, at->batch, head_of(a, at, i), query_of(a, at, i), at->key);
     if (m->dtype == STATOR_F32 && m->strides[3] == 1 && n % COLUMNS == 0) {
         return (const void *)from; /* whole vectors of it can be read */
     }
-    if (m->dtype != STATOR_BOOL) {
-        widen(to, from, m->dtype, m->strides[3], n);
-        return to;
-    }
-    for (int64_t j = 0; j < n; j++) {
-        to[j] = from[j * m->strides[3]] ? 0.0f : -INFINITY;
-    }
+    dn_attention_mask(to, m, from, n);
     return to;
 }
 
@@ -314,7 +299,7 @@ static bool is_few(const attention *a)
 void dn_attention_tiles(const dn_attention_isa *isa, const dn_tile *first, int64_t n_rows,
                         int64_t columns)
 {
-    const int64_t rows = padded(n_rows, isa->rows);
+    const int64_t rows = dn_padded(n_rows, isa->rows);
     dn_tile t = *first;
     int64_t step = 0;
     for (int64_t i = 0; i < rows; i += step) {
@@ -341,7 +326,7 @@ static void score(const attention *a, const block *at, workspace *b)
 {
     const dn_attention_isa *isa = a->isa;
     if (is_few(a)) {
-        const float *k = (const void *)element(&a->k, at->batch, at->group, at->key, 0);
+        const float *k = (const void *)dn_element(&a->k, at->batch, at->group, at->key, 0);
         for (int64_t i = 0; i < at->n_rows; i++) {
             isa->dots(b->scores + i * KEYS, b->rows + i * b->step, k, a->k.strides[2], at->n_keys,
                       a->depth);
@@ -353,7 +338,8 @@ static void score(const attention *a, const block *at, workspace *b)
         const int64_t first = place_of(a, at->key) + j;
         float *panel = b->k + first * a->depth;
         if (first + n > b->n_k) {
-            pack_keys(a, at->batch, at->group, at->key + j, n, panel);
+            const char *from = dn_element(&a->k, at->batch, at->group, at->key + j, 0);
+            dn_attention_turn(isa, &a->k, from, n, a->depth, panel);
             b->n_k = place_of(a, first + n);
         }
         const dn_tile t = {.c = b->scores + j,
@@ -383,7 +369,7 @@ static void soften_rows(const attention *a, const block *at, int64_t i, int64_t 
     for (int64_t r = 0; r < n; r++) {
         rows[r] = (dn_soften){.x = b->scores + (i + r) * KEYS,
                               .n = keys_of(a, at, i + r),
-                              .padded = padded(at->n_keys, HALF),
+                              .padded = dn_padded(at->n_keys, HALF),
                               .scale = a->scale,
                               .mask = mask,
                               .max = b->max[i + r],
@@ -399,9 +385,7 @@ static void soften_rows(const attention *a, const block *at, int64_t i, int64_t 
 
 static void soften(const attention *a, const block *at, workspace *b)
 {
-    /* One mask for all rows is read once. */
-    const bool is_shared =
-        a->mask.base == NULL || (a->mask.strides[1] == 0 && a->mask.strides[2] == 0);
+    const bool is_shared = dn_is_mask_shared(&a->mask);
     const float *mask = NULL;
     for (int64_t i = 0; i < at->n_rows;) {
         const int64_t left = at->n_rows - i;
@@ -419,7 +403,7 @@ static void soften(const attention *a, const block *at, workspace *b)
 
 static void weigh(const attention *a, const block *at, workspace *b)
 {
-    const int64_t wide = padded(a->width, COLUMNS);
+    const int64_t wide = dn_padded(a->width, COLUMNS);
     const bool is_direct = a->v.dtype == STATOR_F32 && a->v.strides[3] == 1 && wide == a->width &&
                            a->rows <= a->isa->rows;
     const int64_t first = place_of(a, at->key);
@@ -433,7 +417,7 @@ static void weigh(const attention *a, const block *at, workspace *b)
                  .beta = at->key == 0 ? NULL : b->before};
     int64_t panel = (int64_t)KEYS * COLUMNS;
     if (is_direct) {
-        t.b = (const void *)element(&a->v, at->batch, at->group, at->key, 0);
+        t.b = (const void *)dn_element(&a->v, at->batch, at->group, at->key, 0);
         t.ldb = a->v.strides[2];
         panel = COLUMNS;
     } else if (first + at->n_keys > b->n_v) {
@@ -454,16 +438,16 @@ static void score_row(const attention *a, const block *at, int64_t i, workspace 
     const float *q = b->rows + i * b->step;
     float *to = b->scores + i * KEYS;
     if (is_read_where_it_lies(a)) {
-        const float *k = (const void *)element(&a->k, at->batch, at->group, at->key, 0);
+        const float *k = (const void *)dn_element(&a->k, at->batch, at->group, at->key, 0);
         a->isa->dots(to, q, k, a->k.strides[2], at->n_keys, a->depth);
         return;
     }
     for (int64_t s = 0; s < at->n_keys; s++) {
-        const char *k = element(&a->k, at->batch, at->group, at->key + s, 0);
+        const char *k = dn_element(&a->k, at->batch, at->group, at->key + s, 0);
         float key = 0;
         to[s] = 0;
         for (int64_t d = 0; d < a->depth; d++) {
-            widen(&key, k + d * a->k.strides[3] * size_of(&a->k), a->k.dtype, 1, 1);
+            dn_attention_widen(&key, k + d * a->k.strides[3] * size_of(&a->k), a->k.dtype, 1, 1);
             to[s] += q[d] * key;
         }
     }
@@ -472,7 +456,7 @@ static void score_row(const attention *a, const block *at, int64_t i, workspace 
 /* sums += weight * the values of a key. */
 static void add_values(const attention *a, const block *at, int64_t key, float weight, float *sums)
 {
-    const char *from = element(&a->v, at->batch, at->group, key, 0);
+    const char *from = dn_element(&a->v, at->batch, at->group, key, 0);
     if (a->v.dtype == STATOR_F32 && a->v.strides[3] == 1) {
         const float *values = (const void *)from;
         for (int64_t e = 0; e < a->width; e++) {
@@ -482,7 +466,7 @@ static void add_values(const attention *a, const block *at, int64_t key, float w
     }
     for (int64_t e = 0; e < a->width; e++) {
         float value = 0;
-        widen(&value, from + e * a->v.strides[3] * size_of(&a->v), a->v.dtype, 1, 1);
+        dn_attention_widen(&value, from + e * a->v.strides[3] * size_of(&a->v), a->v.dtype, 1, 1);
         sums[e] += weight * value;
     }
 }
@@ -491,7 +475,7 @@ static void add_values(const attention *a, const block *at, int64_t key, float w
  * weight count nothing, whatever their values are. */
 static void attend_plainly(const attention *a, const block *at, int64_t i, workspace *b)
 {
-    float *sums = b->sums + i * padded(a->width, COLUMNS);
+    float *sums = b->sums + i * dn_padded(a->width, COLUMNS);
     block one = *at;
     b->max[i] = -INFINITY;
     memset(sums, 0, (size_t)a->width * sizeof *sums);
@@ -513,8 +497,8 @@ static void attend_plainly(const attention *a, const block *at, int64_t i, works
 
 static void write_row(const attention *a, const block *at, int64_t i, workspace *b)
 {
-    float *sums = b->sums + i * padded(a->width, COLUMNS);
-    const char *to = element(&a->out, at->batch, head_of(a, at, i), query_of(a, at, i), 0);
+    float *sums = b->sums + i * dn_padded(a->width, COLUMNS);
+    const char *to = dn_element(&a->out, at->batch, head_of(a, at, i), query_of(a, at, i), 0);
     const int64_t step = a->out.strides[3];
     const bool is_direct = a->out.dtype == STATOR_F32 && step == 1 && a->width % COLUMNS == 0;
     float *quotients = is_direct ? (float *)(uintptr_t)to : sums;
@@ -524,7 +508,7 @@ static void write_row(const attention *a, const block *at, int64_t i, workspace 
             attend_plainly(a, at, i, b);
         }
         is_nan = a->isa->divide(quotients, sums, b->n[i] == 0 ? 1.0f : b->n[i],
-                                padded(a->width, COLUMNS));
+                                dn_padded(a->width, COLUMNS));
     }
     if (is_direct) {
         return;
@@ -540,8 +524,8 @@ static void write_row(const attention *a, const block *at, int64_t i, workspace 
 
 static void attend(const attention *a, block *at, workspace *b)
 {
-    const int64_t wide = padded(a->width, COLUMNS);
-    const int64_t rows = padded(at->n_rows, a->isa->rows);
+    const int64_t wide = dn_padded(a->width, COLUMNS);
+    const int64_t rows = dn_padded(at->n_rows, a->isa->rows);
     int64_t last = a->keys; /* keys that any row attends to */
     memset(b->scores + at->n_rows * KEYS, 0, (size_t)((rows - at->n_rows) * KEYS) * sizeof *b->q);
     if (last == 0) { /* else the first keys set them */
@@ -661,14 +645,14 @@ uint64_t dn_attention_scratch(const st_contraction *contraction)
     return floats_needed(bounded(depth), width, kept_of(keys, depth, width)) * sizeof(float);
 }
 
-/* An operand: its offset and strides stand at *at of the numbers, which goes on to the next one. */
-static place take_place(const st_contraction_operand *operand, const st_library_call *call,
-                        const int64_t **at)
+dn_place dn_take_place(const st_contraction_operand *operand, const st_library_call *call,
+                       const int64_t **at)
 {
-    const place p = {.base = (const char *)call->buffers[operand->buffer] +
-                             **at * (int64_t)st_element_bytes(operand->dtype),
-                     .dtype = operand->dtype,
-                     .strides = *at + 1};
+    dn_place p = {.dtype = operand->dtype, .strides = *at + 1};
+    if (operand->buffer != UINT32_MAX) {
+        p.base = (char *)call->buffers[operand->buffer] +
+                 **at * (int64_t)st_element_bytes(operand->dtype);
+    }
     *at += 5;
     return p;
 }
@@ -708,12 +692,12 @@ stator_status dn_attention_run(dn_op *op, const st_library_call *call, stator_ct
                    .depth = sizes[5],
                    .width = sizes[6],
                    .is_causal = contraction->sdpa.is_causal != 0};
-    a.q = take_place(&contraction->x, call, &at);
-    a.k = take_place(&contraction->y, call, &at);
-    a.out = take_place(&contraction->out, call, &at);
-    a.v = take_place(&contraction->sdpa.v, call, &at);
+    a.q = dn_take_place(&contraction->x, call, &at);
+    a.k = dn_take_place(&contraction->y, call, &at);
+    a.out = dn_take_place(&contraction->out, call, &at);
+    a.v = dn_take_place(&contraction->sdpa.v, call, &at);
     if (contraction->sdpa.has_mask) {
-        a.mask = take_place(&contraction->sdpa.mask, call, &at);
+        a.mask = dn_take_place(&contraction->sdpa.mask, call, &at);
     }
     a.scale =
         contraction->sdpa.has_scale ? (float)contraction->sdpa.scale : 1.0f / sqrtf((float)a.depth);

@@ -6,12 +6,51 @@
 #ifndef STATOR_CPU_LLVM_DN_ATTENTION_H
 #define STATOR_CPU_LLVM_DN_ATTENTION_H
 
+#include "codegen/target/library.h"
+#include "core/base/convert.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
 struct dn_lib;
 
 #define DN_ATTENTION_COLUMNS 32 /* keys of a panel, a multiple of every vector */
+
+/* ---- operands of both drivers ---- */
+
+typedef struct dn_place {
+    char *base; /* element 0; NULL: there is none */
+    uint32_t dtype;
+    const int64_t *strides; /* four, elements */
+} dn_place;
+
+static inline int64_t dn_padded(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+static inline char *dn_element(const dn_place *p, int64_t i, int64_t j, int64_t k, int64_t l)
+{
+    const int64_t *s = p->strides;
+    return p->base +
+           (i * s[0] + j * s[1] + k * s[2] + l * s[3]) * (int64_t)st_element_bytes(p->dtype);
+}
+
+/* An operand: its offset and strides stand at *at of the numbers, which goes on to the next one. A
+ * result that nobody reads has no buffer. */
+dn_place dn_take_place(const st_contraction_operand *operand, const st_library_call *call,
+                       const int64_t **at);
+/* n elements from `from`, `step` apart, as f32. */
+void dn_attention_widen(float *to, const char *from, uint32_t dtype, int64_t step, int64_t n);
+/* What n elements of a mask from `from` on add to scores, as f32. */
+void dn_attention_mask(float *to, const dn_place *mask, const char *from, int64_t n);
+/* One mask for all rows is read once. */
+static inline bool dn_is_mask_shared(const dn_place *mask)
+{
+    return mask->base == NULL || (mask->strides[1] == 0 && mask->strides[2] == 0);
+}
+
+/* ---- inner loops ---- */
 
 /* A row of scores: x = s * scale + mask where the mask is not -inf, else -inf. */
 typedef struct dn_soften {
@@ -65,6 +104,11 @@ typedef struct dn_attention_isa {
 /* A tile of row 0, and those of the rows below it; columns: COLUMNS or half as many. */
 void dn_attention_tiles(const dn_attention_isa *isa, const dn_tile *first, int64_t n_rows,
                         int64_t columns);
+
+/* n <= COLUMNS rows of k or v from `from` on, `depth` elements each, become a panel: element d
+ * of row j at [d][j]; what is left of it is 0. */
+void dn_attention_turn(const dn_attention_isa *isa, const dn_place *x, const char *from, int64_t n,
+                       int64_t depth, float *panel);
 
 const dn_attention_isa *dn_attention_512(void); /* AVX-512F */
 const dn_attention_isa *dn_attention_256(void); /* AVX2 and FMA */

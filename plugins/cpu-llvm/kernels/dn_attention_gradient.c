@@ -30,23 +30,18 @@
 #define BLOCK_BYTES ((int64_t)1 << 19) /* of p and dp, while a block has more than ROWS_MIN rows */
 #define COLUMNS DN_ATTENTION_COLUMNS
 #define HALF (COLUMNS / 2)
-#define TOGETHER 16      /* rows whose scores are finished in one go */
+#define FLOATS_MAX ((double)(INT64_C(1) << 40)) /* of scratch: no memory holds them */
+#define TOGETHER 16                             /* rows whose scores are finished in one go */
 #define ALONE_MACS 60000 /* products that one thread has done before two would have met */
 
 /* ---- a call ---- */
-
-typedef struct place {
-    char *base; /* element 0 */
-    uint32_t dtype;
-    const int64_t *strides; /* four, elements */
-} place;
 
 typedef struct gradient {
     const dn_op *op;
     const dn_attention_isa *isa;
     int64_t batch, heads, groups, queries, keys, depth, width;
-    place q, k, v, mask, dy; /* mask.base NULL: none */
-    place dq, dk, dv;        /* base NULL: nobody reads it */
+    dn_place q, k, v, mask, dy; /* mask.base NULL: none */
+    dn_place dq, dk, dv;        /* base NULL: nobody reads it */
     float scale;
     bool is_causal, is_finite;
     int64_t rows;                /* that share k and v: heads / groups * queries */
@@ -65,16 +60,11 @@ typedef struct workspace {
     float *mask;          /* all */
 } workspace;
 
-static int64_t padded(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
 /* Floats from one row of p to the next: a line more than whole panels, as rows a page apart would
  * fall into one set of the first cache. */
 static int64_t row_of(int64_t keys)
 {
-    return padded(keys, COLUMNS) + HALF;
+    return dn_padded(keys, COLUMNS) + HALF;
 }
 
 static int64_t rows_of(int64_t keys)
@@ -86,11 +76,18 @@ static int64_t rows_of(int64_t keys)
     return rows;
 }
 
+/* Operands that are expanded may have sizes whose products no integer holds. */
+static bool has_room(int64_t keys, int64_t depth, int64_t width)
+{
+    return ((double)keys + ROWS) * (3.0 * (double)depth + 2.0 * (double)width + 3.0 * COLUMNS) <
+           FLOATS_MAX;
+}
+
 static uint64_t floats_needed(int64_t keys, int64_t depth, int64_t width)
 {
-    const uint64_t all = (uint64_t)padded(keys, COLUMNS);
-    const uint64_t deep = (uint64_t)padded(depth, COLUMNS);
-    const uint64_t wide = (uint64_t)padded(width, COLUMNS);
+    const uint64_t all = (uint64_t)dn_padded(keys, COLUMNS);
+    const uint64_t deep = (uint64_t)dn_padded(depth, COLUMNS);
+    const uint64_t wide = (uint64_t)dn_padded(width, COLUMNS);
     const uint64_t rows = (uint64_t)rows_of(keys);
     return rows * (2u * deep + wide + 2u * (uint64_t)row_of(keys)) +
            all * (3u * deep + 2u * wide + 1u);
@@ -111,23 +108,10 @@ static void lay_out(const gradient *a, float *at, workspace *b)
     b->mask = b->dv + a->all * a->wide;
 }
 
-static char *element(const place *p, int64_t i, int64_t j, int64_t k, int64_t l)
-{
-    const int64_t *s = p->strides;
-    return p->base +
-           (i * s[0] + j * s[1] + k * s[2] + l * s[3]) * (int64_t)st_element_bytes(p->dtype);
-}
-
 /* n elements from `from` on, `step` apart; what follows up to `room` is 0. */
 static void take_row(float *to, const char *from, int64_t step, int64_t n, int64_t room)
 {
-    const float *x = (const void *)from;
-    if (step == 1) {
-        memcpy(to, x, (size_t)n * sizeof *to);
-    }
-    for (int64_t i = 0; step != 1 && i < n; i++) {
-        to[i] = x[i * step];
-    }
+    dn_attention_widen(to, from, STATOR_F32, step, n);
     memset(to + n, 0, (size_t)(room - n) * sizeof *to);
 }
 
@@ -141,30 +125,14 @@ static void drop_infinite(float *x, int64_t n)
 
 /* ---- keys and values ---- */
 
-/* All rows of k or v, n elements each, as panels: element d of row j at [d][j]; what is left of
- * the last panel is 0. */
-static void turn_rows(const gradient *a, const place *x, int64_t batch, int64_t group, int64_t n,
+/* All rows of k or v, n elements each, as panels. */
+static void turn_rows(const gradient *a, const dn_place *x, int64_t batch, int64_t group, int64_t n,
                       float *panel)
 {
-    const int64_t step = x->strides[2], side = a->isa->side;
     for (int64_t first = 0; first < a->keys; first += COLUMNS, panel += n * COLUMNS) {
-        const float *rows = (const void *)element(x, batch, group, first, 0);
         const int64_t count = a->keys - first < COLUMNS ? a->keys - first : COLUMNS;
-        const int64_t keys = x->strides[3] == 1 ? count / side * side : 0;
-        const int64_t depth = x->strides[3] == 1 ? n / side * side : 0;
-        if (count < COLUMNS) {
-            memset(panel, 0, (size_t)(n * COLUMNS) * sizeof *panel);
-        }
-        for (int64_t j = 0; j < keys; j += side) {
-            for (int64_t d = 0; d < depth; d += side) {
-                a->isa->transpose(panel + d * COLUMNS + j, rows + j * step + d, step);
-            }
-        }
-        for (int64_t d = 0; d < n; d++) {
-            for (int64_t j = d < depth ? keys : 0; j < count; j++) {
-                panel[d * COLUMNS + j] = rows[j * step + d * x->strides[3]];
-            }
-        }
+        const char *from = dn_element(x, batch, group, first, 0);
+        dn_attention_turn(a->isa, x, from, count, n, panel);
     }
 }
 
@@ -174,8 +142,8 @@ static void pack_keys(const gradient *a, int64_t batch, int64_t group, float *pa
     for (int64_t d = 0; d < a->depth; d += COLUMNS, panels += a->all * COLUMNS) {
         const int64_t n = a->depth - d < COLUMNS ? a->depth - d : COLUMNS;
         for (int64_t s = 0; s < a->keys; s++) {
-            take_row(panels + s * COLUMNS, element(&a->k, batch, group, s, d), a->k.strides[3], n,
-                     COLUMNS);
+            take_row(panels + s * COLUMNS, dn_element(&a->k, batch, group, s, d), a->k.strides[3],
+                     n, COLUMNS);
         }
     }
 }
@@ -186,7 +154,7 @@ static void take_keys(const gradient *a, int64_t batch, int64_t group, workspace
     turn_rows(a, &a->v, batch, group, a->width, b->values);
     pack_keys(a, batch, group, b->panels);
     if (!a->is_finite) {
-        drop_infinite(b->values, padded(a->keys, COLUMNS) * a->width);
+        drop_infinite(b->values, dn_padded(a->keys, COLUMNS) * a->width);
         for (int64_t d = 0; d < a->deep; d += COLUMNS) {
             drop_infinite(b->panels + d * a->all, a->keys * COLUMNS);
         }
@@ -222,13 +190,13 @@ static int64_t keys_of(const gradient *a, const rows *at, int64_t i)
 /* The block's rows of q and dy, and rows of 0 up to whole tiles. */
 static void take_rows(const gradient *a, rows *at, workspace *b)
 {
-    const int64_t tiles = padded(at->n, a->isa->rows);
+    const int64_t tiles = dn_padded(at->n, a->isa->rows);
     at->last = 0;
     for (int64_t i = 0; i < at->n; i++) {
         const int64_t head = head_of(a, at, i), t = query_of(a, at, i), keys = keys_of(a, at, i);
-        take_row(b->q + i * a->deep, element(&a->q, at->batch, head, t, 0), a->q.strides[3],
+        take_row(b->q + i * a->deep, dn_element(&a->q, at->batch, head, t, 0), a->q.strides[3],
                  a->depth, a->deep);
-        take_row(b->dy + i * a->wide, element(&a->dy, at->batch, head, t, 0), a->dy.strides[3],
+        take_row(b->dy + i * a->wide, dn_element(&a->dy, at->batch, head, t, 0), a->dy.strides[3],
                  a->width, a->wide);
         at->last = keys > at->last ? keys : at->last;
     }
@@ -263,18 +231,12 @@ static void multiply(const gradient *a, const rows *at, workspace *b)
 /* What is added to the scores of row i. */
 static const float *mask_of(const gradient *a, const rows *at, int64_t i, float *to)
 {
-    const place *m = &a->mask;
+    const dn_place *m = &a->mask;
     if (m->base == NULL) {
         return NULL;
     }
-    const char *from = element(m, at->batch, head_of(a, at, i), query_of(a, at, i), 0);
-    if (m->dtype == STATOR_F32) {
-        take_row(to, from, m->strides[3], at->last, at->last);
-        return to;
-    }
-    for (int64_t s = 0; s < at->last; s++) {
-        to[s] = from[s * m->strides[3]] ? 0.0f : -INFINITY;
-    }
+    const char *from = dn_element(m, at->batch, head_of(a, at, i), query_of(a, at, i), 0);
+    dn_attention_mask(to, m, from, at->last);
     return to;
 }
 
@@ -283,7 +245,7 @@ static void finish_rows(const gradient *a, const rows *at, int64_t i, int64_t n,
                         workspace *b)
 {
     dn_soften some[TOGETHER];
-    const int64_t room = padded(at->last, HALF);
+    const int64_t room = dn_padded(at->last, HALF);
     for (int64_t r = 0; r < n; r++) {
         some[r] = (dn_soften){.x = b->p + (i + r) * a->ld,
                               .n = keys_of(a, at, i + r),
@@ -301,9 +263,7 @@ static void finish_rows(const gradient *a, const rows *at, int64_t i, int64_t n,
 
 static void soften(const gradient *a, const rows *at, workspace *b)
 {
-    /* One mask for all rows is read once. */
-    const bool is_shared =
-        a->mask.base == NULL || (a->mask.strides[1] == 0 && a->mask.strides[2] == 0);
+    const bool is_shared = dn_is_mask_shared(&a->mask);
     const float *mask = NULL;
     for (int64_t i = 0; i < at->n;) {
         const int64_t left = at->n - i;
@@ -329,7 +289,7 @@ static void put_row(float *to, int64_t step, const float *from, int64_t n)
 
 static void write_queries(const gradient *a, const rows *at, workspace *b)
 {
-    const int64_t tiles = padded(at->n, a->isa->rows);
+    const int64_t tiles = dn_padded(at->n, a->isa->rows);
     if (a->dq.base == NULL) {
         return;
     }
@@ -345,7 +305,7 @@ static void write_queries(const gradient *a, const rows *at, workspace *b)
         dn_attention_tiles(a->isa, &t, at->n, COLUMNS);
     }
     for (int64_t i = 0; i < at->n; i++) {
-        float *to = (void *)element(&a->dq, at->batch, head_of(a, at, i), query_of(a, at, i), 0);
+        float *to = (void *)dn_element(&a->dq, at->batch, head_of(a, at, i), query_of(a, at, i), 0);
         put_row(to, a->dq.strides[3], b->dq + i * a->deep, a->depth);
     }
 }
@@ -387,11 +347,11 @@ static void do_block(const gradient *a, rows *at, workspace *b)
 }
 
 /* The sums of all keys of a head, `room` floats apart. */
-static void write_keys(const gradient *a, const place *to, const rows *at, const float *sums,
+static void write_keys(const gradient *a, const dn_place *to, const rows *at, const float *sums,
                        int64_t n, int64_t room)
 {
     for (int64_t s = 0; to->base != NULL && s < a->keys; s++) {
-        put_row((void *)element(to, at->batch, at->group, s, 0), to->strides[3], sums + s * room,
+        put_row((void *)dn_element(to, at->batch, at->group, s, 0), to->strides[3], sums + s * room,
                 n);
     }
 }
@@ -445,38 +405,24 @@ uint64_t dn_attention_gradient_scratch(const st_contraction *contraction)
     const st_contraction_sdpa *s = &contraction->sdpa;
     int64_t keys = 0, depth = 0, width = 0;
     return st_sym_const(tab, s->keys, &keys) && st_sym_const(tab, s->depth, &depth) &&
-                   st_sym_const(tab, s->width, &width)
+                   st_sym_const(tab, s->width, &width) && has_room(keys, depth, width)
                ? floats_needed(keys, depth, width) * sizeof(float)
                : 0;
-}
-
-/* An operand: its offset and strides stand at *at of the numbers, which goes on to the next one. A
- * result that nobody reads has no buffer. */
-static place take_place(const st_contraction_operand *operand, const st_library_call *call,
-                        const int64_t **at)
-{
-    place p = {.dtype = operand->dtype, .strides = *at + 1};
-    if (operand->buffer != UINT32_MAX) {
-        p.base = (char *)call->buffers[operand->buffer] +
-                 **at * (int64_t)st_element_bytes(operand->dtype);
-    }
-    *at += 5;
-    return p;
 }
 
 static void take_places(gradient *a, const st_contraction *contraction, const st_library_call *call)
 {
     const st_contraction_sdpa *s = &contraction->sdpa;
     const int64_t *at = call->numbers + 7;
-    a->q = take_place(&contraction->x, call, &at);
-    a->k = take_place(&contraction->y, call, &at);
-    a->dq = take_place(&contraction->out, call, &at);
-    a->v = take_place(&s->v, call, &at);
-    a->dy = take_place(&s->dy, call, &at);
-    a->dk = take_place(&s->dk, call, &at);
-    a->dv = take_place(&s->dv, call, &at);
+    a->q = dn_take_place(&contraction->x, call, &at);
+    a->k = dn_take_place(&contraction->y, call, &at);
+    a->dq = dn_take_place(&contraction->out, call, &at);
+    a->v = dn_take_place(&s->v, call, &at);
+    a->dy = dn_take_place(&s->dy, call, &at);
+    a->dk = dn_take_place(&s->dk, call, &at);
+    a->dv = dn_take_place(&s->dv, call, &at);
     if (s->has_mask) {
-        a->mask = take_place(&s->mask, call, &at);
+        a->mask = dn_take_place(&s->mask, call, &at);
     }
 }
 
@@ -496,13 +442,17 @@ stator_status dn_attention_gradient_run(dn_op *op, const st_library_call *call, 
                   .width = sizes[6],
                   .is_causal = s->is_causal != 0,
                   .is_finite = s->is_finite != 0};
+    ST_FAIL_IF(!has_room(a.keys, a.depth, a.width), err, STATOR_RESOURCE_EXHAUSTED,
+               "inductor-cpu: the gradient of attention over %lld keys of %lld elements: no memory "
+               "holds them",
+               (long long)a.keys, (long long)a.depth);
     take_places(&a, &op->contraction, call);
     a.scale = s->has_scale ? (float)s->scale : 1.0f / sqrtf((float)a.depth);
     a.rows = a.groups ? a.heads / a.groups * a.queries : 0;
     a.block = rows_of(a.keys);
-    a.all = padded(a.keys, COLUMNS);
-    a.deep = padded(a.depth, COLUMNS);
-    a.wide = padded(a.width, COLUMNS);
+    a.all = dn_padded(a.keys, COLUMNS);
+    a.deep = dn_padded(a.depth, COLUMNS);
+    a.wide = dn_padded(a.width, COLUMNS);
     a.ld = row_of(a.keys);
     const int64_t units = a.batch * a.groups;
     const double macs = (double)a.rows * (double)a.keys * (double)(a.depth + a.width) *

@@ -85,6 +85,33 @@ static void take_fact(const stator_source *source, const char *kind, const char 
     st_free(mem, fact.value);
 }
 
+static bool is_told(const stator_model *model, const char *path)
+{
+    for (uint32_t i = 0; i < model->facts.count; i++) {
+        const st_fact *fact = &model->facts.data[i];
+        if (strcmp(fact->kind, "data") == 0 && strcmp(fact->value, path) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Files beside the model's that constants are mapped from, whatever the frontend told of them. */
+static void tell_mapped(const stator_source *source, const stator_model *model, const st_module *m)
+{
+    const st_file *last = NULL;
+    for (uint32_t i = 1; i < m->blobs.count; i++) {
+        const st_file *file = st_blob_file(st_module_blob_at(m, i), NULL);
+        const char *path = file != NULL && file != last ? st_file_path(file) : NULL;
+        last = file;
+        if (path != NULL && (model->path == NULL || strcmp(path, model->path) != 0) &&
+            !is_told(model, path)) {
+            const char *slash = strrchr(path, '/');
+            take_fact(source, "data", slash != NULL ? slash + 1 : path, path);
+        }
+    }
+}
+
 /* The frontend's part of an import. What it writes under a plan with axes has the file's numbers
  * read as sizes. */
 static stator_status read_source(stator_model *model, const stator_source *source,
@@ -159,6 +186,7 @@ static stator_status import_once(stator_model *model, stator_tensor *const *valu
     if (status == STATOR_OK) {
         st_model_forget_facts(model);
         status = read_source(model, &source, size_plan, b, err);
+        tell_mapped(&source, model, module);
     }
     if (status == STATOR_NEED_VALUE && state.status == STATOR_OK) {
         stator_graph *inputs_only = NULL;

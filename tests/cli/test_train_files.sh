@@ -43,7 +43,10 @@ done
 learn 3 "--log 'f.bin' would be written over data of the model" first.onnx --log f.bin
 learn 3 "--log './w.bin' would be written over data of the teacher" "$PWD/line.stir" --teacher first.onnx --log ./w.bin
 learn 3 "--log and the constants of --write-step write to one place, 'w.blob'" line.stir --write-step w.stir --log w.blob
-learn 3 "--log 'line.blob' would be written over data of the model" line.stir --log line.blob
+"$STATOR" opt --pass canonicalize "$digits/digits.onnx" -o digits.stir "${plugins[@]}" >out 2>&1 || fail "$(cat out)"
+mv digits.blob other.blob && sed -i 's/digits\.blob/other.blob/' digits.stir
+says 3 "--log 'other.blob' would be written over data of the model" train digits.stir --loss cross_entropy \
+    --data "$digits/train.npz" --log other.blob
 [ "$(wc -c <w.bin)" = 8 ] && [ "$(wc -c <f.bin)" = 4 ] || fail "data of the model were written over"
 
 # ---- over itself: each copy has data of its own name ----

@@ -26,17 +26,6 @@ static cli_status check_pair(const place *a, const place *b, int json)
                     a->path, b->option);
 }
 
-/* The .blob beside a .stir: where the constants of that text lie, if any do. */
-static const char *blob_of(const char *path, char out[ST_PATH_BYTES])
-{
-    const size_t n = path != NULL ? strlen(path) : 0;
-    if (n <= 5 || strcmp(path + n - 5, ".stir") != 0) {
-        return NULL;
-    }
-    (void)snprintf(out, ST_PATH_BYTES, "%.*s.blob", (int)(n - 5), path);
-    return out;
-}
-
 /* What a training may write: each option of that kind, by its place in the list below. */
 typedef struct written {
     char checkpoint[ST_PATH_BYTES], blob[ST_PATH_BYTES];
@@ -48,12 +37,16 @@ static void list_written(const train_settings *s, const char *step_file, written
 {
     (void)snprintf(w->checkpoint, sizeof w->checkpoint, "%s/" TRAIN_CHECKPOINT,
                    s->checkpoint != NULL ? s->checkpoint : "");
+    const size_t n = step_file != NULL ? strlen(step_file) : 0;
+    const bool is_text = n > 5 && strcmp(step_file + n - 5, ".stir") == 0;
+    (void)snprintf(w->blob, sizeof w->blob, "%.*s.blob", is_text ? (int)(n - 5) : 0,
+                   is_text ? step_file : "");
     const place places[] = {
         {"--save", s->save, true},
         {"--log", s->log, true},
         {"--plot", s->plot, true},
         {"--write-step", step_file, true},
-        {"the constants of --write-step", blob_of(step_file, w->blob), true},
+        {"the constants of --write-step", is_text ? w->blob : NULL, true},
         {"--checkpoint", s->checkpoint != NULL ? w->checkpoint : NULL, true},
         {STDOUT, step_file == NULL ? "/dev/stdout" : NULL, true},
     };
@@ -65,13 +58,10 @@ cli_status train_check_places(const train_settings *s, const char *step_file)
 {
     written w;
     list_written(s, step_file, &w);
-    char data[ST_PATH_BYTES], taught[ST_PATH_BYTES];
     const place read[] = {
         {"--data", s->data, false},
         {"--val", s->val, false},
         {"--teacher", s->teacher, false},
-        {"data of the teacher", blob_of(s->teacher, taught), false},
-        {"data of the model", blob_of(s->path, data), false},
         {"the model", s->path, false},
     };
     const size_t n_read = sizeof read / sizeof read[0];

@@ -14,12 +14,17 @@
 #define FROZEN "frozen parameters"
 #define TEMPERATURE "temperature"
 
-/* Settings that checkpoints of older builds lack, and what was done then. */
+/* Settings of a word, and what stands for one that is not given. is_later: checkpoints of older
+ * builds lack it, which did the usual. */
 static const struct {
     const char *key, *usual;
-} later[] = {
-    {"train_mode", "model"},  {"teacher", "none"}, {"teacher_output", ""},
-    {"teacher_loss", "none"}, {"budget", "none"},
+    bool is_later;
+} words[] = {
+    {"train_mode", "model", true},  {"teacher", "none", true}, {"teacher_output", "", true},
+    {"teacher_loss", "none", true}, {"budget", "none", true},  {"loss", "", false},
+    {"output", "", false},          {"optimizer", "", false},  {"schedule", "constant", false},
+    {"amp", "none", false},         {FREEZE, "", false},       {"shuffle", "on", false},
+    {"last", "keep", false},
 };
 
 /* ---- hashes ---- */
@@ -234,43 +239,46 @@ static void add_options(const train *t, cJSON *object)
 
 /* ---- the whole ---- */
 
-/* What is not given has the text of its default. */
-static void add_word(cJSON *object, const char *key, const char *word, const char *usual)
+/* word NULL: not given. */
+static void add_word(cJSON *object, const char *key, const char *word)
 {
-    cJSON_AddStringToObject(object, key, word != NULL ? word : usual);
+    for (size_t k = 0; word == NULL && k < sizeof words / sizeof words[0]; k++) {
+        word = strcmp(words[k].key, key) == 0 ? words[k].usual : NULL;
+    }
+    cJSON_AddStringToObject(object, key, word);
 }
 
 cJSON *train_identity(const train *t)
 {
     const train_settings *s = t->settings;
     cJSON *object = cJSON_CreateObject();
-    add_word(object, "train_mode", s->train_mode ? "on" : NULL, "model");
+    add_word(object, "train_mode", s->train_mode ? "on" : NULL);
     cli_status status = add_model(t, object, "model", t->model, false);
     if (status == CLI_OK && t->teacher != NULL) {
         status = add_model(t, object, "teacher", t->teacher, true);
     } else {
-        add_word(object, "teacher", NULL, "none");
+        add_word(object, "teacher", NULL);
     }
-    add_word(object, "teacher_output", s->options.teacher_output, "");
-    add_word(object, "teacher_loss", t->teacher != NULL ? teacher_loss(s) : NULL, "none");
-    add_word(object, "loss", s->options.loss, "");
-    add_word(object, "output", s->options.output, "");
-    add_word(object, "optimizer", s->options.optimizer, "");
-    add_word(object, "schedule", s->options.schedule, "constant");
-    add_word(object, "amp", s->options.amp, "none");
+    add_word(object, "teacher_output", s->options.teacher_output);
+    add_word(object, "teacher_loss", t->teacher != NULL ? teacher_loss(s) : NULL);
+    add_word(object, "loss", s->options.loss);
+    add_word(object, "output", s->options.output);
+    add_word(object, "optimizer", s->options.optimizer);
+    add_word(object, "schedule", s->options.schedule);
+    add_word(object, "amp", s->options.amp);
     if ((s->options.flags & STATOR_TRAIN_BUDGET) != 0) {
         cJSON_AddItemToObject(object, "budget", cli_json_number(s->options.budget));
     } else {
-        add_word(object, "budget", NULL, "none");
+        add_word(object, "budget", NULL);
     }
-    add_word(object, FREEZE, s->options.freeze, "");
+    add_word(object, FREEZE, s->options.freeze);
     add_options(t, object);
     cJSON_AddItemToObject(object, "lr", cli_json_number(s->lr));
     cJSON_AddItemToObject(object, "batch", cli_json_size(s->batch));
     cJSON_AddItemToObject(object, "accumulate", cli_json_size(s->accumulate));
     cJSON_AddItemToObject(object, "seed", cli_json_size(s->seed));
-    add_word(object, "shuffle", s->shuffle, "on");
-    add_word(object, "last", s->last, "keep");
+    add_word(object, "shuffle", s->shuffle);
+    add_word(object, "last", s->last);
     add_data(t, object);
     status = status == CLI_OK ? add_frozen(t, object) : status;
     if (status != CLI_OK) {
@@ -296,12 +304,12 @@ static bool is_same(const cJSON *want, const cJSON *have)
 /* Is it what a build did that did not know the setting? */
 static bool was_usual(const cJSON *want)
 {
-    for (size_t k = 0; k < sizeof later / sizeof later[0]; k++) {
-        if (strcmp(want->string, later[k].key) == 0) {
-            return cJSON_IsString(want) && strcmp(want->valuestring, later[k].usual) == 0;
-        }
+    bool is_usual = false;
+    for (size_t k = 0; cJSON_IsString(want) && k < sizeof words / sizeof words[0]; k++) {
+        is_usual |= words[k].is_later && strcmp(want->string, words[k].key) == 0 &&
+                    strcmp(want->valuestring, words[k].usual) == 0;
     }
-    return false;
+    return is_usual;
 }
 
 static cli_status say_other(const train *t, const char *what, const char *name, const cJSON *want,

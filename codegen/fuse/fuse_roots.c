@@ -304,6 +304,24 @@ static bool folds_nothing(const cg_unit *unit, const cg_fusion_group *group)
     return false;
 }
 
+/* Would the join keep results that are written over inputs from coming last? That is dearer than
+ * the join: each of them would be written to a buffer of its own and copied. */
+static bool keeps_from_sinking(const cg_unit *unit, const cg_fusion_group *a,
+                               const cg_fusion_group *b)
+{
+    const cg_fusion_group *groups[2] = {a, b};
+    bool may_sink[2] = {true, true};
+    bool is_written[2] = {false, false};
+    for (uint32_t g = 0; g < 2 && unit->view->n_write_backs != 0; g++) {
+        for (uint32_t i = 0; i < groups[g]->roots.count; i++) {
+            const cg_root *root = &unit->roots.data[groups[g]->roots.data[i]];
+            may_sink[g] = may_sink[g] && root->may_sink;
+            is_written[g] = is_written[g] || cg_write_back_of(unit->view, root->value) != NULL;
+        }
+    }
+    return may_sink[0] != may_sink[1] && is_written[may_sink[0] ? 0 : 1];
+}
+
 static const char *why_not(joiner *j, uint32_t a, uint32_t b, const cg_fusion_group *domain)
 {
     const cg_unit *unit = j->unit;
@@ -323,6 +341,9 @@ static const char *why_not(joiner *j, uint32_t a, uint32_t b, const cg_fusion_gr
     }
     if (pa->roots.count + pb->roots.count > GROUP_ROOTS_MAX) {
         return "the kernel would store too much";
+    }
+    if (keeps_from_sinking(unit, pa, pb)) {
+        return "one of them is written over inputs when nothing can fail any more";
     }
     if (is_one_long_row(unit, domain)) {
         return "one thread would have to do a long row alone";

@@ -695,6 +695,30 @@ static stator_status note_readers(cg_unit *unit, stator_diag **err)
     return STATOR_OK;
 }
 
+/* May a step of the root fail in a call? A library's may, and loops that a node writes itself. */
+static bool may_fail(const cg_unit *unit, const cg_root *root)
+{
+    const cg_lowering *lowering = root->lowering;
+    const bool is_contraction =
+        lowering && (lowering->contraction || (root->is_fold && lowering->repeats));
+    return lowering &&
+           (lowering->write || (is_contraction && cg_has_library(unit->config, lowering)));
+}
+
+/* Marks the roots whose kernels may come last in the plan, where a call that writes over its inputs
+ * has nothing left that can fail (plan_write_backs.c). */
+static void mark_sinking(cg_unit *unit)
+{
+    for (uint32_t root_index = unit->roots.count; root_index-- > 0;) {
+        cg_root *root = &unit->roots.data[root_index];
+        root->may_sink = 1;
+        for (uint32_t k = 0; k < root->n_readers; k++) {
+            const cg_root *reader = &unit->roots.data[unit->readers[root->first_reader + k]];
+            root->may_sink &= (uint32_t)(reader->may_sink && !may_fail(unit, reader));
+        }
+    }
+}
+
 static stator_status note_all_needs(cg_unit *unit, stator_diag **err)
 {
     const stator_graph_view *v = unit->view;
@@ -709,7 +733,9 @@ static stator_status note_all_needs(cg_unit *unit, stator_diag **err)
     for (uint32_t root_index = 0; root_index < unit->roots.count; root_index++) {
         ST_TRY(note_needs(unit, root_index, stamps, stack, err));
     }
-    return note_readers(unit, err);
+    ST_TRY(note_readers(unit, err));
+    mark_sinking(unit);
+    return STATOR_OK;
 }
 
 /* ---- storage order: channels ---- */

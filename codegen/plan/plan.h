@@ -39,8 +39,6 @@ stator_status cg_sink_writes(cg_unit *unit, uint32_t *order, uint32_t n, stator_
 stator_status cg_plan_write_backs(const cg_unit *unit, st_cg_exe *exe, stator_diag **err);
 
 /* ---- plan_updates.c ---- */
-/* The write-back of the value; NULL: it is none's. */
-const stator_write_back_row *cg_write_back_of(const stator_graph_view *view, stator_ref value);
 /* Finds the groups whose steps are divided, and adds the buffers for what they keep (`kept` of the
  * group). */
 stator_status cg_find_updates(cg_unit *unit, const st_cg_exe *exe, stator_diag **err);

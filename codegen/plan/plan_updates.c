@@ -14,17 +14,6 @@
 #include "codegen/lower/lower.h"
 #include "codegen/plan/plan.h"
 
-const stator_write_back_row *cg_write_back_of(const stator_graph_view *view, stator_ref value)
-{
-    for (uint32_t k = 0; k < view->n_write_backs; k++) {
-        const stator_write_back_row *row = stator_write_back_at(view, k);
-        if (row->value == value) {
-            return row;
-        }
-    }
-    return NULL;
-}
-
 static bool is_update(cg_unit *unit, const cg_fusion_group *group)
 {
     const cg_root *root = &unit->roots.data[group->roots.data[0]];

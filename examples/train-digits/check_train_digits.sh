@@ -13,7 +13,8 @@ out=$("$BUILD/train_digits" "$DIGITS/digits.onnx" $scores "$work/train" "$work/t
 ours=$(sed -n 's/^epoch 12 .* \([0-9.]*\) % of 540 test images$/\1/p' <<<"$out")
 theirs=$("$STATOR" train "$work/out.onnx" --loss cross_entropy --output $scores --optimizer sgd --lr 0 \
     --data "$DIGITS/test.npz" --val "$DIGITS/test.npz" 2>&1 | sed -n 's/.* \([0-9.]*\) % right$/\1/p')
-[ -n "$ours" ] && [ "$ours" = "$(printf %.1f "$theirs")" ] || { echo "$ours is not $theirs: $out"; exit 1; }
+# An image is 0.19 of 100, and neither prints all digits.
+[ -n "$ours" ] && awk "BEGIN { off = $ours - 0$theirs; exit !(off < 0.09 && off > -0.09) }" || { echo "$ours is not $theirs: $out"; exit 1; }
 if "$BUILD/train_digits" "$DIGITS/digits.onnx" no_such "$work/train" "$work/test" 2>"$work/err"; then
     echo "a value that is not there was read"
     exit 1

@@ -53,11 +53,20 @@ static bool ok(stator_ctx *ctx, stator_status status)
 static bool open_program(trainer *t, program *p, const char *scores, uint32_t flags,
                          const char *backend)
 {
+    /* The rate falls to 0 with the last step, so that no late step spoils the result. */
+    const int64_t n_steps = EPOCHS * ((t->train_data.rows + BATCH - 1) / BATCH);
+    char total_steps[24];
+    const char *keys[] = {"total_steps"}, *values[] = {total_steps};
+    snprintf(total_steps, sizeof total_steps, "%lld", (long long)n_steps);
     const stator_train_options options = {.struct_size = sizeof options,
                                           .flags = flags,
                                           .loss = "cross_entropy",
                                           .output = scores,
-                                          .optimizer = "adamw"};
+                                          .optimizer = "adamw",
+                                          .schedule = "cosine",
+                                          .option_keys = keys,
+                                          .option_values = values,
+                                          .option_count = 1};
     const stator_compile_options compile = {
         .struct_size = sizeof compile, .backend = backend, .flags = STATOR_COMPILE_STRICT_SIZES};
     if (!ok(t->ctx, stator_model_train_step(t->model, &options, &p->model)) ||
@@ -84,7 +93,7 @@ static void close_program(program *p)
     stator_model_destroy(p->model);
 }
 
-/* Random parameters, the optimizer's states, the rate. */
+/* Random parameters, the optimizer's states, the rate of the first step. */
 static bool fill_state(trainer *t)
 {
     program *p = &t->step;

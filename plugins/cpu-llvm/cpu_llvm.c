@@ -216,6 +216,7 @@ static stator_status cpu_pipeline(void *self, const stator_options *options,
     sink->stage(sink->self, "fold_embedding_product");
     sink->stage(sink->self, "lut");
     sink->stage(sink->self, "cse");
+    sink->stage(sink->self, "merge_scans");
     sink->stage(sink->self, "move_into_scan");
     sink->stage(sink->self, "split");
     sink->stage(sink->self, "dce");

@@ -107,7 +107,7 @@ Test(passes, list_has_every_pass)
 {
     uint32_t n = 0;
     const st_pass_def *defs = st_pass_defs(&n);
-    cr_assert_eq(n, 20);
+    cr_assert_eq(n, 21);
     for (uint32_t i = 0; i < n; i++) {
         cr_assert_eq(st_pass_find(defs[i].name), &defs[i]);
         cr_assert(strlen(defs[i].doc) > 10);

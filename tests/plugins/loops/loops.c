@@ -248,9 +248,10 @@ static void loops_destroy(void *self, void *inst)
 static stator_status loops_pipeline(void *self, const stator_options *options,
                                     const stator_pipeline_sink *sink)
 {
-    static const char *const stages[] = {
-        "functionalize",          "freeze", "decompose",      "canonicalize", "fold",
-        "fold_embedding_product", "cse",    "move_into_scan", "split",        "dce"};
+    static const char *const stages[] = {"functionalize", "freeze",      "decompose",
+                                         "canonicalize",  "fold",        "fold_embedding_product",
+                                         "cse",           "merge_scans", "move_into_scan",
+                                         "split",         "dce"};
     (void)self;
     (void)options;
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {

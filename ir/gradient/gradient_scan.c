@@ -2,13 +2,21 @@
  *
  *     s', ys = scan(s, xs, c)   with   s', y = f(s, x, c)   at iteration k = 0..n-1
  *
- * First the scan runs again and stacks the states that each iteration began with. Then, for k =
- * n-1..0, f is differentiated in a body that carries the gradients of the state and the sums of the
- * gradients of the captures, reads the saved state, the slices of xs and of the gradients of ys,
- * and stacks the gradients of the slices. Values that are no floats are passed along without a
- * gradient. */
+ * First the scan runs again and stacks the states that each iteration began with, and what else of
+ * f is kept. Then, for k = n-1..0, f is differentiated in a body that carries the gradients of the
+ * state, reads the saved values, the slices of xs and of the gradients of ys, and stacks the
+ * gradients of the slices. The gradients of the captures are sums over the steps: of products and
+ * of elements' sums they are formed behind the scan (step_sums.c), others are carried. Values that
+ * are no floats are passed along without a gradient.
+ *
+ * Kept is what the gradient reads and a contraction, or control flow, has part in; the rest is
+ * cheap and computed again by the body. To know what is read, a trial of the body computes all of
+ * f. The scan that runs again is the one that is differentiated but for what it stacks, and the
+ * pass merge_scans makes them one. */
 #include "core/base/check.h"
 #include "ir/gradient/gradient_rules.h"
+#include "ir/gradient/step_sums.h"
+#include "ir/recompute/kept.h"
 #include <stator/ops.h>
 #include <string.h>
 
@@ -20,9 +28,16 @@ typedef struct list {
 } list;
 
 typedef struct flags {
-    int64_t axes[2u * VALUES_MAX], reverse[2u * VALUES_MAX];
+    int64_t axes[4u * VALUES_MAX], reverse[4u * VALUES_MAX];
     uint32_t n;
 } flags;
+
+/* What a node `scan` is made of. */
+typedef struct ports {
+    list operands;
+    flags in, out;
+    uint32_t carried;
+} ports;
 
 typedef struct scan {
     const stator_graph *body;
@@ -31,9 +46,28 @@ typedef struct scan {
     const stator_attr *attrs;
     const stator_ref *out_grads;
     uint32_t n, carried, scanned, stacked;
-    stator_ref saved[VALUES_MAX];
-    stator_ref *map; /* body's values in the builder of a region */
+    int64_t reverse; /* the order of what is saved, and of rows of sums: that of the slices */
     stator_emitter e;
+
+    /* The trial: a step back that computes all of f. */
+    const stator_graph *trial;
+    const stator_graph_view *tv;
+    stator_ref *map; /* body's values in the trial; captures are the last inputs */
+    stator_ref last; /* node of the trial: the last of f */
+    stator_ref seeds[2u * VALUES_MAX]; /* inputs of the trial: gradients of f's results, 0: none */
+    stator_ref at[VALUES_MAX];         /* values of the trial: gradients of f's inputs, 0: none */
+
+    list kept;     /* body's values */
+    uint8_t *leaf; /* by value of the trial: it is kept */
+    uint8_t *live; /* by value of the trial: the scan back needs it in its body */
+
+    bool is_sum[VALUES_MAX]; /* the gradient of this capture is formed behind the scan */
+    st_step_sums sums;
+
+    /* Values of all steps around the scan. */
+    stator_ref saved[5u * VALUES_MAX];         /* states, 0: not needed; then kept values */
+    stator_ref slice_grads[VALUES_MAX];        /* by input of the body */
+    stator_ref stacked_rows[ST_STEP_ROWS_MAX]; /* by row of the sums: what is stacked for them */
 } scan;
 
 static void push(list *l, stator_ref value)
@@ -69,101 +103,39 @@ static stator_ref input_like(scan *s, stator_ref value)
     return stator_emit_input(&s->e, "", stator_value_at(s->v, value)->type);
 }
 
-/* `axes`: of what is scanned, and of what is stacked. */
-static void scan_node(scan *s, const list *operands, uint32_t carried, const flags axes[2],
-                      stator_graph *body, stator_ref *results)
+static void scan_node(scan *s, const ports *p, stator_graph *body, stator_ref *results)
 {
-    const flags *in = &axes[0];
-    const flags *out = &axes[1];
-    stator_emit_node(&s->e, "scan", operands->n, operands->at,
-                     STATOR_AT(STATOR_A_INT("carried", carried), STATOR_A_INT("scanned", in->n),
-                               STATOR_A_INT("stacked", out->n),
-                               STATOR_A_INTS("axes", in->n, in->axes),
-                               STATOR_A_INTS("reverse", in->n, in->reverse),
-                               STATOR_A_INTS("out_axes", out->n, out->axes),
-                               STATOR_A_INTS("out_reverse", out->n, out->reverse)),
-                     1, &body, carried + out->n, results);
+    stator_emit_node(&s->e, "scan", p->operands.n, p->operands.at,
+                     STATOR_AT(STATOR_A_INT("carried", p->carried),
+                               STATOR_A_INT("scanned", p->in.n), STATOR_A_INT("stacked", p->out.n),
+                               STATOR_A_INTS("axes", p->in.n, p->in.axes),
+                               STATOR_A_INTS("reverse", p->in.n, p->in.reverse),
+                               STATOR_A_INTS("out_axes", p->out.n, p->out.axes),
+                               STATOR_A_INTS("out_reverse", p->out.n, p->out.reverse)),
+                     1, &body, p->carried + p->out.n, results);
 }
 
-/* ---- the states ---- */
+/* ---- the trial ---- */
 
-static stator_graph *saving_body(scan *s)
+static void write_trial_inputs(scan *s)
 {
-    stator_builder *around = stator_emit_region_begin(&s->e, "states");
-    if (around != NULL) {
-        stator_emit_check(&s->e, st_build_clone_inputs(s->e.b, s->body, s->map, s->e.err));
-    }
-    stator_emit_clone(&s->e, s->body, 1, s->v->n_nodes, s->map);
-    for (uint32_t i = 0; i < s->carried; i++) {
-        stator_emit_output(&s->e, "", s->map[stator_output_at(s->v, i)]);
-    }
-    for (uint32_t i = 0; i < s->carried; i++) {
-        stator_emit_output(&s->e, "", s->map[i + 1u]);
-    }
-    return stator_emit_region_end(&s->e, around);
-}
-
-static void save_states(scan *s)
-{
-    stator_ref results[2u * VALUES_MAX];
-    list operands = {.n = 0};
-    flags axes[2] = {{.n = 0}, {.n = 0}};
-    if (s->carried == 0) {
-        return;
-    }
-    stator_graph *body = saving_body(s);
-    for (uint32_t i = 0; i < s->n; i++) {
-        push(&operands, s->operands[i]);
-    }
-    for (uint32_t i = 0; i < s->scanned; i++) {
-        push_flags(&axes[0], entry(s, STATOR_scan_axes, i), entry(s, STATOR_scan_reverse, i));
-    }
-    for (uint32_t i = 0; i < s->carried; i++) {
-        push_flags(&axes[1], 0, 0);
-    }
-    scan_node(s, &operands, s->carried, axes, body, results);
-    memcpy(s->saved, results + s->carried, s->carried * sizeof *results);
-}
-
-/* ---- the way back ---- */
-
-/* Inputs: gradients of the state, sums of those of the captures; saved states, slices, gradients of
- * the stacked; captures. */
-static void write_inputs(scan *s, list *seeds, list *sums)
-{
-    const uint32_t captures = s->carried + s->scanned;
-    for (uint32_t i = 0; i < s->carried; i++) {
-        if (has_grad(s, i)) {
-            push(seeds, input_like(s, i + 1u));
-        }
-    }
-    for (uint32_t i = captures; i < s->n; i++) {
-        if (has_grad(s, i)) {
-            push(sums, input_like(s, i + 1u));
-        }
-    }
-    for (uint32_t i = 0; i < captures; i++) {
-        s->map[i + 1u] = input_like(s, i + 1u);
-    }
-    for (uint32_t i = 0; i < s->stacked; i++) {
-        if (s->out_grads[s->carried + i] != 0) {
-            push(seeds, input_like(s, stator_output_at(s->v, s->carried + i)));
-        }
-    }
-    for (uint32_t i = captures; i < s->n; i++) {
-        s->map[i + 1u] = input_like(s, i + 1u);
-    }
-}
-
-static stator_graph *back_body(scan *s)
-{
-    list seeds = {.n = 0}, sums = {.n = 0}, ys = {.n = 0}, xs = {.n = 0};
-    stator_ref grads[4u * VALUES_MAX] = {0}, at[VALUES_MAX] = {0};
-    stator_builder *around = stator_emit_region_begin(&s->e, "back");
-    write_inputs(s, &seeds, &sums);
-    stator_emit_clone(&s->e, s->body, 1, s->v->n_nodes, s->map);
     for (uint32_t i = 0; i < s->carried + s->stacked; i++) {
         if (i < s->carried ? has_grad(s, i) : s->out_grads[i] != 0) {
+            s->seeds[i] = input_like(s, stator_output_at(s->v, i));
+        }
+    }
+    for (uint32_t i = 0; i < s->n; i++) {
+        s->map[i + 1u] = input_like(s, i + 1u);
+    }
+}
+
+static void write_trial_gradients(scan *s)
+{
+    list seeds = {.n = 0}, ys = {.n = 0}, xs = {.n = 0};
+    stator_ref grads[VALUES_MAX] = {0};
+    for (uint32_t i = 0; i < s->carried + s->stacked; i++) {
+        if (s->seeds[i] != 0) {
+            push(&seeds, s->seeds[i]);
             push(&ys, s->map[stator_output_at(s->v, i)]);
         }
     }
@@ -172,118 +144,441 @@ static stator_graph *back_body(scan *s)
             push(&xs, s->map[i + 1u]);
         }
     }
+    const st_gradient_request request = {
+        .n_y = ys.n, .n_x = xs.n, .ys = ys.at, .seeds = seeds.at, .xs = xs.at};
     if (s->e.status == STATOR_OK) {
-        const st_gradient_request request = {
-            .n_y = ys.n, .n_x = xs.n, .ys = ys.at, .seeds = seeds.at, .xs = xs.at};
         stator_emit_check(&s->e, st_gradient_many(s->e.b, &request, grads, s->e.err));
     }
     for (uint32_t i = 0, n = 0; i < s->n; i++) {
-        at[i] = has_grad(s, i) ? grads[n++] : 0;
+        s->at[i] = has_grad(s, i) ? grads[n++] : 0;
+    }
+}
+
+static void write_trial(scan *s)
+{
+    stator_builder *around = stator_emit_region_begin(&s->e, "back");
+    write_trial_inputs(s);
+    stator_emit_clone(&s->e, s->body, 1, s->v->n_nodes, s->map);
+    if (s->e.status == STATOR_OK) {
+        s->last = st_graph_view(s->e.b->graph)->n_nodes;
+        write_trial_gradients(s);
+    }
+    s->trial = stator_emit_region_end(&s->e, around);
+    s->tv = s->trial != NULL ? st_graph_view(s->trial) : NULL;
+}
+
+/* ---- what is kept ---- */
+
+/* Marks f's values that a contraction or control flow has part in. */
+static void mark_dear(const scan *s, uint8_t *dear)
+{
+    for (stator_ref node = 1; node <= s->last; node++) {
+        const stator_node_row *row = stator_node_at(s->tv, node);
+        const st_recompute cost = st_op_recompute(st_optable_at(s->trial->module->ops, row->op));
+        uint8_t is_dear = cost == ST_RECOMPUTE_HEAVY || cost == ST_RECOMPUTE_NEVER;
+        for (uint32_t k = 0; k < row->operand_count; k++) {
+            is_dear |= dear[stator_operand(s->tv, row, k)];
+        }
+        memset(dear + row->result_begin, is_dear, row->result_count);
+    }
+}
+
+static void mark_operands(const stator_graph_view *v, stator_ref node, uint8_t *live)
+{
+    const stator_node_row *row = stator_node_at(v, node);
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        live[stator_operand(v, row, k)] = 1;
+    }
+}
+
+static bool has_live(const stator_graph_view *v, stator_ref node, const uint8_t *live)
+{
+    const stator_node_row *row = stator_node_at(v, node);
+    bool is_live = false;
+    for (uint32_t k = 0; k < row->result_count; k++) {
+        is_live |= live[row->result_begin + k] != 0;
+    }
+    return is_live;
+}
+
+/* Can a value of the trial be stacked, and as a type that every backend stores? */
+static bool can_keep(const scan *s, stator_ref value)
+{
+    const stator_type_row *type = stator_value_type(s->tv, value);
+    const stator_node_row *row = stator_node_at(s->tv, stator_value_at(s->tv, value)->node);
+    const stator_dtype dtype = type->dtype;
+    return (st_dtype_class(dtype) == STATOR_CLASS_FLOAT || dtype == STATOR_BOOL ||
+            dtype == STATOR_I32 || dtype == STATOR_I64) &&
+           type->rank < STATOR_RANK_MAX && !st_node_holds_unbacked(s->trial, row);
+}
+
+/* Lists the dear values of f that the gradient reads. `read` and `dear`: by value, zeroed. */
+static void list_kept(scan *s, uint8_t *read, uint8_t *dear)
+{
+    mark_dear(s, dear);
+    for (uint32_t i = 0; i < s->n; i++) {
+        read[s->at[i]] = 1;
+    }
+    for (stator_ref node = s->tv->n_nodes; node > s->last; node--) {
+        if (has_live(s->tv, node, read)) {
+            mark_operands(s->tv, node, read);
+        }
+    }
+    for (stator_ref value = s->n + 1u; value <= s->v->n_values; value++) {
+        const stator_ref inner = s->map[value];
+        if (read[inner] && dear[inner] && s->kept.n < 4u * VALUES_MAX - s->carried &&
+            can_keep(s, inner)) {
+            push(&s->kept, value);
+        }
+    }
+}
+
+/* ---- sums behind the scan ---- */
+
+/* Rows of slice or stacked result k of the scan, where they have the order of the sums. */
+static void add_rows(scan *s, stator_ref inner, const stator_ref *outer, uint32_t k, bool is_out)
+{
+    const uint32_t axes = is_out ? STATOR_scan_out_axes : STATOR_scan_axes;
+    const uint32_t reverse = is_out ? STATOR_scan_out_reverse : STATOR_scan_reverse;
+    if (inner != 0 && !entry(s, reverse, k) == !s->reverse) {
+        const uint32_t rank = stator_value_type(s->tv, inner)->rank + 1u;
+        const int64_t axis = st_normalize_axis(entry(s, axes, k), rank);
+        st_step_sums_add(&s->sums, inner, outer, (uint32_t)axis);
+    }
+}
+
+/* What all steps have in the order of the slices. */
+static void list_rows(scan *s)
+{
+    for (uint32_t i = 0; i < s->carried; i++) {
+        st_step_sums_add(&s->sums, s->map[i + 1u], &s->saved[i], 0);
+    }
+    for (uint32_t i = 0; i < s->kept.n; i++) {
+        st_step_sums_add(&s->sums, s->map[s->kept.at[i]], &s->saved[s->carried + i], 0);
+    }
+    for (uint32_t k = 0; k < s->scanned; k++) {
+        const uint32_t i = s->carried + k;
+        add_rows(s, s->map[i + 1u], &s->operands[i], k, false);
+        add_rows(s, s->at[i], &s->slice_grads[i], k, false);
+    }
+    for (uint32_t k = 0; k < s->stacked; k++) {
+        add_rows(s, s->seeds[s->carried + k], &s->out_grads[s->carried + k], k, true);
+    }
+}
+
+/* Decides which gradients of captures are formed behind the scan. Their rows are what is there
+ * already, the gradients of the slices, and what the scan stacks for them. */
+static void plan_sums(scan *s)
+{
+    const uint32_t captures = s->carried + s->scanned;
+    list_rows(s);
+    for (uint32_t i = captures; i < s->n; i++) {
+        s->is_sum[i] = s->at[i] != 0 && st_step_sums_can(&s->sums, s->at[i]);
+    }
+}
+
+/* ---- what the scan back needs ---- */
+
+/* Does a result of the node have to be computed in the scan back? */
+static bool is_computed(const scan *s, stator_ref node)
+{
+    const stator_node_row *row = stator_node_at(s->tv, node);
+    bool is_live = false;
+    for (uint32_t k = 0; k < row->result_count; k++) {
+        is_live |= s->live[row->result_begin + k] && !s->leaf[row->result_begin + k];
+    }
+    return is_live;
+}
+
+/* A slice is always there: it says how many steps there are. */
+static void mark_live(scan *s)
+{
+    s->live[s->map[s->carried + 1u]] = 1;
+    for (uint32_t i = 0; i < s->kept.n; i++) {
+        s->leaf[s->map[s->kept.at[i]]] = 1;
+    }
+    for (uint32_t i = 0; i < s->n; i++) {
+        s->live[s->at[i]] |= !s->is_sum[i];
+    }
+    for (uint32_t i = 0; i < s->sums.n; i++) {
+        s->live[s->sums.rows[i].inner] |= s->sums.rows[i].outer == NULL;
+    }
+    for (stator_ref node = s->tv->n_nodes; node > 0; node--) {
+        if (is_computed(s, node)) {
+            mark_operands(s->tv, node, s->live);
+        }
+    }
+}
+
+/* ---- the scan that runs again ---- */
+
+static bool is_saved(const scan *s, uint32_t state)
+{
+    bool is_read = s->live[s->map[state + 1u]] != 0;
+    for (uint32_t i = 0; i < s->sums.n; i++) {
+        is_read |= s->sums.rows[i].is_read && s->sums.rows[i].outer == &s->saved[state];
+    }
+    return is_read;
+}
+
+static stator_graph *saving_body(scan *s, stator_ref *map)
+{
+    stator_builder *around = stator_emit_region_begin(&s->e, "states");
+    if (around != NULL) {
+        stator_emit_check(&s->e, st_build_clone_inputs(s->e.b, s->body, map, s->e.err));
+    }
+    stator_emit_clone(&s->e, s->body, 1, s->v->n_nodes, map);
+    for (uint32_t i = 0; i < s->carried; i++) {
+        stator_emit_output(&s->e, "", map[stator_output_at(s->v, i)]);
     }
     for (uint32_t i = 0; i < s->carried; i++) {
-        if (at[i] != 0) {
-            stator_emit_output(&s->e, "", at[i]);
+        if (is_saved(s, i)) {
+            stator_emit_output(&s->e, "", map[i + 1u]);
         }
     }
-    for (uint32_t i = s->carried + s->scanned, n = 0; i < s->n; i++) {
-        if (at[i] != 0) {
-            stator_emit_output(&s->e, "", stator_emit_binary(&s->e, "add", sums.at[n++], at[i]));
-        }
-    }
-    for (uint32_t i = s->carried; i < s->carried + s->scanned; i++) {
-        if (at[i] != 0) {
-            stator_emit_output(&s->e, "", at[i]);
-        }
+    for (uint32_t i = 0; i < s->kept.n; i++) {
+        stator_emit_output(&s->e, "", map[s->kept.at[i]]);
     }
     return stator_emit_region_end(&s->e, around);
 }
 
-/* The first values of the gradients that are carried. */
-static uint32_t push_carried(scan *s, list *operands)
+/* `map`: by value of the body, zeroed. */
+static void save_values(scan *s, stator_ref *map)
+{
+    stator_ref results[6u * VALUES_MAX];
+    ports p = {.carried = s->carried};
+    stator_ref *next = results + s->carried;
+    for (uint32_t i = 0; i < s->n; i++) {
+        push(&p.operands, s->operands[i]);
+    }
+    for (uint32_t i = 0; i < s->scanned; i++) {
+        push_flags(&p.in, entry(s, STATOR_scan_axes, i), entry(s, STATOR_scan_reverse, i));
+    }
+    for (uint32_t i = 0; i < s->carried + s->kept.n; i++) {
+        if (i >= s->carried || is_saved(s, i)) {
+            push_flags(&p.out, 0, s->reverse);
+        }
+    }
+    if (p.out.n == 0) {
+        return;
+    }
+    scan_node(s, &p, saving_body(s, map), results);
+    for (uint32_t i = 0; i < s->carried + s->kept.n; i++) {
+        s->saved[i] = i >= s->carried || is_saved(s, i) ? *next++ : 0;
+    }
+}
+
+/* ---- the scan back ---- */
+
+/* The first values of the gradients that are carried: of the states, and of captures. */
+static void push_carried(scan *s, ports *p)
 {
     for (uint32_t i = 0; i < s->n; i++) {
         const bool is_state = i < s->carried;
-        if (!has_grad(s, i) || (!is_state && i < s->carried + s->scanned)) {
+        if (s->at[i] == 0 || (!is_state && (i < s->carried + s->scanned || s->is_sum[i]))) {
             continue;
         }
-        push(operands, is_state && s->out_grads[i] != 0
-                           ? s->out_grads[i]
-                           : stator_emit_expr(&s->e, "zeros_like(x)", "x",
-                                              STATOR_IN(s->operands[i]), STATOR_NONE));
+        push(&p->operands, is_state && s->out_grads[i] != 0
+                               ? s->out_grads[i]
+                               : stator_emit_expr(&s->e, "zeros_like(x)", "x",
+                                                  STATOR_IN(s->operands[i]), STATOR_NONE));
     }
-    return operands->n;
+    p->carried = p->operands.n;
 }
 
-static void push_scanned(const scan *s, list *operands, flags *in, flags *out)
+/* An input of the body for the trial's value `inner`, where it is needed. */
+static void read_rows(scan *s, ports *p, stator_ref *to, stator_ref inner, stator_ref outer)
 {
-    for (uint32_t i = 0; i < s->carried; i++) {
-        push(operands, s->saved[i]);
-        push_flags(in, 0, 1);
-    }
-    for (uint32_t i = 0; i < s->scanned; i++) {
-        const int64_t axis = entry(s, STATOR_scan_axes, i);
-        const int64_t reverse = !entry(s, STATOR_scan_reverse, i);
-        push(operands, s->operands[s->carried + i]);
-        push_flags(in, axis, reverse);
-        if (has_grad(s, s->carried + i)) {
-            push_flags(out, axis, reverse);
-        }
-    }
-    for (uint32_t i = 0; i < s->stacked; i++) {
-        if (s->out_grads[s->carried + i] != 0) {
-            push(operands, s->out_grads[s->carried + i]);
-            push_flags(in, entry(s, STATOR_scan_out_axes, i),
-                       !entry(s, STATOR_scan_out_reverse, i));
-        }
-    }
+    to[inner] = stator_emit_input(&s->e, "", stator_value_at(s->tv, inner)->type);
+    push(&p->operands, outer);
 }
 
-static void go_back(scan *s, stator_ref *in_grads)
+/* Gradients of the states, sums of those of captures (in `sums`); slices of what is saved, of the
+ * operands and of the gradients of what was stacked; captures. `to`: the trial's values in the
+ * body. */
+static void write_inputs(scan *s, ports *p, stator_ref *to, list *sums)
 {
-    stator_ref results[4u * VALUES_MAX];
-    list operands = {.n = 0};
-    flags axes[2] = {{.n = 0}, {.n = 0}};
     const uint32_t captures = s->carried + s->scanned;
-    stator_graph *body = back_body(s);
-    const uint32_t carried = push_carried(s, &operands);
-    push_scanned(s, &operands, &axes[0], &axes[1]);
-    for (uint32_t i = captures; i < s->n; i++) {
-        push(&operands, s->operands[i]);
+    for (uint32_t i = 0; i < s->carried; i++) {
+        if (s->at[i] != 0) {
+            to[s->seeds[i]] = input_like(s, stator_output_at(s->v, i));
+        }
     }
-    scan_node(s, &operands, carried, axes, body, results);
-    uint32_t next = 0;
+    for (uint32_t i = captures; i < s->n; i++) {
+        if (s->at[i] != 0 && !s->is_sum[i]) {
+            push(sums, input_like(s, i + 1u));
+        }
+    }
+    for (uint32_t i = 0; i < s->carried + s->kept.n; i++) {
+        const stator_ref inner = s->map[i < s->carried ? i + 1u : s->kept.at[i - s->carried]];
+        if (s->live[inner]) {
+            read_rows(s, p, to, inner, s->saved[i]);
+            push_flags(&p->in, 0, !s->reverse);
+        }
+    }
+    for (uint32_t k = 0; k < s->scanned; k++) {
+        const stator_ref inner = s->map[s->carried + k + 1u];
+        if (s->live[inner]) {
+            read_rows(s, p, to, inner, s->operands[s->carried + k]);
+            push_flags(&p->in, entry(s, STATOR_scan_axes, k), !entry(s, STATOR_scan_reverse, k));
+        }
+    }
+    for (uint32_t k = 0; k < s->stacked; k++) {
+        const stator_ref inner = s->seeds[s->carried + k];
+        if (inner != 0 && s->live[inner]) {
+            read_rows(s, p, to, inner, s->out_grads[s->carried + k]);
+            push_flags(&p->in, entry(s, STATOR_scan_out_axes, k),
+                       !entry(s, STATOR_scan_out_reverse, k));
+        }
+    }
+    for (uint32_t i = captures; i < s->n; i++) {
+        if (s->live[s->map[i + 1u]]) {
+            read_rows(s, p, to, s->map[i + 1u], s->operands[i]);
+        }
+    }
+}
+
+static void write_outputs(scan *s, ports *p, const stator_ref *to, const list *sums)
+{
+    const uint32_t captures = s->carried + s->scanned;
+    for (uint32_t i = 0; i < s->carried; i++) {
+        if (s->at[i] != 0) {
+            stator_emit_output(&s->e, "", to[s->at[i]]);
+        }
+    }
+    for (uint32_t i = captures, n = 0; i < s->n; i++) {
+        if (s->at[i] != 0 && !s->is_sum[i]) {
+            stator_emit_output(&s->e, "",
+                               stator_emit_binary(&s->e, "add", sums->at[n++], to[s->at[i]]));
+        }
+    }
+    for (uint32_t k = 0; k < s->scanned; k++) {
+        if (s->at[s->carried + k] != 0) {
+            stator_emit_output(&s->e, "", to[s->at[s->carried + k]]);
+            push_flags(&p->out, entry(s, STATOR_scan_axes, k), !entry(s, STATOR_scan_reverse, k));
+        }
+    }
+    for (uint32_t i = 0; i < s->sums.n; i++) {
+        if (s->sums.rows[i].outer == NULL) {
+            stator_emit_output(&s->e, "", to[s->sums.rows[i].inner]);
+            push_flags(&p->out, 0, !s->reverse);
+        }
+    }
+}
+
+/* `to`: by value of the trial, zeroed. */
+static stator_graph *back_body(scan *s, ports *p, stator_ref *to)
+{
+    list sums = {.n = 0};
+    stator_builder *around = stator_emit_region_begin(&s->e, "back");
+    write_inputs(s, p, to, &sums);
+    for (stator_ref node = 1; node <= s->tv->n_nodes; node++) {
+        if (is_computed(s, node)) {
+            stator_emit_clone(&s->e, s->trial, node, node, to);
+        }
+    }
+    write_outputs(s, p, to, &sums);
+    return stator_emit_region_end(&s->e, around);
+}
+
+/* `to`: by value of the trial, zeroed. */
+static void go_back(scan *s, stator_ref *to, stator_ref *in_grads)
+{
+    const uint32_t captures = s->carried + s->scanned;
+    stator_ref results[8u * VALUES_MAX];
+    const stator_ref *next = results;
+    ports p = {.carried = 0};
+    push_carried(s, &p);
+    stator_graph *body = back_body(s, &p, to);
+    scan_node(s, &p, body, results);
     for (uint32_t i = 0; i < s->n; i++) {
-        in_grads[i] = i < s->carried && has_grad(s, i) ? results[next++] : 0;
+        in_grads[i] = i < s->carried && s->at[i] != 0 ? *next++ : 0;
     }
     for (uint32_t i = captures; i < s->n; i++) {
-        in_grads[i] = has_grad(s, i) ? results[next++] : 0;
+        in_grads[i] = s->at[i] != 0 && !s->is_sum[i] ? *next++ : 0;
     }
     for (uint32_t i = s->carried; i < captures; i++) {
-        in_grads[i] = has_grad(s, i) ? results[next++] : 0;
+        in_grads[i] = s->slice_grads[i] = s->at[i] != 0 ? *next++ : 0;
     }
+    for (uint32_t i = 0; i < s->sums.n; i++) {
+        if (s->sums.rows[i].outer == NULL) {
+            s->stacked_rows[i] = *next++;
+            s->sums.rows[i].outer = &s->stacked_rows[i];
+        }
+    }
+    for (uint32_t i = captures; i < s->n && s->e.status == STATOR_OK; i++) {
+        in_grads[i] = s->is_sum[i] ? st_step_sums_emit(&s->sums, &s->e, s->at[i]) : in_grads[i];
+    }
+}
+
+/* ---- all of it ---- */
+
+/* Zeroed elements 0..last; NULL after a failure. */
+static void *zeroed(scan *s, st_arena *arena, uint64_t last, uint64_t size)
+{
+    void *made = s->e.status == STATOR_OK ? st_arena_zalloc(arena, last + 1u, size) : NULL;
+    if (made == NULL) {
+        stator_emit_check(&s->e, st_fail_oom(s->e.err));
+    }
+    return made;
+}
+
+static void differentiate(scan *s, st_arena *arena, stator_ref *in_grads)
+{
+    write_trial(s);
+    if (s->e.status != STATOR_OK) {
+        return;
+    }
+    const uint64_t n = s->tv->n_values;
+    uint8_t *read = zeroed(s, arena, n, 1), *dear = zeroed(s, arena, n, 1);
+    stator_ref *again = zeroed(s, arena, s->v->n_values, sizeof *again);
+    stator_ref *to = zeroed(s, arena, n, sizeof *to);
+    s->leaf = zeroed(s, arena, n, 1);
+    s->live = zeroed(s, arena, n, 1);
+    s->sums.map = zeroed(s, arena, n, sizeof *s->sums.map);
+    s->sums.step = s->trial;
+    s->sums.n_changing = s->map[s->carried + s->scanned];
+    if (s->e.status != STATOR_OK) {
+        return;
+    }
+    list_kept(s, read, dear);
+    plan_sums(s);
+    mark_live(s);
+    save_values(s, again);
+    go_back(s, to, in_grads);
 }
 
 stator_status st_grad_scan(stator_builder *b, const st_gradient_node *v, stator_ref *in_grads,
                            stator_diag **err)
 {
     const st_decompose_node *node = v->of;
-    scan s = {.body = node->regions[0],
-              .v = st_graph_view(node->regions[0]),
-              .operands = node->operands,
-              .attrs = node->attrs,
-              .out_grads = v->grads,
-              .n = node->n_operands,
-              .carried = (uint32_t)node->attrs[STATOR_scan_carried].i,
-              .scanned = (uint32_t)node->attrs[STATOR_scan_scanned].i,
-              .stacked = (uint32_t)node->attrs[STATOR_scan_stacked].i,
-              .e = st_op_emitter(b, err)};
-    ST_FAIL_IF(s.n > VALUES_MAX || s.stacked > VALUES_MAX, err, STATOR_UNSUPPORTED,
-               "scan has too many values for a gradient");
-    st_mem *mem = b->module->mem;
-    s.map = st_calloc(mem, s.v->n_values + 1u, sizeof *s.map);
-    ST_TRY_MEM(s.map, err);
-    save_states(&s);
-    go_back(&s, in_grads);
-    st_free(mem, s.map);
-    return s.e.status;
+    st_arena arena;
+    st_arena_init(&arena, b->module->mem);
+    scan *s = st_arena_zalloc(&arena, 1, sizeof *s);
+    stator_status status = s != NULL ? STATOR_OK : st_fail_oom(err);
+    if (s == NULL) {
+        goto done;
+    }
+    s->body = node->regions[0];
+    s->v = st_graph_view(s->body);
+    s->operands = node->operands;
+    s->attrs = node->attrs;
+    s->out_grads = v->grads;
+    s->n = node->n_operands;
+    s->carried = (uint32_t)node->attrs[STATOR_scan_carried].i;
+    s->scanned = (uint32_t)node->attrs[STATOR_scan_scanned].i;
+    s->stacked = (uint32_t)node->attrs[STATOR_scan_stacked].i;
+    s->reverse = entry(s, STATOR_scan_reverse, 0) != 0;
+    s->e = st_op_emitter(b, err);
+    s->map = zeroed(s, &arena, s->v->n_values, sizeof *s->map);
+    if (s->n > VALUES_MAX || s->stacked > VALUES_MAX) {
+        stator_emit_fail(&s->e, STATOR_UNSUPPORTED, "scan has too many values for a gradient");
+    }
+    if (s->e.status == STATOR_OK) {
+        differentiate(s, &arena, in_grads);
+    }
+    status = s->e.status;
+done:
+    st_arena_deinit(&arena);
+    return status;
 }

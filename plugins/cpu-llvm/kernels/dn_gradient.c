@@ -25,7 +25,6 @@
 #define PLACES_MAX 1024
 #define EXTENT_MAX ((int64_t)1 << 20)
 #define STEP_MAX 4096      /* of strides and dilations */
-#define SHORT_LINE 8       /* pixels; shorter lines of a channel each are mostly their ends */
 #define GRAIN_MACS 100000  /* worth a thread */
 #define GRAIN_FLOATS 20000 /* copied */
 
@@ -462,9 +461,7 @@ static bool is_taken(const dn_op *op, const dn_sizes *s, int64_t lanes)
     const bool is_each = is_depthwise(contraction, s);
     const int64_t of_vectors = is_each ? s->channels : s->features / contraction->groups;
     return is_f32 && s->x.dims[1] == 1 && s->y.dims[1] == 1 && of_vectors >= lanes / 2 &&
-           (!is_each || (s->features == s->channels &&
-                         s->out_size[contraction->n_spatial - 1u] >= SHORT_LINE)) &&
-           is_small(contraction, s);
+           (!is_each || s->features == s->channels) && is_small(contraction, s);
 }
 
 bool dn_gradient_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)

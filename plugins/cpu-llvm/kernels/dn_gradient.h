@@ -36,12 +36,13 @@ typedef struct dn_gradient_tile {
 
 /* Products of a vector of g with one of x for each of some places, summed over pixels of lines. */
 typedef struct dn_gradient_lines {
-    const float *x, *g; /* a vector a pixel */
-    int64_t n, pixels;
-    int64_t x_line, g_line; /* floats from line to line */
-    int64_t x_step;         /* floats from pixel to pixel */
-    int64_t place_step;     /* floats of x from place to place */
-    float *sums;            /* a vector for each place, to which is added */
+    const float *x, *g;        /* a vector a pixel */
+    int64_t images, n, pixels; /* lines of each image, pixels of each line */
+    int64_t x_image, g_image;  /* floats from image to image */
+    int64_t x_line, g_line;    /* floats from line to line */
+    int64_t x_step;            /* floats from pixel to pixel */
+    int64_t place_step;        /* floats of x from place to place */
+    float *sums;               /* a vector for each place, to which is added */
 } dn_gradient_lines;
 
 /* `count` floats of each of n pixels, `step` floats apart, to `width` floats each, zeros behind

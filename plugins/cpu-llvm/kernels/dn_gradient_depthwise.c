@@ -1,13 +1,15 @@
 /* Gradients to weights with a group for each channel, f32, images with channels last: a vector's
  * lanes are channels.
  *
- * Lines of the image and of what arrived at the output are copied into scratch, of as many channels
- * as a vector has lanes, a vector a pixel: where they lie, pixels are so far apart that few lines
- * of them stay in the first cache. The places of a line of the window are summed together, as many
- * as registers have room for, over the pixels for which all of them lie in the image; for the few
- * pixels beside these, those places that do. Some lines of the output at a time meet all lines of
- * the window. Threads take vectors of channels and lines of the window; each adds up its pixels in
- * one order, so results do not depend on their number. */
+ * Lines of the image and of what arrived at the output are copied into scratch, of as many
+ * channels as a vector has lanes, a vector a pixel: where they lie, pixels are so far apart that
+ * few lines of them stay in the first cache. The places of a line of the window are summed
+ * together, as many as registers have room for, over the pixels for which all of them lie in the
+ * image; for the few pixels beside these, those places that do. Some lines of the output at a
+ * time meet all lines of the window, those of several images where these are small: so the sums
+ * stay in registers for many pixels though lines are short. Threads take vectors of channels and
+ * lines of the window; each adds up its pixels in one order, so results do not depend on their
+ * number. */
 #include "plugins/cpu-llvm/kernels/dn_gradient.h"
 
 #include "core/base/check.h"
@@ -15,9 +17,9 @@
 
 #include <string.h>
 
-#define BLOCK_BYTES ((int64_t)320 << 10) /* of a block's lines: a part of the second cache */
-#define NEAR_BYTES ((int64_t)16 << 10)   /* of lines that are met at once: of the first one */
-#define GRAIN_MACS 100000                /* worth a thread */
+#define BLOCK_BYTES ((int64_t)96 << 10) /* of a block's lines: a part of the second cache */
+#define NEAR_BYTES ((int64_t)16 << 10)  /* of lines that are met at once: of the first one */
+#define GRAIN_MACS 100000               /* worth a thread */
 
 /* Pixels of a line at places of a line of the window that all lie in the image; the places are as
  * many as registers have sums for, or fewer. */
@@ -34,6 +36,7 @@ typedef struct depthwise {
     dn_gradient_range *deep; /* of each plane of the window, those on axis 0 */
     int64_t n_segments;
     int64_t vectors;     /* of channels */
+    int64_t images;      /* of a block */
     int64_t block, near; /* lines of the output on axis 1: of a block, met at once */
     _Atomic int has_failed;
 } depthwise;
@@ -121,6 +124,8 @@ static void depthwise_init(depthwise *w, const dn_gradient *d)
     while (w->block > 1 && block_floats(d, w->block) * size > BLOCK_BYTES) {
         w->block = (w->block + 1) / 2;
     }
+    const int64_t plane = st_max_i64(1, block_floats(d, d->out[1]) * size);
+    w->images = st_max_i64(1, st_min_i64(NEAR_BYTES / plane, d->s->images));
 }
 
 static uint64_t shared_bytes(const depthwise *w)
@@ -129,6 +134,12 @@ static uint64_t shared_bytes(const depthwise *w)
     return (uint64_t)(w->vectors * d->places * d->isa->lanes) * sizeof(float) +
            (uint64_t)(parts_of(d) * (d->out[2] + 1)) * sizeof(segment) +
            (uint64_t)(d->kernel[0] + d->kernel[1]) * sizeof(dn_gradient_range);
+}
+
+/* Of a thread. */
+static uint64_t own_bytes(const depthwise *w)
+{
+    return (uint64_t)(w->images * block_floats(w->d, w->block)) * sizeof(float);
 }
 
 static void set_memory(depthwise *w, void *scratch)
@@ -144,28 +155,44 @@ static void set_memory(depthwise *w, void *scratch)
 
 /* ---- blocks ---- */
 
-/* Lines of a plane of the image, and of one of the output, in scratch. */
+/* Lines of a plane of each image, and of one of the output, in scratch: all of an image one behind
+ * the other. */
 typedef struct block {
-    int64_t image, vector;
+    dn_gradient_range images;
+    int64_t vector;
     int64_t deep;              /* the plane of the output, on axis 0 */
     dn_gradient_range out, in; /* lines on axis 1 */
     float *x, *g;
 } block;
 
-static void pack_lines(const depthwise *w, const block *b, const float *from, bool is_x, float *to)
+/* Floats of an image in scratch. */
+static int64_t image_floats(const depthwise *w, const block *b, bool is_x)
+{
+    const int64_t lines = is_x ? b->in.end - b->in.begin : b->out.end - b->out.begin;
+    return lines * (is_x ? w->d->in[2] : w->d->out[2]) * w->d->isa->lanes;
+}
+
+/* Those of plane `deep` of each image. */
+static void pack_lines(const depthwise *w, const block *b, int64_t deep, bool is_x)
 {
     const dn_gradient *d = w->d;
     const int64_t lanes = d->isa->lanes;
     const int64_t *dim = is_x ? d->x_dim : d->g_dim;
+    const int64_t step = is_x ? d->s->x.dims[0] : d->s->y.dims[0]; /* from image to image */
+    const float *from = (const float *)d->at[is_x ? DN_X : DN_Y] + b->images.begin * step +
+                        deep * dim[0] + b->vector * lanes;
+    float *to = is_x ? b->x : b->g;
     const dn_gradient_range lines = is_x ? b->in : b->out;
     dn_gradient_pack pack = {.n = is_x ? d->in[2] : d->out[2],
                              .step = dim[2],
                              .next = dim[1],
                              .count = st_min_i64(lanes, d->s->channels - b->vector * lanes),
                              .width = lanes};
-    for (int64_t i = lines.begin; i < lines.end; i++, to += pack.n * lanes) {
-        pack.from = from + b->vector * lanes + i * dim[1];
-        d->isa->pack(&pack, to);
+    for (int64_t image = b->images.begin; image < b->images.end; image++, from += step) {
+        for (int64_t i = lines.begin; i < lines.end; i++, to += pack.n * lanes) {
+            pack.from = from + i * dim[1];
+            d->isa->pack(&pack, to);
+        }
     }
 }
 
@@ -177,7 +204,10 @@ static void run_line(const depthwise *w, const block *b, int64_t k1, float *sums
     const int64_t lanes = d->isa->lanes;
     const int64_t begin = st_max_i64(lines.begin, w->met[k1].begin);
     const int64_t x = begin * d->stride[1] - d->pad[1] + k1 * d->dilation[1] - b->in.begin;
-    dn_gradient_lines of = {.n = st_min_i64(lines.end, w->met[k1].end) - begin,
+    dn_gradient_lines of = {.images = b->images.end - b->images.begin,
+                            .n = st_min_i64(lines.end, w->met[k1].end) - begin,
+                            .x_image = image_floats(w, b, true),
+                            .g_image = image_floats(w, b, false),
                             .x_line = d->stride[1] * d->in[2] * lanes,
                             .g_line = d->out[2] * lanes,
                             .x_step = d->stride[2] * lanes,
@@ -204,8 +234,7 @@ static void run_plane(const depthwise *w, block *b, int64_t k0, dn_gradient_rang
     if (b->deep < w->deep[k0].begin || b->deep >= w->deep[k0].end) {
         return;
     }
-    pack_lines(w, b, (const float *)d->at[DN_X] + b->image * d->s->x.dims[0] + plane * d->x_dim[0],
-               true, b->x);
+    pack_lines(w, b, plane, true);
     for (int64_t i = b->out.begin; i < b->out.end; i += w->near) {
         const dn_gradient_range some = {i, st_min_i64(b->out.end, i + w->near)};
         for (int64_t k = lines.begin; k < lines.end; k++) {
@@ -219,9 +248,7 @@ static void run_block(const depthwise *w, block *b, int64_t begin, int64_t end)
 {
     const dn_gradient *d = w->d;
     b->in = dn_gradient_lines_of(d, 1, b->out);
-    pack_lines(w, b,
-               (const float *)d->at[DN_Y] + b->image * d->s->y.dims[0] + b->deep * d->g_dim[0],
-               false, b->g);
+    pack_lines(w, b, b->deep, false);
     for (int64_t k0 = begin / d->kernel[1]; k0 * d->kernel[1] < end; k0++) {
         const int64_t before = k0 * d->kernel[1];
         run_plane(w, b, k0,
@@ -248,26 +275,31 @@ static void give_weights(const depthwise *w, int64_t vector, dn_gradient_range l
                      first, (float *)d->at[DN_OUT] + feature * d->s->out.dims[0]);
 }
 
+/* The i-th part of `extent` each. */
+static dn_gradient_range part_of(int64_t i, int64_t extent, int64_t whole)
+{
+    return (dn_gradient_range){i * extent, st_min_i64(whole, (i + 1) * extent)};
+}
+
 static void run_range(void *self, int64_t begin, int64_t end)
 {
     depthwise *w = self;
     const dn_gradient *d = w->d;
     const int64_t n = window_lines(d);
     const int64_t last = (end + n - 1) / n;
-    dn_scratch *scratch =
-        dn_scratch_take(d->op->lib, (uint64_t)block_floats(d, w->block) * sizeof(float));
+    dn_scratch *scratch = dn_scratch_take(d->op->lib, own_bytes(w));
     if (scratch == NULL) {
         w->has_failed = 1;
         return;
     }
     const int64_t blocks = (d->out[1] + w->block - 1) / w->block;
     block b = {.x = dn_scratch_data(scratch)};
-    b.g = b.x + dn_gradient_lines_met(d, 1, w->block) * d->in[2] * d->isa->lanes;
-    for (int64_t i = 0; i < d->s->images * d->out[0] * blocks; i++) {
-        b.image = i / blocks / d->out[0];
+    b.g = b.x + w->images * dn_gradient_lines_met(d, 1, w->block) * d->in[2] * d->isa->lanes;
+    const int64_t image_blocks = (d->s->images + w->images - 1) / w->images;
+    for (int64_t i = 0; i < image_blocks * d->out[0] * blocks; i++) {
+        b.images = part_of(i / blocks / d->out[0], w->images, d->s->images);
         b.deep = i / blocks % d->out[0];
-        b.out.begin = i % blocks * w->block;
-        b.out.end = st_min_i64(d->out[1], b.out.begin + w->block);
+        b.out = part_of(i % blocks, w->block, d->out[1]);
         for (b.vector = begin / n; b.vector < last; b.vector++) {
             const dn_gradient_range lines = lines_of(w, b.vector, begin, end);
             run_block(w, &b, lines.begin, lines.end);
@@ -283,7 +315,7 @@ uint64_t dn_gradient_depthwise_scratch(const dn_gradient *d)
 {
     depthwise w;
     depthwise_init(&w, d);
-    return shared_bytes(&w) + (uint64_t)(block_floats(d, w.block) * d->s->threads) * sizeof(float);
+    return shared_bytes(&w) + own_bytes(&w) * (uint64_t)d->s->threads;
 }
 
 stator_status dn_gradient_depthwise_run(const dn_gradient *d, stator_ctx *ctx, stator_diag **err)
@@ -296,8 +328,7 @@ stator_status dn_gradient_depthwise_run(const dn_gradient *d, stator_ctx *ctx, s
     note_all(&w);
     const int64_t n = w.vectors * window_lines(d);
     const int64_t macs = d->s->images * d->out[0] * d->out[1] * d->out[2] * d->kernel[2];
-    dn_scratch_reserve(d->op->lib, (uint64_t)block_floats(d, w.block) * sizeof(float),
-                       st_min_i64(n, d->s->threads));
+    dn_scratch_reserve(d->op->lib, own_bytes(&w), st_min_i64(n, d->s->threads));
     dn_parallel(d->s->threads > 1 ? d->op->lib->host : NULL, ctx, n,
                 GRAIN_MACS / (macs * d->isa->lanes) + 1, run_range, &w);
     dn_scratch_give(d->op->lib, scratch);

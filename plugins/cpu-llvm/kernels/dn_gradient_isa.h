@@ -95,19 +95,45 @@ INLINE void add_pixel(const dn_gradient_lines *t, const float *x, const float *g
     }
 }
 
+/* Lines of one pixel: two lines at a time, as pixels of a line elsewhere. */
+INLINE void add_columns(const dn_gradient_lines *t, const float *x, const float *g,
+                        vec sum[2][PLACES], const int places)
+{
+    int64_t i = 0;
+    for (; i + 2 <= t->n; i += 2, x += 2 * t->x_line, g += 2 * t->g_line) {
+        add_pixel(t, x, g, sum[0], places);
+        add_pixel(t, x + t->x_line, g + t->g_line, sum[1], places);
+    }
+    if (i < t->n) {
+        add_pixel(t, x, g, sum[0], places);
+    }
+}
+
+INLINE void add_line(const dn_gradient_lines *t, const float *x, const float *g, vec sum[2][PLACES],
+                     const int places)
+{
+    int64_t k = 0;
+    for (; k + 2 <= t->pixels; k += 2, x += 2 * t->x_step, g += 2 * LANES) {
+        add_pixel(t, x, g, sum[0], places);
+        add_pixel(t, x + t->x_step, g + LANES, sum[1], places);
+    }
+    if (k < t->pixels) {
+        add_pixel(t, x, g, sum[0], places);
+    }
+}
+
 INLINE void sum_lines(const dn_gradient_lines *t, const int places)
 {
     vec sum[2][PLACES] = {{{0}}};
-    for (int64_t i = 0; i < t->n; i++) {
-        const float *x = t->x + i * t->x_line;
-        const float *g = t->g + i * t->g_line;
-        int64_t k = 0;
-        for (; k + 2 <= t->pixels; k += 2, x += 2 * t->x_step, g += 2 * LANES) {
-            add_pixel(t, x, g, sum[0], places);
-            add_pixel(t, x + t->x_step, g + LANES, sum[1], places);
+    for (int64_t image = 0; image < t->images; image++) {
+        const float *x = t->x + image * t->x_image;
+        const float *g = t->g + image * t->g_image;
+        if (t->pixels == 1) {
+            add_columns(t, x, g, sum, places);
+            continue;
         }
-        if (k < t->pixels) {
-            add_pixel(t, x, g, sum[0], places);
+        for (int64_t i = 0; i < t->n; i++) {
+            add_line(t, x + i * t->x_line, g + i * t->g_line, sum, places);
         }
     }
 #pragma GCC unroll 8
@@ -134,18 +160,35 @@ static void run_lines(const dn_gradient_lines *t, int64_t places)
 
 /* ---- packing ---- */
 
-static void pack(const dn_gradient_pack *p, float *to)
+/* `vectors` is a constant where this is inlined: pixels of so many whole vectors, for which masks
+ * would cost more than the copy (a masked store of 32 bytes is some 12 cycles of Zen 3); 0: any. */
+INLINE void pack_pixels(const dn_gradient_pack *p, float *to, const int vectors)
 {
     const uint32_t taken[2] = {bits_of(p->count), bits_of(p->count - LANES)};
-    const uint32_t given[2] = {bits_of(p->width), bits_of(p->width - LANES)};
+    const int64_t width = vectors ? vectors * LANES : p->width;
+    const uint32_t given[2] = {bits_of(width), bits_of(width - LANES)};
     const float *from = p->from;
-    for (int64_t i = 0; i < p->n; i++, from += p->step, to += p->width) {
-        __builtin_prefetch(from + p->next, 0, 2);
-        STORE_BITS(to, given[0], LOAD_BITS(from, taken[0]));
-        if (given[1]) {
-            __builtin_prefetch(from + p->next + LANES, 0, 2);
-            STORE_BITS(to + LANES, given[1], LOAD_BITS(from + LANES, taken[1]));
+    for (int64_t i = 0; i < p->n; i++, from += p->step, to += width) {
+        for (int v = 0; v < (vectors ? vectors : 2) && given[v]; v++) {
+            const vec lanes = (vec)LOAD_BITS(from + v * LANES, taken[v]);
+            __builtin_prefetch(from + p->next + v * LANES, 0, 2);
+            if (vectors) {
+                memcpy(to + v * LANES, &lanes, sizeof lanes);
+            } else {
+                STORE_BITS(to + v * LANES, given[v], lanes);
+            }
         }
+    }
+}
+
+static void pack(const dn_gradient_pack *p, float *to)
+{
+    if (p->width == LANES) {
+        pack_pixels(p, to, 1);
+    } else if (p->width == 2 * LANES) {
+        pack_pixels(p, to, 2);
+    } else {
+        pack_pixels(p, to, 0);
     }
 }
 

@@ -5,6 +5,7 @@
  * backend; a part of the host becomes a control-flow step whose bodies are assembled first. */
 #include "core/compile/assemble.h"
 
+#include "core/compile/lower_refused.h"
 #include "core/context/dump.h"
 
 #include "core/base/check.h"
@@ -224,24 +225,23 @@ static stator_status watch_part(const build *b, const char *backend, stator_diag
                           err);
 }
 
-static stator_status compile_part(build *b, stator_instance *instance, const st_part *part,
+static stator_status compile_part(build *b, stator_instance *instance, stator_graph *graph,
                                   st_step *step, stator_diag **err)
 {
     stator_fuel_scope *scope =
         st_fuel_scope(request_of(b)->fuel, NULL, instance->backend->item.name);
     ST_TRY_MEM(scope, err);
     ST_TRY(watch_part(b, instance->backend->item.name, err));
-    st_fuel_about(scope, part->graph);
-    st_dump_part_begin(request_of(b)->ctx, instance->backend->item.name, part->graph);
-    const stator_status made = st_instance_compile(instance, part->graph, scope, &step->exe, err);
+    st_fuel_about(scope, graph);
+    st_dump_part_begin(request_of(b)->ctx, instance->backend->item.name, graph);
+    const stator_status made = st_instance_compile(instance, graph, scope, &step->exe, err);
     st_dump_part_end(request_of(b)->ctx);
     ST_TRY(made);
     step->self = instance; /* ends the executable, whatever fails from here on */
-    step->graph = part->graph;
+    step->graph = graph;
     stator_exe_info info = {.struct_size = sizeof info};
     const stator_status status = st_instance_exe_info(instance, step->exe, &info);
-    const char *name =
-        stator_string_at(st_graph_view(part->graph), st_graph_view(part->graph)->name);
+    const char *name = stator_string_at(st_graph_view(graph), st_graph_view(graph)->name);
     ST_FAIL_IF(status != STATOR_OK, err, status,
                "backend '%s' cannot tell what its executable of '%s' needs",
                instance->backend->item.name, name);
@@ -273,13 +273,22 @@ static stator_instance *fallback_of(const build *b, const st_part *part)
     return request_of(b)->fallbacks[part->color - ST_COLOR_FALLBACK];
 }
 
+/* The part's graph as its fallback can run it. */
+static stator_status compile_lowered(build *b, const st_part *part, st_step *step,
+                                     stator_diag **err)
+{
+    stator_graph *graph = NULL;
+    ST_TRY(st_lower_refused(fallback_of(b, part), part->graph, &graph, err));
+    return compile_part(b, fallback_of(b, part), graph, step, err);
+}
+
 /* By the part's fallback, or by the next one that runs its nodes when that declines it. */
 static stator_status compile_fallback(build *b, st_part *part, st_step *step, stator_diag **err)
 {
     for (;;) {
         stator_diag *why = NULL;
         const stator_instance *instance = fallback_of(b, part);
-        const stator_status status = compile_part(b, fallback_of(b, part), part, step, &why);
+        const stator_status status = compile_lowered(b, part, step, &why);
         const uint32_t next =
             st_division_next_fallback(b->a->division, b->u, part, part->color - ST_COLOR_FALLBACK);
         if (status != STATOR_NEED_FALLBACK || step->exe != NULL ||
@@ -328,7 +337,7 @@ static stator_status add_step(build *b, st_part *part, stator_diag **err)
         return compile_fallback(b, part, step, err);
     }
     stator_diag *why = NULL;
-    stator_status status = compile_part(b, request_of(b)->main, part, step, &why);
+    stator_status status = compile_part(b, request_of(b)->main, part->graph, step, &why);
     if (status == STATOR_NEED_FALLBACK && step->exe == NULL) {
         status = fall_back(b, part, step, why, err);
         st_diag_release(why);

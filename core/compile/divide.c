@@ -211,6 +211,9 @@ static stator_status decompose_refused(st_division *d, stator_graph **out_graph,
     st_pass_ctx_init(d->request, scope, &ctx);
     ctx.keep = keep_unless_refused;
     ctx.keep_self = d;
+    if (d->request->n_fallbacks == 0) {
+        ctx.may_apply = NULL; /* it is no choice: nobody else would run them */
+    }
     return st_pass_run(st_pass_find("decompose"), &ctx, d->graph, out_graph, err);
 }
 

@@ -396,6 +396,67 @@ static stator_function *declining(stator_ctx *ctx, const char *ops, const char *
     return f;
 }
 
+/* A composite that eager has no kernel for, by itself and in a region. */
+static const char losses[] = "stir 1\n"
+                             "graph @m(%x: f32[3], %p: bool[]) {\n"
+                             "  %1 = sin(%x)\n"
+                             "  %2 = mse_loss(%1, %x) {reduction = \"none\"}\n"
+                             "  %3 = cond(%p, %2, %x)\n"
+                             "    region @yes(%x: f32[3], %y: f32[3]) {\n"
+                             "      %1 = huber_loss(%x, %y) {reduction = \"none\"}\n"
+                             "      return %1\n"
+                             "    }\n"
+                             "    region @no(%x: f32[3], %y: f32[3]) {\n"
+                             "      return %y\n"
+                             "    }\n"
+                             "  return %3\n"
+                             "}\n";
+
+static outputs run_losses(stator_ctx *ctx, const setup *s)
+{
+    static const float x[3] = {0.5f, -2, 3};
+    static const uint8_t yes = 1;
+    const int64_t size = 3;
+    stator_tensor *in[2] = {NULL, NULL};
+    cr_assert_eq(stator_tensor_create(ctx, STATOR_F32, 1, &size, &in[0]), STATOR_OK);
+    cr_assert_eq(stator_tensor_create(ctx, STATOR_BOOL, 0, &size, &in[1]), STATOR_OK);
+    memcpy(stator_tensor_data(in[0]), x, sizeof x);
+    memcpy(stator_tensor_data(in[1]), &yes, sizeof yes);
+    stator_function *f = compile(ctx, losses, s);
+    const outputs out = call(ctx, f, 2, in, 1);
+    stator_function_destroy(f);
+    stator_tensor_release(in[0]);
+    stator_tensor_release(in[1]);
+    return out;
+}
+
+Test(divide, fallbacks_get_composites_decomposed)
+{
+    static const struct {
+        const char *ops, *declines;
+        uint32_t flags;
+    } rows[] = {
+        {"sin,mse_loss", "mse_loss", 0},
+        {"sin,mse_loss,cond,huber_loss", "all", 0},
+        {"sin,mse_loss,cond,huber_loss", "any", 0},
+        {"sin,mse_loss", "", STATOR_COMPILE_NO_FUEL},
+    };
+    stator_ctx *ctx = context();
+    outputs want = run_losses(ctx, &(setup){.backend = "eager"});
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const setup s = {.backend = "divided",
+                         .n_options = 3,
+                         .keys = {"ops", "declines", "plain"},
+                         .values = {rows[i].ops, rows[i].declines, "1"},
+                         .flags = rows[i].flags};
+        outputs out = run_losses(ctx, &s);
+        cr_expect(equal(&out, &want), "row %zu", i);
+        release(&out);
+    }
+    release(&want);
+    stator_ctx_destroy(ctx);
+}
+
 Test(divide, declined_nodes_go_to_eager)
 {
     static const struct {

@@ -505,7 +505,8 @@ Test(eager_run, huge_sizes_beside_a_size_of_zero_run_at_once)
                                "  %2 = constant {value = f32[1099511627776, 0] {}}\n"
                                "  %3, %4 = sort(%2) {axis = 1, descending = 0}\n"
                                "  %5 = trilu(%2) {k = [0], upper = 0}\n"
-                               "  return %1, %0, %3, %2, %5, %2\n}\n";
+                               "  %6, %7, %8 = sdpa_gradient(%0, %0, %0, %0)\n"
+                               "  return %1, %0, %3, %2, %5, %2, %6, %0, %7, %0, %8, %0\n}\n";
     stator_ctx *ctx = run_context();
     cr_expect_eq(run_pairs(ctx, "eager", 0.0, text, sizeof text - 1u, "huge"), 0);
     stator_ctx_destroy(ctx);

@@ -1,80 +1,19 @@
 /* sdpa: scaled dot-product attention from its formula, one query row at a time in f64. */
-#include "plugins/eager/kernels/ek_gemm.h"
+#include "plugins/eager/kernels/ek_attention.h"
 
 #include <math.h>
 
-typedef struct attention {
-    const ek_call *call;
-    int64_t heads, groups, queries, keys, depth, out_depth;
-    int64_t mask_stride[4]; /* strides of [B, H, T, S], 0 where it broadcasts */
-    double scale;
-    double *scores; /* a row of `keys` for each worker */
-    uint8_t is_causal;
-} attention;
+_Static_assert((int)STATOR_sdpa_scale == (int)STATOR_sdpa_gradient_scale &&
+                   (int)STATOR_sdpa_is_causal == (int)STATOR_sdpa_gradient_is_causal,
+               "sdpa and its gradient have the same attributes");
 
-/* Score of key s, -inf where the mask or causality forbids it. */
-static double score(const attention *a, int64_t batch, int64_t head, int64_t t, int64_t s)
-{
-    const ek_call *c = a->call;
-    const int64_t q = ((batch * a->heads + head) * a->queries + t) * a->depth;
-    const int64_t group = head / (a->heads / a->groups);
-    const int64_t k = ((batch * a->groups + group) * a->keys + s) * a->depth;
-    bool allowed = !a->is_causal || s <= t;
-    double sum = 0.0;
-    for (int64_t d = 0; d < a->depth; d++) {
-        sum += ek_get(&c->in[0], q + d) * ek_get(&c->in[1], k + d);
-    }
-    sum *= a->scale;
-    if (ek_has_in(c, 3)) {
-        const int64_t m = batch * a->mask_stride[0] + head * a->mask_stride[1] +
-                          t * a->mask_stride[2] + s * a->mask_stride[3];
-        if (c->in[3].dtype == STATOR_BOOL) {
-            allowed &= ((const uint8_t *)c->in[3].data)[m] != 0;
-        } else {
-            const double v = ek_get(&c->in[3], m);
-            allowed &= v != -INFINITY;
-            sum += v;
-        }
-    }
-    return allowed ? sum : -INFINITY;
-}
-
-static void attend(void *self, int64_t row, int64_t worker)
-{
-    const attention *a = self;
-    const ek_call *c = a->call;
-    const int64_t t = row % a->queries;
-    const int64_t head = row / a->queries % a->heads;
-    const int64_t batch = row / a->queries / a->heads;
-    const int64_t group = head / (a->heads / a->groups);
-    double *scores = a->scores + worker * a->keys;
-    double max = -INFINITY;
-    for (int64_t s = 0; s < a->keys; s++) {
-        scores[s] = score(a, batch, head, t, s);
-        max = scores[s] > max || isnan(scores[s]) ? scores[s] : max;
-    }
-    const bool any = max != -INFINITY; /* else nothing to attend to */
-    double sum = 0.0;
-    for (int64_t s = 0; any && s < a->keys; s++) {
-        scores[s] = exp(scores[s] - max);
-        sum += scores[s];
-    }
-    for (int64_t e = 0; e < a->out_depth; e++) {
-        double v = 0.0;
-        for (int64_t s = 0; any && s < a->keys; s++) {
-            const int64_t at = ((batch * a->groups + group) * a->keys + s) * a->out_depth + e;
-            /* A key with no weight counts nothing, whatever its value. */
-            v += scores[s] == 0.0 ? 0.0 : scores[s] * ek_get(&c->in[2], at);
-        }
-        ek_put(&c->out[0], row * a->out_depth + e, any ? v / sum : 0.0);
-    }
-}
+/* ---- shared with the gradient ---- */
 
 /* Strides of the mask, broadcast from the right to [B, H, T, S]. */
-static stator_status mask_strides(attention *a, stator_diag **err)
+static stator_status find_mask_strides(ek_attention *a, stator_diag **err)
 {
-    const ek_tensor *m = &a->call->in[3];
-    const int64_t full[4] = {a->call->in[0].dims[0], a->heads, a->queries, a->keys};
+    const ek_tensor *m = a->mask;
+    const int64_t full[4] = {a->batch, a->heads, a->queries, a->keys};
     int64_t stride = 1;
     EK_FAIL_IF(m->rank > 4, a->call, err, STATOR_INVALID_ARGUMENT, "the mask has more than 4 axes");
     for (uint32_t i = 0; i < m->rank; i++) {
@@ -89,35 +28,114 @@ static stator_status mask_strides(attention *a, stator_diag **err)
     return STATOR_OK;
 }
 
-stator_status ek_sdpa(const ek_call *call, stator_diag **err)
+stator_status ek_attention_init(ek_attention *a, const ek_call *call, uint32_t mask_at,
+                                stator_diag **err)
 {
     const ek_tensor *q = &call->in[0];
     const ek_tensor *k = &call->in[1];
     const ek_tensor *v = &call->in[2];
-    attention a = {.call = call,
-                   .heads = q->dims[1],
-                   .groups = k->dims[1],
-                   .queries = q->dims[2],
-                   .keys = k->dims[2],
-                   .depth = q->dims[3],
-                   .out_depth = v->dims[3],
-                   .is_causal = ek_int(call, STATOR_sdpa_is_causal) != 0};
-    EK_FAIL_IF(a.groups < 1 || a.heads % a.groups != 0 || k->dims[3] != a.depth ||
-                   v->dims[1] != a.groups || v->dims[2] != a.keys || k->dims[0] != q->dims[0] ||
-                   v->dims[0] != q->dims[0],
+    *a = (ek_attention){.call = call,
+                        .batch = q->dims[0],
+                        .heads = q->dims[1],
+                        .groups = k->dims[1],
+                        .queries = q->dims[2],
+                        .keys = k->dims[2],
+                        .depth = q->dims[3],
+                        .width = v->dims[3],
+                        .mask = ek_has_in(call, mask_at) ? &call->in[mask_at] : NULL,
+                        .is_causal = ek_int(call, STATOR_sdpa_is_causal) != 0};
+    EK_FAIL_IF(a->groups < 1 || a->heads % a->groups != 0 || k->dims[3] != a->depth ||
+                   v->dims[1] != a->groups || v->dims[2] != a->keys || k->dims[0] != a->batch ||
+                   v->dims[0] != a->batch,
                call, err, STATOR_INVALID_ARGUMENT,
                "q, k and v do not fit: wanted q[B,H,T,D], k[B,G,S,D], v[B,G,S,E]");
-    a.scale = ek_has(call, STATOR_sdpa_scale) ? ek_float(call, STATOR_sdpa_scale)
-                                              : 1.0 / sqrt((double)a.depth);
-    if (ek_has_in(call, 3)) {
-        const stator_status status = mask_strides(&a, err);
-        if (status != STATOR_OK) {
-            return status;
+    a->scale = ek_has(call, STATOR_sdpa_scale) ? ek_float(call, STATOR_sdpa_scale)
+                                               : 1.0 / sqrt((double)a->depth);
+    return a->mask != NULL ? find_mask_strides(a, err) : STATOR_OK;
+}
+
+double ek_attention_score(const ek_attention *a, int64_t batch, int64_t head, int64_t t, int64_t s,
+                          double product)
+{
+    bool is_allowed = !a->is_causal || s <= t;
+    double sum = product * a->scale;
+    if (a->mask != NULL) {
+        const int64_t m = batch * a->mask_stride[0] + head * a->mask_stride[1] +
+                          t * a->mask_stride[2] + s * a->mask_stride[3];
+        if (a->mask->dtype == STATOR_BOOL) {
+            is_allowed &= ((const uint8_t *)a->mask->data)[m] != 0;
+        } else {
+            const double x = ek_get(a->mask, m);
+            is_allowed &= x != -INFINITY;
+            sum += x;
         }
     }
-    const int64_t n_rows = q->dims[0] * a.heads * a.queries;
+    return is_allowed ? sum : -INFINITY;
+}
+
+double ek_attention_soften(double *scores, int64_t n)
+{
+    double max = -INFINITY, sum = 0.0;
+    for (int64_t s = 0; s < n; s++) {
+        max = scores[s] > max || isnan(scores[s]) ? scores[s] : max;
+    }
+    const bool has_any = max != -INFINITY; /* else there is nothing to attend to */
+    for (int64_t s = 0; s < n; s++) {
+        scores[s] = has_any ? exp(scores[s] - max) : 0.0;
+        sum += scores[s];
+    }
+    return sum;
+}
+
+/* ---- sdpa ---- */
+
+typedef struct attention {
+    ek_attention sizes;
+    double *scores; /* a row of `keys` for each worker */
+} attention;
+
+/* The product of a query and a key. */
+static double multiply(const ek_attention *a, int64_t query, int64_t key)
+{
+    double sum = 0.0;
+    for (int64_t d = 0; d < a->depth; d++) {
+        sum += ek_get(&a->call->in[0], query * a->depth + d) *
+               ek_get(&a->call->in[1], key * a->depth + d);
+    }
+    return sum;
+}
+
+static void attend(void *self, int64_t row, int64_t worker)
+{
+    const attention *whole = self;
+    const ek_attention *a = &whole->sizes;
+    const int64_t t = row % a->queries;
+    const int64_t head = row / a->queries % a->heads;
+    const int64_t batch = row / a->queries / a->heads;
+    const int64_t first = (batch * a->groups + head / (a->heads / a->groups)) * a->keys;
+    double *scores = whole->scores + worker * a->keys;
+    for (int64_t s = 0; s < a->keys; s++) {
+        scores[s] = ek_attention_score(a, batch, head, t, s, multiply(a, row, first + s));
+    }
+    const double sum = ek_attention_soften(scores, a->keys);
+    for (int64_t e = 0; e < a->width; e++) {
+        double v = 0.0;
+        for (int64_t s = 0; s < a->keys; s++) {
+            /* A key with no weight counts nothing, whatever its value. */
+            v += scores[s] == 0.0 ? 0.0
+                                  : scores[s] * ek_get(&a->call->in[2], (first + s) * a->width + e);
+        }
+        ek_put(&a->call->out[0], row * a->width + e, sum == 0.0 ? 0.0 : v / sum);
+    }
+}
+
+stator_status ek_sdpa(const ek_call *call, stator_diag **err)
+{
+    attention a;
+    ST_TRY(ek_attention_init(&a.sizes, call, 3, err));
+    const int64_t n_rows = a.sizes.batch * a.sizes.heads * a.sizes.queries;
     const int64_t workers = ek_worker_count(call, n_rows);
-    ST_TRY(EK_SCRATCH(call, a.scores, workers * a.keys + 1, err));
+    ST_TRY(EK_SCRATCH(call, a.scores, workers * a.sizes.keys + 1, err));
     ek_workers(call, workers, n_rows, attend, &a);
     return STATOR_OK;
 }

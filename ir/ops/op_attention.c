@@ -20,10 +20,30 @@ static stator_status check_mask(const st_infer *in, uint32_t at, const stator_re
     return STATOR_OK;
 }
 
+/* is_causal and finite, which both ops have at the same places, are no or yes: a kernel may ask for
+ * 0 or for 1. */
+static stator_status check_switches(const st_infer *in)
+{
+    _Static_assert((int)STATOR_sdpa_is_causal == (int)STATOR_sdpa_gradient_is_causal &&
+                       (int)STATOR_sdpa_finite == (int)STATOR_sdpa_gradient_finite,
+                   "sdpa and its gradient have the same attributes");
+    static const struct {
+        const char *name;
+        uint32_t place;
+    } switches[] = {{"is_causal", STATOR_sdpa_is_causal}, {"finite", STATOR_sdpa_finite}};
+    for (uint32_t i = 0; i < sizeof switches / sizeof *switches; i++) {
+        const int64_t value = st_in_int(in, switches[i].place);
+        ST_IN_FAIL_IF(value != 0 && value != 1, in, "%s is %lld, expected 0 or 1", switches[i].name,
+                      (long long)value);
+    }
+    return STATOR_OK;
+}
+
 /* q, k and v, and the mask, which is operand `mask`. */
 static stator_status check_attention(st_infer *in, uint32_t mask)
 {
     int64_t heads, groups;
+    ST_TRY(check_switches(in));
     for (uint32_t k = 0; k < 3; k++) {
         ST_TRY(st_in_rank_is(in, k, 4, 4));
         ST_TRY(st_in_class_is(in, k, 1u << STATOR_CLASS_FLOAT, "a float dtype"));

@@ -323,9 +323,11 @@ static void differentiate(tape *t, stator_ref node, const visit *v, uint32_t dep
         (library_op != NULL && library_op->gradient != NULL)) {
         through_function(t, v);
     } else if (uses_program(t, node, v)) {
+        const st_build_mark before = st_build_here(t->e.b);
         run_program(t, v);
         if (t->e.status == STATOR_OK && !has_wanted(t, v)) {
             drop_gradients(v);
+            st_build_rollback(t->e.b, before); /* nobody reads what the program wrote */
             through_decomposition(t, v, depth);
         }
     } else if ((v->op->desc.flags & STATOR_OP_COMPOSITE) != 0) {

@@ -362,23 +362,27 @@ static void constrain_argmax(finder *f)
     }
 }
 
-/* q[B,H,T,D], k[B,G,S,D], v[B,G,S,E], of the gradient dy[B,H,T,E], the mask, which is operand
- * mask_at, to [B,H,T,S]. */
+typedef struct equal_sizes { /* of operand k along `axis`, and of operand `of` along `at` */
+    uint8_t k, axis, of, at;
+} equal_sizes;
+
+static void constrain_equal_sizes(finder *f, const equal_sizes *equal, size_t n, const char *what)
+{
+    for (size_t i = 0; i < n; i++) {
+        constrain_equal(f, operand_of(f, equal[i].k)->dims[equal[i].axis],
+                        operand_of(f, equal[i].of)->dims[equal[i].at], what);
+    }
+}
+
+/* q[B,H,T,D], k[B,G,S,D], v[B,G,S,E]; the mask, which is operand mask_at, to [B,H,T,S]. */
 static void constrain_attention(finder *f, uint32_t mask_at)
 {
-    static const struct {
-        uint8_t k, axis, of, at;
-    } equal[] = {{1, 0, 0, 0}, {2, 0, 0, 0}, {2, 1, 1, 1}, {2, 2, 1, 2}, {1, 3, 0, 3},
-                 {3, 0, 0, 0}, {3, 1, 0, 1}, {3, 2, 0, 2}, {3, 3, 2, 3}};
-    const size_t n_equal = mask_at == 4 ? 9 : 5;
+    static const equal_sizes equal[] = {
+        {1, 0, 0, 0}, {2, 0, 0, 0}, {2, 1, 1, 1}, {2, 2, 1, 2}, {1, 3, 0, 3}};
     const cg_value *mask = operand_of(f, mask_at);
     const uint32_t *q = operand_of(f, 0)->dims;
     const uint32_t scores[4] = {q[0], q[1], q[2], operand_of(f, 1)->dims[2]};
-    for (size_t i = 0; i < n_equal; i++) {
-        constrain_equal(f, operand_of(f, equal[i].k)->dims[equal[i].axis],
-                        operand_of(f, equal[i].of)->dims[equal[i].at],
-                        mask_at == 4 ? "sizes of q, k, v and dy" : "sizes of q, k and v");
-    }
+    constrain_equal_sizes(f, equal, sizeof equal / sizeof *equal, "sizes of q, k and v");
     for (uint32_t a = 0; mask && a < mask->rank; a++) {
         constrain_fit(f, mask_at, a, mask->dims[a], scores[a + 4u - mask->rank]);
     }
@@ -389,9 +393,12 @@ static void constrain_sdpa(finder *f)
     constrain_attention(f, 3);
 }
 
+/* And of dy[B,H,T,E]. */
 static void constrain_sdpa_gradient(finder *f)
 {
+    static const equal_sizes equal[] = {{3, 0, 0, 0}, {3, 1, 0, 1}, {3, 2, 0, 2}, {3, 3, 2, 3}};
     constrain_attention(f, 4);
+    constrain_equal_sizes(f, equal, sizeof equal / sizeof *equal, "sizes of q, v and dy");
 }
 
 /* Rows of x are channels times block, columns as many as blocks fit into the image. */

@@ -20,9 +20,8 @@
  *   + mask[b, h, t, s]. A key with p = 0 counts nothing; a row that attends to nothing is 0.
  * - gradient of sdpa: with dp[s] = sum over e of dy[b, h, t, e] * v[b, g, s, e] and ds[s] = p[s] *
  *   (dp[s] - sum over s of p[s] * dp[s]), out[b, h, t, d] = scale * sum over s of ds[s] *
- *   y[b, g, s, d]; over the rows t of the heads h of a group, dk[b, g, s, d] = scale * sum of ds[s]
- * *
- *   x[b, h, t, d] and dv[b, g, s, e] = sum of p[s] * dy[b, h, t, e].
+ *   y[b, g, s, d]; over the rows t of the heads h of a group, dv[b, g, s, e] = sum of p[s] *
+ *   dy[b, h, t, e] and dk[b, g, s, d] = scale * (sum of ds[s] * x[b, h, t, d]).
  * - order: along one axis of x, the first `take` elements in order (NaN the largest, of equal
  *   elements the lower index first) and their indices.
  * - cumulate: along one axis of x, the sum (or product) of each element and those before it.

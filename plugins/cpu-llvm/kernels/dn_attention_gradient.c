@@ -13,9 +13,10 @@
  *
  * A block has the whole rows, so that neither the logarithm of their sums nor the result of the
  * forward part is kept: the largest score, the sum and the sum of p * dp are there when they are
- * needed. With more keys a block has fewer rows, and takes no more scratch than the sums dk and dv
- * do. Rows are those of all heads that share k and v, and a thread has all of them, so that sums
- * have one order on any number of threads. Method: Dao et al., FlashAttention, 2022. */
+ * needed. With more keys a block has fewer rows: p and dp take BLOCK_BYTES at most, and with
+ * ROWS_MIN rows some 64 bytes a key, of which the sums dk and dv take 256 or more. Rows are those
+ * of all heads that share k and v, and a thread has all of them, so that sums have one order on any
+ * number of threads. Method: Dao et al., FlashAttention, 2022. */
 #include "plugins/cpu-llvm/kernels/dn.h"
 #include "plugins/cpu-llvm/kernels/dn_attention.h"
 

@@ -306,11 +306,16 @@ static void tuning_deinit(tuning *t)
     bench_deinit(t->op, &t->memory);
 }
 
-static bool is_large(const dn_op *op, const dn_sizes *s, int64_t *out_macs)
+static int64_t macs_of(const dn_op *op, const dn_sizes *s)
 {
-    int64_t elements = 0;
-    dn_work(&op->contraction, s, &elements, out_macs);
-    return *out_macs > MACS_MAX && !(op->lib->flags & DNNL_TUNE_ALL);
+    int64_t elements = 0, macs = 0;
+    dn_work(&op->contraction, s, &elements, &macs);
+    return macs;
+}
+
+static bool is_large(const dn_op *op, int64_t macs)
+{
+    return macs > MACS_MAX && !(op->lib->flags & DNNL_TUNE_ALL);
 }
 
 /* The sizes of a part of a large contraction that is enough to tell which way is the fastest: some
@@ -319,8 +324,8 @@ static bool is_large(const dn_op *op, const dn_sizes *s, int64_t *out_macs)
 static dn_sizes part_of(const dn_op *op, const dn_sizes *s)
 {
     dn_sizes part = *s;
-    int64_t macs = 0;
-    if (!is_large(op, s, &macs)) {
+    const int64_t macs = macs_of(op, s);
+    if (!is_large(op, macs)) {
         return part;
     }
     const int64_t times = macs / MACS_MAX + 1;
@@ -440,10 +445,9 @@ dn_candidate dn_tune(dn_op *op, const dn_sizes *sizes, const dn_candidate *guess
     if (has_kin && kin.is_winograd && can_be(op, sizes, &winograd)) {
         return winograd;
     }
-    int64_t macs = 0;
     const dn_sizes part = part_of(op, sizes);
     tuning t = {.op = op, .sizes = &part, .times = is_thorough ? TIMES_ALL : 1u};
-    t.is_large = is_large(op, sizes, &macs);
+    t.is_large = is_large(op, macs_of(op, sizes));
     collect(&t, guessed, may_win && !has_kin);
     if (t.n > 1) {
         measure(&t);

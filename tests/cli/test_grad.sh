@@ -302,6 +302,10 @@ grep -q '= sdpa(%q, %k, %v, %m)' attended.stir || fail "no attention: $(cat atte
 grep -q '= sdpa_gradient(%q, %k, %v, %tangent_y, %m)' attended.stir || fail "no gradient of attention: $(cat attended.stir)"
 grep -q 'softmax(\|f32\[2, 4, 3, 5\]' attended.stir && fail "scores are kept: $(cat attended.stir)"
 all_agree attended.stir
+for threads in 1 2; do
+    ok run attended.stir --random 6 --backend eager --threads $threads --save $threads.npz
+done
+cmp 1.npz 2.npz || fail "the gradient of attention has other bits on two threads"
 ok grad attention.stir --wrt k -o keys.stir # what nobody reads takes the kernel from no library
 case " $backends " in
 *" inductor-cpu "*)
@@ -314,6 +318,22 @@ esac
 ok grad attention.stir --wrt q,m # a mask's gradient needs the scores
 grep -q 'sdpa_gradient' out && fail "a mask has no gradient by sdpa_gradient: $(cat out)"
 says 0 ' nodes checked, 0 gradients are off' grad attention.stir --wrt q,k,v,m --check
+
+# ---- values that are not finite blame no rule ----
+
+cat >nan.stir <<'END'
+stir 1
+graph @main(%x: f32[2, 3]) {
+  %c = constant {value = f32[3, 2] {1, nan, 2, 1, 3, 1}}
+  %y = matmul(%x, %c) @"/product":MatMul
+  %z = tanh(%y) @"/tanh":Tanh
+  return z: %z
+}
+END
+says 0 'node /product has operands or results that are not finite: its gradient to its operand x was not compared' grad nan.stir --check
+says 0 '2 nodes checked, 0 gradients are off; 1 gradients were not compared, for values are not finite' grad nan.stir --check
+says 0 '"operand":	"x"' grad nan.stir --check --json
+grep -q '"wrong":	\[\]' out || fail "a rule is wrong where values are not finite: $(cat out)"
 
 # ---- what is refused ----
 

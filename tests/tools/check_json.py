@@ -301,7 +301,7 @@ def lists(w):
     w.facts({"file": str, "format": {"dot"}, "assumed": TEXT_OR_NULL}, 0, "draw", "digits.onnx", "-o",
             output + ".dot")
     graph = {"joint": {"nodes": int, "forward": int, "backward": int}, "recomputed": int, "capped": bool, "wrong": [OFF],
-             "saved": [{"name": str, "bytes": (int, None)}], "assumed": TEXT_OR_NULL}
+             "undecided": [OFF], "saved": [{"name": str, "bytes": (int, None)}], "assumed": TEXT_OR_NULL}
     w.facts(dict(graph, text=str, checked=None, unchecked=None), 0, "grad", "digits.onnx")
     w.facts(dict(graph, checked=int, unchecked=int), 0, "grad", "digits.onnx", "--check")
     w.facts(dict(graph, file=str, checked=None, unchecked=None), 0, "grad", "digits.onnx", "-o", output + ".stirb")

@@ -138,30 +138,45 @@ static void add_check(const grad *c, cJSON *root)
     cJSON_AddItemToObject(root, "unchecked",
                           c->check ? cJSON_CreateNumber(r->unchecked) : cJSON_CreateNull());
     cJSON *wrong = cJSON_AddArrayToObject(root, "wrong");
+    cJSON *undecided = cJSON_AddArrayToObject(root, "undecided");
     for (uint32_t k = 0; k < r->n_wrong; k++) {
         cJSON *entry = cJSON_CreateObject();
         cJSON_AddStringToObject(entry, "node", r->wrong[k].node);
         cJSON_AddStringToObject(entry, "operand", r->wrong[k].operand);
         cJSON_AddItemToObject(entry, "got", cli_json_number(r->wrong[k].got));
         cJSON_AddItemToObject(entry, "want", cli_json_number(r->wrong[k].want));
-        cJSON_AddItemToArray(wrong, entry);
+        cJSON_AddItemToArray(r->wrong[k].is_undecided ? undecided : wrong, entry);
+    }
+}
+
+static void print_entry(const grad_wrong *wrong)
+{
+    char node[CLI_CLEAN_BYTES];
+    if (wrong->is_undecided) {
+        (void)printf("node %s has operands or results that are not finite: its gradient to its "
+                     "operand %s was not compared\n",
+                     cli_clean(wrong->node, node), wrong->operand);
+    } else {
+        (void)printf("the gradient of node %s to its operand %s is %.9g along a direction, "
+                     "differences give %.9g\n",
+                     cli_clean(wrong->node, node), wrong->operand, wrong->got, wrong->want);
     }
 }
 
 static void print_check(const grad *c)
 {
     const grad_report *r = &c->report;
+    const uint32_t n_off = r->n_wrong - r->n_undecided;
     for (uint32_t k = 0; k < r->n_wrong; k++) {
-        char node[CLI_CLEAN_BYTES];
-        (void)printf("the gradient of node %s to its operand %s is %.9g along a direction, "
-                     "differences give %.9g\n",
-                     cli_clean(r->wrong[k].node, node), r->wrong[k].operand, r->wrong[k].got,
-                     r->wrong[k].want);
+        print_entry(&r->wrong[k]);
     }
-    if (r->n_wrong > 0 && r->repro != NULL) {
+    if (n_off > 0 && r->repro != NULL) {
         (void)printf("  repeat: sh %s/repeat.sh\n", r->repro);
     }
-    (void)printf("%u nodes checked, %u gradients are off", r->checked, r->n_wrong);
+    (void)printf("%u nodes checked, %u gradients are off", r->checked, n_off);
+    if (r->n_undecided != 0) {
+        (void)printf("; %u gradients were not compared, for values are not finite", r->n_undecided);
+    }
     if (r->unchecked != 0) {
         (void)printf("; %u nodes were not checked, for they do not work in f64", r->unchecked);
     }
@@ -244,7 +259,7 @@ static cli_status run_grad(grad *c)
     } else if (c->check) {
         print_check(c);
     }
-    return c->report.n_wrong == 0 ? CLI_OK : CLI_WRONG;
+    return c->report.n_wrong == c->report.n_undecided ? CLI_OK : CLI_WRONG;
 }
 
 /* Is the graph one that there is? */

@@ -12,13 +12,14 @@ typedef struct grad_wrong {
     char node[STATOR_X_PLACE_TEXT];
     char operand[48];
     double got, want;
+    bool is_undecided; /* operands or results are not finite: the rule may be right */
 } grad_wrong;
 
 typedef struct grad_report {
     uint32_t checked;   /* nodes */
     uint32_t unchecked; /* nodes that do not work in f64 */
     grad_wrong *wrong;
-    uint32_t n_wrong;
+    uint32_t n_wrong, n_undecided; /* entries, and those of them that are undecided */
     const char *repro; /* the folder that gets the first node that is wrong; NULL: none does */
 } grad_report;
 

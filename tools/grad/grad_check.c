@@ -10,7 +10,9 @@
  *
  * have to agree. Error of the differences: h^2 times a third derivative and 2^-53 / h of rounding;
  * h = 1e-5 of each element leaves some 1e-10. Where a result bends between x - hd and x + hd (relu
- * at 0) every slope between the two is allowed; results that are not finite have tangent 0. */
+ * at 0) every slope between the two is allowed; results that are not finite have tangent 0. Where
+ * the two disagree, and an element of the operands or results is not finite, neither of them can be
+ * blamed: 0 times it is NaN in sums of the one and not of the other. */
 #include "tools/grad/grad.h"
 
 #include "core/base/check.h"
@@ -355,22 +357,47 @@ static void operand_name(const char *names, uint32_t k, char out[48])
     }
 }
 
+static bool is_finite(const stator_tensor *t)
+{
+    uint64_t i = 0;
+    while (i < count_of(t) && isfinite(f64_of(t)[i])) {
+        i++;
+    }
+    return i == count_of(t);
+}
+
+/* Is every float of the node's operands and results finite, at x and beside it? */
+static bool has_finite_values(const probe *p)
+{
+    bool ok = true;
+    for (uint32_t k = 0; ok && k < p->n_in; k++) {
+        ok = !is_float(p->c->v, p->inputs[k]) || is_finite(p->in[k]);
+    }
+    for (uint32_t k = 0; ok && k < p->n_out; k++) {
+        ok = is_finite(p->out[0][k]) && is_finite(p->out[1][k]) && is_finite(p->out[2][k]);
+    }
+    return ok;
+}
+
+/* The gradient and the differences disagree. */
 static bool note_wrong(const probe *p, uint32_t input, const slope *s)
 {
     grad_report *r = p->c->report;
     grad_wrong *wrong = realloc(r->wrong, (r->n_wrong + 1u) * sizeof *wrong);
     stator_x_place place = {.struct_size = sizeof place};
     uint32_t k = 0;
-    ST_NEED(wrong != NULL &&
-            stator_x_describe(p->c->model, p->row->result_begin, &place) == STATOR_OK);
+    ST_NEED(wrong != NULL);
+    r->wrong = wrong;
+    ST_NEED(stator_x_describe(p->c->model, p->row->result_begin, &place) == STATOR_OK);
     while (stator_operand(p->c->v, p->row, k) != p->inputs[input]) {
         k++;
     }
-    r->wrong = wrong;
-    wrong += r->n_wrong++;
-    *wrong = (grad_wrong){.got = s->got, .want = s->want};
+    wrong += r->n_wrong;
+    *wrong = (grad_wrong){.got = s->got, .want = s->want, .is_undecided = !has_finite_values(p)};
     (void)snprintf(wrong->node, sizeof wrong->node, "%s", place.node);
     operand_name(stator_op_at(p->c->v, p->row->op)->operands, k, wrong->operand);
+    r->n_wrong++;
+    r->n_undecided += wrong->is_undecided;
     return true;
 }
 
@@ -417,11 +444,12 @@ static cli_status check_node(checker *c, stator_ref node)
         c->report->unchecked++;
         return CLI_OK;
     }
-    const uint32_t n_before = c->report->n_wrong;
+    const grad_report *r = c->report;
+    const uint32_t n_before = r->n_wrong - r->n_undecided;
     const bool ok = make_models(&p, node) == STATOR_OK && check_operands(&p);
     c->report->checked++;
     cli_status status = ok ? CLI_OK : cli_fail_ctx(c->g->ctx, c->g->common.json);
-    if (ok && n_before == 0 && c->report->n_wrong > 0 && c->report->repro != NULL) {
+    if (ok && n_before == 0 && r->n_wrong > r->n_undecided && r->repro != NULL) {
         status = grad_write_repro(c->g, p.plain, p.in, c->report->repro);
     }
     for (uint32_t at = 0; at < 3; at++) {

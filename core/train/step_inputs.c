@@ -50,19 +50,24 @@ static bool is_taken(const st_train_step *s, const char *name)
     return string != 0 && (st_map_get(&s->names, string) != 0 || st_build_has_input(s->e.b, name));
 }
 
-void st_step_free_name(const st_train_step *s, char *name, size_t room)
+const char *st_step_free_name(st_train_step *s, const char *prefix, const char *name)
 {
-    while (is_taken(s, name) && strlen(name) < room - 1u) {
-        (void)strcat(name, "_");
+    st_str text;
+    st_str_init(&text, s->module->mem);
+    st_str_addf(&text, "%s%s", prefix, name);
+    while (st_str_ok(&text) && is_taken(s, text.data)) {
+        st_str_add(&text, "_");
     }
+    const uint32_t string = st_str_ok(&text) ? st_module_string(s->module, text.data, text.len) : 0;
+    st_str_deinit(&text);
+    stator_emit_check(&s->e, string != 0 ? STATOR_OK : st_fail_oom(s->e.err));
+    return st_module_str(s->module, string);
 }
 
 stator_ref st_step_input(st_train_step *s, enum stator_train_role role, const char *name,
                          stator_dtype dtype, uint32_t rank, const stator_ref *dims)
 {
-    char free_name[280];
-    (void)snprintf(free_name, sizeof free_name, "%.256s", name);
-    st_step_free_name(s, free_name, sizeof free_name);
+    const char *free_name = st_step_free_name(s, "", name);
     const stator_ref type = st_module_type(s->module, dtype, rank, dims);
     if (!stator_emit_check(&s->e, type != 0 ? STATOR_OK : st_fail_oom(s->e.err))) {
         return 0;
@@ -79,7 +84,7 @@ static void add_states(st_train_step *s, uint32_t k)
     const stator_dtype dtype = stator_emit_dtype(&s->e, s->xs[k]);
     const char *p = s->optimizer->state;
     for (uint32_t i = 0; p != NULL && *p != '\0' && i < ST_STEP_STATES_MAX; i++) {
-        char item[64], name[272];
+        char item[64], prefix[72];
         p += strspn(p, ", ");
         const size_t n = strcspn(p, ",");
         (void)snprintf(item, sizeof item, "%.*s", (int)n, p);
@@ -89,10 +94,10 @@ static void add_states(st_train_step *s, uint32_t k)
             *option++ = '\0';
         }
         if (option == NULL || st_optim_is_on(&s->values, option)) {
-            (void)snprintf(name, sizeof name, "%s_%.200s", item,
-                           st_step_value_name(s, s->trained[k]));
+            (void)snprintf(prefix, sizeof prefix, "%s_", item);
             s->states[k * ST_STEP_STATES_MAX + i] =
-                st_step_input(s, STATOR_ROLE_STATE, name,
+                st_step_input(s, STATOR_ROLE_STATE,
+                              st_step_free_name(s, prefix, st_step_value_name(s, s->trained[k])),
                               dtype == STATOR_F64 ? STATOR_F64 : STATOR_F32, rank, dims);
         }
     }
@@ -131,10 +136,9 @@ static bool is_random(const st_train_step *s)
 static void add_sum(st_train_step *s, uint32_t k)
 {
     stator_ref dims[STATOR_RANK_MAX];
-    char name[272];
     const uint32_t rank = stator_emit_dims(&s->e, s->xs[k], dims);
     const bool is_f64 = stator_emit_dtype(&s->e, s->xs[k]) == STATOR_F64;
-    (void)snprintf(name, sizeof name, "sum_%.256s", st_step_value_name(s, s->trained[k]));
+    const char *name = st_step_free_name(s, "sum_", st_step_value_name(s, s->trained[k]));
     s->sums[k] =
         st_step_input(s, STATOR_ROLE_SUM, name, is_f64 ? STATOR_F64 : STATOR_F32, rank, dims);
 }

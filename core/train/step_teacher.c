@@ -14,10 +14,7 @@
 #include "core/train/train_step.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
-
-#define NAME_BYTES 272u
 
 /* ---- the teacher's graph ---- */
 
@@ -268,13 +265,11 @@ void st_step_add_teacher_params(st_train_step *s)
 {
     for (stator_ref i = 1;
          s->teacher != NULL && s->e.status == STATOR_OK && i <= s->teacher->root->n_inputs; i++) {
-        char name[NAME_BYTES];
         if (is_data(st_graph_view(s->teacher->root), i)) {
             s->linker.map[i] = s->map[s->linker.map[i]];
             continue;
         }
-        (void)snprintf(name, sizeof name, "teacher_%.256s", taught_name(s, i));
-        st_step_free_name(s, name, sizeof name);
+        const char *name = st_step_free_name(s, "teacher_", taught_name(s, i));
         stator_emit_check(&s->e, st_linker_add_param(&s->linker, s->e.b, i, name, s->e.err));
     }
 }

@@ -88,9 +88,9 @@ stator_status st_step_choose_inputs(st_train_step *s, stator_diag **err);
 void st_step_add_data(st_train_step *s);
 /* What is trained comes behind the data. */
 void st_step_add_state(st_train_step *s);
-/* Puts `_` at the end of the name, an array of `room` bytes, as long as an input of the step, or of
- * the model, has it. */
-void st_step_free_name(const st_train_step *s, char *name, size_t room);
+/* Both in a row, with `_` at the end as long as an input of the step, or of the model, has that
+ * name. The text is the module's; "" after a failure. */
+const char *st_step_free_name(st_train_step *s, const char *prefix, const char *name);
 /* An input under a name that is free. */
 stator_ref st_step_input(st_train_step *s, enum stator_train_role role, const char *name,
                          stator_dtype dtype, uint32_t rank, const stator_ref *dims);

@@ -99,6 +99,18 @@ done
 cmp <(sed 's/,"ms":.*//' batch_norm_train.stir.jsonl) <(sed 's/,"ms":.*//' batch_norm.stir.jsonl) ||
     fail "a teacher normalises by the batch"
 
+# Names of any length are whole: two that differ at their ends are two.
+long=$(printf 'w%.0s' {1..300})
+for model in teacher line; do
+    sed "s/\"w\": /\"${long}_a\": /; s/\"b\": /\"${long}_b\": /" $model.stir >long_$model.stir
+done
+says 0 '3 steps: loss' train long_line.stir --teacher long_teacher.stir --teacher-loss mse --data points.npz --batch 8 --optimizer adamw
+"$STATOR" train long_line.stir --teacher long_teacher.stir --teacher-loss mse --data points.npz --batch 8 --optimizer adamw \
+    --write-step long.stir || fail "no step with long names"
+for name in teacher_"$long"_{a,b} exp_avg_"$long"_{a,b}; do
+    grep -q "%$name: " long.stir || fail "the step has no input $name"
+done
+
 # ---- checkpoints ----
 
 go=("${both[@]}" --data line.npz --checkpoint ck)
@@ -116,6 +128,26 @@ soft=("${alone[@]}" --teacher norm.onnx --teacher-loss kl_div --data points.npz 
 says 0 '3 steps' "${soft[@]}" --opt temperature=1 # what it is unless given
 says 0 '6 steps' "${soft[@]}" --epochs 2 --resume
 says 3 'option temperature is 1 there and 2 here' "${soft[@]}" --opt temperature=2 --epochs 3 --resume
+# A checkpoint of a build that wrote "none" where a temperature was not given.
+python3 - <<'END' || fail "the checkpoint was not changed"
+import json
+import zipfile
+from npy import write
+
+arrays = {i.filename: zipfile.ZipFile("soft/checkpoint.npz").read(i) for i in zipfile.ZipFile("soft/checkpoint.npz").infolist()}
+word = arrays["run/identity.npy"]
+said = json.loads(word[word.index(b"\n") + 1:])
+assert said["options"]["temperature"] == 1, said
+said["options"]["temperature"] = "none"
+text = json.dumps(said).encode()
+write("identity.npy", "|u1", (len(text),), text)
+arrays["run/identity.npy"] = open("identity.npy", "rb").read()
+with zipfile.ZipFile("soft/checkpoint.npz", "w") as z:
+    for key, value in arrays.items():
+        z.writestr(key, value)
+END
+says 3 'option temperature is 1 there and 2 here' "${soft[@]}" --opt temperature=2 --epochs 3 --resume
+says 0 '9 steps' "${soft[@]}" --epochs 3 --resume
 says 3 'teacher_output is "" there and "line" here' "${go[@]}" --teacher-output line --epochs 3 --resume
 
 # ---- refused ----

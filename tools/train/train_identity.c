@@ -198,10 +198,12 @@ static const char *teacher_loss(const train_settings *s)
 }
 
 /* Beside a teacher a temperature that is not given is 1, but in a loss of the model's own. */
-static void set_temperature(cJSON *options)
+static void set_temperature(const train_settings *s, cJSON *options)
 {
     const cJSON *temperature = cJSON_GetObjectItemCaseSensitive(options, TEMPERATURE);
-    if (cJSON_IsString(temperature)) {
+    const bool is_taught = s->teacher != NULL && (s->options.loss == NULL ||
+                                                  strcmp(s->options.loss, teacher_loss(s)) != 0);
+    if (is_taught && cJSON_IsString(temperature)) {
         cJSON_ReplaceItemInObjectCaseSensitive(options, TEMPERATURE, cli_json_number(1));
     }
 }
@@ -232,9 +234,7 @@ static void add_options(const train *t, cJSON *object)
             }
         }
     }
-    if (is_taught && (s->options.loss == NULL || strcmp(s->options.loss, teacher_loss(s)) != 0)) {
-        set_temperature(options);
-    }
+    set_temperature(s, options);
 }
 
 /* ---- the whole ---- */
@@ -351,10 +351,14 @@ static cli_status compare_all(const train *t, const cJSON *there, const cJSON *h
     return CLI_OK;
 }
 
+/* Older builds wrote "none" for a temperature that was not given, which counted as 1 then, too. */
 cli_status train_compare_identity(const train *t, const cJSON *there)
 {
     cJSON *here = train_identity(t);
-    const cli_status status = here != NULL ? compare_all(t, there, here, "") : CLI_FAILED;
+    cJSON *known = cJSON_Duplicate(there, 1);
+    set_temperature(t->settings, cJSON_GetObjectItemCaseSensitive(known, OPTIONS));
+    const cli_status status = here != NULL ? compare_all(t, known, here, "") : CLI_FAILED;
     cJSON_Delete(here);
+    cJSON_Delete(known);
     return status;
 }

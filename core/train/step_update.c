@@ -1,6 +1,7 @@
 /* Gradients of a training step, and what is made of them: sums of several batches, clipped ones,
  * the rate, new parameters and the optimizer's states. */
 #include "core/base/check.h"
+#include "core/train/joint.h"
 #include "core/train/train_step.h"
 #include "ir/gradient/gradient.h"
 
@@ -53,13 +54,34 @@ static bool reads_trained(st_train_step *s)
     return false;
 }
 
+/* Names the loss, and what the user asked it to read. */
+static void fail_untrained(st_train_step *s)
+{
+    char made[24];
+    const char *output =
+        s->options.output != NULL ? s->options.output : st_joint_output_name(s->v, 0, made);
+    const char *trained = st_step_value_name(s, s->trained[0]);
+    if (s->own_loss != 0) {
+        (void)stator_emit_fail(&s->e, STATOR_INVALID_ARGUMENT,
+                               "the loss reads no parameter that is trained: output '%s' depends "
+                               "on none of the %u, such as '%s'",
+                               s->options.loss, s->n_trained, trained);
+    } else {
+        const st_optim_row *loss = s->loss != NULL ? s->loss : s->teacher_loss;
+        (void)stator_emit_fail(&s->e, STATOR_INVALID_ARGUMENT,
+                               "the loss reads no parameter that is trained: '%s', which %s reads, "
+                               "depends on none of the %u, such as '%s'",
+                               output, loss->name, s->n_trained, trained);
+    }
+}
+
 void st_step_write_gradients(st_train_step *s)
 {
     const stator_ref loss = s->loss_value;
-    ST_FAIL_BY_IF((void)stator_emit_fail, s->e.status == STATOR_OK && !reads_trained(s), &s->e,
-                  STATOR_INVALID_ARGUMENT,
-                  "the loss reads no parameter that is trained: '%s' depends on none of the %u",
-                  st_step_value_name(s, s->own_loss != 0 ? s->own_loss : s->read), s->n_trained);
+    if (s->e.status == STATOR_OK && !reads_trained(s)) {
+        fail_untrained(s);
+        return;
+    }
     st_build_set_origin_ref(
         s->e.b, st_module_origin_backward(
                     s->module, st_module_origin(s->module, "loss", "", NULL, 0), "loss"));

@@ -166,11 +166,16 @@ says 3 '--nan-check looks at steps of one batch' "${fit[@]}" --accumulate 2 --na
 # ---- a loss that no parameter has a part in ----
 
 sed 's/^  return/  %z = neg(%x)\n  return z: %z,/' line.stir >apart.stir
-says 3 "the loss reads no parameter that is trained: 'z' depends on none of the 2" "${fit[@]/line.stir/apart.stir}"
-says 3 "the loss reads no parameter that is trained: 'z' depends on none of the 2" train apart.stir --loss z --data line.npz --batch 8
+apart="the loss reads no parameter that is trained: 'z', which mse reads, depends on none of the 2, such as 'w'"
+says 3 "$apart" "${fit[@]/line.stir/apart.stir}"
+says 3 "the loss reads no parameter that is trained: output 'z' depends on none of the 2, such as 'w'" \
+    train apart.stir --loss z --data line.npz --batch 8
+sed 's/z: %z/answer: %z/' apart.stir >answer.stir # the output's name, not that of the value behind it
+says 3 "${apart/\'z\'/\'answer\'}" "${fit[@]/line.stir/answer.stir}"
+says 3 "output 'answer' depends on none of the 2" train answer.stir --loss answer --data line.npz --batch 8
 says 0 '3 steps: loss' "${fit[@]/line.stir/apart.stir}" --output y
 sed 's/^  return/  %i = cast(%y) {dtype = i64}\n  %z = cast(%i) {dtype = f32}\n  return z: %z,/' line.stir >whole.stir
-says 3 "the loss reads no parameter that is trained: 'z' depends on none of the 2" "${fit[@]/line.stir/whole.stir}"
+says 3 "$apart" "${fit[@]/line.stir/whole.stir}"
 python3 - <<'END' || fail "the data were not made"
 from line_data import archive, floats, t, x
 archive("unknown.npz", x=x, target=("<f4", (20, 1), floats(*[-float("nan")] * 20)))

@@ -258,7 +258,8 @@ static stator_status differentiate_module(st_module *module,
                                           stator_diag **err)
 {
     stator_builder *b = NULL;
-    ST_TRY(st_joint_prepare(module, NULL, NULL, err));
+    const st_joint_wishes nothing = {.is_normal = false};
+    ST_TRY(st_joint_prepare(module, &nothing, err));
     joint j = {.options = *options,
                .module = module,
                .from = module->root,

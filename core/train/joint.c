@@ -124,31 +124,90 @@ static uint32_t count_attention(const stator_graph *graph)
     return n;
 }
 
+/* A value inside that `read` names becomes an output of that name, behind the model's own, so that
+ * no pass does away with it. */
+static stator_status keep_read(st_module *module, const char *read, stator_diag **err)
+{
+    uint32_t k = 0;
+    const stator_graph *from = module->root;
+    const stator_graph_view *v = st_graph_view(from);
+    const stator_ref value = read != NULL ? st_joint_find_value(from, read) : 0;
+    if (value == 0 || st_joint_find_output(from, read, &k, NULL) == STATOR_OK) {
+        return STATOR_OK;
+    }
+    stator_builder *b = NULL;
+    stator_ref *map = st_calloc(module->mem, v->n_values + UINT64_C(1), sizeof *map);
+    stator_status status = map != NULL ? STATOR_OK : st_fail_oom(err);
+    ST_THEN(status, st_builder_create(module, stator_string_at(v, v->name), &b, err));
+    ST_THEN(status, st_build_clone_inputs(b, from, map, err));
+    ST_THEN(status, v->n_nodes != 0 ? st_build_clone(b, from, 1, v->n_nodes, map, err) : STATOR_OK);
+    ST_THEN(status, st_build_clone_outputs(b, from, map, err));
+    ST_THEN(status, st_build_output(b, read, map[value], err));
+    st_free(module->mem, map);
+    if (status != STATOR_OK && b != NULL) {
+        st_builder_abort(b);
+    }
+    return status == STATOR_OK ? st_builder_finish(b, &module->root, err) : status;
+}
+
+/* The place of fuel: a call that is a checkpoint is not written out before its gradient is, which
+ * computes it again. */
+static int32_t leaves_checkpoints(void *self, uint32_t kind, const char *rule, stator_ref node)
+{
+    const stator_graph *const *asked = self;
+    const stator_attr_row *attr = st_graph_attr(*asked, node, "checkpoint");
+    (void)kind;
+    (void)rule;
+    return attr == NULL || attr->i == 0;
+}
+
+static void note_asked(void *self, const stator_graph *graph)
+{
+    const stator_graph **asked = self;
+    *asked = graph;
+}
+
+/* The graph in its normal form. */
+static stator_status normalise(st_module *module, stator_graph **out, stator_diag **err)
+{
+    const stator_graph *asked = module->root;
+    const st_pass_ctx ctx = {.mem = module->mem,
+                             .may_apply = leaves_checkpoints,
+                             .fuel_self = &asked,
+                             .about = note_asked};
+    return st_pass_run(st_pass_find("canonicalize"), &ctx, module->root, out, err);
+}
+
 /* Attention that is written out becomes one node, whose gradient keeps q, k and v and no
- * probabilities. A graph that has none, or loses the value `read` on the way, stays as it is. */
-static stator_status find_attention(st_module *module, const char *read, stator_diag **err)
+ * probabilities. *out_plain is the graph in its normal form, in which attention is looked for; a
+ * graph that has none is that, or stays as it is. */
+static stator_status find_attention(st_module *module, bool is_normal, stator_graph **out_plain,
+                                    stator_diag **err)
 {
     const st_pass_ctx ctx = {.mem = module->mem, .keep = keeps_attention};
     stator_graph *const whole = module->root;
     stator_graph *plain = NULL, *found = NULL;
-    ST_TRY(st_pass_run(st_pass_find("canonicalize"), &ctx, whole, &plain, err));
+    ST_TRY(normalise(module, &plain, err));
     ST_TRY(st_pass_run(st_pass_find("recompose"), &ctx, plain, &found, err));
-    const bool is_found = count_attention(found) > count_attention(plain) &&
-                          (read == NULL || st_joint_find_value(found, read) != 0);
-    module->root = is_found ? found : whole; /* a pass leaves what it wrote there */
+    const bool is_found = count_attention(found) > count_attention(plain);
+    module->root = is_found ? found : is_normal ? plain : whole; /* a pass leaves what it wrote */
+    *out_plain = plain;
     return STATOR_OK;
 }
 
-stator_status st_joint_prepare(st_module *module, const char *autocast, const char *read,
-                               stator_diag **err)
+stator_status st_joint_prepare(st_module *module, const st_joint_wishes *wishes, stator_diag **err)
 {
     const st_pass_ctx ctx = {.mem = module->mem};
+    stator_graph *plain = NULL;
     ST_TRY(st_pass_run(st_pass_find("functionalize"), &ctx, module->root, &module->root, err));
-    ST_TRY(find_attention(module, read, err));
-    if (autocast != NULL) {
-        ST_TRY(st_pass_run(st_pass_find(autocast), &ctx, module->root, &module->root, err));
+    ST_TRY(keep_read(module, wishes->read, err));
+    ST_TRY(find_attention(module, wishes->is_normal, &plain, err));
+    if (wishes->autocast != NULL) {
+        ST_TRY(st_pass_run(st_pass_find(wishes->autocast), &ctx, module->root, &module->root, err));
     }
-    return st_pass_run(st_pass_find("autodiff"), &ctx, module->root, &module->root, err);
+    ST_TRY(st_pass_run(st_pass_find("autodiff"), &ctx, module->root, &module->root, err));
+    return !wishes->is_normal || module->root == plain ? STATOR_OK
+                                                       : normalise(module, &module->root, err);
 }
 
 static void own_witnesses(stator_graph *root)

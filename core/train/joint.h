@@ -24,11 +24,17 @@ uint32_t st_joint_port_name(stator_builder *b, const char *prefix, const char *n
 /* What is built next is the backward part of what makes this value of `from`. */
 void st_joint_begin_backward(stator_builder *b, const stator_graph *from, stator_ref value);
 
-/* In-place writes become values, attention that is written out one node unless the value of the
- * name `read` (NULL: none) were lost, and gradients that the model asks for are written out; before
- * these the pass `autocast` of this name runs, NULL: none. */
-stator_status st_joint_prepare(st_module *module, const char *autocast, const char *read,
-                               stator_diag **err);
+/* What a graph is to be before it is differentiated. */
+typedef struct st_joint_wishes {
+    const char *autocast; /* this pass runs before gradients are written out; NULL: none */
+    const char *read;     /* an output, or a value inside that has to stay; NULL: none */
+    bool is_normal;       /* in the normal form of `canonicalize`, also without attention */
+} st_joint_wishes;
+
+/* In-place writes become values, attention that is written out one node, and gradients that the
+ * model asks for are written out. A value inside that `read` names is an output of that name then,
+ * behind the model's own; attention around it stays written out. */
+stator_status st_joint_prepare(st_module *module, const st_joint_wishes *wishes, stator_diag **err);
 /* Finishes the builder as the root of its module, without the nodes that nothing needs and as if it
  * had been imported: its values are their own witnesses. `status` is that of building it: one that
  * is not OK is returned. Ends the builder also on failure.

@@ -56,8 +56,7 @@ static void write_outputs(st_train_step *s)
     if (s->rate != 0 && s->schedule != st_optim_find(ST_OPTIM_SCHEDULE, "constant")) {
         stator_emit_output(&s->e, "lr", s->rate);
     }
-    for (uint32_t k = 0; (s->options.flags & STATOR_TRAIN_OUTPUTS) != 0 && k < s->v->n_outputs;
-         k++) {
+    for (uint32_t k = 0; (s->options.flags & STATOR_TRAIN_OUTPUTS) != 0 && k < s->n_outputs; k++) {
         char made[24];
         const char *name = st_joint_output_name(s->v, k, made);
         const bool is_taken = strcmp(name, "loss") == 0 || strcmp(name, "lr") == 0;
@@ -128,16 +127,13 @@ static stator_status as_for_inference(st_module *module, stator_diag **err)
 }
 
 /* A backend's rules meet the forward part again; what they would make of it alone, such as one
- * norm of an exporter's reshapes, is differentiated as that. A value inside that `output` names
- * stays. */
+ * norm of an exporter's reshapes, is differentiated as that. */
 static stator_status prepare(st_module *module, const stator_train_options *options,
                              const char *output, stator_diag **err)
 {
-    const st_pass_ctx ctx = {.mem = module->mem};
-    ST_TRY(st_joint_prepare(module, autocast_pass(options), output, err));
-    return output != NULL
-               ? STATOR_OK
-               : st_pass_run(st_pass_find("canonicalize"), &ctx, module->root, &module->root, err);
+    const st_joint_wishes wishes = {
+        .autocast = autocast_pass(options), .read = output, .is_normal = true};
+    return st_joint_prepare(module, &wishes, err);
 }
 
 /* A name of the file that no value of the graph has becomes that of the value which stands for it,
@@ -179,8 +175,10 @@ static stator_status make_step(st_module *module, const stator_train_options *op
     if ((options->flags & STATOR_TRAIN_INFERENCE) != 0) {
         ST_TRY(as_for_inference(module, err));
     }
+    const uint32_t n_outputs = st_graph_view(module->root)->n_outputs;
     ST_TRY(prepare(module, options, options->output, err));
     st_train_step s = {.options = *options,
+                       .n_outputs = n_outputs,
                        .module = module,
                        .from = module->root,
                        .v = st_graph_view(module->root)};

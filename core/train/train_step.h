@@ -44,6 +44,7 @@ typedef struct st_train_step {
     stator_ref *grads;       /* of these */
     stator_ref *states;      /* ST_STEP_STATES_MAX for each; 0: none */
     stator_ref *sums;        /* gradients of the batches before, for each; 0: none */
+    uint32_t n_outputs;      /* the model's own of `from` */
     uint32_t n_trained;
     stator_ref target, lr, batches, seed, count; /* inputs of the step; 0: none */
     stator_ref loss_value, rate, t;

@@ -658,7 +658,8 @@ int main(void)
     CHECK(random_loss(ctx, 3, 0) != random_loss(ctx, 3, 1));
     expect_statistics(ctx);
     CHECK(axes_of_norm(ctx, NULL) == 4);
-    CHECK(axes_of_norm(ctx, "q") == 3); /* a value that is named stays as it is */
+    CHECK(axes_of_norm(ctx, "q") == 4); /* a value that is named is kept beside the normal form */
+    CHECK(axes_of_norm(ctx, "n") == 3); /* and one within it stands in its way */
     expect_refusals(ctx, model);
     expect_table(ctx);
     expect_roles(ctx);

@@ -163,6 +163,67 @@ assert all(abs(a - b) <= 1e-12 for a, b in zip(one, two)), (one, two)
 END
 says 3 '--nan-check looks at steps of one batch' "${fit[@]}" --accumulate 2 --nan-check
 
+# ---- what the loss reads stays, and attention beside it is found ----
+
+cat >attention.stir <<'END'
+stir 1
+sym N in [1, 1000]
+graph @main(%x: f32[N, 2, 3, 4], param %w "w": f32[4] = {1, 2, 1, 2}) {
+  %k = mul(%x, %w)
+  %t = transpose(%k) {perm = [0, 1, 3, 2]}
+  %s = matmul(%x, %t)
+  %c = constant {value = f32[] {0.5}}
+  %z = mul(%s, %c)
+  %p = softmax(%z) {axis = 3}
+  %y = matmul(%p, %x)
+  %m = neg(%y)
+  %kept = neg(%m)
+  %out = tanh(%kept)
+  return out: %out
+}
+END
+python3 - <<'END' || fail "the data were not made"
+from line_data import archive, floats
+
+numbers = [(i * 7 % 11 - 5) / 5 for i in range(4 * 24)]
+archive("rows.npz", x=("<f4", (4, 2, 3, 4), floats(*numbers)), target=("<f4", (4, 2, 3, 4), floats(*reversed(numbers))))
+archive("square.npz", x=("<f4", (4, 2, 3, 4), floats(*numbers)), target=("<f4", (4, 2, 3, 3), floats(*numbers[:72])))
+END
+rows=(train attention.stir --loss mse --optimizer sgd --lr 0.1 --batch 2)
+for output in out kept y; do # a rule would do away with the second
+    "$STATOR" "${rows[@]}" --data rows.npz --output $output --write-step step.stir || fail "no step that reads $output"
+    grep -q 'sdpa_gradient(' step.stir || fail "no attention beside what the loss reads, $output"
+    says 0 '2 steps: loss' "${rows[@]}" --data rows.npz --output $output --log $output.jsonl
+done
+cmp <(losses kept.jsonl) <(losses y.jsonl) || fail "two names of one value have two losses"
+"$STATOR" "${rows[@]}" --data square.npz --output p --write-step step.stir || fail "no step that reads p"
+grep -q 'sdpa' step.stir && fail "the loss reads probabilities of attention that keeps none"
+says 0 '2 steps: loss' "${rows[@]}" --data square.npz --output p
+
+# ---- a checkpoint is computed again: the normal form leaves it whole ----
+
+cat >checkpoint.stir <<'END'
+stir 1
+sym N in [1, 1000]
+graph @main(%x: f32[N, 2], param %w "w": f32[2, 1] = {0.5, 1}, param %b "b": f32[1] = {0}) {
+  %p = matmul(%x, %w)
+  %c = call(%p) {checkpoint = 1} @"/block":Block
+    region @block(%a: f32[N, 1]) {
+      %1 = exp(%a) @"/block/exp":Exp
+      %2 = tanh(%1) @"/block/tanh":Tanh
+      return %2
+    }
+  %i = neg(%c)
+  %h = neg(%i)
+  %y = add(%h, %b)
+  return y: %y
+}
+END
+for output in '' '--output h' '--output c'; do
+    "$STATOR" train checkpoint.stir --loss mse --optimizer sgd --data line.npz $output --write-step step.stir || fail "no step"
+    grep -q '@"recomputed /block/exp"' step.stir || fail "a checkpoint was lost, $output: $(cat step.stir)"
+done
+
 # ---- a loss that no parameter has a part in ----
 
 sed 's/^  return/  %z = neg(%x)\n  return z: %z,/' line.stir >apart.stir

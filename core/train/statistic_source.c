@@ -1,8 +1,9 @@
 /* Where the running statistics of a normalisation come from.
  *
  * In: a value of the model. Out: the parameter that it holds, where only reshape, transpose and
- * cast stand between the two, and the way through them in both directions; and of other values,
- * what they are computed from. Inputs of a region are the last operands of its node, in order. */
+ * casts of floats stand between the two, and the way through them in both directions; and of other
+ * values, what they are computed from. Inputs of a region are the last operands of its node, in
+ * order. */
 #include "core/train/statistic_source.h"
 
 #include "core/base/check.h"
@@ -48,10 +49,18 @@ stator_ref st_statistic_of(const st_module *m, const stator_graph_view *v,
 
 /* ---- ops that lose nothing ---- */
 
-static bool loses_nothing(const stator_node_row *row)
+static bool is_float(const stator_graph_view *v, stator_ref value)
 {
-    return row->op == STATOR_OPCODE_cast || row->op == STATOR_OPCODE_reshape ||
-           row->op == STATOR_OPCODE_transpose;
+    return st_dtype_class(stator_value_type(v, value)->dtype) == STATOR_CLASS_FLOAT;
+}
+
+/* Elements stay as they are, all of them, or are rounded: other views drop or repeat some, and a
+ * cast to whole numbers drops fractions. */
+static bool loses_nothing(const stator_graph_view *v, const stator_node_row *row)
+{
+    return row->op == STATOR_OPCODE_reshape || row->op == STATOR_OPCODE_transpose ||
+           (row->op == STATOR_OPCODE_cast && is_float(v, stator_operand(v, row, 0)) &&
+            is_float(v, row->result_begin));
 }
 
 static const stator_node_row *maker_of(const stator_graph_view *v, stator_ref value)
@@ -74,7 +83,7 @@ stator_ref st_scope_parameter(const st_scope *at, stator_ref value)
             at = at->outer;
         } else {
             const stator_node_row *row = maker_of(at->v, value);
-            value = loses_nothing(row) ? stator_operand(at->v, row, 0) : 0;
+            value = loses_nothing(at->v, row) ? stator_operand(at->v, row, 0) : 0;
         }
     }
     return value != 0 && (stator_value_at(at->v, value)->flags & STATOR_VALUE_PARAM) != 0 ? value
@@ -106,11 +115,14 @@ static stator_ref transposed(st_train_step *s, const stator_node_row *row, stato
     return stator_emit_transpose(&s->e, now, rank, perm);
 }
 
-/* Casts wait for the end: one of the whole way rounds once. */
-static stator_ref show(st_train_step *s, const stator_node_row *row, stator_ref now)
+/* What the node makes of `now`, or what it would have made that of. Casts wait for the end: one of
+ * the whole way rounds once. */
+static stator_ref show(st_train_step *s, const stator_node_row *row, stator_ref now,
+                       bool is_inverse)
 {
-    return row->op == STATOR_OPCODE_reshape     ? as_type_of(s, row->result_begin, now)
-           : row->op == STATOR_OPCODE_transpose ? transposed(s, row, now, false)
+    const stator_ref as = is_inverse ? stator_operand(s->v, row, 0) : row->result_begin;
+    return row->op == STATOR_OPCODE_reshape     ? as_type_of(s, as, now)
+           : row->op == STATOR_OPCODE_transpose ? transposed(s, row, now, is_inverse)
                                                 : now;
 }
 
@@ -130,7 +142,7 @@ stator_ref st_step_shown(st_train_step *s, stator_ref value, stator_ref now)
         at = stator_operand(s->v, way[k], 0);
     }
     for (uint32_t k = 0; s->e.status == STATOR_OK && k < n; k++) {
-        now = show(s, way[k], now);
+        now = show(s, way[k], now, false);
     }
     return stator_emit_cast(&s->e, now, stator_value_type(s->v, value)->dtype);
 }
@@ -140,19 +152,12 @@ stator_ref st_step_unshown(st_train_step *s, stator_ref value, stator_ref now)
     while (s->e.status == STATOR_OK && value > s->v->n_inputs) {
         const stator_node_row *row = maker_of(s->v, value);
         value = stator_operand(s->v, row, 0);
-        now = row->op == STATOR_OPCODE_reshape     ? as_type_of(s, value, now)
-              : row->op == STATOR_OPCODE_transpose ? transposed(s, row, now, true)
-                                                   : now;
+        now = show(s, row, now, true);
     }
     return stator_emit_cast(&s->e, now, stator_value_type(s->v, value)->dtype);
 }
 
 /* ---- what values are computed from ---- */
-
-static bool is_float(const stator_graph_view *v, stator_ref value)
-{
-    return st_dtype_class(stator_value_type(v, value)->dtype) == STATOR_CLASS_FLOAT;
-}
 
 /* An input of the model's own graph, or of a region. */
 static st_source source_of_input(const st_train_step *s, const st_scope *at, stator_ref input)
@@ -179,24 +184,28 @@ static void add_source(st_source *to, const st_source *from)
     to->has_data |= from->has_data;
 }
 
-/* Of a node's results: what its operands are, whole numbers apart, which only choose. What becomes
- * of running statistics is computed from these, and from data. */
+/* Of a node's results: what its operands are, whole numbers apart, which only choose, unless they
+ * are cast. What becomes of running statistics is computed from these, and from data. */
 static void trace_results(const st_train_step *s, const st_scope *at, st_source *made,
                           const stator_node_row *row)
 {
     st_source all = {.parameter = 0};
+    const bool is_cast = row->op == STATOR_OPCODE_cast;
     for (uint32_t k = 0; k < row->operand_count; k++) {
-        add_source(&all, &made[stator_operand(at->v, row, k)]);
+        const stator_ref operand = stator_operand(at->v, row, k);
+        if (operand != 0 && (is_cast || is_float(at->v, operand))) {
+            add_source(&all, &made[operand]);
+        }
     }
     for (uint32_t k = 0; k < row->result_count; k++) {
         const stator_ref result = row->result_begin + k;
         const stator_ref statistic = st_statistic_of(s->module, at->v, row, result);
-        if (!is_float(at->v, result)) {
+        if (!is_cast && !is_float(at->v, result)) {
             continue;
         }
         made[result] = statistic != 0 ? made[statistic] : all;
         made[result].has_data = all.has_data;
-        if (made[result].op == NULL && !loses_nothing(row)) {
+        if (made[result].op == NULL && !loses_nothing(at->v, row)) {
             made[result].op = stator_op_at(at->v, row->op)->name;
         }
     }

@@ -180,6 +180,33 @@ $norm"
         says 0 '2 steps: loss' train made.stir "${fit[@]}" --lr 0.1 --freeze 'mean,var'
     done
 done
+# Whole numbers between two floats lose fractions.
+for norm in "$infers" "${trains/vs)/var)}"; do
+    shown made.stir 2 '0.5, -0.5' "  %i = cast(%mean) {dtype = i32}
+  %ms = cast(%i) {dtype = f32}
+$norm"
+    says 3 "running statistics that the op cast makes of the parameter 'mean'" train made.stir "${fit[@]}" --lr 0.1
+    says 0 '2 steps: loss' train made.stir "${fit[@]}" --lr 0.1 --freeze 'mean,var'
+done
+# A call is its region, whatever the loss reads, unless it is a checkpoint.
+for attrs in '' ' {checkpoint = 1}'; do
+    shown called.stir 2 '0.5, -0.5' "  %ms = call(%mean)$attrs
+    region @same(%m: f32[2]) {
+      %r = reshape(%m) {shape = [2]}
+      return %r
+    }
+${trains/vs)/var)}"
+    sed 's/^  return y: %y/  %z = neg(%y)\n  return z: %z/' called.stir >inside.stir
+    for run in called.stir 'inside.stir --output y'; do
+        read -ra args <<<"$run"
+        if [ -n "$attrs" ]; then
+            says 3 "running statistics that the op call makes of the parameter 'mean'" train "${args[@]}" "${fit[@]}" --lr 0
+        else
+            says 0 '2 steps: loss' train "${args[@]}" "${fit[@]}" --lr 0 --save called.npz
+            python3 check.py called.npz 1e-6 1 || fail "statistics behind a call: $run"
+        fi
+    done
+done
 # Statistics of data are none that run: what they are computed from is trained.
 shown data.stir 2 '0.5, -0.5' "  %c = mul(%x, %mean)
   %ms = reduce_mean(%c) {axes = [0]}

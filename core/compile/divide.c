@@ -131,9 +131,9 @@ static stator_status sum_up(st_division *d, st_unit *u, stator_diag **err)
     return STATOR_OK;
 }
 
-/* Determines which nodes fallback i runs. The reference backend is not asked, it runs them all; a
- * node that a fallback claims only with its ATOMIC group counts as refused: the group may lie on
- * both sides. */
+/* Determines which nodes fallback i runs. The reference backend is not asked, it runs them all,
+ * composites that it has no kernel for when they are decomposed (lower_refused.h); a node that a
+ * fallback claims only with its ATOMIC group counts as refused: the group may lie on both sides. */
 static stator_status ask_fallback(const st_division *d, st_unit *u, uint32_t i, stator_diag **err)
 {
     stator_instance *instance = d->request->fallbacks[i];

@@ -8,8 +8,10 @@
 A time is the processor time of N + 2 calls less that of 2, N as many as take --target seconds; a ratio is forward / gradient,
 the median over the rounds, in which one follows the other. Below a layer's goal it is marked."""
 import argparse
+import json
 import os
 import random
+import resource
 import statistics
 import struct
 import subprocess
@@ -17,7 +19,6 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-CALLS_MAX = 4000
 # Images, channels, features, groups, pixels of a line of the image, places of a line of the window, stride.
 RESNET = [(16, 3, 64, 1, 224, 7, 2)]
 RESNET += [(16, c, c, 1, 3584 // c, 3, 1) for c in (64, 128, 256, 512)]
@@ -62,25 +63,25 @@ def write(layer, folder):
 
 
 def spent(args, path, repeat):
-    """Seconds of processor time of a process with so many calls behind its first."""
+    """Seconds of processor time of a process with so many calls behind its first, and of its fastest call by the clock."""
     command = [os.path.join(args.build, "bin", "stator"), "run", path, "--backend", "inductor-cpu", "--threads", "1",
-               "--backend-option", "winograd=no", "--random", "0", "--repeat", str(repeat)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        said = process.stderr.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        sys.exit(f"weight_gradients.py: {' '.join(command)}: {said.strip()}")
-    return usage.ru_utime + usage.ru_stime
+               "--backend-option", "winograd=no", "--random", "0", "--repeat", str(repeat), "--json"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(command, capture_output=True, text=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0:
+        sys.exit(f"weight_gradients.py: {' '.join(command)}: {done.stderr.strip()}")
+    total = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return total, json.loads(done.stdout)["min_ms"] / 1e3
 
 
 def per_call(args, path, calls):
-    return max(spent(args, path, calls + 1) - spent(args, path, 1), 1e-9) / calls
+    return max(spent(args, path, calls + 1)[0] - spent(args, path, 1)[0], 1e-9) / calls
 
 
 def calls_for(args, path):
     spent(args, path, 1)  # compiles, and measures the ways
-    return min(CALLS_MAX, max(4, int(args.target / per_call(args, path, 10))))
+    return max(4, int(args.target / spent(args, path, 10)[1]))
 
 
 def measure(args, layer):

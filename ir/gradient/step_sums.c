@@ -136,21 +136,10 @@ static stator_ref sum_products(const st_step_sums *sums, stator_emitter *e, stat
 
 static stator_ref sum_elements(const st_step_sums *sums, stator_emitter *e, stator_ref node)
 {
-    const stator_graph_view *v = st_graph_view(sums->step);
-    const stator_node_row *row = stator_node_at(v, node);
-    const stator_type_row *type = stator_value_type(v, row->result_begin);
     const st_step_row *x = row_of(sums, node, 0);
     int64_t axes[STATOR_RANK_MAX + 1u] = {x->axis};
-    stator_ref dims[STATOR_RANK_MAX];
     const uint32_t n = 1u + shift_axes(sums, node, STATOR_reduce_sum_axes, x, axes + 1);
-    for (uint32_t a = 0; a < type->rank; a++) {
-        dims[a] = stator_dim_at(v, type, a);
-    }
-    const stator_ref sum =
-        stator_emit_op(e, "reduce_sum", 1, x->outer, STATOR_AT(STATOR_A_INTS("axes", n, axes)));
-    return stator_attr_at(v, row, STATOR_reduce_sum_keepdims)->i
-               ? stator_emit_reshape(e, sum, type->rank, dims)
-               : sum;
+    return stator_emit_op(e, "reduce_sum", 1, x->outer, STATOR_AT(STATOR_A_INTS("axes", n, axes)));
 }
 
 /* The node itself, over sums. */
@@ -167,12 +156,28 @@ static stator_ref sum_linear(const st_step_sums *sums, stator_emitter *e, stator
     return sums->map[row->result_begin];
 }
 
+/* The sum in the sizes that its steps have. Those of rows may be other symbols, which are equal
+ * only when the program runs, and axes of size 1 that a step keeps are folded away. */
+static stator_ref fit(const st_step_sums *sums, stator_emitter *e, stator_ref value, stator_ref sum)
+{
+    const stator_graph_view *v = st_graph_view(sums->step);
+    const stator_type_row *type = stator_value_type(v, value);
+    stator_ref dims[STATOR_RANK_MAX];
+    bool is_same = e->status == STATOR_OK && stator_emit_rank(e, sum) == type->rank;
+    for (uint32_t a = 0; a < type->rank; a++) {
+        dims[a] = stator_dim_at(v, type, a);
+        is_same = is_same && stator_emit_dim(e, sum, a) == dims[a];
+    }
+    return is_same ? sum : stator_emit_reshape(e, sum, type->rank, dims);
+}
+
 stator_ref st_step_sums_emit(const st_step_sums *sums, stator_emitter *e, stator_ref value)
 {
     const stator_graph_view *v = st_graph_view(sums->step);
     if (sums->map[value] == 0 && e->status == STATOR_OK) {
-        const stator_ref sum = rule_of(sums, value)->emit(sums, e, stator_value_at(v, value)->node);
-        sums->map[value] = sum;
+        const sum_rule *rule = rule_of(sums, value);
+        const stator_ref sum = rule->emit(sums, e, stator_value_at(v, value)->node);
+        sums->map[value] = rule->is_linear ? sum : fit(sums, e, value, sum);
     }
     return sums->map[value];
 }

@@ -24,7 +24,7 @@
 #define GF_BODY 6144   /* its regions */
 #define GF_ABSENT (-2) /* an operand that is left out */
 #define GF_TEXT 524288
-#define GF_RESULTS 12 /* of a node */
+#define GF_RESULTS 19 /* of a node */
 #define GF_STEP 1000  /* numbers of two operands of a node are so far apart in names of noise */
 #define GF_WITNESS 60000
 #define GF_FOLDED 64 /* elements that meet in one, where a text does not say */

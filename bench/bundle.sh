@@ -204,6 +204,7 @@ check_libraries() {
             is_glibc "$name" || [ -e "$dir/lib/$name" ] || die "$file needs $name, which is not in the bundle"
         done
     done
+    rm -f "$trace".* # of a run that ended early
     env -i LD_DEBUG=files LD_DEBUG_OUTPUT="$trace" "$dir/bin/stator" backends --probe >/dev/null ||
         die "the command does not run"
     cat "$trace".* | sed -n 's/.*calling init: //p' | sort -u | while read -r file; do

@@ -29,6 +29,14 @@ stator_graph *st_graph_alloc(st_module *module);
 /* Brings the view's counts up to date. */
 void st_graph_refresh(stator_graph *graph);
 
+/* Element i of an attribute of a node that is a list, by the attribute's place in the op's
+ * schema; 0 where the list is left out or shorter. */
+static inline int64_t st_node_int_at(const stator_graph_view *v, const stator_node_row *row,
+                                     uint32_t place, uint32_t i)
+{
+    const stator_attr_row *list = stator_attr_at(v, row, place);
+    return list->kind == STATOR_ATTR_INTS && i < list->count ? stator_attr_int_at(v, list, i) : 0;
+}
 /* Attribute of a node by name, NULL when the op's schema has none of that name. */
 const stator_attr_row *st_graph_attr(const stator_graph *graph, stator_ref node, const char *name);
 /* The 128-bit structural hash: ops, operands, attributes, types, regions, and the contents of

@@ -316,7 +316,7 @@ static bool keeps_from_sinking(const cg_unit *unit, const cg_fusion_group *a,
         for (uint32_t i = 0; i < groups[g]->roots.count; i++) {
             const cg_root *root = &unit->roots.data[groups[g]->roots.data[i]];
             may_sink[g] = may_sink[g] && root->may_sink;
-            is_written[g] = is_written[g] || cg_write_back_of(unit->view, root->value) != NULL;
+            is_written[g] = is_written[g] || root->is_written;
         }
     }
     return may_sink[0] != may_sink[1] && is_written[may_sink[0] ? 0 : 1];
@@ -448,9 +448,7 @@ static stator_status add_group(joiner *j, uint32_t root_index, stator_diag **err
     set_levels(unit, group);
     const cg_root *root = &unit->roots.data[root_index];
     group->is_alone = root->lowering && root->lowering->write;
-    const bool is_whole = root->lowering && root->lowering->contraction;
-    if (((root->is_fold && root->lowering->repeats) || is_whole) &&
-        cg_has_library(unit->config, root->lowering)) {
+    if (cg_may_be_library(unit, root)) {
         const char *why = NULL;
         const stator_status status = try_kernel(j, unit->groups.count - 1u, &why, err);
         return status == STATOR_UNSUPPORTED && why ? STATOR_OK : status;

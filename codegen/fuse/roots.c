@@ -698,17 +698,19 @@ static stator_status note_readers(cg_unit *unit, stator_diag **err)
 /* May a step of the root fail in a call? A library's may, and loops that a node writes itself. */
 static bool may_fail(const cg_unit *unit, const cg_root *root)
 {
-    const cg_lowering *lowering = root->lowering;
-    const bool is_contraction =
-        lowering && (lowering->contraction || (root->is_fold && lowering->repeats));
-    return lowering &&
-           (lowering->write || (is_contraction && cg_has_library(unit->config, lowering)));
+    return (root->lowering && root->lowering->write) || cg_may_be_library(unit, root);
 }
 
-/* Marks the roots whose kernels may come last in the plan, where a call that writes over its inputs
- * has nothing left that can fail (plan_write_backs.c). */
-static void mark_sinking(cg_unit *unit)
+/* Marks the roots that are written over inputs, and those whose kernels may come last in the plan,
+ * where a call that writes over its inputs has nothing left that can fail (plan_write_backs.c). */
+static void mark_written(cg_unit *unit)
 {
+    for (uint32_t k = 0; k < unit->view->n_write_backs; k++) {
+        const uint32_t root = unit->values[stator_write_back_at(unit->view, k)->value].root;
+        if (root != 0) {
+            unit->roots.data[root - 1u].is_written = 1;
+        }
+    }
     for (uint32_t root_index = unit->roots.count; root_index-- > 0;) {
         cg_root *root = &unit->roots.data[root_index];
         root->may_sink = 1;
@@ -734,7 +736,7 @@ static stator_status note_all_needs(cg_unit *unit, stator_diag **err)
         ST_TRY(note_needs(unit, root_index, stamps, stack, err));
     }
     ST_TRY(note_readers(unit, err));
-    mark_sinking(unit);
+    mark_written(unit);
     return STATOR_OK;
 }
 

@@ -218,14 +218,3 @@ bool cg_is_stored(const cg_unit *unit, uint32_t root_index)
     }
     return false;
 }
-
-const stator_write_back_row *cg_write_back_of(const stator_graph_view *view, stator_ref value)
-{
-    for (uint32_t k = 0; k < view->n_write_backs; k++) {
-        const stator_write_back_row *row = stator_write_back_at(view, k);
-        if (row->value == value) {
-            return row;
-        }
-    }
-    return NULL;
-}

@@ -125,9 +125,10 @@ typedef struct cg_root {
     uint32_t first_need, n_needs;     /* into unit->needs: roots that it reads */
     uint32_t first_reader, n_readers; /* into unit->readers: roots that read it */
     uint32_t level;
-    uint32_t local;    /* 1: kept in a row buffer of its kernel */
-    uint32_t stage;    /* sizes bound from data before its node: see size_binds.c */
-    uint32_t may_sink; /* 1: no step that may fail reads what is made of it */
+    uint32_t local;      /* 1: kept in a row buffer of its kernel */
+    uint32_t stage;      /* sizes bound from data before its node: see size_binds.c */
+    uint32_t is_written; /* 1: a call writes it over an input */
+    uint32_t may_sink;   /* 1: no step that may fail reads what is made of it */
 } cg_root;
 
 /* What a kernel does of a scatter whose result may lie in its operand: see plan_updates.c. */
@@ -379,8 +380,5 @@ bool cg_strided_of(cg_unit *unit, stator_ref value, cg_strided *out);
 /* Is the root made element by element of values whose channels (axis 1, enough for a vector) are
  * neighbours in memory, as views show them? Sets unit->is_oom. */
 bool cg_reads_channels(cg_unit *unit, const cg_root *root);
-
-/* The write-back of the value; NULL: it is none's. */
-const stator_write_back_row *cg_write_back_of(const stator_graph_view *view, stator_ref value);
 
 #endif

@@ -575,6 +575,13 @@ bool cg_has_library(const st_cg_config *config, const cg_lowering *lowering)
     return lowering->is_fixed ? is_for_host || emitter->fixed : emitter->library != NULL;
 }
 
+bool cg_may_be_library(const cg_unit *unit, const cg_root *root)
+{
+    const cg_lowering *lowering = root->lowering;
+    return lowering && (lowering->contraction || (root->is_fold && lowering->repeats)) &&
+           cg_has_library(unit->config, lowering);
+}
+
 /* The group's fold as a convolution or a gradient of one, or as a product. */
 static bool match_fold(cg_unit *unit, uint32_t group, st_kernel *kernel, const cg_root *fold,
                        uint32_t kind, st_contraction *out)

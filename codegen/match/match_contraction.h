@@ -14,6 +14,9 @@
  * theirs, else the emitter's? */
 bool cg_has_library(const st_cg_config *config, const cg_lowering *lowering);
 
+/* Is the root one that a library is asked about: a sum of products, or a node of its own loops? */
+bool cg_may_be_library(const cg_unit *unit, const cg_root *root);
+
 /* Is the group's kernel a contraction that the emitter's library takes (*out_is_taken)? Fills the
  * contraction; its buffers are numbered as kernel->buffers. Matching may merge the kernel's axes.
  * RESOURCE_EXHAUSTED: memory ran out, and nothing is known. */

@@ -14,6 +14,18 @@
 #include "codegen/lower/lower.h"
 #include "codegen/plan/plan.h"
 
+/* The write-back of the value; NULL: it is none's. */
+static const stator_write_back_row *write_back_of(const stator_graph_view *view, stator_ref value)
+{
+    for (uint32_t k = 0; k < view->n_write_backs; k++) {
+        const stator_write_back_row *row = stator_write_back_at(view, k);
+        if (row->value == value) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
 static bool is_update(cg_unit *unit, const cg_fusion_group *group)
 {
     const cg_root *root = &unit->roots.data[group->roots.data[0]];
@@ -22,7 +34,7 @@ static bool is_update(cg_unit *unit, const cg_fusion_group *group)
         return false;
     }
     const cg_node node = cg_node_of(unit, root->node);
-    const stator_write_back_row *row = cg_write_back_of(unit->view, root->value);
+    const stator_write_back_row *row = write_back_of(unit->view, root->value);
     return row && row->input == cg_operand(&node, 0) && node.out->rank > 0 &&
            node.out->order == NULL && unit->buffers.data[node.out->buffer].kind == CG_BUFFER_OUTPUT;
 }

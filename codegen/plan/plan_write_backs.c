@@ -36,7 +36,7 @@ static bool may_sink(const cg_unit *unit, uint32_t group)
                 return false;
             }
         }
-        is_any |= cg_write_back_of(unit->view, root->value) != NULL;
+        is_any |= root->is_written != 0;
     }
     return is_any;
 }

@@ -378,13 +378,6 @@ static int64_t int_attr(const build *b, const stator_node_row *row, uint32_t pla
 }
 
 /* Element i of a list that may be absent. */
-static int64_t list_attr(const build *b, const stator_node_row *row, uint32_t place, uint32_t i)
-{
-    const stator_attr_row *attr = stator_attr_at(b->v, row, place);
-    return attr->kind == STATOR_ATTR_INTS && i < attr->count ? stator_attr_int_at(b->v, attr, i)
-                                                             : 0;
-}
-
 static uint32_t axis_of(int64_t axis, uint32_t rank)
 {
     return (uint32_t)st_normalize_axis(axis, rank);
@@ -399,15 +392,15 @@ static void read_scan(const build *b, const stator_node_row *row, st_control *c,
     uint32_t *stacked_reverse = stacked_axes + c->n_stacked;
     for (uint32_t k = 0; k < c->n_scanned; k++) {
         const stator_ref value = stator_operand(b->v, row, c->n_carried + k);
-        scanned_axes[k] =
-            axis_of(list_attr(b, row, STATOR_scan_axes, k), stator_value_type(b->v, value)->rank);
-        scanned_reverse[k] = list_attr(b, row, STATOR_scan_reverse, k) != 0;
+        scanned_axes[k] = axis_of(st_node_int_at(b->v, row, STATOR_scan_axes, k),
+                                  stator_value_type(b->v, value)->rank);
+        scanned_reverse[k] = st_node_int_at(b->v, row, STATOR_scan_reverse, k) != 0;
     }
     for (uint32_t k = 0; k < c->n_stacked; k++) {
         const stator_ref value = row->result_begin + c->n_carried + k;
-        stacked_axes[k] = axis_of(list_attr(b, row, STATOR_scan_out_axes, k),
+        stacked_axes[k] = axis_of(st_node_int_at(b->v, row, STATOR_scan_out_axes, k),
                                   stator_value_type(b->v, value)->rank);
-        stacked_reverse[k] = list_attr(b, row, STATOR_scan_out_reverse, k) != 0;
+        stacked_reverse[k] = st_node_int_at(b->v, row, STATOR_scan_out_reverse, k) != 0;
     }
     c->scanned_axes = scanned_axes;
     c->scanned_reverse = scanned_reverse;

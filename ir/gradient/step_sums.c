@@ -1,7 +1,6 @@
 /* Sums over the steps of a loop that are formed behind it.
  *
- *     sum over t of dot(a[t], b[t])   ->   one dot of the stacked a and b, which also folds the
- * steps
+ *     sum over t of dot(a[t], b[t])   ->   dot of the stacked a and b, which folds t too
  *
  * A weight that every step multiplies with has the sum of the steps' gradients as its gradient, and
  * each of those is a product that folds the step's rows: a long one behind the loop runs at a

@@ -42,13 +42,6 @@ typedef struct scan_merger {
     uint32_t n_leaders;
 } scan_merger;
 
-static int64_t entry(const stator_graph_view *v, const stator_node_row *row, uint32_t attr,
-                     uint32_t i)
-{
-    const stator_attr_row *list = stator_attr_at(v, row, attr);
-    return list->kind == STATOR_ATTR_INTS && i < list->count ? stator_attr_int_at(v, list, i) : 0;
-}
-
 static uint32_t count(const stator_graph_view *v, const stator_node_row *row, uint32_t attr)
 {
     return (uint32_t)stator_attr_at(v, row, attr)->i;
@@ -70,8 +63,10 @@ static bool reads_the_same(const stator_graph_view *v, stator_ref a, stator_ref 
         is_same = stator_operand(v, x, k) == stator_operand(v, y, k);
     }
     for (uint32_t k = 0; is_same && k < scanned; k++) {
-        is_same = entry(v, x, STATOR_scan_axes, k) == entry(v, y, STATOR_scan_axes, k) &&
-                  !entry(v, x, STATOR_scan_reverse, k) == !entry(v, y, STATOR_scan_reverse, k);
+        is_same = st_node_int_at(v, x, STATOR_scan_axes, k) ==
+                      st_node_int_at(v, y, STATOR_scan_axes, k) &&
+                  !st_node_int_at(v, x, STATOR_scan_reverse, k) ==
+                      !st_node_int_at(v, y, STATOR_scan_reverse, k);
     }
     return is_same;
 }
@@ -175,8 +170,8 @@ static leader *add_leader(scan_merger *m, stator_ref node)
     l->carried = count(v, row, STATOR_scan_carried);
     l->n = count(v, row, STATOR_scan_stacked);
     for (uint32_t k = 0; k < l->n; k++) {
-        l->axes[k] = entry(v, row, STATOR_scan_out_axes, k);
-        l->reverse[k] = entry(v, row, STATOR_scan_out_reverse, k) != 0;
+        l->axes[k] = st_node_int_at(v, row, STATOR_scan_out_axes, k);
+        l->reverse[k] = st_node_int_at(v, row, STATOR_scan_out_reverse, k) != 0;
     }
     m->leaders[m->n_leaders++] = l;
     return l;
@@ -222,8 +217,8 @@ static bool join(scan_merger *m, leader *l, stator_ref node)
     }
     for (uint32_t k = 0; k < stacked; k++) {
         const uint32_t output = before + l->carried + k;
-        l->axes[n] = entry(c->v, row, STATOR_scan_out_axes, k);
-        l->reverse[n] = entry(c->v, row, STATOR_scan_out_reverse, k) != 0;
+        l->axes[n] = st_node_int_at(c->v, row, STATOR_scan_out_axes, k);
+        l->reverse[n] = st_node_int_at(c->v, row, STATOR_scan_out_reverse, k) != 0;
         const uint32_t place = find_stacked(l, v, kept, output, n);
         kept[l->carried + n] = output;
         n += place == n;
@@ -275,8 +270,8 @@ static void write_leader(scan_merger *m, leader *l)
         operands[k] = c->map[stator_operand(c->v, row, k)];
     }
     for (uint32_t k = 0; k < scanned; k++) {
-        axes[k] = entry(c->v, row, STATOR_scan_axes, k);
-        reverse[k] = entry(c->v, row, STATOR_scan_reverse, k);
+        axes[k] = st_node_int_at(c->v, row, STATOR_scan_axes, k);
+        reverse[k] = st_node_int_at(c->v, row, STATOR_scan_reverse, k);
     }
     st_build_set_origin_ref(c->out, l->origin);
     stator_emit_node(&c->e, "scan", row->operand_count, operands,

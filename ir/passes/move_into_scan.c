@@ -104,26 +104,19 @@ static bool is_dot(const stator_graph_view *v, stator_ref node)
 
 /* ---- which scans ---- */
 
-static int64_t list_at(const stator_graph_view *v, const stator_node_row *row, uint32_t attr,
-                       uint32_t i)
-{
-    const stator_attr_row *list = stator_attr_at(v, row, attr);
-    return i < list->count ? stator_attr_int_at(v, list, i) : 0;
-}
-
 /* All along axis 0 and in one direction? */
 static bool is_even(const stator_graph_view *v, scan_desc *s)
 {
-    s->is_reversed = list_at(v, s->row, STATOR_scan_reverse, 0) != 0;
+    s->is_reversed = st_node_int_at(v, s->row, STATOR_scan_reverse, 0) != 0;
     for (uint32_t k = 0; k < s->scanned; k++) {
-        if (list_at(v, s->row, STATOR_scan_axes, k) != 0 ||
-            (list_at(v, s->row, STATOR_scan_reverse, k) != 0) != s->is_reversed) {
+        if (st_node_int_at(v, s->row, STATOR_scan_axes, k) != 0 ||
+            (st_node_int_at(v, s->row, STATOR_scan_reverse, k) != 0) != s->is_reversed) {
             return false;
         }
     }
     for (uint32_t k = 0; k < s->stacked; k++) {
-        if (list_at(v, s->row, STATOR_scan_out_axes, k) != 0 ||
-            (list_at(v, s->row, STATOR_scan_out_reverse, k) != 0) != s->is_reversed) {
+        if (st_node_int_at(v, s->row, STATOR_scan_out_axes, k) != 0 ||
+            (st_node_int_at(v, s->row, STATOR_scan_out_reverse, k) != 0) != s->is_reversed) {
             return false;
         }
     }

@@ -15,9 +15,7 @@
 /* Entry i of a list of axes, from the front; 0 where the list is empty. */
 static uint32_t axis_at(const st_match *m, uint32_t place, uint32_t i, uint32_t rank)
 {
-    const stator_attr_row *axes = stator_attr_at(m->v, m->row, place);
-    return i < axes->count ? (uint32_t)st_normalize_axis(stator_attr_int_at(m->v, axes, i), rank)
-                           : 0;
+    return (uint32_t)st_normalize_axis(st_node_int_at(m->v, m->row, place, i), rank);
 }
 
 /* x with the axis in front, or (is_back) with the first axis there. */

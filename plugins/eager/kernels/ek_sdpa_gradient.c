@@ -20,8 +20,7 @@
 
 typedef struct gradient {
     ek_attention sizes;
-    bool
-        is_finite; /* the caller's promise; else what is not finite is 0 behind the probabilities */
+    bool is_finite; /* promised; else what is not finite counts as 0 behind the probabilities */
     ek_wide *scratch;
     int64_t room; /* elements of a worker */
 } gradient;

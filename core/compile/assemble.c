@@ -377,7 +377,6 @@ static int64_t int_attr(const build *b, const stator_node_row *row, uint32_t pla
     return attr->kind == STATOR_ATTR_INT ? attr->i : 0;
 }
 
-/* Element i of a list that may be absent. */
 static uint32_t axis_of(int64_t axis, uint32_t rank)
 {
     return (uint32_t)st_normalize_axis(axis, rank);

@@ -14,21 +14,24 @@
  * f. The scan that runs again is the one that is differentiated but for what it stacks, and the
  * pass merge_scans makes them one. */
 #include "core/base/check.h"
+#include "ir/builder.h"
 #include "ir/gradient/gradient_rules.h"
 #include "ir/gradient/step_sums.h"
 #include "ir/recompute/kept.h"
 #include <stator/ops.h>
 #include <string.h>
 
-#define VALUES_MAX 64u
+#define VALUES_MAX 64u           /* operands, and stacked results, of the scan */
+#define PORTS_MAX ST_RESULTS_MAX /* operands, or results, of those that are written here */
+_Static_assert(PORTS_MAX >= 3u * VALUES_MAX, "values that are kept have room beside the others");
 
 typedef struct list {
-    stator_ref at[4u * VALUES_MAX];
+    stator_ref at[PORTS_MAX];
     uint32_t n;
 } list;
 
 typedef struct flags {
-    int64_t axes[4u * VALUES_MAX], reverse[4u * VALUES_MAX];
+    int64_t axes[PORTS_MAX], reverse[PORTS_MAX];
     uint32_t n;
 } flags;
 
@@ -65,7 +68,7 @@ typedef struct scan {
     st_step_sums sums;
 
     /* Values of all steps around the scan. */
-    stator_ref saved[5u * VALUES_MAX];         /* states, 0: not needed; then kept values */
+    stator_ref saved[PORTS_MAX];               /* states, 0: not needed; then kept values */
     stator_ref slice_grads[VALUES_MAX];        /* by input of the body */
     stator_ref stacked_rows[ST_STEP_ROWS_MAX]; /* by row of the sums: what is stacked for them */
 } scan;
@@ -212,9 +215,12 @@ static bool can_keep(const scan *s, stator_ref value)
            type->rank < STATOR_RANK_MAX && !st_node_holds_unbacked(s->trial, row);
 }
 
-/* Lists the dear values of f that the gradient reads. `read` and `dear`: by value, zeroed. */
+/* Lists the dear values of f that the gradient reads, as many as the scan back has room for beside
+ * the gradients of states and captures, the states, slices and captures, and the gradients of what
+ * is stacked: the others are computed again. `read` and `dear`: by value, zeroed. */
 static void list_kept(scan *s, uint8_t *read, uint8_t *dear)
 {
+    const uint32_t room = PORTS_MAX - 2u * s->n - s->stacked;
     mark_dear(s, dear);
     for (uint32_t i = 0; i < s->n; i++) {
         read[s->at[i]] = 1;
@@ -226,8 +232,7 @@ static void list_kept(scan *s, uint8_t *read, uint8_t *dear)
     }
     for (stator_ref value = s->n + 1u; value <= s->v->n_values; value++) {
         const stator_ref inner = s->map[value];
-        if (read[inner] && dear[inner] && s->kept.n < 4u * VALUES_MAX - s->carried &&
-            can_keep(s, inner)) {
+        if (read[inner] && dear[inner] && s->kept.n < room && can_keep(s, inner)) {
             push(&s->kept, value);
         }
     }
@@ -271,6 +276,7 @@ static void list_rows(scan *s)
 static void plan_sums(scan *s)
 {
     const uint32_t captures = s->carried + s->scanned;
+    s->sums.room = PORTS_MAX - s->n; /* beside the gradients of all operands */
     list_rows(s);
     for (uint32_t i = captures; i < s->n; i++) {
         s->is_sum[i] = s->at[i] != 0 && st_step_sums_can(&s->sums, s->at[i]);
@@ -345,7 +351,7 @@ static stator_graph *saving_body(scan *s, stator_ref *map)
 /* `map`: by value of the body, zeroed. */
 static void save_values(scan *s, stator_ref *map)
 {
-    stator_ref results[6u * VALUES_MAX];
+    stator_ref results[PORTS_MAX];
     ports p = {.carried = s->carried};
     stator_ref *next = results + s->carried;
     for (uint32_t i = 0; i < s->n; i++) {
@@ -485,7 +491,7 @@ static stator_graph *back_body(scan *s, ports *p, stator_ref *to)
 static void go_back(scan *s, stator_ref *to, stator_ref *in_grads)
 {
     const uint32_t captures = s->carried + s->scanned;
-    stator_ref results[8u * VALUES_MAX];
+    stator_ref results[PORTS_MAX];
     const stator_ref *next = results;
     ports p = {.carried = 0};
     push_carried(s, &p);

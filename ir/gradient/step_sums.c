@@ -57,8 +57,11 @@ static bool can_stack(const st_step_sums *sums, stator_ref value)
 static bool need_row(st_step_sums *sums, stator_ref value)
 {
     const uint32_t i = find_row(sums, value);
-    ST_NEED(i < sums->n || (sums->n < ST_STEP_ROWS_MAX && can_stack(sums, value)));
-    st_step_sums_add(sums, value, NULL, 0);
+    if (i == sums->n) {
+        ST_NEED(sums->n < ST_STEP_ROWS_MAX && sums->room > 0 && can_stack(sums, value));
+        st_step_sums_add(sums, value, NULL, 0);
+        sums->room--;
+    }
     sums->rows[i].is_read = true;
     return true;
 }

@@ -20,6 +20,7 @@ typedef struct st_step_sums {
     stator_ref *map;                    /* by value of the step: its sum, 0: none yet */
     st_step_row rows[ST_STEP_ROWS_MAX]; /* in one order of steps */
     uint32_t n;
+    uint32_t room; /* rows that the loop may have to stack yet */
 } st_step_sums;
 
 /* Says that the values of all steps are there; what passes ST_STEP_ROWS_MAX is forgotten. */

@@ -13,19 +13,20 @@
  * Whether two bodies carry the same is seen by writing both into one region over the same inputs,
  * on which cse runs: they do when their new carried values are then the same values. What the
  * backward part is to compute again (STATOR_RECOMPUTED) stays apart, as in cse. */
+#include "ir/builder.h"
 #include "ir/passes/pass_copy.h"
 #include <stator/ops.h>
 #include <string.h>
 
-#define STACKED_MAX 256u /* results of a scan that are stacked */
+#define TRIALS_MAX 8u /* scans that one is compared with, body by body */
 
 /* A scan that others become part of. */
 typedef struct leader {
     stator_ref node, origin; /* origin, body: of all that it computes by now */
     const stator_graph *body;
-    int64_t axes[STACKED_MAX], reverse[STACKED_MAX]; /* of what is stacked */
-    uint32_t carried, n;                             /* n: how much is stacked */
-    stator_ref *results;                             /* in the new graph, once it is written */
+    int64_t axes[ST_RESULTS_MAX + 1u], reverse[ST_RESULTS_MAX + 1u]; /* of what is stacked */
+    uint32_t carried, n;                                             /* n: how much is stacked */
+    stator_ref *results; /* in the new graph, once it is written */
     bool is_changed;
 } leader;
 
@@ -200,7 +201,7 @@ static bool join(scan_merger *m, leader *l, stator_ref node)
     const uint32_t stacked = count(c->v, row, STATOR_scan_stacked);
     const uint32_t before = l->carried + l->n;
     uint32_t n = l->n;
-    ST_NEED(l->n + stacked < STACKED_MAX && has_the_same_inputs(l->body, body));
+    ST_NEED(before + stacked <= ST_RESULTS_MAX && has_the_same_inputs(l->body, body));
     const stator_graph *both = write_both(c, l->body, body);
     both = both ? after_cse(c, both) : NULL;
     uint32_t *places = st_copy_zalloc(c, row->result_count, sizeof *places);
@@ -239,11 +240,16 @@ static void plan(scan_merger *m)
     for (stator_ref node = 1; st_copy_is_ok(m->copy) && node <= v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(v, node);
         bool is_part = false;
-        if (row->op != STATOR_OPCODE_scan || count(v, row, STATOR_scan_stacked) >= STACKED_MAX) {
+        uint32_t trials = 0;
+        if (row->op != STATOR_OPCODE_scan) {
             continue;
         }
-        for (uint32_t i = 0; st_copy_is_ok(m->copy) && !is_part && i < m->n_leaders; i++) {
-            is_part = reads_the_same(v, m->leaders[i]->node, node) && join(m, m->leaders[i], node);
+        for (uint32_t i = 0;
+             st_copy_is_ok(m->copy) && !is_part && i < m->n_leaders && trials < TRIALS_MAX; i++) {
+            if (reads_the_same(v, m->leaders[i]->node, node)) {
+                is_part = join(m, m->leaders[i], node);
+                trials++;
+            }
         }
         if (!is_part && st_copy_is_ok(m->copy)) {
             m->by_node[node].in = add_leader(m, node);

@@ -335,6 +335,41 @@ says 0 '2 nodes checked, 0 gradients are off; 1 gradients were not compared, for
 says 0 '"operand":	"x"' grad nan.stir --check --json
 grep -q '"wrong":	\[\]' out || fail "a rule is wrong where values are not finite: $(cat out)"
 
+# ---- scans with more values than a node has results ----
+
+# scans <scans> <carried> <stacked> <captures> <sines>: a file.stir; each scan carries the same.
+scans() {
+    python3 - "$@" <<'END' >many.stir
+import sys
+scans, carried, stacked, captures, sines = map(int, sys.argv[1:])
+each = lambda text, n: [text.format(i) for i in range(n)]
+print("stir 1\ngraph @main(param %h: f32[2, 2] = {1, 2, 3, 4}, %x: f32[3, 2, 2], param %w: f32[2, 2] = {0.1, 0.2, 0.3, 0.4}) {")
+for k in range(scans):
+    results = each(f"%c{k}_{{}}", carried) + each(f"%s{k}_{{}}", stacked)
+    print(f"  {', '.join(results)} = scan({', '.join(['%h'] * carried)}, %x{', %w' * (captures + 1)}) "
+          f"{{carried = {carried}, scanned = 1, stacked = {stacked}}}")
+    inputs = each("%h{}: f32[2, 2]", carried) + ["%x: f32[2, 2]"] + each("%w{}: f32[2, 2]", captures + 1)
+    print(f"    region @b({', '.join(inputs)}) {{\n      %d = dot_general(%h0, %w0) {{contract_x = [1], contract_y = [0]}}")
+    print("      %e0 = add(%d, %x)\n" + "".join(f"      %e{i + 1} = mul(%e{i}, %w{i + 1})\n" for i in range(captures)), end="")
+    print(f"      %a0 = tanh(%e{captures})\n" + "".join(f"      %a{i + 1} = sin(%a{i})\n" for i in range(sines)), end="")
+    print("".join(f"      %t{i} = mul(%h{i}, %a{sines})\n" for i in range(carried)), end="")
+    print("".join(f"      %u{i} = {'cos' if k else 'exp'}({'%u' + str(i - 1) if i else '%t0'})\n" for i in range(stacked)), end="")
+    print(f"      return {', '.join(each('%t{}', carried) + each('%u{}', stacked))}\n    }}")
+print("  %l = reduce_sum(%s0_0) {axes = [0, 1, 2]}\n  return loss: %l" + (", other: %s1_0\n}" if scans > 1 else "\n}"))
+END
+}
+for sizes in "1 1 1 0 250" "1 1 1 0 260" "1 1 1 60 190" "1 6 2 0 240" "1 20 60 20 100"; do
+    scans $sizes
+    ok grad many.stir --loss loss -o joint.stir
+    says 0 agrees compare joint.stir --backends eager,aot_eager
+done
+scans 2 60 100 0 0
+says 0 'scan' opt --pass merge_scans many.stir
+[ "$(grep -c ' = scan(' out)" = 2 ] || fail "two scans of 160 results are one"
+scans 2 2 3 0 0
+says 0 'scan' opt --pass merge_scans many.stir
+[ "$(grep -c ' = scan(' out)" = 1 ] || fail "two scans that carry the same are not one"
+
 # ---- what is refused ----
 
 says 3 "the model has no output 'los', did you mean 'loss'?" grad mlp.stir --loss los

@@ -277,7 +277,9 @@ static void carry_over(const gf_program *p, gf_program *joint)
         gf_node *node = &joint->nodes[k];
         const int made_by = node->first < p->n_values ? p->values[node->first].node : -1;
         if (made_by >= 0 && strcmp(p->nodes[made_by].op, node->op) == 0) {
-            memcpy(node->attrs, p->nodes[made_by].attrs, sizeof node->attrs);
+            if (strcmp(node->op, "constant") == 0) { /* others may have been given another form */
+                memcpy(node->attrs, p->nodes[made_by].attrs, sizeof node->attrs);
+            }
             node->folded = p->nodes[made_by].folded;
         } else {
             node->folded = node->noise == GF_EXACT ? 0 : folded_in(joint, node);

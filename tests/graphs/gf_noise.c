@@ -109,9 +109,9 @@ static int is_of_squares(const gf_program *p, const gf_node *node)
 
 static int is_contraction(const gf_node *node)
 {
-    static const char *const ops[] = {"matmul",           "einsum", "conv",
-                                      "conv_transpose",   "sdpa",   "dot_general",
-                                      "conv_weight_grad", NULL};
+    static const char *const ops[] = {"matmul", "einsum",        "conv",        "conv_transpose",
+                                      "sdpa",   "sdpa_gradient", "dot_general", "conv_weight_grad",
+                                      NULL};
     return is_one_of(node->op, ops);
 }
 
@@ -192,9 +192,13 @@ static int may_cancel(const gf_program *p, const gf_node *node, int place)
 }
 
 /* Rounding within a body shows at any operand. In a contraction that of one alone would move all
- * results of a row alike, ties and differences of scores with them. */
+ * results of a row alike, ties and differences of scores with them. The gradient of attention has a
+ * second product, of dy with v, from which its mean is taken. */
 static int operands_with_noise(const gf_node *node)
 {
+    if (strcmp(node->op, "sdpa_gradient") == 0) {
+        return 4;
+    }
     return node->body[0] ? GF_ARGS : is_contraction(node) ? 2 : 1;
 }
 
@@ -259,10 +263,13 @@ static double smallest(uint8_t dtype)
                                  : 0x1p-133;
 }
 
-/* What composites add to 1: `in_f32` where they are f32 or narrower. */
-static double added(uint8_t dtype, double in_f32)
+/* What a composite adds to 1. The gradient of attention takes the mean of a row's products from
+ * each of them: where one key has nearly all of a row's attention, what is left of sums of
+ * numbers as large as 100 is their rounding, which no noise of an operand shows. */
+static double added(const gf_node *node, uint8_t dtype)
 {
-    return dtype == STATOR_F64 ? in_f32 * 0x1p-29 : in_f32;
+    const double in_f32 = strcmp(node->op, "sdpa_gradient") == 0 ? 1e-5 : 1e-6;
+    return dtype == STATOR_F64 ? in_f32 * 0x1p-29 : in_f32; /* narrower ones are made in f32 */
 }
 
 /* Does the operand lose bits in some variants? */
@@ -294,7 +301,7 @@ static double coarse_number(const gf_program *p, int number, uint64_t variant)
         return 1 + (double)(UINT64_C(1) << (bits - round % bits));
     }
     if (kind == ADDED && node->noise == GF_COMPOSITE) {
-        return (round % 3 == 2 ? -1 : (double)(round % 3)) * added(dtype, 1e-6);
+        return (round % 3 == 2 ? -1 : (double)(round % 3)) * added(node, dtype);
     }
     if (kind == ON_OPERAND && place == 0 && node->noise == GF_FOLD) {
         const double way = round % 3 == 2 ? -1 : (double)(round % 3);
@@ -313,8 +320,9 @@ double gf_noise_number(const gf_program *p, int number, uint64_t variant, double
     }
     if (kind_of(number) == ADDED) {
         const int64_t units = is_narrow(dtype) ? 1 : 1 + node->folded; /* its sums are in f32 */
-        return has_units(node) || is_product(node) ? unit * (double)units * smallest(dtype)
-                                                   : unit * added(dtype, is_fine ? 1e-7 : 1e-6);
+        return has_units(node) || is_product(node)
+                   ? unit * (double)units * smallest(dtype)
+                   : unit * added(node, dtype) * (is_fine ? 0.1 : 1.0);
     }
     double ulps = ulps_of(node, dtype);
     ulps = is_fine && !is_narrow(dtype) ? 1.0 + ulps / 64.0 : ulps;

@@ -2,27 +2,6 @@
  * _amp_update_scale_: one that would be infinite stays as it is. */
 #include "ir/loss_scale.h"
 
-#include "core/base/check.h"
-
-#include <math.h>
-
-stator_status st_loss_scale_check(st_optim_values *values, stator_diag **err)
-{
-    const double init = st_optim_value(values, "init_scale")->f;
-    const double growth = st_optim_value(values, "growth_factor")->f;
-    const double backoff = st_optim_value(values, "backoff_factor")->f;
-    const int64_t interval = st_optim_value(values, "growth_interval")->i;
-    ST_FAIL_IF(!(init > 0 && isfinite((float)init)), err, STATOR_INVALID_ARGUMENT,
-               "option init_scale is %g, expected more than 0 and a finite f32", init);
-    ST_FAIL_IF(!(growth > 1 && isfinite(growth)), err, STATOR_INVALID_ARGUMENT,
-               "option growth_factor is %g, expected more than 1", growth);
-    ST_FAIL_IF(!(backoff > 0 && backoff < 1), err, STATOR_INVALID_ARGUMENT,
-               "option backoff_factor is %g, expected more than 0 and less than 1", backoff);
-    ST_FAIL_IF(interval < 1, err, STATOR_INVALID_ARGUMENT,
-               "option growth_interval is %lld, expected at least 1", (long long)interval);
-    return STATOR_OK;
-}
-
 void st_loss_scale_begin(stator_emitter *e, const st_optim_values *values, st_loss_scale *s)
 {
     s->now = stator_emit_expr(e, "select(scale == 0, init_scale, scale)", "scale",

@@ -1,7 +1,7 @@
 /* The scale of a loss whose gradients are computed in f16: large enough that small ones are not
  * lost, halved (backoff_factor) by a step whose gradients are not all finite, which changes nothing
  * else, and doubled (growth_factor) after growth_interval steps without one. This is
- * torch.amp.GradScaler in a graph; the options are those of row `step` in ir/optim.def. */
+ * torch.amp.GradScaler in a graph; the options are those of row `f16` in ir/optim.def. */
 #ifndef STATOR_IR_LOSS_SCALE_H
 #define STATOR_IR_LOSS_SCALE_H
 
@@ -15,8 +15,6 @@ typedef struct st_loss_scale {
     stator_ref is_finite; /* a bool scalar: all gradients are, from judge on */
 } st_loss_scale;
 
-/* INVALID_ARGUMENT: an option is outside its range. */
-stator_status st_loss_scale_check(st_optim_values *values, stator_diag **err);
 /* Both inputs are there. */
 void st_loss_scale_begin(stator_emitter *e, const st_optim_values *values, st_loss_scale *s);
 /* The gradient of the loss itself, in f32 or wider. */

@@ -73,6 +73,42 @@ stator_status st_optim_fail_unknown(st_optim_kind kind, const char *name, stator
     return fail_name(st_optim_kind_name(kind), name, names, n, err);
 }
 
+/* What stands behind `name` in its entry of "name...; name..."; NULL: it has none. */
+static const char *entry_of(const char *list, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *p = list != NULL ? list : ""; *p != '\0'; p += strcspn(p, ";")) {
+        p += strspn(p, "; ");
+        if (strncmp(p, name, n) == 0 && strchr(": ", p[n]) != NULL) {
+            return p + n;
+        }
+    }
+    return NULL;
+}
+
+/* ---- ranges ---- */
+
+/* Is the number in "[low, high)"? A parenthesis excludes its bound. */
+static bool is_in_range(const char *range, double number)
+{
+    const char *low_end = NULL, *high_end = NULL;
+    double low = 0, high = 0;
+    return st_parse_number(range + 1, &low, &low_end) &&
+           st_parse_number(low_end + 2, &high, &high_end) &&
+           (*range == '(' ? number > low : number >= low) &&
+           (*high_end == ')' ? number < high : number <= high);
+}
+
+static bool are_in_range(const char *range, const double *numbers, uint32_t n)
+{
+    for (uint32_t i = 0; range != NULL && i < n; i++) {
+        if (!is_in_range(range, numbers[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* ---- values ---- */
 
 static stator_status set_list(stator_attr *attr, st_arena *arena, const double *numbers, uint32_t n,
@@ -129,7 +165,9 @@ stator_status st_optim_values_add(st_optim_values *values, st_arena *arena, cons
         }
         ST_FAIL_IF(values->count == ST_OPTIM_VALUES_MAX, err, STATOR_INTERNAL,
                    "%s: more than %u options", row->name, ST_OPTIM_VALUES_MAX);
+        const char *range = entry_of(row->ranges, list[i].name);
         values->descs[values->count] = list[i];
+        values->ranges[values->count] = range != NULL ? strpbrk(range, "[(") : NULL;
         ST_TRY(set_default(&values->attrs[values->count], arena, &list[i], err));
         values->count++;
     }
@@ -156,32 +194,49 @@ static uint32_t read_numbers(const char *text, double *out, uint32_t capacity)
     }
 }
 
-static stator_status fail_value(const stator_attr_desc *desc, const char *text, uint32_t n,
+/* Says what a value is: "a number in [0, 1)". */
+static stator_status fail_value(const st_optim_values *values, uint32_t at, const char *text,
                                 stator_diag **err)
 {
-    char list[48];
-    (void)snprintf(list, sizeof list, "%u numbers with commas between", n);
-    return st_fail(err, STATOR_INVALID_ARGUMENT, "option %s is '%s', expected %s", desc->name, text,
-                   desc->kind == STATOR_ATTR_INT     ? "a whole number"
-                   : desc->kind == STATOR_ATTR_FLOAT ? "a number"
-                                                     : list);
+    const stator_attr_desc *desc = &values->descs[at];
+    const char *range = values->ranges[at];
+    char what[32] = "a number";
+    if (desc->kind == STATOR_ATTR_FLOATS) {
+        (void)snprintf(what, sizeof what, "%u numbers", values->attrs[at].count);
+    }
+    return st_fail(err, STATOR_INVALID_ARGUMENT, "option %s is '%s', expected %s%s%.*s%s",
+                   desc->name, text, desc->kind == STATOR_ATTR_INT ? "a whole number" : what,
+                   range != NULL ? " in " : "", range != NULL ? (int)strcspn(range, ")]") + 1 : 0,
+                   range != NULL ? range : "",
+                   desc->kind == STATOR_ATTR_FLOATS ? " with commas between" : "");
+}
+
+/* No row of the step has the option: another of the table may, as betas beside sgd. */
+static stator_status fail_option(const st_optim_values *values, const char *key, stator_diag **err)
+{
+    const char *names[ST_OPTIM_VALUES_MAX];
+    for (uint32_t i = 0; i < N_ROWS; i++) {
+        ST_FAIL_IF(entry_of(rows[i].options, key) != NULL, err, STATOR_NOT_FOUND,
+                   "there is no option '%s' in this step; %s %s has it", key,
+                   rows[i].kind == ST_OPTIM_STEP ? "a step with" : st_optim_kind_name(rows[i].kind),
+                   rows[i].name);
+    }
+    for (uint32_t i = 0; i < values->count; i++) {
+        names[i] = values->descs[i].name;
+    }
+    return fail_name("option", key, names, values->count, err);
 }
 
 stator_status st_optim_values_set(st_optim_values *values, st_arena *arena, const char *key,
                                   const char *text, stator_diag **err)
 {
-    const char *names[ST_OPTIM_VALUES_MAX];
     double numbers[16];
-    uint32_t at = values->count;
-    for (uint32_t i = 0; i < values->count; i++) {
-        names[i] = values->descs[i].name;
-        at = strcmp(names[i], key) == 0 ? i : at;
+    stator_attr *attr = st_optim_value(values, key);
+    if (attr == NULL) {
+        return fail_option(values, key, err);
     }
-    if (at == values->count) {
-        return fail_name("option", key, names, values->count, err);
-    }
+    const uint32_t at = (uint32_t)(attr - values->attrs);
     const stator_attr_desc *desc = &values->descs[at];
-    stator_attr *attr = &values->attrs[at];
     const uint32_t wanted = desc->kind == STATOR_ATTR_FLOATS ? attr->count : 1;
     attr->kind = desc->kind;
     values->is_given[at] = 1;
@@ -192,8 +247,9 @@ stator_status st_optim_values_set(st_optim_values *values, st_arena *arena, cons
     }
     const uint32_t n = read_numbers(text, numbers, 16);
     const bool is_whole = n != 0 && numbers[0] == trunc(numbers[0]) && fabs(numbers[0]) < 0x1p53;
-    if (n != wanted || (desc->kind == STATOR_ATTR_INT && !is_whole)) {
-        return fail_value(desc, text, wanted, err);
+    if (n != wanted || (desc->kind == STATOR_ATTR_INT && !is_whole) ||
+        !are_in_range(values->ranges[at], numbers, n)) {
+        return fail_value(values, at, text, err);
     }
     attr->f = numbers[0];
     attr->i = desc->kind == STATOR_ATTR_INT ? (int64_t)numbers[0] : 0;

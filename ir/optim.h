@@ -16,6 +16,7 @@ typedef struct st_optim_row {
     st_optim_kind kind;
     const char *name;
     const char *options; /* a schema, NULL: none */
+    const char *ranges;  /* of options: "name in [low, high); ...", NULL: none */
     const char *state;   /* of an optimizer */
     const char *targets; /* of a loss: "index" or "like" */
     const char *program;
@@ -39,6 +40,7 @@ typedef struct st_optim_values {
     uint32_t count;
     stator_attr_desc descs[ST_OPTIM_VALUES_MAX];
     stator_attr attrs[ST_OPTIM_VALUES_MAX];
+    const char *ranges[ST_OPTIM_VALUES_MAX]; /* "[low, high)", and what may follow; NULL: none */
     uint8_t is_given[ST_OPTIM_VALUES_MAX];
 } st_optim_values;
 
@@ -46,7 +48,7 @@ typedef struct st_optim_values {
 stator_status st_optim_values_add(st_optim_values *values, st_arena *arena, const st_optim_row *row,
                                   stator_diag **err);
 /* Sets one from text: a number, a word, or numbers with commas between. NOT_FOUND: no row has the
- * option; INVALID_ARGUMENT: the text is no value of it. */
+ * option; INVALID_ARGUMENT: the text is no value of it, or one outside its range. */
 stator_status st_optim_values_set(st_optim_values *values, st_arena *arena, const char *key,
                                   const char *text, stator_diag **err);
 /* INVALID_ARGUMENT: an option without a default has no value. */

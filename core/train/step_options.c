@@ -124,18 +124,6 @@ static stator_status check_teacher_weight(st_train_step *s, stator_diag **err)
     ST_FAIL_IF(s->options.loss == NULL && s->values.is_given[weight - s->values.attrs], err,
                STATOR_INVALID_ARGUMENT,
                "option teacher_weight is given, and no loss beside the teacher's that it weighs");
-    ST_FAIL_IF(!(weight->f >= 0 && weight->f <= 1), err, STATOR_INVALID_ARGUMENT,
-               "option teacher_weight is %g, expected a number from 0 to 1", weight->f);
-    return STATOR_OK;
-}
-
-/* Scores are divided by it. */
-static stator_status check_temperature(st_train_step *s, stator_diag **err)
-{
-    const stator_attr *t = st_optim_value(&s->values, "temperature");
-    const bool is_given = t != NULL && s->values.is_given[t - s->values.attrs];
-    ST_FAIL_IF(is_given && !(t->f > 0), err, STATOR_INVALID_ARGUMENT,
-               "option temperature is %g, expected a number above 0", t->f);
     return STATOR_OK;
 }
 
@@ -143,6 +131,7 @@ static stator_status read_values(st_train_step *s, stator_diag **err)
 {
     const stator_train_options *o = &s->options;
     const st_optim_row *used[] = {st_optim_find(ST_OPTIM_STEP, "step"),
+                                  st_step_is_f16(o) ? st_optim_find(ST_OPTIM_STEP, "f16") : NULL,
                                   s->teacher != NULL ? st_optim_find(ST_OPTIM_STEP, "teacher")
                                                      : NULL,
                                   s->loss,
@@ -160,10 +149,8 @@ static stator_status read_values(st_train_step *s, stator_diag **err)
     }
     ST_TRY(st_optim_values_check(&s->values, err));
     ST_TRY(check_teacher_weight(s, err));
-    ST_TRY(check_temperature(s, err));
     ST_TRY(check_globs(o->freeze, "freeze", err));
-    ST_TRY(check_globs(st_optim_value(&s->values, "no_decay")->s, "no_decay", err));
-    return st_step_is_scaled(s) ? st_loss_scale_check(&s->values, err) : (stator_status)STATOR_OK;
+    return check_globs(st_optim_value(&s->values, "no_decay")->s, "no_decay", err);
 }
 
 stator_status st_step_read_options(const stator_train_options *given, stator_train_options *out,

@@ -21,7 +21,8 @@ stator_status stator_train_item_info(stator_ctx *ctx, uint32_t index, stator_tra
                                     .name = row->name,
                                     .options = row->options != NULL ? row->options : "",
                                     .state = row->state != NULL ? row->state : "",
-                                    .doc = row->doc};
+                                    .doc = row->doc,
+                                    .ranges = row->ranges != NULL ? row->ranges : ""};
     return ST_CTX_WRITE(ctx, stator_train_item, out_item, &item);
 }
 

@@ -107,7 +107,7 @@ STATOR_EXPORT stator_status stator_model_partition(const stator_model *joint,
 /* What a training step is made of, by name: `stator optimizers` lists them. */
 enum stator_train_kind {
     STATOR_TRAIN_LOSS = 0,
-    STATOR_TRAIN_STEP = 1, /* options of every step, and of one with a teacher */
+    STATOR_TRAIN_STEP = 1, /* options of every step, of one with a teacher, of one in f16 */
     STATOR_TRAIN_OPTIMIZER = 2,
     STATOR_TRAIN_SCHEDULE = 3
 };
@@ -121,6 +121,9 @@ typedef struct stator_train_item {
     const char *state;   /* of an optimizer, a tensor for each parameter: "a, b:option" (b where the
                           * option is not 0); "": none */
     const char *doc;
+    const char *ranges; /* of options: "name in [low, high]; ...", a parenthesis where the bound
+                          * is none of the values; an option that is not named takes every finite
+                          * number. "": none is */
 } stator_train_item;
 
 /* Row `index` of the table, from 0; strings live as long as the process. OUT_OF_RANGE: past the

@@ -802,6 +802,7 @@ FROZEN(stator_train_item, name, 8, const char *);
 FROZEN(stator_train_item, options, 16, const char *);
 FROZEN(stator_train_item, state, 24, const char *);
 FROZEN(stator_train_item, doc, 32, const char *);
+FROZEN(stator_train_item, ranges, 40, const char *);
 FROZEN(stator_train_options, struct_size, 0, uint32_t);
 FROZEN(stator_train_options, flags, 4, uint32_t);
 FROZEN(stator_train_options, loss, 8, const char *);

@@ -54,7 +54,8 @@ static int open_training(training *t, stator_ctx *ctx, stator_model *model, cons
                                           .amp = amp,
                                           .option_keys = scale_keys,
                                           .option_values = scale_values,
-                                          .option_count = 2};
+                                          .option_count =
+                                              amp != NULL && strcmp(amp, "f16") == 0 ? 2 : 0};
     const stator_compile_options compile = {.struct_size = sizeof compile, .backend = backend};
     *t = (training){.ctx = ctx};
     CHECK_OK(ctx, stator_model_train_step(model, &options, &t->step));
@@ -239,10 +240,12 @@ int main(void)
     CHECK(n >= 2);
     expect_refused(ctx, model, "bf17", NULL, NULL, "amp is 'bf17', expected bf16 or f16");
     expect_refused(ctx, model, "f16", "grow_interval", "5", "did you mean 'growth_interval'?");
-    expect_refused(ctx, model, "f16", "growth_interval", "0", "expected at least 1");
-    expect_refused(ctx, model, "f16", "init_scale", "-1", "expected more than 0");
-    expect_refused(ctx, model, "f16", "growth_factor", "1", "expected more than 1");
-    expect_refused(ctx, model, "f16", "backoff_factor", "1", "less than 1");
+    expect_refused(ctx, model, "f16", "growth_interval", "0", "a whole number in [1, inf)");
+    expect_refused(ctx, model, "f16", "init_scale", "0", "a number in [1.18e-38, 3.4");
+    expect_refused(ctx, model, "f16", "growth_factor", "1", "a number in (1, inf)");
+    expect_refused(ctx, model, "f16", "backoff_factor", "1", "a number in (0, 1)");
+    expect_refused(ctx, model, "bf16", "init_scale", "8", "a step with f16 has it");
+    expect_refused(ctx, model, NULL, "backoff_factor", "0.5", "a step with f16 has it");
     stator_model_destroy(model);
     stator_ctx_destroy(ctx);
     return 0;

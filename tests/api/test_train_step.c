@@ -593,6 +593,46 @@ static void expect_option_refused(stator_ctx *ctx, const stator_model *model, co
     expect_refused(ctx, model, &o, code, words);
 }
 
+/* Values that are numbers of the option's kind, and make no sense. */
+static void expect_ranges_refused(stator_ctx *ctx, const stator_model *model)
+{
+    static const struct {
+        const char *optimizer, *schedule, *loss, *key, *value, *words;
+    } cases[] = {
+        {"sgd", "linear", "mse", "total_steps", "0", "'0', expected a whole number in [1, inf)"},
+        {"sgd", "cosine", "mse", "total_steps", "-1", "expected a whole number in [1, inf)"},
+        {"sgd", "warmup", "mse", "warmup", "-1", "expected a whole number in [0, inf)"},
+        {"sgd", "cosine", "mse", "min_lr", "-0.1", "expected a number in [0, inf)"},
+        {"sgd", NULL, "mse", "clip_norm", "-1", "expected a number in [0, inf)"},
+        {"sgd", NULL, "mse", "clip_value", "-1", "expected a number in [0, inf)"},
+        {"sgd", NULL, "mse", "momentum", "-0.9", "expected a number in [0, inf)"},
+        {"sgd", NULL, "mse", "dampening", "1.5", "expected a number in [0, 1]"},
+        {"sgd", NULL, "mse", "nesterov", "2", "expected a whole number in [0, 1]"},
+        {"sgd", NULL, "mse", "weight_decay", "-1", "expected a number in [0, inf)"},
+        {"adam", NULL, "mse", "betas", "0.9,1", "expected 2 numbers in [0, 1) with commas"},
+        {"adamw", NULL, "mse", "betas", "-0.1,0.9", "expected 2 numbers in [0, 1) with commas"},
+        {"adamw", NULL, "mse", "eps", "-1e-8", "expected a number in [0, inf)"},
+        {"rmsprop", NULL, "mse", "alpha", "1", "expected a number in [0, 1)"},
+        {"sgd", NULL, "huber", "delta", "0", "expected a number in (0, inf)"},
+        {"sgd", NULL, "kl_div", "temperature", "0", "expected a number in (0, inf)"},
+        {"sgd", NULL, "cross_entropy_probs", "label_smoothing", "1.1", "a number in [0, 1]"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const stator_train_options o = {.struct_size = sizeof o,
+                                        .loss = cases[i].loss,
+                                        .optimizer = cases[i].optimizer,
+                                        .schedule = cases[i].schedule,
+                                        .option_keys = &cases[i].key,
+                                        .option_values = &cases[i].value,
+                                        .option_count = 1};
+        char words[160];
+        (void)snprintf(words, sizeof words, "option %s is '%s'", cases[i].key, cases[i].value);
+        expect_refused(ctx, model, &o, STATOR_INVALID_ARGUMENT, words);
+        expect_refused(ctx, model, &o, STATOR_INVALID_ARGUMENT, cases[i].words);
+    }
+    expect_option_refused(ctx, model, "momentum", "0.9", STATOR_NOT_FOUND,
+                          "no option 'momentum' in this step; optimizer sgd has it");
+}
+
 static void expect_refusals(stator_ctx *ctx, const stator_model *model)
 {
     stator_train_options o = {.struct_size = sizeof o, .loss = "mss", .optimizer = "adamw"};
@@ -618,25 +658,55 @@ static void expect_refusals(stator_ctx *ctx, const stator_model *model)
     expect_refused(ctx, model, &o, STATOR_INVALID_ARGUMENT, "stator_train_options");
     expect_option_refused(ctx, model, "beta", "0.9", STATOR_NOT_FOUND,
                           "no option 'beta'; did you mean 'betas'?");
-    expect_option_refused(ctx, model, "betas", "0.9", STATOR_INVALID_ARGUMENT,
-                          "option betas is '0.9', expected 2 numbers with commas between");
+    expect_option_refused(
+        ctx, model, "betas", "0.9", STATOR_INVALID_ARGUMENT,
+        "option betas is '0.9', expected 2 numbers in [0, 1) with commas between");
     expect_option_refused(ctx, model, "amsgrad", "0.5", STATOR_INVALID_ARGUMENT,
                           "expected a whole number");
     expect_option_refused(ctx, model, "eps", "nan", STATOR_INVALID_ARGUMENT, "expected a number");
+    expect_ranges_refused(ctx, model);
+}
+
+/* Each range is one of an option of the row, and its default is in it; how many there are. */
+static uint32_t expect_ranges(const stator_train_item *item)
+{
+    uint32_t n = 0;
+    for (const char *p = item->ranges; *p != '\0'; p += *p == ';') {
+        char name[48], bounds[2], start[64];
+        double low = 0, high = 0, value = 0;
+        p += strspn(p, " ");
+        CHECK(sscanf(p, "%47s in %1[[(]%lf, %lf%1[])]", name, &bounds[0], &low, &high, start) == 5);
+        const bool is_open[2] = {bounds[0] == '(', start[0] == ')'};
+        (void)snprintf(start, sizeof start, "%s:", name);
+        const char *option = strstr(item->options, start);
+        CHECK(option != NULL && low < high);
+        const char *end = option + strcspn(option, ";"), *at = option + strcspn(option, "=;");
+        at += strcspn(at, "0123456789;");
+        if (at < end) {
+            value = strtod(at, NULL);
+            CHECK((is_open[0] ? value > low : value >= low) &&
+                  (is_open[1] ? value < high : value <= high));
+        }
+        p += strcspn(p, ";");
+        n++;
+    }
+    return n;
 }
 
 /* Every row of the table can be asked about. */
 static void expect_table(stator_ctx *ctx)
 {
     stator_train_item item = {.struct_size = sizeof item};
-    uint32_t n = 0, kinds[4] = {0};
+    uint32_t n = 0, n_ranges = 0, kinds[4] = {0};
     while (stator_train_item_info(ctx, n, &item) == STATOR_OK) {
         CHECK(item.name[0] != '\0' && item.doc[0] != '\0' && item.kind < 4);
         kinds[item.kind]++;
+        n_ranges += expect_ranges(&item);
         n++;
     }
-    CHECK(kinds[STATOR_TRAIN_LOSS] == 8 && kinds[STATOR_TRAIN_STEP] == 2 &&
+    CHECK(kinds[STATOR_TRAIN_LOSS] == 8 && kinds[STATOR_TRAIN_STEP] == 3 &&
           kinds[STATOR_TRAIN_OPTIMIZER] == 4 && kinds[STATOR_TRAIN_SCHEDULE] == 4);
+    CHECK(n_ranges == 36);
 }
 
 int main(void)

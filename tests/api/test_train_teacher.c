@@ -593,13 +593,13 @@ static void expect_refusals(stator_ctx *ctx, const stator_model *model)
     o.teacher = NULL;
     expect_refused(ctx, model, &o, STATOR_INVALID_ARGUMENT, "teacher_output is given, and");
     expect_weight_refused(ctx, model, teacher, "cross_entropy", "2", STATOR_INVALID_ARGUMENT,
-                          "option teacher_weight is 2, expected a number from 0 to 1");
+                          "option teacher_weight is '2', expected a number in [0, 1]");
     expect_weight_refused(ctx, model, teacher, "cross_entropy", "-0.5", STATOR_INVALID_ARGUMENT,
-                          "option teacher_weight is -0.5");
+                          "option teacher_weight is '-0.5'");
     expect_weight_refused(ctx, model, teacher, NULL, "0.5", STATOR_INVALID_ARGUMENT,
                           "no loss beside the teacher's that it weighs");
     expect_weight_refused(ctx, model, NULL, "cross_entropy", "0.5", STATOR_NOT_FOUND,
-                          "no option 'teacher_weight'");
+                          "no option 'teacher_weight' in this step; a step with teacher has it");
     stator_model_destroy(teacher);
 }
 

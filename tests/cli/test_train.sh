@@ -93,6 +93,10 @@ says 3 "there is no loss 'mss'; did you mean 'mse'?" train line.stir --loss mss 
 says 3 "there is no optimizer 'sdg'; did you mean 'sgd'?" "${fit[@]}" --optimizer sdg
 says 3 "there is no option 'momentun'; did you mean 'momentum'?" "${fit[@]}" --opt momentun=1
 says 3 "option betas is '1', expected 2 numbers" "${fit[@]}" --optimizer adam --opt betas=1
+says 3 "option betas is '0.9,1', expected 2 numbers in [0, 1) with commas between" "${fit[@]}" --optimizer adam --opt betas=0.9,1
+says 3 "option clip_norm is '-1', expected a number in [0, inf)" "${fit[@]}" --clip-norm -1
+says 3 "option warmup is '-2', expected a whole number in [0, inf)" "${fit[@]}" --schedule linear --opt warmup=-2
+says 3 "there is no option 'betas' in this step; optimizer adam has it" "${fit[@]}" --opt betas=0.9,0.99
 says 3 "there is no schedule 'cosin'; did you mean 'cosine'?" "${fit[@]}" --schedule cosin
 says 3 'no parameter is left to train' "${fit[@]}" --freeze '*'
 says 3 "--init is 'rnd', expected keep or random" "${fit[@]}" --init rnd

@@ -156,7 +156,7 @@ says 3 '--teacher-output and --teacher-loss need --teacher' "${fit[@]}" --teache
 says 3 '--loss is missing' train line.stir --data line.npz
 says 3 'no/such.onnx' "${alone[@]}" --teacher no/such.onnx --data points.npz
 says 3 "no loss 'mss'; did you mean 'mse'?" "${alone[@]}" --teacher-loss mss --data points.npz
-says 3 'option temperature is 0, expected a number above 0' "${alone[@]}" --teacher-loss kl_div --opt temperature=0 --data points.npz
+says 3 "option temperature is '0', expected a number in (0, inf)" "${alone[@]}" --teacher-loss kl_div --opt temperature=0 --data points.npz
 says 3 'the loss has rank 2, and a step needs a scalar' "${alone[@]}" --teacher-loss kl_div --opt reduction=none --data points.npz
 cp norm.onnx kept.onnx
 for option in --log --plot; do
@@ -165,9 +165,9 @@ done
 cmp norm.onnx kept.onnx || fail "the teacher was written over"
 says 3 'the loss nll compares with class indices' "${alone[@]}" --teacher-loss nll --data points.npz
 says 3 "the teacher: the model has no output 'lime', did you mean 'line'?" "${alone[@]}" --teacher-output lime --data points.npz
-says 3 'option teacher_weight is 2, expected a number from 0 to 1' "${both[@]}" --opt teacher_weight=2 --data line.npz
+says 3 "option teacher_weight is '2', expected a number in [0, 1]" "${both[@]}" --opt teacher_weight=2 --data line.npz
 says 3 "that it weighs" "${alone[@]}" --opt teacher_weight=0.5 --data points.npz
-says 3 "no option 'teacher_weight'" "${fit[@]}" --opt teacher_weight=0.5
+says 3 "no option 'teacher_weight' in this step; a step with teacher has it" "${fit[@]}" --opt teacher_weight=0.5
 says 3 "no input has the name of array 'target'" "${alone[@]}" --data line.npz
 grep -q "a loss of the table compares with 'target', and --loss names none" out || fail "no way out: $(cat out)"
 sed 's/\[2, 1\] = {2, -1}/[2, 3] = {2, -1, 0, 0, 0, 0}/' teacher.stir >classes.stir

@@ -306,7 +306,7 @@ def lists(w):
     w.facts(dict(graph, checked=int, unchecked=int), 0, "grad", "digits.onnx", "--check")
     w.facts(dict(graph, file=str, checked=None, unchecked=None), 0, "grad", "digits.onnx", "-o", output + ".stirb")
     item = {"name": str, "doc": str, "state": str,
-            "options": [{"name": str, "kind": str, "default": TEXT_OR_NULL}]}
+            "options": [{"name": str, "kind": str, "default": TEXT_OR_NULL, "range": TEXT_OR_NULL}]}
     w.facts(dict.fromkeys(["optimizers", "losses", "schedules", "step"], [item]), 0, "optimizers")
     trained = {"steps": int, "first_loss": NUMBER, "last_loss": NUMBER, "median_ms": NUMBER, "compile_ms": NUMBER,
                "peak_bytes": int, "dropped_rows": int, "resumed_at": None, "stopped_at": None,

@@ -11,12 +11,26 @@ static const char *const headings[] = {"losses", "step", "optimizers", "schedule
 
 /* One option of "name:kind=default; ...". */
 typedef struct option {
-    char name[48], kind[16], value[64];
+    char name[48], kind[16], value[64], range[64]; /* range "": none */
     int has_value;
 } option;
 
-/* Reads the option at *text and moves behind it; false: there is none. */
-static bool next_option(const char **text, option *out)
+/* The range of an option in "name in [low, high]; ...", or "". */
+static void find_range(const char *ranges, option *o)
+{
+    const size_t n = strlen(o->name);
+    o->range[0] = '\0';
+    for (const char *p = ranges; *p != '\0'; p += strcspn(p, ";")) {
+        p += strspn(p, "; ");
+        if (strncmp(p, o->name, n) == 0 && strncmp(p + n, " in ", 4) == 0) {
+            (void)snprintf(o->range, sizeof o->range, "%.*s", (int)strcspn(p + n + 4, ";"),
+                           p + n + 4);
+        }
+    }
+}
+
+/* Reads the option at *text, one of the item's, and moves behind it; false: there is none. */
+static bool next_option(const stator_train_item *item, const char **text, option *out)
 {
     const char *p = *text + strspn(*text, "; ");
     const size_t n = strcspn(p, ";"), name = strcspn(p, ":"), value = strcspn(p, "=;");
@@ -28,6 +42,7 @@ static bool next_option(const char **text, option *out)
     (void)snprintf(out->kind, sizeof out->kind, "%.*s", (int)(value - name) - 1, p + name + 1);
     (void)snprintf(out->value, sizeof out->value, "%.*s", out->has_value ? (int)(n - value) - 1 : 0,
                    p + value + 1);
+    find_range(item->ranges, out);
     *text = p + n;
     return true;
 }
@@ -46,19 +61,14 @@ static void print_item(const stator_train_item *item)
 {
     option o;
     (void)printf("  %-20s %s\n", item->name, item->doc);
-    if (item->options[0] != '\0') {
-        (void)printf("  %20s", "");
-    }
-    for (const char *p = item->options; next_option(&p, &o);) {
-        (void)printf(" %s=", o.name);
+    for (const char *p = item->options; next_option(item, &p, &o);) {
+        (void)printf("  %20s %s=", "", o.name);
         if (o.has_value) {
             print_value(o.value);
         } else {
             (void)printf("?");
         }
-    }
-    if (item->options[0] != '\0') {
-        (void)printf("\n");
+        (void)printf("%s%s\n", o.range[0] != '\0' ? " in " : "", o.range);
     }
 }
 
@@ -70,12 +80,14 @@ static cJSON *item_json(const stator_train_item *item)
     cJSON_AddStringToObject(row, "state", item->state);
     cJSON *options = cJSON_AddArrayToObject(row, "options");
     option o;
-    for (const char *p = item->options; next_option(&p, &o);) {
+    for (const char *p = item->options; next_option(item, &p, &o);) {
         cJSON *entry = cJSON_CreateObject();
         cJSON_AddStringToObject(entry, "name", o.name);
         cJSON_AddStringToObject(entry, "kind", o.kind);
         cJSON_AddItemToObject(entry, "default",
                               o.has_value ? cJSON_CreateString(o.value) : cJSON_CreateNull());
+        cJSON_AddItemToObject(
+            entry, "range", o.range[0] != '\0' ? cJSON_CreateString(o.range) : cJSON_CreateNull());
         cJSON_AddItemToArray(options, entry);
     }
     return row;

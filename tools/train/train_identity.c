@@ -215,6 +215,7 @@ static void add_options(const train *t, cJSON *object)
     const train_settings *s = t->settings;
     cJSON *options = cJSON_AddObjectToObject(object, OPTIONS);
     const bool is_taught = s->teacher != NULL;
+    const bool is_scaled = s->options.amp != NULL && strcmp(s->options.amp, "f16") == 0;
     const struct {
         uint32_t kind;
         const char *name; /* NULL: none */
@@ -222,6 +223,7 @@ static void add_options(const train *t, cJSON *object)
                 {STATOR_TRAIN_LOSS, is_taught ? teacher_loss(s) : NULL},
                 {STATOR_TRAIN_STEP, "step"},
                 {STATOR_TRAIN_STEP, is_taught ? "teacher" : NULL},
+                {STATOR_TRAIN_STEP, is_scaled ? "f16" : NULL},
                 {STATOR_TRAIN_OPTIMIZER, s->options.optimizer},
                 {STATOR_TRAIN_SCHEDULE, s->options.schedule}};
     stator_train_item row = {.struct_size = sizeof row};

@@ -18,6 +18,7 @@
 #include "ir/gradient/gradient_rules.h"
 #include "ir/gradient/step_sums.h"
 #include "ir/recompute/kept.h"
+#include <assert.h>
 #include <stator/ops.h>
 #include <string.h>
 
@@ -75,6 +76,7 @@ typedef struct scan {
 
 static void push(list *l, stator_ref value)
 {
+    assert(l->n < PORTS_MAX);
     l->at[l->n++] = value;
 }
 
@@ -86,6 +88,7 @@ static int64_t entry(const scan *s, uint32_t attr, uint32_t i)
 
 static void push_flags(flags *f, int64_t axis, int64_t reverse)
 {
+    assert(f->n < PORTS_MAX);
     f->axes[f->n] = axis;
     f->reverse[f->n++] = reverse;
 }
@@ -554,6 +557,19 @@ static void differentiate(scan *s, st_arena *arena, stator_ref *in_grads)
     go_back(s, to, in_grads);
 }
 
+/* The origin says where the node is from, its first result which one it is of a graph as text. */
+static void check_counts(scan *s, const stator_ref *results)
+{
+    const stator_graph_view *v = st_graph_view(s->e.b->graph);
+    const char *name = stator_string_at(v, stator_value_at(v, results[0])->name);
+    if (s->n > VALUES_MAX || s->stacked > VALUES_MAX) {
+        stator_emit_fail(&s->e, STATOR_UNSUPPORTED,
+                         "scan%s%s has %u operands and %u stacked results, and a gradient is made "
+                         "of at most %u of either",
+                         name[0] != '\0' ? " %" : "", name, s->n, s->stacked, VALUES_MAX);
+    }
+}
+
 stator_status st_grad_scan(stator_builder *b, const st_gradient_node *v, stator_ref *in_grads,
                            stator_diag **err)
 {
@@ -577,9 +593,7 @@ stator_status st_grad_scan(stator_builder *b, const st_gradient_node *v, stator_
     s->reverse = entry(s, STATOR_scan_reverse, 0) != 0;
     s->e = st_op_emitter(b, err);
     s->map = zeroed(s, &arena, s->v->n_values, sizeof *s->map);
-    if (s->n > VALUES_MAX || s->stacked > VALUES_MAX) {
-        stator_emit_fail(&s->e, STATOR_UNSUPPORTED, "scan has too many values for a gradient");
-    }
+    check_counts(s, v->results);
     if (s->e.status == STATOR_OK) {
         differentiate(s, &arena, in_grads);
     }

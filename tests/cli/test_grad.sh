@@ -363,6 +363,12 @@ for sizes in "1 1 1 0 250" "1 1 1 0 260" "1 1 1 60 190" "1 6 2 0 240" "1 20 60 2
     ok grad many.stir --loss loss -o joint.stir
     says 0 agrees compare joint.stir --backends eager,aot_eager
 done
+for sizes in "1 70 1 0 0:72 operands and 1" "1 2 65 0 0:4 operands and 65" "1 2 1 70 0:74 operands and 1"; do
+    scans ${sizes%:*}
+    sed -i 's/} *$/}/; s/\(stacked = [0-9]*}\)$/\1 @"layer 7":Loop/' many.stir
+    says 3 "scan %c0_0 has ${sizes#*:} stacked results, and a gradient is made of at most 64 of either" grad many.stir --loss loss
+    grep -q 'at layer 7' out || fail "the node is not named: $(cat out)"
+done
 scans 2 60 100 0 0
 says 0 'scan' opt --pass merge_scans many.stir
 [ "$(grep -c ' = scan(' out)" = 2 ] || fail "two scans of 160 results are one"

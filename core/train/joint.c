@@ -56,12 +56,40 @@ stator_ref st_joint_find_value(const stator_graph *graph, const char *name)
     if (st_joint_find_output(graph, name, &k, NULL) == STATOR_OK) {
         return stator_output_at(v, k);
     }
+    stator_ref found = 0; /* inputs come first, and what a node makes is taken before one */
     for (stator_ref value = 1; value <= v->n_values; value++) {
-        if (strcmp(stator_string_at(v, stator_value_at(v, value)->name), name) == 0) {
-            return value;
+        const stator_value_row *row = stator_value_at(v, value);
+        if ((found == 0 || (row->node != 0 && stator_value_at(v, found)->node == 0)) &&
+            strcmp(stator_string_at(v, row->name), name) == 0) {
+            found = value;
         }
     }
-    return 0;
+    return found;
+}
+
+stator_status st_joint_fail_no_value(const stator_graph *graph, const char *name, stator_diag **err)
+{
+    char made[24];
+    const stator_graph_view *v = st_graph_view(graph);
+    const char **names =
+        st_calloc(graph->module->mem, v->n_outputs + UINT64_C(1) + v->n_values, sizeof *names);
+    uint32_t n = 0;
+    ST_TRY_MEM(names, err);
+    for (uint32_t k = 0; k < v->n_outputs; k++) {
+        const char *text = st_joint_output_name(v, k, made);
+        if (text != made) {
+            names[n++] = text;
+        }
+    }
+    for (stator_ref value = 1; value <= v->n_values; value++) {
+        const char *text = stator_string_at(v, stator_value_at(v, value)->name);
+        if (text[0] != '\0') {
+            names[n++] = text;
+        }
+    }
+    const stator_status status = st_joint_fail_unknown("output or value", name, names, n, err);
+    st_free(graph->module->mem, (void *)(uintptr_t)names);
+    return status;
 }
 
 uint32_t st_joint_port_name(stator_builder *b, const char *prefix, const char *name,

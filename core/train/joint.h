@@ -14,8 +14,12 @@ stator_status st_joint_fail_unknown(const char *what, const char *name, const ch
 /* The output of this name; NOT_FOUND. */
 stator_status st_joint_find_output(const stator_graph *graph, const char *name, uint32_t *out,
                                    stator_diag **err);
-/* The output of the name, or else the value inside; 0: there is none. */
+/* The output of the name, or else the value that a node makes, or else the input; 0: there is
+ * none. */
 stator_ref st_joint_find_value(const stator_graph *graph, const char *name);
+/* NOT_FOUND, of a name for which st_joint_find_value finds nothing, with the nearest. */
+stator_status st_joint_fail_no_value(const stator_graph *graph, const char *name,
+                                     stator_diag **err);
 /* The string PREFIX_NAME, with `_` at its end as long as an input of that name is there, or, with
  * `outputs`, a string that is in the map; 0: out of memory. */
 uint32_t st_joint_port_name(stator_builder *b, const char *prefix, const char *name,

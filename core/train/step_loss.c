@@ -11,10 +11,9 @@ stator_status st_step_find_read(const stator_graph *graph, const char *name, sta
                                 stator_diag **err)
 {
     const stator_graph_view *v = st_graph_view(graph);
-    uint32_t k = 0;
     ST_FAIL_IF(v->n_outputs == 0, err, STATOR_INVALID_ARGUMENT, "the model has no output");
     *out = name == NULL ? stator_output_at(v, 0) : st_joint_find_value(graph, name);
-    return *out != 0 ? STATOR_OK : st_joint_find_output(graph, name, &k, err);
+    return *out != 0 ? STATOR_OK : st_joint_fail_no_value(graph, name, err);
 }
 
 /* Of a value that is a loss or that one reads: in mixed precision it has f32 at least. */

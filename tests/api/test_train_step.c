@@ -650,7 +650,7 @@ static void expect_refusals(stator_ctx *ctx, const stator_model *model)
     expect_refused(ctx, model, &o, STATOR_INVALID_ARGUMENT, "no parameter is left to train");
     o.freeze = NULL;
     o.output = "yy";
-    expect_refused(ctx, model, &o, STATOR_NOT_FOUND, "no output 'yy', did you mean 'y'?");
+    expect_refused(ctx, model, &o, STATOR_NOT_FOUND, "no output or value 'yy', did you mean 'y'?");
     o.output = NULL;
     o.loss = NULL;
     expect_refused(ctx, model, &o, STATOR_INVALID_ARGUMENT, "loss is NULL");

@@ -576,7 +576,8 @@ static void expect_refusals(stator_ctx *ctx, const stator_model *model)
     stator_model *teacher = load_text(ctx, BY_NAME);
     stator_train_options o = options_of(&rows[1], teacher);
     o.teacher_output = "score";
-    expect_refused(ctx, model, &o, STATOR_NOT_FOUND, "no output 'score', did you mean 'scores'?");
+    expect_refused(ctx, model, &o, STATOR_NOT_FOUND,
+                   "no output or value 'score', did you mean 'scores'?");
     o.teacher_output = "classes";
     expect_refused(ctx, model, &o, STATOR_INVALID_ARGUMENT,
                    "output 'classes' of the teacher is i64");

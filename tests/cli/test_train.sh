@@ -167,6 +167,31 @@ assert all(abs(a - b) <= 1e-12 for a, b in zip(one, two)), (one, two)
 END
 says 3 '--nan-check looks at steps of one batch' "${fit[@]}" --accumulate 2 --nan-check
 
+# ---- what the loss reads ----
+
+cat >read.stir <<'END'
+stir 1
+sym N in [1, 1000]
+graph @line(%x: f32[N, 2], param %w "inner": f32[2, 1] = {0, 0}, param %b "b": f32[1] = {0}) {
+  %inner = matmul(%x, %w)
+  %y = add(%inner, %b)
+  %twice = concat(%inner, %y) {axis = 0}
+  %sum = reduce_sum(%y) {axes = [0], keepdims = 1}
+  %z = tanh(%y)
+  return y: %z
+}
+END
+sed 's/N, 2/4, 2/; s/^sym.*//' read.stir >read4.stir
+reads=(--loss mse --optimizer sgd --lr 0.3 --data line.npz)
+says 3 "the model has no output or value 'iner', did you mean 'inner'?" train read.stir "${reads[@]}" --output iner
+says 3 "the model has no output or value 'nowhere'" train read.stir "${reads[@]}" --output nowhere
+says 0 'steps: loss' train read.stir "${reads[@]}" --batch 8 --output inner # what the node makes, and not the parameter
+says 0 'steps: loss' train read4.stir "${reads[@]}" --batch 4 --output inner
+says 3 "--output 'sum', which the loss mse reads, has size 1 along axis 0, and a batch has 8 rows" \
+    train read.stir "${reads[@]}" --batch 8 --output sum
+says 3 "--output 'twice', which the loss mse reads, has size 8 along axis 0, and a batch has 4 rows" \
+    train read4.stir "${reads[@]}" --batch 4 --output twice
+
 # ---- what the loss reads stays, and attention beside it is found ----
 
 cat >attention.stir <<'END'

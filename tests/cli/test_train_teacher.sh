@@ -164,7 +164,7 @@ for option in --log --plot; do
 done
 cmp norm.onnx kept.onnx || fail "the teacher was written over"
 says 3 'the loss nll compares with class indices' "${alone[@]}" --teacher-loss nll --data points.npz
-says 3 "the teacher: the model has no output 'lime', did you mean 'line'?" "${alone[@]}" --teacher-output lime --data points.npz
+says 3 "the teacher: the model has no output or value 'lime', did you mean 'line'?" "${alone[@]}" --teacher-output lime --data points.npz
 says 3 "option teacher_weight is '2', expected a number in [0, 1]" "${both[@]}" --opt teacher_weight=2 --data line.npz
 says 3 "that it weighs" "${alone[@]}" --opt teacher_weight=0.5 --data points.npz
 says 3 "no option 'teacher_weight' in this step; a step with teacher has it" "${fit[@]}" --opt teacher_weight=0.5

@@ -111,6 +111,28 @@ static cli_status check_targets(const train *t, const train_data *data)
     return train_data_check_classes(data, target, port.dims[1], ignored);
 }
 
+/* What a loss of the table reads has the rows of the batch along its first axis, as its target. */
+static cli_status check_read(const train *t, const train_data *data)
+{
+    const train_settings *s = t->settings;
+    const train_port *target = train_data_target(data);
+    const int64_t rows = target != NULL ? target->info.dims[0] : -1;
+    int64_t batch = s->batch;
+    for (uint32_t k = 0; k < data->n_ports; k++) {
+        const train_port *port = &data->ports[k];
+        batch = !port->is_target && port->info.dims[0] >= 0 ? port->info.dims[0] : batch;
+    }
+    CLI_FAIL_IF(rows >= 0 && rows != batch, s->common.json, INVALID,
+                "a loss of the table reads a value whose first axis counts the rows of the batch",
+                "%s%s%s, which the loss %s reads, has size %lld along axis 0, and a batch has "
+                "%lld rows",
+                s->options.output != NULL ? "--output '" : "the first output",
+                s->options.output != NULL ? s->options.output : "",
+                s->options.output != NULL ? "'" : "", s->options.loss, (long long)rows,
+                (long long)batch);
+    return CLI_OK;
+}
+
 static cli_status check_batch(const train *t, const train_data *data)
 {
     int64_t fixed = 0;
@@ -137,6 +159,7 @@ static cli_status open_data(train *t, train_data *data, const char *path, const 
     data->json = t->settings->common.json;
     CLI_TRY(train_data_read(data, p));
     CLI_TRY(check_targets(t, data));
+    CLI_TRY(check_read(t, data));
     CLI_TRY(check_batch(t, data));
     const int64_t rest = data->rows % batch;
     CLI_FAIL_IF(!keeps_rest(t, data) && data->rows < batch, data->json, INVALID, NULL,

@@ -184,25 +184,43 @@ static void add_source(st_source *to, const st_source *from)
     to->has_data |= from->has_data;
 }
 
-/* Of a node's results: what its operands are, whole numbers apart, which only choose, unless they
- * are cast. What becomes of running statistics is computed from these, and from data. */
+/* A node computes with its operands of the highest rank: whole numbers beside floats only
+ * choose, as an index does, and bools beside either. */
+static uint32_t rank_of(stator_dtype dtype)
+{
+    const uint32_t class = st_dtype_class(dtype);
+    return class == STATOR_CLASS_BOOL ? 1 : class >= STATOR_CLASS_FLOAT ? 3 : 2;
+}
+
+/* The least rank of an operand that results are computed from. What a region computes with, its
+ * node does not say. */
+static uint32_t least_rank(const stator_graph_view *v, const stator_node_row *row)
+{
+    uint32_t most = 0;
+    for (uint32_t k = 0; k < row->operand_count; k++) {
+        const stator_ref operand = stator_operand(v, row, k);
+        const uint32_t rank = operand != 0 ? rank_of(stator_value_type(v, operand)->dtype) : 0;
+        most = rank > most ? rank : most;
+    }
+    return row->region_count != 0 && most > 2 ? 2 : most;
+}
+
+/* Of a node's results: what its operands are. What becomes of running statistics is computed from
+ * these, and from data. */
 static void trace_results(const st_train_step *s, const st_scope *at, st_source *made,
                           const stator_node_row *row)
 {
     st_source all = {.parameter = 0};
-    const bool is_cast = row->op == STATOR_OPCODE_cast;
+    const uint32_t least = least_rank(at->v, row);
     for (uint32_t k = 0; k < row->operand_count; k++) {
         const stator_ref operand = stator_operand(at->v, row, k);
-        if (operand != 0 && (is_cast || is_float(at->v, operand))) {
+        if (operand != 0 && rank_of(stator_value_type(at->v, operand)->dtype) >= least) {
             add_source(&all, &made[operand]);
         }
     }
     for (uint32_t k = 0; k < row->result_count; k++) {
         const stator_ref result = row->result_begin + k;
         const stator_ref statistic = st_statistic_of(s->module, at->v, row, result);
-        if (!is_cast && !is_float(at->v, result)) {
-            continue;
-        }
         made[result] = statistic != 0 ? made[statistic] : all;
         made[result].has_data = all.has_data;
         if (made[result].op == NULL && !loses_nothing(at->v, row)) {

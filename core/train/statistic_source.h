@@ -5,7 +5,7 @@
 #include "core/train/train_step.h"
 #include "ir/optable.h"
 
-/* What a value of a float dtype, or one that was cast from there, is computed from. */
+/* What a value is computed from. */
 typedef struct st_source {
     stator_ref parameter; /* of the model, one that a step would train; 0: none */
     const char *op;       /* the first that reads it and loses something; NULL: none does */

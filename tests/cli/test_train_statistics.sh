@@ -188,6 +188,39 @@ $norm"
     says 3 "running statistics that the op cast makes of the parameter 'mean'" train made.stir "${fit[@]}" --lr 0.1
     says 0 '2 steps: loss' train made.stir "${fit[@]}" --lr 0.1 --freeze 'mean,var'
 done
+# Nothing that stands between is whole numbers alone: sums of them, comparisons, bits.
+sums='%i = cast(%mean) {dtype = i32}
+  %j = add(%i, %i)
+  %ms = cast(%j) {dtype = f32}'
+signs='%z = constant {value = f32[] {0}}
+  %g = gt(%mean, %z)
+  %ms = cast(%g) {dtype = f32}'
+bits='%i = bitcast(%mean) {dtype = i32}
+  %o = constant {value = i32[] {1}}
+  %j = bit_xor(%i, %o)
+  %ms = bitcast(%j) {dtype = f32}'
+for op in cast gt bitcast; do
+    case $op in cast) made=$sums ;; gt) made=$signs ;; *) made=$bits ;; esac
+    for norm in "$infers" "${trains/vs)/var)}"; do
+        shown made.stir 2 '1, -1' "  $made
+$norm"
+        says 3 "running statistics that the op $op makes of the parameter 'mean'" train made.stir "${fit[@]}" --lr 0.1
+        says 0 '2 steps: loss' train made.stir "${fit[@]}" --lr 0.1 --freeze 'mean,var'
+    done
+done
+# Whole numbers and bools beside floats choose: nothing of what they are computed from is refused.
+shown chosen.stir 4 '1, 1, 0.5, -0.5' "  %a = matmul(%x, %w)
+  %s = reduce_sum(%a) {axes = [0, 1]}
+  %z = constant {value = f32[] {0}}
+  %g = gt(%s, %z)
+  %l = cast(%g) {dtype = i64}
+  %o = constant {value = i64[2] {1, 3}}
+  %i = sub(%o, %l)
+  %p = gather(%mean, %i)
+  %q = neg(%p)
+  %ms = select(%g, %p, %q)
+${trains/vs)/var)}"
+says 0 '2 steps: loss' train chosen.stir "${fit[@]}" --lr 0.1 --freeze 'mean,var'
 # A call is its region, whatever the loss reads, unless it is a checkpoint.
 for attrs in '' ' {checkpoint = 1}'; do
     shown called.stir 2 '0.5, -0.5' "  %ms = call(%mean)$attrs

@@ -263,13 +263,18 @@ static double smallest(uint8_t dtype)
                                  : 0x1p-133;
 }
 
+/* What is added to 1 in f32, in another dtype: narrower ones are made in f32. */
+static double in_dtype(double in_f32, uint8_t dtype)
+{
+    return dtype == STATOR_F64 ? in_f32 * 0x1p-29 : in_f32;
+}
+
 /* What a composite adds to 1. The gradient of attention takes the mean of a row's products from
  * each of them: where one key has nearly all of a row's attention, what is left of sums of
  * numbers as large as 100 is their rounding, which no noise of an operand shows. */
 static double added(const gf_node *node, uint8_t dtype)
 {
-    const double in_f32 = strcmp(node->op, "sdpa_gradient") == 0 ? 1e-5 : 1e-6;
-    return dtype == STATOR_F64 ? in_f32 * 0x1p-29 : in_f32; /* narrower ones are made in f32 */
+    return in_dtype(strcmp(node->op, "sdpa_gradient") == 0 ? 1e-5 : 1e-6, dtype);
 }
 
 /* Does the operand lose bits in some variants? */
@@ -404,7 +409,7 @@ static void write_cancelled(const gf_program *p, gf_writer *w, int k, int at)
     gf_add(w, "  %%n%d = constant {value = %s[] {%a}}\n  %%b%d_ = mul(%%b%d, %%n%d)\n", at, name,
            share, at, at, at);
     gf_add(w, "  %%n%d_ = constant {value = %s[] {%g}}\n  %%m%d = add(%%b%d_, %%n%d_)\n", at, name,
-           is_composite ? added(p->values[y].dtype, 4e-6) : 0.0, at, at, at);
+           is_composite ? in_dtype(4e-6, p->values[y].dtype) : 0.0, at, at, at);
     gf_add(w, "  %%c%d = lt(%%f%d_, %%m%d)\n  %%g%d = constant {value = %s[] {1}}\n", at, at, at,
            at, name);
     gf_add(w, "  %%d%d = lt(%%z%d, %%g%d)\n  %%e%d = bit_and(%%c%d, %%d%d)\n", at, at, at, at, at,

@@ -68,10 +68,9 @@ static void mark_escapes(st_part_work *w)
 {
     for (stator_ref n = 1; n <= w->v->n_nodes; n++) {
         const stator_node_row *row = stator_node_at(w->v, n);
-        const stator_op_desc *op = stator_op_at(w->v, row->op);
         /* A graph needs an output: effects are kept by naming their result. */
         if (row->result_count != 0) {
-            w->escapes[row->result_begin] |= (op->flags & STATOR_OP_EFFECT) != 0;
+            w->escapes[row->result_begin] |= stator_node_has_effect(w->v, row, st_graph_view);
         }
         for (uint32_t k = 0; k < row->operand_count; k++) {
             const stator_ref operand = stator_operand(w->v, row, k);

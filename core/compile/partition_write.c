@@ -68,10 +68,11 @@ enum { MARK_FINAL = 1, MARK_TOLD = 2, MARK_READ_SOONER = 4, MARK_READ_BY_FINAL =
  * that reads the old contents. */
 static bool is_final(const st_part_work *w, stator_ref node)
 {
-    const uint32_t flags = stator_op_at(w->v, stator_node_at(w->v, node)->op)->flags;
+    const stator_node_row *row = stator_node_at(w->v, node);
+    const uint32_t flags = stator_op_at(w->v, row->op)->flags;
     const uint32_t mark = w->is_final[node];
     return w->part_of[node] + 1u == w->n_parts && (mark & MARK_READ_SOONER) == 0 &&
-           (flags & (STATOR_OP_EFFECT | STATOR_OP_RANDOM)) == 0 &&
+           (flags & STATOR_OP_RANDOM) == 0 && !stator_node_has_effect(w->v, row, st_graph_view) &&
            ((mark & MARK_TOLD) != 0 ||
             ((mark & MARK_READ_BY_FINAL) != 0 && (flags & STATOR_OP_POINTWISE) != 0));
 }

@@ -188,7 +188,8 @@ enum stator_op_flag {
     STATOR_OP_COMMUTES = 1u << 3,
     STATOR_OP_ASSOCIATES = 1u << 4,
     STATOR_OP_RANDOM = 1u << 5,
-    STATOR_OP_EFFECT = 1u << 6, /* must run, in order, even without users */
+    STATOR_OP_EFFECT = 1u << 6, /* must run, in order, even without users; so must
+                                 * a node with such a node in a region */
     STATOR_OP_NO_RECOMPUTE = 1u << 7,
     STATOR_OP_COMPOSITE = 1u << 8, /* has a decomposition */
     STATOR_OP_REGIONS = 1u << 9,   /* control flow: reads captures through its regions */
@@ -311,6 +312,20 @@ static inline const stator_graph *stator_region_at(const stator_graph_view *v,
                                                    const stator_node_row *n, uint32_t k)
 {
     return *(const stator_graph *const *)stator_column_at(&v->regions, n->region_begin + k);
+}
+/* Must the node run although nobody reads its results: is its op an EFFECT, or that of a node in
+ * one of its regions? `view` is that of stator_ir_api. */
+static inline bool stator_node_has_effect(const stator_graph_view *v, const stator_node_row *row,
+                                          const stator_graph_view *(*view)(const stator_graph *))
+{
+    bool has_effect = (stator_op_at(v, row->op)->flags & STATOR_OP_EFFECT) != 0;
+    for (uint32_t k = 0; !has_effect && k < row->region_count; k++) {
+        const stator_graph_view *inner = view(stator_region_at(v, row, k));
+        for (stator_ref node = 1; !has_effect && node <= inner->n_nodes; node++) {
+            has_effect = stator_node_has_effect(inner, stator_node_at(inner, node), view);
+        }
+    }
+    return has_effect;
 }
 /* Element i of an INTS attribute. */
 static inline int64_t stator_attr_int_at(const stator_graph_view *v, const stator_attr_row *list,

@@ -110,22 +110,6 @@ static bool defines_needed(const sweeper *s, stator_ref node)
 
 /* ---- nodes ---- */
 
-static bool has_effect(const stator_graph_view *v, const stator_node_row *row)
-{
-    if ((stator_op_at(v, row->op)->flags & STATOR_OP_EFFECT) != 0) {
-        return true;
-    }
-    for (uint32_t k = 0; k < row->region_count; k++) {
-        const stator_graph_view *inner = st_graph_view(stator_region_at(v, row, k));
-        for (stator_ref node = 1; node <= inner->n_nodes; node++) {
-            if (has_effect(inner, stator_node_at(inner, node))) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 static bool is_needed(const sweeper *s, stator_ref node)
 {
     const stator_node_row *row = stator_node_at(s->copy->v, node);
@@ -134,7 +118,7 @@ static bool is_needed(const sweeper *s, stator_ref node)
             return true;
         }
     }
-    return has_effect(s->copy->v, row) || defines_needed(s, node);
+    return stator_node_has_effect(s->copy->v, row, st_graph_view) || defines_needed(s, node);
 }
 
 static void mark(sweeper *s)

@@ -102,7 +102,7 @@ void eager_find_live(eager_graph_state *g)
         if (row->step_kind == EAGER_STEP_SYM_BIND) {
             binds |= mark_sym_bind(g, node);
         }
-        g->is_live[n] = (uint8_t)(binds || (stator_op_at(v, node->op)->flags & STATOR_OP_EFFECT));
+        g->is_live[n] = binds || stator_node_has_effect(v, node, g->c->host->ir->view);
     }
     for (uint32_t k = 0; k < v->n_outputs; k++) {
         mark_value(g, stator_output_at(v, k));

@@ -110,9 +110,9 @@ static stator_graph *write_both(st_copy *c, const stator_graph *a, const stator_
     return stator_emit_region_end(&c->e, around);
 }
 
-/* The region after cse; NULL where that finds nothing, and after a failure. The trial asks no
- * fuel. */
-static stator_graph *after_cse(st_copy *c, const stator_graph *region)
+/* The region after cse, which is itself where that finds nothing; NULL after a failure. The trial
+ * asks no fuel. */
+static const stator_graph *after_cse(st_copy *c, const stator_graph *region)
 {
     st_pass_ctx quiet = *c->ctx;
     stator_builder *b = NULL;
@@ -131,7 +131,7 @@ static stator_graph *after_cse(st_copy *c, const stator_graph *region)
     c->e.status = st_copy_run(st_pass_cse, &quiet, region, b, &result, c->e.err);
     if (!st_copy_is_ok(c) || result == STATOR_PASS_SAME) {
         st_build_region_abort(b);
-        return NULL;
+        return st_copy_is_ok(c) ? region : NULL;
     }
     c->e.status = st_build_region_end(b, &out, c->e.err);
     return st_copy_is_ok(c) ? out : NULL;

@@ -186,7 +186,14 @@ stator_ref st_step_sums_emit(const st_step_sums *sums, stator_emitter *e, stator
 
 /* ---- the rules ---- */
 
-/* NULL: no sum of it can be formed from rows. */
+/* NULL: no sum of it can be formed from rows.
+ *
+ * Ops are listed, where other code asks for flags, because no flag says what is needed: how the
+ * sum of a node over all steps is written. The first two become another node, over rows, with
+ * attributes of their own; of the others the sum is the node itself over the sums of its operands,
+ * for they are linear in all operands together, which POINTWISE and VIEW do not say: mul is
+ * pointwise and not linear. An op that is not here costs speed alone: its gradient is carried.
+ */
 static const sum_rule *rule_of(const st_step_sums *sums, stator_ref value)
 {
     static const sum_rule rules[] = {

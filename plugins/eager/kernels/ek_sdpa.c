@@ -135,7 +135,10 @@ stator_status ek_sdpa(const ek_call *call, stator_diag **err)
     ST_TRY(ek_attention_init(&a.sizes, call, 3, err));
     const int64_t n_rows = a.sizes.batch * a.sizes.heads * a.sizes.queries;
     const int64_t workers = ek_worker_count(call, n_rows);
-    ST_TRY(EK_SCRATCH(call, a.scores, workers * a.sizes.keys + 1, err));
+    int64_t n_scores;
+    EK_TRY_MEM(st_mul_i64(workers, a.sizes.keys, &n_scores) && st_add_i64(n_scores, 1, &n_scores),
+               call, err);
+    ST_TRY(EK_SCRATCH(call, a.scores, n_scores, err));
     ek_workers(call, workers, n_rows, attend, &a);
     return STATOR_OK;
 }

@@ -118,7 +118,16 @@ static const conv_case own[] = {
     {2, 9, 19, 19, 19, {13, 14}, {5, 5}, {2, 2}, {1, 1}, {2, 2}, {2, 1}},
     {2, 23, 24, 24, 24, {5, 1}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
     {2, 5, 16, 16, 16, {3, 4}, {7, 6}, {2, 1}, {1, 2}, {3, 5}, {3, 4}},
-    {3, 3, 33, 33, 33, {3, 4, 5}, {2, 3, 3}, {1, 1, 2}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}}};
+    {3, 3, 33, 33, 33, {3, 4, 5}, {2, 3, 3}, {1, 1, 2}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
+    /* In place, and where pixels share sets of the cache, or the window has many parts, copied:
+     * parts of several lines, some of which leave the image; lines that meet none. */
+    {2, 2, 256, 256, 256, {6, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 3, 48, 48, 48, {9, 30}, {5, 3}, {2, 1}, {1, 2}, {2, 2}, {2, 2}},
+    {2, 17, 40, 40, 40, {11, 2}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 2, 16, 16, 16, {13, 17}, {4, 8}, {1, 2}, {1, 1}, {3, 4}, {2, 3}},
+    {2, 3, 32, 32, 32, {8, 8}, {3, 3}, {1, 1}, {5, 6}, {5, 6}, {5, 6}},
+    {2, 2, 32, 32, 32, {8, 9}, {7, 7}, {1, 1}, {1, 1}, {3, 3}, {3, 3}},
+    {2, 3, 32, 32, 32, {70, 60}, {3, 4}, {1, 1}, {1, 1}, {1, 1}, {1, 2}}};
 #define OWN (sizeof own / sizeof own[0])
 
 static void check_own(void)
@@ -149,10 +158,11 @@ Test(dnnl_gradients, kernels_of_our_own_with_vectors_of_32_bytes)
     check_own();
 }
 
-/* Threads divide tiles, or lines of the window: each weight is summed in one order. */
+/* Threads divide tiles, or parts of the window and shares of the images: each weight is summed in
+ * one order. */
 Test(dnnl_gradients, bits_do_not_depend_on_threads)
 {
-    static const uint32_t of[] = {0, 11, 15, 16, 25, 26};
+    static const uint32_t of[] = {0, 11, 15, 16, 25, 26, 27, 30, 31, 32, 36};
     for (uint32_t i = 0; i < sizeof of / sizeof of[0]; i++) {
         problem p;
         conv_weight_grad(&p, STATOR_F32, &own[of[i]], 1, 1);
@@ -217,6 +227,23 @@ Test(dnnl_gradients, infinity_and_nan_stay_in_their_channel)
         st_store_f64(STATOR_F32, p.buffers[X], (uint64_t)p.elements[X] / 2, INFINITY);
         st_store_f64(STATOR_F32, p.buffers[Y], (uint64_t)p.elements[Y] / 3, NAN);
         run_as(&p, "one infinity", 1, NULL);
+    }
+}
+
+/* Pixels at a corner: only the places of the window that meet them are infinite or NaN. */
+Test(dnnl_gradients, infinity_at_a_corner_stays_with_the_places_that_meet_it)
+{
+    for (uint32_t i = 0; i < OWN; i++) {
+        char name[64];
+        problem p;
+        (void)snprintf(name, sizeof name, "own gradient %u", i);
+        conv_weight_grad(&p, STATOR_F32, &own[i], 1, 1);
+        fill(&p);
+        st_store_f64(STATOR_F32, p.buffers[X], 0, INFINITY);
+        st_store_f64(STATOR_F32, p.buffers[X], (uint64_t)p.elements[X] - 1, NAN);
+        st_store_f64(STATOR_F32, p.buffers[Y], 0, NAN);
+        st_store_f64(STATOR_F32, p.buffers[Y], (uint64_t)p.elements[Y] - 1, INFINITY);
+        run_as(&p, name, 1, "gradient");
     }
 }
 

@@ -16,6 +16,11 @@
 #define DN_GRADIENT_AXES 3u /* axes that a convolution has not are of one pixel, and come first */
 #define DN_GRADIENT_VECTORS 2
 
+/* Pixels of an axis of the output, from begin to end - 1. */
+typedef struct dn_gradient_range {
+    int64_t begin, end;
+} dn_gradient_range;
+
 /* Pixels of a line of g and those of x that they meet at a place of the window: floats from the
  * begin of their panels to the first. */
 typedef struct dn_gradient_pixels {
@@ -34,15 +39,20 @@ typedef struct dn_gradient_tile {
     bool is_first;     /* the sums begin here; else they are added to what is there */
 } dn_gradient_tile;
 
-/* Products of a vector of g with one of x for each of some places, summed over pixels of lines. */
+/* Products of a vector of g with one of x for each of some places of the window, summed over the
+ * pixels of lines for which the place lies in the image. */
 typedef struct dn_gradient_lines {
-    const float *x, *g;        /* a vector a pixel */
+    const float *x, *g;
+    int64_t first;             /* floats from x to what the first pixel meets at the first place */
     int64_t images, n, pixels; /* lines of each image, pixels of each line */
     int64_t x_image, g_image;  /* floats from image to image */
-    int64_t x_line, g_line;    /* floats from line to line */
-    int64_t x_step;            /* floats from pixel to pixel */
-    int64_t place_step;        /* floats of x from place to place */
-    float *sums;               /* a vector for each place, to which is added */
+    int64_t x_line, g_line; /* floats of g from line to line, of x between those that they meet */
+    int64_t x_step, g_step; /* the same from pixel to pixel */
+    int64_t row_step, place_step;  /* floats of x from place to place, of two lines and of a line */
+    const uint32_t *rows, *places; /* of each line and pixel, bits of those that lie in the image */
+    dn_gradient_range whole;       /* pixels for which all places do */
+    float *sums;                   /* a vector for each place, to which is added */
+    int64_t sums_row;              /* floats from line to line */
 } dn_gradient_lines;
 
 /* `count` floats of each of n pixels, `step` floats apart, to `width` floats each, zeros behind
@@ -55,9 +65,10 @@ typedef struct dn_gradient_pack {
 
 typedef struct dn_gradient_isa {
     int64_t lanes, rows;
-    int64_t places; /* that run_lines takes at once, at most */
+    /* What run_lines takes at once, at most: places of a line of the window, lines, and places. */
+    int64_t places, window_rows, window_sums;
     void (*run)(const dn_gradient_tile *tile, int64_t rows, int64_t vectors);
-    void (*run_lines)(const dn_gradient_lines *lines, int64_t places);
+    void (*run_lines)(const dn_gradient_lines *lines, int64_t rows, int64_t places);
     void (*pack)(const dn_gradient_pack *pack, float *to);
 } dn_gradient_isa;
 
@@ -76,11 +87,6 @@ typedef struct dn_gradient {
     int64_t channels, features; /* of a group */
     int64_t places;             /* of the window */
 } dn_gradient;
-
-/* Pixels of an axis of the output, from begin to end - 1. */
-typedef struct dn_gradient_range {
-    int64_t begin, end;
-} dn_gradient_range;
 
 /* ---- dn_gradient_weights.c ---- */
 

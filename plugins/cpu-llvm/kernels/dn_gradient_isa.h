@@ -1,8 +1,9 @@
 /* The inner loops of gradients of convolutions to their weights (dn_gradient.h) for one width of
- * vectors. Before: LANES, ROWS (rows of a tile whose sums the registers hold), PLACES (places whose
- * sums the registers hold twice), EACH_ROWS and EACH_PLACES (a text for each number of them),
- * LOAD_BITS and STORE_BITS (the lanes that bits say; others are loaded as 0) and ISA (a function
- * that gives the table) are defined. Products and sums are fused. */
+ * vectors. Before: LANES, ROWS (rows of a tile whose sums the registers hold), WINDOW_ROWS and
+ * PLACES (those of a part of the window, at most), WINDOW_SUMS (their products at most, which the
+ * registers hold), EACH_ROWS and EACH_WINDOW (a text for each number of them), LOAD_BITS and
+ * STORE_BITS (the lanes that bits say; others are loaded as 0) and ISA (a function that gives the
+ * table) are defined. Products and sums are fused. */
 #include "plugins/cpu-llvm/kernels/dn_gradient.h"
 #include "plugins/cpu-llvm/kernels/dn_vec.h"
 
@@ -83,79 +84,150 @@ static void run(const dn_gradient_tile *t, int64_t rows, int64_t vectors)
 
 /* ---- a group for each channel ---- */
 
-/* Products of one pixel of g, into one of two sums of each place: one after the other into the same
- * would wait for each other. */
-INLINE void add_pixel(const dn_gradient_lines *t, const float *x, const float *g, vec sum[PLACES],
-                      const int places)
+#define ALL_MET UINT32_MAX
+
+/* A pixel of g, and bits of the places that it meets. */
+typedef struct spot {
+    const float *g;
+    int64_t at; /* floats from the x of the lines to what it meets at the first place */
+    uint32_t rows, places;
+} spot;
+
+/* Behind `spot`, lines and pixels of a line. */
+INLINE spot spot_behind(const dn_gradient_lines *t, spot s, int64_t lines, int64_t pixels)
 {
-    const vec arrived = load(g);
+    s.g += lines * t->g_line + pixels * t->g_step;
+    s.at += lines * t->x_line + pixels * t->x_step;
+    return s;
+}
+
+/* `rows` and `places` are constants where this is inlined, and often the bits. */
+INLINE void add_pixel(const dn_gradient_lines *t, const spot s, vec sum[WINDOW_ROWS][PLACES],
+                      const int rows, const int places)
+{
+    const vec arrived = load(s.g);
+    int64_t at = s.at;
 #pragma GCC unroll 8
-    for (int p = 0; p < places; p++) {
-        sum[p] += load(x + p * t->place_step) * arrived;
+    for (int p = 0; p < places; p++, at += t->place_step) {
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+            if ((s.places >> p & 1) && (s.rows >> r & 1)) {
+                sum[r][p] += load(t->x + r * t->row_step + at) * arrived;
+            }
+        }
     }
 }
 
-/* Lines of one pixel: two lines at a time, as pixels of a line elsewhere. */
-INLINE void add_columns(const dn_gradient_lines *t, const float *x, const float *g,
-                        vec sum[2][PLACES], const int places)
+/* Pixels of a line that meet all places. Sums one after the other into the same register would wait
+ * for each other: where there is room, pixels have one of two in turn. */
+INLINE void add_line(const dn_gradient_lines *t, spot s, vec sum[2][WINDOW_ROWS][PLACES],
+                     const int rows, const int places)
 {
-    int64_t i = 0;
-    for (; i + 2 <= t->n; i += 2, x += 2 * t->x_line, g += 2 * t->g_line) {
-        add_pixel(t, x, g, sum[0], places);
-        add_pixel(t, x + t->x_line, g + t->g_line, sum[1], places);
+    const int second = 2 * rows * places <= WINDOW_SUMS ? 1 : 0;
+    int64_t i = t->whole.begin;
+    s = spot_behind(t, s, 0, i);
+    for (; i + 2 <= t->whole.end; i += 2, s = spot_behind(t, s, 0, 2)) {
+        add_pixel(t, s, sum[0], rows, places);
+        add_pixel(t, spot_behind(t, s, 0, 1), sum[second], rows, places);
     }
-    if (i < t->n) {
-        add_pixel(t, x, g, sum[0], places);
+    if (i < t->whole.end) {
+        add_pixel(t, s, sum[0], rows, places);
     }
 }
 
-INLINE void add_line(const dn_gradient_lines *t, const float *x, const float *g, vec sum[2][PLACES],
-                     const int places)
+/* A pixel of each line. */
+INLINE void add_column(const dn_gradient_lines *t, spot s, vec sum[WINDOW_ROWS][PLACES],
+                       const int rows, const int places)
 {
-    int64_t k = 0;
-    for (; k + 2 <= t->pixels; k += 2, x += 2 * t->x_step, g += 2 * LANES) {
-        add_pixel(t, x, g, sum[0], places);
-        add_pixel(t, x + t->x_step, g + LANES, sum[1], places);
-    }
-    if (k < t->pixels) {
-        add_pixel(t, x, g, sum[0], places);
+    for (int64_t i = 0; i < t->n; i++, s = spot_behind(t, s, 1, 0)) {
+        if (t->rows[i] == (1u << rows) - 1u) {
+            s.rows = ALL_MET;
+            add_pixel(t, s, sum, rows, places);
+        } else if (t->rows[i]) {
+            s.rows = t->rows[i];
+            add_pixel(t, s, sum, rows, places);
+        }
     }
 }
 
-INLINE void sum_lines(const dn_gradient_lines *t, const int places)
+/* Columns of pixels that meet some of the places: all but the first or the last ones, where the
+ * window is not wider than the image. Each case is a loop without branches. */
+INLINE void add_columns(const dn_gradient_lines *t, spot s, vec sum[WINDOW_ROWS][PLACES],
+                        const int rows, const int places, const dn_gradient_range pixels)
 {
-    vec sum[2][PLACES] = {{{0}}};
+    const uint32_t all = (1u << places) - 1u;
+    s = spot_behind(t, s, 0, pixels.begin);
+    for (int64_t i = pixels.begin; i < pixels.end; i++, s = spot_behind(t, s, 0, 1)) {
+        bool is_done = t->places[i] == 0;
+#pragma GCC unroll 8
+        for (int p = 1; p < places; p++) {
+            if (t->places[i] == all >> p) {
+                s.places = all >> p;
+                add_column(t, s, sum, rows, places);
+                is_done = true;
+            } else if (t->places[i] == (all << p & all)) {
+                s.places = all << p & all;
+                add_column(t, s, sum, rows, places);
+                is_done = true;
+            }
+        }
+        if (!is_done) {
+            s.places = t->places[i];
+            add_column(t, s, sum, rows, places);
+        }
+    }
+}
+
+INLINE void add_image(const dn_gradient_lines *t, spot s, vec sum[2][WINDOW_ROWS][PLACES],
+                      const int rows, const int places)
+{
+    const spot first = s;
+    for (int64_t i = 0; i < t->n; i++, s = spot_behind(t, s, 1, 0)) {
+        if (t->rows[i] == (1u << rows) - 1u) {
+            s.rows = ALL_MET;
+            add_line(t, s, sum, rows, places);
+        } else if (t->rows[i]) {
+            s.rows = t->rows[i];
+            add_line(t, s, sum, rows, places);
+        }
+    }
+    add_columns(t, first, sum[0], rows, places, (dn_gradient_range){0, t->whole.begin});
+    add_columns(t, first, sum[0], rows, places, (dn_gradient_range){t->whole.end, t->pixels});
+}
+
+INLINE void sum_lines(const dn_gradient_lines *t, const int rows, const int places)
+{
+    vec sum[2][WINDOW_ROWS][PLACES] = {{{{0}}}};
     for (int64_t image = 0; image < t->images; image++) {
-        const float *x = t->x + image * t->x_image;
-        const float *g = t->g + image * t->g_image;
-        if (t->pixels == 1) {
-            add_columns(t, x, g, sum, places);
-            continue;
-        }
-        for (int64_t i = 0; i < t->n; i++) {
-            add_line(t, x + i * t->x_line, g + i * t->g_line, sum, places);
-        }
+        const spot first = {.g = t->g + image * t->g_image,
+                            .at = t->first + image * t->x_image,
+                            .rows = ALL_MET,
+                            .places = ALL_MET};
+        add_image(t, first, sum, rows, places);
     }
 #pragma GCC unroll 8
-    for (int p = 0; p < places; p++) {
-        give(t->sums + p * LANES, sum[0][p] + sum[1][p], false);
+    for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 8
+        for (int p = 0; p < places; p++) {
+            give(t->sums + r * t->sums_row + p * LANES, sum[0][r][p] + sum[1][r][p], false);
+        }
     }
 }
 
-#define PLACES_OF(places)                                                                          \
-    static __attribute__((noinline)) void places_##places(const dn_gradient_lines *t)              \
+#define WINDOW(rows, places)                                                                       \
+    static __attribute__((noinline)) void window_##rows##_##places(const dn_gradient_lines *t)     \
     {                                                                                              \
-        sum_lines(t, places);                                                                      \
+        sum_lines(t, rows, places);                                                                \
     }
-EACH_PLACES(PLACES_OF)
-#undef PLACES_OF
+EACH_WINDOW(WINDOW)
+#undef WINDOW
 
-static void run_lines(const dn_gradient_lines *t, int64_t places)
+static void run_lines(const dn_gradient_lines *t, int64_t rows, int64_t places)
 {
-#define NAME(places) places_##places,
-    static void (*const all[PLACES])(const dn_gradient_lines *) = {EACH_PLACES(NAME)};
-    all[places - 1](t);
-#undef NAME
+#define AT(rows, places) [rows - 1][places - 1] = window_##rows##_##places,
+    static void (*const all[WINDOW_ROWS][PLACES])(const dn_gradient_lines *) = {EACH_WINDOW(AT)};
+    all[rows - 1][places - 1](t);
+#undef AT
 }
 
 /* ---- packing ---- */
@@ -197,6 +269,8 @@ const dn_gradient_isa *ISA(void)
     static const dn_gradient_isa isa = {.lanes = LANES,
                                         .rows = ROWS,
                                         .places = PLACES,
+                                        .window_rows = WINDOW_ROWS,
+                                        .window_sums = WINDOW_SUMS,
                                         .run = run,
                                         .run_lines = run_lines,
                                         .pack = pack};

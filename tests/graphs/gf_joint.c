@@ -126,25 +126,34 @@ typedef struct numbering {
     int ok;
 } numbering;
 
-/* The number of a value: of the program its own. */
-static int number_of(numbering *t, const char *name, size_t length)
+/* The program's own number of a value that has a name of its; -1: none. */
+static int own_number(const numbering *t, const char *name, size_t length)
 {
     char *end = NULL;
-    const int64_t own = name[0] == 'v' ? strtoll(name + 1, &end, 10) : -1;
-    if (end == name + length && length > 1 && own >= 0 && own < t->first) {
-        return (int)own;
-    }
-    for (int i = 0; i < t->n; i++) {
-        if (strlen(t->names[i]) == length && strncmp(t->names[i], name, length) == 0) {
-            return t->first + i;
-        }
-    }
+    const int64_t own = name[0] == 'v' && length > 1 ? strtoll(name + 1, &end, 10) : -1;
+    return end == name + length && own >= 0 && own < t->first ? (int)own : -1;
+}
+
+static int new_number(numbering *t, const char *name, size_t length)
+{
     t->ok = t->ok && length < NAME_BYTES && t->first + t->n < GF_VALUES;
     if (t->ok) {
         memcpy(t->names[t->n], name, length);
         t->names[t->n++][length] = '\0';
     }
     return t->first + t->n - 1;
+}
+
+/* The number of a value: one that it was given, or of the program its own. */
+static int number_of(numbering *t, const char *name, size_t length)
+{
+    for (int i = 0; i < t->n; i++) {
+        if (strlen(t->names[i]) == length && strncmp(t->names[i], name, length) == 0) {
+            return t->first + i;
+        }
+    }
+    const int own = own_number(t, name, length);
+    return own >= 0 ? own : new_number(t, name, length);
 }
 
 /* The end of a name, of letters, digits and underscores. */
@@ -169,6 +178,28 @@ static void add_numbered(numbering *t, const char *from, const char *end)
                 gf_add(&t->w, "%%v%d", number_of(t, value + 1, (size_t)(from - value - 1)));
             }
         }
+    }
+}
+
+/* Results of a node are neighbours. Where some of them are not the program's (what a scan
+ * stacked along another axis is a transpose of what it stacks along the first one), all have new
+ * numbers. */
+static void number_results(numbering *t, const char *line, const char *end)
+{
+    const char *names[GF_RESULTS];
+    size_t lengths[GF_RESULTS];
+    int n = 0;
+    int are_own = 1;
+    for (const char *at = line; at < end && *at != '='; at++) {
+        if (*at == '%' && n < GF_RESULTS) {
+            names[n] = at + 1;
+            lengths[n] = (size_t)(name_end(at + 1) - at - 1);
+            are_own = are_own && own_number(t, names[n], lengths[n]) >= 0;
+            n++;
+        }
+    }
+    for (int i = 0; !are_own && n > 1 && i < n; i++) {
+        (void)new_number(t, names[i], lengths[i]);
     }
 }
 
@@ -239,6 +270,7 @@ static int renumber(const gf_program *p, const char *joint, char out[GF_TEXT])
         if (strncmp(t.at, "    ", 4) == 0) { /* a region sees its own values alone */
             gf_add(&t.w, "%.*s", (int)(stop - t.at), t.at);
         } else {
+            number_results(&t, t.at, stop);
             add_numbered(&t, t.at, stop);
         }
         gf_add(&t.w, "\n");

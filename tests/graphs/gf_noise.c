@@ -269,14 +269,6 @@ static double in_dtype(double in_f32, uint8_t dtype)
     return dtype == STATOR_F64 ? in_f32 * 0x1p-29 : in_f32;
 }
 
-/* What a composite adds to 1. The gradient of attention takes the mean of a row's products from
- * each of them: where one key has nearly all of a row's attention, what is left of sums of
- * numbers as large as 100 is their rounding, which no noise of an operand shows. */
-static double added(const gf_node *node, uint8_t dtype)
-{
-    return in_dtype(strcmp(node->op, "sdpa_gradient") == 0 ? 1e-5 : 1e-6, dtype);
-}
-
 /* Does the operand lose bits in some variants? */
 static int is_coarsened(const gf_program *p, const gf_node *node, int place)
 {
@@ -306,7 +298,7 @@ static double coarse_number(const gf_program *p, int number, uint64_t variant)
         return 1 + (double)(UINT64_C(1) << (bits - round % bits));
     }
     if (kind == ADDED && node->noise == GF_COMPOSITE) {
-        return (round % 3 == 2 ? -1 : (double)(round % 3)) * added(node, dtype);
+        return (round % 3 == 2 ? -1 : (double)(round % 3)) * in_dtype(1e-6, dtype);
     }
     if (kind == ON_OPERAND && place == 0 && node->noise == GF_FOLD) {
         const double way = round % 3 == 2 ? -1 : (double)(round % 3);
@@ -325,9 +317,8 @@ double gf_noise_number(const gf_program *p, int number, uint64_t variant, double
     }
     if (kind_of(number) == ADDED) {
         const int64_t units = is_narrow(dtype) ? 1 : 1 + node->folded; /* its sums are in f32 */
-        return has_units(node) || is_product(node)
-                   ? unit * (double)units * smallest(dtype)
-                   : unit * added(node, dtype) * (is_fine ? 0.1 : 1.0);
+        return has_units(node) || is_product(node) ? unit * (double)units * smallest(dtype)
+                                                   : unit * in_dtype(is_fine ? 1e-7 : 1e-6, dtype);
     }
     double ulps = ulps_of(node, dtype);
     ulps = is_fine && !is_narrow(dtype) ? 1.0 + ulps / 64.0 : ulps;
@@ -486,17 +477,43 @@ static void write_noisy_product(const gf_program *p, gf_writer *w, int k)
     gf_add(w, "  %%v%d = cast(%%n%d) {dtype = %s}\n", node->first, k, st_dtype_name(v->dtype));
 }
 
-/* %w * %r + %a; where that is near zero, by 8 times %a, and as random as %r, zero: a number that is
- * divided by itself shows no noise but this. */
+/* The name of what is added: %a; of the gradient of attention %th, as much larger as products of dy
+ * with v are: their mean in a row is taken from each of them, and where one key has nearly all of
+ * the attention, what is left is their rounding. */
+static const char *write_added(const gf_program *p, gf_writer *w, int at, const gf_node *node)
+{
+    const char *name = st_dtype_name(p->values[node->first].dtype);
+    if (strcmp(node->op, "sdpa_gradient") != 0) {
+        return "a";
+    }
+    gf_add(w,
+           "  %%tc%d = constant {value = %s[] {1}}\n  %%td%d = constant {value = %s[] {10000}}\n",
+           at, name, at, name);
+    for (int i = 2; i < 4; i++) {
+        const char letter = i == 2 ? 'v' : 'y';
+        gf_add(w,
+               "  %%ta%c%d = abs(%%v%d)\n  %%tb%c%d = reduce_max(%%ta%c%d) {axes = [0, 1, 2, 3]}\n",
+               letter, at, node->args[i], letter, at, letter, at);
+        gf_add(w, "  %%te%c%d = max(%%tb%c%d, %%tc%d)\n", letter, at, letter, at, at);
+    }
+    gf_add(w, "  %%tf%d = mul(%%tev%d, %%tey%d)\n  %%tg%d = min(%%tf%d, %%td%d)\n", at, at, at, at,
+           at, at);
+    gf_add(w, "  %%th%d = mul(%%a%d, %%tg%d)\n", at, at, at);
+    return "th";
+}
+
+/* %w * %r + %a (write_added); where that is near zero, by 8 times %a, and as random as %r, zero: a
+ * number that is divided by itself shows no noise but this. */
 static void write_noisy_composite(const gf_program *p, gf_writer *w, int at, int v)
 {
     const char *name = st_dtype_name(p->values[v].dtype);
-    gf_add(w, "  %%u%d = mul(%%w%d, %%r%d)\n  %%n%d_ = add(%%u%d, %%a%d)\n", at, at, at, at, at,
+    const char *a = write_added(p, w, at, &p->nodes[p->values[v].node]);
+    gf_add(w, "  %%u%d = mul(%%w%d, %%r%d)\n  %%n%d_ = add(%%u%d, %%%s%d)\n", at, at, at, at, at, a,
            at);
     gf_add(w, "  %%e%d = constant {value = %s[] {0.125}}\n  %%e%d_ = mul(%%u%d, %%e%d)\n", at, name,
            at, at, at);
-    gf_add(w, "  %%u%d_ = abs(%%e%d_)\n  %%a%d_ = abs(%%a%d)\n  %%w%d_ = lt(%%u%d_, %%a%d_)\n", at,
-           at, at, at, at, at, at);
+    gf_add(w, "  %%u%d_ = abs(%%e%d_)\n  %%a%d_ = abs(%%%s%d)\n  %%w%d_ = lt(%%u%d_, %%a%d_)\n", at,
+           at, at, a, at, at, at, at);
     gf_add(w, "  %%g%d = constant {value = %s[] {1}}\n  %%g%d_ = lt(%%r%d, %%g%d)\n", at, name, at,
            at, at);
     gf_add(w, "  %%h%d = bit_and(%%w%d_, %%g%d_)\n  %%h%d_ = constant {value = %s[] {0}}\n", at, at,

@@ -5,10 +5,12 @@
  * the output. Some lines of both are copied into panels, of as many channels as a tile has rows and
  * of as many features as it has columns, in which all that the places of the window meet lies once;
  * an inner loop (dn_gradient_isa.h) then goes over the lines of two panels for one place, a line's
- * pixels the stride apart, and holds its sums in registers. Pixels outside of the image are left
- * out. A block is as many lines as leave two panels in the second cache; the sums of a block are
- * added to those of the blocks before. Threads take tiles, each of which adds up all its pixels in
- * one order, so results do not depend on their number.
+ * pixels the stride apart, and holds its sums in registers. Where channels are few, neighbouring
+ * places of a line of the window are rows of one tile, for the pixels that all of them meet; each
+ * place goes through those that it meets beyond these. Pixels outside of the image are left out. A
+ * block is as many lines as leave two panels in the second cache; the sums of a block are added to
+ * those of the blocks before. Threads take tiles, each of which adds up all its pixels in one
+ * order, so results do not depend on their number.
  *
  * With a group for each channel there are no tiles (dn_gradient_depthwise.c). */
 #include "plugins/cpu-llvm/kernels/dn_gradient.h"
@@ -81,11 +83,13 @@ typedef struct tiles {
     int64_t columns;                 /* of a tile */
     int64_t pitch;                   /* floats of a pixel in a panel of x */
     int64_t row_tiles, column_tiles; /* of a group */
+    int64_t joined;                  /* places of a line of the window that are rows of a tile */
+    int64_t passes;                  /* of an inner loop over the pixels of a block */
     int64_t images, lines[2]; /* extents of a block: images, and lines on the first two axes */
     int64_t x_lines, g_lines; /* that panels have room for */
     int64_t tile_floats;      /* sums of a tile */
     float *x, *g, *sums;
-    dn_gradient_pixels *met; /* the pixels that each place of the window meets, `list` each */
+    dn_gradient_pixels *met; /* the pixels that each pass meets, `list` each */
     int64_t *n_met;
     int64_t list;
     dn_gradient_range at[3]; /* images and lines of the block */
@@ -134,12 +138,30 @@ static int64_t tile_count(const tiles *t)
     return t->d.op->contraction.groups * t->column_tiles * t->row_tiles;
 }
 
+static int64_t joins_of_line(const tiles *t)
+{
+    return (t->d.kernel[2] + t->joined - 1) / t->joined;
+}
+
+/* The order of channels and places in panels of x and in sums. */
+static void set_rows(tiles *t)
+{
+    dn_gradient *d = &t->d;
+    const bool is_wide = d->channels > d->isa->lanes / 2;
+    t->row_tiles = (d->channels + d->isa->rows - 1) / d->isa->rows;
+    /* Pixels of a panel begin where vectors do, unless that leaves most of them empty. */
+    t->pitch = is_wide ? d->isa->lanes : d->channels;
+    t->joined = is_wide || d->dilation[2] > 1 ? 1 : d->isa->rows / d->channels;
+    t->joined = st_max_i64(1, st_min_i64(t->joined, d->kernel[2]));
+    d->is_place_major = t->joined > 1;
+    t->passes = d->places / d->kernel[2] * joins_of_line(t);
+    t->passes += d->is_place_major ? d->places : 0; /* for what places do not meet together */
+}
+
 static void tiles_init(tiles *t, const dn_gradient *d)
 {
     *t = (tiles){.d = *d, .columns = DN_GRADIENT_VECTORS * d->isa->lanes};
-    t->row_tiles = (d->channels + d->isa->rows - 1) / d->isa->rows;
-    /* Pixels of a panel begin where vectors do, unless that leaves most of them empty. */
-    t->pitch = d->channels > d->isa->lanes / 2 ? d->isa->lanes : d->channels;
+    set_rows(t);
     t->column_tiles = (d->features + t->columns - 1) / t->columns;
     t->tile_floats = d->isa->rows * d->places * t->columns;
     t->images = d->s->images;
@@ -149,7 +171,7 @@ static void tiles_init(tiles *t, const dn_gradient *d)
     shrink(t, &t->images);
     shrink(t, &t->lines[0]);
     shrink(t, &t->lines[1]);
-    t->list = t->g_lines;
+    t->list = t->d.is_place_major ? 2 * t->g_lines : t->g_lines;
 }
 
 static uint64_t scratch_of(const tiles *t)
@@ -157,8 +179,8 @@ static uint64_t scratch_of(const tiles *t)
     const int64_t floats =
         all_floats(t) + DN_GRADIENT_VECTORS * t->d.isa->lanes + tile_count(t) * t->tile_floats;
     return (uint64_t)floats * sizeof(float) +
-           (uint64_t)(t->d.places * t->list) * sizeof(dn_gradient_pixels) +
-           ((uint64_t)t->d.places + 1u) * sizeof(int64_t);
+           (uint64_t)(t->passes * t->list) * sizeof(dn_gradient_pixels) +
+           ((uint64_t)t->passes + 1u) * sizeof(int64_t);
 }
 
 /* Sums first, which begin at a cache line then. */
@@ -170,7 +192,7 @@ static void set_memory(tiles *t, void *scratch)
     t->x = t->g + t->g_lines * t->d.out[2] * t->column_tiles * t->columns * groups;
     t->met = (dn_gradient_pixels *)(void *)(t->x + t->x_lines * t->d.in[2] * t->row_tiles *
                                                        t->pitch * groups);
-    const uintptr_t counts = (uintptr_t)(t->met + t->d.places * t->list);
+    const uintptr_t counts = (uintptr_t)(t->met + t->passes * t->list);
     t->n_met = (int64_t *)((counts + sizeof(int64_t) - 1u) / sizeof(int64_t) * sizeof(int64_t));
 }
 
@@ -190,44 +212,98 @@ static dn_gradient_range met_in_block(const tiles *t, uint32_t axis, int64_t k)
     return (dn_gradient_range){begin, st_max_i64(begin, st_min_i64(all.end, at.end))};
 }
 
-/* The pixels of line `g` of the block that meet line `x` at place k of a line of the window. */
-static dn_gradient_pixels run_of(const tiles *t, int64_t x, int64_t g, int64_t k)
+/* Places of a line of the window that an inner loop takes at once, for the pixels that all of them
+ * meet; or one of them, for those that it meets beyond these. */
+typedef struct pass {
+    int64_t k[3]; /* the first place */
+    int64_t n;
+    bool is_rest;
+} pass;
+
+static pass pass_at(const tiles *t, int64_t i)
+{
+    const int64_t joins = joins_of_line(t);
+    const int64_t of_line = t->passes / (t->d.kernel[0] * t->d.kernel[1]);
+    const int64_t line = i / of_line;
+    pass p = {.k = {line / t->d.kernel[1], line % t->d.kernel[1]}, .is_rest = i % of_line >= joins};
+    p.k[2] = p.is_rest ? i % of_line - joins : i % of_line * t->joined;
+    p.n = p.is_rest ? 1 : st_min_i64(t->joined, t->d.kernel[2] - p.k[2]);
+    return p;
+}
+
+/* The pixels of a line that all of n places meet from k on. */
+static dn_gradient_range met_by_all(const dn_gradient *d, int64_t k, int64_t n)
+{
+    dn_gradient_range met = {0, d->out[2]};
+    for (int64_t i = k; i < k + n; i++) {
+        const dn_gradient_range next = dn_gradient_met(d, 2, i);
+        met.begin = st_max_i64(met.begin, next.begin);
+        met.end = st_max_i64(met.begin, st_min_i64(met.end, next.end));
+    }
+    return met;
+}
+
+/* The pixels of a line that a pass meets: how many ranges. */
+static uint32_t ranges_of(const tiles *t, const pass *p, dn_gradient_range out[2])
 {
     const dn_gradient *d = &t->d;
-    const dn_gradient_range met = dn_gradient_met(d, 2, k);
+    const dn_gradient_range met = met_by_all(d, p->k[2], p->n);
+    out[0] = met;
+    if (!p->is_rest) {
+        return 1;
+    }
+    const int64_t first = p->k[2] / t->joined * t->joined;
+    const dn_gradient_range all = met_by_all(d, first, st_min_i64(t->joined, d->kernel[2] - first));
+    if (length(all) == 0) {
+        return 1;
+    }
+    out[0].end = all.begin;
+    out[1] = (dn_gradient_range){all.end, met.end};
+    return 2;
+}
+
+/* These pixels of line `g` of the block, which meet line `x` at place k of a line of the window. */
+static dn_gradient_pixels run_of(const tiles *t, int64_t x, int64_t g, int64_t k,
+                                 dn_gradient_range met)
+{
+    const dn_gradient *d = &t->d;
     const int64_t first = x * d->in[2] + met.begin * d->stride[2] + k * d->dilation[2] - d->pad[2];
     return (dn_gradient_pixels){(uint32_t)(first * t->pitch),
                                 (uint32_t)((g * d->out[2] + met.begin) * t->columns),
                                 (uint32_t)length(met)};
 }
 
-/* The pixels that place k of the window meets. */
-static int64_t note_place(const tiles *t, const int64_t k[3], dn_gradient_pixels *to)
+/* The pixels that a pass meets. */
+static int64_t note_pass(const tiles *t, const pass *p, dn_gradient_pixels *to)
 {
     const dn_gradient *d = &t->d;
-    const dn_gradient_range rows[2] = {met_in_block(t, 0, k[0]), met_in_block(t, 1, k[1])};
-    const int64_t first[2] = {k[0] * d->dilation[0] - d->pad[0] - t->in[0].begin,
-                              k[1] * d->dilation[1] - d->pad[1] - t->in[1].begin};
+    const dn_gradient_range rows[2] = {met_in_block(t, 0, p->k[0]), met_in_block(t, 1, p->k[1])};
+    const int64_t first[2] = {p->k[0] * d->dilation[0] - d->pad[0] - t->in[0].begin,
+                              p->k[1] * d->dilation[1] - d->pad[1] - t->in[1].begin};
+    dn_gradient_range ranges[2];
+    const uint32_t n_ranges = ranges_of(t, p, ranges);
     int64_t n = 0;
     for (int64_t image = 0; image < length(t->at[0]); image++) {
         for (int64_t i = rows[0].begin; i < rows[0].end; i++) {
             const int64_t x = image * length(t->in[0]) + i * d->stride[0] + first[0];
             const int64_t g = image * length(t->at[1]) + i - t->at[1].begin;
             for (int64_t j = rows[1].begin; j < rows[1].end; j++) {
-                to[n++] = run_of(t, x * length(t->in[1]) + j * d->stride[1] + first[1],
-                                 g * length(t->at[2]) + j - t->at[2].begin, k[2]);
+                for (uint32_t r = 0; r < n_ranges; r++) {
+                    to[n] = run_of(t, x * length(t->in[1]) + j * d->stride[1] + first[1],
+                                   g * length(t->at[2]) + j - t->at[2].begin, p->k[2], ranges[r]);
+                    n += length(ranges[r]) > 0;
+                }
             }
         }
     }
     return n;
 }
 
-static void note_places(const tiles *t)
+static void note_passes(const tiles *t)
 {
-    for (int64_t p = 0; p < t->d.places; p++) {
-        const int64_t k[3] = {p / t->d.kernel[2] / t->d.kernel[1],
-                              p / t->d.kernel[2] % t->d.kernel[1], p % t->d.kernel[2]};
-        t->n_met[p] = note_place(t, k, t->met + p * t->list);
+    for (int64_t i = 0; i < t->passes; i++) {
+        const pass p = pass_at(t, i);
+        t->n_met[i] = note_pass(t, &p, t->met + i * t->list);
     }
 }
 
@@ -237,6 +313,18 @@ static void note_places(const tiles *t)
 static int64_t first_row(const tiles *t, int64_t tile)
 {
     return tile * t->d.channels / t->row_tiles;
+}
+
+/* A line of few channels that do not lie side by side. */
+static void pack_planes(const tiles *t, const float *from, float *to)
+{
+    const dn_gradient *d = &t->d;
+    for (int64_t c = 0; c < d->channels; c++) {
+        const float *plane = from + c * d->s->x.dims[1];
+        for (int64_t i = 0; i < d->in[2]; i++) {
+            to[i * t->pitch + c] = plane[i * d->x_dim[2]];
+        }
+    }
 }
 
 static void pack_x(const tiles *t, int64_t line)
@@ -252,6 +340,10 @@ static void pack_x(const tiles *t, int64_t line)
         const int64_t rows = first_row(t, i % t->row_tiles + 1) - begin;
         const int64_t channel = i / t->row_tiles * d->channels + begin;
         float *panel = t->x + i * t->x_lines * d->in[2] * t->pitch;
+        if (d->s->x.dims[1] != 1) {
+            pack_planes(t, from + channel * d->s->x.dims[1], panel + line * d->in[2] * t->pitch);
+            continue;
+        }
         const dn_gradient_pack pack = {.from = from + channel,
                                        .n = d->in[2],
                                        .step = d->x_dim[2],
@@ -328,6 +420,7 @@ static void give_weights(const tiles *t, int64_t i, int64_t begin, int64_t rows)
     }
 }
 
+/* Of a place, sums lie behind each other where rows are places too; else those of a row do. */
 static void run_tile(const tiles *t, int64_t i)
 {
     const dn_gradient *d = &t->d;
@@ -335,17 +428,20 @@ static void run_tile(const tiles *t, int64_t i)
     const int64_t rows = first_row(t, i % t->row_tiles + 1) - begin;
     const int64_t column = i / t->row_tiles % t->column_tiles;
     const int64_t panel = i / t->row_tiles / t->column_tiles * t->row_tiles + i % t->row_tiles;
+    const int64_t place_step = (d->is_place_major ? rows : 1) * d->isa->lanes;
     dn_gradient_tile tile = {.x = t->x + panel * t->x_lines * d->in[2] * t->pitch,
                              .g = t->g + i / t->row_tiles * t->columns * t->g_lines * d->out[2],
                              .x_step = d->stride[2] * t->pitch,
-                             .sums = t->sums + i * t->tile_floats,
-                             .sums_step = d->places * d->isa->lanes,
-                             .second = rows * d->places * d->isa->lanes,
-                             .is_first = t->is_first};
-    for (int64_t p = 0; p < d->places; p++, tile.sums += d->isa->lanes) {
-        tile.runs = t->met + p * t->list;
-        tile.n = t->n_met[p];
-        d->isa->run(&tile, rows, vectors_of(t, column));
+                             .sums_step = (d->is_place_major ? 1 : d->places) * d->isa->lanes,
+                             .second = rows * d->places * d->isa->lanes};
+    for (int64_t at = 0; at < t->passes; at++) {
+        const pass p = pass_at(t, at);
+        const int64_t place = (p.k[0] * d->kernel[1] + p.k[1]) * d->kernel[2] + p.k[2];
+        tile.sums = t->sums + i * t->tile_floats + place * place_step;
+        tile.runs = t->met + at * t->list;
+        tile.n = t->n_met[at];
+        tile.is_first = t->is_first && !p.is_rest;
+        d->isa->run(&tile, p.n * rows, vectors_of(t, column));
     }
     if (t->is_last) {
         give_weights(t, i, begin, rows);
@@ -366,7 +462,7 @@ static void run_block(tiles *t, stator_ctx *ctx)
     const int64_t floats = d->in[2] * d->s->channels + d->out[2] * d->s->features;
     t->in[0] = dn_gradient_lines_of(d, 0, t->at[1]);
     t->in[1] = dn_gradient_lines_of(d, 1, t->at[2]);
-    note_places(t);
+    note_passes(t);
     const int64_t g_lines = length(t->at[0]) * length(t->at[1]) * length(t->at[2]);
     const int64_t x_lines = length(t->at[0]) * length(t->in[0]) * length(t->in[1]);
     dn_parallel(host, ctx, g_lines + x_lines, GRAIN_FLOATS / floats + 1, pack_range, t);
@@ -449,7 +545,8 @@ static bool is_small(const st_contraction *contraction, const dn_sizes *s)
     return is_small;
 }
 
-/* Channels lie side by side, and vectors of features, or of channels, are at least half full. */
+/* Channels lie side by side, but for few of an image, and vectors of features, or of channels,
+ * are at least half full. */
 static bool is_taken(const dn_op *op, const dn_sizes *s, int64_t lanes)
 {
     const st_contraction *contraction = &op->contraction;
@@ -460,8 +557,10 @@ static bool is_taken(const dn_op *op, const dn_sizes *s, int64_t lanes)
     }
     const bool is_each = is_depthwise(contraction, s);
     const int64_t of_vectors = is_each ? s->channels : s->features / contraction->groups;
-    return is_f32 && s->x.dims[1] == 1 && s->y.dims[1] == 1 && of_vectors >= lanes / 2 &&
-           (!is_each || s->features == s->channels) && is_small(contraction, s);
+    const bool are_few = !is_each && s->channels / contraction->groups <= lanes / 2;
+    return is_f32 && (s->x.dims[1] == 1 || are_few) && s->y.dims[1] == 1 &&
+           of_vectors >= lanes / 2 && (!is_each || s->features == s->channels) &&
+           is_small(contraction, s);
 }
 
 bool dn_gradient_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)

@@ -86,6 +86,7 @@ typedef struct dn_gradient {
     int64_t x_dim[DN_GRADIENT_AXES], g_dim[DN_GRADIENT_AXES], w_dim[DN_GRADIENT_AXES];
     int64_t channels, features; /* of a group */
     int64_t places;             /* of the window */
+    bool is_place_major; /* of the sums of a tile, those of one place lie one behind the other */
 } dn_gradient;
 
 /* ---- dn_gradient_weights.c ---- */

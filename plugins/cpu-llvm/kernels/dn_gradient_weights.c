@@ -32,10 +32,13 @@ dn_gradient_range dn_gradient_lines_of(const dn_gradient *d, uint32_t axis, dn_g
     return (dn_gradient_range){begin, st_max_i64(begin, st_min_i64(d->in[axis], last + 1))};
 }
 
-/* Do the weights of a window, and windows of channels, lie one behind the other? */
+/* Do the weights of a window, and windows of channels, lie one behind the other, as sums do? */
 static bool are_weights_dense(const dn_gradient *d)
 {
     int64_t dense = 1;
+    if (d->is_place_major) {
+        return false;
+    }
     for (uint32_t i = DN_GRADIENT_AXES; i-- > 0;) {
         if (d->kernel[i] > 1 && d->w_dim[i] != dense) {
             return false;
@@ -48,8 +51,9 @@ static bool are_weights_dense(const dn_gradient *d)
 /* Place of a weight behind that of the first channel, by its number. */
 static int64_t weight_at(const dn_gradient *d, int64_t i)
 {
-    const int64_t k = i % d->places;
-    return i / d->places * d->s->out.dims[1] + k / d->kernel[2] / d->kernel[1] * d->w_dim[0] +
+    const int64_t k = d->is_place_major ? i / d->channels : i % d->places;
+    const int64_t channel = d->is_place_major ? i % d->channels : i / d->places;
+    return channel * d->s->out.dims[1] + k / d->kernel[2] / d->kernel[1] * d->w_dim[0] +
            k / d->kernel[2] % d->kernel[1] * d->w_dim[1] + k % d->kernel[2] * d->w_dim[2];
 }
 

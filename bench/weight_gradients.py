@@ -5,13 +5,13 @@
     bench/weight_gradients.py --only 5x5 --rounds 5            layers whose names have this in them
     bench/weight_gradients.py --build ../old/build/release     another build
 
-A time is the processor time of N + 2 calls less that of 2, N as many as take --target seconds; a ratio is forward / gradient,
-the median over the rounds, in which one follows the other. Below a layer's goal it is marked."""
+A time is the shortest call by the clock in a process, whose calls take --target seconds; of a layer the shortest of the
+rounds, in which one follows the other, stands beside the median. A ratio is forward / gradient of the shortest ones: what
+neighbours on a shared machine take shows in the medians. Below a layer's goal it is marked."""
 import argparse
 import json
 import os
 import random
-import resource
 import statistics
 import struct
 import subprocess
@@ -62,50 +62,48 @@ def write(layer, folder):
     return [os.path.join(folder, name + ".stir") for name in texts]
 
 
-def spent(args, path, repeat):
-    """Seconds of processor time of a process with so many calls behind its first, and of its fastest call by the clock."""
+def shortest(args, path, calls):
+    """Seconds of the shortest of so many calls of a process."""
     command = [os.path.join(args.build, "bin", "stator"), "run", path, "--backend", "inductor-cpu", "--threads", "1",
-               "--backend-option", "winograd=no", "--random", "0", "--repeat", str(repeat), "--json"]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+               "--backend-option", "winograd=no", "--random", "0", "--repeat", str(calls), "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode != 0:
         sys.exit(f"weight_gradients.py: {' '.join(command)}: {done.stderr.strip()}")
-    total = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return total, json.loads(done.stdout)["min_ms"] / 1e3
-
-
-def per_call(args, path, calls):
-    return max(spent(args, path, calls + 1)[0] - spent(args, path, 1)[0], 1e-9) / calls
+    return json.loads(done.stdout)["min_ms"] / 1e3
 
 
 def calls_for(args, path):
-    spent(args, path, 1)  # compiles, and measures the ways
-    return max(4, int(args.target / spent(args, path, 10)[1]))
+    shortest(args, path, 1)  # compiles, and measures the ways
+    return max(4, int(args.target / shortest(args, path, 10)))
 
 
 def measure(args, layer):
-    """Medians of (forward, gradient, forward / gradient), in seconds."""
+    """The times of the forward, and those of the gradient, in seconds: one a round."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["STATOR_CACHE_DIR"] = os.path.join(folder, "cache")
         paths = write(layer, folder)
         calls = [calls_for(args, path) for path in paths]
-        rounds = [[per_call(args, path, n) for path, n in zip(paths, calls)] for _ in range(args.rounds)]
-    return [statistics.median(times) for times in (*zip(*rounds), [f / g for f, g in rounds])]
+        rounds = [[shortest(args, path, n) for path, n in zip(paths, calls)] for _ in range(args.rounds)]
+    return list(zip(*rounds))
+
+
+def in_ms(times):
+    return f"{1e3 * min(times):8.3f} ({1e3 * statistics.median(times):8.3f}) ms"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=os.path.join(ROOT, "build", "release"))
     parser.add_argument("--only", default="", metavar="TEXT", help="layers whose names have this in them")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--target", type=float, default=0.4, help="seconds of calls in one timing")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--target", type=float, default=0.3, help="seconds of calls in one process")
     args = parser.parse_args()
     for layer in RESNET + MOBILENET:
         if args.only in name_of(layer):
-            forward, gradient, ratio = measure(args, layer)
+            forward, gradient = measure(args, layer)
+            ratio = min(forward) / min(gradient)
             goal = GOALS[layer[3] > 1]
-            print(f"{name_of(layer):36} forward {1e3 * forward:8.3f} ms  gradient {1e3 * gradient:8.3f} ms  {ratio:5.2f}"
+            print(f"{name_of(layer):36} forward {in_ms(forward)}  gradient {in_ms(gradient)}  {ratio:5.2f}"
                   f"{f'  below {goal}' if ratio < goal else ''}", flush=True)
 
 

@@ -314,7 +314,8 @@ static inline const stator_graph *stator_region_at(const stator_graph_view *v,
     return *(const stator_graph *const *)stator_column_at(&v->regions, n->region_begin + k);
 }
 /* Must the node run although nobody reads its results: is its op an EFFECT, or that of a node in
- * one of its regions? `view` is that of stator_ir_api. */
+ * one of its regions? All nodes of its regions are read, until one is. `view` is that of
+ * stator_ir_api. */
 static inline bool stator_node_has_effect(const stator_graph_view *v, const stator_node_row *row,
                                           const stator_graph_view *(*view)(const stator_graph *))
 {

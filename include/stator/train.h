@@ -123,7 +123,7 @@ typedef struct stator_train_item {
     const char *doc;
     const char *ranges; /* of options: "name in [low, high]; ...", a parenthesis where the bound
                           * is none of the values; an option that is not named takes every finite
-                          * number. "": none is */
+                          * number of its kind. "": none is */
 } stator_train_item;
 
 /* Row `index` of the table, from 0; strings live as long as the process. OUT_OF_RANGE: past the

@@ -13,7 +13,8 @@
 TestSuite(dnnl_gradients, .init = dnnl_begin, .fini = dnnl_end);
 
 /* One, two and three axes; pads that differ; strides that leave a rest of the image; dilation;
- * windows of one place; groups, also one for each channel; few channels and features. */
+ * windows of one place; groups, also one for each channel; few channels and features, places of
+ * a line without a common pixel. */
 static const conv_case cases[] = {
     {2, 2, 16, 32, 1, {9, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
     {2, 2, 16, 32, 1, {9, 11}, {3, 2}, {2, 1}, {1, 1}, {0, 1}, {2, 0}},
@@ -29,7 +30,10 @@ static const conv_case cases[] = {
     {2, 1, 1, 16, 1, {28, 28}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, {2, 2}},
     {2, 2, 32, 32, 1, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
     {1, 2, 16, 32, 1, {40}, {5}, {2}, {1}, {2}, {1}},
-    {3, 1, 8, 16, 1, {6, 7, 8}, {3, 3, 3}, {1, 1, 2}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}};
+    {3, 1, 8, 16, 1, {6, 7, 8}, {3, 3, 3}, {1, 1, 2}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+    {2, 2, 2, 16, 1, {7, 8}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, {2, 2}},
+    {2, 1, 2, 16, 1, {9, 2}, {3, 7}, {1, 1}, {1, 1}, {1, 3}, {1, 3}},
+    {2, 1, 6, 48, 3, {9, 9}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}}};
 #define CASES (sizeof cases / sizeof cases[0])
 
 /* Orders of both images, at offsets, on one thread and on several; every `step`th of them. */

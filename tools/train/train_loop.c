@@ -117,6 +117,8 @@ static cli_status check_read(const train *t, const train_data *data)
     const train_settings *s = t->settings;
     const train_port *target = train_data_target(data);
     const int64_t rows = target != NULL ? target->info.dims[0] : -1;
+    const char *output = s->options.output;
+    const char *quote = output != NULL ? "'" : "";
     int64_t batch = s->batch;
     for (uint32_t k = 0; k < data->n_ports; k++) {
         const train_port *port = &data->ports[k];
@@ -124,12 +126,11 @@ static cli_status check_read(const train *t, const train_data *data)
     }
     CLI_FAIL_IF(rows >= 0 && rows != batch, s->common.json, INVALID,
                 "a loss of the table reads a value whose first axis counts the rows of the batch",
-                "%s%s%s, which the loss %s reads, has size %lld along axis 0, and a batch has "
+                "%s%s%s%s, which the loss %s reads, has size %lld along axis 0, and a batch has "
                 "%lld rows",
-                s->options.output != NULL ? "--output '" : "the first output",
-                s->options.output != NULL ? s->options.output : "",
-                s->options.output != NULL ? "'" : "", s->options.loss, (long long)rows,
-                (long long)batch);
+                output != NULL ? "--output " : "", quote,
+                output != NULL ? output : "the first output", quote, s->options.loss,
+                (long long)rows, (long long)batch);
     return CLI_OK;
 }
 

@@ -206,10 +206,7 @@ static int64_t length(dn_gradient_range range)
 /* The part of an axis of the block that meets the image at place k. */
 static dn_gradient_range met_in_block(const tiles *t, uint32_t axis, int64_t k)
 {
-    const dn_gradient_range all = dn_gradient_met(&t->d, axis, k);
-    const dn_gradient_range at = t->at[axis + 1];
-    const int64_t begin = st_max_i64(all.begin, at.begin);
-    return (dn_gradient_range){begin, st_max_i64(begin, st_min_i64(all.end, at.end))};
+    return dn_gradient_both(t->at[axis + 1], dn_gradient_met(&t->d, axis, k));
 }
 
 /* Places of a line of the window that an inner loop takes at once, for the pixels that all of them
@@ -231,29 +228,19 @@ static pass pass_at(const tiles *t, int64_t i)
     return p;
 }
 
-/* The pixels of a line that all of n places meet from k on. */
-static dn_gradient_range met_by_all(const dn_gradient *d, int64_t k, int64_t n)
-{
-    dn_gradient_range met = {0, d->out[2]};
-    for (int64_t i = k; i < k + n; i++) {
-        const dn_gradient_range next = dn_gradient_met(d, 2, i);
-        met.begin = st_max_i64(met.begin, next.begin);
-        met.end = st_max_i64(met.begin, st_min_i64(met.end, next.end));
-    }
-    return met;
-}
-
 /* The pixels of a line that a pass meets: how many ranges. */
 static uint32_t ranges_of(const tiles *t, const pass *p, dn_gradient_range out[2])
 {
     const dn_gradient *d = &t->d;
-    const dn_gradient_range met = met_by_all(d, p->k[2], p->n);
+    const dn_gradient_range met =
+        dn_gradient_met_by_all(d, 2, (dn_gradient_range){p->k[2], p->k[2] + p->n});
     out[0] = met;
     if (!p->is_rest) {
         return 1;
     }
     const int64_t first = p->k[2] / t->joined * t->joined;
-    const dn_gradient_range all = met_by_all(d, first, st_min_i64(t->joined, d->kernel[2] - first));
+    const dn_gradient_range joined = {first, st_min_i64(first + t->joined, d->kernel[2])};
+    const dn_gradient_range all = dn_gradient_met_by_all(d, 2, joined);
     if (length(all) == 0) {
         return 1;
     }

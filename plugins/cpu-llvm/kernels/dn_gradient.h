@@ -96,8 +96,13 @@ typedef struct dn_gradient {
 void dn_gradient_give(const dn_gradient *d, const float *sums, int64_t n, int64_t count,
                       int64_t first, float *weights);
 
+/* Pixels of both; empty ones begin where the later one does. */
+dn_gradient_range dn_gradient_both(dn_gradient_range a, dn_gradient_range b);
 /* Those of an axis whose window has a pixel of the image at place k. */
 dn_gradient_range dn_gradient_met(const dn_gradient *d, uint32_t axis, int64_t k);
+/* Those whose window has one at each of these places. */
+dn_gradient_range dn_gradient_met_by_all(const dn_gradient *d, uint32_t axis,
+                                         dn_gradient_range places);
 
 /* Lines of the image on an axis that `n` lines of the output meet, at most. */
 int64_t dn_gradient_lines_met(const dn_gradient *d, uint32_t axis, int64_t n);

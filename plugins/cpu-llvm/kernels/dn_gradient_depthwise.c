@@ -68,17 +68,14 @@ static int64_t row_parts(const dn_gradient *d)
 
 static void note_part(const dn_gradient *d, uint32_t axis, part *p)
 {
-    p->whole = (dn_gradient_range){0, d->out[axis]};
+    p->whole = dn_gradient_met_by_all(d, axis, p->places);
     memset(p->met, 0, (size_t)d->out[axis] * sizeof *p->met);
     for (int64_t k = p->places.begin; k < p->places.end; k++) {
         const dn_gradient_range met = dn_gradient_met(d, axis, k);
-        p->whole.begin = st_max_i64(p->whole.begin, met.begin);
-        p->whole.end = st_min_i64(p->whole.end, met.end);
         for (int64_t i = met.begin; i < met.end; i++) {
             p->met[i] |= 1u << (k - p->places.begin);
         }
     }
-    p->whole.end = st_max_i64(p->whole.begin, p->whole.end);
 }
 
 /* The window in n parts, and where `met` has room behind them. */
@@ -266,7 +263,14 @@ static void run_rows(const depthwise *w, const block *b, const part *rows, float
     }
 }
 
-/* Parts begin to end - 1 of plane k0 of the window. */
+/* What of `all` lies in the i-th n of things that are divided into n each, from its first one
+ * on. */
+static dn_gradient_range within(dn_gradient_range all, int64_t i, int64_t n)
+{
+    return (dn_gradient_range){st_max_i64(all.begin - i * n, 0), st_min_i64(all.end - i * n, n)};
+}
+
+/* Parts of plane k0 of the window. */
 static void run_plane(const depthwise *w, block *b, int64_t k0, dn_gradient_range parts)
 {
     const dn_gradient *d = w->d;
@@ -285,24 +289,15 @@ static void run_plane(const depthwise *w, block *b, int64_t k0, dn_gradient_rang
     }
 }
 
-/* Parts begin to end - 1 of the window, those of a plane behind those of the one before. */
-static void run_block(const depthwise *w, block *b, int64_t begin, int64_t end)
+/* Parts of the window, those of a plane behind those of the one before. */
+static void run_block(const depthwise *w, block *b, dn_gradient_range parts)
 {
     const int64_t n = w->n_rows;
     b->in = dn_gradient_lines_of(w->d, 1, b->out);
     b->g = view_lines(w, b, b->deep, false);
-    for (int64_t k0 = begin / n; k0 * n < end; k0++) {
-        run_plane(w, b, k0,
-                  (dn_gradient_range){st_max_i64(begin - k0 * n, 0), st_min_i64(end - k0 * n, n)});
+    for (int64_t k0 = parts.begin / n; k0 * n < parts.end; k0++) {
+        run_plane(w, b, k0, within(parts, k0, n));
     }
-}
-
-/* Of parts begin to end - 1 of all vectors, one's behind those of the one before, those of
- * vector `v`. */
-static dn_gradient_range parts_of(const depthwise *w, int64_t v, int64_t begin, int64_t end)
-{
-    const int64_t n = window_parts(w);
-    return (dn_gradient_range){st_max_i64(begin - v * n, 0), st_min_i64(end - v * n, n)};
 }
 
 /* The first place of part i of a window. */
@@ -329,8 +324,7 @@ static dn_gradient_range part_of(int64_t i, int64_t extent, int64_t whole)
     return (dn_gradient_range){i * extent, st_min_i64(whole, (i + 1) * extent)};
 }
 
-/* Parts begin to end - 1 of the window, one vector's behind those of the one before, at the images
- * of a share. */
+/* Parts of the window, one vector's behind those of the one before, at the images of a share. */
 static void run_share(const depthwise *w, float *scratch, int64_t share, dn_gradient_range all)
 {
     const dn_gradient *d = w->d;
@@ -350,12 +344,11 @@ static void run_share(const depthwise *w, float *scratch, int64_t share, dn_grad
         b.deep = i / blocks % d->out[0];
         b.out = part_of(i % blocks, w->block, d->out[1]);
         for (b.vector = all.begin / n; b.vector < last; b.vector++) {
-            const dn_gradient_range parts = parts_of(w, b.vector, all.begin, all.end);
-            run_block(w, &b, parts.begin, parts.end);
+            run_block(w, &b, within(all, b.vector, n));
         }
     }
     for (int64_t v = all.begin / n; w->shares == 1 && v < last; v++) {
-        give_weights(w, v, parts_of(w, v, all.begin, all.end));
+        give_weights(w, v, within(all, v, n));
     }
 }
 
@@ -370,9 +363,8 @@ static void run_range(void *self, int64_t begin, int64_t end)
         return;
     }
     for (int64_t share = begin / n; share * n < end; share++) {
-        const dn_gradient_range all = {st_max_i64(begin - share * n, 0),
-                                       st_min_i64(end - share * n, n)};
-        run_share(w, dn_scratch_data(scratch), share, all);
+        run_share(w, dn_scratch_data(scratch), share,
+                  within((dn_gradient_range){begin, end}, share, n));
     }
     dn_scratch_give(w->d->op->lib, scratch);
 }

@@ -7,6 +7,12 @@
 
 #define LANES_MAX 16
 
+dn_gradient_range dn_gradient_both(dn_gradient_range a, dn_gradient_range b)
+{
+    const int64_t begin = st_max_i64(a.begin, b.begin);
+    return (dn_gradient_range){begin, st_max_i64(begin, st_min_i64(a.end, b.end))};
+}
+
 dn_gradient_range dn_gradient_met(const dn_gradient *d, uint32_t axis, int64_t k)
 {
     const int64_t step = d->stride[axis];
@@ -15,6 +21,16 @@ dn_gradient_range dn_gradient_met(const dn_gradient *d, uint32_t axis, int64_t k
     const int64_t end = st_min_i64(d->out[axis], there > 0 ? (there + step - 1) / step : 0);
     const int64_t begin = before > 0 ? (before + step - 1) / step : 0;
     return (dn_gradient_range){st_min_i64(begin, end), end};
+}
+
+dn_gradient_range dn_gradient_met_by_all(const dn_gradient *d, uint32_t axis,
+                                         dn_gradient_range places)
+{
+    dn_gradient_range met = {0, d->out[axis]};
+    for (int64_t k = places.begin; k < places.end; k++) {
+        met = dn_gradient_both(met, dn_gradient_met(d, axis, k));
+    }
+    return met;
 }
 
 int64_t dn_gradient_lines_met(const dn_gradient *d, uint32_t axis, int64_t n)

@@ -1,6 +1,7 @@
 /* Losses, optimizers and schedules by name, and the values of their options; see optim.h. */
 #include "ir/optim.h"
 
+#include "core/base/convert.h"
 #include "core/base/str.h"
 #include "ir/expr/expr.h"
 
@@ -211,6 +212,18 @@ static stator_status fail_value(const st_optim_values *values, uint32_t at, cons
                    desc->kind == STATOR_ATTR_FLOATS ? " with commas between" : "");
 }
 
+/* Programs compute with the numbers in the dtype of a gradient, and f32 is the usual one. */
+static stator_status check_f32(const char *key, const char *text, const double *numbers, uint32_t n,
+                               stator_diag **err)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        ST_FAIL_IF(!st_fits_f32(numbers[i]), err, STATOR_INVALID_ARGUMENT,
+                   "option %s is '%s', and f32 cannot hold %g: it would be %g", key, text,
+                   numbers[i], (double)(float)numbers[i]);
+    }
+    return STATOR_OK;
+}
+
 /* No row of the step has the option: another of the table may, as betas beside sgd. */
 static stator_status fail_option(const st_optim_values *values, const char *key, stator_diag **err)
 {
@@ -251,6 +264,7 @@ stator_status st_optim_values_set(st_optim_values *values, st_arena *arena, cons
         !are_in_range(values->ranges[at], numbers, n)) {
         return fail_value(values, at, text, err);
     }
+    ST_TRY(check_f32(key, text, numbers, n, err));
     attr->f = numbers[0];
     attr->i = desc->kind == STATOR_ATTR_INT ? (int64_t)numbers[0] : 0;
     return desc->kind == STATOR_ATTR_FLOATS ? set_list(attr, arena, numbers, n, err) : STATOR_OK;

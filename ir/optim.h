@@ -48,7 +48,8 @@ typedef struct st_optim_values {
 stator_status st_optim_values_add(st_optim_values *values, st_arena *arena, const st_optim_row *row,
                                   stator_diag **err);
 /* Sets one from text: a number, a word, or numbers with commas between. NOT_FOUND: no row has the
- * option; INVALID_ARGUMENT: the text is no value of it, or one outside its range. */
+ * option; INVALID_ARGUMENT: the text is no value of it, one outside its range, or one that
+ * f32 cannot hold: it would be 0 or infinite. */
 stator_status st_optim_values_set(st_optim_values *values, st_arena *arena, const char *key,
                                   const char *text, stator_diag **err);
 /* INVALID_ARGUMENT: an option without a default has no value. */

@@ -155,6 +155,12 @@ float st_f8e5m2_to_f32(uint8_t bits)
     return st_f16_to_f32((uint16_t)((uint32_t)bits << 8));
 }
 
+bool st_fits_f32(double x)
+{
+    const float near = (float)x;
+    return isfinite(near) && (near != 0 || x == 0);
+}
+
 int64_t st_f64_to_i64(double x)
 {
     return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : INT64_MIN;

@@ -35,6 +35,8 @@ static inline float st_bf16_to_f32(uint16_t bits)
     memcpy(&x, &wide, sizeof x);
     return x;
 }
+/* Is x finite in f32, and 0 there only if it is 0? */
+bool st_fits_f32(double x);
 /* Truncation to an integer of `bits` (8 to 64) as described above, without undefined behaviour. */
 int64_t st_f64_to_i64(double x);
 uint64_t st_f64_to_u64(double x);

@@ -615,7 +615,14 @@ static void expect_ranges_refused(stator_ctx *ctx, const stator_model *model)
         {"rmsprop", NULL, "mse", "alpha", "1", "expected a number in [0, 1)"},
         {"sgd", NULL, "huber", "delta", "0", "expected a number in (0, inf)"},
         {"sgd", NULL, "kl_div", "temperature", "0", "expected a number in (0, inf)"},
-        {"sgd", NULL, "cross_entropy_probs", "label_smoothing", "1.1", "a number in [0, 1]"}};
+        {"sgd", NULL, "cross_entropy_probs", "label_smoothing", "1.1", "a number in [0, 1]"},
+        {"sgd", NULL, "kl_div", "temperature", "1e300", "f32 cannot hold 1e+300: it would be inf"},
+        {"sgd", NULL, "kl_div", "temperature", "1e-300", "f32 cannot hold 1e-300: it would be 0"},
+        {"sgd", NULL, "huber", "delta", "1e-300", "f32 cannot hold 1e-300: it would be 0"},
+        {"sgd", NULL, "mse", "momentum", "3.5e38", "f32 cannot hold 3.5e+38: it would be inf"},
+        {"sgd", NULL, "mse", "clip_norm", "1e-46", "f32 cannot hold 1e-46: it would be 0"},
+        {"sgd", "cosine", "mse", "min_lr", "1e-300", "f32 cannot hold 1e-300: it would be 0"},
+        {"adam", NULL, "mse", "betas", "0.9,1e-99", "f32 cannot hold 1e-99: it would be 0"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const stator_train_options o = {.struct_size = sizeof o,
                                         .loss = cases[i].loss,

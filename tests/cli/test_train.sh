@@ -95,6 +95,8 @@ says 3 "there is no option 'momentun'; did you mean 'momentum'?" "${fit[@]}" --o
 says 3 "option betas is '1', expected 2 numbers" "${fit[@]}" --optimizer adam --opt betas=1
 says 3 "option betas is '0.9,1', expected 2 numbers in [0, 1) with commas between" "${fit[@]}" --optimizer adam --opt betas=0.9,1
 says 3 "option clip_norm is '-1', expected a number in [0, inf)" "${fit[@]}" --clip-norm -1
+says 3 "option clip_norm is '1e-300', and f32 cannot hold 1e-300: it would be 0" "${fit[@]}" --clip-norm 1e-300
+says 3 '--lr is 1e+39, which f32 cannot hold: it would be inf' "${fit[@]}" --lr 1e39
 says 3 "option warmup is '-2', expected a whole number in [0, inf)" "${fit[@]}" --schedule linear --opt warmup=-2
 says 3 "there is no option 'betas' in this step; optimizer adam has it" "${fit[@]}" --opt betas=0.9,0.99
 says 3 "there is no schedule 'cosin'; did you mean 'cosine'?" "${fit[@]}" --schedule cosin

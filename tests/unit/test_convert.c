@@ -90,6 +90,14 @@ Test(convert, f8_overflow)
     cr_expect_eq(st_f64_to_f8e4m3fn(0x1.8p-10, false), 0x01);
 }
 
+Test(convert, what_f32_holds_is_finite_and_no_0_that_was_none)
+{
+    cr_expect(st_fits_f32(0) && st_fits_f32(-0.0) && st_fits_f32(0x1p-149));
+    cr_expect(st_fits_f32(-3.4028234663852886e38));
+    cr_expect_not(st_fits_f32(0x1p-150)); /* half the smallest, to even */
+    cr_expect_not(st_fits_f32(-1e39) || st_fits_f32(INFINITY) || st_fits_f32(NAN));
+}
+
 Test(convert, floats_to_integers_truncate)
 {
     cr_expect_eq(st_f64_to_i64(-1.9), -1);

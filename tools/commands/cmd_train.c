@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "tools/train/training.h"
 
+#include "core/base/convert.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +65,9 @@ static cli_status check_words(const train_command *c)
     CLI_FAIL_IF(c->s.checkpoint == NULL && (c->s.every >= 0 || c->s.resume), json, INVALID, NULL,
                 "--every and --resume need --checkpoint, a folder");
     CLI_FAIL_IF(!isfinite(c->s.lr), json, INVALID, NULL, "--lr is no finite number");
+    CLI_FAIL_IF(!st_fits_f32(c->s.lr), json, INVALID, NULL,
+                "--lr is %g, which f32 cannot hold: it would be %g", c->s.lr,
+                (double)(float)c->s.lr);
     return CLI_OK;
 }
 

@@ -1,5 +1,6 @@
 /* Scaling of a loss; see loss_scale.h. The scale's new values are those of PyTorch's
- * _amp_update_scale_: one that would be infinite stays as it is. */
+ * _amp_update_scale_, where one that would be infinite stays as it is, but none is below the
+ * smallest normal f32: PyTorch's sinks to 0, and 0 stands for init_scale here. */
 #include "ir/loss_scale.h"
 
 void st_loss_scale_begin(stator_emitter *e, const st_optim_values *values, st_loss_scale *s)
@@ -38,12 +39,13 @@ void st_loss_scale_update(stator_emitter *e, const st_optim_values *values, cons
     const stator_ref growth = stator_emit_expr(
         e, "n = growth + 1; select(bit_and(fine, n < growth_interval), n, 0)", "fine, growth",
         STATOR_IN(s->is_finite, s->growth), values->count, values->attrs);
-    const stator_ref scale = stator_emit_expr(
-        e,
-        "grown = now * growth_factor; up = select(is_finite(grown), grown, now); "
-        "select(fine, select(growth + 1 >= growth_interval, up, now), now * backoff_factor)",
-        "fine, growth, now", STATOR_IN(s->is_finite, s->growth, s->now), values->count,
-        values->attrs);
+    const stator_ref scale =
+        stator_emit_expr(e,
+                         "grown = now * growth_factor; up = select(is_finite(grown), grown, now); "
+                         "down = max(now * backoff_factor, " ST_F32_MIN "); "
+                         "select(fine, select(growth + 1 >= growth_interval, up, now), down)",
+                         "fine, growth, now", STATOR_IN(s->is_finite, s->growth, s->now),
+                         values->count, values->attrs);
     stator_emit_write_back(e, s->scale, scale);
     stator_emit_write_back(e, s->growth, growth);
 }

@@ -35,6 +35,11 @@ stator_status st_optim_fail_unknown(st_optim_kind kind, const char *name, stator
 
 #define ST_OPTIM_VALUES_MAX 32u
 
+/* Bounds of a scale, as ranges and programs write numbers: FLT_MIN, the smallest normal f32, below
+ * which 1 / scale may be infinite, and FLT_MAX. */
+#define ST_F32_MIN "1.1754943508222875e-38"
+#define ST_F32_MAX "3.4028234663852886e38"
+
 /* The options of some rows: values given, else defaults. Names and lists lie in the arena. */
 typedef struct st_optim_values {
     uint32_t count;

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "api_check.h"
 
+#include <float.h>
 #include <math.h>
 #include <stator/train.h>
 
@@ -169,6 +170,18 @@ static void expect_skipped(training *t)
     CHECK(*(int64_t *)state(t, "step") == STEPS + 10);
 }
 
+/* However often a step overflows, the scale is a normal number, and good steps double it again. */
+static void expect_held(training *t)
+{
+    float *const x = stator_tensor_data(t->in[0]);
+    x[0] = 1e6f;
+    make_steps(t, 180); /* 2^-165 of 2^15 would be 0 */
+    CHECK(*(float *)state(t, "loss_scale") == FLT_MIN);
+    x[0] = X[0];
+    make_steps(t, 10);
+    CHECK(*(float *)state(t, "loss_scale") == 2 * FLT_MIN);
+}
+
 static void expect_same_bits(stator_ctx *ctx, stator_model *model, const char *backend,
                              const char *amp)
 {
@@ -200,6 +213,7 @@ static int run_on(stator_ctx *ctx, stator_model *model, const char *backend)
     CHECK(bf16.n_in == f32.n_in && f16.n_in == f32.n_in + 2u);
     CHECK(*(float *)state(&f16, "loss_scale") == 1024 * 32); /* 50 steps, doubled after each 10 */
     expect_skipped(&f16);
+    expect_held(&f16);
     close_training(&f32);
     close_training(&bf16);
     close_training(&f16);
@@ -241,7 +255,8 @@ int main(void)
     expect_refused(ctx, model, "bf17", NULL, NULL, "amp is 'bf17', expected bf16 or f16");
     expect_refused(ctx, model, "f16", "grow_interval", "5", "did you mean 'growth_interval'?");
     expect_refused(ctx, model, "f16", "growth_interval", "0", "a whole number in [1, inf)");
-    expect_refused(ctx, model, "f16", "init_scale", "0", "a number in [1.18e-38, 3.4");
+    expect_refused(ctx, model, "f16", "init_scale", "0",
+                   "a number in [1.1754943508222875e-38, 3.4028234663852886e38]");
     expect_refused(ctx, model, "f16", "growth_factor", "1", "a number in (1, inf)");
     expect_refused(ctx, model, "f16", "backoff_factor", "1", "a number in (0, 1)");
     expect_refused(ctx, model, "bf16", "init_scale", "8", "a step with f16 has it");

@@ -127,6 +127,32 @@ static stator_status check_teacher_weight(st_train_step *s, stator_diag **err)
     return STATOR_OK;
 }
 
+/* What nesterov adds is a step along the momentum, undampened (as torch.optim.SGD demands). */
+static stator_status check_nesterov(const st_train_step *s, stator_diag **err)
+{
+    const bool has_momentum = st_optim_is_on(&s->values, "momentum");
+    ST_FAIL_IF(st_optim_is_on(&s->values, "nesterov") &&
+                   (!has_momentum || st_optim_is_on(&s->values, "dampening")),
+               err, STATOR_INVALID_ARGUMENT,
+               "option nesterov needs a momentum and no dampening, and %s",
+               has_momentum ? "dampening is not 0" : "momentum is 0");
+    return STATOR_OK;
+}
+
+/* A rise through all steps is a ramp; one that is longer never comes to the rate that is asked for
+ * (torch.optim.lr_scheduler.OneCycleLR refuses it too, LinearLR and transformers take it). */
+static stator_status check_warmup(st_train_step *s, stator_diag **err)
+{
+    const stator_attr *warmup = st_optim_value(&s->values, "warmup");
+    const stator_attr *total = st_optim_value(&s->values, "total_steps");
+    ST_FAIL_IF(warmup != NULL && total != NULL && warmup->i > total->i, err,
+               STATOR_INVALID_ARGUMENT,
+               "option warmup is %lld, more than total_steps, which is %lld: the rate would not "
+               "have risen to lr when the schedule ends",
+               (long long)warmup->i, (long long)total->i);
+    return STATOR_OK;
+}
+
 static stator_status read_values(st_train_step *s, stator_diag **err)
 {
     const stator_train_options *o = &s->options;
@@ -149,6 +175,8 @@ static stator_status read_values(st_train_step *s, stator_diag **err)
     }
     ST_TRY(st_optim_values_check(&s->values, err));
     ST_TRY(check_teacher_weight(s, err));
+    ST_TRY(check_nesterov(s, err));
+    ST_TRY(check_warmup(s, err));
     ST_TRY(check_globs(o->freeze, "freeze", err));
     return check_globs(st_optim_value(&s->values, "no_decay")->s, "no_decay", err);
 }

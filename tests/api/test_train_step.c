@@ -593,6 +593,48 @@ static void expect_option_refused(stator_ctx *ctx, const stator_model *model, co
     expect_refused(ctx, model, &o, code, words);
 }
 
+/* Values that are none beside each other. */
+static void expect_pairs_refused(stator_ctx *ctx, const stator_model *model)
+{
+    static const struct {
+        const char *schedule, *keys[3], *values[3], *words; /* NULL: it is accepted */
+    } cases[] = {
+        {NULL,
+         {"nesterov"},
+         {"1"},
+         "nesterov needs a momentum and no dampening, and momentum is 0"},
+        {NULL,
+         {"nesterov", "momentum", "dampening"},
+         {"1", "0.9", "0.1"},
+         "nesterov needs a momentum and no dampening, and dampening is not 0"},
+        {NULL, {"nesterov", "dampening"}, {"0", "0.1"}, NULL},
+        {"linear",
+         {"warmup", "total_steps"},
+         {"4", "3"},
+         "option warmup is 4, more than total_steps, which is 3: the rate would not have risen"},
+        {"cosine", {"total_steps", "warmup"}, {"3", "4"}, "option warmup is 4, more than total"},
+        {"cosine", {"total_steps", "warmup"}, {"3", "3"}, NULL},
+        {"warmup", {"warmup"}, {"4"}, NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const stator_train_options o = {.struct_size = sizeof o,
+                                        .loss = "mse",
+                                        .optimizer = "sgd",
+                                        .schedule = cases[i].schedule,
+                                        .option_keys = cases[i].keys,
+                                        .option_values = cases[i].values,
+                                        .option_count = cases[i].keys[1] == NULL   ? 1
+                                                        : cases[i].keys[2] == NULL ? 2
+                                                                                   : 3};
+        stator_model *step = NULL;
+        if (cases[i].words != NULL) {
+            expect_refused(ctx, model, &o, STATOR_INVALID_ARGUMENT, cases[i].words);
+        } else {
+            CHECK_OK(ctx, stator_model_train_step(model, &o, &step));
+            stator_model_destroy(step);
+        }
+    }
+}
+
 /* Values that are numbers of the option's kind, and make no sense. */
 static void expect_ranges_refused(stator_ctx *ctx, const stator_model *model)
 {
@@ -672,6 +714,7 @@ static void expect_refusals(stator_ctx *ctx, const stator_model *model)
                           "expected a whole number");
     expect_option_refused(ctx, model, "eps", "nan", STATOR_INVALID_ARGUMENT, "expected a number");
     expect_ranges_refused(ctx, model);
+    expect_pairs_refused(ctx, model);
 }
 
 /* Each range is one of an option of the row, and its default is in it; how many there are. */

@@ -98,6 +98,9 @@ says 3 "option clip_norm is '-1', expected a number in [0, inf)" "${fit[@]}" --c
 says 3 "option clip_norm is '1e-300', and f32 cannot hold 1e-300: it would be 0" "${fit[@]}" --clip-norm 1e-300
 says 3 '--lr is 1e+39, which f32 cannot hold: it would be inf' "${fit[@]}" --lr 1e39
 says 3 "option warmup is '-2', expected a whole number in [0, inf)" "${fit[@]}" --schedule linear --opt warmup=-2
+says 3 'option warmup is 4, more than total_steps, which is 3' "${fit[@]}" --schedule linear --opt warmup=4
+says 0 '3 steps: loss' "${fit[@]}" --schedule linear --opt warmup=3
+says 3 'option nesterov needs a momentum and no dampening, and momentum is 0' "${fit[@]}" --opt nesterov=1
 says 3 "there is no option 'betas' in this step; optimizer adam has it" "${fit[@]}" --opt betas=0.9,0.99
 says 3 "there is no schedule 'cosin'; did you mean 'cosine'?" "${fit[@]}" --schedule cosin
 says 3 'no parameter is left to train' "${fit[@]}" --freeze '*'

@@ -41,13 +41,14 @@ const char *st_optim_kind_name(st_optim_kind kind)
     return names[kind];
 }
 
-/* "a, b, c", as far as there is room. */
-static void join(const char *const *names, uint32_t n, char *text, size_t size)
+/* "a, b, c", or with another word before the last "a, b and c", as far as there is room. */
+static void join(const char *const *names, uint32_t n, const char *last, char *text, size_t size)
 {
     size_t used = 0;
     text[0] = '\0';
-    for (uint32_t i = 0; i < n && used + strlen(names[i]) + 3u < size; i++) {
-        used += (size_t)snprintf(text + used, size - used, "%s%s", i != 0 ? ", " : "", names[i]);
+    for (uint32_t i = 0; i < n && used + strlen(names[i]) + 6u < size; i++) {
+        const char *between = i == 0 ? "" : i + 1u == n ? last : ", ";
+        used += (size_t)snprintf(text + used, size - used, "%s%s", between, names[i]);
     }
 }
 
@@ -56,7 +57,7 @@ static stator_status fail_name(const char *what, const char *name, const char *c
 {
     char all[400];
     const char *near = st_nearest(name, names, n);
-    join(names, n, all, sizeof all);
+    join(names, n, ", ", all, sizeof all);
     return st_fail(err, STATOR_NOT_FOUND, "there is no %s '%s'%s%s%s (%s)", what, name,
                    near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
                    near != NULL ? "'?" : "", n != 0 ? all : "none is known");
@@ -224,20 +225,87 @@ static stator_status check_f32(const char *key, const char *text, const double *
     return STATOR_OK;
 }
 
-/* No row of the step has the option: another of the table may, as betas beside sgd. */
-static stator_status fail_option(const st_optim_values *values, const char *key, stator_diag **err)
+/* The rows of a kind that have the option, "the optimizers adam and adamw"; how many there are. */
+static uint32_t name_group(st_optim_kind kind, const char *key, char *text, size_t size)
 {
-    const char *names[ST_OPTIM_VALUES_MAX];
+    const char *names[N_ROWS];
+    char list[160];
+    uint32_t n = 0;
     for (uint32_t i = 0; i < N_ROWS; i++) {
-        ST_FAIL_IF(entry_of(rows[i].options, key) != NULL, err, STATOR_NOT_FOUND,
-                   "there is no option '%s' in this step; %s %s has it", key,
-                   rows[i].kind == ST_OPTIM_STEP ? "a step with" : st_optim_kind_name(rows[i].kind),
-                   rows[i].name);
+        if (rows[i].kind == kind && entry_of(rows[i].options, key) != NULL) {
+            names[n++] = rows[i].owner != NULL ? rows[i].owner : rows[i].name;
+        }
     }
+    join(names, n, " and ", list, sizeof list);
+    if (kind == ST_OPTIM_STEP) {
+        (void)snprintf(text, size, "%s", list);
+    } else {
+        const char *plural = n < 2 ? "" : kind == ST_OPTIM_LOSS ? "es" : "s";
+        (void)snprintf(text, size, "the %s%s %s", st_optim_kind_name(kind), plural, list);
+    }
+    return n;
+}
+
+/* Whose option it is: "the optimizers adam and adamw have". */
+static void name_owners(const char *key, char *text, size_t size)
+{
+    char groups[ST_OPTIM_SCHEDULE + 1][200];
+    const char *parts[ST_OPTIM_SCHEDULE + 1];
+    uint32_t n_parts = 0, n_rows = 0;
+    for (uint32_t kind = ST_OPTIM_LOSS; kind <= ST_OPTIM_SCHEDULE; kind++) {
+        const uint32_t n = name_group((st_optim_kind)kind, key, groups[n_parts], sizeof groups[0]);
+        parts[n_parts] = groups[n_parts];
+        n_parts += n != 0;
+        n_rows += n;
+    }
+    join(parts, n_parts, " and ", text, size - sizeof " have");
+    (void)strcat(text, n_rows == 1 ? " has" : " have");
+}
+
+/* Names of the options of all rows, those of the step first: where two are equally near, that is
+ * the one that is meant. */
+static uint32_t list_options(const st_optim_values *values, st_arena *arena, const char **names,
+                             uint32_t capacity)
+{
+    uint32_t n = 0;
+    for (; n < values->count; n++) {
+        names[n] = values->descs[n].name;
+    }
+    for (uint32_t i = 0; i < N_ROWS; i++) {
+        for (const char *p = rows[i].options; p != NULL && *p != '\0' && n < capacity;) {
+            p += strspn(p, "; ");
+            names[n] = st_arena_strndup(arena, p, strcspn(p, ":"));
+            n += names[n] != NULL;
+            p += strcspn(p, ";");
+        }
+    }
+    return n;
+}
+
+/* No row of the step has the option: another of the table may, as betas beside sgd. */
+static stator_status fail_option(const st_optim_values *values, st_arena *arena, const char *key,
+                                 stator_diag **err)
+{
+    const char *names[4u * ST_OPTIM_VALUES_MAX];
+    char owners[400];
+    ST_FAIL_IF(strcmp(key, "lr") == 0, err, STATOR_NOT_FOUND,
+               "there is no option 'lr': the rate is an input of the step, and --lr of 'stator "
+               "train' gives it");
+    const uint32_t n = list_options(values, arena, names, sizeof names / sizeof names[0]);
+    const char *near = st_nearest(key, names, n);
+    bool is_own = near == NULL;
     for (uint32_t i = 0; i < values->count; i++) {
-        names[i] = values->descs[i].name;
+        is_own = is_own || near == names[i];
     }
-    return fail_name("option", key, names, values->count, err);
+    if (is_own) {
+        return fail_name("option", key, names, values->count, err);
+    }
+    name_owners(near, owners, sizeof owners);
+    ST_FAIL_IF(strcmp(near, key) == 0, err, STATOR_NOT_FOUND,
+               "there is no option '%s' in this step: %s it", key, owners);
+    return st_fail(err, STATOR_NOT_FOUND,
+                   "there is no option '%s' in this step; did you mean '%s', which %s?", key, near,
+                   owners);
 }
 
 stator_status st_optim_values_set(st_optim_values *values, st_arena *arena, const char *key,
@@ -246,7 +314,7 @@ stator_status st_optim_values_set(st_optim_values *values, st_arena *arena, cons
     double numbers[16];
     stator_attr *attr = st_optim_value(values, key);
     if (attr == NULL) {
-        return fail_option(values, key, err);
+        return fail_option(values, arena, key, err);
     }
     const uint32_t at = (uint32_t)(attr - values->attrs);
     const stator_attr_desc *desc = &values->descs[at];

@@ -15,6 +15,7 @@ typedef enum st_optim_kind {
 typedef struct st_optim_row {
     st_optim_kind kind;
     const char *name;
+    const char *owner;   /* of the options of steps of some kind: "a step with ..." */
     const char *options; /* a schema, NULL: none */
     const char *ranges;  /* of options: "name in [low, high); ...", NULL: none */
     const char *state;   /* of an optimizer */

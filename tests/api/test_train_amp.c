@@ -259,8 +259,10 @@ int main(void)
                    "a number in [1.1754943508222875e-38, 3.4028234663852886e38]");
     expect_refused(ctx, model, "f16", "growth_factor", "1", "a number in (1, inf)");
     expect_refused(ctx, model, "f16", "backoff_factor", "1", "a number in (0, 1)");
-    expect_refused(ctx, model, "bf16", "init_scale", "8", "a step with f16 has it");
-    expect_refused(ctx, model, NULL, "backoff_factor", "0.5", "a step with f16 has it");
+    expect_refused(ctx, model, "bf16", "init_scale", "8",
+                   "in this step: a step with amp f16 has it");
+    expect_refused(ctx, model, NULL, "backoff_factor", "0.5",
+                   "in this step: a step with amp f16 has it");
     stator_model_destroy(model);
     stator_ctx_destroy(ctx);
     return 0;

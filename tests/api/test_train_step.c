@@ -678,8 +678,25 @@ static void expect_ranges_refused(stator_ctx *ctx, const stator_model *model)
         expect_refused(ctx, model, &o, STATOR_INVALID_ARGUMENT, words);
         expect_refused(ctx, model, &o, STATOR_INVALID_ARGUMENT, cases[i].words);
     }
-    expect_option_refused(ctx, model, "momentum", "0.9", STATOR_NOT_FOUND,
-                          "no option 'momentum' in this step; optimizer sgd has it");
+}
+
+/* Names that are options of other rows, or nearly so: all of these are said. */
+static void expect_owners(stator_ctx *ctx, const stator_model *model)
+{
+    static const char *const cases[][2] = {
+        {"momentum", "'momentum' in this step: the optimizers sgd and rmsprop have it"},
+        {"alpha", "'alpha' in this step: the optimizer rmsprop has it"},
+        {"label_smoothing", "the losses cross_entropy and cross_entropy_probs have it"},
+        {"warmup", "the schedules warmup, linear and cosine have it"},
+        {"init_scale", "'init_scale' in this step: a step with amp f16 has it"},
+        {"warmpu", "did you mean 'warmup', which the schedules warmup, linear and cosine have?"},
+        {"temprature", "did you mean 'temperature', which the loss kl_div has?"},
+        {"teacher_wait", "did you mean 'teacher_weight', which a step with a teacher has?"},
+        {"clipnorm", "there is no option 'clipnorm'; did you mean 'clip_norm'? (clip_norm, "},
+        {"lr", "there is no option 'lr': the rate is an input of the step"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        expect_option_refused(ctx, model, cases[i][0], "1", STATOR_NOT_FOUND, cases[i][1]);
+    }
 }
 
 static void expect_refusals(stator_ctx *ctx, const stator_model *model)
@@ -715,6 +732,7 @@ static void expect_refusals(stator_ctx *ctx, const stator_model *model)
     expect_option_refused(ctx, model, "eps", "nan", STATOR_INVALID_ARGUMENT, "expected a number");
     expect_ranges_refused(ctx, model);
     expect_pairs_refused(ctx, model);
+    expect_owners(ctx, model);
 }
 
 /* Each range is one of an option of the row, and its default is in it; how many there are. */

@@ -600,7 +600,7 @@ static void expect_refusals(stator_ctx *ctx, const stator_model *model)
     expect_weight_refused(ctx, model, teacher, NULL, "0.5", STATOR_INVALID_ARGUMENT,
                           "no loss beside the teacher's that it weighs");
     expect_weight_refused(ctx, model, NULL, "cross_entropy", "0.5", STATOR_NOT_FOUND,
-                          "no option 'teacher_weight' in this step; a step with teacher has it");
+                          "no option 'teacher_weight' in this step: a step with a teacher has it");
     stator_model_destroy(teacher);
 }
 

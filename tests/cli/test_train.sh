@@ -101,7 +101,8 @@ says 3 "option warmup is '-2', expected a whole number in [0, inf)" "${fit[@]}" 
 says 3 'option warmup is 4, more than total_steps, which is 3' "${fit[@]}" --schedule linear --opt warmup=4
 says 0 '3 steps: loss' "${fit[@]}" --schedule linear --opt warmup=3
 says 3 'option nesterov needs a momentum and no dampening, and momentum is 0' "${fit[@]}" --opt nesterov=1
-says 3 "there is no option 'betas' in this step; optimizer adam has it" "${fit[@]}" --opt betas=0.9,0.99
+says 3 "there is no option 'lr': the rate is an input of the step, and --lr of 'stator train' gives it" "${fit[@]}" --opt lr=1
+says 3 "there is no option 'betas' in this step: the optimizers adam and adamw have it" "${fit[@]}" --opt betas=0.9,0.99
 says 3 "there is no schedule 'cosin'; did you mean 'cosine'?" "${fit[@]}" --schedule cosin
 says 3 'no parameter is left to train' "${fit[@]}" --freeze '*'
 says 3 "--init is 'rnd', expected keep or random" "${fit[@]}" --init rnd

@@ -54,7 +54,7 @@ says 3 'amp is "bf16" there and "f16" here' "${fit[@]}" --amp f16 --backend eage
 says 3 "--amp is 'half', expected bf16 or f16" "${fit[@]}" --amp half
 says 3 "there is no option 'init_scal'; did you mean 'init_scale'?" "${fit[@]}" --amp f16 --opt init_scal=1
 says 3 "option growth_interval is '0', expected a whole number in [1, inf)" "${fit[@]}" --amp f16 --opt growth_interval=0
-says 3 "there is no option 'init_scale' in this step; a step with f16 has it" "${fit[@]}" --amp bf16 --opt init_scale=8
+says 3 "there is no option 'init_scale' in this step: a step with amp f16 has it" "${fit[@]}" --amp bf16 --opt init_scale=8
 says 0 'autocast-low' ops matmul
 says 0 'autocast-f32' ops cross_entropy --json
 echo "trained on: $backends"

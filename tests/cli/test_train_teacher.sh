@@ -167,7 +167,7 @@ says 3 'the loss nll compares with class indices' "${alone[@]}" --teacher-loss n
 says 3 "the teacher: the model has no output or value 'lime', did you mean 'line'?" "${alone[@]}" --teacher-output lime --data points.npz
 says 3 "option teacher_weight is '2', expected a number in [0, 1]" "${both[@]}" --opt teacher_weight=2 --data line.npz
 says 3 "that it weighs" "${alone[@]}" --opt teacher_weight=0.5 --data points.npz
-says 3 "no option 'teacher_weight' in this step; a step with teacher has it" "${fit[@]}" --opt teacher_weight=0.5
+says 3 "no option 'teacher_weight' in this step: a step with a teacher has it" "${fit[@]}" --opt teacher_weight=0.5
 says 3 "no input has the name of array 'target'" "${alone[@]}" --data line.npz
 grep -q "a loss of the table compares with 'target', and --loss names none" out || fail "no way out: $(cat out)"
 sed 's/\[2, 1\] = {2, -1}/[2, 3] = {2, -1, 0, 0, 0, 0}/' teacher.stir >classes.stir

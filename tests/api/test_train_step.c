@@ -1,6 +1,5 @@
 /* Training steps from C: fifty updates of a small network by each optimizer beside the same
- * computed here in f64, on every backend that is there; schedules, clipping, what is frozen, what a
- * step refuses. */
+ * computed here in f64, on every backend that is there; schedules, clipping, what is frozen. */
 #define _GNU_SOURCE
 #include "api_check.h"
 
@@ -531,8 +530,6 @@ static uint32_t axes_of_norm(stator_ctx *ctx, const char *output)
     return axes;
 }
 
-/* ---- what is refused ---- */
-
 /* Inputs say what they are for, whatever names they have. */
 static void expect_roles(stator_ctx *ctx)
 {
@@ -568,215 +565,6 @@ static void expect_roles(stator_ctx *ctx)
     stator_model_destroy(model);
 }
 
-static void expect_refused(stator_ctx *ctx, const stator_model *model,
-                           const stator_train_options *options, stator_status code,
-                           const char *words)
-{
-    stator_model *step = (stator_model *)ctx;
-    const stator_status status = stator_model_train_step(model, options, &step);
-    if (status != code || step != NULL || strstr(stator_ctx_error_text(ctx), words) == NULL) {
-        (void)fprintf(stderr, "%s, no '%s': %s\n", stator_status_name(status), words,
-                      stator_ctx_error_text(ctx));
-        CHECK(0);
-    }
-}
-
-static void expect_option_refused(stator_ctx *ctx, const stator_model *model, const char *key,
-                                  const char *value, stator_status code, const char *words)
-{
-    const stator_train_options o = {.struct_size = sizeof o,
-                                    .loss = "mse",
-                                    .optimizer = "adamw",
-                                    .option_keys = &key,
-                                    .option_values = &value,
-                                    .option_count = 1};
-    expect_refused(ctx, model, &o, code, words);
-}
-
-/* Values that are none beside each other. */
-static void expect_pairs_refused(stator_ctx *ctx, const stator_model *model)
-{
-    static const struct {
-        const char *schedule, *keys[3], *values[3], *words; /* NULL: it is accepted */
-    } cases[] = {
-        {NULL,
-         {"nesterov"},
-         {"1"},
-         "nesterov needs a momentum and no dampening, and momentum is 0"},
-        {NULL,
-         {"nesterov", "momentum", "dampening"},
-         {"1", "0.9", "0.1"},
-         "nesterov needs a momentum and no dampening, and dampening is not 0"},
-        {NULL, {"nesterov", "dampening"}, {"0", "0.1"}, NULL},
-        {"linear",
-         {"warmup", "total_steps"},
-         {"4", "3"},
-         "option warmup is 4, more than total_steps, which is 3: the rate would not have risen"},
-        {"cosine", {"total_steps", "warmup"}, {"3", "4"}, "option warmup is 4, more than total"},
-        {"cosine", {"total_steps", "warmup"}, {"3", "3"}, NULL},
-        {"warmup", {"warmup"}, {"4"}, NULL}};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const stator_train_options o = {.struct_size = sizeof o,
-                                        .loss = "mse",
-                                        .optimizer = "sgd",
-                                        .schedule = cases[i].schedule,
-                                        .option_keys = cases[i].keys,
-                                        .option_values = cases[i].values,
-                                        .option_count = cases[i].keys[1] == NULL   ? 1
-                                                        : cases[i].keys[2] == NULL ? 2
-                                                                                   : 3};
-        stator_model *step = NULL;
-        if (cases[i].words != NULL) {
-            expect_refused(ctx, model, &o, STATOR_INVALID_ARGUMENT, cases[i].words);
-        } else {
-            CHECK_OK(ctx, stator_model_train_step(model, &o, &step));
-            stator_model_destroy(step);
-        }
-    }
-}
-
-/* Values that are numbers of the option's kind, and make no sense. */
-static void expect_ranges_refused(stator_ctx *ctx, const stator_model *model)
-{
-    static const struct {
-        const char *optimizer, *schedule, *loss, *key, *value, *words;
-    } cases[] = {
-        {"sgd", "linear", "mse", "total_steps", "0", "'0', expected a whole number in [1, inf)"},
-        {"sgd", "cosine", "mse", "total_steps", "-1", "expected a whole number in [1, inf)"},
-        {"sgd", "warmup", "mse", "warmup", "-1", "expected a whole number in [0, inf)"},
-        {"sgd", "cosine", "mse", "min_lr", "-0.1", "expected a number in [0, inf)"},
-        {"sgd", NULL, "mse", "clip_norm", "-1", "expected a number in [0, inf)"},
-        {"sgd", NULL, "mse", "clip_value", "-1", "expected a number in [0, inf)"},
-        {"sgd", NULL, "mse", "momentum", "-0.9", "expected a number in [0, inf)"},
-        {"sgd", NULL, "mse", "dampening", "1.5", "expected a number in [0, 1]"},
-        {"sgd", NULL, "mse", "nesterov", "2", "expected a whole number in [0, 1]"},
-        {"sgd", NULL, "mse", "weight_decay", "-1", "expected a number in [0, inf)"},
-        {"adam", NULL, "mse", "betas", "0.9,1", "expected 2 numbers in [0, 1) with commas"},
-        {"adamw", NULL, "mse", "betas", "-0.1,0.9", "expected 2 numbers in [0, 1) with commas"},
-        {"adamw", NULL, "mse", "eps", "-1e-8", "expected a number in [0, inf)"},
-        {"rmsprop", NULL, "mse", "alpha", "1", "expected a number in [0, 1)"},
-        {"sgd", NULL, "huber", "delta", "0", "expected a number in (0, inf)"},
-        {"sgd", NULL, "kl_div", "temperature", "0", "expected a number in (0, inf)"},
-        {"sgd", NULL, "cross_entropy_probs", "label_smoothing", "1.1", "a number in [0, 1]"},
-        {"sgd", NULL, "kl_div", "temperature", "1e300", "f32 cannot hold 1e+300: it would be inf"},
-        {"sgd", NULL, "kl_div", "temperature", "1e-300", "f32 cannot hold 1e-300: it would be 0"},
-        {"sgd", NULL, "huber", "delta", "1e-300", "f32 cannot hold 1e-300: it would be 0"},
-        {"sgd", NULL, "mse", "momentum", "3.5e38", "f32 cannot hold 3.5e+38: it would be inf"},
-        {"sgd", NULL, "mse", "clip_norm", "1e-46", "f32 cannot hold 1e-46: it would be 0"},
-        {"sgd", "cosine", "mse", "min_lr", "1e-300", "f32 cannot hold 1e-300: it would be 0"},
-        {"adam", NULL, "mse", "betas", "0.9,1e-99", "f32 cannot hold 1e-99: it would be 0"}};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const stator_train_options o = {.struct_size = sizeof o,
-                                        .loss = cases[i].loss,
-                                        .optimizer = cases[i].optimizer,
-                                        .schedule = cases[i].schedule,
-                                        .option_keys = &cases[i].key,
-                                        .option_values = &cases[i].value,
-                                        .option_count = 1};
-        char words[160];
-        (void)snprintf(words, sizeof words, "option %s is '%s'", cases[i].key, cases[i].value);
-        expect_refused(ctx, model, &o, STATOR_INVALID_ARGUMENT, words);
-        expect_refused(ctx, model, &o, STATOR_INVALID_ARGUMENT, cases[i].words);
-    }
-}
-
-/* Names that are options of other rows, or nearly so: all of these are said. */
-static void expect_owners(stator_ctx *ctx, const stator_model *model)
-{
-    static const char *const cases[][2] = {
-        {"momentum", "'momentum' in this step: the optimizers sgd and rmsprop have it"},
-        {"alpha", "'alpha' in this step: the optimizer rmsprop has it"},
-        {"label_smoothing", "the losses cross_entropy and cross_entropy_probs have it"},
-        {"warmup", "the schedules warmup, linear and cosine have it"},
-        {"init_scale", "'init_scale' in this step: a step with amp f16 has it"},
-        {"warmpu", "did you mean 'warmup', which the schedules warmup, linear and cosine have?"},
-        {"temprature", "did you mean 'temperature', which the loss kl_div has?"},
-        {"teacher_wait", "did you mean 'teacher_weight', which a step with a teacher has?"},
-        {"clipnorm", "there is no option 'clipnorm'; did you mean 'clip_norm'? (clip_norm, "},
-        {"lr", "there is no option 'lr': the rate is an input of the step"}};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        expect_option_refused(ctx, model, cases[i][0], "1", STATOR_NOT_FOUND, cases[i][1]);
-    }
-}
-
-static void expect_refusals(stator_ctx *ctx, const stator_model *model)
-{
-    stator_train_options o = {.struct_size = sizeof o, .loss = "mss", .optimizer = "adamw"};
-    expect_refused(ctx, model, &o, STATOR_NOT_FOUND, "no loss 'mss'; did you mean 'mse'?");
-    o.loss = "mse";
-    o.optimizer = "adamm";
-    expect_refused(ctx, model, &o, STATOR_NOT_FOUND, "no optimizer 'adamm'; did you mean 'adam'?");
-    o.optimizer = "adamw";
-    o.schedule = "cosin";
-    expect_refused(ctx, model, &o, STATOR_NOT_FOUND, "no schedule 'cosin'; did you mean 'cosine'?");
-    o.schedule = "cosine";
-    expect_refused(ctx, model, &o, STATOR_INVALID_ARGUMENT, "option total_steps has no default");
-    o.schedule = NULL;
-    o.freeze = "*";
-    expect_refused(ctx, model, &o, STATOR_INVALID_ARGUMENT, "no parameter is left to train");
-    o.freeze = NULL;
-    o.output = "yy";
-    expect_refused(ctx, model, &o, STATOR_NOT_FOUND, "no output or value 'yy', did you mean 'y'?");
-    o.output = NULL;
-    o.loss = NULL;
-    expect_refused(ctx, model, &o, STATOR_INVALID_ARGUMENT, "loss is NULL");
-    o = (stator_train_options){.struct_size = 0};
-    expect_refused(ctx, model, &o, STATOR_INVALID_ARGUMENT, "stator_train_options");
-    expect_option_refused(ctx, model, "beta", "0.9", STATOR_NOT_FOUND,
-                          "no option 'beta'; did you mean 'betas'?");
-    expect_option_refused(
-        ctx, model, "betas", "0.9", STATOR_INVALID_ARGUMENT,
-        "option betas is '0.9', expected 2 numbers in [0, 1) with commas between");
-    expect_option_refused(ctx, model, "amsgrad", "0.5", STATOR_INVALID_ARGUMENT,
-                          "expected a whole number");
-    expect_option_refused(ctx, model, "eps", "nan", STATOR_INVALID_ARGUMENT, "expected a number");
-    expect_ranges_refused(ctx, model);
-    expect_pairs_refused(ctx, model);
-    expect_owners(ctx, model);
-}
-
-/* Each range is one of an option of the row, and its default is in it; how many there are. */
-static uint32_t expect_ranges(const stator_train_item *item)
-{
-    uint32_t n = 0;
-    for (const char *p = item->ranges; *p != '\0'; p += *p == ';') {
-        char name[48], bounds[2], start[64];
-        double low = 0, high = 0, value = 0;
-        p += strspn(p, " ");
-        CHECK(sscanf(p, "%47s in %1[[(]%lf, %lf%1[])]", name, &bounds[0], &low, &high, start) == 5);
-        const bool is_open[2] = {bounds[0] == '(', start[0] == ')'};
-        (void)snprintf(start, sizeof start, "%s:", name);
-        const char *option = strstr(item->options, start);
-        CHECK(option != NULL && low < high);
-        const char *end = option + strcspn(option, ";"), *at = option + strcspn(option, "=;");
-        at += strcspn(at, "0123456789;");
-        if (at < end) {
-            value = strtod(at, NULL);
-            CHECK((is_open[0] ? value > low : value >= low) &&
-                  (is_open[1] ? value < high : value <= high));
-        }
-        p += strcspn(p, ";");
-        n++;
-    }
-    return n;
-}
-
-/* Every row of the table can be asked about. */
-static void expect_table(stator_ctx *ctx)
-{
-    stator_train_item item = {.struct_size = sizeof item};
-    uint32_t n = 0, n_ranges = 0, kinds[4] = {0};
-    while (stator_train_item_info(ctx, n, &item) == STATOR_OK) {
-        CHECK(item.name[0] != '\0' && item.doc[0] != '\0' && item.kind < 4);
-        kinds[item.kind]++;
-        n_ranges += expect_ranges(&item);
-        n++;
-    }
-    CHECK(kinds[STATOR_TRAIN_LOSS] == 8 && kinds[STATOR_TRAIN_STEP] == 3 &&
-          kinds[STATOR_TRAIN_OPTIMIZER] == 4 && kinds[STATOR_TRAIN_SCHEDULE] == 4);
-    CHECK(n_ranges == 36);
-}
-
 int main(void)
 {
     const stator_ctx_options options = {.struct_size = sizeof options};
@@ -798,8 +586,6 @@ int main(void)
     CHECK(axes_of_norm(ctx, NULL) == 4);
     CHECK(axes_of_norm(ctx, "q") == 4); /* a value that is named is kept beside the normal form */
     CHECK(axes_of_norm(ctx, "n") == 3); /* and one within it stands in its way */
-    expect_refusals(ctx, model);
-    expect_table(ctx);
     expect_roles(ctx);
     stator_model_destroy(model);
     stator_ctx_destroy(ctx);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "api_check.h"
 
+#include <math.h>
 #include <stator/train.h>
 
 static const char PROGRAM[] =
@@ -179,41 +180,167 @@ static void expect_refusals(stator_ctx *ctx, const stator_model *model)
     expect_owners(ctx, model);
 }
 
-/* Each range is one of an option of the row, and its default is in it; how many there are. */
-static uint32_t expect_ranges(const stator_train_item *item)
+/* ---- the table ---- */
+
+#define VALUES_MAX 4u
+
+/* One option of a row, "name:kind=default"; of one without a default, or whose default is none, a
+ * single value that is not known. */
+typedef struct option {
+    char name[48], kind[16];
+    uint32_t n_values;
+    int has_default;
+    double values[VALUES_MAX];
+    int has_range, is_open[2];
+    double bounds[2];
+} option;
+
+static void read_default(const char *text, option *o)
 {
-    uint32_t n = 0;
-    for (const char *p = item->ranges; *p != '\0'; p += *p == ';') {
-        char name[48], bounds[2], start[64];
-        double low = 0, high = 0, value = 0;
-        p += strspn(p, " ");
-        CHECK(sscanf(p, "%47s in %1[[(]%lf, %lf%1[])]", name, &bounds[0], &low, &high, start) == 5);
-        const bool is_open[2] = {bounds[0] == '(', start[0] == ')'};
-        (void)snprintf(start, sizeof start, "%s:", name);
-        const char *option = strstr(item->options, start);
-        CHECK(option != NULL && low < high);
-        const char *end = option + strcspn(option, ";"), *at = option + strcspn(option, "=;");
-        at += strcspn(at, "0123456789;");
-        if (at < end) {
-            value = strtod(at, NULL);
-            CHECK((is_open[0] ? value > low : value >= low) &&
-                  (is_open[1] ? value < high : value <= high));
-        }
-        p += strcspn(p, ";");
-        n++;
+    o->n_values = 0;
+    for (const char *p = text + strspn(text, "[, "); *p != '\0' && strchr("];", *p) == NULL;) {
+        char *end = NULL;
+        CHECK(o->n_values < VALUES_MAX);
+        o->values[o->n_values++] = strtod(p, &end);
+        CHECK(end != p);
+        p = end + strspn(end, ", ");
     }
+}
+
+/* The entry "name in [low, high)" of the row; a name that another begins with is another. */
+static void read_range(const char *ranges, option *o)
+{
+    char name[48], open[2], close[2];
+    for (const char *p = ranges; *p != '\0'; p += strcspn(p, ";")) {
+        p += strspn(p, "; ");
+        CHECK(sscanf(p, "%47s in %1[[(]%lf, %lf%1[])]", name, open, &o->bounds[0], &o->bounds[1],
+                     close) == 5);
+        if (strcmp(name, o->name) == 0) {
+            CHECK(!o->has_range && o->bounds[0] < o->bounds[1]);
+            o->has_range = 1;
+            o->is_open[0] = *open == '(';
+            o->is_open[1] = *close == ')';
+            return;
+        }
+    }
+}
+
+/* Reads the option at *text, one of the row's, and moves behind it; 0: there is none. */
+static int next_option(const stator_train_item *item, const char **text, option *o)
+{
+    const char *p = *text + strspn(*text, "; ");
+    const size_t n = strcspn(p, ";"), value = strcspn(p, "=;");
+    *o = (option){.n_values = 1};
+    if (*p == '\0') {
+        return 0;
+    }
+    CHECK(sscanf(p, "%47[^:]:%15[^=;]", o->name, o->kind) == 2);
+    o->has_default =
+        strcmp(o->kind, "string") != 0 && value < n && strncmp(p + value, "=none", 5) != 0;
+    if (o->has_default) {
+        read_default(p + value + 1, o);
+    }
+    read_range(item->ranges, o);
+    *text = p + n;
+    return 1;
+}
+
+/* A step of the row with the option set: is it refused for this value? */
+static int is_refused(stator_ctx *ctx, const stator_model *model, const stator_train_item *item,
+                      const char *name, const char *text)
+{
+    const int is_step = item->kind == STATOR_TRAIN_STEP;
+    const stator_train_options o = {
+        .struct_size = sizeof o,
+        .loss = item->kind == STATOR_TRAIN_LOSS ? item->name : "mse",
+        .optimizer = item->kind == STATOR_TRAIN_OPTIMIZER ? item->name : "sgd",
+        .schedule = item->kind == STATOR_TRAIN_SCHEDULE ? item->name : NULL,
+        .amp = is_step ? "f16" : NULL,
+        .teacher = is_step ? model : NULL,
+        .option_keys = &name,
+        .option_values = &text,
+        .option_count = 1};
+    char words[200];
+    stator_model *step = NULL;
+    const stator_status status = stator_model_train_step(model, &o, &step);
+    stator_model_destroy(step);
+    (void)snprintf(words, sizeof words, "option %s is '%s'", name, text);
+    return status == STATOR_INVALID_ARGUMENT && strstr(stator_ctx_error_text(ctx), words) != NULL;
+}
+
+/* Of several values one at a time is the number, the others are the default's. */
+static void expect_value_refused(stator_ctx *ctx, const stator_model *model,
+                                 const stator_train_item *item, const option *o, const char *number)
+{
+    for (uint32_t at = 0; at < o->n_values; at++) {
+        char text[160] = "";
+        for (uint32_t i = 0; i < o->n_values; i++) {
+            char one[40];
+            (void)snprintf(one, sizeof one, "%.17g", o->values[i]);
+            (void)snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s",
+                           i != 0 ? "," : "", i == at ? number : one);
+        }
+        if (!is_refused(ctx, model, item, o->name, text)) {
+            (void)fprintf(stderr, "%s takes %s=%s: %s\n", item->name, o->name, text,
+                          stator_ctx_error_text(ctx));
+            CHECK(0);
+        }
+    }
+}
+
+/* Numbers outside, and bounds that are none of it. */
+static void expect_range(stator_ctx *ctx, const stator_model *model, const stator_train_item *item,
+                         const option *o)
+{
+    for (int i = 0; i < 2; i++) {
+        const double bound = o->bounds[i], beyond = bound + (i == 0 ? -1 : 1) * (fabs(bound) + 1);
+        char text[40];
+        (void)snprintf(text, sizeof text, "%.17g", beyond);
+        expect_value_refused(ctx, model, item, o, text);
+        if (o->is_open[i]) {
+            (void)snprintf(text, sizeof text, "%.17g", bound);
+            expect_value_refused(ctx, model, item, o, text);
+        }
+    }
+    for (uint32_t i = 0; o->has_default && i < o->n_values; i++) {
+        const double v = o->values[i];
+        CHECK((o->is_open[0] ? v > o->bounds[0] : v >= o->bounds[0]) &&
+              (o->is_open[1] ? v < o->bounds[1] : v <= o->bounds[1]));
+    }
+}
+
+/* Each option of the row and each of its values; how many have a range. */
+static uint32_t expect_options(stator_ctx *ctx, const stator_model *model,
+                               const stator_train_item *item)
+{
+    static const char *const never[] = {"nan", "-nan", "inf", "-inf", "1e39", "-1e39", "1e-46"};
+    option o;
+    uint32_t n = 0, n_ranges = item->ranges[0] != '\0';
+    for (const char *text = item->options; next_option(item, &text, &o);) {
+        for (size_t i = 0; strcmp(o.kind, "string") != 0 && i < sizeof never / sizeof *never; i++) {
+            expect_value_refused(ctx, model, item, &o, never[i]);
+        }
+        if (o.has_range) {
+            expect_range(ctx, model, item, &o);
+            n++;
+        }
+    }
+    for (const char *p = item->ranges; *p != '\0'; p++) {
+        n_ranges += *p == ';';
+    }
+    CHECK(n == n_ranges); /* each range is one of an option of the row */
     return n;
 }
 
 /* Every row of the table can be asked about. */
-static void expect_table(stator_ctx *ctx)
+static void expect_table(stator_ctx *ctx, const stator_model *model)
 {
     stator_train_item item = {.struct_size = sizeof item};
     uint32_t n = 0, n_ranges = 0, kinds[4] = {0};
     while (stator_train_item_info(ctx, n, &item) == STATOR_OK) {
         CHECK(item.name[0] != '\0' && item.doc[0] != '\0' && item.kind < 4);
         kinds[item.kind]++;
-        n_ranges += expect_ranges(&item);
+        n_ranges += expect_options(ctx, model, &item);
         n++;
     }
     CHECK(kinds[STATOR_TRAIN_LOSS] == 8 && kinds[STATOR_TRAIN_STEP] == 3 &&
@@ -227,7 +354,7 @@ int main(void)
     CHECK(stator_ctx_create(NULL, &ctx) == STATOR_OK);
     stator_model *model = load_text(ctx, PROGRAM);
     expect_refusals(ctx, model);
-    expect_table(ctx);
+    expect_table(ctx, model);
     stator_model_destroy(model);
     stator_ctx_destroy(ctx);
     return 0;

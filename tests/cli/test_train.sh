@@ -119,7 +119,7 @@ says 3 "array 'x' is [20, 3], and the input is [-1, 2]" "${fit[@]}" --data shape
 says 3 "array 'x' is i64, and the input is f32" "${fit[@]}" --data kind.npz
 says 3 'nowhere.npz: ' "${fit[@]}" --data nowhere.npz
 says 3 'has 20 rows, less than one batch of 21' "${fit[@]}" --last drop --batch 21
-says 3 '--batch is 8, and the model takes batches of 4' train four.stir --loss mse --data line.npz --batch 8
+says 3 "--batch is 8, and input 'x' takes batches of 4" train four.stir --loss mse --data line.npz --batch 8
 says 3 "element 19 of 'target' is 3, and the model has 3 classes" train three.stir --loss cross_entropy --data classes.npz
 says 3 'log.jsonl' "${fit[@]}" --log nowhere/log.jsonl
 says 3 'state.npz' "${fit[@]}" --save nowhere/state.npz
@@ -193,10 +193,24 @@ says 3 "the model has no output or value 'iner', did you mean 'inner'?" train re
 says 3 "the model has no output or value 'nowhere'" train read.stir "${reads[@]}" --output nowhere
 says 0 'steps: loss' train read.stir "${reads[@]}" --batch 8 --output inner # what the node makes, and not the parameter
 says 0 'steps: loss' train read4.stir "${reads[@]}" --batch 4 --output inner
-says 3 "--output 'sum', which the loss mse reads, has size 1 along axis 0, and a batch has 8 rows" \
+says 3 "--output 'sum', which the loss mse reads, has size 1 along axis 0, and a batch has the 8 rows of --batch" \
     train read.stir "${reads[@]}" --batch 8 --output sum
-says 3 "--output 'twice', which the loss mse reads, has size 8 along axis 0, and a batch has 4 rows" \
+says 3 "--output 'twice', which the loss mse reads, has size 8 along axis 0, and a batch has the 4 rows of input 'x'" \
     train read4.stir "${reads[@]}" --batch 4 --output twice
+cat >two.stir <<'END'
+stir 1
+sym N in [1, 1000]
+graph @two(%n: f32[N, 2], %x: f32[4, 2], %z: f32[2, 4], param %w "w": f32[2, 1] = {0, 0}) {
+  %p = matmul(%z, %x)
+  %q = matmul(%p, %w)
+  return y: %q
+}
+END
+python3 - <<'END' || fail "the data were not made"
+from line_data import archive, floats, t, x
+archive("two.npz", n=x, x=x, z=("<f4", (20, 4), floats(*range(80))), target=t)
+END
+says 3 "input 'z' takes batches of 2, and input 'x' of 4" train two.stir --loss l1 --data two.npz --batch 2
 
 # ---- what the loss reads stays, and attention beside it is found ----
 

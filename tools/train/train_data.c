@@ -202,15 +202,14 @@ void train_data_order(train_data *data, bool is_shuffled, uint64_t seed, uint64_
     }
 }
 
-bool train_data_is_free(const train_data *data, int64_t *out_fixed)
+const train_port *train_data_fixed(const train_data *data)
 {
     for (uint32_t k = 0; k < data->n_ports; k++) {
         if (data->ports[k].info.dims[0] >= 0) {
-            *out_fixed = data->ports[k].info.dims[0];
-            return false;
+            return &data->ports[k];
         }
     }
-    return true;
+    return NULL;
 }
 
 cli_status train_data_fill(const train_data *data, int64_t first, int64_t n, stator_tensor **in)

@@ -111,45 +111,53 @@ static cli_status check_targets(const train *t, const train_data *data)
     return train_data_check_classes(data, target, port.dims[1], ignored);
 }
 
+/* Inputs of the model whose rows of a batch are a number have --batch of them. */
+static cli_status check_batch(const train *t, const train_data *data)
+{
+    const train_port *fixed = train_data_fixed(data);
+    const int64_t batch = t->settings->batch;
+    if (fixed == NULL || fixed->is_target) {
+        return CLI_OK;
+    }
+    const int64_t want = fixed->info.dims[0];
+    for (uint32_t k = 0; k < data->n_ports; k++) {
+        const train_port *port = &data->ports[k];
+        const int64_t n = port->info.dims[0];
+        CLI_FAIL_IF(n >= 0 && n != want && !port->is_target, data->json, INVALID, NULL,
+                    "input '%s' takes batches of %lld, and input '%s' of %lld", port->info.name,
+                    (long long)n, fixed->info.name, (long long)want);
+    }
+    CLI_FAIL_IF(want != batch, data->json, INVALID, NULL,
+                "--batch is %lld, and input '%s' takes batches of %lld", (long long)batch,
+                fixed->info.name, (long long)want);
+    return CLI_OK;
+}
+
 /* What a loss of the table reads has the rows of the batch along its first axis, as its target. */
 static cli_status check_read(const train *t, const train_data *data)
 {
     const train_settings *s = t->settings;
-    const train_port *target = train_data_target(data);
+    const train_port *target = train_data_target(data), *fixed = train_data_fixed(data);
+    const bool is_input = fixed != NULL && !fixed->is_target;
     const int64_t rows = target != NULL ? target->info.dims[0] : -1;
     const char *output = s->options.output;
     const char *quote = output != NULL ? "'" : "";
-    int64_t batch = s->batch;
-    for (uint32_t k = 0; k < data->n_ports; k++) {
-        const train_port *port = &data->ports[k];
-        batch = !port->is_target && port->info.dims[0] >= 0 ? port->info.dims[0] : batch;
-    }
-    CLI_FAIL_IF(rows >= 0 && rows != batch, s->common.json, INVALID,
+    CLI_FAIL_IF(rows >= 0 && rows != s->batch, data->json, INVALID,
                 "a loss of the table reads a value whose first axis counts the rows of the batch",
                 "%s%s%s%s, which the loss %s reads, has size %lld along axis 0, and a batch has "
-                "%lld rows",
+                "the %lld rows of %s%s%s",
                 output != NULL ? "--output " : "", quote,
                 output != NULL ? output : "the first output", quote, s->options.loss,
-                (long long)rows, (long long)batch);
-    return CLI_OK;
-}
-
-static cli_status check_batch(const train *t, const train_data *data)
-{
-    int64_t fixed = 0;
-    CLI_FAIL_IF(!train_data_is_free(data, &fixed) && fixed != t->settings->batch,
-                t->settings->common.json, INVALID, NULL,
-                "--batch is %lld, and the model takes batches of %lld",
-                (long long)t->settings->batch, (long long)fixed);
+                (long long)rows, (long long)s->batch, is_input ? "input '" : "--batch",
+                is_input ? fixed->info.name : "", is_input ? "'" : "");
     return CLI_OK;
 }
 
 /* Does the last batch, which has fewer rows, count? */
 static bool keeps_rest(const train *t, const train_data *data)
 {
-    int64_t fixed = 0;
     const char *last = t->settings->last;
-    return (last == NULL || strcmp(last, "keep") == 0) && train_data_is_free(data, &fixed);
+    return (last == NULL || strcmp(last, "keep") == 0) && train_data_fixed(data) == NULL;
 }
 
 static cli_status open_data(train *t, train_data *data, const char *path, const train_program *p)
@@ -160,8 +168,8 @@ static cli_status open_data(train *t, train_data *data, const char *path, const 
     data->json = t->settings->common.json;
     CLI_TRY(train_data_read(data, p));
     CLI_TRY(check_targets(t, data));
-    CLI_TRY(check_read(t, data));
     CLI_TRY(check_batch(t, data));
+    CLI_TRY(check_read(t, data));
     const int64_t rest = data->rows % batch;
     CLI_FAIL_IF(!keeps_rest(t, data) && data->rows < batch, data->json, INVALID, NULL,
                 "%s has %lld rows, less than one batch of %lld", path, (long long)data->rows,

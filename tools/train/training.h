@@ -47,8 +47,9 @@ void train_data_free(train_data *data);
 void train_data_order(train_data *data, bool is_shuffled, uint64_t seed, uint64_t epoch);
 /* Puts rows order[first..first+n) into new tensors of in[], in the place of those there. */
 cli_status train_data_fill(const train_data *data, int64_t first, int64_t n, stator_tensor **in);
-/* Is the number of rows in a batch the caller's to choose? *out_fixed: the model's, if not. */
-bool train_data_is_free(const train_data *data, int64_t *out_fixed);
+/* The first input of the model, or else the target, whose rows of a batch are a number; NULL: how
+ * many there are is the caller's to choose. */
+const train_port *train_data_fixed(const train_data *data);
 /* NULL: there is none. */
 const train_port *train_data_target(const train_data *data);
 /* Class indices in the array are below `classes`, or `ignored`. */

@@ -72,6 +72,10 @@ static stator_status find_loss(st_train_step *s, stator_diag **err)
                "stator_train_options.loss is NULL: name a loss, or an output of the model");
     if (st_joint_find_output(s->from, name, &output, NULL) == STATOR_OK && output < s->n_outputs) {
         s->own_loss = stator_output_at(s->v, output);
+        ST_FAIL_IF(s->options.output != NULL && s->teacher == NULL, err, STATOR_INVALID_ARGUMENT,
+                   "output is given, which names what a loss of the table reads, and the loss "
+                   "'%s' is an output of the model itself",
+                   name);
         ST_FAIL_IF(!st_step_is_float(s, s->own_loss), err, STATOR_INVALID_ARGUMENT,
                    "output '%s' is %s, and a loss is of a float dtype", name,
                    st_dtype_name(stator_value_type(s->v, s->own_loss)->dtype));

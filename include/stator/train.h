@@ -156,7 +156,8 @@ typedef struct stator_train_options {
     const char *loss;      /* a loss of the table, or an output of a float dtype, whose sum is it;
                             * NULL with a teacher: none but the teacher's */
     const char *output;    /* what a loss of the table compares with the target: an output, or a
-                            * value inside, by name. NULL: the first output */
+                            * value inside, by name. NULL: the first output. Is NULL where
+                            * `loss` is an output of the model and there is no teacher */
     const char *optimizer; /* NULL: none, the model computes its loss alone */
     const char *schedule;  /* NULL: "constant" */
     const char *const *option_keys; /* options of the loss, the optimizer, the schedule, the step */
@@ -215,11 +216,12 @@ typedef struct stator_train_options {
  * need not outlive the step.
  *
  * NOT_FOUND: there is no such loss, output, optimizer, schedule or option, the text has the
- * nearest; INVALID_ARGUMENT: no parameter is left to train, a value is none of its option's, the
- * loss does not fit what it reads, or the teacher does not fit the model, is of another context or
- * computes as in training; UNSUPPORTED: a node between them has no gradient, or one in a branch or
- * a body makes new running statistics of a parameter that is not frozen; NEED_VALUE as
- * of stator_model_differentiate. Since 0.1. */
+ * nearest; INVALID_ARGUMENT: no parameter is left to train, a value is none of its option's or
+ * does not go with another's, the loss does not fit what it reads or is an output beside
+ * `output`, or the teacher does not fit the model, is of another context or computes as in
+ * training; UNSUPPORTED: a node between them has no gradient, or one in a branch or a body makes
+ * new running statistics of a parameter that is not frozen; NEED_VALUE as of
+ * stator_model_differentiate. Since 0.1. */
 STATOR_EXPORT stator_status stator_model_train_step(const stator_model *model,
                                                     const stator_train_options *options,
                                                     stator_model **out_step) STATOR_MUST_USE;

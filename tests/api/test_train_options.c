@@ -162,6 +162,10 @@ static void expect_refusals(stator_ctx *ctx, const stator_model *model)
     o.freeze = NULL;
     o.output = "yy";
     expect_refused(ctx, model, &o, STATOR_NOT_FOUND, "no output or value 'yy', did you mean 'y'?");
+    o.output = "y";
+    o.loss = "y";
+    expect_refused(ctx, model, &o, STATOR_INVALID_ARGUMENT,
+                   "output is given, which names what a loss of the table reads, and the loss 'y'");
     o.output = NULL;
     o.loss = NULL;
     expect_refused(ctx, model, &o, STATOR_INVALID_ARGUMENT, "loss is NULL");

@@ -193,6 +193,8 @@ says 3 "the model has no output or value 'iner', did you mean 'inner'?" train re
 says 3 "the model has no output or value 'nowhere'" train read.stir "${reads[@]}" --output nowhere
 says 0 'steps: loss' train read.stir "${reads[@]}" --batch 8 --output inner # what the node makes, and not the parameter
 says 0 'steps: loss' train read4.stir "${reads[@]}" --batch 4 --output inner
+says 3 "output is given, which names what a loss of the table reads, and the loss 'y' is an output of the model itself" \
+    train read.stir --loss y --optimizer sgd --data line.npz --output inner
 says 3 "--output 'sum', which the loss mse reads, has size 1 along axis 0, and a batch has the 8 rows of --batch" \
     train read.stir "${reads[@]}" --batch 8 --output sum
 says 3 "--output 'twice', which the loss mse reads, has size 8 along axis 0, and a batch has the 4 rows of input 'x'" \

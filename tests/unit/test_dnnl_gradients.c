@@ -149,9 +149,34 @@ static void check_own(void)
     }
 }
 
+/* Channels that are at most half a vector of 32 bytes are packed from any order: x has them first
+ * here. */
+static void check_few(void)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < CASES + OWN; i++) {
+        const conv_case *c = i < CASES ? &cases[i] : &own[i - CASES];
+        char name[64];
+        problem p;
+        if (c->channels / c->groups > 4 || c->features / c->groups < 8) {
+            continue;
+        }
+        (void)snprintf(name, sizeof name, "gradient of few channels %u", i);
+        f.threads = 1 + (int32_t)(n % 3);
+        conv_weight_grad(&p, STATOR_F32, c, 0, 1);
+        p.contraction.x.offset = num(3);
+        p.contraction.out.offset = num(7);
+        fill(&p);
+        run_as(&p, name, 1, "gradient");
+        n++;
+    }
+    cr_assert_eq(n, 8);
+}
+
 Test(dnnl_gradients, kernels_of_our_own_equal_the_reference)
 {
     check_own();
+    check_few();
 }
 
 Test(dnnl_gradients, kernels_of_our_own_with_vectors_of_32_bytes)
@@ -160,6 +185,7 @@ Test(dnnl_gradients, kernels_of_our_own_with_vectors_of_32_bytes)
         cr_skip_test("this processor has no AVX2");
     }
     check_own();
+    check_few();
 }
 
 /* Threads divide tiles, or parts of the window and shares of the images: each weight is summed in

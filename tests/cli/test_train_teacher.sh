@@ -156,7 +156,7 @@ says 3 '--teacher-output and --teacher-loss need --teacher' "${fit[@]}" --teache
 says 3 '--loss is missing' train line.stir --data line.npz
 says 3 'no/such.onnx' "${alone[@]}" --teacher no/such.onnx --data points.npz
 says 3 "no loss 'mss'; did you mean 'mse'?" "${alone[@]}" --teacher-loss mss --data points.npz
-says 3 "option temperature is '0', expected a number in (0, inf)" "${alone[@]}" --teacher-loss kl_div --opt temperature=0 --data points.npz
+says 3 "option temperature is '0', expected a number in [1e-18, 1e18]" "${alone[@]}" --teacher-loss kl_div --opt temperature=0 --data points.npz
 says 3 'the loss has rank 2, and a step needs a scalar' "${alone[@]}" --teacher-loss kl_div --opt reduction=none --data points.npz
 cp norm.onnx kept.onnx
 for option in --log --plot; do

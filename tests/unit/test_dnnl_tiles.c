@@ -250,25 +250,6 @@ Test(dnnl_tiles, winograd)
     }
 }
 
-/* Weights that come with the call; as rows that lie apart. */
-Test(dnnl_tiles, products_of_two_inputs)
-{
-    static const int64_t sizes[][3] = {{48, 40, 300}, {130, 33, 77}, {300, 64, 96}};
-    if (!dnnl_begin_narrow(0)) {
-        cr_skip_test("this processor has no AVX2");
-    }
-    for (size_t i = 0; i < 6; i++) {
-        problem p;
-        const int64_t *s = sizes[i / 2];
-        f.threads = 1 + (int32_t)(i % 3);
-        gemm(&p, STATOR_F32, STATOR_F32, num(s[0]), num(s[1]), num(s[2]));
-        strides(&p.contraction.y, s[1] + (int64_t)(i % 2) * 5, 1);
-        epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
-        fill(&p);
-        run(&p, "a product of two inputs", 1, 0);
-    }
-}
-
 /* Where gelu goes over to nothing and to all of x, and beyond. */
 Test(dnnl_tiles, gelu_over_the_whole_range)
 {

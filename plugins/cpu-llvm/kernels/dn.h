@@ -91,6 +91,7 @@ typedef struct dn_candidate {
     uint32_t is_planes;   /* dn_planes.c does it; the others are 0 */
     uint32_t is_quant;    /* dn_quant.c does it; the others are 0 */
     uint32_t is_gradient; /* dn_gradient.c does it; the others are 0 */
+    uint32_t is_product;  /* dn_product.c does it; the others are 0 */
 } dn_candidate;
 
 enum dn_class { DN_NO = 0, DN_GEMM = 1, DN_GOOD = 2 }; /* judged by the implementation's name */
@@ -141,7 +142,8 @@ enum dn_plan_kind {
     DN_PLAN_TILES,
     DN_PLAN_PLANES,
     DN_PLAN_QUANT,
-    DN_PLAN_GRADIENT
+    DN_PLAN_GRADIENT,
+    DN_PLAN_PRODUCT
 };
 
 enum dn_alone_state {
@@ -434,6 +436,19 @@ stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes
 /* Weights at y, the first element by `sizes`, to the order of dn_tiles_describe. */
 void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, const void *y,
                    void *dst, stator_ctx *ctx);
+
+/* Rows of the epilogue that `finish` of the op's tiles makes output by. */
+bool dn_tiles_has_epilogue(const st_contraction *contraction);
+
+/* ---- dn_product.c ---- */
+
+/* Fills the name and what a trial needs when the sizes (simplified) are for dn_product_run. */
+bool dn_product_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
+/* Bytes that a call of these sizes (simplified) needs. */
+uint64_t dn_product_scratch(const dn_op *op, const dn_sizes *sizes);
+/* A call of a plan of that kind. */
+stator_status dn_product_run(const dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES],
+                             stator_ctx *ctx, stator_diag **err);
 
 /* ---- dn_planes.c ---- */
 

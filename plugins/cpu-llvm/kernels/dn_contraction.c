@@ -355,7 +355,8 @@ bool dn_note_operands(const dn_op *op, const dn_sizes *s, int64_t features, dn_d
 {
     const st_contraction *contraction = &op->contraction;
     bool is_done = note_span(op, s, DN_X, out) && note_span(op, s, DN_OUT, out) &&
-                   (!(out->how.is_planes || out->how.is_gradient) || note_span(op, s, DN_Y, out));
+                   (!(out->how.is_planes || out->how.is_gradient || out->how.is_product) ||
+                    note_span(op, s, DN_Y, out));
     out->used |= op->has_constant ? 0 : 1u << DN_Y;
     for (uint32_t i = 0; i < contraction->n_epilogue; i++) {
         const st_epilogue *e = &contraction->epilogue[i];

@@ -80,6 +80,9 @@ uint32_t dn_describe_any(const dn_op *op, const dn_sizes *s, const dn_candidate 
     if (how->is_planes) {
         return dn_planes_describe(op, s, out) ? out->class_ : (uint32_t)DN_NO;
     }
+    if (how->is_product) {
+        return dn_product_describe(op, s, out) ? out->class_ : (uint32_t)DN_NO;
+    }
     if (how->is_gradient) {
         return dn_gradient_describe(op, s, out) ? out->class_ : (uint32_t)DN_NO;
     }
@@ -115,7 +118,7 @@ uint32_t dn_best_class(const dn_op *op, const dn_sizes *s)
         return op->has_constant && dn_quant_describe(op, s, &own) ? DN_GOOD : DN_NO;
     }
     if (dn_tiles_describe(op, s, 0, &own) || dn_planes_describe(op, s, &own) ||
-        dn_gradient_describe(op, s, &own)) {
+        dn_gradient_describe(op, s, &own) || dn_product_describe(op, s, &own)) {
         return DN_GOOD;
     }
     if (has_slow_rows(&op->contraction)) {
@@ -213,12 +216,19 @@ static bool are_tiles_first(const dn_op *op, const dn_sizes *s)
     return sections.are_fours || sections.are_singles;
 }
 
+/* With AVX-512 oneDNN's products are as good. */
+static bool is_product_first(const dn_op *op)
+{
+    return (op->lib->flags & DNNL_TILES_FIRST) || !dn_tiles_are_second(op->lib, &op->contraction);
+}
+
 /* The cheapest one, described; class DN_NO: none. */
 static void guess(dn_op *op, const dn_sizes *s, dn_desc *out)
 {
     const uint32_t is_winograd = (op->lib->flags & DNNL_WINOGRAD_FIRST) != 0;
     if ((is_winograd && dn_tiles_describe(op, s, 1, out)) || dn_planes_describe(op, s, out) ||
         dn_gradient_describe(op, s, out) ||
+        (is_product_first(op) && dn_product_describe(op, s, out)) ||
         (are_tiles_first(op, s) && dn_tiles_describe(op, s, 0, out))) {
         return;
     }
@@ -280,7 +290,8 @@ void dn_note_hinted(dn_op *op, const dn_sizes *sizes)
     const dn_plan *plan = op->n_plans == 1 ? op->plans[0] : NULL;
     int64_t elements = 0;
     if (plan && !op->is_static &&
-        (plan->kind == DN_PLAN_PRIMITIVE || plan->kind == DN_PLAN_TILES)) {
+        (plan->kind == DN_PLAN_PRIMITIVE || plan->kind == DN_PLAN_TILES ||
+         plan->kind == DN_PLAN_PRODUCT)) {
         op->hinted = plan->desc.how;
         dn_work(&op->contraction, sizes, &elements, &op->hinted_macs);
     }

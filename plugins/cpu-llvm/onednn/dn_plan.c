@@ -155,6 +155,7 @@ stator_status dn_plan_own(dn_op *op, const dn_sizes *key, const dn_desc *desc, d
                           : desc->how.is_planes   ? DN_PLAN_PLANES
                           : desc->how.is_quant    ? DN_PLAN_QUANT
                           : desc->how.is_gradient ? DN_PLAN_GRADIENT
+                          : desc->how.is_product  ? DN_PLAN_PRODUCT
                                                   : DN_PLAN_SKINNY;
     dn_sizes simple = *key;
     ST_TRY(dn_plan_other(op, key, kind, out, err));
@@ -165,6 +166,7 @@ stator_status dn_plan_own(dn_op *op, const dn_sizes *key, const dn_desc *desc, d
                                 ? dn_tiles_scratch(op, &simple, desc->how.is_winograd)
                             : desc->how.is_planes   ? dn_planes_scratch(op, key)
                             : desc->how.is_gradient ? dn_gradient_scratch(op, key)
+                            : desc->how.is_product  ? dn_product_scratch(op, &simple)
                                                     : 0;
     return STATOR_OK;
 }

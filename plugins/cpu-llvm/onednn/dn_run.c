@@ -227,6 +227,8 @@ static stator_status run_plan(dn_op *op, const dn_sizes *s, void *const given[DN
         status = dn_planes_run(op, s, at, ctx, err);
     } else if (plan->kind == DN_PLAN_GRADIENT) {
         status = dn_gradient_run(op, s, at, ctx, err);
+    } else if (plan->kind == DN_PLAN_PRODUCT) {
+        status = dn_product_run(op, s, at, ctx, err);
     } else if (plan->kind == DN_PLAN_PRIMITIVE) {
         dn_call call = {.op = op,
                         .plan = plan,

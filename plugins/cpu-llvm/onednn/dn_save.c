@@ -189,13 +189,13 @@ static bool is_candidate(const dn_candidate *how)
 {
     return how->move_x < 2 && how->move_y < 2 && how->move_out < 2 && how->channels_last < 2 &&
            how->is_winograd < 2 && how->is_sum < 2 && how->is_tiles < 2 && how->is_planes < 2 &&
-           how->is_quant < 2 && how->is_gradient < 2;
+           how->is_quant < 2 && how->is_gradient < 2 && how->is_product < 2;
 }
 
 static stator_status load_plan(dn_op *op, st_reader *r, const st_library_kept *kept,
                                stator_diag **err)
 {
-    const uint32_t kind = st_read_below(r, DN_PLAN_GRADIENT + 1u);
+    const uint32_t kind = st_read_below(r, DN_PLAN_PRODUCT + 1u);
     dn_candidate how;
     dn_sizes sizes;
     if (!read_struct(r, &sizes, sizeof sizes) || !read_struct(r, &how, sizeof how) ||

@@ -153,6 +153,7 @@ static void collect(tuning *t, const dn_candidate *guessed, bool with_winograd)
     const dn_candidate tiles = {.is_tiles = 1};
     const dn_candidate planes = {.is_planes = 1};
     const dn_candidate gradient = {.is_gradient = 1};
+    const dn_candidate product = {.is_product = 1};
     add(t, guessed);
     const bool is_open = has_rivals(t, guessed);
     if (is_open || !dn_tiles_are_second(op->lib, &op->contraction)) {
@@ -160,6 +161,7 @@ static void collect(tuning *t, const dn_candidate *guessed, bool with_winograd)
     }
     add(t, &planes);
     add(t, &gradient);
+    add(t, &product);
     if (with_winograd) {
         add(t, &winograd);
     }
@@ -197,6 +199,8 @@ static stator_status call(tuning *t, trial *c)
         return dn_tiles_run(t->op, c->plan, t->sizes, at, ctx, NULL);
     case DN_PLAN_PLANES:
         return dn_planes_run(t->op, t->sizes, at, ctx, NULL);
+    case DN_PLAN_PRODUCT:
+        return dn_product_run(t->op, t->sizes, at, ctx, NULL);
     case DN_PLAN_GRADIENT:
         return dn_gradient_run(t->op, t->sizes, at, ctx, NULL);
     default:

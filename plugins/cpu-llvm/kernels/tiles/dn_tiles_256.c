@@ -176,32 +176,6 @@ ROWS_TILES(fours, FOURS)
 
 /* ---- blocks of 8 x 8 ---- */
 
-INLINE void transpose_block(__m256 a[LANES])
-{
-    __m256 b[LANES];
-#pragma GCC unroll 4
-    for (int i = 0; i < LANES; i += 2) {
-        b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
-        b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
-    }
-#pragma GCC unroll 2
-    for (int i = 0; i < LANES; i += 4) {
-        a[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
-        a[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
-        a[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44);
-        a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < LANES / 2; i++) {
-        b[i] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x20);
-        b[i + 4] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x31);
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < LANES; i++) {
-        a[i] = b[i];
-    }
-}
-
 static void transpose_sums(const int32_t *sums, float *to)
 {
     const float *from = (const float *)(const void *)sums;

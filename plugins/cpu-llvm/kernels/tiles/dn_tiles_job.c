@@ -10,7 +10,6 @@
 #define TIGHT_MAX 7                      /* channels of a pixel that fills no groups */
 #define WINOGRAD_PRODUCT_ROWS 16         /* with fewer, the weights' memory counts */
 #define WINOGRAD_PRODUCT_DEPTH 64        /* with less, the work besides products counts */
-#define ROWS_PACKED 48                   /* rows that are worth packing weights in each call */
 #define WINO_BYTES ((int64_t)400 << 10)  /* bytes of Winograd tiles in scratch */
 #define WINO_MIN 32                      /* Winograd tiles in scratch, at least */
 #define SCRATCH_MAX ((int64_t)16 << 20)  /* a thread's scratch: images are not cut across lines */
@@ -424,7 +423,7 @@ bool dn_job_init(dn_job *j, const dn_op *op, const dn_tiles_part *part, uint32_t
 
 /* ---- which ---- */
 
-static bool is_epilogue_done(const st_contraction *contraction)
+bool dn_tiles_has_epilogue(const st_contraction *contraction)
 {
     const bool is_float = contraction->x.dtype == STATOR_F32;
     const uint32_t others = DN_KIND(GELU_TANH) | DN_KIND(SIGMOID) | DN_KIND(TANH) | DN_KIND(SILU) |
@@ -561,14 +560,9 @@ static bool are_strides_named(const st_contraction *contraction, const dn_sizes 
     return is_done;
 }
 
-/* Constants, or rows that are worth packing in each call. */
-static bool are_weights_done(const dn_op *op, const dn_sizes *s, uint32_t is_winograd)
+static bool are_weights_done(const dn_op *op, const dn_sizes *s)
 {
-    const st_contraction *contraction = &op->contraction;
-    return are_strides_named(contraction, s) &&
-           (op->has_constant ||
-            (contraction->kind == ST_CONTRACTION_GEMM && contraction->x.dtype == STATOR_F32 &&
-             !is_winograd && s->m >= ROWS_PACKED && s->y.stride[1] == 1));
+    return op->has_constant && are_strides_named(&op->contraction, s);
 }
 
 bool dn_tiles_has_winograd(const dn_op *op)
@@ -639,8 +633,8 @@ bool dn_tiles_describe(const dn_op *op, const dn_sizes *s, uint32_t is_winograd,
     dn_job j;
     memset(out, 0, sizeof *out);
     if (contraction->is_weight_grad || dn_tiles_isa_for(op->lib, contraction, s) == NULL ||
-        is_left(op->lib, contraction) || !are_weights_done(op, s, is_winograd) || s->is_bare ||
-        !are_dtypes_done(contraction) || !is_epilogue_done(contraction) ||
+        is_left(op->lib, contraction) || !are_weights_done(op, s) || s->is_bare ||
+        !are_dtypes_done(contraction) || !dn_tiles_has_epilogue(contraction) ||
         (is_winograd && !(dn_may_be_winograd(op, s) && dn_tiles_has_winograd(op))) ||
         !are_parts_done(op, s, is_winograd, &j, &bytes)) {
         return false;

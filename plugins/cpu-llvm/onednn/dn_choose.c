@@ -15,6 +15,8 @@
 
 #define FAR_BYTES 2048 /* from one row to the next */
 
+#define LONG_PRODUCT 256 /* columns, and products of a sum */
+
 #define HINTED_LESS 16 /* a measurement holds down to a sixteenth of the work */
 
 /* ---- candidates ---- */
@@ -216,10 +218,14 @@ static bool are_tiles_first(const dn_op *op, const dn_sizes *s)
     return sections.are_fours || sections.are_singles;
 }
 
-/* With AVX-512 oneDNN's products are as good. */
-static bool is_product_first(const dn_op *op)
+/* Is a product of two inputs usually the fastest by the kernel of our own? With AVX-512 oneDNN's
+ * are as good; of few columns, or of short sums, those that need not be reordered are. */
+static bool is_product_first(const dn_op *op, const dn_sizes *s)
 {
-    return (op->lib->flags & DNNL_TILES_FIRST) || !dn_tiles_are_second(op->lib, &op->contraction);
+    return (op->lib->flags & DNNL_TILES_FIRST) ||
+           (!dn_tiles_are_second(op->lib, &op->contraction) &&
+            ((s->x.stride[1] == 1 && s->y.stride[1] == 1) ||
+             (s->n >= LONG_PRODUCT && s->k >= LONG_PRODUCT)));
 }
 
 /* The cheapest one, described; class DN_NO: none. */
@@ -228,15 +234,17 @@ static void guess(dn_op *op, const dn_sizes *s, dn_desc *out)
     const uint32_t is_winograd = (op->lib->flags & DNNL_WINOGRAD_FIRST) != 0;
     if ((is_winograd && dn_tiles_describe(op, s, 1, out)) || dn_planes_describe(op, s, out) ||
         dn_gradient_describe(op, s, out) ||
-        (is_product_first(op) && dn_product_describe(op, s, out)) ||
+        (is_product_first(op, s) && dn_product_describe(op, s, out)) ||
         (are_tiles_first(op, s) && dn_tiles_describe(op, s, 0, out))) {
         return;
     }
     guess_of_onednn(op, s, out);
-    dn_desc tiles;
-    if (out->class_ != DN_GOOD && dn_tiles_describe(op, s, 0, &tiles)) {
+    dn_desc own;
+    if (out->class_ != DN_GOOD && dn_tiles_describe(op, s, 0, &own)) {
         dn_desc_deinit(out);
-        *out = tiles;
+        *out = own;
+    } else if (out->class_ == DN_NO) {
+        (void)dn_product_describe(op, s, out);
     }
 }
 

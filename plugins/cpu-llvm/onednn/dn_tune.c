@@ -158,10 +158,10 @@ static void collect(tuning *t, const dn_candidate *guessed, bool with_winograd)
     const bool is_open = has_rivals(t, guessed);
     if (is_open || !dn_tiles_are_second(op->lib, &op->contraction)) {
         add(t, &tiles);
+        add(t, &product);
     }
     add(t, &planes);
     add(t, &gradient);
-    add(t, &product);
     if (with_winograd) {
         add(t, &winograd);
     }

@@ -3,9 +3,11 @@
 #include "dnnl_support.h"
 
 #include "core/base/convert.h"
+#include "core/base/diag.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 TestSuite(dnnl_tiles, .init = dnnl_begin_tiles, .fini = dnnl_end);
@@ -219,6 +221,18 @@ Test(dnnl_tiles, products_of_floats)
     }
 }
 
+/* Weights as [features][channels][taps], with a gap behind each window, with channels first, or
+ * with the features last. */
+static void order_weights(problem *p, const conv_case *c, uint32_t order)
+{
+    const int64_t n = c->features, m = c->channels;
+    const int64_t steps[4][4] = {
+        {9 * m, 9, 3, 1}, {11 * m, 11, 3, 1}, {9, 9 * n, 3, 1}, {1, n, 3 * n * m, n * m}};
+    for (uint32_t i = 0; i < 4; i++) {
+        p->contraction.y.dims[i] = num(steps[order][i]);
+    }
+}
+
 /* Winograd tiles that reach over the edges, several images at a time. */
 static const conv_case winograd_cases[] = {
     {2, 1, 16, 32, 1, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
@@ -230,23 +244,155 @@ static const conv_case winograd_cases[] = {
     {2, 1, 6, 16, 1, {1, 2}, {3, 3}, {1, 1}, {1, 1}, {2, 2}, {2, 2}}};
 #define WINOGRAD_CASES (sizeof winograd_cases / sizeof winograd_cases[0])
 
-/* Every order of both images. */
+/* Every order of both images; weights that come with the call as well, in every order of axes. */
+static void check_winograd(int is_constant)
+{
+    for (size_t i = 0; i < 4 * WINOGRAD_CASES; i++) {
+        problem p;
+        void (*const with_weights)(problem *) = is_constant ? with_constant : fill;
+        f.threads = 1 + (int32_t)(i % 3);
+        conv(&p, STATOR_F32, STATOR_F32, &winograd_cases[i / 4], i % 2, i / 2 % 2);
+        order_weights(&p, &winograd_cases[i / 4], (uint32_t)(i + i / 4) % 4);
+        with_weights(&p);
+        run_as(&p, "a convolution by Winograd", 40, "tiles, winograd");
+        epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+        epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
+        epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
+        with_weights(&p);
+        run_as(&p, "a convolution by Winograd and more", 40, "tiles, winograd");
+    }
+}
+
 Test(dnnl_tiles, winograd)
 {
     if (!dnnl_begin_narrow(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST)) {
         cr_skip_test("this processor has no AVX2");
     }
-    for (size_t i = 0; i < 4 * WINOGRAD_CASES; i++) {
+    check_winograd(1);
+}
+
+Test(dnnl_tiles, winograd_of_weights_of_the_call)
+{
+    if (!dnnl_begin_narrow(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    check_winograd(0);
+}
+
+/* The first call of an op, and one with other weights. `by`: what is to have done it, or NULL. */
+static void call_twice(problem *p, const char *what, const char *by)
+{
+    void *op = create(p, what);
+    call(p, op);
+    compare(p, what, 40);
+    for (int64_t k = 0; k < p->elements[Y]; k++) {
+        const double y = st_load_f64(STATOR_F32, p->buffers[Y], k);
+        st_store_f64(STATOR_F32, p->buffers[Y], k, 0.5 - y);
+    }
+    call(p, op);
+    compare(p, what, 40);
+    if (by) {
+        cr_assert_str_eq(api->describe(op), by);
+    }
+    lib->destroy(lib->self, op);
+}
+
+/* As measured, and of sizes that calls alone tell. */
+Test(dnnl_tiles, winograd_meets_the_weights_of_each_call)
+{
+    const conv_case c = {2, 2, 64, 64, 1, {32, 32}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+    problem p;
+    if (!dnnl_begin_narrow(DNNL_WINOGRAD | DNNL_TUNE)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    conv(&p, STATOR_F32, STATOR_F32, &c, 0, 0);
+    fill(&p);
+    call_twice(&p, "a measured convolution", NULL);
+    empty(&p);
+    api->close(lib);
+    open_with(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST | DNNL_VECTORS_32);
+    conv(&p, STATOR_F32, STATOR_F32, &c, 0, 0);
+    p.contraction.images = sym("n");
+    p.sizes[0] = 2;
+    fill(&p);
+    call_twice(&p, "a convolution of any number of images", "tiles, winograd");
+    empty(&p);
+}
+
+/* An op of the cache goes on in the way that was chosen, without a measurement. */
+Test(dnnl_tiles, winograd_of_weights_of_the_call_is_kept)
+{
+    const conv_case c = {2, 2, 20, 24, 1, {15, 16}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+    static const int64_t none[3];
+    stator_diag *err = NULL;
+    uint32_t numbers[ST_CONTRACTION_NUMBERS_MAX];
+    st_str bytes;
+    void *again = NULL;
+    uint32_t unread = 0;
+    problem p;
+    if (!dnnl_begin_narrow(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    conv_transpose(&p, &c, none, 0, 0);
+    fill(&p);
+    st_str_init(&bytes, &f.mem);
+    void *op = create(&p, "a kept convolution");
+    cr_assert_eq(lib->op_save(lib->self, op, &bytes, &err), STATOR_OK);
+    lib->destroy(lib->self, op);
+    const st_library_kept kept = {.bytes = bytes.data,
+                                  .size_bytes = bytes.len,
+                                  .n_buffers = 3,
+                                  .n_numbers = st_contraction_numbers(&p.contraction, numbers),
+                                  .numbers = p.numbers,
+                                  .is_static = 1};
+    api->close(lib);
+    open_with(DNNL_WINOGRAD | DNNL_VECTORS_32);
+    cr_assert_eq(lib->op_load(lib->self, &kept, &again, &unread, &err), STATOR_OK, "%s",
+                 st_diag_text(err));
+    call(&p, again);
+    compare(&p, "a kept convolution", 40);
+    cr_assert_str_eq(api->describe(again), "tiles, winograd");
+    lib->destroy(lib->self, again);
+    st_str_deinit(&bytes);
+    empty(&p);
+}
+
+/* One block of Winograd tiles, whose panels the threads share, and more of them. */
+Test(dnnl_tiles, winograd_has_the_same_bits_on_any_threads)
+{
+    static const conv_case cases[] = {
+        {2, 3, 70, 90, 1, {7, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+        {2, 3, 40, 20, 1, {50, 41}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+        {2, 9, 20, 16, 1, {30, 31}, {3, 3}, {1, 1}, {1, 1}, {0, 1}, {2, 0}}};
+    if (!dnnl_begin_narrow(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
         problem p;
-        f.threads = 1 + (int32_t)(i % 3);
-        conv(&p, STATOR_F32, STATOR_F32, &winograd_cases[i / 4], i % 2, i / 2 % 2);
-        with_constant(&p);
-        run_as(&p, "a convolution by Winograd", 40, "tiles, winograd");
-        epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
-        epilogue(&p, ST_EPILOGUE_ADD, 0, 0);
-        epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
-        with_constant(&p);
-        run_as(&p, "a convolution by Winograd and more", 40, "tiles, winograd");
+        static const int64_t none[3];
+        if (i % 2) {
+            conv_transpose(&p, &cases[i / 2], none, 0, 0);
+        } else {
+            conv(&p, STATOR_F32, STATOR_F32, &cases[i / 2], 0, 0);
+        }
+        fill(&p);
+        const size_t bytes = (size_t)p.elements[OUT] * sizeof(float);
+        float *alone = malloc(bytes);
+        void *op = create(&p, "one op for all threads");
+        for (f.threads = 1; f.threads <= 4; f.threads++) {
+            memset(p.buffers[OUT], 0, bytes);
+            call(&p, op);
+            if (f.threads == 1) {
+                memcpy(alone, p.buffers[OUT], bytes);
+            }
+            cr_assert_eq(memcmp(alone, p.buffers[OUT], bytes), 0, "case %zu, %d threads", i,
+                         (int)f.threads);
+        }
+        compare(&p, "one op for all threads", 40);
+        cr_assert_str_eq(api->describe(op), "tiles, winograd");
+        lib->destroy(lib->self, op);
+        free(alone);
+        empty(&p);
     }
 }
 

@@ -161,6 +161,49 @@ Test(dnnl_transposed, window_of_one_place_and_few_features)
     check_one_place();
 }
 
+/* Transposed ones that are a plain convolution of the mirrored taps: pads of 0 to 2 that differ,
+ * odd sizes, images of one pixel, few channels and features, several images at a time. Then what
+ * the library takes with constant weights alone: what a padding of the output adds; and a pad
+ * that leaves less than the image, which is none of Winograd's. */
+static const transposed_case mirrored[] = {
+    {{2, 2, 32, 16, 1, {7, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}, {0, 0}},
+    {{2, 1, 17, 33, 1, {20, 23}, {3, 3}, {1, 1}, {1, 1}, {0, 2}, {1, 0}}, {0, 0}},
+    {{2, 5, 70, 24, 1, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {2, 1}, {2, 1}}, {0, 0}},
+    {{2, 3, 16, 3, 1, {13, 18}, {3, 3}, {1, 1}, {1, 1}, {1, 0}, {0, 2}}, {0, 0}},
+    {{2, 1, 3, 40, 1, {11, 10}, {3, 3}, {1, 1}, {1, 1}, {2, 2}, {0, 0}}, {0, 0}},
+    {{2, 4, 8, 16, 1, {1, 2}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}, {0, 0}},
+    {{2, 1, 9, 16, 1, {6, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}, {0, 2}},
+    {{2, 1, 16, 20, 1, {12, 9}, {3, 3}, {1, 1}, {1, 1}, {3, 1}, {1, 1}}, {0, 0}}};
+#define MIRRORED (sizeof mirrored / sizeof mirrored[0])
+
+/* Every order of both images, with weights that come with the call or constants. */
+static void check_mirrored(size_t n, int is_constant, const char *by)
+{
+    static const uint32_t floats[3] = {STATOR_F32, STATOR_F32, STATOR_F32};
+    for (uint32_t i = 0; i < 4 * n; i++) {
+        char name[64];
+        problem p;
+        (void)snprintf(name, sizeof name, "mirrored %u, orders %u", i / 4, i % 4);
+        f.threads = 1 + (int32_t)(i % 3);
+        transpose(&p, &mirrored[i / 4], floats, i % 4);
+        if (is_constant) {
+            epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+            epilogue(&p, ST_EPILOGUE_RELU, 0, 0);
+        }
+        (is_constant ? with_constant : fill)(&p);
+        run_as(&p, name, 40, i / 4 + 1 < MIRRORED ? by : "tiles");
+    }
+}
+
+Test(dnnl_transposed, winograd)
+{
+    if (!dnnl_begin_narrow(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    check_mirrored(MIRRORED - 2, 0, "tiles, winograd");
+    check_mirrored(MIRRORED, 1, "tiles, winograd");
+}
+
 /* With vectors of 64 bytes. */
 Test(dnnl_transposed, floats_wide)
 {

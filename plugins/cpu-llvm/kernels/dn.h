@@ -309,10 +309,6 @@ bool dn_note_operands(const dn_op *op, const dn_sizes *sizes, int64_t features, 
 
 /* ---- dn_winograd.c ---- */
 
-/* 16 out channels, or those of `n_out`, to [36][n_in][16]. `stride`: elements of y from out
- * channel, in channel, row and column to the next. */
-void dn_winograd_panel(const float *y, const int64_t stride[4], int64_t n_out, int64_t n_in,
-                       float *to);
 /* 1: the weights at `y` are at `dst` now, in the form `to`; 0: it is another form than the one that
  * is known here, and nothing was done. */
 bool dn_winograd_pack(const dn_op *op, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
@@ -424,7 +420,7 @@ bool dn_tiles_describe(const dn_op *op, const dn_sizes *sizes, uint32_t is_winog
 /* oneDNN's implementations of such a contraction are as good where they need no transposing: with
  * AVX-512 of f32, but for transposed convolutions. */
 bool dn_tiles_are_second(const dn_lib *lib, const st_contraction *contraction);
-/* Tiles of the op's dtype can multiply what Winograd makes, and its weights are constants. */
+/* Tiles of the op's dtype can multiply what Winograd makes: of f32, or of constant weights. */
 bool dn_tiles_has_winograd(const dn_op *op);
 /* The convolution is one that Winograd's algorithm does, and sums of bytes stay exact. */
 bool dn_may_be_winograd(const dn_op *op, const dn_sizes *sizes);

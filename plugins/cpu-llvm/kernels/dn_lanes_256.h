@@ -42,7 +42,7 @@ INLINE void store_lanes(float *to, uint32_t mask, __m256 v)
     }
 }
 
-/* Rows of 8 floats become columns. */
+/* Rows of 8 x 8 become columns. */
 INLINE void transpose_block(__m256 a[LANES])
 {
     __m256 b[LANES];

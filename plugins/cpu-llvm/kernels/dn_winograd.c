@@ -1,5 +1,5 @@
 /* Weights of 3x3 convolutions for Winograd's F(4,3): U = G g G^T of each pair of channels, in the
- * form of oneDNN's convolution or of our own (dn_tiles_wino.c).
+ * form of oneDNN's convolution (dn_wino_256.c makes that of our own).
  *
  * oneDNN transforms them into a copy and orders the copy then, which takes ten times as long as
  * writing the result: a fifth of the time to compile ResNet-18. Here a block of channels is read,
@@ -50,30 +50,16 @@ static void transform_lanes(const lanes taps[TAPS][TAPS], lanes out[TILE][TILE])
     }
 }
 
-/* The taps of `n` out channels. Weights mapped from a file may lie at any address. */
-static void load_taps(const float *from, const int64_t stride[4], int64_t n, lanes taps[TAPS][TAPS])
+/* The taps of a block's out channels. Weights mapped from a file may lie at any address. */
+static void load_taps(const float *from, const int64_t stride[4], lanes taps[TAPS][TAPS])
 {
-    for (int64_t o = 0; o < n; o++) {
+    for (int64_t o = 0; o < LANES; o++) {
         for (int i = 0; i < TAPS; i++) {
             for (int j = 0; j < TAPS; j++) {
                 float tap;
                 memcpy(&tap, from + o * stride[0] + i * stride[2] + j * stride[3], sizeof tap);
                 taps[i][j][o] = tap;
             }
-        }
-    }
-}
-
-void dn_winograd_panel(const float *y, const int64_t stride[4], int64_t n_out, int64_t n_in,
-                       float *to)
-{
-    lanes taps[TAPS][TAPS] = {0};
-    lanes out[TILE][TILE];
-    for (int64_t i = 0; i < n_in; i++) {
-        load_taps(y + i * stride[1], stride, n_out, taps);
-        transform_lanes(taps, out);
-        for (int u = 0; u < TILE * TILE; u++) {
-            memcpy(to + (u * n_in + i) * LANES, &out[u / TILE][u % TILE], sizeof(lanes));
         }
     }
 }
@@ -87,7 +73,7 @@ static void transform_block(const transform *t, int64_t out_channel, int64_t in_
         lanes taps[TAPS][TAPS];
         lanes out[TILE][TILE];
         load_taps(t->y + out_channel * t->stride[0] + (in_channel + i) * t->stride[1], t->stride,
-                  LANES, taps);
+                  taps);
         transform_lanes(taps, out);
         for (int u = 0; u < TILE * TILE; u++) {
             memcpy(block[u][i], &out[u / TILE][u % TILE], sizeof block[u][i]);

@@ -35,7 +35,7 @@ typedef struct worker {
     float *products; /* the products of col2im, aligned to 64 */
     int32_t *row_sums, *row_zeros, *row_starts;
     int32_t *sums;
-    char *panel; /* words of the weights that are met, of is_winograd_product */
+    char *panel; /* the weights that are met: words, or what is_panel_made tells of */
     float *transposed;
     const char *ask, *ask_end; /* the next panel, of which each tile asks for a part */
 } worker;
@@ -55,7 +55,8 @@ static void worker_init(worker *w, const dn_job *j, char *scratch)
     scratch += 3 * j->bytes.row_sums;
     w->winograd = (dn_wino){.isa = j->isa, .depth = j->depth, .across = j->across};
     w->winograd.sums = (float *)(void *)scratch;
-    w->winograd.inputs = w->winograd.sums + j->places * j->winograd_tiles * j->columns;
+    w->winograd.inputs =
+        w->winograd.sums + j->places * dn_wino_step(j->winograd_tiles * j->columns);
     scratch += j->bytes.winograd_tiles;
     w->products = (float *)(void *)scratch;
     w->copy = scratch + j->bytes.products;
@@ -606,7 +607,12 @@ static void run_winograd_tiles(worker *w, int64_t panel)
     const int64_t edge = j->isa->winograd_tile;
     const int64_t image = w->image;
     int64_t first = 0;
-    dn_wino_panel(&w->winograd, j->weights + panel * j->panel_bytes);
+    if (j->is_panel_made) {
+        dn_job_transform_taps(j, j->at[DN_Y], panel, (float *)(void *)w->panel);
+        dn_wino_panel(&w->winograd, w->panel);
+    } else {
+        dn_wino_panel(&w->winograd, j->weights + panel * j->panel_bytes);
+    }
     for (int64_t i = 0; i < w->images; i++) {
         w->image = image + i;
         for (int64_t y = 0; y < w->n; y += edge, first += j->across) {
@@ -690,9 +696,12 @@ static stator_status run_job(dn_job *j, stator_ctx *ctx, stator_diag **err)
 /* Weights that come with the call are packed in it. */
 static stator_status run_unpacked(dn_job *j, stator_ctx *ctx, stator_diag **err)
 {
+    if (j->is_panel_made) {
+        return run_job(j, ctx, err);
+    }
     dn_scratch *scratch = dn_scratch_take(j->op->lib, (uint64_t)(j->panels * j->panel_bytes));
     ST_TRY_MEM(scratch, err);
-    dn_tiles_pack(j->op, &j->s, 0, j->at[DN_Y], dn_scratch_data(scratch), ctx);
+    dn_tiles_pack(j->op, &j->s, j->is_wino, j->at[DN_Y], dn_scratch_data(scratch), ctx);
     j->weights = dn_scratch_data(scratch);
     const stator_status status = run_job(j, ctx, err);
     dn_scratch_give(j->op->lib, scratch);
@@ -726,8 +735,9 @@ stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes
         j.at = at;
         dn_job_set_zeros(&j);
         if (!plan->is_packed) {
-            return run_unpacked(&j, ctx, err); /* a product */
+            return run_unpacked(&j, ctx, err); /* a product, or an image without a depth axis */
         }
+        j.is_panel_made = false; /* whatever became of other plans' weights */
         j.column_sums = packed;
         j.weights = (const char *)packed + dn_job_sums_bytes(&j);
         ST_TRY(j.is_bytes ? run_with_zero_terms(&j, ctx, err) : run_job(&j, ctx, err));

@@ -121,6 +121,16 @@ typedef struct dn_interleave {
     int64_t step;
 } dn_interleave;
 
+/* Taps of 3x3 windows, of a panel's features and all their channels: how many, and elements from
+ * one to the next. */
+typedef struct dn_wino_taps {
+    const float *from;
+    int64_t features, feature, channels, channel;
+    int64_t line, place; /* negative: from the last tap to the first */
+    float *to;    /* [places][channels][columns], aligned to 64; others' columns are any numbers */
+    int64_t step; /* elements of `to` from place to place */
+} dn_wino_taps;
+
 /* The inner loops for one kind of elements. A panel has two vectors of columns. */
 typedef struct dn_tiles_isa {
     int64_t rows;      /* rows of a tile, at most: its sums leave registers for their operands */
@@ -170,6 +180,8 @@ typedef struct dn_tiles_isa {
      * the lines `width` rows apart. */
     void (*wino_out)(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
                      float *to);
+    /* The weights of a panel; NULL but for f32. */
+    void (*wino_taps)(const dn_wino_taps *t);
 } dn_tiles_isa;
 
 /* Winograd's tiles of one or more images, `across` of them a line. */
@@ -177,22 +189,30 @@ typedef struct dn_wino {
     const dn_tiles_isa *isa;
     int64_t depth; /* groups */
     int64_t across, tiles;
-    float *inputs; /* [places][tiles][depth] */
-    float *sums;   /* [places][tiles][columns]; aligned to 64, as is what they become */
+    float *inputs; /* [places][tiles][depth], places dn_wino_step apart */
+    float *sums;   /* [places][tiles][columns], as far apart; aligned to 64, as what they become */
 } dn_wino;
+
+/* Elements from a place of n elements to the next: an odd number of cache lines, as all places of a
+ * tile are written, or read, together, and would meet in few sets of the caches. */
+static inline int64_t dn_wino_step(int64_t n)
+{
+    return ((n + 15) / 16 | 1) * 16;
+}
 
 /* `down` lines of tiles of an image, padded, with `pitch` bytes a line, to tiles from `first`
  * on. */
 void dn_wino_load(const dn_wino *b, const char *x, int64_t pitch, int64_t down, int64_t first);
-/* The products with a panel, [places][depth][columns] groups. */
+/* The products with a panel, [places][depth][columns] groups, places dn_wino_step apart. */
 void dn_wino_panel(const dn_wino *b, const char *weights);
 /* A line of tiles, from `first` on, to lines of `width` rows of columns. */
 void dn_wino_store(const dn_wino *b, int64_t first, int64_t lines, int64_t width, float *to);
 
-/* `wino_in` and `wino_out` of AVX2 (dn_wino_256.c), of floats and of words. */
+/* `wino_in`, `wino_out` and `wino_taps` of AVX2 (dn_wino_256.c), of floats and of words. */
 void dn_wino_in_256(const float *x, int64_t line, int64_t groups, int64_t step, float *to);
 void dn_wino_out_256(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
                      float *to);
+void dn_wino_taps_256(const dn_wino_taps *t);
 void dn_wino_words_in_256(const float *x, int64_t line, int64_t groups, int64_t step, float *to);
 void dn_wino_words_out_256(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
                            float *to);

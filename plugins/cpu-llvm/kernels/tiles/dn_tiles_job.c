@@ -19,6 +19,7 @@
 #define WINDOW_MAX ((int64_t)1 << 16)
 #define PITCH_MAX ((int64_t)1 << 24) /* bytes */
 #define PANEL_MAX ((int64_t)1 << 36)
+#define WINOGRAD_WINDOW 3
 #define WINOGRAD_BYTES_MAX 1800 /* channels: 4 * 9 * 1800 * 255 * 128 < 2^31 */
 
 const dn_tiles_isa *dn_tiles_isa_of(const dn_lib *lib, uint32_t dtype)
@@ -220,6 +221,9 @@ static void set_image(dn_job *j)
         const bool is_line = i == 0;
         j->stride[i] = is_line && is_flat ? 1 : contraction->stride[is_line ? 0 : last];
         j->pad[i] = is_line && is_flat ? 0 : s->pad_low[is_line ? 0 : last];
+        if (j->is_wino && contraction->is_transposed) { /* as a plain one: may_be_transposed */
+            j->pad[i] = WINOGRAD_WINDOW - 1 - j->pad[i];
+        }
     }
     j->across = j->is_wino ? dn_parts(j->width, j->isa->winograd_tile) : 0;
     const int64_t tight = j->kernel_width * j->channels;
@@ -271,7 +275,7 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_tiles_part *part, uin
     if (j->contraction->kind == ST_CONTRACTION_CONV && !j->is_image) {
         make_product(j->contraction, &j->s);
     }
-    j->is_transposed = j->is_image && j->contraction->is_transposed;
+    j->is_transposed = j->is_image && j->contraction->is_transposed && !is_wino;
     j->phases[0] = dn_tiles_phases(j->contraction, s, 0);
     j->phases[1] = dn_tiles_phases(j->contraction, s, 1);
     j->is_col2im = j->is_transposed && dn_tiles_is_col2im(j->contraction, s);
@@ -302,7 +306,8 @@ static void set_sizes(dn_job *j, const dn_op *op, const dn_tiles_part *part, uin
     }
     j->panels = j->sections.n * j->section_panels;
     j->places = is_wino ? dn_tiles_places(j->isa) : 0;
-    j->panel_bytes = (is_wino ? j->places * j->depth : j->kernel_lines * j->run) * j->group_bytes;
+    j->panel_bytes = is_wino ? j->places * dn_wino_step(j->depth * j->columns) * DN_TILE_GROUP
+                             : j->kernel_lines * j->run * j->group_bytes;
     if (j->sections.are_singles) {
         set_places(j);
     } else if (j->is_winograd_product) {
@@ -369,6 +374,7 @@ static void set_blocks(dn_job *j)
     j->block = dn_job_rounded(j, j->block);
     j->blocks = dn_parts(whole, j->block);
     j->scratch_lines = j->is_image ? dn_job_lines(j, j->block) : j->block;
+    j->is_panel_made = j->is_wino && !j->op->has_constant && j->image_chunks * j->blocks == 1;
 }
 
 /* ---- scratch of a thread ---- */
@@ -390,7 +396,8 @@ static void set_bytes(dn_job *j)
         rounded((j->is_col2im ? j->features * DN_SUMS_PITCH : j->columns * j->isa->lanes) * size);
     j->bytes.row_sums = j->is_bytes ? rounded(pixels * size) : 0;
     j->bytes.winograd_tiles =
-        j->is_wino ? rounded(j->places * j->winograd_tiles * (j->depth + j->columns) * size) : 0;
+        j->places * size *
+        (dn_wino_step(j->winograd_tiles * j->depth) + dn_wino_step(j->winograd_tiles * j->columns));
     /* Whole panels, and an odd number of cache lines: rows differ in their sets of the cache. */
     const int64_t panels = dn_parts(j->scratch_lines * j->in_width, j->columns);
     j->products_step = (rounded(panels * j->columns * size) | DN_TILE_ALIGN) / size;
@@ -400,7 +407,9 @@ static void set_bytes(dn_job *j)
     const int64_t copied =
         j->is_col2im ? j->depth * j->columns * size : j->scratch_lines * j->pitch + more;
     j->bytes.copy = j->is_copied ? rounded(copied) : 0;
-    j->bytes.panel = j->is_winograd_product ? rounded(j->depth * DN_TILE_PAIR) : 0;
+    j->bytes.panel = j->is_winograd_product ? rounded(j->depth * DN_TILE_PAIR)
+                     : j->is_panel_made     ? rounded(j->panel_bytes)
+                                            : 0;
     j->bytes.all = j->bytes.sums + j->bytes.panel + j->bytes.transposed + 3 * j->bytes.row_sums +
                    j->bytes.winograd_tiles + j->bytes.products + j->bytes.copy;
 }
@@ -560,15 +569,17 @@ static bool are_strides_named(const st_contraction *contraction, const dn_sizes 
     return is_done;
 }
 
-static bool are_weights_done(const dn_op *op, const dn_sizes *s)
+/* Constants; else what is worth transforming in each call, for Winograd's algorithm. */
+static bool are_weights_done(const dn_op *op, const dn_sizes *s, uint32_t is_winograd)
 {
-    return op->has_constant && are_strides_named(&op->contraction, s);
+    const bool is_worth = is_winograd && op->contraction.x.dtype == STATOR_F32;
+    return (op->has_constant || is_worth) && are_strides_named(&op->contraction, s);
 }
 
 bool dn_tiles_has_winograd(const dn_op *op)
 {
     const dn_tiles_isa *isa = dn_tiles_isa_of(op->lib, op->contraction.x.dtype);
-    return op->has_constant && isa != NULL && isa->winograd_tile != 0;
+    return isa != NULL && isa->winograd_tile != 0 && (op->has_constant || isa->wino_taps != NULL);
 }
 
 /* Bytes whose sums stay within 32 bits when they are four times as large. */
@@ -576,20 +587,30 @@ static bool may_bytes_be_winograd(const dn_op *op, const dn_sizes *s)
 {
     const st_contraction *contraction = &op->contraction;
     return contraction->acc_dtype == STATOR_I32 && dn_has_plain_weights(contraction) &&
-           s->channels <= WINOGRAD_BYTES_MAX && dn_tiles_has_winograd(op);
+           !contraction->is_transposed && s->channels <= WINOGRAD_BYTES_MAX &&
+           dn_tiles_has_winograd(op);
+}
+
+/* The transposed convolution is one of the taps from the last to the first, whose padding is what
+ * the window has besides one place and its own. oneDNN has no such one by Winograd. */
+static bool may_be_transposed(const dn_op *op, const dn_sizes *s)
+{
+    return dn_tiles_has_winograd(op) && s->pad_low[0] < WINOGRAD_WINDOW &&
+           s->pad_low[1] < WINOGRAD_WINDOW;
 }
 
 bool dn_may_be_winograd(const dn_op *op, const dn_sizes *s)
 {
     const st_contraction *contraction = &op->contraction;
     if (!(op->lib->flags & DNNL_WINOGRAD) || contraction->kind != ST_CONTRACTION_CONV ||
-        contraction->is_transposed || contraction->is_weight_grad || contraction->n_spatial != 2 ||
-        contraction->groups != 1 || s->is_bare ||
+        contraction->is_weight_grad || contraction->n_spatial != 2 || contraction->groups != 1 ||
+        s->is_bare || (contraction->is_transposed && !may_be_transposed(op, s)) ||
         (contraction->x.dtype != STATOR_F32 && !may_bytes_be_winograd(op, s))) {
         return false;
     }
     for (uint32_t i = 0; i < 2; i++) {
-        if (s->kernel[i] != 3 || contraction->stride[i] != 1 || contraction->dilation[i] != 1) {
+        if (s->kernel[i] != WINOGRAD_WINDOW || contraction->stride[i] != 1 ||
+            contraction->dilation[i] != 1) {
             return false;
         }
     }
@@ -633,7 +654,7 @@ bool dn_tiles_describe(const dn_op *op, const dn_sizes *s, uint32_t is_winograd,
     dn_job j;
     memset(out, 0, sizeof *out);
     if (contraction->is_weight_grad || dn_tiles_isa_for(op->lib, contraction, s) == NULL ||
-        is_left(op->lib, contraction) || !are_weights_done(op, s) || s->is_bare ||
+        is_left(op->lib, contraction) || !are_weights_done(op, s, is_winograd) || s->is_bare ||
         !are_dtypes_done(contraction) || !dn_tiles_has_epilogue(contraction) ||
         (is_winograd && !(dn_may_be_winograd(op, s) && dn_tiles_has_winograd(op))) ||
         !are_parts_done(op, s, is_winograd, &j, &bytes)) {
@@ -656,7 +677,7 @@ uint64_t dn_tiles_scratch(const dn_op *op, const dn_sizes *s, uint32_t is_winogr
         dn_job j;
         dn_tiles_slice(&op->contraction, s, i, &part);
         (void)dn_job_init(&j, op, &part, is_winograd);
-        const int64_t packed = op->has_constant ? 0 : j.panels * j.panel_bytes;
+        const int64_t packed = op->has_constant || j.is_panel_made ? 0 : j.panels * j.panel_bytes;
         const uint64_t zero_terms = j.is_bytes ? dn_job_zero_terms_bytes(&j) : 0;
         const uint64_t bytes = (uint64_t)j.bytes.all * s->threads + (uint64_t)packed + zero_terms;
         most = bytes > most ? bytes : most;

@@ -60,6 +60,9 @@ typedef struct dn_job {
     const int32_t *column_sums;
     const char *weights;
     int64_t panels, panel_bytes;
+    /* Each panel of weights that come with the call meets one block: the thread that multiplies it
+     * makes Winograd's form of it then, which is read while it is in a cache. */
+    bool is_panel_made;
     /* Blocks: of so many lines (rows), an image (product) has so many; panels in so many parts. */
     int64_t block, blocks, parts;
     int64_t image_chunks;   /* chunks of `together` images */
@@ -80,6 +83,10 @@ bool dn_job_init(dn_job *j, const dn_op *op, const dn_tiles_part *part, uint32_t
 
 /* Bytes of the packed weights. */
 int64_t dn_job_packed_bytes(const dn_job *j);
+
+/* Winograd's form of a panel of weights of f32 at y, in j->panel_bytes at `to` (dn_tiles_pack.c).
+ */
+void dn_job_transform_taps(const dn_job *j, const void *y, int64_t panel, float *to);
 
 /* ---- dn_tiles_zero_points.c ---- */
 

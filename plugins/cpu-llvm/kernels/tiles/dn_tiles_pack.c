@@ -103,7 +103,7 @@ static void winograd_taps(int32_t taps[3][3], int32_t out[4][4])
 static void pack_winograd_bytes(const packing *p, int64_t panel, int16_t *to, int32_t *sums)
 {
     const int64_t together = dn_tiles_together(p->j.isa);
-    const int64_t place = depth_of(p) * together * p->j.columns;
+    const int64_t place = dn_wino_step(depth_of(p) * p->j.columns) * together;
     const int64_t n = dn_least(p->j.columns, p->features - panel * p->j.columns);
     memset(to, 0, (size_t)(dn_tiles_places(p->j.isa) * place) * sizeof *to);
     for (int64_t c = 0; c < p->channels; c++) {
@@ -124,17 +124,32 @@ static void pack_winograd_bytes(const packing *p, int64_t panel, int16_t *to, in
     }
 }
 
+void dn_job_transform_taps(const dn_job *j, const void *y, int64_t panel, float *to)
+{
+    const int64_t *steps = j->s.y.dims;
+    const dn_phase *down = &j->phases[0].of[0];
+    const dn_phase *across = &j->phases[1].of[0];
+    const int64_t first = panel * j->columns;
+    const dn_wino_taps t = {.from = (const float *)y + first * steps[0] + down->first * steps[2] +
+                                    across->first * steps[3],
+                            .features = j->features - first,
+                            .feature = steps[0],
+                            .channels = j->channels,
+                            .channel = steps[1],
+                            .line = down->step * steps[2],
+                            .place = across->step * steps[3],
+                            .to = to,
+                            .step = dn_wino_step(j->depth * j->columns)};
+    j->isa->wino_taps(&t);
+}
+
 static void pack_winograd(const packing *p, int64_t panel, char *to, int32_t *sums)
 {
     if (p->size == 1) {
         pack_winograd_bytes(p, panel, (int16_t *)(void *)to, sums);
         return;
     }
-    const int64_t first = panel * p->j.columns;
-    const int64_t n = dn_least(p->j.columns, p->features - first);
-    const int64_t stride[4] = {p->feature, p->channel, p->line, p->place};
-    dn_winograd_panel((const float *)(const void *)p->y + first * p->feature, stride, n,
-                      p->channels, (float *)(void *)to);
+    dn_job_transform_taps(&p->j, p->y, panel, (float *)(void *)to);
 }
 
 /* Weights of a group for each channel, as words: [pair of places][channel][place], channels in the

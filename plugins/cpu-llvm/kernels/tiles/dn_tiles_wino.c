@@ -7,7 +7,9 @@
  *
  * (A. Lavin, S. Gray, "Fast algorithms for convolutional neural networks", 2015; the points of f32
  * are 0, +-5/8, +-3/2 and infinity, oneDNN's, with smaller errors than whole numbers, those of
- * bytes 0, +-1 and infinity. dn_winograd.c and dn_tiles_pack.c make the weights.) */
+ * bytes 0, +-1 and infinity. dn_wino_256.c and dn_tiles_pack.c make the weights,
+ * those that come with a call in it; a transposed convolution's are the same ones from the last to
+ * the first.) */
 #include "plugins/cpu-llvm/kernels/tiles/dn_tiles.h"
 
 #define LINE 64 /* bytes, of a cache */
@@ -20,7 +22,7 @@ void dn_wino_load(const dn_wino *b, const char *x, int64_t pitch, int64_t down, 
         for (int64_t i = 0; i < b->across; i++) {
             float *to = b->inputs + (first + y * b->across + i) * b->depth;
             b->isa->wino_in((const float *)(const void *)(x + edge * (y * pitch + i * pixel)),
-                            pitch / DN_TILE_GROUP, b->depth, b->tiles * b->depth, to);
+                            pitch / DN_TILE_GROUP, b->depth, dn_wino_step(b->tiles * b->depth), to);
         }
     }
 }
@@ -29,7 +31,9 @@ void dn_wino_panel(const dn_wino *b, const char *weights)
 {
     const dn_tiles_isa *isa = b->isa;
     const int64_t columns = 2 * isa->lanes;
-    const int64_t bytes = b->depth * columns * DN_TILE_GROUP;
+    const int64_t bytes = dn_wino_step(b->depth * columns) * DN_TILE_GROUP;
+    const int64_t inputs = dn_wino_step(b->tiles * b->depth);
+    const int64_t sums = dn_wino_step(b->tiles * columns);
     const int64_t tiles = dn_parts(b->tiles, isa->rows);
     const int64_t places = dn_tiles_places(isa);
     for (int64_t k = 0; k < places; k++, weights += bytes) {
@@ -46,8 +50,8 @@ void dn_wino_panel(const dn_wino *b, const char *weights)
             const bool is_asking = k + 1 < places && asked < bytes;
             t.ask = weights + (is_asking ? bytes + asked : 0);
             t.ask_step = is_asking ? LINE : 0;
-            t.x = (const char *)(b->inputs + (k * b->tiles + begin) * b->depth);
-            t.sums = (int32_t *)(void *)(b->sums + (k * b->tiles + begin) * columns);
+            t.x = (const char *)(b->inputs + k * inputs + begin * b->depth);
+            t.sums = (int32_t *)(void *)(b->sums + k * sums + begin * columns);
             isa->wino_run(&t, end - begin);
             begin = end;
         }
@@ -60,7 +64,7 @@ void dn_wino_store(const dn_wino *b, int64_t first, int64_t lines, int64_t width
     const int64_t edge = b->isa->winograd_tile;
     for (int64_t i = 0; i < b->across; i++) {
         const int64_t left = width - i * edge;
-        b->isa->wino_out(b->sums + (first + i) * columns, b->tiles * columns, lines,
+        b->isa->wino_out(b->sums + (first + i) * columns, dn_wino_step(b->tiles * columns), lines,
                          dn_least(left, edge), width, to + i * edge * columns);
     }
 }

@@ -1,4 +1,4 @@
-/* The ways into Winograd's points and out of them: AVX2 and FMA. */
+/* The ways into Winograd's points, of images and of weights, and out of them: AVX2 and FMA. */
 #include "plugins/cpu-llvm/kernels/dn_lanes_256.h"
 #include "plugins/cpu-llvm/kernels/tiles/dn_tiles.h"
 
@@ -11,6 +11,7 @@
 #define POINT_B ((float)DN_WINO_B)
 #define A2 (POINT_A * POINT_A)
 #define B2 (POINT_B * POINT_B)
+#define TAPS 3
 
 /* Six numbers, `step` vectors apart, to six of the points. */
 INLINE void into_points(const __m256 *d, const int step, __m256 *to, const int to_step)
@@ -106,6 +107,124 @@ void dn_wino_out_256(const float *from, int64_t step, int64_t lines, int64_t n, 
             for (int64_t j = 0; j < n; j++) {
                 _mm256_store_ps(to + (i * width + j) * COLUMNS + v, line[j]);
             }
+        }
+    }
+}
+
+/* ---- F(4,3), the weights ---- */
+
+#define TAPS 3
+#define WINDOW (TAPS * TAPS)
+/* What the polynomial of the taps is divided by at 0, A and B. */
+#define BY_0 (1.0F / (A2 * B2))
+#define BY_A (0.5F / (A2 * (A2 - B2)))
+#define BY_B (0.5F / (B2 * (B2 - A2)))
+
+/* Three taps, `step` vectors apart, at six of the points. */
+INLINE void taps_at_points(const __m256 *g, const int step, __m256 *to, const int to_step)
+{
+    const __m256 even_a = _mm256_fmadd_ps(_mm256_set1_ps(BY_A * A2), g[2 * step],
+                                          _mm256_mul_ps(_mm256_set1_ps(BY_A), g[0]));
+    const __m256 even_b = _mm256_fmadd_ps(_mm256_set1_ps(BY_B * B2), g[2 * step],
+                                          _mm256_mul_ps(_mm256_set1_ps(BY_B), g[0]));
+    const __m256 odd_a = _mm256_set1_ps(BY_A * POINT_A);
+    const __m256 odd_b = _mm256_set1_ps(BY_B * POINT_B);
+    to[0] = _mm256_mul_ps(_mm256_set1_ps(BY_0), g[0]);
+    to[to_step] = _mm256_fmadd_ps(odd_a, g[step], even_a);
+    to[2 * to_step] = _mm256_fnmadd_ps(odd_a, g[step], even_a);
+    to[3 * to_step] = _mm256_fmadd_ps(odd_b, g[step], even_b);
+    to[4 * to_step] = _mm256_fnmadd_ps(odd_b, g[step], even_b);
+    to[5 * to_step] = g[2 * step];
+}
+
+/* The last of nine elements, or the first. */
+INLINE float ninth(const float *from)
+{
+    float out;
+    memcpy(&out, from, sizeof out);
+    return out;
+}
+
+/* The taps of n features, 8 at most, that follow each other, from the first or from the last. */
+INLINE void load_windows(const dn_wino_taps *t, const float *from, int64_t n, __m256 g[WINDOW],
+                         const bool is_back)
+{
+    const float *first = is_back ? from - (WINDOW - 1) : from;
+    __m256 a[LANES];
+    float b[LANES];
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES; i++) {
+        const float *at = first + (i < n ? i : 0) * t->feature;
+        a[i] = _mm256_loadu_ps(at);
+        b[i] = ninth(at + LANES);
+    }
+    transpose_block(a);
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES; i++) {
+        g[is_back ? WINDOW - 1 - i : i] = a[i];
+    }
+    g[is_back ? 0 : WINDOW - 1] = _mm256_setr_ps(b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]);
+}
+
+/* The same wherever the taps lie. Weights mapped from a file may lie at any address. */
+INLINE void load_places(const dn_wino_taps *t, const float *from, int64_t n, __m256 g[WINDOW])
+{
+    for (int i = 0; i < WINDOW; i++) {
+        const float *tap = from + i / TAPS * t->line + i % TAPS * t->place;
+        float lanes[LANES] = {0};
+        for (int64_t k = 0; k < n; k++) {
+            memcpy(&lanes[k], tap + k * t->feature, sizeof lanes[k]);
+        }
+        g[i] = _mm256_loadu_ps(lanes);
+    }
+}
+
+INLINE void load_taps(const dn_wino_taps *t, const float *from, int64_t n, __m256 g[WINDOW])
+{
+    if (t->place == 1 && t->line == TAPS) {
+        load_windows(t, from, n, g, false);
+    } else if (t->place == -1 && t->line == -TAPS) {
+        load_windows(t, from, n, g, true);
+    } else if (t->feature == 1 && n == LANES) {
+        for (int i = 0; i < WINDOW; i++) {
+            g[i] = _mm256_loadu_ps(from + i / TAPS * t->line + i % TAPS * t->place);
+        }
+    } else {
+        load_places(t, from, n, g);
+    }
+}
+
+/* A channel of 8 features of a panel, of which there are n. */
+INLINE void taps_in(const dn_wino_taps *t, const float *from, int64_t n, float *to)
+{
+    __m256 g[WINDOW];
+    __m256 half[EDGE][TAPS];
+    load_taps(t, from, n, g);
+    for (int j = 0; j < TAPS; j++) {
+        taps_at_points(g + j, TAPS, &half[0][j], TAPS);
+    }
+    for (int i = 0; i < EDGE; i++) {
+        __m256 line[EDGE];
+        taps_at_points(half[i], 1, line, 1);
+#pragma GCC unroll 6
+        for (int j = 0; j < EDGE; j++) {
+            _mm256_store_ps(to + (i * EDGE + j) * t->step, line[j]);
+        }
+    }
+}
+
+void dn_wino_taps_256(const dn_wino_taps *t)
+{
+    const int64_t used = t->channels * COLUMNS;
+    const int64_t vectors = t->features > LANES ? COLUMNS : LANES;
+    for (int64_t u = 0; u < EDGE * EDGE; u++) {
+        const int64_t first = vectors < COLUMNS ? 0 : used;
+        memset(t->to + u * t->step + first, 0, (size_t)(t->step - first) * sizeof *t->to);
+    }
+    for (int64_t c = 0; c < t->channels; c++) {
+        for (int64_t v = 0; v < vectors; v += LANES) {
+            taps_in(t, t->from + c * t->channel + v * t->feature, dn_least(LANES, t->features - v),
+                    t->to + c * COLUMNS + v);
         }
     }
 }

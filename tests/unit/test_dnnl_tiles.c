@@ -357,6 +357,37 @@ Test(dnnl_tiles, winograd_of_weights_of_the_call_is_kept)
     empty(&p);
 }
 
+/* One block of Winograd tiles, and more: what a call asks for beside the heads of its blocks is
+ * what the library says that it asks for, and it may fail. */
+Test(dnnl_tiles, winograd_scratch_is_counted)
+{
+    if (!dnnl_begin_narrow(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    for (int64_t i = 0; i < 2; i++) {
+        const conv_case c = {2,      1,      16,     150,    1,     {9 + 90 * i, 31},
+                             {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+        st_library_memory told;
+        problem p;
+        f.threads = 1;
+        conv(&p, STATOR_F32, STATOR_F32, &c, 0, 0);
+        fill(&p);
+        fail_allocations(&p);
+        api->close(lib);
+        open_with(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST | DNNL_VECTORS_32);
+        void *op = create(&p, "a convolution with scratch");
+        const uint64_t before = mem.live_bytes;
+        call(&p, op);
+        lib->memory(lib->self, op, &told);
+        const uint64_t taken = mem.live_bytes - before;
+        cr_assert(taken >= told.scratch_bytes && taken <= told.scratch_bytes + 512,
+                  "%llu bytes, not %llu", (unsigned long long)taken,
+                  (unsigned long long)told.scratch_bytes);
+        lib->destroy(lib->self, op);
+        empty(&p);
+    }
+}
+
 /* One block of Winograd tiles, whose panels the threads share, and more of them. */
 Test(dnnl_tiles, winograd_has_the_same_bits_on_any_threads)
 {

@@ -16,8 +16,8 @@
 #define TRIALS_MAX (DN_CANDIDATES_MAX + 2u)
 #define MACS_MAX                                                                                   \
     ((int64_t)1 << 28) /* multiply-adds of a run: larger problems are measured in part */
-#define TIMES_FREE 4   /* so many times as much where weights are transformed in each call */
 #define ROWS_MIN 64
+#define PIXELS_MIN 512 /* transforming weights takes as long as about 50 direct pixels do */
 #define SUMMED_MIN 256 /* products of a sum: fewer leave the loops of a kernel too short */
 #define RUNS_MIN 2u
 #define RUNS_MAX 8u
@@ -318,18 +318,21 @@ static int64_t macs_of(const dn_op *op, const dn_sizes *s)
     return macs;
 }
 
-/* Multiply-adds that are measured at most. What a call does to the weights for Winograd's algorithm
- * is a larger share of less. */
-static int64_t macs_max(const dn_op *op, const dn_sizes *s)
+static bool is_large(const dn_op *op, int64_t macs)
 {
-    const bool is_transformed =
-        !op->has_constant && dn_tiles_has_winograd(op) && dn_may_be_winograd(op, s);
-    return is_transformed ? TIMES_FREE * MACS_MAX : MACS_MAX;
+    return macs > MACS_MAX && !(op->lib->flags & DNNL_TUNE_ALL);
 }
 
-static bool is_large(const dn_op *op, const dn_sizes *s)
+/* Images of a part, at least: enough that what each call does to weights for Winograd's algorithm
+ * counts as little as in the whole. */
+static int64_t images_min(const dn_op *op, const dn_sizes *s)
 {
-    return macs_of(op, s) > macs_max(op, s) && !(op->lib->flags & DNNL_TUNE_ALL);
+    if (op->has_constant || !dn_tiles_has_winograd(op) || !dn_may_be_winograd(op, s)) {
+        return 1;
+    }
+    const int64_t pixels = s->out_size[0] * s->out_size[1];
+    const int64_t images = (PIXELS_MIN + pixels - 1) / pixels;
+    return images < s->images ? images : s->images;
 }
 
 /* The sizes of a part of a large contraction that is enough to tell which way is the fastest: some
@@ -338,12 +341,15 @@ static bool is_large(const dn_op *op, const dn_sizes *s)
 static dn_sizes part_of(const dn_op *op, const dn_sizes *s)
 {
     dn_sizes part = *s;
-    if (!is_large(op, s)) {
+    const int64_t macs = macs_of(op, s);
+    if (!is_large(op, macs)) {
         return part;
     }
-    const int64_t times = macs_of(op, s) / macs_max(op, s) + 1;
+    const int64_t times = macs / MACS_MAX + 1;
     if (op->contraction.kind == ST_CONTRACTION_CONV) {
+        const int64_t least = images_min(op, s);
         part.images = (s->images + times - 1) / times;
+        part.images = part.images < least ? least : part.images;
     } else if (s->x.stride[0] == 1 && s->y.stride[1] == 1 && s->k > SUMMED_MIN) {
         part.k = s->k / times > SUMMED_MIN ? s->k / times : SUMMED_MIN;
     } else if (s->m / times >= ROWS_MIN) {
@@ -460,7 +466,7 @@ dn_candidate dn_tune(dn_op *op, const dn_sizes *sizes, const dn_candidate *guess
     }
     const dn_sizes part = part_of(op, sizes);
     tuning t = {.op = op, .sizes = &part, .times = is_thorough ? TIMES_ALL : 1u};
-    t.is_large = is_large(op, sizes);
+    t.is_large = is_large(op, macs_of(op, sizes));
     collect(&t, guessed, may_win && !has_kin);
     if (t.n > 1) {
         measure(&t);

@@ -115,6 +115,7 @@ void dn_wino_out_256(const float *from, int64_t step, int64_t lines, int64_t n, 
 
 #define TAPS 3
 #define WINDOW (TAPS * TAPS)
+#define CHANNELS_AHEAD 8 /* whose taps are asked for */
 /* What the polynomial of the taps is divided by at 0, A and B. */
 #define BY_0 (1.0F / (A2 * B2))
 #define BY_A (0.5F / (A2 * (A2 - B2)))
@@ -213,6 +214,15 @@ INLINE void taps_in(const dn_wino_taps *t, const float *from, int64_t n, float *
     }
 }
 
+/* Windows of features, or of channels, lie far apart: processors ask ahead for few such rows. */
+INLINE void ask_for_taps(const dn_wino_taps *t, int64_t channel)
+{
+    const int64_t n = channel < t->channels ? dn_least(COLUMNS, t->features) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        _mm_prefetch((const char *)(t->from + channel * t->channel + i * t->feature), _MM_HINT_T0);
+    }
+}
+
 void dn_wino_taps_256(const dn_wino_taps *t)
 {
     const int64_t used = t->channels * COLUMNS;
@@ -222,6 +232,7 @@ void dn_wino_taps_256(const dn_wino_taps *t)
         memset(t->to + u * t->step + first, 0, (size_t)(t->step - first) * sizeof *t->to);
     }
     for (int64_t c = 0; c < t->channels; c++) {
+        ask_for_taps(t, c + CHANNELS_AHEAD);
         for (int64_t v = 0; v < vectors; v += LANES) {
             taps_in(t, t->from + c * t->channel + v * t->feature, dn_least(LANES, t->features - v),
                     t->to + c * COLUMNS + v);

@@ -188,27 +188,67 @@ Test(dnnl_gradients, kernels_of_our_own_with_vectors_of_32_bytes)
     check_few();
 }
 
+/* Tiles that reach over the edges, rests of panels and channels, blocks of several images and of
+ * some lines. */
+static const conv_case winograd_cases[] = {
+    {2, 1, 16, 32, 1, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 3, 9, 20, 1, {9, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 1, 24, 33, 1, {30, 23}, {3, 3}, {1, 1}, {1, 1}, {2, 0}, {0, 2}},
+    {2, 5, 70, 24, 1, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 2, 8, 8, 1, {60, 61}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+    {2, 1, 12, 16, 1, {3, 70}, {3, 3}, {1, 1}, {1, 1}, {2, 2}, {2, 2}}};
+#define WINOGRAD_CASES (sizeof winograd_cases / sizeof winograd_cases[0])
+
+Test(dnnl_gradients, winograd)
+{
+    if (!dnnl_begin_narrow(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    for (size_t i = 0; i < 3 * WINOGRAD_CASES; i++) {
+        problem p;
+        f.threads = 1 + (int32_t)(i % 3);
+        conv_weight_grad(&p, STATOR_F32, &winograd_cases[i / 3], 1, 1);
+        fill(&p);
+        run_as(&p, "a gradient by Winograd", 40, "gradient, winograd");
+    }
+}
+
+static void check_threads(const conv_case *c)
+{
+    problem p;
+    conv_weight_grad(&p, STATOR_F32, c, 1, 1);
+    fill(&p);
+    void *op = create(&p, "threads");
+    f.threads = 1;
+    call(&p, op);
+    const size_t size = (size_t)p.elements[OUT] * sizeof(float);
+    float *alone = st_alloc(&f.mem, size, 64);
+    memcpy(alone, p.buffers[OUT], size);
+    f.threads = 3;
+    call(&p, op);
+    cr_assert_eq(memcmp(alone, p.buffers[OUT], size), 0, "%lld channels", (long long)c->channels);
+    st_free(&f.mem, alone);
+    lib->destroy(lib->self, op);
+    empty(&p);
+}
+
 /* Threads divide tiles, or parts of the window and shares of the images: each weight is summed in
  * one order. */
 Test(dnnl_gradients, bits_do_not_depend_on_threads)
 {
     static const uint32_t of[] = {0, 11, 15, 16, 25, 26, 27, 30, 31, 32, 36};
     for (uint32_t i = 0; i < sizeof of / sizeof of[0]; i++) {
-        problem p;
-        conv_weight_grad(&p, STATOR_F32, &own[of[i]], 1, 1);
-        fill(&p);
-        void *op = create(&p, "threads");
-        f.threads = 1;
-        call(&p, op);
-        const size_t size = (size_t)p.elements[OUT] * sizeof(float);
-        float *alone = st_alloc(&f.mem, size, 64);
-        memcpy(alone, p.buffers[OUT], size);
-        f.threads = 3;
-        call(&p, op);
-        cr_assert_eq(memcmp(alone, p.buffers[OUT], size), 0, "gradient %u", of[i]);
-        st_free(&f.mem, alone);
-        lib->destroy(lib->self, op);
-        empty(&p);
+        check_threads(&own[of[i]]);
+    }
+}
+
+Test(dnnl_gradients, bits_by_winograd_do_not_depend_on_threads)
+{
+    if (!dnnl_begin_narrow(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    for (size_t i = 0; i < WINOGRAD_CASES; i++) {
+        check_threads(&winograd_cases[i]);
     }
 }
 

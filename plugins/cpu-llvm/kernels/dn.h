@@ -459,12 +459,13 @@ stator_status dn_planes_run(const dn_op *op, const dn_sizes *sizes, void *const 
 /* ---- dn_gradient.c ---- */
 
 /* Fills the name and what a trial needs when the sizes are for dn_gradient_run. */
-bool dn_gradient_describe(const dn_op *op, const dn_sizes *sizes, dn_desc *out);
+bool dn_gradient_describe(const dn_op *op, const dn_sizes *sizes, uint32_t is_winograd,
+                          dn_desc *out);
 /* Bytes that a call of these sizes needs. */
-uint64_t dn_gradient_scratch(const dn_op *op, const dn_sizes *sizes);
+uint64_t dn_gradient_scratch(const dn_op *op, const dn_sizes *sizes, uint32_t is_winograd);
 /* A call of a plan of that kind. */
-stator_status dn_gradient_run(const dn_op *op, const dn_sizes *sizes, void *const at[DN_ROLES],
-                              stator_ctx *ctx, stator_diag **err);
+stator_status dn_gradient_run(const dn_op *op, const dn_plan *plan, const dn_sizes *sizes,
+                              void *const at[DN_ROLES], stator_ctx *ctx, stator_diag **err);
 
 /* ---- dn_attention.c ---- */
 

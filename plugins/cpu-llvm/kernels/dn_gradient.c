@@ -484,13 +484,16 @@ static bool is_depthwise(const st_contraction *contraction, const dn_sizes *s)
     return contraction->groups == s->channels && s->channels > 1;
 }
 
-stator_status dn_gradient_run(const dn_op *op, const dn_sizes *s, void *const at[DN_ROLES],
-                              stator_ctx *ctx, stator_diag **err)
+stator_status dn_gradient_run(const dn_op *op, const dn_plan *plan, const dn_sizes *s,
+                              void *const at[DN_ROLES], stator_ctx *ctx, stator_diag **err)
 {
     dn_gradient d;
     tiles t;
     gradient_init(&d, op, s);
     d.at = at;
+    if (plan->desc.how.is_winograd) {
+        return dn_wino_gradient_run(&d, ctx, err);
+    }
     if (is_depthwise(&op->contraction, s)) {
         return dn_gradient_depthwise_run(&d, ctx, err);
     }
@@ -503,11 +506,14 @@ stator_status dn_gradient_run(const dn_op *op, const dn_sizes *s, void *const at
     return STATOR_OK;
 }
 
-uint64_t dn_gradient_scratch(const dn_op *op, const dn_sizes *s)
+uint64_t dn_gradient_scratch(const dn_op *op, const dn_sizes *s, uint32_t is_winograd)
 {
     dn_gradient d;
     tiles t;
     gradient_init(&d, op, s);
+    if (is_winograd) {
+        return dn_wino_gradient_scratch(&d);
+    }
     if (is_depthwise(&op->contraction, s)) {
         return dn_gradient_depthwise_scratch(&d);
     }
@@ -550,16 +556,18 @@ static bool is_taken(const dn_op *op, const dn_sizes *s, int64_t lanes)
            is_small(contraction, s);
 }
 
-bool dn_gradient_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)
+bool dn_gradient_describe(const dn_op *op, const dn_sizes *s, uint32_t is_winograd, dn_desc *out)
 {
     const dn_gradient_isa *isa = isa_of(op->lib);
     memset(out, 0, sizeof *out);
     if (isa == NULL || !is_taken(op, s, isa->lanes) ||
-        dn_gradient_scratch(op, s) > (uint64_t)SCRATCH_MAX) {
+        (is_winograd && !dn_wino_gradient_takes(op, s)) ||
+        dn_gradient_scratch(op, s, is_winograd) > (uint64_t)SCRATCH_MAX) {
         return false;
     }
-    out->name = "gradient";
+    out->name = is_winograd ? "gradient, winograd" : "gradient";
     out->class_ = DN_GOOD;
     out->how.is_gradient = 1;
+    out->how.is_winograd = is_winograd;
     return dn_note_operands(op, s, s->features, out);
 }

@@ -114,4 +114,11 @@ dn_gradient_range dn_gradient_lines_of(const dn_gradient *d, uint32_t axis, dn_g
 uint64_t dn_gradient_depthwise_scratch(const dn_gradient *d);
 stator_status dn_gradient_depthwise_run(const dn_gradient *d, stator_ctx *ctx, stator_diag **err);
 
+/* ---- tiles/dn_wino_gradient.c ---- */
+
+/* The sizes are for dn_wino_gradient_run. */
+bool dn_wino_gradient_takes(const dn_op *op, const dn_sizes *sizes);
+uint64_t dn_wino_gradient_scratch(const dn_gradient *d);
+stator_status dn_wino_gradient_run(const dn_gradient *d, stator_ctx *ctx, stator_diag **err);
+
 #endif

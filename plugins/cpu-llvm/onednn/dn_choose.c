@@ -86,7 +86,7 @@ uint32_t dn_describe_any(const dn_op *op, const dn_sizes *s, const dn_candidate 
         return dn_product_describe(op, s, out) ? out->class_ : (uint32_t)DN_NO;
     }
     if (how->is_gradient) {
-        return dn_gradient_describe(op, s, out) ? out->class_ : (uint32_t)DN_NO;
+        return dn_gradient_describe(op, s, how->is_winograd, out) ? out->class_ : (uint32_t)DN_NO;
     }
     if (!how->is_tiles) {
         return dn_describe(op, s, how, out);
@@ -120,7 +120,7 @@ uint32_t dn_best_class(const dn_op *op, const dn_sizes *s)
         return op->has_constant && dn_quant_describe(op, s, &own) ? DN_GOOD : DN_NO;
     }
     if (dn_tiles_describe(op, s, 0, &own) || dn_planes_describe(op, s, &own) ||
-        dn_gradient_describe(op, s, &own) || dn_product_describe(op, s, &own)) {
+        dn_gradient_describe(op, s, 0, &own) || dn_product_describe(op, s, &own)) {
         return DN_GOOD;
     }
     if (has_slow_rows(&op->contraction)) {
@@ -232,8 +232,9 @@ static bool is_product_first(const dn_op *op, const dn_sizes *s)
 static void guess(dn_op *op, const dn_sizes *s, dn_desc *out)
 {
     const uint32_t is_winograd = (op->lib->flags & DNNL_WINOGRAD_FIRST) != 0;
-    if ((is_winograd && dn_tiles_describe(op, s, 1, out)) || dn_planes_describe(op, s, out) ||
-        dn_gradient_describe(op, s, out) ||
+    if ((is_winograd &&
+         (dn_tiles_describe(op, s, 1, out) || dn_gradient_describe(op, s, 1, out))) ||
+        dn_planes_describe(op, s, out) || dn_gradient_describe(op, s, 0, out) ||
         (is_product_first(op, s) && dn_product_describe(op, s, out)) ||
         (are_tiles_first(op, s) && dn_tiles_describe(op, s, 0, out))) {
         return;

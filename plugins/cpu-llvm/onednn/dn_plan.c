@@ -162,12 +162,12 @@ stator_status dn_plan_own(dn_op *op, const dn_sizes *key, const dn_desc *desc, d
     (*out)->desc = *desc;
     (*out)->is_packed = op->has_constant && !desc->how.is_planes;
     dn_simplify(&op->contraction, &simple);
-    (*out)->scratch_bytes = desc->how.is_tiles
-                                ? dn_tiles_scratch(op, &simple, desc->how.is_winograd)
-                            : desc->how.is_planes   ? dn_planes_scratch(op, key)
-                            : desc->how.is_gradient ? dn_gradient_scratch(op, key)
-                            : desc->how.is_product  ? dn_product_scratch(op, &simple)
-                                                    : 0;
+    (*out)->scratch_bytes =
+        desc->how.is_tiles      ? dn_tiles_scratch(op, &simple, desc->how.is_winograd)
+        : desc->how.is_planes   ? dn_planes_scratch(op, key)
+        : desc->how.is_gradient ? dn_gradient_scratch(op, key, desc->how.is_winograd)
+        : desc->how.is_product  ? dn_product_scratch(op, &simple)
+                                : 0;
     return STATOR_OK;
 }
 

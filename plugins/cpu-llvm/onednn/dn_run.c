@@ -226,7 +226,7 @@ static stator_status run_plan(dn_op *op, const dn_sizes *s, void *const given[DN
     } else if (plan->kind == DN_PLAN_PLANES) {
         status = dn_planes_run(op, s, at, ctx, err);
     } else if (plan->kind == DN_PLAN_GRADIENT) {
-        status = dn_gradient_run(op, s, at, ctx, err);
+        status = dn_gradient_run(op, plan, s, at, ctx, err);
     } else if (plan->kind == DN_PLAN_PRODUCT) {
         status = dn_product_run(op, s, at, ctx, err);
     } else if (plan->kind == DN_PLAN_PRIMITIVE) {

@@ -154,6 +154,7 @@ static void collect(tuning *t, const dn_candidate *guessed, bool with_winograd)
     const dn_candidate tiles = {.is_tiles = 1};
     const dn_candidate planes = {.is_planes = 1};
     const dn_candidate gradient = {.is_gradient = 1};
+    const dn_candidate wino_gradient = {.is_gradient = 1, .is_winograd = 1};
     const dn_candidate product = {.is_product = 1};
     add(t, guessed);
     const bool is_open = has_rivals(t, guessed);
@@ -163,6 +164,7 @@ static void collect(tuning *t, const dn_candidate *guessed, bool with_winograd)
     }
     add(t, &planes);
     add(t, &gradient);
+    add(t, &wino_gradient);
     if (with_winograd) {
         add(t, &winograd);
     }
@@ -203,7 +205,7 @@ static stator_status call(tuning *t, trial *c)
     case DN_PLAN_PRODUCT:
         return dn_product_run(t->op, t->sizes, at, ctx, NULL);
     case DN_PLAN_GRADIENT:
-        return dn_gradient_run(t->op, t->sizes, at, ctx, NULL);
+        return dn_gradient_run(t->op, c->plan, t->sizes, at, ctx, NULL);
     default:
         return dn_slot_run(t->op, c->plan, c->slot, at, NULL);
     }

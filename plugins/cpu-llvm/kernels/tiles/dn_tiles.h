@@ -213,6 +213,19 @@ void dn_wino_in_256(const float *x, int64_t line, int64_t groups, int64_t step, 
 void dn_wino_out_256(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
                      float *to);
 void dn_wino_taps_256(const dn_wino_taps *t);
+
+/* 4 x 4 pixels of up to 16 features of what arrived at the output, to 36 places of 16, with zeros
+ * behind the features. */
+typedef struct dn_wino_gradient_tile {
+    const float *from;
+    int64_t line, pixel; /* floats from line to line, and from pixel to pixel */
+    int64_t features;
+    float *to;
+    int64_t step; /* floats from place to place */
+} dn_wino_gradient_tile;
+void dn_wino_gradient_in_256(const dn_wino_gradient_tile *s);
+/* 36 vectors of sums, `step` floats apart, to those of the nine taps. */
+void dn_wino_gradient_out_256(const float *sums, int64_t step, float *to);
 void dn_wino_words_in_256(const float *x, int64_t line, int64_t groups, int64_t step, float *to);
 void dn_wino_words_out_256(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
                            float *to);

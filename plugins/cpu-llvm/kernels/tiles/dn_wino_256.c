@@ -240,6 +240,96 @@ void dn_wino_taps_256(const dn_wino_taps *t)
     }
 }
 
+/* ---- F(4,3) the other way round, of gradients to weights ---- */
+
+/* Four numbers, `step` vectors apart, at six of the points. */
+INLINE void gradient_at_points(const __m256 *y, const int step, __m256 *to, const int to_step)
+{
+    const __m256 even_a = _mm256_fmadd_ps(_mm256_set1_ps(A2), y[2 * step], y[0]);
+    const __m256 even_b = _mm256_fmadd_ps(_mm256_set1_ps(B2), y[2 * step], y[0]);
+    const __m256 odd_a = _mm256_fmadd_ps(_mm256_set1_ps(A2), y[3 * step], y[step]);
+    const __m256 odd_b = _mm256_fmadd_ps(_mm256_set1_ps(B2), y[3 * step], y[step]);
+    const __m256 a = _mm256_set1_ps(POINT_A);
+    const __m256 b = _mm256_set1_ps(POINT_B);
+    to[0] = y[0];
+    to[to_step] = _mm256_fmadd_ps(a, odd_a, even_a);
+    to[2 * to_step] = _mm256_fnmadd_ps(a, odd_a, even_a);
+    to[3 * to_step] = _mm256_fmadd_ps(b, odd_b, even_b);
+    to[4 * to_step] = _mm256_fnmadd_ps(b, odd_b, even_b);
+    to[5 * to_step] = y[3 * step];
+}
+
+/* Six of the points, `step` vectors apart, to three taps. */
+INLINE void taps_of_points(const __m256 *m, const int step, __m256 *to, const int to_step)
+{
+    const __m256 by_a = _mm256_set1_ps(BY_A);
+    const __m256 by_b = _mm256_set1_ps(BY_B);
+    const __m256 even_a = _mm256_mul_ps(by_a, _mm256_add_ps(m[step], m[2 * step]));
+    const __m256 even_b = _mm256_mul_ps(by_b, _mm256_add_ps(m[3 * step], m[4 * step]));
+    const __m256 odd_a = _mm256_mul_ps(by_a, _mm256_sub_ps(m[step], m[2 * step]));
+    const __m256 odd_b = _mm256_mul_ps(by_b, _mm256_sub_ps(m[3 * step], m[4 * step]));
+    to[0] = _mm256_fmadd_ps(_mm256_set1_ps(BY_0), m[0], _mm256_add_ps(even_a, even_b));
+    to[to_step] = _mm256_fmadd_ps(_mm256_set1_ps(POINT_A), odd_a,
+                                  _mm256_mul_ps(_mm256_set1_ps(POINT_B), odd_b));
+    to[2 * to_step] = _mm256_fmadd_ps(_mm256_set1_ps(A2), even_a,
+                                      _mm256_fmadd_ps(_mm256_set1_ps(B2), even_b, m[5 * step]));
+}
+
+/* 8 features, or the `left` ones, a constant where it is 8. */
+INLINE void gradient_in(const dn_wino_gradient_tile *s, int64_t feature, const int64_t left)
+{
+    __m256 y[TILE];
+    __m256 half[EDGE][TILE];
+    const uint32_t mask = mask_of(left);
+    for (int j = 0; j < TILE; j++) {
+#pragma GCC unroll 4
+        for (int i = 0; i < TILE; i++) {
+            y[i] = load_lanes(s->from + i * s->line + j * s->pixel + feature, mask);
+        }
+        gradient_at_points(y, 1, &half[0][j], TILE);
+    }
+    for (int i = 0; i < EDGE; i++) {
+        __m256 line[EDGE];
+        gradient_at_points(half[i], 1, line, 1);
+#pragma GCC unroll 6
+        for (int j = 0; j < EDGE; j++) {
+            _mm256_store_ps(s->to + (i * EDGE + j) * s->step + feature, line[j]);
+        }
+    }
+}
+
+void dn_wino_gradient_in_256(const dn_wino_gradient_tile *s)
+{
+    for (int64_t v = 0; v < COLUMNS; v += LANES) {
+        const int64_t left = s->features - v;
+        if (left >= LANES) {
+            gradient_in(s, v, LANES);
+        } else {
+            gradient_in(s, v, left > 0 ? left : 0);
+        }
+    }
+}
+
+void dn_wino_gradient_out_256(const float *sums, int64_t step, float *to)
+{
+    __m256 half[TAPS][EDGE];
+    for (int j = 0; j < EDGE; j++) {
+        __m256 m[EDGE];
+#pragma GCC unroll 6
+        for (int i = 0; i < EDGE; i++) {
+            m[i] = _mm256_load_ps(sums + (i * EDGE + j) * step);
+        }
+        taps_of_points(m, 1, &half[0][j], EDGE);
+    }
+    for (int i = 0; i < TAPS; i++) {
+        __m256 line[TAPS];
+        taps_of_points(half[i], 1, line, 1);
+        for (int j = 0; j < TAPS; j++) {
+            _mm256_storeu_ps(to + (i * TAPS + j) * LANES, line[j]);
+        }
+    }
+}
+
 /* ---- F(2,3), of words ---- */
 
 #define WORDS_EDGE 4

@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-#define STRIPS_MAX 24                  /* panels of x in a block */
+#define BLOCK_PANELS 24                /* panels of x in a block */
 #define CHUNK_BYTES ((int64_t)8 << 20) /* of the panels of y: a part of the last cache */
 #define SUMS_BYTES ((int64_t)3 << 19)  /* of a block's sums in scratch */
 #define PANEL_MAX ((int64_t)16 << 20)  /* bytes of a panel of y, at most */
@@ -34,16 +34,16 @@ typedef struct product {
     dn_sizes s;
     void *const *at;
     const dn_product_isa *isa;
-    const dn_tiles_isa *tiles; /* whose `finish` makes output of sums */
-    int64_t depths;            /* parts of the sum */
-    int64_t strips, panels;    /* of x, and of y */
-    int64_t blocks, parts;     /* ranges of strips, and of a chunk's panels, that are a task */
-    int64_t chunks;            /* ranges of panels that are in memory at a time */
-    int64_t chunk_panels;      /* of a chunk, at most */
-    int64_t strip_floats;      /* of a block's panels of x */
-    int64_t sums_floats;       /* of a task's sums */
-    int64_t first, n;          /* panels of this chunk */
-    float *y;                  /* its panels, [panel][k][columns] */
+    const dn_tiles_isa *tiles;  /* whose `finish` makes output of sums */
+    int64_t depths;             /* parts of the sum */
+    int64_t row_panels, panels; /* of x, and of y */
+    int64_t blocks, parts;      /* ranges of panels of x, and of a chunk's panels of y, in tasks */
+    int64_t chunks;             /* ranges of panels that are in memory at a time */
+    int64_t chunk_panels;       /* of a chunk, at most */
+    int64_t x_floats;           /* of a block's panels of x */
+    int64_t sums_floats;        /* of a task's sums */
+    int64_t first, n;           /* panels of this chunk */
+    float *y;                   /* its panels, [panel][k][columns] */
     _Atomic bool has_failed;
 } product;
 
@@ -72,24 +72,24 @@ static void product_init(product *p, const dn_op *op, const dn_sizes *s)
     const int64_t size = (int64_t)sizeof(float);
     const int64_t threads = s->threads;
     p->depths = dn_parts(s->k, isa->depth);
-    p->strips = dn_parts(s->m, isa->rows);
+    p->row_panels = dn_parts(s->m, isa->rows);
     p->panels = dn_parts(s->n, isa->columns);
-    p->blocks = dn_parts(dn_parts(p->strips, STRIPS_MAX), threads) * threads;
-    p->blocks = dn_least(p->blocks, p->strips);
-    const int64_t block_strips = dn_parts(p->strips, p->blocks);
+    p->blocks = dn_parts(dn_parts(p->row_panels, BLOCK_PANELS), threads) * threads;
+    p->blocks = dn_least(p->blocks, p->row_panels);
+    const int64_t block_panels = dn_parts(p->row_panels, p->blocks);
     const int64_t held = dn_least(CHUNK_BYTES / (s->k * isa->columns * size),
-                                  SUMS_BYTES / (block_strips * isa->rows * isa->columns * size));
+                                  SUMS_BYTES / (block_panels * isa->rows * isa->columns * size));
     p->chunks = dn_parts(p->panels, held < 1 ? 1 : held);
     p->chunk_panels = dn_parts(p->panels, p->chunks);
     p->parts = dn_least(dn_parts(threads, p->blocks), p->chunk_panels);
-    p->strip_floats = dn_parts(s->k, p->depths) * isa->rows * block_strips + isa->columns;
-    p->sums_floats = block_strips * isa->rows * isa->columns *
+    p->x_floats = dn_parts(s->k, p->depths) * isa->rows * block_panels + isa->columns;
+    p->sums_floats = block_panels * isa->rows * isa->columns *
                      (p->depths > 1 ? dn_parts(p->chunk_panels, p->parts) : 1);
 }
 
 static uint64_t task_bytes(const product *p)
 {
-    return (uint64_t)(p->strip_floats + p->sums_floats) * sizeof(float);
+    return (uint64_t)(p->x_floats + p->sums_floats) * sizeof(float);
 }
 
 static uint64_t panels_bytes(const product *p)
@@ -99,7 +99,7 @@ static uint64_t panels_bytes(const product *p)
 
 /* ---- panels ---- */
 
-static void pack_panels(void *self, int64_t begin, int64_t end)
+static void pack_y(void *self, int64_t begin, int64_t end)
 {
     const product *p = self;
     const dn_sizes *s = &p->s;
@@ -115,22 +115,22 @@ static void pack_panels(void *self, int64_t begin, int64_t end)
     }
 }
 
-/* A task: strips and panels (of the chunk) from begin to end - 1. */
+/* A task: panels of x and (of the chunk) of y, from the first to the end - 1. */
 typedef struct task {
     const product *p;
-    int64_t strip, strips_end;
+    int64_t row_panel, row_panels_end;
     int64_t panel, panels_end;
     int64_t place, places; /* the part of the sum */
     float *x, *sums;
 } task;
 
-static void pack_strips(const task *t)
+static void pack_x(const task *t)
 {
     const product *p = t->p;
     const dn_sizes *s = &p->s;
     const int64_t rows = p->isa->rows;
     float *to = t->x;
-    for (int64_t i = t->strip; i < t->strips_end; i++, to += rows * t->places) {
+    for (int64_t i = t->row_panel; i < t->row_panels_end; i++, to += rows * t->places) {
         const dn_product_pack pack = {.from = (const float *)p->at[DN_X] +
                                               i * rows * s->x.stride[0] + t->place * s->x.stride[1],
                                       .place_step = s->x.stride[1],
@@ -152,8 +152,8 @@ static uint16_t mask_of(const product *p, int64_t left)
 static void finish(const task *t, int64_t panel, const float *sums)
 {
     const product *p = t->p;
-    const int64_t row = t->strip * p->isa->rows;
-    const int64_t rows = dn_least(t->strips_end * p->isa->rows, p->s.m) - row;
+    const int64_t row = t->row_panel * p->isa->rows;
+    const int64_t rows = dn_least(t->row_panels_end * p->isa->rows, p->s.m) - row;
     const int64_t column = (p->first + panel) * p->isa->columns;
     const dn_finish f = {
         .contraction = &p->op->contraction,
@@ -168,7 +168,7 @@ static void finish(const task *t, int64_t panel, const float *sums)
     p->tiles->finish(&f);
 }
 
-/* All strips by one panel, of which the first tiles ask for the next one. */
+/* All rows of the task by one panel, of which the first tiles ask for the next one. */
 static void run_panel(const task *t, int64_t panel, float *sums)
 {
     const dn_product_isa *isa = t->p->isa;
@@ -177,7 +177,7 @@ static void run_panel(const task *t, int64_t panel, float *sums)
     const int64_t asking =
         panel + 1 < t->panels_end ? DN_PRODUCT_ASK * isa->columns / LINE_FLOATS : 0;
     const float *y = t->p->y + panel * panel_floats + t->place * isa->columns;
-    for (int64_t i = 0; i < t->strips_end - t->strip; i++) {
+    for (int64_t i = 0; i < t->row_panels_end - t->row_panel; i++) {
         const dn_product_tile tile = {.x = t->x + i * isa->rows * t->places,
                                       .y = y,
                                       .n = t->places,
@@ -191,11 +191,11 @@ static void run_panel(const task *t, int64_t panel, float *sums)
 static void run_task(task *t)
 {
     const product *p = t->p;
-    const int64_t panel_sums = (t->strips_end - t->strip) * p->isa->rows * p->isa->columns;
+    const int64_t panel_sums = (t->row_panels_end - t->row_panel) * p->isa->rows * p->isa->columns;
     for (int64_t d = 0; d < p->depths; d++) {
         t->place = begin_of(p->s.k, d, p->depths);
         t->places = begin_of(p->s.k, d + 1, p->depths) - t->place;
-        pack_strips(t);
+        pack_x(t);
         float *sums = t->sums;
         for (int64_t i = t->panel; i < t->panels_end; i++) {
             run_panel(t, i, sums);
@@ -220,8 +220,8 @@ static void run_tasks(void *self, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) {
         const int64_t block = i / p->parts;
         const int64_t part = i % p->parts;
-        t.strip = begin_of(p->strips, block, p->blocks);
-        t.strips_end = begin_of(p->strips, block + 1, p->blocks);
+        t.row_panel = begin_of(p->row_panels, block, p->blocks);
+        t.row_panels_end = begin_of(p->row_panels, block + 1, p->blocks);
         t.panel = begin_of(p->n, part, p->parts);
         t.panels_end = begin_of(p->n, part + 1, p->parts);
         run_task(&t);
@@ -249,7 +249,7 @@ stator_status dn_product_run(const dn_op *op, const dn_sizes *sizes, void *const
     for (int64_t i = 0; i < p.chunks && !p.has_failed; i++) {
         p.first = begin_of(p.panels, i, p.chunks);
         p.n = begin_of(p.panels, i + 1, p.chunks) - p.first;
-        dn_parallel(host, ctx, p.n, PANELS_A_RANGE, pack_panels, &p);
+        dn_parallel(host, ctx, p.n, PANELS_A_RANGE, pack_y, &p);
         dn_parallel(host, ctx, tasks, 1, run_tasks, &p);
     }
     dn_scratch_give(lib, panels);
@@ -265,6 +265,13 @@ uint64_t dn_product_scratch(const dn_op *op, const dn_sizes *s)
 
 /* ---- which ---- */
 
+/* `finish` of 64-byte vectors has no gelu. */
+static bool has_epilogue(const dn_lib *lib, const st_contraction *contraction)
+{
+    return dn_tiles_has_epilogue(contraction) &&
+           (dn_vector_bytes(lib) != 64 || !(dn_epilogue_kinds(contraction) & DN_KIND(GELU_ERF)));
+}
+
 static bool has_side_by_side(const dn_operand *o)
 {
     return o->stride[0] == 1 || o->stride[1] == 1;
@@ -276,7 +283,7 @@ static bool is_taken(const dn_op *op, const dn_sizes *s, const dn_product_isa *i
     return contraction->kind == ST_CONTRACTION_GEMM && contraction->x.dtype == STATOR_F32 &&
            contraction->y.dtype == STATOR_F32 && contraction->out.dtype == STATOR_F32 &&
            !op->has_constant && !contraction->weights.is_scaled && !s->is_bare &&
-           dn_tiles_has_epilogue(contraction) && s->n_batch == 0 && s->m >= ROWS_MIN &&
+           has_epilogue(op->lib, contraction) && s->n_batch == 0 && s->m >= ROWS_MIN &&
            s->n >= COLUMNS_MIN && s->k >= DEPTH_MIN && s->m < EXTENT_MAX && s->n < EXTENT_MAX &&
            s->k * isa->columns * (int64_t)sizeof(float) <= PANEL_MAX && has_side_by_side(&s->x) &&
            has_side_by_side(&s->y) && s->out.stride[1] == 1;

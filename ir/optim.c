@@ -90,15 +90,16 @@ static const char *entry_of(const char *list, const char *name)
 
 /* ---- ranges ---- */
 
-/* Is the number in "[low, high)"? A parenthesis excludes its bound. */
+/* Is the number in "[low, high)"? A parenthesis excludes its bound, and what f32 rounds to it. */
 static bool is_in_range(const char *range, double number)
 {
     const char *low_end = NULL, *high_end = NULL;
     double low = 0, high = 0;
+    const double rounded = st_fits_f32(number) ? (double)(float)number : number;
     return st_parse_number(range + 1, &low, &low_end) &&
            st_parse_number(low_end + 2, &high, &high_end) &&
-           (*range == '(' ? number > low : number >= low) &&
-           (*high_end == ')' ? number < high : number <= high);
+           (*range == '(' ? number > low && rounded > low : number >= low) &&
+           (*high_end == ')' ? number < high && rounded < high : number <= high);
 }
 
 static bool are_in_range(const char *range, const double *numbers, uint32_t n)

@@ -156,7 +156,7 @@ typedef struct stator_train_options {
     const char *loss;      /* a loss of the table, or an output of a float dtype, whose sum is it;
                             * NULL with a teacher: none but the teacher's */
     const char *output;    /* what a loss of the table compares with the target: an output, or a
-                            * value inside, by name. NULL: the first output. Is NULL where
+                            * value inside, by name. NULL: the first output. It is NULL where
                             * `loss` is an output of the model and there is no teacher */
     const char *optimizer; /* NULL: none, the model computes its loss alone */
     const char *schedule;  /* NULL: "constant" */

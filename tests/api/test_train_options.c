@@ -105,6 +105,8 @@ static void expect_ranges_refused(stator_ctx *ctx, const stator_model *model)
         {"sgd", NULL, "kl_div", "temperature", "1e30", "expected a number in [1e-18, 1e18]"},
         {"sgd", NULL, "kl_div", "temperature", "1e-300", "expected a number in [1e-18, 1e18]"},
         {"sgd", NULL, "cross_entropy_probs", "label_smoothing", "1.1", "a number in [0, 1]"},
+        {"rmsprop", NULL, "mse", "alpha", "0.99999999999", "expected a number in [0, 1)"},
+        {"adam", NULL, "mse", "betas", "0.9,0.99999999999", "expected 2 numbers in [0, 1)"},
         {"sgd", NULL, "huber", "delta", "1e-300", "f32 cannot hold 1e-300: it would be 0"},
         {"sgd", NULL, "mse", "momentum", "3.5e38", "f32 cannot hold 3.5e+38: it would be inf"},
         {"sgd", NULL, "mse", "clip_norm", "1e-46", "f32 cannot hold 1e-46: it would be 0"},

@@ -90,7 +90,7 @@ typedef struct dn_candidate {
     uint32_t is_tiles;    /* dn_tiles.c does it; the others are 0, but for is_winograd */
     uint32_t is_planes;   /* dn_planes.c does it; the others are 0 */
     uint32_t is_quant;    /* dn_quant.c does it; the others are 0 */
-    uint32_t is_gradient; /* dn_gradient.c does it; the others are 0 */
+    uint32_t is_gradient; /* dn_gradient.c does it; the others are 0, but for is_winograd */
     uint32_t is_product;  /* dn_product.c does it; the others are 0 */
 } dn_candidate;
 
@@ -345,6 +345,11 @@ static inline uint32_t dn_vector_bytes(const dn_lib *lib)
      : dn_vector_bytes(lib) == 32 ? family##_256()                                                 \
                                   : NULL)
 #else
+static inline uint32_t dn_vector_bytes(const dn_lib *lib)
+{
+    (void)lib;
+    return 0;
+}
 #define DN_ISA_OF(lib, family) ((void)(lib), NULL)
 #endif
 
@@ -433,7 +438,7 @@ stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes
 void dn_tiles_pack(const dn_op *op, const dn_sizes *sizes, int is_winograd, const void *y,
                    void *dst, stator_ctx *ctx);
 
-/* Rows of the epilogue that `finish` of the op's tiles makes output by. */
+/* `finish` of the narrowest tiles of the op's dtype does the epilogue. */
 bool dn_tiles_has_epilogue(const st_contraction *contraction);
 
 /* ---- dn_product.c ---- */

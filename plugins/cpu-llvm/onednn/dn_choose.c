@@ -244,8 +244,8 @@ static void guess(dn_op *op, const dn_sizes *s, dn_desc *out)
     if (out->class_ != DN_GOOD && dn_tiles_describe(op, s, 0, &own)) {
         dn_desc_deinit(out);
         *out = own;
-    } else if (out->class_ == DN_NO) {
-        (void)dn_product_describe(op, s, out);
+    } else if (out->class_ == DN_NO && dn_product_describe(op, s, &own)) {
+        *out = own;
     }
 }
 

@@ -76,7 +76,7 @@ void dn_note_hinted(dn_op *op, const dn_sizes *sizes);
 uint32_t dn_best_class(const dn_op *op, const dn_sizes *sizes);
 /* All candidates but Winograd; their number. */
 uint32_t dn_candidates(const dn_op *op, const dn_sizes *sizes, dn_candidate all[DN_CANDIDATES_MAX]);
-/* dn_describe, or dn_tiles_describe where the candidate says so. */
+/* dn_describe, or that of the kernel of our own that the candidate names. */
 uint32_t dn_describe_any(const dn_op *op, const dn_sizes *sizes, const dn_candidate *how,
                          dn_desc *out);
 dn_candidate dn_winograd_of(const dn_op *op);

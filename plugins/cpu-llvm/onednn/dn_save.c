@@ -192,6 +192,14 @@ static bool is_candidate(const dn_candidate *how)
            how->is_quant < 2 && how->is_gradient < 2 && how->is_product < 2;
 }
 
+/* Sizes of the hints come from the file; what a call of them reads is checked by its describe. */
+static bool are_sizes_sound(const dn_sizes *s)
+{
+    return s->threads >= 1 && s->threads <= (1 << 16) && s->n_batch >= 0 &&
+           s->n_batch <= ST_CONTRACTION_BATCH_MAX && s->m >= 0 && s->n >= 0 && s->k >= 0 &&
+           s->images >= 0 && s->channels >= 0 && s->features >= 0;
+}
+
 static stator_status load_plan(dn_op *op, st_reader *r, const st_library_kept *kept,
                                stator_diag **err)
 {
@@ -199,7 +207,7 @@ static stator_status load_plan(dn_op *op, st_reader *r, const st_library_kept *k
     dn_candidate how;
     dn_sizes sizes;
     if (!read_struct(r, &sizes, sizeof sizes) || !read_struct(r, &how, sizeof how) ||
-        !is_candidate(&how) || sizes.n_batch < 0 || sizes.n_batch > ST_CONTRACTION_BATCH_MAX) {
+        !is_candidate(&how) || !are_sizes_sound(&sizes)) {
         return damaged(err);
     }
     if (kept->is_static) {

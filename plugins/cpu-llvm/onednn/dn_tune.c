@@ -325,11 +325,22 @@ static bool is_large(const dn_op *op, int64_t macs)
     return macs > MACS_MAX && !(op->lib->flags & DNNL_TUNE_ALL);
 }
 
+static bool can_be(const dn_op *op, const dn_sizes *s, const dn_candidate *how)
+{
+    dn_desc desc;
+    const bool is_possible = dn_describe_any(op, s, how, &desc) != DN_NO;
+    dn_desc_deinit(&desc);
+    return is_possible;
+}
+
 /* Images of a part, at least: enough that what each call does to weights for Winograd's algorithm
  * counts as little as in the whole. */
 static int64_t images_min(const dn_op *op, const dn_sizes *s)
 {
-    if (op->has_constant || !dn_tiles_has_winograd(op) || !dn_may_be_winograd(op, s)) {
+    const dn_candidate wino_gradient = {.is_gradient = 1, .is_winograd = 1};
+    if (op->contraction.is_weight_grad
+            ? !can_be(op, s, &wino_gradient)
+            : op->has_constant || !dn_tiles_has_winograd(op) || !dn_may_be_winograd(op, s)) {
         return 1;
     }
     const int64_t pixels = s->out_size[0] * s->out_size[1];
@@ -441,14 +452,6 @@ static void remember(dn_lib *lib, uint64_t key, const dn_candidate *how)
 }
 
 /* ---- choosing ---- */
-
-static bool can_be(const dn_op *op, const dn_sizes *s, const dn_candidate *how)
-{
-    dn_desc desc;
-    const bool is_possible = dn_describe_any(op, s, how, &desc) != DN_NO;
-    dn_desc_deinit(&desc);
-    return is_possible;
-}
 
 dn_candidate dn_tune(dn_op *op, const dn_sizes *sizes, const dn_candidate *guessed)
 {

@@ -272,7 +272,7 @@ static bool has_epilogue(const dn_lib *lib, const st_contraction *contraction)
            (dn_vector_bytes(lib) != 64 || !(dn_epilogue_kinds(contraction) & DN_KIND(GELU_ERF)));
 }
 
-static bool has_side_by_side(const dn_operand *o)
+static bool is_dense(const dn_operand *o)
 {
     return o->stride[0] == 1 || o->stride[1] == 1;
 }
@@ -285,8 +285,8 @@ static bool is_taken(const dn_op *op, const dn_sizes *s, const dn_product_isa *i
            !op->has_constant && !contraction->weights.is_scaled && !s->is_bare &&
            has_epilogue(op->lib, contraction) && s->n_batch == 0 && s->m >= ROWS_MIN &&
            s->n >= COLUMNS_MIN && s->k >= DEPTH_MIN && s->m < EXTENT_MAX && s->n < EXTENT_MAX &&
-           s->k * isa->columns * (int64_t)sizeof(float) <= PANEL_MAX && has_side_by_side(&s->x) &&
-           has_side_by_side(&s->y) && s->out.stride[1] == 1;
+           s->k < EXTENT_MAX && s->k * isa->columns * (int64_t)sizeof(float) <= PANEL_MAX &&
+           is_dense(&s->x) && is_dense(&s->y) && s->out.stride[1] == 1;
 }
 
 bool dn_product_describe(const dn_op *op, const dn_sizes *s, dn_desc *out)

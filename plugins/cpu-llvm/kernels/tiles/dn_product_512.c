@@ -2,7 +2,7 @@
 #include "plugins/cpu-llvm/kernels/tiles/dn_product.h"
 #if defined(__x86_64__)
 #pragma GCC target("avx512f,prefer-vector-width=512")
-#include "plugins/cpu-llvm/kernels/dn_lanes_512.h" /* 28 of 32 registers are sums */
+#include "plugins/cpu-llvm/kernels/dn_lanes_512.h" /* ROWS, of which 28 of 32 registers are sums */
 #define DEPTH 192                                  /* a panel of y takes 24 KiB */
 typedef __m512i block_vec;
 #define LOAD _mm512_loadu_ps

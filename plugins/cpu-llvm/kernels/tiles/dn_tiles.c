@@ -735,7 +735,7 @@ stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes
         j.at = at;
         dn_job_set_zeros(&j);
         if (!plan->is_packed) {
-            return run_unpacked(&j, ctx, err); /* a product, or an image without a depth axis */
+            return run_unpacked(&j, ctx, err); /* an image without a depth axis */
         }
         j.is_panel_made = false; /* whatever became of other plans' weights */
         j.column_sums = packed;

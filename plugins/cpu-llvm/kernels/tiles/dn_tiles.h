@@ -131,6 +131,16 @@ typedef struct dn_wino_taps {
     int64_t step; /* elements of `to` from place to place */
 } dn_wino_taps;
 
+/* 4 x 4 pixels of up to 16 features of what arrived at the output, to 36 places of 16, with zeros
+ * behind the features. */
+typedef struct dn_wino_gradient_tile {
+    const float *from;
+    int64_t line, pixel; /* floats from line to line, and from pixel to pixel */
+    int64_t features;
+    float *to;
+    int64_t step; /* floats from place to place */
+} dn_wino_gradient_tile;
+
 /* The inner loops for one kind of elements. A panel has two vectors of columns. */
 typedef struct dn_tiles_isa {
     int64_t rows;      /* rows of a tile, at most: its sums leave registers for their operands */
@@ -182,6 +192,10 @@ typedef struct dn_tiles_isa {
                      float *to);
     /* The weights of a panel; NULL but for f32. */
     void (*wino_taps)(const dn_wino_taps *t);
+    /* The same of gradients to weights, and back (dn_wino_gradient.c). NULL: it has none. */
+    void (*wino_gradient_in)(const dn_wino_gradient_tile *t);
+    /* 36 vectors of sums, `step` floats apart, to those of the nine taps. */
+    void (*wino_gradient_out)(const float *sums, int64_t step, float *to);
 } dn_tiles_isa;
 
 /* Winograd's tiles of one or more images, `across` of them a line. */
@@ -213,18 +227,8 @@ void dn_wino_in_256(const float *x, int64_t line, int64_t groups, int64_t step, 
 void dn_wino_out_256(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
                      float *to);
 void dn_wino_taps_256(const dn_wino_taps *t);
-
-/* 4 x 4 pixels of up to 16 features of what arrived at the output, to 36 places of 16, with zeros
- * behind the features. */
-typedef struct dn_wino_gradient_tile {
-    const float *from;
-    int64_t line, pixel; /* floats from line to line, and from pixel to pixel */
-    int64_t features;
-    float *to;
-    int64_t step; /* floats from place to place */
-} dn_wino_gradient_tile;
-void dn_wino_gradient_in_256(const dn_wino_gradient_tile *s);
-/* 36 vectors of sums, `step` floats apart, to those of the nine taps. */
+/* The tiles' `wino_gradient_in` and `_out` of AVX2. */
+void dn_wino_gradient_in_256(const dn_wino_gradient_tile *t);
 void dn_wino_gradient_out_256(const float *sums, int64_t step, float *to);
 void dn_wino_words_in_256(const float *x, int64_t line, int64_t groups, int64_t step, float *to);
 void dn_wino_words_out_256(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,

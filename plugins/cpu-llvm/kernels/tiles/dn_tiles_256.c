@@ -501,7 +501,9 @@ const dn_tiles_isa *dn_tiles_256(uint32_t dtype)
                                         .wino_run = run_floats,
                                         .wino_in = dn_wino_in_256,
                                         .wino_out = dn_wino_out_256,
-                                        .wino_taps = dn_wino_taps_256};
+                                        .wino_taps = dn_wino_taps_256,
+                                        .wino_gradient_in = dn_wino_gradient_in_256,
+                                        .wino_gradient_out = dn_wino_gradient_out_256};
     static const dn_tiles_isa bytes = {.rows = ROWS,
                                        .lanes = LANES,
                                        .size = 2,

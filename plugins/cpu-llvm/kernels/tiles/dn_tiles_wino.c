@@ -7,9 +7,9 @@
  *
  * (A. Lavin, S. Gray, "Fast algorithms for convolutional neural networks", 2015; the points of f32
  * are 0, +-5/8, +-3/2 and infinity, oneDNN's, with smaller errors than whole numbers, those of
- * bytes 0, +-1 and infinity. dn_wino_256.c and dn_tiles_pack.c make the weights,
- * those that come with a call in it; a transposed convolution's are the same ones from the last to
- * the first.) */
+ * bytes 0, +-1 and infinity. dn_wino_256.c and dn_tiles_pack.c make the weights, in the
+ * call where they come with it; a transposed convolution's are the same ones from the last to the
+ * first.) */
 #include "plugins/cpu-llvm/kernels/tiles/dn_tiles.h"
 
 #define LINE 64 /* bytes, of a cache */

@@ -113,7 +113,6 @@ void dn_wino_out_256(const float *from, int64_t step, int64_t lines, int64_t n, 
 
 /* ---- F(4,3), the weights ---- */
 
-#define TAPS 3
 #define WINDOW (TAPS * TAPS)
 #define CHANNELS_AHEAD 8 /* whose taps are asked for */
 /* What the polynomial of the taps is divided by at 0, A and B. */

@@ -34,6 +34,7 @@
 /* The numbers of a call. */
 typedef struct wino {
     const dn_gradient *d;
+    const dn_tiles_isa *isa;
     int64_t channels, features, panels;
     int64_t across, down, lines; /* tiles of a line, lines of an image and of all images */
     int64_t held;                /* lines of a block */
@@ -45,6 +46,12 @@ typedef struct wino {
     _Atomic bool has_failed;
 } wino;
 
+/* NULL: this processor has none. */
+static const dn_tiles_isa *isa_of(const dn_lib *lib)
+{
+    return dn_vector_bytes(lib) == 32 ? dn_tiles_256(STATOR_F32) : NULL;
+}
+
 static void set_tiles(wino *w, int64_t lines)
 {
     w->tiles = lines * w->across;
@@ -54,7 +61,9 @@ static void set_tiles(wino *w, int64_t lines)
 
 static void wino_init(wino *w, const dn_gradient *d)
 {
-    *w = (wino){.d = d, .channels = d->channels, .features = d->features};
+    *w = (wino){.d = d, .isa = isa_of(d->op->lib)};
+    w->channels = d->channels;
+    w->features = d->features;
     w->panels = dn_parts(d->features, COLUMNS);
     w->down = dn_parts(d->out[1], TILE);
     w->across = dn_parts(d->out[2], TILE);
@@ -71,11 +80,22 @@ static int64_t sums_floats(const wino *w)
     return w->panels * PLACES * w->channels * COLUMNS;
 }
 
+/* A thread's copies of a tile of each image. */
+static uint64_t copy_bytes(const wino *w)
+{
+    return (uint64_t)(EDGE * EDGE * w->channels + TILE * TILE * w->features) * sizeof(float);
+}
+
+static uint64_t tiles_bytes(const wino *w)
+{
+    return (uint64_t)(PLACES * (w->x_step + w->g_step) + sums_floats(w)) * sizeof(float);
+}
+
 uint64_t dn_wino_gradient_scratch(const dn_gradient *d)
 {
     wino w;
     wino_init(&w, d);
-    return (uint64_t)(PLACES * (w.x_step + w.g_step) + sums_floats(&w)) * sizeof(float);
+    return tiles_bytes(&w) + copy_bytes(&w) * (uint64_t)d->s->threads;
 }
 
 /* ---- tiles ---- */
@@ -134,7 +154,7 @@ static void load_tile(const wino *w, int64_t tile, float *copy)
                         .x = x - d->pad[2],
                         .edge = EDGE};
     const float *from = find_patch(&of_x, copy, &line);
-    dn_wino_in_256(from, line, w->channels, w->x_step, w->x + tile * w->channels);
+    w->isa->wino_in(from, line, w->channels, w->x_step, w->x + tile * w->channels);
     const patch of_g = {.image = (const float *)d->at[DN_Y] + image * d->s->y.dims[0],
                         .lines = d->out[1],
                         .width = d->out[2],
@@ -152,15 +172,14 @@ static void load_tile(const wino *w, int64_t tile, float *copy)
                                                    dn_least(COLUMNS, w->features - i * COLUMNS),
                                                .to = w->g + (i * w->tiles + tile) * COLUMNS,
                                                .step = w->g_step};
-        dn_wino_gradient_in_256(&tile_in);
+        w->isa->wino_gradient_in(&tile_in);
     }
 }
 
 static void load_tiles(void *self, int64_t begin, int64_t end)
 {
     wino *w = self;
-    const int64_t floats = EDGE * EDGE * w->channels + TILE * TILE * w->features;
-    dn_scratch *copy = dn_scratch_take(w->d->op->lib, (uint64_t)floats * sizeof(float));
+    dn_scratch *copy = dn_scratch_take(w->d->op->lib, copy_bytes(w));
     if (copy == NULL) {
         w->has_failed = true;
         return;
@@ -214,9 +233,9 @@ static void give(void *self, int64_t begin, int64_t end)
         const int64_t channel = i % w->channels;
         for (int64_t v = 0; v < COLUMNS && panel * COLUMNS + v < w->features; v += LANES) {
             const int64_t feature = panel * COLUMNS + v;
-            dn_wino_gradient_out_256(w->sums + (panel * PLACES * w->channels + channel) * COLUMNS +
-                                         v,
-                                     w->channels * COLUMNS, weights);
+            w->isa->wino_gradient_out(w->sums + (panel * PLACES * w->channels + channel) * COLUMNS +
+                                          v,
+                                      w->channels * COLUMNS, weights);
             dn_gradient_give(d, weights, TAPS, dn_least(LANES, w->features - feature), 0,
                              (float *)d->at[DN_OUT] + feature * d->s->out.dims[0] +
                                  channel * d->s->out.dims[1]);
@@ -232,8 +251,9 @@ stator_status dn_wino_gradient_run(const dn_gradient *d, stator_ctx *ctx, stator
     wino_init(&w, d);
     dn_lib *lib = d->op->lib;
     const stator_host *host = d->s->threads > 1 ? lib->host : NULL;
-    dn_scratch *scratch = dn_scratch_take(lib, dn_wino_gradient_scratch(d));
+    dn_scratch *scratch = dn_scratch_take(lib, tiles_bytes(&w));
     ST_TRY_MEM(scratch, err);
+    dn_scratch_reserve(lib, copy_bytes(&w), d->s->threads);
     w.sums = dn_scratch_data(scratch);
     w.x = w.sums + sums_floats(&w);
     w.g = w.x + PLACES * w.x_step;
@@ -252,7 +272,7 @@ stator_status dn_wino_gradient_run(const dn_gradient *d, stator_ctx *ctx, stator
 bool dn_wino_gradient_takes(const dn_op *op, const dn_sizes *s)
 {
     const st_contraction *contraction = &op->contraction;
-    bool is_taken = (op->lib->flags & DNNL_WINOGRAD) && dn_vector_bytes(op->lib) == 32 &&
+    bool is_taken = (op->lib->flags & DNNL_WINOGRAD) && isa_of(op->lib) != NULL && s->images >= 1 &&
                     contraction->n_spatial == 2 && contraction->groups == 1 &&
                     s->channels >= CHANNELS_MIN && s->features >= CHANNELS_MIN &&
                     s->x.dims[1] == 1 && s->y.dims[1] == 1 && s->x.dims[3] == s->channels &&

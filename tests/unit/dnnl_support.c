@@ -820,3 +820,21 @@ void fail_allocations(problem *p)
     }
     cr_assert_geq(failures, 3);
 }
+
+void check_scratch(problem *p, uint32_t flags)
+{
+    st_library_memory told;
+    f.threads = 1;
+    fail_allocations(p);
+    api->close(lib);
+    open_with(flags);
+    void *op = create(p, "a contraction with scratch");
+    const uint64_t before = mem.live_bytes;
+    call(p, op);
+    lib->memory(lib->self, op, &told);
+    const uint64_t taken = mem.live_bytes - before;
+    cr_assert(taken >= told.scratch_bytes && taken <= told.scratch_bytes + 512,
+              "%llu bytes, not %llu", (unsigned long long)taken,
+              (unsigned long long)told.scratch_bytes);
+    lib->destroy(lib->self, op);
+}

@@ -113,5 +113,8 @@ void check(problem *p, const char *what);
 /* Creates and runs the op with each allocation failing once, until none does: three at least, each
  * RESOURCE_EXHAUSTED. */
 void fail_allocations(problem *p);
+/* fail_allocations on one thread; then, with the library opened anew with these flags, the first
+ * call asks for as much, beside the heads of its blocks, as the library says. */
+void check_scratch(problem *p, uint32_t flags);
 
 #endif

@@ -232,6 +232,18 @@ static void check_threads(const conv_case *c)
     empty(&p);
 }
 
+Test(dnnl_gradients, scratch_of_winograd_is_counted)
+{
+    if (!dnnl_begin_narrow(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    problem p;
+    conv_weight_grad(&p, STATOR_F32, &winograd_cases[1], 1, 1);
+    fill(&p);
+    check_scratch(&p, DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST | DNNL_VECTORS_32);
+    empty(&p);
+}
+
 /* Threads divide tiles, or parts of the window and shares of the images: each weight is summed in
  * one order. */
 Test(dnnl_gradients, bits_do_not_depend_on_threads)

@@ -79,6 +79,17 @@ Test(dnnl_products, bits_do_not_depend_on_threads)
     }
 }
 
+Test(dnnl_products, scratch_is_counted)
+{
+    for (size_t i = 0; i < 4 * PRODUCTS; i += 9) {
+        problem p;
+        product_of(&p, i);
+        fill(&p);
+        check_scratch(&p, DNNL_TILES_FIRST);
+        empty(&p);
+    }
+}
+
 Test(dnnl_products, nan_and_infinity_propagate)
 {
     problem p;
@@ -106,4 +117,17 @@ Test(dnnl_products, small_products_are_left_to_others)
         lib->destroy(lib->self, op);
         empty(&p);
     }
+}
+
+/* With vectors of 64 bytes others do it, whose epilogue has gelu. */
+Test(dnnl_products, gelu_is_applied)
+{
+    api->close(lib);
+    open_with(DNNL_TILES_FIRST | DNNL_FUSED);
+    problem p;
+    gemm(&p, STATOR_F32, STATOR_F32, num(130), num(300), num(260));
+    epilogue(&p, ST_EPILOGUE_BIAS, 0, 0);
+    epilogue(&p, ST_EPILOGUE_GELU_ERF, 0, 0);
+    fill(&p);
+    run_as(&p, "a product and gelu", 1, NULL);
 }

@@ -367,23 +367,10 @@ Test(dnnl_tiles, winograd_scratch_is_counted)
     for (int64_t i = 0; i < 2; i++) {
         const conv_case c = {2,      1,      16,     150,    1,     {9 + 90 * i, 31},
                              {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
-        st_library_memory told;
         problem p;
-        f.threads = 1;
         conv(&p, STATOR_F32, STATOR_F32, &c, 0, 0);
         fill(&p);
-        fail_allocations(&p);
-        api->close(lib);
-        open_with(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST | DNNL_VECTORS_32);
-        void *op = create(&p, "a convolution with scratch");
-        const uint64_t before = mem.live_bytes;
-        call(&p, op);
-        lib->memory(lib->self, op, &told);
-        const uint64_t taken = mem.live_bytes - before;
-        cr_assert(taken >= told.scratch_bytes && taken <= told.scratch_bytes + 512,
-                  "%llu bytes, not %llu", (unsigned long long)taken,
-                  (unsigned long long)told.scratch_bytes);
-        lib->destroy(lib->self, op);
+        check_scratch(&p, DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST | DNNL_VECTORS_32);
         empty(&p);
     }
 }

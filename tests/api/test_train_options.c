@@ -1,7 +1,7 @@
 /* Options of training steps from C: what a step refuses, and the table of losses, optimizers and
  * schedules. */
 #define _GNU_SOURCE
-#include "api_check.h"
+#include "train_refused.h"
 
 #include <math.h>
 #include <stator/train.h>
@@ -12,19 +12,6 @@ static const char PROGRAM[] =
     "  %y = matmul(%x, %w)\n"
     "  return y: %y\n"
     "}\n";
-
-static void expect_refused(stator_ctx *ctx, const stator_model *model,
-                           const stator_train_options *options, stator_status code,
-                           const char *words)
-{
-    stator_model *step = (stator_model *)ctx;
-    const stator_status status = stator_model_train_step(model, options, &step);
-    if (status != code || step != NULL || strstr(stator_ctx_error_text(ctx), words) == NULL) {
-        (void)fprintf(stderr, "%s, no '%s': %s\n", stator_status_name(status), words,
-                      stator_ctx_error_text(ctx));
-        CHECK(0);
-    }
-}
 
 static void expect_option_refused(stator_ctx *ctx, const stator_model *model, const char *key,
                                   const char *value, stator_status code, const char *words)

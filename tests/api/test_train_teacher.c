@@ -2,7 +2,7 @@
  * computed here in f64 from both networks; the teacher's part of the graph, names and sizes that
  * both models have, mixed precision, and each teacher that does not fit. */
 #define _GNU_SOURCE
-#include "api_check.h"
+#include "train_refused.h"
 
 #include <math.h>
 #include <stator/ops.h>
@@ -490,19 +490,6 @@ static void expect_amp(stator_ctx *ctx, const stator_model *model, const char *a
 }
 
 /* ---- what is refused ---- */
-
-static void expect_refused(stator_ctx *ctx, const stator_model *model,
-                           const stator_train_options *options, stator_status code,
-                           const char *words)
-{
-    stator_model *step = (stator_model *)ctx;
-    const stator_status status = stator_model_train_step(model, options, &step);
-    if (status != code || step != NULL || strstr(stator_ctx_error_text(ctx), words) == NULL) {
-        (void)fprintf(stderr, "%s, no '%s': %s\n", stator_status_name(status), words,
-                      stator_ctx_error_text(ctx));
-        CHECK(0);
-    }
-}
 
 /* A teacher of one input and this body, whose last value is y. */
 static void expect_teacher_refused(stator_ctx *ctx, const stator_model *model, const char *inputs,

@@ -7,13 +7,10 @@
 #include "plugins/cpu-llvm/kernels/dn_gradient.h"
 #include "plugins/cpu-llvm/kernels/dn_vec.h"
 
+#include "plugins/cpu-llvm/kernels/dn_mask.h"
+
 #define WIDTH (DN_GRADIENT_VECTORS * LANES)
 #define ASK 6 /* pixels from one that is summed to one that is prefetched */
-
-INLINE uint32_t bits_of(int64_t count)
-{
-    return count >= LANES ? (1u << LANES) - 1u : count > 0 ? (1u << count) - 1u : 0;
-}
 
 INLINE void give(float *to, vec sum, const bool is_first)
 {
@@ -236,9 +233,9 @@ static void run_lines(const dn_gradient_lines *t, int64_t rows, int64_t places)
  * would cost more than the copy (a masked store of 32 bytes is some 12 cycles of Zen 3); 0: any. */
 INLINE void pack_pixels(const dn_gradient_pack *p, float *to, const int vectors)
 {
-    const uint32_t taken[2] = {bits_of(p->count), bits_of(p->count - LANES)};
+    const uint32_t taken[2] = {mask_of(p->count), mask_of(p->count - LANES)};
     const int64_t width = vectors ? vectors * LANES : p->width;
-    const uint32_t given[2] = {bits_of(width), bits_of(width - LANES)};
+    const uint32_t given[2] = {mask_of(width), mask_of(width - LANES)};
     const float *from = p->from;
     for (int64_t i = 0; i < p->n; i++, from += p->step, to += width) {
         for (int v = 0; v < (vectors ? vectors : 2) && given[v]; v++) {

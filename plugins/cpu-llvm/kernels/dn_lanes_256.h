@@ -22,11 +22,7 @@ INLINE __m256i lanes_of(uint32_t mask)
 
 #define ALL_LANES 0xffu
 
-/* Mask of the first n lanes. */
-INLINE uint32_t mask_of(int64_t n)
-{
-    return n >= LANES ? ALL_LANES : (1u << n) - 1u;
-}
+#include "plugins/cpu-llvm/kernels/dn_mask.h"
 
 INLINE __m256 load_lanes(const float *from, uint32_t mask)
 {

@@ -96,6 +96,9 @@ uint32_t dn_describe_any(const dn_op *op, const dn_sizes *s, const dn_candidate 
 
 dn_candidate dn_winograd_of(const dn_op *op)
 {
+    if (op->contraction.is_weight_grad) {
+        return (dn_candidate){.is_gradient = 1, .is_winograd = 1};
+    }
     if (dn_tiles_has_winograd(op)) {
         return (dn_candidate){.is_tiles = 1, .is_winograd = 1};
     }

@@ -154,7 +154,6 @@ static void collect(tuning *t, const dn_candidate *guessed, bool with_winograd)
     const dn_candidate tiles = {.is_tiles = 1};
     const dn_candidate planes = {.is_planes = 1};
     const dn_candidate gradient = {.is_gradient = 1};
-    const dn_candidate wino_gradient = {.is_gradient = 1, .is_winograd = 1};
     const dn_candidate product = {.is_product = 1};
     add(t, guessed);
     const bool is_open = has_rivals(t, guessed);
@@ -164,8 +163,7 @@ static void collect(tuning *t, const dn_candidate *guessed, bool with_winograd)
     }
     add(t, &planes);
     add(t, &gradient);
-    add(t, &wino_gradient);
-    if (with_winograd) {
+    if (with_winograd || op->contraction.is_weight_grad) {
         add(t, &winograd);
     }
     if (is_open) {
@@ -337,9 +335,9 @@ static bool can_be(const dn_op *op, const dn_sizes *s, const dn_candidate *how)
  * counts as little as in the whole. */
 static int64_t images_min(const dn_op *op, const dn_sizes *s)
 {
-    const dn_candidate wino_gradient = {.is_gradient = 1, .is_winograd = 1};
+    const dn_candidate winograd = dn_winograd_of(op);
     if (op->contraction.is_weight_grad
-            ? !can_be(op, s, &wino_gradient)
+            ? !can_be(op, s, &winograd)
             : op->has_constant || !dn_tiles_has_winograd(op) || !dn_may_be_winograd(op, s)) {
         return 1;
     }

@@ -143,28 +143,22 @@ static void pack_x(const task *t)
 
 /* ---- sums ---- */
 
-static uint16_t mask_of(const product *p, int64_t left)
-{
-    const int64_t lanes = dn_least(left, p->tiles->lanes);
-    return (uint16_t)(lanes > 0 ? (1u << lanes) - 1u : 0u);
-}
-
 static void finish(const task *t, int64_t panel, const float *sums)
 {
     const product *p = t->p;
     const int64_t row = t->row_panel * p->isa->rows;
     const int64_t rows = dn_least(t->row_panels_end * p->isa->rows, p->s.m) - row;
     const int64_t column = (p->first + panel) * p->isa->columns;
-    const dn_finish f = {
-        .contraction = &p->op->contraction,
-        .at = p->at,
-        .is_across = true,
-        .n = 2 * rows,
-        .sums = sums,
-        .feature = column,
-        .out = row * p->s.out.stride[0] + column,
-        .step = p->s.out.stride[0],
-        .mask = {mask_of(p, p->s.n - column), mask_of(p, p->s.n - column - p->tiles->lanes)}};
+    const dn_finish f = {.contraction = &p->op->contraction,
+                         .at = p->at,
+                         .is_across = true,
+                         .n = 2 * rows,
+                         .sums = sums,
+                         .feature = column,
+                         .out = row * p->s.out.stride[0] + column,
+                         .step = p->s.out.stride[0],
+                         .mask = {dn_tiles_mask(p->tiles, p->s.n - column),
+                                  dn_tiles_mask(p->tiles, p->s.n - column - p->tiles->lanes)}};
     p->tiles->finish(&f);
 }
 

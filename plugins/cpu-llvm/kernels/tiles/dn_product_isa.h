@@ -3,14 +3,10 @@
  * and STORE, LOAD_BITS (the lanes that bits say; others are 0), `transpose_block` of LANES
  * vectors of the type `block_vec`, and ISA (a function that gives the table) are defined.
  * Products and sums are fused. */
+#include "plugins/cpu-llvm/kernels/dn_mask.h"
 #include "plugins/cpu-llvm/kernels/tiles/dn_product.h"
 
 #define WIDTH (2 * LANES)
-
-INLINE uint32_t bits_of(int64_t count)
-{
-    return count >= LANES ? (1u << LANES) - 1u : count > 0 ? (1u << count) - 1u : 0;
-}
 
 /* ---- a tile ---- */
 
@@ -66,7 +62,7 @@ static void run(const dn_product_tile *t)
  * a place is written before the next place. */
 INLINE void copy_places(const dn_product_pack *p, float *to, const int vectors, const int width)
 {
-    const uint32_t bits[2] = {bits_of(p->count), bits_of(p->count - LANES)};
+    const uint32_t bits[2] = {mask_of(p->count), mask_of(p->count - LANES)};
     const float *from = p->from;
     for (int64_t i = 0; i < p->n; i++, from += p->place_step, to += width) {
 #pragma GCC unroll 2
@@ -80,7 +76,7 @@ INLINE void copy_places(const dn_product_pack *p, float *to, const int vectors, 
 INLINE void turn_block(const float *from, int64_t row_step, int64_t count, int64_t n,
                        block_vec a[LANES])
 {
-    const uint32_t bits = bits_of(n);
+    const uint32_t bits = mask_of(n);
 #pragma GCC unroll 16
     for (int i = 0; i < LANES; i++) {
         a[i] = i < count ? (block_vec)LOAD_BITS(from + i * row_step, bits) : (block_vec){0};

@@ -1,6 +1,7 @@
-/* Products and convolutions by kernels of our own: against constant weights of bf16 and of bytes
- * with AVX-512, of f32 and of bytes with AVX2 where there is no more (oneDNN's f32 is as good with
- * AVX-512 but for some convolutions, dn_tiles_are_second; its bytes saturate without VNNI).
+/* Products and convolutions by kernels of our own: against weights, constant ones but for
+ * Winograd's way, of bf16 and of bytes with AVX-512, of f32 and of bytes with AVX2 where there is
+ * no more (oneDNN's f32 is as good with AVX-512 but for some convolutions, dn_tiles_are_second; its
+ * bytes saturate without VNNI).
  *
  * Weights lie in panels of features, two vectors wide: [panel][place in the
  * window][group][feature]. A convolution takes one image, or as many of its lines as stay in a
@@ -365,12 +366,6 @@ static void load_block(worker *w, int64_t block)
 
 /* ---- sums become output ---- */
 
-static uint16_t mask_of(const dn_job *j, int64_t left)
-{
-    const int64_t lanes = dn_least(left, j->isa->lanes);
-    return (uint16_t)(lanes > 0 ? (1u << lanes) - 1u : 0u);
-}
-
 /* Pixels of consecutive lines of an image (or some of one line), or rows of a product. */
 typedef struct pixel_chunk {
     int64_t panel;
@@ -424,8 +419,8 @@ static dn_finish finish_of(const worker *w, const pixel_chunk *p)
     } else {
         f.step = j->is_image ? j->s.features : j->s.out.stride[0];
         f.out = j->is_image ? place_of(w, p) : (w->first + p->x) * f.step + f.feature;
-        f.mask[0] = mask_of(j, features);
-        f.mask[1] = mask_of(j, features - j->isa->lanes);
+        f.mask[0] = dn_tiles_mask(j->isa, features);
+        f.mask[1] = dn_tiles_mask(j->isa, features - j->isa->lanes);
     }
     if (j->is_bytes) {
         set_zero_terms(j, &j->zero_terms[p->panel], &f);
@@ -441,7 +436,7 @@ static void finish_image(const worker *w, const dn_finish *of_chunk, int64_t beg
     for (int64_t pixel = begin; pixel < end; pixel += isa->lanes) {
         f.out = of_chunk->out + pixel;
         f.row_sums = of_chunk->row_sums ? of_chunk->row_sums + pixel : NULL;
-        f.mask[0] = mask_of(w->j, end - pixel);
+        f.mask[0] = dn_tiles_mask(isa, end - pixel);
         f.mask[1] = f.mask[0];
         if (w->j->is_col2im) { /* already by feature */
             f.sums = of_chunk->sums + pixel;

@@ -227,12 +227,12 @@ void dn_wino_in_256(const float *x, int64_t line, int64_t groups, int64_t step, 
 void dn_wino_out_256(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
                      float *to);
 void dn_wino_taps_256(const dn_wino_taps *t);
-/* The tiles' `wino_gradient_in` and `_out` of AVX2. */
-void dn_wino_gradient_in_256(const dn_wino_gradient_tile *t);
-void dn_wino_gradient_out_256(const float *sums, int64_t step, float *to);
 void dn_wino_words_in_256(const float *x, int64_t line, int64_t groups, int64_t step, float *to);
 void dn_wino_words_out_256(const float *from, int64_t step, int64_t lines, int64_t n, int64_t width,
                            float *to);
+/* The tiles' `wino_gradient_in` and `_out` of AVX2. */
+void dn_wino_gradient_in_256(const dn_wino_gradient_tile *t);
+void dn_wino_gradient_out_256(const float *sums, int64_t step, float *to);
 
 /* `run_winograd_product` and what it needs, of AVX2 (dn_winograd_product_256.c). */
 void dn_widen_winograd_product_256(const char *from, int64_t groups, char *to);
@@ -290,6 +290,13 @@ static inline int64_t dn_parts(int64_t n, int64_t size)
 static inline int64_t dn_tiles_together(const dn_tiles_isa *isa)
 {
     return DN_TILE_GROUP / isa->size;
+}
+
+/* Lanes in use of a vector with so many left (dn_finish.mask). */
+static inline uint16_t dn_tiles_mask(const dn_tiles_isa *isa, int64_t left)
+{
+    const int64_t lanes = dn_least(left, isa->lanes);
+    return (uint16_t)(lanes > 0 ? (1u << lanes) - 1u : 0u);
 }
 
 static inline int64_t dn_tiles_places(const dn_tiles_isa *isa)

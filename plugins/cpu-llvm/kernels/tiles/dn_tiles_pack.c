@@ -1,4 +1,4 @@
-/* Constant weights in the panels of dn_tiles.c: [section][panel][phase][place in the
+/* Weights in the panels of dn_tiles.c: [section][panel][phase][place in the
  * window][group][feature], before them of bytes the sums of each phase's and feature's weights,
  * i32. Features and channels that there are not are 0. Unsigned bytes are moved by -128. */
 #include "plugins/cpu-llvm/kernels/tiles/dn_tiles_job.h"

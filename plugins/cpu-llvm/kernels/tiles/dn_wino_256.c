@@ -137,8 +137,8 @@ INLINE void taps_at_points(const __m256 *g, const int step, __m256 *to, const in
     to[5 * to_step] = g[2 * step];
 }
 
-/* The last of nine elements, or the first. */
-INLINE float ninth(const float *from)
+/* Weights mapped from a file may lie at any address. */
+INLINE float load_float(const float *from)
 {
     float out;
     memcpy(&out, from, sizeof out);
@@ -156,7 +156,7 @@ INLINE void load_windows(const dn_wino_taps *t, const float *from, int64_t n, __
     for (int i = 0; i < LANES; i++) {
         const float *at = first + (i < n ? i : 0) * t->feature;
         a[i] = _mm256_loadu_ps(at);
-        b[i] = ninth(at + LANES);
+        b[i] = load_float(at + LANES);
     }
     transpose_block(a);
 #pragma GCC unroll 8
@@ -166,14 +166,14 @@ INLINE void load_windows(const dn_wino_taps *t, const float *from, int64_t n, __
     g[is_back ? 0 : WINDOW - 1] = _mm256_setr_ps(b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]);
 }
 
-/* The same wherever the taps lie. Weights mapped from a file may lie at any address. */
+/* The same wherever the taps lie. */
 INLINE void load_places(const dn_wino_taps *t, const float *from, int64_t n, __m256 g[WINDOW])
 {
     for (int i = 0; i < WINDOW; i++) {
         const float *tap = from + i / TAPS * t->line + i % TAPS * t->place;
         float lanes[LANES] = {0};
         for (int64_t k = 0; k < n; k++) {
-            memcpy(&lanes[k], tap + k * t->feature, sizeof lanes[k]);
+            lanes[k] = load_float(tap + k * t->feature);
         }
         g[i] = _mm256_loadu_ps(lanes);
     }
@@ -304,7 +304,7 @@ void dn_wino_gradient_in_256(const dn_wino_gradient_tile *s)
         if (left >= LANES) {
             gradient_in(s, v, LANES);
         } else {
-            gradient_in(s, v, left > 0 ? left : 0);
+            gradient_in(s, v, left);
         }
     }
 }

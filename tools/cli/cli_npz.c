@@ -184,6 +184,9 @@ static presence find_member(const cli_tensors *tensors, uint32_t i)
     return MEMBER_NONE;
 }
 
+/* NumPy's date of a member, 1 January 1980 in the bits of DOS: equal arrays make equal files. */
+#define MEMBER_DATE 0x21
+
 /* The member NAME.npy with these bytes, which are taken. */
 static bool add_bytes(zip_t *archive, const char *name, char *bytes, uint64_t size)
 {
@@ -202,7 +205,8 @@ static bool add_bytes(zip_t *archive, const char *name, char *bytes, uint64_t si
         zip_source_free(source);
         return false;
     }
-    return zip_set_file_compression(archive, (zip_uint64_t)index, ZIP_CM_STORE, 0) == 0;
+    return zip_set_file_compression(archive, (zip_uint64_t)index, ZIP_CM_STORE, 0) == 0 &&
+           zip_file_set_dostime(archive, (zip_uint64_t)index, 0, MEMBER_DATE, 0) == 0;
 }
 
 static bool add_member(zip_t *archive, const char *name, const stator_tensor *tensor)

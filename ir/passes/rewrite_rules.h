@@ -12,6 +12,7 @@ ST_RULE(st_rule_constant_right);
 ST_RULE(st_rule_same_type);
 ST_RULE(st_rule_cast_cast);
 ST_RULE(st_rule_inner_operand);
+ST_RULE(st_rule_cast_transpose);
 ST_RULE(st_rule_transpose_transpose);
 ST_RULE(st_rule_transpose_moves_ones);
 ST_RULE(st_rule_reshape_group_norm);

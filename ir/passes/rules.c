@@ -44,16 +44,26 @@ static bool all_equal(const st_match *m, const stator_attr_row *list, int64_t wa
     return true;
 }
 
+/* A node like the matched one over other operands, with results of these types: the first
+ * result. */
+static stator_ref build_like(st_match *m, const stator_ref *operands, const stator_ref *types)
+{
+    const stator_ref first = m->b->graph->values.count;
+    m->e->status = st_build_raw_node(m->b, m->row, operands, NULL, NULL, types, m->e->err);
+    return first;
+}
+
 /* The same node over other operands. */
 static bool rebuild(st_match *m, const stator_ref *operands)
 {
     stator_ref types[ST_RULE_RESULTS];
-    const stator_ref first = m->b->graph->values.count;
     for (uint32_t k = 0; k < m->row->result_count; k++) {
         types[k] = result_type(m, k);
+    }
+    const stator_ref first = build_like(m, operands, types);
+    for (uint32_t k = 0; k < m->row->result_count; k++) {
         m->out[k] = first + k;
     }
-    m->e->status = st_build_raw_node(m->b, m->row, operands, NULL, NULL, types, m->e->err);
     return true;
 }
 
@@ -178,6 +188,38 @@ bool st_rule_cast_cast(st_match *m)
     return rebuild(m, m->vars);
 }
 
+static int64_t perm_at(const st_match *m, const stator_attr_row *perm, uint32_t i)
+{
+    const int64_t p = stator_attr_int_at(m->v, perm, i);
+    return st_normalize_axis(p, perm->count);
+}
+
+/* A cast of moved values moves cast ones: the movement then stands at what reads it, and a product
+ * takes it as the order of its operand. */
+bool st_rule_cast_transpose(st_match *m)
+{
+    const stator_node_row *inner = producer(m, m->operands[0]);
+    const stator_attr_row *perm = inner != NULL ? attr_of(m, inner, STATOR_transpose_perm) : NULL;
+    const stator_type_row *before = stator_type_at(m->v, type_of(m, m->vars[0]));
+    stator_ref dims[STATOR_RANK_MAX];
+    int64_t axes[STATOR_RANK_MAX];
+    if (perm == NULL || perm->count != before->rank) {
+        return false;
+    }
+    for (uint32_t k = 0; k < perm->count; k++) {
+        dims[k] = stator_dim_at(m->v, before, k);
+        axes[k] = perm_at(m, perm, k);
+    }
+    const stator_ref type =
+        st_module_type(m->b->module, dtype_of(m, result_type(m, 0)), before->rank, dims);
+    if (!stator_emit_check(m->e, type != 0 ? STATOR_OK : st_fail_oom(m->e->err))) {
+        return true;
+    }
+    const stator_ref cast = build_like(m, m->vars, &type);
+    m->out[0] = stator_emit_transpose(m->e, cast, perm->count, axes);
+    return true;
+}
+
 /* ---- movement ---- */
 
 /* One number a channel of `from` channels becomes one for each of `to`, a multiple of them: each is
@@ -264,12 +306,6 @@ bool st_rule_slice_slice(st_match *m)
                                          STATOR_A_DIMS("sizes", n, lens),
                                          STATOR_A_INTS("steps", n, steps)));
     return true;
-}
-
-static int64_t perm_at(const st_match *m, const stator_attr_row *perm, uint32_t i)
-{
-    const int64_t p = stator_attr_int_at(m->v, perm, i);
-    return st_normalize_axis(p, perm->count);
 }
 
 /* Axis k of the outer result is axis q[k] of the inner one, which is axis p[q[k]] of x. */

@@ -1,15 +1,16 @@
 /* Stator's side of bench/peers.py: one model in one process, timed on demand.
  *
  *     peer_worker MODEL [--backend B] [--threads N] [--mode M] [--option KEY=VALUE]...
- *                 [--call new|bound] [--keep-denormals] [--train RATE [--teacher MODEL]]
+ *                 [--call new|bound] [--keep-denormals] [--train RATE [--teacher MODEL] [--amp
+ * DTYPE]]
  *                 [--train-option KEY=VALUE]... [--input DTYPE DIMS FILE]...
  *
  * An input is its dtype, its sizes between commas ("" for a scalar) and a file of its bytes, in the
  * model's order. Commands come on stdin, one a line; each is answered by one line of JSON:
  *
- *     start      loads, compiles, calls once; times of the three and what they took of memory; of
- * the
- *                plan: workspace and outputs, constants read in place, packed weights, scratch
+ *     start      loads, compiles, calls once; times of the three and what they took of memory;
+ *                of the plan: workspace and outputs, constants read in place, packed weights,
+ * scratch
  *     dump DIR   writes the last call's outputs to DIR/out_<k>.bin, answers dtypes and shapes
  *     run N      N calls, answers the seconds they took together
  *     stats      memory now, and compile time as the library counts it
@@ -19,7 +20,8 @@
  * Python does with the peers; `bound` reuses inputs and outputs bound before. Denormals are
  * flushed unless kept: the flag is set before any thread starts, and threads inherit it. With
  * --train a call is a step of AdamW by the cross entropy of the model's output and the last
- * input, with --teacher by the divergence from what that model computes, too. */
+ * input, with --teacher by the divergence from what that model computes, too; with --amp in mixed
+ * precision. */
 #define _GNU_SOURCE
 #include "core/base/check.h"
 #include "core/base/diag.h"
@@ -47,7 +49,7 @@ typedef struct worker {
     stator_bound_call *call;
     stator_tensor *in[PORTS_MAX], *out[PORTS_MAX];
     uint32_t n_in, n_out;
-    const char *path, *teacher;
+    const char *path, *teacher, *amp;
     int bound;
     double rate; /* of training steps; 0: none */
     int32_t threads;
@@ -193,6 +195,8 @@ static int parse_flags(worker *w, int argc, char **argv, int *out_flush)
             w->bound = strcmp(argv[++i], "bound") == 0;
         } else if (strcmp(flag, "--teacher") == 0 && has_value) {
             w->teacher = argv[++i];
+        } else if (strcmp(flag, "--amp") == 0 && has_value) {
+            w->amp = argv[++i];
         } else if (!has_value || !take_option(w, flag, argv[++i])) {
             (void)fprintf(stderr, "peer_worker: cannot use '%s'; the file's head says how\n", flag);
             return 0;
@@ -288,7 +292,8 @@ static stator_status make_step(worker *w)
                                           .option_keys = w->train_keys,
                                           .option_values = w->train_values,
                                           .option_count = w->n_train_options,
-                                          .teacher = teacher};
+                                          .teacher = teacher,
+                                          .amp = w->amp};
     stator_status status = stator_model_train_step(w->model, &options, &step);
     stator_model_destroy(teacher);
     ST_TRY(status);

@@ -210,6 +210,7 @@ def launch(c, run, threads):
                    "--call", run.args.call]
         command += ["--mode", run.args.mode] if run.args.mode else []
         command += ["--train", "1e-4"] if run.row.is_step else []
+        command += ["--amp", run.row.amp] if run.row.amp else []
         command += ["--teacher", os.path.join(run.folder, run.spec["teacher"])] if "teacher" in run.spec else []
         for key, value in run.spec.get("train_options", {}).items():
             command += ["--train-option", f"{key}={value}"]

@@ -35,6 +35,7 @@ class Row:
     twin: str = ""              # whose .stir it is, when not its own
     vision: bool = False        # timm or transformers builds it; both import torchvision
     is_step: bool = False       # a step of training: forward, backward, AdamW; its output is the loss
+    amp: str = ""               # dtype of a step's products: mixed precision, PyTorch's by torch.autocast
 
 
 @dataclass
@@ -315,6 +316,8 @@ def step(name):
 ALL = ("eager", "compile", "autotune", "ort", "openvino")
 TORCH = ("eager", "compile", "autotune")
 STEP = dict(group="train", is_step=True, without=("autotune", "ort", "openvino"), limit="fma_f32")
+# The goal is for processors that multiply bf16.
+AMP_STEP = STEP | dict(amp="bf16", goal=(1.1, 1.1), limit="dot_bf16", flops_of="dot_bf16", rtol=5e-2, atol=5e-2)
 STREAM = dict(group="main", goal=(8.0, 1.8), limit="copy_nt", stir=True)
 
 CASES = [
@@ -364,6 +367,12 @@ CASES = [
     Row("train_vit_b16", step("vit_b16"), vision=True, **STEP),
     Row("train_bert_base", step("bert_base"), vision=True, **STEP),
     Row("train_distill", step("distill"), goal=(1.0, 1.0), **STEP),
+    Row("train_vit_bf16", step("vit"), vision=True, **AMP_STEP),
+    Row("train_bert_bf16", step("bert"), vision=True, **AMP_STEP),
+    Row("train_gpt2_bf16", step("gpt2"), vision=True, **AMP_STEP),
+    Row("train_resnet18_bf16", step("resnet18"), **AMP_STEP),
+    Row("train_unet_bf16", step("unet"), **AMP_STEP),
+    Row("train_lstm_bf16", step("lstm"), **AMP_STEP),
 ]
 
 # Ours against ours: (name, its f32 twin, goal).

@@ -91,12 +91,14 @@ class Torch:
         """The model becomes its loss; AdamW has PyTorch's own values, fused where PyTorch has that."""
         import gen_train
         network, teacher = self.model, self.case.teacher
+        low = {"bf16": self.torch.bfloat16, "f16": self.torch.float16}.get(self.row.amp)
         self.optimizer = self.torch.optim.AdamW(network.parameters(), lr=1e-4, fused=True)
 
         def loss_of(x, target):
             with self.torch.no_grad():
                 said = teacher(x) if teacher else None
-            return gen_train.loss_of(network(x), target, said)
+            with self.torch.autocast("cpu", dtype=low, enabled=low is not None):
+                return gen_train.loss_of(network(x), target, said)
         self.model = loss_of
 
     def run_steps(self, n):

@@ -309,6 +309,24 @@ static void mark_channel_folds(cg_unit *unit, uint8_t *marks)
     }
 }
 
+/* Marks values that something other than a product reads. */
+static void mark_unmultiplied(cg_unit *unit, uint8_t *marks)
+{
+    const stator_graph_view *v = unit->view;
+    for (stator_ref ref = 1; ref <= v->n_nodes; ref++) {
+        const stator_node_row *row = stator_node_at(v, ref);
+        const cg_lowering *lowering = cg_lowering_of(row->op);
+        if (lowering == NULL || lowering->fold == NULL || !lowering->repeats) {
+            for (uint32_t k = 0; k < row->operand_count; k++) {
+                marks[stator_operand(v, row, k)] = 1;
+            }
+        }
+    }
+    for (uint32_t k = 0; k < v->n_outputs; k++) {
+        marks[stator_output_at(v, k)] = 1;
+    }
+}
+
 /* How values are used, by value. */
 typedef struct uses {
     uint8_t *marks;         /* asked for again and again */
@@ -316,6 +334,7 @@ typedef struct uses {
     uint8_t *scaled;        /* bytes, scaled for several */
     uint8_t *outputs;       /* outputs of the graph */
     uint8_t *channel_folds; /* a reduction folds axis 1 alone */
+    uint8_t *unmultiplied;  /* something other than a product reads it */
 } uses;
 
 static bool wants_root(const cg_unit *unit, const stator_node_row *row, const cg_lowering *lowering,
@@ -500,10 +519,12 @@ static bool shows_channels(const cg_node *transpose)
     return rank > 2u && cg_attr_int_at(transpose, STATOR_transpose_perm, 1) == (int64_t)rank - 1;
 }
 
-/* A value that is only ever seen transposed is stored so: then the transpose moves nothing. Where
- * it shows channels, what is made element by element stays as its operands are, which may lie with
- * channels last, and so does a fold whose channels are folded in turn (the scores of a loss), since
- * neighbours are then folded, by whole vectors. `user`: a node that reads it. */
+/* A value that is only ever seen transposed is stored so: then the transpose moves nothing. A
+ * matrix that is made element by element and then multiplied stays as its operands are, since
+ * products take either order: weights cast for both parts of a training step. Where it shows
+ * channels, what is made element by element stays as its operands are, which may lie with
+ * channels last, and so does a fold whose channels are folded in turn (the scores of a loss),
+ * since neighbours are then folded, by whole vectors. `user`: a node that reads it. */
 static bool follow_transpose(cg_unit *unit, stator_ref value, stator_ref user, const uses *by)
 {
     cg_value *v = &unit->values[value];
@@ -516,6 +537,9 @@ static bool follow_transpose(cg_unit *unit, stator_ref value, stator_ref user, c
         return true;
     }
     const bool is_fold = unit->roots.data[v->root - 1u].is_fold;
+    if (v->rank == 2 && !is_fold && !by->unmultiplied[node.row->result_begin]) {
+        return true;
+    }
     if (shows_channels(&node) && (!is_fold || by->channel_folds[node.row->result_begin])) {
         return true;
     }
@@ -811,18 +835,20 @@ stator_status cg_make_roots(cg_unit *unit, stator_diag **err)
 {
     const stator_graph_view *v = unit->view;
     const uint64_t n = (uint64_t)v->n_values + 1u;
-    uint8_t *marks = st_arena_zalloc(&unit->arena, n, 5);
+    uint8_t *marks = st_arena_zalloc(&unit->arena, n, 6);
     ST_TRY_MEM(marks, err);
     const uses by = {.marks = marks,
                      .recomputed = marks + n,
                      .scaled = marks + 2u * n,
                      .outputs = marks + 3u * n,
-                     .channel_folds = marks + 4u * n};
+                     .channel_folds = marks + 4u * n,
+                     .unmultiplied = marks + 5u * n};
     ST_TRY(cg_find_binds(unit, err));
     mark_repeated(unit, by.marks);
     mark_broadcast_recompute(unit, by.recomputed);
     mark_scaled(unit, by.scaled);
     mark_channel_folds(unit, by.channel_folds);
+    mark_unmultiplied(unit, by.unmultiplied);
     for (uint32_t k = 0; k < v->n_outputs; k++) {
         by.outputs[stator_output_at(v, k)] = 1;
     }

@@ -1,5 +1,7 @@
 /* Products and convolutions by kernels of our own: of bf16 and of bytes on processors with AVX-512
  * and its products of those, of f32 and of bytes on those with AVX2. Bytes: every result exact. */
+#include "plugins/cpu-llvm/kernels/dn.h" /* before globals of the same names */
+
 #include "dnnl_support.h"
 
 #include "core/base/convert.h"
@@ -373,6 +375,27 @@ Test(dnnl_tiles, winograd_scratch_is_counted)
         check_scratch(&p, DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST | DNNL_VECTORS_32);
         empty(&p);
     }
+}
+
+/* A plan that keeps its packed weights asks for no scratch for them, also when another plan of
+ * the op, past the cap, has given up the op's. */
+Test(dnnl_tiles, winograd_of_a_plan_keeps_its_weights)
+{
+    const conv_case c = {2, 1, 16, 150, 1, {9, 31}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+    problem p;
+    if (!dnnl_begin_narrow(DNNL_WINOGRAD | DNNL_WINOGRAD_FIRST)) {
+        cr_skip_test("this processor has no AVX2");
+    }
+    f.threads = 1;
+    conv(&p, STATOR_F32, STATOR_F32, &c, 0, 0);
+    with_constant(&p);
+    dn_op *op = create(&p, "a convolution that keeps its weights");
+    cr_assert_str_eq(api->describe(op), "tiles, winograd");
+    op->has_constant = 0;
+    call(&p, op);
+    compare(&p, "a convolution that keeps its weights", 40);
+    lib->destroy(lib->self, op);
+    empty(&p);
 }
 
 /* One block of Winograd tiles, whose panels the threads share, and more of them. */

@@ -726,13 +726,13 @@ stator_status dn_tiles_run(dn_op *op, const dn_plan *plan, const dn_sizes *sizes
         dn_tiles_part part;
         dn_job j;
         dn_tiles_slice(&op->contraction, &simple, i, &part);
-        (void)dn_job_init(&j, op, &part, plan->desc.how.is_winograd); /* described: cannot fail */
+        (void)dn_job_init(&j, op, &part, plan->desc.how.is_winograd, /* described: cannot fail */
+                          plan->is_packed);
         j.at = at;
         dn_job_set_zeros(&j);
         if (!plan->is_packed) {
             return run_unpacked(&j, ctx, err); /* an image without a depth axis */
         }
-        j.is_panel_made = false; /* whatever became of other plans' weights */
         j.column_sums = packed;
         j.weights = (const char *)packed + dn_job_sums_bytes(&j);
         ST_TRY(j.is_bytes ? run_with_zero_terms(&j, ctx, err) : run_job(&j, ctx, err));

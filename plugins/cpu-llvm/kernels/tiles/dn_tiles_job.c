@@ -374,7 +374,7 @@ static void set_blocks(dn_job *j)
     j->block = dn_job_rounded(j, j->block);
     j->blocks = dn_parts(whole, j->block);
     j->scratch_lines = j->is_image ? dn_job_lines(j, j->block) : j->block;
-    j->is_panel_made = j->is_wino && !j->op->has_constant && j->image_chunks * j->blocks == 1;
+    j->is_panel_made = j->is_wino && !j->is_packed && j->image_chunks * j->blocks == 1;
 }
 
 /* ---- scratch of a thread ---- */
@@ -419,9 +419,11 @@ int64_t dn_job_packed_bytes(const dn_job *j)
     return dn_job_sums_bytes(j) + j->panels * j->panel_bytes;
 }
 
-bool dn_job_init(dn_job *j, const dn_op *op, const dn_tiles_part *part, uint32_t is_wino)
+bool dn_job_init(dn_job *j, const dn_op *op, const dn_tiles_part *part, uint32_t is_wino,
+                 bool is_packed)
 {
     set_sizes(j, op, part, is_wino);
+    j->is_packed = is_packed;
     if (j->pitch < 1 || j->pitch > PITCH_MAX || j->panel_bytes > PANEL_MAX) {
         return false;
     }
@@ -639,7 +641,7 @@ static bool are_parts_done(const dn_op *op, const dn_sizes *s, uint32_t is_winog
         if (!(part.contraction.kind == ST_CONTRACTION_CONV
                   ? is_image_done(isa, &part.contraction, &part.sizes)
                   : is_product_done(s)) ||
-            !dn_job_init(out, op, &part, is_winograd)) {
+            !dn_job_init(out, op, &part, is_winograd, op->has_constant)) {
             return false;
         }
         *out_bytes += dn_job_packed_bytes(out);
@@ -676,8 +678,8 @@ uint64_t dn_tiles_scratch(const dn_op *op, const dn_sizes *s, uint32_t is_winogr
         dn_tiles_part part;
         dn_job j;
         dn_tiles_slice(&op->contraction, s, i, &part);
-        (void)dn_job_init(&j, op, &part, is_winograd);
-        const int64_t packed = op->has_constant || j.is_panel_made ? 0 : j.panels * j.panel_bytes;
+        (void)dn_job_init(&j, op, &part, is_winograd, op->has_constant);
+        const int64_t packed = j.is_packed || j.is_panel_made ? 0 : j.panels * j.panel_bytes;
         const uint64_t zero_terms = j.is_bytes ? dn_job_zero_terms_bytes(&j) : 0;
         const uint64_t bytes = (uint64_t)j.bytes.all * s->threads + (uint64_t)packed + zero_terms;
         most = bytes > most ? bytes : most;

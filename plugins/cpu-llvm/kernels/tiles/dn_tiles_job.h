@@ -60,6 +60,7 @@ typedef struct dn_job {
     const int32_t *column_sums;
     const char *weights;
     int64_t panels, panel_bytes;
+    bool is_packed; /* before the call */
     /* Each panel of weights that come with the call meets one block: the thread that multiplies it
      * makes Winograd's form of it then, which is read while it is in a cache. */
     bool is_panel_made;
@@ -77,9 +78,12 @@ typedef struct dn_job {
     _Atomic int has_failed;
 } dn_job;
 
-/* Sets *j from a part (borrowed) of sizes (simplified) that dn_tiles_describe takes, but for what
- * comes with the call (at, zero points, weights). False: numbers are too large for it. */
-bool dn_job_init(dn_job *j, const dn_op *op, const dn_tiles_part *part, uint32_t is_wino);
+/* Sets *j from a part (borrowed) of sizes (simplified) that dn_tiles_describe takes, but for
+ * what comes with the call (at, zero points, weights). Weights are packed before the call for
+ * plans alone that keep them, whatever became of the op's others. False: numbers are too large
+ * for it. */
+bool dn_job_init(dn_job *j, const dn_op *op, const dn_tiles_part *part, uint32_t is_wino,
+                 bool is_packed);
 
 /* Bytes of the packed weights. */
 int64_t dn_job_packed_bytes(const dn_job *j);

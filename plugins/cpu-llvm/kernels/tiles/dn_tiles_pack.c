@@ -323,7 +323,7 @@ static int64_t pack_part(const dn_op *op, const dn_tiles_part *part, int is_wino
                  .feature = s->y.stride[1],
                  .channel = s->y.stride[0],
                  .flip = contraction->y.dtype == STATOR_U8 ? MOVED : 0};
-    (void)dn_job_init(&p.j, op, part, (uint32_t)is_winograd); /* described: cannot fail */
+    (void)dn_job_init(&p.j, op, part, (uint32_t)is_winograd, true); /* described: cannot fail */
     p.features = p.j.sections.features;
     p.channels = p.pixel = p.j.sections.channels;
     p.together = p.features * p.j.sections.n;

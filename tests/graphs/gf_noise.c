@@ -23,9 +23,12 @@
  *
  * A sum of bytes that is 0 is so with its scale's sign: at random.
  *
- * A convolution's padding is multiplied by weights or left out (docs/ops.md). Where these are
- * infinite or NaN the first is NaN, and the second may take its place: everywhere in every other
- * variant, else at random.
+ * A convolution's padding is multiplied by weights (in conv_weight_grad by the result's gradient)
+ * or left out (docs/ops.md). Where these are infinite or NaN the first is NaN, and the second may
+ * take its place: everywhere in every other variant, else at random.
+ *
+ * In the same manner a row of attention that is not finite makes gradients of the keys that it does
+ * not attend to NaN, or leaves them as they are without it (docs/ops.md).
  *
  * Overflow of f32 where eager has f64: an operand of a contraction past 2^100 may be as good as
  * infinite. Subnormal results of functions and contractions are off by units, for each product
@@ -115,10 +118,16 @@ static int is_contraction(const gf_node *node)
     return is_one_of(node->op, ops);
 }
 
+static int is_attention_gradient(const gf_node *node)
+{
+    return strcmp(node->op, "sdpa_gradient") == 0;
+}
+
 /* Does it read outside its input, at some sizes at least? */
 static int is_padded(const gf_node *node)
 {
-    const char *pads = strcmp(node->op, "conv") == 0 ? strstr(node->attrs, "pads = [") : NULL;
+    static const char *const ops[] = {"conv", "conv_weight_grad", NULL};
+    const char *pads = is_one_of(node->op, ops) ? strstr(node->attrs, "pads = [") : NULL;
     return pads != NULL && pads[8 + strspn(pads + 8, "0, ")] != ']';
 }
 
@@ -196,7 +205,7 @@ static int may_cancel(const gf_program *p, const gf_node *node, int place)
  * second product, of dy with v, from which its mean is taken. */
 static int operands_with_noise(const gf_node *node)
 {
-    if (strcmp(node->op, "sdpa_gradient") == 0) {
+    if (is_attention_gradient(node)) {
         return 4;
     }
     return node->body[0] ? GF_ARGS : is_contraction(node) ? 2 : 1;
@@ -477,58 +486,14 @@ static void write_noisy_product(const gf_program *p, gf_writer *w, int k)
     gf_add(w, "  %%v%d = cast(%%n%d) {dtype = %s}\n", node->first, k, st_dtype_name(v->dtype));
 }
 
-/* The name of what is added: %a; of the gradient of attention %th, as much larger as products of dy
- * with v are: their mean in a row is taken from each of them, and where one key has nearly all of
- * the attention, what is left is their rounding. */
-static const char *write_added(const gf_program *p, gf_writer *w, int at, const gf_node *node)
-{
-    const char *name = st_dtype_name(p->values[node->first].dtype);
-    if (strcmp(node->op, "sdpa_gradient") != 0) {
-        return "a";
-    }
-    gf_add(w,
-           "  %%tc%d = constant {value = %s[] {1}}\n  %%td%d = constant {value = %s[] {10000}}\n",
-           at, name, at, name);
-    for (int i = 2; i < 4; i++) {
-        const char letter = i == 2 ? 'v' : 'y';
-        gf_add(w,
-               "  %%ta%c%d = abs(%%v%d)\n  %%tb%c%d = reduce_max(%%ta%c%d) {axes = [0, 1, 2, 3]}\n",
-               letter, at, node->args[i], letter, at, letter, at);
-        gf_add(w, "  %%te%c%d = max(%%tb%c%d, %%tc%d)\n", letter, at, letter, at, at);
-    }
-    gf_add(w, "  %%tf%d = mul(%%tev%d, %%tey%d)\n  %%tg%d = min(%%tf%d, %%td%d)\n", at, at, at, at,
-           at, at);
-    gf_add(w, "  %%th%d = mul(%%a%d, %%tg%d)\n", at, at, at);
-    return "th";
-}
-
-/* %w * %r + %a (write_added); where that is near zero, by 8 times %a, and as random as %r, zero: a
- * number that is divided by itself shows no noise but this. */
-static void write_noisy_composite(const gf_program *p, gf_writer *w, int at, int v)
-{
-    const char *name = st_dtype_name(p->values[v].dtype);
-    const char *a = write_added(p, w, at, &p->nodes[p->values[v].node]);
-    gf_add(w, "  %%u%d = mul(%%w%d, %%r%d)\n  %%n%d_ = add(%%u%d, %%%s%d)\n", at, at, at, at, at, a,
-           at);
-    gf_add(w, "  %%e%d = constant {value = %s[] {0.125}}\n  %%e%d_ = mul(%%u%d, %%e%d)\n", at, name,
-           at, at, at);
-    gf_add(w, "  %%u%d_ = abs(%%e%d_)\n  %%a%d_ = abs(%%%s%d)\n  %%w%d_ = lt(%%u%d_, %%a%d_)\n", at,
-           at, at, a, at, at, at, at);
-    gf_add(w, "  %%g%d = constant {value = %s[] {1}}\n  %%g%d_ = lt(%%r%d, %%g%d)\n", at, name, at,
-           at, at);
-    gf_add(w, "  %%h%d = bit_and(%%w%d_, %%g%d_)\n  %%h%d_ = constant {value = %s[] {0}}\n", at, at,
-           at, at, name);
-    gf_add(w, "  %%v%d = select(%%h%d, %%h%d_, %%n%d_)\n", v, at, at, at);
-}
-
-/* Text with @ for a number, # for that of operand 1, $ for a dtype. */
-static void add_numbered(gf_writer *w, const char *text, int at, const char *dtype)
+/* Text with @ for a number, # for that of operand 1, $ for a word: a dtype or an op. */
+static void add_numbered(gf_writer *w, const char *text, int at, const char *word)
 {
     for (; *text; text++) {
         if (*text == '@' || *text == '#') {
             gf_add(w, "%d", *text == '@' ? at : at + STEP);
         } else if (*text == '$') {
-            gf_add(w, "%s", dtype);
+            gf_add(w, "%s", word);
         } else {
             gf_add(w, "%c", *text);
         }
@@ -560,35 +525,155 @@ static const char left_out_sum[] =
     "  %zh@ = select(%zd@, %ch@, %ca@)\n  %zi@ = add(%zg@, %zh@)\n"
     "  %zj@ = select(%zf@, %ci@, %zi@)\n  %zk@ = add(%ya@, %zj@)\n";
 
-/* %m: %w, or that where this is NaN: everywhere by the sum of %z, else as random as %a. */
-static const char left_out_choice[] =
-    "  %zm@ = lt(%zl@, %ca@)\n  %zn@ = gt(%a@, %ca@)\n  %zo@ = bit_or(%zm@, %zn@)\n"
+/* %m: %w, or %zk where this is NaN: everywhere by the sum of %z, else as random as %a. */
+static const char choice[] =
+    "  %zs@ = constant {value = $[] {0}}\n"
+    "  %zm@ = lt(%zl@, %zs@)\n  %zn@ = gt(%a@, %zs@)\n  %zo@ = bit_or(%zm@, %zn@)\n"
     "  %zp@ = is_nan(%w@)\n  %zq@ = bit_and(%zo@, %zp@)\n  %m@ = select(%zq@, %zk@, %w@)\n";
+
+static void write_choice(const gf_program *p, gf_writer *w, const gf_node *node, int at)
+{
+    const int k = (int)(node - p->nodes);
+    const char *name = st_dtype_name(p->values[node->first].dtype);
+    gf_add(w, "  %%zt%d = constant {value = %s[] {1}}\n  %%zr%d = sub(%%z%d, %%zt%d)\n", at, name,
+           at, k, at);
+    gf_add(w, "  %%zl%d = reduce_sum(%%zr%d) {axes = [", at, at);
+    for (int a = 0; a < p->values[node->args[0]].rank; a++) {
+        gf_add(w, "%s%d", a ? ", " : "", a);
+    }
+    gf_add(w, "]}\n");
+    add_numbered(w, choice, at, name);
+}
 
 static void write_left_out(const gf_program *p, gf_writer *w, int k)
 {
-    static const char *const convs[] = {"%ya@ = conv(%y@, %wd@", "%yb@ = conv(%xd@, %wf@",
-                                        "%yc@ = conv(%xe@, %wg@", "%yd@ = conv(%xf@, %wg@",
-                                        "%ye@ = conv(%xg@, %wh@"};
+    static const char *const sums[] = {"%ya@ = $(%y@, %wd@", "%yb@ = $(%xd@, %wf@",
+                                       "%yc@ = $(%xe@, %wg@", "%yd@ = $(%xf@, %wg@",
+                                       "%ye@ = $(%xg@, %wh@"};
     const gf_node *node = &p->nodes[k];
     const char *name = st_dtype_name(p->values[node->first].dtype);
     add_numbered(w, left_out_operands, k, name);
     for (int i = 0; i < 5; i++) {
         gf_add(w, "  ");
-        add_numbered(w, convs[i], k, name);
+        add_numbered(w, sums[i], k, node->op);
         if (i == 0 && node->n_args > 2 && node->args[2] >= 0) {
             gf_add(w, ", %%v%d", node->args[2]);
         }
         gf_add(w, ") {%s}\n", node->attrs);
     }
     add_numbered(w, left_out_sum, k, name);
-    gf_add(w, "  %%zr%d = sub(%%z%d, %%cb%d)\n  %%zl%d = reduce_sum(%%zr%d) {axes = [", k, k, k, k,
-           k);
-    for (int a = 0; a < p->values[node->args[0]].rank; a++) {
-        gf_add(w, "%s%d", a ? ", " : "", a);
+    write_choice(p, w, node, k);
+}
+
+/* An operand as the node reads it. */
+static void add_operand(const gf_program *p, gf_writer *w, const gf_node *node, int place)
+{
+    const int k = (int)(node - p->nodes);
+    const int is_noisy = gf_is_noisy_operand(p, k, place);
+    gf_add(w, "%%%c%d", is_noisy ? 'y' : 'v', is_noisy ? k + STEP * place : node->args[place]);
+}
+
+/* The gradient of attention of other operands: their name and that of its results are followed by
+ * their places. */
+static void write_gradients(const gf_program *p, gf_writer *w, const gf_node *node, int at,
+                            const char *results, const char *operands)
+{
+    for (int i = 0; i < 3; i++) {
+        gf_add(w, "%s%%%s%d_%d", i ? ", " : "  ", results, i, at);
     }
-    gf_add(w, "]}\n");
-    add_numbered(w, left_out_choice, k, name);
+    for (int i = 0; i < 4; i++) {
+        gf_add(w, "%s%%%s%d_%d", i ? ", " : " = sdpa_gradient(", operands, i, at);
+    }
+    if (node->n_args > 4 && node->args[4] >= 0) {
+        gf_add(w, ", ");
+        add_operand(p, w, node, 4);
+    }
+    gf_add(w, ")%s%s%s\n", node->attrs[0] ? " {" : "", node->attrs, node->attrs[0] ? "}" : "");
+}
+
+/* %gu3: 1 in rows whose dq is not finite, else 0, as dy. */
+static const char marked_rows[] =
+    "  %gs@ = select(%gq@, %gz@, %go@)\n  %gt@ = reduce_max(%gs@) {axes = [3], keepdims = 1}\n"
+    "  %gu3_@ = add(%gt@, %gn3_@)\n";
+
+/* %gw: the keys that such a row attends to. Where each row attends to all its keys alike and dy
+ * is 1 in these rows alone, these keys have a gradient of their values, %gm2. */
+static const char attended_keys[] =
+    "  %gv@ = reduce_max(%gm2_@) {axes = [3], keepdims = 1}\n  %gw@ = gt(%gv@, %gz@)\n";
+
+/* %m of dk or dv: %w, or without those rows, of keys that none of them attends to. In %gc the
+ * operands' elements that are not finite are 0. */
+static void write_without_rows(const gf_program *p, gf_writer *w, const gf_node *node, int at)
+{
+    const int is_cut = p->values[node->first].is_input;
+    const char *name = st_dtype_name(p->values[node->first].dtype);
+    gf_add(w, "  %%gz%d = constant {value = %s[] {0}}\n  %%go%d = constant {value = %s[] {1}}\n",
+           at, name, at, name);
+    for (int i = 0; i < 4; i++) {
+        gf_add(w, "  %%gf%d_%d = is_finite(", i, at);
+        add_operand(p, w, node, i);
+        gf_add(w, ")\n  %%gc%d_%d = select(%%gf%d_%d, ", i, at, i, at);
+        add_operand(p, w, node, i);
+        gf_add(w, ", %%gz%d)\n  %%g%c%d_%d = mul(%%gc%d_%d, %%gz%d)\n", at, i < 3 ? 'u' : 'n', i,
+               at, i, at, at);
+    }
+    gf_add(w, "  %%gq%d = is_finite(%%%c%d)\n", at, is_cut ? 'x' : 'w',
+           is_cut ? node->first : (int)(node - p->nodes));
+    add_numbered(w, marked_rows, at, name);
+    write_gradients(p, w, node, at, "gm", "gu");
+    add_numbered(w, attended_keys, at, name);
+    write_gradients(p, w, node, at, "gl", "gc");
+    gf_add(w, "  %%zk%d = select(%%gw%d, %%w%d, %%gl%d_%d)\n", at, at, at, at / STEP, at);
+    write_choice(p, w, node, at);
+}
+
+/* The name of what is added: %a; of the gradient of attention %th, as much larger as products of dy
+ * with v are: their mean in a row is taken from each of them, and where one key has nearly all of
+ * the attention, what is left is their rounding. */
+static const char *write_added(const gf_program *p, gf_writer *w, int at, const gf_node *node)
+{
+    const char *name = st_dtype_name(p->values[node->first].dtype);
+    if (!is_attention_gradient(node)) {
+        return "a";
+    }
+    gf_add(w,
+           "  %%tc%d = constant {value = %s[] {1}}\n  %%td%d = constant {value = %s[] {10000}}\n",
+           at, name, at, name);
+    for (int i = 2; i < 4; i++) {
+        const char letter = i == 2 ? 'v' : 'y';
+        gf_add(w,
+               "  %%ta%c%d = abs(%%v%d)\n  %%tb%c%d = reduce_max(%%ta%c%d) {axes = [0, 1, 2, 3]}\n",
+               letter, at, node->args[i], letter, at, letter, at);
+        gf_add(w, "  %%te%c%d = max(%%tb%c%d, %%tc%d)\n", letter, at, letter, at, at);
+    }
+    gf_add(w, "  %%tf%d = mul(%%tev%d, %%tey%d)\n  %%tg%d = min(%%tf%d, %%td%d)\n", at, at, at, at,
+           at, at);
+    gf_add(w, "  %%th%d = mul(%%a%d, %%tg%d)\n", at, at, at);
+    return "th";
+}
+
+/* %w (or %m) * %r + %a (write_added); where that is near zero, by 8 times %a, and as random as %r,
+ * zero: a number that is divided by itself shows no noise but this. */
+static void write_noisy_composite(const gf_program *p, gf_writer *w, int at, int v)
+{
+    const char *name = st_dtype_name(p->values[v].dtype);
+    const gf_node *node = &p->nodes[p->values[v].node];
+    const char *a = write_added(p, w, at, node);
+    const int may_lack_rows = is_attention_gradient(node) && at >= STEP;
+    if (may_lack_rows) {
+        write_without_rows(p, w, node, at);
+    }
+    gf_add(w, "  %%u%d = mul(%%%c%d, %%r%d)\n  %%n%d_ = add(%%u%d, %%%s%d)\n", at,
+           may_lack_rows ? 'm' : 'w', at, at, at, at, a, at);
+    gf_add(w, "  %%e%d = constant {value = %s[] {0.125}}\n  %%e%d_ = mul(%%u%d, %%e%d)\n", at, name,
+           at, at, at);
+    gf_add(w, "  %%u%d_ = abs(%%e%d_)\n  %%a%d_ = abs(%%%s%d)\n  %%w%d_ = lt(%%u%d_, %%a%d_)\n", at,
+           at, at, a, at, at, at, at);
+    gf_add(w, "  %%g%d = constant {value = %s[] {1}}\n  %%g%d_ = lt(%%r%d, %%g%d)\n", at, name, at,
+           at, at);
+    gf_add(w, "  %%h%d = bit_and(%%w%d_, %%g%d_)\n  %%h%d_ = constant {value = %s[] {0}}\n", at, at,
+           at, at, name);
+    gf_add(w, "  %%v%d = select(%%h%d, %%h%d_, %%n%d_)\n", v, at, at, at);
 }
 
 /* %t: %w (or %m), or as random as %a, 0 where that is less than a few units of the sum of what is
@@ -600,8 +685,9 @@ static void write_cancelled_sum(const gf_program *p, gf_writer *w, const gf_node
     const uint8_t dtype = p->values[node->first].dtype;
     const char *name = st_dtype_name(dtype);
     for (int i = 0; i < node->n_args; i++) {
-        gf_add(w, "  %%i%d = abs(%%%c%d)\n", k + STEP * i, gf_is_noisy_operand(p, k, i) ? 'y' : 'v',
-               gf_is_noisy_operand(p, k, i) ? k + STEP * i : node->args[i]);
+        gf_add(w, "  %%i%d = abs(", k + STEP * i);
+        add_operand(p, w, node, i);
+        gf_add(w, ")\n");
     }
     gf_add(w, "  %%j%d = %s(%%i%d", at, node->op, k);
     for (int i = 1; i < node->n_args; i++) {

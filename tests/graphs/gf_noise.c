@@ -627,29 +627,34 @@ static void write_without_rows(const gf_program *p, gf_writer *w, const gf_node 
     write_choice(p, w, node, at);
 }
 
-/* The name of what is added: %a; of the gradient of attention %th, as much larger as products of dy
- * with v are: their mean in a row is taken from each of them, and where one key has nearly all of
- * the attention, what is left is their rounding. */
+/* The name of what is added: %a; of the gradient of attention a %tg, as much larger as products
+ * of dy with v are: their mean in a row is taken from each of them, and where one key has nearly
+ * all of the attention, what is left is their rounding. That is multiplied by keys in dq, by
+ * queries in dk. Elements that are not finite do not count: what they make is no matter of
+ * rounding. The limit keeps one huge element from making noise of all the others. */
 static const char *write_added(const gf_program *p, gf_writer *w, int at, const gf_node *node)
 {
+    const int result = at / STEP;
+    const int factors[] = {2, 3, result == 0 ? 1 : 0};
+    const int n_factors = result == 2 ? 2 : 3;
     const char *name = st_dtype_name(p->values[node->first].dtype);
     if (!is_attention_gradient(node)) {
         return "a";
     }
-    gf_add(w,
-           "  %%tc%d = constant {value = %s[] {1}}\n  %%td%d = constant {value = %s[] {10000}}\n",
-           at, name, at, name);
-    for (int i = 2; i < 4; i++) {
-        const char letter = i == 2 ? 'v' : 'y';
-        gf_add(w,
-               "  %%ta%c%d = abs(%%v%d)\n  %%tb%c%d = reduce_max(%%ta%c%d) {axes = [0, 1, 2, 3]}\n",
-               letter, at, node->args[i], letter, at, letter, at);
-        gf_add(w, "  %%te%c%d = max(%%tb%c%d, %%tc%d)\n", letter, at, letter, at, at);
-    }
-    gf_add(w, "  %%tf%d = mul(%%tev%d, %%tey%d)\n  %%tg%d = min(%%tf%d, %%td%d)\n", at, at, at, at,
+    gf_add(w, "  %%tc%d = constant {value = %s[] {1}}\n", at, name);
+    gf_add(w, "  %%tl%d = constant {value = %s[] {10000}}\n  %%tp0_%d = abs(%%tc%d)\n", at, name,
            at, at);
-    gf_add(w, "  %%th%d = mul(%%a%d, %%tg%d)\n", at, at, at);
-    return "th";
+    for (int i = 0; i < n_factors; i++) {
+        gf_add(w, "  %%ta%d_%d = abs(%%v%d)\n  %%tb%d_%d = is_finite(%%ta%d_%d)\n", i, at,
+               node->args[factors[i]], i, at, i, at);
+        gf_add(w, "  %%td%d_%d = select(%%tb%d_%d, %%ta%d_%d, %%tc%d)\n", i, at, i, at, i, at, at);
+        gf_add(w, "  %%te%d_%d = reduce_max(%%td%d_%d) {axes = [0, 1, 2, 3]}\n", i, at, i, at);
+        gf_add(w, "  %%tf%d_%d = max(%%te%d_%d, %%tc%d)\n", i, at, i, at, at);
+        gf_add(w, "  %%tp%d_%d = mul(%%tp%d_%d, %%tf%d_%d)\n", i + 1, at, i, at, i, at);
+    }
+    gf_add(w, "  %%tm%d = min(%%tp%d_%d, %%tl%d)\n  %%tg%d = mul(%%a%d, %%tm%d)\n", at, n_factors,
+           at, at, at, at, at);
+    return "tg";
 }
 
 /* %w (or %m) * %r + %a (write_added); where that is near zero, by 8 times %a, and as random as %r,

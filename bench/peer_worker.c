@@ -1,16 +1,15 @@
 /* Stator's side of bench/peers.py: one model in one process, timed on demand.
  *
  *     peer_worker MODEL [--backend B] [--threads N] [--mode M] [--option KEY=VALUE]...
- *                 [--call new|bound] [--keep-denormals] [--train RATE [--teacher MODEL] [--amp
- * DTYPE]]
- *                 [--train-option KEY=VALUE]... [--input DTYPE DIMS FILE]...
+ *                 [--call new|bound] [--keep-denormals] [--train RATE [--teacher MODEL]]
+ *                 [--amp DTYPE] [--train-option KEY=VALUE]... [--input DTYPE DIMS FILE]...
  *
  * An input is its dtype, its sizes between commas ("" for a scalar) and a file of its bytes, in the
  * model's order. Commands come on stdin, one a line; each is answered by one line of JSON:
  *
  *     start      loads, compiles, calls once; times of the three and what they took of memory;
- *                of the plan: workspace and outputs, constants read in place, packed weights,
- * scratch
+ *                of the plan: workspace and outputs, constants read in place, packed weights and
+ *                scratch
  *     dump DIR   writes the last call's outputs to DIR/out_<k>.bin, answers dtypes and shapes
  *     run N      N calls, answers the seconds they took together
  *     stats      memory now, and compile time as the library counts it

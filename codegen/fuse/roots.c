@@ -309,7 +309,7 @@ static void mark_channel_folds(cg_unit *unit, uint8_t *marks)
     }
 }
 
-/* Marks values that something other than a product reads. */
+/* Marks values that something other than a product or a convolution reads. */
 static void mark_unmultiplied(cg_unit *unit, uint8_t *marks)
 {
     const stator_graph_view *v = unit->view;
@@ -516,15 +516,21 @@ static bool set_order(cg_unit *unit, cg_value *v, const uint32_t *order)
 static bool shows_channels(const cg_node *transpose)
 {
     const uint32_t rank = transpose->out->rank;
-    return rank > 2u && cg_attr_int_at(transpose, STATOR_transpose_perm, 1) == (int64_t)rank - 1;
+    return rank > 2u && cg_attr_axis_at(transpose, STATOR_transpose_perm, 1, rank) == rank - 1u;
+}
+
+/* Do libraries multiply these, in either order of a matrix? */
+static bool is_multiplied_in_place(uint32_t dtype)
+{
+    return dtype == STATOR_F32 || dtype == STATOR_BF16 || dtype == STATOR_F16;
 }
 
 /* A value that is only ever seen transposed is stored so: then the transpose moves nothing. A
- * matrix that is made element by element and then multiplied stays as its operands are, since
- * products take either order: weights cast for both parts of a training step. Where it shows
- * channels, what is made element by element stays as its operands are, which may lie with
- * channels last, and so does a fold whose channels are folded in turn (the scores of a loss),
- * since neighbours are then folded, by whole vectors. `user`: a node that reads it. */
+ * matrix that is no fold and then multiplied by a library stays as its operands are: weights
+ * cast for both parts of a training step. Where it shows channels, what is made element by
+ * element stays as its operands are, which may lie with channels last, and so does a fold whose
+ * channels are folded in turn (the scores of a loss), since neighbours are then folded, by whole
+ * vectors. `user`: a node that reads it. */
 static bool follow_transpose(cg_unit *unit, stator_ref value, stator_ref user, const uses *by)
 {
     cg_value *v = &unit->values[value];
@@ -537,14 +543,15 @@ static bool follow_transpose(cg_unit *unit, stator_ref value, stator_ref user, c
         return true;
     }
     const bool is_fold = unit->roots.data[v->root - 1u].is_fold;
-    if (v->rank == 2 && !is_fold && !by->unmultiplied[node.row->result_begin]) {
+    if (v->rank == 2 && !is_fold && is_multiplied_in_place(v->dtype) &&
+        !by->unmultiplied[node.row->result_begin]) {
         return true;
     }
     if (shows_channels(&node) && (!is_fold || by->channel_folds[node.row->result_begin])) {
         return true;
     }
     for (uint32_t a = 0; a < v->rank; a++) {
-        order[a] = (uint32_t)cg_attr_int_at(&node, STATOR_transpose_perm, a);
+        order[a] = cg_attr_axis_at(&node, STATOR_transpose_perm, a, v->rank);
     }
     return set_order(unit, v, order);
 }

@@ -9,10 +9,10 @@
 
 /* ---- dot_general ---- */
 
-static bool holds(const cg_node *node, uint32_t attr, uint32_t axis)
+static bool holds(const cg_node *node, uint32_t attr, uint32_t axis, uint32_t rank)
 {
     for (uint32_t i = 0; i < cg_attr(node, attr)->count; i++) {
-        if (cg_attr_int_at(node, attr, i) == (int64_t)axis) {
+        if (cg_attr_axis_at(node, attr, i, rank) == axis) {
             return true;
         }
     }
@@ -25,7 +25,7 @@ void cg_dot(const cg_node *node, cg_fold *out)
     *out = (cg_fold){.acc = ST_ACC_SUM, .dtype = cg_wide_dtype(node->out->dtype)};
     for (uint32_t i = 0; i < cg_attr(node, STATOR_dot_general_contract_x)->count; i++) {
         out->inner[out->n_inner++] =
-            x->dims[cg_attr_int_at(node, STATOR_dot_general_contract_x, i)];
+            x->dims[cg_attr_axis_at(node, STATOR_dot_general_contract_x, i, x->rank)];
     }
 }
 
@@ -38,13 +38,13 @@ static void dot_index(const cg_node *node, uint32_t operand, const uint32_t *ind
         operand ? STATOR_dot_general_contract_y : STATOR_dot_general_contract_x;
     const cg_value *v = cg_value_of(node->unit, cg_operand(node, operand));
     for (uint32_t i = 0; i < cg_attr(node, batch)->count; i++) {
-        out[cg_attr_int_at(node, batch, i)] = index[i];
+        out[cg_attr_axis_at(node, batch, i, v->rank)] = index[i];
     }
     for (uint32_t i = 0; i < cg_attr(node, contract)->count; i++) {
-        out[cg_attr_int_at(node, contract, i)] = inner[i];
+        out[cg_attr_axis_at(node, contract, i, v->rank)] = inner[i];
     }
     for (uint32_t a = 0; a < v->rank; a++) {
-        if (!holds(node, batch, a) && !holds(node, contract, a)) {
+        if (!holds(node, batch, a, v->rank) && !holds(node, contract, a, v->rank)) {
             out[a] = index[(*next)++];
         }
     }

@@ -32,8 +32,7 @@ void cg_reduce(const cg_node *node, cg_fold *out)
     const stator_attr_row *axes = cg_attr(node, STATOR_reduce_sum_axes);
     uint32_t mask = 0;
     for (uint32_t i = 0; i < axes->count; i++) {
-        const int64_t axis = cg_attr_int_at(node, STATOR_reduce_sum_axes, i);
-        mask |= 1u << st_normalize_axis(axis, x->rank);
+        mask |= 1u << cg_attr_axis_at(node, STATOR_reduce_sum_axes, i, x->rank);
     }
     *out = (cg_fold){
         .acc = acc_of(node, x->dtype), .dtype = cg_wide_dtype(x->dtype), .is_reduction = 1};

@@ -173,6 +173,11 @@ int64_t cg_attr_int_at(const cg_node *node, uint32_t k, uint32_t i)
     return stator_attr_int_at(v, cg_attr(node, k), i);
 }
 
+uint32_t cg_attr_axis_at(const cg_node *node, uint32_t k, uint32_t i, uint32_t rank)
+{
+    return (uint32_t)st_normalize_axis(cg_attr_int_at(node, k, i), rank);
+}
+
 const char *cg_attr_text(const cg_node *node, uint32_t k)
 {
     const stator_attr_row *attr = cg_attr(node, k);

@@ -234,6 +234,8 @@ uint32_t cg_wide_axes(const cg_unit *unit, const uint32_t *dims, uint32_t n);
 const stator_attr_row *cg_attr(const cg_node *node, uint32_t k);
 uint32_t cg_attr_dim(const cg_node *node, uint32_t k, uint32_t i);
 int64_t cg_attr_int_at(const cg_node *node, uint32_t k, uint32_t i);
+/* Number i of a list of axes of a value of this rank, where -1 is the last: from 0 on. */
+uint32_t cg_attr_axis_at(const cg_node *node, uint32_t k, uint32_t i, uint32_t rank);
 const char *cg_attr_text(const cg_node *node, uint32_t k);
 bool cg_attr_is(const cg_node *node, uint32_t k, const char *text);
 stator_ref cg_operand(const cg_node *node, uint32_t k);

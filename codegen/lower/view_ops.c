@@ -135,7 +135,7 @@ st_loop_ref cg_transpose(cg_nest *nest, const cg_node *node, uint32_t result, co
     uint32_t own[CG_RANK_MAX];
     (void)result;
     for (uint32_t a = 0; a < node->out->rank; a++) {
-        own[cg_attr_int_at(node, STATOR_transpose_perm, a)] = index[a];
+        own[cg_attr_axis_at(node, STATOR_transpose_perm, a, node->out->rank)] = index[a];
     }
     return cg_at(nest, cg_operand(node, 0), own);
 }

@@ -165,14 +165,14 @@ bool cg_is_dequantized(const cg_unit *unit, stator_ref value)
            cg_is_byte(unit->values[bytes].dtype);
 }
 
-/* Index of a number in a list of integers, UINT32_MAX: it is not there. */
+/* Index of an axis in a list of axes of a value of this rank, UINT32_MAX: it is not there. */
 static uint32_t index_in(const cg_unit *unit, const stator_node_row *row, uint32_t attr,
-                         uint32_t number)
+                         uint32_t axis, uint32_t rank)
 {
     const stator_attr_row *list = stator_attr_at(unit->view, row, attr);
     for (uint32_t i = 0; i < list->count; i++) {
         const int64_t *at = stator_column_at(&unit->view->i64s, list->begin + i);
-        if (*at == (int64_t)number) {
+        if (st_normalize_axis(*at, rank) == (int64_t)axis) {
             return i;
         }
     }
@@ -192,17 +192,19 @@ static bool is_byte_operand(const cg_unit *unit, const stator_node_row *row, uin
         return false;
     }
     if (out->axis != CG_NO_AXIS) {
-        out->axis = index_in(unit, view, STATOR_transpose_perm, out->axis);
+        const uint32_t rank = stator_value_type(unit->view, value)->rank;
+        out->axis = index_in(unit, view, STATOR_transpose_perm, out->axis, rank);
     }
     return true;
 }
 
 static bool is_byte_matmul(const cg_unit *unit, const stator_node_row *row, cg_bytes out[2])
 {
+    const uint32_t rank = stator_value_type(unit->view, stator_operand(unit->view, row, 1))->rank;
     return is_byte_operand(unit, row, 0, &out[0]) && is_byte_operand(unit, row, 1, &out[1]) &&
            (out[1].axis == CG_NO_AXIS ||
-            (index_in(unit, row, STATOR_dot_general_contract_y, out[1].axis) == UINT32_MAX &&
-             index_in(unit, row, STATOR_dot_general_batch_y, out[1].axis) == UINT32_MAX));
+            (index_in(unit, row, STATOR_dot_general_contract_y, out[1].axis, rank) == UINT32_MAX &&
+             index_in(unit, row, STATOR_dot_general_batch_y, out[1].axis, rank) == UINT32_MAX));
 }
 
 bool cg_is_byte_product(const cg_unit *unit, const stator_node_row *row, cg_bytes out[2])

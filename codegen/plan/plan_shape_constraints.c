@@ -226,10 +226,8 @@ static void constrain_axis_pairs(finder *f, uint32_t attr_x, uint32_t attr_y, co
     const cg_value *x = operand_of(f, 0);
     const cg_value *y = operand_of(f, 1);
     for (uint32_t i = 0; i < cg_attr(&f->node, attr_x)->count; i++) {
-        const int64_t a = cg_attr_int_at(&f->node, attr_x, i);
-        const int64_t b = cg_attr_int_at(&f->node, attr_y, i);
-        constrain_equal(f, x->dims[st_normalize_axis(a, x->rank)],
-                        y->dims[st_normalize_axis(b, y->rank)], what);
+        constrain_equal(f, x->dims[cg_attr_axis_at(&f->node, attr_x, i, x->rank)],
+                        y->dims[cg_attr_axis_at(&f->node, attr_y, i, y->rank)], what);
     }
 }
 

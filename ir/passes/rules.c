@@ -194,8 +194,14 @@ static int64_t perm_at(const st_match *m, const stator_attr_row *perm, uint32_t 
     return st_normalize_axis(p, perm->count);
 }
 
-/* A cast of moved values moves cast ones: the movement then stands at what reads it, and a product
- * takes it as the order of its operand. */
+static bool is_wide_float(uint32_t dtype)
+{
+    return st_dtype_class(dtype) == STATOR_CLASS_FLOAT && st_dtype_bits(dtype) >= 16;
+}
+
+/* A cast of moved floats moves cast ones: the movement then stands at what reads it, and a product
+ * takes it as the order of its operand. Bytes are moved as bytes: they are looked for behind what
+ * scales them. */
 bool st_rule_cast_transpose(st_match *m)
 {
     const stator_node_row *inner = producer(m, m->operands[0]);
@@ -203,7 +209,8 @@ bool st_rule_cast_transpose(st_match *m)
     const stator_type_row *before = stator_type_at(m->v, type_of(m, m->vars[0]));
     stator_ref dims[STATOR_RANK_MAX];
     int64_t axes[STATOR_RANK_MAX];
-    if (perm == NULL || perm->count != before->rank) {
+    if (perm == NULL || perm->count != before->rank || !is_wide_float(before->dtype) ||
+        !is_wide_float(dtype_of(m, result_type(m, 0)))) {
         return false;
     }
     for (uint32_t k = 0; k < perm->count; k++) {

@@ -309,7 +309,7 @@ static void mark_channel_folds(cg_unit *unit, uint8_t *marks)
     }
 }
 
-/* Marks values that something other than a product or a convolution reads. */
+/* Marks values that a node other than a product or a convolution reads. */
 static void mark_unmultiplied(cg_unit *unit, uint8_t *marks)
 {
     const stator_graph_view *v = unit->view;
@@ -322,9 +322,6 @@ static void mark_unmultiplied(cg_unit *unit, uint8_t *marks)
             }
         }
     }
-    for (uint32_t k = 0; k < v->n_outputs; k++) {
-        marks[stator_output_at(v, k)] = 1;
-    }
 }
 
 /* How values are used, by value. */
@@ -334,7 +331,7 @@ typedef struct uses {
     uint8_t *scaled;        /* bytes, scaled for several */
     uint8_t *outputs;       /* outputs of the graph */
     uint8_t *channel_folds; /* a reduction folds axis 1 alone */
-    uint8_t *unmultiplied;  /* something other than a product reads it */
+    uint8_t *unmultiplied;  /* a node other than a product or a convolution reads it */
 } uses;
 
 static bool wants_root(const cg_unit *unit, const stator_node_row *row, const cg_lowering *lowering,
@@ -522,7 +519,7 @@ static bool shows_channels(const cg_node *transpose)
 /* Do libraries multiply these, in either order of a matrix? */
 static bool is_multiplied_in_place(uint32_t dtype)
 {
-    return dtype == STATOR_F32 || dtype == STATOR_BF16 || dtype == STATOR_F16;
+    return dtype == STATOR_F32 || cg_is_half(dtype);
 }
 
 /* A value that is only ever seen transposed is stored so: then the transpose moves nothing. A
@@ -543,11 +540,12 @@ static bool follow_transpose(cg_unit *unit, stator_ref value, stator_ref user, c
         return true;
     }
     const bool is_fold = unit->roots.data[v->root - 1u].is_fold;
-    if (v->rank == 2 && !is_fold && is_multiplied_in_place(v->dtype) &&
-        !by->unmultiplied[node.row->result_begin]) {
+    const stator_ref shown = node.row->result_begin;
+    if (v->rank == 2 && !is_fold && is_multiplied_in_place(v->dtype) && !by->outputs[shown] &&
+        !by->unmultiplied[shown]) {
         return true;
     }
-    if (shows_channels(&node) && (!is_fold || by->channel_folds[node.row->result_begin])) {
+    if (shows_channels(&node) && (!is_fold || by->channel_folds[shown])) {
         return true;
     }
     for (uint32_t a = 0; a < v->rank; a++) {

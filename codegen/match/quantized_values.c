@@ -171,8 +171,7 @@ static uint32_t index_in(const cg_unit *unit, const stator_node_row *row, uint32
 {
     const stator_attr_row *list = stator_attr_at(unit->view, row, attr);
     for (uint32_t i = 0; i < list->count; i++) {
-        const int64_t *at = stator_column_at(&unit->view->i64s, list->begin + i);
-        if (st_normalize_axis(*at, rank) == (int64_t)axis) {
+        if (st_normalize_axis(stator_attr_int_at(unit->view, list, i), rank) == (int64_t)axis) {
             return i;
         }
     }

@@ -1,12 +1,12 @@
 /* Candidates timed on memory of their sizes.
  *
- * Candidates that come to the same descriptors are one; where one is left nothing is measured. Each
- * runs until its two shortest times agree, so that a machine with other work takes longer and not
- * another way, and those that are close to the fastest run some times more. Times on one thread are
- * that thread's own on a processor, of which other work takes nothing. What was found is kept for
- * others of the same numbers; whether Winograd's algorithm won also for the same sizes with another
- * epilogue, which changes little on either side. */
+ * Candidates that come to the same descriptors are one; where one is left nothing is measured. They
+ * race (dn_race.h). Times on one thread are that thread's own on a processor, of which other work
+ * takes nothing. What was found is kept for others of the same numbers; whether Winograd's
+ * algorithm won also for the same sizes with another epilogue, which changes little on either
+ * side. */
 #include "plugins/cpu-llvm/onednn/dn_library.h"
+#include "plugins/cpu-llvm/onednn/dn_race.h"
 
 #include "core/base/threads/threads.h"
 
@@ -19,21 +19,15 @@
 #define ROWS_MIN 64
 #define PIXELS_MIN 512 /* transforming weights takes as long as about 50 direct pixels do */
 #define SUMMED_MIN 256 /* products of a sum: fewer leave the loops of a kernel too short */
-#define RUNS_MIN 2u
-#define RUNS_MAX 8u
-#define RUNS_MORE 2u
-#define TIMES_ALL 4u                  /* runs with DNNL_TUNE_ALL: so many times as many */
-#define RUN_NS_MAX UINT64_C(20000000) /* behind a longer run there is none, but for the first */
-#define FILL_BYTE 0x3c                /* a small normal number in every dtype */
-#define PROBES 8u                     /* places at which a choice is looked for */
+#define TIMES_ALL 4u   /* runs with DNNL_TUNE_ALL: so many times as many */
+#define FILL_BYTE 0x3c /* a small normal number in every dtype */
+#define PROBES 8u      /* places at which a choice is looked for */
 
 /* One candidate. */
 typedef struct trial {
     dn_candidate how;
     dn_plan *plan;
     dn_slot *slot;
-    uint64_t ns;      /* the shortest run; UINT64_MAX: it does not work */
-    uint64_t next_ns; /* the shortest but one */
 } trial;
 
 /* Memory in the place of the caller's, and of the packed weights; of the largest need so far. */
@@ -50,6 +44,7 @@ typedef struct tuning {
     bool is_large; /* a part of the contraction is measured, or more than is worth it */
     bench memory;
     trial all[TRIALS_MAX];
+    dn_racer racers[TRIALS_MAX]; /* of each candidate */
 } tuning;
 
 /* ---- memory ---- */
@@ -117,7 +112,7 @@ static void add(tuning *t, const dn_candidate *how)
         return;
     }
     trial *at = &t->all[t->n];
-    *at = (trial){.how = *how, .ns = UINT64_MAX, .next_ns = UINT64_MAX};
+    *at = (trial){.how = *how};
     for (uint32_t i = 0; i < t->n; i++) {
         if (is_same(&t->all[i].plan->desc, &desc)) {
             dn_desc_deinit(&desc);
@@ -209,11 +204,6 @@ static stator_status call(tuning *t, trial *c)
     }
 }
 
-static bool has_converged(const trial *c)
-{
-    return c->next_ns - c->ns <= c->ns / 8u;
-}
-
 static uint64_t clock_ns(const tuning *t)
 {
     struct timespec at;
@@ -223,79 +213,32 @@ static uint64_t clock_ns(const tuning *t)
     return (uint64_t)at.tv_sec * UINT64_C(1000000000) + (uint64_t)at.tv_nsec;
 }
 
-/* 0: no more runs are of use. */
-static bool run(tuning *t, trial *c)
+/* One run of a candidate, for dn_race. */
+static uint64_t time_trial(void *user, uint32_t i)
 {
+    tuning *t = user;
+    trial *c = &t->all[i];
+    if (!make_ready(t, c)) {
+        return UINT64_MAX;
+    }
     const uint64_t begin = clock_ns(t);
     const stator_status status = call(t, c);
-    if (status != STATOR_OK) {
-        c->ns = UINT64_MAX;
-        return false;
-    }
-    const uint64_t ns = clock_ns(t) - begin;
-    if (ns < c->ns) {
-        c->next_ns = c->ns;
-        c->ns = ns;
-    } else if (ns < c->next_ns) {
-        c->next_ns = ns;
-    }
-    return ns < t->times * RUN_NS_MAX;
+    return status == STATOR_OK ? clock_ns(t) - begin : UINT64_MAX;
 }
 
-/* The first run may make what the library keeps for all others (60 ms for its "gemm"), so none is
- * judged by it alone. */
-static void run_until_converged(tuning *t, trial *c)
-{
-    bool is_enough = false;
-    for (uint32_t n = 1; n <= t->times * RUNS_MAX && !is_enough; n++) {
-        const bool is_long = !run(t, c);
-        is_enough = c->ns == UINT64_MAX || (is_long && n > 1) ||
-                    (n >= t->times * RUNS_MIN && has_converged(c));
-    }
-}
-
-static const trial *best_of(const tuning *t)
-{
-    const trial *best = &t->all[0];
-    for (uint32_t i = 1; i < t->n; i++) {
-        best = t->all[i].ns < best->ns ? &t->all[i] : best;
-    }
-    return best;
-}
-
-/* The best; among convolutions kernels of our own where they are as good but for the noise. */
+/* The fastest of those that work; among convolutions kernels of our own where they are as fast but
+ * for the noise. NULL: none works. */
 static const trial *winner_of(const tuning *t)
 {
-    const trial *best = best_of(t);
+    const uint32_t best = dn_race_best(t->racers, t->n);
     const trial *own = &t->all[0];
+    const uint64_t own_ns = t->racers[0].ns;
     const bool is_preferred =
         (own->how.is_tiles || own->how.is_planes) && t->op->contraction.kind == ST_CONTRACTION_CONV;
-    return is_preferred && own->ns - own->ns / 16u <= best->ns ? own : best;
-}
-
-static bool is_close(const tuning *t, const trial *c, uint64_t best_ns)
-{
-    return c->ns != UINT64_MAX && (t->times > 1 || c->ns - best_ns < best_ns / 8u);
-}
-
-static void measure(tuning *t)
-{
-    uint32_t close = 0;
-    for (uint32_t i = 0; i < t->n; i++) {
-        if (make_ready(t, &t->all[i])) {
-            run_until_converged(t, &t->all[i]);
-        }
+    if (t->racers[best].ns == UINT64_MAX) {
+        return NULL;
     }
-    const uint64_t best_ns = best_of(t)->ns;
-    for (uint32_t i = 0; i < t->n; i++) {
-        close += (uint32_t)is_close(t, &t->all[i], best_ns);
-    }
-    for (uint32_t i = 0; close > 1 && i < t->n; i++) {
-        if (is_close(t, &t->all[i], best_ns) && make_ready(t, &t->all[i])) {
-            for (uint32_t k = 0; k < t->times * RUNS_MORE && run(t, &t->all[i]); k++) {
-            }
-        }
-    }
+    return is_preferred && own_ns - own_ns / 16u <= t->racers[best].ns ? own : &t->all[best];
 }
 
 static void tuning_deinit(tuning *t)
@@ -472,8 +415,9 @@ dn_candidate dn_tune(dn_op *op, const dn_sizes *sizes, const dn_candidate *guess
     t.is_large = is_large(op, macs_of(op, sizes));
     collect(&t, guessed, may_win && !has_kin);
     if (t.n > 1) {
-        measure(&t);
-        best = winner_of(&t)->ns != UINT64_MAX ? winner_of(&t)->how : best;
+        dn_race(t.racers, t.n, t.times, time_trial, &t);
+        const trial *winner = winner_of(&t);
+        best = winner ? winner->how : best;
     }
     tuning_deinit(&t);
     remember(op->lib, key, &best);

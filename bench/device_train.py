@@ -7,9 +7,9 @@ CASES (the bundle's train.tar.xz, or a folder) is what bench/train_pack.py wrote
 here from seeds. Each network makes the same steps of AdamW on the backend, its state on the device, and on another
 one, in f32; the losses are to lie within 1e-3 of each other, with --amp bf16 or f16 within 5e-2 or 1e-2. Said of each:
 nodes on each backend, copies and waits of a call, milliseconds of a step, and those of a step of PyTorch on the same
-device (the traced network, eager, AdamW fused, TF32 off, torch.autocast for --amp). With several rounds both train in
-turn; the ratio is the median of the rounds'. Names stand before the options. Status 1: a network fails. Needs numpy;
-torch for the last figure.
+device (the traced network, eager, AdamW fused, TF32 off, torch.autocast for --amp; with f16 without a GradScaler,
+while our step scales its loss). With several rounds both train in turn; the ratio is the median of the rounds'. Names
+stand before the options. Status 1: a network fails. Needs numpy; torch for the last figure.
 """
 import argparse
 import json

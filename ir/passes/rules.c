@@ -194,7 +194,8 @@ static int64_t perm_at(const st_match *m, const stator_attr_row *perm, uint32_t 
     return st_normalize_axis(p, perm->count);
 }
 
-static bool is_wide_float(uint32_t dtype)
+/* Is it a float that lies in whole elements of 16 bits or more, not a byte with a scale? */
+static bool is_cast_moved(uint32_t dtype)
 {
     return st_dtype_class(dtype) == STATOR_CLASS_FLOAT && st_dtype_bits(dtype) >= 16;
 }
@@ -209,8 +210,8 @@ bool st_rule_cast_transpose(st_match *m)
     const stator_type_row *before = stator_type_at(m->v, type_of(m, m->vars[0]));
     stator_ref dims[STATOR_RANK_MAX];
     int64_t axes[STATOR_RANK_MAX];
-    if (perm == NULL || perm->count != before->rank || !is_wide_float(before->dtype) ||
-        !is_wide_float(dtype_of(m, result_type(m, 0)))) {
+    if (perm == NULL || perm->count != before->rank || !is_cast_moved(before->dtype) ||
+        !is_cast_moved(dtype_of(m, result_type(m, 0)))) {
         return false;
     }
     for (uint32_t k = 0; k < perm->count; k++) {

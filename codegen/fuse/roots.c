@@ -309,21 +309,13 @@ static void mark_channel_folds(cg_unit *unit, uint8_t *marks)
     }
 }
 
-/* Is the node a product or a convolution, which a library may take? */
-static bool is_contraction(const stator_node_row *row)
-{
-    const cg_lowering *lowering = cg_lowering_of(row->op);
-    return lowering && lowering->fold && lowering->repeats &&
-           row->op != STATOR_OPCODE_reduce_window && row->op != STATOR_OPCODE_col2im;
-}
-
 /* Marks values that a node other than a product or a convolution reads. */
 static void mark_unmultiplied(cg_unit *unit, uint8_t *marks)
 {
     const stator_graph_view *v = unit->view;
     for (stator_ref ref = 1; ref <= v->n_nodes; ref++) {
         const stator_node_row *row = stator_node_at(v, ref);
-        if (!is_contraction(row)) {
+        if (!cg_sums_products(row)) {
             for (uint32_t k = 0; k < row->operand_count; k++) {
                 marks[stator_operand(v, row, k)] = 1;
             }

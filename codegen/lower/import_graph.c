@@ -64,10 +64,7 @@ static void note_weights(cg_unit *unit)
     const stator_graph_view *v = unit->view;
     for (stator_ref node = 1; node <= v->n_nodes; node++) {
         const stator_node_row *row = stator_node_at(v, node);
-        const cg_lowering *lowering = cg_lowering_of(row->op);
-        for (uint32_t k = 0;
-             lowering && lowering->fold && lowering->repeats && row->operand_count >= 2 && k < 2;
-             k++) {
+        for (uint32_t k = 0; cg_sums_products(row) && k < 2; k++) {
             note_weight(unit, stator_operand(v, row, k));
         }
     }

@@ -49,3 +49,9 @@ const cg_lowering *cg_lowering_of(uint32_t op)
 {
     return op < STATOR_OPCODE_end && lowerings[op].name ? &lowerings[op] : NULL;
 }
+
+bool cg_sums_products(const stator_node_row *row)
+{
+    const cg_lowering *lowering = cg_lowering_of(row->op);
+    return lowering && lowering->fold && lowering->repeats && row->operand_count >= 2;
+}

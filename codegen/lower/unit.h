@@ -111,6 +111,8 @@ typedef struct cg_lowering {
 
 /* The lowering of a node's op (stator_opcode); NULL when it has none, as ops of libraries have. */
 const cg_lowering *cg_lowering_of(uint32_t op);
+/* Does the node sum products of two operands: a product, a convolution, or the gradient of one? */
+bool cg_sums_products(const stator_node_row *row);
 
 /* ---- roots and kernels ---- */
 

@@ -98,9 +98,8 @@ static void print_type(const cg_unit *unit, stator_ref value, st_str *out)
  * library. */
 static bool is_contraction(const cg_unit *unit, const cg_root *root)
 {
-    const bool is_product = root->is_fold && root->lowering->repeats &&
-                            root->fold.acc == ST_ACC_SUM &&
-                            stator_node_at(unit->view, root->node)->operand_count >= 2;
+    const bool is_product =
+        root->is_fold && cg_sums_products(stator_node_at(unit->view, root->node));
     return is_product ||
            (root->lowering && root->lowering->contraction && !root->lowering->is_fixed);
 }

@@ -152,3 +152,18 @@ Test(race, thorough_races_run_all_ways)
     cr_assert_eq(c.runs[0], c.runs[1]);
     cr_assert_geq(c.runs[0], 16);
 }
+
+Test(race, thorough_races_of_long_ways_are_short)
+{
+    course c = {.length_ns = {100 * MS, 1000 * MS}};
+    dn_racer all[2];
+    dn_race(all, 2, 4, run, &c);
+    cr_assert_eq(c.runs[0], 2);
+    cr_assert_eq(c.runs[1], 2);
+    course mixed = {.length_ns = {10 * MS, 1000 * MS, 5000 * MS}};
+    dn_racer three[3];
+    dn_race(three, 3, 4, run, &mixed);
+    cr_assert_eq(mixed.runs[0], 8);
+    cr_assert_eq(mixed.runs[1], 2);
+    cr_assert_eq(mixed.runs[2], 2);
+}

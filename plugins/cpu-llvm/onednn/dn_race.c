@@ -44,11 +44,20 @@ static bool has_converged(const race *r, const dn_racer *way)
     return apart <= way->ns / (is_long(r, way->ns) ? 1u : 8u);
 }
 
-/* The longest that the shortest run of a way may take which may still be the fastest. */
+/* A race of long ways has the fewest runs, however thorough it is to be. */
+static uint32_t times_of(const race *r)
+{
+    return is_long(r, best_ns(r)) ? 1 : r->times;
+}
+
+/* The longest that the shortest run of a way may take which may still be the fastest; in a thorough
+ * race every way may that is not long. */
 static uint64_t limit_of(const race *r, uint64_t part)
 {
     const uint64_t ns = best_ns(r);
-    return r->times > 1 || ns == UINT64_MAX ? UINT64_MAX : ns + ns / part;
+    const uint64_t near_ns = ns == UINT64_MAX ? ns : ns + ns / part;
+    const uint64_t long_ns = r->times * LONG_NS;
+    return r->times > 1 && near_ns < long_ns ? long_ns : near_ns;
 }
 
 static bool is_in(const dn_racer *way, uint64_t limit_ns)
@@ -103,10 +112,9 @@ static uint32_t count_within(const race *r, uint64_t limit_ns)
 
 static void run_rivals(const race *r)
 {
-    for (uint32_t n = 0; n < r->times * RUNS_MAX; n++) {
-        const bool is_early = n < r->times * RUNS_MIN;
-        const uint64_t limit_ns = is_early ? UINT64_MAX : limit_of(r, RIVAL_PART);
-        if (!is_early && have_converged(r, limit_ns)) {
+    for (uint32_t n = 0; n < times_of(r) * RUNS_MAX; n++) {
+        const uint64_t limit_ns = n < RUNS_MIN ? UINT64_MAX : limit_of(r, RIVAL_PART);
+        if (n >= times_of(r) * RUNS_MIN && have_converged(r, limit_ns)) {
             return;
         }
         run_round(r, limit_ns, 1);
@@ -115,7 +123,7 @@ static void run_rivals(const race *r)
 
 static void run_close(const race *r)
 {
-    for (uint32_t n = 0; n < r->times * CLOSE_ROUNDS; n++) {
+    for (uint32_t n = 0; n < times_of(r) * CLOSE_ROUNDS; n++) {
         const uint64_t limit_ns = limit_of(r, CLOSE_PART);
         if (count_within(r, limit_ns) < 2) {
             return;
@@ -124,9 +132,9 @@ static void run_close(const race *r)
     }
 }
 
-void dn_race(dn_racer *all, uint32_t n, uint32_t times, dn_timed timed, void *user)
+void dn_race(dn_racer *all, uint32_t n, uint32_t times, dn_timed time_run, void *user)
 {
-    const race r = {.all = all, .n = n, .times = times, .run = timed, .user = user};
+    const race r = {.all = all, .n = n, .times = times, .run = time_run, .user = user};
     for (uint32_t i = 0; i < n; i++) {
         all[i] = (dn_racer){.ns = UINT64_MAX, .next_ns = UINT64_MAX, .works = true};
     }

@@ -16,11 +16,12 @@ typedef struct dn_racer {
 /* Runs way `i` once and returns its nanoseconds; UINT64_MAX: it does not work. */
 typedef uint64_t (*dn_timed)(void *user, uint32_t i);
 
-/* Times the `n` ways. They run in turn until of each rival the two shortest runs agree, so that
- * other work on the machine makes the race longer and seldom its winner another; those close to the
- * fastest run some times more. Fills `all`. `times`: 1, or so many times as many runs, and every
- * way is a rival. The caller's thread, on which all runs are. */
-void dn_race(dn_racer *all, uint32_t n, uint32_t times, dn_timed run, void *user);
+/* Times the `n` ways, of which there is one at least. They run in turn until of each rival the two
+ * shortest runs agree, or for eight rounds, so that other work on the machine makes the race longer
+ * and seldom its winner another; those close to the fastest run some times more. Fills `all`.
+ * `times`: 1, or so many times as many runs, where the fastest is not long (20 ms, so many times),
+ * and every way that is not long is a rival. All runs are on the caller's thread. */
+void dn_race(dn_racer *all, uint32_t n, uint32_t times, dn_timed time_run, void *user);
 
 /* The index of the fastest; 0 also where none works. */
 uint32_t dn_race_best(const dn_racer *all, uint32_t n);
